@@ -68,9 +68,9 @@ func (s *Scanner) Value() ([]byte, error) {
 	return s.data[start:s.pos:s.pos], nil
 }
 
-// Object passes an object. It calls member with each key, unquoted, at the
-// point where the key's value begins; member must pass that value. The key is
-// valid until member returns.
+// Object passes an object. It calls member with each key, in its quotes as it
+// stands in the text, at the point where the key's value begins; member must
+// pass that value.
 func (s *Scanner) Object(member func(key []byte) error) error {
 	if err := s.open('{', "an object"); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *Scanner) Object(member func(key []byte) error) error {
 		if err := s.skipString(); err != nil {
 			return err
 		}
-		key := Unquote(s.data[start:s.pos])
+		key := s.data[start:s.pos:s.pos]
 		if s.Kind() != ':' {
 			return s.fail("expected a colon after the key")
 		}

@@ -14,7 +14,7 @@ func TestObjectWalksMembersInOrder(t *testing.T) {
 	s := New([]byte(` {"a":1, "b\u0062" : [1,{"x":null}],"c":"d"} `))
 	var keys, values []string
 	require.NoError(t, s.Object(func(key []byte) error {
-		keys = append(keys, string(key))
+		keys = append(keys, string(Unquote(key)))
 		v, err := s.Value()
 		values = append(values, string(v))
 		return err
