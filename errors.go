@@ -74,26 +74,41 @@ func (e *TooLargeError) Error() string {
 }
 
 // UndeliveredError is returned by Flush, Shutdown and Close when some of the
-// calls they waited for were not delivered.
+// calls they waited for were not delivered. errors.Is and errors.As look into
+// Err and Cause.
 type UndeliveredError struct {
-	Dropped int64 // calls that were given up; see DropReason
-	Pending int64 // calls still queued, when Flush ended by its context
-	Err     error // the context's error, or nil if the wait was not cut short
+	Dropped Drops // calls that were given up, by reason
+	Pending int64 // calls still queued as Flush ended by its context
+	Err     error // the context's error, or nil if it did not cut the wait short
+	Cause   error // what the latest attempt met, or nil if it was a success
 }
 
+// Calls is the number of calls that were not delivered.
+func (e *UndeliveredError) Calls() int64 { return e.Dropped.Total() + e.Pending }
+
 func (e *UndeliveredError) Error() string {
-	s := fmt.Sprintf("analytics: %d calls were not delivered", e.Dropped+e.Pending)
+	s := fmt.Sprintf("analytics: %d calls were not delivered", e.Calls())
 	if e.Pending > 0 {
-		s += fmt.Sprintf(" (%d of them still queued)", e.Pending)
+		s += fmt.Sprintf(" (%d of them are still queued)", e.Pending)
 	}
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}
+	if e.Cause != nil {
+		s += ": the latest attempt: " + e.Cause.Error()
+	}
 	return s
 }
 
-// Unwrap returns the context's error.
-func (e *UndeliveredError) Unwrap() error { return e.Err }
+// Unwrap returns Err and Cause, where they are not nil.
+func (e *UndeliveredError) Unwrap() (errs []error) {
+	for _, err := range []error{e.Err, e.Cause} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
 
 // DropReason says why an accepted call was given up.
 type DropReason string

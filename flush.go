@@ -10,7 +10,7 @@ import (
 type flush struct {
 	upTo    uint64        // the number of the last batch that it waits for
 	left    int64         // calls that have not ended
-	dropped int64         // calls that were given up since
+	dropped Drops         // calls that were given up since
 	done    chan struct{} // closed under mu when none is left
 }
 
@@ -29,14 +29,14 @@ func (p *pipeline) startFlush() *flush {
 }
 
 // endFlushes tells those that wait for the batch with that number that so many
-// of its calls have ended.
-func (p *pipeline) endFlushes(seq uint64, calls int64, dropped bool) {
+// of its calls were delivered, if why is nil, or dropped.
+func (p *pipeline) endFlushes(seq uint64, calls int64, why *DropError) {
 	waiting := p.flushes[:0]
 	for _, f := range p.flushes {
 		if seq <= f.upTo {
 			f.left -= calls
-			if dropped {
-				f.dropped += calls
+			if why != nil {
+				f.dropped.add(why.Reason, calls)
 			}
 			if f.left == 0 {
 				close(f.done)
@@ -59,31 +59,30 @@ func (p *pipeline) forget(f *flush) {
 	}
 }
 
-// err is what a flush that ended so far comes to.
-func (f *flush) err(cause error) error {
-	if f.left == 0 && f.dropped == 0 {
+// undelivered is what a flush has come to so far; err is the context's error
+// if that cut it short.
+func (p *pipeline) undelivered(f *flush, err error) error {
+	if f.left == 0 && f.dropped.Total() == 0 {
 		return nil
 	}
-	return &UndeliveredError{Dropped: f.dropped, Pending: f.left, Err: cause}
+	return &UndeliveredError{Dropped: f.dropped, Pending: f.left, Err: err, Cause: p.failure}
 }
 
 func (p *pipeline) flush(ctx context.Context) error {
 	p.mu.Lock()
 	f := p.startFlush()
 	p.unlock()
-	var cause error
 	select {
 	case <-f.done:
 	case <-ctx.Done():
-		cause = ctx.Err()
 	}
 	p.mu.Lock()
 	defer p.unlock()
-	p.forget(f)
 	if f.left == 0 {
-		cause = nil
+		return p.undelivered(f, nil)
 	}
-	return f.err(cause)
+	p.forget(f)
+	return p.undelivered(f, ctx.Err())
 }
 
 // abortGrace is how long the loop waits for attempts that were cancelled. An
@@ -114,7 +113,7 @@ func (p *pipeline) shutdown(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.unlock()
-	return p.closing.err(p.abortErr)
+	return p.undelivered(p.closing, p.abortErr)
 }
 
 func (p *pipeline) abort(why error) {

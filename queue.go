@@ -35,6 +35,7 @@ type pipeline struct {
 	flushes  []*flush      // those that still wait for calls
 	closing  *flush        // set as the client is closed; no call is accepted from then on
 	abortErr error         // why aborted was closed
+	failure  error         // what the latest attempt met; nil if it was a success
 	notices  []notice      // results to be told
 	telling  bool          // the goroutine that tells them runs
 	stats    Stats         // all but Pending, Rejected and Bytes
@@ -263,7 +264,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 	} else {
 		p.stats.Dropped.add(why.Reason, n)
 	}
-	p.endFlushes(b.seq, n, why != nil)
+	p.endFlushes(b.seq, n, why)
 	p.recycle(b.buf)
 	b.buf, b.zip = nil, nil
 	if p.callback == nil && why == nil {
