@@ -271,7 +271,7 @@ func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
 		context = with
 	}
 	dst = append(dst, `],"context":`...)
-	dst, err := encodeMap(dst, context, "context")
+	dst, err := appendMap(dst, context, "context")
 	if err != nil {
 		return nil, fmt.Errorf("analytics: batch %w", err)
 	}

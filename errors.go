@@ -3,6 +3,7 @@ package analytics
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 var (
@@ -28,7 +29,8 @@ const (
 type FieldError struct {
 	// Kind is the kind of the call, such as "track".
 	Kind string
-	// Field is the field as it is named on the wire, such as "event".
+	// Field is the field as it is named on the wire, such as "event", or the
+	// path of a value in it, such as "properties.cart.total".
 	Field string
 	// Err says what is wrong with the value; it is nil for a missing one.
 	Err error
@@ -36,11 +38,20 @@ type FieldError struct {
 
 func missing(kind, field string) error { return &FieldError{Kind: kind, Field: field} }
 
+// valueFieldError is the error of a value, in the map called key, that cannot be
+// encoded.
+func valueFieldError(kind, key string, err error) error {
+	if v := (*valueError)(nil); errors.As(err, &v) {
+		return &FieldError{Kind: kind, Field: strings.TrimSuffix(v.Error(), ": "+v.err.Error()), Err: v.err}
+	}
+	return &FieldError{Kind: kind, Field: key, Err: err}
+}
+
 // Error is the text that programs written for version 2 know.
 func (e *FieldError) Error() string {
 	switch {
 	case e.Err != nil:
-		return fmt.Sprintf("analytics: %s: %v", e.Kind, e.Err)
+		return fmt.Sprintf("analytics: %s: %s: %v", e.Kind, e.Field, e.Err)
 	case e.Field == fieldMessage:
 		return fmt.Sprintf("analytics: %s: the message is nil", e.Kind)
 	case e.Field == fieldIDs:

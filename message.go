@@ -1,9 +1,6 @@
 package analytics
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Message holds the fields that every call has. It is embedded last in each
 // message struct; leave it zero and the client fills in what belongs there.
@@ -260,9 +257,9 @@ func (k *call) appendBag(dst []byte, key string, m map[string]interface{}) ([]by
 	if len(m) == 0 {
 		return dst, nil
 	}
-	dst, err := encodeMap(appendKey(dst, key), m, key)
+	dst, err := appendMap(appendKey(dst, key), m, key)
 	if err != nil {
-		return dst, &FieldError{Kind: k.kind, Field: key, Err: err}
+		return dst, valueFieldError(k.kind, key, err)
 	}
 	return append(dst, ','), nil
 }
@@ -278,18 +275,18 @@ func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 	} else {
 		dst = append(dst, '"')
 		k.idAt = len(dst)
-		dst = append(appendID(dst), '"')
+		dst = append(appendIDAt(dst, now), '"')
 	}
 	dst = append(dst, `,"timestamp":"`...)
 	if k.Timestamp == "" {
 		dst = appendTime(dst, now)
-	} else if dst, err = appendISO8601(dst, k.Timestamp, "timestamp"); err != nil {
+	} else if dst, err = appendISO8601(dst, k.Timestamp); err != nil {
 		return dst, &FieldError{Kind: k.kind, Field: "timestamp", Err: err}
 	}
 	dst = append(dst, '"')
 	if k.SentAt != "" {
 		dst = append(dst, `,"sentAt":"`...)
-		if dst, err = appendISO8601(dst, k.SentAt, "sentAt"); err != nil {
+		if dst, err = appendISO8601(dst, k.SentAt); err != nil {
 			return dst, &FieldError{Kind: k.kind, Field: "sentAt", Err: err}
 		}
 		dst = append(dst, '"')
@@ -303,17 +300,6 @@ func (k *call) id(encoded []byte) string {
 		return k.MessageId
 	}
 	return string(encoded[k.idAt : k.idAt+idLen])
-}
-
-// encodeMap is appendMap, but a panic in a caller's MarshalJSON or
-// MarshalText is an error.
-func encodeMap(dst []byte, m map[string]interface{}, path string) (out []byte, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			out, err = dst, fmt.Errorf("%s: a value panicked as it was encoded: %v", path, r)
-		}
-	}()
-	return appendMap(dst, m, path)
 }
 
 // appendField writes a string field and its comma, or nothing if it is empty.

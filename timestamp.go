@@ -6,11 +6,10 @@ import (
 )
 
 // appendISO8601 writes the ISO 8601 time s in the one form used on the wire.
-// Key names the field in the error.
-func appendISO8601(dst []byte, s, key string) ([]byte, error) {
+func appendISO8601(dst []byte, s string) ([]byte, error) {
 	t, ok := parseISO8601(s)
 	if !ok {
-		return dst, fmt.Errorf("%s: %.64q is not an ISO 8601 time such as 2006-01-02T15:04:05.000Z", key, s)
+		return dst, fmt.Errorf("%.64q is not an ISO 8601 time such as 2006-01-02T15:04:05.000Z", s)
 	}
 	return appendTime(dst, t), nil
 }
