@@ -4,6 +4,7 @@ go 1.25
 
 require (
 	github.com/google/go-cmp v0.7.0
+	github.com/segmentio/backo-go v1.1.0
 	github.com/stretchr/testify v1.12.1
 )
 
