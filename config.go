@@ -160,6 +160,7 @@ type settings struct {
 	gzip         bool
 	callback     func(Result)
 	client       *http.Client
+	timeout      time.Duration   // of one request
 	ownTransport *http.Transport // nil if the transport is the caller's
 	log          *logger
 	backo        *backo.Backo
@@ -194,6 +195,7 @@ func (c *Client) settings() (*settings, error) {
 		return nil, err
 	}
 	s.client, s.ownTransport = httpClient(c.Client, s.maxInFlight)
+	s.timeout = orDefault(c.Client.Timeout, defaultTimeout)
 	return s, nil
 }
 

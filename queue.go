@@ -36,6 +36,7 @@ type pipeline struct {
 	closing  *flush        // set as the client is closed; no call is accepted from then on
 	abortErr error         // why aborted was closed
 	failure  error         // what the latest attempt met; nil if it was a success
+	gate     time.Time     // no attempt begins before it, as a collector asked; zero if none did
 	notices  []notice      // results to be told
 	telling  bool          // the goroutine that tells them runs
 	stats    Stats         // all but Pending, Rejected and Bytes
@@ -192,7 +193,7 @@ func (p *pipeline) seal(now time.Time) {
 
 // shrink moves a sealed batch to a buffer of its own length.
 func (p *pipeline) shrink(b *batch) {
-	exact := append(make([]byte, 0, len(b.buf)), b.buf...)
+	exact := append(make([]byte, 0, len(b.buf)+tailLen), b.buf...)
 	p.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(exact)))
 	p.recycle(b.buf)
 	b.buf = exact
