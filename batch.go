@@ -82,6 +82,25 @@ func (b *batch) seal(s *settings) {
 	b.buf = append(b.buf, bodySeam...)
 }
 
+// body is what an attempt sends, in the batch's own buffer.
+func (b *batch) body(now time.Time) []byte {
+	if b.zip != nil {
+		var tail [tailLen]byte
+		return b.zip.appendEnd(b.zip.data, appendTail(tail[:0], now))
+	}
+	return appendTail(b.buf, now)
+}
+
+// leaveBuffer moves the batch to another buffer, so that the one it has can be
+// read on and is not used again.
+func (b *batch) leaveBuffer() {
+	if b.zip != nil {
+		b.zip.data = append(make([]byte, 0, cap(b.zip.data)), b.zip.data...)
+	} else {
+		b.buf = append(make([]byte, 0, cap(b.buf)), b.buf...)
+	}
+}
+
 // appendTail writes the end of a body, the only part that differs between
 // attempts.
 func appendTail(dst []byte, now time.Time) []byte {

@@ -154,7 +154,7 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 		}
 		if !at.After(now) {
 			j.running = true
-			go l.send(l.attempts, j, newPayload(j.todo[0], now))
+			go l.send(l.attempts, j, j.todo[0].body(now))
 		} else if at.Before(next) {
 			next = at
 		}
@@ -193,6 +193,9 @@ func (l *loop) settle(o outcome, now time.Time) {
 		return
 	}
 	b := j.todo[0]
+	if o.last {
+		b.leaveBuffer()
+	}
 	b.attempts++
 	l.stats.Attempts++
 	if l.giveUp.IsZero() { // that an attempt was cancelled says nothing

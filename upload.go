@@ -1,13 +1,15 @@
 package analytics
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"sync"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,7 +24,8 @@ const (
 // outcome is what one attempt came to. The loop acts on it.
 type outcome struct {
 	job        *job
-	settled    bool          // the sender has ended the job's last batch already
+	settled    bool          // the sender has ended the batch already
+	last       bool          // the sender makes no other attempt; the body may still be read
 	status     int           // 0 if there was no answer
 	retryAfter time.Duration // 0 if none was asked for
 	err        error         // what was wrong, unless status is a success
@@ -59,19 +62,24 @@ type sender struct {
 	cancel  context.CancelCauseFunc // ends the requests, all of them
 	timer   *time.Timer             // cancels when an attempt has taken too long
 	answer  []byte                  // the buffer that answers are read into
+
+	// A transport may go on reading a body after it has returned, when the
+	// answer came early or the time was up. It says when it has ended: once
+	// for each reader.
+	readers int32
+	read    atomic.Int32
 }
 
 // send makes an attempt, and goes on with the batches that wait as long as all
 // goes well. It posts one outcome to the loop, as it ends.
-func (p *pipeline) send(ctx context.Context, j *job, pl *payload) {
+func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
 	s := p.newSender(ctx)
 	defer s.cancel(nil)
 	var o outcome
-	for pl != nil {
-		var again bool
-		o, again = s.attempt(pl)
+	for body != nil {
+		o = s.attempt(body)
 		o.job = j
-		pl = p.proceed(&o, again)
+		body = p.proceed(&o)
 	}
 	p.results <- o
 }
@@ -79,6 +87,9 @@ func (p *pipeline) send(ctx context.Context, j *job, pl *payload) {
 func (p *pipeline) newSender(ctx context.Context) *sender {
 	s := &sender{pipeline: p, answer: make([]byte, 512)}
 	ctx, s.cancel = context.WithCancelCause(ctx)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { s.read.Add(1) },
+	})
 	request := http.Request{
 		Method:     http.MethodPost,
 		URL:        p.url,
@@ -96,15 +107,17 @@ func (p *pipeline) newSender(ctx context.Context) *sender {
 	}
 	request.SetBasicAuth(p.writeKey, "")
 	s.request = request.WithContext(ctx)
-	s.timer = time.AfterFunc(p.timeout, func() { s.cancel(errTimeout(p.timeout)) })
+	s.timer = time.AfterFunc(p.timeout, func() {
+		s.cancel(fmt.Errorf("no complete answer within %v", p.timeout))
+	})
 	return s
 }
 
 // proceed ends a batch that was delivered and gives its job the next one that
-// waits. It is nil if there is none, or if what comes next is for the loop to
-// decide.
-func (p *pipeline) proceed(o *outcome, able bool) *payload {
-	if o.err != nil {
+// waits. The next body is nil if there is none, or if what comes next is for
+// the loop to decide.
+func (p *pipeline) proceed(o *outcome) (body []byte) {
+	if o.err != nil || o.last {
 		return nil
 	}
 	p.mu.Lock()
@@ -118,7 +131,7 @@ func (p *pipeline) proceed(o *outcome, able bool) *payload {
 	p.end(j.todo[0], nil)
 	j.todo = j.todo[:0]
 	o.settled = true
-	if !able || !p.gate.IsZero() {
+	if !p.gate.IsZero() {
 		return nil
 	}
 	b := p.ready.pop()
@@ -126,51 +139,55 @@ func (p *pipeline) proceed(o *outcome, able bool) *payload {
 		return nil
 	}
 	j.todo = append(j.todo, b)
-	return newPayload(b, time.Now())
+	return b.body(time.Now())
 }
 
-// attempt sends one batch once. The sender is able to make another attempt,
-// unless this one ran into the time limit.
-func (s *sender) attempt(pl *payload) (o outcome, able bool) {
-	defer pl.detach()
+// attempt sends a body once.
+func (s *sender) attempt(body []byte) (o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
-			o, able = outcome{err: fmt.Errorf("the HTTP transport panicked: %v", r)}, false
+			o = outcome{err: fmt.Errorf("the HTTP transport panicked: %v", r)}
 		}
+		o.last = !s.timer.Stop() || s.read.Load() < s.readers
 	}()
 	started := time.Now()
 	s.timer.Reset(s.timeout)
-	o = s.post(pl)
-	able = s.timer.Stop()
+	o = s.post(body)
 	if s.log.verbose {
-		s.log.logAttempt(o, pl, time.Since(started))
+		s.log.logAttempt(o, len(body), time.Since(started))
 	}
-	return o, able
+	return o
 }
 
-func (l *logger) logAttempt(o outcome, pl *payload, took time.Duration) {
+func (l *logger) logAttempt(o outcome, size int, took time.Duration) {
 	if o.err == nil {
-		l.logf("delivered %d calls, %d bytes, in %v", pl.calls, pl.size, took)
+		l.logf("delivered a batch of %d bytes in %v", size, took)
 	} else {
-		l.logf("an attempt of %d calls, %d bytes, failed after %v: %v", pl.calls, pl.size, took, o.err)
+		l.logf("an attempt to send a batch of %d bytes failed after %v: %v", size, took, o.err)
 	}
 }
 
-func (s *sender) post(pl *payload) outcome {
+func (s *sender) post(body []byte) outcome {
 	request := new(http.Request)
 	*request = *s.request
 	if s.ownTransport == nil || s.client.Jar != nil {
-		request.Header = request.Header.Clone() // to whom it is not ours to trust
+		request.Header = request.Header.Clone() // they may write to it
 	}
-	request.Body = pl.reader()
-	request.GetBody = func() (io.ReadCloser, error) { return pl.reader(), nil }
-	request.ContentLength = int64(pl.size)
+	s.readers = 0
+	s.read.Store(0)
+	request.GetBody = func() (io.ReadCloser, error) {
+		s.readers++
+		// A reader of another type would be sent in a packet of its own.
+		return io.NopCloser(bytes.NewReader(body)), nil
+	}
+	request.Body, _ = request.GetBody()
+	request.ContentLength = int64(len(body))
 	res, err := s.client.Do(request)
 	if err != nil {
 		return outcome{err: s.cause(err)}
 	}
 	defer res.Body.Close()
-	text := s.read(res.Body)
+	text := s.readAnswer(res.Body)
 	if judge(res.StatusCode, 1) == delivered {
 		return outcome{status: res.StatusCode}
 	}
@@ -181,8 +198,9 @@ func (s *sender) post(pl *payload) outcome {
 	}
 }
 
-// read reads an answer to its end, within bounds, and returns how it starts.
-func (s *sender) read(body io.Reader) (text []byte) {
+// readAnswer reads an answer to its end, within bounds, and returns how it
+// starts.
+func (s *sender) readAnswer(body io.Reader) []byte {
 	n, err := io.ReadFull(body, s.answer)
 	if err == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(body, maxAnswer))
@@ -198,10 +216,6 @@ func (s *sender) cause(err error) error {
 	return err
 }
 
-func errTimeout(limit time.Duration) error {
-	return fmt.Errorf("no complete answer within %v", limit)
-}
-
 // answerError quotes an answer that is not a success. The text is the server's.
 func (p *pipeline) answerError(status int, text []byte) error {
 	s := fmt.Sprintf("the collector answered %d %s", status, http.StatusText(status))
@@ -213,79 +227,6 @@ func (p *pipeline) answerError(status int, text []byte) error {
 	}
 	return errors.New(p.log.secrets.Replace(s))
 }
-
-// payload is the body of one attempt: a batch's bytes and the tail. It lies in
-// the batch's own buffer.
-//
-// net/http may go on reading a body after the answer has come, and says when it
-// ends only by an asynchronous Close. So the attempt detaches the payload as it
-// ends: a late read fails, and the batch's buffer can be used again.
-type payload struct {
-	calls int
-	size  int
-
-	mu   sync.Mutex // guards body, also while it is written from
-	body []byte     // nil once detached
-}
-
-// newPayload completes a batch for an attempt. There is one at a time.
-func newPayload(b *batch, now time.Time) *payload {
-	pl := &payload{calls: b.calls}
-	if b.zip != nil {
-		var tail [tailLen]byte
-		pl.body = b.zip.appendEnd(b.zip.data, appendTail(tail[:0], now))
-	} else {
-		pl.body = appendTail(b.buf, now)
-	}
-	pl.size = len(pl.body)
-	return pl
-}
-
-func (pl *payload) detach() {
-	pl.mu.Lock()
-	pl.body = nil
-	pl.mu.Unlock()
-}
-
-func (pl *payload) reader() io.ReadCloser { return &payloadReader{pl: pl} }
-
-var errDetached = errors.New("analytics: the attempt that this body belongs to has ended")
-
-type payloadReader struct {
-	pl  *payload
-	off int
-}
-
-func (r *payloadReader) Read(dst []byte) (n int, err error) {
-	if r.off == r.pl.size {
-		return 0, io.EOF
-	}
-	r.pl.mu.Lock()
-	defer r.pl.mu.Unlock()
-	if r.pl.body == nil {
-		return 0, errDetached
-	}
-	n = copy(dst, r.pl.body[r.off:])
-	r.off += n
-	return n, nil
-}
-
-// WriteTo writes what is left in one go.
-func (r *payloadReader) WriteTo(w io.Writer) (int64, error) {
-	if r.off == r.pl.size {
-		return 0, nil
-	}
-	r.pl.mu.Lock()
-	defer r.pl.mu.Unlock()
-	if r.pl.body == nil {
-		return 0, errDetached
-	}
-	n, err := w.Write(r.pl.body[r.off:])
-	r.off += n
-	return int64(n), err
-}
-
-func (r *payloadReader) Close() error { return nil }
 
 // directDial makes connections that take a batch's bytes without a copy.
 func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
@@ -307,7 +248,7 @@ type directConn struct{ *net.TCPConn }
 // write buffer.
 func (c directConn) ReadFrom(r io.Reader) (int64, error) {
 	if limited, ok := r.(*io.LimitedReader); ok {
-		if body, ok := limited.R.(*payloadReader); ok {
+		if body, ok := limited.R.(*bytes.Reader); ok && int64(body.Len()) <= limited.N {
 			return body.WriteTo(c.TCPConn)
 		}
 	}
