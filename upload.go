@@ -32,11 +32,12 @@ type outcome struct {
 }
 
 // httpClient is the client that the requests are made with: a copy of what the
-// caller gave. The transport is returned as well if it is not the caller's.
+// caller gave. The transport is returned as well if it is not the caller's. The
+// time-out is left to the senders, whom it costs no goroutine.
 func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 	client := given
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	client.Timeout = 0 // a sender sees to it
+	client.Timeout = 0
 	if client.Transport != nil {
 		return &client, nil
 	}
@@ -108,7 +109,7 @@ func (p *pipeline) newSender(ctx context.Context) *sender {
 	request.SetBasicAuth(p.writeKey, "")
 	s.request = request.WithContext(ctx)
 	s.timer = time.AfterFunc(p.timeout, func() {
-		s.cancel(fmt.Errorf("no complete answer within %v", p.timeout))
+		s.cancel(fmt.Errorf("no answer within %v: %w", p.timeout, context.DeadlineExceeded))
 	})
 	return s
 }
@@ -127,7 +128,6 @@ func (p *pipeline) proceed(o *outcome) (body []byte) {
 		return nil
 	}
 	p.stats.Attempts++
-	p.failure = nil
 	p.end(j.todo[0], nil)
 	j.todo = j.todo[:0]
 	o.settled = true
@@ -183,12 +183,14 @@ func (s *sender) post(body []byte) outcome {
 	request.Body, _ = request.GetBody()
 	request.ContentLength = int64(len(body))
 	res, err := s.client.Do(request)
-	if err != nil {
-		return outcome{err: s.cause(err)}
+	if cause := context.Cause(request.Context()); err != nil && cause != nil {
+		return outcome{err: cause}
+	} else if err != nil {
+		return outcome{err: err}
 	}
 	defer res.Body.Close()
 	text := s.readAnswer(res.Body)
-	if judge(res.StatusCode, 1) == delivered {
+	if judge(res.StatusCode) == delivered {
 		return outcome{status: res.StatusCode}
 	}
 	return outcome{
@@ -206,14 +208,6 @@ func (s *sender) readAnswer(body io.Reader) []byte {
 		_, _ = io.Copy(io.Discard, io.LimitReader(body, maxAnswer))
 	}
 	return s.answer[:min(n, maxQuoted)]
-}
-
-// cause says what is behind the error of a request that was cancelled.
-func (s *sender) cause(err error) error {
-	if cause := context.Cause(s.request.Context()); cause != nil {
-		return fmt.Errorf("%w (%v)", cause, err)
-	}
-	return err
 }
 
 // answerError quotes an answer that is not a success. The text is the server's.
