@@ -193,9 +193,7 @@ func (l *loop) settle(o outcome, now time.Time) {
 		return
 	}
 	b := j.todo[0]
-	if o.last {
-		b.leaveBuffer()
-	}
+	b.lent = o.last
 	b.attempts++
 	l.stats.Attempts++
 	if o.err != nil && l.giveUp.IsZero() { // that an attempt was cancelled says nothing
@@ -283,7 +281,7 @@ func (l *loop) split(j *job, r *refusal) {
 		l.stats.Batches++
 	}
 	l.recharge(b, 0)
-	l.recycle(b.buf)
+	l.reclaim(b)
 	j.todo = append([]*batch{first, second}, j.todo...)
 }
 

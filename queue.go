@@ -218,6 +218,14 @@ func (p *pipeline) release(n int64) {
 	}
 }
 
+// reclaim takes a batch's bytes away, for its buffer to be used again.
+func (p *pipeline) reclaim(b *batch) {
+	if !b.lent {
+		p.recycle(b.buf)
+	}
+	b.buf, b.zip = nil, nil
+}
+
 // recycle keeps a buffer that nothing refers to any more.
 func (p *pipeline) recycle(buf []byte) {
 	if cap(buf) >= minBuffer && p.idle+cap(buf) <= (p.maxInFlight+2)*MaxBatchBytes {
@@ -271,8 +279,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 		p.stats.Dropped.add(why.Reason, n)
 	}
 	p.endFlushes(b.seq, n)
-	p.recycle(b.buf)
-	b.buf, b.zip = nil, nil
+	p.reclaim(b)
 	if p.callback == nil && why == nil {
 		p.recharge(b, 0)
 		return

@@ -25,7 +25,7 @@ const (
 type outcome struct {
 	job        *job
 	settled    bool          // the sender has ended the batch already
-	last       bool          // the sender makes no other attempt; the body may still be read
+	last       bool          // the sender makes no other attempt: the time was up, or the body may still be read
 	status     int           // 0 if there was no answer
 	retryAfter time.Duration // 0 if none was asked for
 	err        error         // what was wrong, unless status is a success
