@@ -253,6 +253,9 @@ func (s *Sender) exchange(ctx context.Context, r Request, a *Attempt) error {
 	a.Status = resp.StatusCode
 	a.ResponseHeader = cutHeader(resp.Header)
 	a.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), a.Time)
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil // what follows is no body, and may never end
+	}
 	a.ResponseBody, err = readResponse(resp.Body)
 	return err
 }
