@@ -57,6 +57,10 @@ func (c *Collector) serveTracking(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	typ, single := singleCallPaths[path]
 	switch {
+	case path == "/health" && r.Method == http.MethodGet:
+		c.serveHealth(w)
+	case path == "/ready" && r.Method == http.MethodGet:
+		c.serveReady(w, r)
 	case !single && !batchPaths[path]:
 		respond(w, refuse(http.StatusNotFound, CodeNotFound, "there is no %s here; batches go to /v1/batch", r.URL.Path))
 	case r.Method == http.MethodOptions:
@@ -65,7 +69,11 @@ func (c *Collector) serveTracking(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", "POST, OPTIONS")
 		respond(w, refuse(http.StatusMethodNotAllowed, CodeWrongMethod, "%s takes POST, not %s", path, r.Method))
 	default:
-		respond(w, c.ingest(r, typ))
+		refused := c.ingest(r, typ)
+		if refused != nil {
+			c.record.Refused(Refusal{At: c.clock.Now(), Path: path, Status: refused.status, Code: refused.code, Message: refused.message})
+		}
+		respond(w, refused)
 	}
 }
 
@@ -89,6 +97,10 @@ func (c *Collector) take(ctx context.Context, body *requestBody, typ, key string
 	batches, refused := c.sort(p, key, typ)
 	if refused != nil {
 		return refused
+	}
+	if source, wait := c.rates.admit(batches, c.rateLimit); wait > 0 {
+		return &requestError{status: http.StatusTooManyRequests, code: CodeRateLimited, retryAfter: wait,
+			message: fmt.Sprintf("source %q sends more than its %d calls a second; send again in %v", source, c.rateLimit(source), wait)}
 	}
 	for _, b := range batches {
 		if refused := c.accept(ctx, b); refused != nil {

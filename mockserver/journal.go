@@ -54,8 +54,8 @@ type Journal interface {
 	Replay(ctx context.Context, destination string, calls []Call, from State) error
 
 	// Failed yields the calls that a destination has given up, oldest first,
-	// until yield returns false. A journal may keep only the newest of them, and
-	// says in its own documentation how many.
+	// until yield returns false. yield may call the journal's methods. A journal
+	// may keep only the newest of them, and says in its own documentation how many.
 	Failed(ctx context.Context, destination string, yield func(FailedCall) bool) error
 
 	// Ledger returns the account of every attached destination, by name.
