@@ -26,7 +26,7 @@ func route(d *Destination, c *Call) (deliver bool, reason string) {
 // object.
 func integrationEnabled(body []byte) (bool, string) {
 	all, ours := byte('t'), byte(0)
-	eachMember(body, "integrations", func(key string, value []byte) {
+	eachMemberOf(body, fieldIntegrations, func(key string, value []byte) {
 		switch key {
 		case "All":
 			all = value[0]
@@ -43,14 +43,14 @@ func integrationEnabled(body []byte) (bool, string) {
 	return true, ""
 }
 
-// eachMember calls see with the members of the object that is the named member
+// eachMemberOf calls see with the members of the object that is the named member
 // of body; of an object named twice, with those of the last.
-func eachMember(body []byte, name string, see func(key string, value []byte)) {
+func eachMemberOf(body []byte, name field, see func(key string, value []byte)) {
 	var object []byte
 	s := jsonscan.New(body)
 	_ = s.Object(func(key []byte) error {
 		value, err := s.Value()
-		if err == nil && string(jsonscan.Unquote(key)) == name {
+		if err == nil && fieldOf(key) == name {
 			object = value
 		}
 		return err
