@@ -361,26 +361,33 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 		return nil // detached meanwhile, or finished before
 	}
 	delete(q.leased, e)
-	var again []Call
+	again := Entry{Attempt: e.Attempt + 1, Since: e.Since}
 	for i, o := range r.Outcomes {
 		switch o.State {
 		case StatePending:
-			again = append(again, e.Calls[i])
+			again.add(e.Calls[i], o.Note)
 			continue
 		case StateFailed:
 			q.keepFailed(FailedCall{Call: e.Calls[i], Reason: o.Reason, FailedAt: q.journal.clock.Now(), Attempts: e.Attempt})
 		}
 		q.ledger.Move(1, StatePending, o.State)
 	}
-	if len(again) > 0 {
-		q.push(&memoryEntry{
-			Entry: Entry{Calls: again, Attempt: e.Attempt + 1, Since: e.Since},
-			due:   r.RetryAt,
-			batch: e.batch,
-		})
+	if len(again.Calls) > 0 {
+		q.push(&memoryEntry{Entry: again, due: r.RetryAt, batch: e.batch})
 	}
 	q.release(e)
 	return nil
+}
+
+// add appends a call to an entry that is being made, with its note.
+func (e *Entry) add(c Call, note string) {
+	if note != "" && e.Notes == nil {
+		e.Notes = make([]string, len(e.Calls))
+	}
+	e.Calls = append(e.Calls, c)
+	if e.Notes != nil {
+		e.Notes = append(e.Notes, note)
+	}
 }
 
 func (l *memoryLease) Return() {

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"unicode/utf16"
-	"unicode/utf8"
 )
 
 // MaxDepth is how deep arrays and objects may nest in a document.
@@ -34,37 +32,49 @@ const MaxDepth = 1000
 func Canonical(dst, src []byte) ([]byte, error) {
 	c := newCanonizer(src)
 	defer c.release()
-	c.dst, c.origin = dst, len(dst)
+	own := c.dst
+	defer func() { c.dst = own }() // dst is the caller's, it must not be pooled
+	c.dst = dst
 	if err := c.document(); err != nil {
 		return dst, err
 	}
-	out := c.dst
-	c.dst = nil
-	return out, nil
+	return c.dst, nil
 }
 
 // canonizer turns src into canonical text in one pass. What is canonical as it
 // stands is not copied token by token: src[from:pos] is the run that waits to be
 // copied, and only something that must change ends the run.
 type canonizer struct {
-	src    []byte
-	pos    int    // next byte of src to read
-	from   int    // start of the run of src that goes to dst as it is
-	dst    []byte // the output up to that run
-	origin int    // where in dst this document starts
+	src  []byte
+	pos  int    // next byte of src to read
+	from int    // start of the run of src that goes to dst as it is
+	dst  []byte // the output up to that run
 
 	members []member // the members of all objects now open, innermost last
-	rewrite []byte   // texts of keys that had to change, referred to by members
+	rewrite []byte   // the canonical texts of keys that had to change
 	scratch []byte   // an object's text while it is put in another order
 	notes   *recorder
 }
 
-// member is one member of an object. Offsets count in the output, as if the run
-// that waits had been copied.
+// member is one member of an object.
 type member struct {
-	key        []byte // canonical text, with its quotes
-	index      int64  // the array index that the key is, or notIndex
-	value, end int
+	key        span
+	index      int64 // the array index that the key is, or notIndex
+	value, end int   // in the output, as if the run that waits had been copied
+}
+
+// span is the canonical text of a key, with its quotes. It is an offset and no
+// slice so that what waits in the pool keeps no document alive.
+type span struct {
+	start, end int
+	rewritten  bool // in canonizer.rewrite, else in canonizer.src
+}
+
+func (c *canonizer) text(s span) []byte {
+	if s.rewritten {
+		return c.rewrite[s.start:s.end]
+	}
+	return c.src[s.start:s.end]
 }
 
 // notIndex sorts a key that is no array index behind all that are.
@@ -77,7 +87,7 @@ var canonizers = sync.Pool{New: func() any { return new(canonizer) }}
 
 func newCanonizer(src []byte) *canonizer {
 	c := canonizers.Get().(*canonizer)
-	c.src, c.pos, c.from, c.origin = src, 0, 0, 0
+	c.src, c.pos, c.from = src, 0, 0
 	c.dst = c.dst[:0]
 	return c
 }
@@ -86,7 +96,6 @@ func (c *canonizer) release() {
 	if cap(c.dst)+cap(c.rewrite)+cap(c.scratch) > maxPooled || cap(c.members) > maxPooled/64 {
 		return
 	}
-	clear(c.members[:cap(c.members)]) // the keys would keep their documents alive
 	c.members, c.rewrite, c.scratch = c.members[:0], c.rewrite[:0], c.scratch[:0]
 	c.src, c.notes = nil, nil
 	canonizers.Put(c)
@@ -145,7 +154,7 @@ func (c *canonizer) value(depth int) error {
 	}
 	switch b := c.src[c.pos]; b {
 	case '"':
-		return c.text()
+		return c.str()
 	case '{', '[':
 		if depth == MaxDepth {
 			return c.fail("nests deeper than " + strconv.Itoa(MaxDepth))
@@ -238,16 +247,17 @@ func (c *canonizer) object(depth int) error {
 }
 
 func (c *canonizer) member(o *openObject, depth int) error {
-	key, err := c.key()
+	span, err := c.key()
 	if err != nil {
 		return err
 	}
+	key := c.text(span)
 	c.space()
 	if !c.next(':') {
 		return c.fail("lacks a colon after a key")
 	}
 	c.space()
-	m := member{key: key, index: arrayIndex(key), value: c.at()}
+	m := member{key: span, index: arrayIndex(key), value: c.at()}
 	mark := c.notes.enterKey(key)
 	if err := c.value(depth); err != nil {
 		return err
@@ -258,22 +268,22 @@ func (c *canonizer) member(o *openObject, depth int) error {
 	return nil
 }
 
-// key reads a key and returns its canonical text.
-func (c *canonizer) key() ([]byte, error) {
+// key reads a key.
+func (c *canonizer) key() (span, error) {
 	if c.pos >= len(c.src) || c.src[c.pos] != '"' {
-		return nil, c.fail("lacks a key in an object")
+		return span{}, c.fail("lacks a key in an object")
 	}
 	start, out, from := c.pos, c.at(), c.from
-	if err := c.text(); err != nil {
-		return nil, err
+	if err := c.str(); err != nil {
+		return span{}, err
 	}
 	if c.from == from {
-		return c.src[start:c.pos], nil
+		return span{start: start, end: c.pos}, nil
 	}
 	c.flush()
-	mark := len(c.rewrite)
+	start = len(c.rewrite)
 	c.rewrite = append(c.rewrite, c.dst[out:]...)
-	return c.rewrite[mark:len(c.rewrite):len(c.rewrite)], nil
+	return span{start: start, end: len(c.rewrite), rewritten: true}, nil
 }
 
 // openObject is the state of one object while its members are read.
@@ -292,7 +302,8 @@ const manyMembers = 32
 
 // add enters a member that has just been read.
 func (o *openObject) add(c *canonizer, m member) {
-	if i := o.find(c.members, m.key); i >= 0 {
+	key := c.text(m.key)
+	if i := o.find(c, key); i >= 0 {
 		old := &c.members[i]
 		c.notes.duplicate(c, old)
 		old.value, old.end = m.value, m.end
@@ -303,19 +314,19 @@ func (o *openObject) add(c *canonizer, m member) {
 	o.last = m.index
 	c.members = append(c.members, m)
 	if o.byKey != nil {
-		o.byKey[string(m.key)] = len(c.members) - 1
+		o.byKey[string(key)] = len(c.members) - 1
 	}
 }
 
-// find returns the place in members of this object's member of that key, or -1.
-func (o *openObject) find(members []member, key []byte) int {
+// find returns the place in c.members of this object's member of that key, or -1.
+func (o *openObject) find(c *canonizer, key []byte) int {
 	bit := uint64(1) << ((uint(len(key)) + 5*uint(key[1]) + 11*uint(key[len(key)/2])) % 64)
 	seen := o.filter&bit != 0
 	o.filter |= bit
-	if o.byKey == nil && len(members)-o.base >= manyMembers {
+	if o.byKey == nil && len(c.members)-o.base >= manyMembers {
 		o.byKey = make(map[string]int, 2*manyMembers)
-		for i := o.base; i < len(members); i++ {
-			o.byKey[string(members[i].key)] = i
+		for i := o.base; i < len(c.members); i++ {
+			o.byKey[string(c.text(c.members[i].key))] = i
 		}
 	}
 	if !seen {
@@ -327,8 +338,8 @@ func (o *openObject) find(members []member, key []byte) int {
 		}
 		return -1
 	}
-	for i := o.base; i < len(members); i++ {
-		if bytes.Equal(members[i].key, key) {
+	for i := o.base; i < len(c.members); i++ {
+		if bytes.Equal(c.text(c.members[i].key), key) {
 			return i
 		}
 	}
@@ -349,7 +360,7 @@ func (c *canonizer) rearrange(o *openObject) {
 			lead = '{'
 		}
 		c.dst = append(c.dst, lead)
-		c.dst = append(c.dst, m.key...)
+		c.dst = append(c.dst, c.text(m.key)...)
 		c.dst = append(c.dst, ':')
 		value := c.scratch[m.value-o.start : m.end-o.start]
 		m.value = len(c.dst)
@@ -377,264 +388,4 @@ func arrayIndex(key []byte) int64 {
 		return notIndex
 	}
 	return n
-}
-
-// plain tells the bytes that a string holds as they are: ASCII without the
-// controls, the quote and the backslash.
-var plain = func() (t [256]bool) {
-	for b := ' '; b < utf8.RuneSelf; b++ {
-		t[b] = b != '"' && b != '\\'
-	}
-	return t
-}()
-
-func (c *canonizer) text() error {
-	c.pos++
-	for {
-		src, n := c.src, c.pos
-		for n < len(src) && plain[src[n]] {
-			n++
-		}
-		c.pos = n
-		if n == len(src) {
-			return c.fail("")
-		}
-		switch b := src[n]; {
-		case b == '"':
-			c.pos++
-			return nil
-		case b == '\\':
-			if err := c.escape(); err != nil {
-				return err
-			}
-		case b < ' ':
-			return c.fail("has a control character that is not escaped")
-		default:
-			c.multibyte()
-		}
-	}
-}
-
-// multibyte reads one character that is not ASCII.
-func (c *canonizer) multibyte() {
-	r, n := utf8.DecodeRune(c.src[c.pos:])
-	if r != utf8.RuneError || n > 1 {
-		c.pos += n
-		return
-	}
-	c.notes.invalidUTF8(c)
-	c.drop(invalidLen(c.src[c.pos:]))
-	c.dst = append(c.dst, "\uFFFD"...)
-}
-
-// invalidLen is the length of the invalid sequence that s starts with, for one
-// U+FFFD: the longest start of some valid sequence, else one byte. Decoders of
-// JavaScript count so; the length that package utf8 gives is always one.
-func invalidLen(s []byte) int {
-	need, low, high := 0, byte(0x80), byte(0xBF)
-	switch b := s[0]; {
-	case b >= 0xC2 && b <= 0xDF:
-		need = 1
-	case b >= 0xE0 && b <= 0xEF:
-		need = 2
-	case b >= 0xF0 && b <= 0xF4:
-		need = 3
-	}
-	switch s[0] {
-	case 0xE0:
-		low = 0xA0
-	case 0xED:
-		high = 0x9F
-	case 0xF0:
-		low = 0x90
-	case 0xF4:
-		high = 0x8F
-	}
-	n := 1
-	for n <= need && n < len(s) && s[n] >= low && s[n] <= high {
-		low, high = 0x80, 0xBF
-		n++
-	}
-	return n
-}
-
-// escape reads one escape sequence, a surrogate pair being one.
-func (c *canonizer) escape() error {
-	if c.pos+1 >= len(c.src) {
-		c.pos = len(c.src)
-		return c.fail("")
-	}
-	switch c.src[c.pos+1] {
-	case '"', '\\', 'b', 'f', 'n', 'r', 't':
-		c.pos += 2
-		return nil
-	case '/':
-		c.drop(1)
-		c.pos++
-		return nil
-	case 'u':
-		return c.unicodeEscape()
-	}
-	return c.fail("has an unknown escape sequence")
-}
-
-func (c *canonizer) unicodeEscape() error {
-	r := hex4(c.src[c.pos:])
-	if r < 0 {
-		return c.fail(`has a \u without four hexadecimal digits`)
-	}
-	n := 6
-	if utf16.IsSurrogate(r) {
-		pair := utf8.RuneError
-		if low := c.src[c.pos+6:]; len(low) >= 6 && low[0] == '\\' && low[1] == 'u' {
-			pair = utf16.DecodeRune(r, hex4(low))
-		}
-		if pair != utf8.RuneError {
-			r, n = pair, 12
-		} else {
-			c.notes.loneSurrogate(c)
-		}
-	}
-	var buf [6]byte
-	text := appendEscaped(buf[:0], r)
-	if bytes.Equal(text, c.src[c.pos:c.pos+n]) {
-		c.pos += n
-		return nil
-	}
-	c.drop(n)
-	c.dst = append(c.dst, text...)
-	return nil
-}
-
-// hex4 reads the number of the \uXXXX that s starts with, or gives -1.
-func hex4(s []byte) rune {
-	if len(s) < 6 {
-		return -1
-	}
-	var r rune
-	for _, b := range s[2:6] {
-		switch {
-		case b >= '0' && b <= '9':
-			b -= '0'
-		case b >= 'a' && b <= 'f':
-			b -= 'a' - 10
-		case b >= 'A' && b <= 'F':
-			b -= 'A' - 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(b)
-	}
-	return r
-}
-
-// appendEscaped appends one character (or lone surrogate) of a string.
-func appendEscaped(dst []byte, r rune) []byte {
-	const digits = "0123456789abcdef"
-	switch {
-	case r == '"' || r == '\\':
-		return append(dst, '\\', byte(r))
-	case r == '\b':
-		return append(dst, `\b`...)
-	case r == '\t':
-		return append(dst, `\t`...)
-	case r == '\n':
-		return append(dst, `\n`...)
-	case r == '\f':
-		return append(dst, `\f`...)
-	case r == '\r':
-		return append(dst, `\r`...)
-	case r < ' ' || utf16.IsSurrogate(r):
-		return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
-	}
-	return utf8.AppendRune(dst, r)
-}
-
-func (c *canonizer) number() error {
-	n, simple := scanNumber(c.src[c.pos:])
-	if n == 0 {
-		return c.fail("has a value that is none")
-	}
-	if simple {
-		c.pos += n
-		return nil
-	}
-	text := c.src[c.pos : c.pos+n]
-	var buf [32]byte
-	out := appendNumber(buf[:0], text)
-	c.notes.number(text, out)
-	if bytes.Equal(out, text) {
-		c.pos += n
-		return nil
-	}
-	c.drop(n)
-	c.dst = append(c.dst, out...)
-	return nil
-}
-
-// scanNumber returns the length of the JSON number that s starts with, 0 when
-// there is none, and whether it is plain to see that it is canonical: at most 15
-// significant digits, all of which a double keeps, and no exponent.
-func scanNumber(s []byte) (n int, simple bool) {
-	if n < len(s) && s[n] == '-' {
-		n++
-	}
-	whole := digits(s[n:])
-	if whole == 0 || whole > 1 && s[n] == '0' {
-		return 0, false
-	}
-	zero := s[n] == '0'
-	n += whole
-	if n == len(s) || s[n] != '.' && s[n] != 'e' && s[n] != 'E' {
-		return n, whole <= 15 && (!zero || s[0] != '-')
-	}
-	if s[n] == '.' {
-		fraction := digits(s[n+1:])
-		if fraction == 0 {
-			return 0, false
-		}
-		n += 1 + fraction
-		// Below 1e-6 ECMAScript writes an exponent.
-		simple = whole+fraction <= 15 && s[n-1] != '0' && (!zero || fraction <= 6)
-	}
-	if n < len(s) && (s[n] == 'e' || s[n] == 'E') {
-		n++
-		if n < len(s) && (s[n] == '+' || s[n] == '-') {
-			n++
-		}
-		exponent := digits(s[n:])
-		if exponent == 0 {
-			return 0, false
-		}
-		return n + exponent, false
-	}
-	return n, simple
-}
-
-func digits(s []byte) (n int) {
-	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	return n
-}
-
-// appendNumber appends a JSON number as ECMAScript writes the nearest double.
-func appendNumber(dst, text []byte) []byte {
-	f, _ := strconv.ParseFloat(string(text), 64) // the only error is the range: ±Inf
-	abs := math.Abs(f)
-	switch {
-	case math.IsInf(f, 0):
-		return append(dst, "null"...)
-	case f == 0:
-		return append(dst, '0')
-	case abs >= 1e-6 && abs < 1e21:
-		return strconv.AppendFloat(dst, f, 'f', -1, 64)
-	}
-	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
-	// Go writes at least two digits of the exponent, ECMAScript does not.
-	if n := len(dst); dst[n-2] == '0' && (dst[n-3] == '-' || dst[n-3] == '+') {
-		dst[n-2] = dst[n-1]
-		dst = dst[:n-1]
-	}
-	return dst
 }

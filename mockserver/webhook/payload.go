@@ -62,7 +62,7 @@ type fields struct {
 
 func (f *fields) read(c *canonizer) {
 	for _, m := range c.members {
-		field := f.named(m.key)
+		field := f.named(c.text(m.key))
 		if field == nil {
 			continue
 		}
