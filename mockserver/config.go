@@ -1,0 +1,139 @@
+package mockserver
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A Config says how a collector works. The zero value is one for tests and
+// development: it takes any write key and keeps everything in memory.
+type Config struct {
+	// Sources are those that may send. Defaults to none.
+	Sources []Source
+	// Destinations get the calls of the sources they are connected to. Defaults
+	// to none.
+	Destinations []Destination
+	// AnyWriteKey takes calls with a write key that no source has, and makes the
+	// source as it sees it. Defaults to true where Sources is empty in Run and
+	// RunT, and to false in NewCollector.
+	AnyWriteKey bool
+	// Strict answers 400 to a request that holds a bad call, names each of them,
+	// and stores nothing of it. Defaults to false: the good calls are stored and
+	// the bad ones recorded, and the answer is 200, as the service does.
+	Strict bool
+	// Limits are how much one request may hold. Default to those of the service.
+	Limits Limits
+	// DedupWindow is for how long a call that is sent again with the same
+	// messageId is recognised. Defaults to 24 hours.
+	DedupWindow time.Duration
+	// DedupCalls bounds how many calls are remembered for that, at about 40 bytes
+	// each. Defaults to 2,000,000.
+	DedupCalls int
+	// Concurrency is how many calls of one destination may be under way at once.
+	// Defaults to 64.
+	Concurrency int
+	// Sender says where webhooks may be and how they are reached.
+	Sender webhook.SenderConfig
+	// Journal keeps accepted calls. The collector closes it. Defaults to
+	// NewMemoryJournal.
+	Journal Journal
+	// History remembers the newest calls. Defaults to NewHistory(0).
+	History *History
+	// Recorder is told what happens, beside History. Defaults to none.
+	Recorder Recorder
+	// Clock tells the time. Defaults to the machine's.
+	Clock Clock
+	// Logger gets a line for what an operator should know. Defaults to
+	// slog.DiscardHandler.
+	Logger *slog.Logger
+}
+
+// Defaults of a Config.
+const (
+	DefaultDedupWindow = 24 * time.Hour
+	DefaultDedupCalls  = 2_000_000
+	DefaultConcurrency = 64
+)
+
+func (c Config) withDefaults() Config {
+	if c.Clock == nil {
+		c.Clock = systemClock{}
+	}
+	if c.Journal == nil {
+		c.Journal = NewMemoryJournal(0, c.Clock)
+	}
+	if c.History == nil {
+		c.History = NewHistory(0)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.DedupWindow <= 0 {
+		c.DedupWindow = DefaultDedupWindow
+	}
+	if c.DedupCalls <= 0 {
+		c.DedupCalls = DefaultDedupCalls
+	}
+	if c.Concurrency <= 0 {
+		c.Concurrency = DefaultConcurrency
+	}
+	c.Limits = c.Limits.withDefaults()
+	return c
+}
+
+// A Destination forwards the calls of its sources to up to five webhooks.
+type Destination struct {
+	// Name tells it from the others.
+	Name string `json:"name"`
+	// Sources are the names of those it is connected to. None means all.
+	Sources []string `json:"sources,omitempty"`
+	// Disabled destinations get nothing.
+	Disabled bool `json:"disabled,omitempty"`
+	// Settings are the webhooks, their headers, and the shared secret.
+	webhook.Settings
+}
+
+// Settings are what can be changed while a collector runs.
+type Settings struct {
+	Sources      []Source
+	Destinations []Destination
+}
+
+// Validate returns all that is wrong with the settings, each with its place.
+func (s Settings) Validate() error {
+	var errs []error
+	names, keys := map[string]bool{}, map[string]string{}
+	for i, source := range s.Sources {
+		at := fmt.Sprintf("sources[%d]", i)
+		switch other, taken := keys[source.WriteKey]; {
+		case source.Name == "":
+			errs = append(errs, fmt.Errorf("%s.name is empty; a source needs a name", at))
+		case names[source.Name]:
+			errs = append(errs, fmt.Errorf("%s.name %q is taken; each source needs its own", at, source.Name))
+		case source.WriteKey == "":
+			errs = append(errs, fmt.Errorf("%s.writeKey is empty; source %q needs a write key", at, source.Name))
+		case taken:
+			errs = append(errs, fmt.Errorf("%s.writeKey is that of source %q too; each source needs its own", at, other))
+		}
+		names[source.Name], keys[source.WriteKey] = true, source.Name
+	}
+	taken := map[string]bool{}
+	for i, d := range s.Destinations {
+		at := fmt.Sprintf("destinations[%d]", i)
+		switch {
+		case d.Name == "":
+			errs = append(errs, fmt.Errorf("%s.name is empty; a destination needs a name", at))
+		case taken[d.Name]:
+			errs = append(errs, fmt.Errorf("%s.name %q is taken; each destination needs its own", at, d.Name))
+		}
+		taken[d.Name] = true
+		if err := d.Settings.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("%s (%q): %w", at, d.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,314 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// Policy says to which addresses deliveries may connect. The zero Policy allows
+// the public Internet: no loopback, private, or special-purpose network. What
+// Never refuses, no setting allows: link-local addresses, the metadata services
+// of clouds, multicast and the unspecified address.
+//
+// An IPv4 address is judged alike in each way that IPv6 can carry it:
+// IPv4-mapped, NAT64, 6to4, Teredo and the obsolete ones.
+type Policy struct {
+	// AllowLoopback allows 127.0.0.0/8 and ::1. Defaults to false.
+	AllowLoopback bool
+	// Allow lists further networks that may be reached. Defaults to none.
+	Allow []netip.Prefix
+}
+
+// PolicyError is a refusal to connect. No packet was sent to Addr.
+type PolicyError struct {
+	Addr    netip.Addr
+	Rule    string // the rule that refused, as in "private network 10.0.0.0/8"
+	Setting string // the setting that would allow it; empty when none can
+}
+
+func (e *PolicyError) Error() string {
+	if e.Setting == "" {
+		return fmt.Sprintf("the address %v is refused: %s; no setting allows it", e.Addr, e.Rule)
+	}
+	return fmt.Sprintf("the address %v is refused: %s; to allow it, set %s", e.Addr, e.Rule, e.Setting)
+}
+
+// network is a special-purpose network and the name of its rule.
+type network struct {
+	prefix netip.Prefix
+	name   string
+}
+
+func networks(name string, prefixes ...string) []network {
+	list := make([]network, len(prefixes))
+	for i, p := range prefixes {
+		list[i] = network{netip.MustParsePrefix(p), name}
+	}
+	return list
+}
+
+func join(lists ...[]network) (all []network) {
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+// never are the networks that nothing allows; specific ones come first, for
+// their names.
+var never = join(
+	networks("cloud metadata service",
+		"169.254.169.254/32",     // most clouds
+		"169.254.170.2/32",       // Amazon ECS
+		"169.254.170.23/32",      // Amazon EKS
+		"168.63.129.16/32",       // Azure
+		"100.100.100.200/32",     // Alibaba
+		"192.0.0.192/32",         // Oracle, classic
+		"fd00:ec2::/32",          // Amazon
+		"fd20:ce::254/128",       // Google
+		"fd00:c1::a9fe:a9fe/128", // Oracle
+		"fd00:a9fe:a9fe::1/128",  // Akamai
+		"fd00:42::42/128",        // Scaleway
+	),
+	networks("link-local network", "169.254.0.0/16", "fe80::/10"),
+	networks("unspecified address", "0.0.0.0/8", "::/128"),
+	networks("multicast network", "224.0.0.0/4", "ff00::/8"),
+	networks("broadcast address", "255.255.255.255/32"),
+)
+
+// loopback is allowed by either setting.
+var loopback = networks("loopback network", "127.0.0.0/8", "::1/128")
+
+// special are the networks that only Policy.Allow allows.
+var special = join(
+	networks("private network", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
+	networks("shared network of a provider (CGNAT)", "100.64.0.0/10"),
+	networks("unique local network", "fc00::/7"),
+	networks("site-local network", "fec0::/10"),
+	networks("local NAT64 network", "64:ff9b:1::/48"),
+	networks("Teredo network", "2001::/32"),
+	networks("benchmarking network", "198.18.0.0/15", "2001:2::/48"),
+	networks("documentation network", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"),
+	networks("network of IETF protocols", "192.0.0.0/24", "2001::/23"),
+	networks("6to4 relay network", "192.88.99.0/24"),
+	networks("reserved network", "240.0.0.0/4"),
+)
+
+var (
+	wellKnownNAT64 = netip.MustParsePrefix("64:ff9b::/96")
+	localNAT64     = netip.MustParsePrefix("64:ff9b:1::/48")
+	globalUnicast  = netip.MustParsePrefix("2000::/3")
+	sixToFour      = netip.MustParsePrefix("2002::/16")
+	teredo         = netip.MustParsePrefix("2001::/32")
+	compatible     = netip.MustParsePrefix("::/96")           // RFC 4291, 2.5.5.1: obsolete
+	translated     = netip.MustParsePrefix("::ffff:0:0:0/96") // RFC 2765, 2.1: obsolete
+)
+
+// Check returns nil if addr may be connected to, else a [*PolicyError].
+func (p Policy) Check(addr netip.Addr) error {
+	a := addr.WithZone("").Unmap()
+	if !a.IsValid() {
+		return &PolicyError{Addr: addr, Rule: "not an IP address"}
+	}
+	if n := find(never, a); n != nil {
+		return n.refuse(addr, "")
+	}
+	inner, carried := carriedIPv4(a)
+	for _, v4 := range inner {
+		// The gateway at the other end has a loopback of its own, so
+		// AllowLoopback says nothing of a carried address.
+		if err := (Policy{Allow: p.Allow}).Check(v4); err != nil && (carried || neverAllowed(err)) {
+			return carry(addr, err)
+		}
+	}
+	if p.allows(a) {
+		return nil
+	}
+	if n := find(loopback, a); n != nil {
+		if p.AllowLoopback {
+			return nil
+		}
+		return n.refuse(addr, allowSetting(n.prefix)+", or run in dev mode")
+	}
+	if n := find(special, a); n != nil {
+		return n.refuse(addr, allowSetting(n.prefix))
+	}
+	if a.Is6() && !carried && !globalUnicast.Contains(a) {
+		return &PolicyError{Addr: addr, Rule: "outside of the public network " + globalUnicast.String(), Setting: allowSetting(netip.PrefixFrom(a, a.BitLen()))}
+	}
+	return nil
+}
+
+func find(list []network, a netip.Addr) *network {
+	for i := range list {
+		if list[i].prefix.Contains(a) {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+func (n *network) refuse(addr netip.Addr, setting string) error {
+	return &PolicyError{Addr: addr, Rule: n.name + " " + n.prefix.String(), Setting: setting}
+}
+
+func allowSetting(p netip.Prefix) string { return `egress.allow: ["` + p.String() + `"]` }
+
+func neverAllowed(err error) bool {
+	var refusal *PolicyError
+	return errors.As(err, &refusal) && refusal.Setting == ""
+}
+
+// carry turns the refusal of a carried IPv4 address into that of its carrier.
+func carry(addr netip.Addr, err error) error {
+	var inner *PolicyError
+	if !errors.As(err, &inner) {
+		return err
+	}
+	return &PolicyError{Addr: addr, Rule: fmt.Sprintf("it carries %v, %s", inner.Addr, inner.Rule), Setting: inner.Setting}
+}
+
+func (p Policy) allows(a netip.Addr) bool {
+	for _, allowed := range p.Allow {
+		if mapped := allowed.Addr(); mapped.Is4In6() && allowed.Bits() >= 96 {
+			allowed = netip.PrefixFrom(mapped.Unmap(), allowed.Bits()-96)
+		}
+		if allowed.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// carriedIPv4 returns the IPv4 addresses that an IPv6 address can lead to.
+// certain: packets to it go to that IPv4 address, whose rules then decide;
+// otherwise it only may, which matters for what is never allowed.
+func carriedIPv4(a netip.Addr) (inner []netip.Addr, certain bool) {
+	if !a.Is6() {
+		return nil, false
+	}
+	b := a.As16()
+	v4 := func(b0, b1, b2, b3 byte) netip.Addr { return netip.AddrFrom4([4]byte{b0, b1, b2, b3}) }
+	last := v4(b[12], b[13], b[14], b[15])
+	switch {
+	case wellKnownNAT64.Contains(a), translated.Contains(a):
+		return []netip.Addr{last}, true
+	case compatible.Contains(a) && a != netip.IPv6Loopback():
+		return []netip.Addr{last}, true
+	case sixToFour.Contains(a):
+		return []netip.Addr{v4(b[2], b[3], b[4], b[5])}, true
+	case teredo.Contains(a):
+		return []netip.Addr{v4(b[4], b[5], b[6], b[7]), v4(^b[12], ^b[13], ^b[14], ^b[15])}, false
+	case localNAT64.Contains(a): // RFC 6052, 2.2: prefixes of 48, 56, 64 and 96 bits
+		return nonZero(v4(b[6], b[7], b[9], b[10]), v4(b[7], b[9], b[10], b[11]), v4(b[9], b[10], b[11], b[12]), last), false
+	case b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe: // ISATAP, RFC 5214, 6.1
+		return []netip.Addr{last}, false
+	}
+	return nil, false
+}
+
+// nonZero leaves out what is no address in a form that an address does not have.
+func nonZero(all ...netip.Addr) (some []netip.Addr) {
+	for _, a := range all {
+		if a.As4()[0] != 0 {
+			some = append(some, a)
+		}
+	}
+	return some
+}
+
+// checkHost checks a host that names an address without DNS, in any of the forms
+// that some resolvers take: decimal, octal, hexadecimal, fewer than four parts.
+// Other hosts are checked when they are dialled.
+func (p Policy) checkHost(host string) error {
+	host = strings.TrimSuffix(host, ".")
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return p.Check(addr)
+	}
+	if addr, ok := looseIPv4(host); ok {
+		return p.Check(addr)
+	}
+	return nil
+}
+
+// looseIPv4 reads an IPv4 address as inet_aton does: one to four numbers, each
+// decimal, octal (0…) or hexadecimal (0x…), the last filling what is left.
+func looseIPv4(host string) (netip.Addr, bool) {
+	parts := strings.Split(host, ".")
+	if len(parts) > 4 {
+		return netip.Addr{}, false
+	}
+	var n uint64
+	for i, part := range parts {
+		bits := 8
+		if i == len(parts)-1 {
+			bits = 8 * (5 - len(parts))
+		}
+		v, err := parseLoose(part)
+		if err != nil || v>>bits != 0 {
+			return netip.Addr{}, false
+		}
+		n = n<<bits | v
+	}
+	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}), true
+}
+
+func parseLoose(s string) (uint64, error) {
+	if strings.ContainsAny(s, "_+-") {
+		return 0, strconv.ErrSyntax
+	}
+	switch {
+	case len(s) > 2 && s[0] == '0' && s[1]|0x20 == 'x':
+		return strconv.ParseUint(s[2:], 16, 64)
+	case len(s) > 1 && s[0] == '0':
+		return strconv.ParseUint(s[1:], 8, 64)
+	}
+	return strconv.ParseUint(s, 10, 64)
+}
+
+// guard applies a policy to the connections of a dialler.
+type guard struct {
+	policy Policy
+	dialer net.Dialer
+}
+
+var errUnreachable = errors.New("none of its allowed addresses could be reached")
+
+// dial connects to addr. Each address is checked right before the connect call,
+// after DNS, so an answer of DNS that changes afterwards changes nothing.
+func (g *guard) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.policy.checkHost(host); err != nil {
+		return nil, err
+	}
+	var allowed atomic.Bool // addresses of one host can be tried side by side
+	d := g.dialer
+	d.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		ap, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return fmt.Errorf("cannot check the address %q: %w", address, err)
+		}
+		if err := g.policy.Check(ap.Addr()); err != nil {
+			return err
+		}
+		allowed.Store(true)
+		return nil
+	}
+	conn, err := d.DialContext(ctx, network, addr)
+	if refusal := (*PolicyError)(nil); errors.As(err, &refusal) && allowed.Load() {
+		// One of several addresses was refused, another was tried: it is the
+		// failure of that one that can pass.
+		return nil, &net.OpError{Op: "dial", Net: network, Err: errUnreachable}
+	}
+	return conn, err
+}

@@ -1,0 +1,34 @@
+// Package webhook holds what the two ends of a delivery share: the payload of a
+// call, its signature, and the rules by which it is sent and sent again.
+//
+// # Receiving
+//
+// Each call comes as one POST with a JSON object. With a shared secret its
+// X-Signature is the HMAC-SHA1 over the body's bytes in lower-case hexadecimal.
+// [Handler] verifies it in front of a handler of yours; with a framework that
+// reads the body itself, call [Verify] with the bytes as they came:
+//
+//	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhook.MaxBody))
+//	…
+//	err = webhook.Verify(secret, body, r.Header.Get(webhook.SignatureHeader))
+//
+// Receivers in other languages often have only the parsed body, and verify over
+// JSON.stringify of it. That gives the same signature: a payload is in canonical
+// form, the very text that JSON.stringify makes of it (see [Canonical]). Go's
+// encoding/json writes another form, so a receiver in Go verifies the raw bytes.
+//
+// Answer 2xx within five seconds. A delivery can come more than once: the
+// X-Message-Id of a call is the same each time.
+//
+// # Sending
+//
+// The path of a call: [Payload] makes its body, once; [Sign] signs it, once; a
+// [Sender] sends it to each entry of the destination's [Settings], in parallel,
+// and gives an [Attempt] for each. [Combine] judges them together: one success
+// is enough. [Next] says when to try again those that failed for now. Each
+// connection is checked by a [Policy]; certificates signed by themselves are
+// refused.
+//
+// Nothing here keeps state between calls but a Sender its idle connections, and
+// nothing blocks but Send, for five seconds at most.
+package webhook

@@ -1,0 +1,285 @@
+package webhook
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// AliasFields says how the two identities of an alias call are named in its body.
+type AliasFields string
+
+const (
+	// AliasSpaced names them `Previous ID` and `User ID`. The empty value means the same.
+	AliasSpaced AliasFields = "spaced"
+	// AliasCamelCase names them `previousId` and `userId`.
+	AliasCamelCase AliasFields = "camelCase"
+)
+
+// Payload returns the body that a webhook receives for a call, in canonical
+// form (see [Canonical]). call is the JSON object of the call as stored; of its
+// keys these count: type, userId, anonymousId, event, name, category,
+// properties, traits, groupId, previousId, context and timestamp. The body has,
+// in this order, for
+//
+//	page      version, type, userId, properties, timestamp
+//	screen    version, type, userId, name, timestamp
+//	identify  version, type, userId, traits, timestamp
+//	track     version, type, userId, event, properties, timestamp
+//	alias     version, type, Previous ID, User ID, timestamp
+//	group     version, type, groupId, userId, traits, timestamp
+//	delete    type, userId, timestamp
+//
+// and but for delete the call's anonymousId behind the user's ID, and its
+// context at the end, where it has them. version is 1. properties and traits
+// are {} where the call has none. A page's name and category go into its
+// properties where these have no such key. The timestamp is written in UTC with
+// milliseconds. A null counts as absent.
+//
+// The error says which field the type needs, or which one is no object.
+// Safe for concurrent use.
+func Payload(call []byte, alias AliasFields) ([]byte, error) {
+	c := newCanonizer(call)
+	defer c.release()
+	if err := c.document(); err != nil {
+		return nil, err
+	}
+	if len(c.dst) == 0 || c.dst[0] != '{' {
+		return nil, errors.New("webhook: a call is a JSON object")
+	}
+	var f fields
+	f.read(c)
+	return f.body(alias, len(c.dst))
+}
+
+// fields are the values of a call that a body can hold, in canonical form;
+// absent ones are nil.
+type fields struct {
+	kind, userID, anonymousID, event, name, category, properties,
+	traits, groupID, previousID, context, timestamp []byte
+}
+
+func (f *fields) read(c *canonizer) {
+	for _, m := range c.members {
+		field := f.named(c.text(m.key))
+		if field == nil {
+			continue
+		}
+		if value := c.dst[m.value:m.end:m.end]; string(value) != "null" {
+			*field = value
+		}
+	}
+}
+
+func (f *fields) named(key []byte) *[]byte {
+	switch string(key) {
+	case `"type"`:
+		return &f.kind
+	case `"userId"`:
+		return &f.userID
+	case `"anonymousId"`:
+		return &f.anonymousID
+	case `"event"`:
+		return &f.event
+	case `"name"`:
+		return &f.name
+	case `"category"`:
+		return &f.category
+	case `"properties"`:
+		return &f.properties
+	case `"traits"`:
+		return &f.traits
+	case `"groupId"`:
+		return &f.groupID
+	case `"previousId"`:
+		return &f.previousID
+	case `"context"`:
+		return &f.context
+	case `"timestamp"`:
+		return &f.timestamp
+	}
+	return nil
+}
+
+// body writes the body of the call's type. size is about how long it gets.
+func (f *fields) body(alias AliasFields, size int) ([]byte, error) {
+	b := body{kind: string(bytes.Trim(f.kind, `"`)), out: make([]byte, 0, size+32)}
+	if b.kind == "delete" {
+		b.open(`{"type":`, f.kind)
+		b.need("userId", f.userID)
+		b.time(f.timestamp)
+		return b.close()
+	}
+	b.open(`{"version":1,"type":`, f.kind)
+	switch b.kind {
+	case "page":
+		b.user(f)
+		b.object("properties", f.pageProperties())
+	case "screen":
+		b.user(f)
+		b.field("name", f.name)
+	case "identify":
+		b.user(f)
+		b.object("traits", f.traits)
+	case "track":
+		b.user(f)
+		b.need("event", f.event)
+		b.object("properties", f.properties)
+	case "alias":
+		b.alias(f, alias)
+	case "group":
+		b.need("groupId", f.groupID)
+		b.user(f)
+		b.object("traits", f.traits)
+	default:
+		return nil, fmt.Errorf("webhook: the call's type is %.40q, not page, screen, identify, track, alias, group or delete", f.kind)
+	}
+	b.time(f.timestamp)
+	if f.context != nil {
+		b.object("context", f.context)
+	}
+	return b.close()
+}
+
+// body is a body being written. After the first error it stays as it is.
+type body struct {
+	kind string
+	out  []byte
+	err  error
+}
+
+func (b *body) open(start string, kind []byte) {
+	b.out = append(append(b.out, start...), kind...)
+}
+
+func (b *body) close() ([]byte, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	return append(b.out, '}'), nil
+}
+
+// field writes a field that the call may lack.
+func (b *body) field(name string, value []byte) {
+	if value == nil {
+		return
+	}
+	b.out = append(b.out, `,"`...)
+	b.out = append(b.out, name...)
+	b.out = append(b.out, `":`...)
+	b.out = append(b.out, value...)
+}
+
+// need writes a field that the call may not lack.
+func (b *body) need(name string, value []byte) {
+	if value == nil && b.err == nil {
+		b.err = fmt.Errorf("webhook: a call of type %s needs %s", b.kind, name)
+	}
+	b.field(name, value)
+}
+
+// object writes a field that is an object, {} if the call lacks it.
+func (b *body) object(name string, value []byte) {
+	if value == nil {
+		value = []byte("{}")
+	}
+	if value[0] != '{' && b.err == nil {
+		b.err = fmt.Errorf("webhook: %s of a call of type %s is %.40s, not an object", name, b.kind, value)
+	}
+	b.field(name, value)
+}
+
+func (b *body) user(f *fields) {
+	b.field("userId", f.userID)
+	b.field("anonymousId", f.anonymousID)
+}
+
+func (b *body) alias(f *fields, names AliasFields) {
+	previous, user := "Previous ID", "User ID"
+	if names == AliasCamelCase {
+		previous, user = "previousId", "userId"
+	}
+	if f.previousID == nil || f.userID == nil {
+		b.need("previousId", f.previousID)
+		b.need("userId", f.userID)
+		return
+	}
+	b.field(previous, f.previousID)
+	b.field(user, f.userID)
+	b.field("anonymousId", f.anonymousID)
+}
+
+// timeLayout is how times are written: UTC, milliseconds, Z.
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+// time writes the timestamp, which every body has.
+func (b *body) time(value []byte) {
+	t, err := time.Parse(time.RFC3339Nano, string(bytes.Trim(value, `"`)))
+	if t = t.UTC(); err != nil || t.Year() < 0 || t.Year() > 9999 {
+		if b.err == nil {
+			b.err = fmt.Errorf("webhook: the timestamp of a call of type %s is %.40q, not an ISO 8601 time such as %s", b.kind, value, timeLayout)
+		}
+		return
+	}
+	b.out = append(b.out, `,"timestamp":"`...)
+	b.out = t.AppendFormat(b.out, timeLayout)
+	b.out = append(b.out, '"')
+}
+
+// pageProperties are a page's properties with its name and category.
+func (f *fields) pageProperties() []byte {
+	return withMember(withMember(f.properties, `"name"`, f.name), `"category"`, f.category)
+}
+
+// withMember returns a canonical object with one more member at its end, or as
+// it is where it has the key or there is no value. What is no object stays.
+func withMember(object []byte, key string, value []byte) []byte {
+	if object == nil {
+		object = []byte("{}")
+	}
+	if value == nil || object[0] != '{' || hasMember(object, key) {
+		return object
+	}
+	out := make([]byte, 0, len(object)+len(key)+len(value)+2)
+	out = append(out, object[:len(object)-1]...)
+	if len(object) > len("{}") {
+		out = append(out, ',')
+	}
+	out = append(out, key...)
+	out = append(out, ':')
+	out = append(out, value...)
+	return append(out, '}')
+}
+
+// hasMember tells whether a canonical object has a member of that key.
+func hasMember(object []byte, key string) bool {
+	depth := 0
+	for i := 0; i < len(object); i++ {
+		switch object[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		case '"':
+			n := textLen(object[i:])
+			if depth == 1 && object[i+n] == ':' && string(object[i:i+n]) == key {
+				return true
+			}
+			i += n - 1
+		}
+	}
+	return false
+}
+
+// textLen is the length of the string that s starts with, quotes included.
+func textLen(s []byte) int {
+	n := 1
+	for s[n] != '"' {
+		if s[n] == '\\' {
+			n++
+		}
+		n++
+	}
+	return n + 1
+}

@@ -1,0 +1,148 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// Window is how long after it was accepted a call is attempted.
+	Window = 4 * time.Hour
+
+	firstBackoff = time.Second
+	maxBackoff   = 10 * time.Minute
+)
+
+// Verdict is what an attempt means for its call.
+type Verdict int
+
+const (
+	// Success: the receiver took the call, no entry needs another attempt.
+	Success Verdict = iota + 1
+	// Temporary: another attempt at this entry can succeed.
+	Temporary
+	// Permanent: another attempt at this entry would fail alike.
+	Permanent
+)
+
+var verdicts = [...]string{Success: "success", Temporary: "temporary", Permanent: "permanent"}
+
+func (v Verdict) String() string {
+	if v < Success || v > Permanent {
+		return "Verdict(" + strconv.Itoa(int(v)) + ")"
+	}
+	return verdicts[v]
+}
+
+// MarshalText writes "success", "temporary" or "permanent".
+func (v Verdict) MarshalText() ([]byte, error) {
+	if v < Success || v > Permanent {
+		return nil, fmt.Errorf("webhook: %v is no verdict", v)
+	}
+	return []byte(verdicts[v]), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (v *Verdict) UnmarshalText(text []byte) error {
+	for i := Success; i <= Permanent; i++ {
+		if verdicts[i] == string(text) {
+			*v = i
+			return nil
+		}
+	}
+	return fmt.Errorf("webhook: %.40q is no verdict: use success, temporary or permanent", text)
+}
+
+// Combine is the verdict over a call from those over its entries: one success
+// is enough; else one temporary failure is worth another round, in which only
+// the entries that failed so are asked again.
+func Combine(verdicts ...Verdict) Verdict {
+	all := Permanent
+	for _, v := range verdicts {
+		all = min(all, v)
+	}
+	return all
+}
+
+// Classify is the verdict over one request, from the status of a complete
+// response or from the error that there was instead. Temporary are 408, 425,
+// 429, 5xx, and all errors but those that another attempt cannot mend: a refusal
+// by the [Policy], a self-signed certificate, a request that cannot be made.
+func Classify(status int, err error) Verdict {
+	if err != nil {
+		return reasonOf(err).verdict()
+	}
+	switch {
+	case status >= 200 && status <= 299:
+		return Success
+	case status >= 500 && status <= 599,
+		status == http.StatusRequestTimeout,
+		status == http.StatusTooEarly,
+		status == http.StatusTooManyRequests:
+		return Temporary
+	}
+	return Permanent
+}
+
+func (r Reason) verdict() Verdict {
+	switch r {
+	case ReasonPolicy, ReasonSelfSigned, ReasonRequest:
+		return Permanent
+	}
+	return Temporary
+}
+
+// Backoff is the delay after attempt number attempt, counted from 1, has failed:
+// random, from 0 up to 1, of a ceiling that is 1 s at first, doubles with each
+// attempt and stays at 10 min (exponential with full jitter).
+func Backoff(attempt int, random float64) time.Duration {
+	ceiling := maxBackoff
+	if doubled := max(attempt-1, 0); doubled < 10 { // 2^10 s is more than 10 min
+		ceiling = min(firstBackoff<<doubled, maxBackoff)
+	}
+	if !(random > 0) { // also NaN
+		return 0
+	}
+	return time.Duration(min(random, 1) * float64(ceiling))
+}
+
+// Next is when to attempt a call again whose attempt number attempt has just
+// failed: after the backoff, but not before retryAfter is over. What would come
+// after the end of the window comes at its end instead, as the last attempt.
+// false: the window is over, the call has failed.
+func Next(now, accepted time.Time, attempt int, retryAfter time.Duration, random float64) (time.Time, bool) {
+	end := accepted.Add(Window)
+	if !now.Before(end) {
+		return time.Time{}, false
+	}
+	next := now.Add(max(Backoff(attempt, random), retryAfter))
+	if next.After(end) {
+		next = end
+	}
+	return next, true
+}
+
+// retryAfter reads a Retry-After header, in seconds or as a date. What cannot
+// be read or is past is 0; more than the window is the window.
+func retryAfter(value string, now time.Time) time.Duration {
+	value = strings.TrimSpace(value)
+	if value == "" {
+		return 0
+	}
+	if value[0] >= '0' && value[0] <= '9' {
+		seconds, err := strconv.ParseUint(value, 10, 64)
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
+			return 0
+		}
+		return time.Duration(min(seconds, uint64(Window/time.Second))) * time.Second
+	}
+	date, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return min(max(date.Sub(now), 0), Window)
+}

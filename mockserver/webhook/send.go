@@ -1,0 +1,338 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// Timeout is how long the whole exchange of an attempt may take.
+	Timeout = 5 * time.Second
+
+	// KeptBody is how much of a response's body in bytes an Attempt keeps.
+	KeptBody = 4 << 10
+
+	// maxDrained is how much of a response's body is read, so that its
+	// connection can be used again; a longer one costs the connection.
+	maxDrained = 64 << 10
+
+	// keptHeader bounds the response header that an Attempt keeps, in bytes.
+	keptHeader = 4 << 10
+
+	// maxHeader bounds the response header that is read, in bytes.
+	maxHeader = 64 << 10
+
+	// idleTimeout is below the five seconds after which many servers close an
+	// idle connection: a request sent just then would be lost.
+	idleTimeout = 4 * time.Second
+
+	maxIdlePerHost = 512
+)
+
+// SenderConfig configures a [Sender]. The zero value is ready to use.
+type SenderConfig struct {
+	// Policy says which addresses may be connected to. Defaults to the public
+	// Internet alone.
+	Policy Policy
+	// RootCAs are the authorities trusted for HTTPS. Defaults to the platform's.
+	RootCAs *x509.CertPool
+	// CAFile is a PEM file with further authorities. Defaults to none.
+	CAFile string
+	// Proxy returns the proxy for a request, nil for none, such as
+	// http.ProxyFromEnvironment. The proxy's own address must pass Policy. The
+	// proxy resolves the receiver's name anew, so of the receiver only what can
+	// be known here is checked: an address in the URL, and what its name
+	// resolves to here, if it does. Defaults to no proxy, whatever the
+	// environment says.
+	Proxy func(*http.Request) (*url.URL, error)
+	// Product is the product token of the User-Agent, which is followed by
+	// "/1.0". Defaults to "analytics-go".
+	Product string
+	// Timeout bounds a whole exchange, from DNS to the end of the response's
+	// body. Defaults to [Timeout], 5 s.
+	Timeout time.Duration
+	// Resolver looks up hosts. Defaults to net.DefaultResolver.
+	Resolver *net.Resolver
+	// Transport carries requests in place of the network, for tests. Policy,
+	// authorities and proxy then have no effect. Defaults to none.
+	Transport http.RoundTripper
+	// Now is the clock for Attempt.Time and for dates in Retry-After.
+	// Durations are always measured in real time. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// Sender sends deliveries. It reuses connections: make one and share it. Its
+// methods are safe for concurrent use.
+type Sender struct {
+	transport http.RoundTripper
+	idle      interface{ CloseIdleConnections() } // nil if transport has none
+	userAgent string
+	timeout   time.Duration
+	now       func() time.Time
+}
+
+// NewSender returns a Sender, or an error that says which part of the
+// configuration cannot be used.
+func NewSender(config SenderConfig) (*Sender, error) {
+	if config.Product == "" {
+		config.Product = "analytics-go"
+	}
+	if !isToken(config.Product) {
+		return nil, fmt.Errorf("webhook: the product %q is no token: use letters, digits and hyphens", config.Product)
+	}
+	s := &Sender{
+		transport: config.Transport,
+		userAgent: config.Product + "/1.0",
+		timeout:   config.Timeout,
+		now:       config.Now,
+	}
+	if s.timeout <= 0 {
+		s.timeout = Timeout
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.transport == nil {
+		t, err := newTransport(config, s.timeout)
+		if err != nil {
+			return nil, err
+		}
+		s.transport = t
+	}
+	s.idle, _ = s.transport.(interface{ CloseIdleConnections() })
+	return s, nil
+}
+
+func newTransport(config SenderConfig, timeout time.Duration) (*http.Transport, error) {
+	pool, err := roots(config.RootCAs, config.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	g := &guard{policy: config.Policy, dialer: net.Dialer{Timeout: timeout, Resolver: config.Resolver}}
+	t := &http.Transport{
+		DialContext:         g.dial,
+		TLSClientConfig:     &tls.Config{RootCAs: pool, VerifyConnection: refuseSelfSigned, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout: timeout,
+		IdleConnTimeout:     idleTimeout,
+		MaxIdleConnsPerHost: maxIdlePerHost,
+		// The log shows the bytes that came, and unpacking is work for an
+		// attacker to order.
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
+	}
+	if config.Proxy != nil {
+		t.Proxy = g.viaProxy(config.Proxy)
+	}
+	return t, nil
+}
+
+// viaProxy checks the receivers of requests that a proxy will connect to.
+func (g *guard) viaProxy(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	return func(r *http.Request) (*url.URL, error) {
+		u, err := proxy(r)
+		if u == nil || err != nil {
+			return u, err
+		}
+		host := r.URL.Hostname()
+		if err := g.policy.checkHost(host); err != nil {
+			return nil, err
+		}
+		resolver := g.dialer.Resolver
+		if resolver == nil {
+			resolver = net.DefaultResolver
+		}
+		addrs, err := resolver.LookupNetIP(r.Context(), "ip", host)
+		if err != nil {
+			return u, nil // a name that only the proxy can resolve
+		}
+		for _, addr := range addrs {
+			if err := g.policy.Check(addr); err != nil {
+				return nil, err
+			}
+		}
+		return u, nil
+	}
+}
+
+// Close closes the connections that are idle, and each other one when its
+// attempt is over.
+func (s *Sender) Close() {
+	if s.idle != nil {
+		s.idle.CloseIdleConnections()
+	}
+}
+
+// Request is one delivery to one entry of a destination.
+type Request struct {
+	Endpoint Endpoint
+	// Body is the payload of the call. It must not be written to any more,
+	// also after Send: the transport may still read it, and the Attempt keeps it.
+	Body []byte
+	// Signature is Sign's result for Body, made once for all entries and
+	// attempts; empty when there is no shared secret.
+	Signature string
+	// MessageID is the call's messageId.
+	MessageID string
+	// Number is the number of this attempt, 1 at first.
+	Number int
+}
+
+// Attempt is the record of one request and what came of it. Its maps and bytes
+// must not be changed: they are shared with the request.
+type Attempt struct {
+	Time     time.Time     `json:"time"`
+	Duration time.Duration `json:"duration"` // nanoseconds in JSON
+	URL      string        `json:"url"`
+	Number   int           `json:"number"`
+	// Status is the response's, 0 when there was none.
+	Status  int     `json:"status,omitempty"`
+	Verdict Verdict `json:"verdict"`
+	// Reason and Error say why it failed, for programs and for people.
+	Reason Reason `json:"reason,omitempty"`
+	Error  string `json:"error,omitempty"`
+	// RetryAfter is how long the receiver of a temporary failure asked to be
+	// left alone, at most Window.
+	RetryAfter time.Duration `json:"retryAfter,omitempty"`
+	// RequestHeader is what was sent beside Host and Content-Length.
+	RequestHeader http.Header `json:"requestHeader,omitempty"`
+	RequestBody   []byte      `json:"requestBody,omitempty"`
+	// ResponseHeader and ResponseBody are cut to 4 KB each.
+	ResponseHeader http.Header `json:"responseHeader,omitempty"`
+	ResponseBody   []byte      `json:"responseBody,omitempty"`
+}
+
+// Send makes one attempt: one POST, whose whole exchange ends within the
+// Sender's time-out or with ctx. A redirect is not followed. Send does not
+// retry; whether to do so is in the Attempt's Verdict, and when in [Next].
+func (s *Sender) Send(ctx context.Context, r Request) Attempt {
+	start := time.Now()
+	a := Attempt{Time: s.now(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	err := s.exchange(ctx, r, &a)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // whatever broke, this was the cause
+	}
+	a.Duration = time.Since(start)
+	a.conclude(err, s.timeout)
+	return a
+}
+
+// exchange sends the request and reads the response into a. Its error is nil
+// when the response is complete, whatever its status.
+func (s *Sender) exchange(ctx context.Context, r Request, a *Attempt) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Endpoint.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return &requestError{err}
+	}
+	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
+		return &requestError{fmt.Errorf("%q is no http or https URL", r.Endpoint.URL)}
+	}
+	if req.Header, err = s.header(r); err != nil {
+		return &requestError{err}
+	}
+	a.RequestHeader = req.Header
+	resp, err := s.transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	a.Status = resp.StatusCode
+	a.ResponseHeader = cutHeader(resp.Header)
+	a.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), a.Time)
+	a.ResponseBody, err = readResponse(resp.Body)
+	return err
+}
+
+// header makes the header of a request; its values share one array.
+func (s *Sender) header(r Request) (http.Header, error) {
+	h := make(http.Header, len(r.Endpoint.Headers)+5)
+	values := make([]string, 0, len(r.Endpoint.Headers)+5)
+	set := func(canonical, value string) {
+		values = append(values, value)
+		h[canonical] = values[len(values)-1 : len(values) : len(values)]
+	}
+	for name, value := range r.Endpoint.Headers {
+		canonical := http.CanonicalHeaderKey(name)
+		if reserved[canonical] != "" || !isToken(name) || strings.IndexFunc(value, isControl) >= 0 {
+			return nil, fmt.Errorf("the static header %q cannot be sent: see Settings.Validate", name)
+		}
+		set(canonical, value)
+	}
+	set("User-Agent", s.userAgent)
+	set("Content-Type", "application/json")
+	set(AttemptHeader, strconv.Itoa(r.Number))
+	if r.MessageID != "" {
+		set(MessageIDHeader, r.MessageID)
+	}
+	if r.Signature != "" {
+		set(SignatureHeader, r.Signature)
+	}
+	return h, nil
+}
+
+// readBuffers hold the part of a body that is kept, and behind it room for
+// what is read only to be thrown away.
+var readBuffers = sync.Pool{New: func() any { return new([2 * KeptBody]byte) }}
+
+// readResponse returns the start of a body and reads on to its end, if that is
+// not too far. Its error is that of a body that breaks off.
+func readResponse(body io.Reader) (kept []byte, err error) {
+	if body == http.NoBody {
+		return nil, nil
+	}
+	buf := readBuffers.Get().(*[2 * KeptBody]byte)
+	defer readBuffers.Put(buf)
+	total := 0
+	for err == nil && total < maxDrained {
+		part := buf[KeptBody:]
+		if total < KeptBody {
+			part = buf[total:KeptBody]
+		}
+		var n int
+		n, err = body.Read(part)
+		total += n
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return append(kept, buf[:min(total, KeptBody)]...), err
+}
+
+// cutHeader returns h, or what fits of it into keptHeader bytes.
+func cutHeader(h http.Header) http.Header {
+	size := 0
+	for name, values := range h {
+		for _, v := range values {
+			size += len(name) + len(v)
+		}
+	}
+	if size <= keptHeader {
+		return h
+	}
+	kept, room := make(http.Header), keptHeader
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		for _, v := range h[name] {
+			if room <= len(name) {
+				return kept
+			}
+			v = strings.Clone(v[:min(len(v), room-len(name))])
+			kept[name] = append(kept[name], v)
+			room -= len(name) + len(v)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,164 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxEndpoints is how many URLs a destination can have.
+const MaxEndpoints = 5
+
+// Settings are the settings of one destination.
+type Settings struct {
+	// Webhooks are the one to five URLs that get each call.
+	Webhooks []Endpoint `json:"webhooks"`
+	// SharedSecret signs each request, see [Sign]. Empty: not signed.
+	SharedSecret string `json:"sharedSecret,omitempty"`
+	// AliasFields names the identities in alias bodies. Defaults to [AliasSpaced].
+	AliasFields AliasFields `json:"aliasFields,omitempty"`
+}
+
+// Endpoint is one URL with the static headers of each request to it.
+type Endpoint struct {
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers,omitempty"`
+}
+
+// FieldError is one setting that cannot be used.
+type FieldError struct {
+	Field   string // as in webhooks[2].headers["Host"]
+	Problem string // what is wrong with it
+	Mend    string // what would be right
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Problem + ": " + e.Mend }
+
+// Validate returns nil, or one [*FieldError] for each thing that is wrong,
+// joined in the order of the fields.
+func (s Settings) Validate() error {
+	var p problems
+	switch n := len(s.Webhooks); {
+	case n == 0:
+		p.add("webhooks", "is empty", "give at least one URL")
+	case n > MaxEndpoints:
+		p.add("webhooks", fmt.Sprintf("has %d URLs", n), fmt.Sprintf("keep at most %d", MaxEndpoints))
+	}
+	for i, e := range s.Webhooks {
+		field := fmt.Sprintf("webhooks[%d]", i)
+		p.url(field+".url", e.URL)
+		p.headers(field+".headers", e.Headers)
+	}
+	switch s.AliasFields {
+	case "", AliasSpaced, AliasCamelCase:
+	default:
+		p.add("aliasFields", fmt.Sprintf("is %q", s.AliasFields), `use "spaced" or "camelCase"`)
+	}
+	return errors.Join(p...)
+}
+
+// problems are the FieldErrors found so far.
+type problems []error
+
+func (p *problems) add(field, problem, mend string) {
+	*p = append(*p, &FieldError{Field: field, Problem: problem, Mend: mend})
+}
+
+const exampleURL = "give one such as https://example.com/hook"
+
+func (p *problems) url(field, text string) {
+	if text == "" {
+		p.add(field, "is empty", exampleURL)
+		return
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		// The text itself stays out of the error: it can hold a password.
+		if parse := (*url.Error)(nil); errors.As(err, &parse) {
+			err = parse.Err
+		}
+		p.add(field, "is no URL ("+err.Error()+")", exampleURL)
+		return
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		p.add(field, fmt.Sprintf("has the protocol %q", u.Scheme), "start it with https:// or http://")
+		return
+	}
+	if u.Hostname() == "" {
+		p.add(field, "has no host", exampleURL)
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			p.add(field, "has the port "+port, "use one from 1 to 65535")
+		}
+	}
+	if u.User != nil {
+		p.add(field, "holds credentials", "put them into a static header such as Authorization")
+	}
+}
+
+func (p *problems) headers(field string, headers map[string]string) {
+	names := make(map[string]string, len(headers))
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		field := fmt.Sprintf("%s[%q]", field, name)
+		if !isToken(name) {
+			p.add(field, "is no header name", "use letters, digits and hyphens")
+			continue
+		}
+		canonical := http.CanonicalHeaderKey(name)
+		if why, ok := reserved[canonical]; ok {
+			p.add(field, why, "remove it")
+		}
+		if other, ok := names[canonical]; ok {
+			p.add(field, fmt.Sprintf("is the same header as %q", other), "keep one of them")
+		}
+		names[canonical] = name
+		if i := strings.IndexFunc(headers[name], isControl); i >= 0 {
+			p.add(field, fmt.Sprintf("has the control character %q in its value", headers[name][i]), "keep the value on one line of printable characters")
+		}
+	}
+}
+
+const (
+	ours     = "is set by the forwarder"
+	hopByHop = "belongs to one connection, not to the request"
+)
+
+// reserved are the headers that no setting can set, and why.
+var reserved = map[string]string{
+	"Host":                ours,
+	"Content-Length":      ours,
+	"Content-Type":        ours,
+	"User-Agent":          ours,
+	SignatureHeader:       ours,
+	MessageIDHeader:       ours,
+	AttemptHeader:         ours,
+	"Connection":          hopByHop,
+	"Keep-Alive":          hopByHop,
+	"Proxy-Connection":    hopByHop,
+	"Proxy-Authenticate":  hopByHop,
+	"Proxy-Authorization": hopByHop,
+	"Te":                  hopByHop,
+	"Trailer":             hopByHop,
+	"Transfer-Encoding":   hopByHop,
+	"Upgrade":             hopByHop,
+	"Expect":              hopByHop,
+}
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F }
+
+// isToken tells whether name can be a header's name (RFC 9110, 5.6.2).
+func isToken(name string) bool {
+	for _, r := range name {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		if !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r) {
+			return false
+		}
+	}
+	return name != ""
+}

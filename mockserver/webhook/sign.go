@@ -1,0 +1,65 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+)
+
+// Headers of a delivery beside User-Agent, Content-Type and the static ones.
+const (
+	// SignatureHeader carries the signature, when there is a shared secret.
+	SignatureHeader = "X-Signature"
+	// MessageIDHeader carries the call's messageId, the same in every attempt:
+	// a receiver can drop repeats by it.
+	MessageIDHeader = "X-Message-Id"
+	// AttemptHeader carries the number of the attempt in decimal, 1 at first.
+	AttemptHeader = "X-Attempt"
+)
+
+// Errors of [Verify].
+var (
+	ErrNoSecret           = errors.New("webhook: no shared secret to verify with: pass the one of the destination's settings")
+	ErrNoSignature        = errors.New("webhook: the request has no " + SignatureHeader + " header: set the shared secret in the destination's settings")
+	ErrMalformedSignature = errors.New("webhook: the " + SignatureHeader + " header is not 40 lower-case hexadecimal digits")
+	ErrWrongSignature     = errors.New("webhook: the " + SignatureHeader + " header does not fit the body: the secrets differ, or the body was changed")
+)
+
+// Sign returns the X-Signature of a body: the HMAC-SHA1, keyed with the shared
+// secret, over the body's bytes, in lower-case hexadecimal. Safe for concurrent use.
+func Sign(secret string, body []byte) string {
+	mac := hmac.New(sha1.New, []byte(secret))
+	mac.Write(body)
+	var sum [sha1.Size]byte
+	return hex.EncodeToString(mac.Sum(sum[:0]))
+}
+
+// Verify checks the X-Signature that came with a body, in a time that does not
+// depend on where the two signatures differ. body must be the bytes as they
+// came, before any parsing. The error is one of [ErrNoSecret] (an empty secret
+// is never accepted), [ErrNoSignature], [ErrMalformedSignature] and
+// [ErrWrongSignature], and tells nothing of the right signature.
+// Safe for concurrent use.
+func Verify(secret string, body []byte, signature string) error {
+	switch {
+	case secret == "":
+		return ErrNoSecret
+	case signature == "":
+		return ErrNoSignature
+	case !isSignature(signature):
+		return ErrMalformedSignature
+	case !hmac.Equal([]byte(Sign(secret, body)), []byte(signature)):
+		return ErrWrongSignature
+	}
+	return nil
+}
+
+func isSignature(s string) bool {
+	for _, b := range []byte(s) {
+		if (b < '0' || b > '9') && (b < 'a' || b > 'f') {
+			return false
+		}
+	}
+	return len(s) == hex.EncodedLen(sha1.Size)
+}
