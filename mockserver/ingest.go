@@ -216,7 +216,11 @@ func (s *sorter) sort() {
 
 // accept stores a batch, without the calls that were stored before.
 func (c *Collector) accept(ctx context.Context, b Batch) *requestError {
-	fresh, repeated, done := c.dedup.reserve(ctx, b)
+	fresh, repeated, done, err := c.dedup.reserve(ctx, b)
+	if err != nil {
+		return &requestError{status: http.StatusServiceUnavailable, code: CodeUnavailable, retryAfter: time.Second,
+			message: "another request was storing the same calls, and this one did not wait for its end; send again"}
+	}
 	if len(repeated.Calls) > 0 {
 		c.record.Repeated(repeated)
 	}
@@ -224,7 +228,7 @@ func (c *Collector) accept(ctx context.Context, b Batch) *requestError {
 		done(true)
 		return nil
 	}
-	err := c.journal.Append(ctx, fresh)
+	err = c.journal.Append(ctx, fresh)
 	done(err == nil)
 	switch {
 	case err == nil:
