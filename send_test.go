@@ -424,7 +424,7 @@ func TestCarelessTransport(t *testing.T) {
 			client := newClient(t, transport, analytics.Config{FlushAt: 10, Gzip: gzip, MaxInFlight: 1})
 			for i := range 5 {
 				track(t, client, name("e", i), 10)
-				synctest.Wait()
+				require.NoError(t, client.Flush(t.Context()))
 			}
 			require.NoError(t, client.Close())
 			require.Len(t, late, 10)
