@@ -82,7 +82,7 @@ func TestTenAttempts(t *testing.T) {
 				var undelivered *analytics.UndeliveredError
 				require.ErrorAs(t, err, &undelivered)
 				require.Equal(t, analytics.Drops{Attempts: 20}, undelivered.Dropped)
-				require.ErrorContains(t, err, "20 calls were not delivered: the latest failure: ")
+				require.ErrorContains(t, err, "20 calls not delivered: the latest failure: ")
 				require.Equal(t, undelivered.Dropped, client.Stats().Dropped)
 				require.Len(t, results, 20)
 				var drop *analytics.DropError
@@ -125,7 +125,7 @@ func TestRefusedForGood(t *testing.T) {
 			require.Len(t, c.all(), 1)
 			require.Equal(t, analytics.Drops{Refused: 20}, client.Stats().Dropped)
 			require.Equal(t, 1, log.count(), "a lost batch is one line")
-			require.Contains(t, log.String(), fmt.Sprintf("lost a batch of 20 calls: analytics: dropped (refused) after 1 attempts: the collector answered %d", status))
+			require.Contains(t, log.String(), fmt.Sprintf("lost 20 calls: refused, attempt 1: the collector answered %d", status))
 			require.Contains(t, log.String(), `"why: 100%d\n%s"`)
 		})
 	}
