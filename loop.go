@@ -289,7 +289,7 @@ func (l *loop) split(j *job, r *refusal) {
 func (l *loop) sweep() {
 	jobs := l.jobs[:0]
 	for _, j := range l.jobs {
-		if len(j.todo) > 0 {
+		if len(j.todo) > 0 || j.running {
 			jobs = append(jobs, j)
 		}
 	}
@@ -319,6 +319,7 @@ func (l *loop) leaveBehind() {
 	defer l.unlock()
 	for _, j := range l.jobs {
 		l.dropJob(j)
+		j.running = false
 	}
 	l.sweep()
 }
