@@ -220,7 +220,7 @@ type Attempt struct {
 // retry; whether to do so is in the Attempt's Verdict, and when in [Next].
 func (s *Sender) Send(ctx context.Context, r Request) Attempt {
 	start := time.Now()
-	a := Attempt{Time: s.now(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
+	a := Attempt{Time: s.now().UTC(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	err := s.exchange(ctx, r, &a)
