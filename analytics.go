@@ -1,0 +1,277 @@
+package analytics
+
+import (
+	"context"
+	"log"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Client records calls and sends them in batches in the background. Make one
+// with New or NewWithConfig, share it among goroutines, and Close it before the
+// program ends.
+//
+// The exported fields may be set until the first call and not later; a program
+// that is written today sets a Config instead.
+type Client struct {
+	// Endpoint is Config.Endpoint.
+	Endpoint string
+
+	// FlushAt is Config.FlushAt, and Size an older name of it. The one that is
+	// not at its default of 20 counts; if neither is, the smaller one does.
+	FlushAt, Size int
+
+	// FlushAfter is Config.FlushAfter, and Interval an older name of it. The
+	// one that is not at its default of 5 seconds counts; if neither is, the
+	// smaller one does.
+	FlushAfter, Interval time.Duration
+
+	// Logger is Config.Logger.
+	Logger *log.Logger
+
+	// Verbose is Config.Verbose.
+	Verbose bool
+
+	// Client is what Config.HTTPClient points to.
+	Client http.Client
+
+	writeKey string
+	config   Config // the options that have no field of their own here
+
+	running  atomic.Pointer[pipeline] // nil until the first call
+	rejected [numRejects]atomic.Int64 // calls not accepted, by kind
+
+	mu     sync.Mutex // held while the first call starts the pipeline, and guards closed
+	closed bool
+}
+
+// The kinds of calls that are not accepted.
+const (
+	rejectInvalid = iota
+	rejectTooLarge
+	rejectQueueFull
+	rejectClosed
+	numRejects
+)
+
+// New returns a client for the source that the write key belongs to. It never
+// fails and starts nothing: what is wrong with the client's fields is an error
+// of the first call.
+func New(writeKey string) *Client {
+	return newClient(writeKey, Config{})
+}
+
+// NewWithConfig returns a client that is set up by config, or an error that
+// says all that is wrong with it. It starts nothing.
+func NewWithConfig(writeKey string, config Config) (*Client, error) {
+	if err := config.check(writeKey); err != nil {
+		return nil, err
+	}
+	return newClient(writeKey, config), nil
+}
+
+func newClient(writeKey string, config Config) *Client {
+	c := &Client{
+		Endpoint:   config.Endpoint,
+		FlushAt:    orDefault(config.FlushAt, defaultFlushAt),
+		Size:       defaultFlushAt,
+		FlushAfter: orDefault(config.FlushAfter, defaultFlushAfter),
+		Interval:   defaultFlushAfter,
+		Logger:     config.Logger,
+		Verbose:    config.Verbose,
+		Client:     *http.DefaultClient,
+		writeKey:   writeKey,
+		config:     config,
+	}
+	if c.Endpoint == "" {
+		c.Endpoint = Endpoint
+	}
+	if c.Logger == nil {
+		c.Logger = defaultLogger()
+	}
+	if config.HTTPClient != nil {
+		c.Client = *config.HTTPClient
+	}
+	return c
+}
+
+// Identify queues an identify call. It returns once the call is accepted; the
+// message can be changed and used again at once.
+//
+// The error is a *FieldError, a *TooLargeError, ErrQueueFull, ErrClosed, or
+// says what cannot be used of the client's configuration. So it is with the
+// other calls.
+func (c *Client) Identify(m *Identify) error {
+	k, err := m.wire()
+	return c.enqueue(nil, &k, err)
+}
+
+// Track queues a track call, as Identify does.
+func (c *Client) Track(m *Track) error {
+	k, err := m.wire()
+	return c.enqueue(nil, &k, err)
+}
+
+// Page queues a page call, as Identify does.
+func (c *Client) Page(m *Page) error {
+	k, err := m.wire()
+	return c.enqueue(nil, &k, err)
+}
+
+// Screen queues a screen call, as Identify does.
+func (c *Client) Screen(m *Screen) error {
+	k, err := m.wire()
+	return c.enqueue(nil, &k, err)
+}
+
+// Group queues a group call, as Identify does.
+func (c *Client) Group(m *Group) error {
+	k, err := m.wire()
+	return c.enqueue(nil, &k, err)
+}
+
+// Alias queues an alias call, as Identify does.
+func (c *Client) Alias(m *Alias) error {
+	k, err := m.wire()
+	return c.enqueue(nil, &k, err)
+}
+
+// Enqueue queues a call of any kind, as Identify does. Under Block it waits for
+// room until ctx ends, and returns its error then; otherwise ctx does not
+// matter. Whether the call is delivered does not depend on ctx.
+func (c *Client) Enqueue(ctx context.Context, m Call) error {
+	if m == nil {
+		return c.reject(rejectInvalid, missing("call", fieldMessage))
+	}
+	k, err := m.wire()
+	return c.enqueue(ctx, &k, err)
+}
+
+// scratch is a buffer that a call is encoded into.
+type scratch struct{ buf []byte }
+
+var scratches = sync.Pool{New: func() interface{} { return &scratch{buf: make([]byte, 0, 1024)} }}
+
+// enqueue encodes a call that wire found to be valid, and accepts it. Ctx may
+// be nil.
+func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
+	if invalid != nil {
+		return c.reject(rejectInvalid, invalid)
+	}
+	p, err := c.start()
+	if err == ErrClosed {
+		return c.reject(rejectClosed, err)
+	} else if err != nil {
+		return c.reject(rejectInvalid, err)
+	}
+	now := time.Now()
+	s := scratches.Get().(*scratch)
+	s.buf, err = k.append(s.buf[:0], now)
+	switch {
+	case err != nil:
+		err = c.reject(rejectInvalid, err)
+	case len(s.buf) > MaxCallBytes:
+		err = c.reject(rejectTooLarge, &TooLargeError{Kind: k.kind, Size: len(s.buf), Limit: MaxCallBytes})
+	default:
+		err = p.add(ctx, k, s.buf, now)
+		if err == ErrClosed {
+			c.reject(rejectClosed, err)
+		} else if err != nil {
+			c.reject(rejectQueueFull, err)
+		} else if p.log.verbose {
+			p.log.debugf("queued %s", s.buf)
+		}
+	}
+	if cap(s.buf) <= 2*MaxCallBytes {
+		scratches.Put(s)
+	}
+	return err
+}
+
+// reject counts a call that is not accepted, and returns why it is not.
+func (c *Client) reject(kind int, why error) error {
+	c.rejected[kind].Add(1)
+	return why
+}
+
+// start returns the running pipeline, which the first call starts with the
+// configuration as it is then. While that cannot be used, each call tries
+// again.
+func (c *Client) start() (*pipeline, error) {
+	if p := c.running.Load(); p != nil {
+		return p, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.running.Load(); p != nil {
+		return p, nil
+	}
+	if c.closed {
+		return nil, ErrClosed
+	}
+	s, err := c.settings()
+	if err != nil {
+		return nil, err
+	}
+	p := newPipeline(s)
+	c.running.Store(p)
+	go p.run()
+	return p, nil
+}
+
+// Flush sends what is queued and waits until each call accepted before it is
+// delivered or dropped, or ctx ends. Calls can go on being made meanwhile.
+//
+// The error is an *UndeliveredError that says how many calls were not
+// delivered: those still queued, and all that were dropped since an earlier
+// Flush returned, if there was one.
+func (c *Client) Flush(ctx context.Context) error {
+	if p := c.running.Load(); p != nil {
+		return p.flush(ctx)
+	}
+	return nil
+}
+
+// Shutdown sends what is queued, and waits until each call is delivered or
+// dropped. When ctx ends first, requests are cut off and all that is left is
+// dropped. Calls made after Shutdown began return ErrClosed.
+//
+// The error is an *UndeliveredError that says how many calls were not
+// delivered, as Flush does; a call that was being sent when ctx ended is among
+// them, though the collector may have taken it. Shutdown can be called often and at the
+// same time: each call waits for the same end and returns the same error, and
+// the first context to end cuts it short.
+func (c *Client) Shutdown(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed = true
+	p := c.running.Load()
+	c.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	return p.shutdown(ctx)
+}
+
+// Close is Shutdown with Config.CloseTimeout, 20 seconds unless set.
+func (c *Client) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), orDefault(c.config.CloseTimeout, defaultCloseTimeout))
+	defer cancel()
+	return c.Shutdown(ctx)
+}
+
+// Stats says what became of the calls made so far.
+func (c *Client) Stats() Stats {
+	var s Stats
+	if p := c.running.Load(); p != nil {
+		s = p.snapshot()
+	}
+	s.Rejected = Rejects{
+		Invalid:   c.rejected[rejectInvalid].Load(),
+		TooLarge:  c.rejected[rejectTooLarge].Load(),
+		QueueFull: c.rejected[rejectQueueFull].Load(),
+		Closed:    c.rejected[rejectClosed].Load(),
+	}
+	return s
+}

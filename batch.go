@@ -1,0 +1,153 @@
+package analytics
+
+import "time"
+
+const (
+	bodyHead = `{"batch":[`
+	// bodySeam follows the batch's id and ends the part of a body that is the
+	// same in every attempt. The tail follows it: the time of the attempt, and
+	// bodyEnd.
+	bodySeam = `","sentAt":"`
+	bodyEnd  = `"}`
+	timeLen  = len("2006-01-02T15:04:05.000Z")
+	tailLen  = timeLen + len(bodyEnd)
+
+	// batchOverhead is charged for what a batch holds besides its bytes.
+	batchOverhead = 256
+	// minBuffer is the least capacity a batch starts with.
+	minBuffer = 4 << 10
+)
+
+// batch is a number of calls as the bytes of one request's body. It is open
+// while calls are appended, and sealed once it is queued; from then on its
+// bytes do not change.
+type batch struct {
+	buf   []byte // bodyHead and the calls; once sealed, all but the tail
+	calls int
+	seq   uint64 // batches are numbered in the order they were opened; halves keep the number
+	ids   []callID
+
+	zip *zipped // the sealed bytes, compressed; buf is nil then
+
+	charge int64 // what the batch counts towards Config.MaxBytes
+
+	// What follows is the loop's alone.
+	lent     bool  // a transport may still read what the last attempt sent
+	attempts int   // requests made
+	failures int   // those that count towards Config.MaxAttempts
+	half     *pair // what this batch is a half of, or nil
+}
+
+// callID is what a Result needs to know of a call.
+type callID struct{ id, kind string }
+
+// callIDBytes is charged for a callID, besides the id itself.
+const callIDBytes = 32
+
+// idBytes is charged for the ids of the batch's calls.
+func (b *batch) idBytes() (n int64) {
+	for _, id := range b.ids {
+		n += callIDBytes + int64(len(id.id))
+	}
+	return n
+}
+
+// lost is the error of calls that are dropped after an attempt.
+func (b *batch) lost(reason DropReason, last outcome) *DropError {
+	return &DropError{Reason: reason, Attempts: b.attempts, Status: last.status, Err: last.err}
+}
+
+// envelope is the number of bytes that a body holds besides its calls.
+func (s *settings) envelope() int {
+	return len(bodyHead) + len(s.middle) + idLen + len(bodySeam) + tailLen
+}
+
+// fits reports whether a call of n bytes can be appended.
+func (b *batch) fits(n int, s *settings) bool {
+	return b.calls == 0 || len(b.buf)+1+n+s.envelope()-len(bodyHead) <= MaxBatchBytes
+}
+
+// append adds an encoded call. The buffer has room for it.
+func (b *batch) append(encoded []byte) {
+	if b.calls > 0 {
+		b.buf = append(b.buf, ',')
+	}
+	b.buf = append(b.buf, encoded...)
+	b.calls++
+}
+
+// seal completes the bytes that stay the same in every attempt.
+func (b *batch) seal(s *settings) {
+	b.buf = append(b.buf, s.middle...)
+	b.buf = appendID(b.buf)
+	b.buf = append(b.buf, bodySeam...)
+}
+
+// body is what an attempt sends. It lies in the batch's own buffer, or in
+// another one from then on if a transport may still read that.
+func (b *batch) body(now time.Time) []byte {
+	lent := b.lent
+	b.lent = false
+	if b.zip != nil {
+		if lent {
+			b.zip.data = append(make([]byte, 0, cap(b.zip.data)), b.zip.data...)
+		}
+		var tail [tailLen]byte
+		return b.zip.appendEnd(b.zip.data, appendTail(tail[:0], now))
+	}
+	if lent {
+		b.buf = append(make([]byte, 0, cap(b.buf)), b.buf...)
+	}
+	return appendTail(b.buf, now)
+}
+
+// appendTail writes the end of a body, the only part that differs between
+// attempts.
+func appendTail(dst []byte, now time.Time) []byte {
+	return append(appendTime(dst, now), bodyEnd...)
+}
+
+// split makes two sealed batches of a sealed batch of at least two calls. Raw
+// is the batch's bytes, and each call keeps its own; the ids of the batches are
+// new, since what they name is.
+func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
+	calls := raw[len(bodyHead) : len(raw)-len(s.middle)-idLen-len(bodySeam)]
+	n := b.calls / 2
+	end := callsEnd(calls, n)
+	part := func(calls []byte, n int) *batch {
+		h := &batch{calls: n, seq: b.seq, buf: make([]byte, 0, s.envelope()+len(calls))}
+		h.buf = append(append(h.buf, bodyHead...), calls...)
+		h.seal(s)
+		return h
+	}
+	first, second = part(calls[:end], n), part(calls[end+len(","):], b.calls-n)
+	if b.ids != nil {
+		first.ids, second.ids = b.ids[:n:n], b.ids[n:]
+	}
+	return first, second
+}
+
+// callsEnd is the end of the nth of the JSON objects in calls, which are
+// separated by commas.
+func callsEnd(calls []byte, n int) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(calls); i++ {
+		switch c := calls[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{':
+			depth++
+		case c == '}':
+			if depth--; depth > 0 {
+				continue
+			}
+			if n--; n == 0 {
+				return i + 1
+			}
+		}
+	}
+	panic("analytics: a batch holds fewer calls than it counted")
+}

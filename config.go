@@ -1,0 +1,306 @@
+package analytics
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/segmentio/backo-go"
+)
+
+// Version of the client.
+const Version = "0.1.0"
+
+// Endpoint is where calls are sent unless the client is told otherwise.
+const Endpoint = "https://api.segment.io"
+
+// Limits of the service.
+const (
+	MaxCallBytes  = 32768  // of one call as JSON
+	MaxBatchBytes = 512000 // of one request's body, before compression
+)
+
+// DefaultContext is the context of every batch: what collectors take for true
+// of each of its calls. It is read at a client's first call; without an entry
+// for library, the client's own is added on the wire.
+var DefaultContext = map[string]interface{}{
+	"library": map[string]interface{}{
+		"name":    "analytics-go",
+		"version": Version,
+	},
+}
+
+// Backo is how long a failed batch waits before it is sent again. It is read
+// at a client's first call. The client shortens each wait at random by up to a
+// quarter, so that many clients do not come back at once.
+var Backo = backo.DefaultBacko()
+
+// The defaults that both Config and the fields of Client have.
+const (
+	defaultFlushAt      = 20
+	defaultFlushAfter   = 5 * time.Second
+	defaultMaxInFlight  = 4
+	defaultMaxAttempts  = 10
+	defaultMaxBytes     = 64 << 20
+	defaultTimeout      = 10 * time.Second
+	defaultCloseTimeout = 20 * time.Second
+
+	// minMaxBytes leaves room for two calls of the largest size, so that a
+	// client can always make progress.
+	minMaxBytes = 128 << 10
+)
+
+// FullPolicy is what happens to a call for which Config.MaxBytes leaves no room.
+type FullPolicy int
+
+const (
+	// Reject returns ErrQueueFull at once.
+	Reject FullPolicy = iota
+	// Block makes the call wait for room: until the context given to Enqueue
+	// ends, or for as long as it takes when Track and its kin are used.
+	Block
+	// DropOldest gives up the batch that has waited longest and is not being
+	// sent. When all memory is held by batches that are being sent, the call
+	// gets ErrQueueFull.
+	DropOldest
+)
+
+// Config is what NewWithConfig can be told. The zero value of each field means
+// its default.
+type Config struct {
+	// Endpoint is the collector's URL, http or https. A URL whose path ends in
+	// /batch or /import is used as it is; to any other, /v1/batch is appended.
+	// Defaults to the constant Endpoint.
+	Endpoint string
+
+	// FlushAt is how many calls make a batch; 1 sends every call by itself.
+	// A batch is also sent when the next call would take its body over
+	// MaxBatchBytes. Defaults to 20, also when negative.
+	FlushAt int
+
+	// FlushAfter is how long after the last flush a batch is sent that is not
+	// full; no call waits longer than that for its batch to be sent. Defaults
+	// to 5 seconds, also when negative.
+	FlushAfter time.Duration
+
+	// MaxInFlight is how many batches are sent, or are waiting to be sent
+	// again, at one time. With 1 the collector gets the calls in the order in
+	// which they were made, and a batch that is retried holds those after it.
+	// Defaults to 4.
+	MaxInFlight int
+
+	// MaxAttempts is how many requests are made with a batch before its calls
+	// are dropped. A retry for which the collector named a time, by
+	// Retry-After, does not count. Defaults to 10, which takes about half a
+	// minute against a collector that fails at once.
+	MaxAttempts int
+
+	// MaxBytes bounds the memory of all calls that are queued, being sent or
+	// to be sent again, and of the results not yet taken by Callback. Beyond it
+	// the client holds idle buffers of MaxInFlight+2 times MaxBatchBytes at most
+	// and what net/http needs for MaxInFlight requests. At least 128 KiB.
+	// Defaults to 64 MiB.
+	MaxBytes int64
+
+	// WhenFull is what happens to a call for which MaxBytes leaves no room.
+	// Defaults to Reject.
+	WhenFull FullPolicy
+
+	// Gzip compresses each batch, once, as soon as it is complete: a tenth of
+	// the bytes on the wire and in memory, for about a microsecond of CPU per
+	// call. The collector must accept Content-Encoding: gzip. Defaults to
+	// false.
+	Gzip bool
+
+	// Context is the context of every batch. Defaults to DefaultContext.
+	Context map[string]interface{}
+
+	// Callback, if set, is told the end of each accepted call, exactly once:
+	// calls of one batch in their order, one at a time, on a goroutine that is
+	// used for nothing else. It may make calls and may Flush; it must not
+	// Close or Shutdown, which wait for it. A slow callback holds its results
+	// in memory that counts towards MaxBytes. A panic in it is logged and ends
+	// that one invocation. Defaults to none.
+	Callback func(Result)
+
+	// CloseTimeout is how long Close waits for calls to be delivered. Defaults
+	// to 20 seconds.
+	CloseTimeout time.Duration
+
+	// HTTPClient makes the requests. The client works on a copy: redirects are
+	// never followed, and a Timeout of zero becomes 10 seconds. Without a
+	// Transport it uses one of its own, made from http.DefaultTransport.
+	// Defaults to a copy of http.DefaultClient.
+	HTTPClient *http.Client
+
+	// Logger gets one line for each batch that is lost, and more with Verbose.
+	// The write key is redacted. Defaults to standard error.
+	Logger *log.Logger
+
+	// Verbose logs each call and each attempt, payloads included; so does the
+	// environment variable DEBUG, if it names analytics. Defaults to false.
+	Verbose bool
+}
+
+// settings are a Config and a Client's fields as they were at the first call,
+// with defaults filled in and everything parsed. They do not change.
+type settings struct {
+	writeKey     string
+	url          *url.URL
+	flushAt      int
+	flushAfter   time.Duration
+	maxInFlight  int
+	maxAttempts  int
+	maxBytes     int64
+	whenFull     FullPolicy
+	gzip         bool
+	callback     func(Result)
+	client       *http.Client
+	timeout      time.Duration   // of one attempt
+	ownTransport *http.Transport // nil if the transport is the caller's
+	log          *logger
+	backo        *backo.Backo
+	middle       []byte // the body after the last call, up to the batch's id
+}
+
+// settings reads the fields as they are now.
+func (c *Client) settings() (*settings, error) {
+	cfg := &c.config
+	u, err := batchURL(c.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	s := &settings{
+		writeKey:    c.writeKey,
+		url:         u,
+		flushAt:     either(c.Size, c.FlushAt, defaultFlushAt),
+		flushAfter:  either(c.Interval, c.FlushAfter, defaultFlushAfter),
+		maxInFlight: orDefault(cfg.MaxInFlight, defaultMaxInFlight),
+		maxAttempts: orDefault(cfg.MaxAttempts, defaultMaxAttempts),
+		maxBytes:    orDefault(cfg.MaxBytes, defaultMaxBytes),
+		whenFull:    cfg.WhenFull,
+		gzip:        cfg.Gzip,
+		callback:    cfg.Callback,
+		timeout:     orDefault(c.Client.Timeout, defaultTimeout),
+		log:         newLogger(c.Logger, c.Verbose, c.writeKey),
+		backo:       Backo,
+	}
+	if s.backo == nil {
+		s.backo = backo.DefaultBacko()
+	}
+	if s.middle, err = appendMiddle(nil, cfg.Context); err != nil {
+		return nil, err
+	}
+	s.client, s.ownTransport = httpClient(c.Client, s.maxInFlight)
+	return s, nil
+}
+
+// check says what in a Config cannot be meant.
+func (cfg *Config) check(writeKey string) error {
+	var errs []error
+	refuse := func(format string, args ...interface{}) {
+		errs = append(errs, fmt.Errorf("analytics: "+format, args...))
+	}
+	if writeKey == "" {
+		refuse("the write key is empty; it is in the settings of the source")
+	}
+	if _, err := batchURL(cfg.Endpoint); err != nil {
+		errs = append(errs, err)
+	}
+	if cfg.MaxInFlight < 0 {
+		refuse("Config.MaxInFlight is %d; it must be at least 1, or 0 for %d", cfg.MaxInFlight, defaultMaxInFlight)
+	}
+	if cfg.MaxAttempts < 0 {
+		refuse("Config.MaxAttempts is %d; it must be at least 1, or 0 for %d", cfg.MaxAttempts, defaultMaxAttempts)
+	}
+	if cfg.MaxBytes != 0 && cfg.MaxBytes < minMaxBytes {
+		refuse("Config.MaxBytes is %d; it must be at least %d, or 0 for %d", cfg.MaxBytes, minMaxBytes, defaultMaxBytes)
+	}
+	if cfg.CloseTimeout < 0 {
+		refuse("Config.CloseTimeout is %v; it must be positive, or 0 for %v", cfg.CloseTimeout, defaultCloseTimeout)
+	}
+	if cfg.WhenFull < Reject || cfg.WhenFull > DropOldest {
+		refuse("Config.WhenFull is %d; it must be Reject, Block or DropOldest", cfg.WhenFull)
+	}
+	if _, err := appendMiddle(nil, cfg.Context); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// batchURL is the URL that batches are posted to.
+func batchURL(endpoint string) (*url.URL, error) {
+	if endpoint == "" {
+		endpoint = Endpoint
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		// The error quotes the URL, and with it a password it may hold.
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return nil, fmt.Errorf("analytics: Endpoint is not a URL: %w; it must look like %s", err, Endpoint)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("analytics: Endpoint %q is not an http or https URL with a host; it must look like %s", u.Redacted(), Endpoint)
+	}
+	path := strings.TrimRight(u.Path, "/")
+	if strings.HasSuffix(path, "/batch") || strings.HasSuffix(path, "/import") {
+		return u, nil
+	}
+	if path == "" {
+		u.Path = "/" // else the joined path has no slash in front
+	}
+	return u.JoinPath("v1", "batch"), nil
+}
+
+// appendMiddle writes what stands in a body between the last call and the
+// batch's message id.
+func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
+	if context == nil {
+		context = DefaultContext
+	}
+	if _, ok := context["library"]; !ok {
+		with := map[string]interface{}{"library": map[string]interface{}{"name": "analytics-go", "version": Version}}
+		for k, v := range context {
+			with[k] = v
+		}
+		context = with
+	}
+	dst = append(dst, `],"context":`...)
+	dst, err := appendMap(dst, context, "context")
+	if err != nil {
+		return nil, fmt.Errorf("analytics: batch %w", err)
+	}
+	dst = append(dst, `,"messageId":"`...)
+	if n := len(dst); n > MaxBatchBytes-2*MaxCallBytes {
+		return nil, fmt.Errorf("analytics: the batch context is %d bytes as JSON; it must leave room for calls in %d", n, MaxBatchBytes)
+	}
+	return dst, nil
+}
+
+// either resolves two fields that name the same thing: one that was changed
+// from its default wins over one that was not; if both were, the smaller wins.
+func either[T int | time.Duration](a, b, def T) T {
+	a, b = orDefault(a, def), orDefault(b, def)
+	switch def {
+	case a:
+		return b
+	case b:
+		return a
+	}
+	return min(a, b)
+}
+
+// orDefault is def for a value that is zero or negative.
+func orDefault[T int | int64 | time.Duration](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
+}

@@ -1,0 +1,164 @@
+package analytics
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A testCall is the free-form part of a call, with what goes around it.
+type testCall struct {
+	Event        string                 `json:"event"`
+	UserId       string                 `json:"userId"`
+	Context      map[string]interface{} `json:"context,omitempty"`
+	Integrations map[string]interface{} `json:"integrations,omitempty"`
+	Properties   map[string]interface{} `json:"properties,omitempty"`
+}
+
+// smallCall makes a call of about 210 bytes once it has its id and time.
+func smallCall() testCall {
+	return testCall{
+		Event:      "Signed In",
+		UserId:     "019mr8mf4r",
+		Properties: map[string]interface{}{"plan": "Enterprise", "seats": 25, "trial": false},
+	}
+}
+
+// largeCall makes one of about 640 bytes.
+func largeCall() testCall {
+	return testCall{
+		Event:  "Order Completed",
+		UserId: "019mr8mf4r",
+		Properties: map[string]interface{}{
+			"order_id": "50314b8e9bcf000000000000", "affiliation": "Main Store", "revenue": 25.5, "tax": 2.25,
+			"currency": "USD", "coupon": "hasbros", "quantity": 3, "first_order": true,
+		},
+		Context: map[string]interface{}{
+			"ip":        "203.0.113.24",
+			"locale":    "en-US",
+			"userAgent": "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)",
+			"app":       map[string]interface{}{"name": "Storefront", "version": "4.12.0"},
+			"page":      map[string]interface{}{"path": "/checkout/thanks", "title": "Thank you"},
+		},
+		Integrations: map[string]interface{}{"All": true, "Mixpanel": false},
+	}
+}
+
+func (c testCall) appendTo(dst []byte) ([]byte, error) {
+	var err error
+	for _, part := range []struct {
+		lead, path string
+		m          map[string]interface{}
+	}{{`{"context":`, "context", c.Context}, {`,"integrations":`, "integrations", c.Integrations}, {`,"properties":`, "properties", c.Properties}} {
+		if len(part.m) == 0 {
+			continue
+		}
+		if dst, err = appendMap(append(dst, part.lead...), part.m, part.path); err != nil {
+			return dst, err
+		}
+	}
+	dst = appendString(append(dst, `,"event":`...), c.Event)
+	dst = appendString(append(dst, `,"userId":`...), c.UserId)
+	return append(dst, '}'), nil
+}
+
+func BenchmarkEncode(b *testing.B) {
+	for name, c := range map[string]testCall{"S": smallCall(), "L": largeCall()} {
+		b.Run(name+"/ours", func(b *testing.B) {
+			buffer := make([]byte, 0, 4<<10)
+			b.ReportAllocs()
+			for b.Loop() {
+				out, err := c.appendTo(buffer[:0])
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.SetBytes(int64(len(out)))
+			}
+		})
+		b.Run(name+"/encoding-json", func(b *testing.B) {
+			var buffer bytes.Buffer
+			enc := json.NewEncoder(&buffer)
+			enc.SetEscapeHTML(false)
+			b.ReportAllocs()
+			for b.Loop() {
+				buffer.Reset()
+				if err := enc.Encode(c); err != nil {
+					b.Fatal(err)
+				}
+				b.SetBytes(int64(buffer.Len()))
+			}
+		})
+	}
+}
+
+// BenchmarkShapes shows what keys cost that are remembered, those that change
+// with every call, and those of maps too large to have a shape.
+func BenchmarkShapes(b *testing.B) {
+	maps := func(n, keys int) (list []map[string]interface{}) {
+		for i := range n {
+			m := map[string]interface{}{}
+			for k := range keys {
+				m[fmt.Sprintf("property_%d_%d", i, k)] = k
+			}
+			list = append(list, m)
+		}
+		return list
+	}
+	for _, c := range []struct {
+		name string
+		maps []map[string]interface{}
+	}{
+		{"8 keys, 1 shape", maps(1, 8)},
+		{"8 keys, 4 shapes", maps(4, 8)},
+		{"8 keys, 1000 shapes", maps(1000, 8)},
+		{"8 keys, ever new", maps(50_000, 8)},
+		{"20 keys, 1 shape", maps(1, 20)},
+		{"100 keys, no shape", maps(1, 100)},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			buffer := make([]byte, 0, 8<<10)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if _, err := appendMap(buffer, c.maps[i%len(c.maps)], "properties"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	buffer := make([]byte, 0, 1<<10)
+	now := time.Now()
+	for _, c := range []struct {
+		name string
+		run  func()
+	}{
+		{"id", func() { appendID(buffer) }},
+		{"id, time known", func() { appendIDAt(buffer, now) }},
+		{"present time", func() { appendNow(buffer, now) }},
+		{"time", func() { appendTime(buffer, now) }},
+		{"string of 10", func() { appendString(buffer, "Enterprise") }},
+		{"string of 47", func() { appendString(buffer, "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)") }},
+		{"string of Greek", func() { appendString(buffer, "Ελληνικά γράμματα") }},
+		{"price", func() { _, _ = appendFloat(buffer, 49.95, 64) }},
+		{"float", func() { _, _ = appendFloat(buffer, 1.0/3, 64) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				c.run()
+			}
+		})
+	}
+}
+
+func BenchmarkIDParallel(b *testing.B) {
+	b.RunParallel(func(pb *testing.PB) {
+		buffer := make([]byte, 0, 64)
+		for pb.Next() {
+			appendID(buffer)
+		}
+	})
+}

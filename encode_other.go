@@ -1,0 +1,313 @@
+package analytics
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+var (
+	anyMapType    = reflect.TypeFor[map[string]interface{}]()
+	stringMapType = reflect.TypeFor[map[string]string]()
+	anySliceType  = reflect.TypeFor[[]interface{}]()
+	stringsType   = reflect.TypeFor[[]string]()
+	marshalerType = reflect.TypeFor[json.Marshaler]()
+	textType      = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// appendOther appends a value of a type the type switches do not name. A named
+// string, number, map or slice is written as the plain type it is made of.
+func appendOther(dst []byte, v interface{}, at place, depth int) ([]byte, error) {
+	if depth > maxDepth {
+		return dst, errTooDeep
+	}
+	rv := reflect.ValueOf(v)
+	if hasMarshaler(rv.Type()) {
+		return appendReflected(dst, v, depth)
+	}
+	switch rv.Kind() {
+	case reflect.String:
+		return appendString(dst, rv.String()), nil
+	case reflect.Bool:
+		return strconv.AppendBool(dst, rv.Bool()), nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return strconv.AppendInt(dst, rv.Int(), 10), nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return strconv.AppendUint(dst, rv.Uint(), 10), nil
+	case reflect.Float32, reflect.Float64:
+		return appendFloat(dst, rv.Float(), rv.Type().Bits())
+	case reflect.Map:
+		if rv.CanConvert(anyMapType) {
+			return appendValue(dst, rv.Convert(anyMapType).Interface(), at, depth)
+		}
+		if rv.CanConvert(stringMapType) {
+			return appendTyped(dst, rv.Convert(stringMapType).Interface(), at, depth)
+		}
+	case reflect.Slice:
+		if rv.CanConvert(anySliceType) {
+			return appendValue(dst, rv.Convert(anySliceType).Interface(), at, depth)
+		}
+		if rv.CanConvert(stringsType) {
+			return appendTyped(dst, rv.Convert(stringsType).Interface(), at, depth)
+		}
+	case reflect.Pointer:
+		// The fields of a struct and the elements of an array are marshalled
+		// by pointer where the struct or array is reached by one, so they
+		// have to be left as they are.
+		if rv.IsNil() {
+			return append(dst, "null"...), nil
+		}
+		if k := rv.Elem().Kind(); k != reflect.Struct && k != reflect.Array {
+			return appendValue(dst, rv.Elem().Interface(), at.child(0), depth+1)
+		}
+	}
+	return appendReflected(dst, v, depth)
+}
+
+func hasMarshaler(t reflect.Type) bool {
+	return t.Implements(marshalerType) || t.Implements(textType)
+}
+
+// A reflected holds what one use of encoding/json needs.
+type reflected struct {
+	buffer  bytes.Buffer
+	encoder *json.Encoder
+}
+
+var reflecteds = sync.Pool{New: func() interface{} {
+	r := new(reflected)
+	r.encoder = json.NewEncoder(&r.buffer)
+	r.encoder.SetEscapeHTML(false)
+	return r
+}}
+
+// appendReflected appends v as encoding/json writes it. A panic in a method
+// of v is an error.
+func appendReflected(dst []byte, v interface{}, depth int) (out []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = dst, fmt.Errorf("marshalling a %T panicked: %v", v, p)
+		}
+	}()
+	if err := checkNesting(reflect.ValueOf(v)); err != nil {
+		return dst, err
+	}
+	r := reflecteds.Get().(*reflected)
+	r.buffer.Reset()
+	if err := r.encoder.Encode(v); err != nil {
+		return dst, err
+	}
+	out, err = appendRaw(dst, r.buffer.Bytes(), depth)
+	if r.buffer.Cap() <= 64<<10 {
+		reflecteds.Put(r)
+	}
+	return out, err
+}
+
+// appendRawMessage appends m without its white space; nil is null.
+func appendRawMessage(dst []byte, m json.RawMessage, depth int) ([]byte, error) {
+	if m == nil {
+		return append(dst, "null"...), nil
+	}
+	if !json.Valid(m) {
+		var v json.RawMessage
+		return dst, fmt.Errorf("json.RawMessage: %w", json.Unmarshal(m, &v))
+	}
+	return appendRaw(dst, m, depth)
+}
+
+// appendRaw appends raw, which is valid JSON but for invalid UTF-8 in its
+// strings, without white space and with U+FFFD for each invalid byte.
+func appendRaw(dst, raw []byte, depth int) ([]byte, error) {
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case '"':
+			n := quotedLength(raw[i:])
+			dst = appendValidUTF8(dst, raw[i:i+n])
+			i += n - 1
+			continue
+		case '{', '[':
+			if depth++; depth > maxDepth {
+				return dst, errTooDeep
+			}
+		case '}', ']':
+			depth--
+		}
+		dst = append(dst, raw[i])
+	}
+	return dst, nil
+}
+
+// quotedLength returns the length of the string literal that raw starts with.
+func quotedLength(raw []byte) int {
+	for i := 1; ; i++ {
+		switch raw[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+}
+
+func appendValidUTF8(dst, s []byte) []byte {
+	for !utf8.Valid(s) {
+		n := 0
+		for r, size := utf8.DecodeRune(s); r != utf8.RuneError || size != 1; r, size = utf8.DecodeRune(s[n:]) {
+			n += size
+		}
+		dst = append(append(dst, s[:n]...), `\ufffd`...)
+		s = s[n+1:]
+	}
+	return append(dst, s...)
+}
+
+// checkNesting refuses what encoding/json could only follow until the stack
+// or the memory ends: a value, such as a linked list, of a type that can nest
+// without bound and does.
+func checkNesting(v reflect.Value) error {
+	if !canNest(v.Type()) {
+		return nil
+	}
+	budget := maxText / 8
+	return nesting(v, 0, &budget)
+}
+
+// nesting walks v, which lies within hops others. There are several hops, over
+// pointers and interfaces, to a level of JSON.
+func nesting(v reflect.Value, hops int, budget *int) (err error) {
+	const maxHops = 4 * maxDepth
+	if *budget--; *budget < 0 {
+		return errTooLarge
+	}
+	if hops > maxHops {
+		return errTooDeep
+	}
+	if v.IsValid() && isMarshaled(v.Type()) {
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			err = nesting(v.Elem(), hops+1, budget)
+		}
+	case reflect.Slice, reflect.Array:
+		for i := 0; i < v.Len() && err == nil; i++ {
+			err = nesting(v.Index(i), hops+1, budget)
+		}
+	case reflect.Map:
+		for it := v.MapRange(); err == nil && it.Next(); {
+			err = nesting(it.Value(), hops+1, budget)
+		}
+	case reflect.Struct:
+		for i := 0; i < v.NumField() && err == nil; i++ {
+			if isWritten(v.Type().Field(i)) {
+				err = nesting(v.Field(i), hops+1, budget)
+			}
+		}
+	}
+	return err
+}
+
+// isWritten tells whether encoding/json looks at a struct's field.
+func isWritten(f reflect.StructField) bool {
+	return (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-"
+}
+
+// isMarshaled tells whether values of type t are written by their own method.
+func isMarshaled(t reflect.Type) bool {
+	return hasMarshaler(t) || t.Kind() != reflect.Interface && hasMarshaler(reflect.PointerTo(t))
+}
+
+// nestable caches canNest by reflect.Type.
+var nestable sync.Map
+
+// canNest tells whether values of type t can be nested without bound, because
+// the type contains itself or an interface.
+func canNest(t reflect.Type) bool {
+	if known, ok := nestable.Load(t); ok {
+		return known.(bool)
+	}
+	can := findNesting(t, map[reflect.Type]bool{})
+	nestable.Store(t, can)
+	return can
+}
+
+// findNesting walks the types in t; around has those that t lies within.
+func findNesting(t reflect.Type, around map[reflect.Type]bool) bool {
+	if isMarshaled(t) {
+		return false
+	}
+	if around[t] || t.Kind() == reflect.Interface {
+		return true
+	}
+	around[t] = true
+	defer delete(around, t)
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return findNesting(t.Elem(), around)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); isWritten(f) && findNesting(f.Type, around) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// A valueError is an error of a value inside another.
+type valueError struct {
+	path []string // of the value, innermost first
+	err  error
+}
+
+// below returns err as that of a value further down, below step.
+func below(step string, err error) error {
+	inner, ok := err.(*valueError)
+	if !ok {
+		return &valueError{path: []string{step}, err: err}
+	}
+	inner.path = append(inner.path, step)
+	return inner
+}
+
+// Error is the path of the value and what is wrong with it, such as
+// "properties.cart.total: NaN is not a JSON number". The middle of a path that
+// is very long, as a cycle's is, is left out.
+func (e *valueError) Error() string {
+	const ends = 8
+	var b strings.Builder
+	for i := len(e.path) - 1; i >= 0; i-- {
+		if depth := len(e.path) - 1 - i; depth == ends && i >= ends {
+			b.WriteString("…")
+			i = ends - 1
+		}
+		b.WriteString(e.path[i])
+	}
+	return strings.TrimPrefix(b.String(), ".") + ": " + e.err.Error()
+}
+
+func (e *valueError) Unwrap() error { return e.err }
+
+// segment is how key appears in a path.
+func segment(key string) string {
+	const longest = 64
+	if len(key) > longest {
+		key = key[:longest] + "…"
+	}
+	for _, r := range key {
+		if r == '.' || r == '[' || !strconv.IsPrint(r) {
+			return "[" + strconv.Quote(key) + "]"
+		}
+	}
+	return "." + key
+}

@@ -1,0 +1,343 @@
+package analytics
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+)
+
+// Types of which encoding/json writes values, or elements, in its own way.
+type (
+	namedString string
+	namedInt    int32
+	namedFloat  float32
+	namedMap    map[string]interface{}
+	namedList   []interface{}
+	stringKeyed map[namedString]interface{}
+
+	textual struct{ s string }
+	rawJSON struct{ s string }
+	failing struct{}
+	burning struct{}
+
+	byPointer struct{ S string }
+
+	record struct {
+		Name    string                 `json:"name"`
+		Hidden  chan int               `json:"-"`
+		Inner   *record                `json:"inner,omitempty"`
+		Any     interface{}            `json:"any"`
+		Pointed byPointer              `json:"pointed"`
+		Extra   map[string]interface{} `json:"extra,omitempty"`
+		private *record
+	}
+	linked  struct{ Next *linked }
+	looping *looping
+)
+
+func (t textual) MarshalText() ([]byte, error)    { return []byte(t.s), nil }
+func (r rawJSON) MarshalJSON() ([]byte, error)    { return []byte(r.s), nil }
+func (failing) MarshalJSON() ([]byte, error)      { return nil, errors.New("refused") }
+func (burning) MarshalJSON() ([]byte, error)      { panic("on fire") }
+func (p *byPointer) MarshalJSON() ([]byte, error) { return json.Marshal("by pointer " + p.S) }
+
+// reference is what encoding/json writes with HTML escaping off.
+func reference(v interface{}) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// tokens is the stream of tokens in text, numbers with their digits: two equal
+// streams are equal values with equal order of keys.
+func tokens(t testing.TB, text []byte) (list []json.Token) {
+	t.Helper()
+	require.True(t, json.Valid(text), "not JSON: %.200q", text)
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	for dec.More() {
+		tok, err := dec.Token()
+		require.NoError(t, err)
+		list = append(list, tok)
+	}
+	return list
+}
+
+// checkLikeReference compares the encoder with encoding/json on one map. It
+// encodes three times, so that the shapes are learnt and then used.
+func checkLikeReference(t testing.TB, m map[string]interface{}) {
+	t.Helper()
+	want, wantErr := reference(m)
+	for range 3 {
+		got, err := appendMap([]byte("before"), m, "properties")
+		if wantErr != nil || err != nil {
+			require.Equal(t, "before", string(got))
+			require.Error(t, err, "encoding/json: %v", wantErr)
+			require.Error(t, wantErr, "ours: %v", err)
+			require.True(t, strings.HasPrefix(err.Error(), "properties"), err)
+			continue
+		}
+		text := bytes.TrimPrefix(got, []byte("before"))
+		require.True(t, utf8.Valid(text))
+		if diff := cmp.Diff(tokens(t, want), tokens(t, text)); diff != "" {
+			t.Fatalf("encoding/json (-) and ours (+) differ:\n%s", diff)
+		}
+	}
+}
+
+// raceDetector tells whether the tests run under the race detector.
+var raceDetector bool
+
+func pointerTo[T any](v T) *T { return &v }
+
+func TestEncoderWritesWhatEncodingJSONWrites(t *testing.T) {
+	zone := time.FixedZone("", 5*3600+1800)
+	values := []interface{}{
+		nil, true, false, "", "plain", "quote\" slash\\ / <b>&amp;", "\x00\b\f\n\r\t\x1f\x7f", "naïve 日本 🎉\u2028\u2029",
+		"bad \xff\xc3 utf8 \xed\xa0\x80", strings.Repeat("x", 100) + "\"",
+		0, -1, int64(math.MaxInt64), int64(math.MinInt64), int8(-8), int16(16), int32(-32), int64(64),
+		uint(1), uint8(8), uint16(16), uint32(32), uint64(math.MaxUint64), uintptr(7), time.Minute,
+		0.0, math.Copysign(0, -1), 1.5, -49.95, 0.1, 0.0001, 0.00012, 1e-6, 9.99e-7, 1e20, 1e21, 123456789.1234, 99999999999.9999,
+		5e-324, math.MaxFloat64, 1.0 / 3, float32(0.1), float32(1e-7), float32(3e21), float32(16777216), 2e11, 1e-9,
+		math.NaN(), math.Inf(1), math.Inf(-1), float32(math.Inf(-1)),
+		json.Number("12"), json.Number(""), json.Number("-0.5e+10"), json.Number("01"), json.Number("1."), json.Number("-"), json.Number("1e"), json.Number("0x1"), json.Number("1 "),
+		time.Date(2024, 2, 29, 23, 59, 59, 123456789, zone), time.Time{}, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Now(),
+		map[string]interface{}{}, map[string]interface{}(nil), map[string]interface{}{"b": 1, "a": map[string]interface{}{"z": "", "\xff": 2, "y\n": nil}},
+		[]interface{}{}, []interface{}(nil), []interface{}{1, "two", []interface{}{3.5}, nil},
+		[]string{"a", "\n"}, []string(nil), []int{1, -2}, []int64{3}, []float64{1.5, 2}, []float64{math.NaN()}, []bool{true}, []uint{1}, []int32{5},
+		[]map[string]interface{}{{"a": 1}, nil}, map[string]string{"k": "v", "a\"": "b"}, map[string]int{"x": 1, "a": 2}, map[string]int64{"q": 1},
+		map[string]float64{"n": 0.5}, map[string]float64{"n": math.NaN()}, map[string]bool{"t": true}, map[string]string(nil), map[int]string{2: "b", 10: "a"},
+		[]byte("bytes"), []byte(nil), []byte{}, [2]string{"x", "y"},
+		json.RawMessage(` { "a" : [ 1 , "x y" ] } `), json.RawMessage(nil), json.RawMessage(""), json.RawMessage("{"), json.RawMessage("1 2"), json.RawMessage(`"<\u2028>"`),
+		pointerTo("s"), pointerTo(true), pointerTo(1), pointerTo(int64(2)), pointerTo(2.5), pointerTo(time.Unix(0, 0)), (*string)(nil), (*time.Time)(nil), (*int)(nil),
+		(*bool)(nil), (*int64)(nil), (*float64)(nil), pointerTo(pointerTo("twice")), pointerTo(json.Number("x")), pointerTo[interface{}]([]interface{}{1}), (*record)(nil),
+		pointerTo(map[string]interface{}{"p": 1}), pointerTo(json.RawMessage("[ ]")),
+		namedString("n\n"), namedInt(-3), namedFloat(0.3), namedMap{"b": 1, "a": namedMap(nil)}, namedList{1, namedList{}}, stringKeyed{"k": 1},
+		textual{"<t>\xff"}, &textual{"p"}, (*textual)(nil), map[textual]int{{"k"}: 1}, rawJSON{` [ 1 , "\xff" ] `}, &rawJSON{"true"}, rawJSON{"{"}, rawJSON{""}, failing{},
+		byPointer{"v"}, &byPointer{"p"}, []byPointer{{"e"}}, []*byPointer{{"e"}}, map[string]byPointer{"k": {"v"}},
+		record{Name: "r"}, &record{Name: "r", Inner: &record{Any: []interface{}{namedInt(1)}}, Extra: map[string]interface{}{"<": ">"}}, record{Any: math.NaN()}, record{Any: make(chan int)},
+		big.NewInt(1 << 62), net.IPv4(127, 0, 0, 1), errors.New("text"), struct{}{}, time.March,
+		make(chan int), func() {}, complex(1, 2), []interface{}{make(chan int)}, map[string]chan int{"c": nil}, []complex64{},
+	}
+	for i, v := range values {
+		t.Run(fmt.Sprintf("%d %T", i, v), func(t *testing.T) {
+			checkLikeReference(t, map[string]interface{}{"value": v})
+			checkLikeReference(t, map[string]interface{}{"list": []interface{}{v, v}, "map": map[string]interface{}{"deep": v, "other": 1}})
+		})
+	}
+}
+
+func TestEncoderErrorsNameTheField(t *testing.T) {
+	cycle := map[string]interface{}{}
+	cycle["self"] = cycle
+	list := []interface{}{nil}
+	list[0] = list
+	var loop looping
+	loop = &loop
+	long := &linked{}
+	for range 2_000_000 {
+		long = &linked{long}
+	}
+	ring := &linked{}
+	ring.Next = ring
+	wide := []interface{}{"twice as long"}
+	for range 60 {
+		wide = []interface{}{wide, wide}
+	}
+	deep := strings.Repeat("[", 1000) + strings.Repeat("]", 1000)
+	for _, c := range []struct {
+		name  string
+		value interface{}
+		want  string
+	}{
+		{"NaN", map[string]interface{}{"total": math.NaN()}, "properties.cart.total: NaN is not a JSON number"},
+		{"infinity", math.Inf(-1), "properties.cart: -Inf is not a JSON number"},
+		{"in a list", []interface{}{1, map[string]interface{}{"x": []float64{1, math.NaN()}}}, "properties.cart[1].x[1]: NaN is not a JSON number"},
+		{"in named types", namedMap{"a": namedList{math.Inf(1)}}, "properties.cart.a[0]: +Inf is not a JSON number"},
+		{"keys that read as paths", map[string]interface{}{"a.b": map[string]interface{}{"Plan Name": map[string]interface{}{"\n": math.NaN()}}}, `properties.cart["a.b"].Plan Name["\n"]: NaN is not a JSON number`},
+		{"channel", make(chan int), "properties.cart: json: unsupported type: chan int"},
+		{"number", json.Number("1,5"), `properties.cart: json.Number "1,5" is not a JSON number`},
+		{"raw", json.RawMessage(`{"a":}`), "properties.cart: json.RawMessage: invalid character '}' looking for beginning of value"},
+		{"marshaler", failing{}, "properties.cart: json: error calling MarshalJSON for type analytics.failing: refused"},
+		{"panic", []interface{}{burning{}}, "properties.cart[0]: marshalling a analytics.burning panicked: on fire"},
+		{"year", time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC), "properties.cart: Time.AppendText: year outside of range [0,9999]"},
+		{"cycle of maps", cycle, "properties.cart" + strings.Repeat(".self", 6) + "…" + strings.Repeat(".self", 8) + ": nested deeper than 990 levels, perhaps a cycle"},
+		{"cycle of slices", list, "properties.cart" + strings.Repeat("[0]", 6) + "…" + strings.Repeat("[0]", 8) + ": nested deeper than 990 levels, perhaps a cycle"},
+		{"cycle of pointers", loop, "properties.cart: nested deeper than 990 levels, perhaps a cycle"},
+		{"cycle of structs", ring, "properties.cart: nested deeper than 990 levels, perhaps a cycle"},
+		{"long list", long, "properties.cart: nested deeper than 990 levels, perhaps a cycle"},
+		{"deep raw", json.RawMessage(deep), "properties.cart: nested deeper than 990 levels, perhaps a cycle"},
+		{"deep marshaler", rawJSON{deep}, "properties.cart: nested deeper than 990 levels, perhaps a cycle"},
+		{"shared without end in a struct", record{Any: wide}, "properties.cart: more than 16 MB of JSON"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := appendMap([]byte("x"), map[string]interface{}{"cart": c.value}, "properties")
+			require.EqualError(t, err, c.want)
+			require.Equal(t, "x", string(got))
+		})
+	}
+	t.Run("shared without end", func(t *testing.T) {
+		_, err := appendMap(nil, map[string]interface{}{"cart": wide}, "properties")
+		require.ErrorIs(t, err, errTooLarge)
+	})
+}
+
+func TestEncoderKeepsToTheDepthLimit(t *testing.T) {
+	nested := func(levels int) map[string]interface{} {
+		m := map[string]interface{}{}
+		for range levels - 1 {
+			m = map[string]interface{}{"m": m}
+		}
+		return m
+	}
+	checkLikeReference(t, nested(maxDepth))
+	checkLikeReference(t, map[string]interface{}{"in a struct": record{Any: nested(maxDepth - 2)}})
+	_, err := appendMap(nil, nested(maxDepth+1), "context")
+	require.ErrorIs(t, err, errTooDeep)
+	_, err = appendMap(nil, map[string]interface{}{"in a struct": record{Any: nested(maxDepth - 1)}}, "context")
+	require.ErrorIs(t, err, errTooDeep)
+}
+
+// Maps of one place and size but other keys must not be taken for each other.
+func TestShapesAreVerified(t *testing.T) {
+	for round := range 20 {
+		for variant := range 12 {
+			m := map[string]interface{}{"common": round, "nested": map[string]interface{}{fmt.Sprint("n", variant%5): 1}}
+			m[fmt.Sprint("key", variant)] = variant
+			m["\xff"+strings.Repeat("q", variant)] = nil
+			checkLikeReference(t, m)
+		}
+	}
+	for _, n := range []int{1, 7, 8, 9, maxShapeKeys, maxShapeKeys + 1, 3000} {
+		m := map[string]interface{}{}
+		for i := range n {
+			m[fmt.Sprint("key ", i)] = i
+		}
+		checkLikeReference(t, m)
+	}
+}
+
+func TestShapesAreBounded(t *testing.T) {
+	for i := range 20_000 {
+		m := map[string]interface{}{fmt.Sprint("key ", i): i, strings.Repeat("long", 200): 1, strings.Repeat("longer", 200): 2}
+		for range 3 {
+			_, err := appendMap(nil, m, "traits")
+			require.NoError(t, err)
+		}
+	}
+	n := 0
+	for i := range shapes.sets {
+		for j := range shapes.sets[i] {
+			if s := shapes.sets[i][j].Load(); s != nil {
+				n++
+				size := 0
+				for _, f := range s.fields {
+					size += len(f.text)
+				}
+				require.LessOrEqual(t, size, maxShapeText)
+			}
+		}
+	}
+	require.LessOrEqual(t, n, shapeSets*shapeWays)
+}
+
+func TestEncoderConcurrentSafe(t *testing.T) {
+	var group sync.WaitGroup
+	for g := range 8 {
+		group.Go(func() {
+			for i := range 500 {
+				m := map[string]interface{}{"a": i, fmt.Sprint("k", (i+g)%40): map[string]interface{}{"x": 1, fmt.Sprint(i % 7): 2}}
+				want, _ := reference(m)
+				got, err := appendMap(nil, m, "properties")
+				if err != nil || !bytes.Equal(got, want) {
+					t.Errorf("got %s, want %s, error %v", got, want, err)
+					return
+				}
+				clear(m) // the caller may change it once the call is over
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestEncoderDoesNotAllocate(t *testing.T) {
+	buffer := make([]byte, 0, 4<<10)
+	for name, c := range map[string]testCall{"S": smallCall(), "L": largeCall()} {
+		got := testing.AllocsPerRun(1000, func() {
+			if _, err := c.appendTo(buffer[:0]); err != nil {
+				t.Error(err)
+			}
+		})
+		require.Zero(t, got, name)
+	}
+	got := testing.AllocsPerRun(1000, func() {
+		b := appendID(buffer[:0])
+		b = appendTime(b, time.Now())
+		appendString(b, "caf\xe9 \"<\u2028>\"")
+	})
+	require.Zero(t, got)
+	if raceDetector {
+		return // under which a sync.Pool loses some of what it is given
+	}
+	s, i, f, now := "s", 1, 0.1234567, time.Now()
+	types := map[string]interface{}{
+		"a": []string{"x"}, "b": map[string]string{"k": "v"}, "c": now, "d": json.Number("1"), "e": &s, "f": &i, "g": &f, "h": &now, "i": []int{1, 2},
+		"j": map[string]int{"x": 1}, "k": []map[string]interface{}{{"a": nil}}, "l": json.RawMessage(`{"a": 1}`), "m": f, "n": float32(f), "o": uint8(1), "p": []byte("x"),
+		"q": time.Second, "r": []interface{}{1, true}, "s": math.Pi, "t": []float64{1}, "u": map[string]float64{"f": 1}, "v": map[string]bool{"b": true},
+	}
+	for i := range 100 { // more keys than a shape has
+		types[fmt.Sprint("extra", i)] = i
+	}
+	got = testing.AllocsPerRun(100, func() {
+		if _, err := appendMap(buffer[:0], types, "traits"); err != nil {
+			t.Error(err)
+		}
+	})
+	require.Zero(t, got, "the types named in appendValue")
+}
+
+// A key must not hold on to a larger string that it was cut from.
+func TestShapesCopyTheirKeys(t *testing.T) {
+	freed := make(chan struct{})
+	func() {
+		large := bytes.Repeat([]byte("k"), 1<<20)
+		body := string(large)
+		runtime.AddCleanup(&large[0], func(struct{}) { close(freed) }, struct{}{})
+		for range 4 {
+			_, err := appendMap(nil, map[string]interface{}{body[:9]: 1}, "cut")
+			require.NoError(t, err)
+		}
+	}()
+	runtime.GC()
+	<-freed
+}
+
+func TestAppendTime(t *testing.T) {
+	zone := time.FixedZone("", -7*3600)
+	for _, at := range []time.Time{
+		time.Unix(0, 0), time.Date(2024, 2, 29, 23, 59, 59, 999_999_999, zone), time.Date(0, 1, 1, 0, 0, 0, 1e6, time.UTC),
+		time.Date(9999, 12, 31, 23, 59, 59, 50e6, time.UTC), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-5, 6, 7, 0, 0, 0, 0, time.UTC), time.Now(),
+	} {
+		want := at.UTC().Format("2006-01-02T15:04:05.000Z")
+		require.Equal(t, want, string(appendTime(nil, at)))
+		if len(want) == timeLen {
+			require.Equal(t, want, string(appendNow(nil, at)))
+			require.Equal(t, want, string(appendNow(nil, at)))
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package analytics
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrClosed is returned by every call after Close or Shutdown began.
+	ErrClosed = errors.New("analytics: the client is closed")
+
+	// ErrQueueFull is returned by a call that would exceed Config.MaxBytes.
+	// The call was not accepted.
+	ErrQueueFull = errors.New("analytics: the queue is full: the collector does not keep up, or cannot be reached")
+)
+
+// What a FieldError names when it is not one field.
+const (
+	fieldMessage = "message" // the message itself is nil
+	fieldIDs     = "anonymousId or userId"
+)
+
+// FieldError says that a call lacks a field, or that a field holds what cannot
+// be sent. The call was not accepted.
+//
+// errors.Is matches a *FieldError target whose fields, where not empty, are
+// the same.
+type FieldError struct {
+	// Kind is the kind of the call, such as "track".
+	Kind string
+	// Field is the field as it is named on the wire, such as "event", or the
+	// path of a value in it, such as "properties.cart.total".
+	Field string
+	// Err says what is wrong with the value; it is nil for a missing one.
+	Err error
+}
+
+func missing(kind, field string) error { return &FieldError{Kind: kind, Field: field} }
+
+// valueFieldError is the error of a value, in the map called key, that cannot be
+// encoded.
+func valueFieldError(kind, key string, err error) error {
+	if v := (*valueError)(nil); errors.As(err, &v) {
+		return &FieldError{Kind: kind, Field: strings.TrimSuffix(v.Error(), ": "+v.err.Error()), Err: v.err}
+	}
+	return &FieldError{Kind: kind, Field: key, Err: err}
+}
+
+// Error is the text that programs written for version 2 know.
+func (e *FieldError) Error() string {
+	switch {
+	case e.Err != nil:
+		return fmt.Sprintf("analytics: %s: %s: %v", e.Kind, e.Field, e.Err)
+	case e.Field == fieldMessage:
+		return fmt.Sprintf("analytics: %s: the message is nil", e.Kind)
+	case e.Field == fieldIDs:
+		return "You must pass either an 'anonymousId' or 'userId'."
+	case e.Field == "event":
+		return "You must pass 'event'."
+	}
+	return fmt.Sprintf("You must pass a '%s'.", e.Field)
+}
+
+// Unwrap returns Err.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// Is reports whether target is a *FieldError of the same kind and field; an
+// empty one in target matches any.
+func (e *FieldError) Is(target error) bool {
+	t, ok := target.(*FieldError)
+	return ok && (t.Kind == "" || t.Kind == e.Kind) && (t.Field == "" || t.Field == e.Field)
+}
+
+// TooLargeError says that one call is larger than the service takes. The call
+// was not accepted.
+type TooLargeError struct {
+	Kind  string // the kind of the call, such as "track"
+	Size  int    // bytes of the call as JSON
+	Limit int    // bytes allowed: MaxCallBytes
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("analytics: %s: the call is %d bytes as JSON, over the limit of %d", e.Kind, e.Size, e.Limit)
+}
+
+// UndeliveredError is returned by Flush, Shutdown and Close when calls were not
+// delivered. errors.Is and errors.As look into Err and Cause.
+type UndeliveredError struct {
+	Dropped Drops // calls given up since an earlier Flush returned, by reason
+	Pending int64 // calls still queued as Flush ended by its context
+	Err     error // the context's error, or nil if it did not cut the wait short
+	Cause   error // what the latest attempt that failed met; nil if none did
+}
+
+// Calls is the number of calls that were not delivered.
+func (e *UndeliveredError) Calls() int64 { return e.Dropped.Total() + e.Pending }
+
+func (e *UndeliveredError) Error() string {
+	s := fmt.Sprintf("analytics: %d calls were not delivered", e.Calls())
+	if e.Pending > 0 {
+		s += fmt.Sprintf(" (%d of them are still queued)", e.Pending)
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	if e.Cause != nil {
+		s += ": the latest failure: " + e.Cause.Error()
+	}
+	return s
+}
+
+// Unwrap returns Err and Cause, where they are not nil.
+func (e *UndeliveredError) Unwrap() (errs []error) {
+	for _, err := range []error{e.Err, e.Cause} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// DropReason says why an accepted call was given up.
+type DropReason string
+
+// The reasons for which accepted calls are dropped.
+const (
+	// DropRefused: the collector answered that it will not take the call.
+	DropRefused DropReason = "refused"
+	// DropAttempts: Config.MaxAttempts attempts failed.
+	DropAttempts DropReason = "attempts"
+	// DropOverflow: under DropOldest, newer calls needed the memory.
+	DropOverflow DropReason = "overflow"
+	// DropShutdown: Close or Shutdown ran out of time.
+	DropShutdown DropReason = "shutdown"
+)
+
+// DropError is a Result's error: why an accepted call was given up.
+type DropError struct {
+	Reason   DropReason
+	Attempts int   // requests made with the call in its last batch
+	Status   int   // the last answer's HTTP status, 0 if there was none
+	Err      error // what the last attempt met, or nil
+}
+
+func (e *DropError) Error() string {
+	s := fmt.Sprintf("analytics: dropped (%s) after %d attempts", e.Reason, e.Attempts)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns what the last attempt met.
+func (e *DropError) Unwrap() error { return e.Err }

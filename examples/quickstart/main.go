@@ -1,0 +1,164 @@
+// Command quickstart shows the whole way of a call in one process: the client
+// sends one call of every kind, the collector takes them and forwards them to a
+// webhook, signed, and the webhook verifies what it gets.
+//
+//	go run ./examples/quickstart
+//
+// It exits 0 only if every call arrived and verified.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	analytics "github.com/seed-45eadc4a/analytics-go"
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+const (
+	writeKey     = "quickstart-write-key"
+	sharedSecret = "quickstart-shared-secret"
+	patience     = 8 * time.Second
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	// 1. A receiver: your server, which gets the webhooks.
+	arrivals := make(chan arrival, 16)
+	receiver, err := listen(func(w http.ResponseWriter, r *http.Request) { receive(w, r, arrivals) })
+	if err != nil {
+		return err
+	}
+
+	// 2. A collector that forwards what it gets to the receiver.
+	srv, err := mockserver.Run(mockserver.Config{
+		Destinations: []mockserver.Destination{{
+			Name: "my webhook",
+			Settings: webhook.Settings{
+				SharedSecret: sharedSecret,
+				Webhooks: []webhook.Endpoint{{
+					URL:     receiver + "/hooks/analytics",
+					Headers: map[string]string{"X-Team": "growth"},
+				}},
+			},
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = srv.Close() }()
+	fmt.Println("collector at", srv.URL)
+	fmt.Println("webhook   at", receiver+"/hooks/analytics")
+
+	// 3. The client, in your program.
+	client := analytics.New(writeKey)
+	client.Endpoint = srv.URL
+	sent, err := sendOneOfEach(client)
+	if err != nil {
+		return err
+	}
+	if err := client.Close(); err != nil { // flushes
+		return err
+	}
+	return watch(arrivals, sent)
+}
+
+// sendOneOfEach makes one call of every kind and returns how many.
+func sendOneOfEach(client *analytics.Client) (int, error) {
+	errs := []error{
+		client.Identify(&analytics.Identify{
+			UserId: "019mr8mf4r",
+			Traits: map[string]interface{}{"name": "Ada Lovelace", "email": "ada@example.com", "plan": "Enterprise", "friends": 42},
+		}),
+		client.Track(&analytics.Track{
+			UserId: "019mr8mf4r", Event: "Song Played",
+			Properties: map[string]interface{}{"name": "Fallin for You", "artist": "Dwele", "seconds": 240.5},
+		}),
+		client.Page(&analytics.Page{
+			UserId: "019mr8mf4r", Category: "Docs", Name: "Go",
+			Traits: map[string]interface{}{"url": "https://example.com/docs/go", "title": "Go", "path": "/docs/go", "referrer": "https://example.com"},
+		}),
+		client.Screen(&analytics.Screen{
+			UserId: "019mr8mf4r", Name: "Player",
+			Context: map[string]interface{}{"device": map[string]interface{}{"type": "ios", "model": "iPhone"}},
+		}),
+		client.Group(&analytics.Group{
+			UserId: "019mr8mf4r", GroupId: "acme",
+			Traits: map[string]interface{}{"name": "Acme, Inc.", "employees": 20},
+		}),
+		client.Alias(&analytics.Alias{PreviousId: "anonymous-7", UserId: "019mr8mf4r"}),
+	}
+	return len(errs), errors.Join(errs...)
+}
+
+// An arrival is one request that reached the receiver.
+type arrival struct {
+	body    []byte
+	verdict error // nil: the signature is right
+	team    string
+}
+
+// receive is what a webhook does: read the body, verify its signature, answer.
+func receive(w http.ResponseWriter, r *http.Request, arrivals chan<- arrival) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	err = webhook.Verify(sharedSecret, body, r.Header.Get(webhook.SignatureHeader))
+	if err != nil {
+		w.WriteHeader(http.StatusUnauthorized)
+	}
+	arrivals <- arrival{body: body, verdict: err, team: r.Header.Get("X-Team")}
+}
+
+// watch prints every arrival and its verdict until one of each kind has come.
+func watch(arrivals <-chan arrival, want int) error {
+	deadline := time.After(patience)
+	seen := map[string]bool{}
+	for len(seen) < want {
+		select {
+		case a := <-arrivals:
+			var call struct{ Type string }
+			if err := json.Unmarshal(a.body, &call); err != nil {
+				return fmt.Errorf("a webhook's body is not JSON: %w", err)
+			}
+			if a.verdict != nil || a.team != "growth" {
+				return fmt.Errorf("the %s call did not verify: signature: %w, X-Team: %q", call.Type, a.verdict, a.team)
+			}
+			seen[call.Type] = true
+			var pretty bytes.Buffer
+			_ = json.Indent(&pretty, a.body, "    ", "  ")
+			fmt.Printf("\n✓ %s: signature verified\n    %s\n", call.Type, &pretty)
+		case <-deadline:
+			return fmt.Errorf("only %d of %d calls arrived within %v", len(seen), want, patience)
+		}
+	}
+	fmt.Printf("\nAll %d calls arrived, and every signature is right.\n", want)
+	return nil
+}
+
+// listen serves a handler on a port of the loopback interface.
+func listen(h http.HandlerFunc) (url string, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = server.Serve(listener) }()
+	return "http://" + listener.Addr().String(), nil
+}

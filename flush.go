@@ -1,0 +1,130 @@
+package analytics
+
+import (
+	"context"
+	"time"
+)
+
+// flush is a wait for the end of all calls accepted before it. Its fields are
+// guarded by the pipeline's mu.
+type flush struct {
+	upTo  uint64        // the number of the last batch that it waits for
+	left  int64         // calls that have not ended
+	since Drops         // drops that an earlier flush has reported
+	done  chan struct{} // closed under mu when none is left
+}
+
+// startFlush seals the open batch and waits for no one.
+func (p *pipeline) startFlush() *flush {
+	if p.open != nil {
+		p.seal(time.Now())
+	}
+	f := &flush{upTo: p.seq, left: p.pending(), since: p.reported, done: make(chan struct{})}
+	if f.left == 0 {
+		close(f.done)
+	} else {
+		p.flushes = append(p.flushes, f)
+	}
+	return f
+}
+
+// endFlushes tells those that wait for the batch with that number that so many
+// of its calls have ended.
+func (p *pipeline) endFlushes(seq uint64, calls int64) {
+	waiting := p.flushes[:0]
+	for _, f := range p.flushes {
+		if seq <= f.upTo {
+			f.left -= calls
+			if f.left == 0 {
+				close(f.done)
+				continue
+			}
+		}
+		waiting = append(waiting, f)
+	}
+	clear(p.flushes[len(waiting):])
+	p.flushes = waiting
+}
+
+// forget ends a flush whose caller no longer waits.
+func (p *pipeline) forget(f *flush) {
+	for i, other := range p.flushes {
+		if other == f {
+			p.flushes = append(p.flushes[:i], p.flushes[i+1:]...)
+			return
+		}
+	}
+}
+
+// undelivered is what a flush has come to by now; err is the context's error if
+// that cut it short. A batch may have been refused the moment before the flush
+// began, so every drop counts that none has reported.
+func (p *pipeline) undelivered(f *flush, err error) error {
+	dropped := p.stats.Dropped.minus(f.since)
+	if f.left == 0 && dropped == (Drops{}) {
+		return nil
+	}
+	return &UndeliveredError{Dropped: dropped, Pending: f.left, Err: err, Cause: p.failure}
+}
+
+func (p *pipeline) flush(ctx context.Context) error {
+	p.mu.Lock()
+	f := p.startFlush()
+	p.unlock()
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.unlock()
+	var err error
+	if f.left > 0 {
+		p.forget(f)
+		err = ctx.Err()
+	}
+	err = p.undelivered(f, err)
+	if p.closing == nil { // else Close is to tell it, however often it is asked
+		p.reported, p.failure = p.stats.Dropped, nil
+	}
+	return err
+}
+
+// abortGrace is how long the loop waits for attempts that were cancelled. An
+// http.RoundTripper that does not mind its context is left behind after it.
+const abortGrace = time.Second
+
+// shutdown accepts no more calls and waits until all have ended. When ctx ends
+// first, it gives up the rest.
+func (p *pipeline) shutdown(ctx context.Context) error {
+	p.mu.Lock()
+	if p.closing == nil {
+		p.closing = p.startFlush()
+		p.work = true
+		if p.room != nil { // those that wait for room find the client closed
+			close(p.room)
+			p.room = nil
+		}
+	}
+	p.unlock()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		p.abort(ctx.Err())
+		select {
+		case <-p.done:
+		case <-time.After(2 * abortGrace): // a callback hangs
+		}
+	}
+	p.mu.Lock()
+	defer p.unlock()
+	return p.undelivered(p.closing, p.abortErr)
+}
+
+func (p *pipeline) abort(why error) {
+	p.mu.Lock()
+	defer p.unlock()
+	if p.abortErr == nil {
+		p.abortErr = why
+		close(p.aborted)
+	}
+}

@@ -1,0 +1,70 @@
+package analytics
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// zipped is a sealed batch, compressed, without the tail: a gzip header and a
+// deflate stream that has been flushed to a byte's boundary and not ended. Each
+// attempt ends it with the tail as a stored block of its own, so that the time
+// of the attempt is fresh and the batch is compressed once.
+type zipped struct {
+	data []byte
+	crc  uint32 // of the bytes before compression
+	size int    // their number
+}
+
+var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}
+
+// compressor holds what compression reuses. It is not safe for concurrent use.
+type compressor struct {
+	out bytes.Buffer
+	w   *flate.Writer
+}
+
+// compress returns raw in compressed form; the result shares no memory with
+// the compressor.
+func (c *compressor) compress(raw []byte) *zipped {
+	c.out.Reset()
+	c.out.Write(gzipHeader)
+	if c.w == nil {
+		c.w, _ = flate.NewWriter(&c.out, flate.BestSpeed) // fails for a bad level alone
+	} else {
+		c.w.Reset(&c.out)
+	}
+	// A bytes.Buffer does not fail.
+	_, _ = c.w.Write(raw)
+	_ = c.w.Flush()
+	data := append(make([]byte, 0, c.out.Len()+zippedEndLen), c.out.Bytes()...)
+	return &zipped{data: data, crc: crc32.ChecksumIEEE(raw), size: len(raw)}
+}
+
+// zippedEndLen is what appendEnd adds for a batch's tail.
+const zippedEndLen = 5 + tailLen + 8
+
+// appendEnd ends the stream with tail, which is shorter than 64 KB: a last
+// stored block, and the checksum and size of all of it.
+func (z *zipped) appendEnd(dst, tail []byte) []byte {
+	n := uint16(len(tail))
+	dst = append(dst, 1)
+	dst = binary.LittleEndian.AppendUint16(dst, n)
+	dst = binary.LittleEndian.AppendUint16(dst, ^n)
+	dst = append(dst, tail...)
+	dst = binary.LittleEndian.AppendUint32(dst, crc32.Update(z.crc, crc32.IEEETable, tail))
+	return binary.LittleEndian.AppendUint32(dst, uint32(z.size+len(tail)))
+}
+
+// raw is the sealed batch as it was before compression.
+func (z *zipped) raw() []byte {
+	stream := append(bytes.Clone(z.data[len(gzipHeader):]), 1, 0, 0, 0xff, 0xff) // an empty last block
+	raw := make([]byte, z.size)
+	if _, err := io.ReadFull(flate.NewReader(bytes.NewReader(stream)), raw); err != nil {
+		panic(fmt.Sprintf("analytics: a batch in memory no longer decompresses: %v", err))
+	}
+	return raw
+}

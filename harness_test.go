@@ -1,0 +1,204 @@
+package analytics_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go"
+)
+
+// post is one request as a collector gets it.
+type post struct {
+	at     time.Time
+	header http.Header
+	url    string
+	user   string
+	pass   string
+	raw    []byte // decompressed
+	body   body
+	err    error // why the body could not be read
+}
+
+type body struct {
+	Batch     []map[string]interface{} `json:"batch"`
+	Context   map[string]interface{}   `json:"context"`
+	MessageId string                   `json:"messageId"`
+	SentAt    string                   `json:"sentAt"`
+}
+
+// answer is what a collector does with a request; the zero value is 200.
+type answer struct {
+	status int
+	header http.Header
+	body   io.Reader
+	err    error         // no answer: the connection fails
+	delay  time.Duration // before the answer
+	hang   bool          // no answer ever: until the client gives up
+}
+
+// collector is an in-process http.RoundTripper, so that tests can run on a fake
+// clock. It is safe for concurrent use.
+type collector struct {
+	// decide answers the i-th request, from 0. Nil takes everything.
+	decide func(i int, p post) answer
+
+	mu    sync.Mutex // guards posts
+	posts []post
+}
+
+func (c *collector) RoundTrip(r *http.Request) (*http.Response, error) {
+	p := readPost(r)
+	_ = r.Body.Close()
+	c.mu.Lock()
+	i := len(c.posts)
+	c.posts = append(c.posts, p)
+	c.mu.Unlock()
+	var a answer
+	if c.decide != nil {
+		a = c.decide(i, p)
+	}
+	if a.delay > 0 {
+		select {
+		case <-time.After(a.delay):
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	if a.hang {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.response(r), nil
+}
+
+func (a answer) response(r *http.Request) *http.Response {
+	if a.status == 0 {
+		a.status = 200
+	}
+	if a.header == nil {
+		a.header = http.Header{}
+	}
+	if a.body == nil {
+		a.body = strings.NewReader(`{"success":true}`)
+	}
+	return &http.Response{
+		StatusCode: a.status, Status: http.StatusText(a.status), Header: a.header,
+		Body: io.NopCloser(a.body), ContentLength: -1, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+}
+
+func readPost(r *http.Request) post {
+	p := post{at: time.Now(), header: r.Header.Clone(), url: r.URL.String()}
+	p.user, p.pass, _ = r.BasicAuth()
+	var src io.Reader = r.Body
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		if src, p.err = gzip.NewReader(r.Body); p.err != nil {
+			return p
+		}
+	}
+	if p.raw, p.err = io.ReadAll(src); p.err == nil {
+		p.err = json.Unmarshal(p.raw, &p.body)
+	}
+	return p
+}
+
+func (c *collector) all() []post {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]post(nil), c.posts...)
+}
+
+// sizes is the number of calls in each request.
+func (c *collector) sizes() (n []int) {
+	for _, p := range c.all() {
+		n = append(n, len(p.body.Batch))
+	}
+	return n
+}
+
+// taken counts how often each call came in a request, by the call's name.
+func (c *collector) taken(key string) map[string]int {
+	n := map[string]int{}
+	for _, p := range c.all() {
+		for _, call := range p.body.Batch {
+			s, _ := call[key].(string)
+			n[s]++
+		}
+	}
+	return n
+}
+
+// newClient is a client whose requests go to c and whose log goes to the test.
+func newClient(t testing.TB, c http.RoundTripper, cfg analytics.Config) *analytics.Client {
+	t.Helper()
+	cfg.HTTPClient = &http.Client{Transport: c}
+	if cfg.Logger == nil {
+		cfg.Logger = log.New(testLog{t}, "", 0)
+	}
+	client, err := analytics.NewWithConfig("write-key-0123456789", cfg)
+	require.NoError(t, err)
+	return client
+}
+
+type testLog struct{ t testing.TB }
+
+func (l testLog) Write(b []byte) (int, error) {
+	l.t.Logf("%s", bytes.TrimSpace(b))
+	return len(b), nil
+}
+
+// lines is a log that a test looks at.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *lines) count() int { return strings.Count(l.String(), "\n") }
+
+func (l *lines) logger() *log.Logger { return log.New(l, "", 0) }
+
+var errRefusedConn = errors.New("connection refused")
+
+// track makes n calls, named by prefix and number.
+func track(t testing.TB, client *analytics.Client, prefix string, n int) {
+	t.Helper()
+	for i := range n {
+		require.NoError(t, client.Track(&analytics.Track{Event: name(prefix, i), UserId: "u"}))
+	}
+}
+
+func name(prefix string, i int) string {
+	return prefix + "-" + string(rune('0'+i/100%10)) + string(rune('0'+i/10%10)) + string(rune('0'+i%10))
+}
+
+// requireSum checks what holds in every Stats.
+func requireSum(t testing.TB, s analytics.Stats) {
+	t.Helper()
+	require.Equal(t, s.Accepted, s.Delivered+s.Dropped.Total()+s.Pending, "%+v", s)
+}

@@ -1,0 +1,90 @@
+package analytics
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"sync/atomic"
+	"time"
+)
+
+// Message ids are UUIDs of version 7 (RFC 9562, section 5.7). Their first 60
+// bits are a time in milliseconds and a counter and only ever grow within a
+// process, which makes an id unique there and sorts the ids by age. The last
+// 62 are random; they tell processes apart and are drawn anew each second, so
+// that two copies of a process, as made from a snapshot of a machine, part.
+// Ids of the same second share them, which makes a batch compress better.
+
+// idOrder is the first 60 bits of the newest id: 48 of milliseconds since
+// 1970, then 12 that count the ids of one millisecond from 0. Where the count
+// overflows, or the clock is set back, the milliseconds run ahead of the clock.
+var idOrder atomic.Uint64
+
+// A moment is what the ids and times of one second have in common.
+type moment struct {
+	second int64 // Unix time
+	id     [idLen]byte
+	time   [timeLen]byte
+}
+
+var currentMoment atomic.Pointer[moment]
+
+// appendID appends a new message id, 36 bytes long. It does not quote it.
+func appendID(dst []byte) []byte { return appendIDAt(dst, time.Now()) }
+
+// appendIDAt is appendID for a caller that has asked for the time already.
+func appendIDAt(dst []byte, now time.Time) []byte {
+	order := nextOrder(now.UnixMilli())
+	dst = append(dst, momentOf(now).id[:]...)
+	id := dst[len(dst)-idLen:]
+	putHex(id[0:8], order>>28)
+	putHex(id[9:13], order>>12)
+	putHex(id[15:18], order)
+	return dst
+}
+
+// appendNow is appendTime for the present, or a time near to it.
+func appendNow(dst []byte, now time.Time) []byte {
+	dst = append(dst, momentOf(now).time[:]...)
+	milli := now.Nanosecond() / 1e6
+	dst[len(dst)-4] = byte('0' + milli/100)
+	appendPair(dst[:len(dst)-3], milli%100)
+	return dst
+}
+
+// nextOrder returns the first 60 bits of an id made at a time in milliseconds.
+func nextOrder(milli int64) uint64 {
+	for {
+		last := idOrder.Load()
+		next := max(uint64(milli)<<12, last+1)
+		if idOrder.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
+
+// momentOf returns the moment that now lies in. Goroutines that make a new one
+// at once each use their own.
+func momentOf(now time.Time) *moment {
+	second := now.Unix()
+	if m := currentMoment.Load(); m != nil && m.second == second {
+		return m
+	}
+	m := &moment{second: second}
+	copy(m.id[:], "00000000-0000-7000-0000-000000000000")
+	var random [8]byte
+	rand.Read(random[:])
+	random[0] = random[0]&0x3f | 0x80 // the variant
+	hex.Encode(m.id[19:23], random[:2])
+	hex.Encode(m.id[24:36], random[2:])
+	copy(m.time[:], appendTime(nil, now))
+	currentMoment.Store(m)
+	return m
+}
+
+// putHex fills dst with the lowest digits of n.
+func putHex(dst []byte, n uint64) {
+	for i := len(dst) - 1; i >= 0; i-- {
+		dst[i] = hexDigits[n&0xf]
+		n >>= 4
+	}
+}

@@ -1,0 +1,101 @@
+package analytics
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var uuidV7 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
+// idMilli reads the time of an id.
+func idMilli(t *testing.T, id string) int64 {
+	t.Helper()
+	milli, err := strconv.ParseInt(id[:8]+id[9:13], 16, 64)
+	require.NoError(t, err)
+	return milli
+}
+
+func TestIDIsAUUIDWithTheTime(t *testing.T) {
+	before := time.Now().UnixMilli()
+	id := string(appendID([]byte("x")))[1:]
+	require.Regexp(t, uuidV7, id)
+	require.GreaterOrEqual(t, idMilli(t, id), before)
+}
+
+func TestIDsGrowAndAreUniqueConcurrentSafe(t *testing.T) {
+	const goroutines, each = 8, 5000
+	lists := make([][]string, goroutines)
+	var group sync.WaitGroup
+	for g := range lists {
+		group.Go(func() {
+			for range each {
+				lists[g] = append(lists[g], string(appendID(nil)))
+			}
+		})
+	}
+	group.Wait()
+	seen := map[string]bool{}
+	for _, list := range lists {
+		require.True(t, slices.IsSorted(list), "ids of one goroutine must grow")
+		for _, id := range list {
+			seen[id] = true
+			require.Regexp(t, uuidV7, id)
+		}
+	}
+	require.Len(t, seen, goroutines*each)
+}
+
+func TestIDsGrowWhenTheClockIsSetBack(t *testing.T) {
+	now := time.Now()
+	first := string(appendIDAt(nil, now))
+	second := string(appendIDAt(nil, now.Add(-time.Hour)))
+	require.Less(t, first[:18], second[:18])
+}
+
+func TestIDsOfAFullMillisecondRunAhead(t *testing.T) {
+	now := time.Now().Add(time.Minute) // no other test's ids come near
+	last := string(appendIDAt(nil, now))
+	for range 10_000 {
+		id := string(appendIDAt(nil, now))
+		require.Less(t, last, id)
+		last = id
+	}
+	require.InDelta(t, now.UnixMilli(), idMilli(t, last), 4)
+}
+
+func TestIDsDrawNewRandomBitsEachSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := string(appendID(nil))
+		require.Equal(t, first[19:], string(appendID(nil))[19:])
+		time.Sleep(time.Second)
+		require.NotEqual(t, first[19:], string(appendID(nil))[19:])
+	})
+}
+
+func TestIDsOfTwoProcessesDiffer(t *testing.T) {
+	if os.Getenv("ANALYTICS_TEST_ID") != "" {
+		_, _ = os.Stdout.Write(append(appendIDAt([]byte("id="), time.Unix(1e9, 0)), '\n'))
+		return
+	}
+	ids := map[string]bool{}
+	for range 3 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestIDsOfTwoProcessesDiffer$")
+		cmd.Env = append(os.Environ(), "ANALYTICS_TEST_ID=1", "GORACE=atexit_sleep_ms=0")
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		_, rest, found := strings.Cut(string(out), "id=")
+		require.True(t, found)
+		ids[rest[:36]] = true
+	}
+	require.Len(t, ids, 3)
+}

@@ -1,0 +1,336 @@
+package analytics
+
+import (
+	"context"
+	"time"
+)
+
+// loop is what the pipeline's goroutine alone touches.
+type loop struct {
+	*pipeline
+	jobs   []*job    // at most MaxInFlight
+	giveUp time.Time // when cancelled attempts are left behind; zero unless aborted
+	zipper compressor
+
+	attempts context.Context // of every attempt
+	cancel   context.CancelFunc
+}
+
+// job sends one batch: an attempt, a wait, another attempt, until the batch, or
+// each part that it was split into, has ended.
+//
+// While it runs, its sender has it take further batches; mu guards todo then.
+type job struct {
+	todo    []*batch  // what has not ended, in the order in which it is sent
+	due     time.Time // when the first of todo may be sent
+	running bool      // a sender is at work on it
+}
+
+// pair is a batch that was refused and is sent as two. What becomes of a first
+// half that is refused as well is decided by the second one's answer.
+type pair struct {
+	second  *batch
+	refused *refusal // of the first half; nil if it was not refused
+}
+
+// refusal is an answer that will not have a batch, but may have a part of it.
+type refusal struct {
+	batch  *batch
+	status int
+	why    *DropError
+}
+
+// run is the pipeline's goroutine. It ends when the client is closed and every
+// call has ended.
+func (p *pipeline) run() {
+	l := &loop{pipeline: p}
+	l.attempts, l.cancel = context.WithCancel(context.Background())
+	timer := time.NewTimer(0)
+	aborted := p.aborted
+	for {
+		next, finished := l.step(time.Now())
+		if finished {
+			break
+		}
+		timer.Reset(time.Until(next))
+		select {
+		case <-p.wake:
+		case <-timer.C:
+		case o := <-p.results:
+			l.settle(o, time.Now())
+		case <-aborted:
+			aborted = nil
+			l.abandon(time.Now())
+		}
+	}
+	timer.Stop()
+	l.cancel()
+	if p.ownTransport != nil {
+		p.ownTransport.CloseIdleConnections()
+	}
+	p.tellers.Wait()
+	close(p.done)
+}
+
+// idle is how long the loop sleeps when only a poke can give it work.
+const idle = 24 * time.Hour
+
+// step does what is due, and says when more will be.
+func (l *loop) step(now time.Time) (next time.Time, finished bool) {
+	l.compressOne()
+	next = now.Add(idle)
+	l.mu.Lock()
+	l.sealOverdue(now)
+	if !l.watching.IsZero() {
+		next = l.watching
+	}
+	for len(l.jobs) < l.maxInFlight {
+		b := l.ready.pop()
+		if b == nil {
+			break
+		}
+		l.jobs = append(l.jobs, &job{todo: []*batch{b}})
+	}
+	l.busy = len(l.jobs) == l.maxInFlight
+	finished = l.closing != nil && len(l.jobs) == 0 && l.sealed.empty()
+	l.unlock()
+	if at := l.startDue(now); at.Before(next) {
+		next = at
+	}
+	return next, finished
+}
+
+// sealOverdue seals the open batch if its time is up, and sees to it that the
+// loop will look again. The caller holds mu.
+func (l *loop) sealOverdue(now time.Time) {
+	if l.watching.IsZero() || now.Before(l.watching) {
+		return
+	}
+	if l.open != nil && !now.Before(l.openDue) {
+		l.seal(now)
+	}
+	l.watching = time.Time{}
+	if l.open != nil {
+		l.watching = l.openDue
+	}
+}
+
+// compressOne compresses one sealed batch, if one waits for it. It does no more
+// so that the loop is never long away from the answers.
+func (l *loop) compressOne() {
+	l.mu.Lock()
+	b := l.sealed.pop()
+	l.unlock()
+	if b == nil {
+		return
+	}
+	zip := l.zipper.compress(b.buf)
+	l.mu.Lock()
+	defer l.unlock()
+	l.setZip(b, zip)
+	l.ready.push(b)
+	l.work = !l.sealed.empty()
+}
+
+// setZip replaces the bytes of a batch by their compressed form. The caller
+// holds mu.
+func (l *loop) setZip(b *batch, zip *zipped) {
+	l.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(zip.data)))
+	l.recycle(b.buf)
+	b.buf, b.zip = nil, zip
+}
+
+// startDue begins the attempts that are due, and says when the next one is.
+func (l *loop) startDue(now time.Time) (next time.Time) {
+	next = now.Add(idle)
+	gate := l.openGate(now)
+	for _, j := range l.jobs {
+		if j.running {
+			continue
+		}
+		at := j.due
+		if gate.After(at) {
+			at = gate
+		}
+		if !at.After(now) {
+			j.running = true
+			go l.send(l.attempts, j, j.todo[0].body(now))
+		} else if at.Before(next) {
+			next = at
+		}
+	}
+	if !l.giveUp.IsZero() {
+		if !now.Before(l.giveUp) {
+			l.leaveBehind()
+			return now
+		}
+		if l.giveUp.Before(next) {
+			next = l.giveUp
+		}
+	}
+	return next
+}
+
+// openGate ends a wait that a collector asked for once it is over. It returns
+// when it is over.
+func (l *loop) openGate(now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.unlock()
+	if !l.gate.After(now) {
+		l.gate = time.Time{}
+	}
+	return l.gate
+}
+
+// settle acts on what an attempt came to.
+func (l *loop) settle(o outcome, now time.Time) {
+	j := o.job
+	j.running = false
+	l.mu.Lock()
+	defer l.unlock()
+	defer l.sweep()
+	if o.settled || len(j.todo) == 0 { // or left behind
+		return
+	}
+	b := j.todo[0]
+	b.lent = o.last
+	b.attempts++
+	l.stats.Attempts++
+	if o.err != nil && l.giveUp.IsZero() { // that an attempt was cancelled says nothing
+		l.failure = o.err
+	}
+	switch v := judge(o.status); {
+	case v == delivered:
+		l.end(b, nil)
+		l.pass(j, nil)
+	case !l.giveUp.IsZero():
+		l.dropJob(j)
+	case v == again:
+		l.retry(j, o, now)
+	case v == halve:
+		l.pass(j, &refusal{b, o.status, b.lost(DropRefused, o)})
+	default:
+		l.end(b, b.lost(DropRefused, o))
+		l.pass(j, nil)
+	}
+}
+
+// retry puts a failed batch off, or drops it after the last attempt. The caller
+// holds mu.
+func (l *loop) retry(j *job, o outcome, now time.Time) {
+	b := j.todo[0]
+	if o.retryAfter > 0 {
+		if gate := now.Add(o.retryAfter); gate.After(l.gate) {
+			l.gate = gate
+		}
+		return
+	}
+	if b.failures++; b.failures >= l.maxAttempts {
+		l.end(b, b.lost(DropAttempts, o))
+		l.pass(j, nil)
+		return
+	}
+	j.due = now.Add(backoff(l.backo, b.failures))
+}
+
+// pass takes the first batch off the job's list. It has ended, unless it was
+// refused in a way that sending less may help. The caller holds mu.
+func (l *loop) pass(j *job, r *refusal) {
+	b := j.todo[0]
+	j.todo = j.todo[1:]
+	j.due = time.Time{}
+	half := b.half
+	switch {
+	case half == nil:
+		l.split(j, r)
+	case half.second != b:
+		half.refused = r
+	case r != nil && half.refused != nil && r.status == half.refused.status:
+		// What is refused is the batch as a whole, not a call in it.
+		l.end(half.refused.batch, half.refused.why)
+		l.end(b, r.why)
+	default:
+		l.split(j, r) // put in front of the list first, so sent last
+		l.split(j, half.refused)
+	}
+}
+
+// split sends what was refused, if anything, as two halves, or drops it if it
+// is a single call. The caller holds mu.
+func (l *loop) split(j *job, r *refusal) {
+	if r == nil {
+		return
+	}
+	b := r.batch
+	if b.calls == 1 {
+		l.end(b, r.why)
+		return
+	}
+	raw := b.buf
+	if b.zip != nil {
+		raw = b.zip.raw()
+	}
+	first, second := b.split(raw, l.settings)
+	first.half = &pair{second: second}
+	second.half = first.half
+	for _, h := range []*batch{first, second} {
+		l.recharge(h, int64(cap(h.buf))+batchOverhead+h.idBytes())
+		if l.gzip {
+			l.setZip(h, l.zipper.compress(h.buf))
+		}
+		l.stats.Batches++
+	}
+	l.recharge(b, 0)
+	l.reclaim(b)
+	j.todo = append([]*batch{first, second}, j.todo...)
+}
+
+// sweep forgets the jobs that are done. The caller holds mu.
+func (l *loop) sweep() {
+	jobs := l.jobs[:0]
+	for _, j := range l.jobs {
+		if len(j.todo) > 0 {
+			jobs = append(jobs, j)
+		}
+	}
+	clear(l.jobs[len(jobs):])
+	l.jobs = jobs
+}
+
+// abandon drops all that is not being sent, and cancels what is.
+func (l *loop) abandon(now time.Time) {
+	l.giveUp = now.Add(abortGrace)
+	l.cancel()
+	l.mu.Lock()
+	defer l.unlock()
+	for l.dropOldest(DropShutdown) {
+	}
+	for _, j := range l.jobs {
+		if !j.running {
+			l.dropJob(j)
+		}
+	}
+	l.sweep()
+}
+
+// leaveBehind drops what is still being sent after it was cancelled.
+func (l *loop) leaveBehind() {
+	l.mu.Lock()
+	defer l.unlock()
+	for _, j := range l.jobs {
+		l.dropJob(j)
+	}
+	l.sweep()
+}
+
+// dropJob drops what is left of a job as the client shuts down. The caller
+// holds mu.
+func (l *loop) dropJob(j *job) {
+	for _, b := range j.todo {
+		if half := b.half; half != nil && half.second == b && half.refused != nil {
+			l.end(half.refused.batch, half.refused.why)
+		}
+		l.end(b, b.lost(DropShutdown, outcome{}))
+	}
+	j.todo = nil
+}

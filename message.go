@@ -1,0 +1,318 @@
+package analytics
+
+import "time"
+
+// Message holds the fields that every call has. It is embedded last in each
+// message struct; leave it zero and the client fills in what belongs there.
+type Message struct {
+	// Type is the kind of the call on the wire. The client sets it by the
+	// method that was called; a value given here is ignored.
+	Type string `json:"type,omitempty"`
+
+	// MessageId names the call for good: every retry carries it, and the
+	// collector drops repeats by it. Defaults to a fresh UUID, version 7.
+	MessageId string `json:"messageId,omitempty"`
+
+	// Timestamp is when the event happened, as an ISO 8601 time. It goes on
+	// the wire in UTC with milliseconds; finer digits are cut off, and a time
+	// without an offset is taken as UTC. Defaults to the moment of the call.
+	Timestamp string `json:"timestamp,omitempty"`
+
+	// SentAt is best left empty: the client stamps each batch at every
+	// attempt to send it, and a value given here, an ISO 8601 time, takes
+	// precedence over that stamp at the collector.
+	SentAt string `json:"sentAt,omitempty"`
+}
+
+// Identify ties a user to traits. It needs a UserId or an AnonymousId.
+type Identify struct {
+	Context      map[string]interface{} `json:"context,omitempty"`
+	Integrations map[string]interface{} `json:"integrations,omitempty"`
+	Traits       map[string]interface{} `json:"traits,omitempty"`
+	AnonymousId  string                 `json:"anonymousId,omitempty"`
+	UserId       string                 `json:"userId,omitempty"`
+	Message
+}
+
+// Group ties a user to a group: a company, an account, a team. It needs a
+// GroupId, and a UserId or an AnonymousId.
+type Group struct {
+	Context      map[string]interface{} `json:"context,omitempty"`
+	Integrations map[string]interface{} `json:"integrations,omitempty"`
+	Traits       map[string]interface{} `json:"traits,omitempty"`
+	AnonymousId  string                 `json:"anonymousId,omitempty"`
+	UserId       string                 `json:"userId,omitempty"`
+	GroupId      string                 `json:"groupId"`
+	Message
+}
+
+// Track records something that a user did. It needs an Event, and a UserId or
+// an AnonymousId.
+type Track struct {
+	Context      map[string]interface{} `json:"context,omitempty"`
+	Integrations map[string]interface{} `json:"integrations,omitempty"`
+	Properties   map[string]interface{} `json:"properties,omitempty"`
+	AnonymousId  string                 `json:"anonymousId,omitempty"`
+	UserId       string                 `json:"userId,omitempty"`
+	Event        string                 `json:"event"`
+	Message
+}
+
+// Page records that a user saw a page of a website. It needs a UserId or an
+// AnonymousId. Traits go on the wire as properties; url, title, referrer and
+// path are those that destinations know.
+type Page struct {
+	Context      map[string]interface{} `json:"context,omitempty"`
+	Integrations map[string]interface{} `json:"integrations,omitempty"`
+	Traits       map[string]interface{} `json:"properties,omitempty"`
+	AnonymousId  string                 `json:"anonymousId,omitempty"`
+	UserId       string                 `json:"userId,omitempty"`
+	Category     string                 `json:"category,omitempty"`
+	Name         string                 `json:"name,omitempty"`
+	Message
+}
+
+// Screen records that a user saw a screen of an app. It needs a UserId or an
+// AnonymousId.
+type Screen struct {
+	Context      map[string]interface{} `json:"context,omitempty"`
+	Integrations map[string]interface{} `json:"integrations,omitempty"`
+	Properties   map[string]interface{} `json:"properties,omitempty"`
+	AnonymousId  string                 `json:"anonymousId,omitempty"`
+	UserId       string                 `json:"userId,omitempty"`
+	Category     string                 `json:"category,omitempty"`
+	Name         string                 `json:"name,omitempty"`
+	Message
+}
+
+// Alias says that the user known as PreviousId is now known as UserId. It
+// needs both.
+type Alias struct {
+	Context      map[string]interface{} `json:"context,omitempty"`
+	Integrations map[string]interface{} `json:"integrations,omitempty"`
+	AnonymousId  string                 `json:"anonymousId,omitempty"`
+	PreviousId   string                 `json:"previousId"`
+	UserId       string                 `json:"userId"`
+	Message
+}
+
+// Batch is the form of the request body: what a collector, or a test of one,
+// decodes. The client itself does not build it.
+type Batch struct {
+	Context  map[string]interface{} `json:"context,omitempty"`
+	Messages []interface{}          `json:"batch"`
+	Message
+}
+
+// Call is one of *Identify, *Track, *Page, *Screen, *Group and *Alias.
+type Call interface {
+	// wire gives the call's common form, or the error of a call that may not
+	// be sent. It is safe on a nil pointer.
+	wire() (call, error)
+}
+
+// The kinds of a call, as they stand on the wire.
+const (
+	kindAlias    = "alias"
+	kindGroup    = "group"
+	kindIdentify = "identify"
+	kindPage     = "page"
+	kindScreen   = "screen"
+	kindTrack    = "track"
+)
+
+// call is what the six message structs have in common: one form, validated,
+// that one encoder writes. It borrows the caller's maps until the method
+// returns and never longer.
+type call struct {
+	kind         string
+	context      map[string]interface{}
+	integrations map[string]interface{}
+	bag          map[string]interface{}
+	bagKey       string // "traits" or "properties"
+	sort         string // the event or name: calls that have it in common tend to have the bag's keys in common
+	anonymousID  string
+	userID       string
+	extra        [2]extra
+	idAt         int // where append wrote a fresh message id
+	Message
+}
+
+// idLen is the length of a fresh message id.
+const idLen = 36
+
+// extra is a string field that only some kinds have.
+type extra struct{ key, value string }
+
+func (m *Identify) wire() (call, error) {
+	if m == nil {
+		return call{}, missing(kindIdentify, fieldMessage)
+	}
+	return call{
+		kind: kindIdentify, context: m.Context, integrations: m.Integrations,
+		bag: m.Traits, bagKey: "traits",
+		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
+	}, checkIDs(kindIdentify, m.AnonymousId, m.UserId)
+}
+
+func (m *Group) wire() (call, error) {
+	switch {
+	case m == nil:
+		return call{}, missing(kindGroup, fieldMessage)
+	case m.GroupId == "":
+		return call{}, missing(kindGroup, "groupId")
+	}
+	return call{
+		kind: kindGroup, context: m.Context, integrations: m.Integrations,
+		bag: m.Traits, bagKey: "traits",
+		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
+		extra: [2]extra{{"groupId", m.GroupId}},
+	}, checkIDs(kindGroup, m.AnonymousId, m.UserId)
+}
+
+func (m *Track) wire() (call, error) {
+	switch {
+	case m == nil:
+		return call{}, missing(kindTrack, fieldMessage)
+	case m.Event == "":
+		return call{}, missing(kindTrack, "event")
+	}
+	return call{
+		kind: kindTrack, context: m.Context, integrations: m.Integrations,
+		bag: m.Properties, bagKey: "properties", sort: m.Event,
+		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
+		extra: [2]extra{{"event", m.Event}},
+	}, checkIDs(kindTrack, m.AnonymousId, m.UserId)
+}
+
+func (m *Page) wire() (call, error) {
+	if m == nil {
+		return call{}, missing(kindPage, fieldMessage)
+	}
+	return call{
+		kind: kindPage, context: m.Context, integrations: m.Integrations,
+		bag: m.Traits, bagKey: "properties", sort: m.Name,
+		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
+		extra: [2]extra{{"category", m.Category}, {"name", m.Name}},
+	}, checkIDs(kindPage, m.AnonymousId, m.UserId)
+}
+
+func (m *Screen) wire() (call, error) {
+	if m == nil {
+		return call{}, missing(kindScreen, fieldMessage)
+	}
+	return call{
+		kind: kindScreen, context: m.Context, integrations: m.Integrations,
+		bag: m.Properties, bagKey: "properties", sort: m.Name,
+		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
+		extra: [2]extra{{"category", m.Category}, {"name", m.Name}},
+	}, checkIDs(kindScreen, m.AnonymousId, m.UserId)
+}
+
+func (m *Alias) wire() (call, error) {
+	switch {
+	case m == nil:
+		return call{}, missing(kindAlias, fieldMessage)
+	case m.UserId == "":
+		return call{}, missing(kindAlias, "userId")
+	case m.PreviousId == "":
+		return call{}, missing(kindAlias, "previousId")
+	}
+	return call{
+		kind: kindAlias, context: m.Context, integrations: m.Integrations,
+		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
+		extra: [2]extra{{"previousId", m.PreviousId}},
+	}, nil
+}
+
+func checkIDs(kind, anonymousID, userID string) error {
+	if anonymousID == "" && userID == "" {
+		return missing(kind, fieldIDs)
+	}
+	return nil
+}
+
+// append writes the call as one JSON object, its keys in the order of the
+// struct tags and the empty ones left out.
+func (k *call) append(dst []byte, now time.Time) ([]byte, error) {
+	var err error
+	dst = append(dst, '{')
+	if dst, err = k.appendBag(dst, "context", "", k.context); err != nil {
+		return dst, err
+	}
+	if dst, err = k.appendBag(dst, "integrations", "", k.integrations); err != nil {
+		return dst, err
+	}
+	if dst, err = k.appendBag(dst, k.bagKey, k.sort, k.bag); err != nil {
+		return dst, err
+	}
+	dst = appendField(dst, "anonymousId", k.anonymousID)
+	dst = appendField(dst, "userId", k.userID)
+	for i := range k.extra {
+		dst = appendField(dst, k.extra[i].key, k.extra[i].value)
+	}
+	return k.appendMessage(dst, now)
+}
+
+func (k *call) appendBag(dst []byte, key, sort string, m map[string]interface{}) ([]byte, error) {
+	if len(m) == 0 {
+		return dst, nil
+	}
+	dst, err := appendMapOf(appendKey(dst, key), m, key, sort)
+	if err != nil {
+		return dst, valueFieldError(k.kind, key, err)
+	}
+	return append(dst, ','), nil
+}
+
+// appendMessage writes the fields of the embedded Message, which end the call,
+// and notes where the message id is.
+func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
+	var err error
+	dst = append(appendKey(dst, "type"), '"')
+	dst = append(append(dst, k.kind...), `","messageId":`...)
+	if k.MessageId != "" {
+		dst = appendString(dst, k.MessageId)
+	} else {
+		dst = append(dst, '"')
+		k.idAt = len(dst)
+		dst = append(appendIDAt(dst, now), '"')
+	}
+	dst = append(dst, `,"timestamp":"`...)
+	if k.Timestamp == "" {
+		dst = appendNow(dst, now)
+	} else if dst, err = appendISO8601(dst, k.Timestamp); err != nil {
+		return dst, &FieldError{Kind: k.kind, Field: "timestamp", Err: err}
+	}
+	dst = append(dst, '"')
+	if k.SentAt != "" {
+		dst = append(dst, `,"sentAt":"`...)
+		if dst, err = appendISO8601(dst, k.SentAt); err != nil {
+			return dst, &FieldError{Kind: k.kind, Field: "sentAt", Err: err}
+		}
+		dst = append(dst, '"')
+	}
+	return append(dst, '}'), nil
+}
+
+// id is the message id of a call that append has written to encoded.
+func (k *call) id(encoded []byte) string {
+	if k.MessageId != "" {
+		return k.MessageId
+	}
+	return string(encoded[k.idAt : k.idAt+idLen])
+}
+
+// appendField writes a string field and its comma, or nothing if it is empty.
+func appendField(dst []byte, key, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	return append(appendString(appendKey(dst, key), value), ',')
+}
+
+// appendKey writes a key that needs no escaping.
+func appendKey(dst []byte, key string) []byte {
+	dst = append(append(dst, '"'), key...)
+	return append(dst, '"', ':')
+}

@@ -1,0 +1,270 @@
+package mockserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// post sends a body with a write key and returns the answer.
+func post(t *testing.T, url, writeKey, body string) (int, map[string]any) {
+	t.Helper()
+	res, answer := postFull(t, url, writeKey, body)
+	return res.StatusCode, answer
+}
+
+// postFull is post with the whole response, whose body is read.
+func postFull(t *testing.T, url, writeKey, body string) (*http.Response, map[string]any) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	require.NoError(t, err)
+	req.SetBasicAuth(writeKey, "")
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	var answer map[string]any
+	require.NoError(t, json.NewDecoder(res.Body).Decode(&answer))
+	return res, answer
+}
+
+// track makes the body of a batch of n track calls.
+func track(prefix string, n int) string {
+	var calls []string
+	for i := range n {
+		calls = append(calls, fmt.Sprintf(`{"type":"track","event":"Tested","userId":"u%d","messageId":"%s-%d"}`, i, prefix, i))
+	}
+	return `{"batch":[` + strings.Join(calls, ",") + `]}`
+}
+
+// within is how long a test waits for what must come.
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// receiver is a webhook that counts what it got, and answers as it is told.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex
+	bodies []string
+	heads  []http.Header
+}
+
+func newReceiver(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+	rec := &receiver{}
+	rec.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		rec.mu.Lock()
+		rec.bodies, rec.heads = append(rec.bodies, string(body)), append(rec.heads, r.Header.Clone())
+		n := len(rec.bodies)
+		rec.mu.Unlock()
+		if answer != nil {
+			answer(n, w, r)
+		}
+	}))
+	t.Cleanup(rec.Close)
+	return rec
+}
+
+func (r *receiver) got() ([]string, []http.Header) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.bodies...), append([]http.Header(nil), r.heads...)
+}
+
+func TestCallReachesASignedWebhook(t *testing.T) {
+	rec := newReceiver(t, nil)
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{{
+		Name: "hook",
+		Settings: webhook.Settings{
+			Webhooks:     []webhook.Endpoint{{URL: rec.URL + "/in", Headers: map[string]string{"X-Team": "growth"}}},
+			SharedSecret: "s3cret",
+		},
+	}}})
+	status, answer := post(t, srv.URL+"/v1/batch", "key", `{"batch":[{"type":"track","event":"Signed Up","userId":"u1","messageId":"m1",
+		"properties":{"plan":"Pro","seats":12345678901234567890},"timestamp":"2026-01-02T03:04:05Z"}],
+		"context":{"library":{"name":"test"}},"sentAt":"2026-01-02T03:04:06Z"}`)
+	assert.Equal(t, http.StatusOK, status)
+	assert.Equal(t, map[string]any{"success": true}, answer)
+
+	calls, err := srv.Wait(within(t), 1, mockserver.DeliveredTo("hook"))
+	require.NoError(t, err)
+	call := calls[0]
+	assert.Equal(t, "Signed Up", call.Event)
+	assert.Equal(t, json.Number("12345678901234567890"), call.Properties()["seats"])
+	assert.Equal(t, map[string]any{"library": map[string]any{"name": "test"}}, call.Context())
+	assert.Equal(t, call.ReceivedAt.Add(-time.Second), call.Timestamp)
+
+	bodies, heads := rec.got()
+	require.Len(t, bodies, 1)
+	assert.JSONEq(t, fmt.Sprintf(`{"version":1,"type":"track","userId":"u1","event":"Signed Up","properties":{"plan":"Pro","seats":12345678901234567000},
+		"context":{"library":{"name":"test"}},"timestamp":%q}`, call.Timestamp.Format("2006-01-02T15:04:05.000Z")), bodies[0])
+	require.NoError(t, webhook.Verify("s3cret", []byte(bodies[0]), heads[0].Get("X-Signature")))
+	assert.Equal(t, "growth", heads[0].Get("X-Team"))
+	assert.Equal(t, "m1", heads[0].Get("X-Message-Id"))
+	assert.Equal(t, "1", heads[0].Get("X-Attempt"))
+}
+
+func TestIntegrationsDecideWhoGetsACall(t *testing.T) {
+	rec := newReceiver(t, nil)
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{
+		{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}},
+		{Name: "off", Disabled: true, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}},
+	}})
+	delivered := map[string]bool{
+		`{}`: true, `{"All":true}`: true, `{"All":false}`: false, `{"All":false,"Webhooks":true}`: true,
+		`{"All":false,"Webhooks":{"a":1}}`: true, `{"Webhooks":false}`: false, `{"webhooks":false}`: true,
+		`{"All":true,"Webhooks":false}`: false, `{"All":false,"webhooks":true}`: false, `{"Other":false}`: true,
+	}
+	want := int64(0)
+	for integrations, deliver := range delivered {
+		if deliver {
+			want++
+		}
+		post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u","messageId":"`+strings.ReplaceAll(integrations, `"`, "'")+`","integrations":`+integrations+`}`)
+	}
+	_, err := srv.Wait(within(t), len(delivered), func(r *mockserver.Record) bool {
+		_, hook := r.State("hook")
+		_, off := r.State("off")
+		return hook && off
+	})
+	require.NoError(t, err)
+	ledgers, err := srv.Ledger(t.Context())
+	require.NoError(t, err)
+	all := int64(len(delivered))
+	assert.Equal(t, []mockserver.Ledger{
+		{Destination: "hook", Accepted: all, Delivered: want, Filtered: all - want},
+		{Destination: "off", Accepted: all, Filtered: all},
+	}, ledgers)
+	for _, call := range srv.Calls(mockserver.DeliveredTo("hook")) {
+		assert.True(t, delivered[strings.ReplaceAll(call.ID, "'", `"`)], call.ID)
+	}
+}
+
+func TestOneDeadDestinationDoesNotHoldAnother(t *testing.T) {
+	hang := make(chan struct{})
+	dead := newReceiver(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+	})
+	t.Cleanup(func() { close(hang) })
+	healthy := newReceiver(t, nil)
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{
+		{Name: "dead", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: dead.URL}}}},
+		{Name: "healthy", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: healthy.URL}}}},
+	}})
+	const batches, size = 20, 50
+	for i := range batches {
+		status, _ := post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprint(i), size))
+		require.Equal(t, http.StatusOK, status)
+	}
+	_, err := srv.Wait(within(t), batches*size, mockserver.DeliveredTo("healthy"))
+	require.NoError(t, err)
+	bodies, _ := dead.got()
+	assert.LessOrEqual(t, len(bodies), mockserver.DefaultConcurrency)
+}
+
+func TestFailedCallsAreTriedAgainAndTheirWebhookNumbersAttempts(t *testing.T) {
+	rec := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{
+		{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}},
+	}})
+	post(t, srv.URL+"/v1/batch", "key", track("m", 1))
+	_, err := srv.Wait(within(t), 1, mockserver.DeliveredTo("hook"))
+	require.NoError(t, err)
+	_, heads := rec.got()
+	var numbers []string
+	for _, h := range heads {
+		numbers = append(numbers, h.Get("X-Attempt"))
+	}
+	assert.Equal(t, []string{"1", "2", "3"}, numbers)
+	record := srv.History().Records(nil)[0]
+	assert.Len(t, record.Attempts, 3)
+	assert.Contains(t, record.Ends[0].Reason, "503")
+}
+
+func TestASenderThatRepeatsItselfIsStoredOnce(t *testing.T) {
+	srv := mockserver.RunT(t)
+	var wg sync.WaitGroup
+	var answered atomic.Int32
+	for range 8 {
+		wg.Go(func() {
+			for range 5 {
+				if status, _ := post(t, srv.URL+"/v1/batch", "key", track("m", 20)); status == http.StatusOK {
+					answered.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	assert.EqualValues(t, 40, answered.Load())
+	assert.Len(t, srv.Calls(), 20)
+	post(t, srv.URL+"/v1/batch", "other", track("m", 20))
+	assert.Len(t, srv.Calls(), 40, "ids are those of a source")
+	srv.Clear()
+	post(t, srv.URL+"/v1/batch", "key", track("m", 20))
+	assert.Len(t, srv.Calls(), 20)
+}
+
+func TestBadCallsDoNotSinkTheirBatch(t *testing.T) {
+	const body = `{"batch":[{"type":"track","userId":"u","event":"E"},{"type":"track","userId":"u"},{"type":"nonsense","userId":"u"},
+		{"type":"identify"},{"type":"group","userId":"u"},{"type":"alias","userId":"u"},{"type":"page","userId":"u","properties":[]},
+		{"type":"identify","userId":"u","traits":1},{"type":"page","userId":"u","timestamp":"yesterday"},7,
+		{"type":"identify","userId":"u","traits":{"x":"` + "%s" + `"}}]}`
+	large := fmt.Sprintf(body, strings.Repeat("x", 33_000))
+	want := []mockserver.Code{mockserver.CodeNoEvent, mockserver.CodeUnknownType, mockserver.CodeNoUser, mockserver.CodeNoGroup,
+		mockserver.CodeNoPrevious, mockserver.CodeBadProperties, mockserver.CodeBadTraits, mockserver.CodeBadTimestamp,
+		mockserver.CodeNotObject, mockserver.CodeCallTooLarge}
+	codes := func(srv *mockserver.Server) (codes []mockserver.Code) {
+		for i, r := range srv.History().Rejections() {
+			assert.Equal(t, i+1, r.Index)
+			codes = append(codes, r.Code)
+		}
+		return codes
+	}
+
+	lenient := mockserver.RunT(t)
+	status, _ := post(t, lenient.URL+"/v1/batch", "key", large)
+	assert.Equal(t, http.StatusOK, status)
+	assert.Len(t, lenient.Calls(), 1)
+	assert.Equal(t, want, codes(lenient))
+
+	strict := mockserver.RunT(t, mockserver.Config{Strict: true})
+	status, answer := post(t, strict.URL+"/v1/batch", "key", large)
+	assert.Equal(t, http.StatusBadRequest, status)
+	assert.Len(t, answer["calls"], len(want))
+	assert.Empty(t, strict.Calls())
+	assert.Equal(t, want, codes(strict))
+}
+
+func TestUnknownWriteKeysAreRefused(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "right-key-123"}}})
+	status, answer := post(t, srv.URL+"/v1/batch", "wrong-key-123", track("m", 1))
+	assert.Equal(t, http.StatusUnauthorized, status)
+	assert.Equal(t, "unknown_write_key", answer["code"])
+	assert.NotContains(t, answer["message"], "wrong-key-123")
+	status, _ = post(t, srv.URL+"/v1/batch", "right-key-123", track("m", 1))
+	assert.Equal(t, http.StatusOK, status)
+	assert.Equal(t, "web", srv.Calls()[0].Source)
+}

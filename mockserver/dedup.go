@@ -1,0 +1,185 @@
+package mockserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"slices"
+	"sync"
+	"time"
+)
+
+// callHash names a call: its source and its messageId.
+type callHash [16]byte
+
+func hashCall(source, id string) callHash {
+	var short [192]byte // what fits costs no allocation
+	text := append(append(append(short[:0], source...), 0), id...)
+	sum := sha256.Sum256(text)
+	return callHash(sum[:16])
+}
+
+// dedup knows which calls were stored lately, so that one that is sent again is
+// not stored again. It keeps two generations of hashes: when the younger is as
+// old as the window, or full, it becomes the elder, and the elder is forgotten.
+// A call is thus known for one to two windows, unless more than max calls come
+// in that time.
+type dedup struct {
+	clock  Clock
+	window time.Duration
+	max    int // hashes in both generations
+
+	mu             sync.Mutex // guards what follows
+	younger, elder map[callHash]dedupState
+	since          time.Time                 // when the younger generation began
+	reservations   map[*reservation]struct{} // of the requests under way
+}
+
+// dedupState tells where a call stands that is known.
+type dedupState bool
+
+const (
+	beingStored dedupState = false // by a request that is under way
+	isStored    dedupState = true
+)
+
+// A reservation is the calls that one request is storing.
+type reservation struct {
+	hashes []callHash
+	done   chan struct{} // closed when the request has stored them, or failed to
+}
+
+func newDedup(clock Clock, window time.Duration, limit int) *dedup {
+	return &dedup{
+		clock: clock, window: window, max: limit, since: clock.Now(),
+		younger: map[callHash]dedupState{}, reservations: map[*reservation]struct{}{},
+	}
+}
+
+// reserve returns the calls of b that were not stored before, and a function to
+// be called with whether they are now. Where another request is just storing
+// one of them, it waits for that one's end: to answer for a call that is not yet
+// stored would lose it if that request fails. Its error is that of ctx.
+func (d *dedup) reserve(ctx context.Context, b Batch) (fresh, repeated Batch, done func(stored bool), err error) {
+	hashes := make([]callHash, len(b.Calls))
+	for i := range b.Calls {
+		hashes[i] = hashCall(b.Source, b.Calls[i].ID)
+	}
+	for {
+		fresh, repeated, mine, other := d.tryReserve(b, hashes)
+		if other == nil {
+			return fresh, repeated, func(stored bool) { d.settle(mine, stored) }, nil
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return Batch{}, Batch{}, nil, ctx.Err()
+		}
+	}
+}
+
+// tryReserve reserves all or nothing: to hold some while waiting for others
+// could make two requests wait for each other.
+func (d *dedup) tryReserve(b Batch, hashes []callHash) (fresh, repeated Batch, mine *reservation, other chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.age()
+	mine = &reservation{hashes: make([]callHash, 0, len(hashes)), done: make(chan struct{})}
+	fresh, repeated = b, Batch{Source: b.Source, ReceivedAt: b.ReceivedAt}
+	for i, h := range hashes {
+		state, known := d.known(h)
+		if known && state == beingStored && !slices.Contains(mine.hashes, h) {
+			d.forget(mine)
+			return Batch{}, Batch{}, nil, d.storing(h).done
+		}
+		switch {
+		case known && repeated.Calls == nil:
+			fresh.Calls = slices.Clone(b.Calls[:i])
+			fallthrough
+		case known:
+			repeated.Calls = append(repeated.Calls, b.Calls[i])
+			continue
+		case repeated.Calls != nil:
+			fresh.Calls = append(fresh.Calls, b.Calls[i])
+		}
+		d.younger[h] = beingStored
+		mine.hashes = append(mine.hashes, h)
+	}
+	d.reservations[mine] = struct{}{}
+	return fresh, repeated, mine, nil
+}
+
+// storing returns the reservation that holds a call.
+func (d *dedup) storing(h callHash) *reservation {
+	for r := range d.reservations {
+		if slices.Contains(r.hashes, h) {
+			return r
+		}
+	}
+	panic("mockserver: a call is being stored by no request")
+}
+
+// settle ends a reservation.
+func (d *dedup) settle(r *reservation, stored bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.reservations, r)
+	if stored {
+		for _, h := range r.hashes {
+			d.younger[h] = isStored
+		}
+	} else {
+		d.forget(r)
+	}
+	close(r.done)
+}
+
+// forget takes the calls of a reservation out again. The lock is held.
+func (d *dedup) forget(r *reservation) {
+	for _, h := range r.hashes {
+		delete(d.younger, h)
+		delete(d.elder, h)
+	}
+}
+
+// add remembers a call that was stored by an earlier process.
+func (d *dedup) add(source, id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.age()
+	d.younger[hashCall(source, id)] = isStored
+}
+
+// clear forgets all calls but those that are being stored.
+func (d *dedup) clear() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.younger, d.elder = map[callHash]dedupState{}, nil
+	for r := range d.reservations {
+		for _, h := range r.hashes {
+			d.younger[h] = beingStored
+		}
+	}
+}
+
+// known tells whether a call is known, and where it stands. The lock is held.
+func (d *dedup) known(h callHash) (state dedupState, known bool) {
+	if state, known = d.younger[h]; known || len(d.elder) == 0 {
+		return state, known
+	}
+	state, known = d.elder[h]
+	return state, known
+}
+
+// age begins a new generation when it is time. The lock is held.
+func (d *dedup) age() {
+	now := d.clock.Now()
+	if now.Sub(d.since) < d.window && len(d.younger) < d.max/2 {
+		return
+	}
+	d.elder, d.younger, d.since = d.younger, map[callHash]dedupState{}, now
+	for r := range d.reservations {
+		for _, h := range r.hashes {
+			d.younger[h] = beingStored // not to be forgotten in the generation after the next
+		}
+	}
+}

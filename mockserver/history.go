@@ -1,0 +1,298 @@
+package mockserver
+
+import (
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A Recorder is told what the collector does with calls. Its methods are called
+// from many goroutines at once, after the fact, and must not block.
+type Recorder interface {
+	Accepted(Batch)
+	Repeated(Batch) // calls that were stored before; they are not stored again
+	Rejected(Rejection)
+	Refused(Refusal)
+	Attempted(Attempt)
+	Ended(Ended)
+}
+
+// An Attempt is one request to a webhook.
+type Attempt struct {
+	CallID      string `json:"messageId"`
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	webhook.Attempt
+}
+
+// Ended says what became of a call at a destination, each time it is decided:
+// StatePending where it is to be tried again.
+type Ended struct {
+	CallID      string    `json:"messageId"`
+	Source      string    `json:"source"`
+	Destination string    `json:"destination"`
+	At          time.Time `json:"at"`
+	Attempt     int       `json:"attempt"`
+	Outcome
+	RetryAt time.Time `json:"retryAt,omitzero"`
+}
+
+// recorders tells several.
+type recorders []Recorder
+
+func (rs recorders) Accepted(b Batch) {
+	for _, r := range rs {
+		r.Accepted(b)
+	}
+}
+
+func (rs recorders) Repeated(b Batch) {
+	for _, r := range rs {
+		r.Repeated(b)
+	}
+}
+
+func (rs recorders) Rejected(j Rejection) {
+	for _, r := range rs {
+		r.Rejected(j)
+	}
+}
+
+func (rs recorders) Attempted(a Attempt) {
+	for _, r := range rs {
+		r.Attempted(a)
+	}
+}
+
+func (rs recorders) Ended(e Ended) {
+	for _, r := range rs {
+		r.Ended(e)
+	}
+}
+
+// A History remembers the newest of what a collector did, for tests and for the
+// inspector. It is a Recorder. Its methods may be called from many goroutines at
+// once.
+type History struct {
+	limit int
+
+	mu       sync.Mutex // guards what follows
+	changed  chan struct{}
+	first    int64 // the sequence number of records[0]
+	records  []*Record
+	byCall   map[callHash]*Record
+	early    earlyRecords
+	rejected []Rejection
+	refused  []Refusal
+	dropped  int64
+}
+
+// A Record is a call and what became of it.
+type Record struct {
+	// Seq counts the calls from 1 in the order in which they were accepted.
+	Seq      int64
+	Call     Call
+	Repeats  int // how often it was sent again
+	Ends     []Ended
+	Attempts []Attempt
+}
+
+// State returns where the call stands with a destination, and why. The second
+// result is false where the destination has not decided about it.
+func (r Record) State(destination string) (Outcome, bool) {
+	for i := len(r.Ends) - 1; i >= 0; i-- {
+		if r.Ends[i].Destination == destination {
+			return r.Ends[i].Outcome, true
+		}
+	}
+	return Outcome{}, false
+}
+
+// DefaultHistory is how many calls a History keeps by default.
+const DefaultHistory = 100_000
+
+// NewHistory returns a History of the newest limit calls, and as many rejected
+// ones. Zero means DefaultHistory.
+func NewHistory(limit int) *History {
+	if limit <= 0 {
+		limit = DefaultHistory
+	}
+	return &History{limit: limit, first: 1, changed: make(chan struct{}), byCall: map[callHash]*Record{}}
+}
+
+// Accepted implements Recorder.
+func (h *History) Accepted(b Batch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range b.Calls {
+		h.record(c)
+	}
+	h.tell()
+}
+
+// record adds a call, or returns the record that it has. The lock is held.
+func (h *History) record(c Call) *Record {
+	key := hashCall(c.Source, c.ID)
+	if r := h.byCall[key]; r != nil {
+		return r
+	}
+	if len(h.records) == h.limit {
+		old := h.records[0]
+		delete(h.byCall, hashCall(old.Call.Source, old.Call.ID))
+		h.records[0] = nil
+		h.records = h.records[1:]
+		h.first++
+		h.dropped++
+	}
+	r := &Record{Seq: h.first + int64(len(h.records)), Call: c}
+	if early := h.early.take(key); early != nil {
+		r.Ends, r.Attempts = early.Ends, early.Attempts
+	}
+	h.records = append(h.records, r)
+	h.byCall[key] = r
+	return r
+}
+
+// find returns the record of a call, or one that waits for the call: a
+// destination can be done with a call before the request that brought it is told
+// that it is stored. The lock is held.
+func (h *History) find(source, id string) *Record {
+	key := hashCall(source, id)
+	if r := h.byCall[key]; r != nil {
+		return r
+	}
+	return h.early.get(key)
+}
+
+// earlyRecords are of calls that were not accepted yet, or are forgotten already:
+// which of both, only time tells. It holds the newest of them in two generations.
+type earlyRecords struct{ younger, elder map[callHash]*Record }
+
+// manyEarly is how many records make a generation.
+const manyEarly = 512
+
+func (e *earlyRecords) get(key callHash) *Record {
+	r := e.younger[key]
+	if r == nil {
+		r = e.elder[key]
+	}
+	if r != nil {
+		return r
+	}
+	if e.younger == nil || len(e.younger) == manyEarly {
+		e.younger, e.elder = map[callHash]*Record{}, e.younger
+	}
+	r = &Record{}
+	e.younger[key] = r
+	return r
+}
+
+func (e *earlyRecords) take(key callHash) *Record {
+	r := e.younger[key]
+	if r == nil {
+		r = e.elder[key]
+	}
+	delete(e.younger, key)
+	delete(e.elder, key)
+	return r
+}
+
+// Repeated implements Recorder.
+func (h *History) Repeated(b Batch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range b.Calls {
+		if r := h.byCall[hashCall(c.Source, c.ID)]; r != nil {
+			r.Repeats++
+		}
+	}
+	h.tell()
+}
+
+// Rejected implements Recorder.
+func (h *History) Rejected(r Rejection) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.rejected) == h.limit {
+		h.rejected = h.rejected[1:]
+	}
+	h.rejected = append(h.rejected, r)
+	h.tell()
+}
+
+// Attempted implements Recorder.
+func (h *History) Attempted(a Attempt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.find(a.Source, a.CallID)
+	r.Attempts = append(r.Attempts, a)
+	h.tell()
+}
+
+// Ended implements Recorder.
+func (h *History) Ended(e Ended) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.find(e.Source, e.CallID)
+	r.Ends = append(r.Ends, e)
+	h.tell()
+}
+
+// tell wakes those who wait for a change. The lock is held.
+func (h *History) tell() {
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// Changed returns a channel that is closed at the next change.
+func (h *History) Changed() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.changed
+}
+
+// Records returns the records that match, oldest first. A nil match takes all.
+func (h *History) Records(match func(*Record) bool) []Record {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var found []Record
+	for _, r := range h.records {
+		if match == nil || match(r) {
+			found = append(found, r.clone())
+		}
+	}
+	return found
+}
+
+// clone copies what the History still appends to.
+func (r *Record) clone() Record {
+	c := *r
+	c.Ends = r.Ends[:len(r.Ends):len(r.Ends)]
+	c.Attempts = r.Attempts[:len(r.Attempts):len(r.Attempts)]
+	return c
+}
+
+// Rejections returns the calls that were not taken, oldest first.
+func (h *History) Rejections() []Rejection {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rejected[:len(h.rejected):len(h.rejected)]
+}
+
+// Forgotten returns how many calls were forgotten to keep the limit.
+func (h *History) Forgotten() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dropped
+}
+
+// Clear forgets everything.
+func (h *History) Clear() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.first += int64(len(h.records))
+	h.records, h.rejected, h.refused, h.byCall = nil, nil, nil, map[callHash]*Record{}
+	h.early = earlyRecords{}
+	h.tell()
+}

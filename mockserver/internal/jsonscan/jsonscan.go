@@ -1,0 +1,455 @@
+// Package jsonscan walks JSON text without building values: the collector reads
+// a few members of each call and keeps the rest as the bytes that came.
+package jsonscan
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// MaxDepth is how deep objects and arrays may nest.
+const MaxDepth = 1000
+
+// A SyntaxError tells where the text stops being JSON.
+type SyntaxError struct {
+	Offset  int // bytes from the start
+	Problem string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("invalid JSON at byte %d: %s", e.Offset, e.Problem)
+}
+
+// A Scanner walks one JSON text from its start to its end. Every byte that it
+// passes is checked once against RFC 8259; strings may hold invalid UTF-8.
+type Scanner struct {
+	data  []byte
+	pos   int
+	depth int
+
+	keyStart, keyEnd int // of the last key that was passed
+}
+
+// New returns a Scanner at the start of data, which must not change meanwhile.
+func New(data []byte) *Scanner { return &Scanner{data: data} }
+
+// Offset returns how many bytes have been passed.
+func (s *Scanner) Offset() int { return s.pos }
+
+// KeyOffset returns where the last key that was passed begins.
+func (s *Scanner) KeyOffset() int { return s.keyStart }
+
+// Kind passes white space and tells what comes: one of { [ " t f n, 0 for a
+// number, and e for the end of the text. Any other byte is returned as it is, but
+// for an e, which is returned as a question mark: neither begins a value.
+func (s *Scanner) Kind() byte {
+	s.space()
+	if s.pos >= len(s.data) {
+		return 'e'
+	}
+	c := s.data[s.pos]
+	switch {
+	case c == '-' || (c >= '0' && c <= '9'):
+		return '0'
+	case c == 'e':
+		return '?'
+	}
+	return c
+}
+
+// End checks that nothing but white space is left.
+func (s *Scanner) End() error {
+	if s.Kind() != 'e' {
+		return s.fail("text after the value")
+	}
+	return nil
+}
+
+// Value passes one value of any kind and returns its bytes, which are a part of
+// the scanned text.
+func (s *Scanner) Value() ([]byte, error) {
+	s.space()
+	start := s.pos
+	if err := s.skip(); err != nil {
+		return nil, err
+	}
+	return s.data[start:s.pos:s.pos], nil
+}
+
+// Object passes an object. It calls member with each key, in its quotes as it
+// stands in the text, at the point where the key's value begins; member must
+// pass that value.
+func (s *Scanner) Object(member func(key []byte) error) error {
+	if err := s.open('{', "an object"); err != nil {
+		return err
+	}
+	if s.Kind() == '}' {
+		s.close()
+		return nil
+	}
+	for {
+		if err := s.skipKey(); err != nil {
+			return err
+		}
+		s.space()
+		if err := member(s.data[s.keyStart:s.keyEnd:s.keyEnd]); err != nil {
+			return err
+		}
+		if done, err := s.next('}'); done || err != nil {
+			return err
+		}
+	}
+}
+
+// Array passes an array. It calls element at the start of each element, which
+// element must pass.
+func (s *Scanner) Array(element func() error) error {
+	if err := s.open('[', "an array"); err != nil {
+		return err
+	}
+	if s.Kind() == ']' {
+		s.close()
+		return nil
+	}
+	for {
+		s.space()
+		if err := element(); err != nil {
+			return err
+		}
+		if done, err := s.next(']'); done || err != nil {
+			return err
+		}
+	}
+}
+
+// open passes the bracket c of what, which is named if something else comes.
+func (s *Scanner) open(c byte, what string) error {
+	if s.Kind() != c {
+		return s.fail("expected " + what)
+	}
+	if s.depth++; s.depth > MaxDepth {
+		return s.fail(fmt.Sprintf("nested deeper than %d", MaxDepth))
+	}
+	s.pos++
+	return nil
+}
+
+func (s *Scanner) close() {
+	s.pos++
+	s.depth--
+}
+
+// next passes what stands between two elements, or the closing bracket.
+func (s *Scanner) next(end byte) (done bool, err error) {
+	switch s.Kind() {
+	case ',':
+		s.pos++
+		return false, nil
+	case end:
+		s.close()
+		return true, nil
+	}
+	return false, s.fail(fmt.Sprintf("expected a comma or %q", end))
+}
+
+// skip passes one value.
+func (s *Scanner) skip() error {
+	c := s.Kind()
+	if c == '{' || c == '[' {
+		return s.skipNested()
+	}
+	return s.skipScalar(c)
+}
+
+// skipNested passes an object or an array. It is a loop that knows of each one
+// that is open whether it is an object: the hot path of a collector has no calls
+// to spare.
+func (s *Scanner) skipNested() error {
+	var objects [MaxDepth/64 + 1]uint64 // a bit for each depth
+	outside := s.depth
+	for {
+		c := s.Kind()
+		if c == '{' || c == '[' {
+			if err := s.open(c, ""); err != nil {
+				return err
+			}
+			end := c + 2 // of both brackets, in ASCII
+			bit := uint64(1) << (s.depth % 64)
+			objects[s.depth/64] &^= bit
+			if c == '{' {
+				objects[s.depth/64] |= bit
+			}
+			if s.Kind() != end {
+				if c == '{' {
+					if err := s.skipKey(); err != nil {
+						return err
+					}
+				}
+				continue
+			}
+			s.close()
+		} else if err := s.skipScalar(c); err != nil {
+			return err
+		}
+		for { // the value has ended, and with it perhaps those around it
+			if s.depth == outside {
+				return nil
+			}
+			isObject := objects[s.depth/64]>>(s.depth%64)&1 == 1
+			end := byte(']')
+			if isObject {
+				end = '}'
+			}
+			ended, err := s.next(end)
+			if err != nil {
+				return err
+			}
+			if ended {
+				continue
+			}
+			if isObject {
+				if err := s.skipKey(); err != nil {
+					return err
+				}
+			}
+			break
+		}
+	}
+}
+
+// skipKey passes a key and its colon.
+func (s *Scanner) skipKey() error {
+	if s.Kind() != '"' {
+		return s.fail("expected a key in double quotes")
+	}
+	s.keyStart = s.pos
+	if err := s.skipString(); err != nil {
+		return err
+	}
+	s.keyEnd = s.pos
+	if s.Kind() != ':' {
+		return s.fail("expected a colon after the key")
+	}
+	s.pos++
+	return nil
+}
+
+// skipScalar passes a value that is neither an object nor an array, and begins
+// with the Kind c.
+func (s *Scanner) skipScalar(c byte) error {
+	switch c {
+	case '"':
+		return s.skipString()
+	case '0':
+		return s.skipNumber()
+	case 't':
+		return s.skipWord("true")
+	case 'f':
+		return s.skipWord("false")
+	case 'n':
+		return s.skipWord("null")
+	case 'e':
+		return s.fail("the text ends where a value should stand")
+	default:
+		return s.fail("expected a value")
+	}
+}
+
+func (s *Scanner) skipWord(word string) error {
+	if len(s.data)-s.pos < len(word) || string(s.data[s.pos:s.pos+len(word)]) != word {
+		return s.fail("expected " + word)
+	}
+	s.pos += len(word)
+	return nil
+}
+
+func (s *Scanner) skipString() error {
+	for i := s.pos + 1; ; {
+		i = plainEnd(s.data, i)
+		if i == len(s.data) {
+			break
+		}
+		switch s.data[i] {
+		case '"':
+			s.pos = i + 1
+			return nil
+		case '\\':
+			n := escapeLen(s.data[i:])
+			if n == 0 {
+				s.pos = i
+				return s.fail("an escape that JSON does not have")
+			}
+			i += n
+		default:
+			s.pos = i
+			return s.fail("a control character in a string must be escaped")
+		}
+	}
+	s.pos = len(s.data)
+	return s.fail("a string without its closing quote")
+}
+
+// plainEnd returns where the bytes end that stand in a string as they are: the
+// index from i on of the first quote, backslash or control character. It looks
+// at eight bytes at a time: of a word x, (x-low) &^ x has the high bit of each
+// byte that is zero set, and of those above it perhaps some more, so that the
+// first that is set is right.
+func plainEnd(data []byte, i int) int {
+	const low, high = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(data); i += 8 {
+		x := binary.LittleEndian.Uint64(data[i:])
+		quote, backslash := x^low*'"', x^low*'\\'
+		found := ((quote-low)&^quote | (backslash-low)&^backslash | (x-low*' ')&^x) & high
+		if found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(data) && data[i] != '"' && data[i] != '\\' && data[i] >= ' ' {
+		i++
+	}
+	return i
+}
+
+// escapeLen returns the length of the escape that b starts with, 0 if it is none.
+func escapeLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(b) >= 6 && hex4(b[2:6]) >= 0 {
+			return 6
+		}
+	}
+	return 0
+}
+
+func (s *Scanner) skipNumber() error {
+	i := s.pos
+	if s.data[i] == '-' {
+		i++
+	}
+	switch {
+	case i < len(s.data) && s.data[i] == '0':
+		i++
+	case s.digits(i) > i:
+		i = s.digits(i)
+	default:
+		return s.fail("a minus sign without a number")
+	}
+	if i < len(s.data) && s.data[i] == '.' {
+		end := s.digits(i + 1)
+		if end == i+1 {
+			return s.fail("a number without digits after its point")
+		}
+		i = end
+	}
+	if i < len(s.data) && (s.data[i] == 'e' || s.data[i] == 'E') {
+		i++
+		if i < len(s.data) && (s.data[i] == '+' || s.data[i] == '-') {
+			i++
+		}
+		end := s.digits(i)
+		if end == i {
+			return s.fail("a number without digits in its exponent")
+		}
+		i = end
+	}
+	s.pos = i
+	return nil
+}
+
+// digits returns the index after the digits that begin at i.
+func (s *Scanner) digits(i int) int {
+	for i < len(s.data) && s.data[i] >= '0' && s.data[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+func (s *Scanner) space() {
+	for s.pos < len(s.data) {
+		switch s.data[s.pos] {
+		case ' ', '\t', '\n', '\r':
+			s.pos++
+		default:
+			return
+		}
+	}
+}
+
+func (s *Scanner) fail(problem string) error {
+	return &SyntaxError{Offset: s.pos, Problem: problem}
+}
+
+// Unquote returns the text of a string that a Scanner has passed, quotes
+// included. Without an escape it is a part of raw. A surrogate without its
+// partner becomes U+FFFD.
+func Unquote(raw []byte) []byte {
+	in := raw[1 : len(raw)-1]
+	i := 0
+	for i < len(in) && in[i] != '\\' {
+		i++
+	}
+	if i == len(in) {
+		return in
+	}
+	out := append(make([]byte, 0, len(in)), in[:i]...)
+	for i < len(in) {
+		if in[i] != '\\' {
+			out = append(out, in[i])
+			i++
+			continue
+		}
+		if in[i+1] != 'u' {
+			out = append(out, unescape[in[i+1]])
+			i += 2
+			continue
+		}
+		r := hex4(in[i+2 : i+6])
+		i += 6
+		if utf16.IsSurrogate(r) {
+			r, i = pair(r, in, i)
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return out
+}
+
+// pair completes a surrogate with the escape that follows it, if that one fits.
+func pair(first rune, in []byte, i int) (rune, int) {
+	if i+6 <= len(in) && in[i] == '\\' && in[i+1] == 'u' {
+		if r := utf16.DecodeRune(first, hex4(in[i+2:i+6])); r != utf8.RuneError {
+			return r, i + 6
+		}
+	}
+	return utf8.RuneError, i
+}
+
+var unescape = [256]byte{
+	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
+}
+
+// hex4 reads four hexadecimal digits, or returns -1.
+func hex4(b []byte) rune {
+	var r rune
+	for _, c := range b[:4] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return -1
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}

@@ -1,0 +1,557 @@
+// Package journaltest is the suite of tests that every [mockserver.Journal]
+// passes.
+package journaltest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// patience is how long something that must happen may take, and brief how long
+// we look for what must not.
+const (
+	patience = 20 * time.Second
+	brief    = 50 * time.Millisecond
+)
+
+// An Options tells the suite how to make journals.
+type Options struct {
+	// Open returns an empty journal that takes at least maxBytes of calls (zero:
+	// its default) and refuses the batches that go far beyond. The suite closes it.
+	Open func(t *testing.T, maxBytes int64) mockserver.Journal
+	// Reopen, where the journal is durable, closes j without regard for what is
+	// under way and opens another on the same data.
+	Reopen func(t *testing.T, j mockserver.Journal) mockserver.Journal
+}
+
+// Run runs the suite.
+func Run(t *testing.T, o Options) {
+	for name, test := range map[string]func(*testing.T, Options){
+		"EveryDestinationGetsEveryCall":      everyDestination,
+		"SourcesAreFiltered":                 sources,
+		"RetriesComeAtTheirTime":             retries,
+		"RetriesComeBeforeFreshCalls":        retriesFirst,
+		"NotesComeBackWithTheirCalls":        notes,
+		"ReturnedEntriesComeAgain":           returned,
+		"NextEndsWithItsContextAndItsReader": nextEnds,
+		"FailedCallsAreKeptAndReplayed":      failed,
+		"AnyCallCanBeReplayed":               replayDelivered,
+		"DetachForgets":                      detach,
+		"AttachAgainGoesOn":                  attachAgain,
+		"AFullJournalRefusesAndRecovers":     full,
+		"OutcomesMustMatchCalls":             mismatch,
+		"LedgerHoldsUnderLoadConcurrentSafe": load,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, o) })
+	}
+	if o.Reopen != nil {
+		t.Run("ReopenKeepsEverything", func(t *testing.T) { reopen(t, o) })
+	}
+}
+
+// Calls makes n calls of a source whose ids begin with prefix.
+func Calls(source, prefix string, n int) []mockserver.Call {
+	calls := make([]mockserver.Call, n)
+	for i := range calls {
+		calls[i] = call(source, fmt.Sprintf("%s-%d", prefix, i), 0)
+	}
+	return calls
+}
+
+func call(source, id string, padding int) mockserver.Call {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	at := now.Format("2006-01-02T15:04:05.000Z")
+	noise := make([]byte, padding/2) // a journal that compresses is to be filled too
+	_, _ = rand.Read(noise)
+	return mockserver.Call{
+		ID: id, Source: source, Type: "track", UserID: "u1", Event: "Tested",
+		ReceivedAt: now, Timestamp: now,
+		Body: fmt.Appendf(nil, `{"type":"track","userId":"u1","event":"Tested","properties":{"pad":%q},"messageId":%q,"receivedAt":%q,"timestamp":%q}`,
+			hex.EncodeToString(noise), id, at, at),
+	}
+}
+
+func batch(source, prefix string, n int) mockserver.Batch {
+	return mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: Calls(source, prefix, n)}
+}
+
+func open(t *testing.T, o Options) mockserver.Journal {
+	j := o.Open(t, 0)
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
+func attach(t *testing.T, j mockserver.Journal, destination string, sources ...string) mockserver.Reader {
+	t.Helper()
+	r, err := j.Attach(t.Context(), destination, sources)
+	ok(t, err)
+	return r
+}
+
+func next(t *testing.T, r mockserver.Reader) mockserver.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	l, err := r.Next(ctx)
+	ok(t, err)
+	return l
+}
+
+// none checks that nothing is due.
+func none(t *testing.T, r mockserver.Reader) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), brief)
+	defer cancel()
+	l, err := r.Next(ctx)
+	if err == nil {
+		t.Fatalf("got entry %s of %v, want none", l.Entry().ID, ids(l))
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Next: %v, want the context's error", err)
+	}
+}
+
+func finish(t *testing.T, l mockserver.Lease, retryAt time.Time, states ...mockserver.State) {
+	t.Helper()
+	r := mockserver.Result{RetryAt: retryAt}
+	for i := range l.Entry().Calls {
+		r.Outcomes = append(r.Outcomes, mockserver.Outcome{State: states[i%len(states)], Reason: "because"})
+	}
+	ok(t, l.Finish(t.Context(), r))
+}
+
+func ids(l mockserver.Lease) []string {
+	var ids []string
+	for _, c := range l.Entry().Calls {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+func ledger(t *testing.T, j mockserver.Journal, destination string) mockserver.Ledger {
+	t.Helper()
+	all, err := j.Ledger(t.Context())
+	ok(t, err)
+	for _, l := range all {
+		if l.Destination == destination {
+			if !l.Holds() {
+				t.Fatalf("the ledger does not hold: %+v", l)
+			}
+			return l
+		}
+	}
+	t.Fatalf("no ledger of %q in %+v", destination, all)
+	return mockserver.Ledger{}
+}
+
+func wantLedger(t *testing.T, j mockserver.Journal, destination string, accepted, delivered, failed, filtered, pending int64) {
+	t.Helper()
+	l := ledger(t, j, destination)
+	if l.OldestPending.IsZero() != (pending == 0) {
+		t.Fatalf("oldest pending %v with %d pending", l.OldestPending, pending)
+	}
+	l.OldestPending = time.Time{}
+	want := mockserver.Ledger{Destination: destination, Accepted: accepted, Delivered: delivered, Failed: failed, Filtered: filtered, Pending: pending}
+	if l != want {
+		t.Fatalf("ledger\n got %+v\nwant %+v", l, want)
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func same(t *testing.T, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+}
+
+func everyDestination(t *testing.T, o Options) {
+	j := open(t, o)
+	a, b := attach(t, j, "a"), attach(t, j, "b")
+	sent := batch("web", "m", 3)
+	ok(t, j.Append(t.Context(), sent))
+	for name, r := range map[string]mockserver.Reader{"a": a, "b": b} {
+		wantLedger(t, j, name, 3, 0, 0, 0, 3)
+		l := next(t, r)
+		e := l.Entry()
+		same(t, ids(l), []string{"m-0", "m-1", "m-2"})
+		if e.Attempt != 1 || e.ID == "" || e.Since.Sub(sent.ReceivedAt).Abs() > time.Millisecond {
+			t.Fatalf("entry %q, attempt %d, since %v; the batch came at %v", e.ID, e.Attempt, e.Since, sent.ReceivedAt)
+		}
+		for i, c := range e.Calls {
+			w := sent.Calls[i]
+			if c.Source != "web" || c.Type != "track" || c.UserID != "u1" || c.Event != "Tested" ||
+				!c.ReceivedAt.Equal(w.ReceivedAt) || !c.Timestamp.Equal(w.Timestamp) || string(c.Body) != string(w.Body) {
+				t.Fatalf("got %+v\nwant %+v", c, w)
+			}
+		}
+		finish(t, l, time.Time{}, mockserver.StateDelivered, mockserver.StateFiltered, mockserver.StateFailed)
+		wantLedger(t, j, name, 3, 1, 1, 1, 0)
+		none(t, r)
+	}
+}
+
+func sources(t *testing.T, o Options) {
+	j := open(t, o)
+	r := attach(t, j, "d", "web", "ios")
+	for _, s := range []string{"web", "android", "ios"} {
+		ok(t, j.Append(t.Context(), batch(s, s, 1)))
+	}
+	got := append(ids(next(t, r)), ids(next(t, r))...)
+	slices.Sort(got)
+	same(t, got, []string{"ios-0", "web-0"})
+	none(t, r)
+	wantLedger(t, j, "d", 2, 0, 0, 0, 2)
+}
+
+func retries(t *testing.T, o Options) {
+	j := open(t, o)
+	r := attach(t, j, "d")
+	ok(t, j.Append(t.Context(), batch("web", "m", 3)))
+	l := next(t, r)
+	since := l.Entry().Since
+	at := time.Now().Add(300 * time.Millisecond)
+	finish(t, l, at, mockserver.StatePending, mockserver.StateDelivered, mockserver.StatePending)
+	wantLedger(t, j, "d", 3, 1, 0, 0, 2)
+	none(t, r)
+	l = next(t, r)
+	if early := time.Until(at); early > 0 {
+		t.Fatalf("the retry came %v early", early)
+	}
+	same(t, ids(l), []string{"m-0", "m-2"})
+	if e := l.Entry(); e.Attempt != 2 || e.Since.Sub(since).Abs() > time.Millisecond {
+		t.Fatalf("attempt %d since %v, want 2 since %v", e.Attempt, e.Since, since)
+	}
+	finish(t, l, time.Now(), mockserver.StatePending)
+	l = next(t, r)
+	if e := l.Entry(); e.Attempt != 3 {
+		t.Fatalf("attempt %d, want 3", e.Attempt)
+	}
+	finish(t, l, time.Time{}, mockserver.StateDelivered)
+	wantLedger(t, j, "d", 3, 3, 0, 0, 0)
+}
+
+func notes(t *testing.T, o Options) {
+	j := open(t, o)
+	r := attach(t, j, "d")
+	ok(t, j.Append(t.Context(), batch("web", "m", 4)))
+	noted := func(states map[string]mockserver.Outcome) []string {
+		t.Helper()
+		l := next(t, r)
+		got := l.Entry().Notes
+		res := mockserver.Result{RetryAt: time.Now()}
+		for _, id := range ids(l) {
+			res.Outcomes = append(res.Outcomes, states[id])
+		}
+		ok(t, l.Finish(t.Context(), res))
+		return got
+	}
+	again := func(note string) mockserver.Outcome {
+		return mockserver.Outcome{State: mockserver.StatePending, Reason: "because", Note: note}
+	}
+	done := mockserver.Outcome{State: mockserver.StateDelivered}
+	if got := noted(map[string]mockserver.Outcome{"m-0": again(""), "m-1": done, "m-2": again("0123abcd.4567cdef"), "m-3": again("x")}); got != nil {
+		t.Fatalf("fresh calls have the notes %q", got)
+	}
+	same(t, noted(map[string]mockserver.Outcome{"m-0": again(""), "m-2": again(""), "m-3": done}), []string{"", "0123abcd.4567cdef", "x"})
+	if got := noted(map[string]mockserver.Outcome{"m-0": done, "m-2": done}); got != nil {
+		t.Fatalf("notes that were not renewed came back: %q", got)
+	}
+	wantLedger(t, j, "d", 4, 4, 0, 0, 0)
+}
+
+func retriesFirst(t *testing.T, o Options) {
+	j := open(t, o)
+	r := attach(t, j, "d")
+	ok(t, j.Append(t.Context(), batch("web", "old", 1)))
+	finish(t, next(t, r), time.Now(), mockserver.StatePending)
+	ok(t, j.Append(t.Context(), batch("web", "new", 1)))
+	got := append(ids(next(t, r)), ids(next(t, r))...)
+	slices.Sort(got) // a journal may need a moment until a retry is due: both come, neither waits for the other
+	same(t, got, []string{"new-0", "old-0"})
+}
+
+func returned(t *testing.T, o Options) {
+	j := open(t, o)
+	r := attach(t, j, "d")
+	ok(t, j.Append(t.Context(), batch("web", "m", 2)))
+	l := next(t, r)
+	first := l.Entry().ID
+	l.Return()
+	l = next(t, r)
+	if e := l.Entry(); e.ID != first || e.Attempt != 1 {
+		t.Fatalf("entry %s attempt %d, want %s attempt 1", e.ID, e.Attempt, first)
+	}
+	finish(t, l, time.Time{}, mockserver.StateDelivered)
+	wantLedger(t, j, "d", 2, 2, 0, 0, 0)
+}
+
+func nextEnds(t *testing.T, o Options) {
+	j := open(t, o)
+	none(t, attach(t, j, "d"))
+	for name, end := range map[string]func(mockserver.Reader){
+		"reader closed":  func(r mockserver.Reader) { ok(t, r.Close()) },
+		"attached again": func(mockserver.Reader) { attach(t, j, "d") },
+		"detached":       func(mockserver.Reader) { ok(t, j.Detach(t.Context(), "d")) },
+		"journal closed": func(mockserver.Reader) { ok(t, j.Close()) },
+	} {
+		if name == "journal closed" {
+			continue // the last, below
+		}
+		endsWith(t, name, attach(t, j, "d"), end)
+	}
+	endsWith(t, "journal closed", attach(t, j, "d"), func(mockserver.Reader) { ok(t, j.Close()); ok(t, j.Close()) })
+	if err := j.Append(t.Context(), batch("web", "m", 1)); !errors.Is(err, mockserver.ErrJournalClosed) {
+		t.Fatalf("Append after Close: %v", err)
+	}
+}
+
+func endsWith(t *testing.T, name string, r mockserver.Reader, end func(mockserver.Reader)) {
+	t.Helper()
+	got := make(chan error, 1)
+	go func() { _, err := r.Next(context.Background()); got <- err }()
+	end(r)
+	select {
+	case err := <-got:
+		if !errors.Is(err, mockserver.ErrJournalClosed) {
+			t.Fatalf("%s: Next: %v, want ErrJournalClosed", name, err)
+		}
+	case <-time.After(patience):
+		t.Fatalf("%s: Next did not end", name)
+	}
+}
+
+func listFailed(t *testing.T, j mockserver.Journal, destination string) []mockserver.FailedCall {
+	t.Helper()
+	var list []mockserver.FailedCall
+	ok(t, j.Failed(t.Context(), destination, func(f mockserver.FailedCall) bool { list = append(list, f); return true }))
+	return list
+}
+
+func failed(t *testing.T, o Options) {
+	j := open(t, o)
+	r := attach(t, j, "d")
+	ok(t, j.Append(t.Context(), batch("web", "m", 3)))
+	finish(t, next(t, r), time.Time{}, mockserver.StateFailed)
+	list := listFailed(t, j, "d")
+	if len(list) != 3 {
+		t.Fatalf("%d failed calls, want 3", len(list))
+	}
+	for i, f := range list {
+		if f.Call.ID != fmt.Sprintf("m-%d", i) || f.Reason != "because" || f.Attempts != 1 || time.Since(f.FailedAt) > time.Hour || len(f.Call.Body) == 0 {
+			t.Fatalf("failed call %d: %+v", i, f)
+		}
+	}
+	ok(t, j.Replay(t.Context(), "d", []mockserver.Call{list[1].Call}, mockserver.StateFailed))
+	wantLedger(t, j, "d", 3, 0, 2, 0, 1)
+	if list := listFailed(t, j, "d"); len(list) != 2 || list[0].Call.ID != "m-0" || list[1].Call.ID != "m-2" {
+		t.Fatalf("failed calls after the replay: %+v", list)
+	}
+	l := next(t, r)
+	same(t, ids(l), []string{"m-1"})
+	if e := l.Entry(); e.Attempt != 1 || time.Since(e.Since) > time.Minute {
+		t.Fatalf("replayed as attempt %d since %v", e.Attempt, e.Since)
+	}
+	finish(t, l, time.Time{}, mockserver.StateDelivered)
+	wantLedger(t, j, "d", 3, 1, 2, 0, 0)
+	if err := j.Failed(t.Context(), "nobody", func(mockserver.FailedCall) bool { return true }); !errors.Is(err, mockserver.ErrNotAttached) {
+		t.Fatalf("Failed of an unknown destination: %v", err)
+	}
+}
+
+func replayDelivered(t *testing.T, o Options) {
+	j := open(t, o)
+	r := attach(t, j, "d")
+	sent := batch("web", "m", 2)
+	ok(t, j.Append(t.Context(), sent))
+	finish(t, next(t, r), time.Time{}, mockserver.StateDelivered)
+	ok(t, j.Replay(t.Context(), "d", sent.Calls[:1], mockserver.StateDelivered))
+	wantLedger(t, j, "d", 2, 1, 0, 0, 1)
+	l := next(t, r)
+	same(t, ids(l), []string{"m-0"})
+	finish(t, l, time.Time{}, mockserver.StateDelivered)
+	wantLedger(t, j, "d", 2, 2, 0, 0, 0)
+	if err := j.Replay(t.Context(), "nobody", sent.Calls, mockserver.StateFailed); !errors.Is(err, mockserver.ErrNotAttached) {
+		t.Fatalf("Replay to an unknown destination: %v", err)
+	}
+}
+
+func detach(t *testing.T, o Options) {
+	j := open(t, o)
+	r := attach(t, j, "d")
+	ok(t, j.Append(t.Context(), batch("web", "a", 2)))
+	ok(t, j.Append(t.Context(), batch("web", "b", 2)))
+	l := next(t, r)
+	ok(t, j.Detach(t.Context(), "d"))
+	_ = l.Finish(t.Context(), mockserver.Result{Outcomes: make([]mockserver.Outcome, 2), RetryAt: time.Now()}) // must do no harm
+	ok(t, j.Detach(t.Context(), "d"))
+	r = attach(t, j, "d")
+	none(t, r)
+	wantLedger(t, j, "d", 0, 0, 0, 0, 0)
+}
+
+func attachAgain(t *testing.T, o Options) {
+	j := open(t, o)
+	r := attach(t, j, "d", "web")
+	ok(t, j.Append(t.Context(), batch("web", "a", 1)))
+	ok(t, r.Close())
+	ok(t, j.Append(t.Context(), batch("web", "b", 1)))
+	r = attach(t, j, "d", "web", "ios")
+	ok(t, j.Append(t.Context(), batch("ios", "c", 1)))
+	var got []string
+	for range 3 {
+		l := next(t, r)
+		got = append(got, ids(l)...)
+		finish(t, l, time.Time{}, mockserver.StateDelivered)
+	}
+	slices.Sort(got)
+	same(t, got, []string{"a-0", "b-0", "c-0"})
+	wantLedger(t, j, "d", 3, 3, 0, 0, 0)
+}
+
+func full(t *testing.T, o Options) {
+	j := o.Open(t, 1<<20)
+	t.Cleanup(func() { _ = j.Close() })
+	r := attach(t, j, "d")
+	var accepted int
+	var err error
+	for i := 0; i < 200 && err == nil; i++ {
+		b := mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []mockserver.Call{call("web", fmt.Sprintf("m-%d", i), 64<<10)}}
+		if err = j.Append(t.Context(), b); err == nil {
+			accepted++
+		}
+	}
+	if !errors.Is(err, mockserver.ErrJournalFull) || accepted < 15 {
+		t.Fatalf("after %d batches of 64 KiB into 1 MiB: %v", accepted, err)
+	}
+	wantLedger(t, j, "d", int64(accepted), 0, 0, 0, int64(accepted))
+	if t.Failed() || o.Reopen != nil {
+		return // a log on disk frees its space by age, not when a call is done
+	}
+	for range accepted {
+		finish(t, next(t, r), time.Time{}, mockserver.StateDelivered)
+	}
+	ok(t, j.Append(t.Context(), batch("web", "again", 1)))
+}
+
+func mismatch(t *testing.T, o Options) {
+	j := open(t, o)
+	r := attach(t, j, "d")
+	ok(t, j.Append(t.Context(), batch("web", "m", 2)))
+	if err := next(t, r).Finish(t.Context(), mockserver.Result{Outcomes: make([]mockserver.Outcome, 1)}); err == nil {
+		t.Fatal("one outcome for two calls was taken")
+	}
+}
+
+// load appends from several goroutines while several work, some of what they
+// do ending in failures and retries, and looks at the ledger all the time.
+func load(t *testing.T, o Options) {
+	const senders, batches, size, workers = 4, 25, 5, 4
+	j := open(t, o)
+	r := attach(t, j, "d")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+
+	var seen sync.Map
+	var work, send sync.WaitGroup
+	for range workers {
+		work.Go(func() {
+			for {
+				l, err := r.Next(ctx)
+				if err != nil {
+					return
+				}
+				res := mockserver.Result{RetryAt: time.Now().Add(time.Millisecond)}
+				for _, c := range l.Entry().Calls {
+					state := mockserver.StateDelivered
+					if strings.HasSuffix(c.ID, "-0") && l.Entry().Attempt < 3 {
+						state = mockserver.StatePending
+					} else if strings.HasSuffix(c.ID, "-1") {
+						state = mockserver.StateFiltered
+					}
+					seen.Store(c.ID, true)
+					res.Outcomes = append(res.Outcomes, mockserver.Outcome{State: state})
+				}
+				if err := l.Finish(context.WithoutCancel(ctx), res); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for s := range senders {
+		send.Go(func() {
+			for i := range batches {
+				if err := j.Append(ctx, batch("web", fmt.Sprintf("%d-%d", s, i), size)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	send.Wait()
+	deadline := time.Now().Add(patience)
+	for ledger(t, j, "d").Pending > 0 {
+		if time.Now().After(deadline) {
+			t.Fatalf("still pending: %+v", ledger(t, j, "d"))
+		}
+		time.Sleep(time.Millisecond) // a Ledger has no event to wait for
+	}
+	cancel()
+	work.Wait()
+	const all = senders * batches * size
+	wantLedger(t, j, "d", all, all*(size-1)/size, 0, all/size, 0)
+	n := 0
+	seen.Range(func(any, any) bool { n++; return true })
+	if n != all {
+		t.Fatalf("%d of %d calls were handed out", n, all)
+	}
+}
+
+// reopen closes the journal with calls in every state and finds each of them
+// again.
+func reopen(t *testing.T, o Options) {
+	j := o.Open(t, 0)
+	r := attach(t, j, "d")
+	for _, p := range []string{"done", "failed", "later", "held", "fresh"} {
+		ok(t, j.Append(t.Context(), batch("web", p, 1)))
+	}
+	finish(t, next(t, r), time.Time{}, mockserver.StateDelivered)
+	finish(t, next(t, r), time.Time{}, mockserver.StateFailed)
+	finish(t, next(t, r), time.Now().Add(200*time.Millisecond), mockserver.StatePending)
+	held := next(t, r)
+	same(t, ids(held), []string{"held-0"})
+	wantLedger(t, j, "d", 5, 1, 1, 0, 3)
+
+	j = o.Reopen(t, j)
+	t.Cleanup(func() { _ = j.Close() })
+	r = attach(t, j, "d")
+	wantLedger(t, j, "d", 5, 1, 1, 0, 3)
+	if list := listFailed(t, j, "d"); len(list) != 1 || list[0].Call.ID != "failed-0" {
+		t.Fatalf("failed calls after reopening: %+v", list)
+	}
+	got := map[string]int{}
+	for range 3 {
+		l := next(t, r)
+		got[ids(l)[0]] = l.Entry().Attempt
+		finish(t, l, time.Time{}, mockserver.StateDelivered)
+	}
+	if len(got) != 3 || got["later-0"] != 2 || got["held-0"] < 1 || got["fresh-0"] != 1 {
+		t.Fatalf("after reopening: %v", got)
+	}
+	wantLedger(t, j, "d", 5, 4, 1, 0, 0)
+}

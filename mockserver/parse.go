@@ -1,0 +1,517 @@
+package mockserver
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+)
+
+// A Code names what is wrong with a call or a request, in the answer and in
+// the inspector.
+type Code string
+
+// Codes of a call that was not taken, though its request was.
+const (
+	CodeNotObject        Code = "call_not_object"
+	CodeUnknownType      Code = "unknown_type"
+	CodeNoUser           Code = "no_user_anon_id"
+	CodeNoEvent          Code = "event_not_defined"
+	CodeNoGroup          Code = "group_id_missing"
+	CodeNoPrevious       Code = "previous_id_missing"
+	CodeBadProperties    Code = "properties_not_object"
+	CodeBadTraits        Code = "traits_not_object"
+	CodeBadContext       Code = "context_not_object"
+	CodeBadIntegrations  Code = "integrations_not_object"
+	CodeBadTimestamp     Code = "bad_timestamp"
+	CodeBadField         Code = "field_not_string"
+	CodeMessageIDTooLong Code = "message_id_too_long"
+	CodeCallTooLarge     Code = "call_too_large"
+	CodeUnknownWriteKey  Code = "unknown_write_key"
+)
+
+// Codes of a request that was not taken.
+const (
+	CodeInvalidJSON   Code = "invalid_json"
+	CodeInvalidBatch  Code = "invalid_batch"
+	CodeTooManyCalls  Code = "too_many_calls"
+	CodeBodyTooLarge  Code = "body_too_large"
+	CodeBadEncoding   Code = "bad_encoding"
+	CodeInvalidCalls  Code = "invalid_calls"
+	CodeQueueFull     Code = "queue_full"
+	CodeRateLimited   Code = "rate_limited"
+	CodeUnavailable   Code = "unavailable"
+	CodeNotFound      Code = "not_found"
+	CodeWrongMethod   Code = "method_not_allowed"
+	CodeTimeout       Code = "request_timeout"
+	CodeInvalidHeader Code = "invalid_header"
+)
+
+// A Rejection is a call that was not taken.
+type Rejection struct {
+	Code       Code      `json:"code"`
+	Field      string    `json:"field,omitempty"` // the member that is wrong, where one is
+	Message    string    `json:"message"`         // what is wrong and what would be right
+	Index      int       `json:"index"`           // the call's place in its request, from 0
+	Source     string    `json:"source,omitempty"`
+	ReceivedAt time.Time `json:"receivedAt"`
+	Body       []byte    `json:"-"` // as received; at most the first 32 KiB
+}
+
+// keptBody is how much of a rejected call is kept.
+const keptBody = 32 << 10
+
+// Limits of what the collector takes. They are those of the service.
+type Limits struct {
+	BodyBytes      int // of a request, after decompression. Defaults to 512,000
+	CallBytes      int // of one call. Defaults to 32,768
+	BatchCalls     int // in one request. Defaults to 2,500
+	MessageIDChars int // of a messageId. Defaults to 100
+
+	// CallsPerSecond is how many calls each source may send a second, on average,
+	// unless it has a limit of its own. Defaults to no limit.
+	CallsPerSecond int
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(v *int, def int) {
+		if *v <= 0 {
+			*v = def
+		}
+	}
+	set(&l.BodyBytes, 512_000)
+	set(&l.CallBytes, 32_768)
+	set(&l.BatchCalls, 2_500)
+	set(&l.MessageIDChars, 100)
+	return l
+}
+
+// A post is what one request held. It points into the body of the request, and
+// is of no use once that is gone.
+type post struct {
+	body         []byte
+	writeKey     string
+	sentAt       time.Time
+	context      overlay
+	integrations overlay
+	calls        []rawCall
+	members      []member // of all calls, one after another
+	rejected     []Rejection
+}
+
+// A rawCall is a call as it stands in the body of a request.
+type rawCall struct {
+	start, end int // in post.body
+	members    int // where its members begin in post.members; they end where those of the next begin
+}
+
+// A member is one of a call's members.
+type member struct {
+	field           field
+	key, value, end int32 // where the key and the value begin, and where the value ends, in post.body
+}
+
+// A field is a member of a call that the collector knows.
+type field uint8
+
+const (
+	otherField field = iota
+	fieldType
+	fieldMessageID
+	fieldUserID
+	fieldAnonymousID
+	fieldEvent
+	fieldName
+	fieldCategory
+	fieldGroupID
+	fieldPreviousID
+	fieldProperties
+	fieldTraits
+	fieldContext
+	fieldIntegrations
+	fieldTimestamp
+	fieldOriginalTimestamp
+	fieldSentAt
+	fieldReceivedAt
+	fieldWriteKey
+)
+
+// fieldNames are the keys of the fields.
+var fieldNames = [...]string{
+	fieldType: "type", fieldMessageID: "messageId", fieldUserID: "userId", fieldAnonymousID: "anonymousId",
+	fieldEvent: "event", fieldName: "name", fieldCategory: "category", fieldGroupID: "groupId", fieldPreviousID: "previousId",
+	fieldProperties: "properties", fieldTraits: "traits", fieldContext: "context", fieldIntegrations: "integrations",
+	fieldTimestamp: "timestamp", fieldOriginalTimestamp: "originalTimestamp", fieldSentAt: "sentAt",
+	fieldReceivedAt: "receivedAt", fieldWriteKey: "writeKey",
+}
+
+// fieldsByName is the other way round.
+var fieldsByName = func() map[string]field {
+	fields := map[string]field{}
+	for f, name := range fieldNames {
+		if name != "" {
+			fields[name] = field(f)
+		}
+	}
+	return fields
+}()
+
+// fieldOf returns the field that a member's key, in its quotes, names.
+func fieldOf(key []byte) field { return fieldsByName[string(jsonscan.Unquote(key))] }
+
+// errTooManyCalls is what parsing ends with beyond Limits.BatchCalls.
+var errTooManyCalls = errors.New("too many calls")
+
+// errNotBatch says that a body is not of the shape of its endpoint.
+type errNotBatch struct{ problem string }
+
+func (e errNotBatch) Error() string { return e.problem }
+
+// parseBatch reads the body of a batch into p, in one pass.
+func (p *post) parseBatch(body []byte, limits Limits) error {
+	p.body = body
+	s := jsonscan.New(body)
+	if s.Kind() != '{' {
+		if err := whole(s); err != nil {
+			return err
+		}
+		return errNotBatch{`the body must be an object such as {"batch":[…]}`}
+	}
+	found := false
+	err := s.Object(func(key []byte) error {
+		if string(jsonscan.Unquote(key)) == "batch" {
+			found = s.Kind() == '['
+			if found {
+				return p.parseCalls(s, limits)
+			}
+		}
+		value, err := s.Value()
+		if err == nil {
+			p.set(fieldOf(key), value)
+		}
+		return err
+	})
+	if err == nil {
+		err = s.End()
+	}
+	if err == nil && !found {
+		return errNotBatch{`the body must have a member "batch" that is an array of calls`}
+	}
+	return err
+}
+
+// whole passes a value that must be all there is.
+func whole(s *jsonscan.Scanner) error {
+	if _, err := s.Value(); err != nil {
+		return err
+	}
+	return s.End()
+}
+
+// parseCalls reads the calls of a batch. If the batch has that member twice, the
+// last counts, as it does for other JSON parsers.
+func (p *post) parseCalls(s *jsonscan.Scanner, limits Limits) error {
+	p.calls, p.members = p.calls[:0], p.members[:0]
+	return s.Array(func() error {
+		if len(p.calls) == limits.BatchCalls {
+			return errTooManyCalls
+		}
+		return p.parseCall(s)
+	})
+}
+
+// parseSingle reads the body of an endpoint that takes one call of a type.
+func (p *post) parseSingle(body []byte) error {
+	p.body = body
+	s := jsonscan.New(body)
+	s.Kind() // passes white space
+	err := p.parseCall(s)
+	if err == nil {
+		err = s.End()
+	}
+	if err == nil && body[p.calls[0].start] != '{' {
+		return errNotBatch{"the body must be an object: one call"}
+	}
+	return err
+}
+
+// parseCall reads one call. It stands at the call's first byte.
+func (p *post) parseCall(s *jsonscan.Scanner) error {
+	call := rawCall{start: s.Offset(), members: len(p.members)}
+	if s.Kind() != '{' {
+		if _, err := s.Value(); err != nil {
+			return err
+		}
+	} else if err := s.Object(func(key []byte) error {
+		m := member{field: fieldOf(key), key: int32(s.KeyOffset()), value: int32(s.Offset())}
+		_, err := s.Value()
+		m.end = int32(s.Offset())
+		p.members = append(p.members, m)
+		return err
+	}); err != nil {
+		return err
+	}
+	call.end = s.Offset()
+	p.calls = append(p.calls, call)
+	return nil
+}
+
+// set takes a member of the batch itself.
+func (p *post) set(f field, value []byte) {
+	switch f {
+	case fieldWriteKey:
+		p.writeKey = text(value)
+	case fieldSentAt:
+		p.sentAt, _ = readTime(timeText(value)) // a batch is not refused for it: its calls are then not corrected
+	case fieldContext:
+		p.context.set(object(value))
+	case fieldIntegrations:
+		p.integrations.set(object(value))
+	}
+}
+
+// membersOf returns the members of the i-th call.
+func (p *post) membersOf(i int) []member {
+	end := len(p.members)
+	if i+1 < len(p.calls) {
+		end = p.calls[i+1].members
+	}
+	return p.members[p.calls[i].members:end]
+}
+
+// A draft is a call that is being read and checked. It is used for one call
+// after another.
+type draft struct {
+	Call
+	raw     []byte
+	members []member
+	bad     Rejection // Code is empty where nothing is wrong
+
+	index                 int
+	writeKey              string
+	timestamp             []byte // its text
+	context, integrations []byte // objects, or nil
+	typeIsOurs            bool   // named by the endpoint, not by the call
+}
+
+// read takes the members of the i-th call that the collector needs, and checks
+// them. A single call's endpoint names its type; typ is empty in a batch.
+func (d *draft) read(p *post, i int, limits Limits, typ string) {
+	last := d.Call
+	*d = draft{raw: p.body[p.calls[i].start:p.calls[i].end], members: p.membersOf(i), index: i}
+	switch {
+	case d.raw[0] != '{':
+		d.reject(CodeNotObject, "", "a call must be an object")
+		return
+	case len(d.raw) > limits.CallBytes:
+		d.reject(CodeCallTooLarge, "", fmt.Sprintf("the call has %d bytes; at most %d are allowed", len(d.raw), limits.CallBytes))
+		return
+	}
+	for _, m := range d.members {
+		d.set(m.field, p.body[m.value:m.end], &last)
+	}
+	if typ != "" && d.Type != typ {
+		d.Type, d.typeIsOurs = typ, true
+	}
+	d.check(limits)
+}
+
+// set takes one member. Strings may come as numbers: some libraries send ids so.
+// What the last call had too shares its string.
+func (d *draft) set(f field, value []byte, last *Call) {
+	switch f {
+	case fieldWriteKey:
+		d.writeKey = text(value)
+	case fieldTimestamp:
+		d.timestamp = timeText(value)
+		if d.timestamp == nil && value[0] != 'n' {
+			d.reject(CodeBadTimestamp, "timestamp", "timestamp must be an ISO 8601 time such as 2026-01-31T12:00:00.000Z")
+		}
+	case fieldOriginalTimestamp:
+		if d.timestamp == nil {
+			d.timestamp = timeText(value)
+		}
+	case fieldSentAt:
+		d.SentAt, _ = readTime(timeText(value))
+	case fieldContext:
+		d.context = d.object("context", value, CodeBadContext)
+	case fieldIntegrations:
+		d.integrations = d.object("integrations", value, CodeBadIntegrations)
+	case fieldProperties:
+		d.object("properties", value, CodeBadProperties)
+	case fieldTraits:
+		d.object("traits", value, CodeBadTraits)
+	default:
+		if to := d.Call.text(f); to != nil {
+			*to = textLike(value, *last.text(f))
+			if *to == "" && value[0] != '"' && value[0] != 'n' {
+				d.reject(CodeBadField, fieldNames[f], fieldNames[f]+" must be a string")
+			}
+		}
+	}
+}
+
+// text returns the string that a field of a call is read into, or nil.
+func (c *Call) text(f field) *string {
+	switch f {
+	case fieldMessageID:
+		return &c.ID
+	case fieldType:
+		return &c.Type
+	case fieldUserID:
+		return &c.UserID
+	case fieldAnonymousID:
+		return &c.AnonymousID
+	case fieldEvent:
+		return &c.Event
+	case fieldName:
+		return &c.Name
+	case fieldCategory:
+		return &c.Category
+	case fieldGroupID:
+		return &c.GroupID
+	case fieldPreviousID:
+		return &c.PreviousID
+	}
+	return nil
+}
+
+// object returns a member that must be an object or null.
+func (d *draft) object(key string, value []byte, code Code) []byte {
+	if value[0] != '{' && value[0] != 'n' {
+		d.reject(code, key, key+" must be an object")
+	}
+	return object(value)
+}
+
+// check holds the call against the rules of its type.
+func (d *draft) check(limits Limits) {
+	switch d.Type {
+	case "identify", "page", "screen":
+	case "track":
+		if d.Event == "" {
+			d.reject(CodeNoEvent, "event", "a track call needs the name of its event")
+		}
+	case "group":
+		if d.GroupID == "" {
+			d.reject(CodeNoGroup, "groupId", "a group call needs a groupId")
+		}
+	case "alias":
+		if d.PreviousID == "" {
+			d.reject(CodeNoPrevious, "previousId", "an alias call needs a previousId")
+		}
+	default:
+		d.reject(CodeUnknownType, "type", fmt.Sprintf("%.40q is not a type; the types are identify, track, page, screen, group and alias", d.Type))
+		return
+	}
+	if d.UserID == "" && d.AnonymousID == "" {
+		d.reject(CodeNoUser, "userId", "a call needs a userId or an anonymousId")
+	}
+	if n := utf8.RuneCountInString(d.ID); n > limits.MessageIDChars {
+		d.reject(CodeMessageIDTooLong, "messageId", fmt.Sprintf("the messageId has %d characters; at most %d are allowed", n, limits.MessageIDChars))
+	}
+	if d.timestamp != nil {
+		t, err := readTime(d.timestamp)
+		if err != nil {
+			d.reject(CodeBadTimestamp, "timestamp", err.Error())
+		}
+		d.OriginalTimestamp = t
+	}
+}
+
+// reject keeps the first problem of a call.
+func (d *draft) reject(code Code, field, message string) {
+	if d.bad.Code == "" {
+		d.bad = Rejection{Code: code, Field: field, Message: message, Index: d.index}
+	}
+}
+
+// ReadCall reads a stored call back from its Body, which it keeps.
+func ReadCall(source string, body []byte) (Call, error) {
+	c := Call{Source: source, Body: body}
+	s := jsonscan.New(body)
+	err := s.Object(func(key []byte) error {
+		value, err := s.Value()
+		if err != nil {
+			return err
+		}
+		switch f := fieldOf(key); f {
+		case fieldReceivedAt:
+			c.ReceivedAt, err = readTime(timeText(value))
+		case fieldSentAt:
+			c.SentAt, err = readTime(timeText(value))
+		case fieldOriginalTimestamp:
+			c.OriginalTimestamp, err = readTime(timeText(value))
+		case fieldTimestamp:
+			c.Timestamp, err = readTime(timeText(value))
+		default:
+			if to := c.text(f); to != nil {
+				*to = text(value)
+			}
+		}
+		return err
+	})
+	if err == nil {
+		err = s.End()
+	}
+	if err != nil {
+		return Call{}, fmt.Errorf("mockserver: a stored call cannot be read: %w", err)
+	}
+	return c, nil
+}
+
+// text returns what a string says, the digits of a number, and otherwise "".
+func text(value []byte) string {
+	switch c := value[0]; {
+	case c == '"':
+		return strings.ToValidUTF8(string(jsonscan.Unquote(value)), "\uFFFD")
+	case c == '-' || (c >= '0' && c <= '9'):
+		return string(value)
+	}
+	return ""
+}
+
+// timeText returns what a string says, and otherwise nil.
+func timeText(value []byte) []byte {
+	if value[0] != '"' || len(value) == len(`""`) {
+		return nil
+	}
+	return jsonscan.Unquote(value)
+}
+
+// textLike returns what text does. If that is like another string, it returns
+// that one and saves a copy.
+func textLike(value []byte, like string) string {
+	if len(value) == len(like)+2 && value[0] == '"' && string(value[1:len(value)-1]) == like && strings.IndexByte(like, '\\') < 0 {
+		return like
+	}
+	return text(value)
+}
+
+// object returns the value if it is an object, and otherwise nil.
+func object(value []byte) []byte {
+	if value[0] == '{' {
+		return value
+	}
+	return nil
+}
+
+// appendString writes s, which is valid UTF-8, as JSON.
+func appendString(dst []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < 0x20:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}

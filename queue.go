@@ -1,0 +1,333 @@
+package analytics
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// pipeline is a client at work. Callers append their calls to the open batch
+// under mu; the loop goroutine does all else.
+type pipeline struct {
+	*settings
+
+	wake    chan struct{} // room for one; whoever gives the loop work pokes it; never closed
+	results chan outcome  // room for MaxInFlight; attempts send; never closed
+	aborted chan struct{} // closed by abort, once
+	done    chan struct{} // closed by the loop as it ends
+
+	tellers sync.WaitGroup // the goroutine that tells results, while there is one
+
+	mu       sync.Mutex    // guards all below; not held during I/O or the caller's code
+	open     *batch        // calls are appended to it; nil if there are none
+	openDue  time.Time     // when open is to be sealed at the latest
+	lastSeal time.Time     // when a batch was last sealed
+	watching time.Time     // when the loop looks at open by itself; zero if never
+	sealed   fifo          // complete, still to be compressed; used with gzip alone
+	ready    fifo          // waiting to be sent
+	busy     bool          // all jobs are taken: the loop will look at ready by itself
+	work     bool          // the loop is to be poked as mu is given up
+	seq      uint64        // the number of the batch opened last
+	lastLen  int           // the length of the batch sealed last, the next one's likely length
+	spare    [][]byte      // buffers to be used again
+	idle     int           // the capacity of all of spare
+	used     int64         // bytes charged to the budget
+	room     chan struct{} // made by a call that waits for room; closed, and set to nil, as some comes free
+	flushes  []*flush      // those that still wait for calls
+	reported Drops         // drops that a flush has reported
+	closing  *flush        // set as the client is closed; no call is accepted from then on
+	abortErr error         // why aborted was closed
+	failure  error         // what the latest attempt that failed met, if no flush has reported it
+	gate     time.Time     // no attempt begins before it, as a collector asked; zero if none did
+	notices  []notice      // results to be told
+	telling  bool          // the goroutine that tells them runs
+	stats    Stats         // all but Pending, Rejected and Bytes
+}
+
+func newPipeline(s *settings) *pipeline {
+	return &pipeline{
+		settings: s,
+		wake:     make(chan struct{}, 1),
+		results:  make(chan outcome, s.maxInFlight),
+		aborted:  make(chan struct{}),
+		done:     make(chan struct{}),
+	}
+}
+
+// unlock gives up mu, and pokes the loop if there is work for it.
+func (p *pipeline) unlock() {
+	work := p.work
+	p.work = false
+	p.mu.Unlock()
+	if work {
+		select {
+		case p.wake <- struct{}{}:
+		default: // it has been poked already
+		}
+	}
+}
+
+// add accepts an encoded call, or says why not. It copies the bytes. Ctx may
+// be nil and matters for Block alone.
+func (p *pipeline) add(ctx context.Context, k *call, encoded []byte, now time.Time) error {
+	p.mu.Lock()
+	defer p.unlock()
+	for p.closing == nil {
+		switch {
+		case p.place(k, encoded, now):
+			p.stats.Accepted++
+			return nil
+		case p.open != nil:
+			p.seal(now) // what fills the memory is better sent at once
+		case p.whenFull == DropOldest && p.dropOldest(DropOverflow):
+		case p.whenFull == Block:
+			if err := p.waitForRoom(ctx); err != nil {
+				return err
+			}
+		default:
+			return ErrQueueFull
+		}
+	}
+	return ErrClosed
+}
+
+// place appends a call to the open batch, or to a new one. It reports false if
+// the budget has no room.
+func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
+	if p.open != nil && !p.open.fits(len(encoded), p.settings) {
+		p.seal(now)
+	}
+	var id callID
+	var cost int64
+	if p.callback != nil {
+		id = callID{k.id(encoded), k.kind}
+		cost += callIDBytes + int64(len(id.id))
+	}
+	fresh := p.open == nil
+	var buf []byte
+	if !fresh {
+		buf = p.open.buf
+		cost -= int64(cap(buf))
+	} else {
+		cost += batchOverhead
+		if n := len(p.spare); n > 0 {
+			buf = p.spare[n-1]
+		}
+	}
+	size := p.bufferSize(buf, len(encoded))
+	cost += int64(size)
+	if p.used+cost > p.maxBytes {
+		return false
+	}
+	if fresh && cap(buf) > 0 {
+		p.spare = p.spare[:len(p.spare)-1]
+		p.idle -= cap(buf)
+	}
+	if size > cap(buf) {
+		buf = append(make([]byte, 0, size), buf...)
+	}
+	if fresh {
+		p.openBatch(append(buf, bodyHead...), now)
+	} else {
+		p.open.buf = buf
+	}
+	p.used += cost
+	p.open.charge += cost
+	p.open.append(encoded)
+	if p.callback != nil {
+		p.open.ids = append(p.open.ids, id)
+	}
+	if p.open.calls == p.flushAt {
+		p.seal(now)
+	}
+	return true
+}
+
+// bufferSize is the capacity that a batch in buf needs to take a call of n
+// bytes and be sealed.
+func (p *pipeline) bufferSize(buf []byte, n int) int {
+	need := len(buf) + len(",") + n + p.envelope()
+	switch {
+	case need <= cap(buf):
+		return cap(buf)
+	case cap(buf) < p.lastLen: // the last batch says how long this one may become
+		need = max(need, p.lastLen+p.lastLen/8, minBuffer)
+	default:
+		need = max(need, cap(buf)+cap(buf)/4, minBuffer)
+	}
+	// Fits has seen to it that MaxBatchBytes is enough, but for the comma that
+	// is counted for a first call as well.
+	return min(need, MaxBatchBytes+len(","))
+}
+
+func (p *pipeline) openBatch(buf []byte, now time.Time) {
+	p.seq++
+	p.open = &batch{buf: buf, seq: p.seq}
+	// The time since the last flush counts, unless nothing has been called for
+	// so long that it would send this call alone.
+	if p.openDue = p.lastSeal.Add(p.flushAfter); !p.openDue.After(now) {
+		p.openDue = now.Add(p.flushAfter)
+	}
+	if p.watching.IsZero() {
+		p.watching = p.openDue
+		p.work = true
+	}
+}
+
+// seal completes the open batch and queues it.
+func (p *pipeline) seal(now time.Time) {
+	b := p.open
+	p.open = nil
+	p.lastSeal = now
+	b.seal(p.settings)
+	p.lastLen = len(b.buf)
+	p.stats.Batches++
+	if slack := cap(b.buf) - len(b.buf); p.busy && !p.gzip && slack > len(b.buf)/4 {
+		p.shrink(b) // it will wait: its memory counts
+	}
+	if p.gzip {
+		p.sealed.push(b)
+		p.work = true
+		return
+	}
+	p.ready.push(b)
+	p.work = p.work || !p.busy
+}
+
+// shrink moves a sealed batch to a buffer of its own length.
+func (p *pipeline) shrink(b *batch) {
+	exact := append(make([]byte, 0, len(b.buf)+tailLen), b.buf...)
+	p.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(exact)))
+	p.recycle(b.buf)
+	b.buf = exact
+}
+
+// recharge sets what b counts towards the budget.
+func (p *pipeline) recharge(b *batch, charge int64) {
+	p.release(b.charge - charge)
+	b.charge = charge
+}
+
+// release gives bytes back to the budget. Calls that wait for room are not
+// woken for every batch, but when an eighth of the budget is free.
+func (p *pipeline) release(n int64) {
+	p.used -= n
+	if n > 0 && p.room != nil && p.used <= p.maxBytes-p.maxBytes/8 {
+		close(p.room)
+		p.room = nil
+	}
+}
+
+// reclaim takes a batch's bytes away, for its buffer to be used again.
+func (p *pipeline) reclaim(b *batch) {
+	if !b.lent {
+		p.recycle(b.buf)
+	}
+	b.buf, b.zip = nil, nil
+}
+
+// recycle keeps a buffer that nothing refers to any more.
+func (p *pipeline) recycle(buf []byte) {
+	if cap(buf) >= minBuffer && p.idle+cap(buf) <= (p.maxInFlight+2)*MaxBatchBytes {
+		p.spare = append(p.spare, buf[:0])
+		p.idle += cap(buf)
+	}
+}
+
+// dropOldest gives up the batch that has waited longest; it reports false if
+// none waits.
+func (p *pipeline) dropOldest(reason DropReason) bool {
+	b := p.ready.pop()
+	if b == nil {
+		b = p.sealed.pop()
+	}
+	if b == nil {
+		return false
+	}
+	p.end(b, &DropError{Reason: reason})
+	return true
+}
+
+// waitForRoom gives up mu until memory may have come free, the client is being
+// closed, or ctx ends.
+func (p *pipeline) waitForRoom(ctx context.Context) error {
+	if p.room == nil {
+		p.room = make(chan struct{})
+	}
+	room := p.room
+	var ended <-chan struct{}
+	if ctx != nil {
+		ended = ctx.Done()
+	}
+	p.unlock()
+	defer p.mu.Lock()
+	select {
+	case <-room:
+		return nil
+	case <-ended:
+		return ctx.Err()
+	}
+}
+
+// end counts the calls of a batch as delivered, if why is nil, or as dropped,
+// and gives back its memory. What there is to tell of them is told elsewhere.
+func (p *pipeline) end(b *batch, why *DropError) {
+	n := int64(b.calls)
+	if why == nil {
+		p.stats.Delivered += n
+	} else {
+		p.stats.Dropped.add(why.Reason, n)
+	}
+	p.endFlushes(b.seq, n)
+	p.reclaim(b)
+	if p.callback == nil && why == nil {
+		p.recharge(b, 0)
+		return
+	}
+	p.recharge(b, batchOverhead+b.idBytes())
+	p.tell(notice{batch: b, why: why})
+}
+
+// pending is the number of accepted calls that have not ended.
+func (p *pipeline) pending() int64 {
+	return p.stats.Accepted - p.stats.Delivered - p.stats.Dropped.Total()
+}
+
+func (p *pipeline) snapshot() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.stats
+	s.Pending = p.pending()
+	s.Bytes = p.used
+	return s
+}
+
+// fifo is a queue of batches.
+type fifo struct {
+	items []*batch
+	head  int // index of the first; those before it are nil
+}
+
+func (q *fifo) push(b *batch) {
+	if q.head > 16 && q.head > len(q.items)/2 {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	q.items = append(q.items, b)
+}
+
+func (q *fifo) empty() bool { return q.head == len(q.items) }
+
+// pop takes the first batch out; it is nil if there is none.
+func (q *fifo) pop() *batch {
+	if q.empty() {
+		return nil
+	}
+	b := q.items[q.head]
+	q.items[q.head] = nil
+	if q.head++; q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	}
+	return b
+}

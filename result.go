@@ -1,0 +1,67 @@
+package analytics
+
+// notice is the end of a batch that is to be told: to the callback, and to the
+// log if the batch was lost.
+type notice struct {
+	batch *batch
+	why   *DropError // nil if it was delivered
+}
+
+// tell queues a notice. One goroutine tells them in order, and lives as long
+// as there are any: the caller's code can neither delay the loop nor be held
+// by it. The caller of tell holds mu.
+func (p *pipeline) tell(n notice) {
+	p.notices = append(p.notices, n)
+	if !p.telling {
+		p.telling = true
+		p.tellers.Add(1)
+		go p.tellAll()
+	}
+}
+
+func (p *pipeline) tellAll() {
+	defer p.tellers.Done()
+	for {
+		p.mu.Lock()
+		notices := p.notices
+		p.notices = nil
+		if len(notices) == 0 {
+			p.telling = false
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+		for _, n := range notices {
+			p.tellOne(n)
+			p.mu.Lock()
+			p.recharge(n.batch, 0)
+			p.unlock()
+		}
+	}
+}
+
+func (p *pipeline) tellOne(n notice) {
+	if n.why != nil {
+		p.log.logf("lost a batch of %d calls: %v", n.batch.calls, n.why)
+	}
+	if p.callback == nil {
+		return
+	}
+	r := Result{}
+	if n.why != nil {
+		r.Err = n.why
+	}
+	for _, id := range n.batch.ids {
+		r.MessageId, r.Type = id.id, id.kind
+		p.call(r)
+	}
+}
+
+func (p *pipeline) call(r Result) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.log.logf("the callback panicked on %s %q: %v", r.Type, r.MessageId, v)
+		}
+	}()
+	p.callback(r)
+}

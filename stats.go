@@ -1,0 +1,71 @@
+package analytics
+
+// Stats is what became of the calls made so far. The sum
+//
+//	Accepted == Delivered + Dropped.Total() + Pending
+//
+// holds in every Stats, taken at any time.
+type Stats struct {
+	Accepted  int64 // calls that returned nil
+	Delivered int64 // calls in batches answered with a 2xx status
+	Dropped   Drops // accepted calls that were given up
+	Pending   int64 // accepted calls still queued, being sent or to be sent again
+
+	Rejected Rejects // calls that returned an error, and were not accepted
+
+	Batches  int64 // batches made, halves of refused ones included
+	Attempts int64 // requests made
+	Bytes    int64 // memory charged to Config.MaxBytes now
+}
+
+// Drops counts accepted calls that were given up, by reason.
+type Drops struct {
+	Refused  int64 // DropRefused
+	Attempts int64 // DropAttempts
+	Overflow int64 // DropOverflow
+	Shutdown int64 // DropShutdown
+}
+
+// Total is the number of calls dropped for any reason.
+func (d Drops) Total() int64 { return d.Refused + d.Attempts + d.Overflow + d.Shutdown }
+
+// minus is what came since other.
+func (d Drops) minus(other Drops) Drops {
+	return Drops{
+		Refused:  d.Refused - other.Refused,
+		Attempts: d.Attempts - other.Attempts,
+		Overflow: d.Overflow - other.Overflow,
+		Shutdown: d.Shutdown - other.Shutdown,
+	}
+}
+
+func (d *Drops) add(reason DropReason, calls int64) {
+	switch reason {
+	case DropRefused:
+		d.Refused += calls
+	case DropAttempts:
+		d.Attempts += calls
+	case DropOverflow:
+		d.Overflow += calls
+	case DropShutdown:
+		d.Shutdown += calls
+	}
+}
+
+// Rejects counts calls that returned an error, by its kind.
+type Rejects struct {
+	Invalid   int64 // a *FieldError, or a configuration that cannot be used
+	TooLarge  int64 // a *TooLargeError
+	QueueFull int64 // ErrQueueFull, or a context that ended while the call waited for room
+	Closed    int64 // ErrClosed
+}
+
+// Total is the number of calls rejected for any reason.
+func (r Rejects) Total() int64 { return r.Invalid + r.TooLarge + r.QueueFull + r.Closed }
+
+// Result is the end of one accepted call.
+type Result struct {
+	MessageId string // the call's id, given or made
+	Type      string // the kind of the call, such as "track"
+	Err       error  // nil if the call was delivered, else a *DropError
+}

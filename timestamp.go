@@ -1,0 +1,132 @@
+package analytics
+
+import (
+	"fmt"
+	"time"
+)
+
+// appendISO8601 writes the ISO 8601 time s in the one form used on the wire.
+func appendISO8601(dst []byte, s string) ([]byte, error) {
+	t, ok := parseISO8601(s)
+	if !ok {
+		return dst, fmt.Errorf("%.64q is not an ISO 8601 time such as 2006-01-02T15:04:05.000Z", s)
+	}
+	return appendTime(dst, t), nil
+}
+
+// parseISO8601 reads a calendar date, in the extended form (2006-01-02) or the
+// basic one (20060102), alone or followed by T or a space, a time of day to
+// the hour, minute, second or any fraction of it, and an offset; no offset
+// means UTC. It does not read the week and ordinal dates of ISO 8601.
+func parseISO8601(s string) (t time.Time, ok bool) {
+	c := cursor{s: s}
+	year := c.digits(4)
+	extended := c.skip('-')
+	month := c.digits(2)
+	if extended != c.skip('-') {
+		return t, false
+	}
+	day := c.digits(2)
+	if month < 1 || month > 12 || day < 1 || day > daysIn(year, month) {
+		return t, false
+	}
+	t = time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	if !c.bad && c.s != "" {
+		if !c.skip('T') && !c.skip('t') && !c.skip(' ') {
+			return t, false
+		}
+		t = t.Add(c.timeOfDay() - c.offset())
+	}
+	return t, !c.bad && c.s == "" && t.Year() >= 0 && t.Year() <= 9999
+}
+
+func daysIn(year, month int) int {
+	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
+}
+
+// cursor reads a time from the front of s; bad says that something was not
+// what it had to be.
+type cursor struct {
+	s   string
+	bad bool
+}
+
+// digits reads a number of exactly n digits.
+func (c *cursor) digits(n int) (v int) {
+	if len(c.s) < n {
+		c.bad = true
+		return 0
+	}
+	for i := range n {
+		d := c.s[i] - '0'
+		if d > 9 {
+			c.bad = true
+			return 0
+		}
+		v = v*10 + int(d)
+	}
+	c.s = c.s[n:]
+	return v
+}
+
+// skip passes over b if it comes next.
+func (c *cursor) skip(b byte) bool {
+	if c.s == "" || c.s[0] != b {
+		return false
+	}
+	c.s = c.s[1:]
+	return true
+}
+
+func (c *cursor) digitNext() bool { return c.s != "" && c.s[0]-'0' <= 9 }
+
+// timeOfDay reads hh, hh:mm, hh:mm:ss or hh:mm:ss.fraction, with or without
+// the colons. 24:00 ends the day; second 60 is a leap second.
+func (c *cursor) timeOfDay() time.Duration {
+	hour, minute, second := c.digits(2), 0, 0
+	var fraction time.Duration
+	colons := c.skip(':')
+	if colons || c.digitNext() {
+		minute = c.digits(2)
+		if colons && c.skip(':') || !colons && c.digitNext() {
+			second = c.digits(2)
+			fraction = c.fraction()
+		}
+	}
+	c.bad = c.bad || hour > 24 || minute > 59 || second > 60 ||
+		hour == 24 && (minute > 0 || second > 0 || fraction > 0)
+	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute +
+		time.Duration(second)*time.Second + fraction
+}
+
+// fraction reads a decimal fraction of a second, if one comes next.
+func (c *cursor) fraction() (d time.Duration) {
+	if !c.skip('.') && !c.skip(',') {
+		return 0
+	}
+	c.bad = c.bad || !c.digitNext()
+	for unit := time.Second / 10; c.digitNext(); unit /= 10 {
+		d += time.Duration(c.s[0]-'0') * unit
+		c.s = c.s[1:]
+	}
+	return d
+}
+
+// offset reads Z, +hh, +hhmm or +hh:mm, if one comes next.
+func (c *cursor) offset() time.Duration {
+	sign := time.Duration(1)
+	switch {
+	case c.s == "" || c.skip('Z') || c.skip('z'):
+		return 0
+	case c.skip('-'):
+		sign = -1
+	default:
+		c.bad = c.bad || !c.skip('+')
+	}
+	hour, minute := c.digits(2), 0
+	if c.skip(':') || c.s != "" {
+		minute = c.digits(2)
+	}
+	c.bad = c.bad || hour > 23 || minute > 59
+	return sign * (time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
+}
