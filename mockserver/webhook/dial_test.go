@@ -264,6 +264,7 @@ func TestProxy(t *testing.T) {
 	} {
 		checkAttempt(t, post(t, s, target), Permanent, ReasonPolicy, rule)
 	}
+	checkAttempt(t, post(t, s, "http://１０.0.0.1/"), Permanent, ReasonRequest, "must be written in ASCII")
 	if n := proxy.conns.Load(); n != 0 {
 		t.Errorf("the proxy got %d connections for what is refused", n)
 	}
