@@ -32,6 +32,7 @@ type Collector struct {
 	rates   *rates
 	sender  *webhook.Sender
 	log     *slog.Logger
+	metrics clientMetrics
 
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
