@@ -101,7 +101,7 @@ type Config struct {
 
 	// MaxBytes bounds the memory of all calls that are queued, being sent or
 	// to be sent again, and of the results not yet taken by Callback. Beyond it
-	// the client holds up to MaxInFlight+2 idle buffers of MaxBatchBytes each
+	// the client holds idle buffers of MaxInFlight+2 times MaxBatchBytes at most
 	// and what net/http needs for MaxInFlight requests. At least 128 KiB.
 	// Defaults to 64 MiB.
 	MaxBytes int64

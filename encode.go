@@ -40,7 +40,13 @@ var (
 // An error starts with the path of the value that caused it, below path. dst
 // comes back as it was when there is an error.
 func appendMap(dst []byte, m map[string]interface{}, path string) ([]byte, error) {
-	out, err := appendObject(dst, m, placeOf(path), 1, appendValue)
+	return appendMapOf(dst, m, path, "")
+}
+
+// appendMapOf is appendMap for a map of a sort: such as an event's properties,
+// whose keys differ from those of other events.
+func appendMapOf(dst []byte, m map[string]interface{}, path, sort string) ([]byte, error) {
+	out, err := appendObject(dst, m, placeOf(path, sort), 1, appendValue)
 	if err != nil {
 		return dst, below(path, err)
 	}

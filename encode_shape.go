@@ -47,14 +47,20 @@ var shapes struct {
 	mu     sync.Mutex                 // held to change sets
 }
 
-// A place tells where in a call a value sits: the keys that lead there,
-// hashed. It only chooses which shapes to try, so a collision costs time and
+// A place tells where in a call of which sort a value sits: the keys that lead
+// there, hashed. It only chooses which shapes to try, so a collision costs time and
 // nothing else.
 type place uint64
 
 var placeSeed = maphash.MakeSeed()
 
-func placeOf(path string) place { return place(maphash.String(placeSeed, path)) }
+func placeOf(path, sort string) place {
+	p := maphash.String(placeSeed, path)
+	if sort != "" {
+		p ^= maphash.String(placeSeed, sort)
+	}
+	return place(p)
+}
 
 // child is the place of the i-th value in a container at p.
 func (p place) child(i int) place { return (p ^ place(i+1)) * 0x9E3779B97F4A7C15 }

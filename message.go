@@ -130,6 +130,7 @@ type call struct {
 	integrations map[string]interface{}
 	bag          map[string]interface{}
 	bagKey       string // "traits" or "properties"
+	sort         string // the event or name: calls that have it in common tend to have the bag's keys in common
 	anonymousID  string
 	userID       string
 	extra        [2]extra
@@ -178,7 +179,7 @@ func (m *Track) wire() (call, error) {
 	}
 	return call{
 		kind: kindTrack, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, bagKey: "properties",
+		bag: m.Properties, bagKey: "properties", sort: m.Event,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{"event", m.Event}},
 	}, checkIDs(kindTrack, m.AnonymousId, m.UserId)
@@ -190,7 +191,7 @@ func (m *Page) wire() (call, error) {
 	}
 	return call{
 		kind: kindPage, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, bagKey: "properties",
+		bag: m.Traits, bagKey: "properties", sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{"category", m.Category}, {"name", m.Name}},
 	}, checkIDs(kindPage, m.AnonymousId, m.UserId)
@@ -202,7 +203,7 @@ func (m *Screen) wire() (call, error) {
 	}
 	return call{
 		kind: kindScreen, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, bagKey: "properties",
+		bag: m.Properties, bagKey: "properties", sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{"category", m.Category}, {"name", m.Name}},
 	}, checkIDs(kindScreen, m.AnonymousId, m.UserId)
@@ -236,28 +237,28 @@ func checkIDs(kind, anonymousID, userID string) error {
 func (k *call) append(dst []byte, now time.Time) ([]byte, error) {
 	var err error
 	dst = append(dst, '{')
-	if dst, err = k.appendBag(dst, "context", k.context); err != nil {
+	if dst, err = k.appendBag(dst, "context", "", k.context); err != nil {
 		return dst, err
 	}
-	if dst, err = k.appendBag(dst, "integrations", k.integrations); err != nil {
+	if dst, err = k.appendBag(dst, "integrations", "", k.integrations); err != nil {
 		return dst, err
 	}
-	if dst, err = k.appendBag(dst, k.bagKey, k.bag); err != nil {
+	if dst, err = k.appendBag(dst, k.bagKey, k.sort, k.bag); err != nil {
 		return dst, err
 	}
 	dst = appendField(dst, "anonymousId", k.anonymousID)
 	dst = appendField(dst, "userId", k.userID)
-	for _, e := range k.extra {
-		dst = appendField(dst, e.key, e.value)
+	for i := range k.extra {
+		dst = appendField(dst, k.extra[i].key, k.extra[i].value)
 	}
 	return k.appendMessage(dst, now)
 }
 
-func (k *call) appendBag(dst []byte, key string, m map[string]interface{}) ([]byte, error) {
+func (k *call) appendBag(dst []byte, key, sort string, m map[string]interface{}) ([]byte, error) {
 	if len(m) == 0 {
 		return dst, nil
 	}
-	dst, err := appendMap(appendKey(dst, key), m, key)
+	dst, err := appendMapOf(appendKey(dst, key), m, key, sort)
 	if err != nil {
 		return dst, valueFieldError(k.kind, key, err)
 	}
@@ -279,7 +280,7 @@ func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 	}
 	dst = append(dst, `,"timestamp":"`...)
 	if k.Timestamp == "" {
-		dst = appendTime(dst, now)
+		dst = appendNow(dst, now)
 	} else if dst, err = appendISO8601(dst, k.Timestamp); err != nil {
 		return dst, &FieldError{Kind: k.kind, Field: "timestamp", Err: err}
 	}

@@ -402,6 +402,40 @@ func TestAnswerBodyDoesNotMatter(t *testing.T) {
 	}
 }
 
+// A transport may go on reading a body after it has returned the answer. The
+// buffers are used again by then: it must get an error, and no other batch's
+// bytes.
+func TestLateReadOfABody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late []io.ReadCloser
+		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+			head := make([]byte, 30)
+			_, err := io.ReadFull(r.Body, head)
+			require.NoError(t, err)
+			again, err := r.GetBody()
+			require.NoError(t, err)
+			late = append(late, r.Body, again)
+			return answer{}.response(r), nil
+		})
+		client := newClient(t, transport, analytics.Config{FlushAt: 10})
+		for i := range 5 {
+			track(t, client, name("e", i), 10)
+			synctest.Wait()
+		}
+		require.NoError(t, client.Close())
+		require.Len(t, late, 10)
+		for _, body := range late {
+			b, err := io.ReadAll(body)
+			require.ErrorContains(t, err, "the attempt that this body belongs to has ended")
+			require.Empty(t, b)
+		}
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 type endless struct{}
 
 func (endless) Read(b []byte) (int, error) { return len(b), nil }

@@ -72,7 +72,7 @@ func (o *options) printCost(samples map[string]map[string][]sample) {
 	base := o.clients[0]
 	head("As many calls as the client takes, 8 producers", "workload", "client", "CPU µs a call", "of "+base,
 		"calls/s", "allocations a call", "bytes allocated", "bytes on the wire", "connections", "peak RSS", "lost")
-	for _, w := range workloads {
+	for _, w := range o.workloads() {
 		reference := median(samples[w.Name][base], cpuPerCall)
 		for _, name := range o.clients {
 			list := samples[w.Name][name]

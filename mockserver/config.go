@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,6 +45,16 @@ type Config struct {
 	// Store keeps the settings that are made while the collector runs. Defaults to
 	// NewMemorySettings.
 	Store SettingsStore
+	// State remembers deletion requests, audiences and computed traits, as durably
+	// as Journal keeps calls. Defaults to NewMemoryState.
+	State StateStore
+	// Instance tells this collector from others that share its State. One that
+	// comes back under its name goes on at once with what it was doing; another
+	// takes over after 30 s. Defaults to a random name.
+	Instance string
+	// TempDir is where lists of users too long for memory are sorted. Defaults to
+	// os.TempDir.
+	TempDir string
 	// History remembers the newest calls. Defaults to NewHistory(0).
 	History *History
 	// Recorder is told what happens, beside History. Defaults to none.
@@ -71,6 +82,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Store == nil {
 		c.Store = NewMemorySettings()
+	}
+	if c.State == nil {
+		c.State = NewMemoryState()
+	}
+	if c.Instance == "" {
+		c.Instance = rand.Text()
 	}
 	if c.History == nil {
 		c.History = NewHistory(0)

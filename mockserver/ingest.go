@@ -1,7 +1,8 @@
 package mockserver
 
 import (
-	"compress/gzip"
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
 
 // singleCallPaths are the endpoints that take one call, with their short forms.
@@ -81,16 +80,21 @@ func (c *Collector) serveTracking(w http.ResponseWriter, r *http.Request) {
 // ingest takes one request. It returns nil once every good call in it is
 // stored, else what is to be answered.
 func (c *Collector) ingest(r *http.Request, typ string) *requestError {
-	received := c.clock.Now()
-	body, refused := c.readBody(r)
-	if refused != nil {
+	body := requestBodies.Get().(*requestBody)
+	defer body.release()
+	if refused := body.read(r, c.limits.BodyBytes); refused != nil {
 		return refused
 	}
-	p, refused := parsePost(body, typ, c.limits)
-	if refused != nil {
+	return c.take(r.Context(), body, typ, headerKey(r))
+}
+
+// take stores the calls of a body that has been read.
+func (c *Collector) take(ctx context.Context, body *requestBody, typ, key string) *requestError {
+	p := &body.post
+	if refused := p.parse(body.bytes, typ, c.limits); refused != nil {
 		return refused
 	}
-	batches, refused := c.sort(p, headerKey(r), typ, received, len(body))
+	batches, refused := c.sort(p, key, typ)
 	if refused != nil {
 		return refused
 	}
@@ -99,7 +103,7 @@ func (c *Collector) ingest(r *http.Request, typ string) *requestError {
 			message: fmt.Sprintf("source %q sends more than its %d calls a second; send again in %v", source, c.rateLimit(source), wait)}
 	}
 	for _, b := range batches {
-		if refused := c.accept(r.Context(), b); refused != nil {
+		if refused := c.accept(ctx, b); refused != nil {
 			return refused
 		}
 	}
@@ -109,99 +113,44 @@ func (c *Collector) ingest(r *http.Request, typ string) *requestError {
 	return nil
 }
 
-// readBody reads and decompresses the body, up to the limit.
-func (c *Collector) readBody(r *http.Request) ([]byte, *requestError) {
-	tooLarge := refuse(http.StatusRequestEntityTooLarge, CodeBodyTooLarge, "the body has more than %d bytes", c.limits.BodyBytes)
-	if r.ContentLength > int64(c.limits.BodyBytes) {
-		return nil, tooLarge
-	}
-	var in io.Reader = r.Body
-	switch encoding := r.Header.Get("Content-Encoding"); strings.ToLower(encoding) {
-	case "", "identity":
-	case "gzip":
-		z, err := gzip.NewReader(r.Body)
-		if err != nil {
-			return nil, refuse(http.StatusBadRequest, CodeBadEncoding, "the body is not gzip, as its Content-Encoding says: %v", err)
-		}
-		in = z
-	default:
-		return nil, refuse(http.StatusUnsupportedMediaType, CodeBadEncoding, "Content-Encoding %.40q is not supported; gzip is", encoding)
-	}
-	size := max(r.ContentLength, 512) + 1
-	body := make([]byte, 0, size)
-	for limited := io.LimitReader(in, int64(c.limits.BodyBytes)+1); ; {
-		n, err := limited.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case len(body) > c.limits.BodyBytes:
-			return nil, tooLarge
-		case err == io.EOF:
-			return body, nil
-		case err != nil:
-			return nil, refuse(http.StatusBadRequest, CodeBadEncoding, "the body cannot be read: %v", err)
-		case len(body) == cap(body):
-			body = append(body, 0)[:len(body)]
-		}
-	}
-}
-
-// parsePost reads a body by the shape of its endpoint: a batch, or one call of
-// a type.
-func parsePost(body []byte, typ string, limits Limits) (*post, *requestError) {
-	var p *post
+// parse reads a body by the shape of its endpoint: a batch, or one call of a
+// type.
+func (p *post) parse(body []byte, typ string, limits Limits) *requestError {
 	var err error
 	if typ == "" {
-		p, err = parseBatch(body, limits)
+		err = p.parseBatch(body, limits)
 	} else {
-		p, err = parseSingle(body)
+		err = p.parseSingle(body)
 	}
 	var shape errNotBatch
-	var syntax *jsonscan.SyntaxError
 	switch {
 	case err == nil:
-		return p, nil
+		return nil
 	case errors.Is(err, errTooManyCalls):
-		return nil, refuse(http.StatusRequestEntityTooLarge, CodeTooManyCalls, "the batch has more than %d calls", limits.BatchCalls)
+		return refuse(http.StatusRequestEntityTooLarge, CodeTooManyCalls, "the batch has more than %d calls", limits.BatchCalls)
 	case errors.As(err, &shape):
-		return nil, refuse(http.StatusBadRequest, CodeInvalidBatch, "%s", shape.problem)
-	case errors.As(err, &syntax):
-		return nil, refuse(http.StatusBadRequest, CodeInvalidJSON, "%v", syntax)
+		return refuse(http.StatusBadRequest, CodeInvalidBatch, "%s", shape.problem)
 	}
-	return nil, refuse(http.StatusBadRequest, CodeInvalidJSON, "%v", err)
+	return refuse(http.StatusBadRequest, CodeInvalidJSON, "%v", err)
 }
 
 // sort checks every call of a post and sorts the good ones by their source.
-func (c *Collector) sort(p *post, key, typ string, received time.Time, size int) ([]Batch, *requestError) {
-	if key == "" {
-		key = p.writeKey
+func (c *Collector) sort(p *post, key, typ string) ([]Batch, *requestError) {
+	s := sorter{collector: c, post: p, completer: newCompleter(p, c.limits, c.clock.Now())}
+	if s.key = key; key == "" {
+		s.key = p.writeKey
 	}
-	if _, known := c.sourceOf(key); !known && len(p.calls) == 0 {
-		return nil, c.unknownKey(key)
-	}
-	bodies := make([]byte, 0, size+size/8+192*len(p.calls))
-	var batches []Batch
+	s.source, s.known = c.sourceOf(s.key)
 	for i := range p.calls {
-		call := &p.calls[i]
-		call.read(c.limits, typ)
-		own := key
-		if call.writeKey != "" {
-			own = call.writeKey
+		s.draft.read(p, i, c.limits, typ)
+		s.sort()
+		if s.completer.full() {
+			return nil, refuse(http.StatusRequestEntityTooLarge, CodeBodyTooLarge,
+				"with the context and the integrations of the batch in each call, the calls have more than %d bytes", growth*c.limits.BodyBytes)
 		}
-		source, known := c.sourceOf(own)
-		if !known {
-			if call.writeKey == "" || typ != "" {
-				return nil, c.unknownKey(own)
-			}
-			call.reject(CodeUnknownWriteKey, "writeKey", "no source has the write key "+redact(own))
-		}
-		if call.bad.Code != "" {
-			call.bad.Source, call.bad.ReceivedAt = source, received
-			p.rejected = append(p.rejected, call.bad)
-			continue
-		}
-		var done Call
-		done, bodies = call.complete(bodies, p, source, received)
-		batches = addTo(batches, done)
+	}
+	if !s.known && !s.anyKnown {
+		return nil, c.unknownKey(cmp.Or(s.key, s.unknown))
 	}
 	if c.config.Strict && len(p.rejected) > 0 {
 		e := refuse(http.StatusBadRequest, CodeInvalidCalls, "%d of %d calls are wrong; the first is call %d: %s",
@@ -212,23 +161,66 @@ func (c *Collector) sort(p *post, key, typ string, received time.Time, size int)
 		}
 		return nil, e
 	}
-	return batches, nil
+	return s.batches, nil
 }
 
-// addTo puts a call into the batch of its source.
-func addTo(batches []Batch, call Call) []Batch {
-	for i := range batches {
-		if batches[i].Source == call.Source {
-			batches[i].Calls = append(batches[i].Calls, call)
-			return batches
+// A sorter sorts the calls of one post.
+type sorter struct {
+	collector *Collector
+	post      *post
+	completer *completer
+	draft     draft
+	batches   []Batch
+
+	key, source string // of the request
+	known       bool   // whether key is that of a source
+	anyKnown    bool   // whether a call has a key of its own that is
+	unknown     string // the last key of a call that is not
+}
+
+// sort puts the call of the draft into the batch of its source, or among those
+// that are rejected.
+func (s *sorter) sort() {
+	d, source, known := &s.draft, s.source, s.known
+	if d.writeKey != "" && d.writeKey != s.key {
+		if source, known = s.collector.sourceOf(d.writeKey); !known {
+			s.unknown = d.writeKey
+		}
+		s.anyKnown = s.anyKnown || known
+	}
+	switch {
+	case known:
+	case d.writeKey == "" && s.key == "":
+		d.reject(CodeUnknownWriteKey, "writeKey", "neither the call nor its request has a write key")
+	default:
+		d.reject(CodeUnknownWriteKey, "writeKey", "no source has the write key "+redact(cmp.Or(d.writeKey, s.key)))
+	}
+	var call Call
+	if d.bad.Code == "" {
+		call, _ = s.completer.complete(d, source)
+	}
+	if d.bad.Code != "" {
+		d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, bytes.Clone(d.raw[:min(len(d.raw), keptBody)])
+		s.post.rejected = append(s.post.rejected, d.bad)
+		return
+	}
+	for i := range s.batches {
+		if s.batches[i].Source == source {
+			s.batches[i].Calls = append(s.batches[i].Calls, call)
+			return
 		}
 	}
-	return append(batches, Batch{Source: call.Source, ReceivedAt: call.ReceivedAt, Calls: []Call{call}})
+	calls := make([]Call, 0, len(s.post.calls)-d.index)
+	s.batches = append(s.batches, Batch{Source: source, ReceivedAt: call.ReceivedAt, Calls: append(calls, call)})
 }
 
 // accept stores a batch, without the calls that were stored before.
 func (c *Collector) accept(ctx context.Context, b Batch) *requestError {
-	fresh, repeated, done := c.dedup.reserve(ctx, b)
+	fresh, repeated, done, err := c.dedup.reserve(ctx, b)
+	if err != nil {
+		return &requestError{status: http.StatusServiceUnavailable, code: CodeUnavailable, retryAfter: time.Second,
+			message: "another request was storing the same calls, and this one did not wait for its end; send again"}
+	}
 	if len(repeated.Calls) > 0 {
 		c.record.Repeated(repeated)
 	}
@@ -236,7 +228,7 @@ func (c *Collector) accept(ctx context.Context, b Batch) *requestError {
 		done(true)
 		return nil
 	}
-	err := c.journal.Append(ctx, fresh)
+	err = c.journal.Append(ctx, fresh)
 	done(err == nil)
 	switch {
 	case err == nil:

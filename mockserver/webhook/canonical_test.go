@@ -23,8 +23,8 @@ var update = flag.Bool("update", false, "rewrite the expected output in testdata
 // WEBHOOK_JUDGE sets their number, WEBHOOK_SEED which ones they are.
 func TestCanonicalJudgedByNode(t *testing.T) {
 	n := envInt(t, "WEBHOOK_JUDGE", 100_000)
-	if testing.Short() || raceEnabled {
-		n = min(n, 10_000)
+	if testing.Short() {
+		n = min(n, 5_000)
 	}
 	seed := envInt(t, "WEBHOOK_SEED", 1)
 	node := startNode(t, "judge")
