@@ -33,6 +33,7 @@ type Ended struct {
 	Source      string    `json:"source"`
 	Destination string    `json:"destination"`
 	At          time.Time `json:"at"`
+	ReceivedAt  time.Time `json:"receivedAt"` // when the collector took the call
 	Attempt     int       `json:"attempt"`
 	Outcome
 	RetryAt time.Time `json:"retryAt,omitzero"`
