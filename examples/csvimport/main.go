@@ -1,0 +1,200 @@
+// Command csvimport sends the rows of a CSV file as track calls of the past: a
+// historical import that can be stopped and started again.
+//
+//	go run ./examples/csvimport
+//
+// imports the file that comes with it into a collector of its own. With -file,
+// -endpoint and -write-key it imports yours. The header of the file names the
+// columns: userId, event and timestamp are those of the call, all others become
+// properties.
+//
+// How far it came is noted beside the file, in FILE.progress. A row that is sent
+// twice, because the program died in between, has the same messageId and is
+// stored once.
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	analytics "github.com/seed-45eadc4a/analytics-go"
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// checkpoint is how many rows are sent between two notes of progress.
+const checkpoint = 1000
+
+func main() {
+	if err := start(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// start reads the flags, and starts a collector where none is named.
+func start() error {
+	file := flag.String("file", "examples/csvimport/orders.csv", "CSV `file` to import")
+	endpoint := flag.String("endpoint", "", "`URL` of the collector (default: one of our own)")
+	writeKey := flag.String("write-key", "example", "write `key` of the source")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	notes := *file + ".progress"
+	if *endpoint == "" {
+		srv, err := mockserver.Run(mockserver.Config{})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = srv.Close() }()
+		*endpoint = srv.URL
+		notes = filepath.Join(os.TempDir(), fmt.Sprintf("csvimport-%d.progress", os.Getpid())) // a new collector has nothing yet
+		defer func() { _ = os.Remove(notes) }()
+	}
+	sent, err := run(ctx, *file, notes, *endpoint, *writeKey, os.Stderr)
+	fmt.Printf("%d calls were delivered\n", sent)
+	return err
+}
+
+// run imports what is left of a file by its notes, and returns how many calls
+// were delivered.
+func run(ctx context.Context, file, notes, endpoint, writeKey string, progress io.Writer) (sent int, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	done, err := readProgress(notes)
+	if err != nil {
+		return 0, err
+	}
+	client, err := analytics.NewWithConfig(writeKey, analytics.Config{
+		Endpoint: endpoint, FlushAt: 500, Gzip: true,
+		WhenFull: analytics.Block, // an import has time: it waits for the collector
+	})
+	if err != nil {
+		return 0, err
+	}
+	i := &importer{client: client, rows: csv.NewReader(f), file: file, notes: notes, size: info.Size(), done: done, progress: progress}
+	err = i.run(ctx)
+	return i.done - done, errors.Join(err, client.Close())
+}
+
+type importer struct {
+	client   *analytics.Client
+	rows     *csv.Reader
+	file     string
+	notes    string // the file that tells how far it came
+	size     int64  // of the file, in bytes
+	done     int    // rows that are delivered
+	progress io.Writer
+}
+
+func (i *importer) run(ctx context.Context) error {
+	header, err := i.rows.Read()
+	if err != nil {
+		return fmt.Errorf("%s: its first line must name the columns: %w", i.file, err)
+	}
+	for row := 1; ; row++ {
+		fields, err := i.rows.Read()
+		if err == io.EOF {
+			return i.note(ctx, row-1)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", i.file, err)
+		}
+		if row <= i.done {
+			continue // delivered by an earlier run
+		}
+		if err := i.client.Enqueue(ctx, call(i.file, row, header, fields)); err != nil {
+			return fmt.Errorf("%s: row %d: %w", i.file, row, err)
+		}
+		if row%checkpoint == 0 {
+			if err := i.note(ctx, row); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// call makes the call of a row.
+func call(file string, row int, header, fields []string) *analytics.Track {
+	c := &analytics.Track{Properties: map[string]interface{}{}}
+	for n, name := range header {
+		switch name {
+		case "userId":
+			c.UserId = fields[n]
+		case "event":
+			c.Event = fields[n]
+		case "timestamp":
+			c.Timestamp = fields[n]
+		default:
+			c.Properties[name] = value(fields[n])
+		}
+	}
+	sum := sha256.Sum256([]byte(file + "\x00" + strconv.Itoa(row) + "\x00" + strings.Join(fields, "\x00")))
+	c.MessageId = "import-" + hex.EncodeToString(sum[:16])
+	return c
+}
+
+// value reads a number as one.
+func value(s string) interface{} {
+	if n, err := strconv.ParseFloat(s, 64); err == nil && strconv.FormatFloat(n, 'f', -1, 64) == s {
+		return n
+	}
+	return s
+}
+
+// note waits until all rows up to this one are delivered, and remembers it.
+func (i *importer) note(ctx context.Context, row int) error {
+	if row <= i.done {
+		return nil
+	}
+	if err := i.client.Flush(ctx); err != nil {
+		return err
+	}
+	if err := os.WriteFile(i.notes, []byte(strconv.Itoa(row)+"\n"), 0o600); err != nil {
+		return err
+	}
+	i.done = row
+	const width = 40
+	part := float64(i.rows.InputOffset()) / float64(max(i.size, 1))
+	filled := int(part * width)
+	_, err := fmt.Fprintf(i.progress, "\r[%s%s] %3.0f %%, %d rows ", strings.Repeat("#", filled), strings.Repeat(".", width-filled), 100*part, row)
+	if part >= 1 {
+		_, err = fmt.Fprintln(i.progress)
+	}
+	return err
+}
+
+// readProgress returns how many rows an earlier run delivered.
+func readProgress(notes string) (int, error) {
+	text, err := os.ReadFile(notes)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	done, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0, fmt.Errorf("%s must hold the number of rows that were delivered; remove it to begin anew: %w", notes, err)
+	}
+	return done, nil
+}

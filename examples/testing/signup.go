@@ -1,0 +1,18 @@
+// Package signup shows how a program's tracking is tested: see its test.
+//
+//	go test ./examples/testing
+package signup
+
+import (
+	"errors"
+
+	analytics "github.com/seed-45eadc4a/analytics-go"
+)
+
+// SignUp makes an account and tells analytics of it.
+func SignUp(client *analytics.Client, user, plan string) error {
+	return errors.Join(
+		client.Identify(&analytics.Identify{UserId: user, Traits: map[string]interface{}{"plan": plan}}),
+		client.Track(&analytics.Track{UserId: user, Event: "Signed Up", Properties: map[string]interface{}{"plan": plan}}),
+	)
+}
