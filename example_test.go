@@ -17,7 +17,9 @@ import (
 // takeAll is a collector that takes every batch and prints its calls.
 func takeAll() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var in struct{ Batch []struct{ Type, UserId, Event string } }
+		var in struct {
+			Batch []struct{ Type, UserId, Event string }
+		}
 		_ = json.NewDecoder(r.Body).Decode(&in)
 		for _, call := range in.Batch {
 			fmt.Println(call.Type, call.UserId, call.Event)

@@ -58,7 +58,7 @@ func TestCallDoesNotAllocate(t *testing.T) {
 
 // With the collector down, memory stays within the budget plus what Config says.
 func TestMemoryStaysWithinTheBudget(t *testing.T) {
-	const budget = 8 << 20
+	const budget = 4 << 20
 	for _, cfg := range []Config{
 		{},
 		{FlushAt: 1},
@@ -75,7 +75,7 @@ func TestMemoryStaysWithinTheBudget(t *testing.T) {
 			c := largeCall()
 			m := &Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties, Context: c.Context, Integrations: c.Integrations}
 			full := 0
-			for full < 1000 && client.Stats().Accepted < 40_000 {
+			for full < 100 && client.Stats().Accepted < 15_000 {
 				m.Properties["revenue"] = rnd.Float64()
 				if client.Track(m) != nil {
 					full++

@@ -115,8 +115,10 @@ func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
 		}
 	}
 	size := p.bufferSize(buf, len(encoded))
-	cost += int64(size)
-	if p.used+cost > p.maxBytes {
+	if fresh && p.used+cost+int64(size) > p.maxBytes {
+		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small one may fit
+	}
+	if cost += int64(size); p.used+cost > p.maxBytes {
 		return false
 	}
 	if fresh && cap(buf) > 0 {

@@ -2,6 +2,7 @@
 package config
 
 import (
+	"log/slog"
 	"net/netip"
 	"time"
 
@@ -80,6 +81,15 @@ type TLS struct {
 type Log struct {
 	Level  string `yaml:"level"`  // debug, info, warn or error. Defaults to info
 	Format string `yaml:"format"` // text or json. Defaults to text
+}
+
+// SlogLevel returns the level in the words of package slog.
+func (l Log) SlogLevel() slog.Level {
+	var level slog.Level
+	if l.Level != "" {
+		_ = level.UnmarshalText([]byte(l.Level)) // it was checked
+	}
+	return level
 }
 
 // A Source is where calls come from.
