@@ -67,8 +67,8 @@ func (p *pipeline) unlock() {
 	}
 }
 
-// add accepts an encoded call, or says why not. It copies the bytes. Ctx may
-// be nil and matters for Block alone.
+// add accepts an encoded call, or says why not. It copies the bytes. Ctx
+// matters for Block alone.
 func (p *pipeline) add(ctx context.Context, k *call, encoded []byte, now time.Time) error {
 	p.mu.Lock()
 	defer p.unlock()
@@ -257,16 +257,12 @@ func (p *pipeline) waitForRoom(ctx context.Context) error {
 		p.room = make(chan struct{})
 	}
 	room := p.room
-	var ended <-chan struct{}
-	if ctx != nil {
-		ended = ctx.Done()
-	}
 	p.unlock()
 	defer p.mu.Lock()
 	select {
 	case <-room:
 		return nil
-	case <-ended:
+	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
