@@ -16,6 +16,8 @@ type pipeline struct {
 	aborted chan struct{} // closed by abort, once
 	done    chan struct{} // closed by the loop as it ends
 
+	spare sync.Pool // of *[]byte: buffers to be used again, or to be collected as garbage
+
 	tellers sync.WaitGroup // the goroutine that tells results, while there is one
 
 	mu       sync.Mutex    // guards all below; not held during I/O or the caller's code
@@ -29,8 +31,6 @@ type pipeline struct {
 	work     bool          // the loop is to be poked as mu is given up
 	seq      uint64        // the number of the batch opened last
 	lastLen  int           // the length of the batch sealed last, the next one's likely length
-	spare    [][]byte      // buffers to be used again
-	idle     int           // the capacity of all of spare
 	used     int64         // bytes charged to the budget
 	room     chan struct{} // made by a call that waits for room; closed, and set to nil, as some comes free
 	flushes  []*flush      // those that still wait for calls
@@ -110,20 +110,17 @@ func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
 		cost -= int64(cap(buf))
 	} else {
 		cost += batchOverhead
-		if n := len(p.spare); n > 0 {
-			buf = p.spare[n-1]
+		if spare, ok := p.spare.Get().(*[]byte); ok {
+			buf = *spare
 		}
 	}
 	size := p.bufferSize(buf, len(encoded))
 	if fresh && p.used+cost+int64(size) > p.maxBytes {
+		p.recycle(buf)
 		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small one may fit
 	}
 	if cost += int64(size); p.used+cost > p.maxBytes {
 		return false
-	}
-	if fresh && cap(buf) > 0 {
-		p.spare = p.spare[:len(p.spare)-1]
-		p.idle -= cap(buf)
 	}
 	if size > cap(buf) {
 		buf = append(make([]byte, 0, size), buf...)
@@ -230,9 +227,9 @@ func (p *pipeline) reclaim(b *batch) {
 
 // recycle keeps a buffer that nothing refers to any more.
 func (p *pipeline) recycle(buf []byte) {
-	if cap(buf) >= minBuffer && p.idle+cap(buf) <= (p.maxInFlight+2)*MaxBatchBytes {
-		p.spare = append(p.spare, buf[:0])
-		p.idle += cap(buf)
+	if cap(buf) >= minBuffer {
+		buf = buf[:0]
+		p.spare.Put(&buf)
 	}
 }
 

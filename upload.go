@@ -239,12 +239,15 @@ func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, 
 
 type directConn struct{ *net.TCPConn }
 
-// ReadFrom is what net/http writes a body with, after what fitted into its
-// write buffer.
+// ReadFrom is what net/http writes the rest of a body with, when it has filled
+// its write buffer. It writes it in one go, from where it lies; all that a
+// request of ours has left is what it announced.
 func (c directConn) ReadFrom(r io.Reader) (int64, error) {
 	if limited, ok := r.(*io.LimitedReader); ok {
-		if body, ok := limited.R.(*bytes.Reader); ok && int64(body.Len()) <= limited.N {
-			return body.WriteTo(c.TCPConn)
+		if body, ok := limited.R.(io.WriterTo); ok {
+			n, err := body.WriteTo(c.TCPConn)
+			limited.N -= n
+			return n, err
 		}
 	}
 	return c.TCPConn.ReadFrom(r)
