@@ -12,13 +12,17 @@ race: ## run the tests under the race detector
 	go test -race ./...
 
 TOOL_BIN = .tools/bin
+MODULES = . ./mockserver/collector ./bench
 
 .PHONY: tools
 tools:
 	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools install tool ./api
 
 lint: tools ## run the linters, and look for code that nothing reaches
-	$(TOOL_BIN)/golangci-lint run ./...
+	@for module in $(MODULES); do \
+		echo "golangci-lint $$module"; \
+		(cd $$module && $(CURDIR)/$(TOOL_BIN)/golangci-lint run --allow-parallel-runners ./...) || exit 1; \
+	done
 	@$(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - || { echo "the public API changed: if that is meant, run make api"; exit 1; }
 
 API_PACKAGES = . ./mockserver ./mockserver/webhook ./mockserver/journaltest
