@@ -274,6 +274,30 @@ func TestFullRejects(t *testing.T) {
 	})
 }
 
+// The memory that is left is used, though buffers of larger batches lie ready.
+func TestFullToTheBrim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := false
+		c := &collector{decide: func(int, post) answer { return answer{hang: down} }}
+		client := newClient(t, c, analytics.Config{MaxBytes: 700_000, FlushAt: 400, CloseTimeout: time.Second})
+		for range 2 {
+			for range 400 {
+				require.NoError(t, client.Track(kilobyte("e")))
+			}
+			synctest.Wait()
+			down = true
+		}
+		accepted := 0
+		for client.Track(kilobyte("e")) == nil {
+			accepted++
+		}
+		require.Greater(t, accepted, 100)
+		require.Greater(t, client.Stats().Bytes, int64(690_000))
+		require.LessOrEqual(t, client.Stats().Bytes, int64(700_000))
+		require.Error(t, client.Close())
+	})
+}
+
 func TestFullBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

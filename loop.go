@@ -72,13 +72,13 @@ func (p *pipeline) run() {
 	close(p.done)
 }
 
-// idle is how long the loop sleeps when only a poke can give it work.
-const idle = 24 * time.Hour
+// asleep is how long the loop sleeps when only a poke can give it work.
+const asleep = 24 * time.Hour
 
 // step does what is due, and says when more will be.
 func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	l.compressOne()
-	next = now.Add(idle)
+	next = now.Add(asleep)
 	l.mu.Lock()
 	l.sealOverdue(now)
 	if !l.watching.IsZero() {
@@ -142,7 +142,7 @@ func (l *loop) setZip(b *batch, zip *zipped) {
 
 // startDue begins the attempts that are due, and says when the next one is.
 func (l *loop) startDue(now time.Time) (next time.Time) {
-	next = now.Add(idle)
+	next = now.Add(asleep)
 	gate := l.openGate(now)
 	for _, j := range l.jobs {
 		if j.running {
