@@ -82,7 +82,7 @@ func appendValue(dst []byte, v interface{}, at place, depth int) ([]byte, error)
 	case uint, uint8, uint16, uint32, uint64, uintptr:
 		return appendUint(dst, v), nil
 	case *string, *bool, *int, *int64, *float64, *time.Time:
-		return appendPointer(dst, v, at, depth)
+		return appendPointer(dst, v)
 	}
 	return appendTyped(dst, v, at, depth)
 }
@@ -174,7 +174,7 @@ func appendUint(dst []byte, v interface{}) []byte {
 	return strconv.AppendUint(dst, n, 10)
 }
 
-func appendPointer(dst []byte, v interface{}, at place, depth int) ([]byte, error) {
+func appendPointer(dst []byte, v interface{}) ([]byte, error) {
 	switch v := v.(type) {
 	case *string:
 		if v != nil {
