@@ -126,10 +126,11 @@ func (j *Journal) recover(ctx context.Context) error {
 			return fmt.Errorf("journal: the stream %s: %w", kind, err)
 		}
 	}
+	if err := j.restore(ctx); err != nil {
+		return err
+	}
 	j.follow()
-	lastCalls, lastOutcomes := j.calls.CachedInfo().State.LastSeq, j.outcomes.CachedInfo().State.LastSeq
-	j.acked.Store(lastCalls)
-	return j.account.await(ctx, func() bool { return j.account.calls >= lastCalls && j.account.outcomes >= lastOutcomes })
+	return j.catchUp(ctx)
 }
 
 // follow keeps the account up to date.
@@ -154,6 +155,7 @@ func (j *Journal) follow() {
 		j.work.Go(func() {
 			if err := t.follow(j.ctx); j.ctx.Err() == nil {
 				j.log.Error("the account cannot be followed any longer", "stream", t.stream, "error", err)
+				j.account.breakOff(err)
 				j.health.fall(err)
 			}
 		})

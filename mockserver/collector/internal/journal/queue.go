@@ -69,6 +69,7 @@ type item struct {
 	parcel  *parcel // for a first attempt
 	reply   string  // for a retry: where it is acknowledged
 	places  []int   // for a retry: which calls; nil: all of the part
+	notes   []string
 	due     time.Time
 	since   time.Time // when it came, for its renewal
 	leased  bool
