@@ -33,6 +33,7 @@ type Journal struct {
 	health                                health
 	account                               *account
 	results                               *results
+	attempts                              *AttemptLog
 	usage                                 usage
 
 	ctx    context.Context // ends when the journal is closed
@@ -88,7 +89,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	if err := j.recover(ctx); err != nil {
 		return nil, err
 	}
-	j.results = newResults(j)
+	j.results, j.attempts = newResults(j), &AttemptLog{journal: j}
 	j.work.Go(j.results.run)
 	j.work.Go(j.keepHouse)
 	j.work.Go(j.keepTrimmed)
@@ -352,6 +353,9 @@ func (j *Journal) Close() error {
 	j.mu.Unlock()
 	for _, q := range queues {
 		q.close()
+	}
+	if j.attempts != nil {
+		j.attempts.close()
 	}
 	j.cancel(mockserver.ErrJournalClosed)
 	j.work.Wait()
