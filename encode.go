@@ -40,13 +40,12 @@ var (
 // An error starts with the path of the value that caused it, below path. dst
 // comes back as it was when there is an error.
 func appendMap(dst []byte, m map[string]interface{}, path string) ([]byte, error) {
-	return appendMapOf(dst, m, path, "")
+	return appendMapAt(dst, m, path, placeOf(path))
 }
 
-// appendMapOf is appendMap for a map of a sort: such as an event's properties,
-// whose keys differ from those of other events.
-func appendMapOf(dst []byte, m map[string]interface{}, path, sort string) ([]byte, error) {
-	out, err := appendObject(dst, m, placeOf(path, sort), 1, appendValue)
+// appendMapAt is appendMap where the place of path is known.
+func appendMapAt(dst []byte, m map[string]interface{}, path string, at place) ([]byte, error) {
+	out, err := appendObject(dst, m, at, 1, appendValue)
 	if err != nil {
 		return dst, below(path, err)
 	}
@@ -83,7 +82,7 @@ func appendValue(dst []byte, v interface{}, at place, depth int) ([]byte, error)
 	case uint, uint8, uint16, uint32, uint64, uintptr:
 		return appendUint(dst, v), nil
 	case *string, *bool, *int, *int64, *float64, *time.Time:
-		return appendPointer(dst, v, at, depth)
+		return appendPointer(dst, v)
 	}
 	return appendTyped(dst, v, at, depth)
 }
@@ -175,7 +174,7 @@ func appendUint(dst []byte, v interface{}) []byte {
 	return strconv.AppendUint(dst, n, 10)
 }
 
-func appendPointer(dst []byte, v interface{}, at place, depth int) ([]byte, error) {
+func appendPointer(dst []byte, v interface{}) ([]byte, error) {
 	switch v := v.(type) {
 	case *string:
 		if v != nil {

@@ -54,12 +54,14 @@ type place uint64
 
 var placeSeed = maphash.MakeSeed()
 
-func placeOf(path, sort string) place {
-	p := maphash.String(placeSeed, path)
-	if sort != "" {
-		p ^= maphash.String(placeSeed, sort)
+func placeOf(path string) place { return place(maphash.String(placeSeed, path)) }
+
+// of is p in a call of a sort, such as one of the same event.
+func (p place) of(sort string) place {
+	if sort == "" {
+		return p
 	}
-	return place(p)
+	return p ^ place(maphash.String(placeSeed, sort))
 }
 
 // child is the place of the i-th value in a container at p.

@@ -67,8 +67,8 @@ func (p *pipeline) unlock() {
 	}
 }
 
-// add accepts an encoded call, or says why not. It copies the bytes. Ctx may
-// be nil and matters for Block alone.
+// add accepts an encoded call, or says why not. It copies the bytes. Ctx
+// matters for Block alone.
 func (p *pipeline) add(ctx context.Context, k *call, encoded []byte, now time.Time) error {
 	p.mu.Lock()
 	defer p.unlock()
@@ -115,8 +115,10 @@ func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
 		}
 	}
 	size := p.bufferSize(buf, len(encoded))
-	cost += int64(size)
-	if p.used+cost > p.maxBytes {
+	if fresh && p.used+cost+int64(size) > p.maxBytes {
+		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small one may fit
+	}
+	if cost += int64(size); p.used+cost > p.maxBytes {
 		return false
 	}
 	if fresh && cap(buf) > 0 {
@@ -255,16 +257,12 @@ func (p *pipeline) waitForRoom(ctx context.Context) error {
 		p.room = make(chan struct{})
 	}
 	room := p.room
-	var ended <-chan struct{}
-	if ctx != nil {
-		ended = ctx.Done()
-	}
 	p.unlock()
 	defer p.mu.Lock()
 	select {
 	case <-room:
 		return nil
-	case <-ended:
+	case <-ctx.Done():
 		return ctx.Err()
 	}
 }

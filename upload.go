@@ -67,8 +67,7 @@ type sender struct {
 	// A transport may go on reading a body after it has returned, when the
 	// answer came early or the time was up. It says when it has ended: once
 	// for each reader.
-	readers int32
-	read    atomic.Int32
+	readers, read atomic.Int32
 }
 
 // send makes an attempt, and goes on with the batches that wait as long as all
@@ -148,7 +147,7 @@ func (s *sender) attempt(body []byte) (o outcome) {
 		if r := recover(); r != nil {
 			o = outcome{err: fmt.Errorf("the HTTP transport panicked: %v", r)}
 		}
-		o.last = !s.timer.Stop() || s.read.Load() < s.readers
+		o.last = !s.timer.Stop() || s.read.Load() < s.readers.Load()
 	}()
 	started := time.Now()
 	s.timer.Reset(s.timeout)
@@ -170,13 +169,15 @@ func (l *logger) logAttempt(o outcome, size int, took time.Duration) {
 func (s *sender) post(body []byte) outcome {
 	request := new(http.Request)
 	*request = *s.request
-	if s.ownTransport == nil || s.client.Jar != nil {
-		request.Header = request.Header.Clone() // they may write to it
+	if s.ownTransport == nil || s.client.Jar != nil { // they may write to it
+		url := *request.URL
+		request.URL = &url
+		request.Header = request.Header.Clone()
 	}
-	s.readers = 0
+	s.readers.Store(0)
 	s.read.Store(0)
 	request.GetBody = func() (io.ReadCloser, error) {
-		s.readers++
+		s.readers.Add(1)
 		// A reader of another type would be sent in a packet of its own.
 		return io.NopCloser(bytes.NewReader(body)), nil
 	}

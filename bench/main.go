@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command bench measures the client beside two others of its kind, in one run,
 // so that the ratios hold whatever the machine.
 //
@@ -8,7 +10,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -27,7 +28,9 @@ type options struct {
 }
 
 func main() {
-	role := flag.String("role", "", "what this process is: driver, collector or, if empty, the one that starts both")
+	if ended, err := runRole(); ended {
+		exit(err)
+	}
 	quick := flag.Bool("quick", false, "a minute's version: one short round, an outage of 3 s")
 	var o options
 	var names string
@@ -43,21 +46,15 @@ func main() {
 		o.rounds, o.duration, o.outage = 1, 500*time.Millisecond, 3*time.Second
 	}
 	o.clients = strings.Split(names, ",")
-	var err error
-	switch *role {
-	case "driver":
-		err = runDriver()
-	case "collector":
-		err = runCollector()
-	case "":
-		err = o.run()
-	default:
-		err = errors.New("no such role")
-	}
+	exit(o.run())
+}
+
+func exit(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
 func (o *options) run() error {

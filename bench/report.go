@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -104,10 +106,10 @@ func (o *options) printLatency(samples map[string][]sample) {
 
 func (o *options) printOutage(kind string, samples map[string][]sample) {
 	head(fmt.Sprintf("%v without a collector (%s), 20,000 calls/s, L, batch 100", o.outage, kind),
-		"client", "calls", "lost", "longest call", "Close took", "peak RSS", "connections")
+		"client", "calls", "lost", "p99.9 of a call", "longest", "Close took", "peak RSS", "connections")
 	for _, name := range o.clients {
 		s := samples[name][0]
-		row(name, s.Made, s.lost(), short(s.Max), short(s.Close), megabytes(s.PeakRSS), s.Conns)
+		row(name, s.Made, s.lost(), short(s.P999), short(s.Max), short(s.Close), megabytes(s.PeakRSS), s.Conns)
 	}
 }
 

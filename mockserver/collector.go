@@ -33,6 +33,7 @@ type Collector struct {
 	sender  *webhook.Sender
 	syncs   *syncs
 	log     *slog.Logger
+	metrics clientMetrics
 
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 

@@ -87,6 +87,7 @@ type History struct {
 	rejected []Rejection
 	refused  []Refusal
 	dropped  int64
+	drained  int64 // the Seq of the last record that drain returned
 }
 
 // A Record is a call and what became of it.
@@ -272,6 +273,18 @@ func (r *Record) clone() Record {
 	c.Ends = r.Ends[:len(r.Ends):len(r.Ends)]
 	c.Attempts = r.Attempts[:len(r.Attempts):len(r.Attempts)]
 	return c
+}
+
+// drain returns the calls that it has not returned before, oldest first.
+func (h *History) drain() []Call {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var calls []Call
+	for _, r := range h.records[max(0, h.drained+1-h.first):] {
+		calls = append(calls, r.Call)
+	}
+	h.drained = h.first + int64(len(h.records)) - 1
+	return calls
 }
 
 // Rejections returns the calls that were not taken, oldest first.

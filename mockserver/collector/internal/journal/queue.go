@@ -70,6 +70,7 @@ type item struct {
 	reply   string  // for a retry: where it is acknowledged
 	places  []int   // for a retry: which calls; nil: all of the part
 	notes   []string
+	from    uint64 // for a retry: the message of OUTCOMES that asked for it, where that is known
 	due     time.Time
 	since   time.Time // when it came, for its renewal
 	leased  bool
