@@ -101,9 +101,9 @@ type Config struct {
 
 	// MaxBytes bounds the memory of all calls that are queued, being sent or
 	// to be sent again, and of the results not yet taken by Callback. Beyond it
-	// the client holds up to MaxInFlight+2 idle buffers of MaxBatchBytes each
-	// and what net/http needs for MaxInFlight requests. At least 128 KiB.
-	// Defaults to 64 MiB.
+	// the client holds idle buffers of MaxInFlight+2 times MaxBatchBytes at most,
+	// a megabyte with Gzip, and what net/http needs for MaxInFlight requests. At
+	// least 128 KiB. Defaults to 64 MiB.
 	MaxBytes int64
 
 	// WhenFull is what happens to a call for which MaxBytes leaves no room.
@@ -160,6 +160,7 @@ type settings struct {
 	gzip         bool
 	callback     func(Result)
 	client       *http.Client
+	timeout      time.Duration   // of one attempt
 	ownTransport *http.Transport // nil if the transport is the caller's
 	log          *logger
 	backo        *backo.Backo
@@ -184,6 +185,7 @@ func (c *Client) settings() (*settings, error) {
 		whenFull:    cfg.WhenFull,
 		gzip:        cfg.Gzip,
 		callback:    cfg.Callback,
+		timeout:     orDefault(c.Client.Timeout, defaultTimeout),
 		log:         newLogger(c.Logger, c.Verbose, c.writeKey),
 		backo:       Backo,
 	}

@@ -84,31 +84,37 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("analytics: %s: the call is %d bytes as JSON, over the limit of %d", e.Kind, e.Size, e.Limit)
 }
 
-// UndeliveredError is returned by Flush, Shutdown and Close when some of the
-// calls they waited for were not delivered. errors.Is and errors.As look into
-// Err and Cause.
+// UndeliveredError is returned by Flush, Shutdown and Close when calls were not
+// delivered. errors.Is and errors.As look into Err and Cause.
 type UndeliveredError struct {
-	Dropped Drops // calls that were given up, by reason
+	Dropped Drops // calls given up since an earlier Flush returned, by reason
 	Pending int64 // calls still queued as Flush ended by its context
 	Err     error // the context's error, or nil if it did not cut the wait short
-	Cause   error // what the latest attempt met, or nil if it was a success
+	Cause   error // what the latest attempt that failed met; nil if none did
 }
 
 // Calls is the number of calls that were not delivered.
 func (e *UndeliveredError) Calls() int64 { return e.Dropped.Total() + e.Pending }
 
 func (e *UndeliveredError) Error() string {
-	s := fmt.Sprintf("analytics: %d calls were not delivered", e.Calls())
+	s := "analytics: " + countCalls(e.Calls()) + " not delivered"
 	if e.Pending > 0 {
-		s += fmt.Sprintf(" (%d of them are still queued)", e.Pending)
+		s += fmt.Sprintf(" (%d still queued)", e.Pending)
 	}
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}
 	if e.Cause != nil {
-		s += ": the latest attempt: " + e.Cause.Error()
+		s += ": the latest failure: " + e.Cause.Error()
 	}
 	return s
+}
+
+func countCalls(n int64) string {
+	if n == 1 {
+		return "1 call"
+	}
+	return fmt.Sprintf("%d calls", n)
 }
 
 // Unwrap returns Err and Cause, where they are not nil.
@@ -144,8 +150,13 @@ type DropError struct {
 	Err      error // what the last attempt met, or nil
 }
 
-func (e *DropError) Error() string {
-	s := fmt.Sprintf("analytics: dropped (%s) after %d attempts", e.Reason, e.Attempts)
+func (e *DropError) Error() string { return "analytics: dropped: " + e.text() }
+
+func (e *DropError) text() string {
+	s := string(e.Reason)
+	if e.Attempts > 0 {
+		s += fmt.Sprintf(", attempt %d", e.Attempts)
+	}
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

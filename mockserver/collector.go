@@ -33,6 +33,7 @@ type Collector struct {
 	sender  *webhook.Sender
 	syncs   *syncs
 	log     *slog.Logger
+	metrics clientMetrics
 
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
@@ -46,6 +47,8 @@ type Collector struct {
 	stored   StoredSettings // by the store
 	closed   bool
 
+	replaying sync.Mutex // lets one Replay run at a time
+
 	mu         sync.Mutex // guards forwarders
 	forwarders map[string]*forwarder
 }
@@ -56,6 +59,7 @@ var ErrClosed = errors.New("mockserver: the collector is closed, or closing")
 // appliedSettings are the settings as requests look at them.
 type appliedSettings struct {
 	Settings
+	defined Settings // those of the configuration alone
 	sources []knownSource
 }
 
@@ -131,7 +135,7 @@ func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSe
 	if c.draining.Load() {
 		return ErrClosed
 	}
-	applied := &appliedSettings{Settings: all}
+	applied := &appliedSettings{Settings: all, defined: defined}
 	for _, source := range all.Sources {
 		applied.sources = append(applied.sources, knownSource{source.Name, sha256.Sum256([]byte(source.WriteKey))})
 	}

@@ -26,6 +26,10 @@ type Config struct {
 	// and stores nothing of it. Defaults to false: the good calls are stored and
 	// the bad ones recorded, and the answer is 200, as the service does.
 	Strict bool
+	// Messages answers GET /messages with the calls that came since it was asked
+	// last, to anyone, as the service's own mock server does. Defaults to true in
+	// Run and RunT, and to false in NewCollector.
+	Messages bool
 	// Limits are how much one request may hold. Default to those of the service.
 	Limits Limits
 	// DedupWindow is for how long a call that is sent again with the same

@@ -56,7 +56,7 @@ func (d *dedup) without(b Batch) Batch {
 	rest := b
 	rest.Calls = nil
 	for _, call := range b.Calls {
-		if !d.known(hashCall(b.Source, call.ID)) {
+		if _, known := d.known(hashCall(b.Source, call.ID)); !known {
 			rest.Calls = append(rest.Calls, call)
 		}
 	}

@@ -54,8 +54,8 @@ type Journal interface {
 	Replay(ctx context.Context, destination string, calls []Call, from State) error
 
 	// Failed yields the calls that a destination has given up, oldest first,
-	// until yield returns false. A journal may keep only the newest of them, and
-	// says in its own documentation how many.
+	// until yield returns false. yield may call the journal's methods. A journal
+	// may keep only the newest of them, and says in its own documentation how many.
 	Failed(ctx context.Context, destination string, yield func(FailedCall) bool) error
 
 	// Ledger returns the account of every attached destination, by name.
@@ -93,8 +93,9 @@ type Lease interface {
 	Return()
 }
 
-// An Entry is what a destination works at in one go: a batch, or the calls of
-// a batch that are to be tried again.
+// An Entry is what a destination works at in one go: a batch, batches of one
+// source that came at the same time, or the calls of an entry that are to be
+// tried again.
 type Entry struct {
 	// ID is the same each time this entry is handed out.
 	ID string

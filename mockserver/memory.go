@@ -77,7 +77,7 @@ func (j *memoryJournal) Append(_ context.Context, b Batch) error {
 	}
 	stored := &storedBatch{size: int64(b.Size())}
 	if j.bytes+stored.size > j.maxBytes {
-		return fmt.Errorf("%w: it holds %d of %d bytes, and the batch has %d", ErrJournalFull, j.bytes, j.maxBytes, stored.size)
+		return fmt.Errorf("%w, %w: it holds %d of %d bytes, and the batch has %d", ErrJournalFull, errOverLimit, j.bytes, j.maxBytes, stored.size)
 	}
 	for _, q := range j.queues {
 		if q.sources == nil || q.sources[b.Source] {
@@ -149,11 +149,11 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []Ca
 		return nil
 	}
 	if from == StateFailed {
-		replayed := map[string]bool{}
+		replayed := map[callHash]bool{}
 		for _, c := range calls {
-			replayed[c.ID] = true
+			replayed[hashCall(c.Source, c.ID)] = true
 		}
-		q.failed = slices.DeleteFunc(q.failed, func(f FailedCall) bool { return replayed[f.Call.ID] })
+		q.failed = slices.DeleteFunc(q.failed, func(f FailedCall) bool { return replayed[hashCall(f.Call.Source, f.Call.ID)] })
 	}
 	stored := &storedBatch{size: int64(Batch{Calls: calls}.Size())}
 	j.bytes += stored.size // a replay is never refused: its calls were accepted already
@@ -190,6 +190,20 @@ func (j *memoryJournal) Ledger(context.Context) ([]Ledger, error) {
 	}
 	slices.SortFunc(ledgers, func(a, b Ledger) int { return cmp.Compare(a.Destination, b.Destination) })
 	return ledgers, nil
+}
+
+// Health implements HealthChecker.
+func (j *memoryJournal) Health(context.Context) (JournalHealth, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	health := JournalHealth{Bytes: j.bytes, LimitBytes: j.maxBytes}
+	switch {
+	case j.closed:
+		return health, ErrJournalClosed
+	case j.bytes >= j.maxBytes:
+		return health, ErrJournalFull
+	}
+	return health, nil
 }
 
 func (j *memoryJournal) Close() error {
@@ -408,7 +422,8 @@ func (l *memoryLease) Return() {
 
 func (q *memoryQueue) keepFailed(f FailedCall) {
 	if len(q.failed) == memoryFailedCalls {
-		q.failed = slices.Delete(q.failed, 0, 1)
+		q.failed[0] = FailedCall{}
+		q.failed = q.failed[1:]
 	}
 	q.failed = append(q.failed, f)
 }

@@ -38,7 +38,7 @@ const destinationsOption = "destinations"
 func integrationEnabled(body []byte, destination string) (bool, string) {
 	all, ours := byte('t'), byte(0)
 	var options []byte
-	eachMember(body, "integrations", func(key string, value []byte) {
+	eachMemberOf(body, "integrations", func(key string, value []byte) {
 		switch key {
 		case "All":
 			all = value[0]
@@ -60,7 +60,7 @@ func integrationEnabled(body []byte, destination string) (bool, string) {
 // inScope tells whether the options of the Webhooks integration list a
 // destination, or list none at all.
 func inScope(options []byte, destination string) bool {
-	list := member(options, destinationsOption)
+	list := memberOf(options, destinationsOption)
 	if len(list) == 0 || list[0] != '[' {
 		return true
 	}
@@ -74,8 +74,8 @@ func inScope(options []byte, destination string) bool {
 	return found
 }
 
-// member returns a member of an object, of one named twice the last, or nil.
-func member(object []byte, name string) (value []byte) {
+// memberOf returns a member of an object, of one named twice the last, or nil.
+func memberOf(object []byte, name string) (value []byte) {
 	s := jsonscan.New(object)
 	_ = s.Object(func(key []byte) error {
 		v, err := s.Value()
@@ -87,10 +87,10 @@ func member(object []byte, name string) (value []byte) {
 	return value
 }
 
-// eachMember calls see with the members of the object that is the named member
+// eachMemberOf calls see with the members of the object that is the named member
 // of body; of an object named twice, with those of the last.
-func eachMember(body []byte, name string, see func(key string, value []byte)) {
-	object := member(body, name)
+func eachMemberOf(body []byte, name string, see func(key string, value []byte)) {
+	object := memberOf(body, name)
 	if len(object) == 0 || object[0] != '{' {
 		return
 	}

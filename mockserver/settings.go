@@ -45,10 +45,10 @@ var (
 	ErrSettingsChanged = errors.New("mockserver: the settings were changed meanwhile")
 
 	// ErrReadOnly says that the configuration defines what was to be changed.
-	ErrReadOnly = errors.New("mockserver: it is defined by the configuration; change it there")
+	ErrReadOnly = errors.New("mockserver: the configuration defines it")
 
 	// ErrUnknown says that there is nothing of this name.
-	ErrUnknown = errors.New("mockserver: there is nothing of this name")
+	ErrUnknown = errors.New("mockserver: unknown name")
 
 	// ErrExists says that the name is taken.
 	ErrExists = errors.New("mockserver: the name is taken")
@@ -60,6 +60,9 @@ const changeTries = 10
 // Settings returns the settings that apply: those of the configuration and those
 // that were made since.
 func (c *Collector) Settings() Settings { return c.settings.Load().Settings }
+
+// configured returns the settings of the configuration alone.
+func (c *Collector) configured() Settings { return c.settings.Load().defined }
 
 // Apply replaces the settings of the configuration. Calls that are accepted
 // meanwhile are not lost: a destination that stays goes on where it is, one that
@@ -185,7 +188,7 @@ func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, e
 		return i, nil
 	}
 	if slices.ContainsFunc(all, named) {
-		return -1, fmt.Errorf("%s %q: %w", kind, name, ErrReadOnly)
+		return -1, fmt.Errorf("%w: change %s %q there", ErrReadOnly, kind, name)
 	}
 	return -1, fmt.Errorf("%w: there is no %s %q", ErrUnknown, kind, name)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -74,8 +76,9 @@ type SenderConfig struct {
 	Now func() time.Time
 }
 
-// Sender sends deliveries. It reuses connections: make one and share it. Its
-// methods are safe for concurrent use.
+// Sender sends deliveries over HTTP/1.1. It reuses connections, which it keeps
+// for four seconds: make one Sender and share it. Its methods are safe for
+// concurrent use.
 type Sender struct {
 	transport http.RoundTripper
 	idle      interface{ CloseIdleConnections() } // nil if transport has none
@@ -146,25 +149,33 @@ func (g *guard) viaProxy(proxy func(*http.Request) (*url.URL, error)) func(*http
 		if u == nil || err != nil {
 			return u, err
 		}
-		host := r.URL.Hostname()
-		if err := g.policy.checkHost(host); err != nil {
+		if err := g.checkProxied(r.Context(), r.URL.Hostname()); err != nil {
 			return nil, err
-		}
-		resolver := g.dialer.Resolver
-		if resolver == nil {
-			resolver = net.DefaultResolver
-		}
-		addrs, err := resolver.LookupNetIP(r.Context(), "ip", host)
-		if err != nil {
-			return u, nil // a name that only the proxy can resolve
-		}
-		for _, addr := range addrs {
-			if err := g.policy.Check(addr); err != nil {
-				return nil, err
-			}
 		}
 		return u, nil
 	}
+}
+
+// checkProxied checks what can be known here of a host that a proxy will dial.
+func (g *guard) checkProxied(ctx context.Context, host string) error {
+	if strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
+		// net/http maps the host to ASCII after this check, "１０.0.0.1" to 10.0.0.1.
+		return &requestError{errors.New("the URL cannot be used: through a proxy its host must be written in ASCII (xn--…)")}
+	}
+	if err := g.policy.checkHost(host); err != nil {
+		return err
+	}
+	resolver := g.dialer.Resolver
+	if resolver == nil {
+		resolver = net.DefaultResolver
+	}
+	addrs, _ := resolver.LookupNetIP(ctx, "ip", host) // none: a name that only the proxy can resolve
+	for _, addr := range addrs {
+		if err := g.policy.Check(addr); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close closes the connections that are idle, and each other one when its
@@ -219,7 +230,7 @@ type Attempt struct {
 // retry; whether to do so is in the Attempt's Verdict, and when in [Next].
 func (s *Sender) Send(ctx context.Context, r Request) Attempt {
 	start := time.Now()
-	a := Attempt{Time: s.now(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
+	a := Attempt{Time: s.now().UTC(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	err := s.exchange(ctx, r, &a)
@@ -236,10 +247,10 @@ func (s *Sender) Send(ctx context.Context, r Request) Attempt {
 func (s *Sender) exchange(ctx context.Context, r Request, a *Attempt) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Endpoint.URL, bytes.NewReader(r.Body))
 	if err != nil {
-		return &requestError{err}
+		return &requestError{fmt.Errorf("the URL cannot be used: %w", bareURLError(err))}
 	}
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
-		return &requestError{fmt.Errorf("%q is no http or https URL", r.Endpoint.URL)}
+		return &requestError{errors.New("the URL cannot be used: it has no host, or its protocol is not http or https")}
 	}
 	if req.Header, err = s.header(r); err != nil {
 		return &requestError{err}
@@ -253,6 +264,9 @@ func (s *Sender) exchange(ctx context.Context, r Request, a *Attempt) error {
 	a.Status = resp.StatusCode
 	a.ResponseHeader = cutHeader(resp.Header)
 	a.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), a.Time)
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil // what follows is no body, and may never end
+	}
 	a.ResponseBody, err = readResponse(resp.Body)
 	return err
 }
