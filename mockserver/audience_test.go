@@ -24,9 +24,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A delivered is the body of a webhook request, as far as tests look at it, and
+// A notice is the body of a webhook request, as far as tests look at it, and
 // its message ID.
-type delivered struct {
+type notice struct {
 	Type      string
 	UserID    string
 	Traits    map[string]any
@@ -43,10 +43,10 @@ type delivered struct {
 
 // An inbox is the webhook of every host, in process.
 type inbox struct {
-	answer func(n int, d delivered) int // the status; nil: 200
+	answer func(n int, d notice) int // the status; nil: 200
 
 	mu  sync.Mutex // guards what follows
-	got []delivered
+	got []notice
 	n   int // requests
 }
 
@@ -55,7 +55,7 @@ func (b *inbox) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := delivered{id: r.Header.Get("X-Message-Id"), host: r.URL.Host, body: string(body)}
+	d := notice{id: r.Header.Get("X-Message-Id"), host: r.URL.Host, body: string(body)}
 	if err := json.Unmarshal(body, &d); err != nil {
 		return nil, err
 	}
@@ -73,12 +73,12 @@ func (b *inbox) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // take returns what came since the last take, by host and user.
-func (b *inbox) take() []delivered {
+func (b *inbox) take() []notice {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	got := b.got
 	b.got = nil
-	slices.SortFunc(got, func(x, y delivered) int { return cmp.Compare(x.host+x.UserID, y.host+y.UserID) })
+	slices.SortFunc(got, func(x, y notice) int { return cmp.Compare(x.host+x.UserID, y.host+y.UserID) })
 	return got
 }
 
@@ -117,7 +117,11 @@ func run(t *testing.T, destinations ...mockserver.Destination) (*mockserver.Serv
 // settle waits until nothing is pending anywhere.
 func settle(t *testing.T, c *mockserver.Collector) {
 	t.Helper()
-	ctx := within(t)
+	settleBy(within(t), t, c)
+}
+
+func settleBy(ctx context.Context, t *testing.T, c *mockserver.Collector) {
+	t.Helper()
 	for {
 		changed := c.History().Changed()
 		ledgers, err := c.Ledger(ctx)

@@ -180,8 +180,8 @@ type world struct {
 	collector *mockserver.Collector
 	lives     int
 
-	properties map[string]*property
-	deliveries map[string]map[string]delivered // by host, then message ID
+	properties map[string]*property         // by destination and key
+	deliveries map[string]map[string]notice // by host, then message ID
 }
 
 // A property is a computation in the model.
@@ -197,7 +197,7 @@ type property struct {
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, state: mockserver.NewMemoryState(), journal: mockserver.NewMemoryJournal(0, nil), box: &inbox{},
-		properties: map[string]*property{}, deliveries: map[string]map[string]delivered{},
+		properties: map[string]*property{}, deliveries: map[string]map[string]notice{},
 	}
 	for _, p := range []*property{
 		{kind: "audience", name: "Big Spenders", destination: "crm"},
@@ -323,10 +323,14 @@ func (w *world) settle() {
 	}
 }
 
-// tidy lets uploads that were given up grow old, and checks that no more is
-// stored than the last list of each property, which is one segment.
+// tidy checks that no more is stored than the last list of each property, which
+// is one segment, once uploads that were given up are old.
 func (w *world) tidy() {
-	time.Sleep(25 * time.Hour)
+	if w.shared {
+		w.die()
+		time.Sleep(25 * time.Hour)
+		w.live(-1, false)
+	}
 	for _, p := range w.properties {
 		require.True(w.t, w.sync(p, map[string]string{"u1": "true"}, false))
 	}
@@ -341,7 +345,7 @@ func (w *world) gather() {
 	for _, d := range w.box.take() {
 		byID := w.deliveries[d.host]
 		if byID == nil {
-			byID = map[string]delivered{}
+			byID = map[string]notice{}
 			w.deliveries[d.host] = byID
 		}
 		if before, twice := byID[d.id]; twice {
@@ -465,17 +469,14 @@ func TestSyncSurvivesAKillAtEveryWrite(t *testing.T) {
 	}
 }
 
-// A random walk of syncs, kills and outages. Set SYNC_MODEL_STEPS and
-// SYNC_MODEL_SEED for other walks.
+// A random walk of syncs, kills and outages. MODEL_STEPS and MODEL_SEED make it
+// longer, or another one.
 func TestReceiversKnowTheLastListsWhateverHappens(t *testing.T) {
-	steps, seed := 1000, uint64(1)
-	if testing.Short() {
-		steps = 200
-	}
-	if n, err := strconv.Atoi(os.Getenv("SYNC_MODEL_STEPS")); err == nil {
+	steps, seed := 300, uint64(1)
+	if n, err := strconv.Atoi(os.Getenv("MODEL_STEPS")); err == nil {
 		steps = n
 	}
-	if n, err := strconv.ParseUint(os.Getenv("SYNC_MODEL_SEED"), 10, 64); err == nil {
+	if n, err := strconv.ParseUint(os.Getenv("MODEL_SEED"), 10, 64); err == nil {
 		seed = n
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -483,8 +484,9 @@ func TestReceiversKnowTheLastListsWhateverHappens(t *testing.T) {
 		w := newWorld(t)
 		defer func() { w.die() }()
 		outage := 0 // of 10 requests so many fail
-		w.box.answer = func(int, delivered) int {
-			if outage > r.IntN(10) {
+		luck := rand.New(rand.NewPCG(seed, 1))
+		w.box.answer = func(int, notice) int {
+			if outage > luck.IntN(10) {
 				return 503
 			}
 			return 200
@@ -502,7 +504,7 @@ func TestReceiversKnowTheLastListsWhateverHappens(t *testing.T) {
 				time.Sleep(time.Duration(r.IntN(100)) * time.Second)
 			case 2, 3:
 				w.die()
-				w.shared = r.IntN(4) == 0
+				w.shared = w.shared || r.IntN(20) == 0
 				w.live(r.IntN(20), r.IntN(2) == 0)
 			case 4:
 				time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond)
