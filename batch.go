@@ -38,6 +38,15 @@ type batch struct {
 	half     *pair // what this batch is a half of, or nil
 }
 
+// size is how many bytes the sealed batch has, before compression and without
+// its tail.
+func (b *batch) size() int {
+	if b.zip != nil {
+		return b.zip.size
+	}
+	return len(b.buf)
+}
+
 // callID is what a Result needs to know of a call.
 type callID struct{ id, kind string }
 

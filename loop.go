@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"context"
+	"net/http"
 	"time"
 )
 
@@ -245,7 +246,7 @@ func (l *loop) pass(j *job, r *refusal) {
 		l.split(j, r)
 	case half.second != b:
 		half.refused = r
-	case r != nil && half.refused != nil && r.status == half.refused.status:
+	case r != nil && half.refused != nil && r.status == half.refused.status && !r.mayBeTooLarge():
 		// What is refused is the batch as a whole, not a call in it.
 		l.end(half.refused.batch, half.refused.why)
 		l.end(b, r.why)
@@ -253,6 +254,13 @@ func (l *loop) pass(j *job, r *refusal) {
 		l.split(j, r) // put in front of the list first, so sent last
 		l.split(j, half.refused)
 	}
+}
+
+// mayBeTooLarge reports whether a part of what was refused may be small enough
+// for a collector that takes less in one request than the service does. One that
+// refuses MaxCallBytes would refuse single calls as well.
+func (r *refusal) mayBeTooLarge() bool {
+	return r.status == http.StatusRequestEntityTooLarge && r.batch.size() > MaxCallBytes
 }
 
 // split sends what was refused, if anything, as two halves, or drops it if it

@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -179,8 +180,12 @@ func (a *admin) listAttempts(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	attempts := slices.Clone(record.Attempts)
+	slices.SortStableFunc(attempts, func(a, b Attempt) int {
+		return cmp.Or(strings.Compare(a.Destination, b.Destination), a.Time.Compare(b.Time))
+	})
 	views := []attemptView{}
-	for _, at := range record.Attempts {
+	for _, at := range attempts {
 		header := maps.Clone(at.RequestHeader)
 		for name := range header {
 			if secretHeader(name) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -26,6 +27,9 @@ type Config struct {
 	// and stores nothing of it. Defaults to false: the good calls are stored and
 	// the bad ones recorded, and the answer is 200, as the service does.
 	Strict bool
+	// InProcess makes Run and RunT listen nowhere: the server is reached by its
+	// Transport alone. Defaults to false.
+	InProcess bool
 	// Messages answers GET /messages with the calls that came since it was asked
 	// last, to anyone, as the service's own mock server does. Defaults to true in
 	// Run and RunT, and to false in NewCollector.
@@ -65,9 +69,15 @@ type Config struct {
 	Recorder Recorder
 	// Clock tells the time. Defaults to the machine's.
 	Clock Clock
+	// Jitter returns random numbers from 0 up to 1 that spread the attempts of a
+	// call that failed, see webhook.Backoff. It may be called from many goroutines
+	// at once. Defaults to math/rand/v2.Float64.
+	Jitter func() float64
 	// Logger gets a line for what an operator should know. Defaults to
 	// slog.DiscardHandler.
 	Logger *slog.Logger
+
+	emitCalls int // in a batch of the collector's own calls, at most; tests make it small
 }
 
 // Defaults of a Config.
@@ -81,6 +91,9 @@ func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = systemClock{}
 	}
+	if c.Jitter == nil {
+		c.Jitter = mathrand.Float64
+	}
 	if c.Journal == nil {
 		c.Journal = NewMemoryJournal(0, c.Clock)
 	}
@@ -89,6 +102,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.State == nil {
 		c.State = NewMemoryState()
+	}
+	if c.emitCalls == 0 {
+		c.emitCalls = defaultEmitCalls
 	}
 	if c.Instance == "" {
 		c.Instance = rand.Text()

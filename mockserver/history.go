@@ -88,6 +88,7 @@ type History struct {
 	refused  []Refusal
 	dropped  int64
 	drained  int64 // the Seq of the last record that drain returned
+	watchers map[*watcher]struct{}
 }
 
 // A Record is a call and what became of it.
@@ -98,6 +99,8 @@ type Record struct {
 	Repeats  int // how often it was sent again
 	Ends     []Ended
 	Attempts []Attempt
+
+	misses *[]string // where a Match notes why it does not pick the record, or nil
 }
 
 // State returns where the call stands with a destination, and why. The second
@@ -153,6 +156,7 @@ func (h *History) record(c Call) *Record {
 	}
 	h.records = append(h.records, r)
 	h.byCall[key] = r
+	h.noteChange(r)
 	return r
 }
 
@@ -207,6 +211,7 @@ func (h *History) Repeated(b Batch) {
 	for _, c := range b.Calls {
 		if r := h.byCall[hashCall(c.Source, c.ID)]; r != nil {
 			r.Repeats++
+			h.noteChange(r)
 		}
 	}
 	h.tell()
@@ -229,6 +234,7 @@ func (h *History) Attempted(a Attempt) {
 	defer h.mu.Unlock()
 	r := h.find(a.Source, a.CallID)
 	r.Attempts = append(r.Attempts, a)
+	h.noteChange(r)
 	h.tell()
 }
 
@@ -238,6 +244,7 @@ func (h *History) Ended(e Ended) {
 	defer h.mu.Unlock()
 	r := h.find(e.Source, e.CallID)
 	r.Ends = append(r.Ends, e)
+	h.noteChange(r)
 	h.tell()
 }
 

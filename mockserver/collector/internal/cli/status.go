@@ -214,7 +214,7 @@ func switchCommand(verb, short, long, done string) *cobra.Command {
 			if c.json {
 				return printJSON(cmd.OutOrStdout(), raw.data)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is %s, with %d calls pending\n", plain(d.Name), done, d.Ledger.Pending)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is %s, with %s pending\n", plain(d.Name), done, count(d.Ledger.Pending, "call"))
 			return nil
 		},
 	}

@@ -1,7 +1,9 @@
 package service
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -22,7 +24,6 @@ const defaultHistory = 5000
 // openCollector opens the queue and starts a collector on it.
 func openCollector(ctx context.Context, o Options, recorder mockserver.Recorder) (*mockserver.Collector, error) {
 	c := o.Config
-	settings := c.Settings()
 	sender, err := senderConfig(c.Egress, o.Dev)
 	if err != nil {
 		return nil, err
@@ -31,19 +32,26 @@ func openCollector(ctx context.Context, o Options, recorder mockserver.Recorder)
 	if err != nil {
 		return nil, fmt.Errorf("the queue cannot be opened: %w", err)
 	}
-	history := c.Limits.History
-	if history == 0 {
-		history = defaultHistory
-	}
-	collector, err := mockserver.NewCollector(mockserver.Config{
+	settings, limits := c.Settings(), c.Limits
+	options := mockserver.Config{
 		Sources: settings.Sources, Destinations: settings.Destinations,
 		AnyWriteKey: o.Dev, Strict: c.Strict, Limits: c.CollectorLimits(),
-		DedupWindow: time.Duration(c.Limits.DedupWindow), DedupCalls: c.Limits.DedupCalls, Concurrency: c.Limits.Concurrency,
-		Sender: sender, Journal: queue, History: mockserver.NewHistory(history), Recorder: recorder, Logger: o.Log,
-	})
+		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Concurrency: limits.Concurrency,
+		Sender: sender, Journal: queue, History: mockserver.NewHistory(cmp.Or(limits.History, defaultHistory)),
+		Recorder: recorder, Logger: o.Log,
+	}
+	if c.NATS == nil { // alone on its directory, also when it comes back
+		options.Instance, options.TempDir = "embedded", c.Data
+	}
+	if options.Store, err = queue.Settings(ctx); err == nil {
+		options.State, err = queue.State(ctx)
+	}
+	var collector *mockserver.Collector
+	if err == nil {
+		collector, err = mockserver.NewCollector(options)
+	}
 	if err != nil {
-		_ = queue.Close()
-		return nil, fmt.Errorf("the collector cannot start: %w", err)
+		return nil, errors.Join(fmt.Errorf("the collector cannot start: %w", err), queue.Close())
 	}
 	return collector, nil
 }
