@@ -183,6 +183,26 @@ type Ledger struct {
 	OldestPending time.Time `json:"oldestPending,omitzero"`
 }
 
+// A Verification says whether the ledger of one destination is proved by what is
+// stored.
+type Verification struct {
+	// Ledger is counted anew from what is stored, in another way than that which
+	// the journal's Ledger returns.
+	Ledger
+	// Problems are what contradicts the ledger. None means that it is proved.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// OK tells whether the ledger is proved.
+func (v Verification) OK() bool { return v.Holds() && len(v.Problems) == 0 }
+
+// A Verifier is a Journal that can prove its ledger.
+type Verifier interface {
+	// Verify counts anew, for every destination, and says what contradicts its
+	// ledger. Calls may be accepted and delivered meanwhile.
+	Verify(ctx context.Context) ([]Verification, error)
+}
+
 // Holds tells whether the sum is right.
 func (l Ledger) Holds() bool {
 	return l.Accepted == l.Delivered+l.Failed+l.Filtered+l.Pending
