@@ -76,7 +76,7 @@ func NewCollector(config Config) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
 		config: config, clock: config.Clock, limits: config.Limits,
-		journal: config.Journal, store: config.Store, history: config.History, record: recorders{config.History},
+		journal: config.Journal, store: config.Store, history: config.History, record: append(recorders{config.History}, config.Recorders...),
 		dedup: newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
 		rates: newRates(config.Clock),
 		log:   config.Logger, forwarders: map[string]*forwarder{},
@@ -86,9 +86,6 @@ func NewCollector(config Config) (*Collector, error) {
 	var err error
 	if c.sender, err = c.newSender(config.Sender); err != nil {
 		return nil, err
-	}
-	if config.Recorder != nil {
-		c.record = recorders{config.History, config.Recorder}
 	}
 	c.syncs = newSyncs(c)
 	if err := c.remember(); err != nil {
