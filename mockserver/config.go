@@ -80,6 +80,8 @@ type Config struct {
 	// Logger gets a line for what an operator should know. Defaults to
 	// slog.DiscardHandler.
 	Logger *slog.Logger
+
+	emitCalls int // in a batch of the collector's own calls, at most; tests make it small
 }
 
 // Defaults of a Config.
@@ -104,6 +106,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.State == nil {
 		c.State = NewMemoryState()
+	}
+	if c.emitCalls == 0 {
+		c.emitCalls = defaultEmitCalls
 	}
 	if c.Instance == "" {
 		c.Instance = rand.Text()

@@ -110,6 +110,9 @@ func (j *Journal) ensure(ctx context.Context) error {
 	if m.Ready && len(created) == len(m.Streams) {
 		return nil
 	}
+	if err := syncTree(j.options.Dir); err != nil {
+		return fmt.Errorf("journal: bringing new streams to the disk: %w", err)
+	}
 	return marker{Format: markerFormat, Ready: true, Streams: created}.write(j.options.Dir)
 }
 
