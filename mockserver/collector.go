@@ -76,7 +76,7 @@ func NewCollector(config Config) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
 		config: config, clock: config.Clock, limits: config.Limits,
-		journal: config.Journal, store: config.Store, history: config.History, record: recorders{config.History},
+		journal: config.Journal, store: config.Store, history: config.History, record: append(recorders{config.History}, config.Recorders...),
 		dedup: newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
 		rates: newRates(config.Clock),
 		log:   config.Logger, forwarders: map[string]*forwarder{},
@@ -87,10 +87,11 @@ func NewCollector(config Config) (*Collector, error) {
 	if c.sender, err = c.newSender(config.Sender); err != nil {
 		return nil, err
 	}
-	if config.Recorder != nil {
-		c.record = recorders{config.History, config.Recorder}
-	}
 	c.syncs = newSyncs(c)
+	if err := c.remember(); err != nil {
+		c.sender.Close()
+		return nil, err
+	}
 	if err := c.open(Settings{Sources: config.Sources, Destinations: config.Destinations}); err != nil {
 		c.sender.Close()
 		return nil, err
@@ -120,6 +121,24 @@ func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, err
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
 	return sender, nil
+}
+
+// remember lets the calls that are stored already be recognised.
+func (c *Collector) remember() error {
+	if c.config.Seen == nil {
+		return nil
+	}
+	oldest := c.clock.Now().Add(-c.config.DedupWindow)
+	err := c.config.Seen(c.life, c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
+		if at.After(oldest) {
+			c.dedup.add(source, id)
+		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("mockserver: the calls that are stored cannot be read: %w", err)
+	}
+	return nil
 }
 
 // open applies the first settings, and follows those that others make.
@@ -170,6 +189,20 @@ func (c *Collector) History() *History { return c.history }
 
 // Ledger returns the account of every destination.
 func (c *Collector) Ledger(ctx context.Context) ([]Ledger, error) { return c.journal.Ledger(ctx) }
+
+// Verify proves or refutes the account of every destination. Where the journal
+// can count anew what it has stored, it does; that may take a while.
+func (c *Collector) Verify(ctx context.Context) ([]Verification, error) {
+	if v, ok := c.journal.(Verifier); ok {
+		return v.Verify(ctx)
+	}
+	ledgers, err := c.journal.Ledger(ctx)
+	var all []Verification
+	for _, l := range ledgers {
+		all = append(all, Verification{Ledger: l})
+	}
+	return all, err
+}
 
 // apply brings the collector to its settings. The caller holds changing.
 func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSettings) error {

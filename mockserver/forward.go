@@ -200,7 +200,7 @@ func (f *forwarder) finish(ctx context.Context, lease Lease, results []delivery)
 		c := &e.Calls[i]
 		ended := Ended{
 			CallID: c.ID, Source: c.Source, Destination: f.name,
-			At: now, ReceivedAt: c.ReceivedAt, Attempt: e.Attempt, Outcome: o,
+			At: now, ReceivedAt: c.ReceivedAt, Attempt: e.Attempt, Outcome: o, Call: c,
 		}
 		if o.State == StatePending {
 			ended.RetryAt = result.RetryAt

@@ -60,6 +60,7 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 	}{
 		{"GET", "/health", "", 200},
 		{"GET", "/ledger", "", 200},
+		{"GET", "/ledger?verify=true", "", 200},
 		{"POST", "/sources", `{"name":"app"}`, 201},
 		{"POST", "/sources", `{"name":"app"}`, 409},
 		{"GET", "/sources", "", 200},
