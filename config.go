@@ -106,9 +106,9 @@ type Config struct {
 
 	// MaxBytes bounds the memory of all calls that are queued, being sent or
 	// to be sent again, and of the results not yet taken by Callback. Beyond it
-	// the client holds a megabyte with Gzip, what net/http needs for MaxInFlight
-	// requests, and buffers that wait for the garbage collector to be used again
-	// or freed. At least 128 KiB. Defaults to 64 MiB.
+	// the client holds idle buffers of MaxInFlight+2 times MaxBatchBytes at most,
+	// a megabyte with Gzip, and what net/http needs for MaxInFlight requests. At
+	// least 128 KiB. Defaults to 64 MiB.
 	MaxBytes int64
 
 	// WhenFull is what happens to a call for which MaxBytes leaves no room.

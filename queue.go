@@ -22,8 +22,6 @@ type pipeline struct {
 	aborted chan struct{} // closed by abort, once
 	done    chan struct{} // closed by the loop as it ends
 
-	spare sync.Pool // of *[]byte: buffers to be used again, or to be collected as garbage
-
 	tellers sync.WaitGroup // the goroutine that tells results, while there is one
 
 	// Guarded by mu.
@@ -36,6 +34,8 @@ type pipeline struct {
 	work     bool          // the loop is to be poked as mu is given up
 	seq      uint64        // the number of the batch opened last
 	lastLen  int           // the length of the batch sealed last, the next one's likely length
+	spare    [][]byte      // buffers to be used again
+	idle     int           // the capacity of all of spare
 	used     int64         // bytes charged to the budget
 	room     chan struct{} // made by a call that waits for room; closed, and set to nil, as some comes free
 	flushes  []*flush      // those that still wait for calls
@@ -119,13 +119,14 @@ func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
 		cost -= int64(cap(buf))
 	} else {
 		cost += batchOverhead
-		if spare, ok := p.spare.Get().(*[]byte); ok {
-			buf = *spare
-		}
+		buf = p.takeSpare()
 	}
 	size := p.bufferSize(buf, len(encoded))
 	if fresh && p.used+cost+int64(size) > p.maxBytes {
 		p.recycle(buf)
+		if p.whenFull == Block && p.used > 0 {
+			return false // there will be room for a batch of the usual size
+		}
 		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small one may fit
 	}
 	if cost += int64(size); p.used+cost > p.maxBytes {
@@ -237,10 +238,22 @@ func (p *pipeline) reclaim(b *batch) {
 
 // recycle keeps a buffer that nothing refers to any more.
 func (p *pipeline) recycle(buf []byte) {
-	if cap(buf) >= minBuffer {
-		buf = buf[:0]
-		p.spare.Put(&buf)
+	if cap(buf) >= minBuffer && p.idle+cap(buf) <= (p.maxInFlight+2)*MaxBatchBytes {
+		p.spare = append(p.spare, buf[:0])
+		p.idle += cap(buf)
 	}
+}
+
+// takeSpare returns a buffer that was recycled, or nil.
+func (p *pipeline) takeSpare() []byte {
+	n := len(p.spare)
+	if n == 0 {
+		return nil
+	}
+	buf := p.spare[n-1]
+	p.spare = p.spare[:n-1]
+	p.idle -= cap(buf)
+	return buf
 }
 
 // dropOldest gives up the batch that has waited longest; it reports false if

@@ -50,7 +50,9 @@ func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 	own.MaxIdleConnsPerHost = conns
 	own.DisableCompression = true  // answers are a few bytes
 	own.WriteBufferSize = 64 << 10 // most requests are one write
-	own.DialContext = directDial(own.DialContext)
+	if own.DialContext != nil {    // to set one would turn HTTP/2 off
+		own.DialContext = directDial(own.DialContext)
+	}
 	client.Transport = own
 	return &client, own
 }
@@ -225,9 +227,6 @@ func (p *pipeline) answerError(status int, text []byte) error {
 
 // directDial makes connections that take a batch's bytes without a copy.
 func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
-	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if tcp, ok := conn.(*net.TCPConn); ok {
