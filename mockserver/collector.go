@@ -31,9 +31,11 @@ type Collector struct {
 	dedup   *dedup
 	rates   *rates
 	sender  *webhook.Sender
-	syncs   *syncs
 	log     *slog.Logger
 	metrics clientMetrics
+
+	syncs     *syncs
+	deletions *deletions
 
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
@@ -72,20 +74,22 @@ func NewCollector(config Config) (*Collector, error) {
 	}
 	c := &Collector{
 		config: config, clock: config.Clock, limits: config.Limits,
-		journal: config.Journal, store: config.Store, history: config.History, record: recorders{config.History},
+		journal: config.Journal, store: config.Store, history: config.History,
 		dedup:  newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
 		rates:  newRates(config.Clock),
 		sender: sender, log: config.Logger, forwarders: map[string]*forwarder{},
 	}
+	c.syncs, c.deletions = newSyncs(c), newDeletions(c)
+	c.record = recorders{config.History, c.deletions}
 	if config.Recorder != nil {
-		c.record = recorders{config.History, config.Recorder}
+		c.record = recorders{config.History, c.deletions, config.Recorder}
 	}
-	c.syncs = newSyncs(c)
 	if err := c.open(Settings{Sources: config.Sources, Destinations: config.Destinations}); err != nil {
 		sender.Close()
 		return nil, err
 	}
 	c.syncs.start()
+	c.deletions.start()
 	return c, nil
 }
 
@@ -232,6 +236,7 @@ func (f *forwarder) stop() {
 func (c *Collector) Drain() {
 	c.draining.Store(true)
 	c.syncs.work.cancel()
+	c.deletions.work.cancel()
 	for _, f := range c.running() {
 		f.drain()
 	}
@@ -267,6 +272,7 @@ func (c *Collector) Close() error {
 	}
 	c.closed = true
 	c.syncs.work.stop()
+	c.deletions.work.stop()
 	running := c.running()
 	for _, f := range running {
 		f.cancel()
@@ -274,6 +280,7 @@ func (c *Collector) Close() error {
 	for _, f := range running {
 		f.stop()
 	}
+	c.deletions.stop()
 	c.sender.Close()
 	return c.journal.Close()
 }

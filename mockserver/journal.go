@@ -3,6 +3,7 @@ package mockserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -160,6 +161,17 @@ func (s State) String() string {
 
 // MarshalText returns String.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (s *State) UnmarshalText(text []byte) error {
+	for state := StatePending; state <= StateFiltered; state++ {
+		if state.String() == string(text) {
+			*s = state
+			return nil
+		}
+	}
+	return fmt.Errorf("mockserver: %.40q is no state of a call: use pending, delivered, failed or filtered", text)
+}
 
 // A FailedCall is a call that a destination has given up.
 type FailedCall struct {
