@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -296,6 +297,25 @@ func TestFullToTheBrim(t *testing.T) {
 		require.LessOrEqual(t, client.Stats().Bytes, int64(700_000))
 		require.Error(t, client.Close())
 	})
+}
+
+// The least budget takes the largest call, whatever else is of the largest size.
+func TestFullTakesTheLargestCall(t *testing.T) {
+	for _, policy := range []analytics.FullPolicy{analytics.Reject, analytics.Block, analytics.DropOldest} {
+		synctest.Test(t, func(t *testing.T) {
+			client := newClient(t, &collector{}, analytics.Config{
+				MaxBytes: 128 << 10, WhenFull: policy, Callback: func(analytics.Result) {},
+				Context: map[string]interface{}{"text": strings.Repeat("x", 32_600)},
+			})
+			for range 3 {
+				m := &analytics.Track{Event: "e", UserId: "u", Message: analytics.Message{MessageId: strings.Repeat("m", 32_600)}}
+				require.NoError(t, client.Enqueue(t.Context(), m))
+				require.NoError(t, client.Flush(t.Context()))
+				synctest.Wait() // the callback has been told
+			}
+			require.NoError(t, client.Close())
+		})
+	}
 }
 
 func TestFullBlocks(t *testing.T) {

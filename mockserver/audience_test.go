@@ -38,7 +38,7 @@ type notice struct {
 		}
 		Personas map[string]string
 	}
-	id, host, body string
+	id, host, body, signature string
 }
 
 // An inbox is the webhook of every host, in process.
@@ -55,7 +55,7 @@ func (b *inbox) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := notice{id: r.Header.Get("X-Message-Id"), host: r.URL.Host, body: string(body)}
+	d := notice{id: r.Header.Get("X-Message-Id"), host: r.URL.Host, body: string(body), signature: r.Header.Get("X-Signature")}
 	if err := json.Unmarshal(body, &d); err != nil {
 		return nil, err
 	}

@@ -33,7 +33,6 @@ type Collector struct {
 	dedup   *dedup
 	rates   *rates
 	sender  *webhook.Sender
-	syncs   *syncs
 	log     *slog.Logger
 	metrics clientMetrics
 	faults  faults
@@ -42,6 +41,9 @@ type Collector struct {
 	life  context.Context // ends with Close
 	end   context.CancelFunc
 	leave func() // makes a clock that is moved by hand wait for us no longer; nil with another
+
+	syncs     *syncs
+	deletions *deletions
 
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
@@ -76,7 +78,7 @@ func NewCollector(config Config) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
 		config: config, clock: config.Clock, limits: config.Limits,
-		journal: config.Journal, store: config.Store, history: config.History, record: append(recorders{config.History}, config.Recorders...),
+		journal: config.Journal, store: config.Store, history: config.History,
 		dedup: newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
 		rates: newRates(config.Clock),
 		log:   config.Logger, forwarders: map[string]*forwarder{},
@@ -87,7 +89,8 @@ func NewCollector(config Config) (*Collector, error) {
 	if c.sender, err = c.newSender(config.Sender); err != nil {
 		return nil, err
 	}
-	c.syncs = newSyncs(c)
+	c.syncs, c.deletions = newSyncs(c), newDeletions(c)
+	c.record = append(recorders{config.History, c.deletions}, config.Recorders...)
 	if err := c.remember(); err != nil {
 		c.sender.Close()
 		return nil, err
@@ -97,6 +100,7 @@ func NewCollector(config Config) (*Collector, error) {
 		return nil, err
 	}
 	c.syncs.start()
+	c.deletions.start()
 	if m, ok := c.clock.(*ManualClock); ok {
 		c.leave = m.join(c)
 	}
@@ -313,6 +317,7 @@ func (f *forwarder) stop() {
 func (c *Collector) Drain() {
 	c.draining.Store(true)
 	c.syncs.work.cancel()
+	c.deletions.work.cancel()
 	for _, f := range c.running() {
 		f.drain()
 	}
@@ -352,6 +357,7 @@ func (c *Collector) Close() error {
 		c.leave()
 	}
 	c.syncs.work.stop()
+	c.deletions.work.stop()
 	running := c.running()
 	for _, f := range running {
 		f.cancel()
@@ -359,6 +365,7 @@ func (c *Collector) Close() error {
 	for _, f := range running {
 		f.stop()
 	}
+	c.deletions.stop()
 	c.sender.Close()
 	return c.journal.Close()
 }
