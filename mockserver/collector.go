@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -23,18 +25,32 @@ type Collector struct {
 	clock   Clock
 	limits  Limits
 	journal Journal
+	store   SettingsStore
 	history *History
 	record  Recorder
 	dedup   *dedup
+	rates   *rates
 	sender  *webhook.Sender
 	log     *slog.Logger
 
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
-	mu         sync.Mutex // guards what follows, and lets one Apply run at a time
+	draining atomic.Bool
+	unfollow func() // ends following the store, and waits for it
+
+	// changing lets one change of the settings run at a time, with what it asks
+	// of the journal and of the store. It guards what follows.
+	changing sync.Mutex
+	defined  Settings       // by the configuration
+	stored   StoredSettings // by the store
+	closed   bool
+
+	mu         sync.Mutex // guards forwarders
 	forwarders map[string]*forwarder
-	closed     bool
 }
+
+// ErrClosed says that the collector is closed, or closing.
+var ErrClosed = errors.New("mockserver: the collector is closed, or closing")
 
 // appliedSettings are the settings as requests look at them.
 type appliedSettings struct {
@@ -51,18 +67,44 @@ func NewCollector(config Config) (*Collector, error) {
 	}
 	c := &Collector{
 		config: config, clock: config.Clock, limits: config.Limits,
-		journal: config.Journal, history: config.History, record: recorders{config.History},
+		journal: config.Journal, store: config.Store, history: config.History, record: recorders{config.History},
 		dedup:  newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
+		rates:  newRates(config.Clock),
 		sender: sender, log: config.Logger, forwarders: map[string]*forwarder{},
 	}
 	if config.Recorder != nil {
 		c.record = recorders{config.History, config.Recorder}
 	}
-	if err := c.Apply(context.Background(), Settings{Sources: config.Sources, Destinations: config.Destinations}); err != nil {
+	if err := c.open(Settings{Sources: config.Sources, Destinations: config.Destinations}); err != nil {
 		sender.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// open applies the first settings, and follows those that others make.
+func (c *Collector) open(defined Settings) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	changes, err := c.store.Watch(ctx) // before Load, so that no change falls between
+	if err != nil {
+		cancel()
+		return fmt.Errorf("mockserver: the stored settings cannot be watched: %w", err)
+	}
+	var following sync.WaitGroup
+	c.unfollow = func() { cancel(); following.Wait() }
+	stored, err := c.store.Load(ctx)
+	if err == nil {
+		err = c.apply(ctx, defined, stored)
+	}
+	if err != nil {
+		cancel()
+		for _, f := range c.running() {
+			f.stop()
+		}
+		return err
+	}
+	following.Go(func() { c.follow(ctx, changes) })
+	return nil
 }
 
 // ServeHTTP serves the tracking API.
@@ -74,51 +116,47 @@ func (c *Collector) History() *History { return c.history }
 // Ledger returns the account of every destination.
 func (c *Collector) Ledger(ctx context.Context) ([]Ledger, error) { return c.journal.Ledger(ctx) }
 
-// Settings returns the settings that apply.
-func (c *Collector) Settings() Settings { return c.settings.Load().Settings }
-
-// Apply replaces the settings. Calls that are accepted meanwhile are not lost: a
-// destination that stays goes on where it is, one that is new gets the calls that
-// come from now on, and one that is gone is forgotten with what it had pending.
-// If Apply fails, the settings that it did not come to stay as they were.
-func (c *Collector) Apply(ctx context.Context, s Settings) error {
-	if err := s.Validate(); err != nil {
+// apply brings the collector to its settings. The caller holds changing.
+func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSettings) error {
+	if err := defined.Validate(); err != nil {
 		return fmt.Errorf("mockserver: %w", err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return errors.New("mockserver: the collector is closed")
+	all := defined.with(stored)
+	if err := all.Validate(); err != nil {
+		return fmt.Errorf("mockserver: stored settings: %w", err)
 	}
-	applied := &appliedSettings{Settings: s}
-	for _, source := range s.Sources {
+	if c.draining.Load() {
+		return ErrClosed
+	}
+	applied := &appliedSettings{Settings: all}
+	for _, source := range all.Sources {
 		applied.sources = append(applied.sources, knownSource{source.Name, sha256.Sum256([]byte(source.WriteKey))})
 	}
 	wanted := map[string]bool{}
-	for _, d := range s.Destinations {
+	for _, d := range all.Destinations {
 		wanted[d.Name] = true
 		if err := c.attach(ctx, d); err != nil {
 			return fmt.Errorf("mockserver: destination %q: %w", d.Name, err)
 		}
 	}
-	for name, f := range c.forwarders {
-		if !wanted[name] {
-			f.stop()
-			delete(c.forwarders, name)
-			if err := c.journal.Detach(ctx, name); err != nil {
-				return fmt.Errorf("mockserver: destination %q: %w", name, err)
+	for _, f := range c.running() {
+		if !wanted[f.name] {
+			if err := c.detach(ctx, f); err != nil {
+				return fmt.Errorf("mockserver: destination %q: %w", f.name, err)
 			}
 		}
 	}
+	c.defined, c.stored = defined, stored
 	c.settings.Store(applied)
 	return nil
 }
 
 // attach starts a destination, or brings it to its new settings.
 func (c *Collector) attach(ctx context.Context, d Destination) error {
-	f := c.forwarders[d.Name]
+	f := c.forwarder(d.Name)
 	if f != nil && slices.Equal(f.settings.Load().Sources, d.Sources) {
 		f.settings.Store(&d)
+		f.set(func() { f.paused = d.Paused })
 		return nil
 	}
 	reader, err := c.journal.Attach(ctx, d.Name, d.Sources)
@@ -127,20 +165,51 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 	}
 	if f != nil {
 		f.settings.Store(&d)
-		f.set(func() { f.reader = reader })
+		f.set(func() { f.reader, f.paused = reader, d.Paused })
 		return nil
 	}
-	f = &forwarder{
+	c.start(&forwarder{
 		name: d.Name, sender: c.sender, clock: c.clock, record: c.record, log: c.log,
-		breaker: newBreaker(c.clock), reader: reader, done: make(chan struct{}),
+		breaker: newBreaker(c.clock), reader: reader, paused: d.Paused, done: make(chan struct{}),
 		slots: make(chan struct{}, c.config.Concurrency), waiting: make(chan struct{}, stragglers),
-	}
-	f.settings.Store(&d)
-	run, cancel := context.WithCancel(context.Background())
-	f.cancel = cancel
-	c.forwarders[d.Name] = f
-	go f.run(run)
+	}, d)
 	return nil
+}
+
+func (c *Collector) start(f *forwarder, d Destination) {
+	f.settings.Store(&d)
+	requests, cancel := context.WithCancel(context.Background())
+	run, drain := context.WithCancel(requests)
+	f.cancel, f.drain = cancel, drain
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forwarders[d.Name] = f
+	if c.draining.Load() {
+		f.drain() // Drain came while the journal attached it
+	}
+	go f.run(run, requests)
+}
+
+func (c *Collector) detach(ctx context.Context, f *forwarder) error {
+	f.stop()
+	c.mu.Lock()
+	delete(c.forwarders, f.name)
+	c.mu.Unlock()
+	return c.journal.Detach(ctx, f.name)
+}
+
+// forwarder returns that of a destination, or nil.
+func (c *Collector) forwarder(destination string) *forwarder {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.forwarders[destination]
+}
+
+// running returns the forwarders by the names of their destinations.
+func (c *Collector) running() []*forwarder {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.SortedFunc(maps.Values(c.forwarders), func(a, b *forwarder) int { return strings.Compare(a.name, b.name) })
 }
 
 // stop ends the forwarder. Requests under way are broken off; their calls stay
@@ -151,38 +220,49 @@ func (f *forwarder) stop() {
 	f.requests.Wait()
 }
 
-// Pause stops attempts to a destination until Resume. Its calls wait in the
-// journal, and their four hours go on.
-func (c *Collector) Pause(destination string) error { return c.pause(destination, true) }
-
-// Resume ends a Pause.
-func (c *Collector) Resume(destination string) error { return c.pause(destination, false) }
-
-func (c *Collector) pause(destination string, paused bool) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f := c.forwarders[destination]
-	if f == nil {
-		return fmt.Errorf("mockserver: there is no destination %q", destination)
+// Drain makes Ready fail and begins with no more deliveries; those under way
+// go on. Calls are still taken: a load balancer needs a moment to see it.
+func (c *Collector) Drain() {
+	c.draining.Store(true)
+	for _, f := range c.running() {
+		f.drain()
 	}
-	f.set(func() { f.paused = paused })
-	return nil
+}
+
+// Shutdown drains the collector, waits for the deliveries under way until ctx
+// ends, and then closes it. Calls that are not done stay pending in the journal.
+// The HTTP server that serves the collector should have been shut down before.
+// It returns ctx's error where it had to break deliveries off.
+func (c *Collector) Shutdown(ctx context.Context) error {
+	c.Drain()
+	var cut error
+	for _, f := range c.running() {
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			cut = ctx.Err()
+		}
+	}
+	return errors.Join(cut, c.Close())
 }
 
 // Close ends the collector: it stops forwarding, breaks off the requests under
 // way, whose calls stay pending, and closes the journal. It may be called again.
 // The HTTP server that serves the collector should have been shut down before.
 func (c *Collector) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Drain()
+	c.unfollow()
+	c.changing.Lock()
+	defer c.changing.Unlock()
 	if c.closed {
 		return nil
 	}
 	c.closed = true
-	for _, f := range c.forwarders {
+	running := c.running()
+	for _, f := range running {
 		f.cancel()
 	}
-	for _, f := range c.forwarders {
+	for _, f := range running {
 		f.stop()
 	}
 	c.sender.Close()

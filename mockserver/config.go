@@ -41,6 +41,9 @@ type Config struct {
 	// Journal keeps accepted calls. The collector closes it. Defaults to
 	// NewMemoryJournal.
 	Journal Journal
+	// Store keeps the settings that are made while the collector runs. Defaults to
+	// NewMemorySettings.
+	Store SettingsStore
 	// History remembers the newest calls. Defaults to NewHistory(0).
 	History *History
 	// Recorder is told what happens, beside History. Defaults to none.
@@ -65,6 +68,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Journal == nil {
 		c.Journal = NewMemoryJournal(0, c.Clock)
+	}
+	if c.Store == nil {
+		c.Store = NewMemorySettings()
 	}
 	if c.History == nil {
 		c.History = NewHistory(0)
@@ -93,6 +99,8 @@ type Destination struct {
 	Sources []string `json:"sources,omitempty"`
 	// Disabled destinations get nothing.
 	Disabled bool `json:"disabled,omitempty"`
+	// Paused destinations make no attempts; their calls wait.
+	Paused bool `json:"paused,omitempty"`
 	// Settings are the webhooks, their headers, and the shared secret.
 	webhook.Settings
 }
@@ -103,37 +111,53 @@ type Settings struct {
 	Destinations []Destination
 }
 
-// Validate returns all that is wrong with the settings, each with its place.
+// Validate returns nil, or one [*webhook.FieldError] for each thing that is
+// wrong, joined. Fields are named as in destinations[0].webhooks[1].url.
 func (s Settings) Validate() error {
-	var errs []error
+	return errors.Join(append(s.sourceProblems(), s.destinationProblems()...)...)
+}
+
+func (s Settings) sourceProblems() (problems []error) {
+	add := func(i int, field, problem, mend string) {
+		problems = append(problems, &webhook.FieldError{Field: fmt.Sprintf("sources[%d].%s", i, field), Problem: problem, Mend: mend})
+	}
 	names, keys := map[string]bool{}, map[string]string{}
 	for i, source := range s.Sources {
-		at := fmt.Sprintf("sources[%d]", i)
-		switch other, taken := keys[source.WriteKey]; {
+		switch {
 		case source.Name == "":
-			errs = append(errs, fmt.Errorf("%s.name is empty; a source needs a name", at))
+			add(i, "name", "is empty", "give the source a name")
 		case names[source.Name]:
-			errs = append(errs, fmt.Errorf("%s.name %q is taken; each source needs its own", at, source.Name))
+			add(i, "name", fmt.Sprintf("is %q again", source.Name), "give each source a name of its own")
+		}
+		switch other, taken := keys[source.WriteKey]; {
 		case source.WriteKey == "":
-			errs = append(errs, fmt.Errorf("%s.writeKey is empty; source %q needs a write key", at, source.Name))
+			add(i, "writeKey", "is empty", fmt.Sprintf("give source %q a write key", source.Name))
 		case taken:
-			errs = append(errs, fmt.Errorf("%s.writeKey is that of source %q too; each source needs its own", at, other))
+			add(i, "writeKey", fmt.Sprintf("is that of source %q too", other), "give each source a write key of its own")
+		}
+		if source.CallsPerSecond < 0 {
+			add(i, "callsPerSecond", fmt.Sprintf("is %d", source.CallsPerSecond), "use a number above 0, or leave it out")
 		}
 		names[source.Name], keys[source.WriteKey] = true, source.Name
 	}
+	return problems
+}
+
+func (s Settings) destinationProblems() (problems []error) {
 	taken := map[string]bool{}
 	for i, d := range s.Destinations {
-		at := fmt.Sprintf("destinations[%d]", i)
+		at := fmt.Sprintf("destinations[%d].", i)
 		switch {
 		case d.Name == "":
-			errs = append(errs, fmt.Errorf("%s.name is empty; a destination needs a name", at))
+			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: "is empty", Mend: "give the destination a name"})
 		case taken[d.Name]:
-			errs = append(errs, fmt.Errorf("%s.name %q is taken; each destination needs its own", at, d.Name))
+			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: fmt.Sprintf("is %q again", d.Name), Mend: "give each destination a name of its own"})
 		}
 		taken[d.Name] = true
-		if err := d.Settings.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("%s (%q): %w", at, d.Name, err))
+		for _, err := range webhook.FieldErrors(d.Settings.Validate()) {
+			err.Field = at + err.Field
+			problems = append(problems, err)
 		}
 	}
-	return errors.Join(errs...)
+	return problems
 }

@@ -42,7 +42,8 @@ type forwarder struct {
 	waiting  chan struct{} // one token for each straggler
 	requests sync.WaitGroup
 
-	cancel context.CancelFunc // ends run
+	drain  context.CancelFunc // makes run lease no more, and end once the calls under way have
+	cancel context.CancelFunc // breaks off the requests under way
 	done   chan struct{}      // closed when run has ended
 
 	mu        sync.Mutex // guards what follows
@@ -51,8 +52,8 @@ type forwarder struct {
 	interrupt context.CancelFunc // makes next look again
 }
 
-// run works until ctx ends or the reader is closed for good.
-func (f *forwarder) run(ctx context.Context) {
+// run works until ctx ends. Requests go on until requests ends, which is later.
+func (f *forwarder) run(ctx, requests context.Context) {
 	defer close(f.done)
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -67,7 +68,7 @@ func (f *forwarder) run(ctx context.Context) {
 		switch {
 		case err == nil:
 			work.Go(func() {
-				f.work(ctx, lease)
+				f.work(ctx, requests, lease)
 				<-free
 			})
 			continue
@@ -135,8 +136,9 @@ func (f *forwarder) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// work brings every call of an entry to an end, or to its next attempt.
-func (f *forwarder) work(ctx context.Context, lease Lease) {
+// work brings every call of an entry to an end, or to its next attempt. Once
+// ctx ends it begins with no more calls; requests breaks off those under way.
+func (f *forwarder) work(ctx, requests context.Context, lease Lease) {
 	e, d := lease.Entry(), f.settings.Load()
 	results := make([]delivery, len(e.Calls))
 	var calls sync.WaitGroup
@@ -153,7 +155,7 @@ func (f *forwarder) work(ctx context.Context, lease Lease) {
 			continue
 		}
 		calls.Go(func() {
-			results[i] = f.deliver(ctx, d, &e.Calls[i], e)
+			results[i] = f.deliver(requests, d, &e.Calls[i], e)
 			<-f.slots
 		})
 	}

@@ -13,6 +13,7 @@ type Recorder interface {
 	Accepted(Batch)
 	Repeated(Batch) // calls that were stored before; they are not stored again
 	Rejected(Rejection)
+	Refused(Refusal)
 	Attempted(Attempt)
 	Ended(Ended)
 }
@@ -82,6 +83,7 @@ type History struct {
 	records  []*Record
 	byCall   map[callHash]*Record
 	rejected []Rejection
+	refused  []Refusal
 	dropped  int64
 }
 
@@ -244,6 +246,6 @@ func (h *History) Clear() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.first += int64(len(h.records))
-	h.records, h.rejected, h.byCall = nil, nil, map[callHash]*Record{}
+	h.records, h.rejected, h.refused, h.byCall = nil, nil, nil, map[callHash]*Record{}
 	h.tell()
 }

@@ -66,7 +66,11 @@ func (c *Collector) serveTracking(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", "POST, OPTIONS")
 		respond(w, refuse(http.StatusMethodNotAllowed, CodeWrongMethod, "%s takes POST, not %s", path, r.Method))
 	default:
-		respond(w, c.ingest(r, typ))
+		refused := c.ingest(r, typ)
+		if refused != nil {
+			c.record.Refused(Refusal{At: c.clock.Now(), Path: path, Status: refused.status, Code: refused.code, Message: refused.message})
+		}
+		respond(w, refused)
 	}
 }
 
@@ -85,6 +89,10 @@ func (c *Collector) ingest(r *http.Request, typ string) *requestError {
 	batches, refused := c.sort(p, headerKey(r), typ, received, len(body))
 	if refused != nil {
 		return refused
+	}
+	if source, wait := c.rates.admit(batches, c.rateLimit); wait > 0 {
+		return &requestError{status: http.StatusTooManyRequests, code: CodeRateLimited, retryAfter: wait,
+			message: fmt.Sprintf("source %q sends more than its %d calls a second; send again in %v", source, c.rateLimit(source), wait)}
 	}
 	for _, b := range batches {
 		if refused := c.accept(r.Context(), b); refused != nil {

@@ -66,6 +66,10 @@ type Limits struct {
 	CallBytes      int // of one call. Defaults to 32,768
 	BatchCalls     int // in one request. Defaults to 2,500
 	MessageIDChars int // of a messageId. Defaults to 100
+
+	// CallsPerSecond is how many calls each source may send a second, on average,
+	// unless it has a limit of its own. Defaults to no limit.
+	CallsPerSecond int
 }
 
 func (l Limits) withDefaults() Limits {

@@ -13,6 +13,9 @@ import (
 type Source struct {
 	Name     string `json:"name"`
 	WriteKey string `json:"writeKey"`
+	// CallsPerSecond is how many calls it may send a second, on average. More are
+	// answered 429. Defaults to Limits.CallsPerSecond.
+	CallsPerSecond int `json:"callsPerSecond,omitempty"`
 }
 
 // sourceOf returns the name of the source with a write key.
@@ -28,6 +31,16 @@ func (c *Collector) sourceOf(writeKey string) (name string, known bool) {
 		return redact(writeKey), true
 	}
 	return name, known
+}
+
+// rateLimit returns how many calls a second a source may send; 0 is no limit.
+func (c *Collector) rateLimit(source string) int {
+	for _, s := range c.settings.Load().Sources {
+		if s.Name == source && s.CallsPerSecond > 0 {
+			return s.CallsPerSecond
+		}
+	}
+	return c.limits.CallsPerSecond
 }
 
 // knownSource is a source as requests look it up.

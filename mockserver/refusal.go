@@ -1,0 +1,39 @@
+package mockserver
+
+import "time"
+
+// A Refusal is a request to the tracking API that was refused as a whole.
+type Refusal struct {
+	At      time.Time `json:"at"`
+	Path    string    `json:"path"`
+	Status  int       `json:"status"` // of the answer
+	Code    Code      `json:"code"`
+	Message string    `json:"message"` // what was wrong and what would be right
+}
+
+// keptRefusals is how many refusals a History keeps.
+const keptRefusals = 1000
+
+func (rs recorders) Refused(r Refusal) {
+	for _, recorder := range rs {
+		recorder.Refused(r)
+	}
+}
+
+// Refused implements Recorder.
+func (h *History) Refused(r Refusal) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.refused) == keptRefusals {
+		h.refused = h.refused[1:]
+	}
+	h.refused = append(h.refused, r)
+	h.tell()
+}
+
+// Refusals returns the newest requests that were refused, oldest first.
+func (h *History) Refusals() []Refusal {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refused[:len(h.refused):len(h.refused)]
+}

@@ -1,0 +1,316 @@
+package mockserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// A SettingsStore keeps the sources and destinations that were made while
+// collectors ran. Collectors that share a store share these, and what one
+// changes the others apply. Its methods may be called from many goroutines at
+// once.
+type SettingsStore interface {
+	// Load returns what was saved last; the zero value where nothing was.
+	Load(ctx context.Context) (StoredSettings, error)
+
+	// Save replaces what is stored if its revision is still s.Revision, and
+	// returns the new one. Else it returns ErrSettingsChanged.
+	Save(ctx context.Context, s StoredSettings) (revision uint64, err error)
+
+	// Watch returns a channel that gets a value after Save was called, here or
+	// by another process; one value may stand for several calls. The store closes
+	// it when ctx ends.
+	Watch(ctx context.Context) (<-chan struct{}, error)
+}
+
+// StoredSettings are what a SettingsStore keeps. Written as JSON they hold write
+// keys and shared secrets.
+type StoredSettings struct {
+	Sources      []Source      `json:"sources,omitempty"`
+	Destinations []Destination `json:"destinations,omitempty"`
+	// Paused names the destinations that are paused, also such that the
+	// configuration defines.
+	Paused []string `json:"paused,omitempty"`
+	// Revision is the store's number of this state, 0 where nothing was saved.
+	Revision uint64 `json:"-"`
+}
+
+// Errors that changes of the settings answer with, wrapped.
+var (
+	// ErrSettingsChanged says that another process has changed the settings
+	// meanwhile.
+	ErrSettingsChanged = errors.New("mockserver: the settings were changed meanwhile")
+
+	// ErrReadOnly says that the configuration defines what was to be changed.
+	ErrReadOnly = errors.New("mockserver: it is defined by the configuration; change it there")
+
+	// ErrUnknown says that there is nothing of this name.
+	ErrUnknown = errors.New("mockserver: there is nothing of this name")
+
+	// ErrExists says that the name is taken.
+	ErrExists = errors.New("mockserver: the name is taken")
+)
+
+// changeTries is how often a change is tried when others change the settings too.
+const changeTries = 10
+
+// Settings returns the settings that apply: those of the configuration and those
+// that were made since.
+func (c *Collector) Settings() Settings { return c.settings.Load().Settings }
+
+// Apply replaces the settings of the configuration. Calls that are accepted
+// meanwhile are not lost: a destination that stays goes on where it is, one that
+// is new gets the calls that come from now on, and one that is gone is forgotten
+// with what it had pending. What AddSource, AddDestination and Pause made stays.
+// If Apply fails, the settings that it did not come to stay as they were.
+func (c *Collector) Apply(ctx context.Context, s Settings) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	return c.apply(ctx, s, c.stored)
+}
+
+// AddSource makes a source. ErrExists says that its name is taken.
+func (c *Collector) AddSource(ctx context.Context, s Source) error {
+	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+		if slices.ContainsFunc(all.Sources, sourceNamed(s.Name)) {
+			return fmt.Errorf("%w: there is a source %q", ErrExists, s.Name)
+		}
+		stored.Sources = append(slices.Clone(stored.Sources), s)
+		return nil
+	})
+}
+
+// ChangeSource replaces the source of a name by what change makes of it.
+func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*Source) error) error {
+	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+		i, err := find("source", name, stored.Sources, all.Sources, sourceNamed(name))
+		if err != nil {
+			return err
+		}
+		stored.Sources = slices.Clone(stored.Sources)
+		return change(&stored.Sources[i])
+	})
+}
+
+// RemoveSource makes a source's write key unknown. Its calls stay.
+func (c *Collector) RemoveSource(ctx context.Context, name string) error {
+	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+		i, err := find("source", name, stored.Sources, all.Sources, sourceNamed(name))
+		if err == nil {
+			stored.Sources = slices.Delete(slices.Clone(stored.Sources), i, i+1)
+		}
+		return err
+	})
+}
+
+// AddDestination makes a destination, which gets the calls that come from now
+// on. ErrExists says that its name is taken.
+func (c *Collector) AddDestination(ctx context.Context, d Destination) error {
+	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+		if slices.ContainsFunc(all.Destinations, destinationNamed(d.Name)) {
+			return fmt.Errorf("%w: there is a destination %q", ErrExists, d.Name)
+		}
+		stored.Destinations = append(slices.Clone(stored.Destinations), d)
+		return nil
+	})
+}
+
+// ChangeDestination replaces the destination of a name by what change makes of it.
+func (c *Collector) ChangeDestination(ctx context.Context, name string, change func(*Destination) error) error {
+	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+		i, err := find("destination", name, stored.Destinations, all.Destinations, destinationNamed(name))
+		if err != nil {
+			return err
+		}
+		stored.Destinations = slices.Clone(stored.Destinations)
+		return change(&stored.Destinations[i])
+	})
+}
+
+// RemoveDestination forgets a destination, with its pending and its failed calls.
+func (c *Collector) RemoveDestination(ctx context.Context, name string) error {
+	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+		i, err := find("destination", name, stored.Destinations, all.Destinations, destinationNamed(name))
+		if err == nil {
+			stored.Destinations = slices.Delete(slices.Clone(stored.Destinations), i, i+1)
+			stored.pause(name, false)
+		}
+		return err
+	})
+}
+
+// Pause stops attempts to a destination until Resume, also across a restart
+// where the settings are stored. Its calls wait in the journal, and their four
+// hours go on.
+func (c *Collector) Pause(ctx context.Context, destination string) error {
+	return c.setPaused(ctx, destination, true)
+}
+
+// Resume ends a Pause.
+func (c *Collector) Resume(ctx context.Context, destination string) error {
+	return c.setPaused(ctx, destination, false)
+}
+
+func (c *Collector) setPaused(ctx context.Context, destination string, paused bool) error {
+	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+		if !slices.ContainsFunc(all.Destinations, destinationNamed(destination)) {
+			return fmt.Errorf("%w: there is no destination %q", ErrUnknown, destination)
+		}
+		stored.pause(destination, paused)
+		return nil
+	})
+}
+
+func (s *StoredSettings) pause(destination string, paused bool) {
+	s.Paused = slices.DeleteFunc(slices.Clone(s.Paused), func(name string) bool { return name == destination })
+	if paused {
+		s.Paused = append(s.Paused, destination)
+	}
+}
+
+func sourceNamed(name string) func(Source) bool {
+	return func(s Source) bool { return s.Name == name }
+}
+
+func destinationNamed(name string) func(Destination) bool {
+	return func(d Destination) bool { return d.Name == name }
+}
+
+// find returns the place of what is to be changed among what is stored.
+func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, error) {
+	if i := slices.IndexFunc(stored, named); i >= 0 {
+		return i, nil
+	}
+	if slices.ContainsFunc(all, named) {
+		return -1, fmt.Errorf("%s %q: %w", kind, name, ErrReadOnly)
+	}
+	return -1, fmt.Errorf("%w: there is no %s %q", ErrUnknown, kind, name)
+}
+
+// change edits what is stored and applies it. edit also gets the settings that
+// apply, and must not change what it was given in place.
+func (c *Collector) change(ctx context.Context, edit func(stored *StoredSettings, all Settings) error) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	for range changeTries {
+		stored, err := c.store.Load(ctx)
+		if err != nil {
+			return fmt.Errorf("mockserver: the settings cannot be read: %w", err)
+		}
+		if err := edit(&stored, c.defined.with(stored)); err != nil {
+			return err
+		}
+		if err := c.defined.with(stored).Validate(); err != nil {
+			return err
+		}
+		stored.Revision, err = c.store.Save(ctx, stored)
+		if errors.Is(err, ErrSettingsChanged) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("mockserver: the settings cannot be stored: %w", err)
+		}
+		return c.apply(ctx, c.defined, stored)
+	}
+	return fmt.Errorf("%w, %d times in a row", ErrSettingsChanged, changeTries)
+}
+
+// with adds to the settings of the configuration those that were made since.
+// Where both have the same name or write key, the configuration's count.
+func (s Settings) with(stored StoredSettings) Settings {
+	all := Settings{Sources: slices.Clone(s.Sources), Destinations: slices.Clone(s.Destinations)}
+	for _, made := range stored.Sources {
+		same := func(d Source) bool { return d.Name == made.Name || d.WriteKey == made.WriteKey }
+		if !slices.ContainsFunc(s.Sources, same) {
+			all.Sources = append(all.Sources, made)
+		}
+	}
+	for _, d := range stored.Destinations {
+		if !slices.ContainsFunc(s.Destinations, destinationNamed(d.Name)) {
+			all.Destinations = append(all.Destinations, d)
+		}
+	}
+	for i := range all.Destinations {
+		d := &all.Destinations[i]
+		d.Paused = d.Paused || slices.Contains(stored.Paused, d.Name)
+	}
+	return all
+}
+
+// follow applies what other processes change in the store, until ctx ends.
+func (c *Collector) follow(ctx context.Context, changes <-chan struct{}) {
+	for range changes {
+		for ctx.Err() == nil {
+			err := c.catchUp(ctx)
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+			c.log.Error("changed settings could not be applied; trying again", "error", err)
+			timer, stop := c.clock.After(journalPause)
+			select {
+			case <-timer:
+			case <-ctx.Done():
+			}
+			stop()
+		}
+	}
+}
+
+func (c *Collector) catchUp(ctx context.Context) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	stored, err := c.store.Load(ctx)
+	if err != nil || stored.Revision == c.stored.Revision {
+		return err
+	}
+	return c.apply(ctx, c.defined, stored)
+}
+
+// NewMemorySettings returns a SettingsStore that is gone with its process.
+func NewMemorySettings() SettingsStore { return &memorySettings{} }
+
+type memorySettings struct {
+	mu       sync.Mutex // guards what follows
+	settings StoredSettings
+	watchers []chan struct{} // each closed when its context ends
+}
+
+func (m *memorySettings) Load(context.Context) (StoredSettings, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.settings, nil
+}
+
+func (m *memorySettings) Save(_ context.Context, s StoredSettings) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.Revision != m.settings.Revision {
+		return 0, ErrSettingsChanged
+	}
+	s.Revision++
+	m.settings = s
+	for _, w := range m.watchers {
+		select {
+		case w <- struct{}{}:
+		default: // it has one to read
+		}
+	}
+	return s.Revision, nil
+}
+
+func (m *memorySettings) Watch(ctx context.Context) (<-chan struct{}, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := make(chan struct{}, 1)
+	m.watchers = append(m.watchers, w)
+	context.AfterFunc(ctx, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.watchers = slices.DeleteFunc(m.watchers, func(other chan struct{}) bool { return other == w })
+		close(w)
+	})
+	return w, nil
+}
