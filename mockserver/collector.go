@@ -170,7 +170,7 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 	}
 	c.start(&forwarder{
 		name: d.Name, sender: c.sender, clock: c.clock, record: c.record, log: c.log,
-		breaker: newBreaker(c.clock), reader: reader, paused: d.Paused, done: make(chan struct{}),
+		breaker: newBreaker(c.clock), reader: reader, paused: d.Paused, done: make(chan struct{}), since: c.clock.Now(),
 		slots: make(chan struct{}, c.config.Concurrency), waiting: make(chan struct{}, stragglers),
 	}, d)
 	return nil

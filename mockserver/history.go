@@ -85,6 +85,8 @@ type History struct {
 	rejected []Rejection
 	refused  []Refusal
 	dropped  int64
+	feed     feed
+	tally    tally
 }
 
 // A Record is a call and what became of it.
@@ -95,6 +97,8 @@ type Record struct {
 	Repeats  int // how often it was sent again
 	Ends     []Ended
 	Attempts []Attempt
+
+	item *feedItem
 }
 
 // State returns where the call stands with a destination, and why. The second
@@ -117,7 +121,7 @@ func NewHistory(limit int) *History {
 	if limit <= 0 {
 		limit = DefaultHistory
 	}
-	return &History{limit: limit, first: 1, changed: make(chan struct{}), byCall: map[callHash]*Record{}}
+	return &History{limit: limit, first: 1, changed: make(chan struct{}), byCall: map[callHash]*Record{}, feed: newFeed()}
 }
 
 // Accepted implements Recorder.
@@ -127,6 +131,7 @@ func (h *History) Accepted(b Batch) {
 	for _, c := range b.Calls {
 		h.record(c)
 	}
+	h.tally.add(b.ReceivedAt, tallyAccepted, len(b.Calls))
 	h.tell()
 }
 
@@ -143,10 +148,13 @@ func (h *History) record(c Call) *Record {
 		h.records = h.records[1:]
 		h.first++
 		h.dropped++
+		h.feed.remove(old.item)
 	}
 	r := &Record{Seq: h.first + int64(len(h.records)), Call: c}
+	r.item = &feedItem{record: r}
 	h.records = append(h.records, r)
 	h.byCall[key] = r
+	h.feed.add(r.item)
 	return r
 }
 
@@ -157,19 +165,25 @@ func (h *History) Repeated(b Batch) {
 	for _, c := range b.Calls {
 		if r := h.byCall[hashCall(c.Source, c.ID)]; r != nil {
 			r.Repeats++
+			h.feed.touch(r.item)
 		}
 	}
+	h.tally.add(b.ReceivedAt, tallyRepeated, len(b.Calls))
 	h.tell()
 }
 
 // Rejected implements Recorder.
 func (h *History) Rejected(r Rejection) {
+	read := readRejected(r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.rejected) == h.limit {
 		h.rejected = h.rejected[1:]
+		h.feed.removeOldest(&h.feed.rejected)
 	}
 	h.rejected = append(h.rejected, r)
+	h.feed.add(&feedItem{rejection: &r, read: read})
+	h.tally.add(r.ReceivedAt, tallyRejected, 1)
 	h.tell()
 }
 
@@ -179,6 +193,7 @@ func (h *History) Attempted(a Attempt) {
 	defer h.mu.Unlock()
 	if r := h.byCall[hashCall(a.Source, a.CallID)]; r != nil {
 		r.Attempts = append(r.Attempts, a)
+		h.feed.touch(r.item)
 	}
 	h.tell()
 }
@@ -189,7 +204,9 @@ func (h *History) Ended(e Ended) {
 	defer h.mu.Unlock()
 	if r := h.byCall[hashCall(e.Source, e.CallID)]; r != nil {
 		r.Ends = append(r.Ends, e)
+		h.feed.touch(r.item)
 	}
+	h.tally.end(e)
 	h.tell()
 }
 
@@ -247,5 +264,6 @@ func (h *History) Clear() {
 	defer h.mu.Unlock()
 	h.first += int64(len(h.records))
 	h.records, h.rejected, h.refused, h.byCall = nil, nil, nil, map[callHash]*Record{}
+	h.feed.clear()
 	h.tell()
 }

@@ -2,6 +2,7 @@ package mockserver
 
 import (
 	"crypto/rand"
+	"fmt"
 	"sort"
 	"strings"
 	"time"
@@ -142,6 +143,19 @@ func (f *feed) at(order int64) *feedItem {
 		return f.items[i]
 	}
 	return nil
+}
+
+// position writes how far the feed is, and parsePosition reads it. It is not ok
+// where the feed cannot say what is new since.
+func (f *feed) position() string {
+	return fmt.Sprintf("%s.%d.%d", f.epoch, f.changes, f.arrivals)
+}
+
+func (f *feed) parsePosition(s string) (change, order int64, ok bool) {
+	epoch, numbers, _ := strings.Cut(s, ".")
+	_, err := fmt.Sscanf(numbers, "%d.%d", &change, &order)
+	ok = err == nil && epoch == f.epoch && change >= f.cleared && change <= f.changes && order >= 0 && order <= f.arrivals
+	return change, order, ok
 }
 
 // snapshot copies what others go on changing. The History's lock is held.
