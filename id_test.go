@@ -90,7 +90,7 @@ func TestIDsOfTwoProcessesDiffer(t *testing.T) {
 	ids := map[string]bool{}
 	for range 3 {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestIDsOfTwoProcessesDiffer$")
-		cmd.Env = append(os.Environ(), "ANALYTICS_TEST_ID=1")
+		cmd.Env = append(os.Environ(), "ANALYTICS_TEST_ID=1", "GORACE=atexit_sleep_ms=0")
 		out, err := cmd.Output()
 		require.NoError(t, err)
 		_, rest, found := strings.Cut(string(out), "id=")

@@ -45,6 +45,8 @@ type Collector struct {
 	stored   StoredSettings // by the store
 	closed   bool
 
+	replaying sync.Mutex // lets one Replay run at a time
+
 	mu         sync.Mutex // guards forwarders
 	forwarders map[string]*forwarder
 }
@@ -55,6 +57,7 @@ var ErrClosed = errors.New("mockserver: the collector is closed, or closing")
 // appliedSettings are the settings as requests look at them.
 type appliedSettings struct {
 	Settings
+	defined Settings // those of the configuration alone
 	sources []knownSource
 }
 
@@ -128,7 +131,7 @@ func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSe
 	if c.draining.Load() {
 		return ErrClosed
 	}
-	applied := &appliedSettings{Settings: all}
+	applied := &appliedSettings{Settings: all, defined: defined}
 	for _, source := range all.Sources {
 		applied.sources = append(applied.sources, knownSource{source.Name, sha256.Sum256([]byte(source.WriteKey))})
 	}

@@ -58,6 +58,10 @@ func (c *Collector) serveTracking(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	typ, single := singleCallPaths[path]
 	switch {
+	case path == "/health" && r.Method == http.MethodGet:
+		c.serveHealth(w)
+	case path == "/ready" && r.Method == http.MethodGet:
+		c.serveReady(w, r)
 	case !single && !batchPaths[path]:
 		respond(w, refuse(http.StatusNotFound, CodeNotFound, "there is no %s here; batches go to /v1/batch", r.URL.Path))
 	case r.Method == http.MethodOptions:

@@ -54,8 +54,8 @@ type Journal interface {
 	Replay(ctx context.Context, destination string, calls []Call, from State) error
 
 	// Failed yields the calls that a destination has given up, oldest first,
-	// until yield returns false. A journal may keep only the newest of them, and
-	// says in its own documentation how many.
+	// until yield returns false. yield may call the journal's methods. A journal
+	// may keep only the newest of them, and says in its own documentation how many.
 	Failed(ctx context.Context, destination string, yield func(FailedCall) bool) error
 
 	// Ledger returns the account of every attached destination, by name.
@@ -105,6 +105,9 @@ type Entry struct {
 	// Since is when the retry window began: when the calls were accepted, or
 	// when they were replayed.
 	Since time.Time
+	// Notes holds for each of Calls what its Outcome noted when it was last tried.
+	// It is nil where none noted anything.
+	Notes []string
 }
 
 // A Result says how a lease ended.
@@ -118,9 +121,13 @@ type Result struct {
 
 // An Outcome is what became of one call at one destination.
 type Outcome struct {
-	State State
+	State State `json:"state"`
 	// Reason says why, for calls that were filtered or failed, or are pending.
-	Reason string
+	Reason string `json:"reason,omitempty"`
+	// Note is for the next attempt at a call that is left pending, which finds it
+	// in Entry.Notes. The journal keeps it as it is; it has at most 64 bytes of
+	// ASCII, without a comma or white space.
+	Note string `json:"note,omitempty"`
 }
 
 // A State is where a call stands with one destination.

@@ -149,11 +149,11 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []Ca
 		return nil
 	}
 	if from == StateFailed {
-		replayed := map[string]bool{}
+		replayed := map[callHash]bool{}
 		for _, c := range calls {
-			replayed[c.ID] = true
+			replayed[hashCall(c.Source, c.ID)] = true
 		}
-		q.failed = slices.DeleteFunc(q.failed, func(f FailedCall) bool { return replayed[f.Call.ID] })
+		q.failed = slices.DeleteFunc(q.failed, func(f FailedCall) bool { return replayed[hashCall(f.Call.Source, f.Call.ID)] })
 	}
 	stored := &storedBatch{size: int64(Batch{Calls: calls}.Size())}
 	j.bytes += stored.size // a replay is never refused: its calls were accepted already
@@ -190,6 +190,20 @@ func (j *memoryJournal) Ledger(context.Context) ([]Ledger, error) {
 	}
 	slices.SortFunc(ledgers, func(a, b Ledger) int { return cmp.Compare(a.Destination, b.Destination) })
 	return ledgers, nil
+}
+
+// Health implements HealthChecker.
+func (j *memoryJournal) Health(context.Context) (JournalHealth, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	health := JournalHealth{Bytes: j.bytes, LimitBytes: j.maxBytes}
+	switch {
+	case j.closed:
+		return health, ErrJournalClosed
+	case j.bytes >= j.maxBytes:
+		return health, ErrJournalFull
+	}
+	return health, nil
 }
 
 func (j *memoryJournal) Close() error {
@@ -361,26 +375,33 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 		return nil // detached meanwhile, or finished before
 	}
 	delete(q.leased, e)
-	var again []Call
+	again := Entry{Attempt: e.Attempt + 1, Since: e.Since}
 	for i, o := range r.Outcomes {
 		switch o.State {
 		case StatePending:
-			again = append(again, e.Calls[i])
+			again.add(e.Calls[i], o.Note)
 			continue
 		case StateFailed:
 			q.keepFailed(FailedCall{Call: e.Calls[i], Reason: o.Reason, FailedAt: q.journal.clock.Now(), Attempts: e.Attempt})
 		}
 		q.ledger.Move(1, StatePending, o.State)
 	}
-	if len(again) > 0 {
-		q.push(&memoryEntry{
-			Entry: Entry{Calls: again, Attempt: e.Attempt + 1, Since: e.Since},
-			due:   r.RetryAt,
-			batch: e.batch,
-		})
+	if len(again.Calls) > 0 {
+		q.push(&memoryEntry{Entry: again, due: r.RetryAt, batch: e.batch})
 	}
 	q.release(e)
 	return nil
+}
+
+// add appends a call to an entry that is being made, with its note.
+func (e *Entry) add(c Call, note string) {
+	if note != "" && e.Notes == nil {
+		e.Notes = make([]string, len(e.Calls))
+	}
+	e.Calls = append(e.Calls, c)
+	if e.Notes != nil {
+		e.Notes = append(e.Notes, note)
+	}
 }
 
 func (l *memoryLease) Return() {
@@ -401,7 +422,8 @@ func (l *memoryLease) Return() {
 
 func (q *memoryQueue) keepFailed(f FailedCall) {
 	if len(q.failed) == memoryFailedCalls {
-		q.failed = slices.Delete(q.failed, 0, 1)
+		q.failed[0] = FailedCall{}
+		q.failed = q.failed[1:]
 	}
 	q.failed = append(q.failed, f)
 }

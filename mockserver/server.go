@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -17,7 +18,8 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// A Server is a collector that listens on a port of the loopback interface.
+// A Server is a collector that listens on a port of the loopback interface. It
+// serves the tracking API, and the admin API under /api/v1.
 type Server struct {
 	// URL is where it listens, such as http://127.0.0.1:40123, without a slash at
 	// its end. Give it to a client as its Endpoint.
@@ -40,10 +42,22 @@ func Run(config Config) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("mockserver: %w", err), collector.Close())
 	}
+	guard, err := NewGuard(GuardConfig{Loopback: true})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close(), collector.Close())
+	}
+	admin := guard.Wrap(NewAdmin(collector, ""))
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/") {
+			admin.ServeHTTP(w, r)
+			return
+		}
+		collector.ServeHTTP(w, r)
+	})
 	s := &Server{
 		URL:       "http://" + listener.Addr().String(),
 		Collector: collector,
-		http:      NewHTTPServer(collector),
+		http:      NewHTTPServer(handler),
 	}
 	go func() { _ = s.http.Serve(listener) }()
 	return s, nil

@@ -61,6 +61,9 @@ const changeTries = 10
 // that were made since.
 func (c *Collector) Settings() Settings { return c.settings.Load().Settings }
 
+// configured returns the settings of the configuration alone.
+func (c *Collector) configured() Settings { return c.settings.Load().defined }
+
 // Apply replaces the settings of the configuration. Calls that are accepted
 // meanwhile are not lost: a destination that stays goes on where it is, one that
 // is new gets the calls that come from now on, and one that is gone is forgotten

@@ -39,6 +39,7 @@ func Run(t *testing.T, o Options) {
 		"SourcesAreFiltered":                 sources,
 		"RetriesComeAtTheirTime":             retries,
 		"RetriesComeBeforeFreshCalls":        retriesFirst,
+		"NotesComeBackWithTheirCalls":        notes,
 		"ReturnedEntriesComeAgain":           returned,
 		"NextEndsWithItsContextAndItsReader": nextEnds,
 		"FailedCallsAreKeptAndReplayed":      failed,
@@ -240,6 +241,35 @@ func retries(t *testing.T, o Options) {
 	}
 	finish(t, l, time.Time{}, mockserver.StateDelivered)
 	wantLedger(t, j, "d", 3, 3, 0, 0, 0)
+}
+
+func notes(t *testing.T, o Options) {
+	j := open(t, o)
+	r := attach(t, j, "d")
+	ok(t, j.Append(t.Context(), batch("web", "m", 4)))
+	noted := func(states map[string]mockserver.Outcome) []string {
+		t.Helper()
+		l := next(t, r)
+		got := l.Entry().Notes
+		res := mockserver.Result{RetryAt: time.Now()}
+		for _, id := range ids(l) {
+			res.Outcomes = append(res.Outcomes, states[id])
+		}
+		ok(t, l.Finish(t.Context(), res))
+		return got
+	}
+	again := func(note string) mockserver.Outcome {
+		return mockserver.Outcome{State: mockserver.StatePending, Reason: "because", Note: note}
+	}
+	done := mockserver.Outcome{State: mockserver.StateDelivered}
+	if got := noted(map[string]mockserver.Outcome{"m-0": again(""), "m-1": done, "m-2": again("0123abcd.4567cdef"), "m-3": again("x")}); got != nil {
+		t.Fatalf("fresh calls have the notes %q", got)
+	}
+	same(t, noted(map[string]mockserver.Outcome{"m-0": again(""), "m-2": again(""), "m-3": done}), []string{"", "0123abcd.4567cdef", "x"})
+	if got := noted(map[string]mockserver.Outcome{"m-0": done, "m-2": done}); got != nil {
+		t.Fatalf("notes that were not renewed came back: %q", got)
+	}
+	wantLedger(t, j, "d", 4, 4, 0, 0, 0)
 }
 
 func retriesFirst(t *testing.T, o Options) {

@@ -1,0 +1,101 @@
+// Command api prints the public API of packages, a line for each thing that a
+// user's program can name. The committed snapshot api.txt makes a change of it a
+// decision: see `make api`.
+package main
+
+import (
+	"fmt"
+	"go/token"
+	"go/types"
+	"log"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+func main() {
+	log.SetFlags(0)
+	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps}, os.Args[1:]...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if packages.PrintErrors(pkgs) > 0 {
+		os.Exit(1)
+	}
+	var lines []string
+	for _, p := range pkgs {
+		lines = append(lines, describe(p.Types)...)
+	}
+	slices.Sort(lines)
+	for _, line := range lines {
+		fmt.Println(line)
+	}
+}
+
+// describe lists what a package exports.
+func describe(p *types.Package) []string {
+	qualify := func(other *types.Package) string {
+		if other == p {
+			return ""
+		}
+		return other.Name()
+	}
+	var lines []string
+	add := func(format string, args ...any) {
+		lines = append(lines, "pkg "+p.Path()+", "+fmt.Sprintf(format, args...))
+	}
+	for _, name := range p.Scope().Names() {
+		if !token.IsExported(name) {
+			continue
+		}
+		switch o := p.Scope().Lookup(name).(type) {
+		case *types.TypeName:
+			add("type %s %s", name, kind(o.Type().Underlying(), qualify))
+			for _, member := range members(o.Type(), qualify) {
+				add("%s", member)
+			}
+		case *types.Const:
+			add("%s = %s", types.ObjectString(o, qualify), o.Val())
+		default:
+			add("%s", types.ObjectString(o, qualify))
+		}
+	}
+	return lines
+}
+
+// kind is a type as far as its members do not tell it.
+func kind(t types.Type, qualify types.Qualifier) string {
+	switch t.(type) {
+	case *types.Struct:
+		return "struct"
+	case *types.Interface:
+		return "interface"
+	}
+	return types.TypeString(t, qualify)
+}
+
+// members lists the exported fields and methods of a type.
+func members(t types.Type, qualify types.Qualifier) []string {
+	var lines []string
+	name := types.TypeString(t, qualify)
+	if s, ok := t.Underlying().(*types.Struct); ok {
+		for f := range s.Fields() {
+			if f.Exported() {
+				lines = append(lines, fmt.Sprintf("field %s.%s %s", name, f.Name(), types.TypeString(f.Type(), qualify)))
+			}
+		}
+	}
+	receiver := t
+	if !types.IsInterface(t) {
+		receiver = types.NewPointer(t)
+	}
+	for m := range types.NewMethodSet(receiver).Methods() {
+		if m.Obj().Exported() && len(m.Index()) == 1 {
+			signature := strings.TrimPrefix(types.TypeString(m.Type(), qualify), "func")
+			lines = append(lines, fmt.Sprintf("method %s.%s%s", name, m.Obj().Name(), signature))
+		}
+	}
+	return lines
+}

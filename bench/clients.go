@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"log"
+
+	analytics "github.com/seed-45eadc4a/analytics-go"
+
+	"github.com/posthog/posthog-go"
+	v3 "gopkg.in/segmentio/analytics-go.v3"
+)
+
+// A client is a library under test. Calls may be made by many goroutines.
+type client struct {
+	// producer returns what makes the i-th call of one goroutine.
+	producer func(large bool) func(i int) error
+	close    func() error
+	// lost says, after close, how many calls the library knows it lost; nil if
+	// it cannot say.
+	lost func() int64
+}
+
+// clients are the libraries by their names in the report, each with the
+// settings its documentation gives for a batch size.
+var clients = map[string]func(endpoint string, o setup) (*client, error){
+	"ours":    newOurs,
+	"v3":      newV3,
+	"posthog": newPosthog,
+}
+
+// clientNames is the order of clients in the report.
+var clientNames = []string{"ours", "v3", "posthog"}
+
+// A setup is what a run asks of a client.
+type setup struct {
+	batch int
+	// patient clients hold the caller when they are full, as the peers do;
+	// others refuse the call.
+	patient bool
+	gzip    bool
+}
+
+func newOurs(endpoint string, o setup) (*client, error) {
+	config := analytics.Config{Endpoint: endpoint, FlushAt: o.batch, Gzip: o.gzip, Logger: log.New(io.Discard, "", 0)}
+	if o.patient {
+		config.WhenFull = analytics.Block
+	}
+	c, err := analytics.NewWithConfig("bench-write-key", config)
+	if err != nil {
+		return nil, err
+	}
+	return &client{
+		producer: func(large bool) func(int) error {
+			var tracks [variety]*analytics.Track
+			for i := range tracks {
+				tracks[i] = ourTrack(large, i)
+			}
+			return func(i int) error { return c.Track(tracks[i%variety]) }
+		},
+		close: c.Close,
+		lost: func() int64 {
+			s := c.Stats()
+			return s.Dropped.Total() + s.Pending + s.Rejected.Total()
+		},
+	}, nil
+}
+
+type silent struct{}
+
+func (silent) Logf(string, ...interface{})   {}
+func (silent) Errorf(string, ...interface{}) {}
+
+func newV3(endpoint string, o setup) (*client, error) {
+	c, err := v3.NewWithConfig("bench-write-key", v3.Config{Endpoint: endpoint, BatchSize: o.batch, Logger: silent{}})
+	if err != nil {
+		return nil, err
+	}
+	return &client{
+		producer: func(large bool) func(int) error {
+			var tracks [variety]v3.Track
+			for i := range tracks {
+				tracks[i] = v3Track(large, i)
+			}
+			return func(i int) error { return c.Enqueue(tracks[i%variety]) }
+		},
+		close: c.Close,
+	}, nil
+}
+
+func newPosthog(endpoint string, o setup) (*client, error) {
+	c, err := posthog.NewWithConfig("bench-write-key", posthog.Config{Endpoint: endpoint, BatchSize: o.batch, Logger: silent{}})
+	if err != nil {
+		return nil, err
+	}
+	return &client{
+		producer: func(large bool) func(int) error {
+			var captures [variety]posthog.Capture
+			for i := range captures {
+				captures[i] = posthogCapture(large, i)
+			}
+			return func(i int) error { return c.Enqueue(captures[i%variety]) }
+		},
+		close: c.Close,
+	}, nil
+}
+
+var errUnknownClient = errors.New("no such client")

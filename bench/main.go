@@ -1,0 +1,163 @@
+// Command bench measures the client beside two others of its kind, in one run,
+// so that the ratios hold whatever the machine.
+//
+// Each measurement has a process of its own for the client and one for the
+// collector, which reads, counts and answers as cheaply as it can. The clients
+// take turns, round by round, and the report has the medians. Every call that a
+// client says it made is looked for at the collector.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+type options struct {
+	rounds   int
+	duration time.Duration // of the calls of one measurement
+	outage   time.Duration
+	parts    string
+	clients  []string
+	profile  string
+}
+
+func main() {
+	role := flag.String("role", "", "what this process is: driver, collector or, if empty, the one that starts both")
+	quick := flag.Bool("quick", false, "a minute's version: one short round, an outage of 3 s")
+	var o options
+	var names string
+	flag.IntVar(&o.rounds, "rounds", 5, "how often each client is measured")
+	flag.DurationVar(&o.duration, "time", 1500*time.Millisecond, "how long calls are made in one measurement")
+	flag.DurationVar(&o.outage, "outage", 20*time.Second, "how long the collector is away")
+	flag.StringVar(&o.parts, "parts", "cost,latency,outage", "what to measure")
+	flag.StringVar(&names, "clients", strings.Join(clientNames, ","), "which clients to measure; the first is the one the others are compared with")
+	flag.StringVar(&o.profile, "profile", "", "a directory for a CPU and an allocation profile of each driver of the first round")
+	flag.Parse()
+	if *quick {
+		o.rounds, o.duration, o.outage = 1, 500*time.Millisecond, 3*time.Second
+	}
+	o.clients = strings.Split(names, ",")
+	var err error
+	switch *role {
+	case "driver":
+		err = runDriver()
+	case "collector":
+		err = runCollector()
+	case "":
+		err = o.run()
+	default:
+		err = errors.New("no such role")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func (o *options) run() error {
+	for _, name := range o.clients {
+		if clients[name] == nil {
+			return fmt.Errorf("%w: %q; there are %s", errUnknownClient, name, strings.Join(clientNames, ", "))
+		}
+	}
+	for _, part := range strings.Split(o.parts, ",") {
+		if !strings.Contains("cost latency outage", part) {
+			return fmt.Errorf("no such part: %q", part)
+		}
+	}
+	printMachine()
+	for _, part := range []struct {
+		name string
+		run  func() error
+	}{{"cost", o.cost}, {"latency", o.latency}, {"outage", o.outages}} {
+		if !strings.Contains(o.parts, part.name) {
+			continue
+		}
+		if err := part.run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cost has every client make as many calls as it can.
+func (o *options) cost() error {
+	samples := map[string]map[string][]sample{}
+	for round := range o.rounds {
+		for _, w := range workloads {
+			for _, name := range o.turn(round) {
+				s, err := o.measure(round, job{
+					Client: name, Large: w.Large, Batch: w.Batch, Patient: true, Duration: o.duration,
+				}, nil)
+				if err != nil {
+					return err
+				}
+				if samples[w.Name] == nil {
+					samples[w.Name] = map[string][]sample{}
+				}
+				samples[w.Name][name] = append(samples[w.Name][name], s)
+			}
+		}
+	}
+	o.printCost(samples)
+	return nil
+}
+
+// latency has every client make 50,000 calls a second.
+func (o *options) latency() error {
+	samples := map[string][]sample{}
+	for round := range o.rounds {
+		for _, name := range o.turn(round) {
+			s, err := o.measure(round, job{
+				Client: name, Large: true, Batch: 100, Rate: 50_000, Duration: 2 * o.duration,
+			}, nil)
+			if err != nil {
+				return err
+			}
+			samples[name] = append(samples[name], s)
+		}
+	}
+	o.printLatency(samples)
+	return nil
+}
+
+// outages has every client make 20,000 calls a second while the collector goes
+// away and comes back.
+func (o *options) outages() error {
+	kinds := []struct{ name, command string }{
+		{"connections refused", "refuse"},
+		{"accepted, never answered", "hang"},
+	}
+	for _, kind := range kinds {
+		samples := map[string][]sample{}
+		for _, name := range o.clients {
+			s, err := o.measure(0, job{
+				Client: name, Large: true, Batch: 100, Gzip: true, Rate: 20_000, Duration: 2 * o.outage,
+			}, func(c *process) error {
+				time.Sleep(o.outage / 4)
+				if _, err := c.tell(kind.command); err != nil {
+					return err
+				}
+				time.Sleep(o.outage)
+				_, err := c.tell("serve")
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			samples[name] = append(samples[name], s)
+		}
+		o.printOutage(kind.name, samples)
+	}
+	return nil
+}
+
+// turn is the clients in the order of a round: each is first at times.
+func (o *options) turn(round int) []string {
+	n := round % len(o.clients)
+	return append(append([]string(nil), o.clients[n:]...), o.clients[:n]...)
+}

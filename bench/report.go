@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+func printMachine() {
+	fmt.Printf("%s, %d cores, %s, %s/%s\n", cpuModel(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if strings.Contains(m.Path, "posthog-go") || strings.Contains(m.Path, "analytics-go.v3") {
+				fmt.Printf("%s %s\n", m.Path, m.Version)
+			}
+		}
+	}
+}
+
+func cpuModel() string {
+	file, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return "unknown processor"
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if name, model, _ := strings.Cut(lines.Text(), ":"); strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(model)
+		}
+	}
+	return "unknown processor"
+}
+
+// median is that of what of makes of the samples.
+func median[T cmp.Ordered](samples []sample, of func(sample) T) T {
+	var values []T
+	for _, s := range samples {
+		values = append(values, of(s))
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+func (s sample) each(total float64) float64 { return total / float64(max(s.Calls, 1)) }
+
+// cpuPerCall is in microseconds, for each call that was delivered.
+func cpuPerCall(s sample) float64 { return s.each(float64(s.CPU.Nanoseconds())) / 1e3 }
+
+func callsPerSecond(s sample) float64 { return float64(s.Calls) / s.Wall.Seconds() }
+
+func row(cells ...any) {
+	fmt.Print("|")
+	for _, c := range cells {
+		fmt.Printf(" %v |", c)
+	}
+	fmt.Println()
+}
+
+func head(title string, cells ...any) {
+	fmt.Printf("\n%s\n\n", title)
+	row(cells...)
+	fmt.Println("|---" + strings.Repeat("|--:", len(cells)-1) + "|")
+}
+
+func (o *options) printCost(samples map[string]map[string][]sample) {
+	base := o.clients[0]
+	head("As many calls as the client takes, 8 producers", "workload", "client", "CPU µs a call", "of "+base,
+		"calls/s", "allocations a call", "bytes allocated", "bytes on the wire", "connections", "peak RSS", "lost")
+	for _, w := range workloads {
+		reference := median(samples[w.Name][base], cpuPerCall)
+		for _, name := range o.clients {
+			list := samples[w.Name][name]
+			cpu := median(list, cpuPerCall)
+			row(w.Name, name, fmt.Sprintf("%.2f", cpu), fmt.Sprintf("%.1f×", cpu/reference),
+				fmt.Sprintf("%.0fk", median(list, callsPerSecond)/1e3),
+				fmt.Sprintf("%.3f", median(list, func(s sample) float64 { return s.each(float64(s.Mallocs)) })),
+				fmt.Sprintf("%.0f", median(list, func(s sample) float64 { return s.each(float64(s.AllocBytes)) })),
+				fmt.Sprintf("%.0f", median(list, func(s sample) float64 { return s.each(float64(s.Bytes)) })),
+				median(list, func(s sample) int64 { return s.Conns }),
+				megabytes(median(list, func(s sample) int64 { return s.PeakRSS })),
+				median(list, sample.lost))
+		}
+	}
+}
+
+func (o *options) printLatency(samples map[string][]sample) {
+	head("The time of one call at 50,000 calls/s, L, batch 100", "client", "p50", "p99", "p99.9", "longest", "peak RSS", "lost")
+	for _, name := range o.clients {
+		list := samples[name]
+		row(name, short(median(list, func(s sample) time.Duration { return s.P50 })),
+			short(median(list, func(s sample) time.Duration { return s.P99 })),
+			short(median(list, func(s sample) time.Duration { return s.P999 })),
+			short(median(list, func(s sample) time.Duration { return s.Max })),
+			megabytes(median(list, func(s sample) int64 { return s.PeakRSS })),
+			median(list, sample.lost))
+	}
+}
+
+func (o *options) printOutage(kind string, samples map[string][]sample) {
+	head(fmt.Sprintf("%v without a collector (%s), 20,000 calls/s, L, batch 100", o.outage, kind),
+		"client", "calls", "lost", "longest call", "Close took", "peak RSS", "connections")
+	for _, name := range o.clients {
+		s := samples[name][0]
+		row(name, s.Made, s.lost(), short(s.Max), short(s.Close), megabytes(s.PeakRSS), s.Conns)
+	}
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+1<<19)>>20) }
+
+// short rounds d to two digits or so.
+func short(d time.Duration) string {
+	switch {
+	case d < 10*time.Microsecond:
+		return fmt.Sprintf("%.1f µs", float64(d.Nanoseconds())/1e3)
+	case d < time.Millisecond:
+		return fmt.Sprintf("%d µs", d.Microseconds())
+	case d < 100*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1e3)
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"net"
+
+	analytics "github.com/seed-45eadc4a/analytics-go"
+
+	"github.com/posthog/posthog-go"
+	v3 "gopkg.in/segmentio/analytics-go.v3"
+)
+
+// mark is in the event's name and nowhere else, so that the collector can
+// count calls without parsing them.
+const mark = '~'
+
+// A workload is a kind of call and how many make a batch.
+type workload struct {
+	Name  string
+	Large bool
+	Batch int
+}
+
+var workloads = []workload{
+	{"L, batch 20", true, 20},
+	{"L, batch 100", true, 100},
+	{"L, batch 640 (about 400 KB)", true, 640},
+	{"S, batch 100", false, 100},
+}
+
+// variety is how many messages a producer has and makes its calls with in
+// turn. They are built beforehand: what is measured is the call.
+const variety = 16
+
+// The i-th message of the small workload is some 210 bytes on the wire, that
+// of the large one some 640.
+
+func smallProperties(i int) map[string]interface{} {
+	return map[string]interface{}{"plan": "team", "seat": 3 + i}
+}
+
+func largeProperties(i int) map[string]interface{} {
+	return map[string]interface{}{
+		"orderId":   fmt.Sprintf("50314b8e-%06d", i),
+		"total":     49.95 + float64(i),
+		"currency":  "EUR",
+		"items":     3 + i,
+		"coupon":    "SPRING-2026",
+		"first":     i%2 == 0,
+		"shipping":  "express",
+		"warehouse": "Rotterdam",
+	}
+}
+
+func largeIntegrations() map[string]interface{} {
+	return map[string]interface{}{"All": true, "Webhooks": true, "Mixpanel": false}
+}
+
+const (
+	smallEvent = string(mark) + "Signed In"
+	largeEvent = string(mark) + "Order Completed"
+	userAgent  = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+)
+
+func largeContext() map[string]interface{} {
+	return map[string]interface{}{
+		"ip":        "203.0.113.24",
+		"locale":    "nl-NL",
+		"userAgent": userAgent,
+		"app":       map[string]interface{}{"name": "storefront", "version": "4.12.0"},
+		"page":      map[string]interface{}{"path": "/checkout/thanks", "title": "Thank you"},
+	}
+}
+
+func userID(i int) string { return fmt.Sprintf("user-%08d", 70_000+i) }
+
+func ourTrack(large bool, i int) *analytics.Track {
+	if !large {
+		return &analytics.Track{UserId: userID(i), Event: smallEvent, Properties: smallProperties(i)}
+	}
+	return &analytics.Track{
+		UserId: userID(i), Event: largeEvent,
+		Properties: largeProperties(i), Context: largeContext(), Integrations: largeIntegrations(),
+	}
+}
+
+// v3Track has the same context in the type that library has for it.
+func v3Track(large bool, i int) v3.Track {
+	if !large {
+		return v3.Track{UserId: userID(i), Event: smallEvent, Properties: smallProperties(i)}
+	}
+	return v3.Track{
+		UserId: userID(i), Event: largeEvent,
+		Properties: largeProperties(i), Integrations: largeIntegrations(),
+		Context: &v3.Context{
+			IP:        net.ParseIP("203.0.113.24"),
+			Locale:    "nl-NL",
+			UserAgent: userAgent,
+			App:       v3.AppInfo{Name: "storefront", Version: "4.12.0"},
+			Page:      v3.PageInfo{Path: "/checkout/thanks", Title: "Thank you"},
+		},
+	}
+}
+
+// posthogCapture has what else belongs to the call among its properties, the
+// one place that library has for it.
+func posthogCapture(large bool, i int) posthog.Capture {
+	c := posthog.Capture{DistinctId: userID(i), Event: smallEvent, Properties: smallProperties(i)}
+	if large {
+		c.Event, c.Properties = largeEvent, largeProperties(i)
+		c.Properties["context"] = largeContext()
+		c.Properties["integrations"] = largeIntegrations()
+	}
+	return c
+}

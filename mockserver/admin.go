@@ -1,0 +1,251 @@
+package mockserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strings"
+
+	_ "embed"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// maxAdminBody bounds the body of a request to the admin API, in bytes.
+const maxAdminBody = 1 << 20
+
+//go:embed openapi.yaml
+var openAPI []byte
+
+// admin serves the admin API.
+type admin struct {
+	*Collector
+	version string
+	mux     *http.ServeMux
+}
+
+// An adminRoute answers one method of one path.
+type adminRoute struct {
+	method, path string
+	handle       func(*admin, *http.Request) (any, error)
+}
+
+var adminRoutes = []adminRoute{
+	{"GET", "/api/v1/health", (*admin).getHealth},
+	{"GET", "/api/v1/ledger", (*admin).getLedger},
+	{"GET", "/api/v1/sources", (*admin).listSources},
+	{"POST", "/api/v1/sources", (*admin).addSource},
+	{"GET", "/api/v1/sources/{source}", (*admin).getSource},
+	{"PATCH", "/api/v1/sources/{source}", (*admin).changeSource},
+	{"DELETE", "/api/v1/sources/{source}", (*admin).removeSource},
+	{"GET", "/api/v1/destinations", (*admin).listDestinations},
+	{"POST", "/api/v1/destinations", (*admin).addDestination},
+	{"GET", "/api/v1/destinations/{destination}", (*admin).getDestination},
+	{"PATCH", "/api/v1/destinations/{destination}", (*admin).changeDestination},
+	{"DELETE", "/api/v1/destinations/{destination}", (*admin).removeDestination},
+	{"POST", "/api/v1/destinations/{destination}/pause", (*admin).pauseDestination},
+	{"POST", "/api/v1/destinations/{destination}/resume", (*admin).resumeDestination},
+	{"POST", "/api/v1/destinations/{destination}/replay", (*admin).replayDestination},
+	{"GET", "/api/v1/destinations/{destination}/failed", (*admin).listFailed},
+	{"GET", "/api/v1/calls", (*admin).listCalls},
+	{"GET", "/api/v1/calls/{source}/{messageId}", (*admin).getCall},
+	{"GET", "/api/v1/calls/{source}/{messageId}/attempts", (*admin).listAttempts},
+	{"POST", "/api/v1/calls/{source}/{messageId}/replay", (*admin).replayCall},
+	{"GET", "/api/v1/rejections", (*admin).listRejections},
+}
+
+// NewAdmin returns a handler that serves a collector's admin API under /api/v1,
+// with its description at /api/v1/openapi.yaml. It trusts every request: put it
+// behind a [Guard]. version is that of the program, for the health resource.
+func NewAdmin(c *Collector, version string) http.Handler {
+	a := &admin{Collector: c, version: version, mux: http.NewServeMux()}
+	for _, route := range adminRoutes {
+		a.mux.HandleFunc(route.method+" "+route.path, func(w http.ResponseWriter, r *http.Request) {
+			body, err := route.handle(a, r)
+			a.answer(w, body, err)
+		})
+	}
+	a.mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		_, _ = w.Write(openAPI)
+	})
+	return a
+}
+
+func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, pattern := a.mux.Handler(r); pattern != "" {
+		a.mux.ServeHTTP(w, r)
+		return
+	}
+	var allowed []string
+	for _, method := range []string{"GET", "POST", "PATCH", "DELETE"} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := a.mux.Handler(other); pattern != "" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) > 0 {
+		methods := strings.Join(allowed, ", ")
+		w.Header().Set("Allow", methods)
+		a.answer(w, nil, adminFail(http.StatusMethodNotAllowed, "method_not_allowed", "%s takes %s, not %s", r.URL.Path, methods, r.Method))
+		return
+	}
+	a.answer(w, nil, adminFail(http.StatusNotFound, "not_found", "there is no %s here; /api/v1/openapi.yaml describes what there is", r.URL.Path))
+}
+
+// created is the answer to a request that made something.
+type created struct{ body any }
+
+// answer writes what a handler returned: nothing, something, or what was wrong.
+func (a *admin) answer(w http.ResponseWriter, body any, err error) {
+	if err != nil {
+		refused := adminErrorOf(err)
+		if refused.status >= 500 {
+			a.log.Error("an admin request failed", "error", err)
+		}
+		refused.write(w)
+		return
+	}
+	if body == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	if c, ok := body.(created); ok {
+		writeJSON(w, http.StatusCreated, c.body)
+		return
+	}
+	writeJSON(w, http.StatusOK, body)
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(body)
+}
+
+// An adminError is the body of an answer that says what was wrong.
+type adminError struct {
+	status  int
+	Code    string       `json:"code"`
+	Message string       `json:"message"` // what was wrong and what would be right
+	Fields  []adminField `json:"fields,omitempty"`
+}
+
+// An adminField is a member of the request's body that cannot be used.
+type adminField struct {
+	Field   string `json:"field"` // as in webhooks[0].url
+	Problem string `json:"problem"`
+	Mend    string `json:"mend"` // what would be right
+}
+
+func (e *adminError) Error() string { return e.Message }
+
+func (e *adminError) write(w http.ResponseWriter) { writeJSON(w, e.status, e) }
+
+func adminFail(status int, code, format string, args ...any) *adminError {
+	return &adminError{status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// adminErrorOf says how an error is answered.
+func adminErrorOf(err error) *adminError {
+	var own *adminError
+	if errors.As(err, &own) {
+		return own
+	}
+	fail := func(status int, code string) *adminError {
+		return adminFail(status, code, "%s", strings.TrimPrefix(err.Error(), "mockserver: "))
+	}
+	if fields := webhook.FieldErrors(err); len(fields) > 0 {
+		e := fail(http.StatusUnprocessableEntity, "invalid")
+		for _, f := range fields {
+			e.Fields = append(e.Fields, adminField{f.Field, f.Problem, f.Mend})
+		}
+		return e
+	}
+	switch {
+	case errors.Is(err, ErrUnknown), errors.Is(err, ErrNotAttached):
+		return fail(http.StatusNotFound, "not_found")
+	case errors.Is(err, ErrExists):
+		return fail(http.StatusConflict, "exists")
+	case errors.Is(err, ErrReadOnly):
+		return fail(http.StatusConflict, "read_only")
+	case errors.Is(err, ErrSettingsChanged):
+		return fail(http.StatusConflict, "changed_meanwhile")
+	case errors.Is(err, ErrClosed), errors.Is(err, ErrJournalClosed), errors.Is(err, ErrJournalFull):
+		return fail(http.StatusServiceUnavailable, "unavailable")
+	}
+	return fail(http.StatusInternalServerError, "internal")
+}
+
+// readJSON reads the body of a request into v, a pointer to a struct, strictly.
+// An empty body leaves v as it is.
+func readJSON(r *http.Request, v any) error {
+	data, err := io.ReadAll(io.LimitReader(r.Body, maxAdminBody+1))
+	switch {
+	case err != nil:
+		return adminFail(http.StatusBadRequest, "invalid_body", "the body cannot be read: %v", err)
+	case len(data) > maxAdminBody:
+		return adminFail(http.StatusRequestEntityTooLarge, "body_too_large", "the body has more than %d bytes", maxAdminBody)
+	case len(data) == 0:
+		return nil
+	}
+	if typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); typ != "application/json" {
+		return adminFail(http.StatusUnsupportedMediaType, "not_json", "the Content-Type is %.40q; it must be application/json", typ)
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(data)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(v); err != nil {
+		return badJSON(err, v)
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return adminFail(http.StatusBadRequest, "invalid_json", "the body goes on after its object; send one object")
+	}
+	return nil
+}
+
+// badJSON says what is wrong with a body, and what v could take.
+func badJSON(err error, v any) error {
+	var wrongType *json.UnmarshalTypeError
+	if errors.As(err, &wrongType) && wrongType.Field != "" {
+		return adminFail(http.StatusBadRequest, "invalid_json", "%s is a %s; it must be a %s", wrongType.Field, wrongType.Value, jsonType(wrongType.Type))
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return adminFail(http.StatusBadRequest, "invalid_json", "there is no member %s; the members are %s", name, strings.Join(jsonMembers(reflect.TypeOf(v).Elem()), ", "))
+	}
+	return adminFail(http.StatusBadRequest, "invalid_json", "the body is not the JSON object that it should be: %s", strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// jsonType names a Go type in the words of JSON.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return jsonType(t.Elem())
+	case reflect.Bool:
+		return "boolean"
+	case reflect.String:
+		return "string"
+	case reflect.Slice, reflect.Array:
+		return "list"
+	case reflect.Struct, reflect.Map:
+		return "object"
+	}
+	return "number"
+}
+
+func jsonMembers(t reflect.Type) (names []string) {
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}

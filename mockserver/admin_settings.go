@@ -1,0 +1,380 @@
+package mockserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// maxNameChars bounds the name of a source or a destination that the API makes.
+const maxNameChars = 100
+
+// hidden stands for a value that is not shown. Where it is sent back, the value
+// stays as it is.
+const hidden = "(hidden)"
+
+// A sourceView is a source as the API shows it.
+type sourceView struct {
+	Name           string `json:"name"`
+	WriteKey       string `json:"writeKey"` // redacted, but in the answer that makes it
+	CallsPerSecond int    `json:"callsPerSecond,omitempty"`
+	ReadOnly       bool   `json:"readOnly"` // the configuration defines it
+}
+
+// A sourceInput is a source as the API takes it. What is absent stays as it is.
+type sourceInput struct {
+	Name           *string `json:"name"`
+	WriteKey       *string `json:"writeKey"`
+	CallsPerSecond *int    `json:"callsPerSecond"`
+}
+
+func (a *admin) viewSource(s Source) sourceView {
+	return sourceView{
+		Name: s.Name, WriteKey: redact(s.WriteKey), CallsPerSecond: s.CallsPerSecond,
+		ReadOnly: slices.ContainsFunc(a.configured().Sources, sourceNamed(s.Name)),
+	}
+}
+
+func (a *admin) listSources(*http.Request) (any, error) {
+	views := []sourceView{}
+	for _, s := range a.Settings().Sources {
+		views = append(views, a.viewSource(s))
+	}
+	return map[string]any{"sources": views}, nil
+}
+
+func (a *admin) getSource(r *http.Request) (any, error) {
+	s, err := a.source(r.PathValue("source"))
+	if err != nil {
+		return nil, err
+	}
+	return a.viewSource(s), nil
+}
+
+func (a *admin) source(name string) (Source, error) {
+	all := a.Settings().Sources
+	i := slices.IndexFunc(all, sourceNamed(name))
+	if i < 0 {
+		return Source{}, fmt.Errorf("%w: there is no source %q", ErrUnknown, name)
+	}
+	return all[i], nil
+}
+
+// addSource makes a source. Only its answer shows the write key.
+func (a *admin) addSource(r *http.Request) (any, error) {
+	var in sourceInput
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	s := Source{WriteKey: rand.Text()}
+	if err := errors.Join(in.apply(&s), checkName(s.Name)); err != nil {
+		return nil, err
+	}
+	if err := a.AddSource(r.Context(), s); err != nil {
+		return nil, err
+	}
+	view := a.viewSource(s)
+	view.WriteKey = s.WriteKey
+	return created{view}, nil
+}
+
+func (a *admin) changeSource(r *http.Request) (any, error) {
+	var in sourceInput
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	name := r.PathValue("source")
+	if in.Name != nil && *in.Name != name {
+		return nil, adminFail(http.StatusUnprocessableEntity, "invalid", "the name of a source cannot be changed; make another one")
+	}
+	var changed Source
+	err := a.ChangeSource(r.Context(), name, func(s *Source) error {
+		err := in.apply(s)
+		changed = *s
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.viewSource(changed), nil
+}
+
+func (in *sourceInput) apply(s *Source) error {
+	if in.Name != nil {
+		s.Name = *in.Name
+	}
+	if in.WriteKey != nil {
+		s.WriteKey = *in.WriteKey
+	}
+	if in.CallsPerSecond != nil {
+		s.CallsPerSecond = *in.CallsPerSecond
+	}
+	switch {
+	case s.WriteKey == "":
+		return &webhook.FieldError{Field: "writeKey", Problem: "is empty", Mend: "give a write key, or leave it out to have one made"}
+	case s.CallsPerSecond < 0:
+		return &webhook.FieldError{Field: "callsPerSecond", Problem: fmt.Sprintf("is %d", s.CallsPerSecond), Mend: "use a number above 0, or 0 for the default"}
+	}
+	return nil
+}
+
+func (a *admin) removeSource(r *http.Request) (any, error) {
+	return nil, a.RemoveSource(r.Context(), r.PathValue("source"))
+}
+
+// checkName holds a new name against what fits a path and a line of text.
+func checkName(name string) error {
+	problem := ""
+	switch {
+	case strings.TrimSpace(name) == "":
+		problem = "is empty"
+	case len([]rune(name)) > maxNameChars:
+		problem = fmt.Sprintf("has more than %d characters", maxNameChars)
+	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.TrimSpace(name) != name:
+		problem = "has a character that cannot be seen"
+	default:
+		return nil
+	}
+	return &webhook.FieldError{Field: "name", Problem: problem, Mend: fmt.Sprintf("use 1 to %d printable characters", maxNameChars)}
+}
+
+// A destinationView is a destination as the API shows it.
+type destinationView struct {
+	Name        string              `json:"name"`
+	Type        string              `json:"type"`
+	Sources     []string            `json:"sources"` // empty: all
+	Enabled     bool                `json:"enabled"`
+	Signed      bool                `json:"signed"` // there is a shared secret, which is not shown
+	AliasFields webhook.AliasFields `json:"aliasFields"`
+	Webhooks    []webhook.Endpoint  `json:"webhooks"`
+	ReadOnly    bool                `json:"readOnly"` // the configuration defines it
+	Status      DestinationStatus   `json:"status"`
+	Ledger      *Ledger             `json:"ledger,omitempty"`
+}
+
+// A destinationInput is a destination as the API takes it. What is absent stays
+// as it is.
+type destinationInput struct {
+	Name         *string              `json:"name"`
+	Type         *string              `json:"type"`
+	Sources      *[]string            `json:"sources"`
+	Enabled      *bool                `json:"enabled"`
+	SharedSecret *string              `json:"sharedSecret"`
+	AliasFields  *webhook.AliasFields `json:"aliasFields"`
+	Webhooks     *[]webhook.Endpoint  `json:"webhooks"`
+}
+
+func (a *admin) viewDestinations(ctx context.Context, pick func(Destination) bool) ([]destinationView, error) {
+	ledgers, err := a.Ledger(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states, configured := a.Status(), a.configured()
+	views := []destinationView{}
+	for _, d := range a.Settings().Destinations {
+		if !pick(d) {
+			continue
+		}
+		v := destinationView{
+			Name: d.Name, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
+			Signed: d.SharedSecret != "", AliasFields: d.AliasFields, Webhooks: hideHeaders(d.Webhooks),
+			ReadOnly: slices.ContainsFunc(configured.Destinations, destinationNamed(d.Name)),
+		}
+		if v.AliasFields == "" {
+			v.AliasFields = webhook.AliasSpaced
+		}
+		for _, s := range states {
+			if s.Destination == d.Name {
+				v.Status = s
+			}
+		}
+		for i := range ledgers {
+			if ledgers[i].Destination == d.Name {
+				v.Ledger = &ledgers[i]
+			}
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+func (a *admin) listDestinations(r *http.Request) (any, error) {
+	views, err := a.viewDestinations(r.Context(), func(Destination) bool { return true })
+	return map[string]any{"destinations": views}, err
+}
+
+func (a *admin) getDestination(r *http.Request) (any, error) {
+	return a.viewDestination(r.Context(), r.PathValue("destination"))
+}
+
+func (a *admin) viewDestination(ctx context.Context, name string) (any, error) {
+	views, err := a.viewDestinations(ctx, destinationNamed(name))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(views) == 0:
+		return nil, fmt.Errorf("%w: there is no destination %q", ErrUnknown, name)
+	}
+	return views[0], nil
+}
+
+func (a *admin) addDestination(r *http.Request) (any, error) {
+	var in destinationInput
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	var d Destination
+	if err := in.apply(&d); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(checkName(d.Name), a.checkDestination(&d)); err != nil {
+		return nil, err
+	}
+	if err := a.AddDestination(r.Context(), d); err != nil {
+		return nil, err
+	}
+	view, err := a.viewDestination(r.Context(), d.Name)
+	return created{view}, err
+}
+
+func (a *admin) changeDestination(r *http.Request) (any, error) {
+	var in destinationInput
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	name := r.PathValue("destination")
+	if in.Name != nil && *in.Name != name {
+		return nil, adminFail(http.StatusUnprocessableEntity, "invalid", "the name of a destination cannot be changed; make another one")
+	}
+	err := a.ChangeDestination(r.Context(), name, func(d *Destination) error {
+		if err := in.apply(d); err != nil {
+			return err
+		}
+		return a.checkDestination(d)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.viewDestination(r.Context(), name)
+}
+
+func (in *destinationInput) apply(d *Destination) error {
+	if in.Type != nil && *in.Type != "webhooks" {
+		return &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %q", *in.Type), Mend: `use "webhooks"`}
+	}
+	if in.Name != nil {
+		d.Name = *in.Name
+	}
+	if in.Sources != nil {
+		d.Sources = *in.Sources
+	}
+	if in.Enabled != nil {
+		d.Disabled = !*in.Enabled
+	}
+	if in.SharedSecret != nil {
+		d.SharedSecret = *in.SharedSecret
+	}
+	if in.AliasFields != nil {
+		d.AliasFields = *in.AliasFields
+	}
+	if in.Webhooks != nil {
+		d.Webhooks = showHeaders(*in.Webhooks, d.Webhooks)
+	}
+	return nil
+}
+
+// checkDestination returns all that is wrong with a destination.
+func (a *admin) checkDestination(d *Destination) error {
+	errs := []error{d.Settings.Validate()}
+	known := a.Settings().Sources
+	for i, name := range d.Sources {
+		if !a.config.AnyWriteKey && !slices.ContainsFunc(known, sourceNamed(name)) {
+			errs = append(errs, &webhook.FieldError{Field: fmt.Sprintf("sources[%d]", i), Problem: fmt.Sprintf("is %q, which is no source", name), Mend: "name one of /api/v1/sources"})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeDestination forgets a destination. What it has pending is only thrown
+// away where the request says so.
+func (a *admin) removeDestination(r *http.Request) (any, error) {
+	name, discard := r.PathValue("destination"), false
+	q := newQuery(r)
+	q.bool("discard", &discard)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	ledgers, err := a.Ledger(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range ledgers {
+		if l.Destination == name && l.Pending > 0 && !discard {
+			return nil, adminFail(http.StatusConflict, "has_pending", "destination %q has %d pending calls; wait for them, or throw them away with ?discard=true", name, l.Pending)
+		}
+	}
+	return nil, a.RemoveDestination(r.Context(), name)
+}
+
+func (a *admin) pauseDestination(r *http.Request) (any, error) {
+	name := r.PathValue("destination")
+	if err := a.Pause(r.Context(), name); err != nil {
+		return nil, err
+	}
+	return a.viewDestination(r.Context(), name)
+}
+
+func (a *admin) resumeDestination(r *http.Request) (any, error) {
+	name := r.PathValue("destination")
+	if err := a.Resume(r.Context(), name); err != nil {
+		return nil, err
+	}
+	return a.viewDestination(r.Context(), name)
+}
+
+// secretHeader tells by its name whether a header's value is to be shown.
+func secretHeader(name string) bool {
+	name = strings.ToLower(name)
+	for _, part := range []string{"auth", "cookie", "key", "pass", "secret", "token", "credential"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// hideHeaders copies endpoints for the eyes of people.
+func hideHeaders(endpoints []webhook.Endpoint) []webhook.Endpoint {
+	shown := slices.Clone(endpoints)
+	for i := range shown {
+		shown[i].Headers = maps.Clone(shown[i].Headers)
+		for name := range shown[i].Headers {
+			if secretHeader(name) {
+				shown[i].Headers[name] = hidden
+			}
+		}
+	}
+	return shown
+}
+
+// showHeaders puts the values back that hideHeaders took, for those URLs that
+// stay as they are: a value must not go to where it was not meant to.
+func showHeaders(endpoints, old []webhook.Endpoint) []webhook.Endpoint {
+	for _, e := range endpoints {
+		i := slices.IndexFunc(old, func(o webhook.Endpoint) bool { return o.URL == e.URL })
+		for name, value := range e.Headers {
+			if i >= 0 && value == hidden {
+				e.Headers[name] = old[i].Headers[name]
+			}
+		}
+	}
+	return endpoints
+}

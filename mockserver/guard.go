@@ -1,0 +1,117 @@
+package mockserver
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// A GuardConfig says who may use the handlers behind a [Guard].
+type GuardConfig struct {
+	// Token is what requests must bear: Authorization: Bearer <token>. Defaults to
+	// none, which Loopback must allow.
+	Token string
+	// Loopback says that only this machine can reach the listener, so that no
+	// token is needed. Defaults to false.
+	Loopback bool
+	// Hosts are the names by which the listener is reached, beside localhost and
+	// plain addresses. Defaults to none.
+	Hosts []string
+}
+
+// A Guard keeps strangers from what operators use: by a token, and, since a
+// browser on the same machine is no stranger but may show a stranger's page, by
+// the Host and the Origin of each request.
+type Guard struct {
+	rules atomic.Pointer[guardRules]
+	csrf  *http.CrossOriginProtection
+}
+
+type guardRules struct {
+	open  bool              // no token is needed
+	token [sha256.Size]byte // hashes have one length, so that comparing takes one time
+	hosts []string
+}
+
+// ErrNoToken says that a listener that other machines can reach has no token.
+var ErrNoToken = errors.New("mockserver: the admin API needs a token where its listener is not loopback")
+
+// NewGuard returns a Guard, or ErrNoToken.
+func NewGuard(config GuardConfig) (*Guard, error) {
+	g := &Guard{csrf: http.NewCrossOriginProtection()}
+	return g, g.Configure(config)
+}
+
+// Configure replaces the rules, or returns ErrNoToken and leaves them as they were.
+func (g *Guard) Configure(config GuardConfig) error {
+	if config.Token == "" && !config.Loopback {
+		return ErrNoToken
+	}
+	g.rules.Store(&guardRules{
+		open:  config.Token == "",
+		token: sha256.Sum256([]byte(config.Token)),
+		hosts: slices.Clone(config.Hosts),
+	})
+	return nil
+}
+
+// Wrap lets only those requests through to next that may use it.
+func (g *Guard) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refused := g.check(r); refused != nil {
+			if refused.status == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="collector"`)
+			}
+			refused.write(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (g *Guard) check(r *http.Request) *adminError {
+	rules := g.rules.Load()
+	if !rules.knowsHost(r.Host) {
+		// DNS rebinding: a page's own name that resolves to this machine.
+		return &adminError{status: http.StatusMisdirectedRequest, Code: "host_unknown",
+			Message: fmt.Sprintf("the host %.100q is not one of this server's names; use localhost or its address, or add the name to admin.hosts", r.Host)}
+	}
+	if err := g.csrf.Check(r); err != nil {
+		return &adminError{status: http.StatusForbidden, Code: "cross_origin",
+			Message: "the request comes from a page of another site; only this server's own pages and programs may change anything"}
+	}
+	if !rules.admits(r.Header.Get("Authorization")) {
+		return &adminError{status: http.StatusUnauthorized, Code: "token_missing_or_wrong",
+			Message: "send the admin token as the header Authorization: Bearer <token>"}
+	}
+	return nil
+}
+
+func (r *guardRules) admits(authorization string) bool {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	right := subtle.ConstantTimeCompare(sum[:], r.token[:]) == 1 && strings.EqualFold(scheme, "Bearer")
+	return right || r.open
+}
+
+// knowsHost tells whether a Host header can be meant for this server. A plain
+// address cannot be rebound.
+func (r *guardRules) knowsHost(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") ||
+		slices.ContainsFunc(r.hosts, func(known string) bool { return strings.EqualFold(known, host) })
+}

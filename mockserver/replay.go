@@ -1,0 +1,126 @@
+package mockserver
+
+import (
+	"context"
+	"fmt"
+)
+
+// Bounds of what a replay puts into one entry of the journal.
+const (
+	replayCalls = 100
+	replayBytes = 256 << 10
+)
+
+// A Selection picks calls of a destination to be replayed.
+type Selection struct {
+	// State is where the calls stand. Calls that failed come from the journal,
+	// which keeps them; those that were delivered or filtered come from the
+	// History, as far as it goes back. StatePending, the zero value, stands for
+	// StateFailed: what is pending comes anyway.
+	State State
+	CallFilter
+	// DryRun only counts.
+	DryRun bool
+}
+
+// Replay makes the calls of a destination due again that sel picks, with a new
+// window of four hours, and returns how many they are. On an error, that many
+// were replayed before it.
+func (c *Collector) Replay(ctx context.Context, destination string, sel Selection) (int, error) {
+	if c.forwarder(destination) == nil {
+		return 0, fmt.Errorf("%w: there is no destination %q", ErrUnknown, destination)
+	}
+	// Of two replays at a time, both could pick the same call.
+	c.replaying.Lock()
+	defer c.replaying.Unlock()
+	r := &replay{collector: c, destination: destination, from: sel.State, dryRun: sel.DryRun}
+	if r.from == StatePending {
+		r.from = StateFailed
+	}
+	if r.from == StateFailed {
+		return r.failed(ctx, &sel.CallFilter)
+	}
+	return r.recorded(ctx, &sel.CallFilter)
+}
+
+// A replay is one run of Collector.Replay.
+type replay struct {
+	collector   *Collector
+	destination string
+	from        State
+	dryRun      bool
+
+	calls []Call // picked, not yet given to the journal
+	bytes int
+	done  int
+}
+
+// failed replays calls that the journal lists as failed.
+func (r *replay) failed(ctx context.Context, filter *CallFilter) (int, error) {
+	start := r.collector.clock.Now()
+	var failure error
+	err := r.collector.journal.Failed(ctx, r.destination, func(f FailedCall) bool {
+		if f.FailedAt.After(start) {
+			return false // replayed just now, and failed again
+		}
+		if filter.Matches(&f.Call) {
+			failure = r.add(ctx, f.Call)
+		}
+		return failure == nil
+	})
+	if failure == nil {
+		failure = err
+	}
+	if failure == nil {
+		failure = r.flush(ctx)
+	}
+	return r.done, failure
+}
+
+// recorded replays calls that the History remembers.
+func (r *replay) recorded(ctx context.Context, filter *CallFilter) (int, error) {
+	for record := range r.collector.history.backward(0) {
+		outcome, decided := record.State(r.destination)
+		if !decided || outcome.State != r.from || !filter.Matches(&record.Call) {
+			continue
+		}
+		if err := r.add(ctx, record.Call); err != nil {
+			return r.done, err
+		}
+	}
+	return r.done, r.flush(ctx)
+}
+
+func (r *replay) add(ctx context.Context, c Call) error {
+	if r.dryRun {
+		r.done++
+		return nil
+	}
+	if len(r.calls) == replayCalls || len(r.calls) > 0 && r.bytes+len(c.Body) > replayBytes {
+		if err := r.flush(ctx); err != nil {
+			return err
+		}
+	}
+	r.calls, r.bytes = append(r.calls, c), r.bytes+len(c.Body)
+	return nil
+}
+
+func (r *replay) flush(ctx context.Context) error {
+	if len(r.calls) == 0 {
+		return nil
+	}
+	c := r.collector
+	if err := c.journal.Replay(ctx, r.destination, r.calls, r.from); err != nil {
+		return fmt.Errorf("mockserver: the journal does not replay: %w", err)
+	}
+	now := c.clock.Now()
+	for i := range r.calls {
+		c.record.Ended(Ended{
+			CallID: r.calls[i].ID, Source: r.calls[i].Source, Destination: r.destination,
+			At: now, RetryAt: now, Outcome: Outcome{State: StatePending, Reason: "replayed"},
+		})
+	}
+	r.done += len(r.calls)
+	r.calls, r.bytes = nil, 0
+	return nil
+}

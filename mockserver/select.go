@@ -1,0 +1,134 @@
+package mockserver
+
+import (
+	"bytes"
+	"slices"
+	"time"
+)
+
+// A CallFilter picks calls. A zero field picks all; a call is picked if every
+// other field agrees.
+type CallFilter struct {
+	IDs     []string // messageIds: any of them
+	Sources []string // any of them
+	Types   []string // any of them
+	Event   string   // the event of a track call, or the name of a page or screen
+	UserID  string   // the userId or the anonymousId
+	Text    string   // anywhere in the body, as it is written there; ASCII letters in either case
+	Since   time.Time
+	Until   time.Time // exclusive; both are of ReceivedAt
+}
+
+// Matches tells whether the filter picks a call.
+func (f *CallFilter) Matches(c *Call) bool {
+	switch {
+	case len(f.IDs) > 0 && !slices.Contains(f.IDs, c.ID),
+		len(f.Sources) > 0 && !slices.Contains(f.Sources, c.Source),
+		len(f.Types) > 0 && !slices.Contains(f.Types, c.Type),
+		f.Event != "" && f.Event != c.Event && f.Event != c.Name,
+		f.UserID != "" && f.UserID != c.UserID && f.UserID != c.AnonymousID,
+		!f.Since.IsZero() && c.ReceivedAt.Before(f.Since),
+		!f.Until.IsZero() && !c.ReceivedAt.Before(f.Until):
+		return false
+	}
+	return f.Text == "" || containsFold(c.Body, []byte(f.Text))
+}
+
+// containsFold tells whether text holds part, with ASCII letters in either case.
+func containsFold(text, part []byte) bool {
+	lower, upper := bytes.ToLower(part[:1])[0], bytes.ToUpper(part[:1])[0]
+	for len(text) >= len(part) {
+		i := bytes.IndexByte(text, lower)
+		if j := bytes.IndexByte(text, upper); j >= 0 && (i < 0 || j < i) {
+			i = j
+		}
+		if i < 0 || len(text)-i < len(part) {
+			return false
+		}
+		if equalFoldASCII(text[i:i+len(part)], part) {
+			return true
+		}
+		text = text[i+1:]
+	}
+	return false
+}
+
+func equalFoldASCII(a, b []byte) bool {
+	for i := range a {
+		if lowerASCII(a[i]) != lowerASCII(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lowerASCII(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c + ('a' - 'A')
+	}
+	return c
+}
+
+// historyChunk is how many records are copied in one go, so that a search does
+// not hold up what is to be recorded.
+const historyChunk = 256
+
+// Page returns up to limit records that match, newest first, of those with a Seq
+// below before, or of all where before is 0. It also tells whether there are
+// more. A nil match takes all.
+func (h *History) Page(before int64, limit int, match func(*Record) bool) (page []Record, more bool) {
+	for r := range h.backward(before) {
+		if match != nil && !match(&r) {
+			continue
+		}
+		if len(page) == limit {
+			return page, true
+		}
+		page = append(page, r)
+	}
+	return page, false
+}
+
+// backward yields the records below before, newest first, without the lock held.
+func (h *History) backward(before int64) func(yield func(Record) bool) {
+	return func(yield func(Record) bool) {
+		for {
+			chunk := h.below(before)
+			if len(chunk) == 0 {
+				return
+			}
+			for _, r := range slices.Backward(chunk) {
+				if !yield(r) {
+					return
+				}
+			}
+			before = chunk[0].Seq
+		}
+	}
+}
+
+// below returns the newest records with a Seq below before, oldest first.
+func (h *History) below(before int64) []Record {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	end := len(h.records)
+	if before > 0 {
+		end = int(min(int64(end), max(0, before-h.first)))
+	}
+	chunk := make([]Record, 0, historyChunk)
+	for _, r := range h.records[max(0, end-historyChunk):end] {
+		chunk = append(chunk, r.clone())
+	}
+	return chunk
+}
+
+// Find returns the record of a call.
+func (h *History) Find(source, messageID string) (Record, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.byCall[hashCall(source, messageID)]
+	if r == nil {
+		return Record{}, false
+	}
+	return r.clone(), true
+}

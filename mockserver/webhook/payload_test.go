@@ -1,0 +1,206 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPayloadGolden compares each type's body with a file that was written by
+// hand from the documents.
+func TestPayloadGolden(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "payload", "*.call.json"))
+	if err != nil || len(files) < 8 {
+		t.Fatalf("found %d files, error %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".call.json")
+		t.Run(name, func(t *testing.T) {
+			alias := AliasFields("")
+			if _, setting, ok := strings.Cut(name, "alias-"); ok {
+				alias = AliasFields(setting)
+			}
+			want := bytes.TrimSpace(readFile(t, strings.Replace(file, ".call.", ".body.", 1)))
+			got, err := Payload(readFile(t, file), alias)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+			checkFixpoint(t, got)
+		})
+	}
+}
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestPayload(t *testing.T) {
+	const at = `"timestamp":"2024-05-17T10:20:30.123Z"`
+	tests := []struct {
+		name, call, want string
+		alias            AliasFields
+	}{
+		{name: "spaced alias by name", alias: AliasSpaced,
+			call: `{"type":"alias","userId":"new","previousId":"old",` + at + `}`,
+			want: `{"version":1,"type":"alias","Previous ID":"old","User ID":"new",` + at + `}`},
+		{name: "alias of an anonymous user with context",
+			call: `{"type":"alias","userId":"new","previousId":"old","anonymousId":"a","context":{},` + at + `}`,
+			want: `{"version":1,"type":"alias","Previous ID":"old","User ID":"new","anonymousId":"a",` + at + `,"context":{}}`},
+		{name: "the last of duplicate fields counts",
+			call: `{"type":"track","userId":"a","event":"x",` + at + `,"userId":"b","type":"identify","traits":{"a":1},"traits":{"b":2}}`,
+			want: `{"version":1,"type":"identify","userId":"b","traits":{"b":2},` + at + `}`},
+		{name: "escaped field names",
+			call: `{"t\u0079pe":"identify","\u0075serId":"u",` + at + `}`,
+			want: `{"version":1,"type":"identify","userId":"u","traits":{},` + at + `}`},
+		{name: "field names inside of others do not count",
+			call: `{"context":{"userId":"x","timestamp":1,"type":"page"},"type":"identify","userId":"u",` + at + `}`,
+			want: `{"version":1,"type":"identify","userId":"u","traits":{},` + at + `,"context":{"userId":"x","timestamp":1,"type":"page"}}`},
+		{name: "other fields come in whatever order",
+			call: `{"7":"x",` + at + `,"3":"y","userId":"u","traits":{"b":1,"2":2,"b":3},"type":"identify"}`,
+			want: `{"version":1,"type":"identify","userId":"u","traits":{"2":2,"b":3},` + at + `}`},
+		{name: "null is absent",
+			call: `{"type":"page","userId":null,"anonymousId":"a","name":null,"properties":null,"context":null,` + at + `}`,
+			want: `{"version":1,"type":"page","anonymousId":"a","properties":{},` + at + `}`},
+		{name: "a page's name as an escaped key of its properties",
+			call: `{"type":"page","userId":"u","name":"new","properties":{"n\u0061me":"old"},` + at + `}`,
+			want: `{"version":1,"type":"page","userId":"u","properties":{"name":"old"},` + at + `}`},
+		{name: "a page's name as a value and a nested key of its properties",
+			call: `{"type":"page","userId":"u","name":"new","properties":{"a":"name","b":"\"name\":","c":["name",{"name":1}]},` + at + `}`,
+			want: `{"version":1,"type":"page","userId":"u","properties":{"a":"name","b":"\"name\":","c":["name",{"name":1}],"name":"new"},` + at + `}`},
+		{name: "a page's name is null in its properties",
+			call: `{"type":"page","userId":"u","name":"new","properties":{"name":null},` + at + `}`,
+			want: `{"version":1,"type":"page","userId":"u","properties":{"name":null},` + at + `}`},
+		{name: "a screen without a name",
+			call: `{"type":"screen","userId":"u",` + at + `}`,
+			want: `{"version":1,"type":"screen","userId":"u",` + at + `}`},
+		{name: "a group of an anonymous user",
+			call: `{"type":"group","anonymousId":"a","groupId":"g",` + at + `}`,
+			want: `{"version":1,"type":"group","groupId":"g","anonymousId":"a","traits":{},` + at + `}`},
+		{name: "a number for a user ID stays one",
+			call: `{"type":"identify","userId":7.0,` + at + `}`,
+			want: `{"version":1,"type":"identify","userId":7,"traits":{},` + at + `}`},
+		{name: "nanoseconds and an offset",
+			call: `{"type":"identify","userId":"u","timestamp":"2024-01-01T00:30:00.123999999+01:00"}`,
+			want: `{"version":1,"type":"identify","userId":"u","traits":{},"timestamp":"2023-12-31T23:30:00.123Z"}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Payload([]byte(tt.call), tt.alias)
+			if err != nil || string(got) != tt.want {
+				t.Errorf("got  %s, error %v\nwant %s", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPayloadErrors(t *testing.T) {
+	const at = `"timestamp":"2024-05-17T10:20:30.123Z"`
+	for call, want := range map[string]string{
+		`{"type":"track"`:           "ends too early",
+		`["track"]`:                 "a call is a JSON object",
+		`"track"`:                   "a call is a JSON object",
+		`{"userId":"u",` + at + `}`: `the call's type is ""`,
+		`{"type":"Track","event":"x",` + at + `}`:                           `type is "\"Track\"", not page, screen`,
+		`{"type":1,` + at + `}`:                                             `type is "1", not page`,
+		`{"type":["page"],` + at + `}`:                                      `type is "[\"page\"]", not page`,
+		`{"type":"track","userId":"u",` + at + `}`:                          "type track needs event",
+		`{"type":"group","userId":"u",` + at + `}`:                          "type group needs groupId",
+		`{"type":"alias","userId":"u",` + at + `}`:                          "type alias needs previousId",
+		`{"type":"alias","previousId":"u",` + at + `}`:                      "type alias needs userId",
+		`{"type":"delete","anonymousId":"a",` + at + `}`:                    "type delete needs userId",
+		`{"type":"identify","userId":"u"}`:                                  "timestamp of a call of type identify is",
+		`{"type":"identify","userId":"u","timestamp":"yesterday"}`:          "not an ISO 8601 time such as",
+		`{"type":"identify","userId":"u","timestamp":1715941230}`:           "not an ISO 8601 time such as",
+		`{"type":"delete","userId":"u","timestamp":"2024-05-17"}`:           "timestamp of a call of type delete",
+		`{"type":"page","timestamp":"9999-12-31T23:59:59-01:00"}`:           "not an ISO 8601 time such as",
+		`{"type":"identify","userId":"u","traits":[1],` + at + `}`:          "traits of a call of type identify is [1], not an object",
+		`{"type":"page","userId":"u","name":"n","properties":1,` + at + `}`: "properties of a call of type page is 1, not an object",
+		`{"type":"page","userId":"u","context":"x",` + at + `}`:             `context of a call of type page is "x", not an object`,
+	} {
+		got, err := Payload([]byte(call), "")
+		if got != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %s, error %v, want one with %q", call, got, err, want)
+		}
+	}
+}
+
+// TestPayloadConcurrentSafe runs under the race detector: bodies made side by
+// side share no memory.
+func TestPayloadConcurrentSafe(t *testing.T) {
+	for i := range 4 {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			id := strings.Repeat(string(rune('a'+i)), 20)
+			call := []byte(`{"type": "identify","userId":"` + id + `","traits":{"z":"` + id + `","1":1},"timestamp":"2024-05-17T10:20:30.123Z"}`)
+			want, err := Payload(call, "")
+			if err != nil || !bytes.Contains(want, []byte(`{"1":1,"z":"`+id)) {
+				t.Fatalf("got %s, error %v", want, err)
+			}
+			for range 1000 {
+				if got, _ := Payload(call, ""); !bytes.Equal(got, want) {
+					t.Fatalf("got %s\nwant %s", got, want)
+				}
+			}
+		})
+	}
+}
+
+func FuzzPayload(f *testing.F) {
+	files, _ := filepath.Glob(filepath.Join("testdata", "payload", "*.call.json"))
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(`{"type":"page","name":"\ud800","properties":{"\"name":1,"name\\":2},"timestamp":"2024-01-01T00:00:00Z"}`))
+	f.Fuzz(func(t *testing.T, call []byte) {
+		body, err := Payload(call, "")
+		if err != nil {
+			return
+		}
+		checkFixpoint(t, body)
+		var got struct {
+			Version              *int
+			Type                 string
+			Timestamp            string
+			Properties, Traits   map[string]any
+			Context              map[string]any
+			Integrations, SentAt any
+		}
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if hasVersion := got.Version != nil && *got.Version == 1; hasVersion == (got.Type == "delete") {
+			t.Errorf("%s: wrong version", body)
+		}
+		if len(got.Timestamp) != len(timeLayout) || !strings.HasSuffix(got.Timestamp, "Z") {
+			t.Errorf("%s: timestamp %q", body, got.Timestamp)
+		}
+		if got.Integrations != nil || got.SentAt != nil {
+			t.Errorf("%s: a field that is not of a body", body)
+		}
+	})
+}
+
+func BenchmarkPayload(b *testing.B) {
+	b.SetBytes(int64(len(benchmarkCall)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Payload(benchmarkCall, ""); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
