@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help test race vet fmt quickstart fuzz ci
+.PHONY: help test race lint fmt api quickstart fuzz ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -11,8 +11,19 @@ test: ## run the tests
 race: ## run the tests under the race detector
 	go test -race ./...
 
-vet: ## run go vet
-	go vet ./...
+TOOL_BIN = .tools/bin
+
+.PHONY: tools
+tools:
+	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools install tool ./api
+
+lint: tools ## run the linters, and look for code that nothing reaches
+	$(TOOL_BIN)/golangci-lint run ./...
+	@$(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - || { echo "the public API changed: if that is meant, run make api"; exit 1; }
+
+API_PACKAGES = . ./mockserver ./mockserver/webhook ./mockserver/journaltest
+api: tools ## write the public API to api.txt
+	$(TOOL_BIN)/api $(API_PACKAGES) > api.txt
 
 fmt: ## format the code
 	gofmt -w .

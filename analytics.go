@@ -222,8 +222,11 @@ func (c *Client) start() (*pipeline, error) {
 }
 
 // Flush sends what is queued and waits until each call accepted before it is
-// delivered or dropped, or ctx ends. The error is an *UndeliveredError that
-// says how many were not delivered. Calls can go on being made meanwhile.
+// delivered or dropped, or ctx ends. Calls can go on being made meanwhile.
+//
+// The error is an *UndeliveredError that says how many calls were not
+// delivered: those still queued, and all that were dropped since an earlier
+// Flush returned, if there was one.
 func (c *Client) Flush(ctx context.Context) error {
 	if p := c.running.Load(); p != nil {
 		return p.flush(ctx)
@@ -236,8 +239,8 @@ func (c *Client) Flush(ctx context.Context) error {
 // dropped. Calls made after Shutdown began return ErrClosed.
 //
 // The error is an *UndeliveredError that says how many calls were not
-// delivered; a call that was being sent when ctx ended is among them, though
-// the collector may have taken it. Shutdown can be called often and at the
+// delivered, as Flush does; a call that was being sent when ctx ended is among
+// them, though the collector may have taken it. Shutdown can be called often and at the
 // same time: each call waits for the same end and returns the same error, and
 // the first context to end cuts it short.
 func (c *Client) Shutdown(ctx context.Context) error {

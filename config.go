@@ -160,6 +160,7 @@ type settings struct {
 	gzip         bool
 	callback     func(Result)
 	client       *http.Client
+	timeout      time.Duration   // of one attempt
 	ownTransport *http.Transport // nil if the transport is the caller's
 	log          *logger
 	backo        *backo.Backo
@@ -184,6 +185,7 @@ func (c *Client) settings() (*settings, error) {
 		whenFull:    cfg.WhenFull,
 		gzip:        cfg.Gzip,
 		callback:    cfg.Callback,
+		timeout:     orDefault(c.Client.Timeout, defaultTimeout),
 		log:         newLogger(c.Logger, c.Verbose, c.writeKey),
 		backo:       Backo,
 	}

@@ -84,14 +84,13 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("analytics: %s: the call is %d bytes as JSON, over the limit of %d", e.Kind, e.Size, e.Limit)
 }
 
-// UndeliveredError is returned by Flush, Shutdown and Close when some of the
-// calls they waited for were not delivered. errors.Is and errors.As look into
-// Err and Cause.
+// UndeliveredError is returned by Flush, Shutdown and Close when calls were not
+// delivered. errors.Is and errors.As look into Err and Cause.
 type UndeliveredError struct {
-	Dropped Drops // calls that were given up, by reason
+	Dropped Drops // calls given up since an earlier Flush returned, by reason
 	Pending int64 // calls still queued as Flush ended by its context
 	Err     error // the context's error, or nil if it did not cut the wait short
-	Cause   error // what the latest attempt met, or nil if it was a success
+	Cause   error // what the latest attempt that failed met; nil if none did
 }
 
 // Calls is the number of calls that were not delivered.
@@ -106,7 +105,7 @@ func (e *UndeliveredError) Error() string {
 		s += ": " + e.Err.Error()
 	}
 	if e.Cause != nil {
-		s += ": the latest attempt: " + e.Cause.Error()
+		s += ": the latest failure: " + e.Cause.Error()
 	}
 	return s
 }

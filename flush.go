@@ -8,10 +8,10 @@ import (
 // flush is a wait for the end of all calls accepted before it. Its fields are
 // guarded by the pipeline's mu.
 type flush struct {
-	upTo    uint64        // the number of the last batch that it waits for
-	left    int64         // calls that have not ended
-	dropped Drops         // calls that were given up since
-	done    chan struct{} // closed under mu when none is left
+	upTo  uint64        // the number of the last batch that it waits for
+	left  int64         // calls that have not ended
+	since Drops         // drops that an earlier flush has reported
+	done  chan struct{} // closed under mu when none is left
 }
 
 // startFlush seals the open batch and waits for no one.
@@ -19,7 +19,7 @@ func (p *pipeline) startFlush() *flush {
 	if p.open != nil {
 		p.seal(time.Now())
 	}
-	f := &flush{upTo: p.seq, left: p.pending(), done: make(chan struct{})}
+	f := &flush{upTo: p.seq, left: p.pending(), since: p.reported, done: make(chan struct{})}
 	if f.left == 0 {
 		close(f.done)
 	} else {
@@ -29,15 +29,12 @@ func (p *pipeline) startFlush() *flush {
 }
 
 // endFlushes tells those that wait for the batch with that number that so many
-// of its calls were delivered, if why is nil, or dropped.
-func (p *pipeline) endFlushes(seq uint64, calls int64, why *DropError) {
+// of its calls have ended.
+func (p *pipeline) endFlushes(seq uint64, calls int64) {
 	waiting := p.flushes[:0]
 	for _, f := range p.flushes {
 		if seq <= f.upTo {
 			f.left -= calls
-			if why != nil {
-				f.dropped.add(why.Reason, calls)
-			}
 			if f.left == 0 {
 				close(f.done)
 				continue
@@ -59,13 +56,15 @@ func (p *pipeline) forget(f *flush) {
 	}
 }
 
-// undelivered is what a flush has come to so far; err is the context's error
-// if that cut it short.
+// undelivered is what a flush has come to by now; err is the context's error if
+// that cut it short. A batch may have been refused the moment before the flush
+// began, so every drop counts that none has reported.
 func (p *pipeline) undelivered(f *flush, err error) error {
-	if f.left == 0 && f.dropped.Total() == 0 {
+	dropped := p.stats.Dropped.minus(f.since)
+	if f.left == 0 && dropped == (Drops{}) {
 		return nil
 	}
-	return &UndeliveredError{Dropped: f.dropped, Pending: f.left, Err: err, Cause: p.failure}
+	return &UndeliveredError{Dropped: dropped, Pending: f.left, Err: err, Cause: p.failure}
 }
 
 func (p *pipeline) flush(ctx context.Context) error {
@@ -78,11 +77,16 @@ func (p *pipeline) flush(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.unlock()
-	if f.left == 0 {
-		return p.undelivered(f, nil)
+	var err error
+	if f.left > 0 {
+		p.forget(f)
+		err = ctx.Err()
 	}
-	p.forget(f)
-	return p.undelivered(f, ctx.Err())
+	err = p.undelivered(f, err)
+	if p.closing == nil { // else Close is to tell it, however often it is asked
+		p.reported, p.failure = p.stats.Dropped, nil
+	}
+	return err
 }
 
 // abortGrace is how long the loop waits for attempts that were cancelled. An

@@ -181,10 +181,10 @@ func (l *loop) settle(o outcome, now time.Time) {
 	l.mu.Lock()
 	defer l.unlock()
 	l.stats.Attempts++
-	if l.giveUp.IsZero() { // that an attempt was cancelled says nothing
+	if o.err != nil && l.giveUp.IsZero() { // that an attempt was cancelled says nothing
 		l.failure = o.err
 	}
-	switch v := judge(o.status, 2); {
+	switch v := judge(o.status); {
 	case v == delivered:
 		l.end(b, nil)
 		l.pass(j, nil)

@@ -33,9 +33,10 @@ type pipeline struct {
 	used     int64         // bytes charged to the budget
 	room     chan struct{} // made by a call that waits for room; closed, and set to nil, as some comes free
 	flushes  []*flush      // those that still wait for calls
+	reported Drops         // drops that a flush has reported
 	closing  *flush        // set as the client is closed; no call is accepted from then on
 	abortErr error         // why aborted was closed
-	failure  error         // what the latest attempt met; nil if it was a success
+	failure  error         // what the latest attempt that failed met, if no flush has reported it
 	notices  []notice      // results to be told
 	telling  bool          // the goroutine that tells them runs
 	stats    Stats         // all but Pending, Rejected and Bytes
@@ -264,7 +265,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 	} else {
 		p.stats.Dropped.add(why.Reason, n)
 	}
-	p.endFlushes(b.seq, n, why)
+	p.endFlushes(b.seq, n)
 	p.recycle(b.buf)
 	b.buf, b.zip = nil, nil
 	if p.callback == nil && why == nil {

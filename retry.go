@@ -16,7 +16,7 @@ type verdict int
 const (
 	delivered verdict = iota
 	again             // the same batch may be taken later
-	halve             // a part of the batch may be taken
+	halve             // the batch will never be taken, but a part of it may be
 	refused           // the batch will never be taken
 )
 
@@ -24,19 +24,16 @@ const (
 // answer, as a time-out.
 const statusClientClosed = 460
 
-// judge says what a status means for a batch of so many calls. Status 0 stands
-// for no answer: the connection failed or the time was up.
-func judge(status, calls int) verdict {
+// judge says what a status means for a batch. Status 0 stands for no answer: the
+// connection failed or the time was up.
+func judge(status int) verdict {
 	switch status {
 	case 0, http.StatusRequestTimeout, http.StatusGone, http.StatusTooManyRequests, statusClientClosed:
 		return again
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported, http.StatusNetworkAuthenticationRequired:
 		return refused
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
-		if calls > 1 {
-			return halve
-		}
-		return refused
+		return halve
 	}
 	switch {
 	case status >= 200 && status <= 299:

@@ -29,6 +29,16 @@ type Drops struct {
 // Total is the number of calls dropped for any reason.
 func (d Drops) Total() int64 { return d.Refused + d.Attempts + d.Overflow + d.Shutdown }
 
+// minus is what came since other.
+func (d Drops) minus(other Drops) Drops {
+	return Drops{
+		Refused:  d.Refused - other.Refused,
+		Attempts: d.Attempts - other.Attempts,
+		Overflow: d.Overflow - other.Overflow,
+		Shutdown: d.Shutdown - other.Shutdown,
+	}
+}
+
 func (d *Drops) add(reason DropReason, calls int64) {
 	switch reason {
 	case DropRefused:

@@ -27,13 +27,12 @@ type outcome struct {
 }
 
 // httpClient is the client that the requests are made with: a copy of what the
-// caller gave. The transport is returned as well if it is not the caller's.
+// caller gave. The transport is returned as well if it is not the caller's. The
+// time-out is left to each attempt's context, which costs no goroutine.
 func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 	client := given
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	if client.Timeout == 0 {
-		client.Timeout = defaultTimeout
-	}
+	client.Timeout = 0
 	if client.Transport != nil {
 		return &client, nil
 	}
@@ -70,12 +69,16 @@ func (p *pipeline) attempt(ctx context.Context, j *job, b *batch) {
 }
 
 func (p *pipeline) post(ctx context.Context, pl *payload) (status int, retryAfter time.Duration, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("no answer within %v: %w", p.timeout, context.DeadlineExceeded))
+	defer cancel()
 	res, err := p.client.Do(p.request(ctx, pl))
-	if err != nil {
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return 0, 0, cause
+	} else if err != nil {
 		return 0, 0, err
 	}
 	defer res.Body.Close()
-	if judge(res.StatusCode, 1) == delivered {
+	if judge(res.StatusCode) == delivered {
 		_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer))
 		return res.StatusCode, 0, nil
 	}

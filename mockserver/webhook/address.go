@@ -135,7 +135,7 @@ func (p Policy) Check(addr netip.Addr) error {
 		if p.AllowLoopback {
 			return nil
 		}
-		return n.refuse(addr, allowSetting(n.prefix)+", or run in dev mode")
+		return n.refuse(addr, allowSetting(n.prefix)+orDev)
 	}
 	if n := find(special, a); n != nil {
 		return n.refuse(addr, allowSetting(n.prefix))
@@ -161,6 +161,9 @@ func (n *network) refuse(addr netip.Addr, setting string) error {
 
 func allowSetting(p netip.Prefix) string { return `egress.allow: ["` + p.String() + `"]` }
 
+// orDev is the other way to AllowLoopback; it does not help a carried address.
+const orDev = ", or run in dev mode"
+
 func neverAllowed(err error) bool {
 	var refusal *PolicyError
 	return errors.As(err, &refusal) && refusal.Setting == ""
@@ -172,7 +175,7 @@ func carry(addr netip.Addr, err error) error {
 	if !errors.As(err, &inner) {
 		return err
 	}
-	return &PolicyError{Addr: addr, Rule: fmt.Sprintf("it carries %v, %s", inner.Addr, inner.Rule), Setting: inner.Setting}
+	return &PolicyError{Addr: addr, Rule: fmt.Sprintf("it carries %v, %s", inner.Addr, inner.Rule), Setting: strings.TrimSuffix(inner.Setting, orDev)}
 }
 
 func (p Policy) allows(a netip.Addr) bool {

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -102,6 +103,9 @@ func (a *Attempt) explain(err error, timeout time.Duration) string {
 		return "stopped before there was a response"
 	case ReasonRequest:
 		return err.Error()
+	}
+	if errors.As(err, new(tls.RecordHeaderError)) {
+		return "the server does not speak TLS at an https URL: " + err.Error()
 	}
 	if errors.As(err, &op) && op.Op == "dial" {
 		return "could not connect: " + err.Error()

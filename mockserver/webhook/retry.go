@@ -101,7 +101,7 @@ func (r Reason) verdict() Verdict {
 // attempt and stays at 10 min (exponential with full jitter).
 func Backoff(attempt int, random float64) time.Duration {
 	ceiling := maxBackoff
-	if doubled := max(attempt-1, 0); doubled < 10 { // 2^10 s is more than 10 min
+	if doubled := max(attempt, 1) - 1; doubled < 10 { // 2^10 s is more than 10 min
 		ceiling = min(firstBackoff<<doubled, maxBackoff)
 	}
 	if !(random > 0) { // also NaN

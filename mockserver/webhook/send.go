@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -236,10 +237,10 @@ func (s *Sender) Send(ctx context.Context, r Request) Attempt {
 func (s *Sender) exchange(ctx context.Context, r Request, a *Attempt) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Endpoint.URL, bytes.NewReader(r.Body))
 	if err != nil {
-		return &requestError{err}
+		return &requestError{fmt.Errorf("the URL cannot be used: %w", bareURLError(err))}
 	}
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
-		return &requestError{fmt.Errorf("%q is no http or https URL", r.Endpoint.URL)}
+		return &requestError{errors.New("the URL cannot be used: it has no host, or its protocol is not http or https")}
 	}
 	if req.Header, err = s.header(r); err != nil {
 		return &requestError{err}
@@ -253,6 +254,9 @@ func (s *Sender) exchange(ctx context.Context, r Request, a *Attempt) error {
 	a.Status = resp.StatusCode
 	a.ResponseHeader = cutHeader(resp.Header)
 	a.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), a.Time)
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil // what follows is no body, and may never end
+	}
 	a.ResponseBody, err = readResponse(resp.Body)
 	return err
 }

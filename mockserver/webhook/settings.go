@@ -78,11 +78,7 @@ func (p *problems) url(field, text string) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		// The text itself stays out of the error: it can hold a password.
-		if parse := (*url.Error)(nil); errors.As(err, &parse) {
-			err = parse.Err
-		}
-		p.add(field, "is no URL ("+err.Error()+")", exampleURL)
+		p.add(field, "is no URL ("+bareURLError(err).Error()+")", exampleURL)
 		return
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
@@ -100,6 +96,15 @@ func (p *problems) url(field, text string) {
 	if u.User != nil {
 		p.add(field, "holds credentials", "put them into a static header such as Authorization")
 	}
+}
+
+// bareURLError takes the URL itself out of the error of its parsing: it can hold
+// a password.
+func bareURLError(err error) error {
+	if parse := (*url.Error)(nil); errors.As(err, &parse) {
+		return parse.Err
+	}
+	return err
 }
 
 func (p *problems) headers(field string, headers map[string]string) {

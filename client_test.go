@@ -1,0 +1,500 @@
+package analytics_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go"
+)
+
+func TestConfigurationIsReadAtTheFirstCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{}
+		client := analytics.New("key")
+		client.Client.Transport = c
+		client.Endpoint = "https://set.example"
+		client.Size = 2
+		client.Logger = new(lines).logger()
+		require.Error(t, client.Track(&analytics.Track{}), "an invalid call is not the first one")
+		client.Interval = time.Second
+		track(t, client, "a", 1)
+		client.Endpoint = "https://late.example"
+		client.Size = 1
+		client.Interval = time.Hour
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []int{1}, c.sizes())
+		require.Equal(t, "https://set.example/v1/batch", c.all()[0].url)
+		track(t, client, "b", 2)
+		synctest.Wait()
+		require.Equal(t, []int{1, 2}, c.sizes())
+		require.NoError(t, client.Close())
+	})
+}
+
+func TestBadEndpointUntilMended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{}
+		client := analytics.New("key")
+		client.Client.Transport = c
+		client.Endpoint = "localhost:8765"
+		for range 3 {
+			require.ErrorContains(t, client.Track(&analytics.Track{Event: "e", UserId: "u"}), "Endpoint")
+		}
+		require.NoError(t, client.Flush(t.Context()))
+		require.EqualValues(t, 3, client.Stats().Rejected.Invalid)
+		client.Endpoint = "http://localhost:8765"
+		track(t, client, "e", 1)
+		require.NoError(t, client.Close())
+		require.Equal(t, []int{1}, c.sizes())
+	})
+}
+
+func TestNewStartsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		analytics.New("key")
+		_, err := analytics.NewWithConfig("key", analytics.Config{})
+		require.NoError(t, err)
+	})
+}
+
+func TestClose(t *testing.T) {
+	t.Run("before the first call", func(t *testing.T) {
+		client := analytics.New("key")
+		require.NoError(t, client.Close())
+		require.NoError(t, client.Close())
+		require.NoError(t, client.Flush(t.Context()))
+		require.ErrorIs(t, client.Track(&analytics.Track{Event: "e", UserId: "u"}), analytics.ErrClosed)
+		require.Equal(t, analytics.Stats{Rejected: analytics.Rejects{Closed: 1}}, client.Stats())
+	})
+	t.Run("often, and at the same time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &collector{decide: func(int, post) answer { return answer{delay: time.Second} }}
+			client := newClient(t, c, analytics.Config{})
+			track(t, client, "e", 30)
+			var wg sync.WaitGroup
+			for range 10 {
+				wg.Go(func() { require.NoError(t, client.Close()) })
+			}
+			synctest.Wait()
+			require.ErrorIs(t, client.Track(&analytics.Track{Event: "e", UserId: "u"}), analytics.ErrClosed, "while Close runs")
+			wg.Wait()
+			require.NoError(t, client.Close())
+			require.ErrorIs(t, client.Track(&analytics.Track{Event: "e", UserId: "u"}), analytics.ErrClosed)
+			require.EqualValues(t, 30, client.Stats().Delivered)
+			require.EqualValues(t, 2, client.Stats().Rejected.Closed)
+		})
+	})
+	t.Run("one 503 loses nothing", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &collector{decide: func(i int, p post) answer {
+				if i == 0 {
+					return answer{status: 503}
+				}
+				return answer{}
+			}}
+			client := newClient(t, c, analytics.Config{FlushAt: 100})
+			track(t, client, "e", 100)
+			require.NoError(t, client.Close())
+			require.EqualValues(t, 100, client.Stats().Delivered)
+		})
+	})
+	t.Run("hung collector", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &collector{decide: func(int, post) answer { return answer{hang: true} }}
+			client := newClient(t, c, analytics.Config{CloseTimeout: 3 * time.Second})
+			track(t, client, "e", 130)
+			start := time.Now()
+			err := client.Close()
+			require.Equal(t, 3*time.Second, time.Since(start))
+			require.EqualError(t, err, "analytics: 130 calls were not delivered: context deadline exceeded")
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, err, client.Close())
+			s := client.Stats()
+			require.Equal(t, analytics.Drops{Shutdown: 130}, s.Dropped)
+			require.Zero(t, s.Bytes)
+			requireSum(t, s)
+		})
+	})
+	t.Run("waiting for a retry", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &collector{decide: func(int, post) answer {
+				return answer{status: 503, header: http.Header{"Retry-After": {"200"}}}
+			}}
+			client := newClient(t, c, analytics.Config{})
+			track(t, client, "e", 20)
+			start := time.Now()
+			err := client.Close()
+			require.Equal(t, 20*time.Second, time.Since(start))
+			require.ErrorContains(t, err, "20 calls were not delivered: context deadline exceeded: the latest failure: the collector answered 503")
+		})
+	})
+	t.Run("halves that are not sent any more", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &collector{decide: func(i int, p post) answer { return answer{status: []int{400, 400, 0}[min(i, 2)], hang: i >= 2} }}
+			client := newClient(t, c, analytics.Config{})
+			track(t, client, "e", 20)
+			require.ErrorContains(t, client.Close(), "20 calls were not delivered")
+			s := client.Stats()
+			require.EqualValues(t, 20, s.Dropped.Total())
+			require.Zero(t, s.Bytes)
+			requireSum(t, s)
+		})
+	})
+}
+
+// A transport that does not mind its context is left behind.
+func TestShutdownWithADeafTransport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{decide: func(int, post) answer { time.Sleep(time.Hour); return answer{} }}
+		client := newClient(t, c, analytics.Config{})
+		track(t, client, "e", 100)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		start := time.Now()
+		require.ErrorContains(t, client.Shutdown(ctx), "100 calls were not delivered")
+		require.LessOrEqual(t, time.Since(start), 4*time.Second)
+		requireSum(t, client.Stats())
+		require.Zero(t, client.Stats().Pending)
+		time.Sleep(time.Hour) // the transport's goroutines end
+	})
+}
+
+func TestShutdownWithAnEndedContextKeepsWhatIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, &collector{}, analytics.Config{})
+		track(t, client, "e", 40)
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, client.Shutdown(ctx))
+	})
+}
+
+func TestFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down bool
+		c := &collector{decide: func(i int, p post) answer {
+			switch {
+			case p.body.Batch[0]["event"] == "refused-000":
+				return answer{status: 401}
+			case down:
+				return answer{err: errRefusedConn}
+			}
+			return answer{delay: time.Second}
+		}}
+		client := newClient(t, c, analytics.Config{CloseTimeout: time.Hour})
+		require.NoError(t, client.Flush(t.Context()), "before the first call")
+
+		start := time.Now()
+		track(t, client, "a", 45)
+		require.NoError(t, client.Flush(t.Context()))
+		require.Equal(t, time.Second, time.Since(start))
+		require.EqualValues(t, 45, client.Stats().Delivered)
+
+		// It does not wait for calls made after it began.
+		track(t, client, "b", 1)
+		done := make(chan error)
+		go func() { done <- client.Flush(t.Context()) }()
+		synctest.Wait()
+		time.Sleep(500 * time.Millisecond)
+		track(t, client, "c", 1)
+		require.NoError(t, <-done)
+		require.EqualValues(t, 1, client.Stats().Pending)
+		require.NoError(t, client.Flush(t.Context()))
+
+		// Of what is lost before it begins, it tells as well, and once.
+		for _, early := range []bool{false, true} {
+			track(t, client, "refused", 20)
+			if early {
+				synctest.Wait()
+				require.Zero(t, client.Stats().Pending)
+			}
+			err := client.Flush(t.Context())
+			require.ErrorContains(t, err, "20 calls were not delivered: the latest failure: the collector answered 401")
+			require.NoError(t, client.Flush(t.Context()))
+		}
+
+		down = true
+		track(t, client, "d", 30)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		err := client.Flush(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, errRefusedConn)
+		require.ErrorContains(t, err, "30 calls were not delivered (30 of them are still queued)")
+		var undelivered *analytics.UndeliveredError
+		require.ErrorAs(t, err, &undelivered)
+		require.EqualValues(t, 30, undelivered.Pending)
+		require.EqualValues(t, 30, undelivered.Calls())
+
+		down = false
+		require.NoError(t, client.Close())
+		require.NoError(t, client.Flush(t.Context()), "after Close")
+	})
+}
+
+// filling has a collector that never answers, and a budget for few calls.
+func filling(t *testing.T, policy analytics.FullPolicy) (*analytics.Client, *collector) {
+	c := &collector{decide: func(int, post) answer { return answer{hang: true} }}
+	return newClient(t, c, analytics.Config{MaxBytes: 128 << 10, WhenFull: policy, CloseTimeout: time.Second}), c
+}
+
+func kilobyte(event string) *analytics.Track {
+	return &analytics.Track{Event: event, UserId: "u", Properties: map[string]interface{}{"text": string(make([]byte, 150))}}
+}
+
+func TestFullRejects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, _ := filling(t, analytics.Reject)
+		start := time.Now()
+		accepted := 0
+		for range 500 {
+			if err := client.Track(kilobyte("e")); err == nil {
+				accepted++
+			} else {
+				require.ErrorIs(t, err, analytics.ErrQueueFull)
+			}
+			require.LessOrEqual(t, client.Stats().Bytes, int64(128<<10))
+		}
+		require.Zero(t, time.Since(start), "a caller was held")
+		require.Greater(t, accepted, 80)
+		require.Less(t, accepted, 130)
+		s := client.Stats()
+		require.EqualValues(t, 500-accepted, s.Rejected.QueueFull)
+		require.EqualValues(t, accepted, s.Accepted)
+		require.Error(t, client.Close())
+	})
+}
+
+func TestFullBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		c := &collector{decide: func(i int, p post) answer { return answer{delay: time.Second} }}
+		client := newClient(t, c, analytics.Config{MaxBytes: 128 << 10, WhenFull: analytics.Block, MaxInFlight: 1, CloseTimeout: time.Hour})
+		for range 500 {
+			require.NoError(t, client.Track(kilobyte("e")))
+			require.LessOrEqual(t, client.Stats().Bytes, int64(128<<10))
+		}
+		require.Greater(t, time.Since(start), 10*time.Second, "no call waited")
+		require.NoError(t, client.Close())
+		require.EqualValues(t, 500, client.Stats().Delivered)
+	})
+}
+
+func TestFullBlocksUntilTheContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, _ := filling(t, analytics.Block)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		var err error
+		for err == nil {
+			err = client.Enqueue(ctx, kilobyte("e"))
+		}
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(start))
+		require.EqualValues(t, 1, client.Stats().Rejected.QueueFull)
+
+		// A call that waits without a context is let go by Close.
+		blocked := make(chan error)
+		go func() { blocked <- client.Track(kilobyte("late")) }()
+		synctest.Wait()
+		go client.Close()
+		require.ErrorIs(t, <-blocked, analytics.ErrClosed)
+		require.Error(t, client.Close())
+	})
+}
+
+func TestFullDropsOldest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := true
+		c := &collector{decide: func(i int, p post) answer { return answer{hang: down} }}
+		var dropped []string
+		client := newClient(t, c, analytics.Config{
+			MaxBytes: 256 << 10, WhenFull: analytics.DropOldest, MaxInFlight: 1, CloseTimeout: time.Hour,
+			Callback: func(r analytics.Result) {
+				if r.Err != nil {
+					require.ErrorContains(t, r.Err, "overflow")
+					dropped = append(dropped, r.MessageId)
+				}
+			},
+		})
+		for i := range 600 {
+			m := kilobyte("e")
+			m.MessageId = name("m", i)
+			require.NoError(t, client.Track(m))
+			require.LessOrEqual(t, client.Stats().Bytes, int64(256<<10))
+			requireSum(t, client.Stats())
+			synctest.Wait()
+		}
+		down = false
+		err := client.Close()
+		s := client.Stats()
+		var undelivered *analytics.UndeliveredError
+		require.ErrorAs(t, err, &undelivered)
+		require.Equal(t, s.Dropped, undelivered.Dropped)
+		require.Greater(t, s.Dropped.Overflow, int64(100))
+		require.Equal(t, s.Dropped.Overflow, s.Dropped.Total())
+		require.EqualValues(t, 600, s.Accepted)
+		require.Len(t, dropped, int(s.Dropped.Overflow))
+		// The first batch was being sent; the oldest of the others went.
+		require.Equal(t, "m-020", dropped[0])
+		require.Equal(t, name("m", 20+len(dropped)-1), dropped[len(dropped)-1])
+		require.EqualValues(t, 1, c.taken("messageId")["m-599"])
+	})
+}
+
+func TestCallback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{decide: func(i int, p post) answer {
+			if p.body.Batch[0]["type"] == "page" {
+				return answer{status: 403}
+			}
+			return answer{}
+		}}
+		ended := map[string]analytics.Result{}
+		var client *analytics.Client
+		var log lines
+		client = newClient(t, c, analytics.Config{FlushAt: 1, Logger: log.logger(), Callback: func(r analytics.Result) {
+			if _, twice := ended[r.MessageId]; twice {
+				t.Errorf("%s ended twice", r.MessageId)
+			}
+			ended[r.MessageId] = r
+			if r.MessageId == "t-1" {
+				// A callback may make calls, and wait for them.
+				require.NoError(t, client.Track(&analytics.Track{Event: "from the callback", UserId: "u", Message: analytics.Message{MessageId: "t-2"}}))
+				_ = client.Flush(t.Context()) // which may tell of the page
+				panic("callback trouble")
+			}
+		}})
+		require.NoError(t, client.Track(&analytics.Track{Event: "e", UserId: "u", Message: analytics.Message{MessageId: "t-1"}}))
+		require.NoError(t, client.Page(&analytics.Page{UserId: "u", Message: analytics.Message{MessageId: "p-1"}}))
+		require.NoError(t, client.Group(&analytics.Group{UserId: "u", GroupId: "g"}))
+		synctest.Wait()
+		require.Error(t, client.Page(&analytics.Page{Message: analytics.Message{MessageId: "not accepted"}}))
+		_ = client.Close()
+
+		require.Len(t, ended, 4)
+		require.Equal(t, analytics.Result{MessageId: "t-1", Type: "track"}, ended["t-1"])
+		require.Equal(t, analytics.Result{MessageId: "t-2", Type: "track"}, ended["t-2"])
+		var drop *analytics.DropError
+		require.ErrorAs(t, ended["p-1"].Err, &drop)
+		require.Equal(t, analytics.DropRefused, drop.Reason)
+		require.Equal(t, 403, drop.Status)
+		require.Contains(t, log.String(), `the callback panicked on track "t-1": callback trouble`)
+		delete(ended, "t-1")
+		delete(ended, "t-2")
+		delete(ended, "p-1")
+		for id, r := range ended {
+			require.Regexp(t, uuids, id)
+			require.Equal(t, analytics.Result{MessageId: id, Type: "group"}, r)
+		}
+	})
+}
+
+// A callback that does not keep up holds memory of the budget, not more.
+func TestSlowCallbackIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		client := newClient(t, &collector{}, analytics.Config{MaxBytes: 128 << 10, Callback: func(analytics.Result) { <-release }})
+		full := false
+		for range 5000 {
+			full = full || client.Track(kilobyte("e")) != nil
+			synctest.Wait()
+			require.LessOrEqual(t, client.Stats().Bytes, int64(128<<10))
+		}
+		require.True(t, full)
+		close(release)
+		require.NoError(t, client.Close())
+		require.Zero(t, client.Stats().Bytes)
+	})
+}
+
+// Calls, mutation, Flush, Stats and two Close at once, against a collector that
+// fails in every way.
+func TestClientConcurrentSafe(t *testing.T) {
+	rounds := 3
+	if testing.Short() {
+		rounds = 1
+	}
+	for round := range rounds {
+		synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+			rnd := rand.New(rand.NewPCG(uint64(round), 7))
+			var mu sync.Mutex
+			c := &collector{decide: func(i int, p post) answer {
+				mu.Lock()
+				defer mu.Unlock()
+				return []answer{{}, {}, {}, {delay: time.Second}, {status: 500}, {status: 400}, {status: 413}, {status: 429, header: http.Header{"Retry-After": {"1"}}},
+					{err: errRefusedConn}, {hang: true}, {status: 302}}[rnd.IntN(11)]
+			}}
+			var ended sync.Map
+			client := newClient(t, c, analytics.Config{
+				MaxBytes: 512 << 10, Gzip: round%2 == 1, WhenFull: analytics.FullPolicy(round % 3), CloseTimeout: 30 * time.Second,
+				Callback: func(r analytics.Result) {
+					if _, twice := ended.LoadOrStore(r.MessageId, r); twice {
+						t.Errorf("%s ended twice", r.MessageId)
+					}
+				},
+			})
+			var calls, others sync.WaitGroup
+			stop := make(chan struct{})
+			for g := range 32 {
+				calls.Go(func() {
+					props := map[string]interface{}{"list": []interface{}{1, 2}}
+					m := &analytics.Track{Event: "e", UserId: "u", Properties: props}
+					for i := range 100 {
+						m.Event = name("e", i)
+						props["i"] = i
+						props["list"].([]interface{})[0] = i
+						_ = client.Track(m)
+						if i%10 == g%10 {
+							time.Sleep(time.Duration(g) * time.Millisecond)
+						}
+					}
+				})
+			}
+			for range 2 {
+				others.Go(func() {
+					for {
+						s := client.Stats()
+						if s.Accepted != s.Delivered+s.Dropped.Total()+s.Pending || s.Bytes > 512<<10 {
+							t.Errorf("the sum does not hold: %+v", s)
+						}
+						ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+						_ = client.Flush(ctx)
+						cancel()
+						select {
+						case <-stop:
+							return
+						case <-time.After(10 * time.Millisecond):
+						}
+					}
+				})
+			}
+			calls.Wait()
+			var first, second error
+			others.Go(func() { first = client.Close() })
+			others.Go(func() { second = client.Close() })
+			close(stop)
+			others.Wait()
+			require.Equal(t, first, second)
+
+			s := client.Stats()
+			requireSum(t, s)
+			require.Zero(t, s.Pending)
+			require.Zero(t, s.Bytes)
+			require.EqualValues(t, 3200, s.Accepted+s.Rejected.Total())
+			n := int64(0)
+			ended.Range(func(any, any) bool { n++; return true })
+			require.Equal(t, s.Accepted, n, "each accepted call ends once")
+		})
+	}
+}

@@ -1,0 +1,214 @@
+package analytics
+
+import (
+	"io"
+	"log"
+	"math"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBatchURL(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                 "https://api.segment.io/v1/batch",
+		"https://api.segment.io":           "https://api.segment.io/v1/batch",
+		"https://api.segment.io/":          "https://api.segment.io/v1/batch",
+		"https://api.segment.io//":         "https://api.segment.io/v1/batch",
+		"http://localhost:8765":            "http://localhost:8765/v1/batch",
+		"http://[::1]:8765/":               "http://[::1]:8765/v1/batch",
+		"https://example.com/prefix":       "https://example.com/prefix/v1/batch",
+		"https://example.com/prefix/":      "https://example.com/prefix/v1/batch",
+		"https://example.com/a/b/":         "https://example.com/a/b/v1/batch",
+		"https://example.com/batches":      "https://example.com/batches/v1/batch",
+		"https://example.com/v1/batch":     "https://example.com/v1/batch",
+		"https://example.com/v1/batch/":    "https://example.com/v1/batch/",
+		"https://example.com/v1/import":    "https://example.com/v1/import",
+		"https://example.com/import":       "https://example.com/import",
+		"https://example.com/v1/batch?a=1": "https://example.com/v1/batch?a=1",
+		"https://example.com/prefix?a=1":   "https://example.com/prefix/v1/batch?a=1",
+		"https://example.com/a%2Fb":        "https://example.com/a%2Fb/v1/batch",
+		"HTTPS://example.com":              "https://example.com/v1/batch",
+	} {
+		u, err := batchURL(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, u.String(), in)
+		require.True(t, strings.HasPrefix(u.RequestURI(), "/"), "%s: the request line would have no slash", in)
+	}
+	for _, in := range []string{"api.segment.io", "localhost:8765", "/v1/batch", "ftp://example.com", "https://", "http:///v1", "://x", "https://exa mple.com", "https://example.com:port", "https://user:secret@exa mple.com"} {
+		_, err := batchURL(in)
+		require.ErrorContains(t, err, "Endpoint", in)
+		require.ErrorContains(t, err, "it must look like https://api.segment.io", in)
+		require.NotContains(t, err.Error(), "secret", in)
+	}
+}
+
+func TestSizeAndIntervalPrecedence(t *testing.T) {
+	for _, tt := range []struct{ size, flushAt, want int }{
+		{20, 20, 20},
+		{250, 20, 250},
+		{20, 250, 250},
+		{5, 20, 5},
+		{20, 5, 5},
+		{250, 5, 5},
+		{5, 250, 5},
+		{1, 20, 1},
+		{20, 1, 1},
+		{0, 7, 7},
+		{7, 0, 7},
+		{-1, -1, 20},
+		{0, 0, 20},
+	} {
+		c := New("key")
+		c.Size, c.FlushAt = tt.size, tt.flushAt
+		c.Interval, c.FlushAfter = time.Duration(tt.size)*time.Second/4, time.Duration(tt.flushAt)*time.Second/4
+		s, err := c.settings()
+		require.NoError(t, err)
+		require.Equal(t, tt.want, s.flushAt, "%+v", tt)
+		require.Equal(t, time.Duration(tt.want)*time.Second/4, s.flushAfter, "%+v", tt)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	c := New("key")
+	require.Equal(t, "https://api.segment.io", c.Endpoint)
+	require.Equal(t, 20, c.Size)
+	require.Equal(t, 20, c.FlushAt)
+	require.Equal(t, 5*time.Second, c.Interval)
+	require.Equal(t, 5*time.Second, c.FlushAfter)
+	require.NotNil(t, c.Logger)
+	require.False(t, c.Verbose)
+	require.Equal(t, *http.DefaultClient, c.Client)
+	s, err := c.settings()
+	require.NoError(t, err)
+	require.Equal(t, 10*time.Second, s.timeout)
+	require.Equal(t, 4, s.maxInFlight)
+	require.Equal(t, 10, s.maxAttempts)
+	require.EqualValues(t, 64<<20, s.maxBytes)
+	require.Equal(t, Reject, s.whenFull)
+}
+
+func TestConfigRefused(t *testing.T) {
+	for _, tt := range []struct {
+		key  string
+		cfg  Config
+		text string
+	}{
+		{"", Config{}, "the write key is empty"},
+		{"k", Config{Endpoint: "localhost"}, "Endpoint"},
+		{"k", Config{MaxInFlight: -1}, "MaxInFlight is -1; it must be at least 1, or 0 for 4"},
+		{"k", Config{MaxAttempts: -1}, "MaxAttempts is -1"},
+		{"k", Config{MaxBytes: 1000}, "MaxBytes is 1000; it must be at least 131072"},
+		{"k", Config{MaxBytes: -1}, "MaxBytes is -1"},
+		{"k", Config{CloseTimeout: -time.Second}, "CloseTimeout is -1s"},
+		{"k", Config{WhenFull: 7}, "WhenFull is 7"},
+		{"k", Config{Context: map[string]interface{}{"a": math.NaN()}}, "batch context.a: NaN is not a JSON number"},
+		{"k", Config{Context: map[string]interface{}{"a": strings.Repeat("x", 450_000)}}, "must leave room"},
+	} {
+		client, err := NewWithConfig(tt.key, tt.cfg)
+		require.ErrorContains(t, err, tt.text)
+		require.Nil(t, client)
+	}
+	_, err := NewWithConfig("", Config{MaxInFlight: -1, Endpoint: "x"})
+	for _, text := range []string{"write key", "Endpoint", "MaxInFlight"} {
+		require.ErrorContains(t, err, text)
+	}
+	client, err := NewWithConfig("k", Config{FlushAt: -1, FlushAfter: -1})
+	require.NoError(t, err)
+	require.Equal(t, 20, client.FlushAt)
+	require.Equal(t, 5*time.Second, client.FlushAfter)
+}
+
+func TestContextHasTheLibrary(t *testing.T) {
+	library := `"library":{"name":"analytics-go","version":"` + Version + `"}`
+	for _, tt := range []struct {
+		name string
+		in   map[string]interface{}
+		want string
+	}{
+		{"default", nil, `{` + library + `}`},
+		{"more", map[string]interface{}{"app": "a"}, `{"app":"a",` + library + `}`},
+		{"own", map[string]interface{}{"library": "mine"}, `{"library":"mine"}`},
+		{"empty", map[string]interface{}{}, `{` + library + `}`},
+	} {
+		got, err := appendMiddle(nil, tt.in)
+		require.NoError(t, err, tt.name)
+		require.Equal(t, `],"context":`+tt.want+`,"messageId":"`, string(got), tt.name)
+	}
+}
+
+func TestDebugMatching(t *testing.T) {
+	for list, want := range map[string]bool{
+		"": false, "analytics": true, "*": true, "foo,analytics": true, "foo, analytics": true, "foo": false,
+		"analytics2": false, "my-analytics": false, "ana*": true, "*lytics": true, "a*y*s": true, "*x*": false, "analytics*": true,
+		"foo*": false, "foo,*": true, "1": false, "true": false, "Analytics": false, ",,": false, "analytics,": true, "a*a": false,
+	} {
+		require.Equal(t, want, debugEnabled(list), "DEBUG=%q", list)
+		t.Setenv("DEBUG", list)
+		require.Equal(t, want, newLogger(nil, false, "k").verbose, "DEBUG=%q", list)
+		require.True(t, newLogger(nil, true, "k").verbose)
+	}
+}
+
+func TestLogRedactsTheWriteKey(t *testing.T) {
+	var out strings.Builder
+	l := newLogger(log.New(&out, "", 0), false, "wk_0123456789abcdef")
+	l.logf("%s", "key wk_0123456789abcdef, header Basic d2tfMDEyMzQ1Njc4OWFiY2RlZjo= and 100%s")
+	require.Equal(t, "key wk_***, header Basic wk_*** and 100%s\n", out.String())
+
+	out.Reset()
+	newLogger(log.New(&out, "", 0), false, "short").logf("a short key")
+	require.Equal(t, "a *** key\n", out.String())
+
+	out.Reset()
+	newLogger(log.New(&out, "", 0), false, "").logf("no key")
+	require.Equal(t, "no key\n", out.String())
+}
+
+func TestLogOutlivesAPanickingWriter(t *testing.T) {
+	l := newLogger(log.New(panickingWriter{}, "", 0), true, "k")
+	l.logf("one")
+	l.debugf("two")
+}
+
+type panickingWriter struct{}
+
+func (panickingWriter) Write([]byte) (int, error) { panic("no disk") }
+
+func TestTransportIsOurs(t *testing.T) {
+	client, own := httpClient(http.Client{}, 3)
+	require.NotNil(t, own)
+	require.NotSame(t, http.DefaultTransport, own)
+	require.Equal(t, own, client.Transport)
+	require.Equal(t, 3, own.MaxIdleConnsPerHost)
+
+	theirs := &http.Transport{}
+	client, own = httpClient(http.Client{Transport: theirs}, 3)
+	require.Nil(t, own)
+	require.Same(t, theirs, client.Transport)
+
+	// A package that replaces the default transport in tests is obeyed.
+	old := http.DefaultTransport
+	defer func() { http.DefaultTransport = old }()
+	http.DefaultTransport = http.NewFileTransport(http.FS(os.DirFS("testdata")))
+	client, own = httpClient(http.Client{}, 3)
+	require.Nil(t, own)
+	require.Nil(t, client.Transport)
+}
+
+func TestZeroClient(t *testing.T) {
+	var c Client
+	c.Logger = log.New(io.Discard, "", 0)
+	s, err := c.settings()
+	require.NoError(t, err)
+	require.Equal(t, "https://api.segment.io/v1/batch", s.url.String())
+	require.Equal(t, 20, s.flushAt)
+	require.Equal(t, 5*time.Second, s.flushAfter)
+	require.NoError(t, c.Flush(t.Context()))
+	require.NoError(t, c.Close())
+	require.Equal(t, Stats{}, c.Stats())
+}

@@ -1,0 +1,112 @@
+package analytics
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestZippedBodyIsOneGzipMember(t *testing.T) {
+	var c compressor
+	for _, raw := range []string{"", "x", `{"batch":[`, strings.Repeat("abc ", 100_000), string(bytes.Repeat([]byte{0xff, 0, 1}, 70_000))} {
+		z := c.compress([]byte(raw))
+		require.Equal(t, raw, string(z.raw()))
+		for _, tail := range []string{`2006-01-02T15:04:05.000Z"}`, "", strings.Repeat("t", 65535)} {
+			requireGunzips(t, raw+tail, z.data, z.appendEnd(nil, []byte(tail)))
+		}
+	}
+}
+
+func requireGunzips(t *testing.T, want string, parts ...[]byte) {
+	t.Helper()
+	src := bytes.NewReader(bytes.Join(parts, nil))
+	r, err := gzip.NewReader(src)
+	require.NoError(t, err)
+	r.Multistream(false)
+	got, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.True(t, want == string(got), "%d bytes became %d", len(want), len(got))
+	require.Zero(t, src.Len(), "bytes follow the member")
+}
+
+func FuzzZipped(f *testing.F) {
+	f.Add([]byte(`{"batch":[{"a":1}],"sentAt":"`), []byte(`2006-01-02T15:04:05.000Z"}`))
+	f.Add([]byte{}, []byte{})
+	var c compressor
+	f.Fuzz(func(t *testing.T, raw, tail []byte) {
+		if len(tail) > 65535 {
+			return
+		}
+		z := c.compress(raw)
+		require.True(t, bytes.Equal(raw, z.raw()))
+		requireGunzips(t, string(raw)+string(tail), z.data, z.appendEnd(nil, tail))
+	})
+}
+
+// splitAll splits a batch until its parts are single calls.
+func splitAll(b *batch, s *settings) (calls []string) {
+	if b.calls == 1 {
+		return []string{string(b.buf[len(bodyHead) : len(b.buf)-len(s.middle)-idLen-len(bodySeam)])}
+	}
+	first, second := b.split(b.buf, s)
+	return append(splitAll(first, s), splitAll(second, s)...)
+}
+
+func FuzzSplit(f *testing.F) {
+	f.Add(`{"a":"}"}`, "x", uint8(3))
+	f.Add("\\\"{[", "}{", uint8(20))
+	f.Fuzz(func(t *testing.T, key, value string, n uint8) {
+		s, err := New("k").settings()
+		require.NoError(t, err)
+		b := &batch{buf: []byte(bodyHead)}
+		var want []string
+		for i := range int(n) + 1 {
+			encoded, err := appendMap(nil, map[string]interface{}{key: value, "n": i, "in": map[string]interface{}{value: key}}, "")
+			require.NoError(t, err)
+			want = append(want, string(encoded))
+			b.append(encoded)
+		}
+		b.seal(s)
+		require.Equal(t, want, splitAll(b, s))
+	})
+}
+
+func TestFifo(t *testing.T) {
+	var q fifo
+	require.Nil(t, q.pop())
+	next, got := uint64(0), uint64(0)
+	for round := range 1000 {
+		for range round % 7 {
+			next++
+			q.push(&batch{seq: next})
+		}
+		for range round % 5 {
+			b := q.pop()
+			if b == nil {
+				require.Equal(t, next, got)
+				break
+			}
+			got++
+			require.Equal(t, got, b.seq)
+		}
+		require.Equal(t, next == got, q.empty())
+		require.LessOrEqual(t, len(q.items), 2*int(next-got)+32, "the queue keeps what it gave out")
+	}
+}
+
+func BenchmarkCompress(b *testing.B) {
+	var c compressor
+	var raw []byte
+	for i := range 640 {
+		raw = fmt.Appendf(raw, `{"properties":{"plan":"team","price":%d.5,"currency":"EUR"},"userId":"user-%d","event":"Order Completed","type":"track","messageId":"01a1fdff-42ea-7ff7-a23c-af4d6e8%05d","timestamp":"2024-02-29T01:02:03.%03dZ"},`, i%90, i*7919, i, i%1000)
+	}
+	b.SetBytes(int64(len(raw)))
+	for b.Loop() {
+		c.compress(raw)
+	}
+}
