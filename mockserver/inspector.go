@@ -15,53 +15,78 @@ import (
 	"time"
 )
 
-//go:embed inspector/templates inspector/assets
+//go:embed inspector/templates inspector/assets inspector/snippets
 var inspectorFiles embed.FS
 
-// The inspector is the collector's page for people: what came, what became of
-// it, and the destinations. Its pages are rendered here; a little JavaScript
-// keeps them live. Everything it needs is embedded, and nothing in it runs
-// inline, so that its Content-Security-Policy can be strict.
-type inspector struct {
+// An Inspector is a collector's page for people: what came, what became of it,
+// and the destinations. Its pages are rendered here; a little JavaScript keeps
+// them live. Everything it needs is embedded, and nothing in it runs inline, so
+// that its Content-Security-Policy can be strict. It is an http.Handler.
+type Inspector struct {
 	c       *Collector
+	admin   *admin
+	guard   *Guard
 	routes  *http.ServeMux
 	streams chan struct{} // one token for each open stream
-	done    chan struct{} // closed by close, once; ends the streams
+	done    chan struct{} // closed by Close, once; ends the streams
 	once    sync.Once     // closes done
 }
 
 // maxStreams is how many pages may be live at once.
 const maxStreams = 64
 
-func newInspector(c *Collector) *inspector {
-	in := &inspector{
-		c: c, routes: http.NewServeMux(),
+// NewInspector returns the inspector of a collector. Where the guard wants a
+// token, it has a login that asks for it.
+func NewInspector(c *Collector, guard *Guard) *Inspector {
+	in := &Inspector{
+		c: c, admin: &admin{Collector: c}, guard: guard, routes: http.NewServeMux(),
 		streams: make(chan struct{}, maxStreams), done: make(chan struct{}),
 	}
 	for pattern, page := range map[string]http.HandlerFunc{
-		"GET /{$}":                   in.serveCalls,
-		"GET /stream":                in.serveStream,
-		"GET /calls/{ref}":           in.serveCall,
-		"GET /calls/{ref}/body":      in.serveCallBody,
-		"GET /signatures":            in.serveDoctor,
-		"POST /signatures":           in.serveDoctor,
+		"GET /{$}":                  in.serveCalls,
+		"GET /stream":               in.serveStream,
+		"GET /calls/{ref}":          in.serveCall,
+		"GET /calls/{ref}/body":     in.serveCallBody,
+		"POST /calls/{ref}/replay":  in.serveReplayCall,
+		"GET /replay":               in.serveReplay,
+		"POST /replay":              in.serveReplayAll,
+		"GET /destinations":         in.serveDestinations,
+		"GET /destinations/new":     in.serveNewDestination,
+		"GET /destination":          in.serveDestination,
+		"POST /destinations/save":   in.serveSaveDestination,
+		"POST /destinations/test":   in.serveTestDestination,
+		"POST /destinations/pause":  in.act("paused", c.Pause),
+		"POST /destinations/resume": in.act("resumed", c.Resume),
+		"POST /destinations/remove": in.serveRemoveDestination,
+		"GET /signatures":           in.serveDoctor,
+		"POST /signatures":          in.serveDoctor,
 	} {
-		in.routes.Handle(pattern, page)
+		in.routes.Handle(pattern, in.admit(page))
 	}
+	in.routes.HandleFunc("GET /login", in.serveLogin)
+	in.routes.HandleFunc("POST /login", in.serveLogin)
+	in.routes.Handle("POST /logout", in.admit(http.HandlerFunc(in.serveLogout)))
 	in.routes.HandleFunc("GET /assets/{name}", serveAsset)
 	return in
 }
 
-// close ends the streams. It may be called again.
-func (in *inspector) close() { in.once.Do(func() { close(in.done) }) }
+// ServeHTTP serves the inspector's pages.
+func (in *Inspector) ServeHTTP(w http.ResponseWriter, r *http.Request) { in.routes.ServeHTTP(w, r) }
 
-// handler returns what serves a request, or nil where it is not for the inspector.
-func (in *inspector) handler(r *http.Request) http.Handler {
-	if h, pattern := in.routes.Handler(r); pattern != "" {
-		return h
-	}
-	return nil
+// Wrap serves the inspector's pages, and all other requests by next.
+func (in *Inspector) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := in.routes.Handler(r); pattern != "" {
+			in.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
+
+// Close ends the streams of the pages that are open, so that an HTTP server can
+// be shut down. It may be called again.
+func (in *Inspector) Close() { in.once.Do(func() { close(in.done) }) }
 
 // contentPolicy lets a page load its own files, send its own forms, and nothing
 // else: no inline script or style, no frame around it.
@@ -142,15 +167,17 @@ type page struct {
 	Nav    string // the entry of the navigation that it belongs to
 	Notice string // what was just done
 	Body   any
+	Logout bool // there is a login, and so a way out
 }
 
 // render answers with a page.
-func (in *inspector) render(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
+func (in *Inspector) render(w http.ResponseWriter, status int, name string, p page) {
+	p.Logout = !in.guard.rules.Load().open && name != "login"
 	in.renderBlock(w, status, name, "layout", p)
 }
 
 // renderBlock answers with one block of a page, for a script to put into it.
-func (in *inspector) renderBlock(w http.ResponseWriter, status int, name, block string, data any) {
+func (in *Inspector) renderBlock(w http.ResponseWriter, status int, name, block string, data any) {
 	var out bytes.Buffer
 	secureHeaders(w.Header())
 	if err := inspectorPages()[name].ExecuteTemplate(&out, block, data); err != nil {

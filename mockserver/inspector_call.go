@@ -61,7 +61,7 @@ type attemptLine struct {
 }
 
 // panel makes the panel of what a ref names.
-func (in *inspector) panel(ref string, filter callFilter) (*callPanel, bool) {
+func (in *Inspector) panel(ref string, filter callFilter) (*callPanel, bool) {
 	i, ok := in.find(ref)
 	if !ok {
 		return nil, false
@@ -130,7 +130,11 @@ func newAttemptLine(a Attempt) attemptLine {
 func headerFacts(h http.Header) []fact {
 	var facts []fact
 	for _, name := range slices.Sorted(maps.Keys(h)) {
-		facts = append(facts, fact{name, strings.Join(h[name], ", ")})
+		value := strings.Join(h[name], ", ")
+		if secretHeader(name) {
+			value = hidden
+		}
+		facts = append(facts, fact{name, value})
 	}
 	return facts
 }
@@ -173,6 +177,9 @@ func (r *Record) corrections() []correction {
 	}
 	return all
 }
+
+// madeIDPrefix begins the messageIds that the collector makes.
+const madeIDPrefix = "collector-"
 
 func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") }
 
@@ -237,7 +244,7 @@ var mends = map[Code]string{
 
 // serveCall answers with a call: to a script with the panel, else with the page
 // that has it beside the list.
-func (in *inspector) serveCall(w http.ResponseWriter, r *http.Request) {
+func (in *Inspector) serveCall(w http.ResponseWriter, r *http.Request) {
 	ref, filter := r.PathValue("ref"), readFilter(r.URL.Query())
 	if !isFragment(r) {
 		http.Redirect(w, r, hrefOf(filter, ref), http.StatusSeeOther)
@@ -252,7 +259,7 @@ func (in *inspector) serveCall(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveCallBody answers with a call as it is stored, byte for byte.
-func (in *inspector) serveCallBody(w http.ResponseWriter, r *http.Request) {
+func (in *Inspector) serveCallBody(w http.ResponseWriter, r *http.Request) {
 	i, ok := in.find(r.PathValue("ref"))
 	body := i.call().Body
 	if !ok || i.refusal != nil {

@@ -47,14 +47,17 @@ func readFilter(q url.Values) callFilter {
 // Query writes the filter as readFilter reads it.
 func (f callFilter) Query() string {
 	q := url.Values{}
-	for name, value := range map[string]string{
-		"source": f.Source, "type": f.Type, "event": f.Event, "user": f.User, "status": f.Status, "text": f.Text,
-	} {
+	for name, value := range f.Fields() {
 		if value != "" {
 			q.Set(name, value)
 		}
 	}
 	return q.Encode()
+}
+
+// Fields returns the filter's fields by their names in a form.
+func (f callFilter) Fields() map[string]string {
+	return map[string]string{"source": f.Source, "type": f.Type, "event": f.Event, "user": f.User, "status": f.Status, "text": f.Text}
 }
 
 // Empty tells whether the filter picks all.
@@ -115,7 +118,7 @@ func (i *feedItem) contains(lower string) bool {
 // escaped there or not.
 func bodyContains(body []byte, lower string) bool {
 	if isASCII(lower) {
-		return containsFold(body, lower)
+		return containsFold(body, []byte(lower))
 	}
 	if bytes.Contains(body, []byte(`\u`)) {
 		if plain, err := webhook.Canonical(nil, body); err == nil {
@@ -132,29 +135,4 @@ func isASCII(s string) bool {
 		}
 	}
 	return true
-}
-
-// containsFold is bytes.Contains for a lower-case text of ASCII in any case.
-func containsFold(body []byte, lower string) bool {
-	first := lower[0]
-	for start := 0; start+len(lower) <= len(body); start++ {
-		if toLower(body[start]) != first {
-			continue
-		}
-		n := 1
-		for n < len(lower) && toLower(body[start+n]) == lower[n] {
-			n++
-		}
-		if n == len(lower) {
-			return true
-		}
-	}
-	return false
-}
-
-func toLower(b byte) byte {
-	if b >= 'A' && b <= 'Z' {
-		b += 'a' - 'A'
-	}
-	return b
 }

@@ -41,7 +41,7 @@ type chip struct {
 }
 
 // newRow makes the row of an item. filter keeps the list as it is when the row is opened.
-func (in *inspector) newRow(i *feedItem, filter callFilter, destinations []attachedDestination) row {
+func (in *Inspector) newRow(i *feedItem, filter callFilter, destinations []attachedDestination) row {
 	c := i.call()
 	r := row{
 		Order: i.order, change: i.change, Ref: in.refOf(i), Kind: "call", At: i.at(),
@@ -165,7 +165,7 @@ func signed(d time.Duration) string {
 
 // refOf names an item in a URL: a call by what it is, so that the link lasts; the
 // others by their place, as long as this process remembers them.
-func (in *inspector) refOf(i *feedItem) string {
+func (in *Inspector) refOf(i *feedItem) string {
 	if i.record != nil {
 		return refOfCall(i.record.Call.Source, i.record.Call.ID)
 	}
@@ -178,7 +178,7 @@ func refOfCall(source, id string) string {
 }
 
 // find returns what a ref names.
-func (in *inspector) find(ref string) (feedItem, bool) {
+func (in *Inspector) find(ref string) (feedItem, bool) {
 	h := in.c.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,8 +209,11 @@ type list struct {
 	From    string // the feed's position, for a stream to go on from
 }
 
+// Hidden is how many items the filter hides.
+func (l list) Hidden() int { return l.Total - l.Matched }
+
 // list looks up the newest rows before an order, and counts.
-func (in *inspector) list(filter callFilter, before int64) list {
+func (in *Inspector) list(filter callFilter, before int64) list {
 	h := in.c.history
 	destinations := in.c.attached()
 	match := filter.matcher(destinations)
@@ -274,7 +277,7 @@ type callsPage struct {
 	Tally    string     // the chart's seconds, as JSON
 }
 
-func (in *inspector) serveCalls(w http.ResponseWriter, r *http.Request) {
+func (in *Inspector) serveCalls(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	before, _ := strconv.ParseInt(q.Get("before"), 10, 64) // nonsense is the live page
 	p := callsPage{list: in.list(readFilter(q), max(before, 0)), Sources: in.sourceNames(), Types: callTypes, Statuses: statuses}
@@ -290,11 +293,11 @@ func (in *inspector) serveCalls(w http.ResponseWriter, r *http.Request) {
 		p.First = in.firstRun(r)
 	}
 	p.Tally = in.tallyJSON()
-	in.render(w, r, http.StatusOK, "calls", page{Title: "Calls", Nav: "calls", Notice: notice(q), Body: p})
+	in.render(w, http.StatusOK, "calls", page{Title: "Calls", Nav: "calls", Notice: notice(q), Body: p})
 }
 
 // sourceNames returns the sources of the settings, and those that calls came from.
-func (in *inspector) sourceNames() []string {
+func (in *Inspector) sourceNames() []string {
 	var names []string
 	seen := map[string]bool{}
 	add := func(name string) {

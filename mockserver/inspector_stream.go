@@ -28,9 +28,9 @@ const (
 
 // A frame is what a stream sends: what is new since the frame before.
 type frame struct {
-	Reset   bool       `json:"reset,omitempty"` // what was shown is no longer so: ask for the list again
-	Rows    []frameRow `json:"rows,omitempty"`  // new ones and changed ones, newest first
-	Gone    []int64    `json:"gone,omitempty"`  // rows that the filter no longer picks
+	Reset   bool       `json:"reset,omitempty"`   // what was shown is no longer so: ask for the list again
+	Rows    []frameRow `json:"rows,omitempty"`    // new ones and changed ones, newest first
+	Gone    []int64    `json:"gone,omitempty"`    // rows that the filter no longer picks
 	Arrived int64      `json:"arrived,omitempty"` // how many came, as far as the filter picks them
 	Skipped int64      `json:"skipped,omitempty"` // how many of these are not among Rows
 	Counts  *counts    `json:"counts,omitempty"`
@@ -55,7 +55,7 @@ type counts struct {
 // shows, not what it missed: a browser that is slow is sent the newest, and told
 // how many it does not see.
 type follower struct {
-	in     *inspector
+	in     *Inspector
 	filter callFilter
 	open   string // the ref of the call that is open beside the list
 
@@ -69,7 +69,7 @@ type follower struct {
 }
 
 // serveStream sends a page what is new, until the browser leaves.
-func (in *inspector) serveStream(w http.ResponseWriter, r *http.Request) {
+func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case in.streams <- struct{}{}:
 		defer func() { <-in.streams }()
@@ -95,7 +95,7 @@ func (in *inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	in.follow(r, control, w, f)
 }
 
-func (in *inspector) follow(r *http.Request, control *http.ResponseController, w http.ResponseWriter, f *follower) {
+func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w http.ResponseWriter, f *follower) {
 	tick := time.NewTicker(time.Second) // the chart moves also when nothing happens
 	defer tick.Stop()
 	for {
@@ -134,7 +134,7 @@ func (f frame) write(out *bytes.Buffer) {
 }
 
 // newFollower goes on from the position of a list or of an earlier stream.
-func (in *inspector) newFollower(filter callFilter, from string) *follower {
+func (in *Inspector) newFollower(filter callFilter, from string) *follower {
 	f := &follower{in: in, filter: filter, shown: map[int64]int64{}, change: -1}
 	h := in.c.history
 	destinations := in.c.attached()
@@ -330,7 +330,7 @@ func renderRow(r row) string {
 }
 
 // tallyJSON is what a chart begins with.
-func (in *inspector) tallyJSON() string {
+func (in *Inspector) tallyJSON() string {
 	h := in.c.history
 	now := in.c.clock.Now().Unix()
 	h.mu.Lock()

@@ -18,10 +18,13 @@ var pageFuncs = template.FuncMap{
 	"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
 	"count":    groupDigits[int],
 	"count64":  groupDigits[int64],
-	"plural":   plural,
+	"plural":   plural[int],
+	"plural64": plural[int64],
 	"duration": shortDuration,
 	"ago":      func(t, now time.Time) string { return shortDuration(now.Sub(t)) },
-	"lower":    strings.ToLower,
+	"inc":      func(n int) int { return n + 1 },
+	"len64":    func(lines []failedLine) int64 { return int64(len(lines)) },
+	"sentence": sentence,
 }
 
 // A textPart is a piece of a text that anyone may have sent: either Text, or a
@@ -121,6 +124,16 @@ func shortDuration(d time.Duration) string {
 	if d >= time.Hour {
 		text = d.Round(time.Minute).String()
 		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
+}
+
+// sentence makes a sentence of an error's text.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	text = string(unicode.ToUpper(first)) + text[size:]
+	if !strings.HasSuffix(text, ".") {
+		text += "."
 	}
 	return text
 }

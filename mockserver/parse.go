@@ -338,7 +338,7 @@ func (c *rawCall) complete(dst []byte, p *post, source string, received time.Tim
 	}
 	call.Timestamp = correctClock(call.ReceivedAt, call.SentAt, call.OriginalTimestamp)
 	if call.ID == "" {
-		call.ID = madeIDPrefix + strings.ToLower(rand.Text())
+		call.ID = "collector-" + strings.ToLower(rand.Text())
 	}
 	start := len(dst)
 	dst = c.appendBody(dst, p, &call)

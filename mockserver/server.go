@@ -19,7 +19,7 @@ const (
 )
 
 // A Server is a collector that listens on a port of the loopback interface. It
-// serves the tracking API, and the admin API under /api/v1.
+// serves the tracking API, the admin API under /api/v1, and at / the inspector.
 type Server struct {
 	// URL is where it listens, such as http://127.0.0.1:40123, without a slash at
 	// its end. Give it to a client as its Endpoint.
@@ -47,12 +47,14 @@ func Run(config Config) (*Server, error) {
 		return nil, errors.Join(err, listener.Close(), collector.Close())
 	}
 	admin := guard.Wrap(NewAdmin(collector, ""))
+	inspector := NewInspector(collector, guard)
+	pages := inspector.Wrap(collector)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") {
 			admin.ServeHTTP(w, r)
 			return
 		}
-		collector.ServeHTTP(w, r)
+		pages.ServeHTTP(w, r)
 	})
 	s := &Server{
 		URL:       "http://" + listener.Addr().String(),
