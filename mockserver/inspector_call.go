@@ -45,7 +45,8 @@ type callDestination struct {
 	At       time.Time
 	RetryAt  time.Time
 	Tries    int
-	Replay   bool // it can be replayed
+	Held     string // why a call that waits is not being tried
+	Replay   bool   // it can be replayed
 	Attempts []attemptLine
 }
 
@@ -74,6 +75,7 @@ func (in *Inspector) panel(ref string, filter callFilter) (*callPanel, bool) {
 	switch {
 	case i.record != nil:
 		p.readRecord(i.record, destinations)
+		p.addHolds(in.c.Status())
 	case i.rejection != nil:
 		p.readRejection(i.rejection, &i.read)
 	default:
@@ -102,6 +104,25 @@ func (p *callPanel) readRecord(r *Record, destinations []attachedDestination) {
 		p.Destinations = append(p.Destinations, d)
 	}
 	p.addApart(c, destinations)
+}
+
+// addHolds says why destinations hold the call back.
+func (p *callPanel) addHolds(states []DestinationStatus) {
+	for i := range p.Destinations {
+		d := &p.Destinations[i]
+		if d.Look != "pending" && d.Look != "retrying" {
+			continue
+		}
+		for _, s := range states {
+			switch {
+			case s.Destination != d.Name:
+			case s.Paused:
+				d.Held = "The destination is paused."
+			case s.Down:
+				d.Held = "The destination is down: one call at a time is tried, until one succeeds."
+			}
+		}
+	}
 }
 
 // addApart adds the destinations that the call does not come to.

@@ -8,8 +8,8 @@ const bars = span / slot
 const height = 50
 const kinds = ['accepted', 'repeated', 'rejected', 'delivered', 'retried', 'failed', 'filtered']
 const words = {
-  accepted: 'accepted', repeated: 'sent again', rejected: 'rejected',
-  delivered: 'delivered', retried: 'to be retried', failed: 'failed', filtered: 'filtered',
+  accepted: 'accepted', repeated: 'repeats', rejected: 'rejected',
+  delivered: 'delivered', retried: 'retried', failed: 'failed', filtered: 'filtered',
 }
 
 const seconds = new Map() // Unix time → how many of each kind
@@ -47,8 +47,7 @@ class Chart {
     const axis = this.shape('line', 'axis')
     for (const [name, value] of [['x1', 0], ['x2', span], ['y1', height], ['y2', height]]) axis.setAttribute(name, value)
     this.cursor = this.shape('line', 'cursor')
-    this.peak = figure.appendChild(document.createElement('span'))
-    this.peak.className = 'peak'
+    this.peak = figure.querySelector('.peak')
     this.readout = figure.querySelector('.readout')
     this.svg.addEventListener('pointermove', (event) => this.point(event))
     this.svg.addEventListener('pointerleave', () => { this.at = null; this.read() })

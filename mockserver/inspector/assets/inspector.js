@@ -97,7 +97,7 @@ if (destination) {
 }
 
 // How many calls a replay is about.
-for (const form of document.querySelectorAll('[data-sum]')) {
+for (const form of document.querySelectorAll('[data-replay]')) {
   const button = form.querySelector('[data-label]')
   const sum = () => {
     let calls = 0
