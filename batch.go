@@ -32,6 +32,7 @@ type batch struct {
 	charge int64 // what the batch counts towards Config.MaxBytes
 
 	// What follows is the loop's alone.
+	lent     bool  // a transport may still read what the last attempt sent
 	attempts int   // requests made
 	failures int   // those that count towards Config.MaxAttempts
 	half     *pair // what this batch is a half of, or nil
@@ -80,6 +81,24 @@ func (b *batch) seal(s *settings) {
 	b.buf = append(b.buf, s.middle...)
 	b.buf = appendID(b.buf)
 	b.buf = append(b.buf, bodySeam...)
+}
+
+// body is what an attempt sends. It lies in the batch's own buffer, or in
+// another one from then on if a transport may still read that.
+func (b *batch) body(now time.Time) []byte {
+	lent := b.lent
+	b.lent = false
+	if b.zip != nil {
+		if lent {
+			b.zip.data = append(make([]byte, 0, cap(b.zip.data)), b.zip.data...)
+		}
+		var tail [tailLen]byte
+		return b.zip.appendEnd(b.zip.data, appendTail(tail[:0], now))
+	}
+	if lent {
+		b.buf = append(make([]byte, 0, cap(b.buf)), b.buf...)
+	}
+	return appendTail(b.buf, now)
 }
 
 // appendTail writes the end of a body, the only part that differs between

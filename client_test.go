@@ -114,7 +114,7 @@ func TestClose(t *testing.T) {
 			start := time.Now()
 			err := client.Close()
 			require.Equal(t, 3*time.Second, time.Since(start))
-			require.EqualError(t, err, "analytics: 130 calls were not delivered: context deadline exceeded")
+			require.EqualError(t, err, "analytics: 130 calls not delivered: context deadline exceeded")
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.Equal(t, err, client.Close())
 			s := client.Stats()
@@ -133,7 +133,7 @@ func TestClose(t *testing.T) {
 			start := time.Now()
 			err := client.Close()
 			require.Equal(t, 20*time.Second, time.Since(start))
-			require.ErrorContains(t, err, "20 calls were not delivered: context deadline exceeded: the latest failure: the collector answered 503")
+			require.ErrorContains(t, err, "20 calls not delivered: context deadline exceeded: the latest failure: the collector answered 503")
 		})
 	})
 	t.Run("halves that are not sent any more", func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestClose(t *testing.T) {
 			c := &collector{decide: func(i int, p post) answer { return answer{status: []int{400, 400, 0}[min(i, 2)], hang: i >= 2} }}
 			client := newClient(t, c, analytics.Config{})
 			track(t, client, "e", 20)
-			require.ErrorContains(t, client.Close(), "20 calls were not delivered")
+			require.ErrorContains(t, client.Close(), "20 calls not delivered")
 			s := client.Stats()
 			require.EqualValues(t, 20, s.Dropped.Total())
 			require.Zero(t, s.Bytes)
@@ -159,7 +159,7 @@ func TestShutdownWithADeafTransport(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		start := time.Now()
-		require.ErrorContains(t, client.Shutdown(ctx), "100 calls were not delivered")
+		require.ErrorContains(t, client.Shutdown(ctx), "100 calls not delivered")
 		require.LessOrEqual(t, time.Since(start), 4*time.Second)
 		requireSum(t, client.Stats())
 		require.Zero(t, client.Stats().Pending)
@@ -218,7 +218,7 @@ func TestFlush(t *testing.T) {
 				require.Zero(t, client.Stats().Pending)
 			}
 			err := client.Flush(t.Context())
-			require.ErrorContains(t, err, "20 calls were not delivered: the latest failure: the collector answered 401")
+			require.ErrorContains(t, err, "20 calls not delivered: the latest failure: the collector answered 401")
 			require.NoError(t, client.Flush(t.Context()))
 		}
 
@@ -229,7 +229,7 @@ func TestFlush(t *testing.T) {
 		err := client.Flush(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, errRefusedConn)
-		require.ErrorContains(t, err, "30 calls were not delivered (30 of them are still queued)")
+		require.ErrorContains(t, err, "30 calls not delivered (30 still queued)")
 		var undelivered *analytics.UndeliveredError
 		require.ErrorAs(t, err, &undelivered)
 		require.EqualValues(t, 30, undelivered.Pending)

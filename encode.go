@@ -40,7 +40,12 @@ var (
 // An error starts with the path of the value that caused it, below path. dst
 // comes back as it was when there is an error.
 func appendMap(dst []byte, m map[string]interface{}, path string) ([]byte, error) {
-	out, err := appendObject(dst, m, placeOf(path), 1, appendValue)
+	return appendMapAt(dst, m, path, placeOf(path))
+}
+
+// appendMapAt is appendMap where the place of path is known.
+func appendMapAt(dst []byte, m map[string]interface{}, path string, at place) ([]byte, error) {
+	out, err := appendObject(dst, m, at, 1, appendValue)
 	if err != nil {
 		return dst, below(path, err)
 	}

@@ -138,6 +138,7 @@ func BenchmarkAppend(b *testing.B) {
 	}{
 		{"id", func() { appendID(buffer) }},
 		{"id, time known", func() { appendIDAt(buffer, now) }},
+		{"present time", func() { appendNow(buffer, now) }},
 		{"time", func() { appendTime(buffer, now) }},
 		{"string of 10", func() { appendString(buffer, "Enterprise") }},
 		{"string of 47", func() { appendString(buffer, "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)") }},

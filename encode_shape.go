@@ -47,14 +47,22 @@ var shapes struct {
 	mu     sync.Mutex                 // held to change sets
 }
 
-// A place tells where in a call a value sits: the keys that lead there,
-// hashed. It only chooses which shapes to try, so a collision costs time and
+// A place tells where in a call of which sort a value sits: the keys that lead
+// there, hashed. It only chooses which shapes to try, so a collision costs time and
 // nothing else.
 type place uint64
 
 var placeSeed = maphash.MakeSeed()
 
 func placeOf(path string) place { return place(maphash.String(placeSeed, path)) }
+
+// of is p in a call of a sort, such as one of the same event.
+func (p place) of(sort string) place {
+	if sort == "" {
+		return p
+	}
+	return p ^ place(maphash.String(placeSeed, sort))
+}
 
 // child is the place of the i-th value in a container at p.
 func (p place) child(i int) place { return (p ^ place(i+1)) * 0x9E3779B97F4A7C15 }

@@ -9,7 +9,6 @@ import (
 type loop struct {
 	*pipeline
 	jobs   []*job    // at most MaxInFlight
-	gate   time.Time // no attempt begins before it: a collector asked for that
 	giveUp time.Time // when cancelled attempts are left behind; zero unless aborted
 	zipper compressor
 
@@ -19,10 +18,12 @@ type loop struct {
 
 // job sends one batch: an attempt, a wait, another attempt, until the batch, or
 // each part that it was split into, has ended.
+//
+// While it runs, its sender has it take further batches; mu guards todo then.
 type job struct {
 	todo    []*batch  // what has not ended, in the order in which it is sent
 	due     time.Time // when the first of todo may be sent
-	running bool      // an attempt with the first of todo is under way
+	running bool      // a sender is at work on it
 }
 
 // pair is a batch that was refused and is sent as two. What becomes of a first
@@ -142,17 +143,18 @@ func (l *loop) setZip(b *batch, zip *zipped) {
 // startDue begins the attempts that are due, and says when the next one is.
 func (l *loop) startDue(now time.Time) (next time.Time) {
 	next = now.Add(idle)
+	gate := l.openGate(now)
 	for _, j := range l.jobs {
 		if j.running {
 			continue
 		}
 		at := j.due
-		if l.gate.After(at) {
-			at = l.gate
+		if gate.After(at) {
+			at = gate
 		}
 		if !at.After(now) {
 			j.running = true
-			go l.attempt(l.attempts, j, j.todo[0])
+			go l.send(l.attempts, j, j.todo[0].body(now))
 		} else if at.Before(next) {
 			next = at
 		}
@@ -169,17 +171,30 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 	return next
 }
 
+// openGate ends a wait that a collector asked for once it is over. It returns
+// when it is over.
+func (l *loop) openGate(now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.unlock()
+	if !l.gate.After(now) {
+		l.gate = time.Time{}
+	}
+	return l.gate
+}
+
 // settle acts on what an attempt came to.
 func (l *loop) settle(o outcome, now time.Time) {
 	j := o.job
-	if len(j.todo) == 0 {
-		return // left behind
-	}
-	b := j.todo[0]
 	j.running = false
-	b.attempts++
 	l.mu.Lock()
 	defer l.unlock()
+	defer l.sweep()
+	if o.settled || len(j.todo) == 0 { // or left behind
+		return
+	}
+	b := j.todo[0]
+	b.lent = o.last
+	b.attempts++
 	l.stats.Attempts++
 	if o.err != nil && l.giveUp.IsZero() { // that an attempt was cancelled says nothing
 		l.failure = o.err
@@ -198,7 +213,6 @@ func (l *loop) settle(o outcome, now time.Time) {
 		l.end(b, b.lost(DropRefused, o))
 		l.pass(j, nil)
 	}
-	l.sweep()
 }
 
 // retry puts a failed batch off, or drops it after the last attempt. The caller
@@ -267,7 +281,7 @@ func (l *loop) split(j *job, r *refusal) {
 		l.stats.Batches++
 	}
 	l.recharge(b, 0)
-	l.recycle(b.buf)
+	l.reclaim(b)
 	j.todo = append([]*batch{first, second}, j.todo...)
 }
 
@@ -275,7 +289,7 @@ func (l *loop) split(j *job, r *refusal) {
 func (l *loop) sweep() {
 	jobs := l.jobs[:0]
 	for _, j := range l.jobs {
-		if len(j.todo) > 0 {
+		if len(j.todo) > 0 || j.running {
 			jobs = append(jobs, j)
 		}
 	}
@@ -305,6 +319,7 @@ func (l *loop) leaveBehind() {
 	defer l.unlock()
 	for _, j := range l.jobs {
 		l.dropJob(j)
+		j.running = false
 	}
 	l.sweep()
 }

@@ -30,6 +30,7 @@ type pipeline struct {
 	seq      uint64        // the number of the batch opened last
 	lastLen  int           // the length of the batch sealed last, the next one's likely length
 	spare    [][]byte      // buffers to be used again
+	idle     int           // the capacity of all of spare
 	used     int64         // bytes charged to the budget
 	room     chan struct{} // made by a call that waits for room; closed, and set to nil, as some comes free
 	flushes  []*flush      // those that still wait for calls
@@ -37,6 +38,7 @@ type pipeline struct {
 	closing  *flush        // set as the client is closed; no call is accepted from then on
 	abortErr error         // why aborted was closed
 	failure  error         // what the latest attempt that failed met, if no flush has reported it
+	gate     time.Time     // no attempt begins before it, as a collector asked; zero if none did
 	notices  []notice      // results to be told
 	telling  bool          // the goroutine that tells them runs
 	stats    Stats         // all but Pending, Rejected and Bytes
@@ -119,6 +121,7 @@ func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
 	}
 	if fresh && cap(buf) > 0 {
 		p.spare = p.spare[:len(p.spare)-1]
+		p.idle -= cap(buf)
 	}
 	if size > cap(buf) {
 		buf = append(make([]byte, 0, size), buf...)
@@ -147,10 +150,10 @@ func (p *pipeline) bufferSize(buf []byte, n int) int {
 	switch {
 	case need <= cap(buf):
 		return cap(buf)
-	case len(buf) == 0: // the last batch says how long this one may become
+	case cap(buf) < p.lastLen: // the last batch says how long this one may become
 		need = max(need, p.lastLen+p.lastLen/8, minBuffer)
 	default:
-		need = max(need, 2*cap(buf))
+		need = max(need, cap(buf)+cap(buf)/4, minBuffer)
 	}
 	// Fits has seen to it that MaxBatchBytes is enough, but for the comma that
 	// is counted for a first call as well.
@@ -193,7 +196,7 @@ func (p *pipeline) seal(now time.Time) {
 
 // shrink moves a sealed batch to a buffer of its own length.
 func (p *pipeline) shrink(b *batch) {
-	exact := append(make([]byte, 0, len(b.buf)), b.buf...)
+	exact := append(make([]byte, 0, len(b.buf)+tailLen), b.buf...)
 	p.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(exact)))
 	p.recycle(b.buf)
 	b.buf = exact
@@ -205,19 +208,29 @@ func (p *pipeline) recharge(b *batch, charge int64) {
 	b.charge = charge
 }
 
-// release gives bytes back to the budget.
+// release gives bytes back to the budget. Calls that wait for room are not
+// woken for every batch, but when an eighth of the budget is free.
 func (p *pipeline) release(n int64) {
 	p.used -= n
-	if n > 0 && p.room != nil {
+	if n > 0 && p.room != nil && p.used <= p.maxBytes-p.maxBytes/8 {
 		close(p.room)
 		p.room = nil
 	}
 }
 
+// reclaim takes a batch's bytes away, for its buffer to be used again.
+func (p *pipeline) reclaim(b *batch) {
+	if !b.lent {
+		p.recycle(b.buf)
+	}
+	b.buf, b.zip = nil, nil
+}
+
 // recycle keeps a buffer that nothing refers to any more.
 func (p *pipeline) recycle(buf []byte) {
-	if cap(buf) >= minBuffer && len(p.spare) < p.maxInFlight+2 {
+	if cap(buf) >= minBuffer && p.idle+cap(buf) <= (p.maxInFlight+2)*MaxBatchBytes {
 		p.spare = append(p.spare, buf[:0])
+		p.idle += cap(buf)
 	}
 }
 
@@ -266,8 +279,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 		p.stats.Dropped.add(why.Reason, n)
 	}
 	p.endFlushes(b.seq, n)
-	p.recycle(b.buf)
-	b.buf, b.zip = nil, nil
+	p.reclaim(b)
 	if p.callback == nil && why == nil {
 		p.recharge(b, 0)
 		return

@@ -21,6 +21,7 @@ type options struct {
 	duration time.Duration // of the calls of one measurement
 	outage   time.Duration
 	parts    string
+	only     string // what the names of the workloads measured contain
 	clients  []string
 	profile  string
 }
@@ -34,6 +35,7 @@ func main() {
 	flag.DurationVar(&o.duration, "time", 1500*time.Millisecond, "how long calls are made in one measurement")
 	flag.DurationVar(&o.outage, "outage", 20*time.Second, "how long the collector is away")
 	flag.StringVar(&o.parts, "parts", "cost,latency,outage", "what to measure")
+	flag.StringVar(&o.only, "workload", "", "measure the cost of the workloads whose names contain this")
 	flag.StringVar(&names, "clients", strings.Join(clientNames, ","), "which clients to measure; the first is the one the others are compared with")
 	flag.StringVar(&o.profile, "profile", "", "a directory for a CPU and an allocation profile of each driver of the first round")
 	flag.Parse()
@@ -88,7 +90,7 @@ func (o *options) run() error {
 func (o *options) cost() error {
 	samples := map[string]map[string][]sample{}
 	for round := range o.rounds {
-		for _, w := range workloads {
+		for _, w := range o.workloads() {
 			for _, name := range o.turn(round) {
 				s, err := o.measure(round, job{
 					Client: name, Large: w.Large, Batch: w.Batch, Patient: true, Duration: o.duration,
@@ -105,6 +107,15 @@ func (o *options) cost() error {
 	}
 	o.printCost(samples)
 	return nil
+}
+
+func (o *options) workloads() (chosen []workload) {
+	for _, w := range workloads {
+		if strings.Contains(w.Name, o.only) {
+			chosen = append(chosen, w)
+		}
+	}
+	return chosen
 }
 
 // latency has every client make 50,000 calls a second.

@@ -72,7 +72,7 @@ func (o *options) printCost(samples map[string]map[string][]sample) {
 	base := o.clients[0]
 	head("As many calls as the client takes, 8 producers", "workload", "client", "CPU µs a call", "of "+base,
 		"calls/s", "allocations a call", "bytes allocated", "bytes on the wire", "connections", "peak RSS", "lost")
-	for _, w := range workloads {
+	for _, w := range o.workloads() {
 		reference := median(samples[w.Name][base], cpuPerCall)
 		for _, name := range o.clients {
 			list := samples[w.Name][name]
@@ -104,10 +104,10 @@ func (o *options) printLatency(samples map[string][]sample) {
 
 func (o *options) printOutage(kind string, samples map[string][]sample) {
 	head(fmt.Sprintf("%v without a collector (%s), 20,000 calls/s, L, batch 100", o.outage, kind),
-		"client", "calls", "lost", "longest call", "Close took", "peak RSS", "connections")
+		"client", "calls", "lost", "p99.9 of a call", "longest", "Close took", "peak RSS", "connections")
 	for _, name := range o.clients {
 		s := samples[name][0]
-		row(name, s.Made, s.lost(), short(s.Max), short(s.Close), megabytes(s.PeakRSS), s.Conns)
+		row(name, s.Made, s.lost(), short(s.P999), short(s.Max), short(s.Close), megabytes(s.PeakRSS), s.Conns)
 	}
 }
 

@@ -31,7 +31,9 @@ type Collector struct {
 	dedup   *dedup
 	rates   *rates
 	sender  *webhook.Sender
+	syncs   *syncs
 	log     *slog.Logger
+	metrics clientMetrics
 
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
@@ -78,10 +80,12 @@ func NewCollector(config Config) (*Collector, error) {
 	if config.Recorder != nil {
 		c.record = recorders{config.History, config.Recorder}
 	}
+	c.syncs = newSyncs(c)
 	if err := c.open(Settings{Sources: config.Sources, Destinations: config.Destinations}); err != nil {
 		sender.Close()
 		return nil, err
 	}
+	c.syncs.start()
 	return c, nil
 }
 
@@ -227,6 +231,7 @@ func (f *forwarder) stop() {
 // go on. Calls are still taken: a load balancer needs a moment to see it.
 func (c *Collector) Drain() {
 	c.draining.Store(true)
+	c.syncs.work.cancel()
 	for _, f := range c.running() {
 		f.drain()
 	}
@@ -261,6 +266,7 @@ func (c *Collector) Close() error {
 		return nil
 	}
 	c.closed = true
+	c.syncs.work.stop()
 	running := c.running()
 	for _, f := range running {
 		f.cancel()

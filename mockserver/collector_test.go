@@ -23,6 +23,13 @@ import (
 // post sends a body with a write key and returns the answer.
 func post(t *testing.T, url, writeKey, body string) (int, map[string]any) {
 	t.Helper()
+	res, answer := postFull(t, url, writeKey, body)
+	return res.StatusCode, answer
+}
+
+// postFull is post with the whole response, whose body is read.
+func postFull(t *testing.T, url, writeKey, body string) (*http.Response, map[string]any) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	require.NoError(t, err)
 	req.SetBasicAuth(writeKey, "")
@@ -31,7 +38,7 @@ func post(t *testing.T, url, writeKey, body string) (int, map[string]any) {
 	defer res.Body.Close()
 	var answer map[string]any
 	require.NoError(t, json.NewDecoder(res.Body).Decode(&answer))
-	return res.StatusCode, answer
+	return res, answer
 }
 
 // track makes the body of a batch of n track calls.

@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +26,10 @@ type Config struct {
 	// and stores nothing of it. Defaults to false: the good calls are stored and
 	// the bad ones recorded, and the answer is 200, as the service does.
 	Strict bool
+	// Messages answers GET /messages with the calls that came since it was asked
+	// last, to anyone, as the service's own mock server does. Defaults to true in
+	// Run and RunT, and to false in NewCollector.
+	Messages bool
 	// Limits are how much one request may hold. Default to those of the service.
 	Limits Limits
 	// DedupWindow is for how long a call that is sent again with the same
@@ -44,6 +49,16 @@ type Config struct {
 	// Store keeps the settings that are made while the collector runs. Defaults to
 	// NewMemorySettings.
 	Store SettingsStore
+	// State remembers deletion requests, audiences and computed traits, as durably
+	// as Journal keeps calls. Defaults to NewMemoryState.
+	State StateStore
+	// Instance tells this collector from others that share its State. One that
+	// comes back under its name goes on at once with what it was doing; another
+	// takes over after 30 s. Defaults to a random name.
+	Instance string
+	// TempDir is where lists of users too long for memory are sorted. Defaults to
+	// os.TempDir.
+	TempDir string
 	// History remembers the newest calls. Defaults to NewHistory(0).
 	History *History
 	// Recorder is told what happens, beside History. Defaults to none.
@@ -71,6 +86,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Store == nil {
 		c.Store = NewMemorySettings()
+	}
+	if c.State == nil {
+		c.State = NewMemoryState()
+	}
+	if c.Instance == "" {
+		c.Instance = rand.Text()
 	}
 	if c.History == nil {
 		c.History = NewHistory(0)

@@ -33,6 +33,7 @@ type Ended struct {
 	Source      string    `json:"source"`
 	Destination string    `json:"destination"`
 	At          time.Time `json:"at"`
+	ReceivedAt  time.Time `json:"receivedAt"` // when the collector took the call
 	Attempt     int       `json:"attempt"`
 	Outcome
 	RetryAt time.Time `json:"retryAt,omitzero"`
@@ -82,9 +83,11 @@ type History struct {
 	first    int64 // the sequence number of records[0]
 	records  []*Record
 	byCall   map[callHash]*Record
+	early    earlyRecords
 	rejected []Rejection
 	refused  []Refusal
 	dropped  int64
+	drained  int64 // the Seq of the last record that drain returned
 	feed     feed
 	tally    tally
 }
@@ -151,10 +154,57 @@ func (h *History) record(c Call) *Record {
 		h.feed.remove(old.item)
 	}
 	r := &Record{Seq: h.first + int64(len(h.records)), Call: c}
+	if early := h.early.take(key); early != nil {
+		r.Ends, r.Attempts = early.Ends, early.Attempts
+	}
 	r.item = &feedItem{record: r}
 	h.records = append(h.records, r)
 	h.byCall[key] = r
 	h.feed.add(r.item)
+	return r
+}
+
+// find returns the record of a call, or one that waits for the call: a
+// destination can be done with a call before the request that brought it is told
+// that it is stored. The lock is held.
+func (h *History) find(source, id string) *Record {
+	key := hashCall(source, id)
+	if r := h.byCall[key]; r != nil {
+		return r
+	}
+	return h.early.get(key)
+}
+
+// earlyRecords are of calls that were not accepted yet, or are forgotten already:
+// which of both, only time tells. It holds the newest of them in two generations.
+type earlyRecords struct{ younger, elder map[callHash]*Record }
+
+// manyEarly is how many records make a generation.
+const manyEarly = 512
+
+func (e *earlyRecords) get(key callHash) *Record {
+	r := e.younger[key]
+	if r == nil {
+		r = e.elder[key]
+	}
+	if r != nil {
+		return r
+	}
+	if e.younger == nil || len(e.younger) == manyEarly {
+		e.younger, e.elder = map[callHash]*Record{}, e.younger
+	}
+	r = &Record{}
+	e.younger[key] = r
+	return r
+}
+
+func (e *earlyRecords) take(key callHash) *Record {
+	r := e.younger[key]
+	if r == nil {
+		r = e.elder[key]
+	}
+	delete(e.younger, key)
+	delete(e.elder, key)
 	return r
 }
 
@@ -191,10 +241,9 @@ func (h *History) Rejected(r Rejection) {
 func (h *History) Attempted(a Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if r := h.byCall[hashCall(a.Source, a.CallID)]; r != nil {
-		r.Attempts = append(r.Attempts, a)
-		h.feed.touch(r.item)
-	}
+	r := h.find(a.Source, a.CallID)
+	r.Attempts = append(r.Attempts, a)
+	h.feed.touch(r.item)
 	h.tell()
 }
 
@@ -202,10 +251,9 @@ func (h *History) Attempted(a Attempt) {
 func (h *History) Ended(e Ended) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if r := h.byCall[hashCall(e.Source, e.CallID)]; r != nil {
-		r.Ends = append(r.Ends, e)
-		h.feed.touch(r.item)
-	}
+	r := h.find(e.Source, e.CallID)
+	r.Ends = append(r.Ends, e)
+	h.feed.touch(r.item)
 	h.tally.end(e)
 	h.tell()
 }
@@ -244,6 +292,18 @@ func (r *Record) clone() Record {
 	return c
 }
 
+// drain returns the calls that it has not returned before, oldest first.
+func (h *History) drain() []Call {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var calls []Call
+	for _, r := range h.records[max(0, h.drained+1-h.first):] {
+		calls = append(calls, r.Call)
+	}
+	h.drained = h.first + int64(len(h.records)) - 1
+	return calls
+}
+
 // Rejections returns the calls that were not taken, oldest first.
 func (h *History) Rejections() []Rejection {
 	h.mu.Lock()
@@ -264,6 +324,7 @@ func (h *History) Clear() {
 	defer h.mu.Unlock()
 	h.first += int64(len(h.records))
 	h.records, h.rejected, h.refused, h.byCall = nil, nil, nil, map[callHash]*Record{}
+	h.early = earlyRecords{}
 	h.feed.clear()
 	h.tell()
 }

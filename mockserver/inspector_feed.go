@@ -219,7 +219,7 @@ func readRejected(r Rejection) Call {
 	_ = s.Object(func(key []byte) error { // what comes before an error is good to show
 		value, err := s.Value()
 		if err == nil {
-			if field := c.field(string(jsonscan.Unquote(key))); field != nil {
+			if field := c.text(fieldOf(key)); field != nil {
 				*field = text(value)
 			}
 		}

@@ -31,7 +31,8 @@ var statuses = []status{
 	{"none", "No destination"}, {"rejected", "Rejected"}, {"repeated", "Sent again"},
 }
 
-var callTypes = []string{"track", "identify", "page", "screen", "group", "alias", "delete"}
+// shownTypes are the types that people choose from, the commonest first.
+var shownTypes = []string{"track", "identify", "page", "screen", "group", "alias", "delete"}
 
 func readFilter(q url.Values) callFilter {
 	get := func(name string) string {

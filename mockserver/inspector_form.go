@@ -71,7 +71,7 @@ func (f destinationForm) Problems(field string) []fieldProblem {
 func (in *Inspector) newForm(d Destination) destinationForm {
 	f := destinationForm{
 		Name: d.Name, AllSources: len(d.Sources) == 0, Signed: d.SharedSecret != "", Enabled: !d.Disabled,
-		AliasCamel: d.AliasFields == webhook.AliasCamelCase, TestType: "track", Types: callTypes, old: d, destination: d,
+		AliasCamel: d.AliasFields == webhook.AliasCamelCase, TestType: "track", Types: shownTypes, old: d, destination: d,
 		ReadOnly: slices.ContainsFunc(in.c.configured().Destinations, destinationNamed(d.Name)),
 	}
 	for i, e := range hideHeaders(d.Webhooks) {
@@ -98,9 +98,9 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f := destinationForm{
 		New: v.Get("new") == "true", Name: strings.TrimSpace(v.Get("name")), AllSources: v.Get("allSources") != "false",
 		SecretDo: v.Get("secretDo"), AliasCamel: v.Get("aliasFields") == string(webhook.AliasCamelCase),
-		Enabled: v.Get("enabled") == "true", TestType: v.Get("testType"), Types: callTypes,
+		Enabled: v.Get("enabled") == "true", TestType: v.Get("testType"), Types: shownTypes,
 	}
-	if !slices.Contains(callTypes, f.TestType) {
+	if !slices.Contains(shownTypes, f.TestType) {
 		f.TestType = "track"
 	}
 	if !f.New {

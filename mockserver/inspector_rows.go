@@ -280,7 +280,7 @@ type callsPage struct {
 func (in *Inspector) serveCalls(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	before, _ := strconv.ParseInt(q.Get("before"), 10, 64) // nonsense is the live page
-	p := callsPage{list: in.list(readFilter(q), max(before, 0)), Sources: in.sourceNames(), Types: callTypes, Statuses: statuses}
+	p := callsPage{list: in.list(readFilter(q), max(before, 0)), Sources: in.sourceNames(), Types: shownTypes, Statuses: statuses}
 	if isFragment(r) {
 		in.renderBlock(w, http.StatusOK, "calls", "list", p.list)
 		return

@@ -93,8 +93,9 @@ type Lease interface {
 	Return()
 }
 
-// An Entry is what a destination works at in one go: a batch, or the calls of
-// a batch that are to be tried again.
+// An Entry is what a destination works at in one go: a batch, batches of one
+// source that came at the same time, or the calls of an entry that are to be
+// tried again.
 type Entry struct {
 	// ID is the same each time this entry is handed out.
 	ID string

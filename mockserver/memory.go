@@ -77,7 +77,7 @@ func (j *memoryJournal) Append(_ context.Context, b Batch) error {
 	}
 	stored := &storedBatch{size: int64(b.Size())}
 	if j.bytes+stored.size > j.maxBytes {
-		return fmt.Errorf("%w: it holds %d of %d bytes, and the batch has %d", ErrJournalFull, j.bytes, j.maxBytes, stored.size)
+		return fmt.Errorf("%w, %w: it holds %d of %d bytes, and the batch has %d", ErrJournalFull, errOverLimit, j.bytes, j.maxBytes, stored.size)
 	}
 	for _, q := range j.queues {
 		if q.sources == nil || q.sources[b.Source] {

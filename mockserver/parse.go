@@ -1,11 +1,11 @@
 package mockserver
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
@@ -46,6 +46,7 @@ const (
 	CodeUnavailable   Code = "unavailable"
 	CodeNotFound      Code = "not_found"
 	CodeWrongMethod   Code = "method_not_allowed"
+	CodeTimeout       Code = "request_timeout"
 	CodeInvalidHeader Code = "invalid_header"
 )
 
@@ -57,8 +58,11 @@ type Rejection struct {
 	Index      int       `json:"index"`           // the call's place in its request, from 0
 	Source     string    `json:"source,omitempty"`
 	ReceivedAt time.Time `json:"receivedAt"`
-	Body       []byte    `json:"-"` // as received; at most the first 32 KB
+	Body       []byte    `json:"-"` // as received; at most the first 32 KiB
 }
+
+// keptBody is how much of a rejected call is kept.
+const keptBody = 32 << 10
 
 // Limits of what the collector takes. They are those of the service.
 type Limits struct {
@@ -85,28 +89,78 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// A post is what one request held.
+// A post is what one request held. It points into the body of the request, and
+// is of no use once that is gone.
 type post struct {
+	body         []byte
 	writeKey     string
 	sentAt       time.Time
-	context      []byte // a JSON object, or nil
-	integrations []byte // a JSON object, or nil
+	context      overlay
+	integrations overlay
 	calls        []rawCall
+	members      []member // of all calls, one after another
 	rejected     []Rejection
 }
 
-// A rawCall is a call of a post before it is completed.
+// A rawCall is a call as it stands in the body of a request.
 type rawCall struct {
-	Call
-	index    int
-	writeKey string
-	raw      []byte
-	bad      Rejection // Code is empty where nothing is wrong
-
-	context, integrations []byte
-	timestamp             string
-	typeIsOurs            bool // named by the endpoint, not by the call
+	start, end int // in post.body
+	members    int // where its members begin in post.members; they end where those of the next begin
 }
+
+// A member is one of a call's members.
+type member struct {
+	field           field
+	key, value, end int32 // where the key and the value begin, and where the value ends, in post.body
+}
+
+// A field is a member of a call that the collector knows.
+type field uint8
+
+const (
+	otherField field = iota
+	fieldType
+	fieldMessageID
+	fieldUserID
+	fieldAnonymousID
+	fieldEvent
+	fieldName
+	fieldCategory
+	fieldGroupID
+	fieldPreviousID
+	fieldProperties
+	fieldTraits
+	fieldContext
+	fieldIntegrations
+	fieldTimestamp
+	fieldOriginalTimestamp
+	fieldSentAt
+	fieldReceivedAt
+	fieldWriteKey
+)
+
+// fieldNames are the keys of the fields.
+var fieldNames = [...]string{
+	fieldType: "type", fieldMessageID: "messageId", fieldUserID: "userId", fieldAnonymousID: "anonymousId",
+	fieldEvent: "event", fieldName: "name", fieldCategory: "category", fieldGroupID: "groupId", fieldPreviousID: "previousId",
+	fieldProperties: "properties", fieldTraits: "traits", fieldContext: "context", fieldIntegrations: "integrations",
+	fieldTimestamp: "timestamp", fieldOriginalTimestamp: "originalTimestamp", fieldSentAt: "sentAt",
+	fieldReceivedAt: "receivedAt", fieldWriteKey: "writeKey",
+}
+
+// fieldsByName is the other way round.
+var fieldsByName = func() map[string]field {
+	fields := map[string]field{}
+	for f, name := range fieldNames {
+		if name != "" {
+			fields[name] = field(f)
+		}
+	}
+	return fields
+}()
+
+// fieldOf returns the field that a member's key, in its quotes, names.
+func fieldOf(key []byte) field { return fieldsByName[string(jsonscan.Unquote(key))] }
 
 // errTooManyCalls is what parsing ends with beyond Limits.BatchCalls.
 var errTooManyCalls = errors.New("too many calls")
@@ -116,318 +170,263 @@ type errNotBatch struct{ problem string }
 
 func (e errNotBatch) Error() string { return e.problem }
 
-// parseBatch reads the body of a batch.
-func parseBatch(body []byte, limits Limits) (*post, error) {
+// parseBatch reads the body of a batch into p, in one pass.
+func (p *post) parseBatch(body []byte, limits Limits) error {
+	p.body = body
 	s := jsonscan.New(body)
 	if s.Kind() != '{' {
-		if _, err := s.Value(); err != nil {
-			return nil, err
-		}
-		return nil, errNotBatch{`the body must be an object such as {"batch":[…]}`}
-	}
-	p := &post{}
-	var array []byte
-	err := s.Object(func(key []byte) error {
-		value, err := s.Value()
-		if err != nil {
+		if err := whole(s); err != nil {
 			return err
 		}
-		switch string(jsonscan.Unquote(key)) {
-		case "batch":
-			array = value
-		default:
-			p.set(string(jsonscan.Unquote(key)), value)
+		return errNotBatch{`the body must be an object such as {"batch":[…]}`}
+	}
+	found := false
+	err := s.Object(func(key []byte) error {
+		if string(jsonscan.Unquote(key)) == "batch" {
+			found = s.Kind() == '['
+			if found {
+				return p.parseCalls(s, limits)
+			}
 		}
-		return nil
+		value, err := s.Value()
+		if err == nil {
+			p.set(fieldOf(key), value)
+		}
+		return err
 	})
 	if err == nil {
 		err = s.End()
 	}
-	if err != nil {
-		return nil, err
+	if err == nil && !found {
+		return errNotBatch{`the body must have a member "batch" that is an array of calls`}
 	}
-	if len(array) == 0 || array[0] != '[' {
-		return nil, errNotBatch{`the body must have a member "batch" that is an array of calls`}
-	}
-	return p, p.readCalls(array, limits)
+	return err
 }
 
-func (p *post) readCalls(array []byte, limits Limits) error {
-	s := jsonscan.New(array)
+// whole passes a value that must be all there is.
+func whole(s *jsonscan.Scanner) error {
+	if _, err := s.Value(); err != nil {
+		return err
+	}
+	return s.End()
+}
+
+// parseCalls reads the calls of a batch. If the batch has that member twice, the
+// last counts, as it does for other JSON parsers.
+func (p *post) parseCalls(s *jsonscan.Scanner, limits Limits) error {
+	p.calls, p.members = p.calls[:0], p.members[:0]
 	return s.Array(func() error {
 		if len(p.calls) == limits.BatchCalls {
 			return errTooManyCalls
 		}
-		raw, err := s.Value()
-		if err == nil {
-			p.calls = append(p.calls, rawCall{index: len(p.calls), raw: raw})
-		}
-		return err
+		return p.parseCall(s)
 	})
 }
 
 // parseSingle reads the body of an endpoint that takes one call of a type.
-func parseSingle(body []byte) (*post, error) {
+func (p *post) parseSingle(body []byte) error {
+	p.body = body
 	s := jsonscan.New(body)
-	raw, err := s.Value()
+	s.Kind() // passes white space
+	err := p.parseCall(s)
 	if err == nil {
 		err = s.End()
 	}
-	if err != nil {
-		return nil, err
+	if err == nil && body[p.calls[0].start] != '{' {
+		return errNotBatch{"the body must be an object: one call"}
 	}
-	if raw[0] != '{' {
-		return nil, errNotBatch{"the body must be an object: one call"}
+	return err
+}
+
+// parseCall reads one call. It stands at the call's first byte.
+func (p *post) parseCall(s *jsonscan.Scanner) error {
+	call := rawCall{start: s.Offset(), members: len(p.members)}
+	if s.Kind() != '{' {
+		if _, err := s.Value(); err != nil {
+			return err
+		}
+	} else if err := s.Object(func(key []byte) error {
+		m := member{field: fieldOf(key), key: int32(s.KeyOffset()), value: int32(s.Offset())}
+		_, err := s.Value()
+		m.end = int32(s.Offset())
+		p.members = append(p.members, m)
+		return err
+	}); err != nil {
+		return err
 	}
-	return &post{calls: []rawCall{{raw: raw}}}, nil
+	call.end = s.Offset()
+	p.calls = append(p.calls, call)
+	return nil
 }
 
 // set takes a member of the batch itself.
-func (p *post) set(key string, value []byte) {
-	switch key {
-	case "writeKey":
+func (p *post) set(f field, value []byte) {
+	switch f {
+	case fieldWriteKey:
 		p.writeKey = text(value)
-	case "sentAt":
-		p.sentAt, _ = parseTime(text(value)) // a batch is not refused for it: its calls are then not corrected
-	case "context":
-		p.context = object(value)
-	case "integrations":
-		p.integrations = object(value)
+	case fieldSentAt:
+		p.sentAt, _ = readTime(timeText(value)) // a batch is not refused for it: its calls are then not corrected
+	case fieldContext:
+		p.context.set(object(value))
+	case fieldIntegrations:
+		p.integrations.set(object(value))
 	}
 }
 
-// read takes the members of a call that the collector needs, and checks it.
-// A single call's endpoint names its type.
-func (c *rawCall) read(limits Limits, typ string) {
+// membersOf returns the members of the i-th call.
+func (p *post) membersOf(i int) []member {
+	end := len(p.members)
+	if i+1 < len(p.calls) {
+		end = p.calls[i+1].members
+	}
+	return p.members[p.calls[i].members:end]
+}
+
+// A draft is a call that is being read and checked. It is used for one call
+// after another.
+type draft struct {
+	Call
+	raw     []byte
+	members []member
+	bad     Rejection // Code is empty where nothing is wrong
+
+	index                 int
+	writeKey              string
+	timestamp             []byte // its text
+	context, integrations []byte // objects, or nil
+	typeIsOurs            bool   // named by the endpoint, not by the call
+}
+
+// read takes the members of the i-th call that the collector needs, and checks
+// them. A single call's endpoint names its type; typ is empty in a batch.
+func (d *draft) read(p *post, i int, limits Limits, typ string) {
+	last := d.Call
+	*d = draft{raw: p.body[p.calls[i].start:p.calls[i].end], members: p.membersOf(i), index: i}
 	switch {
-	case c.raw[0] != '{':
-		c.reject(CodeNotObject, "", "a call must be an object")
+	case d.raw[0] != '{':
+		d.reject(CodeNotObject, "", "a call must be an object")
 		return
-	case len(c.raw) > limits.CallBytes:
-		c.reject(CodeCallTooLarge, "", fmt.Sprintf("the call has %d bytes; at most %d are allowed", len(c.raw), limits.CallBytes))
+	case len(d.raw) > limits.CallBytes:
+		d.reject(CodeCallTooLarge, "", fmt.Sprintf("the call has %d bytes; at most %d are allowed", len(d.raw), limits.CallBytes))
 		return
 	}
-	s := jsonscan.New(c.raw)
-	_ = s.Object(func(key []byte) error { // the batch's reader has checked the syntax
-		value, err := s.Value()
-		c.set(string(jsonscan.Unquote(key)), value)
-		return err
-	})
-	if typ != "" && c.Type != typ {
-		c.Type, c.typeIsOurs = typ, true
+	for _, m := range d.members {
+		d.set(m.field, p.body[m.value:m.end], &last)
 	}
-	c.check(limits)
+	if typ != "" && d.Type != typ {
+		d.Type, d.typeIsOurs = typ, true
+	}
+	d.check(limits)
 }
 
 // set takes one member. Strings may come as numbers: some libraries send ids so.
-func (c *rawCall) set(key string, value []byte) {
-	switch key {
-	case "writeKey":
-		c.writeKey = text(value)
-	case "timestamp":
-		c.timestamp = text(value)
-		if c.timestamp == "" && string(value) != "null" {
-			c.reject(CodeBadTimestamp, key, "timestamp must be a string of ISO 8601")
+// What the last call had too shares its string.
+func (d *draft) set(f field, value []byte, last *Call) {
+	switch f {
+	case fieldWriteKey:
+		d.writeKey = text(value)
+	case fieldTimestamp:
+		d.timestamp = timeText(value)
+		if d.timestamp == nil && value[0] != 'n' {
+			d.reject(CodeBadTimestamp, "timestamp", "timestamp must be an ISO 8601 time such as 2026-01-31T12:00:00.000Z")
 		}
-	case "originalTimestamp":
-		if c.timestamp == "" {
-			c.timestamp = text(value)
+	case fieldOriginalTimestamp:
+		if d.timestamp == nil {
+			d.timestamp = timeText(value)
 		}
-	case "sentAt":
-		c.SentAt, _ = parseTime(text(value))
-	case "context":
-		c.context = c.object(key, value, CodeBadContext)
-	case "integrations":
-		c.integrations = c.object(key, value, CodeBadIntegrations)
-	case "properties":
-		c.object(key, value, CodeBadProperties)
-	case "traits":
-		c.object(key, value, CodeBadTraits)
+	case fieldSentAt:
+		d.SentAt, _ = readTime(timeText(value))
+	case fieldContext:
+		d.context = d.object("context", value, CodeBadContext)
+	case fieldIntegrations:
+		d.integrations = d.object("integrations", value, CodeBadIntegrations)
+	case fieldProperties:
+		d.object("properties", value, CodeBadProperties)
+	case fieldTraits:
+		d.object("traits", value, CodeBadTraits)
 	default:
-		if field := c.Call.field(key); field != nil {
-			*field = text(value)
-			if value[0] != '"' && value[0] != 'n' && *field == "" {
-				c.reject(CodeBadField, key, key+" must be a string")
+		if to := d.Call.text(f); to != nil {
+			*to = textLike(value, *last.text(f))
+			if *to == "" && value[0] != '"' && value[0] != 'n' {
+				d.reject(CodeBadField, fieldNames[f], fieldNames[f]+" must be a string")
 			}
 		}
 	}
 }
 
-// field returns the string that a member of a call is read into, or nil.
-func (c *Call) field(key string) *string {
-	switch key {
-	case "messageId":
+// text returns the string that a field of a call is read into, or nil.
+func (c *Call) text(f field) *string {
+	switch f {
+	case fieldMessageID:
 		return &c.ID
-	case "type":
+	case fieldType:
 		return &c.Type
-	case "userId":
+	case fieldUserID:
 		return &c.UserID
-	case "anonymousId":
+	case fieldAnonymousID:
 		return &c.AnonymousID
-	case "event":
+	case fieldEvent:
 		return &c.Event
-	case "name":
+	case fieldName:
 		return &c.Name
-	case "category":
+	case fieldCategory:
 		return &c.Category
-	case "groupId":
+	case fieldGroupID:
 		return &c.GroupID
-	case "previousId":
+	case fieldPreviousID:
 		return &c.PreviousID
 	}
 	return nil
 }
 
 // object returns a member that must be an object or null.
-func (c *rawCall) object(key string, value []byte, code Code) []byte {
+func (d *draft) object(key string, value []byte, code Code) []byte {
 	if value[0] != '{' && value[0] != 'n' {
-		c.reject(code, key, key+" must be an object")
+		d.reject(code, key, key+" must be an object")
 	}
 	return object(value)
 }
 
 // check holds the call against the rules of its type.
-func (c *rawCall) check(limits Limits) {
-	switch c.Type {
+func (d *draft) check(limits Limits) {
+	switch d.Type {
 	case "identify", "page", "screen":
 	case "track":
-		if c.Event == "" {
-			c.reject(CodeNoEvent, "event", "a track call needs the name of its event")
+		if d.Event == "" {
+			d.reject(CodeNoEvent, "event", "a track call needs the name of its event")
 		}
 	case "group":
-		if c.GroupID == "" {
-			c.reject(CodeNoGroup, "groupId", "a group call needs a groupId")
+		if d.GroupID == "" {
+			d.reject(CodeNoGroup, "groupId", "a group call needs a groupId")
 		}
 	case "alias":
-		if c.PreviousID == "" {
-			c.reject(CodeNoPrevious, "previousId", "an alias call needs a previousId")
+		if d.PreviousID == "" {
+			d.reject(CodeNoPrevious, "previousId", "an alias call needs a previousId")
 		}
 	default:
-		c.reject(CodeUnknownType, "type", fmt.Sprintf("%.40q is not a type; the types are identify, track, page, screen, group and alias", c.Type))
+		d.reject(CodeUnknownType, "type", fmt.Sprintf("%.40q is not a type; the types are identify, track, page, screen, group and alias", d.Type))
 		return
 	}
-	if c.UserID == "" && c.AnonymousID == "" {
-		c.reject(CodeNoUser, "userId", "a call needs a userId or an anonymousId")
+	if d.UserID == "" && d.AnonymousID == "" {
+		d.reject(CodeNoUser, "userId", "a call needs a userId or an anonymousId")
 	}
-	if n := len([]rune(c.ID)); n > limits.MessageIDChars {
-		c.reject(CodeMessageIDTooLong, "messageId", fmt.Sprintf("the messageId has %d characters; at most %d are allowed", n, limits.MessageIDChars))
+	if n := utf8.RuneCountInString(d.ID); n > limits.MessageIDChars {
+		d.reject(CodeMessageIDTooLong, "messageId", fmt.Sprintf("the messageId has %d characters; at most %d are allowed", n, limits.MessageIDChars))
 	}
-	if c.timestamp != "" {
-		t, err := parseTime(c.timestamp)
+	if d.timestamp != nil {
+		t, err := readTime(d.timestamp)
 		if err != nil {
-			c.reject(CodeBadTimestamp, "timestamp", err.Error())
+			d.reject(CodeBadTimestamp, "timestamp", err.Error())
 		}
-		c.OriginalTimestamp = t
+		d.OriginalTimestamp = t
 	}
 }
 
 // reject keeps the first problem of a call.
-func (c *rawCall) reject(code Code, field, message string) {
-	if c.bad.Code == "" {
-		c.bad = Rejection{Code: code, Field: field, Message: message, Index: c.index, Body: c.raw}
+func (d *draft) reject(code Code, field, message string) {
+	if d.bad.Code == "" {
+		d.bad = Rejection{Code: code, Field: field, Message: message, Index: d.index}
 	}
-}
-
-// complete makes the call that is stored, and writes its body to dst.
-func (c *rawCall) complete(dst []byte, p *post, source string, received time.Time) (Call, []byte) {
-	call := c.Call
-	call.Source = source
-	call.ReceivedAt = received.UTC().Truncate(time.Millisecond)
-	if call.SentAt.IsZero() {
-		call.SentAt = p.sentAt
-	}
-	call.Timestamp = correctClock(call.ReceivedAt, call.SentAt, call.OriginalTimestamp)
-	if call.ID == "" {
-		call.ID = "collector-" + strings.ToLower(rand.Text())
-	}
-	start := len(dst)
-	dst = c.appendBody(dst, p, &call)
-	call.Body = dst[start:len(dst):len(dst)]
-	return call, dst
-}
-
-// appendBody writes the members as they came, but for those that the collector
-// answers for.
-func (c *rawCall) appendBody(dst []byte, p *post, call *Call) []byte {
-	dst = append(dst, '{')
-	s := jsonscan.New(c.raw)
-	_ = s.Object(func(key []byte) error {
-		value, err := s.Value()
-		switch string(jsonscan.Unquote(key)) {
-		case "timestamp", "originalTimestamp", "sentAt", "receivedAt", "writeKey":
-			return err
-		case "type":
-			if c.typeIsOurs {
-				return err
-			}
-		case "messageId":
-			if c.ID == "" {
-				return err
-			}
-		case "context":
-			if p.context != nil {
-				return err
-			}
-		case "integrations":
-			if p.integrations != nil {
-				return err
-			}
-		}
-		dst = append(append(append(append(dst, key...), ':'), value...), ',')
-		return err
-	})
-	if p.context != nil {
-		dst = append(merge(append(dst, `"context":`...), c.context, p.context), ',')
-	}
-	if p.integrations != nil {
-		dst = append(merge(append(dst, `"integrations":`...), c.integrations, p.integrations), ',')
-	}
-	if c.typeIsOurs {
-		dst = append(appendString(append(dst, `"type":`...), call.Type), ',')
-	}
-	if c.ID == "" {
-		dst = append(appendString(append(dst, `"messageId":`...), call.ID), ',')
-	}
-	dst = appendTimeMember(dst, `"receivedAt":"`, call.ReceivedAt)
-	dst = appendTimeMember(dst, `,"sentAt":"`, call.SentAt)
-	dst = appendTimeMember(dst, `,"originalTimestamp":"`, call.OriginalTimestamp)
-	dst = appendTimeMember(dst, `,"timestamp":"`, call.Timestamp)
-	return append(dst, '}')
-}
-
-func appendTimeMember(dst []byte, name string, t time.Time) []byte {
-	if t.IsZero() {
-		return dst
-	}
-	return append(appendTime(append(dst, name...), t), '"')
-}
-
-// merge writes the object over with the members of under that it lacks.
-func merge(dst, over, under []byte) []byte {
-	if over == nil {
-		return append(dst, under...)
-	}
-	dst = append(dst, '{')
-	has := map[string]bool{}
-	s := jsonscan.New(over)
-	_ = s.Object(func(key []byte) error {
-		has[string(jsonscan.Unquote(key))] = true
-		value, err := s.Value()
-		dst = append(append(append(append(dst, key...), ':'), value...), ',')
-		return err
-	})
-	s = jsonscan.New(under)
-	_ = s.Object(func(key []byte) error {
-		value, err := s.Value()
-		if !has[string(jsonscan.Unquote(key))] {
-			dst = append(append(append(append(dst, key...), ':'), value...), ',')
-		}
-		return err
-	})
-	if dst[len(dst)-1] == ',' {
-		dst = dst[:len(dst)-1]
-	}
-	return append(dst, '}')
 }
 
 // ReadCall reads a stored call back from its Body, which it keeps.
@@ -439,18 +438,18 @@ func ReadCall(source string, body []byte) (Call, error) {
 		if err != nil {
 			return err
 		}
-		switch name := string(jsonscan.Unquote(key)); name {
-		case "receivedAt":
-			c.ReceivedAt, err = parseTime(text(value))
-		case "sentAt":
-			c.SentAt, err = parseTime(text(value))
-		case "originalTimestamp":
-			c.OriginalTimestamp, err = parseTime(text(value))
-		case "timestamp":
-			c.Timestamp, err = parseTime(text(value))
+		switch f := fieldOf(key); f {
+		case fieldReceivedAt:
+			c.ReceivedAt, err = readTime(timeText(value))
+		case fieldSentAt:
+			c.SentAt, err = readTime(timeText(value))
+		case fieldOriginalTimestamp:
+			c.OriginalTimestamp, err = readTime(timeText(value))
+		case fieldTimestamp:
+			c.Timestamp, err = readTime(timeText(value))
 		default:
-			if field := c.field(name); field != nil {
-				*field = text(value)
+			if to := c.text(f); to != nil {
+				*to = text(value)
 			}
 		}
 		return err
@@ -473,6 +472,23 @@ func text(value []byte) string {
 		return string(value)
 	}
 	return ""
+}
+
+// timeText returns what a string says, and otherwise nil.
+func timeText(value []byte) []byte {
+	if value[0] != '"' || len(value) == len(`""`) {
+		return nil
+	}
+	return jsonscan.Unquote(value)
+}
+
+// textLike returns what text does. If that is like another string, it returns
+// that one and saves a copy.
+func textLike(value []byte, like string) string {
+	if len(value) == len(like)+2 && value[0] == '"' && string(value[1:len(value)-1]) == like && strings.IndexByte(like, '\\') < 0 {
+		return like
+	}
+	return text(value)
 }
 
 // object returns the value if it is an object, and otherwise nil.

@@ -18,23 +18,37 @@ func route(d *Destination, c *Call) (deliver bool, reason string) {
 	case len(d.Sources) > 0 && !slices.Contains(d.Sources, c.Source):
 		return false, "the destination is not connected to the source"
 	}
-	return integrationEnabled(c.Body)
+	return integrationEnabled(c.Body, d.Name)
 }
 
+// scopeTo returns the integrations of a call that only the destinations of these
+// names are to get, of all that there are.
+func scopeTo(destinations []string) map[string]any {
+	return map[string]any{"All": false, IntegrationName: map[string]any{destinationsOption: destinations}}
+}
+
+// destinationsOption is the member of the Webhooks integration, where that is an
+// object, that names the destinations which get the call.
+const destinationsOption = "destinations"
+
 // integrationEnabled reads a call's integrations: a destination is enabled
-// unless its name is false, or All is false and its name is neither true nor an
-// object.
-func integrationEnabled(body []byte) (bool, string) {
+// unless its kind's name is false, or All is false and that name is neither true
+// nor an object. If it is an object that lists destinations, those alone are
+// enabled.
+func integrationEnabled(body []byte, destination string) (bool, string) {
 	all, ours := byte('t'), byte(0)
-	eachMember(body, "integrations", func(key string, value []byte) {
+	var options []byte
+	eachMemberOf(body, "integrations", func(key string, value []byte) {
 		switch key {
 		case "All":
 			all = value[0]
 		case IntegrationName:
-			ours = value[0]
+			ours, options = value[0], value
 		}
 	})
 	switch {
+	case ours == '{' && !inScope(options, destination):
+		return false, "integrations." + IntegrationName + "." + destinationsOption + " does not name the destination"
 	case ours == 'f':
 		return false, "integrations." + IntegrationName + " is false"
 	case all == 'f' && ours != 't' && ours != '{':
@@ -43,22 +57,44 @@ func integrationEnabled(body []byte) (bool, string) {
 	return true, ""
 }
 
-// eachMember calls see with the members of the object that is the named member
-// of body; of an object named twice, with those of the last.
-func eachMember(body []byte, name string, see func(key string, value []byte)) {
-	var object []byte
-	s := jsonscan.New(body)
-	_ = s.Object(func(key []byte) error {
+// inScope tells whether the options of the Webhooks integration list a
+// destination, or list none at all.
+func inScope(options []byte, destination string) bool {
+	list := memberOf(options, destinationsOption)
+	if len(list) == 0 || list[0] != '[' {
+		return true
+	}
+	found := false
+	s := jsonscan.New(list)
+	_ = s.Array(func() error {
 		value, err := s.Value()
+		found = found || err == nil && value[0] == '"' && text(value) == destination
+		return err
+	})
+	return found
+}
+
+// memberOf returns a member of an object, of one named twice the last, or nil.
+func memberOf(object []byte, name string) (value []byte) {
+	s := jsonscan.New(object)
+	_ = s.Object(func(key []byte) error {
+		v, err := s.Value()
 		if err == nil && string(jsonscan.Unquote(key)) == name {
-			object = value
+			value = v
 		}
 		return err
 	})
+	return value
+}
+
+// eachMemberOf calls see with the members of the object that is the named member
+// of body; of an object named twice, with those of the last.
+func eachMemberOf(body []byte, name string, see func(key string, value []byte)) {
+	object := memberOf(body, name)
 	if len(object) == 0 || object[0] != '{' {
 		return
 	}
-	s = jsonscan.New(object)
+	s := jsonscan.New(object)
 	_ = s.Object(func(key []byte) error {
 		value, err := s.Value()
 		if err == nil {

@@ -34,6 +34,7 @@ type Server struct {
 func Run(config Config) (*Server, error) {
 	config.AnyWriteKey = config.AnyWriteKey || len(config.Sources) == 0
 	config.Sender.Policy.AllowLoopback = true
+	config.Messages = true
 	collector, err := NewCollector(config)
 	if err != nil {
 		return nil, err

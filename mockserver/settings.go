@@ -45,10 +45,10 @@ var (
 	ErrSettingsChanged = errors.New("mockserver: the settings were changed meanwhile")
 
 	// ErrReadOnly says that the configuration defines what was to be changed.
-	ErrReadOnly = errors.New("mockserver: it is defined by the configuration; change it there")
+	ErrReadOnly = errors.New("mockserver: the configuration defines it")
 
 	// ErrUnknown says that there is nothing of this name.
-	ErrUnknown = errors.New("mockserver: there is nothing of this name")
+	ErrUnknown = errors.New("mockserver: unknown name")
 
 	// ErrExists says that the name is taken.
 	ErrExists = errors.New("mockserver: the name is taken")
@@ -188,7 +188,7 @@ func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, e
 		return i, nil
 	}
 	if slices.ContainsFunc(all, named) {
-		return -1, fmt.Errorf("%s %q: %w", kind, name, ErrReadOnly)
+		return -1, fmt.Errorf("%w: change %s %q there", ErrReadOnly, kind, name)
 	}
 	return -1, fmt.Errorf("%w: there is no %s %q", ErrUnknown, kind, name)
 }

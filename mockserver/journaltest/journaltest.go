@@ -4,6 +4,8 @@ package journaltest
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -69,11 +71,13 @@ func Calls(source, prefix string, n int) []mockserver.Call {
 func call(source, id string, padding int) mockserver.Call {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	at := now.Format("2006-01-02T15:04:05.000Z")
+	noise := make([]byte, padding/2) // a journal that compresses is to be filled too
+	_, _ = rand.Read(noise)
 	return mockserver.Call{
 		ID: id, Source: source, Type: "track", UserID: "u1", Event: "Tested",
 		ReceivedAt: now, Timestamp: now,
-		Body: fmt.Appendf(nil, `{"type":"track","userId":"u1","event":"Tested","properties":{"pad":"%s"},"messageId":%q,"receivedAt":%q,"timestamp":%q}`,
-			strings.Repeat("x", padding), id, at, at),
+		Body: fmt.Appendf(nil, `{"type":"track","userId":"u1","event":"Tested","properties":{"pad":%q},"messageId":%q,"receivedAt":%q,"timestamp":%q}`,
+			hex.EncodeToString(noise), id, at, at),
 	}
 }
 
@@ -225,7 +229,9 @@ func retries(t *testing.T, o Options) {
 	at := time.Now().Add(300 * time.Millisecond)
 	finish(t, l, at, mockserver.StatePending, mockserver.StateDelivered, mockserver.StatePending)
 	wantLedger(t, j, "d", 3, 1, 0, 0, 2)
-	none(t, r)
+	if time.Until(at) > 2*brief { // else this machine is too slow to see it
+		none(t, r)
+	}
 	l = next(t, r)
 	if early := time.Until(at); early > 0 {
 		t.Fatalf("the retry came %v early", early)
@@ -474,11 +480,11 @@ func load(t *testing.T, o Options) {
 					return
 				}
 				res := mockserver.Result{RetryAt: time.Now().Add(time.Millisecond)}
-				for i, c := range l.Entry().Calls {
+				for _, c := range l.Entry().Calls {
 					state := mockserver.StateDelivered
-					if i == 0 && l.Entry().Attempt < 3 {
+					if strings.HasSuffix(c.ID, "-0") && l.Entry().Attempt < 3 {
 						state = mockserver.StatePending
-					} else if i == 1 {
+					} else if strings.HasSuffix(c.ID, "-1") {
 						state = mockserver.StateFiltered
 					}
 					seen.Store(c.ID, true)

@@ -3,7 +3,9 @@
 package jsonscan
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -27,6 +29,8 @@ type Scanner struct {
 	data  []byte
 	pos   int
 	depth int
+
+	keyStart, keyEnd int // of the last key that was passed
 }
 
 // New returns a Scanner at the start of data, which must not change meanwhile.
@@ -35,16 +39,23 @@ func New(data []byte) *Scanner { return &Scanner{data: data} }
 // Offset returns how many bytes have been passed.
 func (s *Scanner) Offset() int { return s.pos }
 
+// KeyOffset returns where the last key that was passed begins.
+func (s *Scanner) KeyOffset() int { return s.keyStart }
+
 // Kind passes white space and tells what comes: one of { [ " t f n, 0 for a
-// number, and e for the end of the text. Any other byte is returned as it is.
+// number, and e for the end of the text. Any other byte is returned as it is, but
+// for an e, which is returned as a question mark: neither begins a value.
 func (s *Scanner) Kind() byte {
 	s.space()
 	if s.pos >= len(s.data) {
 		return 'e'
 	}
 	c := s.data[s.pos]
-	if c == '-' || (c >= '0' && c <= '9') {
+	switch {
+	case c == '-' || (c >= '0' && c <= '9'):
 		return '0'
+	case c == 'e':
+		return '?'
 	}
 	return c
 }
@@ -80,20 +91,11 @@ func (s *Scanner) Object(member func(key []byte) error) error {
 		return nil
 	}
 	for {
-		if s.Kind() != '"' {
-			return s.fail("expected a key in double quotes")
-		}
-		start := s.pos
-		if err := s.skipString(); err != nil {
+		if err := s.skipKey(); err != nil {
 			return err
 		}
-		key := s.data[start:s.pos:s.pos]
-		if s.Kind() != ':' {
-			return s.fail("expected a colon after the key")
-		}
-		s.pos++
 		s.space()
-		if err := member(key); err != nil {
+		if err := member(s.data[s.keyStart:s.keyEnd:s.keyEnd]); err != nil {
 			return err
 		}
 		if done, err := s.next('}'); done || err != nil {
@@ -123,6 +125,7 @@ func (s *Scanner) Array(element func() error) error {
 	}
 }
 
+// open passes the bracket c of what, which is named if something else comes.
 func (s *Scanner) open(c byte, what string) error {
 	if s.Kind() != c {
 		return s.fail("expected " + what)
@@ -152,12 +155,92 @@ func (s *Scanner) next(end byte) (done bool, err error) {
 	return false, s.fail(fmt.Sprintf("expected a comma or %q", end))
 }
 
+// skip passes one value.
 func (s *Scanner) skip() error {
-	switch c := s.Kind(); c {
-	case '{':
-		return s.Object(func([]byte) error { return s.skip() })
-	case '[':
-		return s.Array(s.skip)
+	c := s.Kind()
+	if c == '{' || c == '[' {
+		return s.skipNested()
+	}
+	return s.skipScalar(c)
+}
+
+// skipNested passes an object or an array. It is a loop that knows of each one
+// that is open whether it is an object: the hot path of a collector has no calls
+// to spare.
+func (s *Scanner) skipNested() error {
+	var objects [MaxDepth/64 + 1]uint64 // a bit for each depth
+	outside := s.depth
+	for {
+		c := s.Kind()
+		if c == '{' || c == '[' {
+			if err := s.open(c, ""); err != nil {
+				return err
+			}
+			end := c + 2 // of both brackets, in ASCII
+			bit := uint64(1) << (s.depth % 64)
+			objects[s.depth/64] &^= bit
+			if c == '{' {
+				objects[s.depth/64] |= bit
+			}
+			if s.Kind() != end {
+				if c == '{' {
+					if err := s.skipKey(); err != nil {
+						return err
+					}
+				}
+				continue
+			}
+			s.close()
+		} else if err := s.skipScalar(c); err != nil {
+			return err
+		}
+		for { // the value has ended, and with it perhaps those around it
+			if s.depth == outside {
+				return nil
+			}
+			isObject := objects[s.depth/64]>>(s.depth%64)&1 == 1
+			end := byte(']')
+			if isObject {
+				end = '}'
+			}
+			ended, err := s.next(end)
+			if err != nil {
+				return err
+			}
+			if ended {
+				continue
+			}
+			if isObject {
+				if err := s.skipKey(); err != nil {
+					return err
+				}
+			}
+			break
+		}
+	}
+}
+
+// skipKey passes a key and its colon.
+func (s *Scanner) skipKey() error {
+	if s.Kind() != '"' {
+		return s.fail("expected a key in double quotes")
+	}
+	s.keyStart = s.pos
+	if err := s.skipString(); err != nil {
+		return err
+	}
+	s.keyEnd = s.pos
+	if s.Kind() != ':' {
+		return s.fail("expected a colon after the key")
+	}
+	s.pos++
+	return nil
+}
+
+// skipScalar passes a value that is neither an object nor an array, and begins
+// with the Kind c.
+func (s *Scanner) skipScalar(c byte) error {
+	switch c {
 	case '"':
 		return s.skipString()
 	case '0':
@@ -184,15 +267,16 @@ func (s *Scanner) skipWord(word string) error {
 }
 
 func (s *Scanner) skipString() error {
-	for i := s.pos + 1; i < len(s.data); {
-		switch c := s.data[i]; {
-		case c == '"':
+	for i := s.pos + 1; ; {
+		i = plainEnd(s.data, i)
+		if i == len(s.data) {
+			break
+		}
+		switch s.data[i] {
+		case '"':
 			s.pos = i + 1
 			return nil
-		case c < 0x20:
-			s.pos = i
-			return s.fail("a control character in a string must be escaped")
-		case c == '\\':
+		case '\\':
 			n := escapeLen(s.data[i:])
 			if n == 0 {
 				s.pos = i
@@ -200,11 +284,33 @@ func (s *Scanner) skipString() error {
 			}
 			i += n
 		default:
-			i++
+			s.pos = i
+			return s.fail("a control character in a string must be escaped")
 		}
 	}
 	s.pos = len(s.data)
 	return s.fail("a string without its closing quote")
+}
+
+// plainEnd returns where the bytes end that stand in a string as they are: the
+// index from i on of the first quote, backslash or control character. It looks
+// at eight bytes at a time: of a word x, (x-low) &^ x has the high bit of each
+// byte that is zero set, and of those above it perhaps some more, so that the
+// first that is set is right.
+func plainEnd(data []byte, i int) int {
+	const low, high = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(data); i += 8 {
+		x := binary.LittleEndian.Uint64(data[i:])
+		quote, backslash := x^low*'"', x^low*'\\'
+		found := ((quote-low)&^quote | (backslash-low)&^backslash | (x-low*' ')&^x) & high
+		if found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(data) && data[i] != '"' && data[i] != '\\' && data[i] >= ' ' {
+		i++
+	}
+	return i
 }
 
 // escapeLen returns the length of the escape that b starts with, 0 if it is none.

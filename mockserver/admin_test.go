@@ -1,0 +1,331 @@
+package mockserver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// object is JSON as a test looks at it.
+type object = map[string]any
+
+// admin asks the admin API of a server and returns the status and the answer.
+func admin(t *testing.T, srv *mockserver.Server, method, path, body string) (int, object) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+"/api/v1"+path, strings.NewReader(body))
+	require.NoError(t, err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	var answer object
+	if len(data) > 0 {
+		require.NoError(t, json.Unmarshal(data, &answer), "%s", data)
+	}
+	return res.StatusCode, answer
+}
+
+// delivered waits until a destination has delivered n calls in all.
+func delivered(t *testing.T, srv *mockserver.Server, destination string, n int) {
+	t.Helper()
+	_, err := srv.Wait(within(t), n, mockserver.DeliveredTo(destination))
+	require.NoError(t, err)
+}
+
+func TestAdminMakesSourcesAndDestinations(t *testing.T) {
+	rec := newReceiver(t, nil)
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "site", WriteKey: "site-key-12345"}}})
+
+	status, made := admin(t, srv, "POST", "/sources", `{"name":"app"}`)
+	require.Equal(t, http.StatusCreated, status, made)
+	key := made["writeKey"].(string)
+	require.NotEmpty(t, key)
+	status, made = admin(t, srv, "POST", "/destinations", fmt.Sprintf(`{"name":"crm","sources":["app"],"sharedSecret":"hush","webhooks":[{"url":%q,"headers":{"X-Api-Key":"k1","X-Team":"growth"}}]}`, rec.URL))
+	require.Equal(t, http.StatusCreated, status, made)
+	assert.Equal(t, true, made["signed"])
+
+	code, _ := post(t, srv.URL+"/v1/batch", key, track("m", 1))
+	require.Equal(t, http.StatusOK, code)
+	delivered(t, srv, "crm", 1)
+	_, heads := rec.got()
+	assert.Equal(t, "k1", heads[0].Get("X-Api-Key"))
+
+	t.Run("secrets are not shown again", func(t *testing.T) {
+		for _, path := range []string{"/sources", "/sources/app", "/destinations", "/destinations/crm", "/calls/app/m-0", "/calls/app/m-0/attempts"} {
+			_, answer := admin(t, srv, "GET", path, "")
+			text, err := json.Marshal(answer)
+			require.NoError(t, err)
+			assert.NotContains(t, string(text), key, path)
+			assert.NotContains(t, string(text), "hush", path)
+			assert.NotContains(t, string(text), `"k1"`, path)
+			assert.NotContains(t, string(text), "site-key", path)
+		}
+	})
+	t.Run("a hidden header that is sent back stays", func(t *testing.T) {
+		_, shown := admin(t, srv, "GET", "/destinations/crm", "")
+		back, err := json.Marshal(object{"webhooks": shown["webhooks"]})
+		require.NoError(t, err)
+		status, answer := admin(t, srv, "PATCH", "/destinations/crm", string(back))
+		require.Equal(t, http.StatusOK, status, answer)
+		assert.Equal(t, true, answer["signed"], "what is absent stays as it is")
+		post(t, srv.URL+"/v1/batch", key, track("n", 1))
+		delivered(t, srv, "crm", 2)
+		_, heads := rec.got()
+		assert.Equal(t, "k1", heads[1].Get("X-Api-Key"))
+
+		other := strings.ReplaceAll(string(back), "127.0.0.1", "localhost")
+		admin(t, srv, "PATCH", "/destinations/crm", other)
+		assert.Equal(t, "(hidden)", srv.Settings().Destinations[0].Webhooks[0].Headers["X-Api-Key"], "another URL must not get it")
+	})
+	t.Run("what the configuration defines is read-only", func(t *testing.T) {
+		status, answer := admin(t, srv, "DELETE", "/sources/site", "")
+		assert.Equal(t, http.StatusConflict, status)
+		assert.Equal(t, "read_only", answer["code"])
+		_, shown := admin(t, srv, "GET", "/sources/site", "")
+		assert.Equal(t, true, shown["readOnly"])
+	})
+	t.Run("a removed source is unknown", func(t *testing.T) {
+		status, _ := admin(t, srv, "DELETE", "/sources/app", "")
+		assert.Equal(t, http.StatusNoContent, status)
+		assert.Len(t, srv.Settings().Sources, 1)
+	})
+}
+
+func TestAdminSaysWhatIsWrong(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{
+		Sources:      []mockserver.Source{{Name: "site", WriteKey: "site-key-12345"}},
+		Destinations: []mockserver.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1"}}}}},
+	})
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		code, message      string
+	}{
+		{"GET", "/nothing", "", 404, "not_found", "there is no /api/v1/nothing here; /api/v1/openapi.yaml describes what there is"},
+		{"PUT", "/sources", "", 405, "method_not_allowed", "/api/v1/sources takes GET, POST, not PUT"},
+		{"GET", "/sources/none", "", 404, "not_found", `unknown name: there is no source "none"`},
+		{"POST", "/sources", `{"name":"site"}`, 409, "exists", `the name is taken: there is a source "site"`},
+		{"POST", "/sources", `{"name":" x"}`, 422, "invalid", "name: has a character that cannot be seen: use 1 to 100 printable characters"},
+		{"POST", "/sources", `{"name":"x","key":"y"}`, 400, "invalid_json", `there is no member "key"; the members are name, writeKey, callsPerSecond`},
+		{"POST", "/sources", `{"name":7}`, 400, "invalid_json", "name is a number; it must be a string"},
+		{"POST", "/sources", `{"name":`, 400, "invalid_json", "the body is not the JSON object that it should be: unexpected EOF"},
+		{"POST", "/sources", `{"name":"x"} {}`, 400, "invalid_json", "the body goes on after its object; send one object"},
+		{"POST", "/destinations", `{"name":"x","type":"mail"}`, 422, "invalid", `type: is "mail": use "webhooks"`},
+		{"POST", "/destinations", `{"name":"x","webhooks":[{"url":"ftp://a"}]}`, 422, "invalid", `webhooks[0].url: has the protocol "ftp": start it with https:// or http://`},
+		{"GET", "/calls?limit=0", "", 400, "invalid_parameter", `the parameter limit is "0"; use a number from 1 to 500`},
+		{"GET", "/calls?since=noon", "", 400, "invalid_parameter", `the parameter since is "noon"; use a time such as 2026-01-31T12:00:00Z`},
+		{"GET", "/calls?state=lost", "", 400, "invalid_parameter", `the parameter state is "lost"; use pending, delivered, failed or filtered`},
+		{"GET", "/rejections?limits=5", "", 400, "invalid_parameter", `there is no parameter "limits"; the parameters are limit`},
+		{"GET", "/calls/site/none", "", 404, "not_found", `unknown name: no call "none" of source "site" is remembered`},
+		{"POST", "/destinations/none/pause", "", 404, "not_found", `unknown name: there is no destination "none"`},
+		{"POST", "/destinations/hook/replay", `{"state":"pending"}`, 422, "invalid", `state: is "pending": use "failed", "delivered" or "filtered"`},
+		{"POST", "/calls/site/m/replay", `{}`, 422, "invalid", "destination: is empty: name one of /api/v1/destinations"},
+		{"PATCH", "/destinations/hook", `{"enabled":false}`, 409, "read_only", `the configuration defines it: change destination "hook" there`},
+	} {
+		status, answer := admin(t, srv, c.method, c.path, c.body)
+		assert.Equal(t, c.status, status, "%s %s", c.method, c.path)
+		assert.Equal(t, c.code, answer["code"], "%s %s %s", c.method, c.path, c.body)
+		assert.Equal(t, c.message, answer["message"], "%s %s %s", c.method, c.path, c.body)
+	}
+}
+
+func TestAdminPagesThroughCalls(t *testing.T) {
+	srv := mockserver.RunT(t)
+	for i := range 7 {
+		post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprintf("batch %d/x%%", i), 100))
+	}
+	seen, path := 0, "/calls?limit=300"
+	for query := ""; ; {
+		_, page := admin(t, srv, "GET", path+query, "")
+		for _, c := range page["calls"].([]any) {
+			assert.Equal(t, 700-seen, int(c.(object)["seq"].(float64)))
+			seen++
+		}
+		if page["next"] == nil {
+			break
+		}
+		query = fmt.Sprintf("&before=%.0f", page["next"])
+	}
+	assert.Equal(t, 700, seen)
+
+	count := func(query string) int {
+		_, page := admin(t, srv, "GET", "/calls?limit=500&"+query, "")
+		return len(page["calls"].([]any))
+	}
+	assert.Equal(t, 7, count("userId=u7"))
+	assert.Equal(t, 0, count("type=page&type=identify"))
+	assert.Equal(t, 500, count("type=page&type=track"))
+	assert.Equal(t, 100, count("text=BATCH+3"))
+	assert.Equal(t, 0, count("until="+url.QueryEscape(time.Now().Add(-time.Hour).Format(time.RFC3339))))
+	assert.Equal(t, 0, count("state=delivered"))
+
+	source := srv.Calls()[0].Source
+	status, call := admin(t, srv, "GET", "/calls/"+url.PathEscape(source)+"/"+url.PathEscape("batch 3/x%-5"), "")
+	require.Equal(t, http.StatusOK, status, call)
+	assert.Equal(t, "u5", call["body"].(object)["userId"])
+}
+
+func TestAdminReplays(t *testing.T) {
+	var refuse atomic.Bool
+	refuse.Store(true)
+	rec := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if refuse.Load() {
+			w.WriteHeader(http.StatusGone)
+		}
+	})
+	srv := mockserver.RunT(t, mockserver.Config{
+		Sources:      []mockserver.Source{{Name: "site", WriteKey: "site-key-12345"}},
+		Destinations: []mockserver.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}}},
+	})
+	post(t, srv.URL+"/v1/batch", "site-key-12345", track("m", 250))
+	_, err := srv.Wait(within(t), 250, func(r *mockserver.Record) bool {
+		o, ok := r.State("hook")
+		return ok && o.State == mockserver.StateFailed
+	})
+	require.NoError(t, err)
+	_, failed := admin(t, srv, "GET", "/destinations/hook/failed?limit=200", "")
+	assert.Len(t, failed["calls"], 200)
+	assert.Equal(t, true, failed["more"])
+
+	refuse.Store(false)
+	replay := func(path, body string) (int, object) { return admin(t, srv, "POST", path, body) }
+	_, dry := replay("/destinations/hook/replay", `{"dryRun":true,"userId":"u9"}`)
+	assert.Equal(t, object{"destination": "hook", "calls": 1.0, "dryRun": true}, dry)
+	_, one := replay("/calls/site/m-9/replay", `{"destination":"hook"}`)
+	assert.Equal(t, object{"destination": "hook", "calls": 1.0, "dryRun": false}, one)
+	delivered(t, srv, "hook", 1)
+	_, rest := replay("/destinations/hook/replay", "")
+	assert.Equal(t, 249.0, rest["calls"])
+	delivered(t, srv, "hook", 250)
+	_, none := replay("/destinations/hook/replay", "")
+	assert.Equal(t, 0.0, none["calls"])
+	_, again := replay("/destinations/hook/replay", `{"state":"delivered","messageIds":["m-1","m-2"]}`)
+	assert.Equal(t, 2.0, again["calls"])
+	delivered(t, srv, "hook", 250)
+	bodies, _ := rec.got()
+	assert.Len(t, bodies, 250+250+2)
+
+	_, ledger := admin(t, srv, "GET", "/ledger", "")
+	assert.Equal(t, object{"holds": true, "destinations": []any{object{
+		"destination": "hook", "accepted": 250.0, "delivered": 250.0, "failed": 0.0, "filtered": 0.0, "pending": 0.0, "holds": true,
+	}}}, ledger)
+	_, attempts := admin(t, srv, "GET", "/calls/site/m-1/attempts", "")
+	assert.Len(t, attempts["attempts"], 3)
+}
+
+func TestAdminPausesAndRemoves(t *testing.T) {
+	rec := newReceiver(t, nil)
+	srv := mockserver.RunT(t)
+	status, answer := admin(t, srv, "POST", "/destinations", fmt.Sprintf(`{"name":"a/b","webhooks":[{"url":%q}]}`, rec.URL))
+	require.Equal(t, http.StatusCreated, status, answer)
+	status, paused := admin(t, srv, "POST", "/destinations/a%2Fb/pause", "")
+	require.Equal(t, http.StatusOK, status)
+	assert.Equal(t, true, paused["status"].(object)["paused"])
+	post(t, srv.URL+"/v1/batch", "key", track("m", 3))
+
+	status, kept := admin(t, srv, "DELETE", "/destinations/a%2Fb", "")
+	assert.Equal(t, http.StatusConflict, status)
+	assert.Equal(t, `destination "a/b" has 3 pending calls; wait for them, or throw them away with ?discard=true`, kept["message"])
+	assert.Empty(t, srv.Calls(mockserver.DeliveredTo("a/b")))
+	admin(t, srv, "POST", "/destinations/a%2Fb/resume", "")
+	delivered(t, srv, "a/b", 3)
+
+	admin(t, srv, "POST", "/destinations/a%2Fb/pause", "")
+	post(t, srv.URL+"/v1/batch", "key", track("n", 3))
+	status, _ = admin(t, srv, "DELETE", "/destinations/a%2Fb?discard=true", "")
+	assert.Equal(t, http.StatusNoContent, status)
+	_, list := admin(t, srv, "GET", "/destinations", "")
+	assert.Empty(t, list["destinations"])
+}
+
+func TestAdminListsWhatWasRejected(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "site", WriteKey: "site-key-12345"}}})
+	post(t, srv.URL+"/v1/track", "site-key-12345", `{"userId":"u"}`)
+	post(t, srv.URL+"/v1/track", "wrong", `{"userId":"u","event":"E"}`)
+	_, answer := admin(t, srv, "GET", "/rejections", "")
+	require.Len(t, answer["calls"], 1)
+	assert.Equal(t, `{"userId":"u"}`, answer["calls"].([]any)[0].(object)["body"])
+	require.Len(t, answer["requests"], 1)
+	assert.Equal(t, "unknown_write_key", answer["requests"].([]any)[0].(object)["code"])
+}
+
+func TestGuardKeepsStrangersOut(t *testing.T) {
+	open := mockserver.GuardConfig{Loopback: true, Hosts: []string{"collector.example.com"}}
+	locked := mockserver.GuardConfig{Token: "right-token"}
+	const bearer = "Bearer right-token"
+	for _, c := range []struct {
+		name    string
+		config  mockserver.GuardConfig
+		method  string
+		host    string
+		headers map[string]string
+		status  int
+	}{
+		{"loopback needs no token", open, "GET", "127.0.0.1:8765", nil, 200},
+		{"localhost", open, "GET", "localhost:8765", nil, 200},
+		{"a name below localhost", open, "GET", "collector.localhost", nil, 200},
+		{"IPv6", open, "GET", "[::1]:8765", nil, 200},
+		{"a configured name", open, "GET", "Collector.Example.com:8765", nil, 200},
+		{"a rebound name", open, "GET", "attacker.example:8765", nil, 421},
+		{"a name that ends like ours", open, "GET", "notlocalhost", nil, 421},
+		{"a name that begins like an address", open, "GET", "127.0.0.1.attacker.example", nil, 421},
+		{"no host", open, "GET", "", nil, 421},
+		{"a rebound name with the token", locked, "GET", "attacker.example", map[string]string{"Authorization": bearer}, 421},
+		{"no token", locked, "GET", "10.0.0.1", nil, 401},
+		{"a wrong token", locked, "GET", "10.0.0.1", map[string]string{"Authorization": "Bearer wrong-token"}, 401},
+		{"a part of the token", locked, "GET", "10.0.0.1", map[string]string{"Authorization": "Bearer right"}, 401},
+		{"an empty token", locked, "GET", "10.0.0.1", map[string]string{"Authorization": "Bearer "}, 401},
+		{"another scheme", locked, "GET", "10.0.0.1", map[string]string{"Authorization": "Basic right-token"}, 401},
+		{"the token", locked, "GET", "10.0.0.1", map[string]string{"Authorization": bearer}, 200},
+		{"the token, in lower case", locked, "GET", "10.0.0.1", map[string]string{"Authorization": "bearer right-token"}, 200},
+		{"a program", open, "POST", "localhost:8765", nil, 200},
+		{"our own page", open, "POST", "localhost:8765", map[string]string{"Origin": "http://localhost:8765", "Sec-Fetch-Site": "same-origin"}, 200},
+		{"our own page in an old browser", open, "POST", "localhost:8765", map[string]string{"Origin": "http://localhost:8765"}, 200},
+		{"another site's page", open, "POST", "localhost:8765", map[string]string{"Origin": "https://attacker.example", "Sec-Fetch-Site": "cross-site"}, 403},
+		{"another site's page in an old browser", open, "POST", "localhost:8765", map[string]string{"Origin": "https://attacker.example"}, 403},
+		{"another port's page", open, "POST", "localhost:8765", map[string]string{"Origin": "http://localhost:3000", "Sec-Fetch-Site": "same-site"}, 403},
+		{"a sandboxed page", open, "DELETE", "localhost:8765", map[string]string{"Origin": "null"}, 403},
+		{"another site's page, with the token", locked, "POST", "10.0.0.1", map[string]string{"Authorization": bearer, "Origin": "https://attacker.example"}, 403},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			guard, err := mockserver.NewGuard(c.config)
+			require.NoError(t, err)
+			r := httptest.NewRequestWithContext(t.Context(), c.method, "/api/v1/ledger", nil)
+			r.Host = c.host
+			for name, value := range c.headers {
+				r.Header.Set(name, value)
+			}
+			w := httptest.NewRecorder()
+			guard.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+			assert.Equal(t, c.status, w.Code)
+			if c.status == 401 {
+				assert.Equal(t, `Bearer realm="collector"`, w.Header().Get("WWW-Authenticate"))
+			}
+			if c.status != 200 {
+				var answer object
+				require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+				assert.NotEmpty(t, answer["message"])
+				assert.NotContains(t, w.Body.String(), "right-token")
+			}
+		})
+	}
+	_, err := mockserver.NewGuard(mockserver.GuardConfig{})
+	assert.ErrorIs(t, err, mockserver.ErrNoToken)
+}

@@ -1,0 +1,368 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// A Journal is a mockserver.Journal on JetStream. Its methods may be called from
+// many goroutines at once.
+type Journal struct {
+	options Options
+	names   names
+	log     *slog.Logger
+	writer  uint64 // names this process among those that share the streams
+	lock    *flock.Flock
+	server  *embedded // nil on a cluster
+	in, nc  *nats.Conn
+	js      jetstream.JetStream
+	// The streams that are read by number or subject.
+	calls, outcomes, failed jetstream.Stream
+	health                  health
+	account                 *account
+	results                 *results
+	usage                   usage
+
+	ctx    context.Context // ends when the journal is closed
+	cancel context.CancelCauseFunc
+	work   sync.WaitGroup // goroutines that end with ctx
+
+	acked    atomic.Uint64 // the last message of CALLS that this process knows of
+	messages atomic.Uint64 // counts what was published, to name it
+
+	attaching sync.Mutex // lets one Attach or Detach run at a time
+	replaying sync.Mutex // lets one Replay run at a time
+	oldest    oldestCalls
+
+	mu     sync.Mutex // guards what follows
+	lanes  map[string]*lane
+	queues map[string]*queue
+	closed bool
+}
+
+var _ mockserver.Journal = (*Journal)(nil)
+
+// Open opens a journal, and returns once it has recovered what is stored and can
+// take calls. It returns ErrInUse where another process works on the directory,
+// and ErrDamaged where what is there is not what was stored.
+func Open(ctx context.Context, o Options) (_ *Journal, err error) {
+	o, err = o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{
+		options: o, names: names{o.Name}, log: o.Logger, writer: randomNumber(), account: newAccount(),
+		lanes: map[string]*lane{}, queues: map[string]*queue{}, oldest: oldestCalls{found: map[string]oldestCall{}},
+	}
+	j.ctx, j.cancel = context.WithCancelCause(context.Background())
+	defer func() {
+		if err != nil {
+			_ = j.Close()
+		}
+	}()
+	if o.NATS == nil {
+		if err := j.openServer(); err != nil {
+			return nil, err
+		}
+	}
+	if err := j.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := j.ensure(ctx); err != nil {
+		return nil, err
+	}
+	j.health.rise()
+	if err := j.recover(ctx); err != nil {
+		return nil, err
+	}
+	j.results = newResults(j)
+	j.work.Go(j.results.run)
+	j.work.Go(j.keepHouse)
+	j.work.Go(func() {
+		if err := j.settleAll(j.ctx); err != nil && j.ctx.Err() == nil {
+			j.log.Error("what an earlier process left undone could not be done", "error", err)
+		}
+	})
+	return j, nil
+}
+
+// openServer starts the embedded server on a directory that is ours alone.
+func (j *Journal) openServer() error {
+	var err error
+	if j.lock, err = lock(j.options.Dir); err != nil {
+		return err
+	}
+	removeProbes(j.options.Dir)
+	m, err := readMarker(j.options.Dir)
+	if err != nil {
+		return err
+	}
+	if !m.Ready {
+		if err := m.write(j.options.Dir); err != nil {
+			return err
+		}
+	}
+	j.server = newEmbedded(j.options)
+	return j.server.start()
+}
+
+// recover reads where every destination stands.
+func (j *Journal) recover(ctx context.Context) error {
+	for kind, stream := range map[string]*jetstream.Stream{streamCalls: &j.calls, streamOutcomes: &j.outcomes, streamFailed: &j.failed} {
+		var err error
+		if *stream, err = j.js.Stream(ctx, j.names.stream(kind)); err != nil {
+			return fmt.Errorf("journal: the stream %s: %w", kind, err)
+		}
+	}
+	if err := j.restore(ctx); err != nil {
+		return err
+	}
+	j.follow()
+	return j.catchUp(ctx)
+}
+
+// follow keeps the account up to date.
+func (j *Journal) follow() {
+	calls := j.tail(streamCalls, j.account.calls+1, func(m *nats.Msg, seq, _ uint64) error {
+		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
+		if err != nil {
+			return err
+		}
+		j.account.readCalls(parsed)
+		return nil
+	})
+	calls.headersOnly = true
+	outcomes := j.tail(streamOutcomes, j.account.outcomes+1, func(m *nats.Msg, seq, _ uint64) error {
+		id, decoded, err := decodeOutcomes(m.Data)
+		if err != nil {
+			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+		}
+		return j.account.readOutcomes(j.ctx, seq, id, decoded)
+	})
+	for _, t := range []*tail{calls, outcomes} {
+		j.work.Go(func() {
+			if err := t.follow(j.ctx); j.ctx.Err() == nil {
+				j.log.Error("the account cannot be followed any longer", "stream", t.stream, "error", err)
+				j.account.breakOff(err)
+				j.health.fall(err)
+			}
+		})
+	}
+}
+
+func (j *Journal) tail(kind string, next uint64, handle func(*nats.Msg, uint64, uint64) error) *tail {
+	t := &tail{
+		nc: j.nc, js: j.js, stream: j.names.stream(kind), next: next, batch: 1000, heartbeat: 5 * time.Second, handle: handle,
+		trouble: func(err error) { j.log.Debug("a reader was made again", "stream", kind, "error", err) },
+	}
+	if j.options.NATS != nil {
+		t.heartbeat = time.Second // the server that has the consumer may die alone
+	}
+	return t
+}
+
+// Attach opens the queue of a destination.
+func (j *Journal) Attach(ctx context.Context, destination string, sources []string) (mockserver.Reader, error) {
+	j.attaching.Lock()
+	defer j.attaching.Unlock()
+	if err := j.open(); err != nil {
+		return nil, err
+	}
+	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
+	if !j.isAttached(destination, sources) {
+		c := control{Name: destination, Sources: sources}
+		if err := j.control(ctx, destination, c); err != nil {
+			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
+		}
+	}
+	q, err := j.queue(ctx, destination)
+	if err != nil {
+		return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
+	}
+	return q.newReader(), nil
+}
+
+func (j *Journal) isAttached(destination string, sources []string) bool {
+	same := false
+	return j.account.with(destination, func(b *book) {
+		same = slices.Equal(b.scopes[len(b.scopes)-1].sources, sources)
+	}) && same
+}
+
+// control stores a control message and waits until the account knows it.
+func (j *Journal) control(ctx context.Context, destination string, c control) error {
+	m := nats.NewMsg(j.names.subject(kindAttach, token(destination)))
+	m.Header.Set(headerControl, c.header())
+	seq, err := j.publish(ctx, j.nc, m)
+	if err != nil {
+		return err
+	}
+	j.sawCalls(seq)
+	return j.account.reached(ctx, seq)
+}
+
+// queue returns the queue of a destination as it is attached now.
+func (j *Journal) queue(ctx context.Context, destination string) (*queue, error) {
+	var attached uint64
+	if !j.account.with(destination, func(b *book) { attached = b.attached }) {
+		return nil, fmt.Errorf("%w: it was detached meanwhile", mockserver.ErrNotAttached)
+	}
+	j.mu.Lock()
+	q := j.queues[destination]
+	j.mu.Unlock()
+	if q != nil && q.attached == attached {
+		return q, q.ensure(ctx)
+	}
+	if q != nil {
+		q.close()
+	}
+	q, err := newQueue(j, destination, attached)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.ensure(ctx); err != nil {
+		q.close()
+		return nil, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		q.close()
+		return nil, mockserver.ErrJournalClosed
+	}
+	j.queues[destination] = q
+	return q, nil
+}
+
+// Detach forgets a destination, its pending and its failed calls.
+func (j *Journal) Detach(ctx context.Context, destination string) error {
+	j.attaching.Lock()
+	defer j.attaching.Unlock()
+	if err := j.open(); err != nil {
+		return err
+	}
+	if j.account.with(destination, func(*book) {}) {
+		if err := j.control(ctx, destination, control{Name: destination, Detach: true}); err != nil {
+			return fmt.Errorf("journal: detaching %q: %w", destination, err)
+		}
+	}
+	j.mu.Lock()
+	q := j.queues[destination]
+	delete(j.queues, destination)
+	j.mu.Unlock()
+	if q != nil {
+		q.close()
+	}
+	if err := j.clear(ctx, destination); err != nil {
+		return fmt.Errorf("journal: %q is detached, but not all of it was removed: %w", destination, err)
+	}
+	return nil
+}
+
+// clear removes what is stored for a destination beside calls and outcomes.
+func (j *Journal) clear(ctx context.Context, destination string) error {
+	consumer, t := j.names.consumer(destination), token(destination)
+	var errs []error
+	for _, kind := range []string{streamCalls, streamRetry} {
+		err := j.js.DeleteConsumer(ctx, j.names.stream(kind), consumer)
+		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	for subject, kind := range map[string]string{"at": streamRetry, "due": streamRetry, "f": streamFailed, "m": streamFailed} {
+		stream, err := j.js.Stream(ctx, j.names.stream(kind))
+		if err == nil {
+			err = stream.Purge(ctx, jetstream.WithPurgeSubject(j.names.subject(subject, t, "*")))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Ledger returns the account of every attached destination. It knows all that
+// this process was told is stored, and of other processes what they had stored a
+// moment ago.
+func (j *Journal) Ledger(ctx context.Context) ([]mockserver.Ledger, error) {
+	if err := j.open(); err != nil {
+		return nil, err
+	}
+	if err := j.account.reached(ctx, j.acked.Load()); err != nil {
+		return nil, fmt.Errorf("journal: the account is behind: %w", err)
+	}
+	ledgers, fresh := j.account.ledgers()
+	for i := range ledgers {
+		l := &ledgers[i]
+		if !fresh[l.Destination] {
+			continue
+		}
+		at, err := j.oldestFresh(ctx, l.Destination)
+		if err != nil {
+			return nil, err
+		}
+		if l.OldestPending.IsZero() || at.Before(l.OldestPending) {
+			l.OldestPending = at
+		}
+	}
+	return ledgers, nil
+}
+
+// sawCalls remembers that a message of CALLS is stored.
+func (j *Journal) sawCalls(seq uint64) {
+	for {
+		have := j.acked.Load()
+		if seq <= have || j.acked.CompareAndSwap(have, seq) {
+			return
+		}
+	}
+}
+
+// open returns ErrJournalClosed once it is closed.
+func (j *Journal) open() error {
+	if j.ctx.Err() != nil {
+		return mockserver.ErrJournalClosed
+	}
+	return nil
+}
+
+// Close ends all readers, brings what is under way to the disk, and stops the
+// embedded server.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	if j.closed {
+		j.mu.Unlock()
+		return nil
+	}
+	j.closed = true
+	queues := j.queues
+	j.queues = nil
+	j.mu.Unlock()
+	for _, q := range queues {
+		q.close()
+	}
+	j.cancel(mockserver.ErrJournalClosed)
+	j.work.Wait()
+	for _, nc := range []*nats.Conn{j.in, j.nc} {
+		if nc != nil {
+			nc.Close()
+		}
+	}
+	if j.server != nil {
+		j.server.stop()
+	}
+	if j.lock != nil {
+		return j.lock.Unlock()
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// ErrDamaged says that what is on disk is not what was stored. Nothing was
+// changed; the error says what to do.
+var ErrDamaged = errors.New("the store is damaged")
+
+// A marker says what must be in the data directory. The server takes a stream
+// whose description it cannot read for one that never was: to create it again
+// would begin empty, without a word.
+type marker struct {
+	Format  int      `json:"format"`
+	Ready   bool     `json:"ready"` // false until all streams have been created
+	Streams []string `json:"streams,omitempty"`
+}
+
+const markerFormat = 1
+
+// readMarker returns the directory's marker, or an error if there is none though
+// there is data.
+func readMarker(dir string) (marker, error) {
+	path := filepath.Join(dir, markerFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, storeDir)); err == nil {
+			return marker{}, damaged("%s holds data, but its %s is missing; restore that file from a backup, or move the directory away to begin empty", dir, markerFile)
+		}
+		return marker{Format: markerFormat}, nil
+	}
+	if err != nil {
+		return marker{}, fmt.Errorf("journal: %w", err)
+	}
+	var m marker
+	if err := json.Unmarshal(text, &m); err != nil {
+		return marker{}, damaged("%s cannot be read (%v); restore it from a backup, or move %s away to begin empty", path, err, dir)
+	}
+	if m.Format != markerFormat {
+		return marker{}, fmt.Errorf("journal: %s was written in format %d, and this version reads %d; use the version that wrote it", dir, m.Format, markerFormat)
+	}
+	return m, nil
+}
+
+// write makes the marker durable.
+func (m marker) write(dir string) error {
+	slices.Sort(m.Streams)
+	text, _ := json.MarshalIndent(m, "", "  ")
+	if err := writeDurably(filepath.Join(dir, markerFile), append(text, '\n')); err != nil {
+		return fmt.Errorf("journal: writing the marker: %w", err)
+	}
+	return nil
+}
+
+// writeDurably replaces a file so that after a power cut it is the old or the
+// new one.
+func writeDurably(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // gone already, if all went well
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes a rename durable. Windows has no such thing, and needs none.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	if err := d.Sync(); err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, fs.ErrInvalid) {
+		return err
+	}
+	return nil
+}
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("journal: %w: %s", ErrDamaged, fmt.Sprintf(format, args...))
+}

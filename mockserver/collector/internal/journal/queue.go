@@ -1,0 +1,326 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+const (
+	// ackWait is how long a server waits for a sign of life before it hands a
+	// message to another process. Within one process nobody else is there.
+	ackWait         = 10 * time.Second
+	ackWaitEmbedded = 24 * time.Hour
+	// renewal is how often such a sign is given.
+	renewal = ackWait / 3
+	// maxUnended is how many messages of a destination may be at work, in all
+	// processes.
+	maxUnended = 4096
+	// bodyPause is how long an entry waits after its calls could not be read, or
+	// its end could not be stored.
+	bodyPause = time.Second
+)
+
+// A queue is what this process has before it for one destination. It asks the
+// servers for as many messages as there are goroutines that wait for one.
+type queue struct {
+	journal  *Journal
+	name     string
+	attached uint64
+	fresh    *puller // of CALLS
+	retries  *puller // of RETRY
+
+	mu      sync.Mutex // guards what follows
+	reader  *reader    // the one that is open, or nil
+	closed  bool
+	waiting int                // goroutines in Next
+	items   map[callsRef]*item // all that this process has to do
+	ready   readyList          // those that nobody works at
+	parcels map[uint64]*parcel // messages of CALLS whose first attempt has not ended
+	last    uint64             // the newest message of CALLS that came
+}
+
+// A parcel is a message of CALLS that came for its first attempt.
+type parcel struct {
+	reply  string // where it is acknowledged
+	calls  int
+	at     time.Time
+	source string
+	left   int // parts that have not ended
+
+	decode  sync.Once // guards what follows
+	payload []byte
+	bodies  [][]byte
+	err     error
+}
+
+// An item is an entry to be worked at.
+type item struct {
+	ref     callsRef
+	attempt int
+	parcel  *parcel // for a first attempt
+	reply   string  // for a retry: where it is acknowledged
+	places  []int   // for a retry: which calls; nil: all of the part
+	notes   []string
+	due     time.Time
+	since   time.Time // when it came, for its renewal
+	leased  bool
+}
+
+func newQueue(j *Journal, name string, attached uint64) (*queue, error) {
+	q := &queue{
+		journal: j, name: name, attached: attached,
+		items: map[callsRef]*item{}, parcels: map[uint64]*parcel{},
+	}
+	var err error
+	if q.fresh, err = newPuller(q, streamCalls, q.gotCalls); err != nil {
+		return nil, err
+	}
+	if q.retries, err = newPuller(q, streamRetry, q.gotRetry); err != nil {
+		q.fresh.close()
+		return nil, err
+	}
+	return q, nil
+}
+
+// ensure makes the consumers that are missing, and brings that of CALLS to the
+// sources of the destination. On an embedded server they live in memory: where
+// they begin is known from the account.
+func (q *queue) ensure(ctx context.Context) error {
+	j := q.journal
+	var sources []string
+	var floor uint64
+	if !j.account.with(q.name, func(b *book) { sources, floor = b.sources(), b.floor }) {
+		return mockserver.ErrNotAttached
+	}
+	calls := q.consumer()
+	calls.FilterSubjects, calls.DeliverPolicy, calls.OptStartSeq = j.callSubjects(sources), jetstream.DeliverByStartSequencePolicy, floor+1
+	retry := q.consumer()
+	retry.FilterSubjects, retry.DeliverPolicy = []string{j.names.subject("due", token(q.name), "*")}, jetstream.DeliverAllPolicy
+	if err := q.ensureConsumer(ctx, streamCalls, calls); err != nil {
+		return err
+	}
+	return q.ensureConsumer(ctx, streamRetry, retry)
+}
+
+// callSubjects returns the subjects of calls of sources, or of all.
+func (j *Journal) callSubjects(sources []string) []string {
+	if len(sources) == 0 {
+		return []string{j.names.subject(kindCalls, "*")}
+	}
+	subjects := make([]string, len(sources))
+	for i, s := range sources {
+		subjects[i] = j.names.subject(kindCalls, token(s))
+	}
+	return subjects
+}
+
+func (q *queue) consumer() jetstream.ConsumerConfig {
+	j := q.journal
+	c := jetstream.ConsumerConfig{
+		Durable: j.names.consumer(q.name), Description: "destination " + q.name,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: maxUnended, MaxWaiting: 512,
+	}
+	if j.options.NATS == nil {
+		c.AckWait, c.MemoryStorage, c.Replicas = ackWaitEmbedded, true, 1
+	}
+	return c
+}
+
+func (q *queue) ensureConsumer(ctx context.Context, kind string, c jetstream.ConsumerConfig) error {
+	j := q.journal
+	stream := j.names.stream(kind)
+	for range 3 { // another process may make or change it at the same time
+		have, err := j.js.Consumer(ctx, stream, c.Durable)
+		switch {
+		case errors.Is(err, jetstream.ErrConsumerNotFound):
+			_, err = j.js.CreateConsumer(ctx, stream, c)
+		case err == nil && !slices.Equal(filters(have.CachedInfo().Config), c.FilterSubjects):
+			changed := have.CachedInfo().Config
+			changed.FilterSubject, changed.FilterSubjects = "", c.FilterSubjects
+			_, err = j.js.UpdateConsumer(ctx, stream, changed)
+		}
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, jetstream.ErrConsumerExists) && !errors.Is(err, jetstream.ErrConsumerDoesNotExist) {
+			return fmt.Errorf("the consumer on %s: %w", stream, err)
+		}
+	}
+	return fmt.Errorf("the consumer on %s is being changed by others", stream)
+}
+
+func filters(c jetstream.ConsumerConfig) []string {
+	if c.FilterSubject != "" {
+		return []string{c.FilterSubject}
+	}
+	return c.FilterSubjects
+}
+
+// close ends the queue in this process. What is leased may still be finished.
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	if q.reader != nil {
+		q.reader.end()
+	}
+	var give []string
+	if q.journal.options.NATS != nil {
+		give = q.giveBack(func(*item) bool { return true })
+	}
+	q.mu.Unlock()
+	for _, reply := range give {
+		_ = q.journal.nc.Publish(reply, []byte("-NAK"))
+	}
+	q.fresh.close()
+	q.retries.close()
+}
+
+// gotCalls takes a message of CALLS.
+func (q *queue) gotCalls(m *nats.Msg, seq uint64) {
+	j := q.journal
+	parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
+	if err != nil {
+		j.log.Error("a message of calls cannot be read; it stays where it is", "destination", q.name, "error", err)
+		return
+	}
+	if err := j.account.reached(j.ctx, seq); err != nil {
+		return
+	}
+	var open []callsRef
+	j.account.with(q.name, func(b *book) {
+		if b.attached != q.attached || !b.takes(seq, parsed.name) {
+			return
+		}
+		for part := range parts(parsed.calls) {
+			if ref := (callsRef{seq, part}); !b.ended(ref) {
+				open = append(open, ref)
+			}
+		}
+	})
+	q.mu.Lock()
+	q.last = max(q.last, seq)
+	p := q.parcels[seq]
+	switch {
+	case p != nil:
+		p.reply, open = m.Reply, nil // it came again
+	case len(open) > 0:
+		p = &parcel{reply: m.Reply, calls: parsed.calls, at: parsed.at, source: parsed.name, left: len(open), payload: m.Data}
+		q.parcels[seq] = p
+	}
+	for _, ref := range open {
+		q.add(&item{ref: ref, attempt: 1, parcel: p, since: time.Now()})
+	}
+	q.mu.Unlock()
+	if p == nil {
+		j.ack(m.Reply)
+	}
+}
+
+// gotRetry takes a message of RETRY.
+func (q *queue) gotRetry(m *nats.Msg, _ uint64) {
+	j := q.journal
+	it, err := decodeRetry(m.Data)
+	if err != nil {
+		j.log.Error("a retry cannot be read; it is made again from its outcome", "destination", q.name, "error", err)
+		j.ack(m.Reply)
+		return
+	}
+	waits := false
+	j.account.with(q.name, func(b *book) {
+		r, ok := b.retries[it.ref]
+		waits = ok && b.attached == q.attached && r.attempt == it.attempt
+	})
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	have := q.items[it.ref]
+	switch {
+	case have != nil && have.attempt == it.attempt:
+		have.reply = m.Reply // it came again
+	case waits: // an attempt before it may be about to be forgotten
+		it.reply, it.since = m.Reply, time.Now()
+		q.add(it)
+	default:
+		j.ack(m.Reply) // it has ended
+	}
+}
+
+// add makes an item ready. The lock is held.
+func (q *queue) add(it *item) {
+	q.items[it.ref] = it
+	q.put(it)
+}
+
+// put makes an item ready that was not, or was no longer. The lock is held.
+func (q *queue) put(it *item) {
+	it.leased = false
+	q.ready.push(it)
+	if q.reader != nil {
+		q.reader.poke()
+	}
+}
+
+// demand tells how many messages each puller should ask for. The lock is held.
+func (q *queue) demand() (fresh, retries int) {
+	if q.closed || q.reader == nil {
+		return 0, 0
+	}
+	tried, untried := q.ready.counts(time.Now())
+	return q.waiting - untried, min(q.waiting-tried, maxEarly-q.ready.retries())
+}
+
+// pull asks the servers for what is wanted.
+func (q *queue) pull() {
+	q.mu.Lock()
+	fresh, retries := q.demand()
+	q.mu.Unlock()
+	q.fresh.want(fresh)
+	q.retries.want(retries)
+}
+
+// low returns the message of CALLS below which every first attempt has ended, or
+// 0 where another process may have one. The lock is held.
+func (q *queue) low() uint64 {
+	if q.journal.options.NATS != nil {
+		return 0
+	}
+	low := q.last + 1
+	for seq := range q.parcels {
+		low = min(low, seq)
+	}
+	return low
+}
+
+// drop forgets an item that has ended, and tells what is to be acknowledged.
+func (q *queue) drop(it *item) (reply string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.items[it.ref] == it {
+		delete(q.items, it.ref)
+	}
+	p := it.parcel
+	if p == nil {
+		return it.reply
+	}
+	if p.left--; p.left > 0 {
+		return ""
+	}
+	delete(q.parcels, it.ref.seq)
+	return p.reply
+}
+
+// ack tells the server that a message has ended. If that is lost, the message
+// comes again and is known.
+func (j *Journal) ack(reply string) {
+	if reply != "" {
+		_ = j.nc.Publish(reply, []byte("+ACK"))
+	}
+}

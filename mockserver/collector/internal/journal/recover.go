@@ -1,0 +1,204 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// unsettled is how long before the end of a process something may have been
+// stored of which what follows was not done.
+const unsettled = time.Minute
+
+// settleAll does what follows from what an earlier process stored last, and makes
+// the retries again that RETRY no longer has: it is not brought to the disk with
+// each message.
+func (j *Journal) settleAll(ctx context.Context) error {
+	info, err := j.calls.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if err := j.settleReplays(ctx, info.State.LastTime.Add(-unsettled)); err != nil {
+		return err
+	}
+	if info, err = j.outcomes.Info(ctx); err != nil {
+		return err
+	}
+	since := info.State.LastTime.Add(-unsettled)
+	if err := j.settleOutcomes(ctx, since, func(*outcome) bool { return true }); err != nil {
+		return err
+	}
+	return j.restoreRetries(ctx)
+}
+
+// settleReplays takes calls that were replayed off the lists of failed ones.
+func (j *Journal) settleReplays(ctx context.Context, since time.Time) error {
+	t := j.tail(streamCalls, 0, func(m *nats.Msg, seq, _ uint64) error {
+		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
+		if err != nil {
+			return err
+		}
+		return j.markReplayed(ctx, parsed.name, parsed.failed)
+	})
+	t.since, t.subjects, t.headersOnly = since, []string{j.names.subject(kindReplay, "*")}, true
+	return t.scan(ctx)
+}
+
+// settleOutcomes keeps the failed calls of outcomes that match, where they are
+// not kept yet.
+func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*outcome) bool) error {
+	t := j.tail(streamOutcomes, 0, func(m *nats.Msg, seq, _ uint64) error {
+		_, outcomes, err := decodeOutcomes(m.Data)
+		if err != nil {
+			return err
+		}
+		for i := range outcomes {
+			o := &outcomes[i]
+			if len(o.failed) == 0 || !match(o) {
+				continue
+			}
+			if err := j.restoreFailed(ctx, o); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	t.since, t.batch = since, 100
+	return t.scan(ctx)
+}
+
+// restoreFailed keeps the failed calls of an outcome, if they are not kept.
+func (j *Journal) restoreFailed(ctx context.Context, o *outcome) error {
+	subject := j.names.subject("f", token(o.destination), failedRef{Number: o.ref.number(), Attempt: o.attempt}.token())
+	if _, err := j.failed.GetLastMsgForSubject(ctx, subject); !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return err
+	}
+	attached := false
+	j.account.with(o.destination, func(b *book) { attached = b.attached == o.attached })
+	if !attached {
+		return nil
+	}
+	m, bodies, err := j.load(ctx, o.ref.seq)
+	if isMissing(err) {
+		return nil // it was given up because it is
+	}
+	if err != nil {
+		return err
+	}
+	var given []mockserver.Call
+	for _, f := range o.failed {
+		if f.place >= len(bodies) {
+			return fmt.Errorf("%w: message %d has no call %d", errBadSegment, o.ref.seq, f.place)
+		}
+		call, err := mockserver.ReadCall(m.sourceName(), bodies[f.place])
+		if err != nil {
+			return err
+		}
+		given = append(given, call)
+	}
+	return j.keepFailed(ctx, o, given)
+}
+
+// restoreRetries publishes the retries that RETRY does not have.
+func (j *Journal) restoreRetries(ctx context.Context) error {
+	type missing struct {
+		destination string
+		ref         callsRef
+		retry       retry
+	}
+	var all []missing
+	j.account.mu.Lock()
+	for name, b := range j.account.books {
+		for ref, r := range b.retries {
+			all = append(all, missing{name, ref, r})
+		}
+	}
+	j.account.mu.Unlock()
+	if len(all) == 0 {
+		return nil
+	}
+	stored, err := j.storedRetries(ctx)
+	if err != nil {
+		return err
+	}
+	restored := 0
+	for _, m := range all {
+		if stored[token(m.destination)+"."+strconv.FormatUint(m.ref.number(), 10)] {
+			continue
+		}
+		if err := j.restoreRetry(ctx, m.destination, m.ref, m.retry); err != nil {
+			return fmt.Errorf("journal: making a retry for %q again: %w", m.destination, err)
+		}
+		restored++
+	}
+	if restored > 0 {
+		j.log.Info("retries that were not on the disk were made again", "retries", restored)
+	}
+	return nil
+}
+
+// storedRetries returns the destinations and numbers of those in RETRY.
+func (j *Journal) storedRetries(ctx context.Context) (map[string]bool, error) {
+	stream, err := j.js.Stream(ctx, j.names.stream(streamRetry))
+	if err != nil {
+		return nil, err
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(j.names.subject(">")))
+	if err != nil {
+		return nil, err
+	}
+	stored := make(map[string]bool, len(info.State.Subjects))
+	for subject := range info.State.Subjects {
+		_, rest, _ := strings.Cut(strings.TrimPrefix(subject, j.names.prefix+"."), ".")
+		stored[rest] = true
+	}
+	return stored, nil
+}
+
+// restoreRetry publishes a retry as its outcome says, if it still waits.
+func (j *Journal) restoreRetry(ctx context.Context, destination string, ref callsRef, r retry) error {
+	it := &item{ref: ref, attempt: r.attempt, due: time.Unix(0, r.due)}
+	if r.outcome != 0 {
+		o, err := j.loadOutcome(ctx, r.outcome, destination, ref)
+		if err != nil {
+			return err
+		}
+		it.places, it.notes = o.again, o.notes
+	}
+	waits := false
+	j.account.with(destination, func(b *book) {
+		now, ok := b.retries[ref]
+		waits = ok && now.attempt == r.attempt
+	})
+	if !waits {
+		return nil
+	}
+	return j.schedule(ctx, destination, it)
+}
+
+// loadOutcome reads the outcome about a destination and calls in a message of
+// OUTCOMES.
+func (j *Journal) loadOutcome(ctx context.Context, seq uint64, destination string, ref callsRef) (*outcome, error) {
+	raw, err := j.outcomes.GetMsg(ctx, seq)
+	if err != nil {
+		return nil, fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+	}
+	_, outcomes, err := decodeOutcomes(raw.Data)
+	if err != nil {
+		return nil, fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+	}
+	for i := range outcomes {
+		if o := &outcomes[i]; o.destination == destination && o.ref == ref {
+			return o, nil
+		}
+	}
+	return nil, fmt.Errorf("message %d of OUTCOMES says nothing about %q and message %d of CALLS", seq, destination, ref.seq)
+}

@@ -1,0 +1,165 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// Replay makes calls due again for a destination. They are stored as messages of
+// their own, which also say in which state they were: that is what counts. What
+// follows from it can be done again. A replay of failed calls takes those that
+// are still listed; it is an error if one is not.
+func (j *Journal) Replay(ctx context.Context, destination string, calls []mockserver.Call, from mockserver.State) error {
+	if err := j.open(); err != nil {
+		return err
+	}
+	if !j.account.with(destination, func(*book) {}) {
+		return fmt.Errorf("%w: %q", mockserver.ErrNotAttached, destination)
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	unlock, err := j.lockReplay(ctx, destination)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	var listed map[string][]failedPlace
+	if from == mockserver.StateFailed {
+		if listed, err = j.findFailed(ctx, destination, calls); err != nil {
+			return err
+		}
+	}
+	for len(calls) > 0 {
+		n := replaySize(calls)
+		if err := j.replay(ctx, destination, calls[:n], from, listed); err != nil {
+			return fmt.Errorf("journal: replaying for %q, with %d calls left to do: %w", destination, len(calls), err)
+		}
+		calls = calls[n:]
+	}
+	return nil
+}
+
+// replaySize returns how many of the calls become one message: those of one
+// source, as many as a part may have.
+func replaySize(calls []mockserver.Call) int {
+	n, size := 0, 0
+	for n < len(calls) && n < partCalls && calls[n].Source == calls[0].Source {
+		if size += len(calls[n].Body); n > 0 && size > groupBytes {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// replay stores one message of calls, and makes it due.
+func (j *Journal) replay(ctx context.Context, destination string, calls []mockserver.Call, from mockserver.State, listed map[string][]failedPlace) error {
+	now := time.Now()
+	c := control{Name: destination, Source: calls[0].Source, From: uint8(from)}
+	bodies, ids := make([][]byte, len(calls)), make([]string, len(calls))
+	oldest := now
+	for i := range calls {
+		bodies[i], ids[i] = calls[i].Body, calls[i].ID
+		if at := calls[i].ReceivedAt; !at.IsZero() && at.Before(oldest) {
+			oldest = at
+		}
+		if places := listed[calls[i].ID]; len(places) > 0 {
+			c.Failed = addPlace(c.Failed, places[0])
+			listed[calls[i].ID] = places[1:]
+		}
+	}
+	c.Oldest = oldest.UnixMilli()
+	m := nats.NewMsg(j.names.subject(kindReplay, token(destination)))
+	m.Data = appendSegment([]byte{callsFormat}, bodies)
+	m.Header.Set(headerCalls, strconv.Itoa(len(calls)))
+	m.Header.Set(headerIDs, string(appendIDs(nil, ids)))
+	m.Header.Set(headerControl, c.header())
+	setTime(m.Header, now)
+	j.identify(m)
+	seq, err := j.publish(ctx, j.nc, m)
+	if err != nil {
+		return err
+	}
+	j.sawCalls(seq)
+	j.usage.add(len(m.Data))
+	return j.settleReplay(ctx, destination, seq, now, c.Failed)
+}
+
+// settleReplay does what follows from a stored replay.
+func (j *Journal) settleReplay(ctx context.Context, destination string, seq uint64, at time.Time, failed []failedRef) error {
+	if err := j.account.reached(ctx, seq); err != nil {
+		return err
+	}
+	if err := j.markReplayed(ctx, destination, failed); err != nil {
+		return err
+	}
+	return j.schedule(ctx, destination, &item{ref: callsRef{seq: seq}, attempt: 1, due: at})
+}
+
+// A failedPlace is where a failed call is listed.
+type failedPlace struct {
+	ref   failedRef
+	place int
+}
+
+func addPlace(refs []failedRef, p failedPlace) []failedRef {
+	for i := range refs {
+		if refs[i].Number == p.ref.Number && refs[i].Attempt == p.ref.Attempt {
+			refs[i].Places = append(refs[i].Places, p.place)
+			return refs
+		}
+	}
+	return append(refs, failedRef{Number: p.ref.Number, Attempt: p.ref.Attempt, Places: []int{p.place}})
+}
+
+// findFailed looks where the calls are listed as failed.
+func (j *Journal) findFailed(ctx context.Context, destination string, calls []mockserver.Call) (map[string][]failedPlace, error) {
+	wanted := map[string]int{}
+	for i := range calls {
+		wanted[calls[i].ID]++
+	}
+	marks, err := j.marks(ctx, destination)
+	if err != nil {
+		return nil, err
+	}
+	found, left := map[string][]failedPlace{}, len(calls)
+	err = j.eachFailed(ctx, destination, true, func(m *failedMessage) error {
+		place := 0
+		eachID(m.ids, func(id string) bool {
+			if wanted[id] > 0 && !marks[m.ref.token()].has(place) {
+				found[id] = append(found[id], failedPlace{m.ref, place})
+				wanted[id]--
+				left--
+			}
+			place++
+			return true
+		})
+		if left == 0 {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for id, n := range wanted {
+		if n > 0 {
+			return nil, fmt.Errorf("journal: call %q is not among the failed ones of %q: it was replayed before, or is too old", id, destination)
+		}
+	}
+	return found, nil
+}
+
+// lockReplay lets one replay for a destination run at a time: two could replay
+// the same failed calls.
+func (j *Journal) lockReplay(ctx context.Context, destination string) (func(), error) {
+	j.replaying.Lock()
+	return j.replaying.Unlock, nil
+}

@@ -1,0 +1,144 @@
+package journal
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+const (
+	// earliness is how long before its time a retry is handed to a process, which
+	// then holds it: the server looks at its schedules four times a second at most.
+	earliness   = 600 * time.Millisecond
+	retryFormat = 1
+)
+
+// settle does what follows from an outcome that is stored: it schedules the next
+// attempt and keeps the failed calls. To do it twice does no harm.
+//
+// given are the calls that it gave up.
+func (j *Journal) settle(o *outcome, given []mockserver.Call) error {
+	ctx := j.ctx
+	if len(o.again) > 0 {
+		if err := j.schedule(ctx, o.destination, retryItem(o)); err != nil {
+			return fmt.Errorf("scheduling a retry: %w", err)
+		}
+	}
+	if len(given) > 0 {
+		if err := j.keepFailed(ctx, o, given); err != nil {
+			return fmt.Errorf("keeping failed calls: %w", err)
+		}
+	}
+	return nil
+}
+
+// retryItem returns the next attempt of an outcome.
+func retryItem(o *outcome) *item {
+	return &item{ref: o.ref, attempt: o.attempt + 1, places: o.again, notes: o.notes, due: o.due}
+}
+
+// schedule publishes a retry: to be held by the server until its time, or, where
+// that is near, at once. There is one message for each part of a message of
+// calls; the next attempt replaces the one before.
+func (j *Journal) schedule(ctx context.Context, destination string, it *item) error {
+	number, t := strconv.FormatUint(it.ref.number(), 10), token(destination)
+	due := j.names.subject("due", t, number)
+	m := nats.NewMsg(due)
+	m.Data = encodeRetry(it)
+	if at := it.due.Add(-earliness); time.Until(at) > 0 {
+		m.Subject = j.names.subject("at", t, number)
+		m.Header.Set("Nats-Schedule", "@at "+at.UTC().Format(time.RFC3339Nano))
+		m.Header.Set("Nats-Schedule-Target", due)
+	}
+	_, err := j.publish(ctx, j.nc, m)
+	return err
+}
+
+func encodeRetry(it *item) []byte {
+	b := []byte{retryFormat}
+	b = binary.AppendUvarint(b, it.ref.number())
+	b = binary.AppendUvarint(b, uint64(it.attempt))
+	b = binary.AppendVarint(b, it.due.UnixNano())
+	b = binary.AppendUvarint(b, uint64(len(it.places)))
+	b = appendPlaces(b, it.places)
+	return appendText(b, strings.Join(it.notes, ","))
+}
+
+func decodeRetry(data []byte) (*item, error) {
+	if len(data) == 0 || data[0] != retryFormat {
+		return nil, fmt.Errorf("journal: a stored retry has format %.1x, not %d", data, retryFormat)
+	}
+	d := decoder{rest: data[1:]}
+	it := &item{ref: refOf(d.uint()), attempt: d.int(1 << 30), due: d.time()}
+	n := d.int(partCalls)
+	if n > 0 {
+		it.places = d.places(n)
+	}
+	it.notes = d.notes(n)
+	if d.failed || len(d.rest) > 0 {
+		return nil, errors.New("journal: a stored retry is damaged")
+	}
+	return it, nil
+}
+
+// settleLater tries again to do what follows from an outcome, until it is done
+// or the journal is closed: then it is done at the next start.
+func (j *Journal) settleLater(q *queue, it *item, o *outcome, given []mockserver.Call) {
+	go func() {
+		for sleep(j.ctx, time.Second) == nil {
+			if j.settle(o, given) == nil {
+				j.ack(q.drop(it))
+				return
+			}
+		}
+	}()
+}
+
+// load reads a message of CALLS.
+func (j *Journal) load(ctx context.Context, seq uint64) (*callsMessage, [][]byte, error) {
+	raw, err := j.calls.GetMsg(ctx, seq)
+	if err != nil {
+		return nil, nil, fmt.Errorf("journal: message %d of CALLS: %w", seq, err)
+	}
+	m, err := j.names.parseCalls(seq, raw.Subject, raw.Header)
+	if err != nil {
+		return nil, nil, err
+	}
+	bodies, err := decodeCalls(raw.Data)
+	return m, bodies, err
+}
+
+// isMissing tells whether what was stored is gone for good.
+func isMissing(err error) bool {
+	return errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, errBadSegment)
+}
+
+// giveUp ends an item whose calls cannot be read: they count as failed, and
+// nothing of them is left to be replayed.
+func (q *queue) giveUp(it *item) {
+	o := &outcome{destination: q.name, attached: q.attached, ref: it.ref, attempt: it.attempt}
+	places := it.places
+	if places == nil && it.parcel != nil {
+		places = allPlaces(it.ref, it.parcel.calls)
+	}
+	for _, place := range places {
+		o.failed = append(o.failed, failure{place, "the call is no longer stored, or damaged"})
+	}
+	written := q.journal.results.write(o)
+	go func() {
+		if state := <-written; state.err != nil {
+			q.putOff(it)
+			return
+		}
+		q.journal.ack(q.drop(it))
+	}()
+}

@@ -1,0 +1,35 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// A usage follows how many bytes CALLS has. The server is asked now and then;
+// between, what this process stores is added.
+type usage struct {
+	bytes atomic.Int64
+}
+
+func (u *usage) add(n int) { u.bytes.Add(int64(n)) }
+
+// room tells whether calls may be stored.
+func (u *usage) room(limit int64) error {
+	if used := u.bytes.Load(); used >= limit {
+		return fmt.Errorf("%w: it holds %d of %d bytes", mockserver.ErrJournalFull, used, limit)
+	}
+	return nil
+}
+
+// measure asks the server.
+func (j *Journal) measure(ctx context.Context) error {
+	info, err := j.calls.Info(ctx)
+	if err != nil {
+		return err
+	}
+	j.usage.bytes.Store(int64(info.State.Bytes))
+	return nil
+}

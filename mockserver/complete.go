@@ -1,0 +1,242 @@
+package mockserver
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+)
+
+const (
+	// addedBytes is how much the collector itself adds to a call at most: its
+	// times, a type and a messageId.
+	addedBytes = 256
+	// growth is how many times as large as a body may be its calls may become, when
+	// its context and its integrations are put into each of them.
+	growth = 10
+)
+
+// A completer turns the drafts of one post into the calls that are stored.
+type completer struct {
+	post     *post
+	limits   Limits
+	received time.Time
+	dst      []byte // the bodies, one after another
+
+	receivedText, sentText []byte // the times of the post as members of its calls
+}
+
+// newCompleter makes room for the bodies of a post in one piece.
+func newCompleter(p *post, limits Limits, received time.Time) *completer {
+	c := &completer{post: p, limits: limits, received: received.UTC().Truncate(time.Millisecond)}
+	grown := len(p.calls) * (160 + len(p.context.raw) + len(p.integrations.raw))
+	c.dst = make([]byte, 0, len(p.body)+min(grown, len(p.body)+4096))
+	c.receivedText = appendTimeMember(nil, `"receivedAt":"`, c.received)
+	c.sentText = appendTimeMember(nil, `,"sentAt":"`, p.sentAt)
+	return c
+}
+
+// complete makes the call that is stored of a draft in which nothing is wrong.
+// It rejects one that what it gets from its batch makes too large.
+func (c *completer) complete(d *draft, source string) (call Call, ok bool) {
+	overlaid := len(c.post.context.raw) + len(c.post.integrations.raw)
+	if overlaid > c.limits.CallBytes {
+		return c.tooLarge(d, overlaid)
+	}
+	call = d.Call
+	call.Source, call.ReceivedAt = source, c.received
+	if call.SentAt.IsZero() {
+		call.SentAt = c.post.sentAt
+	}
+	call.Timestamp = correctClock(call.ReceivedAt, call.SentAt, call.OriginalTimestamp)
+	if call.ID == "" {
+		call.ID = "collector-" + strings.ToLower(rand.Text())
+	}
+	start := len(c.dst)
+	c.members(d)
+	c.overlays(d)
+	if d.typeIsOurs {
+		c.dst = append(appendString(append(c.dst, `"type":`...), call.Type), ',')
+	}
+	if d.ID == "" {
+		c.dst = append(appendString(append(c.dst, `"messageId":`...), call.ID), ',')
+	}
+	c.times(d, &call)
+	if size := len(c.dst) - start; overlaid > 0 && size > c.limits.CallBytes+addedBytes {
+		c.dst = c.dst[:start]
+		return c.tooLarge(d, size)
+	}
+	call.Body = c.dst[start:len(c.dst):len(c.dst)]
+	return call, true
+}
+
+func (c *completer) tooLarge(d *draft, size int) (Call, bool) {
+	d.reject(CodeCallTooLarge, "", fmt.Sprintf("with the context and the integrations of its batch the call has %d bytes; at most %d are allowed", size, c.limits.CallBytes))
+	return Call{}, false
+}
+
+// full tells whether the calls have become more than a request may bring.
+func (c *completer) full() bool { return len(c.dst) > growth*c.limits.BodyBytes }
+
+// members writes the call's own members as they came, but for those that the
+// collector answers for. Those that stand side by side are copied in one piece.
+func (c *completer) members(d *draft) {
+	c.dst = append(c.dst, '{')
+	body := c.post.body
+	from, to := int32(-1), int32(0)
+	flush := func() {
+		if from >= 0 {
+			c.dst = append(append(c.dst, body[from:to]...), ',')
+			from = -1
+		}
+	}
+	for _, m := range d.members {
+		if c.answersFor(d, m.field) {
+			flush()
+			continue
+		}
+		if from < 0 {
+			from = m.key
+		}
+		to = m.end
+	}
+	flush()
+}
+
+// answersFor tells whether a member of the call is left out because the
+// collector writes it, or keeps it to itself.
+func (c *completer) answersFor(d *draft, f field) bool {
+	switch f {
+	case fieldTimestamp, fieldOriginalTimestamp, fieldSentAt, fieldReceivedAt, fieldWriteKey:
+		return true
+	case fieldType:
+		return d.typeIsOurs
+	case fieldMessageID:
+		return d.ID == ""
+	case fieldContext:
+		return c.post.context.raw != nil
+	case fieldIntegrations:
+		return c.post.integrations.raw != nil
+	}
+	return false
+}
+
+// overlays writes the context and the integrations where the batch has some.
+func (c *completer) overlays(d *draft) {
+	if c.post.context.raw != nil {
+		c.dst = append(c.post.context.merge(append(c.dst, `"context":`...), d.context), ',')
+	}
+	if c.post.integrations.raw != nil {
+		c.dst = append(c.post.integrations.merge(append(c.dst, `"integrations":`...), d.integrations), ',')
+	}
+}
+
+// times writes the members that tell the times, and the end of the call.
+func (c *completer) times(d *draft, call *Call) {
+	c.dst = append(c.dst, c.receivedText...)
+	if d.SentAt.IsZero() {
+		c.dst = append(c.dst, c.sentText...)
+	} else {
+		c.dst = appendTimeMember(c.dst, `,"sentAt":"`, call.SentAt)
+	}
+	c.dst = appendTimeMember(c.dst, `,"originalTimestamp":"`, call.OriginalTimestamp)
+	c.dst = append(appendTimeMember(c.dst, `,"timestamp":"`, call.Timestamp), '}')
+}
+
+func appendTimeMember(dst []byte, name string, t time.Time) []byte {
+	if t.IsZero() {
+		return dst
+	}
+	return append(appendTime(append(dst, name...), t), '"')
+}
+
+// An overlay is an object of a batch that lies beneath that of each call: of
+// members with the same key the call's own is taken.
+type overlay struct {
+	raw   []byte         // the object, or nil
+	index map[string]int // of each key its place in texts; nil until it is needed
+	texts [][]byte       // the members, key and value
+	has   []bool         // which of them the call at hand has itself
+	keys  [][]byte       // their keys in quotes, without escapes
+}
+
+func (o *overlay) set(raw []byte) { *o = overlay{raw: raw} }
+
+// merge writes a call's own object, which may be nil, with the members of the
+// overlay that it lacks.
+func (o *overlay) merge(dst, own []byte) []byte {
+	if own == nil {
+		return append(dst, o.raw...)
+	}
+	if o.index == nil {
+		o.split()
+	}
+	if o.disjoint(own) {
+		dst = append(append(dst, o.raw[:len(o.raw)-1]...), ',')
+		return append(dst, own[1:]...)
+	}
+	start := len(dst)
+	dst = append(dst, '{')
+	clear(o.has)
+	eachMember(own, func(key, text []byte) {
+		if i, ok := o.index[string(jsonscan.Unquote(key))]; ok {
+			o.has[i] = true
+		}
+		dst = append(append(dst, text...), ',')
+	})
+	for i, text := range o.texts {
+		if !o.has[i] {
+			dst = append(append(dst, text...), ',')
+		}
+	}
+	if len(dst) == start+1 {
+		return append(dst, '}')
+	}
+	dst[len(dst)-1] = '}' // in place of the last comma
+	return dst
+}
+
+// disjoint tells at a glance that a call's own object has none of the overlay's
+// keys, and that neither is empty. It may say no though it is so.
+func (o *overlay) disjoint(own []byte) bool {
+	if len(o.keys) == 0 || len(o.keys) > 8 || bytes.IndexByte(own, '\\') >= 0 || bytes.IndexByte(own, '"') < 0 {
+		return false
+	}
+	for _, key := range o.keys {
+		if bytes.Contains(own, key) {
+			return false
+		}
+	}
+	return true
+}
+
+// split reads the members. Of duplicate keys the last counts.
+func (o *overlay) split() {
+	o.index = map[string]int{}
+	eachMember(o.raw, func(key, text []byte) {
+		name := string(jsonscan.Unquote(key))
+		if i, ok := o.index[name]; ok {
+			o.texts[i] = text
+			return
+		}
+		o.index[name] = len(o.texts)
+		o.texts = append(o.texts, text)
+		o.keys = append(o.keys, appendString(nil, name))
+	})
+	o.has = make([]bool, len(o.texts))
+}
+
+// eachMember calls see for each member of an object that has been scanned
+// before: with its key in quotes, and with its text from the key to the value.
+func eachMember(object []byte, see func(key, text []byte)) {
+	s := jsonscan.New(object)
+	_ = s.Object(func(key []byte) error {
+		start := s.KeyOffset()
+		_, err := s.Value()
+		see(key, object[start:s.Offset()])
+		return err
+	})
+}

@@ -1,0 +1,132 @@
+package mockserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Calls that the collector makes itself, for deletion requests, audiences and
+// computed traits, take the same path as those of senders from the journal on.
+const (
+	// emitCalls is how many of them make a batch, at most.
+	emitCalls = 500
+	// emitBytes is how many bytes of them make a batch; the last call may go beyond.
+	emitBytes = 256 << 10
+	// emitPause is how long to wait when the journal did not take a batch.
+	emitPause = time.Second
+)
+
+// emit stores a batch of the collector's own calls. Where they may be stored
+// already, because a process was killed, those that are known to be are left out.
+func (c *Collector) emit(ctx context.Context, b Batch, perhapsStored bool) error {
+	if perhapsStored {
+		b = c.dedup.without(b)
+	}
+	if len(b.Calls) == 0 {
+		return nil
+	}
+	if err := c.journal.Append(ctx, b); err != nil {
+		return err
+	}
+	c.record.Accepted(b)
+	return nil
+}
+
+// sleep returns ctx's error if that ends first.
+func (c *Collector) sleep(ctx context.Context, d time.Duration) error {
+	timer, stop := c.clock.After(d)
+	defer stop()
+	select {
+	case <-timer:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// without returns a batch without the calls that are known.
+func (d *dedup) without(b Batch) Batch {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rest := b
+	rest.Calls = nil
+	for _, call := range b.Calls {
+		if _, known := d.known(hashCall(b.Source, call.ID)); !known {
+			rest.Calls = append(rest.Calls, call)
+		}
+	}
+	return rest
+}
+
+// An emitter makes the calls of one deletion request or sync. They differ in
+// little; the rest is encoded once.
+type emitter struct {
+	typ       string
+	source    string
+	timestamp time.Time // when it happened
+	members   []byte    // of the calls' bodies, that are the same in each, each with a comma before it
+}
+
+// newEmitter makes calls that only some destinations get. A nil context is left
+// out.
+func newEmitter(typ, source string, timestamp time.Time, destinations []string, context any) (*emitter, error) {
+	e := &emitter{typ: typ, source: source, timestamp: timestamp.UTC().Truncate(time.Millisecond)}
+	if context != nil {
+		encoded, err := json.Marshal(context)
+		if err != nil {
+			return nil, fmt.Errorf("mockserver: %w", err)
+		}
+		e.members = append(append(e.members, `,"context":`...), encoded...)
+	}
+	encoded, err := json.Marshal(scopeTo(destinations))
+	if err != nil {
+		return nil, fmt.Errorf("mockserver: %w", err)
+	}
+	e.members = append(append(e.members, `,"integrations":`...), encoded...)
+	return e, nil
+}
+
+// call makes a call. traits is a JSON object or nil.
+func (e *emitter) call(received time.Time, id, userID string, traits []byte) Call {
+	c := Call{
+		ID: id, Source: e.source, Type: e.typ, UserID: userID,
+		ReceivedAt: received.UTC().Truncate(time.Millisecond), Timestamp: e.timestamp,
+	}
+	b := make([]byte, 0, 160+len(userID)+len(id)+len(traits)+len(e.members))
+	b = appendString(append(b, `{"type":`...), c.Type)
+	b = appendString(append(b, `,"userId":`...), c.UserID)
+	if traits != nil {
+		b = append(append(b, `,"traits":`...), traits...)
+	}
+	b = append(b, e.members...)
+	b = appendString(append(b, `,"messageId":`...), c.ID)
+	b = appendTimeMember(b, `,"receivedAt":"`, c.ReceivedAt)
+	b = appendTimeMember(b, `,"timestamp":"`, c.Timestamp)
+	c.Body = append(b, '}')
+	return c
+}
+
+// lowercase is base32 of letters and digits that keys and messageIds can hold.
+var lowercase = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// digestLen is how many characters a digest has.
+const digestLen = 16
+
+// digest returns letters and digits that stand for the parts.
+func digest(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		_, _ = fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return lowercase.EncodeToString(h.Sum(nil))[:digestLen]
+}
+
+// isDigest tells whether s can be a digest, and so a part of a key.
+func isDigest(s string) bool {
+	return len(s) == digestLen && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}

@@ -1,0 +1,236 @@
+package roster
+
+import (
+	"bufio"
+	"cmp"
+	"container/heap"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+const (
+	// DefaultMemory is how many bytes Sort holds by default.
+	DefaultMemory = 16 << 20
+	// entryOverhead is about what an entry in memory takes beside its bytes.
+	entryOverhead = 56
+	// Runs are read with buffers of mergeMemory in all, none smaller than minBuffer.
+	mergeMemory = 4 << 20
+	minBuffer   = 512
+)
+
+// Sort reads entries in any order. Of those of one user the last one counts. It
+// holds up to memory bytes (0: DefaultMemory); what is beyond is written to one
+// file in dir ("": that of the system for temporary files), which only its owner
+// may read. Close removes the file.
+func Sort(entries Seq, dir string, memory int) (*Sorted, error) {
+	if memory <= 0 {
+		memory = DefaultMemory
+	}
+	s := &Sorted{}
+	held := 0
+	for e, err := range entries {
+		if err == nil && held >= memory {
+			err = s.spill(dir)
+			held = 0
+		}
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.entries = append(s.entries, e)
+		held += len(e.User) + len(e.Value) + entryOverhead
+	}
+	s.entries = lastOfEach(s.entries)
+	return s, nil
+}
+
+// Sorted is a list that Sort has read.
+type Sorted struct {
+	entries []Entry // sorted; the last run
+	file    *os.File
+	size    int64
+	runs    []run // in the order in which they were read
+}
+
+// A run is sorted and in the file.
+type run struct{ start, end int64 }
+
+// lastOfEach sorts entries and keeps the last of each user.
+func lastOfEach(entries []Entry) []Entry {
+	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.User, b.User) })
+	kept := 0
+	for i := range entries {
+		if i+1 == len(entries) || entries[i+1].User != entries[i].User {
+			entries[kept] = entries[i]
+			kept++
+		}
+	}
+	clear(entries[kept:])
+	return entries[:kept]
+}
+
+// spill writes what is in memory to the file, as a run.
+func (s *Sorted) spill(dir string) error {
+	if s.file == nil {
+		f, err := os.CreateTemp(dir, "roster-*")
+		if err != nil {
+			return fmt.Errorf("roster: no temporary file for a long list: %w", err)
+		}
+		_ = os.Remove(f.Name()) // gone with the process, where the system can do that; else Close does it
+		s.file = f
+	}
+	s.entries = lastOfEach(s.entries)
+	w := bufio.NewWriterSize(s.file, 64<<10)
+	r := run{start: s.size, end: s.size}
+	var head []byte
+	for _, e := range s.entries {
+		head = binary.AppendUvarint(head[:0], uint64(len(e.User)))
+		head = append(head, e.User...)
+		if e.Value == nil {
+			head = append(head, 0)
+		} else {
+			head = binary.AppendUvarint(head, uint64(len(e.Value))+1)
+			head = append(head, e.Value...)
+		}
+		n, _ := w.Write(head) // Flush returns the error
+		r.end += int64(n)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("roster: writing a long list to %s: %w", s.file.Name(), err)
+	}
+	s.size = r.end
+	s.runs = append(s.runs, r)
+	clear(s.entries)
+	s.entries = s.entries[:0]
+	return nil
+}
+
+// Close removes what Sort wrote. It may be called again.
+func (s *Sorted) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	if gone := os.Remove(s.file.Name()); gone != nil && !errors.Is(gone, os.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	s.file = nil
+	return err
+}
+
+// All yields the entries in order, each user once. It may be called again.
+func (s *Sorted) All() Seq {
+	return func(yield func(Entry, error) bool) {
+		if len(s.runs) == 0 {
+			for _, e := range s.entries {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			return
+		}
+		s.merge(yield)
+	}
+}
+
+// merge yields the entries of all runs and of memory in order.
+func (s *Sorted) merge(yield func(Entry, error) bool) {
+	var runs mergeHeap
+	buffer := max(minBuffer, mergeMemory/len(s.runs))
+	for i, r := range s.runs {
+		in := bufio.NewReaderSize(io.NewSectionReader(s.file, r.start, r.end-r.start), buffer)
+		runs = append(runs, &mergeRun{order: i, next: func() (Entry, error) { return readEntry(in) }})
+	}
+	memory := s.entries
+	runs = append(runs, &mergeRun{order: len(s.runs), next: func() (Entry, error) {
+		if len(memory) == 0 {
+			return Entry{}, io.EOF
+		}
+		e := memory[0]
+		memory = memory[1:]
+		return e, nil
+	}})
+	for i := len(runs) - 1; i >= 0; i-- {
+		if err := runs[i].advance(); err == io.EOF {
+			runs = slices.Delete(runs, i, i+1)
+		} else if err != nil {
+			yield(Entry{}, err)
+			return
+		}
+	}
+	heap.Init(&runs)
+	for len(runs) > 0 {
+		e := runs[0].Entry
+		switch err := runs[0].advance(); err {
+		case nil:
+			heap.Fix(&runs, 0)
+		case io.EOF:
+			heap.Pop(&runs)
+		default:
+			yield(Entry{}, err)
+			return
+		}
+		if len(runs) > 0 && runs[0].User == e.User {
+			continue // a later run has it
+		}
+		if !yield(e, nil) {
+			return
+		}
+	}
+}
+
+func readEntry(in *bufio.Reader) (Entry, error) {
+	size, err := binary.ReadUvarint(in)
+	if err != nil {
+		return Entry{}, err // io.EOF at the end of the run
+	}
+	user := make([]byte, size)
+	if _, err := io.ReadFull(in, user); err != nil {
+		return Entry{}, fmt.Errorf("roster: reading back a long list: %w", err)
+	}
+	e := Entry{User: string(user)}
+	size, err = binary.ReadUvarint(in)
+	if err == nil && size > 0 {
+		e.Value = make([]byte, size-1)
+		_, err = io.ReadFull(in, e.Value)
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("roster: reading back a long list: %w", err)
+	}
+	return e, nil
+}
+
+// A mergeRun is at one entry of a run.
+type mergeRun struct {
+	Entry
+	order int
+	next  func() (Entry, error)
+}
+
+func (r *mergeRun) advance() (err error) {
+	r.Entry, err = r.next()
+	return err
+}
+
+// mergeHeap is a container/heap with the smallest user on top; of the same user,
+// that of the earliest run.
+type mergeHeap []*mergeRun
+
+func (h mergeHeap) Len() int { return len(h) }
+func (h mergeHeap) Less(i, j int) bool {
+	if h[i].User != h[j].User {
+		return h[i].User < h[j].User
+	}
+	return h[i].order < h[j].order
+}
+func (h mergeHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *mergeHeap) Push(r any)   { *h = append(*h, r.(*mergeRun)) }
+func (h *mergeHeap) Pop() any {
+	old := *h
+	r := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return r
+}

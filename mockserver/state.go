@@ -1,0 +1,119 @@
+package mockserver
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Errors that a [StateStore] answers with. They may be wrapped.
+var (
+	// ErrNoState says that there is no value under a key.
+	ErrNoState = errors.New("mockserver: there is no state under this key")
+
+	// ErrStateConflict says that a value is not the one that was to be replaced:
+	// another has come between.
+	ErrStateConflict = errors.New("mockserver: the state was changed meanwhile")
+)
+
+// MaxStateValue is how many bytes a value of a StateStore may have.
+const MaxStateValue = 768 << 10
+
+// A StateStore remembers deletion requests, audiences and computed traits. It
+// must be as durable as the [Journal] beside it, and shared by the collectors
+// that share the journal: state that outlives the calls made from it would lose
+// them, and state that does not would make them again. [NewMemoryState] goes with
+// the journal in memory. The suite in mockserver/journaltest tests both.
+//
+// Keys are lower-case letters and digits in parts with a dot between them, such
+// as "roster.7f3a.0", at most 200 bytes in all. Values have at most MaxStateValue
+// bytes. All methods may be called from many goroutines at once; a value that was
+// handed over or out must not be changed.
+type StateStore interface {
+	// Get returns a value and its revision, which is never zero, or ErrNoState.
+	Get(ctx context.Context, key string) (value []byte, revision uint64, err error)
+
+	// Put stores a value, whatever was there.
+	Put(ctx context.Context, key string, value []byte) error
+
+	// Update stores a value in place of the one with a revision and returns its
+	// own; zero means that there must be none. Otherwise it is ErrStateConflict,
+	// and nothing is stored. After any other error it may be stored or not.
+	Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error)
+
+	// Delete removes a key, and all keys that begin with it and a dot. That there
+	// is none is no error.
+	Delete(ctx context.Context, key string) error
+
+	// Keys returns the keys that begin with a prefix and a dot, in any order.
+	Keys(ctx context.Context, prefix string) ([]string, error)
+}
+
+// NewMemoryState returns a StateStore that is gone when the process is.
+func NewMemoryState() StateStore { return &memoryState{values: map[string]stateValue{}} }
+
+type memoryState struct {
+	mu       sync.Mutex // guards what follows
+	values   map[string]stateValue
+	revision uint64 // the last one given
+}
+
+type stateValue struct {
+	bytes    []byte
+	revision uint64
+}
+
+func (s *memoryState) Get(_ context.Context, key string) ([]byte, uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.values[key]
+	if !ok {
+		return nil, 0, ErrNoState
+	}
+	return v.bytes, v.revision, nil
+}
+
+func (s *memoryState) Put(_ context.Context, key string, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(key, value)
+	return nil
+}
+
+func (s *memoryState) Update(_ context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.values[key].revision != revision {
+		return 0, ErrStateConflict
+	}
+	return s.put(key, value), nil
+}
+
+// put stores a value. The lock is held.
+func (s *memoryState) put(key string, value []byte) uint64 {
+	s.revision++
+	s.values[key] = stateValue{slices.Clone(value), s.revision}
+	return s.revision
+}
+
+func (s *memoryState) Delete(_ context.Context, key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.values, func(k string, _ stateValue) bool { return k == key || strings.HasPrefix(k, key+".") })
+	return nil
+}
+
+func (s *memoryState) Keys(_ context.Context, prefix string) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var keys []string
+	for k := range s.values {
+		if strings.HasPrefix(k, prefix+".") {
+			keys = append(keys, k)
+		}
+	}
+	return keys, nil
+}
