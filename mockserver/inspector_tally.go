@@ -41,6 +41,9 @@ func (t *tally) add(at time.Time, kind, n int) {
 
 // end counts how a call ended, or did not.
 func (t *tally) end(e Ended) {
+	if e.Attempt == 0 {
+		return // replayed
+	}
 	kinds := [...]int{StatePending: tallyRetried, StateDelivered: tallyDelivered, StateFailed: tallyFailed, StateFiltered: tallyFiltered}
 	if int(e.State) < len(kinds) {
 		t.add(e.At, kinds[e.State], 1)
