@@ -89,7 +89,7 @@ function apply(frame) {
   for (const order of frame.gone ?? []) rowOf(order)?.remove()
   const holding = paused || list.scrollTop > 60
   const fresh = []
-  for (const row of parse((frame.rows ?? []).map((r) => r.html).join('')).children) {
+  for (const row of [...parse((frame.rows ?? []).map((r) => r.html).join('')).children]) {
     const old = rowOf(row.dataset.order)
     if (old) replace(old, row)
     else fresh.push(row)

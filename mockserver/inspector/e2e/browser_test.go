@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -185,6 +186,13 @@ func (b *tab) dark(on bool) {
 	})
 }
 
+func navigate(url string) chromedp.Action[chromedp.Void] { return chromedp.Navigate(url) }
+
+func (b *tab) cookies() []*network.Cookie {
+	b.t.Helper()
+	return command(b, network.GetCookies, network.GetCookiesParams{}).Cookies
+}
+
 func (b *tab) open(path string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(b.base + path))
@@ -214,7 +222,15 @@ func eval[T any](b *tab, expression string) T {
 // wait waits until an expression is true.
 func (b *tab) wait(condition string) {
 	b.t.Helper()
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[chromedp.Void](condition, chromedp.WithPollingTimeout(patience))); err != nil {
+	until := time.Now().Add(patience)
+	for {
+		_, err := chromedp.Run(b.ctx, chromedp.Poll[chromedp.Void](condition, chromedp.WithPollingTimeout(time.Until(until))))
+		if err == nil {
+			return
+		}
+		if (strings.Contains(err.Error(), "context") || strings.Contains(err.Error(), "navigated")) && time.Now().Before(until) {
+			continue // the page gave way to the next one
+		}
 		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body.innerText.slice(0, 3000)`))
 		require.NoError(b.t, err, "waiting for %s; the page says:\n%s", condition, text)
 	}
