@@ -68,16 +68,13 @@ func (in *Inspector) panel(ref string, filter callFilter) (*callPanel, bool) {
 		return nil, false
 	}
 	destinations := in.c.attached()
-	p := &callPanel{row: in.newRow(&i, filter, destinations), Change: i.change, Back: "/"}
-	if query := filter.Query(); query != "" {
-		p.Back = "/?" + query
-	}
+	p := &callPanel{row: in.newRow(&i, filter, destinations), Change: i.change, Back: filter.Link("/")}
 	switch {
 	case i.record != nil:
 		p.readRecord(i.record, destinations)
 		p.addHolds(in.c.Status())
 	case i.rejection != nil:
-		p.readRejection(i.rejection, &i.read)
+		p.readRejection(i.rejection, i.read)
 	default:
 		p.Message, p.Mend = i.refusal.Message, mends[i.refusal.Code]
 		p.Path, p.Status = i.refusal.Path, i.refusal.Status
@@ -268,7 +265,7 @@ var mends = map[Code]string{
 func (in *Inspector) serveCall(w http.ResponseWriter, r *http.Request) {
 	ref, filter := r.PathValue("ref"), readFilter(r.URL.Query())
 	if !isFragment(r) {
-		http.Redirect(w, r, hrefOf(filter, ref), http.StatusSeeOther)
+		http.Redirect(w, r, filter.Link("/", "call", ref), http.StatusSeeOther)
 		return
 	}
 	p, ok := in.panel(ref, filter)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -153,8 +152,7 @@ func (in *Inspector) serveSaveDestination(w http.ResponseWriter, r *http.Request
 	}
 	switch {
 	case err == nil:
-		query := url.Values{"name": {form.Name}, "done": {"saved"}}
-		http.Redirect(w, r, "/destination?"+query.Encode(), http.StatusSeeOther)
+		http.Redirect(w, r, callFilter{}.Link("/destination", "name", form.Name, "done", "saved"), http.StatusSeeOther)
 	case errors.Is(err, ErrExists):
 		form.fail("name", "is taken: give each destination a name of its own")
 		in.showDestination(w, r, http.StatusUnprocessableEntity, destinationPage{Form: form}, "")
@@ -196,8 +194,7 @@ func (in *Inspector) act(done string, do func(ctx context.Context, name string) 
 			in.renderError(w, err)
 			return
 		}
-		query := url.Values{"name": {name}, "done": {done}}
-		http.Redirect(w, r, "/destination?"+query.Encode(), http.StatusSeeOther)
+		http.Redirect(w, r, callFilter{}.Link("/destination", "name", name, "done", done), http.StatusSeeOther)
 	}
 }
 

@@ -38,7 +38,7 @@ type feedItem struct {
 	record    *Record
 	rejection *Rejection
 	refusal   *Refusal
-	read      Call // what could be read of a rejected call
+	read      *Call // what could be read of a rejected call
 }
 
 func newFeed() feed { return feed{epoch: strings.ToLower(rand.Text()[:8])} }
@@ -91,7 +91,7 @@ func (f *feed) remove(i *feedItem) {
 	}
 	f.unlink(i)
 	i.gone = true
-	i.record, i.rejection, i.refusal, i.read = nil, nil, nil, Call{}
+	i.record, i.rejection, i.refusal, i.read = nil, nil, nil, nil
 	f.gone++
 	for len(f.items) > 0 && f.items[0].gone {
 		f.items[0] = nil
@@ -170,10 +170,13 @@ func (i *feedItem) snapshot() feedItem {
 
 // call returns the call, or what could be read of it.
 func (i *feedItem) call() *Call {
-	if i.record != nil {
+	switch {
+	case i.record != nil:
 		return &i.record.Call
+	case i.read != nil:
+		return i.read
 	}
-	return &i.read
+	return &Call{}
 }
 
 // at returns when it came.
@@ -213,8 +216,8 @@ func (h *History) scan(before int64, see func(*feedItem) bool) {
 }
 
 // readRejected reads what it can of a call that was not taken.
-func readRejected(r Rejection) Call {
-	c := Call{Source: r.Source, ReceivedAt: r.ReceivedAt, Body: r.Body}
+func readRejected(r Rejection) *Call {
+	c := &Call{Source: r.Source, ReceivedAt: r.ReceivedAt, Body: r.Body}
 	s := jsonscan.New(r.Body)
 	_ = s.Object(func(key []byte) error { // what comes before an error is good to show
 		value, err := s.Value()

@@ -56,6 +56,19 @@ func (f callFilter) Query() string {
 	return q.Encode()
 }
 
+// Link returns the filter in the address of a page, with further parameters: names
+// and values in turn.
+func (f callFilter) Link(path string, more ...string) string {
+	q, _ := url.ParseQuery(f.Query()) // it was encoded just now
+	for i := 0; i+1 < len(more); i += 2 {
+		q.Set(more[i], more[i+1])
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
 // Fields returns the filter's fields by their names in a form.
 func (f callFilter) Fields() map[string]string {
 	return map[string]string{"source": f.Source, "type": f.Type, "event": f.Event, "user": f.User, "status": f.Status, "text": f.Text}

@@ -56,6 +56,22 @@ type fieldProblem struct {
 	Text  string
 }
 
+// formFields are the names of the form's fields with their labels, in their order.
+var formFields = func() [][2]string {
+	fields := [][2]string{{"name", "Name"}, {"sources", "Sources"}}
+	for i := range webhook.MaxEndpoints {
+		fields = append(fields,
+			[2]string{fmt.Sprintf("url%d", i), fmt.Sprintf("URL %d", i+1)},
+			[2]string{fmt.Sprintf("headers%d", i), fmt.Sprintf("Headers of URL %d", i+1)})
+	}
+	return append(fields, [2]string{"sharedSecret", "Shared secret"}, [2]string{"aliasFields", "Alias fields"})
+}()
+
+// placeOf returns where a field stands in the form.
+func placeOf(field string) int {
+	return slices.IndexFunc(formFields, func(f [2]string) bool { return f[0] == field })
+}
+
 // Problems returns what is wrong with a field.
 func (f destinationForm) Problems(field string) []fieldProblem {
 	var found []fieldProblem
@@ -121,6 +137,7 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	places := f.readWebhooks(v)
 	f.addProblems(checkName(f.Name), places)
 	f.addProblems(in.admin.checkDestination(&f.destination), places)
+	slices.SortStableFunc(f.Errors, func(a, b fieldProblem) int { return placeOf(a.Field) - placeOf(b.Field) })
 	return f
 }
 
@@ -212,14 +229,9 @@ func (f *destinationForm) addProblems(err error, places []int) {
 
 // fail says what is wrong with a field of the form.
 func (f *destinationForm) fail(field, text string) {
-	label := map[string]string{
-		"name": "Name", "sources": "Sources", "sharedSecret": "Shared secret", "aliasFields": "Alias fields",
-	}[field]
-	var i int
-	if n, _ := fmt.Sscanf(field, "url%d", &i); n == 1 {
-		label = fmt.Sprintf("URL %d", i+1)
-	} else if n, _ := fmt.Sscanf(field, "headers%d", &i); n == 1 {
-		label = fmt.Sprintf("Headers of URL %d", i+1)
+	label := field
+	if i := placeOf(field); i >= 0 {
+		label = formFields[i][1]
 	}
 	f.Errors = append(f.Errors, fieldProblem{field, label, text})
 }

@@ -2,7 +2,6 @@ package mockserver
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,6 +16,7 @@ var replayable = []State{StateFailed, StateDelivered, StateFiltered}
 // and says how many these are.
 type replayPage struct {
 	Filter       callFilter
+	Back         string   // where the page was opened
 	Words        []string // the filter in words
 	Only         string   // the one destination that was asked for, empty for all
 	UpTo         int64    // the order of the newest item that counts
@@ -72,7 +72,10 @@ func (in *Inspector) pick(filter callFilter, upTo int64) (found picked, matched 
 func (in *Inspector) serveReplay(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p := replayPage{Filter: readFilter(q), Only: q.Get("destination"), UpTo: in.c.history.arrivals()}
-	p.Words = p.Filter.words()
+	p.Words, p.Back = p.Filter.words(), p.Filter.Link("/")
+	if p.Only != "" {
+		p.Back = callFilter{}.Link("/destination", "name", p.Only)
+	}
 	found, matched := in.pick(p.Filter, p.UpTo)
 	p.Matched = matched
 	for _, d := range in.c.Settings().Destinations {
@@ -122,37 +125,41 @@ func (in *Inspector) serveReplayAll(w http.ResponseWriter, r *http.Request) {
 	found, _ := in.pick(filter, upTo)
 	replayed := 0
 	for _, choice := range r.PostForm["pick"] {
-		name, destination, _ := strings.Cut(choice, ":")
-		state, ok := parseState(name)
-		if !ok || state == StatePending {
-			in.renderProblem(w, http.StatusBadRequest, "That did not work", fmt.Sprintf("There is no state %.40q to replay from.", name))
-			return
+		destination, sel, err := found.selection(choice, only != "" && filter.Empty())
+		n := 0
+		if err == nil {
+			n, err = in.c.Replay(r.Context(), destination, sel)
 		}
-		sel := Selection{State: state}
-		if only == "" || !filter.Empty() || state != StateFailed {
-			sel.picked = found[destination][state]
-			if sel.picked == nil {
-				sel.picked = map[callHash]bool{}
-			}
-		}
-		n, err := in.c.Replay(r.Context(), destination, sel)
 		replayed += n
 		if err != nil {
-			in.renderError(w, fmt.Errorf("%s were replayed, and then: %w", plural(replayed, "call", "calls"), err))
+			in.renderError(w, err)
 			return
 		}
 	}
-	query := url.Values{"done": {"replayed"}, "n": {strconv.Itoa(replayed)}}
+	done := []string{"done", "replayed", "n", strconv.Itoa(replayed)}
+	target := filter.Link("/", done...)
 	if only != "" {
-		query.Set("name", only)
-		http.Redirect(w, r, "/destination?"+query.Encode(), http.StatusSeeOther)
-		return
-	}
-	target := "/?" + query.Encode()
-	if kept := filter.Query(); kept != "" {
-		target += "&" + kept
+		target = callFilter{}.Link("/destination", append(done, "name", only)...)
 	}
 	http.Redirect(w, r, target, http.StatusSeeOther)
+}
+
+// selection reads a choice. allFailed takes a destination's failed calls from the
+// journal, which keeps them longer than the History.
+func (p picked) selection(choice string, allFailed bool) (destination string, sel Selection, err error) {
+	name, destination, _ := strings.Cut(choice, ":")
+	state, ok := parseState(name)
+	if !ok || state == StatePending {
+		return "", sel, adminFail(http.StatusBadRequest, "invalid", "there is no state %.40q to replay from", name)
+	}
+	sel.State = state
+	if allFailed && state == StateFailed {
+		return destination, sel, nil
+	}
+	if sel.picked = p[destination][state]; sel.picked == nil {
+		sel.picked = map[callHash]bool{}
+	}
+	return destination, sel, nil
 }
 
 // serveReplayCall replays one call to one destination.
@@ -179,7 +186,7 @@ func (in *Inspector) serveReplayCall(w http.ResponseWriter, r *http.Request) {
 		p.Notice = replayedWords(n) + " to " + destination + "."
 		in.renderBlock(w, http.StatusOK, "calls", "panel", p)
 	default:
-		http.Redirect(w, r, hrefOf(filter, ref)+"&done=replayed&n="+strconv.Itoa(n), http.StatusSeeOther)
+		http.Redirect(w, r, filter.Link("/", "call", ref, "done", "replayed", "n", strconv.Itoa(n)), http.StatusSeeOther)
 	}
 }
 

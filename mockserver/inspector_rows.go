@@ -29,7 +29,7 @@ type row struct {
 	Anon   bool // User is an anonymousId
 	Source string
 	Chips  []chip
-	Marks  []string // what else is worth knowing
+	Marks  []mark // what else is worth knowing
 	change int64
 }
 
@@ -63,15 +63,8 @@ func (in *Inspector) newRow(i *feedItem, filter callFilter, destinations []attac
 		r.Chips = i.record.chips(destinations)
 		r.Marks = i.record.marks()
 	}
-	r.Href = hrefOf(filter, r.Ref)
+	r.Href = filter.Link("/", "call", r.Ref)
 	return r
-}
-
-func hrefOf(filter callFilter, ref string) string {
-	if query := filter.Query(); query != "" {
-		return "/?" + query + "&call=" + ref
-	}
-	return "/?call=" + ref
 }
 
 // title says what a call is about, in one line.
@@ -136,14 +129,16 @@ func (s standing) words() string {
 	return s.State.String()
 }
 
-// marks are the small signs behind a title.
-func (r *Record) marks() []string {
-	var marks []string
+// A mark is a small sign behind a title.
+type mark struct{ Name, Text, Why string }
+
+func (r *Record) marks() []mark {
+	var marks []mark
 	if r.Repeats > 0 {
-		marks = append(marks, fmt.Sprintf("×%d", r.Repeats+1))
+		marks = append(marks, mark{"repeats", fmt.Sprintf("×%d", r.Repeats+1), "It came " + plural(r.Repeats+1, "time", "times") + " and is stored once"})
 	}
 	if off := r.Call.clockOff(); off.Abs() >= time.Second {
-		marks = append(marks, "clock "+signed(off))
+		marks = append(marks, mark{"clock", "clock " + signed(off), "Its timestamp was corrected"})
 	}
 	return marks
 }

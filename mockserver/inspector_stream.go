@@ -199,30 +199,10 @@ type look struct {
 // the browser shows but that look did not come to. The History's lock is held.
 func (f *follower) changed(feed *feed, match func(*feedItem) bool) look {
 	var l look
-	seen := map[int64]bool{}
-	n := 0
-	var fresh []*feedItem
-	for i := feed.newest; i != nil && i.change > f.change && n < frameChanges; i = i.older {
-		n++
-		seen[i.order] = true
-		if i.order > f.order {
-			l.examined++
-		}
-		_, shown := f.shown[i.order]
-		switch matches := match(i); {
-		case matches && shown:
-			f.send(&l, i)
-		case matches:
-			fresh = append(fresh, i)
-		case shown:
-			delete(f.shown, i.order)
-			l.gone = append(l.gone, i.order)
-		}
-	}
-	slices.SortFunc(fresh, func(a, b *feedItem) int { return int(b.order - a.order) })
+	fresh := f.walk(&l, feed, match)
 	oldest := f.oldest()
-	for k, i := range fresh {
-		send := k < frameRows && i.order > oldest
+	for n, i := range fresh {
+		send := n < frameRows && i.order > oldest
 		if send {
 			f.send(&l, i)
 		}
@@ -234,12 +214,41 @@ func (f *follower) changed(feed *feed, match func(*feedItem) bool) look {
 		}
 	}
 	for order, change := range f.shown {
-		if i := feed.at(order); i != nil && i.change > change && !seen[order] {
+		switch i := feed.at(order); {
+		case i == nil || i.change <= change:
+		case match(i):
 			f.send(&l, i)
+		default:
+			delete(f.shown, order)
+			l.gone = append(l.gone, order)
 		}
 	}
 	slices.SortFunc(l.items, func(a, b feedItem) int { return int(b.order - a.order) })
 	return l
+}
+
+// walk looks at the newest changes. Rows that the browser shows are sent again,
+// or taken away; others that match are returned, newest first.
+func (f *follower) walk(l *look, feed *feed, match func(*feedItem) bool) (fresh []*feedItem) {
+	n := 0
+	for i := feed.newest; i != nil && i.change > f.change && n < frameChanges; i = i.older {
+		n++
+		if i.order > f.order {
+			l.examined++
+		}
+		_, shown := f.shown[i.order]
+		switch matches := match(i); {
+		case matches && shown:
+			f.send(l, i)
+		case matches:
+			fresh = append(fresh, i)
+		case shown:
+			delete(f.shown, i.order)
+			l.gone = append(l.gone, i.order)
+		}
+	}
+	slices.SortFunc(fresh, func(a, b *feedItem) int { return int(b.order - a.order) })
+	return fresh
 }
 
 func (f *follower) send(l *look, i *feedItem) {

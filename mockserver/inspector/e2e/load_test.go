@@ -38,7 +38,7 @@ func loadTime(t *testing.T) time.Duration {
 }
 
 // load sends calls at loadRate for d.
-func load(t *testing.T, url string, d time.Duration) (sent int) {
+func load(t *testing.T, url, run string, d time.Duration) (sent int) {
 	tick := time.NewTicker(time.Second * loadSize / loadRate)
 	defer tick.Stop()
 	client := &http.Client{}
@@ -46,7 +46,7 @@ func load(t *testing.T, url string, d time.Duration) (sent int) {
 		var calls []string
 		for range loadSize {
 			sent++
-			calls = append(calls, track(fmt.Sprint("m", sent), fmt.Sprint("user-", sent%97), fmt.Sprint("Event ", sent%13), `{"plan":"Pro","seats":12,"note":"`+strings.Repeat("n", 300)+`"}`))
+			calls = append(calls, track(fmt.Sprint(run, sent), fmt.Sprint("user-", sent%97), fmt.Sprint("Event ", sent%13), `{"plan":"Pro","seats":12,"note":"`+strings.Repeat("n", 300)+`"}`))
 		}
 		req, err := http.NewRequest(http.MethodPost, url+"/v1/batch", strings.NewReader(`{"batch":[`+strings.Join(calls, ",")+`]}`))
 		require.NoError(t, err)
@@ -87,10 +87,10 @@ func underLoad(t *testing.T, d time.Duration) float64 {
 	b.run(`window.longest = 0; new PerformanceObserver((list) => {
 		for (const task of list.getEntries()) window.longest = Math.max(window.longest, task.duration)
 	}).observe({ type: 'longtask', buffered: true })`)
-	load(t, srv.URL, time.Second) // what is made once is made now
+	load(t, srv.URL, "warm-", time.Second) // what is made once is made now
 	pageBefore, serverBefore := b.heap(), heap()
 
-	sent := load(t, srv.URL, d)
+	sent := load(t, srv.URL, "m-", d)
 	b.wait(`document.querySelectorAll('#rows tr').length >= 150`)
 	b.waitText("#count", "2,000 calls")
 	b.shoot("load")
