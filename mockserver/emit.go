@@ -13,8 +13,8 @@ import (
 // Calls that the collector makes itself, for deletion requests, audiences and
 // computed traits, take the same path as those of senders from the journal on.
 const (
-	// emitCalls is how many of them make a batch, at most.
-	emitCalls = 500
+	// defaultEmitCalls is how many of them make a batch, at most.
+	defaultEmitCalls = 500
 	// emitBytes is how many bytes of them make a batch; the last call may go beyond.
 	emitBytes = 256 << 10
 	// emitPause is how long to wait when the journal did not take a batch.

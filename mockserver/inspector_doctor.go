@@ -22,7 +22,7 @@ type doctorPage struct {
 	Signed       *signedBody
 	Pasted       string
 	PastedSign   string
-	Verdicts     []verdict
+	Verdicts     []finding
 	Difference   *differenceView
 	Tabs         snippetTabs // code that verifies
 	Recent       []row
@@ -47,8 +47,8 @@ type changeLine struct {
 	Why string
 }
 
-// A verdict is one finding about what was pasted.
-type verdict struct {
+// A finding is one thing to say about what was pasted.
+type finding struct {
 	Good bool
 	Text string
 }
@@ -157,7 +157,7 @@ func (in *Inspector) signed(body []byte, d *Destination, r *Record) *signedBody 
 func (p *doctorPage) judge(body []byte, secret string) {
 	// A browser sends the line breaks of a form as CR LF.
 	pasted := []byte(strings.ReplaceAll(p.Pasted, "\r\n", "\n"))
-	add := func(good bool, text string) { p.Verdicts = append(p.Verdicts, verdict{good, text}) }
+	add := func(good bool, text string) { p.Verdicts = append(p.Verdicts, finding{good, text}) }
 	if body != nil && len(pasted) > 0 {
 		if p.Difference = viewDifference(body, pasted); p.Difference == nil {
 			add(true, "The receiver's body is the one that was signed, byte for byte.")

@@ -57,9 +57,21 @@ func (f *feed) add(i *feedItem) {
 	f.touch(i)
 }
 
+// note says that a record is new, or has changed. One whose call was not accepted
+// yet has no place here.
+func (f *feed) note(r *Record) {
+	switch {
+	case r.item != nil:
+		f.touch(r.item)
+	case r.Seq > 0:
+		r.item = &feedItem{record: r}
+		f.add(r.item)
+	}
+}
+
 // touch says that an item has changed.
 func (f *feed) touch(i *feedItem) {
-	if i == nil || i.gone {
+	if i.gone {
 		return
 	}
 	f.unlink(i)

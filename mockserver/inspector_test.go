@@ -152,10 +152,6 @@ func position(t *testing.T, srv *mockserver.Server) string {
 	return find(t, body, `data-from="([^"]+)"`)
 }
 
-func hook(name, url string) mockserver.Destination {
-	return mockserver.Destination{Name: name, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: url}}}}
-}
-
 func TestInspectorServesItsPagesAndNothingOfOthers(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})

@@ -326,8 +326,10 @@ func (d *draft) set(f field, value []byte, last *Call) {
 	case fieldWriteKey:
 		d.writeKey = text(value)
 	case fieldTimestamp:
-		d.timestamp = timeText(value)
-		if d.timestamp == nil && value[0] != 'n' {
+		if value[0] == 'n' {
+			return
+		}
+		if d.timestamp = timeText(value); d.timestamp == nil {
 			d.reject(CodeBadTimestamp, "timestamp", "timestamp must be an ISO 8601 time such as 2026-01-31T12:00:00.000Z")
 		}
 	case fieldOriginalTimestamp:

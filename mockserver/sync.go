@@ -292,7 +292,9 @@ func (s Settings) oneDestination(source, name string) (*Destination, error) {
 	switch {
 	case name != "":
 		return nil, fmt.Errorf("%w: there is no destination %q", ErrUnknown, name)
-	case len(names) != 1:
+	case len(names) == 0:
+		return nil, fmt.Errorf("mockserver: no destination gets the calls of source %q; connect and enable one", source)
+	case len(names) > 1:
 		return nil, fmt.Errorf("mockserver: a destination must be named; %d get the calls of source %q: %q", len(names), source, names)
 	}
 	return found, nil

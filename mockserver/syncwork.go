@@ -18,10 +18,10 @@ const (
 	syncAhead = 20_000
 	// syncPoll is how often a sync that waits looks whether it may go on.
 	syncPoll = 100 * time.Millisecond
-	// A sync's record is told after syncProgress calls, or syncProgressTime, how
+	// A sync's record is told after syncProgress batches, or syncProgressTime, how
 	// far it is. What was sent since is sent again after a crash, with the same
 	// messageIds.
-	syncProgress     = 10_000
+	syncProgress     = 4
 	syncProgressTime = time.Second
 )
 
@@ -65,7 +65,11 @@ func (s *syncs) step(ctx context.Context, id string) error {
 		return err
 	}
 	s.remember(w.sync.ID, 0)
-	return s.sweep(ctx, id, func(u upload) bool { return u.At.Before(s.collector.clock.Now().Add(-uploadAge)) })
+	old := s.collector.clock.Now().Add(-uploadAge)
+	if err := s.sweep(ctx, id, func(u upload) bool { return u.At.Before(old) }); !errors.Is(err, ErrNoState) {
+		return err
+	}
+	return errNoWork // forgotten
 }
 
 // A syncWork is the work on one sync.
@@ -77,6 +81,8 @@ type syncWork struct {
 	emitter *emitter
 	trait   []byte // {"key":
 
+	batchCalls int64 // in a batch, at most
+
 	changes []roster.Change // not yet sent
 	bytes   int             // of their users and values
 	sent    int64           // calls in the journal
@@ -86,7 +92,7 @@ type syncWork struct {
 
 // claim takes the lease of a computation and begins with its first sync.
 func (s *syncs) claim(ctx context.Context, id string) (*syncWork, error) {
-	w := &syncWork{syncs: s}
+	w := &syncWork{syncs: s, batchCalls: int64(s.collector.config.emitCalls)}
 	resumed := false
 	now := s.collector.clock.Now()
 	record, err := s.update(ctx, id, func(r *computationRecord) error {
@@ -108,7 +114,7 @@ func (s *syncs) claim(ctx context.Context, id string) (*syncWork, error) {
 	w.sync.Sent = max(w.sync.Sent, s.remembered(w.sync.ID))
 	w.sent = w.sync.Sent
 	if resumed {
-		w.doubt = w.sent + syncProgress + 2*emitCalls
+		w.doubt = w.sent + (syncProgress+2)*w.batchCalls
 	}
 	w.trait = append(appendString([]byte{'{'}, record.Key), ':')
 	w.emitter, err = newEmitter("identify", record.Source, w.sync.Timestamp, []string{record.Destination}, record.context(w.sync.Number))
@@ -191,7 +197,7 @@ func (w *syncWork) send(ctx context.Context) error {
 		}
 		w.changes = append(w.changes, change)
 		w.bytes += len(change.User) + len(change.Value) + len(w.emitter.members)
-		if len(w.changes) == emitCalls || w.bytes >= emitBytes {
+		if int64(len(w.changes)) == w.batchCalls || w.bytes >= emitBytes {
 			if err := w.flush(ctx); err != nil {
 				return err
 			}
@@ -205,16 +211,11 @@ func (w *syncWork) flush(ctx context.Context) error {
 	if len(w.changes) == 0 {
 		return nil
 	}
-	if err := w.hold(ctx); err != nil {
-		return err
-	}
-	now := w.collector.clock.Now()
-	b := Batch{Source: w.record.Source, ReceivedAt: now, Calls: make([]Call, len(w.changes))}
-	for i, change := range w.changes {
-		b.Calls[i] = w.emitter.call(now, w.messageID(change.User), change.User, w.traits(change))
-	}
 	for {
-		err := w.collector.emit(ctx, b, w.sent < w.doubt)
+		if err := w.hold(ctx); err != nil {
+			return err
+		}
+		err := w.collector.emit(ctx, w.batch(), w.sent < w.doubt)
 		if err == nil {
 			break
 		}
@@ -228,6 +229,16 @@ func (w *syncWork) flush(ctx context.Context) error {
 	w.changes, w.bytes = w.changes[:0], 0
 	w.remember(w.sync.ID, w.sent)
 	return w.progress(ctx)
+}
+
+// batch makes calls of the changes that were gathered.
+func (w *syncWork) batch() Batch {
+	now := w.collector.clock.Now()
+	b := Batch{Source: w.record.Source, ReceivedAt: now, Calls: make([]Call, len(w.changes))}
+	for i, change := range w.changes {
+		b.Calls[i] = w.emitter.call(now, w.messageID(change.User), change.User, w.traits(change))
+	}
+	return b
 }
 
 // messageID is the same each time that this sync tells of this user.
@@ -251,7 +262,7 @@ func (w *syncWork) traits(c roster.Change) []byte {
 // progress tells the record, from time to time, and at once that the sync waits
 // no more.
 func (w *syncWork) progress(ctx context.Context) error {
-	if w.sync.Waiting == "" && w.sent-w.sync.Sent < syncProgress && w.collector.clock.Now().Sub(w.told) < syncProgressTime {
+	if w.sync.Waiting == "" && w.sent-w.sync.Sent < syncProgress*w.batchCalls && w.collector.clock.Now().Sub(w.told) < syncProgressTime {
 		return nil
 	}
 	return w.tellProgress(ctx, "")
@@ -307,8 +318,8 @@ func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 	if i >= 0 {
 		w.room = -ledgers[i].Pending
 	}
-	if w.room += syncAhead - emitCalls; w.room <= 0 {
-		return fmt.Sprintf("destination %q has more than %d calls pending", w.record.Destination, syncAhead-emitCalls), nil
+	if w.room += syncAhead - w.batchCalls; w.room <= 0 {
+		return fmt.Sprintf("destination %q has more than %d calls pending", w.record.Destination, syncAhead-w.batchCalls), nil
 	}
 	return "", nil
 }
@@ -383,6 +394,9 @@ func (s *syncs) sweep(ctx context.Context, id string, givenUp func(upload) bool)
 	r, err := s.load(ctx, id)
 	if err == nil && slices.ContainsFunc(r.Uploads, givenUp) {
 		r, err = s.update(ctx, id, func(r *computationRecord) error {
+			if r.ID == "" {
+				return ErrNoState
+			}
 			r.Uploads = slices.DeleteFunc(r.Uploads, givenUp)
 			return nil
 		})
