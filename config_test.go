@@ -4,6 +4,7 @@ import (
 	"io"
 	"log"
 	"math"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -186,6 +187,8 @@ func TestTransportIsOurs(t *testing.T) {
 	require.NotSame(t, http.DefaultTransport, own)
 	require.Equal(t, own, client.Transport)
 	require.Equal(t, 3, own.MaxIdleConnsPerHost)
+	_, own = httpClient(http.Client{}, 200)
+	require.Equal(t, 200, own.MaxIdleConns, "the default keeps 100")
 
 	theirs := &http.Transport{}
 	client, own = httpClient(http.Client{Transport: theirs}, 3)
@@ -199,6 +202,11 @@ func TestTransportIsOurs(t *testing.T) {
 	client, own = httpClient(http.Client{}, 3)
 	require.Nil(t, own)
 	require.Nil(t, client.Transport)
+
+	// So is its older way to dial, which a DialContext would take the place of.
+	http.DefaultTransport = &http.Transport{Dial: net.Dial} //nolint:staticcheck // what programs still do
+	_, own = httpClient(http.Client{}, 3)
+	require.Nil(t, own.DialContext)
 }
 
 func TestZeroClient(t *testing.T) {

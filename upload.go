@@ -47,10 +47,10 @@ func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 		return &client, nil
 	}
 	own := base.Clone()
-	own.MaxIdleConnsPerHost = conns
+	own.MaxIdleConns, own.MaxIdleConnsPerHost = conns, conns
 	own.DisableCompression = true  // answers are a few bytes
 	own.WriteBufferSize = 64 << 10 // most requests are one write
-	if own.DialContext != nil {    // to set one would turn HTTP/2 off
+	if own.DialContext != nil {    // to set one would turn HTTP/2 off, and take the place of a Dial
 		own.DialContext = directDial(own.DialContext)
 	}
 	client.Transport = own
@@ -78,13 +78,18 @@ func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
 	s := p.newSender(ctx)
 	defer s.cancel(nil)
 	var o outcome
+	defer func() { p.results <- o }()
 	for body != nil {
+		o = outcome{job: j, last: true, err: errTransportExit} // unless the attempt returns
 		o = s.attempt(body)
 		o.job = j
 		body = p.proceed(&o)
 	}
-	p.results <- o
 }
+
+// errTransportExit is what an attempt came to whose goroutine a transport ended,
+// as one does that fails a test.
+var errTransportExit = errors.New("the HTTP transport called runtime.Goexit")
 
 func (p *pipeline) newSender(ctx context.Context) *sender {
 	s := &sender{pipeline: p, answer: make([]byte, 512)}
