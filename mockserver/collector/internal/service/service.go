@@ -42,6 +42,7 @@ type Service struct {
 	collector *mockserver.Collector
 	metrics   *metrics.Metrics
 	guard     *mockserver.Guard
+	inspector *mockserver.Inspector
 	main      *listener
 	admin     *listener  // nil where the admin API is on main
 	failed    chan error // gets what a listener ends with; never closed
@@ -83,6 +84,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	s.metrics.Watch(s.collector)
+	s.inspector = mockserver.NewInspector(s.collector, s.guard)
 	s.serve(sockets)
 	return s, nil
 }
@@ -199,6 +201,7 @@ func (s *Service) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	s.collector.Drain() // readiness says so from now on
+	s.inspector.Close() // its streams would never end
 	stopped := s.main.server.Shutdown(ctx)
 	if stopped != nil {
 		stopped = errors.Join(stopped, s.main.server.Close())
