@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -114,7 +115,7 @@ func TestClose(t *testing.T) {
 			start := time.Now()
 			err := client.Close()
 			require.Equal(t, 3*time.Second, time.Since(start))
-			require.EqualError(t, err, "analytics: 130 calls were not delivered: context deadline exceeded")
+			require.EqualError(t, err, "analytics: 130 calls not delivered: context deadline exceeded")
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.Equal(t, err, client.Close())
 			s := client.Stats()
@@ -133,7 +134,7 @@ func TestClose(t *testing.T) {
 			start := time.Now()
 			err := client.Close()
 			require.Equal(t, 20*time.Second, time.Since(start))
-			require.ErrorContains(t, err, "20 calls were not delivered: context deadline exceeded: the latest failure: the collector answered 503")
+			require.ErrorContains(t, err, "20 calls not delivered: context deadline exceeded: the latest failure: the collector answered 503")
 		})
 	})
 	t.Run("halves that are not sent any more", func(t *testing.T) {
@@ -141,7 +142,7 @@ func TestClose(t *testing.T) {
 			c := &collector{decide: func(i int, p post) answer { return answer{status: []int{400, 400, 0}[min(i, 2)], hang: i >= 2} }}
 			client := newClient(t, c, analytics.Config{})
 			track(t, client, "e", 20)
-			require.ErrorContains(t, client.Close(), "20 calls were not delivered")
+			require.ErrorContains(t, client.Close(), "20 calls not delivered")
 			s := client.Stats()
 			require.EqualValues(t, 20, s.Dropped.Total())
 			require.Zero(t, s.Bytes)
@@ -159,7 +160,7 @@ func TestShutdownWithADeafTransport(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		start := time.Now()
-		require.ErrorContains(t, client.Shutdown(ctx), "100 calls were not delivered")
+		require.ErrorContains(t, client.Shutdown(ctx), "100 calls not delivered")
 		require.LessOrEqual(t, time.Since(start), 4*time.Second)
 		requireSum(t, client.Stats())
 		require.Zero(t, client.Stats().Pending)
@@ -218,7 +219,7 @@ func TestFlush(t *testing.T) {
 				require.Zero(t, client.Stats().Pending)
 			}
 			err := client.Flush(t.Context())
-			require.ErrorContains(t, err, "20 calls were not delivered: the latest failure: the collector answered 401")
+			require.ErrorContains(t, err, "20 calls not delivered: the latest failure: the collector answered 401")
 			require.NoError(t, client.Flush(t.Context()))
 		}
 
@@ -229,7 +230,7 @@ func TestFlush(t *testing.T) {
 		err := client.Flush(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, errRefusedConn)
-		require.ErrorContains(t, err, "30 calls were not delivered (30 of them are still queued)")
+		require.ErrorContains(t, err, "30 calls not delivered (30 still queued)")
 		var undelivered *analytics.UndeliveredError
 		require.ErrorAs(t, err, &undelivered)
 		require.EqualValues(t, 30, undelivered.Pending)
@@ -272,6 +273,49 @@ func TestFullRejects(t *testing.T) {
 		require.EqualValues(t, accepted, s.Accepted)
 		require.Error(t, client.Close())
 	})
+}
+
+// The memory that is left is used, though buffers of larger batches lie ready.
+func TestFullToTheBrim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := false
+		c := &collector{decide: func(int, post) answer { return answer{hang: down} }}
+		client := newClient(t, c, analytics.Config{MaxBytes: 700_000, FlushAt: 400, CloseTimeout: time.Second})
+		for range 2 {
+			for range 400 {
+				require.NoError(t, client.Track(kilobyte("e")))
+			}
+			synctest.Wait()
+			down = true
+		}
+		accepted := 0
+		for client.Track(kilobyte("e")) == nil {
+			accepted++
+		}
+		require.Greater(t, accepted, 100)
+		require.Greater(t, client.Stats().Bytes, int64(690_000))
+		require.LessOrEqual(t, client.Stats().Bytes, int64(700_000))
+		require.Error(t, client.Close())
+	})
+}
+
+// The least budget takes the largest call, whatever else is of the largest size.
+func TestFullTakesTheLargestCall(t *testing.T) {
+	for _, policy := range []analytics.FullPolicy{analytics.Reject, analytics.Block, analytics.DropOldest} {
+		synctest.Test(t, func(t *testing.T) {
+			client := newClient(t, &collector{}, analytics.Config{
+				MaxBytes: 128 << 10, WhenFull: policy, Callback: func(analytics.Result) {},
+				Context: map[string]interface{}{"text": strings.Repeat("x", 32_600)},
+			})
+			for range 3 {
+				m := &analytics.Track{Event: "e", UserId: "u", Message: analytics.Message{MessageId: strings.Repeat("m", 32_600)}}
+				require.NoError(t, client.Enqueue(t.Context(), m))
+				require.NoError(t, client.Flush(t.Context()))
+				synctest.Wait() // the callback has been told
+			}
+			require.NoError(t, client.Close())
+		})
+	}
 }
 
 func TestFullBlocks(t *testing.T) {

@@ -97,9 +97,9 @@ type UndeliveredError struct {
 func (e *UndeliveredError) Calls() int64 { return e.Dropped.Total() + e.Pending }
 
 func (e *UndeliveredError) Error() string {
-	s := fmt.Sprintf("analytics: %d calls were not delivered", e.Calls())
+	s := "analytics: " + countCalls(e.Calls()) + " not delivered"
 	if e.Pending > 0 {
-		s += fmt.Sprintf(" (%d of them are still queued)", e.Pending)
+		s += fmt.Sprintf(" (%d still queued)", e.Pending)
 	}
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
@@ -108,6 +108,13 @@ func (e *UndeliveredError) Error() string {
 		s += ": the latest failure: " + e.Cause.Error()
 	}
 	return s
+}
+
+func countCalls(n int64) string {
+	if n == 1 {
+		return "1 call"
+	}
+	return fmt.Sprintf("%d calls", n)
 }
 
 // Unwrap returns Err and Cause, where they are not nil.
@@ -143,8 +150,13 @@ type DropError struct {
 	Err      error // what the last attempt met, or nil
 }
 
-func (e *DropError) Error() string {
-	s := fmt.Sprintf("analytics: dropped (%s) after %d attempts", e.Reason, e.Attempts)
+func (e *DropError) Error() string { return "analytics: dropped: " + e.text() }
+
+func (e *DropError) text() string {
+	s := string(e.Reason)
+	if e.Attempts > 0 {
+		s += fmt.Sprintf(", attempt %d", e.Attempts)
+	}
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

@@ -129,8 +129,8 @@ type call struct {
 	context      map[string]interface{}
 	integrations map[string]interface{}
 	bag          map[string]interface{}
-	bagKey       string // "traits" or "properties"
-	sort         string // the event or name: calls that have it in common tend to have the bag's keys in common
+	bagName      *mapName // traitsName or propertiesName
+	sort         string   // the event or name: calls that have it in common tend to have the bag's keys in common
 	anonymousID  string
 	userID       string
 	extra        [2]extra
@@ -138,10 +138,30 @@ type call struct {
 	Message
 }
 
+// mapName is the name of one of a call's maps, and what can be known of it
+// beforehand.
+type mapName struct {
+	name string
+	key  string // as JSON, with its colon
+	at   place
+}
+
+func newMapName(name string) *mapName {
+	return &mapName{name: name, key: `"` + name + `":`, at: placeOf(name)}
+}
+
+var (
+	contextName      = newMapName("context")
+	integrationsName = newMapName("integrations")
+	traitsName       = newMapName("traits")
+	propertiesName   = newMapName("properties")
+)
+
 // idLen is the length of a fresh message id.
 const idLen = 36
 
-// extra is a string field that only some kinds have.
+// extra is a string field that only some kinds have. Its key is as JSON, with
+// its colon.
 type extra struct{ key, value string }
 
 func (m *Identify) wire() (call, error) {
@@ -150,7 +170,7 @@ func (m *Identify) wire() (call, error) {
 	}
 	return call{
 		kind: kindIdentify, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, bagKey: "traits",
+		bag: m.Traits, bagName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 	}, checkIDs(kindIdentify, m.AnonymousId, m.UserId)
 }
@@ -164,9 +184,9 @@ func (m *Group) wire() (call, error) {
 	}
 	return call{
 		kind: kindGroup, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, bagKey: "traits",
+		bag: m.Traits, bagName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
-		extra: [2]extra{{"groupId", m.GroupId}},
+		extra: [2]extra{{`"groupId":`, m.GroupId}},
 	}, checkIDs(kindGroup, m.AnonymousId, m.UserId)
 }
 
@@ -179,9 +199,9 @@ func (m *Track) wire() (call, error) {
 	}
 	return call{
 		kind: kindTrack, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, bagKey: "properties", sort: m.Event,
+		bag: m.Properties, bagName: propertiesName, sort: m.Event,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
-		extra: [2]extra{{"event", m.Event}},
+		extra: [2]extra{{`"event":`, m.Event}},
 	}, checkIDs(kindTrack, m.AnonymousId, m.UserId)
 }
 
@@ -191,9 +211,9 @@ func (m *Page) wire() (call, error) {
 	}
 	return call{
 		kind: kindPage, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, bagKey: "properties", sort: m.Name,
+		bag: m.Traits, bagName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
-		extra: [2]extra{{"category", m.Category}, {"name", m.Name}},
+		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
 	}, checkIDs(kindPage, m.AnonymousId, m.UserId)
 }
 
@@ -203,9 +223,9 @@ func (m *Screen) wire() (call, error) {
 	}
 	return call{
 		kind: kindScreen, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, bagKey: "properties", sort: m.Name,
+		bag: m.Properties, bagName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
-		extra: [2]extra{{"category", m.Category}, {"name", m.Name}},
+		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
 	}, checkIDs(kindScreen, m.AnonymousId, m.UserId)
 }
 
@@ -221,7 +241,7 @@ func (m *Alias) wire() (call, error) {
 	return call{
 		kind: kindAlias, context: m.Context, integrations: m.Integrations,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
-		extra: [2]extra{{"previousId", m.PreviousId}},
+		extra: [2]extra{{`"previousId":`, m.PreviousId}},
 	}, nil
 }
 
@@ -237,30 +257,31 @@ func checkIDs(kind, anonymousID, userID string) error {
 func (k *call) append(dst []byte, now time.Time) ([]byte, error) {
 	var err error
 	dst = append(dst, '{')
-	if dst, err = k.appendBag(dst, "context", "", k.context); err != nil {
+	if dst, err = k.appendMap(dst, contextName, "", k.context); err != nil {
 		return dst, err
 	}
-	if dst, err = k.appendBag(dst, "integrations", "", k.integrations); err != nil {
+	if dst, err = k.appendMap(dst, integrationsName, "", k.integrations); err != nil {
 		return dst, err
 	}
-	if dst, err = k.appendBag(dst, k.bagKey, k.sort, k.bag); err != nil {
+	if dst, err = k.appendMap(dst, k.bagName, k.sort, k.bag); err != nil {
 		return dst, err
 	}
-	dst = appendField(dst, "anonymousId", k.anonymousID)
-	dst = appendField(dst, "userId", k.userID)
+	dst = appendField(dst, `"anonymousId":`, k.anonymousID)
+	dst = appendField(dst, `"userId":`, k.userID)
 	for i := range k.extra {
 		dst = appendField(dst, k.extra[i].key, k.extra[i].value)
 	}
 	return k.appendMessage(dst, now)
 }
 
-func (k *call) appendBag(dst []byte, key, sort string, m map[string]interface{}) ([]byte, error) {
+// appendMap writes a map field and its comma, or nothing if it is empty.
+func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]interface{}) ([]byte, error) {
 	if len(m) == 0 {
 		return dst, nil
 	}
-	dst, err := appendMapOf(appendKey(dst, key), m, key, sort)
+	dst, err := appendMapAt(append(dst, n.key...), m, n.name, n.at.of(sort))
 	if err != nil {
-		return dst, valueFieldError(k.kind, key, err)
+		return dst, valueFieldError(k.kind, n.name, err)
 	}
 	return append(dst, ','), nil
 }
@@ -269,8 +290,8 @@ func (k *call) appendBag(dst []byte, key, sort string, m map[string]interface{})
 // and notes where the message id is.
 func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 	var err error
-	dst = append(appendKey(dst, "type"), '"')
-	dst = append(append(dst, k.kind...), `","messageId":`...)
+	dst = append(append(dst, `"type":"`...), k.kind...)
+	dst = append(dst, `","messageId":`...)
 	if k.MessageId != "" {
 		dst = appendString(dst, k.MessageId)
 	} else {
@@ -304,15 +325,10 @@ func (k *call) id(encoded []byte) string {
 }
 
 // appendField writes a string field and its comma, or nothing if it is empty.
+// The key is as JSON, with its colon.
 func appendField(dst []byte, key, value string) []byte {
 	if value == "" {
 		return dst
 	}
-	return append(appendString(appendKey(dst, key), value), ',')
-}
-
-// appendKey writes a key that needs no escaping.
-func appendKey(dst []byte, key string) []byte {
-	dst = append(append(dst, '"'), key...)
-	return append(dst, '"', ':')
+	return append(appendString(append(dst, key...), value), ',')
 }

@@ -310,6 +310,6 @@ func TestCollectorThatNeverAnswers(t *testing.T) {
 	})
 	require.NoError(t, err)
 	track(t, client, "e", 100)
-	require.ErrorContains(t, client.Close(), "100 calls were not delivered: context deadline exceeded")
+	require.ErrorContains(t, client.Close(), "100 calls not delivered: context deadline exceeded")
 	require.EqualValues(t, 100, client.Stats().Dropped.Shutdown)
 }

@@ -50,7 +50,9 @@ func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 	own.MaxIdleConnsPerHost = conns
 	own.DisableCompression = true  // answers are a few bytes
 	own.WriteBufferSize = 64 << 10 // most requests are one write
-	own.DialContext = directDial(own.DialContext)
+	if own.DialContext != nil {    // to set one would turn HTTP/2 off
+		own.DialContext = directDial(own.DialContext)
+	}
 	client.Transport = own
 	return &client, own
 }
@@ -67,8 +69,7 @@ type sender struct {
 	// A transport may go on reading a body after it has returned, when the
 	// answer came early or the time was up. It says when it has ended: once
 	// for each reader.
-	readers int32
-	read    atomic.Int32
+	readers, read atomic.Int32
 }
 
 // send makes an attempt, and goes on with the batches that wait as long as all
@@ -148,7 +149,7 @@ func (s *sender) attempt(body []byte) (o outcome) {
 		if r := recover(); r != nil {
 			o = outcome{err: fmt.Errorf("the HTTP transport panicked: %v", r)}
 		}
-		o.last = !s.timer.Stop() || s.read.Load() < s.readers
+		o.last = !s.timer.Stop() || s.read.Load() < s.readers.Load()
 	}()
 	started := time.Now()
 	s.timer.Reset(s.timeout)
@@ -170,13 +171,15 @@ func (l *logger) logAttempt(o outcome, size int, took time.Duration) {
 func (s *sender) post(body []byte) outcome {
 	request := new(http.Request)
 	*request = *s.request
-	if s.ownTransport == nil || s.client.Jar != nil {
-		request.Header = request.Header.Clone() // they may write to it
+	if s.ownTransport == nil || s.client.Jar != nil { // they may write to it
+		url := *request.URL
+		request.URL = &url
+		request.Header = request.Header.Clone()
 	}
-	s.readers = 0
+	s.readers.Store(0)
 	s.read.Store(0)
 	request.GetBody = func() (io.ReadCloser, error) {
-		s.readers++
+		s.readers.Add(1)
 		// A reader of another type would be sent in a packet of its own.
 		return io.NopCloser(bytes.NewReader(body)), nil
 	}
@@ -224,9 +227,6 @@ func (p *pipeline) answerError(status int, text []byte) error {
 
 // directDial makes connections that take a batch's bytes without a copy.
 func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
-	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if tcp, ok := conn.(*net.TCPConn); ok {
@@ -238,12 +238,15 @@ func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, 
 
 type directConn struct{ *net.TCPConn }
 
-// ReadFrom is what net/http writes a body with, after what fitted into its
-// write buffer.
+// ReadFrom is what net/http writes the rest of a body with, when it has filled
+// its write buffer. It writes it in one go, from where it lies; all that a
+// request of ours has left is what it announced.
 func (c directConn) ReadFrom(r io.Reader) (int64, error) {
 	if limited, ok := r.(*io.LimitedReader); ok {
-		if body, ok := limited.R.(*bytes.Reader); ok && int64(body.Len()) <= limited.N {
-			return body.WriteTo(c.TCPConn)
+		if body, ok := limited.R.(io.WriterTo); ok {
+			n, err := body.WriteTo(c.TCPConn)
+			limited.N -= n
+			return n, err
 		}
 	}
 	return c.TCPConn.ReadFrom(r)

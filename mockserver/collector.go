@@ -33,7 +33,6 @@ type Collector struct {
 	dedup   *dedup
 	rates   *rates
 	sender  *webhook.Sender
-	syncs   *syncs
 	log     *slog.Logger
 	metrics clientMetrics
 	faults  faults
@@ -42,6 +41,9 @@ type Collector struct {
 	life  context.Context // ends with Close
 	end   context.CancelFunc
 	leave func() // makes a clock that is moved by hand wait for us no longer; nil with another
+
+	syncs     *syncs
+	deletions *deletions
 
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
@@ -76,7 +78,7 @@ func NewCollector(config Config) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
 		config: config, clock: config.Clock, limits: config.Limits,
-		journal: config.Journal, store: config.Store, history: config.History, record: recorders{config.History},
+		journal: config.Journal, store: config.Store, history: config.History,
 		dedup: newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
 		rates: newRates(config.Clock),
 		log:   config.Logger, forwarders: map[string]*forwarder{},
@@ -87,15 +89,18 @@ func NewCollector(config Config) (*Collector, error) {
 	if c.sender, err = c.newSender(config.Sender); err != nil {
 		return nil, err
 	}
-	if config.Recorder != nil {
-		c.record = recorders{config.History, config.Recorder}
+	c.syncs, c.deletions = newSyncs(c), newDeletions(c)
+	c.record = append(recorders{config.History, c.deletions}, config.Recorders...)
+	if err := c.remember(); err != nil {
+		c.sender.Close()
+		return nil, err
 	}
-	c.syncs = newSyncs(c)
 	if err := c.open(Settings{Sources: config.Sources, Destinations: config.Destinations}); err != nil {
 		c.sender.Close()
 		return nil, err
 	}
 	c.syncs.start()
+	c.deletions.start()
 	if m, ok := c.clock.(*ManualClock); ok {
 		c.leave = m.join(c)
 	}
@@ -120,6 +125,24 @@ func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, err
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
 	return sender, nil
+}
+
+// remember lets the calls that are stored already be recognised.
+func (c *Collector) remember() error {
+	if c.config.Seen == nil {
+		return nil
+	}
+	oldest := c.clock.Now().Add(-c.config.DedupWindow)
+	err := c.config.Seen(c.life, c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
+		if at.After(oldest) {
+			c.dedup.add(source, id)
+		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("mockserver: the calls that are stored cannot be read: %w", err)
+	}
+	return nil
 }
 
 // open applies the first settings, and follows those that others make.
@@ -171,6 +194,20 @@ func (c *Collector) History() *History { return c.history }
 
 // Ledger returns the account of every destination.
 func (c *Collector) Ledger(ctx context.Context) ([]Ledger, error) { return c.journal.Ledger(ctx) }
+
+// Verify proves or refutes the account of every destination. Where the journal
+// can count anew what it has stored, it does; that may take a while.
+func (c *Collector) Verify(ctx context.Context) ([]Verification, error) {
+	if v, ok := c.journal.(Verifier); ok {
+		return v.Verify(ctx)
+	}
+	ledgers, err := c.journal.Ledger(ctx)
+	var all []Verification
+	for _, l := range ledgers {
+		all = append(all, Verification{Ledger: l})
+	}
+	return all, err
+}
 
 // apply brings the collector to its settings. The caller holds changing.
 func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSettings) error {
@@ -281,6 +318,7 @@ func (f *forwarder) stop() {
 func (c *Collector) Drain() {
 	c.draining.Store(true)
 	c.syncs.work.cancel()
+	c.deletions.work.cancel()
 	for _, f := range c.running() {
 		f.drain()
 	}
@@ -320,6 +358,7 @@ func (c *Collector) Close() error {
 		c.leave()
 	}
 	c.syncs.work.stop()
+	c.deletions.work.stop()
 	running := c.running()
 	for _, f := range running {
 		f.cancel()
@@ -327,6 +366,7 @@ func (c *Collector) Close() error {
 	for _, f := range running {
 		f.stop()
 	}
+	c.deletions.stop()
 	c.sender.Close()
 	return c.journal.Close()
 }

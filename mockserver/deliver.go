@@ -102,7 +102,7 @@ func (j *job) sendAll(ctx context.Context, request webhook.Request, v *verdict) 
 func (j *job) send(ctx context.Context, r webhook.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
 	a := j.sender.Send(j.faults.mark(ctx, j), r)
-	j.record.Attempted(Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a})
+	j.record.Attempted(Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
 	j.gate.requestEnded()
 	return a
 }

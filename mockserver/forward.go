@@ -197,7 +197,11 @@ func (f *forwarder) finish(ctx context.Context, lease Lease, results []delivery)
 		return
 	}
 	for i, o := range result.Outcomes {
-		ended := Ended{CallID: e.Calls[i].ID, Source: e.Calls[i].Source, Destination: f.name, At: now, Attempt: e.Attempt, Outcome: o}
+		c := &e.Calls[i]
+		ended := Ended{
+			CallID: c.ID, Source: c.Source, Destination: f.name,
+			At: now, ReceivedAt: c.ReceivedAt, Attempt: e.Attempt, Outcome: o, Call: c,
+		}
 		if o.State == StatePending {
 			ended.RetryAt = result.RetryAt
 		}

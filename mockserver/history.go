@@ -24,6 +24,7 @@ type Attempt struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
 	webhook.Attempt
+	Call *Call `json:"-"` // the call itself, which must not be kept
 }
 
 // Ended says what became of a call at a destination, each time it is decided:
@@ -33,9 +34,11 @@ type Ended struct {
 	Source      string    `json:"source"`
 	Destination string    `json:"destination"`
 	At          time.Time `json:"at"`
+	ReceivedAt  time.Time `json:"receivedAt"` // when the collector took the call
 	Attempt     int       `json:"attempt"`
 	Outcome
 	RetryAt time.Time `json:"retryAt,omitzero"`
+	Call    *Call     `json:"-"` // the call itself, which must not be kept
 }
 
 // recorders tells several.
@@ -75,7 +78,8 @@ func (rs recorders) Ended(e Ended) {
 // inspector. It is a Recorder. Its methods may be called from many goroutines at
 // once.
 type History struct {
-	limit int
+	limit    int
+	adopting bool
 
 	mu       sync.Mutex // guards what follows
 	changed  chan struct{}
@@ -162,13 +166,21 @@ func (h *History) record(c Call) *Record {
 // find returns the record of a call, or one that waits for the call: a
 // destination can be done with a call before the request that brought it is told
 // that it is stored. The lock is held.
-func (h *History) find(source, id string) *Record {
+func (h *History) find(source, id string, call *Call) *Record {
 	key := hashCall(source, id)
 	if r := h.byCall[key]; r != nil {
 		return r
 	}
+	if h.adopting && call != nil && (len(h.records) < h.limit || !call.ReceivedAt.Before(h.records[0].Call.ReceivedAt)) {
+		return h.record(*call)
+	}
 	return h.early.get(key)
 }
+
+// Adopt makes the History remember calls too that it first hears of when they are
+// attempted: those that were accepted by an earlier process, or by another that
+// shares the journal. To be called before it is in use.
+func (h *History) Adopt() { h.adopting = true }
 
 // earlyRecords are of calls that were not accepted yet, or are forgotten already:
 // which of both, only time tells. It holds the newest of them in two generations.
@@ -231,7 +243,8 @@ func (h *History) Rejected(r Rejection) {
 func (h *History) Attempted(a Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.find(a.Source, a.CallID)
+	r := h.find(a.Source, a.CallID, a.Call)
+	a.Call = nil
 	r.Attempts = append(r.Attempts, a)
 	h.noteChange(r)
 	h.tell()
@@ -241,7 +254,8 @@ func (h *History) Attempted(a Attempt) {
 func (h *History) Ended(e Ended) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.find(e.Source, e.CallID)
+	r := h.find(e.Source, e.CallID, e.Call)
+	e.Call = nil
 	r.Ends = append(r.Ends, e)
 	h.noteChange(r)
 	h.tell()

@@ -117,7 +117,7 @@ func (r *replay) flush(ctx context.Context) error {
 	for i := range r.calls {
 		c.record.Ended(Ended{
 			CallID: r.calls[i].ID, Source: r.calls[i].Source, Destination: r.destination,
-			At: now, RetryAt: now, Outcome: Outcome{State: StatePending, Reason: "replayed"},
+			At: now, ReceivedAt: r.calls[i].ReceivedAt, RetryAt: now, Outcome: Outcome{State: StatePending, Reason: "replayed"},
 		})
 	}
 	r.done += len(r.calls)

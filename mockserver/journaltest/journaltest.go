@@ -229,7 +229,9 @@ func retries(t *testing.T, o Options) {
 	at := time.Now().Add(300 * time.Millisecond)
 	finish(t, l, at, mockserver.StatePending, mockserver.StateDelivered, mockserver.StatePending)
 	wantLedger(t, j, "d", 3, 1, 0, 0, 2)
-	none(t, r)
+	if time.Until(at) > 2*brief { // else this machine is too slow to see it
+		none(t, r)
+	}
 	l = next(t, r)
 	if early := time.Until(at); early > 0 {
 		t.Fatalf("the retry came %v early", early)

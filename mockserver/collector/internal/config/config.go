@@ -2,7 +2,10 @@
 package config
 
 import (
+	"crypto/sha256"
+	"log/slog"
 	"net/netip"
+	"os"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
@@ -25,6 +28,20 @@ type Config struct {
 
 	Sources      []Source      `yaml:"sources"`
 	Destinations []Destination `yaml:"destinations"`
+
+	digest Digest
+}
+
+// A Digest tells one text of a configuration file from another.
+type Digest [sha256.Size]byte
+
+// Digest is that of the file as it was read.
+func (c *Config) Digest() Digest { return c.digest }
+
+// DigestOf is that of the file as it is now; one that cannot be read has one too.
+func DigestOf(path string) Digest {
+	data, _ := os.ReadFile(path)
+	return sha256.Sum256(data)
 }
 
 // DefaultListen is where a collector listens.
@@ -80,6 +97,15 @@ type TLS struct {
 type Log struct {
 	Level  string `yaml:"level"`  // debug, info, warn or error. Defaults to info
 	Format string `yaml:"format"` // text or json. Defaults to text
+}
+
+// SlogLevel returns the level in the words of package slog.
+func (l Log) SlogLevel() slog.Level {
+	var level slog.Level
+	if l.Level != "" {
+		_ = level.UnmarshalText([]byte(l.Level)) // it was checked
+	}
+	return level
 }
 
 // A Source is where calls come from.

@@ -28,6 +28,8 @@ type account struct {
 	bySource map[string][]*book // the others
 	lost     []span             // messages of CALLS that a power cut took
 	writes   map[writeID]chan<- []bool
+	awaited  uint64 // the message of CALLS that an outcome waits for
+	broken   error  // why it does not follow any longer
 }
 
 // A span is messages of CALLS from first to last.
@@ -128,7 +130,9 @@ func (a *account) readCalls(m *callsMessage) {
 			b.replay(m)
 		}
 	case kindLost:
-		a.lost = append(a.lost, m.lost)
+		if !slices.Contains(a.lost, m.lost) {
+			a.lost = append(a.lost, m.lost)
+		}
 	}
 	a.notify()
 }
@@ -165,6 +169,11 @@ func (a *account) readOutcomes(ctx context.Context, seq uint64, id writeID, outc
 	for i := range outcomes {
 		last = max(last, outcomes[i].ref.seq)
 	}
+	a.mu.Lock()
+	if a.awaited = last; a.calls < last {
+		a.notify()
+	}
+	a.mu.Unlock()
 	if err := a.reached(ctx, last); err != nil {
 		return err
 	}
@@ -176,10 +185,7 @@ func (a *account) readOutcomes(ctx context.Context, seq uint64, id writeID, outc
 	a.outcomes = seq
 	counted := make([]bool, len(outcomes))
 	for i := range outcomes {
-		o := &outcomes[i]
-		if b := a.books[o.destination]; b != nil && b.attached == o.attached {
-			counted[i] = b.count(o, seq, a.isLost(o.ref.seq))
-		}
+		counted[i] = a.count(&outcomes[i], seq)
 	}
 	if tell := a.writes[id]; tell != nil {
 		tell <- counted
@@ -189,11 +195,31 @@ func (a *account) readOutcomes(ctx context.Context, seq uint64, id writeID, outc
 	return nil
 }
 
+// count takes in an outcome, and tells whether it counts. The lock is held.
+func (a *account) count(o *outcome, seq uint64) bool {
+	b := a.books[o.destination]
+	return b != nil && b.attached == o.attached && b.count(o, seq, a.isLost(o.ref.seq))
+}
+
 // expect has the results of a write sent to tell, which must take one.
 func (a *account) expect(id writeID, tell chan<- []bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.writes[id] = tell
+}
+
+// breakOff says that the account does not follow any longer.
+func (a *account) breakOff(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.broken = err
+	a.notify()
+}
+
+func (a *account) failure() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.broken
 }
 
 func (a *account) forget(id writeID) {

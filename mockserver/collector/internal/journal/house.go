@@ -16,7 +16,14 @@ func (j *Journal) keepHouse() {
 	if j.server != nil {
 		trouble = j.server.trouble
 	}
-	renewed := time.Now()
+	renewed, checkpoints := time.Now(), checkpointer{at: time.Now()}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
+		defer cancel()
+		if err := j.checkpoint(ctx, &checkpoints, true); err != nil {
+			j.log.Debug("the account is not stored; the next start reads more", "error", err)
+		}
+	}()
 	for {
 		select {
 		case <-j.ctx.Done():
@@ -26,6 +33,9 @@ func (j *Journal) keepHouse() {
 		case now := <-tick.C:
 			if err := j.measure(j.ctx); err != nil && j.ctx.Err() == nil {
 				j.log.Debug("the streams cannot be measured", "error", err)
+			}
+			if err := j.checkpoint(j.ctx, &checkpoints, false); err != nil && j.ctx.Err() == nil {
+				j.log.Warn("the account is not stored; it is tried again", "error", err)
 			}
 			if j.options.NATS != nil && now.Sub(renewed) >= renewal {
 				renewed = now

@@ -48,6 +48,8 @@ func (l *lease) outcome(r mockserver.Result) (o *outcome, given []mockserver.Cal
 	if places == nil {
 		places = allPlaces(it.ref, it.ref.part*partCalls+len(l.entry.Calls))
 	}
+	var notes []string
+	noted := false
 	for i, c := range r.Outcomes {
 		switch c.State {
 		case mockserver.StateDelivered:
@@ -59,10 +61,15 @@ func (l *lease) outcome(r mockserver.Result) (o *outcome, given []mockserver.Cal
 			given = append(given, l.entry.Calls[i])
 		default:
 			o.again = append(o.again, places[i])
+			notes = append(notes, c.Note)
+			noted = noted || c.Note != ""
 			if at := l.entry.Calls[i].ReceivedAt; o.accepted.IsZero() || at.Before(o.accepted) {
 				o.accepted = at
 			}
 		}
+	}
+	if noted {
+		o.notes = notes
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -26,6 +26,11 @@ type Options struct {
 	// the process loses nothing either way. A cluster has its own setting.
 	SyncInterval time.Duration
 
+	// AcceptLoss has Open go on with what is left where it finds that calls were
+	// lost, instead of ErrDamaged. Defaults to false with SyncInterval zero and on
+	// a cluster; otherwise a power cut is expected to lose some.
+	AcceptLoss bool
+
 	// MaxBytes bounds the calls that are stored, as they are compressed. Beyond
 	// it Append answers that the journal is full. Defaults to 8 GiB.
 	MaxBytes int64

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -45,6 +46,7 @@ type outcome struct {
 	delivered   int
 	filtered    int
 	again       []int     // the calls that are to be tried again, by their place in the message
+	notes       []string  // of those calls; nil where there is none
 	due         time.Time // when they are
 	accepted    time.Time // when the oldest of them was accepted
 	failed      []failure
@@ -77,6 +79,7 @@ func (o *outcome) append(dst []byte) []byte {
 		dst = binary.AppendVarint(dst, o.due.UnixNano())
 		dst = binary.AppendVarint(dst, o.accepted.UnixNano())
 		dst = appendPlaces(dst, o.again)
+		dst = appendText(dst, strings.Join(o.notes, ","))
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(o.failed)))
 	if len(o.failed) == 0 {
@@ -222,6 +225,19 @@ func (d *decoder) places(n int) []int {
 	return places
 }
 
+// notes reads the notes of n calls, which have no commas.
+func (d *decoder) notes(n int) []string {
+	text := d.bytes()
+	if len(text) == 0 {
+		return nil
+	}
+	notes := strings.Split(string(text), ",")
+	if len(notes) != n {
+		d.fail()
+	}
+	return notes
+}
+
 func (d *decoder) outcome() outcome {
 	const most = partCalls
 	o := outcome{destination: string(d.bytes()), attached: d.uint(), ref: refOf(d.uint()), attempt: d.int(1 << 30), low: d.uint()}
@@ -229,6 +245,7 @@ func (d *decoder) outcome() outcome {
 	if n := d.int(most); n > 0 {
 		o.due, o.accepted = d.time(), d.time()
 		o.again = d.places(n)
+		o.notes = d.notes(n)
 	}
 	n := d.int(most)
 	if n == 0 {

@@ -132,7 +132,7 @@ func (q *queue) open(it *item) *lease {
 	}
 	l.entry = mockserver.Entry{
 		ID:      fmt.Sprintf("%s/%d.%d/%d", q.name, it.ref.seq, it.ref.part, it.attempt),
-		Attempt: it.attempt, Since: at, Calls: make([]mockserver.Call, len(bodies)),
+		Attempt: it.attempt, Since: at, Calls: make([]mockserver.Call, len(bodies)), Notes: it.notes,
 	}
 	for i, body := range bodies {
 		if l.entry.Calls[i], err = mockserver.ReadCall(source, body); err != nil {

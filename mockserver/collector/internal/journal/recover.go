@@ -171,7 +171,7 @@ func (j *Journal) restoreRetry(ctx context.Context, destination string, ref call
 		if err != nil {
 			return err
 		}
-		it.places = o.again
+		it.places, it.notes = o.again, o.notes
 	}
 	waits := false
 	j.account.with(destination, func(b *book) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -42,7 +43,7 @@ func (j *Journal) settle(o *outcome, given []mockserver.Call) error {
 
 // retryItem returns the next attempt of an outcome.
 func retryItem(o *outcome) *item {
-	return &item{ref: o.ref, attempt: o.attempt + 1, places: o.again, due: o.due}
+	return &item{ref: o.ref, attempt: o.attempt + 1, places: o.again, notes: o.notes, due: o.due}
 }
 
 // schedule publishes a retry: to be held by the server until its time, or, where
@@ -68,7 +69,8 @@ func encodeRetry(it *item) []byte {
 	b = binary.AppendUvarint(b, uint64(it.attempt))
 	b = binary.AppendVarint(b, it.due.UnixNano())
 	b = binary.AppendUvarint(b, uint64(len(it.places)))
-	return appendPlaces(b, it.places)
+	b = appendPlaces(b, it.places)
+	return appendText(b, strings.Join(it.notes, ","))
 }
 
 func decodeRetry(data []byte) (*item, error) {
@@ -77,9 +79,11 @@ func decodeRetry(data []byte) (*item, error) {
 	}
 	d := decoder{rest: data[1:]}
 	it := &item{ref: refOf(d.uint()), attempt: d.int(1 << 30), due: d.time()}
-	if n := d.int(partCalls); n > 0 {
+	n := d.int(partCalls)
+	if n > 0 {
 		it.places = d.places(n)
 	}
+	it.notes = d.notes(n)
 	if d.failed || len(d.rest) > 0 {
 		return nil, errors.New("journal: a stored retry is damaged")
 	}
