@@ -21,14 +21,14 @@ import (
 // newYear is when tests with a clock of their own begin.
 var newYear = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// hooks are webhooks without a network: each path answers as it is told.
-type hooks struct {
+// webhooks are webhooks without a network: each path answers as it is told.
+type webhooks struct {
 	mu       sync.Mutex
 	answers  map[string]http.HandlerFunc // by path; 200 without one
 	requests map[string][]time.Time      // by path
 }
 
-func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	h.requests[r.URL.Path] = append(h.requests[r.URL.Path], time.Now())
 	answer := h.answers[r.URL.Path]
@@ -39,7 +39,7 @@ func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // times returns when a path was asked, since a time.
-func (h *hooks) times(path string, since time.Time) (after []time.Duration) {
+func (h *webhooks) times(path string, since time.Time) (after []time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, at := range h.requests[path] {
@@ -48,7 +48,7 @@ func (h *hooks) times(path string, since time.Time) (after []time.Duration) {
 	return after
 }
 
-func (h *hooks) answer(path string, answer http.HandlerFunc) {
+func (h *webhooks) answer(path string, answer http.HandlerFunc) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answers[path] = answer
@@ -85,9 +85,9 @@ func (p *peak) max() int {
 }
 
 // inProcess starts a server without a network in front of or behind it.
-func inProcess(t *testing.T, config mockserver.Config) (*mockserver.Server, *hooks) {
+func inProcess(t *testing.T, config mockserver.Config) (*mockserver.Server, *webhooks) {
 	t.Helper()
-	h := &hooks{answers: map[string]http.HandlerFunc{}, requests: map[string][]time.Time{}}
+	h := &webhooks{answers: map[string]http.HandlerFunc{}, requests: map[string][]time.Time{}}
 	config.InProcess = true
 	config.Sender.Transport = mockserver.NewTransport(h)
 	return mockserver.RunT(t, config), h
