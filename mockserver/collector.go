@@ -177,15 +177,16 @@ func (c *Collector) poke() {
 	}
 }
 
-// resting implements what a ManualClock waits for.
-func (c *Collector) resting(now time.Time) bool {
+// rest implements what a ManualClock waits for.
+func (c *Collector) rest(now time.Time) (until time.Time, atRest bool) {
 	c.serving.mu.Lock()
-	resting := c.serving.resting(now)
+	until, atRest = c.serving.rest(now)
 	c.serving.mu.Unlock()
 	for _, f := range c.running() {
-		resting = resting && f.resting(now)
+		next, resting := f.rest(now)
+		until, atRest = earlier(until, next), atRest && resting
 	}
-	return resting
+	return until, atRest
 }
 
 // History returns what the collector remembers.
