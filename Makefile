@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help test race lint fmt api quickstart fuzz model ci
+.PHONY: help test race lint fmt api quickstart fuzz model bench ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
 		done; \
 	done
+
+bench: ## measure the client beside others; BENCH=-quick takes a minute, not fifteen
+	go run ./bench $(BENCH)
 
 MODEL_STEPS ?= 20000
 model: ## run the random and the large tests at full length

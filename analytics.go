@@ -105,37 +105,37 @@ func newClient(writeKey string, config Config) *Client {
 // other calls.
 func (c *Client) Identify(m *Identify) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Track queues a track call, as Identify does.
 func (c *Client) Track(m *Track) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Page queues a page call, as Identify does.
 func (c *Client) Page(m *Page) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Screen queues a screen call, as Identify does.
 func (c *Client) Screen(m *Screen) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Group queues a group call, as Identify does.
 func (c *Client) Group(m *Group) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Alias queues an alias call, as Identify does.
 func (c *Client) Alias(m *Alias) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Enqueue queues a call of any kind, as Identify does. Under Block it waits for
@@ -154,8 +154,7 @@ type scratch struct{ buf []byte }
 
 var scratches = sync.Pool{New: func() interface{} { return &scratch{buf: make([]byte, 0, 1024)} }}
 
-// enqueue encodes a call that wire found to be valid, and accepts it. Ctx may
-// be nil.
+// enqueue encodes a call that wire found to be valid, and accepts it.
 func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	if invalid != nil {
 		return c.reject(rejectInvalid, invalid)
@@ -177,9 +176,9 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	default:
 		err = p.add(ctx, k, s.buf, now)
 		if err == ErrClosed {
-			c.reject(rejectClosed, err)
+			err = c.reject(rejectClosed, err)
 		} else if err != nil {
-			c.reject(rejectQueueFull, err)
+			err = c.reject(rejectQueueFull, err)
 		} else if p.log.verbose {
 			p.log.debugf("queued %s", s.buf)
 		}

@@ -38,6 +38,15 @@ type batch struct {
 	half     *pair // what this batch is a half of, or nil
 }
 
+// size is how many bytes the sealed batch has, before compression and without
+// its tail.
+func (b *batch) size() int {
+	if b.zip != nil {
+		return b.zip.size
+	}
+	return len(b.buf)
+}
+
 // callID is what a Result needs to know of a call.
 type callID struct{ id, kind string }
 
@@ -65,6 +74,12 @@ func (s *settings) envelope() int {
 // fits reports whether a call of n bytes can be appended.
 func (b *batch) fits(n int, s *settings) bool {
 	return b.calls == 0 || len(b.buf)+1+n+s.envelope()-len(bodyHead) <= MaxBatchBytes
+}
+
+// hasRoom reports whether a further call of n bytes can be appended without
+// another buffer. It fits then: no buffer is larger than a batch may be.
+func (b *batch) hasRoom(n int, s *settings) bool {
+	return len(b.buf)+len(",")+n+s.envelope() <= cap(b.buf)
 }
 
 // append adds an encoded call. The buffer has room for it.

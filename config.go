@@ -44,14 +44,19 @@ const (
 	defaultFlushAt      = 20
 	defaultFlushAfter   = 5 * time.Second
 	defaultMaxInFlight  = 4
+	maxMaxInFlight      = 1000
 	defaultMaxAttempts  = 10
 	defaultMaxBytes     = 64 << 20
 	defaultTimeout      = 10 * time.Second
 	defaultCloseTimeout = 20 * time.Second
 
-	// minMaxBytes leaves room for two calls of the largest size, so that a
-	// client can always make progress.
+	// minMaxBytes leaves room for a call of the largest size, its id, and a
+	// batch context of maxContextBytes, so that a client can always make
+	// progress.
 	minMaxBytes = 128 << 10
+	// maxContextBytes bounds the batch context, which collectors merge into
+	// each call.
+	maxContextBytes = MaxCallBytes
 )
 
 // FullPolicy is what happens to a call for which Config.MaxBytes leaves no room.
@@ -90,7 +95,7 @@ type Config struct {
 	// MaxInFlight is how many batches are sent, or are waiting to be sent
 	// again, at one time. With 1 the collector gets the calls in the order in
 	// which they were made, and a batch that is retried holds those after it.
-	// Defaults to 4.
+	// At most 1000. Defaults to 4.
 	MaxInFlight int
 
 	// MaxAttempts is how many requests are made with a batch before its calls
@@ -211,8 +216,8 @@ func (cfg *Config) check(writeKey string) error {
 	if _, err := batchURL(cfg.Endpoint); err != nil {
 		errs = append(errs, err)
 	}
-	if cfg.MaxInFlight < 0 {
-		refuse("Config.MaxInFlight is %d; it must be at least 1, or 0 for %d", cfg.MaxInFlight, defaultMaxInFlight)
+	if cfg.MaxInFlight < 0 || cfg.MaxInFlight > maxMaxInFlight {
+		refuse("Config.MaxInFlight is %d; it must be from 1 to %d, or 0 for %d", cfg.MaxInFlight, maxMaxInFlight, defaultMaxInFlight)
 	}
 	if cfg.MaxAttempts < 0 {
 		refuse("Config.MaxAttempts is %d; it must be at least 1, or 0 for %d", cfg.MaxAttempts, defaultMaxAttempts)
@@ -278,8 +283,8 @@ func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
 		return nil, fmt.Errorf("analytics: batch %w", err)
 	}
 	dst = append(dst, `,"messageId":"`...)
-	if n := len(dst); n > MaxBatchBytes-2*MaxCallBytes {
-		return nil, fmt.Errorf("analytics: the batch context is %d bytes as JSON; it must leave room for calls in %d", n, MaxBatchBytes)
+	if n := len(dst); n > maxContextBytes {
+		return nil, fmt.Errorf("analytics: the batch context is %d bytes as JSON, over the limit of %d", n, maxContextBytes)
 	}
 	return dst, nil
 }

@@ -100,14 +100,15 @@ func TestConfigRefused(t *testing.T) {
 	}{
 		{"", Config{}, "the write key is empty"},
 		{"k", Config{Endpoint: "localhost"}, "Endpoint"},
-		{"k", Config{MaxInFlight: -1}, "MaxInFlight is -1; it must be at least 1, or 0 for 4"},
+		{"k", Config{MaxInFlight: -1}, "MaxInFlight is -1; it must be from 1 to 1000, or 0 for 4"},
+		{"k", Config{MaxInFlight: math.MaxInt}, "it must be from 1 to 1000"},
 		{"k", Config{MaxAttempts: -1}, "MaxAttempts is -1"},
 		{"k", Config{MaxBytes: 1000}, "MaxBytes is 1000; it must be at least 131072"},
 		{"k", Config{MaxBytes: -1}, "MaxBytes is -1"},
 		{"k", Config{CloseTimeout: -time.Second}, "CloseTimeout is -1s"},
 		{"k", Config{WhenFull: 7}, "WhenFull is 7"},
 		{"k", Config{Context: map[string]interface{}{"a": math.NaN()}}, "batch context.a: NaN is not a JSON number"},
-		{"k", Config{Context: map[string]interface{}{"a": strings.Repeat("x", 450_000)}}, "must leave room"},
+		{"k", Config{Context: map[string]interface{}{"a": strings.Repeat("x", 33_000)}}, "over the limit of 32768"},
 	} {
 		client, err := NewWithConfig(tt.key, tt.cfg)
 		require.ErrorContains(t, err, tt.text)

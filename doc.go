@@ -47,7 +47,9 @@
 //     5 minutes, and the attempt does not count.
 //   - 413 and 400: the batch is sent as two halves, and so on, so that one bad
 //     call does not sink its neighbours. When both halves are refused alike it
-//     is the batch as a whole that the collector refuses, and it is dropped.
+//     is the batch as a whole that the collector refuses, and it is dropped; but
+//     after 413 halving goes on while a half has more than 32 KB, for collectors
+//     that take less in one request.
 //   - Anything else, a redirect included: the batch is dropped.
 //
 // # What is promised

@@ -42,7 +42,6 @@ type (
 		Any     interface{}            `json:"any"`
 		Pointed byPointer              `json:"pointed"`
 		Extra   map[string]interface{} `json:"extra,omitempty"`
-		private *record
 	}
 	linked  struct{ Next *linked }
 	looping *looping

@@ -50,7 +50,9 @@ func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 	own.MaxIdleConnsPerHost = conns
 	own.DisableCompression = true  // answers are a few bytes
 	own.WriteBufferSize = 64 << 10 // most requests are one write
-	own.DialContext = directDial(own.DialContext)
+	if own.DialContext != nil {    // to set one would turn HTTP/2 off
+		own.DialContext = directDial(own.DialContext)
+	}
 	client.Transport = own
 	return &client, own
 }
@@ -225,9 +227,6 @@ func (p *pipeline) answerError(status int, text []byte) error {
 
 // directDial makes connections that take a batch's bytes without a copy.
 func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
-	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if tcp, ok := conn.(*net.TCPConn); ok {
@@ -239,12 +238,15 @@ func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, 
 
 type directConn struct{ *net.TCPConn }
 
-// ReadFrom is what net/http writes a body with, after what fitted into its
-// write buffer.
+// ReadFrom is what net/http writes the rest of a body with, when it has filled
+// its write buffer. It writes it in one go, from where it lies; all that a
+// request of ours has left is what it announced.
 func (c directConn) ReadFrom(r io.Reader) (int64, error) {
 	if limited, ok := r.(*io.LimitedReader); ok {
-		if body, ok := limited.R.(*bytes.Reader); ok && int64(body.Len()) <= limited.N {
-			return body.WriteTo(c.TCPConn)
+		if body, ok := limited.R.(io.WriterTo); ok {
+			n, err := body.WriteTo(c.TCPConn)
+			limited.N -= n
+			return n, err
 		}
 	}
 	return c.TCPConn.ReadFrom(r)

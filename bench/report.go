@@ -1,7 +1,8 @@
+//go:build unix
+
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"os"
@@ -24,13 +25,9 @@ func printMachine() {
 }
 
 func cpuModel() string {
-	file, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return "unknown processor"
-	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if name, model, _ := strings.Cut(lines.Text(), ":"); strings.TrimSpace(name) == "model name" {
+	info, _ := os.ReadFile("/proc/cpuinfo") // where there is one
+	for line := range strings.Lines(string(info)) {
+		if name, model, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(model)
 		}
 	}

@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -33,6 +35,12 @@ type Collector struct {
 	sender  *webhook.Sender
 	log     *slog.Logger
 	metrics clientMetrics
+	faults  faults
+	serving activity // requests that a fault befalls
+
+	life  context.Context // ends with Close
+	end   context.CancelFunc
+	leave func() // makes a clock that is moved by hand wait for us no longer; nil with another
 
 	syncs     *syncs
 	deletions *deletions
@@ -68,29 +76,73 @@ type appliedSettings struct {
 // NewCollector starts a collector. Close ends it.
 func NewCollector(config Config) (*Collector, error) {
 	config = config.withDefaults()
-	sender, err := webhook.NewSender(config.Sender)
-	if err != nil {
-		return nil, fmt.Errorf("mockserver: %w", err)
-	}
 	c := &Collector{
 		config: config, clock: config.Clock, limits: config.Limits,
 		journal: config.Journal, store: config.Store, history: config.History,
-		dedup:  newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
-		rates:  newRates(config.Clock),
-		sender: sender, log: config.Logger, forwarders: map[string]*forwarder{},
+		dedup: newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
+		rates: newRates(config.Clock),
+		log:   config.Logger, forwarders: map[string]*forwarder{},
+	}
+	c.serving.poke = c.poke
+	c.life, c.end = context.WithCancel(context.Background())
+	var err error
+	if c.sender, err = c.newSender(config.Sender); err != nil {
+		return nil, err
 	}
 	c.syncs, c.deletions = newSyncs(c), newDeletions(c)
-	c.record = recorders{config.History, c.deletions}
-	if config.Recorder != nil {
-		c.record = recorders{config.History, c.deletions, config.Recorder}
+	c.record = append(recorders{config.History, c.deletions}, config.Recorders...)
+	if err := c.remember(); err != nil {
+		c.sender.Close()
+		return nil, err
 	}
 	if err := c.open(Settings{Sources: config.Sources, Destinations: config.Destinations}); err != nil {
-		sender.Close()
+		c.sender.Close()
 		return nil, err
 	}
 	c.syncs.start()
 	c.deletions.start()
+	if m, ok := c.clock.(*ManualClock); ok {
+		c.leave = m.join(c)
+	}
 	return c, nil
+}
+
+// newSender returns a sender that the faults of tests can befall.
+func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, error) {
+	c.faults.timeout = cmp.Or(max(config.Timeout, 0), webhook.Timeout)
+	outer := config.Wrap
+	config.Wrap = func(t http.RoundTripper) http.RoundTripper {
+		if t = c.faults.wrap(t); outer != nil {
+			t = outer(t)
+		}
+		return t
+	}
+	if config.Now == nil {
+		config.Now = c.clock.Now
+	}
+	sender, err := webhook.NewSender(config)
+	if err != nil {
+		return nil, fmt.Errorf("mockserver: %w", err)
+	}
+	return sender, nil
+}
+
+// remember lets the calls that are stored already be recognised.
+func (c *Collector) remember() error {
+	if c.config.Seen == nil {
+		return nil
+	}
+	oldest := c.clock.Now().Add(-c.config.DedupWindow)
+	err := c.config.Seen(c.life, c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
+		if at.After(oldest) {
+			c.dedup.add(source, id)
+		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("mockserver: the calls that are stored cannot be read: %w", err)
+	}
+	return nil
 }
 
 // open applies the first settings, and follows those that others make.
@@ -118,14 +170,43 @@ func (c *Collector) open(defined Settings) error {
 	return nil
 }
 
-// ServeHTTP serves the tracking API.
-func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.serveTracking(w, r) }
+// poke tells a clock that is moved by hand that something may have come to rest.
+func (c *Collector) poke() {
+	if m, ok := c.clock.(*ManualClock); ok {
+		m.stir()
+	}
+}
+
+// resting implements what a ManualClock waits for.
+func (c *Collector) resting(now time.Time) bool {
+	c.serving.mu.Lock()
+	resting := c.serving.resting(now)
+	c.serving.mu.Unlock()
+	for _, f := range c.running() {
+		resting = resting && f.resting(now)
+	}
+	return resting
+}
 
 // History returns what the collector remembers.
 func (c *Collector) History() *History { return c.history }
 
 // Ledger returns the account of every destination.
 func (c *Collector) Ledger(ctx context.Context) ([]Ledger, error) { return c.journal.Ledger(ctx) }
+
+// Verify proves or refutes the account of every destination. Where the journal
+// can count anew what it has stored, it does; that may take a while.
+func (c *Collector) Verify(ctx context.Context) ([]Verification, error) {
+	if v, ok := c.journal.(Verifier); ok {
+		return v.Verify(ctx)
+	}
+	ledgers, err := c.journal.Ledger(ctx)
+	var all []Verification
+	for _, l := range ledgers {
+		all = append(all, Verification{Ledger: l})
+	}
+	return all, err
+}
 
 // apply brings the collector to its settings. The caller holds changing.
 func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSettings) error {
@@ -181,8 +262,8 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 	}
 	c.start(&forwarder{
 		name: d.Name, sender: c.sender, clock: c.clock, record: c.record, log: c.log,
-		breaker: newBreaker(c.clock), reader: reader, paused: d.Paused, done: make(chan struct{}),
-		slots: make(chan struct{}, c.config.Concurrency), waiting: make(chan struct{}, stragglers),
+		gate:   newGate(c.clock, c.config.Concurrency, max(stragglers, webhook.MaxEndpoints*c.config.Concurrency), c.poke),
+		reader: reader, paused: d.Paused, done: make(chan struct{}), random: c.config.Jitter, faults: &c.faults,
 	}, d)
 	return nil
 }
@@ -271,6 +352,10 @@ func (c *Collector) Close() error {
 		return nil
 	}
 	c.closed = true
+	c.end()
+	if c.leave != nil {
+		c.leave()
+	}
 	c.syncs.work.stop()
 	c.deletions.work.stop()
 	running := c.running()

@@ -24,6 +24,7 @@ type Attempt struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
 	webhook.Attempt
+	Call *Call `json:"-"` // the call itself, which must not be kept
 }
 
 // Ended says what became of a call at a destination, each time it is decided:
@@ -37,6 +38,7 @@ type Ended struct {
 	Attempt     int       `json:"attempt"`
 	Outcome
 	RetryAt time.Time `json:"retryAt,omitzero"`
+	Call    *Call     `json:"-"` // the call itself, which must not be kept
 }
 
 // recorders tells several.
@@ -76,7 +78,8 @@ func (rs recorders) Ended(e Ended) {
 // inspector. It is a Recorder. Its methods may be called from many goroutines at
 // once.
 type History struct {
-	limit int
+	limit    int
+	adopting bool
 
 	mu       sync.Mutex // guards what follows
 	changed  chan struct{}
@@ -88,6 +91,7 @@ type History struct {
 	refused  []Refusal
 	dropped  int64
 	drained  int64 // the Seq of the last record that drain returned
+	watchers map[*watcher]struct{}
 }
 
 // A Record is a call and what became of it.
@@ -98,6 +102,8 @@ type Record struct {
 	Repeats  int // how often it was sent again
 	Ends     []Ended
 	Attempts []Attempt
+
+	misses *[]string // where a Match notes why it does not pick the record, or nil
 }
 
 // State returns where the call stands with a destination, and why. The second
@@ -153,19 +159,28 @@ func (h *History) record(c Call) *Record {
 	}
 	h.records = append(h.records, r)
 	h.byCall[key] = r
+	h.noteChange(r)
 	return r
 }
 
 // find returns the record of a call, or one that waits for the call: a
 // destination can be done with a call before the request that brought it is told
 // that it is stored. The lock is held.
-func (h *History) find(source, id string) *Record {
+func (h *History) find(source, id string, call *Call) *Record {
 	key := hashCall(source, id)
 	if r := h.byCall[key]; r != nil {
 		return r
 	}
+	if h.adopting && call != nil && (len(h.records) < h.limit || !call.ReceivedAt.Before(h.records[0].Call.ReceivedAt)) {
+		return h.record(*call)
+	}
 	return h.early.get(key)
 }
+
+// Adopt makes the History remember calls too that it first hears of when they are
+// attempted: those that were accepted by an earlier process, or by another that
+// shares the journal. To be called before it is in use.
+func (h *History) Adopt() { h.adopting = true }
 
 // earlyRecords are of calls that were not accepted yet, or are forgotten already:
 // which of both, only time tells. It holds the newest of them in two generations.
@@ -207,6 +222,7 @@ func (h *History) Repeated(b Batch) {
 	for _, c := range b.Calls {
 		if r := h.byCall[hashCall(c.Source, c.ID)]; r != nil {
 			r.Repeats++
+			h.noteChange(r)
 		}
 	}
 	h.tell()
@@ -227,8 +243,10 @@ func (h *History) Rejected(r Rejection) {
 func (h *History) Attempted(a Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.find(a.Source, a.CallID)
+	r := h.find(a.Source, a.CallID, a.Call)
+	a.Call = nil
 	r.Attempts = append(r.Attempts, a)
+	h.noteChange(r)
 	h.tell()
 }
 
@@ -236,8 +254,10 @@ func (h *History) Attempted(a Attempt) {
 func (h *History) Ended(e Ended) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.find(e.Source, e.CallID)
+	r := h.find(e.Source, e.CallID, e.Call)
+	e.Call = nil
 	r.Ends = append(r.Ends, e)
+	h.noteChange(r)
 	h.tell()
 }
 

@@ -347,6 +347,18 @@ func (r *memoryReader) Next(ctx context.Context) (Lease, error) {
 	}
 }
 
+// state tells whether Next would return at once, and how many entries are leased.
+func (r *memoryReader) state(now time.Time) (due bool, leased int) {
+	q := r.queue
+	q.journal.mu.Lock()
+	defer q.journal.mu.Unlock()
+	if q.reader != r {
+		return false, len(q.leased)
+	}
+	due = len(q.fresh) > 0 || len(q.later) > 0 && !now.Before(q.later[0].due)
+	return due, len(q.leased)
+}
+
 func (r *memoryReader) Close() error {
 	j := r.queue.journal
 	j.mu.Lock()

@@ -185,10 +185,7 @@ func (a *account) readOutcomes(ctx context.Context, seq uint64, id writeID, outc
 	a.outcomes = seq
 	counted := make([]bool, len(outcomes))
 	for i := range outcomes {
-		o := &outcomes[i]
-		if b := a.books[o.destination]; b != nil && b.attached == o.attached {
-			counted[i] = b.count(o, seq, a.isLost(o.ref.seq))
-		}
+		counted[i] = a.count(&outcomes[i], seq)
 	}
 	if tell := a.writes[id]; tell != nil {
 		tell <- counted
@@ -196,6 +193,12 @@ func (a *account) readOutcomes(ctx context.Context, seq uint64, id writeID, outc
 	}
 	a.notify()
 	return nil
+}
+
+// count takes in an outcome, and tells whether it counts. The lock is held.
+func (a *account) count(o *outcome, seq uint64) bool {
+	b := a.books[o.destination]
+	return b != nil && b.attached == o.attached && b.count(o, seq, a.isLost(o.ref.seq))
 }
 
 // expect has the results of a write sent to tell, which must take one.

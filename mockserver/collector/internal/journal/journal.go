@@ -29,11 +29,12 @@ type Journal struct {
 	in, nc  *nats.Conn
 	js      jetstream.JetStream
 	// The streams that are read by number or subject.
-	calls, outcomes, failed jetstream.Stream
-	health                  health
-	account                 *account
-	results                 *results
-	usage                   usage
+	calls, outcomes, retry, failed, state jetstream.Stream
+	health                                health
+	account                               *account
+	results                               *results
+	attempts                              *AttemptLog
+	usage                                 usage
 
 	ctx    context.Context // ends when the journal is closed
 	cancel context.CancelCauseFunc
@@ -44,6 +45,7 @@ type Journal struct {
 
 	attaching sync.Mutex // lets one Attach or Detach run at a time
 	replaying sync.Mutex // lets one Replay run at a time
+	trimming  sync.Mutex // lets one Trim run at a time
 	oldest    oldestCalls
 
 	mu     sync.Mutex // guards what follows
@@ -63,7 +65,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		return nil, err
 	}
 	j := &Journal{
-		options: o, names: names{o.Name}, log: o.Logger, writer: randomNumber(), account: newAccount(),
+		options: o, names: names{o.Name}, log: o.Logger, writer: randomNumber(), account: newAccount(), usage: usage{short: make(chan struct{}, 1)},
 		lanes: map[string]*lane{}, queues: map[string]*queue{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
@@ -87,9 +89,10 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	if err := j.recover(ctx); err != nil {
 		return nil, err
 	}
-	j.results = newResults(j)
+	j.results, j.attempts = newResults(j), &AttemptLog{journal: j}
 	j.work.Go(j.results.run)
 	j.work.Go(j.keepHouse)
+	j.work.Go(j.keepTrimmed)
 	j.work.Go(func() {
 		if err := j.settleAll(j.ctx); err != nil && j.ctx.Err() == nil {
 			j.log.Error("what an earlier process left undone could not be done", "error", err)
@@ -120,7 +123,7 @@ func (j *Journal) openServer() error {
 
 // recover reads where every destination stands.
 func (j *Journal) recover(ctx context.Context) error {
-	for kind, stream := range map[string]*jetstream.Stream{streamCalls: &j.calls, streamOutcomes: &j.outcomes, streamFailed: &j.failed} {
+	for kind, stream := range map[string]*jetstream.Stream{streamCalls: &j.calls, streamOutcomes: &j.outcomes, streamRetry: &j.retry, streamFailed: &j.failed, streamState: &j.state} {
 		var err error
 		if *stream, err = j.js.Stream(ctx, j.names.stream(kind)); err != nil {
 			return fmt.Errorf("journal: the stream %s: %w", kind, err)
@@ -350,6 +353,9 @@ func (j *Journal) Close() error {
 	j.mu.Unlock()
 	for _, q := range queues {
 		q.close()
+	}
+	if j.attempts != nil {
+		j.attempts.close()
 	}
 	j.cancel(mockserver.ErrJournalClosed)
 	j.work.Wait()

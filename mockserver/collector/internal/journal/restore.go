@@ -56,7 +56,7 @@ func (j *Journal) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	base, err := j.loadBase(ctx)
+	base, _, err := j.loadBase(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,11 +124,7 @@ func (j *Journal) howToGoOn() string {
 }
 
 func (j *Journal) forgetCheckpoints(ctx context.Context) error {
-	state, err := j.js.Stream(ctx, j.names.stream(streamState))
-	if err != nil {
-		return err
-	}
-	return state.Purge(ctx, jetstream.WithPurgeSubject(j.names.subject("s", "account", ">")))
+	return j.state.Purge(ctx, jetstream.WithPurgeSubject(j.names.subject("s", "account", ">")))
 }
 
 // catchUp reads what was stored since the account was.

@@ -12,6 +12,7 @@ import (
 // between, what this process stores is added.
 type usage struct {
 	bytes atomic.Int64
+	short chan struct{} // holds one token when space gets short; never closed
 }
 
 func (u *usage) add(n int) { u.bytes.Add(int64(n)) }
@@ -31,5 +32,11 @@ func (j *Journal) measure(ctx context.Context) error {
 		return err
 	}
 	j.usage.bytes.Store(int64(info.State.Bytes))
+	if float64(info.State.Bytes) > trimAbove*float64(j.options.MaxBytes) {
+		select {
+		case j.usage.short <- struct{}{}:
+		default: // it is known
+		}
+	}
 	return nil
 }

@@ -38,6 +38,7 @@ type Options struct {
 type Service struct {
 	options   Options
 	log       *slog.Logger
+	store     *store
 	collector *mockserver.Collector
 	metrics   *metrics.Metrics
 	guard     *mockserver.Guard
@@ -84,7 +85,11 @@ func Start(ctx context.Context, o Options) (_ *Service, err error) {
 		return nil, err
 	}
 	undo = append(undo, func() { sockets.close() })
-	if s.collector, err = openCollector(ctx, o, s.metrics); err != nil {
+	if s.store, err = openStore(ctx, o.Config, o.Log); err != nil {
+		return nil, err
+	}
+	undo = append(undo, func() { _ = s.store.close() })
+	if s.collector, err = openCollector(o, s.store, s.metrics); err != nil {
 		return nil, err
 	}
 	s.metrics.Watch(s.collector)
@@ -208,6 +213,7 @@ func (s *Service) shutdown() error {
 	if stopped != nil {
 		stopped = errors.Join(stopped, s.main.server.Close())
 	}
+	s.store.attempts.close()
 	drained := s.collector.Shutdown(ctx)
 	if s.admin != nil { // it shows how it goes, to the end
 		_ = s.admin.server.Close()
