@@ -177,8 +177,8 @@ func TestDeletionRequestsThatAreRefused(t *testing.T) {
 		request mockserver.DeletionRequest
 		want    string
 	}{
-		"no user":        {mockserver.DeletionRequest{}, "needs a user ID"},
-		"empty user":     {mockserver.DeletionRequest{UserIDs: []string{"u", ""}}, "empty"},
+		"no user":        {mockserver.DeletionRequest{}, "userIds: is empty"},
+		"empty user":     {mockserver.DeletionRequest{UserIDs: []string{"u", ""}}, "userIds[1]: is empty"},
 		"long user":      {mockserver.DeletionRequest{UserIDs: []string{strings.Repeat("u", 1025)}}, "1025 bytes"},
 		"long ID":        {mockserver.DeletionRequest{ID: strings.Repeat("i", 256), UserIDs: []string{"u"}}, "256 bytes"},
 		"unknown source": {mockserver.DeletionRequest{UserIDs: []string{"u"}, Source: "tv"}, `"tv"`},
