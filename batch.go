@@ -124,7 +124,7 @@ func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
 	n := b.calls / 2
 	end := callsEnd(calls, n)
 	part := func(calls []byte, n int) *batch {
-		h := &batch{calls: n, seq: b.seq, buf: make([]byte, 0, s.envelope()+len(calls))}
+		h := &batch{calls: n, seq: b.seq, buf: newBuffer(s.envelope() + len(calls))}
 		h.buf = append(append(h.buf, bodyHead...), calls...)
 		h.seal(s)
 		return h

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -225,8 +226,10 @@ func (p *pipeline) answerError(status int, text []byte) error {
 	if status >= 300 && status <= 399 {
 		s += " (redirects are not followed; Endpoint must be the collector's own URL)"
 	}
-	if len(text) > 0 {
-		s += fmt.Sprintf(": %q", text)
+	if quoted := strconv.QuoteToASCII(string(text)); len(quoted) > maxQuoted {
+		s += ": " + quoted[:maxQuoted] + `…"`
+	} else if len(text) > 0 {
+		s += ": " + quoted
 	}
 	return errors.New(p.log.secrets.Replace(s))
 }
