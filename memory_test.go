@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -135,6 +136,15 @@ func TestErrorsNotTakenAreCounted(t *testing.T) {
 	close(release)
 	require.NoError(t, client.Close())
 	require.Zero(t, client.Stats().Bytes)
+}
+
+// A message id waits for the callback alone, without what it was cut from.
+func TestResultCopiesTheMessageID(t *testing.T) {
+	large := strings.Repeat("m", 1<<20)
+	k := call{Message: Message{MessageId: large[:36]}}
+	id := k.id(nil)
+	require.Equal(t, k.MessageId, id)
+	require.NotSame(t, unsafe.StringData(large), unsafe.StringData(id))
 }
 
 func heap() int64 {
