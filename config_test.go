@@ -171,6 +171,16 @@ func TestLogRedactsTheWriteKey(t *testing.T) {
 	require.Equal(t, "no key\n", out.String())
 }
 
+// What is left of an answer holds no part of the key.
+func TestAnswerErrorRedactsTheWriteKey(t *testing.T) {
+	const key = "wk_0123456789abcdef"
+	p := &pipeline{settings: &settings{log: newLogger(nil, false, key)}}
+	for pad := range maxQuoted {
+		err := p.answerError(http.StatusForbidden, []byte(strings.Repeat("x", pad)+key+strings.Repeat("y", maxQuoted)))
+		require.NotContains(t, err.Error(), "wk_0", pad)
+	}
+}
+
 func TestLogOutlivesAPanickingWriter(t *testing.T) {
 	l := newLogger(log.New(panickingWriter{}, "", 0), true, "k")
 	l.logf("one")

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -17,7 +18,8 @@ const (
 	// maxAnswer is how much of an answer is read so that its connection can
 	// be used again; a longer one costs the connection.
 	maxAnswer = 64 << 10
-	// maxQuoted is how much of an answer's text is kept to say what was wrong.
+	// maxQuoted is how much of an answer's text, quoted, is kept to say what was
+	// wrong.
 	maxQuoted = 256
 )
 
@@ -215,7 +217,7 @@ func (s *sender) readAnswer(body io.Reader) []byte {
 	if err == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(body, maxAnswer))
 	}
-	return s.answer[:min(n, maxQuoted)]
+	return s.answer[:n]
 }
 
 // answerError quotes an answer that is not a success. The text is the server's.
@@ -224,10 +226,14 @@ func (p *pipeline) answerError(status int, text []byte) error {
 	if status >= 300 && status <= 399 {
 		s += " (redirects are not followed; Endpoint must be the collector's own URL)"
 	}
-	if len(text) > 0 {
-		s += fmt.Sprintf(": %q", text)
+	// The write key is taken out first: a part of it that is left by the cut
+	// would not be known as such.
+	if quoted := strconv.QuoteToASCII(p.log.secrets.Replace(string(text))); len(quoted) > maxQuoted {
+		s += ": " + quoted[:maxQuoted] + `…"`
+	} else if len(text) > 0 {
+		s += ": " + quoted
 	}
-	return errors.New(p.log.secrets.Replace(s))
+	return errors.New(s)
 }
 
 // directDial makes connections that take a batch's bytes without a copy.
