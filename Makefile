@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help test race lint fmt api quickstart fuzz bench ci
+.PHONY: help test race lint fmt api quickstart fuzz model bench ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 
 bench: ## measure the client beside others; BENCH=-quick takes a minute, not fifteen
 	go run ./bench $(BENCH)
+
+MODEL_STEPS ?= 20000
+model: ## run the random and the large tests at full length
+	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ MEMBERS=1000000 go test -v -timeout 30m -run 'WhateverHappens|LargeAudience' ./mockserver
 
 ci: ## run the gate, as CI does
 	bash .ci/run

@@ -76,6 +76,12 @@ func (b *batch) fits(n int, s *settings) bool {
 	return b.calls == 0 || len(b.buf)+1+n+s.envelope()-len(bodyHead) <= MaxBatchBytes
 }
 
+// hasRoom reports whether a further call of n bytes can be appended without
+// another buffer. It fits then: no buffer is larger than a batch may be.
+func (b *batch) hasRoom(n int, s *settings) bool {
+	return len(b.buf)+len(",")+n+s.envelope() <= cap(b.buf)
+}
+
 // append adds an encoded call. The buffer has room for it.
 func (b *batch) append(encoded []byte) {
 	if b.calls > 0 {

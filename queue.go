@@ -10,6 +10,12 @@ import (
 // pipeline is a client at work. Callers append their calls to the open batch
 // under mu; the loop goroutine does all else.
 type pipeline struct {
+	// All that most calls touch, so first, where nothing else shares a line of
+	// the processor's cache with it.
+	mu   sync.Mutex // guards open and the last group of fields; not held during I/O or the caller's code
+	open *batch     // calls are appended to it; nil if there are none, as after the client is closed
+	_    [64 - 16]byte
+
 	*settings
 
 	wake    chan struct{} // room for one; whoever gives the loop work pokes it; never closed
@@ -19,8 +25,7 @@ type pipeline struct {
 
 	tellers sync.WaitGroup // the goroutine that tells results, while there is one
 
-	mu       sync.Mutex    // guards all below; not held during I/O or the caller's code
-	open     *batch        // calls are appended to it; nil if there are none
+	// Guarded by mu.
 	openDue  time.Time     // when open is to be sealed at the latest
 	lastSeal time.Time     // when a batch was last sealed
 	watching time.Time     // when the loop looks at open by itself; zero if never
@@ -42,7 +47,7 @@ type pipeline struct {
 	gate     time.Time     // no attempt begins before it, as a collector asked; zero if none did
 	notices  []notice      // results to be told
 	telling  bool          // the goroutine that tells them runs
-	stats    Stats         // all but Pending, Rejected and Bytes
+	stats    Stats         // of the calls that have left open; without Pending, Rejected and Bytes
 }
 
 func newPipeline(s *settings) *pipeline {
@@ -72,11 +77,15 @@ func (p *pipeline) unlock() {
 // matters for Block alone.
 func (p *pipeline) add(ctx context.Context, k *call, encoded []byte, now time.Time) error {
 	p.mu.Lock()
+	if b := p.open; b != nil && p.callback == nil && b.calls+1 < p.flushAt && b.hasRoom(len(encoded), p.settings) {
+		b.append(encoded)
+		p.mu.Unlock()
+		return nil
+	}
 	defer p.unlock()
 	for p.closing == nil {
 		switch {
 		case p.place(k, encoded, now):
-			p.stats.Accepted++
 			return nil
 		case p.open != nil:
 			p.seal(now) // what fills the memory is better sent at once
@@ -111,20 +120,18 @@ func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
 		cost -= int64(cap(buf))
 	} else {
 		cost += batchOverhead
-		if n := len(p.spare); n > 0 {
-			buf = p.spare[n-1]
-		}
+		buf = p.takeSpare()
 	}
 	size := p.bufferSize(buf, len(encoded))
 	if fresh && p.used+cost+mayTake(buf, size) > p.maxBytes {
+		p.recycle(buf)
+		if p.whenFull == Block && p.used > 0 {
+			return false // there will be room for a batch of the usual size
+		}
 		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small one may fit
 	}
 	if p.used+cost+mayTake(buf, size) > p.maxBytes {
 		return false
-	}
-	if fresh && cap(buf) > 0 {
-		p.spare = p.spare[:len(p.spare)-1]
-		p.idle -= cap(buf)
 	}
 	if size > cap(buf) {
 		buf = append(newBuffer(size), buf...)
@@ -199,6 +206,7 @@ func (p *pipeline) seal(now time.Time) {
 	p.lastSeal = now
 	b.seal(p.settings)
 	p.lastLen = len(b.buf)
+	p.stats.Accepted += int64(b.calls)
 	p.stats.Batches++
 	if slack := cap(b.buf) - len(b.buf); p.busy && !p.gzip && slack > len(b.buf)/4 {
 		p.shrink(b) // it will wait: its memory counts
@@ -252,6 +260,18 @@ func (p *pipeline) recycle(buf []byte) {
 	}
 }
 
+// takeSpare returns a buffer that was recycled, or nil.
+func (p *pipeline) takeSpare() []byte {
+	n := len(p.spare)
+	if n == 0 {
+		return nil
+	}
+	buf := p.spare[n-1]
+	p.spare = p.spare[:n-1]
+	p.idle -= cap(buf)
+	return buf
+}
+
 // dropOldest gives up the batch that has waited longest; it reports false if
 // none waits.
 func (p *pipeline) dropOldest(reason DropReason) bool {
@@ -302,15 +322,24 @@ func (p *pipeline) end(b *batch, why *DropError) {
 	p.tell(notice{batch: b, why: why})
 }
 
+// accepted is the number of calls accepted so far.
+func (p *pipeline) accepted() int64 {
+	if p.open == nil {
+		return p.stats.Accepted
+	}
+	return p.stats.Accepted + int64(p.open.calls)
+}
+
 // pending is the number of accepted calls that have not ended.
 func (p *pipeline) pending() int64 {
-	return p.stats.Accepted - p.stats.Delivered - p.stats.Dropped.Total()
+	return p.accepted() - p.stats.Delivered - p.stats.Dropped.Total()
 }
 
 func (p *pipeline) snapshot() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
+	s.Accepted = p.accepted()
 	s.Pending = p.pending()
 	s.Bytes = p.used
 	return s

@@ -52,8 +52,7 @@ func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 	own.MaxIdleConns, own.MaxIdleConnsPerHost = conns, conns
 	own.DisableCompression = true  // answers are a few bytes
 	own.WriteBufferSize = 64 << 10 // most requests are one write
-	//nolint:staticcheck // a DialContext would take the place of a Dial that a program still sets
-	if own.DialContext != nil || own.Dial == nil {
+	if own.DialContext != nil {    // to set one would turn HTTP/2 off, and take the place of a Dial
 		own.DialContext = directDial(own.DialContext)
 	}
 	client.Transport = own
@@ -239,9 +238,6 @@ func (p *pipeline) answerError(status int, text []byte) error {
 
 // directDial makes connections that take a batch's bytes without a copy.
 func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
-	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if tcp, ok := conn.(*net.TCPConn); ok {
@@ -253,12 +249,15 @@ func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, 
 
 type directConn struct{ *net.TCPConn }
 
-// ReadFrom is what net/http writes a body with, after what fitted into its
-// write buffer.
+// ReadFrom is what net/http writes the rest of a body with, when it has filled
+// its write buffer. It writes it in one go, from where it lies; all that a
+// request of ours has left is what it announced.
 func (c directConn) ReadFrom(r io.Reader) (int64, error) {
 	if limited, ok := r.(*io.LimitedReader); ok {
-		if body, ok := limited.R.(*bytes.Reader); ok && int64(body.Len()) <= limited.N {
-			return body.WriteTo(c.TCPConn)
+		if body, ok := limited.R.(io.WriterTo); ok {
+			n, err := body.WriteTo(c.TCPConn)
+			limited.N -= n
+			return n, err
 		}
 	}
 	return c.TCPConn.ReadFrom(r)

@@ -47,7 +47,7 @@ func newOurs(endpoint string, o setup) (*client, error) {
 	config := analytics.Config{Endpoint: endpoint, FlushAt: o.batch, Gzip: o.gzip, Logger: log.New(io.Discard, "", 0)}
 	if o.patient {
 		config.WhenFull = analytics.Block
-		config.MaxBytes = 8 << 20
+		config.MaxBytes = 4 << 20
 	}
 	c, err := analytics.NewWithConfig("bench-write-key", config)
 	if err != nil {

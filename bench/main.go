@@ -21,7 +21,7 @@ type options struct {
 	rounds   int
 	duration time.Duration // of the calls of one measurement
 	outage   time.Duration
-	parts    string
+	parts    []string
 	only     string // what the names of the workloads measured contain
 	clients  []string
 	profile  string
@@ -33,11 +33,11 @@ func main() {
 	}
 	quick := flag.Bool("quick", false, "a minute's version: one short round, an outage of 3 s")
 	var o options
-	var names string
+	var names, parts string
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each client is measured")
 	flag.DurationVar(&o.duration, "time", 1500*time.Millisecond, "how long calls are made in one measurement")
 	flag.DurationVar(&o.outage, "outage", 20*time.Second, "how long the collector is away")
-	flag.StringVar(&o.parts, "parts", "cost,latency,outage", "what to measure")
+	flag.StringVar(&parts, "parts", "cost,latency,outage", "what to measure")
 	flag.StringVar(&o.only, "workload", "", "measure the cost of the workloads whose names contain this")
 	flag.StringVar(&names, "clients", strings.Join(clientNames, ","), "which clients to measure; the first is the one the others are compared with")
 	flag.StringVar(&o.profile, "profile", "", "a directory for a CPU and an allocation profile of each driver of the first round")
@@ -45,7 +45,7 @@ func main() {
 	if *quick {
 		o.rounds, o.duration, o.outage = 1, 500*time.Millisecond, 3*time.Second
 	}
-	o.clients = strings.Split(names, ",")
+	o.clients, o.parts = strings.Split(names, ","), strings.Split(parts, ",")
 	exit(o.run())
 }
 
@@ -63,20 +63,15 @@ func (o *options) run() error {
 			return fmt.Errorf("%w: %q; there are %s", errUnknownClient, name, strings.Join(clientNames, ", "))
 		}
 	}
-	for _, part := range strings.Split(o.parts, ",") {
-		if !strings.Contains("cost latency outage", part) {
-			return fmt.Errorf("no such part: %q", part)
+	parts := map[string]func() error{"cost": o.cost, "latency": o.latency, "outage": o.outages}
+	for _, name := range o.parts {
+		if parts[name] == nil {
+			return fmt.Errorf("no such part: %q; there are cost, latency, outage", name)
 		}
 	}
 	printMachine()
-	for _, part := range []struct {
-		name string
-		run  func() error
-	}{{"cost", o.cost}, {"latency", o.latency}, {"outage", o.outages}} {
-		if !strings.Contains(o.parts, part.name) {
-			continue
-		}
-		if err := part.run(); err != nil {
+	for _, name := range o.parts {
+		if err := parts[name](); err != nil {
 			return err
 		}
 	}
