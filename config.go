@@ -107,8 +107,9 @@ type Config struct {
 	// MaxBytes bounds the memory of all calls that are queued, being sent or
 	// to be sent again, and of the results not yet taken by Callback. Beyond it
 	// the client holds idle buffers of MaxInFlight+2 times MaxBatchBytes at most,
-	// a megabyte with Gzip, and what net/http needs for MaxInFlight requests. At
-	// least 128 KiB. Defaults to 64 MiB.
+	// a megabyte with Gzip, what net/http needs for MaxInFlight requests, and
+	// half a KB for each call of a batch that was refused and is sent in parts.
+	// At least 128 KiB. Defaults to 64 MiB.
 	MaxBytes int64
 
 	// WhenFull is what happens to a call for which MaxBytes leaves no room.

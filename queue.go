@@ -173,8 +173,11 @@ func (p *pipeline) bufferSize(buf []byte, n int) int {
 
 // newBuffer makes a buffer whose capacity is all of the memory that it takes:
 // the runtime rounds up what it allocates, by append alone to the caller's
-// knowledge.
-func newBuffer(size int) []byte { return slices.Grow([]byte(nil), size) }
+// knowledge. It is no larger than a batch may be, unless size is.
+func newBuffer(size int) []byte {
+	buf := slices.Grow([]byte(nil), size)
+	return buf[:0:min(cap(buf), max(size, MaxBatchBytes+len(",")))]
+}
 
 // mayTake is the most memory that buf takes once it has a capacity of size. The
 // runtime adds less than a quarter, and less than a page of 8 KB.
