@@ -81,17 +81,18 @@ func (j *Journal) restore(ctx context.Context) error {
 	}
 	base.lost, base.gone = append(base.lost, calls.holes...), append(base.gone, outcomes.holes...)
 	j.account = base
-	last := calls.last
+	read := calls.last + 1
 	for _, a := range checkpoints {
-		last = max(last, a.calls)
+		read = max(read, a.calls)
 	}
 	// Both streams get a message, so that there is a last one to be read.
 	end := nats.NewMsg(j.names.subject("o"))
 	end.Data = appendWriteID(nil, writeID{})
-	if _, err := j.publish(ctx, j.nc, end); err != nil {
+	// What outcomes before it say of others may be about some that are lost.
+	if base.lowAfter, err = j.publish(ctx, j.nc, end); err != nil {
 		return err
 	}
-	return j.skipLost(ctx, calls.last+1, max(last, calls.last+1), outcomes)
+	return j.skipLost(ctx, calls.last+1, read, outcomes)
 }
 
 // begin takes it for a hole that a stream does not begin where it should.
