@@ -25,9 +25,15 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == natsServerArg {
-		runNATSServer(os.Args[2:])
-		return
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case natsServerArg:
+			runNATSServer(os.Args[2:])
+			return
+		case onTmpfsArg:
+			runOnTmpfs(os.Args[2:])
+			return
+		}
 	}
 	os.Exit(build(m))
 }
