@@ -264,7 +264,7 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 	c.start(&forwarder{
 		name: d.Name, sender: c.sender, clock: c.clock, record: c.record, log: c.log,
 		gate:   newGate(c.clock, c.config.Concurrency, max(stragglers, webhook.MaxEndpoints*c.config.Concurrency), c.poke),
-		reader: reader, paused: d.Paused, done: make(chan struct{}), random: c.config.Jitter, faults: &c.faults,
+		reader: reader, paused: d.Paused, done: make(chan struct{}), since: c.clock.Now(), random: c.config.Jitter, faults: &c.faults,
 	}, d)
 	return nil
 }

@@ -45,6 +45,7 @@ type forwarder struct {
 	drain  context.CancelFunc // makes run lease no more, and end once the calls under way have
 	cancel context.CancelFunc // breaks off the requests under way
 	done   chan struct{}      // closed when run has ended
+	since  time.Time          // when it was attached
 
 	mu        sync.Mutex // guards what follows
 	reader    Reader     // nil while it is not attached

@@ -92,6 +92,8 @@ type History struct {
 	dropped  int64
 	drained  int64 // the Seq of the last record that drain returned
 	watchers map[*watcher]struct{}
+	feed     feed
+	tally    tally
 }
 
 // A Record is a call and what became of it.
@@ -103,6 +105,7 @@ type Record struct {
 	Ends     []Ended
 	Attempts []Attempt
 
+	item   *feedItem
 	misses *[]string // where a Match notes why it does not pick the record, or nil
 }
 
@@ -126,7 +129,7 @@ func NewHistory(limit int) *History {
 	if limit <= 0 {
 		limit = DefaultHistory
 	}
-	return &History{limit: limit, first: 1, changed: make(chan struct{}), byCall: map[callHash]*Record{}}
+	return &History{limit: limit, first: 1, changed: make(chan struct{}), byCall: map[callHash]*Record{}, feed: newFeed()}
 }
 
 // Accepted implements Recorder.
@@ -136,6 +139,7 @@ func (h *History) Accepted(b Batch) {
 	for _, c := range b.Calls {
 		h.record(c)
 	}
+	h.tally.add(b.ReceivedAt, tallyAccepted, len(b.Calls))
 	h.tell()
 }
 
@@ -152,6 +156,7 @@ func (h *History) record(c Call) *Record {
 		h.records = h.records[1:]
 		h.first++
 		h.dropped++
+		h.feed.remove(old.item)
 	}
 	r := &Record{Seq: h.first + int64(len(h.records)), Call: c}
 	if early := h.early.take(key); early != nil {
@@ -241,17 +246,22 @@ func (h *History) Repeated(b Batch) {
 			h.noteChange(r)
 		}
 	}
+	h.tally.add(b.ReceivedAt, tallyRepeated, len(b.Calls))
 	h.tell()
 }
 
 // Rejected implements Recorder.
 func (h *History) Rejected(r Rejection) {
+	read := readRejected(r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.rejected) == h.limit {
 		h.rejected = h.rejected[1:]
+		h.feed.removeOldest(&h.feed.rejected)
 	}
 	h.rejected = append(h.rejected, r)
+	h.feed.add(&feedItem{rejection: &r, read: read})
+	h.tally.add(r.ReceivedAt, tallyRejected, 1)
 	h.tell()
 }
 
@@ -274,6 +284,7 @@ func (h *History) Ended(e Ended) {
 	e.Call = nil
 	r.Ends = append(r.Ends, e)
 	h.noteChange(r)
+	h.tally.end(e)
 	h.tell()
 }
 
@@ -362,5 +373,6 @@ func (h *History) Clear() {
 	h.first += int64(len(h.records))
 	h.records, h.rejected, h.refused, h.byCall = nil, nil, nil, map[callHash]*Record{}
 	h.early = earlyRecords{}
+	h.feed.clear()
 	h.tell()
 }

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // A sync goes through these stages. What was done in each is stored before the
@@ -248,19 +250,27 @@ func emptyList(r syncRequest) error {
 // somewhere to go.
 func (s *syncs) resolve(r syncRequest) (computationRecord, error) {
 	settings := s.collector.Settings()
-	none := computationRecord{}
 	key := SnakeCase(r.name)
-	if key == "" || len(r.name) > MaxComputationName {
-		return none, fmt.Errorf("mockserver: %.40q cannot be the name of an %s or a %s: it needs a letter or a digit, and at most %d bytes",
-			r.name, KindAudience, KindTrait, MaxComputationName)
+	problem := ""
+	switch {
+	case len(r.name) > MaxComputationName:
+		problem = fmt.Sprintf("has %d bytes", len(r.name))
+	case key == "":
+		problem = fmt.Sprintf("is %q, which has no letter and no digit", r.name)
+	case !utf8.ValidString(r.name):
+		problem = fmt.Sprintf("is %q, which is not UTF-8", r.name)
+	}
+	if problem != "" {
+		return computationRecord{}, &webhook.FieldError{Field: "name", Problem: problem,
+			Mend: fmt.Sprintf("name the %s in 1 to %d bytes, such as Big Spenders", r.kind, MaxComputationName)}
 	}
 	source, err := s.collector.oneSource(settings, r.source)
 	if err != nil {
-		return none, err
+		return computationRecord{}, err
 	}
 	d, err := settings.oneDestination(source, r.destination)
 	if err != nil {
-		return none, err
+		return computationRecord{}, err
 	}
 	return computationRecord{
 		ID: digest(source, d.Name, key), Kind: r.kind, Name: r.name, Key: key, Source: source, Destination: d.Name,
@@ -276,12 +286,14 @@ func (c *Collector) oneSource(s Settings, name string) (string, error) {
 	switch {
 	case name == "" && len(names) == 1:
 		return names[0], nil
+	case name == "" && len(names) == 0:
+		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name the source; there is none in the settings"}
 	case name == "":
-		return "", fmt.Errorf("mockserver: a source must be named; there are %d: %q", len(names), names)
+		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name one of " + strings.Join(names, ", ")}
 	case slices.Contains(names, name) || c.config.AnyWriteKey:
 		return name, nil
 	}
-	return "", fmt.Errorf("%w: there is no source %q; there are %q", ErrUnknown, name, names)
+	return "", fmt.Errorf("%w: there is no source %q", ErrUnknown, name)
 }
 
 // oneDestination returns the destination of a name, or the only one of a source
@@ -302,22 +314,26 @@ func (s Settings) oneDestination(source, name string) (*Destination, error) {
 	case name != "":
 		return nil, fmt.Errorf("%w: there is no destination %q", ErrUnknown, name)
 	case len(names) == 0:
-		return nil, fmt.Errorf("mockserver: no destination gets the calls of source %q; connect and enable one", source)
+		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty",
+			Mend: fmt.Sprintf("connect a destination to source %q and enable it; there is none", source)}
 	case len(names) > 1:
-		return nil, fmt.Errorf("mockserver: a destination must be named; %d get the calls of source %q: %q", len(names), source, names)
+		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Mend: "name one of " + strings.Join(names, ", ")}
 	}
 	return found, nil
 }
 
 // gets returns nil if the destination gets calls of a source, or says why not.
 func (d *Destination) gets(source string) error {
+	problem, mend := "", ""
 	switch {
 	case d.Disabled:
-		return fmt.Errorf("mockserver: destination %q is disabled; enable it first", d.Name)
+		problem, mend = "is disabled", "enable it first"
 	case len(d.Sources) > 0 && !slices.Contains(d.Sources, source):
-		return fmt.Errorf("mockserver: destination %q is not connected to source %q; connect it first", d.Name, source)
+		problem, mend = fmt.Sprintf("is not connected to source %q", source), "connect it first"
+	default:
+		return nil
 	}
-	return nil
+	return &webhook.FieldError{Field: fmt.Sprintf("destination %q", d.Name), Problem: problem, Mend: mend}
 }
 
 // dryRun counts what a list would change, had all that are queued been sent.
