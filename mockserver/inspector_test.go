@@ -297,7 +297,7 @@ func TestStreamsAreBoundedAndEnd(t *testing.T) {
 	defer collector.Close()
 	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Loopback: true})
 	require.NoError(t, err)
-	inspector := mockserver.NewInspector(collector, guard)
+	inspector := mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
 	srv := httptest.NewServer(inspector)
 	defer srv.Close()
 	var open []*stream
@@ -408,7 +408,7 @@ func TestInspectorAsksForTheTokenAndKeepsTheLoginInACookie(t *testing.T) {
 	t.Cleanup(func() { _ = collector.Close() })
 	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: token, Hosts: []string{"collector.example"}})
 	require.NoError(t, err)
-	srv := httptest.NewServer(mockserver.NewInspector(collector, guard))
+	srv := httptest.NewServer(mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard}))
 	t.Cleanup(srv.Close)
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
