@@ -29,7 +29,7 @@ func serve(t *testing.T, config mockserver.Config, token string) (*httptest.Serv
 	require.NoError(t, err)
 	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: token, Loopback: true})
 	require.NoError(t, err)
-	inspector := mockserver.NewInspector(collector, guard)
+	inspector := mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
 	srv := httptest.NewUnstartedServer(nil)
 	srv.Config = mockserver.NewHTTPServer(inspector.Wrap(collector))
 	srv.Start()
