@@ -224,7 +224,9 @@ func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
 		return Sync{}, fmt.Errorf("mockserver: the list of %s %q: %w", r.kind, r.name, err)
 	}
 	defer sorted.Close()
-	if !r.allowEmpty && isEmpty(withValues(sorted)) {
+	if empty, err := isEmpty(withValues(sorted)); err != nil {
+		return Sync{}, err
+	} else if empty && !r.allowEmpty {
 		return Sync{}, fmt.Errorf("%w: it would take every user out of %s %q; allow an empty list if that is meant", ErrEmptyList, r.kind, r.name)
 	}
 	if r.dryRun {
@@ -242,11 +244,11 @@ func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
 	return queued, nil
 }
 
-func isEmpty(entries roster.Seq) bool {
-	for range entries {
-		return false // an error will come again
+func isEmpty(entries roster.Seq) (bool, error) {
+	for _, err := range entries {
+		return false, err
 	}
-	return true
+	return true, nil
 }
 
 // resolve finds the computation of a request, and checks that its calls have
