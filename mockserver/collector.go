@@ -48,6 +48,8 @@ type Collector struct {
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
 	draining atomic.Bool
+	refusing seldom      // what is logged of batches that could not be stored
+	unready  atomic.Bool // that this was logged
 	unfollow func() // ends following the store, and waits for it
 
 	// changing lets one change of the settings run at a time, with what it asks

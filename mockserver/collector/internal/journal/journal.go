@@ -44,6 +44,8 @@ type Journal struct {
 	acked    atomic.Uint64 // the last message of CALLS that this process knows of
 	messages atomic.Uint64 // counts what was published, to name it
 
+	link atomic.Pointer[link] // replaced when a connection is made again
+
 	attaching sync.Mutex // lets one Attach or Detach run at a time
 	replaying sync.Mutex // lets one Replay run at a time
 	trimming  sync.Mutex // lets one Trim run at a time
@@ -70,6 +72,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		lanes: map[string]*lane{}, queues: map[string]*queue{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
+	j.link.Store(newLink())
 	defer func() {
 		if err != nil {
 			_ = j.Close()
@@ -173,7 +176,7 @@ func (j *Journal) follow() {
 
 func (j *Journal) tail(kind string, next uint64, handle func(*nats.Msg, uint64) error) *tail {
 	t := &tail{
-		nc: j.nc, js: j.js, stream: j.names.stream(kind), next: next, batch: 1000, heartbeat: 5 * time.Second, handle: handle,
+		link: &j.link, nc: j.nc, js: j.js, stream: j.names.stream(kind), next: next, batch: 1000, heartbeat: 5 * time.Second, handle: handle,
 		trouble: func(err error) { j.log.Debug("a reader was made again", "stream", kind, "error", err) },
 	}
 	if j.options.NATS != nil {
