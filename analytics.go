@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"context"
+	"errors"
 	"log"
 	"net/http"
 	"sync"
@@ -34,6 +35,9 @@ type Client struct {
 	// Verbose is Config.Verbose.
 	Verbose bool
 
+	// Spool is Config.Spool.
+	Spool string
+
 	// Client is what Config.HTTPClient points to.
 	Client http.Client
 
@@ -52,6 +56,7 @@ const (
 	rejectInvalid = iota
 	rejectTooLarge
 	rejectQueueFull
+	rejectSpool
 	rejectClosed
 	numRejects
 )
@@ -81,6 +86,7 @@ func newClient(writeKey string, config Config) *Client {
 		Interval:   defaultFlushAfter,
 		Logger:     config.Logger,
 		Verbose:    config.Verbose,
+		Spool:      config.Spool,
 		Client:     *http.DefaultClient,
 		writeKey:   writeKey,
 		config:     config,
@@ -150,7 +156,15 @@ func (c *Client) Enqueue(ctx context.Context, m Call) error {
 }
 
 // scratch is a buffer that a call is encoded into.
-type scratch struct{ buf []byte }
+type scratch struct {
+	buf []byte
+	id  callID // what a callback is told the call by, if there is one
+
+	// What follows is for a spool, see pipeline.write.
+	turn  chan bool  // room for one: the call is written, or, if true, its goroutine is to write it
+	err   error      // what came of it, once it is written
+	group []*scratch // memory for a list
+}
 
 var scratches = sync.Pool{New: func() interface{} { return &scratch{buf: make([]byte, 0, 1024)} }}
 
@@ -161,10 +175,8 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 		return c.reject(rejectInvalid, invalid)
 	}
 	p, err := c.start()
-	if err == ErrClosed {
-		return c.reject(rejectClosed, err)
-	} else if err != nil {
-		return c.reject(rejectInvalid, err)
+	if err != nil {
+		return c.reject(rejectKind(err, rejectInvalid), err)
 	}
 	now := time.Now()
 	s := scratches.Get().(*scratch)
@@ -175,11 +187,9 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	case len(s.buf) > MaxCallBytes:
 		err = c.reject(rejectTooLarge, &TooLargeError{Kind: k.kind, Size: len(s.buf), Limit: MaxCallBytes})
 	default:
-		err = p.add(ctx, k, s.buf, now)
-		if err == ErrClosed {
-			c.reject(rejectClosed, err)
-		} else if err != nil {
-			c.reject(rejectQueueFull, err)
+		err = p.add(ctx, k, s, now)
+		if err != nil {
+			c.reject(rejectKind(err, rejectQueueFull), err)
 		} else if p.log.verbose {
 			p.log.debugf("queued %s", s.buf)
 		}
@@ -188,6 +198,17 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 		scratches.Put(s)
 	}
 	return err
+}
+
+// rejectKind is what an error is counted as, if it tells that by itself.
+func rejectKind(err error, otherwise int) int {
+	switch {
+	case err == ErrClosed:
+		return rejectClosed
+	case errors.Is(err, ErrSpool):
+		return rejectSpool
+	}
+	return otherwise
 }
 
 // reject counts a call that is not accepted, and returns why it is not.
@@ -216,6 +237,12 @@ func (c *Client) start() (*pipeline, error) {
 		return nil, err
 	}
 	p := newPipeline(s)
+	if s.spoolDir != "" {
+		if err := p.openSpool(); err != nil {
+			return nil, err
+		}
+		go p.keep()
+	}
 	c.running.Store(p)
 	go p.run()
 	return p, nil
@@ -228,10 +255,19 @@ func (c *Client) start() (*pipeline, error) {
 // delivered: those still queued, and all that were dropped since an earlier
 // Flush returned, if there was one.
 func (c *Client) Flush(ctx context.Context) error {
-	if p := c.running.Load(); p != nil {
-		return p.flush(ctx)
+	p := c.running.Load()
+	if p == nil && c.Spool != "" {
+		var err error
+		if p, err = c.start(); err == ErrClosed {
+			return nil
+		} else if err != nil {
+			return err
+		}
 	}
-	return nil
+	if p == nil {
+		return nil
+	}
+	return p.flush(ctx)
 }
 
 // Shutdown sends what is queued, and waits until each call is delivered or
@@ -271,6 +307,7 @@ func (c *Client) Stats() Stats {
 		Invalid:   c.rejected[rejectInvalid].Load(),
 		TooLarge:  c.rejected[rejectTooLarge].Load(),
 		QueueFull: c.rejected[rejectQueueFull].Load(),
+		Spool:     c.rejected[rejectSpool].Load(),
 		Closed:    c.rejected[rejectClosed].Load(),
 	}
 	return s

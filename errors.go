@@ -140,6 +140,8 @@ const (
 	DropOverflow DropReason = "overflow"
 	// DropShutdown: Close or Shutdown ran out of time.
 	DropShutdown DropReason = "shutdown"
+	// DropDamaged: what the spool had of the call could not be read back.
+	DropDamaged DropReason = "damaged"
 )
 
 // DropError is a Result's error: why an accepted call was given up.

@@ -18,6 +18,8 @@ type pipeline struct {
 
 	tellers sync.WaitGroup // the goroutine that tells results, while there is one
 
+	spool *spool // nil without one
+
 	mu       sync.Mutex    // guards all below; not held during I/O or the caller's code
 	open     *batch        // calls are appended to it; nil if there are none
 	openDue  time.Time     // when open is to be sealed at the latest
@@ -27,7 +29,7 @@ type pipeline struct {
 	ready    fifo          // waiting to be sent
 	busy     bool          // all jobs are taken: the loop will look at ready by itself
 	work     bool          // the loop is to be poked as mu is given up
-	seq      uint64        // the number of the batch opened last
+	seq      uint64        // the number of the call accepted last
 	lastLen  int           // the length of the batch sealed last, the next one's likely length
 	spare    [][]byte      // buffers to be used again
 	idle     int           // the capacity of all of spare
@@ -67,14 +69,22 @@ func (p *pipeline) unlock() {
 	}
 }
 
-// add accepts an encoded call, or says why not. It copies the bytes. Ctx may
+// add accepts the call encoded in w, or says why not. It copies the bytes. Ctx may
 // be nil and matters for Block alone.
-func (p *pipeline) add(ctx context.Context, k *call, encoded []byte, now time.Time) error {
+func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) error {
+	w.id = callID{}
+	if p.callback != nil {
+		w.id = callID{k.id(w.buf), k.kind}
+	}
+	if p.spool != nil {
+		return p.addSpooled(ctx, w, now)
+	}
 	p.mu.Lock()
 	defer p.unlock()
 	for p.closing == nil {
 		switch {
-		case p.place(k, encoded, now):
+		case p.place(w.id, w.buf, spot{seq: p.seq + 1}, now):
+			p.seq++
 			p.stats.Accepted++
 			return nil
 		case p.open != nil:
@@ -93,14 +103,12 @@ func (p *pipeline) add(ctx context.Context, k *call, encoded []byte, now time.Ti
 
 // place appends a call to the open batch, or to a new one. It reports false if
 // the budget has no room.
-func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
-	if p.open != nil && !p.open.fits(len(encoded), p.settings) {
+func (p *pipeline) place(id callID, encoded []byte, at spot, now time.Time) bool {
+	if p.open != nil && !(p.open.fits(len(encoded), p.settings) && p.open.continues(at)) {
 		p.seal(now)
 	}
-	var id callID
 	var cost int64
 	if p.callback != nil {
-		id = callID{k.id(encoded), k.kind}
 		cost += callIDBytes + int64(len(id.id))
 	}
 	fresh := p.open == nil
@@ -114,7 +122,7 @@ func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
 			buf = p.spare[n-1]
 		}
 	}
-	size := p.bufferSize(buf, len(encoded))
+	size := p.bufferSize(buf, len(encoded), p.maxBytes-p.used-cost)
 	cost += int64(size)
 	if p.used+cost > p.maxBytes {
 		return false
@@ -127,7 +135,7 @@ func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
 		buf = append(make([]byte, 0, size), buf...)
 	}
 	if fresh {
-		p.openBatch(append(buf, bodyHead...), now)
+		p.openBatch(append(buf, bodyHead...), at, now)
 	} else {
 		p.open.buf = buf
 	}
@@ -144,25 +152,26 @@ func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
 }
 
 // bufferSize is the capacity that a batch in buf needs to take a call of n
-// bytes and be sealed.
-func (p *pipeline) bufferSize(buf []byte, n int) int {
+// bytes and be sealed, and some more if the budget has so much left.
+func (p *pipeline) bufferSize(buf []byte, n int, left int64) int {
 	need := len(buf) + len(",") + n + p.envelope()
+	size := max(need, cap(buf)+cap(buf)/4, minBuffer)
 	switch {
 	case need <= cap(buf):
 		return cap(buf)
 	case cap(buf) < p.lastLen: // the last batch says how long this one may become
-		need = max(need, p.lastLen+p.lastLen/8, minBuffer)
-	default:
-		need = max(need, cap(buf)+cap(buf)/4, minBuffer)
+		size = max(need, p.lastLen+p.lastLen/8, minBuffer)
+	}
+	if int64(size) > left {
+		size = max(need, int(left))
 	}
 	// Fits has seen to it that MaxBatchBytes is enough, but for the comma that
 	// is counted for a first call as well.
-	return min(need, MaxBatchBytes+len(","))
+	return min(size, MaxBatchBytes+len(","))
 }
 
-func (p *pipeline) openBatch(buf []byte, now time.Time) {
-	p.seq++
-	p.open = &batch{buf: buf, seq: p.seq}
+func (p *pipeline) openBatch(buf []byte, at spot, now time.Time) {
+	p.open = &batch{buf: buf, seq: at.seq, segment: at.segment, index: at.index}
 	// The time since the last flush counts, unless nothing has been called for
 	// so long that it would send this call alone.
 	if p.openDue = p.lastSeal.Add(p.flushAfter); !p.openDue.After(now) {
@@ -212,7 +221,17 @@ func (p *pipeline) recharge(b *batch, charge int64) {
 // woken for every batch, but when an eighth of the budget is free.
 func (p *pipeline) release(n int64) {
 	p.used -= n
-	if n > 0 && p.room != nil && p.used <= p.maxBytes-p.maxBytes/8 {
+	if n > 0 && p.used <= p.maxBytes-p.maxBytes/8 {
+		p.wakeWaiting()
+	}
+	if p.spool != nil {
+		p.spool.feed(p.used)
+	}
+}
+
+// wakeWaiting has the calls that wait for room look for it.
+func (p *pipeline) wakeWaiting() {
+	if p.room != nil {
 		close(p.room)
 		p.room = nil
 	}
@@ -279,6 +298,9 @@ func (p *pipeline) end(b *batch, why *DropError) {
 		p.stats.Dropped.add(why.Reason, n)
 	}
 	p.endFlushes(b.seq, n)
+	if b.segment != nil {
+		p.endSpooled(b.segment, span{b.index, b.index + uint32(n)})
+	}
 	p.reclaim(b)
 	if p.callback == nil && why == nil {
 		p.recharge(b, 0)
@@ -299,6 +321,9 @@ func (p *pipeline) snapshot() Stats {
 	s := p.stats
 	s.Pending = p.pending()
 	s.Bytes = p.used
+	if p.spool != nil {
+		s.SpoolBytes = p.spool.disk
+	}
 	return s
 }
 
