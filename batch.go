@@ -28,7 +28,7 @@ type batch struct {
 	ids   []callID
 
 	segment *spoolSegment // where the spool has the calls; nil if it does not
-	index   uint32   // of the first call there
+	index   uint32        // of the first call there
 
 	zip *zipped // the sealed bytes, compressed; buf is nil then
 

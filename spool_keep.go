@@ -25,11 +25,15 @@ const (
 
 // page is what the keeper has read of a segment, and has not placed yet.
 type page struct {
-	calls []spoolRecord
-	ids   []callID    // of calls, if there is a callback
-	next  spoolCursor // behind the page
-	reads int         // those that failed
+	data  []byte        // memory that is used again, as is that of calls
+	calls []spoolRecord // parts of data
+	ids   []callID      // of calls, if there is a callback
+	done  int           // how many of calls are placed
+	next  spoolCursor   // behind the page
+	reads int           // those that failed
 }
+
+func (g *page) left() int { return len(g.calls) - g.done }
 
 // keep is the keeper's goroutine. It does what is slow, and what no call waits
 // for: it reads back calls that are on the disk alone, writes down which calls
@@ -155,7 +159,7 @@ func (p *pipeline) tellDiscarded(g *spoolSegment) {
 	lost := &batch{}
 	var calls []spoolRecord
 	if data, err := os.ReadFile(p.spool.path(g)); err == nil {
-		c := readContents(data)
+		c := readContents(data, nil)
 		calls, _ = c.left(span{0, g.calls})
 	}
 	lost.calls = len(calls)
@@ -188,7 +192,7 @@ func (p *pipeline) readBack() bool {
 		if !more {
 			return true
 		}
-		if len(s.page.calls) == 0 && !p.readPage(from, want) {
+		if s.page.left() == 0 && !p.readPage(from, want) {
 			return false
 		}
 		p.mu.Lock()
@@ -212,7 +216,7 @@ func (p *pipeline) nextPage() (want span, more bool) {
 	case p.used >= s.refill:
 		s.starved = true
 		return want, false
-	case len(s.page.calls) > 0:
+	case s.page.left() > 0:
 		return want, true
 	}
 	for {
@@ -255,11 +259,13 @@ func (p *pipeline) readPage(from spoolCursor, want span) bool {
 		g.spared = true
 	}
 	s.page.reads = 0
+	s.page.done, s.page.ids = 0, s.page.ids[:0]
 	if err != nil {
+		s.page.calls = s.page.calls[:0]
 		p.lose(g, want, err)
 		return true
 	}
-	c := readContents(data)
+	c := readContents(data, s.page.calls)
 	if g.old {
 		want.end = max(want.end, c.upTo)
 	}
@@ -278,7 +284,7 @@ func (p *pipeline) readPage(from spoolCursor, want span) bool {
 	for _, m := range missing {
 		p.lose(g, m, err)
 	}
-	s.page.calls, s.page.ids = calls, nil
+	s.page.calls = calls
 	if p.callback != nil {
 		for _, r := range calls {
 			s.page.ids = append(s.page.ids, readID(r.body))
@@ -287,14 +293,18 @@ func (p *pipeline) readPage(from spoolCursor, want span) bool {
 	return true
 }
 
-// read returns the bytes of a part of a segment, or as many as there are.
+// read returns the bytes of a part of a segment, or as many as there are. They
+// are good until it is called again.
 func (s *spool) read(g *spoolSegment, from, to int64) ([]byte, error) {
 	f, err := os.Open(s.path(g))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data := make([]byte, to-from)
+	if n := int(to - from); cap(s.page.data) < n {
+		s.page.data = make([]byte, n, max(n, int(s.segmentSize)+maxSegment/8))
+	}
+	data := s.page.data[:to-from]
 	n, err := f.ReadAt(data, from)
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -338,11 +348,11 @@ func (p *pipeline) lose(g *spoolSegment, calls span, err error) {
 func (p *pipeline) placePage(now time.Time) bool {
 	s := p.spool
 	g := s.page.next.segment
-	for range min(placeAtOnce, len(s.page.calls)) {
-		r := s.page.calls[0]
+	for range min(placeAtOnce, s.page.left()) {
+		r := s.page.calls[s.page.done]
 		var id callID
 		if p.callback != nil {
-			id = s.page.ids[0]
+			id = s.page.ids[s.page.done]
 		}
 		if !p.place(id, r.body, spot{g.seq + uint64(r.index), g, r.index}, now) {
 			if p.open != nil {
@@ -351,12 +361,9 @@ func (p *pipeline) placePage(now time.Time) bool {
 			s.starved = true
 			return false
 		}
-		s.page.calls = s.page.calls[1:]
-		if p.callback != nil {
-			s.page.ids = s.page.ids[1:]
-		}
+		s.page.done++
 	}
-	if len(s.page.calls) == 0 {
+	if s.page.left() == 0 {
 		s.cursor = s.page.next
 	}
 	return true

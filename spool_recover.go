@@ -140,7 +140,7 @@ func (s *spool) count(g *spoolSegment, f *os.File) error {
 	if _, err := f.ReadAt(data, 0); err != nil && g.size > 0 {
 		return err
 	}
-	c := readContents(data)
+	c := readContents(data, nil)
 	calls, missing := c.left(span{0, c.upTo})
 	g.calls = c.upTo
 	g.ended = g.calls - uint32(len(calls))

@@ -132,8 +132,9 @@ type contents struct {
 }
 
 // readContents reads as much as there is to read. Nothing in data can make it
-// fail: what is no record is passed over.
-func readContents(data []byte) (c contents) {
+// fail: what is no record is passed over. Memory is for the list of calls.
+func readContents(data []byte, memory []spoolRecord) (c contents) {
+	c.calls = memory[:0]
 	for at := 0; at < len(data); {
 		r, size := readRecord(data[at:])
 		if size == 0 {
@@ -171,7 +172,8 @@ func (c *contents) take(r spoolRecord) {
 }
 
 // left is what there is still to do with the calls of want: those that have not
-// ended, each once and by index, and the spans of those that are not there.
+// ended, each once and by index, and the spans of those that are not there. It
+// uses c up.
 func (c *contents) left(want span) (calls []spoolRecord, missing []span) {
 	settled := make([]bool, want.len())
 	for _, s := range c.ended {
@@ -185,6 +187,7 @@ func (c *contents) left(want span) (calls []spoolRecord, missing []span) {
 	if !slices.IsSortedFunc(c.calls, byIndex) {
 		slices.SortStableFunc(c.calls, byIndex)
 	}
+	calls = c.calls[:0]
 	for _, r := range c.calls {
 		if i := r.index - want.first; r.index >= want.first && r.index < want.end && !settled[i] {
 			settled[i] = true
