@@ -161,7 +161,7 @@ func TestSpoolTakesTheOverflow(t *testing.T) {
 func TestSpoolConcurrentSafe(t *testing.T) {
 	dir := t.TempDir()
 	c := &collector{decide: func(i int, _ post) answer {
-		if i%3 == 0 {
+		if i%100 == 7 {
 			return answer{status: 503}
 		}
 		return answer{}
