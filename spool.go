@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -31,7 +32,7 @@ type spool struct {
 	max         int64 // bytes on the disk
 	segmentSize int64
 	refill      int64 // calls are read back while less memory than that is used
-	sync        bool
+	fsync       bool
 	source      sourceID
 	full        error // of a call that max leaves no room for
 	log         *logger
@@ -39,6 +40,8 @@ type spool struct {
 	wake chan struct{} // room for one; whoever gives the keeper work pokes it; never closed
 	stop chan struct{} // closed by the loop as it ends
 	kept chan struct{} // closed by the keeper as it ends
+
+	turns sync.Pool // of the channels that calls wait on to be written
 
 	// What follows is guarded by the pipeline's mu.
 	queue    []*scratch      // calls to be written
@@ -167,13 +170,14 @@ const crowd = 16
 // which calls have ended.
 func (p *pipeline) write(w *scratch, now time.Time) {
 	s := p.spool
-	if w.turn == nil {
-		w.turn = make(chan bool, 1)
-	}
 	s.queue = append(s.queue, w)
 	if s.leading {
+		turn := s.turns.Get().(chan bool)
+		w.turn = turn
 		p.unlock()
-		if lead := <-w.turn; !lead {
+		lead := <-turn
+		s.turns.Put(turn)
+		if !lead {
 			return
 		}
 		p.mu.Lock()
@@ -313,7 +317,7 @@ func (s *spool) writeActive(at int64, now time.Time) error {
 		}
 	}
 	_, err := s.file.WriteAt(s.out, at)
-	if err == nil && s.sync {
+	if err == nil && s.fsync {
 		err = s.file.Sync()
 	}
 	if err != nil && s.file.Truncate(at) != nil {

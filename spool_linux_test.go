@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,6 +51,7 @@ func TestSpoolOnAFullDisk(t *testing.T) {
 	require.NoError(t, client.Flush(within(t)))
 	require.Equal(t, int64(accepted), client.Stats().Delivered)
 	require.Zero(t, client.Stats().Dropped.Total())
+	require.Eventually(t, func() bool { return len(segments(t, dir)) == 0 }, time.Minute, time.Millisecond)
 	track(t, client, "after", 10)
 	require.NoError(t, client.Close())
 }

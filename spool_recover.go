@@ -31,14 +31,15 @@ func (p *pipeline) openSpool() error {
 		dir:         p.spoolDir,
 		max:         p.spoolMax,
 		segmentSize: min(p.spoolMax/16, maxSegment),
-		refill:      min(p.maxBytes/2, maxSegment),
-		sync:        p.spoolSync,
+		refill:      min(p.maxBytes/2, maxSegment/2),
+		fsync:       p.spoolSync,
 		source:      sourceOf(p.writeKey),
 		log:         p.log,
 		wake:        make(chan struct{}, 1),
 		stop:        make(chan struct{}),
 		kept:        make(chan struct{}),
 	}
+	s.turns.New = func() interface{} { return make(chan bool, 1) }
 	s.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, s.dir, s.max)
 	var err error
 	if s.lock, err = lockDir(s.dir); err != nil {
@@ -173,7 +174,7 @@ func (s *spool) create(g *spoolSegment) error {
 		return err
 	}
 	_, err = f.Write(appendRecord(nil, spoolRecord{kindHead, 0, s.headBody()}))
-	if err == nil && s.sync {
+	if err == nil && s.fsync {
 		err = syncDir(s.dir)
 	}
 	if err != nil {
