@@ -249,7 +249,9 @@ func (c *Client) start() (*pipeline, error) {
 }
 
 // Flush sends what is queued and waits until each call accepted before it is
-// delivered or dropped, or ctx ends. Calls can go on being made meanwhile.
+// delivered or dropped, or ctx ends. Calls can go on being made meanwhile. What
+// an earlier process left in Config.Spool is sent as well, also if no call has
+// been made.
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered: those still queued, and all that were dropped since an earlier
@@ -271,8 +273,8 @@ func (c *Client) Flush(ctx context.Context) error {
 }
 
 // Shutdown sends what is queued, and waits until each call is delivered or
-// dropped. When ctx ends first, requests are cut off and all that is left is
-// dropped. Calls made after Shutdown began return ErrClosed.
+// dropped. When ctx ends first, requests are cut off, and all that is left is
+// dropped or stays in Config.Spool. Calls made after Shutdown began return ErrClosed.
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered, as Flush does; a call that was being sent when ctx ended is among

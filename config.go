@@ -57,7 +57,8 @@ const (
 	minSpoolBytes = 1 << 20
 )
 
-// FullPolicy is what happens to a call for which Config.MaxBytes leaves no room.
+// FullPolicy is what happens to a call for which Config.MaxBytes, or with a spool
+// Config.SpoolMaxBytes, leaves no room.
 type FullPolicy int
 
 const (
@@ -105,8 +106,8 @@ type Config struct {
 	// MaxBytes bounds the memory of all calls that are queued, being sent or
 	// to be sent again, and of the results not yet taken by Callback. Beyond it
 	// the client holds idle buffers of MaxInFlight+2 times MaxBatchBytes at most,
-	// a megabyte with Gzip, and what net/http needs for MaxInFlight requests. At
-	// least 128 KiB. Defaults to 64 MiB.
+	// a megabyte with Gzip, ten while a Spool is read back, and what net/http
+	// needs for MaxInFlight requests. At least 128 KiB. Defaults to 64 MiB.
 	MaxBytes int64
 
 	// WhenFull is what happens to a call for which MaxBytes leaves no room.
@@ -148,7 +149,8 @@ type Config struct {
 	// Context is the context of every batch. Defaults to DefaultContext.
 	Context map[string]interface{}
 
-	// Callback, if set, is told the end of each accepted call, exactly once:
+	// Callback, if set, is told the end of each accepted call, exactly once,
+	// except for those that Spool keeps for the next process, or has lost:
 	// calls of one batch in their order, one at a time, on a goroutine that is
 	// used for nothing else. It may make calls and may Flush; it must not
 	// Close or Shutdown, which wait for it. A slow callback holds its results

@@ -271,6 +271,9 @@ func (p *pipeline) accept(w *scratch, now time.Time) {
 	s.cursor = spoolCursor{g, g.size - recordSize(w.buf), at.index}
 }
 
+// maxOut is how much memory is kept for writes to come.
+const maxOut = 1 << 20
+
 // errVanished says that the active segment is no longer in the directory: what
 // is written to it dies with the process.
 var errVanished = errors.New("the segment was removed while calls were written to it")
@@ -310,6 +313,11 @@ func (p *pipeline) appendGroup(group []*scratch, now time.Time) error {
 
 // writeActive writes out. When that fails the file is as it was, or given up.
 func (s *spool) writeActive(at int64, now time.Time) error {
+	defer func() {
+		if cap(s.out) > maxOut {
+			s.out = nil
+		}
+	}()
 	if now.Sub(s.checked) > time.Second {
 		s.checked = now
 		if !sameFile(s.file, s.file.Name()) {

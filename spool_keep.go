@@ -327,6 +327,7 @@ func (p *pipeline) recount(g *spoolSegment, calls uint32, left int, missing []sp
 	g.ended = calls - uint32(left)
 	g.saved = g.ended
 	p.spool.page.next.index = calls
+	p.finish(g)
 }
 
 // lose counts calls as dropped whose records cannot be read.

@@ -26,6 +26,9 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, err
 	}
 	err = lockFile(f)
+	if err == nil && !sameFile(f, f.Name()) {
+		err = fmt.Errorf("%s is being removed", dir)
+	}
 	if errors.Is(err, errLocked) {
 		err = fmt.Errorf("%s is in use by %s; each process needs a directory of its own", dir, holder(f))
 	}

@@ -27,8 +27,12 @@ func segmentNumber(name string) (number uint64, ok bool) {
 // openSpool takes the directory, and takes stock of what is in it. A segment
 // that was sealed is not read for that.
 func (p *pipeline) openSpool() error {
+	dir, err := filepath.Abs(p.spoolDir) // the program may change its directory later
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSpool, err)
+	}
 	s := &spool{
-		dir:         p.spoolDir,
+		dir:         dir,
 		max:         p.spoolMax,
 		segmentSize: min(p.spoolMax/16, maxSegment),
 		refill:      min(p.maxBytes/2, maxSegment/2),
@@ -41,7 +45,6 @@ func (p *pipeline) openSpool() error {
 	}
 	s.turns.New = func() interface{} { return make(chan bool, 1) }
 	s.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, s.dir, s.max)
-	var err error
 	if s.lock, err = lockDir(s.dir); err != nil {
 		return s.errorf(err)
 	}

@@ -195,6 +195,33 @@ func TestSpoolConcurrentSafe(t *testing.T) {
 	require.Empty(t, segments(t, dir))
 }
 
+// A Flush that waits as the client is closed in time ends with it.
+func TestSpoolFlushEndsWithTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, down(), analytics.Config{Spool: t.TempDir()})
+		track(t, client, "left", 3)
+		flushed := make(chan error, 1)
+		go func() { flushed <- client.Flush(context.Background()) }()
+		synctest.Wait()
+		var undelivered *analytics.UndeliveredError
+		require.ErrorAs(t, client.Close(), &undelivered)
+		require.Equal(t, int64(3), undelivered.Pending)
+		require.ErrorAs(t, <-flushed, &undelivered)
+		require.Equal(t, int64(3), undelivered.Pending)
+		require.ErrorAs(t, client.Flush(context.Background()), &undelivered)
+	})
+}
+
+// With SpoolSync all is as without.
+func TestSpoolSync(t *testing.T) {
+	dir := t.TempDir()
+	up := &collector{}
+	client := newClient(t, up, analytics.Config{Spool: dir, SpoolSync: true})
+	track(t, client, "a", 30)
+	require.NoError(t, client.Close())
+	require.Len(t, up.taken("event"), 30)
+}
+
 func TestSpoolIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	first := newClient(t, &collector{}, analytics.Config{Spool: dir})
