@@ -43,6 +43,7 @@ type Client struct {
 
 	writeKey string
 	config   Config // the options that have no field of their own here
+	middle   []byte // of each batch, if Config.Context was given: see settings
 
 	running  atomic.Pointer[pipeline] // nil until the first call
 	rejected [numRejects]atomic.Int64 // calls not accepted, by kind
@@ -71,10 +72,15 @@ func New(writeKey string) *Client {
 // NewWithConfig returns a client that is set up by config, or an error that
 // says all that is wrong with it. It starts nothing.
 func NewWithConfig(writeKey string, config Config) (*Client, error) {
-	if err := config.check(writeKey); err != nil {
+	middle, err := config.check(writeKey)
+	if err != nil {
 		return nil, err
 	}
-	return newClient(writeKey, config), nil
+	c := newClient(writeKey, config)
+	if config.Context != nil {
+		c.middle = middle
+	}
+	return c, nil
 }
 
 func newClient(writeKey string, config Config) *Client {
@@ -111,37 +117,37 @@ func newClient(writeKey string, config Config) *Client {
 // other calls.
 func (c *Client) Identify(m *Identify) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Track queues a track call, as Identify does.
 func (c *Client) Track(m *Track) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Page queues a page call, as Identify does.
 func (c *Client) Page(m *Page) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Screen queues a screen call, as Identify does.
 func (c *Client) Screen(m *Screen) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Group queues a group call, as Identify does.
 func (c *Client) Group(m *Group) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Alias queues an alias call, as Identify does.
 func (c *Client) Alias(m *Alias) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Enqueue queues a call of any kind, as Identify does. Under Block it waits for
@@ -168,8 +174,7 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() interface{} { return &scratch{buf: make([]byte, 0, 1024)} }}
 
-// enqueue encodes a call that wire found to be valid, and accepts it. Ctx may
-// be nil.
+// enqueue encodes a call that wire found to be valid, and accepts it.
 func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	if invalid != nil {
 		return c.reject(rejectInvalid, invalid)
@@ -189,7 +194,7 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	default:
 		err = p.add(ctx, k, s, now)
 		if err != nil {
-			c.reject(rejectKind(err, rejectQueueFull), err)
+			err = c.reject(rejectKind(err, rejectQueueFull), err)
 		} else if p.log.verbose {
 			p.log.debugf("queued %s", s.buf)
 		}

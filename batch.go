@@ -42,6 +42,15 @@ type batch struct {
 	half     *pair // what this batch is a half of, or nil
 }
 
+// size is how many bytes the sealed batch has, before compression and without
+// its tail.
+func (b *batch) size() int {
+	if b.zip != nil {
+		return b.zip.size
+	}
+	return len(b.buf)
+}
+
 // callID is what a Result needs to know of a call.
 type callID struct{ id, kind string }
 
@@ -75,6 +84,12 @@ func (b *batch) fits(n int, s *settings) bool {
 // file that the spool has them in.
 func (b *batch) continues(at spot) bool {
 	return b.segment == at.segment && (b.segment == nil || b.index+uint32(b.calls) == at.index)
+}
+
+// hasRoom reports whether a further call of n bytes fits and can be appended
+// without another buffer.
+func (b *batch) hasRoom(n int, s *settings) bool {
+	return len(b.buf)+len(",")+n+s.envelope() <= cap(b.buf) && b.fits(n, s)
 }
 
 // append adds an encoded call. The buffer has room for it.
@@ -127,7 +142,7 @@ func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
 	part := func(calls []byte, n int) *batch {
 		h := &batch{
 			calls: n, seq: b.seq, segment: b.segment, index: b.index,
-			buf: make([]byte, 0, s.envelope()+len(calls)),
+			buf: newBuffer(s.envelope() + len(calls)),
 		}
 		h.buf = append(append(h.buf, bodyHead...), calls...)
 		h.seal(s)

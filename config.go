@@ -44,17 +44,22 @@ const (
 	defaultFlushAt      = 20
 	defaultFlushAfter   = 5 * time.Second
 	defaultMaxInFlight  = 4
+	maxMaxInFlight      = 1000
 	defaultMaxAttempts  = 10
 	defaultMaxBytes     = 64 << 20
 	defaultTimeout      = 10 * time.Second
 	defaultCloseTimeout = 20 * time.Second
 	defaultSpoolBytes   = 1 << 30
 
-	// minMaxBytes leaves room for two calls of the largest size, so that a
-	// client can always make progress.
+	// minMaxBytes leaves room for a call of the largest size, its id, and a
+	// batch context of maxContextBytes, so that a client can always make
+	// progress.
 	minMaxBytes = 128 << 10
 	// minSpoolBytes leaves room for segments that are not tiny.
 	minSpoolBytes = 1 << 20
+	// maxContextBytes bounds the batch context, which collectors merge into
+	// each call.
+	maxContextBytes = MaxCallBytes
 )
 
 // FullPolicy is what happens to a call for which Config.MaxBytes, or with a spool
@@ -94,7 +99,7 @@ type Config struct {
 	// MaxInFlight is how many batches are sent, or are waiting to be sent
 	// again, at one time. With 1 the collector gets the calls in the order in
 	// which they were made, and a batch that is retried holds those after it.
-	// Defaults to 4.
+	// At most 1000. Defaults to 4.
 	MaxInFlight int
 
 	// MaxAttempts is how many requests are made with a batch before its calls
@@ -106,8 +111,9 @@ type Config struct {
 	// MaxBytes bounds the memory of all calls that are queued, being sent or
 	// to be sent again, and of the results not yet taken by Callback. Beyond it
 	// the client holds idle buffers of MaxInFlight+2 times MaxBatchBytes at most,
-	// a megabyte with Gzip, ten while a Spool is read back, and what net/http
-	// needs for MaxInFlight requests. At least 128 KiB. Defaults to 64 MiB.
+	// a megabyte with Gzip, ten while a Spool is read back, what net/http needs
+	// for MaxInFlight requests, and half a KB for each call of a batch that was
+	// refused and is sent in parts. At least 128 KiB. Defaults to 64 MiB.
 	MaxBytes int64
 
 	// WhenFull is what happens to a call for which MaxBytes leaves no room.
@@ -146,16 +152,19 @@ type Config struct {
 	// false.
 	Gzip bool
 
-	// Context is the context of every batch. Defaults to DefaultContext.
+	// Context is the context of every batch, up to 32 KB as JSON. NewWithConfig
+	// encodes it; the map can be changed afterwards. Defaults to DefaultContext.
 	Context map[string]interface{}
 
 	// Callback, if set, is told the end of each accepted call, exactly once,
 	// except for those that Spool keeps for the next process, or has lost:
 	// calls of one batch in their order, one at a time, on a goroutine that is
 	// used for nothing else. It may make calls and may Flush; it must not
-	// Close or Shutdown, which wait for it. A slow callback holds its results
-	// in memory that counts towards MaxBytes. A panic in it is logged and ends
-	// that one invocation. Defaults to none.
+	// Close or Shutdown, which wait for it, nor end its goroutine, as the
+	// FailNow of a test does. A slow callback holds its results in memory that
+	// counts towards MaxBytes, so under Block it makes its calls by Enqueue, with
+	// a context that ends: the room it would wait for may be its own. A panic in
+	// it is logged and ends that one invocation. Defaults to none.
 	Callback func(Result)
 
 	// CloseTimeout is how long Close waits for calls to be delivered. Defaults
@@ -229,15 +238,17 @@ func (c *Client) settings() (*settings, error) {
 	if s.backo == nil {
 		s.backo = backo.DefaultBacko()
 	}
-	if s.middle, err = appendMiddle(nil, cfg.Context); err != nil {
-		return nil, err
+	if s.middle = c.middle; s.middle == nil {
+		if s.middle, err = appendMiddle(nil, nil); err != nil {
+			return nil, err
+		}
 	}
 	s.client, s.ownTransport = httpClient(c.Client, s.maxInFlight)
 	return s, nil
 }
 
-// check says what in a Config cannot be meant.
-func (cfg *Config) check(writeKey string) error {
+// check says what in a Config cannot be meant. It returns the encoded context.
+func (cfg *Config) check(writeKey string) (middle []byte, err error) {
 	var errs []error
 	refuse := func(format string, args ...interface{}) {
 		errs = append(errs, fmt.Errorf("analytics: "+format, args...))
@@ -248,8 +259,8 @@ func (cfg *Config) check(writeKey string) error {
 	if _, err := batchURL(cfg.Endpoint); err != nil {
 		errs = append(errs, err)
 	}
-	if cfg.MaxInFlight < 0 {
-		refuse("Config.MaxInFlight is %d; it must be at least 1, or 0 for %d", cfg.MaxInFlight, defaultMaxInFlight)
+	if cfg.MaxInFlight < 0 || cfg.MaxInFlight > maxMaxInFlight {
+		refuse("Config.MaxInFlight is %d; it must be from 1 to %d, or 0 for %d", cfg.MaxInFlight, maxMaxInFlight, defaultMaxInFlight)
 	}
 	if cfg.MaxAttempts < 0 {
 		refuse("Config.MaxAttempts is %d; it must be at least 1, or 0 for %d", cfg.MaxAttempts, defaultMaxAttempts)
@@ -266,10 +277,10 @@ func (cfg *Config) check(writeKey string) error {
 	if cfg.WhenFull < Reject || cfg.WhenFull > DropOldest {
 		refuse("Config.WhenFull is %d; it must be Reject, Block or DropOldest", cfg.WhenFull)
 	}
-	if _, err := appendMiddle(nil, cfg.Context); err != nil {
+	if middle, err = appendMiddle(nil, cfg.Context); err != nil {
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return middle, errors.Join(errs...)
 }
 
 // batchURL is the URL that batches are posted to.
@@ -318,8 +329,8 @@ func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
 		return nil, fmt.Errorf("analytics: batch %w", err)
 	}
 	dst = append(dst, `,"messageId":"`...)
-	if n := len(dst); n > MaxBatchBytes-2*MaxCallBytes {
-		return nil, fmt.Errorf("analytics: the batch context is %d bytes as JSON; it must leave room for calls in %d", n, MaxBatchBytes)
+	if n := len(dst); n > maxContextBytes {
+		return nil, fmt.Errorf("analytics: the batch context is %d bytes as JSON, over the limit of %d", n, maxContextBytes)
 	}
 	return dst, nil
 }

@@ -31,6 +31,17 @@
 // is an error of that call, a [FieldError] that names the value, and touches no
 // other call.
 //
+// # Values
+//
+// Properties, traits, contexts and integrations hold what encoding/json can
+// write, and are written as it writes them, keys sorted, but with '<', '>' and
+// '&' as they are. Strings, bools, numbers, times, maps with string keys and
+// slices of these are the fast ones: they take no reflection and no allocation.
+// Bytes that are not UTF-8 become U+FFFD. NaN, the infinities, channels,
+// functions, cycles and more than 990 levels are errors.
+//
+// # Batches
+//
 // The encoded call is copied into the open batch. The batch is sealed when it
 // holds Config.FlushAt calls, when the next call would take its body over
 // [MaxBatchBytes], or Config.FlushAfter after the last flush. From then on its
@@ -47,7 +58,9 @@
 //     5 minutes, and the attempt does not count.
 //   - 413 and 400: the batch is sent as two halves, and so on, so that one bad
 //     call does not sink its neighbours. When both halves are refused alike it
-//     is the batch as a whole that the collector refuses, and it is dropped.
+//     is the batch as a whole that the collector refuses, and it is dropped; but
+//     after 413 halving goes on while a half has more than 32 KB, for collectors
+//     that take less in one request.
 //   - Anything else, a redirect included: the batch is dropped.
 //
 // # What is promised

@@ -42,7 +42,6 @@ type (
 		Any     interface{}            `json:"any"`
 		Pointed byPointer              `json:"pointed"`
 		Extra   map[string]interface{} `json:"extra,omitempty"`
-		private *record
 	}
 	linked  struct{ Next *linked }
 	looping *looping
@@ -53,6 +52,8 @@ func (r rawJSON) MarshalJSON() ([]byte, error)    { return []byte(r.s), nil }
 func (failing) MarshalJSON() ([]byte, error)      { return nil, errors.New("refused") }
 func (burning) MarshalJSON() ([]byte, error)      { panic("on fire") }
 func (p *byPointer) MarshalJSON() ([]byte, error) { return json.Marshal("by pointer " + p.S) }
+
+func init() { learnOdds = 1 }
 
 // reference is what encoding/json writes with HTML escaping off.
 func reference(v interface{}) ([]byte, error) {

@@ -53,11 +53,14 @@ func appendNow(dst []byte, now time.Time) []byte {
 
 // nextOrder returns the first 60 bits of an id made at a time in milliseconds.
 func nextOrder(milli int64) uint64 {
+	start := uint64(milli) << 12
 	for {
-		last := idOrder.Load()
-		next := max(uint64(milli)<<12, last+1)
-		if idOrder.CompareAndSwap(last, next) {
-			return next
+		if order := idOrder.Add(1); order >= start {
+			return order
+		}
+		// The millisecond is new: whoever is first sets its count to 0.
+		if last := idOrder.Load(); last < start && idOrder.CompareAndSwap(last, start) {
+			return start
 		}
 	}
 }

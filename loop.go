@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"context"
+	"net/http"
 	"time"
 )
 
@@ -75,13 +76,13 @@ func (p *pipeline) run() {
 	close(p.done)
 }
 
-// idle is how long the loop sleeps when only a poke can give it work.
-const idle = 24 * time.Hour
+// asleep is how long the loop sleeps when only a poke can give it work.
+const asleep = 24 * time.Hour
 
 // step does what is due, and says when more will be.
 func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	l.compressOne()
-	next = now.Add(idle)
+	next = now.Add(asleep)
 	l.mu.Lock()
 	l.sealOverdue(now)
 	if !l.watching.IsZero() {
@@ -148,7 +149,7 @@ func (l *loop) setZip(b *batch, zip *zipped) {
 
 // startDue begins the attempts that are due, and says when the next one is.
 func (l *loop) startDue(now time.Time) (next time.Time) {
-	next = now.Add(idle)
+	next = now.Add(asleep)
 	gate := l.openGate(now)
 	for _, j := range l.jobs {
 		if j.running {
@@ -269,7 +270,7 @@ func (l *loop) pass(j *job, r *refusal) {
 		l.split(j, r)
 	case half.second != b:
 		half.refused = r
-	case r != nil && half.refused != nil && r.status == half.refused.status:
+	case r != nil && half.refused != nil && r.status == half.refused.status && !r.mayBeTooLarge():
 		// What is refused is the batch as a whole, not a call in it.
 		l.end(half.refused.batch, half.refused.why)
 		l.end(b, r.why)
@@ -277,6 +278,13 @@ func (l *loop) pass(j *job, r *refusal) {
 		l.split(j, r) // put in front of the list first, so sent last
 		l.split(j, half.refused)
 	}
+}
+
+// mayBeTooLarge reports whether a part of what was refused may be small enough
+// for a collector that takes less in one request than the service does. One that
+// refuses MaxCallBytes would refuse single calls as well.
+func (r *refusal) mayBeTooLarge() bool {
+	return r.status == http.StatusRequestEntityTooLarge && r.batch.size() > MaxCallBytes
 }
 
 // split sends what was refused, if anything, as two halves, or drops it if it

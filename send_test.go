@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -214,6 +215,34 @@ func TestRetryAfterIsCapped(t *testing.T) {
 	})
 }
 
+// A collector that takes less in one request than the service does gets all
+// calls in smaller parts; one that takes nothing is not asked for every call.
+func TestHalvingGoesOnWhileSizeMayBeTheReason(t *testing.T) {
+	for limit, requests := range map[int]int{100_000: 15, 0: 31} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &collector{decide: func(_ int, p post) answer {
+				if len(p.raw) > limit {
+					return answer{status: 413}
+				}
+				return answer{}
+			}}
+			client := newClient(t, c, analytics.Config{FlushAt: 1000})
+			const calls = 960 // of 500 bytes: some 480 KB
+			for range calls {
+				require.NoError(t, client.Track(&analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"pad": strings.Repeat("x", 358)}}))
+			}
+			err := client.Close()
+			require.Len(t, c.all(), requests)
+			if limit > 0 {
+				require.NoError(t, err)
+				require.EqualValues(t, calls, client.Stats().Delivered)
+			} else {
+				require.EqualValues(t, calls, client.Stats().Dropped.Refused)
+			}
+		})
+	}
+}
+
 // bad answers 400 to each batch that holds one of the events.
 func bad(events ...string) func(int, post) answer {
 	return func(_ int, p post) answer {
@@ -370,6 +399,22 @@ func TestUserTransportPanics(t *testing.T) {
 		track(t, client, "e", 3)
 		require.NoError(t, client.Close())
 		require.Len(t, c.all(), 4)
+	})
+}
+
+// So ends a transport that fails a test.
+func TestUserTransportExits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{decide: func(i int, p post) answer {
+			if i%2 == 1 {
+				runtime.Goexit()
+			}
+			return answer{}
+		}}
+		client := newClient(t, c, analytics.Config{FlushAt: 1, MaxInFlight: 1})
+		track(t, client, "e", 4)
+		require.NoError(t, client.Close())
+		require.EqualValues(t, 4, client.Stats().Delivered)
 	})
 }
 

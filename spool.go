@@ -393,8 +393,11 @@ func (p *pipeline) retire(g *spoolSegment) {
 // finish has a segment removed if there is nothing left of it.
 func (p *pipeline) finish(g *spoolSegment) {
 	s := p.spool
+	if !g.sealed || g.ended < g.calls {
+		return
+	}
 	i := slices.Index(s.segments, g)
-	if !g.sealed || g.ended < g.calls || i < 0 {
+	if i < 0 {
 		return
 	}
 	s.segments = slices.Delete(s.segments, i, i+1)

@@ -41,7 +41,7 @@ func (g *page) left() int { return len(g.calls) - g.done }
 func (p *pipeline) keep() {
 	s := p.spool
 	defer close(s.kept)
-	timer := time.NewTimer(idle)
+	timer := time.NewTimer(asleep)
 	defer timer.Stop()
 	var save, read time.Time // when each is due; zero if it is not
 	for {
@@ -63,7 +63,7 @@ func (p *pipeline) keep() {
 				read = now.Add(readEvery)
 			}
 		}
-		timer.Reset(time.Until(earliest(save, read, now.Add(idle))))
+		timer.Reset(time.Until(earliest(save, read, now.Add(asleep))))
 	}
 }
 

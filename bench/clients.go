@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -48,7 +50,7 @@ func (o setup) config(endpoint string) analytics.Config {
 	config := analytics.Config{Endpoint: endpoint, FlushAt: o.batch, Gzip: o.gzip, Logger: log.New(io.Discard, "", 0)}
 	if o.patient {
 		config.WhenFull = analytics.Block
-		config.MaxBytes = 8 << 20
+		config.MaxBytes = 4 << 20
 	}
 	return config
 }

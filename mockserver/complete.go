@@ -52,6 +52,9 @@ func (c *completer) complete(d *draft, source string) (call Call, ok bool) {
 		call.SentAt = c.post.sentAt
 	}
 	call.Timestamp = correctClock(call.ReceivedAt, call.SentAt, call.OriginalTimestamp)
+	for _, t := range []*time.Time{&call.SentAt, &call.OriginalTimestamp, &call.Timestamp} {
+		*t = t.Truncate(time.Millisecond) // as they are written
+	}
 	if call.ID == "" {
 		call.ID = "collector-" + strings.ToLower(rand.Text())
 	}

@@ -161,6 +161,17 @@ func (d *dedup) clear() {
 	}
 }
 
+// drop forgets a call that is stored.
+func (d *dedup) drop(source, id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := hashCall(source, id)
+	if state, _ := d.known(h); state == isStored {
+		delete(d.younger, h)
+		delete(d.elder, h)
+	}
+}
+
 // known tells whether a call is known, and where it stands. The lock is held.
 func (d *dedup) known(h callHash) (state dedupState, known bool) {
 	if state, known = d.younger[h]; known || len(d.elder) == 0 {

@@ -71,9 +71,9 @@ func (f *forwarder) status() DestinationStatus {
 	f.mu.Lock()
 	s.Paused = f.paused
 	f.mu.Unlock()
-	f.breaker.mu.Lock()
-	defer f.breaker.mu.Unlock()
-	s.Failures, s.ProbeAt = f.breaker.failures, f.breaker.probeAt
+	f.gate.mu.Lock()
+	defer f.gate.mu.Unlock()
+	s.Failures, s.ProbeAt = f.gate.failures, f.gate.probeAt
 	s.Down = !s.ProbeAt.IsZero()
 	return s
 }

@@ -326,8 +326,10 @@ func (d *draft) set(f field, value []byte, last *Call) {
 	case fieldWriteKey:
 		d.writeKey = text(value)
 	case fieldTimestamp:
-		d.timestamp = timeText(value)
-		if d.timestamp == nil && value[0] != 'n' {
+		if value[0] == 'n' {
+			return
+		}
+		if d.timestamp = timeText(value); d.timestamp == nil {
 			d.reject(CodeBadTimestamp, "timestamp", "timestamp must be an ISO 8601 time such as 2026-01-31T12:00:00.000Z")
 		}
 	case fieldOriginalTimestamp:
@@ -345,7 +347,7 @@ func (d *draft) set(f field, value []byte, last *Call) {
 	case fieldTraits:
 		d.object("traits", value, CodeBadTraits)
 	default:
-		if to := d.Call.text(f); to != nil {
+		if to := d.text(f); to != nil {
 			*to = textLike(value, *last.text(f))
 			if *to == "" && value[0] != '"' && value[0] != 'n' {
 				d.reject(CodeBadField, fieldNames[f], fieldNames[f]+" must be a string")

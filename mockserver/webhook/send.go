@@ -71,6 +71,9 @@ type SenderConfig struct {
 	// Transport carries requests in place of the network, for tests. Policy,
 	// authorities and proxy then have no effect. Defaults to none.
 	Transport http.RoundTripper
+	// Wrap is put around what carries requests, Transport or the network, and may
+	// look at them or answer in its place. Defaults to none.
+	Wrap func(http.RoundTripper) http.RoundTripper
 	// Now is the clock for Attempt.Time and for dates in Retry-After.
 	// Durations are always measured in real time. Defaults to time.Now.
 	Now func() time.Time
@@ -116,6 +119,9 @@ func NewSender(config SenderConfig) (*Sender, error) {
 		s.transport = t
 	}
 	s.idle, _ = s.transport.(interface{ CloseIdleConnections() })
+	if config.Wrap != nil {
+		s.transport = config.Wrap(s.transport)
+	}
 	return s, nil
 }
 

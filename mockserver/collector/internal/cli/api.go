@@ -177,6 +177,14 @@ func table(out io.Writer, print func(row func(cells ...any))) error {
 	return w.Flush()
 }
 
+// count says how many there are of something.
+func count[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // plain makes text harmless that senders chose: a terminal obeys control
 // characters.
 func plain(s string) string {

@@ -223,8 +223,7 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 		return err
 	}
 	if c.json {
-		whole := append(bytes.TrimSuffix(bytes.TrimSpace(raw), []byte("}")), ',')
-		return printJSON(out, append(whole, bytes.TrimSpace(rawAttempts)[len("{"):]...))
+		return printJSON(out, fmt.Appendf(nil, `{"call":%s,%s`, raw, rawAttempts[len("{"):]))
 	}
 	fmt.Fprintf(out, "%s %s, source %s, received %s\n\n", one.Type, plain(one.title()), plain(one.Source), one.ReceivedAt.Format(time.RFC3339Nano))
 	var body bytes.Buffer
@@ -342,9 +341,9 @@ func (c *client) sayReplayed(out io.Writer, raw rawAnswer) error {
 		return printJSON(out, raw.data)
 	}
 	if answer.DryRun {
-		fmt.Fprintf(out, "%d calls would be replayed to %s\n", answer.Calls, plain(answer.Destination))
+		fmt.Fprintf(out, "%s to replay to %s\n", count(answer.Calls, "call"), plain(answer.Destination))
 	} else {
-		fmt.Fprintf(out, "%d calls are replayed to %s\n", answer.Calls, plain(answer.Destination))
+		fmt.Fprintf(out, "%s replayed to %s\n", count(answer.Calls, "call"), plain(answer.Destination))
 	}
 	return nil
 }

@@ -114,7 +114,8 @@ network is used.`,
 			if err != nil {
 				return sayProblems(cmd, err)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is right: %d sources, %d destinations, listening on %s\n", path, len(c.Sources), len(c.Destinations), c.Listen)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is right: %s, %s, listening on %s\n",
+				path, count(len(c.Sources), "source"), count(len(c.Destinations), "destination"), c.Listen)
 			return nil
 		},
 	}

@@ -19,6 +19,7 @@ type ledger struct {
 	Pending       int64     `json:"pending"`
 	OldestPending time.Time `json:"oldestPending"`
 	Holds         bool      `json:"holds"`
+	Problems      []string  `json:"problems"`
 }
 
 type destinationList struct {
@@ -128,12 +129,13 @@ func newVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Prove that no call is missing: the ledger of every destination",
-		Long: `Show the account of every destination. It holds where
+		Long: `Count anew, from what is stored, the account of every destination. It holds where
 
   accepted = delivered + failed + filtered + pending
 
-that is, where every call that was answered 200 is one of these. The exit code is 1
-where an account does not hold. Failed calls are kept: see collector replay.`,
+that is, where every call that was answered 200 is one of these, and where what is
+pending is stored and will be tried. The exit code is 1 where an account does not
+hold. Calls may come and go meanwhile. Failed calls are kept: see collector replay.`,
 		Example: "  collector verify\n  collector verify --json | jq .holds",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -143,7 +145,7 @@ where an account does not hold. Failed calls are kept: see collector replay.`,
 				Holds        bool     `json:"holds"`
 				Destinations []ledger `json:"destinations"`
 			}
-			raw, err := c.get(ctx, "/ledger", &answer)
+			raw, err := c.get(ctx, "/ledger?verify=true", &answer)
 			if err != nil {
 				return err
 			}
@@ -169,16 +171,29 @@ func (c *client) printLedger(cmd *cobra.Command, raw []byte, ledgers []ledger) e
 		fmt.Fprintln(out, "there are no destinations")
 		return nil
 	}
-	return table(out, func(row func(...any)) {
+	err := table(out, func(row func(...any)) {
 		row("DESTINATION", "ACCEPTED", "DELIVERED", "FAILED", "FILTERED", "PENDING", "")
 		for _, l := range ledgers {
-			verdict := "holds"
-			if missing := l.Accepted - l.Delivered - l.Failed - l.Filtered - l.Pending; !l.Holds {
-				verdict = fmt.Sprintf("DOES NOT HOLD: off by %d", missing)
-			}
-			row(l.Destination, l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, verdict)
+			row(l.Destination, l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.verdict())
 		}
 	})
+	for _, l := range ledgers {
+		for _, problem := range l.Problems {
+			fmt.Fprintf(out, "%s: %s\n", plain(l.Destination), plain(problem))
+		}
+	}
+	return err
+}
+
+func (l *ledger) verdict() string {
+	missing := l.Accepted - l.Delivered - l.Failed - l.Filtered - l.Pending
+	switch {
+	case missing != 0:
+		return fmt.Sprintf("DOES NOT HOLD: off by %d", missing)
+	case !l.Holds:
+		return "DOES NOT HOLD"
+	}
+	return "holds"
 }
 
 func newPause() *cobra.Command {
@@ -214,7 +229,7 @@ func switchCommand(verb, short, long, done string) *cobra.Command {
 			if c.json {
 				return printJSON(cmd.OutOrStdout(), raw.data)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is %s, with %d calls pending\n", plain(d.Name), done, d.Ledger.Pending)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is %s, with %s pending\n", plain(d.Name), done, count(d.Ledger.Pending, "call"))
 			return nil
 		},
 	}

@@ -232,7 +232,9 @@ func (d *decoder) structure(node ast.Node, field string, v reflect.Value) {
 func fieldsOf(v reflect.Value) map[string]reflect.Value {
 	fields := map[string]reflect.Value{}
 	for i := range v.NumField() {
-		fields[v.Type().Field(i).Tag.Get("yaml")] = v.Field(i)
+		if name := v.Type().Field(i).Tag.Get("yaml"); name != "" {
+			fields[name] = v.Field(i)
+		}
 	}
 	return fields
 }

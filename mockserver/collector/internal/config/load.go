@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +22,11 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parse(path, data, expander{dir, os.LookupEnv})
+	c, err := parse(path, data, expander{dir, os.LookupEnv})
+	if c != nil {
+		c.digest = sha256.Sum256(data)
+	}
+	return c, err
 }
 
 // parse reads a configuration. file is its name in problems.

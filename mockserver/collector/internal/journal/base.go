@@ -3,27 +3,37 @@ package journal
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 
+	"github.com/klauspost/compress/s2"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// loadBase returns the account of what has been removed from CALLS and OUTCOMES;
-// an empty one where nothing was.
-func (j *Journal) loadBase(ctx context.Context) (*account, error) {
-	state, err := j.js.Stream(ctx, j.names.stream(streamState))
-	if err != nil {
-		return nil, err
-	}
-	m, err := state.GetLastMsgForSubject(ctx, j.names.subject("s", "base"))
+// loadBase returns the account of what has been removed from CALLS and OUTCOMES,
+// an empty one where nothing was, and the message of STATE that has it.
+func (j *Journal) loadBase(ctx context.Context) (*account, uint64, error) {
+	m, err := j.state.GetLastMsgForSubject(ctx, j.names.subject("s", "base"))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return newAccount(), nil
+		return newAccount(), 0, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, fmt.Errorf("journal: %w", err)
 	}
 	base, err := decompressAccount(m.Data)
 	if err != nil {
-		return nil, damaged("the account of what was removed cannot be read (%v). %s", err, j.howToGoOn())
+		return nil, 0, damaged("the account of what was removed cannot be read (%v). %s", err, j.howToGoOn())
 	}
-	return base, nil
+	return base, m.Sequence, nil
+}
+
+// storeBase stores it, if it is still the one of that message: another process
+// may have been faster.
+func (j *Journal) storeBase(ctx context.Context, base *account, before uint64) error {
+	m := nats.NewMsg(j.names.subject("s", "base"))
+	m.Data = s2.Encode(nil, base.encode())
+	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(before, 10))
+	_, err := j.publish(ctx, j.nc, m)
+	return err
 }

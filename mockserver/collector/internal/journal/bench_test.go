@@ -3,6 +3,7 @@ package journal_test
 import (
 	"fmt"
 	"math/rand"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -61,6 +62,49 @@ func BenchmarkAppend(b *testing.B) {
 			}
 			senderGroup.Wait()
 			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "calls/s")
+		})
+	}
+}
+
+// BenchmarkStart opens a journal: an empty one, and one with a million calls that
+// are pending. Ready is when it can take calls; seen is when the calls that are
+// stored are known again.
+func BenchmarkStart(b *testing.B) {
+	for _, pending := range []int{0, 1_000_000} {
+		b.Run(fmt.Sprintf("%d pending", pending), func(b *testing.B) {
+			dir := b.TempDir()
+			j := open(b, journal.Options{Dir: dir, SyncInterval: time.Minute})
+			r := attach(b, j, "d")
+			random := rand.New(rand.NewSource(1))
+			for range pending / 100 {
+				ok(b, j.Append(b.Context(), realistic(random, "web", 100)))
+			}
+			ok(b, r.Close())
+			var ready, attached, seen time.Duration
+			b.ResetTimer()
+			for range b.N {
+				b.StopTimer()
+				left := b.TempDir()
+				ok(b, os.CopyFS(left, os.DirFS(dir)))
+				b.StartTimer()
+				began := time.Now()
+				k := open(b, journal.Options{Dir: left})
+				ready += time.Since(began)
+				attach(b, k, "d")
+				attached += time.Since(began)
+				n := 0
+				ok(b, k.Seen(b.Context(), 2_000_000, func(string, string, time.Time) bool { n++; return true }))
+				seen += time.Since(began)
+				if n != pending {
+					b.Fatalf("%d of %d calls were seen", n, pending)
+				}
+				b.StopTimer()
+				ok(b, k.Close())
+				b.StartTimer()
+			}
+			for name, d := range map[string]time.Duration{"ready-ms": ready, "attached-ms": attached, "seen-ms": seen} {
+				b.ReportMetric(float64(d.Microseconds())/1000/float64(b.N), name)
+			}
 		})
 	}
 }

@@ -29,11 +29,13 @@ type Journal struct {
 	in, nc  *nats.Conn
 	js      jetstream.JetStream
 	// The streams that are read by number or subject.
-	calls, outcomes, failed jetstream.Stream
-	health                  health
-	account                 *account
-	results                 *results
-	usage                   usage
+	calls, outcomes, retry, failed, state jetstream.Stream
+	health                                health
+	account                               *account
+	recovered                             bool // Open has come to its end
+	results                               *results
+	attempts                              *AttemptLog
+	usage                                 usage
 
 	ctx    context.Context // ends when the journal is closed
 	cancel context.CancelCauseFunc
@@ -44,6 +46,7 @@ type Journal struct {
 
 	attaching sync.Mutex // lets one Attach or Detach run at a time
 	replaying sync.Mutex // lets one Replay run at a time
+	trimming  sync.Mutex // lets one Trim run at a time
 	oldest    oldestCalls
 
 	mu     sync.Mutex // guards what follows
@@ -63,7 +66,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		return nil, err
 	}
 	j := &Journal{
-		options: o, names: names{o.Name}, log: o.Logger, writer: randomNumber(), account: newAccount(),
+		options: o, names: names{o.Name}, log: o.Logger, writer: randomNumber(), account: newAccount(), usage: usage{short: make(chan struct{}, 1)},
 		lanes: map[string]*lane{}, queues: map[string]*queue{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
@@ -87,9 +90,11 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	if err := j.recover(ctx); err != nil {
 		return nil, err
 	}
-	j.results = newResults(j)
+	j.recovered = true
+	j.results, j.attempts = newResults(j), &AttemptLog{journal: j}
 	j.work.Go(j.results.run)
 	j.work.Go(j.keepHouse)
+	j.work.Go(j.keepTrimmed)
 	j.work.Go(func() {
 		if err := j.settleAll(j.ctx); err != nil && j.ctx.Err() == nil {
 			j.log.Error("what an earlier process left undone could not be done", "error", err)
@@ -114,13 +119,16 @@ func (j *Journal) openServer() error {
 			return err
 		}
 	}
+	if err := j.checkStore(); err != nil {
+		return err
+	}
 	j.server = newEmbedded(j.options)
 	return j.server.start()
 }
 
 // recover reads where every destination stands.
 func (j *Journal) recover(ctx context.Context) error {
-	for kind, stream := range map[string]*jetstream.Stream{streamCalls: &j.calls, streamOutcomes: &j.outcomes, streamFailed: &j.failed} {
+	for kind, stream := range map[string]*jetstream.Stream{streamCalls: &j.calls, streamOutcomes: &j.outcomes, streamRetry: &j.retry, streamFailed: &j.failed, streamState: &j.state} {
 		var err error
 		if *stream, err = j.js.Stream(ctx, j.names.stream(kind)); err != nil {
 			return fmt.Errorf("journal: the stream %s: %w", kind, err)
@@ -135,7 +143,7 @@ func (j *Journal) recover(ctx context.Context) error {
 
 // follow keeps the account up to date.
 func (j *Journal) follow() {
-	calls := j.tail(streamCalls, j.account.calls+1, func(m *nats.Msg, seq, _ uint64) error {
+	calls := j.tail(streamCalls, j.account.calls+1, func(m *nats.Msg, seq uint64) error {
 		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
@@ -143,14 +151,15 @@ func (j *Journal) follow() {
 		j.account.readCalls(parsed)
 		return nil
 	})
-	calls.headersOnly = true
-	outcomes := j.tail(streamOutcomes, j.account.outcomes+1, func(m *nats.Msg, seq, _ uint64) error {
+	calls.headersOnly, calls.whole = true, j.account.isKnownLoss
+	outcomes := j.tail(streamOutcomes, j.account.outcomes+1, func(m *nats.Msg, seq uint64) error {
 		id, decoded, err := decodeOutcomes(m.Data)
 		if err != nil {
 			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
 		}
 		return j.account.readOutcomes(j.ctx, seq, id, decoded)
 	})
+	outcomes.whole = j.account.isGone
 	for _, t := range []*tail{calls, outcomes} {
 		j.work.Go(func() {
 			if err := t.follow(j.ctx); j.ctx.Err() == nil {
@@ -162,7 +171,7 @@ func (j *Journal) follow() {
 	}
 }
 
-func (j *Journal) tail(kind string, next uint64, handle func(*nats.Msg, uint64, uint64) error) *tail {
+func (j *Journal) tail(kind string, next uint64, handle func(*nats.Msg, uint64) error) *tail {
 	t := &tail{
 		nc: j.nc, js: j.js, stream: j.names.stream(kind), next: next, batch: 1000, heartbeat: 5 * time.Second, handle: handle,
 		trouble: func(err error) { j.log.Debug("a reader was made again", "stream", kind, "error", err) },
@@ -351,6 +360,9 @@ func (j *Journal) Close() error {
 	for _, q := range queues {
 		q.close()
 	}
+	if j.attempts != nil {
+		j.attempts.close()
+	}
 	j.cancel(mockserver.ErrJournalClosed)
 	j.work.Wait()
 	for _, nc := range []*nats.Conn{j.in, j.nc} {
@@ -360,6 +372,11 @@ func (j *Journal) Close() error {
 	}
 	if j.server != nil {
 		j.server.stop()
+		if j.recovered {
+			if err := j.setClean(true); err != nil {
+				j.log.Debug("that the journal was closed is not remembered", "error", err)
+			}
+		}
 	}
 	if j.lock != nil {
 		return j.lock.Unlock()

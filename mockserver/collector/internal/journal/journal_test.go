@@ -1,8 +1,10 @@
 package journal_test
 
 import (
+	"context"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
@@ -28,14 +30,22 @@ func TestJournal(t *testing.T) {
 			dirs[j] = dir
 			return j
 		},
-		// What a killed process leaves is the files as they are: a copy of them,
-		// taken while the journal is at work, is opened in its stead.
 		Reopen: func(t *testing.T, j mockserver.Journal) mockserver.Journal {
-			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(dirs[j])); err != nil {
-				t.Fatal(err)
-			}
-			return open(t, journal.Options{Dir: dir})
+			return reopen(t, dirs[j])
 		},
 	})
+}
+
+// reopen opens what a process leaves that is killed now: a copy of its files.
+func reopen(t testing.TB, dir string) *journal.Journal {
+	t.Helper()
+	left := t.TempDir()
+	if err := os.CopyFS(left, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, journal.Options{Dir: left})
+}
+
+func contextUntil(t testing.TB, deadline time.Time) (context.Context, context.CancelFunc) {
+	return context.WithDeadline(t.Context(), deadline)
 }

@@ -83,6 +83,24 @@ func writeDurably(path string, data []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
+// syncTree brings a directory and all that is in it to the disk: the server does
+// not do so for streams that it creates.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return syncDir(path)
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0) // some systems sync only what can be written
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
+}
+
 // syncDir makes a rename durable. Windows has no such thing, and needs none.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)

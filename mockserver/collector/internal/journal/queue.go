@@ -70,6 +70,7 @@ type item struct {
 	reply   string  // for a retry: where it is acknowledged
 	places  []int   // for a retry: which calls; nil: all of the part
 	notes   []string
+	from    uint64 // for a retry: the message of OUTCOMES that asked for it, where that is known
 	due     time.Time
 	since   time.Time // when it came, for its renewal
 	leased  bool
@@ -234,23 +235,36 @@ func (q *queue) gotRetry(m *nats.Msg, _ uint64) {
 		j.ack(m.Reply)
 		return
 	}
-	waits := false
+	var waits retry // what the account says that is waited for
 	j.account.with(q.name, func(b *book) {
-		r, ok := b.retries[it.ref]
-		waits = ok && b.attached == q.attached && r.attempt == it.attempt
+		if b.attached == q.attached {
+			waits = b.retries[it.ref]
+		}
 	})
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	have := q.items[it.ref]
 	switch {
 	case have != nil && have.attempt == it.attempt:
 		have.reply = m.Reply // it came again
-	case waits: // an attempt before it may be about to be forgotten
+		q.mu.Unlock()
+		return
+	case waits.attempt == it.attempt: // an attempt before it may be about to be forgotten
 		it.reply, it.since = m.Reply, time.Now()
 		q.add(it)
-	default:
-		j.ack(m.Reply) // it has ended
+		q.mu.Unlock()
+		return
 	}
+	q.mu.Unlock()
+	if have == nil && waits.attempt > it.attempt {
+		// What came has ended, and was still there because a process was killed
+		// before RETRY was written. What was scheduled then may be missing.
+		if err := j.restoreRetry(j.ctx, q.name, it.ref, waits); err != nil {
+			j.log.Warn("a retry could not be made again; it is tried again", "destination", q.name, "error", err)
+			_ = j.nc.Publish(m.Reply, []byte(`-NAK {"delay":1000000000}`))
+			return
+		}
+	}
+	j.ack(m.Reply)
 }
 
 // add makes an item ready. The lock is held.

@@ -60,7 +60,11 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 		Name: n.stream(streamState), Description: "what the journal keeps about itself",
 		Subjects: []string{n.subject("s.>")}, MaxMsgsPerSubject: 1, AllowMsgTTL: true,
 	}
-	all := []jetstream.StreamConfig{calls, outcomes, retry, failed, attempts, state}
+	all := []jetstream.StreamConfig{
+		calls, outcomes, retry, failed, attempts, state,
+		j.bucketStream(bucketSettings, "settings that were made at run time"),
+		j.bucketStream(bucketState, "audiences, computed traits and deletion requests"),
+	}
 	for i := range all {
 		all[i].AllowDirect, all[i].Replicas = true, 1
 		if o.NATS != nil {
@@ -106,6 +110,9 @@ func (j *Journal) ensure(ctx context.Context) error {
 	if m.Ready && len(created) == len(m.Streams) {
 		return nil
 	}
+	if err := syncTree(j.options.Dir); err != nil {
+		return fmt.Errorf("journal: bringing new streams to the disk: %w", err)
+	}
 	return marker{Format: markerFormat, Ready: true, Streams: created}.write(j.options.Dir)
 }
 
@@ -119,7 +126,7 @@ func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfi
 			err = nil // another collector was first
 		}
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return damaged("the stream %s cannot be found in %s, though it was created there; its meta.inf may be damaged. Nothing was changed. "+
+		return damaged("the stream %s cannot be found in %s, though it was created there; its meta.inf may be damaged. Nothing was removed. "+
 			"Restore the directory from a backup, or move it away to begin empty: the calls in it that were not delivered are then lost", config.Name, j.options.Dir)
 	case err == nil && !sameLimits(stream.CachedInfo().Config, config):
 		have := stream.CachedInfo().Config

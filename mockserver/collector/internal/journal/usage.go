@@ -12,6 +12,7 @@ import (
 // between, what this process stores is added.
 type usage struct {
 	bytes atomic.Int64
+	short chan struct{} // holds one token when space gets short; never closed
 }
 
 func (u *usage) add(n int) { u.bytes.Add(int64(n)) }
@@ -22,6 +23,16 @@ func (u *usage) room(limit int64) error {
 		return fmt.Errorf("%w: it holds %d of %d bytes", mockserver.ErrJournalFull, used, limit)
 	}
 	return nil
+}
+
+// trimIfShort has old calls removed where space gets short.
+func (j *Journal) trimIfShort() {
+	if float64(j.usage.bytes.Load()) > trimAbove*float64(j.options.MaxBytes) {
+		select {
+		case j.usage.short <- struct{}{}:
+		default: // it is known
+		}
+	}
 }
 
 // measure asks the server.

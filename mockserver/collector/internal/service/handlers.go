@@ -8,8 +8,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// everything serves what operators use, to those who may, and the tracking API
-// to all.
+// everything serves what operators use, to those who may, the inspector's pages,
+// and the tracking API to all.
 func (s *Service) everything() http.Handler {
 	operators := http.NewServeMux()
 	operators.Handle("/api/", mockserver.NewAdmin(s.collector, s.options.Version))
@@ -20,6 +20,7 @@ func (s *Service) everything() http.Handler {
 	operators.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	operators.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	guarded := s.guard.Wrap(operators)
+	pages := s.inspector.Wrap(s.collector)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, prefix := range []string{"/api/", "/metrics", "/debug/"} {
 			if strings.HasPrefix(r.URL.Path, prefix) {
@@ -27,6 +28,6 @@ func (s *Service) everything() http.Handler {
 				return
 			}
 		}
-		s.collector.ServeHTTP(w, r)
+		pages.ServeHTTP(w, r)
 	})
 }

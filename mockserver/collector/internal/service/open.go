@@ -1,7 +1,9 @@
 package service
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -19,30 +21,93 @@ import (
 // was sent and answered they take some kilobytes each.
 const defaultHistory = 5000
 
-// openCollector opens the queue and starts a collector on it.
-func openCollector(ctx context.Context, o Options, recorder mockserver.Recorder) (*mockserver.Collector, error) {
+// A store is the queue, and what is kept beside it.
+type store struct {
+	queue    *journal.Journal
+	settings mockserver.SettingsStore
+	state    mockserver.StateStore
+	history  *mockserver.History
+	attempts *attemptLog
+}
+
+func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store, error) {
+	queue, err := journal.Open(ctx, journalOptions(c, log))
+	if err != nil {
+		return nil, fmt.Errorf("the queue cannot be opened: %w", err)
+	}
+	s := &store{queue: queue, history: mockserver.NewHistory(cmp.Or(c.Limits.History, defaultHistory))}
+	if s.settings, err = queue.Settings(ctx); err == nil {
+		s.state, err = queue.State(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, queue.Close())
+	}
+	s.attempts = newAttemptLog(queue.Attempts(), s.history, c.NATS != nil, log)
+	return s, nil
+}
+
+const (
+	// clusterPatience is how long a cluster may take to answer when the collector
+	// starts, and clusterPause how long it is left alone between.
+	clusterPatience = 2 * time.Minute
+	clusterPause    = time.Second
+)
+
+// open opens the queue and starts a collector on it. A cluster that is just
+// starting, or choosing its leaders, is waited for.
+func open(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, *mockserver.Collector, error) {
+	for deadline := time.Now().Add(clusterPatience); ; {
+		s, c, err := tryOpen(ctx, o, metrics)
+		if err == nil || o.Config.NATS == nil || !journal.Transient(err) || time.Now().After(deadline) {
+			return s, c, err
+		}
+		o.Log.Warn("the cluster is not ready; trying again", "error", err)
+		select {
+		case <-time.After(clusterPause):
+		case <-ctx.Done():
+			return nil, nil, errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+func tryOpen(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, *mockserver.Collector, error) {
+	s, err := openStore(ctx, o.Config, o.Log)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := openCollector(o, s, metrics)
+	if err != nil {
+		return nil, nil, errors.Join(err, s.close())
+	}
+	return s, c, nil
+}
+
+// close is for a store that no collector has taken over.
+func (s *store) close() error {
+	s.attempts.close()
+	return s.queue.Close()
+}
+
+// openCollector starts a collector on a store.
+func openCollector(o Options, s *store, metrics mockserver.Recorder) (*mockserver.Collector, error) {
 	c := o.Config
-	settings := c.Settings()
 	sender, err := senderConfig(c.Egress, o.Dev)
 	if err != nil {
 		return nil, err
 	}
-	queue, err := journal.Open(ctx, journalOptions(c, o.Log))
-	if err != nil {
-		return nil, fmt.Errorf("the queue cannot be opened: %w", err)
-	}
-	history := c.Limits.History
-	if history == 0 {
-		history = defaultHistory
-	}
-	collector, err := mockserver.NewCollector(mockserver.Config{
+	settings, limits := c.Settings(), c.Limits
+	options := mockserver.Config{
 		Sources: settings.Sources, Destinations: settings.Destinations,
-		AnyWriteKey: o.Dev, Strict: c.Strict, Limits: c.CollectorLimits(),
-		DedupWindow: time.Duration(c.Limits.DedupWindow), DedupCalls: c.Limits.DedupCalls, Concurrency: c.Limits.Concurrency,
-		Sender: sender, Journal: queue, History: mockserver.NewHistory(history), Recorder: recorder, Logger: o.Log,
-	})
+		AnyWriteKey: o.Dev, Strict: c.Strict, Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
+		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
+		Sender: sender, Journal: s.queue, Store: s.settings, State: s.state, History: s.history,
+		Recorders: []mockserver.Recorder{metrics, s.attempts}, Logger: o.Log,
+	}
+	if c.NATS == nil { // alone on its directory, also when it comes back
+		options.Instance, options.TempDir = "embedded", c.Data
+	}
+	collector, err := mockserver.NewCollector(options)
 	if err != nil {
-		_ = queue.Close()
 		return nil, fmt.Errorf("the collector cannot start: %w", err)
 	}
 	return collector, nil
@@ -51,7 +116,7 @@ func openCollector(ctx context.Context, o Options, recorder mockserver.Recorder)
 func journalOptions(c *config.Config, log *slog.Logger) journal.Options {
 	o := journal.Options{
 		Dir: c.Data, SyncInterval: time.Duration(c.Sync),
-		MaxBytes: int64(c.Limits.Queue), Keep: time.Duration(c.Limits.Keep), Logger: log,
+		MaxBytes: int64(c.Limits.Queue), Keep: time.Duration(c.Limits.Keep), AttemptsBytes: attemptsBytes, Logger: log,
 	}
 	if n := c.NATS; n != nil {
 		o.Name = n.Name

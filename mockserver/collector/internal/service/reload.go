@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -84,14 +83,14 @@ func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signa
 	if err := watcher.Add(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("%s cannot be watched: %w", path, err)
 	}
-	read := digest(path)
-	var settled <-chan time.Time
+	read := s.options.Config.Digest()
+	settled := time.After(0) // it may have changed since it was read
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-again:
-			read = digest(path)
+			read = config.DigestOf(path)
 			s.reloadFile(ctx, path)
 		case <-watcher.Events:
 			settled = time.After(settle)
@@ -99,18 +98,12 @@ func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signa
 			s.log.Warn("watching the configuration", "error", err)
 		case <-settled:
 			settled = nil
-			if now := digest(path); now != read {
+			if now := config.DigestOf(path); now != read {
 				read = now
 				s.reloadFile(ctx, path)
 			}
 		}
 	}
-}
-
-// digest tells one content of a file from another.
-func digest(path string) [sha256.Size]byte {
-	data, _ := os.ReadFile(path) // one that cannot be read is changed too
-	return sha256.Sum256(data)
 }
 
 func (s *Service) reloadFile(ctx context.Context, path string) {

@@ -38,9 +38,11 @@ type Options struct {
 type Service struct {
 	options   Options
 	log       *slog.Logger
+	store     *store
 	collector *mockserver.Collector
 	metrics   *metrics.Metrics
 	guard     *mockserver.Guard
+	inspector *mockserver.Inspector
 	main      *listener
 	admin     *listener  // nil where the admin API is on main
 	failed    chan error // gets what a listener ends with; never closed
@@ -58,17 +60,11 @@ type listener struct {
 }
 
 // Start opens the queue, listens and begins to forward. Run must follow.
-func Start(ctx context.Context, o Options) (_ *Service, err error) {
+func Start(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Log,
 		metrics: metrics.New(o.Version), failed: make(chan error, 2),
 	}
-	var undo []func()
-	defer func() {
-		for i := len(undo) - 1; i >= 0 && err != nil; i-- {
-			undo[i]()
-		}
-	}()
 	certificate, err := loadCertificate(o.Config)
 	if err != nil {
 		return nil, err
@@ -83,11 +79,12 @@ func Start(ctx context.Context, o Options) (_ *Service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	undo = append(undo, func() { sockets.close() })
-	if s.collector, err = openCollector(ctx, o, s.metrics); err != nil {
+	if s.store, s.collector, err = open(ctx, o, s.metrics); err != nil {
+		sockets.close()
 		return nil, err
 	}
 	s.metrics.Watch(s.collector)
+	s.inspector = mockserver.NewInspector(s.collector, s.guard)
 	s.serve(sockets)
 	return s, nil
 }
@@ -204,10 +201,12 @@ func (s *Service) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	s.collector.Drain() // readiness says so from now on
+	s.inspector.Close() // its streams would never end
 	stopped := s.main.server.Shutdown(ctx)
 	if stopped != nil {
 		stopped = errors.Join(stopped, s.main.server.Close())
 	}
+	s.store.attempts.close()
 	drained := s.collector.Shutdown(ctx)
 	if s.admin != nil { // it shows how it goes, to the end
 		_ = s.admin.server.Close()

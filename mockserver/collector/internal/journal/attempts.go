@@ -1,0 +1,125 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// attemptsEvery is how long records gather before they are stored.
+	attemptsEvery = 100 * time.Millisecond
+	// attemptsPiece bounds the records of one message, and attemptsWaiting those
+	// that wait to be stored.
+	attemptsPiece   = 512 << 10
+	attemptsWaiting = 8 << 20
+)
+
+// An AttemptLog keeps records of attempts, in whatever form its user gives them:
+// for Options.KeepAttempts, as many as Options.AttemptsBytes has room for. It is
+// a log for people: a kill may lose the last tenth of a second, and a power cut
+// more. Its methods may be called from many goroutines at once.
+type AttemptLog struct {
+	journal *Journal
+	storing sync.Mutex // lets one flush store at a time
+
+	mu      sync.Mutex // guards what follows
+	waiting [][]byte
+	size    int
+	timer   *time.Timer // set while records wait
+	dropped uint64
+	closed  bool
+}
+
+// Attempts returns the journal's log of attempts.
+func (j *Journal) Attempts() *AttemptLog { return j.attempts }
+
+// Record keeps a record, which it copies. It never blocks: where records come
+// faster than they can be stored, it drops and counts them.
+func (l *AttemptLog) Record(record []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.size+len(record) > attemptsWaiting {
+		l.dropped++
+		return
+	}
+	l.waiting = append(l.waiting, append([]byte(nil), record...))
+	l.size += len(record)
+	if l.timer == nil {
+		l.timer = time.AfterFunc(attemptsEvery, l.flush)
+	}
+}
+
+// Dropped returns how many records were not kept.
+func (l *AttemptLog) Dropped() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dropped
+}
+
+// flush stores what waits.
+func (l *AttemptLog) flush() {
+	l.storing.Lock()
+	defer l.storing.Unlock()
+	l.mu.Lock()
+	records := l.waiting
+	l.waiting, l.size, l.timer = nil, 0, nil
+	l.mu.Unlock()
+	for len(records) > 0 {
+		n, size := 0, 0
+		for n < len(records) && (n == 0 || size+len(records[n]) <= attemptsPiece) {
+			size += len(records[n])
+			n++
+		}
+		m := nats.NewMsg(l.journal.names.subject("t"))
+		m.Data = appendSegment([]byte{callsFormat}, records[:n])
+		if _, err := l.journal.publish(context.Background(), l.journal.nc, m); err != nil {
+			l.journal.log.Debug("records of attempts were dropped", "records", n, "error", err)
+			l.mu.Lock()
+			l.dropped += uint64(n)
+			l.mu.Unlock()
+		}
+		records = records[n:]
+	}
+}
+
+// close stores what waits, and takes nothing more.
+func (l *AttemptLog) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.flush()
+}
+
+// Follow calls f with each record that was stored since a time, oldest first, and
+// with those that come, by this process or another, until ctx ends. f may keep
+// the record.
+func (l *AttemptLog) Follow(ctx context.Context, since time.Time, f func(record []byte)) error {
+	t := l.tail(since, f)
+	return t.follow(ctx)
+}
+
+// Read calls f with each record that is stored now and was since a time.
+func (l *AttemptLog) Read(ctx context.Context, since time.Time, f func(record []byte)) error {
+	t := l.tail(since, f)
+	return t.scan(ctx)
+}
+
+func (l *AttemptLog) tail(since time.Time, f func([]byte)) *tail {
+	t := l.journal.tail(streamAttempts, 0, func(m *nats.Msg, seq uint64) error {
+		records, err := decodeCalls(m.Data)
+		if err != nil {
+			l.journal.log.Warn("records of attempts cannot be read; they are passed over", "error", fmt.Errorf("message %d: %w", seq, err))
+			return nil
+		}
+		for _, r := range records {
+			f(r)
+		}
+		return nil
+	})
+	t.since, t.batch = since, 100
+	return t
+}
