@@ -183,15 +183,16 @@ func (c *Collector) poke() {
 	}
 }
 
-// resting implements what a ManualClock waits for.
-func (c *Collector) resting(now time.Time) bool {
+// rest implements what a ManualClock waits for.
+func (c *Collector) rest(now time.Time) (until time.Time, atRest bool) {
 	c.serving.mu.Lock()
-	resting := c.serving.resting(now)
+	until, atRest = c.serving.rest(now)
 	c.serving.mu.Unlock()
 	for _, f := range c.running() {
-		resting = resting && f.resting(now)
+		next, resting := f.rest(now)
+		until, atRest = earlier(until, next), atRest && resting
 	}
-	return resting
+	return until, atRest
 }
 
 // History returns what the collector remembers.
@@ -269,7 +270,7 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 	c.start(&forwarder{
 		name: d.Name, sender: c.sender, clock: c.clock, record: c.record, log: c.log,
 		gate:   newGate(c.clock, c.config.Concurrency, max(stragglers, webhook.MaxEndpoints*c.config.Concurrency), c.poke),
-		reader: reader, paused: d.Paused, done: make(chan struct{}), random: c.config.Jitter, faults: &c.faults,
+		reader: reader, paused: d.Paused, done: make(chan struct{}), since: c.clock.Now(), random: c.config.Jitter, faults: &c.faults,
 	}, d)
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // A deletion request goes through these stages, each stored before the next:
@@ -164,22 +166,12 @@ func (c *Collector) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletio
 // newDeletion checks a request and makes its record.
 func (c *Collector) newDeletion(r DeletionRequest) (deletionRecord, []string, error) {
 	none := deletionRecord{}
+	if err := r.check(); err != nil {
+		return none, nil, err
+	}
 	users := slices.Clone(r.UserIDs)
 	slices.Sort(users)
 	users = slices.Compact(users)
-	switch {
-	case len(users) == 0:
-		return none, nil, errors.New("mockserver: a deletion request needs a user ID")
-	case len(users) > MaxDeletionUsers:
-		return none, nil, fmt.Errorf("mockserver: the deletion request names %d users; at most %d are allowed", len(users), MaxDeletionUsers)
-	case len(r.ID) > MaxDeletionID:
-		return none, nil, fmt.Errorf("mockserver: the ID of the deletion request has %d bytes; at most %d are allowed", len(r.ID), MaxDeletionID)
-	}
-	for _, id := range users {
-		if err := checkUserID(id); err != nil {
-			return none, nil, fmt.Errorf("mockserver: %w", err)
-		}
-	}
 	sources, targets, err := c.deletionTargets(r.Source)
 	if err != nil {
 		return none, nil, err
@@ -192,6 +184,27 @@ func (c *Collector) newDeletion(r DeletionRequest) (deletionRecord, []string, er
 		Source: r.Source, Sources: sources, Users: len(users), Targets: targets, Secret: strings.ToLower(rand.Text()[:digestLen]),
 		Chunk: min(chunkUsers, max(1, chunkOutcomes/max(1, len(targets)))),
 	}, users, nil
+}
+
+// check returns nil, or all that is wrong with a request.
+func (r DeletionRequest) check() error {
+	var problems []error
+	switch n := len(r.UserIDs); {
+	case n == 0:
+		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: "is empty", Mend: "give at least one user ID"})
+	case n > MaxDeletionUsers:
+		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: fmt.Sprintf("has %d users", n),
+			Mend: fmt.Sprintf("give at most %d, and the others in another request", MaxDeletionUsers)})
+	}
+	if n := len(r.ID); n > MaxDeletionID {
+		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Mend: fmt.Sprintf("give at most %d", MaxDeletionID)})
+	}
+	for i, id := range r.UserIDs {
+		if err := checkUserID(fmt.Sprintf("userIds[%d]", i), id); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // deletionTargets returns the sources that a request affects, and the
@@ -215,9 +228,10 @@ func (c *Collector) deletionTargets(source string) (sources []string, targets []
 	}
 	switch {
 	case len(sources) == 0:
-		return nil, nil, errors.New("mockserver: no source is known yet; name the source of the deletion request")
+		return nil, nil, &webhook.FieldError{Field: "source", Problem: "is empty, and no source is known yet", Mend: "name the source"}
 	case len(targets) > maxDeletionTargets:
-		return nil, nil, fmt.Errorf("mockserver: the deletion request would go to %d sources' destinations; at most %d are allowed: name a source", len(targets), maxDeletionTargets)
+		return nil, nil, &webhook.FieldError{Field: "source", Problem: fmt.Sprintf("means %d destinations of sources", len(targets)),
+			Mend: fmt.Sprintf("name sources one by one: at most %d are allowed", maxDeletionTargets)}
 	}
 	return sources, targets, nil
 }

@@ -444,8 +444,8 @@ func (d *deletions) complete(ctx context.Context, key string) (pending int, err 
 		return 0, err
 	}
 	targets, pending, err := d.count(ctx, key, r)
-	if left := len(r.sourcesNotified())*r.Users - r.Sent; err != nil || pending > 0 || left > 0 || !r.Erased {
-		return max(pending, left, 1), err
+	if err != nil || pending > 0 || !r.Erased {
+		return max(pending, 1), err
 	}
 	r, err = d.update(ctx, key, func(r *deletionRecord) error {
 		if r.Completed.IsZero() {
@@ -713,13 +713,9 @@ func (d *deletions) storeOf(ctx context.Context, key string, ended []Ended) erro
 // find returns the user and the target that an outcome is of, by number.
 func (r deletionRecord) find(key string, e Ended) (user, target int, ok bool) {
 	place, ours := strings.CutPrefix(e.CallID, deletionIDPrefix+key+"-"+r.Secret+"-")
-	s, u, found := strings.Cut(place, "-")
-	source, err := strconv.Atoi(s)
-	user, err2 := strconv.Atoi(u)
-	if !ours || !found || err != nil || err2 != nil || user < 0 || user >= r.Users {
-		return 0, 0, false
-	}
-	if sources := r.sourcesNotified(); source < 0 || source >= len(sources) || sources[source] != e.Source {
+	_, number, _ := strings.Cut(place, "-")
+	user, err := strconv.Atoi(number)
+	if !ours || err != nil || user < 0 || user >= r.Users {
 		return 0, 0, false
 	}
 	target = slices.IndexFunc(r.Targets, func(t DeletionTarget) bool { return t.Source == e.Source && t.Destination == e.Destination })

@@ -92,6 +92,8 @@ type History struct {
 	dropped  int64
 	drained  int64 // the Seq of the last record that drain returned
 	watchers map[*watcher]struct{}
+	feed     feed
+	tally    tally
 }
 
 // A Record is a call and what became of it.
@@ -103,6 +105,7 @@ type Record struct {
 	Ends     []Ended
 	Attempts []Attempt
 
+	item   *feedItem
 	misses *[]string // where a Match notes why it does not pick the record, or nil
 }
 
@@ -126,7 +129,7 @@ func NewHistory(limit int) *History {
 	if limit <= 0 {
 		limit = DefaultHistory
 	}
-	return &History{limit: limit, first: 1, changed: make(chan struct{}), byCall: map[callHash]*Record{}}
+	return &History{limit: limit, first: 1, changed: make(chan struct{}), byCall: map[callHash]*Record{}, feed: newFeed()}
 }
 
 // Accepted implements Recorder.
@@ -136,6 +139,7 @@ func (h *History) Accepted(b Batch) {
 	for _, c := range b.Calls {
 		h.record(c)
 	}
+	h.tally.add(b.ReceivedAt, tallyAccepted, len(b.Calls))
 	h.tell()
 }
 
@@ -147,11 +151,12 @@ func (h *History) record(c Call) *Record {
 	}
 	if len(h.records) == h.limit {
 		old := h.records[0]
-		delete(h.byCall, hashCall(old.Call.Source, old.Call.ID))
+		h.unname(old)
 		h.records[0] = nil
 		h.records = h.records[1:]
 		h.first++
 		h.dropped++
+		h.feed.remove(old.item)
 	}
 	r := &Record{Seq: h.first + int64(len(h.records)), Call: c}
 	if early := h.early.take(key); early != nil {
@@ -161,6 +166,22 @@ func (h *History) record(c Call) *Record {
 	h.byCall[key] = r
 	h.noteChange(r)
 	return r
+}
+
+// unname makes a record not to be found by its call. The lock is held.
+func (h *History) unname(r *Record) {
+	if key := hashCall(r.Call.Source, r.Call.ID); h.byCall[key] == r {
+		delete(h.byCall, key)
+	}
+}
+
+// renew makes the calls of records be recorded anew when they come again.
+func (h *History) renew(records []Record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range records {
+		delete(h.byCall, hashCall(records[i].Call.Source, records[i].Call.ID))
+	}
 }
 
 // find returns the record of a call, or one that waits for the call: a
@@ -225,17 +246,22 @@ func (h *History) Repeated(b Batch) {
 			h.noteChange(r)
 		}
 	}
+	h.tally.add(b.ReceivedAt, tallyRepeated, len(b.Calls))
 	h.tell()
 }
 
 // Rejected implements Recorder.
 func (h *History) Rejected(r Rejection) {
+	read := readRejected(r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.rejected) == h.limit {
 		h.rejected = h.rejected[1:]
+		h.feed.removeOldest(&h.feed.rejected)
 	}
 	h.rejected = append(h.rejected, r)
+	h.feed.add(&feedItem{rejection: &r, read: read})
+	h.tally.add(r.ReceivedAt, tallyRejected, 1)
 	h.tell()
 }
 
@@ -258,6 +284,7 @@ func (h *History) Ended(e Ended) {
 	e.Call = nil
 	r.Ends = append(r.Ends, e)
 	h.noteChange(r)
+	h.tally.end(e)
 	h.tell()
 }
 
@@ -276,15 +303,33 @@ func (h *History) Changed() <-chan struct{} {
 
 // Records returns the records that match, oldest first. A nil match takes all.
 func (h *History) Records(match func(*Record) bool) []Record {
+	var found []Record
+	for after := int64(0); ; {
+		chunk := h.above(after)
+		if len(chunk) == 0 {
+			return found
+		}
+		for i := range chunk {
+			if match == nil || match(&chunk[i]) {
+				found = append(found, chunk[i])
+			}
+		}
+		after = chunk[len(chunk)-1].Seq
+	}
+}
+
+// above returns the oldest records with a Seq above after, oldest first: match is
+// not called with the lock held.
+func (h *History) above(after int64) []Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var found []Record
-	for _, r := range h.records {
-		if match == nil || match(r) {
-			found = append(found, r.clone())
-		}
+	start := int(min(int64(len(h.records)), max(0, after+1-h.first)))
+	end := min(start+historyChunk, len(h.records))
+	chunk := make([]Record, 0, end-start)
+	for _, r := range h.records[start:end] {
+		chunk = append(chunk, r.clone())
 	}
-	return found
+	return chunk
 }
 
 // clone copies what the History still appends to.
@@ -328,5 +373,6 @@ func (h *History) Clear() {
 	h.first += int64(len(h.records))
 	h.records, h.rejected, h.refused, h.byCall = nil, nil, nil, map[callHash]*Record{}
 	h.early = earlyRecords{}
+	h.feed.clear()
 	h.tell()
 }

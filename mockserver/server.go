@@ -18,8 +18,8 @@ const (
 )
 
 // A Server is a collector for tests and development. It listens on a port of the
-// loopback interface, and serves the tracking API, and the admin API under
-// /api/v1. Its View shows the calls of all sources.
+// loopback interface, and serves the tracking API, the admin API under /api/v1,
+// and at / the inspector. Its View shows the calls of all sources.
 type Server struct {
 	// URL is where it listens, such as http://127.0.0.1:40123, without a slash at
 	// its end. Give it to a client as its Endpoint.
@@ -50,6 +50,7 @@ func Run(config Config) (*Server, error) {
 		return nil, errors.Join(err, collector.Close())
 	}
 	admin := guard.Wrap(NewAdmin(collector, ""))
+	pages := NewInspector(collector, InspectorConfig{Guard: guard}).Wrap(collector)
 	s := &Server{URL: inProcessURL, Collector: collector}
 	s.View = View{collector: collector, cleared: &watermarks{}}
 	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +58,7 @@ func Run(config Config) (*Server, error) {
 			admin.ServeHTTP(w, r)
 			return
 		}
-		collector.ServeHTTP(w, r)
+		pages.ServeHTTP(w, r)
 	})
 	if config.InProcess {
 		return s, nil

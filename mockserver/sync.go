@@ -10,8 +10,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // A sync goes through these stages. What was done in each is stored before the
@@ -70,13 +72,13 @@ const (
 type Sync struct {
 	ID          string    `json:"id"` // empty of a dry run
 	Number      int       `json:"number"`
-	State       SyncState `json:"state"`
+	State       SyncState `json:"state,omitempty"` // empty of a dry run
 	RequestedAt time.Time `json:"requestedAt"`
 	StartedAt   time.Time `json:"startedAt,omitzero"`
 	FinishedAt  time.Time `json:"finishedAt,omitzero"`
 	// Timestamp is that of all its calls, in whole milliseconds. It is higher than
 	// that of the sync before.
-	Timestamp time.Time `json:"timestamp"`
+	Timestamp time.Time `json:"timestamp,omitzero"`
 	// Users is how many are in the list.
 	Users int64 `json:"users"`
 	// Entered is for how many users a value is sent, and Left to how many it is
@@ -222,13 +224,15 @@ func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
 		return Sync{}, fmt.Errorf("mockserver: the list of %s %q: %w", r.kind, r.name, err)
 	}
 	defer sorted.Close()
+	if empty, err := isEmpty(withValues(sorted)); err != nil {
+		return Sync{}, err
+	} else if empty && !r.allowEmpty {
+		return Sync{}, fmt.Errorf("%w: it would take every user out of %s %q; allow an empty list if that is meant", ErrEmptyList, r.kind, r.name)
+	}
 	if r.dryRun {
-		return s.dryRun(ctx, target, sorted, r)
+		return s.dryRun(ctx, target, sorted, r.full)
 	}
 	list, err := s.upload(ctx, target, withValues(sorted))
-	if err == nil && list.Users == 0 && !r.allowEmpty {
-		err = emptyList(r)
-	}
 	if err != nil {
 		s.giveUp(target.ID, list)
 		return Sync{}, err
@@ -240,27 +244,38 @@ func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
 	return queued, nil
 }
 
-func emptyList(r syncRequest) error {
-	return fmt.Errorf("%w: it would take every user out of %s %q; allow an empty list if that is meant", ErrEmptyList, r.kind, r.name)
+func isEmpty(entries roster.Seq) (bool, error) {
+	for _, err := range entries {
+		return false, err
+	}
+	return true, nil
 }
 
 // resolve finds the computation of a request, and checks that its calls have
 // somewhere to go.
 func (s *syncs) resolve(r syncRequest) (computationRecord, error) {
 	settings := s.collector.Settings()
-	none := computationRecord{}
 	key := SnakeCase(r.name)
-	if key == "" || len(r.name) > MaxComputationName {
-		return none, fmt.Errorf("mockserver: %.40q cannot be the name of an %s or a %s: it needs a letter or a digit, and at most %d bytes",
-			r.name, KindAudience, KindTrait, MaxComputationName)
+	problem := ""
+	switch {
+	case len(r.name) > MaxComputationName:
+		problem = fmt.Sprintf("has %d bytes", len(r.name))
+	case key == "":
+		problem = fmt.Sprintf("is %q, which has no letter and no digit", r.name)
+	case !utf8.ValidString(r.name):
+		problem = fmt.Sprintf("is %q, which is not UTF-8", r.name)
+	}
+	if problem != "" {
+		return computationRecord{}, &webhook.FieldError{Field: "name", Problem: problem,
+			Mend: fmt.Sprintf("name the %s in 1 to %d bytes, such as Big Spenders", r.kind, MaxComputationName)}
 	}
 	source, err := s.collector.oneSource(settings, r.source)
 	if err != nil {
-		return none, err
+		return computationRecord{}, err
 	}
 	d, err := settings.oneDestination(source, r.destination)
 	if err != nil {
-		return none, err
+		return computationRecord{}, err
 	}
 	return computationRecord{
 		ID: digest(source, d.Name, key), Kind: r.kind, Name: r.name, Key: key, Source: source, Destination: d.Name,
@@ -276,12 +291,14 @@ func (c *Collector) oneSource(s Settings, name string) (string, error) {
 	switch {
 	case name == "" && len(names) == 1:
 		return names[0], nil
+	case name == "" && len(names) == 0:
+		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name the source; there is none in the settings"}
 	case name == "":
-		return "", fmt.Errorf("mockserver: a source must be named; there are %d: %q", len(names), names)
+		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name one of " + strings.Join(names, ", ")}
 	case slices.Contains(names, name) || c.config.AnyWriteKey:
 		return name, nil
 	}
-	return "", fmt.Errorf("%w: there is no source %q; there are %q", ErrUnknown, name, names)
+	return "", fmt.Errorf("%w: there is no source %q", ErrUnknown, name)
 }
 
 // oneDestination returns the destination of a name, or the only one of a source
@@ -302,27 +319,31 @@ func (s Settings) oneDestination(source, name string) (*Destination, error) {
 	case name != "":
 		return nil, fmt.Errorf("%w: there is no destination %q", ErrUnknown, name)
 	case len(names) == 0:
-		return nil, fmt.Errorf("mockserver: no destination gets the calls of source %q; connect and enable one", source)
+		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty",
+			Mend: fmt.Sprintf("connect a destination to source %q and enable it; there is none", source)}
 	case len(names) > 1:
-		return nil, fmt.Errorf("mockserver: a destination must be named; %d get the calls of source %q: %q", len(names), source, names)
+		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Mend: "name one of " + strings.Join(names, ", ")}
 	}
 	return found, nil
 }
 
 // gets returns nil if the destination gets calls of a source, or says why not.
 func (d *Destination) gets(source string) error {
+	problem, mend := "", ""
 	switch {
 	case d.Disabled:
-		return fmt.Errorf("mockserver: destination %q is disabled; enable it first", d.Name)
+		problem, mend = "is disabled", "enable it first"
 	case len(d.Sources) > 0 && !slices.Contains(d.Sources, source):
-		return fmt.Errorf("mockserver: destination %q is not connected to source %q; connect it first", d.Name, source)
+		problem, mend = fmt.Sprintf("is not connected to source %q", source), "connect it first"
+	default:
+		return nil
 	}
-	return nil
+	return &webhook.FieldError{Field: fmt.Sprintf("destination %q", d.Name), Problem: problem, Mend: mend}
 }
 
 // dryRun counts what a list would change, had all that are queued been sent.
-func (s *syncs) dryRun(ctx context.Context, target computationRecord, sorted *roster.Sorted, r syncRequest) (Sync, error) {
-	dry := Sync{DryRun: true, Full: r.full, RequestedAt: s.collector.clock.Now()}
+func (s *syncs) dryRun(ctx context.Context, target computationRecord, sorted *roster.Sorted, full bool) (Sync, error) {
+	dry := Sync{DryRun: true, Full: full, RequestedAt: s.collector.clock.Now()}
 	before, err := s.load(ctx, target.ID)
 	if err != nil && !errors.Is(err, ErrNoState) {
 		return Sync{}, err
@@ -337,14 +358,11 @@ func (s *syncs) dryRun(ctx context.Context, target computationRecord, sorted *ro
 		}
 	}
 	counted := counter(withValues(sorted), &dry.Users)
-	for change, err := range roster.Diff(s.read(ctx, target.ID, list), counted, r.full) {
+	for change, err := range roster.Diff(s.read(ctx, target.ID, list), counted, full) {
 		if err != nil {
 			return Sync{}, fmt.Errorf("mockserver: %w", err)
 		}
 		dry.count(change)
-	}
-	if dry.Users == 0 && !r.allowEmpty {
-		return Sync{}, emptyList(r)
 	}
 	return dry, nil
 }
@@ -640,8 +658,8 @@ func (c *Collector) Computations(ctx context.Context) ([]Computation, error) {
 	var all []Computation
 	for _, id := range ids {
 		r, err := c.syncs.load(ctx, id)
-		if errors.Is(err, ErrNoState) {
-			continue // forgotten meanwhile
+		if errors.Is(err, ErrNoState) || r.Last.Number == 0 {
+			continue // forgotten meanwhile, or never synced
 		}
 		if err != nil {
 			return nil, err
@@ -660,7 +678,7 @@ func (c *Collector) Computation(ctx context.Context, id string) (Computation, er
 	if isDigest(id) {
 		r, err = c.syncs.load(ctx, id)
 	}
-	if errors.Is(err, ErrNoState) {
+	if errors.Is(err, ErrNoState) || err == nil && r.Last.Number == 0 {
 		return Computation{}, fmt.Errorf("%w: there is no audience or trait with the ID %q", ErrUnknown, id)
 	}
 	return r.public(), err
@@ -669,7 +687,7 @@ func (c *Collector) Computation(ctx context.Context, id string) (Computation, er
 func (r computationRecord) public() Computation {
 	c := Computation{
 		ID: r.ID, Kind: r.Kind, Name: r.Name, Key: r.Key, Source: r.Source, Destination: r.Destination,
-		Users: r.Current.Users, Syncs: slices.Clone(r.Done),
+		Users: r.Current.Users, Syncs: append([]Sync{}, r.Done...),
 	}
 	for _, q := range r.Queue {
 		c.Syncs = append(c.Syncs, q.Sync)

@@ -55,8 +55,9 @@ func (w *watcher) take() []Record {
 	return records
 }
 
-// noteChange tells those who watch. The lock is held.
+// noteChange tells those who watch, and the feed. The lock is held.
 func (h *History) noteChange(r *Record) {
+	h.feed.note(r)
 	for w := range h.watchers {
 		w.add(r)
 	}

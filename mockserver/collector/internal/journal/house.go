@@ -34,6 +34,7 @@ func (j *Journal) keepHouse() {
 			if err := j.measure(j.ctx); err != nil && j.ctx.Err() == nil {
 				j.log.Debug("the streams cannot be measured", "error", err)
 			}
+			j.trimIfShort()
 			if err := j.checkpoint(j.ctx, &checkpoints, false); err != nil && j.ctx.Err() == nil {
 				j.log.Warn("the account is not stored; it is tried again", "error", err)
 			}

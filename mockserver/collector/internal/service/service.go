@@ -42,6 +42,7 @@ type Service struct {
 	collector *mockserver.Collector
 	metrics   *metrics.Metrics
 	guard     *mockserver.Guard
+	inspector *mockserver.Inspector
 	main      *listener
 	admin     *listener  // nil where the admin API is on main
 	failed    chan error // gets what a listener ends with; never closed
@@ -118,11 +119,12 @@ func (s sockets) close() {
 // serve answers on the listeners.
 func (s *Service) serve(on sockets) {
 	if on.admin == nil {
-		s.main = s.answer(on.main, s.everything())
+		s.main = s.answer(on.main, s.everything(""))
+		s.main.server.RegisterOnShutdown(s.inspector.Close) // its streams would not end
 		return
 	}
 	s.main = s.answer(on.main, s.collector)
-	s.admin = s.answer(on.admin, s.everything())
+	s.admin = s.answer(on.admin, s.everything(s.main.url()))
 }
 
 func (s *Service) answer(on net.Listener, h http.Handler) *listener {

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// axe returns the script that judges a page. npm fetches it where it is missing.
+func axe(t *testing.T) string {
+	t.Helper()
+	const path = "node_modules/axe-core/axe.min.js"
+	if _, err := os.Stat(path); err != nil {
+		out, err := exec.CommandContext(t.Context(), "npm", "install", "--no-audit", "--no-fund", "--no-package-lock").CombinedOutput()
+		if err != nil && os.Getenv("REQUIRE_CHROMIUM") != "1" {
+			t.Skipf("axe-core cannot be fetched: %v\n%s", err, out)
+		}
+		require.NoError(t, err, string(out))
+	}
+	script, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(script)
+}
+
+// judge runs the script on the page as it is.
+func judge(b *tab, script, where string) {
+	b.t.Helper()
+	b.run(script + "; undefined")
+	found := eval[json.RawMessage](b, `axe.run(document, { resultTypes: ['violations'] }).then((r) => r.violations.map(
+		(v) => ({ id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.map((n) => n.html.slice(0, 200) + ' ' + n.failureSummary) })))`)
+	var violations []struct {
+		ID, Impact, Help string
+		Nodes            []string
+	}
+	require.NoError(b.t, json.Unmarshal(found, &violations))
+	for _, v := range violations {
+		assert.Fail(b.t, v.ID, "%s: %s (%s)\n%s", where, v.Help, v.Impact, strings.Join(v.Nodes, "\n"))
+	}
+}
+
+func TestAccessibility(t *testing.T) {
+	script := axe(t)
+	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone)
+	srv, _ := serve(t, mockserver.Config{Destinations: []mockserver.Destination{to("hook", good.URL, "s3cret"), to("crm", gone.URL, "")}}, "")
+	b := newTab(t, srv.URL)
+	b.open("/")
+	judge(b, script, "the first run")
+	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{"orderId":12345678901234567890}`),
+		`{"type":"identify","userId":"grace","traits":{}}`, `{"type":"track","userId":"ada"}`, `{"type":"page","anonymousId":"a","name":"Docs","integrations":{"All":false}}`)
+	b.wait(`document.querySelectorAll('#rows .is-delivered').length === 2`)
+	rejected := eval[string](b, `document.querySelector('#rows .k-rejected').dataset.ref`)
+	call := eval[string](b, `document.querySelector('#rows tr:last-child').dataset.ref`)
+	for _, dark := range []bool{false, true} {
+		b.dark(dark)
+		for _, path := range []string{
+			"/", "/?text=nothing+has+this", "/?call=" + call, "/?call=" + rejected, "/replay", "/destinations", "/destinations/new",
+			"/destination?name=hook", "/destination?name=crm", "/signatures", "/signatures?destination=hook&call=" + call,
+		} {
+			b.open(path)
+			b.run(`document.querySelectorAll('details').forEach((d) => { d.open = true })`)
+			judge(b, script, fmt.Sprintf("%s, dark: %v", path, dark))
+		}
+	}
+	b.open("/destinations/new")
+	b.click(".save .primary")
+	b.wait(`document.activeElement?.id === 'summary'`)
+	judge(b, script, "a form with problems")
+	b.size(390, 800)
+	for _, path := range []string{"/", "/?call=" + call, "/destinations", "/destination?name=hook"} {
+		b.open(path)
+		judge(b, script, path+", narrow")
+	}
+	b.forgive("422")
+}
+
+func TestLoginIsAccessible(t *testing.T) {
+	script := axe(t)
+	srv, _ := serve(t, mockserver.Config{}, adminToken)
+	b := newTab(t, srv.URL)
+	b.open("/login")
+	judge(b, script, "the login")
+	b.typeInto("#token", "wrong")
+	b.click("main button")
+	b.waitText("#token-problem", "not the token")
+	judge(b, script, "a login that failed")
+	b.forgive("401")
+}
