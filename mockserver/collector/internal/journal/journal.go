@@ -44,6 +44,8 @@ type Journal struct {
 	acked    atomic.Uint64 // the last message of CALLS that this process knows of
 	messages atomic.Uint64 // counts what was published, to name it
 
+	stored atomic.Pointer[func(source, id string)] // nil until OnStored
+
 	link atomic.Pointer[link] // replaced when a connection is made again
 
 	attaching sync.Mutex // lets one Attach or Detach run at a time
@@ -152,6 +154,9 @@ func (j *Journal) follow() {
 			return err
 		}
 		j.account.readCalls(parsed)
+		if tell := j.stored.Load(); tell != nil && parsed.kind == kindCalls {
+			eachID(parsed.ids, func(id string) bool { (*tell)(parsed.name, id); return true })
+		}
 		return nil
 	})
 	calls.headersOnly, calls.whole = true, j.account.isKnownLoss
