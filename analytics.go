@@ -39,6 +39,7 @@ type Client struct {
 
 	writeKey string
 	config   Config // the options that have no field of their own here
+	middle   []byte // of each batch, if Config.Context was given: see settings
 
 	running  atomic.Pointer[pipeline] // nil until the first call
 	rejected [numRejects]atomic.Int64 // calls not accepted, by kind
@@ -66,10 +67,15 @@ func New(writeKey string) *Client {
 // NewWithConfig returns a client that is set up by config, or an error that
 // says all that is wrong with it. It starts nothing.
 func NewWithConfig(writeKey string, config Config) (*Client, error) {
-	if err := config.check(writeKey); err != nil {
+	middle, err := config.check(writeKey)
+	if err != nil {
 		return nil, err
 	}
-	return newClient(writeKey, config), nil
+	c := newClient(writeKey, config)
+	if config.Context != nil {
+		c.middle = middle
+	}
+	return c, nil
 }
 
 func newClient(writeKey string, config Config) *Client {

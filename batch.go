@@ -76,10 +76,10 @@ func (b *batch) fits(n int, s *settings) bool {
 	return b.calls == 0 || len(b.buf)+1+n+s.envelope()-len(bodyHead) <= MaxBatchBytes
 }
 
-// hasRoom reports whether a further call of n bytes can be appended without
-// another buffer. It fits then: no buffer is larger than a batch may be.
+// hasRoom reports whether a further call of n bytes fits and can be appended
+// without another buffer.
 func (b *batch) hasRoom(n int, s *settings) bool {
-	return len(b.buf)+len(",")+n+s.envelope() <= cap(b.buf)
+	return len(b.buf)+len(",")+n+s.envelope() <= cap(b.buf) && b.fits(n, s)
 }
 
 // append adds an encoded call. The buffer has room for it.
@@ -130,7 +130,7 @@ func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
 	n := b.calls / 2
 	end := callsEnd(calls, n)
 	part := func(calls []byte, n int) *batch {
-		h := &batch{calls: n, seq: b.seq, buf: make([]byte, 0, s.envelope()+len(calls))}
+		h := &batch{calls: n, seq: b.seq, buf: newBuffer(s.envelope() + len(calls))}
 		h.buf = append(append(h.buf, bodyHead...), calls...)
 		h.seal(s)
 		return h

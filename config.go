@@ -107,8 +107,9 @@ type Config struct {
 	// MaxBytes bounds the memory of all calls that are queued, being sent or
 	// to be sent again, and of the results not yet taken by Callback. Beyond it
 	// the client holds idle buffers of MaxInFlight+2 times MaxBatchBytes at most,
-	// a megabyte with Gzip, and what net/http needs for MaxInFlight requests. At
-	// least 128 KiB. Defaults to 64 MiB.
+	// a megabyte with Gzip, what net/http needs for MaxInFlight requests, and
+	// half a KB for each call of a batch that was refused and is sent in parts.
+	// At least 128 KiB. Defaults to 64 MiB.
 	MaxBytes int64
 
 	// WhenFull is what happens to a call for which MaxBytes leaves no room.
@@ -121,15 +122,18 @@ type Config struct {
 	// false.
 	Gzip bool
 
-	// Context is the context of every batch. Defaults to DefaultContext.
+	// Context is the context of every batch, up to 32 KB as JSON. NewWithConfig
+	// encodes it; the map can be changed afterwards. Defaults to DefaultContext.
 	Context map[string]interface{}
 
 	// Callback, if set, is told the end of each accepted call, exactly once:
 	// calls of one batch in their order, one at a time, on a goroutine that is
 	// used for nothing else. It may make calls and may Flush; it must not
-	// Close or Shutdown, which wait for it. A slow callback holds its results
-	// in memory that counts towards MaxBytes. A panic in it is logged and ends
-	// that one invocation. Defaults to none.
+	// Close or Shutdown, which wait for it, nor end its goroutine, as the
+	// FailNow of a test does. A slow callback holds its results in memory that
+	// counts towards MaxBytes, so under Block it makes its calls by Enqueue, with
+	// a context that ends: the room it would wait for may be its own. A panic in
+	// it is logged and ends that one invocation. Defaults to none.
 	Callback func(Result)
 
 	// CloseTimeout is how long Close waits for calls to be delivered. Defaults
@@ -197,15 +201,17 @@ func (c *Client) settings() (*settings, error) {
 	if s.backo == nil {
 		s.backo = backo.DefaultBacko()
 	}
-	if s.middle, err = appendMiddle(nil, cfg.Context); err != nil {
-		return nil, err
+	if s.middle = c.middle; s.middle == nil {
+		if s.middle, err = appendMiddle(nil, nil); err != nil {
+			return nil, err
+		}
 	}
 	s.client, s.ownTransport = httpClient(c.Client, s.maxInFlight)
 	return s, nil
 }
 
-// check says what in a Config cannot be meant.
-func (cfg *Config) check(writeKey string) error {
+// check says what in a Config cannot be meant. It returns the encoded context.
+func (cfg *Config) check(writeKey string) (middle []byte, err error) {
 	var errs []error
 	refuse := func(format string, args ...interface{}) {
 		errs = append(errs, fmt.Errorf("analytics: "+format, args...))
@@ -231,10 +237,10 @@ func (cfg *Config) check(writeKey string) error {
 	if cfg.WhenFull < Reject || cfg.WhenFull > DropOldest {
 		refuse("Config.WhenFull is %d; it must be Reject, Block or DropOldest", cfg.WhenFull)
 	}
-	if _, err := appendMiddle(nil, cfg.Context); err != nil {
+	if middle, err = appendMiddle(nil, cfg.Context); err != nil {
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return middle, errors.Join(errs...)
 }
 
 // batchURL is the URL that batches are posted to.

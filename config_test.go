@@ -4,6 +4,7 @@ import (
 	"io"
 	"log"
 	"math"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -170,6 +171,16 @@ func TestLogRedactsTheWriteKey(t *testing.T) {
 	require.Equal(t, "no key\n", out.String())
 }
 
+// What is left of an answer holds no part of the key.
+func TestAnswerErrorRedactsTheWriteKey(t *testing.T) {
+	const key = "wk_0123456789abcdef"
+	p := &pipeline{settings: &settings{log: newLogger(nil, false, key)}}
+	for pad := range maxQuoted {
+		err := p.answerError(http.StatusForbidden, []byte(strings.Repeat("x", pad)+key+strings.Repeat("y", maxQuoted)))
+		require.NotContains(t, err.Error(), "wk_0", pad)
+	}
+}
+
 func TestLogOutlivesAPanickingWriter(t *testing.T) {
 	l := newLogger(log.New(panickingWriter{}, "", 0), true, "k")
 	l.logf("one")
@@ -186,6 +197,8 @@ func TestTransportIsOurs(t *testing.T) {
 	require.NotSame(t, http.DefaultTransport, own)
 	require.Equal(t, own, client.Transport)
 	require.Equal(t, 3, own.MaxIdleConnsPerHost)
+	_, own = httpClient(http.Client{}, 200)
+	require.Equal(t, 200, own.MaxIdleConns, "the default keeps 100")
 
 	theirs := &http.Transport{}
 	client, own = httpClient(http.Client{Transport: theirs}, 3)
@@ -199,6 +212,11 @@ func TestTransportIsOurs(t *testing.T) {
 	client, own = httpClient(http.Client{}, 3)
 	require.Nil(t, own)
 	require.Nil(t, client.Transport)
+
+	// So is its older way to dial, which a DialContext would take the place of.
+	http.DefaultTransport = &http.Transport{Dial: net.Dial} //nolint:staticcheck // what programs still do
+	_, own = httpClient(http.Client{}, 3)
+	require.Nil(t, own.DialContext)
 }
 
 func TestZeroClient(t *testing.T) {

@@ -31,6 +31,17 @@
 // is an error of that call, a [FieldError] that names the value, and touches no
 // other call.
 //
+// # Values
+//
+// Properties, traits, contexts and integrations hold what encoding/json can
+// write, and are written as it writes them, keys sorted, but with '<', '>' and
+// '&' as they are. Strings, bools, numbers, times, maps with string keys and
+// slices of these are the fast ones: they take no reflection and no allocation.
+// Bytes that are not UTF-8 become U+FFFD. NaN, the infinities, channels,
+// functions, cycles and more than 990 levels are errors.
+//
+// # Batches
+//
 // The encoded call is copied into the open batch. The batch is sealed when it
 // holds Config.FlushAt calls, when the next call would take its body over
 // [MaxBatchBytes], or Config.FlushAfter after the last flush. From then on its

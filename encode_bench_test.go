@@ -96,6 +96,8 @@ func BenchmarkEncode(b *testing.B) {
 // BenchmarkShapes shows what keys cost that are remembered, those that change
 // with every call, and those of maps too large to have a shape.
 func BenchmarkShapes(b *testing.B) {
+	defer func(odds uint32) { learnOdds = odds }(learnOdds)
+	learnOdds = 4
 	maps := func(n, keys int) (list []map[string]interface{}) {
 		for i := range n {
 			m := map[string]interface{}{}

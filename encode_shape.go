@@ -43,12 +43,16 @@ const (
 	shapeBits = 7
 	shapeSets = 1 << shapeBits
 	shapeWays = 4
-	// A new shape must come back once within the next few hundred to be
-	// remembered, and where the set is full one in replaceOdds replaces
+	// A new shape must come back once within the next few hundred looked at to
+	// be remembered, and where the set is full one in replaceOdds replaces
 	// another, so that ever new keys cost little and drive nothing out.
 	shapeGuests = 512
 	replaceOdds = 64
 )
+
+// learnOdds is of how many maps without a shape one is looked at. What comes
+// often is soon learnt, and what does not costs little. Tests set it to 1.
+var learnOdds uint32 = 4
 
 // shapes is shared by all clients of the process. Readers take no lock.
 var shapes struct {
@@ -153,7 +157,7 @@ func appendSorted[V any](dst []byte, m map[string]V, at place, depth int,
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
-	if at != noPlace {
+	if at != noPlace && rand.Uint32N(learnOdds) == 0 {
 		learnShape(keys, at)
 	}
 	lead := byte('{')

@@ -163,5 +163,19 @@ func (e *DropError) text() string {
 	return s
 }
 
+// dropErrorBytes is charged for a DropError, besides the text of its Err.
+const dropErrorBytes = 128
+
+// bytes is charged for e until its end has been told.
+func (e *DropError) bytes() int64 {
+	switch {
+	case e == nil:
+		return 0
+	case e.Err == nil:
+		return dropErrorBytes
+	}
+	return dropErrorBytes + int64(len(e.Err.Error()))
+}
+
 // Unwrap returns what the last attempt met.
 func (e *DropError) Unwrap() error { return e.Err }

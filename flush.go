@@ -120,10 +120,11 @@ func (p *pipeline) shutdown(ctx context.Context) error {
 	return p.undelivered(p.closing, p.abortErr)
 }
 
+// abort has the loop give up what has not ended, if anything.
 func (p *pipeline) abort(why error) {
 	p.mu.Lock()
 	defer p.unlock()
-	if p.abortErr == nil {
+	if p.abortErr == nil && p.closing.left > 0 {
 		p.abortErr = why
 		close(p.aborted)
 	}

@@ -40,7 +40,7 @@ func (c *compressor) compress(raw []byte) *zipped {
 	// A bytes.Buffer does not fail.
 	_, _ = c.w.Write(raw)
 	_ = c.w.Flush()
-	data := append(make([]byte, 0, c.out.Len()+zippedEndLen), c.out.Bytes()...)
+	data := append(newBuffer(c.out.Len()+zippedEndLen), c.out.Bytes()...)
 	return &zipped{data: data, crc: crc32.ChecksumIEEE(raw), size: len(raw)}
 }
 

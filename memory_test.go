@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"runtime"
+	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -92,6 +94,57 @@ func TestMemoryStaysWithinTheBudget(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What the runtime rounds up is counted: at these sizes it is up to a fifth.
+func TestMemoryIsCountedAsItIsAllocated(t *testing.T) {
+	const budget = 16 << 20
+	for _, size := range []int{4_500, 30_000} {
+		before := heap()
+		client := silentClient(t, Config{FlushAt: 1, MaxBytes: budget})
+		m := &Track{UserId: "u", Event: "e", Properties: map[string]interface{}{"text": strings.Repeat("x", size)}}
+		for client.Track(m) == nil {
+		}
+		require.LessOrEqual(t, heap()-before, int64(budget+budget/20), "calls of %d bytes", size)
+	}
+}
+
+// refusing is a transport that has much to say against every batch.
+type refusing struct{}
+
+func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	text := io.NopCloser(strings.NewReader(strings.Repeat("\x01", maxQuoted)))
+	return &http.Response{StatusCode: http.StatusForbidden, Body: text, Request: r}, nil
+}
+
+// Results that a callback does not take hold their errors as well.
+func TestErrorsNotTakenAreCounted(t *testing.T) {
+	const budget = 4 << 20
+	release := make(chan struct{})
+	before := heap()
+	client, err := NewWithConfig("key", Config{
+		FlushAt: 1, MaxBytes: budget, HTTPClient: &http.Client{Transport: refusing{}}, Logger: log.New(io.Discard, "", 0),
+		Callback: func(Result) { <-release },
+	})
+	require.NoError(t, err)
+	for client.Stats().Rejected.QueueFull == 0 {
+		_ = client.Track(&Track{UserId: "u", Event: "e"})
+	}
+	require.Error(t, client.Flush(t.Context()))
+	require.LessOrEqual(t, heap()-before, int64(budget+budget/10))
+	close(release)
+	require.NoError(t, client.Close())
+	require.Zero(t, client.Stats().Bytes)
+}
+
+// A message id waits for the callback alone, without what it was cut from.
+func TestResultCopiesTheMessageID(t *testing.T) {
+	large := strings.Repeat("m", 1<<20)
+	k := call{Message: Message{MessageId: large[:36]}}
+	id := k.id(nil)
+	require.Equal(t, k.MessageId, id)
+	require.NotSame(t, unsafe.StringData(large), unsafe.StringData(id))
 }
 
 func heap() int64 {

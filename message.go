@@ -1,6 +1,9 @@
 package analytics
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Message holds the fields that every call has. It is embedded last in each
 // message struct; leave it zero and the client fills in what belongs there.
@@ -319,7 +322,7 @@ func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 // id is the message id of a call that append has written to encoded.
 func (k *call) id(encoded []byte) string {
 	if k.MessageId != "" {
-		return k.MessageId
+		return strings.Clone(k.MessageId) // no larger string that it was cut from is kept
 	}
 	return string(encoded[k.idAt : k.idAt+idLen])
 }

@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -122,19 +123,20 @@ func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
 		buf = p.takeSpare()
 	}
 	size := p.bufferSize(buf, len(encoded))
-	if fresh && p.used+cost+int64(size) > p.maxBytes {
+	if fresh && p.used+cost+mayTake(buf, size) > p.maxBytes {
 		p.recycle(buf)
 		if p.whenFull == Block && p.used > 0 {
 			return false // there will be room for a batch of the usual size
 		}
 		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small one may fit
 	}
-	if cost += int64(size); p.used+cost > p.maxBytes {
+	if p.used+cost+mayTake(buf, size) > p.maxBytes {
 		return false
 	}
 	if size > cap(buf) {
-		buf = append(make([]byte, 0, size), buf...)
+		buf = append(newBuffer(size), buf...)
 	}
+	cost += int64(cap(buf))
 	if fresh {
 		p.openBatch(append(buf, bodyHead...), now)
 	} else {
@@ -167,6 +169,23 @@ func (p *pipeline) bufferSize(buf []byte, n int) int {
 	// Fits has seen to it that MaxBatchBytes is enough, but for the comma that
 	// is counted for a first call as well.
 	return min(need, MaxBatchBytes+len(","))
+}
+
+// newBuffer makes a buffer whose capacity is all of the memory that it takes:
+// the runtime rounds up what it allocates, by append alone to the caller's
+// knowledge. It is no larger than a batch may be, unless size is.
+func newBuffer(size int) []byte {
+	buf := slices.Grow([]byte(nil), size)
+	return buf[:0:min(cap(buf), max(size, MaxBatchBytes+len(",")))]
+}
+
+// mayTake is the most memory that buf takes once it has a capacity of size. The
+// runtime adds less than a quarter, and less than a page of 8 KB.
+func mayTake(buf []byte, size int) int64 {
+	if size <= cap(buf) {
+		return int64(size)
+	}
+	return int64(size + min(size/4, 8<<10))
 }
 
 func (p *pipeline) openBatch(buf []byte, now time.Time) {
@@ -206,7 +225,7 @@ func (p *pipeline) seal(now time.Time) {
 
 // shrink moves a sealed batch to a buffer of its own length.
 func (p *pipeline) shrink(b *batch) {
-	exact := append(make([]byte, 0, len(b.buf)+tailLen), b.buf...)
+	exact := append(newBuffer(len(b.buf)+tailLen), b.buf...)
 	p.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(exact)))
 	p.recycle(b.buf)
 	b.buf = exact
@@ -302,7 +321,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 		p.recharge(b, 0)
 		return
 	}
-	p.recharge(b, batchOverhead+b.idBytes())
+	p.recharge(b, min(b.charge, batchOverhead+b.idBytes()+why.bytes()))
 	p.tell(notice{batch: b, why: why})
 }
 

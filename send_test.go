@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -398,6 +399,22 @@ func TestUserTransportPanics(t *testing.T) {
 		track(t, client, "e", 3)
 		require.NoError(t, client.Close())
 		require.Len(t, c.all(), 4)
+	})
+}
+
+// So ends a transport that fails a test.
+func TestUserTransportExits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{decide: func(i int, p post) answer {
+			if i%2 == 1 {
+				runtime.Goexit()
+			}
+			return answer{}
+		}}
+		client := newClient(t, c, analytics.Config{FlushAt: 1, MaxInFlight: 1})
+		track(t, client, "e", 4)
+		require.NoError(t, client.Close())
+		require.EqualValues(t, 4, client.Stats().Delivered)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -17,7 +18,8 @@ const (
 	// maxAnswer is how much of an answer is read so that its connection can
 	// be used again; a longer one costs the connection.
 	maxAnswer = 64 << 10
-	// maxQuoted is how much of an answer's text is kept to say what was wrong.
+	// maxQuoted is how much of an answer's text, quoted, is kept to say what was
+	// wrong.
 	maxQuoted = 256
 )
 
@@ -47,10 +49,10 @@ func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 		return &client, nil
 	}
 	own := base.Clone()
-	own.MaxIdleConnsPerHost = conns
+	own.MaxIdleConns, own.MaxIdleConnsPerHost = conns, conns
 	own.DisableCompression = true  // answers are a few bytes
 	own.WriteBufferSize = 64 << 10 // most requests are one write
-	if own.DialContext != nil {    // to set one would turn HTTP/2 off
+	if own.DialContext != nil {    // to set one would turn HTTP/2 off, and take the place of a Dial
 		own.DialContext = directDial(own.DialContext)
 	}
 	client.Transport = own
@@ -78,13 +80,18 @@ func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
 	s := p.newSender(ctx)
 	defer s.cancel(nil)
 	var o outcome
+	defer func() { p.results <- o }()
 	for body != nil {
+		o = outcome{job: j, last: true, err: errTransportExit} // unless the attempt returns
 		o = s.attempt(body)
 		o.job = j
 		body = p.proceed(&o)
 	}
-	p.results <- o
 }
+
+// errTransportExit is what an attempt came to whose goroutine a transport ended,
+// as one does that fails a test.
+var errTransportExit = errors.New("the HTTP transport called runtime.Goexit")
 
 func (p *pipeline) newSender(ctx context.Context) *sender {
 	s := &sender{pipeline: p, answer: make([]byte, 512)}
@@ -210,7 +217,7 @@ func (s *sender) readAnswer(body io.Reader) []byte {
 	if err == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(body, maxAnswer))
 	}
-	return s.answer[:min(n, maxQuoted)]
+	return s.answer[:n]
 }
 
 // answerError quotes an answer that is not a success. The text is the server's.
@@ -219,10 +226,14 @@ func (p *pipeline) answerError(status int, text []byte) error {
 	if status >= 300 && status <= 399 {
 		s += " (redirects are not followed; Endpoint must be the collector's own URL)"
 	}
-	if len(text) > 0 {
-		s += fmt.Sprintf(": %q", text)
+	// The write key is taken out first: a part of it that is left by the cut
+	// would not be known as such.
+	if quoted := strconv.QuoteToASCII(p.log.secrets.Replace(string(text))); len(quoted) > maxQuoted {
+		s += ": " + quoted[:maxQuoted] + `…"`
+	} else if len(text) > 0 {
+		s += ": " + quoted
 	}
-	return errors.New(p.log.secrets.Replace(s))
+	return errors.New(s)
 }
 
 // directDial makes connections that take a batch's bytes without a copy.

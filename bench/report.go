@@ -104,8 +104,17 @@ func (o *options) printOutage(kind string, samples map[string][]sample) {
 		"client", "calls", "lost", "p99.9 of a call", "longest", "Close took", "peak RSS", "connections")
 	for _, name := range o.clients {
 		s := samples[name][0]
-		row(name, s.Made, s.lost(), short(s.P999), short(s.Max), short(s.Close), megabytes(s.PeakRSS), s.Conns)
+		row(name, s.Made, lostOrRepeated(s), short(s.P999), short(s.Max), short(s.Close), megabytes(s.PeakRSS), s.Conns)
 	}
+}
+
+// lostOrRepeated shows more calls at the collector than were made as what they
+// are: batches that were sent again although they had been taken.
+func lostOrRepeated(s sample) string {
+	if n := s.lost(); n < 0 {
+		return fmt.Sprintf("0, %d repeated", -n)
+	}
+	return fmt.Sprint(s.lost())
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+1<<19)>>20) }

@@ -3,6 +3,7 @@ package mockserver
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,7 +35,7 @@ func (a *activity) end() {
 // error if that ends before.
 func (a *activity) sleep(ctx context.Context, clock Clock, d time.Duration) error {
 	until := clock.Now().Add(d)
-	timer, stop := clock.After(d)
+	timer, stop := wakeAt(clock, until)
 	defer stop()
 	a.mu.Lock()
 	if a.asleep == nil {
@@ -68,13 +69,58 @@ func (a *activity) hang(ctx context.Context) {
 	a.begin()
 }
 
-// resting tells whether all that goes on waits for the clock to pass now. The
-// lock is held.
-func (a *activity) resting(now time.Time) bool {
-	for until := range a.asleep {
-		if !now.Before(*until) {
-			return false
+// rest tells whether all that goes on waits for the clock to pass now, and until
+// when at most: the zero time is for ever. The lock is held.
+func (a *activity) rest(now time.Time) (until time.Time, atRest bool) {
+	for at := range a.asleep {
+		if !now.Before(*at) {
+			return time.Time{}, false
 		}
+		until = earlier(until, *at)
 	}
-	return a.active == 0
+	return until, a.active == 0
+}
+
+// earlier returns the earlier of two times, of which a zero one does not count.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// A relay is several things that go on for one that waits for their end. The last
+// of them hands its activity over, so that between its end and what follows from
+// it nothing seems to be at rest.
+type relay struct {
+	activity *activity
+	running  atomic.Int32  // those that go on, and the one that waits
+	last     chan struct{} // closed by the last
+}
+
+func newRelay(a *activity) *relay {
+	r := &relay{activity: a, last: make(chan struct{})}
+	r.running.Store(1)
+	return r
+}
+
+// start runs something that is counted as an activity already.
+func (r *relay) start(run func()) {
+	r.running.Add(1)
+	go func() {
+		run()
+		if r.running.Add(-1) == 0 {
+			close(r.last)
+		} else {
+			r.activity.end()
+		}
+	}()
+}
+
+// wait waits for the end of all that was started.
+func (r *relay) wait() {
+	if r.running.Add(-1) > 0 {
+		r.activity.end()
+		<-r.last
+	}
 }

@@ -293,7 +293,7 @@ func (in *destinationInput) apply(d *Destination) error {
 
 // checkDestination returns all that is wrong with a destination.
 func (a *admin) checkDestination(d *Destination) error {
-	errs := []error{d.Settings.Validate()}
+	errs := []error{d.Validate()}
 	known := a.Settings().Sources
 	for i, name := range d.Sources {
 		if !a.config.AnyWriteKey && !slices.ContainsFunc(known, sourceNamed(name)) {

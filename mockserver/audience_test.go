@@ -38,7 +38,7 @@ type notice struct {
 		}
 		Personas map[string]string
 	}
-	id, host, body string
+	id, host, body, signature string
 }
 
 // An inbox is the webhook of every host, in process.
@@ -55,7 +55,7 @@ func (b *inbox) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := notice{id: r.Header.Get("X-Message-Id"), host: r.URL.Host, body: string(body)}
+	d := notice{id: r.Header.Get("X-Message-Id"), host: r.URL.Host, body: string(body), signature: r.Header.Get("X-Signature")}
 	if err := json.Unmarshal(body, &d); err != nil {
 		return nil, err
 	}
@@ -391,9 +391,9 @@ func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 		waitsFor("the journal is full")
 		disable(true)
 		close(journal.gate)
-		waitsFor(`"crm" is disabled`)
+		waitsFor(`"crm": is disabled`)
 		time.Sleep(time.Hour)
-		waitsFor(`"crm" is disabled`)
+		waitsFor(`"crm": is disabled`)
 		disable(false)
 		s, err = c.WaitSync(t.Context(), s.ID)
 		require.NoError(t, err)
@@ -464,9 +464,9 @@ func TestListsThatAreRefused(t *testing.T) {
 		is   error
 		want string
 	}{
-		"no name":             {sync: mockserver.AudienceSync{Name: "!", Destination: "crm"}, want: "needs a letter"},
-		"long name":           {sync: mockserver.AudienceSync{Name: strings.Repeat("x", 256), Destination: "crm"}, want: "at most 255"},
-		"no destination":      {sync: mockserver.AudienceSync{Name: "x"}, want: `2 get the calls of source "web": ["crm" "ads"]`},
+		"no name":             {sync: mockserver.AudienceSync{Name: "!", Destination: "crm"}, want: "has no letter and no digit"},
+		"long name":           {sync: mockserver.AudienceSync{Name: strings.Repeat("x", 256), Destination: "crm"}, want: "has 256 bytes"},
+		"no destination":      {sync: mockserver.AudienceSync{Name: "x"}, want: "destination: is empty: name one of crm, ads"},
 		"unknown destination": {sync: mockserver.AudienceSync{Name: "x", Destination: "CRM"}, is: mockserver.ErrUnknown, want: `"CRM"`},
 		"unknown source":      {sync: mockserver.AudienceSync{Name: "x", Source: "ios", Destination: "crm"}, is: mockserver.ErrUnknown, want: `"ios"`},
 		"disabled":            {sync: mockserver.AudienceSync{Name: "x", Destination: "off"}, want: "disabled"},
@@ -521,10 +521,10 @@ func TestReadMembersAndValues(t *testing.T) {
 	assert.ErrorContains(t, err, "line 1")
 
 	for text, want := range map[string]string{
-		`{"userId":"u1"}`:                 "userId and value",
+		`{"userId":"u1"}`:                 "it has no value",
 		`{"value":1}`:                     "empty",
 		`{"userId":"u1","value":1,"x":2}`: `unknown field "x"`,
-		`{"userId":"u1","value":1}{}`:     "one object",
+		`{"userId":"u1","value":1}{}`:     "goes on after the object",
 		`{"userId":"u1","value":nope}`:    "line 2",
 		`u1,5`:                            "line 2",
 		`{"userId":"u1","value":"` + strings.Repeat("x", 17_000) + `"}`: "at most 16384",

@@ -33,7 +33,6 @@ type Collector struct {
 	dedup   *dedup
 	rates   *rates
 	sender  *webhook.Sender
-	syncs   *syncs
 	log     *slog.Logger
 	metrics clientMetrics
 	faults  faults
@@ -43,9 +42,14 @@ type Collector struct {
 	end   context.CancelFunc
 	leave func() // makes a clock that is moved by hand wait for us no longer; nil with another
 
+	syncs     *syncs
+	deletions *deletions
+
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
 	draining atomic.Bool
+	refusing seldom      // what is logged of batches that could not be stored
+	unready  atomic.Bool // that this was logged
 	unfollow func() // ends following the store, and waits for it
 
 	// changing lets one change of the settings run at a time, with what it asks
@@ -76,7 +80,7 @@ func NewCollector(config Config) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
 		config: config, clock: config.Clock, limits: config.Limits,
-		journal: config.Journal, store: config.Store, history: config.History, record: append(recorders{config.History}, config.Recorders...),
+		journal: config.Journal, store: config.Store, history: config.History,
 		dedup: newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
 		rates: newRates(config.Clock),
 		log:   config.Logger, forwarders: map[string]*forwarder{},
@@ -87,7 +91,8 @@ func NewCollector(config Config) (*Collector, error) {
 	if c.sender, err = c.newSender(config.Sender); err != nil {
 		return nil, err
 	}
-	c.syncs = newSyncs(c)
+	c.syncs, c.deletions = newSyncs(c), newDeletions(c)
+	c.record = append(recorders{config.History, c.deletions}, config.Recorders...)
 	if err := c.remember(); err != nil {
 		c.sender.Close()
 		return nil, err
@@ -97,6 +102,7 @@ func NewCollector(config Config) (*Collector, error) {
 		return nil, err
 	}
 	c.syncs.start()
+	c.deletions.start()
 	if m, ok := c.clock.(*ManualClock); ok {
 		c.leave = m.join(c)
 	}
@@ -173,15 +179,16 @@ func (c *Collector) poke() {
 	}
 }
 
-// resting implements what a ManualClock waits for.
-func (c *Collector) resting(now time.Time) bool {
+// rest implements what a ManualClock waits for.
+func (c *Collector) rest(now time.Time) (until time.Time, atRest bool) {
 	c.serving.mu.Lock()
-	resting := c.serving.resting(now)
+	until, atRest = c.serving.rest(now)
 	c.serving.mu.Unlock()
 	for _, f := range c.running() {
-		resting = resting && f.resting(now)
+		next, resting := f.rest(now)
+		until, atRest = earlier(until, next), atRest && resting
 	}
-	return resting
+	return until, atRest
 }
 
 // History returns what the collector remembers.
@@ -313,6 +320,7 @@ func (f *forwarder) stop() {
 func (c *Collector) Drain() {
 	c.draining.Store(true)
 	c.syncs.work.cancel()
+	c.deletions.work.cancel()
 	for _, f := range c.running() {
 		f.drain()
 	}
@@ -352,6 +360,7 @@ func (c *Collector) Close() error {
 		c.leave()
 	}
 	c.syncs.work.stop()
+	c.deletions.work.stop()
 	running := c.running()
 	for _, f := range running {
 		f.cancel()
@@ -359,6 +368,7 @@ func (c *Collector) Close() error {
 	for _, f := range running {
 		f.stop()
 	}
+	c.deletions.stop()
 	c.sender.Close()
 	return c.journal.Close()
 }

@@ -195,7 +195,7 @@ func (s Settings) destinationProblems() (problems []error) {
 			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: fmt.Sprintf("is %q again", d.Name), Mend: "give each destination a name of its own"})
 		}
 		taken[d.Name] = true
-		for _, err := range webhook.FieldErrors(d.Settings.Validate()) {
+		for _, err := range webhook.FieldErrors(d.Validate()) {
 			err.Field = at + err.Field
 			problems = append(problems, err)
 		}

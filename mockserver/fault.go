@@ -148,6 +148,8 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // misbehave lets a fault befall a request. It is false if the request is to be
 // served all the same.
 func (c *Collector) misbehave(w http.ResponseWriter, r *http.Request) bool {
+	c.serving.begin()
+	defer c.serving.end()
 	e := findEndpoint(r.URL.Path)
 	keys := keysOf(r)
 	source, _ := c.sourceOf(cmp.Or(keys.basic, keys.other))
@@ -163,8 +165,6 @@ func (c *Collector) misbehave(w http.ResponseWriter, r *http.Request) bool {
 	if f == nil {
 		return false
 	}
-	c.serving.begin()
-	defer c.serving.end()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()

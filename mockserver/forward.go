@@ -145,7 +145,7 @@ func (f *forwarder) work(ctx, requests context.Context, lease Lease) {
 	e, d := lease.Entry(), f.settings.Load()
 	deadline := e.Since.Add(webhook.Window + lastAttemptGrace)
 	results := make([]delivery, len(e.Calls))
-	var calls sync.WaitGroup
+	calls := newRelay(&f.gate.activity)
 	for i := range e.Calls {
 		j := job{forwarder: f, destination: d, call: &e.Calls[i], attempt: e.Attempt}
 		if e.Notes != nil {
@@ -157,12 +157,12 @@ func (f *forwarder) work(ctx, requests context.Context, lease Lease) {
 		var ok bool
 		switch j.pass, ok = f.gate.enter(ctx, len(j.webhooks), deadline); {
 		case ok:
-			calls.Go(func() { results[i] = j.deliver(requests) })
+			calls.start(func() { results[i] = j.deliver(requests) })
 		case ctx.Err() == nil:
 			results[i] = expired("it could not be tried in that time")
 		}
 	}
-	calls.Wait()
+	calls.wait()
 	f.finish(ctx, lease, results)
 }
 
@@ -210,10 +210,10 @@ func (f *forwarder) finish(ctx context.Context, lease Lease, results []delivery)
 	}
 }
 
-// resting tells whether nothing goes on here that does not wait for the clock to
-// pass now. It is known of readers that tell what they have before them, as
-// those of the journal in memory do.
-func (f *forwarder) resting(now time.Time) bool {
+// rest tells whether nothing goes on here that does not wait for the clock to
+// pass now, and until when at most. It is known of readers that tell what they
+// have before them, as those of the journal in memory do.
+func (f *forwarder) rest(now time.Time) (until time.Time, atRest bool) {
 	f.mu.Lock()
 	reader := f.reader
 	if f.paused {
@@ -222,15 +222,21 @@ func (f *forwarder) resting(now time.Time) bool {
 	f.mu.Unlock()
 	f.gate.mu.Lock()
 	defer f.gate.mu.Unlock()
-	if !f.gate.resting(now) {
-		return false
+	if until, atRest = f.gate.rest(now); !atRest {
+		return until, false
 	}
 	r, ok := reader.(interface {
-		state(now time.Time) (due bool, leased int)
+		state() (due time.Time, waiting bool, leased int)
 	})
 	if !ok {
-		return true
+		return until, true
 	}
-	due, leased := r.state(now)
-	return leased == f.gate.entries && (!due || leased == leases)
+	due, waiting, leased := r.state()
+	if leased != f.gate.entries {
+		return until, false // one is being taken up, or has just been finished
+	}
+	if waiting && leased < leases {
+		return earlier(until, due), now.Before(due)
+	}
+	return until, true
 }

@@ -105,7 +105,7 @@ func (g *gate) wait(ctx context.Context, w *gateWait, now time.Time) {
 	g.active--
 	g.mu.Unlock()
 	g.poke()
-	timer, stop := g.clock.After(until.Sub(now))
+	timer, stop := wakeAt(g.clock, until)
 	select {
 	case <-timer:
 	case <-changed:
@@ -119,9 +119,10 @@ func (g *gate) wait(ctx context.Context, w *gateWait, now time.Time) {
 
 // leave ends a call that enter let through, with what it tells of the
 // destination. One that was under way when the destination went down, and failed
-// too, tells nothing new. The call's own activity is over.
+// too, tells nothing new. One activity of the call goes on.
 func (g *gate) leave(p pass, told tidings) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.calls--
 	down := !g.probeAt.IsZero()
 	switch {
@@ -134,12 +135,9 @@ func (g *gate) leave(p pass, told tidings) {
 		g.probing = false
 	}
 	g.tell()
-	g.active--
-	g.mu.Unlock()
-	g.poke()
 }
 
-// giveBack ends a call that made no request.
+// giveBack ends a call that made no request. One activity of it goes on.
 func (g *gate) giveBack(p pass) {
 	g.mu.Lock()
 	g.requests -= p.requests
@@ -195,13 +193,18 @@ func (g *gate) tell() {
 	}
 }
 
-// resting tells whether nothing goes on at the gate that does not wait for the
-// clock to pass now. The lock is held.
-func (g *gate) resting(now time.Time) bool {
+// rest tells whether nothing goes on at the gate that does not wait for the clock
+// to pass now, and until when at most: the zero time is for ever. The lock is held.
+func (g *gate) rest(now time.Time) (until time.Time, atRest bool) {
+	until, atRest = g.activity.rest(now)
 	for w := range g.waiting {
 		if g.free(w, now) || !now.Before(w.deadline) {
-			return false
+			return time.Time{}, false
+		}
+		until = earlier(until, w.deadline)
+		if !g.probing {
+			until = earlier(until, g.probeAt)
 		}
 	}
-	return g.activity.resting(now)
+	return until, atRest
 }

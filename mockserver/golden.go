@@ -69,11 +69,21 @@ func (v View) golden(file string, g Golden, match []Match) error {
 	if err != nil {
 		return fmt.Errorf("%w (golden file %s)", err, file)
 	}
-	if len(differences) > 0 {
-		return fmt.Errorf("mockserver: the calls differ from the golden file %s; if that is meant, run the test once with Golden.Update:\n  %s",
-			file, strings.Join(differences, "\n  "))
+	if len(differences) == 0 {
+		return nil
 	}
-	return nil
+	if g, w := count(got), count(want); g != w {
+		differences = slices.Insert(differences, 0, fmt.Sprintf("%d calls came, want %d", g, w))
+	}
+	return fmt.Errorf("mockserver: the calls differ from the golden file %s; if that is meant, run the test once with Golden.Update:\n  %s",
+		file, strings.Join(differences, "\n  "))
+}
+
+// count returns how many elements a JSON array has.
+func count(array []byte) int {
+	var elements []json.RawMessage
+	_ = json.Unmarshal(array, &elements)
+	return len(elements)
 }
 
 // encode writes calls as an indented array, with the members of objects sorted.

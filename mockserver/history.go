@@ -151,7 +151,7 @@ func (h *History) record(c Call) *Record {
 	}
 	if len(h.records) == h.limit {
 		old := h.records[0]
-		delete(h.byCall, hashCall(old.Call.Source, old.Call.ID))
+		h.unname(old)
 		h.records[0] = nil
 		h.records = h.records[1:]
 		h.first++
@@ -166,6 +166,22 @@ func (h *History) record(c Call) *Record {
 	h.byCall[key] = r
 	h.noteChange(r)
 	return r
+}
+
+// unname makes a record not to be found by its call. The lock is held.
+func (h *History) unname(r *Record) {
+	if key := hashCall(r.Call.Source, r.Call.ID); h.byCall[key] == r {
+		delete(h.byCall, key)
+	}
+}
+
+// renew makes the calls of records be recorded anew when they come again.
+func (h *History) renew(records []Record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range records {
+		delete(h.byCall, hashCall(records[i].Call.Source, records[i].Call.ID))
+	}
 }
 
 // find returns the record of a call, or one that waits for the call: a
@@ -287,15 +303,33 @@ func (h *History) Changed() <-chan struct{} {
 
 // Records returns the records that match, oldest first. A nil match takes all.
 func (h *History) Records(match func(*Record) bool) []Record {
+	var found []Record
+	for after := int64(0); ; {
+		chunk := h.above(after)
+		if len(chunk) == 0 {
+			return found
+		}
+		for i := range chunk {
+			if match == nil || match(&chunk[i]) {
+				found = append(found, chunk[i])
+			}
+		}
+		after = chunk[len(chunk)-1].Seq
+	}
+}
+
+// above returns the oldest records with a Seq above after, oldest first: match is
+// not called with the lock held.
+func (h *History) above(after int64) []Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var found []Record
-	for _, r := range h.records {
-		if match == nil || match(r) {
-			found = append(found, r.clone())
-		}
+	start := int(min(int64(len(h.records)), max(0, after+1-h.first)))
+	end := min(start+historyChunk, len(h.records))
+	chunk := make([]Record, 0, end-start)
+	for _, r := range h.records[start:end] {
+		chunk = append(chunk, r.clone())
 	}
-	return found
+	return chunk
 }
 
 // clone copies what the History still appends to.

@@ -29,7 +29,7 @@ func get(t *testing.T, url string, header ...string) (*http.Response, string) {
 }
 
 // send posts a form.
-func send(t *testing.T, url string, form url.Values, header ...string) (*http.Response, string) {
+func submit(t *testing.T, url string, form url.Values, header ...string) (*http.Response, string) {
 	t.Helper()
 	return request(t, http.DefaultClient, http.MethodPost, url, form, header...)
 }
@@ -395,7 +395,7 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	assert.Equal(t, "/destination?done=replayed&n=8&name=other", res.Header.Get("Location"))
 	ended(9, "other", mockserver.StateDelivered)
 	for _, form := range []url.Values{{"upTo": {"x"}}, {"upTo": {"1"}, "pick": {"pending:hook"}}, {"upTo": {"1"}, "pick": {"nonsense"}}} {
-		res, _ := send(t, srv.URL+"/replay", form)
+		res, _ := submit(t, srv.URL+"/replay", form)
 		assert.Equal(t, http.StatusBadRequest, res.StatusCode, form)
 	}
 }
@@ -507,42 +507,42 @@ func TestHiddenHeaderValuesDoNotGoToAnotherURL(t *testing.T) {
 	assert.NotContains(t, page, "s3cret")
 	form := url.Values{"name": {"d"}, "new": {"false"}, "enabled": {"true"}, "url0": {rec.URL}, "headers0": {"Authorization: (hidden)"}}
 	for _, path := range []string{"/destinations/test", "/destinations/save"} {
-		_, page = send(t, srv.URL+path, form)
+		_, page = submit(t, srv.URL+path, form)
 		assert.Contains(t, page, "Authorization is hidden, and its URL is another one now: type its value again", path)
 	}
 	bodies, _ := rec.got()
 	assert.Empty(t, bodies)
 	form.Set("url0", "https://a.example/hook")
-	res, _ := send(t, srv.URL+"/destinations/save", form)
+	res, _ := submit(t, srv.URL+"/destinations/save", form)
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 	d := srv.Settings().Destinations[0]
 	assert.Equal(t, "Bearer s3cret", d.Webhooks[0].Headers["Authorization"])
 	assert.Equal(t, "shared", d.SharedSecret)
 	form.Set("secretDo", "remove")
-	_, _ = send(t, srv.URL+"/destinations/save", form)
+	_, _ = submit(t, srv.URL+"/destinations/save", form)
 	assert.Empty(t, srv.Settings().Destinations[0].SharedSecret)
 }
 
 func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("fixed", "https://a.example")}})
-	res, _ := send(t, srv.URL+"/destinations/save", url.Values{"name": {"fixed"}, "new": {"false"}, "url0": {"https://b.example"}})
+	res, _ := submit(t, srv.URL+"/destinations/save", url.Values{"name": {"fixed"}, "new": {"false"}, "url0": {"https://b.example"}})
 	assert.Equal(t, http.StatusConflict, res.StatusCode)
-	res, _ = send(t, srv.URL+"/destinations/save", url.Values{"name": {"fixed"}, "new": {"true"}, "url0": {"https://b.example"}})
+	res, _ = submit(t, srv.URL+"/destinations/save", url.Values{"name": {"fixed"}, "new": {"true"}, "url0": {"https://b.example"}})
 	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
-	res, _ = send(t, srv.URL+"/destinations/remove", url.Values{"name": {"fixed"}})
+	res, _ = submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"fixed"}})
 	assert.Equal(t, http.StatusConflict, res.StatusCode)
 	assert.Equal(t, "https://a.example", srv.Settings().Destinations[0].Webhooks[0].URL)
-	res, _ = send(t, srv.URL+"/destinations/pause", url.Values{"name": {"fixed"}})
+	res, _ = submit(t, srv.URL+"/destinations/pause", url.Values{"name": {"fixed"}})
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 	assert.True(t, srv.Status()[0].Paused)
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
 	require.NoError(t, srv.AddDestination(t.Context(), hook("made", "https://a.example")))
 	require.NoError(t, srv.Pause(t.Context(), "made"))
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
-	res, page := send(t, srv.URL+"/destinations/remove", url.Values{"name": {"made"}})
+	res, page := submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"made"}})
 	assert.Equal(t, http.StatusConflict, res.StatusCode)
 	assert.Contains(t, page, "It has pending calls")
-	res, _ = send(t, srv.URL+"/destinations/remove", url.Values{"name": {"made"}, "discard": {"true"}})
+	res, _ = submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"made"}, "discard": {"true"}})
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 	assert.Len(t, srv.Settings().Destinations, 1)
 }

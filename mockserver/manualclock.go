@@ -2,6 +2,7 @@ package mockserver
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,13 +24,14 @@ type ManualClock struct {
 	mu     sync.Mutex // guards what follows
 	now    time.Time
 	timers []*manualTimer // the earliest first
-	users  map[resting]struct{}
+	users  map[rester]struct{}
 }
 
-// resting is what a ManualClock waits for.
-type resting interface {
-	// resting tells whether all that goes on waits for the clock to pass now.
-	resting(now time.Time) bool
+// A rester is what a ManualClock waits for.
+type rester interface {
+	// rest tells whether all that goes on waits for the clock to pass now, and
+	// until when at most; the zero time is for ever.
+	rest(now time.Time) (until time.Time, atRest bool)
 }
 
 type manualTimer struct {
@@ -39,7 +41,7 @@ type manualTimer struct {
 
 // NewManualClock returns a clock that shows a time.
 func NewManualClock(now time.Time) *ManualClock {
-	return &ManualClock{now: now, stirred: make(chan struct{}, 1), users: map[resting]struct{}{}}
+	return &ManualClock{now: now, stirred: make(chan struct{}, 1), users: map[rester]struct{}{}}
 }
 
 // Now returns the time that the clock shows.
@@ -53,8 +55,20 @@ func (m *ManualClock) Now() time.Time {
 func (m *ManualClock) After(d time.Duration) (<-chan time.Time, func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := &manualTimer{at: m.now.Add(d), c: make(chan time.Time, 1)}
-	if d <= 0 {
+	return m.at(m.now.Add(d))
+}
+
+// At returns a channel that gets a time when Advance comes to t, at once if it
+// has, and a function that stops the timer.
+func (m *ManualClock) At(t time.Time) (<-chan time.Time, func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.at(t)
+}
+
+func (m *ManualClock) at(at time.Time) (<-chan time.Time, func()) {
+	t := &manualTimer{at: at, c: make(chan time.Time, 1)}
+	if !at.After(m.now) {
 		t.c <- m.now
 		return t.c, func() {}
 	}
@@ -84,11 +98,7 @@ func (m *ManualClock) Advance(d time.Duration) {
 	m.advancing.Lock()
 	defer m.advancing.Unlock()
 	target := m.Now().Add(d)
-	for {
-		m.settle()
-		if !m.step(target) {
-			return
-		}
+	for m.step(m.settle(), target) {
 	}
 }
 
@@ -99,17 +109,17 @@ func (m *ManualClock) Settle() {
 	m.settle()
 }
 
-// step moves the clock to the next timer that is not after target, or to target.
-// It is false if the clock was there.
-func (m *ManualClock) step(target time.Time) bool {
+// step moves the clock to the next time that something waits for, no further than
+// target. It is false if the clock was there.
+func (m *ManualClock) step(next, target time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.now.Before(target) {
 		return false
 	}
-	m.now = target
-	if len(m.timers) > 0 && m.timers[0].at.Before(target) {
-		m.now = m.timers[0].at
+	m.now = earlier(next, target)
+	if len(m.timers) > 0 {
+		m.now = earlier(m.now, m.timers[0].at)
 	}
 	for len(m.timers) > 0 && !m.timers[0].at.After(m.now) {
 		m.timers[0].c <- m.now
@@ -118,29 +128,31 @@ func (m *ManualClock) step(target time.Time) bool {
 	return true
 }
 
-func (m *ManualClock) settle() {
-	for !m.atRest() {
+// settle waits until all users rest, and returns until when they do at most.
+func (m *ManualClock) settle() (until time.Time) {
+	for {
+		until, atRest := m.rest()
+		if atRest {
+			return until
+		}
 		<-m.stirred
 	}
 }
 
-func (m *ManualClock) atRest() bool {
+func (m *ManualClock) rest() (until time.Time, atRest bool) {
 	m.mu.Lock()
-	now, users := m.now, make([]resting, 0, len(m.users))
-	for u := range m.users {
-		users = append(users, u)
-	}
+	now, users := m.now, slices.Collect(maps.Keys(m.users))
 	m.mu.Unlock()
+	atRest = true
 	for _, u := range users {
-		if !u.resting(now) {
-			return false
-		}
+		next, resting := u.rest(now)
+		until, atRest = earlier(until, next), atRest && resting
 	}
-	return true
+	return until, atRest
 }
 
 // join makes Advance wait for a user of the clock, until leave is called.
-func (m *ManualClock) join(u resting) (leave func()) {
+func (m *ManualClock) join(u rester) (leave func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.users[u] = struct{}{}

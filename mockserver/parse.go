@@ -347,7 +347,7 @@ func (d *draft) set(f field, value []byte, last *Call) {
 	case fieldTraits:
 		d.object("traits", value, CodeBadTraits)
 	default:
-		if to := d.Call.text(f); to != nil {
+		if to := d.text(f); to != nil {
 			*to = textLike(value, *last.text(f))
 			if *to == "" && value[0] != '"' && value[0] != 'n' {
 				d.reject(CodeBadField, fieldNames[f], fieldNames[f]+" must be a string")

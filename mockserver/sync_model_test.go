@@ -180,7 +180,8 @@ type world struct {
 	collector *mockserver.Collector
 	lives     int
 
-	properties map[string]*property         // by destination and key
+	properties map[string]*property // by destination and key
+	deletions  int
 	deliveries map[string]map[string]notice // by host, then message ID
 }
 
@@ -190,6 +191,7 @@ type property struct {
 	key                     string
 	lists                   []map[string]string // by sync number; 0 is the empty list
 	full                    []bool
+	struck                  map[int]bool      // the numbers of those that tell nothing: users were deleted
 	unsure                  map[string]string // a list that may be queued, if it is not nil
 	unsureFull              bool
 }
@@ -206,7 +208,7 @@ func newWorld(t *testing.T) *world {
 		{kind: "trait", name: "Lifetime Value", destination: "crm"},
 	} {
 		p.key = mockserver.SnakeCase(p.name)
-		p.lists, p.full = []map[string]string{{}}, []bool{false}
+		p.lists, p.full, p.struck = []map[string]string{{}}, []bool{false}, map[int]bool{}
 		w.properties[p.destination+" "+p.key] = p
 	}
 	w.live(-1, false)
@@ -293,6 +295,37 @@ func (w *world) revive() {
 	}
 }
 
+// deleteUsers makes a deletion request, and finds out which lists it changes.
+func (w *world) deleteUsers(users ...string) {
+	ctx := w.t.Context()
+	w.deletions++
+	time.Sleep(time.Second) // no call of a sync has its timestamp
+	d, err := w.collector.DeleteUsers(ctx, mockserver.DeletionRequest{ID: fmt.Sprint(w.deletions), UserIDs: users})
+	require.NoError(w.t, err)
+	time.Sleep(time.Second)
+	_, err = w.collector.WaitDeletion(ctx, d.ID)
+	require.NoError(w.t, err)
+	all, err := w.collector.Computations(ctx)
+	require.NoError(w.t, err)
+	for _, c := range all {
+		p, last := w.properties[c.Destination+" "+c.Key], c.Syncs[len(c.Syncs)-1]
+		held := false
+		list := maps.Clone(p.lists[len(p.lists)-1])
+		for _, user := range users {
+			_, in := list[user]
+			held = held || in
+			delete(list, user)
+		}
+		if last.Deletion != d.ID {
+			require.False(w.t, held, "a user was left in the list")
+			continue
+		}
+		require.Equal(w.t, len(p.lists), last.Number)
+		p.lists, p.full = append(p.lists, list), append(p.full, false)
+		p.struck[last.Number] = true
+	}
+}
+
 // settle waits until every sync is done and all calls have come, and holds what
 // came against the model.
 func (w *world) settle() {
@@ -363,6 +396,10 @@ func (w *world) check(p *property) {
 	picture, newest := map[string]string{}, map[string]time.Time{}
 	for _, d := range w.deliveries[p.destination] {
 		value, ours := d.Traits[p.key]
+		if d.Type == "delete" && d.Timestamp.After(newest[d.UserID]) {
+			newest[d.UserID] = d.Timestamp
+			delete(picture, d.UserID)
+		}
 		if !ours {
 			continue
 		}
@@ -395,6 +432,9 @@ func orEmpty(m map[string]string) map[string]string {
 // changes is what sync n must tell.
 func (p *property) changes(n int) map[string]string {
 	changes := map[string]string{}
+	if p.struck[n] {
+		return changes
+	}
 	before, after := p.lists[n-1], p.lists[n]
 	for user, v := range after {
 		if old, known := before[user]; !known || old != v || p.full[n] {
@@ -510,6 +550,12 @@ func TestReceiversKnowTheLastListsWhateverHappens(t *testing.T) {
 				time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond)
 				w.die()
 				w.live(-1, false)
+			case 5:
+				w.box.mu.Lock()
+				outage = 0
+				w.box.mu.Unlock()
+				w.revive()
+				w.deleteUsers(fmt.Sprintf("u%d", r.IntN(40)), fmt.Sprintf("u%d", r.IntN(40)))
 			default:
 				if !w.process.isDead() {
 					w.sync(p, p.list(r), r.IntN(10) == 0)

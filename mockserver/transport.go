@@ -33,7 +33,7 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		aborted := true
 		defer func() {
 			cause := recover()
-			if cause != nil && cause != http.ErrAbortHandler { //nolint:errorlint // it is compared as net/http does
+			if cause != nil && cause != http.ErrAbortHandler {
 				panic(cause)
 			}
 			w.finish(aborted)

@@ -32,6 +32,15 @@ func (w *watermarks) of(source string) int64 {
 	return w.bySource[source]
 }
 
+func (w *watermarks) set(source string, seq int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.bySource == nil {
+		w.bySource = map[string]int64{}
+	}
+	w.bySource[source] = seq
+}
+
 // Source returns a view of the calls that come with a write key, so that tests
 // that share a server do not see each other's:
 //
@@ -169,17 +178,14 @@ func (v View) Clear() {
 		return
 	}
 	records := v.Records()
+	if len(records) == 0 {
+		return
+	}
+	v.collector.history.renew(records)
 	for i := range records {
 		v.collector.dedup.drop(records[i].Call.Source, records[i].Call.ID)
 	}
-	if len(records) > 0 {
-		v.cleared.mu.Lock()
-		defer v.cleared.mu.Unlock()
-		if v.cleared.bySource == nil {
-			v.cleared.bySource = map[string]int64{}
-		}
-		v.cleared.bySource[v.source] = records[len(records)-1].Seq
-	}
+	v.cleared.set(v.source, records[len(records)-1].Seq)
 }
 
 // Fail lets faults befall the next requests to the collector, each in turn. Those

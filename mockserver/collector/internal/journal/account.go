@@ -26,7 +26,9 @@ type account struct {
 	books    map[string]*book
 	toAll    []*book            // books whose destination takes every source
 	bySource map[string][]*book // the others
-	lost     []span             // messages of CALLS that a power cut took
+	lost     []span             // messages of CALLS that are gone though nobody was done with them
+	gone     []span             // messages of OUTCOMES that are
+	lowAfter uint64             // the message of OUTCOMES after which outcome.low holds again
 	writes   map[writeID]chan<- []bool
 	awaited  uint64 // the message of CALLS that an outcome waits for
 	broken   error  // why it does not follow any longer
@@ -38,11 +40,12 @@ type span struct{ first, last uint64 }
 // A book is the account of one destination.
 type book struct {
 	ledger   mockserver.Ledger
-	attached uint64  // the message of CALLS that attached it
-	scopes   []scope // oldest first; the last one is in force
-	fresh    int64   // calls whose first attempt has not ended
-	floor    uint64  // every message of CALLS up to here has had its first attempt
-	done     map[uint64]uint8
+	attached uint64            // the message of CALLS that attached it
+	scopes   []scope           // oldest first; the last one is in force
+	fresh    int64             // calls whose first attempt has not ended
+	floor    uint64            // every message of CALLS up to here has had its first attempt
+	done     map[uint64]uint8  // of messages above the floor: the parts that had it, as bits
+	lost     map[callsRef]bool // of messages that are gone: the parts that had it
 	retries  map[callsRef]retry
 }
 
@@ -68,6 +71,12 @@ type retry struct {
 
 func newAccount() *account {
 	return &account{books: map[string]*book{}, bySource: map[string][]*book{}, writes: map[writeID]chan<- []bool{}}
+}
+
+func newBook(destination string) *book {
+	b := &book{done: map[uint64]uint8{}, lost: map[callsRef]bool{}, retries: map[callsRef]retry{}}
+	b.ledger.Destination = destination
+	return b
 }
 
 // notify wakes those in await. The lock is held.
@@ -140,8 +149,8 @@ func (a *account) readCalls(m *callsMessage) {
 func (a *account) attach(m *callsMessage) {
 	b := a.books[m.name]
 	if b == nil {
-		b = &book{attached: m.seq, floor: m.seq, done: map[uint64]uint8{}, retries: map[callsRef]retry{}}
-		b.ledger.Destination = m.name
+		b = newBook(m.name)
+		b.attached, b.floor = m.seq, m.seq
 		a.books[m.name] = b
 	}
 	b.scopes = append(b.scopes, scope{after: m.seq, sources: m.sources})
@@ -198,7 +207,13 @@ func (a *account) readOutcomes(ctx context.Context, seq uint64, id writeID, outc
 // count takes in an outcome, and tells whether it counts. The lock is held.
 func (a *account) count(o *outcome, seq uint64) bool {
 	b := a.books[o.destination]
-	return b != nil && b.attached == o.attached && b.count(o, seq, a.isLost(o.ref.seq))
+	if b == nil || b.attached != o.attached || !b.count(o, seq, a.isLost(o.ref.seq)) {
+		return false
+	}
+	if o.low > 0 && seq > a.lowAfter {
+		b.rise(o.low - 1)
+	}
+	return true
 }
 
 // expect has the results of a write sent to tell, which must take one.
@@ -229,7 +244,26 @@ func (a *account) forget(id writeID) {
 }
 
 func (a *account) isLost(seq uint64) bool {
-	return slices.ContainsFunc(a.lost, func(s span) bool { return s.first <= seq && seq <= s.last })
+	return contains(a.lost, span{seq, seq})
+}
+
+// isGone tells whether the messages of OUTCOMES are known to be gone.
+func (a *account) isGone(gap span) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return contains(a.gone, gap)
+}
+
+// contains tells whether all messages of a gap are in one of the spans.
+func contains(spans []span, gap span) bool {
+	return slices.ContainsFunc(spans, func(s span) bool { return s.first <= gap.first && gap.last <= s.last })
+}
+
+// isKnownLoss tells whether the messages of CALLS are known to be gone.
+func (a *account) isKnownLoss(gap span) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return contains(a.lost, gap)
 }
 
 // accept counts calls that came for the destination.
@@ -275,11 +309,11 @@ func (b *book) count(o *outcome, seq uint64, lost bool) bool {
 		return false
 	case waiting:
 		delete(b.retries, o.ref)
-	case o.attempt != 1 || b.ended(o.ref):
+	case o.attempt != 1 || b.lost[o.ref] || !lost && b.ended(o.ref):
 		return false
 	case lost:
 		b.ledger.Accepted += n
-		b.done[o.ref.seq] |= 1 << o.ref.part
+		b.lost[o.ref] = true
 	default:
 		b.fresh -= n
 		b.done[o.ref.seq] |= 1 << o.ref.part
@@ -292,9 +326,6 @@ func (b *book) count(o *outcome, seq uint64, lost bool) bool {
 			attempt: o.attempt + 1, calls: len(o.again), due: o.due.UnixNano(),
 			accepted: o.accepted.UnixMilli(), outcome: seq,
 		}
-	}
-	if o.low > 0 {
-		b.rise(o.low - 1)
 	}
 	return true
 }

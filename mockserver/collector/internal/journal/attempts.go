@@ -109,7 +109,7 @@ func (l *AttemptLog) Read(ctx context.Context, since time.Time, f func(record []
 }
 
 func (l *AttemptLog) tail(since time.Time, f func([]byte)) *tail {
-	t := l.journal.tail(streamAttempts, 0, func(m *nats.Msg, seq, _ uint64) error {
+	t := l.journal.tail(streamAttempts, 0, func(m *nats.Msg, seq uint64) error {
 		records, err := decodeCalls(m.Data)
 		if err != nil {
 			l.journal.log.Warn("records of attempts cannot be read; they are passed over", "error", fmt.Errorf("message %d: %w", seq, err))

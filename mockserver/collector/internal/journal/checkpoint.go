@@ -35,9 +35,12 @@ func (a *account) encode() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	dst := []byte{checkpointFormat}
-	dst = appendNumbers(dst, a.calls, a.outcomes, uint64(len(a.lost)))
-	for _, s := range a.lost {
-		dst = appendNumbers(dst, s.first, s.last)
+	dst = appendNumbers(dst, a.calls, a.outcomes, a.lowAfter)
+	for _, spans := range [][]span{a.lost, a.gone} {
+		dst = appendNumbers(dst, uint64(len(spans)))
+		for _, s := range spans {
+			dst = appendNumbers(dst, s.first, s.last)
+		}
 	}
 	dst = appendNumbers(dst, uint64(len(a.books)))
 	for name, b := range a.books {
@@ -62,6 +65,10 @@ func (b *book) append(dst []byte) []byte {
 	for seq, parts := range b.done {
 		dst = appendNumbers(dst, seq, uint64(parts))
 	}
+	dst = appendNumbers(dst, uint64(len(b.lost)))
+	for ref := range b.lost {
+		dst = appendNumbers(dst, ref.number())
+	}
 	dst = appendNumbers(dst, uint64(len(b.retries)))
 	for ref, r := range b.retries {
 		dst = appendNumbers(dst, ref.number(), uint64(r.attempt), uint64(r.calls), uint64(r.due), uint64(r.accepted), r.outcome)
@@ -82,9 +89,11 @@ func decodeAccount(data []byte) (*account, error) {
 		return nil, fmt.Errorf("journal: a checkpoint has format %.1x, not %d", data, checkpointFormat)
 	}
 	a, d := newAccount(), &decoder{rest: data[1:]}
-	a.calls, a.outcomes = d.uint(), d.uint()
-	for range d.int(len(data)) {
-		a.lost = append(a.lost, span{d.uint(), d.uint()})
+	a.calls, a.outcomes, a.lowAfter = d.uint(), d.uint(), d.uint()
+	for _, spans := range []*[]span{&a.lost, &a.gone} {
+		for range d.int(len(data)) {
+			*spans = append(*spans, span{d.uint(), d.uint()})
+		}
 	}
 	for range d.int(len(data)) {
 		name := string(d.bytes())
@@ -98,7 +107,7 @@ func decodeAccount(data []byte) (*account, error) {
 }
 
 func (d *decoder) book(name string) *book {
-	b := &book{done: map[uint64]uint8{}, retries: map[callsRef]retry{}}
+	b := newBook(name)
 	b.ledger = mockserver.Ledger{Destination: name, Accepted: d.signed(), Delivered: d.signed(), Failed: d.signed(), Filtered: d.signed()}
 	b.fresh, b.attached, b.floor = d.signed(), d.uint(), d.uint()
 	for range d.int(len(d.rest)) {
@@ -114,6 +123,9 @@ func (d *decoder) book(name string) *book {
 	for range d.int(len(d.rest)) {
 		seq := d.uint()
 		b.done[seq] = uint8(d.uint())
+	}
+	for range d.int(len(d.rest)) {
+		b.lost[refOf(d.uint())] = true
 	}
 	for range d.int(len(d.rest)) {
 		ref := refOf(d.uint())
@@ -192,7 +204,7 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*account, error) {
 		left   int
 	}
 	slots := map[string]*stored{}
-	t := j.tail(streamState, 1, func(m *nats.Msg, _, _ uint64) error {
+	t := j.tail(streamState, 1, func(m *nats.Msg, _ uint64) error {
 		at := strings.LastIndexByte(m.Subject, '.')
 		piece, err := strconv.Atoi(m.Subject[at+1:])
 		n, err2 := strconv.Atoi(m.Header.Get("Pieces"))

@@ -59,7 +59,7 @@ func (a *account) behind(before uint64) (names []string) {
 
 // untried adds the parts of messages whose first attempt has not ended.
 func (j *Journal) untried(ctx context.Context, destination string, floor, before uint64, old map[callsRef]*item) error {
-	t := j.tail(streamCalls, floor+1, func(m *nats.Msg, seq, _ uint64) error {
+	t := j.tail(streamCalls, floor+1, func(m *nats.Msg, seq uint64) error {
 		if seq >= before {
 			return errEnough
 		}

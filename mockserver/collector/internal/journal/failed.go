@@ -107,7 +107,7 @@ type failedMessage struct {
 // eachFailed reads the messages of a destination, oldest first, until f returns
 // an error; errEnough ends it without one.
 func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnly bool, f func(*failedMessage) error) error {
-	t := j.tail(streamFailed, 1, func(m *nats.Msg, seq, _ uint64) error {
+	t := j.tail(streamFailed, 1, func(m *nats.Msg, seq uint64) error {
 		parsed, err := parseFailed(seq, m)
 		if err != nil {
 			return err
@@ -155,7 +155,7 @@ func (m mark) with(places []int) mark {
 // marks returns those of a destination, by the token of the message.
 func (j *Journal) marks(ctx context.Context, destination string) (map[string]mark, error) {
 	marks := map[string]mark{}
-	t := j.tail(streamFailed, 1, func(m *nats.Msg, _, _ uint64) error {
+	t := j.tail(streamFailed, 1, func(m *nats.Msg, _ uint64) error {
 		marks[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]] = m.Data
 		return nil
 	})

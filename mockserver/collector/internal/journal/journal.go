@@ -32,6 +32,7 @@ type Journal struct {
 	calls, outcomes, retry, failed, state jetstream.Stream
 	health                                health
 	account                               *account
+	recovered                             bool // Open has come to its end
 	results                               *results
 	attempts                              *AttemptLog
 	usage                                 usage
@@ -42,6 +43,8 @@ type Journal struct {
 
 	acked    atomic.Uint64 // the last message of CALLS that this process knows of
 	messages atomic.Uint64 // counts what was published, to name it
+
+	link atomic.Pointer[link] // replaced when a connection is made again
 
 	attaching sync.Mutex // lets one Attach or Detach run at a time
 	replaying sync.Mutex // lets one Replay run at a time
@@ -69,6 +72,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		lanes: map[string]*lane{}, queues: map[string]*queue{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
+	j.link.Store(newLink())
 	defer func() {
 		if err != nil {
 			_ = j.Close()
@@ -89,6 +93,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	if err := j.recover(ctx); err != nil {
 		return nil, err
 	}
+	j.recovered = true
 	j.results, j.attempts = newResults(j), &AttemptLog{journal: j}
 	j.work.Go(j.results.run)
 	j.work.Go(j.keepHouse)
@@ -117,6 +122,9 @@ func (j *Journal) openServer() error {
 			return err
 		}
 	}
+	if err := j.checkStore(); err != nil {
+		return err
+	}
 	j.server = newEmbedded(j.options)
 	return j.server.start()
 }
@@ -138,7 +146,7 @@ func (j *Journal) recover(ctx context.Context) error {
 
 // follow keeps the account up to date.
 func (j *Journal) follow() {
-	calls := j.tail(streamCalls, j.account.calls+1, func(m *nats.Msg, seq, _ uint64) error {
+	calls := j.tail(streamCalls, j.account.calls+1, func(m *nats.Msg, seq uint64) error {
 		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
@@ -146,14 +154,15 @@ func (j *Journal) follow() {
 		j.account.readCalls(parsed)
 		return nil
 	})
-	calls.headersOnly = true
-	outcomes := j.tail(streamOutcomes, j.account.outcomes+1, func(m *nats.Msg, seq, _ uint64) error {
+	calls.headersOnly, calls.whole = true, j.account.isKnownLoss
+	outcomes := j.tail(streamOutcomes, j.account.outcomes+1, func(m *nats.Msg, seq uint64) error {
 		id, decoded, err := decodeOutcomes(m.Data)
 		if err != nil {
 			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
 		}
 		return j.account.readOutcomes(j.ctx, seq, id, decoded)
 	})
+	outcomes.whole = j.account.isGone
 	for _, t := range []*tail{calls, outcomes} {
 		j.work.Go(func() {
 			if err := t.follow(j.ctx); j.ctx.Err() == nil {
@@ -165,9 +174,9 @@ func (j *Journal) follow() {
 	}
 }
 
-func (j *Journal) tail(kind string, next uint64, handle func(*nats.Msg, uint64, uint64) error) *tail {
+func (j *Journal) tail(kind string, next uint64, handle func(*nats.Msg, uint64) error) *tail {
 	t := &tail{
-		nc: j.nc, js: j.js, stream: j.names.stream(kind), next: next, batch: 1000, heartbeat: 5 * time.Second, handle: handle,
+		link: &j.link, nc: j.nc, js: j.js, stream: j.names.stream(kind), next: next, batch: 1000, heartbeat: 5 * time.Second, handle: handle,
 		trouble: func(err error) { j.log.Debug("a reader was made again", "stream", kind, "error", err) },
 	}
 	if j.options.NATS != nil {
@@ -366,6 +375,11 @@ func (j *Journal) Close() error {
 	}
 	if j.server != nil {
 		j.server.stop()
+		if j.recovered {
+			if err := j.setClean(true); err != nil {
+				j.log.Debug("that the journal was closed is not remembered", "error", err)
+			}
+		}
 	}
 	if j.lock != nil {
 		return j.lock.Unlock()

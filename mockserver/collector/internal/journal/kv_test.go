@@ -1,8 +1,6 @@
 package journal_test
 
 import (
-	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 )
 
 func TestSettingsAreKeptAndWatched(t *testing.T) {
@@ -48,44 +47,20 @@ func TestSettingsAreKeptAndWatched(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-func TestStateIsKept(t *testing.T) {
-	j := open(t, journal.Options{Dir: t.TempDir()})
-	s, err := j.State(t.Context())
-	require.NoError(t, err)
-	_, _, err = s.Get(t.Context(), "roster.a")
-	assert.ErrorIs(t, err, mockserver.ErrNoState)
-	require.NoError(t, s.Delete(t.Context(), "roster.a"), "that there is none is no error")
-
-	revision, err := s.Update(t.Context(), "roster.a", []byte("one"), 0)
-	require.NoError(t, err)
-	_, err = s.Update(t.Context(), "roster.a", []byte("two"), 0)
-	assert.ErrorIs(t, err, mockserver.ErrStateConflict)
-	next, err := s.Update(t.Context(), "roster.a", []byte("two"), revision)
-	require.NoError(t, err)
-	assert.NotEqual(t, revision, next)
-	_, err = s.Update(t.Context(), "roster.a", []byte("three"), revision)
-	assert.ErrorIs(t, err, mockserver.ErrStateConflict)
-
-	large := make([]byte, mockserver.MaxStateValue)
-	for i := range 5 {
-		require.NoError(t, s.Put(t.Context(), fmt.Sprintf("roster.a.%d", i), large))
+func TestState(t *testing.T) {
+	var dir string
+	var j *journal.Journal
+	state := func(t *testing.T) mockserver.StateStore {
+		j = open(t, journal.Options{Dir: dir})
+		s, err := j.State(t.Context())
+		require.NoError(t, err)
+		return s
 	}
-	require.NoError(t, s.Put(t.Context(), "roster.ab", []byte("another")))
-	keys, err := s.Keys(t.Context(), "roster")
-	require.NoError(t, err)
-	slices.Sort(keys)
-	assert.Equal(t, []string{"roster.a", "roster.a.0", "roster.a.1", "roster.a.2", "roster.a.3", "roster.a.4", "roster.ab"}, keys)
-	value, got, err := s.Get(t.Context(), "roster.a")
-	require.NoError(t, err)
-	assert.Equal(t, "two", string(value))
-	assert.Equal(t, next, got)
-
-	require.NoError(t, s.Delete(t.Context(), "roster.a"))
-	keys, err = s.Keys(t.Context(), "roster")
-	require.NoError(t, err)
-	assert.Equal(t, []string{"roster.ab"}, keys)
-	_, _, err = s.Get(t.Context(), "roster.a.3")
-	assert.ErrorIs(t, err, mockserver.ErrNoState)
-	_, err = s.Update(t.Context(), "roster.a", []byte("anew"), 0)
-	require.NoError(t, err)
+	journaltest.RunState(t, func(t *testing.T) mockserver.StateStore {
+		dir = t.TempDir()
+		return state(t)
+	}, func(t *testing.T) mockserver.StateStore {
+		require.NoError(t, j.Close())
+		return state(t)
+	})
 }

@@ -39,7 +39,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	if ok && before.floor == now.floor && before.done == now.done {
 		return before.at, nil
 	}
-	t := j.tail(streamCalls, now.floor+1, func(m *nats.Msg, seq, _ uint64) error {
+	t := j.tail(streamCalls, now.floor+1, func(m *nats.Msg, seq uint64) error {
 		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err

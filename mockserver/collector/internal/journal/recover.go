@@ -41,7 +41,7 @@ func (j *Journal) settleAll(ctx context.Context) error {
 
 // settleReplays takes calls that were replayed off the lists of failed ones.
 func (j *Journal) settleReplays(ctx context.Context, since time.Time) error {
-	t := j.tail(streamCalls, 0, func(m *nats.Msg, seq, _ uint64) error {
+	t := j.tail(streamCalls, 0, func(m *nats.Msg, seq uint64) error {
 		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
@@ -55,7 +55,7 @@ func (j *Journal) settleReplays(ctx context.Context, since time.Time) error {
 // settleOutcomes keeps the failed calls of outcomes that match, where they are
 // not kept yet.
 func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*outcome) bool) error {
-	t := j.tail(streamOutcomes, 0, func(m *nats.Msg, seq, _ uint64) error {
+	t := j.tail(streamOutcomes, 0, func(m *nats.Msg, seq uint64) error {
 		_, outcomes, err := decodeOutcomes(m.Data)
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -38,12 +39,12 @@ func (j *Journal) extent(ctx context.Context, stream jetstream.Stream) (extent, 
 	return e, nil
 }
 
-// has tells whether an account that has read as far can be gone on with.
-func (e extent) has(read uint64) bool { return read+1 >= e.first && read <= e.last }
-
 // restore finds the account to begin with, and checks that what was stored is
 // there.
 func (j *Journal) restore(ctx context.Context) error {
+	if j.options.AcceptLoss {
+		j.findUnreadable(ctx)
+	}
 	calls, err := j.extent(ctx, j.calls)
 	if err != nil {
 		return err
@@ -60,46 +61,71 @@ func (j *Journal) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	calls.begin(base.calls + 1)
+	outcomes.begin(base.outcomes + 1)
 	lost := j.findLoss(calls, outcomes, checkpoints)
-	if lost != nil && !j.lossIsAccepted() {
-		return lost
-	}
-	if lost == nil {
+	switch {
+	case lost == nil:
+		j.account = base
 		for _, a := range checkpoints {
-			if calls.has(a.calls) && outcomes.has(a.outcomes) {
+			if a.calls+a.outcomes > j.account.calls+j.account.outcomes {
 				j.account = a
-				return nil
 			}
 		}
+		return nil
+	case !j.lossIsAccepted():
+		return lost
 	}
-	if !calls.has(base.calls) || !outcomes.has(base.outcomes) {
-		if !j.lossIsAccepted() {
-			return damaged("STATE says that CALLS begins at message %d and OUTCOMES at %d, and they have %d to %d and %d to %d. %s",
-				base.calls+1, base.outcomes+1, calls.first, calls.last, outcomes.first, outcomes.last, j.howToGoOn())
-		}
-		base.calls, base.outcomes = max(base.calls, calls.first-1), max(base.outcomes, outcomes.first-1)
+	j.log.Error("calls or outcomes were lost; the journal goes on without them", "error", lost)
+	if err := j.forgetCheckpoints(ctx); err != nil {
+		return err
 	}
-	if lost != nil {
-		j.log.Error("calls or outcomes were lost; the journal goes on without them", "error", lost)
-		if err := j.forgetCheckpoints(ctx); err != nil {
-			return err
-		}
-		base.lost = append(base.lost, calls.holes...)
-	}
+	base.lost, base.gone = append(base.lost, calls.holes...), append(base.gone, outcomes.holes...)
 	j.account = base
-	return nil
+	read := calls.last + 1
+	for _, a := range checkpoints {
+		read = max(read, a.calls)
+	}
+	// Both streams get a message, so that there is a last one to be read.
+	end := nats.NewMsg(j.names.subject("o"))
+	end.Data = appendWriteID(nil, writeID{})
+	// What outcomes before it say of others may be about some that are lost.
+	if base.lowAfter, err = j.publish(ctx, j.nc, end); err != nil {
+		return err
+	}
+	return j.skipLost(ctx, calls.last+1, read, outcomes)
+}
+
+// begin takes it for a hole that a stream does not begin where it should.
+func (e *extent) begin(first uint64) {
+	if e.first > first {
+		e.holes = append([]span{{first, e.first - 1}}, e.holes...)
+	}
+}
+
+// findUnreadable reads all: the server then counts what it cannot read as gone.
+func (j *Journal) findUnreadable(ctx context.Context) {
+	for _, kind := range []string{streamCalls, streamOutcomes} {
+		t := j.tail(kind, 1, func(*nats.Msg, uint64) error { return nil })
+		t.headersOnly = true
+		if err := t.scan(ctx); err != nil {
+			j.log.Error("not all that is stored can be read", "stream", kind, "error", err)
+		}
+	}
 }
 
 // findLoss compares what is there with what must be.
 func (j *Journal) findLoss(calls, outcomes extent, checkpoints []*account) error {
-	known := func(hole span) bool {
-		return slices.ContainsFunc(checkpoints, func(a *account) bool { return a.isLost(hole.first) && a.isLost(hole.last) })
+	unknown := func(holes []span, known func(*account, span) bool) []span {
+		return slices.DeleteFunc(slices.Clone(holes), func(hole span) bool {
+			return slices.ContainsFunc(checkpoints, func(a *account) bool { return known(a, hole) })
+		})
 	}
-	if holes := slices.DeleteFunc(slices.Clone(calls.holes), known); len(holes) > 0 {
+	if holes := unknown(calls.holes, (*account).isKnownLoss); len(holes) > 0 {
 		return damaged("CALLS has lost messages %v of %d to %d. %s", holes, calls.first, calls.last, j.howToGoOn())
 	}
-	if len(outcomes.holes) > 0 {
-		return damaged("OUTCOMES has lost messages %v of %d to %d. %s", outcomes.holes, outcomes.first, outcomes.last, j.howToGoOn())
+	if holes := unknown(outcomes.holes, (*account).isGone); len(holes) > 0 {
+		return damaged("OUTCOMES has lost messages %v of %d to %d. %s", holes, outcomes.first, outcomes.last, j.howToGoOn())
 	}
 	for _, a := range checkpoints {
 		if a.calls > calls.last || a.outcomes > outcomes.last {
@@ -120,7 +146,7 @@ func (j *Journal) howToGoOn() string {
 	if j.options.NATS != nil {
 		where = "the streams"
 	}
-	return "Nothing was changed. Restore " + where + " from a backup, or open it once with AcceptLoss to go on with what is left"
+	return "Nothing was removed. Restore " + where + " from a backup, or open it once with AcceptLoss to go on with what is left"
 }
 
 func (j *Journal) forgetCheckpoints(ctx context.Context) error {
@@ -153,20 +179,50 @@ func (j *Journal) catchUp(ctx context.Context) error {
 			return a.failure()
 		case beyond == 0:
 			return nil
+		}
+		reached, err := j.callsReach(ctx, beyond)
+		switch {
+		case err != nil:
+			return err
+		case reached:
+			continue
 		case !j.lossIsAccepted():
 			return damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.last, beyond, j.howToGoOn())
 		}
-		if err := j.skipLost(ctx, calls.last+1, outcomes); err != nil {
+		if err := j.skipLost(ctx, calls.last+1, calls.last, outcomes); err != nil {
 			return err
 		}
 	}
 }
 
-// skipLost uses up the numbers of messages that were lost: outcomes about them
-// must not be taken for outcomes about others.
-func (j *Journal) skipLost(ctx context.Context, first uint64, outcomes extent) error {
-	last := first
-	t := j.tail(streamOutcomes, outcomes.first, func(m *nats.Msg, _, _ uint64) error {
+// callsReach tells whether CALLS has a message, by a newer look than the one by
+// which it was missed: another collector may have stored it since, and a server
+// of a cluster that has just become the leader needs a moment to know its own.
+func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {
+	for look := 0; ; look++ {
+		calls, err := j.extent(ctx, j.calls)
+		if err != nil || calls.last >= seq || j.options.NATS == nil || look == leaderLooks {
+			return err == nil && calls.last >= seq, err
+		}
+		select {
+		case <-time.After(leaderPause):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+}
+
+// A new leader of a stream is given this often this long to know all it has.
+const (
+	leaderLooks = 20
+	leaderPause = 250 * time.Millisecond
+)
+
+// skipLost uses up the numbers of messages that were lost, from first to last or
+// to the last one that there are outcomes about: these must not be taken for
+// outcomes about others.
+func (j *Journal) skipLost(ctx context.Context, first, last uint64, outcomes extent) error {
+	t := j.tail(streamOutcomes, outcomes.first, func(m *nats.Msg, _ uint64) error {
 		_, decoded, err := decodeOutcomes(m.Data)
 		for i := range decoded {
 			last = max(last, decoded[i].ref.seq)
@@ -176,7 +232,10 @@ func (j *Journal) skipLost(ctx context.Context, first uint64, outcomes extent) e
 	if err := t.scan(ctx); err != nil {
 		return err
 	}
-	j.log.Error("accepted calls were lost with the power; the journal goes on without them", "messages", last-first+1)
+	if last < first {
+		return nil
+	}
+	j.log.Error("accepted calls were lost at the end of CALLS; the journal goes on without them", "messages", last-first+1)
 	for seq := first; seq <= last; {
 		m := nats.NewMsg(j.names.subject(kindLost))
 		m.Header.Set(headerControl, control{First: first, Last: last}.header())

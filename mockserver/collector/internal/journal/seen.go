@@ -11,23 +11,24 @@ import (
 // Seen calls yield with each call that is stored, oldest first, until it returns
 // false: its source, its messageId, and when it was accepted. With it a collector
 // knows calls again that are sent again after a restart. It reads the newest
-// limit calls, and some more. A million take about half a second.
+// limit calls, and some more. A million take about half a second. It returns
+// ErrDamaged where one cannot be read.
 func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id string, at time.Time) bool) error {
 	first, err := j.newest(ctx, limit)
 	if err != nil {
 		return fmt.Errorf("journal: reading which calls are stored: %w", err)
 	}
-	t := j.tail(streamCalls, first, func(m *nats.Msg, seq, _ uint64) error {
+	t := j.tail(streamCalls, first, func(m *nats.Msg, seq uint64) error {
 		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
-		if !eachID(parsed.ids, func(id string) bool { return yield(parsed.name, id, parsed.at) }) {
+		if parsed.kind == kindCalls && !eachID(parsed.ids, func(id string) bool { return yield(parsed.name, id, parsed.at) }) {
 			return errEnough
 		}
 		return nil
 	})
-	t.subjects, t.headersOnly = j.callSubjects(nil), true
+	t.headersOnly, t.whole = true, j.account.isKnownLoss
 	if err := t.scan(ctx); err != nil {
 		return fmt.Errorf("journal: reading which calls are stored: %w", err)
 	}

@@ -126,7 +126,7 @@ func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfi
 			err = nil // another collector was first
 		}
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return damaged("the stream %s cannot be found in %s, though it was created there; its meta.inf may be damaged. Nothing was changed. "+
+		return damaged("the stream %s cannot be found in %s, though it was created there; its meta.inf may be damaged. Nothing was removed. "+
 			"Restore the directory from a backup, or move it away to begin empty: the calls in it that were not delivered are then lost", config.Name, j.options.Dir)
 	case err == nil && !sameLimits(stream.CachedInfo().Config, config):
 		have := stream.CachedInfo().Config

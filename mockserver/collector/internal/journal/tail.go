@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,6 +16,7 @@ import (
 // its consumer again when the server that has it is gone, and goes on where it
 // was.
 type tail struct {
+	link        *atomic.Pointer[link]
 	nc          *nats.Conn
 	js          jetstream.JetStream
 	stream      string
@@ -24,9 +26,12 @@ type tail struct {
 	since       time.Time // where next is 0: the time to begin with
 	batch       int       // how many messages are asked for at once
 	heartbeat   time.Duration
-	// handle takes a message. left is how many the stream had after it. An error
-	// ends the tail; errEnough ends it without one.
-	handle func(m *nats.Msg, seq uint64, left uint64) error
+	// handle takes a message. An error ends the tail; errEnough ends it without
+	// one.
+	handle func(m *nats.Msg, seq uint64) error
+	// whole, if it is set, takes a gap in the numbers for damage unless whole says
+	// that it is known. There must be no subjects then.
+	whole func(gap span) bool
 	// trouble is told why a consumer is made again.
 	trouble func(error)
 }
@@ -75,13 +80,19 @@ func (t *tail) session(ctx context.Context, finite bool) error {
 	if t.next == 0 {
 		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &t.since
 	}
+	link := t.link.Load() // what is asked on a connection that is lost is never answered
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(link.lost, cancel)()
 	consumer, err := t.js.CreateConsumer(ctx, t.stream, config)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", t.stream, err)
 	}
 	info := consumer.CachedInfo()
 	defer func() {
-		_ = t.js.DeleteConsumer(context.WithoutCancel(ctx), t.stream, info.Name) // else it goes by itself
+		if link.lost.Err() == nil {
+			_ = t.js.DeleteConsumer(context.WithoutCancel(ctx), t.stream, info.Name) // else it goes by itself
+		}
 	}()
 	if finite && info.NumPending == 0 {
 		return errEnough
@@ -91,53 +102,92 @@ func (t *tail) session(ctx context.Context, finite bool) error {
 		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	stop := context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() })
-	defer stop()
-	return t.read(sub, info.Name, finite)
-}
-
-// read asks for messages and handles them.
-func (t *tail) read(sub *nats.Subscription, consumer string, finite bool) error {
-	request, _ := json.Marshal(pullRequest{Batch: t.batch, Expires: 60 * t.heartbeat, Heartbeat: t.heartbeat})
-	subject := "$JS.API.CONSUMER.MSG.NEXT." + t.stream + "." + consumer
-	var delivered uint64
-	for wanted := 0; ; {
-		if wanted == 0 {
-			if err := t.nc.PublishRequest(subject, sub.Subject, request); err != nil {
-				return err
-			}
-			wanted = t.batch
-		}
-		m, err := sub.NextMsg(5 * t.heartbeat / 2)
-		if err != nil {
+	defer context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() })()
+	r := reading{tail: t, sub: sub, consumer: consumer, finite: finite}
+	for {
+		if err := r.next(ctx); err != nil {
 			return err
-		}
-		if status := m.Header.Get("Status"); status != "" {
-			switch status {
-			case "100": // it is there
-			case "408":
-				wanted = 0
-			default:
-				return fmt.Errorf("reading %s: %s %s", t.stream, status, m.Header.Get("Description"))
-			}
-			continue
-		}
-		meta, err := m.Metadata()
-		if err != nil {
-			return err
-		}
-		if delivered++; meta.Sequence.Consumer != delivered {
-			return fmt.Errorf("reading %s: a message was missed", t.stream)
-		}
-		wanted--
-		if err := t.handle(m, meta.Sequence.Stream, meta.NumPending); err != nil {
-			return handlerError{err}
-		}
-		t.next = meta.Sequence.Stream + 1
-		if finite && meta.NumPending == 0 {
-			return errEnough
 		}
 	}
+}
+
+// A reading is what one consumer has handed out.
+type reading struct {
+	*tail
+	sub       *nats.Subscription
+	consumer  jetstream.Consumer
+	finite    bool
+	wanted    int    // messages that were asked for and have not come
+	delivered uint64 // messages that came
+	idle      int    // signs of life in a row without a message
+}
+
+// next asks for messages if need be, and handles what comes.
+func (r *reading) next(ctx context.Context) error {
+	if r.wanted == 0 {
+		request, _ := json.Marshal(pullRequest{Batch: r.batch, Expires: 60 * r.heartbeat, Heartbeat: r.heartbeat})
+		subject := "$JS.API.CONSUMER.MSG.NEXT." + r.stream + "." + r.consumer.CachedInfo().Name
+		if err := r.nc.PublishRequest(subject, r.sub.Subject, request); err != nil {
+			return err
+		}
+		r.wanted = r.batch
+	}
+	m, err := r.sub.NextMsg(5 * r.heartbeat / 2)
+	if err != nil {
+		return err
+	}
+	switch status := m.Header.Get("Status"); status {
+	case "":
+		return r.take(m)
+	case "100":
+		if r.idle++; r.finite && r.idle > 1 {
+			return r.stuck(ctx)
+		}
+		return nil
+	case "408":
+		r.wanted = 0
+		return nil
+	default:
+		return fmt.Errorf("reading %s: %s %s", r.tail.stream, status, m.Header.Get("Description"))
+	}
+}
+
+// take handles a message.
+func (r *reading) take(m *nats.Msg) error {
+	meta, err := m.Metadata()
+	if err != nil {
+		return err
+	}
+	seq := meta.Sequence.Stream
+	if r.delivered++; meta.Sequence.Consumer != r.delivered {
+		return fmt.Errorf("reading %s: a message was missed", r.stream)
+	}
+	r.wanted, r.idle = r.wanted-1, 0
+	if gap := (span{r.tail.next, seq - 1}); r.whole != nil && gap.first <= gap.last && !r.whole(gap) {
+		return handlerError{damaged("messages %d to %d of %s cannot be read", gap.first, gap.last, r.stream)}
+	}
+	if err := r.handle(m, seq); err != nil {
+		return handlerError{err}
+	}
+	if r.tail.next = seq + 1; r.finite && meta.NumPending == 0 {
+		return errEnough
+	}
+	return nil
+}
+
+// stuck tells why a finite reading gets nothing more: all was read, or the server
+// has messages that it cannot read.
+func (r *reading) stuck(ctx context.Context) error {
+	info, err := r.consumer.Info(ctx)
+	switch {
+	case err != nil:
+		return err
+	case info.NumPending == 0:
+		return errEnough
+	case info.Delivered.Consumer > r.delivered:
+		return nil // they are on their way
+	}
+	return handlerError{damaged("%d messages of %s from %d on cannot be read", info.NumPending, r.stream, r.tail.next)}
 }
 
 // A pullRequest asks a consumer for messages.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -71,7 +72,7 @@ func (j *Journal) Trim(ctx context.Context) error {
 		}
 		to := min(wanted, j.account.finished(), base.calls+trimStep)
 		if to <= base.calls {
-			return nil
+			return j.measure(ctx)
 		}
 		err = j.trimTo(ctx, base, stored, to)
 		var refused *serverError
@@ -95,7 +96,7 @@ func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, erro
 		return info.State.FirstSeq, nil
 	}
 	first := info.State.LastSeq + 1
-	t := j.tail(streamCalls, 0, func(_ *nats.Msg, seq, _ uint64) error {
+	t := j.tail(streamCalls, 0, func(_ *nats.Msg, seq uint64) error {
 		first = seq
 		return errEnough
 	})
@@ -155,7 +156,7 @@ func (j *Journal) trimTo(ctx context.Context, base *account, stored, to uint64) 
 // countTo takes the messages of CALLS up to one, and all outcomes about them,
 // into an account.
 func (j *Journal) countTo(ctx context.Context, base *account, to uint64) error {
-	calls := j.tail(streamCalls, base.calls+1, func(m *nats.Msg, seq, _ uint64) error {
+	calls := j.tail(streamCalls, base.calls+1, func(m *nats.Msg, seq uint64) error {
 		if seq > to {
 			return errEnough
 		}
@@ -168,13 +169,17 @@ func (j *Journal) countTo(ctx context.Context, base *account, to uint64) error {
 		}
 		return err
 	})
-	calls.headersOnly = true
+	calls.headersOnly, calls.whole = true, base.isKnownLoss
 	if err := calls.scan(ctx); err != nil {
 		return err
 	}
 	base.calls = to
+	// Outcomes speak of the lowest message that had not ended, which may be beyond.
+	lowAfter := base.lowAfter
+	base.lowAfter = math.MaxUint64
+	defer func() { base.lowAfter = lowAfter }()
 	var read, beyond uint64
-	outcomes := j.tail(streamOutcomes, base.outcomes+1, func(m *nats.Msg, seq, _ uint64) error {
+	outcomes := j.tail(streamOutcomes, base.outcomes+1, func(m *nats.Msg, seq uint64) error {
 		_, decoded, err := decodeOutcomes(m.Data)
 		if err != nil {
 			return err
@@ -191,6 +196,7 @@ func (j *Journal) countTo(ctx context.Context, base *account, to uint64) error {
 		}
 		return nil
 	})
+	outcomes.whole = base.isGone
 	if base.isFinished() {
 		return nil // nothing was for anyone
 	}

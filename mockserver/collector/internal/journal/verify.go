@@ -85,7 +85,7 @@ func (v *verifier) read(ctx context.Context, outcomes uint64, now *account) erro
 	calls := make(chan *callsMessage, 256)
 	failed := make(chan error, 1)
 	go func() { failed <- v.readCalls(ctx, calls, now.calls) }()
-	t := v.journal.tail(streamOutcomes, outcomes+1, func(m *nats.Msg, seq, _ uint64) error {
+	t := v.journal.tail(streamOutcomes, outcomes+1, func(m *nats.Msg, seq uint64) error {
 		if seq > now.outcomes {
 			return errEnough
 		}
@@ -99,6 +99,7 @@ func (v *verifier) read(ctx context.Context, outcomes uint64, now *account) erro
 		}
 		return nil
 	})
+	t.whole = now.isGone
 	if err := t.scan(ctx); err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (v *verifier) read(ctx context.Context, outcomes uint64, now *account) erro
 // readCalls sends the messages of CALLS up to one, and then closes the channel.
 func (v *verifier) readCalls(ctx context.Context, calls chan<- *callsMessage, to uint64) error {
 	defer close(calls)
-	t := v.journal.tail(streamCalls, v.calls+1, func(m *nats.Msg, seq, _ uint64) error {
+	t := v.journal.tail(streamCalls, v.calls+1, func(m *nats.Msg, seq uint64) error {
 		if seq > to {
 			return errEnough
 		}
@@ -127,7 +128,7 @@ func (v *verifier) readCalls(ctx context.Context, calls chan<- *callsMessage, to
 			return ctx.Err()
 		}
 	})
-	t.headersOnly = true
+	t.headersOnly, t.whole = true, v.lost.isKnownLoss
 	return t.scan(ctx)
 }
 

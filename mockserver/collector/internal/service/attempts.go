@@ -3,10 +3,8 @@ package service
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
@@ -80,98 +78,43 @@ func (l *attemptLog) restore(ctx context.Context) error {
 	return err
 }
 
-// A logged is a record: this as JSON, and then the bodies.
-type logged struct {
-	Writer  string              `json:"w"`
-	Source  string              `json:"s"`
-	Attempt *mockserver.Attempt `json:"a,omitempty"`
-	Ended   *mockserver.Ended   `json:"e,omitempty"`
-}
-
 // Attempted implements mockserver.Recorder.
 func (l *attemptLog) Attempted(a mockserver.Attempt) {
-	bodies := [][]byte{a.Call.Body, a.RequestBody, a.ResponseBody}
-	source := a.Source
-	a.RequestBody, a.ResponseBody = nil, nil
-	l.record(logged{Writer: l.writer, Source: source, Attempt: &a}, bodies)
+	buffer := recordBuffers.Get().(*[]byte)
+	*buffer = appendAttempt((*buffer)[:0], l.writer, &a)
+	l.log.Record(*buffer)
+	recordBuffers.Put(buffer)
 }
 
-// Ended implements mockserver.Recorder. The call's body is stored where no attempt
-// may have stored it.
+// recordBuffers hold records until the log has copied them.
+var recordBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// Ended implements mockserver.Recorder.
 func (l *attemptLog) Ended(e mockserver.Ended) {
-	var body []byte
-	if e.Call != nil && (e.State == mockserver.StateFiltered || e.State == mockserver.StateFailed) {
-		body = e.Call.Body
-	}
-	l.record(logged{Writer: l.writer, Source: e.Source, Ended: &e}, [][]byte{body})
+	buffer := recordBuffers.Get().(*[]byte)
+	*buffer = appendEnded((*buffer)[:0], l.writer, &e)
+	l.log.Record(*buffer)
+	recordBuffers.Put(buffer)
 }
 
-// Accepted implements mockserver.Recorder. The queue has what is accepted.
+// What follows of mockserver.Recorder is not stored here: the queue has what is
+// accepted, and the rest is for those who look at this process.
+
 func (l *attemptLog) Accepted(mockserver.Batch)     {}
-func (l *attemptLog) Repeated(mockserver.Batch)     {} // is not stored
-func (l *attemptLog) Rejected(mockserver.Rejection) {} // is not stored
-func (l *attemptLog) Refused(mockserver.Refusal)    {} // is not stored
-
-func (l *attemptLog) record(r logged, bodies [][]byte) {
-	meta, err := json.Marshal(r)
-	if err != nil {
-		l.logger.Error("a record of an attempt cannot be written", "error", err)
-		return
-	}
-	size := len(meta) + 4*binary.MaxVarintLen32
-	for _, body := range bodies {
-		size += len(body)
-	}
-	out := make([]byte, 0, size)
-	for _, part := range append([][]byte{meta}, bodies...) {
-		out = binary.AppendUvarint(out, uint64(len(part)))
-		out = append(out, part...)
-	}
-	l.log.Record(out)
-}
-
-var errRecord = errors.New("a record of an attempt ends too early")
-
-// read is the other side of record.
-func read(data []byte) (r logged, bodies [][]byte, err error) {
-	var parts [][]byte
-	for len(data) > 0 {
-		n, used := binary.Uvarint(data)
-		if used <= 0 || n > uint64(len(data)-used) {
-			return r, nil, errRecord
-		}
-		end := used + int(n)
-		parts = append(parts, data[used:end:end])
-		data = data[end:]
-	}
-	if len(parts) == 0 {
-		return r, nil, errRecord
-	}
-	return r, parts[1:], json.Unmarshal(parts[0], &r)
-}
+func (l *attemptLog) Repeated(mockserver.Batch)     {}
+func (l *attemptLog) Rejected(mockserver.Rejection) {}
+func (l *attemptLog) Refused(mockserver.Refusal)    {}
 
 // apply shows the history a record of another process.
 func (l *attemptLog) apply(data []byte) {
-	r, bodies, err := read(data)
-	if err != nil || len(bodies) == 0 {
-		l.logger.Warn("a record of an attempt cannot be read; it is not shown", "error", err)
-		return
-	}
-	if r.Writer == l.writer {
-		return
-	}
-	var call *mockserver.Call
-	if len(bodies[0]) > 0 {
-		if c, err := mockserver.ReadCall(r.Source, bodies[0]); err == nil {
-			call = &c
-		}
-	}
+	r, err := readLogged(data)
 	switch {
-	case r.Attempt != nil && len(bodies) == 3:
-		r.Attempt.Call, r.Attempt.RequestBody, r.Attempt.ResponseBody = call, bodies[1], bodies[2]
-		l.history.Attempted(*r.Attempt)
-	case r.Ended != nil:
-		r.Ended.Call = call
-		l.history.Ended(*r.Ended)
+	case err != nil:
+		l.logger.Warn("a record of an attempt cannot be read; it is not shown", "error", err)
+	case r.writer == l.writer: // the history heard of it when it happened
+	case r.attempt != nil:
+		l.history.Attempted(*r.attempt)
+	case r.ended != nil:
+		l.history.Ended(*r.ended)
 	}
 }

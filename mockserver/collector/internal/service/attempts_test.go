@@ -4,12 +4,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 func TestHistoryOutlivesTheProcess(t *testing.T) {
@@ -76,10 +78,37 @@ func TestHistoryOutlivesTheProcess(t *testing.T) {
 	assert.Equal(t, int64(4), ledgers[0].Accepted, "what was stored before is known again")
 }
 
-func TestBrokenRecordsAreRefused(t *testing.T) {
-	for _, data := range []string{"", "\x05ab", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\x02{}", "\x01x\x00"} {
-		l := &attemptLog{history: mockserver.NewHistory(1), logger: discard()}
-		l.apply([]byte(data))
-		assert.Empty(t, l.history.Records(nil))
+func FuzzRecords(f *testing.F) {
+	call, err := mockserver.ReadCall("web", []byte(`{"type":"track","event":"E","userId":"u","messageId":"m","receivedAt":"2026-01-02T03:04:05.678Z"}`))
+	require.NoError(f, err)
+	at := call.ReceivedAt
+	attempt := mockserver.Attempt{CallID: "m", Source: "web", Destination: "hook", Call: &call, Attempt: webhook.Attempt{
+		Time: at, Duration: time.Second, URL: "https://example.com", Number: 3, Status: 503, Verdict: webhook.Temporary, Reason: "status",
+		Error: "answered 503", RetryAfter: time.Minute, RequestHeader: http.Header{"A": {"b"}}, RequestBody: []byte("{}"),
+		ResponseHeader: http.Header{"C": {"d", "e"}}, ResponseBody: []byte("no"),
+	}}
+	ended := mockserver.Ended{
+		CallID: "m", Source: "web", Destination: "hook", At: at, ReceivedAt: at, Attempt: 3, RetryAt: at,
+		Outcome: mockserver.Outcome{State: mockserver.StateFailed, Reason: "no"}, Call: &call,
 	}
+	records := [][]byte{appendAttempt(nil, "me", &attempt), appendEnded(nil, "me", &ended)}
+	for _, r := range records {
+		f.Add(r)
+	}
+	first, err := readLogged(records[0])
+	require.NoError(f, err)
+	require.Equal(f, logged{writer: "me", attempt: &attempt}, first)
+	second, err := readLogged(records[1])
+	require.NoError(f, err)
+	require.Equal(f, logged{writer: "me", ended: &ended}, second)
+
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := readLogged(data)
+		if err != nil || r.attempt == nil {
+			return
+		}
+		again, err := readLogged(appendAttempt(nil, r.writer, r.attempt))
+		require.NoError(t, err)
+		require.Equal(t, r.attempt.CallID, again.attempt.CallID)
+	})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// everything serves what operators use, to those who may, and the tracking API
-// to all. endpoint is where calls are sent to, where that is another listener.
+// everything serves what operators use, to those who may, the inspector's pages,
+// and the tracking API to all. endpoint is where calls are sent to, where that is another listener.
 func (s *Service) everything(endpoint string) http.Handler {
 	operators := http.NewServeMux()
 	operators.Handle("/api/", mockserver.NewAdmin(s.collector, s.options.Version))

@@ -46,6 +46,42 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 	return s, nil
 }
 
+const (
+	// clusterPatience is how long a cluster may take to answer when the collector
+	// starts, and clusterPause how long it is left alone between.
+	clusterPatience = 2 * time.Minute
+	clusterPause    = time.Second
+)
+
+// open opens the queue and starts a collector on it. A cluster that is just
+// starting, or choosing its leaders, is waited for.
+func open(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, *mockserver.Collector, error) {
+	for deadline := time.Now().Add(clusterPatience); ; {
+		s, c, err := tryOpen(ctx, o, metrics)
+		if err == nil || o.Config.NATS == nil || !journal.Transient(err) || time.Now().After(deadline) {
+			return s, c, err
+		}
+		o.Log.Warn("the cluster is not ready; trying again", "error", err)
+		select {
+		case <-time.After(clusterPause):
+		case <-ctx.Done():
+			return nil, nil, errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+func tryOpen(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, *mockserver.Collector, error) {
+	s, err := openStore(ctx, o.Config, o.Log)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := openCollector(o, s, metrics)
+	if err != nil {
+		return nil, nil, errors.Join(err, s.close())
+	}
+	return s, c, nil
+}
+
 // close is for a store that no collector has taken over.
 func (s *store) close() error {
 	s.attempts.close()

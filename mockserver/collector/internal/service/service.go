@@ -60,17 +60,11 @@ type listener struct {
 }
 
 // Start opens the queue, listens and begins to forward. Run must follow.
-func Start(ctx context.Context, o Options) (_ *Service, err error) {
+func Start(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Log,
 		metrics: metrics.New(o.Version), failed: make(chan error, 2),
 	}
-	var undo []func()
-	defer func() {
-		for i := len(undo) - 1; i >= 0 && err != nil; i-- {
-			undo[i]()
-		}
-	}()
 	certificate, err := loadCertificate(o.Config)
 	if err != nil {
 		return nil, err
@@ -85,12 +79,8 @@ func Start(ctx context.Context, o Options) (_ *Service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	undo = append(undo, func() { sockets.close() })
-	if s.store, err = openStore(ctx, o.Config, o.Log); err != nil {
-		return nil, err
-	}
-	undo = append(undo, func() { _ = s.store.close() })
-	if s.collector, err = openCollector(o, s.store, s.metrics); err != nil {
+	if s.store, s.collector, err = open(ctx, o, s.metrics); err != nil {
+		sockets.close()
 		return nil, err
 	}
 	s.metrics.Watch(s.collector)
