@@ -223,6 +223,13 @@ func (a *account) expect(id writeID, tell chan<- []bool) {
 	a.writes[id] = tell
 }
 
+// hasRead tells whether OUTCOMES was read up to a message.
+func (a *account) hasRead(outcomes uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.outcomes >= outcomes
+}
+
 // breakOff says that the account does not follow any longer.
 func (a *account) breakOff(err error) {
 	a.mu.Lock()

@@ -163,7 +163,7 @@ func (j *Journal) storedRetries(ctx context.Context) (map[string]bool, error) {
 	return stored, nil
 }
 
-// restoreRetry publishes a retry as its outcome says, if it still waits.
+// restoreRetry publishes a retry as its outcome says.
 func (j *Journal) restoreRetry(ctx context.Context, destination string, ref callsRef, r retry) error {
 	it := &item{ref: ref, attempt: r.attempt, due: time.Unix(0, r.due)}
 	if r.outcome != 0 {
@@ -172,14 +172,6 @@ func (j *Journal) restoreRetry(ctx context.Context, destination string, ref call
 			return err
 		}
 		it.places, it.notes = o.again, o.notes
-	}
-	waits := false
-	j.account.with(destination, func(b *book) {
-		now, ok := b.retries[ref]
-		waits = ok && now.attempt == r.attempt
-	})
-	if !waits {
-		return nil
 	}
 	return j.schedule(ctx, destination, it)
 }

@@ -44,15 +44,17 @@ func (j *Journal) restore(ctx context.Context) error {
 	if j.options.AcceptLoss {
 		j.findUnreadable(ctx)
 	}
+	// Others may go on meanwhile: the streams have at least what a checkpoint that
+	// was read before has, and a base that is read after tells what they lack.
+	checkpoints, err := j.loadCheckpoints(ctx)
+	if err != nil {
+		return err
+	}
 	calls, err := j.extent(ctx, j.calls)
 	if err != nil {
 		return err
 	}
 	outcomes, err := j.extent(ctx, j.outcomes)
-	if err != nil {
-		return err
-	}
-	checkpoints, err := j.loadCheckpoints(ctx)
 	if err != nil {
 		return err
 	}
@@ -155,11 +157,11 @@ func (j *Journal) forgetCheckpoints(ctx context.Context) error {
 // catchUp reads what was stored since the account was.
 func (j *Journal) catchUp(ctx context.Context) error {
 	for {
-		calls, err := j.extent(ctx, j.calls)
+		outcomes, err := j.extent(ctx, j.outcomes)
 		if err != nil {
 			return err
 		}
-		outcomes, err := j.extent(ctx, j.outcomes)
+		calls, err := j.extent(ctx, j.calls) // after, so that it has all that outcomes are about
 		if err != nil {
 			return err
 		}
@@ -176,9 +178,16 @@ func (j *Journal) catchUp(ctx context.Context) error {
 			return fmt.Errorf("journal: reading what is stored: %w", err)
 		case a.failure() != nil:
 			return a.failure()
-		case beyond == 0:
+		case a.hasRead(outcomes.last):
 			return nil
-		case !j.lossIsAccepted():
+		}
+		if calls, err = j.extent(ctx, j.calls); err != nil {
+			return err
+		}
+		if beyond <= calls.last {
+			continue // another process goes on
+		}
+		if !j.lossIsAccepted() {
 			return damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.last, beyond, j.howToGoOn())
 		}
 		if err := j.skipLost(ctx, calls.last+1, calls.last, outcomes); err != nil {
