@@ -3,6 +3,7 @@ package journal
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -398,6 +399,13 @@ func (a *account) ledgers() (ledgers []mockserver.Ledger, fresh map[string]bool)
 	}
 	slices.SortFunc(ledgers, func(x, y mockserver.Ledger) int { return cmp.Compare(x.Destination, y.Destination) })
 	return ledgers, fresh
+}
+
+// names returns the destinations that are attached.
+func (a *account) names() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Keys(a.books))
 }
 
 // with calls f with the book of a destination, if there is one, under the lock.

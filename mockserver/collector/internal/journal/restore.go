@@ -157,11 +157,13 @@ func (j *Journal) forgetCheckpoints(ctx context.Context) error {
 // catchUp reads what was stored since the account was.
 func (j *Journal) catchUp(ctx context.Context) error {
 	for {
-		outcomes, err := j.extent(ctx, j.outcomes)
-		if err != nil {
+		var calls, outcomes extent
+		err := j.patiently(ctx, func(ctx context.Context) (err error) {
+			if outcomes, err = j.extent(ctx, j.outcomes); err == nil {
+				calls, err = j.extent(ctx, j.calls) // after, so that it has all that outcomes are about
+			}
 			return err
-		}
-		calls, err := j.extent(ctx, j.calls) // after, so that it has all that outcomes are about
+		})
 		if err != nil {
 			return err
 		}
