@@ -72,13 +72,13 @@ const (
 type Sync struct {
 	ID          string    `json:"id"` // empty of a dry run
 	Number      int       `json:"number"`
-	State       SyncState `json:"state"`
+	State       SyncState `json:"state,omitempty"` // empty of a dry run
 	RequestedAt time.Time `json:"requestedAt"`
 	StartedAt   time.Time `json:"startedAt,omitzero"`
 	FinishedAt  time.Time `json:"finishedAt,omitzero"`
 	// Timestamp is that of all its calls, in whole milliseconds. It is higher than
 	// that of the sync before.
-	Timestamp time.Time `json:"timestamp"`
+	Timestamp time.Time `json:"timestamp,omitzero"`
 	// Users is how many are in the list.
 	Users int64 `json:"users"`
 	// Entered is for how many users a value is sent, and Left to how many it is
@@ -224,13 +224,15 @@ func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
 		return Sync{}, fmt.Errorf("mockserver: the list of %s %q: %w", r.kind, r.name, err)
 	}
 	defer sorted.Close()
+	if empty, err := isEmpty(withValues(sorted)); err != nil {
+		return Sync{}, err
+	} else if empty && !r.allowEmpty {
+		return Sync{}, fmt.Errorf("%w: it would take every user out of %s %q; allow an empty list if that is meant", ErrEmptyList, r.kind, r.name)
+	}
 	if r.dryRun {
-		return s.dryRun(ctx, target, sorted, r)
+		return s.dryRun(ctx, target, sorted, r.full)
 	}
 	list, err := s.upload(ctx, target, withValues(sorted))
-	if err == nil && list.Users == 0 && !r.allowEmpty {
-		err = emptyList(r)
-	}
 	if err != nil {
 		s.giveUp(target.ID, list)
 		return Sync{}, err
@@ -242,8 +244,11 @@ func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
 	return queued, nil
 }
 
-func emptyList(r syncRequest) error {
-	return fmt.Errorf("%w: it would take every user out of %s %q; allow an empty list if that is meant", ErrEmptyList, r.kind, r.name)
+func isEmpty(entries roster.Seq) (bool, error) {
+	for _, err := range entries {
+		return false, err
+	}
+	return true, nil
 }
 
 // resolve finds the computation of a request, and checks that its calls have
@@ -337,8 +342,8 @@ func (d *Destination) gets(source string) error {
 }
 
 // dryRun counts what a list would change, had all that are queued been sent.
-func (s *syncs) dryRun(ctx context.Context, target computationRecord, sorted *roster.Sorted, r syncRequest) (Sync, error) {
-	dry := Sync{DryRun: true, Full: r.full, RequestedAt: s.collector.clock.Now()}
+func (s *syncs) dryRun(ctx context.Context, target computationRecord, sorted *roster.Sorted, full bool) (Sync, error) {
+	dry := Sync{DryRun: true, Full: full, RequestedAt: s.collector.clock.Now()}
 	before, err := s.load(ctx, target.ID)
 	if err != nil && !errors.Is(err, ErrNoState) {
 		return Sync{}, err
@@ -353,14 +358,11 @@ func (s *syncs) dryRun(ctx context.Context, target computationRecord, sorted *ro
 		}
 	}
 	counted := counter(withValues(sorted), &dry.Users)
-	for change, err := range roster.Diff(s.read(ctx, target.ID, list), counted, r.full) {
+	for change, err := range roster.Diff(s.read(ctx, target.ID, list), counted, full) {
 		if err != nil {
 			return Sync{}, fmt.Errorf("mockserver: %w", err)
 		}
 		dry.count(change)
-	}
-	if dry.Users == 0 && !r.allowEmpty {
-		return Sync{}, emptyList(r)
 	}
 	return dry, nil
 }
@@ -656,8 +658,8 @@ func (c *Collector) Computations(ctx context.Context) ([]Computation, error) {
 	var all []Computation
 	for _, id := range ids {
 		r, err := c.syncs.load(ctx, id)
-		if errors.Is(err, ErrNoState) {
-			continue // forgotten meanwhile
+		if errors.Is(err, ErrNoState) || r.Last.Number == 0 {
+			continue // forgotten meanwhile, or never synced
 		}
 		if err != nil {
 			return nil, err
@@ -676,7 +678,7 @@ func (c *Collector) Computation(ctx context.Context, id string) (Computation, er
 	if isDigest(id) {
 		r, err = c.syncs.load(ctx, id)
 	}
-	if errors.Is(err, ErrNoState) {
+	if errors.Is(err, ErrNoState) || err == nil && r.Last.Number == 0 {
 		return Computation{}, fmt.Errorf("%w: there is no audience or trait with the ID %q", ErrUnknown, id)
 	}
 	return r.public(), err
@@ -685,7 +687,7 @@ func (c *Collector) Computation(ctx context.Context, id string) (Computation, er
 func (r computationRecord) public() Computation {
 	c := Computation{
 		ID: r.ID, Kind: r.Kind, Name: r.Name, Key: r.Key, Source: r.Source, Destination: r.Destination,
-		Users: r.Current.Users, Syncs: slices.Clone(r.Done),
+		Users: r.Current.Users, Syncs: append([]Sync{}, r.Done...),
 	}
 	for _, q := range r.Queue {
 		c.Syncs = append(c.Syncs, q.Sync)

@@ -71,10 +71,6 @@ func (c *client) token() (string, error) {
 // call asks the admin API. A nil body sends none; the answer is read into answer,
 // which is a pointer.
 func (c *client) call(ctx context.Context, method, path string, body, answer any) error {
-	base, err := c.base()
-	if err != nil {
-		return err
-	}
 	var payload io.Reader
 	if body != nil {
 		data, err := json.Marshal(body)
@@ -83,24 +79,43 @@ func (c *client) call(ctx context.Context, method, path string, body, answer any
 		}
 		payload = bytes.NewReader(data)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, base+"/api/v1"+path, payload)
+	req, err := c.request(ctx, method, path, payload)
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	token, err := c.token()
+	return c.ask(req, answer)
+}
+
+// request makes a request to the admin API.
+func (c *client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	base, err := c.base()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	req, err := http.NewRequestWithContext(ctx, method, base+"/api/v1"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	token, err := c.token()
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
+	return req, err
+}
+
+// ask sends a request and reads the answer into answer, if there is one.
+func (c *client) ask(req *http.Request, answer any) error {
+	base := req.URL.Scheme + "://" + req.URL.Host
 	status, data, err := exchange(req)
 	if err != nil {
 		return explainConnect(err, base)
 	}
 	if status >= 400 {
 		return apiError(status, data)
+	}
+	if status == http.StatusNoContent {
+		return nil
 	}
 	if err := json.Unmarshal(data, answer); err != nil {
 		return fmt.Errorf("%s answers what is not the admin API's JSON: is that a collector?", base)

@@ -43,6 +43,7 @@ var changing = []struct {
 	{regexp.MustCompile(`\d\d:\d\d:\d\d\.\d+`), "TIME"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:PORT"},
 	{regexp.MustCompile(`cli-[a-z0-9]{26}`), "cli-ID"},
+	{regexp.MustCompile(`delete-[a-z2-7]{16}-[a-z2-7]{16}`), "delete-ID"},
 	{regexp.MustCompile(`\d+\.\d ms`), "N ms"},
 	{regexp.MustCompile(`"durationMs": [\d.]+`), `"durationMs": N`},
 	{regexp.MustCompile(`(\d+h)?(\d+m)?\d+s ago`), "AGE ago"},
@@ -71,6 +72,7 @@ func golden(t *testing.T, name, got string) {
 func TestHelpTeaches(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"dev"}, {"serve"}, {"check"}, {"send"}, {"send", "track"}, {"calls"}, {"status"}, {"verify"}, {"replay"}, {"pause"}, {"resume"},
+		{"delete-user"}, {"deletions"}, {"audience"}, {"audience", "sync"}, {"audience", "list"}, {"audience", "forget"}, {"trait"}, {"trait", "sync"},
 	} {
 		out, errOut, code := run(t, append(args, "--help")...)
 		assert.Empty(t, errOut)
@@ -111,6 +113,9 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 	srv := server(t)
 	properties := filepath.Join(t.TempDir(), "properties.json")
 	require.NoError(t, os.WriteFile(properties, []byte(`{"seats":12345678901234567890}`), 0o600))
+	members, values := filepath.Join(t.TempDir(), "members.txt"), filepath.Join(t.TempDir(), "values.jsonl")
+	require.NoError(t, os.WriteFile(members, []byte("u2\nu3\n"), 0o600))
+	require.NoError(t, os.WriteFile(values, []byte(`{"userId":"u1","value":42}`), 0o600))
 	for _, step := range []struct {
 		name string
 		args []string
@@ -137,6 +142,29 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 		{"replay-dry", []string{"replay", "gone", "--dry-run", "--type", "track", "--since", "1h"}, 0},
 		{"replay", []string{"replay", "gone", "--id", "m1"}, 0},
 		{"replay-json", []string{"replay", "crm", "--state", "delivered", "--text", "pricing", "--dry-run", "--json"}, 0},
+		{"delete-user", []string{"delete-user", "u1", "--file", members, "--id", "gdpr-1", "--wait", "20s"}, 1},
+		{"delete-user-again", []string{"delete-user", "u3", "u2", "u1", "--id", "gdpr-1"}, 0},
+		{"delete-user-other", []string{"delete-user", "u3", "--id", "gdpr-1", "--wait", "20s"}, 1},
+		{"delete-user-none", []string{"delete-user"}, 1},
+		{"deletions", []string{"deletions"}, 0},
+		{"deletions-one", []string{"deletions", "gdpr-1", "--state", "failed", "-n", "1"}, 0},
+		{"deletions-json", []string{"deletions", "gdpr-1", "--user-id", "u2", "--json"}, 0},
+		{"deletions-unknown", []string{"deletions", "gdpr-2"}, 1},
+		{"audience-empty", []string{"audience", "list"}, 0},
+		{"audience-dry", []string{"audience", "sync", "Big Spenders", "--destination", "crm", "--dry-run", "--file", members}, 0},
+		{"audience-sync", []string{"audience", "sync", "Big Spenders", "--destination", "crm", "--file", members}, 0},
+		{"audience-sync-json", []string{"audience", "sync", "Big Spenders", "--destination", "crm", "--file", members, "--full", "--json"}, 0},
+		{"audience-nobody", []string{"audience", "sync", "Big Spenders", "--destination", "crm"}, 1},
+		{"audience-empty-list", []string{"audience", "sync", "Big Spenders", "--destination", "crm", "--allow-empty"}, 0},
+		{"audience-which", []string{"audience", "sync", "Big Spenders", "--file", members}, 1},
+		{"audience-no-name", []string{"audience", "sync", "--file", members}, 1},
+		{"audience-no-file", []string{"audience", "sync", "x", "--file", "nowhere"}, 1},
+		{"audience-list", []string{"audience", "list"}, 0},
+		{"trait-sync", []string{"trait", "sync", "Lifetime Value", "--destination", "crm", "--file", values}, 0},
+		{"trait-bad", []string{"trait", "sync", "Lifetime Value", "--destination", "crm", "--file", members}, 1},
+		{"trait-list", []string{"trait", "list"}, 0},
+		{"audience-forget", []string{"audience", "forget", "big_spenders"}, 0},
+		{"audience-forget-again", []string{"audience", "forget", "Big Spenders"}, 1},
 		{"bad-json", []string{"send", "track", "--event", "E", "--user-id", "u", "--properties", "plan=Pro"}, 1},
 		{"bad-time", []string{"calls", "--since", "yesterday"}, 1},
 		{"bad-state", []string{"calls", "--state", "lost"}, 1},

@@ -71,7 +71,7 @@ For production, write a configuration and run it:
 		c.GroupID = "run"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{newSend(), newCalls(), newStatus(), newVerify(), newReplay(), newPause(), newResume()} {
+	for _, c := range []*cobra.Command{newSend(), newCalls(), newStatus(), newVerify(), newReplay(), newPause(), newResume(), newDeleteUser(), newDeletions(), newAudience(), newTrait()} {
 		c.GroupID = "use"
 		root.AddCommand(c)
 	}

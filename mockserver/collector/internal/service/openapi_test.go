@@ -54,6 +54,8 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 		return len(ledgers) == 2 && ledgers[0].Pending == 0 && ledgers[1].Pending == 0
 	})
 
+	// That of the audience below, which is made of its source, destination and key.
+	const computation = "is7fsrtkbnk6xggw"
 	for _, c := range []struct {
 		method, path, body string
 		status             int
@@ -88,6 +90,27 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 		{"GET", "/calls/web/m2/attempts", "", 200},
 		{"POST", "/calls/web/m2/replay", `{"destination":"good"}`, 200},
 		{"GET", "/rejections", "", 200},
+		{"POST", "/deletions", `{"id":"gdpr 1/a","userIds":["u1","u2"],"source":"web"}`, 201},
+		{"POST", "/deletions", `{"id":"gdpr 1/a","userIds":["u3"]}`, 409},
+		{"GET", "/deletions", "", 200},
+		{"GET", "/deletions/gdpr%201%2Fa", "", 200},
+		{"GET", "/deletions/none", "", 404},
+		{"GET", "/deletions/gdpr%201%2Fa/outcomes?userId=u1&limit=1", "", 200},
+		{"GET", "/deletions/gdpr%201%2Fa/outcomes?destination=good&state=failed&offset=1", "", 200},
+		{"POST", "/audiences/Big%20Spenders%2FEU/syncs?destination=good&dryRun=true", "u1\nu2\n", 200},
+		{"POST", "/audiences/Big%20Spenders%2FEU/syncs?destination=good", "u1\nu2\n", 201},
+		{"POST", "/audiences/Big%20Spenders%2FEU/syncs?destination=good&full=true", "u1\n\xff\n", 422},
+		{"POST", "/audiences/Others/syncs", "u1\n", 422},
+		{"POST", "/audiences/Others/syncs?destination=none", "u1\n", 404},
+		{"POST", "/audiences/Others/syncs?destination=good", "\n", 422},
+		{"POST", "/traits/Lifetime%20Value/syncs?source=web&destination=good&allowEmpty=true", `{"userId":"u1","value":42}`, 201},
+		{"POST", "/traits/Big_Spenders_EU/syncs?destination=good", `{"userId":"u1","value":42}`, 409},
+		{"GET", "/computations", "", 200},
+		{"GET", "/computations/" + computation, "", 200},
+		{"GET", "/computations/none", "", 404},
+		{"GET", "/syncs/" + computation + "-1", "", 200},
+		{"GET", "/syncs/none", "", 404},
+		{"DELETE", "/computations/" + computation, "", 204},
 	} {
 		contract.check(c.method, c.path, c.body, c.status)
 	}
@@ -104,6 +127,7 @@ type contract struct {
 
 func newContract(t *testing.T, url string) *contract {
 	t.Helper()
+	openapi3filter.RegisterBodyDecoder("application/x-ndjson", openapi3filter.RegisteredBodyDecoder("text/plain"))
 	res, err := http.Get(url + "/api/v1/openapi.yaml")
 	require.NoError(t, err)
 	defer res.Body.Close()
@@ -121,7 +145,13 @@ func (c *contract) check(method, path, body string, status int) {
 	require.NoError(c.t, err)
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.url+"/api/v1"+path, strings.NewReader(body))
 	require.NoError(c.t, err)
-	if body != "" {
+	switch {
+	case body == "":
+	case strings.HasPrefix(path, "/audiences/"):
+		req.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	case strings.HasPrefix(path, "/traits/"):
+		req.Header.Set("Content-Type", "application/x-ndjson")
+	default:
 		req.Header.Set("Content-Type", "application/json")
 	}
 	// The router does not know escaped slashes; the server does.
