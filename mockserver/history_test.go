@@ -51,7 +51,7 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	large := strings.Repeat("x", 8<<10)
-	const n = 20_000
+	const n = 5_000
 	for i := range n {
 		id := fmt.Sprint(i)
 		h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{{Source: "s", ID: id, Body: []byte(`{"a":"` + large + `"}`)}}})
