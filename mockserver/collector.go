@@ -50,7 +50,7 @@ type Collector struct {
 	draining atomic.Bool
 	refusing seldom      // what is logged of batches that could not be stored
 	unready  atomic.Bool // that this was logged
-	unfollow func() // ends following the store, and waits for it
+	unfollow func()      // ends following the store, and waits for it
 
 	// changing lets one change of the settings run at a time, with what it asks
 	// of the journal and of the store. It guards what follows.
