@@ -48,7 +48,9 @@ type Collector struct {
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
 	draining atomic.Bool
-	unfollow func() // ends following the store, and waits for it
+	refusing seldom      // what is logged of batches that could not be stored
+	unready  atomic.Bool // that this was logged
+	unfollow func()      // ends following the store, and waits for it
 
 	// changing lets one change of the settings run at a time, with what it asks
 	// of the journal and of the store. It guards what follows.
@@ -144,6 +146,10 @@ func (c *Collector) remember() error {
 	}
 	return nil
 }
+
+// Remember has a call recognised if it is sent here: another collector that shares
+// the journal has stored it.
+func (c *Collector) Remember(source, messageID string) { c.dedup.add(source, messageID) }
 
 // open applies the first settings, and follows those that others make.
 func (c *Collector) open(defined Settings) error {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -180,11 +181,16 @@ const storeAgainIn = 5 * time.Second
 func (c *Collector) notStored(b Batch, err error) *requestError {
 	refused := &requestError{status: http.StatusServiceUnavailable, code: CodeUnavailable, retryAfter: storeAgainIn,
 		message: "the calls could not be stored; send again later"}
-	if !errors.Is(err, ErrJournalFull) {
-		c.log.Error("a batch was refused: it could not be stored", "source", b.Source, "calls", len(b.Calls), "error", err)
+	level, what := slog.LevelError, "a batch was refused: it could not be stored"
+	if errors.Is(err, ErrJournalFull) {
+		level, what = slog.LevelWarn, "a batch was refused: the journal is full"
+	}
+	if say, unsaid := c.refusing.say(c.clock.Now()); say {
+		c.log.Log(context.Background(), level, what, "source", b.Source, "calls", len(b.Calls), "error", err, "others since the last line", unsaid)
+	}
+	if level == slog.LevelError {
 		return refused
 	}
-	c.log.Warn("a batch was refused: the journal is full", "source", b.Source, "calls", len(b.Calls), "error", err)
 	refused.code, refused.message = CodeQueueFull, "the queue is full; send again later"
 	if errors.Is(err, errOverLimit) {
 		refused.status = http.StatusTooManyRequests

@@ -23,23 +23,33 @@ var inspectorFiles embed.FS
 // them live. Everything it needs is embedded, and nothing in it runs inline, so
 // that its Content-Security-Policy can be strict. It is an http.Handler.
 type Inspector struct {
-	c       *Collector
-	admin   *admin
-	guard   *Guard
-	routes  *http.ServeMux
-	streams chan struct{} // one token for each open stream
-	done    chan struct{} // closed by Close, once; ends the streams
-	once    sync.Once     // closes done
+	c        *Collector
+	admin    *admin
+	guard    *Guard
+	endpoint string
+	routes   *http.ServeMux
+	streams  chan struct{} // one token for each open stream
+	done     chan struct{} // closed by Close, once; ends the streams
+	once     sync.Once     // closes done
+}
+
+// An InspectorConfig says how an inspector is reached.
+type InspectorConfig struct {
+	// Guard lets those in who may use the inspector. Where it wants a token, the
+	// inspector has a login that asks for it. It must be set.
+	Guard *Guard
+	// Endpoint is where calls are sent to, such as https://calls.example.com, for
+	// the page that tells people so. Defaults to where the page itself is.
+	Endpoint string
 }
 
 // maxStreams is how many pages may be live at once.
 const maxStreams = 64
 
-// NewInspector returns the inspector of a collector. Where the guard wants a
-// token, it has a login that asks for it.
-func NewInspector(c *Collector, guard *Guard) *Inspector {
+// NewInspector returns the inspector of a collector.
+func NewInspector(c *Collector, config InspectorConfig) *Inspector {
 	in := &Inspector{
-		c: c, admin: &admin{Collector: c}, guard: guard, routes: http.NewServeMux(),
+		c: c, admin: &admin{Collector: c}, guard: config.Guard, endpoint: config.Endpoint, routes: http.NewServeMux(),
 		streams: make(chan struct{}, maxStreams), done: make(chan struct{}),
 	}
 	for pattern, page := range map[string]http.HandlerFunc{

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -190,11 +191,59 @@ func (r *Record) corrections() []correction {
 	if strings.HasPrefix(c.ID, madeIDPrefix) {
 		add("messageId was made here", "the sender gave none, so that a repeat cannot be recognised")
 	}
+	for _, m := range oddMembers(c.Body) {
+		switch {
+		case m.meant != "":
+			add(m.name+" is not read", "names are case sensitive: it would be %s", m.meant)
+		default:
+			add(m.name+" is read as text", "it came as a number")
+		}
+	}
 	if r.Repeats > 0 {
 		add(plural(r.Repeats, "repeat", "repeats")+" dropped", "the same messageId came again from this source; the call is stored and delivered once")
 	}
 	return all
 }
+
+// An oddMember is a member of a call whose name is nearly that of a field, or
+// whose value is a number where a text belongs.
+type oddMember struct{ name, meant string }
+
+func oddMembers(body []byte) (odd []oddMember) {
+	s := jsonscan.New(body)
+	_ = s.Object(func(key []byte) error { // what comes before an error is good to know
+		name := string(jsonscan.Unquote(key))
+		value, err := s.Value()
+		if err != nil {
+			return err
+		}
+		f, known := fieldsByName[name]
+		switch {
+		case !known:
+			if meant := fieldNames[fieldsByFold[foldName(name)]]; meant != "" {
+				odd = append(odd, oddMember{name, meant})
+			}
+		case new(Call).text(f) != nil && kindOf(value) == "num":
+			odd = append(odd, oddMember{name: name})
+		}
+		return nil
+	})
+	return odd
+}
+
+// foldName reduces a name to what people remember of it.
+func foldName(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
+}
+
+// fieldsByFold finds a field by its folded name.
+var fieldsByFold = func() map[string]field {
+	fields := map[string]field{}
+	for name, f := range fieldsByName {
+		fields[foldName(name)] = f
+	}
+	return fields
+}()
 
 // madeIDPrefix begins the messageIds that the collector makes.
 const madeIDPrefix = "collector-"
@@ -227,6 +276,11 @@ func (p *callPanel) readRejection(r *Rejection, read *Call) {
 	})
 	if r.Field != "" && !hasMember(r.Body, r.Field) {
 		p.Body = addMissing(p.Body, r.Field, r.Message)
+	}
+	for _, m := range oddMembers(r.Body) {
+		if m.meant != "" {
+			p.Mend += fmt.Sprintf(" Its member %q may be meant for %s: names are case sensitive.", m.name, m.meant)
+		}
 	}
 }
 

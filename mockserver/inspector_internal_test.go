@@ -237,6 +237,15 @@ func TestWordsForPeople(t *testing.T) {
 	assert.Equal(t, `"<a\"b\\>"`, quoted(`<a"b\>`))
 }
 
+func TestOddMembers(t *testing.T) {
+	body := []byte(`{"type":"track","userID":"u","event":12,"anonymous_id":"a","Event":"E","properties":{"userID":1},"other":1,"integrations":{}}`)
+	assert.Equal(t, []oddMember{{"userID", "userId"}, {"event", ""}, {"anonymous_id", "anonymousId"}, {"Event", "event"}}, oddMembers(body))
+	assert.Empty(t, oddMembers([]byte(`[1]`)))
+	record := &Record{Call: Call{Body: body}}
+	assert.Contains(t, record.corrections(), correction{"userID is not read", "names are case sensitive: it would be userId"})
+	assert.Contains(t, record.corrections(), correction{"event is read as text", "it came as a number"})
+}
+
 func TestFilterMatches(t *testing.T) {
 	destinations := []attachedDestination{{Destination: Destination{Name: "hook"}}, {Destination: Destination{Name: "ios", Sources: []string{"ios"}}}}
 	record := func(change func(*Record)) *feedItem {

@@ -2,7 +2,10 @@ package mockserver
 
 import (
 	"encoding/json"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"strings"
 	"sync"
 	"text/template"
@@ -33,10 +36,7 @@ type snippet struct {
 // firstRun fills the snippets in with this server's address and a write key that
 // it takes.
 func (in *Inspector) firstRun(r *http.Request) *firstRun {
-	f := &firstRun{Endpoint: "http://" + r.Host, WriteKey: "my-app"}
-	if r.TLS != nil {
-		f.Endpoint = "https://" + r.Host
-	}
+	f := &firstRun{Endpoint: in.endpointFor(r), WriteKey: "my-write-key"}
 	switch sources := in.c.Settings().Sources; {
 	case len(sources) > 0:
 		f.Source, f.WriteKey = sources[0].Name, sources[0].WriteKey
@@ -49,6 +49,23 @@ func (in *Inspector) firstRun(r *http.Request) *firstRun {
 		{ID: "node", Name: "Node", Install: "npm install @segment/analytics-node", Code: fill("start-node", f)},
 	}}
 	return f
+}
+
+// endpointFor returns where calls are sent to, for someone who asked for this page.
+func (in *Inspector) endpointFor(r *http.Request) string {
+	page := url.URL{Scheme: "http", Host: r.Host}
+	if r.TLS != nil {
+		page.Scheme = "https"
+	}
+	endpoint, err := url.Parse(in.endpoint)
+	if err != nil || endpoint.Host == "" {
+		return page.String()
+	}
+	// What listens on all addresses is reached by the name that the page has.
+	if ip, err := netip.ParseAddr(endpoint.Hostname()); err == nil && ip.IsUnspecified() {
+		endpoint.Host = net.JoinHostPort(page.Hostname(), endpoint.Port())
+	}
+	return endpoint.String()
 }
 
 // snippets are templates of text, in files named for what they are.

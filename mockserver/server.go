@@ -50,7 +50,7 @@ func Run(config Config) (*Server, error) {
 		return nil, errors.Join(err, collector.Close())
 	}
 	admin := guard.Wrap(NewAdmin(collector, ""))
-	pages := NewInspector(collector, guard).Wrap(collector)
+	pages := NewInspector(collector, InspectorConfig{Guard: guard}).Wrap(collector)
 	s := &Server{URL: inProcessURL, Collector: collector}
 	s.View = View{collector: collector, cleared: &watermarks{}}
 	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

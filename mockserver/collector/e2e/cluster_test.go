@@ -74,7 +74,7 @@ func TestClusterLosesNothing(t *testing.T) {
 	caughtUp(t, nodes)
 
 	all := settled(t, collectors[0].URL, 2*time.Minute)
-	wantAll(t, load, hook, all["hook"])
+	wantAll(t, load, hook, all["hook"], int64((kills+1)*load.Senders*load.Batch))
 	for i, c := range collectors {
 		verify(t, c)
 		assert.Equal(t, all["hook"], settled(t, c.URL, time.Minute)["hook"], "collector %d tells the same", i+1)

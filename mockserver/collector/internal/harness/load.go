@@ -5,11 +5,12 @@ package harness
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"io"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -23,8 +24,9 @@ type Load struct {
 	WriteKey string
 	Run      byte // tells the calls of one load from those of another
 	Senders  int
-	Batch    int // calls in a batch
-	CallSize int // bytes of a call, about
+	Batch    int  // calls in a batch
+	CallSize int  // bytes of a call, about
+	Noise    bool // calls that do not compress
 	// Rate bounds the calls a second of all senders; 0 is no bound.
 	Rate int
 	// Calls ends the load after about so many; 0 is no bound.
@@ -64,7 +66,7 @@ func (l *Load) Do(ctx context.Context, grace time.Duration) {
 	var senders sync.WaitGroup
 	for s := range l.Senders {
 		senders.Go(func() {
-			body := newBody(l.Batch, l.CallSize)
+			body := newBody(l.Batch, l.CallSize, l.Noise)
 			for n := 0; ctx.Err() == nil && (l.Calls == 0 || l.Sent.Load() < l.Calls); n++ {
 				l.pace(ctx, start)
 				if !l.send(hard, client, s, body.with(l.Run, s, n)) {
@@ -104,7 +106,7 @@ func (l *Load) send(ctx context.Context, client *http.Client, sender int, body [
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(time.Duration(20+rand.IntN(30)) * time.Millisecond):
+		case <-time.After(time.Duration(20+mathrand.IntN(30)) * time.Millisecond):
 		}
 	}
 }
@@ -144,7 +146,7 @@ type body struct {
 	places []int // of the messageIds
 }
 
-func newBody(calls, size int) *body {
+func newBody(calls, size int, noise bool) *body {
 	b := &body{text: []byte(`{"batch":[`)}
 	for i := range calls {
 		if i > 0 {
@@ -156,7 +158,11 @@ func newBody(calls, size int) *body {
 		b.text = append(b.text, bytes.Repeat([]byte{'0'}, idDigits)...)
 		b.text = append(b.text, `","timestamp":"2026-01-02T03:04:05.678Z","context":{"ip":"203.0.113.7","library":{"name":"load","version":"1.0"},"page":{"path":"/checkout","url":"https://shop.example.com/checkout"}},"properties":{"revenue":129.9,"currency":"EUR","coupon":null,"express":true`...)
 		for n := 0; len(b.text)-start < size-60; n++ {
-			b.text = fmt.Appendf(b.text, `,"property_%d":"value %d of %d"`, n, n*7919%1000, i)
+			if noise {
+				b.text = fmt.Appendf(b.text, `,"property_%d":"%s"`, n, rand.Text())
+			} else {
+				b.text = fmt.Appendf(b.text, `,"property_%d":"value %d of %d"`, n, n*7919%1000, i)
+			}
 		}
 		b.text = append(b.text, `}}`...)
 	}

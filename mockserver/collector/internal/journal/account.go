@@ -28,6 +28,7 @@ type account struct {
 	bySource map[string][]*book // the others
 	lost     []span             // messages of CALLS that are gone though nobody was done with them
 	gone     []span             // messages of OUTCOMES that are
+	lowAfter uint64             // the message of OUTCOMES after which outcome.low holds again
 	writes   map[writeID]chan<- []bool
 	awaited  uint64 // the message of CALLS that an outcome waits for
 	broken   error  // why it does not follow any longer
@@ -206,7 +207,13 @@ func (a *account) readOutcomes(ctx context.Context, seq uint64, id writeID, outc
 // count takes in an outcome, and tells whether it counts. The lock is held.
 func (a *account) count(o *outcome, seq uint64) bool {
 	b := a.books[o.destination]
-	return b != nil && b.attached == o.attached && b.count(o, seq, a.isLost(o.ref.seq))
+	if b == nil || b.attached != o.attached || !b.count(o, seq, a.isLost(o.ref.seq)) {
+		return false
+	}
+	if o.low > 0 && seq > a.lowAfter {
+		b.rise(o.low - 1)
+	}
+	return true
 }
 
 // expect has the results of a write sent to tell, which must take one.
@@ -319,9 +326,6 @@ func (b *book) count(o *outcome, seq uint64, lost bool) bool {
 			attempt: o.attempt + 1, calls: len(o.again), due: o.due.UnixNano(),
 			accepted: o.accepted.UnixMilli(), outcome: seq,
 		}
-	}
-	if o.low > 0 {
-		b.rise(o.low - 1)
 	}
 	return true
 }

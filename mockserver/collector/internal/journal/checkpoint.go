@@ -35,7 +35,7 @@ func (a *account) encode() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	dst := []byte{checkpointFormat}
-	dst = appendNumbers(dst, a.calls, a.outcomes)
+	dst = appendNumbers(dst, a.calls, a.outcomes, a.lowAfter)
 	for _, spans := range [][]span{a.lost, a.gone} {
 		dst = appendNumbers(dst, uint64(len(spans)))
 		for _, s := range spans {
@@ -89,7 +89,7 @@ func decodeAccount(data []byte) (*account, error) {
 		return nil, fmt.Errorf("journal: a checkpoint has format %.1x, not %d", data, checkpointFormat)
 	}
 	a, d := newAccount(), &decoder{rest: data[1:]}
-	a.calls, a.outcomes = d.uint(), d.uint()
+	a.calls, a.outcomes, a.lowAfter = d.uint(), d.uint(), d.uint()
 	for _, spans := range []*[]span{&a.lost, &a.gone} {
 		for range d.int(len(data)) {
 			*spans = append(*spans, span{d.uint(), d.uint()})

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand"
@@ -42,13 +43,14 @@ func TestMain(m *testing.M) {
 //	drained                 told to stop, and nothing is pending
 //	ledger DEST A D F X P
 type childConfig struct {
-	Name     string // begins the ids of its calls
-	Options  journal.Options
-	Senders  int
-	Batch    int
-	Rate     time.Duration // between the batches of a sender
-	Slow     time.Duration // what a delivery takes
-	NoVerify bool
+	Name    string // begins the ids of its calls
+	Options journal.Options
+	Senders int
+	Batch   int
+	Rate    time.Duration // between the batches of a sender
+	Slow    time.Duration // what a delivery takes
+	Trim    time.Duration // between attempts to remove old calls; 0: once a minute
+	Forget  bool          // the next process reads all that is stored
 }
 
 // destinations of children: one takes everything, one makes trouble.
@@ -109,12 +111,18 @@ func (c *child) run() error {
 			return err
 		}
 	}
-	if !c.config.NoVerify {
-		if err := verify(ctx, j); err != nil {
+	if err := verify(ctx, j); err != nil {
+		return err
+	}
+	if c.config.Forget {
+		if err := j.ForgetCheckpoints(ctx); err != nil {
 			return err
 		}
 	}
 	c.say("verified")
+	if c.config.Trim > 0 {
+		go c.trim(ctx, j)
+	}
 	for d, r := range readers {
 		for range 4 {
 			go c.work(ctx, d, r)
@@ -139,6 +147,17 @@ func (c *child) run() error {
 	}
 	c.say("drained")
 	return j.Close()
+}
+
+func (c *child) trim(ctx context.Context, j *journal.Journal) {
+	for {
+		time.Sleep(c.config.Trim)
+		if err := j.Trim(ctx); errors.Is(err, mockserver.ErrJournalClosed) {
+			return
+		} else if err != nil {
+			c.say("problem trimming: %v", err)
+		}
+	}
 }
 
 func verify(ctx context.Context, j *journal.Journal) error {

@@ -15,6 +15,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// A link stands for the connections as they are, until one is made again.
+type link struct {
+	lost context.Context
+	end  context.CancelFunc // ends lost
+}
+
+func newLink() *link {
+	l := &link{}
+	l.lost, l.end = context.WithCancel(context.Background())
+	return l
+}
+
 // minServer is the oldest server whose schedules and pause work as we need.
 var minServer = [2]int{2, 14}
 

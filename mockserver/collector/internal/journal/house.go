@@ -34,6 +34,7 @@ func (j *Journal) keepHouse() {
 			if err := j.measure(j.ctx); err != nil && j.ctx.Err() == nil {
 				j.log.Debug("the streams cannot be measured", "error", err)
 			}
+			j.trimIfShort()
 			if err := j.checkpoint(j.ctx, &checkpoints, false); err != nil && j.ctx.Err() == nil {
 				j.log.Warn("the account is not stored; it is tried again", "error", err)
 			}
@@ -100,6 +101,7 @@ func (j *Journal) disconnected(err error) {
 // reconnected is called when a connection is there again: what was asked for on
 // the old one does not come.
 func (j *Journal) reconnected() {
+	j.link.Swap(newLink()).end()
 	for _, q := range j.allQueues() {
 		q.fresh.reset()
 		q.retries.reset()

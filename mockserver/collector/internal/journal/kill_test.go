@@ -26,9 +26,9 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 	kills := times("JOURNAL_KILLS", 3)
 	random := rand.New(rand.NewSource(int64(kills)))
 	dir, tally := t.TempDir(), newTally(t)
-	config := childConfig{Options: journal.Options{Dir: dir}, Senders: 4, Batch: 10, Rate: 5 * time.Millisecond, Slow: time.Millisecond}
+	config := childConfig{Options: journal.Options{Dir: dir, MaxBytes: 256 << 10}, Trim: 20 * time.Millisecond, Senders: 4, Batch: 10, Rate: 5 * time.Millisecond, Slow: time.Millisecond}
 	for i := range kills {
-		config.Name = fmt.Sprint("k", i)
+		config.Name, config.Forget = fmt.Sprint("k", i), i%2 == 0
 		startChild(t, tally, config).killAfter(time.Duration(200+random.Intn(800)) * time.Millisecond)
 	}
 	config.Name = "last"

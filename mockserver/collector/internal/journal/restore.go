@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -81,17 +82,18 @@ func (j *Journal) restore(ctx context.Context) error {
 	}
 	base.lost, base.gone = append(base.lost, calls.holes...), append(base.gone, outcomes.holes...)
 	j.account = base
-	last := calls.last
+	read := calls.last + 1
 	for _, a := range checkpoints {
-		last = max(last, a.calls)
+		read = max(read, a.calls)
 	}
 	// Both streams get a message, so that there is a last one to be read.
 	end := nats.NewMsg(j.names.subject("o"))
 	end.Data = appendWriteID(nil, writeID{})
-	if _, err := j.publish(ctx, j.nc, end); err != nil {
+	// What outcomes before it say of others may be about some that are lost.
+	if base.lowAfter, err = j.publish(ctx, j.nc, end); err != nil {
 		return err
 	}
-	return j.skipLost(ctx, calls.last+1, max(last, calls.last+1), outcomes)
+	return j.skipLost(ctx, calls.last+1, read, outcomes)
 }
 
 // begin takes it for a hole that a stream does not begin where it should.
@@ -177,6 +179,13 @@ func (j *Journal) catchUp(ctx context.Context) error {
 			return a.failure()
 		case beyond == 0:
 			return nil
+		}
+		reached, err := j.callsReach(ctx, beyond)
+		switch {
+		case err != nil:
+			return err
+		case reached:
+			continue
 		case !j.lossIsAccepted():
 			return damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.last, beyond, j.howToGoOn())
 		}
@@ -185,6 +194,29 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		}
 	}
 }
+
+// callsReach tells whether CALLS has a message, by a newer look than the one by
+// which it was missed: another collector may have stored it since, and a server
+// of a cluster that has just become the leader needs a moment to know its own.
+func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {
+	for look := 0; ; look++ {
+		calls, err := j.extent(ctx, j.calls)
+		if err != nil || calls.last >= seq || j.options.NATS == nil || look == leaderLooks {
+			return err == nil && calls.last >= seq, err
+		}
+		select {
+		case <-time.After(leaderPause):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+}
+
+// A new leader of a stream is given this often this long to know all it has.
+const (
+	leaderLooks = 20
+	leaderPause = 250 * time.Millisecond
+)
 
 // skipLost uses up the numbers of messages that were lost, from first to last or
 // to the last one that there are outcomes about: these must not be taken for

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -71,7 +72,7 @@ func (j *Journal) Trim(ctx context.Context) error {
 		}
 		to := min(wanted, j.account.finished(), base.calls+trimStep)
 		if to <= base.calls {
-			return nil
+			return j.measure(ctx)
 		}
 		err = j.trimTo(ctx, base, stored, to)
 		var refused *serverError
@@ -173,6 +174,10 @@ func (j *Journal) countTo(ctx context.Context, base *account, to uint64) error {
 		return err
 	}
 	base.calls = to
+	// Outcomes speak of the lowest message that had not ended, which may be beyond.
+	lowAfter := base.lowAfter
+	base.lowAfter = math.MaxUint64
+	defer func() { base.lowAfter = lowAfter }()
 	var read, beyond uint64
 	outcomes := j.tail(streamOutcomes, base.outcomes+1, func(m *nats.Msg, seq uint64) error {
 		_, decoded, err := decodeOutcomes(m.Data)

@@ -25,6 +25,16 @@ func (u *usage) room(limit int64) error {
 	return nil
 }
 
+// trimIfShort has old calls removed where space gets short.
+func (j *Journal) trimIfShort() {
+	if float64(j.usage.bytes.Load()) > trimAbove*float64(j.options.MaxBytes) {
+		select {
+		case j.usage.short <- struct{}{}:
+		default: // it is known
+		}
+	}
+}
+
 // measure asks the server.
 func (j *Journal) measure(ctx context.Context) error {
 	info, err := j.calls.Info(ctx)
@@ -32,11 +42,5 @@ func (j *Journal) measure(ctx context.Context) error {
 		return err
 	}
 	j.usage.bytes.Store(int64(info.State.Bytes))
-	if float64(info.State.Bytes) > trimAbove*float64(j.options.MaxBytes) {
-		select {
-		case j.usage.short <- struct{}{}:
-		default: // it is known
-		}
-	}
 	return nil
 }

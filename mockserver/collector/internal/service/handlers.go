@@ -9,8 +9,8 @@ import (
 )
 
 // everything serves what operators use, to those who may, the inspector's pages,
-// and the tracking API to all.
-func (s *Service) everything() http.Handler {
+// and the tracking API to all. endpoint is where calls are sent to, where that is another listener.
+func (s *Service) everything(endpoint string) http.Handler {
 	operators := http.NewServeMux()
 	operators.Handle("/api/", mockserver.NewAdmin(s.collector, s.options.Version))
 	operators.Handle("/metrics", s.metrics.Handler())
@@ -20,6 +20,7 @@ func (s *Service) everything() http.Handler {
 	operators.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	operators.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	guarded := s.guard.Wrap(operators)
+	s.inspector = mockserver.NewInspector(s.collector, mockserver.InspectorConfig{Guard: s.guard, Endpoint: endpoint})
 	pages := s.inspector.Wrap(s.collector)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, prefix := range []string{"/api/", "/metrics", "/debug/"} {

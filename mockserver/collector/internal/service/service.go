@@ -84,7 +84,6 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	s.metrics.Watch(s.collector)
-	s.inspector = mockserver.NewInspector(s.collector, s.guard)
 	s.serve(sockets)
 	return s, nil
 }
@@ -120,11 +119,12 @@ func (s sockets) close() {
 // serve answers on the listeners.
 func (s *Service) serve(on sockets) {
 	if on.admin == nil {
-		s.main = s.answer(on.main, s.everything())
+		s.main = s.answer(on.main, s.everything(""))
+		s.main.server.RegisterOnShutdown(s.inspector.Close) // its streams would not end
 		return
 	}
 	s.main = s.answer(on.main, s.collector)
-	s.admin = s.answer(on.admin, s.everything())
+	s.admin = s.answer(on.admin, s.everything(s.main.url()))
 }
 
 func (s *Service) answer(on net.Listener, h http.Handler) *listener {
@@ -201,7 +201,6 @@ func (s *Service) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	s.collector.Drain() // readiness says so from now on
-	s.inspector.Close() // its streams would never end
 	stopped := s.main.server.Shutdown(ctx)
 	if stopped != nil {
 		stopped = errors.Join(stopped, s.main.server.Close())

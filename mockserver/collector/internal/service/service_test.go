@@ -101,6 +101,9 @@ func TestWhatOperatorsUseIsOnItsListenerAndBehindItsToken(t *testing.T) {
 		{two.AdminURL(), "/metrics", "", 401},
 		{two.AdminURL(), "/debug/pprof/cmdline", "wrong", 401},
 		{two.AdminURL(), "/debug/vars", "let-me-in", 404},
+		{one.URL(), "/", "", 200},
+		{two.URL(), "/", "let-me-in", 404},
+		{two.AdminURL(), "/destinations", "let-me-in", 200},
 	} {
 		status, _ := get(t, http.DefaultClient, c.url+c.path, c.token)
 		assert.Equal(t, c.status, status, "%s with the token %q", c.path, c.token)
@@ -354,6 +357,9 @@ func TestRunEndsGracefully(t *testing.T) {
 	require.True(t, send(s.URL(), "key", "m", 5))
 	<-arrived
 	<-arrived
+	page, err := http.Get(s.URL() + "/stream") // must not hold it up
+	require.NoError(t, err)
+	t.Cleanup(func() { page.Body.Close() })
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()
