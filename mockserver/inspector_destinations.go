@@ -12,7 +12,7 @@ import (
 )
 
 // failedShown is how many failed calls the page of a destination shows.
-const failedShown = 20
+const failedShown = 6
 
 // A destinationLine is a destination and how it is doing.
 type destinationLine struct {

@@ -60,10 +60,10 @@ func visible(s string) []textPart {
 // isInvisible tells whether a character draws nothing, but may change how others
 // are drawn. Joiners are left alone: scripts and emoji need them.
 func isInvisible(r rune) bool {
-	switch {
-	case r == '\n', r == '\t', r == '\u200C', r == '\u200D':
+	switch r {
+	case '\n', '\t', '\u200C', '\u200D':
 		return false
-	case r == '\u2028', r == '\u2029', r == '\u00AD', r == '\u034F', r == '\u115F', r == '\u1160', r == '\u3164', r == '\uFFA0':
+	case '\u2028', '\u2029', '\u00AD', '\u034F', '\u115F', '\u1160', '\u3164', '\uFFA0':
 		return true
 	}
 	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r)

@@ -212,6 +212,7 @@ async function refresh() {
   rows = document.getElementById('rows')
   position = table.dataset.from
   calls.dataset.live = 'yes'
+  pauseButton.hidden = false
   list.scrollTop = 0
   held = 0
   hold(0)
@@ -232,7 +233,7 @@ list.addEventListener('scroll', () => {
   if (held > 0 && !paused && list.scrollTop === 0) refresh()
 }, { passive: true })
 
-pauseButton.hidden = false
+pauseButton.hidden = calls.dataset.live !== 'yes'
 pauseButton.addEventListener('click', () => {
   pause(!paused)
   if (!paused && held > 0) refresh()

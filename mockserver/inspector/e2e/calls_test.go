@@ -58,6 +58,21 @@ func TestFirstRunByCurl(t *testing.T) {
 	b.waitText(row(1), "Signed Up")
 }
 
+func TestFirstRunByNode(t *testing.T) {
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("there is no node")
+	}
+	npmFile(t, "@segment/analytics-node/package.json")
+	srv, _ := serve(t, mockserver.Config{}, "")
+	b := newTab(t, srv.URL)
+	b.open("/")
+	program := exec.CommandContext(t.Context(), "node", "--input-type=module")
+	program.Stdin = strings.NewReader(eval[string](b, `document.querySelector('#code-start-node > .code:last-child code').textContent`))
+	out, err := program.CombinedOutput()
+	require.NoError(t, err, string(out))
+	b.waitText(row(1), "Signed Up")
+}
+
 func TestLiveListFiltersAndPauses(t *testing.T) {
 	good := newReceiver(t, http.StatusOK)
 	srv, _ := serve(t, mockserver.Config{Destinations: []mockserver.Destination{to("hook", good.URL, "")}}, "")

@@ -61,6 +61,7 @@ func newReceiver(t *testing.T, status int) *receiver {
 		r.bodies, r.heads = append(r.bodies, string(body)), append(r.heads, req.Header.Clone())
 		r.mu.Unlock()
 		status := int(r.status.Load())
+		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		fmt.Fprintf(w, `{"answer": %d, "from": "the receiver"}`, status)
 	}))

@@ -43,7 +43,7 @@ func newDisk(t testing.TB) (image, dir string) {
 func mount(t testing.TB, image string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.Command("mount", "-o", "loop,commit=300", image, dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-o", "loop,commit=300,errors=remount-ro", image, dir).CombinedOutput(); err != nil {
 		t.Skipf("a loop device cannot be mounted here: %s", out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
