@@ -176,6 +176,9 @@ func (c *cluster) behind(js jetstream.JetStream) string {
 // TestAClusterThatLosesServersLosesNothing kills servers and collectors in turn,
 // under load. JOURNAL_CLUSTER_KILLS=6 is the full length.
 func TestAClusterThatLosesServersLosesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three servers and two collectors take a while")
+	}
 	t.Parallel()
 	kills := times("JOURNAL_CLUSTER_KILLS", 1)
 	began := time.Now()
