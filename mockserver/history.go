@@ -105,7 +105,7 @@ type Record struct {
 	Ends     []Ended
 	Attempts []Attempt
 
-	item   *feedItem
+	item   feedItem
 	misses *[]string // where a Match notes why it does not pick the record, or nil
 }
 
@@ -156,7 +156,7 @@ func (h *History) record(c Call) *Record {
 		h.records = h.records[1:]
 		h.first++
 		h.dropped++
-		h.feed.remove(old.item)
+		h.feed.remove(&old.item)
 	}
 	r := &Record{Seq: h.first + int64(len(h.records)), Call: c}
 	if early := h.early.take(key); early != nil {
@@ -335,6 +335,7 @@ func (h *History) above(after int64) []Record {
 // clone copies what the History still appends to.
 func (r *Record) clone() Record {
 	c := *r
+	c.item = feedItem{} // it leads to others
 	c.Ends = r.Ends[:len(r.Ends):len(r.Ends)]
 	c.Attempts = r.Attempts[:len(r.Attempts):len(r.Attempts)]
 	return c

@@ -61,11 +61,11 @@ func (f *feed) add(i *feedItem) {
 // yet has no place here.
 func (f *feed) note(r *Record) {
 	switch {
-	case r.item != nil:
-		f.touch(r.item)
+	case r.item.order > 0:
+		f.touch(&r.item)
 	case r.Seq > 0:
-		r.item = &feedItem{record: r}
-		f.add(r.item)
+		r.item.record = r
+		f.add(&r.item)
 	}
 }
 
@@ -98,7 +98,7 @@ func (f *feed) unlink(i *feedItem) {
 
 // remove forgets an item.
 func (f *feed) remove(i *feedItem) {
-	if i == nil || i.gone {
+	if i.gone {
 		return
 	}
 	f.unlink(i)

@@ -184,7 +184,7 @@ func (in *Inspector) find(ref string) (feedItem, bool) {
 		}
 	} else if hash, err := hex.DecodeString(ref); err == nil && len(hash) == len(callHash{}) {
 		if r := h.byCall[callHash(hash)]; r != nil {
-			found = r.item
+			found = &r.item
 		}
 	}
 	if found == nil {
