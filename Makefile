@@ -48,8 +48,9 @@ bench: ## measure the client beside others; BENCH=-quick takes a minute, not fif
 	go run ./bench $(BENCH)
 
 MODEL_STEPS ?= 20000
-model: ## run the random and the large tests at full length
+model: ## run the random and the large tests of audiences at full length
 	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ MEMBERS=1000000 go test -v -timeout 30m -run 'WhateverHappens|LargeAudience' ./mockserver
+	SYNC_KILLS=100 MEMBERS=1000000 go test -v -timeout 30m -run 'KilledCollectors|LargeAudience' ./mockserver/collector/internal/service
 
 E2E = ./mockserver/inspector/e2e
 LOAD ?= 30s

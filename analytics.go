@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"context"
+	"errors"
 	"log"
 	"net/http"
 	"sync"
@@ -34,6 +35,9 @@ type Client struct {
 	// Verbose is Config.Verbose.
 	Verbose bool
 
+	// Spool is Config.Spool.
+	Spool string
+
 	// Client is what Config.HTTPClient points to.
 	Client http.Client
 
@@ -53,6 +57,7 @@ const (
 	rejectInvalid = iota
 	rejectTooLarge
 	rejectQueueFull
+	rejectSpool
 	rejectClosed
 	numRejects
 )
@@ -87,6 +92,7 @@ func newClient(writeKey string, config Config) *Client {
 		Interval:   defaultFlushAfter,
 		Logger:     config.Logger,
 		Verbose:    config.Verbose,
+		Spool:      config.Spool,
 		Client:     *http.DefaultClient,
 		writeKey:   writeKey,
 		config:     config,
@@ -156,7 +162,15 @@ func (c *Client) Enqueue(ctx context.Context, m Call) error {
 }
 
 // scratch is a buffer that a call is encoded into.
-type scratch struct{ buf []byte }
+type scratch struct {
+	buf []byte
+	id  callID // what a callback is told the call by, if there is one
+
+	// What follows is for a spool, see pipeline.write.
+	turn  chan bool  // room for one: the call is written, or, if true, its goroutine is to write it
+	err   error      // what came of it, once it is written
+	group []*scratch // memory for a list
+}
 
 var scratches = sync.Pool{New: func() interface{} { return &scratch{buf: make([]byte, 0, 1024)} }}
 
@@ -166,10 +180,8 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 		return c.reject(rejectInvalid, invalid)
 	}
 	p, err := c.start()
-	if err == ErrClosed {
-		return c.reject(rejectClosed, err)
-	} else if err != nil {
-		return c.reject(rejectInvalid, err)
+	if err != nil {
+		return c.reject(rejectKind(err, rejectInvalid), err)
 	}
 	now := time.Now()
 	s := scratches.Get().(*scratch)
@@ -180,11 +192,9 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	case len(s.buf) > MaxCallBytes:
 		err = c.reject(rejectTooLarge, &TooLargeError{Kind: k.kind, Size: len(s.buf), Limit: MaxCallBytes})
 	default:
-		err = p.add(ctx, k, s.buf, now)
-		if err == ErrClosed {
-			err = c.reject(rejectClosed, err)
-		} else if err != nil {
-			err = c.reject(rejectQueueFull, err)
+		err = p.add(ctx, k, s, now)
+		if err != nil {
+			err = c.reject(rejectKind(err, rejectQueueFull), err)
 		} else if p.log.verbose {
 			p.log.debugf("queued %s", s.buf)
 		}
@@ -193,6 +203,17 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 		scratches.Put(s)
 	}
 	return err
+}
+
+// rejectKind is what an error is counted as, if it tells that by itself.
+func rejectKind(err error, otherwise int) int {
+	switch {
+	case err == ErrClosed:
+		return rejectClosed
+	case errors.Is(err, ErrSpool):
+		return rejectSpool
+	}
+	return otherwise
 }
 
 // reject counts a call that is not accepted, and returns why it is not.
@@ -221,27 +242,44 @@ func (c *Client) start() (*pipeline, error) {
 		return nil, err
 	}
 	p := newPipeline(s)
+	if s.spoolDir != "" {
+		if err := p.openSpool(); err != nil {
+			return nil, err
+		}
+		go p.keep()
+	}
 	c.running.Store(p)
 	go p.run()
 	return p, nil
 }
 
 // Flush sends what is queued and waits until each call accepted before it is
-// delivered or dropped, or ctx ends. Calls can go on being made meanwhile.
+// delivered or dropped, or ctx ends. Calls can go on being made meanwhile. What
+// an earlier process left in Config.Spool is sent as well, also if no call has
+// been made.
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered: those still queued, and all that were dropped since an earlier
 // Flush returned, if there was one.
 func (c *Client) Flush(ctx context.Context) error {
-	if p := c.running.Load(); p != nil {
-		return p.flush(ctx)
+	p := c.running.Load()
+	if p == nil && c.Spool != "" {
+		var err error
+		if p, err = c.start(); err == ErrClosed {
+			return nil
+		} else if err != nil {
+			return err
+		}
 	}
-	return nil
+	if p == nil {
+		return nil
+	}
+	return p.flush(ctx)
 }
 
 // Shutdown sends what is queued, and waits until each call is delivered or
-// dropped. When ctx ends first, requests are cut off and all that is left is
-// dropped. Calls made after Shutdown began return ErrClosed.
+// dropped. When ctx ends first, requests are cut off, and all that is left is
+// dropped or stays in Config.Spool. Calls made after Shutdown began return ErrClosed.
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered, as Flush does; a call that was being sent when ctx ended is among
@@ -276,6 +314,7 @@ func (c *Client) Stats() Stats {
 		Invalid:   c.rejected[rejectInvalid].Load(),
 		TooLarge:  c.rejected[rejectTooLarge].Load(),
 		QueueFull: c.rejected[rejectQueueFull].Load(),
+		Spool:     c.rejected[rejectSpool].Load(),
 		Closed:    c.rejected[rejectClosed].Load(),
 	}
 	return s

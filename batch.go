@@ -24,8 +24,11 @@ const (
 type batch struct {
 	buf   []byte // bodyHead and the calls; once sealed, all but the tail
 	calls int
-	seq   uint64 // batches are numbered in the order they were opened; halves keep the number
+	seq   uint64 // the number of the first call: calls are numbered from 1 in the order they were accepted
 	ids   []callID
+
+	segment *spoolSegment // where the spool has the calls; nil if it does not
+	index   uint32        // of the first call there
 
 	zip *zipped // the sealed bytes, compressed; buf is nil then
 
@@ -35,6 +38,7 @@ type batch struct {
 	lent     bool  // a transport may still read what the last attempt sent
 	attempts int   // requests made
 	failures int   // those that count towards Config.MaxAttempts
+	taken    int64 // calls that had been delivered as the first of failures happened
 	half     *pair // what this batch is a half of, or nil
 }
 
@@ -74,6 +78,12 @@ func (s *settings) envelope() int {
 // fits reports whether a call of n bytes can be appended.
 func (b *batch) fits(n int, s *settings) bool {
 	return b.calls == 0 || len(b.buf)+1+n+s.envelope()-len(bodyHead) <= MaxBatchBytes
+}
+
+// continues reports whether the call at a spot follows those of the batch in the
+// file that the spool has them in.
+func (b *batch) continues(at spot) bool {
+	return b.segment == at.segment && (b.segment == nil || b.index+uint32(b.calls) == at.index)
 }
 
 // hasRoom reports whether a further call of n bytes fits and can be appended
@@ -130,12 +140,17 @@ func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
 	n := b.calls / 2
 	end := callsEnd(calls, n)
 	part := func(calls []byte, n int) *batch {
-		h := &batch{calls: n, seq: b.seq, buf: newBuffer(s.envelope() + len(calls))}
+		h := &batch{
+			calls: n, seq: b.seq, segment: b.segment, index: b.index,
+			buf: newBuffer(s.envelope() + len(calls)),
+		}
 		h.buf = append(append(h.buf, bodyHead...), calls...)
 		h.seal(s)
 		return h
 	}
 	first, second = part(calls[:end], n), part(calls[end+len(","):], b.calls-n)
+	second.seq += uint64(n)
+	second.index += uint32(n)
 	if b.ids != nil {
 		first.ids, second.ids = b.ids[:n:n], b.ids[n:]
 	}

@@ -72,19 +72,42 @@
 // seconds has cost no call.
 //
 // With Config.MaxInFlight of 1, batches arrive in the order in which the calls
-// were made, but for the halves of a batch that was refused. Otherwise a batch
-// may overtake another; calls within a batch keep their order.
+// were made, but for the halves of a batch that was refused and, with a spool,
+// batches that had used up Config.MaxAttempts. Otherwise a batch may overtake another; calls within a batch keep their order.
 //
 // # What may block
 //
 // The six calls never wait for the network. When Config.MaxBytes of memory are
-// taken they return [ErrQueueFull]; with Config.WhenFull they drop the oldest
+// taken, or with a spool Config.SpoolMaxBytes of disk, they return [ErrQueueFull]; with Config.WhenFull they drop the oldest
 // calls instead, or wait, and [Client.Enqueue] bounds that wait by a context.
 //
 // [Client.Flush], [Client.Shutdown] and [Client.Close] wait for answers, until
 // their context or Config.CloseTimeout ends, and say how many calls were not
-// delivered. Close the client before the program ends: what is queued is in
-// memory and nowhere else.
+// delivered. Close the client before the program ends: without a spool, what is
+// queued is in memory and nowhere else.
+//
+// # The spool
+//
+// With Config.Spool, a directory, a call is written to a file before it is
+// accepted. What the process has not delivered when it dies, by kill -9 or as it
+// runs out of memory, or when Close runs out of time, the next one delivers that
+// opens the directory: with the ids and the timestamps that the calls were made
+// with. What was under way comes twice then, with the same id, by which
+// collectors drop repeats. A flush is enough to have it sent, no call needs to be
+// made; so a directory whose process is gone for good is adopted by any client
+// with the same write key and that directory as its Config.Spool.
+//
+// A write goes to the system's cache, which the loss of power empties;
+// Config.SpoolSync has each call wait for the medium. Calls that are made at the
+// same time share a write. When Config.MaxBytes of memory are taken, calls are on
+// the disk alone and are read back, in their order, as others are delivered:
+// behind what is there already, what is left of an earlier process included.
+//
+// A record that is damaged costs its call and no other. Those known to be lost
+// are counted in Drops.Damaged, and a line in the log says in which file and
+// where; the callback is not told, since nobody knows their ids. A call that
+// cannot be written, to a full or a removed disk say, is not accepted: it returns
+// an error, an [ErrSpool], and the next one tries again.
 //
 // # Testing
 //

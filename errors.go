@@ -10,8 +10,8 @@ var (
 	// ErrClosed is returned by every call after Close or Shutdown began.
 	ErrClosed = errors.New("analytics: the client is closed")
 
-	// ErrQueueFull is returned by a call that would exceed Config.MaxBytes.
-	// The call was not accepted.
+	// ErrQueueFull is returned by a call that would exceed Config.MaxBytes or,
+	// with a spool, Config.SpoolMaxBytes. The call was not accepted.
 	ErrQueueFull = errors.New("analytics: the queue is full: the collector does not keep up, or cannot be reached")
 )
 
@@ -88,7 +88,7 @@ func (e *TooLargeError) Error() string {
 // delivered. errors.Is and errors.As look into Err and Cause.
 type UndeliveredError struct {
 	Dropped Drops // calls given up since an earlier Flush returned, by reason
-	Pending int64 // calls still queued as Flush ended by its context
+	Pending int64 // calls still queued as Flush ended by its context, or left in Config.Spool
 	Err     error // the context's error, or nil if it did not cut the wait short
 	Cause   error // what the latest attempt that failed met; nil if none did
 }
@@ -136,10 +136,13 @@ const (
 	DropRefused DropReason = "refused"
 	// DropAttempts: Config.MaxAttempts attempts failed.
 	DropAttempts DropReason = "attempts"
-	// DropOverflow: under DropOldest, newer calls needed the memory.
+	// DropOverflow: under DropOldest, newer calls needed the memory, or the
+	// room in Config.Spool.
 	DropOverflow DropReason = "overflow"
 	// DropShutdown: Close or Shutdown ran out of time.
 	DropShutdown DropReason = "shutdown"
+	// DropDamaged: what the spool had of the call could not be read back.
+	DropDamaged DropReason = "damaged"
 )
 
 // DropError is a Result's error: why an accepted call was given up.

@@ -305,3 +305,45 @@ func shutOff(client *analytics.Client) func() {
 		collector.Close()
 	}
 }
+
+// A client with a spool keeps what it could not deliver for the next one.
+func ExampleConfig_spool() {
+	dir, err := os.MkdirTemp("", "spool-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	config := analytics.Config{
+		Endpoint: "http://127.0.0.1:1", // nothing listens there
+		Spool:    dir,                  // in production a place such as /var/lib/app/analytics
+	}
+
+	first, err := analytics.NewWithConfig("YOUR_WRITE_KEY", config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := first.Track(&analytics.Track{UserId: "019mr8mf4r", Event: "Song Played"}); err != nil {
+		log.Println(err) // the call could not be written
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	_ = first.Shutdown(ctx)
+	fmt.Println("left:", first.Stats().Pending)
+
+	collector := takeAll()
+	defer collector.Close()
+	config.Endpoint = collector.URL
+	second, err := analytics.NewWithConfig("YOUR_WRITE_KEY", config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := second.Flush(context.Background()); err != nil { // no call is needed to send what there is
+		log.Println(err)
+	}
+	fmt.Println("delivered:", second.Stats().Delivered)
+	_ = second.Close()
+	// Output:
+	// left: 1
+	// track 019mr8mf4r Song Played
+	// delivered: 1
+}

@@ -69,6 +69,9 @@ func (p *pipeline) run() {
 	if p.ownTransport != nil {
 		p.ownTransport.CloseIdleConnections()
 	}
+	if p.spool != nil {
+		p.closeSpool()
+	}
 	p.tellers.Wait()
 	close(p.done)
 }
@@ -93,7 +96,7 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 		l.jobs = append(l.jobs, &job{todo: []*batch{b}})
 	}
 	l.busy = len(l.jobs) == l.maxInFlight
-	finished = l.closing != nil && len(l.jobs) == 0 && l.sealed.empty()
+	finished = l.closing != nil && len(l.jobs) == 0 && l.sealed.empty() && l.spoolFinished()
 	l.unlock()
 	if at := l.startDue(now); at.Before(next) {
 		next = at
@@ -104,6 +107,9 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 // sealOverdue seals the open batch if its time is up, and sees to it that the
 // loop will look again. The caller holds mu.
 func (l *loop) sealOverdue(now time.Time) {
+	if l.closing != nil && l.open != nil {
+		l.seal(now)
+	}
 	if l.watching.IsZero() || now.Before(l.watching) {
 		return
 	}
@@ -226,12 +232,30 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 		}
 		return
 	}
-	if b.failures++; b.failures >= l.maxAttempts {
+	if b.failures++; b.failures == 1 {
+		b.taken = l.stats.Delivered
+	}
+	switch {
+	case b.failures < l.maxAttempts:
+	case b.segment != nil && b.taken == l.stats.Delivered:
+		l.putBack(j)
+	default:
 		l.end(b, b.lost(DropAttempts, o))
 		l.pass(j, nil)
 		return
 	}
-	j.due = now.Add(backoff(l.backo, b.failures))
+	j.due = now.Add(backoff(l.backo, max(b.failures, 1)))
+}
+
+// putBack has a batch start over after its last attempt, since the collector
+// takes no other either. Those that wait go first. The caller holds mu.
+func (l *loop) putBack(j *job) {
+	b := j.todo[0]
+	b.failures = 0
+	if len(j.todo) == 1 && b.half == nil && !l.ready.empty() {
+		l.ready.push(b)
+		j.todo[0] = l.ready.pop()
+	}
 }
 
 // pass takes the first batch off the job's list. It has ended, unless it was
@@ -311,7 +335,10 @@ func (l *loop) abandon(now time.Time) {
 	l.cancel()
 	l.mu.Lock()
 	defer l.unlock()
-	for l.dropOldest(DropShutdown) {
+	for _, waiting := range []*fifo{&l.ready, &l.sealed} {
+		for b := waiting.pop(); b != nil; b = waiting.pop() {
+			l.leave(b)
+		}
 	}
 	for _, j := range l.jobs {
 		if !j.running {
@@ -339,7 +366,18 @@ func (l *loop) dropJob(j *job) {
 		if half := b.half; half != nil && half.second == b && half.refused != nil {
 			l.end(half.refused.batch, half.refused.why)
 		}
-		l.end(b, b.lost(DropShutdown, outcome{}))
+		l.leave(b)
 	}
 	j.todo = nil
+}
+
+// leave drops a batch as the client shuts down, or leaves it to the spool. The
+// caller holds mu.
+func (l *loop) leave(b *batch) {
+	if b.segment == nil {
+		l.end(b, b.lost(DropShutdown, outcome{}))
+		return
+	}
+	l.reclaim(b)
+	l.recharge(b, 0)
 }

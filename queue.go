@@ -25,6 +25,8 @@ type pipeline struct {
 
 	tellers sync.WaitGroup // the goroutine that tells results, while there is one
 
+	spool *spool // nil without one
+
 	// Guarded by mu.
 	openDue  time.Time     // when open is to be sealed at the latest
 	lastSeal time.Time     // when a batch was last sealed
@@ -33,7 +35,7 @@ type pipeline struct {
 	ready    fifo          // waiting to be sent
 	busy     bool          // all jobs are taken: the loop will look at ready by itself
 	work     bool          // the loop is to be poked as mu is given up
-	seq      uint64        // the number of the batch opened last
+	seq      uint64        // the number of the call accepted last; without a spool, before those in open
 	lastLen  int           // the length of the batch sealed last, the next one's likely length
 	spare    [][]byte      // buffers to be used again
 	idle     int           // the capacity of all of spare
@@ -47,7 +49,7 @@ type pipeline struct {
 	gate     time.Time     // no attempt begins before it, as a collector asked; zero if none did
 	notices  []notice      // results to be told
 	telling  bool          // the goroutine that tells them runs
-	stats    Stats         // of the calls that have left open; without Pending, Rejected and Bytes
+	stats    Stats         // calls in open left out without a spool; without Pending, Rejected and Bytes
 }
 
 func newPipeline(s *settings) *pipeline {
@@ -73,19 +75,25 @@ func (p *pipeline) unlock() {
 	}
 }
 
-// add accepts an encoded call, or says why not. It copies the bytes. Ctx
+// add accepts the call encoded in w, or says why not. It copies the bytes. Ctx
 // matters for Block alone.
-func (p *pipeline) add(ctx context.Context, k *call, encoded []byte, now time.Time) error {
+func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) error {
+	if p.callback != nil {
+		w.id = callID{k.id(w.buf), k.kind}
+	}
+	if p.spool != nil {
+		return p.addSpooled(ctx, w, now)
+	}
 	p.mu.Lock()
-	if b := p.open; b != nil && p.callback == nil && b.calls+1 < p.flushAt && b.hasRoom(len(encoded), p.settings) {
-		b.append(encoded)
+	if b := p.open; b != nil && p.callback == nil && b.calls+1 < p.flushAt && b.hasRoom(len(w.buf), p.settings) {
+		b.append(w.buf)
 		p.mu.Unlock()
 		return nil
 	}
 	defer p.unlock()
 	for p.closing == nil {
 		switch {
-		case p.place(k, encoded, now):
+		case p.place(w.id, w.buf, spot{}, now):
 			return nil
 		case p.open != nil:
 			p.seal(now) // what fills the memory is better sent at once
@@ -103,14 +111,12 @@ func (p *pipeline) add(ctx context.Context, k *call, encoded []byte, now time.Ti
 
 // place appends a call to the open batch, or to a new one. It reports false if
 // the budget has no room.
-func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
-	if p.open != nil && !p.open.fits(len(encoded), p.settings) {
+func (p *pipeline) place(id callID, encoded []byte, at spot, now time.Time) bool {
+	if p.open != nil && !(p.open.fits(len(encoded), p.settings) && p.open.continues(at)) {
 		p.seal(now)
 	}
-	var id callID
 	var cost int64
 	if p.callback != nil {
-		id = callID{k.id(encoded), k.kind}
 		cost += callIDBytes + int64(len(id.id))
 	}
 	fresh := p.open == nil
@@ -138,7 +144,7 @@ func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
 	}
 	cost += int64(cap(buf))
 	if fresh {
-		p.openBatch(append(buf, bodyHead...), now)
+		p.openBatch(append(buf, bodyHead...), at, now)
 	} else {
 		p.open.buf = buf
 	}
@@ -188,9 +194,11 @@ func mayTake(buf []byte, size int) int64 {
 	return int64(size + min(size/4, 8<<10))
 }
 
-func (p *pipeline) openBatch(buf []byte, now time.Time) {
-	p.seq++
-	p.open = &batch{buf: buf, seq: p.seq}
+func (p *pipeline) openBatch(buf []byte, at spot, now time.Time) {
+	if at.segment == nil {
+		at.seq = p.seq + 1
+	}
+	p.open = &batch{buf: buf, seq: at.seq, segment: at.segment, index: at.index}
 	// The time since the last flush counts, unless nothing has been called for
 	// so long that it would send this call alone.
 	if p.openDue = p.lastSeal.Add(p.flushAfter); !p.openDue.After(now) {
@@ -209,7 +217,10 @@ func (p *pipeline) seal(now time.Time) {
 	p.lastSeal = now
 	b.seal(p.settings)
 	p.lastLen = len(b.buf)
-	p.stats.Accepted += int64(b.calls)
+	if b.segment == nil {
+		p.seq += uint64(b.calls)
+		p.stats.Accepted += int64(b.calls)
+	}
 	p.stats.Batches++
 	if slack := cap(b.buf) - len(b.buf); p.busy && !p.gzip && slack > len(b.buf)/4 {
 		p.shrink(b) // it will wait: its memory counts
@@ -241,7 +252,17 @@ func (p *pipeline) recharge(b *batch, charge int64) {
 // woken for every batch, but when an eighth of the budget is free.
 func (p *pipeline) release(n int64) {
 	p.used -= n
-	if n > 0 && p.room != nil && p.used <= p.maxBytes-p.maxBytes/8 {
+	if n > 0 && p.used <= p.maxBytes-p.maxBytes/8 {
+		p.wakeWaiting()
+	}
+	if p.spool != nil {
+		p.spool.feed(p.used)
+	}
+}
+
+// wakeWaiting has the calls that wait for room look for it.
+func (p *pipeline) wakeWaiting() {
+	if p.room != nil {
 		close(p.room)
 		p.room = nil
 	}
@@ -316,6 +337,9 @@ func (p *pipeline) end(b *batch, why *DropError) {
 		p.stats.Dropped.add(why.Reason, n)
 	}
 	p.endFlushes(b.seq, n)
+	if b.segment != nil {
+		p.endSpooled(b.segment, span{b.index, b.index + uint32(n)})
+	}
 	p.reclaim(b)
 	if p.callback == nil && why == nil {
 		p.recharge(b, 0)
@@ -327,7 +351,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 
 // accepted is the number of calls accepted so far.
 func (p *pipeline) accepted() int64 {
-	if p.open == nil {
+	if p.open == nil || p.open.segment != nil {
 		return p.stats.Accepted
 	}
 	return p.stats.Accepted + int64(p.open.calls)
@@ -345,6 +369,9 @@ func (p *pipeline) snapshot() Stats {
 	s.Accepted = p.accepted()
 	s.Pending = p.pending()
 	s.Bytes = p.used
+	if p.spool != nil {
+		s.SpoolBytes = p.spool.disk
+	}
 	return s
 }
 

@@ -20,6 +20,7 @@ import (
 type options struct {
 	rounds   int
 	duration time.Duration // of the calls of one measurement
+	rate     int           // calls a second, where latency is measured
 	outage   time.Duration
 	parts    []string
 	only     string // what the names of the workloads measured contain
@@ -36,6 +37,7 @@ func main() {
 	var names, parts string
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each client is measured")
 	flag.DurationVar(&o.duration, "time", 1500*time.Millisecond, "how long calls are made in one measurement")
+	flag.IntVar(&o.rate, "rate", 50_000, "how many calls a second are made where latency is measured")
 	flag.DurationVar(&o.outage, "outage", 20*time.Second, "how long the collector is away")
 	flag.StringVar(&parts, "parts", "cost,latency,outage", "what to measure")
 	flag.StringVar(&o.only, "workload", "", "measure the cost of the workloads whose names contain this")
@@ -110,13 +112,13 @@ func (o *options) workloads() (chosen []workload) {
 	return chosen
 }
 
-// latency has every client make 50,000 calls a second.
+// latency has every client make o.rate calls a second.
 func (o *options) latency() error {
 	samples := map[string][]sample{}
 	for round := range o.rounds {
 		for _, name := range o.turn(round) {
 			s, err := o.measure(round, job{
-				Client: name, Large: true, Batch: 100, Rate: 50_000, Duration: 2 * o.duration,
+				Client: name, Large: true, Batch: 100, Rate: o.rate, Duration: 2 * o.duration,
 			}, nil)
 			if err != nil {
 				return err

@@ -147,6 +147,10 @@ func (c *Collector) remember() error {
 	return nil
 }
 
+// Remember has a call recognised if it is sent here: another collector that shares
+// the journal has stored it.
+func (c *Collector) Remember(source, messageID string) { c.dedup.add(source, messageID) }
+
 // open applies the first settings, and follows those that others make.
 func (c *Collector) open(defined Settings) error {
 	ctx, cancel := context.WithCancel(context.Background())

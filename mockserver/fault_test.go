@@ -236,7 +236,7 @@ func TestTransport(t *testing.T) {
 		assert.Empty(t, body)
 	})
 	t.Run("a handler that aborts", func(t *testing.T) {
-		_, err := client(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }).Get("http://h/") //nolint:bodyclose // there is no answer
+		_, err := client(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }).Get("http://h/")
 		assert.ErrorContains(t, err, "connection reset")
 		res, err := client(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "half")
@@ -261,7 +261,7 @@ func TestTransport(t *testing.T) {
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://h/", nil)
 		require.NoError(t, err)
-		_, err = c.Do(req) //nolint:bodyclose // there is no answer
+		_, err = c.Do(req)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		<-ended
 		res, err := c.Get("http://h/answer")

@@ -108,7 +108,7 @@ func TestFullDisk(t *testing.T) {
 	progress(t, load, hook)
 	stop()
 	sending.Wait()
-	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"])
+	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"], 0)
 	verify(t, c)
 	assert.Positive(t, load.Refused.Load())
 }
@@ -221,6 +221,6 @@ func TestReadOnlyDirectory(t *testing.T) {
 	progress(t, load, hook)
 	stop()
 	sending.Wait()
-	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"])
+	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"], 0)
 	verify(t, c)
 }

@@ -67,8 +67,8 @@ func TestKillsLoseNothing(t *testing.T) {
 	shake.Wait()
 
 	all := settled(t, c.URL, 2*time.Minute)
-	wantAll(t, load, steady, all["steady"])
-	wantAll(t, load, shaky, all["shaky"])
+	wantAll(t, load, steady, all["steady"], 0)
+	wantAll(t, load, shaky, all["shaky"], 0)
 	verify(t, c)
 	for name, r := range map[string]*harness.Receiver{"steady": steady, "shaky": shaky} {
 		assert.LessOrEqual(t, r.Again.Load(), int64(kills*repeatsPerKill), "repeats at %s", name)

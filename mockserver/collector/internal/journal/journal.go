@@ -44,6 +44,8 @@ type Journal struct {
 	acked    atomic.Uint64 // the last message of CALLS that this process knows of
 	messages atomic.Uint64 // counts what was published, to name it
 
+	stored atomic.Pointer[func(source, id string)] // nil until OnStored
+
 	link atomic.Pointer[link] // replaced when a connection is made again
 
 	attaching sync.Mutex // lets one Attach or Detach run at a time
@@ -86,7 +88,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	if err := j.connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := j.ensure(ctx); err != nil {
+	if err := j.patiently(ctx, j.ensure); err != nil {
 		return nil, err
 	}
 	j.health.rise()
@@ -131,13 +133,7 @@ func (j *Journal) openServer() error {
 
 // recover reads where every destination stands.
 func (j *Journal) recover(ctx context.Context) error {
-	for kind, stream := range map[string]*jetstream.Stream{streamCalls: &j.calls, streamOutcomes: &j.outcomes, streamRetry: &j.retry, streamFailed: &j.failed, streamState: &j.state} {
-		var err error
-		if *stream, err = j.js.Stream(ctx, j.names.stream(kind)); err != nil {
-			return fmt.Errorf("journal: the stream %s: %w", kind, err)
-		}
-	}
-	if err := j.restore(ctx); err != nil {
+	if err := j.patiently(ctx, j.restore); err != nil {
 		return err
 	}
 	j.follow()
@@ -152,6 +148,9 @@ func (j *Journal) follow() {
 			return err
 		}
 		j.account.readCalls(parsed)
+		if tell := j.stored.Load(); tell != nil && parsed.kind == kindCalls {
+			eachID(parsed.ids, func(id string) bool { (*tell)(parsed.name, id); return true })
+		}
 		return nil
 	})
 	calls.headersOnly, calls.whole = true, j.account.isKnownLoss

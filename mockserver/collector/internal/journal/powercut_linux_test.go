@@ -43,7 +43,7 @@ func newDisk(t testing.TB) (image, dir string) {
 func mount(t testing.TB, image string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.Command("mount", "-o", "loop,commit=300", image, dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-o", "loop,commit=300,errors=remount-ro", image, dir).CombinedOutput(); err != nil {
 		t.Skipf("a loop device cannot be mounted here: %s", out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
@@ -99,6 +99,7 @@ func standsStill(pid int) bool {
 // TestPowerCutsLoseNothing cuts the power while calls come and go. JOURNAL_CUTS=10
 // is the full length.
 func TestPowerCutsLoseNothing(t *testing.T) {
+	t.Parallel()
 	cuts := times("JOURNAL_CUTS", 1)
 	random := rand.New(rand.NewSource(int64(cuts)))
 	image, dir := newDisk(t)
@@ -117,6 +118,7 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 // TestPowerCutsWithoutSync loses calls, as it says, and nothing else: the journal
 // opens, the ledger holds, and what is there is delivered.
 func TestPowerCutsWithoutSync(t *testing.T) {
+	t.Parallel()
 	image, dir := newDisk(t)
 	tally := newTally(t)
 	config := childConfig{

@@ -148,7 +148,7 @@ func (r *reading) next(ctx context.Context) error {
 		r.wanted = 0
 		return nil
 	default:
-		return fmt.Errorf("reading %s: %s %s", r.tail.stream, status, m.Header.Get("Description"))
+		return fmt.Errorf("reading %s: %s %s", r.stream, status, m.Header.Get("Description"))
 	}
 }
 

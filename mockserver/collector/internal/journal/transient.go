@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,5 +21,13 @@ func Transient(err error) bool {
 		}
 	}
 	var refused *jetstream.APIError
-	return errors.As(err, &refused) && refused.Code == http.StatusServiceUnavailable
+	if !errors.As(err, &refused) {
+		return false
+	}
+	return refused.Code == http.StatusServiceUnavailable ||
+		refused.ErrorCode == codeNoPeers && strings.Contains(refused.Description, "offline")
 }
+
+// codeNoPeers is the answer where a stream finds no servers: they are not there
+// yet, or have no room.
+const codeNoPeers = 10005

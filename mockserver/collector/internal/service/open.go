@@ -79,6 +79,9 @@ func tryOpen(ctx context.Context, o Options, metrics mockserver.Recorder) (*stor
 	if err != nil {
 		return nil, nil, errors.Join(err, s.close())
 	}
+	if o.Config.NATS != nil {
+		s.queue.OnStored(c.Remember)
+	}
 	return s, c, nil
 }
 
