@@ -203,8 +203,9 @@ func (i *feedItem) at() time.Time {
 	}
 }
 
-// scanChunk is how many items are looked at under the History's lock at a time.
-const scanChunk = 1000
+// scanChunk is how many items are looked at under the History's lock at a time: to
+// look for a text in so many large calls takes some milliseconds.
+const scanChunk = 250
 
 // scan shows see every item that came before order, newest first, until it
 // returns false. see must be quick and keep only snapshots.
