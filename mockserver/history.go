@@ -111,7 +111,7 @@ type Record struct {
 
 	key    callHash
 	size   int64 // about, in bytes
-	item   *feedItem
+	item   feedItem
 	misses *[]string // where a Match notes why it does not pick the record, or nil
 }
 
@@ -202,7 +202,7 @@ func (h *History) forgetOldest() {
 	h.bytes -= old.size
 	h.first++
 	h.dropped++
-	h.feed.remove(old.item)
+	h.feed.remove(&old.item)
 }
 
 // grow counts what a record takes more. The lock is held.
@@ -389,6 +389,7 @@ func (h *History) above(after int64) []Record {
 // clone copies what the History still appends to.
 func (r *Record) clone() Record {
 	c := *r
+	c.item = feedItem{} // it leads to others
 	c.Ends = r.Ends[:len(r.Ends):len(r.Ends)]
 	c.Attempts = r.Attempts[:len(r.Attempts):len(r.Attempts)]
 	return c

@@ -19,10 +19,8 @@ type callPanel struct {
 	Change       int64
 	Message      string // of a rejection or a refusal: what is wrong
 	Mend         string // what would be right
-	Path         string // of a refusal
 	Status       int    // of a refusal
 	Place        int    // of a rejected call in its request, from 1
-	ID           string
 	Facts        []fact
 	Corrections  []correction
 	Destinations []callDestination
@@ -43,13 +41,16 @@ type callDestination struct {
 	Name     string
 	Look     string // see standing.look; "apart" where the call does not come to it
 	Reason   string
-	At       time.Time
 	RetryAt  time.Time
 	Tries    int
-	Held     string // why a call that waits is not being tried
-	Replay   bool   // it can be replayed
-	Attempts []attemptLine
+	Held     string        // why a call that waits is not being tried
+	Replay   bool          // it can be replayed
+	Attempts []attemptLine // the newest first
+	Older    int           // how many more there were
 }
+
+// shownAttempts is how many attempts a panel shows for each destination.
+const shownAttempts = 20
 
 // An attemptLine is one request to a webhook.
 type attemptLine struct {
@@ -78,30 +79,41 @@ func (in *Inspector) panel(ref string, filter callFilter) (*callPanel, bool) {
 		p.readRejection(i.rejection, i.read)
 	default:
 		p.Message, p.Mend = i.refusal.Message, mends[i.refusal.Code]
-		p.Path, p.Status = i.refusal.Path, i.refusal.Status
+		p.Status = i.refusal.Status
 	}
 	return p, true
 }
 
 func (p *callPanel) readRecord(r *Record, destinations []attachedDestination) {
 	c := &r.Call
-	p.ID, p.Title, p.Facts = c.ID, c.title(), c.facts()
+	p.Title, p.Facts = c.title(), c.facts()
 	p.Corrections = r.corrections()
 	p.Body, p.Bytes = layOut(c.Body, markOurs), len(c.Body)
 	for _, s := range r.standings(destinations) {
 		d := callDestination{
-			Name: s.Destination, Look: s.look(), Reason: s.Reason, At: s.At, RetryAt: s.RetryAt, Tries: s.Attempt,
+			Name: s.Destination, Look: s.look(), Reason: s.Reason, RetryAt: s.RetryAt, Tries: s.Attempt,
 			Replay: s.State != StatePending && slices.ContainsFunc(destinations, func(d attachedDestination) bool { return d.Name == s.Destination }),
 		}
-		for _, a := range r.Attempts {
-			if a.Destination == s.Destination {
-				d.Attempts = append(d.Attempts, newAttemptLine(a))
-			}
-		}
-		slices.SortStableFunc(d.Attempts, func(a, b attemptLine) int { return b.Time.Compare(a.Time) })
+		d.addAttempts(r.Attempts)
 		p.Destinations = append(p.Destinations, d)
 	}
 	p.addApart(c, destinations)
+}
+
+// addAttempts adds those that were made for the destination.
+func (d *callDestination) addAttempts(all []Attempt) {
+	var ours []Attempt
+	for _, a := range all {
+		if a.Destination == d.Name {
+			ours = append(ours, a)
+		}
+	}
+	slices.SortStableFunc(ours, func(a, b Attempt) int { return b.Time.Compare(a.Time) })
+	shown := ours[:min(len(ours), shownAttempts)]
+	d.Older = len(ours) - len(shown)
+	for _, a := range shown {
+		d.Attempts = append(d.Attempts, newAttemptLine(a))
+	}
 }
 
 // addHolds says why destinations hold the call back.
@@ -209,19 +221,22 @@ func (r *Record) corrections() []correction {
 // whose value is a number where a text belongs.
 type oddMember struct{ name, meant string }
 
+// manyOdd is how many of them are told at most.
+const manyOdd = 20
+
 func oddMembers(body []byte) (odd []oddMember) {
 	s := jsonscan.New(body)
 	_ = s.Object(func(key []byte) error { // what comes before an error is good to know
 		name := string(jsonscan.Unquote(key))
 		value, err := s.Value()
-		if err != nil {
+		if err != nil || len(odd) == manyOdd {
 			return err
 		}
 		f, known := fieldsByName[name]
 		switch {
 		case !known:
 			if meant := fieldNames[fieldsByFold[foldName(name)]]; meant != "" {
-				odd = append(odd, oddMember{name, meant})
+				odd = append(odd, oddMember{cut(80, name), meant})
 			}
 		case new(Call).text(f) != nil && kindOf(value) == "num":
 			odd = append(odd, oddMember{name: name})
@@ -267,7 +282,7 @@ func markOurs(key string) (mark, note string) {
 
 func (p *callPanel) readRejection(r *Rejection, read *Call) {
 	p.Message, p.Mend, p.Place = r.Message, mends[r.Code], r.Index+1
-	p.Title, p.ID, p.Facts, p.Bytes = read.title(), read.ID, read.facts(), len(r.Body)
+	p.Title, p.Facts, p.Bytes = read.title(), read.facts(), len(r.Body)
 	p.Body = layOut(r.Body, func(key string) (string, string) {
 		if key == r.Field {
 			return "wrong", r.Message

@@ -30,15 +30,14 @@ type doctorPage struct {
 
 // A signedBody is what is signed of a call for a destination.
 type signedBody struct {
-	Body       string
-	Bytes      int
-	Secret     bool
-	Signature  string
-	Sent       string // the signature of the last attempt, where it was another
-	Stringify  *differenceView
-	Marshal    *differenceView // to what encoding/json makes of the parsed body
-	Changes    []changeLine
-	LoseDigits bool
+	Body      string
+	Bytes     int
+	Secret    bool
+	Signature string
+	Sent      string // the signature of the last attempt, where it was another
+	Stringify *differenceView
+	Marshal   *differenceView // to what encoding/json makes of the parsed body
+	Changes   []changeLine
 }
 
 // A changeLine is a place where the body cannot say what the call said.
@@ -147,7 +146,6 @@ func (in *Inspector) signed(body []byte, d *Destination, r *Record) *signedBody 
 	}
 	for _, c := range webhook.Changes(r.Call.Body) {
 		s.Changes = append(s.Changes, changeLine{c, changeReasons[c.Kind]})
-		s.LoseDigits = s.LoseDigits || c.Kind == webhook.ChangePrecision || c.Kind == webhook.ChangeOverflow
 	}
 	return s
 }

@@ -61,11 +61,11 @@ func (f *feed) add(i *feedItem) {
 // yet has no place here.
 func (f *feed) note(r *Record) {
 	switch {
-	case r.item != nil:
-		f.touch(r.item)
+	case r.item.order > 0:
+		f.touch(&r.item)
 	case r.Seq > 0:
-		r.item = &feedItem{record: r}
-		f.add(r.item)
+		r.item.record = r
+		f.add(&r.item)
 	}
 }
 
@@ -98,7 +98,7 @@ func (f *feed) unlink(i *feedItem) {
 
 // remove forgets an item.
 func (f *feed) remove(i *feedItem) {
-	if i == nil || i.gone {
+	if i.gone {
 		return
 	}
 	f.unlink(i)
@@ -203,8 +203,9 @@ func (i *feedItem) at() time.Time {
 	}
 }
 
-// scanChunk is how many items are looked at under the History's lock at a time.
-const scanChunk = 1000
+// scanChunk is how many items are looked at under the History's lock at a time: to
+// look for a text in so many large calls takes some milliseconds.
+const scanChunk = 250
 
 // scan shows see every item that came before order, newest first, until it
 // returns false. see must be quick and keep only snapshots.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // TestFeedAgainstModel does at random what a History does to its feed, and holds
@@ -235,6 +237,32 @@ func TestWordsForPeople(t *testing.T) {
 	assert.Equal(t, "my-app", shellWord("my-app"))
 	assert.Equal(t, "''", shellWord(""))
 	assert.Equal(t, `"<a\"b\\>"`, quoted(`<a"b\>`))
+}
+
+func TestSearchIsLinear(t *testing.T) {
+	// A text with a part's first letter in one case all over, and never the whole
+	// part: 100 calls of it take some milliseconds, or minutes.
+	text := bytes.Repeat([]byte("A"), 1<<20)
+	for range 100 {
+		require.False(t, containsFold(text, []byte("ab")))
+	}
+	assert.True(t, containsFold([]byte("xxaAaB"), []byte("aab")))
+	assert.True(t, containsFold([]byte("ab"), []byte("AB")))
+	assert.False(t, containsFold([]byte("a"), []byte("ab")))
+}
+
+func TestPanelShowsTheNewestAttempts(t *testing.T) {
+	var all []Attempt
+	for n := range 30 {
+		for _, name := range []string{"hook", "other"} {
+			all = append(all, Attempt{Destination: name, Attempt: webhook.Attempt{Number: n + 1, Time: time.Unix(int64(n), 0)}})
+		}
+	}
+	d := callDestination{Name: "hook"}
+	d.addAttempts(all)
+	require.Len(t, d.Attempts, shownAttempts)
+	assert.Equal(t, 30, d.Attempts[0].Number)
+	assert.Equal(t, 10, d.Older)
 }
 
 func TestOddMembers(t *testing.T) {

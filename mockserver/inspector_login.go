@@ -61,9 +61,12 @@ func (in *Inspector) serveLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	form := loginForm{To: ownPath(r.FormValue("to"))}
-	status := http.StatusOK
+	status, rules := http.StatusOK, in.guard.rules.Load()
+	if rules.open {
+		http.Redirect(w, r, form.To, http.StatusSeeOther)
+		return
+	}
 	if r.Method == http.MethodPost {
-		rules := in.guard.rules.Load()
 		if rules.admits("Bearer " + r.PostFormValue("token")) {
 			http.SetCookie(w, rules.sessionCookie(r, in.c.clock.Now()))
 			http.Redirect(w, r, form.To, http.StatusSeeOther)

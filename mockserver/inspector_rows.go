@@ -30,7 +30,6 @@ type row struct {
 	Source string
 	Chips  []chip
 	Marks  []mark // what else is worth knowing
-	change int64
 }
 
 // A chip is one state in words and colour.
@@ -44,7 +43,7 @@ type chip struct {
 func (in *Inspector) newRow(i *feedItem, filter callFilter, destinations []attachedDestination) row {
 	c := i.call()
 	r := row{
-		Order: i.order, change: i.change, Ref: in.refOf(i), Kind: "call", At: i.at(),
+		Order: i.order, Ref: in.refOf(i), Kind: "call", At: i.at(),
 		Type: cut(20, c.Type), Title: cut(rowText, c.title()), Source: cut(rowText, c.Source),
 	}
 	r.User, r.Anon = c.UserID, c.UserID == ""
@@ -184,7 +183,7 @@ func (in *Inspector) find(ref string) (feedItem, bool) {
 		}
 	} else if hash, err := hex.DecodeString(ref); err == nil && len(hash) == len(callHash{}) {
 		if r := h.byCall[callHash(hash)]; r != nil {
-			found = r.item
+			found = &r.item
 		}
 	}
 	if found == nil {
@@ -307,8 +306,8 @@ func (in *Inspector) sourceNames() []string {
 	h := in.c.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for n := len(h.records) - 1; n >= 0 && n > len(h.records)-scanChunk; n-- {
-		add(h.records[n].Call.Source)
+	for _, r := range last(h.records, 1000) {
+		add(r.Call.Source)
 	}
 	return names
 }

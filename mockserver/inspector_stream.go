@@ -13,11 +13,11 @@ import (
 
 const (
 	// frameInterval is the least time between two frames of a stream: what comes
-	// faster is put together.
+	// faster is put together. It is twice that after a frame that left calls out.
 	frameInterval = 250 * time.Millisecond
 	// frameRows is how many new rows a frame brings. A list that changes faster
 	// cannot be read; the frame says how many it left out.
-	frameRows = 40
+	frameRows = 30
 	// frameChanges is how many changes a frame looks at, newest first.
 	frameChanges = 2000
 	// frameDeadline is how long a browser may take to read a frame.
@@ -101,12 +101,17 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 	for {
 		changed := in.c.history.Changed()
 		var out bytes.Buffer
-		f.next().write(&out)
+		frame := f.next()
+		frame.write(&out)
 		_ = control.SetWriteDeadline(time.Now().Add(frameDeadline))
 		if _, err := w.Write(out.Bytes()); err != nil || control.Flush() != nil {
 			return
 		}
-		rest := time.NewTimer(frameInterval)
+		interval := frameInterval
+		if frame.Skipped > 0 {
+			interval *= 2
+		}
+		rest := time.NewTimer(interval)
 		select {
 		case <-rest.C:
 		case <-r.Context().Done():

@@ -1,7 +1,6 @@
 package mockserver
 
 import (
-	"bytes"
 	"slices"
 	"time"
 )
@@ -38,20 +37,14 @@ func (f *CallFilter) Matches(c *Call) bool {
 }
 
 // containsFold tells whether text holds part, with ASCII letters in either case.
+// It looks at each byte once or, where much of part stands in text, a few times:
+// bytes.IndexByte for both cases would be quadratic in texts made for it.
 func containsFold(text, part []byte) bool {
-	lower, upper := bytes.ToLower(part[:1])[0], bytes.ToUpper(part[:1])[0]
-	for len(text) >= len(part) {
-		i := bytes.IndexByte(text, lower)
-		if j := bytes.IndexByte(text, upper); j >= 0 && (i < 0 || j < i) {
-			i = j
-		}
-		if i < 0 || len(text)-i < len(part) {
-			return false
-		}
-		if equalFoldASCII(text[i:i+len(part)], part) {
+	first := lowerASCII(part[0])
+	for i := 0; i+len(part) <= len(text); i++ {
+		if lowerASCII(text[i]) == first && equalFoldASCII(text[i:i+len(part)], part) {
 			return true
 		}
-		text = text[i+1:]
 	}
 	return false
 }

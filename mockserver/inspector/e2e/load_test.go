@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	goruntime "runtime"
 	"strings"
@@ -64,44 +65,49 @@ func TestPageStaysResponsiveUnderLoad(t *testing.T) {
 	// of a few tries is what the page can do.
 	const tries = 3
 	for try := 1; ; try++ {
-		longest := underLoad(t, loadTime(t))
-		if longest <= longestTask {
+		longest, stall := underLoad(t, loadTime(t))
+		if longest <= longestTask+stall {
 			return
 		}
+		text := fmt.Sprintf("the page was blocked for %.0f ms, and one with nothing to do for %.0f ms; at most %d ms more are right", longest, stall, longestTask)
 		if try == tries {
-			t.Fatalf("the main thread was blocked for %.0f ms; at most %d ms are right", longest, longestTask)
+			t.Fatal(text)
 		}
-		t.Logf("try %d: the main thread was blocked for %.0f ms", try, longest)
+		t.Log("try", try, text)
 	}
 }
 
-// underLoad opens the page, sends calls, and returns the page's longest task in
-// milliseconds.
-func underLoad(t *testing.T, d time.Duration) float64 {
-	hook := newReceiver(t, http.StatusOK)
-	history := mockserver.NewHistory(2000)
-	srv, collector := serve(t, mockserver.Config{History: history, Destinations: []mockserver.Destination{to("hook", hook.URL, "s3cret")}}, "")
-	post(t, srv.URL, "web", track("first", "ada", "First", `{}`))
+// underLoad opens the page and sends calls. It returns the page's longest task,
+// and how long the machine held up another page meanwhile that has nothing to do,
+// in milliseconds.
+func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
+	// It remembers nothing: the memory that is measured is the server's.
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(hook.Close)
+	const kept = 1000
+	srv, collector := serve(t, mockserver.Config{History: mockserver.NewHistory(kept), Destinations: []mockserver.Destination{to("hook", hook.URL, "s3cret")}}, "")
+	idle := newTab(t, "about:blank")
 	b := newTab(t, srv.URL)
 	b.open("/")
 	b.run(`window.longest = 0; new PerformanceObserver((list) => {
 		for (const task of list.getEntries()) window.longest = Math.max(window.longest, task.duration)
 	}).observe({ type: 'longtask', buffered: true })`)
-	load(t, srv.URL, "warm-", time.Second) // what is made once is made now
+	sent := load(t, srv.URL, "warm-", time.Second) // what is made once is made now
 	pageBefore, serverBefore := b.heap(), heap()
 
-	sent := load(t, srv.URL, "m-", d)
-	b.wait(`document.querySelectorAll('#rows tr').length >= 150`)
-	b.waitText("#count", "2,000 calls")
+	idle.run(`window.stall = 0; window.last = performance.now(); setInterval(() => {
+		const now = performance.now(); window.stall = Math.max(window.stall, now - window.last - 10); window.last = now }, 10)`)
+	sent += load(t, srv.URL, "m-", d)
+	b.waitText("#count", fmt.Sprintf("%s calls", humanize(min(sent, kept))))
 	b.shoot("load")
-	longest := eval[float64](b, `window.longest`)
+	longest, stall = eval[float64](b, `window.longest`), eval[float64](idle, `window.stall`)
 	pageAfter, serverAfter := b.heap(), heap()
 	counters := command(b, memory.GetDOMCounters, cdp.Empty{})
-	t.Logf("%d calls in %v; longest task %.0f ms; page %.1f → %.1f MB, %d nodes; server %.1f → %.1f MB",
-		sent, d, longest, pageBefore, pageAfter, counters.Nodes, serverBefore, serverAfter)
+	t.Logf("%d calls in %v; longest task %.0f ms (an idle page: %.0f ms); page %.1f → %.1f MB, %d nodes; server %.1f → %.1f MB",
+		sent, d, longest, stall, pageBefore, pageAfter, counters.Nodes, serverBefore, serverAfter)
 
-	assert.LessOrEqual(t, eval[int](b, `document.querySelectorAll('#rows tr').length`), 201)
-	assert.Greater(t, b.count("#rows .gap"), 0, "it says that it leaves calls out")
+	assert.LessOrEqual(t, b.count("#rows tr"), 201)
+	assert.Positive(t, b.count("#rows .gap"), "it says that it leaves calls out")
 	assert.Less(t, pageAfter, pageBefore+20, "MB of the page's heap")
 	assert.Less(t, counters.Nodes, int64(40_000))
 	assert.Less(t, serverAfter, serverBefore+30, "MB of the server's heap")
@@ -110,7 +116,15 @@ func underLoad(t *testing.T, d time.Duration) float64 {
 	b.waitText("#rows", "After The Load")
 	require.NoError(t, collector.Close())
 	b.do(navigate("about:blank"))
-	return longest
+	return longest, stall
+}
+
+// humanize writes a number as the page does.
+func humanize(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
 // heap returns what this process holds, in MB: server, sender and receiver.
