@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help test race lint fmt api quickstart fuzz ci
+.PHONY: help test race lint fmt api quickstart fuzz model bench ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,13 +12,17 @@ race: ## run the tests under the race detector
 	go test -race ./...
 
 TOOL_BIN = .tools/bin
+MODULES = . ./mockserver/collector ./bench
 
 .PHONY: tools
 tools:
 	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools install tool ./api
 
 lint: tools ## run the linters, and look for code that nothing reaches
-	$(TOOL_BIN)/golangci-lint run ./...
+	@for module in $(MODULES); do \
+		echo "golangci-lint $$module"; \
+		(cd $$module && $(CURDIR)/$(TOOL_BIN)/golangci-lint run --allow-parallel-runners ./...) || exit 1; \
+	done
 	@$(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - || { echo "the public API changed: if that is meant, run make api"; exit 1; }
 
 API_PACKAGES = . ./mockserver ./mockserver/webhook ./mockserver/journaltest
@@ -39,6 +43,13 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
 		done; \
 	done
+
+bench: ## measure the client beside others; BENCH=-quick takes a minute, not fifteen
+	go run ./bench $(BENCH)
+
+MODEL_STEPS ?= 20000
+model: ## run the random and the large tests at full length
+	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ MEMBERS=1000000 go test -v -timeout 30m -run 'WhateverHappens|LargeAudience' ./mockserver
 
 ci: ## run the gate, as CI does
 	bash .ci/run

@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"context"
+	"errors"
 	"log"
 	"net/http"
 	"sync"
@@ -34,11 +35,15 @@ type Client struct {
 	// Verbose is Config.Verbose.
 	Verbose bool
 
+	// Spool is Config.Spool.
+	Spool string
+
 	// Client is what Config.HTTPClient points to.
 	Client http.Client
 
 	writeKey string
 	config   Config // the options that have no field of their own here
+	middle   []byte // of each batch, if Config.Context was given: see settings
 
 	running  atomic.Pointer[pipeline] // nil until the first call
 	rejected [numRejects]atomic.Int64 // calls not accepted, by kind
@@ -52,6 +57,7 @@ const (
 	rejectInvalid = iota
 	rejectTooLarge
 	rejectQueueFull
+	rejectSpool
 	rejectClosed
 	numRejects
 )
@@ -66,10 +72,15 @@ func New(writeKey string) *Client {
 // NewWithConfig returns a client that is set up by config, or an error that
 // says all that is wrong with it. It starts nothing.
 func NewWithConfig(writeKey string, config Config) (*Client, error) {
-	if err := config.check(writeKey); err != nil {
+	middle, err := config.check(writeKey)
+	if err != nil {
 		return nil, err
 	}
-	return newClient(writeKey, config), nil
+	c := newClient(writeKey, config)
+	if config.Context != nil {
+		c.middle = middle
+	}
+	return c, nil
 }
 
 func newClient(writeKey string, config Config) *Client {
@@ -81,6 +92,7 @@ func newClient(writeKey string, config Config) *Client {
 		Interval:   defaultFlushAfter,
 		Logger:     config.Logger,
 		Verbose:    config.Verbose,
+		Spool:      config.Spool,
 		Client:     *http.DefaultClient,
 		writeKey:   writeKey,
 		config:     config,
@@ -105,37 +117,37 @@ func newClient(writeKey string, config Config) *Client {
 // other calls.
 func (c *Client) Identify(m *Identify) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Track queues a track call, as Identify does.
 func (c *Client) Track(m *Track) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Page queues a page call, as Identify does.
 func (c *Client) Page(m *Page) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Screen queues a screen call, as Identify does.
 func (c *Client) Screen(m *Screen) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Group queues a group call, as Identify does.
 func (c *Client) Group(m *Group) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Alias queues an alias call, as Identify does.
 func (c *Client) Alias(m *Alias) error {
 	k, err := m.wire()
-	return c.enqueue(nil, &k, err)
+	return c.enqueue(context.Background(), &k, err)
 }
 
 // Enqueue queues a call of any kind, as Identify does. Under Block it waits for
@@ -150,21 +162,26 @@ func (c *Client) Enqueue(ctx context.Context, m Call) error {
 }
 
 // scratch is a buffer that a call is encoded into.
-type scratch struct{ buf []byte }
+type scratch struct {
+	buf []byte
+	id  callID // what a callback is told the call by, if there is one
+
+	// What follows is for a spool, see pipeline.write.
+	turn  chan bool  // room for one: the call is written, or, if true, its goroutine is to write it
+	err   error      // what came of it, once it is written
+	group []*scratch // memory for a list
+}
 
 var scratches = sync.Pool{New: func() interface{} { return &scratch{buf: make([]byte, 0, 1024)} }}
 
-// enqueue encodes a call that wire found to be valid, and accepts it. Ctx may
-// be nil.
+// enqueue encodes a call that wire found to be valid, and accepts it.
 func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	if invalid != nil {
 		return c.reject(rejectInvalid, invalid)
 	}
 	p, err := c.start()
-	if err == ErrClosed {
-		return c.reject(rejectClosed, err)
-	} else if err != nil {
-		return c.reject(rejectInvalid, err)
+	if err != nil {
+		return c.reject(rejectKind(err, rejectInvalid), err)
 	}
 	now := time.Now()
 	s := scratches.Get().(*scratch)
@@ -175,11 +192,9 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	case len(s.buf) > MaxCallBytes:
 		err = c.reject(rejectTooLarge, &TooLargeError{Kind: k.kind, Size: len(s.buf), Limit: MaxCallBytes})
 	default:
-		err = p.add(ctx, k, s.buf, now)
-		if err == ErrClosed {
-			c.reject(rejectClosed, err)
-		} else if err != nil {
-			c.reject(rejectQueueFull, err)
+		err = p.add(ctx, k, s, now)
+		if err != nil {
+			err = c.reject(rejectKind(err, rejectQueueFull), err)
 		} else if p.log.verbose {
 			p.log.debugf("queued %s", s.buf)
 		}
@@ -188,6 +203,17 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 		scratches.Put(s)
 	}
 	return err
+}
+
+// rejectKind is what an error is counted as, if it tells that by itself.
+func rejectKind(err error, otherwise int) int {
+	switch {
+	case err == ErrClosed:
+		return rejectClosed
+	case errors.Is(err, ErrSpool):
+		return rejectSpool
+	}
+	return otherwise
 }
 
 // reject counts a call that is not accepted, and returns why it is not.
@@ -216,27 +242,44 @@ func (c *Client) start() (*pipeline, error) {
 		return nil, err
 	}
 	p := newPipeline(s)
+	if s.spoolDir != "" {
+		if err := p.openSpool(); err != nil {
+			return nil, err
+		}
+		go p.keep()
+	}
 	c.running.Store(p)
 	go p.run()
 	return p, nil
 }
 
 // Flush sends what is queued and waits until each call accepted before it is
-// delivered or dropped, or ctx ends. Calls can go on being made meanwhile.
+// delivered or dropped, or ctx ends. Calls can go on being made meanwhile. What
+// an earlier process left in Config.Spool is sent as well, also if no call has
+// been made.
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered: those still queued, and all that were dropped since an earlier
 // Flush returned, if there was one.
 func (c *Client) Flush(ctx context.Context) error {
-	if p := c.running.Load(); p != nil {
-		return p.flush(ctx)
+	p := c.running.Load()
+	if p == nil && c.Spool != "" {
+		var err error
+		if p, err = c.start(); err == ErrClosed {
+			return nil
+		} else if err != nil {
+			return err
+		}
 	}
-	return nil
+	if p == nil {
+		return nil
+	}
+	return p.flush(ctx)
 }
 
 // Shutdown sends what is queued, and waits until each call is delivered or
-// dropped. When ctx ends first, requests are cut off and all that is left is
-// dropped. Calls made after Shutdown began return ErrClosed.
+// dropped. When ctx ends first, requests are cut off, and all that is left is
+// dropped or stays in Config.Spool. Calls made after Shutdown began return ErrClosed.
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered, as Flush does; a call that was being sent when ctx ended is among
@@ -271,6 +314,7 @@ func (c *Client) Stats() Stats {
 		Invalid:   c.rejected[rejectInvalid].Load(),
 		TooLarge:  c.rejected[rejectTooLarge].Load(),
 		QueueFull: c.rejected[rejectQueueFull].Load(),
+		Spool:     c.rejected[rejectSpool].Load(),
 		Closed:    c.rejected[rejectClosed].Load(),
 	}
 	return s

@@ -24,17 +24,31 @@ const (
 type batch struct {
 	buf   []byte // bodyHead and the calls; once sealed, all but the tail
 	calls int
-	seq   uint64 // batches are numbered in the order they were opened; halves keep the number
+	seq   uint64 // the number of the first call: calls are numbered from 1 in the order they were accepted
 	ids   []callID
+
+	segment *spoolSegment // where the spool has the calls; nil if it does not
+	index   uint32        // of the first call there
 
 	zip *zipped // the sealed bytes, compressed; buf is nil then
 
 	charge int64 // what the batch counts towards Config.MaxBytes
 
 	// What follows is the loop's alone.
+	lent     bool  // a transport may still read what the last attempt sent
 	attempts int   // requests made
 	failures int   // those that count towards Config.MaxAttempts
+	taken    int64 // calls that had been delivered as the first of failures happened
 	half     *pair // what this batch is a half of, or nil
+}
+
+// size is how many bytes the sealed batch has, before compression and without
+// its tail.
+func (b *batch) size() int {
+	if b.zip != nil {
+		return b.zip.size
+	}
+	return len(b.buf)
 }
 
 // callID is what a Result needs to know of a call.
@@ -66,6 +80,18 @@ func (b *batch) fits(n int, s *settings) bool {
 	return b.calls == 0 || len(b.buf)+1+n+s.envelope()-len(bodyHead) <= MaxBatchBytes
 }
 
+// continues reports whether the call at a spot follows those of the batch in the
+// file that the spool has them in.
+func (b *batch) continues(at spot) bool {
+	return b.segment == at.segment && (b.segment == nil || b.index+uint32(b.calls) == at.index)
+}
+
+// hasRoom reports whether a further call of n bytes fits and can be appended
+// without another buffer.
+func (b *batch) hasRoom(n int, s *settings) bool {
+	return len(b.buf)+len(",")+n+s.envelope() <= cap(b.buf) && b.fits(n, s)
+}
+
 // append adds an encoded call. The buffer has room for it.
 func (b *batch) append(encoded []byte) {
 	if b.calls > 0 {
@@ -82,6 +108,24 @@ func (b *batch) seal(s *settings) {
 	b.buf = append(b.buf, bodySeam...)
 }
 
+// body is what an attempt sends. It lies in the batch's own buffer, or in
+// another one from then on if a transport may still read that.
+func (b *batch) body(now time.Time) []byte {
+	lent := b.lent
+	b.lent = false
+	if b.zip != nil {
+		if lent {
+			b.zip.data = append(make([]byte, 0, cap(b.zip.data)), b.zip.data...)
+		}
+		var tail [tailLen]byte
+		return b.zip.appendEnd(b.zip.data, appendTail(tail[:0], now))
+	}
+	if lent {
+		b.buf = append(make([]byte, 0, cap(b.buf)), b.buf...)
+	}
+	return appendTail(b.buf, now)
+}
+
 // appendTail writes the end of a body, the only part that differs between
 // attempts.
 func appendTail(dst []byte, now time.Time) []byte {
@@ -96,12 +140,17 @@ func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
 	n := b.calls / 2
 	end := callsEnd(calls, n)
 	part := func(calls []byte, n int) *batch {
-		h := &batch{calls: n, seq: b.seq, buf: make([]byte, 0, s.envelope()+len(calls))}
+		h := &batch{
+			calls: n, seq: b.seq, segment: b.segment, index: b.index,
+			buf: newBuffer(s.envelope() + len(calls)),
+		}
 		h.buf = append(append(h.buf, bodyHead...), calls...)
 		h.seal(s)
 		return h
 	}
 	first, second = part(calls[:end], n), part(calls[end+len(","):], b.calls-n)
+	second.seq += uint64(n)
+	second.index += uint32(n)
 	if b.ids != nil {
 		first.ids, second.ids = b.ids[:n:n], b.ids[n:]
 	}

@@ -102,6 +102,70 @@ func TestBatchStaysUnderLimit(t *testing.T) {
 	}
 }
 
+// A batch is filled to the last byte and not one further.
+func TestBatchLimitIsExact(t *testing.T) {
+	empty := callSize(t, 0)
+	envelope := bodySize(t) - empty
+	for _, over := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &collector{}
+			client := newClient(t, c, analytics.Config{FlushAt: 1000, MaxInFlight: 1})
+			left := analytics.MaxBatchBytes - envelope + over
+			for i := 0; left > 0; i++ {
+				size := min(left, 30_000)
+				if rest := left - size - 1; rest > 0 && rest < 1000 {
+					size -= 1000
+				}
+				require.NoError(t, client.Track(sized(size-empty)))
+				left -= size + len(",")
+			}
+			require.NoError(t, client.Close())
+			require.Len(t, c.all(), 1+over)
+			if over == 0 {
+				require.Len(t, c.all()[0].raw, analytics.MaxBatchBytes)
+			}
+		})
+	}
+}
+
+func TestCallLimitIsExact(t *testing.T) {
+	empty := callSize(t, 0)
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{}
+		client := newClient(t, c, analytics.Config{})
+		require.NoError(t, client.Track(sized(32768-empty)))
+		require.EqualError(t, client.Track(sized(32769-empty)), "analytics: track: the call is 32769 bytes as JSON, over the limit of 32768")
+		require.NoError(t, client.Close())
+		require.Equal(t, []int{1}, c.sizes())
+	})
+}
+
+func sized(pad int) *analytics.Track {
+	return &analytics.Track{Event: "e", UserId: "u" + strings.Repeat("x", pad)}
+}
+
+// bodySize is the size of the body of a batch of one call, sized(0).
+func bodySize(t *testing.T) (n int) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{}
+		client := newClient(t, c, analytics.Config{})
+		require.NoError(t, client.Track(sized(0)))
+		require.NoError(t, client.Close())
+		n = len(c.all()[0].raw)
+	})
+	return n
+}
+
+// callSize is the size of a call, sized(pad).
+func callSize(t *testing.T, pad int) int {
+	client := analytics.New("key")
+	err := client.Track(sized(pad + analytics.MaxCallBytes))
+	var tooLarge *analytics.TooLargeError
+	require.ErrorAs(t, err, &tooLarge)
+	require.NoError(t, client.Close())
+	return tooLarge.Size - analytics.MaxCallBytes
+}
+
 func TestCallOver32KB(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &collector{}

@@ -44,17 +44,26 @@ const (
 	defaultFlushAt      = 20
 	defaultFlushAfter   = 5 * time.Second
 	defaultMaxInFlight  = 4
+	maxMaxInFlight      = 1000
 	defaultMaxAttempts  = 10
 	defaultMaxBytes     = 64 << 20
 	defaultTimeout      = 10 * time.Second
 	defaultCloseTimeout = 20 * time.Second
+	defaultSpoolBytes   = 1 << 30
 
-	// minMaxBytes leaves room for two calls of the largest size, so that a
-	// client can always make progress.
+	// minMaxBytes leaves room for a call of the largest size, its id, and a
+	// batch context of maxContextBytes, so that a client can always make
+	// progress.
 	minMaxBytes = 128 << 10
+	// minSpoolBytes leaves room for segments that are not tiny.
+	minSpoolBytes = 1 << 20
+	// maxContextBytes bounds the batch context, which collectors merge into
+	// each call.
+	maxContextBytes = MaxCallBytes
 )
 
-// FullPolicy is what happens to a call for which Config.MaxBytes leaves no room.
+// FullPolicy is what happens to a call for which Config.MaxBytes, or with a spool
+// Config.SpoolMaxBytes, leaves no room.
 type FullPolicy int
 
 const (
@@ -90,7 +99,7 @@ type Config struct {
 	// MaxInFlight is how many batches are sent, or are waiting to be sent
 	// again, at one time. With 1 the collector gets the calls in the order in
 	// which they were made, and a batch that is retried holds those after it.
-	// Defaults to 4.
+	// At most 1000. Defaults to 4.
 	MaxInFlight int
 
 	// MaxAttempts is how many requests are made with a batch before its calls
@@ -101,14 +110,41 @@ type Config struct {
 
 	// MaxBytes bounds the memory of all calls that are queued, being sent or
 	// to be sent again, and of the results not yet taken by Callback. Beyond it
-	// the client holds up to MaxInFlight+2 idle buffers of MaxBatchBytes each
-	// and what net/http needs for MaxInFlight requests. At least 128 KiB.
-	// Defaults to 64 MiB.
+	// the client holds idle buffers of MaxInFlight+2 times MaxBatchBytes at most,
+	// a megabyte with Gzip, ten while a Spool is read back, what net/http needs
+	// for MaxInFlight requests, and half a KB for each call of a batch that was
+	// refused and is sent in parts. At least 128 KiB. Defaults to 64 MiB.
 	MaxBytes int64
 
 	// WhenFull is what happens to a call for which MaxBytes leaves no room.
 	// Defaults to Reject.
 	WhenFull FullPolicy
+
+	// Spool is a directory in which each call is kept, from before the method
+	// that makes it returns nil until it is delivered or dropped: what a process
+	// leaves there when it dies, however it dies, or when it is closed in time,
+	// the next one sends that has the same directory and the same write key. It
+	// is made if need be. One process at a time can use it, and each client of
+	// a process needs one of its own; a call that finds it in use returns an
+	// error that names the holder. Defaults to none.
+	//
+	// With a spool, calls for which MaxBytes leaves no room are on the disk
+	// alone and are read back later; WhenFull is what happens when SpoolMaxBytes
+	// leaves no room. Calls that cannot be written are not accepted: they
+	// return an ErrSpool. And MaxAttempts counts for a batch only if the
+	// collector takes another meanwhile; otherwise the batch goes to the back
+	// of the queue, however long the collector is away.
+	Spool string
+
+	// SpoolSync makes each call wait until it is on the storage medium, so that
+	// it survives the loss of power and not just the end of the process. Calls
+	// that are made at the same time share a wait, of a millisecond or more.
+	// Defaults to false.
+	SpoolSync bool
+
+	// SpoolMaxBytes bounds the space that Spool takes. At least 1 MiB. Defaults
+	// to 1 GiB.
+	SpoolMaxBytes int64
 
 	// Gzip compresses each batch, once, as soon as it is complete: a tenth of
 	// the bytes on the wire and in memory, for about a microsecond of CPU per
@@ -116,15 +152,19 @@ type Config struct {
 	// false.
 	Gzip bool
 
-	// Context is the context of every batch. Defaults to DefaultContext.
+	// Context is the context of every batch, up to 32 KB as JSON. NewWithConfig
+	// encodes it; the map can be changed afterwards. Defaults to DefaultContext.
 	Context map[string]interface{}
 
-	// Callback, if set, is told the end of each accepted call, exactly once:
+	// Callback, if set, is told the end of each accepted call, exactly once,
+	// except for those that Spool keeps for the next process, or has lost:
 	// calls of one batch in their order, one at a time, on a goroutine that is
 	// used for nothing else. It may make calls and may Flush; it must not
-	// Close or Shutdown, which wait for it. A slow callback holds its results
-	// in memory that counts towards MaxBytes. A panic in it is logged and ends
-	// that one invocation. Defaults to none.
+	// Close or Shutdown, which wait for it, nor end its goroutine, as the
+	// FailNow of a test does. A slow callback holds its results in memory that
+	// counts towards MaxBytes, so under Block it makes its calls by Enqueue, with
+	// a context that ends: the room it would wait for may be its own. A panic in
+	// it is logged and ends that one invocation. Defaults to none.
 	Callback func(Result)
 
 	// CloseTimeout is how long Close waits for calls to be delivered. Defaults
@@ -159,6 +199,9 @@ type settings struct {
 	whenFull     FullPolicy
 	gzip         bool
 	callback     func(Result)
+	spoolDir     string
+	spoolSync    bool
+	spoolMax     int64
 	client       *http.Client
 	timeout      time.Duration   // of one attempt
 	ownTransport *http.Transport // nil if the transport is the caller's
@@ -185,6 +228,9 @@ func (c *Client) settings() (*settings, error) {
 		whenFull:    cfg.WhenFull,
 		gzip:        cfg.Gzip,
 		callback:    cfg.Callback,
+		spoolDir:    c.Spool,
+		spoolSync:   cfg.SpoolSync,
+		spoolMax:    orDefault(cfg.SpoolMaxBytes, defaultSpoolBytes),
 		timeout:     orDefault(c.Client.Timeout, defaultTimeout),
 		log:         newLogger(c.Logger, c.Verbose, c.writeKey),
 		backo:       Backo,
@@ -192,15 +238,17 @@ func (c *Client) settings() (*settings, error) {
 	if s.backo == nil {
 		s.backo = backo.DefaultBacko()
 	}
-	if s.middle, err = appendMiddle(nil, cfg.Context); err != nil {
-		return nil, err
+	if s.middle = c.middle; s.middle == nil {
+		if s.middle, err = appendMiddle(nil, nil); err != nil {
+			return nil, err
+		}
 	}
 	s.client, s.ownTransport = httpClient(c.Client, s.maxInFlight)
 	return s, nil
 }
 
-// check says what in a Config cannot be meant.
-func (cfg *Config) check(writeKey string) error {
+// check says what in a Config cannot be meant. It returns the encoded context.
+func (cfg *Config) check(writeKey string) (middle []byte, err error) {
 	var errs []error
 	refuse := func(format string, args ...interface{}) {
 		errs = append(errs, fmt.Errorf("analytics: "+format, args...))
@@ -211,8 +259,8 @@ func (cfg *Config) check(writeKey string) error {
 	if _, err := batchURL(cfg.Endpoint); err != nil {
 		errs = append(errs, err)
 	}
-	if cfg.MaxInFlight < 0 {
-		refuse("Config.MaxInFlight is %d; it must be at least 1, or 0 for %d", cfg.MaxInFlight, defaultMaxInFlight)
+	if cfg.MaxInFlight < 0 || cfg.MaxInFlight > maxMaxInFlight {
+		refuse("Config.MaxInFlight is %d; it must be from 1 to %d, or 0 for %d", cfg.MaxInFlight, maxMaxInFlight, defaultMaxInFlight)
 	}
 	if cfg.MaxAttempts < 0 {
 		refuse("Config.MaxAttempts is %d; it must be at least 1, or 0 for %d", cfg.MaxAttempts, defaultMaxAttempts)
@@ -220,16 +268,19 @@ func (cfg *Config) check(writeKey string) error {
 	if cfg.MaxBytes != 0 && cfg.MaxBytes < minMaxBytes {
 		refuse("Config.MaxBytes is %d; it must be at least %d, or 0 for %d", cfg.MaxBytes, minMaxBytes, defaultMaxBytes)
 	}
+	if cfg.SpoolMaxBytes != 0 && cfg.SpoolMaxBytes < minSpoolBytes {
+		refuse("Config.SpoolMaxBytes is %d; it must be at least %d, or 0 for %d", cfg.SpoolMaxBytes, minSpoolBytes, defaultSpoolBytes)
+	}
 	if cfg.CloseTimeout < 0 {
 		refuse("Config.CloseTimeout is %v; it must be positive, or 0 for %v", cfg.CloseTimeout, defaultCloseTimeout)
 	}
 	if cfg.WhenFull < Reject || cfg.WhenFull > DropOldest {
 		refuse("Config.WhenFull is %d; it must be Reject, Block or DropOldest", cfg.WhenFull)
 	}
-	if _, err := appendMiddle(nil, cfg.Context); err != nil {
+	if middle, err = appendMiddle(nil, cfg.Context); err != nil {
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return middle, errors.Join(errs...)
 }
 
 // batchURL is the URL that batches are posted to.
@@ -278,8 +329,8 @@ func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
 		return nil, fmt.Errorf("analytics: batch %w", err)
 	}
 	dst = append(dst, `,"messageId":"`...)
-	if n := len(dst); n > MaxBatchBytes-2*MaxCallBytes {
-		return nil, fmt.Errorf("analytics: the batch context is %d bytes as JSON; it must leave room for calls in %d", n, MaxBatchBytes)
+	if n := len(dst); n > maxContextBytes {
+		return nil, fmt.Errorf("analytics: the batch context is %d bytes as JSON, over the limit of %d", n, maxContextBytes)
 	}
 	return dst, nil
 }

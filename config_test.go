@@ -4,6 +4,7 @@ import (
 	"io"
 	"log"
 	"math"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -100,14 +101,15 @@ func TestConfigRefused(t *testing.T) {
 	}{
 		{"", Config{}, "the write key is empty"},
 		{"k", Config{Endpoint: "localhost"}, "Endpoint"},
-		{"k", Config{MaxInFlight: -1}, "MaxInFlight is -1; it must be at least 1, or 0 for 4"},
+		{"k", Config{MaxInFlight: -1}, "MaxInFlight is -1; it must be from 1 to 1000, or 0 for 4"},
+		{"k", Config{MaxInFlight: math.MaxInt}, "it must be from 1 to 1000"},
 		{"k", Config{MaxAttempts: -1}, "MaxAttempts is -1"},
 		{"k", Config{MaxBytes: 1000}, "MaxBytes is 1000; it must be at least 131072"},
 		{"k", Config{MaxBytes: -1}, "MaxBytes is -1"},
 		{"k", Config{CloseTimeout: -time.Second}, "CloseTimeout is -1s"},
 		{"k", Config{WhenFull: 7}, "WhenFull is 7"},
 		{"k", Config{Context: map[string]interface{}{"a": math.NaN()}}, "batch context.a: NaN is not a JSON number"},
-		{"k", Config{Context: map[string]interface{}{"a": strings.Repeat("x", 450_000)}}, "must leave room"},
+		{"k", Config{Context: map[string]interface{}{"a": strings.Repeat("x", 33_000)}}, "over the limit of 32768"},
 	} {
 		client, err := NewWithConfig(tt.key, tt.cfg)
 		require.ErrorContains(t, err, tt.text)
@@ -169,6 +171,16 @@ func TestLogRedactsTheWriteKey(t *testing.T) {
 	require.Equal(t, "no key\n", out.String())
 }
 
+// What is left of an answer holds no part of the key.
+func TestAnswerErrorRedactsTheWriteKey(t *testing.T) {
+	const key = "wk_0123456789abcdef"
+	p := &pipeline{settings: &settings{log: newLogger(nil, false, key)}}
+	for pad := range maxQuoted {
+		err := p.answerError(http.StatusForbidden, []byte(strings.Repeat("x", pad)+key+strings.Repeat("y", maxQuoted)))
+		require.NotContains(t, err.Error(), "wk_0", pad)
+	}
+}
+
 func TestLogOutlivesAPanickingWriter(t *testing.T) {
 	l := newLogger(log.New(panickingWriter{}, "", 0), true, "k")
 	l.logf("one")
@@ -185,6 +197,8 @@ func TestTransportIsOurs(t *testing.T) {
 	require.NotSame(t, http.DefaultTransport, own)
 	require.Equal(t, own, client.Transport)
 	require.Equal(t, 3, own.MaxIdleConnsPerHost)
+	_, own = httpClient(http.Client{}, 200)
+	require.Equal(t, 200, own.MaxIdleConns, "the default keeps 100")
 
 	theirs := &http.Transport{}
 	client, own = httpClient(http.Client{Transport: theirs}, 3)
@@ -198,6 +212,11 @@ func TestTransportIsOurs(t *testing.T) {
 	client, own = httpClient(http.Client{}, 3)
 	require.Nil(t, own)
 	require.Nil(t, client.Transport)
+
+	// So is its older way to dial, which a DialContext would take the place of.
+	http.DefaultTransport = &http.Transport{Dial: net.Dial} //nolint:staticcheck // what programs still do
+	_, own = httpClient(http.Client{}, 3)
+	require.Nil(t, own.DialContext)
 }
 
 func TestZeroClient(t *testing.T) {

@@ -40,7 +40,12 @@ var (
 // An error starts with the path of the value that caused it, below path. dst
 // comes back as it was when there is an error.
 func appendMap(dst []byte, m map[string]interface{}, path string) ([]byte, error) {
-	out, err := appendObject(dst, m, placeOf(path), 1, appendValue)
+	return appendMapAt(dst, m, path, placeOf(path))
+}
+
+// appendMapAt is appendMap where the place of path is known.
+func appendMapAt(dst []byte, m map[string]interface{}, path string, at place) ([]byte, error) {
+	out, err := appendObject(dst, m, at, 1)
 	if err != nil {
 		return dst, below(path, err)
 	}
@@ -65,7 +70,7 @@ func appendValue(dst []byte, v interface{}, at place, depth int) ([]byte, error)
 	case time.Time:
 		return appendJSONTime(dst, v)
 	case map[string]interface{}:
-		return appendObject(dst, v, at, depth+1, appendValue)
+		return appendObject(dst, v, at, depth+1)
 	case []interface{}:
 		return appendArray(dst, v, at, depth+1, appendValue)
 	case int:
@@ -77,7 +82,7 @@ func appendValue(dst []byte, v interface{}, at place, depth int) ([]byte, error)
 	case uint, uint8, uint16, uint32, uint64, uintptr:
 		return appendUint(dst, v), nil
 	case *string, *bool, *int, *int64, *float64, *time.Time:
-		return appendPointer(dst, v, at, depth)
+		return appendPointer(dst, v)
 	}
 	return appendTyped(dst, v, at, depth)
 }
@@ -88,7 +93,7 @@ func appendTyped(dst []byte, v interface{}, at place, depth int) ([]byte, error)
 	case []string:
 		return appendArray(dst, v, at, depth+1, appendStringValue)
 	case map[string]string:
-		return appendObject(dst, v, at, depth+1, appendStringValue)
+		return appendSorted(dst, v, noPlace, depth+1, appendStringValue)
 	case []map[string]interface{}:
 		return appendArray(dst, v, at, depth+1, appendMapValue)
 	case []int:
@@ -100,13 +105,13 @@ func appendTyped(dst []byte, v interface{}, at place, depth int) ([]byte, error)
 	case []bool:
 		return appendArray(dst, v, at, depth+1, appendBoolValue)
 	case map[string]int:
-		return appendObject(dst, v, at, depth+1, appendIntValue)
+		return appendSorted(dst, v, noPlace, depth+1, appendIntValue)
 	case map[string]int64:
-		return appendObject(dst, v, at, depth+1, appendIntValue)
+		return appendSorted(dst, v, noPlace, depth+1, appendIntValue)
 	case map[string]float64:
-		return appendObject(dst, v, at, depth+1, appendFloatValue)
+		return appendSorted(dst, v, noPlace, depth+1, appendFloatValue)
 	case map[string]bool:
-		return appendObject(dst, v, at, depth+1, appendBoolValue)
+		return appendSorted(dst, v, noPlace, depth+1, appendBoolValue)
 	case []byte:
 		return appendBase64(dst, v), nil
 	case json.RawMessage:
@@ -120,7 +125,7 @@ func appendStringValue(dst []byte, s string, _ place, _ int) ([]byte, error) {
 }
 
 func appendMapValue(dst []byte, m map[string]interface{}, at place, depth int) ([]byte, error) {
-	return appendObject(dst, m, at, depth+1, appendValue)
+	return appendObject(dst, m, at, depth+1)
 }
 
 func appendIntValue[T int | int64](dst []byte, n T, _ place, _ int) ([]byte, error) {
@@ -169,7 +174,7 @@ func appendUint(dst []byte, v interface{}) []byte {
 	return strconv.AppendUint(dst, n, 10)
 }
 
-func appendPointer(dst []byte, v interface{}, at place, depth int) ([]byte, error) {
+func appendPointer(dst []byte, v interface{}) ([]byte, error) {
 	switch v := v.(type) {
 	case *string:
 		if v != nil {

@@ -96,6 +96,8 @@ func BenchmarkEncode(b *testing.B) {
 // BenchmarkShapes shows what keys cost that are remembered, those that change
 // with every call, and those of maps too large to have a shape.
 func BenchmarkShapes(b *testing.B) {
+	defer func(odds uint32) { learnOdds = odds }(learnOdds)
+	learnOdds = 4
 	maps := func(n, keys int) (list []map[string]interface{}) {
 		for i := range n {
 			m := map[string]interface{}{}
@@ -138,6 +140,7 @@ func BenchmarkAppend(b *testing.B) {
 	}{
 		{"id", func() { appendID(buffer) }},
 		{"id, time known", func() { appendIDAt(buffer, now) }},
+		{"present time", func() { appendNow(buffer, now) }},
 		{"time", func() { appendTime(buffer, now) }},
 		{"string of 10", func() { appendString(buffer, "Enterprise") }},
 		{"string of 47", func() { appendString(buffer, "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)") }},

@@ -272,7 +272,7 @@ type valueError struct {
 
 // below returns err as that of a value further down, below step.
 func below(step string, err error) error {
-	inner, ok := err.(*valueError)
+	inner, ok := err.(*valueError) //nolint:errorlint // one that a MarshalJSON wraps is of another map
 	if !ok {
 		return &valueError{path: []string{step}, err: err}
 	}

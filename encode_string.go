@@ -1,7 +1,8 @@
 package analytics
 
 import (
-	"math/bits"
+	"encoding/binary"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -9,38 +10,64 @@ import (
 // have escaped, and U+2028 and U+2029, which are line ends to JavaScript. Each
 // invalid byte becomes \ufffd. '<', '>' and '&' stay as they are.
 func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	if n := plainPrefix(s); n < len(s) {
-		dst = appendEscaped(append(dst, s[:n]...), s[n:])
-	} else {
-		dst = append(dst, s...)
+	n := len(dst)
+	if cap(dst)-n < len(s)+2 {
+		dst = slices.Grow(dst, len(s)+2)
 	}
-	return append(dst, '"')
+	text := dst[n : n+len(s)+2]
+	if copyPlain(text[1:], s) {
+		text[0], text[len(text)-1] = '"', '"'
+		return dst[:n+len(text)]
+	}
+	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
-// plainPrefix returns the length of a prefix of s that is printable ASCII
-// without quotes and backslashes, and so is its own JSON. It looks at eight
-// bytes at a time.
-func plainPrefix(s string) int {
-	i := 0
-	for ; i+8 <= len(s); i += 8 {
-		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
-			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		if m := special(w); m != 0 {
-			return i + bits.TrailingZeros64(m)/8
+// copyPlain copies s to dst, which is longer, and reports whether it is its own
+// JSON: printable ASCII without quotes and backslashes. Eight bytes are looked
+// at, and copied, at a time; the last eight may overlap those before.
+func copyPlain(dst []byte, s string) bool {
+	var found uint64
+	switch n := len(s); {
+	case n >= 8:
+		for i := 0; i < n-8; i += 8 {
+			w := word(s[i:])
+			found |= special(w)
+			binary.LittleEndian.PutUint64(dst[i:], w)
+		}
+		w := word(s[n-8:])
+		found |= special(w)
+		binary.LittleEndian.PutUint64(dst[n-8:], w)
+	case n >= 4:
+		first, last := halfWord(s), halfWord(s[n-4:])
+		found = special(uint64(first) | uint64(last)<<32)
+		binary.LittleEndian.PutUint32(dst, first)
+		binary.LittleEndian.PutUint32(dst[n-4:], last)
+	default:
+		for i := range n {
+			if !plain[s[i]] {
+				return false
+			}
+			dst[i] = s[i]
 		}
 	}
-	for ; i < len(s); i++ {
-		if !plain[s[i]] {
-			break
-		}
-	}
-	return i
+	return found == 0
 }
 
-// special sets the high bit of each byte of w that is a control character, a
-// quote, a backslash or not ASCII. Only the lowest bit set is exact: a borrow
-// may set the ones above.
+// word is the first eight bytes of s.
+func word(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// halfWord is the first four bytes of s.
+func halfWord(s string) uint32 {
+	_ = s[3]
+	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
+}
+
+// special is zero if none of the bytes of w is a control character, a quote, a
+// backslash or not ASCII.
 func special(w uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	quote := w ^ ones*'"'

@@ -42,7 +42,6 @@ type (
 		Any     interface{}            `json:"any"`
 		Pointed byPointer              `json:"pointed"`
 		Extra   map[string]interface{} `json:"extra,omitempty"`
-		private *record
 	}
 	linked  struct{ Next *linked }
 	looping *looping
@@ -53,6 +52,8 @@ func (r rawJSON) MarshalJSON() ([]byte, error)    { return []byte(r.s), nil }
 func (failing) MarshalJSON() ([]byte, error)      { return nil, errors.New("refused") }
 func (burning) MarshalJSON() ([]byte, error)      { panic("on fire") }
 func (p *byPointer) MarshalJSON() ([]byte, error) { return json.Marshal("by pointer " + p.S) }
+
+func init() { learnOdds = 1 }
 
 // reference is what encoding/json writes with HTML escaping off.
 func reference(v interface{}) ([]byte, error) {
@@ -333,6 +334,11 @@ func TestAppendTime(t *testing.T) {
 		time.Unix(0, 0), time.Date(2024, 2, 29, 23, 59, 59, 999_999_999, zone), time.Date(0, 1, 1, 0, 0, 0, 1e6, time.UTC),
 		time.Date(9999, 12, 31, 23, 59, 59, 50e6, time.UTC), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-5, 6, 7, 0, 0, 0, 0, time.UTC), time.Now(),
 	} {
-		require.Equal(t, at.UTC().Format("2006-01-02T15:04:05.000Z"), string(appendTime(nil, at)))
+		want := at.UTC().Format("2006-01-02T15:04:05.000Z")
+		require.Equal(t, want, string(appendTime(nil, at)))
+		if len(want) == timeLen {
+			require.Equal(t, want, string(appendNow(nil, at)))
+			require.Equal(t, want, string(appendNow(nil, at)))
+		}
 	}
 }

@@ -10,8 +10,8 @@ var (
 	// ErrClosed is returned by every call after Close or Shutdown began.
 	ErrClosed = errors.New("analytics: the client is closed")
 
-	// ErrQueueFull is returned by a call that would exceed Config.MaxBytes.
-	// The call was not accepted.
+	// ErrQueueFull is returned by a call that would exceed Config.MaxBytes or,
+	// with a spool, Config.SpoolMaxBytes. The call was not accepted.
 	ErrQueueFull = errors.New("analytics: the queue is full: the collector does not keep up, or cannot be reached")
 )
 
@@ -88,7 +88,7 @@ func (e *TooLargeError) Error() string {
 // delivered. errors.Is and errors.As look into Err and Cause.
 type UndeliveredError struct {
 	Dropped Drops // calls given up since an earlier Flush returned, by reason
-	Pending int64 // calls still queued as Flush ended by its context
+	Pending int64 // calls still queued as Flush ended by its context, or left in Config.Spool
 	Err     error // the context's error, or nil if it did not cut the wait short
 	Cause   error // what the latest attempt that failed met; nil if none did
 }
@@ -97,9 +97,9 @@ type UndeliveredError struct {
 func (e *UndeliveredError) Calls() int64 { return e.Dropped.Total() + e.Pending }
 
 func (e *UndeliveredError) Error() string {
-	s := fmt.Sprintf("analytics: %d calls were not delivered", e.Calls())
+	s := "analytics: " + countCalls(e.Calls()) + " not delivered"
 	if e.Pending > 0 {
-		s += fmt.Sprintf(" (%d of them are still queued)", e.Pending)
+		s += fmt.Sprintf(" (%d still queued)", e.Pending)
 	}
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
@@ -108,6 +108,13 @@ func (e *UndeliveredError) Error() string {
 		s += ": the latest failure: " + e.Cause.Error()
 	}
 	return s
+}
+
+func countCalls(n int64) string {
+	if n == 1 {
+		return "1 call"
+	}
+	return fmt.Sprintf("%d calls", n)
 }
 
 // Unwrap returns Err and Cause, where they are not nil.
@@ -129,10 +136,13 @@ const (
 	DropRefused DropReason = "refused"
 	// DropAttempts: Config.MaxAttempts attempts failed.
 	DropAttempts DropReason = "attempts"
-	// DropOverflow: under DropOldest, newer calls needed the memory.
+	// DropOverflow: under DropOldest, newer calls needed the memory, or the
+	// room in Config.Spool.
 	DropOverflow DropReason = "overflow"
 	// DropShutdown: Close or Shutdown ran out of time.
 	DropShutdown DropReason = "shutdown"
+	// DropDamaged: what the spool had of the call could not be read back.
+	DropDamaged DropReason = "damaged"
 )
 
 // DropError is a Result's error: why an accepted call was given up.
@@ -143,12 +153,31 @@ type DropError struct {
 	Err      error // what the last attempt met, or nil
 }
 
-func (e *DropError) Error() string {
-	s := fmt.Sprintf("analytics: dropped (%s) after %d attempts", e.Reason, e.Attempts)
+func (e *DropError) Error() string { return "analytics: dropped: " + e.text() }
+
+func (e *DropError) text() string {
+	s := string(e.Reason)
+	if e.Attempts > 0 {
+		s += fmt.Sprintf(", attempt %d", e.Attempts)
+	}
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}
 	return s
+}
+
+// dropErrorBytes is charged for a DropError, besides the text of its Err.
+const dropErrorBytes = 128
+
+// bytes is charged for e until its end has been told.
+func (e *DropError) bytes() int64 {
+	switch {
+	case e == nil:
+		return 0
+	case e.Err == nil:
+		return dropErrorBytes
+	}
+	return dropErrorBytes + int64(len(e.Err.Error()))
 }
 
 // Unwrap returns what the last attempt met.

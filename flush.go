@@ -8,7 +8,7 @@ import (
 // flush is a wait for the end of all calls accepted before it. Its fields are
 // guarded by the pipeline's mu.
 type flush struct {
-	upTo  uint64        // the number of the last batch that it waits for
+	upTo  uint64        // the number of the last call that it waits for
 	left  int64         // calls that have not ended
 	since Drops         // drops that an earlier flush has reported
 	done  chan struct{} // closed under mu when none is left
@@ -28,14 +28,14 @@ func (p *pipeline) startFlush() *flush {
 	return f
 }
 
-// endFlushes tells those that wait for the batch with that number that so many
-// of its calls have ended.
+// endFlushes tells those that wait that so many calls have ended, of which the
+// first has that number.
 func (p *pipeline) endFlushes(seq uint64, calls int64) {
 	waiting := p.flushes[:0]
 	for _, f := range p.flushes {
 		if seq <= f.upTo {
-			f.left -= calls
-			if f.left == 0 {
+			f.left -= min(calls, int64(f.upTo-seq)+1)
+			if f.left <= 0 {
 				close(f.done)
 				continue
 			}
@@ -74,6 +74,7 @@ func (p *pipeline) flush(ctx context.Context) error {
 	select {
 	case <-f.done:
 	case <-ctx.Done():
+	case <-p.done: // and what is left is left to the spool
 	}
 	p.mu.Lock()
 	defer p.unlock()
@@ -117,13 +118,15 @@ func (p *pipeline) shutdown(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.unlock()
+	p.closing.left = p.pending() // calls that were being written as it closed are among them
 	return p.undelivered(p.closing, p.abortErr)
 }
 
+// abort has the loop give up what has not ended, if anything.
 func (p *pipeline) abort(why error) {
 	p.mu.Lock()
 	defer p.unlock()
-	if p.abortErr == nil {
+	if p.abortErr == nil && p.pending() > 0 {
 		p.abortErr = why
 		close(p.aborted)
 	}

@@ -40,8 +40,12 @@ func (c *compressor) compress(raw []byte) *zipped {
 	// A bytes.Buffer does not fail.
 	_, _ = c.w.Write(raw)
 	_ = c.w.Flush()
-	return &zipped{data: bytes.Clone(c.out.Bytes()), crc: crc32.ChecksumIEEE(raw), size: len(raw)}
+	data := append(newBuffer(c.out.Len()+zippedEndLen), c.out.Bytes()...)
+	return &zipped{data: data, crc: crc32.ChecksumIEEE(raw), size: len(raw)}
 }
+
+// zippedEndLen is what appendEnd adds for a batch's tail.
+const zippedEndLen = 5 + tailLen + 8
 
 // appendEnd ends the stream with tail, which is shorter than 64 KB: a last
 // stored block, and the checksum and size of all of it.

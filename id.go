@@ -19,55 +19,69 @@ import (
 // overflows, or the clock is set back, the milliseconds run ahead of the clock.
 var idOrder atomic.Uint64
 
-// An idForm is an id whose time and count have still to be filled in.
-type idForm struct {
-	second int64 // the Unix time it was drawn in
-	text   [36]byte
+// A moment is what the ids and times of one second have in common.
+type moment struct {
+	second int64 // Unix time
+	id     [idLen]byte
+	time   [timeLen]byte
 }
 
-var currentForm atomic.Pointer[idForm]
+var currentMoment atomic.Pointer[moment]
 
 // appendID appends a new message id, 36 bytes long. It does not quote it.
 func appendID(dst []byte) []byte { return appendIDAt(dst, time.Now()) }
 
 // appendIDAt is appendID for a caller that has asked for the time already.
 func appendIDAt(dst []byte, now time.Time) []byte {
-	second, order := now.Unix(), nextOrder(now.UnixMilli())
-	form := currentForm.Load()
-	if form == nil || form.second != second {
-		form = newForm(second)
-		currentForm.Store(form)
-	}
-	dst = append(dst, form.text[:]...)
-	id := dst[len(dst)-len(form.text):]
+	order := nextOrder(now.UnixMilli())
+	dst = append(dst, momentOf(now).id[:]...)
+	id := dst[len(dst)-idLen:]
 	putHex(id[0:8], order>>28)
 	putHex(id[9:13], order>>12)
 	putHex(id[15:18], order)
 	return dst
 }
 
+// appendNow is appendTime for the present, or a time near to it.
+func appendNow(dst []byte, now time.Time) []byte {
+	dst = append(dst, momentOf(now).time[:]...)
+	milli := now.Nanosecond() / 1e6
+	dst[len(dst)-4] = byte('0' + milli/100)
+	appendPair(dst[:len(dst)-3], milli%100)
+	return dst
+}
+
 // nextOrder returns the first 60 bits of an id made at a time in milliseconds.
 func nextOrder(milli int64) uint64 {
+	start := uint64(milli) << 12
 	for {
-		last := idOrder.Load()
-		next := max(uint64(milli)<<12, last+1)
-		if idOrder.CompareAndSwap(last, next) {
-			return next
+		if order := idOrder.Add(1); order >= start {
+			return order
+		}
+		// The millisecond is new: whoever is first sets its count to 0.
+		if last := idOrder.Load(); last < start && idOrder.CompareAndSwap(last, start) {
+			return start
 		}
 	}
 }
 
-// newForm draws the random part. Goroutines that draw at once each use
-// their own.
-func newForm(second int64) *idForm {
-	form := &idForm{second: second}
-	copy(form.text[:], "00000000-0000-7000-0000-000000000000")
+// momentOf returns the moment that now lies in. Goroutines that make a new one
+// at once each use their own.
+func momentOf(now time.Time) *moment {
+	second := now.Unix()
+	if m := currentMoment.Load(); m != nil && m.second == second {
+		return m
+	}
+	m := &moment{second: second}
+	copy(m.id[:], "00000000-0000-7000-0000-000000000000")
 	var random [8]byte
 	rand.Read(random[:])
 	random[0] = random[0]&0x3f | 0x80 // the variant
-	hex.Encode(form.text[19:23], random[:2])
-	hex.Encode(form.text[24:36], random[2:])
-	return form
+	hex.Encode(m.id[19:23], random[:2])
+	hex.Encode(m.id[24:36], random[2:])
+	copy(m.time[:], appendTime(nil, now))
+	currentMoment.Store(m)
+	return m
 }
 
 // putHex fills dst with the lowest digits of n.

@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"context"
+	"net/http"
 	"time"
 )
 
@@ -9,7 +10,6 @@ import (
 type loop struct {
 	*pipeline
 	jobs   []*job    // at most MaxInFlight
-	gate   time.Time // no attempt begins before it: a collector asked for that
 	giveUp time.Time // when cancelled attempts are left behind; zero unless aborted
 	zipper compressor
 
@@ -19,10 +19,12 @@ type loop struct {
 
 // job sends one batch: an attempt, a wait, another attempt, until the batch, or
 // each part that it was split into, has ended.
+//
+// While it runs, its sender has it take further batches; mu guards todo then.
 type job struct {
 	todo    []*batch  // what has not ended, in the order in which it is sent
 	due     time.Time // when the first of todo may be sent
-	running bool      // an attempt with the first of todo is under way
+	running bool      // a sender is at work on it
 }
 
 // pair is a batch that was refused and is sent as two. What becomes of a first
@@ -67,17 +69,20 @@ func (p *pipeline) run() {
 	if p.ownTransport != nil {
 		p.ownTransport.CloseIdleConnections()
 	}
+	if p.spool != nil {
+		p.closeSpool()
+	}
 	p.tellers.Wait()
 	close(p.done)
 }
 
-// idle is how long the loop sleeps when only a poke can give it work.
-const idle = 24 * time.Hour
+// asleep is how long the loop sleeps when only a poke can give it work.
+const asleep = 24 * time.Hour
 
 // step does what is due, and says when more will be.
 func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	l.compressOne()
-	next = now.Add(idle)
+	next = now.Add(asleep)
 	l.mu.Lock()
 	l.sealOverdue(now)
 	if !l.watching.IsZero() {
@@ -91,7 +96,7 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 		l.jobs = append(l.jobs, &job{todo: []*batch{b}})
 	}
 	l.busy = len(l.jobs) == l.maxInFlight
-	finished = l.closing != nil && len(l.jobs) == 0 && l.sealed.empty()
+	finished = l.closing != nil && len(l.jobs) == 0 && l.sealed.empty() && l.spoolFinished()
 	l.unlock()
 	if at := l.startDue(now); at.Before(next) {
 		next = at
@@ -102,6 +107,9 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 // sealOverdue seals the open batch if its time is up, and sees to it that the
 // loop will look again. The caller holds mu.
 func (l *loop) sealOverdue(now time.Time) {
+	if l.closing != nil && l.open != nil {
+		l.seal(now)
+	}
 	if l.watching.IsZero() || now.Before(l.watching) {
 		return
 	}
@@ -141,18 +149,19 @@ func (l *loop) setZip(b *batch, zip *zipped) {
 
 // startDue begins the attempts that are due, and says when the next one is.
 func (l *loop) startDue(now time.Time) (next time.Time) {
-	next = now.Add(idle)
+	next = now.Add(asleep)
+	gate := l.openGate(now)
 	for _, j := range l.jobs {
 		if j.running {
 			continue
 		}
 		at := j.due
-		if l.gate.After(at) {
-			at = l.gate
+		if gate.After(at) {
+			at = gate
 		}
 		if !at.After(now) {
 			j.running = true
-			go l.attempt(l.attempts, j, j.todo[0])
+			go l.send(l.attempts, j, j.todo[0].body(now))
 		} else if at.Before(next) {
 			next = at
 		}
@@ -169,17 +178,30 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 	return next
 }
 
+// openGate ends a wait that a collector asked for once it is over. It returns
+// when it is over.
+func (l *loop) openGate(now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.unlock()
+	if !l.gate.After(now) {
+		l.gate = time.Time{}
+	}
+	return l.gate
+}
+
 // settle acts on what an attempt came to.
 func (l *loop) settle(o outcome, now time.Time) {
 	j := o.job
-	if len(j.todo) == 0 {
-		return // left behind
-	}
-	b := j.todo[0]
 	j.running = false
-	b.attempts++
 	l.mu.Lock()
 	defer l.unlock()
+	defer l.sweep()
+	if o.settled || len(j.todo) == 0 { // or left behind
+		return
+	}
+	b := j.todo[0]
+	b.lent = o.last
+	b.attempts++
 	l.stats.Attempts++
 	if o.err != nil && l.giveUp.IsZero() { // that an attempt was cancelled says nothing
 		l.failure = o.err
@@ -198,7 +220,6 @@ func (l *loop) settle(o outcome, now time.Time) {
 		l.end(b, b.lost(DropRefused, o))
 		l.pass(j, nil)
 	}
-	l.sweep()
 }
 
 // retry puts a failed batch off, or drops it after the last attempt. The caller
@@ -211,12 +232,30 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 		}
 		return
 	}
-	if b.failures++; b.failures >= l.maxAttempts {
+	if b.failures++; b.failures == 1 {
+		b.taken = l.stats.Delivered
+	}
+	switch {
+	case b.failures < l.maxAttempts:
+	case b.segment != nil && b.taken == l.stats.Delivered:
+		l.putBack(j)
+	default:
 		l.end(b, b.lost(DropAttempts, o))
 		l.pass(j, nil)
 		return
 	}
-	j.due = now.Add(backoff(l.backo, b.failures))
+	j.due = now.Add(backoff(l.backo, max(b.failures, 1)))
+}
+
+// putBack has a batch start over after its last attempt, since the collector
+// takes no other either. Those that wait go first. The caller holds mu.
+func (l *loop) putBack(j *job) {
+	b := j.todo[0]
+	b.failures = 0
+	if len(j.todo) == 1 && b.half == nil && !l.ready.empty() {
+		l.ready.push(b)
+		j.todo[0] = l.ready.pop()
+	}
 }
 
 // pass takes the first batch off the job's list. It has ended, unless it was
@@ -231,7 +270,7 @@ func (l *loop) pass(j *job, r *refusal) {
 		l.split(j, r)
 	case half.second != b:
 		half.refused = r
-	case r != nil && half.refused != nil && r.status == half.refused.status:
+	case r != nil && half.refused != nil && r.status == half.refused.status && !r.mayBeTooLarge():
 		// What is refused is the batch as a whole, not a call in it.
 		l.end(half.refused.batch, half.refused.why)
 		l.end(b, r.why)
@@ -239,6 +278,13 @@ func (l *loop) pass(j *job, r *refusal) {
 		l.split(j, r) // put in front of the list first, so sent last
 		l.split(j, half.refused)
 	}
+}
+
+// mayBeTooLarge reports whether a part of what was refused may be small enough
+// for a collector that takes less in one request than the service does. One that
+// refuses MaxCallBytes would refuse single calls as well.
+func (r *refusal) mayBeTooLarge() bool {
+	return r.status == http.StatusRequestEntityTooLarge && r.batch.size() > MaxCallBytes
 }
 
 // split sends what was refused, if anything, as two halves, or drops it if it
@@ -267,7 +313,7 @@ func (l *loop) split(j *job, r *refusal) {
 		l.stats.Batches++
 	}
 	l.recharge(b, 0)
-	l.recycle(b.buf)
+	l.reclaim(b)
 	j.todo = append([]*batch{first, second}, j.todo...)
 }
 
@@ -275,7 +321,7 @@ func (l *loop) split(j *job, r *refusal) {
 func (l *loop) sweep() {
 	jobs := l.jobs[:0]
 	for _, j := range l.jobs {
-		if len(j.todo) > 0 {
+		if len(j.todo) > 0 || j.running {
 			jobs = append(jobs, j)
 		}
 	}
@@ -289,7 +335,10 @@ func (l *loop) abandon(now time.Time) {
 	l.cancel()
 	l.mu.Lock()
 	defer l.unlock()
-	for l.dropOldest(DropShutdown) {
+	for _, waiting := range []*fifo{&l.ready, &l.sealed} {
+		for b := waiting.pop(); b != nil; b = waiting.pop() {
+			l.leave(b)
+		}
 	}
 	for _, j := range l.jobs {
 		if !j.running {
@@ -305,6 +354,7 @@ func (l *loop) leaveBehind() {
 	defer l.unlock()
 	for _, j := range l.jobs {
 		l.dropJob(j)
+		j.running = false
 	}
 	l.sweep()
 }
@@ -316,7 +366,18 @@ func (l *loop) dropJob(j *job) {
 		if half := b.half; half != nil && half.second == b && half.refused != nil {
 			l.end(half.refused.batch, half.refused.why)
 		}
-		l.end(b, b.lost(DropShutdown, outcome{}))
+		l.leave(b)
 	}
 	j.todo = nil
+}
+
+// leave drops a batch as the client shuts down, or leaves it to the spool. The
+// caller holds mu.
+func (l *loop) leave(b *batch) {
+	if b.segment == nil {
+		l.end(b, b.lost(DropShutdown, outcome{}))
+		return
+	}
+	l.reclaim(b)
+	l.recharge(b, 0)
 }

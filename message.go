@@ -1,6 +1,9 @@
 package analytics
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Message holds the fields that every call has. It is embedded last in each
 // message struct; leave it zero and the client fills in what belongs there.
@@ -129,7 +132,8 @@ type call struct {
 	context      map[string]interface{}
 	integrations map[string]interface{}
 	bag          map[string]interface{}
-	bagKey       string // "traits" or "properties"
+	bagName      *mapName // traitsName or propertiesName
+	sort         string   // the event or name: calls that have it in common tend to have the bag's keys in common
 	anonymousID  string
 	userID       string
 	extra        [2]extra
@@ -137,10 +141,30 @@ type call struct {
 	Message
 }
 
+// mapName is the name of one of a call's maps, and what can be known of it
+// beforehand.
+type mapName struct {
+	name string
+	key  string // as JSON, with its colon
+	at   place
+}
+
+func newMapName(name string) *mapName {
+	return &mapName{name: name, key: `"` + name + `":`, at: placeOf(name)}
+}
+
+var (
+	contextName      = newMapName("context")
+	integrationsName = newMapName("integrations")
+	traitsName       = newMapName("traits")
+	propertiesName   = newMapName("properties")
+)
+
 // idLen is the length of a fresh message id.
 const idLen = 36
 
-// extra is a string field that only some kinds have.
+// extra is a string field that only some kinds have. Its key is as JSON, with
+// its colon.
 type extra struct{ key, value string }
 
 func (m *Identify) wire() (call, error) {
@@ -149,7 +173,7 @@ func (m *Identify) wire() (call, error) {
 	}
 	return call{
 		kind: kindIdentify, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, bagKey: "traits",
+		bag: m.Traits, bagName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 	}, checkIDs(kindIdentify, m.AnonymousId, m.UserId)
 }
@@ -163,9 +187,9 @@ func (m *Group) wire() (call, error) {
 	}
 	return call{
 		kind: kindGroup, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, bagKey: "traits",
+		bag: m.Traits, bagName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
-		extra: [2]extra{{"groupId", m.GroupId}},
+		extra: [2]extra{{`"groupId":`, m.GroupId}},
 	}, checkIDs(kindGroup, m.AnonymousId, m.UserId)
 }
 
@@ -178,9 +202,9 @@ func (m *Track) wire() (call, error) {
 	}
 	return call{
 		kind: kindTrack, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, bagKey: "properties",
+		bag: m.Properties, bagName: propertiesName, sort: m.Event,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
-		extra: [2]extra{{"event", m.Event}},
+		extra: [2]extra{{`"event":`, m.Event}},
 	}, checkIDs(kindTrack, m.AnonymousId, m.UserId)
 }
 
@@ -190,9 +214,9 @@ func (m *Page) wire() (call, error) {
 	}
 	return call{
 		kind: kindPage, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, bagKey: "properties",
+		bag: m.Traits, bagName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
-		extra: [2]extra{{"category", m.Category}, {"name", m.Name}},
+		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
 	}, checkIDs(kindPage, m.AnonymousId, m.UserId)
 }
 
@@ -202,9 +226,9 @@ func (m *Screen) wire() (call, error) {
 	}
 	return call{
 		kind: kindScreen, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, bagKey: "properties",
+		bag: m.Properties, bagName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
-		extra: [2]extra{{"category", m.Category}, {"name", m.Name}},
+		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
 	}, checkIDs(kindScreen, m.AnonymousId, m.UserId)
 }
 
@@ -220,7 +244,7 @@ func (m *Alias) wire() (call, error) {
 	return call{
 		kind: kindAlias, context: m.Context, integrations: m.Integrations,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
-		extra: [2]extra{{"previousId", m.PreviousId}},
+		extra: [2]extra{{`"previousId":`, m.PreviousId}},
 	}, nil
 }
 
@@ -236,30 +260,31 @@ func checkIDs(kind, anonymousID, userID string) error {
 func (k *call) append(dst []byte, now time.Time) ([]byte, error) {
 	var err error
 	dst = append(dst, '{')
-	if dst, err = k.appendBag(dst, "context", k.context); err != nil {
+	if dst, err = k.appendMap(dst, contextName, "", k.context); err != nil {
 		return dst, err
 	}
-	if dst, err = k.appendBag(dst, "integrations", k.integrations); err != nil {
+	if dst, err = k.appendMap(dst, integrationsName, "", k.integrations); err != nil {
 		return dst, err
 	}
-	if dst, err = k.appendBag(dst, k.bagKey, k.bag); err != nil {
+	if dst, err = k.appendMap(dst, k.bagName, k.sort, k.bag); err != nil {
 		return dst, err
 	}
-	dst = appendField(dst, "anonymousId", k.anonymousID)
-	dst = appendField(dst, "userId", k.userID)
-	for _, e := range k.extra {
-		dst = appendField(dst, e.key, e.value)
+	dst = appendField(dst, `"anonymousId":`, k.anonymousID)
+	dst = appendField(dst, `"userId":`, k.userID)
+	for i := range k.extra {
+		dst = appendField(dst, k.extra[i].key, k.extra[i].value)
 	}
 	return k.appendMessage(dst, now)
 }
 
-func (k *call) appendBag(dst []byte, key string, m map[string]interface{}) ([]byte, error) {
+// appendMap writes a map field and its comma, or nothing if it is empty.
+func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]interface{}) ([]byte, error) {
 	if len(m) == 0 {
 		return dst, nil
 	}
-	dst, err := appendMap(appendKey(dst, key), m, key)
+	dst, err := appendMapAt(append(dst, n.key...), m, n.name, n.at.of(sort))
 	if err != nil {
-		return dst, valueFieldError(k.kind, key, err)
+		return dst, valueFieldError(k.kind, n.name, err)
 	}
 	return append(dst, ','), nil
 }
@@ -268,8 +293,8 @@ func (k *call) appendBag(dst []byte, key string, m map[string]interface{}) ([]by
 // and notes where the message id is.
 func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 	var err error
-	dst = append(appendKey(dst, "type"), '"')
-	dst = append(append(dst, k.kind...), `","messageId":`...)
+	dst = append(append(dst, `"type":"`...), k.kind...)
+	dst = append(dst, `","messageId":`...)
 	if k.MessageId != "" {
 		dst = appendString(dst, k.MessageId)
 	} else {
@@ -279,7 +304,7 @@ func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 	}
 	dst = append(dst, `,"timestamp":"`...)
 	if k.Timestamp == "" {
-		dst = appendTime(dst, now)
+		dst = appendNow(dst, now)
 	} else if dst, err = appendISO8601(dst, k.Timestamp); err != nil {
 		return dst, &FieldError{Kind: k.kind, Field: "timestamp", Err: err}
 	}
@@ -297,21 +322,16 @@ func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 // id is the message id of a call that append has written to encoded.
 func (k *call) id(encoded []byte) string {
 	if k.MessageId != "" {
-		return k.MessageId
+		return strings.Clone(k.MessageId) // no larger string that it was cut from is kept
 	}
 	return string(encoded[k.idAt : k.idAt+idLen])
 }
 
 // appendField writes a string field and its comma, or nothing if it is empty.
+// The key is as JSON, with its colon.
 func appendField(dst []byte, key, value string) []byte {
 	if value == "" {
 		return dst
 	}
-	return append(appendString(appendKey(dst, key), value), ',')
-}
-
-// appendKey writes a key that needs no escaping.
-func appendKey(dst []byte, key string) []byte {
-	dst = append(append(dst, '"'), key...)
-	return append(dst, '"', ':')
+	return append(appendString(append(dst, key...), value), ',')
 }

@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -9,6 +10,12 @@ import (
 // pipeline is a client at work. Callers append their calls to the open batch
 // under mu; the loop goroutine does all else.
 type pipeline struct {
+	// All that most calls touch, so first, where nothing else shares a line of
+	// the processor's cache with it.
+	mu   sync.Mutex // guards open and the last group of fields; not held during I/O or the caller's code
+	open *batch     // calls are appended to it; nil if there are none, as after the client is closed
+	_    [64 - 16]byte
+
 	*settings
 
 	wake    chan struct{} // room for one; whoever gives the loop work pokes it; never closed
@@ -18,8 +25,9 @@ type pipeline struct {
 
 	tellers sync.WaitGroup // the goroutine that tells results, while there is one
 
-	mu       sync.Mutex    // guards all below; not held during I/O or the caller's code
-	open     *batch        // calls are appended to it; nil if there are none
+	spool *spool // nil without one
+
+	// Guarded by mu.
 	openDue  time.Time     // when open is to be sealed at the latest
 	lastSeal time.Time     // when a batch was last sealed
 	watching time.Time     // when the loop looks at open by itself; zero if never
@@ -27,9 +35,10 @@ type pipeline struct {
 	ready    fifo          // waiting to be sent
 	busy     bool          // all jobs are taken: the loop will look at ready by itself
 	work     bool          // the loop is to be poked as mu is given up
-	seq      uint64        // the number of the batch opened last
+	seq      uint64        // the number of the call accepted last; without a spool, before those in open
 	lastLen  int           // the length of the batch sealed last, the next one's likely length
 	spare    [][]byte      // buffers to be used again
+	idle     int           // the capacity of all of spare
 	used     int64         // bytes charged to the budget
 	room     chan struct{} // made by a call that waits for room; closed, and set to nil, as some comes free
 	flushes  []*flush      // those that still wait for calls
@@ -37,9 +46,10 @@ type pipeline struct {
 	closing  *flush        // set as the client is closed; no call is accepted from then on
 	abortErr error         // why aborted was closed
 	failure  error         // what the latest attempt that failed met, if no flush has reported it
+	gate     time.Time     // no attempt begins before it, as a collector asked; zero if none did
 	notices  []notice      // results to be told
 	telling  bool          // the goroutine that tells them runs
-	stats    Stats         // all but Pending, Rejected and Bytes
+	stats    Stats         // calls in open left out without a spool; without Pending, Rejected and Bytes
 }
 
 func newPipeline(s *settings) *pipeline {
@@ -65,15 +75,25 @@ func (p *pipeline) unlock() {
 	}
 }
 
-// add accepts an encoded call, or says why not. It copies the bytes. Ctx may
-// be nil and matters for Block alone.
-func (p *pipeline) add(ctx context.Context, k *call, encoded []byte, now time.Time) error {
+// add accepts the call encoded in w, or says why not. It copies the bytes. Ctx
+// matters for Block alone.
+func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) error {
+	if p.callback != nil {
+		w.id = callID{k.id(w.buf), k.kind}
+	}
+	if p.spool != nil {
+		return p.addSpooled(ctx, w, now)
+	}
 	p.mu.Lock()
+	if b := p.open; b != nil && p.callback == nil && b.calls+1 < p.flushAt && b.hasRoom(len(w.buf), p.settings) {
+		b.append(w.buf)
+		p.mu.Unlock()
+		return nil
+	}
 	defer p.unlock()
 	for p.closing == nil {
 		switch {
-		case p.place(k, encoded, now):
-			p.stats.Accepted++
+		case p.place(w.id, w.buf, spot{}, now):
 			return nil
 		case p.open != nil:
 			p.seal(now) // what fills the memory is better sent at once
@@ -91,14 +111,12 @@ func (p *pipeline) add(ctx context.Context, k *call, encoded []byte, now time.Ti
 
 // place appends a call to the open batch, or to a new one. It reports false if
 // the budget has no room.
-func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
-	if p.open != nil && !p.open.fits(len(encoded), p.settings) {
+func (p *pipeline) place(id callID, encoded []byte, at spot, now time.Time) bool {
+	if p.open != nil && !(p.open.fits(len(encoded), p.settings) && p.open.continues(at)) {
 		p.seal(now)
 	}
-	var id callID
 	var cost int64
 	if p.callback != nil {
-		id = callID{k.id(encoded), k.kind}
 		cost += callIDBytes + int64(len(id.id))
 	}
 	fresh := p.open == nil
@@ -108,23 +126,25 @@ func (p *pipeline) place(k *call, encoded []byte, now time.Time) bool {
 		cost -= int64(cap(buf))
 	} else {
 		cost += batchOverhead
-		if n := len(p.spare); n > 0 {
-			buf = p.spare[n-1]
-		}
+		buf = p.takeSpare()
 	}
 	size := p.bufferSize(buf, len(encoded))
-	cost += int64(size)
-	if p.used+cost > p.maxBytes {
+	if fresh && p.used+cost+mayTake(buf, size) > p.maxBytes {
+		p.recycle(buf)
+		if p.whenFull == Block && p.used > 0 {
+			return false // there will be room for a batch of the usual size
+		}
+		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small one may fit
+	}
+	if p.used+cost+mayTake(buf, size) > p.maxBytes {
 		return false
 	}
-	if fresh && cap(buf) > 0 {
-		p.spare = p.spare[:len(p.spare)-1]
-	}
 	if size > cap(buf) {
-		buf = append(make([]byte, 0, size), buf...)
+		buf = append(newBuffer(size), buf...)
 	}
+	cost += int64(cap(buf))
 	if fresh {
-		p.openBatch(append(buf, bodyHead...), now)
+		p.openBatch(append(buf, bodyHead...), at, now)
 	} else {
 		p.open.buf = buf
 	}
@@ -147,19 +167,38 @@ func (p *pipeline) bufferSize(buf []byte, n int) int {
 	switch {
 	case need <= cap(buf):
 		return cap(buf)
-	case len(buf) == 0: // the last batch says how long this one may become
+	case cap(buf) < p.lastLen: // the last batch says how long this one may become
 		need = max(need, p.lastLen+p.lastLen/8, minBuffer)
 	default:
-		need = max(need, 2*cap(buf))
+		need = max(need, cap(buf)+cap(buf)/4, minBuffer)
 	}
 	// Fits has seen to it that MaxBatchBytes is enough, but for the comma that
 	// is counted for a first call as well.
 	return min(need, MaxBatchBytes+len(","))
 }
 
-func (p *pipeline) openBatch(buf []byte, now time.Time) {
-	p.seq++
-	p.open = &batch{buf: buf, seq: p.seq}
+// newBuffer makes a buffer whose capacity is all of the memory that it takes:
+// the runtime rounds up what it allocates, by append alone to the caller's
+// knowledge. It is no larger than a batch may be, unless size is.
+func newBuffer(size int) []byte {
+	buf := slices.Grow([]byte(nil), size)
+	return buf[:0:min(cap(buf), max(size, MaxBatchBytes+len(",")))]
+}
+
+// mayTake is the most memory that buf takes once it has a capacity of size. The
+// runtime adds less than a quarter, and less than a page of 8 KB.
+func mayTake(buf []byte, size int) int64 {
+	if size <= cap(buf) {
+		return int64(size)
+	}
+	return int64(size + min(size/4, 8<<10))
+}
+
+func (p *pipeline) openBatch(buf []byte, at spot, now time.Time) {
+	if at.segment == nil {
+		at.seq = p.seq + 1
+	}
+	p.open = &batch{buf: buf, seq: at.seq, segment: at.segment, index: at.index}
 	// The time since the last flush counts, unless nothing has been called for
 	// so long that it would send this call alone.
 	if p.openDue = p.lastSeal.Add(p.flushAfter); !p.openDue.After(now) {
@@ -178,6 +217,10 @@ func (p *pipeline) seal(now time.Time) {
 	p.lastSeal = now
 	b.seal(p.settings)
 	p.lastLen = len(b.buf)
+	if b.segment == nil {
+		p.seq += uint64(b.calls)
+		p.stats.Accepted += int64(b.calls)
+	}
 	p.stats.Batches++
 	if slack := cap(b.buf) - len(b.buf); p.busy && !p.gzip && slack > len(b.buf)/4 {
 		p.shrink(b) // it will wait: its memory counts
@@ -193,7 +236,7 @@ func (p *pipeline) seal(now time.Time) {
 
 // shrink moves a sealed batch to a buffer of its own length.
 func (p *pipeline) shrink(b *batch) {
-	exact := append(make([]byte, 0, len(b.buf)), b.buf...)
+	exact := append(newBuffer(len(b.buf)+tailLen), b.buf...)
 	p.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(exact)))
 	p.recycle(b.buf)
 	b.buf = exact
@@ -205,20 +248,52 @@ func (p *pipeline) recharge(b *batch, charge int64) {
 	b.charge = charge
 }
 
-// release gives bytes back to the budget.
+// release gives bytes back to the budget. Calls that wait for room are not
+// woken for every batch, but when an eighth of the budget is free.
 func (p *pipeline) release(n int64) {
 	p.used -= n
-	if n > 0 && p.room != nil {
+	if n > 0 && p.used <= p.maxBytes-p.maxBytes/8 {
+		p.wakeWaiting()
+	}
+	if p.spool != nil {
+		p.spool.feed(p.used)
+	}
+}
+
+// wakeWaiting has the calls that wait for room look for it.
+func (p *pipeline) wakeWaiting() {
+	if p.room != nil {
 		close(p.room)
 		p.room = nil
 	}
 }
 
+// reclaim takes a batch's bytes away, for its buffer to be used again.
+func (p *pipeline) reclaim(b *batch) {
+	if !b.lent {
+		p.recycle(b.buf)
+	}
+	b.buf, b.zip = nil, nil
+}
+
 // recycle keeps a buffer that nothing refers to any more.
 func (p *pipeline) recycle(buf []byte) {
-	if cap(buf) >= minBuffer && len(p.spare) < p.maxInFlight+2 {
+	if cap(buf) >= minBuffer && p.idle+cap(buf) <= (p.maxInFlight+2)*MaxBatchBytes {
 		p.spare = append(p.spare, buf[:0])
+		p.idle += cap(buf)
 	}
+}
+
+// takeSpare returns a buffer that was recycled, or nil.
+func (p *pipeline) takeSpare() []byte {
+	n := len(p.spare)
+	if n == 0 {
+		return nil
+	}
+	buf := p.spare[n-1]
+	p.spare = p.spare[:n-1]
+	p.idle -= cap(buf)
+	return buf
 }
 
 // dropOldest gives up the batch that has waited longest; it reports false if
@@ -242,16 +317,12 @@ func (p *pipeline) waitForRoom(ctx context.Context) error {
 		p.room = make(chan struct{})
 	}
 	room := p.room
-	var ended <-chan struct{}
-	if ctx != nil {
-		ended = ctx.Done()
-	}
 	p.unlock()
 	defer p.mu.Lock()
 	select {
 	case <-room:
 		return nil
-	case <-ended:
+	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
@@ -266,27 +337,41 @@ func (p *pipeline) end(b *batch, why *DropError) {
 		p.stats.Dropped.add(why.Reason, n)
 	}
 	p.endFlushes(b.seq, n)
-	p.recycle(b.buf)
-	b.buf, b.zip = nil, nil
+	if b.segment != nil {
+		p.endSpooled(b.segment, span{b.index, b.index + uint32(n)})
+	}
+	p.reclaim(b)
 	if p.callback == nil && why == nil {
 		p.recharge(b, 0)
 		return
 	}
-	p.recharge(b, batchOverhead+b.idBytes())
+	p.recharge(b, min(b.charge, batchOverhead+b.idBytes()+why.bytes()))
 	p.tell(notice{batch: b, why: why})
+}
+
+// accepted is the number of calls accepted so far.
+func (p *pipeline) accepted() int64 {
+	if p.open == nil || p.open.segment != nil {
+		return p.stats.Accepted
+	}
+	return p.stats.Accepted + int64(p.open.calls)
 }
 
 // pending is the number of accepted calls that have not ended.
 func (p *pipeline) pending() int64 {
-	return p.stats.Accepted - p.stats.Delivered - p.stats.Dropped.Total()
+	return p.accepted() - p.stats.Delivered - p.stats.Dropped.Total()
 }
 
 func (p *pipeline) snapshot() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
+	s.Accepted = p.accepted()
 	s.Pending = p.pending()
 	s.Bytes = p.used
+	if p.spool != nil {
+		s.SpoolBytes = p.spool.disk
+	}
 	return s
 }
 

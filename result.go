@@ -42,7 +42,7 @@ func (p *pipeline) tellAll() {
 
 func (p *pipeline) tellOne(n notice) {
 	if n.why != nil {
-		p.log.logf("lost a batch of %d calls: %v", n.batch.calls, n.why)
+		p.log.logf("lost %s: %s", countCalls(int64(n.batch.calls)), n.why.text())
 	}
 	if p.callback == nil {
 		return

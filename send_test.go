@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,7 +83,7 @@ func TestTenAttempts(t *testing.T) {
 				var undelivered *analytics.UndeliveredError
 				require.ErrorAs(t, err, &undelivered)
 				require.Equal(t, analytics.Drops{Attempts: 20}, undelivered.Dropped)
-				require.ErrorContains(t, err, "20 calls were not delivered: the latest failure: ")
+				require.ErrorContains(t, err, "20 calls not delivered: the latest failure: ")
 				require.Equal(t, undelivered.Dropped, client.Stats().Dropped)
 				require.Len(t, results, 20)
 				var drop *analytics.DropError
@@ -125,7 +126,7 @@ func TestRefusedForGood(t *testing.T) {
 			require.Len(t, c.all(), 1)
 			require.Equal(t, analytics.Drops{Refused: 20}, client.Stats().Dropped)
 			require.Equal(t, 1, log.count(), "a lost batch is one line")
-			require.Contains(t, log.String(), fmt.Sprintf("lost a batch of 20 calls: analytics: dropped (refused) after 1 attempts: the collector answered %d", status))
+			require.Contains(t, log.String(), fmt.Sprintf("lost 20 calls: refused, attempt 1: the collector answered %d", status))
 			require.Contains(t, log.String(), `"why: 100%d\n%s"`)
 		})
 	}
@@ -148,7 +149,9 @@ func TestOutage(t *testing.T) {
 					}}
 					client := newClient(t, c, analytics.Config{CloseTimeout: time.Hour, Gzip: gzip})
 					for i := range 1000 {
+						before := time.Now()
 						require.NoError(t, client.Track(&analytics.Track{Event: strconv.Itoa(i), UserId: "u"}))
+						require.Zero(t, time.Since(before), "a caller was held")
 						time.Sleep(20 * time.Millisecond)
 					}
 					requireSum(t, client.Stats())
@@ -210,6 +213,34 @@ func TestRetryAfterIsCapped(t *testing.T) {
 		require.NoError(t, client.Close())
 		require.Equal(t, 300*time.Second, c.all()[1].at.Sub(c.all()[0].at))
 	})
+}
+
+// A collector that takes less in one request than the service does gets all
+// calls in smaller parts; one that takes nothing is not asked for every call.
+func TestHalvingGoesOnWhileSizeMayBeTheReason(t *testing.T) {
+	for limit, requests := range map[int]int{100_000: 15, 0: 31} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &collector{decide: func(_ int, p post) answer {
+				if len(p.raw) > limit {
+					return answer{status: 413}
+				}
+				return answer{}
+			}}
+			client := newClient(t, c, analytics.Config{FlushAt: 1000})
+			const calls = 960 // of 500 bytes: some 480 KB
+			for range calls {
+				require.NoError(t, client.Track(&analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"pad": strings.Repeat("x", 358)}}))
+			}
+			err := client.Close()
+			require.Len(t, c.all(), requests)
+			if limit > 0 {
+				require.NoError(t, err)
+				require.EqualValues(t, calls, client.Stats().Delivered)
+			} else {
+				require.EqualValues(t, calls, client.Stats().Dropped.Refused)
+			}
+		})
+	}
 }
 
 // bad answers 400 to each batch that holds one of the events.
@@ -371,6 +402,22 @@ func TestUserTransportPanics(t *testing.T) {
 	})
 }
 
+// So ends a transport that fails a test.
+func TestUserTransportExits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{decide: func(i int, p post) answer {
+			if i%2 == 1 {
+				runtime.Goexit()
+			}
+			return answer{}
+		}}
+		client := newClient(t, c, analytics.Config{FlushAt: 1, MaxInFlight: 1})
+		track(t, client, "e", 4)
+		require.NoError(t, client.Close())
+		require.EqualValues(t, 4, client.Stats().Delivered)
+	})
+}
+
 func TestTimeout(t *testing.T) {
 	for _, tt := range []struct{ set, want time.Duration }{{0, 10 * time.Second}, {time.Minute, time.Minute}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -401,6 +448,55 @@ func TestAnswerBodyDoesNotMatter(t *testing.T) {
 		})
 	}
 }
+
+// A transport may go on reading a body after it has returned the answer, and
+// change the request. Neither must reach another batch.
+func TestCarelessTransport(t *testing.T) {
+	for _, gzip := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var late [][]io.Reader // by request: what was read of the body, and what was not
+			transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+				require.Equal(t, "https://api.segment.io/v1/batch", r.URL.String())
+				require.NotContains(t, r.Header, "X-Added")
+				r.URL.Host = "elsewhere.example"
+				r.Header.Set("X-Added", "1")
+				head := make([]byte, 30)
+				_, err := io.ReadFull(r.Body, head)
+				require.NoError(t, err)
+				again, err := r.GetBody()
+				require.NoError(t, err)
+				late = append(late, []io.Reader{io.MultiReader(bytes.NewReader(head), r.Body), again})
+				return answer{status: []int{200, 500}[len(late)%2]}.response(r), nil
+			})
+			client := newClient(t, transport, analytics.Config{FlushAt: 10, Gzip: gzip, MaxInFlight: 1})
+			for i := range 5 {
+				track(t, client, name("e", i), 10)
+				require.NoError(t, client.Flush(t.Context()))
+			}
+			require.NoError(t, client.Close())
+			require.Len(t, late, 10)
+			for i, bodies := range late {
+				for _, b := range bodies {
+					r, err := http.NewRequest(http.MethodPost, "/", b)
+					require.NoError(t, err)
+					if gzip {
+						r.Header.Set("Content-Encoding", "gzip")
+					}
+					p := readPost(r)
+					require.NoError(t, p.err)
+					require.Len(t, p.body.Batch, 10)
+					for n, call := range p.body.Batch {
+						require.Equal(t, name(name("e", i/2), n), call["event"])
+					}
+				}
+			}
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 type endless struct{}
 

@@ -6,16 +6,20 @@ package analytics
 //
 // holds in every Stats, taken at any time.
 type Stats struct {
-	Accepted  int64 // calls that returned nil
+	Accepted  int64 // calls that returned nil, and Recovered ones
 	Delivered int64 // calls in batches answered with a 2xx status
 	Dropped   Drops // accepted calls that were given up
 	Pending   int64 // accepted calls still queued, being sent or to be sent again
+
+	Recovered int64 // calls that were in Config.Spool as it was opened, left by an earlier process
 
 	Rejected Rejects // calls that returned an error, and were not accepted
 
 	Batches  int64 // batches made, halves of refused ones included
 	Attempts int64 // requests made
 	Bytes    int64 // memory charged to Config.MaxBytes now
+
+	SpoolBytes int64 // disk space charged to Config.SpoolMaxBytes now
 }
 
 // Drops counts accepted calls that were given up, by reason.
@@ -24,10 +28,11 @@ type Drops struct {
 	Attempts int64 // DropAttempts
 	Overflow int64 // DropOverflow
 	Shutdown int64 // DropShutdown
+	Damaged  int64 // DropDamaged
 }
 
 // Total is the number of calls dropped for any reason.
-func (d Drops) Total() int64 { return d.Refused + d.Attempts + d.Overflow + d.Shutdown }
+func (d Drops) Total() int64 { return d.Refused + d.Attempts + d.Overflow + d.Shutdown + d.Damaged }
 
 // minus is what came since other.
 func (d Drops) minus(other Drops) Drops {
@@ -36,6 +41,7 @@ func (d Drops) minus(other Drops) Drops {
 		Attempts: d.Attempts - other.Attempts,
 		Overflow: d.Overflow - other.Overflow,
 		Shutdown: d.Shutdown - other.Shutdown,
+		Damaged:  d.Damaged - other.Damaged,
 	}
 }
 
@@ -49,6 +55,8 @@ func (d *Drops) add(reason DropReason, calls int64) {
 		d.Overflow += calls
 	case DropShutdown:
 		d.Shutdown += calls
+	case DropDamaged:
+		d.Damaged += calls
 	}
 }
 
@@ -57,11 +65,12 @@ type Rejects struct {
 	Invalid   int64 // a *FieldError, or a configuration that cannot be used
 	TooLarge  int64 // a *TooLargeError
 	QueueFull int64 // ErrQueueFull, or a context that ended while the call waited for room
+	Spool     int64 // ErrSpool
 	Closed    int64 // ErrClosed
 }
 
 // Total is the number of calls rejected for any reason.
-func (r Rejects) Total() int64 { return r.Invalid + r.TooLarge + r.QueueFull + r.Closed }
+func (r Rejects) Total() int64 { return r.Invalid + r.TooLarge + r.QueueFull + r.Spool + r.Closed }
 
 // Result is the end of one accepted call.
 type Result struct {

@@ -1,12 +1,16 @@
 package analytics
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"sync"
+	"net/http/httptrace"
+	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,13 +18,16 @@ const (
 	// maxAnswer is how much of an answer is read so that its connection can
 	// be used again; a longer one costs the connection.
 	maxAnswer = 64 << 10
-	// maxQuoted is how much of an answer's text is kept to say what was wrong.
+	// maxQuoted is how much of an answer's text, quoted, is kept to say what was
+	// wrong.
 	maxQuoted = 256
 )
 
 // outcome is what one attempt came to. The loop acts on it.
 type outcome struct {
 	job        *job
+	settled    bool          // the sender has ended the batch already
+	last       bool          // the sender makes no other attempt: the time was up, or the body may still be read
 	status     int           // 0 if there was no answer
 	retryAfter time.Duration // 0 if none was asked for
 	err        error         // what was wrong, unless status is a success
@@ -28,7 +35,7 @@ type outcome struct {
 
 // httpClient is the client that the requests are made with: a copy of what the
 // caller gave. The transport is returned as well if it is not the caller's. The
-// time-out is left to each attempt's context, which costs no goroutine.
+// time-out is left to the senders, whom it costs no goroutine.
 func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 	client := given
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -42,50 +49,175 @@ func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 		return &client, nil
 	}
 	own := base.Clone()
-	own.MaxIdleConnsPerHost = conns
-	own.DisableCompression = true // answers are a few bytes
+	own.MaxIdleConns, own.MaxIdleConnsPerHost = conns, conns
+	own.DisableCompression = true  // answers are a few bytes
+	own.WriteBufferSize = 64 << 10 // most requests are one write
+	if own.DialContext != nil {    // to set one would turn HTTP/2 off, and take the place of a Dial
+		own.DialContext = directDial(own.DialContext)
+	}
 	client.Transport = own
 	return &client, own
 }
 
-// attempt sends one batch once and posts what came of it.
-func (p *pipeline) attempt(ctx context.Context, j *job, b *batch) {
-	o := outcome{job: j}
-	defer func() {
-		if r := recover(); r != nil {
-			o.err = fmt.Errorf("the HTTP transport panicked: %v", r)
-		}
-		p.results <- o
-	}()
-	started := time.Now()
-	pl := newPayload(b, started)
-	defer pl.detach()
-	o.status, o.retryAfter, o.err = p.post(ctx, pl)
-	if o.err == nil {
-		p.log.debugf("delivered %d calls, %d bytes, in %v", b.calls, pl.len(), time.Since(started))
-	} else {
-		p.log.debugf("attempt %d of %d calls, %d bytes, failed after %v: %v", b.attempts+1, b.calls, pl.len(), time.Since(started), o.err)
+// sender makes attempts, one after the other. What they have in common is made
+// once.
+type sender struct {
+	*pipeline
+	request *http.Request
+	cancel  context.CancelCauseFunc // ends the requests, all of them
+	timer   *time.Timer             // cancels when an attempt has taken too long
+	answer  []byte                  // the buffer that answers are read into
+
+	// A transport may go on reading a body after it has returned, when the
+	// answer came early or the time was up. It says when it has ended: once
+	// for each reader.
+	readers, read atomic.Int32
+}
+
+// send makes an attempt, and goes on with the batches that wait as long as all
+// goes well. It posts one outcome to the loop, as it ends.
+func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
+	s := p.newSender(ctx)
+	defer s.cancel(nil)
+	var o outcome
+	defer func() { p.results <- o }()
+	for body != nil {
+		o = outcome{job: j, last: true, err: errTransportExit} // unless the attempt returns
+		o = s.attempt(body)
+		o.job = j
+		body = p.proceed(&o)
 	}
 }
 
-func (p *pipeline) post(ctx context.Context, pl *payload) (status int, retryAfter time.Duration, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("no answer within %v: %w", p.timeout, context.DeadlineExceeded))
-	defer cancel()
-	res, err := p.client.Do(p.request(ctx, pl))
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return 0, 0, cause
+// errTransportExit is what an attempt came to whose goroutine a transport ended,
+// as one does that fails a test.
+var errTransportExit = errors.New("the HTTP transport called runtime.Goexit")
+
+func (p *pipeline) newSender(ctx context.Context) *sender {
+	s := &sender{pipeline: p, answer: make([]byte, 512)}
+	ctx, s.cancel = context.WithCancelCause(ctx)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { s.read.Add(1) },
+	})
+	request := http.Request{
+		Method:     http.MethodPost,
+		URL:        p.url,
+		Host:       p.url.Host,
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header: http.Header{
+			"Content-Type": {"application/json"},
+			"User-Agent":   {"analytics-go (version: " + Version + ")"},
+		},
+	}
+	if p.gzip {
+		request.Header["Content-Encoding"] = []string{"gzip"}
+	}
+	request.SetBasicAuth(p.writeKey, "")
+	s.request = request.WithContext(ctx)
+	s.timer = time.AfterFunc(p.timeout, func() {
+		s.cancel(fmt.Errorf("no answer within %v: %w", p.timeout, context.DeadlineExceeded))
+	})
+	return s
+}
+
+// proceed ends a batch that was delivered and gives its job the next one that
+// waits. The next body is nil if there is none, or if what comes next is for
+// the loop to decide.
+func (p *pipeline) proceed(o *outcome) (body []byte) {
+	if o.err != nil || o.last {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.unlock()
+	j := o.job
+	if len(j.todo) != 1 || j.todo[0].half != nil {
+		return nil
+	}
+	p.stats.Attempts++
+	p.end(j.todo[0], nil)
+	j.todo = j.todo[:0]
+	o.settled = true
+	if !p.gate.IsZero() {
+		return nil
+	}
+	b := p.ready.pop()
+	if b == nil {
+		return nil
+	}
+	j.todo = append(j.todo, b)
+	return b.body(time.Now())
+}
+
+// attempt sends a body once.
+func (s *sender) attempt(body []byte) (o outcome) {
+	defer func() {
+		if r := recover(); r != nil {
+			o = outcome{err: fmt.Errorf("the HTTP transport panicked: %v", r)}
+		}
+		o.last = !s.timer.Stop() || s.read.Load() < s.readers.Load()
+	}()
+	started := time.Now()
+	s.timer.Reset(s.timeout)
+	o = s.post(body)
+	if s.log.verbose {
+		s.log.logAttempt(o, len(body), time.Since(started))
+	}
+	return o
+}
+
+func (l *logger) logAttempt(o outcome, size int, took time.Duration) {
+	if o.err == nil {
+		l.logf("delivered a batch of %d bytes in %v", size, took)
+	} else {
+		l.logf("an attempt to send a batch of %d bytes failed after %v: %v", size, took, o.err)
+	}
+}
+
+func (s *sender) post(body []byte) outcome {
+	request := new(http.Request)
+	*request = *s.request
+	if s.ownTransport == nil || s.client.Jar != nil { // they may write to it
+		url := *request.URL
+		request.URL = &url
+		request.Header = request.Header.Clone()
+	}
+	s.readers.Store(0)
+	s.read.Store(0)
+	request.GetBody = func() (io.ReadCloser, error) {
+		s.readers.Add(1)
+		// A reader of another type would be sent in a packet of its own.
+		return io.NopCloser(bytes.NewReader(body)), nil
+	}
+	request.Body, _ = request.GetBody()
+	request.ContentLength = int64(len(body))
+	res, err := s.client.Do(request)
+	if cause := context.Cause(request.Context()); err != nil && cause != nil {
+		return outcome{err: cause}
 	} else if err != nil {
-		return 0, 0, err
+		return outcome{err: err}
 	}
 	defer res.Body.Close()
+	text := s.readAnswer(res.Body)
 	if judge(res.StatusCode) == delivered {
-		_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer))
-		return res.StatusCode, 0, nil
+		return outcome{status: res.StatusCode}
 	}
-	text, _ := io.ReadAll(io.LimitReader(res.Body, maxQuoted))
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer))
-	retryAfter = parseRetryAfter(res.Header.Get("Retry-After"), time.Now())
-	return res.StatusCode, retryAfter, p.answerError(res.StatusCode, text)
+	return outcome{
+		status:     res.StatusCode,
+		retryAfter: parseRetryAfter(res.Header.Get("Retry-After"), time.Now()),
+		err:        s.answerError(res.StatusCode, text),
+	}
+}
+
+// readAnswer reads an answer to its end, within bounds, and returns how it
+// starts.
+func (s *sender) readAnswer(body io.Reader) []byte {
+	n, err := io.ReadFull(body, s.answer)
+	if err == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(body, maxAnswer))
+	}
+	return s.answer[:n]
 }
 
 // answerError quotes an answer that is not a success. The text is the server's.
@@ -94,96 +226,39 @@ func (p *pipeline) answerError(status int, text []byte) error {
 	if status >= 300 && status <= 399 {
 		s += " (redirects are not followed; Endpoint must be the collector's own URL)"
 	}
-	if len(text) > 0 {
-		s += fmt.Sprintf(": %q", text)
+	// The write key is taken out first: a part of it that is left by the cut
+	// would not be known as such.
+	if quoted := strconv.QuoteToASCII(p.log.secrets.Replace(string(text))); len(quoted) > maxQuoted {
+		s += ": " + quoted[:maxQuoted] + `…"`
+	} else if len(text) > 0 {
+		s += ": " + quoted
 	}
-	return errors.New(p.log.secrets.Replace(s))
+	return errors.New(s)
 }
 
-func (p *pipeline) request(ctx context.Context, pl *payload) *http.Request {
-	header := http.Header{
-		"Content-Type": {"application/json"},
-		"User-Agent":   {"analytics-go (version: " + Version + ")"},
+// directDial makes connections that take a batch's bytes without a copy.
+func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			conn = directConn{tcp}
+		}
+		return conn, err
 	}
-	if pl.gzip {
-		header["Content-Encoding"] = []string{"gzip"}
-	}
-	req := &http.Request{
-		Method:        http.MethodPost,
-		URL:           p.url,
-		Host:          p.url.Host,
-		Proto:         "HTTP/1.1",
-		ProtoMajor:    1,
-		ProtoMinor:    1,
-		Header:        header,
-		Body:          pl.reader(),
-		GetBody:       func() (io.ReadCloser, error) { return pl.reader(), nil },
-		ContentLength: int64(pl.len()),
-	}
-	req.SetBasicAuth(p.writeKey, "")
-	return req.WithContext(ctx)
 }
 
-// payload is the body of one attempt: a batch's bytes, which are shared with
-// other attempts, and an end of its own.
-//
-// net/http may go on reading a body after the answer has come, and says when it
-// ends only by an asynchronous Close. So the attempt detaches the payload as it
-// ends: a late read fails, and the batch's buffer can be used again.
-type payload struct {
-	gzip bool
-	size int
+type directConn struct{ *net.TCPConn }
 
-	mu    sync.Mutex // guards parts
-	parts [2][]byte  // nil once detached
-}
-
-func newPayload(b *batch, now time.Time) *payload {
-	tail := appendTail(make([]byte, 0, 64), now)
-	pl := &payload{}
-	if b.zip != nil {
-		pl.gzip = true
-		pl.parts = [2][]byte{b.zip.data, b.zip.appendEnd(nil, tail)}
-	} else {
-		pl.parts = [2][]byte{b.buf, tail}
+// ReadFrom is what net/http writes the rest of a body with, when it has filled
+// its write buffer. It writes it in one go, from where it lies; all that a
+// request of ours has left is what it announced.
+func (c directConn) ReadFrom(r io.Reader) (int64, error) {
+	if limited, ok := r.(*io.LimitedReader); ok {
+		if body, ok := limited.R.(io.WriterTo); ok {
+			n, err := body.WriteTo(c.TCPConn)
+			limited.N -= n
+			return n, err
+		}
 	}
-	pl.size = len(pl.parts[0]) + len(pl.parts[1])
-	return pl
+	return c.TCPConn.ReadFrom(r)
 }
-
-func (pl *payload) len() int { return pl.size }
-
-func (pl *payload) detach() {
-	pl.mu.Lock()
-	pl.parts = [2][]byte{}
-	pl.mu.Unlock()
-}
-
-func (pl *payload) reader() io.ReadCloser { return &payloadReader{pl: pl} }
-
-var errDetached = errors.New("analytics: the attempt that this body belongs to has ended")
-
-type payloadReader struct {
-	pl  *payload
-	off int
-}
-
-func (r *payloadReader) Read(dst []byte) (n int, err error) {
-	if r.off == r.pl.size {
-		return 0, io.EOF
-	}
-	r.pl.mu.Lock()
-	defer r.pl.mu.Unlock()
-	if r.pl.parts[0] == nil {
-		return 0, errDetached
-	}
-	if first := len(r.pl.parts[0]); r.off < first {
-		n = copy(dst, r.pl.parts[0][r.off:])
-	} else {
-		n = copy(dst, r.pl.parts[1][r.off-first:])
-	}
-	r.off += n
-	return n, nil
-}
-
-func (r *payloadReader) Close() error { return nil }

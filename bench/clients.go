@@ -1,9 +1,12 @@
+//go:build unix
+
 package main
 
 import (
 	"errors"
 	"io"
 	"log"
+	"os"
 
 	analytics "github.com/seed-45eadc4a/analytics-go"
 
@@ -25,11 +28,13 @@ type client struct {
 // settings its documentation gives for a batch size.
 var clients = map[string]func(endpoint string, o setup) (*client, error){
 	"ours":    newOurs,
+	"spool":   newSpool,
 	"v3":      newV3,
 	"posthog": newPosthog,
 }
 
-// clientNames is the order of clients in the report.
+// clientNames is the order of clients in the report. What it leaves out is
+// measured if asked for.
 var clientNames = []string{"ours", "v3", "posthog"}
 
 // A setup is what a run asks of a client.
@@ -41,11 +46,37 @@ type setup struct {
 	gzip    bool
 }
 
-func newOurs(endpoint string, o setup) (*client, error) {
+func (o setup) config(endpoint string) analytics.Config {
 	config := analytics.Config{Endpoint: endpoint, FlushAt: o.batch, Gzip: o.gzip, Logger: log.New(io.Discard, "", 0)}
 	if o.patient {
 		config.WhenFull = analytics.Block
+		config.MaxBytes = 4 << 20
 	}
+	return config
+}
+
+func newOurs(endpoint string, o setup) (*client, error) {
+	return open(o.config(endpoint))
+}
+
+// newSpool is ours with a spool.
+func newSpool(endpoint string, o setup) (*client, error) {
+	dir, err := os.MkdirTemp("", "bench-spool-")
+	if err != nil {
+		return nil, err
+	}
+	config := o.config(endpoint)
+	config.Spool = dir
+	c, err := open(config)
+	if err != nil {
+		return nil, err
+	}
+	end := c.close
+	c.close = func() error { return errors.Join(end(), os.RemoveAll(dir)) }
+	return c, nil
+}
+
+func open(config analytics.Config) (*client, error) {
 	c, err := analytics.NewWithConfig("bench-write-key", config)
 	if err != nil {
 		return nil, err

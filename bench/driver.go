@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -172,7 +174,8 @@ func usage() usageSoFar {
 	if runtime.GOOS == "darwin" {
 		unit = 1
 	}
-	return usageSoFar{time.Duration(u.Utime.Nano() + u.Stime.Nano()), int64(u.Maxrss) * unit}
+	rss := int64(u.Maxrss) //nolint:unconvert // it has 32 bits on some platforms
+	return usageSoFar{time.Duration(u.Utime.Nano() + u.Stime.Nano()), rss * unit}
 }
 
 // startProfile begins the profiles, if they are asked for; stop ends them.

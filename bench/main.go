@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command bench measures the client beside two others of its kind, in one run,
 // so that the ratios hold whatever the machine.
 //
@@ -8,7 +10,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -19,43 +20,43 @@ import (
 type options struct {
 	rounds   int
 	duration time.Duration // of the calls of one measurement
+	rate     int           // calls a second, where latency is measured
 	outage   time.Duration
-	parts    string
+	parts    []string
+	only     string // what the names of the workloads measured contain
 	clients  []string
 	profile  string
 }
 
 func main() {
-	role := flag.String("role", "", "what this process is: driver, collector or, if empty, the one that starts both")
+	if ended, err := runRole(); ended {
+		exit(err)
+	}
 	quick := flag.Bool("quick", false, "a minute's version: one short round, an outage of 3 s")
 	var o options
-	var names string
+	var names, parts string
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each client is measured")
 	flag.DurationVar(&o.duration, "time", 1500*time.Millisecond, "how long calls are made in one measurement")
+	flag.IntVar(&o.rate, "rate", 50_000, "how many calls a second are made where latency is measured")
 	flag.DurationVar(&o.outage, "outage", 20*time.Second, "how long the collector is away")
-	flag.StringVar(&o.parts, "parts", "cost,latency,outage", "what to measure")
+	flag.StringVar(&parts, "parts", "cost,latency,outage", "what to measure")
+	flag.StringVar(&o.only, "workload", "", "measure the cost of the workloads whose names contain this")
 	flag.StringVar(&names, "clients", strings.Join(clientNames, ","), "which clients to measure; the first is the one the others are compared with")
 	flag.StringVar(&o.profile, "profile", "", "a directory for a CPU and an allocation profile of each driver of the first round")
 	flag.Parse()
 	if *quick {
 		o.rounds, o.duration, o.outage = 1, 500*time.Millisecond, 3*time.Second
 	}
-	o.clients = strings.Split(names, ",")
-	var err error
-	switch *role {
-	case "driver":
-		err = runDriver()
-	case "collector":
-		err = runCollector()
-	case "":
-		err = o.run()
-	default:
-		err = errors.New("no such role")
-	}
+	o.clients, o.parts = strings.Split(names, ","), strings.Split(parts, ",")
+	exit(o.run())
+}
+
+func exit(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
 func (o *options) run() error {
@@ -64,20 +65,15 @@ func (o *options) run() error {
 			return fmt.Errorf("%w: %q; there are %s", errUnknownClient, name, strings.Join(clientNames, ", "))
 		}
 	}
-	for _, part := range strings.Split(o.parts, ",") {
-		if !strings.Contains("cost latency outage", part) {
-			return fmt.Errorf("no such part: %q", part)
+	parts := map[string]func() error{"cost": o.cost, "latency": o.latency, "outage": o.outages}
+	for _, name := range o.parts {
+		if parts[name] == nil {
+			return fmt.Errorf("no such part: %q; there are cost, latency, outage", name)
 		}
 	}
 	printMachine()
-	for _, part := range []struct {
-		name string
-		run  func() error
-	}{{"cost", o.cost}, {"latency", o.latency}, {"outage", o.outages}} {
-		if !strings.Contains(o.parts, part.name) {
-			continue
-		}
-		if err := part.run(); err != nil {
+	for _, name := range o.parts {
+		if err := parts[name](); err != nil {
 			return err
 		}
 	}
@@ -88,7 +84,7 @@ func (o *options) run() error {
 func (o *options) cost() error {
 	samples := map[string]map[string][]sample{}
 	for round := range o.rounds {
-		for _, w := range workloads {
+		for _, w := range o.workloads() {
 			for _, name := range o.turn(round) {
 				s, err := o.measure(round, job{
 					Client: name, Large: w.Large, Batch: w.Batch, Patient: true, Duration: o.duration,
@@ -107,13 +103,22 @@ func (o *options) cost() error {
 	return nil
 }
 
-// latency has every client make 50,000 calls a second.
+func (o *options) workloads() (chosen []workload) {
+	for _, w := range workloads {
+		if strings.Contains(w.Name, o.only) {
+			chosen = append(chosen, w)
+		}
+	}
+	return chosen
+}
+
+// latency has every client make o.rate calls a second.
 func (o *options) latency() error {
 	samples := map[string][]sample{}
 	for round := range o.rounds {
 		for _, name := range o.turn(round) {
 			s, err := o.measure(round, job{
-				Client: name, Large: true, Batch: 100, Rate: 50_000, Duration: 2 * o.duration,
+				Client: name, Large: true, Batch: 100, Rate: o.rate, Duration: 2 * o.duration,
 			}, nil)
 			if err != nil {
 				return err

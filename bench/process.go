@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -86,13 +88,29 @@ func drive(j job) (r result, err error) {
 	return r, json.Unmarshal(out, &r)
 }
 
+// roleVariable is set in the environment of a process that this program starts
+// of itself.
+const roleVariable = "BENCH_ROLE"
+
+// runRole does what such a process is for, and reports whether this is one.
+func runRole() (ended bool, err error) {
+	switch os.Getenv(roleVariable) {
+	case "driver":
+		return true, runDriver()
+	case "collector":
+		return true, runCollector()
+	}
+	return false, nil
+}
+
 // self is a command that runs this program in a role.
 func self(ctx context.Context, role string) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, program, "-role", role)
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role)
 	cmd.Stderr = os.Stderr
 	return cmd, nil
 }

@@ -1,7 +1,8 @@
+//go:build unix
+
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"os"
@@ -24,13 +25,9 @@ func printMachine() {
 }
 
 func cpuModel() string {
-	file, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return "unknown processor"
-	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if name, model, _ := strings.Cut(lines.Text(), ":"); strings.TrimSpace(name) == "model name" {
+	info, _ := os.ReadFile("/proc/cpuinfo") // where there is one
+	for line := range strings.Lines(string(info)) {
+		if name, model, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(model)
 		}
 	}
@@ -72,7 +69,7 @@ func (o *options) printCost(samples map[string]map[string][]sample) {
 	base := o.clients[0]
 	head("As many calls as the client takes, 8 producers", "workload", "client", "CPU µs a call", "of "+base,
 		"calls/s", "allocations a call", "bytes allocated", "bytes on the wire", "connections", "peak RSS", "lost")
-	for _, w := range workloads {
+	for _, w := range o.workloads() {
 		reference := median(samples[w.Name][base], cpuPerCall)
 		for _, name := range o.clients {
 			list := samples[w.Name][name]
@@ -90,7 +87,7 @@ func (o *options) printCost(samples map[string]map[string][]sample) {
 }
 
 func (o *options) printLatency(samples map[string][]sample) {
-	head("The time of one call at 50,000 calls/s, L, batch 100", "client", "p50", "p99", "p99.9", "longest", "peak RSS", "lost")
+	head(fmt.Sprintf("The time of one call at %d calls/s, L, batch 100", o.rate), "client", "p50", "p99", "p99.9", "longest", "peak RSS", "lost")
 	for _, name := range o.clients {
 		list := samples[name]
 		row(name, short(median(list, func(s sample) time.Duration { return s.P50 })),
@@ -104,11 +101,20 @@ func (o *options) printLatency(samples map[string][]sample) {
 
 func (o *options) printOutage(kind string, samples map[string][]sample) {
 	head(fmt.Sprintf("%v without a collector (%s), 20,000 calls/s, L, batch 100", o.outage, kind),
-		"client", "calls", "lost", "longest call", "Close took", "peak RSS", "connections")
+		"client", "calls", "lost", "p99.9 of a call", "longest", "Close took", "peak RSS", "connections")
 	for _, name := range o.clients {
 		s := samples[name][0]
-		row(name, s.Made, s.lost(), short(s.Max), short(s.Close), megabytes(s.PeakRSS), s.Conns)
+		row(name, s.Made, lostOrRepeated(s), short(s.P999), short(s.Max), short(s.Close), megabytes(s.PeakRSS), s.Conns)
 	}
+}
+
+// lostOrRepeated shows more calls at the collector than were made as what they
+// are: batches that were sent again although they had been taken.
+func lostOrRepeated(s sample) string {
+	if n := s.lost(); n < 0 {
+		return fmt.Sprintf("0, %d repeated", -n)
+	}
+	return fmt.Sprint(s.lost())
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+1<<19)>>20) }

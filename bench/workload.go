@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -36,7 +38,7 @@ const variety = 16
 // of the large one some 640.
 
 func smallProperties(i int) map[string]interface{} {
-	return map[string]interface{}{"plan": "team", "seat": 3 + i}
+	return map[string]interface{}{"plan": "team", "seats": 3 + i, "trial": false}
 }
 
 func largeProperties(i int) map[string]interface{} {

@@ -56,6 +56,16 @@ var adminRoutes = []adminRoute{
 	{"GET", "/api/v1/calls/{source}/{messageId}/attempts", (*admin).listAttempts},
 	{"POST", "/api/v1/calls/{source}/{messageId}/replay", (*admin).replayCall},
 	{"GET", "/api/v1/rejections", (*admin).listRejections},
+	{"GET", "/api/v1/deletions", (*admin).listDeletions},
+	{"POST", "/api/v1/deletions", (*admin).addDeletion},
+	{"GET", "/api/v1/deletions/{deletion}", (*admin).getDeletion},
+	{"GET", "/api/v1/deletions/{deletion}/outcomes", (*admin).listOutcomes},
+	{"GET", "/api/v1/computations", (*admin).listComputations},
+	{"GET", "/api/v1/computations/{computation}", (*admin).getComputation},
+	{"DELETE", "/api/v1/computations/{computation}", (*admin).forgetComputation},
+	{"POST", "/api/v1/audiences/{audience}/syncs", (*admin).syncAudience},
+	{"POST", "/api/v1/traits/{trait}/syncs", (*admin).syncTrait},
+	{"GET", "/api/v1/syncs/{sync}", (*admin).getSync},
 }
 
 // NewAdmin returns a handler that serves a collector's admin API under /api/v1,
@@ -65,6 +75,7 @@ func NewAdmin(c *Collector, version string) http.Handler {
 	a := &admin{Collector: c, version: version, mux: http.NewServeMux()}
 	for _, route := range adminRoutes {
 		a.mux.HandleFunc(route.method+" "+route.path, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = patientBody{r.Body, http.NewResponseController(w)}
 			body, err := route.handle(a, r)
 			a.answer(w, body, err)
 		})
@@ -181,6 +192,10 @@ func adminErrorOf(err error) *adminError {
 		return fail(http.StatusConflict, "read_only")
 	case errors.Is(err, ErrSettingsChanged):
 		return fail(http.StatusConflict, "changed_meanwhile")
+	case errors.Is(err, ErrEmptyList):
+		return fail(http.StatusUnprocessableEntity, "empty_list")
+	case errors.Is(err, ErrQueueFull):
+		return fail(http.StatusTooManyRequests, "too_many_syncs")
 	case errors.Is(err, ErrClosed), errors.Is(err, ErrJournalClosed), errors.Is(err, ErrJournalFull):
 		return fail(http.StatusServiceUnavailable, "unavailable")
 	}
@@ -189,13 +204,16 @@ func adminErrorOf(err error) *adminError {
 
 // readJSON reads the body of a request into v, a pointer to a struct, strictly.
 // An empty body leaves v as it is.
-func readJSON(r *http.Request, v any) error {
-	data, err := io.ReadAll(io.LimitReader(r.Body, maxAdminBody+1))
+func readJSON(r *http.Request, v any) error { return readJSONUpTo(r, v, maxAdminBody) }
+
+// readJSONUpTo reads a body of so many bytes at most.
+func readJSONUpTo(r *http.Request, v any, most int64) error {
+	data, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	switch {
 	case err != nil:
-		return adminFail(http.StatusBadRequest, "invalid_body", "the body cannot be read: %v", err)
-	case len(data) > maxAdminBody:
-		return adminFail(http.StatusRequestEntityTooLarge, "body_too_large", "the body has more than %d bytes", maxAdminBody)
+		return err
+	case int64(len(data)) > most:
+		return adminFail(http.StatusRequestEntityTooLarge, "body_too_large", "the body has more than %d bytes", most)
 	case len(data) == 0:
 		return nil
 	}

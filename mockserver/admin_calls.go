@@ -1,6 +1,8 @@
 package mockserver
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -30,21 +32,39 @@ func (a *admin) getHealth(r *http.Request) (any, error) {
 	return view, nil
 }
 
+// getLedger shows the accounts; with verify, it counts them anew.
 func (a *admin) getLedger(r *http.Request) (any, error) {
-	ledgers, err := a.Ledger(r.Context())
+	q, verify := newQuery(r), false
+	q.bool("verify", &verify)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	accounts, err := a.accounts(r.Context(), verify)
 	if err != nil {
 		return nil, err
 	}
 	type line struct {
-		Ledger
+		Verification
 		Holds bool `json:"holds"`
 	}
 	holds, lines := true, []line{}
-	for _, l := range ledgers {
-		lines = append(lines, line{l, l.Holds()})
-		holds = holds && l.Holds()
+	for _, v := range accounts {
+		lines = append(lines, line{v, v.OK()})
+		holds = holds && v.OK()
 	}
 	return map[string]any{"holds": holds, "destinations": lines}, nil
+}
+
+func (a *admin) accounts(ctx context.Context, verify bool) ([]Verification, error) {
+	if verify {
+		return a.Verify(ctx)
+	}
+	ledgers, err := a.Ledger(ctx)
+	var all []Verification
+	for _, l := range ledgers {
+		all = append(all, Verification{Ledger: l})
+	}
+	return all, err
 }
 
 // A callView is a call as the API shows it.
@@ -179,8 +199,12 @@ func (a *admin) listAttempts(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	attempts := slices.Clone(record.Attempts)
+	slices.SortStableFunc(attempts, func(a, b Attempt) int {
+		return cmp.Or(strings.Compare(a.Destination, b.Destination), a.Time.Compare(b.Time))
+	})
 	views := []attemptView{}
-	for _, at := range record.Attempts {
+	for _, at := range attempts {
 		header := maps.Clone(at.RequestHeader)
 		for name := range header {
 			if secretHeader(name) {

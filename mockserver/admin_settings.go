@@ -293,7 +293,7 @@ func (in *destinationInput) apply(d *Destination) error {
 
 // checkDestination returns all that is wrong with a destination.
 func (a *admin) checkDestination(d *Destination) error {
-	errs := []error{d.Settings.Validate()}
+	errs := []error{d.Validate()}
 	known := a.Settings().Sources
 	for i, name := range d.Sources {
 		if !a.config.AnyWriteKey && !slices.ContainsFunc(known, sourceNamed(name)) {
@@ -312,16 +312,22 @@ func (a *admin) removeDestination(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	ledgers, err := a.Ledger(r.Context())
+	return nil, a.remove(r.Context(), name, discard)
+}
+
+// remove forgets a destination, unless it has pending calls that are not to be
+// thrown away.
+func (a *admin) remove(ctx context.Context, name string, discard bool) error {
+	ledgers, err := a.Ledger(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, l := range ledgers {
 		if l.Destination == name && l.Pending > 0 && !discard {
-			return nil, adminFail(http.StatusConflict, "has_pending", "destination %q has %d pending calls; wait for them, or throw them away with ?discard=true", name, l.Pending)
+			return adminFail(http.StatusConflict, "has_pending", "destination %q has %d pending calls; wait for them, or throw them away with ?discard=true", name, l.Pending)
 		}
 	}
-	return nil, a.RemoveDestination(r.Context(), name)
+	return a.RemoveDestination(ctx, name)
 }
 
 func (a *admin) pauseDestination(r *http.Request) (any, error) {

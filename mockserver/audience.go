@@ -98,7 +98,7 @@ func (c *Collector) SyncAudience(ctx context.Context, s AudienceSync) (Sync, err
 	users := func(yield func(roster.Entry, error) bool) {
 		for id, err := range s.Members {
 			if err == nil {
-				err = checkUserID(id)
+				err = checkUserID("a member", id)
 			}
 			if !yield(roster.Entry{User: id}, err) || err != nil {
 				return
@@ -116,7 +116,7 @@ func (c *Collector) SyncTrait(ctx context.Context, s TraitSync) (Sync, error) {
 		for v, err := range s.Values {
 			e := roster.Entry{User: v.UserID}
 			if err == nil {
-				e.Value, err = checkValue(v)
+				e.Value, err = checkValue(fmt.Sprintf("user %q", v.UserID), v)
 			}
 			if !yield(e, err) || err != nil {
 				return
@@ -126,29 +126,34 @@ func (c *Collector) SyncTrait(ctx context.Context, s TraitSync) (Sync, error) {
 	return c.syncs.take(ctx, syncRequest{KindTrait, s.Name, s.Source, s.Destination, values, s.DryRun, s.Full, s.AllowEmpty})
 }
 
-func checkUserID(id string) error {
+// checkUserID returns nil or a [*webhook.FieldError] that names the field.
+func checkUserID(field, id string) error {
+	problem := ""
 	switch {
 	case id == "":
-		return errors.New("a user ID is empty")
+		problem = "is empty"
 	case len(id) > MaxUserIDBytes:
-		return fmt.Errorf("the user ID %.20q… has %d bytes; at most %d are allowed", id, len(id), MaxUserIDBytes)
+		problem = fmt.Sprintf("has %d bytes", len(id))
 	case !utf8.ValidString(id):
-		return fmt.Errorf("the user ID %.40q is not UTF-8", id)
+		problem = fmt.Sprintf("is %.40q, which is not UTF-8", id)
+	default:
+		return nil
 	}
-	return nil
+	return &webhook.FieldError{Field: field, Problem: problem, Mend: fmt.Sprintf("give a user ID of 1 to %d bytes of UTF-8", MaxUserIDBytes)}
 }
 
-// checkValue returns a value in canonical form, in which it is compared.
-func checkValue(v TraitValue) ([]byte, error) {
-	if err := checkUserID(v.UserID); err != nil {
+// checkValue returns a value in canonical form, in which it is compared. field
+// stands for the line or the user.
+func checkValue(field string, v TraitValue) ([]byte, error) {
+	if err := checkUserID(field, v.UserID); err != nil {
 		return nil, err
 	}
 	canonical, err := webhook.Canonical(nil, v.Value)
 	if err != nil {
-		return nil, fmt.Errorf("the value of user %q: %w", v.UserID, err)
+		return nil, &webhook.FieldError{Field: field, Problem: "has a value that is no JSON (" + err.Error() + ")", Mend: "give any JSON value"}
 	}
 	if len(canonical) > MaxTraitBytes {
-		return nil, fmt.Errorf("the value of user %q has %d bytes; at most %d are allowed", v.UserID, len(canonical), MaxTraitBytes)
+		return nil, &webhook.FieldError{Field: field, Problem: fmt.Sprintf("has a value of %d bytes", len(canonical)), Mend: fmt.Sprintf("give at most %d bytes of JSON", MaxTraitBytes)}
 	}
 	return canonical, nil
 }
@@ -187,7 +192,7 @@ func ReadMembers(r io.Reader) iter.Seq2[string, error] {
 		for line, err := range lines(r, MaxUserIDBytes) {
 			id := string(line.text)
 			if err == nil {
-				err = line.failed(checkUserID(id))
+				err = checkUserID(line.name(), id)
 			}
 			if !yield(id, err) || err != nil {
 				return
@@ -219,26 +224,24 @@ type line struct {
 	text   []byte
 }
 
-// failed says on which line an error is, if there is one.
-func (l line) failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("line %d: %w", l.number, err)
-}
+func (l line) name() string { return fmt.Sprintf("line %d", l.number) }
 
 func (l line) value() (TraitValue, error) {
 	var v TraitValue
 	in := json.NewDecoder(bytes.NewReader(l.text))
 	in.DisallowUnknownFields()
-	if err := in.Decode(&v); err != nil {
-		return v, l.failed(fmt.Errorf(`%w; a line is {"userId":"u1","value":42}`, err))
+	err := in.Decode(&v)
+	switch {
+	case err != nil:
+	case in.More():
+		err = errors.New("it goes on after the object")
+	case v.Value == nil:
+		err = errors.New("it has no value")
+	default:
+		_, err := checkValue(l.name(), v)
+		return v, err
 	}
-	if in.More() || v.Value == nil {
-		return v, l.failed(errors.New(`a line is one object with userId and value, such as {"userId":"u1","value":42}`))
-	}
-	_, err := checkValue(v)
-	return v, l.failed(err)
+	return v, &webhook.FieldError{Field: l.name(), Problem: "cannot be read (" + err.Error() + ")", Mend: `write one object such as {"userId":"u1","value":42}`}
 }
 
 // lines yields the lines of r that are not empty. They are valid until the next.
@@ -259,7 +262,7 @@ func lines(r io.Reader, longest int) iter.Seq2[line, error] {
 		}
 		switch err := in.Err(); {
 		case errors.Is(err, bufio.ErrTooLong):
-			yield(line{}, fmt.Errorf("line %d has more than %d bytes", n+1, longest))
+			yield(line{}, &webhook.FieldError{Field: fmt.Sprintf("line %d", n+1), Problem: "is too long", Mend: fmt.Sprintf("keep it to %d bytes", longest)})
 		case err != nil:
 			yield(line{}, fmt.Errorf("after line %d: %w", n, err))
 		}

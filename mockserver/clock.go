@@ -20,3 +20,15 @@ func (systemClock) After(d time.Duration) (<-chan time.Time, func()) {
 	t := time.NewTimer(d)
 	return t.C, func() { t.Stop() }
 }
+
+// wakeAt returns a channel that gets the time at t, and a function that stops the
+// timer. A clock that may be moved between a look at it and a call of After has
+// a method At.
+func wakeAt(c Clock, t time.Time) (<-chan time.Time, func()) {
+	if c, ok := c.(interface {
+		At(t time.Time) (<-chan time.Time, func())
+	}); ok {
+		return c.At(t)
+	}
+	return c.After(t.Sub(c.Now()))
+}

@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -31,13 +33,24 @@ type Collector struct {
 	dedup   *dedup
 	rates   *rates
 	sender  *webhook.Sender
-	syncs   *syncs
 	log     *slog.Logger
+	metrics clientMetrics
+	faults  faults
+	serving activity // requests that a fault befalls
+
+	life  context.Context // ends with Close
+	end   context.CancelFunc
+	leave func() // makes a clock that is moved by hand wait for us no longer; nil with another
+
+	syncs     *syncs
+	deletions *deletions
 
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
 	draining atomic.Bool
-	unfollow func() // ends following the store, and waits for it
+	refusing seldom      // what is logged of batches that could not be stored
+	unready  atomic.Bool // that this was logged
+	unfollow func()      // ends following the store, and waits for it
 
 	// changing lets one change of the settings run at a time, with what it asks
 	// of the journal and of the store. It guards what follows.
@@ -65,28 +78,78 @@ type appliedSettings struct {
 // NewCollector starts a collector. Close ends it.
 func NewCollector(config Config) (*Collector, error) {
 	config = config.withDefaults()
-	sender, err := webhook.NewSender(config.Sender)
-	if err != nil {
-		return nil, fmt.Errorf("mockserver: %w", err)
-	}
 	c := &Collector{
 		config: config, clock: config.Clock, limits: config.Limits,
-		journal: config.Journal, store: config.Store, history: config.History, record: recorders{config.History},
-		dedup:  newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
-		rates:  newRates(config.Clock),
-		sender: sender, log: config.Logger, forwarders: map[string]*forwarder{},
+		journal: config.Journal, store: config.Store, history: config.History,
+		dedup: newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
+		rates: newRates(config.Clock),
+		log:   config.Logger, forwarders: map[string]*forwarder{},
 	}
-	if config.Recorder != nil {
-		c.record = recorders{config.History, config.Recorder}
+	c.serving.poke = c.poke
+	c.life, c.end = context.WithCancel(context.Background())
+	var err error
+	if c.sender, err = c.newSender(config.Sender); err != nil {
+		return nil, err
 	}
-	c.syncs = newSyncs(c)
+	c.syncs, c.deletions = newSyncs(c), newDeletions(c)
+	c.record = append(recorders{config.History, c.deletions}, config.Recorders...)
+	if err := c.remember(); err != nil {
+		c.sender.Close()
+		return nil, err
+	}
 	if err := c.open(Settings{Sources: config.Sources, Destinations: config.Destinations}); err != nil {
-		sender.Close()
+		c.sender.Close()
 		return nil, err
 	}
 	c.syncs.start()
+	c.deletions.start()
+	if m, ok := c.clock.(*ManualClock); ok {
+		c.leave = m.join(c)
+	}
 	return c, nil
 }
+
+// newSender returns a sender that the faults of tests can befall.
+func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, error) {
+	c.faults.timeout = cmp.Or(max(config.Timeout, 0), webhook.Timeout)
+	outer := config.Wrap
+	config.Wrap = func(t http.RoundTripper) http.RoundTripper {
+		if t = c.faults.wrap(t); outer != nil {
+			t = outer(t)
+		}
+		return t
+	}
+	if config.Now == nil {
+		config.Now = c.clock.Now
+	}
+	sender, err := webhook.NewSender(config)
+	if err != nil {
+		return nil, fmt.Errorf("mockserver: %w", err)
+	}
+	return sender, nil
+}
+
+// remember lets the calls that are stored already be recognised.
+func (c *Collector) remember() error {
+	if c.config.Seen == nil {
+		return nil
+	}
+	oldest := c.clock.Now().Add(-c.config.DedupWindow)
+	err := c.config.Seen(c.life, c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
+		if at.After(oldest) {
+			c.dedup.add(source, id)
+		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("mockserver: the calls that are stored cannot be read: %w", err)
+	}
+	return nil
+}
+
+// Remember has a call recognised if it is sent here: another collector that shares
+// the journal has stored it.
+func (c *Collector) Remember(source, messageID string) { c.dedup.add(source, messageID) }
 
 // open applies the first settings, and follows those that others make.
 func (c *Collector) open(defined Settings) error {
@@ -113,14 +176,44 @@ func (c *Collector) open(defined Settings) error {
 	return nil
 }
 
-// ServeHTTP serves the tracking API.
-func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.serveTracking(w, r) }
+// poke tells a clock that is moved by hand that something may have come to rest.
+func (c *Collector) poke() {
+	if m, ok := c.clock.(*ManualClock); ok {
+		m.stir()
+	}
+}
+
+// rest implements what a ManualClock waits for.
+func (c *Collector) rest(now time.Time) (until time.Time, atRest bool) {
+	c.serving.mu.Lock()
+	until, atRest = c.serving.rest(now)
+	c.serving.mu.Unlock()
+	for _, f := range c.running() {
+		next, resting := f.rest(now)
+		until, atRest = earlier(until, next), atRest && resting
+	}
+	return until, atRest
+}
 
 // History returns what the collector remembers.
 func (c *Collector) History() *History { return c.history }
 
 // Ledger returns the account of every destination.
 func (c *Collector) Ledger(ctx context.Context) ([]Ledger, error) { return c.journal.Ledger(ctx) }
+
+// Verify proves or refutes the account of every destination. Where the journal
+// can count anew what it has stored, it does; that may take a while.
+func (c *Collector) Verify(ctx context.Context) ([]Verification, error) {
+	if v, ok := c.journal.(Verifier); ok {
+		return v.Verify(ctx)
+	}
+	ledgers, err := c.journal.Ledger(ctx)
+	var all []Verification
+	for _, l := range ledgers {
+		all = append(all, Verification{Ledger: l})
+	}
+	return all, err
+}
 
 // apply brings the collector to its settings. The caller holds changing.
 func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSettings) error {
@@ -176,8 +269,8 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 	}
 	c.start(&forwarder{
 		name: d.Name, sender: c.sender, clock: c.clock, record: c.record, log: c.log,
-		breaker: newBreaker(c.clock), reader: reader, paused: d.Paused, done: make(chan struct{}),
-		slots: make(chan struct{}, c.config.Concurrency), waiting: make(chan struct{}, stragglers),
+		gate:   newGate(c.clock, c.config.Concurrency, max(stragglers, webhook.MaxEndpoints*c.config.Concurrency), c.poke),
+		reader: reader, paused: d.Paused, done: make(chan struct{}), since: c.clock.Now(), random: c.config.Jitter, faults: &c.faults,
 	}, d)
 	return nil
 }
@@ -231,6 +324,7 @@ func (f *forwarder) stop() {
 func (c *Collector) Drain() {
 	c.draining.Store(true)
 	c.syncs.work.cancel()
+	c.deletions.work.cancel()
 	for _, f := range c.running() {
 		f.drain()
 	}
@@ -265,7 +359,12 @@ func (c *Collector) Close() error {
 		return nil
 	}
 	c.closed = true
+	c.end()
+	if c.leave != nil {
+		c.leave()
+	}
 	c.syncs.work.stop()
+	c.deletions.work.stop()
 	running := c.running()
 	for _, f := range running {
 		f.cancel()
@@ -273,6 +372,7 @@ func (c *Collector) Close() error {
 	for _, f := range running {
 		f.stop()
 	}
+	c.deletions.stop()
 	c.sender.Close()
 	return c.journal.Close()
 }

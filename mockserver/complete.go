@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"bytes"
 	"crypto/rand"
 	"fmt"
 	"strings"
@@ -51,6 +52,9 @@ func (c *completer) complete(d *draft, source string) (call Call, ok bool) {
 		call.SentAt = c.post.sentAt
 	}
 	call.Timestamp = correctClock(call.ReceivedAt, call.SentAt, call.OriginalTimestamp)
+	for _, t := range []*time.Time{&call.SentAt, &call.OriginalTimestamp, &call.Timestamp} {
+		*t = t.Truncate(time.Millisecond) // as they are written
+	}
 	if call.ID == "" {
 		call.ID = "collector-" + strings.ToLower(rand.Text())
 	}
@@ -159,6 +163,7 @@ type overlay struct {
 	index map[string]int // of each key its place in texts; nil until it is needed
 	texts [][]byte       // the members, key and value
 	has   []bool         // which of them the call at hand has itself
+	keys  [][]byte       // their keys in quotes, without escapes
 }
 
 func (o *overlay) set(raw []byte) { *o = overlay{raw: raw} }
@@ -171,6 +176,10 @@ func (o *overlay) merge(dst, own []byte) []byte {
 	}
 	if o.index == nil {
 		o.split()
+	}
+	if o.disjoint(own) {
+		dst = append(append(dst, o.raw[:len(o.raw)-1]...), ',')
+		return append(dst, own[1:]...)
 	}
 	start := len(dst)
 	dst = append(dst, '{')
@@ -193,6 +202,20 @@ func (o *overlay) merge(dst, own []byte) []byte {
 	return dst
 }
 
+// disjoint tells at a glance that a call's own object has none of the overlay's
+// keys, and that neither is empty. It may say no though it is so.
+func (o *overlay) disjoint(own []byte) bool {
+	if len(o.keys) == 0 || len(o.keys) > 8 || bytes.IndexByte(own, '\\') >= 0 || bytes.IndexByte(own, '"') < 0 {
+		return false
+	}
+	for _, key := range o.keys {
+		if bytes.Contains(own, key) {
+			return false
+		}
+	}
+	return true
+}
+
 // split reads the members. Of duplicate keys the last counts.
 func (o *overlay) split() {
 	o.index = map[string]int{}
@@ -204,6 +227,7 @@ func (o *overlay) split() {
 		}
 		o.index[name] = len(o.texts)
 		o.texts = append(o.texts, text)
+		o.keys = append(o.keys, appendString(nil, name))
 	})
 	o.has = make([]bool, len(o.texts))
 }

@@ -1,10 +1,12 @@
 package mockserver
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -26,6 +28,13 @@ type Config struct {
 	// and stores nothing of it. Defaults to false: the good calls are stored and
 	// the bad ones recorded, and the answer is 200, as the service does.
 	Strict bool
+	// InProcess makes Run and RunT listen nowhere: the server is reached by its
+	// Transport alone. Defaults to false.
+	InProcess bool
+	// Messages answers GET /messages with the calls that came since it was asked
+	// last, to anyone, as the service's own mock server does. Defaults to true in
+	// Run and RunT, and to false in NewCollector.
+	Messages bool
 	// Limits are how much one request may hold. Default to those of the service.
 	Limits Limits
 	// DedupWindow is for how long a call that is sent again with the same
@@ -34,6 +43,9 @@ type Config struct {
 	// DedupCalls bounds how many calls are remembered for that, at about 40 bytes
 	// each. Defaults to 2,000,000.
 	DedupCalls int
+	// Seen yields the calls that the journal holds at the start, the newest limit of
+	// them at least, oldest first: so they are recognised too. Defaults to none.
+	Seen func(ctx context.Context, limit int, yield func(source, messageID string, at time.Time) bool) error
 	// Concurrency is how many calls of one destination may be under way at once.
 	// Defaults to 64.
 	Concurrency int
@@ -57,13 +69,19 @@ type Config struct {
 	TempDir string
 	// History remembers the newest calls. Defaults to NewHistory(0).
 	History *History
-	// Recorder is told what happens, beside History. Defaults to none.
-	Recorder Recorder
+	// Recorders are told what happens, beside History. Default to none.
+	Recorders []Recorder
 	// Clock tells the time. Defaults to the machine's.
 	Clock Clock
+	// Jitter returns random numbers from 0 up to 1 that spread the attempts of a
+	// call that failed, see webhook.Backoff. It may be called from many goroutines
+	// at once. Defaults to math/rand/v2.Float64.
+	Jitter func() float64
 	// Logger gets a line for what an operator should know. Defaults to
 	// slog.DiscardHandler.
 	Logger *slog.Logger
+
+	emitCalls int // in a batch of the collector's own calls, at most; tests make it small
 }
 
 // Defaults of a Config.
@@ -77,6 +95,9 @@ func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = systemClock{}
 	}
+	if c.Jitter == nil {
+		c.Jitter = mathrand.Float64
+	}
 	if c.Journal == nil {
 		c.Journal = NewMemoryJournal(0, c.Clock)
 	}
@@ -85,6 +106,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.State == nil {
 		c.State = NewMemoryState()
+	}
+	if c.emitCalls == 0 {
+		c.emitCalls = defaultEmitCalls
 	}
 	if c.Instance == "" {
 		c.Instance = rand.Text()
@@ -171,7 +195,7 @@ func (s Settings) destinationProblems() (problems []error) {
 			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: fmt.Sprintf("is %q again", d.Name), Mend: "give each destination a name of its own"})
 		}
 		taken[d.Name] = true
-		for _, err := range webhook.FieldErrors(d.Settings.Validate()) {
+		for _, err := range webhook.FieldErrors(d.Validate()) {
 			err.Field = at + err.Field
 			problems = append(problems, err)
 		}

@@ -3,6 +3,7 @@ package mockserver
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,12 +12,10 @@ import (
 type callHash [16]byte
 
 func hashCall(source, id string) callHash {
-	h := sha256.New()
-	_, _ = h.Write([]byte(source))
-	_, _ = h.Write([]byte{0})
-	_, _ = h.Write([]byte(id))
-	var sum [sha256.Size]byte
-	return callHash(h.Sum(sum[:0])[:16])
+	var short [192]byte // what fits costs no allocation
+	text := append(append(append(short[:0], source...), 0), id...)
+	sum := sha256.Sum256(text)
+	return callHash(sum[:16])
 }
 
 // dedup knows which calls were stored lately, so that one that is sent again is
@@ -30,23 +29,37 @@ type dedup struct {
 	max    int // hashes in both generations
 
 	mu             sync.Mutex // guards what follows
-	younger, elder map[callHash]struct{}
-	since          time.Time                  // when the younger generation began
-	storing        map[callHash]chan struct{} // calls of requests under way; closed when their request ends
+	younger, elder map[callHash]dedupState
+	since          time.Time                 // when the younger generation began
+	reservations   map[*reservation]struct{} // of the requests under way
+}
+
+// dedupState tells where a call stands that is known.
+type dedupState bool
+
+const (
+	beingStored dedupState = false // by a request that is under way
+	isStored    dedupState = true
+)
+
+// A reservation is the calls that one request is storing.
+type reservation struct {
+	hashes []callHash
+	done   chan struct{} // closed when the request has stored them, or failed to
 }
 
 func newDedup(clock Clock, window time.Duration, limit int) *dedup {
 	return &dedup{
 		clock: clock, window: window, max: limit, since: clock.Now(),
-		younger: map[callHash]struct{}{}, storing: map[callHash]chan struct{}{},
+		younger: map[callHash]dedupState{}, reservations: map[*reservation]struct{}{},
 	}
 }
 
 // reserve returns the calls of b that were not stored before, and a function to
 // be called with whether they are now. Where another request is just storing
 // one of them, it waits for that one's end: to answer for a call that is not yet
-// stored would lose it if that request fails.
-func (d *dedup) reserve(ctx context.Context, b Batch) (fresh, repeated Batch, done func(stored bool)) {
+// stored would lose it if that request fails. Its error is that of ctx.
+func (d *dedup) reserve(ctx context.Context, b Batch) (fresh, repeated Batch, done func(stored bool), err error) {
 	hashes := make([]callHash, len(b.Calls))
 	for i := range b.Calls {
 		hashes[i] = hashCall(b.Source, b.Calls[i].ID)
@@ -54,54 +67,78 @@ func (d *dedup) reserve(ctx context.Context, b Batch) (fresh, repeated Batch, do
 	for {
 		fresh, repeated, mine, other := d.tryReserve(b, hashes)
 		if other == nil {
-			return fresh, repeated, func(stored bool) { d.settle(hashes, mine, stored) }
+			return fresh, repeated, func(stored bool) { d.settle(mine, stored) }, nil
 		}
 		select {
 		case <-other:
 		case <-ctx.Done():
-			// The sender is gone and will send again; Append will see the same context.
-			return b, Batch{}, func(bool) {}
+			return Batch{}, Batch{}, nil, ctx.Err()
 		}
 	}
 }
 
 // tryReserve reserves all or nothing: to hold some while waiting for others
 // could make two requests wait for each other.
-func (d *dedup) tryReserve(b Batch, hashes []callHash) (fresh, repeated Batch, mine, other chan struct{}) {
+func (d *dedup) tryReserve(b Batch, hashes []callHash) (fresh, repeated Batch, mine *reservation, other chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.age()
-	for _, h := range hashes {
-		if other := d.storing[h]; other != nil {
-			return Batch{}, Batch{}, nil, other
-		}
-	}
+	mine = &reservation{hashes: make([]callHash, 0, len(hashes)), done: make(chan struct{})}
 	fresh, repeated = b, Batch{Source: b.Source, ReceivedAt: b.ReceivedAt}
-	fresh.Calls = make([]Call, 0, len(b.Calls))
-	mine = make(chan struct{})
 	for i, h := range hashes {
-		if d.known(h) || d.storing[h] != nil {
+		state, known := d.known(h)
+		if known && state == beingStored && !slices.Contains(mine.hashes, h) {
+			d.forget(mine)
+			return Batch{}, Batch{}, nil, d.storing(h).done
+		}
+		switch {
+		case known && repeated.Calls == nil:
+			fresh.Calls = slices.Clone(b.Calls[:i])
+			fallthrough
+		case known:
 			repeated.Calls = append(repeated.Calls, b.Calls[i])
 			continue
+		case repeated.Calls != nil:
+			fresh.Calls = append(fresh.Calls, b.Calls[i])
 		}
-		d.storing[h] = mine
-		fresh.Calls = append(fresh.Calls, b.Calls[i])
+		d.younger[h] = beingStored
+		mine.hashes = append(mine.hashes, h)
 	}
+	d.reservations[mine] = struct{}{}
 	return fresh, repeated, mine, nil
 }
 
-func (d *dedup) settle(hashes []callHash, mine chan struct{}, stored bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, h := range hashes {
-		if d.storing[h] == mine {
-			delete(d.storing, h)
-			if stored {
-				d.younger[h] = struct{}{}
-			}
+// storing returns the reservation that holds a call.
+func (d *dedup) storing(h callHash) *reservation {
+	for r := range d.reservations {
+		if slices.Contains(r.hashes, h) {
+			return r
 		}
 	}
-	close(mine)
+	panic("mockserver: a call is being stored by no request")
+}
+
+// settle ends a reservation.
+func (d *dedup) settle(r *reservation, stored bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.reservations, r)
+	if stored {
+		for _, h := range r.hashes {
+			d.younger[h] = isStored
+		}
+	} else {
+		d.forget(r)
+	}
+	close(r.done)
+}
+
+// forget takes the calls of a reservation out again. The lock is held.
+func (d *dedup) forget(r *reservation) {
+	for _, h := range r.hashes {
+		delete(d.younger, h)
+		delete(d.elder, h)
+	}
 }
 
 // add remembers a call that was stored by an earlier process.
@@ -109,25 +146,51 @@ func (d *dedup) add(source, id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.age()
-	d.younger[hashCall(source, id)] = struct{}{}
+	d.younger[hashCall(source, id)] = isStored
 }
 
+// clear forgets all calls but those that are being stored.
 func (d *dedup) clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.younger, d.elder = map[callHash]struct{}{}, nil
-}
-
-func (d *dedup) known(h callHash) bool {
-	if _, ok := d.younger[h]; ok {
-		return true
+	d.younger, d.elder = map[callHash]dedupState{}, nil
+	for r := range d.reservations {
+		for _, h := range r.hashes {
+			d.younger[h] = beingStored
+		}
 	}
-	_, ok := d.elder[h]
-	return ok
 }
 
+// drop forgets a call that is stored.
+func (d *dedup) drop(source, id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := hashCall(source, id)
+	if state, _ := d.known(h); state == isStored {
+		delete(d.younger, h)
+		delete(d.elder, h)
+	}
+}
+
+// known tells whether a call is known, and where it stands. The lock is held.
+func (d *dedup) known(h callHash) (state dedupState, known bool) {
+	if state, known = d.younger[h]; known || len(d.elder) == 0 {
+		return state, known
+	}
+	state, known = d.elder[h]
+	return state, known
+}
+
+// age begins a new generation when it is time. The lock is held.
 func (d *dedup) age() {
-	if now := d.clock.Now(); now.Sub(d.since) >= d.window || len(d.younger) >= d.max/2 {
-		d.elder, d.younger, d.since = d.younger, map[callHash]struct{}{}, now
+	now := d.clock.Now()
+	if now.Sub(d.since) < d.window && len(d.younger) < d.max/2 {
+		return
+	}
+	d.elder, d.younger, d.since = d.younger, map[callHash]dedupState{}, now
+	for r := range d.reservations {
+		for _, h := range r.hashes {
+			d.younger[h] = beingStored // not to be forgotten in the generation after the next
+		}
 	}
 }

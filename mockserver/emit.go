@@ -13,8 +13,8 @@ import (
 // Calls that the collector makes itself, for deletion requests, audiences and
 // computed traits, take the same path as those of senders from the journal on.
 const (
-	// emitCalls is how many of them make a batch, at most.
-	emitCalls = 500
+	// defaultEmitCalls is how many of them make a batch, at most.
+	defaultEmitCalls = 500
 	// emitBytes is how many bytes of them make a batch; the last call may go beyond.
 	emitBytes = 256 << 10
 	// emitPause is how long to wait when the journal did not take a batch.
@@ -56,20 +56,29 @@ func (d *dedup) without(b Batch) Batch {
 	rest := b
 	rest.Calls = nil
 	for _, call := range b.Calls {
-		if !d.known(hashCall(b.Source, call.ID)) {
+		if _, known := d.known(hashCall(b.Source, call.ID)); !known {
 			rest.Calls = append(rest.Calls, call)
 		}
 	}
 	return rest
 }
 
-// An emitter makes the calls of one deletion request or sync. They differ in
-// little; the rest is encoded once.
+// An emitter makes the calls of one deletion request or sync, in batches. They
+// differ in little; the rest is encoded once.
 type emitter struct {
 	typ       string
 	source    string
 	timestamp time.Time // when it happened
 	members   []byte    // of the calls' bodies, that are the same in each, each with a comma before it
+
+	calls []emitted // of the batch that is being made
+	bytes int       // about, of their bodies
+}
+
+// An emitted is what is special to a call.
+type emitted struct {
+	id, userID string
+	traits     []byte // a JSON object, or nil
 }
 
 // newEmitter makes calls that only some destinations get. A nil context is left
@@ -91,17 +100,39 @@ func newEmitter(typ, source string, timestamp time.Time, destinations []string, 
 	return e, nil
 }
 
-// call makes a call. traits is a JSON object or nil.
-func (e *emitter) call(received time.Time, id, userID string, traits []byte) Call {
-	c := Call{
-		ID: id, Source: e.source, Type: e.typ, UserID: userID,
-		ReceivedAt: received.UTC().Truncate(time.Millisecond), Timestamp: e.timestamp,
+func (e *emitter) add(id, userID string, traits []byte) {
+	e.calls = append(e.calls, emitted{id, userID, traits})
+	e.bytes += len(id) + len(userID) + len(traits) + len(e.members)
+}
+
+// full tells whether the batch has as many calls as it may, or bytes.
+func (e *emitter) full(calls int) bool { return len(e.calls) >= calls || e.bytes >= emitBytes }
+
+// batch returns the calls that were added, as received now.
+func (e *emitter) batch(now time.Time) Batch {
+	b := Batch{Source: e.source, ReceivedAt: now, Calls: make([]Call, len(e.calls))}
+	for i, c := range e.calls {
+		b.Calls[i] = e.call(now, c)
 	}
-	b := make([]byte, 0, 160+len(userID)+len(id)+len(traits)+len(e.members))
+	return b
+}
+
+// clear begins another batch.
+func (e *emitter) clear() {
+	clear(e.calls)
+	e.calls, e.bytes = e.calls[:0], 0
+}
+
+func (e *emitter) call(now time.Time, of emitted) Call {
+	c := Call{
+		ID: of.id, Source: e.source, Type: e.typ, UserID: of.userID,
+		ReceivedAt: now.UTC().Truncate(time.Millisecond), Timestamp: e.timestamp,
+	}
+	b := make([]byte, 0, 160+len(of.userID)+len(of.id)+len(of.traits)+len(e.members))
 	b = appendString(append(b, `{"type":`...), c.Type)
 	b = appendString(append(b, `,"userId":`...), c.UserID)
-	if traits != nil {
-		b = append(append(b, `,"traits":`...), traits...)
+	if of.traits != nil {
+		b = append(append(b, `,"traits":`...), of.traits...)
 	}
 	b = append(b, e.members...)
 	b = appendString(append(b, `,"messageId":`...), c.ID)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,8 +15,9 @@ const (
 	// leases is how many entries of one destination are worked at at once. What
 	// is beyond stays in the journal.
 	leases = 4
-	// stragglers is how many requests of one destination may still be waiting for
-	// an answer after another webhook has taken their call.
+	// stragglers is how many requests of one destination may be under way at once,
+	// whatever its Concurrency: those of calls that another webhook has taken
+	// already go on until they are answered, or time out.
 	stragglers = 1024
 	// lastAttemptGrace is how late the last attempt, which is due when the window
 	// ends, may still be made.
@@ -28,8 +28,8 @@ const (
 
 // A forwarder brings the calls of one destination to its webhooks. One goroutine
 // leases entries from the journal; each entry is worked at by one of its own, and
-// each call of it by another, no more at once than there are slots. A destination
-// that hangs fills its own slots and nobody else's.
+// each call of it by another, no more at once than its gate lets through. A
+// destination that hangs fills its own gate and nobody else's.
 type forwarder struct {
 	name     string
 	settings atomic.Pointer[Destination]
@@ -37,14 +37,15 @@ type forwarder struct {
 	clock    Clock
 	record   Recorder
 	log      *slog.Logger
-	breaker  *breaker
-	slots    chan struct{} // one token for each call under way
-	waiting  chan struct{} // one token for each straggler
+	gate     *gate
+	random   func() float64
+	faults   *faults
 	requests sync.WaitGroup
 
 	drain  context.CancelFunc // makes run lease no more, and end once the calls under way have
 	cancel context.CancelFunc // breaks off the requests under way
 	done   chan struct{}      // closed when run has ended
+	since  time.Time          // when it was attached
 
 	mu        sync.Mutex // guards what follows
 	reader    Reader     // nil while it is not attached
@@ -139,126 +140,30 @@ func (f *forwarder) sleep(ctx context.Context, d time.Duration) {
 // work brings every call of an entry to an end, or to its next attempt. Once
 // ctx ends it begins with no more calls; requests breaks off those under way.
 func (f *forwarder) work(ctx, requests context.Context, lease Lease) {
+	f.gate.beginEntry()
+	defer f.gate.endEntry()
 	e, d := lease.Entry(), f.settings.Load()
+	deadline := e.Since.Add(webhook.Window + lastAttemptGrace)
 	results := make([]delivery, len(e.Calls))
-	var calls sync.WaitGroup
+	calls := newRelay(&f.gate.activity)
 	for i := range e.Calls {
-		if deliver, reason := route(d, &e.Calls[i]); !deliver {
-			results[i] = delivery{Outcome: Outcome{State: StateFiltered, Reason: reason}, decided: true}
+		j := job{forwarder: f, destination: d, call: &e.Calls[i], attempt: e.Attempt}
+		if e.Notes != nil {
+			j.refused = refusals(e.Notes[i])
+		}
+		if results[i] = j.prepare(); results[i].decided {
 			continue
 		}
-		if !f.admit(ctx, e) {
-			if ctx.Err() != nil {
-				continue // left undecided
-			}
-			results[i] = f.expired("it could not be tried in that time")
-			continue
+		var ok bool
+		switch j.pass, ok = f.gate.enter(ctx, len(j.webhooks), deadline); {
+		case ok:
+			calls.start(func() { results[i] = j.deliver(requests) })
+		case ctx.Err() == nil:
+			results[i] = expired("it could not be tried in that time")
 		}
-		calls.Go(func() {
-			results[i] = f.deliver(requests, d, &e.Calls[i], e)
-			<-f.slots
-		})
 	}
-	calls.Wait()
+	calls.wait()
 	f.finish(ctx, lease, results)
-}
-
-// admit waits for a slot and for the breaker. It is false where the window
-// closes first, or ctx ends.
-func (f *forwarder) admit(ctx context.Context, e Entry) bool {
-	select {
-	case f.slots <- struct{}{}:
-	case <-ctx.Done():
-		return false
-	}
-	if f.breaker.wait(ctx, e.Since.Add(webhook.Window+lastAttemptGrace)) {
-		return true
-	}
-	<-f.slots
-	return false
-}
-
-// A delivery is what one attempt to bring a call to its webhooks came to.
-type delivery struct {
-	Outcome
-	decided    bool          // false where it was interrupted
-	retryAfter time.Duration // asked for by a receiver
-}
-
-func (f *forwarder) expired(why string) delivery {
-	return delivery{Outcome: Outcome{State: StateFailed, Reason: "4 hours have passed since the call was accepted; " + why}, decided: true}
-}
-
-// deliver sends one call to all webhooks of its destination at once. The first
-// that takes it decides; the others are left to end by themselves.
-func (f *forwarder) deliver(ctx context.Context, d *Destination, c *Call, e Entry) delivery {
-	body, err := webhook.Payload(c.Body, d.AliasFields)
-	if err != nil {
-		f.breaker.abandon()
-		return delivery{Outcome: Outcome{State: StateFailed, Reason: err.Error()}, decided: true}
-	}
-	request := webhook.Request{Body: body, MessageID: c.ID, Number: e.Attempt}
-	if d.SharedSecret != "" {
-		request.Signature = webhook.Sign(d.SharedSecret, body)
-	}
-	attempts := make(chan webhook.Attempt, len(d.Webhooks))
-	for _, endpoint := range d.Webhooks[1:] {
-		f.waiting <- struct{}{}
-		f.requests.Go(func() {
-			attempts <- f.send(ctx, c, request, endpoint)
-			<-f.waiting
-		})
-	}
-	if len(d.Webhooks) == 1 {
-		attempts <- f.send(ctx, c, request, d.Webhooks[0])
-	} else {
-		f.waiting <- struct{}{}
-		f.requests.Go(func() {
-			attempts <- f.send(ctx, c, request, d.Webhooks[0])
-			<-f.waiting
-		})
-	}
-	return f.decide(ctx, attempts, len(d.Webhooks))
-}
-
-// send makes one attempt and records it.
-func (f *forwarder) send(ctx context.Context, c *Call, r webhook.Request, to webhook.Endpoint) webhook.Attempt {
-	r.Endpoint = to
-	a := f.sender.Send(ctx, r)
-	f.record.Attempted(Attempt{CallID: c.ID, Source: c.Source, Destination: f.name, Attempt: a})
-	return a
-}
-
-// decide waits for the first success, or for all to fail.
-func (f *forwarder) decide(ctx context.Context, attempts <-chan webhook.Attempt, n int) delivery {
-	var result delivery
-	temporary := false
-	for range n {
-		a := <-attempts
-		switch a.Verdict {
-		case webhook.Success:
-			f.breaker.report(true)
-			return delivery{Outcome: Outcome{State: StateDelivered}, decided: true}
-		case webhook.Temporary:
-			temporary = true
-			result.retryAfter = max(result.retryAfter, a.RetryAfter)
-		}
-		if result.Reason != "" {
-			result.Reason += "; "
-		}
-		result.Reason += a.URL + ": " + a.Error
-	}
-	if ctx.Err() != nil {
-		f.breaker.abandon()
-		return delivery{} // we broke it off ourselves
-	}
-	result.decided = true
-	result.State = StatePending
-	if !temporary {
-		result.State = StateFailed
-	}
-	f.breaker.report(!temporary) // a receiver that refuses a call is not down
-	return result
 }
 
 // finish tells the journal how the entry ended, and the recorder of each call.
@@ -277,13 +182,13 @@ func (f *forwarder) finish(ctx context.Context, lease Lease, results []delivery)
 		lease.Return()
 		return
 	}
-	next, inTime := webhook.Next(now, e.Since, e.Attempt, retryAfter, rand.Float64())
+	next, inTime := webhook.Next(now, e.Since, e.Attempt, retryAfter, f.random())
 	if inTime {
 		result.RetryAt = next
 	}
 	for i, r := range results {
 		if r.decided && r.State == StatePending && !inTime {
-			r = f.expired(r.Reason)
+			r = expired(r.Reason)
 		}
 		result.Outcomes[i] = r.Outcome
 	}
@@ -293,10 +198,45 @@ func (f *forwarder) finish(ctx context.Context, lease Lease, results []delivery)
 		return
 	}
 	for i, o := range result.Outcomes {
-		ended := Ended{CallID: e.Calls[i].ID, Source: e.Calls[i].Source, Destination: f.name, At: now, Attempt: e.Attempt, Outcome: o}
+		c := &e.Calls[i]
+		ended := Ended{
+			CallID: c.ID, Source: c.Source, Destination: f.name,
+			At: now, ReceivedAt: c.ReceivedAt, Attempt: e.Attempt, Outcome: o, Call: c,
+		}
 		if o.State == StatePending {
 			ended.RetryAt = result.RetryAt
 		}
 		f.record.Ended(ended)
 	}
+}
+
+// rest tells whether nothing goes on here that does not wait for the clock to
+// pass now, and until when at most. It is known of readers that tell what they
+// have before them, as those of the journal in memory do.
+func (f *forwarder) rest(now time.Time) (until time.Time, atRest bool) {
+	f.mu.Lock()
+	reader := f.reader
+	if f.paused {
+		reader = nil
+	}
+	f.mu.Unlock()
+	f.gate.mu.Lock()
+	defer f.gate.mu.Unlock()
+	if until, atRest = f.gate.rest(now); !atRest {
+		return until, false
+	}
+	r, ok := reader.(interface {
+		state() (due time.Time, waiting bool, leased int)
+	})
+	if !ok {
+		return until, true
+	}
+	due, waiting, leased := r.state()
+	if leased != f.gate.entries {
+		return until, false // one is being taken up, or has just been finished
+	}
+	if waiting && leased < leases {
+		return earlier(until, due), now.Before(due)
+	}
+	return until, true
 }

@@ -71,9 +71,9 @@ func (f *forwarder) status() DestinationStatus {
 	f.mu.Lock()
 	s.Paused = f.paused
 	f.mu.Unlock()
-	f.breaker.mu.Lock()
-	defer f.breaker.mu.Unlock()
-	s.Failures, s.ProbeAt = f.breaker.failures, f.breaker.probeAt
+	f.gate.mu.Lock()
+	defer f.gate.mu.Unlock()
+	s.Failures, s.ProbeAt = f.gate.failures, f.gate.probeAt
 	s.Down = !s.ProbeAt.IsZero()
 	return s
 }
@@ -89,13 +89,22 @@ func (c *Collector) serveReady(w http.ResponseWriter, r *http.Request) {
 	err := c.Ready(r.Context())
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	c.logReady(err)
 	if err == nil {
 		_ = json.NewEncoder(w).Encode(map[string]string{"status": "ready"})
 		return
 	}
-	if !errors.Is(err, ErrClosed) {
-		c.log.Warn("the collector is not ready", "error", err)
-	}
 	w.WriteHeader(http.StatusServiceUnavailable)
 	_ = json.NewEncoder(w).Encode(map[string]string{"status": "unavailable", "message": err.Error()})
+}
+
+// logReady logs when readiness changes, not each time that somebody asks.
+func (c *Collector) logReady(err error) {
+	switch {
+	case errors.Is(err, ErrClosed):
+	case err != nil && !c.unready.Swap(true):
+		c.log.Warn("the collector is not ready", "error", err)
+	case err == nil && c.unready.Swap(false):
+		c.log.Info("the collector is ready again")
+	}
 }

@@ -24,6 +24,7 @@ type Attempt struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
 	webhook.Attempt
+	Call *Call `json:"-"` // the call itself, which must not be kept
 }
 
 // Ended says what became of a call at a destination, each time it is decided:
@@ -33,9 +34,11 @@ type Ended struct {
 	Source      string    `json:"source"`
 	Destination string    `json:"destination"`
 	At          time.Time `json:"at"`
+	ReceivedAt  time.Time `json:"receivedAt"` // when the collector took the call
 	Attempt     int       `json:"attempt"`
 	Outcome
 	RetryAt time.Time `json:"retryAt,omitzero"`
+	Call    *Call     `json:"-"` // the call itself, which must not be kept
 }
 
 // recorders tells several.
@@ -75,7 +78,8 @@ func (rs recorders) Ended(e Ended) {
 // inspector. It is a Recorder. Its methods may be called from many goroutines at
 // once.
 type History struct {
-	limit int
+	limit    int
+	adopting bool
 
 	mu       sync.Mutex // guards what follows
 	changed  chan struct{}
@@ -86,6 +90,10 @@ type History struct {
 	rejected []Rejection
 	refused  []Refusal
 	dropped  int64
+	drained  int64 // the Seq of the last record that drain returned
+	watchers map[*watcher]struct{}
+	feed     feed
+	tally    tally
 }
 
 // A Record is a call and what became of it.
@@ -96,6 +104,9 @@ type Record struct {
 	Repeats  int // how often it was sent again
 	Ends     []Ended
 	Attempts []Attempt
+
+	item   *feedItem
+	misses *[]string // where a Match notes why it does not pick the record, or nil
 }
 
 // State returns where the call stands with a destination, and why. The second
@@ -118,7 +129,7 @@ func NewHistory(limit int) *History {
 	if limit <= 0 {
 		limit = DefaultHistory
 	}
-	return &History{limit: limit, first: 1, changed: make(chan struct{}), byCall: map[callHash]*Record{}}
+	return &History{limit: limit, first: 1, changed: make(chan struct{}), byCall: map[callHash]*Record{}, feed: newFeed()}
 }
 
 // Accepted implements Recorder.
@@ -128,6 +139,7 @@ func (h *History) Accepted(b Batch) {
 	for _, c := range b.Calls {
 		h.record(c)
 	}
+	h.tally.add(b.ReceivedAt, tallyAccepted, len(b.Calls))
 	h.tell()
 }
 
@@ -139,11 +151,12 @@ func (h *History) record(c Call) *Record {
 	}
 	if len(h.records) == h.limit {
 		old := h.records[0]
-		delete(h.byCall, hashCall(old.Call.Source, old.Call.ID))
+		h.unname(old)
 		h.records[0] = nil
 		h.records = h.records[1:]
 		h.first++
 		h.dropped++
+		h.feed.remove(old.item)
 	}
 	r := &Record{Seq: h.first + int64(len(h.records)), Call: c}
 	if early := h.early.take(key); early != nil {
@@ -151,19 +164,44 @@ func (h *History) record(c Call) *Record {
 	}
 	h.records = append(h.records, r)
 	h.byCall[key] = r
+	h.noteChange(r)
 	return r
+}
+
+// unname makes a record not to be found by its call. The lock is held.
+func (h *History) unname(r *Record) {
+	if key := hashCall(r.Call.Source, r.Call.ID); h.byCall[key] == r {
+		delete(h.byCall, key)
+	}
+}
+
+// renew makes the calls of records be recorded anew when they come again.
+func (h *History) renew(records []Record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range records {
+		delete(h.byCall, hashCall(records[i].Call.Source, records[i].Call.ID))
+	}
 }
 
 // find returns the record of a call, or one that waits for the call: a
 // destination can be done with a call before the request that brought it is told
 // that it is stored. The lock is held.
-func (h *History) find(source, id string) *Record {
+func (h *History) find(source, id string, call *Call) *Record {
 	key := hashCall(source, id)
 	if r := h.byCall[key]; r != nil {
 		return r
 	}
+	if h.adopting && call != nil && (len(h.records) < h.limit || !call.ReceivedAt.Before(h.records[0].Call.ReceivedAt)) {
+		return h.record(*call)
+	}
 	return h.early.get(key)
 }
+
+// Adopt makes the History remember calls too that it first hears of when they are
+// attempted: those that were accepted by an earlier process, or by another that
+// shares the journal. To be called before it is in use.
+func (h *History) Adopt() { h.adopting = true }
 
 // earlyRecords are of calls that were not accepted yet, or are forgotten already:
 // which of both, only time tells. It holds the newest of them in two generations.
@@ -205,19 +243,25 @@ func (h *History) Repeated(b Batch) {
 	for _, c := range b.Calls {
 		if r := h.byCall[hashCall(c.Source, c.ID)]; r != nil {
 			r.Repeats++
+			h.noteChange(r)
 		}
 	}
+	h.tally.add(b.ReceivedAt, tallyRepeated, len(b.Calls))
 	h.tell()
 }
 
 // Rejected implements Recorder.
 func (h *History) Rejected(r Rejection) {
+	read := readRejected(r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.rejected) == h.limit {
 		h.rejected = h.rejected[1:]
+		h.feed.removeOldest(&h.feed.rejected)
 	}
 	h.rejected = append(h.rejected, r)
+	h.feed.add(&feedItem{rejection: &r, read: read})
+	h.tally.add(r.ReceivedAt, tallyRejected, 1)
 	h.tell()
 }
 
@@ -225,8 +269,10 @@ func (h *History) Rejected(r Rejection) {
 func (h *History) Attempted(a Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.find(a.Source, a.CallID)
+	r := h.find(a.Source, a.CallID, a.Call)
+	a.Call = nil
 	r.Attempts = append(r.Attempts, a)
+	h.noteChange(r)
 	h.tell()
 }
 
@@ -234,8 +280,11 @@ func (h *History) Attempted(a Attempt) {
 func (h *History) Ended(e Ended) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.find(e.Source, e.CallID)
+	r := h.find(e.Source, e.CallID, e.Call)
+	e.Call = nil
 	r.Ends = append(r.Ends, e)
+	h.noteChange(r)
+	h.tally.end(e)
 	h.tell()
 }
 
@@ -254,15 +303,33 @@ func (h *History) Changed() <-chan struct{} {
 
 // Records returns the records that match, oldest first. A nil match takes all.
 func (h *History) Records(match func(*Record) bool) []Record {
+	var found []Record
+	for after := int64(0); ; {
+		chunk := h.above(after)
+		if len(chunk) == 0 {
+			return found
+		}
+		for i := range chunk {
+			if match == nil || match(&chunk[i]) {
+				found = append(found, chunk[i])
+			}
+		}
+		after = chunk[len(chunk)-1].Seq
+	}
+}
+
+// above returns the oldest records with a Seq above after, oldest first: match is
+// not called with the lock held.
+func (h *History) above(after int64) []Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var found []Record
-	for _, r := range h.records {
-		if match == nil || match(r) {
-			found = append(found, r.clone())
-		}
+	start := int(min(int64(len(h.records)), max(0, after+1-h.first)))
+	end := min(start+historyChunk, len(h.records))
+	chunk := make([]Record, 0, end-start)
+	for _, r := range h.records[start:end] {
+		chunk = append(chunk, r.clone())
 	}
-	return found
+	return chunk
 }
 
 // clone copies what the History still appends to.
@@ -271,6 +338,18 @@ func (r *Record) clone() Record {
 	c.Ends = r.Ends[:len(r.Ends):len(r.Ends)]
 	c.Attempts = r.Attempts[:len(r.Attempts):len(r.Attempts)]
 	return c
+}
+
+// drain returns the calls that it has not returned before, oldest first.
+func (h *History) drain() []Call {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var calls []Call
+	for _, r := range h.records[max(0, h.drained+1-h.first):] {
+		calls = append(calls, r.Call)
+	}
+	h.drained = h.first + int64(len(h.records)) - 1
+	return calls
 }
 
 // Rejections returns the calls that were not taken, oldest first.
@@ -294,5 +373,6 @@ func (h *History) Clear() {
 	h.first += int64(len(h.records))
 	h.records, h.rejected, h.refused, h.byCall = nil, nil, nil, map[callHash]*Record{}
 	h.early = earlyRecords{}
+	h.feed.clear()
 	h.tell()
 }

@@ -4,78 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
-
-// singleCallPaths are the endpoints that take one call, with their short forms.
-var singleCallPaths = map[string]string{
-	"/v1/identify": "identify", "/v1/i": "identify",
-	"/v1/track": "track", "/v1/t": "track",
-	"/v1/page": "page", "/v1/p": "page",
-	"/v1/screen": "screen", "/v1/s": "screen",
-	"/v1/group": "group", "/v1/g": "group",
-	"/v1/alias": "alias", "/v1/a": "alias",
-}
-
-// batchPaths are the endpoints that take a batch.
-var batchPaths = map[string]bool{"/v1/batch": true, "/v1/import": true, "/v1/b": true}
-
-// answer is the body of every response of the tracking API.
-type answer struct {
-	Success bool        `json:"success"`
-	Code    Code        `json:"code,omitempty"`
-	Message string      `json:"message,omitempty"`
-	Error   string      `json:"error,omitempty"` // the same as Message, for libraries that look here
-	Calls   []Rejection `json:"calls,omitempty"`
-}
-
-// requestError is a request that was refused as a whole.
-type requestError struct {
-	status     int
-	code       Code
-	message    string
-	retryAfter time.Duration
-	calls      []Rejection
-}
-
-func (e *requestError) Error() string { return string(e.code) + ": " + e.message }
-
-func refuse(status int, code Code, format string, args ...any) *requestError {
-	return &requestError{status: status, code: code, message: fmt.Sprintf(format, args...)}
-}
-
-// serveTracking answers a request to the tracking API.
-func (c *Collector) serveTracking(w http.ResponseWriter, r *http.Request) {
-	allowOrigin(w, r)
-	path := strings.TrimSuffix(r.URL.Path, "/")
-	typ, single := singleCallPaths[path]
-	switch {
-	case path == "/health" && r.Method == http.MethodGet:
-		c.serveHealth(w)
-	case path == "/ready" && r.Method == http.MethodGet:
-		c.serveReady(w, r)
-	case !single && !batchPaths[path]:
-		respond(w, refuse(http.StatusNotFound, CodeNotFound, "there is no %s here; batches go to /v1/batch", r.URL.Path))
-	case r.Method == http.MethodOptions:
-		w.WriteHeader(http.StatusNoContent)
-	case r.Method != http.MethodPost:
-		w.Header().Set("Allow", "POST, OPTIONS")
-		respond(w, refuse(http.StatusMethodNotAllowed, CodeWrongMethod, "%s takes POST, not %s", path, r.Method))
-	default:
-		refused := c.ingest(r, typ)
-		if refused != nil {
-			c.record.Refused(Refusal{At: c.clock.Now(), Path: path, Status: refused.status, Code: refused.code, Message: refused.message})
-		}
-		respond(w, refused)
-	}
-}
 
 // ingest takes one request. It returns nil once every good call in it is
 // stored, else what is to be answered.
@@ -85,16 +20,16 @@ func (c *Collector) ingest(r *http.Request, typ string) *requestError {
 	if refused := body.read(r, c.limits.BodyBytes); refused != nil {
 		return refused
 	}
-	return c.take(r.Context(), body, typ, headerKey(r))
+	return c.take(r.Context(), body, typ, keysOf(r))
 }
 
 // take stores the calls of a body that has been read.
-func (c *Collector) take(ctx context.Context, body *requestBody, typ, key string) *requestError {
+func (c *Collector) take(ctx context.Context, body *requestBody, typ string, keys writeKeys) *requestError {
 	p := &body.post
 	if refused := p.parse(body.bytes, typ, c.limits); refused != nil {
 		return refused
 	}
-	batches, refused := c.sort(p, key, typ)
+	batches, refused := c.sort(p, typ, cmp.Or(keys.basic, p.writeKey, keys.other))
 	if refused != nil {
 		return refused
 	}
@@ -134,12 +69,10 @@ func (p *post) parse(body []byte, typ string, limits Limits) *requestError {
 	return refuse(http.StatusBadRequest, CodeInvalidJSON, "%v", err)
 }
 
-// sort checks every call of a post and sorts the good ones by their source.
-func (c *Collector) sort(p *post, key, typ string) ([]Batch, *requestError) {
-	s := sorter{collector: c, post: p, completer: newCompleter(p, c.limits, c.clock.Now())}
-	if s.key = key; key == "" {
-		s.key = p.writeKey
-	}
+// sort checks every call of a post and sorts the good ones by their source,
+// which key names for those that name none.
+func (c *Collector) sort(p *post, typ, key string) ([]Batch, *requestError) {
+	s := sorter{collector: c, post: p, completer: newCompleter(p, c.limits, c.clock.Now()), key: key}
 	s.source, s.known = c.sourceOf(s.key)
 	for i := range p.calls {
 		s.draft.read(p, i, c.limits, typ)
@@ -216,7 +149,11 @@ func (s *sorter) sort() {
 
 // accept stores a batch, without the calls that were stored before.
 func (c *Collector) accept(ctx context.Context, b Batch) *requestError {
-	fresh, repeated, done := c.dedup.reserve(ctx, b)
+	fresh, repeated, done, err := c.dedup.reserve(ctx, b)
+	if err != nil {
+		return &requestError{status: http.StatusServiceUnavailable, code: CodeUnavailable, retryAfter: time.Second,
+			message: "another request was storing the same calls, and this one did not wait for its end; send again"}
+	}
 	if len(repeated.Calls) > 0 {
 		c.record.Repeated(repeated)
 	}
@@ -224,20 +161,41 @@ func (c *Collector) accept(ctx context.Context, b Batch) *requestError {
 		done(true)
 		return nil
 	}
-	err := c.journal.Append(ctx, fresh)
-	done(err == nil)
-	switch {
-	case err == nil:
-		c.record.Accepted(fresh)
-		return nil
-	case errors.Is(err, ErrJournalFull):
-		c.log.Warn("a batch was refused: the journal is full", "source", b.Source, "calls", len(b.Calls), "error", err)
-		return &requestError{status: http.StatusServiceUnavailable, code: CodeQueueFull, retryAfter: 5 * time.Second,
-			message: "the queue is full; send again later"}
+	stored := false
+	defer func() { done(stored) }()
+	if err := c.journal.Append(ctx, fresh); err != nil {
+		return c.notStored(fresh, err)
 	}
-	c.log.Error("a batch was refused: it could not be stored", "source", b.Source, "calls", len(b.Calls), "error", err)
-	return &requestError{status: http.StatusServiceUnavailable, code: CodeUnavailable, retryAfter: 5 * time.Second,
+	stored = true
+	c.record.Accepted(fresh)
+	return nil
+}
+
+// errOverLimit says that a journal is full by a limit that was set, not because
+// there is no room: senders are told to slow down, not that something is broken.
+var errOverLimit = errors.New("it is over its limit")
+
+// storeAgainIn is when a sender should try again whose calls were not stored.
+const storeAgainIn = 5 * time.Second
+
+func (c *Collector) notStored(b Batch, err error) *requestError {
+	refused := &requestError{status: http.StatusServiceUnavailable, code: CodeUnavailable, retryAfter: storeAgainIn,
 		message: "the calls could not be stored; send again later"}
+	level, what := slog.LevelError, "a batch was refused: it could not be stored"
+	if errors.Is(err, ErrJournalFull) {
+		level, what = slog.LevelWarn, "a batch was refused: the journal is full"
+	}
+	if say, unsaid := c.refusing.say(c.clock.Now()); say {
+		c.log.Log(context.Background(), level, what, "source", b.Source, "calls", len(b.Calls), "error", err, "others since the last line", unsaid)
+	}
+	if level == slog.LevelError {
+		return refused
+	}
+	refused.code, refused.message = CodeQueueFull, "the queue is full; send again later"
+	if errors.Is(err, errOverLimit) {
+		refused.status = http.StatusTooManyRequests
+	}
+	return refused
 }
 
 func (c *Collector) unknownKey(key string) *requestError {
@@ -247,50 +205,24 @@ func (c *Collector) unknownKey(key string) *requestError {
 	return refuse(http.StatusUnauthorized, CodeUnknownWriteKey, "no source has the write key %s", redact(key))
 }
 
-// headerKey returns the write key of the Authorization header: the user of Basic
-// auth, also where the colon is missing, or a bearer token.
-func headerKey(r *http.Request) string {
+// writeKeys are those that a request came with, outside its body.
+type writeKeys struct {
+	basic string // the user of Basic auth
+	other string // counts where the body has none: a bearer token may be meant for a gateway before us
+}
+
+// keysOf returns the write keys of a request's header. The colon behind the user
+// of Basic auth may be missing.
+func keysOf(r *http.Request) writeKeys {
 	if user, _, ok := r.BasicAuth(); ok {
-		return user
+		return writeKeys{basic: user}
 	}
 	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	switch strings.ToLower(scheme) {
 	case "basic":
-		return decodeKey(strings.TrimSpace(value))
+		return writeKeys{basic: decodeKey(strings.TrimSpace(value))}
 	case "bearer":
-		return strings.TrimSpace(value)
+		return writeKeys{other: strings.TrimSpace(value)}
 	}
-	return ""
-}
-
-// allowOrigin lets browsers of any site send calls, without credentials.
-func allowOrigin(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Add("Vary", "Origin")
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return
-	}
-	h.Set("Access-Control-Allow-Origin", origin)
-	if r.Method == http.MethodOptions {
-		h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Content-Encoding, X-Retry-Count")
-		h.Set("Access-Control-Max-Age", "86400")
-	}
-}
-
-// respond answers success, or says what was refused and why.
-func respond(w http.ResponseWriter, refused *requestError) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("X-Content-Type-Options", "nosniff")
-	if refused == nil {
-		_, _ = io.WriteString(w, `{"success": true}`)
-		return
-	}
-	if refused.retryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(refused.retryAfter/time.Second)))
-	}
-	w.WriteHeader(refused.status)
-	_ = json.NewEncoder(w).Encode(answer{Code: refused.code, Message: refused.message, Error: refused.message, Calls: refused.calls})
+	return writeKeys{}
 }

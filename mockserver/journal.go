@@ -3,6 +3,7 @@ package mockserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -161,6 +162,16 @@ func (s State) String() string {
 // MarshalText returns String.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// UnmarshalText reads what MarshalText writes.
+func (s *State) UnmarshalText(text []byte) error {
+	state, ok := parseState(string(text))
+	if !ok {
+		return fmt.Errorf("mockserver: %.40q is no state: use pending, delivered, failed or filtered", text)
+	}
+	*s = state
+	return nil
+}
+
 // A FailedCall is a call that a destination has given up.
 type FailedCall struct {
 	Call     Call
@@ -181,6 +192,26 @@ type Ledger struct {
 	Pending     int64  `json:"pending"`
 	// OldestPending is when the oldest pending call was accepted; zero if none is.
 	OldestPending time.Time `json:"oldestPending,omitzero"`
+}
+
+// A Verification says whether the ledger of one destination is proved by what is
+// stored.
+type Verification struct {
+	// Ledger is counted anew from what is stored, in another way than that which
+	// the journal's Ledger returns.
+	Ledger
+	// Problems are what contradicts the ledger. None means that it is proved.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// OK tells whether the ledger is proved.
+func (v Verification) OK() bool { return v.Holds() && len(v.Problems) == 0 }
+
+// A Verifier is a Journal that can prove its ledger.
+type Verifier interface {
+	// Verify counts anew, for every destination, and says what contradicts its
+	// ledger. Calls may be accepted and delivered meanwhile.
+	Verify(ctx context.Context) ([]Verification, error)
 }
 
 // Holds tells whether the sum is right.

@@ -77,7 +77,7 @@ func (j *memoryJournal) Append(_ context.Context, b Batch) error {
 	}
 	stored := &storedBatch{size: int64(b.Size())}
 	if j.bytes+stored.size > j.maxBytes {
-		return fmt.Errorf("%w: it holds %d of %d bytes, and the batch has %d", ErrJournalFull, j.bytes, j.maxBytes, stored.size)
+		return fmt.Errorf("%w, %w: it holds %d of %d bytes, and the batch has %d", ErrJournalFull, errOverLimit, j.bytes, j.maxBytes, stored.size)
 	}
 	for _, q := range j.queues {
 		if q.sources == nil || q.sources[b.Source] {
@@ -245,32 +245,34 @@ func (q *memoryQueue) wake() {
 	}
 }
 
-// pop leases the entry that is due first, or tells how long until one is. Zero
+// pop leases the entry that is due first, or tells when one will be. The zero time
 // says that none is waiting.
-func (q *memoryQueue) pop() (*memoryEntry, time.Duration) {
+func (q *memoryQueue) pop() (*memoryEntry, time.Time) {
 	var e *memoryEntry
-	switch wait := q.untilDue(); {
-	case len(q.later) > 0 && wait <= 0:
+	due := q.firstDue()
+	switch {
+	case !due.IsZero() && !q.journal.clock.Now().Before(due):
 		e = heap.Pop(&q.later).(*memoryEntry)
 	case len(q.fresh) > 0:
 		e = q.fresh[0]
 		q.fresh[0] = nil
 		q.fresh = q.fresh[1:]
 	default:
-		return nil, wait
+		return nil, due
 	}
 	q.leased[e] = true
 	if len(q.fresh) > 0 || len(q.later) > 0 {
 		q.wake() // for another goroutine that waits in Next
 	}
-	return e, 0
+	return e, time.Time{}
 }
 
-func (q *memoryQueue) untilDue() time.Duration {
+// firstDue returns when the first retry is due; the zero time if none waits.
+func (q *memoryQueue) firstDue() time.Time {
 	if len(q.later) == 0 {
-		return 0
+		return time.Time{}
 	}
-	return q.later[0].due.Sub(q.journal.clock.Now())
+	return q.later[0].due
 }
 
 // release frees the bytes of an entry that is done.
@@ -327,24 +329,40 @@ func (r *memoryReader) Next(ctx context.Context) (Lease, error) {
 			j.mu.Unlock()
 			return nil, ErrJournalClosed
 		}
-		e, wait := r.queue.pop()
+		e, due := r.queue.pop()
 		j.mu.Unlock()
 		if e != nil {
 			return &memoryLease{queue: r.queue, entry: e}, nil
 		}
-		var due <-chan time.Time
+		var timer <-chan time.Time
 		stop := func() {}
-		if wait > 0 {
-			due, stop = j.clock.After(wait)
+		if !due.IsZero() {
+			timer, stop = wakeAt(j.clock, due)
 		}
 		select {
 		case <-r.wake:
-		case <-due:
+		case <-timer:
 		case <-r.done:
 		case <-ctx.Done():
 		}
 		stop()
 	}
+}
+
+// state tells when Next will return, if an entry is waiting, and how many entries
+// are leased.
+func (r *memoryReader) state() (due time.Time, waiting bool, leased int) {
+	q := r.queue
+	q.journal.mu.Lock()
+	defer q.journal.mu.Unlock()
+	switch {
+	case q.reader != r:
+	case len(q.fresh) > 0:
+		waiting = true
+	case len(q.later) > 0:
+		due, waiting = q.firstDue(), true
+	}
+	return due, waiting, len(q.leased)
 }
 
 func (r *memoryReader) Close() error {

@@ -265,7 +265,7 @@ func (p *post) set(f field, value []byte) {
 	case fieldWriteKey:
 		p.writeKey = text(value)
 	case fieldSentAt:
-		p.sentAt, _ = parseTime(text(value)) // a batch is not refused for it: its calls are then not corrected
+		p.sentAt, _ = readTime(timeText(value)) // a batch is not refused for it: its calls are then not corrected
 	case fieldContext:
 		p.context.set(object(value))
 	case fieldIntegrations:
@@ -292,7 +292,7 @@ type draft struct {
 
 	index                 int
 	writeKey              string
-	timestamp             string
+	timestamp             []byte // its text
 	context, integrations []byte // objects, or nil
 	typeIsOurs            bool   // named by the endpoint, not by the call
 }
@@ -326,16 +326,18 @@ func (d *draft) set(f field, value []byte, last *Call) {
 	case fieldWriteKey:
 		d.writeKey = text(value)
 	case fieldTimestamp:
-		d.timestamp = text(value)
-		if d.timestamp == "" && value[0] != 'n' {
-			d.reject(CodeBadTimestamp, "timestamp", "timestamp must be a string of ISO 8601")
+		if value[0] == 'n' {
+			return
+		}
+		if d.timestamp = timeText(value); d.timestamp == nil {
+			d.reject(CodeBadTimestamp, "timestamp", "timestamp must be an ISO 8601 time such as 2026-01-31T12:00:00.000Z")
 		}
 	case fieldOriginalTimestamp:
-		if d.timestamp == "" {
-			d.timestamp = text(value)
+		if d.timestamp == nil {
+			d.timestamp = timeText(value)
 		}
 	case fieldSentAt:
-		d.SentAt, _ = parseTime(text(value))
+		d.SentAt, _ = readTime(timeText(value))
 	case fieldContext:
 		d.context = d.object("context", value, CodeBadContext)
 	case fieldIntegrations:
@@ -345,7 +347,7 @@ func (d *draft) set(f field, value []byte, last *Call) {
 	case fieldTraits:
 		d.object("traits", value, CodeBadTraits)
 	default:
-		if to := d.Call.text(f); to != nil {
+		if to := d.text(f); to != nil {
 			*to = textLike(value, *last.text(f))
 			if *to == "" && value[0] != '"' && value[0] != 'n' {
 				d.reject(CodeBadField, fieldNames[f], fieldNames[f]+" must be a string")
@@ -413,8 +415,8 @@ func (d *draft) check(limits Limits) {
 	if n := utf8.RuneCountInString(d.ID); n > limits.MessageIDChars {
 		d.reject(CodeMessageIDTooLong, "messageId", fmt.Sprintf("the messageId has %d characters; at most %d are allowed", n, limits.MessageIDChars))
 	}
-	if d.timestamp != "" {
-		t, err := parseTime(d.timestamp)
+	if d.timestamp != nil {
+		t, err := readTime(d.timestamp)
 		if err != nil {
 			d.reject(CodeBadTimestamp, "timestamp", err.Error())
 		}
@@ -440,13 +442,13 @@ func ReadCall(source string, body []byte) (Call, error) {
 		}
 		switch f := fieldOf(key); f {
 		case fieldReceivedAt:
-			c.ReceivedAt, err = parseTime(text(value))
+			c.ReceivedAt, err = readTime(timeText(value))
 		case fieldSentAt:
-			c.SentAt, err = parseTime(text(value))
+			c.SentAt, err = readTime(timeText(value))
 		case fieldOriginalTimestamp:
-			c.OriginalTimestamp, err = parseTime(text(value))
+			c.OriginalTimestamp, err = readTime(timeText(value))
 		case fieldTimestamp:
-			c.Timestamp, err = parseTime(text(value))
+			c.Timestamp, err = readTime(timeText(value))
 		default:
 			if to := c.text(f); to != nil {
 				*to = text(value)
@@ -472,6 +474,14 @@ func text(value []byte) string {
 		return string(value)
 	}
 	return ""
+}
+
+// timeText returns what a string says, and otherwise nil.
+func timeText(value []byte) []byte {
+	if value[0] != '"' || len(value) == len(`""`) {
+		return nil
+	}
+	return jsonscan.Unquote(value)
 }
 
 // textLike returns what text does. If that is like another string, it returns

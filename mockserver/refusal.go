@@ -26,8 +26,11 @@ func (h *History) Refused(r Refusal) {
 	defer h.mu.Unlock()
 	if len(h.refused) == keptRefusals {
 		h.refused = h.refused[1:]
+		h.feed.removeOldest(&h.feed.refused)
 	}
 	h.refused = append(h.refused, r)
+	h.feed.add(&feedItem{refusal: &r})
+	h.tally.add(r.At, tallyRejected, 1)
 	h.tell()
 }
 

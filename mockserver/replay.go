@@ -109,18 +109,26 @@ func (r *replay) flush(ctx context.Context) error {
 	if len(r.calls) == 0 {
 		return nil
 	}
-	c := r.collector
-	if err := c.journal.Replay(ctx, r.destination, r.calls, r.from); err != nil {
+	// Recorded before it is done: the calls may be delivered before Replay returns,
+	// and that is to be the last word on them.
+	r.record(Outcome{State: StatePending, Reason: "replayed"})
+	if err := r.collector.journal.Replay(ctx, r.destination, r.calls, r.from); err != nil {
+		r.record(Outcome{State: r.from, Reason: "it could not be replayed"})
 		return fmt.Errorf("mockserver: the journal does not replay: %w", err)
-	}
-	now := c.clock.Now()
-	for i := range r.calls {
-		c.record.Ended(Ended{
-			CallID: r.calls[i].ID, Source: r.calls[i].Source, Destination: r.destination,
-			At: now, RetryAt: now, Outcome: Outcome{State: StatePending, Reason: "replayed"},
-		})
 	}
 	r.done += len(r.calls)
 	r.calls, r.bytes = nil, 0
 	return nil
+}
+
+func (r *replay) record(o Outcome) {
+	now := r.collector.clock.Now()
+	for i := range r.calls {
+		c := &r.calls[i]
+		e := Ended{CallID: c.ID, Source: c.Source, Destination: r.destination, At: now, ReceivedAt: c.ReceivedAt, Outcome: o}
+		if o.State == StatePending {
+			e.RetryAt = now
+		}
+		r.collector.record.Ended(e)
+	}
 }

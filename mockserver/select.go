@@ -17,12 +17,15 @@ type CallFilter struct {
 	Text    string   // anywhere in the body, as it is written there; ASCII letters in either case
 	Since   time.Time
 	Until   time.Time // exclusive; both are of ReceivedAt
+
+	picked map[callHash]bool // these alone, unless it is nil
 }
 
 // Matches tells whether the filter picks a call.
 func (f *CallFilter) Matches(c *Call) bool {
 	switch {
-	case len(f.IDs) > 0 && !slices.Contains(f.IDs, c.ID),
+	case f.picked != nil && !f.picked[hashCall(c.Source, c.ID)],
+		len(f.IDs) > 0 && !slices.Contains(f.IDs, c.ID),
 		len(f.Sources) > 0 && !slices.Contains(f.Sources, c.Source),
 		len(f.Types) > 0 && !slices.Contains(f.Types, c.Type),
 		f.Event != "" && f.Event != c.Event && f.Event != c.Name,

@@ -1,7 +1,6 @@
 package mockserver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -18,50 +17,69 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// A Server is a collector that listens on a port of the loopback interface. It
-// serves the tracking API, and the admin API under /api/v1.
+// A Server is a collector for tests and development. It listens on a port of the
+// loopback interface, and serves the tracking API, the admin API under /api/v1,
+// and at / the inspector. Its View shows the calls of all sources.
 type Server struct {
 	// URL is where it listens, such as http://127.0.0.1:40123, without a slash at
 	// its end. Give it to a client as its Endpoint.
 	URL string
 
 	*Collector
-	http *http.Server
+	View
+	handler http.Handler
+	http    *http.Server // nil without a listener
 }
+
+// inProcessURL is the URL of a server without a listener. The top-level domain
+// invalid is reserved, so that no request to it gets out of the process.
+const inProcessURL = "http://mockserver.invalid"
 
 // Run starts a server. Its webhooks may be on the loopback interface, and any
 // write key is taken where config names no source. Close ends it.
 func Run(config Config) (*Server, error) {
 	config.AnyWriteKey = config.AnyWriteKey || len(config.Sources) == 0
 	config.Sender.Policy.AllowLoopback = true
+	config.Messages = true
 	collector, err := NewCollector(config)
 	if err != nil {
 		return nil, err
+	}
+	guard, err := NewGuard(GuardConfig{Loopback: true})
+	if err != nil {
+		return nil, errors.Join(err, collector.Close())
+	}
+	admin := guard.Wrap(NewAdmin(collector, ""))
+	pages := NewInspector(collector, InspectorConfig{Guard: guard}).Wrap(collector)
+	s := &Server{URL: inProcessURL, Collector: collector}
+	s.View = View{collector: collector, cleared: &watermarks{}}
+	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/") {
+			admin.ServeHTTP(w, r)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
+	if config.InProcess {
+		return s, nil
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("mockserver: %w", err), collector.Close())
 	}
-	guard, err := NewGuard(GuardConfig{Loopback: true})
-	if err != nil {
-		return nil, errors.Join(err, listener.Close(), collector.Close())
-	}
-	admin := guard.Wrap(NewAdmin(collector, ""))
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/api/") {
-			admin.ServeHTTP(w, r)
-			return
-		}
-		collector.ServeHTTP(w, r)
-	})
-	s := &Server{
-		URL:       "http://" + listener.Addr().String(),
-		Collector: collector,
-		http:      NewHTTPServer(handler),
-	}
+	s.URL = "http://" + listener.Addr().String()
+	s.http = NewHTTPServer(s.handler)
 	go func() { _ = s.http.Serve(listener) }()
 	return s, nil
 }
+
+// Transport returns an http.RoundTripper that reaches the server without a
+// network, whatever the host of a request, see [NewTransport].
+func (s *Server) Transport() http.RoundTripper { return NewTransport(s.handler) }
+
+// Client returns an http.Client that uses Transport. A client whose Endpoint is
+// the server's URL reaches it through this one also where nothing listens.
+func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
 
 // NewHTTPServer returns an http.Server for a handler, with the time-outs and
 // limits that a collector needs against slow and hostile senders.
@@ -78,7 +96,11 @@ func NewHTTPServer(h http.Handler) *http.Server {
 // Close stops listening, breaks off what is under way, and ends the collector.
 // It may be called again.
 func (s *Server) Close() error {
-	return errors.Join(s.http.Close(), s.Collector.Close())
+	var err error
+	if s.http != nil {
+		err = s.http.Close()
+	}
+	return errors.Join(err, s.Collector.Close())
 }
 
 // A TB is what RunT needs of a *testing.T, *testing.B or *testing.F.
@@ -102,75 +124,4 @@ func RunT(t TB, config ...Config) *Server {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
-}
-
-// A Match picks calls by what is known of them.
-type Match func(*Record) bool
-
-// OfType picks the calls of a type: "track", "identify" and so on.
-func OfType(typ string) Match { return func(r *Record) bool { return r.Call.Type == typ } }
-
-// OfEvent picks the track calls of an event.
-func OfEvent(event string) Match {
-	return func(r *Record) bool { return r.Call.Type == "track" && r.Call.Event == event }
-}
-
-// OfUser picks the calls of a user, by userId.
-func OfUser(userID string) Match { return func(r *Record) bool { return r.Call.UserID == userID } }
-
-// WithID picks the call with a messageId.
-func WithID(messageID string) Match { return func(r *Record) bool { return r.Call.ID == messageID } }
-
-// DeliveredTo picks the calls that a destination has delivered.
-func DeliveredTo(destination string) Match {
-	return func(r *Record) bool {
-		o, ok := r.State(destination)
-		return ok && o.State == StateDelivered
-	}
-}
-
-// Calls returns the calls that were accepted and that every match picks, in the
-// order in which they came.
-func (s *Server) Calls(match ...Match) []Call {
-	var calls []Call
-	for _, r := range s.history.Records(every(match)) {
-		calls = append(calls, r.Call)
-	}
-	return calls
-}
-
-// Wait waits until n calls have come that every match picks, and returns those
-// that it has by then. When ctx ends first, its error tells what did come.
-func (s *Server) Wait(ctx context.Context, n int, match ...Match) ([]Call, error) {
-	for {
-		changed := s.history.Changed()
-		calls := s.Calls(match...)
-		if len(calls) >= n {
-			return calls, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return calls, fmt.Errorf("mockserver: waited for %d calls, got %d that match of %d in all: %w",
-				n, len(calls), len(s.Calls()), ctx.Err())
-		}
-	}
-}
-
-// Clear forgets the calls that came, so that a test can begin anew. A call that
-// is sent again with the same messageId is then taken again.
-func (s *Server) Clear() {
-	s.history.Clear()
-	s.dedup.clear()
-}
-
-func every(match []Match) func(*Record) bool {
-	return func(r *Record) bool {
-		for _, m := range match {
-			if !m(r) {
-				return false
-			}
-		}
-		return true
-	}
 }

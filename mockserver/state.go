@@ -30,8 +30,9 @@ const MaxStateValue = 768 << 10
 //
 // Keys are lower-case letters and digits in parts with a dot between them, such
 // as "roster.7f3a.0", at most 200 bytes in all. Values have at most MaxStateValue
-// bytes. All methods may be called from many goroutines at once; a value that was
-// handed over or out must not be changed.
+// bytes; the store does not keep the one that it is given, and the one that it
+// gives must not be changed. All methods may be called from many goroutines at
+// once.
 type StateStore interface {
 	// Get returns a value and its revision, which is never zero, or ErrNoState.
 	Get(ctx context.Context, key string) (value []byte, revision uint64, err error)

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // A sync goes through these stages. What was done in each is stored before the
@@ -70,13 +72,13 @@ const (
 type Sync struct {
 	ID          string    `json:"id"` // empty of a dry run
 	Number      int       `json:"number"`
-	State       SyncState `json:"state"`
+	State       SyncState `json:"state,omitempty"` // empty of a dry run
 	RequestedAt time.Time `json:"requestedAt"`
 	StartedAt   time.Time `json:"startedAt,omitzero"`
 	FinishedAt  time.Time `json:"finishedAt,omitzero"`
 	// Timestamp is that of all its calls, in whole milliseconds. It is higher than
 	// that of the sync before.
-	Timestamp time.Time `json:"timestamp"`
+	Timestamp time.Time `json:"timestamp,omitzero"`
 	// Users is how many are in the list.
 	Users int64 `json:"users"`
 	// Entered is for how many users a value is sent, and Left to how many it is
@@ -90,6 +92,10 @@ type Sync struct {
 	Waiting string `json:"waiting,omitempty"`
 	Full    bool   `json:"full,omitempty"`
 	DryRun  bool   `json:"dryRun,omitempty"`
+	// Deletion is the ID of the deletion request whose users were taken out of the
+	// list, if this is no list but that. Left is then how many they were; they are
+	// not told of it.
+	Deletion string `json:"deletion,omitempty"`
 }
 
 // Limits of computations.
@@ -114,7 +120,7 @@ var (
 	// ErrQueueFull says that too many syncs of an audience or trait wait.
 	ErrQueueFull = errors.New("mockserver: too many syncs wait for their turn")
 
-	errForgotten = errors.New("mockserver: there was a change")
+	errForgotten = errors.New("mockserver: it was forgotten while its list was read")
 )
 
 // A computationRecord is what is stored of a computation, under recordKey.
@@ -172,13 +178,14 @@ type syncs struct {
 	work      *workers
 	sorts     chan struct{} // one token for each list being read
 
-	mu      sync.Mutex    // guards what follows
-	changed chan struct{} // closed, and replaced, when a record was changed here
-	sent    map[string]int64
+	changed notifier // tells when a record was changed here
+
+	mu   sync.Mutex       // guards what follows
+	sent map[string]int64 // calls of running syncs, by ID, of which the record may not know
 }
 
 func newSyncs(c *Collector) *syncs {
-	s := &syncs{collector: c, state: c.config.State, sorts: make(chan struct{}, sortsAtOnce), changed: make(chan struct{}), sent: map[string]int64{}}
+	s := &syncs{collector: c, state: c.config.State, sorts: make(chan struct{}, sortsAtOnce), sent: map[string]int64{}}
 	s.work = newWorkers(c, s.step, s.waiting)
 	return s
 }
@@ -217,41 +224,58 @@ func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
 		return Sync{}, fmt.Errorf("mockserver: the list of %s %q: %w", r.kind, r.name, err)
 	}
 	defer sorted.Close()
+	if empty, err := isEmpty(withValues(sorted)); err != nil {
+		return Sync{}, err
+	} else if empty && !r.allowEmpty {
+		return Sync{}, fmt.Errorf("%w: it would take every user out of %s %q; allow an empty list if that is meant", ErrEmptyList, r.kind, r.name)
+	}
 	if r.dryRun {
-		return s.dryRun(ctx, target, sorted, r)
+		return s.dryRun(ctx, target, sorted, r.full)
 	}
-	list, err := s.upload(ctx, target, sorted)
-	if err == nil && list.Users == 0 && !r.allowEmpty {
-		err = emptyList(r)
-	}
+	list, err := s.upload(ctx, target, withValues(sorted))
 	if err != nil {
 		s.giveUp(target.ID, list)
 		return Sync{}, err
 	}
-	return s.enqueue(ctx, target.ID, list, r)
+	queued, err := s.enqueue(ctx, target.ID, list, Sync{Full: r.full})
+	if err != nil {
+		return Sync{}, fmt.Errorf("%s %q: %w", r.kind, r.name, err)
+	}
+	return queued, nil
 }
 
-func emptyList(r syncRequest) error {
-	return fmt.Errorf("%w: it would take every user out of %s %q; allow an empty list if that is meant", ErrEmptyList, r.kind, r.name)
+func isEmpty(entries roster.Seq) (bool, error) {
+	for _, err := range entries {
+		return false, err
+	}
+	return true, nil
 }
 
 // resolve finds the computation of a request, and checks that its calls have
 // somewhere to go.
 func (s *syncs) resolve(r syncRequest) (computationRecord, error) {
 	settings := s.collector.Settings()
-	none := computationRecord{}
 	key := SnakeCase(r.name)
-	if key == "" || len(r.name) > MaxComputationName {
-		return none, fmt.Errorf("mockserver: %.40q cannot be the name of an %s or a %s: it needs a letter or a digit, and at most %d bytes",
-			r.name, KindAudience, KindTrait, MaxComputationName)
+	problem := ""
+	switch {
+	case len(r.name) > MaxComputationName:
+		problem = fmt.Sprintf("has %d bytes", len(r.name))
+	case key == "":
+		problem = fmt.Sprintf("is %q, which has no letter and no digit", r.name)
+	case !utf8.ValidString(r.name):
+		problem = fmt.Sprintf("is %q, which is not UTF-8", r.name)
+	}
+	if problem != "" {
+		return computationRecord{}, &webhook.FieldError{Field: "name", Problem: problem,
+			Mend: fmt.Sprintf("name the %s in 1 to %d bytes, such as Big Spenders", r.kind, MaxComputationName)}
 	}
 	source, err := s.collector.oneSource(settings, r.source)
 	if err != nil {
-		return none, err
+		return computationRecord{}, err
 	}
 	d, err := settings.oneDestination(source, r.destination)
 	if err != nil {
-		return none, err
+		return computationRecord{}, err
 	}
 	return computationRecord{
 		ID: digest(source, d.Name, key), Kind: r.kind, Name: r.name, Key: key, Source: source, Destination: d.Name,
@@ -267,12 +291,14 @@ func (c *Collector) oneSource(s Settings, name string) (string, error) {
 	switch {
 	case name == "" && len(names) == 1:
 		return names[0], nil
+	case name == "" && len(names) == 0:
+		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name the source; there is none in the settings"}
 	case name == "":
-		return "", fmt.Errorf("mockserver: a source must be named; there are %d: %q", len(names), names)
+		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name one of " + strings.Join(names, ", ")}
 	case slices.Contains(names, name) || c.config.AnyWriteKey:
 		return name, nil
 	}
-	return "", fmt.Errorf("%w: there is no source %q; there are %q", ErrUnknown, name, names)
+	return "", fmt.Errorf("%w: there is no source %q", ErrUnknown, name)
 }
 
 // oneDestination returns the destination of a name, or the only one of a source
@@ -292,26 +318,32 @@ func (s Settings) oneDestination(source, name string) (*Destination, error) {
 	switch {
 	case name != "":
 		return nil, fmt.Errorf("%w: there is no destination %q", ErrUnknown, name)
-	case len(names) != 1:
-		return nil, fmt.Errorf("mockserver: a destination must be named; %d get the calls of source %q: %q", len(names), source, names)
+	case len(names) == 0:
+		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty",
+			Mend: fmt.Sprintf("connect a destination to source %q and enable it; there is none", source)}
+	case len(names) > 1:
+		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Mend: "name one of " + strings.Join(names, ", ")}
 	}
 	return found, nil
 }
 
 // gets returns nil if the destination gets calls of a source, or says why not.
 func (d *Destination) gets(source string) error {
+	problem, mend := "", ""
 	switch {
 	case d.Disabled:
-		return fmt.Errorf("mockserver: destination %q is disabled; enable it first", d.Name)
+		problem, mend = "is disabled", "enable it first"
 	case len(d.Sources) > 0 && !slices.Contains(d.Sources, source):
-		return fmt.Errorf("mockserver: destination %q is not connected to source %q; connect it first", d.Name, source)
+		problem, mend = fmt.Sprintf("is not connected to source %q", source), "connect it first"
+	default:
+		return nil
 	}
-	return nil
+	return &webhook.FieldError{Field: fmt.Sprintf("destination %q", d.Name), Problem: problem, Mend: mend}
 }
 
 // dryRun counts what a list would change, had all that are queued been sent.
-func (s *syncs) dryRun(ctx context.Context, target computationRecord, sorted *roster.Sorted, r syncRequest) (Sync, error) {
-	dry := Sync{DryRun: true, Full: r.full, RequestedAt: s.collector.clock.Now()}
+func (s *syncs) dryRun(ctx context.Context, target computationRecord, sorted *roster.Sorted, full bool) (Sync, error) {
+	dry := Sync{DryRun: true, Full: full, RequestedAt: s.collector.clock.Now()}
 	before, err := s.load(ctx, target.ID)
 	if err != nil && !errors.Is(err, ErrNoState) {
 		return Sync{}, err
@@ -320,18 +352,17 @@ func (s *syncs) dryRun(ctx context.Context, target computationRecord, sorted *ro
 		return Sync{}, err
 	}
 	list := before.Current
-	if n := len(before.Queue); n > 0 {
-		list = before.Queue[n-1].List
+	for _, q := range before.Queue {
+		if q.Deletion == "" {
+			list = q.List
+		}
 	}
 	counted := counter(withValues(sorted), &dry.Users)
-	for change, err := range roster.Diff(s.read(ctx, target.ID, list), counted, r.full) {
+	for change, err := range roster.Diff(s.read(ctx, target.ID, list), counted, full) {
 		if err != nil {
 			return Sync{}, fmt.Errorf("mockserver: %w", err)
 		}
 		dry.count(change)
-	}
-	if dry.Users == 0 && !r.allowEmpty {
-		return Sync{}, emptyList(r)
 	}
 	return dry, nil
 }
@@ -374,7 +405,7 @@ func counter(entries roster.Seq, count *int64) roster.Seq {
 
 // upload writes a list to the State. It tells the record before, so that what it
 // writes is deleted should it not get far.
-func (s *syncs) upload(ctx context.Context, target computationRecord, sorted *roster.Sorted) (storedList, error) {
+func (s *syncs) upload(ctx context.Context, target computationRecord, entries roster.Seq) (storedList, error) {
 	list := storedList{Upload: strings.ToLower(rand.Text()[:16])}
 	_, err := s.update(ctx, target.ID, func(r *computationRecord) error {
 		if err := target.matches(*r); err != nil {
@@ -391,7 +422,7 @@ func (s *syncs) upload(ctx context.Context, target computationRecord, sorted *ro
 	if err != nil {
 		return list, err
 	}
-	list.Users, list.Segments, err = roster.Write(withValues(sorted), func(n int, segment []byte) error {
+	list.Users, list.Segments, err = roster.Write(entries, func(n int, segment []byte) error {
 		return s.state.Put(ctx, segmentKey(target.ID, list.Upload, n), segment)
 	})
 	if err != nil {
@@ -429,38 +460,106 @@ func (s *syncs) giveUp(id string, list storedList) {
 }
 
 // enqueue makes an upload the next list of its computation.
-func (s *syncs) enqueue(ctx context.Context, id string, list storedList, request syncRequest) (Sync, error) {
+func (s *syncs) enqueue(ctx context.Context, id string, list storedList, sync Sync) (Sync, error) {
 	var queued Sync
 	_, err := s.update(ctx, id, func(r *computationRecord) error {
 		i := slices.IndexFunc(r.Uploads, func(u upload) bool { return u.ID == list.Upload })
 		switch {
 		case i < 0:
-			return fmt.Errorf("%w: %s %q was forgotten while its list was read", errForgotten, request.kind, request.name)
-		case len(r.Queue) >= maxQueuedSyncs:
-			return fmt.Errorf("%w: %d of %s %q", ErrQueueFull, len(r.Queue), request.kind, request.name)
+			return errForgotten
+		case len(r.Queue) >= maxQueuedSyncs && sync.Deletion == "":
+			return fmt.Errorf("%w: %d do", ErrQueueFull, len(r.Queue))
 		}
 		r.Uploads = slices.Delete(r.Uploads, i, i+1)
-		now := s.collector.clock.Now().UTC()
-		queued = Sync{
-			Number: r.Last.Number + 1, State: SyncQueued, RequestedAt: now, Timestamp: now.Truncate(time.Millisecond),
-			Users: list.Users, Full: request.full,
-		}
-		if !queued.Timestamp.After(r.Last.Timestamp) {
-			queued.Timestamp = r.Last.Timestamp.Add(time.Millisecond)
-		}
-		queued.ID = fmt.Sprintf("%s-%d", id, queued.Number)
+		queued = r.next(sync, s.collector.clock.Now().UTC())
+		queued.Users = list.Users
 		r.Last = queued
 		r.Queue = append(r.Queue, queuedSync{Sync: queued, List: list})
 		return nil
 	})
+	if errors.Is(err, ErrQueueFull) || errors.Is(err, errForgotten) {
+		s.giveUp(id, list) // after any other error it may be queued
+	}
 	if err != nil {
-		if errors.Is(err, ErrQueueFull) || errors.Is(err, errForgotten) {
-			s.giveUp(id, list) // after any other error it may be queued
-		}
 		return Sync{}, err
 	}
 	s.work.kick(id)
 	return queued, nil
+}
+
+// next makes a sync the one after the last.
+func (r computationRecord) next(sync Sync, now time.Time) Sync {
+	sync.Number, sync.State, sync.RequestedAt = r.Last.Number+1, SyncQueued, now
+	sync.ID = fmt.Sprintf("%s-%d", r.ID, sync.Number)
+	sync.Timestamp = now.Truncate(time.Millisecond)
+	if !sync.Timestamp.After(r.Last.Timestamp) {
+		sync.Timestamp = r.Last.Timestamp.Add(time.Millisecond)
+	}
+	return sync
+}
+
+// erase takes the users of a deletion request out of all lists of some sources,
+// after the syncs that are queued. It may be called again for the same request.
+func (s *syncs) erase(ctx context.Context, sources []string, request string, users roster.Seq) error {
+	ids, err := s.ids(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		r, err := s.load(ctx, id)
+		if errors.Is(err, ErrNoState) {
+			continue // forgotten meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(sources, r.Source) || r.struck(request) {
+			continue
+		}
+		if any, err := s.holdsAny(ctx, r, users); err != nil || !any {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		list, err := s.upload(ctx, r, users)
+		if err == nil {
+			_, err = s.enqueue(ctx, id, list, Sync{Deletion: request})
+		}
+		if err != nil && !errors.Is(err, errForgotten) {
+			return err
+		}
+	}
+	return nil
+}
+
+// struck tells whether the users of a deletion request were taken out of the
+// list, or will be.
+func (r computationRecord) struck(request string) bool {
+	return slices.ContainsFunc(r.public().Syncs, func(s Sync) bool { return s.Deletion == request })
+}
+
+// holdsAny tells whether one of some users is in the current list, or in one that
+// is queued.
+func (s *syncs) holdsAny(ctx context.Context, r computationRecord, users roster.Seq) (bool, error) {
+	lists := []storedList{r.Current}
+	for _, q := range r.Queue {
+		if q.Deletion == "" {
+			lists = append(lists, q.List)
+		}
+	}
+	for _, list := range lists {
+		var rest int64
+		for _, err := range counter(roster.Without(s.read(ctx, r.ID, list), users), &rest) {
+			if err != nil {
+				return false, fmt.Errorf("mockserver: %w", err)
+			}
+		}
+		if rest < list.Users {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // read yields a stored list.
@@ -469,6 +568,18 @@ func (s *syncs) read(ctx context.Context, id string, list storedList) roster.Seq
 		segment, _, err := s.state.Get(ctx, segmentKey(id, list.Upload, n))
 		return segment, err
 	})
+}
+
+// ids returns those of all computations.
+func (s *syncs) ids(ctx context.Context) ([]string, error) {
+	keys, err := s.state.Keys(ctx, recordPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("mockserver: %w", err)
+	}
+	for i := range keys {
+		keys[i] = strings.TrimPrefix(keys[i], recordPrefix+".")
+	}
+	return keys, nil
 }
 
 // load returns the record of a computation, or ErrNoState.
@@ -482,22 +593,9 @@ func (s *syncs) load(ctx context.Context, id string) (computationRecord, error) 
 func (s *syncs) update(ctx context.Context, id string, change func(*computationRecord) error) (computationRecord, error) {
 	r, err := updateState(ctx, s.state, recordKey(id), change)
 	if err == nil {
-		s.tell()
+		s.changed.tell()
 	}
 	return r, err
-}
-
-func (s *syncs) tell() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-func (s *syncs) whenChanged() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changed
 }
 
 // loadState reads a JSON value and returns its revision.
@@ -510,6 +608,18 @@ func loadState(ctx context.Context, state StateStore, key string, into any) (uin
 		return 0, fmt.Errorf("mockserver: state %s: %w", key, err)
 	}
 	return revision, nil
+}
+
+// putState writes a JSON value.
+func putState(ctx context.Context, state StateStore, key string, value any) error {
+	encoded, err := json.Marshal(value)
+	if err == nil {
+		err = state.Put(ctx, key, encoded)
+	}
+	if err != nil {
+		return fmt.Errorf("mockserver: state %s: %w", key, err)
+	}
+	return nil
 }
 
 // updateState changes a JSON value, which is zero where there is none, again and
@@ -541,16 +651,17 @@ func updateState[T any](ctx context.Context, state StateStore, key string, chang
 
 // Computations returns all audiences and computed traits, by name.
 func (c *Collector) Computations(ctx context.Context) ([]Computation, error) {
-	keys, err := c.syncs.state.Keys(ctx, recordPrefix)
+	ids, err := c.syncs.ids(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("mockserver: %w", err)
+		return nil, err
 	}
 	var all []Computation
-	for _, key := range keys {
-		var r computationRecord
-		if _, err := loadState(ctx, c.syncs.state, key, &r); errors.Is(err, ErrNoState) {
-			continue // forgotten meanwhile
-		} else if err != nil {
+	for _, id := range ids {
+		r, err := c.syncs.load(ctx, id)
+		if errors.Is(err, ErrNoState) || r.Last.Number == 0 {
+			continue // forgotten meanwhile, or never synced
+		}
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, r.public())
@@ -567,7 +678,7 @@ func (c *Collector) Computation(ctx context.Context, id string) (Computation, er
 	if isDigest(id) {
 		r, err = c.syncs.load(ctx, id)
 	}
-	if errors.Is(err, ErrNoState) {
+	if errors.Is(err, ErrNoState) || err == nil && r.Last.Number == 0 {
 		return Computation{}, fmt.Errorf("%w: there is no audience or trait with the ID %q", ErrUnknown, id)
 	}
 	return r.public(), err
@@ -576,7 +687,7 @@ func (c *Collector) Computation(ctx context.Context, id string) (Computation, er
 func (r computationRecord) public() Computation {
 	c := Computation{
 		ID: r.ID, Kind: r.Kind, Name: r.Name, Key: r.Key, Source: r.Source, Destination: r.Destination,
-		Users: r.Current.Users, Syncs: slices.Clone(r.Done),
+		Users: r.Current.Users, Syncs: append([]Sync{}, r.Done...),
 	}
 	for _, q := range r.Queue {
 		c.Syncs = append(c.Syncs, q.Sync)
@@ -604,7 +715,7 @@ func (c *Collector) Sync(ctx context.Context, id string) (Sync, error) {
 // first, it returns how far it is, and an error.
 func (c *Collector) WaitSync(ctx context.Context, id string) (Sync, error) {
 	for {
-		changed := c.syncs.whenChanged()
+		changed := c.syncs.changed.wait()
 		s, err := c.Sync(ctx, id)
 		if err != nil || s.State == SyncDone {
 			return s, err
@@ -635,6 +746,6 @@ func (c *Collector) ForgetComputation(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("mockserver: %w", err)
 	}
-	c.syncs.tell()
+	c.syncs.changed.tell()
 	return nil
 }

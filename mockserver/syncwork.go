@@ -18,22 +18,21 @@ const (
 	syncAhead = 20_000
 	// syncPoll is how often a sync that waits looks whether it may go on.
 	syncPoll = 100 * time.Millisecond
-	// A sync's record is told after syncProgress calls, or syncProgressTime, how
+	// A sync's record is told after syncProgress batches, or syncProgressTime, how
 	// far it is. What was sent since is sent again after a crash, with the same
 	// messageIds.
-	syncProgress     = 10_000
+	syncProgress     = 4
 	syncProgressTime = time.Second
 )
 
 // waiting returns the computations that have syncs in their queue.
 func (s *syncs) waiting(ctx context.Context) ([]string, error) {
-	keys, err := s.state.Keys(ctx, recordPrefix)
+	all, err := s.ids(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var ids []string
-	for _, key := range keys {
-		id := strings.TrimPrefix(key, recordPrefix+".")
+	for _, id := range all {
 		r, err := s.load(ctx, id)
 		switch {
 		case errors.Is(err, ErrNoState): // forgotten meanwhile
@@ -53,19 +52,23 @@ func (s *syncs) step(ctx context.Context, id string) error {
 		return err
 	}
 	defer w.release()
-	if !w.sync.Counted {
-		if err := w.count(ctx); err != nil {
-			return err
-		}
+	if w.sync.Deletion != "" {
+		err = w.strike(ctx)
+	} else {
+		err = w.tellAll(ctx)
 	}
-	if err := w.send(ctx); err != nil {
-		return err
+	if err == nil {
+		err = w.finish(ctx)
 	}
-	if err := w.finish(ctx); err != nil {
+	if err != nil {
 		return err
 	}
 	s.remember(w.sync.ID, 0)
-	return s.sweep(ctx, id, func(u upload) bool { return u.At.Before(s.collector.clock.Now().Add(-uploadAge)) })
+	old := s.collector.clock.Now().Add(-uploadAge)
+	if err := s.sweep(ctx, id, func(u upload) bool { return u.At.Before(old) }); !errors.Is(err, ErrNoState) {
+		return err
+	}
+	return errNoWork // forgotten
 }
 
 // A syncWork is the work on one sync.
@@ -75,13 +78,12 @@ type syncWork struct {
 	sync    queuedSync
 	doubt   int64 // how many of its calls may be stored already, by a process that was killed
 	emitter *emitter
-	trait   []byte // {"key":
+	trait   []byte     // {"key":
+	result  storedList // what will be the current list
 
-	changes []roster.Change // not yet sent
-	bytes   int             // of their users and values
-	sent    int64           // calls in the journal
-	told    time.Time       // when the record was last told of it
-	room    int64           // calls that may be made before the ledger is asked again
+	sent int64     // calls in the journal
+	told time.Time // when the record was last told of it
+	room int64     // calls that may be made before the ledger is asked again
 }
 
 // claim takes the lease of a computation and begins with its first sync.
@@ -105,10 +107,11 @@ func (s *syncs) claim(ctx context.Context, id string) (*syncWork, error) {
 		return nil, err
 	}
 	w.record, w.sync, w.told = record, record.Queue[0], now
+	w.result = w.sync.List
 	w.sync.Sent = max(w.sync.Sent, s.remembered(w.sync.ID))
 	w.sent = w.sync.Sent
 	if resumed {
-		w.doubt = w.sent + syncProgress + 2*emitCalls
+		w.doubt = w.sent + (syncProgress+2)*w.batchCalls()
 	}
 	w.trait = append(appendString([]byte{'{'}, record.Key), ':')
 	w.emitter, err = newEmitter("identify", record.Source, w.sync.Timestamp, []string{record.Destination}, record.context(w.sync.Number))
@@ -163,6 +166,25 @@ func (w *syncWork) diff(ctx context.Context) func(func(roster.Change, error) boo
 	return roster.Diff(older, newer, w.sync.Full)
 }
 
+// strike makes of the current list one without the users of the sync's list.
+func (w *syncWork) strike(ctx context.Context) error {
+	current, gone := w.read(ctx, w.record.ID, w.record.Current), w.read(ctx, w.record.ID, w.sync.List)
+	list, err := w.upload(ctx, w.record, roster.Without(current, gone))
+	w.result = list
+	w.sync.Users, w.sync.Left = list.Users, w.record.Current.Users-list.Users
+	return err
+}
+
+// tellAll makes the calls of all that differs.
+func (w *syncWork) tellAll(ctx context.Context) error {
+	if !w.sync.Counted {
+		if err := w.count(ctx); err != nil {
+			return err
+		}
+	}
+	return w.send(ctx)
+}
+
 func (w *syncWork) count(ctx context.Context) error {
 	w.sync.Entered, w.sync.Left = 0, 0
 	for change, err := range w.diff(ctx) {
@@ -189,9 +211,8 @@ func (w *syncWork) send(ctx context.Context) error {
 			skip--
 			continue
 		}
-		w.changes = append(w.changes, change)
-		w.bytes += len(change.User) + len(change.Value) + len(w.emitter.members)
-		if len(w.changes) == emitCalls || w.bytes >= emitBytes {
+		w.emitter.add(w.messageID(change.User), change.User, w.traits(change))
+		if w.emitter.full(int(w.batchCalls())) {
 			if err := w.flush(ctx); err != nil {
 				return err
 			}
@@ -200,21 +221,20 @@ func (w *syncWork) send(ctx context.Context) error {
 	return w.flush(ctx)
 }
 
-// flush brings the changes that were gathered to the journal, once there is room.
+// batchCalls is how many calls a batch has, at most.
+func (w *syncWork) batchCalls() int64 { return int64(w.collector.config.emitCalls) }
+
+// flush brings the calls that were gathered to the journal, once there is room.
 func (w *syncWork) flush(ctx context.Context) error {
-	if len(w.changes) == 0 {
+	n := int64(len(w.emitter.calls))
+	if n == 0 {
 		return nil
 	}
-	if err := w.hold(ctx); err != nil {
-		return err
-	}
-	now := w.collector.clock.Now()
-	b := Batch{Source: w.record.Source, ReceivedAt: now, Calls: make([]Call, len(w.changes))}
-	for i, change := range w.changes {
-		b.Calls[i] = w.emitter.call(now, w.messageID(change.User), change.User, w.traits(change))
-	}
 	for {
-		err := w.collector.emit(ctx, b, w.sent < w.doubt)
+		if err := w.hold(ctx); err != nil {
+			return err
+		}
+		err := w.collector.emit(ctx, w.emitter.batch(w.collector.clock.Now()), w.sent < w.doubt)
 		if err == nil {
 			break
 		}
@@ -222,10 +242,9 @@ func (w *syncWork) flush(ctx context.Context) error {
 			return err
 		}
 	}
-	n := int64(len(w.changes))
+	w.emitter.clear()
 	w.sent += n
 	w.room -= n
-	w.changes, w.bytes = w.changes[:0], 0
 	w.remember(w.sync.ID, w.sent)
 	return w.progress(ctx)
 }
@@ -251,7 +270,7 @@ func (w *syncWork) traits(c roster.Change) []byte {
 // progress tells the record, from time to time, and at once that the sync waits
 // no more.
 func (w *syncWork) progress(ctx context.Context) error {
-	if w.sync.Waiting == "" && w.sent-w.sync.Sent < syncProgress && w.collector.clock.Now().Sub(w.told) < syncProgressTime {
+	if w.sync.Waiting == "" && w.sent-w.sync.Sent < syncProgress*w.batchCalls() && w.collector.clock.Now().Sub(w.told) < syncProgressTime {
 		return nil
 	}
 	return w.tellProgress(ctx, "")
@@ -307,8 +326,8 @@ func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 	if i >= 0 {
 		w.room = -ledgers[i].Pending
 	}
-	if w.room += syncAhead - emitCalls; w.room <= 0 {
-		return fmt.Sprintf("destination %q has more than %d calls pending", w.record.Destination, syncAhead-emitCalls), nil
+	if w.room += syncAhead - w.batchCalls(); w.room <= 0 {
+		return fmt.Sprintf("destination %q has more than %d calls pending", w.record.Destination, syncAhead-w.batchCalls()), nil
 	}
 	return "", nil
 }
@@ -317,12 +336,13 @@ func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 func (w *syncWork) finish(ctx context.Context) error {
 	now := w.collector.clock.Now().UTC()
 	return w.tellRecord(ctx, func(r *computationRecord) {
-		done := r.Queue[0].Sync
+		done := w.sync.Sync
 		done.State, done.FinishedAt, done.Sent, done.Waiting = SyncDone, now, w.sent, ""
 		r.Done = append(r.Done, done)
 		r.Done = r.Done[max(0, len(r.Done)-keptSyncs):]
-		r.Current = r.Queue[0].List
+		r.Current = w.result
 		r.Queue = r.Queue[1:]
+		r.Uploads = slices.DeleteFunc(r.Uploads, func(u upload) bool { return u.ID == w.result.Upload })
 		r.Lease.drop(w.collector.config.Instance)
 	})
 }
@@ -383,6 +403,9 @@ func (s *syncs) sweep(ctx context.Context, id string, givenUp func(upload) bool)
 	r, err := s.load(ctx, id)
 	if err == nil && slices.ContainsFunc(r.Uploads, givenUp) {
 		r, err = s.update(ctx, id, func(r *computationRecord) error {
+			if r.ID == "" {
+				return ErrNoState
+			}
 			r.Uploads = slices.DeleteFunc(r.Uploads, givenUp)
 			return nil
 		})

@@ -154,3 +154,28 @@ func (w *workers) stop() {
 	w.cancel()
 	w.wg.Wait()
 }
+
+// A notifier wakes those who wait for a change.
+type notifier struct {
+	mu      sync.Mutex // guards what follows
+	changed chan struct{}
+}
+
+// wait returns a channel that is closed at the next change.
+func (n *notifier) wait() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.changed == nil {
+		n.changed = make(chan struct{})
+	}
+	return n.changed
+}
+
+func (n *notifier) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.changed != nil {
+		close(n.changed)
+		n.changed = nil
+	}
+}

@@ -13,9 +13,9 @@ import (
 )
 
 // Policy says to which addresses deliveries may connect. The zero Policy allows
-// the public Internet: no loopback, private, or special-purpose network. What
-// Never refuses, no setting allows: link-local addresses, the metadata services
-// of clouds, multicast and the unspecified address.
+// the public Internet: no loopback, private, or special-purpose network. No
+// Policy allows link-local addresses, the metadata services of clouds, multicast,
+// broadcast and the unspecified address.
 //
 // An IPv4 address is judged alike in each way that IPv6 can carry it:
 // IPv4-mapped, NAT64, 6to4, Teredo and the obsolete ones.

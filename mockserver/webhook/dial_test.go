@@ -176,13 +176,21 @@ func TestNameWithSeveralAddresses(t *testing.T) {
 		return map[string][]netip.Addr{
 			"mixed.example":   addrs("10.0.0.1", "127.0.0.1"),
 			"refused.example": addrs("10.0.0.1", "192.168.0.1"),
+			"first.example":   addrs("127.0.0.2", "127.0.0.1"),
 		}[name]
 	}}
-	s := newTestSender(t, SenderConfig{Policy: Policy{AllowLoopback: true}, Resolver: dns.resolver(t)})
+	resolver := dns.resolver(t)
+	s := newTestSender(t, SenderConfig{Policy: Policy{AllowLoopback: true}, Resolver: resolver})
 	checkAttempt(t, post(t, s, "http://mixed.example:"+r.port), Success, "", "")
 	checkAttempt(t, post(t, s, "http://mixed.example:"+closed), Temporary, ReasonConnection, "could not connect")
 	checkAttempt(t, post(t, s, "http://refused.example:"+r.port), Permanent, ReasonPolicy, "private network")
 	checkAttempt(t, post(t, s, "http://missing.example:"+r.port), Temporary, ReasonDNS, "the host missing.example did not resolve: no such host")
+
+	// The one that is refused comes first, the other is down for now.
+	one := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
+	s = newTestSender(t, SenderConfig{Policy: one, Resolver: resolver})
+	checkAttempt(t, post(t, s, "http://first.example:"+r.port), Success, "", "")
+	checkAttempt(t, post(t, s, "http://first.example:"+closed), Temporary, ReasonConnection, "none of its allowed addresses could be reached")
 }
 
 // closedPort returns a port of loopback at which nobody listens.
@@ -256,6 +264,7 @@ func TestProxy(t *testing.T) {
 	} {
 		checkAttempt(t, post(t, s, target), Permanent, ReasonPolicy, rule)
 	}
+	checkAttempt(t, post(t, s, "http://１０.0.0.1/"), Permanent, ReasonRequest, "must be written in ASCII")
 	if n := proxy.conns.Load(); n != 0 {
 		t.Errorf("the proxy got %d connections for what is refused", n)
 	}

@@ -35,7 +35,8 @@ const (
 // context at the end, where it has them. version is 1. properties and traits
 // are {} where the call has none. A page's name and category go into its
 // properties where these have no such key. The timestamp is written in UTC with
-// milliseconds. A null counts as absent.
+// milliseconds. A null counts as absent. All else is left out, a screen's
+// category and properties too: the documented body has no place for them.
 //
 // The error says which field the type needs, or which one is no object.
 // Safe for concurrent use.

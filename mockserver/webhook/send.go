@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -70,13 +71,17 @@ type SenderConfig struct {
 	// Transport carries requests in place of the network, for tests. Policy,
 	// authorities and proxy then have no effect. Defaults to none.
 	Transport http.RoundTripper
+	// Wrap is put around what carries requests, Transport or the network, and may
+	// look at them or answer in its place. Defaults to none.
+	Wrap func(http.RoundTripper) http.RoundTripper
 	// Now is the clock for Attempt.Time and for dates in Retry-After.
 	// Durations are always measured in real time. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// Sender sends deliveries. It reuses connections: make one and share it. Its
-// methods are safe for concurrent use.
+// Sender sends deliveries over HTTP/1.1. It reuses connections, which it keeps
+// for four seconds: make one Sender and share it. Its methods are safe for
+// concurrent use.
 type Sender struct {
 	transport http.RoundTripper
 	idle      interface{ CloseIdleConnections() } // nil if transport has none
@@ -114,6 +119,9 @@ func NewSender(config SenderConfig) (*Sender, error) {
 		s.transport = t
 	}
 	s.idle, _ = s.transport.(interface{ CloseIdleConnections() })
+	if config.Wrap != nil {
+		s.transport = config.Wrap(s.transport)
+	}
 	return s, nil
 }
 
@@ -147,25 +155,33 @@ func (g *guard) viaProxy(proxy func(*http.Request) (*url.URL, error)) func(*http
 		if u == nil || err != nil {
 			return u, err
 		}
-		host := r.URL.Hostname()
-		if err := g.policy.checkHost(host); err != nil {
+		if err := g.checkProxied(r.Context(), r.URL.Hostname()); err != nil {
 			return nil, err
-		}
-		resolver := g.dialer.Resolver
-		if resolver == nil {
-			resolver = net.DefaultResolver
-		}
-		addrs, err := resolver.LookupNetIP(r.Context(), "ip", host)
-		if err != nil {
-			return u, nil // a name that only the proxy can resolve
-		}
-		for _, addr := range addrs {
-			if err := g.policy.Check(addr); err != nil {
-				return nil, err
-			}
 		}
 		return u, nil
 	}
+}
+
+// checkProxied checks what can be known here of a host that a proxy will dial.
+func (g *guard) checkProxied(ctx context.Context, host string) error {
+	if strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
+		// net/http maps the host to ASCII after this check, "１０.0.0.1" to 10.0.0.1.
+		return &requestError{errors.New("the URL cannot be used: through a proxy its host must be written in ASCII (xn--…)")}
+	}
+	if err := g.policy.checkHost(host); err != nil {
+		return err
+	}
+	resolver := g.dialer.Resolver
+	if resolver == nil {
+		resolver = net.DefaultResolver
+	}
+	addrs, _ := resolver.LookupNetIP(ctx, "ip", host) // none: a name that only the proxy can resolve
+	for _, addr := range addrs {
+		if err := g.policy.Check(addr); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close closes the connections that are idle, and each other one when its
@@ -220,7 +236,7 @@ type Attempt struct {
 // retry; whether to do so is in the Attempt's Verdict, and when in [Next].
 func (s *Sender) Send(ctx context.Context, r Request) Attempt {
 	start := time.Now()
-	a := Attempt{Time: s.now(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
+	a := Attempt{Time: s.now().UTC(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	err := s.exchange(ctx, r, &a)

@@ -470,7 +470,15 @@ func TestTransportInPlaceOfTheNetwork(t *testing.T) {
 	})})
 	checkAttempt(t, post(t, s, "https://10.0.0.1/"), Success, "", "")
 	checkAttempt(t, post(t, s, "https://broken.example/"), Temporary, ReasonConnection, "broken on purpose")
-	s.Close()
+
+	// Whatever error a transport makes of the end of its context.
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestSender(t, SenderConfig{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, fail
+		})})
+		checkAttempt(t, post(t, s, "https://hung.example/"), Temporary, ReasonTimeout, "no response within 5s")
+	})
 }
 
 func TestAttemptJSON(t *testing.T) {

@@ -47,7 +47,7 @@ func refuseSelfSigned(state tls.ConnectionState) error {
 func isSelfSigned(leaf *x509.Certificate) bool {
 	err := leaf.CheckSignature(leaf.SignatureAlgorithm, leaf.RawTBSCertificate, leaf.Signature)
 	if errors.As(err, new(x509.InsecureAlgorithmError)) {
-		// Not checked because it is SHA-1 or MD5: the names must do.
+		// MD5, which is never checked: the names must do.
 		return len(leaf.Subject.Names) > 0 && bytes.Equal(leaf.RawSubject, leaf.RawIssuer)
 	}
 	return err == nil

@@ -213,6 +213,22 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// TestSelfSignedByMD5 needs no signature: crypto/x509 neither makes nor checks one.
+func TestSelfSignedByMD5(t *testing.T) {
+	for _, tt := range []struct {
+		subject, issuer string
+		want            bool
+	}{{"receiver", "receiver", true}, {"receiver", "Our CA", false}, {"", "", false}} {
+		leaf := &x509.Certificate{SignatureAlgorithm: x509.MD5WithRSA, RawSubject: []byte(tt.subject), RawIssuer: []byte(tt.issuer)}
+		if tt.subject != "" {
+			leaf.Subject.Names = []pkix.AttributeTypeAndValue{{}}
+		}
+		if got := isSelfSigned(leaf); got != tt.want {
+			t.Errorf("%q issued by %q: %v", tt.subject, tt.issuer, got)
+		}
+	}
+}
+
 func TestTLSIntermediate(t *testing.T) {
 	root := newAuthority(t, "Root CA")
 	key := newKey(t)

@@ -157,10 +157,11 @@ func (s *Scanner) next(end byte) (done bool, err error) {
 
 // skip passes one value.
 func (s *Scanner) skip() error {
-	if c := s.Kind(); c == '{' || c == '[' {
+	c := s.Kind()
+	if c == '{' || c == '[' {
 		return s.skipNested()
 	}
-	return s.skipScalar()
+	return s.skipScalar(c)
 }
 
 // skipNested passes an object or an array. It is a loop that knows of each one
@@ -190,7 +191,7 @@ func (s *Scanner) skipNested() error {
 				continue
 			}
 			s.close()
-		} else if err := s.skipScalar(); err != nil {
+		} else if err := s.skipScalar(c); err != nil {
 			return err
 		}
 		for { // the value has ended, and with it perhaps those around it
@@ -236,9 +237,10 @@ func (s *Scanner) skipKey() error {
 	return nil
 }
 
-// skipScalar passes a value that is neither an object nor an array.
-func (s *Scanner) skipScalar() error {
-	switch c := s.Kind(); c {
+// skipScalar passes a value that is neither an object nor an array, and begins
+// with the Kind c.
+func (s *Scanner) skipScalar(c byte) error {
+	switch c {
 	case '"':
 		return s.skipString()
 	case '0':

@@ -209,7 +209,7 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*account, error) {
 		piece, err := strconv.Atoi(m.Subject[at+1:])
 		n, err2 := strconv.Atoi(m.Header.Get("Pieces"))
 		if err != nil || err2 != nil || n < 1 || n > 1<<16 {
-			return nil // not ours
+			return nil //nolint:nilerr // it is not ours
 		}
 		id := m.Header.Get("Checkpoint")
 		s := slots[m.Subject[:at]]

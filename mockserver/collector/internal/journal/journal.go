@@ -44,6 +44,10 @@ type Journal struct {
 	acked    atomic.Uint64 // the last message of CALLS that this process knows of
 	messages atomic.Uint64 // counts what was published, to name it
 
+	stored atomic.Pointer[func(source, id string)] // nil until OnStored
+
+	link atomic.Pointer[link] // replaced when a connection is made again
+
 	attaching sync.Mutex // lets one Attach or Detach run at a time
 	replaying sync.Mutex // lets one Replay run at a time
 	trimming  sync.Mutex // lets one Trim run at a time
@@ -70,6 +74,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		lanes: map[string]*lane{}, queues: map[string]*queue{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
+	j.link.Store(newLink())
 	defer func() {
 		if err != nil {
 			_ = j.Close()
@@ -83,7 +88,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	if err := j.connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := j.patiently(ctx, j.ensure); err != nil {
+	if err := j.ensure(ctx); err != nil {
 		return nil, err
 	}
 	j.health.rise()
@@ -128,7 +133,7 @@ func (j *Journal) openServer() error {
 
 // recover reads where every destination stands.
 func (j *Journal) recover(ctx context.Context) error {
-	if err := j.patiently(ctx, j.restore); err != nil {
+	if err := j.restore(ctx); err != nil {
 		return err
 	}
 	j.follow()
@@ -143,6 +148,9 @@ func (j *Journal) follow() {
 			return err
 		}
 		j.account.readCalls(parsed)
+		if tell := j.stored.Load(); tell != nil && parsed.kind == kindCalls {
+			eachID(parsed.ids, func(id string) bool { (*tell)(parsed.name, id); return true })
+		}
 		return nil
 	})
 	calls.headersOnly, calls.whole = true, j.account.isKnownLoss
@@ -167,7 +175,7 @@ func (j *Journal) follow() {
 
 func (j *Journal) tail(kind string, next uint64, handle func(*nats.Msg, uint64) error) *tail {
 	t := &tail{
-		nc: j.nc, js: j.js, stream: j.names.stream(kind), next: next, batch: 1000, heartbeat: 5 * time.Second, handle: handle,
+		link: &j.link, nc: j.nc, js: j.js, stream: j.names.stream(kind), next: next, batch: 1000, heartbeat: 5 * time.Second, handle: handle,
 		trouble: func(err error) { j.log.Debug("a reader was made again", "stream", kind, "error", err) },
 	}
 	if j.options.NATS != nil {

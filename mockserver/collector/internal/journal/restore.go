@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -157,13 +158,11 @@ func (j *Journal) forgetCheckpoints(ctx context.Context) error {
 // catchUp reads what was stored since the account was.
 func (j *Journal) catchUp(ctx context.Context) error {
 	for {
-		var calls, outcomes extent
-		err := j.patiently(ctx, func(ctx context.Context) (err error) {
-			if outcomes, err = j.extent(ctx, j.outcomes); err == nil {
-				calls, err = j.extent(ctx, j.calls) // after, so that it has all that outcomes are about
-			}
+		outcomes, err := j.extent(ctx, j.outcomes)
+		if err != nil {
 			return err
-		})
+		}
+		calls, err := j.extent(ctx, j.calls) // after, so that it has all that outcomes are about
 		if err != nil {
 			return err
 		}
@@ -183,13 +182,13 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		case a.hasRead(outcomes.last):
 			return nil
 		}
-		if calls, err = j.extent(ctx, j.calls); err != nil {
+		reached, err := j.callsReach(ctx, beyond)
+		switch {
+		case err != nil:
 			return err
-		}
-		if beyond <= calls.last {
-			continue // another process goes on
-		}
-		if !j.lossIsAccepted() {
+		case reached:
+			continue
+		case !j.lossIsAccepted():
 			return damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.last, beyond, j.howToGoOn())
 		}
 		if err := j.skipLost(ctx, calls.last+1, calls.last, outcomes); err != nil {
@@ -197,6 +196,27 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		}
 	}
 }
+
+// callsReach tells whether CALLS has a message, by a newer look than the one by
+// which it was missed: another collector may have stored it since, and a server
+// of a cluster that has just become the leader needs a moment to know its own.
+func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {
+	for look := 0; ; look++ {
+		calls, err := j.extent(ctx, j.calls)
+		if err != nil || calls.last >= seq || j.options.NATS == nil || look == leaderLooks {
+			return err == nil && calls.last >= seq, err
+		}
+		if err := sleep(ctx, leaderPause); err != nil {
+			return false, err
+		}
+	}
+}
+
+// A new leader of a stream is given this often this long to know all it has.
+const (
+	leaderLooks = 20
+	leaderPause = 250 * time.Millisecond
+)
 
 // skipLost uses up the numbers of messages that were lost, from first to last or
 // to the last one that there are outcomes about: these must not be taken for

@@ -35,6 +35,11 @@ func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id str
 	return nil
 }
 
+// OnStored has f called with each call that is stored from about now on, by this
+// process or by another that shares the journal: what is sent to one collector and
+// again to another is known there too, after a moment. f must not block.
+func (j *Journal) OnStored(f func(source, id string)) { j.stored.Store(&f) }
+
 // newest returns a message of CALLS from which on there are at least so many
 // calls, if there are so many.
 func (j *Journal) newest(ctx context.Context, limit int) (uint64, error) {

@@ -60,7 +60,11 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 		Name: n.stream(streamState), Description: "what the journal keeps about itself",
 		Subjects: []string{n.subject("s.>")}, MaxMsgsPerSubject: 1, AllowMsgTTL: true,
 	}
-	all := []jetstream.StreamConfig{calls, outcomes, retry, failed, attempts, state}
+	all := []jetstream.StreamConfig{
+		calls, outcomes, retry, failed, attempts, state,
+		j.bucketStream(bucketSettings, "settings that were made at run time"),
+		j.bucketStream(bucketState, "audiences, computed traits and deletion requests"),
+	}
 	for i := range all {
 		all[i].AllowDirect, all[i].Replicas = true, 1
 		if o.NATS != nil {

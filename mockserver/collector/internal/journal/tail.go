@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,6 +16,7 @@ import (
 // its consumer again when the server that has it is gone, and goes on where it
 // was.
 type tail struct {
+	link        *atomic.Pointer[link]
 	nc          *nats.Conn
 	js          jetstream.JetStream
 	stream      string
@@ -78,13 +80,19 @@ func (t *tail) session(ctx context.Context, finite bool) error {
 	if t.next == 0 {
 		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &t.since
 	}
+	link := t.link.Load() // what is asked on a connection that is lost is never answered
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(link.lost, cancel)()
 	consumer, err := t.js.CreateConsumer(ctx, t.stream, config)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", t.stream, err)
 	}
 	info := consumer.CachedInfo()
 	defer func() {
-		_ = t.js.DeleteConsumer(context.WithoutCancel(ctx), t.stream, info.Name) // else it goes by itself
+		if link.lost.Err() == nil {
+			_ = t.js.DeleteConsumer(context.WithoutCancel(ctx), t.stream, info.Name) // else it goes by itself
+		}
 	}()
 	if finite && info.NumPending == 0 {
 		return errEnough
@@ -94,8 +102,7 @@ func (t *tail) session(ctx context.Context, finite bool) error {
 		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	stop := context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() })
-	defer stop()
+	defer context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() })()
 	r := reading{tail: t, sub: sub, consumer: consumer, finite: finite}
 	for {
 		if err := r.next(ctx); err != nil {
@@ -141,7 +148,7 @@ func (r *reading) next(ctx context.Context) error {
 		r.wanted = 0
 		return nil
 	default:
-		return fmt.Errorf("reading %s: %s %s", r.tail.stream, status, m.Header.Get("Description"))
+		return fmt.Errorf("reading %s: %s %s", r.stream, status, m.Header.Get("Description"))
 	}
 }
 

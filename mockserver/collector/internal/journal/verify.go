@@ -15,20 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// A Verification says whether the ledger of one destination is proved by what is
-// stored.
-type Verification struct {
-	// Ledger is counted anew: what was accepted from CALLS, what ended from
-	// OUTCOMES, and what is pending by looking whether each call that has not ended
-	// is stored and will be handed out. Of what is no longer stored, because every
-	// destination was done with it, it holds what was counted when it was removed.
-	mockserver.Ledger
-	// Problems are what contradicts the ledger. None means that it is proved.
-	Problems []string `json:"problems,omitempty"`
-}
-
-// OK tells whether the ledger is proved.
-func (v Verification) OK() bool { return v.Holds() && len(v.Problems) == 0 }
+var _ mockserver.Verifier = (*Journal)(nil)
 
 // A verifier counts anew, in its own way: it follows every part of every message
 // until it has ended.
@@ -40,7 +27,7 @@ type verifier struct {
 }
 
 type verifiedBook struct {
-	Verification
+	mockserver.Verification
 	attached uint64
 	sources  []string
 	open     map[callsRef]openPart
@@ -57,7 +44,7 @@ type openPart struct {
 // that accepted = delivered + failed + filtered + pending, and that the ledger
 // says the same. Calls may be accepted and delivered meanwhile. It takes about a
 // second for a million stored calls.
-func (j *Journal) Verify(ctx context.Context) ([]Verification, error) {
+func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
@@ -77,7 +64,7 @@ func (j *Journal) Verify(ctx context.Context) ([]Verification, error) {
 	v := &verifier{journal: j, calls: base.calls, books: map[string]*verifiedBook{}, lost: now}
 	for name, b := range base.books {
 		v.books[name] = &verifiedBook{
-			Verification: Verification{Ledger: b.ledger}, attached: b.attached,
+			Verification: mockserver.Verification{Ledger: b.ledger}, attached: b.attached,
 			sources: b.scopes[len(b.scopes)-1].sources, open: map[callsRef]openPart{},
 		}
 	}
@@ -170,7 +157,7 @@ func (v *verifier) accept(m *callsMessage) {
 		delete(v.books, m.name)
 	case m.kind == kindAttach && b == nil:
 		v.books[m.name] = &verifiedBook{
-			Verification: Verification{Ledger: mockserver.Ledger{Destination: m.name}},
+			Verification: mockserver.Verification{Ledger: mockserver.Ledger{Destination: m.name}},
 			attached:     m.seq, sources: m.sources, open: map[callsRef]openPart{},
 		}
 	case m.kind == kindAttach:
@@ -320,13 +307,13 @@ func (v *verifier) endedMeanwhile(ctx context.Context, name string, ref callsRef
 
 // compare holds what was counted against the ledger as it was when the count
 // began.
-func (v *verifier) compare(now *account) []Verification {
-	var all []Verification
+func (v *verifier) compare(now *account) []mockserver.Verification {
+	var all []mockserver.Verification
 	ledgers, _ := now.ledgers()
 	for _, l := range ledgers {
 		b := v.books[l.Destination]
 		if b == nil {
-			all = append(all, Verification{Ledger: l, Problems: []string{"the streams know nothing of this destination"}})
+			all = append(all, mockserver.Verification{Ledger: l, Problems: []string{"the streams know nothing of this destination"}})
 			continue
 		}
 		l.OldestPending = b.OldestPending

@@ -1,0 +1,349 @@
+package analytics_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go"
+)
+
+// takeAll is a collector that takes every batch and prints its calls.
+func takeAll() *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in struct {
+			Batch []struct{ Type, UserId, Event string }
+		}
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		for _, call := range in.Batch {
+			fmt.Println(call.Type, call.UserId, call.Event)
+		}
+		fmt.Fprint(w, `{"success":true}`)
+	}))
+}
+
+// refuseAll is a collector that knows no write key.
+func refuseAll() *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "unknown write key", http.StatusUnauthorized)
+	}))
+}
+
+func Example() {
+	collector := takeAll()
+	defer collector.Close()
+
+	client := analytics.New("YOUR_WRITE_KEY")
+	client.Endpoint = collector.URL // leave it out to send to the service
+
+	if err := client.Track(&analytics.Track{
+		UserId:     "019mr8mf4r",
+		Event:      "Song Played",
+		Properties: map[string]interface{}{"name": "Fallin for You", "artist": "Dwele"},
+	}); err != nil {
+		log.Println(err) // this call was not accepted
+	}
+	if err := client.Close(); err != nil { // sends what is queued
+		log.Println(err)
+	}
+	// Output: track 019mr8mf4r Song Played
+}
+
+func ExampleNew() {
+	collector := takeAll()
+	defer collector.Close()
+
+	client := analytics.New("YOUR_WRITE_KEY")
+	client.Endpoint = collector.URL
+	client.Size = 100                  // calls a batch
+	client.Interval = 30 * time.Second // at the latest
+	client.Logger = log.New(os.Stderr, "analytics ", log.LstdFlags)
+	defer client.Close()
+
+	_ = client.Identify(&analytics.Identify{UserId: "019mr8mf4r"})
+	// Output: identify 019mr8mf4r
+}
+
+func ExampleNewWithConfig() {
+	collector := takeAll()
+	defer collector.Close()
+
+	client, err := analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{
+		Endpoint:    collector.URL,
+		FlushAt:     100,
+		FlushAfter:  10 * time.Second,
+		MaxInFlight: 1,        // keeps the calls in order
+		MaxBytes:    16 << 20, // of memory, while the collector is down
+		Gzip:        false,    // true for a collector that reads it
+		HTTPClient:  &http.Client{Timeout: 5 * time.Second},
+	})
+	if err != nil {
+		log.Fatal(err) // says all that is wrong
+	}
+	defer client.Close()
+
+	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r", Event: "Song Played"})
+	// Output: track 019mr8mf4r Song Played
+}
+
+func ExampleNewWithConfig_refused() {
+	_, err := analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{Endpoint: "localhost:8765"})
+	fmt.Println(err)
+	// Output: analytics: Endpoint "localhost:8765" is not an http or https URL with a host; it must look like https://api.segment.io
+}
+
+func ExampleClient_Identify() {
+	client := analytics.New("YOUR_WRITE_KEY")
+	defer shutOff(client)()
+
+	err := client.Identify(&analytics.Identify{
+		UserId: "019mr8mf4r",
+		Traits: map[string]interface{}{"name": "Michael Bolton", "email": "mbolton@example.com", "friends": 42},
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func ExampleClient_Track() {
+	client := analytics.New("YOUR_WRITE_KEY")
+	defer shutOff(client)()
+
+	// An event that happened earlier, from a user who is not known.
+	err := client.Track(&analytics.Track{
+		AnonymousId: "d2b3a9c0",
+		Event:       "Order Completed",
+		Properties:  map[string]interface{}{"total": 99.5, "currency": "EUR"},
+		Message:     analytics.Message{MessageId: "order-1729", Timestamp: "2024-02-29T17:29:00+01:00"},
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func ExampleClient_Track_invalid() {
+	client := analytics.New("YOUR_WRITE_KEY")
+	defer shutOff(client)()
+
+	err := client.Track(&analytics.Track{
+		UserId: "019mr8mf4r", Event: "Order Completed",
+		Properties: map[string]interface{}{"cart": map[string]interface{}{"total": func() {}}},
+	})
+	var field *analytics.FieldError
+	if errors.As(err, &field) {
+		fmt.Println(field.Kind, field.Field)
+	}
+	fmt.Println(client.Track(&analytics.Track{UserId: "019mr8mf4r"}))
+	// Output:
+	// track properties.cart.total
+	// You must pass 'event'.
+}
+
+func ExampleClient_Page() {
+	client := analytics.New("YOUR_WRITE_KEY")
+	defer shutOff(client)()
+
+	err := client.Page(&analytics.Page{
+		UserId:   "019mr8mf4r",
+		Category: "Docs",
+		Name:     "Go library",
+		Traits:   map[string]interface{}{"url": "https://example.com/docs/go", "title": "Go library"},
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func ExampleClient_Screen() {
+	client := analytics.New("YOUR_WRITE_KEY")
+	defer shutOff(client)()
+
+	err := client.Screen(&analytics.Screen{UserId: "019mr8mf4r", Name: "Basket", Properties: map[string]interface{}{"items": 3}})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func ExampleClient_Group() {
+	client := analytics.New("YOUR_WRITE_KEY")
+	defer shutOff(client)()
+
+	err := client.Group(&analytics.Group{
+		UserId: "019mr8mf4r", GroupId: "acme",
+		Traits: map[string]interface{}{"name": "Acme", "employees": 1200},
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func ExampleClient_Alias() {
+	client := analytics.New("YOUR_WRITE_KEY")
+	defer shutOff(client)()
+
+	err := client.Alias(&analytics.Alias{PreviousId: "d2b3a9c0", UserId: "019mr8mf4r"})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// A call that waits for room, but no longer than the request that it is made in.
+func ExampleClient_Enqueue() {
+	collector := takeAll()
+	defer collector.Close()
+	client, err := analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{Endpoint: collector.URL, WhenFull: analytics.Block})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := client.Enqueue(ctx, &analytics.Track{UserId: "019mr8mf4r", Event: "Song Played"}); err != nil {
+		log.Println(err)
+	}
+	// Output: track 019mr8mf4r Song Played
+}
+
+func ExampleClient_Flush() {
+	collector := takeAll()
+	defer collector.Close()
+	client := analytics.New("YOUR_WRITE_KEY")
+	client.Endpoint = collector.URL
+	defer client.Close()
+
+	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r", Event: "Song Played"})
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := client.Flush(ctx); err != nil {
+		log.Println(err)
+	}
+	fmt.Println("flushed")
+	// Output:
+	// track 019mr8mf4r Song Played
+	// flushed
+}
+
+func ExampleClient_Shutdown() {
+	collector := refuseAll()
+	defer collector.Close()
+	client := analytics.New("A_WRONG_KEY")
+	client.Endpoint = collector.URL
+	client.Logger.SetOutput(new(lines))
+
+	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r", Event: "Song Played"})
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err := client.Shutdown(ctx)
+	var undelivered *analytics.UndeliveredError
+	if errors.As(err, &undelivered) {
+		fmt.Println(undelivered.Calls(), "call was not delivered;", undelivered.Dropped.Refused, "was refused")
+	}
+	fmt.Println(client.Track(&analytics.Track{UserId: "019mr8mf4r", Event: "Too late"}))
+	// Output:
+	// 1 call was not delivered; 1 was refused
+	// analytics: the client is closed
+}
+
+func ExampleClient_Stats() {
+	collector := takeAll()
+	defer collector.Close()
+	client := analytics.New("YOUR_WRITE_KEY")
+	client.Endpoint = collector.URL
+
+	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r", Event: "Song Played"})
+	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r"}) // lacks its event
+	_ = client.Close()
+
+	s := client.Stats()
+	fmt.Println(s.Accepted, "accepted,", s.Delivered, "delivered,", s.Dropped.Total(), "dropped,", s.Pending, "pending,", s.Rejected.Invalid, "invalid")
+	// Output:
+	// track 019mr8mf4r Song Played
+	// 1 accepted, 1 delivered, 0 dropped, 0 pending, 1 invalid
+}
+
+// Learning what became of each call.
+func ExampleConfig_callback() {
+	collector := refuseAll()
+	defer collector.Close()
+	client, err := analytics.NewWithConfig("A_WRONG_KEY", analytics.Config{
+		Endpoint: collector.URL,
+		Logger:   log.New(new(lines), "", 0),
+		Callback: func(r analytics.Result) {
+			var drop *analytics.DropError
+			if errors.As(r.Err, &drop) {
+				fmt.Println(r.Type, r.MessageId, "was lost:", drop.Reason, drop.Status)
+			}
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r", Event: "Song Played", Message: analytics.Message{MessageId: "play-1"}})
+	_ = client.Close()
+	// Output: track play-1 was lost: refused 401
+}
+
+// Sending a call to some destinations only.
+func ExampleIntegrations() {
+	track := analytics.Track{
+		UserId: "019mr8mf4r", Event: "Song Played",
+		Integrations: analytics.NewIntegrations().DisableAll().Enable("Webhooks"),
+	}
+	b, _ := json.Marshal(track.Integrations)
+	fmt.Println(string(b))
+	// Output: {"All":false,"Webhooks":true}
+}
+
+// shutOff keeps an example from sending to the service.
+func shutOff(client *analytics.Client) func() {
+	collector := httptest.NewServer(http.NotFoundHandler())
+	client.Endpoint = collector.URL
+	client.Logger.SetOutput(new(lines))
+	return func() {
+		_ = client.Close()
+		collector.Close()
+	}
+}
+
+// A client with a spool keeps what it could not deliver for the next one.
+func ExampleConfig_spool() {
+	dir, err := os.MkdirTemp("", "spool-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	config := analytics.Config{
+		Endpoint: "http://127.0.0.1:1", // nothing listens there
+		Spool:    dir,                  // in production a place such as /var/lib/app/analytics
+	}
+
+	first, err := analytics.NewWithConfig("YOUR_WRITE_KEY", config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := first.Track(&analytics.Track{UserId: "019mr8mf4r", Event: "Song Played"}); err != nil {
+		log.Println(err) // the call could not be written
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	_ = first.Shutdown(ctx)
+	fmt.Println("left:", first.Stats().Pending)
+
+	collector := takeAll()
+	defer collector.Close()
+	config.Endpoint = collector.URL
+	second, err := analytics.NewWithConfig("YOUR_WRITE_KEY", config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := second.Flush(context.Background()); err != nil { // no call is needed to send what there is
+		log.Println(err)
+	}
+	fmt.Println("delivered:", second.Stats().Delivered)
+	_ = second.Close()
+	// Output:
+	// left: 1
+	// track 019mr8mf4r Song Played
+	// delivered: 1
+}

@@ -1,0 +1,156 @@
+package analytics
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// silent is a transport that never answers.
+type silent struct{}
+
+func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, context.Cause(r.Context())
+}
+
+func silentClient(t *testing.T, cfg Config) *Client {
+	cfg.HTTPClient = &http.Client{Transport: silent{}}
+	cfg.Logger = log.New(io.Discard, "", 0)
+	client, err := NewWithConfig("key", cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		require.Error(t, client.Shutdown(ended))
+	})
+	return client
+}
+
+func TestCallDoesNotAllocate(t *testing.T) {
+	if raceDetector {
+		t.Skip("under the race detector a sync.Pool loses some of what it is given")
+	}
+	for name, c := range map[string]testCall{"S": smallCall(), "L": largeCall()} {
+		client := silentClient(t, Config{FlushAt: 1 << 20})
+		m := &Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties, Context: c.Context, Integrations: c.Integrations}
+		require.NoError(t, client.Track(m))
+		// So many fit into one batch, whose buffer is all that grows.
+		require.Zero(t, testing.AllocsPerRun(500, func() {
+			if err := client.Track(m); err != nil {
+				t.Error(err)
+			}
+		}), name)
+		require.Zero(t, testing.AllocsPerRun(100, func() {
+			if err := client.Track(&Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties}); err != nil {
+				t.Error(err)
+			}
+		}), "the message itself, %s", name)
+	}
+}
+
+// With the collector down, memory stays within the budget plus what Config says.
+func TestMemoryStaysWithinTheBudget(t *testing.T) {
+	const budget = 4 << 20
+	for _, cfg := range []Config{
+		{},
+		{FlushAt: 1},
+		{FlushAt: 10_000},
+		{Gzip: true},
+		{FlushAt: 10_000, Gzip: true, WhenFull: DropOldest},
+		{WhenFull: DropOldest, Callback: func(Result) {}},
+	} {
+		cfg.MaxBytes = budget
+		t.Run(fmt.Sprintf("FlushAt %d, Gzip %v, WhenFull %d", cfg.FlushAt, cfg.Gzip, cfg.WhenFull), func(t *testing.T) {
+			before := heap()
+			client := silentClient(t, cfg)
+			rnd := rand.New(rand.NewPCG(3, 4))
+			c := largeCall()
+			m := &Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties, Context: c.Context, Integrations: c.Integrations}
+			full := 0
+			for full < 100 && client.Stats().Accepted < 15_000 {
+				m.Properties["revenue"] = rnd.Float64()
+				if client.Track(m) != nil {
+					full++
+				}
+			}
+			used := heap() - before
+			s := client.Stats()
+			require.LessOrEqual(t, s.Bytes, int64(budget))
+			require.Equal(t, s.Accepted, s.Delivered+s.Dropped.Total()+s.Pending)
+			bound := int64(budget + (defaultMaxInFlight+2)*MaxBatchBytes + 2<<20)
+			require.LessOrEqual(t, used, bound)
+			if full > 0 {
+				require.Greater(t, used, int64(budget/3), "the budget counts what is not there")
+			}
+		})
+	}
+}
+
+// What the runtime rounds up is counted: at these sizes it is up to a fifth.
+func TestMemoryIsCountedAsItIsAllocated(t *testing.T) {
+	const budget = 16 << 20
+	for _, size := range []int{4_500, 30_000} {
+		before := heap()
+		client := silentClient(t, Config{FlushAt: 1, MaxBytes: budget})
+		m := &Track{UserId: "u", Event: "e", Properties: map[string]interface{}{"text": strings.Repeat("x", size)}}
+		for client.Track(m) == nil {
+		}
+		require.LessOrEqual(t, heap()-before, int64(budget+budget/20), "calls of %d bytes", size)
+	}
+}
+
+// refusing is a transport that has much to say against every batch.
+type refusing struct{}
+
+func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	text := io.NopCloser(strings.NewReader(strings.Repeat("\x01", maxQuoted)))
+	return &http.Response{StatusCode: http.StatusForbidden, Body: text, Request: r}, nil
+}
+
+// Results that a callback does not take hold their errors as well.
+func TestErrorsNotTakenAreCounted(t *testing.T) {
+	const budget = 4 << 20
+	release := make(chan struct{})
+	before := heap()
+	client, err := NewWithConfig("key", Config{
+		FlushAt: 1, MaxBytes: budget, HTTPClient: &http.Client{Transport: refusing{}}, Logger: log.New(io.Discard, "", 0),
+		Callback: func(Result) { <-release },
+	})
+	require.NoError(t, err)
+	for client.Stats().Rejected.QueueFull == 0 {
+		_ = client.Track(&Track{UserId: "u", Event: "e"})
+	}
+	require.Error(t, client.Flush(t.Context()))
+	require.LessOrEqual(t, heap()-before, int64(budget+budget/10))
+	close(release)
+	require.NoError(t, client.Close())
+	require.Zero(t, client.Stats().Bytes)
+}
+
+// A message id waits for the callback alone, without what it was cut from.
+func TestResultCopiesTheMessageID(t *testing.T) {
+	large := strings.Repeat("m", 1<<20)
+	k := call{Message: Message{MessageId: large[:36]}}
+	id := k.id(nil)
+	require.Equal(t, k.MessageId, id)
+	require.NotSame(t, unsafe.StringData(large), unsafe.StringData(id))
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,154 @@
+package mockserver
+
+import (
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"time"
+)
+
+const (
+	// maxDeletionBody bounds the body of a deletion request, in bytes.
+	maxDeletionBody = 16 << 20
+	// maxRefusedList is how much of a list that was refused is still read, in bytes.
+	maxRefusedList = 256 << 20
+)
+
+func (a *admin) addDeletion(r *http.Request) (any, error) {
+	var in DeletionRequest
+	if err := readJSONUpTo(r, &in, maxDeletionBody); err != nil {
+		return nil, err
+	}
+	d, err := a.DeleteUsers(r.Context(), in)
+	return created{d}, err
+}
+
+func (a *admin) listDeletions(r *http.Request) (any, error) {
+	all, err := a.Deletions(r.Context())
+	return map[string]any{"deletions": append([]Deletion{}, all...)}, err
+}
+
+func (a *admin) getDeletion(r *http.Request) (any, error) {
+	return a.Deletion(r.Context(), r.PathValue("deletion"))
+}
+
+// listOutcomes answers a page of the outcomes that match.
+func (a *admin) listOutcomes(r *http.Request) (any, error) {
+	q := newQuery(r)
+	limit, offset := defaultPage, 0
+	var users, destinations, sources []string
+	var state string
+	q.int("limit", &limit, 1, maxPage)
+	q.int("offset", &offset, 0, 1<<30)
+	users, sources, destinations = q.take("userId"), q.take("source"), q.take("destination")
+	wanted := q.state(&state)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	page := struct {
+		Outcomes []DeletionOutcome `json:"outcomes"`
+		More     bool              `json:"more"`
+	}{Outcomes: []DeletionOutcome{}}
+	for o, err := range a.DeletionOutcomes(r.Context(), r.PathValue("deletion")) {
+		switch {
+		case err != nil:
+			return nil, err
+		case !anyOf(users, o.UserID) || !anyOf(sources, o.Source) || !anyOf(destinations, o.Destination) || state != "" && o.State != wanted:
+			continue
+		case offset > 0:
+			offset--
+			continue
+		}
+		if page.More = len(page.Outcomes) == limit; page.More {
+			break
+		}
+		page.Outcomes = append(page.Outcomes, o)
+	}
+	return page, nil
+}
+
+// anyOf tells whether a value is one of those wanted, or none is.
+func anyOf(wanted []string, value string) bool {
+	return len(wanted) == 0 || slices.Contains(wanted, value)
+}
+
+func (a *admin) listComputations(r *http.Request) (any, error) {
+	all, err := a.Computations(r.Context())
+	return map[string]any{"computations": append([]Computation{}, all...)}, err
+}
+
+func (a *admin) getComputation(r *http.Request) (any, error) {
+	return a.Computation(r.Context(), r.PathValue("computation"))
+}
+
+func (a *admin) forgetComputation(r *http.Request) (any, error) {
+	return nil, a.ForgetComputation(r.Context(), r.PathValue("computation"))
+}
+
+func (a *admin) getSync(r *http.Request) (any, error) {
+	return a.Sync(r.Context(), r.PathValue("sync"))
+}
+
+func (a *admin) syncAudience(r *http.Request) (any, error) {
+	s := AudienceSync{Name: r.PathValue("audience"), Members: ReadMembers(r.Body)}
+	if err := readSync(r, "text/plain", &s.Source, &s.Destination, &s.DryRun, &s.Full, &s.AllowEmpty); err != nil {
+		return nil, err
+	}
+	return synced(r, s.DryRun)(a.SyncAudience(r.Context(), s))
+}
+
+func (a *admin) syncTrait(r *http.Request) (any, error) {
+	s := TraitSync{Name: r.PathValue("trait"), Values: ReadValues(r.Body)}
+	if err := readSync(r, "application/x-ndjson", &s.Source, &s.Destination, &s.DryRun, &s.Full, &s.AllowEmpty); err != nil {
+		return nil, err
+	}
+	return synced(r, s.DryRun)(a.SyncTrait(r.Context(), s))
+}
+
+// synced answers a dry run with its numbers, and a sync as something new. Where
+// the list was refused, it reads what is left of it: a client that still sends
+// does not see the answer.
+func synced(r *http.Request, dryRun bool) func(Sync, error) (any, error) {
+	return func(s Sync, err error) (any, error) {
+		switch {
+		case err != nil:
+			_, _ = io.CopyN(io.Discard, r.Body, maxRefusedList)
+			return nil, err
+		case dryRun:
+			return s, nil
+		}
+		return created{s}, nil
+	}
+}
+
+// readSync reads what a sync has beside its list, which must be of a type.
+func readSync(r *http.Request, want string, source, destination *string, dryRun, full, allowEmpty *bool) error {
+	q := newQuery(r)
+	q.text("source", source)
+	q.text("destination", destination)
+	q.bool("dryRun", dryRun)
+	q.bool("full", full)
+	q.bool("allowEmpty", allowEmpty)
+	if typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); typ != want {
+		return adminFail(http.StatusUnsupportedMediaType, "wrong_type", "the Content-Type is %.40q; the list must be %s, one user a line", typ, want)
+	}
+	return q.done()
+}
+
+// A patientBody lets a request last as long as its body keeps coming: a long list
+// takes longer than the server waits for requests.
+type patientBody struct {
+	io.ReadCloser
+	connection *http.ResponseController
+}
+
+func (b patientBody) Read(p []byte) (int, error) {
+	// Where there is no connection, there is no deadline either.
+	_ = b.connection.SetReadDeadline(time.Now().Add(readTimeout))
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = adminFail(http.StatusBadRequest, "invalid_body", "the body cannot be read: %v", err)
+	}
+	return n, err
+}

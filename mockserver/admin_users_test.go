@@ -1,0 +1,97 @@
+package mockserver_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// sendList sends a list of an audience as it comes.
+func sendList(t *testing.T, url string, list io.Reader) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/audiences/Big%20Spenders/syncs", list)
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "text/plain")
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, string(answer)
+}
+
+func TestAdminTakesAListForAsLongAsItComes(t *testing.T) {
+	c, err := mockserver.NewCollector(mockserver.Config{
+		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
+		Sender: webhook.SenderConfig{Transport: &inbox{}},
+	})
+	require.NoError(t, err)
+	defer c.Close()
+	const patience = 100 * time.Millisecond
+	server := httptest.NewUnstartedServer(mockserver.NewAdmin(c, "test"))
+	server.Config.ReadTimeout = patience
+	server.Start()
+	defer server.Close()
+
+	r, w := io.Pipe()
+	go func() {
+		start := time.Now()
+		for i := 0; time.Since(start) < 3*patience; i++ {
+			fmt.Fprintf(w, "u%d\n", i)
+			time.Sleep(patience / 5) // the sender is slow
+		}
+		w.Close()
+	}()
+	status, answer := sendList(t, server.URL, r)
+	assert.Equal(t, http.StatusCreated, status, answer)
+}
+
+func TestAdminTakesNoListThatBreaksOff(t *testing.T) {
+	srv, box := run(t, hooks("crm")...)
+	synced(t, srv, big("u1", "u2", "u3"))
+	box.take()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(srv.URL, "http://"))
+	require.NoError(t, err)
+	fmt.Fprintf(conn, "POST /api/v1/audiences/Big%%20Spenders/syncs HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nu1\n\r\n")
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite()) // the sender was killed
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
+	all, err := srv.Computations(within(t))
+	require.NoError(t, err)
+	assert.Len(t, all[0].Syncs, 1)
+	assert.EqualValues(t, 3, all[0].Users)
+	assert.Empty(t, box.take())
+}
+
+func TestAdminSaysWhatIsWrongWithALongList(t *testing.T) {
+	srv, _ := run(t, hooks("crm")...)
+	long := strings.Repeat("user-0000000001\n", 1<<20)
+	status, answer := sendList(t, srv.URL, strings.NewReader(long[:len(long)/2]+"\xff\n"+long))
+	assert.Equal(t, http.StatusUnprocessableEntity, status)
+	assert.Contains(t, answer, "line 524289: is")
+	assert.Contains(t, answer, "not UTF-8")
+	status, answer = sendList(t, srv.URL, strings.NewReader("\n\r\n"))
+	assert.Equal(t, http.StatusUnprocessableEntity, status)
+	assert.Contains(t, answer, `"code":"empty_list"`)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/api/v1/audiences/x/syncs", strings.NewReader(`["u1"]`))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	res.Body.Close()
+	assert.Equal(t, http.StatusUnsupportedMediaType, res.StatusCode)
+}

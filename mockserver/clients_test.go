@@ -1,0 +1,108 @@
+package mockserver_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// clients is the directory of the client libraries from npm.
+const clients = "testdata/clients"
+
+// needClients skips the test unless the client libraries are there. With
+// REQUIRE_NODE=1, as in CI, it installs them, and fails where it cannot.
+func needClients(t *testing.T) {
+	t.Helper()
+	required := os.Getenv("REQUIRE_NODE") == "1"
+	missing := func(format string, args ...any) {
+		t.Helper()
+		if required {
+			t.Fatalf(format, args...)
+		}
+		t.Skipf(format, args...)
+	}
+	if _, err := exec.LookPath("node"); err != nil {
+		missing("node is not installed: %v", err)
+	}
+	lock, err := os.Stat(filepath.Join(clients, "package-lock.json"))
+	require.NoError(t, err)
+	installed, err := os.Stat(filepath.Join(clients, "node_modules", ".package-lock.json"))
+	if err == nil && !installed.ModTime().Before(lock.ModTime()) {
+		return
+	}
+	if !required {
+		t.Skipf("the client libraries are not installed: run npm install in mockserver/%s, or set REQUIRE_NODE=1", clients)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	// Not npm ci: it refuses a lock file without addresses that has packages for
+	// other platforms.
+	install := exec.CommandContext(ctx, "npm", "install")
+	install.Dir = clients
+	if out, err := install.CombinedOutput(); err != nil {
+		missing("npm install: %v\n%s", err, out)
+	}
+	now := time.Now()
+	require.NoError(t, os.Chtimes(filepath.Join(clients, "node_modules", ".package-lock.json"), now, now))
+}
+
+// TestClientLibraries lets real client libraries send one call of each type, and
+// follows the calls to a webhook.
+func TestClientLibraries(t *testing.T) {
+	needClients(t)
+	rec := newReceiver(t, nil)
+	d := hook("hook", rec.URL)
+	d.SharedSecret = "s3cret"
+	for _, library := range []string{"analytics-node-next", "analytics-node", "rudder", "browser", "browser-batching"} {
+		t.Run(library, func(t *testing.T) {
+			srv := mockserver.RunT(t, mockserver.Config{
+				Strict:       true, // a call that is not taken fails the library's own promise
+				Sources:      []mockserver.Source{{Name: "shop", WriteKey: "key-of-the-shop"}},
+				Destinations: []mockserver.Destination{d},
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			node := exec.CommandContext(ctx, "node", "send.js", library, srv.URL, "key-of-the-shop")
+			node.Dir = clients
+			out, err := node.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+
+			_, err = srv.Wait(ctx, 6, mockserver.DeliveredTo("hook"))
+			require.NoError(t, err)
+			assert.Len(t, srv.Calls(), 6)
+			assert.Empty(t, srv.History().Refusals())
+			for typ, like := range map[string]string{
+				"identify": `{"userId":"u1","traits":{"email":"ada@example.com","age":36}}`,
+				"track": `{"userId":"u1","event":"Order Completed","properties":{"plan":"Pro","first name":"Ada","price":19.99,
+					"tags":["a","b"],"nothing":null,"note":"ünïcødé \u2028 <&>"}}`,
+				"page":   `{"userId":"u1","category":"Shop","name":"Cart"}`,
+				"screen": `{"name":"Home","properties":{"tab":1}}`,
+				"group":  `{"userId":"u1","groupId":"g1","traits":{"name":"Acme"}}`,
+				"alias":  `{"userId":"u1","previousId":"a1"}`,
+			} {
+				call := srv.Expect(t, mockserver.OfType(typ), mockserver.Like(like)).Call
+				assert.Equal(t, "shop", call.Source)
+				assert.NotContains(t, call.ID, "collector-", "the library's own messageId")
+				assert.False(t, call.SentAt.IsZero(), "the library's clock when it sent")
+				assert.False(t, call.OriginalTimestamp.IsZero())
+				assert.WithinDuration(t, time.Now(), call.SentAt, time.Minute)
+				assert.NotContains(t, string(call.Body), "key-of-the-shop")
+				assert.NotEmpty(t, call.Context()["library"])
+			}
+		})
+	}
+	bodies, heads := rec.got()
+	assert.Len(t, bodies, 5*6)
+	for i, body := range bodies {
+		require.NoError(t, webhook.Verify("s3cret", []byte(body), heads[i].Get(webhook.SignatureHeader)))
+	}
+}

@@ -1,0 +1,108 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+)
+
+// TestClusterLosesNothing runs two collectors on three NATS servers and kills
+// servers and collectors in turn under load. Both share the work; nothing is lost;
+// a collector, and a server, that come back from nothing catch up.
+func TestClusterLosesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a quarter of a minute")
+	}
+	kills := full(t, "COLLECTOR_CLUSTER_KILLS", 2)
+	random := rand.New(rand.NewPCG(2, uint64(kills)))
+	nodes := newCluster(t)
+	hook := harness.NewReceiver()
+	t.Cleanup(hook.Close)
+
+	var collectors [2]*harness.Collector
+	var paths, addresses [2]string
+	store := fmt.Sprintf("nats: {url: '%s'}\nlimits: {queue: 1GB}", urls(nodes))
+	for i := range collectors {
+		paths[i], addresses[i] = configure(t, t.TempDir(), store, destination("hook", hook.URL))
+		collectors[i] = serve(t, paths[i], addresses[i], nil)
+	}
+	load := &harness.Load{URLs: []string{collectors[0].URL, collectors[1].URL}, WriteKey: writeKey, Senders: 4, Batch: 20, CallSize: 800, Rate: 500}
+	ctx, stop := context.WithCancel(t.Context())
+	var sending sync.WaitGroup
+	sending.Go(func() { load.Do(ctx, 2*time.Minute) })
+
+	for kill := range kills {
+		time.Sleep(time.Duration(1000+random.IntN(1500)) * time.Millisecond) // a moment nobody chose
+		what := ""
+		if kill%3 == 1 {
+			i := random.IntN(len(collectors))
+			what = fmt.Sprintf("collector %d", i+1)
+			collectors[i].Kill()
+			collectors[i] = serve(t, paths[i], addresses[i], nil)
+		} else {
+			n := nodes[random.IntN(len(nodes))]
+			what = "server " + n.name
+			n.process.Kill()
+			time.Sleep(time.Second)
+			n.start(t)
+		}
+		progress(t, load, hook)
+		t.Logf("kill %d, of %s: %d calls taken, %d delivered, %d repeated", kill+1, what, load.Sent.Load(), hook.Got.Load(), hook.Again.Load())
+	}
+
+	// One of the servers is lost with its disk.
+	lost := nodes[random.IntN(len(nodes))]
+	lost.process.Kill()
+	require.NoError(t, os.RemoveAll(lost.dir))
+	require.NoError(t, os.Mkdir(lost.dir, 0o700))
+	lost.start(t)
+	progress(t, load, hook)
+	stop()
+	sending.Wait()
+	caughtUp(t, nodes)
+
+	all := settled(t, collectors[0].URL, 2*time.Minute)
+	wantAll(t, load, hook, all["hook"], int64((kills+1)*load.Senders*load.Batch))
+	for i, c := range collectors {
+		verify(t, c)
+		assert.Equal(t, all["hook"], settled(t, c.URL, time.Minute)["hook"], "collector %d tells the same", i+1)
+		assert.Positive(t, delivered(t, c), "collector %d did its share", i+1)
+	}
+	t.Logf("%d calls, %d of them repeated", load.Sent.Load(), hook.Again.Load())
+}
+
+// progress waits until calls are taken and delivered again.
+func progress(t *testing.T, load *harness.Load, r *harness.Receiver) {
+	t.Helper()
+	sent, got := load.Sent.Load()+100, r.Got.Load()+100
+	for deadline := time.Now().Add(time.Minute); load.Sent.Load() < sent || r.Got.Load() < got; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not go on: %d calls taken, %d delivered", load.Sent.Load(), r.Got.Load())
+		}
+	}
+}
+
+// delivered returns how many calls a collector has delivered itself since it
+// started.
+func delivered(t *testing.T, c *harness.Collector) (n int) {
+	t.Helper()
+	for line := range strings.Lines(metrics(t, c)) {
+		if value, ok := strings.CutPrefix(line, `collector_deliveries_total{destination="hook",result="delivered"} `); ok {
+			_, err := fmt.Sscan(value, &n)
+			require.NoError(t, err)
+		}
+	}
+	return n
+}

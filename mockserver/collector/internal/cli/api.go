@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+)
+
+// requestTimeout bounds a request to the admin API. A large replay takes a while.
+const requestTimeout = 5 * time.Minute
+
+// maxAnswer bounds the answer of the admin API, in bytes.
+const maxAnswer = 64 << 20
+
+// A client asks a collector that runs.
+type client struct {
+	url, tokenFile string
+	json           bool
+}
+
+// addFlags adds the flags of all commands that use a collector that runs.
+func (c *client) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&c.url, "url", "", "where the collector is (default $COLLECTOR_URL, or http://"+config.DefaultListen+")")
+	flags.StringVar(&c.tokenFile, "token-file", "", "a `file` with the admin token (default $COLLECTOR_TOKEN holds the token)")
+	flags.BoolVar(&c.json, "json", false, "print JSON, for scripts")
+	_ = cmd.MarkFlagFilename("token-file")
+}
+
+// base returns where the collector is, without a slash at its end.
+func (c *client) base() (string, error) {
+	base := c.url
+	if base == "" {
+		base = os.Getenv("COLLECTOR_URL")
+	}
+	if base == "" {
+		base = "http://" + config.DefaultListen
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", fmt.Errorf("--url %q is no URL: use one such as http://%s", base, config.DefaultListen)
+	}
+	return strings.TrimRight(base, "/"), nil
+}
+
+func (c *client) token() (string, error) {
+	if c.tokenFile == "" {
+		return os.Getenv("COLLECTOR_TOKEN"), nil
+	}
+	token, err := os.ReadFile(c.tokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	return strings.TrimSpace(string(token)), nil
+}
+
+// call asks the admin API. A nil body sends none; the answer is read into answer,
+// which is a pointer.
+func (c *client) call(ctx context.Context, method, path string, body, answer any) error {
+	var payload io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		payload = bytes.NewReader(data)
+	}
+	req, err := c.request(ctx, method, path, payload)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return c.ask(req, answer)
+}
+
+// request makes a request to the admin API.
+func (c *client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	base, err := c.base()
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, base+"/api/v1"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	token, err := c.token()
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return req, err
+}
+
+// ask sends a request and reads the answer into answer, if there is one.
+func (c *client) ask(req *http.Request, answer any) error {
+	base := req.URL.Scheme + "://" + req.URL.Host
+	status, data, err := exchange(req)
+	if err != nil {
+		return explainConnect(err, base)
+	}
+	if status >= 400 {
+		return apiError(status, data)
+	}
+	if status == http.StatusNoContent {
+		return nil
+	}
+	if err := json.Unmarshal(data, answer); err != nil {
+		return fmt.Errorf("%s answers what is not the admin API's JSON: is that a collector?", base)
+	}
+	return nil
+}
+
+func exchange(req *http.Request) (status int, body []byte, err error) {
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	return res.StatusCode, body, err
+}
+
+// apiError is what the admin API said was wrong.
+func apiError(status int, data []byte) error {
+	var answer struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(data, &answer) != nil || answer.Message == "" {
+		return fmt.Errorf("the collector answers %d %s", status, http.StatusText(status))
+	}
+	if status == http.StatusUnauthorized {
+		return errors.New("the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN")
+	}
+	return errors.New(answer.Message)
+}
+
+// explainConnect adds what to do about it to the error of a connection.
+func explainConnect(err error, base string) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("nothing listens at %s: start one with collector dev, or say where it is with --url", base)
+	}
+	return err
+}
+
+func isAddressInUse(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }
+
+// printJSON prints an answer as it came.
+func printJSON(out io.Writer, answer json.RawMessage) error {
+	var b bytes.Buffer
+	if err := json.Indent(&b, answer, "", "  "); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err := b.WriteTo(out)
+	return err
+}
+
+// get asks for a resource, and returns the answer both read and as it came.
+func (c *client) get(ctx context.Context, path string, answer any) (json.RawMessage, error) {
+	var raw json.RawMessage
+	if err := c.call(ctx, http.MethodGet, path, nil, &raw); err != nil {
+		return nil, err
+	}
+	return raw, json.Unmarshal(raw, answer)
+}
+
+// table lines up columns. Its rows are divided by tabs.
+func table(out io.Writer, print func(row func(cells ...any))) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	print(func(cells ...any) {
+		for i, cell := range cells {
+			if i > 0 {
+				fmt.Fprint(w, "\t")
+			}
+			fmt.Fprint(w, plain(fmt.Sprint(cell)))
+		}
+		fmt.Fprintln(w)
+	})
+	return w.Flush()
+}
+
+// count says how many there are of something.
+func count[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// plain makes text harmless that senders chose: a terminal obeys control
+// characters.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+// destinationNames completes the name of a destination.
+func (c *client) destinationNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var list destinationList
+	if _, err := c.get(cmd.Context(), "/destinations", &list); err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, d := range list.Destinations {
+		names = append(names, d.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

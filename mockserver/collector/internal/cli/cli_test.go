@@ -1,0 +1,349 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// run runs the command and returns what it prints, with the exit code.
+func run(t *testing.T, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = Main(t.Context(), args, strings.NewReader(""), &o, &e)
+	return o.String(), e.String(), code
+}
+
+// changing are the parts of outputs that differ from run to run.
+var changing = []struct {
+	what *regexp.Regexp
+	name string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?`), "TIME"},
+	{regexp.MustCompile(`\d\d:\d\d:\d\d\.\d+`), "TIME"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:PORT"},
+	{regexp.MustCompile(`cli-[a-z0-9]{26}`), "cli-ID"},
+	{regexp.MustCompile(`delete-[a-z2-7]{16}-[a-z2-7]{16}`), "delete-ID"},
+	{regexp.MustCompile(`\d+\.\d ms`), "N ms"},
+	{regexp.MustCompile(`"durationMs": [\d.]+`), `"durationMs": N`},
+	{regexp.MustCompile(`(\d+h)?(\d+m)?\d+s ago`), "AGE ago"},
+	{regexp.MustCompile(`holds \d+ bytes`), "holds N bytes"},
+	{regexp.MustCompile(`"bytes": \d+`), `"bytes": N`},
+	{regexp.MustCompile(`"Date": \[\s+"[^"]+"`), `"Date": ["DATE"`},
+	{regexp.MustCompile(` {2,}`), "  "}, // columns are as wide as what changes
+}
+
+// golden compares an output with its file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	for _, c := range changing {
+		got = c.what.ReplaceAllString(got, c.name)
+	}
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got, "go test ./internal/cli -update writes it anew")
+}
+
+func TestHelpTeaches(t *testing.T) {
+	for _, args := range [][]string{
+		{}, {"dev"}, {"serve"}, {"check"}, {"send"}, {"send", "track"}, {"calls"}, {"status"}, {"verify"}, {"replay"}, {"pause"}, {"resume"},
+		{"delete-user"}, {"deletions"}, {"audience"}, {"audience", "sync"}, {"audience", "list"}, {"audience", "forget"}, {"trait"}, {"trait", "sync"},
+	} {
+		out, errOut, code := run(t, append(args, "--help")...)
+		assert.Empty(t, errOut)
+		assert.Zero(t, code)
+		if len(args) == 1 && args[0] == "dev" {
+			out = strings.ReplaceAll(out, defaultData(), "DATA")
+		}
+		golden(t, "help-"+strings.Join(append(args, "collector"), "-"), out)
+	}
+}
+
+// server runs a collector with one destination that takes calls, one that refuses
+// them for good, and fixed ids.
+func server(t *testing.T) *mockserver.Server {
+	t.Helper()
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Date"] = nil
+		if strings.HasPrefix(r.URL.Path, "/gone") {
+			w.WriteHeader(http.StatusGone)
+			_, _ = io.WriteString(w, "gone\x1b[2J for good")
+		}
+	}))
+	t.Cleanup(receiver.Close)
+	to := func(path string) webhook.Settings {
+		return webhook.Settings{Webhooks: []webhook.Endpoint{{URL: receiver.URL + path}}}
+	}
+	srv := mockserver.RunT(t, mockserver.Config{
+		Sources:      []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
+		Destinations: []mockserver.Destination{{Name: "crm", Settings: to("/crm")}, {Name: "gone", Settings: to("/gone")}},
+	})
+	t.Setenv("COLLECTOR_URL", srv.URL)
+	t.Setenv("COLLECTOR_WRITE_KEY", "web-key")
+	t.Setenv("COLLECTOR_TOKEN", "")
+	return srv
+}
+
+func TestCommandsOnACollectorThatRuns(t *testing.T) {
+	srv := server(t)
+	properties := filepath.Join(t.TempDir(), "properties.json")
+	require.NoError(t, os.WriteFile(properties, []byte(`{"seats":12345678901234567890}`), 0o600))
+	members, values := filepath.Join(t.TempDir(), "members.txt"), filepath.Join(t.TempDir(), "values.jsonl")
+	require.NoError(t, os.WriteFile(members, []byte("u2\nu3\n"), 0o600))
+	require.NoError(t, os.WriteFile(values, []byte(`{"userId":"u1","value":42}`), 0o600))
+	for _, step := range []struct {
+		name string
+		args []string
+		code int
+	}{
+		{"verify-empty", []string{"verify"}, 0},
+		{"calls-empty", []string{"calls"}, 0},
+		{"send-track", []string{"send", "track", "--event", "Signed Up", "--user-id", "u1", "--message-id", "m1", "--properties", "@" + properties, "--wait", "20s"}, 0},
+		{"send-page", []string{"send", "page", "--name", "Pricing\x1b[31m", "--anonymous-id", "a1", "--message-id", "m2", "--context", `{"ip":"1.2.3.4"}`, "--wait", "20s", "--json"}, 0},
+		{"send-identify", []string{"send", "identify", "--user-id", "u2", "--traits", `{"plan":"Pro"}`}, 0},
+		{"send-group-json", []string{"send", "group", "--user-id", "u2", "--group-id", "g", "--json"}, 0},
+		{"send-alias", []string{"send", "alias", "--user-id", "u2", "--previous-id", "u1", "--wait", "20s"}, 0},
+		{"calls", []string{"calls", "--id", "m1", "--id", "m2"}, 0},
+		{"calls-json", []string{"calls", "--id", "m1", "--json", "--state", "failed"}, 0},
+		{"calls-one", []string{"calls", "m2"}, 0},
+		{"calls-none", []string{"calls", "nonsense"}, 1},
+		{"status", []string{"status"}, 0},
+		{"verify", []string{"verify"}, 0},
+		{"verify-json", []string{"verify", "--json"}, 0},
+		{"pause", []string{"pause", "crm"}, 0},
+		{"resume", []string{"resume", "crm"}, 0},
+		{"pause-unknown", []string{"pause", "nobody"}, 1},
+		{"pause-nothing", []string{"pause"}, 1},
+		{"replay-dry", []string{"replay", "gone", "--dry-run", "--type", "track", "--since", "1h"}, 0},
+		{"replay", []string{"replay", "gone", "--id", "m1"}, 0},
+		{"replay-json", []string{"replay", "crm", "--state", "delivered", "--text", "pricing", "--dry-run", "--json"}, 0},
+		{"delete-user", []string{"delete-user", "u1", "--file", members, "--id", "gdpr-1", "--wait", "20s"}, 1},
+		{"delete-user-again", []string{"delete-user", "u3", "u2", "u1", "--id", "gdpr-1"}, 0},
+		{"delete-user-other", []string{"delete-user", "u3", "--id", "gdpr-1", "--wait", "20s"}, 1},
+		{"delete-user-none", []string{"delete-user"}, 1},
+		{"deletions", []string{"deletions"}, 0},
+		{"deletions-one", []string{"deletions", "gdpr-1", "--state", "failed", "-n", "1"}, 0},
+		{"deletions-json", []string{"deletions", "gdpr-1", "--user-id", "u2", "--json"}, 0},
+		{"deletions-unknown", []string{"deletions", "gdpr-2"}, 1},
+		{"audience-empty", []string{"audience", "list"}, 0},
+		{"audience-dry", []string{"audience", "sync", "Big Spenders", "--destination", "crm", "--dry-run", "--file", members}, 0},
+		{"audience-sync", []string{"audience", "sync", "Big Spenders", "--destination", "crm", "--file", members}, 0},
+		{"audience-sync-json", []string{"audience", "sync", "Big Spenders", "--destination", "crm", "--file", members, "--full", "--json"}, 0},
+		{"audience-nobody", []string{"audience", "sync", "Big Spenders", "--destination", "crm"}, 1},
+		{"audience-empty-list", []string{"audience", "sync", "Big Spenders", "--destination", "crm", "--allow-empty"}, 0},
+		{"audience-which", []string{"audience", "sync", "Big Spenders", "--file", members}, 1},
+		{"audience-no-name", []string{"audience", "sync", "--file", members}, 1},
+		{"audience-no-file", []string{"audience", "sync", "x", "--file", "nowhere"}, 1},
+		{"audience-list", []string{"audience", "list"}, 0},
+		{"trait-sync", []string{"trait", "sync", "Lifetime Value", "--destination", "crm", "--file", values}, 0},
+		{"trait-bad", []string{"trait", "sync", "Lifetime Value", "--destination", "crm", "--file", members}, 1},
+		{"trait-list", []string{"trait", "list"}, 0},
+		{"audience-forget", []string{"audience", "forget", "big_spenders"}, 0},
+		{"audience-forget-again", []string{"audience", "forget", "Big Spenders"}, 1},
+		{"bad-json", []string{"send", "track", "--event", "E", "--user-id", "u", "--properties", "plan=Pro"}, 1},
+		{"bad-time", []string{"calls", "--since", "yesterday"}, 1},
+		{"bad-state", []string{"calls", "--state", "lost"}, 1},
+		{"no-event", []string{"send", "track", "--user-id", "u"}, 1},
+		{"no-user", []string{"send", "page"}, 1},
+		{"bad-url", []string{"status", "--url", "localhost:8765"}, 1},
+		{"unknown-command", []string{"sned"}, 1},
+	} {
+		if step.name == "calls" { // those that were sent without --wait have ended too
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			_, err := srv.Wait(ctx, 5, mockserver.DeliveredTo("crm"))
+			cancel()
+			require.NoError(t, err)
+			waitLedger(t, srv)
+		}
+		out, errOut, code := run(t, step.args...)
+		assert.Equal(t, step.code, code, "%s: %s", step.name, errOut)
+		golden(t, step.name, out+errOut)
+		assert.NotContains(t, out, "\x1b", "what senders and receivers chose must not steer the terminal")
+	}
+}
+
+func waitLedger(t *testing.T, srv *mockserver.Server) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		ledgers, err := srv.Ledger(t.Context())
+		require.NoError(t, err)
+		if ledgers[0].Pending+ledgers[1].Pending == 0 {
+			return
+		}
+		require.True(t, time.Now().Before(deadline))
+	}
+}
+
+func TestVerifyFailsWhereALedgerDoesNotHold(t *testing.T) {
+	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"holds":false,"destinations":[{"destination":"crm","accepted":5,"delivered":3,"failed":0,"filtered":0,"pending":1,"holds":false}]}`)
+	}))
+	t.Cleanup(liar.Close)
+	out, errOut, code := run(t, "verify", "--url", liar.URL)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "DOES NOT HOLD: off by 1")
+	assert.Equal(t, "collector: the ledger does not hold\n", errOut)
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	_, errOut, code := run(t, "status", "--url", closed.URL)
+	assert.Equal(t, 1, code)
+	assert.Equal(t, "collector: nothing listens at "+closed.URL+": start one with collector dev, or say where it is with --url\n", errOut)
+
+	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer right" {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"code":"x","message":"no"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"holds":true,"destinations":[]}`)
+	}))
+	t.Cleanup(locked.Close)
+	_, errOut, _ = run(t, "verify", "--url", locked.URL)
+	assert.Equal(t, "collector: the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN\n", errOut)
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("right\n"), 0o600))
+	_, _, code = run(t, "verify", "--url", locked.URL, "--token-file", token)
+	assert.Zero(t, code)
+
+	_, errOut, _ = run(t, "dev", "--webhook", "ftp://a", "--header", "Host: b")
+	assert.Equal(t, `collector: --webhook: webhooks[0].url has the protocol "ftp": start it with https:// or http://
+--webhook: webhooks[0].headers["Host"] is set by the forwarder: remove it
+`, errOut)
+	_, errOut, _ = run(t, "dev", "--shared-secret", "x")
+	assert.Equal(t, "collector: --header and --shared-secret are for webhooks: add --webhook URL\n", errOut)
+	_, errOut, _ = run(t, "serve")
+	assert.Contains(t, errOut, "--config is not set")
+
+	taken := httptest.NewServer(nil)
+	t.Cleanup(taken.Close)
+	address := strings.TrimPrefix(taken.URL, "http://")
+	_, errOut, _ = run(t, "dev", "--data", t.TempDir(), "--listen", address)
+	assert.Contains(t, errOut, "another program listens there; end it, or choose another address than "+address)
+}
+
+func TestExampleIsRight(t *testing.T) {
+	dir := t.TempDir()
+	example, _, code := run(t, "serve", "--example")
+	require.Zero(t, code)
+	path := filepath.Join(dir, "collector.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(example), 0o600))
+	out, errOut, code := run(t, "check", "--config", path)
+	assert.Zero(t, code, errOut)
+	assert.Equal(t, path+" is right: 1 source, 1 destination, listening on 127.0.0.1:8765\n", out)
+
+	// What is commented out is right too, but for the files that it names.
+	var all []string
+	for line := range strings.Lines(example) {
+		uncommented := regexp.MustCompile(`^( *)# ( *(- )?[a-zA-Z]+:.*)`).ReplaceAllString(strings.TrimRight(line, "\n"), "$1$2")
+		all = append(all, uncommented)
+	}
+	require.NoError(t, os.WriteFile(path, []byte(strings.Join(all, "\n")), 0o600))
+	_, err := config.Load(path)
+	for _, problem := range err.(config.Problems) { //nolint:errorlint // it is what Load returns
+		assert.Regexp(t, `cannot be|is set, and so is|needs the variable|has no token`, problem.Error())
+	}
+
+	require.NoError(t, os.WriteFile(path, []byte("data: d\nlisten: 7"), 0o600))
+	_, errOut, code = run(t, "check", "--config", path)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errOut, path+`:2:1: listen is "7": use host:port`)
+}
+
+func TestCompletionKnowsDestinations(t *testing.T) {
+	server(t)
+	out, _, _ := run(t, "__complete", "pause", "")
+	assert.True(t, strings.HasPrefix(out, "crm\ngone\n"), out)
+	out, _, _ = run(t, "__complete", "calls", "--state", "")
+	assert.True(t, strings.HasPrefix(out, "pending\ndelivered\n"), out)
+}
+
+// TestDevWorksAsItSays starts collector dev, and does what it prints.
+func TestDevWorksAsItSays(t *testing.T) {
+	arrived := make(chan string, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		assert.NoError(t, webhook.Verify("hush", body, r.Header.Get("X-Signature")))
+		assert.Equal(t, "growth", r.Header.Get("X-Team"))
+		arrived <- string(body)
+	}))
+	t.Cleanup(receiver.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	out := &watchedBuffer{said: make(chan struct{})}
+	var command sync.WaitGroup
+	command.Go(func() {
+		code := Main(ctx, []string{
+			"dev", "--listen", "127.0.0.1:0", "--data", t.TempDir(),
+			"--webhook", receiver.URL, "--header", "X-Team: growth", "--shared-secret", "hush",
+		}, nil, out, io.Discard)
+		assert.Zero(t, code)
+	})
+	defer command.Wait()
+	defer cancel()
+	<-out.said
+	text := out.String()
+	line := regexp.MustCompile(`curl (\S+) -u (\S+): -d '(.*)'`).FindStringSubmatch(text)
+	require.NotNil(t, line, text)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, line[1], strings.NewReader(line[3]))
+	require.NoError(t, err)
+	req.SetBasicAuth(line[2], "")
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	res.Body.Close()
+	assert.Equal(t, 200, res.StatusCode)
+	var body map[string]any
+	require.NoError(t, json.Unmarshal([]byte(<-arrived), &body))
+	assert.Equal(t, "Signed Up", body["event"])
+	golden(t, "dev", regexp.MustCompile(`/\S+/00\d`).ReplaceAllString(text, "DATA"))
+}
+
+// watchedBuffer tells when all of the welcome was written.
+type watchedBuffer struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+	said chan struct{} // closed by Write
+	once sync.Once
+}
+
+func (b *watchedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, err := b.text.Write(p)
+	if strings.Contains(b.text.String(), "Ctrl-C") {
+		b.once.Do(func() { close(b.said) })
+	}
+	return n, err
+}
+
+func (b *watchedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

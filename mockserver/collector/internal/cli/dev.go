@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/service"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// devDestination is the name of the destination that --webhook makes.
+const devDestination = "dev"
+
+type devFlags struct {
+	listen, data, secret string
+	webhooks, headers    []string
+	verbose              bool
+}
+
+func newDev() *cobra.Command {
+	var f devFlags
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a collector for development: no configuration, any write key",
+		Long: `Run a collector for development. It needs no configuration, takes any write key
+and makes a source of each, keeps its calls in a directory, and opens nothing to
+the network: it listens on this machine alone. Webhooks may be on this machine,
+too.
+
+Point a client at the address that it prints, or use collector send.`,
+		Example: `  collector dev
+  collector dev --webhook http://localhost:3000/hook --shared-secret hush
+  collector dev --webhook http://localhost:3000/a --webhook http://localhost:3000/b --header 'X-Team: growth'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", config.DefaultListen, "the address to listen on")
+	flags.StringVar(&f.data, "data", defaultData(), "the directory of the queue")
+	flags.StringArrayVar(&f.webhooks, "webhook", nil, "forward each call to this `URL` (up to five times; the first that takes a call is enough)")
+	flags.StringArrayVar(&f.headers, "header", nil, "send this header, `'Name: value'`, with each request to a webhook (repeatable)")
+	flags.StringVar(&f.secret, "shared-secret", "", "sign each request to a webhook with this secret (X-Signature)")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
+	return cmd
+}
+
+// defaultData is where the queue of dev is, or empty where the system names no place.
+func defaultData() string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "collector", "dev")
+}
+
+func (f *devFlags) run(cmd *cobra.Command) error {
+	c, err := f.config()
+	if err != nil {
+		return err
+	}
+	level := new(slog.LevelVar)
+	level.Set(slog.LevelWarn)
+	if f.verbose {
+		level.Set(slog.LevelDebug)
+	}
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+	s, err := service.Start(cmd.Context(), service.Options{Config: c, Dev: true, Version: version(), Log: log, Level: level})
+	if err != nil {
+		return explainStart(err, f.listen)
+	}
+	f.welcome(cmd.OutOrStdout(), s.URL(), c.Admin.Token)
+	return s.Run(cmd.Context())
+}
+
+// config makes of the flags what a file would say.
+func (f *devFlags) config() (*config.Config, error) {
+	if f.data == "" {
+		return nil, errors.New("--data is not set: name a directory for the queue")
+	}
+	data, err := filepath.Abs(f.data)
+	if err != nil {
+		return nil, err
+	}
+	c := &config.Config{Listen: f.listen, Data: data}
+	headers := map[string]string{}
+	for _, h := range f.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok {
+			return nil, fmt.Errorf("--header %q has no colon: write it as 'Name: value'", h)
+		}
+		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	if len(f.webhooks) == 0 && (len(f.headers) > 0 || f.secret != "") {
+		return nil, errors.New("--header and --shared-secret are for webhooks: add --webhook URL")
+	}
+	if len(f.webhooks) > 0 {
+		d := config.Destination{Name: devDestination, SharedSecret: f.secret}
+		for _, url := range f.webhooks {
+			d.Webhooks = append(d.Webhooks, config.Webhook{URL: url, Headers: headers})
+		}
+		c.Destinations = append(c.Destinations, d)
+	}
+	if err := c.Settings().Validate(); err != nil {
+		var problems []string
+		for _, p := range webhook.FieldErrors(err) {
+			problems = append(problems, fmt.Sprintf("--webhook: %s %s: %s", strings.TrimPrefix(p.Field, "destinations[0]."), p.Problem, p.Mend))
+		}
+		return nil, errors.New(strings.Join(problems, "\n"))
+	}
+	if !config.Loopback(f.listen) {
+		c.Admin.Token = rand.Text()
+	}
+	return c, nil
+}
+
+// welcome says where things are.
+func (f *devFlags) welcome(out io.Writer, url, token string) {
+	fmt.Fprintf(out, "The collector is listening, and keeps its calls in %s\n\n", f.data)
+	line := func(what, where string) { fmt.Fprintf(out, "  %-14s %s\n", what, where) }
+	line("Send calls to", url+"  (any write key)")
+	line("Inspector", url+"/")
+	if token != "" {
+		line("Admin token", token)
+	}
+	for _, w := range f.webhooks {
+		line("Forwarding to", w)
+	}
+	if len(f.webhooks) == 0 {
+		line("Forwarding to", "nothing yet: add --webhook URL, or a destination in the inspector")
+	}
+	fmt.Fprintf(out, `
+Try it:
+
+  curl %s/v1/track -u my-write-key: -d '{"event":"Signed Up","userId":"u1"}'
+
+Ctrl-C ends it. Calls that are pending then stay in that directory.
+`, url)
+}
+
+// explainStart adds to the errors that people meet what to do about them.
+func explainStart(err error, listen string) error {
+	if isAddressInUse(err) {
+		return fmt.Errorf("%w: another program listens there; end it, or choose another address than %s", err, listen)
+	}
+	return err
+}
+
+// untilDone is how long a command that asks a collector waits for it.
+func untilDone(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(cmd.Context(), requestTimeout)
+}

@@ -1,0 +1,88 @@
+// Package cli is the command collector.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Main runs the command and returns its exit code: 0, or 1 when it failed or what
+// it was asked about does not hold.
+func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if !errors.Is(err, errSaid) {
+		fmt.Fprintln(errOut, "collector:", err)
+	}
+	return 1
+}
+
+// errSaid ends a command with code 1 that has said why already.
+var errSaid = errors.New("it was said")
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "collector",
+		Short: "Take analytics calls, keep them, and forward them to webhooks",
+		Long: `Collector takes analytics calls over HTTP (identify, track, page, screen, group
+and alias), keeps each on disk before it answers, and forwards it to the webhooks
+that are to get it: signed, retried for four hours, and with an account in which
+no call is missing.
+
+Try it in two terminals:
+
+  collector dev
+  collector send track --event 'Signed Up' --user-id u1
+
+For production, write a configuration and run it:
+
+  collector serve --example > collector.yaml
+  collector check --config collector.yaml
+  collector serve --config collector.yaml`,
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("collector {{.Version}}\n")
+	root.AddGroup(
+		&cobra.Group{ID: "run", Title: "Run a collector:"},
+		&cobra.Group{ID: "use", Title: "Use one that runs:"},
+	)
+	for _, c := range []*cobra.Command{newDev(), newServe(), newCheck()} {
+		c.GroupID = "run"
+		root.AddCommand(c)
+	}
+	for _, c := range []*cobra.Command{newSend(), newCalls(), newStatus(), newVerify(), newReplay(), newPause(), newResume(), newDeleteUser(), newDeletions(), newAudience(), newTrait()} {
+		c.GroupID = "use"
+		root.AddCommand(c)
+	}
+	return root
+}
+
+// version is that of the module as it was built.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}

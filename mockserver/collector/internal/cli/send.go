@@ -1,0 +1,275 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// waitPause is how long --wait waits before it looks again.
+const waitPause = 100 * time.Millisecond
+
+// sendFlags are those of all kinds of calls, and the values of those of one.
+type sendFlags struct {
+	client
+	writeKey string
+	wait     time.Duration
+	texts    map[string]*string // by the call's member
+	objects  map[string]*string
+}
+
+// A kind is one kind of call that can be sent.
+type kind struct {
+	name, short, example string
+	texts                []member // beside those of all kinds
+	objects              []member
+	required             []string // flags
+	oneOf                []string // flags of which one is required
+}
+
+// A member is one member of a call, and its flag.
+type member struct{ name, flag, help string }
+
+var (
+	userFlags  = []string{"user-id", "anonymous-id"}
+	traits     = member{"traits", "traits", "the traits, as a JSON object"}
+	properties = member{"properties", "properties", "the properties, as a JSON object"}
+	kinds      = []kind{
+		{
+			name: "identify", short: "Say who a user is", objects: []member{traits}, oneOf: userFlags,
+			example: `collector send identify --user-id u1 --traits '{"plan":"Pro"}'`,
+		},
+		{
+			name: "track", short: "Say what a user did", objects: []member{properties}, oneOf: userFlags, required: []string{"event"},
+			texts:   []member{{"event", "event", "the name of the event"}},
+			example: `collector send track --event 'Signed Up' --user-id u1 --properties '{"plan":"Pro"}'`,
+		},
+		{
+			name: "page", short: "Say which page a user saw", objects: []member{properties}, oneOf: userFlags,
+			texts:   []member{{"name", "name", "the name of the page"}, {"category", "category", "the category of the page"}},
+			example: `collector send page --name Pricing --user-id u1 --properties '{"path":"/pricing"}'`,
+		},
+		{
+			name: "screen", short: "Say which screen of an app a user saw", objects: []member{properties}, oneOf: userFlags,
+			texts:   []member{{"name", "name", "the name of the screen"}, {"category", "category", "the category of the screen"}},
+			example: `collector send screen --name Home --anonymous-id a1`,
+		},
+		{
+			name: "group", short: "Say which group a user belongs to", objects: []member{traits}, oneOf: userFlags, required: []string{"group-id"},
+			texts:   []member{{"groupId", "group-id", "the ID of the group: a company, an account, a team"}},
+			example: `collector send group --group-id acme --user-id u1 --traits '{"employees":120}'`,
+		},
+		{
+			name: "alias", short: "Say that two IDs are of one user", required: []string{"user-id", "previous-id"},
+			texts:   []member{{"previousId", "previous-id", "the ID that the user had before"}},
+			example: `collector send alias --user-id u1 --previous-id a1`,
+		},
+	}
+	everyText = []member{
+		{"userId", "user-id", "the ID of the user in your database"},
+		{"anonymousId", "anonymous-id", "an ID for a user who is not known"},
+		{"messageId", "message-id", "the ID of the call (default: a new one)"},
+		{"timestamp", "timestamp", "when it happened, in ISO 8601 (default: now)"},
+	}
+	everyObject = []member{
+		{"context", "context", "the context, as a JSON object"},
+		{"integrations", "integrations", `which destinations get it, as a JSON object: {"All":false,"Webhooks":true}`},
+	}
+)
+
+func newSend() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "send",
+		Short: "Send a call, to try a collector and its destinations",
+		Long: `Send one call and print what the collector answers. With --wait, wait until every
+destination has decided about it, and say what each did.
+
+JSON objects can also come from a file: --properties @properties.json`,
+		Example: "  " + kinds[1].example + "\n  " + kinds[1].example + " --wait 10s",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, k := range kinds {
+		cmd.AddCommand(newSendKind(k))
+	}
+	return cmd
+}
+
+func newSendKind(k kind) *cobra.Command {
+	f := sendFlags{texts: map[string]*string{}, objects: map[string]*string{}}
+	cmd := &cobra.Command{
+		Use:     k.name,
+		Short:   k.short,
+		Example: "  " + k.example,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := untilDone(cmd)
+			defer cancel()
+			return f.send(ctx, cmd.OutOrStdout(), k.name)
+		},
+	}
+	flags := cmd.Flags()
+	for _, m := range append(everyText, k.texts...) {
+		f.texts[m.name] = flags.String(m.flag, "", m.help)
+	}
+	for _, m := range append(everyObject, k.objects...) {
+		f.objects[m.name] = flags.String(m.flag, "", m.help)
+	}
+	flags.StringVar(&f.writeKey, "write-key", "", "the write key of the source (default $COLLECTOR_WRITE_KEY, or \"dev\", which collector dev takes)")
+	flags.DurationVar(&f.wait, "wait", 0, "wait so long for the destinations, and say what they did")
+	f.addFlags(cmd)
+	for _, name := range k.required {
+		_ = cmd.MarkFlagRequired(name)
+	}
+	if len(k.oneOf) > 0 {
+		cmd.MarkFlagsOneRequired(k.oneOf...)
+	}
+	return cmd
+}
+
+// call makes the body of the request.
+func (f *sendFlags) call(kind string) (map[string]any, error) {
+	c := map[string]any{"type": kind, "messageId": "cli-" + strings.ToLower(rand.Text()), "timestamp": time.Now().UTC()}
+	for name, value := range f.texts {
+		if *value != "" {
+			c[name] = *value
+		}
+	}
+	for name, value := range f.objects {
+		if *value == "" {
+			continue
+		}
+		object, err := readObject(*value)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", name, err)
+		}
+		c[name] = object
+	}
+	return c, nil
+}
+
+// readObject reads a JSON object, or one from @file. Its numbers keep their digits.
+func readObject(s string) (json.RawMessage, error) {
+	text := []byte(s)
+	if path, ok := strings.CutPrefix(s, "@"); ok {
+		var err error
+		if text, err = os.ReadFile(path); err != nil {
+			return nil, err
+		}
+	}
+	text = bytes.TrimSpace(text)
+	if !json.Valid(text) || text[0] != '{' {
+		return nil, fmt.Errorf(`%.60q is no JSON object: write one such as '{"plan":"Pro"}'`, text)
+	}
+	return text, nil
+}
+
+func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error {
+	c, err := f.call(kind)
+	if err != nil {
+		return err
+	}
+	base, err := f.base()
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{"batch": []any{c}, "sentAt": time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/batch", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.SetBasicAuth(f.key(), "")
+	status, data, err := exchange(req)
+	if err != nil {
+		return explainConnect(err, base)
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("the call was refused: %w", apiErrorOfTracking(status, data))
+	}
+	id := c["messageId"].(string)
+	if f.wait > 0 {
+		return f.await(ctx, out, id)
+	}
+	if f.json {
+		_, err := fmt.Fprintf(out, "{\"messageId\":%q}\n", id)
+		return err
+	}
+	fmt.Fprintf(out, "%s was taken, messageId %s\n", kind, id)
+	return nil
+}
+
+// key returns the write key.
+func (f *sendFlags) key() string {
+	if f.writeKey != "" {
+		return f.writeKey
+	}
+	if key := os.Getenv("COLLECTOR_WRITE_KEY"); key != "" {
+		return key
+	}
+	return "dev"
+}
+
+// apiErrorOfTracking is what the tracking API said was wrong.
+func apiErrorOfTracking(status int, data []byte) error {
+	var answer struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(data, &answer) != nil || answer.Message == "" {
+		return fmt.Errorf("the answer is %d %s", status, http.StatusText(status))
+	}
+	return errors.New(answer.Message)
+}
+
+// await waits until every destination has decided about a call.
+func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
+	deadline := time.Now().Add(f.wait)
+	var list destinationList
+	if _, err := f.get(ctx, "/destinations", &list); err != nil {
+		return err
+	}
+	for {
+		var page struct{ Calls []call }
+		if _, err := f.get(ctx, "/calls?"+url.Values{"messageId": {id}}.Encode(), &page); err != nil {
+			return err
+		}
+		if len(page.Calls) > 0 && page.Calls[0].decided(len(list.Destinations)) {
+			return f.showCall(ctx, out, id)
+		}
+		if time.Now().After(deadline) {
+			if err := f.showCall(ctx, out, id); err != nil {
+				return err
+			}
+			return fmt.Errorf("after %v not every destination has decided about the call", f.wait)
+		}
+		select {
+		case <-time.After(waitPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// decided tells whether n destinations have decided about the call for good.
+func (c *call) decided(n int) bool {
+	for _, d := range c.Destinations {
+		if d.State != "pending" {
+			n--
+		}
+	}
+	return n <= 0
+}

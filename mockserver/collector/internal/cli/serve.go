@@ -1,0 +1,135 @@
+package cli
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/service"
+)
+
+//go:embed example.yaml
+var exampleConfig string
+
+func newServe() *cobra.Command {
+	var path string
+	var example bool
+	cmd := &cobra.Command{
+		Use:   "serve --config FILE",
+		Short: "Run a collector by a configuration file",
+		Long: `Run a collector by a configuration file, which names the sources that may send
+and the destinations that get their calls. collector serve --example prints one
+with every setting explained.
+
+SIGHUP, or a change of the file, reloads it without losing a call: sources,
+destinations, the admin token and hosts, the certificate and the log level are
+taken on at once; the log names settings that need a restart. A file that is wrong
+is refused and what was stays.
+
+SIGTERM ends it gracefully: requests and deliveries under way end, and what is
+pending stays in the queue. /ready answers 503 from then on.`,
+		Example: `  collector serve --example > collector.yaml
+  collector serve --config collector.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if example {
+				_, err := io.WriteString(cmd.OutOrStdout(), exampleConfig)
+				return err
+			}
+			if path == "" {
+				return errors.New("--config is not set: name a file, or begin with collector serve --example > collector.yaml")
+			}
+			return serve(cmd, path)
+		},
+	}
+	cmd.Flags().StringVar(&path, "config", "", "the configuration `file`")
+	cmd.Flags().BoolVar(&example, "example", false, "print a configuration with every setting explained")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	return cmd
+}
+
+func serve(cmd *cobra.Command, path string) error {
+	c, err := config.Load(path)
+	if err != nil {
+		return sayProblems(cmd, err)
+	}
+	level := new(slog.LevelVar)
+	level.Set(c.Log.SlogLevel())
+	log := newLogger(cmd.ErrOrStderr(), c.Log.Format, level)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+
+	s, err := service.Start(cmd.Context(), service.Options{Config: c, Version: version(), Log: log, Level: level})
+	if err != nil {
+		return explainStart(err, c.Listen)
+	}
+	log.Info("listening", "url", s.URL(), "admin", s.AdminURL(), "sources", len(c.Sources), "destinations", len(c.Destinations), "version", version())
+	var following sync.WaitGroup
+	following.Go(func() {
+		if err := s.Follow(cmd.Context(), path, hangup); err != nil {
+			log.Warn("changes of the configuration are not noticed; SIGHUP is", "error", err)
+		}
+	})
+	err = s.Run(cmd.Context())
+	if cmd.Context().Err() != nil {
+		following.Wait()
+	}
+	return err
+}
+
+func newLogger(out io.Writer, format string, level slog.Leveler) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(out, options))
+	}
+	return slog.New(slog.NewTextHandler(out, options))
+}
+
+func newCheck() *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   "check --config FILE",
+		Short: "Say what is wrong with a configuration file, line by line",
+		Long: `Read a configuration file as collector serve would, with the files and variables
+that it refers to, and say all that is wrong with it: file:line:column, the field,
+and what would be right. The exit code is 1 then. Nothing is started, and no
+network is used.`,
+		Example: `  collector check --config collector.yaml`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if path == "" {
+				return errors.New("--config is not set: name a file")
+			}
+			c, err := config.Load(path)
+			if err != nil {
+				return sayProblems(cmd, err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is right: %s, %s, listening on %s\n",
+				path, count(len(c.Sources), "source"), count(len(c.Destinations), "destination"), c.Listen)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&path, "config", "", "the configuration `file`")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	return cmd
+}
+
+// sayProblems prints each problem on a line of its own.
+func sayProblems(cmd *cobra.Command, err error) error {
+	var problems config.Problems
+	if !errors.As(err, &problems) {
+		return err
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), problems)
+	return errSaid
+}

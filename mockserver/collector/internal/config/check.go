@@ -1,0 +1,172 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// check looks for what is wrong with values that are well formed, and reads the
+// files that they name.
+func (c *Config) check(d *decoder) {
+	wrong := func(field, wrong, mend string) { d.wrong(d.place(field), field, wrong, mend) }
+	c.checkListeners(wrong)
+	c.checkStore(wrong)
+	c.checkEgress(wrong)
+	c.checkLog(wrong)
+	c.checkDestinations(wrong)
+	for _, p := range webhook.FieldErrors(c.Settings().Validate()) {
+		wrong(p.Field, p.Problem, p.Mend)
+	}
+}
+
+type report func(field, wrong, mend string)
+
+func (c *Config) checkListeners(wrong report) {
+	checkAddress(wrong, "listen", c.Listen)
+	if c.Admin.TokenFile != "" {
+		if c.Admin.Token != "" {
+			wrong("admin.token", "is set, and so is admin.tokenFile", "keep one of them")
+		}
+		token, err := readSecret(c.Admin.TokenFile)
+		if err != nil {
+			wrong("admin.tokenFile", err.Error(), "name a file with the token")
+		} else if token == "" {
+			wrong("admin.tokenFile", "is an empty file", "write a token into it, such as openssl rand -hex 32 makes")
+		}
+		c.Admin.Token = token
+	}
+	field, address := "listen", c.Listen
+	if c.Admin.Listen != "" {
+		field, address = "admin.listen", c.Admin.Listen
+		checkAddress(wrong, field, address)
+		if c.Admin.Listen == c.Listen {
+			wrong(field, "is the address of listen too", "use another port, or leave it out to have both on one")
+		}
+	}
+	if c.Admin.Token == "" && !Loopback(address) {
+		wrong(field, fmt.Sprintf("is %s, which other machines can reach, and the admin API there has no token", address),
+			"set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766")
+	}
+	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
+		wrong("tls", "has one of certFile and keyFile", "set both or none")
+	} else if c.TLS.CertFile != "" {
+		if _, err := tls.LoadX509KeyPair(c.TLS.CertFile, c.TLS.KeyFile); err != nil {
+			wrong("tls", "cannot be used: "+err.Error(), "name a certificate and its key in PEM form")
+		}
+	}
+}
+
+// checkAddress checks the address of a listener.
+func checkAddress(wrong report, field, address string) {
+	_, port, err := net.SplitHostPort(address)
+	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
+		wrong(field, fmt.Sprintf("is %q", address), "use host:port such as 127.0.0.1:8765, or :8765 for all addresses")
+	}
+}
+
+// Loopback tells whether only this machine can reach a listener.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (c *Config) checkStore(wrong report) {
+	switch {
+	case c.NATS == nil && c.Data == "":
+		wrong("data", "is not set", "name the directory of the queue, or the cluster that keeps it in nats.url")
+	case c.NATS == nil:
+	case c.Data != "":
+		wrong("data", "is set, and so is nats", "keep data for a queue on this machine, or nats for one on a cluster")
+	case c.NATS.URL == "":
+		wrong("nats.url", "is not set", "give one or more servers, such as nats://a:4222,nats://b:4222")
+	case c.Sync != 0:
+		wrong("sync", "is set, and so is nats", "leave it out: servers of the cluster have their own sync_interval")
+	case (c.NATS.CertFile == "") != (c.NATS.KeyFile == ""):
+		wrong("nats", "has one of certFile and keyFile", "set both or none")
+	default:
+		c.checkNATSFiles(wrong)
+	}
+	if n := c.NATS; n != nil && n.Replicas > 5 {
+		wrong("nats.replicas", fmt.Sprintf("is %d", n.Replicas), "use 1, 3 or 5")
+	}
+}
+
+func (c *Config) checkNATSFiles(wrong report) {
+	for field, path := range map[string]string{
+		"nats.credentials": c.NATS.Credentials, "nats.caFile": c.NATS.CAFile,
+		"nats.certFile": c.NATS.CertFile, "nats.keyFile": c.NATS.KeyFile,
+	} {
+		if path == "" {
+			continue
+		}
+		if _, err := os.Stat(path); err != nil {
+			wrong(field, "cannot be read: "+err.Error(), "name a file that is there")
+		}
+	}
+}
+
+func (c *Config) checkEgress(wrong report) {
+	if p := c.Egress.Proxy; p != "" && p != ProxyEnvironment {
+		u, err := url.Parse(p)
+		if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) {
+			wrong("egress.proxy", "is no URL of a proxy", "use one such as http://proxy.example.com:3128, or environment for that of HTTPS_PROXY")
+		}
+	}
+	if c.Egress.CAFile != "" {
+		if err := checkCertificates(c.Egress.CAFile); err != nil {
+			wrong("egress.caFile", err.Error(), "name a file with certificates in PEM form")
+		}
+	}
+}
+
+// ProxyEnvironment is the value of egress.proxy that stands for the proxy that
+// the environment names.
+const ProxyEnvironment = "environment"
+
+func checkCertificates(path string) error {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("cannot be read: %w", err)
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		return errors.New("holds no certificate")
+	}
+	return nil
+}
+
+func (c *Config) checkLog(wrong report) {
+	if levels := []string{"", "debug", "info", "warn", "error"}; !slices.Contains(levels, c.Log.Level) {
+		wrong("log.level", fmt.Sprintf("is %q", c.Log.Level), "use debug, info, warn or error")
+	}
+	if formats := []string{"", "text", "json"}; !slices.Contains(formats, c.Log.Format) {
+		wrong("log.format", fmt.Sprintf("is %q", c.Log.Format), "use text or json")
+	}
+}
+
+// checkDestinations checks what only a file can get wrong about them.
+func (c *Config) checkDestinations(wrong report) {
+	for i, d := range c.Destinations {
+		at := fmt.Sprintf("destinations[%d]", i)
+		if d.Type != "" && d.Type != "webhooks" {
+			wrong(at+".type", fmt.Sprintf("is %q", d.Type), "use webhooks")
+		}
+		for n, name := range d.Sources {
+			if !slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Name == name }) {
+				wrong(fmt.Sprintf("%s.sources[%d]", at, n), fmt.Sprintf("is %q, which is no source", name), "name one of sources")
+			}
+		}
+	}
+}

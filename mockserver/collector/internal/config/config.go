@@ -1,0 +1,170 @@
+// Package config reads the configuration of the command collector.
+package config
+
+import (
+	"crypto/sha256"
+	"log/slog"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A Config is what a configuration file says. Paths in it are absolute, and
+// secrets are in their place.
+type Config struct {
+	Listen string `yaml:"listen"` // host:port. Defaults to DefaultListen
+	Data   string `yaml:"data"`   // the directory of the queue
+	NATS   *NATS  `yaml:"nats"`   // a cluster, in place of Data
+	Sync   Sync   `yaml:"sync"`
+	Strict bool   `yaml:"strict"` // answer 400 to a request with a bad call
+	Limits Limits `yaml:"limits"`
+	Egress Egress `yaml:"egress"`
+	Admin  Admin  `yaml:"admin"`
+	TLS    TLS    `yaml:"tls"`
+	Log    Log    `yaml:"log"`
+
+	Sources      []Source      `yaml:"sources"`
+	Destinations []Destination `yaml:"destinations"`
+
+	digest Digest
+}
+
+// A Digest tells one text of a configuration file from another.
+type Digest [sha256.Size]byte
+
+// Digest is that of the file as it was read.
+func (c *Config) Digest() Digest { return c.digest }
+
+// DigestOf is that of the file as it is now; one that cannot be read has one too.
+func DigestOf(path string) Digest {
+	data, _ := os.ReadFile(path)
+	return sha256.Sum256(data)
+}
+
+// DefaultListen is where a collector listens.
+const DefaultListen = "127.0.0.1:8765"
+
+// NATS is a cluster that is there already.
+type NATS struct {
+	URL         string `yaml:"url"`
+	Credentials string `yaml:"credentials"` // a file
+	CAFile      string `yaml:"caFile"`
+	CertFile    string `yaml:"certFile"`
+	KeyFile     string `yaml:"keyFile"`
+	Replicas    int    `yaml:"replicas"` // Defaults to 3
+	Name        string `yaml:"name"`     // prefix of streams and subjects. Defaults to "analytics"
+}
+
+// Limits bound what is taken and what is kept. Zero means the default.
+type Limits struct {
+	Queue          Size     `yaml:"queue"`
+	Keep           Duration `yaml:"keep"`
+	BodyBytes      Size     `yaml:"bodyBytes"`
+	CallBytes      Size     `yaml:"callBytes"`
+	BatchCalls     int      `yaml:"batchCalls"`
+	CallsPerSecond int      `yaml:"callsPerSecond"`
+	Concurrency    int      `yaml:"concurrency"`
+	DedupWindow    Duration `yaml:"dedupWindow"`
+	DedupCalls     int      `yaml:"dedupCalls"`
+	History        int      `yaml:"history"`
+}
+
+// Egress says where webhooks may be, and how they are reached.
+type Egress struct {
+	Allow  []netip.Prefix `yaml:"allow"`
+	Proxy  string         `yaml:"proxy"` // a URL, or "environment"
+	CAFile string         `yaml:"caFile"`
+}
+
+// Admin says who may use the admin API, and where.
+type Admin struct {
+	Listen    string   `yaml:"listen"` // a listener of its own; empty: beside the tracking API
+	TokenFile string   `yaml:"tokenFile"`
+	Token     string   `yaml:"token"`
+	Hosts     []string `yaml:"hosts"`
+}
+
+// TLS is the certificate of the listeners; none where it is empty.
+type TLS struct {
+	CertFile string `yaml:"certFile"`
+	KeyFile  string `yaml:"keyFile"`
+}
+
+// Log says how the log looks.
+type Log struct {
+	Level  string `yaml:"level"`  // debug, info, warn or error. Defaults to info
+	Format string `yaml:"format"` // text or json. Defaults to text
+}
+
+// SlogLevel returns the level in the words of package slog.
+func (l Log) SlogLevel() slog.Level {
+	var level slog.Level
+	if l.Level != "" {
+		_ = level.UnmarshalText([]byte(l.Level)) // it was checked
+	}
+	return level
+}
+
+// A Source is where calls come from.
+type Source struct {
+	Name           string `yaml:"name"`
+	WriteKey       string `yaml:"writeKey"`
+	CallsPerSecond int    `yaml:"callsPerSecond"`
+}
+
+// A Destination forwards calls to up to five webhooks.
+type Destination struct {
+	Name         string    `yaml:"name"`
+	Type         string    `yaml:"type"` // webhooks, which is also the default
+	Sources      []string  `yaml:"sources"`
+	Enabled      *bool     `yaml:"enabled"` // Defaults to true
+	SharedSecret string    `yaml:"sharedSecret"`
+	AliasFields  string    `yaml:"aliasFields"`
+	Webhooks     []Webhook `yaml:"webhooks"`
+}
+
+// A Webhook is one URL with the static headers of each request to it.
+type Webhook struct {
+	URL     string            `yaml:"url"`
+	Headers map[string]string `yaml:"headers"`
+}
+
+// Settings returns the sources and destinations as the collector takes them.
+func (c *Config) Settings() mockserver.Settings {
+	var s mockserver.Settings
+	for _, source := range c.Sources {
+		s.Sources = append(s.Sources, mockserver.Source(source))
+	}
+	for _, d := range c.Destinations {
+		destination := mockserver.Destination{
+			Name: d.Name, Sources: d.Sources, Disabled: d.Enabled != nil && !*d.Enabled,
+			Settings: webhook.Settings{SharedSecret: d.SharedSecret, AliasFields: webhook.AliasFields(d.AliasFields)},
+		}
+		for _, w := range d.Webhooks {
+			destination.Webhooks = append(destination.Webhooks, webhook.Endpoint(w))
+		}
+		s.Destinations = append(s.Destinations, destination)
+	}
+	return s
+}
+
+// CollectorLimits returns the limits of requests as the collector takes them.
+func (c *Config) CollectorLimits() mockserver.Limits {
+	return mockserver.Limits{
+		BodyBytes: int(c.Limits.BodyBytes), CallBytes: int(c.Limits.CallBytes),
+		BatchCalls: c.Limits.BatchCalls, CallsPerSecond: c.Limits.CallsPerSecond,
+	}
+}
+
+// A Sync is how often what was stored is brought to the disk: zero before each
+// answer, else so often.
+type Sync time.Duration
+
+// A Duration is a time.Duration as people write it.
+type Duration time.Duration
+
+// A Size is a number of bytes as people write it.
+type Size int64

@@ -1,0 +1,163 @@
+package config
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// testExpander knows one variable of the environment.
+func testExpander(dir string) expander {
+	return expander{dir, func(name string) (string, bool) { return "from the environment", name == "SECRET" }}
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+}
+
+func TestEverySetting(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "token", "let me in\n")
+	write(t, dir, "key", "key from a file\n")
+	got, err := parse("c.yaml", []byte(`
+listen: :8080
+data: queue
+sync: 1s
+strict: true
+limits: {queue: 10GB, keep: 12h, bodyBytes: 1MiB, callBytes: 64KiB, batchCalls: 5_000, callsPerSecond: 100, concurrency: 16, dedupWindow: 48h, dedupCalls: 1000, history: 500}
+egress:
+  allow: [10.1.0.0/16, "fd00::/8"]
+  proxy: environment
+admin: {listen: "127.0.0.1:9000", tokenFile: token, hosts: [collector.example.com]}
+log: {level: debug, format: json}
+sources:
+  - name: web
+    writeKey: ${SECRET}
+  - {name: app, writeKey: "a ${file:key} b $${kept}", callsPerSecond: 5}
+destinations:
+  - &crm
+    name: crm
+    type: webhooks
+    sources: [web]
+    enabled: true
+    sharedSecret: 12345
+    aliasFields: camelCase
+    webhooks: [{url: https://example.com/hook, headers: {X-Team: growth, X-Number: 7}}]
+  - <<: *crm
+    name: copy
+    enabled: false
+`), testExpander(dir))
+	require.NoError(t, err)
+	yes, no := true, false
+	webhooks := []Webhook{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}}
+	want := &Config{
+		Listen: ":8080", Data: filepath.Join(dir, "queue"), Sync: Sync(time.Second), Strict: true,
+		Limits: Limits{
+			Queue: 10e9, Keep: Duration(12 * time.Hour), BodyBytes: 1 << 20, CallBytes: 64 << 10, BatchCalls: 5000, CallsPerSecond: 100,
+			Concurrency: 16, DedupWindow: Duration(48 * time.Hour), DedupCalls: 1000, History: 500,
+		},
+		Egress: Egress{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}, Proxy: "environment"},
+		Admin:  Admin{Listen: "127.0.0.1:9000", TokenFile: filepath.Join(dir, "token"), Token: "let me in", Hosts: []string{"collector.example.com"}},
+		Log:    Log{Level: "debug", Format: "json"},
+		Sources: []Source{
+			{Name: "web", WriteKey: "from the environment"},
+			{Name: "app", WriteKey: "a key from a file b ${kept}", CallsPerSecond: 5},
+		},
+		Destinations: []Destination{
+			{Name: "crm", Type: "webhooks", Sources: []string{"web"}, Enabled: &yes, SharedSecret: "12345", AliasFields: "camelCase", Webhooks: webhooks},
+			{Name: "copy", Type: "webhooks", Sources: []string{"web"}, Enabled: &no, SharedSecret: "12345", AliasFields: "camelCase", Webhooks: webhooks},
+		},
+	}
+	assert.Equal(t, want, got)
+	assert.Equal(t, mockserver.Destination{
+		Name: "copy", Sources: []string{"web"}, Disabled: true,
+		Settings: webhook.Settings{
+			SharedSecret: "12345", AliasFields: webhook.AliasCamelCase,
+			Webhooks: []webhook.Endpoint{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}},
+		},
+	}, got.Settings().Destinations[1])
+}
+
+func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
+	const store = "data: d\n"
+	for _, c := range []struct{ name, yaml, want string }{
+		{"nothing at all", "", `c.yaml: data is not set: name the directory of the queue, or the cluster that keeps it in nats.url`},
+		{"not YAML", store + "sources: [", `c.yaml:2:10: is not YAML: sequence end token ']' not found`},
+		{"a key twice", store + "data: e", `c.yaml:2:1: is not YAML: mapping key "data" already defined at [1:1]`},
+		{"two documents", store + "---\nlisten: :1", `c.yaml:3:7: a second document begins here: keep one document in the file`},
+		{"a list for a mapping", "- data", `c.yaml:1:1: is a list: make it a group of settings, each on a line of its own as name: value`},
+		{"a typing error", store + "lisen: :8765", `c.yaml:2:1: lisen is no setting: did you mean listen? The settings here are admin, data, destinations, egress, limits, listen, log, nats, sources, strict, sync, tls`},
+		{"an unknown key", store + "sources:\n  - name: web\n    secret: x\n    writeKey: y", `c.yaml:4:5: sources[0].secret is no setting: the settings here are callsPerSecond, name, writeKey`},
+		{"a text for a list", store + "sources: web", `c.yaml:2:10: sources is one value: make it a list, each item after a hyphen`},
+		{"a list for a text", store + "listen: [1]", `c.yaml:2:9: listen is a list: use a text`},
+		{"a text for a mapping", store + "limits: small", `c.yaml:2:9: limits is one value: make it a group of settings, each on a line of its own as name: value`},
+		{"a mapping for a size", store + "limits:\n  queue: {a: b}", `c.yaml:3:10: limits.queue is a group of settings: use one value`},
+		{"a size", store + "limits: {queue: 10 potatoes}", `c.yaml:2:17: limits.queue is "10 potatoes": use a size such as 512KB, 8GB or 8GiB`},
+		{"a size below nothing", store + "limits: {queue: -1GB}", `c.yaml:2:17: limits.queue is "-1GB": use a size such as 512KB, 8GB or 8GiB`},
+		{"a number", store + "limits: {batchCalls: many}", `c.yaml:2:22: limits.batchCalls is "many": use a whole number above 0`},
+		{"a duration", store + "limits: {dedupWindow: 1 day}", `c.yaml:2:23: limits.dedupWindow is "1 day": use a duration such as 90s, 15m or 24h`},
+		{"a boolean", store + "strict: maybe", `c.yaml:2:9: strict is "maybe": use true or false`},
+		{"sync", store + "sync: sometimes", `c.yaml:2:7: sync is "sometimes": use always, which loses nothing in a power cut, or how much may be lost, such as 1s`},
+		{"a network", store + "egress: {allow: [10.0.0.0]}", `c.yaml:2:18: egress.allow[0] is "10.0.0.0": use a network such as 10.1.0.0/16`},
+		{"a proxy", store + "egress: {proxy: proxy.example.com}", `c.yaml:2:10: egress.proxy is no URL of a proxy: use one such as http://proxy.example.com:3128, or environment for that of HTTPS_PROXY`},
+		{"a variable that is not set", store + "sources: [{name: web, writeKey: '${NONE}'}]", `c.yaml:2:33: sources[0].writeKey needs the variable NONE of the environment, which is not set: set it, or write $${ for a plain ${`},
+		{"an open brace", store + "sources: [{name: web, writeKey: 'a${NONE'}]", `c.yaml:2:33: sources[0].writeKey has ${ without a }: write ${NAME} for a variable of the environment, or $${ for a plain ${`},
+		{"no name of a variable", store + "sources: [{name: web, writeKey: '${}'}]", `c.yaml:2:33: sources[0].writeKey has ${}, which is no name: write ${NAME} for a variable of the environment, ${file:PATH} for a file, or $${ for a plain ${`},
+		{"a secret's file", store + "sources: [{name: web, writeKey: '${file:none}'}]", `c.yaml:2:33: sources[0].writeKey cannot be read: open /c/none: no such file or directory`},
+		{"no address", store + "listen: localhost", `c.yaml:2:1: listen is "localhost": use host:port such as 127.0.0.1:8765, or :8765 for all addresses` + "\n" +
+			`c.yaml:2:1: listen is localhost, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
+		{"no token", store + "listen: :8765", `c.yaml:2:1: listen is :8765, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
+		{"no token for a listener of its own", store + "admin: {listen: '10.0.0.1:80'}", `c.yaml:2:9: admin.listen is 10.0.0.1:80, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
+		{"a token's file", store + "admin: {tokenFile: none}", `c.yaml:2:9: admin.tokenFile cannot be read: open /c/none: no such file or directory: name a file with the token`},
+		{"one address twice", store + "admin: {listen: '127.0.0.1:8765'}", `c.yaml:2:9: admin.listen is the address of listen too: use another port, or leave it out to have both on one`},
+		{"half a certificate", store + "tls: {certFile: a}", `c.yaml:2:1: tls has one of certFile and keyFile: set both or none`},
+		{"two stores", store + "nats: {url: 'nats://a'}", `c.yaml:1:1: data is set, and so is nats: keep data for a queue on this machine, or nats for one on a cluster`},
+		{"a cluster without a place", "nats: {replicas: 3}", `c.yaml:1:1: nats.url is not set: give one or more servers, such as nats://a:4222,nats://b:4222`},
+		{"sync of a cluster", "nats: {url: 'nats://a'}\nsync: 1s", `c.yaml:2:1: sync is set, and so is nats: leave it out: servers of the cluster have their own sync_interval`},
+		{"a log level", store + "log: {level: loud}", `c.yaml:2:7: log.level is "loud": use debug, info, warn or error`},
+		{"an unknown type", store + "destinations: [{name: d, type: mail, webhooks: [{url: 'https://a'}]}]", `c.yaml:2:26: destinations[0].type is "mail": use webhooks`},
+		{"an unknown source", store + "sources: [{name: web, writeKey: k}]\ndestinations: [{name: d, sources: [web, wep], webhooks: [{url: 'https://a'}]}]", `c.yaml:3:41: destinations[0].sources[1] is "wep", which is no source: name one of sources`},
+		{"a URL", store + "destinations:\n  - name: d\n    webhooks:\n      - url: example.com", `c.yaml:5:9: destinations[0].webhooks[0].url has the protocol "": start it with https:// or http://`},
+		{"six URLs", store + "destinations:\n- name: d\n  webhooks: [{url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}]", `c.yaml:4:3: destinations[0].webhooks has 6 URLs: keep at most 5`},
+		{"a header", store + "destinations:\n- name: d\n  webhooks:\n  - url: https://a\n    headers:\n      Host: b", `c.yaml:7:7: destinations[0].webhooks[0].headers["Host"] is set by the forwarder: remove it`},
+		{"all at once", "listen: x\ndata: d\nsources: [{}]", `c.yaml:1:1: listen is "x": use host:port such as 127.0.0.1:8765, or :8765 for all addresses
+c.yaml:1:1: listen is x, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766
+c.yaml:3:11: sources[0].name is empty: give the source a name
+c.yaml:3:11: sources[0].writeKey is empty: give source "" a write key`},
+		{"an alias of itself", store + "sources: &a [*a]", `c.yaml:2:13: sources[0] is a list: make it a group of settings, each on a line of its own as name: value`},
+		{"a merge of itself", store + "limits: &a {<<: *a, queue: 1GB}", ``},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := parse("c.yaml", []byte(c.yaml), testExpander("/c"))
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Error(t, err)
+			assert.Equal(t, c.want, err.Error())
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("data: d\nsources: &a [{name: web, writeKey: '${SECRET}'}]\ndestinations: [{<<: *a, webhooks: [{url: 'https://a', headers: {A: b}}]}]")
+	f.Add("limits: &a {<<: *a, queue: 1GB}\nsync: 1s\negress: {allow: [10.0.0.0/8]}")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := parse("c.yaml", []byte(text), expander{"/nowhere", func(string) (string, bool) { return "x", true }})
+		if (c == nil) != (err != nil) {
+			t.Fatalf("%+v and %v", c, err)
+		}
+		if c != nil {
+			require.NoError(t, c.Settings().Validate())
+		}
+	})
+}

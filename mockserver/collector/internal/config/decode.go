@@ -1,0 +1,365 @@
+package config
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// A Problem is one thing that is wrong with a configuration.
+type Problem struct {
+	File         string
+	Line, Column int    // from 1; 0 where it has no place
+	Field        string // as in destinations[0].webhooks[1].url
+	Wrong        string // what is wrong with it
+	Mend         string // what would be right
+}
+
+func (p Problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
+	}
+	b.WriteString(": ")
+	if p.Field != "" {
+		b.WriteString(p.Field + " ")
+	}
+	b.WriteString(p.Wrong)
+	if p.Mend != "" {
+		b.WriteString(": " + p.Mend)
+	}
+	return b.String()
+}
+
+// Problems are all that is wrong with a configuration, in the order of its lines.
+type Problems []Problem
+
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// decoder fills a struct from YAML, and gathers all that does not fit.
+type decoder struct {
+	file     string
+	expand   func(string) (string, error)
+	at       map[string]*token.Token // where each field is
+	anchors  map[string]ast.Node
+	problems Problems
+}
+
+// decode reads a YAML document into v, a pointer to a struct.
+func (d *decoder) decode(data []byte, v any) {
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		d.syntax(err)
+		return
+	}
+	switch bodies := documents(file); len(bodies) {
+	case 0:
+	case 1:
+		for _, n := range ast.Filter(ast.AnchorType, bodies[0]) {
+			anchor := n.(*ast.AnchorNode)
+			d.anchors[anchor.Name.String()] = anchor.Value
+		}
+		d.value(bodies[0], "", reflect.ValueOf(v).Elem())
+	default:
+		d.wrong(bodies[1].GetToken(), "", "a second document begins here", "keep one document in the file")
+	}
+}
+
+func documents(file *ast.File) (bodies []ast.Node) {
+	for _, doc := range file.Docs {
+		if doc.Body != nil {
+			bodies = append(bodies, doc.Body)
+		}
+	}
+	return bodies
+}
+
+// syntax reports what the parser says.
+func (d *decoder) syntax(err error) {
+	var at *token.Token
+	message := err.Error()
+	var syntax yaml.Error
+	if errors.As(err, &syntax) {
+		at, message = syntax.GetToken(), syntax.GetMessage()
+	}
+	d.wrong(at, "", "is not YAML: "+message, "")
+}
+
+func (d *decoder) wrong(at *token.Token, field, wrong, mend string) {
+	p := Problem{File: d.file, Field: field, Wrong: wrong, Mend: mend}
+	if at != nil && at.Position != nil {
+		p.Line, p.Column = at.Position.Line, at.Position.Column
+	}
+	d.problems = append(d.problems, p)
+}
+
+// value puts a node where it belongs.
+func (d *decoder) value(node ast.Node, field string, v reflect.Value) {
+	node = d.resolve(node)
+	if node == nil || node.Type() == ast.NullType {
+		return // a key without a value is as good as none
+	}
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		v = v.Elem()
+	}
+	if text, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		d.text(node, field, text)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.structure(node, field, v)
+	case reflect.Slice:
+		d.list(node, field, v)
+	case reflect.Map:
+		d.table(node, field, v)
+	case reflect.String:
+		if s, ok := d.scalar(node, field, "a text"); ok {
+			v.SetString(s)
+		}
+	case reflect.Bool:
+		if s, ok := d.scalar(node, field, "true or false"); ok {
+			if s != "true" && s != "false" {
+				d.wrong(node.GetToken(), field, fmt.Sprintf("is %q", s), "use true or false")
+			}
+			v.SetBool(s == "true")
+		}
+	case reflect.Int:
+		if s, ok := d.scalar(node, field, "a number"); ok {
+			n, err := strconv.Atoi(strings.ReplaceAll(s, "_", ""))
+			if err != nil || n < 1 {
+				d.wrong(node.GetToken(), field, fmt.Sprintf("is %q", s), "use a whole number above 0")
+			}
+			v.SetInt(int64(n))
+		}
+	default:
+		panic("config: a field of type " + v.Type().String())
+	}
+}
+
+// resolve follows aliases and leaves out what only decorates a node.
+func (d *decoder) resolve(node ast.Node) ast.Node {
+	for range 100 { // an alias can stand for another, or for itself
+		switch n := node.(type) {
+		case *ast.AnchorNode:
+			node = n.Value
+		case *ast.TagNode:
+			node = n.Value
+		case *ast.AliasNode:
+			node = d.anchors[n.Value.String()]
+		default:
+			return node
+		}
+	}
+	return nil
+}
+
+// scalar returns the text of a node that must be one, with what it refers to.
+func (d *decoder) scalar(node ast.Node, field, want string) (string, bool) {
+	var s string
+	switch n := node.(type) {
+	case *ast.StringNode:
+		s = n.Value
+	case *ast.LiteralNode:
+		s = n.Value.Value
+	case ast.ScalarNode:
+		s = n.GetToken().Value
+	default:
+		d.wrong(node.GetToken(), field, "is "+kindOf(node), "use "+want)
+		return "", false
+	}
+	s, err := d.expand(s)
+	if err != nil {
+		d.wrong(node.GetToken(), field, err.Error(), "")
+		return "", false
+	}
+	return s, true
+}
+
+func (d *decoder) text(node ast.Node, field string, v encoding.TextUnmarshaler) {
+	s, ok := d.scalar(node, field, "one value")
+	if !ok {
+		return
+	}
+	if err := v.UnmarshalText([]byte(s)); err != nil {
+		d.wrong(node.GetToken(), field, fmt.Sprintf("is %q", s), mendOf(v, err))
+	}
+}
+
+// mendOf is what an UnmarshalText says; those of other packages say it for
+// programmers.
+func mendOf(v any, err error) string {
+	if reflect.TypeOf(v).Elem().PkgPath() == "net/netip" {
+		return "use a network such as 10.1.0.0/16"
+	}
+	return err.Error()
+}
+
+func (d *decoder) structure(node ast.Node, field string, v reflect.Value) {
+	fields := fieldsOf(v)
+	d.members(node, field, 0, func(key string, at *token.Token, value ast.Node) {
+		target, ok := fields[key]
+		if !ok {
+			names := slices.Sorted(maps.Keys(fields))
+			d.wrong(at, join(field, key), "is no setting", suggest(key, names))
+			return
+		}
+		d.at[join(field, key)] = at
+		d.value(value, join(field, key), target)
+	})
+}
+
+func fieldsOf(v reflect.Value) map[string]reflect.Value {
+	fields := map[string]reflect.Value{}
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Tag.Get("yaml"); name != "" {
+			fields[name] = v.Field(i)
+		}
+	}
+	return fields
+}
+
+// maxMerges is how deep mappings may be merged into one another by <<, which can
+// also merge one into itself.
+const maxMerges = 10
+
+// members calls see with each member of a mapping, those that << merges in first.
+func (d *decoder) members(node ast.Node, field string, merges int, see func(key string, at *token.Token, value ast.Node)) {
+	var values []*ast.MappingValueNode
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		values = n.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{n}
+	default:
+		d.wrong(node.GetToken(), field, "is "+kindOf(node), "make it a group of settings, each on a line of its own as name: value")
+		return
+	}
+	for _, m := range values {
+		if merged := d.resolve(m.Value); m.Key.IsMergeKey() && merged != nil && merges < maxMerges {
+			d.members(merged, field, merges+1, see)
+		}
+	}
+	for _, m := range values {
+		if !m.Key.IsMergeKey() {
+			see(m.Key.GetToken().Value, m.Key.GetToken(), m.Value)
+		}
+	}
+}
+
+func (d *decoder) list(node ast.Node, field string, v reflect.Value) {
+	n, ok := node.(*ast.SequenceNode)
+	if !ok {
+		d.wrong(node.GetToken(), field, "is "+kindOf(node), "make it a list, each item after a hyphen")
+		return
+	}
+	items := reflect.MakeSlice(v.Type(), len(n.Values), len(n.Values))
+	v.Set(items)
+	for i, item := range n.Values {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if resolved := d.resolve(item); resolved != nil {
+			d.at[at] = resolved.GetToken()
+		}
+		d.value(item, at, items.Index(i))
+	}
+}
+
+// table fills a map of texts.
+func (d *decoder) table(node ast.Node, field string, v reflect.Value) {
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	d.members(node, field, 0, func(key string, at *token.Token, value ast.Node) {
+		name := fmt.Sprintf("%s[%q]", field, key)
+		d.at[name] = at
+		element := reflect.New(v.Type().Elem()).Elem()
+		d.value(value, name, element)
+		v.SetMapIndex(reflect.ValueOf(key), element)
+	})
+}
+
+func join(field, key string) string {
+	if field == "" {
+		return key
+	}
+	return field + "." + key
+}
+
+// kindOf names a node for people.
+func kindOf(node ast.Node) string {
+	switch node.Type() {
+	case ast.MappingType, ast.MappingValueType:
+		return "a group of settings"
+	case ast.SequenceType:
+		return "a list"
+	default:
+		return "one value"
+	}
+}
+
+// place returns where a field is, or else the nearest that holds it.
+func (d *decoder) place(field string) *token.Token {
+	for field != "" {
+		if at := d.at[field]; at != nil {
+			return at
+		}
+		field = field[:max(0, strings.LastIndexAny(field, ".["))]
+	}
+	return nil
+}
+
+// suggest says which setting may have been meant, and which there are.
+func suggest(key string, names []string) string {
+	best, distance := "", 3
+	for _, name := range names {
+		if n := editDistance(strings.ToLower(key), strings.ToLower(name)); n < distance {
+			best, distance = name, n
+		}
+	}
+	all := "the settings here are " + strings.Join(names, ", ")
+	if best == "" {
+		return all
+	}
+	return fmt.Sprintf("did you mean %s? %s", best, strings.ToUpper(all[:1])+all[1:])
+}
+
+// editDistance is how many letters must be put in, taken out or changed to make b
+// of a.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

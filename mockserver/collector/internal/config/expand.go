@@ -1,0 +1,85 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxSecretFile bounds what ${file:…} reads, in bytes.
+const maxSecretFile = 64 << 10
+
+// expander replaces ${NAME} by a variable of the environment, ${file:PATH} by
+// what a file holds without the end of its last line, and $${ by a plain ${.
+type expander struct {
+	dir    string // relative paths begin here
+	getenv func(string) (string, bool)
+}
+
+func (e expander) expand(s string) (string, error) {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, "${")
+		if !found {
+			b.WriteString(s)
+			return b.String(), nil
+		}
+		if plain, escaped := strings.CutSuffix(before, "$"); escaped {
+			b.WriteString(plain + "${")
+			s = rest
+			continue
+		}
+		b.WriteString(before)
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed {
+			return "", fmt.Errorf("has ${ without a }: write ${NAME} for a variable of the environment, or $${ for a plain ${")
+		}
+		value, err := e.lookUp(name)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(value)
+		s = after
+	}
+}
+
+func (e expander) lookUp(name string) (string, error) {
+	if path, ok := strings.CutPrefix(name, "file:"); ok {
+		return readSecret(absolute(e.dir, path))
+	}
+	value, ok := e.getenv(name)
+	switch {
+	case name == "" || strings.ContainsAny(name, " $={"):
+		return "", fmt.Errorf("has ${%s}, which is no name: write ${NAME} for a variable of the environment, ${file:PATH} for a file, or $${ for a plain ${", name)
+	case !ok:
+		return "", fmt.Errorf("needs the variable %s of the environment, which is not set: set it, or write $${ for a plain ${", name)
+	}
+	return value, nil
+}
+
+// readSecret reads a secret from a file.
+func readSecret(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("cannot be read: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("cannot be read: %w", err)
+	case len(data) > maxSecretFile:
+		return "", fmt.Errorf("cannot be read: %s has more than %d bytes", path, maxSecretFile)
+	}
+	return strings.TrimRight(string(data), "\r\n"), nil
+}
+
+// absolute returns path, which is relative to dir unless it is absolute or empty.
+func absolute(dir, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}

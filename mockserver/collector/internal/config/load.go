@@ -1,0 +1,62 @@
+package config
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Load reads a configuration file and all that it refers to. Its error is
+// Problems where the file could be read, and holds all of them.
+func Load(path string) (*Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	c, err := parse(path, data, expander{dir, os.LookupEnv})
+	if c != nil {
+		c.digest = sha256.Sum256(data)
+	}
+	return c, err
+}
+
+// parse reads a configuration. file is its name in problems.
+func parse(file string, data []byte, e expander) (*Config, error) {
+	d := &decoder{file: file, expand: e.expand, at: map[string]*token.Token{}, anchors: map[string]ast.Node{}}
+	c := &Config{}
+	d.decode(data, c)
+	if len(d.problems) == 0 {
+		c.resolve(e.dir)
+		c.check(d)
+	}
+	if len(d.problems) > 0 {
+		slices.SortStableFunc(d.problems, func(a, b Problem) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		})
+		return nil, d.problems
+	}
+	return c, nil
+}
+
+// resolve makes paths absolute, and fills in what is not said.
+func (c *Config) resolve(dir string) {
+	if c.Listen == "" {
+		c.Listen = DefaultListen
+	}
+	paths := []*string{&c.Data, &c.Egress.CAFile, &c.Admin.TokenFile, &c.TLS.CertFile, &c.TLS.KeyFile}
+	if c.NATS != nil {
+		paths = append(paths, &c.NATS.Credentials, &c.NATS.CAFile, &c.NATS.CertFile, &c.NATS.KeyFile)
+	}
+	for _, p := range paths {
+		*p = absolute(dir, *p)
+	}
+}

@@ -1,0 +1,211 @@
+//go:build linux
+
+// Package harness runs the real command against real receivers, for the
+// end-to-end tests and the load tests.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// readyPatience is how long a collector may take to become ready.
+const readyPatience = 60 * time.Second
+
+// Build builds the command into a directory and returns its path.
+func Build(ctx context.Context, dir string) (string, error) {
+	path := filepath.Join(dir, "collector")
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/seed-45eadc4a/analytics-go/mockserver/collector")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the command: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// FreeAddress returns an address of the loopback interface on which nothing
+// listens, just now.
+func FreeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// A Process is a program that was started, and that can be killed.
+type Process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+	err  error         // how it ended; to be read once done is closed
+
+	mu  sync.Mutex // guards log
+	log bytes.Buffer
+}
+
+// Start starts a program. prepare may change the command before.
+func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error) {
+	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = (*processLog)(p), (*processLog)(p)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it must not outlive us
+	if prepare != nil {
+		prepare(p.cmd)
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// processLog keeps what a process prints.
+type processLog Process
+
+func (l *processLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log.Write(b)
+}
+
+// Log returns what the process has printed.
+func (p *Process) Log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// Pid is the process's number.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Kill ends the process at once, as kill -9 does.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// Stop asks the process to end and returns how it did.
+func (p *Process) Stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	<-p.done
+	return p.err
+}
+
+// Wait waits until the process has ended, and returns how.
+func (p *Process) Wait() error {
+	<-p.done
+	return p.err
+}
+
+// Signal sends a signal.
+func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
+
+// Ended tells whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Usage is what a process has used.
+type Usage struct {
+	RSS, PeakRSS int64         // bytes
+	CPU          time.Duration // user and system
+}
+
+// Usage reads what the process has used, from /proc.
+func (p *Process) Usage() (Usage, error) {
+	var u Usage
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
+	if err != nil {
+		return u, err
+	}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		kb, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		switch name {
+		case "VmRSS":
+			u.RSS = kb << 10
+		case "VmHWM":
+			u.PeakRSS = kb << 10
+		}
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid()))
+	if err != nil {
+		return u, err
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ") // the name before may have spaces
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return u, errors.New("/proc/…/stat has another form than expected")
+	}
+	const ticks = 100 // a second, on every Linux that Go runs on
+	for _, f := range fields[11:13] {
+		n, _ := strconv.ParseInt(f, 10, 64)
+		u.CPU += time.Duration(n) * time.Second / ticks
+	}
+	return u, nil
+}
+
+// A Collector is a running command.
+type Collector struct {
+	*Process
+	URL     string
+	Startup time.Duration // from the start of the process to readiness
+}
+
+// Serve starts collector serve on a configuration file and waits until it is
+// ready. address is where that says it listens.
+func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, error) {
+	begin := time.Now()
+	p, err := Start(path, []string{"serve", "--config", config}, prepare)
+	if err != nil {
+		return nil, err
+	}
+	c := &Collector{Process: p, URL: "http://" + address}
+	if err := c.AwaitReady(readyPatience); err != nil {
+		p.Kill()
+		return nil, fmt.Errorf("%w\n%s", err, p.Log())
+	}
+	c.Startup = time.Since(begin)
+	return c, nil
+}
+
+// Ready tells whether /ready answers 200.
+func (c *Collector) Ready() bool {
+	res, err := http.Get(c.URL + "/ready")
+	if err != nil {
+		return false
+	}
+	_ = res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// AwaitReady waits until the collector is ready.
+func (c *Collector) AwaitReady(patience time.Duration) error {
+	for deadline := time.Now().Add(patience); !c.Ready(); time.Sleep(time.Millisecond) {
+		if c.Ended() {
+			return fmt.Errorf("the collector ended before it was ready: %w", c.err)
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the collector was not ready after %v", patience)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+//go:build linux
+
+package harness
+
+import (
+	"encoding/hex"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Receiver is a webhook that remembers which calls it got.
+type Receiver struct {
+	*httptest.Server
+	Got   atomic.Int64 // requests that were answered 200
+	Again atomic.Int64 // of these, calls that it had before
+
+	answer atomic.Pointer[http.HandlerFunc] // replaces the usual answer; nil for that
+
+	shards [64]receiverShard
+}
+
+type receiverShard struct {
+	mu   sync.Mutex // guards seen
+	seen map[[12]byte]time.Time
+}
+
+// NewReceiver starts a receiver, which remembers when it got each call first.
+func NewReceiver() *Receiver {
+	r := &Receiver{}
+	for i := range r.shards {
+		r.shards[i].seen = map[[12]byte]time.Time{}
+	}
+	r.Server = httptest.NewUnstartedServer(r)
+	r.Config.ErrorLog = nil
+	r.Start()
+	return r
+}
+
+// Answer replaces the receiver's answers; nil makes it take calls again.
+func (r *Receiver) Answer(h http.HandlerFunc) {
+	if h == nil {
+		r.answer.Store(nil)
+		return
+	}
+	r.answer.Store(&h)
+}
+
+func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if h := r.answer.Load(); h != nil {
+		(*h)(w, req)
+		return
+	}
+	now := time.Now()
+	_, _ = io.Copy(io.Discard, req.Body)
+	var id [12]byte
+	if n, err := hex.Decode(id[:], []byte(req.Header.Get("X-Message-Id"))); err != nil || n != len(id) {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	s := r.shard(id)
+	s.mu.Lock()
+	if _, again := s.seen[id]; again {
+		r.Again.Add(1)
+	} else {
+		s.seen[id] = now
+	}
+	s.mu.Unlock()
+	r.Got.Add(1)
+}
+
+func (r *Receiver) shard(id [12]byte) *receiverShard {
+	return &r.shards[(id[9]^id[11]^id[1])%byte(len(r.shards))]
+}
+
+// At returns when a call came first; the zero time if it did not.
+func (r *Receiver) At(id [12]byte) time.Time {
+	s := r.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[id]
+}
+
+// Distinct returns how many different calls came.
+func (r *Receiver) Distinct() int64 {
+	n := int64(0)
+	for i := range r.shards {
+		r.shards[i].mu.Lock()
+		n += int64(len(r.shards[i].seen))
+		r.shards[i].mu.Unlock()
+	}
+	return n
+}
+
+// Missing counts the calls of a load that were answered 200 and did not come.
+func (r *Receiver) Missing(l *Load) (missing int64) {
+	l.Each(func(id [12]byte) {
+		if r.At(id).IsZero() {
+			missing++
+		}
+	})
+	return missing
+}
+
+// A DeadPort takes connections and never answers, as a server that hangs does.
+func DeadPort() (address string, closeIt func() error, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	return l.Addr().String(), l.Close, nil // the kernel takes the connections
+}

@@ -1,0 +1,195 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// Buckets of keys and values beside the calls.
+const (
+	bucketSettings = "settings"
+	bucketState    = "state"
+)
+
+// settingsKey is where the settings are, as one value: they are changed together.
+const settingsKey = "settings"
+
+func (n names) bucket(kind string) string { return n.prefix + "-" + kind }
+
+// bucketStream is the stream of a bucket, as KeyValue of package jetstream would
+// make it.
+func (j *Journal) bucketStream(kind, description string) jetstream.StreamConfig {
+	bucket := j.names.bucket(kind)
+	return jetstream.StreamConfig{
+		Name: "KV_" + bucket, Description: description, Subjects: []string{"$KV." + bucket + ".>"},
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true,
+	}
+}
+
+// Settings returns a store for the settings that are made at run time, shared by
+// all who share the journal. It is usable until the journal is closed.
+func (j *Journal) Settings(ctx context.Context) (mockserver.SettingsStore, error) {
+	kv, err := j.js.KeyValue(ctx, j.names.bucket(bucketSettings))
+	if err != nil {
+		return nil, fmt.Errorf("journal: the bucket of settings: %w", err)
+	}
+	return &settingsStore{kv}, nil
+}
+
+type settingsStore struct{ kv jetstream.KeyValue }
+
+func (s *settingsStore) Load(ctx context.Context) (mockserver.StoredSettings, error) {
+	var settings mockserver.StoredSettings
+	entry, err := s.kv.Get(ctx, settingsKey)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return settings, nil
+	}
+	if err != nil {
+		return settings, fmt.Errorf("journal: %w", err)
+	}
+	if err := json.Unmarshal(entry.Value(), &settings); err != nil {
+		return settings, fmt.Errorf("journal: the stored settings cannot be read: %w", err)
+	}
+	settings.Revision = entry.Revision()
+	return settings, nil
+}
+
+func (s *settingsStore) Save(ctx context.Context, settings mockserver.StoredSettings) (uint64, error) {
+	value, err := json.Marshal(settings)
+	if err != nil {
+		return 0, fmt.Errorf("journal: %w", err)
+	}
+	revision, err := update(ctx, s.kv, settingsKey, value, settings.Revision)
+	if isConflict(err) {
+		return 0, mockserver.ErrSettingsChanged
+	}
+	return revision, err
+}
+
+func (s *settingsStore) Watch(ctx context.Context) (<-chan struct{}, error) {
+	watcher, err := s.kv.Watch(ctx, settingsKey, jetstream.UpdatesOnly(), jetstream.MetaOnly())
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	changes := make(chan struct{}, 1)
+	go func() {
+		defer close(changes)
+		for {
+			select {
+			case <-ctx.Done():
+				_ = watcher.Stop()
+				return
+			case _, ok := <-watcher.Updates():
+				if !ok {
+					return
+				}
+			}
+			select {
+			case changes <- struct{}{}:
+			default: // it has one to read
+			}
+		}
+	}()
+	return changes, nil
+}
+
+// State returns a store for deletion requests, audiences and computed traits,
+// shared by all who share the journal. It is usable until the journal is closed.
+func (j *Journal) State(ctx context.Context) (mockserver.StateStore, error) {
+	kv, err := j.js.KeyValue(ctx, j.names.bucket(bucketState))
+	if err != nil {
+		return nil, fmt.Errorf("journal: the bucket of state: %w", err)
+	}
+	return &stateStore{j, kv}, nil
+}
+
+type stateStore struct {
+	journal *Journal
+	kv      jetstream.KeyValue
+}
+
+func (s *stateStore) Get(ctx context.Context, key string) ([]byte, uint64, error) {
+	entry, err := s.kv.Get(ctx, key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, 0, fmt.Errorf("%w: %s", mockserver.ErrNoState, key)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("journal: %w", err)
+	}
+	return entry.Value(), entry.Revision(), nil
+}
+
+func (s *stateStore) Put(ctx context.Context, key string, value []byte) error {
+	if _, err := s.kv.Put(ctx, key, value); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	return nil
+}
+
+func (s *stateStore) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	next, err := update(ctx, s.kv, key, value, revision)
+	if isConflict(err) {
+		return 0, fmt.Errorf("%w: %s", mockserver.ErrStateConflict, key)
+	}
+	return next, err
+}
+
+// Delete purges the stream rather than the keys, which would leave a mark of each.
+func (s *stateStore) Delete(ctx context.Context, key string) error {
+	bucket := s.journal.names.bucket(bucketState)
+	stream, err := s.journal.js.Stream(ctx, "KV_"+bucket)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	for _, subject := range []string{key, key + ".>"} {
+		if err := stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+bucket+"."+subject)); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *stateStore) Keys(ctx context.Context, prefix string) ([]string, error) {
+	lister, err := s.kv.ListKeysFiltered(ctx, prefix+".>")
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	var keys []string
+	for key := range lister.Keys() {
+		keys = append(keys, key)
+	}
+	return keys, ctx.Err()
+}
+
+// update replaces a value if its revision is still that one; none at all for 0.
+func update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (uint64, error) {
+	var next uint64
+	var err error
+	if revision == 0 {
+		next, err = kv.Create(ctx, key, value)
+	} else {
+		next, err = kv.Update(ctx, key, value, revision)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("journal: %w", err)
+	}
+	return next, nil
+}
+
+// isConflict tells whether a value had another revision.
+func isConflict(err error) bool {
+	var refused *jetstream.APIError
+	return errors.Is(err, jetstream.ErrKeyExists) ||
+		errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+}
+
+// Health implements mockserver.HealthChecker.
+func (j *Journal) Health(ctx context.Context) (mockserver.JournalHealth, error) {
+	return mockserver.JournalHealth{Bytes: j.usage.bytes.Load(), LimitBytes: j.options.MaxBytes}, j.Ready(ctx)
+}

@@ -1,0 +1,171 @@
+// Package metrics tells Prometheus what a collector does.
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// scrapeTimeout bounds what a scrape asks of the queue.
+const scrapeTimeout = 5 * time.Second
+
+// Metrics counts what a collector does. It is a mockserver.Recorder; what it does
+// not hear of, it asks the collector at each scrape.
+type Metrics struct {
+	registry  *prometheus.Registry
+	collector atomic.Pointer[mockserver.Collector] // nil until Watch
+
+	accepted, repeated         *prometheus.CounterVec
+	rejected, refused          *prometheus.CounterVec
+	attempts, deliveries       *prometheus.CounterVec
+	attemptSeconds, lagSeconds *prometheus.HistogramVec
+}
+
+// New returns metrics of a program of this version.
+func New(version string) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"destination"})
+		m.registry.MustRegister(h)
+		return h
+	}
+	m.accepted = counter("collector_calls_accepted_total", "Calls that were stored.", "source")
+	m.repeated = counter("collector_calls_repeated_total", "Calls that were stored before, and not again.", "source")
+	m.rejected = counter("collector_calls_rejected_total", "Calls that were not taken though their request was, by what was wrong.", "code")
+	m.refused = counter("collector_requests_refused_total", "Requests that were refused as a whole, by what was wrong.", "code")
+	m.attempts = counter("collector_attempts_total", "Requests to webhooks.", "destination", "verdict", "reason")
+	m.deliveries = counter("collector_deliveries_total", "Calls whose attempt ended, by how: delivered, failed, filtered, or pending, which is to be tried again.", "destination", "result")
+	m.attemptSeconds = histogram("collector_attempt_duration_seconds", "How long requests to webhooks took.",
+		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
+	m.lagSeconds = histogram("collector_delivery_latency_seconds", "How long after they were accepted calls were delivered.",
+		[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 5, 15, 60, 300, 1800, 7200, 14400})
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "collector_build_info", Help: "Always 1.", ConstLabels: prometheus.Labels{"version": version},
+	})
+	build.Set(1)
+	m.registry.MustRegister(build, (*state)(m),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Watch names the collector that is asked at each scrape.
+func (m *Metrics) Watch(c *mockserver.Collector) { m.collector.Store(c) }
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+// Accepted implements mockserver.Recorder.
+func (m *Metrics) Accepted(b mockserver.Batch) {
+	m.accepted.WithLabelValues(b.Source).Add(float64(len(b.Calls)))
+}
+
+// Repeated implements mockserver.Recorder.
+func (m *Metrics) Repeated(b mockserver.Batch) {
+	m.repeated.WithLabelValues(b.Source).Add(float64(len(b.Calls)))
+}
+
+// Rejected implements mockserver.Recorder.
+func (m *Metrics) Rejected(r mockserver.Rejection) {
+	m.rejected.WithLabelValues(string(r.Code)).Inc()
+}
+
+// Refused implements mockserver.Recorder.
+func (m *Metrics) Refused(r mockserver.Refusal) {
+	m.refused.WithLabelValues(string(r.Code)).Inc()
+}
+
+// Attempted implements mockserver.Recorder.
+func (m *Metrics) Attempted(a mockserver.Attempt) {
+	m.attempts.WithLabelValues(a.Destination, a.Verdict.String(), string(a.Reason)).Inc()
+	m.attemptSeconds.WithLabelValues(a.Destination).Observe(a.Duration.Seconds())
+}
+
+// Ended implements mockserver.Recorder.
+func (m *Metrics) Ended(e mockserver.Ended) {
+	if e.Attempt == 0 {
+		return // it was replayed: nothing was tried yet
+	}
+	m.deliveries.WithLabelValues(e.Destination, e.State.String()).Inc()
+	if e.State == mockserver.StateDelivered {
+		m.lagSeconds.WithLabelValues(e.Destination).Observe(e.At.Sub(e.ReceivedAt).Seconds())
+	}
+}
+
+// state is what a scrape asks the collector for.
+type state Metrics
+
+var (
+	readyDesc    = prometheus.NewDesc("collector_ready", "Whether calls can be stored: 1 or 0.", nil, nil)
+	bytesDesc    = prometheus.NewDesc("collector_queue_bytes", "How much the queue holds.", nil, nil)
+	limitDesc    = prometheus.NewDesc("collector_queue_limit_bytes", "Where the queue refuses more; 0 for no limit.", nil, nil)
+	callsDesc    = prometheus.NewDesc("collector_ledger_calls", "The account of each destination: accepted = delivered + failed + filtered + pending.", []string{"destination", "state"}, nil)
+	oldestDesc   = prometheus.NewDesc("collector_oldest_pending_seconds", "How long ago the oldest pending call was accepted; 0 where none is.", []string{"destination"}, nil)
+	downDesc     = prometheus.NewDesc("collector_destination_down", "Whether so many calls failed in a row that only one at a time is tried: 1 or 0.", []string{"destination"}, nil)
+	pausedDesc   = prometheus.NewDesc("collector_destination_paused", "Whether an operator paused it: 1 or 0.", []string{"destination"}, nil)
+	failuresDesc = prometheus.NewDesc("collector_destination_failures", "How many calls failed in a row.", []string{"destination"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (*state) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{readyDesc, bytesDesc, limitDesc, callsDesc, oldestDesc, downDesc, pausedDesc, failuresDesc} {
+		descs <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *state) Collect(out chan<- prometheus.Metric) {
+	c := s.collector.Load()
+	if c == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(readyDesc, one(c.Ready(ctx) == nil))
+	health, _ := c.Health(ctx)
+	gauge(bytesDesc, float64(health.Bytes))
+	gauge(limitDesc, float64(health.LimitBytes))
+	for _, d := range c.Status() {
+		gauge(downDesc, one(d.Down), d.Destination)
+		gauge(pausedDesc, one(d.Paused), d.Destination)
+		gauge(failuresDesc, float64(d.Failures), d.Destination)
+	}
+	ledgers, err := c.Ledger(ctx)
+	if err != nil {
+		return // the queue is closing, or cannot answer: collector_ready tells
+	}
+	for _, l := range ledgers {
+		for name, n := range map[string]int64{"accepted": l.Accepted, "delivered": l.Delivered, "failed": l.Failed, "filtered": l.Filtered, "pending": l.Pending} {
+			gauge(callsDesc, float64(n), l.Destination, name)
+		}
+		age := 0.0
+		if !l.OldestPending.IsZero() {
+			age = max(0, time.Since(l.OldestPending).Seconds())
+		}
+		gauge(oldestDesc, age, l.Destination)
+	}
+}
+
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

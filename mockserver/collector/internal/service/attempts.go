@@ -1,0 +1,120 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+)
+
+const (
+	// attemptsBytes bounds what is kept of attempts. More would be read at each
+	// start than the history remembers.
+	attemptsBytes = 64 << 20
+	// restoredBytes bounds what is read back into the history.
+	restoredBytes = 16 << 20
+)
+
+// An attemptLog stores what became of calls, so that the history of an earlier
+// process, and of others that share the queue, can be shown. It is a
+// mockserver.Recorder.
+type attemptLog struct {
+	log     *journal.AttemptLog
+	history *mockserver.History
+	writer  string // names this process
+	logger  *slog.Logger
+
+	cancel context.CancelFunc // ends following
+	done   chan struct{}      // closed when it has ended
+}
+
+// newAttemptLog begins to read what is stored into the history, without waiting
+// for it. On a cluster it goes on with what others store.
+func newAttemptLog(log *journal.AttemptLog, history *mockserver.History, shared bool, logger *slog.Logger) *attemptLog {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &attemptLog{log: log, history: history, writer: rand.Text()[:8], logger: logger, cancel: cancel, done: make(chan struct{})}
+	history.Adopt()
+	started := time.Now()
+	go func() {
+		defer close(l.done)
+		err := l.restore(ctx)
+		if err == nil && shared {
+			err = log.Follow(ctx, started, func(record []byte) { l.apply(record) })
+		}
+		if err != nil && ctx.Err() == nil {
+			logger.Warn("attempts of other processes cannot be shown", "error", err)
+		}
+	}()
+	return l
+}
+
+// close ends the reading.
+func (l *attemptLog) close() {
+	l.cancel()
+	<-l.done
+}
+
+// restore reads the newest records. Which these are is known at the end only; the
+// others are thrown away unread.
+func (l *attemptLog) restore(ctx context.Context) error {
+	var newest [][]byte
+	size := 0
+	err := l.log.Read(ctx, time.Time{}, func(record []byte) {
+		newest = append(newest, record)
+		size += len(record)
+		for size > restoredBytes {
+			size -= len(newest[0])
+			newest[0] = nil
+			newest = newest[1:]
+		}
+	})
+	for _, record := range newest {
+		l.apply(record)
+	}
+	return err
+}
+
+// Attempted implements mockserver.Recorder.
+func (l *attemptLog) Attempted(a mockserver.Attempt) {
+	buffer := recordBuffers.Get().(*[]byte)
+	*buffer = appendAttempt((*buffer)[:0], l.writer, &a)
+	l.log.Record(*buffer)
+	recordBuffers.Put(buffer)
+}
+
+// recordBuffers hold records until the log has copied them.
+var recordBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// Ended implements mockserver.Recorder.
+func (l *attemptLog) Ended(e mockserver.Ended) {
+	buffer := recordBuffers.Get().(*[]byte)
+	*buffer = appendEnded((*buffer)[:0], l.writer, &e)
+	l.log.Record(*buffer)
+	recordBuffers.Put(buffer)
+}
+
+// What follows of mockserver.Recorder is not stored here: the queue has what is
+// accepted, and the rest is for those who look at this process.
+
+func (l *attemptLog) Accepted(mockserver.Batch)     {}
+func (l *attemptLog) Repeated(mockserver.Batch)     {}
+func (l *attemptLog) Rejected(mockserver.Rejection) {}
+func (l *attemptLog) Refused(mockserver.Refusal)    {}
+
+// apply shows the history a record of another process.
+func (l *attemptLog) apply(data []byte) {
+	r, err := readLogged(data)
+	switch {
+	case err != nil:
+		l.logger.Warn("a record of an attempt cannot be read; it is not shown", "error", err)
+	case r.writer == l.writer: // the history heard of it when it happened
+	case r.attempt != nil:
+		l.history.Attempted(*r.attempt)
+	case r.ended != nil:
+		l.history.Ended(*r.ended)
+	}
+}

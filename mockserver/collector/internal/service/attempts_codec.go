@@ -1,0 +1,189 @@
+package service
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// The kinds of records. A record is its kind and then its fields in their order:
+// numbers as varints, texts with their length before them.
+const (
+	recordAttempt = 1
+	recordEnded   = 2
+)
+
+var errRecord = errors.New("a record of an attempt is not what was written")
+
+func appendAttempt(b []byte, writer string, a *mockserver.Attempt) []byte {
+	b = append(b, recordAttempt)
+	for _, s := range []string{writer, a.Source, a.CallID, a.Destination, a.URL, string(a.Reason), a.Error} {
+		b = appendText(b, s)
+	}
+	for _, n := range []int64{a.Time.UnixNano(), int64(a.Duration), int64(a.Number), int64(a.Status), int64(a.Verdict), int64(a.RetryAfter)} {
+		b = binary.AppendVarint(b, n)
+	}
+	for _, h := range []http.Header{a.RequestHeader, a.ResponseHeader} {
+		b = appendHeader(b, h)
+	}
+	for _, body := range [][]byte{bodyOf(a.Call), a.RequestBody, a.ResponseBody} {
+		b = appendText(b, body)
+	}
+	return b
+}
+
+// appendEnded writes the call's body too where no attempt may have stored it.
+func appendEnded(b []byte, writer string, e *mockserver.Ended) []byte {
+	b = append(b, recordEnded)
+	for _, s := range []string{writer, e.Source, e.CallID, e.Destination, e.Reason} {
+		b = appendText(b, s)
+	}
+	for _, n := range []int64{e.At.UnixNano(), e.ReceivedAt.UnixNano(), int64(e.Attempt), int64(e.State), retryNano(e.RetryAt)} {
+		b = binary.AppendVarint(b, n)
+	}
+	if e.State == mockserver.StateFiltered || e.State == mockserver.StateFailed {
+		return appendText(b, bodyOf(e.Call))
+	}
+	return appendText(b, "")
+}
+
+func bodyOf(c *mockserver.Call) []byte {
+	if c == nil {
+		return nil
+	}
+	return c.Body
+}
+
+func retryNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func appendText[T string | []byte](b []byte, s T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendHeader(b []byte, h http.Header) []byte {
+	n := 0
+	for _, values := range h {
+		n += len(values)
+	}
+	b = binary.AppendUvarint(b, uint64(n))
+	for name, values := range h {
+		for _, v := range values {
+			b = appendText(appendText(b, name), v)
+		}
+	}
+	return b
+}
+
+// A logged is a record that was read: one of both is set.
+type logged struct {
+	writer  string
+	attempt *mockserver.Attempt
+	ended   *mockserver.Ended
+}
+
+func readLogged(data []byte) (logged, error) {
+	if len(data) == 0 {
+		return logged{}, errRecord
+	}
+	d := &recordReader{data: data[1:]}
+	var r logged
+	var body []byte
+	var source *string
+	var call **mockserver.Call
+	switch data[0] {
+	case recordAttempt:
+		r.attempt = &mockserver.Attempt{}
+		source, call = &r.attempt.Source, &r.attempt.Call
+		r.writer, body = d.attempt(r.attempt)
+	case recordEnded:
+		r.ended = &mockserver.Ended{}
+		source, call = &r.ended.Source, &r.ended.Call
+		r.writer, body = d.ended(r.ended)
+	default:
+		return r, errRecord
+	}
+	if d.err != nil || len(body) == 0 {
+		return r, d.err
+	}
+	c, err := mockserver.ReadCall(*source, body)
+	if err != nil {
+		return r, fmt.Errorf("a record of an attempt: %w", err)
+	}
+	*call = &c
+	return r, nil
+}
+
+// A recordReader reads fields until one is not there.
+type recordReader struct {
+	data []byte
+	err  error
+}
+
+func (d *recordReader) attempt(a *mockserver.Attempt) (writer string, body []byte) {
+	writer, a.Source, a.CallID, a.Destination, a.URL = d.text(), d.text(), d.text(), d.text(), d.text()
+	a.Reason, a.Error = webhook.Reason(d.text()), d.text()
+	a.Time, a.Duration, a.Number = time.Unix(0, d.number()).UTC(), time.Duration(d.number()), int(d.number())
+	a.Status, a.Verdict, a.RetryAfter = int(d.number()), webhook.Verdict(d.number()), time.Duration(d.number())
+	a.RequestHeader, a.ResponseHeader = d.header(), d.header()
+	body, a.RequestBody, a.ResponseBody = d.bytes(), d.bytes(), d.bytes()
+	return writer, body
+}
+
+func (d *recordReader) ended(e *mockserver.Ended) (writer string, body []byte) {
+	writer, e.Source, e.CallID, e.Destination, e.Reason = d.text(), d.text(), d.text(), d.text(), d.text()
+	e.At, e.ReceivedAt = time.Unix(0, d.number()).UTC(), time.Unix(0, d.number()).UTC()
+	e.Attempt, e.State = int(d.number()), mockserver.State(d.number())
+	if at := d.number(); at != 0 {
+		e.RetryAt = time.Unix(0, at).UTC()
+	}
+	return writer, d.bytes()
+}
+
+func (d *recordReader) bytes() []byte {
+	n, used := binary.Uvarint(d.data)
+	if used <= 0 || n > uint64(len(d.data)-used) {
+		d.err, d.data = errRecord, nil
+		return nil
+	}
+	end := used + int(n)
+	b := d.data[used:end:end]
+	d.data = d.data[end:]
+	return b
+}
+
+func (d *recordReader) text() string { return string(d.bytes()) }
+
+func (d *recordReader) number() int64 {
+	n, used := binary.Varint(d.data)
+	if used <= 0 {
+		d.err, d.data = errRecord, nil
+		return 0
+	}
+	d.data = d.data[used:]
+	return n
+}
+
+func (d *recordReader) header() http.Header {
+	n, used := binary.Uvarint(d.data)
+	if used <= 0 || n > uint64(len(d.data)) {
+		d.err, d.data = errRecord, nil
+		return nil
+	}
+	d.data = d.data[used:]
+	h := make(http.Header, n)
+	for range n {
+		name := d.text()
+		h[name] = append(h[name], d.text())
+	}
+	return h
+}

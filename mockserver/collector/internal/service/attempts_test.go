@@ -1,0 +1,114 @@
+package service
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+func TestHistoryOutlivesTheProcess(t *testing.T) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/gone" {
+			w.WriteHeader(http.StatusGone)
+		}
+		_, _ = w.Write([]byte("thanks"))
+	}))
+	t.Cleanup(receiver.Close)
+	c := &config.Config{
+		Listen: "127.0.0.1:0", Data: t.TempDir(),
+		Sources: []config.Source{{Name: "web", WriteKey: "web-key"}},
+		Destinations: []config.Destination{
+			{Name: "good", Webhooks: []config.Webhook{{URL: receiver.URL}}},
+			{Name: "gone", Webhooks: []config.Webhook{{URL: receiver.URL + "/gone"}}},
+			{Name: "off", Enabled: new(bool), Webhooks: []config.Webhook{{URL: receiver.URL}}},
+		},
+	}
+	options := Options{Dev: true, Config: c, Version: "test", Log: discard()}
+	first, err := Start(t.Context(), options)
+	require.NoError(t, err)
+	require.True(t, send(first.URL(), "web-key", "m", 3))
+	ended := func(s *Service, ids ...string) func() bool {
+		return func() bool {
+			for _, id := range ids {
+				record, _ := s.collector.History().Find("web", id)
+				for _, destination := range []string{"good", "gone", "off"} {
+					if _, decided := record.State(destination); !decided {
+						return false
+					}
+				}
+			}
+			return true
+		}
+	}
+	waitFor(t, ended(first, "m-0", "m-1", "m-2"))
+	before := first.collector.History().Records(nil)
+	require.NoError(t, first.shutdown())
+
+	second := start(t, options)
+	require.True(t, send(second.URL(), "web-key", "m", 4), "three of them are repeated")
+	waitFor(t, ended(second, "m-0", "m-1", "m-2", "m-3"))
+	for _, want := range before {
+		got, ok := second.collector.History().Find("web", want.Call.ID)
+		require.True(t, ok)
+		assert.Equal(t, string(want.Call.Body), string(got.Call.Body))
+		assert.Equal(t, want.Call.Event, got.Call.Event)
+		assert.Len(t, got.Attempts, 2)
+		for _, destination := range []string{"good", "gone", "off"} {
+			wantState, _ := want.State(destination)
+			gotState, _ := got.State(destination)
+			assert.Equal(t, wantState, gotState)
+		}
+		for _, a := range got.Attempts {
+			assert.Equal(t, "thanks", string(a.ResponseBody))
+			assert.Contains(t, string(a.RequestBody), `"type":"track"`)
+			assert.NotZero(t, a.Duration)
+			assert.NotEmpty(t, a.RequestHeader["X-Message-Id"])
+		}
+	}
+	ledgers, err := second.collector.Ledger(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, int64(4), ledgers[0].Accepted, "what was stored before is known again")
+}
+
+func FuzzRecords(f *testing.F) {
+	call, err := mockserver.ReadCall("web", []byte(`{"type":"track","event":"E","userId":"u","messageId":"m","receivedAt":"2026-01-02T03:04:05.678Z"}`))
+	require.NoError(f, err)
+	at := call.ReceivedAt
+	attempt := mockserver.Attempt{CallID: "m", Source: "web", Destination: "hook", Call: &call, Attempt: webhook.Attempt{
+		Time: at, Duration: time.Second, URL: "https://example.com", Number: 3, Status: 503, Verdict: webhook.Temporary, Reason: "status",
+		Error: "answered 503", RetryAfter: time.Minute, RequestHeader: http.Header{"A": {"b"}}, RequestBody: []byte("{}"),
+		ResponseHeader: http.Header{"C": {"d", "e"}}, ResponseBody: []byte("no"),
+	}}
+	ended := mockserver.Ended{
+		CallID: "m", Source: "web", Destination: "hook", At: at, ReceivedAt: at, Attempt: 3, RetryAt: at,
+		Outcome: mockserver.Outcome{State: mockserver.StateFailed, Reason: "no"}, Call: &call,
+	}
+	records := [][]byte{appendAttempt(nil, "me", &attempt), appendEnded(nil, "me", &ended)}
+	for _, r := range records {
+		f.Add(r)
+	}
+	first, err := readLogged(records[0])
+	require.NoError(f, err)
+	require.Equal(f, logged{writer: "me", attempt: &attempt}, first)
+	second, err := readLogged(records[1])
+	require.NoError(f, err)
+	require.Equal(f, logged{writer: "me", ended: &ended}, second)
+
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := readLogged(data)
+		if err != nil || r.attempt == nil {
+			return
+		}
+		again, err := readLogged(appendAttempt(nil, r.writer, r.attempt))
+		require.NoError(t, err)
+		require.Equal(t, r.attempt.CallID, again.attempt.CallID)
+	})
+}

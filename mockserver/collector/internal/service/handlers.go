@@ -1,0 +1,34 @@
+package service
+
+import (
+	"net/http"
+	"net/http/pprof"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// everything serves what operators use, to those who may, the inspector's pages,
+// and the tracking API to all. endpoint is where calls are sent to, where that is another listener.
+func (s *Service) everything(endpoint string) http.Handler {
+	operators := http.NewServeMux()
+	operators.Handle("/api/", mockserver.NewAdmin(s.collector, s.options.Version))
+	operators.Handle("/metrics", s.metrics.Handler())
+	operators.HandleFunc("/debug/pprof/", pprof.Index)
+	operators.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	operators.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	operators.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	operators.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	guarded := s.guard.Wrap(operators)
+	s.inspector = mockserver.NewInspector(s.collector, mockserver.InspectorConfig{Guard: s.guard, Endpoint: endpoint})
+	pages := s.inspector.Wrap(s.collector)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, prefix := range []string{"/api/", "/metrics", "/debug/"} {
+			if strings.HasPrefix(r.URL.Path, prefix) {
+				guarded.ServeHTTP(w, r)
+				return
+			}
+		}
+		pages.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,148 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// defaultHistory is how many calls are remembered for the admin API: with what
+// was sent and answered they take some kilobytes each.
+const defaultHistory = 5000
+
+// A store is the queue, and what is kept beside it.
+type store struct {
+	queue    *journal.Journal
+	settings mockserver.SettingsStore
+	state    mockserver.StateStore
+	history  *mockserver.History
+	attempts *attemptLog
+}
+
+func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store, error) {
+	queue, err := journal.Open(ctx, journalOptions(c, log))
+	if err != nil {
+		return nil, fmt.Errorf("the queue cannot be opened: %w", err)
+	}
+	s := &store{queue: queue, history: mockserver.NewHistory(cmp.Or(c.Limits.History, defaultHistory))}
+	if s.settings, err = queue.Settings(ctx); err == nil {
+		s.state, err = queue.State(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, queue.Close())
+	}
+	s.attempts = newAttemptLog(queue.Attempts(), s.history, c.NATS != nil, log)
+	return s, nil
+}
+
+const (
+	// clusterPatience is how long a cluster may take to answer when the collector
+	// starts, and clusterPause how long it is left alone between.
+	clusterPatience = 2 * time.Minute
+	clusterPause    = time.Second
+)
+
+// open opens the queue and starts a collector on it. A cluster that is just
+// starting, or choosing its leaders, is waited for.
+func open(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, *mockserver.Collector, error) {
+	for deadline := time.Now().Add(clusterPatience); ; {
+		s, c, err := tryOpen(ctx, o, metrics)
+		if err == nil || o.Config.NATS == nil || !journal.Transient(err) || time.Now().After(deadline) {
+			return s, c, err
+		}
+		o.Log.Warn("the cluster is not ready; trying again", "error", err)
+		select {
+		case <-time.After(clusterPause):
+		case <-ctx.Done():
+			return nil, nil, errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+func tryOpen(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, *mockserver.Collector, error) {
+	s, err := openStore(ctx, o.Config, o.Log)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := openCollector(o, s, metrics)
+	if err != nil {
+		return nil, nil, errors.Join(err, s.close())
+	}
+	if o.Config.NATS != nil {
+		s.queue.OnStored(c.Remember)
+	}
+	return s, c, nil
+}
+
+// close is for a store that no collector has taken over.
+func (s *store) close() error {
+	s.attempts.close()
+	return s.queue.Close()
+}
+
+// openCollector starts a collector on a store.
+func openCollector(o Options, s *store, metrics mockserver.Recorder) (*mockserver.Collector, error) {
+	c := o.Config
+	sender, err := senderConfig(c.Egress, o.Dev)
+	if err != nil {
+		return nil, err
+	}
+	settings, limits := c.Settings(), c.Limits
+	options := mockserver.Config{
+		Sources: settings.Sources, Destinations: settings.Destinations,
+		AnyWriteKey: o.Dev, Strict: c.Strict, Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
+		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
+		Sender: sender, Journal: s.queue, Store: s.settings, State: s.state, History: s.history,
+		Recorders: []mockserver.Recorder{metrics, s.attempts}, Logger: o.Log,
+	}
+	if c.NATS == nil { // alone on its directory, also when it comes back
+		options.Instance, options.TempDir = "embedded", c.Data
+	}
+	collector, err := mockserver.NewCollector(options)
+	if err != nil {
+		return nil, fmt.Errorf("the collector cannot start: %w", err)
+	}
+	return collector, nil
+}
+
+func journalOptions(c *config.Config, log *slog.Logger) journal.Options {
+	o := journal.Options{
+		Dir: c.Data, SyncInterval: time.Duration(c.Sync),
+		MaxBytes: int64(c.Limits.Queue), Keep: time.Duration(c.Limits.Keep), AttemptsBytes: attemptsBytes, Logger: log,
+	}
+	if n := c.NATS; n != nil {
+		o.Name = n.Name
+		o.NATS = &journal.NATS{
+			URL: n.URL, Credentials: n.Credentials, CAFile: n.CAFile,
+			CertFile: n.CertFile, KeyFile: n.KeyFile, Replicas: n.Replicas,
+		}
+	}
+	return o
+}
+
+func senderConfig(e config.Egress, dev bool) (webhook.SenderConfig, error) {
+	c := webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: dev, Allow: append([]netip.Prefix(nil), e.Allow...)}, CAFile: e.CAFile}
+	switch e.Proxy {
+	case "":
+	case config.ProxyEnvironment:
+		c.Proxy = http.ProxyFromEnvironment
+	default:
+		proxy, err := url.Parse(e.Proxy)
+		if err != nil {
+			return c, fmt.Errorf("egress.proxy: %w", err)
+		}
+		c.Proxy = http.ProxyURL(proxy)
+	}
+	return c, nil
+}

@@ -1,0 +1,218 @@
+// Package service runs a collector as a program: it opens the queue, listens,
+// takes on changes of the configuration, and ends gracefully.
+package service
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/metrics"
+)
+
+// drainTimeout is how long requests and deliveries under way may go on once the
+// program is told to end. Deliveries take up to five seconds each.
+const drainTimeout = 15 * time.Second
+
+// Options say what to run.
+type Options struct {
+	Config *config.Config
+	// Dev takes any write key, and allows webhooks on this machine.
+	Dev     bool
+	Version string
+	Log     *slog.Logger
+	// Level, if it is not nil, follows log.level when the configuration changes.
+	Level *slog.LevelVar
+}
+
+// A Service is a collector that listens.
+type Service struct {
+	options   Options
+	log       *slog.Logger
+	store     *store
+	collector *mockserver.Collector
+	metrics   *metrics.Metrics
+	guard     *mockserver.Guard
+	inspector *mockserver.Inspector
+	main      *listener
+	admin     *listener  // nil where the admin API is on main
+	failed    chan error // gets what a listener ends with; never closed
+
+	certificate atomic.Pointer[tls.Certificate] // nil without TLS
+
+	reloading sync.Mutex // lets one Reload run at a time
+}
+
+// A listener serves one address.
+type listener struct {
+	server  *http.Server
+	address net.Addr
+	scheme  string
+}
+
+// Start opens the queue, listens and begins to forward. Run must follow.
+func Start(ctx context.Context, o Options) (*Service, error) {
+	s := &Service{
+		options: o, log: o.Log,
+		metrics: metrics.New(o.Version), failed: make(chan error, 2),
+	}
+	certificate, err := loadCertificate(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	s.certificate.Store(certificate)
+	if s.guard, err = mockserver.NewGuard(guardConfig(o.Config)); err != nil {
+		return nil, err
+	}
+	// Listening comes before the queue is opened, so that a port that is taken is
+	// said at once; requests wait until it is open.
+	sockets, err := listen(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	if s.store, s.collector, err = open(ctx, o, s.metrics); err != nil {
+		sockets.close()
+		return nil, err
+	}
+	s.metrics.Watch(s.collector)
+	s.serve(sockets)
+	return s, nil
+}
+
+// sockets are the listeners that a configuration names.
+type sockets struct {
+	main, admin net.Listener // admin may be nil
+}
+
+func listen(c *config.Config) (sockets, error) {
+	var s sockets
+	var err error
+	if s.main, err = net.Listen("tcp", c.Listen); err != nil {
+		return s, fmt.Errorf("listen: %w", err)
+	}
+	if c.Admin.Listen != "" {
+		if s.admin, err = net.Listen("tcp", c.Admin.Listen); err != nil {
+			s.close()
+			return s, fmt.Errorf("admin.listen: %w", err)
+		}
+	}
+	return s, nil
+}
+
+func (s sockets) close() {
+	for _, l := range []net.Listener{s.main, s.admin} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
+}
+
+// serve answers on the listeners.
+func (s *Service) serve(on sockets) {
+	if on.admin == nil {
+		s.main = s.answer(on.main, s.everything(""))
+		s.main.server.RegisterOnShutdown(s.inspector.Close) // its streams would not end
+		return
+	}
+	s.main = s.answer(on.main, s.collector)
+	s.admin = s.answer(on.admin, s.everything(s.main.url()))
+}
+
+func (s *Service) answer(on net.Listener, h http.Handler) *listener {
+	l := &listener{server: mockserver.NewHTTPServer(h), address: on.Addr(), scheme: "http"}
+	l.server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
+	if s.certificate.Load() != nil {
+		l.scheme = "https"
+		l.server.TLSConfig = &tls.Config{
+			MinVersion:     tls.VersionTLS12,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificate.Load(), nil },
+		}
+	}
+	go func() {
+		var err error
+		if l.scheme == "https" {
+			err = l.server.ServeTLS(on, "", "")
+		} else {
+			err = l.server.Serve(on)
+		}
+		if !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("listening on %v: %w", l.address, err)
+		}
+	}()
+	return l
+}
+
+// loadCertificate returns nil where there is none.
+func loadCertificate(c *config.Config) (*tls.Certificate, error) {
+	if c.TLS.CertFile == "" {
+		return nil, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(c.TLS.CertFile, c.TLS.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return &certificate, nil
+}
+
+func guardConfig(c *config.Config) mockserver.GuardConfig {
+	address := c.Listen
+	if c.Admin.Listen != "" {
+		address = c.Admin.Listen
+	}
+	return mockserver.GuardConfig{Token: c.Admin.Token, Loopback: config.Loopback(address), Hosts: c.Admin.Hosts}
+}
+
+// URL is where calls are sent to, without a slash at its end.
+func (s *Service) URL() string { return s.main.url() }
+
+// AdminURL is where the admin API is, without a slash at its end.
+func (s *Service) AdminURL() string {
+	if s.admin != nil {
+		return s.admin.url()
+	}
+	return s.main.url()
+}
+
+func (l *listener) url() string { return l.scheme + "://" + l.address.String() }
+
+// Run serves until ctx ends or a listener fails, and then ends gracefully: it
+// takes no more requests, lets those and the deliveries under way end, and closes
+// the queue. What is pending stays there.
+func (s *Service) Run(ctx context.Context) error {
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-s.failed:
+	}
+	return errors.Join(failure, s.shutdown())
+}
+
+func (s *Service) shutdown() error {
+	s.log.Info("draining", "for at most", drainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	s.collector.Drain() // readiness says so from now on
+	stopped := s.main.server.Shutdown(ctx)
+	if stopped != nil {
+		stopped = errors.Join(stopped, s.main.server.Close())
+	}
+	s.store.attempts.close()
+	drained := s.collector.Shutdown(ctx)
+	if s.admin != nil { // it shows how it goes, to the end
+		_ = s.admin.server.Close()
+	}
+	if err := errors.Join(stopped, drained); err != nil {
+		return fmt.Errorf("what was under way was broken off; calls that were not delivered stay in the queue: %w", err)
+	}
+	s.log.Info("ended")
+	return nil
+}

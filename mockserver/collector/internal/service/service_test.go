@@ -1,0 +1,384 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+)
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// get returns the status and the body of what a client gets.
+func get(t *testing.T, client *http.Client, url, token string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := client.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, string(body)
+}
+
+// send sends a batch of n calls, and tells whether they were taken.
+func send(url, key, prefix string, n int) bool {
+	var calls []string
+	for i := range n {
+		calls = append(calls, fmt.Sprintf(`{"type":"track","event":"E","userId":"u","messageId":"%s-%d"}`, prefix, i))
+	}
+	req, err := http.NewRequest(http.MethodPost, url+"/v1/batch", strings.NewReader(`{"batch":[`+strings.Join(calls, ",")+`]}`))
+	if err != nil {
+		return false
+	}
+	req.SetBasicAuth(key, "")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+func loopback() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+}
+
+func TestWhatOperatorsUseIsOnItsListenerAndBehindItsToken(t *testing.T) {
+	one := start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: t.TempDir()}})
+	two := start(t, Options{Config: &config.Config{
+		Listen: "127.0.0.1:0", Data: t.TempDir(),
+		Admin:   config.Admin{Listen: "127.0.0.1:0", Token: "let-me-in"},
+		Sources: []config.Source{{Name: "web", WriteKey: "web-key"}},
+	}})
+	for _, c := range []struct {
+		url, path, token string
+		status           int
+	}{
+		{one.URL(), "/ready", "", 200},
+		{one.URL(), "/api/v1/ledger", "", 200},
+		{one.URL(), "/metrics", "", 200},
+		{one.URL(), "/debug/pprof/cmdline", "", 200},
+		{two.URL(), "/ready", "", 200},
+		{two.URL(), "/api/v1/ledger", "let-me-in", 404},
+		{two.URL(), "/metrics", "let-me-in", 404},
+		{two.URL(), "/debug/pprof/cmdline", "let-me-in", 404},
+		{two.AdminURL(), "/ready", "", 200},
+		{two.AdminURL(), "/api/v1/ledger", "let-me-in", 200},
+		{two.AdminURL(), "/metrics", "let-me-in", 200},
+		{two.AdminURL(), "/debug/pprof/cmdline", "let-me-in", 200},
+		{two.AdminURL(), "/api/v1/ledger", "", 401},
+		{two.AdminURL(), "/metrics", "", 401},
+		{two.AdminURL(), "/debug/pprof/cmdline", "wrong", 401},
+		{two.AdminURL(), "/debug/vars", "let-me-in", 404},
+		{one.URL(), "/", "", 200},
+		{two.URL(), "/", "let-me-in", 404},
+		{two.AdminURL(), "/destinations", "let-me-in", 200},
+	} {
+		status, _ := get(t, http.DefaultClient, c.url+c.path, c.token)
+		assert.Equal(t, c.status, status, "%s with the token %q", c.path, c.token)
+	}
+}
+
+func TestMetricsTellWhatHappened(t *testing.T) {
+	var refuse atomic.Bool
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if refuse.Load() {
+			w.WriteHeader(http.StatusGone)
+		}
+	}))
+	t.Cleanup(receiver.Close)
+	s := start(t, Options{Config: &config.Config{
+		Listen: "127.0.0.1:0", Data: t.TempDir(), Limits: config.Limits{Queue: 1e9},
+		Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
+		Egress:       config.Egress{Allow: loopback()},
+		Destinations: []config.Destination{{Name: "hook", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
+	}})
+	settled := func(n int64) {
+		waitFor(t, func() bool {
+			ledgers, err := s.collector.Ledger(t.Context())
+			require.NoError(t, err)
+			return ledgers[0].Accepted == n && ledgers[0].Pending == 0
+		})
+	}
+	require.True(t, send(s.URL(), "web-key", "a", 3))
+	require.True(t, send(s.URL(), "web-key", "a", 3))
+	settled(3)
+	refuse.Store(true)
+	require.True(t, send(s.URL(), "web-key", "b", 2))
+	settled(5)
+	assert.False(t, send(s.URL(), "wrong", "c", 1))
+	res, err := http.Post(s.URL()+"/v1/track", "application/json", strings.NewReader(`{"writeKey":"web-key","userId":"u"}`))
+	require.NoError(t, err)
+	res.Body.Close()
+	require.NoError(t, s.collector.Pause(t.Context(), "hook"))
+	require.True(t, send(s.URL(), "web-key", "d", 1))
+
+	_, text := get(t, http.DefaultClient, s.AdminURL()+"/metrics", "")
+	for _, want := range []string{
+		`collector_calls_accepted_total{source="web"} 6`,
+		`collector_calls_repeated_total{source="web"} 3`,
+		`collector_calls_rejected_total{code="event_not_defined"} 1`,
+		`collector_requests_refused_total{code="unknown_write_key"} 1`,
+		`collector_attempts_total{destination="hook",reason="",verdict="success"} 3`,
+		`collector_attempts_total{destination="hook",reason="status",verdict="permanent"} 2`,
+		`collector_deliveries_total{destination="hook",result="delivered"} 3`,
+		`collector_deliveries_total{destination="hook",result="failed"} 2`,
+		`collector_attempt_duration_seconds_count{destination="hook"} 5`,
+		`collector_delivery_latency_seconds_count{destination="hook"} 3`,
+		`collector_ledger_calls{destination="hook",state="accepted"} 6`,
+		`collector_ledger_calls{destination="hook",state="pending"} 1`,
+		`collector_destination_paused{destination="hook"} 1`,
+		`collector_destination_down{destination="hook"} 0`,
+		`collector_queue_limit_bytes 1e+09`,
+		`collector_ready 1`,
+		`collector_build_info{version="test"} 1`,
+		`collector_oldest_pending_seconds{destination="hook"} `,
+	} {
+		assert.Contains(t, text, want)
+	}
+	assert.NotContains(t, text, "collector_queue_bytes 0\n")
+}
+
+func TestReloadLosesNoCall(t *testing.T) {
+	var got sync.Map
+	var count atomic.Int64
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if _, again := got.LoadOrStore(r.URL.Path+r.Header.Get("X-Message-Id"), true); !again {
+			count.Add(1)
+		}
+	}))
+	t.Cleanup(receiver.Close)
+	path := filepath.Join(t.TempDir(), "collector.yaml")
+	write := func(generation int) {
+		text := fmt.Sprintf(`
+listen: 127.0.0.1:0
+data: data
+egress: {allow: [127.0.0.0/8]}
+sources: [{name: web, writeKey: web-key}, {name: source-%d, writeKey: key-%d}]
+destinations:
+  - {name: stays, webhooks: [{url: %q, headers: {X-Generation: "%d"}}]}
+  - {name: d%d, webhooks: [{url: %q}]}
+`, generation, generation, receiver.URL+"/stays/", generation, generation, receiver.URL+"/other/")
+		// A file is replaced, as editors and Kubernetes do it.
+		require.NoError(t, os.WriteFile(path+".new", []byte(text), 0o600))
+		require.NoError(t, os.Rename(path+".new", path))
+	}
+	write(0)
+	c, err := config.Load(path)
+	require.NoError(t, err)
+	s := start(t, Options{Config: c})
+	ctx, cancel := context.WithCancel(t.Context())
+	again := make(chan os.Signal)
+	var following sync.WaitGroup
+	following.Go(func() { assert.NoError(t, s.Follow(ctx, path, again)) })
+	defer following.Wait()
+	defer cancel()
+
+	var senders sync.WaitGroup
+	var accepted atomic.Int64
+	stop := make(chan struct{})
+	for n := range 4 {
+		senders.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if send(s.URL(), "web-key", fmt.Sprintf("%d-%d", n, i), 5) {
+					accepted.Add(5)
+				}
+			}
+		})
+	}
+	for generation := 1; generation <= 4; generation++ {
+		write(generation)
+		if generation%2 == 0 {
+			again <- syscall.SIGHUP
+		}
+		waitFor(t, func() bool {
+			sources := s.collector.Settings().Sources
+			return sources[len(sources)-1].Name == fmt.Sprintf("source-%d", generation)
+		})
+		assert.True(t, send(s.URL(), fmt.Sprintf("key-%d", generation), fmt.Sprintf("g%d", generation), 1))
+		accepted.Add(1)
+	}
+	require.NoError(t, os.WriteFile(path, []byte("sources: nonsense"), 0o600))
+	again <- syscall.SIGHUP
+	again <- syscall.SIGHUP // the first was taken on by now
+	assert.Len(t, s.collector.Settings().Sources, 2, "what was stays")
+	close(stop)
+	senders.Wait()
+
+	waitFor(t, func() bool {
+		n := int64(0)
+		got.Range(func(key, _ any) bool {
+			if strings.HasPrefix(key.(string), "/stays/") {
+				n++
+			}
+			return true
+		})
+		return n == accepted.Load()
+	})
+	ledgers, err := s.collector.Ledger(t.Context())
+	require.NoError(t, err)
+	for _, l := range ledgers {
+		assert.True(t, l.Holds(), "%+v", l)
+	}
+	assert.Len(t, ledgers, 2)
+}
+
+func TestReloadNamesWhatNeedsARestart(t *testing.T) {
+	before := &config.Config{
+		Listen: "127.0.0.1:0", Data: t.TempDir(), Log: config.Log{Level: "info"},
+		Admin: config.Admin{Token: "old"},
+	}
+	level := new(slog.LevelVar)
+	s := start(t, Options{Config: before, Level: level})
+	after := *before
+	after.Listen, after.Data, after.Strict = "127.0.0.1:1", "elsewhere", true
+	after.Limits.CallBytes = 5
+	after.Log.Level = "debug"
+	after.Admin.Token = "new"
+	restart, err := s.Reload(t.Context(), &after)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"listen", "data", "strict", "limits"}, restart)
+	assert.Equal(t, slog.LevelDebug, level.Level())
+	status, _ := get(t, http.DefaultClient, s.AdminURL()+"/api/v1/ledger", "old")
+	assert.Equal(t, 401, status)
+	status, _ = get(t, http.DefaultClient, s.AdminURL()+"/api/v1/ledger", "new")
+	assert.Equal(t, 200, status)
+}
+
+func TestTLSCertificateIsReloaded(t *testing.T) {
+	dir := t.TempDir()
+	writeCertificate(t, dir, 1)
+	c := &config.Config{
+		Listen: "127.0.0.1:0", Data: filepath.Join(dir, "data"),
+		TLS: config.TLS{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")},
+	}
+	s := start(t, Options{Dev: true, Config: c})
+	serial := func() int64 {
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL(), "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate itself is looked at
+		require.NoError(t, err)
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+	}
+	assert.EqualValues(t, 1, serial())
+	writeCertificate(t, dir, 2)
+	_, err := s.Reload(t.Context(), c)
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, serial())
+
+	pool := x509.NewCertPool()
+	text, err := os.ReadFile(c.TLS.CertFile)
+	require.NoError(t, err)
+	require.True(t, pool.AppendCertsFromPEM(text))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	t.Cleanup(client.CloseIdleConnections)
+	status, _ := get(t, client, s.URL()+"/ready", "")
+	assert.Equal(t, 200, status)
+}
+
+// writeCertificate writes a certificate for 127.0.0.1 with a serial number.
+func writeCertificate(t *testing.T, dir string, serial int64) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: cert}, "key.pem": {Type: "PRIVATE KEY", Bytes: private}} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
+	}
+}
+
+func TestADirectoryIsOneCollectorsAlone(t *testing.T) {
+	dir := t.TempDir()
+	start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: dir}})
+	_, err := Start(t.Context(), Options{Dev: true, Log: discard(), Config: &config.Config{Listen: "127.0.0.1:0", Data: dir}})
+	require.Error(t, err)
+	assert.Contains(t, err.Error(), "is held by process")
+}
+
+func TestRunEndsGracefully(t *testing.T) {
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	var answered atomic.Int64
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-answer
+		answered.Add(1)
+	}))
+	t.Cleanup(receiver.Close)
+	dir := t.TempDir()
+	c := &config.Config{
+		Listen: "127.0.0.1:0", Data: dir, Limits: config.Limits{Concurrency: 2},
+		Destinations: []config.Destination{{Name: "hook", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
+	}
+	var log bytes.Buffer
+	s, err := Start(t.Context(), Options{Dev: true, Config: c, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	require.True(t, send(s.URL(), "key", "m", 5))
+	<-arrived
+	<-arrived
+	page, err := http.Get(s.URL() + "/stream") // must not hold it up
+	require.NoError(t, err)
+	t.Cleanup(func() { page.Body.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	cancel()
+	waitFor(t, func() bool { return s.collector.Ready(t.Context()) != nil })
+	close(answer)
+	require.NoError(t, <-ended)
+	assert.EqualValues(t, 2, answered.Load())
+	assert.Contains(t, log.String(), "msg=ended")
+
+	go func() {
+		for range arrived { // the rest comes after the restart
+		}
+	}()
+	again := start(t, Options{Dev: true, Config: c})
+	waitFor(t, func() bool {
+		ledgers, err := again.collector.Ledger(t.Context())
+		require.NoError(t, err)
+		return len(ledgers) == 1 && ledgers[0].Delivered == 5
+	})
+	assert.EqualValues(t, 5, answered.Load())
+}

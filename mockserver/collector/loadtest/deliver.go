@@ -1,0 +1,219 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+func newDeliver() *cobra.Command {
+	var seconds, rounds, concurrency int
+	var dir, profile string
+	cmd := &cobra.Command{
+		Use:   "deliver",
+		Short: "Deliveries a second out of the queue, beside a bare http.Client loop",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := newBench(cmd, dir)
+			if err != nil {
+				return err
+			}
+			defer b.close()
+			b.profile = profile
+			duration := time.Duration(seconds) * time.Second
+			var bare, ours []float64
+			for range rounds {
+				rate, err := b.deliverBare(duration, concurrency)
+				if err != nil {
+					return err
+				}
+				bare = append(bare, rate)
+				if rate, err = b.deliver(cmd.Context(), duration, concurrency); err != nil {
+					return err
+				}
+				ours = append(ours, rate)
+			}
+			fmt.Printf("%d requests at once, %d rounds of %v, medians\n\n", concurrency, rounds, duration)
+			fmt.Printf("%-12s %12s\n", "", "requests/s")
+			fmt.Printf("%-12s %12.0f\n", "bare loop", median(bare))
+			fmt.Printf("%-12s %12.0f   %.0f %%\n", "collector", median(ours), 100*median(ours)/median(bare))
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&seconds, "seconds", 5, "of each run")
+	flags.IntVar(&rounds, "rounds", 3, "of both runs")
+	flags.IntVar(&concurrency, "concurrency", 64, "requests at once")
+	flags.StringVar(&dir, "dir", "", "where the queue is, for its time (default: the system's temporary directory)")
+	flags.StringVar(&profile, "cpuprofile", "", "write a CPU profile of the collector, of the last run")
+	return cmd
+}
+
+// receiver starts a receiver in a process of its own.
+func (b *bench) receiver() (string, *harness.Process, error) {
+	address, err := harness.FreeAddress()
+	if err != nil {
+		return "", nil, err
+	}
+	p, err := b.self("null-server", address)
+	if err != nil {
+		return "", nil, err
+	}
+	return "http://" + address, p, awaitListener(address)
+}
+
+// deliverBare measures a program that does nothing but post one payload.
+func (b *bench) deliverBare(d time.Duration, concurrency int) (float64, error) {
+	url, receiver, err := b.receiver()
+	if err != nil {
+		return 0, err
+	}
+	defer receiver.Kill()
+	p, err := b.self("bare-sender", url, d.String(), strconv.Itoa(concurrency))
+	if err != nil {
+		return 0, err
+	}
+	if err := p.Wait(); err != nil {
+		return 0, fmt.Errorf("%w: %s", err, p.Log())
+	}
+	return strconv.ParseFloat(strings.TrimSpace(p.Log()), 64)
+}
+
+// deliver fills the queue of a paused destination and then lets it go.
+func (b *bench) deliver(ctx context.Context, d time.Duration, concurrency int) (float64, error) {
+	url, receiver, err := b.receiver()
+	if err != nil {
+		return 0, err
+	}
+	defer receiver.Kill()
+	c, err := b.collector(fmt.Sprintf("limits: {concurrency: %d}\ndestinations: [{name: hook, sharedSecret: s3cret, webhooks: [{url: '%s'}]}]\n", concurrency, url), false)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Kill()
+	if err := ask(c.URL, "POST", "/destinations/hook/pause", nil); err != nil {
+		return 0, err
+	}
+	load := &harness.Load{URLs: []string{c.URL}, WriteKey: "load", Senders: 4, Batch: 100, CallSize: 800, Calls: int64(d.Seconds()) * 30_000}
+	load.Do(ctx, time.Minute)
+	if err := ask(c.URL, "POST", "/destinations/hook/resume", nil); err != nil {
+		return 0, err
+	}
+	var rate float64
+	failed := b.profiled(c.URL, d, func() { rate, err = rateOf(c.URL, d) })
+	return rate, errors.Join(err, failed)
+}
+
+// rateOf measures how many calls are delivered a second, once it has begun.
+func rateOf(url string, d time.Duration) (float64, error) {
+	count := func() (delivered, pending int64, err error) {
+		var answer struct {
+			Destinations []struct{ Delivered, Pending int64 } `json:"destinations"`
+		}
+		if err := ask(url, "GET", "/ledger", &answer); err != nil {
+			return 0, 0, err
+		}
+		return answer.Destinations[0].Delivered, answer.Destinations[0].Pending, nil
+	}
+	time.Sleep(d / 5) // warm up
+	before, _, err := count()
+	if err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	time.Sleep(d)
+	after, pending, err := count()
+	if err != nil {
+		return 0, err
+	}
+	if pending == 0 {
+		return 0, fmt.Errorf("the queue was empty before %v had passed; %d calls were delivered", d, after)
+	}
+	return float64(after-before) / time.Since(start).Seconds(), nil
+}
+
+// ask asks the admin API.
+func ask(url, method, path string, answer any) error {
+	req, err := http.NewRequest(method, url+"/api/v1"+path, nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s %s: %s", method, path, res.Status)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(res.Body).Decode(answer)
+}
+
+// newBareSender is what the collector is compared with.
+func newBareSender() *cobra.Command {
+	return &cobra.Command{
+		Use: "bare-sender URL DURATION CONCURRENCY", Hidden: true, Args: cobra.ExactArgs(3),
+		RunE: func(_ *cobra.Command, args []string) error {
+			d, err := time.ParseDuration(args[1])
+			if err != nil {
+				return err
+			}
+			concurrency, err := strconv.Atoi(args[2])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(os.Stdout, bareRate(args[0], d, concurrency))
+			return nil
+		},
+	}
+}
+
+// bareRate posts one payload in a loop.
+func bareRate(url string, d time.Duration, concurrency int) float64 {
+	payload := `{"version":1,"type":"track","userId":"user-12345","event":"Order Completed","properties":{"revenue":129.9` +
+		strings.Repeat(`,"property":"value 7919 of 12"`, 18) + `},"timestamp":"2026-01-02T03:04:05.678Z"}`
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: concurrency}, Timeout: webhook.Timeout}
+	var done atomic.Int64
+	var senders sync.WaitGroup
+	loop := func(until time.Time) {
+		for range concurrency {
+			senders.Go(func() {
+				for time.Now().Before(until) {
+					res, err := client.Post(url, "application/json", strings.NewReader(payload))
+					if err != nil {
+						continue
+					}
+					buf := make([]byte, 512)
+					for err == nil {
+						_, err = res.Body.Read(buf)
+					}
+					_ = res.Body.Close()
+					done.Add(1)
+				}
+			})
+		}
+		senders.Wait()
+	}
+	loop(time.Now().Add(d / 5)) // warm up
+	done.Store(0)
+	start := time.Now()
+	loop(start.Add(d))
+	return float64(done.Load()) / time.Since(start).Seconds()
+}

@@ -1,0 +1,424 @@
+package mockserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A deletion request goes through these stages, each stored before the next:
+//
+//	take  the users are written to the State, and then the record says that they
+//	      are there. From here on it is never lost, and the request is answered
+//	send  a call of type delete for each user and source is stored in the journal;
+//	      the record is told of each batch
+//	erase the users are taken out of the lists of audiences and computed traits
+//	follow what becomes of the calls is noted beside the users
+//
+// The calls' messageIds are the same each time.
+
+// A DeletionRequest asks that users be deleted. [Collector.DeleteUsers] notifies
+// each destination that got their data: {type, userId, timestamp}, once for each
+// user and source.
+type DeletionRequest struct {
+	// ID makes the request idempotent: one that was taken is not taken again.
+	// Defaults to a random one.
+	ID string `json:"id,omitempty"`
+	// UserIDs are the users, up to MaxDeletionUsers. One that comes twice counts
+	// once.
+	UserIDs []string `json:"userIds"`
+	// Source is the source whose users they are. Defaults to all sources.
+	Source string `json:"source,omitempty"`
+}
+
+// Limits of deletion requests.
+const (
+	// MaxDeletionUsers is how many users one request may name.
+	MaxDeletionUsers = 10_000
+	// MaxDeletionID is how many bytes the ID of a request may have.
+	MaxDeletionID = 255
+	// DeletionKept is for how long a request that is done can still be asked about.
+	// After that its ID may be used again.
+	DeletionKept = 30 * 24 * time.Hour
+
+	maxDeletionTargets = 1000 // sources with destinations, of one request
+)
+
+// A Deletion is a deletion request, and what came of it.
+type Deletion struct {
+	ID          string    `json:"id"`
+	RequestedAt time.Time `json:"requestedAt"`
+	// CompletedAt is when every notification had come to its end. One that failed
+	// has come to its end too; see Targets.
+	CompletedAt time.Time `json:"completedAt,omitzero"`
+	// Users is how many it names, and Source the one it names.
+	Users  int    `json:"users"`
+	Source string `json:"source,omitempty"`
+	// Targets are the destinations that are notified, for each source.
+	Targets []DeletionTarget `json:"targets"`
+}
+
+// A DeletionTarget counts what became of the notifications of one source at one
+// destination. Their sum is the number of users.
+type DeletionTarget struct {
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	Pending     int    `json:"pending"`
+	Delivered   int    `json:"delivered"`
+	Failed      int    `json:"failed"`
+	Filtered    int    `json:"filtered"`
+}
+
+// A DeletionOutcome is what became of one notification.
+type DeletionOutcome struct {
+	UserID      string `json:"userId"`
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	MessageID   string `json:"messageId"`
+	Outcome
+	// Attempt is the number of the last attempt, 0 before there was one, and At
+	// when its end was noted.
+	Attempt int       `json:"attempt,omitempty"`
+	At      time.Time `json:"at,omitzero"`
+}
+
+// A deletionRecord is what is stored of a request, under deletionKey. The users
+// and the outcomes are in chunks.
+type deletionRecord struct {
+	ID          string           `json:"id"`
+	Fingerprint string           `json:"fingerprint"` // of what was asked
+	RequestedAt time.Time        `json:"requestedAt"`
+	Source      string           `json:"source,omitempty"`
+	Sources     []string         `json:"sources"` // that are affected, also those of no target
+	Users       int              `json:"users"`
+	Targets     []DeletionTarget `json:"targets"` // counted when all have ended
+	// Secret goes into the messageIds, as that of a computation.
+	Secret    string    `json:"secret"`
+	Chunk     int       `json:"chunk"`           // users in each chunk but the last
+	Ready     bool      `json:"ready,omitempty"` // the chunks are there
+	Started   bool      `json:"started,omitempty"`
+	Sent      int       `json:"sent,omitempty"` // calls in the journal: of all users for the first source, and so on
+	SentAt    time.Time `json:"sentAt,omitzero"`
+	Erased    bool      `json:"erased,omitempty"`
+	Resent    int       `json:"resent,omitempty"` // how often notifications were sent again because their outcome was lost
+	Completed time.Time `json:"completed,omitzero"`
+	Lease     workLease `json:"lease,omitzero"`
+}
+
+// A deletionChunk is some of the users of a request.
+type deletionChunk struct {
+	Users []string `json:"users"`
+	// Ends has one element for each target, which has one for each user.
+	Ends [][]deletionEnd `json:"ends"`
+}
+
+type deletionEnd struct {
+	Outcome
+	Attempt int       `json:"attempt,omitempty"`
+	At      time.Time `json:"at,omitzero"`
+}
+
+const (
+	deletionPrefix = "deletion"
+	// chunkOutcomes bounds the outcomes in a chunk, and chunkUsers the users, so
+	// that it is no longer than MaxStateValue, whatever needs to be escaped.
+	chunkOutcomes = 500
+	chunkUsers    = 80
+	// keptReason is how many bytes of an outcome's reason are kept.
+	keptReason = 150
+)
+
+func deletionKey(key string) string { return deletionPrefix + "." + key }
+
+func chunksKey(key, secret string) string { return "deletionchunk." + key + "." + secret }
+
+func chunkKey(key, secret string, n int) string {
+	return fmt.Sprintf("%s.%d", chunksKey(key, secret), n)
+}
+
+// DeleteUsers takes a deletion request. When it returns nil, the request is as
+// durable as the State of the Config; its notifications are made in the
+// background, also after a restart. They are signed, delivered and tried again
+// as other calls are. A request whose ID was taken before returns what became of
+// that one, or ErrExists if that one was for other users.
+//
+// The users are also taken out of the lists of audiences and computed traits of
+// the sources, silently: what was deleted is not told again when a later list
+// lacks them.
+func (c *Collector) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletion, error) {
+	if c.draining.Load() {
+		return Deletion{}, ErrClosed
+	}
+	record, users, err := c.newDeletion(r)
+	if err != nil {
+		return Deletion{}, err
+	}
+	return c.deletions.take(ctx, record, users)
+}
+
+// newDeletion checks a request and makes its record.
+func (c *Collector) newDeletion(r DeletionRequest) (deletionRecord, []string, error) {
+	none := deletionRecord{}
+	if err := r.check(); err != nil {
+		return none, nil, err
+	}
+	users := slices.Clone(r.UserIDs)
+	slices.Sort(users)
+	users = slices.Compact(users)
+	sources, targets, err := c.deletionTargets(r.Source)
+	if err != nil {
+		return none, nil, err
+	}
+	if r.ID == "" {
+		r.ID = strings.ToLower(rand.Text())
+	}
+	return deletionRecord{
+		ID: r.ID, Fingerprint: digest(append([]string{r.Source}, users...)...), RequestedAt: c.clock.Now().UTC().Truncate(time.Millisecond),
+		Source: r.Source, Sources: sources, Users: len(users), Targets: targets, Secret: strings.ToLower(rand.Text()[:digestLen]),
+		Chunk: min(chunkUsers, max(1, chunkOutcomes/max(1, len(targets)))),
+	}, users, nil
+}
+
+// check returns nil, or all that is wrong with a request.
+func (r DeletionRequest) check() error {
+	var problems []error
+	switch n := len(r.UserIDs); {
+	case n == 0:
+		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: "is empty", Mend: "give at least one user ID"})
+	case n > MaxDeletionUsers:
+		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: fmt.Sprintf("has %d users", n),
+			Mend: fmt.Sprintf("give at most %d, and the others in another request", MaxDeletionUsers)})
+	}
+	if n := len(r.ID); n > MaxDeletionID {
+		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Mend: fmt.Sprintf("give at most %d", MaxDeletionID)})
+	}
+	for i, id := range r.UserIDs {
+		if err := checkUserID(fmt.Sprintf("userIds[%d]", i), id); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// deletionTargets returns the sources that a request affects, and the
+// destinations that are enabled for them.
+func (c *Collector) deletionTargets(source string) (sources []string, targets []DeletionTarget, err error) {
+	settings := c.Settings()
+	if source != "" {
+		if source, err = c.oneSource(settings, source); err != nil {
+			return nil, nil, err
+		}
+		sources = []string{source}
+	} else {
+		sources = c.allSources(settings)
+	}
+	for _, source := range sources {
+		for i := range settings.Destinations {
+			if d := &settings.Destinations[i]; d.gets(source) == nil {
+				targets = append(targets, DeletionTarget{Source: source, Destination: d.Name})
+			}
+		}
+	}
+	switch {
+	case len(sources) == 0:
+		return nil, nil, &webhook.FieldError{Field: "source", Problem: "is empty, and no source is known yet", Mend: "name the source"}
+	case len(targets) > maxDeletionTargets:
+		return nil, nil, &webhook.FieldError{Field: "source", Problem: fmt.Sprintf("means %d destinations of sources", len(targets)),
+			Mend: fmt.Sprintf("name sources one by one: at most %d are allowed", maxDeletionTargets)}
+	}
+	return sources, targets, nil
+}
+
+// allSources returns the names of all sources that are known: of the settings, of
+// what destinations are connected to, and where any write key makes a source, of
+// the calls that are remembered.
+func (c *Collector) allSources(s Settings) []string {
+	names := map[string]bool{}
+	for _, source := range s.Sources {
+		names[source.Name] = true
+	}
+	if c.config.AnyWriteKey {
+		for _, d := range s.Destinations {
+			for _, source := range d.Sources {
+				names[source] = true
+			}
+		}
+		for _, source := range c.history.sources() {
+			names[source] = true
+		}
+	}
+	all := make([]string, 0, len(names))
+	for name := range names {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// sources returns the names of the sources of the calls that are remembered.
+func (h *History) sources() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var names []string
+	last := ""
+	for _, r := range h.records {
+		if r.Call.Source != last {
+			last = r.Call.Source
+			names = append(names, last)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Deletion returns the request of an ID, or ErrUnknown.
+func (c *Collector) Deletion(ctx context.Context, id string) (Deletion, error) {
+	key := digest(id)
+	r, err := c.deletions.load(ctx, key)
+	if err != nil {
+		return Deletion{}, unknownDeletion(id, err)
+	}
+	return c.deletions.public(ctx, key, r)
+}
+
+func unknownDeletion(id string, err error) error {
+	if errors.Is(err, ErrNoState) {
+		return fmt.Errorf("%w: there is no deletion request %q", ErrUnknown, id)
+	}
+	return err
+}
+
+// Deletions returns all requests that are kept, the newest first.
+func (c *Collector) Deletions(ctx context.Context) ([]Deletion, error) {
+	keys, err := c.deletions.keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Deletion
+	for _, key := range keys {
+		r, err := c.deletions.load(ctx, key)
+		var d Deletion
+		if err == nil {
+			d, err = c.deletions.public(ctx, key, r)
+		}
+		if errors.Is(err, ErrNoState) {
+			continue // deleted meanwhile, or not yet there
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b Deletion) int {
+		if byTime := b.RequestedAt.Compare(a.RequestedAt); byTime != 0 {
+			return byTime
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return all, nil
+}
+
+// DeletionOutcomes yields what became of each notification of a request, by
+// user. The error is ErrUnknown where there is no such request.
+func (c *Collector) DeletionOutcomes(ctx context.Context, id string) iter.Seq2[DeletionOutcome, error] {
+	return func(yield func(DeletionOutcome, error) bool) {
+		key := digest(id)
+		r, err := c.deletions.load(ctx, key)
+		for n := 0; err == nil && n < r.chunks(); n++ {
+			var chunk deletionChunk
+			if _, err = loadState(ctx, c.deletions.state, chunkKey(key, r.Secret, n), &chunk); err != nil {
+				break
+			}
+			for u, user := range chunk.Users {
+				for t, target := range r.Targets {
+					end := chunk.Ends[t][u]
+					o := DeletionOutcome{user, target.Source, target.Destination, r.messageID(key, target.Source, n*r.Chunk+u), end.Outcome, end.Attempt, end.At}
+					if !yield(o, nil) {
+						return
+					}
+				}
+			}
+		}
+		if err != nil {
+			yield(DeletionOutcome{}, unknownDeletion(id, err))
+		}
+	}
+}
+
+// WaitDeletion waits until every notification of a request has come to its end.
+// When ctx ends first, it returns how far it is, and an error.
+func (c *Collector) WaitDeletion(ctx context.Context, id string) (Deletion, error) {
+	for {
+		changed := c.deletions.changed.wait()
+		d, err := c.Deletion(ctx, id)
+		if err != nil || !d.CompletedAt.IsZero() {
+			return d, err
+		}
+		elsewhere, stop := c.clock.After(time.Second) // another process may be at work
+		select {
+		case <-changed:
+		case <-elsewhere:
+		case <-ctx.Done():
+			stop()
+			return d, fmt.Errorf("mockserver: waited for deletion request %q: %w", id, ctx.Err())
+		}
+		stop()
+	}
+}
+
+func (r deletionRecord) chunks() int { return (r.Users + r.Chunk - 1) / r.Chunk }
+
+// sourcesNotified returns the sources of the targets, in their order.
+func (r deletionRecord) sourcesNotified() []string {
+	var sources []string
+	for _, t := range r.Targets {
+		if !slices.Contains(sources, t.Source) {
+			sources = append(sources, t.Source)
+		}
+	}
+	return sources
+}
+
+// destinations returns the targets of a source.
+func (r deletionRecord) destinations(source string) []string {
+	var names []string
+	for _, t := range r.Targets {
+		if t.Source == source {
+			names = append(names, t.Destination)
+		}
+	}
+	return names
+}
+
+// messageID names the notification of a user, by number, and a source. It leads
+// back to them: see parseMessageID.
+func (r deletionRecord) messageID(key, source string, user int) string {
+	return fmt.Sprintf("%s%s-%s-%d-%d", deletionIDPrefix, key, r.Secret, slices.Index(r.sourcesNotified(), source), user)
+}
+
+const deletionIDPrefix = "delete-"
+
+// count adds the outcomes of a chunk to the targets.
+func (k deletionChunk) count(targets []DeletionTarget) {
+	for t := range targets {
+		for _, end := range k.Ends[t] {
+			switch end.State {
+			case StateDelivered:
+				targets[t].Delivered++
+			case StateFailed:
+				targets[t].Failed++
+			case StateFiltered:
+				targets[t].Filtered++
+			default:
+				targets[t].Pending++
+			}
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package mockserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A job is one call that is brought to the webhooks of a destination.
+type job struct {
+	*forwarder
+	destination *Destination
+	call        *Call
+	attempt     int
+	refused     refusals // by what earlier attempts noted
+	webhooks    []webhook.Endpoint
+	pass        pass
+}
+
+// A delivery is what one attempt to bring a call to its webhooks came to.
+type delivery struct {
+	Outcome
+	decided    bool          // false where it was interrupted
+	retryAfter time.Duration // asked for by a receiver
+}
+
+func failed(reason string) delivery {
+	return delivery{Outcome: Outcome{State: StateFailed, Reason: reason}, decided: true}
+}
+
+func expired(why string) delivery {
+	return failed("4 hours have passed since the call was accepted; " + why)
+}
+
+// prepare finds the webhooks that are to get the call. Without any, it is decided.
+func (j *job) prepare() delivery {
+	if deliver, reason := route(j.destination, j.call); !deliver {
+		return delivery{Outcome: Outcome{State: StateFiltered, Reason: reason}, decided: true}
+	}
+	if j.webhooks = j.refused.others(j.destination); len(j.webhooks) == 0 {
+		return failed("each webhook has refused the call for good")
+	}
+	return delivery{}
+}
+
+// deliver sends the call to all its webhooks at once. The first that takes it
+// decides; the others are left to end by themselves.
+func (j *job) deliver(ctx context.Context) delivery {
+	body, err := webhook.Payload(j.call.Body, j.destination.AliasFields)
+	if err != nil {
+		j.gate.giveBack(j.pass)
+		return failed(err.Error())
+	}
+	request := webhook.Request{Body: body, MessageID: j.call.ID, Number: j.attempt}
+	if j.destination.SharedSecret != "" {
+		request.Signature = webhook.Sign(j.destination.SharedSecret, body)
+	}
+	v := verdict{job: j}
+	if len(j.webhooks) == 1 {
+		v.add(j.webhooks[0], j.send(ctx, request, j.webhooks[0]))
+	} else {
+		j.sendAll(ctx, request, &v)
+	}
+	return v.conclude(ctx)
+}
+
+// sendAll sends the request to several webhooks, until one has taken it.
+func (j *job) sendAll(ctx context.Context, request webhook.Request, v *verdict) {
+	type answer struct {
+		from webhook.Endpoint
+		webhook.Attempt
+	}
+	answers := make(chan answer)   // never closed; nobody receives once it is decided
+	decided := make(chan struct{}) // closed when nobody receives any more
+	defer close(decided)
+	for _, to := range j.webhooks {
+		j.requests.Go(func() {
+			a := answer{to, j.send(ctx, request, to)}
+			select {
+			case answers <- a: // the receiver takes over this activity
+			case <-decided:
+				j.gate.end()
+			}
+		})
+	}
+	for i := range j.webhooks {
+		a := <-answers
+		if v.add(a.from, a.Attempt); v.delivered || i == len(j.webhooks)-1 {
+			return // with the activity of the last
+		}
+		j.gate.end()
+	}
+}
+
+// send makes one attempt and records it.
+func (j *job) send(ctx context.Context, r webhook.Request, to webhook.Endpoint) webhook.Attempt {
+	r.Endpoint = to
+	a := j.sender.Send(j.faults.mark(ctx, j), r)
+	j.record.Attempted(Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
+	j.gate.requestEnded()
+	return a
+}
+
+// A verdict is what the answers of the webhooks come to.
+type verdict struct {
+	job        *job
+	delivered  bool
+	temporary  bool // another attempt may succeed
+	reasons    []string
+	refusing   []webhook.Endpoint
+	retryAfter time.Duration
+}
+
+func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
+	switch a.Verdict {
+	case webhook.Success:
+		v.delivered = true
+		return
+	case webhook.Temporary:
+		v.temporary = true
+		v.retryAfter = max(v.retryAfter, a.RetryAfter)
+	default:
+		v.refusing = append(v.refusing, from)
+	}
+	v.reasons = append(v.reasons, a.URL+": "+a.Error)
+}
+
+// conclude tells the gate of the destination, and what becomes of the call.
+func (v *verdict) conclude(ctx context.Context) delivery {
+	j := v.job
+	reason := strings.Join(v.reasons, "; ")
+	switch {
+	case v.delivered:
+		j.gate.leave(j.pass, itAnswers)
+		return delivery{Outcome: Outcome{State: StateDelivered}, decided: true}
+	case ctx.Err() != nil:
+		j.gate.leave(j.pass, nothing)
+		return delivery{} // we broke it off ourselves
+	case !v.temporary:
+		j.gate.leave(j.pass, itAnswers) // a receiver that refuses a call is not down
+		return failed(reason)
+	case j.attempt == 1:
+		j.gate.leave(j.pass, itFails)
+	case j.pass.probe:
+		j.gate.leave(j.pass, itFails)
+	default:
+		// It may be this call that fails; it has a schedule of its own.
+		j.gate.leave(j.pass, nothing)
+	}
+	note := j.refused.with(j.destination, v.refusing)
+	return delivery{Outcome: Outcome{State: StatePending, Reason: reason, Note: string(note)}, decided: true, retryAfter: v.retryAfter}
+}
+
+// refusals name the webhooks that have refused a call for good, while others may
+// still take it: they are not asked again. Between attempts the journal keeps
+// them as a note. A webhook whose settings have changed is another one.
+type refusals string
+
+// others returns the webhooks of a destination that have not refused the call.
+func (r refusals) others(d *Destination) []webhook.Endpoint {
+	if r == "" {
+		return d.Webhooks
+	}
+	var others []webhook.Endpoint
+	for _, w := range d.Webhooks {
+		if !r.have(d, w) {
+			others = append(others, w)
+		}
+	}
+	return others
+}
+
+// with adds those that have refused it now, and leaves out those that are gone.
+func (r refusals) with(d *Destination, refusing []webhook.Endpoint) refusals {
+	var ids []string
+	for _, w := range d.Webhooks {
+		if r.have(d, w) {
+			ids = append(ids, webhookID(d, w))
+		}
+	}
+	for _, w := range refusing {
+		ids = append(ids, webhookID(d, w))
+	}
+	return refusals(strings.Join(ids, "."))
+}
+
+func (r refusals) have(d *Destination, w webhook.Endpoint) bool {
+	return r != "" && slices.Contains(strings.Split(string(r), "."), webhookID(d, w))
+}
+
+// webhookID tells a webhook from others, and from itself with other settings.
+func webhookID(d *Destination, w webhook.Endpoint) string {
+	h := sha256.New()
+	for _, text := range []string{d.SharedSecret, string(d.AliasFields), w.URL} {
+		_, _ = h.Write(append([]byte(text), 0))
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
+		_, _ = h.Write(append([]byte(name+"\x00"+w.Headers[name]), 0))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:4])
+}

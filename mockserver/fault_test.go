@@ -1,0 +1,310 @@
+package mockserver_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// try posts a batch of one call and returns what a sender sees.
+func try(ctx context.Context, client *http.Client, url, id string) (status int, body string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/batch", strings.NewReader(track(id, 1)))
+	if err != nil {
+		return 0, "", err
+	}
+	req.SetBasicAuth("key", "")
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(text), err
+}
+
+// TestFaultsOfTheCollector runs each fault in process and on a real socket.
+func TestFaultsOfTheCollector(t *testing.T) {
+	for _, inProcess := range []bool{true, false} {
+		srv := mockserver.RunT(t, mockserver.Config{InProcess: inProcess})
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		if inProcess {
+			client = srv.Client()
+		}
+		for _, test := range []struct {
+			name   string
+			fault  mockserver.Fault
+			status int // 0: an error
+			body   string
+			stored bool
+		}{
+			{"a status", mockserver.Fault{Status: 503}, 503, `"code":"fault"`, false},
+			{"a status with a header", mockserver.Fault{Status: 429, Header: http.Header{"Retry-After": {"7"}}}, 429, `"success":false`, false},
+			{"an answer that is not JSON", mockserver.Fault{Body: "<html>It works!</html>"}, 200, "<html>It works!</html>", false},
+			{"an empty answer", mockserver.Fault{Status: 204}, 204, "", false},
+			{"a connection that is reset", mockserver.Fault{Reset: true}, 0, "", false},
+			{"an answer that breaks off", mockserver.Fault{Body: `{"succ`, Reset: true}, 0, `{"succ`, false},
+			{"an answer that is lost", mockserver.Fault{AnswerOnly: true, Reset: true}, 0, "", true},
+			{"a status after the calls were stored", mockserver.Fault{AnswerOnly: true, Status: 502}, 502, "fault", true},
+			{"a delay", mockserver.Fault{Delay: time.Millisecond}, 200, ok, true},
+			{"a delay before a status", mockserver.Fault{Delay: time.Millisecond, Status: 500}, 500, "fault", false},
+		} {
+			srv.Clear()
+			srv.Fail(test.fault)
+			assert.Equal(t, 1, srv.FaultsLeft())
+			status, body, err := try(t.Context(), client, srv.URL, "m")
+			if test.status == 0 {
+				assert.Error(t, err, test.name)
+			} else {
+				require.NoError(t, err, test.name)
+				assert.Equal(t, test.status, status, test.name)
+			}
+			assert.Contains(t, body, test.body, test.name)
+			assert.Equal(t, test.stored, len(srv.Calls()) == 1, test.name)
+			assert.Zero(t, srv.FaultsLeft())
+			status, body, err = try(t.Context(), client, srv.URL, "m")
+			require.NoError(t, err, test.name)
+			assert.Equal(t, http.StatusOK, status, "the next request is as always")
+			assert.Equal(t, ok, body)
+			assert.Len(t, srv.Calls(), 1, "and is not stored again if it was: %s", test.name)
+		}
+
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		srv.Fail(mockserver.Fault{Hang: true})
+		_, _, err := try(ctx, client, srv.URL, "m")
+		cancel()
+		assert.ErrorIs(t, err, context.DeadlineExceeded, "the sender gives up")
+		came := make(chan struct{})
+		srv.Fail(mockserver.Fault{Hang: true, Match: func(*http.Request) bool { close(came); return true }})
+		ended := make(chan error)
+		go func() { _, _, err := try(t.Context(), client, srv.URL, "m"); ended <- err }()
+		<-came
+		require.NoError(t, srv.Close())
+		assert.Error(t, <-ended, "nothing hangs beyond Close")
+	}
+}
+
+func TestFaultsComeInTurnAndAreComposed(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
+	statuses := func(n int) (all []int) {
+		for range n {
+			status, _, err := try(t.Context(), srv.Client(), srv.URL, "m")
+			if err != nil {
+				status = -1
+			}
+			all = append(all, status)
+		}
+		return all
+	}
+	srv.Fail(mockserver.Fault{Status: 500, Times: 2}, mockserver.Fault{Reset: true}, mockserver.Fault{Status: 429})
+	assert.Equal(t, 4, srv.FaultsLeft())
+	assert.Equal(t, []int{500, 500, -1, 429, 200}, statuses(5))
+
+	srv.Fail(mockserver.Fault{Status: 503, Times: mockserver.Always})
+	srv.Fail(mockserver.Fault{Status: 500}) // never comes up behind one that stands
+	assert.Equal(t, []int{503, 503, 503}, statuses(3))
+	srv.Heal()
+	assert.Equal(t, []int{200}, statuses(1))
+	assert.Zero(t, srv.FaultsLeft())
+
+	srv.Fail(mockserver.Fault{Status: 418, Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/settings") }}, mockserver.Fault{Status: 500})
+	assert.Equal(t, []int{500, 200}, statuses(2), "a fault that does not match lets the next one have the request")
+	res, err := srv.Client().Get(srv.URL + "/v1/projects/key/settings")
+	require.NoError(t, err)
+	assert.Equal(t, 418, res.StatusCode)
+	srv.Fail(mockserver.Fault{Status: 500})
+	res, err = srv.Client().Get(srv.URL + "/health")
+	require.NoError(t, err)
+	assert.Equal(t, 200, res.StatusCode, "faults befall requests that bring calls")
+}
+
+func TestFaultsOfDeliveries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1"), hook("other", "http://h/2")},
+			Jitter: func() float64 { return 0 }})
+		srv.FailDeliveries(
+			mockserver.Fault{Destination: "d", Status: 503, Header: http.Header{"Retry-After": {"10"}}},
+			mockserver.Fault{Destination: "d", Delay: 2 * time.Second, Status: 500, Body: "broken"},
+			mockserver.Fault{Destination: "d", Reset: true},
+			mockserver.Fault{Destination: "d", Hang: true},
+			mockserver.Fault{Destination: "d", Delay: time.Minute},
+			mockserver.Fault{Destination: "d", Status: 200, Body: "half", Reset: true},
+			mockserver.Fault{Destination: "d", AnswerOnly: true, Status: 502},
+		)
+		start := time.Now()
+		send(t, srv, track("m", 1))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, err := srv.Wait(ctx, 1, mockserver.DeliveredTo("d"))
+		require.NoError(t, err)
+		assert.Equal(t, 22*time.Second, time.Since(start), "10 s of Retry-After, 2 s of delay, and two time-outs")
+		record, _ := srv.Call("m-0")
+		var got []string
+		for _, a := range record.Attempts {
+			if a.Destination == "d" {
+				got = append(got, strings.Join([]string{string(a.Reason), a.Duration.String(), string(a.ResponseBody)}, " "))
+			}
+		}
+		assert.Equal(t, []string{"status 0s ", "status 2s broken", "connection 0s ", "timeout 5s ", "timeout 5s ", "connection 0s half", "status 0s ", " 0s "}, got)
+		assert.Len(t, h.times("/1", start), 2, "one whose answer was lost, and the one that counts")
+		other, _ := record.State("other")
+		assert.Equal(t, mockserver.StateDelivered, other.State)
+		assert.Len(t, h.times("/2", start), 1)
+	})
+}
+
+func TestDelaysPassOnAManualClock(t *testing.T) {
+	clock := mockserver.NewManualClock(newYear)
+	srv := mockserver.RunT(t, mockserver.Config{Clock: clock})
+	came := make(chan struct{})
+	srv.Fail(mockserver.Fault{Delay: time.Hour, Match: func(*http.Request) bool { close(came); return true }})
+	done := make(chan int)
+	go func() {
+		status, _, _ := try(t.Context(), http.DefaultClient, srv.URL, "m")
+		done <- status
+	}()
+	<-came // a clock does not know of requests that are still to come
+	clock.Advance(59 * time.Minute)
+	assert.Empty(t, srv.Calls())
+	clock.Advance(time.Minute)
+	assert.Len(t, srv.Calls(), 1)
+	assert.Equal(t, newYear.Add(time.Hour), srv.Calls()[0].ReceivedAt)
+	assert.Equal(t, http.StatusOK, <-done)
+}
+
+func TestTransport(t *testing.T) {
+	client := func(h http.HandlerFunc) *http.Client { return &http.Client{Transport: mockserver.NewTransport(h)} }
+	t.Run("a request as a server sees it", func(t *testing.T) {
+		c := client(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			user, _, _ := r.BasicAuth()
+			assert.Equal(t, []any{"/a%20b?c=d", "/a b", "d", "h.example:8080", "u", "text", int64(4), "POST"},
+				[]any{r.RequestURI, r.URL.Path, r.FormValue("c"), r.Host, user, string(body), r.ContentLength, r.Method})
+			w.Header().Set("X-A", "1")
+			w.WriteHeader(http.StatusCreated)
+			w.Header().Set("X-B", "too late")
+			_, _ = io.WriteString(w, "made")
+		})
+		res, err := c.Post("http://u:p@h.example:8080/a%20b?c=d", "", strings.NewReader("text"))
+		require.NoError(t, err)
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		assert.Equal(t, []any{201, "1", "", "made"}, []any{res.StatusCode, res.Header.Get("X-A"), res.Header.Get("X-B"), string(body)})
+	})
+	t.Run("an answer that is streamed", func(t *testing.T) {
+		next := make(chan struct{})
+		c := client(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "one")
+			_ = http.NewResponseController(w).Flush()
+			<-next
+			_, _ = io.WriteString(w, "two")
+		})
+		res, err := c.Get("http://h/")
+		require.NoError(t, err)
+		defer res.Body.Close()
+		first := make([]byte, 3)
+		_, err = io.ReadFull(res.Body, first)
+		require.NoError(t, err)
+		close(next)
+		rest, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		assert.Equal(t, "onetwo", string(first)+string(rest))
+	})
+	t.Run("no answer at all, and a HEAD", func(t *testing.T) {
+		c := client(func(http.ResponseWriter, *http.Request) {})
+		res, err := c.Get("http://h/")
+		require.NoError(t, err)
+		defer res.Body.Close()
+		assert.Equal(t, http.StatusOK, res.StatusCode)
+		c = client(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "body") })
+		res, err = c.Head("http://h/")
+		require.NoError(t, err)
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body)
+		assert.Empty(t, body)
+	})
+	t.Run("a handler that aborts", func(t *testing.T) {
+		_, err := client(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }).Get("http://h/")
+		assert.ErrorContains(t, err, "connection reset")
+		res, err := client(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "half")
+			panic(http.ErrAbortHandler)
+		}).Get("http://h/")
+		require.NoError(t, err)
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		assert.Equal(t, "half", string(body))
+		assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	})
+	t.Run("a sender that gives up, and one that hangs up", func(t *testing.T) {
+		ended := make(chan struct{}, 2)
+		c := client(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/answer" {
+				_, _ = io.WriteString(w, "x")
+			}
+			<-r.Context().Done()
+			ended <- struct{}{}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://h/", nil)
+		require.NoError(t, err)
+		_, err = c.Do(req)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		<-ended
+		res, err := c.Get("http://h/answer")
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		<-ended
+	})
+	t.Run("a body of unknown length, and one that breaks", func(t *testing.T) {
+		c := client(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+			}
+			assert.EqualValues(t, -1, r.ContentLength)
+			_, _ = w.Write(bytes.ToUpper(body))
+		})
+		res, err := c.Post("http://h/", "", io.MultiReader(strings.NewReader("abc")))
+		require.NoError(t, err)
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body)
+		assert.Equal(t, "ABC", string(body))
+		res, err = c.Post("http://h/", "", io.MultiReader(strings.NewReader("abc"), failingReader{}))
+		require.NoError(t, err)
+		defer res.Body.Close()
+		assert.Equal(t, http.StatusBadRequest, res.StatusCode)
+	})
+}
+
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, errors.New("broken") }
+
+func TestAServerWithoutANetwork(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
+	assert.Equal(t, "http://mockserver.invalid", srv.URL)
+	status, body, err := try(t.Context(), srv.Client(), srv.URL, "m")
+	require.NoError(t, err)
+	assert.Equal(t, 200, status)
+	assert.Equal(t, ok, body)
+	srv.Expect(t, mockserver.WithID("m-0"))
+	res, err := srv.Client().Get(srv.URL + "/api/v1/calls")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	assert.NotEqual(t, http.StatusNotFound, res.StatusCode, "the admin API too")
+
+}

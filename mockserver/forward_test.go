@@ -1,0 +1,474 @@
+package mockserver_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// newYear is when tests with a clock of their own begin.
+var newYear = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// webhooks are webhooks without a network: each path answers as it is told.
+type webhooks struct {
+	mu       sync.Mutex
+	answers  map[string]http.HandlerFunc // by path; 200 without one
+	requests map[string][]time.Time      // by path
+}
+
+func (h *webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	h.requests[r.URL.Path] = append(h.requests[r.URL.Path], time.Now())
+	answer := h.answers[r.URL.Path]
+	h.mu.Unlock()
+	if answer != nil {
+		answer(w, r)
+	}
+}
+
+// times returns when a path was asked, since a time.
+func (h *webhooks) times(path string, since time.Time) (after []time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, at := range h.requests[path] {
+		after = append(after, at.Sub(since))
+	}
+	return after
+}
+
+func (h *webhooks) answer(path string, answer http.HandlerFunc) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answers[path] = answer
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// peak counts how many there are at most.
+type peak struct {
+	mu        sync.Mutex
+	now, most int
+}
+
+// hang is a webhook that hangs, and counts the requests that do.
+func (p *peak) hang(_ http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	p.now++
+	p.most = max(p.most, p.now)
+	p.mu.Unlock()
+	<-r.Context().Done()
+	p.mu.Lock()
+	p.now--
+	p.mu.Unlock()
+}
+
+func (p *peak) max() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.most
+}
+
+// inProcess starts a server without a network in front of or behind it.
+func inProcess(t *testing.T, config mockserver.Config) (*mockserver.Server, *webhooks) {
+	t.Helper()
+	h := &webhooks{answers: map[string]http.HandlerFunc{}, requests: map[string][]time.Time{}}
+	config.InProcess = true
+	config.Sender.Transport = mockserver.NewTransport(h)
+	return mockserver.RunT(t, config), h
+}
+
+// send posts a body to a server without a network.
+func send(t *testing.T, srv *mockserver.Server, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/v1/batch", strings.NewReader(body))
+	require.NoError(t, err)
+	req.SetBasicAuth("key", "")
+	res, err := srv.Client().Do(req)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, http.StatusOK, res.StatusCode)
+}
+
+// account returns the ledger of the only destination, without its time.
+func account(t *testing.T, srv *mockserver.Server) mockserver.Ledger {
+	t.Helper()
+	all, err := srv.Ledger(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.True(t, all[0].Holds(), "%+v", all[0])
+	all[0].OldestPending = time.Time{}
+	return all[0]
+}
+
+func TestFourOfFiveWebhooksHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{
+			hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")}})
+		for i := range 4 {
+			h.answer(fmt.Sprintf("/%d", i+1), hang)
+		}
+		h.answer("/5", func(http.ResponseWriter, *http.Request) { time.Sleep(300 * time.Millisecond) })
+		start := time.Now()
+		send(t, srv, track("m", 1))
+		record := srv.Expect(t, mockserver.DeliveredTo("d"))
+		assert.Equal(t, 300*time.Millisecond, time.Since(start), "done when the fifth answers")
+		assert.Len(t, record.Attempts, 1, "the others are still under way")
+
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		record, _ = srv.Call("m-0")
+		require.Len(t, record.Attempts, 5, "each ended by itself")
+		for _, a := range record.Attempts[1:] {
+			assert.Equal(t, webhook.ReasonTimeout, a.Reason)
+			assert.Equal(t, webhook.Timeout, a.Duration)
+		}
+		time.Sleep(5 * time.Hour)
+		for i := range 5 {
+			assert.Len(t, h.times(fmt.Sprintf("/%d", i+1), start), 1, "none is asked again")
+		}
+		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 1, Delivered: 1}, account(t, srv))
+	})
+}
+
+// TestAllWebhooksFail runs the whole schedule: those that may recover are asked
+// again until the end, the one that refused the call for good is not.
+func TestAllWebhooksFail(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			var mu sync.Mutex
+			srv, h := inProcess(t, mockserver.Config{
+				Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")},
+				Jitter: func() float64 {
+					mu.Lock()
+					defer mu.Unlock()
+					return random.Float64()
+				},
+			})
+			h.answer("/1", status(http.StatusServiceUnavailable))
+			h.answer("/2", hang)
+			h.answer("/3", status(http.StatusNotFound)) // for good
+			h.answer("/4", status(http.StatusTooManyRequests))
+			h.answer("/5", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+			start := time.Now()
+			send(t, srv, track("m", 1))
+			time.Sleep(4*time.Hour + time.Minute)
+
+			record := srv.Expect(t, mockserver.InState("d", mockserver.StateFailed))
+			times := h.times("/1", start)
+			for _, path := range []string{"/2", "/4", "/5"} {
+				assert.Equal(t, times, h.times(path, start), "%s is asked each time", path)
+			}
+			assert.Len(t, h.times("/3", start), 1, "a webhook that has refused the call for good is not asked again")
+			assertSchedule(t, times)
+			assert.Len(t, record.Ends, len(times))
+			for i, end := range record.Ends {
+				assert.Equal(t, i+1, end.Attempt)
+			}
+			assert.Len(t, record.Attempts, 4*len(times)+1, "the history of all attempts")
+			o, _ := record.State("d")
+			assert.Contains(t, o.Reason, "4 hours have passed")
+			assert.Contains(t, o.Reason, "503")
+			assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 1, Failed: 1}, account(t, srv))
+
+			time.Sleep(10 * time.Hour)
+			assert.Len(t, h.times("/1", start), len(times), "nothing comes after the end")
+		})
+	}
+}
+
+// assertSchedule checks that attempts come after no more than the backoff's
+// ceiling, with the time an attempt takes, and go on for four hours.
+func assertSchedule(t *testing.T, times []time.Duration) {
+	t.Helper()
+	require.NotEmpty(t, times)
+	assert.Zero(t, times[0])
+	for i := 1; i < len(times); i++ {
+		ceiling := min(time.Second<<min(i-1, 20), 10*time.Minute)
+		assert.LessOrEqual(t, times[i]-times[i-1], ceiling+webhook.Timeout, "attempt %d", i+1)
+	}
+	end := times[len(times)-1]
+	assert.GreaterOrEqual(t, end, 4*time.Hour-webhook.Timeout, "the last attempt is at the end of the window")
+	assert.LessOrEqual(t, end, 4*time.Hour)
+	assert.Greater(t, len(times), 24, "at most ten minutes lie between two")
+}
+
+func TestWhatARetriedCallAsksFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		first   map[string]http.HandlerFunc
+		then    func(srv *mockserver.Server) // before the second attempt
+		again   []string                     // asked again
+		outcome mockserver.State
+		reason  string
+	}{
+		"all refuse": {
+			first:   map[string]http.HandlerFunc{"/1": status(400), "/2": status(401), "/3": status(404)},
+			outcome: mockserver.StateFailed, reason: "404",
+		},
+		"a redirect is no success": {
+			first:   map[string]http.HandlerFunc{"/1": status(302), "/2": status(307), "/3": status(304)},
+			outcome: mockserver.StateFailed, reason: "redirects are not followed",
+		},
+		"one may recover": {
+			first: map[string]http.HandlerFunc{"/1": status(400), "/2": status(500), "/3": status(400)},
+			again: []string{"/2"}, outcome: mockserver.StateDelivered,
+		},
+		"408, 425 and 429 too": {
+			first: map[string]http.HandlerFunc{"/1": status(408), "/2": status(425), "/3": status(429)},
+			again: []string{"/1", "/2", "/3"}, outcome: mockserver.StateDelivered,
+		},
+		"settings that were mended": {
+			first: map[string]http.HandlerFunc{"/1": status(401), "/2": status(500), "/3": status(400)},
+			then: func(srv *mockserver.Server) {
+				s := srv.Settings()
+				s.Destinations[0].Webhooks = append([]webhook.Endpoint(nil), s.Destinations[0].Webhooks...)
+				s.Destinations[0].Webhooks[0].Headers = map[string]string{"Authorization": "Bearer right"}
+				_ = srv.Apply(t.Context(), s)
+			},
+			again: []string{"/1", "/2"}, outcome: mockserver.StateDelivered,
+		},
+		"only those that refused are left": {
+			first: map[string]http.HandlerFunc{"/1": status(401), "/2": status(500), "/3": status(400)},
+			then: func(srv *mockserver.Server) {
+				s := srv.Settings()
+				s.Destinations[0].Webhooks = []webhook.Endpoint{{URL: "http://h/1"}, {URL: "http://h/3"}}
+				_ = srv.Apply(t.Context(), s)
+			},
+			outcome: mockserver.StateFailed, reason: "refused the call for good",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, h := inProcess(t, mockserver.Config{
+					Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2", "http://h/3")},
+					Jitter:       func() float64 { return 1 },
+				})
+				for path, answer := range test.first {
+					h.answer(path, answer)
+				}
+				start := time.Now()
+				send(t, srv, track("m", 1))
+				synctest.Wait()
+				for path := range test.first {
+					h.answer(path, nil)
+				}
+				if test.then != nil {
+					test.then(srv)
+				}
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				var again []string
+				for _, path := range []string{"/1", "/2", "/3"} {
+					if len(h.times(path, start)) > 1 {
+						again = append(again, path)
+					}
+				}
+				assert.Equal(t, test.again, again)
+				record := srv.Expect(t, mockserver.InState("d", test.outcome))
+				o, _ := record.State("d")
+				assert.Contains(t, o.Reason, test.reason)
+			})
+		})
+	}
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		n := 0
+		h.answer("/1", func(w http.ResponseWriter, _ *http.Request) {
+			if n++; n == 1 {
+				w.Header().Set("Retry-After", "1800")
+				w.WriteHeader(http.StatusServiceUnavailable)
+			} else if n == 2 {
+				w.Header().Set("Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
+				w.WriteHeader(http.StatusTooManyRequests)
+			}
+		})
+		start := time.Now()
+		send(t, srv, track("m", 1))
+		time.Sleep(2 * time.Hour)
+		srv.Expect(t, mockserver.DeliveredTo("d"))
+		times := h.times("/1", start)
+		require.Len(t, times, 3)
+		assert.Equal(t, 30*time.Minute, times[1])
+		assert.InDelta(t, time.Hour, times[2]-times[1], float64(time.Second), "a date has no milliseconds")
+	})
+}
+
+// TestTheGateSparesADestinationThatIsDown: after ten calls in a row have failed,
+// one at a time probes it, and what comes meanwhile waits.
+func TestTheGateSparesADestinationThatIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Concurrency: 4})
+		h.answer("/1", status(http.StatusBadGateway))
+		start := time.Now()
+		send(t, srv, track("m", 500))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		times := h.times("/1", start)
+		assert.LessOrEqual(t, len(times), 10+3+3600/30+8, "no more than a probe each 30 s, once it is known to be down")
+		assert.Greater(t, len(times), 100, "but probed it is")
+		s := srv.Status()
+		require.Len(t, s, 1)
+		assert.True(t, s[0].Down)
+
+		h.answer("/1", nil)
+		time.Sleep(11 * time.Minute) // the next probe, and then the latest retry
+		synctest.Wait()
+		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 500, Delivered: 500}, account(t, srv))
+		assert.False(t, srv.Status()[0].Down)
+	})
+}
+
+// TestOneCallThatFailsIsNotADestinationThatIsDown: a receiver that cannot take
+// one call is asked for the others at once.
+func TestOneCallThatFailsIsNotADestinationThatIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		h.answer("/1", func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get(webhook.MessageIDHeader) == "poison-0" {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		})
+		send(t, srv, track("poison", 1))
+		time.Sleep(3 * time.Hour) // far more than ten attempts
+		synctest.Wait()
+		record, _ := srv.Call("poison-0")
+		require.Greater(t, len(record.Attempts), 10)
+		assert.False(t, srv.Status()[0].Down)
+		start := time.Now()
+		send(t, srv, track("good", 1))
+		srv.Expect(t, mockserver.WithID("good-0"), mockserver.DeliveredTo("d"))
+		assert.Zero(t, time.Since(start))
+	})
+}
+
+// TestADestinationThatHangsSlowsNoOther also bounds what the one that hangs has
+// under way.
+func TestADestinationThatHangsSlowsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow, fast := hook("slow", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5"), hook("fast", "http://h/fast")
+		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{slow, fast}, Concurrency: 8})
+		var underWay peak
+		for i := range 5 {
+			h.answer(fmt.Sprintf("/%d", i+1), underWay.hang)
+		}
+		start := time.Now()
+		const batches, size = 40, 50
+		for i := range batches {
+			send(t, srv, track(fmt.Sprint("m", i), size))
+		}
+		_, err := srv.Wait(t.Context(), batches*size, mockserver.DeliveredTo("fast"))
+		require.NoError(t, err)
+		assert.Zero(t, time.Since(start), "not a moment was lost")
+		time.Sleep(time.Minute)
+		assert.LessOrEqual(t, underWay.max(), 8*5)
+		assert.Len(t, srv.Calls(mockserver.DeliveredTo("fast")), batches*size)
+	})
+}
+
+// TestStragglersAreBounded: calls that one webhook takes at once leave requests
+// to another behind, which hangs.
+func TestStragglersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2")}})
+		var underWay peak
+		h.answer("/2", underWay.hang)
+		const calls = 2_400
+		send(t, srv, track("m", calls))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := srv.Wait(ctx, calls, mockserver.DeliveredTo("d"))
+		require.NoError(t, err)
+		assert.Greater(t, underWay.max(), 500)
+		assert.LessOrEqual(t, underWay.max(), 1024)
+	})
+}
+
+func TestManualClockRunsTheScheduleTheSameEachTime(t *testing.T) {
+	run := func() (ends []string) {
+		clock := mockserver.NewManualClock(newYear)
+		random := rand.New(rand.NewPCG(7, 7))
+		var mu sync.Mutex
+		srv, h := inProcess(t, mockserver.Config{Clock: clock, Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2")},
+			Jitter: func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() }})
+		defer srv.Close()
+		h.answer("/1", status(http.StatusServiceUnavailable))
+		srv.FailDeliveries(mockserver.Fault{Times: mockserver.Always, Hang: true, Match: func(r *http.Request) bool { return r.URL.Path == "/2" }})
+		send(t, srv, track("m", 3))
+		clock.Advance(3*time.Hour + 59*time.Minute)
+		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 3, Pending: 3}, account(t, srv))
+		clock.Advance(2 * time.Minute)
+		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 3, Failed: 3}, account(t, srv))
+		record, ok := srv.Call("m-1")
+		require.True(t, ok)
+		for _, end := range record.Ends {
+			ends = append(ends, end.At.Sub(newYear).String())
+		}
+		return ends
+	}
+	start := time.Now()
+	first := run()
+	assert.Greater(t, len(first), 24)
+	for range 3 {
+		assert.Equal(t, first, run())
+	}
+	assert.Less(t, time.Since(start), 10*time.Second, "hours pass in milliseconds")
+}
+
+func TestManualClockWaitsForRealReceivers(t *testing.T) {
+	clock := mockserver.NewManualClock(newYear)
+	rec := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n <= 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	srv := mockserver.RunT(t, mockserver.Config{Clock: clock, Destinations: []mockserver.Destination{hook("d", rec.URL)}})
+	post(t, srv.URL+"/v1/batch", "key", track("m", 1))
+	clock.Settle()
+	record, _ := srv.Call("m-0")
+	assert.Len(t, record.Attempts, 1)
+	clock.Advance(time.Minute)
+	record, _ = srv.Call("m-0")
+	assert.Len(t, record.Attempts, 4)
+	o, _ := record.State("d")
+	assert.Equal(t, mockserver.StateDelivered, o.State)
+	assert.Equal(t, newYear.Add(time.Minute), clock.Now())
+}
+
+func TestManualClockGoesOnBesideAPausedDestinationAndAGateThatIsShut(t *testing.T) {
+	clock := mockserver.NewManualClock(newYear)
+	srv, h := inProcess(t, mockserver.Config{Clock: clock, Concurrency: 1, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+	h.answer("/1", status(http.StatusServiceUnavailable))
+	for i := range 30 { // more entries than are worked at, more calls than may be under way
+		send(t, srv, track(fmt.Sprint("m", i), 3))
+	}
+	clock.Advance(time.Minute)
+	assert.True(t, srv.Status()[0].Down)
+	require.NoError(t, srv.Pause(t.Context(), "d"))
+	clock.Advance(time.Hour)
+	before := len(h.times("/1", newYear))
+	clock.Advance(time.Hour)
+	assert.InDelta(t, before, len(h.times("/1", newYear)), 12, "only what was leased before goes on")
+	h.answer("/1", nil)
+	require.NoError(t, srv.Resume(t.Context(), "d"))
+	clock.Advance(time.Hour)
+	assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 90, Delivered: 90}, account(t, srv))
+}

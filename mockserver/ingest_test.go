@@ -1,0 +1,345 @@
+package mockserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// newCollector makes a collector for a test, with no network.
+func newCollector(t *testing.T, config mockserver.Config) *mockserver.Collector {
+	t.Helper()
+	config.AnyWriteKey = true
+	c, err := mockserver.NewCollector(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// fixedClock stands still.
+type fixedClock struct{ at time.Time }
+
+func (c fixedClock) Now() time.Time { return c.at }
+
+func (fixedClock) After(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
+
+func TestWhatIsStored(t *testing.T) {
+	clock := fixedClock{time.Date(2026, 1, 31, 12, 0, 0, 123456789, time.UTC)}
+	const received = `"receivedAt":"2026-01-31T12:00:00.123Z"`
+	for name, test := range map[string]struct{ path, body, want string }{
+		"as it came": {
+			body: `{"batch":[ { "type" : "track", "userId":"u", "event":"E", "messageId":"m", "properties":{"b":1,"a": [ 2 ] }, "x":null } ]}`,
+			want: `{"type" : "track", "userId":"u", "event":"E", "messageId":"m", "properties":{"b":1,"a": [ 2 ] }, "x":null,` + received + `,"timestamp":"2026-01-31T12:00:00.123Z"}`,
+		},
+		"numbers keep their digits": {
+			body: `{"batch":[{"type":"identify","userId":12345678901234567890,"messageId":"m","traits":{"a":9007199254740993,"b":1.10,"c":1e400,"d":-0}}]}`,
+			want: `{"type":"identify","userId":12345678901234567890,"messageId":"m","traits":{"a":9007199254740993,"b":1.10,"c":1e400,"d":-0},` + received + `,"timestamp":"2026-01-31T12:00:00.123Z"}`,
+		},
+		"the times of the sender": {
+			body: `{"batch":[{"type":"page","userId":"u","messageId":"m","timestamp":"2026-01-31T13:00:00+01:00"}],"sentAt":"2026-01-31T12:00:05Z"}`,
+			want: `{"type":"page","userId":"u","messageId":"m",` + received + `,"sentAt":"2026-01-31T12:00:05.000Z","originalTimestamp":"2026-01-31T12:00:00.000Z","timestamp":"2026-01-31T11:59:55.123Z"}`,
+		},
+		"a sentAt of its own": {
+			body: `{"batch":[{"type":"page","userId":"u","messageId":"m","timestamp":"2026-01-31T12:00:00Z","sentAt":"2026-01-31T12:00:01Z"}],"sentAt":"2026-01-31T12:00:05Z"}`,
+			want: `{"type":"page","userId":"u","messageId":"m",` + received + `,"sentAt":"2026-01-31T12:00:01.000Z","originalTimestamp":"2026-01-31T12:00:00.000Z","timestamp":"2026-01-31T11:59:59.123Z"}`,
+		},
+		"a sentAt that is none": {
+			body: `{"batch":[{"type":"page","userId":"u","messageId":"m","timestamp":"2026-01-31T12:00:00Z","sentAt":"soon"}],"sentAt":17}`,
+			want: `{"type":"page","userId":"u","messageId":"m",` + received + `,"originalTimestamp":"2026-01-31T12:00:00.000Z","timestamp":"2026-01-31T12:00:00.000Z"}`,
+		},
+		"originalTimestamp for timestamp": {
+			body: `{"batch":[{"type":"page","userId":"u","messageId":"m","originalTimestamp":"2026-01-31T12:00:00Z","timestamp":null,"receivedAt":"2001-01-01T00:00:00Z"}]}`,
+			want: `{"type":"page","userId":"u","messageId":"m",` + received + `,"originalTimestamp":"2026-01-31T12:00:00.000Z","timestamp":"2026-01-31T12:00:00.000Z"}`,
+		},
+		"timestamp before originalTimestamp": {
+			body: `{"batch":[{"type":"page","userId":"u","messageId":"m","originalTimestamp":"2020-01-01T00:00:00Z","timestamp":"2026-01-31T12:00:00Z"}]}`,
+			want: `{"type":"page","userId":"u","messageId":"m",` + received + `,"originalTimestamp":"2026-01-31T12:00:00.000Z","timestamp":"2026-01-31T12:00:00.000Z"}`,
+		},
+		"the type of the path": {
+			path: "/v1/screen", body: `{"type":"page","userId":"u","messageId":"m","name":"Home","writeKey":"secret"}`,
+			want: `{"userId":"u","messageId":"m","name":"Home","type":"screen",` + received + `,"timestamp":"2026-01-31T12:00:00.123Z"}`,
+		},
+		"the context and integrations of the batch": {
+			body: `{"context":{"ip":"1.2.3.4","library":{"name":"l"}},"batch":[{"type":"page","userId":"u","messageId":"m"}],"integrations":{"All":false}}`,
+			want: `{"type":"page","userId":"u","messageId":"m","context":{"ip":"1.2.3.4","library":{"name":"l"}},"integrations":{"All":false},` + received + `,"timestamp":"2026-01-31T12:00:00.123Z"}`,
+		},
+		"beneath the call's own": {
+			body: `{"context":{"ip":"1.2.3.4","library":{"name":"l","version":"1"}},"integrations":{"All":true,"A":{}},"batch":[{"context":{"library":{"name":"own"},"locale":"de"},"integrations":{"All":false},"type":"page","userId":"u","messageId":"m"}]}`,
+			want: `{"type":"page","userId":"u","messageId":"m","context":{"library":{"name":"own"},"locale":"de","ip":"1.2.3.4"},"integrations":{"All":false,"A":{}},` + received + `,"timestamp":"2026-01-31T12:00:00.123Z"}`,
+		},
+		"keys that differ only in their escapes": {
+			body: `{"context":{"i\u0070":1,"a\"b":2},"batch":[{"\u0074ype":"page","userI\u0064":"u","messageId":"m","context":{"ip":3,"a\u0022b":4}}]}`,
+			want: `{"\u0074ype":"page","userI\u0064":"u","messageId":"m","context":{"ip":3,"a\u0022b":4},` + received + `,"timestamp":"2026-01-31T12:00:00.123Z"}`,
+		},
+		"nothing in common": {
+			body: `{"context":{"a":1, "b":2 },"batch":[{"type":"page","userId":"u","messageId":"m","context":{ "c":3}}]}`,
+			want: `{"type":"page","userId":"u","messageId":"m","context":{"a":1, "b":2 , "c":3},` + received + `,"timestamp":"2026-01-31T12:00:00.123Z"}`,
+		},
+		"empty and null ones": {
+			body: `{"context":{"a":1},"integrations":{},"batch":[{"type":"page","userId":"u","messageId":"m","context":{ },"integrations":null}]}`,
+			want: `{"type":"page","userId":"u","messageId":"m","context":{"a":1},"integrations":{},` + received + `,"timestamp":"2026-01-31T12:00:00.123Z"}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCollector(t, mockserver.Config{Clock: clock})
+			if test.path == "" {
+				test.path = "/v1/batch"
+			}
+			require.Equal(t, ok, serve(c, http.MethodPost, test.path, test.body).Body.String())
+			records := c.History().Records(nil)
+			require.Len(t, records, 1)
+			assert.Equal(t, test.want, string(records[0].Call.Body))
+			again, err := mockserver.ReadCall(records[0].Call.Source, records[0].Call.Body)
+			require.NoError(t, err)
+			assert.Equal(t, records[0].Call, again)
+		})
+	}
+}
+
+func TestACallWithoutAnIDGetsOne(t *testing.T) {
+	c := newCollector(t, mockserver.Config{})
+	const call = `{"type":"page","userId":"u"}`
+	serve(c, http.MethodPost, "/v1/batch", `{"batch":[`+call+`,`+call+`,{"type":"page","userId":"u","messageId":""},{"type":"page","userId":"u","messageId":null}]}`)
+	ids := map[string]bool{}
+	for _, r := range c.History().Records(nil) {
+		var body struct{ MessageID string }
+		require.NoError(t, json.Unmarshal(r.Call.Body, &body))
+		assert.Equal(t, r.Call.ID, body.MessageID)
+		assert.Equal(t, 1, strings.Count(string(r.Call.Body), "messageId"))
+		ids[r.Call.ID] = true
+	}
+	assert.Len(t, ids, 4)
+}
+
+func TestLimits(t *testing.T) {
+	call := func(size int) string { // a call of that many bytes
+		const head, tail = `{"type":"page","userId":"u","properties":{"x":"`, `"}}`
+		return head + strings.Repeat("x", size-len(head)-len(tail)) + tail
+	}
+	batch := func(calls ...string) string { return `{"batch":[` + strings.Join(calls, ",") + `]}` }
+	pad := func(body string, size int) string { return body + strings.Repeat(" ", size-len(body)) }
+	small := call(60)
+	for name, test := range map[string]struct {
+		path, body string
+		status     int
+		code       mockserver.Code // of the request
+		stored     int
+		rejected   []mockserver.Code
+	}{
+		"a body of 500 KB":                    {body: pad(batch(small), 512_000), status: 200, stored: 1},
+		"a body of one byte more":             {body: pad(batch(small), 512_001), status: 413, code: mockserver.CodeBodyTooLarge},
+		"a call of 32 KB":                     {body: batch(call(32_768)), status: 200, stored: 1},
+		"a call of one byte more":             {body: batch(call(32_769), small), status: 200, stored: 1, rejected: []mockserver.Code{mockserver.CodeCallTooLarge}},
+		"a single call of 32 KB":              {path: "/v1/page", body: call(32_768), status: 200, stored: 1},
+		"a single call of one byte more":      {path: "/v1/page", body: call(32_769), status: 200, rejected: []mockserver.Code{mockserver.CodeCallTooLarge}},
+		"2,500 calls":                         {body: batch(strings.Split(strings.Repeat(small+"\n", 2_500), "\n")[:2_500]...), status: 200, stored: 2_500},
+		"2,501 calls":                         {body: batch(strings.Split(strings.Repeat(small+"\n", 2_501), "\n")[:2_501]...), status: 413, code: mockserver.CodeTooManyCalls},
+		"a messageId of 100 characters":       {body: batch(`{"type":"page","userId":"u","messageId":"` + strings.Repeat("é", 100) + `"}`), status: 200, stored: 1},
+		"a messageId of 101":                  {body: batch(`{"type":"page","userId":"u","messageId":"` + strings.Repeat("é", 101) + `"}`), status: 200, rejected: []mockserver.Code{mockserver.CodeMessageIDTooLong}},
+		"nesting of 1,000":                    {body: batch(`{"type":"page","userId":"u","properties":{"a":` + strings.Repeat("[", 996) + strings.Repeat("]", 996) + `}}`), status: 200, stored: 1},
+		"nesting of 1,001":                    {body: batch(`{"type":"page","userId":"u","properties":{"a":` + strings.Repeat("[", 997) + strings.Repeat("]", 997) + `}}`), status: 400, code: mockserver.CodeInvalidJSON},
+		"a call that its batch makes large":   {body: `{"context":{"x":"` + strings.Repeat("x", 20_000) + `"},"batch":[` + call(13_000) + "," + small + `]}`, status: 200, stored: 1, rejected: []mockserver.Code{mockserver.CodeCallTooLarge}},
+		"a context that no call can hold":     {body: `{"context":{"x":"` + strings.Repeat("x", 40_000) + `"},"batch":[` + small + `]}`, status: 200, rejected: []mockserver.Code{mockserver.CodeCallTooLarge}},
+		"a batch that its context multiplies": {body: `{"context":{"x":"` + strings.Repeat("x", 30_000) + `"},"batch":[` + strings.Repeat(small+",", 300) + small + `]}`, status: 413, code: mockserver.CodeBodyTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCollector(t, mockserver.Config{})
+			if test.path == "" {
+				test.path = "/v1/batch"
+			}
+			res := serve(c, http.MethodPost, test.path, test.body)
+			assert.Equal(t, test.status, res.Code, res.Body)
+			if test.code != "" {
+				assert.Equal(t, string(test.code), answer(t, res.Body.String())["code"])
+				assert.Len(t, c.History().Refusals(), 1)
+			}
+			assert.Len(t, c.History().Records(nil), test.stored)
+			var rejected []mockserver.Code
+			for _, r := range c.History().Rejections() {
+				rejected = append(rejected, r.Code)
+			}
+			assert.Equal(t, test.rejected, rejected)
+		})
+	}
+}
+
+func TestEveryReasonCode(t *testing.T) {
+	for _, test := range []struct {
+		call  string
+		code  mockserver.Code
+		field string
+	}{
+		{`{"type":"track","userId":"u"}`, mockserver.CodeNoEvent, "event"},
+		{`{"type":"track","userId":"u","event":""}`, mockserver.CodeNoEvent, "event"},
+		{`{"type":"track","userId":"u","event":null}`, mockserver.CodeNoEvent, "event"},
+		{`{"type":"track","event":"E"}`, mockserver.CodeNoUser, "userId"},
+		{`{"type":"page"}`, mockserver.CodeNoUser, "userId"},
+		{`{"type":"identify","userId":"","anonymousId":null}`, mockserver.CodeNoUser, "userId"},
+		{`{"type":"group","userId":"u"}`, mockserver.CodeNoGroup, "groupId"},
+		{`{"type":"alias","userId":"u"}`, mockserver.CodeNoPrevious, "previousId"},
+		{`{"type":"alias","previousId":"p"}`, mockserver.CodeNoUser, "userId"},
+		{`{"userId":"u"}`, mockserver.CodeUnknownType, "type"},
+		{`{"type":"Track","userId":"u","event":"E"}`, mockserver.CodeUnknownType, "type"},
+		{`{"type":"delete","userId":"u"}`, mockserver.CodeUnknownType, "type"},
+		{`{"type":"page","userId":"u","properties":[]}`, mockserver.CodeBadProperties, "properties"},
+		{`{"type":"identify","userId":"u","traits":"x"}`, mockserver.CodeBadTraits, "traits"},
+		{`{"type":"page","userId":"u","context":1}`, mockserver.CodeBadContext, "context"},
+		{`{"type":"page","userId":"u","integrations":false}`, mockserver.CodeBadIntegrations, "integrations"},
+		{`{"type":"page","userId":"u","timestamp":"yesterday"}`, mockserver.CodeBadTimestamp, "timestamp"},
+		{`{"type":"page","userId":"u","timestamp":1769862896}`, mockserver.CodeBadTimestamp, "timestamp"},
+		{`{"type":"page","userId":"u","timestamp":""}`, mockserver.CodeBadTimestamp, "timestamp"},
+		{`{"type":"page","userId":{"id":"u"}}`, mockserver.CodeBadField, "userId"},
+		{`{"type":"page","userId":"u","name":true}`, mockserver.CodeBadField, "name"},
+		{`{"type":"page","userId":"u","messageId":[]}`, mockserver.CodeBadField, "messageId"},
+		{`"page"`, mockserver.CodeNotObject, ""},
+		{`null`, mockserver.CodeNotObject, ""},
+	} {
+		c := newCollector(t, mockserver.Config{Strict: true})
+		res := serve(c, http.MethodPost, "/v1/batch", `{"batch":[{"type":"page","userId":"good"},`+test.call+`]}`)
+		require.Equal(t, http.StatusBadRequest, res.Code, test.call)
+		var got struct {
+			Code  mockserver.Code
+			Calls []mockserver.Rejection
+		}
+		require.NoError(t, json.Unmarshal(res.Body.Bytes(), &got))
+		assert.Equal(t, mockserver.CodeInvalidCalls, got.Code)
+		require.Len(t, got.Calls, 1)
+		assert.Equal(t, []any{test.code, test.field, 1}, []any{got.Calls[0].Code, got.Calls[0].Field, got.Calls[0].Index}, test.call)
+		assert.NotEmpty(t, got.Calls[0].Message)
+		assert.Empty(t, c.History().Records(nil), "strict stores nothing of a request that holds a bad call")
+		rejections := c.History().Rejections()
+		require.Len(t, rejections, 1)
+		assert.Equal(t, test.call, string(rejections[0].Body))
+	}
+}
+
+func TestALibraryThatSendsNumbersAsIDs(t *testing.T) {
+	c := newCollector(t, mockserver.Config{})
+	serve(c, http.MethodPost, "/v1/batch", `{"batch":[{"type":"group","userId":42,"groupId":7.5,"messageId":123}]}`)
+	call := c.History().Records(nil)[0].Call
+	assert.Equal(t, []string{"42", "7.5", "123"}, []string{call.UserID, call.GroupID, call.ID})
+}
+
+func TestRequestsOfTheWrongShape(t *testing.T) {
+	for body, code := range map[string]mockserver.Code{
+		``: mockserver.CodeInvalidJSON, `{`: mockserver.CodeInvalidJSON, `{"batch":[}`: mockserver.CodeInvalidJSON, `{"batch":[]} x`: mockserver.CodeInvalidJSON,
+		`[]`: mockserver.CodeInvalidBatch, `"x"`: mockserver.CodeInvalidBatch, `{}`: mockserver.CodeInvalidBatch, `{"batch":{}}`: mockserver.CodeInvalidBatch, `{"batch":null}`: mockserver.CodeInvalidBatch,
+	} {
+		c := newCollector(t, mockserver.Config{})
+		res := serve(c, http.MethodPost, "/v1/batch", body)
+		assert.Equal(t, http.StatusBadRequest, res.Code, body)
+		assert.Equal(t, string(code), answer(t, res.Body.String())["code"], body)
+	}
+	c := newCollector(t, mockserver.Config{})
+	assert.Equal(t, ok, serve(c, http.MethodPost, "/v1/batch", `{"batch":[]}`).Body.String(), "an empty batch is no error")
+	assert.Equal(t, http.StatusBadRequest, serve(c, http.MethodPost, "/v1/track", `[]`).Code)
+}
+
+// failing is a journal whose Append fails as it is told.
+type failing struct {
+	mockserver.Journal
+	err error
+}
+
+func (f failing) Append(context.Context, mockserver.Batch) error { return f.err }
+
+func TestAnswersWhereNothingCanBeStored(t *testing.T) {
+	body := track("m", 3)
+	c := newCollector(t, mockserver.Config{Journal: failing{mockserver.NewMemoryJournal(0, nil), errors.New("the disk is on fire")}})
+	for range 2 { // a call that could not be stored is not taken for one that was
+		res := serve(c, http.MethodPost, "/v1/batch", body)
+		assert.Equal(t, http.StatusServiceUnavailable, res.Code)
+		assert.Equal(t, "5", res.Header().Get("Retry-After"))
+		assert.Equal(t, "unavailable", answer(t, res.Body.String())["code"])
+		assert.NotContains(t, res.Body.String(), "fire")
+	}
+	c = newCollector(t, mockserver.Config{Journal: failing{mockserver.NewMemoryJournal(0, nil), fmt.Errorf("%w: no room", mockserver.ErrJournalFull)}})
+	res := serve(c, http.MethodPost, "/v1/batch", body)
+	assert.Equal(t, http.StatusServiceUnavailable, res.Code)
+	assert.Equal(t, "queue_full", answer(t, res.Body.String())["code"])
+
+	c = newCollector(t, mockserver.Config{Journal: mockserver.NewMemoryJournal(100, nil), Destinations: []mockserver.Destination{hook("d", "http://127.0.0.1:1/")}})
+	res = serve(c, http.MethodPost, "/v1/batch", body)
+	assert.Equal(t, http.StatusTooManyRequests, res.Code, "over a limit that was set")
+	assert.Equal(t, "5", res.Header().Get("Retry-After"))
+	assert.Equal(t, "queue_full", answer(t, res.Body.String())["code"])
+	assert.Empty(t, c.History().Records(nil))
+}
+
+// slow is a journal whose first Append waits until it is released, and fails.
+type slow struct {
+	mockserver.Journal
+	once    sync.Once
+	entered chan struct{} // closed when Append was called
+	release chan struct{} // closed by the test
+}
+
+func (s *slow) Append(ctx context.Context, b mockserver.Batch) error {
+	err := error(nil)
+	s.once.Do(func() {
+		close(s.entered)
+		<-s.release
+		err = errors.New("not this time")
+	})
+	if err != nil {
+		return err
+	}
+	return s.Journal.Append(ctx, b)
+}
+
+// TestNoAnswerBeforeTheOtherRequestHasStored: two requests bring the same call,
+// and the one that is storing it fails. The other must not have answered 200.
+func TestNoAnswerBeforeTheOtherRequestHasStored(t *testing.T) {
+	journal := &slow{Journal: mockserver.NewMemoryJournal(0, nil), entered: make(chan struct{}), release: make(chan struct{})}
+	c := newCollector(t, mockserver.Config{Journal: journal})
+	var wg sync.WaitGroup
+	status := make([]int, 2)
+	wg.Go(func() { status[0] = serve(c, http.MethodPost, "/v1/batch", track("m", 2)).Code })
+	<-journal.entered
+	wg.Go(func() { status[1] = serve(c, http.MethodPost, "/v1/batch", track("m", 1)).Code })
+	close(journal.release)
+	wg.Wait()
+	assert.Equal(t, []int{http.StatusServiceUnavailable, http.StatusOK}, status)
+	records := c.History().Records(nil)
+	require.Len(t, records, 1)
+	assert.Equal(t, "m-0", records[0].Call.ID)
+	assert.Zero(t, records[0].Repeats)
+}
+
+func TestDeduplicationIsPerSourceAndBounded(t *testing.T) {
+	clock := mockserver.NewManualClock(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC))
+	c := newCollector(t, mockserver.Config{Clock: clock, DedupWindow: time.Hour, DedupCalls: 100})
+	send := func(prefix string, n int) int {
+		before := len(c.History().Records(nil))
+		require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track(prefix, n)).Code)
+		return len(c.History().Records(nil)) - before
+	}
+	assert.Equal(t, 10, send("a", 10))
+	assert.Equal(t, 0, send("a", 10))
+	assert.Equal(t, 5, send("a", 15))
+	clock.Advance(59 * time.Minute)
+	assert.Equal(t, 0, send("a", 15), "within the window")
+	clock.Advance(time.Hour)
+	send("b", 1)
+	clock.Advance(time.Hour)
+	send("b", 1)
+	c.History().Clear()
+	assert.Equal(t, 15, send("a", 15), "after two windows they are new")
+	for i := range 10 {
+		send(fmt.Sprint("c", i), 50)
+	}
+	c.History().Clear()
+	assert.Equal(t, 50, send("c0", 50), "the oldest were forgotten for the newest")
+	assert.Equal(t, 0, send("c0", 50), "but not these")
+}

@@ -1,0 +1,344 @@
+package mockserver
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A callPanel is all that is known of one item of the feed.
+type callPanel struct {
+	row
+	Back         string // the list without this call
+	Change       int64
+	Message      string // of a rejection or a refusal: what is wrong
+	Mend         string // what would be right
+	Path         string // of a refusal
+	Status       int    // of a refusal
+	Place        int    // of a rejected call in its request, from 1
+	ID           string
+	Facts        []fact
+	Corrections  []correction
+	Destinations []callDestination
+	Body         []jsonLine
+	Bytes        int
+	Notice       string
+}
+
+// A fact is a name and a value.
+type fact struct{ Name, Value string }
+
+// A correction is what the collector did to a call, and why.
+type correction struct{ What, Why string }
+
+// A callDestination is what became of a call at one destination, or why it does
+// not go there.
+type callDestination struct {
+	Name     string
+	Look     string // see standing.look; "apart" where the call does not come to it
+	Reason   string
+	At       time.Time
+	RetryAt  time.Time
+	Tries    int
+	Held     string // why a call that waits is not being tried
+	Replay   bool   // it can be replayed
+	Attempts []attemptLine
+}
+
+// An attemptLine is one request to a webhook.
+type attemptLine struct {
+	Attempt
+	OK       bool
+	Request  []fact
+	Sent     string
+	Response []fact
+	Received string
+	Cut      bool // more came than is kept
+}
+
+// panel makes the panel of what a ref names.
+func (in *Inspector) panel(ref string, filter callFilter) (*callPanel, bool) {
+	i, ok := in.find(ref)
+	if !ok {
+		return nil, false
+	}
+	destinations := in.c.attached()
+	p := &callPanel{row: in.newRow(&i, filter, destinations), Change: i.change, Back: filter.Link("/")}
+	switch {
+	case i.record != nil:
+		p.readRecord(i.record, destinations)
+		p.addHolds(in.c.Status())
+	case i.rejection != nil:
+		p.readRejection(i.rejection, i.read)
+	default:
+		p.Message, p.Mend = i.refusal.Message, mends[i.refusal.Code]
+		p.Path, p.Status = i.refusal.Path, i.refusal.Status
+	}
+	return p, true
+}
+
+func (p *callPanel) readRecord(r *Record, destinations []attachedDestination) {
+	c := &r.Call
+	p.ID, p.Title, p.Facts = c.ID, c.title(), c.facts()
+	p.Corrections = r.corrections()
+	p.Body, p.Bytes = layOut(c.Body, markOurs), len(c.Body)
+	for _, s := range r.standings(destinations) {
+		d := callDestination{
+			Name: s.Destination, Look: s.look(), Reason: s.Reason, At: s.At, RetryAt: s.RetryAt, Tries: s.Attempt,
+			Replay: s.State != StatePending && slices.ContainsFunc(destinations, func(d attachedDestination) bool { return d.Name == s.Destination }),
+		}
+		for _, a := range r.Attempts {
+			if a.Destination == s.Destination {
+				d.Attempts = append(d.Attempts, newAttemptLine(a))
+			}
+		}
+		slices.SortStableFunc(d.Attempts, func(a, b attemptLine) int { return b.Time.Compare(a.Time) })
+		p.Destinations = append(p.Destinations, d)
+	}
+	p.addApart(c, destinations)
+}
+
+// addHolds says why destinations hold the call back.
+func (p *callPanel) addHolds(states []DestinationStatus) {
+	for i := range p.Destinations {
+		d := &p.Destinations[i]
+		if d.Look != "pending" && d.Look != "retrying" {
+			continue
+		}
+		for _, s := range states {
+			switch {
+			case s.Destination != d.Name:
+			case s.Paused:
+				d.Held = "The destination is paused."
+			case s.Down:
+				d.Held = "The destination is down: one call at a time is tried, until one succeeds."
+			}
+		}
+	}
+}
+
+// addApart adds the destinations that the call does not come to.
+func (p *callPanel) addApart(c *Call, destinations []attachedDestination) {
+	for _, d := range destinations {
+		if slices.ContainsFunc(p.Destinations, func(known callDestination) bool { return known.Name == d.Name }) {
+			continue
+		}
+		deliver, reason := route(&d.Destination, c)
+		if deliver {
+			reason = "the destination was made after the call came"
+		}
+		p.Destinations = append(p.Destinations, callDestination{Name: d.Name, Look: "apart", Reason: reason})
+	}
+}
+
+func newAttemptLine(a Attempt) attemptLine {
+	return attemptLine{
+		Attempt: a, OK: a.Verdict == webhook.Success,
+		Request: headerFacts(a.RequestHeader), Sent: string(a.RequestBody),
+		Response: headerFacts(a.ResponseHeader), Received: string(a.ResponseBody),
+		Cut: len(a.ResponseBody) == webhook.KeptBody,
+	}
+}
+
+func headerFacts(h http.Header) []fact {
+	var facts []fact
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		value := strings.Join(h[name], ", ")
+		if secretHeader(name) {
+			value = hidden
+		}
+		facts = append(facts, fact{name, value})
+	}
+	return facts
+}
+
+// facts are the call's own fields, without those of its title.
+func (c *Call) facts() []fact {
+	var facts []fact
+	add := func(name, value string) {
+		if value != "" {
+			facts = append(facts, fact{name, value})
+		}
+	}
+	add("userId", c.UserID)
+	add("anonymousId", c.AnonymousID)
+	add("groupId", c.GroupID)
+	add("previousId", c.PreviousID)
+	add("messageId", c.ID)
+	add("source", c.Source)
+	return facts
+}
+
+// corrections tells what the stored call has that the sender's had not.
+func (r *Record) corrections() []correction {
+	c := &r.Call
+	var all []correction
+	add := func(what, why string, args ...any) { all = append(all, correction{what, fmt.Sprintf(why, args...)}) }
+	switch off := c.clockOff(); {
+	case c.OriginalTimestamp.IsZero():
+		add("timestamp is when the call came", "the sender gave none")
+	case c.SentAt.IsZero():
+		add("timestamp is the sender's", "without a sentAt its clock cannot be checked")
+	case off.Abs() >= time.Second:
+		add("timestamp moved by "+signed(off), "the sender's clock said %s when it sent, and it was %s here", clockTime(c.SentAt), clockTime(c.ReceivedAt))
+	}
+	if strings.HasPrefix(c.ID, madeIDPrefix) {
+		add("messageId was made here", "the sender gave none, so that a repeat cannot be recognised")
+	}
+	for _, m := range oddMembers(c.Body) {
+		switch {
+		case m.meant != "":
+			add(m.name+" is not read", "names are case sensitive: it would be %s", m.meant)
+		default:
+			add(m.name+" is read as text", "it came as a number")
+		}
+	}
+	if r.Repeats > 0 {
+		add(plural(r.Repeats, "repeat", "repeats")+" dropped", "the same messageId came again from this source; the call is stored and delivered once")
+	}
+	return all
+}
+
+// An oddMember is a member of a call whose name is nearly that of a field, or
+// whose value is a number where a text belongs.
+type oddMember struct{ name, meant string }
+
+func oddMembers(body []byte) (odd []oddMember) {
+	s := jsonscan.New(body)
+	_ = s.Object(func(key []byte) error { // what comes before an error is good to know
+		name := string(jsonscan.Unquote(key))
+		value, err := s.Value()
+		if err != nil {
+			return err
+		}
+		f, known := fieldsByName[name]
+		switch {
+		case !known:
+			if meant := fieldNames[fieldsByFold[foldName(name)]]; meant != "" {
+				odd = append(odd, oddMember{name, meant})
+			}
+		case new(Call).text(f) != nil && kindOf(value) == "num":
+			odd = append(odd, oddMember{name: name})
+		}
+		return nil
+	})
+	return odd
+}
+
+// foldName reduces a name to what people remember of it.
+func foldName(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
+}
+
+// fieldsByFold finds a field by its folded name.
+var fieldsByFold = func() map[string]field {
+	fields := map[string]field{}
+	for name, f := range fieldsByName {
+		fields[foldName(name)] = f
+	}
+	return fields
+}()
+
+// madeIDPrefix begins the messageIds that the collector makes.
+const madeIDPrefix = "collector-"
+
+func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") }
+
+// markOurs marks the members that the collector answers for.
+func markOurs(key string) (mark, note string) {
+	switch key {
+	case "receivedAt":
+		return "ours", "when the call came"
+	case "timestamp":
+		return "ours", "when it happened, corrected"
+	case "originalTimestamp":
+		return "ours", "the timestamp as it came"
+	case "sentAt":
+		return "ours", "when it was sent, in UTC"
+	}
+	return "", ""
+}
+
+func (p *callPanel) readRejection(r *Rejection, read *Call) {
+	p.Message, p.Mend, p.Place = r.Message, mends[r.Code], r.Index+1
+	p.Title, p.ID, p.Facts, p.Bytes = read.title(), read.ID, read.facts(), len(r.Body)
+	p.Body = layOut(r.Body, func(key string) (string, string) {
+		if key == r.Field {
+			return "wrong", r.Message
+		}
+		return "", ""
+	})
+	if r.Field != "" && !hasMember(r.Body, r.Field) {
+		p.Body = addMissing(p.Body, r.Field, r.Message)
+	}
+	for _, m := range oddMembers(r.Body) {
+		if m.meant != "" {
+			p.Mend += fmt.Sprintf(" Its member %q may be meant for %s: names are case sensitive.", m.name, m.meant)
+		}
+	}
+}
+
+// mends says for each code what to do.
+var mends = map[Code]string{
+	CodeNotObject:        `Send an object for each call, such as {"type":"track","userId":"u1","event":"Signed Up"}.`,
+	CodeUnknownType:      "Set type to identify, track, page, screen, group or alias; it is case sensitive.",
+	CodeNoUser:           "Give the userId of someone you know, or an anonymousId of your own making for someone you do not.",
+	CodeNoEvent:          "Name what happened in event, such as Order Completed.",
+	CodeNoGroup:          "Give the ID of the company, account or team in groupId.",
+	CodeNoPrevious:       "Give the ID that the user had before in previousId, and the new one in userId.",
+	CodeBadProperties:    "Make properties an object, or leave it out.",
+	CodeBadTraits:        "Make traits an object, or leave it out.",
+	CodeBadContext:       "Make context an object, or leave it out.",
+	CodeBadIntegrations:  `Make integrations an object of names to true, false or an object, such as {"All":false,"Webhooks":true}.`,
+	CodeBadTimestamp:     "Write timestamp as ISO 8601 in UTC, such as 2026-01-31T12:00:00.000Z, or leave it out.",
+	CodeBadField:         "Make it a string.",
+	CodeMessageIDTooLong: "Use a UUID, or leave messageId to the client library.",
+	CodeCallTooLarge:     "Send less with one call: move what is long out of properties, traits and context.",
+	CodeUnknownWriteKey:  "Use the write key of one of the sources. It goes as the user of Basic auth, with an empty password.",
+	CodeInvalidJSON:      "Check what the program sends: the body must be one JSON object, in UTF-8.",
+	CodeInvalidBatch:     `Send {"batch":[…]} to /v1/batch, or one call to its own path, such as /v1/track.`,
+	CodeTooManyCalls:     "Send smaller batches.",
+	CodeBodyTooLarge:     "Send smaller batches.",
+	CodeBadEncoding:      "Send the body as it is, or with Content-Encoding: gzip.",
+	CodeQueueFull:        "Client libraries send again by themselves. See which destination holds the queue up.",
+	CodeRateLimited:      "Client libraries send again by themselves, later. Send less, or raise the source's rate.",
+	CodeUnavailable:      "Client libraries send again by themselves. The collector's log says why it cannot store.",
+	CodeInvalidCalls:     "Mend the calls that are listed beside this one. In strict mode none of a batch is stored where one is wrong.",
+	CodeNotFound:         "Batches go to /v1/batch, single calls to /v1/track and its siblings.",
+	CodeWrongMethod:      "Send with POST.",
+}
+
+// serveCall answers with a call: to a script with the panel, else with the page
+// that has it beside the list.
+func (in *Inspector) serveCall(w http.ResponseWriter, r *http.Request) {
+	ref, filter := r.PathValue("ref"), readFilter(r.URL.Query())
+	if !isFragment(r) {
+		http.Redirect(w, r, filter.Link("/", "call", ref), http.StatusSeeOther)
+		return
+	}
+	p, ok := in.panel(ref, filter)
+	if !ok {
+		in.renderBlock(w, http.StatusNotFound, "calls", "missing", nil)
+		return
+	}
+	in.renderBlock(w, http.StatusOK, "calls", "panel", p)
+}
+
+// serveCallBody answers with a call as it is stored, byte for byte.
+func (in *Inspector) serveCallBody(w http.ResponseWriter, r *http.Request) {
+	i, ok := in.find(r.PathValue("ref"))
+	body := i.call().Body
+	if !ok || i.refusal != nil {
+		http.NotFound(w, r)
+		return
+	}
+	secureHeaders(w.Header())
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body)
+}

@@ -1,0 +1,215 @@
+package mockserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// failedShown is how many failed calls the page of a destination shows.
+const failedShown = 6
+
+// A destinationLine is a destination and how it is doing.
+type destinationLine struct {
+	destinationView
+	Condition string // delivering, paused, down or disabled
+	Label     string
+	Now       time.Time
+}
+
+func (in *Inspector) destinationLines(ctx context.Context, pick func(Destination) bool) ([]destinationLine, error) {
+	views, err := in.admin.viewDestinations(ctx, pick)
+	if err != nil {
+		return nil, err
+	}
+	var lines []destinationLine
+	for _, v := range views {
+		line := destinationLine{destinationView: v, Now: in.c.clock.Now()}
+		switch {
+		case !v.Enabled:
+			line.Condition, line.Label = "disabled", "Disabled"
+		case v.Status.Paused:
+			line.Condition, line.Label = "paused", "Paused"
+		case v.Status.Down:
+			line.Condition, line.Label = "down", "Down"
+		default:
+			line.Condition, line.Label = "delivering", "Delivering"
+		}
+		if line.Ledger == nil {
+			line.Ledger = &Ledger{Destination: v.Name}
+		}
+		lines = append(lines, line)
+	}
+	return lines, nil
+}
+
+func (in *Inspector) serveDestinations(w http.ResponseWriter, r *http.Request) {
+	lines, err := in.destinationLines(r.Context(), func(Destination) bool { return true })
+	if err != nil {
+		in.renderError(w, err)
+		return
+	}
+	if isFragment(r) {
+		in.renderBlock(w, http.StatusOK, "destinations", "lines", lines)
+		return
+	}
+	in.render(w, http.StatusOK, "destinations", page{Title: "Destinations", Nav: "destinations", Notice: notice(r.URL.Query()), Body: lines})
+}
+
+// A destinationPage is one destination: how it is doing, what it has given up,
+// and its settings. For a new one there is only the form.
+type destinationPage struct {
+	Line   *destinationLine // nil for a new one
+	Failed []failedLine
+	Form   destinationForm
+}
+
+// A failedLine is a call that a destination has given up.
+type failedLine struct {
+	row
+	Reason   string
+	FailedAt time.Time
+	Tries    int
+	Here     bool // the History remembers it
+}
+
+func (in *Inspector) serveNewDestination(w http.ResponseWriter, _ *http.Request) {
+	form := in.newForm(Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{}}}})
+	form.New = true
+	in.render(w, http.StatusOK, "destination", page{Title: "New destination", Nav: "destinations", Body: destinationPage{Form: form}})
+}
+
+func (in *Inspector) serveDestination(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("name")
+	i := slices.IndexFunc(in.c.Settings().Destinations, destinationNamed(name))
+	if i < 0 {
+		in.renderProblem(w, http.StatusNotFound, "There is no such destination", "It may have been removed meanwhile.")
+		return
+	}
+	p := destinationPage{Form: in.newForm(in.c.Settings().Destinations[i])}
+	in.showDestination(w, r, http.StatusOK, p, notice(r.URL.Query()))
+}
+
+// showDestination answers with the page of a destination that exists, or of a
+// form for a new one.
+func (in *Inspector) showDestination(w http.ResponseWriter, r *http.Request, status int, p destinationPage, notice string) {
+	title := "New destination"
+	if !p.Form.New {
+		title = p.Form.Name
+		lines, err := in.destinationLines(r.Context(), destinationNamed(p.Form.Name))
+		if err == nil && len(lines) == 1 {
+			p.Line = &lines[0]
+			p.Failed, err = in.failedLines(r.Context(), p.Form.Name)
+		}
+		if err != nil {
+			in.renderError(w, err)
+			return
+		}
+	}
+	if isFragment(r) {
+		in.renderBlock(w, status, "destination", "status-block", p)
+		return
+	}
+	in.render(w, status, "destination", page{Title: title, Nav: "destinations", Notice: notice, Body: p})
+}
+
+// failedLines returns the failed calls of a destination that are the oldest: they
+// are the next to be forgotten.
+func (in *Inspector) failedLines(ctx context.Context, destination string) ([]failedLine, error) {
+	var lines []failedLine
+	err := in.c.journal.Failed(ctx, destination, func(f FailedCall) bool {
+		ref := refOfCall(f.Call.Source, f.Call.ID)
+		_, here := in.find(ref)
+		item := feedItem{record: &Record{Call: f.Call}}
+		lines = append(lines, failedLine{row: in.newRow(&item, callFilter{}, nil), Reason: f.Reason, FailedAt: f.FailedAt, Tries: f.Attempts, Here: here})
+		return len(lines) < failedShown
+	})
+	return lines, err
+}
+
+// serveSaveDestination makes a destination or changes one, or shows what is wrong
+// beside each field.
+func (in *Inspector) serveSaveDestination(w http.ResponseWriter, r *http.Request) {
+	if !readForm(w, r) {
+		return
+	}
+	form := in.readDestinationForm(r.PostForm)
+	err := form.problem()
+	switch {
+	case err != nil:
+	case form.New:
+		err = in.c.AddDestination(r.Context(), form.destination)
+	default:
+		err = in.c.ChangeDestination(r.Context(), form.Name, func(d *Destination) error {
+			*d = form.over(*d)
+			return nil
+		})
+	}
+	switch {
+	case err == nil:
+		http.Redirect(w, r, callFilter{}.Link("/destination", "name", form.Name, "done", "saved"), http.StatusSeeOther)
+	case errors.Is(err, ErrExists):
+		form.fail("name", "is taken: give each destination a name of its own")
+		in.showDestination(w, r, http.StatusUnprocessableEntity, destinationPage{Form: form}, "")
+	case len(form.Errors) > 0:
+		in.showDestination(w, r, http.StatusUnprocessableEntity, destinationPage{Form: form}, "")
+	default:
+		in.renderError(w, err)
+	}
+}
+
+// serveTestDestination sends a test call to the URLs of a form, as it stands and
+// without saving it, and shows what each receiver answered.
+func (in *Inspector) serveTestDestination(w http.ResponseWriter, r *http.Request) {
+	if !readForm(w, r) {
+		return
+	}
+	form := in.readDestinationForm(r.PostForm)
+	form.Name = cmp.Or(form.Name, "test") // it need not have one yet
+	form.clear("name")
+	if form.problem() == nil {
+		form.Test = in.sendTest(r.Context(), form.destination, form.TestType)
+	}
+	if isFragment(r) {
+		in.renderBlock(w, http.StatusOK, "destination", "test", form)
+		return
+	}
+	form.Name = r.PostForm.Get("name")
+	in.showDestination(w, r, http.StatusOK, destinationPage{Form: form}, "")
+}
+
+// act returns a handler of a button on the page of a destination.
+func (in *Inspector) act(done string, do func(ctx context.Context, name string) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !readForm(w, r) {
+			return
+		}
+		name := r.PostForm.Get("name")
+		if err := do(r.Context(), name); err != nil {
+			in.renderError(w, err)
+			return
+		}
+		http.Redirect(w, r, callFilter{}.Link("/destination", "name", name, "done", done), http.StatusSeeOther)
+	}
+}
+
+func (in *Inspector) serveRemoveDestination(w http.ResponseWriter, r *http.Request) {
+	if !readForm(w, r) {
+		return
+	}
+	err := in.admin.remove(r.Context(), r.PostForm.Get("name"), r.PostForm.Get("discard") == "true")
+	if refused := (*adminError)(nil); errors.As(err, &refused) && refused.Code == "has_pending" {
+		in.renderProblem(w, refused.status, "It has pending calls", "Wait for them, or go back and say that they may be thrown away.")
+		return
+	}
+	if err != nil {
+		in.renderError(w, err)
+		return
+	}
+	http.Redirect(w, r, "/destinations?done=removed", http.StatusSeeOther)
+}

@@ -1,0 +1,291 @@
+package mockserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestFeedAgainstModel does at random what a History does to its feed, and holds
+// both of its orders against plain slices.
+func TestFeedAgainstModel(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	f := newFeed()
+	var arrived, changed []*feedItem // oldest first
+	without := func(items []*feedItem, i *feedItem) []*feedItem {
+		return slices.DeleteFunc(slices.Clone(items), func(other *feedItem) bool { return other == i })
+	}
+	for step := range 5000 {
+		switch n := random.IntN(10); {
+		case n < 5 || len(arrived) == 0:
+			i := &feedItem{record: &Record{}}
+			f.add(i)
+			arrived, changed = append(arrived, i), append(changed, i)
+		case n < 8:
+			i := arrived[random.IntN(len(arrived))]
+			f.touch(i)
+			changed = append(without(changed, i), i)
+		default:
+			i := arrived[random.IntN(min(len(arrived), 1+random.IntN(20)))]
+			f.remove(i)
+			f.remove(i)
+			f.touch(i) // is gone
+			arrived, changed = without(arrived, i), without(changed, i)
+		}
+		if step%50 == 0 {
+			holdsFeed(t, &f, arrived, changed)
+		}
+	}
+	before := f.position()
+	_, _, ok := f.parsePosition(before)
+	assert.True(t, ok)
+	f.clear()
+	holdsFeed(t, &f, nil, nil)
+	_, _, ok = f.parsePosition(before)
+	assert.False(t, ok, "what it saw is no longer so")
+	for _, i := range arrived {
+		f.touch(i)
+		f.remove(i)
+	}
+	holdsFeed(t, &f, nil, nil)
+}
+
+func holdsFeed(t *testing.T, f *feed, arrived, changed []*feedItem) {
+	t.Helper()
+	require.Equal(t, len(arrived), f.held())
+	for n, i := range arrived {
+		require.Same(t, i, f.at(i.order))
+		require.True(t, n == 0 || arrived[n-1].order < i.order)
+	}
+	n := len(changed)
+	for i := f.newest; i != nil; i = i.older {
+		n--
+		require.Same(t, changed[n], i)
+		require.True(t, i.older == nil || i.older.change < i.change && i.older.newer == i)
+	}
+	require.Zero(t, n)
+	require.LessOrEqual(t, len(f.items), 2*len(arrived)+1, "what is gone takes no room for long")
+}
+
+func TestHistoryFeedsAllThatItHoldsAndNoMore(t *testing.T) {
+	h := NewHistory(3)
+	now := time.Unix(1_800_000_000, 0)
+	for n := range 5 {
+		h.Accepted(Batch{Source: "s", ReceivedAt: now, Calls: []Call{{ID: fmt.Sprint(n), Source: "s", ReceivedAt: now}}})
+		h.Rejected(Rejection{Message: fmt.Sprint(n), ReceivedAt: now, Body: []byte(`{"event":"E","user`)})
+	}
+	h.Refused(Refusal{At: now})
+	h.Ended(Ended{CallID: "0", Source: "s", At: now, Attempt: 1}) // is forgotten
+	h.Ended(Ended{CallID: "4", Source: "s", At: now, Attempt: 1, Outcome: Outcome{State: StateDelivered}})
+	var seen []string
+	h.scan(h.arrivals()+1, func(i *feedItem) bool {
+		switch {
+		case i.record != nil:
+			seen = append(seen, "call "+i.record.Call.ID)
+		case i.rejection != nil:
+			seen = append(seen, "rejected "+i.rejection.Message)
+			assert.Equal(t, "E", i.call().Event, "as far as it can be read")
+		default:
+			seen = append(seen, "refused")
+		}
+		return true
+	})
+	assert.Equal(t, []string{"refused", "rejected 4", "call 4", "rejected 3", "call 3", "rejected 2", "call 2"}, seen)
+	assert.Equal(t, "4", h.feed.newest.record.Call.ID)
+	assert.Equal(t, []tallySecond{{now.Unix(), [tallyKinds]int{tallyAccepted: 5, tallyRejected: 6, tallyRetried: 1, tallyDelivered: 1}}}, h.tally.since(0, now.Unix()))
+	h.Clear()
+	assert.Zero(t, h.feed.held())
+}
+
+func TestTallyForgetsWhatIsLongAgo(t *testing.T) {
+	var c tally
+	at := func(second int64) time.Time { return time.Unix(1_800_000_000+second, 0) }
+	c.add(at(0), tallyAccepted, 1)
+	c.add(at(1), tallyAccepted, 2)
+	c.add(at(1), tallyFailed, 3)
+	c.add(at(tallySeconds), tallyAccepted, 4) // takes the place of the first
+	c.add(at(0), tallyAccepted, 5)            // too late
+	got := c.since(0, at(tallySeconds).Unix())
+	assert.Equal(t, []tallySecond{
+		{at(1).Unix(), [tallyKinds]int{tallyAccepted: 2, tallyFailed: 3}},
+		{at(tallySeconds).Unix(), [tallyKinds]int{tallyAccepted: 4}},
+	}, got)
+	assert.Len(t, c.since(at(2).Unix(), at(tallySeconds).Unix()), 1)
+}
+
+func TestLayOutMarksMembersAndKeepsDigits(t *testing.T) {
+	lines := layOut([]byte(`{"a":12345678901234567890,"b":{"c":[1.10,-0,true,null,"x\u0041"]},"d":{},"e":[]}`), func(key string) (string, string) {
+		if key == "b" {
+			return "wrong", "why"
+		}
+		return "", ""
+	})
+	var text []string
+	for _, l := range lines {
+		line := ""
+		for _, p := range l.Parts {
+			line += p.Text
+		}
+		if l.Mark != "" {
+			line += " ← " + l.Mark
+		}
+		text = append(text, line)
+	}
+	assert.Equal(t, strings.Split(`{
+  "a": 12345678901234567890,
+  "b": { ← wrong
+    "c": [ ← wrong
+      1.10, ← wrong
+      -0, ← wrong
+      true, ← wrong
+      null, ← wrong
+      "x\u0041" ← wrong
+    ] ← wrong
+  }, ← wrong
+  "d": {},
+  "e": []
+}`, "\n"), text)
+}
+
+// FuzzLayOut lays any document out, and holds that nothing but white space is
+// added to it or lost.
+func FuzzLayOut(f *testing.F) {
+	for _, doc := range []string{`{}`, `[]`, `{"a":[{"b":1.10}],"c":"\ud800"}`, `{"a":`, "nul", ` 1 `, "{\"\xff\":\"\x00\"}", strings.Repeat("[", 900) + strings.Repeat("]", 900)} {
+		f.Add([]byte(doc))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		var out bytes.Buffer
+		for _, l := range layOut(doc, markOurs) {
+			for _, p := range l.Parts {
+				out.WriteString(p.Text)
+			}
+		}
+		if json.Valid(doc) {
+			want, got := new(bytes.Buffer), new(bytes.Buffer)
+			require.NoError(t, json.Compact(want, doc))
+			require.NoError(t, json.Compact(got, out.Bytes()))
+			require.Equal(t, want.String(), got.String())
+		}
+	})
+}
+
+func TestVisible(t *testing.T) {
+	for text, want := range map[string][]textPart{
+		"":                   nil,
+		"plain é 日本 👩‍👩‍👧":   {{Text: "plain é 日本 👩‍👩‍👧"}},
+		"a\u202Eb":           {{Text: "a"}, {Code: "U+202E"}, {Text: "b"}},
+		"\x00\uFEFF":         {{Code: "U+0000"}, {Code: "U+FEFF"}},
+		"\xff\xfea\uFFFD":    {{Code: "FF"}, {Code: "FE"}, {Text: "a\uFFFD"}},
+		"tab\tline\nkept":    {{Text: "tab\tline\nkept"}},
+		"\u2028\U000E0041 x": {{Code: "U+2028"}, {Code: "U+E0041"}, {Text: " x"}},
+	} {
+		assert.Equal(t, want, visible(text), "%q", text)
+	}
+}
+
+// FuzzVisible holds that every byte is either shown or named.
+func FuzzVisible(f *testing.F) {
+	f.Add("a\u202Eb\xff")
+	f.Fuzz(func(t *testing.T, s string) {
+		at := 0
+		for _, p := range visible(s) {
+			if p.Code == "" {
+				require.Equal(t, s[at:at+len(p.Text)], p.Text)
+				require.True(t, utf8.ValidString(p.Text))
+				require.False(t, strings.ContainsFunc(p.Text, func(r rune) bool {
+					return r != '\n' && r != '\t' && r != '\u200C' && r != '\u200D' && unicode.Is(unicode.Cf, r) || r < ' ' && r != '\n' && r != '\t'
+				}))
+				at += len(p.Text)
+				continue
+			}
+			_, size := utf8.DecodeRuneInString(s[at:])
+			at += size
+		}
+		require.Equal(t, len(s), at)
+		require.LessOrEqual(t, utf8.RuneCountInString(cut(3, s)), 4)
+	})
+}
+
+func TestWordsForPeople(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 412 * time.Microsecond: "412µs", 1234 * time.Microsecond: "1.2ms", 56789 * time.Microsecond: "57ms",
+		12345 * time.Millisecond: "12.3s", 95 * time.Second: "1m35s", 4*time.Hour + 59*time.Second: "4h1m", -2 * time.Second: "-2s",
+	} {
+		assert.Equal(t, want, shortDuration(d))
+	}
+	assert.Equal(t, "1,234,567", groupDigits(1234567))
+	assert.Equal(t, "-1,234", groupDigits(-1234))
+	assert.Equal(t, "999", groupDigits(999))
+	assert.Equal(t, "1 call", plural(1, "call", "calls"))
+	assert.Equal(t, "2,000 calls", plural(2000, "call", "calls"))
+	assert.Equal(t, "ab…", cut(2, "abc"))
+	assert.Equal(t, "日本…", cut(2, "日本語"))
+	assert.Equal(t, "abc", cut(3, "abc"))
+	assert.Equal(t, `'it'\''s $HOME'`, shellWord("it's $HOME"))
+	assert.Equal(t, "my-app", shellWord("my-app"))
+	assert.Equal(t, "''", shellWord(""))
+	assert.Equal(t, `"<a\"b\\>"`, quoted(`<a"b\>`))
+}
+
+func TestOddMembers(t *testing.T) {
+	body := []byte(`{"type":"track","userID":"u","event":12,"anonymous_id":"a","Event":"E","properties":{"userID":1},"other":1,"integrations":{}}`)
+	assert.Equal(t, []oddMember{{"userID", "userId"}, {"event", ""}, {"anonymous_id", "anonymousId"}, {"Event", "event"}}, oddMembers(body))
+	assert.Empty(t, oddMembers([]byte(`[1]`)))
+	record := &Record{Call: Call{Body: body}}
+	assert.Contains(t, record.corrections(), correction{"userID is not read", "names are case sensitive: it would be userId"})
+	assert.Contains(t, record.corrections(), correction{"event is read as text", "it came as a number"})
+}
+
+func TestFilterMatches(t *testing.T) {
+	destinations := []attachedDestination{{Destination: Destination{Name: "hook"}}, {Destination: Destination{Name: "ios", Sources: []string{"ios"}}}}
+	record := func(change func(*Record)) *feedItem {
+		r := &Record{Call: Call{Source: "web", Type: "track", Event: "Order Completed", UserID: "ada", Body: []byte(`{"city":"Z\u00fcrich","plan":"PRO"}`)}}
+		change(r)
+		return &feedItem{record: r}
+	}
+	plain := record(func(*Record) {})
+	failed := record(func(r *Record) {
+		r.Ends = []Ended{{Destination: "hook", Outcome: Outcome{State: StateFailed, Reason: "answered 410"}}}
+	})
+	rejected := &feedItem{rejection: &Rejection{Code: CodeNoUser, Message: "a call needs a userId", Body: []byte(`{"type":"page","name":"Docs"}`)}, read: &Call{Type: "page", Name: "Docs"}}
+	refused := &feedItem{refusal: &Refusal{Code: CodeInvalidJSON, Path: "/v1/batch"}}
+	for name, c := range map[string]struct {
+		filter callFilter
+		want   []*feedItem
+	}{
+		"none":        {callFilter{}, []*feedItem{plain, failed, rejected, refused}},
+		"source":      {callFilter{Source: "web"}, []*feedItem{plain, failed}},
+		"type":        {callFilter{Type: "page"}, []*feedItem{rejected}},
+		"event":       {callFilter{Event: "COMPLETED"}, []*feedItem{plain, failed}},
+		"page":        {callFilter{Event: "docs"}, []*feedItem{rejected}},
+		"user":        {callFilter{User: "AD"}, []*feedItem{plain, failed}},
+		"failed":      {callFilter{Status: "failed"}, []*feedItem{failed}},
+		"pending":     {callFilter{Status: "pending"}, []*feedItem{plain}},
+		"rejected":    {callFilter{Status: "rejected"}, []*feedItem{rejected, refused}},
+		"nonsense":    {callFilter{Status: "nonsense"}, nil},
+		"text":        {callFilter{Text: "pro"}, []*feedItem{plain, failed}},
+		"escaped":     {callFilter{Text: "ZÜRICH"}, []*feedItem{plain, failed}},
+		"reason":      {callFilter{Text: "410"}, []*feedItem{failed}},
+		"code":        {callFilter{Text: "invalid_json"}, []*feedItem{refused}},
+		"two at once": {callFilter{Event: "order", Status: "failed"}, []*feedItem{failed}},
+	} {
+		match := c.filter.matcher(destinations)
+		var got []*feedItem
+		for _, i := range []*feedItem{plain, failed, rejected, refused} {
+			if match(i) {
+				got = append(got, i)
+			}
+		}
+		assert.Equal(t, c.want, got, name)
+	}
+}

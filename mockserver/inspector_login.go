@@ -1,0 +1,146 @@
+package mockserver
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// sessionTime is for how long a login lasts.
+const sessionTime = 12 * time.Hour
+
+// admit lets those through to next who may use the inspector. The others are
+// asked for the token, or told what is wrong.
+func (in *Inspector) admit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refused := in.guard.check(r)
+		switch {
+		case refused == nil:
+		case refused.status != http.StatusUnauthorized:
+			in.renderProblem(w, refused.status, "The request was refused", refused.Message)
+			return
+		case !in.session(r):
+			in.askForToken(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// askForToken sends a browser to the login, and from there back.
+func (in *Inspector) askForToken(w http.ResponseWriter, r *http.Request) {
+	if isFragment(r) || r.Method != http.MethodGet || r.URL.Path == "/stream" {
+		in.renderProblem(w, http.StatusUnauthorized, "You are not logged in", "Log in again; the session has ended.")
+		return
+	}
+	target := "/login"
+	if r.URL.Path != "/" || r.URL.RawQuery != "" {
+		target += "?to=" + url.QueryEscape(r.URL.RequestURI())
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, target, http.StatusSeeOther)
+}
+
+// A loginForm is what the login page shows.
+type loginForm struct {
+	To    string
+	Wrong bool
+}
+
+func (in *Inspector) serveLogin(w http.ResponseWriter, r *http.Request) {
+	if refused := in.guard.check(r); refused != nil && refused.status != http.StatusUnauthorized {
+		in.renderProblem(w, refused.status, "The request was refused", refused.Message)
+		return
+	}
+	form := loginForm{To: ownPath(r.FormValue("to"))}
+	status := http.StatusOK
+	if r.Method == http.MethodPost {
+		rules := in.guard.rules.Load()
+		if rules.admits("Bearer " + r.PostFormValue("token")) {
+			http.SetCookie(w, rules.sessionCookie(r, in.c.clock.Now()))
+			http.Redirect(w, r, form.To, http.StatusSeeOther)
+			return
+		}
+		form.Wrong, status = true, http.StatusUnauthorized
+	}
+	in.render(w, status, "login", page{Title: "Log in", Body: form})
+}
+
+func (in *Inspector) serveLogout(w http.ResponseWriter, r *http.Request) {
+	gone := in.guard.rules.Load().sessionCookie(r, time.Time{})
+	gone.Value, gone.MaxAge = "", -1
+	http.SetCookie(w, gone)
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+// ownPath returns a path of this server, / where it is none: a link to the login
+// must not lead to another site.
+func ownPath(target string) string {
+	u, err := url.Parse(target)
+	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/") ||
+		strings.HasPrefix(target, "//") || strings.Contains(target, `\`) {
+		return "/"
+	}
+	return target
+}
+
+// session tells whether the request bears the cookie of a login that lasts.
+func (in *Inspector) session(r *http.Request) bool {
+	rules := in.guard.rules.Load()
+	cookie, err := r.Cookie(rules.cookieName())
+	if err != nil {
+		return false
+	}
+	until, _, _ := strings.Cut(cookie.Value, ".")
+	seconds, err := strconv.ParseInt(until, 10, 64)
+	if err != nil || in.c.clock.Now().Unix() >= seconds {
+		return false
+	}
+	return subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(rules.sessionValue(seconds))) == 1
+}
+
+// The session is not stored: the cookie says until when it lasts, signed with the
+// token. It holds at every replica, and ends when the token changes.
+
+func (r *guardRules) sessionCookie(req *http.Request, now time.Time) *http.Cookie {
+	return &http.Cookie{
+		Name: r.cookieName(), Value: r.sessionValue(now.Add(sessionTime).Unix()), Path: "/",
+		MaxAge: int(sessionTime / time.Second), HttpOnly: true, Secure: req.TLS != nil, SameSite: http.SameSiteStrictMode,
+	}
+}
+
+func (r *guardRules) sessionValue(until int64) string {
+	return fmt.Sprintf("%d.%s", until, r.mac("session until "+strconv.FormatInt(until, 10)))
+}
+
+// cookieName keeps apart the collectors on the ports of one machine, which share
+// their cookies.
+func (r *guardRules) cookieName() string { return "collector_" + r.mac("name")[:8] }
+
+func (r *guardRules) mac(text string) string {
+	mac := hmac.New(sha256.New, r.token[:])
+	mac.Write([]byte(text))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// renderProblem answers with a page that says what is wrong.
+func (in *Inspector) renderProblem(w http.ResponseWriter, status int, title, text string) {
+	in.render(w, status, "problem", page{Title: title, Body: text})
+}
+
+// renderError answers with what an error of the collector means.
+func (in *Inspector) renderError(w http.ResponseWriter, err error) {
+	var refused *adminError
+	if refused = adminErrorOf(err); refused.status >= http.StatusInternalServerError && !errors.Is(err, ErrClosed) {
+		in.c.log.Error("the inspector cannot answer", "error", err)
+	}
+	in.renderProblem(w, refused.status, "That did not work", sentence(refused.Message))
+}

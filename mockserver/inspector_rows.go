@@ -1,0 +1,314 @@
+package mockserver
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// listRows is how many rows a list shows.
+	listRows = 200
+	// rowText is how many characters of a text a row shows.
+	rowText = 160
+)
+
+// A row is one line of the list.
+type row struct {
+	Order  int64
+	Ref    string
+	Href   string // the list with this item beside it
+	Kind   string // call, rejected or refused
+	At     time.Time
+	Type   string
+	Title  string // the event, the page's name, or what stands for it
+	User   string
+	Anon   bool // User is an anonymousId
+	Source string
+	Chips  []chip
+	Marks  []mark // what else is worth knowing
+	change int64
+}
+
+// A chip is one state in words and colour.
+type chip struct {
+	State string // delivered, pending, retrying, failed, filtered or rejected
+	Label string
+	Why   string
+}
+
+// newRow makes the row of an item. filter keeps the list as it is when the row is opened.
+func (in *Inspector) newRow(i *feedItem, filter callFilter, destinations []attachedDestination) row {
+	c := i.call()
+	r := row{
+		Order: i.order, change: i.change, Ref: in.refOf(i), Kind: "call", At: i.at(),
+		Type: cut(20, c.Type), Title: cut(rowText, c.title()), Source: cut(rowText, c.Source),
+	}
+	r.User, r.Anon = c.UserID, c.UserID == ""
+	if r.Anon {
+		r.User = c.AnonymousID
+	}
+	r.User = cut(rowText, r.User)
+	switch {
+	case i.rejection != nil:
+		r.Kind = "rejected"
+		r.Chips = []chip{{"rejected", string(i.rejection.Code), i.rejection.Message}}
+	case i.refusal != nil:
+		r.Kind, r.Type, r.Title, r.Anon = "refused", "request", "POST "+cut(rowText, i.refusal.Path), false
+		r.Chips = []chip{{"rejected", string(i.refusal.Code), i.refusal.Message}}
+	default:
+		r.Chips = i.record.chips(destinations)
+		r.Marks = i.record.marks()
+	}
+	r.Href = filter.Link("/", "call", r.Ref)
+	return r
+}
+
+// title says what a call is about, in one line.
+func (c *Call) title() string {
+	switch c.Type {
+	case "track":
+		return c.Event
+	case "page", "screen":
+		if c.Category != "" && c.Name != "" {
+			return c.Category + " / " + c.Name
+		}
+		return c.Category + c.Name
+	case "group":
+		return c.GroupID
+	case "alias":
+		return c.PreviousID + " → " + c.UserID
+	}
+	return c.Event
+}
+
+// chips tells where the call stands: for each destination, or in sum where there
+// are many.
+func (r *Record) chips(destinations []attachedDestination) []chip {
+	const most = 3
+	standings := r.standings(destinations)
+	if len(standings) <= most {
+		chips := make([]chip, 0, most)
+		for _, s := range standings {
+			chips = append(chips, chip{s.look(), cut(40, s.Destination), s.words()})
+		}
+		return chips
+	}
+	counts := map[string]int{}
+	for _, s := range standings {
+		counts[s.look()]++
+	}
+	var chips []chip
+	for _, look := range []string{"failed", "retrying", "pending", "delivered", "filtered"} {
+		if n := counts[look]; n > 0 {
+			chips = append(chips, chip{look, fmt.Sprintf("%d %s", n, look), plural(n, "destination", "destinations")})
+		}
+	}
+	return chips
+}
+
+// look is the standing's state, with what is being retried apart from what was
+// never tried.
+func (s standing) look() string {
+	if s.State == StatePending && s.Attempt > 0 {
+		return "retrying"
+	}
+	return s.State.String()
+}
+
+func (s standing) words() string {
+	if s.Reason != "" {
+		return cut(rowText, s.Reason)
+	}
+	if s.State == StatePending {
+		return "not tried yet"
+	}
+	return s.State.String()
+}
+
+// A mark is a small sign behind a title.
+type mark struct{ Name, Text, Why string }
+
+func (r *Record) marks() []mark {
+	var marks []mark
+	if r.Repeats > 0 {
+		marks = append(marks, mark{"repeats", fmt.Sprintf("×%d", r.Repeats+1), "It came " + plural(r.Repeats+1, "time", "times") + " and is stored once"})
+	}
+	if off := r.Call.clockOff(); off.Abs() >= time.Second {
+		marks = append(marks, mark{"clock", "clock " + signed(off), "Its timestamp was corrected"})
+	}
+	return marks
+}
+
+// clockOff is by how much the sender's clock was corrected.
+func (c *Call) clockOff() time.Duration {
+	if c.OriginalTimestamp.IsZero() {
+		return 0
+	}
+	return c.Timestamp.Sub(c.OriginalTimestamp)
+}
+
+func signed(d time.Duration) string {
+	if d > 0 {
+		return "+" + shortDuration(d)
+	}
+	return "−" + shortDuration(-d)
+}
+
+// refOf names an item in a URL: a call by what it is, so that the link lasts; the
+// others by their place, as long as this process remembers them.
+func (in *Inspector) refOf(i *feedItem) string {
+	if i.record != nil {
+		return refOfCall(i.record.Call.Source, i.record.Call.ID)
+	}
+	return in.c.history.feed.epoch + "-" + strconv.FormatInt(i.order, 10)
+}
+
+func refOfCall(source, id string) string {
+	hash := hashCall(source, id)
+	return hex.EncodeToString(hash[:])
+}
+
+// find returns what a ref names.
+func (in *Inspector) find(ref string) (feedItem, bool) {
+	h := in.c.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var found *feedItem
+	if epoch, order, ok := strings.Cut(ref, "-"); ok && epoch == h.feed.epoch {
+		if n, err := strconv.ParseInt(order, 10, 64); err == nil {
+			found = h.feed.at(n)
+		}
+	} else if hash, err := hex.DecodeString(ref); err == nil && len(hash) == len(callHash{}) {
+		if r := h.byCall[callHash(hash)]; r != nil {
+			found = r.item
+		}
+	}
+	if found == nil {
+		return feedItem{}, false
+	}
+	return found.snapshot(), true
+}
+
+// A list is what the page of calls shows.
+type list struct {
+	Rows    []row
+	Matched int
+	Total   int
+	Older   int64 // the order before which an older page begins; 0 where there is none
+	Before  int64 // the order before which this page begins; 0 for the live one
+	Filter  callFilter
+	From    string // the feed's position, for a stream to go on from
+}
+
+// Hidden is how many items the filter hides.
+func (l list) Hidden() int { return l.Total - l.Matched }
+
+// list looks up the newest rows before an order, and counts.
+func (in *Inspector) list(filter callFilter, before int64) list {
+	h := in.c.history
+	destinations := in.c.attached()
+	match := filter.matcher(destinations)
+	h.mu.Lock()
+	l := list{Filter: filter, Before: before, From: h.feed.position(), Total: h.feed.held()}
+	newest := h.feed.arrivals
+	h.mu.Unlock()
+	var shown []feedItem
+	h.scan(newest+1, func(i *feedItem) bool {
+		if !match(i) {
+			return true
+		}
+		l.Matched++
+		if before > 0 && i.order >= before {
+			return true
+		}
+		if len(shown) == listRows {
+			l.Older = shown[listRows-1].order
+		} else {
+			shown = append(shown, i.snapshot())
+		}
+		// Without a filter all match, and there is nothing to count.
+		return l.Older == 0 || !filter.Empty()
+	})
+	if filter.Empty() {
+		l.Matched = l.Total
+	}
+	for i := range shown {
+		l.Rows = append(l.Rows, in.newRow(&shown[i], filter, destinations))
+	}
+	return l
+}
+
+// count tells how many items match, of how many.
+func (h *History) count(filter callFilter, match func(*feedItem) bool) (matched, total int) {
+	h.mu.Lock()
+	total = h.feed.held()
+	newest := h.feed.arrivals
+	h.mu.Unlock()
+	if filter.Empty() {
+		return total, total
+	}
+	h.scan(newest+1, func(i *feedItem) bool {
+		if match(i) {
+			matched++
+		}
+		return true
+	})
+	return matched, total
+}
+
+// callsPage is the page of calls.
+type callsPage struct {
+	list
+	Sources  []string
+	Types    []string
+	Statuses []status
+	First    *firstRun  // set while no call has come
+	Panel    *callPanel // the call beside the list
+	Missing  bool       // a call was asked for that is not remembered
+	Tally    string     // the chart's seconds, as JSON
+}
+
+func (in *Inspector) serveCalls(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	before, _ := strconv.ParseInt(q.Get("before"), 10, 64) // nonsense is the live page
+	p := callsPage{list: in.list(readFilter(q), max(before, 0)), Sources: in.sourceNames(), Types: shownTypes, Statuses: statuses}
+	if isFragment(r) {
+		in.renderBlock(w, http.StatusOK, "calls", "list", p.list)
+		return
+	}
+	if ref := q.Get("call"); ref != "" {
+		panel, ok := in.panel(ref, p.Filter)
+		p.Panel, p.Missing = panel, !ok
+	}
+	if p.Total == 0 {
+		p.First = in.firstRun(r)
+	}
+	p.Tally = in.tallyJSON()
+	in.render(w, http.StatusOK, "calls", page{Title: "Calls", Nav: "calls", Notice: notice(q), Body: p})
+}
+
+// sourceNames returns the sources of the settings, and those that calls came from.
+func (in *Inspector) sourceNames() []string {
+	var names []string
+	seen := map[string]bool{}
+	add := func(name string) {
+		if name != "" && !seen[name] && len(names) < 200 {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	for _, s := range in.c.Settings().Sources {
+		add(s.Name)
+	}
+	h := in.c.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := len(h.records) - 1; n >= 0 && n > len(h.records)-scanChunk; n-- {
+		add(h.records[n].Call.Source)
+	}
+	return names
+}

@@ -1,0 +1,69 @@
+package mockserver
+
+import (
+	"slices"
+	"time"
+)
+
+// An attachedDestination is a destination as the inspector sees it.
+type attachedDestination struct {
+	Destination
+	since time.Time // when it was attached; it gets no calls from before
+}
+
+// attached returns the destinations of the settings that apply.
+func (c *Collector) attached() []attachedDestination {
+	settings := c.Settings()
+	attached := make([]attachedDestination, 0, len(settings.Destinations))
+	for _, d := range settings.Destinations {
+		if f := c.forwarder(d.Name); f != nil {
+			attached = append(attached, attachedDestination{d, f.since})
+		}
+	}
+	return attached
+}
+
+// gets tells whether the journal hands a call to the destination.
+func (d attachedDestination) gets(c *Call) bool {
+	return !c.ReceivedAt.Before(d.since.Truncate(time.Millisecond)) &&
+		(len(d.Sources) == 0 || slices.Contains(d.Sources, c.Source))
+}
+
+// A standing is where a call stands with one destination.
+type standing struct {
+	Destination string
+	Outcome
+	At      time.Time // when that was decided; zero where nothing was yet
+	Attempt int       // how often it was tried
+	RetryAt time.Time // when it will be tried again; zero where it will not
+}
+
+// standings returns where the call stands with each destination that has decided
+// about it or is to: in the order of the settings, and then those that are gone.
+func (r *Record) standings(destinations []attachedDestination) []standing {
+	var all []standing
+	for _, d := range destinations {
+		if s, ok := r.standing(d.Name); ok {
+			all = append(all, s)
+		} else if d.gets(&r.Call) {
+			all = append(all, standing{Destination: d.Name})
+		}
+	}
+	for _, e := range r.Ends {
+		named := func(s standing) bool { return s.Destination == e.Destination }
+		if !slices.ContainsFunc(all, named) {
+			s, _ := r.standing(e.Destination)
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (r *Record) standing(destination string) (standing, bool) {
+	for i := len(r.Ends) - 1; i >= 0; i-- {
+		if e := r.Ends[i]; e.Destination == destination {
+			return standing{destination, e.Outcome, e.At, e.Attempt, e.RetryAt}, true
+		}
+	}
+	return standing{}, false
+}

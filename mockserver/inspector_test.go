@@ -1,0 +1,585 @@
+package mockserver_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// get returns the answer to a request for a page, and its body.
+func get(t *testing.T, url string, header ...string) (*http.Response, string) {
+	t.Helper()
+	return request(t, http.DefaultClient, http.MethodGet, url, nil, header...)
+}
+
+// send posts a form.
+func submit(t *testing.T, url string, form url.Values, header ...string) (*http.Response, string) {
+	t.Helper()
+	return request(t, http.DefaultClient, http.MethodPost, url, form, header...)
+}
+
+// request sends a request. header holds names and values in turn.
+func request(t *testing.T, client *http.Client, method, url string, form url.Values, header ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(form.Encode()))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		}
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := client.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res, string(body)
+}
+
+// find returns what the first group of a pattern matches.
+func find(t *testing.T, text, pattern string) string {
+	t.Helper()
+	found := regexp.MustCompile(pattern).FindStringSubmatch(text)
+	require.NotNil(t, found, "%s is not in %s", pattern, text)
+	return found[1]
+}
+
+// A frame is what a stream sends.
+type frame struct {
+	Reset bool
+	Rows  []struct {
+		Order int64
+		HTML  string
+	}
+	Gone             []int64
+	Arrived, Skipped int64
+	Counts           *counts
+	Call             bool
+	Seconds          [][]int64
+	id               string
+}
+
+type counts struct{ Matched, Total int }
+
+// A stream reads the frames that a page gets.
+type stream struct {
+	t      *testing.T
+	body   io.ReadCloser
+	lines  *bufio.Scanner
+	status int
+	counts counts // the last ones that came
+}
+
+func openStream(t *testing.T, url string, header ...string) *stream {
+	t.Helper()
+	req, err := http.NewRequestWithContext(within(t), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	t.Cleanup(func() { res.Body.Close() })
+	s := &stream{t: t, body: res.Body, lines: bufio.NewScanner(res.Body), status: res.StatusCode}
+	s.lines.Buffer(nil, 16<<20)
+	return s
+}
+
+// next returns the next frame, or false at the end of the stream.
+func (s *stream) next() (f frame, ok bool) {
+	for s.lines.Scan() {
+		line := s.lines.Text()
+		switch {
+		case strings.HasPrefix(line, "id: "):
+			f.id = line[4:]
+		case strings.HasPrefix(line, "data: "):
+			require.NoError(s.t, json.Unmarshal([]byte(line[6:]), &f))
+			if f.Counts != nil {
+				s.counts = *f.Counts
+			}
+		case line == "" && f.id != "":
+			return f, true
+		}
+	}
+	return f, false
+}
+
+// until reads frames until one is as it should be.
+func (s *stream) until(good func(frame) bool) frame {
+	s.t.Helper()
+	for {
+		f, ok := s.next()
+		require.True(s.t, ok, "the stream has ended")
+		if good(f) {
+			return f
+		}
+	}
+}
+
+func (f frame) html() string {
+	var all strings.Builder
+	for _, r := range f.Rows {
+		all.WriteString(r.HTML)
+	}
+	return all.String()
+}
+
+func shows(part string) func(frame) bool {
+	return func(f frame) bool { return strings.Contains(f.html(), part) }
+}
+
+// position is where the list of a page stands.
+func position(t *testing.T, srv *mockserver.Server) string {
+	_, body := get(t, srv.URL+"/")
+	return find(t, body, `data-from="([^"]+)"`)
+}
+
+func TestInspectorServesItsPagesAndNothingOfOthers(t *testing.T) {
+	rec := newReceiver(t, nil)
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u","messageId":"m"}`)
+	_, err := srv.Wait(within(t), 1, mockserver.DeliveredTo("hook"))
+	require.NoError(t, err)
+	_, list := get(t, srv.URL+"/")
+	ref := find(t, list, `data-ref="([^"]+)"`)
+	for path, status := range map[string]int{
+		"/": 200, "/?text=%FF&call=nonsense": 200, "/?before=2": 200, "/replay": 200, "/destinations": 200, "/destinations/new": 200, "/destination?name=hook": 200,
+		"/destination?name=none": 404, "/signatures": 200, "/signatures?call=" + ref: 200, "/signatures?call=none&destination=none": 200,
+		"/calls/" + ref: 200, "/calls/" + ref + "/body": 200, "/login": 200, "/assets/inspector.css": 200, "/assets/none": 404,
+	} {
+		res, body := get(t, srv.URL+path)
+		assert.Equal(t, status, res.StatusCode, "%s: %s", path, body)
+		if path == "/assets/none" {
+			continue
+		}
+		policy := res.Header.Get("Content-Security-Policy")
+		assert.Contains(t, policy, "default-src 'none'; script-src 'self'; style-src 'self'", path)
+		assert.NotContains(t, policy, "unsafe", path)
+		assert.Equal(t, "nosniff", res.Header.Get("X-Content-Type-Options"), path)
+		if strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
+			assert.NotRegexp(t, `(?i)<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|javascript:|https?://[^"]*\.(js|css)`, body, path)
+		}
+	}
+	res, _ := get(t, srv.URL+"/assets/live.js")
+	again, _ := get(t, srv.URL+"/assets/live.js", "If-None-Match", res.Header.Get("ETag"))
+	assert.Equal(t, http.StatusNotModified, again.StatusCode)
+	res, body := get(t, srv.URL+"/nothing/here")
+	assert.Equal(t, http.StatusNotFound, res.StatusCode)
+	assert.JSONEq(t, `"not_found"`, find(t, body, `"code":\s*("[^"]*")`), "the tracking API answers for all else")
+}
+
+func TestStreamBringsWhatIsNewAndWhatChanged(t *testing.T) {
+	var hold sync.WaitGroup
+	hold.Add(1)
+	rec := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { hold.Wait() })
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	s := openStream(t, srv.URL+"/stream?from="+position(t, srv))
+	first, _ := s.next()
+	assert.False(t, first.Reset)
+	assert.Empty(t, first.Rows)
+
+	post(t, srv.URL+"/v1/batch", "key", `{"batch":[{"type":"track","event":"One","userId":"u","messageId":"m1"},{"type":"track","userId":"u"}]}`)
+	arrived := s.until(func(f frame) bool { return len(f.Rows) > 0 })
+	for arrived.Arrived < 2 { // they may come in two frames
+		more := s.until(func(f frame) bool { return f.Arrived > 0 })
+		arrived.Rows, arrived.Arrived = append(arrived.Rows, more.Rows...), arrived.Arrived+more.Arrived
+	}
+	assert.Contains(t, arrived.html(), "One")
+	assert.Contains(t, arrived.html(), "event_not_defined")
+	assert.Contains(t, arrived.html(), "is-pending")
+	assert.NotEmpty(t, arrived.Seconds, "what the chart shows")
+	hold.Done()
+	changed := s.until(shows("is-delivered"))
+	assert.Len(t, changed.Rows, 1)
+	assert.Zero(t, changed.Arrived, "it was there before")
+
+	srv.Clear()
+	s.until(func(f frame) bool { return f.Reset })
+	post(t, srv.URL+"/v1/track", "key", `{"event":"Two","userId":"u"}`)
+	s.until(shows("Two"))
+}
+
+func TestStreamGoesOnFromItsPosition(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/track", "key", `{"event":"Before","userId":"u"}`)
+	at := position(t, srv)
+	post(t, srv.URL+"/v1/track", "key", `{"event":"Meanwhile","userId":"u"}`)
+	for name, s := range map[string]*stream{
+		"from":          openStream(t, srv.URL+"/stream?from="+at),
+		"Last-Event-ID": openStream(t, srv.URL+"/stream?from=nonsense", "Last-Event-ID", at),
+	} {
+		f, _ := s.next()
+		assert.False(t, f.Reset, name)
+		assert.Contains(t, f.html(), "Meanwhile", name)
+		assert.NotContains(t, f.html(), "Before", name)
+		assert.EqualValues(t, 1, f.Arrived, name)
+	}
+	for _, at := range []string{"", "nonsense", "other.1.1", at + "9", strings.Split(at, ".")[0] + ".-1.-1"} {
+		f, _ := openStream(t, srv.URL+"/stream?from="+at).next()
+		assert.True(t, f.Reset, at)
+	}
+}
+
+func TestStreamFilters(t *testing.T) {
+	var down sync.Map
+	rec := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		if _, is := down.Load("down"); is {
+			w.WriteHeader(http.StatusGone)
+		}
+	})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	down.Store("down", true)
+	failed := openStream(t, srv.URL+"/stream?status=failed&from="+position(t, srv))
+	pages := openStream(t, srv.URL+"/stream?type=page&from="+position(t, srv))
+	post(t, srv.URL+"/v1/batch", "key", `{"batch":[{"type":"track","event":"Gone","userId":"u","messageId":"m1"},{"type":"page","name":"Docs","userId":"u"}]}`)
+	f := failed.until(shows("Gone"))
+	page := pages.until(shows("Docs"))
+	assert.NotContains(t, page.html(), ">Gone<")
+	for pages.counts.Total < 2 {
+		_, _ = pages.next()
+	}
+	assert.Equal(t, 1, pages.counts.Matched)
+
+	// A call that no longer matches goes.
+	down.Delete("down")
+	n, err := srv.Replay(t.Context(), "hook", mockserver.Selection{})
+	require.NoError(t, err)
+	assert.Equal(t, 2, n)
+	gone := map[int64]bool{}
+	for len(gone) < 2 {
+		for _, order := range failed.until(func(f frame) bool { return len(f.Gone) > 0 }).Gone {
+			gone[order] = true
+		}
+	}
+	assert.True(t, gone[f.Rows[0].Order])
+}
+
+func TestSlowBrowserIsToldHowManyItMissed(t *testing.T) {
+	srv := mockserver.RunT(t)
+	s := openStream(t, srv.URL+"/stream?from="+position(t, srv))
+	_, _ = s.next()
+	const sent = 3000
+	for i := range sent / 1000 {
+		post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprint(i), 1000))
+	}
+	var arrived, skipped, rows int64
+	for arrived < sent {
+		f := s.until(func(f frame) bool { return f.Arrived > 0 })
+		arrived, skipped, rows = arrived+f.Arrived, skipped+f.Skipped, rows+int64(len(f.Rows))
+		assert.LessOrEqual(t, len(f.Rows), 240, "a frame is bounded")
+	}
+	assert.EqualValues(t, sent, arrived)
+	assert.Positive(t, skipped)
+	assert.Equal(t, arrived, skipped+rows)
+}
+
+func TestStreamsAreBoundedAndEnd(t *testing.T) {
+	collector, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	require.NoError(t, err)
+	defer collector.Close()
+	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Loopback: true})
+	require.NoError(t, err)
+	inspector := mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
+	srv := httptest.NewServer(inspector)
+	defer srv.Close()
+	var open []*stream
+	for {
+		s := openStream(t, srv.URL+"/stream")
+		if s.status != http.StatusOK {
+			assert.Equal(t, http.StatusServiceUnavailable, s.status)
+			break
+		}
+		open = append(open, s)
+		require.Less(t, len(open), 1000)
+	}
+	require.NoError(t, open[0].body.Close())
+	require.Eventually(t, func() bool { return openStream(t, srv.URL+"/stream").status == http.StatusOK }, 10*time.Second, 10*time.Millisecond)
+	inspector.Close()
+	inspector.Close()
+	for _, s := range open[1:] {
+		for {
+			if _, more := s.next(); !more {
+				break
+			}
+		}
+	}
+}
+
+func TestListPagesAndCounts(t *testing.T) {
+	srv := mockserver.RunT(t)
+	for i := range 5 {
+		post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprint(i), 100))
+	}
+	seen := map[string]bool{}
+	path := "/?type=track"
+	for pages := 1; ; pages++ {
+		_, body := get(t, srv.URL+path)
+		assert.Contains(t, body, `<b>500</b> of 500 calls match`)
+		for _, ref := range regexp.MustCompile(`data-ref="([^"]+)"`).FindAllStringSubmatch(body, -1) {
+			assert.False(t, seen[ref[1]], "shown twice")
+			seen[ref[1]] = true
+		}
+		older := regexp.MustCompile(`href="(/[^"]*before=[^"]*)">Older`).FindStringSubmatch(body)
+		if older == nil {
+			assert.Equal(t, 3, pages)
+			break
+		}
+		path = strings.ReplaceAll(older[1], "&amp;", "&")
+	}
+	assert.Len(t, seen, 500)
+	_, body := get(t, srv.URL+"/?text=M-3-7&event=TEST&user=u")
+	assert.Regexp(t, `<b>0</b> of 500 calls match.* 500 hidden by the filter`, body)
+	_, body = get(t, srv.URL+"/?text=%223-7%22")
+	assert.Regexp(t, `<b>1</b> of 500 calls matches.* 499 hidden by the filter`, body)
+}
+
+func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
+	var mu sync.Mutex
+	status := http.StatusGone
+	rec := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		w.WriteHeader(status)
+	})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL), hook("other", rec.URL)}})
+	ended := func(n int, destination string, state mockserver.State) {
+		_, err := srv.Wait(within(t), n, func(r *mockserver.Record) bool {
+			o, ok := r.State(destination)
+			return ok && o.State == state
+		})
+		require.NoError(t, err)
+	}
+	post(t, srv.URL+"/v1/batch", "key", track("a", 7))
+	post(t, srv.URL+"/v1/track", "key", `{"event":"Other","userId":"u","messageId":"x"}`)
+	ended(8, "hook", mockserver.StateFailed)
+	ended(8, "other", mockserver.StateFailed)
+	mu.Lock()
+	status = http.StatusOK
+	mu.Unlock()
+
+	_, page := get(t, srv.URL+"/replay?event=tested")
+	assert.Contains(t, page, "7 calls match: <bdi>event with “tested”</bdi>.")
+	assert.Equal(t, 2, strings.Count(page, `data-calls="7"`))
+	upTo := find(t, page, `name="upTo" value="(\d+)"`)
+	post(t, srv.URL+"/v1/batch", "key", track("later", 1)) // it was not counted, and is not replayed
+	noFollow := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, _ := request(t, noFollow, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "pick": {"failed:hook"}})
+	assert.Equal(t, "/?done=replayed&event=tested&n=7", res.Header.Get("Location"))
+	ended(8, "hook", mockserver.StateDelivered)
+	ended(8, "other", mockserver.StateFailed)
+	res, _ = request(t, noFollow, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "pick": {"failed:hook"}})
+	assert.Contains(t, res.Header.Get("Location"), "n=0", "they did not fail any more")
+
+	// What a destination has failed is replayed as a whole.
+	_, page = get(t, srv.URL+"/replay?destination=other")
+	assert.Contains(t, page, `data-calls="8"`)
+	res, _ = request(t, noFollow, http.MethodPost, srv.URL+"/replay", url.Values{"destination": {"other"}, "upTo": {"0"}, "pick": {"failed:other"}})
+	assert.Equal(t, "/destination?done=replayed&n=8&name=other", res.Header.Get("Location"))
+	ended(9, "other", mockserver.StateDelivered)
+	for _, form := range []url.Values{{"upTo": {"x"}}, {"upTo": {"1"}, "pick": {"pending:hook"}}, {"upTo": {"1"}, "pick": {"nonsense"}}} {
+		res, _ := submit(t, srv.URL+"/replay", form)
+		assert.Equal(t, http.StatusBadRequest, res.StatusCode, form)
+	}
+}
+
+func TestInspectorAsksForTheTokenAndKeepsTheLoginInACookie(t *testing.T) {
+	const token = "the-admin-token"
+	clock := &steps{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	collector, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true, Clock: clock})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = collector.Close() })
+	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: token, Hosts: []string{"collector.example"}})
+	require.NoError(t, err)
+	srv := httptest.NewServer(mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard}))
+	t.Cleanup(srv.Close)
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	browser := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	do := func(method, path string, form url.Values, header ...string) (*http.Response, string) {
+		return request(t, browser, method, srv.URL+path, form, header...)
+	}
+
+	res, _ := do("GET", "/destination?name=a", nil)
+	assert.Equal(t, "/login?to=%2Fdestination%3Fname%3Da", res.Header.Get("Location"))
+	for _, path := range []string{"/stream", "/calls/x"} {
+		res, _ = do("GET", path, nil, "X-Fragment", "1")
+		assert.Equal(t, http.StatusUnauthorized, res.StatusCode, path)
+	}
+	res, _ = do("POST", "/destinations/pause", url.Values{"name": {"a"}})
+	assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
+	res, _ = do("GET", "/", nil, "Authorization", "Bearer "+token)
+	assert.Equal(t, http.StatusOK, res.StatusCode, "programs may come in too")
+
+	res, body := do("POST", "/login", url.Values{"token": {"wrong"}})
+	assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
+	assert.Contains(t, body, "That is not the token.")
+	assert.Empty(t, res.Cookies())
+	res, _ = do("POST", "/login", url.Values{"token": {token}, "to": {"/destinations"}}, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
+	assert.Equal(t, http.StatusForbidden, res.StatusCode)
+	res, _ = do("POST", "/login", url.Values{"token": {token}, "to": {"/destinations"}})
+	assert.Equal(t, "/destinations", res.Header.Get("Location"))
+	require.Len(t, res.Cookies(), 1)
+	cookie := res.Cookies()[0]
+	assert.True(t, cookie.HttpOnly)
+	assert.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
+	assert.NotContains(t, cookie.Value, token)
+	res, _ = do("GET", "/", nil)
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	res, _ = do("POST", "/destinations/pause", url.Values{"name": {"a"}}, "Sec-Fetch-Site", "cross-site")
+	assert.Equal(t, http.StatusForbidden, res.StatusCode, "another site's form")
+	res, _ = do("GET", "/", nil, "Host", "rebound.example")
+	assert.Equal(t, http.StatusMisdirectedRequest, res.StatusCode)
+	res, _ = do("GET", "/", nil, "Host", "collector.example")
+	assert.NotEqual(t, http.StatusMisdirectedRequest, res.StatusCode)
+
+	plain := &http.Client{CheckRedirect: browser.CheckRedirect}
+	for name, value := range map[string]string{
+		"as it is": cookie.Value, "longer": "9" + cookie.Value, "cut": cookie.Value[:len(cookie.Value)-1], "of nothing": "", "unsigned": strings.Split(cookie.Value, ".")[0] + ".",
+	} {
+		res, _ := request(t, plain, "GET", srv.URL+"/", nil, "Cookie", cookie.Name+"="+value)
+		assert.Equal(t, name == "as it is", res.StatusCode == http.StatusOK, name)
+	}
+	clock.advance(12*time.Hour + time.Second)
+	res, _ = request(t, plain, "GET", srv.URL+"/", nil, "Cookie", cookie.Name+"="+cookie.Value)
+	assert.Equal(t, http.StatusSeeOther, res.StatusCode, "it has run out")
+	_, _ = do("POST", "/login", url.Values{"token": {token}})
+	require.NoError(t, guard.Configure(mockserver.GuardConfig{Token: "another-token"}))
+	res, _ = do("GET", "/", nil)
+	assert.Equal(t, http.StatusSeeOther, res.StatusCode, "the token was changed")
+	_, _ = do("POST", "/login", url.Values{"token": {"another-token"}})
+	res, _ = do("POST", "/logout", nil)
+	assert.Equal(t, "/login", res.Header.Get("Location"))
+	res, _ = do("GET", "/", nil)
+	assert.Equal(t, http.StatusSeeOther, res.StatusCode)
+
+	for _, to := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "evil", "javascript:alert(1)", "/ok\x00"} {
+		res, _ := do("POST", "/login", url.Values{"token": {"another-token"}, "to": {to}})
+		assert.Equal(t, "/", res.Header.Get("Location"), to)
+	}
+}
+
+// steps is a clock that a test moves.
+type steps struct {
+	mu  sync.Mutex // guards now
+	now time.Time
+}
+
+func (s *steps) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *steps) After(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
+
+func (s *steps) advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(d)
+}
+
+func TestHiddenHeaderValuesDoNotGoToAnotherURL(t *testing.T) {
+	rec := newReceiver(t, nil)
+	srv := mockserver.RunT(t)
+	require.NoError(t, srv.AddDestination(t.Context(), mockserver.Destination{Name: "d", Settings: webhook.Settings{
+		Webhooks: []webhook.Endpoint{{URL: "https://a.example/hook", Headers: map[string]string{"Authorization": "Bearer s3cret"}}}, SharedSecret: "shared",
+	}}))
+	_, page := get(t, srv.URL+"/destination?name=d")
+	assert.Contains(t, page, "Authorization: (hidden)")
+	assert.NotContains(t, page, "s3cret")
+	form := url.Values{"name": {"d"}, "new": {"false"}, "enabled": {"true"}, "url0": {rec.URL}, "headers0": {"Authorization: (hidden)"}}
+	for _, path := range []string{"/destinations/test", "/destinations/save"} {
+		_, page = submit(t, srv.URL+path, form)
+		assert.Contains(t, page, "Authorization is hidden, and its URL is another one now: type its value again", path)
+	}
+	bodies, _ := rec.got()
+	assert.Empty(t, bodies)
+	form.Set("url0", "https://a.example/hook")
+	res, _ := submit(t, srv.URL+"/destinations/save", form)
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	d := srv.Settings().Destinations[0]
+	assert.Equal(t, "Bearer s3cret", d.Webhooks[0].Headers["Authorization"])
+	assert.Equal(t, "shared", d.SharedSecret)
+	form.Set("secretDo", "remove")
+	_, _ = submit(t, srv.URL+"/destinations/save", form)
+	assert.Empty(t, srv.Settings().Destinations[0].SharedSecret)
+}
+
+func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("fixed", "https://a.example")}})
+	res, _ := submit(t, srv.URL+"/destinations/save", url.Values{"name": {"fixed"}, "new": {"false"}, "url0": {"https://b.example"}})
+	assert.Equal(t, http.StatusConflict, res.StatusCode)
+	res, _ = submit(t, srv.URL+"/destinations/save", url.Values{"name": {"fixed"}, "new": {"true"}, "url0": {"https://b.example"}})
+	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
+	res, _ = submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"fixed"}})
+	assert.Equal(t, http.StatusConflict, res.StatusCode)
+	assert.Equal(t, "https://a.example", srv.Settings().Destinations[0].Webhooks[0].URL)
+	res, _ = submit(t, srv.URL+"/destinations/pause", url.Values{"name": {"fixed"}})
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	assert.True(t, srv.Status()[0].Paused)
+	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
+	require.NoError(t, srv.AddDestination(t.Context(), hook("made", "https://a.example")))
+	require.NoError(t, srv.Pause(t.Context(), "made"))
+	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
+	res, page := submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"made"}})
+	assert.Equal(t, http.StatusConflict, res.StatusCode)
+	assert.Contains(t, page, "It has pending calls")
+	res, _ = submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"made"}, "discard": {"true"}})
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	assert.Len(t, srv.Settings().Destinations, 1)
+}
+
+func TestInspectorIsConcurrentSafe(t *testing.T) {
+	rec := newReceiver(t, nil)
+	srv := mockserver.RunT(t, mockserver.Config{History: mockserver.NewHistory(50), Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	var senders, readers sync.WaitGroup
+	ctx := t.Context()
+	for n := range 4 {
+		senders.Go(func() {
+			for i := range 10 {
+				post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprintf("%d-%d", n, i), 20))
+				post(t, srv.URL+"/v1/batch", "key", `{"batch":[{"type":"track","userId":"u"}]}`)
+			}
+		})
+	}
+	stop := make(chan struct{})
+	for _, path := range []string{"/", "/?text=tested&status=delivered", "/replay", "/destinations", "/destination?name=hook"} {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-ctx.Done():
+					return
+				default:
+					res, _ := get(t, srv.URL+path)
+					assert.Equal(t, http.StatusOK, res.StatusCode, path)
+				}
+			}
+		})
+	}
+	s := openStream(t, srv.URL+"/stream?status=delivered&from="+position(t, srv))
+	senders.Wait()
+	close(stop)
+	readers.Wait()
+	srv.Clear()
+	s.until(func(f frame) bool { return f.Reset })
+}

@@ -1,0 +1,139 @@
+package mockserver
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// pageFuncs are the functions that templates have.
+var pageFuncs = template.FuncMap{
+	"text":     visible,
+	"cut":      cut,
+	"iso":      isoTime,
+	"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
+	"count":    groupDigits[int],
+	"count64":  groupDigits[int64],
+	"plural":   plural[int],
+	"plural64": plural[int64],
+	"duration": shortDuration,
+	"ago":      func(t, now time.Time) string { return shortDuration(now.Sub(t)) },
+	"inc":      func(n int) int { return n + 1 },
+	"len64":    func(lines []failedLine) int64 { return int64(len(lines)) },
+	"sentence": sentence,
+}
+
+// A textPart is a piece of a text that anyone may have sent: either Text, or a
+// character that cannot be seen or that would disturb what is around it, by name.
+type textPart struct{ Text, Code string }
+
+// visible cuts a text so that a page can show every character of it.
+func visible(s string) []textPart {
+	var parts []textPart
+	start := 0
+	for i, r := range s {
+		code, size := "", utf8.RuneLen(r)
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			code, size = fmt.Sprintf("%02X", s[i]), 1
+		case isInvisible(r):
+			code = fmt.Sprintf("U+%04X", r)
+		default:
+			continue
+		}
+		if start < i {
+			parts = append(parts, textPart{Text: s[start:i]})
+		}
+		parts = append(parts, textPart{Code: code})
+		start = i + size
+	}
+	if start < len(s) {
+		parts = append(parts, textPart{Text: s[start:]})
+	}
+	return parts
+}
+
+// isInvisible tells whether a character draws nothing, but may change how others
+// are drawn. Joiners are left alone: scripts and emoji need them.
+func isInvisible(r rune) bool {
+	switch r {
+	case '\n', '\t', '\u200C', '\u200D':
+		return false
+	case '\u2028', '\u2029', '\u00AD', '\u034F', '\u115F', '\u1160', '\u3164', '\uFFA0':
+		return true
+	}
+	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r)
+}
+
+// cut shortens a text to n characters, with an ellipsis.
+func cut(n int, s string) string {
+	if len(s) <= n {
+		return s
+	}
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+func isoTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// groupDigits writes 1234567 as 1,234,567.
+func groupDigits[N int | int64](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if digits[0] == '-' {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// plural writes a number with its noun: 1 call, 2 calls.
+func plural[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return groupDigits(n) + " " + many
+}
+
+// shortDuration writes a duration with the precision that people care for.
+func shortDuration(d time.Duration) string {
+	if d < 0 {
+		return "-" + shortDuration(-d)
+	}
+	switch {
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond).String()
+	case d < 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	text := d.Round(time.Second).String()
+	if d >= time.Hour {
+		text = d.Round(time.Minute).String()
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
+}
+
+// sentence makes a sentence of an error's text.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	text = string(unicode.ToUpper(first)) + text[size:]
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return text
+}

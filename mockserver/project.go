@@ -1,0 +1,77 @@
+package mockserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+)
+
+// projectSettings is what the browser's and the mobile libraries ask for when
+// they start: where to send, and which destinations get calls from the server
+// and so need no code in the page.
+type projectSettings struct {
+	Integrations      map[string]senderSettings `json:"integrations"`
+	Plan              map[string]any            `json:"plan"`
+	EdgeFunction      struct{}                  `json:"edgeFunction"`
+	Middleware        struct{}                  `json:"middlewareSettings"`
+	EnabledMiddleware struct{}                  `json:"enabledMiddleware"`
+	Metrics           metricsSettings           `json:"metrics"`
+	RemotePlugins     []struct{}                `json:"remotePlugins"`
+}
+
+// senderSettings are those of the destination that is the service itself.
+type senderSettings struct {
+	APIKey                string              `json:"apiKey"`
+	APIHost               string              `json:"apiHost"` // with the path, without the protocol
+	Protocol              string              `json:"protocol"`
+	RetryQueue            bool                `json:"retryQueue"`
+	AddBundledMetadata    bool                `json:"addBundledMetadata"`
+	UnbundledIntegrations []string            `json:"unbundledIntegrations"`
+	MaybeBundledConfigIDs map[string][]string `json:"maybeBundledConfigIds"`
+}
+
+// metricsSettings say which share of their metrics the libraries send.
+type metricsSettings struct {
+	Host       string  `json:"host"`
+	SampleRate float64 `json:"sampleRate"`
+}
+
+// serviceIntegration is the name under which the libraries know the service.
+const serviceIntegration = "Segment.io"
+
+// serveProject answers what a library asks for at its start. It learns to send
+// to where it asked.
+func (c *Collector) serveProject(w http.ResponseWriter, r *http.Request, key string) {
+	source, known := c.sourceOf(key)
+	if !known {
+		c.respond(w, r, c.unknownKey(key))
+		return
+	}
+	host, protocol, sampleRate := r.Host+"/v1", "http", 0.0
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		protocol, sampleRate = "https", 0.1 // the libraries send metrics by https alone
+	}
+	enabled := map[string]any{"__default": map[string]any{"enabled": true, "integrations": struct{}{}}}
+	h := w.Header()
+	h["Content-Type"], h["X-Content-Type-Options"] = contentJSON, noSniff
+	h.Set("Cache-Control", "no-store") // it depends on the Host that was asked
+	_ = json.NewEncoder(w).Encode(projectSettings{
+		Integrations: map[string]senderSettings{serviceIntegration: {
+			APIKey: key, APIHost: host, Protocol: protocol, RetryQueue: true, AddBundledMetadata: true,
+			UnbundledIntegrations: c.integrationsOf(source), MaybeBundledConfigIDs: map[string][]string{},
+		}},
+		Plan:          map[string]any{"track": enabled, "identify": enabled, "group": enabled},
+		Metrics:       metricsSettings{Host: host, SampleRate: sampleRate},
+		RemotePlugins: []struct{}{},
+	})
+}
+
+// integrationsOf names the integrations that get the calls of a source.
+func (c *Collector) integrationsOf(source string) []string {
+	for _, d := range c.settings.Load().Destinations {
+		if !d.Disabled && (len(d.Sources) == 0 || slices.Contains(d.Sources, source)) {
+			return []string{IntegrationName}
+		}
+	}
+	return []string{}
+}

@@ -1,0 +1,584 @@
+package mockserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// errKilled is what a store answers to a process that was killed.
+var errKilled = errors.New("killed")
+
+// A process is one life of a collector: it can be killed at any write.
+type process struct {
+	mu     sync.Mutex // guards what follows
+	writes int        // how many it may still make; negative: any number
+	after  bool       // the last write is made, but the process does not learn of it
+	dead   chan struct{}
+	killed bool
+}
+
+func newProcess(writes int, after bool) *process {
+	return &process{writes: writes, after: after, dead: make(chan struct{})}
+}
+
+// write does a write, or dies before or after it.
+func (p *process) write(do func() error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.killed {
+		return errKilled
+	}
+	if p.writes == 0 {
+		p.die()
+		if p.after {
+			_ = do()
+		}
+		return errKilled
+	}
+	p.writes--
+	return do()
+}
+
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.die()
+}
+
+// die is called with the lock held.
+func (p *process) die() {
+	if !p.killed {
+		p.killed = true
+		close(p.dead)
+	}
+}
+
+func (p *process) isDead() bool {
+	select {
+	case <-p.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// mortalState is the state as a process sees it.
+type mortalState struct {
+	mockserver.StateStore
+	*process
+}
+
+func (s mortalState) Get(ctx context.Context, key string) ([]byte, uint64, error) {
+	if s.isDead() {
+		return nil, 0, errKilled
+	}
+	return s.StateStore.Get(ctx, key)
+}
+
+func (s mortalState) Put(ctx context.Context, key string, value []byte) error {
+	return s.write(func() error { return s.StateStore.Put(ctx, key, value) })
+}
+
+func (s mortalState) Update(ctx context.Context, key string, value []byte, revision uint64) (n uint64, err error) {
+	err = s.write(func() (err error) {
+		n, err = s.StateStore.Update(ctx, key, value, revision)
+		return err
+	})
+	return n, err
+}
+
+func (s mortalState) Delete(ctx context.Context, key string) error {
+	return s.write(func() error { return s.StateStore.Delete(ctx, key) })
+}
+
+// mortalJournal is the journal as a process sees it. What it has leased when it
+// dies is handed out again.
+type mortalJournal struct {
+	mockserver.Journal
+	*process
+}
+
+func (j mortalJournal) Append(ctx context.Context, b mockserver.Batch) error {
+	return j.write(func() error { return j.Journal.Append(ctx, b) })
+}
+
+func (j mortalJournal) Attach(ctx context.Context, d string, sources []string) (mockserver.Reader, error) {
+	r, err := j.Journal.Attach(ctx, d, sources)
+	return mortalReader{r, j.process}, err
+}
+
+func (j mortalJournal) Close() error { return nil }
+
+type mortalReader struct {
+	mockserver.Reader
+	*process
+}
+
+func (r mortalReader) Next(ctx context.Context) (mockserver.Lease, error) {
+	if r.isDead() {
+		return nil, mockserver.ErrJournalClosed
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-r.dead:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	l, err := r.Reader.Next(ctx)
+	if r.isDead() {
+		if err == nil {
+			l.Return()
+		}
+		return nil, mockserver.ErrJournalClosed
+	}
+	if err != nil {
+		return nil, err
+	}
+	return mortalLease{l, r.process}, nil
+}
+
+type mortalLease struct {
+	mockserver.Lease
+	*process
+}
+
+func (l mortalLease) Finish(ctx context.Context, r mockserver.Result) error {
+	if l.isDead() {
+		l.Return()
+		return errKilled
+	}
+	return l.Lease.Finish(ctx, r)
+}
+
+// A world is what outlives a process: what is stored, and the receivers.
+type world struct {
+	t       *testing.T
+	state   mockserver.StateStore
+	journal mockserver.Journal
+	box     *inbox
+	shared  bool // other processes share the state: a new one has another name
+
+	process   *process
+	collector *mockserver.Collector
+	lives     int
+
+	properties map[string]*property // by destination and key
+	deletions  int
+	deliveries map[string]map[string]notice // by host, then message ID
+}
+
+// A property is a computation in the model.
+type property struct {
+	kind, name, destination string
+	key                     string
+	lists                   []map[string]string // by sync number; 0 is the empty list
+	full                    []bool
+	struck                  map[int]bool      // the numbers of those that tell nothing: users were deleted
+	unsure                  map[string]string // a list that may be queued, if it is not nil
+	unsureFull              bool
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{
+		t: t, state: mockserver.NewMemoryState(), journal: mockserver.NewMemoryJournal(0, nil), box: &inbox{},
+		properties: map[string]*property{}, deliveries: map[string]map[string]notice{},
+	}
+	for _, p := range []*property{
+		{kind: "audience", name: "Big Spenders", destination: "crm"},
+		{kind: "audience", name: "Big Spenders", destination: "ads"},
+		{kind: "audience", name: "Churned", destination: "crm"},
+		{kind: "trait", name: "Lifetime Value", destination: "crm"},
+	} {
+		p.key = mockserver.SnakeCase(p.name)
+		p.lists, p.full, p.struck = []map[string]string{{}}, []bool{false}, map[int]bool{}
+		w.properties[p.destination+" "+p.key] = p
+	}
+	w.live(-1, false)
+	return w
+}
+
+// live starts a process that may make so many writes.
+func (w *world) live(writes int, after bool) {
+	w.lives++
+	instance := "one"
+	if w.shared {
+		instance = fmt.Sprint(w.lives)
+	}
+	w.process = newProcess(writes, after)
+	// A process that dies while it starts is followed by another.
+	c, err := mockserver.NewCollector(mockserver.Config{
+		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm", "ads"),
+		Sender: webhook.SenderConfig{Transport: w.box}, History: mockserver.NewHistory(1000),
+		Journal: mortalJournal{w.journal, w.process}, State: mortalState{w.state, w.process}, Instance: instance,
+	}.WithEmitCalls(3))
+	require.NoError(w.t, err)
+	w.collector = c
+}
+
+// die kills the process.
+func (w *world) die() {
+	w.process.kill()
+	require.NoError(w.t, w.collector.Close())
+}
+
+// sync gives a list to the process, and tells whether it was taken.
+func (w *world) sync(p *property, list map[string]string, full bool) bool {
+	var s mockserver.Sync
+	var err error
+	ids := slices.Sorted(maps.Keys(list))
+	if p.kind == "trait" {
+		values := map[string]any{}
+		for id, v := range list {
+			values[id] = v
+		}
+		s, err = w.collector.SyncTrait(w.t.Context(), mockserver.TraitSync{
+			Name: p.name, Destination: p.destination, Values: mockserver.Values(values), Full: full, AllowEmpty: true,
+		})
+	} else {
+		s, err = w.collector.SyncAudience(w.t.Context(), mockserver.AudienceSync{
+			Name: p.name, Destination: p.destination, Members: mockserver.Members(ids...), Full: full, AllowEmpty: true,
+		})
+	}
+	if err != nil {
+		require.True(w.t, w.process.isDead() || errors.Is(err, mockserver.ErrQueueFull), "%v", err)
+		if w.process.isDead() {
+			p.unsure, p.unsureFull = list, full
+		}
+		return false
+	}
+	require.Equal(w.t, len(p.lists), s.Number)
+	p.lists, p.full = append(p.lists, list), append(p.full, full)
+	return true
+}
+
+// revive starts a process that lives, finds out whether a list was taken whose
+// sender was not told, and gives it again.
+func (w *world) revive() {
+	w.die()
+	w.live(-1, false)
+	all, err := w.collector.Computations(w.t.Context())
+	require.NoError(w.t, err)
+	for _, p := range w.properties {
+		if p.unsure == nil {
+			continue
+		}
+		last := 0
+		for _, c := range all {
+			if c.Destination == p.destination && c.Key == p.key && len(c.Syncs) > 0 {
+				last = c.Syncs[len(c.Syncs)-1].Number
+			}
+		}
+		if last == len(p.lists) {
+			p.lists, p.full = append(p.lists, p.unsure), append(p.full, p.unsureFull)
+		}
+		list := p.unsure
+		p.unsure = nil
+		require.True(w.t, w.sync(p, list, false), "the repeat")
+	}
+}
+
+// deleteUsers makes a deletion request, and finds out which lists it changes.
+func (w *world) deleteUsers(users ...string) {
+	ctx := w.t.Context()
+	w.deletions++
+	time.Sleep(time.Second) // no call of a sync has its timestamp
+	d, err := w.collector.DeleteUsers(ctx, mockserver.DeletionRequest{ID: fmt.Sprint(w.deletions), UserIDs: users})
+	require.NoError(w.t, err)
+	time.Sleep(time.Second)
+	_, err = w.collector.WaitDeletion(ctx, d.ID)
+	require.NoError(w.t, err)
+	all, err := w.collector.Computations(ctx)
+	require.NoError(w.t, err)
+	for _, c := range all {
+		p, last := w.properties[c.Destination+" "+c.Key], c.Syncs[len(c.Syncs)-1]
+		held := false
+		list := maps.Clone(p.lists[len(p.lists)-1])
+		for _, user := range users {
+			_, in := list[user]
+			held = held || in
+			delete(list, user)
+		}
+		if last.Deletion != d.ID {
+			require.False(w.t, held, "a user was left in the list")
+			continue
+		}
+		require.Equal(w.t, len(p.lists), last.Number)
+		p.lists, p.full = append(p.lists, list), append(p.full, false)
+		p.struck[last.Number] = true
+	}
+}
+
+// settle waits until every sync is done and all calls have come, and holds what
+// came against the model.
+func (w *world) settle() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 12*time.Hour)
+	defer cancel()
+	all, err := w.collector.Computations(ctx)
+	require.NoError(w.t, err)
+	for _, c := range all {
+		if n := len(c.Syncs); n > 0 {
+			_, err := w.collector.WaitSync(ctx, c.Syncs[n-1].ID)
+			require.NoError(w.t, err)
+		}
+	}
+	for {
+		synctest.Wait()
+		ledgers, err := w.collector.Ledger(ctx)
+		require.NoError(w.t, err)
+		if !slices.ContainsFunc(ledgers, func(l mockserver.Ledger) bool { return l.Pending > 0 }) {
+			break
+		}
+		require.NoError(w.t, ctx.Err(), "calls are still pending: %+v", ledgers)
+		time.Sleep(time.Second)
+	}
+	w.gather()
+	for _, p := range w.properties {
+		w.check(p)
+	}
+}
+
+// tidy checks that no more is stored than the last list of each property, which
+// is one segment, once uploads that were given up are old.
+func (w *world) tidy() {
+	if w.shared {
+		w.die()
+		time.Sleep(25 * time.Hour)
+		w.live(-1, false)
+	}
+	for _, p := range w.properties {
+		require.True(w.t, w.sync(p, map[string]string{"u1": "true"}, false))
+	}
+	w.settle()
+	keys, err := w.state.Keys(w.t.Context(), "segment")
+	require.NoError(w.t, err)
+	require.Len(w.t, keys, len(w.properties), "%v", keys)
+}
+
+// gather sorts in what was delivered. A call that comes twice must be the same.
+func (w *world) gather() {
+	for _, d := range w.box.take() {
+		byID := w.deliveries[d.host]
+		if byID == nil {
+			byID = map[string]notice{}
+			w.deliveries[d.host] = byID
+		}
+		if before, twice := byID[d.id]; twice {
+			require.Equal(w.t, before.body, d.body)
+		}
+		byID[d.id] = d
+	}
+}
+
+// check holds the calls of each sync, and the picture that they leave, against
+// the lists.
+func (w *world) check(p *property) {
+	w.t.Helper()
+	bySync := make([]map[string]string, len(p.lists))
+	picture, newest := map[string]string{}, map[string]time.Time{}
+	for _, d := range w.deliveries[p.destination] {
+		value, ours := d.Traits[p.key]
+		if d.Type == "delete" && d.Timestamp.After(newest[d.UserID]) {
+			newest[d.UserID] = d.Timestamp
+			delete(picture, d.UserID)
+		}
+		if !ours {
+			continue
+		}
+		n := d.Context.Audience.Sync + d.Context.Trait.Sync
+		require.Less(w.t, n, len(p.lists), "no such sync")
+		if bySync[n] == nil {
+			bySync[n] = map[string]string{}
+		}
+		require.NotContains(w.t, bySync[n], d.UserID, "two calls of sync %d", n)
+		bySync[n][d.UserID] = fmt.Sprint(value)
+		if d.Timestamp.After(newest[d.UserID]) {
+			newest[d.UserID] = d.Timestamp
+			picture[d.UserID] = fmt.Sprint(value)
+		}
+	}
+	for n := 1; n < len(p.lists); n++ {
+		require.Equal(w.t, p.changes(n), orEmpty(bySync[n]), "the calls of sync %d of %s at %s", n, p.name, p.destination)
+	}
+	maps.DeleteFunc(picture, func(_, v string) bool { return v == "false" || v == "<nil>" })
+	require.Equal(w.t, p.lists[len(p.lists)-1], picture, "the picture of %s at %s", p.name, p.destination)
+}
+
+func orEmpty(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+// changes is what sync n must tell.
+func (p *property) changes(n int) map[string]string {
+	changes := map[string]string{}
+	if p.struck[n] {
+		return changes
+	}
+	before, after := p.lists[n-1], p.lists[n]
+	for user, v := range after {
+		if old, known := before[user]; !known || old != v || p.full[n] {
+			changes[user] = v
+		}
+	}
+	for user := range before {
+		if _, still := after[user]; !still {
+			changes[user] = map[string]string{"audience": "false", "trait": "<nil>"}[p.kind]
+		}
+	}
+	return changes
+}
+
+// list makes a random list from the last one.
+func (p *property) list(r *rand.Rand) map[string]string {
+	list := maps.Clone(p.lists[len(p.lists)-1])
+	value := func() string {
+		if p.kind == "trait" {
+			return fmt.Sprintf("v%d", r.IntN(3))
+		}
+		return "true"
+	}
+	switch r.IntN(8) {
+	case 0:
+		clear(list)
+	case 1:
+		for i := range 40 {
+			list[fmt.Sprintf("u%d", i)] = value()
+		}
+	default:
+		for range r.IntN(15) {
+			user := fmt.Sprintf("u%d", r.IntN(40))
+			if _, in := list[user]; in && r.IntN(2) == 0 {
+				delete(list, user)
+			} else {
+				list[user] = value()
+			}
+		}
+	}
+	return list
+}
+
+// Every write that a sync makes is once the last one that a process makes, and
+// once the first one that it does not make.
+func TestSyncSurvivesAKillAtEveryWrite(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for writes, done := 0, false; !done; writes++ {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				defer func() { w.die() }()
+				p := w.properties["crm big_spenders"]
+				first, second := map[string]string{}, map[string]string{}
+				for i := range 30 {
+					first[fmt.Sprintf("u%d", i)] = "true"
+					second[fmt.Sprintf("u%d", i+15)] = "true"
+				}
+				w.sync(p, first, false)
+				w.settle()
+				w.die()
+				w.live(writes, after)
+				w.sync(p, second, false)
+				time.Sleep(time.Minute) // it is as far as it comes
+				synctest.Wait()
+				done = !w.process.isDead()
+				w.revive()
+				w.settle()
+				w.tidy()
+			})
+			require.Less(t, writes, 100)
+		}
+	}
+}
+
+// A random walk of syncs, kills and outages. MODEL_STEPS and MODEL_SEED make it
+// longer, or another one.
+func TestReceiversKnowTheLastListsWhateverHappens(t *testing.T) {
+	steps, seed := 300, uint64(1)
+	if n, err := strconv.Atoi(os.Getenv("MODEL_STEPS")); err == nil {
+		steps = n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("MODEL_SEED"), 10, 64); err == nil {
+		seed = n
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		w := newWorld(t)
+		defer func() { w.die() }()
+		outage := 0 // of 10 requests so many fail
+		luck := rand.New(rand.NewPCG(seed, 1))
+		w.box.answer = func(int, notice) int {
+			if outage > luck.IntN(10) {
+				return 503
+			}
+			return 200
+		}
+		names := slices.Sorted(maps.Keys(w.properties))
+		kills := 0
+		for step := range steps {
+			p := w.properties[names[r.IntN(len(names))]]
+			switch r.IntN(10) {
+			case 0:
+				w.box.mu.Lock()
+				outage = max(0, r.IntN(20)-10)
+				w.box.mu.Unlock()
+			case 1:
+				time.Sleep(time.Duration(r.IntN(100)) * time.Second)
+			case 2, 3:
+				w.die()
+				w.shared = w.shared || r.IntN(20) == 0
+				w.live(r.IntN(20), r.IntN(2) == 0)
+			case 4:
+				time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond)
+				w.die()
+				w.live(-1, false)
+			case 5:
+				w.box.mu.Lock()
+				outage = 0
+				w.box.mu.Unlock()
+				w.revive()
+				w.deleteUsers(fmt.Sprintf("u%d", r.IntN(40)), fmt.Sprintf("u%d", r.IntN(40)))
+			default:
+				if !w.process.isDead() {
+					w.sync(p, p.list(r), r.IntN(10) == 0)
+				}
+			}
+			if w.process.isDead() {
+				kills++
+				w.revive()
+			}
+			if step%20 == 19 || step == steps-1 {
+				w.box.mu.Lock()
+				outage = 0
+				w.box.mu.Unlock()
+				w.revive()
+				w.settle()
+			}
+		}
+		w.tidy()
+		syncs := 0
+		for _, p := range w.properties {
+			syncs += len(p.lists) - 1
+		}
+		t.Logf("seed %d: %d steps, %d syncs, %d kills in the middle, %d processes", seed, steps, syncs, kills, w.lives)
+		require.Greater(t, kills, steps/100)
+	})
+}

@@ -1,0 +1,215 @@
+package mockserver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Patience is how long Wait and Expect wait where their context sets no deadline.
+const Patience = 10 * time.Second
+
+// A View shows what a server got: all of it, or what came from one source. Its
+// methods may be called from many goroutines at once.
+type View struct {
+	collector *Collector
+	source    string // of one source; empty: of all
+	cleared   *watermarks
+}
+
+// watermarks are the Seqs up to which the calls of sources are not shown any more.
+type watermarks struct {
+	mu       sync.Mutex // guards bySource
+	bySource map[string]int64
+}
+
+func (w *watermarks) of(source string) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.bySource[source]
+}
+
+func (w *watermarks) set(source string, seq int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.bySource == nil {
+		w.bySource = map[string]int64{}
+	}
+	w.bySource[source] = seq
+}
+
+// Source returns a view of the calls that come with a write key, so that tests
+// that share a server do not see each other's:
+//
+//	srv := server.Source("key-of-this-test")
+//
+// Its Clear and its faults leave other sources alone.
+func (v View) Source(writeKey string) View {
+	name, known := v.collector.sourceOf(writeKey)
+	if !known {
+		name = redact(writeKey) // nothing will come
+	}
+	return View{collector: v.collector, source: name, cleared: v.cleared}
+}
+
+// shows tells whether the view shows a record.
+func (v View) shows(r *Record) bool {
+	return (v.source == "" || r.Call.Source == v.source) && r.Seq > v.cleared.of(r.Call.Source)
+}
+
+// Calls returns the calls that were accepted and that every match picks, in the
+// order in which they came.
+func (v View) Calls(match ...Match) []Call {
+	var calls []Call
+	for _, r := range v.Records(match...) {
+		calls = append(calls, r.Call)
+	}
+	return calls
+}
+
+// Records returns the same calls with what became of them: each request to a
+// webhook, and where they stand with each destination.
+func (v View) Records(match ...Match) []Record {
+	picks := every(match)
+	return v.collector.history.Records(func(r *Record) bool { return v.shows(r) && picks(r) })
+}
+
+// Call returns the call with a messageId, with what became of it. ok is false if
+// none came. Of calls with the same messageId from several sources it is the first.
+func (v View) Call(messageID string) (record Record, ok bool) {
+	if records := v.Records(WithID(messageID)); len(records) > 0 {
+		return records[0], true
+	}
+	return Record{}, false
+}
+
+// Rejections returns the calls that came and were not taken, with their reasons.
+func (v View) Rejections() []Rejection {
+	all := v.collector.history.Rejections()
+	if v.source == "" {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r Rejection) bool { return r.Source != v.source })
+}
+
+// Wait waits until n calls have come that every match picks, and returns those
+// that it has by then, which may be more. Its error, when ctx ends first, tells
+// what did come, and of the call that came nearest why it was not picked. If ctx
+// has no deadline, Wait waits for Patience.
+func (v View) Wait(ctx context.Context, n int, match ...Match) ([]Call, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, Patience)
+		defer cancel()
+	}
+	picks := every(match)
+	err := v.collector.history.await(ctx, n, func(r *Record) bool { return v.shows(r) && picks(r) })
+	calls := v.Calls(match...)
+	if err != nil {
+		return calls, v.explain(n, len(calls), match, err)
+	}
+	return calls, nil
+}
+
+// maxListed is how many calls an error lists.
+const maxListed = 20
+
+// explain says why a wait was in vain.
+func (v View) explain(n, got int, match []Match, cause error) error {
+	all := v.Records()
+	var b strings.Builder
+	fmt.Fprintf(&b, "mockserver: waited for %d calls, got %d that match of %d in all", n, got, len(all))
+	if record, why := nearest(all, match); len(why) > 0 {
+		fmt.Fprintf(&b, "\n  nearest: %s\n    %s", record.Call.summary(), strings.Join(why, "\n    "))
+	}
+	for i := range all[:min(len(all), maxListed)] {
+		fmt.Fprintf(&b, "\n  came: %s", all[i].Call.summary())
+	}
+	if len(all) > maxListed {
+		fmt.Fprintf(&b, "\n  and %d more", len(all)-maxListed)
+	}
+	for _, r := range last(v.Rejections(), maxListed) {
+		fmt.Fprintf(&b, "\n  not taken: %s: %s: %.200s", r.Code, r.Message, r.Body)
+	}
+	for _, r := range last(v.collector.history.Refusals(), maxListed) {
+		fmt.Fprintf(&b, "\n  refused: %s answered %d: %s: %s", r.Path, r.Status, r.Code, r.Message)
+	}
+	return &waitError{b.String(), cause}
+}
+
+// waitError says at length why a wait was in vain, and wraps the cause.
+type waitError struct {
+	text  string
+	cause error
+}
+
+func (e *waitError) Error() string { return e.text }
+func (e *waitError) Unwrap() error { return e.cause }
+
+// Expect waits, for Patience at most, until a call has come that every match
+// picks, and returns it with what became of it. It ends the test otherwise, with
+// what did come.
+func (v View) Expect(t TB, match ...Match) Record {
+	t.Helper()
+	if _, err := v.Wait(context.Background(), 1, match...); err != nil {
+		t.Fatalf("%v", err)
+	}
+	return v.Records(match...)[0]
+}
+
+// ExpectNone ends the test if a call has come that every match picks. It does not
+// wait: call it when what the test does is done, and was flushed.
+func (v View) ExpectNone(t TB, match ...Match) {
+	t.Helper()
+	if records := v.Records(match...); len(records) > 0 {
+		t.Fatalf("mockserver: %d calls came that should not; the first is %s\n  %s", len(records), records[0].Call.summary(), records[0].Call.Body)
+	}
+}
+
+// Clear forgets the calls that came, so that a test can begin anew. One that is
+// sent again with the same messageId is then taken again. Deliveries go on.
+func (v View) Clear() {
+	if v.source == "" {
+		v.collector.history.Clear()
+		v.collector.dedup.clear()
+		return
+	}
+	records := v.Records()
+	if len(records) == 0 {
+		return
+	}
+	v.collector.history.renew(records)
+	for i := range records {
+		v.collector.dedup.drop(records[i].Call.Source, records[i].Call.ID)
+	}
+	v.cleared.set(v.source, records[len(records)-1].Seq)
+}
+
+// Fail lets faults befall the next requests to the collector, each in turn. Those
+// of a view of one source befall only requests whose Authorization has the
+// source's write key.
+func (v View) Fail(f ...Fault) {
+	fs := &v.collector.faults
+	fs.add(&fs.requests, v.source, f)
+}
+
+// FailDeliveries lets faults befall the next requests to webhooks, each in turn.
+// Those of a view of one source befall only the deliveries of its calls.
+func (v View) FailDeliveries(f ...Fault) {
+	fs := &v.collector.faults
+	fs.add(&fs.deliveries, v.source, f)
+}
+
+// Heal drops the faults that are left, and those that stand.
+func (v View) Heal() {
+	v.collector.faults.heal(func(f *Fault) bool { return v.source == "" || f.source == v.source })
+}
+
+// FaultsLeft returns how many more requests faults wait for. Faults that stand do
+// not count.
+func (v View) FaultsLeft() int {
+	return v.collector.faults.left(func(f *Fault) bool { return v.source == "" || f.source == v.source })
+}

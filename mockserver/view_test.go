@@ -1,0 +1,269 @@
+package mockserver_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// A judged TB notes the failure of the test that it stands for.
+type judged struct {
+	failure  string
+	cleanups []func()
+}
+
+func (j *judged) Helper()          {}
+func (j *judged) Cleanup(f func()) { j.cleanups = append(j.cleanups, f) }
+func (j *judged) Fatalf(format string, args ...any) {
+	j.failure = fmt.Sprintf(format, args...)
+	panic(j)
+}
+
+// judge runs what may end its test and returns with what.
+func judge(run func(t mockserver.TB)) (failure string) {
+	j := &judged{}
+	defer func() {
+		if cause := recover(); cause != nil && cause != any(j) {
+			panic(cause)
+		}
+		failure = j.failure
+	}()
+	run(j)
+	return ""
+}
+
+func TestRunTEndsTheTestThatItCannotServe(t *testing.T) {
+	failure := judge(func(t mockserver.TB) { mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{}}}) })
+	assert.Contains(t, failure, "sources[0].name")
+	j := &judged{}
+	srv := mockserver.RunT(j)
+	_, err := http.Get(srv.URL + "/health")
+	require.NoError(t, err)
+	for _, cleanup := range j.cleanups {
+		cleanup()
+	}
+	_, err = http.Get(srv.URL + "/health")
+	assert.Error(t, err)
+}
+
+func TestCallsAreFound(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/batch", "web", `{"batch":[
+		{"type":"track","event":"Signed Up","userId":"u1","messageId":"m1","properties":{"plan":"Pro","seats":3}},
+		{"type":"track","event":"Signed In","userId":"u2","messageId":"m2"},
+		{"type":"page","name":"Home","userId":"u1","messageId":"m3"}]}`)
+	post(t, srv.URL+"/v1/identify", "ios", `{"userId":"u1","messageId":"m4"}`)
+	ids := func(match ...mockserver.Match) (ids []string) {
+		for _, c := range srv.Calls(match...) {
+			ids = append(ids, c.ID)
+		}
+		return ids
+	}
+	assert.Equal(t, []string{"m1", "m2", "m3", "m4"}, ids())
+	assert.Equal(t, []string{"m1", "m2"}, ids(mockserver.OfType("track")))
+	assert.Equal(t, []string{"m1"}, ids(mockserver.OfEvent("Signed Up")))
+	assert.Equal(t, []string{"m1", "m3", "m4"}, ids(mockserver.OfUser("u1")))
+	assert.Equal(t, []string{"m3"}, ids(mockserver.OfUser("u1"), mockserver.OfType("page")))
+	assert.Equal(t, []string{"m1"}, ids(mockserver.Like(`{"properties":{"plan":"Pro"}}`)))
+	assert.Equal(t, []string{"m1"}, ids(mockserver.Like(`{"properties":{"seats":3.0}}`)), "numbers are the same however they are written")
+	assert.Empty(t, ids(mockserver.Like(`{"properties":{"seats":"3"}}`)))
+	assert.Equal(t, []string{"m2"}, ids(func(r *mockserver.Record) bool { return strings.HasSuffix(r.Call.Event, "In") }))
+
+	ios := srv.Source("ios")
+	require.Len(t, ios.Calls(), 1)
+	assert.Equal(t, "m4", ios.Calls()[0].ID)
+	assert.Equal(t, []string{"m4"}, ids(mockserver.OfSource(ios.Calls()[0].Source)))
+	record, ok := srv.Call("m3")
+	assert.True(t, ok)
+	assert.Equal(t, "Home", record.Call.Name)
+	_, ok = srv.Call("m9")
+	assert.False(t, ok)
+	_, ok = ios.Call("m3")
+	assert.False(t, ok)
+	assert.Panics(t, func() { mockserver.Like(`{`) })
+}
+
+func TestWaitReturnsAsSoonAsItCan(t *testing.T) {
+	srv := mockserver.RunT(t)
+	got := make(chan []mockserver.Call)
+	go func() {
+		calls, err := srv.Wait(t.Context(), 2, mockserver.OfEvent("Tested"))
+		assert.NoError(t, err)
+		got <- calls
+	}()
+	post(t, srv.URL+"/v1/batch", "key", track("a", 1))
+	post(t, srv.URL+"/v1/page", "key", `{"userId":"u"}`)
+	post(t, srv.URL+"/v1/batch", "key", track("b", 1))
+	assert.Len(t, <-got, 2)
+	calls, err := srv.Wait(t.Context(), 1)
+	require.NoError(t, err)
+	assert.Len(t, calls, 3, "all that are there by then")
+}
+
+func TestWaitTellsWhatCameInstead(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/batch", "key", `{"batch":[
+		{"type":"track","event":"Signed In","userId":"u1","messageId":"m1","properties":{"plan":"Free"}},
+		{"type":"track","event":"Signed Up","userId":"u2","messageId":"m2","properties":{"plan":"Free","seats":1}},
+		{"type":"identify","userId":"u1","messageId":"m3"},
+		{"type":"track","userId":"u1"}]}`)
+	post(t, srv.URL+"/v1/batch", "key", `{"batch":`)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	calls, err := srv.Wait(ctx, 1, mockserver.OfEvent("Signed Up"), mockserver.Like(`{"properties":{"plan":"Pro","seats":1,"trial":true}}`))
+	assert.Empty(t, calls)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Equal(t, `mockserver: waited for 1 calls, got 0 that match of 3 in all
+  nearest: track "Signed Up" userId="u2" messageId="m2"
+    properties.plan is "Free", want "Pro"
+    properties.trial is missing, want true
+  came: track "Signed In" userId="u1" messageId="m1"
+  came: track "Signed Up" userId="u2" messageId="m2"
+  came: identify userId="u1" messageId="m3"
+  not taken: event_not_defined: a track call needs the name of its event: {"type":"track","userId":"u1"}
+  refused: /v1/batch answered 400: invalid_json: invalid JSON at byte 9: the text ends where a value should stand`, err.Error())
+
+	ctx, cancel = context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	_, err = srv.Wait(ctx, 1, func(r *mockserver.Record) bool {
+		return r.Call.Context()["ip"] != nil || r.Missf("it has no context.ip")
+	},
+		mockserver.DeliveredTo("hook"), func(*mockserver.Record) bool { return false })
+	require.Error(t, err)
+	assert.Contains(t, err.Error(), "it has no context.ip\n    destination \"hook\" has not tried it, want delivered\n    match 3 of 3 does not pick it")
+}
+
+func TestExpect(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/batch", "key", track("m", 2))
+	assert.Equal(t, "m-1", srv.Expect(t, mockserver.OfUser("u1")).Call.ID)
+	srv.ExpectNone(t, mockserver.OfType("page"))
+	failure := judge(func(t mockserver.TB) { srv.ExpectNone(t, mockserver.OfUser("u1")) })
+	assert.Contains(t, failure, `1 calls came that should not; the first is track "Tested" userId="u1" messageId="m-1"`)
+}
+
+func TestTestsThatShareAServerDoNotSeeEachOther(t *testing.T) {
+	server := mockserver.RunT(t)
+	var tests sync.WaitGroup
+	for i := range 8 {
+		key := fmt.Sprintf("key-of-test-%d", i)
+		tests.Go(func() {
+			srv := server.Source(key)
+			for round := range 5 {
+				srv.Fail(mockserver.Fault{Status: http.StatusTeapot})
+				status, _ := post(t, server.URL+"/v1/batch", key, track("m", 3))
+				assert.Equal(t, http.StatusTeapot, status)
+				status, _ = post(t, server.URL+"/v1/batch", key, track("m", 3))
+				assert.Equal(t, http.StatusOK, status)
+				calls, err := srv.Wait(t.Context(), 3)
+				assert.NoError(t, err)
+				assert.Len(t, calls, 3, "test %d, round %d", i, round)
+				post(t, server.URL+"/v1/track", key, `{}`)
+				assert.Len(t, srv.Rejections(), round+1)
+				srv.Clear()
+				assert.Empty(t, srv.Calls())
+			}
+		})
+	}
+	tests.Wait()
+	assert.Len(t, server.Calls(), 0, "each was cleared by its test")
+	assert.Len(t, server.Rejections(), 40)
+}
+
+func TestGoldenFiles(t *testing.T) {
+	srv := mockserver.RunT(t)
+	send := func(id, anonymous, plan string) {
+		post(t, srv.URL+"/v1/batch", "key", fmt.Sprintf(`{"batch":[
+			{"type":"track","event":"Signed Up","anonymousId":%q,"messageId":"b-%s","timestamp":%q,"properties":{"plan":%q,"n":12345678901234567890,"html":"<&>"}},
+			{"type":"page","name":"Home","anonymousId":%q,"messageId":"a-%s","context":{"library":{"name":"x","version":%q}}}],"sentAt":%q}`,
+			anonymous, id, time.Now().Format(time.RFC3339Nano), plan, anonymous, id, id, time.Now().Format(time.RFC3339Nano)))
+	}
+	file := filepath.Join(t.TempDir(), "testdata", "signup.json")
+	options := mockserver.Golden{Without: []string{"context.library.version", "context.nothing.there", "nothing"}}
+	send("1", "one", "Pro")
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), "there is no golden file")
+	update := options
+	update.Update = true
+	srv.Golden(t, file, update)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, `[
+  {
+    "anonymousId": "<anonymousId 1>",
+    "context": {
+      "library": {
+        "name": "x"
+      }
+    },
+    "messageId": "<messageId 1>",
+    "name": "Home",
+    "receivedAt": "<time>",
+    "sentAt": "<time>",
+    "timestamp": "<time>",
+    "type": "page"
+  },
+  {
+    "anonymousId": "<anonymousId 1>",
+    "event": "Signed Up",
+    "messageId": "<messageId 2>",
+    "originalTimestamp": "<time>",
+    "properties": {
+      "html": "<&>",
+      "n": 12345678901234567890,
+      "plan": "Pro"
+    },
+    "receivedAt": "<time>",
+    "sentAt": "<time>",
+    "timestamp": "<time>",
+    "type": "track"
+  }
+]
+`, string(text))
+	srv.Golden(t, file, options)
+
+	srv.Clear()
+	send("2", "two", "Pro")
+	srv.Golden(t, file, options) // the same but for what differs each time
+	srv.Clear()
+	send("3", "three", "Free")
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), `[1].properties.plan is "Free", want "Pro"`)
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options, mockserver.OfType("page")) }), "1 calls came, want 2")
+	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), "not JSON")
+
+	kept := mockserver.Golden{Update: true, KeepIDs: true, KeepTimes: true, KeepOrder: true}
+	srv.Golden(t, file, kept)
+	text, err = os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Less(t, strings.Index(string(text), "b-3"), strings.Index(string(text), "a-3"))
+	assert.NotContains(t, string(text), "<time>")
+	assert.NotContains(t, string(text), "Id 1>")
+	kept.Update = false
+	srv.Golden(t, file, kept)
+}
+
+func TestWaitingIsNotQuadratic(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
+	looks := 0
+	done := make(chan error)
+	go func() {
+		_, err := srv.Wait(t.Context(), 3_000, func(*mockserver.Record) bool { looks++; return true })
+		done <- err
+	}()
+	for i := range 300 {
+		serve(srv.Collector, http.MethodPost, "/v1/batch", track(fmt.Sprint(i), 10))
+	}
+	require.NoError(t, <-done)
+	assert.LessOrEqual(t, looks, 2*3_000, "each call is looked at when it changes, and at the end")
+}

@@ -1,0 +1,88 @@
+package mockserver
+
+import "context"
+
+// A watcher collects the records that change while somebody waits, so that who
+// waits for a call looks at each change once, and not at everything each time.
+type watcher struct {
+	history *History
+	wake    chan struct{} // holds a token when there is something to look at; never closed
+
+	changed map[*Record]struct{} // guarded by the History's lock
+}
+
+// watch starts a watcher, which sees every record as changed first.
+func (h *History) watch() *watcher {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := &watcher{history: h, wake: make(chan struct{}, 1), changed: map[*Record]struct{}{}}
+	for _, r := range h.records {
+		w.add(r)
+	}
+	if h.watchers == nil {
+		h.watchers = map[*watcher]struct{}{}
+	}
+	h.watchers[w] = struct{}{}
+	return w
+}
+
+func (w *watcher) stop() {
+	w.history.mu.Lock()
+	defer w.history.mu.Unlock()
+	delete(w.history.watchers, w)
+}
+
+// add notes that a record has changed. The History's lock is held.
+func (w *watcher) add(r *Record) {
+	w.changed[r] = struct{}{}
+	select {
+	case w.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// take returns the records that have changed since it was called last.
+func (w *watcher) take() []Record {
+	w.history.mu.Lock()
+	defer w.history.mu.Unlock()
+	records := make([]Record, 0, len(w.changed))
+	for r := range w.changed {
+		if r.Seq > 0 { // else its call was not accepted yet
+			records = append(records, r.clone())
+		}
+	}
+	clear(w.changed)
+	return records
+}
+
+// noteChange tells those who watch, and the feed. The lock is held.
+func (h *History) noteChange(r *Record) {
+	h.feed.note(r)
+	for w := range h.watchers {
+		w.add(r)
+	}
+}
+
+// await waits until n records match. It returns ctx's error if that ends before.
+func (h *History) await(ctx context.Context, n int, match func(*Record) bool) error {
+	w := h.watch()
+	defer w.stop()
+	matching := map[int64]bool{}
+	for {
+		for _, r := range w.take() {
+			if match(&r) {
+				matching[r.Seq] = true
+			} else {
+				delete(matching, r.Seq)
+			}
+		}
+		if len(matching) >= n {
+			return nil
+		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

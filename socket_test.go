@@ -1,0 +1,315 @@
+package analytics_test
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/segmentio/backo-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go"
+)
+
+// server is a collector on a real socket. Its handler comes first; a request
+// that it leaves unanswered is taken.
+type server struct {
+	*httptest.Server
+	conns atomic.Int64 // connections opened
+
+	mu     sync.Mutex // guards events
+	events map[string]int
+}
+
+// serve starts a collector. Meddle may answer request i, from 0, itself; it
+// returns false then.
+func serve(t *testing.T, meddle func(i int64, w http.ResponseWriter, r *http.Request) bool) *server {
+	s := newServer(t, meddle)
+	s.Start()
+	return s
+}
+
+func newServer(t *testing.T, meddle func(i int64, w http.ResponseWriter, r *http.Request) bool) *server {
+	s := &server{events: map[string]int{}}
+	var requests atomic.Int64
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		i := requests.Add(1) - 1
+		if meddle != nil && !meddle(i, w, r) {
+			return
+		}
+		b, err := io.ReadAll(r.Body)
+		var in body
+		if err != nil || json.Unmarshal(b, &in) != nil || r.ContentLength != int64(len(b)) {
+			http.Error(w, "bad body", http.StatusBadRequest)
+			return
+		}
+		s.mu.Lock()
+		for _, call := range in.Batch {
+			s.events[call["event"].(string)]++
+		}
+		s.mu.Unlock()
+		_, _ = io.WriteString(w, `{"success":true}`)
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.conns.Add(1)
+		}
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) taken() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events
+}
+
+// quick makes retries come at once, for tests on the real clock.
+func quick(t *testing.T) {
+	old := analytics.Backo
+	analytics.Backo = backo.NewBacko(time.Millisecond, 1, 0, time.Millisecond)
+	t.Cleanup(func() { analytics.Backo = old })
+}
+
+// leakCheck fails the test if goroutines of clients or their connections are
+// left at its end. It is called before anything else is started.
+func leakCheck(t *testing.T) {
+	t.Cleanup(func() {
+		var left []string
+		for range 200 {
+			if left = clientGoroutines(); len(left) == 0 {
+				return
+			}
+			time.Sleep(10 * time.Millisecond) // nothing tells of a goroutine's end
+		}
+		t.Errorf("%d goroutines are left:\n%s", len(left), strings.Join(left, "\n\n"))
+	})
+}
+
+func clientGoroutines() (left []string) {
+	buf := make([]byte, 1<<20)
+	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(g, "analytics-go.(") || strings.Contains(g, "http.(*persistConn)") || strings.Contains(g, "http2ClientConn") {
+			left = append(left, g)
+		}
+	}
+	return left
+}
+
+// socketClient has a transport of its own kind: the client's.
+func socketClient(t *testing.T, s *server, cfg analytics.Config) *analytics.Client {
+	cfg.Endpoint = s.URL
+	cfg.Logger = log.New(testLog{t}, "", 0)
+	client, err := analytics.NewWithConfig("key", cfg)
+	require.NoError(t, err)
+	return client
+}
+
+func TestConnectionsAreReused(t *testing.T) {
+	leakCheck(t)
+	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
+		if i%5 == 4 { // an answer that is longer than is quoted
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, strings.Repeat("no ", 5000))
+			return false
+		}
+		return true
+	})
+	client := socketClient(t, s, analytics.Config{MaxInFlight: 1, FlushAt: 1})
+	track(t, client, "e", 50)
+	require.Error(t, client.Close())
+	require.EqualValues(t, 1, s.conns.Load())
+	require.EqualValues(t, 40, client.Stats().Delivered)
+}
+
+// What a collector can do to a client, one after the other.
+func TestSocketFaults(t *testing.T) {
+	drain := func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
+	hijack := func(w http.ResponseWriter) *net.TCPConn {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		return conn.(*net.TCPConn)
+	}
+	faults := []func(w http.ResponseWriter, r *http.Request){
+		func(w http.ResponseWriter, r *http.Request) { // hangs up
+			_ = hijack(w).Close()
+		},
+		func(w http.ResponseWriter, r *http.Request) { // resets within the request
+			_, _ = io.ReadFull(r.Body, make([]byte, 10))
+			conn := hijack(w)
+			_ = conn.SetLinger(0)
+			_ = conn.Close()
+		},
+		func(w http.ResponseWriter, r *http.Request) { // resets within the answer's header
+			drain(r)
+			conn := hijack(w)
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 O")
+			_ = conn.SetLinger(0)
+			_ = conn.Close()
+		},
+		func(w http.ResponseWriter, r *http.Request) { // does not speak HTTP
+			conn := hijack(w)
+			_, _ = io.WriteString(conn, "220 mail.example ESMTP\r\n")
+			_ = conn.Close()
+		},
+		func(w http.ResponseWriter, r *http.Request) { // hangs until the client gives up
+			drain(r)
+			<-r.Context().Done()
+		},
+		func(w http.ResponseWriter, r *http.Request) { // hangs within the answer's header
+			drain(r)
+			conn := hijack(w)
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-")
+			_, _ = io.Copy(io.Discard, conn)
+		},
+		func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+		func(w http.ResponseWriter, r *http.Request) {
+			drain(r)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+		func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "nonsense")
+			w.WriteHeader(http.StatusTooManyRequests)
+		},
+		func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", time.Now().UTC().Format(http.TimeFormat))
+			w.WriteHeader(http.StatusTooManyRequests)
+		},
+		func(w http.ResponseWriter, r *http.Request) { // before the body is read
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		},
+	}
+	leakCheck(t)
+	quick(t)
+	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
+		if i%2 == 1 || int(i/2) >= len(faults) {
+			return true
+		}
+		faults[i/2](w, r)
+		return false
+	})
+	client := socketClient(t, s, analytics.Config{FlushAt: 400, MaxInFlight: 1, HTTPClient: &http.Client{Timeout: 200 * time.Millisecond}})
+	rounds := len(faults) + 2
+	for round := range rounds {
+		for i := range 400 { // some 200 KB
+			m := &analytics.Track{Event: fmt.Sprint(round, "-", i), UserId: "u", Context: map[string]interface{}{"text": strings.Repeat("x", 400)}}
+			require.NoError(t, client.Track(m))
+		}
+	}
+	require.NoError(t, client.Close())
+	require.EqualValues(t, 400*rounds, client.Stats().Delivered)
+	require.Len(t, s.taken(), 400*rounds)
+}
+
+func TestRedirectIsNotFollowed(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		elsewhere := serve(t, nil)
+		s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(w, r, elsewhere.URL, status)
+			return false
+		})
+		client := socketClient(t, s, analytics.Config{})
+		track(t, client, "e", 1)
+		require.ErrorContains(t, client.Close(), "redirects are not followed")
+		require.Zero(t, elsewhere.conns.Load())
+		require.EqualValues(t, 1, client.Stats().Dropped.Refused)
+	}
+}
+
+// An answer that never ends costs its connection and no memory.
+func TestHugeAnswer(t *testing.T) {
+	leakCheck(t)
+	var sent atomic.Int64
+	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
+		_, _ = io.Copy(io.Discard, r.Body)
+		b := make([]byte, 64<<10)
+		for sent.Load() < 1<<30 {
+			n, err := w.Write(b)
+			sent.Add(int64(n))
+			if err != nil {
+				return false
+			}
+		}
+		return false
+	})
+	client := socketClient(t, s, analytics.Config{})
+	track(t, client, "e", 1)
+	require.NoError(t, client.Close())
+	require.Less(t, sent.Load(), int64(64<<20), "the answer was read on and on")
+}
+
+func TestTLS(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		t.Run(fmt.Sprint("HTTP/2 ", http2), func(t *testing.T) {
+			leakCheck(t)
+			quick(t)
+			var protocols sync.Map
+			s := newServer(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
+				protocols.Store(r.Proto, true)
+				if i == 1 {
+					w.WriteHeader(503)
+					return false
+				}
+				return true
+			})
+			s.EnableHTTP2 = http2
+			s.StartTLS()
+			transport := s.Client().Transport.(*http.Transport).Clone()
+			transport.ForceAttemptHTTP2 = http2
+			defer transport.CloseIdleConnections()
+			client := socketClient(t, s, analytics.Config{FlushAt: 100, HTTPClient: &http.Client{Transport: transport}})
+			for i := range 1000 {
+				require.NoError(t, client.Track(&analytics.Track{Event: fmt.Sprint(i), UserId: "u", Context: map[string]interface{}{"text": strings.Repeat("x", 1000)}}))
+			}
+			require.NoError(t, client.Close())
+			require.Len(t, s.taken(), 1000)
+			_, two := protocols.Load("HTTP/2.0")
+			require.Equal(t, http2, two)
+		})
+	}
+}
+
+func TestUntrustedCertificate(t *testing.T) {
+	quick(t)
+	s := newServer(t, nil)
+	s.StartTLS()
+	client := socketClient(t, s, analytics.Config{MaxAttempts: 2})
+	track(t, client, "e", 1)
+	err := client.Close()
+	var unknown *tls.CertificateVerificationError
+	require.True(t, errors.As(err, &unknown), "%v", err)
+	require.Empty(t, s.taken())
+}
+
+// A collector that listens and never answers: callers are never held, and Close
+// ends at its time limit.
+func TestCollectorThatNeverAnswers(t *testing.T) {
+	leakCheck(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	client, err := analytics.NewWithConfig("key", analytics.Config{
+		Endpoint: "http://" + listener.Addr().String(), CloseTimeout: 100 * time.Millisecond, Logger: log.New(testLog{t}, "", 0),
+	})
+	require.NoError(t, err)
+	track(t, client, "e", 100)
+	require.ErrorContains(t, client.Close(), "100 calls not delivered: context deadline exceeded")
+	require.EqualValues(t, 100, client.Stats().Dropped.Shutdown)
+}

@@ -1,0 +1,151 @@
+package analytics_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go"
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// killEnv tells this test's own program, started once more, to be the process
+// that is killed: the URL of the collector, and the spool's directory.
+const killEnv = "ANALYTICS_TEST_KILLED"
+
+// killsEnv is how often a process is killed, 5 times unless set.
+const killsEnv = "ANALYTICS_TEST_KILLS"
+
+// TestSpoolVictim makes calls until it is killed. For each call that returned
+// nil it writes the call's id to its output.
+func TestSpoolVictim(t *testing.T) {
+	url := os.Getenv(killEnv)
+	if url == "" {
+		t.Skip("this is the process that TestSpoolSurvivesKill kills")
+	}
+	client, err := analytics.NewWithConfig("key", analytics.Config{
+		Endpoint: url, Spool: os.Getenv(killEnv + "_DIR"), FlushAt: 20, FlushAfter: 5 * time.Millisecond, MaxBytes: 256 << 10,
+	})
+	require.NoError(t, err)
+	var out sync.Mutex
+	var group sync.WaitGroup
+	for g := range 4 {
+		group.Go(func() {
+			for i := 0; ; i++ {
+				id := fmt.Sprintf("%d-%d-%d", os.Getpid(), g, i)
+				if err := client.Track(&analytics.Track{Event: "e", UserId: "u", Message: analytics.Message{MessageId: id}}); err != nil {
+					fmt.Println("error", err)
+					return
+				}
+				out.Lock()
+				fmt.Println("id", id)
+				out.Unlock()
+				if i%4 == 0 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// Every call that returned nil reaches the collector, however often the process
+// dies and the collector is away, and no call reaches it under two ids.
+func TestSpoolSurvivesKill(t *testing.T) {
+	kills := 5
+	if s := os.Getenv(killsEnv); s != "" {
+		var err error
+		kills, err = strconv.Atoi(s)
+		require.NoError(t, err)
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d, %d kills", seed, kills)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+
+	store := mockserver.RunT(t, mockserver.Config{History: mockserver.NewHistory(1 << 20)})
+	var away atomic.Bool
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away.Load() {
+			panic(http.ErrAbortHandler) // the connection is cut
+		}
+		store.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+
+	dir := t.TempDir()
+	returned := map[string]bool{}
+	for range kills {
+		away.Store(rnd.IntN(3) == 0)
+		comes := rnd.IntN(2) == 0
+		for _, id := range killOne(t, front.URL, dir, time.Duration(rnd.IntN(150))*time.Millisecond, func() {
+			away.Store(!comes)
+		}) {
+			require.False(t, returned[id])
+			returned[id] = true
+		}
+	}
+	away.Store(false)
+	last, err := analytics.NewWithConfig("key", analytics.Config{Endpoint: front.URL, Spool: dir})
+	require.NoError(t, err)
+	require.NoError(t, last.Flush(within(t)))
+	require.NoError(t, last.Close())
+	s := last.Stats()
+	requireSum(t, s)
+	require.Zero(t, s.Dropped.Total())
+	require.Empty(t, segments(t, dir))
+
+	stored := map[string]bool{}
+	for _, c := range store.Calls() {
+		require.False(t, stored[c.ID], "the collector stored %s twice", c.ID)
+		stored[c.ID] = true
+	}
+	for id := range returned {
+		require.True(t, stored[id], "call %s returned nil, and is lost", id)
+	}
+	require.NotEmpty(t, returned)
+	t.Logf("%d calls returned nil, %d were stored, %d recovered at last", len(returned), len(stored), s.Recovered)
+}
+
+// killOne starts the victim, kills it a while after its first call returned, and
+// returns the ids of the calls that did. Half-way, it calls midway.
+func killOne(t *testing.T, url, dir string, after time.Duration, midway func()) (ids []string) {
+	t.Helper()
+	victim := exec.Command(os.Args[0], "-test.run=^TestSpoolVictim$", "-test.v")
+	victim.Env = append(os.Environ(), killEnv+"="+url, killEnv+"_DIR="+dir)
+	victim.Stderr = os.Stderr
+	out, err := victim.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, victim.Start())
+	defer func() { _ = victim.Wait() }()
+	started := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		kind, id, _ := bytes.Cut(lines.Bytes(), []byte(" "))
+		switch string(kind) {
+		case "error":
+			t.Errorf("the victim: %s", id)
+		case "id":
+			if ids = append(ids, string(id)); !started {
+				started = true
+				time.AfterFunc(after/2, midway)
+				time.AfterFunc(after, func() { _ = victim.Process.Kill() })
+			}
+		}
+	}
+	require.True(t, started, "the victim made no call")
+	if n := len(ids); n > 0 {
+		ids = ids[:n-1] // the last line may be cut short
+	}
+	return ids
+}

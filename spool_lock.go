@@ -1,0 +1,68 @@
+package analytics
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// lockName is the file in a spool's directory that its owner holds a lock on.
+// The system gives the lock up when the owner dies, however it dies. The file
+// itself stays: were it removed, two processes could each lock one of its name.
+const lockName = "lock"
+
+var errLocked = errors.New("the file is locked")
+
+// lockDir makes dir if need be, and takes the lock on it.
+func lockDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = lockFile(f)
+	if err == nil && !sameFile(f, f.Name()) {
+		err = fmt.Errorf("%s is being removed", dir)
+	}
+	if errors.Is(err, errLocked) {
+		err = fmt.Errorf("%s is in use by %s; each process needs a directory of its own", dir, holder(f))
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	host, _ := os.Hostname()
+	text := fmt.Sprintf("process %d on %s (%s)\n", os.Getpid(), host, filepath.Base(os.Args[0]))
+	if err = f.Truncate(0); err == nil {
+		_, err = f.WriteAt([]byte(text), 0)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// holder is what the owner of a lock says of itself.
+func holder(f *os.File) string {
+	text, _ := io.ReadAll(io.NewSectionReader(f, 0, 512))
+	if line, _, _ := strings.Cut(string(text), "\n"); line != "" {
+		return line
+	}
+	return "another process"
+}
+
+// sameFile reports whether f is still what path names.
+func sameFile(f *os.File, path string) bool {
+	held, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(path)
+	return err == nil && os.SameFile(held, named)
+}

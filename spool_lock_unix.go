@@ -1,0 +1,23 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package analytics
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// lockFile takes the lock on f, or fails with errLocked if it is taken. The
+// lock ends as f is closed.
+func lockFile(f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return errLocked
+		case !errors.Is(err, syscall.EINTR):
+			return os.NewSyscallError("flock", err)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package analytics
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+var lockFileEx = syscall.NewLazyDLL("kernel32.dll").NewProc("LockFileEx")
+
+const (
+	lockfileFailImmediately = 1
+	lockfileExclusiveLock   = 2
+
+	errorLockViolation = syscall.Errno(33)
+
+	// lockAt is the byte that is locked. It is far behind the text, which
+	// others can read then.
+	lockAt = 1 << 30
+)
+
+// lockFile takes the lock on f, or fails with errLocked if it is taken. The
+// lock ends as f is closed.
+func lockFile(f *os.File) error {
+	at := syscall.Overlapped{Offset: lockAt}
+	ok, _, err := lockFileEx.Call(f.Fd(), lockfileExclusiveLock|lockfileFailImmediately, 0, 1, 0,
+		uintptr(unsafe.Pointer(&at)))
+	switch {
+	case ok != 0:
+		return nil
+	case errors.Is(err, errorLockViolation), errors.Is(err, syscall.ERROR_IO_PENDING):
+		return errLocked
+	}
+	return os.NewSyscallError("LockFileEx", err)
+}

@@ -1,0 +1,202 @@
+package analytics
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+const segmentSuffix = ".calls"
+
+func segmentName(number uint64) string { return fmt.Sprintf("%016x%s", number, segmentSuffix) }
+
+func segmentNumber(name string) (number uint64, ok bool) {
+	digits, ok := strings.CutSuffix(name, segmentSuffix)
+	if !ok || len(digits) != 16 {
+		return 0, false
+	}
+	number, err := strconv.ParseUint(digits, 16, 64)
+	return number, err == nil
+}
+
+// openSpool takes the directory, and takes stock of what is in it. A segment
+// that was sealed is not read for that.
+func (p *pipeline) openSpool() error {
+	dir, err := filepath.Abs(p.spoolDir) // the program may change its directory later
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSpool, err)
+	}
+	s := &spool{
+		dir:         dir,
+		max:         p.spoolMax,
+		segmentSize: min(p.spoolMax/16, maxSegment),
+		refill:      min(p.maxBytes/2, maxSegment/2),
+		fsync:       p.spoolSync,
+		source:      sourceOf(p.writeKey),
+		log:         p.log,
+		wake:        make(chan struct{}, 1),
+		stop:        make(chan struct{}),
+		kept:        make(chan struct{}),
+	}
+	s.turns.New = func() interface{} { return make(chan bool, 1) }
+	s.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, s.dir, s.max)
+	if s.lock, err = lockDir(s.dir); err != nil {
+		return s.errorf(err)
+	}
+	if err = s.takeStock(); err != nil {
+		_ = s.lock.Close()
+		return s.errorf(err)
+	}
+	p.spool = s
+	for _, g := range s.segments {
+		g.seq = p.seq + 1
+		p.seq += uint64(g.calls)
+		p.stats.Recovered += int64(g.calls - g.ended)
+	}
+	p.stats.Accepted = p.stats.Recovered
+	if s.behind = len(s.segments) > 0; s.behind {
+		s.cursor.segment = s.segments[0]
+		s.log.debugf("spool: %s has %s of an earlier process", s.dir, countCalls(p.stats.Recovered))
+	}
+	s.poke()
+	return nil
+}
+
+// takeStock finds the segments in the directory.
+func (s *spool) takeStock() error {
+	entries, err := os.ReadDir(s.dir) // by name, so oldest first
+	if err != nil {
+		return err
+	}
+	foreign := 0
+	for _, entry := range entries {
+		number, ok := segmentNumber(entry.Name())
+		if !ok {
+			continue
+		}
+		g := &spoolSegment{number: number, sealed: true, old: true}
+		s.number = max(s.number, number)
+		ours, err := s.stock(g)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return err
+		case !ours:
+			foreign++
+		case g.ended == g.calls:
+			s.done = append(s.done, g)
+			continue
+		default:
+			s.segments = append(s.segments, g)
+		}
+		s.disk += g.size
+	}
+	if foreign > 0 {
+		s.log.logf("spool: %s has %d files of another write key, or of a newer version: they are left there", s.dir, foreign)
+	}
+	return nil
+}
+
+// stock fills in what is known of a segment, and reports whether it is of this
+// source.
+func (s *spool) stock(g *spoolSegment) (ours bool, err error) {
+	f, err := os.OpenFile(s.path(g), os.O_RDWR, 0)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	g.size = info.Size()
+	head := make([]byte, min(int64(headLen), g.size))
+	if _, err = f.ReadAt(head, 0); err != nil {
+		return false, err
+	}
+	// A file whose head is damaged is taken for ours, as most are.
+	if r, size := readRecord(head); size > 0 && (r.kind != kindHead || string(r.body) != string(s.headBody())) {
+		return false, nil
+	}
+	if tail := make([]byte, endsLen); g.size >= endsLen {
+		if _, err = f.ReadAt(tail, g.size-endsLen); err != nil {
+			return false, err
+		}
+		if r, size := readRecord(tail); size > 0 {
+			if t, ok := r.tally(); ok {
+				g.calls, g.ended, g.saved = t.calls, t.ended, t.ended
+				return true, nil
+			}
+		}
+	}
+	return true, s.count(g, f)
+}
+
+// count reads a segment that was not sealed, and seals it.
+func (s *spool) count(g *spoolSegment, f *os.File) error {
+	data := make([]byte, g.size)
+	if _, err := f.ReadAt(data, 0); err != nil && g.size > 0 {
+		return err
+	}
+	c := readContents(data, nil)
+	calls, missing := c.left(span{0, c.upTo})
+	g.calls = c.upTo
+	g.ended = g.calls - uint32(len(calls))
+	for _, m := range missing {
+		g.ended -= m.len()
+	}
+	g.saved = g.ended
+	seal := appendEnds(nil, 0, tally{0, g.calls, g.ended})
+	if _, err := f.WriteAt(seal, g.size); err == nil {
+		g.size += int64(len(seal))
+	} // else the next one to open it counts as well
+	return nil
+}
+
+func (s *spool) headBody() []byte { return append([]byte{spoolVersion}, s.source[:]...) }
+
+// create makes the file of a new segment. The directory, if it was removed, is
+// made again; the lock is ours then only if it is taken again.
+func (s *spool) create(g *spoolSegment) error {
+	if !sameFile(s.lock, filepath.Join(s.dir, lockName)) {
+		lock, err := lockDir(s.dir)
+		if err != nil {
+			return err
+		}
+		_ = s.lock.Close()
+		s.lock = lock
+	}
+	f, err := os.OpenFile(s.path(g), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(appendRecord(nil, spoolRecord{kindHead, 0, s.headBody()}))
+	if err == nil && s.fsync {
+		err = syncDir(s.dir)
+	}
+	if err != nil {
+		_ = f.Close()
+		_ = os.Remove(s.path(g))
+		return err
+	}
+	s.file = f
+	return nil
+}
+
+// syncDir has a directory's list of files survive the loss of power.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" { // where a directory cannot be synced
+		return nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,287 @@
+package analytics_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go"
+)
+
+// leave has a client leave calls in a spool: n of them, named by prefix.
+func leave(t *testing.T, dir, prefix string, n int) {
+	t.Helper()
+	client := newClient(t, down(), analytics.Config{Spool: dir})
+	track(t, client, prefix, n)
+	require.Error(t, client.Shutdown(ended()))
+	require.Len(t, segments(t, dir), 1)
+}
+
+func TestSpoolSkipsWhatIsDamaged(t *testing.T) {
+	at := func(t *testing.T, data []byte, text string) int {
+		i := bytes.Index(data, []byte(text))
+		require.Positive(t, i)
+		return i
+	}
+	for title, c := range map[string]struct {
+		damage func(t *testing.T, data []byte) []byte
+		lost   []string
+		silent []string // lost, and nothing there says that they were there
+		log    string
+	}{
+		"a byte of a call": {
+			damage: func(t *testing.T, data []byte) []byte { data[at(t, data, "call-004")]++; return data },
+			lost:   []string{"call-004"}, log: "damaged",
+		},
+		"several calls": {
+			damage: func(t *testing.T, data []byte) []byte {
+				clear(data[at(t, data, "call-002"):at(t, data, "call-006")])
+				return data
+			},
+			lost: []string{"call-002", "call-003", "call-004", "call-005", "call-006"}, log: "lost 5 calls: damaged: ",
+		},
+		"the last record, which seals it": {
+			damage: func(t *testing.T, data []byte) []byte { data[len(data)-3]++; return data },
+			log:    "no call is lost",
+		},
+		"torn": {
+			damage: func(t *testing.T, data []byte) []byte { return data[:at(t, data, "call-009")] },
+			silent: []string{"call-009"}, log: "no call is lost",
+		},
+		"the head": {
+			damage: func(t *testing.T, data []byte) []byte { data[1]++; return data },
+			log:    "no call is lost",
+		},
+		"nothing left": {
+			damage: func(t *testing.T, data []byte) []byte { return nil },
+			silent: []string{"call-000", "call-001", "call-002", "call-003", "call-004", "call-005", "call-006", "call-007", "call-008", "call-009"},
+		},
+		"all but the end": {
+			damage: func(t *testing.T, data []byte) []byte { clear(data[:at(t, data, "call-009")]); return data },
+			lost:   []string{"call-000", "call-001", "call-002", "call-003", "call-004", "call-005", "call-006", "call-007", "call-008", "call-009"},
+			log:    "lost 10 calls: damaged: ",
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
+			dir := t.TempDir()
+			leave(t, dir, "call", 10)
+			file := segments(t, dir)[0]
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(file, c.damage(t, data), 0o600))
+
+			var log lines
+			up := &collector{}
+			client := newClient(t, up, analytics.Config{Spool: dir, Logger: log.logger()})
+			err = client.Flush(within(t))
+			s := client.Stats()
+			requireSum(t, s)
+			require.Equal(t, int64(10-len(c.silent)), s.Accepted)
+			require.Equal(t, s.Accepted, s.Recovered)
+			require.Equal(t, int64(len(c.lost)), s.Dropped.Damaged)
+			require.Zero(t, s.Pending)
+			require.Equal(t, len(c.lost) > 0, err != nil)
+			got := up.taken("event")
+			for i := range 10 {
+				call := name("call", i)
+				if lost := slices.Contains(c.lost, call) || slices.Contains(c.silent, call); lost {
+					require.NotContains(t, got, call)
+				} else {
+					require.Equal(t, 1, got[call], call)
+				}
+			}
+			_ = client.Close()
+			require.Contains(t, log.String(), c.log)
+			if c.log != "" {
+				require.Contains(t, log.String(), file, "where it is")
+			} else {
+				require.Empty(t, log.String())
+			}
+			require.Empty(t, segments(t, dir))
+		})
+	}
+}
+
+// Calls that have ended are not sent again, though the segment is there still.
+func TestSpoolRemembersWhatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		taking := &collector{decide: func(i int, p post) answer {
+			if strings.HasPrefix(p.body.Batch[0]["event"].(string), "stays") {
+				return answer{status: 503}
+			}
+			return answer{}
+		}}
+		first := newClient(t, taking, analytics.Config{Spool: dir, FlushAt: 5})
+		track(t, first, "goes", 10)
+		track(t, first, "stays", 5)
+		track(t, first, "goes-too", 5)
+		time.Sleep(time.Second)
+		require.Equal(t, int64(15), first.Stats().Delivered)
+		copied := t.TempDir() // as a process that is killed now leaves it
+		require.NoError(t, os.CopyFS(filepath.Join(copied, "of the living"), os.DirFS(dir)))
+		require.Error(t, first.Shutdown(ended()))
+		for _, dir := range []string{dir, filepath.Join(copied, "of the living")} {
+			up := &collector{}
+			second := newClient(t, up, analytics.Config{Spool: dir})
+			require.NoError(t, second.Flush(within(t)))
+			require.NoError(t, second.Close())
+			require.Equal(t, int64(5), second.Stats().Recovered)
+			require.Equal(t, []int{5}, up.sizes())
+			require.Equal(t, 1, up.taken("event")["stays-000"])
+		}
+	})
+}
+
+func TestSpoolOfAnotherSource(t *testing.T) {
+	dir := t.TempDir()
+	leave(t, dir, "theirs", 3)
+	up := &collector{}
+	var log lines
+	other, err := analytics.NewWithConfig("another-write-key", analytics.Config{
+		Spool: dir, HTTPClient: &http.Client{Transport: up}, Logger: log.logger(),
+	})
+	require.NoError(t, err)
+	track(t, other, "ours", 2)
+	require.NoError(t, other.Close())
+	require.Equal(t, map[string]int{"ours-000": 1, "ours-001": 1}, up.taken("event"))
+	require.Contains(t, log.String(), "1 files of another write key")
+	require.Len(t, segments(t, dir), 1)
+
+	again := newClient(t, up, analytics.Config{Spool: dir})
+	require.NoError(t, again.Flush(within(t)))
+	require.NoError(t, again.Close())
+	require.Len(t, up.taken("event"), 5)
+}
+
+// A spool that is full, under each policy.
+func TestSpoolIsFull(t *testing.T) {
+	fill := func(t *testing.T, client *analytics.Client, calls int) (refused int) {
+		for i := range calls {
+			err := client.Track(&analytics.Track{
+				Event: "e", UserId: "u", Properties: map[string]interface{}{"text": strings.Repeat("x", 1000)},
+				Message: analytics.Message{MessageId: fmt.Sprint(i)},
+			})
+			if err != nil {
+				require.ErrorIs(t, err, analytics.ErrQueueFull)
+				require.ErrorContains(t, err, "SpoolMaxBytes")
+				refused++
+			}
+		}
+		return refused
+	}
+	for _, callback := range []bool{false, true} {
+		for _, memory := range []int64{128 << 10, 64 << 20} {
+			t.Run(fmt.Sprintf("MaxBytes %d, Callback %v", memory, callback), func(t *testing.T) {
+				told := map[string]int{}
+				cfg := analytics.Config{SpoolMaxBytes: 1 << 20, MaxBytes: memory, FlushAt: 10}
+				if callback {
+					cfg.Callback = func(r analytics.Result) { told[r.MessageId]++ }
+				}
+				const calls = 3000
+				dir := t.TempDir()
+				cfg.Spool = dir
+				client := newClient(t, down(), cfg)
+				refused := fill(t, client, calls)
+				require.InDelta(t, calls-900, refused, 100)
+				s := client.Stats()
+				requireSum(t, s)
+				require.Equal(t, int64(refused), s.Rejected.QueueFull)
+				require.LessOrEqual(t, s.SpoolBytes, int64(1<<20))
+				require.Error(t, client.Shutdown(ended()))
+
+				cfg.WhenFull = analytics.DropOldest
+				up := &collector{decide: func(int, post) answer { return answer{err: errRefusedConn} }}
+				client = newClient(t, up, cfg)
+				require.Zero(t, fill(t, client, calls))
+				s = client.Stats()
+				requireSum(t, s)
+				require.Equal(t, int64(calls-refused), s.Recovered)
+				require.Positive(t, s.Dropped.Overflow)
+				require.InDelta(t, 900, s.Pending, 150)
+				require.Error(t, client.Shutdown(ended()))
+				s = client.Stats()
+				requireSum(t, s)
+				if callback {
+					require.Zero(t, told[""])
+					total := 0
+					for _, n := range told {
+						total += n
+					}
+					require.Equal(t, int(s.Dropped.Total()), total)
+				}
+
+				all := &collector{}
+				client = newClient(t, all, cfg)
+				require.NoError(t, client.Flush(within(t)))
+				require.NoError(t, client.Close())
+				require.Equal(t, s.Pending, client.Stats().Delivered)
+				require.Contains(t, all.taken("messageId"), fmt.Sprint(calls-1), "the newest is there")
+			})
+		}
+	}
+}
+
+// While a collector takes nothing, no batch is given up for it, however long
+// that is; when it takes others, a batch that it never takes is.
+func TestSpoolOutlastsTheCollector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		c := &collector{decide: func(i int, p post) answer {
+			if time.Since(start) < 2*time.Hour || p.body.Batch[0]["event"] == "poison-000" {
+				return answer{status: 500}
+			}
+			return answer{}
+		}}
+		client := newClient(t, c, analytics.Config{Spool: t.TempDir(), FlushAt: 10, MaxInFlight: 2})
+		track(t, client, "before", 30)
+		track(t, client, "poison", 1)
+		require.NoError(t, ignore(client.Flush(ended())))
+		track(t, client, "after", 30)
+		err := client.Flush(t.Context())
+		var undelivered *analytics.UndeliveredError
+		require.ErrorAs(t, err, &undelivered)
+		require.Equal(t, analytics.Drops{Attempts: 1}, undelivered.Dropped)
+		require.Equal(t, int64(60), client.Stats().Delivered)
+		require.NoError(t, ignore(client.Close()))
+	})
+}
+
+func ignore(error) error { return nil }
+
+func TestSpoolDirectoryIsRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	synctest.Test(t, func(t *testing.T) {
+		up := &collector{}
+		client := newClient(t, up, analytics.Config{Spool: dir})
+		track(t, client, "before", 3)
+		require.NoError(t, os.RemoveAll(dir))
+		time.Sleep(2 * time.Second) // it is noticed within one
+		track(t, client, "after", 1)
+		require.Len(t, segments(t, dir), 1)
+		second := newClient(t, up, analytics.Config{Spool: dir})
+		require.ErrorContains(t, second.Track(&analytics.Track{Event: "e", UserId: "u"}), "in use", "the lock is taken again")
+
+		// A directory that cannot be made again is an error of each call.
+		require.NoError(t, os.RemoveAll(dir))
+		require.NoError(t, os.WriteFile(dir, nil, 0o600))
+		time.Sleep(2 * time.Second)
+		for range 2 {
+			require.ErrorIs(t, client.Track(&analytics.Track{Event: "e", UserId: "u"}), analytics.ErrSpool)
+		}
+		require.NoError(t, client.Close())
+		s := client.Stats()
+		requireSum(t, s)
+		require.Equal(t, int64(4), s.Delivered)
+		require.Equal(t, int64(2), s.Rejected.Spool)
+	})
+}

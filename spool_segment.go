@@ -1,0 +1,203 @@
+package analytics
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"hash/crc32"
+	"slices"
+)
+
+// A segment is a file of records, appended one after the other:
+//
+//	byte 0       0xff
+//	byte 1       the kind of the record
+//	bytes 2-3    zero
+//	bytes 4-7    the length of the body
+//	bytes 8-11   an index
+//	bytes 12-15  the CRC-32C of bytes 1 to 11 and the body
+//	the body
+//
+// Numbers are little-endian. A call's body is its JSON, which is UTF-8 and so
+// never holds 0xff: after damage, a reader finds the next record by that byte,
+// and takes no part of a call for one.
+const (
+	recordMark = 0xff
+	recordHead = 16
+
+	kindHead = 'h' // the first of a file; the body is spoolVersion and the source
+	kindCall = 'c' // the index counts the calls of the file from 0
+	kindEnds = 'e' // calls from the index on have ended; the body is a tally
+
+	spoolVersion = 1
+	maxSegment   = 8 << 20                 // bytes of a segment
+	maxCalls     = maxSegment / recordHead // no segment has as many
+	headLen      = recordHead + 1 + len(sourceID{})
+	tallyLen     = 12
+	endsLen      = recordHead + tallyLen
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// spoolRecord is one record of a segment. Its body is a part of the segment's bytes.
+type spoolRecord struct {
+	kind  byte
+	index uint32
+	body  []byte
+}
+
+func appendRecord(dst []byte, r spoolRecord) []byte {
+	start := len(dst)
+	dst = append(dst, recordMark, r.kind, 0, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.body)))
+	dst = binary.LittleEndian.AppendUint32(dst, r.index)
+	dst = append(dst, 0, 0, 0, 0)
+	dst = append(dst, r.body...)
+	binary.LittleEndian.PutUint32(dst[start+12:], recordSum(dst[start:]))
+	return dst
+}
+
+// recordSum is the checksum of the record that data is.
+func recordSum(data []byte) uint32 {
+	return crc32.Update(crc32.Checksum(data[1:12], castagnoli), castagnoli, data[recordHead:])
+}
+
+// readRecord reads the record that data starts with; size is 0 if it starts
+// with none.
+func readRecord(data []byte) (r spoolRecord, size int) {
+	if len(data) < recordHead || data[0] != recordMark {
+		return spoolRecord{}, 0
+	}
+	n := binary.LittleEndian.Uint32(data[4:])
+	index := binary.LittleEndian.Uint32(data[8:])
+	if n > MaxCallBytes || index >= maxCalls || int(n) > len(data)-recordHead {
+		return spoolRecord{}, 0
+	}
+	size = recordHead + int(n)
+	if recordSum(data[:size]) != binary.LittleEndian.Uint32(data[12:]) {
+		return spoolRecord{}, 0
+	}
+	return spoolRecord{data[1], index, data[recordHead:size]}, size
+}
+
+// tally is the body of a record of kindEnds. The last record of a sealed
+// segment is one, so that the file is accounted for without being read.
+type tally struct {
+	span  uint32 // calls from the record's index on that have ended
+	calls uint32 // calls in the segment, up to this record
+	ended uint32 // those of them that have ended
+}
+
+func appendEnds(dst []byte, first uint32, t tally) []byte {
+	var body [tallyLen]byte
+	binary.LittleEndian.PutUint32(body[0:], t.span)
+	binary.LittleEndian.PutUint32(body[4:], t.calls)
+	binary.LittleEndian.PutUint32(body[8:], t.ended)
+	return appendRecord(dst, spoolRecord{kindEnds, first, body[:]})
+}
+
+// tally reads the body of a record of kindEnds.
+func (r spoolRecord) tally() (t tally, ok bool) {
+	if r.kind != kindEnds || len(r.body) != tallyLen {
+		return t, false
+	}
+	t.span = binary.LittleEndian.Uint32(r.body[0:])
+	t.calls = binary.LittleEndian.Uint32(r.body[4:])
+	t.ended = binary.LittleEndian.Uint32(r.body[8:])
+	return t, t.calls <= maxCalls && t.ended <= t.calls && uint64(r.index)+uint64(t.span) <= uint64(t.calls)
+}
+
+// span is calls of one segment with consecutive indexes.
+type span struct{ first, end uint32 }
+
+func (s span) len() uint32 { return s.end - s.first }
+
+// addSpan adds a span to a list, as a part of its last one where it follows that.
+func addSpan(spans []span, s span) []span {
+	if n := len(spans); n > 0 && spans[n-1].end == s.first {
+		spans[n-1].end = s.end
+		return spans
+	}
+	return append(spans, s)
+}
+
+// contents is what the bytes of a segment, or of a part of one, hold.
+type contents struct {
+	calls []spoolRecord
+	ended []span
+	upTo  uint32 // every call written has a lower index, as far as can be seen
+
+	damaged   int // bytes that are no record
+	damagedAt int // where the first of them is
+}
+
+// readContents reads as much as there is to read. Nothing in data can make it
+// fail: what is no record is passed over. Memory is for the list of calls.
+func readContents(data []byte, memory []spoolRecord) (c contents) {
+	c.calls = memory[:0]
+	for at := 0; at < len(data); {
+		r, size := readRecord(data[at:])
+		if size == 0 {
+			size = nextRecord(data[at:])
+			if c.damaged == 0 {
+				c.damagedAt = at
+			}
+			c.damaged += size
+		}
+		c.take(r)
+		at += size
+	}
+	return c
+}
+
+// nextRecord is how far it is, from what is no record, to what may be one.
+func nextRecord(data []byte) int {
+	if n := bytes.IndexByte(data[1:], recordMark); n >= 0 {
+		return 1 + n
+	}
+	return len(data)
+}
+
+func (c *contents) take(r spoolRecord) {
+	switch r.kind {
+	case kindCall:
+		c.calls = append(c.calls, r)
+		c.upTo = max(c.upTo, r.index+1)
+	case kindEnds:
+		if t, ok := r.tally(); ok {
+			c.upTo = max(c.upTo, t.calls)
+			c.ended = addSpan(c.ended, span{r.index, r.index + t.span})
+		}
+	}
+}
+
+// left is what there is still to do with the calls of want: those that have not
+// ended, each once and by index, and the spans of those that are not there. It
+// uses c up.
+func (c *contents) left(want span) (calls []spoolRecord, missing []span) {
+	settled := make([]bool, want.len())
+	for _, s := range c.ended {
+		for i := max(s.first, want.first); i < min(s.end, want.end); i++ {
+			settled[i-want.first] = true
+		}
+	}
+	// A file that is in another order than it was written in, or has a part
+	// twice, is damaged too.
+	byIndex := func(a, b spoolRecord) int { return cmp.Compare(a.index, b.index) }
+	if !slices.IsSortedFunc(c.calls, byIndex) {
+		slices.SortStableFunc(c.calls, byIndex)
+	}
+	calls = c.calls[:0]
+	for _, r := range c.calls {
+		if i := r.index - want.first; r.index >= want.first && r.index < want.end && !settled[i] {
+			settled[i] = true
+			calls = append(calls, r)
+		}
+	}
+	for i, ok := range settled {
+		if !ok {
+			missing = addSpan(missing, span{want.first + uint32(i), want.first + uint32(i) + 1})
+		}
+	}
+	return calls, missing
+}

@@ -1,0 +1,183 @@
+package analytics
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fixture is a segment of n calls, and where each of its records begins, the
+// head first.
+func fixture(n int) (data []byte, calls []string, at []int) {
+	at = []int{0}
+	source := sourceOf("key")
+	data = appendRecord(nil, spoolRecord{kindHead, 0, append([]byte{spoolVersion}, source[:]...)})
+	for i := range n {
+		call := fmt.Sprintf(`{"event":"%s","userId":"u","type":"track","messageId":"%d"}`, strings.Repeat("é", i%7), i)
+		calls = append(calls, call)
+		at = append(at, len(data))
+		data = appendRecord(data, spoolRecord{kindCall, uint32(i), []byte(call)})
+	}
+	return data, calls, at
+}
+
+func bodies(records []spoolRecord) (calls []string) {
+	for _, r := range records {
+		calls = append(calls, string(r.body))
+	}
+	return calls
+}
+
+func TestSegmentContents(t *testing.T) {
+	for name, c := range map[string]struct {
+		damage  func(data []byte, at []int) []byte
+		lost    []int  // calls
+		ended   []int  // likewise
+		missing []span // what is known to be lost
+		damaged bool
+	}{
+		"whole":            {damage: func(data []byte, at []int) []byte { return data }},
+		"torn in the body": {damage: func(data []byte, at []int) []byte { return data[:len(data)-1] }, lost: []int{9}, damaged: true},
+		"torn in the head": {damage: func(data []byte, at []int) []byte { return data[:at[10]+recordHead-1] }, lost: []int{9}, damaged: true},
+		"cut between two":  {damage: func(data []byte, at []int) []byte { return data[:at[10]] }, lost: []int{9}},
+		"empty":            {damage: func(data []byte, at []int) []byte { return nil }, lost: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
+		"one body": {
+			damage: func(data []byte, at []int) []byte { data[at[4]+recordHead+3]++; return data },
+			lost:   []int{3}, missing: []span{{3, 4}}, damaged: true,
+		},
+		"a length that reaches over others": {
+			damage: func(data []byte, at []int) []byte {
+				binary.LittleEndian.PutUint32(data[at[1]+4:], uint32(at[5]-at[1]-recordHead))
+				return data
+			},
+			lost: []int{0}, missing: []span{{0, 1}}, damaged: true,
+		},
+		"a length without end": {
+			damage: func(data []byte, at []int) []byte {
+				binary.LittleEndian.PutUint32(data[at[1]+4:], 1<<32-1)
+				return data
+			},
+			lost: []int{0}, missing: []span{{0, 1}}, damaged: true,
+		},
+		"an index": {
+			damage: func(data []byte, at []int) []byte { data[at[6]+8] = 200; return data },
+			lost:   []int{5}, missing: []span{{5, 6}}, damaged: true,
+		},
+		"the head of the file": {damage: func(data []byte, at []int) []byte { data[3] = 7; return data }, damaged: true},
+		"zeros in the middle": {
+			damage: func(data []byte, at []int) []byte { clear(data[at[3]+5 : at[6]+1]); return data },
+			lost:   []int{2, 3, 4, 5}, missing: []span{{2, 6}}, damaged: true,
+		},
+		"zeros at the end": {damage: func(data []byte, at []int) []byte { return append(data, make([]byte, 4096)...) }, damaged: true},
+		"a part cut out": {
+			damage: func(data []byte, at []int) []byte { return slices.Delete(data, at[3]+9, at[4]+2) },
+			lost:   []int{2, 3}, missing: []span{{2, 4}}, damaged: true,
+		},
+		"a part twice": {damage: func(data []byte, at []int) []byte { return append(data, data[at[2]:at[5]]...) }},
+		"a part moved": {damage: func(data []byte, at []int) []byte { return append(slices.Clone(data[at[5]:]), data[:at[5]]...) }},
+		"ends":         {damage: func(data []byte, at []int) []byte { return appendEnds(data, 2, tally{3, 10, 3}) }, ended: []int{2, 3, 4}},
+		"ends, in parts": {damage: func(data []byte, at []int) []byte {
+			return appendEnds(appendEnds(data, 9, tally{1, 10, 1}), 0, tally{2, 10, 3})
+		}, ended: []int{0, 1, 9}},
+		"what has ended is damaged": {
+			damage: func(data []byte, at []int) []byte {
+				data[at[4]+1]++
+				return appendEnds(data, 2, tally{3, 10, 3})
+			},
+			ended: []int{2, 3, 4}, damaged: true,
+		},
+		"the last is known to be missing": {
+			damage: func(data []byte, at []int) []byte { return appendEnds(data[:at[10]], 0, tally{0, 10, 0}) },
+			lost:   []int{9}, missing: []span{{9, 10}},
+		},
+		"ends of more than there are": {
+			damage: func(data []byte, at []int) []byte { return appendEnds(data, 2, tally{9, 10, 9}) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, calls, at := fixture(10)
+			got := readContents(c.damage(data, at), nil)
+			left, missing := got.left(span{0, got.upTo})
+			var want []string
+			for i, call := range calls {
+				if !slices.Contains(c.lost, i) && !slices.Contains(c.ended, i) {
+					want = append(want, call)
+				}
+			}
+			require.Equal(t, want, bodies(left))
+			require.Equal(t, c.missing, missing)
+			require.Equal(t, c.damaged, got.damaged > 0)
+		})
+	}
+}
+
+// A call that contains what looks like a record is not one.
+func TestSegmentInACall(t *testing.T) {
+	inner, _, _ := fixture(3)
+	encoded, err := (&call{kind: kindTrack, bag: map[string]interface{}{"text": string(inner)}, bagName: propertiesName}).append(nil, time.Unix(1e9, 0))
+	require.NoError(t, err)
+	require.NotContains(t, string(encoded), "\xff")
+	data := appendRecord(nil, spoolRecord{kindCall, 0, encoded})
+	data[5]++ // so that the reader looks inside
+	c := readContents(data, nil)
+	require.Empty(t, c.calls)
+}
+
+// FuzzSegment damages a segment: what is read are calls that were written, and
+// all that the damage did not touch.
+func FuzzSegment(f *testing.F) {
+	f.Add([]byte{}, 0, 0, uint8(0))
+	f.Add([]byte("overwritten"), 100, 0, uint8(1))
+	f.Add([]byte{recordMark, kindCall, 0, 0, 255, 255, 0, 0}, 90, 0, uint8(1))
+	f.Add([]byte{recordMark}, 300, 200, uint8(2))
+	f.Add([]byte("inserted"), 256, 0, uint8(2))
+	f.Add(appendEnds(nil, 0, tally{0, 3, 0}), 1<<20, 0, uint8(2))
+	f.Fuzz(func(t *testing.T, patch []byte, at, cut int, how uint8) {
+		data, calls, starts := fixture(12)
+		at = min(max(at, 0), len(data))
+		cut = min(max(cut, 0), len(data)-at)
+		var damaged []byte
+		first, end := at, at+cut // the bytes that are not what they were
+		switch how % 3 {
+		case 0: // the file itself
+			damaged, first, end = patch, 0, len(data)
+		case 1: // overwritten
+			damaged = slices.Clone(data)
+			end = at + copy(damaged[at:], patch)
+		default: // a part replaced
+			damaged = slices.Concat(data[:at], patch, data[at+cut:])
+		}
+		c := readContents(damaged, nil)
+		left, _ := c.left(span{0, c.upTo})
+		found := map[string]bool{}
+		for _, r := range left {
+			if how%3 != 0 && !bytes.Contains(patch, r.body) {
+				require.Less(t, int(r.index), len(calls))
+				require.Equal(t, calls[r.index], string(r.body), "a call that was not made")
+			}
+			require.False(t, found[string(r.body)] && how%3 != 0, "a call twice")
+			found[string(r.body)] = true
+		}
+		for i, call := range calls {
+			begin, over := starts[i+1], len(data)
+			if i+2 < len(starts) {
+				over = starts[i+2]
+			}
+			if touched := begin < end && over > first || first == end && begin < first && first < over; !touched && !endedBy(c, i) {
+				require.True(t, found[call], "call %d is lost, bytes %d to %d are damaged", i, first, end)
+			}
+		}
+	})
+}
+
+// endedBy reports whether a record, which the fuzzer must have been given, says
+// that the call has ended.
+func endedBy(c contents, call int) bool {
+	return slices.ContainsFunc(c.ended, func(s span) bool { return int(s.first) <= call && call < int(s.end) })
+}

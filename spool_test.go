@@ -1,0 +1,255 @@
+package analytics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go"
+)
+
+// ended is a context that has.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// within is a context for what should take no time.
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// segments are the files of calls in a directory.
+func segments(t testing.TB, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.calls"))
+	require.NoError(t, err)
+	return files
+}
+
+// down is a collector that takes nothing.
+func down() *collector {
+	return &collector{decide: func(int, post) answer { return answer{err: errRefusedConn} }}
+}
+
+func TestSpoolKeepsWhatACloseLeaves(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "as needed")
+	first := newClient(t, down(), analytics.Config{Spool: dir, FlushAt: 7})
+	track(t, first, "left", 100)
+	err := first.Shutdown(ended())
+	var undelivered *analytics.UndeliveredError
+	require.ErrorAs(t, err, &undelivered)
+	require.Equal(t, int64(100), undelivered.Pending)
+	require.Zero(t, undelivered.Dropped.Total())
+	requireSum(t, first.Stats())
+	require.Equal(t, int64(100), first.Stats().Pending)
+
+	up := &collector{}
+	second := newClient(t, up, analytics.Config{Spool: dir, FlushAt: 7})
+	track(t, second, "new", 10)
+	require.NoError(t, second.Flush(within(t)))
+	s := second.Stats()
+	requireSum(t, s)
+	require.Equal(t, int64(110), s.Delivered)
+	require.Equal(t, int64(110), s.Accepted)
+	require.Equal(t, int64(100), s.Recovered)
+	require.NoError(t, second.Close())
+	require.Zero(t, second.Stats().SpoolBytes)
+	require.Empty(t, segments(t, dir), "all is delivered")
+
+	require.Len(t, up.taken("event"), 110)
+	require.Len(t, up.taken("messageId"), 110)
+	for _, p := range up.all() {
+		require.NoError(t, p.err)
+		require.LessOrEqual(t, len(p.body.Batch), 7)
+	}
+}
+
+// A call has the id and the time that it was made with, whoever sends it when.
+func TestSpoolKeepsIdsAndTimes(t *testing.T) {
+	dir := t.TempDir()
+	var made time.Time
+	before := down()
+	synctest.Test(t, func(t *testing.T) {
+		made = time.Now().UTC()
+		client := newClient(t, before, analytics.Config{Spool: dir, FlushAt: 1})
+		require.NoError(t, client.Track(&analytics.Track{Event: "Song Played", UserId: "u"}))
+		require.NoError(t, client.Track(&analytics.Track{
+			Event: "Song Played", UserId: "u", Message: analytics.Message{MessageId: "given", Timestamp: "2019-01-02T03:04:05Z"},
+		}))
+		require.Error(t, client.Shutdown(ended()))
+	})
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Hour)
+		up := &collector{}
+		client := newClient(t, up, analytics.Config{Spool: dir})
+		require.NoError(t, client.Flush(within(t)), "a flush is enough to send what there is")
+		require.NoError(t, client.Close())
+		require.Equal(t, []int{2}, up.sizes())
+		body := up.all()[0].body
+		require.Equal(t, made.Add(time.Hour).Format("2006-01-02T15:04:05.000Z"), body.SentAt)
+		require.Equal(t, made.Format("2006-01-02T15:04:05.000Z"), body.Batch[0]["timestamp"])
+		require.Equal(t, "2019-01-02T03:04:05.000Z", body.Batch[1]["timestamp"])
+		require.Equal(t, "given", body.Batch[1]["messageId"])
+		for id := range before.taken("messageId") {
+			require.Contains(t, up.taken("messageId"), id)
+		}
+	})
+}
+
+// Flush waits for calls that are on the disk alone.
+func TestSpoolTakesTheOverflow(t *testing.T) {
+	for _, gzip := range []bool{false, true} {
+		t.Run(fmt.Sprintf("Gzip %v", gzip), func(t *testing.T) {
+			var up atomic.Bool
+			c := &collector{decide: func(int, post) answer {
+				if up.Load() {
+					return answer{}
+				}
+				return answer{status: 503, delay: time.Millisecond}
+			}}
+			dir := t.TempDir()
+			client := newClient(t, c, analytics.Config{Spool: dir, MaxBytes: 128 << 10, FlushAt: 10, MaxInFlight: 1, Gzip: gzip})
+			const calls = 5000
+			for i := range calls {
+				require.NoError(t, client.Track(&analytics.Track{
+					Event: "e", UserId: "u", Properties: map[string]interface{}{"text": fmt.Sprintf("%0100d", i)},
+					Message: analytics.Message{MessageId: fmt.Sprint(i)},
+				}))
+			}
+			s := client.Stats()
+			require.LessOrEqual(t, s.Bytes, int64(128<<10))
+			require.Greater(t, s.SpoolBytes, int64(calls*200))
+			require.Equal(t, int64(calls), s.Pending)
+			up.Store(true)
+			require.NoError(t, client.Flush(within(t)))
+			require.NoError(t, client.Close())
+			s = client.Stats()
+			requireSum(t, s)
+			require.Equal(t, int64(calls), s.Delivered)
+			require.Zero(t, s.SpoolBytes)
+			require.Empty(t, segments(t, dir))
+			last := -1
+			for _, p := range c.all() {
+				require.NoError(t, p.err)
+				var i int
+				for _, call := range p.body.Batch {
+					_, err := fmt.Sscan(call["messageId"].(string), &i)
+					require.NoError(t, err)
+					require.LessOrEqual(t, i, last+1, "the order is kept")
+					last = max(last, i)
+				}
+			}
+			require.Equal(t, calls-1, last)
+		})
+	}
+}
+
+func TestSpoolConcurrentSafe(t *testing.T) {
+	dir := t.TempDir()
+	c := &collector{decide: func(i int, _ post) answer {
+		if i%100 == 7 {
+			return answer{status: 503}
+		}
+		return answer{}
+	}}
+	var told atomic.Int64
+	client := newClient(t, c, analytics.Config{
+		Spool: dir, SpoolMaxBytes: 1 << 20, WhenFull: analytics.Block, MaxBytes: 128 << 10, FlushAt: 13,
+		Callback: func(r analytics.Result) { told.Add(1) },
+	})
+	const callers, calls = 8, 1000
+	var group sync.WaitGroup
+	for g := range callers {
+		group.Go(func() {
+			for i := range calls {
+				if err := client.Track(&analytics.Track{Event: "e", UserId: "u", Message: analytics.Message{MessageId: fmt.Sprint(g, " ", i)}}); err != nil {
+					t.Error(err)
+				}
+				if i%100 == 0 {
+					requireSum(t, client.Stats())
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.NoError(t, client.Close())
+	s := client.Stats()
+	requireSum(t, s)
+	require.Equal(t, int64(callers*calls), s.Delivered)
+	require.Equal(t, s.Delivered, told.Load())
+	require.Len(t, c.taken("messageId"), callers*calls)
+	require.Empty(t, segments(t, dir))
+}
+
+// A Flush that waits as the client is closed in time ends with it.
+func TestSpoolFlushEndsWithTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, down(), analytics.Config{Spool: t.TempDir()})
+		track(t, client, "left", 3)
+		flushed := make(chan error, 1)
+		go func() { flushed <- client.Flush(context.Background()) }()
+		synctest.Wait()
+		var undelivered *analytics.UndeliveredError
+		require.ErrorAs(t, client.Close(), &undelivered)
+		require.Equal(t, int64(3), undelivered.Pending)
+		require.ErrorAs(t, <-flushed, &undelivered)
+		require.Equal(t, int64(3), undelivered.Pending)
+		require.ErrorAs(t, client.Flush(context.Background()), &undelivered)
+	})
+}
+
+// With SpoolSync all is as without.
+func TestSpoolSync(t *testing.T) {
+	dir := t.TempDir()
+	up := &collector{}
+	client := newClient(t, up, analytics.Config{Spool: dir, SpoolSync: true})
+	track(t, client, "a", 30)
+	require.NoError(t, client.Close())
+	require.Len(t, up.taken("event"), 30)
+}
+
+func TestSpoolIsLocked(t *testing.T) {
+	dir := t.TempDir()
+	first := newClient(t, &collector{}, analytics.Config{Spool: dir})
+	track(t, first, "a", 1)
+	second := newClient(t, &collector{}, analytics.Config{Spool: dir})
+	err := second.Track(&analytics.Track{Event: "e", UserId: "u"})
+	require.ErrorIs(t, err, analytics.ErrSpool)
+	require.ErrorContains(t, err, dir)
+	require.ErrorContains(t, err, fmt.Sprintf("process %d ", os.Getpid()))
+	require.ErrorIs(t, second.Flush(context.Background()), analytics.ErrSpool)
+	require.Equal(t, int64(1), second.Stats().Rejected.Spool)
+	require.NoError(t, first.Close())
+	track(t, second, "b", 1)
+	require.NoError(t, second.Close())
+}
+
+func TestSpoolErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	client := newClient(t, &collector{}, analytics.Config{Spool: filepath.Join(file, "dir")})
+	err := client.Track(&analytics.Track{Event: "e", UserId: "u"})
+	require.ErrorIs(t, err, analytics.ErrSpool)
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	require.NoError(t, client.Close())
+
+	require.NoError(t, os.Remove(file))
+	again := newClient(t, &collector{}, analytics.Config{Spool: filepath.Join(file, "dir")})
+	require.NoError(t, again.Track(&analytics.Track{Event: "e", UserId: "u"}), "once it can be made, it is used")
+	require.NoError(t, again.Close())
+	require.True(t, errors.Is(again.Track(&analytics.Track{Event: "e", UserId: "u"}), analytics.ErrClosed))
+}

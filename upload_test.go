@@ -1,0 +1,79 @@
+package analytics_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go"
+)
+
+// A collector that answers before it has read the body leaves net/http writing
+// it for a while. Its bytes must stay what they are until then; that they do
+// not is for the race detector to see.
+func TestBodyOfAnEarlyAnswerConcurrentSafe(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var served sync.WaitGroup
+	served.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			served.Go(func() { answerEarly(conn) })
+		}
+	})
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return conn, conn.(*net.TCPConn).SetWriteBuffer(4 << 10) // or the kernel takes all at once
+	}}
+	client, err := analytics.NewWithConfig("key", analytics.Config{
+		Endpoint: "http://" + listener.Addr().String(), FlushAt: 100, WhenFull: analytics.Block, MaxBytes: 4 << 20,
+		HTTPClient: &http.Client{Transport: transport},
+	})
+	require.NoError(t, err)
+	var callers sync.WaitGroup
+	for g := range 4 {
+		callers.Go(func() {
+			for i := range 500 {
+				err := client.Track(&analytics.Track{
+					UserId: fmt.Sprint(g), Event: "Tested", Properties: map[string]interface{}{"i": i, "text": strings.Repeat("x", 3000)},
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	require.NoError(t, client.Close())
+	stats := client.Stats()
+	require.Equal(t, int64(2000), stats.Delivered)
+	transport.CloseIdleConnections()
+	require.NoError(t, listener.Close())
+	served.Wait()
+}
+
+// answerEarly answers a request once it has its header, and then reads the body.
+func answerEarly(conn net.Conn) {
+	defer conn.Close()
+	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	request, err := http.ReadRequest(bufio.NewReaderSize(conn, 512))
+	if err != nil {
+		return
+	}
+	_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{\"success\": true}")
+	_, _ = io.Copy(io.Discard, request.Body)
+}
