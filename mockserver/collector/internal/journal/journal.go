@@ -179,7 +179,7 @@ func (j *Journal) tail(kind string, next uint64, handle func(*nats.Msg, uint64) 
 		trouble: func(err error) { j.log.Debug("a reader was made again", "stream", kind, "error", err) },
 	}
 	if j.options.NATS != nil {
-		t.heartbeat = time.Second // the server that has the consumer may die alone
+		t.shared, t.heartbeat = true, time.Second // the server that has the consumer may die alone
 	}
 	return t
 }

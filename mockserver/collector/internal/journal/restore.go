@@ -51,21 +51,15 @@ func (j *Journal) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	calls, err := j.extent(ctx, j.calls)
+	calls, outcomes, base, lost, err := j.compare(ctx, checkpoints)
+	for look := 1; err == nil && lost != nil && j.options.NATS != nil && look < leaderLooks; look++ {
+		if err = sleep(ctx, leaderPause); err == nil {
+			calls, outcomes, base, lost, err = j.compare(ctx, checkpoints)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	outcomes, err := j.extent(ctx, j.outcomes)
-	if err != nil {
-		return err
-	}
-	base, _, err := j.loadBase(ctx)
-	if err != nil {
-		return err
-	}
-	calls.begin(base.calls + 1)
-	outcomes.begin(base.outcomes + 1)
-	lost := j.findLoss(calls, outcomes, checkpoints)
 	switch {
 	case lost == nil:
 		j.account = base
@@ -96,6 +90,22 @@ func (j *Journal) restore(ctx context.Context) error {
 		return err
 	}
 	return j.skipLost(ctx, calls.last+1, read, outcomes)
+}
+
+// compare measures the streams, and tells what they lack.
+func (j *Journal) compare(ctx context.Context, checkpoints []*account) (calls, outcomes extent, base *account, lost, err error) {
+	if calls, err = j.extent(ctx, j.calls); err != nil {
+		return calls, outcomes, nil, nil, err
+	}
+	if outcomes, err = j.extent(ctx, j.outcomes); err != nil {
+		return calls, outcomes, nil, nil, err
+	}
+	if base, _, err = j.loadBase(ctx); err != nil {
+		return calls, outcomes, nil, nil, err
+	}
+	calls.begin(base.calls + 1)
+	outcomes.begin(base.outcomes + 1)
+	return calls, outcomes, base, j.findLoss(calls, outcomes, checkpoints), nil
 }
 
 // begin takes it for a hole that a stream does not begin where it should.
