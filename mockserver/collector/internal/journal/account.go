@@ -303,6 +303,7 @@ func (b *book) rise(floor uint64) {
 // anything in their message.
 func (b *book) replay(m *callsMessage) {
 	b.ledger.Move(m.calls, m.from, mockserver.StatePending)
+	b.ledger.Pending = 0 // counted by looking
 	ref := callsRef{seq: m.seq}
 	b.done[m.seq] = 1
 	b.retries[ref] = retry{attempt: 1, calls: m.calls, due: m.at.UnixNano(), accepted: m.oldest.UnixMilli()}

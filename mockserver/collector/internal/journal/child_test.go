@@ -106,6 +106,9 @@ func runChild(config string) {
 func (c *child) run() error {
 	ctx := context.Background()
 	j, err := journal.Open(ctx, c.config.Options)
+	for deadline := time.Now().Add(patience); journal.Transient(err) && time.Now().Before(deadline); {
+		j, err = journal.Open(ctx, c.config.Options)
+	}
 	if err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func (q *queue) expire(ctx context.Context, it *item) error {
 		it.places = o.again
 	}
 	source, _, bodies, err := q.bodies(it)
-	if isMissing(err) {
+	if isMissing(err) && j.options.NATS == nil {
 		q.giveUp(it)
 		return nil
 	}

@@ -16,6 +16,7 @@ func (j *Journal) keepHouse() {
 	if j.server != nil {
 		trouble = j.server.trouble
 	}
+	floors := map[*queue]seenFloor{}
 	renewed, raised, checkpoints := time.Now(), time.Now(), checkpointer{at: time.Now()}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
@@ -47,7 +48,7 @@ func (j *Journal) keepHouse() {
 			}
 			if now.Sub(raised) >= floorsEvery {
 				raised = now
-				if err := j.raiseFloors(j.ctx); err != nil && j.ctx.Err() == nil {
+				if err := j.raiseFloors(j.ctx, floors); err != nil && j.ctx.Err() == nil {
 					j.log.Debug("how far the consumers are is not known", "error", err)
 				}
 			}

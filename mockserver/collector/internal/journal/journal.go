@@ -88,7 +88,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	if err := j.connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := j.patiently(ctx, j.ensure); err != nil {
+	if err := j.ensure(ctx); err != nil {
 		return nil, err
 	}
 	j.health.rise()
@@ -133,7 +133,7 @@ func (j *Journal) openServer() error {
 
 // recover reads where every destination stands.
 func (j *Journal) recover(ctx context.Context) error {
-	if err := j.patiently(ctx, j.restore); err != nil {
+	if err := j.restore(ctx); err != nil {
 		return err
 	}
 	j.follow()
@@ -179,7 +179,7 @@ func (j *Journal) tail(kind string, next uint64, handle func(*nats.Msg, uint64) 
 		trouble: func(err error) { j.log.Debug("a reader was made again", "stream", kind, "error", err) },
 	}
 	if j.options.NATS != nil {
-		t.heartbeat = time.Second // the server that has the consumer may die alone
+		t.shared, t.heartbeat = true, time.Second // the server that has the consumer may die alone
 	}
 	return t
 }

@@ -74,6 +74,7 @@ type item struct {
 	due     time.Time
 	since   time.Time // when it came, for its renewal
 	leased  bool
+	misses  int // how often its calls were not found
 }
 
 func newQueue(j *Journal, name string, attached uint64) (*queue, error) {

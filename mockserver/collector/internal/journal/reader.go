@@ -121,7 +121,7 @@ func (q *queue) open(it *item) *lease {
 	l := &lease{queue: q, item: it}
 	source, at, bodies, err := q.bodies(it)
 	switch {
-	case err != nil && isMissing(err):
+	case err != nil && isMissing(err) && !q.mayCome(it):
 		q.journal.log.Error("calls that were to be tried again are no longer stored", "destination", q.name, "message", it.ref.seq, "error", err)
 		q.giveUp(it)
 		return nil
@@ -141,6 +141,15 @@ func (q *queue) open(it *item) *lease {
 		}
 	}
 	return l
+}
+
+// mayCome tells whether the calls of an item that were not found may be there all
+// the same: a server of a cluster that has just become the leader may not know
+// all it has.
+func (q *queue) mayCome(it *item) bool {
+	const tries = 30 // with bodyPause between them
+	it.misses++
+	return q.journal.options.NATS != nil && it.misses < tries
 }
 
 // bodies returns the calls of an item: for a first attempt out of its message,

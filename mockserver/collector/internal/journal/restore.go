@@ -51,21 +51,15 @@ func (j *Journal) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	calls, err := j.extent(ctx, j.calls)
+	calls, outcomes, base, lost, err := j.compare(ctx, checkpoints)
+	for look := 1; err == nil && lost != nil && j.options.NATS != nil && look < leaderLooks; look++ {
+		if err = sleep(ctx, leaderPause); err == nil {
+			calls, outcomes, base, lost, err = j.compare(ctx, checkpoints)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	outcomes, err := j.extent(ctx, j.outcomes)
-	if err != nil {
-		return err
-	}
-	base, _, err := j.loadBase(ctx)
-	if err != nil {
-		return err
-	}
-	calls.begin(base.calls + 1)
-	outcomes.begin(base.outcomes + 1)
-	lost := j.findLoss(calls, outcomes, checkpoints)
 	switch {
 	case lost == nil:
 		j.account = base
@@ -96,6 +90,22 @@ func (j *Journal) restore(ctx context.Context) error {
 		return err
 	}
 	return j.skipLost(ctx, calls.last+1, read, outcomes)
+}
+
+// compare measures the streams, and tells what they lack.
+func (j *Journal) compare(ctx context.Context, checkpoints []*account) (calls, outcomes extent, base *account, lost, err error) {
+	if calls, err = j.extent(ctx, j.calls); err != nil {
+		return calls, outcomes, nil, nil, err
+	}
+	if outcomes, err = j.extent(ctx, j.outcomes); err != nil {
+		return calls, outcomes, nil, nil, err
+	}
+	if base, _, err = j.loadBase(ctx); err != nil {
+		return calls, outcomes, nil, nil, err
+	}
+	calls.begin(base.calls + 1)
+	outcomes.begin(base.outcomes + 1)
+	return calls, outcomes, base, j.findLoss(calls, outcomes, checkpoints), nil
 }
 
 // begin takes it for a hole that a stream does not begin where it should.
@@ -158,13 +168,11 @@ func (j *Journal) forgetCheckpoints(ctx context.Context) error {
 // catchUp reads what was stored since the account was.
 func (j *Journal) catchUp(ctx context.Context) error {
 	for {
-		var calls, outcomes extent
-		err := j.patiently(ctx, func(ctx context.Context) (err error) {
-			if outcomes, err = j.extent(ctx, j.outcomes); err == nil {
-				calls, err = j.extent(ctx, j.calls) // after, so that it has all that outcomes are about
-			}
+		outcomes, err := j.extent(ctx, j.outcomes)
+		if err != nil {
 			return err
-		})
+		}
+		calls, err := j.extent(ctx, j.calls) // after, so that it has all that outcomes are about
 		if err != nil {
 			return err
 		}
@@ -184,13 +192,13 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		case a.hasRead(outcomes.last):
 			return nil
 		}
-		if calls, err = j.lookForCalls(ctx, beyond); err != nil {
+		reached, err := j.callsReach(ctx, beyond)
+		switch {
+		case err != nil:
 			return err
-		}
-		if beyond <= calls.last {
-			continue // another process goes on
-		}
-		if !j.lossIsAccepted() {
+		case reached:
+			continue
+		case !j.lossIsAccepted():
 			return damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.last, beyond, j.howToGoOn())
 		}
 		if err := j.skipLost(ctx, calls.last+1, calls.last, outcomes); err != nil {
@@ -199,19 +207,17 @@ func (j *Journal) catchUp(ctx context.Context) error {
 	}
 }
 
-// lookForCalls looks at CALLS anew for a message that was missed: another process
-// may have stored it since, and a server of a cluster that has just become the
-// leader needs a moment to know all it has.
-func (j *Journal) lookForCalls(ctx context.Context, seq uint64) (extent, error) {
+// callsReach tells whether CALLS has a message, by a newer look than the one by
+// which it was missed: another collector may have stored it since, and a server
+// of a cluster that has just become the leader needs a moment to know its own.
+func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {
 	for look := 0; ; look++ {
 		calls, err := j.extent(ctx, j.calls)
 		if err != nil || calls.last >= seq || j.options.NATS == nil || look == leaderLooks {
-			return calls, err
+			return err == nil && calls.last >= seq, err
 		}
-		select {
-		case <-time.After(leaderPause):
-		case <-ctx.Done():
-			return extent{}, ctx.Err()
+		if err := sleep(ctx, leaderPause); err != nil {
+			return false, err
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,34 +17,47 @@ import (
 
 const (
 	// floorsEvery is how often it is looked how far the consumers are.
-	floorsEvery = 5 * time.Second
+	floorsEvery = 10 * time.Second
 	// lockTTL is how long a process that died may keep others from a replay.
 	lockTTL = 30 * time.Second
 )
 
+// A seenFloor is up to where a consumer was acknowledged, and how many outcomes
+// there were then.
+type seenFloor struct{ floor, outcomes uint64 }
+
 // raiseFloors learns from the consumers up to where every message has had its
-// first attempt: no process knows by itself what the others work at.
-func (j *Journal) raiseFloors(ctx context.Context) error {
-	for _, q := range j.allQueues() {
-		consumer, err := j.js.Consumer(ctx, j.names.stream(streamCalls), j.names.consumer(q.name))
-		if err != nil {
-			return err
+// first attempt: no process knows by itself what the others work at. What is
+// acknowledged has an outcome, but the account must have read it before the floor
+// may rise, and a new leader of OUTCOMES may not know at once all it has: so what
+// counts is what was seen at the round before.
+func (j *Journal) raiseFloors(ctx context.Context, seen map[*queue]seenFloor) error {
+	info, err := j.outcomes.Info(ctx)
+	if err != nil {
+		return err
+	}
+	queues := j.allQueues()
+	for q := range seen {
+		if !slices.Contains(queues, q) {
+			delete(seen, q)
 		}
-		// What is acknowledged has an outcome, and by now it is in OUTCOMES. The
-		// account must have read that before the floor may rise.
-		floor := consumer.CachedInfo().AckFloor.Stream
-		info, err := j.outcomes.Info(ctx)
-		if err != nil {
-			return err
-		}
-		if err := j.account.await(ctx, func() bool { return j.account.outcomes >= info.State.LastSeq }); err != nil {
+	}
+	for _, q := range queues {
+		before := seen[q]
+		enough := max(before.outcomes, info.State.LastSeq)
+		if err := j.account.await(ctx, func() bool { return j.account.outcomes >= enough }); err != nil {
 			return err
 		}
 		j.account.with(q.name, func(b *book) {
 			if b.attached == q.attached {
-				b.rise(min(floor, j.account.calls))
+				b.rise(min(before.floor, j.account.calls))
 			}
 		})
+		consumer, err := j.js.Consumer(ctx, j.names.stream(streamCalls), j.names.consumer(q.name))
+		if err != nil {
+			return err
+		}
+		seen[q] = seenFloor{consumer.CachedInfo().AckFloor.Stream, info.State.LastSeq}
 	}
 	return nil
 }

@@ -66,7 +66,8 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 		j.bucketStream(bucketState, "audiences, computed traits and deletion requests"),
 	}
 	for i := range all {
-		all[i].AllowDirect, all[i].Replicas = true, 1
+		// On a cluster only the leader is asked: another server may not have all yet.
+		all[i].AllowDirect, all[i].Replicas = o.NATS == nil, 1
 		if o.NATS != nil {
 			all[i].Replicas, all[i].Duplicates = o.NATS.Replicas, duplicates
 			continue

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +27,8 @@ type tail struct {
 	next        uint64    // the message to begin with
 	since       time.Time // where next is 0: the time to begin with
 	batch       int       // how many messages are asked for at once
+	shared      bool      // the stream is on a cluster, where a server may not have all of it yet
+	must        uint64    // a scan must come to this message, if it is not 0
 	heartbeat   time.Duration
 	// handle takes a message. An error ends the tail; errEnough ends it without
 	// one.
@@ -34,6 +38,9 @@ type tail struct {
 	whole func(gap span) bool
 	// trouble is told why a consumer is made again.
 	trouble func(error)
+
+	last   uint64 // set by aim: the message that a scan ends with; 0 where that is not known
+	marker string // set by aim: the subject of that message, if nothing else of it is to be read
 }
 
 // errEnough ends a tail.
@@ -47,8 +54,59 @@ func (e handlerError) Unwrap() error { return e.error }
 // follow reads until ctx ends or handle returns an error.
 func (t *tail) follow(ctx context.Context) error { return t.run(ctx, false) }
 
-// scan reads what the stream has now, and what comes while it reads.
-func (t *tail) scan(ctx context.Context) error { return t.run(ctx, true) }
+// scan reads what the stream has now, and maybe what comes while it reads.
+func (t *tail) scan(ctx context.Context) error {
+	if t.shared {
+		if done, err := t.aim(ctx); done || err != nil {
+			return err
+		}
+	}
+	return t.run(ctx, true)
+}
+
+// aim has a scan of a cluster's stream end with the last message that the leader
+// has: the server that hands out messages may have fewer, and would not know. Of
+// messages of some subjects the last one may be another, which is then read too.
+func (t *tail) aim(ctx context.Context) (done bool, err error) {
+	stream, err := t.js.Stream(ctx, t.stream)
+	if err != nil {
+		return false, fmt.Errorf("reading %s: %w", t.stream, err)
+	}
+	state := stream.CachedInfo().State
+	t.last = max(state.LastSeq, t.must)
+	if t.last == 0 || t.next > t.last || state.Msgs == 0 && t.must == 0 {
+		return true, nil
+	}
+	if len(t.subjects) == 0 {
+		return false, nil
+	}
+	m, err := stream.GetMsg(ctx, t.last)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		t.last = 0
+	case err != nil:
+		return false, fmt.Errorf("reading %s: %w", t.stream, err)
+	case !slices.ContainsFunc(t.subjects, func(s string) bool { return matches(s, m.Subject) }):
+		t.marker = m.Subject
+	}
+	return false, nil
+}
+
+// matches tells whether a subject is one of those that a pattern stands for.
+func matches(pattern, subject string) bool {
+	for more := true; more; {
+		var p, s string
+		p, pattern, more = strings.Cut(pattern, ".")
+		if p == ">" {
+			return subject != ""
+		}
+		rest := false
+		if s, subject, rest = strings.Cut(subject, "."); p != "*" && p != s || rest != more {
+			return false
+		}
+	}
+	return true
+}
 
 func (t *tail) run(ctx context.Context, finite bool) error {
 	for {
@@ -77,6 +135,9 @@ func (t *tail) session(ctx context.Context, finite bool) error {
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: t.next,
 		FilterSubjects: t.subjects, HeadersOnly: t.headersOnly, InactiveThreshold: time.Minute,
 	}
+	if t.marker != "" {
+		config.FilterSubjects = append(slices.Clip(t.subjects), t.marker)
+	}
 	if t.next == 0 {
 		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &t.since
 	}
@@ -94,7 +155,7 @@ func (t *tail) session(ctx context.Context, finite bool) error {
 			_ = t.js.DeleteConsumer(context.WithoutCancel(ctx), t.stream, info.Name) // else it goes by itself
 		}
 	}()
-	if finite && info.NumPending == 0 {
+	if finite && info.NumPending == 0 && !t.shared {
 		return errEnough
 	}
 	sub, err := t.nc.SubscribeSync(t.nc.NewInbox())
@@ -166,10 +227,13 @@ func (r *reading) take(m *nats.Msg) error {
 	if gap := (span{r.tail.next, seq - 1}); r.whole != nil && gap.first <= gap.last && !r.whole(gap) {
 		return handlerError{damaged("messages %d to %d of %s cannot be read", gap.first, gap.last, r.stream)}
 	}
-	if err := r.handle(m, seq); err != nil {
-		return handlerError{err}
+	if m.Subject != r.marker {
+		if err := r.handle(m, seq); err != nil {
+			return handlerError{err}
+		}
 	}
-	if r.tail.next = seq + 1; r.finite && meta.NumPending == 0 {
+	r.tail.next = seq + 1
+	if atEnd := meta.NumPending == 0; r.finite && (atEnd && !r.shared || r.last != 0 && seq >= r.last) {
 		return errEnough
 	}
 	return nil
@@ -182,6 +246,8 @@ func (r *reading) stuck(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
+	case info.NumPending == 0 && r.tail.next <= r.must:
+		return fmt.Errorf("reading %s: the server has not come to message %d", r.stream, r.must)
 	case info.NumPending == 0:
 		return errEnough
 	case info.Delivered.Consumer > r.delivered:

@@ -172,7 +172,7 @@ func (j *Journal) countTo(ctx context.Context, base *account, to uint64) error {
 		}
 		return err
 	})
-	calls.headersOnly, calls.whole = true, base.isKnownLoss
+	calls.headersOnly, calls.whole, calls.must = true, base.isKnownLoss, to
 	if err := calls.scan(ctx); err != nil {
 		return err
 	}

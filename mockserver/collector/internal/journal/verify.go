@@ -99,7 +99,7 @@ func (v *verifier) read(ctx context.Context, outcomes uint64, now *account) erro
 		}
 		return nil
 	})
-	t.whole = now.isGone
+	t.whole, t.must = now.isGone, now.outcomes
 	if err := t.scan(ctx); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (v *verifier) readCalls(ctx context.Context, calls chan<- *callsMessage, to
 			return ctx.Err()
 		}
 	})
-	t.headersOnly, t.whole = true, v.lost.isKnownLoss
+	t.headersOnly, t.whole, t.must = true, v.lost.isKnownLoss, to
 	return t.scan(ctx)
 }
 
