@@ -131,6 +131,7 @@ func settleBy(ctx context.Context, t *testing.T, c *mockserver.Collector) {
 		}
 		select {
 		case <-changed:
+			time.Sleep(time.Millisecond) // counting what is pending takes its time: not at every change
 		case <-ctx.Done():
 			t.Fatalf("calls are still pending: %+v", ledgers)
 		}

@@ -355,22 +355,15 @@ func (c *Collector) DeletionOutcomes(ctx context.Context, id string) iter.Seq2[D
 // WaitDeletion waits until every notification of a request has come to its end.
 // When ctx ends first, it returns how far it is, and an error.
 func (c *Collector) WaitDeletion(ctx context.Context, id string) (Deletion, error) {
-	for {
-		changed := c.deletions.changed.wait()
-		d, err := c.Deletion(ctx, id)
-		if err != nil || !d.CompletedAt.IsZero() {
-			return d, err
-		}
-		elsewhere, stop := c.clock.After(time.Second) // another process may be at work
-		select {
-		case <-changed:
-		case <-elsewhere:
-		case <-ctx.Done():
-			stop()
-			return d, fmt.Errorf("mockserver: waited for deletion request %q: %w", id, ctx.Err())
-		}
-		stop()
+	var d Deletion
+	err := c.deletions.changed.await(ctx, func() (done bool, err error) {
+		d, err = c.Deletion(context.WithoutCancel(ctx), id)
+		return !d.CompletedAt.IsZero(), err
+	})
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("mockserver: waited for deletion request %q: %w", id, err)
 	}
+	return d, err
 }
 
 func (r deletionRecord) chunks() int { return (r.Users + r.Chunk - 1) / r.Chunk }

@@ -409,7 +409,7 @@ func (w *deletionWork) emit(ctx context.Context, e *emitter, perhapsStored bool)
 			return nil
 		}
 		w.collector.log.Warn("a deletion request waits for its calls to be stored", "id", w.record.ID, "error", err)
-		if err := w.collector.sleep(ctx, emitPause); err != nil {
+		if err := sleep(ctx, emitPause); err != nil {
 			return err
 		}
 		if err := w.tell(ctx, func(*deletionRecord) {}); err != nil {
@@ -616,12 +616,12 @@ func (d *deletions) follow() {
 	for {
 		select {
 		case <-d.wake:
-			if d.collector.sleep(d.work.ctx, outcomesPause) != nil {
+			if sleep(d.work.ctx, outcomesPause) != nil {
 				continue // stop comes
 			}
 			if err := d.store(d.work.ctx); err != nil && d.work.ctx.Err() == nil {
 				d.collector.log.Error("outcomes of deletion requests could not be stored yet", "error", err)
-				_ = d.collector.sleep(d.work.ctx, workFirst) // stop comes, if it fails
+				_ = sleep(d.work.ctx, workFirst) // stop comes, if it fails
 			}
 		case <-d.done:
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

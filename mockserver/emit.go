@@ -37,18 +37,6 @@ func (c *Collector) emit(ctx context.Context, b Batch, perhapsStored bool) error
 	return nil
 }
 
-// sleep returns ctx's error if that ends first.
-func (c *Collector) sleep(ctx context.Context, d time.Duration) error {
-	timer, stop := c.clock.After(d)
-	defer stop()
-	select {
-	case <-timer:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // without returns a batch without the calls that are known.
 func (d *dedup) without(b Batch) Batch {
 	d.mu.Lock()

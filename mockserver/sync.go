@@ -714,22 +714,15 @@ func (c *Collector) Sync(ctx context.Context, id string) (Sync, error) {
 // WaitSync waits until all calls of a sync are in the journal. When ctx ends
 // first, it returns how far it is, and an error.
 func (c *Collector) WaitSync(ctx context.Context, id string) (Sync, error) {
-	for {
-		changed := c.syncs.changed.wait()
-		s, err := c.Sync(ctx, id)
-		if err != nil || s.State == SyncDone {
-			return s, err
-		}
-		elsewhere, stop := c.clock.After(time.Second) // another process may be at work
-		select {
-		case <-changed:
-		case <-elsewhere:
-		case <-ctx.Done():
-			stop()
-			return s, fmt.Errorf("mockserver: waited for sync %s, which has sent %d of %d calls: %w", id, s.Sent, s.Entered+s.Left, ctx.Err())
-		}
-		stop()
+	var s Sync
+	err := c.syncs.changed.await(ctx, func() (done bool, err error) {
+		s, err = c.Sync(context.WithoutCancel(ctx), id)
+		return s.State == SyncDone, err
+	})
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("mockserver: waited for sync %s, which has sent %d of %d calls: %w", id, s.Sent, s.Entered+s.Left, err)
 	}
+	return s, err
 }
 
 // ForgetComputation forgets an audience or a computed trait, with what its

@@ -68,9 +68,9 @@ func userFile(first, last int) io.Reader {
 }
 
 // An audience of any size takes little memory, and a second list costs what has
-// changed. MEMBERS makes it larger: the full length is 1,000,000.
+// changed. MEMBERS=1000000 is the full length, at which memory is measured.
 func TestLargeAudienceInLittleMemory(t *testing.T) {
-	members := 20_000
+	members := 5_000
 	if n, err := strconv.Atoi(os.Getenv("MEMBERS")); err == nil {
 		members = n
 	}
@@ -112,7 +112,7 @@ func TestLargeAudienceInLittleMemory(t *testing.T) {
 	for i, is := range receiver.member {
 		require.Equal(t, i > moved && i <= members+moved, is, "user %d", i)
 	}
-	if runtime.GOOS == "linux" {
+	if runtime.GOOS == "linux" && members >= 1_000_000 {
 		peak := peakMemory(t)
 		t.Logf("peak of the resident memory: %d MB", peak>>20)
 		assert.Less(t, peak, 200<<20)

@@ -306,7 +306,7 @@ func (w *syncWork) wait(ctx context.Context, why string, d time.Duration) error 
 			return err
 		}
 	}
-	return w.collector.sleep(ctx, d)
+	return sleep(ctx, d)
 }
 
 // obstacle says what the sync has to wait for. Where that is nothing, there is

@@ -51,6 +51,20 @@ func (l *workLease) drop(instance string) {
 	}
 }
 
+// sleep returns ctx's error if that ends first. Work in the background waits by
+// the machine's clock also where a test moves the collector's: it is no part of
+// what is to happen at a time.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // workers work on things by their IDs.
 type workers struct {
 	collector *Collector
@@ -89,7 +103,7 @@ func (w *workers) start(clean func(ctx context.Context) error) {
 			for _, id := range ids {
 				w.kick(id)
 			}
-			if w.collector.sleep(w.ctx, leaseTime) != nil {
+			if sleep(w.ctx, leaseTime) != nil {
 				return
 			}
 		}
@@ -126,7 +140,7 @@ func (w *workers) run(id string) {
 			}
 		default:
 			w.collector.log.Error("work in the background failed; it will be tried again", "id", id, "in", wait, "error", err)
-			if w.collector.sleep(w.ctx, wait) != nil {
+			if sleep(w.ctx, wait) != nil {
 				return
 			}
 			wait = min(2*wait, workMax)
@@ -177,5 +191,24 @@ func (n *notifier) tell() {
 	if n.changed != nil {
 		close(n.changed)
 		n.changed = nil
+	}
+}
+
+// await waits until done is true or fails: it looks again after each change here,
+// and from time to time, since another process may be at work.
+func (n *notifier) await(ctx context.Context, done func() (bool, error)) error {
+	for {
+		changed := n.wait()
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		elsewhere := time.NewTimer(time.Second)
+		select {
+		case <-changed:
+		case <-elsewhere.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		elsewhere.Stop()
 	}
 }

@@ -14,11 +14,11 @@ import (
 
 const (
 	// DefaultMemory is how many bytes Sort holds by default.
-	DefaultMemory = 16 << 20
+	DefaultMemory = 4 << 20
 	// entryOverhead is about what an entry in memory takes beside its bytes.
 	entryOverhead = 56
 	// Runs are read with buffers of mergeMemory in all, none smaller than minBuffer.
-	mergeMemory = 4 << 20
+	mergeMemory = 1 << 20
 	minBuffer   = 512
 )
 
