@@ -135,15 +135,17 @@ func (c *Collector) remember() error {
 		return nil
 	}
 	oldest := c.clock.Now().Add(-c.config.DedupWindow)
+	var stored []callHash
 	err := c.config.Seen(c.life, c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
 		if at.After(oldest) {
-			c.dedup.add(source, id)
+			stored = append(stored, hashCall(source, id))
 		}
 		return true
 	})
 	if err != nil {
 		return fmt.Errorf("mockserver: the calls that are stored cannot be read: %w", err)
 	}
+	c.dedup.fill(stored)
 	return nil
 }
 

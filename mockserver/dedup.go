@@ -141,6 +141,18 @@ func (d *dedup) forget(r *reservation) {
 	}
 }
 
+// fill remembers calls that were stored by an earlier process, when nothing else
+// is known yet: of too many the last.
+func (d *dedup) fill(hashes []callHash) {
+	hashes = hashes[max(0, len(hashes)-d.max/2):]
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.younger = make(map[callHash]dedupState, len(hashes))
+	for _, h := range hashes {
+		d.younger[h] = isStored
+	}
+}
+
 // add remembers a call that was stored by an earlier process.
 func (d *dedup) add(source, id string) {
 	d.mu.Lock()

@@ -2,6 +2,7 @@ package mockserver
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -32,16 +33,19 @@ type gate struct {
 	requests int
 	failures int // in a row
 	pause    time.Duration
-	probeAt  time.Time // zero while the destination is not taken to be down
-	probing  bool      // a call is under way to see whether it is back
-	waiting  map[*gateWait]struct{}
-	changed  chan struct{} // closed when the state changes
+	probeAt  time.Time   // zero while the destination is not taken to be down
+	probing  bool        // a call is under way to see whether it is back
+	waiting  []*gateWait // in the order in which they came
 }
 
 // A gateWait is a call that waits before the gate.
 type gateWait struct {
-	requests int       // that it needs
-	deadline time.Time // when it gives up
+	requests int           // that it needs
+	deadline time.Time     // when it gives up
+	wake     chan struct{} // holds a token when there is something to look at; never closed, and nil until it waits
+	resting  bool          // its activity does not count
+	admitted bool
+	pass     pass
 }
 
 // A pass is the right of one call to be under way.
@@ -53,7 +57,6 @@ type pass struct {
 func newGate(clock Clock, maxCalls, maxRequests int, poke func()) *gate {
 	return &gate{
 		clock: clock, maxCalls: maxCalls, maxRequests: maxRequests, activity: activity{poke: poke},
-		waiting: map[*gateWait]struct{}{}, changed: make(chan struct{}),
 	}
 }
 
@@ -61,25 +64,62 @@ func newGate(clock Clock, maxCalls, maxRequests int, poke func()) *gate {
 // deadline has passed before, or ctx ended. The caller's activity is at rest
 // meanwhile; the call that passes is an activity of its own for each request.
 func (g *gate) enter(ctx context.Context, requests int, deadline time.Time) (p pass, ok bool) {
-	w := &gateWait{requests, deadline}
+	w := &gateWait{requests: requests, deadline: deadline}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for ctx.Err() == nil {
-		now := g.clock.Now()
-		switch {
-		case !now.Before(deadline):
-			return pass{}, false
-		case g.free(w, now):
-			p = pass{requests, !g.probeAt.IsZero()}
-			g.probing = g.probing || p.probe
-			g.calls++
-			g.requests += requests
-			g.active += requests
-			return p, true
+	g.waiting = append(g.waiting, w)
+	for {
+		g.admit()
+		if w.admitted {
+			return w.pass, true
 		}
-		g.wait(ctx, w, now)
+		if ctx.Err() != nil || !g.clock.Now().Before(deadline) {
+			g.waiting = slices.DeleteFunc(g.waiting, func(other *gateWait) bool { return other == w })
+			g.admit() // those that came after it
+			return pass{}, false
+		}
+		g.wait(ctx, w)
 	}
-	return pass{}, false
+}
+
+// admit lets those pass that may, in their order: each place that becomes free
+// wakes one call. The lock is held.
+func (g *gate) admit() {
+	if len(g.waiting) == 0 {
+		return
+	}
+	now := g.clock.Now()
+	for i := 0; i < len(g.waiting); {
+		w := g.waiting[i]
+		switch {
+		case !now.Before(w.deadline):
+			i++ // its own timer ends it
+		case !g.free(w, now):
+			return
+		default:
+			g.waiting = slices.Delete(g.waiting, i, i+1)
+			g.pass(w)
+		}
+	}
+}
+
+// pass lets a call pass. The lock is held.
+func (g *gate) pass(w *gateWait) {
+	w.admitted, w.pass = true, pass{w.requests, !g.probeAt.IsZero()}
+	g.probing = g.probing || w.pass.probe
+	g.calls++
+	g.requests += w.requests
+	g.active += w.requests
+	g.rouse(w)
+}
+
+// rouse makes a call look again that waits. The lock is held.
+func (g *gate) rouse(w *gateWait) {
+	if w.resting {
+		w.resting = false
+		g.active++
+		w.wake <- struct{}{} // there is room: it is taken before the call rests again
+	}
 }
 
 // free tells whether a call may pass now. The lock is held.
@@ -93,28 +133,37 @@ func (g *gate) free(w *gateWait, now time.Time) bool {
 	return !g.probing && !now.Before(g.probeAt)
 }
 
-// wait waits for a change, or for the time when there may be one. The lock is
-// held, but not meanwhile.
-func (g *gate) wait(ctx context.Context, w *gateWait, now time.Time) {
-	until := w.deadline
-	if !g.probing && g.probeAt.After(now) && g.probeAt.Before(until) {
-		until = g.probeAt
+// wait waits until the call is roused, or until it may be time. The lock is held,
+// but not meanwhile.
+func (g *gate) wait(ctx context.Context, w *gateWait) {
+	if w.wake == nil {
+		w.wake = make(chan struct{}, 1)
 	}
-	changed := g.changed
-	g.waiting[w] = struct{}{}
+	until := w.deadline
+	if !g.probing && g.probeAt.After(g.clock.Now()) {
+		until = earlier(until, g.probeAt)
+	}
+	w.resting = true
 	g.active--
 	g.mu.Unlock()
 	g.poke()
 	timer, stop := wakeAt(g.clock, until)
 	select {
 	case <-timer:
-	case <-changed:
+	case <-w.wake:
 	case <-ctx.Done():
 	}
 	stop()
 	g.mu.Lock()
-	g.active++
-	delete(g.waiting, w)
+	if w.resting {
+		w.resting = false
+		g.active++
+		return
+	}
+	select {
+	case <-w.wake: // it was roused after it had woken by itself
+	default:
+	}
 }
 
 // leave ends a call that enter let through, with what it tells of the
@@ -124,7 +173,7 @@ func (g *gate) leave(p pass, told tidings) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.calls--
-	down := !g.probeAt.IsZero()
+	down, probeAt, probing := !g.probeAt.IsZero(), g.probeAt, g.probing
 	switch {
 	case told == itAnswers:
 		g.failures, g.pause, g.probeAt, g.probing = 0, 0, time.Time{}, false
@@ -134,7 +183,12 @@ func (g *gate) leave(p pass, told tidings) {
 	case p.probe:
 		g.probing = false
 	}
-	g.tell()
+	g.admit()
+	if g.probing != probing || !g.probeAt.Equal(probeAt) { // until when they wait is another time
+		for _, w := range g.waiting {
+			g.rouse(w)
+		}
+	}
 }
 
 // giveBack ends a call that made no request. One activity of it goes on.
@@ -182,22 +236,14 @@ func (g *gate) requestEnded() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.requests--
-	g.tell()
-}
-
-// tell wakes those who wait. The lock is held.
-func (g *gate) tell() {
-	if len(g.waiting) > 0 {
-		close(g.changed)
-		g.changed = make(chan struct{})
-	}
+	g.admit()
 }
 
 // rest tells whether nothing goes on at the gate that does not wait for the clock
 // to pass now, and until when at most: the zero time is for ever. The lock is held.
 func (g *gate) rest(now time.Time) (until time.Time, atRest bool) {
 	until, atRest = g.activity.rest(now)
-	for w := range g.waiting {
+	for _, w := range g.waiting {
 		if g.free(w, now) || !now.Before(w.deadline) {
 			return time.Time{}, false
 		}

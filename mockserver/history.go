@@ -83,9 +83,9 @@ type History struct {
 	maxBytes int64
 	adopting bool
 
-	mu            sync.Mutex // guards what follows
-	changed       chan struct{}
-	first         int64 // the sequence number of records[0]
+	mu            sync.Mutex    // guards what follows
+	changed       chan struct{} // closed at the next change; nil while nobody waits
+	first         int64         // the sequence number of records[0]
 	records       []*Record
 	bytes         int64 // of records, about
 	byCall        map[callHash]*Record
@@ -151,7 +151,7 @@ func NewHistory(limit int) *History {
 	}
 	return &History{
 		limit: limit, maxBytes: DefaultHistoryBytes, first: 1,
-		changed: make(chan struct{}), byCall: map[callHash]*Record{}, feed: newFeed(),
+		byCall: map[callHash]*Record{}, feed: newFeed(),
 	}
 }
 
@@ -231,16 +231,20 @@ func (h *History) renew(records []Record) {
 
 // find returns the record of a call, or one that waits for the call: a
 // destination can be done with a call before the request that brought it is told
-// that it is stored. The lock is held.
+// that it is stored. It returns nil for a call that is known to be too old to be
+// remembered. The lock is held.
 func (h *History) find(source, id string, call *Call) *Record {
 	key := hashCall(source, id)
 	if r := h.byCall[key]; r != nil {
 		return r
 	}
-	if h.adopting && call != nil && (len(h.records) < h.limit || !call.ReceivedAt.Before(h.records[0].Call.ReceivedAt)) {
+	switch {
+	case !h.adopting || call == nil:
+		return h.early.get(key)
+	case h.dropped == 0 || len(h.records) == 0 || !call.ReceivedAt.Before(h.records[0].Call.ReceivedAt):
 		return h.record(call, new(Record))
 	}
-	return h.early.get(key)
+	return nil // it is older than what is remembered
 }
 
 // Adopt makes the History remember calls too that it first hears of when they are
@@ -317,6 +321,9 @@ func (h *History) Attempted(a Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.find(a.Source, a.CallID, a.Call)
+	if r == nil {
+		return
+	}
 	a.Call = nil
 	if n := len(r.Attempts); n > 0 && bytes.Equal(r.Attempts[n-1].RequestBody, a.RequestBody) {
 		a.RequestBody = r.Attempts[n-1].RequestBody // all attempts send the same, which is kept once
@@ -333,25 +340,33 @@ func (h *History) Attempted(a Attempt) {
 func (h *History) Ended(e Ended) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	defer h.tell()
+	h.tally.end(e)
 	r := h.find(e.Source, e.CallID, e.Call)
+	if r == nil {
+		return
+	}
 	e.Call = nil
 	h.grow(r, endBytes+len(e.Reason))
 	r.Ends = append(r.Ends, e)
 	h.noteChange(r)
-	h.tally.end(e)
-	h.tell()
 }
 
 // tell wakes those who wait for a change. The lock is held.
 func (h *History) tell() {
-	close(h.changed)
-	h.changed = make(chan struct{})
+	if h.changed != nil {
+		close(h.changed)
+		h.changed = nil
+	}
 }
 
 // Changed returns a channel that is closed at the next change.
 func (h *History) Changed() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.changed == nil {
+		h.changed = make(chan struct{})
+	}
 	return h.changed
 }
 

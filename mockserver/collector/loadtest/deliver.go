@@ -35,22 +35,20 @@ func newDeliver() *cobra.Command {
 			defer b.close()
 			b.profile = profile
 			duration := time.Duration(seconds) * time.Second
-			var bare, ours []float64
+			var bare, ours deliveries
 			for range rounds {
-				rate, err := b.deliverBare(duration, concurrency)
-				if err != nil {
+				if err := b.deliverBare(&bare, duration, concurrency); err != nil {
 					return err
 				}
-				bare = append(bare, rate)
-				if rate, err = b.deliver(cmd.Context(), duration, concurrency); err != nil {
+				if err := b.deliver(cmd.Context(), &ours, duration, concurrency); err != nil {
 					return err
 				}
-				ours = append(ours, rate)
 			}
 			fmt.Printf("%d requests at once, %d rounds of %v, medians\n\n", concurrency, rounds, duration)
-			fmt.Printf("%-12s %12s\n", "", "requests/s")
-			fmt.Printf("%-12s %12.0f\n", "bare loop", median(bare))
-			fmt.Printf("%-12s %12.0f   %.0f %%\n", "collector", median(ours), 100*median(ours)/median(bare))
+			fmt.Printf("%-12s %12s %22s\n", "", "requests/s", "sender CPU, µs/request")
+			bare.print("bare loop")
+			ours.print("collector")
+			fmt.Printf("\n%.0f %% of the bare loop\n", 100*median(ours.rates)/median(bare.rates))
 			return nil
 		},
 	}
@@ -76,74 +74,106 @@ func (b *bench) receiver() (string, *harness.Process, error) {
 	return "http://" + address, p, awaitListener(address)
 }
 
+// deliveries are what several runs reached.
+type deliveries struct {
+	rates []float64       // requests a second
+	cpu   []time.Duration // of the sender, for a request
+}
+
+func (d *deliveries) add(rate float64, cpu time.Duration) {
+	d.rates, d.cpu = append(d.rates, rate), append(d.cpu, cpu)
+}
+
+func (d *deliveries) print(name string) {
+	fmt.Printf("%-12s %12.0f %22.1f\n", name, median(d.rates), float64(median(d.cpu).Nanoseconds())/1000)
+}
+
 // deliverBare measures a program that does nothing but post one payload.
-func (b *bench) deliverBare(d time.Duration, concurrency int) (float64, error) {
+func (b *bench) deliverBare(to *deliveries, d time.Duration, concurrency int) error {
 	url, receiver, err := b.receiver()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer receiver.Kill()
 	p, err := b.self("bare-sender", url, d.String(), strconv.Itoa(concurrency))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if err := p.Wait(); err != nil {
-		return 0, fmt.Errorf("%w: %s", err, p.Log())
+		return fmt.Errorf("%w: %s", err, p.Log())
 	}
-	return strconv.ParseFloat(strings.TrimSpace(p.Log()), 64)
+	var rate float64
+	var all int64
+	if _, err := fmt.Sscan(p.Log(), &rate, &all); err != nil {
+		return err
+	}
+	to.add(rate, p.CPU()/time.Duration(all))
+	return nil
 }
 
 // deliver fills the queue of a paused destination and then lets it go.
-func (b *bench) deliver(ctx context.Context, d time.Duration, concurrency int) (float64, error) {
+func (b *bench) deliver(ctx context.Context, to *deliveries, d time.Duration, concurrency int) error {
 	url, receiver, err := b.receiver()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer receiver.Kill()
 	c, err := b.collector(fmt.Sprintf("limits: {concurrency: %d}\ndestinations: [{name: hook, sharedSecret: s3cret, webhooks: [{url: '%s'}]}]\n", concurrency, url), false)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer c.Kill()
 	if err := ask(c.URL, "POST", "/destinations/hook/pause", nil); err != nil {
-		return 0, err
+		return err
 	}
 	load := &harness.Load{URLs: []string{c.URL}, WriteKey: "load", Senders: 4, Batch: 100, CallSize: 800, Calls: int64(d.Seconds()) * 30_000}
 	load.Do(ctx, time.Minute)
 	if err := ask(c.URL, "POST", "/destinations/hook/resume", nil); err != nil {
-		return 0, err
-	}
-	var rate float64
-	failed := b.profiled(c.URL, d, func() { rate, err = rateOf(c.URL, d) })
-	return rate, errors.Join(err, failed)
-}
-
-// rateOf measures how many calls are delivered a second, once it has begun.
-func rateOf(url string, d time.Duration) (float64, error) {
-	count := func() (delivered, pending int64, err error) {
-		var answer struct {
-			Destinations []struct{ Delivered, Pending int64 } `json:"destinations"`
-		}
-		if err := ask(url, "GET", "/ledger", &answer); err != nil {
-			return 0, 0, err
-		}
-		return answer.Destinations[0].Delivered, answer.Destinations[0].Pending, nil
+		return err
 	}
 	time.Sleep(d / 5) // warm up
-	before, _, err := count()
+	failed := b.profiled(c.URL, d, func() { err = to.measure(c, d) })
+	return errors.Join(err, failed)
+}
+
+// measure counts what is delivered in a time.
+func (d *deliveries) measure(c *harness.Collector, duration time.Duration) error {
+	before, _, err := delivered(c.URL)
 	if err != nil {
-		return 0, err
+		return err
+	}
+	used, err := c.Usage()
+	if err != nil {
+		return err
 	}
 	start := time.Now()
-	time.Sleep(d)
-	after, pending, err := count()
+	time.Sleep(duration)
+	after, pending, err := delivered(c.URL)
 	if err != nil {
-		return 0, err
+		return err
+	}
+	took := time.Since(start)
+	usage, err := c.Usage()
+	if err != nil {
+		return err
 	}
 	if pending == 0 {
-		return 0, fmt.Errorf("the queue was empty before %v had passed; %d calls were delivered", d, after)
+		return fmt.Errorf("the queue was empty before %v had passed; %d calls were delivered", duration, after)
 	}
-	return float64(after-before) / time.Since(start).Seconds(), nil
+	n := after - before
+	d.add(float64(n)/took.Seconds(), (usage.CPU-used.CPU)/time.Duration(max(n, 1)))
+	return nil
+}
+
+// delivered asks how many calls were delivered, and how many are pending.
+func delivered(url string) (delivered, pending int64, err error) {
+	var answer struct {
+		Destinations []struct{ Delivered, Pending int64 } `json:"destinations"`
+	}
+	if err := ask(url, "GET", "/ledger", &answer); err != nil {
+		return 0, 0, err
+	}
+	return answer.Destinations[0].Delivered, answer.Destinations[0].Pending, nil
 }
 
 // ask asks the admin API.
@@ -179,14 +209,16 @@ func newBareSender() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(os.Stdout, bareRate(args[0], d, concurrency))
+			rate, all := bareRate(args[0], d, concurrency)
+			fmt.Fprintln(os.Stdout, rate, all)
 			return nil
 		},
 	}
 }
 
-// bareRate posts one payload in a loop.
-func bareRate(url string, d time.Duration, concurrency int) float64 {
+// bareRate posts one payload in a loop. It returns how many a second it did, and
+// how many in all, with those to warm up.
+func bareRate(url string, d time.Duration, concurrency int) (rate float64, all int64) {
 	payload := `{"version":1,"type":"track","userId":"user-12345","event":"Order Completed","properties":{"revenue":129.9` +
 		strings.Repeat(`,"property":"value 7919 of 12"`, 18) + `},"timestamp":"2026-01-02T03:04:05.678Z"}`
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: concurrency}, Timeout: webhook.Timeout}
@@ -212,8 +244,7 @@ func bareRate(url string, d time.Duration, concurrency int) float64 {
 		senders.Wait()
 	}
 	loop(time.Now().Add(d / 5)) // warm up
-	done.Store(0)
-	start := time.Now()
+	warm, start := done.Load(), time.Now()
 	loop(start.Add(d))
-	return float64(done.Load()) / time.Since(start).Seconds()
+	return float64(done.Load()-warm) / time.Since(start).Seconds(), done.Load()
 }

@@ -129,6 +129,12 @@ type Usage struct {
 	CPU          time.Duration // user and system
 }
 
+// CPU is what a process that has ended has used, user and system.
+func (p *Process) CPU() time.Duration {
+	<-p.done
+	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+}
+
 // Usage reads what the process has used, from /proc.
 func (p *Process) Usage() (Usage, error) {
 	var u Usage

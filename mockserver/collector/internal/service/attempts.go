@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 const (
@@ -89,8 +90,11 @@ func (l *attemptLog) Attempted(a mockserver.Attempt) {
 // recordBuffers hold records until the log has copied them.
 var recordBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Ended implements mockserver.Recorder.
+// Ended implements mockserver.Recorder. A delivery is known by its attempt.
 func (l *attemptLog) Ended(e mockserver.Ended) {
+	if e.State == mockserver.StateDelivered {
+		return
+	}
 	buffer := recordBuffers.Get().(*[]byte)
 	*buffer = appendEnded((*buffer)[:0], l.writer, &e)
 	l.log.Record(*buffer)
@@ -105,6 +109,18 @@ func (l *attemptLog) Repeated(mockserver.Batch)     {}
 func (l *attemptLog) Rejected(mockserver.Rejection) {}
 func (l *attemptLog) Refused(mockserver.Refusal)    {}
 
+// deliveredBy is what followed from an attempt that succeeded.
+func deliveredBy(a *mockserver.Attempt) mockserver.Ended {
+	e := mockserver.Ended{
+		CallID: a.CallID, Source: a.Source, Destination: a.Destination, At: a.Time.Add(a.Duration), Attempt: a.Number,
+		Outcome: mockserver.Outcome{State: mockserver.StateDelivered}, Call: a.Call,
+	}
+	if a.Call != nil {
+		e.ReceivedAt = a.Call.ReceivedAt
+	}
+	return e
+}
+
 // apply shows the history a record of another process.
 func (l *attemptLog) apply(data []byte) {
 	r, err := readLogged(data)
@@ -114,6 +130,9 @@ func (l *attemptLog) apply(data []byte) {
 	case r.writer == l.writer: // the history heard of it when it happened
 	case r.attempt != nil:
 		l.history.Attempted(*r.attempt)
+		if r.attempt.Verdict == webhook.Success {
+			l.history.Ended(deliveredBy(r.attempt))
+		}
 	case r.ended != nil:
 		l.history.Ended(*r.ended)
 	}

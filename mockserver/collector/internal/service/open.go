@@ -17,9 +17,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// defaultHistory is how many calls are remembered for the admin API: with what
-// was sent and answered they take some kilobytes each.
-const defaultHistory = 5000
+// defaultHistory is how many calls are remembered for the admin API, and
+// historyBytes about how much memory they take at most, with what was sent and
+// answered.
+const (
+	defaultHistory = 10_000
+	historyBytes   = 32 << 20
+)
 
 // A store is the queue, and what is kept beside it.
 type store struct {
@@ -36,6 +40,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 		return nil, fmt.Errorf("the queue cannot be opened: %w", err)
 	}
 	s := &store{queue: queue, history: mockserver.NewHistory(cmp.Or(c.Limits.History, defaultHistory))}
+	s.history.LimitBytes(historyBytes)
 	if s.settings, err = queue.Settings(ctx); err == nil {
 		s.state, err = queue.State(ctx)
 	}
