@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
@@ -56,4 +58,69 @@ func BenchmarkIngest(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/call")
+}
+
+// BenchmarkDeliver measures the forwarder with a receiver on a socket, in batches
+// of 100, and beside it a bare client that has the same number of requests under
+// way.
+func BenchmarkDeliver(b *testing.B) {
+	arrived := make(chan struct{}, 1000)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		arrived <- struct{}{}
+	}))
+	defer receiver.Close()
+	body := realisticBatch(100, "m")
+	perSecond := func(b *testing.B) { b.ReportMetric(100*float64(b.N)/b.Elapsed().Seconds(), "deliveries/s") }
+	b.Run("forwarder", func(b *testing.B) {
+		d := hook("d", receiver.URL)
+		d.SharedSecret = "s3cret"
+		srv, err := mockserver.Run(mockserver.Config{InProcess: true, Destinations: []mockserver.Destination{d}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer srv.Close()
+		ahead := 0
+		for i := 0; b.Loop(); i++ {
+			fresh := bytes.ReplaceAll(body, []byte(`"messageId":"m-`), fmt.Appendf(nil, `"messageId":"%d-`, i))
+			if res := serve(srv.Collector, http.MethodPost, "/v1/batch", string(fresh)); res.Code != http.StatusOK {
+				b.Fatal(res.Body)
+			}
+			for ahead += 100; ahead > 400; ahead-- {
+				<-arrived
+			}
+		}
+		for ; ahead > 0; ahead-- {
+			<-arrived
+		}
+		perSecond(b)
+	})
+	b.Run("bare client", func(b *testing.B) {
+		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: mockserver.DefaultConcurrency}}
+		call := string(body[len(`{"batch":[`):800])
+		jobs := make(chan struct{})
+		var senders sync.WaitGroup
+		for range mockserver.DefaultConcurrency {
+			senders.Go(func() {
+				for range jobs {
+					res, err := client.Post(receiver.URL, "application/json", strings.NewReader(call))
+					if err != nil {
+						b.Error(err)
+						continue
+					}
+					_, _ = io.Copy(io.Discard, res.Body)
+					_ = res.Body.Close()
+					<-arrived
+				}
+			})
+		}
+		for b.Loop() {
+			for range 100 {
+				jobs <- struct{}{}
+			}
+		}
+		close(jobs)
+		senders.Wait()
+		perSecond(b)
+	})
 }

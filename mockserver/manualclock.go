@@ -117,9 +117,12 @@ func (m *ManualClock) step(next, target time.Time) bool {
 	if !m.now.Before(target) {
 		return false
 	}
-	m.now = earlier(next, target)
+	to := earlier(next, target)
 	if len(m.timers) > 0 {
-		m.now = earlier(m.now, m.timers[0].at)
+		to = earlier(to, m.timers[0].at)
+	}
+	if to.After(m.now) {
+		m.now = to
 	}
 	for len(m.timers) > 0 && !m.timers[0].at.After(m.now) {
 		m.timers[0].c <- m.now

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -87,6 +88,7 @@ func misadventure(t *testing.T, random *rand.Rand) {
 
 	client := analytics.New("key")
 	client.Endpoint, client.Client = srv.URL, http.Client{Transport: srv.Transport(), Timeout: 3 * time.Second}
+	client.Logger = log.New(io.Discard, "", 0)
 	client.FlushAt = 1 + random.IntN(30)
 	n := 50 + random.IntN(150)
 	for i := range n {
