@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help test race lint fmt api quickstart fuzz model bench ci
+.PHONY: help test race lint fmt api quickstart fuzz model bench e2e pictures ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,7 +12,7 @@ race: ## run the tests under the race detector
 	go test -race ./...
 
 TOOL_BIN = .tools/bin
-MODULES = . ./mockserver/collector ./bench
+MODULES = . ./mockserver/collector ./mockserver/inspector/e2e ./bench
 
 .PHONY: tools
 tools:
@@ -51,6 +51,15 @@ MODEL_STEPS ?= 20000
 model: ## run the random and the large tests of audiences at full length
 	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ MEMBERS=1000000 go test -v -timeout 30m -run 'WhateverHappens|LargeAudience' ./mockserver
 	SYNC_KILLS=100 MEMBERS=1000000 go test -v -timeout 30m -run 'KilledCollectors|LargeAudience' ./mockserver/collector/internal/service
+
+E2E = ./mockserver/inspector/e2e
+LOAD ?= 30s
+e2e: ## run the inspector's tests in a browser, with LOAD (30s) of 1,000 calls a second
+	REQUIRE_CHROMIUM=1 LOAD=$(LOAD) go test -count=1 -v -timeout 20m $(E2E)
+
+PICTURES ?= $(CURDIR)/mockserver/inspector/e2e/screenshots
+pictures: ## take pictures of every page of the inspector into PICTURES
+	SCREENSHOTS=$(PICTURES) REQUIRE_CHROMIUM=1 go test -count=1 -run Pictures $(E2E)
 
 ci: ## run the gate, as CI does
 	bash .ci/run

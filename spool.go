@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -46,7 +45,6 @@ type spool struct {
 	// What follows is guarded by the pipeline's mu.
 	queue    []*scratch      // calls to be written
 	leading  bool            // a goroutine is writing, or about to
-	crowd    int             // how many writes are to wait for others to join, since others did lately
 	segments []*spoolSegment // those with calls that have not ended, and the active one, oldest first
 	active   *spoolSegment   // the last of segments, that calls are written to; nil before the first
 	done     []*spoolSegment // to be removed
@@ -161,10 +159,6 @@ func (p *pipeline) admit(ctx context.Context, n int64) error {
 	return ErrClosed
 }
 
-// crowd is how many writes let others join them after one that several shared.
-// A write by itself does not wait: where many goroutines run, that takes long.
-const crowd = 16
-
 // write has w written, by its own goroutine or another. The caller holds mu,
 // and no longer does when write returns. A w without a call has it written
 // which calls have ended.
@@ -183,16 +177,7 @@ func (p *pipeline) write(w *scratch, now time.Time) {
 		p.mu.Lock()
 	}
 	s.leading = true
-	if s.crowd > 0 { // a group of calls costs little more than one
-		s.crowd--
-		p.unlock()
-		runtime.Gosched()
-		p.mu.Lock()
-	}
 	group := s.queue
-	if len(group) > 1 {
-		s.crowd = crowd
-	}
 	s.queue = w.group[:0]
 	p.writeGroup(group, now)
 	var next *scratch

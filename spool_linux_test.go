@@ -52,6 +52,10 @@ func TestSpoolOnAFullDisk(t *testing.T) {
 	require.Equal(t, int64(accepted), client.Stats().Delivered)
 	require.Zero(t, client.Stats().Dropped.Total())
 	require.Eventually(t, func() bool { return len(segments(t, dir)) == 0 }, time.Minute, time.Millisecond)
+	// The disk has the room of a file back once nobody has it open any more.
+	require.Eventually(t, func() bool {
+		return client.Track(&analytics.Track{Event: "after", UserId: "u"}) == nil
+	}, time.Minute, time.Millisecond)
 	track(t, client, "after", 10)
 	require.NoError(t, client.Close())
 }

@@ -87,7 +87,7 @@ func (o *options) printCost(samples map[string]map[string][]sample) {
 }
 
 func (o *options) printLatency(samples map[string][]sample) {
-	head("The time of one call at 50,000 calls/s, L, batch 100", "client", "p50", "p99", "p99.9", "longest", "peak RSS", "lost")
+	head(fmt.Sprintf("The time of one call at %d calls/s, L, batch 100", o.rate), "client", "p50", "p99", "p99.9", "longest", "peak RSS", "lost")
 	for _, name := range o.clients {
 		list := samples[name]
 		row(name, short(median(list, func(s sample) time.Duration { return s.P50 })),

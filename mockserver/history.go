@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"bytes"
 	"sync"
 	"time"
 
@@ -79,21 +80,24 @@ func (rs recorders) Ended(e Ended) {
 // once.
 type History struct {
 	limit    int
+	maxBytes int64
 	adopting bool
 
-	mu       sync.Mutex // guards what follows
-	changed  chan struct{}
-	first    int64 // the sequence number of records[0]
-	records  []*Record
-	byCall   map[callHash]*Record
-	early    earlyRecords
-	rejected []Rejection
-	refused  []Refusal
-	dropped  int64
-	drained  int64 // the Seq of the last record that drain returned
-	watchers map[*watcher]struct{}
-	feed     feed
-	tally    tally
+	mu            sync.Mutex // guards what follows
+	changed       chan struct{}
+	first         int64 // the sequence number of records[0]
+	records       []*Record
+	bytes         int64 // of records, about
+	byCall        map[callHash]*Record
+	early         earlyRecords
+	rejected      []Rejection
+	rejectedBytes int64 // of rejected, about
+	refused       []Refusal
+	dropped       int64
+	drained       int64 // the Seq of the last record that drain returned
+	watchers      map[*watcher]struct{}
+	feed          feed
+	tally         tally
 }
 
 // A Record is a call and what became of it.
@@ -105,6 +109,8 @@ type Record struct {
 	Ends     []Ended
 	Attempts []Attempt
 
+	key    callHash
+	size   int64 // about, in bytes
 	item   *feedItem
 	misses *[]string // where a Match notes why it does not pick the record, or nil
 }
@@ -120,58 +126,97 @@ func (r Record) State(destination string) (Outcome, bool) {
 	return Outcome{}, false
 }
 
-// DefaultHistory is how many calls a History keeps by default.
-const DefaultHistory = 100_000
+const (
+	// DefaultHistory is how many calls a History keeps by default.
+	DefaultHistory = 100_000
+	// DefaultHistoryBytes is about how much memory a History takes at most by
+	// default, in bytes.
+	DefaultHistoryBytes = 256 << 20
+
+	// What is kept of a call, an attempt, an outcome or a rejection beside its texts
+	// takes about so many bytes.
+	recordBytes  = 1024
+	attemptBytes = 1024
+	endBytes     = 256
+	// rejectionShare is which part of the memory rejected calls may take.
+	rejectionShare = 8
+)
 
 // NewHistory returns a History of the newest limit calls, and as many rejected
-// ones. Zero means DefaultHistory.
+// ones. Zero means DefaultHistory. It keeps fewer where they would take more than
+// about DefaultHistoryBytes with their attempts, or than LimitBytes says.
 func NewHistory(limit int) *History {
 	if limit <= 0 {
 		limit = DefaultHistory
 	}
-	return &History{limit: limit, first: 1, changed: make(chan struct{}), byCall: map[callHash]*Record{}, feed: newFeed()}
+	return &History{
+		limit: limit, maxBytes: DefaultHistoryBytes, first: 1,
+		changed: make(chan struct{}), byCall: map[callHash]*Record{}, feed: newFeed(),
+	}
 }
+
+// LimitBytes makes the History forget the oldest calls when it takes more than
+// about n bytes, and the oldest rejected calls when these take more than an
+// eighth of that. To be called before it is in use.
+func (h *History) LimitBytes(n int64) { h.maxBytes = n }
 
 // Accepted implements Recorder.
 func (h *History) Accepted(b Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, c := range b.Calls {
-		h.record(c)
+	slab := make([]Record, len(b.Calls)) // one piece of memory: they will be forgotten together
+	for i := range b.Calls {
+		h.record(&b.Calls[i], &slab[i])
 	}
 	h.tally.add(b.ReceivedAt, tallyAccepted, len(b.Calls))
 	h.tell()
 }
 
-// record adds a call, or returns the record that it has. The lock is held.
-func (h *History) record(c Call) *Record {
+// record adds a call as the record r, or returns the one that it has. The lock is
+// held.
+func (h *History) record(c *Call, r *Record) *Record {
 	key := hashCall(c.Source, c.ID)
 	if r := h.byCall[key]; r != nil {
 		return r
 	}
-	if len(h.records) == h.limit {
-		old := h.records[0]
-		h.unname(old)
-		h.records[0] = nil
-		h.records = h.records[1:]
-		h.first++
-		h.dropped++
-		h.feed.remove(old.item)
+	for len(h.records) == h.limit || h.bytes > h.maxBytes && len(h.records) > 0 {
+		h.forgetOldest()
 	}
-	r := &Record{Seq: h.first + int64(len(h.records)), Call: c}
+	*r = Record{Seq: h.first + int64(len(h.records)), Call: *c, key: key, size: recordBytes + int64(len(c.Body))}
 	if early := h.early.take(key); early != nil {
 		r.Ends, r.Attempts = early.Ends, early.Attempts
+		r.size += early.size
 	}
+	h.bytes += r.size
 	h.records = append(h.records, r)
 	h.byCall[key] = r
 	h.noteChange(r)
 	return r
 }
 
+func (h *History) forgetOldest() {
+	old := h.records[0]
+	h.unname(old)
+	h.records[0] = nil
+	h.records = h.records[1:]
+	h.bytes -= old.size
+	h.first++
+	h.dropped++
+	h.feed.remove(old.item)
+}
+
+// grow counts what a record takes more. The lock is held.
+func (h *History) grow(r *Record, n int) {
+	r.size += int64(n)
+	if r.Seq > 0 { // else it is counted when its call is accepted
+		h.bytes += int64(n)
+	}
+}
+
 // unname makes a record not to be found by its call. The lock is held.
 func (h *History) unname(r *Record) {
-	if key := hashCall(r.Call.Source, r.Call.ID); h.byCall[key] == r {
-		delete(h.byCall, key)
+	if h.byCall[r.key] == r {
+		delete(h.byCall, r.key)
 	}
 }
 
@@ -180,7 +225,7 @@ func (h *History) renew(records []Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range records {
-		delete(h.byCall, hashCall(records[i].Call.Source, records[i].Call.ID))
+		delete(h.byCall, records[i].key)
 	}
 }
 
@@ -193,7 +238,7 @@ func (h *History) find(source, id string, call *Call) *Record {
 		return r
 	}
 	if h.adopting && call != nil && (len(h.records) < h.limit || !call.ReceivedAt.Before(h.records[0].Call.ReceivedAt)) {
-		return h.record(*call)
+		return h.record(call, new(Record))
 	}
 	return h.early.get(key)
 }
@@ -255,7 +300,9 @@ func (h *History) Rejected(r Rejection) {
 	read := readRejected(r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.rejected) == h.limit {
+	h.rejectedBytes += recordBytes + int64(len(r.Body))
+	for len(h.rejected) == h.limit || h.rejectedBytes > h.maxBytes/rejectionShare && len(h.rejected) > 0 {
+		h.rejectedBytes -= recordBytes + int64(len(h.rejected[0].Body))
 		h.rejected = h.rejected[1:]
 		h.feed.removeOldest(&h.feed.rejected)
 	}
@@ -271,6 +318,12 @@ func (h *History) Attempted(a Attempt) {
 	defer h.mu.Unlock()
 	r := h.find(a.Source, a.CallID, a.Call)
 	a.Call = nil
+	if n := len(r.Attempts); n > 0 && bytes.Equal(r.Attempts[n-1].RequestBody, a.RequestBody) {
+		a.RequestBody = r.Attempts[n-1].RequestBody // all attempts send the same, which is kept once
+	} else {
+		h.grow(r, len(a.RequestBody))
+	}
+	h.grow(r, attemptBytes+len(a.ResponseBody)+len(a.Error))
 	r.Attempts = append(r.Attempts, a)
 	h.noteChange(r)
 	h.tell()
@@ -282,6 +335,7 @@ func (h *History) Ended(e Ended) {
 	defer h.mu.Unlock()
 	r := h.find(e.Source, e.CallID, e.Call)
 	e.Call = nil
+	h.grow(r, endBytes+len(e.Reason))
 	r.Ends = append(r.Ends, e)
 	h.noteChange(r)
 	h.tally.end(e)
@@ -372,6 +426,7 @@ func (h *History) Clear() {
 	defer h.mu.Unlock()
 	h.first += int64(len(h.records))
 	h.records, h.rejected, h.refused, h.byCall = nil, nil, nil, map[callHash]*Record{}
+	h.bytes, h.rejectedBytes = 0, 0
 	h.early = earlyRecords{}
 	h.feed.clear()
 	h.tell()

@@ -2,12 +2,15 @@ package mockserver_test
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
@@ -39,4 +42,34 @@ func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
 	page, more = h.Page(4, 2, nil)
 	assert.False(t, more)
 	assert.EqualValues(t, 3, page[0].Seq)
+}
+
+func TestHistoryIsBoundedInBytes(t *testing.T) {
+	h := mockserver.NewHistory(0)
+	h.LimitBytes(8 << 20)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	large := strings.Repeat("x", 8<<10)
+	const n = 5_000
+	for i := range n {
+		id := fmt.Sprint(i)
+		h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{{Source: "s", ID: id, Body: []byte(`{"a":"` + large + `"}`)}}})
+		for attempt := range 3 {
+			h.Attempted(mockserver.Attempt{Source: "s", CallID: id, Destination: "d", Attempt: webhook.Attempt{RequestBody: []byte(large), ResponseBody: []byte("no")}})
+			h.Ended(mockserver.Ended{Source: "s", CallID: id, Destination: "d", Attempt: attempt})
+		}
+		h.Rejected(mockserver.Rejection{Source: "s", Body: []byte(large)})
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	records := h.Records(nil)
+	assert.EqualValues(t, n-len(records), h.Forgotten())
+	assert.Greater(t, len(records), 200, "of about 21 KB each with its attempts")
+	assert.Less(t, len(records), 500)
+	assert.Equal(t, fmt.Sprint(n-1), records[len(records)-1].Call.ID, "the newest are kept")
+	assert.Len(t, records[0].Attempts, 3)
+	assert.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(16<<20))
+	assert.Less(t, len(h.Rejections()), 200)
+	runtime.KeepAlive(h)
 }

@@ -2,7 +2,106 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
 
-func newDead() *cobra.Command  { return &cobra.Command{Use: "dead"} }
-func newStart() *cobra.Command { return &cobra.Command{Use: "start"} }
+	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+)
+
+func newDead() *cobra.Command {
+	var seconds, rounds, backlog, rate int
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "dead",
+		Short: "How long a healthy destination waits beside one that is dead with a backlog",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := newBench(cmd, dir)
+			if err != nil {
+				return err
+			}
+			defer b.close()
+			d := time.Duration(seconds) * time.Second
+			var alone, beside []time.Duration
+			var memory int64
+			for range rounds {
+				latencies, _, err := b.healthy(cmd.Context(), d, rate, 0)
+				if err != nil {
+					return err
+				}
+				alone = append(alone, latencies...)
+				latencies, peak, err := b.healthy(cmd.Context(), d, rate, backlog)
+				if err != nil {
+					return err
+				}
+				beside, memory = append(beside, latencies...), max(memory, peak)
+			}
+			fmt.Printf("%d calls a second, %d rounds of %v\n\n", rate, rounds, d)
+			fmt.Printf("%-44s %10s %10s\n", "from the request to the webhook", "median", "p99")
+			fmt.Printf("%-44s %10v %10v\n", "alone", percentile(alone, 50), percentile(alone, 99))
+			fmt.Printf("%-44s %10v %10v\n", fmt.Sprintf("beside a dead one with %d calls waiting", backlog), percentile(beside, 50), percentile(beside, 99))
+			fmt.Printf("\nmedian: %.2f times that of alone; RSS of the collector: %d MB at most\n",
+				float64(percentile(beside, 50))/float64(percentile(alone, 50)), memory>>20)
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&seconds, "seconds", 8, "of each run")
+	flags.IntVar(&rounds, "rounds", 2, "of both runs")
+	flags.IntVar(&backlog, "backlog", 100_000, "calls that wait for the dead destination")
+	flags.IntVar(&rate, "rate", 300, "calls a second")
+	flags.StringVar(&dir, "dir", "", "where the queue is, for its time (default: the system's temporary directory)")
+	return cmd
+}
+
+func percentile(all []time.Duration, p int) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[(len(all)-1)*p/100].Round(10 * time.Microsecond)
+}
+
+// healthy measures how long a healthy destination waits for its calls, beside a
+// dead one if there is to be a backlog. Of two sources one is for the backlog.
+func (b *bench) healthy(ctx context.Context, d time.Duration, rate, backlog int) (latencies []time.Duration, peak int64, err error) {
+	receiver := harness.NewReceiver()
+	defer receiver.Close()
+	config := fmt.Sprintf("destinations:\n- {name: healthy, sources: [web], webhooks: [{url: '%s'}]}\n", receiver.URL)
+	if backlog > 0 {
+		dead, closeDead, err := harness.DeadPort()
+		if err != nil {
+			return nil, 0, err
+		}
+		defer func() { _ = closeDead() }()
+		config += fmt.Sprintf("- {name: dead, webhooks: [{url: 'http://%s'}]}\n", dead)
+	}
+	c, err := b.collector(config, false)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer c.Kill()
+	if backlog > 0 {
+		fill := &harness.Load{URLs: []string{c.URL}, WriteKey: "backlog", Run: 1, Senders: 4, Batch: 100, CallSize: 800, Calls: int64(backlog)}
+		fill.Do(ctx, time.Minute)
+		time.Sleep(2 * time.Second) // until it is taken to be down
+	}
+	load := &harness.Load{URLs: []string{c.URL}, WriteKey: "load", Senders: 2, Batch: 5, CallSize: 800, Rate: rate}
+	limited, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	load.Do(limited, d)
+	time.Sleep(time.Second) // until the last is delivered
+	usage, err := c.Usage()
+	if err != nil {
+		return nil, 0, err
+	}
+	latencies = load.Latencies(receiver)
+	if missing := load.Sent.Load() - int64(len(latencies)); missing > load.Sent.Load()/100 {
+		return nil, 0, fmt.Errorf("%d of %d calls did not arrive in time", missing, load.Sent.Load())
+	}
+	return latencies, usage.PeakRSS, nil
+}

@@ -103,7 +103,7 @@ func (b *bench) collector(config string, keep bool) (*harness.Collector, error) 
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("listen: %s\ndata: %s\nlog: {level: warn}\negress: {allow: [127.0.0.0/8]}\nsources: [{name: web, writeKey: load}]\n%s", address, data, config)
+	text := fmt.Sprintf("listen: %s\ndata: %s\nlog: {level: warn}\negress: {allow: [127.0.0.0/8]}\nsources: [{name: web, writeKey: load}, {name: other, writeKey: backlog}]\n%s", address, data, config)
 	path := filepath.Join(b.dir, "collector.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return nil, err

@@ -37,6 +37,7 @@ type Load struct {
 	Refused atomic.Int64 // of these, answers other than 200
 
 	acked []atomic.Int64 // batches of each sender that were answered 200
+	begun [][]time.Time  // when each batch was begun, by sender; each sender writes its own
 }
 
 // idDigits is how long a messageId is.
@@ -56,6 +57,7 @@ func CallID(run byte, sender, batch, place int) [12]byte {
 // has ended.
 func (l *Load) Do(ctx context.Context, grace time.Duration) {
 	l.acked = make([]atomic.Int64, l.Senders)
+	l.begun = make([][]time.Time, l.Senders)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.Senders, MaxIdleConns: 4 * l.Senders}, Timeout: 15 * time.Second}
 	defer client.CloseIdleConnections()
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -69,6 +71,7 @@ func (l *Load) Do(ctx context.Context, grace time.Duration) {
 			body := newBody(l.Batch, l.CallSize, l.Noise)
 			for n := 0; ctx.Err() == nil && (l.Calls == 0 || l.Sent.Load() < l.Calls); n++ {
 				l.pace(ctx, start)
+				l.begun[s] = append(l.begun[s], time.Now())
 				if !l.send(hard, client, s, body.with(l.Run, s, n)) {
 					return
 				}
@@ -138,6 +141,21 @@ func (l *Load) Each(see func(id [12]byte)) {
 			}
 		}
 	}
+}
+
+// Latencies returns how long after its batch was begun each call that was answered
+// 200 came first to a receiver. It is to be called once Do has returned.
+func (l *Load) Latencies(r *Receiver) (all []time.Duration) {
+	for s := range l.acked {
+		for n := range int(l.acked[s].Load()) {
+			for i := range l.Batch {
+				if at := r.At(CallID(l.Run, s, n, i)); !at.IsZero() {
+					all = append(all, at.Sub(l.begun[s][n]))
+				}
+			}
+		}
+	}
+	return all
 }
 
 // A body is a batch whose messageIds are written into it.

@@ -166,8 +166,9 @@ func (p *Process) Usage() (Usage, error) {
 // A Collector is a running command.
 type Collector struct {
 	*Process
-	URL     string
-	Startup time.Duration // from the start of the process to readiness
+	URL        string
+	Startup    time.Duration // from the start of the process to readiness
+	StartupCPU time.Duration // what that cost
 }
 
 // Serve starts collector serve on a configuration file and waits until it is
@@ -184,7 +185,9 @@ func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, e
 		return nil, fmt.Errorf("%w\n%s", err, p.Log())
 	}
 	c.Startup = time.Since(begin)
-	return c, nil
+	usage, err := c.Usage()
+	c.StartupCPU = usage.CPU
+	return c, err
 }
 
 // Ready tells whether /ready answers 200.

@@ -3,6 +3,7 @@ package journal
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -223,6 +224,13 @@ func (a *account) expect(id writeID, tell chan<- []bool) {
 	a.writes[id] = tell
 }
 
+// hasRead tells whether OUTCOMES was read up to a message.
+func (a *account) hasRead(outcomes uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.outcomes >= outcomes
+}
+
 // breakOff says that the account does not follow any longer.
 func (a *account) breakOff(err error) {
 	a.mu.Lock()
@@ -391,6 +399,13 @@ func (a *account) ledgers() (ledgers []mockserver.Ledger, fresh map[string]bool)
 	}
 	slices.SortFunc(ledgers, func(x, y mockserver.Ledger) int { return cmp.Compare(x.Destination, y.Destination) })
 	return ledgers, fresh
+}
+
+// names returns the destinations that are attached.
+func (a *account) names() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Keys(a.books))
 }
 
 // with calls f with the book of a destination, if there is one, under the lock.

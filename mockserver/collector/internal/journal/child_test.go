@@ -29,6 +29,10 @@ func TestMain(m *testing.M) {
 		runChild(config)
 		return
 	}
+	if config := os.Getenv(serverEnv); config != "" {
+		runServer(config)
+		return
+	}
 	os.Exit(m.Run())
 }
 
@@ -248,7 +252,7 @@ func (c *child) drain(ctx context.Context, j *journal.Journal) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("still pending: %+v", ledgers)
+			return fmt.Errorf("still pending: %+v; %w", ledgers, verify(ctx, j))
 		}
 	}
 }

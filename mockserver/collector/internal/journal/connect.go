@@ -46,7 +46,7 @@ func (j *Journal) connect(ctx context.Context) error {
 	if j.options.NATS == nil {
 		return nil
 	}
-	return j.checkCluster(ctx)
+	return j.patiently(ctx, j.checkCluster)
 }
 
 func (j *Journal) dial(what string) (*nats.Conn, error) {
@@ -85,6 +85,38 @@ func (n *NATS) connectOptions() []nats.Option {
 		options = append(options, nats.ClientCert(n.CertFile, n.KeyFile))
 	}
 	return append(options, nats.PingInterval(5*time.Second), nats.MaxPingsOutstanding(2), nats.Timeout(2*time.Second))
+}
+
+// startPatienceCluster is how long a cluster may take to answer at the start: it
+// may be choosing its leaders.
+const startPatienceCluster = time.Minute
+
+// patiently does something again as long as a cluster does not answer.
+func (j *Journal) patiently(ctx context.Context, do func(context.Context) error) error {
+	deadline := time.Now().Add(startPatienceCluster)
+	for {
+		err := do(ctx)
+		if j.options.NATS == nil || !isPassing(err) || ctx.Err() != nil || time.Now().After(deadline) {
+			return err
+		}
+		j.log.Info("the NATS cluster does not answer yet", "error", err)
+		if err := sleep(ctx, 250*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// isPassing tells whether an error may be gone when the cluster has its leaders.
+func isPassing(err error) bool {
+	for _, passing := range []error{
+		context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, jetstream.ErrNoStreamResponse, nats.ErrReconnectBufExceeded,
+	} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	var refused *jetstream.APIError
+	return errors.As(err, &refused) && refused.Code == 503
 }
 
 // checkCluster refuses a cluster that cannot do what is needed, before anything

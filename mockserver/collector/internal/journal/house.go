@@ -16,7 +16,7 @@ func (j *Journal) keepHouse() {
 	if j.server != nil {
 		trouble = j.server.trouble
 	}
-	renewed, checkpoints := time.Now(), checkpointer{at: time.Now()}
+	renewed, raised, checkpoints := time.Now(), time.Now(), checkpointer{at: time.Now()}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
 		defer cancel()
@@ -38,9 +38,18 @@ func (j *Journal) keepHouse() {
 			if err := j.checkpoint(j.ctx, &checkpoints, false); err != nil && j.ctx.Err() == nil {
 				j.log.Warn("the account is not stored; it is tried again", "error", err)
 			}
-			if j.options.NATS != nil && now.Sub(renewed) >= renewal {
+			if j.options.NATS == nil {
+				continue
+			}
+			if now.Sub(renewed) >= renewal {
 				renewed = now
 				j.renew(now)
+			}
+			if now.Sub(raised) >= floorsEvery {
+				raised = now
+				if err := j.raiseFloors(j.ctx); err != nil && j.ctx.Err() == nil {
+					j.log.Debug("how far the consumers are is not known", "error", err)
+				}
 			}
 		}
 	}

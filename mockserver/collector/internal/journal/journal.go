@@ -88,7 +88,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	if err := j.connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := j.ensure(ctx); err != nil {
+	if err := j.patiently(ctx, j.ensure); err != nil {
 		return nil, err
 	}
 	j.health.rise()
@@ -133,13 +133,7 @@ func (j *Journal) openServer() error {
 
 // recover reads where every destination stands.
 func (j *Journal) recover(ctx context.Context) error {
-	for kind, stream := range map[string]*jetstream.Stream{streamCalls: &j.calls, streamOutcomes: &j.outcomes, streamRetry: &j.retry, streamFailed: &j.failed, streamState: &j.state} {
-		var err error
-		if *stream, err = j.js.Stream(ctx, j.names.stream(kind)); err != nil {
-			return fmt.Errorf("journal: the stream %s: %w", kind, err)
-		}
-	}
-	if err := j.restore(ctx); err != nil {
+	if err := j.patiently(ctx, j.restore); err != nil {
 		return err
 	}
 	j.follow()

@@ -23,6 +23,7 @@ func times(env string, n int) int {
 // TestKilledProcessesLoseNothing kills processes at random moments while calls
 // come and go. JOURNAL_KILLS=20 is the full length.
 func TestKilledProcessesLoseNothing(t *testing.T) {
+	t.Parallel()
 	kills := times("JOURNAL_KILLS", 3)
 	random := rand.New(rand.NewSource(int64(kills)))
 	dir, tally := t.TempDir(), newTally(t)

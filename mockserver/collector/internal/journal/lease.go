@@ -85,7 +85,11 @@ func (l *lease) end(o *outcome, given []mockserver.Call, state resultState) erro
 		return state.err
 	}
 	if !state.counted {
-		q.journal.log.Info("another process has ended an entry before", "destination", q.name, "entry", l.entry.ID)
+		q.journal.log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
+		if err := q.journal.settleFor(q.journal.ctx, q.name, it.ref.seq); err != nil {
+			q.putOff(it)
+			return err
+		}
 		q.journal.ack(q.drop(it))
 		return nil
 	}

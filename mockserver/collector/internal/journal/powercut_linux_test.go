@@ -99,6 +99,7 @@ func standsStill(pid int) bool {
 // TestPowerCutsLoseNothing cuts the power while calls come and go. JOURNAL_CUTS=10
 // is the full length.
 func TestPowerCutsLoseNothing(t *testing.T) {
+	t.Parallel()
 	cuts := times("JOURNAL_CUTS", 1)
 	random := rand.New(rand.NewSource(int64(cuts)))
 	image, dir := newDisk(t)
@@ -117,6 +118,7 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 // TestPowerCutsWithoutSync loses calls, as it says, and nothing else: the journal
 // opens, the ledger holds, and what is there is delivered.
 func TestPowerCutsWithoutSync(t *testing.T) {
+	t.Parallel()
 	image, dir := newDisk(t)
 	tally := newTally(t)
 	config := childConfig{

@@ -70,7 +70,7 @@ type item struct {
 	reply   string  // for a retry: where it is acknowledged
 	places  []int   // for a retry: which calls; nil: all of the part
 	notes   []string
-	from    uint64 // for a retry: the message of OUTCOMES that asked for it, where that is known
+	from    uint64 // for a retry: the message of OUTCOMES that asked for it; 0 for a replay
 	due     time.Time
 	since   time.Time // when it came, for its renewal
 	leased  bool
@@ -222,8 +222,26 @@ func (q *queue) gotCalls(m *nats.Msg, seq uint64) {
 	}
 	q.mu.Unlock()
 	if p == nil {
-		j.ack(m.Reply)
+		q.known(m, seq)
 	}
+}
+
+// known acknowledges a message whose first attempt has ended. If it came before,
+// a process may have died between the outcome and what follows from it.
+func (q *queue) known(m *nats.Msg, seq uint64) {
+	j := q.journal
+	meta, err := m.Metadata()
+	if j.options.NATS == nil || err != nil || meta.NumDelivered < 2 {
+		j.ack(m.Reply)
+		return
+	}
+	go func() {
+		if err := j.settleFor(j.ctx, q.name, seq); err != nil {
+			j.log.Warn("what follows from an outcome could not be done; it is tried again", "destination", q.name, "error", err)
+			return // it comes again
+		}
+		j.ack(m.Reply)
+	}()
 }
 
 // gotRetry takes a message of RETRY.
@@ -233,6 +251,10 @@ func (q *queue) gotRetry(m *nats.Msg, _ uint64) {
 	if err != nil {
 		j.log.Error("a retry cannot be read; it is made again from its outcome", "destination", q.name, "error", err)
 		j.ack(m.Reply)
+		return
+	}
+	// Another process may have read further than this one.
+	if j.account.await(j.ctx, func() bool { return j.account.outcomes >= it.from && j.account.calls >= it.ref.seq }) != nil {
 		return
 	}
 	var waits retry // what the account says that is waited for
@@ -264,7 +286,7 @@ func (q *queue) gotRetry(m *nats.Msg, _ uint64) {
 			return
 		}
 	}
-	j.ack(m.Reply)
+	q.known(m, it.ref.seq)
 }
 
 // add makes an item ready. The lock is held.

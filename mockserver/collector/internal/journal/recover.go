@@ -145,6 +145,47 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 	return nil
 }
 
+// repairRetries makes retries again that are long overdue and that RETRY does not
+// have. There should be none.
+func (j *Journal) repairRetries(ctx context.Context) error {
+	const most = 100
+	overdue := time.Now().Add(-2 * unsettled).UnixNano()
+	for _, name := range j.account.names() {
+		late := map[callsRef]retry{}
+		j.account.with(name, func(b *book) {
+			for ref, r := range b.retries {
+				if r.due < overdue && len(late) < most {
+					late[ref] = r
+				}
+			}
+		})
+		for ref, r := range late {
+			stored, err := j.isStored(ctx, name, ref)
+			if err == nil && !stored && !j.isAtWork(name, ref) {
+				j.log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.seq, "attempt", r.attempt)
+				err = j.restoreRetry(ctx, name, ref, r)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isAtWork tells whether this process has the entry.
+func (j *Journal) isAtWork(destination string, ref callsRef) bool {
+	j.mu.Lock()
+	q := j.queues[destination]
+	j.mu.Unlock()
+	if q == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.items[ref] != nil
+}
+
 // storedRetries returns the destinations and numbers of those in RETRY.
 func (j *Journal) storedRetries(ctx context.Context) (map[string]bool, error) {
 	stream, err := j.js.Stream(ctx, j.names.stream(streamRetry))
@@ -163,7 +204,7 @@ func (j *Journal) storedRetries(ctx context.Context) (map[string]bool, error) {
 	return stored, nil
 }
 
-// restoreRetry publishes a retry as its outcome says, if it still waits.
+// restoreRetry publishes a retry as its outcome says.
 func (j *Journal) restoreRetry(ctx context.Context, destination string, ref callsRef, r retry) error {
 	it := &item{ref: ref, attempt: r.attempt, due: time.Unix(0, r.due)}
 	if r.outcome != 0 {
@@ -172,14 +213,6 @@ func (j *Journal) restoreRetry(ctx context.Context, destination string, ref call
 			return err
 		}
 		it.places, it.notes = o.again, o.notes
-	}
-	waits := false
-	j.account.with(destination, func(b *book) {
-		now, ok := b.retries[ref]
-		waits = ok && now.attempt == r.attempt
-	})
-	if !waits {
-		return nil
 	}
 	return j.schedule(ctx, destination, it)
 }

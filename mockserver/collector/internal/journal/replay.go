@@ -156,10 +156,3 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []mo
 	}
 	return found, nil
 }
-
-// lockReplay lets one replay for a destination run at a time: two could replay
-// the same failed calls.
-func (j *Journal) lockReplay(ctx context.Context, destination string) (func(), error) {
-	j.replaying.Lock()
-	return j.replaying.Unlock, nil
-}

@@ -45,15 +45,17 @@ func (j *Journal) restore(ctx context.Context) error {
 	if j.options.AcceptLoss {
 		j.findUnreadable(ctx)
 	}
+	// Others may go on meanwhile: the streams have at least what a checkpoint that
+	// was read before has, and a base that is read after tells what they lack.
+	checkpoints, err := j.loadCheckpoints(ctx)
+	if err != nil {
+		return err
+	}
 	calls, err := j.extent(ctx, j.calls)
 	if err != nil {
 		return err
 	}
 	outcomes, err := j.extent(ctx, j.outcomes)
-	if err != nil {
-		return err
-	}
-	checkpoints, err := j.loadCheckpoints(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,11 +158,13 @@ func (j *Journal) forgetCheckpoints(ctx context.Context) error {
 // catchUp reads what was stored since the account was.
 func (j *Journal) catchUp(ctx context.Context) error {
 	for {
-		calls, err := j.extent(ctx, j.calls)
-		if err != nil {
+		var calls, outcomes extent
+		err := j.patiently(ctx, func(ctx context.Context) (err error) {
+			if outcomes, err = j.extent(ctx, j.outcomes); err == nil {
+				calls, err = j.extent(ctx, j.calls) // after, so that it has all that outcomes are about
+			}
 			return err
-		}
-		outcomes, err := j.extent(ctx, j.outcomes)
+		})
 		if err != nil {
 			return err
 		}
@@ -177,16 +181,16 @@ func (j *Journal) catchUp(ctx context.Context) error {
 			return fmt.Errorf("journal: reading what is stored: %w", err)
 		case a.failure() != nil:
 			return a.failure()
-		case beyond == 0:
+		case a.hasRead(outcomes.last):
 			return nil
 		}
-		reached, err := j.callsReach(ctx, beyond)
-		switch {
-		case err != nil:
+		if calls, err = j.lookForCalls(ctx, beyond); err != nil {
 			return err
-		case reached:
-			continue
-		case !j.lossIsAccepted():
+		}
+		if beyond <= calls.last {
+			continue // another process goes on
+		}
+		if !j.lossIsAccepted() {
 			return damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.last, beyond, j.howToGoOn())
 		}
 		if err := j.skipLost(ctx, calls.last+1, calls.last, outcomes); err != nil {
@@ -195,19 +199,19 @@ func (j *Journal) catchUp(ctx context.Context) error {
 	}
 }
 
-// callsReach tells whether CALLS has a message, by a newer look than the one by
-// which it was missed: another collector may have stored it since, and a server
-// of a cluster that has just become the leader needs a moment to know its own.
-func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {
+// lookForCalls looks at CALLS anew for a message that was missed: another process
+// may have stored it since, and a server of a cluster that has just become the
+// leader needs a moment to know all it has.
+func (j *Journal) lookForCalls(ctx context.Context, seq uint64) (extent, error) {
 	for look := 0; ; look++ {
 		calls, err := j.extent(ctx, j.calls)
 		if err != nil || calls.last >= seq || j.options.NATS == nil || look == leaderLooks {
-			return err == nil && calls.last >= seq, err
+			return calls, err
 		}
 		select {
 		case <-time.After(leaderPause):
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return extent{}, ctx.Err()
 		}
 	}
 }

@@ -50,6 +50,14 @@ func retryItem(o *outcome) *item {
 // that is near, at once. There is one message for each part of a message of
 // calls; the next attempt replaces the one before.
 func (j *Journal) schedule(ctx context.Context, destination string, it *item) error {
+	waits := false
+	j.account.with(destination, func(b *book) {
+		r, ok := b.retries[it.ref]
+		waits, it.from = ok && r.attempt == it.attempt, r.outcome
+	})
+	if !waits {
+		return nil // it has ended, or the destination was detached
+	}
 	number, t := strconv.FormatUint(it.ref.number(), 10), token(destination)
 	due := j.names.subject("due", t, number)
 	m := nats.NewMsg(due)
@@ -67,6 +75,7 @@ func encodeRetry(it *item) []byte {
 	b := []byte{retryFormat}
 	b = binary.AppendUvarint(b, it.ref.number())
 	b = binary.AppendUvarint(b, uint64(it.attempt))
+	b = binary.AppendUvarint(b, it.from)
 	b = binary.AppendVarint(b, it.due.UnixNano())
 	b = binary.AppendUvarint(b, uint64(len(it.places)))
 	b = appendPlaces(b, it.places)
@@ -78,7 +87,7 @@ func decodeRetry(data []byte) (*item, error) {
 		return nil, fmt.Errorf("journal: a stored retry has format %.1x, not %d", data, retryFormat)
 	}
 	d := decoder{rest: data[1:]}
-	it := &item{ref: refOf(d.uint()), attempt: d.int(1 << 30), due: d.time()}
+	it := &item{ref: refOf(d.uint()), attempt: d.int(1 << 30), from: d.uint(), due: d.time()}
 	n := d.int(partCalls)
 	if n > 0 {
 		it.places = d.places(n)

@@ -133,10 +133,27 @@ func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfi
 		have.MaxBytes, have.MaxAge = config.MaxBytes, config.MaxAge
 		_, err = j.js.UpdateStream(ctx, have)
 	}
+	if err == nil {
+		err = j.bind(ctx, config.Name)
+	}
 	if err != nil {
 		return fmt.Errorf("journal: the stream %s: %w", config.Name, err)
 	}
 	return nil
+}
+
+// bind remembers the streams that are read by number or subject.
+func (j *Journal) bind(ctx context.Context, name string) error {
+	to := map[string]*jetstream.Stream{
+		j.names.stream(streamCalls): &j.calls, j.names.stream(streamOutcomes): &j.outcomes, j.names.stream(streamRetry): &j.retry,
+		j.names.stream(streamFailed): &j.failed, j.names.stream(streamState): &j.state,
+	}[name]
+	if to == nil || *to != nil {
+		return nil
+	}
+	var err error
+	*to, err = j.js.Stream(ctx, name)
+	return err
 }
 
 func sameLimits(have, want jetstream.StreamConfig) bool {

@@ -39,6 +39,9 @@ func (j *Journal) keepTrimmed() {
 		if _, err := j.health.up(); err != nil {
 			continue
 		}
+		if err := j.repairRetries(j.ctx); err != nil && j.ctx.Err() == nil {
+			j.log.Warn("retries that are overdue could not be looked after; it is tried again", "error", err)
+		}
 		if err := j.Trim(j.ctx); err != nil && j.ctx.Err() == nil {
 			j.log.Warn("old calls are not removed; it is tried again", "error", err)
 		}

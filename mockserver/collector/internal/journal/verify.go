@@ -295,15 +295,8 @@ func (v *verifier) endedMeanwhile(ctx context.Context, name string, ref callsRef
 		if ended {
 			return true, nil
 		}
-		for _, kind := range []string{"at", "due"} {
-			subject := j.names.subject(kind, token(name), strconv.FormatUint(ref.number(), 10))
-			_, err := j.retry.GetLastMsgForSubject(ctx, subject)
-			if err == nil {
-				return true, nil
-			}
-			if !errors.Is(err, jetstream.ErrMsgNotFound) {
-				return false, err
-			}
+		if stored, err := j.isStored(ctx, name, ref); stored || err != nil {
+			return stored, err
 		}
 		if err := sleep(ctx, 50*time.Millisecond); err != nil {
 			return false, err

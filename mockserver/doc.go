@@ -1,0 +1,48 @@
+// Package mockserver is a collector for analytics calls: it takes what client
+// libraries send, and forwards each call to webhooks.
+//
+// # In a test
+//
+// [RunT] starts a server that a client can send to in place of the service:
+//
+//	srv := mockserver.RunT(t)
+//	client := analytics.New("any-key")
+//	client.Endpoint = srv.URL
+//
+// What came is found by a [View]: [View.Expect] and [View.Wait] wait for calls that
+// every [Match] picks, and tell what came instead; [View.Golden] holds all of them
+// against a file; [View.Source] gives tests that share a server a view of their
+// own. [View.Fail] and [View.FailDeliveries] let things go wrong, once or for good,
+// see [Fault].
+//
+// Time is in a test's hand in two ways. A [ManualClock] makes the four hours of
+// retries pass in milliseconds, also with receivers on real sockets. Under
+// testing/synctest a server runs without a network: Config.InProcess,
+// [Server.Transport] in front of it, and [NewTransport] behind it.
+//
+// # In production
+//
+// A [Collector] is the same without the means of tests. It is an http.Handler for
+// the tracking API; [NewAdmin] serves its admin API. The module
+// mockserver/collector makes a command of it, with a journal that survives.
+//
+// # The path of a call
+//
+// A request is read and unpacked within bounds, and parsed in one pass. Calls that
+// are wrong are set aside with a [Code]; the others are completed with what their
+// batch says, with corrected times, and with a messageId. Those that were stored
+// before are left out. The [Journal] stores the rest, and only then the request is
+// answered.
+//
+// Each destination leases entries from the journal, in the order in which they
+// were stored, but retries that are due come first. Its calls pass a gate, which
+// bounds how many are under way and lets only a few through while the destination
+// is down, and are sent to all its webhooks at once. The first that takes a call
+// decides. Calls that failed come back from the journal at their time; a webhook
+// that has refused a call for good is not asked for it again. Calls of one batch
+// are sent at the same time, so that a receiver gets them in any order.
+//
+// A sender waits for the journal, and for another request that is storing the same
+// call; never for a destination. A destination waits for its own webhooks alone.
+// A [History] remembers what happened, within bounds, and is told after the fact.
+package mockserver

@@ -1,0 +1,161 @@
+package mockserver_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// trackSignUp sends a call as a client library would.
+func trackSignUp(client *http.Client, url, writeKey, plan string) {
+	body := fmt.Sprintf(`{"batch":[{"type":"track","event":"Signed Up","userId":"u1","messageId":"m1","properties":{"plan":%q}}]}`, plan)
+	req, _ := http.NewRequest(http.MethodPost, url+"/v1/batch", strings.NewReader(body))
+	req.SetBasicAuth(writeKey, "")
+	res, err := client.Do(req)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_ = res.Body.Close()
+	fmt.Println(res.StatusCode)
+}
+
+// In a test, RunT(t) starts and ends the server.
+func ExampleRun() {
+	srv, err := mockserver.Run(mockserver.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer srv.Close()
+
+	trackSignUp(http.DefaultClient, srv.URL, "any-key", "Pro")
+
+	for _, call := range srv.Calls(mockserver.OfEvent("Signed Up")) {
+		fmt.Println(call.UserID, call.Properties()["plan"])
+	}
+	// Output:
+	// 200
+	// u1 Pro
+}
+
+// The error of a wait tells what came, and what is wrong with the nearest.
+func ExampleView_Wait() {
+	srv, err := mockserver.Run(mockserver.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer srv.Close()
+	trackSignUp(http.DefaultClient, srv.URL, "any-key", "Free")
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	_, err = srv.Wait(ctx, 1, mockserver.OfEvent("Signed Up"), mockserver.Like(`{"properties":{"plan":"Pro"}}`))
+	fmt.Println(err)
+	// Output:
+	// 200
+	// mockserver: waited for 1 calls, got 0 that match of 1 in all
+	//   nearest: track "Signed Up" userId="u1" messageId="m1"
+	//     properties.plan is "Free", want "Pro"
+	//   came: track "Signed Up" userId="u1" messageId="m1"
+}
+
+// Tests that run in parallel share a server, each with a write key of its own.
+func ExampleView_Source() {
+	server, err := mockserver.Run(mockserver.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+
+	one, another := server.Source("key-of-one-test"), server.Source("key-of-another")
+	trackSignUp(http.DefaultClient, server.URL, "key-of-one-test", "Pro")
+	fmt.Println(len(one.Calls()), len(another.Calls()))
+	// Output:
+	// 200
+	// 1 0
+}
+
+// Faults befall one request each, in turn, or stand until Heal.
+func ExampleView_Fail() {
+	srv, err := mockserver.Run(mockserver.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer srv.Close()
+
+	srv.Fail(
+		mockserver.Fault{Status: 429, Header: http.Header{"Retry-After": {"1"}}, Times: 2},
+		mockserver.Fault{AnswerOnly: true, Status: 503}, // stored, but the sender is not told
+	)
+	for range 4 { // a client that retries
+		trackSignUp(http.DefaultClient, srv.URL, "any-key", "Pro")
+	}
+	fmt.Println("stored:", len(srv.Calls()))
+	// Output:
+	// 429
+	// 429
+	// 503
+	// 200
+	// stored: 1
+}
+
+// Four hours of retries pass as fast as they can be made.
+func ExampleManualClock() {
+	clock := mockserver.NewManualClock(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC))
+	srv, err := mockserver.Run(mockserver.Config{
+		Clock: clock,
+		Destinations: []mockserver.Destination{{
+			Name:     "crm",
+			Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:9/hook"}}},
+		}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer srv.Close()
+	srv.FailDeliveries(mockserver.Fault{Status: 503, Times: mockserver.Always})
+
+	trackSignUp(http.DefaultClient, srv.URL, "any-key", "Pro")
+	clock.Advance(3 * time.Hour)
+	fmt.Println("after 3 hours:", len(srv.Calls(mockserver.InState("crm", mockserver.StatePending))), "pending")
+	clock.Advance(time.Hour)
+	record, _ := srv.Call("m1")
+	outcome, _ := record.State("crm")
+	fmt.Println("after 4 hours:", outcome.State, "after more than 20 attempts:", len(record.Attempts) > 20)
+	// Output:
+	// 200
+	// after 3 hours: 1 pending
+	// after 4 hours: failed after more than 20 attempts: true
+}
+
+// Without a network, a whole pipeline can run under testing/synctest.
+func ExampleServer_Transport() {
+	receiver := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		fmt.Println("delivered:", r.Header.Get(webhook.MessageIDHeader))
+	})
+	srv, err := mockserver.Run(mockserver.Config{
+		InProcess: true,
+		Sender:    webhook.SenderConfig{Transport: mockserver.NewTransport(receiver)},
+		Destinations: []mockserver.Destination{{
+			Name:     "crm",
+			Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://receiver.invalid/hook"}}},
+		}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer srv.Close()
+
+	trackSignUp(&http.Client{Transport: srv.Transport()}, srv.URL, "any-key", "Pro")
+	if _, err := srv.Wait(context.Background(), 1, mockserver.DeliveredTo("crm")); err != nil {
+		fmt.Println(err)
+	}
+	// Unordered output:
+	// 200
+	// delivered: m1
+}
