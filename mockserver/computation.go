@@ -74,6 +74,9 @@ type Sync struct {
 	Deletion string `json:"deletion,omitempty"`
 }
 
+// Calls returns how many calls the sync makes; zero until StartedAt.
+func (s Sync) Calls() int64 { return s.Entered + s.Left }
+
 // Errors that syncs answer with, wrapped.
 var (
 	// ErrEmptyList says that a list has no users, and that AllowEmpty was not set.

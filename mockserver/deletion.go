@@ -76,6 +76,17 @@ type DeletionTarget struct {
 	Filtered    int    `json:"filtered"`
 }
 
+// Sums adds up the targets.
+func (d Deletion) Sums() (sums DeletionTarget) {
+	for _, t := range d.Targets {
+		sums.Pending += t.Pending
+		sums.Delivered += t.Delivered
+		sums.Failed += t.Failed
+		sums.Filtered += t.Filtered
+	}
+	return sums
+}
+
 // A DeletionOutcome is what became of one notification.
 type DeletionOutcome struct {
 	UserID      string `json:"userId"`
