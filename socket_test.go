@@ -205,7 +205,7 @@ func TestSocketFaults(t *testing.T) {
 		faults[i/2](w, r)
 		return false
 	})
-	client := socketClient(t, s, analytics.Config{FlushAt: 400, MaxInFlight: 1, HTTPClient: &http.Client{Timeout: 200 * time.Millisecond}})
+	client := socketClient(t, s, analytics.Config{FlushAt: 400, MaxInFlight: 1, MaxAttempts: 100, HTTPClient: &http.Client{Timeout: 500 * time.Millisecond}})
 	rounds := len(faults) + 2
 	for round := range rounds {
 		for i := range 400 { // some 200 KB

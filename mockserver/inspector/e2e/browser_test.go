@@ -24,7 +24,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // chromium is the browser that all tests share; each has a context of its own,
 // with its own cookies.

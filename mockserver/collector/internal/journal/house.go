@@ -77,7 +77,7 @@ func (j *Journal) mend(cause error) {
 		j.log.Debug("the store still cannot be written to", "error", err)
 	}
 	select {
-	case <-j.server.trouble: // of the server that was stopped
+	case <-j.server.trouble: //nolint:errcheck // it is of the server that was stopped
 	default:
 	}
 	j.health.rise()
