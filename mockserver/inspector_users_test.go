@@ -90,7 +90,7 @@ func TestInspectorTakesLists(t *testing.T) {
 
 func TestInspectorTakesALongList(t *testing.T) {
 	srv, _ := run(t, hooks("crm")...)
-	long := strings.Repeat("user-0000000001\n", 1<<19)
+	long := strings.Repeat("user-0000000001\n", 1<<17)
 	res, page := submitList(t, srv.URL+"/audiences/sync?dryRun=true", long, "kind", "audience", "name", "x")
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 	assert.Contains(t, page, "A list of 1 user: 1 call would")

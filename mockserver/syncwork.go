@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// syncAhead is how many calls may be pending at the destination before a sync
-	// makes more. Its other calls wait no longer than these take, and a sync of
-	// any length needs no more room in the journal.
-	syncAhead = 20_000
+	// syncAhead is how many batches' calls may be pending at the destination before
+	// a sync makes more. Its other calls wait no longer than these take, and a sync
+	// of any length needs no more room in the journal.
+	syncAhead = 40
 	// syncPoll is how often a sync that waits looks whether it may go on.
 	syncPoll = 100 * time.Millisecond
 	// A sync's record is told after syncProgress batches, or syncProgressTime, how
@@ -308,8 +308,9 @@ func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 	if i >= 0 {
 		w.room = -ledgers[i].Pending
 	}
-	if w.room += syncAhead - w.batchCalls(); w.room <= 0 {
-		return fmt.Sprintf("destination %q has more than %d calls pending", w.record.Destination, syncAhead-w.batchCalls()), nil
+	ahead := (syncAhead - 1) * w.batchCalls() // and one more batch
+	if w.room += ahead; w.room <= 0 {
+		return fmt.Sprintf("destination %q has more than %d calls pending", w.record.Destination, ahead), nil
 	}
 	return "", nil
 }
