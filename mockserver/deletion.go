@@ -76,6 +76,17 @@ type DeletionTarget struct {
 	Filtered    int    `json:"filtered"`
 }
 
+// Sums adds up the targets.
+func (d Deletion) Sums() (sums DeletionTarget) {
+	for _, t := range d.Targets {
+		sums.Pending += t.Pending
+		sums.Delivered += t.Delivered
+		sums.Failed += t.Failed
+		sums.Filtered += t.Filtered
+	}
+	return sums
+}
+
 // A DeletionOutcome is what became of one notification.
 type DeletionOutcome struct {
 	UserID      string `json:"userId"`
@@ -87,60 +98,6 @@ type DeletionOutcome struct {
 	// when its end was noted.
 	Attempt int       `json:"attempt,omitempty"`
 	At      time.Time `json:"at,omitzero"`
-}
-
-// A deletionRecord is what is stored of a request, under deletionKey. The users
-// and the outcomes are in chunks.
-type deletionRecord struct {
-	ID          string           `json:"id"`
-	Fingerprint string           `json:"fingerprint"` // of what was asked
-	RequestedAt time.Time        `json:"requestedAt"`
-	Source      string           `json:"source,omitempty"`
-	Sources     []string         `json:"sources"` // that are affected, also those of no target
-	Users       int              `json:"users"`
-	Targets     []DeletionTarget `json:"targets"` // counted when all have ended
-	// Secret goes into the messageIds, as that of a computation.
-	Secret    string    `json:"secret"`
-	Chunk     int       `json:"chunk"`           // users in each chunk but the last
-	Ready     bool      `json:"ready,omitempty"` // the chunks are there
-	Started   bool      `json:"started,omitempty"`
-	Sent      int       `json:"sent,omitempty"` // calls in the journal: of all users for the first source, and so on
-	SentAt    time.Time `json:"sentAt,omitzero"`
-	Erased    bool      `json:"erased,omitempty"`
-	Resent    int       `json:"resent,omitempty"` // how often notifications were sent again because their outcome was lost
-	Completed time.Time `json:"completed,omitzero"`
-	Lease     workLease `json:"lease,omitzero"`
-}
-
-// A deletionChunk is some of the users of a request.
-type deletionChunk struct {
-	Users []string `json:"users"`
-	// Ends has one element for each target, which has one for each user.
-	Ends [][]deletionEnd `json:"ends"`
-}
-
-type deletionEnd struct {
-	Outcome
-	Attempt int       `json:"attempt,omitempty"`
-	At      time.Time `json:"at,omitzero"`
-}
-
-const (
-	deletionPrefix = "deletion"
-	// chunkOutcomes bounds the outcomes in a chunk, and chunkUsers the users, so
-	// that it is no longer than MaxStateValue, whatever needs to be escaped.
-	chunkOutcomes = 500
-	chunkUsers    = 80
-	// keptReason is how many bytes of an outcome's reason are kept.
-	keptReason = 150
-)
-
-func deletionKey(key string) string { return deletionPrefix + "." + key }
-
-func chunksKey(key, secret string) string { return "deletionchunk." + key + "." + secret }
-
-func chunkKey(key, secret string, n int) string {
-	return fmt.Sprintf("%s.%d", chunksKey(key, secret), n)
 }
 
 // DeleteUsers takes a deletion request. When it returns nil, the request is as
@@ -161,6 +118,27 @@ func (c *Collector) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletio
 		return Deletion{}, err
 	}
 	return c.deletions.take(ctx, record, users)
+}
+
+// check returns nil, or all that is wrong with a request.
+func (r DeletionRequest) check() error {
+	var problems []error
+	switch n := len(r.UserIDs); {
+	case n == 0:
+		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: "is empty", Mend: "give at least one user ID"})
+	case n > MaxDeletionUsers:
+		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: fmt.Sprintf("has %d users", n),
+			Mend: fmt.Sprintf("give at most %d, and the others in another request", MaxDeletionUsers)})
+	}
+	if n := len(r.ID); n > MaxDeletionID {
+		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Mend: fmt.Sprintf("give at most %d", MaxDeletionID)})
+	}
+	for i, id := range r.UserIDs {
+		if err := checkUserID(fmt.Sprintf("userIds[%d]", i), id); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // newDeletion checks a request and makes its record.
@@ -184,27 +162,6 @@ func (c *Collector) newDeletion(r DeletionRequest) (deletionRecord, []string, er
 		Source: r.Source, Sources: sources, Users: len(users), Targets: targets, Secret: strings.ToLower(rand.Text()[:digestLen]),
 		Chunk: min(chunkUsers, max(1, chunkOutcomes/max(1, len(targets)))),
 	}, users, nil
-}
-
-// check returns nil, or all that is wrong with a request.
-func (r DeletionRequest) check() error {
-	var problems []error
-	switch n := len(r.UserIDs); {
-	case n == 0:
-		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: "is empty", Mend: "give at least one user ID"})
-	case n > MaxDeletionUsers:
-		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: fmt.Sprintf("has %d users", n),
-			Mend: fmt.Sprintf("give at most %d, and the others in another request", MaxDeletionUsers)})
-	}
-	if n := len(r.ID); n > MaxDeletionID {
-		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Mend: fmt.Sprintf("give at most %d", MaxDeletionID)})
-	}
-	for i, id := range r.UserIDs {
-		if err := checkUserID(fmt.Sprintf("userIds[%d]", i), id); err != nil {
-			problems = append(problems, err)
-		}
-	}
-	return errors.Join(problems...)
 }
 
 // deletionTargets returns the sources that a request affects, and the
@@ -234,48 +191,6 @@ func (c *Collector) deletionTargets(source string) (sources []string, targets []
 			Mend: fmt.Sprintf("name sources one by one: at most %d are allowed", maxDeletionTargets)}
 	}
 	return sources, targets, nil
-}
-
-// allSources returns the names of all sources that are known: of the settings, of
-// what destinations are connected to, and where any write key makes a source, of
-// the calls that are remembered.
-func (c *Collector) allSources(s Settings) []string {
-	names := map[string]bool{}
-	for _, source := range s.Sources {
-		names[source.Name] = true
-	}
-	if c.config.AnyWriteKey {
-		for _, d := range s.Destinations {
-			for _, source := range d.Sources {
-				names[source] = true
-			}
-		}
-		for _, source := range c.history.sources() {
-			names[source] = true
-		}
-	}
-	all := make([]string, 0, len(names))
-	for name := range names {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
-}
-
-// sources returns the names of the sources of the calls that are remembered.
-func (h *History) sources() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var names []string
-	last := ""
-	for _, r := range h.records {
-		if r.Call.Source != last {
-			last = r.Call.Source
-			names = append(names, last)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // Deletion returns the request of an ID, or ErrUnknown.
@@ -364,54 +279,4 @@ func (c *Collector) WaitDeletion(ctx context.Context, id string) (Deletion, erro
 		err = fmt.Errorf("mockserver: waited for deletion request %q: %w", id, err)
 	}
 	return d, err
-}
-
-func (r deletionRecord) chunks() int { return (r.Users + r.Chunk - 1) / r.Chunk }
-
-// sourcesNotified returns the sources of the targets, in their order.
-func (r deletionRecord) sourcesNotified() []string {
-	var sources []string
-	for _, t := range r.Targets {
-		if !slices.Contains(sources, t.Source) {
-			sources = append(sources, t.Source)
-		}
-	}
-	return sources
-}
-
-// destinations returns the targets of a source.
-func (r deletionRecord) destinations(source string) []string {
-	var names []string
-	for _, t := range r.Targets {
-		if t.Source == source {
-			names = append(names, t.Destination)
-		}
-	}
-	return names
-}
-
-// messageID names the notification of a user, by number, and a source. It leads
-// back to them: see parseMessageID.
-func (r deletionRecord) messageID(key, source string, user int) string {
-	return fmt.Sprintf("%s%s-%s-%d-%d", deletionIDPrefix, key, r.Secret, slices.Index(r.sourcesNotified(), source), user)
-}
-
-const deletionIDPrefix = "delete-"
-
-// count adds the outcomes of a chunk to the targets.
-func (k deletionChunk) count(targets []DeletionTarget) {
-	for t := range targets {
-		for _, end := range k.Ends[t] {
-			switch end.State {
-			case StateDelivered:
-				targets[t].Delivered++
-			case StateFailed:
-				targets[t].Failed++
-			case StateFiltered:
-				targets[t].Filtered++
-			default:
-				targets[t].Pending++
-			}
-		}
-	}
 }

@@ -68,6 +68,12 @@ func NewInspector(c *Collector, config InspectorConfig) *Inspector {
 		"POST /destinations/pause":  in.act("paused", c.Pause),
 		"POST /destinations/resume": in.act("resumed", c.Resume),
 		"POST /destinations/remove": in.serveRemoveDestination,
+		"GET /audiences":            in.serveAudiences,
+		"POST /audiences/sync":      in.serveSync,
+		"POST /audiences/forget":    in.serveForget,
+		"GET /deletions":            in.serveDeletions,
+		"POST /deletions":           in.serveMakeDeletion,
+		"GET /deletion":             in.serveDeletion,
 		"GET /signatures":           in.serveDoctor,
 		"POST /signatures":          in.serveDoctor,
 	} {

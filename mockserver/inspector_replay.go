@@ -234,6 +234,12 @@ func notice(q url.Values) string {
 		return "The destination is paused: its calls wait."
 	case "resumed":
 		return "The destination goes on."
+	case "synced":
+		return "The list is stored. Its calls follow."
+	case "forgotten":
+		return "It is forgotten: the next list is a first one."
+	case "deletion":
+		return "The request is stored. The notifications follow."
 	}
 	return ""
 }

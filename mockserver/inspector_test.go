@@ -162,6 +162,7 @@ func TestInspectorServesItsPagesAndNothingOfOthers(t *testing.T) {
 	ref := find(t, list, `data-ref="([^"]+)"`)
 	for path, status := range map[string]int{
 		"/": 200, "/?text=%FF&call=nonsense": 200, "/?before=2": 200, "/replay": 200, "/destinations": 200, "/destinations/new": 200, "/destination?name=hook": 200,
+		"/audiences": 200, "/deletions": 200, "/deletion?id=none": 404,
 		"/destination?name=none": 404, "/signatures": 200, "/signatures?call=" + ref: 200, "/signatures?call=none&destination=none": 200,
 		"/calls/" + ref: 200, "/calls/" + ref + "/body": 200, "/login": 200, "/assets/inspector.css": 200, "/assets/none": 404,
 	} {

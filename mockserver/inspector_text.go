@@ -25,6 +25,7 @@ var pageFuncs = template.FuncMap{
 	"inc":      func(n int) int { return n + 1 },
 	"len64":    func(lines []failedLine) int64 { return int64(len(lines)) },
 	"sentence": sentence,
+	"choices":  choices,
 }
 
 // A textPart is a piece of a text that anyone may have sent: either Text, or a

@@ -2,7 +2,9 @@ package mockserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -117,4 +119,55 @@ func (s *memoryState) Keys(_ context.Context, prefix string) ([]string, error) {
 		}
 	}
 	return keys, nil
+}
+
+// loadState reads a JSON value and returns its revision.
+func loadState(ctx context.Context, state StateStore, key string, into any) (uint64, error) {
+	value, revision, err := state.Get(ctx, key)
+	if err != nil {
+		return 0, fmt.Errorf("mockserver: state %s: %w", key, err)
+	}
+	if err := json.Unmarshal(value, into); err != nil {
+		return 0, fmt.Errorf("mockserver: state %s: %w", key, err)
+	}
+	return revision, nil
+}
+
+// putState writes a JSON value.
+func putState(ctx context.Context, state StateStore, key string, value any) error {
+	encoded, err := json.Marshal(value)
+	if err == nil {
+		err = state.Put(ctx, key, encoded)
+	}
+	if err != nil {
+		return fmt.Errorf("mockserver: state %s: %w", key, err)
+	}
+	return nil
+}
+
+// updateState changes a JSON value, which is zero where there is none, again and
+// again until nobody comes between. An error of change ends it.
+func updateState[T any](ctx context.Context, state StateStore, key string, change func(*T) error) (T, error) {
+	var none T
+	for range updateTries {
+		var value T
+		revision, err := loadState(ctx, state, key, &value)
+		if err != nil && !errors.Is(err, ErrNoState) {
+			return none, err
+		}
+		if err := change(&value); err != nil {
+			return none, err
+		}
+		encoded, err := json.Marshal(value)
+		if err != nil {
+			return none, fmt.Errorf("mockserver: state %s: %w", key, err)
+		}
+		switch _, err = state.Update(ctx, key, encoded, revision); {
+		case err == nil:
+			return value, nil
+		case !errors.Is(err, ErrStateConflict):
+			return none, fmt.Errorf("mockserver: state %s: %w", key, err)
+		}
+	}
+	return none, fmt.Errorf("mockserver: state %s: %w, %d times in a row", key, ErrStateConflict, updateTries)
 }

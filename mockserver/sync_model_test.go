@@ -512,7 +512,10 @@ func TestSyncSurvivesAKillAtEveryWrite(t *testing.T) {
 // A random walk of syncs, kills and outages. MODEL_STEPS and MODEL_SEED make it
 // longer, or another one.
 func TestReceiversKnowTheLastListsWhateverHappens(t *testing.T) {
-	steps, seed := 300, uint64(1)
+	steps, seed := 1000, uint64(1)
+	if raceEnabled {
+		steps = 150
+	}
 	if n, err := strconv.Atoi(os.Getenv("MODEL_STEPS")); err == nil {
 		steps = n
 	}

@@ -70,7 +70,7 @@ func userFile(first, last int) io.Reader {
 // An audience of any size takes little memory, and a second list costs what has
 // changed. MEMBERS=1000000 is the full length, at which memory is measured.
 func TestLargeAudienceInLittleMemory(t *testing.T) {
-	members := 5_000
+	members := 2_000
 	if n, err := strconv.Atoi(os.Getenv("MEMBERS")); err == nil {
 		members = n
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// syncAhead is how many calls may be pending at the destination before a sync
-	// makes more. Its other calls wait no longer than these take, and a sync of
-	// any length needs no more room in the journal.
-	syncAhead = 20_000
+	// syncAhead is how many batches' calls may be pending at the destination before
+	// a sync makes more. Its other calls wait no longer than these take, and a sync
+	// of any length needs no more room in the journal.
+	syncAhead = 40
 	// syncPoll is how often a sync that waits looks whether it may go on.
 	syncPoll = 100 * time.Millisecond
 	// A sync's record is told after syncProgress batches, or syncProgressTime, how
@@ -118,15 +118,6 @@ func (s *syncs) claim(ctx context.Context, id string) (*syncWork, error) {
 	return w, err
 }
 
-// context names the computation in its calls. personas has the form in which the
-// service itself names audiences and traits there.
-func (r computationRecord) context(number int) map[string]any {
-	return map[string]any{
-		string(r.Kind): map[string]any{"name": r.Name, "key": r.Key, "sync": number},
-		"personas":     map[string]any{"computation_class": r.Kind, "computation_id": r.ID, "computation_key": r.Key},
-	}
-}
-
 // release lets another process go on where this one is interrupted.
 func (w *syncWork) release() {
 	if w.work.ctx.Err() == nil {
@@ -159,22 +150,6 @@ func (w *syncWork) tellRecord(ctx context.Context, change func(*computationRecor
 	return err
 }
 
-// diff yields what the sync has to tell.
-func (w *syncWork) diff(ctx context.Context) func(func(roster.Change, error) bool) {
-	older := w.read(ctx, w.record.ID, w.record.Current)
-	newer := w.read(ctx, w.record.ID, w.sync.List)
-	return roster.Diff(older, newer, w.sync.Full)
-}
-
-// strike makes of the current list one without the users of the sync's list.
-func (w *syncWork) strike(ctx context.Context) error {
-	current, gone := w.read(ctx, w.record.ID, w.record.Current), w.read(ctx, w.record.ID, w.sync.List)
-	list, err := w.upload(ctx, w.record, roster.Without(current, gone))
-	w.result = list
-	w.sync.Users, w.sync.Left = list.Users, w.record.Current.Users-list.Users
-	return err
-}
-
 // tellAll makes the calls of all that differs.
 func (w *syncWork) tellAll(ctx context.Context) error {
 	if !w.sync.Counted {
@@ -183,6 +158,13 @@ func (w *syncWork) tellAll(ctx context.Context) error {
 		}
 	}
 	return w.send(ctx)
+}
+
+// diff yields what the sync has to tell.
+func (w *syncWork) diff(ctx context.Context) func(func(roster.Change, error) bool) {
+	older := w.read(ctx, w.record.ID, w.record.Current)
+	newer := w.read(ctx, w.record.ID, w.sync.List)
+	return roster.Diff(older, newer, w.sync.Full)
 }
 
 func (w *syncWork) count(ctx context.Context) error {
@@ -326,8 +308,9 @@ func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 	if i >= 0 {
 		w.room = -ledgers[i].Pending
 	}
-	if w.room += syncAhead - w.batchCalls(); w.room <= 0 {
-		return fmt.Sprintf("destination %q has more than %d calls pending", w.record.Destination, syncAhead-w.batchCalls()), nil
+	ahead := (syncAhead - 1) * w.batchCalls() // and one more batch
+	if w.room += ahead; w.room <= 0 {
+		return fmt.Sprintf("destination %q has more than %d calls pending", w.record.Destination, ahead), nil
 	}
 	return "", nil
 }
@@ -362,79 +345,4 @@ func (s *syncs) remembered(id string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sent[id]
-}
-
-// clean deletes what earlier runs of this process began to store and did not
-// queue, and what is left of computations that were forgotten.
-func (s *syncs) clean(ctx context.Context, started time.Time) error {
-	ids := map[string]bool{}
-	for _, prefix := range []string{"segment", recordPrefix} {
-		keys, err := s.state.Keys(ctx, prefix)
-		if err != nil {
-			return err
-		}
-		for _, key := range keys {
-			id, _, _ := strings.Cut(strings.TrimPrefix(key, prefix+"."), ".")
-			ids[id] = true
-		}
-	}
-	for id := range ids {
-		err := s.sweep(ctx, id, func(u upload) bool {
-			return u.Instance == s.collector.config.Instance && u.At.Before(started)
-		})
-		if errors.Is(err, ErrNoState) {
-			err = s.state.Delete(ctx, "segment."+id)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sweep deletes the stored lists of a computation that belong to nothing: those
-// of syncs that are over, and uploads that were given up.
-func (s *syncs) sweep(ctx context.Context, id string, givenUp func(upload) bool) error {
-	// The keys before the record: what is uploaded later is in the record then.
-	keys, err := s.state.Keys(ctx, "segment."+id)
-	if err != nil {
-		return err
-	}
-	r, err := s.load(ctx, id)
-	if err == nil && slices.ContainsFunc(r.Uploads, givenUp) {
-		r, err = s.update(ctx, id, func(r *computationRecord) error {
-			if r.ID == "" {
-				return ErrNoState
-			}
-			r.Uploads = slices.DeleteFunc(r.Uploads, givenUp)
-			return nil
-		})
-	}
-	if err != nil {
-		return err
-	}
-	kept := r.uploads()
-	for _, key := range keys {
-		upload, _, _ := strings.Cut(strings.TrimPrefix(key, "segment."+id+"."), ".")
-		if kept[upload] {
-			continue
-		}
-		kept[upload] = true // deleted once
-		if err := s.state.Delete(ctx, segmentsKey(id, upload)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// uploads returns the stored lists that are needed.
-func (r computationRecord) uploads() map[string]bool {
-	needed := map[string]bool{r.Current.Upload: true}
-	for _, q := range r.Queue {
-		needed[q.List.Upload] = true
-	}
-	for _, u := range r.Uploads {
-		needed[u.ID] = true
-	}
-	return needed
 }

@@ -1,0 +1,146 @@
+package mockserver_test
+
+import (
+	"bytes"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// submitList posts the form of a list as a browser does: the file comes last.
+func submitList(t *testing.T, url, file string, fields ...string) (*http.Response, string) {
+	t.Helper()
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	for i := 0; i < len(fields); i += 2 {
+		require.NoError(t, w.WriteField(fields[i], fields[i+1]))
+	}
+	part, err := w.CreateFormFile("file", "members.txt")
+	require.NoError(t, err)
+	_, err = part.Write([]byte(file))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, &body)
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", w.FormDataContentType())
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	page, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res, string(page)
+}
+
+func TestInspectorTakesLists(t *testing.T) {
+	srv, box := run(t, hooks("crm", "ads")...)
+	_, page := get(t, srv.URL+"/audiences")
+	assert.Contains(t, page, "No audience yet")
+
+	const hostile = `Big <script>alert("1")</script> Spenders`
+	fields := []string{"kind", "audience", "name", hostile, "source", "", "destination", "crm", "list", "u1\r\nu2\r\n"}
+	res, page := submitList(t, srv.URL+"/audiences/sync?dryRun=true", "u3\nu1\n", fields...)
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	assert.Contains(t, page, "A list of 3 users: 3 calls would say who entered or has a new value, 0 who left.")
+	assert.Contains(t, page, "u1\r\nu2", "what was typed stays")
+	assert.NotContains(t, page, "<script>alert")
+
+	res, page = submitList(t, srv.URL+"/audiences/sync", "u3\nu1\n", fields...)
+	assert.Equal(t, "/audiences?done=synced", res.Request.URL.RequestURI())
+	assert.Contains(t, page, "The list is stored. Its calls follow.")
+	_, err := srv.Wait(within(t), 3, mockserver.DeliveredTo("crm"))
+	require.NoError(t, err)
+	assert.Len(t, box.told(), 3)
+	_, page = get(t, srv.URL+"/audiences", "X-Fragment", "1")
+	assert.Contains(t, page, "big_script_alert_1_script_spenders")
+	assert.NotContains(t, page, "<script>alert")
+	assert.NotContains(t, page, "<html")
+
+	res, page = submitList(t, srv.URL+"/audiences/sync", "u1\n\xff\n", fields...)
+	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
+	assert.Regexp(t, `line 5: is .* which is not UTF-8`, page)
+	res, page = submitList(t, srv.URL+"/audiences/sync", "u1\n", "kind", "audience", "name", "x")
+	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
+	assert.Contains(t, page, "name one of crm, ads")
+	res, _ = submit(t, srv.URL+"/audiences/sync", url.Values{"name": {"x"}})
+	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
+
+	res, page = submitList(t, srv.URL+"/audiences/sync", `{"userId":"u1","value":42}`, "kind", "trait", "name", "Lifetime Value", "destination", "ads")
+	assert.Equal(t, http.StatusOK, res.StatusCode, page)
+	_, err = srv.Wait(within(t), 1, mockserver.DeliveredTo("ads"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"ads u1 lifetime_value=42"}, box.told())
+
+	all, err := srv.Computations(within(t))
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	res, page = submit(t, srv.URL+"/audiences/forget", url.Values{"id": {all[1].ID}})
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	assert.NotContains(t, page, "lifetime_value")
+	res, _ = submit(t, srv.URL+"/audiences/forget", url.Values{"id": {all[1].ID}})
+	assert.Equal(t, http.StatusNotFound, res.StatusCode)
+}
+
+func TestInspectorTakesALongList(t *testing.T) {
+	srv, _ := run(t, hooks("crm")...)
+	long := strings.Repeat("user-0000000001\n", 1<<17)
+	res, page := submitList(t, srv.URL+"/audiences/sync?dryRun=true", long, "kind", "audience", "name", "x")
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	assert.Contains(t, page, "A list of 1 user: 1 call would")
+	res, page = submitList(t, srv.URL+"/audiences/sync", long, "kind", "audience", "name", "x", "destination", "none")
+	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode, "the answer is seen though most of the file was still to come")
+	assert.Contains(t, page, "there is no destination")
+	res, page = submitList(t, srv.URL+"/audiences/sync", "u1", "name", "x", "list", long)
+	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
+	assert.Contains(t, page, "give a long list as a file")
+}
+
+func TestInspectorMakesDeletionRequests(t *testing.T) {
+	box := &inbox{answer: func(_ int, n notice) int {
+		if n.host == "ads" {
+			return http.StatusGone
+		}
+		return http.StatusOK
+	}}
+	srv := mockserver.RunT(t, twoSources(box))
+	_, page := get(t, srv.URL+"/deletions")
+	assert.Contains(t, page, "No deletion request yet")
+	res, page := submit(t, srv.URL+"/deletions", url.Values{"users": {""}})
+	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
+	assert.Contains(t, page, "UserIds: is empty")
+
+	const hostile = `<b>"x"`
+	res, page = submit(t, srv.URL+"/deletions", url.Values{"id": {hostile}, "source": {"web"}, "users": {"u1\r\nu2<i>\r\n\r\n"}})
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	assert.Equal(t, hostile, res.Request.URL.Query().Get("id"))
+	assert.Contains(t, page, "The request is stored.")
+	_, err := srv.WaitDeletion(within(t), hostile)
+	require.NoError(t, err)
+	at := srv.URL + "/deletion?id=" + url.QueryEscape(hostile)
+	_, page = get(t, at)
+	assert.Contains(t, page, "u2&lt;i&gt;")
+	assert.Equal(t, 2, strings.Count(page, `<span class="state is-delivered">delivered`))
+	assert.Equal(t, 2, strings.Count(page, "answered 410 (Gone)"))
+	assert.NotContains(t, page, hostile)
+	_, page = get(t, at+"&state=failed&offset=1", "X-Fragment", "1")
+	assert.Equal(t, 1, strings.Count(page, "answered 410 (Gone)"))
+	assert.Contains(t, page, "earlier")
+	assert.NotContains(t, page, "<html")
+	_, page = get(t, at+"&state=pending")
+	assert.Contains(t, page, "There are none that are pending.")
+	_, page = get(t, srv.URL+"/deletions")
+	assert.Contains(t, page, "Done, with failures")
+
+	res, page = submit(t, srv.URL+"/deletions", url.Values{"id": {hostile}, "users": {"u3"}})
+	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
+	assert.Contains(t, page, "was made before")
+	res, _ = get(t, srv.URL+"/deletion?id=none")
+	assert.Equal(t, http.StatusNotFound, res.StatusCode)
+}
