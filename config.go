@@ -301,8 +301,8 @@ func batchURL(endpoint string) (*url.URL, error) {
 		return nil, fmt.Errorf("analytics: Endpoint is not a URL: %w; it must look like %s", err, Endpoint)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		if _, host, ok := strings.Cut(endpoint, "@"); ok {
-			endpoint = "…@" + host
+		if at := strings.LastIndexByte(endpoint, '@'); at >= 0 {
+			endpoint = "…" + endpoint[at:]
 		}
 		return nil, fmt.Errorf("analytics: Endpoint %q is not an http or https URL with a host; it must look like %s", endpoint, Endpoint)
 	}
