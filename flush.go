@@ -74,7 +74,7 @@ func (p *pipeline) flush(ctx context.Context) error {
 	select {
 	case <-f.done:
 	case <-ctx.Done():
-	case <-p.done: // and what is left is left to the spool
+	case <-p.ended: // and what is left is left to the spool
 	}
 	p.mu.Lock()
 	defer p.unlock()

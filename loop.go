@@ -72,6 +72,7 @@ func (p *pipeline) run() {
 	if p.spool != nil {
 		p.closeSpool()
 	}
+	close(p.ended) // before the wait for a callback that may wait for it
 	p.tellers.Wait()
 	close(p.done)
 }
