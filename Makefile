@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help test race lint fmt api quickstart fuzz model durable bench load e2e pictures ci
+.PHONY: help test race lint fmt api quickstart fuzz account model durable bench load e2e pictures ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 
 bench: ## measure the client beside others; BENCH=-quick takes a minute, not fifteen
 	go run ./bench $(BENCH)
+
+ACCOUNT_SEEDS ?= 3000
+account: ## run the client's random test at full length
+	ACCOUNT_SEEDS=$(ACCOUNT_SEEDS) go test -count=1 -timeout 30m -run AccountHolds .
 
 MODEL_STEPS ?= 20000
 model: ## run the random and the large tests of audiences at full length
