@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help test race lint fmt api quickstart fuzz model bench e2e pictures ci
+.PHONY: help tools test race lint api fmt quickstart fuzz bench model kills e2e pictures ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,7 +14,6 @@ race: ## run the tests under the race detector
 TOOL_BIN = .tools/bin
 MODULES = . ./mockserver/collector ./mockserver/inspector/e2e ./bench
 
-.PHONY: tools
 tools:
 	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools install tool ./api
 
@@ -51,6 +50,10 @@ MODEL_STEPS ?= 20000
 model: ## run the random and the large tests of audiences at full length
 	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ MEMBERS=1000000 go test -v -timeout 30m -run 'WhateverHappens|LargeAudience' ./mockserver
 	SYNC_KILLS=100 MEMBERS=1000000 go test -v -timeout 30m -run 'KilledCollectors|LargeAudience' ./mockserver/collector/internal/service
+
+KILLS ?= 20
+kills: ## kill the collector, and servers of a cluster, KILLS (20) times under load
+	COLLECTOR_KILLS=$(KILLS) COLLECTOR_CLUSTER_KILLS=$(KILLS) go test -count=1 -v -timeout 60m -run 'Kill|Cluster' ./mockserver/collector/e2e
 
 E2E = ./mockserver/inspector/e2e
 LOAD ?= 30s
