@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race lint api fmt quickstart fuzz bench model kills e2e pictures cross modules ci
+.PHONY: help tools test race lint api fmt quickstart fuzz bench model durable load e2e pictures cross modules ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,9 +51,13 @@ model: ## run the random and the large tests of audiences at full length
 	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ MEMBERS=1000000 go test -v -timeout 30m -run 'WhateverHappens|LargeAudience' ./mockserver
 	SYNC_KILLS=100 MEMBERS=1000000 go test -v -timeout 30m -run 'KilledCollectors|LargeAudience' ./mockserver/collector/internal/service
 
-KILLS ?= 20
-kills: ## kill the collector, and servers of a cluster, KILLS (20) times under load
-	COLLECTOR_KILLS=$(KILLS) COLLECTOR_CLUSTER_KILLS=$(KILLS) go test -count=1 -v -timeout 60m -run 'Kill|Cluster' ./mockserver/collector/e2e
+COLLECTOR = ./mockserver/collector
+durable: ## kill the collector, its cluster and the power at full length, and count
+	JOURNAL_KILLS=20 JOURNAL_CUTS=10 JOURNAL_CLUSTER_KILLS=6 go test -count=1 -v -timeout 30m -run 'Kill|PowerCut|Cluster' $(COLLECTOR)/internal/journal
+	COLLECTOR_KILLS=20 COLLECTOR_CLUSTER_KILLS=6 go test -count=1 -v -timeout 30m -run 'Kill|Cluster|Disk|ReadOnly' $(COLLECTOR)/e2e
+
+load: ## measure the collector: ingest, deliveries, a dead destination, start-up
+	@for what in ingest deliver dead start; do echo "== $$what"; go run $(COLLECTOR)/loadtest $$what || exit 1; done
 
 E2E = ./mockserver/inspector/e2e
 LOAD ?= 30s

@@ -68,6 +68,9 @@ func (j *Journal) checkStore() error {
 	_, err := os.Stat(filepath.Join(dir, cleanFile))
 	clean := err == nil
 	streams, _ := filepath.Glob(filepath.Join(dir, storeDir, "$G", "streams", "*"))
+	if !clean {
+		streams = slices.DeleteFunc(streams, func(s string) bool { return filepath.Base(s) == j.names.stream(streamRetry) })
+	}
 	found := make([][]damage, len(streams))
 	errs := make([]error, len(streams))
 	var checks sync.WaitGroup
@@ -96,7 +99,20 @@ func (j *Journal) checkStore() error {
 	if len(refused) > 0 {
 		return damaged("%v cannot be read. %s", refused, j.howToGoOn())
 	}
+	if !clean {
+		if err := j.emptyRetry(); err != nil {
+			return fmt.Errorf("journal: emptying RETRY: %w", err)
+		}
+	}
 	return j.setClean(false)
+}
+
+// emptyRetry removes what RETRY holds. It is not brought to the disk with each
+// message, so that after a power cut what the server finds there may contradict
+// itself: an index of messages that are not there, or schedules of other ones.
+// All of it is made again from OUTCOMES.
+func (j *Journal) emptyRetry() error {
+	return os.RemoveAll(filepath.Join(j.options.Dir, storeDir, "$G", "streams", j.names.stream(streamRetry), "msgs"))
 }
 
 // mayLose tells whether a stream may lose messages: those that are not brought to

@@ -114,7 +114,7 @@ func (q *queue) expire(ctx context.Context, it *item) error {
 		return nil
 	}
 	if it.from != 0 {
-		o, err := j.loadOutcome(ctx, it.from, q.name, it.ref)
+		o, err := new(readOutcomes).outcome(ctx, j, it.from, q.name, it.ref)
 		if err != nil {
 			return err
 		}

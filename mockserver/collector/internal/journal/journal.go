@@ -234,7 +234,7 @@ func (j *Journal) queue(ctx context.Context, destination string) (*queue, error)
 	q := j.queues[destination]
 	j.mu.Unlock()
 	if q != nil && q.attached == attached {
-		return q, q.ensure(ctx)
+		return q, j.patiently(ctx, q.ensure)
 	}
 	if q != nil {
 		q.close()
@@ -243,7 +243,7 @@ func (j *Journal) queue(ctx context.Context, destination string) (*queue, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := q.ensure(ctx); err != nil {
+	if err := j.patiently(ctx, q.ensure); err != nil {
 		q.close()
 		return nil, err
 	}

@@ -281,7 +281,7 @@ func (q *queue) gotRetry(m *nats.Msg, _ uint64) {
 	if have == nil && waits.attempt > it.attempt {
 		// What came has ended, and was still there because a process was killed
 		// before RETRY was written. What was scheduled then may be missing.
-		if err := j.restoreRetry(j.ctx, q.name, it.ref, waits); err != nil {
+		if err := j.restoreRetry(j.ctx, waiting{q.name, it.ref, waits}, new(readOutcomes)); err != nil {
 			j.log.Warn("a retry could not be made again; it is tried again", "destination", q.name, "error", err)
 			_ = j.nc.Publish(m.Reply, []byte(`-NAK {"delay":1000000000}`))
 			return

@@ -1,9 +1,11 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,18 +109,20 @@ func (j *Journal) restoreFailed(ctx context.Context, o *outcome) error {
 	return j.keepFailed(ctx, o, given)
 }
 
+// A waiting is a retry that a destination waits for.
+type waiting struct {
+	destination string
+	ref         callsRef
+	retry       retry
+}
+
 // restoreRetries publishes the retries that RETRY does not have.
 func (j *Journal) restoreRetries(ctx context.Context) error {
-	type missing struct {
-		destination string
-		ref         callsRef
-		retry       retry
-	}
-	var all []missing
+	var all []waiting
 	j.account.mu.Lock()
 	for name, b := range j.account.books {
 		for ref, r := range b.retries {
-			all = append(all, missing{name, ref, r})
+			all = append(all, waiting{name, ref, r})
 		}
 	}
 	j.account.mu.Unlock()
@@ -129,13 +133,16 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Those that one message of OUTCOMES tells of are made from one reading of it.
+	slices.SortFunc(all, func(x, y waiting) int { return cmp.Compare(x.retry.outcome, y.retry.outcome) })
+	var read readOutcomes
 	restored := 0
-	for _, m := range all {
-		if stored[token(m.destination)+"."+strconv.FormatUint(m.ref.number(), 10)] {
+	for _, w := range all {
+		if stored[token(w.destination)+"."+strconv.FormatUint(w.ref.number(), 10)] {
 			continue
 		}
-		if err := j.restoreRetry(ctx, m.destination, m.ref, m.retry); err != nil {
-			return fmt.Errorf("journal: making a retry for %q again: %w", m.destination, err)
+		if err := j.restoreRetry(ctx, w, &read); err != nil {
+			return fmt.Errorf("journal: making a retry for %q again: %w", w.destination, err)
 		}
 		restored++
 	}
@@ -163,7 +170,7 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 			stored, err := j.isStored(ctx, name, ref)
 			if err == nil && !stored && !j.isAtWork(name, ref) {
 				j.log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.seq, "attempt", r.attempt)
-				err = j.restoreRetry(ctx, name, ref, r)
+				err = j.restoreRetry(ctx, waiting{name, ref, r}, new(readOutcomes))
 			}
 			if err != nil {
 				return err
@@ -205,31 +212,40 @@ func (j *Journal) storedRetries(ctx context.Context) (map[string]bool, error) {
 }
 
 // restoreRetry publishes a retry as its outcome says.
-func (j *Journal) restoreRetry(ctx context.Context, destination string, ref callsRef, r retry) error {
-	it := &item{ref: ref, attempt: r.attempt, due: time.Unix(0, r.due)}
-	if r.outcome != 0 {
-		o, err := j.loadOutcome(ctx, r.outcome, destination, ref)
+func (j *Journal) restoreRetry(ctx context.Context, w waiting, read *readOutcomes) error {
+	it := &item{ref: w.ref, attempt: w.retry.attempt, due: time.Unix(0, w.retry.due)}
+	if w.retry.outcome != 0 {
+		o, err := read.outcome(ctx, j, w.retry.outcome, w.destination, w.ref)
 		if err != nil {
 			return err
 		}
 		it.places, it.notes = o.again, o.notes
 	}
-	return j.schedule(ctx, destination, it)
+	return j.schedule(ctx, w.destination, it)
 }
 
-// loadOutcome reads the outcome about a destination and calls in a message of
-// OUTCOMES.
-func (j *Journal) loadOutcome(ctx context.Context, seq uint64, destination string, ref callsRef) (*outcome, error) {
-	raw, err := j.outcomes.GetMsg(ctx, seq)
-	if err != nil {
-		return nil, fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+// A readOutcomes is the message of OUTCOMES that was read last, so that one of many
+// outcomes is not read for each of them.
+type readOutcomes struct {
+	seq      uint64
+	outcomes []outcome
+}
+
+// outcome returns the outcome about a destination and calls in a message.
+func (r *readOutcomes) outcome(ctx context.Context, j *Journal, seq uint64, destination string, ref callsRef) (*outcome, error) {
+	if r.seq != seq {
+		raw, err := j.outcomes.GetMsg(ctx, seq)
+		if err == nil {
+			_, r.outcomes, err = decodeOutcomes(raw.Data)
+		}
+		if err != nil {
+			r.seq = 0
+			return nil, fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+		}
+		r.seq = seq
 	}
-	_, outcomes, err := decodeOutcomes(raw.Data)
-	if err != nil {
-		return nil, fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
-	}
-	for i := range outcomes {
-		if o := &outcomes[i]; o.destination == destination && o.ref == ref {
+	for i := range r.outcomes {
+		if o := &r.outcomes[i]; o.destination == destination && o.ref == ref {
 			return o, nil
 		}
 	}

@@ -70,19 +70,19 @@ func (j *Journal) settleFor(ctx context.Context, destination string, seq uint64)
 	if err != nil {
 		return err
 	}
-	waiting := map[callsRef]retry{}
+	var retries []waiting
 	j.account.with(destination, func(b *book) {
 		for part := range maxParts {
 			ref := callsRef{seq, part}
 			if r, ok := b.retries[ref]; ok {
-				waiting[ref] = r
+				retries = append(retries, waiting{destination, ref, r})
 			}
 		}
 	})
-	for ref, r := range waiting {
-		stored, err := j.isStored(ctx, destination, ref)
+	for _, w := range retries {
+		stored, err := j.isStored(ctx, destination, w.ref)
 		if err == nil && !stored {
-			err = j.restoreRetry(ctx, destination, ref, r)
+			err = j.restoreRetry(ctx, w, new(readOutcomes))
 		}
 		if err != nil {
 			return err
