@@ -206,6 +206,30 @@ func TestShutdownAgainReturnsTheSameError(t *testing.T) {
 	}
 }
 
+// What is given up at the end says what its attempts met.
+func TestShutdownTellsWhatTheLastAttemptMet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		var results []analytics.Result
+		c := &collector{decide: func(int, post) answer { return answer{status: 503} }}
+		client := newClient(t, c, analytics.Config{
+			CloseTimeout: time.Second, Logger: log.logger(),
+			Callback: func(r analytics.Result) { results = append(results, r) },
+		})
+		track(t, client, "e", 1)
+		require.Error(t, client.Close())
+		synctest.Wait()
+		require.Len(t, results, 1)
+		var dropped *analytics.DropError
+		require.ErrorAs(t, results[0].Err, &dropped)
+		require.Equal(t, analytics.DropShutdown, dropped.Reason)
+		require.Equal(t, 503, dropped.Status)
+		require.ErrorContains(t, dropped.Err, "503")
+		require.Contains(t, log.String(), "lost 1 call: shutdown, attempt ")
+		require.Contains(t, log.String(), "503")
+	})
+}
+
 func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down bool

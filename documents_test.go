@@ -100,7 +100,7 @@ func wholeFile(t *testing.T, b documents.Block) string {
 	file.WriteString("package fragment\n")
 	given, _ := strings.CutPrefix(b.Comment, "given: ")
 	for name, path := range maps.All(imported) {
-		if regexp.MustCompile(`\b`+name+`\.`).MatchString(given + code) {
+		if regexp.MustCompile(`\b` + name + `\.`).MatchString(given + code) {
 			fmt.Fprintf(&file, "import %s %q\n", name, path)
 		}
 	}
