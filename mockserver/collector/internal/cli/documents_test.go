@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -61,14 +62,16 @@ func parses(t *testing.T, args []string) {
 	require.NoError(t, cmd.ValidateArgs(cmd.Flags().Args()))
 }
 
-// check reads a configuration, with each variable that it refers to set.
+// check reads a configuration. The variables and files that it refers to are there.
 func check(t *testing.T, text string) {
-	for part := range strings.SplitSeq(text, "${") {
-		if name, _, ok := strings.Cut(part, "}"); ok && !strings.HasPrefix(name, "file:") {
-			t.Setenv(name, "a-value-for-this-test-0123456789")
-		}
+	dir := t.TempDir()
+	const value = "a-value-for-this-test-0123456789"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(value), 0o600))
+	text = regexp.MustCompile(`\$\{file:[^}]+}`).ReplaceAllString(text, "$${file:secret}")
+	for _, variable := range regexp.MustCompile(`\$\{(\w+)}`).FindAllStringSubmatch(text, -1) {
+		t.Setenv(variable[1], value)
 	}
-	path := filepath.Join(t.TempDir(), "collector.yaml")
+	path := filepath.Join(dir, "collector.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	_, errOut, code := run(t, "check", "--config", path)
 	assert.Zero(t, code, errOut)
