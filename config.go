@@ -36,8 +36,8 @@ var DefaultContext = map[string]interface{}{
 
 // Backo is how long a failed batch waits before it is sent again: 100 ms at first,
 // twice as long each time, 10 seconds at most. It is read at a client's first call;
-// a program may set another before. The client shortens each wait at random by up to a
-// quarter, so that many clients do not come back at once.
+// a program may set another before. The client shortens each wait at random by up
+// to a quarter, so that many clients do not come back at once.
 var Backo = backo.DefaultBacko()
 
 // The defaults that both Config and the fields of Client have.
