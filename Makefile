@@ -22,6 +22,8 @@ lint: tools ## run the linters, and look for code that nothing reaches
 		echo "golangci-lint $$module"; \
 		(cd $$module && $(CURDIR)/$(TOOL_BIN)/golangci-lint run --allow-parallel-runners ./...) || exit 1; \
 	done
+	@cd .tools && GOWORK=off go vet ./...
+	@! $(TOOL_BIN)/deadcode -test $(addsuffix /...,$(MODULES)) | grep . || { echo "nothing reaches these functions, not even a test"; exit 1; }
 	@$(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - || { echo "the public API changed: if that is meant, run make api"; exit 1; }
 
 API_PACKAGES = . ./mockserver ./mockserver/webhook ./mockserver/journaltest

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -107,9 +106,6 @@ func (p *Process) Wait() error {
 	<-p.done
 	return p.err
 }
-
-// Signal sends a signal.
-func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
 // Ended tells whether the process has ended.
 func (p *Process) Ended() bool {
