@@ -19,7 +19,7 @@ type callsRef struct {
 // parts a message may have.
 const (
 	partCalls = 128
-	maxParts  = 4
+	maxParts  = 8
 )
 
 // number is the ref as one number, which subjects and checkpoints use.
