@@ -75,7 +75,10 @@ type appliedSettings struct {
 	sources []knownSource
 }
 
-// NewCollector starts a collector. Close ends it.
+// NewCollector starts a collector. Close ends it. Its error is a
+// *webhook.FieldError for each thing that is wrong with the sources and destinations
+// of config, or what kept its Sender, Journal, Store or State from being used; the Journal is open
+// then, as it was.
 func NewCollector(config Config) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{

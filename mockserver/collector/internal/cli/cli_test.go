@@ -247,6 +247,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	address := strings.TrimPrefix(taken.URL, "http://")
 	_, errOut, _ = run(t, "dev", "--data", t.TempDir(), "--listen", address)
 	assert.Contains(t, errOut, "another program listens there; end it, or choose another address than "+address)
+
+	server(t)
+	_, errOut, _ = run(t, "send", "track", "--event", "E", "--user-id", "u", "--write-key", "another-key")
+	assert.Equal(t, "collector: the call was refused: no source has the write key ano…dfc42b51: name the key of one with --write-key or COLLECTOR_WRITE_KEY\n", errOut)
 }
 
 func TestExampleIsRight(t *testing.T) {
