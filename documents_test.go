@@ -161,6 +161,9 @@ func exists(t *testing.T, b documents.Block, c documents.Command) {
 // goCommand checks that the packages a go command names exist, and the flags of the
 // program that it runs.
 func goCommand(t *testing.T, module, verb string, args []string) {
+	if verb == "mod" && slices.Equal(args, []string{"tidy"}) {
+		return
+	}
 	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "-race" || arg == "-v" })
 	if len(args) > 1 && args[0] == "-run" {
 		args = args[2:]
@@ -227,8 +230,11 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 		text, err := os.ReadFile(document)
 		require.NoError(t, err)
 		for n, line := range bytes.Split(text, []byte("\n")) {
-			if document == "MIGRATING.md" && bytes.HasPrefix(line, []byte("| ")) {
-				line = line[bytes.LastIndexByte(bytes.TrimRight(line, "| "), '|'):] // the others are names of other libraries
+			switch { // what is replaced has names of other libraries
+			case document == "MIGRATING.md" && bytes.HasPrefix(line, []byte("| ")):
+				line = line[bytes.LastIndexByte(bytes.TrimRight(line, "| "), '|'):]
+			case bytes.HasPrefix(line, []byte("-\t")):
+				continue
 			}
 			for _, match := range name.FindAllSubmatch(line, -1) {
 				want := `(func|type|var|const|pkg \S+/` + string(match[1]) + `,) .*\b` + string(match[2]) + `\b`
