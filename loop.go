@@ -166,14 +166,13 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 			next = at
 		}
 	}
-	if !l.giveUp.IsZero() {
-		if !now.Before(l.giveUp) {
-			l.leaveBehind()
-			return now
-		}
-		if l.giveUp.Before(next) {
-			next = l.giveUp
-		}
+	switch {
+	case l.giveUp.IsZero() || len(l.jobs) == 0:
+	case !now.Before(l.giveUp):
+		l.leaveBehind()
+		return now
+	case l.giveUp.Before(next):
+		next = l.giveUp
 	}
 	return next
 }
@@ -354,6 +353,9 @@ func (l *loop) leaveBehind() {
 	l.mu.Lock()
 	defer l.unlock()
 	for _, j := range l.jobs {
+		if len(j.todo) > 0 {
+			j.todo[0].lent = true
+		}
 		l.dropJob(j)
 		j.running = false
 	}

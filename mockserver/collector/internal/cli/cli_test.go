@@ -114,7 +114,7 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 	properties := filepath.Join(t.TempDir(), "properties.json")
 	require.NoError(t, os.WriteFile(properties, []byte(`{"seats":12345678901234567890}`), 0o600))
 	members, values := filepath.Join(t.TempDir(), "members.txt"), filepath.Join(t.TempDir(), "values.jsonl")
-	require.NoError(t, os.WriteFile(members, []byte("u2\nu3\n"), 0o600))
+	require.NoError(t, os.WriteFile(members, []byte("\uFEFFu2\nu3\n"), 0o600))
 	require.NoError(t, os.WriteFile(values, []byte(`{"userId":"u1","value":42}`), 0o600))
 	for _, step := range []struct {
 		name string
