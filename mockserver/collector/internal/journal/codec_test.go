@@ -109,14 +109,14 @@ var anOutcome = outcome{
 
 func FuzzOutcomes(f *testing.F) {
 	one := anOutcome.append(nil)
-	data := encodeWriteID(writeID{1, 2})
+	data := newOutcomes(writeID{1, 2})
 	f.Add(append(append(data, byte(len(one))), one...))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		id, outcomes, err := decodeOutcomes(data)
 		if err != nil {
 			return
 		}
-		again := encodeWriteID(id)
+		again := newOutcomes(id)
 		for i := range outcomes {
 			again = appendText(again, string(outcomes[i].append(nil)))
 		}

@@ -138,10 +138,10 @@ const outcomesFormat = 1
 // A writeID names one write of outcomes, so that the writer knows it again.
 type writeID struct{ writer, number uint64 }
 
-// encodeWriteID begins such a message.
-func encodeWriteID(id writeID) []byte {
-	data := binary.LittleEndian.AppendUint64([]byte{outcomesFormat}, id.writer)
-	return binary.LittleEndian.AppendUint64(data, id.number)
+// newOutcomes begins a message of OUTCOMES.
+func newOutcomes(id writeID) []byte {
+	m := binary.LittleEndian.AppendUint64([]byte{outcomesFormat}, id.writer)
+	return binary.LittleEndian.AppendUint64(m, id.number)
 }
 
 var errBadOutcome = errors.New("journal: a stored outcome is damaged")
