@@ -1,11 +1,15 @@
 package mockserver
 
-import "time"
+import (
+	"net/http"
+	"strings"
+	"time"
+)
 
 // A Refusal is a request to the tracking API that was refused as a whole.
 type Refusal struct {
 	At      time.Time `json:"at"`
-	Path    string    `json:"path"`
+	Path    string    `json:"path"`   // its first 200 characters
 	Status  int       `json:"status"` // of the answer
 	Code    Code      `json:"code"`
 	Message string    `json:"message"` // what was wrong and what would be right
@@ -13,6 +17,16 @@ type Refusal struct {
 
 // keptRefusals is how many refusals a History keeps.
 const keptRefusals = 1000
+
+// keptPath is how many characters of a path a Refusal has.
+const keptPath = 200
+
+func (c *Collector) recordRefusal(r *http.Request, refused *requestError) {
+	c.record.Refused(Refusal{
+		At: c.clock.Now(), Path: cut(keptPath, strings.TrimSuffix(r.URL.Path, "/")),
+		Status: refused.status, Code: refused.code, Message: refused.message,
+	})
+}
 
 func (rs recorders) Refused(r Refusal) {
 	for _, recorder := range rs {
