@@ -402,3 +402,26 @@ func TestHealthAndReadiness(t *testing.T) {
 	res, _ = ask(t, http.MethodGet, srv.URL+"/health", "")
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 }
+
+func TestAskingForTheHeaderDrainsNoMessages(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/batch", "k", track("m", 1))
+	res, _ := ask(t, http.MethodHead, srv.URL+"/messages", "")
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	_, text := ask(t, http.MethodGet, srv.URL+"/messages", "")
+	assert.Contains(t, text, "Tested")
+}
+
+func TestARefusalKeepsLittleOfItsPath(t *testing.T) {
+	c := newCollector(t, mockserver.Config{})
+	long := strings.Repeat("ä", 20_000)
+	for _, path := range []string{"/" + long, "/v1/pixel/" + long} {
+		serve(c, http.MethodGet, path, "")
+	}
+	refusals := c.History().Refusals()
+	require.Len(t, refusals, 2)
+	for _, r := range refusals {
+		assert.Less(t, len(r.Path), 1000)
+		assert.Less(t, len(r.Message), 1000)
+	}
+}
