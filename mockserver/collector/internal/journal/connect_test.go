@@ -61,9 +61,16 @@ func TestRefusedCredentialsAreTriedAgain(t *testing.T) {
 		require.NoError(t, s.ReloadOptions(changed))
 	}
 	change("other")
+	ctx, cancel := contextUntil(t, time.Now().Add(patience))
+	defer cancel()
 	for n := 0; n < 6; { // three times on each of two connections
-		if strings.Contains(<-refused, "authorization violation") {
-			n++
+		select {
+		case text := <-refused:
+			if strings.Contains(text, "authorization violation") {
+				n++
+			}
+		case <-ctx.Done():
+			t.Fatalf("the connections were given up after %d refusals", n)
 		}
 	}
 	require.Error(t, j.Ready(t.Context()))
