@@ -188,12 +188,16 @@ func (d *decoder) scalar(node ast.Node, field, want string) (string, bool) {
 		d.wrong(node.GetToken(), field, "is "+kindOf(node), "use "+want)
 		return "", false
 	}
-	s, err := d.expand(s)
-	if err != nil {
+	expanded, err := d.expand(s)
+	switch {
+	case err != nil:
 		d.wrong(node.GetToken(), field, err.Error(), "")
-		return "", false
+	case expanded == "" && s != "": // a secret must not be gone without a word
+		d.wrong(node.GetToken(), field, "is empty, since what it refers to is", "fill that in, or leave the setting out")
+	default:
+		return expanded, true
 	}
-	return s, true
+	return "", false
 }
 
 func (d *decoder) text(node ast.Node, field string, v encoding.TextUnmarshaler) {

@@ -329,6 +329,41 @@ func writeCertificate(t *testing.T, dir string, serial int64) {
 	}
 }
 
+func TestADestinationTakenOutOfTheConfigurationIsForgotten(t *testing.T) {
+	dir := t.TempDir()
+	run := func(log io.Writer, names ...string) *Service {
+		c := &config.Config{Listen: "127.0.0.1:0", Data: dir, Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}}
+		for _, name := range names {
+			c.Destinations = append(c.Destinations, config.Destination{Name: name, Webhooks: []config.Webhook{{URL: "http://127.0.0.1:1"}}})
+		}
+		s, err := Start(t.Context(), Options{Config: c, Log: slog.New(slog.NewTextHandler(log, nil))})
+		require.NoError(t, err)
+		return s
+	}
+	var log bytes.Buffer
+	first := run(io.Discard, "stays", "goes while it runs", "goes")
+	for _, name := range []string{"stays", "goes while it runs", "goes"} {
+		require.NoError(t, first.collector.Pause(t.Context(), name))
+	}
+	require.True(t, send(first.URL(), "web-key", "a", 3))
+	require.NoError(t, first.shutdown())
+
+	second := run(&log, "stays", "goes while it runs")
+	_, err := second.Reload(t.Context(), &config.Config{
+		Sources:      second.options.Config.Sources,
+		Destinations: second.options.Config.Destinations[:1],
+	})
+	require.NoError(t, err)
+	require.True(t, send(second.URL(), "web-key", "b", 2))
+	ledgers, err := second.collector.Ledger(t.Context())
+	require.NoError(t, err)
+	require.Len(t, ledgers, 1)
+	assert.EqualValues(t, 5, ledgers[0].Pending)
+	require.NoError(t, second.shutdown())
+	assert.Contains(t, log.String(), `destination=goes pending=3 failed=0`)
+	assert.Contains(t, log.String(), `destination="goes while it runs" pending=3 failed=0`)
+}
+
 func TestADirectoryIsOneCollectorsAlone(t *testing.T) {
 	dir := t.TempDir()
 	start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: dir}})
