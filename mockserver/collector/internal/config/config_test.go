@@ -17,7 +17,7 @@ import (
 // testExpander knows two variables of the environment.
 func testExpander(dir string) expander {
 	variables := map[string]string{"SECRET": "from the environment", "EMPTY": ""}
-	return expander{dir, func(name string) (string, bool) { value, ok := variables[name]; return value, ok }}
+	return expander{dir: dir, getenv: func(name string) (string, bool) { value, ok := variables[name]; return value, ok }}
 }
 
 func write(t *testing.T, dir, name, text string) {
@@ -159,7 +159,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("data: d\nsources: &a [{name: web, writeKey: '${SECRET}'}]\ndestinations: [{<<: *a, webhooks: [{url: 'https://a', headers: {A: b}}]}]")
 	f.Add("limits: &a {<<: *a, queue: 1GB}\nsync: 1s\negress: {allow: [10.0.0.0/8]}")
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := parse("c.yaml", []byte(text), expander{"/nowhere", func(string) (string, bool) { return "x", true }})
+		c, err := parse("c.yaml", []byte(text), expander{dir: "/nowhere", getenv: func(string) (string, bool) { return "x", true }})
 		if (c == nil) != (err != nil) {
 			t.Fatalf("%+v and %v", c, err)
 		}
