@@ -18,11 +18,12 @@ import (
 
 // A Problem is one thing that is wrong with a configuration.
 type Problem struct {
-	File         string
-	Line, Column int    // from 1; 0 where it has no place
-	Field        string // as in destinations[0].webhooks[1].url
-	Wrong        string // what is wrong with it
-	Mend         string // what would be right
+	File   string `json:"file"`
+	Line   int    `json:"line,omitempty"` // from 1; 0 where it has no place
+	Column int    `json:"column,omitempty"`
+	Field  string `json:"field,omitempty"` // as in destinations[0].webhooks[1].url
+	Wrong  string `json:"wrong"`           // what is wrong with it
+	Mend   string `json:"mend,omitempty"`  // what would be right
 }
 
 func (p Problem) Error() string {

@@ -110,6 +110,16 @@ func TestWhatOperatorsUseIsOnItsListenerAndBehindItsToken(t *testing.T) {
 	}
 }
 
+func TestURLsCanBeReached(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:80": "http://127.0.0.1:80", "[::]:80": "http://localhost:80", "0.0.0.0:80": "http://localhost:80", "[::1]:80": "http://[::1]:80",
+	} {
+		at, err := net.ResolveTCPAddr("tcp", address)
+		require.NoError(t, err)
+		assert.Equal(t, want, (&listener{address: at, scheme: "http"}).url())
+	}
+}
+
 func TestMetricsTellWhatHappened(t *testing.T) {
 	var refuse atomic.Bool
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -162,6 +172,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		`collector_destination_down{destination="hook"} 0`,
 		`collector_queue_limit_bytes 1e+09`,
 		`collector_ready 1`,
+		`collector_attempt_records_dropped_total 0`,
 		`collector_build_info{version="test"} 1`,
 		`collector_oldest_pending_seconds{destination="hook"} `,
 	} {
