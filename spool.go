@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,8 +20,8 @@ import (
 var ErrSpool = errors.New("analytics: spool")
 
 // spool is the calls of a client as files. A call is written before it is
-// accepted: by the goroutine that makes it, or, when another is writing, by the
-// one that writes next, together with all that have come meanwhile.
+// accepted: by the goroutine that makes it or, together with all that have come
+// meanwhile, by another one that was before it.
 //
 // Calls that are written go into batches in memory as well, as long as there is
 // memory for them. When there is none, the spool falls behind: calls are
@@ -29,7 +30,7 @@ var ErrSpool = errors.New("analytics: spool")
 type spool struct {
 	dir         string
 	max         int64 // bytes on the disk
-	segmentSize int64
+	segmentSize int64 // what a segment has at most, while there is not much on the disk
 	refill      int64 // calls are read back while less memory than that is used
 	fsync       bool
 	source      sourceID
@@ -40,37 +41,47 @@ type spool struct {
 	stop chan struct{} // closed by the loop as it ends
 	kept chan struct{} // closed by the keeper as it ends
 
-	turns sync.Pool // of the channels that calls wait on to be written
-
 	// What follows is guarded by the pipeline's mu.
 	queue    []*scratch      // calls to be written
-	leading  bool            // a goroutine is writing, or about to
+	writers  int             // calls in queue, or being written
 	segments []*spoolSegment // those with calls that have not ended, and the active one, oldest first
 	active   *spoolSegment   // the last of segments, that calls are written to; nil before the first
 	done     []*spoolSegment // to be removed
+	spares   []*segmentFile  // for segments to come
 	disk     int64           // bytes written and not removed, or about to be written
 	behind   bool            // there are calls on the disk alone
 	cursor   spoolCursor     // of them, if so
 	starved  bool            // the keeper waits for memory
 	touched  bool            // the keeper has been told that calls have ended, since it last saved that
 
-	// What follows is for the one who leads.
+	// Writing is held by who writes to the active segment, and while it does:
+	// it is what puts calls in their order. It is taken before mu, and guards
+	// what follows.
+	writing sync.Mutex
 	lock    *os.File
-	file    *os.File  // of the active segment; nil if there is none, or it cannot be used
-	out     []byte    // what is written, in one piece
-	number  uint64    // of the newest segment
-	checked time.Time // when the active segment was last seen in the directory
+	out     []byte     // what is written, in one piece
+	group   []*scratch // memory for a queue
+	number  uint64     // of the newest segment
+	checked time.Time  // when the active segment was last seen in the directory
+
+	mapped atomic.Int32 // files that are mapped, see segmentFile
 
 	page page // the keeper's
 }
 
 // spoolSegment is a file of calls.
 type spoolSegment struct {
-	number uint64 // its name
-	seq    uint64 // the number of the call with index 0, see batch.seq
-	sealed bool   // no more calls are written to it
-	old    bool   // it is of an earlier process
-	spared bool   // it cannot be read, and is left where it is
+	number  uint64 // its name
+	edition uint32 // of its records
+	seq     uint64 // the number of the call with index 0, see batch.seq
+
+	// File is of those who hold writing while the segment is active, and then
+	// of the keeper. It is nil if it is closed.
+	file *segmentFile
+
+	sealed bool // no more calls are written to it
+	old    bool // it is of an earlier process
+	spared bool // it cannot be read, and is left where it is
 
 	// Its calls were dropped unread: the callback is to be told of them before
 	// it is removed.
@@ -129,13 +140,22 @@ func (s *spool) errorf(err error) error { return fmt.Errorf("%w: %w", ErrSpool, 
 
 // addSpooled is add with a spool: it accepts the call once it is written.
 func (p *pipeline) addSpooled(ctx context.Context, w *scratch, now time.Time) error {
+	startRecord(w.buf, kindCall)
+	w.written = false
+	s := p.spool
 	p.mu.Lock()
-	err := p.admit(ctx, recordSize(w.buf))
-	if err != nil {
+	if err := p.admit(ctx, int64(len(w.buf))); err != nil {
 		p.unlock()
 		return err
 	}
-	p.write(w, now)
+	s.queue = append(s.queue, w)
+	s.writers++
+	p.unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if !w.written {
+		p.writeQueue(now)
+	}
 	return w.err
 }
 
@@ -159,82 +179,68 @@ func (p *pipeline) admit(ctx context.Context, n int64) error {
 	return ErrClosed
 }
 
-// write has w written, by its own goroutine or another. The caller holds mu,
-// and no longer does when write returns. A w without a call has it written
-// which calls have ended.
-func (p *pipeline) write(w *scratch, now time.Time) {
+// writeQueue writes the calls that wait in one piece, and accepts them. The
+// caller holds writing.
+func (p *pipeline) writeQueue(now time.Time) {
 	s := p.spool
-	s.queue = append(s.queue, w)
-	if s.leading {
-		turn := s.turns.Get().(chan bool)
-		w.turn = turn
-		p.unlock()
-		lead := <-turn
-		s.turns.Put(turn)
-		if !lead {
-			return
-		}
-		p.mu.Lock()
-	}
-	s.leading = true
+	p.mu.Lock()
 	group := s.queue
-	s.queue = w.group[:0]
-	p.writeGroup(group, now)
-	var next *scratch
-	if len(s.queue) > 0 {
-		next = s.queue[0]
-	} else {
-		s.leading = false
-		p.work = p.work || p.closing != nil // the loop waits for the last one
-	}
-	p.unlock()
-	if next != nil {
-		next.turn <- true
-	}
-	for _, other := range group {
-		if other != w {
-			other.turn <- false
-		}
-	}
-	clear(group)
-	w.group = group
-}
-
-// writeGroup writes calls in one piece, and accepts them. The caller leads and
-// holds mu, which is given up meanwhile.
-func (p *pipeline) writeGroup(group []*scratch, now time.Time) {
-	s := p.spool
-	size, calls := int64(0), uint32(0)
+	s.queue = s.group[:0]
+	size := int64(0)
 	for _, w := range group {
-		if len(w.buf) > 0 {
-			size += recordSize(w.buf)
-			calls++
-		}
+		size += int64(len(w.buf))
 	}
-	var err error
-	if g := s.active; calls > 0 && (s.file == nil || g.calls > 0 && g.size+size > s.segmentSize || g.calls+calls > maxCalls) {
-		err = p.roll()
-	}
-	if err == nil {
-		err = p.appendGroup(group, now)
-	}
-	if errors.Is(err, errVanished) {
-		if err = p.roll(); err == nil {
-			err = p.appendGroup(group, now)
-		}
-	}
+	err := p.writeGroup(group, size, now)
 	if err != nil {
 		s.disk -= size
 		err = s.errorf(err)
 	}
 	for _, w := range group {
-		if w.err = err; err == nil && len(w.buf) > 0 {
+		if w.written, w.err = true, err; err == nil {
 			p.accept(w, now)
 		}
 	}
+	s.writers -= len(group)
+	p.work = p.work || p.closing != nil // the loop waits for the last one
+	p.unlock()
+	clear(group)
+	s.group = group
 }
 
-func recordSize(call []byte) int64 { return recordHead + int64(len(call)) }
+// writeGroup writes calls to a segment that has room for them. The caller holds
+// writing and mu, which is given up meanwhile.
+func (p *pipeline) writeGroup(group []*scratch, size int64, now time.Time) error {
+	s := p.spool
+	if !s.writable() || s.isFull(size, len(group)) {
+		if err := p.roll(); err != nil {
+			return err
+		}
+	}
+	err := p.appendGroup(group, now)
+	if errors.Is(err, errVanished) {
+		if err = p.roll(); err == nil {
+			err = p.appendGroup(group, now)
+		}
+	}
+	return err
+}
+
+// writable reports whether there is an active segment that can be used. The
+// caller holds writing.
+func (s *spool) writable() bool { return s.active != nil && s.active.file != nil && !s.active.sealed }
+
+// isFull reports whether the active segment has no room for calls. Large
+// segments are for a backlog, which is opened the faster the fewer they are; the
+// small ones of a spool that keeps up are used again soon, while the processor's
+// cache still has them. The caller holds writing and mu.
+func (s *spool) isFull(size int64, calls int) bool {
+	g := s.active
+	limit := min(max(s.segmentSize, s.disk/16), maxSegment)
+	if mapped := len(g.file.mapped); mapped > 0 {
+		limit = int64(mapped)
+	}
+	return g.calls > 0 && (g.size+size > limit || int(g.calls)+calls > maxCalls)
+}
 
 // accept counts a call that is written, and places it in a batch unless the
 // spool is behind. The caller holds mu.
@@ -245,15 +251,15 @@ func (p *pipeline) accept(w *scratch, now time.Time) {
 	p.stats.Accepted++
 	at := spot{p.seq, g, g.calls}
 	g.calls++
-	g.size += recordSize(w.buf)
-	if s.behind || p.place(w.id, w.buf, at, now) {
+	g.size += int64(len(w.buf))
+	if s.behind || p.place(w.id, w.call(), at, now) {
 		return
 	}
 	if p.open != nil {
 		p.seal(now) // what fills the memory is better sent at once
 	}
 	s.behind, s.starved = true, true
-	s.cursor = spoolCursor{g, g.size - recordSize(w.buf), at.index}
+	s.cursor = spoolCursor{g, g.size - int64(len(w.buf)), at.index}
 }
 
 // maxOut is how much memory is kept for writes to come.
@@ -264,25 +270,28 @@ const maxOut = 1 << 20
 var errVanished = errors.New("the segment was removed while calls were written to it")
 
 // appendGroup writes calls to the active segment, and with them which of those
-// before have ended. The caller leads and holds mu, which is given up meanwhile.
+// before have ended. The caller holds writing and mu, which is given up
+// meanwhile.
 func (p *pipeline) appendGroup(group []*scratch, now time.Time) error {
 	s, g := p.spool, p.spool.active
-	if s.file == nil {
-		return nil // there are no calls in the group
-	}
 	unsaid := g.say()
-	s.out = g.appendEnds(s.out[:0], unsaid)
-	ends := int64(len(s.out))
-	index := g.calls
-	for _, w := range group {
-		if len(w.buf) > 0 {
-			s.out = appendRecord(s.out, spoolRecord{kindCall, index, w.buf})
-			index++
-		}
-	}
 	at := g.size
 	p.mu.Unlock()
-	err := s.writeActive(at, now)
+	s.out = g.appendEnds(s.out[:0], unsaid)
+	ends := int64(len(s.out))
+	for i, w := range group {
+		endRecord(w.buf, g.edition, g.calls+uint32(i))
+	}
+	out := s.out
+	if len(group) == 1 && ends == 0 {
+		out = group[0].buf
+	} else {
+		for _, w := range group {
+			out = append(out, w.buf...)
+		}
+		s.keep(out)
+	}
+	err := s.writeActive(out, at, now)
 	p.mu.Lock()
 	if err == nil {
 		g.size += ends
@@ -290,81 +299,98 @@ func (p *pipeline) appendGroup(group []*scratch, now time.Time) error {
 		return nil
 	}
 	g.unsay(unsaid)
-	if s.file == nil {
+	if g.file == nil {
 		p.retire(g)
 	}
 	return err
 }
 
-// writeActive writes out. When that fails the file is as it was, or given up.
-func (s *spool) writeActive(at int64, now time.Time) error {
-	defer func() {
-		if cap(s.out) > maxOut {
-			s.out = nil
-		}
-	}()
+// keep keeps out for writes to come, unless it is large.
+func (s *spool) keep(out []byte) {
+	if s.out = out; cap(out) > maxOut {
+		s.out = nil
+	}
+}
+
+// writeActive writes to the active segment. When that fails the file is as it
+// was, or given up. The caller holds writing.
+func (s *spool) writeActive(out []byte, at int64, now time.Time) error {
+	f := s.active.file
 	if now.Sub(s.checked) > time.Second {
 		s.checked = now
-		if !sameFile(s.file, s.file.Name()) {
+		if !sameFile(f.File, f.path) {
 			return errVanished
 		}
 	}
-	_, err := s.file.WriteAt(s.out, at)
+	err := f.write(out, at)
 	if err == nil && s.fsync {
-		err = s.file.Sync()
+		err = f.Sync()
 	}
-	if err != nil && s.file.Truncate(at) != nil {
-		s.closeActive()
+	if err != nil && errors.Join(f.unmap(), f.Truncate(at)) != nil {
+		s.active.closeFile(s.log)
 	}
 	return err
 }
 
-func (s *spool) closeActive() {
-	if err := s.file.Close(); err != nil {
-		s.log.logf("spool: %v", err)
+func (g *spoolSegment) closeFile(log *logger) {
+	if err := g.file.close(); err != nil {
+		log.logf("spool: %v", err)
 	}
-	s.file = nil
+	g.file = nil
 }
 
-// roll seals the active segment and begins another. The caller leads and holds
+// roll ends the active segment and begins another. The caller holds writing and
 // mu, which is given up meanwhile.
 func (p *pipeline) roll() error {
 	s := p.spool
-	fresh := &spoolSegment{number: s.next(), seq: p.seq + 1, size: int64(headLen)}
-	p.sealActive()
+	s.number++
+	fresh := &spoolSegment{number: s.number, edition: uint32(s.number), seq: p.seq + 1, size: int64(headLen)}
+	switch {
+	case !s.writable():
+	case s.active.file.mapped != nil: // it is kept open, to be used again
+		p.retire(s.active)
+	default:
+		p.sealActive()
+	}
+	var spare *segmentFile
+	if n := len(s.spares); n > 0 {
+		spare, s.spares = s.spares[n-1], s.spares[:n-1]
+	}
 	p.mu.Unlock()
-	err := s.create(fresh)
+	file, err := s.create(fresh, spare)
 	p.mu.Lock()
 	if err != nil {
 		return err
 	}
+	fresh.file = file
 	s.active = fresh
 	s.segments = append(s.segments, fresh)
 	s.disk += fresh.size
 	return nil
 }
 
-func (s *spool) next() uint64 {
-	s.number++
-	return s.number
-}
-
-// sealActive ends the active segment, if there is one. The caller leads and
-// holds mu, which is given up meanwhile.
+// sealActive ends the active segment, if there is one, with a record by which it
+// can be opened without being read. The caller holds writing and mu, which is
+// given up meanwhile.
 func (p *pipeline) sealActive() {
 	s, g := p.spool, p.spool.active
-	if s.file == nil {
+	if !s.writable() {
 		return
 	}
 	unsaid := g.say()
-	s.out = appendEnds(g.appendEnds(s.out[:0], unsaid), 0, tally{0, g.calls, g.saved})
+	s.out = appendEnds(g.appendEnds(s.out[:0], unsaid), g.edition, 0, tally{0, g.calls, g.saved})
 	p.mu.Unlock()
-	if _, err := s.file.WriteAt(s.out, g.size); err != nil {
+	err := g.file.write(s.out, g.size)
+	end := g.size + int64(len(s.out))
+	if err == nil {
+		err = g.file.Truncate(end)
+	}
+	if err != nil {
 		s.log.debugf("spool: cannot seal a segment: %v", err) // its next reader counts for itself
 	}
-	s.closeActive()
+	g.closeFile(s.log)
 	p.mu.Lock()
-	g.size += int64(len(s.out))
+	g.size = end
 	s.disk += int64(len(s.out))
 	p.retire(g)
 }
@@ -424,7 +450,7 @@ func (g *spoolSegment) unsay(spans []span) {
 // appendEnds writes that calls have ended. The last record has the sum.
 func (g *spoolSegment) appendEnds(dst []byte, spans []span) []byte {
 	for _, s := range spans {
-		dst = appendEnds(dst, s.first, tally{s.len(), g.calls, g.saved})
+		dst = appendEnds(dst, g.edition, s.first, tally{s.len(), g.calls, g.saved})
 	}
 	return dst
 }

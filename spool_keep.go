@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -96,13 +97,23 @@ func (p *pipeline) saveEnded() {
 			sealed = append(sealed, g)
 		}
 	}
-	if g := s.active; g != nil && !g.sealed && len(g.unsaid) > 0 {
-		p.write(&scratch{}, time.Now()) // it gives up mu
-	} else {
-		p.unlock()
-	}
+	p.unlock()
+	p.saveActive()
 	for _, g := range sealed {
 		p.saveSealed(g)
+	}
+}
+
+func (p *pipeline) saveActive() {
+	s := p.spool
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	p.mu.Lock()
+	defer p.unlock()
+	if g := s.active; s.writable() && len(g.unsaid) > 0 {
+		if err := p.appendGroup(nil, time.Now()); err != nil {
+			s.log.debugf("spool: calls may be sent again by the next process: %v", err)
+		}
 	}
 }
 
@@ -146,6 +157,12 @@ func (p *pipeline) removeDone() {
 			p.tellDiscarded(g)
 		}
 		if g.spared {
+			if g.file != nil {
+				g.closeFile(s.log)
+			}
+			continue
+		}
+		if p.keepSpare(g) {
 			continue
 		}
 		if err := os.Remove(s.path(g)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -154,12 +171,51 @@ func (p *pipeline) removeDone() {
 	}
 }
 
+// maxMapped is how many files are mapped at most, those of segments included
+// whose calls have not ended.
+const maxMapped = 8
+
+// keepSpare keeps the file of a segment for one to come. It reports false if the
+// file is to be removed.
+func (p *pipeline) keepSpare(g *spoolSegment) bool {
+	s := p.spool
+	if g.file == nil && !s.mapAgain(g) {
+		return false
+	}
+	if err := g.file.rename(filepath.Join(s.dir, fmt.Sprintf("%016x%s", g.number, spareSuffix))); err != nil {
+		g.closeFile(s.log)
+		return false
+	}
+	p.mu.Lock()
+	defer p.unlock()
+	s.spares = append(s.spares, g.file)
+	return true
+}
+
+// mapAgain opens the file of a segment once more, to be kept, if that is of use.
+func (s *spool) mapAgain(g *spoolSegment) bool {
+	if s.fsync || g.old || g.size < s.segmentSize/2 || s.mapped.Load() >= maxMapped {
+		return false
+	}
+	f, err := os.OpenFile(s.path(g), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	g.file = &segmentFile{File: f, path: s.path(g), count: &s.mapped}
+	if err = g.file.mapFirst(s.segmentSize); err != nil {
+		s.log.debugf("spool: %v", err)
+		g.closeFile(s.log)
+		return false
+	}
+	return true
+}
+
 // tellDiscarded tells of the calls of a segment that was dropped unread.
 func (p *pipeline) tellDiscarded(g *spoolSegment) {
 	lost := &batch{}
 	var calls []spoolRecord
 	if data, err := os.ReadFile(p.spool.path(g)); err == nil {
-		c := readContents(data, nil)
+		c := readContents(data, g.edition, nil)
 		calls, _ = c.left(span{0, g.calls})
 	}
 	lost.calls = len(calls)
@@ -265,7 +321,7 @@ func (p *pipeline) readPage(from spoolCursor, want span) bool {
 		p.lose(g, want, err)
 		return true
 	}
-	c := readContents(data, s.page.calls)
+	c := readContents(data, g.edition, s.page.calls)
 	if g.old {
 		want.end = max(want.end, c.upTo)
 	}
@@ -374,7 +430,7 @@ func (p *pipeline) placePage(now time.Time) bool {
 // is to end. The caller holds mu.
 func (l *loop) spoolFinished() bool {
 	s := l.spool
-	return s == nil || !s.leading && (!s.behind || !l.giveUp.IsZero())
+	return s == nil || s.writers == 0 && (!s.behind || !l.giveUp.IsZero())
 }
 
 // closeSpool ends the keeper and gives up the directory. Nothing else uses the
@@ -384,9 +440,19 @@ func (p *pipeline) closeSpool() {
 	close(s.stop)
 	<-s.kept
 	p.saveEnded()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	p.mu.Lock()
 	p.sealActive()
 	p.unlock()
 	p.removeDone()
+	for _, spare := range s.spares {
+		_ = spare.drop()
+	}
+	for _, g := range s.segments {
+		if g.file != nil {
+			g.closeFile(s.log)
+		}
+	}
 	_ = s.lock.Close()
 }

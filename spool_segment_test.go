@@ -17,12 +17,12 @@ import (
 func fixture(n int) (data []byte, calls []string, at []int) {
 	at = []int{0}
 	source := sourceOf("key")
-	data = appendRecord(nil, spoolRecord{kindHead, 0, append([]byte{spoolVersion}, source[:]...)})
+	data = appendRecord(nil, spoolRecord{kindHead, 7, 0, append([]byte{spoolVersion}, source[:]...)})
 	for i := range n {
 		call := fmt.Sprintf(`{"event":"%s","userId":"u","type":"track","messageId":"%d"}`, strings.Repeat("é", i%7), i)
 		calls = append(calls, call)
 		at = append(at, len(data))
-		data = appendRecord(data, spoolRecord{kindCall, uint32(i), []byte(call)})
+		data = appendRecord(data, spoolRecord{kindCall, 7, uint32(i), []byte(call)})
 	}
 	return data, calls, at
 }
@@ -81,28 +81,28 @@ func TestSegmentContents(t *testing.T) {
 		},
 		"a part twice": {damage: func(data []byte, at []int) []byte { return append(data, data[at[2]:at[5]]...) }},
 		"a part moved": {damage: func(data []byte, at []int) []byte { return append(slices.Clone(data[at[5]:]), data[:at[5]]...) }},
-		"ends":         {damage: func(data []byte, at []int) []byte { return appendEnds(data, 2, tally{3, 10, 3}) }, ended: []int{2, 3, 4}},
+		"ends":         {damage: func(data []byte, at []int) []byte { return appendEnds(data, 7, 2, tally{3, 10, 3}) }, ended: []int{2, 3, 4}},
 		"ends, in parts": {damage: func(data []byte, at []int) []byte {
-			return appendEnds(appendEnds(data, 9, tally{1, 10, 1}), 0, tally{2, 10, 3})
+			return appendEnds(appendEnds(data, 7, 9, tally{1, 10, 1}), 7, 0, tally{2, 10, 3})
 		}, ended: []int{0, 1, 9}},
 		"what has ended is damaged": {
 			damage: func(data []byte, at []int) []byte {
 				data[at[4]+1]++
-				return appendEnds(data, 2, tally{3, 10, 3})
+				return appendEnds(data, 7, 2, tally{3, 10, 3})
 			},
 			ended: []int{2, 3, 4}, damaged: true,
 		},
 		"the last is known to be missing": {
-			damage: func(data []byte, at []int) []byte { return appendEnds(data[:at[10]], 0, tally{0, 10, 0}) },
+			damage: func(data []byte, at []int) []byte { return appendEnds(data[:at[10]], 7, 0, tally{0, 10, 0}) },
 			lost:   []int{9}, missing: []span{{9, 10}},
 		},
 		"ends of more than there are": {
-			damage: func(data []byte, at []int) []byte { return appendEnds(data, 2, tally{9, 10, 9}) },
+			damage: func(data []byte, at []int) []byte { return appendEnds(data, 7, 2, tally{9, 10, 9}) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, calls, at := fixture(10)
-			got := readContents(c.damage(data, at), nil)
+			got := readContents(c.damage(data, at), 7, nil)
 			left, missing := got.left(span{0, got.upTo})
 			var want []string
 			for i, call := range calls {
@@ -123,9 +123,9 @@ func TestSegmentInACall(t *testing.T) {
 	encoded, err := (&call{kind: kindTrack, bag: map[string]interface{}{"text": string(inner)}, bagName: propertiesName}).append(nil, time.Unix(1e9, 0))
 	require.NoError(t, err)
 	require.NotContains(t, string(encoded), "\xff")
-	data := appendRecord(nil, spoolRecord{kindCall, 0, encoded})
+	data := appendRecord(nil, spoolRecord{kindCall, 7, 0, encoded})
 	data[5]++ // so that the reader looks inside
-	c := readContents(data, nil)
+	c := readContents(data, 7, nil)
 	require.Empty(t, c.calls)
 }
 
@@ -137,7 +137,7 @@ func FuzzSegment(f *testing.F) {
 	f.Add([]byte{recordMark, kindCall, 0, 0, 255, 255, 0, 0}, 90, 0, uint8(1))
 	f.Add([]byte{recordMark}, 300, 200, uint8(2))
 	f.Add([]byte("inserted"), 256, 0, uint8(2))
-	f.Add(appendEnds(nil, 0, tally{0, 3, 0}), 1<<20, 0, uint8(2))
+	f.Add(appendEnds(nil, 7, 0, tally{0, 3, 0}), 1<<20, 0, uint8(2))
 	f.Fuzz(func(t *testing.T, patch []byte, at, cut int, how uint8) {
 		data, calls, starts := fixture(12)
 		at = min(max(at, 0), len(data))
@@ -153,7 +153,7 @@ func FuzzSegment(f *testing.F) {
 		default: // a part replaced
 			damaged = slices.Concat(data[:at], patch, data[at+cut:])
 		}
-		c := readContents(damaged, nil)
+		c := readContents(damaged, 7, nil)
 		left, _ := c.left(span{0, c.upTo})
 		found := map[string]bool{}
 		for _, r := range left {
