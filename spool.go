@@ -21,7 +21,7 @@ var ErrSpool = errors.New("analytics: spool")
 
 // spool is the calls of a client as files. A call is written before it is
 // accepted: by the goroutine that makes it or, together with all that have come
-// meanwhile, by another one that was before it.
+// meanwhile, by one that was before it.
 //
 // Calls that are written go into batches in memory as well, as long as there is
 // memory for them. When there is none, the spool falls behind: calls are
@@ -30,7 +30,7 @@ var ErrSpool = errors.New("analytics: spool")
 type spool struct {
 	dir         string
 	max         int64 // bytes on the disk
-	segmentSize int64 // what a segment has at most, while there is not much on the disk
+	segmentSize int64 // of a segment, while there is not much on the disk
 	refill      int64 // calls are read back while less memory than that is used
 	fsync       bool
 	source      sourceID
@@ -44,19 +44,22 @@ type spool struct {
 	// What follows is guarded by the pipeline's mu.
 	queue    []*scratch      // calls to be written
 	writers  int             // calls in queue, or being written
+	queued   int64           // the bytes of these
 	segments []*spoolSegment // those with calls that have not ended, and the active one, oldest first
 	active   *spoolSegment   // the last of segments, that calls are written to; nil before the first
 	done     []*spoolSegment // to be removed
-	spares   []*segmentFile  // for segments to come
-	disk     int64           // bytes written and not removed, or about to be written
+	spares   []*segmentFile  // files for segments to come
+	spare    int64           // the bytes of these
+	disk     int64           // the bytes of all files
+	rolled   time.Time       // when active was begun
 	behind   bool            // there are calls on the disk alone
 	cursor   spoolCursor     // of them, if so
 	starved  bool            // the keeper waits for memory
 	touched  bool            // the keeper has been told that calls have ended, since it last saved that
 
-	// Writing is held by who writes to the active segment, and while it does:
-	// it is what puts calls in their order. It is taken before mu, and guards
-	// what follows.
+	// Writing is held by whoever writes to the active segment, which puts calls
+	// in their order. It is taken before mu; that is what others wait for, who
+	// have no use for the disk. It guards what follows.
 	writing sync.Mutex
 	lock    *os.File
 	out     []byte     // what is written, in one piece
@@ -64,7 +67,8 @@ type spool struct {
 	number  uint64     // of the newest segment
 	checked time.Time  // when the active segment was last seen in the directory
 
-	mapped atomic.Int32 // files that are mapped, see segmentFile
+	mapped   atomic.Int32 // files that are mapped, see segmentFile
+	unmapped atomic.Bool  // none can be
 
 	page page // the keeper's
 }
@@ -75,8 +79,8 @@ type spoolSegment struct {
 	edition uint32 // of its records
 	seq     uint64 // the number of the call with index 0, see batch.seq
 
-	// File is of those who hold writing while the segment is active, and then
-	// of the keeper. It is nil if it is closed.
+	// File is used by those who hold writing while the segment is active, and
+	// by the keeper later. It is nil if it is closed.
 	file *segmentFile
 
 	sealed bool // no more calls are written to it
@@ -87,7 +91,8 @@ type spoolSegment struct {
 	// it is removed.
 	discarded bool
 
-	size   int64  // bytes
+	size   int64  // bytes up to the end of the last record
+	space  int64  // bytes of the file
 	calls  uint32 // calls in it
 	ended  uint32 // those of them that have ended
 	saved  uint32 // those of them of which the file says so
@@ -140,9 +145,9 @@ func (s *spool) errorf(err error) error { return fmt.Errorf("%w: %w", ErrSpool, 
 
 // addSpooled is add with a spool: it accepts the call once it is written.
 func (p *pipeline) addSpooled(ctx context.Context, w *scratch, now time.Time) error {
+	s := p.spool
 	startRecord(w.buf, kindCall)
 	w.written = false
-	s := p.spool
 	p.mu.Lock()
 	if err := p.admit(ctx, int64(len(w.buf))); err != nil {
 		p.unlock()
@@ -150,22 +155,23 @@ func (p *pipeline) addSpooled(ctx context.Context, w *scratch, now time.Time) er
 	}
 	s.queue = append(s.queue, w)
 	s.writers++
+	s.queued += int64(len(w.buf))
 	p.unlock()
 	s.writing.Lock()
-	defer s.writing.Unlock()
 	if !w.written {
 		p.writeQueue(now)
 	}
-	return w.err
+	err := w.err
+	s.writing.Unlock()
+	return err
 }
 
-// admit takes room on the disk for n bytes. The caller holds mu.
+// admit finds room on the disk for n bytes. The caller holds mu.
 func (p *pipeline) admit(ctx context.Context, n int64) error {
 	s := p.spool
 	for p.closing == nil {
 		switch {
-		case s.disk+n <= s.max:
-			s.disk += n
+		case n <= s.room():
 			return nil
 		case p.whenFull == DropOldest && (p.dropOldest(DropOverflow) || p.discardOldest()):
 		case p.whenFull == Block:
@@ -179,67 +185,22 @@ func (p *pipeline) admit(ctx context.Context, n int64) error {
 	return ErrClosed
 }
 
-// writeQueue writes the calls that wait in one piece, and accepts them. The
-// caller holds writing.
-func (p *pipeline) writeQueue(now time.Time) {
-	s := p.spool
-	p.mu.Lock()
-	group := s.queue
-	s.queue = s.group[:0]
-	size := int64(0)
-	for _, w := range group {
-		size += int64(len(w.buf))
+// room is how many bytes of calls may still come. The caller holds mu.
+func (s *spool) room() int64 {
+	room := s.max - s.disk + s.spare - s.queued
+	if g := s.active; g != nil && !g.sealed {
+		room += g.space - g.size
 	}
-	err := p.writeGroup(group, size, now)
-	if err != nil {
-		s.disk -= size
-		err = s.errorf(err)
-	}
-	for _, w := range group {
-		if w.written, w.err = true, err; err == nil {
-			p.accept(w, now)
-		}
-	}
-	s.writers -= len(group)
-	p.work = p.work || p.closing != nil // the loop waits for the last one
-	p.unlock()
-	clear(group)
-	s.group = group
+	return room
 }
 
-// writeGroup writes calls to a segment that has room for them. The caller holds
-// writing and mu, which is given up meanwhile.
-func (p *pipeline) writeGroup(group []*scratch, size int64, now time.Time) error {
-	s := p.spool
-	if !s.writable() || s.isFull(size, len(group)) {
-		if err := p.roll(); err != nil {
-			return err
-		}
+// grow notes that n bytes were written to a segment. The caller holds mu.
+func (s *spool) grow(g *spoolSegment, n int64) {
+	g.size += n
+	if more := g.size - g.space; more > 0 {
+		g.space += more
+		s.disk += more
 	}
-	err := p.appendGroup(group, now)
-	if errors.Is(err, errVanished) {
-		if err = p.roll(); err == nil {
-			err = p.appendGroup(group, now)
-		}
-	}
-	return err
-}
-
-// writable reports whether there is an active segment that can be used. The
-// caller holds writing.
-func (s *spool) writable() bool { return s.active != nil && s.active.file != nil && !s.active.sealed }
-
-// isFull reports whether the active segment has no room for calls. Large
-// segments are for a backlog, which is opened the faster the fewer they are; the
-// small ones of a spool that keeps up are used again soon, while the processor's
-// cache still has them. The caller holds writing and mu.
-func (s *spool) isFull(size int64, calls int) bool {
-	g := s.active
-	limit := min(max(s.segmentSize, s.disk/16), maxSegment)
-	if mapped := len(g.file.mapped); mapped > 0 {
-		limit = int64(mapped)
-	}
-	return g.calls > 0 && (g.size+size > limit || int(g.calls)+calls > maxCalls)
 }
 
 // accept counts a call that is written, and places it in a batch unless the
@@ -251,7 +212,7 @@ func (p *pipeline) accept(w *scratch, now time.Time) {
 	p.stats.Accepted++
 	at := spot{p.seq, g, g.calls}
 	g.calls++
-	g.size += int64(len(w.buf))
+	s.grow(g, int64(len(w.buf)))
 	if s.behind || p.place(w.id, w.call(), at, now) {
 		return
 	}
@@ -260,139 +221,6 @@ func (p *pipeline) accept(w *scratch, now time.Time) {
 	}
 	s.behind, s.starved = true, true
 	s.cursor = spoolCursor{g, g.size - int64(len(w.buf)), at.index}
-}
-
-// maxOut is how much memory is kept for writes to come.
-const maxOut = 1 << 20
-
-// errVanished says that the active segment is no longer in the directory: what
-// is written to it dies with the process.
-var errVanished = errors.New("the segment was removed while calls were written to it")
-
-// appendGroup writes calls to the active segment, and with them which of those
-// before have ended. The caller holds writing and mu, which is given up
-// meanwhile.
-func (p *pipeline) appendGroup(group []*scratch, now time.Time) error {
-	s, g := p.spool, p.spool.active
-	unsaid := g.say()
-	at := g.size
-	p.mu.Unlock()
-	s.out = g.appendEnds(s.out[:0], unsaid)
-	ends := int64(len(s.out))
-	for i, w := range group {
-		endRecord(w.buf, g.edition, g.calls+uint32(i))
-	}
-	out := s.out
-	if len(group) == 1 && ends == 0 {
-		out = group[0].buf
-	} else {
-		for _, w := range group {
-			out = append(out, w.buf...)
-		}
-		s.keep(out)
-	}
-	err := s.writeActive(out, at, now)
-	p.mu.Lock()
-	if err == nil {
-		g.size += ends
-		s.disk += ends
-		return nil
-	}
-	g.unsay(unsaid)
-	if g.file == nil {
-		p.retire(g)
-	}
-	return err
-}
-
-// keep keeps out for writes to come, unless it is large.
-func (s *spool) keep(out []byte) {
-	if s.out = out; cap(out) > maxOut {
-		s.out = nil
-	}
-}
-
-// writeActive writes to the active segment. When that fails the file is as it
-// was, or given up. The caller holds writing.
-func (s *spool) writeActive(out []byte, at int64, now time.Time) error {
-	f := s.active.file
-	if now.Sub(s.checked) > time.Second {
-		s.checked = now
-		if !sameFile(f.File, f.path) {
-			return errVanished
-		}
-	}
-	err := f.write(out, at)
-	if err == nil && s.fsync {
-		err = f.Sync()
-	}
-	if err != nil && errors.Join(f.unmap(), f.Truncate(at)) != nil {
-		s.active.closeFile(s.log)
-	}
-	return err
-}
-
-func (g *spoolSegment) closeFile(log *logger) {
-	if err := g.file.close(); err != nil {
-		log.logf("spool: %v", err)
-	}
-	g.file = nil
-}
-
-// roll ends the active segment and begins another. The caller holds writing and
-// mu, which is given up meanwhile.
-func (p *pipeline) roll() error {
-	s := p.spool
-	s.number++
-	fresh := &spoolSegment{number: s.number, edition: uint32(s.number), seq: p.seq + 1, size: int64(headLen)}
-	switch {
-	case !s.writable():
-	case s.active.file.mapped != nil: // it is kept open, to be used again
-		p.retire(s.active)
-	default:
-		p.sealActive()
-	}
-	var spare *segmentFile
-	if n := len(s.spares); n > 0 {
-		spare, s.spares = s.spares[n-1], s.spares[:n-1]
-	}
-	p.mu.Unlock()
-	file, err := s.create(fresh, spare)
-	p.mu.Lock()
-	if err != nil {
-		return err
-	}
-	fresh.file = file
-	s.active = fresh
-	s.segments = append(s.segments, fresh)
-	s.disk += fresh.size
-	return nil
-}
-
-// sealActive ends the active segment, if there is one, with a record by which it
-// can be opened without being read. The caller holds writing and mu, which is
-// given up meanwhile.
-func (p *pipeline) sealActive() {
-	s, g := p.spool, p.spool.active
-	if !s.writable() {
-		return
-	}
-	unsaid := g.say()
-	s.out = appendEnds(g.appendEnds(s.out[:0], unsaid), g.edition, 0, tally{0, g.calls, g.saved})
-	p.mu.Unlock()
-	err := g.file.write(s.out, g.size)
-	end := g.size + int64(len(s.out))
-	if err == nil {
-		err = g.file.Truncate(end)
-	}
-	if err != nil {
-		s.log.debugf("spool: cannot seal a segment: %v", err) // its next reader counts for itself
-	}
-	g.closeFile(s.log)
-	p.mu.Lock()
-	g.size = end
-	s.disk += int64(len(s.out))
-	p.retire(g)
 }
 
 // retire writes no more calls to a segment.
@@ -412,7 +240,7 @@ func (p *pipeline) finish(g *spoolSegment) {
 		return
 	}
 	s.segments = slices.Delete(s.segments, i, i+1)
-	s.disk -= g.size
+	s.disk -= g.space
 	s.done = append(s.done, g)
 	s.poke()
 	p.wakeWaiting()

@@ -36,8 +36,8 @@ func (p *pipeline) openSpool() error {
 	}
 	s := &spool{
 		dir:         dir,
-		max:         p.spoolMax,
-		segmentSize: min(p.spoolMax/16, 1<<20),
+		max:         p.spoolMax - 2*MaxCallBytes, // what a full file is not filled with
+		segmentSize: min(p.spoolMax/32, 1<<20),
 		refill:      min(p.maxBytes/2, maxSegment/2),
 		fsync:       p.spoolSync,
 		source:      sourceOf(p.writeKey),
@@ -46,7 +46,7 @@ func (p *pipeline) openSpool() error {
 		stop:        make(chan struct{}),
 		kept:        make(chan struct{}),
 	}
-	s.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, s.dir, s.max)
+	s.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, s.dir, p.spoolMax)
 	if s.lock, err = lockDir(s.dir); err != nil {
 		return s.errorf(err)
 	}
@@ -100,7 +100,8 @@ func (s *spool) takeStock() error {
 		default:
 			s.segments = append(s.segments, g)
 		}
-		s.disk += g.size
+		g.space = g.size
+		s.disk += g.space
 	}
 	if foreign > 0 {
 		s.log.logf("spool: %s has %d files of another write key, or of a newer version: they are left there", s.dir, foreign)
@@ -153,6 +154,7 @@ func (s *spool) count(g *spoolSegment, f *os.File) error {
 		return err
 	}
 	c := readContents(data, g.edition, nil)
+	c.judgeEnd(data, g.edition)
 	calls, missing := c.left(span{0, c.upTo})
 	g.calls = c.upTo
 	g.ended = g.calls - uint32(len(calls))

@@ -22,13 +22,13 @@ import (
 // never holds 0xff: after damage, a reader finds the next record by that byte,
 // and takes no part of a call for one.
 //
-// A file may have been another segment before. What it has of that, behind what
-// was written since, is of another edition and not read.
+// The file may be longer. What is behind the last record are zeros then, or the
+// file was another segment before, of another edition.
 const (
 	recordMark = 0xff
 	recordHead = 16
 
-	kindHead = 'h' // the first of a file; the index is 1 if it was another segment before, the body spoolVersion and the source
+	kindHead = 'h' // the first of a file; the index is 1 if the file is longer than its records, the body spoolVersion and the source
 	kindCall = 'c' // the index counts the calls of the file from 0
 	kindEnds = 'e' // calls from the index on have ended; the body is a tally
 
@@ -142,8 +142,9 @@ type contents struct {
 	calls  []spoolRecord
 	ended  []span
 	upTo   uint32 // every call written has a lower index, as far as can be seen
-	reused bool   // the file was another segment before
+	longer bool   // the file is longer than its records
 	end    int    // of the last record
+	behind int    // bytes behind it that are no record
 
 	damaged   int // bytes that are no record
 	damagedAt int // where the first of them is
@@ -169,10 +170,16 @@ func readContents(data []byte, edition uint32, memory []spoolRecord) (c contents
 		}
 		at += size
 	}
-	if rest := data[c.end:]; !c.reused || startsRecord(rest, edition) {
-		c.damage(passed)
-	}
+	c.behind = passed
 	return c
+}
+
+// judgeEnd counts what is behind the last record as damage, unless it is the end
+// of a file that is longer than its records.
+func (c *contents) judgeEnd(data []byte, edition uint32) {
+	if !c.longer || startsRecord(data[c.end:], edition) {
+		c.damage(c.behind)
+	}
 }
 
 // damage counts bytes behind the last record.
@@ -200,7 +207,7 @@ func nextRecord(data []byte) int {
 func (c *contents) take(r spoolRecord) {
 	switch r.kind {
 	case kindHead:
-		c.reused = r.index > 0
+		c.longer = r.index > 0
 	case kindCall:
 		c.calls = append(c.calls, r)
 		c.upTo = max(c.upTo, r.index+1)

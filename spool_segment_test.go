@@ -102,7 +102,9 @@ func TestSegmentContents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, calls, at := fixture(10)
-			got := readContents(c.damage(data, at), 7, nil)
+			data = c.damage(data, at)
+			got := readContents(data, 7, nil)
+			got.judgeEnd(data, 7)
 			left, missing := got.left(span{0, got.upTo})
 			var want []string
 			for i, call := range calls {
