@@ -19,6 +19,9 @@ const (
 	maxSpares = 4
 )
 
+// noMapping is set by tests, to see that all is the same without.
+var noMapping = false
+
 // segmentFile is a file that calls are written to.
 //
 // That is a system call for each, until there are many: then the files of the

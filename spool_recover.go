@@ -46,6 +46,7 @@ func (p *pipeline) openSpool() error {
 		stop:        make(chan struct{}),
 		kept:        make(chan struct{}),
 	}
+	s.unmapped.Store(noMapping)
 	s.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, s.dir, p.spoolMax)
 	if s.lock, err = lockDir(s.dir); err != nil {
 		return s.errorf(err)
