@@ -112,9 +112,9 @@ func newClient(writeKey string, config Config) *Client {
 // Identify queues an identify call. It returns once the call is accepted; the
 // message can be changed and used again at once.
 //
-// The error is a *FieldError, a *TooLargeError, ErrQueueFull, ErrClosed, or
-// says what cannot be used of the client's configuration. So it is with the
-// other calls.
+// The error is a *FieldError, a *TooLargeError, ErrQueueFull, ErrClosed, an
+// ErrSpool, or says what cannot be used of the client's configuration. So it is with
+// the other calls.
 func (c *Client) Identify(m *Identify) error {
 	k, err := m.wire()
 	return c.enqueue(context.Background(), &k, err)

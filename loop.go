@@ -166,14 +166,13 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 			next = at
 		}
 	}
-	if !l.giveUp.IsZero() {
-		if !now.Before(l.giveUp) {
-			l.leaveBehind()
-			return now
-		}
-		if l.giveUp.Before(next) {
-			next = l.giveUp
-		}
+	switch {
+	case l.giveUp.IsZero() || len(l.jobs) == 0:
+	case !now.Before(l.giveUp):
+		l.leaveBehind()
+		return now
+	case l.giveUp.Before(next):
+		next = l.giveUp
 	}
 	return next
 }
@@ -205,6 +204,7 @@ func (l *loop) settle(o outcome, now time.Time) {
 	l.stats.Attempts++
 	if o.err != nil && l.giveUp.IsZero() { // that an attempt was cancelled says nothing
 		l.failure = o.err
+		b.status, b.err = o.status, o.err
 	}
 	switch v := judge(o.status); {
 	case v == delivered:
@@ -215,9 +215,9 @@ func (l *loop) settle(o outcome, now time.Time) {
 	case v == again:
 		l.retry(j, o, now)
 	case v == halve:
-		l.pass(j, &refusal{b, o.status, b.lost(DropRefused, o)})
+		l.pass(j, &refusal{b, o.status, b.lost(DropRefused)})
 	default:
-		l.end(b, b.lost(DropRefused, o))
+		l.end(b, b.lost(DropRefused))
 		l.pass(j, nil)
 	}
 }
@@ -240,7 +240,7 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 	case b.segment != nil && b.taken == l.stats.Delivered:
 		l.putBack(j)
 	default:
-		l.end(b, b.lost(DropAttempts, o))
+		l.end(b, b.lost(DropAttempts))
 		l.pass(j, nil)
 		return
 	}
@@ -353,6 +353,9 @@ func (l *loop) leaveBehind() {
 	l.mu.Lock()
 	defer l.unlock()
 	for _, j := range l.jobs {
+		if len(j.todo) > 0 {
+			j.todo[0].lent = true
+		}
 		l.dropJob(j)
 		j.running = false
 	}
@@ -375,7 +378,7 @@ func (l *loop) dropJob(j *job) {
 // caller holds mu.
 func (l *loop) leave(b *batch) {
 	if b.segment == nil {
-		l.end(b, b.lost(DropShutdown, outcome{}))
+		l.end(b, b.lost(DropShutdown))
 		return
 	}
 	l.reclaim(b)

@@ -199,7 +199,10 @@ func (s *sender) post(body []byte) outcome {
 		return outcome{err: err}
 	}
 	defer res.Body.Close()
-	text := s.readAnswer(res.Body)
+	var text []byte
+	if res.StatusCode != http.StatusSwitchingProtocols { // after which the time-out would not end a read
+		text = s.readAnswer(res.Body)
+	}
 	if judge(res.StatusCode) == delivered {
 		return outcome{status: res.StatusCode}
 	}

@@ -1,14 +1,32 @@
 package mockserver
 
-import "time"
+import (
+	"net/http"
+	"strings"
+	"time"
+)
 
 // A Refusal is a request to the tracking API that was refused as a whole.
 type Refusal struct {
 	At      time.Time `json:"at"`
-	Path    string    `json:"path"`
+	Path    string    `json:"path"`   // its first 200 bytes, without a write key
 	Status  int       `json:"status"` // of the answer
 	Code    Code      `json:"code"`
 	Message string    `json:"message"` // what was wrong and what would be right
+}
+
+// keptPath is how much of a path is kept, in bytes.
+const keptPath = 200
+
+// pathOf returns the path of a request as it may be kept and shown: without the
+// write key that the path of a project has.
+func pathOf(r *http.Request) string {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	if before, rest, ok := strings.Cut(path, "projects/"); ok {
+		key, after, _ := strings.Cut(rest, "/")
+		path = strings.TrimSuffix(before+"projects/"+redact(key)+"/"+after, "/")
+	}
+	return strings.ToValidUTF8(path[:min(len(path), keptPath)], "")
 }
 
 // keptRefusals is how many refusals a History keeps.

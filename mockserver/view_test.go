@@ -124,7 +124,7 @@ func TestWaitTellsWhatCameInstead(t *testing.T) {
 	calls, err := srv.Wait(ctx, 1, mockserver.OfEvent("Signed Up"), mockserver.Like(`{"properties":{"plan":"Pro","seats":1,"trial":true}}`))
 	assert.Empty(t, calls)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Equal(t, `mockserver: waited for 1 calls, got 0 that match of 3 in all
+	assert.Equal(t, `mockserver: waited for 1 call, got 0 that match of 3 in all
   nearest: track "Signed Up" userId="u2" messageId="m2"
     properties.plan is "Free", want "Pro"
     properties.trial is missing, want true
@@ -150,7 +150,7 @@ func TestExpect(t *testing.T) {
 	assert.Equal(t, "m-1", srv.Expect(t, mockserver.OfUser("u1")).Call.ID)
 	srv.ExpectNone(t, mockserver.OfType("page"))
 	failure := judge(func(t mockserver.TB) { srv.ExpectNone(t, mockserver.OfUser("u1")) })
-	assert.Contains(t, failure, `1 calls came that should not; the first is track "Tested" userId="u1" messageId="m-1"`)
+	assert.Contains(t, failure, `1 call came that should not; the first is track "Tested" userId="u1" messageId="m-1"`)
 }
 
 func TestTestsThatShareAServerDoNotSeeEachOther(t *testing.T) {
@@ -238,7 +238,7 @@ func TestGoldenFiles(t *testing.T) {
 	srv.Clear()
 	send("3", "three", "Free")
 	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), `[1].properties.plan is "Free", want "Pro"`)
-	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options, mockserver.OfType("page")) }), "1 calls came, want 2")
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options, mockserver.OfType("page")) }), "1 call came, want 2")
 	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
 	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), "not JSON")
 

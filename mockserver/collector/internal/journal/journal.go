@@ -193,6 +193,9 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 	}
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
 	if !j.isAttached(destination, sources) {
+		if err := j.connectSources(ctx, destination, sources); err != nil {
+			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
+		}
 		c := control{Name: destination, Sources: sources}
 		if err := j.control(ctx, destination, c); err != nil {
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
