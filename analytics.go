@@ -112,9 +112,9 @@ func newClient(writeKey string, config Config) *Client {
 // Identify queues an identify call. It returns once the call is accepted; the
 // message can be changed and used again at once.
 //
-// The error is a *FieldError, a *TooLargeError, ErrQueueFull, ErrClosed, or
-// says what cannot be used of the client's configuration. So it is with the
-// other calls.
+// The error is a *FieldError, a *TooLargeError, ErrQueueFull, ErrClosed, an
+// ErrSpool, or says what cannot be used of the client's configuration. So it is with
+// the other calls.
 func (c *Client) Identify(m *Identify) error {
 	k, err := m.wire()
 	return c.enqueue(context.Background(), &k, err)
@@ -163,16 +163,19 @@ func (c *Client) Enqueue(ctx context.Context, m Call) error {
 
 // scratch is a buffer that a call is encoded into.
 type scratch struct {
-	buf []byte
+	buf []byte // a call, behind room for what a spool writes in front of it
 	id  callID // what a callback is told the call by, if there is one
 
-	// What follows is for a spool, see pipeline.write.
-	turn  chan bool  // room for one: the call is written, or, if true, its goroutine is to write it
-	err   error      // what came of it, once it is written
-	group []*scratch // memory for a list
+	// What follows is for a spool, see pipeline.write, and guarded by its
+	// writing.
+	written bool  // or it could not be
+	err     error // what came of it then
 }
 
-var scratches = sync.Pool{New: func() interface{} { return &scratch{buf: make([]byte, 0, 1024)} }}
+// call is the call in the buffer.
+func (s *scratch) call() []byte { return s.buf[recordHead:] }
+
+var scratches = sync.Pool{New: func() interface{} { return &scratch{buf: make([]byte, recordHead, 1024)} }}
 
 // enqueue encodes a call that wire found to be valid, and accepts it.
 func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
@@ -185,18 +188,18 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	}
 	now := time.Now()
 	s := scratches.Get().(*scratch)
-	s.buf, err = k.append(s.buf[:0], now)
+	s.buf, err = k.append(s.buf[:recordHead], now)
 	switch {
 	case err != nil:
 		err = c.reject(rejectInvalid, err)
-	case len(s.buf) > MaxCallBytes:
-		err = c.reject(rejectTooLarge, &TooLargeError{Kind: k.kind, Size: len(s.buf), Limit: MaxCallBytes})
+	case len(s.call()) > MaxCallBytes:
+		err = c.reject(rejectTooLarge, &TooLargeError{Kind: k.kind, Size: len(s.call()), Limit: MaxCallBytes})
 	default:
 		err = p.add(ctx, k, s, now)
 		if err != nil {
 			err = c.reject(rejectKind(err, rejectQueueFull), err)
 		} else if p.log.verbose {
-			p.log.debugf("queued %s", s.buf)
+			p.log.debugf("queued %s", s.call())
 		}
 	}
 	if cap(s.buf) <= 2*MaxCallBytes {

@@ -34,9 +34,10 @@ var DefaultContext = map[string]interface{}{
 	},
 }
 
-// Backo is how long a failed batch waits before it is sent again. It is read
-// at a client's first call. The client shortens each wait at random by up to a
-// quarter, so that many clients do not come back at once.
+// Backo is how long a failed batch waits before it is sent again: 100 ms at first,
+// twice as long each time, 10 seconds at most. It is read at a client's first call;
+// a program may set another before. The client shortens each wait at random by up
+// to a quarter, so that many clients do not come back at once.
 var Backo = backo.DefaultBacko()
 
 // The defaults that both Config and the fields of Client have.
@@ -182,7 +183,8 @@ type Config struct {
 	Logger *log.Logger
 
 	// Verbose logs each call and each attempt, payloads included; so does the
-	// environment variable DEBUG, if it names analytics. Defaults to false.
+	// environment variable DEBUG, if it names analytics: a list of names with
+	// commas between them, in which * stands for any text. Defaults to false.
 	Verbose bool
 }
 

@@ -79,9 +79,9 @@
 // # What may block
 //
 // The six calls never wait for the network. When Config.MaxBytes of memory are
-// taken, or with a spool Config.SpoolMaxBytes of disk, they return
-// [ErrQueueFull]; with Config.WhenFull they drop the oldest calls instead, or
-// wait, and [Client.Enqueue] bounds that wait by a context.
+// taken, or with a spool Config.SpoolMaxBytes of disk, they return [ErrQueueFull];
+// with Config.WhenFull they drop the oldest calls instead, or wait, and
+// [Client.Enqueue] bounds that wait by a context.
 //
 // [Client.Flush], [Client.Shutdown] and [Client.Close] wait for answers, until
 // their context or Config.CloseTimeout ends, and say how many calls were not
@@ -113,5 +113,6 @@
 //
 // # Testing
 //
-// The package mockserver beside this one is a collector for tests.
+// The package mockserver beside this one is a collector for tests: its RunT starts
+// one, whose URL is the client's Endpoint.
 package analytics

@@ -205,6 +205,7 @@ func (l *loop) settle(o outcome, now time.Time) {
 	l.stats.Attempts++
 	if o.err != nil && l.giveUp.IsZero() { // that an attempt was cancelled says nothing
 		l.failure = o.err
+		b.status, b.err = o.status, o.err
 	}
 	switch v := judge(o.status); {
 	case v == delivered:
@@ -215,9 +216,9 @@ func (l *loop) settle(o outcome, now time.Time) {
 	case v == again:
 		l.retry(j, o, now)
 	case v == halve:
-		l.pass(j, &refusal{b, o.status, b.lost(DropRefused, o)})
+		l.pass(j, &refusal{b, o.status, b.lost(DropRefused)})
 	default:
-		l.end(b, b.lost(DropRefused, o))
+		l.end(b, b.lost(DropRefused))
 		l.pass(j, nil)
 	}
 }
@@ -237,7 +238,7 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 	case b.segment != nil && b.taken == l.stats.Delivered:
 		l.putBack(j)
 	default:
-		l.end(b, b.lost(DropAttempts, o))
+		l.end(b, b.lost(DropAttempts))
 		l.pass(j, nil)
 		return
 	}
@@ -375,7 +376,7 @@ func (l *loop) dropJob(j *job) {
 // caller holds mu.
 func (l *loop) leave(b *batch) {
 	if b.segment == nil {
-		l.end(b, b.lost(DropShutdown, outcome{}))
+		l.end(b, b.lost(DropShutdown))
 		return
 	}
 	l.reclaim(b)

@@ -86,16 +86,17 @@ func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) 
 	if p.spool != nil {
 		return p.addSpooled(ctx, w, now)
 	}
+	encoded := w.call()
 	p.mu.Lock()
-	if b := p.open; b != nil && p.callback == nil && b.calls+1 < p.flushAt && b.hasRoom(len(w.buf), p.settings) {
-		b.append(w.buf)
+	if b := p.open; b != nil && p.callback == nil && b.calls+1 < p.flushAt && b.hasRoom(len(encoded), p.settings) {
+		b.append(encoded)
 		p.mu.Unlock()
 		return nil
 	}
 	defer p.unlock()
 	for p.closing == nil {
 		switch {
-		case p.place(w.id, w.buf, spot{}, now):
+		case p.place(w.id, encoded, spot{}, now):
 			return nil
 		case p.open != nil:
 			p.seal(now) // what fills the memory is better sent at once
