@@ -15,7 +15,7 @@ func TestLoopSleepsWhileTheSpoolIsWritten(t *testing.T) {
 	s, err := c.settings()
 	require.NoError(t, err)
 	p := newPipeline(s)
-	p.spool = &spool{leading: true}
+	p.spool = &spool{writers: 1}
 	p.closing = &flush{}
 	now := time.Now()
 	l := &loop{pipeline: p, giveUp: now.Add(-time.Second)}
