@@ -290,8 +290,8 @@ func (p *pipeline) discardOldest() bool {
 	if !s.behind {
 		return false
 	}
-	i := slices.Index(s.segments, s.cursor.segment) + 1
-	if i >= len(s.segments) || !s.segments[i].sealed {
+	i := s.afterCursor()
+	if i < 0 || !s.segments[i].sealed {
 		return false
 	}
 	g := s.segments[i]
