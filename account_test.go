@@ -69,10 +69,15 @@ func testAccount(t *testing.T, d *dice, dir string) {
 	for range makers {
 		wg.Go(func() { makeCalls(t, d, client, each) })
 	}
-	wg.Wait()
+	if d.roll(2) == 0 {
+		time.Sleep(d.upTo(5 * time.Second)) // and calls go on while it closes
+	} else {
+		wg.Wait()
+	}
 	start := time.Now()
 	err := client.Close()
 	require.LessOrEqual(t, time.Since(start), cfg.CloseTimeout+3*time.Second)
+	wg.Wait()
 
 	s := client.Stats()
 	requireSum(t, s)
