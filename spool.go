@@ -173,7 +173,7 @@ func (p *pipeline) admit(ctx context.Context, n int64) error {
 		switch {
 		case n <= s.room():
 			return nil
-		case p.whenFull == DropOldest && (p.dropOldest(DropOverflow) || p.discardOldest()):
+		case p.whenFull == DropOldest && (p.dropOldest() || p.discardOldest()):
 		case p.whenFull == Block:
 			if err := p.waitForRoom(ctx); err != nil {
 				return err
