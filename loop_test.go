@@ -15,7 +15,7 @@ func TestLoopSleepsWhileTheSpoolIsWritten(t *testing.T) {
 	s, err := c.settings()
 	require.NoError(t, err)
 	p := newPipeline(s)
-	p.spool = &spool{leading: true}
+	p.spool = &spool{writers: 1}
 	p.closing = &flush{}
 	now := time.Now()
 	l := &loop{pipeline: p, giveUp: now.Add(-time.Second)}
@@ -50,7 +50,7 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	p := newPipeline(s)
 	for range 2 * s.flushAt {
-		require.NoError(t, p.add(t.Context(), &call{}, &scratch{buf: []byte("{}")}, time.Now()))
+		require.NoError(t, p.add(t.Context(), &call{}, &scratch{buf: append(make([]byte, recordHead), "{}"...)}, time.Now()))
 	}
 	j := &job{todo: []*batch{p.ready.pop()}}
 	require.Nil(t, p.proceed(&outcome{job: &job{}, status: 429, retryAfter: time.Minute, err: http.ErrAbortHandler}))
