@@ -170,15 +170,15 @@ func TestTestsThatShareAServerDoNotSeeEachOther(t *testing.T) {
 				assert.NoError(t, err)
 				assert.Len(t, calls, 3, "test %d, round %d", i, round)
 				post(t, server.URL+"/v1/track", key, `{}`)
-				assert.Len(t, srv.Rejections(), round+1)
+				assert.Len(t, srv.Rejections(), 1)
 				srv.Clear()
 				assert.Empty(t, srv.Calls())
 			}
 		})
 	}
 	tests.Wait()
-	assert.Len(t, server.Calls(), 0, "each was cleared by its test")
-	assert.Len(t, server.Rejections(), 40)
+	assert.Empty(t, server.Calls(), "each was cleared by its test")
+	assert.Empty(t, server.Rejections())
 }
 
 func TestGoldenFiles(t *testing.T) {
