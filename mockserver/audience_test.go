@@ -526,6 +526,7 @@ func TestReadMembersAndValues(t *testing.T) {
 		`{"value":1}`:                     "empty",
 		`{"userId":"u1","value":1,"x":2}`: `unknown field "x"`,
 		`{"userId":"u1","value":1}{}`:     "goes on after the object",
+		`{"userId":"u1","value":1}}`:      "goes on after the object",
 		`{"userId":"u1","value":nope}`:    "line 2",
 		`u1,5`:                            "line 2",
 		`{"userId":"u1","value":"` + strings.Repeat("x", 17_000) + `"}`: "at most 16384",

@@ -16,11 +16,13 @@ const (
 	// groupCalls and groupBytes bound what is published as one message. A message
 	// costs one write to the disk, however many batches are in it.
 	groupCalls = partCalls * maxParts
-	groupBytes = 512 << 10 // decompressed
-	groupIDs   = 48 << 10  // headers may have 64 KiB
-	// laneDepth is how many messages of one source are under way at once: one that
-	// is written, and one that is on its way.
-	laneDepth = 2
+	groupBytes = 896 << 10 // decompressed
+	groupIDs   = 48 << 10
+	// maxHeaders is how many bytes the headers of a message may have.
+	maxHeaders = 64 << 10
+	// laneDepth is how many messages of one source are under way at once. While one
+	// is written the next gathers: two would be written one after the other.
+	laneDepth = 1
 )
 
 // Append stores a batch. Batches of one source that come at the same time share

@@ -191,10 +191,16 @@ func TestAClusterThatLosesServersLosesNothing(t *testing.T) {
 		Senders: 2, Batch: 20, Rate: 20 * time.Millisecond, Slow: time.Millisecond,
 	}
 	var children [2]*process
+	var reports []chan struct{} // each closed when all is read that a child reported
 	start := func(i, round int) {
 		config.Name = fmt.Sprintf("c%d.%d", i, round)
 		children[i] = startChild(t, tally, config)
-		go children[i].until("")
+		read := make(chan struct{})
+		reports = append(reports, read)
+		go func(p *process) {
+			p.until("")
+			close(read)
+		}(children[i])
 	}
 	start(0, 0)
 	start(1, 0)
@@ -222,5 +228,8 @@ func TestAClusterThatLosesServersLosesNothing(t *testing.T) {
 		ok(t, p.cmd.Wait())
 	}
 	phase("drained")
+	for _, r := range reports {
+		<-r
+	}
 	t.Logf("%d calls accepted, %d repeats", len(tally.accepted), tally.check(t))
 }

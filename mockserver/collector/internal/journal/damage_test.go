@@ -194,3 +194,34 @@ func goesOn(t *testing.T, dir string) {
 		t.Errorf("%s before, %s after", sums(left), sums(after))
 	}
 }
+
+// TestRetriesAreMadeAgainAfterAKill leaves of RETRY what a power cut may leave:
+// what it held is pending, and is tried again.
+func TestRetriesAreMadeAgainAfterAKill(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, msgs string){
+		"nothing is left":            func(t *testing.T, msgs string) { ok(t, os.RemoveAll(msgs)) },
+		"an index of what is gone":   func(t *testing.T, msgs string) { eachBlock(t, msgs, func(f string) { ok(t, os.Truncate(f, 0)) }) },
+		"blocks that cannot be read": func(t *testing.T, msgs string) { eachBlock(t, msgs, func(f string) { flip(t, f, 0.5) }) },
+		"all of it":                  func(*testing.T, string) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filled(t)
+			asKilled(t, dir)
+			damage(t, filepath.Dir(streamFile(t, dir, "RETRY", "msgs/*.blk")))
+			j := open(t, journal.Options{Dir: dir})
+			before := verified(t, j, "d")
+			work(t, attach(t, j, "d"), int(before.Pending), delivered)
+			wantSums(t, verified(t, j, "d"), fmt.Sprintf("%d = %d + %d + %d + 0", before.Accepted, before.Delivered+before.Pending, before.Failed, before.Filtered))
+		})
+	}
+}
+
+func eachBlock(t *testing.T, msgs string, do func(file string)) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(msgs, "*.blk"))
+	ok(t, err)
+	for _, f := range files {
+		do(f)
+	}
+}

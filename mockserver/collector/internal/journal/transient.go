@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -31,3 +32,23 @@ func Transient(err error) bool {
 // codeNoPeers is the answer where a stream finds no servers: they are not there
 // yet, or have no room.
 const codeNoPeers = 10005
+
+const (
+	// clusterPatience is how long it is tried again what a cluster does not do at
+	// once, with a clusterPause between.
+	clusterPatience = 30 * time.Second
+	clusterPause    = 250 * time.Millisecond
+)
+
+// patiently tries again on a cluster what fails for a reason that may pass.
+func (j *Journal) patiently(ctx context.Context, try func(context.Context) error) error {
+	for deadline := time.Now().Add(clusterPatience); ; {
+		err := try(ctx)
+		if err == nil || j.options.NATS == nil || !Transient(err) || ctx.Err() != nil || time.Now().After(deadline) {
+			return err
+		}
+		if sleep(ctx, clusterPause) != nil {
+			return err
+		}
+	}
+}

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 )
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func ok(t testing.TB, err error) {
 	t.Helper()

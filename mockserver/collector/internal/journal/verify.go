@@ -24,7 +24,14 @@ type verifier struct {
 	calls   uint64 // up to where CALLS was read
 	books   map[string]*verifiedBook
 	lost    *account // knows which messages a power cut took
+	looks   int      // how often it may still wait for what is on its way
 }
+
+// What is on its way is looked for so often, with a pause between.
+const (
+	looks     = 100
+	lookPause = 50 * time.Millisecond
+)
 
 type verifiedBook struct {
 	mockserver.Verification
@@ -61,7 +68,7 @@ func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error)
 	if err != nil {
 		return nil, err
 	}
-	v := &verifier{journal: j, calls: base.calls, books: map[string]*verifiedBook{}, lost: now}
+	v := &verifier{journal: j, calls: base.calls, books: map[string]*verifiedBook{}, lost: now, looks: looks}
 	for name, b := range base.books {
 		v.books[name] = &verifiedBook{
 			Verification: mockserver.Verification{Ledger: b.ledger}, attached: b.attached,
@@ -225,7 +232,12 @@ func (v *verifier) checkPending(ctx context.Context, now *account) error {
 		for ref, part := range b.open {
 			switch {
 			case part.attempt == 1 && !v.isReplay(now, name, ref):
-				if ref.seq <= floor && !v.firstEnded(name, ref) {
+				if ref.seq > floor {
+					break
+				}
+				if ended, err := v.firstEnded(ctx, name, ref); err != nil {
+					return err
+				} else if !ended {
 					b.problem("message %d of CALLS, part %d: it was never tried, but what is handed out begins after message %d", ref.seq, ref.part, floor)
 					continue
 				}
@@ -264,11 +276,14 @@ func (v *verifier) handedOutAfter(ctx context.Context, name string, now *account
 	return max(floor, consumer.CachedInfo().AckFloor.Stream), nil
 }
 
-// firstEnded tells whether the first attempt ended after the count began.
-func (v *verifier) firstEnded(name string, ref callsRef) bool {
-	ended := true
-	v.journal.account.with(name, func(b *book) { ended = b.ended(ref) })
-	return ended
+// firstEnded tells whether the first attempt ended after the count began. If it
+// was another process that ended it, this one may not have read of it yet.
+func (v *verifier) firstEnded(ctx context.Context, name string, ref callsRef) (bool, error) {
+	return v.eventually(ctx, func() (ended bool, err error) {
+		ended = true
+		v.journal.account.with(name, func(b *book) { ended = b.ended(ref) })
+		return ended, nil
+	})
 }
 
 // isReplay tells whether a first attempt is one of a replay, which is handed out
@@ -283,10 +298,10 @@ func (v *verifier) isReplay(now *account, name string, ref callsRef) bool {
 }
 
 // endedMeanwhile tells whether a retry ended after the count began, or is
-// stored now.
+// stored now: it may be on its way from its schedule, or from this process.
 func (v *verifier) endedMeanwhile(ctx context.Context, name string, ref callsRef, part openPart) (bool, error) {
 	j := v.journal
-	for range 20 { // it may be on its way from its schedule, or from this process
+	return v.eventually(ctx, func() (bool, error) {
 		ended := true
 		j.account.with(name, func(b *book) {
 			r, ok := b.retries[ref]
@@ -295,14 +310,23 @@ func (v *verifier) endedMeanwhile(ctx context.Context, name string, ref callsRef
 		if ended {
 			return true, nil
 		}
-		if stored, err := j.isStored(ctx, name, ref); stored || err != nil {
-			return stored, err
+		return j.isStored(ctx, name, ref)
+	})
+}
+
+// eventually tells whether something holds, or does soon. What does not hold for
+// one part may not for many: only the first of them are waited for.
+func (v *verifier) eventually(ctx context.Context, holds func() (bool, error)) (bool, error) {
+	for {
+		ok, err := holds()
+		if ok || err != nil || v.looks == 0 {
+			return ok, err
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		v.looks--
+		if err := sleep(ctx, lookPause); err != nil {
 			return false, err
 		}
 	}
-	return false, nil
 }
 
 // compare holds what was counted against the ledger as it was when the count
