@@ -199,9 +199,7 @@ func TestAudienceCallsNameTheirAudienceAndTheirDestination(t *testing.T) {
 	again, err := mockserver.ReadCall("web", call.Body)
 	require.NoError(t, err)
 	assert.Equal(t, call, again, "the body says what the call says")
-	o, decided := srv.History().Records(nil)[0].State("ads")
-	assert.True(t, decided)
-	assert.Equal(t, mockserver.StateFiltered, o.State)
+	srv.Expect(t, mockserver.InState("ads", mockserver.StateFiltered)) // the history is told after the ledger
 }
 
 func TestDryRunCountsAndSendsNothing(t *testing.T) {
