@@ -8,8 +8,9 @@ import (
 )
 
 // serveMessages answers the calls that came since it was asked last, or since the
-// collector was started, without what differs each time. It is how the mock server of the service itself is looked
-// into, so that tests written for that one go on working.
+// collector was started, without what differs each time. It is how the mock server
+// of the service itself is looked into, so that tests written for that one go on
+// working.
 func (c *Collector) serveMessages(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h["Content-Type"], h["X-Content-Type-Options"] = contentJSON, noSniff
