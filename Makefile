@@ -48,7 +48,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 bench: ## measure the client beside others; BENCH=-quick takes a minute, not fifteen
 	go run ./bench $(BENCH)
 
-MODEL_STEPS ?= 20000
+MODEL_STEPS ?= 5000
 model: ## run the random and the large tests of audiences at full length
 	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ MEMBERS=1000000 go test -v -timeout 30m -run 'WhateverHappens|LargeAudience' ./mockserver
 	SYNC_KILLS=100 MEMBERS=1000000 go test -v -timeout 30m -run 'KilledCollectors|LargeAudience' ./mockserver/collector/internal/service
