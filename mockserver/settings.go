@@ -198,6 +198,9 @@ func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, e
 func (c *Collector) change(ctx context.Context, edit func(stored *StoredSettings, all Settings) error) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
+	if c.draining.Load() {
+		return ErrClosed // before it is stored: it could not be applied
+	}
 	for range changeTries {
 		stored, err := c.store.Load(ctx)
 		if err != nil {
@@ -265,6 +268,9 @@ func (c *Collector) follow(ctx context.Context, changes <-chan struct{}) {
 func (c *Collector) catchUp(ctx context.Context) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
+	if c.draining.Load() {
+		return nil // the next process applies them
+	}
 	stored, err := c.store.Load(ctx)
 	if err != nil || stored.Revision == c.stored.Revision {
 		return err

@@ -248,6 +248,16 @@ func TestRepeatedPauseAndResumeLosesNothing(t *testing.T) {
 	until(t, srv, "all were delivered once", func() bool { bodies, _ := rec.got(); return len(bodies) == 50 })
 }
 
+func TestADrainedCollectorTakesNoSettings(t *testing.T) {
+	store := mockserver.NewMemorySettings()
+	srv := mockserver.RunT(t, mockserver.Config{Store: store})
+	srv.Drain()
+	assert.ErrorIs(t, srv.AddSource(t.Context(), mockserver.Source{Name: "s", WriteKey: "k"}), mockserver.ErrClosed)
+	stored, err := store.Load(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, stored.Sources, "what is refused is not stored either")
+}
+
 // TestReplayLeavesOutWhatAnEarlierDestinationHad: one that is removed and made again
 // has an account of its own.
 func TestReplayLeavesOutWhatAnEarlierDestinationHad(t *testing.T) {
