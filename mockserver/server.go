@@ -115,8 +115,12 @@ type TB interface {
 func RunT(t TB, config ...Config) *Server {
 	t.Helper()
 	var c Config
-	if len(config) > 0 {
+	switch len(config) {
+	case 0:
+	case 1:
 		c = config[0]
+	default:
+		t.Fatalf("mockserver: RunT takes one Config, not %d", len(config))
 	}
 	s, err := Run(c)
 	if err != nil {
