@@ -146,8 +146,8 @@ func (c *Collector) RemoveDestination(ctx context.Context, name string) error {
 }
 
 // Pause stops attempts to a destination until Resume, also across a restart
-// where the settings are stored. Its calls wait in the journal, and their four
-// hours go on.
+// where the settings are stored. Requests that are under way end. Its calls wait in
+// the journal, and their four hours go on.
 func (c *Collector) Pause(ctx context.Context, destination string) error {
 	return c.setPaused(ctx, destination, true)
 }
