@@ -199,9 +199,7 @@ func TestAudienceCallsNameTheirAudienceAndTheirDestination(t *testing.T) {
 	again, err := mockserver.ReadCall("web", call.Body)
 	require.NoError(t, err)
 	assert.Equal(t, call, again, "the body says what the call says")
-	o, decided := srv.History().Records(nil)[0].State("ads")
-	assert.True(t, decided)
-	assert.Equal(t, mockserver.StateFiltered, o.State)
+	srv.Expect(t, mockserver.InState("ads", mockserver.StateFiltered)) // the history is told after the ledger
 }
 
 func TestDryRunCountsAndSendsNothing(t *testing.T) {
@@ -543,4 +541,22 @@ func TestReadMembersAndValues(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, v.UserID, 1024)
 	}
+}
+
+// TestSyncFindsTheOnlySourceThatWasSeen: where any write key makes a source, none
+// need be in the settings.
+func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
+	box := &inbox{}
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
+	_, err := srv.SyncAudience(within(t), big("u1"))
+	require.ErrorContains(t, err, "source: is empty: name the source; none is known yet")
+	post(t, srv.URL+"/v1/track", "one", `{"event":"E","userId":"u"}`)
+	_, err = srv.Wait(within(t), 1, mockserver.DeliveredTo("crm"))
+	require.NoError(t, err)
+	box.take()
+	synced(t, srv, big("u1"))
+	assert.Equal(t, []string{"crm u1 big_spenders=true"}, box.told())
+	post(t, srv.URL+"/v1/track", "two", `{"event":"E","userId":"u"}`)
+	_, err = srv.SyncAudience(within(t), big("u1"))
+	require.ErrorContains(t, err, "source: is empty: name one of ")
 }

@@ -1,7 +1,6 @@
 package mockserver
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -135,7 +134,7 @@ func (s *sorter) sort() {
 		call, _ = s.completer.complete(d, source)
 	}
 	if d.bad.Code != "" {
-		d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, bytes.Clone(d.raw[:min(len(d.raw), keptBody)])
+		d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.post.kept(d)
 		s.post.rejected = append(s.post.rejected, d.bad)
 		return
 	}

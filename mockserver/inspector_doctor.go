@@ -145,9 +145,21 @@ func (in *Inspector) signed(body []byte, d *Destination, r *Record) *signedBody 
 		}
 	}
 	for _, c := range webhook.Changes(r.Call.Body) {
-		s.Changes = append(s.Changes, changeLine{c, changeReasons[c.Kind]})
+		if !keptAsText(c) {
+			s.Changes = append(s.Changes, changeLine{c, changeReasons[c.Kind]})
+		}
 	}
 	return s
+}
+
+// keptAsText tells of a number that lost nothing after all: webhook.Payload writes
+// IDs and names as strings.
+func keptAsText(c webhook.Change) bool {
+	switch c.Path {
+	case "userId", "anonymousId", "groupId", "previousId", "event", "name", "category":
+		return c.Kind == webhook.ChangePrecision || c.Kind == webhook.ChangeOverflow
+	}
+	return false
 }
 
 // judge says what is wrong with the body and the signature that a receiver had.

@@ -605,6 +605,22 @@ func TestAStreamEndsWithTheRightToSeeIt(t *testing.T) {
 	}
 }
 
+// TestIDsThatAreNumbersReachWebhooksWhole: as strings, which lose no digit, while
+// the numbers of the properties do, and the doctor tells of those alone.
+func TestIDsThatAreNumbersReachWebhooksWhole(t *testing.T) {
+	rec := newReceiver(t, nil)
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":90071992547409931,"properties":{"n":90071992547409933}}`)
+	srv.Expect(t, mockserver.OfUser("90071992547409931"), mockserver.DeliveredTo("hook"))
+	bodies, _ := rec.got()
+	assert.Contains(t, bodies[0], `"userId":"90071992547409931"`)
+	assert.Contains(t, bodies[0], `"n":90071992547409940`)
+	_, list := get(t, srv.URL+"/")
+	_, doctor := get(t, srv.URL+"/signatures?destination=hook&call="+find(t, list, `data-ref="([^"]+)"`))
+	assert.Contains(t, doctor, "properties.n")
+	assert.Equal(t, 1, strings.Count(doctor, "has more digits than a double holds"))
+}
+
 // TestTheLoginReadsLittle: anyone may ask for it.
 func TestTheLoginReadsLittle(t *testing.T) {
 	collector, err := mockserver.NewCollector(mockserver.Config{})

@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -57,7 +58,7 @@ type Rejection struct {
 	Index      int       `json:"index"`           // the call's place in its request, from 0
 	Source     string    `json:"source,omitempty"`
 	ReceivedAt time.Time `json:"receivedAt"`
-	Body       []byte    `json:"-"` // as received; at most the first 32 KiB
+	Body       []byte    `json:"-"` // as received, but for a write key; at most the first 32 KiB
 }
 
 // keptBody is how much of a rejected call is kept.
@@ -432,6 +433,21 @@ func (d *draft) reject(code Code, field, message string) {
 	if d.bad.Code == "" {
 		d.bad = Rejection{Code: code, Field: field, Message: message, Index: d.index}
 	}
+}
+
+// kept returns what is kept of a call that is rejected: what came, with only a
+// hint in place of its write key.
+func (p *post) kept(d *draft) []byte {
+	from, end := p.calls[d.index].start, p.calls[d.index].end
+	var kept []byte
+	for _, m := range d.members {
+		if key := text(p.body[m.value:m.end]); m.field == fieldWriteKey && key != "" {
+			kept = appendString(append(kept, p.body[from:m.value]...), redact(key))
+			from = int(m.end)
+		}
+	}
+	kept = append(kept, p.body[from:end]...)
+	return bytes.Clone(kept[:min(len(kept), keptBody)])
 }
 
 // ReadCall reads a stored call back from its Body, which it keeps.

@@ -137,7 +137,7 @@ const maxListed = 20
 func (v View) explain(n, got int, match []Match, cause error) error {
 	all := v.Records()
 	var b strings.Builder
-	fmt.Fprintf(&b, "mockserver: waited for %d calls, got %d that match of %d in all", n, got, len(all))
+	fmt.Fprintf(&b, "mockserver: waited for %s, got %d that match of %d in all", plural(n, "call", "calls"), got, len(all))
 	if record, why := nearest(all, match); len(why) > 0 {
 		fmt.Fprintf(&b, "\n  nearest: %s\n    %s", record.Call.summary(), strings.Join(why, "\n    "))
 	}
@@ -183,7 +183,7 @@ func (v View) Expect(t TB, match ...Match) Record {
 func (v View) ExpectNone(t TB, match ...Match) {
 	t.Helper()
 	if records := v.Records(match...); len(records) > 0 {
-		t.Fatalf("mockserver: %d calls came that should not; the first is %s\n  %s", len(records), records[0].Call.summary(), records[0].Call.Body)
+		t.Fatalf("mockserver: %s came that should not; the first is %s\n  %s", plural(len(records), "call", "calls"), records[0].Call.summary(), records[0].Call.Body)
 	}
 }
 

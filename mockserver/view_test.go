@@ -126,7 +126,7 @@ func TestWaitTellsWhatCameInstead(t *testing.T) {
 	calls, err := srv.Wait(ctx, 1, mockserver.OfEvent("Signed Up"), mockserver.Like(`{"properties":{"plan":"Pro","seats":1,"trial":true}}`))
 	assert.Empty(t, calls)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Equal(t, `mockserver: waited for 1 calls, got 0 that match of 3 in all
+	assert.Equal(t, `mockserver: waited for 1 call, got 0 that match of 3 in all
   nearest: track "Signed Up" userId="u2" messageId="m2"
     properties.plan is "Free", want "Pro"
     properties.trial is missing, want true
@@ -152,7 +152,7 @@ func TestExpect(t *testing.T) {
 	assert.Equal(t, "m-1", srv.Expect(t, mockserver.OfUser("u1")).Call.ID)
 	srv.ExpectNone(t, mockserver.OfType("page"))
 	failure := judge(func(t mockserver.TB) { srv.ExpectNone(t, mockserver.OfUser("u1")) })
-	assert.Contains(t, failure, `1 calls came that should not; the first is track "Tested" userId="u1" messageId="m-1"`)
+	assert.Contains(t, failure, `1 call came that should not; the first is track "Tested" userId="u1" messageId="m-1"`)
 }
 
 func TestTestsThatShareAServerDoNotSeeEachOther(t *testing.T) {
@@ -172,15 +172,15 @@ func TestTestsThatShareAServerDoNotSeeEachOther(t *testing.T) {
 				assert.NoError(t, err)
 				assert.Len(t, calls, 3, "test %d, round %d", i, round)
 				post(t, server.URL+"/v1/track", key, `{}`)
-				assert.Len(t, srv.Rejections(), round+1)
+				assert.Len(t, srv.Rejections(), 1)
 				srv.Clear()
 				assert.Empty(t, srv.Calls())
 			}
 		})
 	}
 	tests.Wait()
-	assert.Len(t, server.Calls(), 0, "each was cleared by its test")
-	assert.Len(t, server.Rejections(), 40)
+	assert.Empty(t, server.Calls(), "each was cleared by its test")
+	assert.Empty(t, server.Rejections())
 }
 
 func TestGoldenFiles(t *testing.T) {
@@ -240,7 +240,7 @@ func TestGoldenFiles(t *testing.T) {
 	srv.Clear()
 	send("3", "three", "Free")
 	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), `[1].properties.plan is "Free", want "Pro"`)
-	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options, mockserver.OfType("page")) }), "1 calls came, want 2")
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options, mockserver.OfType("page")) }), "1 call came, want 2")
 	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
 	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), "not JSON")
 

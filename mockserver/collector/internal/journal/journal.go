@@ -46,7 +46,8 @@ type Journal struct {
 
 	stored atomic.Pointer[func(source, id string)] // nil until OnStored
 
-	link atomic.Pointer[link] // replaced when a connection is made again
+	link   atomic.Pointer[link]  // replaced when a connection is made again
+	warned atomic.Pointer[error] // what a connection reported last; nil when it was made again
 
 	attaching sync.Mutex // lets one Attach or Detach run at a time
 	replaying sync.Mutex // lets one Replay run at a time
@@ -193,6 +194,9 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 	}
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
 	if !j.isAttached(destination, sources) {
+		if err := j.connectSources(ctx, destination, sources); err != nil {
+			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
+		}
 		c := control{Name: destination, Sources: sources}
 		if err := j.control(ctx, destination, c); err != nil {
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)

@@ -93,24 +93,47 @@ func newQueue(j *Journal, name string, attached uint64) (*queue, error) {
 	return q, nil
 }
 
-// ensure makes the consumers that are missing, and brings that of CALLS to the
-// sources of the destination. On an embedded server they live in memory: where
+// ensure makes the consumers that are missing, and has that of CALLS let through
+// the sources of the destination. On an embedded server they live in memory: where
 // they begin is known from the account.
 func (q *queue) ensure(ctx context.Context) error {
-	j := q.journal
 	var sources []string
-	var floor uint64
-	if !j.account.with(q.name, func(b *book) { sources, floor = b.sources(), b.floor }) {
+	if !q.journal.account.with(q.name, func(b *book) { sources = b.sources() }) {
 		return mockserver.ErrNotAttached
 	}
-	calls := q.consumer()
-	calls.FilterSubjects, calls.DeliverPolicy, calls.OptStartSeq = j.callSubjects(sources), jetstream.DeliverByStartSequencePolicy, floor+1
-	retry := q.consumer()
-	retry.FilterSubjects, retry.DeliverPolicy = []string{j.names.subject("due", token(q.name), "*")}, jetstream.DeliverAllPolicy
-	if err := q.ensureConsumer(ctx, streamCalls, calls); err != nil {
+	if err := q.ensureCalls(ctx, sources, covers); err != nil {
 		return err
 	}
-	return q.ensureConsumer(ctx, streamRetry, retry)
+	retry := q.consumer()
+	retry.FilterSubjects, retry.DeliverPolicy = []string{q.journal.names.subject("due", token(q.name), "*")}, jetstream.DeliverAllPolicy
+	return q.ensureConsumer(ctx, streamRetry, retry, covers)
+}
+
+// ensureCalls makes the consumer of CALLS, or brings it to sources if its filters
+// will not do.
+func (q *queue) ensureCalls(ctx context.Context, sources []string, do func(have, want []string) bool) error {
+	c := q.consumer()
+	c.FilterSubjects, c.DeliverPolicy = q.journal.callSubjects(sources), jetstream.DeliverByStartSequencePolicy
+	q.journal.account.with(q.name, func(b *book) { c.OptStartSeq = b.floor + 1 })
+	return q.ensureConsumer(ctx, streamCalls, c, do)
+}
+
+// connectSources brings the consumer of a destination that is attached already to the
+// sources that it is about to have, beside those that it has. It must do so before
+// calls of a new source count as accepted: a consumer does not go back for what its
+// filters passed over.
+func (j *Journal) connectSources(ctx context.Context, destination string, sources []string) error {
+	if !j.account.with(destination, func(b *book) {
+		if have := b.sources(); len(have) == 0 || len(sources) == 0 {
+			sources = nil
+		} else {
+			sources = slices.Compact(slices.Sorted(slices.Values(slices.Concat(have, sources))))
+		}
+	}) {
+		return nil
+	}
+	q := &queue{journal: j, name: destination}
+	return j.patiently(ctx, func(ctx context.Context) error { return q.ensureCalls(ctx, sources, slices.Equal) })
 }
 
 // callSubjects returns the subjects of calls of sources, or of all.
@@ -137,7 +160,8 @@ func (q *queue) consumer() jetstream.ConsumerConfig {
 	return c
 }
 
-func (q *queue) ensureConsumer(ctx context.Context, kind string, c jetstream.ConsumerConfig) error {
+// ensureConsumer makes a consumer, or changes its filters if they will not do.
+func (q *queue) ensureConsumer(ctx context.Context, kind string, c jetstream.ConsumerConfig, do func(have, want []string) bool) error {
 	j := q.journal
 	stream := j.names.stream(kind)
 	for range 3 { // another process may make or change it at the same time
@@ -145,7 +169,7 @@ func (q *queue) ensureConsumer(ctx context.Context, kind string, c jetstream.Con
 		switch {
 		case errors.Is(err, jetstream.ErrConsumerNotFound):
 			_, err = j.js.CreateConsumer(ctx, stream, c)
-		case err == nil && !slices.Equal(filters(have.CachedInfo().Config), c.FilterSubjects):
+		case err == nil && !do(filters(have.CachedInfo().Config), c.FilterSubjects):
 			changed := have.CachedInfo().Config
 			changed.FilterSubject, changed.FilterSubjects = "", c.FilterSubjects
 			_, err = j.js.UpdateConsumer(ctx, stream, changed)
@@ -165,6 +189,14 @@ func filters(c jetstream.ConsumerConfig) []string {
 		return []string{c.FilterSubject}
 	}
 	return c.FilterSubjects
+}
+
+// covers tells whether filters let all through that is wanted. They may let more
+// through: another process may know of more.
+func covers(have, want []string) bool {
+	return !slices.ContainsFunc(want, func(w string) bool {
+		return !slices.ContainsFunc(have, func(h string) bool { return matches(h, w) })
+	})
 }
 
 // close ends the queue in this process. What is leased may still be finished.

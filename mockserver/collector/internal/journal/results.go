@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 )
@@ -21,6 +22,9 @@ type results struct {
 	journal *Journal
 	queue   chan *pendingResult // never closed
 	number  uint64              // of writes; used by run alone
+
+	mu    sync.RWMutex // held to read while an outcome is put into queue; guards ended
+	ended bool         // nobody takes from queue any longer
 }
 
 // A pendingResult waits to be written.
@@ -42,10 +46,17 @@ func newResults(j *Journal) *results {
 // write hands over an outcome. The channel that it returns gets one state.
 func (r *results) write(o *outcome) <-chan resultState {
 	p := &pendingResult{outcome: o, done: make(chan resultState, 1)}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	ctx := r.journal.ctx
+	if r.ended {
+		p.done <- resultState{err: context.Cause(ctx)}
+		return p.done
+	}
 	select {
 	case r.queue <- p:
-	case <-r.journal.ctx.Done():
-		p.done <- resultState{err: context.Cause(r.journal.ctx)}
+	case <-ctx.Done():
+		p.done <- resultState{err: context.Cause(ctx)}
 	}
 	return p.done
 }
@@ -60,7 +71,7 @@ func (r *results) run() {
 			select {
 			case first = <-r.queue:
 			case <-ctx.Done():
-				r.refuse(context.Cause(ctx))
+				r.end(context.Cause(ctx))
 				return
 			}
 		}
@@ -93,7 +104,7 @@ func (r *results) store(group []*pendingResult) {
 	r.number++
 	id := writeID{j.writer, r.number}
 	m := nats.NewMsg(j.names.subject("o"))
-	m.Data = appendWriteID(nil, id)
+	m.Data = newOutcomes(id)
 	var one []byte
 	for _, p := range group {
 		one = p.outcome.append(one[:0])
@@ -131,8 +142,11 @@ func (r *results) counted(m *nats.Msg, told <-chan []bool) ([]bool, error) {
 	}
 }
 
-// refuse answers those that wait when the journal is closed.
-func (r *results) refuse(err error) {
+// end refuses what waits when the journal is closed, and what still comes.
+func (r *results) end(err error) {
+	r.mu.Lock() // whoever waits for room in the queue leaves: the journal's ctx has ended
+	r.ended = true
+	r.mu.Unlock()
 	for {
 		select {
 		case p := <-r.queue:
