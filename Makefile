@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help test race lint fmt api quickstart fuzz model durable bench load e2e pictures ci
+.PHONY: help tools test race lint api fmt quickstart fuzz bench model durable load e2e pictures cross modules ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,15 +14,16 @@ race: ## run the tests under the race detector
 TOOL_BIN = .tools/bin
 MODULES = . ./mockserver/collector ./mockserver/inspector/e2e ./bench
 
-.PHONY: tools
 tools:
-	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools install tool ./api
+	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools install tool ./...
 
 lint: tools ## run the linters, and look for code that nothing reaches
 	@for module in $(MODULES); do \
 		echo "golangci-lint $$module"; \
 		(cd $$module && $(CURDIR)/$(TOOL_BIN)/golangci-lint run --allow-parallel-runners ./...) || exit 1; \
 	done
+	@cd .tools && GOWORK=off go vet ./...
+	@! $(TOOL_BIN)/deadcode -test $(addsuffix /...,$(MODULES)) | grep . || { echo "nothing reaches these functions, not even a test"; exit 1; }
 	@$(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - || { echo "the public API changed: if that is meant, run make api"; exit 1; }
 
 API_PACKAGES = . ./mockserver ./mockserver/webhook ./mockserver/journaltest
@@ -68,6 +69,16 @@ e2e: ## run the inspector's tests in a browser, with LOAD (30s) of 1,000 calls a
 PICTURES ?= $(CURDIR)/mockserver/inspector/e2e/screenshots
 pictures: ## take pictures of every page of the inspector into PICTURES
 	SCREENSHOTS=$(PICTURES) REQUIRE_CHROMIUM=1 go test -count=1 -run Pictures $(E2E)
+
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+cross: ## build every module for every platform, which takes a while the first time
+	@for platform in $(PLATFORMS); do \
+		echo $$platform; \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build $(addsuffix /...,$(MODULES)) || exit 1; \
+	done
+
+modules: ## type-check each module alone for every platform, and install the command as users will
+	bash .ci/modules
 
 ci: ## run the gate, as CI does
 	bash .ci/run

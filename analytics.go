@@ -112,9 +112,9 @@ func newClient(writeKey string, config Config) *Client {
 // Identify queues an identify call. It returns once the call is accepted; the
 // message can be changed and used again at once.
 //
-// The error is a *FieldError, a *TooLargeError, ErrQueueFull, ErrClosed, or
-// says what cannot be used of the client's configuration. So it is with the
-// other calls.
+// The error is a *FieldError, a *TooLargeError, ErrQueueFull, ErrClosed, an
+// ErrSpool, or says what cannot be used of the client's configuration. So it is with
+// the other calls.
 func (c *Client) Identify(m *Identify) error {
 	k, err := m.wire()
 	return c.enqueue(context.Background(), &k, err)
@@ -163,16 +163,19 @@ func (c *Client) Enqueue(ctx context.Context, m Call) error {
 
 // scratch is a buffer that a call is encoded into.
 type scratch struct {
-	buf []byte
+	buf []byte // a call, behind room for what a spool writes in front of it
 	id  callID // what a callback is told the call by, if there is one
 
-	// What follows is for a spool, see pipeline.write.
-	turn  chan bool  // room for one: the call is written, or, if true, its goroutine is to write it
-	err   error      // what came of it, once it is written
-	group []*scratch // memory for a list
+	// What follows is for a spool, see pipeline.write, and guarded by its
+	// writing.
+	written bool  // or it could not be
+	err     error // what came of it then
 }
 
-var scratches = sync.Pool{New: func() interface{} { return &scratch{buf: make([]byte, 0, 1024)} }}
+// call is the call in the buffer.
+func (s *scratch) call() []byte { return s.buf[recordHead:] }
+
+var scratches = sync.Pool{New: func() interface{} { return &scratch{buf: make([]byte, recordHead, 1024)} }}
 
 // enqueue encodes a call that wire found to be valid, and accepts it.
 func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
@@ -185,18 +188,18 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	}
 	now := time.Now()
 	s := scratches.Get().(*scratch)
-	s.buf, err = k.append(s.buf[:0], now)
+	s.buf, err = k.append(s.buf[:recordHead], now)
 	switch {
 	case err != nil:
 		err = c.reject(rejectInvalid, err)
-	case len(s.buf) > MaxCallBytes:
-		err = c.reject(rejectTooLarge, &TooLargeError{Kind: k.kind, Size: len(s.buf), Limit: MaxCallBytes})
+	case len(s.call()) > MaxCallBytes:
+		err = c.reject(rejectTooLarge, &TooLargeError{Kind: k.kind, Size: len(s.call()), Limit: MaxCallBytes})
 	default:
 		err = p.add(ctx, k, s, now)
 		if err != nil {
 			err = c.reject(rejectKind(err, rejectQueueFull), err)
 		} else if p.log.verbose {
-			p.log.debugf("queued %s", s.buf)
+			p.log.debugf("queued %s", s.call())
 		}
 	}
 	if cap(s.buf) <= 2*MaxCallBytes {
@@ -260,7 +263,8 @@ func (c *Client) start() (*pipeline, error) {
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered: those still queued, and all that were dropped since an earlier
-// Flush returned, if there was one.
+// Flush returned, if there was one. If no call has been made and Config.Spool
+// cannot be used, it says why, as the first call would.
 func (c *Client) Flush(ctx context.Context) error {
 	p := c.running.Load()
 	if p == nil && c.Spool != "" {
@@ -279,13 +283,14 @@ func (c *Client) Flush(ctx context.Context) error {
 
 // Shutdown sends what is queued, and waits until each call is delivered or
 // dropped. When ctx ends first, requests are cut off, and all that is left is
-// dropped or stays in Config.Spool. Calls made after Shutdown began return ErrClosed.
+// dropped or stays in Config.Spool. Calls made after Shutdown began return
+// ErrClosed.
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered, as Flush does; a call that was being sent when ctx ended is among
-// them, though the collector may have taken it. Shutdown can be called often and at the
-// same time: each call waits for the same end and returns the same error, and
-// the first context to end cuts it short.
+// them, though the collector may have taken it. Shutdown can be called often
+// and at the same time: each call waits for the same end and returns the same
+// error, and the first context to end cuts it short.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true

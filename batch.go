@@ -37,6 +37,8 @@ type batch struct {
 	// What follows is the loop's alone.
 	lent     bool  // a transport may still read what the last attempt sent
 	attempts int   // requests made
+	status   int   // the latest answer's HTTP status, 0 if there was none
+	err      error // what the latest attempt met, nil before there was one
 	failures int   // those that count towards Config.MaxAttempts
 	taken    int64 // calls that had been delivered as the first of failures happened
 	half     *pair // what this batch is a half of, or nil
@@ -65,9 +67,9 @@ func (b *batch) idBytes() (n int64) {
 	return n
 }
 
-// lost is the error of calls that are dropped after an attempt.
-func (b *batch) lost(reason DropReason, last outcome) *DropError {
-	return &DropError{Reason: reason, Attempts: b.attempts, Status: last.status, Err: last.err}
+// lost is the error of the batch's calls when they are dropped.
+func (b *batch) lost(reason DropReason) *DropError {
+	return &DropError{Reason: reason, Attempts: b.attempts, Status: b.status, Err: b.err}
 }
 
 // envelope is the number of bytes that a body holds besides its calls.

@@ -206,6 +206,30 @@ func TestShutdownAgainReturnsTheSameError(t *testing.T) {
 	}
 }
 
+// What is given up at the end says what its attempts met.
+func TestShutdownTellsWhatTheLastAttemptMet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		var results []analytics.Result
+		c := &collector{decide: func(int, post) answer { return answer{status: 503} }}
+		client := newClient(t, c, analytics.Config{
+			CloseTimeout: time.Second, Logger: log.logger(),
+			Callback: func(r analytics.Result) { results = append(results, r) },
+		})
+		track(t, client, "e", 1)
+		require.Error(t, client.Close())
+		synctest.Wait()
+		require.Len(t, results, 1)
+		var dropped *analytics.DropError
+		require.ErrorAs(t, results[0].Err, &dropped)
+		require.Equal(t, analytics.DropShutdown, dropped.Reason)
+		require.Equal(t, 503, dropped.Status)
+		require.ErrorContains(t, dropped.Err, "503")
+		require.Contains(t, log.String(), "lost 1 call: shutdown, attempt ")
+		require.Contains(t, log.String(), "503")
+	})
+}
+
 func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down bool
@@ -498,16 +522,8 @@ func TestClientConcurrentSafe(t *testing.T) {
 	}
 	for round := range rounds {
 		synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
-			rnd := rand.New(rand.NewPCG(uint64(round), 7))
-			var mu sync.Mutex
-			c := &collector{decide: func(i int, p post) answer {
-				mu.Lock()
-				defer mu.Unlock()
-				return []answer{{}, {}, {}, {delay: time.Second}, {status: 500}, {status: 400}, {status: 413}, {status: 429, header: http.Header{"Retry-After": {"1"}}},
-					{err: errRefusedConn}, {hang: true}, {status: 302}}[rnd.IntN(11)]
-			}}
 			var ended sync.Map
-			client := newClient(t, c, analytics.Config{
+			client := newClient(t, fickle(uint64(round)), analytics.Config{
 				MaxBytes: 512 << 10, Gzip: round%2 == 1, WhenFull: analytics.FullPolicy(round % 3), CloseTimeout: 30 * time.Second,
 				Callback: func(r analytics.Result) {
 					if _, twice := ended.LoadOrStore(r.MessageId, r); twice {
@@ -518,37 +534,10 @@ func TestClientConcurrentSafe(t *testing.T) {
 			var calls, others sync.WaitGroup
 			stop := make(chan struct{})
 			for g := range 32 {
-				calls.Go(func() {
-					props := map[string]interface{}{"list": []interface{}{1, 2}}
-					m := &analytics.Track{Event: "e", UserId: "u", Properties: props}
-					for i := range 100 {
-						m.Event = name("e", i)
-						props["i"] = i
-						props["list"].([]interface{})[0] = i
-						_ = client.Track(m)
-						if i%10 == g%10 {
-							time.Sleep(time.Duration(g) * time.Millisecond)
-						}
-					}
-				})
+				calls.Go(func() { reuseOneMessage(client, g) })
 			}
 			for range 2 {
-				others.Go(func() {
-					for {
-						s := client.Stats()
-						if s.Accepted != s.Delivered+s.Dropped.Total()+s.Pending || s.Bytes > 512<<10+64<<10 { // a little for halves
-							t.Errorf("the sum does not hold: %+v", s)
-						}
-						ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-						_ = client.Flush(ctx)
-						cancel()
-						select {
-						case <-stop:
-							return
-						case <-time.After(10 * time.Millisecond):
-						}
-					}
-				})
+				others.Go(func() { flushAndCount(t, client, stop) })
 			}
 			calls.Wait()
 			var first, second error
@@ -567,5 +556,53 @@ func TestClientConcurrentSafe(t *testing.T) {
 			ended.Range(func(any, any) bool { n++; return true })
 			require.Equal(t, s.Accepted, n, "each accepted call ends once")
 		})
+	}
+}
+
+// fickle is a collector that answers at random.
+func fickle(seed uint64) *collector {
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	var mu sync.Mutex // guards rnd
+	answers := []answer{
+		{}, {}, {}, {delay: time.Second}, {status: 500}, {status: 400}, {status: 413},
+		{status: 429, header: http.Header{"Retry-After": {"1"}}}, {err: errRefusedConn}, {hang: true}, {status: 302},
+	}
+	return &collector{decide: func(int, post) answer {
+		mu.Lock()
+		defer mu.Unlock()
+		return answers[rnd.IntN(len(answers))]
+	}}
+}
+
+// reuseOneMessage makes 100 calls with one message, changed each time.
+func reuseOneMessage(client *analytics.Client, g int) {
+	props := map[string]interface{}{"list": []interface{}{1, 2}}
+	m := &analytics.Track{Event: "e", UserId: "u", Properties: props}
+	for i := range 100 {
+		m.Event = name("e", i)
+		props["i"] = i
+		props["list"].([]interface{})[0] = i
+		_ = client.Track(m)
+		if i%10 == g%10 {
+			time.Sleep(time.Duration(g) * time.Millisecond)
+		}
+	}
+}
+
+// flushAndCount flushes, and checks that the sum holds, until stop is closed.
+func flushAndCount(t *testing.T, client *analytics.Client, stop <-chan struct{}) {
+	for {
+		s := client.Stats()
+		if s.Accepted != s.Delivered+s.Dropped.Total()+s.Pending || s.Bytes > 512<<10+64<<10 { // a little for halves
+			t.Errorf("the sum does not hold: %+v", s)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_ = client.Flush(ctx)
+		cancel()
+		select {
+		case <-stop:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 }

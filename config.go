@@ -34,9 +34,10 @@ var DefaultContext = map[string]interface{}{
 	},
 }
 
-// Backo is how long a failed batch waits before it is sent again. It is read
-// at a client's first call. The client shortens each wait at random by up to a
-// quarter, so that many clients do not come back at once.
+// Backo is how long a failed batch waits before it is sent again: 100 ms at first,
+// twice as long each time, 10 seconds at most. It is read at a client's first call;
+// a program may set another before. The client shortens each wait at random by up
+// to a quarter, so that many clients do not come back at once.
 var Backo = backo.DefaultBacko()
 
 // The defaults that both Config and the fields of Client have.
@@ -182,7 +183,8 @@ type Config struct {
 	Logger *log.Logger
 
 	// Verbose logs each call and each attempt, payloads included; so does the
-	// environment variable DEBUG, if it names analytics. Defaults to false.
+	// environment variable DEBUG, if it names analytics: a list of names with
+	// commas between them, in which * stands for any text. Defaults to false.
 	Verbose bool
 }
 
@@ -290,15 +292,21 @@ func batchURL(endpoint string) (*url.URL, error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		// The error quotes the URL, and with it a password it may hold.
+		// The error quotes the URL, or a part of it, which may be of a password.
 		var parse *url.Error
 		if errors.As(err, &parse) {
 			err = parse.Err
 		}
+		if strings.Contains(endpoint, "@") {
+			err = errors.New("perhaps a character before the @ is to be percent-encoded")
+		}
 		return nil, fmt.Errorf("analytics: Endpoint is not a URL: %w; it must look like %s", err, Endpoint)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("analytics: Endpoint %q is not an http or https URL with a host; it must look like %s", u.Redacted(), Endpoint)
+		if at := strings.LastIndexByte(endpoint, '@'); at >= 0 {
+			endpoint = "…" + endpoint[at:]
+		}
+		return nil, fmt.Errorf("analytics: Endpoint %q is not an http or https URL with a host; it must look like %s", endpoint, Endpoint)
 	}
 	path := strings.TrimRight(u.Path, "/")
 	if strings.HasSuffix(path, "/batch") || strings.HasSuffix(path, "/import") {

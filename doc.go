@@ -73,13 +73,15 @@
 //
 // With Config.MaxInFlight of 1, batches arrive in the order in which the calls
 // were made, but for the halves of a batch that was refused and, with a spool,
-// batches that had used up Config.MaxAttempts. Otherwise a batch may overtake another; calls within a batch keep their order.
+// batches that had used up Config.MaxAttempts. Otherwise a batch may overtake
+// another; calls within a batch keep their order.
 //
 // # What may block
 //
 // The six calls never wait for the network. When Config.MaxBytes of memory are
-// taken, or with a spool Config.SpoolMaxBytes of disk, they return [ErrQueueFull]; with Config.WhenFull they drop the oldest
-// calls instead, or wait, and [Client.Enqueue] bounds that wait by a context.
+// taken, or with a spool Config.SpoolMaxBytes of disk, they return [ErrQueueFull];
+// with Config.WhenFull they drop the oldest calls instead, or wait, and
+// [Client.Enqueue] bounds that wait by a context.
 //
 // [Client.Flush], [Client.Shutdown] and [Client.Close] wait for answers, until
 // their context or Config.CloseTimeout ends, and say how many calls were not
@@ -111,5 +113,6 @@
 //
 // # Testing
 //
-// The package mockserver beside this one is a collector for tests.
+// The package mockserver beside this one is a collector for tests: its RunT starts
+// one, whose URL is the client's Endpoint.
 package analytics

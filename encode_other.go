@@ -101,6 +101,7 @@ func appendReflected(dst []byte, v interface{}, depth int) (out []byte, err erro
 	r := reflecteds.Get().(*reflected)
 	r.buffer.Reset()
 	if err := r.encoder.Encode(v); err != nil {
+		_ = err.Error() // calls a method of v's own error, that may panic as well
 		return dst, err
 	}
 	out, err = appendRaw(dst, r.buffer.Bytes(), depth)

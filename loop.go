@@ -72,6 +72,7 @@ func (p *pipeline) run() {
 	if p.spool != nil {
 		p.closeSpool()
 	}
+	close(p.ended) // before the wait for a callback that may wait for it
 	p.tellers.Wait()
 	close(p.done)
 }
@@ -166,14 +167,13 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 			next = at
 		}
 	}
-	if !l.giveUp.IsZero() {
-		if !now.Before(l.giveUp) {
-			l.leaveBehind()
-			return now
-		}
-		if l.giveUp.Before(next) {
-			next = l.giveUp
-		}
+	switch {
+	case l.giveUp.IsZero() || len(l.jobs) == 0:
+	case !now.Before(l.giveUp):
+		l.leaveBehind()
+		return now
+	case l.giveUp.Before(next):
+		next = l.giveUp
 	}
 	return next
 }
@@ -205,6 +205,7 @@ func (l *loop) settle(o outcome, now time.Time) {
 	l.stats.Attempts++
 	if o.err != nil && l.giveUp.IsZero() { // that an attempt was cancelled says nothing
 		l.failure = o.err
+		b.status, b.err = o.status, o.err
 	}
 	switch v := judge(o.status); {
 	case v == delivered:
@@ -215,9 +216,9 @@ func (l *loop) settle(o outcome, now time.Time) {
 	case v == again:
 		l.retry(j, o, now)
 	case v == halve:
-		l.pass(j, &refusal{b, o.status, b.lost(DropRefused, o)})
+		l.pass(j, &refusal{b, o.status, b.lost(DropRefused)})
 	default:
-		l.end(b, b.lost(DropRefused, o))
+		l.end(b, b.lost(DropRefused))
 		l.pass(j, nil)
 	}
 }
@@ -227,10 +228,7 @@ func (l *loop) settle(o outcome, now time.Time) {
 func (l *loop) retry(j *job, o outcome, now time.Time) {
 	b := j.todo[0]
 	if o.retryAfter > 0 {
-		if gate := now.Add(o.retryAfter); gate.After(l.gate) {
-			l.gate = gate
-		}
-		return
+		return // it does not count, and the gate is closed
 	}
 	if b.failures++; b.failures == 1 {
 		b.taken = l.stats.Delivered
@@ -240,7 +238,7 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 	case b.segment != nil && b.taken == l.stats.Delivered:
 		l.putBack(j)
 	default:
-		l.end(b, b.lost(DropAttempts, o))
+		l.end(b, b.lost(DropAttempts))
 		l.pass(j, nil)
 		return
 	}
@@ -353,6 +351,9 @@ func (l *loop) leaveBehind() {
 	l.mu.Lock()
 	defer l.unlock()
 	for _, j := range l.jobs {
+		if len(j.todo) > 0 {
+			j.todo[0].lent = true
+		}
 		l.dropJob(j)
 		j.running = false
 	}
@@ -375,7 +376,7 @@ func (l *loop) dropJob(j *job) {
 // caller holds mu.
 func (l *loop) leave(b *batch) {
 	if b.segment == nil {
-		l.end(b, b.lost(DropShutdown, outcome{}))
+		l.end(b, b.lost(DropShutdown))
 		return
 	}
 	l.reclaim(b)

@@ -41,21 +41,50 @@ func TestCallDoesNotAllocate(t *testing.T) {
 		t.Skip("under the race detector a sync.Pool loses some of what it is given")
 	}
 	for name, c := range map[string]testCall{"S": smallCall(), "L": largeCall()} {
-		client := silentClient(t, Config{FlushAt: 1 << 20})
-		m := &Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties, Context: c.Context, Integrations: c.Integrations}
-		require.NoError(t, client.Track(m))
-		// So many fit into one batch, whose buffer is all that grows.
-		require.Zero(t, testing.AllocsPerRun(500, func() {
-			if err := client.Track(m); err != nil {
-				t.Error(err)
+		for _, spool := range []string{"", t.TempDir()} {
+			client := silentClient(t, Config{FlushAt: 1 << 20, Spool: spool})
+			m := &Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties, Context: c.Context, Integrations: c.Integrations}
+			for range 3 {
+				require.NoError(t, client.Track(m))
 			}
-		}), name)
-		require.Zero(t, testing.AllocsPerRun(100, func() {
-			if err := client.Track(&Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties}); err != nil {
-				t.Error(err)
-			}
-		}), "the message itself, %s", name)
+			// So many fit into one batch, whose buffer is all that grows, and one
+			// segment of a spool.
+			require.Zero(t, testing.AllocsPerRun(500, func() {
+				if err := client.Track(m); err != nil {
+					t.Error(err)
+				}
+			}), "%s %s", name, spool)
+			require.Zero(t, testing.AllocsPerRun(100, func() {
+				if err := client.Track(&Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties}); err != nil {
+					t.Error(err)
+				}
+			}), "the message itself, %s %s", name, spool)
+		}
 	}
+}
+
+// A segment costs allocations, and the calls in it, many hundreds, share them.
+func TestSpoolAllocatesForSegmentsAlone(t *testing.T) {
+	if raceDetector {
+		t.Skip("under the race detector a sync.Pool loses some of what it is given")
+	}
+	client, err := NewWithConfig("key", Config{
+		FlushAt: 100, WhenFull: Block, Spool: t.TempDir(), HTTPClient: &http.Client{Transport: taker{}},
+	})
+	require.NoError(t, err)
+	c := largeCall()
+	m := &Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties, Context: c.Context, Integrations: c.Integrations}
+	const calls = 20_000 // a dozen segments
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range calls {
+		require.NoError(t, client.Track(m))
+	}
+	require.NoError(t, client.Close())
+	runtime.ReadMemStats(&after)
+	each := float64(after.Mallocs-before.Mallocs) / calls
+	t.Logf("%.3f allocations a call", each)
+	require.Less(t, each, 1.0, "of which requests, of 100 calls each, take about 40")
 }
 
 // With the collector down, memory stays within the budget plus what Config says.

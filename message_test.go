@@ -135,6 +135,7 @@ func TestUnmarshallableCallHarmsNoOther(t *testing.T) {
 		"infinity": {math.Inf(-1), "properties.cart.total"},
 		"number":   {json.Number("12x"), "properties.cart.total"},
 		"panic":    {panicking{}, "properties.cart.total"},
+		"error":    {panickingError{}, "properties.cart.total"},
 		"cycle":    {cycle, "properties.cart.total"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,6 +162,15 @@ func TestUnmarshallableCallHarmsNoOther(t *testing.T) {
 type panicking struct{}
 
 func (panicking) MarshalJSON() ([]byte, error) { panic("not today") }
+
+// panickingError returns an error that is a nil pointer, as one does by mistake.
+type panickingError struct{}
+
+func (panickingError) MarshalJSON() ([]byte, error) { var err *nilError; return []byte("1"), err }
+
+type nilError struct{ text string }
+
+func (e *nilError) Error() string { return e.text }
 
 // The golden files hold one call of every kind as it stands in a batch, and
 // were checked by hand.

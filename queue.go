@@ -21,7 +21,8 @@ type pipeline struct {
 	wake    chan struct{} // room for one; whoever gives the loop work pokes it; never closed
 	results chan outcome  // room for MaxInFlight; attempts send; never closed
 	aborted chan struct{} // closed by abort, once
-	done    chan struct{} // closed by the loop as it ends
+	ended   chan struct{} // closed by the loop when no further call will end
+	done    chan struct{} // closed by the loop as it ends, with all results told
 
 	tellers sync.WaitGroup // the goroutine that tells results, while there is one
 
@@ -58,6 +59,7 @@ func newPipeline(s *settings) *pipeline {
 		wake:     make(chan struct{}, 1),
 		results:  make(chan outcome, s.maxInFlight),
 		aborted:  make(chan struct{}),
+		ended:    make(chan struct{}),
 		done:     make(chan struct{}),
 	}
 }
@@ -84,16 +86,17 @@ func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) 
 	if p.spool != nil {
 		return p.addSpooled(ctx, w, now)
 	}
+	encoded := w.call()
 	p.mu.Lock()
-	if b := p.open; b != nil && p.callback == nil && b.calls+1 < p.flushAt && b.hasRoom(len(w.buf), p.settings) {
-		b.append(w.buf)
+	if b := p.open; b != nil && p.callback == nil && b.calls+1 < p.flushAt && b.hasRoom(len(encoded), p.settings) {
+		b.append(encoded)
 		p.mu.Unlock()
 		return nil
 	}
 	defer p.unlock()
 	for p.closing == nil {
 		switch {
-		case p.place(w.id, w.buf, spot{}, now):
+		case p.place(w.id, encoded, spot{}, now):
 			return nil
 		case p.open != nil:
 			p.seal(now) // what fills the memory is better sent at once

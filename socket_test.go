@@ -233,6 +233,26 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
+// What follows the answer 101 is no body, and ends with the connection alone.
+func TestSwitchingProtocolsIsRefused(t *testing.T) {
+	leakCheck(t)
+	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
+		_, _ = io.Copy(io.Discard, r.Body)
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		_, _ = io.Copy(io.Discard, conn) // until the client hangs up
+		return false
+	})
+	client := socketClient(t, s, analytics.Config{})
+	track(t, client, "e", 1)
+	require.ErrorContains(t, client.Close(), "the collector answered 101")
+	require.EqualValues(t, 1, client.Stats().Dropped.Refused)
+}
+
 // An answer that never ends costs its connection and no memory.
 func TestHugeAnswer(t *testing.T) {
 	leakCheck(t)

@@ -63,7 +63,7 @@ func TestSpoolBacklog(t *testing.T) {
 // backlog fills a directory with sealed segments of that many bytes.
 func backlog(t *testing.T, dir string, size int64) (calls int) {
 	source := sourceOf("key")
-	data := appendRecord(nil, spoolRecord{kindHead, 0, append([]byte{spoolVersion}, source[:]...)})
+	data := appendRecord(nil, spoolRecord{kindHead, 7, 0, append([]byte{spoolVersion}, source[:]...)})
 	c := largeCall()
 	m := Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties, Context: c.Context, Integrations: c.Integrations}
 	k, err := m.wire()
@@ -72,9 +72,9 @@ func backlog(t *testing.T, dir string, size int64) (calls int) {
 	for ; len(data) < maxSegment-MaxCallBytes; each++ {
 		call, err := k.append(nil, time.Now())
 		require.NoError(t, err)
-		data = appendRecord(data, spoolRecord{kindCall, uint32(each), call})
+		data = appendRecord(data, spoolRecord{kindCall, 7, uint32(each), call})
 	}
-	data = appendEnds(data, 0, tally{0, uint32(each), 0})
+	data = appendEnds(data, 7, 0, tally{0, uint32(each), 0})
 	for number := uint64(1); size > 0; number++ {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, segmentName(number)), data, 0o600), fmt.Sprint(number))
 		size -= int64(len(data))

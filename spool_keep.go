@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -21,6 +22,8 @@ const (
 	maxReads  = 10
 	// placeAtOnce is how many calls are placed in batches while callers wait.
 	placeAtOnce = 128
+	// shortPage is how many bytes are read at a time where that can be chosen.
+	shortPage = 256 << 10
 )
 
 // page is what the keeper has read of a segment, and has not placed yet.
@@ -96,13 +99,23 @@ func (p *pipeline) saveEnded() {
 			sealed = append(sealed, g)
 		}
 	}
-	if g := s.active; g != nil && !g.sealed && len(g.unsaid) > 0 {
-		p.write(&scratch{}, time.Now()) // it gives up mu
-	} else {
-		p.unlock()
-	}
+	p.unlock()
+	p.saveActive()
 	for _, g := range sealed {
 		p.saveSealed(g)
+	}
+}
+
+func (p *pipeline) saveActive() {
+	s := p.spool
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	p.mu.Lock()
+	defer p.unlock()
+	if g := s.active; s.writable() && len(g.unsaid) > 0 {
+		if err := p.appendGroup(nil, time.Now()); err != nil {
+			s.log.debugf("spool: calls may be sent again by the next process: %v", err)
+		}
 	}
 }
 
@@ -113,8 +126,7 @@ func (p *pipeline) saveSealed(g *spoolSegment) {
 	at := g.size
 	gone := g.ended == g.calls // it is, or will be, removed
 	if !gone {
-		g.size += int64(len(ends))
-		s.disk += int64(len(ends))
+		s.grow(g, int64(len(ends)))
 	}
 	p.unlock()
 	if gone {
@@ -146,6 +158,12 @@ func (p *pipeline) removeDone() {
 			p.tellDiscarded(g)
 		}
 		if g.spared {
+			if g.file != nil {
+				g.closeFile(s.log)
+			}
+			continue
+		}
+		if p.keepSpare(g) {
 			continue
 		}
 		if err := os.Remove(s.path(g)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -154,12 +172,58 @@ func (p *pipeline) removeDone() {
 	}
 }
 
+// keepSpare keeps the file of a segment for one to come. It reports false if the
+// file is to be removed.
+func (p *pipeline) keepSpare(g *spoolSegment) bool {
+	s := p.spool
+	p.mu.Lock()
+	enough := len(s.spares) >= maxSpares
+	p.unlock()
+	if g.file == nil && (enough || !p.mapAgain(g)) {
+		return false
+	}
+	path := filepath.Join(s.dir, fmt.Sprintf("%016x%s", g.number, spareSuffix))
+	if enough || g.file.rename(path) != nil {
+		g.closeFile(s.log)
+		return false
+	}
+	g.file.size = max(g.file.size, g.space)
+	p.mu.Lock()
+	defer p.unlock()
+	s.spares = append(s.spares, g.file)
+	s.spare += g.file.size
+	s.disk += g.file.size
+	return true
+}
+
+// mapAgain opens the file of a segment once more, to be kept, if that is of use.
+func (p *pipeline) mapAgain(g *spoolSegment) bool {
+	s := p.spool
+	p.mu.Lock()
+	use := g.space >= s.segmentSize/2 && s.disk+max(g.space, s.segmentSize) <= s.max && time.Since(s.rolled) < busyTime
+	p.unlock()
+	if !use || g.old || s.fsync || s.unmapped.Load() || s.mapped.Load() >= maxMapped {
+		return false
+	}
+	f, err := os.OpenFile(s.path(g), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	g.file = &segmentFile{File: f, path: s.path(g), count: &s.mapped}
+	if err = g.file.mapFirst(s.segmentSize); err != nil {
+		s.noteMapping(err)
+		g.closeFile(s.log)
+		return false
+	}
+	return true
+}
+
 // tellDiscarded tells of the calls of a segment that was dropped unread.
 func (p *pipeline) tellDiscarded(g *spoolSegment) {
 	lost := &batch{}
 	var calls []spoolRecord
 	if data, err := os.ReadFile(p.spool.path(g)); err == nil {
-		c := readContents(data, nil)
+		c := readContents(data, g.edition, nil)
 		calls, _ = c.left(span{0, g.calls})
 	}
 	lost.calls = len(calls)
@@ -250,7 +314,7 @@ func (p *pipeline) caughtUp() {
 // that are not there as lost. It reports false if it is to be tried again.
 func (p *pipeline) readPage(from spoolCursor, want span) bool {
 	s, g := p.spool, from.segment
-	data, err := s.read(g, from.offset, s.page.next.offset)
+	c, err := s.contents(from)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		if s.page.reads++; s.page.reads < maxReads {
 			s.log.logf("spool: calls have to wait: %v", err)
@@ -265,8 +329,7 @@ func (p *pipeline) readPage(from spoolCursor, want span) bool {
 		p.lose(g, want, err)
 		return true
 	}
-	c := readContents(data, s.page.calls)
-	if g.old {
+	if want.end = s.page.next.index; g.old {
 		want.end = max(want.end, c.upTo)
 	}
 	calls, missing := c.left(want)
@@ -293,6 +356,32 @@ func (p *pipeline) readPage(from spoolCursor, want span) bool {
 	return true
 }
 
+// contents reads what is behind a cursor, up to the end of the page: all that is
+// left of a segment, since what is said of a call, that it has ended, may be far
+// behind it. That is not so where all calls are on the disk alone; then the page
+// is made shorter, as long as nothing is damaged.
+func (s *spool) contents(from spoolCursor) (c contents, err error) {
+	g, end := from.segment, s.page.next.offset
+	if short := from.offset + shortPage; !g.old && short < end {
+		data, err := s.read(g, from.offset, short)
+		if err != nil {
+			return c, err
+		}
+		c = readContents(data, g.edition, s.page.calls)
+		if c.damaged == 0 && c.end > 0 && c.upTo >= from.index {
+			s.page.next = spoolCursor{g, from.offset + int64(c.end), c.upTo}
+			return c, nil
+		}
+	}
+	data, err := s.read(g, from.offset, end)
+	if err != nil {
+		return c, err
+	}
+	c = readContents(data, g.edition, s.page.calls)
+	c.judgeEnd(data, g.edition)
+	return c, nil
+}
+
 // read returns the bytes of a part of a segment, or as many as there are. They
 // are good until it is called again.
 func (s *spool) read(g *spoolSegment, from, to int64) ([]byte, error) {
@@ -302,7 +391,7 @@ func (s *spool) read(g *spoolSegment, from, to int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if n := int(to - from); cap(s.page.data) < n {
-		s.page.data = make([]byte, n, max(n, int(s.segmentSize)+maxSegment/8))
+		s.page.data = make([]byte, n, max(n+n/8, shortPage))
 	}
 	data := s.page.data[:to-from]
 	n, err := f.ReadAt(data, from)
@@ -374,7 +463,7 @@ func (p *pipeline) placePage(now time.Time) bool {
 // is to end. The caller holds mu.
 func (l *loop) spoolFinished() bool {
 	s := l.spool
-	return s == nil || !s.leading && (!s.behind || !l.giveUp.IsZero())
+	return s == nil || s.writers == 0 && (!s.behind || !l.giveUp.IsZero())
 }
 
 // closeSpool ends the keeper and gives up the directory. Nothing else uses the
@@ -384,9 +473,20 @@ func (p *pipeline) closeSpool() {
 	close(s.stop)
 	<-s.kept
 	p.saveEnded()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	p.mu.Lock()
 	p.sealActive()
 	p.unlock()
 	p.removeDone()
+	for _, spare := range s.spares {
+		s.disk -= spare.size
+		_ = spare.drop()
+	}
+	for _, g := range s.segments {
+		if g.file != nil {
+			g.closeFile(s.log)
+		}
+	}
 	_ = s.lock.Close()
 }

@@ -35,8 +35,10 @@ func TestSpoolVictim(t *testing.T) {
 	if url == "" {
 		t.Skip("this is the process that TestSpoolSurvivesKill kills")
 	}
+	analytics.SetMapping(os.Getenv(killEnv+"_PLAIN") == "")
 	client, err := analytics.NewWithConfig("key", analytics.Config{
 		Endpoint: url, Spool: os.Getenv(killEnv + "_DIR"), FlushAt: 20, FlushAfter: 5 * time.Millisecond, MaxBytes: 256 << 10,
+		SpoolMaxBytes: 1 << 20, WhenFull: analytics.Block, // many segments, which are used again and again
 	})
 	require.NoError(t, err)
 	var out sync.Mutex
@@ -52,7 +54,7 @@ func TestSpoolVictim(t *testing.T) {
 				out.Lock()
 				fmt.Println("id", id)
 				out.Unlock()
-				if i%4 == 0 {
+				if i%16 == 0 {
 					time.Sleep(time.Millisecond)
 				}
 			}
@@ -89,7 +91,8 @@ func TestSpoolSurvivesKill(t *testing.T) {
 	for range kills {
 		away.Store(rnd.IntN(3) == 0)
 		comes := rnd.IntN(2) == 0
-		for _, id := range killOne(t, front.URL, dir, time.Duration(rnd.IntN(150))*time.Millisecond, func() {
+		plain := rnd.IntN(3) == 0
+		for _, id := range killOne(t, front.URL, dir, plain, time.Duration(rnd.IntN(150))*time.Millisecond, func() {
 			away.Store(!comes)
 		}) {
 			require.False(t, returned[id])
@@ -120,10 +123,13 @@ func TestSpoolSurvivesKill(t *testing.T) {
 
 // killOne starts the victim, kills it a while after its first call returned, and
 // returns the ids of the calls that did. Half-way, it calls midway.
-func killOne(t *testing.T, url, dir string, after time.Duration, midway func()) (ids []string) {
+func killOne(t *testing.T, url, dir string, plain bool, after time.Duration, midway func()) (ids []string) {
 	t.Helper()
 	victim := exec.Command(os.Args[0], "-test.run=^TestSpoolVictim$", "-test.v")
 	victim.Env = append(os.Environ(), killEnv+"="+url, killEnv+"_DIR="+dir)
+	if plain {
+		victim.Env = append(victim.Env, killEnv+"_PLAIN=1")
+	}
 	victim.Stderr = os.Stderr
 	out, err := victim.StdoutPipe()
 	require.NoError(t, err)

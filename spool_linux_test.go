@@ -3,6 +3,7 @@ package analytics_test
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,9 +25,17 @@ func smallDisk(t *testing.T, options string) string {
 }
 
 func TestSpoolOnAFullDisk(t *testing.T) {
+	for title, max := range map[string]int64{"plain": 0, "mapped": 1 << 20} {
+		t.Run(title, func(t *testing.T) { testSpoolOnAFullDisk(t, max) })
+	}
+}
+
+// testSpoolOnAFullDisk has a spool fill a disk. A small one has segments that
+// are mapped there.
+func testSpoolOnAFullDisk(t *testing.T, max int64) {
 	disk := smallDisk(t, "size=256k")
 	dir := filepath.Join(disk, "spool")
-	client := newClient(t, down(), analytics.Config{Spool: dir, FlushAt: 10})
+	client := newClient(t, down(), analytics.Config{Spool: dir, SpoolMaxBytes: max, FlushAt: 10})
 	m := &analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"text": strings.Repeat("x", 3000)}}
 	accepted, refused := 0, 0
 	for range 200 {
@@ -43,6 +52,7 @@ func TestSpoolOnAFullDisk(t *testing.T) {
 	require.Greater(t, accepted, 30)
 	require.Equal(t, int64(refused), client.Stats().Rejected.Spool)
 	requireSum(t, client.Stats())
+	require.Equal(t, max > 0, mappedFiles(t, dir) > 0)
 	require.Error(t, client.Shutdown(ended()))
 
 	// All that was accepted is there, and as it is sent there is room again.
@@ -72,14 +82,69 @@ func TestSpoolOnAReadOnlyDisk(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-func TestSpoolWithoutPermission(t *testing.T) {
-	if os.Getuid() == 0 {
-		t.Skip("root is permitted everything")
+// asNobody runs f on a thread that is permitted what any user is.
+func asNobody(t *testing.T, f func()) {
+	if os.Getuid() != 0 {
+		f()
+		return
 	}
-	dir := t.TempDir()
-	require.NoError(t, os.Chmod(dir, 0o500))
-	client := newClient(t, &collector{}, analytics.Config{Spool: filepath.Join(dir, "spool")})
-	err := client.Track(&analytics.Track{Event: "e", UserId: "u"})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		const nobody = 65534
+		_, _, _ = syscall.RawSyscall(syscall.SYS_SETFSUID, nobody, 0, 0)
+		f()
+	}()
+	<-done
+}
+
+func TestSpoolWithoutPermission(t *testing.T) {
+	parent := t.TempDir()
+	require.NoError(t, os.Chmod(parent, 0o555))
+	client := newClient(t, &collector{}, analytics.Config{Spool: filepath.Join(parent, "spool")})
+	var err error
+	asNobody(t, func() { err = client.Track(&analytics.Track{Event: "e", UserId: "u"}) })
 	require.ErrorIs(t, err, analytics.ErrSpool)
 	require.ErrorIs(t, err, os.ErrPermission)
+	require.ErrorContains(t, err, parent)
+	require.Equal(t, int64(1), client.Stats().Rejected.Spool)
+	require.NoError(t, client.Close())
+}
+
+// A directory may no longer permit new files. Calls go on for as long as the
+// files are enough that are there.
+func TestSpoolLosesPermission(t *testing.T) {
+	dir := t.TempDir()
+	client := newClient(t, down(), analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10})
+	track(t, client, "before", 10)
+	require.NoError(t, os.Chmod(dir, 0o555))
+	t.Cleanup(func() { require.NoError(t, os.Chmod(dir, 0o700)) })
+	calls := int64(10)
+	var err error
+	asNobody(t, func() {
+		for err == nil && calls < 1000 {
+			err = client.Track(&analytics.Track{Event: "e", UserId: "u"})
+			calls++
+		}
+	})
+	require.ErrorIs(t, err, analytics.ErrSpool)
+	require.ErrorIs(t, err, os.ErrPermission)
+	require.Greater(t, calls, int64(50))
+	require.Equal(t, calls-1, client.Stats().Accepted)
+	require.NoError(t, os.Chmod(dir, 0o700))
+	track(t, client, "after", 10)
+	require.Equal(t, calls-1+10, client.Stats().Pending)
+	requireSum(t, client.Stats())
+	require.Error(t, client.Shutdown(ended()))
+	require.Equal(t, calls-1+10, recovered(t, dir))
+}
+
+// recovered is how many calls a directory has for the next process.
+func recovered(t *testing.T, dir string) int64 {
+	client := newClient(t, &collector{}, analytics.Config{Spool: dir})
+	require.NoError(t, client.Flush(within(t)))
+	require.NoError(t, client.Close())
+	require.Zero(t, client.Stats().Dropped.Total())
+	return client.Stats().Delivered
 }

@@ -11,7 +11,10 @@ import (
 	"strings"
 )
 
-const segmentSuffix = ".calls"
+const (
+	segmentSuffix = ".calls"
+	spareSuffix   = ".spare"
+)
 
 func segmentName(number uint64) string { return fmt.Sprintf("%016x%s", number, segmentSuffix) }
 
@@ -33,8 +36,8 @@ func (p *pipeline) openSpool() error {
 	}
 	s := &spool{
 		dir:         dir,
-		max:         p.spoolMax,
-		segmentSize: min(p.spoolMax/16, maxSegment),
+		max:         p.spoolMax - 2*MaxCallBytes, // what a full file is not filled with
+		segmentSize: min(p.spoolMax/32, 1<<20),
 		refill:      min(p.maxBytes/2, maxSegment/2),
 		fsync:       p.spoolSync,
 		source:      sourceOf(p.writeKey),
@@ -43,8 +46,8 @@ func (p *pipeline) openSpool() error {
 		stop:        make(chan struct{}),
 		kept:        make(chan struct{}),
 	}
-	s.turns.New = func() interface{} { return make(chan bool, 1) }
-	s.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, s.dir, s.max)
+	s.unmapped.Store(noMapping)
+	s.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, s.dir, p.spoolMax)
 	if s.lock, err = lockDir(s.dir); err != nil {
 		return s.errorf(err)
 	}
@@ -77,9 +80,12 @@ func (s *spool) takeStock() error {
 	for _, entry := range entries {
 		number, ok := segmentNumber(entry.Name())
 		if !ok {
+			if strings.HasSuffix(entry.Name(), spareSuffix) {
+				_ = os.Remove(filepath.Join(s.dir, entry.Name()))
+			}
 			continue
 		}
-		g := &spoolSegment{number: number, sealed: true, old: true}
+		g := &spoolSegment{number: number, edition: uint32(number), sealed: true, old: true}
 		s.number = max(s.number, number)
 		ours, err := s.stock(g)
 		switch {
@@ -95,7 +101,8 @@ func (s *spool) takeStock() error {
 		default:
 			s.segments = append(s.segments, g)
 		}
-		s.disk += g.size
+		g.space = g.size
+		s.disk += g.space
 	}
 	if foreign > 0 {
 		s.log.logf("spool: %s has %d files of another write key, or of a newer version: they are left there", s.dir, foreign)
@@ -121,14 +128,17 @@ func (s *spool) stock(g *spoolSegment) (ours bool, err error) {
 		return false, err
 	}
 	// A file whose head is damaged is taken for ours, as most are.
-	if r, size := readRecord(head); size > 0 && (r.kind != kindHead || string(r.body) != string(s.headBody())) {
-		return false, nil
+	if r, size := readRecord(head); size > 0 {
+		if r.kind != kindHead || string(r.body) != string(s.headBody()) {
+			return false, nil
+		}
+		g.edition = r.edition
 	}
 	if tail := make([]byte, endsLen); g.size >= endsLen {
 		if _, err = f.ReadAt(tail, g.size-endsLen); err != nil {
 			return false, err
 		}
-		if r, size := readRecord(tail); size > 0 {
+		if r, size := readRecord(tail); size > 0 && r.edition == g.edition {
 			if t, ok := r.tally(); ok {
 				g.calls, g.ended, g.saved = t.calls, t.ended, t.ended
 				return true, nil
@@ -144,7 +154,8 @@ func (s *spool) count(g *spoolSegment, f *os.File) error {
 	if _, err := f.ReadAt(data, 0); err != nil && g.size > 0 {
 		return err
 	}
-	c := readContents(data, nil)
+	c := readContents(data, g.edition, nil)
+	c.judgeEnd(data, g.edition)
 	calls, missing := c.left(span{0, c.upTo})
 	g.calls = c.upTo
 	g.ended = g.calls - uint32(len(calls))
@@ -152,7 +163,10 @@ func (s *spool) count(g *spoolSegment, f *os.File) error {
 		g.ended -= m.len()
 	}
 	g.saved = g.ended
-	seal := appendEnds(nil, 0, tally{0, g.calls, g.ended})
+	if c.damaged == 0 && f.Truncate(int64(c.end)) == nil { // what it has of another edition
+		g.size = int64(c.end)
+	}
+	seal := appendEnds(nil, g.edition, 0, tally{0, g.calls, g.ended})
 	if _, err := f.WriteAt(seal, g.size); err == nil {
 		g.size += int64(len(seal))
 	} // else the next one to open it counts as well
@@ -160,34 +174,6 @@ func (s *spool) count(g *spoolSegment, f *os.File) error {
 }
 
 func (s *spool) headBody() []byte { return append([]byte{spoolVersion}, s.source[:]...) }
-
-// create makes the file of a new segment. The directory, if it was removed, is
-// made again; the lock is ours then only if it is taken again.
-func (s *spool) create(g *spoolSegment) error {
-	if !sameFile(s.lock, filepath.Join(s.dir, lockName)) {
-		lock, err := lockDir(s.dir)
-		if err != nil {
-			return err
-		}
-		_ = s.lock.Close()
-		s.lock = lock
-	}
-	f, err := os.OpenFile(s.path(g), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(appendRecord(nil, spoolRecord{kindHead, 0, s.headBody()}))
-	if err == nil && s.fsync {
-		err = syncDir(s.dir)
-	}
-	if err != nil {
-		_ = f.Close()
-		_ = os.Remove(s.path(g))
-		return err
-	}
-	s.file = f
-	return nil
-}
 
 // syncDir has a directory's list of files survive the loss of power.
 func syncDir(dir string) error {

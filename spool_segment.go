@@ -12,20 +12,23 @@ import (
 //
 //	byte 0       0xff
 //	byte 1       the kind of the record
-//	bytes 2-3    zero
-//	bytes 4-7    the length of the body
+//	bytes 2-3    the length of the body
+//	bytes 4-7    the edition, the same in all records of a segment
 //	bytes 8-11   an index
-//	bytes 12-15  the CRC-32C of bytes 1 to 11 and the body
+//	bytes 12-15  the CRC-32C of the body and bytes 1 to 11
 //	the body
 //
 // Numbers are little-endian. A call's body is its JSON, which is UTF-8 and so
 // never holds 0xff: after damage, a reader finds the next record by that byte,
 // and takes no part of a call for one.
+//
+// The file may be longer. What is behind the last record are zeros then, or the
+// file was another segment before, of another edition.
 const (
 	recordMark = 0xff
 	recordHead = 16
 
-	kindHead = 'h' // the first of a file; the body is spoolVersion and the source
+	kindHead = 'h' // the first of a file; the index is 1 if the file is longer than its records, the body spoolVersion and the source
 	kindCall = 'c' // the index counts the calls of the file from 0
 	kindEnds = 'e' // calls from the index on have ended; the body is a tally
 
@@ -41,25 +44,36 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // spoolRecord is one record of a segment. Its body is a part of the segment's bytes.
 type spoolRecord struct {
-	kind  byte
-	index uint32
-	body  []byte
+	kind    byte
+	edition uint32
+	index   uint32
+	body    []byte
 }
 
 func appendRecord(dst []byte, r spoolRecord) []byte {
 	start := len(dst)
-	dst = append(dst, recordMark, r.kind, 0, 0)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.body)))
-	dst = binary.LittleEndian.AppendUint32(dst, r.index)
-	dst = append(dst, 0, 0, 0, 0)
+	dst = append(dst, make([]byte, recordHead)...)
 	dst = append(dst, r.body...)
-	binary.LittleEndian.PutUint32(dst[start+12:], recordSum(dst[start:]))
+	startRecord(dst[start:], r.kind)
+	endRecord(dst[start:], r.edition, r.index)
 	return dst
 }
 
-// recordSum is the checksum of the record that data is.
-func recordSum(data []byte) uint32 {
-	return crc32.Update(crc32.Checksum(data[1:12], castagnoli), castagnoli, data[recordHead:])
+// startRecord makes a record of a body that has room for the head in front of
+// it. What endRecord adds is not known yet.
+func startRecord(record []byte, kind byte) {
+	body := record[recordHead:]
+	record[0], record[1] = recordMark, kind
+	binary.LittleEndian.PutUint16(record[2:], uint16(len(body)))
+	binary.LittleEndian.PutUint32(record[12:], crc32.Checksum(body, castagnoli))
+}
+
+// endRecord completes what startRecord has made.
+func endRecord(record []byte, edition, index uint32) {
+	binary.LittleEndian.PutUint32(record[4:], edition)
+	binary.LittleEndian.PutUint32(record[8:], index)
+	sum := binary.LittleEndian.Uint32(record[12:])
+	binary.LittleEndian.PutUint32(record[12:], crc32.Update(sum, castagnoli, record[1:12]))
 }
 
 // readRecord reads the record that data starts with; size is 0 if it starts
@@ -68,16 +82,18 @@ func readRecord(data []byte) (r spoolRecord, size int) {
 	if len(data) < recordHead || data[0] != recordMark {
 		return spoolRecord{}, 0
 	}
-	n := binary.LittleEndian.Uint32(data[4:])
-	index := binary.LittleEndian.Uint32(data[8:])
-	if n > MaxCallBytes || index >= maxCalls || int(n) > len(data)-recordHead {
+	size = recordHead + int(binary.LittleEndian.Uint16(data[2:]))
+	r.kind = data[1]
+	r.edition = binary.LittleEndian.Uint32(data[4:])
+	r.index = binary.LittleEndian.Uint32(data[8:])
+	if size > recordHead+MaxCallBytes || size > len(data) || r.index >= maxCalls {
 		return spoolRecord{}, 0
 	}
-	size = recordHead + int(n)
-	if recordSum(data[:size]) != binary.LittleEndian.Uint32(data[12:]) {
+	r.body = data[recordHead:size]
+	if crc32.Update(crc32.Checksum(r.body, castagnoli), castagnoli, data[1:12]) != binary.LittleEndian.Uint32(data[12:]) {
 		return spoolRecord{}, 0
 	}
-	return spoolRecord{data[1], index, data[recordHead:size]}, size
+	return r, size
 }
 
 // tally is the body of a record of kindEnds. The last record of a sealed
@@ -88,12 +104,12 @@ type tally struct {
 	ended uint32 // those of them that have ended
 }
 
-func appendEnds(dst []byte, first uint32, t tally) []byte {
+func appendEnds(dst []byte, edition, first uint32, t tally) []byte {
 	var body [tallyLen]byte
 	binary.LittleEndian.PutUint32(body[0:], t.span)
 	binary.LittleEndian.PutUint32(body[4:], t.calls)
 	binary.LittleEndian.PutUint32(body[8:], t.ended)
-	return appendRecord(dst, spoolRecord{kindEnds, first, body[:]})
+	return appendRecord(dst, spoolRecord{kindEnds, edition, first, body[:]})
 }
 
 // tally reads the body of a record of kindEnds.
@@ -123,31 +139,61 @@ func addSpan(spans []span, s span) []span {
 
 // contents is what the bytes of a segment, or of a part of one, hold.
 type contents struct {
-	calls []spoolRecord
-	ended []span
-	upTo  uint32 // every call written has a lower index, as far as can be seen
+	calls  []spoolRecord
+	ended  []span
+	upTo   uint32 // every call written has a lower index, as far as can be seen
+	longer bool   // the file is longer than its records
+	end    int    // of the last record
+	behind int    // bytes behind it that are no record
 
 	damaged   int // bytes that are no record
 	damagedAt int // where the first of them is
 }
 
-// readContents reads as much as there is to read. Nothing in data can make it
-// fail: what is no record is passed over. Memory is for the list of calls.
-func readContents(data []byte, memory []spoolRecord) (c contents) {
+// readContents reads as much as there is to read of an edition. Nothing in data
+// can make it fail: what is no record is passed over. Memory is for the list of
+// calls.
+func readContents(data []byte, edition uint32, memory []spoolRecord) (c contents) {
 	c.calls = memory[:0]
+	passed := 0 // bytes that are no record, since the last one
 	for at := 0; at < len(data); {
 		r, size := readRecord(data[at:])
-		if size == 0 {
+		switch {
+		case size == 0:
 			size = nextRecord(data[at:])
-			if c.damaged == 0 {
-				c.damagedAt = at
-			}
-			c.damaged += size
+			passed += size
+		case r.edition == edition:
+			c.damage(passed)
+			passed = 0
+			c.take(r)
+			c.end = at + size
 		}
-		c.take(r)
 		at += size
 	}
+	c.behind = passed
 	return c
+}
+
+// judgeEnd counts what is behind the last record as damage, unless it is the end
+// of a file that is longer than its records.
+func (c *contents) judgeEnd(data []byte, edition uint32) {
+	if !c.longer || startsRecord(data[c.end:], edition) {
+		c.damage(c.behind)
+	}
+}
+
+// damage counts bytes behind the last record.
+func (c *contents) damage(bytes int) {
+	if c.damaged == 0 {
+		c.damagedAt = c.end
+	}
+	c.damaged += bytes
+}
+
+// startsRecord reports whether data starts as a record of an edition does,
+// whole or not.
+func startsRecord(data []byte, edition uint32) bool {
+	return len(data) >= recordHead && data[0] == recordMark && binary.LittleEndian.Uint32(data[4:]) == edition
 }
 
 // nextRecord is how far it is, from what is no record, to what may be one.
@@ -160,6 +206,8 @@ func nextRecord(data []byte) int {
 
 func (c *contents) take(r spoolRecord) {
 	switch r.kind {
+	case kindHead:
+		c.longer = r.index > 0
 	case kindCall:
 		c.calls = append(c.calls, r)
 		c.upTo = max(c.upTo, r.index+1)

@@ -14,15 +14,29 @@ import (
 
 // fixture is a segment of n calls, and where each of its records begins, the
 // head first.
-func fixture(n int) (data []byte, calls []string, at []int) {
+func fixture(n int) (data []byte, calls []string, at []int) { return edition(7, 0, 0, n) }
+
+// former is a segment that is longer than fixture(10), of another edition.
+func former() []byte {
+	data, _, _ := edition(6, 0, 1000, 40)
+	return data
+}
+
+// reused is a segment of 10 calls in the file that former was.
+func reused() (data []byte, at []int) {
+	data, _, at = edition(7, 1, 0, 10)
+	return append(data, former()[len(data):]...), at
+}
+
+func edition(edition, longer uint32, firstID, n int) (data []byte, calls []string, at []int) {
 	at = []int{0}
 	source := sourceOf("key")
-	data = appendRecord(nil, spoolRecord{kindHead, 0, append([]byte{spoolVersion}, source[:]...)})
+	data = appendRecord(nil, spoolRecord{kindHead, edition, longer, append([]byte{spoolVersion}, source[:]...)})
 	for i := range n {
-		call := fmt.Sprintf(`{"event":"%s","userId":"u","type":"track","messageId":"%d"}`, strings.Repeat("é", i%7), i)
+		call := fmt.Sprintf(`{"event":"%s","userId":"u","type":"track","messageId":"%d"}`, strings.Repeat("é", i%7), firstID+i)
 		calls = append(calls, call)
 		at = append(at, len(data))
-		data = appendRecord(data, spoolRecord{kindCall, uint32(i), []byte(call)})
+		data = appendRecord(data, spoolRecord{kindCall, edition, uint32(i), []byte(call)})
 	}
 	return data, calls, at
 }
@@ -74,6 +88,37 @@ func TestSegmentContents(t *testing.T) {
 			damage: func(data []byte, at []int) []byte { clear(data[at[3]+5 : at[6]+1]); return data },
 			lost:   []int{2, 3, 4, 5}, missing: []span{{2, 6}}, damaged: true,
 		},
+		"longer, zeros behind": {
+			damage: func([]byte, []int) []byte {
+				data, _, _ := edition(7, 1, 0, 10)
+				return append(data, make([]byte, 4096)...)
+			},
+		},
+		"used before": {damage: func([]byte, []int) []byte { data, _ := reused(); return data }},
+		"used before, the last call torn": {
+			damage: func([]byte, []int) []byte {
+				data, at := reused()
+				copy(data[at[10]+20:], former()[at[10]+20:])
+				return data
+			},
+			lost: []int{9}, damaged: true,
+		},
+		"used before, torn in its head": { // nothing says that it was begun
+			damage: func([]byte, []int) []byte {
+				data, at := reused()
+				copy(data[at[10]+3:], former()[at[10]+3:])
+				return data
+			},
+			lost: []int{9},
+		},
+		"used before, a call damaged": {
+			damage: func([]byte, []int) []byte { data, at := reused(); data[at[4]+recordHead+3]++; return data },
+			lost:   []int{3}, missing: []span{{3, 4}}, damaged: true,
+		},
+		"used before, only what was before": {
+			damage: func([]byte, []int) []byte { return former() },
+			lost:   []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9},
+		},
 		"zeros at the end": {damage: func(data []byte, at []int) []byte { return append(data, make([]byte, 4096)...) }, damaged: true},
 		"a part cut out": {
 			damage: func(data []byte, at []int) []byte { return slices.Delete(data, at[3]+9, at[4]+2) },
@@ -81,28 +126,30 @@ func TestSegmentContents(t *testing.T) {
 		},
 		"a part twice": {damage: func(data []byte, at []int) []byte { return append(data, data[at[2]:at[5]]...) }},
 		"a part moved": {damage: func(data []byte, at []int) []byte { return append(slices.Clone(data[at[5]:]), data[:at[5]]...) }},
-		"ends":         {damage: func(data []byte, at []int) []byte { return appendEnds(data, 2, tally{3, 10, 3}) }, ended: []int{2, 3, 4}},
+		"ends":         {damage: func(data []byte, at []int) []byte { return appendEnds(data, 7, 2, tally{3, 10, 3}) }, ended: []int{2, 3, 4}},
 		"ends, in parts": {damage: func(data []byte, at []int) []byte {
-			return appendEnds(appendEnds(data, 9, tally{1, 10, 1}), 0, tally{2, 10, 3})
+			return appendEnds(appendEnds(data, 7, 9, tally{1, 10, 1}), 7, 0, tally{2, 10, 3})
 		}, ended: []int{0, 1, 9}},
 		"what has ended is damaged": {
 			damage: func(data []byte, at []int) []byte {
 				data[at[4]+1]++
-				return appendEnds(data, 2, tally{3, 10, 3})
+				return appendEnds(data, 7, 2, tally{3, 10, 3})
 			},
 			ended: []int{2, 3, 4}, damaged: true,
 		},
 		"the last is known to be missing": {
-			damage: func(data []byte, at []int) []byte { return appendEnds(data[:at[10]], 0, tally{0, 10, 0}) },
+			damage: func(data []byte, at []int) []byte { return appendEnds(data[:at[10]], 7, 0, tally{0, 10, 0}) },
 			lost:   []int{9}, missing: []span{{9, 10}},
 		},
 		"ends of more than there are": {
-			damage: func(data []byte, at []int) []byte { return appendEnds(data, 2, tally{9, 10, 9}) },
+			damage: func(data []byte, at []int) []byte { return appendEnds(data, 7, 2, tally{9, 10, 9}) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, calls, at := fixture(10)
-			got := readContents(c.damage(data, at), nil)
+			data = c.damage(data, at)
+			got := readContents(data, 7, nil)
+			got.judgeEnd(data, 7)
 			left, missing := got.left(span{0, got.upTo})
 			var want []string
 			for i, call := range calls {
@@ -123,9 +170,9 @@ func TestSegmentInACall(t *testing.T) {
 	encoded, err := (&call{kind: kindTrack, bag: map[string]interface{}{"text": string(inner)}, bagName: propertiesName}).append(nil, time.Unix(1e9, 0))
 	require.NoError(t, err)
 	require.NotContains(t, string(encoded), "\xff")
-	data := appendRecord(nil, spoolRecord{kindCall, 0, encoded})
+	data := appendRecord(nil, spoolRecord{kindCall, 7, 0, encoded})
 	data[5]++ // so that the reader looks inside
-	c := readContents(data, nil)
+	c := readContents(data, 7, nil)
 	require.Empty(t, c.calls)
 }
 
@@ -137,9 +184,16 @@ func FuzzSegment(f *testing.F) {
 	f.Add([]byte{recordMark, kindCall, 0, 0, 255, 255, 0, 0}, 90, 0, uint8(1))
 	f.Add([]byte{recordMark}, 300, 200, uint8(2))
 	f.Add([]byte("inserted"), 256, 0, uint8(2))
-	f.Add(appendEnds(nil, 0, tally{0, 3, 0}), 1<<20, 0, uint8(2))
+	f.Add(appendEnds(nil, 7, 0, tally{0, 3, 0}), 1<<20, 0, uint8(2))
+	f.Add([]byte("overwritten"), 2000, 0, uint8(4))
+	f.Add([]byte{recordMark, kindCall, 9, 0, 7, 0, 0, 0}, 900, 60, uint8(5))
 	f.Fuzz(func(t *testing.T, patch []byte, at, cut int, how uint8) {
 		data, calls, starts := fixture(12)
+		whole := len(data)
+		if how%6 > 2 { // the file was used before
+			data, _, _ = edition(7, 1, 0, 12)
+			data = append(data, former()[whole:]...)
+		}
 		at = min(max(at, 0), len(data))
 		cut = min(max(cut, 0), len(data)-at)
 		var damaged []byte
@@ -153,7 +207,8 @@ func FuzzSegment(f *testing.F) {
 		default: // a part replaced
 			damaged = slices.Concat(data[:at], patch, data[at+cut:])
 		}
-		c := readContents(damaged, nil)
+		c := readContents(damaged, 7, nil)
+		c.judgeEnd(damaged, 7)
 		left, _ := c.left(span{0, c.upTo})
 		found := map[string]bool{}
 		for _, r := range left {
@@ -165,7 +220,7 @@ func FuzzSegment(f *testing.F) {
 			found[string(r.body)] = true
 		}
 		for i, call := range calls {
-			begin, over := starts[i+1], len(data)
+			begin, over := starts[i+1], whole
 			if i+2 < len(starts) {
 				over = starts[i+2]
 			}

@@ -40,6 +40,17 @@ func segments(t testing.TB, dir string) []string {
 	return files
 }
 
+// eachWay runs a test with files mapped into memory, where the system can, and
+// without.
+func eachWay(t *testing.T, test func(t *testing.T, mapped bool)) {
+	for _, mapped := range []bool{true, false} {
+		t.Run(fmt.Sprintf("mapped %v", mapped), func(t *testing.T) {
+			t.Cleanup(analytics.SetMapping(mapped))
+			test(t, mapped)
+		})
+	}
+}
+
 // down is a collector that takes nothing.
 func down() *collector {
 	return &collector{decide: func(int, post) answer { return answer{err: errRefusedConn} }}
@@ -113,7 +124,7 @@ func TestSpoolKeepsIdsAndTimes(t *testing.T) {
 // Flush waits for calls that are on the disk alone.
 func TestSpoolTakesTheOverflow(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
-		t.Run(fmt.Sprintf("Gzip %v", gzip), func(t *testing.T) {
+		eachWay(t, func(t *testing.T, mapped bool) {
 			var up atomic.Bool
 			c := &collector{decide: func(int, post) answer {
 				if up.Load() {
@@ -122,7 +133,9 @@ func TestSpoolTakesTheOverflow(t *testing.T) {
 				return answer{status: 503, delay: time.Millisecond}
 			}}
 			dir := t.TempDir()
-			client := newClient(t, c, analytics.Config{Spool: dir, MaxBytes: 128 << 10, FlushAt: 10, MaxInFlight: 1, Gzip: gzip})
+			client := newClient(t, c, analytics.Config{
+				Spool: dir, SpoolMaxBytes: 8 << 20, MaxBytes: 128 << 10, FlushAt: 10, MaxInFlight: 1, Gzip: gzip,
+			})
 			const calls = 5000
 			for i := range calls {
 				require.NoError(t, client.Track(&analytics.Track{
@@ -159,6 +172,10 @@ func TestSpoolTakesTheOverflow(t *testing.T) {
 }
 
 func TestSpoolConcurrentSafe(t *testing.T) {
+	eachWay(t, func(t *testing.T, _ bool) { testSpoolConcurrentSafe(t) })
+}
+
+func testSpoolConcurrentSafe(t *testing.T) {
 	dir := t.TempDir()
 	c := &collector{decide: func(i int, _ post) answer {
 		if i%100 == 7 {

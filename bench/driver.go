@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -11,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -64,14 +61,14 @@ func runDriver() error {
 	if err != nil {
 		return err
 	}
-	r := j.measure(c)
-	if err := stop(); err != nil {
+	r, err := j.measure(c)
+	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
-func (j job) measure(c *client) result {
+func (j job) measure(c *client) (result, error) {
 	var (
 		r         result
 		made      [producers]int64
@@ -86,7 +83,11 @@ func (j job) measure(c *client) result {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&memory[0])
-	cpu, start := usage(), time.Now()
+	before, _, err := usage()
+	if err != nil {
+		return r, err
+	}
+	start := time.Now()
 	deadline := start.Add(j.Duration)
 	for p := range producers {
 		group.Go(func() {
@@ -106,8 +107,8 @@ func (j job) measure(c *client) result {
 	closing := time.Now()
 	_ = c.close() // what it did not deliver is counted below
 	r.Wall, r.Close = time.Since(start), time.Since(closing)
-	after := usage()
-	r.CPU, r.PeakRSS = after.cpu-cpu.cpu, after.rss
+	after, peak, err := usage()
+	r.CPU, r.PeakRSS = after-before, peak
 	runtime.ReadMemStats(&memory[1])
 	r.Mallocs = memory[1].Mallocs - memory[0].Mallocs
 	r.AllocBytes = memory[1].TotalAlloc - memory[0].TotalAlloc
@@ -119,7 +120,7 @@ func (j job) measure(c *client) result {
 		r.Lost = c.lost()
 	}
 	r.quantiles(slices.Concat(latencies[:]...))
-	return r
+	return r, err
 }
 
 // flood makes calls until the deadline, looking at the clock now and then.
@@ -158,24 +159,6 @@ func (r *result) quantiles(taken []time.Duration) {
 	slices.Sort(taken)
 	at := func(q float64) time.Duration { return taken[int(q*float64(len(taken)-1))] }
 	r.P50, r.P99, r.P999, r.Max = at(0.5), at(0.99), at(0.999), at(1)
-}
-
-type usageSoFar struct {
-	cpu time.Duration
-	rss int64
-}
-
-func usage() usageSoFar {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // it fails for wrong arguments alone
-	}
-	unit := int64(1 << 10)
-	if runtime.GOOS == "darwin" {
-		unit = 1
-	}
-	rss := int64(u.Maxrss) //nolint:unconvert // it has 32 bits on some platforms
-	return usageSoFar{time.Duration(u.Utime.Nano() + u.Stime.Nano()), rss * unit}
 }
 
 // startProfile begins the profiles, if they are asked for; stop ends them.

@@ -1,5 +1,3 @@
-//go:build unix
-
 // Command bench measures the client beside two others of its kind, in one run,
 // so that the ratios hold whatever the machine.
 //

@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -87,10 +85,10 @@ func (o *options) printCost(samples map[string]map[string][]sample) {
 }
 
 func (o *options) printLatency(samples map[string][]sample) {
-	head(fmt.Sprintf("The time of one call at %d calls/s, L, batch 100", o.rate), "client", "p50", "p99", "p99.9", "longest", "peak RSS", "lost")
+	head(fmt.Sprintf("The time of one call at %d calls/s, L, batch 100", o.rate), "client", "cpu", "p50", "p99", "p99.9", "longest", "peak RSS", "lost")
 	for _, name := range o.clients {
 		list := samples[name]
-		row(name, short(median(list, func(s sample) time.Duration { return s.P50 })),
+		row(name, fmt.Sprintf("%.2f", median(list, cpuPerCall)), short(median(list, func(s sample) time.Duration { return s.P50 })),
 			short(median(list, func(s sample) time.Duration { return s.P99 })),
 			short(median(list, func(s sample) time.Duration { return s.P999 })),
 			short(median(list, func(s sample) time.Duration { return s.Max })),

@@ -526,6 +526,7 @@ func TestReadMembersAndValues(t *testing.T) {
 		`{"value":1}`:                     "empty",
 		`{"userId":"u1","value":1,"x":2}`: `unknown field "x"`,
 		`{"userId":"u1","value":1}{}`:     "goes on after the object",
+		`{"userId":"u1","value":1}}`:      "goes on after the object",
 		`{"userId":"u1","value":nope}`:    "line 2",
 		`u1,5`:                            "line 2",
 		`{"userId":"u1","value":"` + strings.Repeat("x", 17_000) + `"}`: "at most 16384",
@@ -542,4 +543,22 @@ func TestReadMembersAndValues(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, v.UserID, 1024)
 	}
+}
+
+// TestSyncFindsTheOnlySourceThatWasSeen: where any write key makes a source, none
+// need be in the settings.
+func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
+	box := &inbox{}
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
+	_, err := srv.SyncAudience(within(t), big("u1"))
+	require.ErrorContains(t, err, "source: is empty: name the source; none is known yet")
+	post(t, srv.URL+"/v1/track", "one", `{"event":"E","userId":"u"}`)
+	_, err = srv.Wait(within(t), 1, mockserver.DeliveredTo("crm"))
+	require.NoError(t, err)
+	box.take()
+	synced(t, srv, big("u1"))
+	assert.Equal(t, []string{"crm u1 big_spenders=true"}, box.told())
+	post(t, srv.URL+"/v1/track", "two", `{"event":"E","userId":"u"}`)
+	_, err = srv.SyncAudience(within(t), big("u1"))
+	require.ErrorContains(t, err, "source: is empty: name one of ")
 }

@@ -75,7 +75,10 @@ type appliedSettings struct {
 	sources []knownSource
 }
 
-// NewCollector starts a collector. Close ends it.
+// NewCollector starts a collector. Close ends it. Its error is a
+// *webhook.FieldError for each thing that is wrong with the sources and destinations
+// of config, or what kept its Sender, Journal, Store or State from being used; the Journal is open
+// then, as it was.
 func NewCollector(config Config) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
@@ -272,7 +275,7 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 	c.start(&forwarder{
 		name: d.Name, sender: c.sender, clock: c.clock, record: c.record, log: c.log,
 		gate:   newGate(c.clock, c.config.Concurrency, max(stragglers, webhook.MaxEndpoints*c.config.Concurrency), c.poke),
-		reader: reader, paused: d.Paused, done: make(chan struct{}), since: c.clock.Now(), random: c.config.Jitter, faults: &c.faults,
+		reader: reader, done: make(chan struct{}), since: c.clock.Now(), random: c.config.Jitter, faults: &c.faults,
 	}, d)
 	return nil
 }
@@ -280,15 +283,17 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 func (c *Collector) start(f *forwarder, d Destination) {
 	f.settings.Store(&d)
 	requests, cancel := context.WithCancel(context.Background())
-	run, drain := context.WithCancel(requests)
-	f.cancel, f.drain = cancel, drain
+	f.cancel = cancel
+	f.leasing, f.drain = context.WithCancel(requests)
+	f.going, f.halt = context.WithCancel(f.leasing)
+	f.set(func() { f.paused = d.Paused })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forwarders[d.Name] = f
 	if c.draining.Load() {
 		f.drain() // Drain came while the journal attached it
 	}
-	go f.run(run, requests)
+	go f.run(requests)
 }
 
 func (c *Collector) detach(ctx context.Context, f *forwarder) error {

@@ -162,6 +162,14 @@ func (v *verdict) conclude(ctx context.Context) delivery {
 // them as a note. A webhook whose settings have changed is another one.
 type refusals string
 
+// refusals returns those that the last attempt at a call noted.
+func (e *Entry) refusals(call int) refusals {
+	if e.Notes == nil {
+		return ""
+	}
+	return refusals(e.Notes[call])
+}
+
 // others returns the webhooks of a destination that have not refused the call.
 func (r refusals) others(d *Destination) []webhook.Endpoint {
 	if r == "" {

@@ -97,13 +97,13 @@ func (c *Collector) serveTracking(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case e.kind == noEndpoint:
-		c.respond(w, r, refuse(http.StatusNotFound, CodeNotFound, "there is no %.200q here; batches go to /v1/batch", r.URL.Path))
+		c.respond(w, r, refuse(http.StatusNotFound, CodeNotFound, "there is no %q here; batches go to /v1/batch", pathOf(r)))
 	case asked == http.MethodOptions:
 		w.Header().Set("Allow", e.method()+", OPTIONS")
 		w.WriteHeader(http.StatusNoContent)
 	case asked != e.method():
 		w.Header().Set("Allow", e.method()+", OPTIONS")
-		c.respond(w, r, refuse(http.StatusMethodNotAllowed, CodeWrongMethod, "%.200q takes %s, not %s", r.URL.Path, e.method(), r.Method))
+		c.respond(w, r, refuse(http.StatusMethodNotAllowed, CodeWrongMethod, "%q takes %s, not %s", pathOf(r), e.method(), r.Method))
 	default:
 		c.serveEndpoint(e, w, r)
 	}
@@ -122,7 +122,7 @@ func (c *Collector) serveEndpoint(e endpoint, w http.ResponseWriter, r *http.Req
 	case metricsEndpoint:
 		c.respond(w, r, c.countMetrics(r))
 	case messagesEndpoint:
-		c.serveMessages(w)
+		c.serveMessages(w, r)
 	case healthEndpoint:
 		c.serveHealth(w)
 	case readyEndpoint:

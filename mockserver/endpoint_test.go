@@ -333,6 +333,31 @@ func TestLibrariesLearnWhereToSend(t *testing.T) {
 	assert.Equal(t, "unknown_write_key", answer(t, text)["code"])
 }
 
+// TestWriteKeysAreNotKept: what is remembered for people to look at does not give
+// them away.
+func TestWriteKeysAreNotKept(t *testing.T) {
+	const key = "a-key-that-is-secret"
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
+	for _, path := range []string{"/v1/projects/" + key + "/settings", "/projects/" + key, "/v1/projects/" + key + "/other/" + strings.Repeat("x", 1000)} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			ask(t, method, srv.URL+path, "")
+		}
+	}
+	ask(t, http.MethodGet, srv.URL+"/v1/pixel/track?writeKey="+key, "")
+	ask(t, http.MethodPost, srv.URL+"/v1/batch", `{"writeKey":"`+key+`","batch":[]}`)
+	ask(t, http.MethodPost, srv.URL+"/v1/batch", `{"batch":[{"type":"track","event":"E","writeKey" : "`+key+`","userId":"u"},{"type":"track","userId":"u","writeKey":"web-key"}]}`)
+	refusals, rejections := srv.History().Refusals(), srv.Rejections()
+	require.Len(t, refusals, 8)
+	for _, r := range refusals {
+		assert.NotContains(t, r.Path+r.Message, key)
+		assert.LessOrEqual(t, len([]rune(r.Path)), 200+len([]rune("…")))
+	}
+	require.Len(t, rejections, 2)
+	assert.Regexp(t, `^{"type":"track","event":"E","writeKey" : "a-ke…[0-9a-f]{8}","userId":"u"}$`, string(rejections[0].Body))
+	assert.Regexp(t, `^{"type":"track","userId":"u","writeKey":"we…[0-9a-f]{8}"}$`, string(rejections[1].Body))
+	assert.NotContains(t, rejections[0].Message, key)
+}
+
 func TestMessagesAreDrainedWithoutWhatDiffers(t *testing.T) {
 	srv := mockserver.RunT(t)
 	messages := func() []map[string]any {
@@ -376,4 +401,27 @@ func TestHealthAndReadiness(t *testing.T) {
 	assert.Equal(t, "unavailable", answer(t, text)["status"])
 	res, _ = ask(t, http.MethodGet, srv.URL+"/health", "")
 	assert.Equal(t, http.StatusOK, res.StatusCode)
+}
+
+func TestAskingForTheHeaderDrainsNoMessages(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/batch", "k", track("m", 1))
+	res, _ := ask(t, http.MethodHead, srv.URL+"/messages", "")
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	_, text := ask(t, http.MethodGet, srv.URL+"/messages", "")
+	assert.Contains(t, text, "Tested")
+}
+
+func TestARefusalKeepsLittleOfItsPath(t *testing.T) {
+	c := newCollector(t, mockserver.Config{})
+	long := strings.Repeat("ä", 20_000)
+	for _, path := range []string{"/" + long, "/v1/pixel/" + long} {
+		serve(c, http.MethodGet, path, "")
+	}
+	refusals := c.History().Refusals()
+	require.Len(t, refusals, 2)
+	for _, r := range refusals {
+		assert.Less(t, len(r.Path), 1000)
+		assert.Less(t, len(r.Message), 1000)
+	}
 }

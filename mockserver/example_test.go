@@ -58,7 +58,7 @@ func ExampleView_Wait() {
 	fmt.Println(err)
 	// Output:
 	// 200
-	// mockserver: waited for 1 calls, got 0 that match of 1 in all
+	// mockserver: waited for 1 call, got 0 that match of 1 in all
 	//   nearest: track "Signed Up" userId="u1" messageId="m1"
 	//     properties.plan is "Free", want "Pro"
 	//   came: track "Signed Up" userId="u1" messageId="m1"

@@ -182,112 +182,119 @@ func TestDelaysPassOnAManualClock(t *testing.T) {
 	assert.Equal(t, http.StatusOK, <-done)
 }
 
-func TestTransport(t *testing.T) {
-	client := func(h http.HandlerFunc) *http.Client { return &http.Client{Transport: mockserver.NewTransport(h)} }
-	t.Run("a request as a server sees it", func(t *testing.T) {
-		c := client(func(w http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(r.Body)
-			assert.NoError(t, err)
-			user, _, _ := r.BasicAuth()
-			assert.Equal(t, []any{"/a%20b?c=d", "/a b", "d", "h.example:8080", "u", "text", int64(4), "POST"},
-				[]any{r.RequestURI, r.URL.Path, r.FormValue("c"), r.Host, user, string(body), r.ContentLength, r.Method})
-			w.Header().Set("X-A", "1")
-			w.WriteHeader(http.StatusCreated)
-			w.Header().Set("X-B", "too late")
-			_, _ = io.WriteString(w, "made")
-		})
-		res, err := c.Post("http://u:p@h.example:8080/a%20b?c=d", "", strings.NewReader("text"))
-		require.NoError(t, err)
-		defer res.Body.Close()
-		body, err := io.ReadAll(res.Body)
-		require.NoError(t, err)
-		assert.Equal(t, []any{201, "1", "", "made"}, []any{res.StatusCode, res.Header.Get("X-A"), res.Header.Get("X-B"), string(body)})
+// through is a client of a handler in this process.
+func through(h http.HandlerFunc) *http.Client {
+	return &http.Client{Transport: mockserver.NewTransport(h)}
+}
+
+func TestTransportHandsOnTheRequest(t *testing.T) {
+	c := through(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		user, _, _ := r.BasicAuth()
+		assert.Equal(t, []any{"/a%20b?c=d", "/a b", "d", "h.example:8080", "u", "text", int64(4), "POST"},
+			[]any{r.RequestURI, r.URL.Path, r.FormValue("c"), r.Host, user, string(body), r.ContentLength, r.Method})
+		w.Header().Set("X-A", "1")
+		w.WriteHeader(http.StatusCreated)
+		w.Header().Set("X-B", "too late")
+		_, _ = io.WriteString(w, "made")
 	})
-	t.Run("an answer that is streamed", func(t *testing.T) {
-		next := make(chan struct{})
-		c := client(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, "one")
-			_ = http.NewResponseController(w).Flush()
-			<-next
-			_, _ = io.WriteString(w, "two")
-		})
-		res, err := c.Get("http://h/")
-		require.NoError(t, err)
-		defer res.Body.Close()
-		first := make([]byte, 3)
-		_, err = io.ReadFull(res.Body, first)
-		require.NoError(t, err)
-		close(next)
-		rest, err := io.ReadAll(res.Body)
-		require.NoError(t, err)
-		assert.Equal(t, "onetwo", string(first)+string(rest))
+	res, err := c.Post("http://u:p@h.example:8080/a%20b?c=d", "", strings.NewReader("text"))
+	require.NoError(t, err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	assert.Equal(t, []any{201, "1", "", "made"}, []any{res.StatusCode, res.Header.Get("X-A"), res.Header.Get("X-B"), string(body)})
+}
+
+func TestTransportStreamsTheAnswer(t *testing.T) {
+	next := make(chan struct{})
+	c := through(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "one")
+		_ = http.NewResponseController(w).Flush()
+		<-next
+		_, _ = io.WriteString(w, "two")
 	})
-	t.Run("no answer at all, and a HEAD", func(t *testing.T) {
-		c := client(func(http.ResponseWriter, *http.Request) {})
-		res, err := c.Get("http://h/")
-		require.NoError(t, err)
-		defer res.Body.Close()
-		assert.Equal(t, http.StatusOK, res.StatusCode)
-		c = client(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "body") })
-		res, err = c.Head("http://h/")
-		require.NoError(t, err)
-		defer res.Body.Close()
-		body, _ := io.ReadAll(res.Body)
-		assert.Empty(t, body)
+	res, err := c.Get("http://h/")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	first := make([]byte, 3)
+	_, err = io.ReadFull(res.Body, first)
+	require.NoError(t, err)
+	close(next)
+	rest, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	assert.Equal(t, "onetwo", string(first)+string(rest))
+}
+
+func TestTransportOfEmptyAnswers(t *testing.T) {
+	c := through(func(http.ResponseWriter, *http.Request) {})
+	res, err := c.Get("http://h/")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	c = through(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "body") })
+	res, err = c.Head("http://h/")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	assert.Empty(t, body)
+}
+
+func TestTransportOfAHandlerThatAborts(t *testing.T) {
+	_, err := through(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }).Get("http://h/")
+	assert.ErrorContains(t, err, "connection reset")
+	res, err := through(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half")
+		panic(http.ErrAbortHandler)
+	}).Get("http://h/")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	assert.Equal(t, "half", string(body))
+	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+func TestTransportOfASenderThatGivesUp(t *testing.T) {
+	ended := make(chan struct{}, 2)
+	c := through(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/answer" {
+			_, _ = io.WriteString(w, "x")
+		}
+		<-r.Context().Done()
+		ended <- struct{}{}
 	})
-	t.Run("a handler that aborts", func(t *testing.T) {
-		_, err := client(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }).Get("http://h/")
-		assert.ErrorContains(t, err, "connection reset")
-		res, err := client(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, "half")
-			panic(http.ErrAbortHandler)
-		}).Get("http://h/")
-		require.NoError(t, err)
-		defer res.Body.Close()
-		body, err := io.ReadAll(res.Body)
-		assert.Equal(t, "half", string(body))
-		assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://h/", nil)
+	require.NoError(t, err)
+	_, err = c.Do(req)
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	<-ended
+	res, err := c.Get("http://h/answer")
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	<-ended
+}
+
+func TestTransportOfBodiesWithoutALength(t *testing.T) {
+	c := through(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		assert.EqualValues(t, -1, r.ContentLength)
+		_, _ = w.Write(bytes.ToUpper(body))
 	})
-	t.Run("a sender that gives up, and one that hangs up", func(t *testing.T) {
-		ended := make(chan struct{}, 2)
-		c := client(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/answer" {
-				_, _ = io.WriteString(w, "x")
-			}
-			<-r.Context().Done()
-			ended <- struct{}{}
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://h/", nil)
-		require.NoError(t, err)
-		_, err = c.Do(req)
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		<-ended
-		res, err := c.Get("http://h/answer")
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		<-ended
-	})
-	t.Run("a body of unknown length, and one that breaks", func(t *testing.T) {
-		c := client(func(w http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				w.WriteHeader(http.StatusBadRequest)
-			}
-			assert.EqualValues(t, -1, r.ContentLength)
-			_, _ = w.Write(bytes.ToUpper(body))
-		})
-		res, err := c.Post("http://h/", "", io.MultiReader(strings.NewReader("abc")))
-		require.NoError(t, err)
-		defer res.Body.Close()
-		body, _ := io.ReadAll(res.Body)
-		assert.Equal(t, "ABC", string(body))
-		res, err = c.Post("http://h/", "", io.MultiReader(strings.NewReader("abc"), failingReader{}))
-		require.NoError(t, err)
-		defer res.Body.Close()
-		assert.Equal(t, http.StatusBadRequest, res.StatusCode)
-	})
+	res, err := c.Post("http://h/", "", io.MultiReader(strings.NewReader("abc")))
+	require.NoError(t, err)
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	assert.Equal(t, "ABC", string(body))
+	res, err = c.Post("http://h/", "", io.MultiReader(strings.NewReader("abc"), failingReader{}))
+	require.NoError(t, err)
+	defer res.Body.Close()
+	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
 }
 
 type failingReader struct{}
@@ -307,4 +314,25 @@ func TestAServerWithoutANetwork(t *testing.T) {
 	defer res.Body.Close()
 	assert.NotEqual(t, http.StatusNotFound, res.StatusCode, "the admin API too")
 
+}
+
+// TestTransportEndsWithTheContext: a handler that hangs with half an answer written,
+// and does not look at its context, must not hold who reads it.
+func TestTransportEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		client := &http.Client{Timeout: 3 * time.Second, Transport: mockserver.NewTransport(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "half")
+			<-release
+		}))}
+		start := time.Now()
+		res, err := client.Get("http://h/")
+		require.NoError(t, err)
+		body, err := io.ReadAll(res.Body)
+		assert.Equal(t, "half", string(body))
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 3*time.Second, time.Since(start))
+		require.NoError(t, res.Body.Close())
+	})
 }

@@ -42,19 +42,23 @@ type forwarder struct {
 	faults   *faults
 	requests sync.WaitGroup
 
-	drain  context.CancelFunc // makes run lease no more, and end once the calls under way have
-	cancel context.CancelFunc // breaks off the requests under way
-	done   chan struct{}      // closed when run has ended
-	since  time.Time          // when it was attached
+	leasing context.Context    // of run; ends with drain
+	drain   context.CancelFunc // makes run lease no more, and end once the calls under way have
+	cancel  context.CancelFunc // breaks off the requests under way
+	done    chan struct{}      // closed when run has ended
+	since   time.Time          // when it was attached
 
 	mu        sync.Mutex // guards what follows
 	reader    Reader     // nil while it is not attached
 	paused    bool
 	interrupt context.CancelFunc // makes next look again
+	going     context.Context    // ends with leasing, and when the destination is paused; another begins when it is resumed
+	halt      context.CancelFunc // ends going
 }
 
-// run works until ctx ends. Requests go on until requests ends, which is later.
-func (f *forwarder) run(ctx, requests context.Context) {
+// run works until leasing ends. Requests go on until requests ends, which is later.
+func (f *forwarder) run(requests context.Context) {
+	ctx := f.leasing
 	defer close(f.done)
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -69,7 +73,7 @@ func (f *forwarder) run(ctx, requests context.Context) {
 		switch {
 		case err == nil:
 			work.Go(func() {
-				f.work(ctx, requests, lease)
+				f.work(requests, lease)
 				<-free
 			})
 			continue
@@ -109,14 +113,28 @@ func (f *forwarder) next(ctx context.Context) (Lease, error) {
 	}
 }
 
-// set changes what next looks at, and makes it look again.
+// set changes what next looks at, and makes it look again. Where the destination
+// is paused now, the entries that are worked at begin with no more calls.
 func (f *forwarder) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change()
+	switch {
+	case f.paused:
+		f.halt()
+	case f.going.Err() != nil:
+		f.going, f.halt = context.WithCancel(f.leasing)
+	}
 	if f.interrupt != nil {
 		f.interrupt()
 	}
+}
+
+// whileGoing returns the context in which calls may begin.
+func (f *forwarder) whileGoing() context.Context {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.going
 }
 
 // forget drops a reader that the journal has closed, until there is another.
@@ -137,37 +155,54 @@ func (f *forwarder) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// work brings every call of an entry to an end, or to its next attempt. Once
-// ctx ends it begins with no more calls; requests breaks off those under way.
-func (f *forwarder) work(ctx, requests context.Context, lease Lease) {
+// work brings every call of an entry to an end, or to its next attempt. Once the
+// forwarder is drained or paused it begins with no more calls; requests breaks off
+// those under way.
+func (f *forwarder) work(requests context.Context, lease Lease) {
 	f.gate.beginEntry()
 	defer f.gate.endEntry()
-	e, d := lease.Entry(), f.settings.Load()
+	going, e := f.whileGoing(), lease.Entry()
 	deadline := e.Since.Add(webhook.Window + lastAttemptGrace)
 	results := make([]delivery, len(e.Calls))
 	calls := newRelay(&f.gate.activity)
 	for i := range e.Calls {
-		j := job{forwarder: f, destination: d, call: &e.Calls[i], attempt: e.Attempt}
-		if e.Notes != nil {
-			j.refused = refusals(e.Notes[i])
-		}
-		if results[i] = j.prepare(); results[i].decided {
-			continue
-		}
-		var ok bool
-		switch j.pass, ok = f.gate.enter(ctx, len(j.webhooks), deadline); {
-		case ok:
+		j := job{forwarder: f, call: &e.Calls[i], attempt: e.Attempt, refused: e.refusals(i)}
+		d, ok := j.begin(going, deadline)
+		if results[i] = d; ok {
 			calls.start(func() { results[i] = j.deliver(requests) })
-		case ctx.Err() == nil:
-			results[i] = expired("it could not be tried in that time")
 		}
 	}
 	calls.wait()
-	f.finish(ctx, lease, results)
+	f.finish(lease, results)
+}
+
+// begin waits until the call may be delivered. It may not where that is not ok:
+// it is decided, or ctx has ended.
+func (j *job) begin(ctx context.Context, deadline time.Time) (d delivery, ok bool) {
+	for ctx.Err() == nil { // the gate lets through all for which there is room
+		j.destination = j.settings.Load()
+		if d = j.prepare(); d.decided {
+			return d, false
+		}
+		if j.pass, ok = j.gate.enter(ctx, len(j.webhooks), deadline); !ok {
+			if ctx.Err() == nil {
+				d = expired("it could not be tried in that time")
+			}
+			return d, false
+		}
+		if j.destination == j.settings.Load() {
+			return d, true
+		}
+		// The settings were changed while it waited, perhaps because the destination
+		// was down for a wrong URL.
+		j.gate.giveBack(j.pass)
+		j.gate.end()
+	}
+	return delivery{}, false
 }
 
 // finish tells the journal how the entry ended, and the recorder of each call.
-func (f *forwarder) finish(ctx context.Context, lease Lease, results []delivery) {
+func (f *forwarder) finish(lease Lease, results []delivery) {
 	e, now := lease.Entry(), f.clock.Now()
 	result := Result{Outcomes: make([]Outcome, len(results)), RetryAt: now}
 	interrupted := 0
@@ -187,12 +222,15 @@ func (f *forwarder) finish(ctx context.Context, lease Lease, results []delivery)
 		result.RetryAt = next
 	}
 	for i, r := range results {
-		if r.decided && r.State == StatePending && !inTime {
+		switch {
+		case !r.decided:
+			r.Note = string(e.refusals(i)) // as it was found
+		case r.State == StatePending && !inTime:
 			r = expired(r.Reason)
 		}
 		result.Outcomes[i] = r.Outcome
 	}
-	if err := lease.Finish(context.WithoutCancel(ctx), result); err != nil {
+	if err := lease.Finish(context.Background(), result); err != nil {
 		f.log.Error("the journal did not take a result; its calls may be delivered again",
 			"destination", f.name, "entry", e.ID, "calls", len(e.Calls), "error", err)
 		return

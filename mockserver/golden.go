@@ -73,7 +73,7 @@ func (v View) golden(file string, g Golden, match []Match) error {
 		return nil
 	}
 	if g, w := count(got), count(want); g != w {
-		differences = slices.Insert(differences, 0, fmt.Sprintf("%d calls came, want %d", g, w))
+		differences = slices.Insert(differences, 0, fmt.Sprintf("%s came, want %d", plural(g, "call", "calls"), w))
 	}
 	return fmt.Errorf("mockserver: the calls differ from the golden file %s; if that is meant, run the test once with Golden.Update:\n  %s",
 		file, strings.Join(differences, "\n  "))

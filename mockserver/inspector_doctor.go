@@ -71,12 +71,12 @@ var changeReasons = map[webhook.ChangeKind]string{
 }
 
 func (in *Inspector) serveDoctor(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodPost && !readForm(w, r) {
+	if !readForm(w, r) {
 		return
 	}
 	p := doctorPage{
-		Ref: r.FormValue("call"), Destination: r.FormValue("destination"),
-		Pasted: r.FormValue("body"), PastedSign: strings.TrimSpace(r.FormValue("signature")),
+		Ref: r.Form.Get("call"), Destination: r.Form.Get("destination"),
+		Pasted: r.Form.Get("body"), PastedSign: strings.TrimSpace(r.Form.Get("signature")),
 		Tabs: snippetTabs{ID: "verify", Label: "Language", Snippets: []snippet{
 			{ID: "go", Name: "Go", Code: fill("verify-go", nil)},
 			{ID: "node", Name: "Node", Code: fill("verify-node", nil)},
@@ -145,9 +145,21 @@ func (in *Inspector) signed(body []byte, d *Destination, r *Record) *signedBody 
 		}
 	}
 	for _, c := range webhook.Changes(r.Call.Body) {
-		s.Changes = append(s.Changes, changeLine{c, changeReasons[c.Kind]})
+		if !keptAsText(c) {
+			s.Changes = append(s.Changes, changeLine{c, changeReasons[c.Kind]})
+		}
 	}
 	return s
+}
+
+// keptAsText tells of a number that lost nothing after all: webhook.Payload writes
+// IDs and names as strings.
+func keptAsText(c webhook.Change) bool {
+	switch c.Path {
+	case "userId", "anonymousId", "groupId", "previousId", "event", "name", "category":
+		return c.Kind == webhook.ChangePrecision || c.Kind == webhook.ChangeOverflow
+	}
+	return false
 }
 
 // judge says what is wrong with the body and the signature that a receiver had.

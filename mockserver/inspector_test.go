@@ -584,3 +584,59 @@ func TestInspectorIsConcurrentSafe(t *testing.T) {
 	srv.Clear()
 	s.until(func(f frame) bool { return f.Reset })
 }
+
+// TestIDsThatAreNumbersReachWebhooksWhole: as strings, which lose no digit, while
+// the numbers of the properties do, and the doctor tells of those alone.
+func TestIDsThatAreNumbersReachWebhooksWhole(t *testing.T) {
+	rec := newReceiver(t, nil)
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":90071992547409931,"properties":{"n":90071992547409933}}`)
+	srv.Expect(t, mockserver.OfUser("90071992547409931"), mockserver.DeliveredTo("hook"))
+	bodies, _ := rec.got()
+	assert.Contains(t, bodies[0], `"userId":"90071992547409931"`)
+	assert.Contains(t, bodies[0], `"n":90071992547409940`)
+	_, list := get(t, srv.URL+"/")
+	_, doctor := get(t, srv.URL+"/signatures?destination=hook&call="+find(t, list, `data-ref="([^"]+)"`))
+	assert.Contains(t, doctor, "properties.n")
+	assert.Equal(t, 1, strings.Count(doctor, "has more digits than a double holds"))
+}
+
+// TestTheLoginReadsLittle: anyone may ask for it.
+func TestTheLoginReadsLittle(t *testing.T) {
+	collector, err := mockserver.NewCollector(mockserver.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = collector.Close() })
+	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token"})
+	require.NoError(t, err)
+	inspector := mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		for contentType, start := range map[string]string{
+			"multipart/form-data; boundary=b":   "--b\r\nContent-Disposition: form-data; name=\"to\"; filename=\"f\"\r\n\r\n",
+			"application/x-www-form-urlencoded": "to=",
+		} {
+			var read counted
+			req := httptest.NewRequest(method, "http://localhost/login", io.TeeReader(io.MultiReader(strings.NewReader(start), io.LimitReader(letters{}, 12<<20)), &read))
+			req.Header.Set("Content-Type", contentType)
+			inspector.ServeHTTP(httptest.NewRecorder(), req)
+			assert.Less(t, int(read), 2<<20, "%s %s", method, contentType)
+		}
+	}
+}
+
+// letters reads as the letter a for ever.
+type letters struct{}
+
+func (letters) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'a'
+	}
+	return len(p), nil
+}
+
+// counted counts the bytes that are written to it.
+type counted int
+
+func (c *counted) Write(p []byte) (int, error) {
+	*c += counted(len(p))
+	return len(p), nil
+}

@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -58,7 +59,7 @@ type Rejection struct {
 	Index      int       `json:"index"`           // the call's place in its request, from 0
 	Source     string    `json:"source,omitempty"`
 	ReceivedAt time.Time `json:"receivedAt"`
-	Body       []byte    `json:"-"` // as received; at most the first 32 KiB
+	Body       []byte    `json:"-"` // as received, but for a write key; at most the first 32 KiB
 }
 
 // keptBody is how much of a rejected call is kept.
@@ -409,7 +410,11 @@ func (d *draft) check(limits Limits) {
 		d.reject(CodeUnknownType, "type", fmt.Sprintf("%.40q is not a type; the types are identify, track, page, screen, group and alias", d.Type))
 		return
 	}
-	if d.UserID == "" && d.AnonymousID == "" {
+	switch {
+	case d.UserID != "":
+	case d.Type == "alias":
+		d.reject(CodeNoUser, "userId", "an alias call needs a userId: the new ID")
+	case d.AnonymousID == "":
 		d.reject(CodeNoUser, "userId", "a call needs a userId or an anonymousId")
 	}
 	if n := utf8.RuneCountInString(d.ID); n > limits.MessageIDChars {
@@ -429,6 +434,21 @@ func (d *draft) reject(code Code, field, message string) {
 	if d.bad.Code == "" {
 		d.bad = Rejection{Code: code, Field: field, Message: message, Index: d.index}
 	}
+}
+
+// kept returns what is kept of a call that is rejected: what came, with only a
+// hint in place of its write key.
+func (p *post) kept(d *draft) []byte {
+	from, end := p.calls[d.index].start, p.calls[d.index].end
+	var kept []byte
+	for _, m := range d.members {
+		if key := text(p.body[m.value:m.end]); m.field == fieldWriteKey && key != "" {
+			kept = appendString(append(kept, p.body[from:m.value]...), redact(key))
+			from = int(m.end)
+		}
+	}
+	kept = append(kept, p.body[from:end]...)
+	return bytes.Clone(kept[:min(len(kept), keptBody)])
 }
 
 // ReadCall reads a stored call back from its Body, which it keeps.

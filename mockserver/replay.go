@@ -25,7 +25,8 @@ type Selection struct {
 
 // Replay makes the calls of a destination due again that sel picks, with a new
 // window of four hours, and returns how many they are. On an error, that many
-// were replayed before it.
+// were replayed before it; it is ErrUnknown where there is no such destination, or
+// what the journal said. One replay runs at a time, others wait.
 func (c *Collector) Replay(ctx context.Context, destination string, sel Selection) (int, error) {
 	if c.forwarder(destination) == nil {
 		return 0, fmt.Errorf("%w: there is no destination %q", ErrUnknown, destination)

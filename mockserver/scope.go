@@ -8,17 +8,21 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// oneSource returns the source of a name, or the only one where none is given.
+// oneSource returns the source of a name, or the only one where none is given: of
+// the settings, or else of those that are known.
 func (c *Collector) oneSource(s Settings, name string) (string, error) {
 	var names []string
 	for _, source := range s.Sources {
 		names = append(names, source.Name)
 	}
+	if len(names) == 0 {
+		names = c.allSources(s)
+	}
 	switch {
 	case name == "" && len(names) == 1:
 		return names[0], nil
 	case name == "" && len(names) == 0:
-		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name the source; there is none in the settings"}
+		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name the source; none is known yet"}
 	case name == "":
 		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name one of " + strings.Join(names, ", ")}
 	case slices.Contains(names, name) || c.config.AnyWriteKey:

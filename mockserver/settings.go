@@ -68,14 +68,17 @@ func (c *Collector) configured() Settings { return c.settings.Load().defined }
 // meanwhile are not lost: a destination that stays goes on where it is, one that
 // is new gets the calls that come from now on, and one that is gone is forgotten
 // with what it had pending. What AddSource, AddDestination and Pause made stays.
-// If Apply fails, the settings that it did not come to stay as they were.
+// If Apply fails, the settings that it did not come to stay as they were; where the
+// error is a *webhook.FieldError or several, that is all of them.
 func (c *Collector) Apply(ctx context.Context, s Settings) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	return c.apply(ctx, s, c.stored)
 }
 
-// AddSource makes a source. ErrExists says that its name is taken.
+// AddSource makes a source. Its error is ErrExists where the name is taken, a
+// *webhook.FieldError for each thing that is wrong with it, or what kept it from
+// being stored.
 func (c *Collector) AddSource(ctx context.Context, s Source) error {
 	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
 		if slices.ContainsFunc(all.Sources, sourceNamed(s.Name)) {
@@ -86,7 +89,9 @@ func (c *Collector) AddSource(ctx context.Context, s Source) error {
 	})
 }
 
-// ChangeSource replaces the source of a name by what change makes of it.
+// ChangeSource replaces the source of a name by what change makes of it; where
+// another process was quicker, change is called again. Its error is that of change,
+// ErrUnknown, ErrReadOnly, or as that of AddSource.
 func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*Source) error) error {
 	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
 		i, err := find("source", name, stored.Sources, all.Sources, sourceNamed(name))
@@ -98,7 +103,8 @@ func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*
 	})
 }
 
-// RemoveSource makes a source's write key unknown. Its calls stay.
+// RemoveSource makes a source's write key unknown. Its calls stay. Its error is
+// ErrUnknown, ErrReadOnly, or what kept it from being stored.
 func (c *Collector) RemoveSource(ctx context.Context, name string) error {
 	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
 		i, err := find("source", name, stored.Sources, all.Sources, sourceNamed(name))
@@ -110,7 +116,7 @@ func (c *Collector) RemoveSource(ctx context.Context, name string) error {
 }
 
 // AddDestination makes a destination, which gets the calls that come from now
-// on. ErrExists says that its name is taken.
+// on. Its error is as that of AddSource.
 func (c *Collector) AddDestination(ctx context.Context, d Destination) error {
 	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
 		if slices.ContainsFunc(all.Destinations, destinationNamed(d.Name)) {
@@ -121,7 +127,8 @@ func (c *Collector) AddDestination(ctx context.Context, d Destination) error {
 	})
 }
 
-// ChangeDestination replaces the destination of a name by what change makes of it.
+// ChangeDestination replaces the destination of a name by what change makes of
+// it, as ChangeSource does.
 func (c *Collector) ChangeDestination(ctx context.Context, name string, change func(*Destination) error) error {
 	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
 		i, err := find("destination", name, stored.Destinations, all.Destinations, destinationNamed(name))
@@ -134,6 +141,7 @@ func (c *Collector) ChangeDestination(ctx context.Context, name string, change f
 }
 
 // RemoveDestination forgets a destination, with its pending and its failed calls.
+// Its error is as that of RemoveSource.
 func (c *Collector) RemoveDestination(ctx context.Context, name string) error {
 	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
 		i, err := find("destination", name, stored.Destinations, all.Destinations, destinationNamed(name))
@@ -147,12 +155,12 @@ func (c *Collector) RemoveDestination(ctx context.Context, name string) error {
 
 // Pause stops attempts to a destination until Resume, also across a restart
 // where the settings are stored. Its calls wait in the journal, and their four
-// hours go on.
+// hours go on. Its error is ErrUnknown, or what kept it from being stored.
 func (c *Collector) Pause(ctx context.Context, destination string) error {
 	return c.setPaused(ctx, destination, true)
 }
 
-// Resume ends a Pause.
+// Resume ends a Pause. Its error is as that of Pause.
 func (c *Collector) Resume(ctx context.Context, destination string) error {
 	return c.setPaused(ctx, destination, false)
 }

@@ -310,7 +310,7 @@ func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 	}
 	ahead := (syncAhead - 1) * w.batchCalls() // and one more batch
 	if w.room += ahead; w.room <= 0 {
-		return fmt.Sprintf("destination %q has more than %d calls pending", w.record.Destination, ahead), nil
+		return fmt.Sprintf("destination %q has more than %s pending", w.record.Destination, plural(ahead, "call", "calls")), nil
 	}
 	return "", nil
 }

@@ -4,18 +4,21 @@
 //
 //	go run ./examples/quickstart
 //
-// It exits 0 only if every call arrived and verified.
+// It exits 0 only if every call arrived and verified. With -stay it goes on until
+// Ctrl-C, so that the calls can be looked at in the inspector.
 package main
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"time"
 
 	analytics "github.com/seed-45eadc4a/analytics-go"
@@ -30,13 +33,15 @@ const (
 )
 
 func main() {
-	if err := run(); err != nil {
+	stay := flag.Bool("stay", false, "go on until Ctrl-C, to look at the calls in the inspector")
+	flag.Parse()
+	if err := run(*stay); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+func run(stay bool) error {
 	// 1. A receiver: your server, which gets the webhooks.
 	arrivals := make(chan arrival, 16)
 	receiver, err := listen(func(w http.ResponseWriter, r *http.Request) { receive(w, r, arrivals) })
@@ -74,7 +79,14 @@ func run() error {
 	if err := client.Close(); err != nil { // flushes
 		return err
 	}
-	return watch(arrivals, sent)
+	if err := watch(arrivals, sent); err != nil || !stay {
+		return err
+	}
+	fmt.Printf("\nLook at them at %s/ and press Ctrl-C at the end.\n", srv.URL)
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	<-interrupted
+	return nil
 }
 
 // sendOneOfEach makes one call of every kind and returns how many.

@@ -61,6 +61,7 @@ type member struct {
 	key        span
 	index      int64 // the array index that the key is, or notIndex
 	value, end int   // in the output, as if the run that waits had been copied
+	from, to   int   // the value in the source
 }
 
 // span is the canonical text of a key, with its quotes. It is an offset and no
@@ -257,12 +258,12 @@ func (c *canonizer) member(o *openObject, depth int) error {
 		return c.fail("lacks a colon after a key")
 	}
 	c.space()
-	m := member{key: span, index: arrayIndex(key), value: c.at()}
+	m := member{key: span, index: arrayIndex(key), value: c.at(), from: c.pos}
 	mark := c.notes.enterKey(key)
 	if err := c.value(depth); err != nil {
 		return err
 	}
-	m.end = c.at()
+	m.end, m.to = c.at(), c.pos
 	o.add(c, m)
 	c.notes.leave(mark)
 	return nil
@@ -306,7 +307,7 @@ func (o *openObject) add(c *canonizer, m member) {
 	if i := o.find(c, key); i >= 0 {
 		old := &c.members[i]
 		c.notes.duplicate(c, old)
-		old.value, old.end = m.value, m.end
+		old.value, old.end, old.from, old.to = m.value, m.end, m.from, m.to
 		o.repeated = true
 		return
 	}

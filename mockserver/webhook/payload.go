@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -35,7 +36,8 @@ const (
 // context at the end, where it has them. version is 1. properties and traits
 // are {} where the call has none. A page's name and category go into its
 // properties where these have no such key. The timestamp is written in UTC with
-// milliseconds. A null counts as absent. All else is left out, a screen's
+// milliseconds. A null counts as absent. IDs and names are strings: of one that
+// came as a number, its digits as they came. All else is left out, a screen's
 // category and properties too: the documented body has no place for them.
 //
 // The error says which field the type needs, or which one is no object.
@@ -67,11 +69,27 @@ func (f *fields) read(c *canonizer) {
 		if field == nil {
 			continue
 		}
-		if value := c.dst[m.value:m.end:m.end]; string(value) != "null" {
+		value := c.dst[m.value:m.end:m.end]
+		switch {
+		case f.isText(field) && isNumber(c.src[m.from]):
+			*field = slices.Concat([]byte{'"'}, c.src[m.from:m.to], []byte{'"'})
+		case string(value) != "null":
 			*field = value
 		}
 	}
 }
+
+// isText tells whether a field is an ID or a name, which are strings.
+func (f *fields) isText(field *[]byte) bool {
+	switch field {
+	case &f.userID, &f.anonymousID, &f.event, &f.name, &f.category, &f.groupID, &f.previousID:
+		return true
+	}
+	return false
+}
+
+// isNumber tells whether a value that begins so is a number.
+func isNumber(first byte) bool { return first == '-' || first >= '0' && first <= '9' }
 
 func (f *fields) named(key []byte) *[]byte {
 	switch string(key) {

@@ -69,9 +69,10 @@ func Combine(verdicts ...Verdict) Verdict {
 }
 
 // Classify is the verdict over one request, from the status of a complete
-// response or from the error that there was instead. Temporary are 408, 425,
-// 429, 5xx, and all errors but those that another attempt cannot mend: a refusal
-// by the [Policy], a self-signed certificate, a request that cannot be made.
+// response or from the error that there was instead. A 2xx is a success. Temporary
+// are 408, 425, 429, 5xx, and all errors but those that another attempt cannot mend:
+// a refusal by the [Policy], a self-signed certificate, a request that cannot be
+// made. All else is permanent.
 func Classify(status int, err error) Verdict {
 	if err != nil {
 		return reasonOf(err).verdict()

@@ -210,10 +210,10 @@ type Request struct {
 // Attempt is the record of one request and what came of it. Its maps and bytes
 // must not be changed: they are shared with the request.
 type Attempt struct {
-	Time     time.Time     `json:"time"`
-	Duration time.Duration `json:"duration"` // nanoseconds in JSON
+	Time     time.Time     `json:"time"`     // when it began
+	Duration time.Duration `json:"duration"` // of the whole exchange; nanoseconds in JSON
 	URL      string        `json:"url"`
-	Number   int           `json:"number"`
+	Number   int           `json:"number"` // as that of the Request
 	// Status is the response's, 0 when there was none.
 	Status  int     `json:"status,omitempty"`
 	Verdict Verdict `json:"verdict"`

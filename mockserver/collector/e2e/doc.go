@@ -1,10 +1,10 @@
 // Package e2e holds tests of the command as it is run: the real binary, real
 // sockets, kill -9. They run in a short form with go test ./e2e; the full length
-// is a target of the Makefile, or an environment variable:
+// is make durable, or an environment variable:
 //
 //	COLLECTOR_KILLS=20 go test -v -run Kill ./e2e       # kills under load
 //	COLLECTOR_CLUSTER_KILLS=12 go test -v -run Cluster ./e2e
 //
-// They need Linux. What needs more (a file system that can be filled) is skipped
-// where it is not there, and says so.
+// Those of a disk that fills need Linux, and a file system of their own: where that
+// is not allowed they are skipped, and say so.
 package e2e

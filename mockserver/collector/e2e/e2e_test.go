@@ -1,5 +1,3 @@
-//go:build linux
-
 package e2e
 
 import (
@@ -29,17 +27,16 @@ var binary string
 // asCollector is the variable that makes this binary the command.
 const asCollector = "COLLECTOR_E2E_RUN"
 
+// parts are what else this binary can be made to run, by its first argument.
+var parts = map[string]func(args []string){natsServerArg: runNATSServer}
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asCollector) != "" {
 		os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case natsServerArg:
-			runNATSServer(os.Args[2:])
-			return
-		case onTmpfsArg:
-			runOnTmpfs(os.Args[2:])
+		if part, ok := parts[os.Args[1]]; ok {
+			part(os.Args[2:])
 			return
 		}
 	}

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Loadtest measures the command collector on this machine: each measurement runs
 // the real binary beside what it is compared with, in processes of their own, in
 // turns, and prints a table.

@@ -94,7 +94,7 @@ class Chart {
       const text = number(sum)
       if (kind.sum.textContent !== text) kind.sum.textContent = text
     }
-    this.peak.textContent = most ? `peak ${this.rate(most)}/s` : ''
+    this.peak.textContent = most ? `last 5 min, peak ${this.rate(most)}/s` : 'last 5 min'
     if (now - described >= 10) this.describe(most)
     this.read()
   }

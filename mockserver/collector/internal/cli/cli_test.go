@@ -117,7 +117,7 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 	properties := filepath.Join(t.TempDir(), "properties.json")
 	require.NoError(t, os.WriteFile(properties, []byte(`{"seats":12345678901234567890}`), 0o600))
 	members, values := filepath.Join(t.TempDir(), "members.txt"), filepath.Join(t.TempDir(), "values.jsonl")
-	require.NoError(t, os.WriteFile(members, []byte("u2\nu3\n"), 0o600))
+	require.NoError(t, os.WriteFile(members, []byte("\uFEFFu2\nu3\n"), 0o600))
 	require.NoError(t, os.WriteFile(values, []byte(`{"userId":"u1","value":42}`), 0o600))
 	for _, step := range []struct {
 		name string
@@ -256,6 +256,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	address := strings.TrimPrefix(taken.URL, "http://")
 	_, errOut, _ = run(t, "dev", "--data", t.TempDir(), "--listen", address)
 	assert.Contains(t, errOut, "another program listens there; end it, or choose another address than "+address)
+
+	server(t)
+	_, errOut, _ = run(t, "send", "track", "--event", "E", "--user-id", "u", "--write-key", "another-key")
+	assert.Equal(t, "collector: the call was refused: no source has the write key ano…dfc42b51: name the key of one with --write-key or COLLECTOR_WRITE_KEY\n", errOut)
 }
 
 func TestExampleIsRight(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,9 +109,9 @@ func readUsers(in io.Reader, file string, users []string) ([]string, error) {
 	}
 	defer list.Close()
 	lines := bufio.NewScanner(list)
-	for lines.Scan() {
-		if lines.Text() != "" {
-			users = append(users, lines.Text())
+	for mark := "\uFEFF"; lines.Scan(); mark = "" {
+		if user := strings.TrimPrefix(lines.Text(), mark); user != "" {
+			users = append(users, user)
 		}
 	}
 	if err := lines.Err(); err != nil {

@@ -74,6 +74,7 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 		level.Set(slog.LevelDebug)
 	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+	service.SaveMemory()
 	s, err := service.Start(cmd.Context(), service.Options{Config: c, Dev: true, Version: version(), Log: log, Level: level})
 	if err != nil {
 		return explainStart(err, f.listen)

@@ -262,10 +262,14 @@ func (f *sendFlags) key() string {
 // apiErrorOfTracking is what the tracking API said was wrong.
 func apiErrorOfTracking(status int, data []byte) error {
 	var answer struct {
-		Message string `json:"message"`
+		Code    mockserver.Code `json:"code"`
+		Message string          `json:"message"`
 	}
 	if json.Unmarshal(data, &answer) != nil || answer.Message == "" {
 		return fmt.Errorf("the answer is %d %s", status, http.StatusText(status))
+	}
+	if answer.Code == mockserver.CodeUnknownWriteKey {
+		return fmt.Errorf("%s: name the key of one with --write-key or COLLECTOR_WRITE_KEY", answer.Message)
 	}
 	return errors.New(answer.Message)
 }

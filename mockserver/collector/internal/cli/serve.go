@@ -71,6 +71,7 @@ func serve(cmd *cobra.Command, path string) error {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 
+	service.SaveMemory()
 	s, err := service.Start(cmd.Context(), service.Options{Config: c, Version: version(), Log: log, Level: level})
 	if err != nil {
 		return explainStart(err, c.Listen)

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package harness runs the real command against real receivers, for the
 // end-to-end tests and the load tests.
 package harness
@@ -11,11 +9,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -58,7 +53,7 @@ type Process struct {
 func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error) {
 	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = (*processLog)(p), (*processLog)(p)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it must not outlive us
+	p.cmd.SysProcAttr = endsWithUs()
 	if prepare != nil {
 		prepare(p.cmd)
 	}
@@ -99,7 +94,9 @@ func (p *Process) Kill() {
 
 // Stop asks the process to end and returns how it did.
 func (p *Process) Stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !p.Ended() {
+		p.Kill() // a system that cannot ask, such as Windows
+	}
 	<-p.done
 	return p.err
 }
@@ -109,9 +106,6 @@ func (p *Process) Wait() error {
 	<-p.done
 	return p.err
 }
-
-// Signal sends a signal.
-func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
 // Ended tells whether the process has ended.
 func (p *Process) Ended() bool {
@@ -123,7 +117,7 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Usage is what a process has used.
+// Usage is what a process has used until now.
 type Usage struct {
 	RSS, PeakRSS int64         // bytes
 	CPU          time.Duration // user and system
@@ -135,46 +129,12 @@ func (p *Process) CPU() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
-// Usage reads what the process has used, from /proc.
-func (p *Process) Usage() (Usage, error) {
-	var u Usage
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
-	if err != nil {
-		return u, err
-	}
-	for line := range strings.Lines(string(status)) {
-		name, value, _ := strings.Cut(line, ":")
-		kb, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-		switch name {
-		case "VmRSS":
-			u.RSS = kb << 10
-		case "VmHWM":
-			u.PeakRSS = kb << 10
-		}
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid()))
-	if err != nil {
-		return u, err
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // the name before may have spaces
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return u, errors.New("/proc/…/stat has another form than expected")
-	}
-	const ticks = 100 // a second, on every Linux that Go runs on
-	for _, f := range fields[11:13] {
-		n, _ := strconv.ParseInt(f, 10, 64)
-		u.CPU += time.Duration(n) * time.Second / ticks
-	}
-	return u, nil
-}
-
 // A Collector is a running command.
 type Collector struct {
 	*Process
 	URL        string
 	Startup    time.Duration // from the start of the process to readiness
-	StartupCPU time.Duration // what that cost
+	StartupCPU time.Duration // what that cost, where the system tells it
 }
 
 // Serve starts collector serve on a configuration file and waits until it is
@@ -192,8 +152,11 @@ func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, e
 	}
 	c.Startup = time.Since(begin)
 	usage, err := c.Usage()
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return nil, err
+	}
 	c.StartupCPU = usage.CPU
-	return c, err
+	return c, nil
 }
 
 // Ready tells whether /ready answers 200.

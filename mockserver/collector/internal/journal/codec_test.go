@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -108,14 +109,14 @@ var anOutcome = outcome{
 
 func FuzzOutcomes(f *testing.F) {
 	one := anOutcome.append(nil)
-	data := appendWriteID(nil, writeID{1, 2})
+	data := newOutcomes(writeID{1, 2})
 	f.Add(append(append(data, byte(len(one))), one...))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		id, outcomes, err := decodeOutcomes(data)
 		if err != nil {
 			return
 		}
-		again := appendWriteID(nil, id)
+		again := newOutcomes(id)
 		for i := range outcomes {
 			again = appendText(again, string(outcomes[i].append(nil)))
 		}
@@ -154,7 +155,7 @@ func anAccount() *account {
 	} {
 		a.readCalls(m)
 	}
-	_ = a.readOutcomes(nil, 1, writeID{}, []outcome{
+	_ = a.readOutcomes(context.Background(), 1, writeID{}, []outcome{
 		{destination: "crm", attached: 1, ref: callsRef{3, 1}, attempt: 1, delivered: 100, again: []int{1, 5}, due: time.Unix(5, 0), accepted: time.Unix(4, 0), filtered: 26},
 		{destination: "crm", attached: 1, ref: callsRef{7, 0}, attempt: 1, delivered: 5},
 	})

@@ -138,9 +138,10 @@ const outcomesFormat = 1
 // A writeID names one write of outcomes, so that the writer knows it again.
 type writeID struct{ writer, number uint64 }
 
-func appendWriteID(dst []byte, id writeID) []byte {
-	dst = binary.LittleEndian.AppendUint64(append(dst, outcomesFormat), id.writer)
-	return binary.LittleEndian.AppendUint64(dst, id.number)
+// newOutcomes begins a message of OUTCOMES.
+func newOutcomes(id writeID) []byte {
+	m := binary.LittleEndian.AppendUint64([]byte{outcomesFormat}, id.writer)
+	return binary.LittleEndian.AppendUint64(m, id.number)
 }
 
 var errBadOutcome = errors.New("journal: a stored outcome is damaged")

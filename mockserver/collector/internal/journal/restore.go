@@ -84,7 +84,7 @@ func (j *Journal) restore(ctx context.Context) error {
 	}
 	// Both streams get a message, so that there is a last one to be read.
 	end := nats.NewMsg(j.names.subject("o"))
-	end.Data = appendWriteID(nil, writeID{})
+	end.Data = newOutcomes(writeID{})
 	// What outcomes before it say of others may be about some that are lost.
 	if base.lowAfter, err = j.publish(ctx, j.nc, end); err != nil {
 		return err

@@ -104,7 +104,7 @@ func (r *results) store(group []*pendingResult) {
 	r.number++
 	id := writeID{j.writer, r.number}
 	m := nats.NewMsg(j.names.subject("o"))
-	m.Data = appendWriteID(nil, id)
+	m.Data = newOutcomes(id)
 	var one []byte
 	for _, p := range group {
 		one = p.outcome.append(one[:0])

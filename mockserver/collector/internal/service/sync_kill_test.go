@@ -49,6 +49,7 @@ func runChild(of string) error {
 		Sources:      []config.Source{{Name: "web", WriteKey: "key"}},
 		Destinations: []config.Destination{{Name: "crm", Webhooks: []config.Webhook{{URL: receiver}}}},
 	}
+	SaveMemory()
 	s, err := Start(context.Background(), Options{Config: c, Dev: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err

@@ -1,5 +1,3 @@
-//go:build linux
-
 package e2e
 
 import (
@@ -29,6 +27,8 @@ import (
 // onTmpfsArg makes the test's own binary mount a small file system of its own and
 // run the collector on it.
 const onTmpfsArg = "run-on-tmpfs"
+
+func init() { parts[onTmpfsArg] = runOnTmpfs }
 
 // runOnTmpfs is that process: its arguments are the directory, the size, and the
 // command.

@@ -1,0 +1,91 @@
+// Command proxy publishes modules of this repository to a directory that go can use
+// as GOPROXY=file://DIRECTORY, packed as a tag would be. With it a module can be
+// built as those who install it will build it, before there is a tag.
+//
+//	proxy DIRECTORY VERSION MODULE…
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
+)
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) < 4 {
+		log.Fatal("usage: proxy DIRECTORY VERSION MODULE…")
+	}
+	for _, dir := range os.Args[3:] {
+		if err := publish(os.Args[1], os.Args[2], dir); err != nil {
+			log.Fatalf("%s: %v", dir, err)
+		}
+	}
+}
+
+// publish writes the files of https://go.dev/ref/mod#goproxy-protocol for a module.
+func publish(proxy, version, dir string) error {
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return err
+	}
+	m := module.Version{Path: modfile.ModulePath(mod), Version: version}
+	escaped, err := module.EscapePath(m.Path)
+	if err != nil {
+		return err
+	}
+	files, err := tracked(dir)
+	if err != nil {
+		return err
+	}
+	out := filepath.Join(proxy, filepath.FromSlash(escaped), "@v")
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	f, err := os.Create(filepath.Join(out, version+".zip"))
+	if err != nil {
+		return err
+	}
+	info := fmt.Sprintf("{\"Version\":%q,\"Time\":\"2000-01-01T00:00:00Z\"}\n", version)
+	return errors.Join(
+		zip.Create(f, m, files), // which leaves out the files of nested modules
+		f.Close(),
+		os.WriteFile(filepath.Join(out, version+".mod"), mod, 0o600),
+		os.WriteFile(filepath.Join(out, version+".info"), []byte(info), 0o600),
+		os.WriteFile(filepath.Join(out, "list"), []byte(version+"\n"), 0o600),
+	)
+}
+
+// tracked are the files that git has or would take, as they are now.
+func tracked(dir string) ([]zip.File, error) {
+	names, err := exec.Command("git", "-C", dir, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate").Output()
+	if err != nil {
+		return nil, err
+	}
+	var files []zip.File
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
+		f := file{dir: dir, name: name}
+		if _, err := f.Lstat(); errors.Is(err, fs.ErrNotExist) {
+			continue // removed, but not yet from the index
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// A file is one of a module; it is a zip.File.
+type file struct{ dir, name string }
+
+func (f file) Path() string                 { return f.name }
+func (f file) Lstat() (os.FileInfo, error)  { return os.Lstat(filepath.Join(f.dir, f.name)) }
+func (f file) Open() (io.ReadCloser, error) { return os.Open(filepath.Join(f.dir, f.name)) }

@@ -1,0 +1,292 @@
+package analytics_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/documents"
+)
+
+const modulePath = "github.com/seed-45eadc4a/analytics-go"
+
+// Every block of code in the documents compiles, runs, or says why it does not:
+//
+//	go, diff  compiled; a diff is what it leads to. A fragment stands in a function
+//	          of its own, after <!-- given: NAME TYPE; … --> what it takes for
+//	          granted; or it is part of a file, <!-- from FILE -->, that is tested
+//	sh        its programs, packages, flags and targets exist; what the command
+//	          collector is given is tested in its own module
+//	yaml      is a configuration of the collector: tested in its module
+//	text      is no code
+func TestDocumentsAreRight(t *testing.T) {
+	needsRepository(t)
+	blocks, err := documents.All(".")
+	require.NoError(t, err)
+	require.NotEmpty(t, blocks)
+	sources := map[string]string{} // of Go files, by the block
+	for _, b := range blocks {
+		t.Run(b.String(), func(t *testing.T) {
+			if reason, ok := strings.CutPrefix(b.Comment, "unchecked: "); ok {
+				require.Greater(t, len(strings.Fields(reason)), 2, "give a reason")
+				return
+			}
+			switch b.Language {
+			case "go", "diff":
+				if file, ok := strings.CutPrefix(b.Comment, "from "); ok {
+					isPartOf(t, b.Text, file)
+					return
+				}
+				sources[b.String()] = wholeFile(t, b)
+			case "sh":
+				commands, err := documents.Commands(b.Text)
+				require.NoError(t, err)
+				for _, c := range commands {
+					exists(t, b, c)
+				}
+			case "yaml", "text":
+			default:
+				t.Errorf("there is no check for the language %q", b.Language)
+			}
+		})
+	}
+	build(t, sources)
+}
+
+// needsRepository skips a test where the root module is by itself, as those who
+// download it have it.
+func needsRepository(t *testing.T) {
+	if _, err := os.Stat("mockserver/collector/go.mod"); err != nil {
+		t.Skip("the documents are about all modules of the repository, and only the root module is here")
+	}
+}
+
+// isPartOf checks that code is in a file, be it further to the right.
+func isPartOf(t *testing.T, code, file string) {
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	flat := func(s string) string { return regexp.MustCompile(`(?m)^\s+`).ReplaceAllString(s, "") }
+	assert.Contains(t, flat(string(text)), flat(code), "%s does not have it", file)
+}
+
+// imported are the packages that fragments may use without an import.
+var imported = map[string]string{
+	"analytics":  modulePath,
+	"mockserver": modulePath + "/mockserver",
+	"webhook":    modulePath + "/mockserver/webhook",
+	"context":    "context",
+	"http":       "net/http",
+	"time":       "time",
+}
+
+// wholeFile makes a Go file of a block, in which positions are the document's.
+func wholeFile(t *testing.T, b documents.Block) string {
+	code := b.Text
+	if b.Language == "diff" {
+		code = regexp.MustCompile(`(?m)^-.*\n`).ReplaceAllString(code, "")
+		code = regexp.MustCompile(`(?m)^[+ ]`).ReplaceAllString(code, "")
+	}
+	at := fmt.Sprintf("//line %s:%d\n", b.File, b.Line)
+	if strings.HasPrefix(code, "package ") {
+		return at + code
+	}
+	var file strings.Builder
+	file.WriteString("package fragment\n")
+	given, _ := strings.CutPrefix(b.Comment, "given: ")
+	for name, path := range maps.All(imported) {
+		if regexp.MustCompile(`\b` + name + `\.`).MatchString(given + code) {
+			fmt.Fprintf(&file, "import %s %q\n", name, path)
+		}
+	}
+	if b.Comment != "" {
+		require.NotEqual(t, b.Comment, given, "the comment before the block is not understood")
+		for declaration := range strings.SplitSeq(given, ";") {
+			fmt.Fprintf(&file, "var %s\n", strings.TrimSpace(declaration))
+		}
+	}
+	if _, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+code, 0); err == nil {
+		return file.String() + at + code
+	}
+	return file.String() + "func _() {\n" + at + code + "}\n"
+}
+
+// build compiles files as packages of this module, all at once. They are never
+// written into it.
+func build(t *testing.T, sources map[string]string) {
+	root, err := os.Getwd()
+	require.NoError(t, err)
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	args := []string{"build", "-overlay=" + filepath.Join(t.TempDir(), "overlay.json")}
+	for n, block := range slices.Sorted(maps.Keys(sources)) {
+		name := filepath.Join(t.TempDir(), "block.go")
+		require.NoError(t, os.WriteFile(name, []byte(sources[block]), 0o600))
+		dir := fmt.Sprintf("internal/documents/block%d", n)
+		overlay.Replace[filepath.Join(root, dir, "block.go")] = name
+		args = append(args, "./"+dir)
+	}
+	content, err := json.Marshal(overlay)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(strings.TrimPrefix(args[1], "-overlay="), content, 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
+	assert.NoError(t, err, "%s", out)
+}
+
+// exists checks that what a command names is there.
+func exists(t *testing.T, b documents.Block, c documents.Command) {
+	switch program, args := c.Args[0], c.Args[1:]; program {
+	case "go":
+		goCommand(t, b.Module, args[0], args[1:])
+	case "make":
+		makefile, err := os.ReadFile("Makefile")
+		require.NoError(t, err)
+		for _, arg := range args {
+			target, variable := arg, ""
+			if name, _, ok := strings.Cut(arg, "="); ok {
+				target, variable = "", name
+			}
+			assert.Regexp(t, `(?m)^(`+target+`:|`+variable+` \?= )`, string(makefile), "make %s", arg)
+		}
+	case "collector": // see mockserver/collector/internal/cli
+	default:
+		t.Errorf("there is no check for the program %s", program)
+	}
+}
+
+// goCommand checks that the packages a go command names exist, and the flags of the
+// program that it runs.
+func goCommand(t *testing.T, module, verb string, args []string) {
+	if verb == "mod" && slices.Equal(args, []string{"tidy"}) {
+		return
+	}
+	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "-race" || arg == "-v" })
+	if len(args) > 1 && args[0] == "-run" {
+		args = args[2:]
+	}
+	require.NotEmpty(t, args)
+	name := args[0]
+	switch verb {
+	case "get", "install":
+		path, _, _ := strings.Cut(name, "@")
+		name, _ = strings.CutPrefix(path, modulePath)
+		require.NotEqual(t, path, name, "it is not of this project")
+		name = "." + name
+	case "run", "test", "work", "vet":
+	default:
+		t.Fatalf("there is no check for go %s", verb)
+	}
+	dir := filepath.Join(module, strings.TrimSuffix(name, "/..."))
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files, "%s holds no package", dir)
+	if verb != "run" || name == "./mockserver/collector" { // whose flags are tested in its own module
+		return
+	}
+	flags := declaredFlags(t, files)
+	for _, arg := range args[1:] {
+		if flag, ok := strings.CutPrefix(arg, "-"); ok {
+			assert.Contains(t, flags, flag, "go run %s has no flag %s", name, arg)
+		}
+	}
+}
+
+// declaredFlags are the names of the flags that files declare by package flag.
+func declaredFlags(t *testing.T, files []string) []string {
+	var names []string
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) < 3 {
+				return true
+			}
+			if s, ok := call.Fun.(*ast.SelectorExpr); ok {
+				if p, ok := s.X.(*ast.Ident); ok && p.Name == "flag" {
+					if literal, ok := call.Args[0].(*ast.BasicLit); ok {
+						name, _ := strconv.Unquote(literal.Value)
+						names = append(names, name)
+					}
+				}
+			}
+			return true
+		})
+	}
+	return names
+}
+
+// Inline code in the documents names what exists, too.
+func TestDocumentsNameWhatExists(t *testing.T) {
+	api, err := os.ReadFile("api.txt")
+	require.NoError(t, err)
+	variables := map[string]string{"client": "Client", "Config": "Config", "srv": "(Server|View)"}
+	name := regexp.MustCompile(`\b(analytics|mockserver|webhook|client|srv|Config)\.([A-Z]\w*)`)
+	for _, document := range []string{"README.md", "MIGRATING.md", "CHANGELOG.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md"} {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		for n, line := range bytes.Split(text, []byte("\n")) {
+			switch { // what is replaced has names of other libraries
+			case document == "MIGRATING.md" && bytes.HasPrefix(line, []byte("| ")):
+				line = line[bytes.LastIndexByte(bytes.TrimRight(line, "| "), '|'):]
+			case bytes.HasPrefix(line, []byte("-\t")):
+				continue
+			}
+			for _, match := range name.FindAllSubmatch(line, -1) {
+				want := `(func|type|var|const|pkg \S+/` + string(match[1]) + `,) .*\b` + string(match[2]) + `\b`
+				if receiver, ok := variables[string(match[1])]; ok {
+					want = `(field|method) ` + receiver + `\.` + string(match[2]) + `\b`
+				}
+				if !regexp.MustCompile(want).Match(api) {
+					t.Errorf("%s:%d: there is no %s", document, n+1, match[0])
+				}
+			}
+		}
+	}
+}
+
+// ARCHITECTURE.md names every Go file but tests and doc.go, and none that is not
+// there. Names are relative to the directories in the heading above them.
+func TestArchitectureNamesEveryFile(t *testing.T) {
+	needsRepository(t)
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	require.NoError(t, err)
+	named := map[string]bool{}
+	dir := "."
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			dir = "."
+			if match := regexp.MustCompile("^[^`]*`([^`]+)/`\n").FindStringSubmatch(line); match != nil {
+				dir = match[1]
+			}
+		}
+		for _, match := range regexp.MustCompile("`([\\w./*-]+\\.go)`").FindAllStringSubmatch(line, -1) {
+			files, err := filepath.Glob(filepath.Join(dir, match[1]))
+			require.NoError(t, err)
+			assert.NotEmpty(t, files, "%s in the section of %s is not there", match[1], dir)
+			for _, file := range files {
+				named[filepath.ToSlash(file)] = true
+			}
+		}
+	}
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
+		name := filepath.ToSlash(path)
+		if strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") && entry.Name() != "doc.go" {
+			assert.True(t, named[name], "ARCHITECTURE.md does not say what %s is for", name)
+		}
+		return err
+	}))
+}

@@ -1,0 +1,61 @@
+package analytics
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// While the client is closed and the disk is slow, there is nothing to do.
+func TestLoopSleepsWhileTheSpoolIsWritten(t *testing.T) {
+	c := New("key")
+	s, err := c.settings()
+	require.NoError(t, err)
+	p := newPipeline(s)
+	p.spool = &spool{writers: 1}
+	p.closing = &flush{}
+	now := time.Now()
+	l := &loop{pipeline: p, giveUp: now.Add(-time.Second)}
+	next, finished := l.step(now)
+	require.False(t, finished)
+	require.Equal(t, now.Add(asleep), next)
+}
+
+type deaf struct{}
+
+func (deaf) RoundTrip(*http.Request) (*http.Response, error) {
+	time.Sleep(time.Hour)
+	return nil, http.ErrServerClosed
+}
+
+// A transport that is left behind may still read its batch.
+func TestBatchLeftBehindIsNotRecycled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := NewWithConfig("key", Config{HTTPClient: &http.Client{Transport: deaf{}}, CloseTimeout: time.Second})
+		require.NoError(t, err)
+		require.NoError(t, client.Track(&Track{Event: "e", UserId: "u"}))
+		require.Error(t, client.Close())
+		require.Empty(t, client.running.Load().spare)
+		time.Sleep(time.Hour) // the transport's goroutine ends
+	})
+}
+
+// The loop may be busy, with compression say, while other senders go on.
+func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
+	c := New("key")
+	s, err := c.settings()
+	require.NoError(t, err)
+	p := newPipeline(s)
+	for range 2 * s.flushAt {
+		require.NoError(t, p.add(t.Context(), &call{}, &scratch{buf: append(make([]byte, recordHead), "{}"...)}, time.Now()))
+	}
+	j := &job{todo: []*batch{p.ready.pop()}}
+	require.Nil(t, p.proceed(&outcome{job: &job{}, status: 429, retryAfter: time.Minute, err: http.ErrAbortHandler}))
+	o := outcome{job: j, status: 200}
+	require.Nil(t, p.proceed(&o))
+	require.True(t, o.settled)
+	require.False(t, p.ready.empty())
+}

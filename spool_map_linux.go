@@ -1,0 +1,29 @@
+package analytics
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// errMapping says that the file system cannot map files, or not now.
+var errMapping = errors.New("the file cannot be mapped")
+
+// madvPopulateWrite has the system make pages writable in advance; it can from
+// Linux 5.14 on.
+const madvPopulateWrite = 23
+
+// mapFile maps the first bytes of a file into memory.
+func mapFile(f *os.File, size int) ([]byte, error) {
+	mapped, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errMapping, os.NewSyscallError("mmap", err))
+	}
+	_ = syscall.Madvise(mapped, madvPopulateWrite) // else each page costs the first that writes to it
+	return mapped, nil
+}
+
+func unmapFile(mapped []byte) error {
+	return os.NewSyscallError("munmap", syscall.Munmap(mapped))
+}

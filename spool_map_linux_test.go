@@ -1,0 +1,151 @@
+package analytics_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go"
+)
+
+// mappedFiles is how many files below dir this process has mapped into memory.
+func mappedFiles(t testing.TB, dir string) (n int) {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(maps)) {
+		if strings.Contains(line, dir+"/") {
+			n++
+		}
+	}
+	return n
+}
+
+// switched is a collector that takes everything while on is set.
+func switched(on *atomic.Bool) *collector {
+	return &collector{decide: func(int, post) answer {
+		if on.Load() {
+			return answer{}
+		}
+		return answer{err: errRefusedConn}
+	}}
+}
+
+// busy has a client map its files: it makes calls that take many segments, and
+// waits until they are delivered. It returns how many.
+func busy(t testing.TB, client *analytics.Client) (calls int) {
+	t.Helper()
+	for range 20 {
+		track(t, client, "busy", 100)
+		require.NoError(t, client.Flush(within(t)))
+	}
+	return 2000
+}
+
+func TestSpoolMapsFiles(t *testing.T) {
+	eachWay(t, func(t *testing.T, mapped bool) {
+		dir := t.TempDir()
+		client := newClient(t, &collector{}, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20})
+		track(t, client, "few", 10)
+		require.Zero(t, mappedFiles(t, dir), "for a few calls it is of no use")
+		busy(t, client)
+		if mapped {
+			require.Positive(t, mappedFiles(t, dir))
+		} else {
+			require.Zero(t, mappedFiles(t, dir))
+		}
+		require.LessOrEqual(t, client.Stats().SpoolBytes, int64(1<<20))
+		require.NoError(t, client.Close())
+		require.Zero(t, mappedFiles(t, dir))
+		require.Zero(t, client.Stats().SpoolBytes)
+		files, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Len(t, files, 1, "the lock")
+	})
+}
+
+// What a process leaves in files that it has used before are the calls it has
+// made since, and no others.
+func TestSpoolForgetsWhatAFileHeldBefore(t *testing.T) {
+	var on atomic.Bool
+	on.Store(true)
+	dir := t.TempDir()
+	client := newClient(t, switched(&on), analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10})
+	busy(t, client)
+	on.Store(false)
+	track(t, client, "left", 500)
+	require.Positive(t, mappedFiles(t, dir))
+
+	var up *collector
+	require.Eventually(t, func() bool { // until it is written down what was delivered
+		copied := filepath.Join(t.TempDir(), "as a kill leaves it")
+		require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+		var log lines
+		up = &collector{}
+		next := newClient(t, up, analytics.Config{Spool: copied, Logger: log.logger()})
+		require.NoError(t, next.Flush(within(t)))
+		require.NoError(t, next.Close())
+		require.Empty(t, log.String(), "nothing is damaged")
+		require.Empty(t, segments(t, copied))
+		return next.Stats().Recovered == 500
+	}, time.Minute, 10*time.Millisecond)
+	for i := range 500 {
+		require.Contains(t, up.taken("event"), name("left", i))
+	}
+	require.Error(t, client.Shutdown(ended()))
+}
+
+// A file that another program cuts short is given up: no call is lost while the
+// process lives, and the program does not die of it.
+func TestSpoolFileIsCutShort(t *testing.T) {
+	for _, size := range []int64{0, 5000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			dir := t.TempDir()
+			var log lines
+			up := &collector{}
+			client := newClient(t, up, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10, Logger: log.logger()})
+			calls := busy(t, client)
+			before := mappedFiles(t, dir)
+			require.Positive(t, before)
+			files, err := filepath.Glob(filepath.Join(dir, "*"))
+			require.NoError(t, err)
+			files = slices.DeleteFunc(files, func(path string) bool { return filepath.Base(path) == "lock" })
+			for range 10 {
+				for _, path := range files {
+					if err := os.Truncate(path, size); err != nil {
+						require.ErrorIs(t, err, os.ErrNotExist)
+					}
+				}
+				track(t, client, "after", 100)
+				calls += 100
+			}
+			require.NoError(t, client.Close())
+			s := client.Stats()
+			requireSum(t, s)
+			require.Equal(t, int64(calls), s.Delivered)
+			require.Contains(t, log.String(), "was removed while calls were written to it")
+			require.Zero(t, mappedFiles(t, dir))
+		})
+	}
+}
+
+// The directory of a spool that has mapped files.
+func TestSpoolDirectoryIsRemovedUnderMappedFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	up := &collector{}
+	client := newClient(t, up, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10})
+	calls := busy(t, client)
+	require.NoError(t, os.RemoveAll(dir))
+	calls += busy(t, client)
+	require.NotEmpty(t, segments(t, dir))
+	require.NoError(t, client.Close())
+	require.Equal(t, int64(calls), client.Stats().Delivered)
+	require.Zero(t, mappedFiles(t, dir))
+}
