@@ -117,7 +117,7 @@ func newSendKind(k kind) *cobra.Command {
 		Example: "  " + k.example,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := untilDone(cmd)
+			ctx, cancel := context.WithTimeout(cmd.Context(), f.wait+requestTimeout)
 			defer cancel()
 			return f.send(ctx, cmd.OutOrStdout(), k.name)
 		},
