@@ -99,8 +99,9 @@ type Config struct {
 
 	// MaxInFlight is how many batches are sent, or are waiting to be sent
 	// again, at one time. With 1 the collector gets the calls in the order in
-	// which they were made, and a batch that is retried holds those after it.
-	// At most 1000. Defaults to 4.
+	// which they were made, and a batch that is retried holds those after it: with
+	// a Spool until it has used up MaxAttempts, when it goes to the back of the
+	// queue. At most 1000. Defaults to 4.
 	MaxInFlight int
 
 	// MaxAttempts is how many requests are made with a batch before its calls
@@ -168,8 +169,9 @@ type Config struct {
 	// it is logged and ends that one invocation. Defaults to none.
 	Callback func(Result)
 
-	// CloseTimeout is how long Close waits for calls to be delivered. Defaults
-	// to 20 seconds.
+	// CloseTimeout is how long Close waits for calls to be delivered. Close
+	// returns two seconds after that at the latest, however long a request takes
+	// to be cut off. Defaults to 20 seconds.
 	CloseTimeout time.Duration
 
 	// HTTPClient makes the requests. The client works on a copy: redirects are
