@@ -339,7 +339,7 @@ func (p *pipeline) readPage(from spoolCursor, want span) bool {
 	if c.damaged > 0 {
 		err = fmt.Errorf("%s: %d bytes from byte %d on are no whole record", s.path(g), c.damaged, from.offset+int64(c.damagedAt))
 		if len(missing) == 0 {
-			s.log.logf("spool: %v; no call is lost", err)
+			s.log.logf("spool: %v; no call is known to be lost", err)
 		}
 	} else {
 		err = fmt.Errorf("%s: calls are missing", s.path(g))
