@@ -25,11 +25,10 @@ type client struct {
 // clients are the libraries by their names in the report, each with the
 // settings its documentation gives for a batch size.
 var clients = map[string]func(endpoint string, o setup) (*client, error){
-	"ours":     newOurs,
-	"spool":    newSpool,
-	"overflow": newOverflow,
-	"v3":       newV3,
-	"posthog":  newPosthog,
+	"ours":    newOurs,
+	"spool":   newSpool,
+	"v3":      newV3,
+	"posthog": newPosthog,
 }
 
 // clientNames is the order of clients in the report. What it leaves out is
@@ -58,25 +57,13 @@ func newOurs(endpoint string, o setup) (*client, error) {
 	return open(o.config(endpoint))
 }
 
-// newSpool is ours with a spool, and the memory that it has by default: a spool
-// that has less holds no caller, it leaves calls on the disk alone. What that
-// costs, newOverflow shows.
+// newSpool is ours with a spool.
 func newSpool(endpoint string, o setup) (*client, error) {
-	config := o.config(endpoint)
-	config.MaxBytes = 0
-	return openSpool(config)
-}
-
-// newOverflow is ours with a spool, and memory for a fraction of the calls.
-func newOverflow(endpoint string, o setup) (*client, error) {
-	return openSpool(o.config(endpoint))
-}
-
-func openSpool(config analytics.Config) (*client, error) {
 	dir, err := os.MkdirTemp("", "bench-spool-")
 	if err != nil {
 		return nil, err
 	}
+	config := o.config(endpoint)
 	config.Spool = dir
 	c, err := open(config)
 	if err != nil {
