@@ -263,7 +263,8 @@ func (c *Client) start() (*pipeline, error) {
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered: those still queued, and all that were dropped since an earlier
-// Flush returned, if there was one.
+// Flush returned, if there was one. If no call has been made and Config.Spool
+// cannot be used, it says why, as the first call would.
 func (c *Client) Flush(ctx context.Context) error {
 	p := c.running.Load()
 	if p == nil && c.Spool != "" {
@@ -287,9 +288,9 @@ func (c *Client) Flush(ctx context.Context) error {
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered, as Flush does; a call that was being sent when ctx ended is among
-// them, though the collector may have taken it. Shutdown can be called often and at the
-// same time: each call waits for the same end and returns the same error, and
-// the first context to end cuts it short.
+// them, though the collector may have taken it. Shutdown can be called often
+// and at the same time: each call waits for the same end and returns the same
+// error, and the first context to end cuts it short.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true

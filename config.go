@@ -295,15 +295,21 @@ func batchURL(endpoint string) (*url.URL, error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		// The error quotes the URL, and with it a password it may hold.
+		// The error quotes the URL, or a part of it, which may be of a password.
 		var parse *url.Error
 		if errors.As(err, &parse) {
 			err = parse.Err
 		}
+		if strings.Contains(endpoint, "@") {
+			err = errors.New("perhaps a character before the @ is to be percent-encoded")
+		}
 		return nil, fmt.Errorf("analytics: Endpoint is not a URL: %w; it must look like %s", err, Endpoint)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("analytics: Endpoint %q is not an http or https URL with a host; it must look like %s", u.Redacted(), Endpoint)
+		if at := strings.LastIndexByte(endpoint, '@'); at >= 0 {
+			endpoint = "…" + endpoint[at:]
+		}
+		return nil, fmt.Errorf("analytics: Endpoint %q is not an http or https URL with a host; it must look like %s", endpoint, Endpoint)
 	}
 	path := strings.TrimRight(u.Path, "/")
 	if strings.HasSuffix(path, "/batch") || strings.HasSuffix(path, "/import") {

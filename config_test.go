@@ -40,7 +40,8 @@ func TestBatchURL(t *testing.T) {
 		require.Equal(t, want, u.String(), in)
 		require.True(t, strings.HasPrefix(u.RequestURI(), "/"), "%s: the request line would have no slash", in)
 	}
-	for _, in := range []string{"api.segment.io", "localhost:8765", "/v1/batch", "ftp://example.com", "https://", "http:///v1", "://x", "https://exa mple.com", "https://example.com:port", "https://user:secret@exa mple.com"} {
+	for _, in := range []string{"api.segment.io", "localhost:8765", "/v1/batch", "ftp://example.com", "https://", "http:///v1", "://x", "https://exa mple.com", "https://example.com:port", "https://user:secret@exa mple.com",
+		"https://user:secret/1@example.com", "https://user:secret#1@example.com", "user:secret@example.com", "//user:secret@example.com", "ftp://user:a@secret@example.com"} {
 		_, err := batchURL(in)
 		require.ErrorContains(t, err, "Endpoint", in)
 		require.ErrorContains(t, err, "it must look like https://api.segment.io", in)

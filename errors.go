@@ -148,9 +148,11 @@ const (
 // DropError is a Result's error: why an accepted call was given up.
 type DropError struct {
 	Reason   DropReason
-	Attempts int   // requests made with the call in its last batch
-	Status   int   // the last answer's HTTP status, 0 if there was none
-	Err      error // what the last attempt met, or nil
+	Attempts int // requests made with the call in its last batch
+
+	// What the last of them met, for DropRefused and DropAttempts.
+	Status int   // the answer's HTTP status, 0 if there was none
+	Err    error // for DropDamaged, what is wrong with the spool
 }
 
 func (e *DropError) Error() string { return "analytics: dropped: " + e.text() }
@@ -180,5 +182,5 @@ func (e *DropError) bytes() int64 {
 	return dropErrorBytes + int64(len(e.Err.Error()))
 }
 
-// Unwrap returns what the last attempt met.
+// Unwrap returns Err.
 func (e *DropError) Unwrap() error { return e.Err }

@@ -74,7 +74,7 @@ func (p *pipeline) flush(ctx context.Context) error {
 	select {
 	case <-f.done:
 	case <-ctx.Done():
-	case <-p.done: // and what is left is left to the spool
+	case <-p.ended: // and what is left is left to the spool
 	}
 	p.mu.Lock()
 	defer p.unlock()
@@ -101,10 +101,7 @@ func (p *pipeline) shutdown(ctx context.Context) error {
 	if p.closing == nil {
 		p.closing = p.startFlush()
 		p.work = true
-		if p.room != nil { // those that wait for room find the client closed
-			close(p.room)
-			p.room = nil
-		}
+		p.wakeWaiting() // to find the client closed
 	}
 	p.unlock()
 	select {

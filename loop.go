@@ -72,6 +72,7 @@ func (p *pipeline) run() {
 	if p.spool != nil {
 		p.closeSpool()
 	}
+	close(p.ended) // before the wait for a callback that may wait for it
 	p.tellers.Wait()
 	close(p.done)
 }
@@ -227,10 +228,7 @@ func (l *loop) settle(o outcome, now time.Time) {
 func (l *loop) retry(j *job, o outcome, now time.Time) {
 	b := j.todo[0]
 	if o.retryAfter > 0 {
-		if gate := now.Add(o.retryAfter); gate.After(l.gate) {
-			l.gate = gate
-		}
-		return
+		return // it does not count, and the gate is closed
 	}
 	if b.failures++; b.failures == 1 {
 		b.taken = l.stats.Delivered

@@ -42,3 +42,20 @@ func TestBatchLeftBehindIsNotRecycled(t *testing.T) {
 		time.Sleep(time.Hour) // the transport's goroutine ends
 	})
 }
+
+// The loop may be busy, with compression say, while other senders go on.
+func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
+	c := New("key")
+	s, err := c.settings()
+	require.NoError(t, err)
+	p := newPipeline(s)
+	for range 2 * s.flushAt {
+		require.NoError(t, p.add(t.Context(), &call{}, &scratch{buf: append(make([]byte, recordHead), "{}"...)}, time.Now()))
+	}
+	j := &job{todo: []*batch{p.ready.pop()}}
+	require.Nil(t, p.proceed(&outcome{job: &job{}, status: 429, retryAfter: time.Minute, err: http.ErrAbortHandler}))
+	o := outcome{job: j, status: 200}
+	require.Nil(t, p.proceed(&o))
+	require.True(t, o.settled)
+	require.False(t, p.ready.empty())
+}

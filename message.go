@@ -255,8 +255,7 @@ func checkIDs(kind, anonymousID, userID string) error {
 	return nil
 }
 
-// append writes the call as one JSON object, its keys in the order of the
-// struct tags and the empty ones left out.
+// append writes the call as one JSON object, without the fields that are empty.
 func (k *call) append(dst []byte, now time.Time) ([]byte, error) {
 	var err error
 	dst = append(dst, '{')

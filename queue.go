@@ -21,7 +21,8 @@ type pipeline struct {
 	wake    chan struct{} // room for one; whoever gives the loop work pokes it; never closed
 	results chan outcome  // room for MaxInFlight; attempts send; never closed
 	aborted chan struct{} // closed by abort, once
-	done    chan struct{} // closed by the loop as it ends
+	ended   chan struct{} // closed by the loop when no further call will end
+	done    chan struct{} // closed by the loop as it ends, with all results told
 
 	tellers sync.WaitGroup // the goroutine that tells results, while there is one
 
@@ -58,6 +59,7 @@ func newPipeline(s *settings) *pipeline {
 		wake:     make(chan struct{}, 1),
 		results:  make(chan outcome, s.maxInFlight),
 		aborted:  make(chan struct{}),
+		ended:    make(chan struct{}),
 		done:     make(chan struct{}),
 	}
 }

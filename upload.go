@@ -29,7 +29,7 @@ type outcome struct {
 	settled    bool          // the sender has ended the batch already
 	last       bool          // the sender makes no other attempt: the time was up, or the body may still be read
 	status     int           // 0 if there was no answer
-	retryAfter time.Duration // 0 if none was asked for
+	retryAfter time.Duration // for which nothing is to be sent; 0 if none was asked for
 	err        error         // what was wrong, unless status is a success
 }
 
@@ -124,13 +124,19 @@ func (p *pipeline) newSender(ctx context.Context) *sender {
 
 // proceed ends a batch that was delivered and gives its job the next one that
 // waits. The next body is nil if there is none, or if what comes next is for
-// the loop to decide.
+// the loop to decide. The gate is closed here already, since the loop may be
+// busy while others go on.
 func (p *pipeline) proceed(o *outcome) (body []byte) {
+	p.mu.Lock()
+	defer p.unlock()
+	if o.retryAfter > 0 {
+		if gate := time.Now().Add(o.retryAfter); gate.After(p.gate) {
+			p.gate = gate
+		}
+	}
 	if o.err != nil || o.last {
 		return nil
 	}
-	p.mu.Lock()
-	defer p.unlock()
 	j := o.job
 	if len(j.todo) != 1 || j.todo[0].half != nil {
 		return nil
@@ -206,11 +212,11 @@ func (s *sender) post(body []byte) outcome {
 	if judge(res.StatusCode) == delivered {
 		return outcome{status: res.StatusCode}
 	}
-	return outcome{
-		status:     res.StatusCode,
-		retryAfter: parseRetryAfter(res.Header.Get("Retry-After"), time.Now()),
-		err:        s.answerError(res.StatusCode, text),
+	o := outcome{status: res.StatusCode, err: s.answerError(res.StatusCode, text)}
+	if judge(res.StatusCode) == again {
+		o.retryAfter = parseRetryAfter(res.Header.Get("Retry-After"), time.Now())
 	}
+	return o
 }
 
 // readAnswer reads an answer to its end, within bounds, and returns how it

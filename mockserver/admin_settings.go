@@ -287,6 +287,7 @@ func (in *destinationInput) apply(d *Destination) error {
 	}
 	if in.Webhooks != nil {
 		d.Webhooks = showHeaders(*in.Webhooks, d.Webhooks)
+		return stillHidden(d.Webhooks)
 	}
 	return nil
 }
@@ -372,15 +373,40 @@ func hideHeaders(endpoints []webhook.Endpoint) []webhook.Endpoint {
 }
 
 // showHeaders puts the values back that hideHeaders took, for those URLs that
-// stay as they are: a value must not go to where it was not meant to.
+// stay as they are: a value must not go to where it was not meant to. What it has
+// no value for stays hidden.
 func showHeaders(endpoints, old []webhook.Endpoint) []webhook.Endpoint {
-	for _, e := range endpoints {
-		i := slices.IndexFunc(old, func(o webhook.Endpoint) bool { return o.URL == e.URL })
+	shown := slices.Clone(endpoints)
+	old = slices.Clone(old)
+	for i, e := range shown {
+		was := slices.IndexFunc(old, func(o webhook.Endpoint) bool { return o.URL == e.URL })
+		if was < 0 {
+			continue
+		}
+		shown[i].Headers = maps.Clone(e.Headers)
 		for name, value := range e.Headers {
-			if i >= 0 && value == hidden {
-				e.Headers[name] = old[i].Headers[name]
+			if saved, ok := old[was].Headers[name]; ok && value == hidden {
+				shown[i].Headers[name] = saved
+			}
+		}
+		old = slices.Delete(old, was, was+1) // a URL may be there twice
+	}
+	return shown
+}
+
+// stillHidden returns a [*webhook.FieldError] for each header that showHeaders had
+// no value for.
+func stillHidden(endpoints []webhook.Endpoint) error {
+	var problems []error
+	for i, e := range endpoints {
+		for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
+			if e.Headers[name] == hidden {
+				problems = append(problems, &webhook.FieldError{
+					Field:   fmt.Sprintf("webhooks[%d].headers[%q]", i, name),
+					Problem: "is hidden, and not known for this URL", Mend: "send its value",
+				})
 			}
 		}
 	}
-	return endpoints
+	return errors.Join(problems...)
 }

@@ -91,8 +91,28 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 		assert.Equal(t, "k1", heads[1].Get("X-Api-Key"))
 
 		other := strings.ReplaceAll(string(back), "127.0.0.1", "localhost")
-		admin(t, srv, "PATCH", "/destinations/crm", other)
-		assert.Equal(t, "(hidden)", srv.Settings().Destinations[0].Webhooks[0].Headers["X-Api-Key"], "another URL must not get it")
+		status, answer = admin(t, srv, "PATCH", "/destinations/crm", other)
+		assert.Equal(t, http.StatusUnprocessableEntity, status, "another URL must not get it, and nobody wants the placeholder")
+		assert.Contains(t, answer["message"], `webhooks[0].headers["X-Api-Key"]: is hidden`)
+		status, _ = admin(t, srv, "POST", "/destinations", fmt.Sprintf(`{"name":"new","webhooks":[{"url":%q,"headers":{"Authorization":"(hidden)"}}]}`, rec.URL))
+		assert.Equal(t, http.StatusUnprocessableEntity, status)
+		status, _ = admin(t, srv, "PATCH", "/destinations/crm", fmt.Sprintf(`{"webhooks":[{"url":%q,"headers":{"Authorization":"(hidden)"}}]}`, rec.URL))
+		assert.Equal(t, http.StatusUnprocessableEntity, status, "the URL has no such header")
+		assert.Equal(t, map[string]string{"X-Api-Key": "k1", "X-Team": "growth"}, srv.Settings().Destinations[0].Webhooks[0].Headers)
+	})
+	t.Run("each of two entries with one URL keeps its own", func(t *testing.T) {
+		two := `{"name":"two","webhooks":[{"url":"http://127.0.0.1:1/","headers":{"X-Token":"a"}},{"url":"http://127.0.0.1:1/","headers":{"X-Token":"b"}}]}`
+		status, made := admin(t, srv, "POST", "/destinations", two)
+		require.Equal(t, http.StatusCreated, status, made)
+		back, err := json.Marshal(object{"webhooks": made["webhooks"]})
+		require.NoError(t, err)
+		status, made = admin(t, srv, "PATCH", "/destinations/two", string(back))
+		require.Equal(t, http.StatusOK, status, made)
+		webhooks := srv.Settings().Destinations[1].Webhooks
+		assert.Equal(t, "a", webhooks[0].Headers["X-Token"])
+		assert.Equal(t, "b", webhooks[1].Headers["X-Token"])
+		status, _ = admin(t, srv, "DELETE", "/destinations/two", "")
+		require.Equal(t, http.StatusNoContent, status)
 	})
 	t.Run("what the configuration defines is read-only", func(t *testing.T) {
 		status, answer := admin(t, srv, "DELETE", "/sources/site", "")

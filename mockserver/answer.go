@@ -69,7 +69,7 @@ func (c *Collector) respond(w http.ResponseWriter, r *http.Request, refused *req
 		_, _ = w.Write(successes)
 		return
 	}
-	c.record.Refused(Refusal{At: c.clock.Now(), Path: pathOf(r), Status: refused.status, Code: refused.code, Message: refused.message})
+	c.recordRefusal(r, refused)
 	if refused.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int((refused.retryAfter+time.Second-1)/time.Second)))
 	}

@@ -231,9 +231,10 @@ func (l line) value() (TraitValue, error) {
 	in := json.NewDecoder(bytes.NewReader(l.text))
 	in.DisallowUnknownFields()
 	err := in.Decode(&v)
+	_, end := in.Token()
 	switch {
 	case err != nil:
-	case in.More():
+	case end != io.EOF:
 		err = errors.New("it goes on after the object")
 	case v.Value == nil:
 		err = errors.New("it has no value")

@@ -199,9 +199,7 @@ func TestAudienceCallsNameTheirAudienceAndTheirDestination(t *testing.T) {
 	again, err := mockserver.ReadCall("web", call.Body)
 	require.NoError(t, err)
 	assert.Equal(t, call, again, "the body says what the call says")
-	o, decided := srv.History().Records(nil)[0].State("ads")
-	assert.True(t, decided)
-	assert.Equal(t, mockserver.StateFiltered, o.State)
+	srv.Expect(t, mockserver.InState("ads", mockserver.StateFiltered)) // the history is told after the ledger
 }
 
 func TestDryRunCountsAndSendsNothing(t *testing.T) {
@@ -526,6 +524,7 @@ func TestReadMembersAndValues(t *testing.T) {
 		`{"value":1}`:                     "empty",
 		`{"userId":"u1","value":1,"x":2}`: `unknown field "x"`,
 		`{"userId":"u1","value":1}{}`:     "goes on after the object",
+		`{"userId":"u1","value":1}}`:      "goes on after the object",
 		`{"userId":"u1","value":nope}`:    "line 2",
 		`u1,5`:                            "line 2",
 		`{"userId":"u1","value":"` + strings.Repeat("x", 17_000) + `"}`: "at most 16384",

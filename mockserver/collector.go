@@ -301,7 +301,16 @@ func (c *Collector) detach(ctx context.Context, f *forwarder) error {
 	c.mu.Lock()
 	delete(c.forwarders, f.name)
 	c.mu.Unlock()
-	return c.journal.Detach(ctx, f.name)
+	ledgers, err := c.journal.Ledger(ctx)
+	if err = errors.Join(err, c.journal.Detach(ctx, f.name)); err != nil {
+		return err
+	}
+	for _, l := range ledgers {
+		if l.Destination == f.name {
+			c.log.Warn("a destination was removed, and is forgotten with its calls", "destination", f.name, "pending", l.Pending, "failed", l.Failed)
+		}
+	}
+	return nil
 }
 
 // forwarder returns that of a destination, or nil.

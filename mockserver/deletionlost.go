@@ -127,7 +127,7 @@ func (w *deletionWork) resend(ctx context.Context, target int) error {
 // far as end knows.
 func (w *deletionWork) conclude(ctx context.Context, target int, end func(user int) (deletionEnd, bool)) error {
 	for n := range w.record.chunks() {
-		_, err := updateState(ctx, w.state, chunkKey(w.key, w.record.Secret, n), func(k *deletionChunk) error {
+		_, err := w.updateChunk(ctx, w.key, w.record, n, func(k *deletionChunk) {
 			for i := range k.Ends[target] {
 				if k.Ends[target][i].State != StatePending {
 					continue
@@ -136,7 +136,6 @@ func (w *deletionWork) conclude(ctx context.Context, target int, end func(user i
 					k.Ends[target][i] = e
 				}
 			}
-			return nil
 		})
 		if err != nil {
 			return err

@@ -103,13 +103,15 @@ func (d *deletions) storeOf(ctx context.Context, key string, ended []Ended) erro
 	}
 	perhaps := false // all may have ended
 	for _, n := range slices.Sorted(maps.Keys(byChunk)) {
-		chunk, err := updateState(ctx, d.state, chunkKey(key, r.Secret, n), func(k *deletionChunk) error {
+		chunk, err := d.updateChunk(ctx, key, r, n, func(k *deletionChunk) {
 			for _, e := range byChunk[n] {
 				user, target, _ := r.find(key, e)
 				k.Ends[target][user-n*r.Chunk] = newDeletionEnd(e)
 			}
-			return nil
 		})
+		if errors.Is(err, ErrNoState) {
+			return nil // it is being forgotten
+		}
 		if err != nil {
 			return err
 		}

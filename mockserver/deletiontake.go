@@ -163,6 +163,17 @@ func (d *deletions) chunk(ctx context.Context, key string, r deletionRecord, n i
 	return chunk, err
 }
 
+// updateChunk changes one of a request's chunks. It is ErrNoState where there is none.
+func (d *deletions) updateChunk(ctx context.Context, key string, r deletionRecord, n int, change func(*deletionChunk)) (deletionChunk, error) {
+	return updateState(ctx, d.state, chunkKey(key, r.Secret, n), func(k *deletionChunk) error {
+		if len(k.Users) == 0 {
+			return ErrNoState
+		}
+		change(k)
+		return nil
+	})
+}
+
 func (d *deletions) keys(ctx context.Context) ([]string, error) {
 	keys, err := d.state.Keys(ctx, deletionPrefix)
 	if err != nil {

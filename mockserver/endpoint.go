@@ -122,7 +122,7 @@ func (c *Collector) serveEndpoint(e endpoint, w http.ResponseWriter, r *http.Req
 	case metricsEndpoint:
 		c.respond(w, r, c.countMetrics(r))
 	case messagesEndpoint:
-		c.serveMessages(w)
+		c.serveMessages(w, r)
 	case healthEndpoint:
 		c.serveHealth(w)
 	case readyEndpoint:

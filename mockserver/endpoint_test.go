@@ -350,7 +350,7 @@ func TestWriteKeysAreNotKept(t *testing.T) {
 	require.Len(t, refusals, 8)
 	for _, r := range refusals {
 		assert.NotContains(t, r.Path+r.Message, key)
-		assert.LessOrEqual(t, len(r.Path), 200)
+		assert.LessOrEqual(t, len([]rune(r.Path)), 200+len([]rune("…")))
 	}
 	require.Len(t, rejections, 2)
 	assert.Regexp(t, `^{"type":"track","event":"E","writeKey" : "a-ke…[0-9a-f]{8}","userId":"u"}$`, string(rejections[0].Body))
@@ -401,4 +401,27 @@ func TestHealthAndReadiness(t *testing.T) {
 	assert.Equal(t, "unavailable", answer(t, text)["status"])
 	res, _ = ask(t, http.MethodGet, srv.URL+"/health", "")
 	assert.Equal(t, http.StatusOK, res.StatusCode)
+}
+
+func TestAskingForTheHeaderDrainsNoMessages(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/batch", "k", track("m", 1))
+	res, _ := ask(t, http.MethodHead, srv.URL+"/messages", "")
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	_, text := ask(t, http.MethodGet, srv.URL+"/messages", "")
+	assert.Contains(t, text, "Tested")
+}
+
+func TestARefusalKeepsLittleOfItsPath(t *testing.T) {
+	c := newCollector(t, mockserver.Config{})
+	long := strings.Repeat("ä", 20_000)
+	for _, path := range []string{"/" + long, "/v1/pixel/" + long} {
+		serve(c, http.MethodGet, path, "")
+	}
+	refusals := c.History().Refusals()
+	require.Len(t, refusals, 2)
+	for _, r := range refusals {
+		assert.Less(t, len(r.Path), 1000)
+		assert.Less(t, len(r.Message), 1000)
+	}
 }

@@ -315,3 +315,24 @@ func TestAServerWithoutANetwork(t *testing.T) {
 	assert.NotEqual(t, http.StatusNotFound, res.StatusCode, "the admin API too")
 
 }
+
+// TestTransportEndsWithTheContext: a handler that hangs with half an answer written,
+// and does not look at its context, must not hold who reads it.
+func TestTransportEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		client := &http.Client{Timeout: 3 * time.Second, Transport: mockserver.NewTransport(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "half")
+			<-release
+		}))}
+		start := time.Now()
+		res, err := client.Get("http://h/")
+		require.NoError(t, err)
+		body, err := io.ReadAll(res.Body)
+		assert.Equal(t, "half", string(body))
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 3*time.Second, time.Since(start))
+		require.NoError(t, res.Body.Close())
+	})
+}

@@ -91,6 +91,7 @@ type History struct {
 	byCall        map[callHash]*Record
 	early         earlyRecords
 	rejected      []Rejection
+	firstRejected int64 // the number of rejected[0]; they are counted from 1
 	rejectedBytes int64 // of rejected, about
 	refused       []Refusal
 	dropped       int64
@@ -150,7 +151,7 @@ func NewHistory(limit int) *History {
 		limit = DefaultHistory
 	}
 	return &History{
-		limit: limit, maxBytes: DefaultHistoryBytes, first: 1,
+		limit: limit, maxBytes: DefaultHistoryBytes, first: 1, firstRejected: 1,
 		byCall: map[callHash]*Record{}, feed: newFeed(),
 	}
 }
@@ -308,6 +309,7 @@ func (h *History) Rejected(r Rejection) {
 	for len(h.rejected) == h.limit || h.rejectedBytes > h.maxBytes/rejectionShare && len(h.rejected) > 0 {
 		h.rejectedBytes -= recordBytes + int64(len(h.rejected[0].Body))
 		h.rejected = h.rejected[1:]
+		h.firstRejected++
 		h.feed.removeOldest(&h.feed.rejected)
 	}
 	h.rejected = append(h.rejected, r)
@@ -424,9 +426,15 @@ func (h *History) drain() []Call {
 
 // Rejections returns the calls that were not taken, oldest first.
 func (h *History) Rejections() []Rejection {
+	all, _ := h.numberedRejections()
+	return all
+}
+
+// numberedRejections returns them with the number of the first.
+func (h *History) numberedRejections() (all []Rejection, first int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.rejected[:len(h.rejected):len(h.rejected)]
+	return h.rejected[:len(h.rejected):len(h.rejected)], h.firstRejected
 }
 
 // Forgotten returns how many calls were forgotten to keep the limit.
@@ -441,6 +449,7 @@ func (h *History) Clear() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.first += int64(len(h.records))
+	h.firstRejected += int64(len(h.rejected))
 	h.records, h.rejected, h.refused, h.byCall = nil, nil, nil, map[callHash]*Record{}
 	h.bytes, h.rejectedBytes = 0, 0
 	h.early = earlyRecords{}

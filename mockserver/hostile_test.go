@@ -277,3 +277,64 @@ func FuzzIngest(f *testing.F) {
 		}
 	})
 }
+
+// TestSmallCallsKeepNoLargeRequest: a call that is kept must not keep the memory of
+// all that came with it. Anyone who knows a write key could fill the memory so.
+func TestSmallCallsKeepNoLargeRequest(t *testing.T) {
+	const requests, size = 20, 200_000
+	good := func(i int) string {
+		return fmt.Sprintf(`{"type":"track","event":"e","userId":"u","messageId":"small-%d"}`, i)
+	}
+	repeats := ""
+	for i := range 500 {
+		repeats += fmt.Sprintf(`,{"type":"page","userId":"u","messageId":"again-%d","name":%q}`, i, strings.Repeat("n", 340))
+	}
+	for name, rest := range map[string]string{
+		"white space":          strings.Repeat(" ", size),
+		"a call that is wrong": `,{"type":"no such","name":"` + strings.Repeat("n", size) + `"}`,
+		"many wrong calls":     strings.Repeat(",0", 1_000),
+		"repeats":              repeats,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := hook("d", "http://127.0.0.1:1")
+			d.Paused = true
+			c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true, History: mockserver.NewHistory(2 * requests), Destinations: []mockserver.Destination{d}})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = c.Close() })
+			take := func(i int) {
+				require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", `{"batch":[`+good(i)+rest+`]}`).Code)
+			}
+			take(0)
+			before := heap()
+			for i := range requests {
+				take(i + 1)
+			}
+			assert.Less(t, int64(heap()-before), int64(requests*size/4), "but for the first 32 KiB of a call that is wrong")
+			runtime.KeepAlive(c)
+		})
+	}
+}
+
+// heap is how many bytes are in use.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC() // what waits in pools goes with the second
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+func TestAWriteKeyForEachCallCostsLittle(t *testing.T) {
+	c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	var calls []string
+	for i := range 2_500 {
+		calls = append(calls, fmt.Sprintf(`{"type":"track","event":"e","userId":"u","writeKey":"k%d"}`, i))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", `{"batch":[`+strings.Join(calls, ",")+`]}`).Code)
+	runtime.ReadMemStats(&after)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(40<<20))
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,7 +29,7 @@ func (c *Collector) take(ctx context.Context, body *requestBody, typ string, key
 	if refused := p.parse(body.bytes, typ, c.limits); refused != nil {
 		return refused
 	}
-	batches, refused := c.sort(p, typ, cmp.Or(keys.basic, p.writeKey, keys.other))
+	batches, held, refused := c.sort(p, typ, cmp.Or(keys.basic, p.writeKey, keys.other))
 	if refused != nil {
 		return refused
 	}
@@ -37,7 +38,7 @@ func (c *Collector) take(ctx context.Context, body *requestBody, typ string, key
 			message: fmt.Sprintf("source %q sends more than its %d calls a second; send again in %v", source, c.rateLimit(source), wait)}
 	}
 	for _, b := range batches {
-		if refused := c.accept(ctx, b); refused != nil {
+		if refused := c.accept(ctx, b, held); refused != nil {
 			return refused
 		}
 	}
@@ -69,20 +70,21 @@ func (p *post) parse(body []byte, typ string, limits Limits) *requestError {
 }
 
 // sort checks every call of a post and sorts the good ones by their source,
-// which key names for those that name none.
-func (c *Collector) sort(p *post, typ, key string) ([]Batch, *requestError) {
+// which key names for those that name none. held is how many bytes of memory all
+// of them hold.
+func (c *Collector) sort(p *post, typ, key string) (batches []Batch, held int, refused *requestError) {
 	s := sorter{collector: c, post: p, completer: newCompleter(p, c.limits, c.clock.Now()), key: key}
 	s.source, s.known = c.sourceOf(s.key)
 	for i := range p.calls {
 		s.draft.read(p, i, c.limits, typ)
 		s.sort()
 		if s.completer.full() {
-			return nil, refuse(http.StatusRequestEntityTooLarge, CodeBodyTooLarge,
+			return nil, 0, refuse(http.StatusRequestEntityTooLarge, CodeBodyTooLarge,
 				"with the context and the integrations of the batch in each call, the calls have more than %d bytes", growth*c.limits.BodyBytes)
 		}
 	}
 	if !s.known && !s.anyKnown {
-		return nil, c.unknownKey(cmp.Or(s.key, s.unknown))
+		return nil, 0, c.unknownKey(cmp.Or(s.key, s.unknown))
 	}
 	if c.config.Strict && len(p.rejected) > 0 {
 		e := refuse(http.StatusBadRequest, CodeInvalidCalls, "%d of %d calls are wrong; the first is call %d: %s",
@@ -91,9 +93,9 @@ func (c *Collector) sort(p *post, typ, key string) ([]Batch, *requestError) {
 		for _, r := range p.rejected {
 			c.record.Rejected(r)
 		}
-		return nil, e
+		return nil, 0, e
 	}
-	return s.batches, nil
+	return s.batches, cap(s.completer.dst), nil
 }
 
 // A sorter sorts the calls of one post.
@@ -142,12 +144,16 @@ func (s *sorter) sort() {
 			return
 		}
 	}
-	calls := make([]Call, 0, len(s.post.calls)-d.index)
+	var calls []Call
+	if len(s.batches) == 0 { // most requests have one source
+		calls = make([]Call, 0, len(s.post.calls)-d.index)
+	}
 	s.batches = append(s.batches, Batch{Source: source, ReceivedAt: call.ReceivedAt, Calls: append(calls, call)})
 }
 
-// accept stores a batch, without the calls that were stored before.
-func (c *Collector) accept(ctx context.Context, b Batch) *requestError {
+// accept stores a batch, without the calls that were stored before. held is how
+// many bytes of memory it holds.
+func (c *Collector) accept(ctx context.Context, b Batch, held int) *requestError {
 	fresh, repeated, done, err := c.dedup.reserve(ctx, b)
 	if err != nil {
 		return &requestError{status: http.StatusServiceUnavailable, code: CodeUnavailable, retryAfter: time.Second,
@@ -162,12 +168,31 @@ func (c *Collector) accept(ctx context.Context, b Batch) *requestError {
 	}
 	stored := false
 	defer func() { done(stored) }()
+	if 2*fresh.Size()+spareBytes < held {
+		fresh.Calls = copyCalls(fresh.Calls)
+	}
 	if err := c.journal.Append(ctx, fresh); err != nil {
 		return c.notStored(fresh, err)
 	}
 	stored = true
 	c.record.Accepted(fresh)
 	return nil
+}
+
+// spareBytes is how much memory a batch may hold beyond twice what it needs.
+const spareBytes = 4 << 10
+
+// copyCalls moves calls to memory of their own. One that is kept would else keep
+// all that came with it: white space, calls that were wrong, calls that came again.
+func copyCalls(calls []Call) []Call {
+	calls = slices.Clone(calls)
+	bodies := make([]byte, 0, Batch{Calls: calls}.Size())
+	for i := range calls {
+		start := len(bodies)
+		bodies = append(bodies, calls[i].Body...)
+		calls[i].Body = bodies[start:len(bodies):len(bodies)]
+	}
+	return calls
 }
 
 // errOverLimit says that a journal is full by a limit that was set, not because

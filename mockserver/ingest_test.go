@@ -189,6 +189,7 @@ func TestEveryReasonCode(t *testing.T) {
 		{`{"type":"group","userId":"u"}`, mockserver.CodeNoGroup, "groupId"},
 		{`{"type":"alias","userId":"u"}`, mockserver.CodeNoPrevious, "previousId"},
 		{`{"type":"alias","previousId":"p"}`, mockserver.CodeNoUser, "userId"},
+		{`{"type":"alias","previousId":"p","anonymousId":"a"}`, mockserver.CodeNoUser, "userId"}, // a webhook's body has no place for it
 		{`{"userId":"u"}`, mockserver.CodeUnknownType, "type"},
 		{`{"type":"Track","userId":"u","event":"E"}`, mockserver.CodeUnknownType, "type"},
 		{`{"type":"delete","userId":"u"}`, mockserver.CodeUnknownType, "type"},

@@ -71,12 +71,12 @@ var changeReasons = map[webhook.ChangeKind]string{
 }
 
 func (in *Inspector) serveDoctor(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodPost && !readForm(w, r) {
+	if !readForm(w, r) {
 		return
 	}
 	p := doctorPage{
-		Ref: r.FormValue("call"), Destination: r.FormValue("destination"),
-		Pasted: r.FormValue("body"), PastedSign: strings.TrimSpace(r.FormValue("signature")),
+		Ref: r.Form.Get("call"), Destination: r.Form.Get("destination"),
+		Pasted: r.Form.Get("body"), PastedSign: strings.TrimSpace(r.Form.Get("signature")),
 		Tabs: snippetTabs{ID: "verify", Label: "Language", Snippets: []snippet{
 			{ID: "go", Name: "Go", Code: fill("verify-go", nil)},
 			{ID: "node", Name: "Node", Code: fill("verify-node", nil)},

@@ -60,14 +60,17 @@ func (in *Inspector) serveLogin(w http.ResponseWriter, r *http.Request) {
 		in.renderProblem(w, refused.status, "The request was refused", refused.Message)
 		return
 	}
-	form := loginForm{To: ownPath(r.FormValue("to"))}
+	if !readForm(w, r) {
+		return
+	}
+	form := loginForm{To: ownPath(r.Form.Get("to"))}
 	status, rules := http.StatusOK, in.guard.rules.Load()
 	if rules.open {
 		http.Redirect(w, r, form.To, http.StatusSeeOther)
 		return
 	}
 	if r.Method == http.MethodPost {
-		if rules.admits("Bearer " + r.PostFormValue("token")) {
+		if rules.admits("Bearer " + r.PostForm.Get("token")) {
 			http.SetCookie(w, rules.sessionCookie(r, in.c.clock.Now()))
 			http.Redirect(w, r, form.To, http.StatusSeeOther)
 			return

@@ -600,3 +600,43 @@ func TestIDsThatAreNumbersReachWebhooksWhole(t *testing.T) {
 	assert.Contains(t, doctor, "properties.n")
 	assert.Equal(t, 1, strings.Count(doctor, "has more digits than a double holds"))
 }
+
+// TestTheLoginReadsLittle: anyone may ask for it.
+func TestTheLoginReadsLittle(t *testing.T) {
+	collector, err := mockserver.NewCollector(mockserver.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = collector.Close() })
+	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token"})
+	require.NoError(t, err)
+	inspector := mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		for contentType, start := range map[string]string{
+			"multipart/form-data; boundary=b":   "--b\r\nContent-Disposition: form-data; name=\"to\"; filename=\"f\"\r\n\r\n",
+			"application/x-www-form-urlencoded": "to=",
+		} {
+			var read counted
+			req := httptest.NewRequest(method, "http://localhost/login", io.TeeReader(io.MultiReader(strings.NewReader(start), io.LimitReader(letters{}, 12<<20)), &read))
+			req.Header.Set("Content-Type", contentType)
+			inspector.ServeHTTP(httptest.NewRecorder(), req)
+			assert.Less(t, int(read), 2<<20, "%s %s", method, contentType)
+		}
+	}
+}
+
+// letters reads as the letter a for ever.
+type letters struct{}
+
+func (letters) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'a'
+	}
+	return len(p), nil
+}
+
+// counted counts the bytes that are written to it.
+type counted int
+
+func (c *counted) Write(p []byte) (int, error) {
+	*c += counted(len(p))
+	return len(p), nil
+}

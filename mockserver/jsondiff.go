@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -47,8 +48,9 @@ func decodeJSON(text []byte) (v any, err error) {
 	if err := decoder.Decode(&v); err != nil {
 		return nil, err
 	}
-	if decoder.More() {
-		return nil, fmt.Errorf("text after the value, at byte %d", decoder.InputOffset())
+	end := decoder.InputOffset()
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, fmt.Errorf("text after the value, at byte %d", end)
 	}
 	return v, nil
 }

@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"bytes"
 	"cmp"
 	"container/heap"
 	"context"
@@ -439,6 +440,7 @@ func (l *memoryLease) Return() {
 }
 
 func (q *memoryQueue) keepFailed(f FailedCall) {
+	f.Call.Body = bytes.Clone(f.Call.Body) // it stays for longer than the calls beside it, whose memory it shares
 	if len(q.failed) == memoryFailedCalls {
 		q.failed[0] = FailedCall{}
 		q.failed = q.failed[1:]

@@ -410,7 +410,11 @@ func (d *draft) check(limits Limits) {
 		d.reject(CodeUnknownType, "type", fmt.Sprintf("%.40q is not a type; the types are identify, track, page, screen, group and alias", d.Type))
 		return
 	}
-	if d.UserID == "" && d.AnonymousID == "" {
+	switch {
+	case d.UserID != "":
+	case d.Type == "alias":
+		d.reject(CodeNoUser, "userId", "an alias call needs a userId: the new ID")
+	case d.AnonymousID == "":
 		d.reject(CodeNoUser, "userId", "a call needs a userId or an anonymousId")
 	}
 	if n := utf8.RuneCountInString(d.ID); n > limits.MessageIDChars {

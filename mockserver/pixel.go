@@ -20,7 +20,7 @@ const maxDots = 16
 func (c *Collector) servePixel(w http.ResponseWriter, r *http.Request, typ string) {
 	if r.Method == http.MethodGet {
 		if refused := c.takePixel(r, typ); refused != nil {
-			c.record.Refused(Refusal{At: c.clock.Now(), Path: pathOf(r), Status: refused.status, Code: refused.code, Message: refused.message})
+			c.recordRefusal(r, refused)
 		}
 	}
 	h := w.Header()

@@ -38,10 +38,11 @@ func (r *rates) admit(batches []Batch, limitOf func(source string) int) (source 
 	defer r.mu.Unlock()
 	now := r.clock.Now()
 	for _, b := range batches {
-		if limit := limitOf(b.Source); limit > 0 {
-			if wait := r.fill(b.Source, float64(limit), now).wait(); wait > 0 {
-				return b.Source, wait
-			}
+		limit := limitOf(b.Source)
+		if limit <= 0 {
+			delete(r.buckets, b.Source) // it may have had a limit before
+		} else if wait := r.fill(b.Source, float64(limit), now).wait(); wait > 0 {
+			return b.Source, wait
 		}
 	}
 	for _, b := range batches {

@@ -9,14 +9,11 @@ import (
 // A Refusal is a request to the tracking API that was refused as a whole.
 type Refusal struct {
 	At      time.Time `json:"at"`
-	Path    string    `json:"path"`   // its first 200 bytes, without a write key
+	Path    string    `json:"path"`   // its first 200 characters, without a write key
 	Status  int       `json:"status"` // of the answer
 	Code    Code      `json:"code"`
 	Message string    `json:"message"` // what was wrong and what would be right
 }
-
-// keptPath is how much of a path is kept, in bytes.
-const keptPath = 200
 
 // pathOf returns the path of a request as it may be kept and shown: without the
 // write key that the path of a project has.
@@ -26,11 +23,21 @@ func pathOf(r *http.Request) string {
 		key, after, _ := strings.Cut(rest, "/")
 		path = strings.TrimSuffix(before+"projects/"+redact(key)+"/"+after, "/")
 	}
-	return strings.ToValidUTF8(path[:min(len(path), keptPath)], "")
+	return cut(keptPath, path)
 }
 
 // keptRefusals is how many refusals a History keeps.
 const keptRefusals = 1000
+
+// keptPath is how many characters of a path a Refusal has.
+const keptPath = 200
+
+func (c *Collector) recordRefusal(r *http.Request, refused *requestError) {
+	c.record.Refused(Refusal{
+		At: c.clock.Now(), Path: pathOf(r),
+		Status: refused.status, Code: refused.code, Message: refused.message,
+	})
+}
 
 func (rs recorders) Refused(r Refusal) {
 	for _, recorder := range rs {

@@ -134,6 +134,22 @@ func TestSourcesAreHeldToTheirRate(t *testing.T) {
 	assert.Len(t, srv.History().Refusals(), 2)
 }
 
+func TestWhatIsSentWithoutARateDoesNotCountLater(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{Clock: &stoppedClock{now: newYear}})
+	limit := func(n int) {
+		require.NoError(t, srv.Apply(t.Context(), mockserver.Settings{Sources: []mockserver.Source{{Name: "s", WriteKey: "key", CallsPerSecond: n}}}))
+	}
+	for i, n := range []int{10, 0, 10} {
+		limit(n)
+		status, _ := post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprint(i), 5))
+		assert.Equal(t, http.StatusOK, status)
+		if n == 0 {
+			status, _ = post(t, srv.URL+"/v1/batch", "key", track("many", 2_000))
+			assert.Equal(t, http.StatusOK, status)
+		}
+	}
+}
+
 // stoppedClock moves when it is told to.
 type stoppedClock struct {
 	mu  sync.Mutex

@@ -15,8 +15,8 @@ import (
 // in the same process, without a network: for tests under testing/synctest, whose
 // clock stands still while anything waits for the network. The handler runs in a
 // goroutine of its own and its answer is streamed. A request whose context ends
-// ends the handler's. If the handler panics with http.ErrAbortHandler, the sender
-// sees a connection that was reset.
+// ends the handler's, and the reading of its answer. If the handler panics with
+// http.ErrAbortHandler, the sender sees a connection that was reset.
 //
 // A webhook receiver is reached through it by [webhook.SenderConfig].Transport,
 // and a collector by [Server.Transport].
@@ -155,14 +155,30 @@ func (w *pipedResponse) response(r *http.Request, cancel context.CancelFunc) *ht
 	return &http.Response{
 		Status: strconv.Itoa(w.status) + " " + http.StatusText(w.status), StatusCode: w.status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: w.sent, Body: &pipedBody{w, cancel}, ContentLength: length, Request: r,
+		Header: w.sent, Body: &pipedBody{w, cancel, w.endWith(r.Context())}, ContentLength: length, Request: r,
 	}
+}
+
+// endWith ends the answer with a context, unless stop is called before.
+func (w *pipedResponse) endWith(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { w.end(context.Cause(ctx)) })
+}
+
+// end makes reading the body end with an error, once what was written is read.
+func (w *pipedResponse) end(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+	w.readable.Broadcast()
 }
 
 // A pipedBody is the sender's end.
 type pipedBody struct {
 	response *pipedResponse
 	cancel   context.CancelFunc // ends the handler's context
+	forget   func() bool        // makes the end of the sender's context do nothing
 }
 
 // Read implements io.Reader.
@@ -181,13 +197,8 @@ func (b *pipedBody) Read(p []byte) (int, error) {
 
 // Close implements io.Closer.
 func (b *pipedBody) Close() error {
+	b.forget()
 	b.cancel()
-	w := b.response
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err == nil {
-		w.err = io.ErrClosedPipe
-	}
-	w.readable.Broadcast()
+	b.response.end(io.ErrClosedPipe)
 	return nil
 }

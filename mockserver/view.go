@@ -3,7 +3,6 @@ package mockserver
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,25 +19,29 @@ type View struct {
 	cleared   *watermarks
 }
 
-// watermarks are the Seqs up to which the calls of sources are not shown any more.
+// watermarks are up to where sources were cleared.
 type watermarks struct {
 	mu       sync.Mutex // guards bySource
-	bySource map[string]int64
+	bySource map[string]watermark
 }
 
-func (w *watermarks) of(source string) int64 {
+// A watermark is up to where the calls and the rejections of a source are not shown
+// any more: they are counted from 1.
+type watermark struct{ call, rejection int64 }
+
+func (w *watermarks) of(source string) watermark {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.bySource[source]
 }
 
-func (w *watermarks) set(source string, seq int64) {
+func (w *watermarks) set(source string, mark watermark) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.bySource == nil {
-		w.bySource = map[string]int64{}
+		w.bySource = map[string]watermark{}
 	}
-	w.bySource[source] = seq
+	w.bySource[source] = mark
 }
 
 // Source returns a view of the calls that come with a write key, so that tests
@@ -57,7 +60,7 @@ func (v View) Source(writeKey string) View {
 
 // shows tells whether the view shows a record.
 func (v View) shows(r *Record) bool {
-	return (v.source == "" || r.Call.Source == v.source) && r.Seq > v.cleared.of(r.Call.Source)
+	return (v.source == "" || r.Call.Source == v.source) && r.Seq > v.cleared.of(r.Call.Source).call
 }
 
 // Calls returns the calls that were accepted and that every match picks, in the
@@ -88,11 +91,14 @@ func (v View) Call(messageID string) (record Record, ok bool) {
 
 // Rejections returns the calls that came and were not taken, with their reasons.
 func (v View) Rejections() []Rejection {
-	all := v.collector.history.Rejections()
-	if v.source == "" {
-		return all
+	all, first := v.collector.history.numberedRejections()
+	var shown []Rejection
+	for i, r := range all {
+		if (v.source == "" || r.Source == v.source) && first+int64(i) > v.cleared.of(r.Source).rejection {
+			shown = append(shown, r)
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(r Rejection) bool { return r.Source != v.source })
+	return shown
 }
 
 // Wait waits until n calls have come that every match picks, and returns those
@@ -100,18 +106,28 @@ func (v View) Rejections() []Rejection {
 // what did come, and of the call that came nearest why it was not picked. If ctx
 // has no deadline, Wait waits for Patience.
 func (v View) Wait(ctx context.Context, n int, match ...Match) ([]Call, error) {
+	records, err := v.wait(ctx, n, match)
+	var calls []Call
+	for _, r := range records {
+		calls = append(calls, r.Call)
+	}
+	return calls, err
+}
+
+// wait returns the records as they were when they were picked: they may have
+// changed since.
+func (v View) wait(ctx context.Context, n int, match []Match) ([]Record, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, Patience)
 		defer cancel()
 	}
 	picks := every(match)
-	err := v.collector.history.await(ctx, n, func(r *Record) bool { return v.shows(r) && picks(r) })
-	calls := v.Calls(match...)
+	records, err := v.collector.history.await(ctx, n, func(r *Record) bool { return v.shows(r) && picks(r) })
 	if err != nil {
-		return calls, v.explain(n, len(calls), match, err)
+		err = v.explain(n, len(records), match, err)
 	}
-	return calls, nil
+	return records, err
 }
 
 // maxListed is how many calls an error lists.
@@ -154,10 +170,12 @@ func (e *waitError) Unwrap() error { return e.cause }
 // what did come.
 func (v View) Expect(t TB, match ...Match) Record {
 	t.Helper()
-	if _, err := v.Wait(context.Background(), 1, match...); err != nil {
+	records, err := v.wait(context.Background(), 1, match)
+	if err != nil {
 		t.Fatalf("%v", err)
+		return Record{}
 	}
-	return v.Records(match...)[0]
+	return records[0]
 }
 
 // ExpectNone ends the test if a call has come that every match picks. It does not
@@ -169,23 +187,26 @@ func (v View) ExpectNone(t TB, match ...Match) {
 	}
 }
 
-// Clear forgets the calls that came, so that a test can begin anew. One that is
-// sent again with the same messageId is then taken again. Deliveries go on.
+// Clear forgets the calls that came, also those that were not taken, so that a test
+// can begin anew. One that is sent again with the same messageId is then taken
+// again. Deliveries go on.
 func (v View) Clear() {
 	if v.source == "" {
 		v.collector.history.Clear()
 		v.collector.dedup.clear()
 		return
 	}
+	rejections, first := v.collector.history.numberedRejections()
+	mark := watermark{v.cleared.of(v.source).call, first + int64(len(rejections)) - 1}
 	records := v.Records()
-	if len(records) == 0 {
-		return
+	if len(records) > 0 {
+		mark.call = records[len(records)-1].Seq
 	}
 	v.collector.history.renew(records)
 	for i := range records {
 		v.collector.dedup.drop(records[i].Call.Source, records[i].Call.ID)
 	}
-	v.cleared.set(v.source, records[len(records)-1].Seq)
+	v.cleared.set(v.source, mark)
 }
 
 // Fail lets faults befall the next requests to the collector, each in turn. Those

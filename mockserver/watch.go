@@ -1,6 +1,11 @@
 package mockserver
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+)
 
 // A watcher collects the records that change while somebody waits, so that who
 // waits for a call looks at each change once, and not at everything each time.
@@ -63,26 +68,31 @@ func (h *History) noteChange(r *Record) {
 	}
 }
 
-// await waits until n records match. It returns ctx's error if that ends before.
-func (h *History) await(ctx context.Context, n int, match func(*Record) bool) error {
+// await waits until n records match, and returns them as they were then, oldest
+// first. If ctx ends before, it returns those that do match and ctx's error.
+func (h *History) await(ctx context.Context, n int, match func(*Record) bool) ([]Record, error) {
 	w := h.watch()
 	defer w.stop()
-	matching := map[int64]bool{}
+	matching := map[int64]Record{}
 	for {
 		for _, r := range w.take() {
 			if match(&r) {
-				matching[r.Seq] = true
+				matching[r.Seq] = r
 			} else {
 				delete(matching, r.Seq)
 			}
 		}
 		if len(matching) >= n {
-			return nil
+			return bySeq(matching), nil
 		}
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
-			return ctx.Err()
+			return bySeq(matching), ctx.Err()
 		}
 	}
+}
+
+func bySeq(records map[int64]Record) []Record {
+	return slices.SortedFunc(maps.Values(records), func(a, b Record) int { return cmp.Compare(a.Seq, b.Seq) })
 }

@@ -107,9 +107,12 @@ func (c *client) request(ctx context.Context, method, path string, body io.Reade
 // ask sends a request and reads the answer into answer, if there is one.
 func (c *client) ask(req *http.Request, answer any) error {
 	base := req.URL.Scheme + "://" + req.URL.Host
-	status, data, err := exchange(req)
+	status, data, err := exchange(http.DefaultClient, req)
 	if err != nil {
 		return explainConnect(err, base)
+	}
+	if status == http.StatusUnauthorized && req.Header.Get("Authorization") != "" {
+		return errors.New("the collector refuses this admin token: give that of admin.tokenFile in its configuration")
 	}
 	if status >= 400 {
 		return apiError(status, data)
@@ -123,8 +126,8 @@ func (c *client) ask(req *http.Request, answer any) error {
 	return nil
 }
 
-func exchange(req *http.Request) (status int, body []byte, err error) {
-	res, err := http.DefaultClient.Do(req)
+func exchange(client *http.Client, req *http.Request) (status int, body []byte, err error) {
+	res, err := client.Do(req)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -166,6 +169,15 @@ func printJSON(out io.Writer, answer json.RawMessage) error {
 	b.WriteByte('\n')
 	_, err := b.WriteTo(out)
 	return err
+}
+
+// printValue prints as JSON what did not come as such.
+func printValue(out io.Writer, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return printJSON(out, data)
 }
 
 // get asks for a resource, and returns the answer both read and as it came.

@@ -100,8 +100,11 @@ func server(t *testing.T) *mockserver.Server {
 		return webhook.Settings{Webhooks: []webhook.Endpoint{{URL: receiver.URL + path}}}
 	}
 	srv := mockserver.RunT(t, mockserver.Config{
-		Sources:      []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
-		Destinations: []mockserver.Destination{{Name: "crm", Settings: to("/crm")}, {Name: "gone", Settings: to("/gone")}},
+		Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
+		Destinations: []mockserver.Destination{
+			{Name: "crm", Settings: to("/crm")}, {Name: "gone", Settings: to("/gone")},
+			{Name: "other", Sources: []string{"app"}, Settings: to("/other")},
+		},
 	})
 	t.Setenv("COLLECTOR_URL", srv.URL)
 	t.Setenv("COLLECTOR_WRITE_KEY", "web-key")
@@ -164,10 +167,13 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 		{"trait-bad", []string{"trait", "sync", "Lifetime Value", "--destination", "crm", "--file", members}, 1},
 		{"trait-list", []string{"trait", "list"}, 0},
 		{"audience-forget", []string{"audience", "forget", "big_spenders"}, 0},
+		{"trait-forget-json", []string{"trait", "forget", "Lifetime Value", "--json"}, 0},
 		{"audience-forget-again", []string{"audience", "forget", "Big Spenders"}, 1},
 		{"bad-json", []string{"send", "track", "--event", "E", "--user-id", "u", "--properties", "plan=Pro"}, 1},
 		{"bad-time", []string{"calls", "--since", "yesterday"}, 1},
 		{"bad-state", []string{"calls", "--state", "lost"}, 1},
+		{"bad-timestamp", []string{"send", "page", "--user-id", "u", "--timestamp", "yesterday"}, 1},
+		{"empty-event", []string{"send", "track", "--user-id", "u", "--event", ""}, 1},
 		{"no-event", []string{"send", "track", "--user-id", "u"}, 1},
 		{"no-user", []string{"send", "page"}, 1},
 		{"bad-url", []string{"status", "--url", "localhost:8765"}, 1},
@@ -228,6 +234,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Cleanup(locked.Close)
 	_, errOut, _ = run(t, "verify", "--url", locked.URL)
 	assert.Equal(t, "collector: the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN\n", errOut)
+	t.Setenv("COLLECTOR_TOKEN", "wrong")
+	_, errOut, _ = run(t, "verify", "--url", locked.URL)
+	assert.Equal(t, "collector: the collector refuses this admin token: give that of admin.tokenFile in its configuration\n", errOut)
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("right\n"), 0o600))
 	_, _, code = run(t, "verify", "--url", locked.URL, "--token-file", token)
@@ -279,6 +288,13 @@ func TestExampleIsRight(t *testing.T) {
 	_, errOut, code = run(t, "check", "--config", path)
 	assert.Equal(t, 1, code)
 	assert.Contains(t, errOut, path+`:2:1: listen is "7": use host:port`)
+	out, errOut, code = run(t, "check", "--config", path, "--json")
+	assert.Equal(t, 1, code)
+	assert.Empty(t, errOut)
+	assert.Contains(t, out, `"line": 2,
+      "column": 1,
+      "field": "listen",
+      "wrong": "is \"7\"",`)
 }
 
 func TestCompletionKnowsDestinations(t *testing.T) {

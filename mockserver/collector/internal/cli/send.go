@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -190,13 +191,10 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/batch", bytes.NewReader(body))
-	if err != nil {
+	if err := checkCall(ctx, body); err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.SetBasicAuth(f.key(), "")
-	status, data, err := exchange(req)
+	status, data, err := post(ctx, http.DefaultClient, base, f.key(), body)
 	if err != nil {
 		return explainConnect(err, base)
 	}
@@ -213,6 +211,41 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 	}
 	fmt.Fprintf(out, "%s was taken, messageId %s\n", kind, id)
 	return nil
+}
+
+// post sends a batch to a collector.
+func post(ctx context.Context, to *http.Client, base, writeKey string, batch []byte) (status int, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/batch", bytes.NewReader(batch))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.SetBasicAuth(writeKey, "")
+	return exchange(to, req)
+}
+
+// checkCall says what is wrong with the only call of a batch. A collector need not:
+// unless it is strict it answers 200, and sets a bad call aside. So a strict one
+// within this process looks at it first.
+func checkCall(ctx context.Context, batch []byte) error {
+	strict, err := mockserver.Run(mockserver.Config{Strict: true, InProcess: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = strict.Close() }()
+	status, data, err := post(ctx, strict.Client(), strict.URL, "any", batch)
+	if err != nil || status == http.StatusOK {
+		return err
+	}
+	var answer struct {
+		Calls []struct {
+			Message string `json:"message"`
+		} `json:"calls"`
+	}
+	if json.Unmarshal(data, &answer) != nil || len(answer.Calls) == 0 {
+		return fmt.Errorf("the call is wrong: %w", apiErrorOfTracking(status, data))
+	}
+	return fmt.Errorf("the call is wrong: %s", answer.Calls[0].Message)
 }
 
 // key returns the write key.
@@ -253,7 +286,7 @@ func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
 		if _, err := f.get(ctx, "/calls?"+url.Values{"messageId": {id}}.Encode(), &page); err != nil {
 			return err
 		}
-		if len(page.Calls) > 0 && page.Calls[0].decided(len(list.Destinations)) {
+		if len(page.Calls) > 0 && page.Calls[0].decided(list.Destinations) {
 			return f.showCall(ctx, out, id)
 		}
 		if time.Now().After(deadline) {
@@ -270,12 +303,14 @@ func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
 	}
 }
 
-// decided tells whether n destinations have decided about the call for good.
-func (c *call) decided(n int) bool {
+// decided tells whether every destination that gets calls of this source has
+// decided about the call for good.
+func (c *call) decided(all []destination) bool {
+	decided := map[string]bool{}
 	for _, d := range c.Destinations {
-		if d.State != "pending" {
-			n--
-		}
+		decided[d.Destination] = d.State != "pending"
 	}
-	return n <= 0
+	return !slices.ContainsFunc(all, func(d destination) bool {
+		return (len(d.Sources) == 0 || slices.Contains(d.Sources, c.Source)) && !decided[d.Name]
+	})
 }

@@ -30,10 +30,12 @@ func newServe() *cobra.Command {
 and the destinations that get their calls. collector serve --example prints one
 with every setting explained.
 
-SIGHUP, or a change of the file, reloads it without losing a call: sources,
-destinations, the admin token and hosts, the certificate and the log level are
-taken on at once; the log names settings that need a restart. A file that is wrong
-is refused and what was stays.
+SIGHUP, or a change of the file or of one with a secret or a certificate that it
+names, reloads it without losing a call: sources, destinations, the admin token and
+hosts, the certificate and the log level are taken on at once; the log names
+settings that need a restart. A file that is wrong is refused and what was stays. A
+destination that is taken out of the file is forgotten with the calls that it had
+pending, and the log says how many.
 
 SIGTERM ends it gracefully: requests and deliveries under way end, and what is
 pending stays in the queue. /ready answers 503 from then on.`,
@@ -98,6 +100,7 @@ func newLogger(out io.Writer, format string, level slog.Leveler) *slog.Logger {
 
 func newCheck() *cobra.Command {
 	var path string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check --config FILE",
 		Short: "Say what is wrong with a configuration file, line by line",
@@ -112,6 +115,9 @@ network is used.`,
 				return errors.New("--config is not set: name a file")
 			}
 			c, err := config.Load(path)
+			if asJSON {
+				return printProblems(cmd, err)
+			}
 			if err != nil {
 				return sayProblems(cmd, err)
 			}
@@ -121,8 +127,21 @@ network is used.`,
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the configuration `file`")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for scripts: {right, problems: [{file, line, column, field, wrong, mend}]}")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
+}
+
+// printProblems prints what is wrong as JSON.
+func printProblems(cmd *cobra.Command, err error) error {
+	problems := config.Problems{}
+	if err != nil && !errors.As(err, &problems) {
+		return err
+	}
+	if e := printValue(cmd.OutOrStdout(), map[string]any{"right": err == nil, "problems": problems}); e != nil || err == nil {
+		return e
+	}
+	return errSaid
 }
 
 // sayProblems prints each problem on a line of its own.

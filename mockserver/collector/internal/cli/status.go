@@ -27,8 +27,9 @@ type destinationList struct {
 }
 
 type destination struct {
-	Name    string `json:"name"`
-	Enabled bool   `json:"enabled"`
+	Name    string   `json:"name"`
+	Sources []string `json:"sources"` // none: all
+	Enabled bool     `json:"enabled"`
 	Status  struct {
 		Paused   bool `json:"paused"`
 		Down     bool `json:"down"`

@@ -330,6 +330,9 @@ Nothing is sent: the destination keeps what it knows. The next sync is a first o
 			if err := c.call(ctx, "DELETE", "/computations/"+one.ID, nil, nil); err != nil {
 				return err
 			}
+			if c.json {
+				return printValue(cmd.OutOrStdout(), map[string]any{"forgotten": one.ID})
+			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s %q of source %s at destination %s is forgotten\n", k.name, plain(one.Name), plain(one.Source), plain(one.Destination))
 			return nil
 		},

@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -20,6 +22,7 @@ func (c *Config) check(d *decoder) {
 	wrong := func(field, wrong, mend string) { d.wrong(d.place(field), field, wrong, mend) }
 	c.checkListeners(wrong)
 	c.checkStore(wrong)
+	c.checkLimits(wrong)
 	c.checkEgress(wrong)
 	c.checkLog(wrong)
 	c.checkDestinations(wrong)
@@ -42,6 +45,12 @@ func (c *Config) checkListeners(wrong report) {
 		} else if token == "" {
 			wrong("admin.tokenFile", "is an empty file", "write a token into it, such as openssl rand -hex 32 makes")
 		}
+		c.Admin.Token = token
+	}
+	// Blanks around it would never match: those around what a request bears do not count.
+	if token := strings.TrimSpace(c.Admin.Token); token == "" && c.Admin.Token != "" {
+		wrong("admin.token", "has only blanks", "use a text such as openssl rand -hex 32 makes")
+	} else {
 		c.Admin.Token = token
 	}
 	field, address := "listen", c.Listen
@@ -91,7 +100,9 @@ func (c *Config) checkStore(wrong report) {
 	case c.Data != "":
 		wrong("data", "is set, and so is nats", "keep data for a queue on this machine, or nats for one on a cluster")
 	case c.NATS.URL == "":
-		wrong("nats.url", "is not set", "give one or more servers, such as nats://a:4222,nats://b:4222")
+		wrong("nats.url", "is not set", mendServers)
+	case !areServers(c.NATS.URL):
+		wrong("nats.url", "has a server that is no URL", mendServers) // which may hold a password
 	case c.Sync != 0:
 		wrong("sync", "is set, and so is nats", "leave it out: servers of the cluster have their own sync_interval")
 	case (c.NATS.CertFile == "") != (c.NATS.KeyFile == ""):
@@ -99,8 +110,40 @@ func (c *Config) checkStore(wrong report) {
 	default:
 		c.checkNATSFiles(wrong)
 	}
-	if n := c.NATS; n != nil && n.Replicas > 5 {
+	if n := c.NATS; n != nil && !slices.Contains([]int{0, 1, 3, 5}, n.Replicas) {
 		wrong("nats.replicas", fmt.Sprintf("is %d", n.Replicas), "use 1, 3 or 5")
+	}
+}
+
+const mendServers = "give one or more servers, such as nats://a:4222,nats://b:4222"
+
+// areServers tells whether each address can be connected to.
+func areServers(urls string) bool {
+	for server := range strings.SplitSeq(urls, ",") {
+		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
+			server = "nats://" + server
+		}
+		if u, err := url.Parse(server); err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			return false
+		}
+	}
+	return true
+}
+
+const (
+	// maxBody is how large a call may be that is stored, with the context of its
+	// batch.
+	maxBody = 4 << 20
+	// minKeep is longer than calls are tried again.
+	minKeep = 5 * time.Hour
+)
+
+func (c *Config) checkLimits(wrong report) {
+	if c.Limits.BodyBytes > maxBody {
+		wrong("limits.bodyBytes", "is more than can be stored as one", "use at most 4MiB")
+	}
+	if keep := time.Duration(c.Limits.Keep); keep > 0 && keep < minKeep {
+		wrong("limits.keep", fmt.Sprintf("is %v, and calls are tried again for 4 hours", keep), "use 5h or more")
 	}
 }
 

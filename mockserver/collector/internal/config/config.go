@@ -2,10 +2,8 @@
 package config
 
 import (
-	"crypto/sha256"
 	"log/slog"
 	"net/netip"
-	"os"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
@@ -29,19 +27,7 @@ type Config struct {
 	Sources      []Source      `yaml:"sources"`
 	Destinations []Destination `yaml:"destinations"`
 
-	digest Digest
-}
-
-// A Digest tells one text of a configuration file from another.
-type Digest [sha256.Size]byte
-
-// Digest is that of the file as it was read.
-func (c *Config) Digest() Digest { return c.digest }
-
-// DigestOf is that of the file as it is now; one that cannot be read has one too.
-func DigestOf(path string) Digest {
-	data, _ := os.ReadFile(path)
-	return sha256.Sum256(data)
+	files Files
 }
 
 // DefaultListen is where a collector listens.

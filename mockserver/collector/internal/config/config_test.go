@@ -14,9 +14,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// testExpander knows one variable of the environment.
+// testExpander knows two variables of the environment.
 func testExpander(dir string) expander {
-	return expander{dir, func(name string) (string, bool) { return "from the environment", name == "SECRET" }}
+	variables := map[string]string{"SECRET": "from the environment", "EMPTY": ""}
+	return expander{dir: dir, getenv: func(name string) (string, bool) { value, ok := variables[name]; return value, ok }}
 }
 
 func write(t *testing.T, dir, name, text string) {
@@ -26,7 +27,7 @@ func write(t *testing.T, dir, name, text string) {
 
 func TestEverySetting(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "token", "let me in\n")
+	write(t, dir, "token", " let me in \n")
 	write(t, dir, "key", "key from a file\n")
 	got, err := parse("c.yaml", []byte(`
 listen: :8080
@@ -103,6 +104,8 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"a mapping for a size", store + "limits:\n  queue: {a: b}", `c.yaml:3:10: limits.queue is a group of settings: use one value`},
 		{"a size", store + "limits: {queue: 10 potatoes}", `c.yaml:2:17: limits.queue is "10 potatoes": use a size such as 512KB, 8GB or 8GiB`},
 		{"a size below nothing", store + "limits: {queue: -1GB}", `c.yaml:2:17: limits.queue is "-1GB": use a size such as 512KB, 8GB or 8GiB`},
+		{"a size beyond what is stored", store + "limits: {bodyBytes: 5MiB}", `c.yaml:2:10: limits.bodyBytes is more than can be stored as one: use at most 4MiB`},
+		{"a time shorter than that of retries", store + "limits: {keep: 1h}", `c.yaml:2:10: limits.keep is 1h0m0s, and calls are tried again for 4 hours: use 5h or more`},
 		{"a number", store + "limits: {batchCalls: many}", `c.yaml:2:22: limits.batchCalls is "many": use a whole number above 0`},
 		{"a duration", store + "limits: {dedupWindow: 1 day}", `c.yaml:2:23: limits.dedupWindow is "1 day": use a duration such as 90s, 15m or 24h`},
 		{"a boolean", store + "strict: maybe", `c.yaml:2:9: strict is "maybe": use true or false`},
@@ -110,6 +113,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"a network", store + "egress: {allow: [10.0.0.0]}", `c.yaml:2:18: egress.allow[0] is "10.0.0.0": use a network such as 10.1.0.0/16`},
 		{"a proxy", store + "egress: {proxy: proxy.example.com}", `c.yaml:2:10: egress.proxy is no URL of a proxy: use one such as http://proxy.example.com:3128, or environment for that of HTTPS_PROXY`},
 		{"a variable that is not set", store + "sources: [{name: web, writeKey: '${NONE}'}]", `c.yaml:2:33: sources[0].writeKey needs the variable NONE of the environment, which is not set: set it, or write $${ for a plain ${`},
+		{"a variable that is empty", store + "admin: {token: '${EMPTY}'}", `c.yaml:2:16: admin.token is empty, since what it refers to is: fill that in, or leave the setting out`},
 		{"an open brace", store + "sources: [{name: web, writeKey: 'a${NONE'}]", `c.yaml:2:33: sources[0].writeKey has ${ without a }: write ${NAME} for a variable of the environment, or $${ for a plain ${`},
 		{"no name of a variable", store + "sources: [{name: web, writeKey: '${}'}]", `c.yaml:2:33: sources[0].writeKey has ${}, which is no name: write ${NAME} for a variable of the environment, ${file:PATH} for a file, or $${ for a plain ${`},
 		{"a secret's file", store + "sources: [{name: web, writeKey: '${file:none}'}]", `c.yaml:2:33: sources[0].writeKey cannot be read: open /c/none: no such file or directory`},
@@ -117,11 +121,14 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 			`c.yaml:2:1: listen is localhost, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
 		{"no token", store + "listen: :8765", `c.yaml:2:1: listen is :8765, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
 		{"no token for a listener of its own", store + "admin: {listen: '10.0.0.1:80'}", `c.yaml:2:9: admin.listen is 10.0.0.1:80, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
+		{"a token of blanks", store + "admin: {token: ' '}", `c.yaml:2:9: admin.token has only blanks: use a text such as openssl rand -hex 32 makes`},
 		{"a token's file", store + "admin: {tokenFile: none}", `c.yaml:2:9: admin.tokenFile cannot be read: open /c/none: no such file or directory: name a file with the token`},
 		{"one address twice", store + "admin: {listen: '127.0.0.1:8765'}", `c.yaml:2:9: admin.listen is the address of listen too: use another port, or leave it out to have both on one`},
 		{"half a certificate", store + "tls: {certFile: a}", `c.yaml:2:1: tls has one of certFile and keyFile: set both or none`},
 		{"two stores", store + "nats: {url: 'nats://a'}", `c.yaml:1:1: data is set, and so is nats: keep data for a queue on this machine, or nats for one on a cluster`},
 		{"a cluster without a place", "nats: {replicas: 3}", `c.yaml:1:1: nats.url is not set: give one or more servers, such as nats://a:4222,nats://b:4222`},
+		{"a server that is no URL", "nats: {url: 'nats://a, nats://user:pass%word@b'}", `c.yaml:1:8: nats.url has a server that is no URL: give one or more servers, such as nats://a:4222,nats://b:4222`},
+		{"a number of replicas", "nats: {url: 'nats://a', replicas: 2}", `c.yaml:1:25: nats.replicas is 2: use 1, 3 or 5`},
 		{"sync of a cluster", "nats: {url: 'nats://a'}\nsync: 1s", `c.yaml:2:1: sync is set, and so is nats: leave it out: servers of the cluster have their own sync_interval`},
 		{"a log level", store + "log: {level: loud}", `c.yaml:2:7: log.level is "loud": use debug, info, warn or error`},
 		{"an unknown type", store + "destinations: [{name: d, type: mail, webhooks: [{url: 'https://a'}]}]", `c.yaml:2:26: destinations[0].type is "mail": use webhooks`},
@@ -152,7 +159,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("data: d\nsources: &a [{name: web, writeKey: '${SECRET}'}]\ndestinations: [{<<: *a, webhooks: [{url: 'https://a', headers: {A: b}}]}]")
 	f.Add("limits: &a {<<: *a, queue: 1GB}\nsync: 1s\negress: {allow: [10.0.0.0/8]}")
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := parse("c.yaml", []byte(text), expander{"/nowhere", func(string) (string, bool) { return "x", true }})
+		c, err := parse("c.yaml", []byte(text), expander{dir: "/nowhere", getenv: func(string) (string, bool) { return "x", true }})
 		if (c == nil) != (err != nil) {
 			t.Fatalf("%+v and %v", c, err)
 		}

@@ -18,11 +18,12 @@ import (
 
 // A Problem is one thing that is wrong with a configuration.
 type Problem struct {
-	File         string
-	Line, Column int    // from 1; 0 where it has no place
-	Field        string // as in destinations[0].webhooks[1].url
-	Wrong        string // what is wrong with it
-	Mend         string // what would be right
+	File   string `json:"file"`
+	Line   int    `json:"line,omitempty"` // from 1; 0 where it has no place
+	Column int    `json:"column,omitempty"`
+	Field  string `json:"field,omitempty"` // as in destinations[0].webhooks[1].url
+	Wrong  string `json:"wrong"`           // what is wrong with it
+	Mend   string `json:"mend,omitempty"`  // what would be right
 }
 
 func (p Problem) Error() string {
@@ -188,12 +189,16 @@ func (d *decoder) scalar(node ast.Node, field, want string) (string, bool) {
 		d.wrong(node.GetToken(), field, "is "+kindOf(node), "use "+want)
 		return "", false
 	}
-	s, err := d.expand(s)
-	if err != nil {
+	expanded, err := d.expand(s)
+	switch {
+	case err != nil:
 		d.wrong(node.GetToken(), field, err.Error(), "")
-		return "", false
+	case expanded == "" && s != "": // a secret must not be gone without a word
+		d.wrong(node.GetToken(), field, "is empty, since what it refers to is", "fill that in, or leave the setting out")
+	default:
+		return expanded, true
 	}
-	return s, true
+	return "", false
 }
 
 func (d *decoder) text(node ast.Node, field string, v encoding.TextUnmarshaler) {

@@ -16,6 +16,7 @@ const maxSecretFile = 64 << 10
 type expander struct {
 	dir    string // relative paths begin here
 	getenv func(string) (string, bool)
+	files  Files // gets those that are read; may be nil
 }
 
 func (e expander) expand(s string) (string, error) {
@@ -47,7 +48,9 @@ func (e expander) expand(s string) (string, error) {
 
 func (e expander) lookUp(name string) (string, error) {
 	if path, ok := strings.CutPrefix(name, "file:"); ok {
-		return readSecret(absolute(e.dir, path))
+		path = absolute(e.dir, path)
+		e.files.add(path)
+		return readSecret(path)
 	}
 	value, ok := e.getenv(name)
 	switch {

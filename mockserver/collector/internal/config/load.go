@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,18 +12,20 @@ import (
 
 // Load reads a configuration file and all that it refers to. Its error is
 // Problems where the file could be read, and holds all of them.
-func Load(path string) (*Config, error) {
+func Load(name string) (*Config, error) {
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return nil, err
+	}
+	files := Files{}
+	files.add(path)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := filepath.Abs(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	c, err := parse(path, data, expander{dir, os.LookupEnv})
+	c, err := parse(name, data, expander{dir: filepath.Dir(path), getenv: os.LookupEnv, files: files})
 	if c != nil {
-		c.digest = sha256.Sum256(data)
+		c.files = files
 	}
 	return c, err
 }
@@ -36,6 +37,9 @@ func parse(file string, data []byte, e expander) (*Config, error) {
 	d.decode(data, c)
 	if len(d.problems) == 0 {
 		c.resolve(e.dir)
+		for _, path := range []string{c.Admin.TokenFile, c.TLS.CertFile, c.TLS.KeyFile} {
+			e.files.add(path)
+		}
 		c.check(d)
 	}
 	if len(d.problems) > 0 {

@@ -17,7 +17,9 @@ const (
 	// costs one write to the disk, however many batches are in it.
 	groupCalls = partCalls * maxParts
 	groupBytes = 896 << 10 // decompressed
-	groupIDs   = 48 << 10  // headers may have 64 KiB
+	groupIDs   = 48 << 10
+	// maxHeaders is how many bytes the headers of a message may have.
+	maxHeaders = 64 << 10
 	// laneDepth is how many messages of one source are under way at once. While one
 	// is written the next gathers: two would be written one after the other.
 	laneDepth = 1

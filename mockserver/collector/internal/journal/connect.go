@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -56,21 +58,46 @@ func (j *Journal) dial(what string) (*nats.Conn, error) {
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { j.disconnected(err) }),
 		nats.ReconnectHandler(func(*nats.Conn) { j.reconnected() }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			j.log.Warn("nats", "error", err)
+			level := slog.LevelWarn
+			if last := j.warned.Swap(&err); last != nil && (*last).Error() == err.Error() {
+				level = slog.LevelDebug // such as credentials that are refused 20 times a second
+			}
+			j.log.Log(context.Background(), level, "nats", "error", err)
 		}),
 	}
-	url := ""
+	servers := ""
 	if j.options.NATS == nil {
 		options = append(options, nats.InProcessServer(j.server))
 	} else {
-		url = j.options.NATS.URL
+		servers = j.options.NATS.URL
 		options = append(options, j.options.NATS.connectOptions()...)
 	}
-	nc, err := nats.Connect(url, options...)
+	nc, err := nats.Connect(servers, options...)
 	if err != nil {
-		return nil, fmt.Errorf("journal: connecting to %s: %w", cmp.Or(url, "the embedded server"), err)
+		return nil, fmt.Errorf("journal: connecting to %s: %w", cmp.Or(withoutUsers(servers), "the embedded server"), withoutURL(err))
 	}
 	return nc, nil
+}
+
+// withoutUsers leaves users, passwords and tokens out of the addresses of servers.
+func withoutUsers(urls string) string {
+	servers := strings.Split(urls, ",")
+	for i, server := range servers {
+		scheme, rest, found := strings.Cut(strings.TrimSpace(server), "://")
+		if !found {
+			scheme, rest = "", scheme
+		}
+		servers[i] = strings.TrimPrefix(scheme+"://", "://") + rest[strings.LastIndexByte(rest, '@')+1:]
+	}
+	return strings.Join(servers, ",")
+}
+
+// withoutURL leaves out the URL that could not be parsed: it may hold a password.
+func withoutURL(err error) error {
+	if bad := (*url.Error)(nil); errors.As(err, &bad) {
+		return fmt.Errorf("it is no URL: %w", bad.Err)
+	}
+	return err
 }
 
 func (n *NATS) connectOptions() []nats.Option {
@@ -84,7 +111,9 @@ func (n *NATS) connectOptions() []nats.Option {
 	if n.CertFile != "" {
 		options = append(options, nats.ClientCert(n.CertFile, n.KeyFile))
 	}
-	return append(options, nats.PingInterval(5*time.Second), nats.MaxPingsOutstanding(2), nats.Timeout(2*time.Second))
+	return append(options, nats.PingInterval(5*time.Second), nats.MaxPingsOutstanding(2), nats.Timeout(2*time.Second),
+		// Credentials that were refused may be good again, or renewed in their file.
+		nats.IgnoreAuthErrorAbort())
 }
 
 // checkCluster refuses a cluster that cannot do what is needed, before anything
@@ -94,6 +123,10 @@ func (j *Journal) checkCluster(ctx context.Context) error {
 	if !atLeast(version, minServer) {
 		return fmt.Errorf("journal: the NATS server %s has version %s; retries need schedules, which come with %d.%d",
 			j.nc.ConnectedUrlRedacted(), version, minServer[0], minServer[1])
+	}
+	if have, need := j.nc.MaxPayload(), j.options.messageBytes(); have < need {
+		return fmt.Errorf("journal: the NATS server %s takes messages of at most %d bytes; %d are needed for calls of at most %d: raise max_payload there",
+			j.nc.ConnectedUrlRedacted(), have, need, max(j.options.CallBytes, groupBytes))
 	}
 	if _, err := j.js.AccountInfo(ctx); err != nil {
 		if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {

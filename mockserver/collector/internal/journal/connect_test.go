@@ -1,74 +1,98 @@
 package journal_test
 
 import (
-	"fmt"
-	"sync"
+	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 )
 
-// A destination that is being worked at is connected to one more source while
-// calls of both come in: each call that it has accepted must be handed out.
-func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
-	j := open(t, journal.Options{Dir: t.TempDir()})
-	for round := range 5 {
-		name := fmt.Sprint("d", round)
-		before := attach(t, j, name, "web")
-		var goingOn sync.WaitGroup
-		worked := make(chan struct{})
-		goingOn.Go(func() {
-			for n := 0; ; n++ {
-				l, err := before.Next(t.Context())
-				if err != nil {
-					return // it is attached anew
-				}
-				if err := l.Finish(t.Context(), all(l.Entry(), mockserver.StateDelivered)); err != nil {
-					t.Error(err)
-				}
-				if n == 5 {
-					close(worked)
-				}
+// startServer starts a NATS server in this process, with change's options.
+func startServer(t *testing.T, change func(*server.Options)) (*server.Server, *server.Options) {
+	t.Helper()
+	o := &server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()}
+	change(o)
+	s, err := server.NewServer(o)
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	require.True(t, s.ReadyForConnections(patience))
+	return s, o
+}
+
+func TestErrorsOfConnectingHoldNoPassword(t *testing.T) {
+	for servers, want := range map[string]string{
+		"nats://user:hunter2@127.0.0.1:1, hunter2@127.0.0.1:2": "connecting to nats://127.0.0.1:1,127.0.0.1:2: nats: no servers available",
+		"nats://user:%zhunter2@127.0.0.1:1":                    "connecting to nats://127.0.0.1:1: it is no URL: ",
+	} {
+		_, err := journal.Open(t.Context(), journal.Options{NATS: &journal.NATS{URL: servers}})
+		require.Error(t, err)
+		assert.Contains(t, err.Error(), want)
+		assert.NotContains(t, err.Error(), "hunter2")
+	}
+}
+
+func TestServersThatTakeNoLargeMessagesAreRefused(t *testing.T) {
+	s, _ := startServer(t, func(o *server.Options) { o.MaxPayload = 1 << 20 })
+	_, err := journal.Open(t.Context(), journal.Options{NATS: &journal.NATS{URL: s.ClientURL(), Replicas: 1}, CallBytes: 2 << 20})
+	require.Error(t, err)
+	assert.Contains(t, err.Error(), "takes messages of at most 1048576 bytes")
+	open(t, journal.Options{NATS: &journal.NATS{URL: s.ClientURL(), Replicas: 1}})
+}
+
+// Credentials may be refused for a while, and are then good again.
+func TestRefusedCredentialsAreTriedAgain(t *testing.T) {
+	s, o := startServer(t, func(o *server.Options) { o.Username, o.Password = "user", "right" })
+	refused := make(chan string, 100)
+	j := open(t, journal.Options{
+		NATS:   &journal.NATS{URL: strings.Replace(s.ClientURL(), "//", "//user:right@", 1), Replicas: 1},
+		Logger: slog.New(messages{slog.DiscardHandler, refused}),
+	})
+	change := func(password string) {
+		changed := o.Clone()
+		changed.Password = password
+		require.NoError(t, s.ReloadOptions(changed))
+	}
+	change("other")
+	ctx, cancel := contextUntil(t, time.Now().Add(patience))
+	defer cancel()
+	for n := 0; n < 6; { // three times on each of two connections
+		select {
+		case text := <-refused:
+			if strings.Contains(text, "authorization violation") {
+				n++
 			}
-		})
-		attached := make(chan struct{})
-		for _, source := range []string{"web", "app"} {
-			goingOn.Go(func() {
-				for i := 0; !isClosed(attached); i++ {
-					calls := journaltest.Calls(source, fmt.Sprint(name, source, i), 1)
-					if err := j.Append(t.Context(), mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
+		case <-ctx.Done():
+			t.Fatalf("the connections were given up after %d refusals", n)
 		}
-		<-worked
-		r := attach(t, j, name, "web", "app")
-		close(attached)
-		goingOn.Wait()
-		work(t, r, int(ledgerOf(t, j, name).Pending), delivered)
-		ok(t, j.Detach(t.Context(), name))
 	}
+	require.Error(t, j.Ready(t.Context()))
+	change("right")
+	require.Eventually(t, func() bool { return j.Ready(t.Context()) == nil }, patience, 10*time.Millisecond)
 }
 
-// all is the result of an entry whose calls all end in one way.
-func all(e mockserver.Entry, state mockserver.State) mockserver.Result {
-	r := mockserver.Result{Outcomes: make([]mockserver.Outcome, len(e.Calls))}
-	for i := range r.Outcomes {
-		r.Outcomes[i].State = state
-	}
-	return r
+// messages passes on the errors that are logged.
+type messages struct {
+	slog.Handler
+	errors chan<- string
 }
 
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
+func (m messages) Enabled(context.Context, slog.Level) bool { return true }
+
+func (m messages) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		select {
+		case m.errors <- a.Value.String():
+		default: // nobody reads so many
+		}
 		return true
-	default:
-		return false
-	}
+	})
+	return nil
 }

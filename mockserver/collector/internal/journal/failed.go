@@ -41,6 +41,23 @@ func (r reasons) of(place int) string {
 	return ""
 }
 
+// otherHeaders is more than what a message of FAILED has of headers beside ids and
+// reasons.
+const otherHeaders = 1 << 10
+
+// header writes it in so many bytes, for which reasons may have to be cut off.
+func (r reasons) header(room int) string {
+	for most := maxReason; ; most /= 2 {
+		for i, reason := range r.Reasons {
+			r.Reasons[i] = strings.ToValidUTF8(reason[:min(len(reason), most)], "")
+		}
+		text, _ := json.Marshal(r) // of strings and numbers: it cannot fail
+		if len(text) <= room || most == 0 {
+			return string(text)
+		}
+	}
+}
+
 // keepFailed stores the calls that an outcome gave up.
 func (j *Journal) keepFailed(ctx context.Context, o *outcome, given []mockserver.Call) error {
 	bodies, ids := make([][]byte, len(given)), make([]string, len(given))
@@ -49,12 +66,12 @@ func (j *Journal) keepFailed(ctx context.Context, o *outcome, given []mockserver
 	}
 	why := reasons{Source: given[0].Source, Attempts: o.attempt}
 	why.Reasons, why.Of = reasonsOf(o.failed)
-	text, _ := json.Marshal(why) // of strings and numbers: it cannot fail
+	idList := appendIDs(nil, ids)
 	m := nats.NewMsg(j.names.subject("f", token(o.destination), failedRef{Number: o.ref.number(), Attempt: o.attempt}.token()))
 	m.Data = appendSegment([]byte{callsFormat}, bodies)
 	m.Header.Set(headerCalls, strconv.Itoa(len(bodies)))
-	m.Header.Set(headerIDs, string(appendIDs(nil, ids)))
-	m.Header.Set(headerReasons, string(text))
+	m.Header.Set(headerIDs, string(idList))
+	m.Header.Set(headerReasons, why.header(maxHeaders-otherHeaders-len(idList)))
 	setTime(m.Header, time.Now())
 	_, err := j.publish(ctx, j.nc, m)
 	return err

@@ -111,6 +111,7 @@ func (j *Journal) disconnected(err error) {
 // reconnected is called when a connection is there again: what was asked for on
 // the old one does not come.
 func (j *Journal) reconnected() {
+	j.warned.Store(nil)
 	j.link.Swap(newLink()).end()
 	for _, q := range j.allQueues() {
 		q.fresh.reset()

@@ -46,7 +46,8 @@ type Journal struct {
 
 	stored atomic.Pointer[func(source, id string)] // nil until OnStored
 
-	link atomic.Pointer[link] // replaced when a connection is made again
+	link   atomic.Pointer[link]  // replaced when a connection is made again
+	warned atomic.Pointer[error] // what a connection reported last; nil when it was made again
 
 	attaching sync.Mutex // lets one Attach or Detach run at a time
 	replaying sync.Mutex // lets one Replay run at a time

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/klauspost/compress/s2"
 )
 
 // Options say where a journal is and how much it keeps.
@@ -31,6 +33,10 @@ type Options struct {
 	// a cluster; otherwise a power cut is expected to lose some.
 	AcceptLoss bool
 
+	// CallBytes is how many bytes a call may have that is appended. A cluster whose
+	// servers take no messages of that size is refused. Defaults to 896 KiB; an
+	// embedded server takes up to 7 MiB.
+	CallBytes int
 	// MaxBytes bounds the calls that are stored, as they are compressed. Beyond
 	// it Append answers that the journal is full. Defaults to 8 GiB.
 	MaxBytes int64
@@ -99,6 +105,11 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("journal: the data directory: %w", err)
 	}
 	return o, nil
+}
+
+// messageBytes is how large a message may get.
+func (o *Options) messageBytes() int64 {
+	return int64(s2.MaxEncodedLen(max(o.CallBytes, groupBytes)) + maxHeaders)
 }
 
 func setDefault[T int | int64 | time.Duration](v *T, to T) {

@@ -4,6 +4,7 @@ package metrics
 import (
 	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +21,11 @@ const scrapeTimeout = 5 * time.Second
 // Metrics counts what a collector does. It is a mockserver.Recorder; what it does
 // not hear of, it asks the collector at each scrape.
 type Metrics struct {
-	registry  *prometheus.Registry
-	collector atomic.Pointer[mockserver.Collector] // nil until Watch
+	registry *prometheus.Registry
+	watched  atomic.Pointer[watched] // nil until Watch
+
+	mu      sync.Mutex // guards sources
+	sources map[string]bool
 
 	accepted, repeated         *prometheus.CounterVec
 	rejected, refused          *prometheus.CounterVec
@@ -29,9 +33,22 @@ type Metrics struct {
 	attemptSeconds, lagSeconds *prometheus.HistogramVec
 }
 
+// watched is what is asked at each scrape.
+type watched struct {
+	*mockserver.Collector
+	dropped func() uint64
+}
+
+// maxSources is how many sources are told apart: where any write key is taken,
+// anyone can make sources. Those beyond it are otherSource.
+const (
+	maxSources  = 1000
+	otherSource = "(other)"
+)
+
 // New returns metrics of a program of this version.
 func New(version string) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry()}
+	m := &Metrics{registry: prometheus.NewRegistry(), sources: map[string]bool{}}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		m.registry.MustRegister(c)
@@ -61,8 +78,24 @@ func New(version string) *Metrics {
 	return m
 }
 
-// Watch names the collector that is asked at each scrape.
-func (m *Metrics) Watch(c *mockserver.Collector) { m.collector.Store(c) }
+// Watch names the collector that is asked at each scrape, and what tells how many
+// records of attempts were dropped.
+func (m *Metrics) Watch(c *mockserver.Collector, dropped func() uint64) {
+	m.watched.Store(&watched{c, dropped})
+}
+
+// source returns the label of a source.
+func (m *Metrics) source(name string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.sources[name] {
+		if len(m.sources) == maxSources {
+			return otherSource
+		}
+		m.sources[name] = true
+	}
+	return name
+}
 
 // Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {
@@ -71,12 +104,12 @@ func (m *Metrics) Handler() http.Handler {
 
 // Accepted implements mockserver.Recorder.
 func (m *Metrics) Accepted(b mockserver.Batch) {
-	m.accepted.WithLabelValues(b.Source).Add(float64(len(b.Calls)))
+	m.accepted.WithLabelValues(m.source(b.Source)).Add(float64(len(b.Calls)))
 }
 
 // Repeated implements mockserver.Recorder.
 func (m *Metrics) Repeated(b mockserver.Batch) {
-	m.repeated.WithLabelValues(b.Source).Add(float64(len(b.Calls)))
+	m.repeated.WithLabelValues(m.source(b.Source)).Add(float64(len(b.Calls)))
 }
 
 // Rejected implements mockserver.Recorder.
@@ -117,19 +150,20 @@ var (
 	oldestDesc   = prometheus.NewDesc("collector_oldest_pending_seconds", "How long ago the oldest pending call was accepted; 0 where none is.", []string{"destination"}, nil)
 	downDesc     = prometheus.NewDesc("collector_destination_down", "Whether so many calls failed in a row that only one at a time is tried: 1 or 0.", []string{"destination"}, nil)
 	pausedDesc   = prometheus.NewDesc("collector_destination_paused", "Whether an operator paused it: 1 or 0.", []string{"destination"}, nil)
+	droppedDesc  = prometheus.NewDesc("collector_attempt_records_dropped_total", "Requests to webhooks that could not be kept for the inspector and the admin API.", nil, nil)
 	failuresDesc = prometheus.NewDesc("collector_destination_failures", "How many calls failed in a row.", []string{"destination"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (*state) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{readyDesc, bytesDesc, limitDesc, callsDesc, oldestDesc, downDesc, pausedDesc, failuresDesc} {
+	for _, d := range []*prometheus.Desc{readyDesc, bytesDesc, limitDesc, callsDesc, oldestDesc, downDesc, pausedDesc, failuresDesc, droppedDesc} {
 		descs <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (s *state) Collect(out chan<- prometheus.Metric) {
-	c := s.collector.Load()
+	c := s.watched.Load()
 	if c == nil {
 		return
 	}
@@ -139,6 +173,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	gauge(readyDesc, one(c.Ready(ctx) == nil))
+	out <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(c.dropped()))
 	health, _ := c.Health(ctx)
 	gauge(bytesDesc, float64(health.Bytes))
 	gauge(limitDesc, float64(health.LimitBytes))

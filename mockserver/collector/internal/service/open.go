@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
@@ -84,10 +85,38 @@ func tryOpen(ctx context.Context, o Options, metrics mockserver.Recorder) (*stor
 	if err != nil {
 		return nil, nil, errors.Join(err, s.close())
 	}
+	if err := forgetRemoved(ctx, o, s.queue, c); err != nil {
+		s.attempts.close()
+		return nil, nil, errors.Join(err, c.Close())
+	}
 	if o.Config.NATS != nil {
 		s.queue.OnStored(c.Remember)
 	}
 	return s, c, nil
+}
+
+// forgetRemoved forgets the destinations that were taken out of the configuration
+// while no collector ran: they would go on to get calls, and nobody would work at
+// them. On a cluster another collector may do so.
+func forgetRemoved(ctx context.Context, o Options, queue *journal.Journal, c *mockserver.Collector) error {
+	ledgers, err := queue.Ledger(ctx)
+	if err != nil {
+		return fmt.Errorf("the queue cannot be read: %w", err)
+	}
+	for _, l := range ledgers {
+		log := o.Log.With("destination", l.Destination, "pending", l.Pending, "failed", l.Failed)
+		switch {
+		case slices.ContainsFunc(c.Settings().Destinations, func(d mockserver.Destination) bool { return d.Name == l.Destination }):
+		case o.Config.NATS != nil:
+			log.Warn("the cluster has calls for a destination that this collector does not know; they wait for one that does")
+		default:
+			if err := queue.Detach(ctx, l.Destination); err != nil {
+				return err
+			}
+			log.Warn("a destination that is no longer configured is forgotten, with its calls")
+		}
+	}
+	return nil
 }
 
 // close is for a store that no collector has taken over.
@@ -123,7 +152,7 @@ func openCollector(o Options, s *store, metrics mockserver.Recorder) (*mockserve
 
 func journalOptions(c *config.Config, log *slog.Logger) journal.Options {
 	o := journal.Options{
-		Dir: c.Data, SyncInterval: time.Duration(c.Sync),
+		Dir: c.Data, SyncInterval: time.Duration(c.Sync), CallBytes: int(c.Limits.BodyBytes),
 		MaxBytes: int64(c.Limits.Queue), Keep: time.Duration(c.Limits.Keep), AttemptsBytes: attemptsBytes, Logger: log,
 	}
 	if n := c.NATS; n != nil {

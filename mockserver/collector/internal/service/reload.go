@@ -18,6 +18,10 @@ import (
 // in several steps.
 const settle = 100 * time.Millisecond
 
+// unsettled is how long it is waited for that at most: other files of the directory
+// may never be left alone.
+const unsettled = time.Second
+
 // Reload takes on a changed configuration: sources, destinations, the admin
 // token and hosts, the certificate and the log level. It returns the settings
 // that changed too but are read at the start alone. On an error what was stays.
@@ -71,46 +75,69 @@ func needRestart(before, after *config.Config) (names []string) {
 	return names
 }
 
-// Follow reloads the file whenever it changes, and whenever again gets a value,
-// until ctx ends. It says in the log what it did.
+// Follow reloads the configuration whenever its file changes, or one with a secret
+// or a certificate that it names, and whenever again gets a value, until ctx ends.
+// It says in the log what it did.
 func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signal) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("%s cannot be watched: %w", path, err)
 	}
 	defer watcher.Close()
-	// The directory, since a file that is replaced is another file.
-	if err := watcher.Add(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("%s cannot be watched: %w", path, err)
+	read := s.options.Config.Files()
+	if err := watch(watcher, read); err != nil {
+		return err
 	}
-	read := s.options.Config.Digest()
 	settled := time.After(0) // it may have changed since it was read
+	var stirred time.Time    // when, of those that have not settled, the first change was
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-again:
-			read = config.DigestOf(path)
-			s.reloadFile(ctx, path)
+			read = s.reloadFile(ctx, path, read, watcher)
 		case <-watcher.Events:
-			settled = time.After(settle)
+			if settled == nil {
+				stirred = time.Now()
+			}
+			settled = time.After(min(settle, max(0, time.Until(stirred.Add(unsettled)))))
 		case err := <-watcher.Errors:
 			s.log.Warn("watching the configuration", "error", err)
 		case <-settled:
 			settled = nil
-			if now := config.DigestOf(path); now != read {
-				read = now
-				s.reloadFile(ctx, path)
+			if read.Changed() {
+				read = s.reloadFile(ctx, path, read, watcher)
 			}
 		}
 	}
 }
 
-func (s *Service) reloadFile(ctx context.Context, path string) {
+// watch watches the directories of files, since a file that is replaced is another
+// file, and those that links to them lead to.
+func watch(watcher *fsnotify.Watcher, files config.Files) error {
+	for _, path := range files.Paths() {
+		if err := watcher.Add(filepath.Dir(path)); err != nil {
+			return fmt.Errorf("%s cannot be watched: %w", path, err)
+		}
+		if target, err := filepath.EvalSymlinks(path); err == nil && target != path {
+			_ = watcher.Add(filepath.Dir(target)) // what the link itself does is seen
+		}
+	}
+	return nil
+}
+
+// reloadFile reloads the configuration, and returns the files that it is read from
+// now.
+func (s *Service) reloadFile(ctx context.Context, path string, files config.Files, watcher *fsnotify.Watcher) config.Files {
+	files = files.Now()
 	c, err := config.Load(path)
 	if err != nil {
 		s.log.Error("the changed configuration is wrong; what was stays", "error", err)
-		return
+		return files
+	}
+	files = c.Files()
+	if err := watch(watcher, files); err != nil {
+		s.log.Warn("not every change of the configuration is noticed; SIGHUP is", "error", err)
 	}
 	restart, err := s.Reload(ctx, c)
 	switch {
@@ -121,4 +148,5 @@ func (s *Service) reloadFile(ctx context.Context, path string) {
 	default:
 		s.log.Info("the configuration was reloaded", "sources", len(c.Sources), "destinations", len(c.Destinations))
 	}
+	return files
 }

@@ -83,7 +83,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		sockets.close()
 		return nil, err
 	}
-	s.metrics.Watch(s.collector)
+	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped)
 	s.serve(sockets)
 	return s, nil
 }
@@ -182,7 +182,14 @@ func (s *Service) AdminURL() string {
 	return s.main.url()
 }
 
-func (l *listener) url() string { return l.scheme + "://" + l.address.String() }
+// url is where programs on this machine reach the listener.
+func (l *listener) url() string {
+	address := l.address.String()
+	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
+		address = net.JoinHostPort("localhost", port)
+	}
+	return l.scheme + "://" + address
+}
 
 // Run serves until ctx ends or a listener fails, and then ends gracefully: it
 // takes no more requests, lets those and the deliveries under way end, and closes

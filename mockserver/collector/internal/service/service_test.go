@@ -110,6 +110,16 @@ func TestWhatOperatorsUseIsOnItsListenerAndBehindItsToken(t *testing.T) {
 	}
 }
 
+func TestURLsCanBeReached(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:80": "http://127.0.0.1:80", "[::]:80": "http://localhost:80", "0.0.0.0:80": "http://localhost:80", "[::1]:80": "http://[::1]:80",
+	} {
+		at, err := net.ResolveTCPAddr("tcp", address)
+		require.NoError(t, err)
+		assert.Equal(t, want, (&listener{address: at, scheme: "http"}).url())
+	}
+}
+
 func TestMetricsTellWhatHappened(t *testing.T) {
 	var refuse atomic.Bool
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -162,6 +172,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		`collector_destination_down{destination="hook"} 0`,
 		`collector_queue_limit_bytes 1e+09`,
 		`collector_ready 1`,
+		`collector_attempt_records_dropped_total 0`,
 		`collector_build_info{version="test"} 1`,
 		`collector_oldest_pending_seconds{destination="hook"} `,
 	} {
@@ -266,6 +277,71 @@ func sendOn(url string, accepted *atomic.Int64) (stop func()) {
 	}
 }
 
+// The configuration is behind a link, its secrets are in a directory as Kubernetes
+// makes it, where all is replaced at once, and beside them is a file that is never
+// left alone.
+func TestFilesThatTheConfigurationNamesAreFollowed(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	link := func(to, name string) {
+		t.Helper()
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, name+".new")))
+		require.NoError(t, os.Rename(filepath.Join(dir, name+".new"), filepath.Join(dir, name)))
+	}
+	yaml := func(source string) string {
+		return fmt.Sprintf(`
+listen: 127.0.0.1:0
+data: data
+tls: {certFile: certs/cert.pem, keyFile: certs/key.pem}
+admin: {tokenFile: secrets/token}
+sources: [{name: %s, writeKey: "${file:secrets/key}"}]`, source)
+	}
+	for version, text := range map[string]string{"1": "old", "2": "new"} {
+		write("secrets/.."+version+"/token", text+"-token\n")
+		write("secrets/.."+version+"/key", text+"-key\n")
+	}
+	link("..1", "secrets/..data")
+	link("..data/token", "secrets/token")
+	link("..data/key", "secrets/key")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "certs"), 0o700))
+	writeCertificate(t, filepath.Join(dir, "certs"), 1)
+	write("elsewhere/collector.yaml", yaml("web"))
+	link("elsewhere/collector.yaml", "collector.yaml")
+
+	path := filepath.Join(dir, "collector.yaml")
+	c, err := config.Load(path)
+	require.NoError(t, err)
+	s := start(t, Options{Config: c})
+	ctx, cancel := context.WithCancel(t.Context())
+	var going sync.WaitGroup
+	defer going.Wait()
+	defer cancel()
+	going.Go(func() { assert.NoError(t, s.Follow(ctx, path, nil)) })
+	going.Go(func() {
+		for ; ctx.Err() == nil; time.Sleep(settle / 5) {
+			_ = os.WriteFile(filepath.Join(dir, "secrets", "busy"), []byte(time.Now().String()), 0o600)
+		}
+	})
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // any certificate will do
+	t.Cleanup(client.CloseIdleConnections)
+
+	link("..2", "secrets/..data")
+	waitFor(t, func() bool {
+		status, _ := get(t, client, s.AdminURL()+"/api/v1/ledger", "new-token")
+		return status == 200
+	})
+	assert.Equal(t, "new-key", s.collector.Settings().Sources[0].WriteKey)
+	write("elsewhere/collector.yaml", yaml("app"))
+	waitFor(t, func() bool { return s.collector.Settings().Sources[0].Name == "app" })
+	writeCertificate(t, filepath.Join(dir, "certs"), 2)
+	waitFor(t, func() bool { return serial(t, s) == 2 })
+}
+
 func TestReloadNamesWhatNeedsARestart(t *testing.T) {
 	before := &config.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(), Log: config.Log{Level: "info"},
@@ -296,17 +372,11 @@ func TestTLSCertificateIsReloaded(t *testing.T) {
 		TLS: config.TLS{CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")},
 	}
 	s := start(t, Options{Dev: true, Config: c})
-	serial := func() int64 {
-		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL(), "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate itself is looked at
-		require.NoError(t, err)
-		defer conn.Close()
-		return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
-	}
-	assert.EqualValues(t, 1, serial())
+	assert.EqualValues(t, 1, serial(t, s))
 	writeCertificate(t, dir, 2)
 	_, err := s.Reload(t.Context(), c)
 	require.NoError(t, err)
-	assert.EqualValues(t, 2, serial())
+	assert.EqualValues(t, 2, serial(t, s))
 
 	pool := x509.NewCertPool()
 	text, err := os.ReadFile(c.TLS.CertFile)
@@ -316,6 +386,15 @@ func TestTLSCertificateIsReloaded(t *testing.T) {
 	t.Cleanup(client.CloseIdleConnections)
 	status, _ := get(t, client, s.URL()+"/ready", "")
 	assert.Equal(t, 200, status)
+}
+
+// serial returns the serial number of the certificate that a service shows.
+func serial(t *testing.T, s *Service) int64 {
+	t.Helper()
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL(), "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate itself is looked at
+	require.NoError(t, err)
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
 // writeCertificate writes a certificate for 127.0.0.1 with a serial number.
@@ -334,6 +413,41 @@ func writeCertificate(t *testing.T, dir string, serial int64) {
 	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: cert}, "key.pem": {Type: "PRIVATE KEY", Bytes: private}} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
 	}
+}
+
+func TestADestinationTakenOutOfTheConfigurationIsForgotten(t *testing.T) {
+	dir := t.TempDir()
+	run := func(log io.Writer, names ...string) *Service {
+		c := &config.Config{Listen: "127.0.0.1:0", Data: dir, Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}}
+		for _, name := range names {
+			c.Destinations = append(c.Destinations, config.Destination{Name: name, Webhooks: []config.Webhook{{URL: "http://127.0.0.1:1"}}})
+		}
+		s, err := Start(t.Context(), Options{Config: c, Log: slog.New(slog.NewTextHandler(log, nil))})
+		require.NoError(t, err)
+		return s
+	}
+	var log bytes.Buffer
+	first := run(io.Discard, "stays", "goes while it runs", "goes")
+	for _, name := range []string{"stays", "goes while it runs", "goes"} {
+		require.NoError(t, first.collector.Pause(t.Context(), name))
+	}
+	require.True(t, send(first.URL(), "web-key", "a", 3))
+	require.NoError(t, first.shutdown())
+
+	second := run(&log, "stays", "goes while it runs")
+	_, err := second.Reload(t.Context(), &config.Config{
+		Sources:      second.options.Config.Sources,
+		Destinations: second.options.Config.Destinations[:1],
+	})
+	require.NoError(t, err)
+	require.True(t, send(second.URL(), "web-key", "b", 2))
+	ledgers, err := second.collector.Ledger(t.Context())
+	require.NoError(t, err)
+	require.Len(t, ledgers, 1)
+	assert.EqualValues(t, 5, ledgers[0].Pending)
+	require.NoError(t, second.shutdown())
+	assert.Contains(t, log.String(), `destination=goes pending=3 failed=0`)
+	assert.Contains(t, log.String(), `destination="goes while it runs" pending=3 failed=0`)
 }
 
 func TestADirectoryIsOneCollectorsAlone(t *testing.T) {

@@ -1,0 +1,35 @@
+package metrics
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// With any write key taken, each of which is a source, the series stay bounded and
+// no call is left out.
+func TestSourcesAreBounded(t *testing.T) {
+	m := New("test")
+	for range 2 {
+		for i := range maxSources + 50 {
+			m.Accepted(mockserver.Batch{Source: fmt.Sprint("s", i), Calls: make([]mockserver.Call, 2)})
+		}
+	}
+	families, err := m.registry.Gather()
+	require.NoError(t, err)
+	accepted := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() == "collector_calls_accepted_total" {
+			for _, series := range family.GetMetric() {
+				accepted[series.GetLabel()[0].GetValue()] = series.GetCounter().GetValue()
+			}
+		}
+	}
+	assert.Len(t, accepted, maxSources+1)
+	assert.EqualValues(t, 4, accepted["s0"])
+	assert.EqualValues(t, 200, accepted[otherSource])
+}
