@@ -57,6 +57,16 @@ func down() *collector {
 	return &collector{decide: func(int, post) answer { return answer{err: errRefusedConn} }}
 }
 
+// switched is a collector that takes everything while on is set.
+func switched(on *atomic.Bool) *collector {
+	return &collector{decide: func(int, post) answer {
+		if on.Load() {
+			return answer{}
+		}
+		return answer{err: errRefusedConn}
+	}}
+}
+
 func TestSpoolKeepsWhatACloseLeaves(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "as needed")
 	first := newClient(t, down(), analytics.Config{Spool: dir, FlushAt: 7})
