@@ -128,7 +128,9 @@ type Config struct {
 	// the next one sends that has the same directory and the same write key. It
 	// is made if need be. One process at a time can use it, and each client of
 	// a process needs one of its own; a call that finds it in use returns an
-	// error that names the holder. Defaults to none.
+	// error that names the holder. On Linux a busy client has some of its files
+	// mapped into memory, which the system takes back as it needs. Defaults to
+	// none.
 	//
 	// With a spool, calls for which MaxBytes leaves no room are on the disk
 	// alone and are read back later, under Block once a call has waited for

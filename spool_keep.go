@@ -177,7 +177,7 @@ func (p *pipeline) removeDone() {
 func (p *pipeline) keepSpare(g *spoolSegment) bool {
 	s := p.spool
 	p.mu.Lock()
-	enough := len(s.spares) >= maxSpares
+	enough := len(s.spares) >= maxSpares || s.disk+g.space > s.max
 	p.unlock()
 	if g.file == nil && (enough || !p.mapAgain(g)) {
 		return false

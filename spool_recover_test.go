@@ -271,7 +271,7 @@ func TestSpoolIsFullFromTheStart(t *testing.T) {
 					}
 				})
 			}
-			time.Sleep(time.Hour)
+			time.Sleep(time.Minute)
 			require.Less(t, made.Load(), int64(400))
 			on.Store(true)
 			callers.Wait()
