@@ -177,7 +177,7 @@ func (p *pipeline) removeDone() {
 func (p *pipeline) keepSpare(g *spoolSegment) bool {
 	s := p.spool
 	p.mu.Lock()
-	enough := len(s.spares) >= maxSpares
+	enough := len(s.spares) >= maxSpares || s.disk+g.space > s.max
 	p.unlock()
 	if g.file == nil && (enough || !p.mapAgain(g)) {
 		return false
@@ -344,7 +344,7 @@ func (p *pipeline) readPage(from spoolCursor, want span) bool {
 	if c.damaged > 0 {
 		err = fmt.Errorf("%s: %d bytes from byte %d on are no whole record", s.path(g), c.damaged, from.offset+int64(c.damagedAt))
 		if len(missing) == 0 {
-			s.log.logf("spool: %v; no call is lost", err)
+			s.log.logf("spool: %v; no call is known to be lost", err)
 		}
 	} else {
 		err = fmt.Errorf("%s: calls are missing", s.path(g))
