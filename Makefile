@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race lint api fmt quickstart fuzz bench model durable load e2e pictures cross modules ci
+.PHONY: help tools test race lint api fmt quickstart fuzz account bench model spool durable load e2e pictures cross modules ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,10 +48,20 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 bench: ## measure the client beside others; BENCH=-quick takes a minute, not fifteen
 	go run ./bench $(BENCH)
 
-MODEL_STEPS ?= 20000
+ACCOUNT_SEEDS ?= 3000
+account: ## run the client's random test at full length
+	ACCOUNT_SEEDS=$(ACCOUNT_SEEDS) go test -count=1 -timeout 30m -run AccountHolds .
+
+MODEL_STEPS ?= 5000
 model: ## run the random and the large tests of audiences at full length
 	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ MEMBERS=1000000 go test -v -timeout 30m -run 'WhateverHappens|LargeAudience' ./mockserver
 	SYNC_KILLS=100 MEMBERS=1000000 go test -v -timeout 30m -run 'KilledCollectors|LargeAudience' ./mockserver/collector/internal/service
+
+SPOOL_KILLS ?= 50
+SPOOL_MEGABYTES ?= 10240
+spool: ## kill a process with a spool 50 times, and send a backlog of 10 GB
+	ANALYTICS_TEST_KILLS=$(SPOOL_KILLS) go test -count=1 -v -timeout 10m -run '^TestSpoolSurvivesKill$$' .
+	ANALYTICS_TEST_BACKLOG_MB=$(SPOOL_MEGABYTES) go test -count=1 -v -timeout 20m -run '^TestSpoolBacklog$$' .
 
 COLLECTOR = ./mockserver/collector
 durable: ## kill the collector, its cluster and the power at full length, and count

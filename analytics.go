@@ -282,9 +282,9 @@ func (c *Client) Flush(ctx context.Context) error {
 }
 
 // Shutdown sends what is queued, and waits until each call is delivered or
-// dropped. When ctx ends first, requests are cut off, and all that is left is
-// dropped or stays in Config.Spool. Calls made after Shutdown began return
-// ErrClosed.
+// dropped. When ctx ends first, requests are cut off, for which Shutdown waits
+// two seconds at most, and all that is left is dropped or stays in Config.Spool.
+// Calls made after Shutdown began return ErrClosed.
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered, as Flush does; a call that was being sent when ctx ended is among

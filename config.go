@@ -99,8 +99,9 @@ type Config struct {
 
 	// MaxInFlight is how many batches are sent, or are waiting to be sent
 	// again, at one time. With 1 the collector gets the calls in the order in
-	// which they were made, and a batch that is retried holds those after it.
-	// At most 1000. Defaults to 4.
+	// which they were made, and a batch that is retried holds those after it: with
+	// a Spool until it has used up MaxAttempts, when it goes to the back of the
+	// queue. At most 1000. Defaults to 4.
 	MaxInFlight int
 
 	// MaxAttempts is how many requests are made with a batch before its calls
@@ -127,10 +128,13 @@ type Config struct {
 	// the next one sends that has the same directory and the same write key. It
 	// is made if need be. One process at a time can use it, and each client of
 	// a process needs one of its own; a call that finds it in use returns an
-	// error that names the holder. Defaults to none.
+	// error that names the holder. On Linux a busy client has some of its files
+	// mapped into memory, which the system takes back as it needs. Defaults to
+	// none.
 	//
 	// With a spool, calls for which MaxBytes leaves no room are on the disk
-	// alone and are read back later; WhenFull is what happens when SpoolMaxBytes
+	// alone and are read back later, under Block once a call has waited for
+	// memory for a second in vain; WhenFull is what happens when SpoolMaxBytes
 	// leaves no room. Calls that cannot be written are not accepted: they
 	// return an ErrSpool. And MaxAttempts counts for a batch only if the
 	// collector takes another meanwhile; otherwise the batch goes to the back
@@ -143,8 +147,8 @@ type Config struct {
 	// Defaults to false.
 	SpoolSync bool
 
-	// SpoolMaxBytes bounds the space that Spool takes. At least 1 MiB. Defaults
-	// to 1 GiB.
+	// SpoolMaxBytes bounds the space that Spool takes, files that are kept for
+	// calls to come included, some MB. At least 1 MiB. Defaults to 1 GiB.
 	SpoolMaxBytes int64
 
 	// Gzip compresses each batch, once, as soon as it is complete: a tenth of
@@ -168,8 +172,9 @@ type Config struct {
 	// it is logged and ends that one invocation. Defaults to none.
 	Callback func(Result)
 
-	// CloseTimeout is how long Close waits for calls to be delivered. Defaults
-	// to 20 seconds.
+	// CloseTimeout is how long Close waits for calls to be delivered. Close
+	// returns two seconds after that at the latest, however long a request takes
+	// to be cut off. Defaults to 20 seconds.
 	CloseTimeout time.Duration
 
 	// HTTPClient makes the requests. The client works on a copy: redirects are

@@ -26,24 +26,18 @@ func debugEnabled(list string) bool {
 // matchName matches name against a pattern in which * stands for any
 // characters, none included.
 func matchName(pattern, name string) bool {
-	first, rest, starred := strings.Cut(pattern, "*")
-	if !starred {
+	parts := strings.Split(pattern, "*")
+	last := len(parts) - 1
+	if last == 0 {
 		return pattern == name
 	}
-	if !strings.HasPrefix(name, first) {
-		return false
-	}
-	name = name[len(first):]
-	rest = strings.TrimLeft(rest, "*") // each would double the time
-	for {
-		if matchName(rest, name) {
-			return true
+	rest, ok := strings.CutPrefix(name, parts[0])
+	for _, part := range parts[1:last] {
+		if ok { // the first place that a part fits leaves the most to the others
+			_, rest, ok = strings.Cut(rest, part)
 		}
-		if name == "" {
-			return false
-		}
-		name = name[1:]
 	}
+	return ok && strings.HasSuffix(rest, parts[last])
 }
 
 // logger writes the client's log lines. It is safe for concurrent use, since

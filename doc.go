@@ -90,16 +90,20 @@
 //
 // # The spool
 //
-// With Config.Spool, a directory, a call is written to a file before it is
-// accepted. What the process has not delivered when it dies, by kill -9 or as it
-// runs out of memory, or when Close runs out of time, the next one delivers that
-// opens the directory: with the ids and the timestamps that the calls were made
-// with. What was under way comes twice then, with the same id, by which
-// collectors drop repeats. A flush is enough to have it sent, no call needs to be
-// made; so a directory whose process is gone for good is adopted by any client
-// with the same write key and that directory as its Config.Spool.
+// With Config.Spool, a directory, a call is in a file before it is accepted. What
+// the process has not delivered when it dies, by kill -9 or as it runs out of
+// memory, or when Close runs out of time, the next one delivers that opens the
+// directory: with the ids and the timestamps that the calls were made with. What
+// was under way comes twice then, with the same id, by which collectors drop
+// repeats. A flush is enough to have it sent, no call needs to be made.
 //
-// A write goes to the system's cache, which the loss of power empties;
+// A process needs a directory of its own, and so does each client in it: the
+// first holds a lock, and the others get an error that names it. A directory
+// whose process is gone for good is adopted by any client with the same write key
+// and that directory as its Config.Spool. See the example of many processes for a
+// way in which that happens by itself.
+//
+// A call is in the system's cache then, which the loss of power empties;
 // Config.SpoolSync has each call wait for the medium. Calls that are made at the
 // same time share a write. When Config.MaxBytes of memory are taken, calls are on
 // the disk alone and are read back, in their order, as others are delivered:
@@ -108,8 +112,10 @@
 // A record that is damaged costs its call and no other. Those known to be lost
 // are counted in Drops.Damaged, and a line in the log says in which file and
 // where; the callback is not told, since nobody knows their ids. A call that
-// cannot be written, to a full or a removed disk say, is not accepted: it returns
-// an error, an [ErrSpool], and the next one tries again.
+// cannot be written, to a full disk, one that is read-only, without permission,
+// or since the directory was removed and cannot be made again, is not accepted: it
+// returns an error, an [ErrSpool], and the next one tries again. There is no
+// falling back to memory behind the caller's back.
 //
 // # Testing
 //

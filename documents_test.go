@@ -91,6 +91,7 @@ var imported = map[string]string{
 	"webhook":    modulePath + "/mockserver/webhook",
 	"context":    "context",
 	"http":       "net/http",
+	"log":        "log",
 	"time":       "time",
 }
 

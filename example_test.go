@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go"
@@ -346,4 +348,45 @@ func ExampleConfig_spool() {
 	// left: 1
 	// track 019mr8mf4r Song Played
 	// delivered: 1
+}
+
+// Processes that come and go share a number of directories: each takes the first
+// that is free, and with it what a process that died has left there.
+func ExampleConfig_spoolOfManyProcesses() {
+	base, err := os.MkdirTemp("", "spool-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(base)
+	collector := takeAll()
+	defer collector.Close()
+
+	open := func() (*analytics.Client, error) {
+		opened, cancel := context.WithCancel(context.Background())
+		cancel() // a flush opens the directory; it need not wait
+		var client *analytics.Client
+		for n := range 16 {
+			client, err = analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{
+				Endpoint: collector.URL,
+				Spool:    filepath.Join(base, strconv.Itoa(n)),
+			})
+			if err != nil {
+				return nil, err
+			}
+			if err = client.Flush(opened); !errors.Is(err, analytics.ErrSpool) {
+				return client, nil
+			}
+		}
+		return nil, err // of the last directory: all are in use, or cannot be used
+	}
+	for range 2 {
+		client, err := open()
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer client.Close()
+	}
+	taken, _ := filepath.Glob(filepath.Join(base, "*"))
+	fmt.Println(len(taken), "directories")
+	// Output: 2 directories
 }

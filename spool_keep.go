@@ -177,7 +177,7 @@ func (p *pipeline) removeDone() {
 func (p *pipeline) keepSpare(g *spoolSegment) bool {
 	s := p.spool
 	p.mu.Lock()
-	enough := len(s.spares) >= maxSpares
+	enough := len(s.spares) >= maxSpares || s.disk+g.space > s.max
 	p.unlock()
 	if g.file == nil && (enough || !p.mapAgain(g)) {
 		return false
@@ -289,14 +289,19 @@ func (p *pipeline) nextPage() (want span, more bool) {
 			s.page.next = spoolCursor{g, g.size, g.calls}
 			return span{s.cursor.index, g.calls}, true
 		}
-		after := func(other *spoolSegment) bool { return other.number > g.number }
-		i := slices.IndexFunc(s.segments, after)
+		i := s.afterCursor()
 		if i < 0 {
 			p.caughtUp()
 			return want, false
 		}
 		s.cursor = spoolCursor{segment: s.segments[i]}
 	}
+}
+
+// afterCursor is the index of the first segment behind the cursor's, which may
+// be gone itself; it is -1 if there is none. The caller holds mu.
+func (s *spool) afterCursor() int {
+	return slices.IndexFunc(s.segments, func(g *spoolSegment) bool { return g.number > s.cursor.segment.number })
 }
 
 // caughtUp ends the time in which calls are on the disk alone. The caller holds
@@ -339,7 +344,7 @@ func (p *pipeline) readPage(from spoolCursor, want span) bool {
 	if c.damaged > 0 {
 		err = fmt.Errorf("%s: %d bytes from byte %d on are no whole record", s.path(g), c.damaged, from.offset+int64(c.damagedAt))
 		if len(missing) == 0 {
-			s.log.logf("spool: %v; no call is lost", err)
+			s.log.logf("spool: %v; no call is known to be lost", err)
 		}
 	} else {
 		err = fmt.Errorf("%s: calls are missing", s.path(g))

@@ -28,16 +28,6 @@ func mappedFiles(t testing.TB, dir string) (n int) {
 	return n
 }
 
-// switched is a collector that takes everything while on is set.
-func switched(on *atomic.Bool) *collector {
-	return &collector{decide: func(int, post) answer {
-		if on.Load() {
-			return answer{}
-		}
-		return answer{err: errRefusedConn}
-	}}
-}
-
 // busy has a client map its files: it makes calls that take many segments, and
 // waits until they are delivered. It returns how many.
 func busy(t testing.TB, client *analytics.Client) (calls int) {

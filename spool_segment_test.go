@@ -65,6 +65,10 @@ func TestSegmentContents(t *testing.T) {
 			damage: func(data []byte, at []int) []byte { data[at[4]+recordHead+3]++; return data },
 			lost:   []int{3}, missing: []span{{3, 4}}, damaged: true,
 		},
+		"the last body": {
+			damage: func(data []byte, at []int) []byte { data[at[10]+recordHead+3]++; return data },
+			lost:   []int{9}, missing: []span{{9, 10}}, damaged: true,
+		},
 		"a length that reaches over others": {
 			damage: func(data []byte, at []int) []byte {
 				binary.LittleEndian.PutUint32(data[at[1]+4:], uint32(at[5]-at[1]-recordHead))
@@ -235,4 +239,20 @@ func FuzzSegment(f *testing.F) {
 // that the call has ended.
 func endedBy(c contents, call int) bool {
 	return slices.ContainsFunc(c.ended, func(s span) bool { return int(s.first) <= call && call < int(s.end) })
+}
+
+// The segment that the keeper has read last may be gone. Those before it are
+// in memory, and are not what is dropped.
+func TestDiscardedSegmentIsBehindTheCursor(t *testing.T) {
+	before := &spoolSegment{number: 1, sealed: true, calls: 5}
+	read := &spoolSegment{number: 2, sealed: true, calls: 5, ended: 5}
+	behind := &spoolSegment{number: 3, sealed: true, calls: 5}
+	p := newPipeline(&settings{})
+	p.spool = &spool{behind: true, cursor: spoolCursor{segment: read}, segments: []*spoolSegment{before}}
+	require.False(t, p.discardOldest())
+	p.spool.segments = append(p.spool.segments, behind)
+	require.True(t, p.discardOldest())
+	require.Zero(t, before.ended)
+	require.EqualValues(t, 5, behind.ended)
+	require.Equal(t, Drops{Overflow: 5}, p.stats.Dropped)
 }
