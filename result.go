@@ -1,10 +1,19 @@
 package analytics
 
+import "fmt"
+
 // notice is the end of a batch that is to be told: to the callback, and to the
-// log if the batch was lost.
+// log if the batch was lost. Or it is a line for the log.
 type notice struct {
-	batch *batch
+	batch *batch     // without calls, for a line
 	why   *DropError // nil if it was delivered
+	line  string
+}
+
+// note queues a line for the log, whose writer is the caller's code as well. The
+// caller of note holds mu.
+func (p *pipeline) note(format string, args ...interface{}) {
+	p.tell(notice{batch: &batch{}, line: fmt.Sprintf(format, args...)})
 }
 
 // tell queues a notice. One goroutine tells them in order, and lives as long
@@ -41,6 +50,9 @@ func (p *pipeline) tellAll() {
 }
 
 func (p *pipeline) tellOne(n notice) {
+	if n.line != "" {
+		p.log.logf("%s", n.line)
+	}
 	if n.why != nil {
 		p.log.logf("lost %s: %s", countCalls(int64(n.batch.calls)), n.why.text())
 	}

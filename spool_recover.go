@@ -51,11 +51,17 @@ func (p *pipeline) openSpool() error {
 	if s.lock, err = lockDir(s.dir); err != nil {
 		return s.errorf(err)
 	}
-	if err = s.takeStock(); err != nil {
+	foreign, err := s.takeStock()
+	if err != nil {
 		_ = s.lock.Close()
 		return s.errorf(err)
 	}
+	p.mu.Lock()
+	defer p.unlock()
 	p.spool = s
+	if foreign > 0 {
+		p.note("spool: %s has %d files of another write key, or of a newer version: they are left there", s.dir, foreign)
+	}
 	for _, g := range s.segments {
 		g.seq = p.seq + 1
 		p.seq += uint64(g.calls)
@@ -64,19 +70,21 @@ func (p *pipeline) openSpool() error {
 	p.stats.Accepted = p.stats.Recovered
 	if s.behind = len(s.segments) > 0; s.behind {
 		s.cursor.segment = s.segments[0]
-		s.log.debugf("spool: %s has %s of an earlier process", s.dir, countCalls(p.stats.Recovered))
+		if s.log.verbose {
+			p.note("spool: %s has %s of an earlier process", s.dir, countCalls(p.stats.Recovered))
+		}
 	}
 	s.poke()
 	return nil
 }
 
-// takeStock finds the segments in the directory.
-func (s *spool) takeStock() error {
+// takeStock finds the segments in the directory. It leaves alone, and counts,
+// those that are not of this source.
+func (s *spool) takeStock() (foreign int, err error) {
 	entries, err := os.ReadDir(s.dir) // by name, so oldest first
 	if err != nil {
-		return err
+		return 0, err
 	}
-	foreign := 0
 	for _, entry := range entries {
 		number, ok := segmentNumber(entry.Name())
 		if !ok {
@@ -92,7 +100,7 @@ func (s *spool) takeStock() error {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
-			return err
+			return 0, err
 		case !ours:
 			foreign++
 		case g.ended == g.calls:
@@ -104,10 +112,7 @@ func (s *spool) takeStock() error {
 		g.space = g.size
 		s.disk += g.space
 	}
-	if foreign > 0 {
-		s.log.logf("spool: %s has %d files of another write key, or of a newer version: they are left there", s.dir, foreign)
-	}
-	return nil
+	return foreign, nil
 }
 
 // stock fills in what is known of a segment, and reports whether it is of this

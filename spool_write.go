@@ -44,7 +44,7 @@ func (p *pipeline) writeGroup(group []*scratch, size int64, now time.Time) error
 	}
 	err := p.appendGroup(group, now)
 	if errors.Is(err, errVanished) {
-		s.log.logf("spool: %v", err)
+		p.note("spool: %v", err)
 		if err = p.roll(now); err == nil {
 			err = p.appendGroup(group, now)
 		}
