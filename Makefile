@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race lint api fmt quickstart fuzz bench model spool durable load e2e pictures cross modules ci
+.PHONY: help tools test race lint api fmt quickstart fuzz account bench model spool durable load e2e pictures cross modules ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,7 +48,11 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 bench: ## measure the client beside others; BENCH=-quick takes a minute, not fifteen
 	go run ./bench $(BENCH)
 
-MODEL_STEPS ?= 20000
+ACCOUNT_SEEDS ?= 3000
+account: ## run the client's random test at full length
+	ACCOUNT_SEEDS=$(ACCOUNT_SEEDS) go test -count=1 -timeout 30m -run AccountHolds .
+
+MODEL_STEPS ?= 5000
 model: ## run the random and the large tests of audiences at full length
 	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ MEMBERS=1000000 go test -v -timeout 30m -run 'WhateverHappens|LargeAudience' ./mockserver
 	SYNC_KILLS=100 MEMBERS=1000000 go test -v -timeout 30m -run 'KilledCollectors|LargeAudience' ./mockserver/collector/internal/service

@@ -148,11 +148,9 @@ const (
 // DropError is a Result's error: why an accepted call was given up.
 type DropError struct {
 	Reason   DropReason
-	Attempts int // requests made with the call in its last batch
-
-	// What the last of them met, for DropRefused and DropAttempts.
-	Status int   // the answer's HTTP status, 0 if there was none
-	Err    error // for DropDamaged, what is wrong with the spool
+	Attempts int   // requests made with the call in its last batch
+	Status   int   // the last answer's HTTP status, 0 if there was none
+	Err      error // what the last attempt met, or what is wrong with the spool, or nil
 }
 
 func (e *DropError) Error() string { return "analytics: dropped: " + e.text() }

@@ -50,7 +50,7 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	p := newPipeline(s)
 	for range 2 * s.flushAt {
-		require.NoError(t, p.add(t.Context(), &call{}, &scratch{buf: append(make([]byte, recordHead), "{}"...)}, time.Now()))
+		require.True(t, p.place(callID{}, []byte("{}"), spot{}, time.Now()))
 	}
 	j := &job{todo: []*batch{p.ready.pop()}}
 	require.Nil(t, p.proceed(&outcome{job: &job{}, status: 429, retryAfter: time.Minute, err: http.ErrAbortHandler}))

@@ -100,7 +100,7 @@ func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) 
 			return nil
 		case p.open != nil:
 			p.seal(now) // what fills the memory is better sent at once
-		case p.whenFull == DropOldest && p.dropOldest(DropOverflow):
+		case p.whenFull == DropOldest && p.dropOldest():
 		case p.whenFull == Block:
 			if err := p.waitForRoom(ctx); err != nil {
 				return err
@@ -301,7 +301,7 @@ func (p *pipeline) takeSpare() []byte {
 
 // dropOldest gives up the batch that has waited longest; it reports false if
 // none waits.
-func (p *pipeline) dropOldest(reason DropReason) bool {
+func (p *pipeline) dropOldest() bool {
 	b := p.ready.pop()
 	if b == nil {
 		b = p.sealed.pop()
@@ -309,7 +309,7 @@ func (p *pipeline) dropOldest(reason DropReason) bool {
 	if b == nil {
 		return false
 	}
-	p.end(b, &DropError{Reason: reason})
+	p.end(b, b.lost(DropOverflow))
 	return true
 }
 

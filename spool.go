@@ -202,7 +202,7 @@ func (p *pipeline) admit(ctx context.Context, n int64) error {
 		switch {
 		case n <= s.room():
 			return nil
-		case p.whenFull == DropOldest && (p.dropOldest(DropOverflow) || p.discardOldest()):
+		case p.whenFull == DropOldest && (p.dropOldest() || p.discardOldest()):
 		case p.whenFull == Block:
 			if err := p.waitForRoom(ctx); err != nil {
 				return err
@@ -319,8 +319,8 @@ func (p *pipeline) discardOldest() bool {
 	if !s.behind {
 		return false
 	}
-	i := slices.Index(s.segments, s.cursor.segment) + 1
-	if i >= len(s.segments) || !s.segments[i].sealed {
+	i := s.afterCursor()
+	if i < 0 || !s.segments[i].sealed {
 		return false
 	}
 	g := s.segments[i]

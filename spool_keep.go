@@ -289,14 +289,19 @@ func (p *pipeline) nextPage() (want span, more bool) {
 			s.page.next = spoolCursor{g, g.size, g.calls}
 			return span{s.cursor.index, g.calls}, true
 		}
-		after := func(other *spoolSegment) bool { return other.number > g.number }
-		i := slices.IndexFunc(s.segments, after)
+		i := s.afterCursor()
 		if i < 0 {
 			p.caughtUp()
 			return want, false
 		}
 		s.cursor = spoolCursor{segment: s.segments[i]}
 	}
+}
+
+// afterCursor is the index of the first segment behind the cursor's, which may
+// be gone itself; it is -1 if there is none. The caller holds mu.
+func (s *spool) afterCursor() int {
+	return slices.IndexFunc(s.segments, func(g *spoolSegment) bool { return g.number > s.cursor.segment.number })
 }
 
 // caughtUp ends the time in which calls are on the disk alone. The caller holds

@@ -240,3 +240,19 @@ func FuzzSegment(f *testing.F) {
 func endedBy(c contents, call int) bool {
 	return slices.ContainsFunc(c.ended, func(s span) bool { return int(s.first) <= call && call < int(s.end) })
 }
+
+// The segment that the keeper has read last may be gone. Those before it are
+// in memory, and are not what is dropped.
+func TestDiscardedSegmentIsBehindTheCursor(t *testing.T) {
+	before := &spoolSegment{number: 1, sealed: true, calls: 5}
+	read := &spoolSegment{number: 2, sealed: true, calls: 5, ended: 5}
+	behind := &spoolSegment{number: 3, sealed: true, calls: 5}
+	p := newPipeline(&settings{})
+	p.spool = &spool{behind: true, cursor: spoolCursor{segment: read}, segments: []*spoolSegment{before}}
+	require.False(t, p.discardOldest())
+	p.spool.segments = append(p.spool.segments, behind)
+	require.True(t, p.discardOldest())
+	require.Zero(t, before.ended)
+	require.EqualValues(t, 5, behind.ended)
+	require.Equal(t, Drops{Overflow: 5}, p.stats.Dropped)
+}

@@ -194,7 +194,7 @@ func adminErrorOf(err error) *adminError {
 		return fail(http.StatusConflict, "changed_meanwhile")
 	case errors.Is(err, ErrEmptyList):
 		return fail(http.StatusUnprocessableEntity, "empty_list")
-	case errors.Is(err, ErrQueueFull):
+	case errors.Is(err, ErrTooManySyncs):
 		return fail(http.StatusTooManyRequests, "too_many_syncs")
 	case errors.Is(err, ErrClosed), errors.Is(err, ErrJournalClosed), errors.Is(err, ErrJournalFull):
 		return fail(http.StatusServiceUnavailable, "unavailable")

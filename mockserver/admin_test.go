@@ -349,3 +349,18 @@ func TestGuardKeepsStrangersOut(t *testing.T) {
 	_, err := mockserver.NewGuard(mockserver.GuardConfig{})
 	assert.ErrorIs(t, err, mockserver.ErrNoToken)
 }
+
+func TestAServerWithoutANetworkServesItsPages(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
+	for _, path := range []string{"/api/v1/ledger", "/", "/health"} {
+		res, err := srv.Client().Get(srv.URL + path)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		assert.Equal(t, http.StatusOK, res.StatusCode, path)
+	}
+	req := httptest.NewRequest(http.MethodGet, "http://evil.example/api/v1/ledger", nil)
+	res, err := srv.Transport().RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	assert.Equal(t, http.StatusMisdirectedRequest, res.StatusCode, "another name is refused here too")
+}

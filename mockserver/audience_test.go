@@ -351,7 +351,7 @@ func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
 		last = s
 	}
 	_, err := srv.SyncAudience(within(t), big("one more"))
-	require.ErrorIs(t, err, mockserver.ErrQueueFull)
+	require.ErrorIs(t, err, mockserver.ErrTooManySyncs)
 	close(journal.gate)
 	_, err = srv.WaitSync(within(t), last.ID)
 	require.NoError(t, err)

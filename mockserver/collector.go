@@ -38,9 +38,10 @@ type Collector struct {
 	faults  faults
 	serving activity // requests that a fault befalls
 
-	life  context.Context // ends with Close
-	end   context.CancelFunc
-	leave func() // makes a clock that is moved by hand wait for us no longer; nil with another
+	started time.Time       // as calls that come then are stamped
+	life    context.Context // ends with Close
+	end     context.CancelFunc
+	leave   func() // makes a clock that is moved by hand wait for us no longer; nil with another
 
 	syncs     *syncs
 	deletions *deletions
@@ -87,6 +88,7 @@ func NewCollector(config Config) (*Collector, error) {
 		dedup: newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
 		rates: newRates(config.Clock),
 		log:   config.Logger, forwarders: map[string]*forwarder{},
+		started: config.Clock.Now().Truncate(time.Millisecond),
 	}
 	c.serving.poke = c.poke
 	c.life, c.end = context.WithCancel(context.Background())

@@ -82,8 +82,8 @@ var (
 	// ErrEmptyList says that a list has no users, and that AllowEmpty was not set.
 	ErrEmptyList = errors.New("mockserver: the list is empty")
 
-	// ErrQueueFull says that too many syncs of an audience or trait wait.
-	ErrQueueFull = errors.New("mockserver: too many syncs wait for their turn")
+	// ErrTooManySyncs says that too many syncs of an audience or trait wait.
+	ErrTooManySyncs = errors.New("mockserver: too many syncs wait for their turn")
 
 	errForgotten = errors.New("mockserver: it was forgotten while its list was read")
 )

@@ -61,7 +61,7 @@ func (j *job) deliver(ctx context.Context) delivery {
 	if j.destination.SharedSecret != "" {
 		request.Signature = webhook.Sign(j.destination.SharedSecret, body)
 	}
-	v := verdict{job: j}
+	v := verdict{job: j, sum: webhook.Permanent}
 	if len(j.webhooks) == 1 {
 		v.add(j.webhooks[0], j.send(ctx, request, j.webhooks[0]))
 	} else {
@@ -91,7 +91,7 @@ func (j *job) sendAll(ctx context.Context, request webhook.Request, v *verdict) 
 	}
 	for i := range j.webhooks {
 		a := <-answers
-		if v.add(a.from, a.Attempt); v.delivered || i == len(j.webhooks)-1 {
+		if v.add(a.from, a.Attempt); v.sum == webhook.Success || i == len(j.webhooks)-1 {
 			return // with the activity of the last
 		}
 		j.gate.end()
@@ -110,20 +110,18 @@ func (j *job) send(ctx context.Context, r webhook.Request, to webhook.Endpoint) 
 // A verdict is what the answers of the webhooks come to.
 type verdict struct {
 	job        *job
-	delivered  bool
-	temporary  bool // another attempt may succeed
+	sum        webhook.Verdict // of those that have answered
 	reasons    []string
 	refusing   []webhook.Endpoint
 	retryAfter time.Duration
 }
 
 func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
+	v.sum = webhook.Combine(v.sum, a.Verdict)
 	switch a.Verdict {
 	case webhook.Success:
-		v.delivered = true
 		return
 	case webhook.Temporary:
-		v.temporary = true
 		v.retryAfter = max(v.retryAfter, a.RetryAfter)
 	default:
 		v.refusing = append(v.refusing, from)
@@ -136,13 +134,13 @@ func (v *verdict) conclude(ctx context.Context) delivery {
 	j := v.job
 	reason := strings.Join(v.reasons, "; ")
 	switch {
-	case v.delivered:
+	case v.sum == webhook.Success:
 		j.gate.leave(j.pass, itAnswers)
 		return delivery{Outcome: Outcome{State: StateDelivered}, decided: true}
 	case ctx.Err() != nil:
 		j.gate.leave(j.pass, nothing)
 		return delivery{} // we broke it off ourselves
-	case !v.temporary:
+	case v.sum == webhook.Permanent:
 		j.gate.leave(j.pass, itAnswers) // a receiver that refuses a call is not down
 		return failed(reason)
 	case j.attempt == 1:

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -381,10 +382,17 @@ func TestMessagesAreDrainedWithoutWhatDiffers(t *testing.T) {
 	post(t, srv.URL+"/v1/page", "key", `{"userId":"u","name":"Home"}`)
 	assert.Equal(t, []map[string]any{{"type": "page", "userId": "u", "name": "Home"}}, messages())
 
-	c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
+	clock, history := mockserver.NewManualClock(newYear), mockserver.NewHistory(0)
+	c := newCollector(t, mockserver.Config{Messages: true, Clock: clock, History: history})
+	serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"Before"}`)
+	clock.Advance(time.Second)
+	c = newCollector(t, mockserver.Config{Messages: true, Clock: clock, History: history})
+	serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"After"}`)
 	res := serve(c, http.MethodGet, "/messages", "")
+	assert.Equal(t, `[{"userId":"u","name":"After","type":"page"}]`+"\n", res.Body.String(), "what an earlier collector took is not new")
+
+	c = newCollector(t, mockserver.Config{})
+	res = serve(c, http.MethodGet, "/messages", "")
 	assert.Equal(t, http.StatusNotFound, res.Code, "a collector that is not for tests shows its calls to no one")
 }
 

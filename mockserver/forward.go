@@ -190,11 +190,11 @@ func (j *job) begin(ctx context.Context, deadline time.Time) (d delivery, ok boo
 			}
 			return d, false
 		}
-		if j.destination == j.settings.Load() {
+		if ctx.Err() == nil && j.destination == j.settings.Load() {
 			return d, true
 		}
-		// The settings were changed while it waited, perhaps because the destination
-		// was down for a wrong URL.
+		// It was paused while it waited, or its settings were changed, perhaps because
+		// it was down for a wrong URL.
 		j.gate.giveBack(j.pass)
 		j.gate.end()
 	}

@@ -2,6 +2,7 @@ package mockserver
 
 import (
 	"bytes"
+	"net/http"
 	"sync"
 	"time"
 
@@ -139,8 +140,12 @@ const (
 	recordBytes  = 1024
 	attemptBytes = 1024
 	endBytes     = 256
-	// rejectionShare is which part of the memory rejected calls may take.
+	// headerBytes is what each field of a header takes beside its texts.
+	headerBytes = 64
+	// rejectionShare is which part of the memory rejected calls may take, and
+	// earlyShare which part a generation of earlyRecords.
 	rejectionShare = 8
+	earlyShare     = 16
 )
 
 // NewHistory returns a History of the newest limit calls, and as many rejected
@@ -180,9 +185,10 @@ func (h *History) record(c *Call, r *Record) *Record {
 	if r := h.byCall[key]; r != nil {
 		return r
 	}
-	for len(h.records) == h.limit || h.bytes > h.maxBytes && len(h.records) > 0 {
+	if len(h.records) == h.limit {
 		h.forgetOldest()
 	}
+	h.trim()
 	*r = Record{Seq: h.first + int64(len(h.records)), Call: *c, key: key, size: recordBytes + int64(len(c.Body))}
 	if early := h.early.take(key); early != nil {
 		r.Ends, r.Attempts = early.Ends, early.Attempts
@@ -209,8 +215,17 @@ func (h *History) forgetOldest() {
 // grow counts what a record takes more. The lock is held.
 func (h *History) grow(r *Record, n int) {
 	r.size += int64(n)
-	if r.Seq > 0 { // else it is counted when its call is accepted
+	if r.Seq > 0 {
 		h.bytes += int64(n)
+	} else if h.early.bytes += int64(n); h.early.bytes > h.maxBytes/earlyShare {
+		h.early.age()
+	}
+}
+
+// trim forgets the oldest records while all of them take too much. The lock is held.
+func (h *History) trim() {
+	for h.bytes > h.maxBytes && len(h.records) > 0 {
+		h.forgetOldest()
 	}
 }
 
@@ -255,7 +270,10 @@ func (h *History) Adopt() { h.adopting = true }
 
 // earlyRecords are of calls that were not accepted yet, or are forgotten already:
 // which of both, only time tells. It holds the newest of them in two generations.
-type earlyRecords struct{ younger, elder map[callHash]*Record }
+type earlyRecords struct {
+	younger, elder map[callHash]*Record
+	bytes          int64 // that records have grown by since younger began, about
+}
 
 // manyEarly is how many records make a generation.
 const manyEarly = 512
@@ -269,11 +287,16 @@ func (e *earlyRecords) get(key callHash) *Record {
 		return r
 	}
 	if e.younger == nil || len(e.younger) == manyEarly {
-		e.younger, e.elder = map[callHash]*Record{}, e.younger
+		e.age()
 	}
 	r = &Record{}
 	e.younger[key] = r
 	return r
+}
+
+// age begins another generation.
+func (e *earlyRecords) age() {
+	*e = earlyRecords{younger: map[callHash]*Record{}, elder: e.younger}
 }
 
 func (e *earlyRecords) take(key callHash) *Record {
@@ -332,10 +355,21 @@ func (h *History) Attempted(a Attempt) {
 	} else {
 		h.grow(r, len(a.RequestBody))
 	}
-	h.grow(r, attemptBytes+len(a.ResponseBody)+len(a.Error))
+	h.grow(r, attemptBytes+sizeOf(a.ResponseHeader)+len(a.ResponseBody)+len(a.Error))
 	r.Attempts = append(r.Attempts, a)
 	h.noteChange(r)
+	h.trim()
 	h.tell()
+}
+
+// sizeOf is about how many bytes a header takes.
+func sizeOf(h http.Header) (n int) {
+	for name, values := range h {
+		for _, value := range values {
+			n += headerBytes + len(name) + len(value)
+		}
+	}
+	return n
 }
 
 // Ended implements Recorder.
@@ -352,6 +386,7 @@ func (h *History) Ended(e Ended) {
 	h.grow(r, endBytes+len(e.Reason))
 	r.Ends = append(r.Ends, e)
 	h.noteChange(r)
+	h.trim()
 }
 
 // tell wakes those who wait for a change. The lock is held.

@@ -2,6 +2,7 @@ package mockserver_test
 
 import (
 	"fmt"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -72,4 +73,38 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	assert.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(16<<20))
 	assert.Less(t, len(h.Rejections()), 200)
 	runtime.KeepAlive(h)
+}
+
+// TestHistoryStaysWithinItsBytesWhileCallsAreRetried: also when no more calls come,
+// which would push the oldest out, and for the calls that are forgotten.
+func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
+	large := strings.Repeat("x", 4<<10)
+	for name, attempt := range map[string]func() webhook.Attempt{
+		"bodies": func() webhook.Attempt { return webhook.Attempt{ResponseBody: []byte(large)} },
+		"headers": func() webhook.Attempt {
+			return webhook.Attempt{ResponseHeader: http.Header{"A": {strings.Clone(large)}}}
+		},
+		"errors": func() webhook.Attempt { return webhook.Attempt{Error: strings.Clone(large)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := mockserver.NewHistory(0)
+			h.LimitBytes(4 << 20)
+			const calls, attempts = 1_100, 25 // more than are remembered as perhaps not yet accepted
+			for i := range calls {
+				h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{{Source: "s", ID: fmt.Sprint(i), Body: []byte("{}")}}})
+			}
+			before := heap()
+			for range attempts {
+				for i := range calls {
+					h.Attempted(mockserver.Attempt{Source: "s", CallID: fmt.Sprint(i), Destination: "d", Attempt: attempt()})
+					h.Ended(mockserver.Ended{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
+				}
+			}
+			assert.Less(t, int64(heap()-before), int64(40<<20))
+			records := h.Records(nil)
+			assert.NotEmpty(t, records)
+			assert.EqualValues(t, calls-len(records), h.Forgotten())
+			runtime.KeepAlive(h)
+		})
+	}
 }

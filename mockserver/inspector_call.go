@@ -320,6 +320,7 @@ var mends = map[Code]string{
 	CodeInvalidBatch:     `Send {"batch":[…]} to /v1/batch, or one call to its own path, such as /v1/track.`,
 	CodeTooManyCalls:     "Send smaller batches.",
 	CodeBodyTooLarge:     "Send smaller batches.",
+	CodeTimeout:          "Client libraries send again by themselves. The network, or a proxy on the way, is too slow for batches of this size.",
 	CodeBadEncoding:      "Send the body as it is, or with Content-Encoding: gzip.",
 	CodeQueueFull:        "Client libraries send again by themselves. See which destination holds the queue up.",
 	CodeRateLimited:      "Client libraries send again by themselves, later. Send less, or raise the source's rate.",

@@ -35,6 +35,12 @@ func (in *Inspector) admit(next http.Handler) http.Handler {
 	})
 }
 
+// admits tells whether admit would let a request through.
+func (in *Inspector) admits(r *http.Request) bool {
+	refused := in.guard.check(r)
+	return refused == nil || refused.status == http.StatusUnauthorized && in.session(r)
+}
+
 // askForToken sends a browser to the login, and from there back.
 func (in *Inspector) askForToken(w http.ResponseWriter, r *http.Request) {
 	if isFragment(r) || r.Method != http.MethodGet || r.URL.Path == "/stream" {

@@ -98,7 +98,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w http.ResponseWriter, f *follower) {
 	tick := time.NewTicker(time.Second) // the chart moves also when nothing happens
 	defer tick.Stop()
-	for {
+	for in.admits(r) { // a login can end, and a token be changed
 		changed := in.c.history.Changed()
 		var out bytes.Buffer
 		frame := f.next()

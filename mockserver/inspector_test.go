@@ -585,6 +585,26 @@ func TestInspectorIsConcurrentSafe(t *testing.T) {
 	s.until(func(f frame) bool { return f.Reset })
 }
 
+// TestAStreamEndsWithTheRightToSeeIt: its page then asks again, and is led to the login.
+func TestAStreamEndsWithTheRightToSeeIt(t *testing.T) {
+	collector, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = collector.Close() })
+	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "one-token"})
+	require.NoError(t, err)
+	srv := httptest.NewServer(mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard}))
+	t.Cleanup(srv.Close)
+	s := openStream(t, srv.URL+"/stream", "Authorization", "Bearer one-token")
+	_, ok := s.next()
+	require.True(t, ok)
+	require.NoError(t, guard.Configure(mockserver.GuardConfig{Token: "another-token"}))
+	serve(collector, http.MethodPost, "/v1/batch", track("m", 1))
+	for n := 0; ok; n++ {
+		_, ok = s.next()
+		require.Less(t, n, 3, "at most the frame that was under way")
+	}
+}
+
 // TestIDsThatAreNumbersReachWebhooksWhole: as strings, which lose no digit, while
 // the numbers of the properties do, and the doctor tells of those alone.
 func TestIDsThatAreNumbersReachWebhooksWhole(t *testing.T) {

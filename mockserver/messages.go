@@ -7,9 +7,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
 
-// serveMessages answers the calls that came since it was asked last, without what
-// differs each time. It is how the mock server of the service itself is looked
-// into, so that tests written for that one go on working.
+// serveMessages answers the calls that came since it was asked last, or since the
+// collector was started, without what differs each time. It is how the mock server
+// of the service itself is looked into, so that tests written for that one go on
+// working.
 func (c *Collector) serveMessages(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h["Content-Type"], h["X-Content-Type-Options"] = contentJSON, noSniff
@@ -18,8 +19,11 @@ func (c *Collector) serveMessages(w http.ResponseWriter, r *http.Request) {
 		return // with nothing drained
 	}
 	body := []byte{'['}
-	for i, call := range c.history.drain() {
-		if i > 0 {
+	for _, call := range c.history.drain() {
+		if call.ReceivedAt.Before(c.started) {
+			continue // an earlier process took it
+		}
+		if len(body) > 1 {
 			body = append(body, ',')
 		}
 		body = appendMessage(body, call.Body)

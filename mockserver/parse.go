@@ -36,19 +36,18 @@ const (
 
 // Codes of a request that was not taken.
 const (
-	CodeInvalidJSON   Code = "invalid_json"
-	CodeInvalidBatch  Code = "invalid_batch"
-	CodeTooManyCalls  Code = "too_many_calls"
-	CodeBodyTooLarge  Code = "body_too_large"
-	CodeBadEncoding   Code = "bad_encoding"
-	CodeInvalidCalls  Code = "invalid_calls"
-	CodeQueueFull     Code = "queue_full"
-	CodeRateLimited   Code = "rate_limited"
-	CodeUnavailable   Code = "unavailable"
-	CodeNotFound      Code = "not_found"
-	CodeWrongMethod   Code = "method_not_allowed"
-	CodeTimeout       Code = "request_timeout"
-	CodeInvalidHeader Code = "invalid_header"
+	CodeInvalidJSON  Code = "invalid_json"
+	CodeInvalidBatch Code = "invalid_batch"
+	CodeTooManyCalls Code = "too_many_calls"
+	CodeBodyTooLarge Code = "body_too_large"
+	CodeBadEncoding  Code = "bad_encoding"
+	CodeInvalidCalls Code = "invalid_calls"
+	CodeQueueFull    Code = "queue_full"
+	CodeRateLimited  Code = "rate_limited"
+	CodeUnavailable  Code = "unavailable"
+	CodeNotFound     Code = "not_found"
+	CodeWrongMethod  Code = "method_not_allowed"
+	CodeTimeout      Code = "request_timeout"
 )
 
 // A Rejection is a call that was not taken.

@@ -3,6 +3,7 @@ package mockserver
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // Bounds of what a replay puts into one entry of the journal.
@@ -28,13 +29,14 @@ type Selection struct {
 // were replayed before it; it is ErrUnknown where there is no such destination, or
 // what the journal said. One replay runs at a time, others wait.
 func (c *Collector) Replay(ctx context.Context, destination string, sel Selection) (int, error) {
-	if c.forwarder(destination) == nil {
+	f := c.forwarder(destination)
+	if f == nil {
 		return 0, fmt.Errorf("%w: there is no destination %q", ErrUnknown, destination)
 	}
 	// Of two replays at a time, both could pick the same call.
 	c.replaying.Lock()
 	defer c.replaying.Unlock()
-	r := &replay{collector: c, destination: destination, from: sel.State, dryRun: sel.DryRun}
+	r := &replay{collector: c, destination: destination, since: f.since, from: sel.State, dryRun: sel.DryRun}
 	if r.from == StatePending {
 		r.from = StateFailed
 	}
@@ -48,6 +50,7 @@ func (c *Collector) Replay(ctx context.Context, destination string, sel Selectio
 type replay struct {
 	collector   *Collector
 	destination string
+	since       time.Time // when the destination was attached
 	from        State
 	dryRun      bool
 
@@ -78,11 +81,12 @@ func (r *replay) failed(ctx context.Context, filter *CallFilter) (int, error) {
 	return r.done, failure
 }
 
-// recorded replays calls that the History remembers.
+// recorded replays calls that the History remembers, but for those of an earlier
+// destination of the same name.
 func (r *replay) recorded(ctx context.Context, filter *CallFilter) (int, error) {
 	for record := range r.collector.history.backward(0) {
-		outcome, decided := record.State(r.destination)
-		if !decided || outcome.State != r.from || !filter.Matches(&record.Call) {
+		s, decided := record.standing(r.destination)
+		if !decided || s.State != r.from || s.At.Before(r.since) || !filter.Matches(&record.Call) {
 			continue
 		}
 		if err := r.add(ctx, record.Call); err != nil {

@@ -31,9 +31,9 @@ type Server struct {
 	http    *http.Server // nil without a listener
 }
 
-// inProcessURL is the URL of a server without a listener. The top-level domain
+// inProcessHost is that of a server without a listener. The top-level domain
 // invalid is reserved, so that no request to it gets out of the process.
-const inProcessURL = "http://mockserver.invalid"
+const inProcessHost = "mockserver.invalid"
 
 // Run starts a server. Its webhooks may be on the loopback interface, and any
 // write key is taken where config names no source. Close ends it.
@@ -45,13 +45,13 @@ func Run(config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	guard, err := NewGuard(GuardConfig{Loopback: true})
+	guard, err := NewGuard(GuardConfig{Loopback: true, Hosts: []string{inProcessHost}})
 	if err != nil {
 		return nil, errors.Join(err, collector.Close())
 	}
 	admin := guard.Wrap(NewAdmin(collector, ""))
 	pages := NewInspector(collector, InspectorConfig{Guard: guard}).Wrap(collector)
-	s := &Server{URL: inProcessURL, Collector: collector}
+	s := &Server{URL: "http://" + inProcessHost, Collector: collector}
 	s.View = View{collector: collector, cleared: &watermarks{}}
 	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") {
@@ -115,8 +115,12 @@ type TB interface {
 func RunT(t TB, config ...Config) *Server {
 	t.Helper()
 	var c Config
-	if len(config) > 0 {
+	switch len(config) {
+	case 0:
+	case 1:
 		c = config[0]
+	default:
+		t.Fatalf("mockserver: RunT takes one Config, not %d", len(config))
 	}
 	s, err := Run(c)
 	if err != nil {

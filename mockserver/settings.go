@@ -154,8 +154,9 @@ func (c *Collector) RemoveDestination(ctx context.Context, name string) error {
 }
 
 // Pause stops attempts to a destination until Resume, also across a restart
-// where the settings are stored. Its calls wait in the journal, and their four
-// hours go on. Its error is ErrUnknown, or what kept it from being stored.
+// where the settings are stored. Requests that are under way end. Its calls wait in
+// the journal, and their four hours go on. Its error is ErrUnknown, or what kept it
+// from being stored.
 func (c *Collector) Pause(ctx context.Context, destination string) error {
 	return c.setPaused(ctx, destination, true)
 }
@@ -206,6 +207,9 @@ func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, e
 func (c *Collector) change(ctx context.Context, edit func(stored *StoredSettings, all Settings) error) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
+	if c.draining.Load() {
+		return ErrClosed // before it is stored: it could not be applied
+	}
 	for range changeTries {
 		stored, err := c.store.Load(ctx)
 		if err != nil {
@@ -273,6 +277,9 @@ func (c *Collector) follow(ctx context.Context, changes <-chan struct{}) {
 func (c *Collector) catchUp(ctx context.Context) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
+	if c.draining.Load() {
+		return nil // the next process applies them
+	}
 	stored, err := c.store.Load(ctx)
 	if err != nil || stored.Revision == c.stored.Revision {
 		return err

@@ -247,3 +247,32 @@ func TestRepeatedPauseAndResumeLosesNothing(t *testing.T) {
 	delivered(t, srv, "hook", 50)
 	until(t, srv, "all were delivered once", func() bool { bodies, _ := rec.got(); return len(bodies) == 50 })
 }
+
+func TestADrainedCollectorTakesNoSettings(t *testing.T) {
+	store := mockserver.NewMemorySettings()
+	srv := mockserver.RunT(t, mockserver.Config{Store: store})
+	srv.Drain()
+	assert.ErrorIs(t, srv.AddSource(t.Context(), mockserver.Source{Name: "s", WriteKey: "k"}), mockserver.ErrClosed)
+	stored, err := store.Load(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, stored.Sources, "what is refused is not stored either")
+}
+
+// TestReplayLeavesOutWhatAnEarlierDestinationHad: one that is removed and made again
+// has an account of its own.
+func TestReplayLeavesOutWhatAnEarlierDestinationHad(t *testing.T) {
+	rec := newReceiver(t, nil)
+	srv := mockserver.RunT(t)
+	require.NoError(t, srv.AddDestination(t.Context(), hook("d", rec.URL)))
+	post(t, srv.URL+"/v1/batch", "key", track("before", 3))
+	delivered(t, srv, "d", 3)
+	require.NoError(t, srv.RemoveDestination(t.Context(), "d"))
+	require.NoError(t, srv.AddDestination(t.Context(), hook("d", rec.URL)))
+	post(t, srv.URL+"/v1/batch", "key", track("after", 2))
+	delivered(t, srv, "d", 5)
+
+	n, err := srv.Replay(t.Context(), "d", mockserver.Selection{State: mockserver.StateDelivered})
+	require.NoError(t, err)
+	assert.Equal(t, 2, n)
+	assert.EqualValues(t, 2, account(t, srv).Accepted)
+}

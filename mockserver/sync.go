@@ -276,7 +276,7 @@ func (s *syncs) enqueue(ctx context.Context, id string, list storedList, sync Sy
 		case i < 0:
 			return errForgotten
 		case len(r.Queue) >= maxQueuedSyncs && sync.Deletion == "":
-			return fmt.Errorf("%w: %d do", ErrQueueFull, len(r.Queue))
+			return fmt.Errorf("%w: %d do", ErrTooManySyncs, len(r.Queue))
 		}
 		r.Uploads = slices.Delete(r.Uploads, i, i+1)
 		queued = r.next(sync, s.collector.clock.Now().UTC())
@@ -285,7 +285,7 @@ func (s *syncs) enqueue(ctx context.Context, id string, list storedList, sync Sy
 		r.Queue = append(r.Queue, queuedSync{Sync: queued, List: list})
 		return nil
 	})
-	if errors.Is(err, ErrQueueFull) || errors.Is(err, errForgotten) {
+	if errors.Is(err, ErrTooManySyncs) || errors.Is(err, errForgotten) {
 		s.giveUp(id, list) // after any other error it may be queued
 	}
 	if err != nil {

@@ -258,7 +258,7 @@ func (w *world) sync(p *property, list map[string]string, full bool) bool {
 		})
 	}
 	if err != nil {
-		require.True(w.t, w.process.isDead() || errors.Is(err, mockserver.ErrQueueFull), "%v", err)
+		require.True(w.t, w.process.isDead() || errors.Is(err, mockserver.ErrTooManySyncs), "%v", err)
 		if w.process.isDead() {
 			p.unsure, p.unsureFull = list, full
 		}

@@ -46,6 +46,8 @@ func judge(run func(t mockserver.TB)) (failure string) {
 func TestRunTEndsTheTestThatItCannotServe(t *testing.T) {
 	failure := judge(func(t mockserver.TB) { mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{}}}) })
 	assert.Contains(t, failure, "sources[0].name")
+	failure = judge(func(t mockserver.TB) { mockserver.RunT(t, mockserver.Config{}, mockserver.Config{}) })
+	assert.Contains(t, failure, "one Config")
 	j := &judged{}
 	srv := mockserver.RunT(j)
 	_, err := http.Get(srv.URL + "/health")

@@ -341,6 +341,14 @@ func TestDevWorksAsItSays(t *testing.T) {
 	var body map[string]any
 	require.NoError(t, json.Unmarshal([]byte(<-arrived), &body))
 	assert.Equal(t, "Signed Up", body["event"])
+	for _, want := range []string{`[{"event":"Signed Up","userId":"u1","type":"track"}]` + "\n", "[]\n"} {
+		res, err := http.Get(strings.TrimSuffix(line[1], "v1/track") + "messages")
+		require.NoError(t, err)
+		messages, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		require.NoError(t, err)
+		assert.Equal(t, want, string(messages))
+	}
 	golden(t, "dev", regexp.MustCompile(`/\S+/00\d`).ReplaceAllString(text, "DATA"))
 }
 

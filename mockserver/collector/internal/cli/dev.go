@@ -37,7 +37,9 @@ and makes a source of each, keeps its calls in a directory, and opens nothing to
 the network: it listens on this machine alone. Webhooks may be on this machine,
 too.
 
-Point a client at the address that it prints, or use collector send.`,
+Point a client at the address that it prints, or use collector send. For tests in
+any language, GET /messages answers with the calls that came since it was asked
+last, as JSON.`,
 		Example: `  collector dev
   collector dev --webhook http://localhost:3000/hook --shared-secret hush
   collector dev --webhook http://localhost:3000/a --webhook http://localhost:3000/b --header 'X-Team: growth'`,

@@ -117,7 +117,7 @@ func newSendKind(k kind) *cobra.Command {
 		Example: "  " + k.example,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := untilDone(cmd)
+			ctx, cancel := context.WithTimeout(cmd.Context(), f.wait+requestTimeout)
 			defer cancel()
 			return f.send(ctx, cmd.OutOrStdout(), k.name)
 		},
@@ -232,7 +232,7 @@ func checkCall(ctx context.Context, batch []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = strict.Close() }()
+	defer func() { _ = strict.Close() }() // it has stored nothing
 	status, data, err := post(ctx, strict.Client(), strict.URL, "any", batch)
 	if err != nil || status == http.StatusOK {
 		return err

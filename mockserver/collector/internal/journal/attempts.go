@@ -94,22 +94,23 @@ func (l *AttemptLog) close() {
 	l.flush()
 }
 
-// Follow calls f with each record that was stored since a time, oldest first, and
-// with those that come, by this process or another, until ctx ends. f may keep
-// the record.
-func (l *AttemptLog) Follow(ctx context.Context, since time.Time, f func(record []byte)) error {
-	t := l.tail(since, f)
+// Read calls f with each record that is stored now, oldest first, and returns where
+// Follow goes on. f may keep the record.
+func (l *AttemptLog) Read(ctx context.Context, f func(record []byte)) (next uint64, err error) {
+	t := l.tail(1, f)
+	err = t.scan(ctx)
+	return t.next, err
+}
+
+// Follow calls f with each record that is stored from next on, by this process or
+// another, until ctx ends. f may keep the record.
+func (l *AttemptLog) Follow(ctx context.Context, next uint64, f func(record []byte)) error {
+	t := l.tail(next, f)
 	return t.follow(ctx)
 }
 
-// Read calls f with each record that is stored now and was since a time.
-func (l *AttemptLog) Read(ctx context.Context, since time.Time, f func(record []byte)) error {
-	t := l.tail(since, f)
-	return t.scan(ctx)
-}
-
-func (l *AttemptLog) tail(since time.Time, f func([]byte)) *tail {
-	t := l.journal.tail(streamAttempts, 0, func(m *nats.Msg, seq uint64) error {
+func (l *AttemptLog) tail(next uint64, f func([]byte)) *tail {
+	t := l.journal.tail(streamAttempts, next, func(m *nats.Msg, seq uint64) error {
 		records, err := decodeCalls(m.Data)
 		if err != nil {
 			l.journal.log.Warn("records of attempts cannot be read; they are passed over", "error", fmt.Errorf("message %d: %w", seq, err))
@@ -120,6 +121,6 @@ func (l *AttemptLog) tail(since time.Time, f func([]byte)) *tail {
 		}
 		return nil
 	})
-	t.since, t.batch = since, 100
+	t.batch = 100
 	return t
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -95,4 +97,39 @@ func (m messages) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	return nil
+}
+
+// A replay may take longer than its lock lasts; one that has lost it must stop, since
+// another may have begun.
+func TestTheLockOfAReplayIsRenewed(t *testing.T) {
+	s, _ := startServer(t, func(*server.Options) {})
+	options := journal.Options{NATS: &journal.NATS{URL: s.ClientURL(), Replicas: 1}}
+	first, second := open(t, options), open(t, options)
+	ctx, cancel := contextUntil(t, time.Now().Add(patience))
+	defer cancel()
+	renew, unlock, err := first.LockReplay(ctx, "crm", time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, renew(ctx))
+
+	soon, stop := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer stop()
+	_, _, err = second.LockReplay(soon, "crm", 0)
+	require.ErrorIs(t, err, context.DeadlineExceeded, "the first has it")
+	unlock(ctx)
+	_, unlock, err = second.LockReplay(ctx, "crm", 0)
+	require.NoError(t, err)
+	unlock(ctx)
+
+	renew, unlock, err = first.LockReplay(ctx, "crm", time.Minute)
+	require.NoError(t, err)
+	defer unlock(ctx)
+	nc, err := nats.Connect(s.ClientURL())
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	state, err := js.Stream(ctx, "analytics-STATE")
+	require.NoError(t, err)
+	require.NoError(t, state.Purge(ctx), "as if its time were over")
+	require.ErrorContains(t, renew(ctx), "the lock of the replay was lost")
 }

@@ -73,30 +73,53 @@ func (s *settingsStore) Save(ctx context.Context, settings mockserver.StoredSett
 }
 
 func (s *settingsStore) Watch(ctx context.Context) (<-chan struct{}, error) {
-	watcher, err := s.kv.Watch(ctx, settingsKey, jetstream.UpdatesOnly(), jetstream.MetaOnly())
+	watcher, err := s.watch(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	changes := make(chan struct{}, 1)
 	go func() {
 		defer close(changes)
-		for {
-			select {
-			case <-ctx.Done():
-				_ = watcher.Stop()
-				return
-			case _, ok := <-watcher.Updates():
-				if !ok {
+		for tell(ctx, watcher, changes) {
+			// The server could not make it again after some trouble. What changed
+			// meanwhile is not told of.
+			for watcher, err = s.watch(ctx); err != nil; watcher, err = s.watch(ctx) {
+				if sleep(ctx, clusterPause) != nil {
 					return
 				}
 			}
-			select {
-			case changes <- struct{}{}:
-			default: // it has one to read
-			}
+			poke(changes)
 		}
 	}()
 	return changes, nil
+}
+
+func (s *settingsStore) watch(ctx context.Context) (jetstream.KeyWatcher, error) {
+	return s.kv.Watch(ctx, settingsKey, jetstream.UpdatesOnly(), jetstream.MetaOnly())
+}
+
+// tell passes on that there are changes until ctx ends. It returns true if the
+// watcher has ended before.
+func tell(ctx context.Context, watcher jetstream.KeyWatcher, changes chan<- struct{}) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			_ = watcher.Stop()
+			return false
+		case _, more := <-watcher.Updates():
+			if !more {
+				return ctx.Err() == nil
+			}
+			poke(changes)
+		}
+	}
+}
+
+func poke(changes chan<- struct{}) {
+	select {
+	case changes <- struct{}{}:
+	default: // it has one to read
+	}
 }
 
 // State returns a store for deletion requests, audiences and computed traits,

@@ -103,6 +103,12 @@ func (j *Journal) try(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, 
 	return ack.Seq, nil
 }
 
+// isWrongSequence tells whether another process was faster.
+func isWrongSequence(err error) bool {
+	var refused *serverError
+	return errors.As(err, &refused) && refused.ErrCode == codeWrongSequence
+}
+
 // wrapStorage turns the errors that mean that there is no room into
 // ErrJournalFull.
 func wrapStorage(err error) error {

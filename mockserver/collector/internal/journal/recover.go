@@ -83,9 +83,7 @@ func (j *Journal) restoreFailed(ctx context.Context, o *outcome) error {
 	if _, err := j.failed.GetLastMsgForSubject(ctx, subject); !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return err
 	}
-	attached := false
-	j.account.with(o.destination, func(b *book) { attached = b.attached == o.attached })
-	if !attached {
+	if !j.concerns(o) {
 		return nil
 	}
 	m, bodies, err := j.load(ctx, o.ref.seq)

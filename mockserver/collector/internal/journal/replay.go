@@ -25,11 +25,11 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []mockse
 	if len(calls) == 0 {
 		return nil
 	}
-	unlock, err := j.lockReplay(ctx, destination)
+	lock, err := j.lockReplay(ctx, destination)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer lock.unlock(ctx)
 	var listed map[string][]failedPlace
 	if from == mockserver.StateFailed {
 		if listed, err = j.findFailed(ctx, destination, calls); err != nil {
@@ -38,7 +38,11 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []mockse
 	}
 	for len(calls) > 0 {
 		n := replaySize(calls)
-		if err := j.replay(ctx, destination, calls[:n], from, listed); err != nil {
+		err := lock.renew(ctx)
+		if err == nil {
+			err = j.replay(ctx, destination, calls[:n], from, listed)
+		}
+		if err != nil {
 			return fmt.Errorf("journal: replaying for %q, with %d calls left to do: %w", destination, len(calls), err)
 		}
 		calls = calls[n:]

@@ -33,12 +33,18 @@ func (j *Journal) settle(o *outcome, given []mockserver.Call) error {
 			return fmt.Errorf("scheduling a retry: %w", err)
 		}
 	}
-	if len(given) > 0 {
+	if len(given) > 0 && j.concerns(o) {
 		if err := j.keepFailed(ctx, o, given); err != nil {
 			return fmt.Errorf("keeping failed calls: %w", err)
 		}
 	}
 	return nil
+}
+
+// concerns tells whether an outcome is about a destination as it is attached now.
+func (j *Journal) concerns(o *outcome) bool {
+	same := false
+	return j.account.with(o.destination, func(b *book) { same = b.attached == o.attached }) && same
 }
 
 // retryItem returns the next attempt of an outcome.

@@ -105,34 +105,65 @@ func (j *Journal) isStored(ctx context.Context, destination string, ref callsRef
 	return false, nil
 }
 
-// lockReplay lets one replay for a destination run at a time: two could replay
-// the same failed calls.
-func (j *Journal) lockReplay(ctx context.Context, destination string) (unlock func(), err error) {
+// A replayLock lets one replay for a destination run at a time: two could replay
+// the same failed calls. On a cluster it is a message that others see, and that goes
+// by itself if it is not renewed.
+type replayLock struct {
+	journal *Journal
+	subject string
+	seq     uint64    // the message
+	at      time.Time // when it was stored
+}
+
+func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
+	l := &replayLock{journal: j, subject: j.names.subject("s", "lock", token(destination))}
 	j.replaying.Lock()
 	if j.options.NATS == nil {
-		return j.replaying.Unlock, nil
+		return l, nil
 	}
-	subject := j.names.subject("s", "lock", token(destination))
 	for {
-		m := nats.NewMsg(subject)
-		m.Header.Set("Nats-Expected-Last-Subject-Sequence", "0")
-		m.Header.Set("Nats-TTL", lockTTL.String())
-		_, err := j.publish(ctx, j.nc, m)
-		var refused *serverError
+		err := l.store(ctx)
 		if err == nil {
-			break
+			return l, nil
 		}
-		if !errors.As(err, &refused) || refused.ErrCode != codeWrongSequence {
-			j.replaying.Unlock()
-			return nil, err
+		if isWrongSequence(err) {
+			if err = sleep(ctx, 100*time.Millisecond); err == nil {
+				continue
+			}
+			err = fmt.Errorf("journal: another process replays for %q: %w", destination, err)
 		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
-			j.replaying.Unlock()
-			return nil, fmt.Errorf("journal: another process replays for %q: %w", destination, err)
-		}
-	}
-	return func() {
-		_ = j.state.Purge(context.WithoutCancel(ctx), jetstream.WithPurgeSubject(subject)) // else it goes by itself
 		j.replaying.Unlock()
-	}, nil
+		return nil, err
+	}
+}
+
+// store stores the lock's message in place of the one before.
+func (l *replayLock) store(ctx context.Context) error {
+	m := nats.NewMsg(l.subject)
+	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(l.seq, 10))
+	m.Header.Set("Nats-TTL", lockTTL.String())
+	l.journal.identify(m)
+	seq, err := l.journal.publish(ctx, l.journal.nc, m)
+	if err == nil {
+		l.seq, l.at = seq, time.Now()
+	}
+	return err
+}
+
+// renew keeps the lock. It is an error if another process may have it.
+func (l *replayLock) renew(ctx context.Context) error {
+	if l.journal.options.NATS == nil || time.Since(l.at) < lockTTL/3 {
+		return nil
+	}
+	if err := l.store(ctx); err != nil {
+		return fmt.Errorf("the lock of the replay was lost: %w", err)
+	}
+	return nil
+}
+
+func (l *replayLock) unlock(ctx context.Context) {
+	if l.seq != 0 {
+		_ = l.journal.state.DeleteMsg(context.WithoutCancel(ctx), l.seq) // else it goes by itself
+	}
+	l.journal.replaying.Unlock()
 }

@@ -78,8 +78,7 @@ func (j *Journal) Trim(ctx context.Context) error {
 			return j.measure(ctx)
 		}
 		err = j.trimTo(ctx, base, stored, to)
-		var refused *serverError
-		if errors.As(err, &refused) && refused.ErrCode == codeWrongSequence {
+		if isWrongSequence(err) {
 			return nil // another process does it
 		}
 		if err != nil {

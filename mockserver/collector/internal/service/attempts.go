@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
@@ -39,12 +38,11 @@ func newAttemptLog(log *journal.AttemptLog, history *mockserver.History, shared 
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &attemptLog{log: log, history: history, writer: rand.Text()[:8], logger: logger, cancel: cancel, done: make(chan struct{})}
 	history.Adopt()
-	started := time.Now()
 	go func() {
 		defer close(l.done)
-		err := l.restore(ctx)
+		next, err := l.restore(ctx)
 		if err == nil && shared {
-			err = log.Follow(ctx, started, func(record []byte) { l.apply(record) })
+			err = log.Follow(ctx, next, func(record []byte) { l.apply(record) })
 		}
 		if err != nil && ctx.Err() == nil {
 			logger.Warn("attempts of other processes cannot be shown", "error", err)
@@ -59,12 +57,12 @@ func (l *attemptLog) close() {
 	<-l.done
 }
 
-// restore reads the newest records. Which these are is known at the end only; the
-// others are thrown away unread.
-func (l *attemptLog) restore(ctx context.Context) error {
+// restore reads the newest records, and returns where to go on. Which these are is
+// known at the end only; the others are thrown away unread.
+func (l *attemptLog) restore(ctx context.Context) (next uint64, err error) {
 	var newest [][]byte
 	size := 0
-	err := l.log.Read(ctx, time.Time{}, func(record []byte) {
+	next, err = l.log.Read(ctx, func(record []byte) {
 		newest = append(newest, record)
 		size += len(record)
 		for size > restoredBytes {
@@ -76,7 +74,7 @@ func (l *attemptLog) restore(ctx context.Context) error {
 	for _, record := range newest {
 		l.apply(record)
 	}
-	return err
+	return next, err
 }
 
 // Attempted implements mockserver.Recorder.

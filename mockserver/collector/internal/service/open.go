@@ -135,7 +135,7 @@ func openCollector(o Options, s *store, metrics mockserver.Recorder) (*mockserve
 	settings, limits := c.Settings(), c.Limits
 	options := mockserver.Config{
 		Sources: settings.Sources, Destinations: settings.Destinations,
-		AnyWriteKey: o.Dev, Strict: c.Strict, Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
+		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
 		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
 		Sender: sender, Journal: s.queue, Store: s.settings, State: s.state, History: s.history,
 		Recorders: []mockserver.Recorder{metrics, s.attempts}, Logger: o.Log,

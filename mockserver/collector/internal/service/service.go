@@ -57,6 +57,7 @@ type listener struct {
 	server  *http.Server
 	address net.Addr
 	scheme  string
+	door    *door
 }
 
 // Start opens the queue, listens and begins to forward. Run must follow.
@@ -74,17 +75,24 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	// Listening comes before the queue is opened, so that a port that is taken is
-	// said at once; requests wait until it is open.
+	// said at once, and that the process lives can be seen.
 	sockets, err := listen(o.Config)
 	if err != nil {
 		return nil, err
 	}
+	s.main = s.answer(sockets.main)
+	if sockets.admin != nil {
+		s.admin = s.answer(sockets.admin)
+	}
 	if s.store, s.collector, err = open(ctx, o, s.metrics); err != nil {
-		sockets.close()
+		_ = s.main.server.Close()
+		if s.admin != nil {
+			_ = s.admin.server.Close()
+		}
 		return nil, err
 	}
 	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped)
-	s.serve(sockets)
+	s.openDoors()
 	return s, nil
 }
 
@@ -101,34 +109,29 @@ func listen(c *config.Config) (sockets, error) {
 	}
 	if c.Admin.Listen != "" {
 		if s.admin, err = net.Listen("tcp", c.Admin.Listen); err != nil {
-			s.close()
+			_ = s.main.Close()
 			return s, fmt.Errorf("admin.listen: %w", err)
 		}
 	}
 	return s, nil
 }
 
-func (s sockets) close() {
-	for _, l := range []net.Listener{s.main, s.admin} {
-		if l != nil {
-			_ = l.Close()
-		}
-	}
-}
-
-// serve answers on the listeners.
-func (s *Service) serve(on sockets) {
-	if on.admin == nil {
-		s.main = s.answer(on.main, s.everything(""))
+// openDoors lets requests in on the listeners.
+func (s *Service) openDoors() {
+	if s.admin == nil {
+		everything := s.everything("")
 		s.main.server.RegisterOnShutdown(s.inspector.Close) // its streams would not end
+		s.main.door.open(everything)
 		return
 	}
-	s.main = s.answer(on.main, s.collector)
-	s.admin = s.answer(on.admin, s.everything(s.main.url()))
+	s.admin.door.open(s.everything(s.main.url()))
+	s.main.door.open(s.collector)
 }
 
-func (s *Service) answer(on net.Listener, h http.Handler) *listener {
-	l := &listener{server: mockserver.NewHTTPServer(h), address: on.Addr(), scheme: "http"}
+// answer answers on a listener, at first at its door.
+func (s *Service) answer(on net.Listener) *listener {
+	d := newDoor()
+	l := &listener{server: mockserver.NewHTTPServer(d), address: on.Addr(), scheme: "http", door: d}
 	l.server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
 	if s.certificate.Load() != nil {
 		l.scheme = "https"

@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -448,6 +449,58 @@ func TestADestinationTakenOutOfTheConfigurationIsForgotten(t *testing.T) {
 	require.NoError(t, second.shutdown())
 	assert.Contains(t, log.String(), `destination=goes pending=3 failed=0`)
 	assert.Contains(t, log.String(), `destination="goes while it runs" pending=3 failed=0`)
+}
+
+// Where the cluster does not answer yet, the process lives and is not ready.
+func TestWhatIsStartingSaysSo(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := free.Addr().String()
+	require.NoError(t, free.Close())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		c := &config.Config{Listen: address, NATS: &config.NATS{URL: "nats://127.0.0.1:1"}}
+		_, err := Start(ctx, Options{Config: c, Log: discard()})
+		ended <- err
+	}()
+	waitFor(t, func() bool {
+		res, err := http.Get("http://" + address + "/health")
+		if err != nil {
+			return false
+		}
+		_ = res.Body.Close()
+		return assert.Equal(t, 200, res.StatusCode)
+	})
+	status, text := get(t, http.DefaultClient, "http://"+address+"/ready", "")
+	assert.Equal(t, 503, status)
+	assert.Contains(t, text, "is starting")
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	_, err = http.Get("http://" + address + "/health")
+	assert.Error(t, err, "it listens no longer")
+}
+
+func TestRequestsWaitAtTheDoor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor()
+		answers := make(chan *httptest.ResponseRecorder, 2)
+		ask := func() {
+			w := httptest.NewRecorder()
+			d.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/track", nil))
+			answers <- w
+		}
+		go ask()
+		time.Sleep(doorPatience)
+		refused := <-answers
+		assert.Equal(t, 503, refused.Code)
+		assert.Equal(t, "5", refused.Header().Get("Retry-After"))
+		assert.JSONEq(t, `{"success":false,"code":"unavailable","message":"the collector is starting; send again later","error":"the collector is starting; send again later"}`, refused.Body.String())
+		go ask()
+		synctest.Wait()
+		d.open(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+		assert.Equal(t, http.StatusTeapot, (<-answers).Code)
+	})
 }
 
 func TestADirectoryIsOneCollectorsAlone(t *testing.T) {

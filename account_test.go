@@ -1,0 +1,165 @@
+package analytics_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go"
+)
+
+// Whatever the configuration, the collector and the program do, every call is
+// accounted for, nothing waits for ever, and Close ends in time. A seed chooses
+// all but the order in which goroutines run. ACCOUNT_SEEDS is how many there are.
+func TestAccountHoldsWhateverHappens(t *testing.T) {
+	seeds := 6
+	if n, err := strconv.Atoi(os.Getenv("ACCOUNT_SEEDS")); err == nil {
+		seeds = n
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+				testAccount(t, &dice{rnd: rand.New(rand.NewPCG(uint64(seed), 11))}, dir)
+			})
+		})
+	}
+}
+
+// dice are safe for concurrent use.
+type dice struct {
+	mu  sync.Mutex // guards rnd
+	rnd *rand.Rand
+}
+
+func (d *dice) roll(sides int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rnd.IntN(sides)
+}
+
+func (d *dice) upTo(most time.Duration) time.Duration {
+	return time.Duration(d.roll(int(most) + 1))
+}
+
+// one is one of several things.
+func one[T any](d *dice, of ...T) T { return of[d.roll(len(of))] }
+
+func testAccount(t *testing.T, d *dice, dir string) {
+	const makers, each = 8, 150
+	cfg := randomConfig(d, dir)
+	t.Logf("%+v", cfg)
+	var told results
+	if d.roll(2) == 0 {
+		cfg.Callback = told.take(one(d, 0, 0, time.Millisecond))
+	}
+	c := &collector{decide: moody(d)}
+	client := newClient(t, c, cfg)
+	var wg sync.WaitGroup
+	for range makers {
+		wg.Go(func() { makeCalls(t, d, client, each) })
+	}
+	if d.roll(2) == 0 {
+		time.Sleep(d.upTo(5 * time.Second)) // and calls go on while it closes
+	} else {
+		wg.Wait()
+	}
+	start := time.Now()
+	err := client.Close()
+	require.LessOrEqual(t, time.Since(start), cfg.CloseTimeout+3*time.Second)
+	wg.Wait()
+
+	s := client.Stats()
+	requireSum(t, s)
+	require.Zero(t, s.Bytes)
+	require.EqualValues(t, makers*each, s.Accepted+s.Rejected.Total())
+	if cfg.Spool == "" {
+		require.Zero(t, s.Pending)
+	} else if require.GreaterOrEqual(t, s.Pending, int64(0)); s.Pending > 0 {
+		require.Error(t, err)
+	}
+	if cfg.Callback != nil {
+		require.EqualValues(t, s.Delivered+s.Dropped.Total(), told.calls)
+		require.Equal(t, told.calls, len(told.ids), "a call was told twice")
+	}
+	require.GreaterOrEqual(t, int64(len(c.taken("messageId"))), s.Delivered)
+}
+
+func randomConfig(d *dice, dir string) analytics.Config {
+	cfg := analytics.Config{
+		FlushAt:      one(d, 1, 2, 20, 1000),
+		FlushAfter:   time.Millisecond + d.upTo(5*time.Second),
+		MaxInFlight:  one(d, 1, 2, 4),
+		MaxAttempts:  one(d, 1, 3, 10),
+		MaxBytes:     one[int64](d, 128<<10, 200<<10, 1<<20),
+		WhenFull:     one(d, analytics.Reject, analytics.Block, analytics.DropOldest),
+		Gzip:         d.roll(2) == 0,
+		CloseTimeout: one(d, time.Second, time.Minute, 100*time.Hour),
+		Logger:       new(lines).logger(),
+	}
+	if d.roll(4) == 0 {
+		cfg.Spool, cfg.SpoolMaxBytes = dir, 1<<20
+	}
+	return cfg
+}
+
+// moody is a collector that fails in every way, one more than another.
+func moody(d *dice) func(int, post) answer {
+	good := d.roll(4)
+	return func(int, post) answer {
+		if d.roll(4) < good {
+			return answer{delay: d.upTo(time.Second)}
+		}
+		return one(d, answer{}, answer{status: 302}, answer{status: 400}, answer{status: 413}, answer{status: 500}, answer{hang: true},
+			answer{err: errRefusedConn}, answer{status: 429, header: http.Header{"Retry-After": {"1"}}})
+	}
+}
+
+// makeCalls makes calls of up to 30 KB, some of which find no room, and waits
+// and flushes now and then.
+func makeCalls(t *testing.T, d *dice, client *analytics.Client, n int) {
+	within := func(most time.Duration, do func(context.Context) error) {
+		ctx, cancel := context.WithTimeout(t.Context(), d.upTo(most))
+		defer cancel()
+		_ = do(ctx)
+	}
+	for range n {
+		pad := strings.Repeat("x", d.roll(one(d, 1, 1, 1, 3000, 30_000)))
+		m := &analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"pad": pad}}
+		within(20*time.Second, func(ctx context.Context) error { return client.Enqueue(ctx, m) })
+		switch d.roll(100) {
+		case 0:
+			within(2*time.Second, client.Flush)
+		case 1, 2, 3, 4, 5:
+			time.Sleep(d.upTo(400 * time.Millisecond))
+		}
+		if s := client.Stats(); s.Accepted != s.Delivered+s.Dropped.Total()+s.Pending || s.Pending < 0 || s.Bytes < 0 {
+			t.Errorf("the sum does not hold: %+v", s)
+		}
+	}
+}
+
+// results are what a callback was told.
+type results struct {
+	calls int
+	ids   map[string]bool
+}
+
+func (r *results) take(pause time.Duration) func(analytics.Result) {
+	r.ids = map[string]bool{}
+	return func(one analytics.Result) {
+		r.calls++
+		r.ids[one.MessageId] = true
+		time.Sleep(pause)
+	}
+}

@@ -1,0 +1,69 @@
+package service
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// What is made on one of two collectors that share a cluster holds on the other.
+func TestReplicasShareTheirSettings(t *testing.T) {
+	nats, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()})
+	require.NoError(t, err)
+	nats.Start()
+	t.Cleanup(func() { nats.Shutdown(); nats.WaitForShutdown() })
+	require.True(t, nats.ReadyForConnections(20*time.Second))
+	var got atomic.Int64
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))
+	t.Cleanup(receiver.Close)
+
+	replica := func() *Service {
+		return start(t, Options{Config: &config.Config{
+			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: nats.ClientURL(), Replicas: 1}, Egress: config.Egress{Allow: loopback()},
+		}})
+	}
+	one, two := replica(), replica()
+	require.NoError(t, one.collector.AddSource(t.Context(), mockserver.Source{Name: "web", WriteKey: "web-key"}))
+	require.NoError(t, one.collector.AddDestination(t.Context(), mockserver.Destination{
+		Name: "crm", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: receiver.URL}}},
+	}))
+	waitFor(t, func() bool { return len(two.collector.Settings().Destinations) == 1 })
+	require.NoError(t, two.collector.Pause(t.Context(), "crm"))
+	paused := func(s *Service) func() bool {
+		return func() bool {
+			return slices.ContainsFunc(s.collector.Status(), func(d mockserver.DestinationStatus) bool { return d.Paused })
+		}
+	}
+	waitFor(t, paused(one))
+	require.True(t, send(two.URL(), "web-key", "m", 3))
+	require.NoError(t, one.collector.Resume(t.Context(), "crm"))
+	waitFor(t, func() bool { return got.Load() == 3 })
+	for _, s := range []*Service{one, two} {
+		waitFor(t, func() bool {
+			ledgers, err := s.collector.Ledger(t.Context())
+			require.NoError(t, err)
+			return len(ledgers) == 1 && ledgers[0].Delivered == 3
+		})
+	}
+
+	third := replica()
+	assert.Len(t, third.collector.Settings().Destinations, 1, "one that comes later knows it too")
+	require.NoError(t, two.collector.RemoveDestination(t.Context(), "crm"))
+	for _, s := range []*Service{one, third} {
+		waitFor(t, func() bool { return len(s.collector.Settings().Destinations) == 0 })
+		ledgers, err := s.collector.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, ledgers)
+	}
+}
