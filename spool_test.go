@@ -145,9 +145,9 @@ func TestSpoolTakesTheOverflow(t *testing.T) {
 			}}
 			dir := t.TempDir()
 			client := newClient(t, c, analytics.Config{
-				Spool: dir, SpoolMaxBytes: 8 << 20, MaxBytes: 128 << 10, FlushAt: 10, MaxInFlight: 1, Gzip: gzip,
+				Spool: dir, SpoolMaxBytes: 4 << 20, MaxBytes: 128 << 10, FlushAt: 10, MaxInFlight: 1, Gzip: gzip,
 			})
-			const calls = 5000
+			const calls = 2000
 			for i := range calls {
 				require.NoError(t, client.Track(&analytics.Track{
 					Event: "e", UserId: "u", Properties: map[string]interface{}{"text": fmt.Sprintf("%0100d", i)},
