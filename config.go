@@ -128,10 +128,13 @@ type Config struct {
 	// the next one sends that has the same directory and the same write key. It
 	// is made if need be. One process at a time can use it, and each client of
 	// a process needs one of its own; a call that finds it in use returns an
-	// error that names the holder. Defaults to none.
+	// error that names the holder. On Linux a busy client has some of its files
+	// mapped into memory, which the system takes back as it needs. Defaults to
+	// none.
 	//
 	// With a spool, calls for which MaxBytes leaves no room are on the disk
-	// alone and are read back later; WhenFull is what happens when SpoolMaxBytes
+	// alone and are read back later, under Block once a call has waited for
+	// memory for a second in vain; WhenFull is what happens when SpoolMaxBytes
 	// leaves no room. Calls that cannot be written are not accepted: they
 	// return an ErrSpool. And MaxAttempts counts for a batch only if the
 	// collector takes another meanwhile; otherwise the batch goes to the back
@@ -144,8 +147,8 @@ type Config struct {
 	// Defaults to false.
 	SpoolSync bool
 
-	// SpoolMaxBytes bounds the space that Spool takes. At least 1 MiB. Defaults
-	// to 1 GiB.
+	// SpoolMaxBytes bounds the space that Spool takes, files that are kept for
+	// calls to come included, some MB. At least 1 MiB. Defaults to 1 GiB.
 	SpoolMaxBytes int64
 
 	// Gzip compresses each batch, once, as soon as it is complete: a tenth of

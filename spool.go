@@ -54,6 +54,7 @@ type spool struct {
 	rolled   time.Time       // when active was begun
 	behind   bool            // there are calls on the disk alone
 	cursor   spoolCursor     // of them, if so
+	hasty    bool            // the next call is to be the first of them
 	starved  bool            // the keeper waits for memory
 	touched  bool            // the keeper has been told that calls have ended, since it last saved that
 
@@ -149,7 +150,11 @@ func (p *pipeline) addSpooled(ctx context.Context, w *scratch, now time.Time) er
 	startRecord(w.buf, kindCall)
 	w.written = false
 	p.mu.Lock()
-	if err := p.admit(ctx, int64(len(w.buf))); err != nil {
+	err := p.awaitMemory(ctx)
+	if err == nil {
+		err = p.admit(ctx, int64(len(w.buf)))
+	}
+	if err != nil {
 		p.unlock()
 		return err
 	}
@@ -161,9 +166,33 @@ func (p *pipeline) addSpooled(ctx context.Context, w *scratch, now time.Time) er
 	if !w.written {
 		p.writeQueue(now)
 	}
-	err := w.err
+	err = w.err
 	s.writing.Unlock()
 	return err
+}
+
+// memoryWait is how long a call under Block waits for memory, rather than be on
+// the disk alone. A collector that takes calls sets some free long before; once
+// a call has waited in vain, none waits until the spool has caught up.
+const memoryWait = time.Second
+
+// awaitMemory waits for memory if the caller may, and some can come free. The
+// caller holds mu.
+func (p *pipeline) awaitMemory(ctx context.Context) error {
+	s := p.spool
+	if p.whenFull != Block {
+		return nil
+	}
+	for p.closing == nil && !s.behind && !s.hasty && p.used > p.maxBytes-p.maxBytes/8 && (p.open == nil || p.open.charge < p.used) {
+		brief, cancel := context.WithTimeout(ctx, memoryWait)
+		err := p.waitForRoom(brief)
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.hasty = err != nil
+	}
+	return nil
 }
 
 // admit finds room on the disk for n bytes. The caller holds mu.
@@ -213,13 +242,13 @@ func (p *pipeline) accept(w *scratch, now time.Time) {
 	at := spot{p.seq, g, g.calls}
 	g.calls++
 	s.grow(g, int64(len(w.buf)))
-	if s.behind || p.place(w.id, w.call(), at, now) {
+	if s.behind || !s.hasty && p.place(w.id, w.call(), at, now) {
 		return
 	}
 	if p.open != nil {
 		p.seal(now) // what fills the memory is better sent at once
 	}
-	s.behind, s.starved = true, true
+	s.behind, s.starved, s.hasty = true, true, false
 	s.cursor = spoolCursor{g, g.size - int64(len(w.buf)), at.index}
 }
 

@@ -54,7 +54,9 @@ func TestSpoolBacklog(t *testing.T) {
 	s := client.Stats()
 	require.Equal(t, int64(calls), s.Delivered)
 	require.Equal(t, int64(calls), s.Accepted)
-	require.LessOrEqual(t, peak, int64(maxSegment+maxSegment+maxSegment/8+(defaultMaxInFlight+2)*MaxBatchBytes+4<<20))
+	// A segment, what is read ahead of it, buffers, and what is let go while the
+	// heap is measured.
+	require.LessOrEqual(t, peak, int64(maxSegment+maxSegment/8+maxSegment/2+(defaultMaxInFlight+2)*MaxBatchBytes+16<<20))
 	files, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
 	require.NoError(t, err)
 	require.Empty(t, files)

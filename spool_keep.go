@@ -113,8 +113,8 @@ func (p *pipeline) saveActive() {
 	p.mu.Lock()
 	defer p.unlock()
 	if g := s.active; s.writable() && len(g.unsaid) > 0 {
-		if err := p.appendGroup(nil, time.Now()); err != nil {
-			s.log.debugf("spool: calls may be sent again by the next process: %v", err)
+		if err := p.appendGroup(nil, time.Now()); err != nil && s.log.verbose {
+			p.note("spool: calls may be sent again by the next process: %v", err)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (p *pipeline) removeDone() {
 		}
 		if g.spared {
 			if g.file != nil {
-				g.closeFile(s.log)
+				_ = g.closeFile()
 			}
 			continue
 		}
@@ -177,14 +177,14 @@ func (p *pipeline) removeDone() {
 func (p *pipeline) keepSpare(g *spoolSegment) bool {
 	s := p.spool
 	p.mu.Lock()
-	enough := len(s.spares) >= maxSpares
+	enough := len(s.spares) >= maxSpares || s.disk+g.space > s.max
 	p.unlock()
 	if g.file == nil && (enough || !p.mapAgain(g)) {
 		return false
 	}
 	path := filepath.Join(s.dir, fmt.Sprintf("%016x%s", g.number, spareSuffix))
 	if enough || g.file.rename(path) != nil {
-		g.closeFile(s.log)
+		_ = g.closeFile()
 		return false
 	}
 	g.file.size = max(g.file.size, g.space)
@@ -212,7 +212,7 @@ func (p *pipeline) mapAgain(g *spoolSegment) bool {
 	g.file = &segmentFile{File: f, path: s.path(g), count: &s.mapped}
 	if err = g.file.mapFirst(s.segmentSize); err != nil {
 		s.noteMapping(err)
-		g.closeFile(s.log)
+		_ = g.closeFile()
 		return false
 	}
 	return true
@@ -344,7 +344,7 @@ func (p *pipeline) readPage(from spoolCursor, want span) bool {
 	if c.damaged > 0 {
 		err = fmt.Errorf("%s: %d bytes from byte %d on are no whole record", s.path(g), c.damaged, from.offset+int64(c.damagedAt))
 		if len(missing) == 0 {
-			s.log.logf("spool: %v; no call is lost", err)
+			s.log.logf("spool: %v; no call is known to be lost", err)
 		}
 	} else {
 		err = fmt.Errorf("%s: calls are missing", s.path(g))
@@ -490,7 +490,7 @@ func (p *pipeline) closeSpool() {
 	}
 	for _, g := range s.segments {
 		if g.file != nil {
-			g.closeFile(s.log)
+			_ = g.closeFile()
 		}
 	}
 	_ = s.lock.Close()

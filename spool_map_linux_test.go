@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,25 +29,18 @@ func mappedFiles(t testing.TB, dir string) (n int) {
 	return n
 }
 
-// switched is a collector that takes everything while on is set.
-func switched(on *atomic.Bool) *collector {
-	return &collector{decide: func(int, post) answer {
-		if on.Load() {
-			return answer{}
-		}
-		return answer{err: errRefusedConn}
-	}}
-}
-
-// busy has a client map its files: it makes calls that take many segments, and
-// waits until they are delivered. It returns how many.
+// busy has a client map its files, and use them again: it makes calls that take
+// many segments, all at once and then bit by bit, until they are delivered. It
+// returns how many.
 func busy(t testing.TB, client *analytics.Client) (calls int) {
 	t.Helper()
+	track(t, client, "busy", 1000)
 	for range 20 {
-		track(t, client, "busy", 100)
 		require.NoError(t, client.Flush(within(t)))
+		track(t, client, "busy", 100)
 	}
-	return 2000
+	require.NoError(t, client.Flush(within(t)))
+	return 3000
 }
 
 func TestSpoolMapsFiles(t *testing.T) {
@@ -148,4 +142,24 @@ func TestSpoolDirectoryIsRemovedUnderMappedFiles(t *testing.T) {
 	require.NoError(t, client.Close())
 	require.Equal(t, int64(calls), client.Stats().Delivered)
 	require.Zero(t, mappedFiles(t, dir))
+}
+
+// To wait for the medium, a file is written to.
+func TestSpoolSyncMapsNothing(t *testing.T) {
+	dir := t.TempDir()
+	client := newClient(t, &collector{}, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, SpoolSync: true, FlushAt: 10})
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			for range 100 {
+				if err := client.Track(&analytics.Track{Event: "e", UserId: "u"}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	require.Zero(t, mappedFiles(t, dir))
+	require.NoError(t, client.Close())
+	require.Equal(t, int64(800), client.Stats().Delivered)
 }

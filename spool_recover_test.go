@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,15 +53,15 @@ func TestSpoolSkipsWhatIsDamaged(t *testing.T) {
 		},
 		"the last record, which seals it": {
 			damage: func(t *testing.T, data []byte) []byte { data[len(data)-3]++; return data },
-			log:    "no call is lost",
+			log:    "no call is known to be lost",
 		},
 		"torn": {
 			damage: func(t *testing.T, data []byte) []byte { return data[:at(t, data, "call-009")] },
-			silent: []string{"call-009"}, log: "no call is lost",
+			silent: []string{"call-009"}, log: "no call is known to be lost",
 		},
 		"the head": {
 			damage: func(t *testing.T, data []byte) []byte { data[1]++; return data },
-			log:    "no call is lost",
+			log:    "no call is known to be lost",
 		},
 		"nothing left": {
 			damage: func(t *testing.T, data []byte) []byte { return nil },
@@ -237,6 +238,47 @@ func TestSpoolIsFull(t *testing.T) {
 				require.Contains(t, all.taken("messageId"), fmt.Sprint(calls-1), "the newest is there")
 			})
 		}
+	}
+}
+
+// A process that finds its spool full holds its callers, under Block, until the
+// collector is back.
+func TestSpoolIsFullFromTheStart(t *testing.T) {
+	for _, memory := range []int64{128 << 10, 64 << 20} {
+		synctest.Test(t, func(t *testing.T) {
+			dir := t.TempDir()
+			config := analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, MaxBytes: memory, FlushAt: 20}
+			first := newClient(t, down(), config)
+			m := &analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"text": strings.Repeat("x", 1000)}}
+			left := int64(0)
+			for first.Track(m) == nil {
+				left++
+			}
+			require.Error(t, first.Shutdown(ended()))
+
+			var on atomic.Bool
+			config.WhenFull = analytics.Block
+			second := newClient(t, switched(&on), config)
+			var made atomic.Int64
+			var callers sync.WaitGroup
+			for range 4 {
+				callers.Go(func() {
+					for range 100 {
+						if err := second.Track(m); err != nil {
+							t.Error(err)
+						}
+						made.Add(1)
+					}
+				})
+			}
+			time.Sleep(time.Minute)
+			require.Less(t, made.Load(), int64(400))
+			on.Store(true)
+			callers.Wait()
+			require.NoError(t, second.Close())
+			require.Equal(t, left+400, second.Stats().Delivered)
+			requireSum(t, second.Stats())
+		})
 	}
 }
 

@@ -177,8 +177,16 @@ func readContents(data []byte, edition uint32, memory []spoolRecord) (c contents
 // judgeEnd counts what is behind the last record as damage, unless it is the end
 // of a file that is longer than its records.
 func (c *contents) judgeEnd(data []byte, edition uint32) {
-	if !c.longer || startsRecord(data[c.end:], edition) {
+	rest := data[c.end:]
+	begun := startsRecord(rest, edition)
+	if begun || !c.longer {
 		c.damage(c.behind)
+	}
+	// A write that did not come to its end leaves a file that ends as early. A
+	// call that is there in full was returned from, and is lost.
+	if begun && !c.longer && rest[1] == kindCall && len(rest) >= recordHead+int(binary.LittleEndian.Uint16(rest[2:])) &&
+		binary.LittleEndian.Uint32(rest[8:]) == c.upTo {
+		c.upTo++
 	}
 }
 

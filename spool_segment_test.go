@@ -65,6 +65,10 @@ func TestSegmentContents(t *testing.T) {
 			damage: func(data []byte, at []int) []byte { data[at[4]+recordHead+3]++; return data },
 			lost:   []int{3}, missing: []span{{3, 4}}, damaged: true,
 		},
+		"the last body": {
+			damage: func(data []byte, at []int) []byte { data[at[10]+recordHead+3]++; return data },
+			lost:   []int{9}, missing: []span{{9, 10}}, damaged: true,
+		},
 		"a length that reaches over others": {
 			damage: func(data []byte, at []int) []byte {
 				binary.LittleEndian.PutUint32(data[at[1]+4:], uint32(at[5]-at[1]-recordHead))

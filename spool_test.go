@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -54,6 +55,16 @@ func eachWay(t *testing.T, test func(t *testing.T, mapped bool)) {
 // down is a collector that takes nothing.
 func down() *collector {
 	return &collector{decide: func(int, post) answer { return answer{err: errRefusedConn} }}
+}
+
+// switched is a collector that takes everything while on is set.
+func switched(on *atomic.Bool) *collector {
+	return &collector{decide: func(int, post) answer {
+		if on.Load() {
+			return answer{}
+		}
+		return answer{err: errRefusedConn}
+	}}
 }
 
 func TestSpoolKeepsWhatACloseLeaves(t *testing.T) {
@@ -134,9 +145,9 @@ func TestSpoolTakesTheOverflow(t *testing.T) {
 			}}
 			dir := t.TempDir()
 			client := newClient(t, c, analytics.Config{
-				Spool: dir, SpoolMaxBytes: 8 << 20, MaxBytes: 128 << 10, FlushAt: 10, MaxInFlight: 1, Gzip: gzip,
+				Spool: dir, SpoolMaxBytes: 4 << 20, MaxBytes: 128 << 10, FlushAt: 10, MaxInFlight: 1, Gzip: gzip,
 			})
-			const calls = 5000
+			const calls = 2000
 			for i := range calls {
 				require.NoError(t, client.Track(&analytics.Track{
 					Event: "e", UserId: "u", Properties: map[string]interface{}{"text": fmt.Sprintf("%0100d", i)},
@@ -210,6 +221,60 @@ func testSpoolConcurrentSafe(t *testing.T) {
 	require.Equal(t, s.Delivered, told.Load())
 	require.Len(t, c.taken("messageId"), callers*calls)
 	require.Empty(t, segments(t, dir))
+}
+
+// Under Block a call waits for memory, as it would without a spool, but not for a
+// collector that sets none free.
+func TestSpoolUnderBlock(t *testing.T) {
+	const calls = 500
+	fill := func(t *testing.T, client *analytics.Client) (took time.Duration) {
+		start := time.Now()
+		for range calls {
+			require.NoError(t, client.Track(&analytics.Track{
+				Event: "e", UserId: "u", Properties: map[string]interface{}{"text": strings.Repeat("x", 1000)},
+			}))
+		}
+		return time.Since(start)
+	}
+	config := analytics.Config{WhenFull: analytics.Block, MaxBytes: 128 << 10, FlushAt: 10, MaxInFlight: 1, CloseTimeout: time.Minute}
+	t.Run("a collector that takes calls", func(t *testing.T) {
+		config.Spool = t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			up := &collector{decide: func(int, post) answer { return answer{delay: 10 * time.Millisecond} }}
+			client := newClient(t, up, config)
+			require.Greater(t, fill(t, client), 300*time.Millisecond, "50 batches take 500")
+			require.NoError(t, client.Close())
+			require.Len(t, up.taken("messageId"), calls)
+		})
+	})
+	t.Run("one that does not", func(t *testing.T) {
+		config.Spool = t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			c := &collector{decide: func(int, post) answer { return answer{hang: true} }}
+			client := newClient(t, c, config)
+			require.Equal(t, time.Second, fill(t, client), "one call waits")
+			require.Equal(t, int64(calls), client.Stats().Pending)
+			require.Error(t, client.Shutdown(ended()))
+		})
+	})
+	t.Run("a context that ends", func(t *testing.T) {
+		config.Spool = t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			c := &collector{decide: func(int, post) answer { return answer{hang: true} }}
+			client := newClient(t, c, config)
+			var err error
+			for n := 0; err == nil && n < calls; n++ {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				err = client.Enqueue(ctx, &analytics.Track{
+					Event: "e", UserId: "u", Properties: map[string]interface{}{"text": strings.Repeat("x", 1000)},
+				})
+				cancel()
+			}
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, int64(1), client.Stats().Rejected.QueueFull)
+			require.Error(t, client.Shutdown(ended()))
+		})
+	})
 }
 
 // A Flush that waits as the client is closed in time ends with it.

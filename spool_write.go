@@ -136,16 +136,15 @@ func (s *spool) writeActive(out []byte, now time.Time) error {
 		err = g.file.Sync()
 	}
 	if err != nil && errors.Join(g.file.unmap(), g.file.Truncate(g.size)) != nil {
-		g.closeFile(s.log)
+		err = errors.Join(err, g.closeFile())
 	}
 	return err
 }
 
-func (g *spoolSegment) closeFile(log *logger) {
-	if err := g.file.close(); err != nil {
-		log.logf("spool: %v", err)
-	}
+func (g *spoolSegment) closeFile() error {
+	err := g.file.close()
 	g.file = nil
+	return err
 }
 
 // roll ends the active segment and begins another. The caller holds writing and
@@ -208,11 +207,11 @@ func (p *pipeline) sealActive() {
 	if err == nil {
 		err = g.file.Truncate(g.size + n)
 	}
-	if err != nil {
-		s.log.debugf("spool: cannot seal a segment: %v", err) // its next reader counts for itself
-	}
-	g.closeFile(s.log)
+	err = errors.Join(err, g.closeFile())
 	p.mu.Lock()
+	if err != nil && s.log.verbose {
+		p.note("spool: cannot seal a segment: %v", err) // its next reader counts for itself
+	}
 	s.grow(g, n)
 	s.disk -= g.space - g.size
 	g.space = g.size

@@ -14,9 +14,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// maxNameChars bounds the name of a source or a destination that the API makes.
-const maxNameChars = 100
-
 // hidden stands for a value that is not shown. Where it is sent back, the value
 // stays as it is.
 const hidden = "(hidden)"
@@ -136,8 +133,8 @@ func checkName(name string) error {
 	switch {
 	case strings.TrimSpace(name) == "":
 		problem = "is empty"
-	case len([]rune(name)) > maxNameChars:
-		problem = fmt.Sprintf("has more than %d characters", maxNameChars)
+	case isTooLong(name):
+		problem = nameTooLong
 	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.TrimSpace(name) != name:
 		problem = "has a character that cannot be seen"
 	default:

@@ -95,6 +95,9 @@ type TraitValue struct {
 // The list may be far larger than memory. One goroutine at a time may use
 // s.Members; different syncs may run at once.
 func (c *Collector) SyncAudience(ctx context.Context, s AudienceSync) (Sync, error) {
+	if s.Members == nil {
+		return Sync{}, &webhook.FieldError{Field: "members", Problem: "is nil", Mend: "use Members or ReadMembers"}
+	}
 	users := func(yield func(roster.Entry, error) bool) {
 		for id, err := range s.Members {
 			if err == nil {
@@ -112,6 +115,9 @@ func (c *Collector) SyncAudience(ctx context.Context, s AudienceSync) (Sync, err
 // members of an audience. Values are compared in their canonical form: 1.0 in
 // place of 1 is no change.
 func (c *Collector) SyncTrait(ctx context.Context, s TraitSync) (Sync, error) {
+	if s.Values == nil {
+		return Sync{}, &webhook.FieldError{Field: "values", Problem: "is nil", Mend: "use Values or ReadValues"}
+	}
 	values := func(yield func(roster.Entry, error) bool) {
 		for v, err := range s.Values {
 			e := roster.Entry{User: v.UserID}

@@ -560,3 +560,11 @@ func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
 	_, err = srv.SyncAudience(within(t), big("u1"))
 	require.ErrorContains(t, err, "source: is empty: name one of ")
 }
+
+func TestASyncWithoutAListIsRefused(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://127.0.0.1:1")}})
+	_, err := srv.SyncAudience(t.Context(), mockserver.AudienceSync{Name: "A", Source: "s", AllowEmpty: true})
+	assert.ErrorContains(t, err, "members: is nil")
+	_, err = srv.SyncTrait(t.Context(), mockserver.TraitSync{Name: "A", Source: "s", AllowEmpty: true})
+	assert.ErrorContains(t, err, "values: is nil")
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -169,6 +170,8 @@ func (s Settings) sourceProblems() (problems []error) {
 			add(i, "name", "is empty", "give the source a name")
 		case names[source.Name]:
 			add(i, "name", fmt.Sprintf("is %q again", source.Name), "give each source a name of its own")
+		case isTooLong(source.Name):
+			add(i, "name", nameTooLong, "use a shorter one")
 		}
 		switch other, taken := keys[source.WriteKey]; {
 		case source.WriteKey == "":
@@ -184,6 +187,14 @@ func (s Settings) sourceProblems() (problems []error) {
 	return problems
 }
 
+// maxNameChars bounds the name of a source or a destination, which journals use as
+// part of a subject or a path.
+const maxNameChars = 100
+
+var nameTooLong = fmt.Sprintf("has more than %d characters", maxNameChars)
+
+func isTooLong(name string) bool { return utf8.RuneCountInString(name) > maxNameChars }
+
 func (s Settings) destinationProblems() (problems []error) {
 	taken := map[string]bool{}
 	for i, d := range s.Destinations {
@@ -193,6 +204,8 @@ func (s Settings) destinationProblems() (problems []error) {
 			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: "is empty", Mend: "give the destination a name"})
 		case taken[d.Name]:
 			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: fmt.Sprintf("is %q again", d.Name), Mend: "give each destination a name of its own"})
+		case isTooLong(d.Name):
+			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: nameTooLong, Mend: "use a shorter one"})
 		}
 		taken[d.Name] = true
 		for _, err := range webhook.FieldErrors(d.Validate()) {

@@ -205,21 +205,25 @@ func (j *job) begin(ctx context.Context, deadline time.Time) (d delivery, ok boo
 func (f *forwarder) finish(lease Lease, results []delivery) {
 	e, now := lease.Entry(), f.clock.Now()
 	result := Result{Outcomes: make([]Outcome, len(results)), RetryAt: now}
-	interrupted := 0
+	interrupted, again := 0, false
 	var retryAfter time.Duration
 	for _, r := range results {
 		retryAfter = max(retryAfter, r.retryAfter)
 		if !r.decided {
 			interrupted++
 		}
+		again = again || r.decided && r.State == StatePending
 	}
 	if interrupted == len(results) {
 		lease.Return()
 		return
 	}
-	next, inTime := webhook.Next(now, e.Since, e.Attempt, retryAfter, f.random())
-	if inTime {
-		result.RetryAt = next
+	inTime := true
+	if again { // else those that are left, if any, were not tried
+		var next time.Time
+		if next, inTime = webhook.Next(now, e.Since, e.Attempt, retryAfter, f.random()); inTime {
+			result.RetryAt = next
+		}
 	}
 	for i, r := range results {
 		switch {

@@ -586,3 +586,21 @@ func TestInterruptedCallsKeepTheirRefusals(t *testing.T) {
 		assert.Len(t, h.times("/refuses", start), 2, "once for each call")
 	})
 }
+
+func TestResumeGoesOnAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, h := inProcess(t, mockserver.Config{Concurrency: 2, Jitter: func() float64 { return 1 }, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
+		start := time.Now()
+		send(t, srv, track("m", 10))
+		time.Sleep(1500 * time.Millisecond)
+		require.NoError(t, srv.Pause(t.Context(), "d"))
+		time.Sleep(600 * time.Millisecond) // those under way have ended
+		resumed := time.Since(start)
+		require.NoError(t, srv.Resume(t.Context(), "d"))
+		time.Sleep(time.Minute)
+		times := h.times("/1", start)
+		require.Len(t, times, 10)
+		assert.Equal(t, resumed, times[4], "calls that were not tried have no backoff")
+	})
+}

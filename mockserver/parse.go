@@ -441,7 +441,10 @@ func (p *post) kept(d *draft) []byte {
 	from, end := p.calls[d.index].start, p.calls[d.index].end
 	var kept []byte
 	for _, m := range d.members {
-		if key := text(p.body[m.value:m.end]); m.field == fieldWriteKey && key != "" {
+		if m.field != fieldWriteKey {
+			continue
+		}
+		if key := text(p.body[m.value:m.end]); key != "" {
 			kept = appendString(append(kept, p.body[from:m.value]...), redact(key))
 			from = int(m.end)
 		}

@@ -42,7 +42,7 @@ func (c *Config) checkListeners(wrong report) {
 		token, err := readSecret(c.Admin.TokenFile)
 		if err != nil {
 			wrong("admin.tokenFile", err.Error(), "name a file with the token")
-		} else if token == "" {
+		} else if strings.TrimSpace(token) == "" {
 			wrong("admin.tokenFile", "is an empty file", "write a token into it, such as openssl rand -hex 32 makes")
 		}
 		c.Admin.Token = token

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,6 +132,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"a number of replicas", "nats: {url: 'nats://a', replicas: 2}", `c.yaml:1:25: nats.replicas is 2: use 1, 3 or 5`},
 		{"sync of a cluster", "nats: {url: 'nats://a'}\nsync: 1s", `c.yaml:2:1: sync is set, and so is nats: leave it out: servers of the cluster have their own sync_interval`},
 		{"a log level", store + "log: {level: loud}", `c.yaml:2:7: log.level is "loud": use debug, info, warn or error`},
+		{"a long name", store + "sources: [{name: " + strings.Repeat("é", 101) + ", writeKey: k}]", `c.yaml:2:12: sources[0].name has more than 100 characters: use a shorter one`},
 		{"an unknown type", store + "destinations: [{name: d, type: mail, webhooks: [{url: 'https://a'}]}]", `c.yaml:2:26: destinations[0].type is "mail": use webhooks`},
 		{"an unknown source", store + "sources: [{name: web, writeKey: k}]\ndestinations: [{name: d, sources: [web, wep], webhooks: [{url: 'https://a'}]}]", `c.yaml:3:41: destinations[0].sources[1] is "wep", which is no source: name one of sources`},
 		{"a URL", store + "destinations:\n  - name: d\n    webhooks:\n      - url: example.com", `c.yaml:5:9: destinations[0].webhooks[0].url has the protocol "": start it with https:// or http://`},

@@ -13,21 +13,28 @@ import (
 // Load reads a configuration file and all that it refers to. Its error is
 // Problems where the file could be read, and holds all of them.
 func Load(name string) (*Config, error) {
+	c, _, err := LoadFiles(name)
+	return c, err
+}
+
+// LoadFiles does so too, and returns the files that it came to, also where there is
+// something wrong with one.
+func LoadFiles(name string) (*Config, Files, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	files := Files{}
 	files.add(path)
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, files, err
 	}
 	c, err := parse(name, data, expander{dir: filepath.Dir(path), getenv: os.LookupEnv, files: files})
 	if c != nil {
 		c.files = files
 	}
-	return c, err
+	return c, files, err
 }
 
 // parse reads a configuration. file is its name in problems.

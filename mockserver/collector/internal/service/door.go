@@ -10,9 +10,9 @@ import (
 // must be shorter than a server waits for the body of a request.
 const doorPatience = 5 * time.Second
 
-// A door is what requests meet: until it is opened, that the collector lives and is
-// not ready. Opening a large queue takes a moment, and one on a cluster that is just
-// starting, too, longer.
+// A door is what requests meet. Until it is opened it answers that the collector
+// lives and is not ready: to open a large queue takes a moment, and a cluster that is
+// just starting may take minutes.
 type door struct {
 	opened  chan struct{} // closed by open
 	handler http.Handler  // set before opened is closed

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -89,7 +90,7 @@ func (s *Service) Follow(ctx context.Context, path string, again <-chan os.Signa
 		return err
 	}
 	settled := time.After(0) // it may have changed since it was read
-	var stirred time.Time    // when, of those that have not settled, the first change was
+	stirred := time.Now()    // when, of those that have not settled, the first change was
 	for {
 		select {
 		case <-ctx.Done():
@@ -126,18 +127,21 @@ func watch(watcher *fsnotify.Watcher, files config.Files) error {
 	return nil
 }
 
-// reloadFile reloads the configuration, and returns the files that it is read from
-// now.
-func (s *Service) reloadFile(ctx context.Context, path string, files config.Files, watcher *fsnotify.Watcher) config.Files {
-	files = files.Now()
-	c, err := config.Load(path)
+// reloadFile reloads the configuration. It returns the files that it is read from
+// now; where something is wrong these are also those from before.
+func (s *Service) reloadFile(ctx context.Context, path string, before config.Files, watcher *fsnotify.Watcher) config.Files {
+	before = before.Now()
+	c, files, err := config.LoadFiles(path)
 	if err != nil {
 		s.log.Error("the changed configuration is wrong; what was stays", "error", err)
-		return files
+		maps.Copy(before, files)
+		files = before
 	}
-	files = c.Files()
 	if err := watch(watcher, files); err != nil {
 		s.log.Warn("not every change of the configuration is noticed; SIGHUP is", "error", err)
+	}
+	if c == nil {
+		return files
 	}
 	restart, err := s.Reload(ctx, c)
 	switch {

@@ -317,7 +317,10 @@ sources: [{name: %s, writeKey: "${file:secrets/key}"}]`, source)
 	path := filepath.Join(dir, "collector.yaml")
 	c, err := config.Load(path)
 	require.NoError(t, err)
-	s := start(t, Options{Config: c})
+	var log watchedLog
+	s, err := Start(t.Context(), Options{Config: c, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.shutdown()) })
 	ctx, cancel := context.WithCancel(t.Context())
 	var going sync.WaitGroup
 	defer going.Wait()
@@ -341,6 +344,33 @@ sources: [{name: %s, writeKey: "${file:secrets/key}"}]`, source)
 	waitFor(t, func() bool { return s.collector.Settings().Sources[0].Name == "app" })
 	writeCertificate(t, filepath.Join(dir, "certs"), 2)
 	waitFor(t, func() bool { return serial(t, s) == 2 })
+
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "later"), 0o700))
+	write("elsewhere/collector.yaml", strings.Replace(yaml("web"), "secrets/key", "later/key", 1))
+	log.await(t, "the changed configuration is wrong")
+	write("later/key", "latest-key")
+	waitFor(t, func() bool { return s.collector.Settings().Sources[0].WriteKey == "latest-key" })
+}
+
+// A watchedLog tells when something is said.
+type watchedLog struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (l *watchedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *watchedLog) await(t *testing.T, text string) {
+	t.Helper()
+	waitFor(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return strings.Contains(l.text.String(), text)
+	})
 }
 
 func TestReloadNamesWhatNeedsARestart(t *testing.T) {
