@@ -36,13 +36,14 @@ type gate struct {
 	probeAt  time.Time   // zero while the destination is not taken to be down
 	probing  bool        // a call is under way to see whether it is back
 	waiting  []*gateWait // in the order in which they came
+	spare    []*gateWait // that wait no more, to be used again
 }
 
 // A gateWait is a call that waits before the gate.
 type gateWait struct {
 	requests int           // that it needs
 	deadline time.Time     // when it gives up
-	wake     chan struct{} // holds a token when there is something to look at; never closed, and nil until it waits
+	wake     chan struct{} // holds a token when there is something to look at; never closed
 	resting  bool          // its activity does not count
 	admitted bool
 	pass     pass
@@ -64,9 +65,10 @@ func newGate(clock Clock, maxCalls, maxRequests int, poke func()) *gate {
 // deadline has passed before, or ctx ended. The caller's activity is at rest
 // meanwhile; the call that passes is an activity of its own for each request.
 func (g *gate) enter(ctx context.Context, requests int, deadline time.Time) (p pass, ok bool) {
-	w := &gateWait{requests: requests, deadline: deadline}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	w := g.newWait(requests, deadline)
+	defer func() { g.spare = append(g.spare, w) }()
 	g.waiting = append(g.waiting, w)
 	for {
 		g.admit()
@@ -80,6 +82,18 @@ func (g *gate) enter(ctx context.Context, requests int, deadline time.Time) (p p
 		}
 		g.wait(ctx, w)
 	}
+}
+
+// newWait makes a wait, or uses one again. The lock is held.
+func (g *gate) newWait(requests int, deadline time.Time) *gateWait {
+	n := len(g.spare)
+	if n == 0 {
+		return &gateWait{requests: requests, deadline: deadline, wake: make(chan struct{}, 1)}
+	}
+	w := g.spare[n-1]
+	g.spare = g.spare[:n-1]
+	*w = gateWait{requests: requests, deadline: deadline, wake: w.wake}
+	return w
 }
 
 // admit lets those pass that may, in their order: each place that becomes free
@@ -136,9 +150,6 @@ func (g *gate) free(w *gateWait, now time.Time) bool {
 // wait waits until the call is roused, or until it may be time. The lock is held,
 // but not meanwhile.
 func (g *gate) wait(ctx context.Context, w *gateWait) {
-	if w.wake == nil {
-		w.wake = make(chan struct{}, 1)
-	}
 	until := w.deadline
 	if !g.probing && g.probeAt.After(g.clock.Now()) {
 		until = earlier(until, g.probeAt)

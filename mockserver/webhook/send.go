@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -88,6 +89,7 @@ type Sender struct {
 	userAgent string
 	timeout   time.Duration
 	now       func() time.Time
+	urls      parsedURLs
 }
 
 // NewSender returns a Sender, or an error that says which part of the
@@ -251,13 +253,15 @@ func (s *Sender) Send(ctx context.Context, r Request) Attempt {
 // exchange sends the request and reads the response into a. Its error is nil
 // when the response is complete, whatever its status.
 func (s *Sender) exchange(ctx context.Context, r Request, a *Attempt) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Endpoint.URL, bytes.NewReader(r.Body))
+	u, err := s.urls.parse(r.Endpoint.URL)
 	if err != nil {
-		return &requestError{fmt.Errorf("the URL cannot be used: %w", bareURLError(err))}
+		return &requestError{err}
 	}
-	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
-		return &requestError{errors.New("the URL cannot be used: it has no host, or its protocol is not http or https")}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "", bytes.NewReader(r.Body))
+	if err != nil {
+		return &requestError{err}
 	}
+	req.URL, req.Host = u, u.Host
 	if req.Header, err = s.header(r); err != nil {
 		return &requestError{err}
 	}
@@ -275,6 +279,34 @@ func (s *Sender) exchange(ctx context.Context, r Request, a *Attempt) error {
 	}
 	a.ResponseBody, err = readResponse(resp.Body)
 	return err
+}
+
+// manyURLs bounds the URLs that are kept parsed.
+const manyURLs = 1024
+
+// parsedURLs keep the URLs of requests parsed: there are few, and many requests.
+type parsedURLs struct {
+	byText sync.Map // string to *url.URL, which nobody changes
+	count  atomic.Int32
+}
+
+func (p *parsedURLs) parse(text string) (*url.URL, error) {
+	if u, ok := p.byText.Load(text); ok {
+		return u.(*url.URL), nil
+	}
+	req, err := http.NewRequest(http.MethodPost, text, nil)
+	if err != nil {
+		return nil, fmt.Errorf("the URL cannot be used: %w", bareURLError(err))
+	}
+	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
+		return nil, errors.New("the URL cannot be used: it has no host, or its protocol is not http or https")
+	}
+	if p.count.Add(1) > manyURLs {
+		p.byText.Clear()
+		p.count.Store(1)
+	}
+	p.byText.Store(text, req.URL)
+	return req.URL, nil
 }
 
 // header makes the header of a request; its values share one array.
