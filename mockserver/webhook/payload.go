@@ -234,6 +234,10 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 
 // time writes the timestamp, which every body has.
 func (b *body) time(value []byte) {
+	if isWrittenTime(value) { // as a collector has it
+		b.field("timestamp", value)
+		return
+	}
 	t, err := time.Parse(time.RFC3339Nano, string(bytes.Trim(value, `"`)))
 	if t = t.UTC(); err != nil || t.Year() < 0 || t.Year() > 9999 {
 		if b.err == nil {
@@ -244,6 +248,23 @@ func (b *body) time(value []byte) {
 	b.out = append(b.out, `,"timestamp":"`...)
 	b.out = t.AppendFormat(b.out, timeLayout)
 	b.out = append(b.out, '"')
+}
+
+// isWrittenTime tells whether a value is a time as this package writes it. It does
+// not know those of the last days of a month, which not every month has.
+func isWrittenTime(value []byte) bool {
+	const form = `"0000-00-00T00:00:00.000Z"`
+	if len(value) != len(form) {
+		return false
+	}
+	for i, c := range value {
+		if form[i] == '0' && (c < '0' || c > '9') || form[i] != '0' && c != form[i] {
+			return false
+		}
+	}
+	number := func(at int) int { return 10*int(value[at]-'0') + int(value[at+1]-'0') }
+	month, day, hour, minute, second := number(6), number(9), number(12), number(15), number(18)
+	return month >= 1 && month <= 12 && day >= 1 && day <= 28 && hour < 24 && minute < 60 && second < 60
 }
 
 // pageProperties are a page's properties with its name and category.

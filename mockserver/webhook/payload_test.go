@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestPayloadGolden compares each type's body with a file that was written by
@@ -204,6 +205,25 @@ func BenchmarkPayload(b *testing.B) {
 	for b.Loop() {
 		if _, err := Payload(benchmarkCall, ""); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// Times that are written already as they are to be are not read again: what is no
+// time must not pass for one.
+func TestTimesThatAreNoneAreRefused(t *testing.T) {
+	for _, at := range []string{
+		"2024-05-17T10:20:30.123Z", "2024-02-29T23:59:59.999Z", "2023-02-28T00:00:00.000Z", "0000-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z",
+		"2023-02-29T10:20:30.123Z", "2024-00-17T10:20:30.123Z", "2024-13-17T10:20:30.123Z", "2024-05-00T10:20:30.123Z", "2024-04-31T10:20:30.123Z",
+		"2024-05-17T24:20:30.123Z", "2024-05-17T10:60:30.123Z", "2024-05-17T10:20:60.123Z", "2024-05-17t10:20:30.123Z", "2024-05-17T10:20:30.123z",
+		"2024-05-17T10:20:3a.123Z", "2024-05-17T10:20:30.12:Z", "2024/05/17T10:20:30.123Z", "2024-05-17T10:20:30,123Z", "2024-05-17T10:20:30.1234Z",
+	} {
+		body, err := Payload([]byte(`{"type":"delete","userId":"u","timestamp":"`+at+`"}`), "")
+		want, wrong := time.Parse(time.RFC3339Nano, at)
+		if (err == nil) != (wrong == nil) {
+			t.Errorf("%s: the error is %v, and should be %v", at, err, wrong)
+		} else if text := `"` + want.Format("2006-01-02T15:04:05.000Z") + `"`; err == nil && !strings.Contains(string(body), text) {
+			t.Errorf("%s is written in %s", at, body)
 		}
 	}
 }

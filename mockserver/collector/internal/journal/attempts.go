@@ -27,11 +27,17 @@ type AttemptLog struct {
 	storing sync.Mutex // lets one flush store at a time
 
 	mu      sync.Mutex // guards what follows
-	waiting [][]byte
+	waiting []*recordPiece
 	size    int
 	timer   *time.Timer // set while records wait
 	dropped uint64
 	closed  bool
+}
+
+// A recordPiece is the records of one message, as appendBody wrote them.
+type recordPiece struct {
+	raw     *[]byte // of rawBuffers
+	records int
 }
 
 // Attempts returns the journal's log of attempts.
@@ -46,7 +52,13 @@ func (l *AttemptLog) Record(record []byte) {
 		l.dropped++
 		return
 	}
-	l.waiting = append(l.waiting, append([]byte(nil), record...))
+	n := len(l.waiting)
+	if n == 0 || len(*l.waiting[n-1].raw)+len(record) > attemptsPiece {
+		l.waiting, n = append(l.waiting, newRecordPiece()), n+1
+	}
+	p := l.waiting[n-1]
+	*p.raw = appendBody(*p.raw, record)
+	p.records++
 	l.size += len(record)
 	if l.timer == nil {
 		l.timer = time.AfterFunc(attemptsEvery, l.flush)
@@ -65,25 +77,26 @@ func (l *AttemptLog) flush() {
 	l.storing.Lock()
 	defer l.storing.Unlock()
 	l.mu.Lock()
-	records := l.waiting
+	pieces := l.waiting
 	l.waiting, l.size, l.timer = nil, 0, nil
 	l.mu.Unlock()
-	for len(records) > 0 {
-		n, size := 0, 0
-		for n < len(records) && (n == 0 || size+len(records[n]) <= attemptsPiece) {
-			size += len(records[n])
-			n++
-		}
+	for _, p := range pieces {
 		m := nats.NewMsg(l.journal.names.subject("t"))
-		m.Data = appendSegment([]byte{callsFormat}, records[:n])
+		m.Data = appendBlock([]byte{callsFormat}, *p.raw)
+		rawBuffers.Put(p.raw)
 		if _, err := l.journal.publish(context.Background(), l.journal.nc, m); err != nil {
-			l.journal.log.Debug("records of attempts were dropped", "records", n, "error", err)
+			l.journal.log.Debug("records of attempts were dropped", "records", p.records, "error", err)
 			l.mu.Lock()
-			l.dropped += uint64(n)
+			l.dropped += uint64(p.records)
 			l.mu.Unlock()
 		}
-		records = records[n:]
 	}
+}
+
+func newRecordPiece() *recordPiece {
+	raw := rawBuffers.Get().(*[]byte)
+	*raw = (*raw)[:0]
+	return &recordPiece{raw: raw}
 }
 
 // close stores what waits, and takes nothing more.

@@ -32,10 +32,18 @@ func appendSegment(dst []byte, bodies [][]byte) []byte {
 	defer rawBuffers.Put(buffer)
 	raw := (*buffer)[:0]
 	for _, b := range bodies {
-		raw = binary.AppendUvarint(raw, uint64(len(b)))
-		raw = append(raw, b...)
+		raw = appendBody(raw, b)
 	}
 	*buffer = raw
+	return appendBlock(dst, raw)
+}
+
+func appendBody(raw, body []byte) []byte {
+	return append(binary.AppendUvarint(raw, uint64(len(body))), body...)
+}
+
+// appendBlock appends what appendBody wrote as a segment.
+func appendBlock(dst, raw []byte) []byte {
 	compressed := rawBuffers.Get().(*[]byte)
 	defer rawBuffers.Put(compressed)
 	if n := s2.MaxEncodedLen(len(raw)); cap(*compressed) < n {
