@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
 const (
@@ -57,6 +59,14 @@ func (j *Journal) Trim(ctx context.Context) error {
 	if err := j.open(); err != nil {
 		return err
 	}
+	err := j.trim(ctx)
+	if err != nil && j.open() != nil {
+		return mockserver.ErrJournalClosed // meanwhile
+	}
+	return err
+}
+
+func (j *Journal) trim(ctx context.Context) error {
 	old, err := j.firstSince(ctx, time.Now().Add(-j.options.Keep))
 	if err != nil {
 		return err
