@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -175,14 +174,7 @@ func (d *deletions) updateChunk(ctx context.Context, key string, r deletionRecor
 }
 
 func (d *deletions) keys(ctx context.Context) ([]string, error) {
-	keys, err := d.state.Keys(ctx, deletionPrefix)
-	if err != nil {
-		return nil, fmt.Errorf("mockserver: %w", err)
-	}
-	for i := range keys {
-		keys[i] = strings.TrimPrefix(keys[i], deletionPrefix+".")
-	}
-	return keys, nil
+	return stateKeys(ctx, d.state, deletionPrefix)
 }
 
 // count returns the targets of a request with their numbers, and how many

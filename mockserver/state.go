@@ -121,6 +121,19 @@ func (s *memoryState) Keys(_ context.Context, prefix string) ([]string, error) {
 	return keys, nil
 }
 
+// stateKeys returns the keys that begin with a prefix and a dot, and of each
+// what follows: "b.c" of "a.b.c" for the prefix "a".
+func stateKeys(ctx context.Context, state StateStore, prefix string) ([]string, error) {
+	keys, err := state.Keys(ctx, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("mockserver: %w", err)
+	}
+	for i := range keys {
+		keys[i] = strings.TrimPrefix(keys[i], prefix+".")
+	}
+	return keys, nil
+}
+
 // loadState reads a JSON value and returns its revision.
 func loadState(ctx context.Context, state StateStore, key string, into any) (uint64, error) {
 	value, revision, err := state.Get(ctx, key)

@@ -305,14 +305,7 @@ func (s *syncs) read(ctx context.Context, id string, list storedList) roster.Seq
 
 // ids returns those of all computations.
 func (s *syncs) ids(ctx context.Context) ([]string, error) {
-	keys, err := s.state.Keys(ctx, recordPrefix)
-	if err != nil {
-		return nil, fmt.Errorf("mockserver: %w", err)
-	}
-	for i := range keys {
-		keys[i] = strings.TrimPrefix(keys[i], recordPrefix+".")
-	}
-	return keys, nil
+	return stateKeys(ctx, s.state, recordPrefix)
 }
 
 // load returns the record of a computation, or ErrNoState.

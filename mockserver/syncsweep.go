@@ -13,12 +13,12 @@ import (
 func (s *syncs) clean(ctx context.Context, started time.Time) error {
 	ids := map[string]bool{}
 	for _, prefix := range []string{"segment", recordPrefix} {
-		keys, err := s.state.Keys(ctx, prefix)
+		keys, err := stateKeys(ctx, s.state, prefix)
 		if err != nil {
 			return err
 		}
 		for _, key := range keys {
-			id, _, _ := strings.Cut(strings.TrimPrefix(key, prefix+"."), ".")
+			id, _, _ := strings.Cut(key, ".")
 			ids[id] = true
 		}
 	}
