@@ -3,7 +3,6 @@ package mockserver
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -87,51 +86,4 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// A relay is several things that go on for one that waits for their end. The last
-// of them hands its activity over, so that between its end and what follows from
-// it nothing seems to be at rest.
-type relay struct {
-	activity *activity
-	running  atomic.Int32  // those that go on, and the one that waits
-	last     chan struct{} // closed by the last
-	next     chan func()   // to a goroutine that has nothing to do any more; closed by wait
-}
-
-func newRelay(a *activity) *relay {
-	r := &relay{activity: a, last: make(chan struct{}), next: make(chan func())}
-	r.running.Store(1)
-	return r
-}
-
-// start runs something that is counted as an activity already. Goroutines are used
-// again: the stack of a new one has to grow first.
-func (r *relay) start(run func()) {
-	r.running.Add(1)
-	select {
-	case r.next <- run:
-	default:
-		go r.run(run)
-	}
-}
-
-func (r *relay) run(run func()) {
-	for more := true; more; run, more = <-r.next {
-		run()
-		if r.running.Add(-1) == 0 {
-			close(r.last)
-		} else {
-			r.activity.end()
-		}
-	}
-}
-
-// wait waits for the end of all that was started.
-func (r *relay) wait() {
-	close(r.next)
-	if r.running.Add(-1) > 0 {
-		r.activity.end()
-		<-r.last
-	}
 }

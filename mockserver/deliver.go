@@ -15,12 +15,14 @@ import (
 // A job is one call that is brought to the webhooks of a destination.
 type job struct {
 	*forwarder
+	going, ctx  context.Context // in which it may begin, and in which its requests are made
 	destination *Destination
 	call        *Call
 	attempt     int
 	refused     refusals // by what earlier attempts noted
 	webhooks    []webhook.Endpoint
-	pass        pass
+	turn        turn
+	delivery    delivery // what came of it
 }
 
 // A delivery is what one attempt to bring a call to its webhooks came to.
@@ -38,24 +40,38 @@ func expired(why string) delivery {
 	return failed("4 hours have passed since the call was accepted; " + why)
 }
 
-// prepare finds the webhooks that are to get the call. Without any, it is decided.
-func (j *job) prepare() delivery {
+// prepare finds the webhooks that are to get the call. Without any, it is decided,
+// and there is nothing to send.
+func (j *job) prepare() (send bool) {
+	j.destination = j.settings.Load()
 	if deliver, reason := route(j.destination, j.call); !deliver {
-		return delivery{Outcome: Outcome{State: StateFiltered, Reason: reason}, decided: true}
+		j.delivery = delivery{Outcome: Outcome{State: StateFiltered, Reason: reason}, decided: true}
+		return false
 	}
 	if j.webhooks = j.refused.others(j.destination); len(j.webhooks) == 0 {
-		return failed("each webhook has refused the call for good")
+		j.delivery = failed("each webhook has refused the call for good")
+		return false
 	}
-	return delivery{}
+	j.turn.call, j.turn.needs = j, len(j.webhooks)
+	return true
 }
 
-// deliver sends the call to all its webhooks at once. The first that takes it
-// decides; the others are left to end by themselves.
-func (j *job) deliver(ctx context.Context) delivery {
+// run delivers the call, which the gate let pass, if it still may.
+func (j *job) run() tidings {
+	if j.going.Err() != nil {
+		return nothing
+	}
+	if j.destination != j.settings.Load() {
+		// They were changed while it waited, perhaps because it was down for a wrong URL.
+		if j.prepare() {
+			return notYet
+		}
+		return nothing
+	}
 	body, err := webhook.Payload(j.call.Body, j.destination.AliasFields)
 	if err != nil {
-		j.gate.giveBack(j.pass)
-		return failed(err.Error())
+		j.delivery = failed(err.Error())
+		return nothing
 	}
 	request := webhook.Request{Body: body, MessageID: j.call.ID, Number: j.attempt}
 	if j.destination.SharedSecret != "" {
@@ -63,15 +79,16 @@ func (j *job) deliver(ctx context.Context) delivery {
 	}
 	v := verdict{job: j, sum: webhook.Permanent}
 	if len(j.webhooks) == 1 {
-		v.add(j.webhooks[0], j.send(ctx, request, j.webhooks[0]))
+		v.add(j.webhooks[0], j.send(request, j.webhooks[0]))
 	} else {
-		j.sendAll(ctx, request, &v)
+		j.sendAll(request, &v)
 	}
-	return v.conclude(ctx)
+	return v.conclude()
 }
 
-// sendAll sends the request to several webhooks, until one has taken it.
-func (j *job) sendAll(ctx context.Context, request webhook.Request, v *verdict) {
+// sendAll sends the request to all webhooks at once. The first that takes it
+// decides; the others are left to end by themselves.
+func (j *job) sendAll(request webhook.Request, v *verdict) {
 	type answer struct {
 		from webhook.Endpoint
 		webhook.Attempt
@@ -79,9 +96,11 @@ func (j *job) sendAll(ctx context.Context, request webhook.Request, v *verdict) 
 	answers := make(chan answer)   // never closed; nobody receives once it is decided
 	decided := make(chan struct{}) // closed when nobody receives any more
 	defer close(decided)
+	j.gate.split(&j.turn)
 	for _, to := range j.webhooks {
 		j.requests.Go(func() {
-			a := answer{to, j.send(ctx, request, to)}
+			a := answer{to, j.send(request, to)}
+			j.gate.requestEnded()
 			select {
 			case answers <- a: // the receiver takes over this activity
 			case <-decided:
@@ -99,11 +118,10 @@ func (j *job) sendAll(ctx context.Context, request webhook.Request, v *verdict) 
 }
 
 // send makes one attempt and records it.
-func (j *job) send(ctx context.Context, r webhook.Request, to webhook.Endpoint) webhook.Attempt {
+func (j *job) send(r webhook.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
-	a := j.sender.Send(j.faults.mark(ctx, j), r)
+	a := j.sender.Send(j.faults.mark(j.ctx, j), r)
 	j.record.Attempted(Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
-	j.gate.requestEnded()
 	return a
 }
 
@@ -129,30 +147,26 @@ func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
 	v.reasons = append(v.reasons, a.URL+": "+a.Error)
 }
 
-// conclude tells the gate of the destination, and what becomes of the call.
-func (v *verdict) conclude(ctx context.Context) delivery {
+// conclude decides what becomes of the call, and what it tells of the destination.
+func (v *verdict) conclude() tidings {
 	j := v.job
 	reason := strings.Join(v.reasons, "; ")
 	switch {
 	case v.sum == webhook.Success:
-		j.gate.leave(j.pass, itAnswers)
-		return delivery{Outcome: Outcome{State: StateDelivered}, decided: true}
-	case ctx.Err() != nil:
-		j.gate.leave(j.pass, nothing)
-		return delivery{} // we broke it off ourselves
+		j.delivery = delivery{Outcome: Outcome{State: StateDelivered}, decided: true}
+		return itAnswers
+	case j.ctx.Err() != nil:
+		return nothing // we broke it off ourselves
 	case v.sum == webhook.Permanent:
-		j.gate.leave(j.pass, itAnswers) // a receiver that refuses a call is not down
-		return failed(reason)
-	case j.attempt == 1:
-		j.gate.leave(j.pass, itFails)
-	case j.pass.probe:
-		j.gate.leave(j.pass, itFails)
-	default:
-		// It may be this call that fails; it has a schedule of its own.
-		j.gate.leave(j.pass, nothing)
+		j.delivery = failed(reason)
+		return itAnswers // a receiver that refuses a call is not down
 	}
 	note := j.refused.with(j.destination, v.refusing)
-	return delivery{Outcome: Outcome{State: StatePending, Reason: reason, Note: string(note)}, decided: true, retryAfter: v.retryAfter}
+	j.delivery = delivery{Outcome: Outcome{State: StatePending, Reason: reason, Note: string(note)}, decided: true, retryAfter: v.retryAfter}
+	if j.attempt == 1 || j.turn.probe {
+		return itFails
+	}
+	return nothing // it may be this call that fails; it has a schedule of its own
 }
 
 // refusals name the webhooks that have refused a call for good, while others may

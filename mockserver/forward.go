@@ -27,9 +27,9 @@ const (
 )
 
 // A forwarder brings the calls of one destination to its webhooks. One goroutine
-// leases entries from the journal; each entry is worked at by one of its own, and
-// each call of it by another, no more at once than its gate lets through. A
-// destination that hangs fills its own gate and nobody else's.
+// leases entries from the journal; each entry is waited for by one of its own, and
+// its calls are sent by as many more as its gate lets through at once. A destination
+// that hangs fills its own gate and nobody else's.
 type forwarder struct {
 	name     string
 	settings atomic.Pointer[Destination]
@@ -162,59 +162,38 @@ func (f *forwarder) work(requests context.Context, lease Lease) {
 	f.gate.beginEntry()
 	defer f.gate.endEntry()
 	going, e := f.whileGoing(), lease.Entry()
-	deadline := e.Since.Add(webhook.Window + lastAttemptGrace)
-	results := make([]delivery, len(e.Calls))
-	calls := newRelay(&f.gate.activity)
-	for i := range e.Calls {
-		j := job{forwarder: f, call: &e.Calls[i], attempt: e.Attempt, refused: e.refusals(i)}
-		d, ok := j.begin(going, deadline)
-		if results[i] = d; ok {
-			calls.start(func() { results[i] = j.deliver(requests) })
+	jobs, turns := make([]job, len(e.Calls)), make([]*turn, 0, len(e.Calls))
+	for i := range jobs {
+		j := &jobs[i]
+		*j = job{forwarder: f, going: going, ctx: requests, call: &e.Calls[i], attempt: e.Attempt, refused: e.refusals(i)}
+		if going.Err() == nil && j.prepare() {
+			turns = append(turns, &j.turn)
 		}
 	}
-	calls.wait()
-	f.finish(lease, results)
-}
-
-// begin waits until the call may be delivered. It may not where that is not ok:
-// it is decided, or ctx has ended.
-func (j *job) begin(ctx context.Context, deadline time.Time) (d delivery, ok bool) {
-	for ctx.Err() == nil { // the gate lets through all for which there is room
-		j.destination = j.settings.Load()
-		if d = j.prepare(); d.decided {
-			return d, false
+	left, late := f.gate.bring(going, turns, e.Since.Add(webhook.Window+lastAttemptGrace))
+	if late {
+		for _, t := range left {
+			t.call.(*job).delivery = expired("it could not be tried in that time")
 		}
-		if j.pass, ok = j.gate.enter(ctx, len(j.webhooks), deadline); !ok {
-			if ctx.Err() == nil {
-				d = expired("it could not be tried in that time")
-			}
-			return d, false
-		}
-		if ctx.Err() == nil && j.destination == j.settings.Load() {
-			return d, true
-		}
-		// It was paused while it waited, or its settings were changed, perhaps because
-		// it was down for a wrong URL.
-		j.gate.giveBack(j.pass)
-		j.gate.end()
 	}
-	return delivery{}, false
+	f.finish(lease, jobs)
 }
 
 // finish tells the journal how the entry ended, and the recorder of each call.
-func (f *forwarder) finish(lease Lease, results []delivery) {
+func (f *forwarder) finish(lease Lease, jobs []job) {
 	e, now := lease.Entry(), f.clock.Now()
-	result := Result{Outcomes: make([]Outcome, len(results)), RetryAt: now}
+	result := Result{Outcomes: make([]Outcome, len(jobs)), RetryAt: now}
 	interrupted, again := 0, false
 	var retryAfter time.Duration
-	for _, r := range results {
-		retryAfter = max(retryAfter, r.retryAfter)
-		if !r.decided {
+	for i := range jobs {
+		d := &jobs[i].delivery
+		retryAfter = max(retryAfter, d.retryAfter)
+		if !d.decided {
 			interrupted++
 		}
-		again = again || r.decided && r.State == StatePending
+		again = again || d.decided && d.State == StatePending
 	}
-	if interrupted == len(results) {
+	if interrupted == len(jobs) {
 		lease.Return()
 		return
 	}
@@ -225,14 +204,15 @@ func (f *forwarder) finish(lease Lease, results []delivery) {
 			result.RetryAt = next
 		}
 	}
-	for i, r := range results {
+	for i := range jobs {
+		d := &jobs[i].delivery
 		switch {
-		case !r.decided:
-			r.Note = string(e.refusals(i)) // as it was found
-		case r.State == StatePending && !inTime:
-			r = expired(r.Reason)
+		case !d.decided:
+			d.Note = string(e.refusals(i)) // as it was found
+		case d.State == StatePending && !inTime:
+			*d = expired(d.Reason)
 		}
-		result.Outcomes[i] = r.Outcome
+		result.Outcomes[i] = d.Outcome
 	}
 	if err := lease.Finish(context.Background(), result); err != nil {
 		f.log.Error("the journal did not take a result; its calls may be delivered again",
