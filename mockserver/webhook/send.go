@@ -89,7 +89,8 @@ type Sender struct {
 	userAgent string
 	timeout   time.Duration
 	now       func() time.Time
-	urls      parsedURLs
+	receivers receivers
+	timeouts  timeouts
 }
 
 // NewSender returns a Sender, or an error that says which part of the
@@ -189,6 +190,7 @@ func (g *guard) checkProxied(ctx context.Context, host string) error {
 // Close closes the connections that are idle, and each other one when its
 // attempt is over.
 func (s *Sender) Close() {
+	s.timeouts.close()
 	if s.idle != nil {
 		s.idle.CloseIdleConnections()
 	}
@@ -239,12 +241,12 @@ type Attempt struct {
 func (s *Sender) Send(ctx context.Context, r Request) Attempt {
 	start := time.Now()
 	a := Attempt{Time: s.now().UTC(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	err := s.exchange(ctx, r, &a)
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err() // whatever broke, this was the cause
+	t := s.timeouts.begin(ctx, s.timeout)
+	err := s.exchange(t, r, &a)
+	if err != nil && t.Err() != nil {
+		err = t.Err() // whatever broke, this was the cause
 	}
+	s.timeouts.end(t)
 	a.Duration = time.Since(start)
 	a.conclude(err, s.timeout)
 	return a
@@ -253,19 +255,24 @@ func (s *Sender) Send(ctx context.Context, r Request) Attempt {
 // exchange sends the request and reads the response into a. Its error is nil
 // when the response is complete, whatever its status.
 func (s *Sender) exchange(ctx context.Context, r Request, a *Attempt) error {
-	u, err := s.urls.parse(r.Endpoint.URL)
+	header, err := s.header(r)
 	if err != nil {
 		return &requestError{err}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "", bytes.NewReader(r.Body))
+	to, err := s.receivers.find(r.Endpoint.URL)
 	if err != nil {
 		return &requestError{err}
 	}
-	req.URL, req.Host = u, u.Host
-	if req.Header, err = s.header(r); err != nil {
-		return &requestError{err}
+	a.RequestHeader = header
+	req := to.WithContext(ctx)
+	req.Header, req.ContentLength = header, int64(len(r.Body))
+	req.GetBody = func() (io.ReadCloser, error) { // where a connection that was kept turns out to be closed
+		if len(r.Body) == 0 {
+			return http.NoBody, nil
+		}
+		return io.NopCloser(bytes.NewReader(r.Body)), nil
 	}
-	a.RequestHeader = req.Header
+	req.Body, _ = req.GetBody()
 	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
 		return err
@@ -281,32 +288,33 @@ func (s *Sender) exchange(ctx context.Context, r Request, a *Attempt) error {
 	return err
 }
 
-// manyURLs bounds the URLs that are kept parsed.
-const manyURLs = 1024
+// manyReceivers bounds the receivers that are remembered.
+const manyReceivers = 1024
 
-// parsedURLs keep the URLs of requests parsed: there are few, and many requests.
-type parsedURLs struct {
-	byText sync.Map // string to *url.URL, which nobody changes
-	count  atomic.Int32
+// receivers remember a request to each URL, without what changes from one to the
+// next: there are few URLs, and many requests.
+type receivers struct {
+	byURL sync.Map // string to *http.Request, which nobody changes
+	count atomic.Int32
 }
 
-func (p *parsedURLs) parse(text string) (*url.URL, error) {
-	if u, ok := p.byText.Load(text); ok {
-		return u.(*url.URL), nil
+func (rs *receivers) find(url string) (*http.Request, error) {
+	if r, ok := rs.byURL.Load(url); ok {
+		return r.(*http.Request), nil
 	}
-	req, err := http.NewRequest(http.MethodPost, text, nil)
+	r, err := http.NewRequest(http.MethodPost, url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("the URL cannot be used: %w", bareURLError(err))
 	}
-	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
+	if r.URL.Scheme != "http" && r.URL.Scheme != "https" || r.URL.Host == "" {
 		return nil, errors.New("the URL cannot be used: it has no host, or its protocol is not http or https")
 	}
-	if p.count.Add(1) > manyURLs {
-		p.byText.Clear()
-		p.count.Store(1)
+	if rs.count.Add(1) > manyReceivers {
+		rs.byURL.Clear()
+		rs.count.Store(1)
 	}
-	p.byText.Store(text, req.URL)
-	return req.URL, nil
+	rs.byURL.Store(url, r)
+	return r, nil
 }
 
 // header makes the header of a request; its values share one array.
