@@ -124,7 +124,7 @@ func (b *bench) deliver(ctx context.Context, to *deliveries, d time.Duration, co
 	if err := ask(c.URL, "POST", "/destinations/hook/pause", nil); err != nil {
 		return err
 	}
-	load := &harness.Load{URLs: []string{c.URL}, WriteKey: "load", Senders: 4, Batch: 100, CallSize: 800, Calls: int64(d.Seconds()) * 30_000}
+	load := &harness.Load{URLs: []string{c.URL}, WriteKey: "load", Senders: 4, Batch: 100, CallSize: 800, Calls: int64(d.Seconds()) * 50_000}
 	load.Do(ctx, time.Minute)
 	if err := ask(c.URL, "POST", "/destinations/hook/resume", nil); err != nil {
 		return err
