@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,8 +19,8 @@ type job struct {
 	going, ctx  context.Context // in which it may begin, and in which its requests are made
 	destination *Destination
 	call        *Call
-	attempt     int
-	refused     refusals // by what earlier attempts noted
+	attempt     int // how many were made, with the one that is about to be
+	note        note
 	webhooks    []webhook.Endpoint
 	turn        turn
 	delivery    delivery // what came of it
@@ -48,7 +49,7 @@ func (j *job) prepare() (send bool) {
 		j.delivery = delivery{Outcome: Outcome{State: StateFiltered, Reason: reason}, decided: true}
 		return false
 	}
-	if j.webhooks = j.refused.others(j.destination); len(j.webhooks) == 0 {
+	if j.webhooks = j.note.refused.others(j.destination); len(j.webhooks) == 0 {
 		j.delivery = failed("each webhook has refused the call for good")
 		return false
 	}
@@ -161,26 +162,48 @@ func (v *verdict) conclude() tidings {
 		j.delivery = failed(reason)
 		return itAnswers // a receiver that refuses a call is not down
 	}
-	note := j.refused.with(j.destination, v.refusing)
-	j.delivery = delivery{Outcome: Outcome{State: StatePending, Reason: reason, Note: string(note)}, decided: true, retryAfter: v.retryAfter}
+	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination, v.refusing)}
+	j.delivery = delivery{Outcome: Outcome{State: StatePending, Reason: reason, Note: next.String()}, decided: true, retryAfter: v.retryAfter}
 	if j.attempt == 1 || j.turn.probe {
 		return itFails
 	}
 	return nothing // it may be this call that fails; it has a schedule of its own
 }
 
-// refusals name the webhooks that have refused a call for good, while others may
-// still take it: they are not asked again. Between attempts the journal keeps
-// them as a note. A webhook whose settings have changed is another one.
-type refusals string
-
-// refusals returns those that the last attempt at a call noted.
-func (e *Entry) refusals(call int) refusals {
-	if e.Notes == nil {
-		return ""
-	}
-	return refusals(e.Notes[call])
+// A note is what is to be known of a call at its next attempt. Between attempts the
+// journal keeps it.
+type note struct {
+	skipped int // attempts at its entry that did not come to the call, or were broken off
+	refused refusals
 }
+
+// String writes the note: the number, if it is not 0, behind it a colon, and the
+// refusals.
+func (n note) String() string {
+	if n.skipped == 0 {
+		return string(n.refused)
+	}
+	return strconv.Itoa(n.skipped) + ":" + string(n.refused)
+}
+
+// note reads that of a call.
+func (e *Entry) note(call int) (n note) {
+	if e.Notes == nil {
+		return n
+	}
+	skipped, refused, found := strings.Cut(e.Notes[call], ":")
+	if !found {
+		return note{refused: refusals(skipped)}
+	}
+	n.skipped, _ = strconv.Atoi(skipped) // as String wrote it
+	n.refused = refusals(refused)
+	return n
+}
+
+// refusals name the webhooks that have refused a call for good, while others may
+// still take it: they are not asked again. A webhook whose settings have changed is
+// another one.
+type refusals string
 
 // others returns the webhooks of a destination that have not refused the call.
 func (r refusals) others(d *Destination) []webhook.Endpoint {

@@ -165,7 +165,8 @@ func (f *forwarder) work(requests context.Context, lease Lease) {
 	jobs, turns := make([]job, len(e.Calls)), make([]*turn, 0, len(e.Calls))
 	for i := range jobs {
 		j := &jobs[i]
-		*j = job{forwarder: f, going: going, ctx: requests, call: &e.Calls[i], attempt: e.Attempt, refused: e.refusals(i)}
+		*j = job{forwarder: f, going: going, ctx: requests, call: &e.Calls[i], note: e.note(i)}
+		j.attempt = e.Attempt - j.note.skipped
 		if going.Err() == nil && j.prepare() {
 			turns = append(turns, &j.turn)
 		}
@@ -208,7 +209,9 @@ func (f *forwarder) finish(lease Lease, jobs []job) {
 		d := &jobs[i].delivery
 		switch {
 		case !d.decided:
-			d.Note = string(e.refusals(i)) // as it was found
+			skipped := jobs[i].note // as it was found
+			skipped.skipped++
+			d.Note = skipped.String()
 		case d.State == StatePending && !inTime:
 			*d = expired(d.Reason)
 		}
@@ -220,10 +223,13 @@ func (f *forwarder) finish(lease Lease, jobs []job) {
 		return
 	}
 	for i, o := range result.Outcomes {
+		if !jobs[i].delivery.decided {
+			continue
+		}
 		c := &e.Calls[i]
 		ended := Ended{
 			CallID: c.ID, Source: c.Source, Destination: f.name,
-			At: now, ReceivedAt: c.ReceivedAt, Attempt: e.Attempt, Outcome: o, Call: c,
+			At: now, ReceivedAt: c.ReceivedAt, Attempt: jobs[i].attempt, Outcome: o, Call: c,
 		}
 		if o.State == StatePending {
 			ended.RetryAt = result.RetryAt

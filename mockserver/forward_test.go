@@ -587,6 +587,46 @@ func TestInterruptedCallsKeepTheirRefusals(t *testing.T) {
 	})
 }
 
+// TestAttemptsAreCountedForEachCall: a call that was not tried when the calls beside it
+// were has an attempt less than they have.
+func TestAttemptsAreCountedForEachCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, h := inProcess(t, mockserver.Config{Concurrency: 1, Jitter: func() float64 { return 1 }, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		var mu sync.Mutex
+		attempts := map[string][]string{}
+		h.answer("/1", func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			id := r.Header.Get(webhook.MessageIDHeader)
+			attempts[id] = append(attempts[id], r.Header.Get(webhook.AttemptHeader))
+			mu.Unlock()
+			time.Sleep(time.Second)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		send(t, srv, track("m", 3))
+		for range 2 { // the first call fails, the others wait
+			time.Sleep(500 * time.Millisecond)
+			require.NoError(t, srv.Pause(t.Context(), "d"))
+			time.Sleep(time.Minute)
+			require.NoError(t, srv.Resume(t.Context(), "d"))
+		}
+		time.Sleep(2500 * time.Millisecond) // all three fail
+		require.NoError(t, srv.Pause(t.Context(), "d"))
+		time.Sleep(time.Minute)
+		h.answer("/1", nil)
+		require.NoError(t, srv.Resume(t.Context(), "d"))
+		time.Sleep(time.Minute)
+
+		assert.Equal(t, map[string][]string{"m-0": {"1", "2", "3"}, "m-1": {"1"}, "m-2": {"1"}}, attempts)
+		var tried []int
+		for _, call := range srv.History().Records(nil) {
+			for _, e := range call.Ends {
+				tried = append(tried, e.Attempt)
+			}
+		}
+		assert.Equal(t, []int{1, 2, 3, 4, 1, 2, 1, 2}, tried, "and nothing is said of attempts that were not made")
+	})
+}
+
 func TestResumeGoesOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, h := inProcess(t, mockserver.Config{Concurrency: 2, Jitter: func() float64 { return 1 }, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})

@@ -102,7 +102,8 @@ type Entry struct {
 	ID string
 	// Calls is shared with other destinations and must not be changed.
 	Calls []Call
-	// Attempt is 1 when the calls were never tried.
+	// Attempt is 1 at first, and one higher each time the entry comes back after a
+	// Finish. A call of it may have been tried less often.
 	Attempt int
 	// Since is when the retry window began: when the calls were accepted, or
 	// when they were replayed.
@@ -116,8 +117,8 @@ type Entry struct {
 type Result struct {
 	// Outcomes has one element for each of Entry.Calls.
 	Outcomes []Outcome
-	// RetryAt is when the calls left in StatePending are due again. Their
-	// attempt number will be one higher.
+	// RetryAt is when the calls left in StatePending are due again, as an entry
+	// whose Attempt is one higher.
 	RetryAt time.Time
 }
 
@@ -177,6 +178,8 @@ type FailedCall struct {
 	Call     Call
 	Reason   string
 	FailedAt time.Time
+	// Attempts is the Attempt of the entry in which the call was given up: it was
+	// tried so often at most.
 	Attempts int
 }
 

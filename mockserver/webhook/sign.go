@@ -16,7 +16,11 @@ const (
 	// MessageIDHeader carries the call's messageId, the same in every attempt:
 	// a receiver can drop repeats by it.
 	MessageIDHeader = "X-Message-Id"
-	// AttemptHeader carries the number of the attempt in decimal, 1 at first.
+	// AttemptHeader carries the number of the attempt in decimal, 1 at first. It is one
+	// higher after each attempt that came to an end: a response, a time-out, or a
+	// connection that failed. One that was broken off because the collector was stopped
+	// or killed is made again with the same number, and so is one whose end a killed
+	// collector could not store any more. A replay begins with 1 again.
 	AttemptHeader = "X-Attempt"
 )
 
