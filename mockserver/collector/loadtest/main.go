@@ -6,6 +6,7 @@
 //	go run ./loadtest deliver   # deliveries a second, beside a bare loop
 //	go run ./loadtest dead      # a dead destination with a backlog beside a healthy one
 //	go run ./loadtest start     # start-up, with a million calls pending, and idle memory
+//	go run ./loadtest verify    # what the proof of the ledger takes
 package main
 
 import (
@@ -32,7 +33,7 @@ func main() {
 		Use: "loadtest", Short: "Measure the command collector on this machine",
 		SilenceUsage: true,
 	}
-	root.AddCommand(newIngest(), newDeliver(), newDead(), newStart(), newNullServer(), newBareSender())
+	root.AddCommand(newIngest(), newDeliver(), newDead(), newStart(), newVerify(), newNullServer(), newBareSender())
 	if err := root.ExecuteContext(ctx); err != nil {
 		os.Exit(1)
 	}

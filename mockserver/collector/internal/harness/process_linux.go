@@ -46,3 +46,8 @@ func (p *Process) Usage() (Usage, error) {
 	}
 	return u, nil
 }
+
+// ForgetPeak has PeakRSS begin anew.
+func (p *Process) ForgetPeak() error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.Pid()), []byte("5"), 0)
+}

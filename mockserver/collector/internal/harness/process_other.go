@@ -14,3 +14,6 @@ func endsWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 func (p *Process) Usage() (Usage, error) {
 	return Usage{}, fmt.Errorf("what process %d has used is read from /proc, which Linux has: %w", p.Pid(), errors.ErrUnsupported)
 }
+
+// ForgetPeak has PeakRSS begin anew, where the system tells that.
+func (p *Process) ForgetPeak() error { return errors.ErrUnsupported }

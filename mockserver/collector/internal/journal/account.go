@@ -391,6 +391,11 @@ func (b *book) pending() (n int64, oldest time.Time) {
 func (a *account) ledgers() (ledgers []mockserver.Ledger, fresh map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.ledgersNow()
+}
+
+// ledgersNow is ledgers with the lock held.
+func (a *account) ledgersNow() (ledgers []mockserver.Ledger, fresh map[string]bool) {
 	fresh = map[string]bool{}
 	for name, b := range a.books {
 		l := b.ledger

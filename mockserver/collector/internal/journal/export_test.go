@@ -3,6 +3,8 @@ package journal
 import (
 	"context"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // ForgetCheckpoints has the next start read all that is stored.
@@ -16,4 +18,17 @@ func (j *Journal) LockReplay(ctx context.Context, destination string, since time
 	}
 	l.at = l.at.Add(-since)
 	return l.renew, l.unlock, nil
+}
+
+// Orphans are what ForgetOrphans has seen.
+type Orphans = orphans
+
+// ForgetOrphans does at a time what is done every minute.
+func (j *Journal) ForgetOrphans(ctx context.Context, seen *Orphans, now time.Time) error {
+	return j.forgetOrphans(ctx, seen, now)
+}
+
+// LoseClaims is what time does to the claims of processes that have ended.
+func (j *Journal) LoseClaims(ctx context.Context) error {
+	return j.state.Purge(ctx, jetstream.WithPurgeSubject(j.names.subject("s", "has", "*")))
 }

@@ -51,6 +51,9 @@ func (j *Journal) keepHouse() {
 				if err := j.raiseFloors(j.ctx, floors); err != nil && j.ctx.Err() == nil {
 					j.log.Debug("how far the consumers are is not known", "error", err)
 				}
+				if err := j.claim(j.ctx); err != nil && j.ctx.Err() == nil {
+					j.log.Debug("the other collectors are not told which destinations this one has", "error", err)
+				}
 			}
 		}
 	}

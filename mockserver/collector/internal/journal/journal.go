@@ -57,6 +57,7 @@ type Journal struct {
 	mu     sync.Mutex // guards what follows
 	lanes  map[string]*lane
 	queues map[string]*queue
+	claims map[string]bool // the destinations that this process has
 	closed bool
 }
 
@@ -72,7 +73,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	}
 	j := &Journal{
 		options: o, names: names{o.Name}, log: o.Logger, writer: randomNumber(), account: newAccount(), usage: usage{short: make(chan struct{}, 1)},
-		lanes: map[string]*lane{}, queues: map[string]*queue{}, oldest: oldestCalls{found: map[string]oldestCall{}},
+		lanes: map[string]*lane{}, queues: map[string]*queue{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
 	j.link.Store(newLink())
@@ -193,6 +194,11 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 		return nil, err
 	}
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
+	if j.setClaim(destination, true); j.options.NATS != nil {
+		if err := j.patiently(ctx, j.claim); err != nil { // before others find that nobody has it
+			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
+		}
+	}
 	if !j.isAttached(destination, sources) {
 		if err := j.connectSources(ctx, destination, sources); err != nil {
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
@@ -268,6 +274,7 @@ func (j *Journal) Detach(ctx context.Context, destination string) error {
 	if err := j.open(); err != nil {
 		return err
 	}
+	j.setClaim(destination, false)
 	if j.account.with(destination, func(*book) {}) {
 		if err := j.control(ctx, destination, control{Name: destination, Detach: true}); err != nil {
 			return fmt.Errorf("journal: detaching %q: %w", destination, err)

@@ -3,6 +3,7 @@ package journal
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -127,7 +128,8 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 	if len(all) == 0 {
 		return nil
 	}
-	stored, err := j.storedRetries(ctx)
+	stored := map[string]bool{}
+	err := j.eachStoredRetry(ctx, func(destination, number string) { stored[destination+"."+number] = true })
 	if err != nil {
 		return err
 	}
@@ -191,22 +193,50 @@ func (j *Journal) isAtWork(destination string, ref callsRef) bool {
 	return q.items[ref] != nil
 }
 
-// storedRetries returns the destinations and numbers of those in RETRY.
-func (j *Journal) storedRetries(ctx context.Context) (map[string]bool, error) {
-	stream, err := j.js.Stream(ctx, j.names.stream(streamRetry))
+// eachStoredRetry calls f with the destination, as a token, and the number of each of
+// those in RETRY. The server tells some of them at a time. What comes and goes
+// meanwhile may be left out, or come twice.
+func (j *Journal) eachStoredRetry(ctx context.Context, f func(destination, number string)) error {
+	for offset := 0; ; {
+		subjects, err := j.retrySubjects(ctx, offset)
+		if err != nil || len(subjects) == 0 {
+			return err
+		}
+		for subject := range subjects {
+			_, rest := j.names.kind(subject)
+			destination, number, _ := strings.Cut(rest, ".")
+			f(destination, number)
+		}
+		offset += len(subjects)
+	}
+}
+
+// retrySubjects returns subjects of RETRY, in their order from a place on.
+func (j *Journal) retrySubjects(ctx context.Context, offset int) (map[string]uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestPatience)
+	defer cancel()
+	request := fmt.Appendf(nil, `{"subjects_filter":%q,"offset":%d}`, j.names.subject(">"), offset)
+	answer, err := j.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+j.names.stream(streamRetry), request)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("listing RETRY: %w", err)
 	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(j.names.subject(">")))
-	if err != nil {
-		return nil, err
+	var info struct {
+		Error *serverError `json:"error"`
+		Total int          `json:"total"`
+		State struct {
+			Subjects map[string]uint64 `json:"subjects"`
+		} `json:"state"`
 	}
-	stored := make(map[string]bool, len(info.State.Subjects))
-	for subject := range info.State.Subjects {
-		_, rest, _ := strings.Cut(strings.TrimPrefix(subject, j.names.prefix+"."), ".")
-		stored[rest] = true
+	if err := json.Unmarshal(answer.Data, &info); err != nil {
+		return nil, fmt.Errorf("listing RETRY: the server's answer cannot be read: %w", err)
 	}
-	return stored, nil
+	if info.Error != nil {
+		return nil, fmt.Errorf("listing RETRY: %w", info.Error)
+	}
+	if offset >= info.Total {
+		return nil, nil
+	}
+	return info.State.Subjects, nil
 }
 
 // restoreRetry publishes a retry as its outcome says.

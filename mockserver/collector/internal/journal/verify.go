@@ -21,36 +21,58 @@ var _ mockserver.Verifier = (*Journal)(nil)
 // until it has ended.
 type verifier struct {
 	journal *Journal
+	now     *verified
 	calls   uint64 // up to where CALLS was read
 	books   map[string]*verifiedBook
-	lost    *account // knows which messages a power cut took
-	looks   int      // how often it may still wait for what is on its way
+	looks   int // how often it may still wait for what is on its way
 }
 
-// What is on its way is looked for so often, with a pause between.
+// A verified is what is to be proved: what the account said when the count began.
+type verified struct {
+	calls, outcomes uint64
+	ledgers         []mockserver.Ledger
+	tried           map[string]triedTo
+	losses          *account // knows which messages a power cut took, and nothing else
+}
+
+// A triedTo is up to where every message of CALLS has had its first attempt at a
+// destination: as the account has it, and as was acknowledged to the server, which
+// hands out what is beyond.
+type triedTo struct{ floor, acknowledged uint64 }
+
 const (
+	// What is on its way is looked for so often, with a pause between.
 	looks     = 100
 	lookPause = 50 * time.Millisecond
+	// callsAtOnce and outcomesAtOnce are how many messages may wait to be read: the
+	// ids in one of CALLS take up to 48 KB, and one of OUTCOMES up to 256 KB.
+	callsAtOnce    = 256
+	outcomesAtOnce = 64
 )
 
 type verifiedBook struct {
 	mockserver.Verification
 	attached uint64
 	sources  []string
-	open     map[callsRef]openPart
+	untried  untried
+	waiting  map[uint64]waitingPart // by the number of callsRef
+	lost     map[uint64]bool        // the parts of messages that are gone, which had their first attempt
 }
 
-// An openPart has not ended.
-type openPart struct {
-	calls   int
-	attempt int
-	at      time.Time
+// A waitingPart is what is left of a part and waits for another attempt, or a
+// replay that waits for its first. It is small, since there may be many.
+type waitingPart struct {
+	accepted int64 // milliseconds; when the oldest of the calls was
+	attempt  int32
+	calls    uint16
+	stored   bool // it is among the retries
 }
 
 // Verify reads all that is stored and proves or refutes, for every destination,
 // that accepted = delivered + failed + filtered + pending, and that the ledger
-// says the same. Calls may be accepted and delivered meanwhile. It takes about a
-// second for a million stored calls.
+// says the same. Calls may be accepted and delivered meanwhile. It takes a few
+// seconds for a million stored messages, and for each destination 12 bytes of memory
+// for a message that was not tried and about 50 for what waits for a retry.
 func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error) {
 	if err := j.open(); err != nil {
 		return nil, err
@@ -60,40 +82,90 @@ func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error)
 	if err := j.account.reached(ctx, j.acked.Load()); err != nil {
 		return nil, err
 	}
-	now, err := decodeAccount(j.account.encode())
+	all, err := (&verifier{journal: j, looks: looks}).verify(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("journal: verifying: %w", err)
+	}
+	return all, nil
+}
+
+func (v *verifier) verify(ctx context.Context) ([]mockserver.Verification, error) {
+	base, _, err := v.journal.loadBase(ctx)
 	if err != nil {
 		return nil, err
 	}
-	base, _, err := j.loadBase(ctx)
-	if err != nil {
-		return nil, err
-	}
-	v := &verifier{journal: j, calls: base.calls, books: map[string]*verifiedBook{}, lost: now, looks: looks}
+	v.calls, v.books = base.calls, map[string]*verifiedBook{}
 	for name, b := range base.books {
-		v.books[name] = &verifiedBook{
-			Verification: mockserver.Verification{Ledger: b.ledger}, attached: b.attached,
-			sources: b.scopes[len(b.scopes)-1].sources, open: map[callsRef]openPart{},
+		v.books[name] = newVerifiedBook(b.ledger, b.attached, b.scopes[len(b.scopes)-1].sources)
+	}
+	if v.now, err = v.journal.toVerify(ctx); err != nil {
+		return nil, err
+	}
+	if err := v.read(ctx, base.outcomes); err != nil {
+		return nil, err
+	}
+	if err := v.checkPending(ctx); err != nil {
+		return nil, err
+	}
+	return v.compare(), nil
+}
+
+func newVerifiedBook(l mockserver.Ledger, attached uint64, sources []string) *verifiedBook {
+	return &verifiedBook{
+		Verification: mockserver.Verification{Ledger: l}, attached: attached, sources: sources,
+		waiting: map[uint64]waitingPart{}, lost: map[uint64]bool{},
+	}
+}
+
+// toVerify returns what the account says now. What a consumer takes for acknowledged
+// is asked first: each of its messages must then have outcomes that the account has
+// read.
+func (j *Journal) toVerify(ctx context.Context) (*verified, error) {
+	acknowledged := map[string]uint64{}
+	for _, name := range j.account.names() {
+		consumer, err := j.js.Consumer(ctx, j.names.stream(streamCalls), j.names.consumer(name))
+		switch {
+		case errors.Is(err, jetstream.ErrConsumerNotFound): // it is made when the destination is attached
+		case err != nil:
+			return nil, err
+		default:
+			acknowledged[name] = consumer.CachedInfo().AckFloor.Stream
 		}
 	}
-	if err := v.read(ctx, base.outcomes, now); err != nil {
-		return nil, fmt.Errorf("journal: verifying: %w", err)
+	info, err := j.outcomes.Info(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if err := v.checkPending(ctx, now); err != nil {
-		return nil, fmt.Errorf("journal: verifying: %w", err)
+	a := j.account
+	if err := a.await(ctx, func() bool { return a.outcomes >= info.State.LastSeq }); err != nil {
+		return nil, err
 	}
-	return v.compare(now), nil
+	return a.verified(acknowledged), nil
+}
+
+// verified returns what the account says now.
+func (a *account) verified(acknowledged map[string]uint64) *verified {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ledgers, _ := a.ledgersNow()
+	v := &verified{calls: a.calls, outcomes: a.outcomes, ledgers: ledgers, tried: map[string]triedTo{}, losses: newAccount()}
+	v.losses.lost, v.losses.gone = slices.Clone(a.lost), slices.Clone(a.gone)
+	for name, b := range a.books {
+		v.tried[name] = triedTo{b.floor, acknowledged[name]}
+	}
+	return v
 }
 
 // read goes through OUTCOMES, and through CALLS as far ahead as each outcome
 // needs it.
-func (v *verifier) read(ctx context.Context, outcomes uint64, now *account) error {
+func (v *verifier) read(ctx context.Context, outcomes uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	calls := make(chan *callsMessage, 256)
+	calls := make(chan *callsMessage, 64)
 	failed := make(chan error, 1)
-	go func() { failed <- v.readCalls(ctx, calls, now.calls) }()
+	go func() { failed <- v.readCalls(ctx, v.calls, calls) }()
 	t := v.journal.tail(streamOutcomes, outcomes+1, func(m *nats.Msg, seq uint64) error {
-		if seq > now.outcomes {
+		if seq > v.now.outcomes {
 			return errEnough
 		}
 		_, decoded, err := decodeOutcomes(m.Data)
@@ -106,28 +178,26 @@ func (v *verifier) read(ctx context.Context, outcomes uint64, now *account) erro
 		}
 		return nil
 	})
-	t.whole, t.must = now.isGone, now.outcomes
+	t.batch, t.whole, t.must = outcomesAtOnce, v.now.losses.isGone, v.now.outcomes
 	if err := t.scan(ctx); err != nil {
 		return err
 	}
-	v.advance(calls, now.calls)
-	if err := <-failed; err != nil {
-		return err
-	}
-	return nil
+	v.advance(calls, v.now.calls)
+	return <-failed
 }
 
-// readCalls sends the messages of CALLS up to one, and then closes the channel.
-func (v *verifier) readCalls(ctx context.Context, calls chan<- *callsMessage, to uint64) error {
+// readCalls sends the messages of CALLS that follow one, and then closes the channel.
+func (v *verifier) readCalls(ctx context.Context, after uint64, calls chan<- *callsMessage) error {
 	defer close(calls)
-	t := v.journal.tail(streamCalls, v.calls+1, func(m *nats.Msg, seq uint64) error {
-		if seq > to {
+	t := v.journal.tail(streamCalls, after+1, func(m *nats.Msg, seq uint64) error {
+		if seq > v.now.calls {
 			return errEnough
 		}
 		parsed, err := v.journal.names.parseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
+		parsed.ids = "" // they may go
 		select {
 		case calls <- parsed:
 			return nil
@@ -135,7 +205,7 @@ func (v *verifier) readCalls(ctx context.Context, calls chan<- *callsMessage, to
 			return ctx.Err()
 		}
 	})
-	t.headersOnly, t.whole, t.must = true, v.lost.isKnownLoss, to
+	t.headersOnly, t.batch, t.whole, t.must = true, callsAtOnce, v.now.losses.isKnownLoss, v.now.calls
 	return t.scan(ctx)
 }
 
@@ -157,29 +227,20 @@ func (v *verifier) accept(m *callsMessage) {
 	case m.kind == kindCalls:
 		for _, b := range v.books {
 			if len(b.sources) == 0 || slices.Contains(b.sources, m.name) {
-				b.accept(m)
+				b.Accepted += int64(m.calls)
+				b.untried.add(m.seq, m.calls, m.at)
 			}
 		}
 	case m.kind == kindDetach:
 		delete(v.books, m.name)
 	case m.kind == kindAttach && b == nil:
-		v.books[m.name] = &verifiedBook{
-			Verification: mockserver.Verification{Ledger: mockserver.Ledger{Destination: m.name}},
-			attached:     m.seq, sources: m.sources, open: map[callsRef]openPart{},
-		}
+		v.books[m.name] = newVerifiedBook(mockserver.Ledger{Destination: m.name}, m.seq, m.sources)
 	case m.kind == kindAttach:
 		b.sources = m.sources
 	case m.kind == kindReplay && b != nil:
 		b.Move(m.calls, m.from, mockserver.StatePending)
 		b.Pending -= int64(m.calls) // counted by looking
-		b.open[callsRef{seq: m.seq}] = openPart{m.calls, 1, m.oldest}
-	}
-}
-
-func (b *verifiedBook) accept(m *callsMessage) {
-	b.Accepted += int64(m.calls)
-	for part := range parts(m.calls) {
-		b.open[callsRef{m.seq, part}] = openPart{partSize(m.calls, part), 1, m.at}
+		b.waiting[callsRef{seq: m.seq}.number()] = waitingPart{accepted: m.oldest.UnixMilli(), attempt: 1, calls: uint16(m.calls)}
 	}
 }
 
@@ -190,25 +251,42 @@ func (v *verifier) count(o *outcome) {
 	if b == nil || b.attached != o.attached {
 		return // detached since
 	}
-	part, open := b.open[o.ref]
-	if !open && o.attempt == 1 && v.lost.isLost(o.ref.seq) {
-		b.Accepted += int64(o.calls())
-		part, open = openPart{o.calls(), 1, o.accepted}, true
-	}
-	if !open || part.attempt != o.attempt {
+	calls, ok := b.end(o, v.now.losses.isLost(o.ref.seq))
+	if !ok {
 		return
 	}
-	if part.calls != o.calls() {
+	if calls != o.calls() {
 		b.problem("message %d of CALLS, part %d, attempt %d: the outcome is about %d calls, but %d were to be tried",
-			o.ref.seq, o.ref.part, o.attempt, o.calls(), part.calls)
+			o.ref.seq, o.ref.part, o.attempt, o.calls(), calls)
 	}
 	b.Delivered += int64(o.delivered)
 	b.Filtered += int64(o.filtered)
 	b.Failed += int64(len(o.failed))
-	delete(b.open, o.ref)
 	if len(o.again) > 0 {
-		b.open[o.ref] = openPart{len(o.again), o.attempt + 1, o.accepted}
+		b.waiting[o.ref.number()] = waitingPart{accepted: o.accepted.UnixMilli(), attempt: int32(o.attempt + 1), calls: uint16(len(o.again))}
 	}
+}
+
+// end takes out the part that an outcome is about, and tells how many of its calls
+// were to be tried. It is not ok if the attempt was another than the next.
+func (b *verifiedBook) end(o *outcome, lost bool) (calls int, ok bool) {
+	number := o.ref.number()
+	if w, waits := b.waiting[number]; waits {
+		if int(w.attempt) != o.attempt {
+			return 0, false
+		}
+		delete(b.waiting, number)
+		return int(w.calls), true
+	}
+	if o.attempt != 1 || b.lost[number] {
+		return 0, false
+	}
+	if calls, ok = b.untried.end(o.ref); !ok && lost {
+		calls, ok = o.calls(), true
+		b.Accepted += int64(calls)
+		b.lost[number] = true
+	}
+	return calls, ok
 }
 
 func (b *verifiedBook) problem(format string, args ...any) {
@@ -219,65 +297,96 @@ func (b *verifiedBook) problem(format string, args ...any) {
 }
 
 // checkPending looks whether what has not ended will be handed out.
-func (v *verifier) checkPending(ctx context.Context, now *account) error {
-	stored, err := v.journal.storedRetries(ctx)
-	if err != nil {
+func (v *verifier) checkPending(ctx context.Context) error {
+	if err := v.findStored(ctx); err != nil {
 		return err
 	}
 	for name, b := range v.books {
-		floor, err := v.handedOutAfter(ctx, name, now)
-		if err != nil {
+		if err := v.checkUntried(ctx, name, b); err != nil {
 			return err
 		}
-		for ref, part := range b.open {
-			switch {
-			case part.attempt == 1 && !v.isReplay(now, name, ref):
-				if ref.seq > floor {
-					break
-				}
-				if ended, err := v.firstEnded(ctx, name, ref); err != nil {
-					return err
-				} else if !ended {
-					b.problem("message %d of CALLS, part %d: it was never tried, but what is handed out begins after message %d", ref.seq, ref.part, floor)
-					continue
-				}
-			case !stored[token(name)+"."+strconv.FormatUint(ref.number(), 10)]:
-				if ended, err := v.endedMeanwhile(ctx, name, ref, part); err != nil {
-					return err
-				} else if !ended {
-					b.problem("message %d of CALLS, part %d: attempt %d is due, but it is not among the retries", ref.seq, ref.part, part.attempt)
-					continue
-				}
-			}
-			b.Pending += int64(part.calls)
-			if b.OldestPending.IsZero() || part.at.Before(b.OldestPending) {
-				b.OldestPending = part.at
-			}
+		if err := v.checkWaiting(ctx, name, b); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// handedOutAfter returns the message of CALLS after which the destination's
-// consumer hands out what was not acknowledged.
-func (v *verifier) handedOutAfter(ctx context.Context, name string, now *account) (uint64, error) {
-	j := v.journal
-	floor := uint64(0)
-	if b := now.books[name]; b != nil {
-		floor = b.floor
-	}
-	consumer, err := j.js.Consumer(ctx, j.names.stream(streamCalls), j.names.consumer(name))
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return floor, nil // it is made when the destination is attached
-	}
-	if err != nil {
-		return 0, err
-	}
-	return max(floor, consumer.CachedInfo().AckFloor.Stream), nil
+// checkUntried looks whether what was never tried is yet to be handed out.
+func (v *verifier) checkUntried(ctx context.Context, name string, b *verifiedBook) (err error) {
+	to := v.now.tried[name]
+	b.untried.all(func(ref callsRef, calls int, at time.Time) bool {
+		if ref.seq <= to.floor {
+			b.problem("message %d of CALLS, part %d: it was never tried, but the ledger takes all up to message %d for tried", ref.seq, ref.part, to.floor)
+			return true
+		}
+		if ref.seq <= to.acknowledged {
+			var ended bool
+			if ended, err = v.firstEnded(ctx, name, ref); err != nil {
+				return false
+			}
+			if !ended {
+				b.problem("message %d of CALLS, part %d: it was never tried, but what is handed out begins after message %d", ref.seq, ref.part, to.acknowledged)
+				return true
+			}
+		}
+		b.isPending(calls, at)
+		return true
+	})
+	return err
 }
 
-// firstEnded tells whether the first attempt ended after the count began. If it
-// was another process that ended it, this one may not have read of it yet.
+// checkWaiting looks whether what waits for another attempt is among the retries.
+func (v *verifier) checkWaiting(ctx context.Context, name string, b *verifiedBook) error {
+	for number, w := range b.waiting {
+		if ref := refOf(number); !w.stored {
+			ended, err := v.endedMeanwhile(ctx, name, ref, int(w.attempt))
+			if err != nil {
+				return err
+			}
+			if !ended {
+				b.problem("message %d of CALLS, part %d: attempt %d is due, but it is not among the retries", ref.seq, ref.part, w.attempt)
+				continue
+			}
+		}
+		b.isPending(int(w.calls), time.UnixMilli(w.accepted))
+	}
+	return nil
+}
+
+func (b *verifiedBook) isPending(calls int, at time.Time) {
+	b.Pending += int64(calls)
+	if b.OldestPending.IsZero() || at.Before(b.OldestPending) {
+		b.OldestPending = at
+	}
+}
+
+// findStored marks what is among the retries.
+func (v *verifier) findStored(ctx context.Context) error {
+	byToken := map[string]*verifiedBook{}
+	for name, b := range v.books {
+		if len(b.waiting) > 0 {
+			byToken[token(name)] = b
+		}
+	}
+	if len(byToken) == 0 {
+		return nil
+	}
+	return v.journal.eachStoredRetry(ctx, func(destination, number string) {
+		b := byToken[destination]
+		n, err := strconv.ParseUint(number, 10, 64)
+		if b == nil || err != nil {
+			return
+		}
+		if w, ok := b.waiting[n]; ok {
+			w.stored = true
+			b.waiting[n] = w
+		}
+	})
+}
+
+// firstEnded tells whether the first attempt has ended after all. If it was another
+// process that ended it, this one may not have read of it yet.
 func (v *verifier) firstEnded(ctx context.Context, name string, ref callsRef) (bool, error) {
 	return v.eventually(ctx, func() (ended bool, err error) {
 		ended = true
@@ -286,26 +395,15 @@ func (v *verifier) firstEnded(ctx context.Context, name string, ref callsRef) (b
 	})
 }
 
-// isReplay tells whether a first attempt is one of a replay, which is handed out
-// as a retry.
-func (v *verifier) isReplay(now *account, name string, ref callsRef) bool {
-	b := now.books[name]
-	if b == nil {
-		return false
-	}
-	_, ok := b.retries[ref]
-	return ok
-}
-
 // endedMeanwhile tells whether a retry ended after the count began, or is
 // stored now: it may be on its way from its schedule, or from this process.
-func (v *verifier) endedMeanwhile(ctx context.Context, name string, ref callsRef, part openPart) (bool, error) {
+func (v *verifier) endedMeanwhile(ctx context.Context, name string, ref callsRef, attempt int) (bool, error) {
 	j := v.journal
 	return v.eventually(ctx, func() (bool, error) {
 		ended := true
 		j.account.with(name, func(b *book) {
 			r, ok := b.retries[ref]
-			ended = !ok || r.attempt != part.attempt
+			ended = !ok || r.attempt != attempt
 		})
 		if ended {
 			return true, nil
@@ -331,10 +429,9 @@ func (v *verifier) eventually(ctx context.Context, holds func() (bool, error)) (
 
 // compare holds what was counted against the ledger as it was when the count
 // began.
-func (v *verifier) compare(now *account) []mockserver.Verification {
+func (v *verifier) compare() []mockserver.Verification {
 	var all []mockserver.Verification
-	ledgers, _ := now.ledgers()
-	for _, l := range ledgers {
+	for _, l := range v.now.ledgers {
 		b := v.books[l.Destination]
 		if b == nil {
 			all = append(all, mockserver.Verification{Ledger: l, Problems: []string{"the streams know nothing of this destination"}})

@@ -1,0 +1,116 @@
+package journal_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+)
+
+// A shared is a collector that has no destination beside one that has crm, with
+// three calls pending, on one NATS server.
+type shared struct {
+	*testing.T
+	options  journal.Options
+	url      string
+	one, two *journal.Journal
+	seen     journal.Orphans // by one
+	now      time.Time
+}
+
+func newShared(t *testing.T) *shared {
+	t.Helper()
+	nats, _ := startServer(t, func(*server.Options) {})
+	s := &shared{T: t, url: nats.ClientURL(), now: time.Now()}
+	s.options = journal.Options{NATS: &journal.NATS{URL: s.url, Replicas: 1}}
+	s.one, s.two = open(t, s.options), open(t, s.options)
+	attach(t, s.two, "crm")
+	require.NoError(t, s.one.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
+	return s
+}
+
+// stop ends the collector that has the destination, and leaves it no claim.
+func (s *shared) stop() {
+	s.Helper()
+	require.NoError(s, s.two.Close())
+	require.NoError(s, s.one.LoseClaims(s.Context()))
+}
+
+// look has the other one look every minute.
+func (s *shared) look(minutes int) {
+	s.Helper()
+	for range minutes + 1 {
+		require.NoError(s, s.one.ForgetOrphans(s.Context(), &s.seen, s.now))
+		s.now = s.now.Add(time.Minute)
+	}
+}
+
+// attached tells whether the cluster has something for the destination.
+func (s *shared) attached() bool {
+	s.Helper()
+	ledgers, err := s.one.Ledger(s.Context())
+	require.NoError(s, err)
+	nc, err := nats.Connect(s.url)
+	require.NoError(s, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(s, err)
+	_, err = js.Consumer(s.Context(), "analytics-CALLS", "d-crm")
+	assert.Equal(s, len(ledgers) > 0, err == nil, "the consumer: %v", err)
+	return len(ledgers) > 0
+}
+
+func TestADestinationThatNoCollectorHasIsForgotten(t *testing.T) {
+	s := newShared(t)
+	s.stop()
+	s.look(59)
+	assert.True(t, s.attached())
+	s.look(1)
+	assert.False(t, s.attached())
+
+	two := open(t, s.options)
+	attach(t, two, "crm")
+	wantSums(t, ledgerOf(t, s.one, "crm"), "0 = 0 + 0 + 0 + 0")
+}
+
+func TestADestinationThatACollectorHasStays(t *testing.T) {
+	s := newShared(t)
+	s.look(120)
+	wantSums(t, ledgerOf(t, s.one, "crm"), "3 = 0 + 0 + 0 + 3")
+	work(t, attach(t, s.two, "crm"), 3, delivered)
+}
+
+func TestACollectorThatIsRestartedFindsItsCalls(t *testing.T) {
+	s := newShared(t)
+	for range 3 {
+		s.stop()
+		s.look(50)
+		s.two = open(t, s.options)
+		reader := attach(t, s.two, "crm")
+		s.look(50)
+		require.NoError(t, reader.Close())
+	}
+	work(t, attach(t, s.two, "crm"), 3, delivered)
+	wantSums(t, verified(t, s.two, "crm"), "3 = 3 + 0 + 0 + 0")
+}
+
+// A collector that did not look, because it was cut off or the whole system slept,
+// does not know who was there.
+func TestTimeInWhichNobodyLookedDoesNotCount(t *testing.T) {
+	s := newShared(t)
+	s.stop()
+	s.look(30)
+	s.now = s.now.Add(24 * time.Hour)
+	s.look(59)
+	assert.True(t, s.attached())
+	s.look(1)
+	assert.False(t, s.attached())
+}
