@@ -68,8 +68,8 @@ durable: ## kill the collector, its cluster and the power at full length, and co
 	JOURNAL_KILLS=20 JOURNAL_CUTS=10 JOURNAL_CLUSTER_KILLS=6 go test -count=1 -v -timeout 30m -run 'Kill|PowerCut|Cluster' $(COLLECTOR)/internal/journal
 	COLLECTOR_KILLS=20 COLLECTOR_CLUSTER_KILLS=6 go test -count=1 -v -timeout 30m -run 'Kill|Cluster|Disk|ReadOnly' $(COLLECTOR)/e2e
 
-load: ## measure the collector: ingest, deliveries, a dead destination, start-up
-	@for what in ingest deliver dead start; do echo "== $$what"; go run $(COLLECTOR)/loadtest $$what || exit 1; done
+load: ## measure the collector: ingest, deliveries, a dead destination, start-up, the proof
+	@for what in ingest deliver dead start verify; do echo "== $$what"; go run $(COLLECTOR)/loadtest $$what || exit 1; done
 
 E2E = ./mockserver/inspector/e2e
 LOAD ?= 30s

@@ -97,7 +97,8 @@ func tryOpen(ctx context.Context, o Options, metrics mockserver.Recorder) (*stor
 
 // forgetRemoved forgets the destinations that were taken out of the configuration
 // while no collector ran: they would go on to get calls, and nobody would work at
-// them. On a cluster another collector may do so.
+// them. On a cluster another collector may do so, and the queue looks after those that
+// none has any more.
 func forgetRemoved(ctx context.Context, o Options, queue *journal.Journal, c *mockserver.Collector) error {
 	ledgers, err := queue.Ledger(ctx)
 	if err != nil {
@@ -108,7 +109,7 @@ func forgetRemoved(ctx context.Context, o Options, queue *journal.Journal, c *mo
 		switch {
 		case slices.ContainsFunc(c.Settings().Destinations, func(d mockserver.Destination) bool { return d.Name == l.Destination }):
 		case o.Config.NATS != nil:
-			log.Warn("the cluster has calls for a destination that this collector does not know; they wait for one that does")
+			log.Warn("the cluster has a destination that this collector does not; its calls wait for one that has it, until there has been none for an hour")
 		default:
 			if err := queue.Detach(ctx, l.Destination); err != nil {
 				return err
