@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -253,4 +254,21 @@ func BenchmarkVerify(b *testing.B) {
 		require.True(b, all[0].OK() && all[0].Pending == messages, "%+v", all[0])
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/messages, "ns/message")
+}
+
+// The server lists so many retries at a time, and the others from a place on.
+func TestAllRetriesAreListed(t *testing.T) {
+	j := someOfAll(t)
+	var all []string
+	require.NoError(t, j.eachStoredRetry(t.Context(), func(destination, number string) {
+		all = append(all, destination+" "+number)
+	}))
+	slices.Sort(all)
+	// The parts 0 to 2 of the messages 2 to 4.
+	assert.Equal(t, []string{"crm 16", "crm 17", "crm 18", "crm 24", "crm 25", "crm 26", "crm 32", "crm 33", "crm 34"}, all)
+	for offset, left := range map[int]int{0: 9, 7: 2, 9: 0, 20: 0} {
+		subjects, err := j.retrySubjects(t.Context(), offset)
+		require.NoError(t, err)
+		assert.Len(t, subjects, left, "from %d on", offset)
+	}
 }
