@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,16 +44,16 @@ func (c *client) addFlags(cmd *cobra.Command) {
 
 // base returns where the collector is, without a slash at its end.
 func (c *client) base() (string, error) {
-	base := c.url
+	base, from := c.url, "--url"
 	if base == "" {
-		base = os.Getenv("COLLECTOR_URL")
+		base, from = os.Getenv("COLLECTOR_URL"), "COLLECTOR_URL"
 	}
 	if base == "" {
 		base = "http://" + config.DefaultListen
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("--url %q is no URL: use one such as http://%s", base, config.DefaultListen)
+		return "", fmt.Errorf("%s %q is no URL: use one such as http://%s", from, base, config.DefaultListen)
 	}
 	return strings.TrimRight(base, "/"), nil
 }
@@ -133,8 +134,13 @@ func exchange(client *http.Client, req *http.Request) (status int, body []byte, 
 	}
 	defer res.Body.Close()
 	body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if res.StatusCode == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
+		err = errWantsHTTPS // so net/http answers
+	}
 	return res.StatusCode, body, err
 }
+
+var errWantsHTTPS = errors.New("it wants HTTPS")
 
 // apiError is what the admin API said was wrong.
 func apiError(status int, data []byte) error {
@@ -152,10 +158,25 @@ func apiError(status int, data []byte) error {
 
 // explainConnect adds what to do about it to the error of a connection.
 func explainConnect(err error, base string) error {
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	var unknown x509.UnknownAuthorityError
+	switch rest := base[strings.Index(base, "://"):]; {
+	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("nothing listens at %s: start one with collector dev, or say where it is with --url", base)
+	case errors.Is(err, errWantsHTTPS):
+		return fmt.Errorf("%s wants HTTPS: use --url https%s", base, rest)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return fmt.Errorf("%s does not speak HTTPS: use --url http%s", base, rest)
+	case errors.As(err, &unknown):
+		return fmt.Errorf("the certificate of %s is by an authority that this system does not know: name a file with the authority's in SSL_CERT_FILE", base)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s has not answered in time", base)
+	case errors.Is(err, context.Canceled):
+		return errors.New("it was broken off before the collector had answered")
 	}
-	return err
+	if failed := (*url.Error)(nil); errors.As(err, &failed) {
+		err = failed.Err // which request it was says nothing to people
+	}
+	return fmt.Errorf("asking %s: %w", base, err)
 }
 
 func isAddressInUse(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -222,6 +223,32 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	_, errOut, code := run(t, "status", "--url", closed.URL)
 	assert.Equal(t, 1, code)
 	assert.Equal(t, "collector: nothing listens at "+closed.URL+": start one with collector dev, or say where it is with --url\n", errOut)
+
+	plain, encrypted := httptest.NewServer(nil), httptest.NewUnstartedServer(nil)
+	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	encrypted.StartTLS()
+	t.Cleanup(plain.Close)
+	t.Cleanup(encrypted.Close)
+	other := func(url string) string {
+		return strings.NewReplacer("http://", "https://", "https://", "http://").Replace(url)
+	}
+	for _, test := range []struct{ url, want string }{
+		{other(encrypted.URL), other(encrypted.URL) + " wants HTTPS: use --url " + encrypted.URL},
+		{other(plain.URL), other(plain.URL) + " does not speak HTTPS: use --url " + plain.URL},
+		{encrypted.URL, "the certificate of " + encrypted.URL + " is by an authority that this system does not know: name a file with the authority's in SSL_CERT_FILE"},
+		{"http://[::1", `--url "http://[::1" is no URL: use one such as http://127.0.0.1:8765`},
+	} {
+		for _, args := range [][]string{{"status"}, {"send", "track", "--event", "E", "--user-id", "u"}} {
+			_, errOut, code := run(t, append(args, "--url", test.url)...)
+			assert.Equal(t, 1, code)
+			assert.Equal(t, "collector: "+test.want+"\n", errOut)
+		}
+	}
+	t.Setenv("COLLECTOR_URL", "here")
+	_, errOut, _ = run(t, "status")
+	assert.Equal(t, "collector: COLLECTOR_URL \"here\" is no URL: use one such as http://127.0.0.1:8765\n", errOut)
+	_, errOut, _ = run(t, "status", "--colour")
+	assert.Equal(t, "collector: unknown flag: --colour: see collector status --help\n", errOut)
 
 	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer right" {

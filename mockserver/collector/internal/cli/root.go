@@ -62,6 +62,9 @@ For production, write a configuration and run it:
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
+	})
 	root.SetVersionTemplate("collector {{.Version}}\n")
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run a collector:"},
