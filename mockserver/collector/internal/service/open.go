@@ -71,7 +71,7 @@ func open(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, 
 		select {
 		case <-time.After(clusterPause):
 		case <-ctx.Done():
-			return nil, nil, fmt.Errorf("it was told to end before the cluster was ready: %w", err)
+			return nil, nil, fmt.Errorf("%w before the cluster was ready: %w", context.Cause(ctx), err)
 		}
 	}
 }
