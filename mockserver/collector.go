@@ -278,8 +278,18 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 		name: d.Name, sender: c.sender, clock: c.clock, record: c.record, log: c.log,
 		gate:   newGate(c.clock, c.config.Concurrency, max(stragglers, webhook.MaxEndpoints*c.config.Concurrency), c.poke),
 		reader: reader, done: make(chan struct{}), since: c.clock.Now(), random: c.config.Jitter, faults: &c.faults,
+		attach: c.attachAgain,
 	}, d)
 	return nil
+}
+
+// attachAgain opens the queue of a destination that runs.
+func (c *Collector) attachAgain(ctx context.Context, f *forwarder) (Reader, error) {
+	if !c.changing.TryLock() {
+		return nil, nil // it may be about to be removed, which waits for the caller
+	}
+	defer c.changing.Unlock()
+	return c.journal.Attach(ctx, f.name, f.settings.Load().Sources)
 }
 
 func (c *Collector) start(f *forwarder, d Destination) {

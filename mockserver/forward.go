@@ -47,9 +47,11 @@ type forwarder struct {
 	cancel  context.CancelFunc // breaks off the requests under way
 	done    chan struct{}      // closed when run has ended
 	since   time.Time          // when it was attached
+	// attach opens the queue again; it returns nil where that is not to be done now.
+	attach func(context.Context, *forwarder) (Reader, error)
 
 	mu        sync.Mutex // guards what follows
-	reader    Reader     // nil while it is not attached
+	reader    Reader     // nil once the journal has closed it, until there is another
 	paused    bool
 	interrupt context.CancelFunc // makes next look again
 	going     context.Context    // ends with leasing, and when the destination is paused; another begins when it is resumed
@@ -92,14 +94,13 @@ func (f *forwarder) next(ctx context.Context) (Lease, error) {
 	for {
 		until, stop := context.WithCancel(ctx)
 		f.mu.Lock()
-		reader := f.reader
-		if f.paused {
-			reader = nil
-		}
+		reader, paused := f.reader, f.paused
 		f.interrupt = stop
 		f.mu.Unlock()
-		if reader == nil {
+		if paused {
 			<-until.Done()
+		} else if reader == nil {
+			f.reopen(until)
 		} else if lease, err := reader.Next(until); err == nil || (until.Err() == nil && !errors.Is(err, ErrJournalClosed)) {
 			stop()
 			return lease, err
@@ -143,6 +144,30 @@ func (f *forwarder) forget(closed Reader) {
 	defer f.mu.Unlock()
 	if f.reader == closed {
 		f.reader = nil
+	}
+}
+
+// reopen opens the queue again that the journal has closed: another process that
+// shares the journal has detached the destination, and this one still has it. Where it
+// is about to be removed here too, that comes first.
+func (f *forwarder) reopen(ctx context.Context) {
+	f.sleep(ctx, journalPause)
+	if ctx.Err() != nil {
+		return
+	}
+	reader, err := f.attach(ctx, f)
+	switch {
+	case errors.Is(err, ErrJournalClosed):
+		<-ctx.Done()
+	case err != nil && ctx.Err() == nil:
+		f.log.Error("a destination that was detached cannot be attached again; it is tried again", "destination", f.name, "error", err)
+	case reader != nil:
+		f.log.Warn("another collector has removed a destination that this one has; it gets calls from now on again", "destination", f.name)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.reader == nil {
+			f.reader = reader
+		}
 	}
 }
 

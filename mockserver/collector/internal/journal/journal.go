@@ -150,6 +150,9 @@ func (j *Journal) follow() {
 			return err
 		}
 		j.account.readCalls(parsed)
+		if parsed.kind == kindDetach {
+			j.leave(parsed.name, seq)
+		}
 		if tell := j.stored.Load(); tell != nil && parsed.kind == kindCalls {
 			eachID(parsed.ids, func(id string) bool { (*tell)(parsed.name, id); return true })
 		}
@@ -291,6 +294,22 @@ func (j *Journal) Detach(ctx context.Context, destination string) error {
 		return fmt.Errorf("journal: %q is detached, but not all of it was removed: %w", destination, err)
 	}
 	return nil
+}
+
+// leave closes the queue of a destination that a message of CALLS has detached, maybe
+// one of another process.
+func (j *Journal) leave(destination string, seq uint64) {
+	j.mu.Lock()
+	q := j.queues[destination]
+	if q != nil && q.attached < seq {
+		delete(j.queues, destination)
+	} else {
+		q = nil
+	}
+	j.mu.Unlock()
+	if q != nil {
+		q.close()
+	}
 }
 
 // clear removes what is stored for a destination beside calls and outcomes.

@@ -17,26 +17,39 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// What is made on one of two collectors that share a cluster holds on the other.
-func TestReplicasShareTheirSettings(t *testing.T) {
+// startNATS runs a server that collectors can share, and returns where it is.
+func startNATS(t *testing.T) (url string) {
+	t.Helper()
 	nats, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()})
 	require.NoError(t, err)
 	nats.Start()
 	t.Cleanup(func() { nats.Shutdown(); nats.WaitForShutdown() })
 	require.True(t, nats.ReadyForConnections(20*time.Second))
-	var got atomic.Int64
+	return nats.ClientURL()
+}
+
+// countingReceiver takes and counts calls.
+func countingReceiver(t *testing.T) (url string, got *atomic.Int64) {
+	t.Helper()
+	got = new(atomic.Int64)
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))
 	t.Cleanup(receiver.Close)
+	return receiver.URL, got
+}
 
+// What is made on one of two collectors that share a cluster holds on the other.
+func TestReplicasShareTheirSettings(t *testing.T) {
+	url := startNATS(t)
+	receiver, got := countingReceiver(t)
 	replica := func() *Service {
 		return start(t, Options{Config: &config.Config{
-			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: nats.ClientURL(), Replicas: 1}, Egress: config.Egress{Allow: loopback()},
+			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1}, Egress: config.Egress{Allow: loopback()},
 		}})
 	}
 	one, two := replica(), replica()
 	require.NoError(t, one.collector.AddSource(t.Context(), mockserver.Source{Name: "web", WriteKey: "web-key"}))
 	require.NoError(t, one.collector.AddDestination(t.Context(), mockserver.Destination{
-		Name: "crm", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: receiver.URL}}},
+		Name: "crm", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: receiver}}},
 	}))
 	waitFor(t, func() bool { return len(two.collector.Settings().Destinations) == 1 })
 	require.NoError(t, two.collector.Pause(t.Context(), "crm"))
@@ -62,8 +75,44 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 	require.NoError(t, two.collector.RemoveDestination(t.Context(), "crm"))
 	for _, s := range []*Service{one, third} {
 		waitFor(t, func() bool { return len(s.collector.Settings().Destinations) == 0 })
-		ledgers, err := s.collector.Ledger(t.Context())
-		require.NoError(t, err)
-		assert.Empty(t, ledgers)
+		waitFor(t, func() bool {
+			ledgers, err := s.collector.Ledger(t.Context())
+			require.NoError(t, err)
+			return len(ledgers) == 0
+		})
 	}
+}
+
+// A collector goes on with a destination that another one no longer has.
+func TestADestinationOfOneCollectorOutlivesAnothersRemoval(t *testing.T) {
+	url := startNATS(t)
+	receiver, got := countingReceiver(t)
+	both := func() *config.Config {
+		return &config.Config{
+			Listen: "127.0.0.1:0", NATS: &config.NATS{URL: url, Replicas: 1}, Egress: config.Egress{Allow: loopback()},
+			Sources:      []config.Source{{Name: "web", WriteKey: "web-key"}},
+			Destinations: []config.Destination{{Name: "crm", Webhooks: []config.Webhook{{URL: receiver}}}},
+		}
+	}
+	one, two := start(t, Options{Config: both()}), start(t, Options{Config: both()})
+	require.True(t, send(one.URL(), "web-key", "before", 3))
+	waitFor(t, func() bool { return got.Load() == 3 })
+
+	without := both()
+	without.Destinations = nil
+	_, err := one.Reload(t.Context(), without)
+	require.NoError(t, err)
+	waitFor(t, func() bool {
+		ledgers, err := one.collector.Ledger(t.Context())
+		require.NoError(t, err)
+		return len(ledgers) == 1 && ledgers[0].Accepted == 0 // two has attached it again
+	})
+	require.True(t, send(one.URL(), "web-key", "after", 3))
+	waitFor(t, func() bool { return got.Load() == 6 })
+
+	_, err = two.Reload(t.Context(), without)
+	require.NoError(t, err)
+	ledgers, err := two.collector.Ledger(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, ledgers)
 }
