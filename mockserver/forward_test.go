@@ -616,7 +616,9 @@ func TestAttemptsAreCountedForEachCall(t *testing.T) {
 		require.NoError(t, srv.Resume(t.Context(), "d"))
 		time.Sleep(time.Minute)
 
+		mu.Lock()
 		assert.Equal(t, map[string][]string{"m-0": {"1", "2", "3"}, "m-1": {"1"}, "m-2": {"1"}}, attempts)
+		mu.Unlock()
 		var tried []int
 		for _, call := range srv.History().Records(nil) {
 			for _, e := range call.Ends {
