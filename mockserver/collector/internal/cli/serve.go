@@ -37,8 +37,12 @@ settings that need a restart. A file that is wrong is refused and what was stays
 destination that is taken out of the file is forgotten with the calls that it had
 pending, and the log says how many.
 
-SIGTERM ends it gracefully: requests and deliveries under way end, and what is
-pending stays in the queue. /ready answers 503 from then on.`,
+SIGTERM ends it gracefully: requests and deliveries under way end, for at most 15
+seconds, and what is pending stays in the queue. /ready answers 503 from then on.
+
+Beside the tracking API it serves the inspector at /, metrics for Prometheus at
+/metrics, and the admin API under /api/v1, which /api/v1/openapi.yaml describes. For
+these an admin token is needed where other machines can reach the listener.`,
 		Example: `  collector serve --example > collector.yaml
   collector serve --config collector.yaml`,
 		Args: cobra.NoArgs,
