@@ -22,7 +22,7 @@ var exampleConfig string
 
 func newServe() *cobra.Command {
 	var path string
-	var example bool
+	var example, acceptLoss bool
 	cmd := &cobra.Command{
 		Use:   "serve --config FILE",
 		Short: "Run a collector by a configuration file",
@@ -54,16 +54,17 @@ these an admin token is needed where other machines can reach the listener.`,
 			if path == "" {
 				return errors.New("--config is not set: name a file, or begin with collector serve --example > collector.yaml")
 			}
-			return serve(cmd, path)
+			return serve(cmd, path, acceptLoss)
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the configuration `file`")
 	cmd.Flags().BoolVar(&example, "example", false, "print a configuration with every setting explained")
+	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "go on with what is left of a queue that is damaged, once its start has said what is lost")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
 }
 
-func serve(cmd *cobra.Command, path string) error {
+func serve(cmd *cobra.Command, path string, acceptLoss bool) error {
 	c, err := config.Load(path)
 	if err != nil {
 		return sayProblems(cmd, err)
@@ -76,7 +77,7 @@ func serve(cmd *cobra.Command, path string) error {
 	defer signal.Stop(hangup)
 
 	service.SaveMemory()
-	s, err := service.Start(cmd.Context(), service.Options{Config: c, Version: version(), Log: log, Level: level})
+	s, err := service.Start(cmd.Context(), service.Options{Config: c, AcceptLoss: acceptLoss, Version: version(), Log: log, Level: level})
 	if err != nil {
 		return explainStart(err, c.Listen)
 	}
