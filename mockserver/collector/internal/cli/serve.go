@@ -111,8 +111,8 @@ func newCheck() *cobra.Command {
 		Short: "Say what is wrong with a configuration file, line by line",
 		Long: `Read a configuration file as collector serve would, with the files and variables
 that it refers to, and say all that is wrong with it: file:line:column, the field,
-and what would be right. The exit code is 1 then. Nothing is started, and no
-network is used.`,
+and what would be right. Settings that are misspelled come first, and the rest once
+they are mended. The exit code is 1 then. Nothing is started, and no network is used.`,
 		Example: `  collector check --config collector.yaml`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
