@@ -177,9 +177,13 @@ func exchange(client *http.Client, req *http.Request) (status int, body []byte, 
 func apiError(status int, data []byte) error {
 	var answer struct {
 		Message string `json:"message"`
+		Success *bool  `json:"success"` // has only an answer of the tracking API
 	}
 	if json.Unmarshal(data, &answer) != nil || answer.Message == "" {
 		return answered(status, data)
+	}
+	if answer.Success != nil {
+		return errors.New("the admin API is not there: give --url with the address of admin.listen in the configuration")
 	}
 	if status == http.StatusUnauthorized {
 		return errors.New("the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN")

@@ -247,6 +247,15 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	_, _, code = run(t, "verify", "--url", locked.URL, "--token-file", token)
 	assert.Zero(t, code)
 
+	collector, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = collector.Close() })
+	tracking := httptest.NewServer(collector)
+	t.Cleanup(tracking.Close)
+	_, errOut, code = run(t, "status", "--url", tracking.URL)
+	assert.Equal(t, 1, code)
+	assert.Equal(t, "collector: the admin API is not there: give --url with the address of admin.listen in the configuration\n", errOut)
+
 	_, errOut, _ = run(t, "dev", "--webhook", "ftp://a", "--header", "Host: b")
 	assert.Equal(t, `collector: --webhook: webhooks[0].url has the protocol "ftp": start it with https:// or http://
 --webhook: webhooks[0].headers["Host"] is set by the forwarder: remove it
