@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,8 @@ import (
 )
 
 func newVerify() *cobra.Command {
-	var pending, delivered, batch, senders int
+	var pending, delivered int64
+	var load harness.Load
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -26,59 +26,47 @@ func newVerify() *cobra.Command {
 			}
 			defer b.close()
 			fmt.Printf("%-40s %12s %12s %12s\n", "", "time", "RSS, idle", "RSS, most")
-			if err := b.verifyPending(cmd.Context(), pending, batch, senders); err != nil {
+			dead, closeDead, err := harness.DeadPort()
+			if err != nil {
 				return err
 			}
-			return b.verifyDelivered(cmd.Context(), delivered, batch, senders)
+			defer func() { _ = closeDead() }()
+			if load.Calls = pending; load.Calls > 0 {
+				if err := b.verify(cmd.Context(), &load, "http://"+dead, "pending"); err != nil {
+					return err
+				}
+			}
+			receiver := harness.NewReceiver()
+			defer receiver.Close()
+			if load.Calls = delivered; load.Calls > 0 {
+				return b.verify(cmd.Context(), &load, receiver.URL, "delivered")
+			}
+			return nil
 		},
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&pending, "pending", 1_000_000, "calls that are pending")
-	flags.IntVar(&delivered, "delivered", 1_000_000, "calls that were delivered, which takes about two minutes for a million")
-	flags.IntVar(&batch, "batch", 100, "calls in a batch")
-	flags.IntVar(&senders, "senders", 8, "that send at once: their batches may share a message of the queue")
+	flags.Int64Var(&pending, "pending", 1_000_000, "calls that are pending")
+	flags.Int64Var(&delivered, "delivered", 200_000, "calls that were delivered")
+	flags.IntVar(&load.Batch, "batch", 100, "calls in a batch")
+	flags.IntVar(&load.Senders, "senders", 8, "senders at once, whose batches may share a message of the queue")
 	flags.StringVar(&dir, "dir", "", "where the queue is, for its time (default: the system's temporary directory)")
 	return cmd
 }
 
-// verifyPending measures the proof of calls for a destination that takes none.
-func (b *bench) verifyPending(ctx context.Context, calls, batch, senders int) error {
-	dead, closeDead, err := harness.DeadPort()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = closeDead() }()
-	return b.verify(ctx, "http://"+dead, calls, batch, senders, fmt.Sprintf("%d calls pending", calls), func(string) error { return nil })
-}
-
-// verifyDelivered measures it of calls for one that takes all.
-func (b *bench) verifyDelivered(ctx context.Context, calls, batch, senders int) error {
-	receiver := harness.NewReceiver()
-	defer receiver.Close()
-	return b.verify(ctx, receiver.URL, calls, batch, senders, fmt.Sprintf("%d calls delivered", calls), func(collector string) error {
-		for {
-			l, err := readLedger(ctx, collector, "")
-			if err != nil || l.Pending == 0 {
-				return err
-			}
-			if err := sleep(ctx, 100*time.Millisecond); err != nil {
-				return err
-			}
-		}
-	})
-}
-
-// verify stores calls for a webhook, starts the collector again when await returns, so
-// that it holds nothing any more, and has it prove the ledger.
-func (b *bench) verify(ctx context.Context, webhook string, calls, batch, senders int, what string, await func(collector string) error) error {
+// verify stores calls for a webhook and has a collector that was started after them
+// prove the ledger. They are to be pending then, or delivered.
+func (b *bench) verify(ctx context.Context, load *harness.Load, webhook, state string) error {
 	config := fmt.Sprintf("sync: 1s\ndestinations: [{name: crm, webhooks: [{url: '%s'}]}]\n", webhook)
 	c, err := b.collector(config, false)
 	if err != nil {
 		return err
 	}
-	load := &harness.Load{URLs: []string{c.URL}, WriteKey: "load", Senders: senders, Noise: os.Getenv("NOISE") != "", Batch: batch, CallSize: 800, Calls: int64(calls)}
+	load.URLs, load.WriteKey, load.CallSize = []string{c.URL}, "load", 800
+	load.Sent.Store(0)
 	load.Do(ctx, time.Minute)
-	err = await(c.URL)
+	if state == "delivered" {
+		err = awaitDelivered(ctx, c.URL)
+	}
 	c.Kill()
 	if err != nil {
 		return err
@@ -87,11 +75,8 @@ func (b *bench) verify(ctx context.Context, webhook string, calls, batch, sender
 		return err
 	}
 	defer c.Kill()
-	if err := sleep(ctx, settleIdle); err != nil {
-		return err
-	}
-	before, err := c.Usage()
-	if err != nil {
+	var idle starts
+	if err := idle.rest(c); err != nil {
 		return err
 	}
 	if err := c.ForgetPeak(); err != nil {
@@ -107,11 +92,26 @@ func (b *bench) verify(ctx context.Context, webhook string, calls, batch, sender
 	if err != nil {
 		return err
 	}
-	if l.Accepted < int64(calls) || !l.Holds {
-		return fmt.Errorf("%d calls were accepted, but what is proved is %+v", calls, l)
+	if l.Accepted < load.Calls || !l.Holds {
+		return fmt.Errorf("%d calls were accepted, but what is proved is %+v", load.Calls, l)
 	}
-	fmt.Printf("%-40s %12v %9d MB %9d MB\n", what, took.Round(time.Millisecond), before.RSS>>20, after.PeakRSS>>20)
+	fmt.Printf("%-40s %12v %9d MB %9d MB\n", fmt.Sprintf("%d calls %s", load.Calls, state), took.Round(time.Millisecond), idle.idle>>20, after.PeakRSS>>20)
 	return nil
+}
+
+// awaitDelivered waits until nothing is pending.
+func awaitDelivered(ctx context.Context, collector string) error {
+	for {
+		l, err := readLedger(ctx, collector, "")
+		if err != nil || l.Pending == 0 {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // A provedLedger is what the admin API says of a destination.
@@ -140,13 +140,4 @@ func readLedger(ctx context.Context, collector, query string) (l provedLedger, e
 		return l, fmt.Errorf("the ledger has %d destinations instead of one", len(answer.Destinations))
 	}
 	return answer.Destinations[0], nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
