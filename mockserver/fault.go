@@ -26,8 +26,10 @@ type Fault struct {
 	// Times is how many requests it befalls. Defaults to 1; Always is all there are
 	// until Heal.
 	Times int
-	// Match picks the requests. Its requests' bodies must not be read. Defaults to
-	// those that bring calls, and to all deliveries.
+	// Match picks the requests. It must not read their bodies. It may be called by
+	// many goroutines at once, and may use the View, but not wait for the request
+	// that it is asked about, as Close and a ManualClock's Advance do. Defaults to
+	// the requests that bring calls, and to all deliveries.
 	Match func(*http.Request) bool
 	// Destination picks deliveries to one destination. Defaults to all.
 	Destination string
@@ -119,22 +121,35 @@ func (fs *faults) left(pick func(*Fault) bool) (n int) {
 	return n
 }
 
-// take returns the first fault of a list that befalls a request, or nil.
+// take returns the first fault of a list that befalls a request, or nil. The lock
+// is not held while befalls asks a Match, which may use the View.
 func (fs *faults) take(list *[]*Fault, befalls func(*Fault) bool) *Fault {
 	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	for i, f := range *list {
-		if !befalls(f) {
-			continue
+	waiting := slices.Clone(*list)
+	fs.mu.Unlock()
+	for _, f := range waiting {
+		if befalls(f) && fs.claim(list, f) {
+			return f
 		}
-		if f.Times > 0 {
-			if f.Times--; f.Times == 0 {
-				*list = slices.Delete(*list, i, i+1)
-			}
-		}
-		return f
 	}
 	return nil
+}
+
+// claim counts one of a fault's requests. It is false if there is none left, since
+// others were quicker, or if the fault was healed meanwhile.
+func (fs *faults) claim(list *[]*Fault, f *Fault) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	i := slices.Index(*list, f)
+	if i < 0 {
+		return false
+	}
+	if f.Times > 0 {
+		if f.Times--; f.Times == 0 {
+			*list = slices.Delete(*list, i, i+1)
+		}
+	}
+	return true
 }
 
 // ServeHTTP serves the tracking API.

@@ -189,7 +189,8 @@ func (v View) ExpectNone(t TB, match ...Match) {
 
 // Clear forgets the calls that came, also those that were not taken, so that a test
 // can begin anew. One that is sent again with the same messageId is then taken
-// again. Deliveries go on.
+// again. A Wait that goes on counts from then on what comes after. Deliveries go on,
+// and faults stay, see Heal.
 func (v View) Clear() {
 	if v.source == "" {
 		v.collector.history.Clear()
@@ -202,11 +203,11 @@ func (v View) Clear() {
 	if len(records) > 0 {
 		mark.call = records[len(records)-1].Seq
 	}
+	v.cleared.set(v.source, mark) // before those who wait look again
 	v.collector.history.renew(records)
 	for i := range records {
 		v.collector.dedup.drop(records[i].Call.Source, records[i].Call.ID)
 	}
-	v.cleared.set(v.source, mark)
 }
 
 // Fail lets faults befall the next requests to the collector, each in turn. Those

@@ -316,3 +316,28 @@ func TestLikeTakesNoTextAfterTheValue(t *testing.T) {
 		assert.Panics(t, func() { mockserver.Like(want) }, want)
 	}
 }
+
+func TestClearBesideAWait(t *testing.T) {
+	server := mockserver.RunT(t)
+	for name, srv := range map[string]mockserver.View{"all": server.View, "a source": server.Source("key")} {
+		t.Run(name, func(t *testing.T) {
+			srv.Clear()
+			seen := make(chan string, 10)
+			got := make(chan []mockserver.Call)
+			go func() {
+				calls, err := srv.Wait(t.Context(), 2, func(r *mockserver.Record) bool { seen <- r.Call.ID; return true })
+				assert.NoError(t, err)
+				got <- calls
+			}()
+			post(t, server.URL+"/v1/batch", "key", track("before", 1))
+			assert.Equal(t, "before-0", <-seen)
+			srv.Clear()
+			post(t, server.URL+"/v1/batch", "key", track("after", 1))
+			assert.Equal(t, "after-0", <-seen)
+			post(t, server.URL+"/v1/batch", "key", track("before", 1))
+			calls := <-got
+			require.Len(t, calls, 2)
+			assert.Equal(t, "after-0 before-0", calls[0].ID+" "+calls[1].ID)
+		})
+	}
+}
