@@ -83,6 +83,7 @@ type faults struct {
 	mu         sync.Mutex // guards what follows
 	requests   []*Fault   // to the collector
 	deliveries []*Fault
+	met        map[string]int // requests to the collector that faults of a source befell; of "": those of any
 }
 
 // add appends to one of the lists.
@@ -149,7 +150,34 @@ func (fs *faults) claim(list *[]*Fault, f *Fault) bool {
 			*list = slices.Delete(*list, i, i+1)
 		}
 	}
+	if list == &fs.requests {
+		if fs.met == nil {
+			fs.met = map[string]int{}
+		}
+		fs.met[f.source]++
+	}
 	return true
+}
+
+// metBy returns how many requests faults befell that may have been of a source.
+func (fs *faults) metBy(source string) (n int) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for of, met := range fs.met {
+		if source == "" || of == "" || of == source {
+			n += met
+		}
+	}
+	return n
+}
+
+// forgetMet begins to count anew the requests that faults of a source befell, or any.
+func (fs *faults) forgetMet(source string) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if delete(fs.met, source); source == "" {
+		clear(fs.met)
+	}
 }
 
 // ServeHTTP serves the tracking API.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -37,7 +38,8 @@ func OfType(typ string) Match {
 // OfEvent picks the track calls of an event.
 func OfEvent(event string) Match {
 	return func(r *Record) bool {
-		return r.is("type", r.Call.Type, "track") && r.is("event", r.Call.Event, event)
+		track := r.is("type", r.Call.Type, "track")
+		return r.is("event", r.Call.Event, event) && track // a call that is neither is further away
 	}
 }
 
@@ -46,7 +48,8 @@ func OfUser(userID string) Match {
 	return func(r *Record) bool { return r.is("userId", r.Call.UserID, userID) }
 }
 
-// OfSource picks the calls of a source, by its name.
+// OfSource picks the calls of a source, by its name. One that was made for a write
+// key has a name that does not tell the key: [View.Source] finds its calls.
 func OfSource(name string) Match {
 	return func(r *Record) bool { return r.is("source", r.Call.Source, name) }
 }
@@ -86,12 +89,25 @@ func InState(destination string, state State) Match {
 		case ok && o.State == state:
 			return true
 		case !ok:
-			return r.Missf("destination %q has not tried it, want %s", destination, state)
+			return r.Missf("destination %q has not tried it%s, want %s", destination, r.triedBy(), state)
 		case o.Reason != "":
 			return r.Missf("at destination %q it is %s (%s), want %s", destination, o.State, o.Reason, state)
 		}
 		return r.Missf("at destination %q it is %s, want %s", destination, o.State, state)
 	}
+}
+
+// triedBy names the destinations that have tried a call, for one whose name is wrong.
+func (r *Record) triedBy() string {
+	var names []string
+	for i := range r.Ends {
+		names = append(names, strconv.Quote(r.Ends[i].Destination))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return " (those that have: " + strings.Join(slices.Compact(names), ", ") + ")"
 }
 
 // DeliveredTo picks the calls that a destination has delivered.
@@ -132,7 +148,7 @@ func misses(r Record, match []Match) (lines []string, failed int) {
 			continue
 		}
 		if failed++; len(why) == 0 {
-			why = []string{fmt.Sprintf("match %d of %d does not pick it", i+1, len(match))}
+			why = []string{fmt.Sprintf("match %d of %d does not pick it: %s", i+1, len(match), r.Call.excerpt())}
 		}
 		lines = append(lines, why...)
 	}
@@ -153,6 +169,14 @@ func nearest(records []Record, match []Match) (record Record, lines []string) {
 		}
 	}
 	return record, lines
+}
+
+// excerpt returns the call's body, or its first bytes.
+func (c *Call) excerpt() string {
+	if len(c.Body) > maxBodyShown {
+		return strings.ToValidUTF8(string(c.Body[:maxBodyShown]), "") + "…"
+	}
+	return string(c.Body)
 }
 
 // summary names a call in a line.
