@@ -107,9 +107,9 @@ type Record struct {
 	// Seq counts the calls from 1 in the order in which they were accepted.
 	Seq      int64
 	Call     Call
-	Repeats  int // how often it was sent again
-	Ends     []Ended
-	Attempts []Attempt
+	Repeats  int       // how often it was sent again
+	Ends     []Ended   // what was decided about it, by any destination, oldest first
+	Attempts []Attempt // the requests to webhooks that were made for it, oldest first
 
 	key    callHash
 	size   int64 // about, in bytes

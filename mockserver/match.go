@@ -63,8 +63,8 @@ func WithID(messageID string) Match {
 //
 //	mockserver.Like(`{"event":"Signed Up","properties":{"plan":"Pro"}}`)
 //
-// Arrays must be the same to their ends. Numbers must be, not their digits. It
-// panics if want is not JSON.
+// Objects may hold more wherever they stand, but arrays have as many elements. Of
+// numbers the value counts: 3 is 3.0. It panics if want is not JSON.
 func Like(want string) Match {
 	if _, err := decodeJSON([]byte(want)); err != nil {
 		panic(fmt.Sprintf("mockserver: Like needs JSON: %v", err))

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Patience is how long Wait and Expect wait where their context sets no deadline.
+// Patience is how long Expect and ExpectN wait, and Wait where its context has no
+// deadline.
 const Patience = 10 * time.Second
 
 // A View shows what a server got: all of it, or what came from one source. Its
@@ -184,7 +185,10 @@ func (v View) explainOthers(b *strings.Builder) bool {
 		}
 	}
 	if met := v.collector.faults.metBy(v.source); met > 0 {
-		fmt.Fprintf(b, "\n  faults befell %s to the collector, and wait for %d more", plural(met, "request", "requests"), v.FaultsLeft())
+		fmt.Fprintf(b, "\n  faults befell %s to the collector", plural(met, "request", "requests"))
+		if left := v.FaultsLeft(); left > 0 {
+			fmt.Fprintf(b, ", and wait for %d more", left)
+		}
 	}
 	return b.Len() > before
 }
