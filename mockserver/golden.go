@@ -152,30 +152,44 @@ func decodeGolden(text []byte) (list []goldenCall, err error) {
 }
 
 // keys returns for each call what tells it from others in every run: its text
-// without IDs, and what stands for all calls with its anonymousId, so that the calls
-// of two visitors do not mix.
+// without IDs, and what tells its visitor from others, so that the calls of two do
+// not mix.
 func (g Golden) keys(list []goldenCall) []string {
-	texts, byVisitor := make([]string, len(list)), map[string][]string{}
+	keys := make([]string, len(list))
 	for i, c := range list {
 		text, _ := json.Marshal(g.comparable(c))
-		texts[i] = string(text)
-		visitor := c.text(fieldAnonymousID)
-		byVisitor[visitor] = append(byVisitor[visitor], texts[i])
+		keys[i] = string(text)
 	}
 	if g.KeepIDs {
-		return texts
+		return keys
 	}
-	sums := map[string]string{}
-	for visitor, theirs := range byVisitor {
-		slices.Sort(theirs)
-		sums[visitor] = fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(theirs, "\n"))))
-	}
+	visitors := visitorsOf(list, keys)
 	for i, c := range list {
-		if visitor := c.text(fieldAnonymousID); visitor != "" {
-			texts[i] += sums[visitor]
-		}
+		keys[i] += visitors[c.text(fieldAnonymousID)]
 	}
-	return texts
+	return keys
+}
+
+// visitorsOf returns for each anonymousId a sum of the texts of its calls, and a
+// number that tells it from others with the same.
+func visitorsOf(list []goldenCall, texts []string) map[string]string {
+	theirs := map[string][]string{}
+	for i, c := range list {
+		id := c.text(fieldAnonymousID)
+		theirs[id] = append(theirs[id], texts[i])
+	}
+	visitors, alike := map[string]string{"": ""}, map[string]int{}
+	for _, c := range list {
+		id := c.text(fieldAnonymousID)
+		if _, known := visitors[id]; known {
+			continue
+		}
+		slices.Sort(theirs[id])
+		sum := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(theirs[id], "\n"))))
+		visitors[id] = fmt.Sprint(sum, " ", alike[sum])
+		alike[sum]++
+	}
+	return visitors
 }
 
 // comparable returns a call without the IDs that differ from run to run.

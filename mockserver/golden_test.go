@@ -123,6 +123,30 @@ func TestGoldenKeepsVisitorsApart(t *testing.T) {
 	assert.Contains(t, failure, `differs: page "1" anonymousId="<anonymousId 1>"`+"\n    "+`anonymousId is "<anonymousId 2>", want "<anonymousId 1>"`)
 }
 
+// TestGoldenOfVisitorsWhoDoTheSame: whose call comes first differs from run to run.
+func TestGoldenOfVisitorsWhoDoTheSame(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
+	run := func(visits string) {
+		srv.Clear()
+		for visit := range strings.FieldsSeq(visits) {
+			serve(srv.Collector, http.MethodPost, "/v1/page", fmt.Sprintf(`{"name":%q,"anonymousId":%q}`, visit[1:], visit[:1]))
+		}
+	}
+	path := filepath.Join(t.TempDir(), "calls.json")
+	run("aHome aPricing bHome bPricing cHome")
+	srv.Golden(t, path, mockserver.Golden{Update: true})
+	for _, visits := range []string{
+		"xHome xPricing yHome yPricing zHome", "zHome xHome yHome yPricing xPricing", "yPricing xHome zHome xPricing yHome", "xPricing yPricing yHome xHome zHome",
+	} {
+		run(visits)
+		srv.Golden(t, path, mockserver.Golden{})
+	}
+	run("xHome xPricing yHome zPricing zHome")
+	srv.Golden(t, path, mockserver.Golden{})
+	run("xHome xPricing yHome yPricing yHome")
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, path, mockserver.Golden{}) }), "differs: page \"Home\"")
+}
+
 func TestGoldenFilesThatAreNone(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
 	path := filepath.Join(t.TempDir(), "calls.json")

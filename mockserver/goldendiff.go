@@ -21,11 +21,11 @@ func (g Golden) diff(got, want []goldenCall) (lines []string) {
 	}
 	latest, paired := -1, map[int]bool{}
 	for i, at := range pairs {
-		paired[at] = true
 		if at < 0 {
 			lines = append(lines, "did not come: "+g.summary(want[i]))
 			continue
 		}
+		paired[at] = true
 		if g.KeepOrder && at < latest {
 			lines = append(lines, "came before one that precedes it in the file: "+g.summary(want[i]))
 		}
