@@ -21,7 +21,7 @@ import (
 // A Fault is something that goes wrong on purpose with requests to the collector,
 // see [View.Fail], or with its requests to webhooks, see [View.FailDeliveries].
 // Its fields can be combined: they take effect in the order in which they stand
-// here. A Fault with a Delay alone lets the request go on then.
+// here. One with a Delay alone lets the request go on after it.
 type Fault struct {
 	// Times is how many requests it befalls. Defaults to 1; Always is all there are
 	// until Heal.

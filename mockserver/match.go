@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// A Match picks calls by what is known of them. One that is written for a test
-// can tell why not by Record.Missf.
+// A Match picks calls by what is known of them. Tests may write their own, which can
+// say by [Record.Missf] why they do not pick one. A record is shown to it whenever
+// something has become of it, by the goroutine that looks or waits.
 type Match func(*Record) bool
 
-// Missf returns false, and notes what would have been right in the case that
-// somebody wants to know, as the errors of [View.Wait] do:
+// Missf is what a Match returns of a record that it does not pick: false, with the
+// reason noted for the errors of [View.Wait], [View.Expect] and [View.ExpectN]:
 //
 //	func(r *mockserver.Record) bool {
 //		return r.Call.Context()["ip"] != nil || r.Missf("it has no context.ip")
@@ -81,7 +82,8 @@ func Like(want string) Match {
 	}
 }
 
-// InState picks the calls that stand so with a destination.
+// InState picks the calls that are in a state at a destination, see [Record.State]:
+// with StatePending those that were tried and are to be tried again.
 func InState(destination string, state State) Match {
 	return func(r *Record) bool {
 		o, ok := r.State(destination)
@@ -110,7 +112,7 @@ func (r *Record) triedBy() string {
 	return " (those that have: " + strings.Join(slices.Compact(names), ", ") + ")"
 }
 
-// DeliveredTo picks the calls that a destination has delivered.
+// DeliveredTo picks the calls that a webhook of a destination has taken.
 func DeliveredTo(destination string) Match { return InState(destination, StateDelivered) }
 
 // Attempted picks the calls for which at least n requests to the webhooks of a
