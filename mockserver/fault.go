@@ -159,16 +159,23 @@ func (fs *faults) claim(list *[]*Fault, f *Fault) bool {
 	return true
 }
 
-// metBy returns how many requests faults befell that may have been of a source.
-func (fs *faults) metBy(source string) (n int) {
+// metBy returns how many requests to the collector faults befell that may have been
+// of a source, and for how many more such faults wait.
+func (fs *faults) metBy(source string) (met, left int) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	for of, met := range fs.met {
-		if source == "" || of == "" || of == source {
-			n += met
+	of := func(s string) bool { return source == "" || s == "" || s == source }
+	for s, n := range fs.met {
+		if of(s) {
+			met += n
 		}
 	}
-	return n
+	for _, f := range fs.requests {
+		if of(f.source) {
+			left += max(f.Times, 0)
+		}
+	}
+	return met, left
 }
 
 // forgetMet begins to count anew the requests that faults of a source befell, or any.

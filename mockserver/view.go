@@ -184,11 +184,8 @@ func (v View) explainOthers(b *strings.Builder) bool {
 			fmt.Fprintf(b, "\n  %s came with other write keys than this view's", plural(len(others), "call", "calls"))
 		}
 	}
-	if met := v.collector.faults.metBy(v.source); met > 0 {
-		fmt.Fprintf(b, "\n  faults befell %s to the collector", plural(met, "request", "requests"))
-		if left := v.FaultsLeft(); left > 0 {
-			fmt.Fprintf(b, ", and wait for %d more", left)
-		}
+	if met, left := v.collector.faults.metBy(v.source); met > 0 {
+		fmt.Fprintf(b, "\n  faults befell %s to the collector, and wait for %d more", plural(met, "request", "requests"), left)
 	}
 	return b.Len() > before
 }
