@@ -152,8 +152,8 @@ func (v View) explain(n, got int, match []Match, cause error) error {
 		fmt.Fprintf(&b, "\n  nearest: %s\n    %s", record.Call.summary(), strings.Join(why, "\n    "))
 	}
 	listCalls(&b, "came", all)
-	bad := v.explainOthers(&b)
-	if len(all) == 0 && !bad {
+	others := v.explainOthers(&b)
+	if len(all) == 0 && !others {
 		b.WriteString("\n  nor did anything else: was the client flushed or closed, and does it send to this server's URL?")
 	}
 	return &waitError{b.String(), cause}
