@@ -19,8 +19,10 @@ import (
 // nothing but time tells them apart.
 
 const (
-	// claimTTL is how long a claim outlives its process. It is renewed with floorsEvery.
-	claimTTL = time.Minute
+	// claimEvery is how often a claim is renewed, and claimTTL how long it outlives its
+	// process.
+	claimEvery = 10 * time.Second
+	claimTTL   = time.Minute
 	// orphanAfter is how long no process may have had a destination before it is
 	// detached.
 	orphanAfter = time.Hour
@@ -28,6 +30,26 @@ const (
 	// before does not count.
 	orphanPause = 10 * time.Minute
 )
+
+// keepClaims renews the claim of this process, and looks what nobody claims.
+func (j *Journal) keepClaims() {
+	tick := time.NewTicker(claimEvery)
+	defer tick.Stop()
+	var seen orphans
+	for {
+		select {
+		case <-j.ctx.Done():
+			return
+		case now := <-tick.C:
+			if err := j.claim(j.ctx); err != nil && j.ctx.Err() == nil {
+				j.log.Debug("the other collectors are not told which destinations this one has", "error", err)
+			}
+			if err := j.forgetOrphans(j.ctx, &seen, now); err != nil && j.ctx.Err() == nil {
+				j.log.Warn("whether a destination is no longer configured is not known; it is looked again", "error", err)
+			}
+		}
+	}
+}
 
 // claim tells the others which destinations this process has.
 func (j *Journal) claim(ctx context.Context) error {

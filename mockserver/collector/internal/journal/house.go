@@ -51,11 +51,6 @@ func (j *Journal) keepHouse() {
 				if err := j.raiseFloors(j.ctx, floors); err != nil && j.ctx.Err() == nil {
 					j.log.Debug("how far the consumers are is not known", "error", err)
 				}
-				limited, cancel := context.WithTimeout(j.ctx, renewal) // which must go on
-				if err := j.claim(limited); err != nil && j.ctx.Err() == nil {
-					j.log.Debug("the other collectors are not told which destinations this one has", "error", err)
-				}
-				cancel()
 			}
 		}
 	}

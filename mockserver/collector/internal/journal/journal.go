@@ -102,6 +102,9 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	j.work.Go(j.results.run)
 	j.work.Go(j.keepHouse)
 	j.work.Go(j.keepTrimmed)
+	if o.NATS != nil {
+		j.work.Go(j.keepClaims)
+	}
 	j.work.Go(func() {
 		if err := j.settleAll(j.ctx); err != nil && j.ctx.Err() == nil {
 			j.log.Error("what an earlier process left undone could not be done", "error", err)

@@ -28,7 +28,6 @@ const (
 // short. The server does not do that by itself: it would not know what is
 // pending.
 func (j *Journal) keepTrimmed() {
-	var seen orphans
 	for pause := trimEvery / 4; ; pause = trimEvery {
 		timer := time.NewTimer(pause)
 		select {
@@ -47,12 +46,6 @@ func (j *Journal) keepTrimmed() {
 		}
 		if err := j.Trim(j.ctx); err != nil && j.ctx.Err() == nil {
 			j.log.Warn("old calls are not removed; it is tried again", "error", err)
-		}
-		if j.options.NATS == nil {
-			continue
-		}
-		if err := j.forgetOrphans(j.ctx, &seen, time.Now()); err != nil && j.ctx.Err() == nil {
-			j.log.Warn("whether a destination is no longer configured is not known; it is looked again", "error", err)
 		}
 	}
 }
