@@ -165,7 +165,7 @@ func (f *forwarder) work(requests context.Context, lease Lease) {
 	jobs, turns := make([]job, len(e.Calls)), make([]*turn, 0, len(e.Calls))
 	for i := range jobs {
 		j := &jobs[i]
-		*j = job{forwarder: f, going: going, ctx: requests, call: &e.Calls[i], attempt: e.Attempt, refused: e.refusals(i)}
+		*j = job{forwarder: f, ctx: requests, call: &e.Calls[i], attempt: e.Attempt, refused: e.refusals(i)}
 		if going.Err() == nil && j.prepare() {
 			turns = append(turns, &j.turn)
 		}
