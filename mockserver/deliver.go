@@ -1,7 +1,6 @@
 package mockserver
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
@@ -15,7 +14,6 @@ import (
 // A job is one call that is brought to the webhooks of a destination.
 type job struct {
 	*forwarder
-	ctx         context.Context // of its requests
 	destination *Destination
 	call        *Call
 	attempt     int
@@ -114,7 +112,9 @@ func (j *job) sendAll(request webhook.Request, v *verdict) {
 // send makes one attempt and records it.
 func (j *job) send(r webhook.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
-	a := j.sender.Send(j.faults.mark(j.ctx, j), r)
+	ctx := j.timeouts.begin()
+	a := j.sender.Send(j.faults.mark(ctx, j), r)
+	j.timeouts.end(ctx)
 	j.record.Attempted(Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
 	return a
 }
@@ -149,7 +149,7 @@ func (v *verdict) conclude() tidings {
 	case v.sum == webhook.Success:
 		j.delivery = delivery{Outcome: Outcome{State: StateDelivered}, decided: true}
 		return itAnswers
-	case j.ctx.Err() != nil:
+	case j.timeouts.parent.Err() != nil:
 		return nothing // we broke it off ourselves
 	case v.sum == webhook.Permanent:
 		j.delivery = failed(reason)

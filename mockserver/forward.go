@@ -41,6 +41,7 @@ type forwarder struct {
 	random   func() float64
 	faults   *faults
 	requests sync.WaitGroup
+	timeouts timeouts // of the requests; their parent ends with cancel
 
 	leasing context.Context    // of run; ends with drain
 	drain   context.CancelFunc // makes run lease no more, and end once the calls under way have
@@ -56,8 +57,8 @@ type forwarder struct {
 	halt      context.CancelFunc // ends going
 }
 
-// run works until leasing ends. Requests go on until requests ends, which is later.
-func (f *forwarder) run(requests context.Context) {
+// run works until leasing ends. Requests under way go on.
+func (f *forwarder) run() {
 	ctx := f.leasing
 	defer close(f.done)
 	var work sync.WaitGroup
@@ -73,7 +74,7 @@ func (f *forwarder) run(requests context.Context) {
 		switch {
 		case err == nil:
 			work.Go(func() {
-				f.work(requests, lease)
+				f.work(lease)
 				<-free
 			})
 			continue
@@ -156,16 +157,15 @@ func (f *forwarder) sleep(ctx context.Context, d time.Duration) {
 }
 
 // work brings every call of an entry to an end, or to its next attempt. Once the
-// forwarder is drained or paused it begins with no more calls; requests breaks off
-// those under way.
-func (f *forwarder) work(requests context.Context, lease Lease) {
+// forwarder is drained or paused it begins with no more calls.
+func (f *forwarder) work(lease Lease) {
 	f.gate.beginEntry()
 	defer f.gate.endEntry()
 	going, e := f.whileGoing(), lease.Entry()
 	jobs, turns := make([]job, len(e.Calls)), make([]*turn, 0, len(e.Calls))
 	for i := range jobs {
 		j := &jobs[i]
-		*j = job{forwarder: f, ctx: requests, call: &e.Calls[i], attempt: e.Attempt, refused: e.refusals(i)}
+		*j = job{forwarder: f, call: &e.Calls[i], attempt: e.Attempt, refused: e.refusals(i)}
 		if going.Err() == nil && j.prepare() {
 			turns = append(turns, &j.turn)
 		}
