@@ -27,11 +27,14 @@ type gate struct {
 	maxCalls    int // that may be under way at once
 	maxRequests int // of these calls, and of those that were decided before all webhooks had answered
 
+	room chan struct{} // holds a token when there may be room for another entry; never closed
+
 	activity
 
 	// What follows is guarded by activity.mu.
 
 	entries  int // that are worked at
+	leased   int // of these, that have not come to bring
 	calls    int
 	requests int
 	failures int // in a row
@@ -78,7 +81,8 @@ const (
 
 func newGate(clock Clock, maxCalls, maxRequests int, poke func()) *gate {
 	return &gate{
-		clock: clock, maxCalls: maxCalls, maxRequests: maxRequests, activity: activity{poke: poke},
+		clock: clock, maxCalls: maxCalls, maxRequests: maxRequests,
+		room: make(chan struct{}, 1), activity: activity{poke: poke},
 	}
 }
 
@@ -93,6 +97,7 @@ func (g *gate) bring(ctx context.Context, turns []*turn, deadline time.Time) (le
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.leased--
 	if len(turns) > 0 {
 		g.lines = append(g.lines, l)
 	}
@@ -107,11 +112,13 @@ func (g *gate) bring(ctx context.Context, turns []*turn, deadline time.Time) (le
 	return left, late
 }
 
-// admit starts the calls that may pass. The lock is held.
+// admit starts the calls that may pass, and sees whether there is room for more
+// entries then. The lock is held.
 func (g *gate) admit() {
 	for t := g.next(); t != nil; t = g.next() {
 		go g.run(t)
 	}
+	g.offerRoom()
 }
 
 // next lets the call pass whose turn it is, if it may. One that needs more requests
@@ -277,19 +284,58 @@ func (g *gate) rouse(l *gateLine) {
 	}
 }
 
-// beginEntry and endEntry count the entries that are worked at.
+// beginEntry and endEntry count the entries that are worked at. One that has begun
+// comes to bring.
 func (g *gate) beginEntry() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.entries++
+	g.leased++
 	g.active++
 }
 
 func (g *gate) endEntry() {
 	g.mu.Lock()
 	g.entries--
+	g.offerRoom()
 	g.mu.Unlock()
 	g.end()
+}
+
+// awaitRoom waits until another entry should be worked at. It returns ctx's error
+// if that ends before.
+func (g *gate) awaitRoom(ctx context.Context) error {
+	for ctx.Err() == nil {
+		g.mu.Lock()
+		room := g.hasRoom()
+		g.mu.Unlock()
+		if room {
+			return nil
+		}
+		select {
+		case <-g.room:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// offerRoom ends awaitRoom if there is room. The lock is held.
+func (g *gate) offerRoom() {
+	if !g.hasRoom() {
+		return
+	}
+	select {
+	case g.room <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// hasRoom tells whether another entry should be worked at: there are few of them, or
+// of their calls are fewer under way than may be, and none waits. The lock is held.
+func (g *gate) hasRoom() bool {
+	idle := g.leased == 0 && len(g.lines) == 0 && g.calls < g.maxCalls
+	return g.entries < leases || idle && g.entries < g.maxCalls
 }
 
 // rest tells whether nothing goes on at the gate that does not wait for the clock

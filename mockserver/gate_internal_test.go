@@ -16,7 +16,7 @@ import (
 // TestGateConcurrentSafe sends calls through a gate in all ways at once: they
 // pass, fail, give up, make no request, or leave requests behind.
 func TestGateConcurrentSafe(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
 			const maxCalls, maxRequests = 3, 8
 			g := newGate(systemClock{}, maxCalls, maxRequests, func() {})
@@ -25,8 +25,6 @@ func TestGateConcurrentSafe(t *testing.T) {
 			for i := range passed {
 				random := rand.New(rand.NewPCG(seed, uint64(i)))
 				wg.Go(func() {
-					g.beginEntry()
-					defer g.endEntry()
 					for range 30 {
 						passed[i] += tryGate(t, g, random)
 					}
@@ -41,6 +39,7 @@ func TestGateConcurrentSafe(t *testing.T) {
 			assert.Zero(t, g.requests)
 			assert.Zero(t, g.active)
 			assert.Zero(t, g.entries)
+			assert.Zero(t, g.leased)
 			assert.Empty(t, g.lines)
 			assert.Nil(t, g.probe)
 			_, atRest := g.activity.rest(time.Now())
@@ -69,6 +68,8 @@ func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
 		turns = append(turns, &c.turn)
 	}
 	deadline := time.Now().Add(time.Duration(random.IntN(60_000)) * time.Millisecond)
+	g.beginEntry()
+	defer g.endEntry()
 	left, late := g.bring(ctx, turns, deadline)
 	if late {
 		assert.False(t, time.Now().Before(deadline))
@@ -177,11 +178,11 @@ func TestGateAtRest(t *testing.T) {
 // TestGateIsAsItsModel does at random what can happen to a gate, one thing at a
 // time, and compares who is under way with a model that looks at everything anew.
 func TestGateIsAsItsModel(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
-			m := &gateModel{random: random}
-			m.gate = newGate(systemClock{}, 1+random.IntN(4), 5+random.IntN(6), func() {})
+			m := &gateModel{random: random, hadRoom: true}
+			m.gate = newGate(systemClock{}, 1+random.IntN(8), 5+random.IntN(6), func() {})
 			for range 300 {
 				m.step()
 				m.admit()
@@ -197,10 +198,11 @@ func TestGateIsAsItsModel(t *testing.T) {
 
 // A gateModel is what a gate should be.
 type gateModel struct {
-	gate   *gate
-	random *rand.Rand
-	lines  []*modelLine // the first that waits is the next
-	behind int          // requests that ended calls have left behind
+	gate    *gate
+	random  *rand.Rand
+	lines   []*modelLine // the first that waits is the next
+	behind  int          // requests that ended calls have left behind
+	hadRoom bool         // for another entry
 
 	failures int
 	pause    time.Duration
@@ -257,7 +259,7 @@ func (m *gateModel) running() (calls []*modelCall) {
 func (m *gateModel) step() {
 	running := m.running()
 	switch n := m.random.IntN(100); {
-	case n < 15 && len(m.lines) < 5:
+	case n < 15 && len(m.lines) < 7:
 		m.bring()
 	case n < 30 && len(running) > 0:
 		m.split(running[m.random.IntN(len(running))])
@@ -408,6 +410,20 @@ func (m *gateModel) compare(t *testing.T) {
 	got, atRest := g.rest(time.Now())
 	assert.Equal(t, g.active == 0, atRest)
 	assert.Equal(t, until, got)
+	m.compareRoom(t, running)
+}
+
+// compareRoom compares whether there is room for another entry.
+func (m *gateModel) compareRoom(t *testing.T, running []*modelCall) {
+	waits := slices.ContainsFunc(m.lines, func(l *modelLine) bool { return len(l.in("waits")) > 0 })
+	room := len(m.lines) < leases || !waits && max(len(running), len(m.lines)) < m.gate.maxCalls
+	assert.Equal(t, room, m.gate.hasRoom())
+	select {
+	case <-m.gate.room:
+	default:
+		assert.False(t, room && !m.hadRoom, "one that waits for room is not told")
+	}
+	m.hadRoom = room
 }
 
 // end lets all come to their end.
