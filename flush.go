@@ -94,8 +94,8 @@ func (p *pipeline) flush(ctx context.Context) error {
 // http.RoundTripper that does not mind its context is left behind after it.
 const abortGrace = time.Second
 
-// shutdown accepts no more calls and waits until all have ended. When ctx ends
-// first, it gives up the rest.
+// shutdown accepts no more calls and waits until all have ended and are told of.
+// When ctx ends first, it gives up the rest. A callback does not wait to be told.
 func (p *pipeline) shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	if p.closing == nil {
@@ -104,12 +104,16 @@ func (p *pipeline) shutdown(ctx context.Context) error {
 		p.wakeWaiting() // to find the client closed
 	}
 	p.unlock()
+	done := p.done
+	if calledFrom(tellName) {
+		done = p.ended
+	}
 	select {
-	case <-p.done:
+	case <-done:
 	case <-ctx.Done():
 		p.abort(ctx.Err())
 		select {
-		case <-p.done:
+		case <-done:
 		case <-time.After(2 * abortGrace): // a callback hangs
 		}
 	}

@@ -314,7 +314,8 @@ func (p *pipeline) dropOldest() bool {
 }
 
 // waitForRoom gives up mu until memory may have come free, the client is being
-// closed, or ctx ends.
+// closed, or ctx ends. A callback does not wait without end: the memory may be held
+// by what it is to be told.
 func (p *pipeline) waitForRoom(ctx context.Context) error {
 	if p.room == nil {
 		p.room = make(chan struct{})
@@ -322,6 +323,9 @@ func (p *pipeline) waitForRoom(ctx context.Context) error {
 	room := p.room
 	p.unlock()
 	defer p.mu.Lock()
+	if ctx.Done() == nil && calledFrom(tellName) {
+		return ErrQueueFull
+	}
 	select {
 	case <-room:
 		return nil

@@ -93,6 +93,16 @@ func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
 // as one does that fails a test.
 var errTransportExit = errors.New("the HTTP transport called runtime.Goexit")
 
+// transportError is what a transport failed with. It may be of the caller's code, so
+// its text is asked for once, while nothing is held.
+type transportError struct {
+	text string
+	err  error
+}
+
+func (e *transportError) Error() string { return e.text }
+func (e *transportError) Unwrap() error { return e.err }
+
 func (p *pipeline) newSender(ctx context.Context) *sender {
 	s := &sender{pipeline: p, answer: make([]byte, 512)}
 	ctx, s.cancel = context.WithCancelCause(ctx)
@@ -202,7 +212,7 @@ func (s *sender) post(body []byte) outcome {
 	if cause := context.Cause(request.Context()); err != nil && cause != nil {
 		return outcome{err: cause}
 	} else if err != nil {
-		return outcome{err: err}
+		return outcome{err: &transportError{err.Error(), err}}
 	}
 	defer res.Body.Close()
 	var text []byte
