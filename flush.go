@@ -71,19 +71,21 @@ func (p *pipeline) flush(ctx context.Context) error {
 	p.mu.Lock()
 	f := p.startFlush()
 	p.unlock()
+	var cut error
 	select {
 	case <-f.done:
 	case <-ctx.Done():
+		cut = ctx.Err()
 	case <-p.ended: // and what is left is left to the spool
 	}
 	p.mu.Lock()
 	defer p.unlock()
-	var err error
 	if f.left > 0 {
 		p.forget(f)
-		err = ctx.Err()
+	} else {
+		cut = nil
 	}
-	err = p.undelivered(f, err)
+	err := p.undelivered(f, cut)
 	if p.closing == nil { // else Close is to tell it, however often it is asked
 		p.reported, p.failure = p.stats.Dropped, nil
 	}

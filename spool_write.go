@@ -203,7 +203,7 @@ func (p *pipeline) sealActive() {
 	s.out = appendEnds(g.appendEnds(s.out[:0], unsaid), g.edition, 0, tally{0, g.calls, g.saved})
 	p.mu.Unlock()
 	n := int64(len(s.out))
-	err := g.file.write(s.out, g.size)
+	err := errors.Join(g.file.write(s.out, g.size), g.file.unmap()) // to cut a mapped file short takes 20 times as long
 	if err == nil {
 		err = g.file.Truncate(g.size + n)
 	}
