@@ -135,7 +135,7 @@ type Config struct {
 	//
 	// With a spool, calls for which MaxBytes leaves no room are on the disk
 	// alone and are read back later, under Block once a call has waited for
-	// memory for a tenth of a second, or its context, in vain; WhenFull is what
+	// memory for a quarter of a second, or its context, in vain; WhenFull is what
 	// happens when SpoolMaxBytes leaves no room. Calls that cannot be written are
 	// not accepted: they return an ErrSpool. And MaxAttempts counts for a batch
 	// only if the collector takes another meanwhile; otherwise the batch goes to

@@ -320,10 +320,10 @@ func (p *pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error
 	if p.room == nil {
 		p.room = make(chan struct{})
 	}
-	room := p.room
+	room, telling := p.room, p.telling
 	p.unlock()
 	defer p.mu.Lock()
-	if ctx.Done() == nil && calledFrom(tellName) {
+	if telling && ctx.Done() == nil && calledFrom(tellName) {
 		return ErrQueueFull
 	}
 	select {

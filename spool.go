@@ -173,7 +173,7 @@ func (p *pipeline) addSpooled(ctx context.Context, w *scratch, now time.Time) er
 // and to wait for these costs less than to read calls back. One that does not is
 // what the disk is for: once a call has waited in vain, none waits until the spool
 // has caught up.
-const memoryWait = 100 * time.Millisecond
+const memoryWait = 250 * time.Millisecond
 
 // awaitMemory waits a little for memory if the caller may, and some can come free.
 // The caller holds mu.

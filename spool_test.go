@@ -252,7 +252,7 @@ func TestSpoolUnderBlock(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &collector{decide: func(int, post) answer { return answer{hang: true} }}
 			client := newClient(t, c, config)
-			require.Equal(t, 100*time.Millisecond, fill(t, client), "one call waits")
+			require.Equal(t, 250*time.Millisecond, fill(t, client), "one call waits")
 			require.Equal(t, int64(calls), client.Stats().Pending)
 			require.Error(t, client.Shutdown(ended()))
 		})
