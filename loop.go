@@ -9,9 +9,10 @@ import (
 // loop is what the pipeline's goroutine alone touches.
 type loop struct {
 	*pipeline
-	jobs   []*job    // at most MaxInFlight
-	giveUp time.Time // when cancelled attempts are left behind; zero unless aborted
-	zipper compressor
+	jobs    []*job    // at most MaxInFlight
+	senders []*sender // likewise: those that have nothing to send
+	giveUp  time.Time // when cancelled attempts are left behind; zero unless aborted
+	zipper  compressor
 
 	attempts context.Context // of every attempt
 	cancel   context.CancelFunc
@@ -162,7 +163,7 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 		}
 		if !at.After(now) {
 			j.running = true
-			go l.send(l.attempts, j, j.todo[0].body(now))
+			go l.sender().send(j, j.todo[0].body(now))
 		} else if at.Before(next) {
 			next = at
 		}
@@ -176,6 +177,17 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 		next = l.giveUp
 	}
 	return next
+}
+
+// sender returns one that has nothing to send, or a new one.
+func (l *loop) sender() *sender {
+	n := len(l.senders)
+	if n == 0 {
+		return l.newSender(l.attempts)
+	}
+	s := l.senders[n-1]
+	l.senders = l.senders[:n-1]
+	return s
 }
 
 // openGate ends a wait that a collector asked for once it is over. It returns
@@ -193,6 +205,9 @@ func (l *loop) openGate(now time.Time) time.Time {
 func (l *loop) settle(o outcome, now time.Time) {
 	j := o.job
 	j.running = false
+	if !o.last {
+		l.senders = append(l.senders, o.sender)
+	}
 	l.mu.Lock()
 	defer l.unlock()
 	defer l.sweep()

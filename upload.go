@@ -27,9 +27,10 @@ const (
 
 // outcome is what one attempt came to. The loop acts on it.
 type outcome struct {
+	sender     *sender
 	job        *job
 	settled    bool          // the sender has ended the batch already
-	last       bool          // the sender makes no other attempt: the time was up, or the body may still be read
+	last       bool          // the sender can make no other attempt: the time was up, or the body may still be read
 	status     int           // 0 if there was no answer
 	retryAfter time.Duration // for which nothing is to be sent; 0 if none was asked for
 	err        error         // what was wrong, unless status is a success
@@ -62,7 +63,8 @@ func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 }
 
 // sender makes attempts, one after the other. What they have in common is made
-// once.
+// once, as it takes longer than some requests; the loop keeps senders that have
+// nothing to send.
 type sender struct {
 	*pipeline
 	request *http.Request
@@ -78,16 +80,19 @@ type sender struct {
 
 // send makes an attempt, and goes on with the batches that wait as long as all
 // goes well. It posts one outcome to the loop, as it ends.
-func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
-	s := p.newSender(ctx)
-	defer s.cancel(nil)
+func (s *sender) send(j *job, body []byte) {
 	var o outcome
-	defer func() { p.results <- o }()
+	defer func() {
+		if o.last {
+			s.cancel(nil)
+		}
+		s.results <- o
+	}()
 	for body != nil {
-		o = outcome{job: j, last: true, err: errTransportExit} // unless the attempt returns
+		o = outcome{sender: s, job: j, last: true, err: errTransportExit} // unless the attempt returns
 		o = s.attempt(body)
-		o.job = j
-		body = p.proceed(&o)
+		o.sender, o.job = s, j
+		body = s.proceed(&o)
 	}
 }
 
