@@ -33,6 +33,7 @@ const modulePath = "github.com/seed-45eadc4a/analytics-go"
 //	sh        its programs, packages, flags and targets exist; what the command
 //	          collector is given is tested in its own module
 //	yaml      is a configuration of the collector: tested in its module
+//	js, python part of a file, <!-- from FILE -->, that is tested
 //	text      is no code
 func TestDocumentsAreRight(t *testing.T) {
 	needsRepository(t)
@@ -47,11 +48,12 @@ func TestDocumentsAreRight(t *testing.T) {
 				return
 			}
 			switch b.Language {
-			case "go", "diff":
+			case "go", "diff", "js", "python":
 				if file, ok := strings.CutPrefix(b.Comment, "from "); ok {
 					isPartOf(t, b.Text, file)
 					return
 				}
+				require.Contains(t, []string{"go", "diff"}, b.Language, "say from which file it is")
 				sources[b.String()] = wholeFile(t, b)
 			case "sh":
 				commands, err := documents.Commands(b.Text)
@@ -90,8 +92,13 @@ var imported = map[string]string{
 	"mockserver": modulePath + "/mockserver",
 	"webhook":    modulePath + "/mockserver/webhook",
 	"context":    "context",
+	"errors":     "errors",
+	"expvar":     "expvar",
 	"http":       "net/http",
 	"log":        "log",
+	"os":         "os",
+	"signal":     "os/signal",
+	"syscall":    "syscall",
 	"time":       "time",
 }
 
@@ -236,7 +243,9 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	require.NoError(t, err)
 	variables := map[string]string{"client": "Client", "Config": "Config", "srv": "(Server|View)"}
 	name := regexp.MustCompile(`\b(analytics|mockserver|webhook|client|srv|Config)\.([A-Z]\w*)`)
-	for _, document := range []string{"README.md", "MIGRATING.md", "CHANGELOG.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md"} {
+	files, err := documents.Markdown(".")
+	require.NoError(t, err)
+	for _, document := range files {
 		text, err := os.ReadFile(document)
 		require.NoError(t, err)
 		for n, line := range bytes.Split(text, []byte("\n")) {
@@ -257,6 +266,58 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 			}
 		}
 	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+)
+
+// Links in the documents lead to files, and to headings, that are there. Addresses
+// elsewhere are not looked at.
+func TestDocumentsLinkToWhatExists(t *testing.T) {
+	needsRepository(t)
+	files, err := documents.Markdown(".")
+	require.NoError(t, err)
+	require.Contains(t, files, "README.md")
+	for _, document := range files {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		for _, match := range link.FindAllSubmatch(text, -1) {
+			if target := string(match[1]); !strings.Contains(target, "://") {
+				assert.NoError(t, leads(document, target), "%s: %s", document, target)
+			}
+		}
+	}
+}
+
+// leads tells whether a link in a document leads somewhere.
+func leads(document, target string) error {
+	name, anchor, _ := strings.Cut(target, "#")
+	path := document
+	if name != "" {
+		path = filepath.Join(filepath.Dir(document), filepath.FromSlash(name))
+	}
+	if anchor == "" {
+		_, err := os.Stat(path)
+		return err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	for _, match := range heading.FindAllSubmatch(text, -1) {
+		if anchorOf(string(match[1])) == anchor {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has no heading of that name", path)
+}
+
+// anchorOf is how a heading is linked to.
+func anchorOf(heading string) string {
+	text := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(heading), "")
+	return strings.ReplaceAll(text, " ", "-")
 }
 
 // ARCHITECTURE.md names every Go file but tests and doc.go, and none that is not

@@ -88,6 +88,8 @@ func TestOtherPathsAndMethods(t *testing.T) {
 		assert.Equal(t, "not_found", answer(t, text)["code"], path)
 		assert.Equal(t, false, answer(t, text)["success"], path)
 	}
+	_, text := ask(t, http.MethodPost, srv.URL, `{}`)
+	assert.Equal(t, `there is no "/" here; batches go to /v1/batch`, answer(t, text)["message"])
 	for path, allow := range map[string]string{"/v1/batch": "POST", "/v1/t": "POST", "/v1/m": "POST"} {
 		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
 			res, text := ask(t, method, srv.URL+path, "")

@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ func pathOf(r *http.Request) string {
 		key, after, _ := strings.Cut(rest, "/")
 		path = strings.TrimSuffix(before+"projects/"+redact(key)+"/"+after, "/")
 	}
-	return cut(keptPath, path)
+	return cut(keptPath, cmp.Or(path, "/"))
 }
 
 // keptRefusals is how many refusals a History keeps.

@@ -1,4 +1,6 @@
-// Package signup shows how a program's tracking is tested: see its test.
+// Package signup shows how a program's tracking is tested. Most tests are like the
+// one in signup_test.go. Those in further_test.go hold all calls against a file,
+// and go on through outages to the webhook at the end.
 //
 //	go test ./examples/testing
 package signup

@@ -15,11 +15,5 @@ func TestSignUpIsTracked(t *testing.T) {
 	SignUp(client, "user-123", "Enterprise") // your code
 	client.Close()                           // sends what is queued
 
-	calls, err := srv.Wait(t.Context(), 1, mockserver.OfEvent("Signed Up"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if plan := calls[0].Properties()["plan"]; plan != "Enterprise" {
-		t.Errorf("plan is %v, want Enterprise", plan)
-	}
+	srv.Expect(t, mockserver.OfEvent("Signed Up"), mockserver.Like(`{"properties":{"plan":"Enterprise"}}`))
 }

@@ -30,20 +30,39 @@ type Block struct {
 
 func (b Block) String() string { return fmt.Sprintf("%s:%d", b.File, b.Line) }
 
+// Markdown returns the Markdown files beneath root, the root of the repository.
+func Markdown(root string) ([]string, error) {
+	var files []string
+	err := walk(root, func(name string) error {
+		if filepath.Ext(name) == ".md" {
+			files = append(files, name)
+		}
+		return nil
+	})
+	return files, err
+}
+
+// walk visits every file that is the project's own.
+func walk(root string, visit func(name string) error) error {
+	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !entry.IsDir() {
+			return visit(name)
+		}
+		if base := entry.Name(); base == "node_modules" || base == "testdata" || name != root && strings.HasPrefix(base, ".") {
+			return filepath.SkipDir
+		}
+		return nil
+	})
+}
+
 // All returns the blocks of all documents beneath root, the root of the
 // repository, in the order of the files.
 func All(root string) ([]Block, error) {
 	var blocks []Block
-	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			if base := entry.Name(); base == "node_modules" || base == "testdata" || name != root && strings.HasPrefix(base, ".") {
-				return filepath.SkipDir
-			}
-			return nil
-		}
+	err := walk(root, func(name string) error {
 		var read func(string) ([]Block, error)
 		switch filepath.Ext(name) {
 		case ".md":

@@ -4,6 +4,8 @@
 //	collector dev --webhook http://localhost:3000/hook
 //	collector serve --config collector.yaml
 //	collector --help
+//
+// docs/operating.md in the repository says how to run and to watch it.
 package main
 
 import (

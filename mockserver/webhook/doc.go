@@ -16,6 +16,8 @@
 // JSON.stringify of it. That gives the same signature: a payload is in canonical
 // form, the very text that JSON.stringify makes of it (see [Canonical]). Go's
 // encoding/json writes another form, so a receiver in Go verifies the raw bytes.
+// docs/webhooks.md in the repository has verifiers in Node and Python, and what
+// the bodies hold.
 //
 // Answer 2xx within five seconds. A delivery can come more than once: the
 // X-Message-Id of a call is the same each time.

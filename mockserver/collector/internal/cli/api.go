@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,8 +30,10 @@ const maxAnswer = 64 << 20
 
 // A client asks a collector that runs.
 type client struct {
-	url, tokenFile string
-	json           bool
+	url, tokenFile, caFile string
+	json                   bool
+
+	requester *http.Client // nil before the first request
 }
 
 // addFlags adds the flags of all commands that use a collector that runs.
@@ -37,8 +41,37 @@ func (c *client) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&c.url, "url", "", "where the collector is (default $COLLECTOR_URL, or http://"+config.DefaultListen+")")
 	flags.StringVar(&c.tokenFile, "token-file", "", "a `file` with the admin token (default $COLLECTOR_TOKEN holds the token)")
+	flags.StringVar(&c.caFile, "ca-file", "", "a `file` with the authority of the collector's certificate (default $COLLECTOR_CA_FILE, or what the system trusts)")
 	flags.BoolVar(&c.json, "json", false, "print JSON, for scripts")
 	_ = cmd.MarkFlagFilename("token-file")
+	_ = cmd.MarkFlagFilename("ca-file", "pem", "crt")
+}
+
+// http returns what makes the requests.
+func (c *client) http() (*http.Client, error) {
+	if c.requester != nil {
+		return c.requester, nil
+	}
+	file := c.caFile
+	if file == "" {
+		file = os.Getenv("COLLECTOR_CA_FILE")
+	}
+	if file == "" {
+		c.requester = http.DefaultClient
+		return c.requester, nil
+	}
+	authorities, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--ca-file: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authorities) {
+		return nil, fmt.Errorf("--ca-file %s holds no certificate: name a file in PEM form", file)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	c.requester = &http.Client{Transport: transport}
+	return c.requester, nil
 }
 
 // base returns where the collector is, without a slash at its end.
@@ -107,7 +140,11 @@ func (c *client) request(ctx context.Context, method, path string, body io.Reade
 // ask sends a request and reads the answer into answer, if there is one.
 func (c *client) ask(req *http.Request, answer any) error {
 	base := req.URL.Scheme + "://" + req.URL.Host
-	status, data, err := exchange(http.DefaultClient, req)
+	requester, err := c.http()
+	if err != nil {
+		return err
+	}
+	status, data, err := exchange(requester, req)
 	if err != nil {
 		return explainConnect(err, base)
 	}
@@ -140,9 +177,13 @@ func exchange(client *http.Client, req *http.Request) (status int, body []byte, 
 func apiError(status int, data []byte) error {
 	var answer struct {
 		Message string `json:"message"`
+		Success *bool  `json:"success"` // has only an answer of the tracking API
 	}
 	if json.Unmarshal(data, &answer) != nil || answer.Message == "" {
-		return fmt.Errorf("the collector answers %d %s", status, http.StatusText(status))
+		return answered(status, data)
+	}
+	if answer.Success != nil {
+		return errors.New("the admin API is not there: give --url with the address of admin.listen in the configuration")
 	}
 	if status == http.StatusUnauthorized {
 		return errors.New("the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN")
@@ -150,10 +191,21 @@ func apiError(status int, data []byte) error {
 	return errors.New(answer.Message)
 }
 
+// answered is the error of an answer that is not in the form of the collector's.
+func answered(status int, data []byte) error {
+	if bytes.HasPrefix(data, []byte("Client sent an HTTP request to an HTTPS server")) { // as net/http says it
+		return errors.New("the collector listens with TLS: write --url with https://")
+	}
+	return fmt.Errorf("the answer is %d %s, and not a collector's: see that --url is right", status, http.StatusText(status))
+}
+
 // explainConnect adds what to do about it to the error of a connection.
 func explainConnect(err error, base string) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("nothing listens at %s: start one with collector dev, or say where it is with --url", base)
+	}
+	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
+		return fmt.Errorf("%w: name the authority's certificate with --ca-file", err)
 	}
 	return err
 }

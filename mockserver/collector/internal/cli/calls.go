@@ -24,9 +24,9 @@ type filterFlags struct {
 
 func (f *filterFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.ids, "id", nil, "only the call with this messageId (repeatable)")
-	flags.StringArrayVar(&f.sources, "source", nil, "only calls of this source (repeatable)")
-	flags.StringArrayVar(&f.types, "type", nil, "only calls of this type: identify, track, page, screen, group or alias (repeatable)")
+	flags.StringArrayVar(&f.ids, "id", nil, "only the call with this `messageId` (repeatable)")
+	flags.StringArrayVar(&f.sources, "source", nil, "only calls of this `source` (repeatable)")
+	flags.StringArrayVar(&f.types, "type", nil, "only calls of this `type`: identify, track, page, screen, group or alias (repeatable)")
 	flags.StringVar(&f.event, "event", "", "only track calls of this event, and pages and screens of this name")
 	flags.StringVar(&f.user, "user-id", "", "only calls with this userId or anonymousId")
 	flags.StringVar(&f.text, "text", "", "only calls whose body holds this text")

@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"flag"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -242,6 +247,15 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	_, _, code = run(t, "verify", "--url", locked.URL, "--token-file", token)
 	assert.Zero(t, code)
 
+	collector, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = collector.Close() })
+	tracking := httptest.NewServer(collector)
+	t.Cleanup(tracking.Close)
+	_, errOut, code = run(t, "status", "--url", tracking.URL)
+	assert.Equal(t, 1, code)
+	assert.Equal(t, "collector: the admin API is not there: give --url with the address of admin.listen in the configuration\n", errOut)
+
 	_, errOut, _ = run(t, "dev", "--webhook", "ftp://a", "--header", "Host: b")
 	assert.Equal(t, `collector: --webhook: webhooks[0].url has the protocol "ftp": start it with https:// or http://
 --webhook: webhooks[0].headers["Host"] is set by the forwarder: remove it
@@ -260,6 +274,45 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	server(t)
 	_, errOut, _ = run(t, "send", "track", "--event", "E", "--user-id", "u", "--write-key", "another-key")
 	assert.Equal(t, "collector: the call was refused: no source has the write key ano…dfc42b51: name the key of one with --write-key or COLLECTOR_WRITE_KEY\n", errOut)
+}
+
+// The certificate of a collector is often that of an authority of one's own.
+func TestCommandsReachACollectorWithTLS(t *testing.T) {
+	srv := server(t)
+	secure := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		to, _ := url.Parse(srv.URL)
+		r.SetURL(to)
+	}})
+	t.Cleanup(secure.Close)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshakes that fail
+	dir := t.TempDir()
+	authority, text := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "text")
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}
+	require.NoError(t, os.WriteFile(authority, pem.EncodeToMemory(block), 0o600))
+	require.NoError(t, os.WriteFile(text, []byte("no certificate"), 0o600))
+	send := []string{"send", "track", "--event", "E", "--user-id", "u", "--wait", "20s"}
+	for _, step := range []struct {
+		name  string
+		args  []string
+		wrong string
+	}{
+		{"unknown authority", []string{"--url", secure.URL}, "certificate signed by unknown authority: name the authority's certificate with --ca-file\n"},
+		{"no TLS", []string{"--url", "http" + strings.TrimPrefix(secure.URL, "https")}, "the collector listens with TLS: write --url with https://\n"},
+		{"no file", []string{"--url", secure.URL, "--ca-file", filepath.Join(dir, "none")}, "collector: --ca-file: open "},
+		{"no certificate", []string{"--url", secure.URL, "--ca-file", text}, "text holds no certificate: name a file in PEM form\n"},
+		{"right", []string{"--url", secure.URL, "--ca-file", authority}, ""},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			for _, command := range [][]string{{"status"}, send} {
+				_, errOut, code := run(t, slices.Concat(command, step.args)...)
+				assert.Equal(t, step.wrong == "", code == 0)
+				assert.Contains(t, errOut, step.wrong)
+			}
+		})
+	}
+	t.Setenv("COLLECTOR_CA_FILE", authority)
+	_, errOut, code := run(t, "status", "--url", secure.URL)
+	assert.Zero(t, code, errOut)
 }
 
 func TestExampleIsRight(t *testing.T) {

@@ -226,7 +226,7 @@ one, and for each user what became of the notification to each destination.`,
 	c.addFlags(cmd)
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "how many notifications to list, at most 500")
 	cmd.Flags().StringVar(&state, "state", "", "only notifications that stand so: pending, delivered, failed or filtered")
-	cmd.Flags().StringArrayVar(&users, "user-id", nil, "only notifications of this user (repeatable)")
+	cmd.Flags().StringArrayVar(&users, "user-id", nil, "only notifications of this `user` (repeatable)")
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]string{"pending", "delivered", "failed", "filtered"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

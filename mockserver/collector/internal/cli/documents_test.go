@@ -22,6 +22,9 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	blocks = append(blocks, helpBlocks(t)...)
 	found := 0
 	for _, b := range blocks {
+		if strings.HasPrefix(b.Comment, "unchecked: ") {
+			continue
+		}
 		switch b.Language {
 		case "yaml":
 			t.Run(b.String(), func(t *testing.T) { check(t, b.Text) })

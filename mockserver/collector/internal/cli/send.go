@@ -194,7 +194,11 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 	if err := checkCall(ctx, body); err != nil {
 		return err
 	}
-	status, data, err := post(ctx, http.DefaultClient, base, f.key(), body)
+	requester, err := f.http()
+	if err != nil {
+		return err
+	}
+	status, data, err := post(ctx, requester, base, f.key(), body)
 	if err != nil {
 		return explainConnect(err, base)
 	}
@@ -266,7 +270,7 @@ func apiErrorOfTracking(status int, data []byte) error {
 		Message string          `json:"message"`
 	}
 	if json.Unmarshal(data, &answer) != nil || answer.Message == "" {
-		return fmt.Errorf("the answer is %d %s", status, http.StatusText(status))
+		return answered(status, data)
 	}
 	if answer.Code == mockserver.CodeUnknownWriteKey {
 		return fmt.Errorf("%s: name the key of one with --write-key or COLLECTOR_WRITE_KEY", answer.Message)

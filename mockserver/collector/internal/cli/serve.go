@@ -22,7 +22,7 @@ var exampleConfig string
 
 func newServe() *cobra.Command {
 	var path string
-	var example bool
+	var example, acceptLoss bool
 	cmd := &cobra.Command{
 		Use:   "serve --config FILE",
 		Short: "Run a collector by a configuration file",
@@ -37,8 +37,12 @@ settings that need a restart. A file that is wrong is refused and what was stays
 destination that is taken out of the file is forgotten with the calls that it had
 pending, and the log says how many.
 
-SIGTERM ends it gracefully: requests and deliveries under way end, and what is
-pending stays in the queue. /ready answers 503 from then on.`,
+SIGTERM ends it gracefully: requests and deliveries under way end, for at most 15
+seconds, and what is pending stays in the queue. /ready answers 503 from then on.
+
+Beside the tracking API it serves the inspector at /, metrics for Prometheus at
+/metrics, and the admin API under /api/v1, which /api/v1/openapi.yaml describes. For
+these an admin token is needed where other machines can reach the listener.`,
 		Example: `  collector serve --example > collector.yaml
   collector serve --config collector.yaml`,
 		Args: cobra.NoArgs,
@@ -50,16 +54,17 @@ pending stays in the queue. /ready answers 503 from then on.`,
 			if path == "" {
 				return errors.New("--config is not set: name a file, or begin with collector serve --example > collector.yaml")
 			}
-			return serve(cmd, path)
+			return serve(cmd, path, acceptLoss)
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the configuration `file`")
 	cmd.Flags().BoolVar(&example, "example", false, "print a configuration with every setting explained")
+	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "go on with what is left of a queue that is damaged, once its start has said what is lost")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
 }
 
-func serve(cmd *cobra.Command, path string) error {
+func serve(cmd *cobra.Command, path string, acceptLoss bool) error {
 	c, err := config.Load(path)
 	if err != nil {
 		return sayProblems(cmd, err)
@@ -72,7 +77,7 @@ func serve(cmd *cobra.Command, path string) error {
 	defer signal.Stop(hangup)
 
 	service.SaveMemory()
-	s, err := service.Start(cmd.Context(), service.Options{Config: c, Version: version(), Log: log, Level: level})
+	s, err := service.Start(cmd.Context(), service.Options{Config: c, AcceptLoss: acceptLoss, Version: version(), Log: log, Level: level})
 	if err != nil {
 		return explainStart(err, c.Listen)
 	}
@@ -106,8 +111,8 @@ func newCheck() *cobra.Command {
 		Short: "Say what is wrong with a configuration file, line by line",
 		Long: `Read a configuration file as collector serve would, with the files and variables
 that it refers to, and say all that is wrong with it: file:line:column, the field,
-and what would be right. The exit code is 1 then. Nothing is started, and no
-network is used.`,
+and what would be right. Settings that are misspelled come first, and the rest once
+they are mended. The exit code is 1 then. Nothing is started, and no network is used.`,
 		Example: `  collector check --config collector.yaml`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -34,7 +34,7 @@ func (c *Config) check(d *decoder) {
 type report func(field, wrong, mend string)
 
 func (c *Config) checkListeners(wrong report) {
-	checkAddress(wrong, "listen", c.Listen)
+	right := checkAddress(wrong, "listen", c.Listen)
 	if c.Admin.TokenFile != "" {
 		if c.Admin.Token != "" {
 			wrong("admin.token", "is set, and so is admin.tokenFile", "keep one of them")
@@ -56,12 +56,12 @@ func (c *Config) checkListeners(wrong report) {
 	field, address := "listen", c.Listen
 	if c.Admin.Listen != "" {
 		field, address = "admin.listen", c.Admin.Listen
-		checkAddress(wrong, field, address)
+		right = checkAddress(wrong, field, address)
 		if c.Admin.Listen == c.Listen {
 			wrong(field, "is the address of listen too", "use another port, or leave it out to have both on one")
 		}
 	}
-	if c.Admin.Token == "" && !Loopback(address) {
+	if right && c.Admin.Token == "" && !Loopback(address) {
 		wrong(field, fmt.Sprintf("is %s, which other machines can reach, and the admin API there has no token", address),
 			"set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766")
 	}
@@ -74,12 +74,14 @@ func (c *Config) checkListeners(wrong report) {
 	}
 }
 
-// checkAddress checks the address of a listener.
-func checkAddress(wrong report, field, address string) {
+// checkAddress checks the address of a listener, and tells whether it is right.
+func checkAddress(wrong report, field, address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
 		wrong(field, fmt.Sprintf("is %q", address), "use host:port such as 127.0.0.1:8765, or :8765 for all addresses")
+		return false
 	}
+	return true
 }
 
 // Loopback tells whether only this machine can reach a listener.

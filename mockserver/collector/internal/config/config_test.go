@@ -118,8 +118,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"an open brace", store + "sources: [{name: web, writeKey: 'a${NONE'}]", `c.yaml:2:33: sources[0].writeKey has ${ without a }: write ${NAME} for a variable of the environment, or $${ for a plain ${`},
 		{"no name of a variable", store + "sources: [{name: web, writeKey: '${}'}]", `c.yaml:2:33: sources[0].writeKey has ${}, which is no name: write ${NAME} for a variable of the environment, ${file:PATH} for a file, or $${ for a plain ${`},
 		{"a secret's file", store + "sources: [{name: web, writeKey: '${file:none}'}]", `c.yaml:2:33: sources[0].writeKey cannot be read: open /c/none: no such file or directory`},
-		{"no address", store + "listen: localhost", `c.yaml:2:1: listen is "localhost": use host:port such as 127.0.0.1:8765, or :8765 for all addresses` + "\n" +
-			`c.yaml:2:1: listen is localhost, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
+		{"no address", store + "listen: localhost", `c.yaml:2:1: listen is "localhost": use host:port such as 127.0.0.1:8765, or :8765 for all addresses`},
 		{"no token", store + "listen: :8765", `c.yaml:2:1: listen is :8765, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
 		{"no token for a listener of its own", store + "admin: {listen: '10.0.0.1:80'}", `c.yaml:2:9: admin.listen is 10.0.0.1:80, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
 		{"a token of blanks", store + "admin: {token: ' '}", `c.yaml:2:9: admin.token has only blanks: use a text such as openssl rand -hex 32 makes`},
@@ -139,7 +138,6 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"six URLs", store + "destinations:\n- name: d\n  webhooks: [{url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}, {url: 'https://a'}]", `c.yaml:4:3: destinations[0].webhooks has 6 URLs: keep at most 5`},
 		{"a header", store + "destinations:\n- name: d\n  webhooks:\n  - url: https://a\n    headers:\n      Host: b", `c.yaml:7:7: destinations[0].webhooks[0].headers["Host"] is set by the forwarder: remove it`},
 		{"all at once", "listen: x\ndata: d\nsources: [{}]", `c.yaml:1:1: listen is "x": use host:port such as 127.0.0.1:8765, or :8765 for all addresses
-c.yaml:1:1: listen is x, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766
 c.yaml:3:11: sources[0].name is empty: give the source a name
 c.yaml:3:11: sources[0].writeKey is empty: give source "" a write key`},
 		{"an alias of itself", store + "sources: &a [*a]", `c.yaml:2:13: sources[0] is a list: make it a group of settings, each on a line of its own as name: value`},

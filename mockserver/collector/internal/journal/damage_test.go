@@ -76,23 +76,23 @@ var damages = map[string]struct {
 	},
 	"missing block": {
 		func(t *testing.T, dir string) { ok(t, os.Remove(streamFile(t, dir, "CALLS", "msgs/1.blk"))) },
-		[]string{"CALLS", "AcceptLoss"}, true,
+		[]string{"CALLS", "--accept-loss"}, true,
 	},
 	"calls": {
 		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "CALLS", "msgs/1.blk"), 0.5) },
-		[]string{"CALLS", "AcceptLoss"}, true,
+		[]string{"CALLS", "--accept-loss"}, true,
 	},
 	"first calls": {
 		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "CALLS", "msgs/1.blk"), 0.01) },
-		[]string{"CALLS", "AcceptLoss"}, true,
+		[]string{"CALLS", "--accept-loss"}, true,
 	},
 	"last calls": {
 		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "CALLS", "msgs/1.blk"), 0.999) },
-		[]string{"CALLS", "AcceptLoss"}, true,
+		[]string{"CALLS", "--accept-loss"}, true,
 	},
 	"outcomes": {
 		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "OUTCOMES", "msgs/1.blk"), 0.5) },
-		[]string{"OUTCOMES", "AcceptLoss"}, true,
+		[]string{"OUTCOMES", "--accept-loss"}, true,
 	},
 }
 

@@ -158,7 +158,7 @@ func (j *Journal) howToGoOn() string {
 	if j.options.NATS != nil {
 		where = "the streams"
 	}
-	return "Nothing was removed. Restore " + where + " from a backup, or open it once with AcceptLoss to go on with what is left"
+	return "Nothing was removed. Restore " + where + " from a backup, or start once with --accept-loss to go on with what is left"
 }
 
 func (j *Journal) forgetCheckpoints(ctx context.Context) error {

@@ -2,6 +2,9 @@ package metrics
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,4 +35,17 @@ func TestSourcesAreBounded(t *testing.T) {
 	assert.Len(t, accepted, maxSources+1)
 	assert.EqualValues(t, 4, accepted["s0"])
 	assert.EqualValues(t, 200, accepted[otherSource])
+}
+
+// The metrics that operators are told to watch are there.
+func TestDocumentedMetricsExist(t *testing.T) {
+	document, err := os.ReadFile(filepath.FromSlash("../../../../docs/operating.md"))
+	require.NoError(t, err)
+	source, err := os.ReadFile("metrics.go")
+	require.NoError(t, err)
+	names := regexp.MustCompile(`collector_[a-z_]+`).FindAllString(string(document), -1)
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		assert.Contains(t, string(source), `"`+name+`"`)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -35,8 +34,9 @@ type store struct {
 	attempts *attemptLog
 }
 
-func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store, error) {
-	queue, err := journal.Open(ctx, journalOptions(c, log))
+func openStore(ctx context.Context, o Options) (*store, error) {
+	c := o.Config
+	queue, err := journal.Open(ctx, journalOptions(o))
 	if err != nil {
 		return nil, fmt.Errorf("the queue cannot be opened: %w", err)
 	}
@@ -48,7 +48,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 	if err != nil {
 		return nil, errors.Join(err, queue.Close())
 	}
-	s.attempts = newAttemptLog(queue.Attempts(), s.history, c.NATS != nil, log)
+	s.attempts = newAttemptLog(queue.Attempts(), s.history, c.NATS != nil, o.Log)
 	return s, nil
 }
 
@@ -77,7 +77,7 @@ func open(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, 
 }
 
 func tryOpen(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, *mockserver.Collector, error) {
-	s, err := openStore(ctx, o.Config, o.Log)
+	s, err := openStore(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -150,19 +150,20 @@ func openCollector(o Options, s *store, metrics mockserver.Recorder) (*mockserve
 	return collector, nil
 }
 
-func journalOptions(c *config.Config, log *slog.Logger) journal.Options {
-	o := journal.Options{
-		Dir: c.Data, SyncInterval: time.Duration(c.Sync), CallBytes: int(c.Limits.BodyBytes),
-		MaxBytes: int64(c.Limits.Queue), Keep: time.Duration(c.Limits.Keep), AttemptsBytes: attemptsBytes, Logger: log,
+func journalOptions(o Options) journal.Options {
+	c := o.Config
+	options := journal.Options{
+		Dir: c.Data, SyncInterval: time.Duration(c.Sync), AcceptLoss: o.AcceptLoss, CallBytes: int(c.Limits.BodyBytes),
+		MaxBytes: int64(c.Limits.Queue), Keep: time.Duration(c.Limits.Keep), AttemptsBytes: attemptsBytes, Logger: o.Log,
 	}
 	if n := c.NATS; n != nil {
-		o.Name = n.Name
-		o.NATS = &journal.NATS{
+		options.Name = n.Name
+		options.NATS = &journal.NATS{
 			URL: n.URL, Credentials: n.Credentials, CAFile: n.CAFile,
 			CertFile: n.CertFile, KeyFile: n.KeyFile, Replicas: n.Replicas,
 		}
 	}
-	return o
+	return options
 }
 
 func senderConfig(e config.Egress, dev bool) (webhook.SenderConfig, error) {

@@ -27,9 +27,11 @@ const drainTimeout = 15 * time.Second
 type Options struct {
 	Config *config.Config
 	// Dev takes any write key, and allows webhooks on this machine.
-	Dev     bool
-	Version string
-	Log     *slog.Logger
+	Dev bool
+	// AcceptLoss goes on with what is left of a queue that is damaged.
+	AcceptLoss bool
+	Version    string
+	Log        *slog.Logger
 	// Level, if it is not nil, follows log.level when the configuration changes.
 	Level *slog.LevelVar
 }
