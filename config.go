@@ -182,8 +182,9 @@ type Config struct {
 
 	// HTTPClient makes the requests. The client works on a copy: redirects are
 	// never followed, and a Timeout of zero becomes 10 seconds. Without a
-	// Transport it uses one of its own, made from http.DefaultTransport.
-	// Defaults to a copy of http.DefaultClient.
+	// Transport it uses one of its own, made from http.DefaultTransport. A
+	// Transport must not Flush or Close the client, which wait for it. Defaults to
+	// a copy of http.DefaultClient.
 	HTTPClient *http.Client
 
 	// Logger gets one line for each batch that is lost, and more with Verbose.
