@@ -8,12 +8,19 @@
 //	srv := mockserver.RunT(t)
 //	client := analytics.New("any-key")
 //	client.Endpoint = srv.URL
+//	SignUp(client, "user-123", "Pro") // what is tested
+//	client.Close()                    // sends what is queued
+//	srv.Expect(t, mockserver.OfEvent("Signed Up"), mockserver.Like(`{"properties":{"plan":"Pro"}}`))
 //
-// What came is found by a [View]: [View.Expect] and [View.Wait] wait for calls that
-// every [Match] picks, and tell what came instead; [View.Golden] holds all of them
-// against a file; [View.Source] gives tests that share a server a view of their
-// own. [View.Fail] and [View.FailDeliveries] let things go wrong, once or for good,
-// see [Fault].
+// The server is a [View] of all calls that came:
+//
+//   - [View.Expect], [View.ExpectN] and [View.ExpectNone] end the test if the calls
+//     that every [Match] picks are not there, and tell what came instead and what
+//     is wrong with the nearest. [View.Wait] returns that as an error.
+//   - [View.Golden] holds all calls against a file.
+//   - [View.Source] gives tests that share a server a view of their own.
+//   - [View.Fail] and [View.FailDeliveries] let things go wrong, once or for good,
+//     see [Fault].
 //
 // Time is in a test's hand in two ways. A [ManualClock] makes the four hours of
 // retries pass in milliseconds, also with receivers on real sockets. Under

@@ -25,6 +25,17 @@ func trackSignUp(client *http.Client, url, writeKey, plan string) {
 	fmt.Println(res.StatusCode)
 }
 
+// t stands for the *testing.T of a test in these examples. It prints what would end
+// the test.
+type printingT struct{}
+
+func (printingT) Helper()        {}
+func (printingT) Cleanup(func()) {}
+
+func (printingT) Fatalf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
+var t printingT
+
 // In a test, RunT(t) starts and ends the server.
 func ExampleRun() {
 	srv, err := mockserver.Run(mockserver.Config{})
@@ -41,6 +52,39 @@ func ExampleRun() {
 	// Output:
 	// 200
 	// u1 Pro
+}
+
+func ExampleView_Expect() {
+	srv, err := mockserver.Run(mockserver.Config{}) // in a test: srv := mockserver.RunT(t)
+	if err != nil {
+		panic(err)
+	}
+	defer srv.Close()
+	trackSignUp(http.DefaultClient, srv.URL, "any-key", "Pro")
+
+	record := srv.Expect(t, mockserver.OfEvent("Signed Up"), mockserver.OfUser("u1"))
+	fmt.Println(record.Call.Properties()["plan"])
+	srv.ExpectNone(t, mockserver.OfType("identify"))
+	// Output:
+	// 200
+	// Pro
+}
+
+// The file was written with Golden.Update, when the plan was another one.
+func ExampleView_Golden() {
+	srv, err := mockserver.Run(mockserver.Config{}) // in a test: srv := mockserver.RunT(t)
+	if err != nil {
+		panic(err)
+	}
+	defer srv.Close()
+	trackSignUp(http.DefaultClient, srv.URL, "any-key", "Free")
+
+	srv.Golden(t, "testdata/golden/signup.json", mockserver.Golden{})
+	// Output:
+	// 200
+	// mockserver: the calls differ from the golden file testdata/golden/signup.json; if that is meant, run the test once with Golden.Update:
+	//   differs: track "Signed Up" userId="u1"
+	//     properties.plan is "Free", want "Pro"
 }
 
 // The error of a wait tells what came, and what is wrong with the nearest.

@@ -21,13 +21,15 @@ import (
 // A Fault is something that goes wrong on purpose with requests to the collector,
 // see [View.Fail], or with its requests to webhooks, see [View.FailDeliveries].
 // Its fields can be combined: they take effect in the order in which they stand
-// here. A Fault with a Delay alone lets the request go on then.
+// here. One with a Delay alone lets the request go on after it.
 type Fault struct {
 	// Times is how many requests it befalls. Defaults to 1; Always is all there are
 	// until Heal.
 	Times int
-	// Match picks the requests. Its requests' bodies must not be read. Defaults to
-	// those that bring calls, and to all deliveries.
+	// Match picks the requests. It must not read their bodies. It may be called by
+	// many goroutines at once, and may use the View, but not wait for the request
+	// that it is asked about, as Close and a ManualClock's Advance do. Defaults to
+	// the requests that bring calls, and to all deliveries.
 	Match func(*http.Request) bool
 	// Destination picks deliveries to one destination. Defaults to all.
 	Destination string
@@ -81,6 +83,7 @@ type faults struct {
 	mu         sync.Mutex // guards what follows
 	requests   []*Fault   // to the collector
 	deliveries []*Fault
+	met        map[string]int // requests to the collector that faults of a source befell; of "": those of any
 }
 
 // add appends to one of the lists.
@@ -119,22 +122,69 @@ func (fs *faults) left(pick func(*Fault) bool) (n int) {
 	return n
 }
 
-// take returns the first fault of a list that befalls a request, or nil.
+// take returns the first fault of a list that befalls a request, or nil. The lock
+// is not held while befalls asks a Match, which may use the View.
 func (fs *faults) take(list *[]*Fault, befalls func(*Fault) bool) *Fault {
 	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	for i, f := range *list {
-		if !befalls(f) {
-			continue
+	waiting := slices.Clone(*list)
+	fs.mu.Unlock()
+	for _, f := range waiting {
+		if befalls(f) && fs.claim(list, f) {
+			return f
 		}
-		if f.Times > 0 {
-			if f.Times--; f.Times == 0 {
-				*list = slices.Delete(*list, i, i+1)
-			}
-		}
-		return f
 	}
 	return nil
+}
+
+// claim counts one of a fault's requests. It is false if there is none left, since
+// others were quicker, or if the fault was healed meanwhile.
+func (fs *faults) claim(list *[]*Fault, f *Fault) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	i := slices.Index(*list, f)
+	if i < 0 {
+		return false
+	}
+	if f.Times > 0 {
+		if f.Times--; f.Times == 0 {
+			*list = slices.Delete(*list, i, i+1)
+		}
+	}
+	if list == &fs.requests {
+		if fs.met == nil {
+			fs.met = map[string]int{}
+		}
+		fs.met[f.source]++
+	}
+	return true
+}
+
+// metBy returns how many requests to the collector faults befell that may have been
+// of a source, and for how many more such faults wait.
+func (fs *faults) metBy(source string) (met, left int) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	of := func(s string) bool { return source == "" || s == "" || s == source }
+	for s, n := range fs.met {
+		if of(s) {
+			met += n
+		}
+	}
+	for _, f := range fs.requests {
+		if of(f.source) {
+			left += max(f.Times, 0)
+		}
+	}
+	return met, left
+}
+
+// forgetMet begins to count anew the requests that faults of a source befell, or any.
+func (fs *faults) forgetMet(source string) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if delete(fs.met, source); source == "" {
+		clear(fs.met)
+	}
 }
 
 // ServeHTTP serves the tracking API.

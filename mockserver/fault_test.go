@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -335,4 +338,49 @@ func TestTransportEndsWithTheContext(t *testing.T) {
 		assert.Equal(t, 3*time.Second, time.Since(start))
 		require.NoError(t, res.Body.Close())
 	})
+}
+
+// TestAMatchMayUseTheView: it is called without a lock.
+func TestAMatchMayUseTheView(t *testing.T) {
+	srv, _ := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Jitter: func() float64 { return 0 }})
+	srv.Fail(mockserver.Fault{Status: 500, Times: mockserver.Always, Match: func(*http.Request) bool {
+		assert.Zero(t, srv.FaultsLeft())
+		srv.Heal()
+		srv.Fail(mockserver.Fault{Status: 418})
+		return true
+	}})
+	for _, want := range []int{200, 418, 200} { // the first request heals its own fault
+		status, _, err := try(t.Context(), srv.Client(), srv.URL, "m")
+		require.NoError(t, err)
+		assert.Equal(t, want, status)
+	}
+	srv.Expect(t, mockserver.DeliveredTo("d"))
+	srv.Clear()
+	srv.FailDeliveries(mockserver.Fault{Reset: true, Match: func(*http.Request) bool {
+		srv.Expect(t, mockserver.WithID("m2-0"))
+		srv.FailDeliveries(mockserver.Fault{Status: 503})
+		return true
+	}})
+	send(t, srv, track("m2", 1))
+	assert.Len(t, srv.Expect(t, mockserver.DeliveredTo("d")).Attempts, 3)
+	assert.Zero(t, srv.FaultsLeft())
+}
+
+func TestFaultsBefallTheirNumberOfRequestsConcurrentSafe(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
+	all := func(*http.Request) bool { return true }
+	srv.Fail(mockserver.Fault{Status: 500, Times: 10, Match: all}, mockserver.Fault{Status: 503, Times: 5, Match: all})
+	var statuses [600]atomic.Int32
+	var senders sync.WaitGroup
+	for i := range 4 {
+		senders.Go(func() {
+			for j := range 10 {
+				status, _, err := try(t.Context(), srv.Client(), srv.URL, fmt.Sprint(i, "-", j))
+				assert.NoError(t, err)
+				statuses[status].Add(1)
+			}
+		})
+	}
+	senders.Wait()
+	assert.EqualValues(t, []int32{10, 5, 25}, []int32{statuses[500].Load(), statuses[503].Load(), statuses[200].Load()})
 }

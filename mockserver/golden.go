@@ -3,9 +3,11 @@ package mockserver
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,8 +22,9 @@ type Golden struct {
 	//
 	//	var update = flag.Bool("update", false, "write the golden files")
 	Update bool
-	// KeepIDs keeps the messageIds and anonymousIds. Defaults to false: each is
-	// replaced by <messageId 1>, <messageId 2> and so on, as they first come.
+	// KeepIDs keeps the messageIds and anonymousIds. Defaults to false: a messageId
+	// is replaced by <messageId>, and anonymousIds by <anonymousId 1>, <anonymousId 2>
+	// and so on, the same one by the same.
 	KeepIDs bool
 	// KeepTimes keeps the times that the collector and the sender put on a call.
 	// Defaults to false: they are replaced by <time>.
@@ -30,13 +33,13 @@ type Golden struct {
 	// are sorted, since two requests may come in any order.
 	KeepOrder bool
 	// Without leaves out what differs for other reasons, by the path to it, such
-	// as context.library.version.
+	// as context.library.version. An array on the way stands for all its elements.
 	Without []string
 }
 
 // Golden holds the calls that came, and that every match picks, against a file
-// of an earlier run. It ends the test if they differ, with the differences, or
-// if there is no such file.
+// of an earlier run. It ends the test if they differ, with the differences, or if
+// there is no such file. As ExpectNone, it does not wait.
 func (v View) Golden(t TB, file string, g Golden, match ...Match) {
 	t.Helper()
 	if err := v.golden(file, g, match); err != nil {
@@ -45,7 +48,7 @@ func (v View) Golden(t TB, file string, g Golden, match ...Match) {
 }
 
 func (v View) golden(file string, g Golden, match []Match) error {
-	got, err := g.encode(v.Calls(match...))
+	got, err := g.list(v.Calls(match...))
 	if err != nil {
 		return err
 	}
@@ -53,117 +56,203 @@ func (v View) golden(file string, g Golden, match []Match) error {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return fmt.Errorf("mockserver: golden file: %w", err)
 		}
-		if err := os.WriteFile(file, got, 0o644); err != nil {
+		if err := os.WriteFile(file, g.encode(got), 0o644); err != nil {
 			return fmt.Errorf("mockserver: golden file: %w", err)
 		}
 		return nil
 	}
-	want, err := os.ReadFile(file)
+	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("mockserver: there is no golden file %s yet: run the test once with Golden.Update", file)
 	}
 	if err != nil {
 		return fmt.Errorf("mockserver: golden file: %w", err)
 	}
-	differences, err := diffJSON(got, want, false)
+	want, err := decodeGolden(text)
 	if err != nil {
-		return fmt.Errorf("%w (golden file %s)", err, file)
+		return fmt.Errorf("mockserver: golden file %s: %w", file, err)
 	}
-	if len(differences) == 0 {
-		return nil
+	if lines := g.diff(got, want); len(lines) > 0 {
+		return fmt.Errorf("mockserver: the calls differ from the golden file %s; if that is meant, run the test once with Golden.Update:\n  %s",
+			file, strings.Join(lines, "\n  "))
 	}
-	if g, w := count(got), count(want); g != w {
-		differences = slices.Insert(differences, 0, fmt.Sprintf("%s came, want %d", plural(g, "call", "calls"), w))
-	}
-	return fmt.Errorf("mockserver: the calls differ from the golden file %s; if that is meant, run the test once with Golden.Update:\n  %s",
-		file, strings.Join(differences, "\n  "))
+	return nil
 }
 
-// count returns how many elements a JSON array has.
-func count(array []byte) int {
-	var elements []json.RawMessage
-	_ = json.Unmarshal(array, &elements)
-	return len(elements)
+// A goldenCall is a call as it stands in a golden file.
+type goldenCall map[string]any
+
+// text returns a member that is a string, or "".
+func (c goldenCall) text(f field) string {
+	s, _ := c[fieldNames[f]].(string)
+	return s
 }
 
-// encode writes calls as an indented array, with the members of objects sorted.
-func (g Golden) encode(calls []Call) ([]byte, error) {
-	list := make([]any, len(calls))
+// list returns calls as they stand in a file, and in its order, but with their IDs.
+func (g Golden) list(calls []Call) ([]goldenCall, error) {
+	list := make([]goldenCall, len(calls))
 	for i := range calls {
 		v, err := decodeJSON(calls[i].Body)
 		if err != nil {
 			return nil, fmt.Errorf("mockserver: call %s is not JSON: %w", calls[i].ID, err)
 		}
-		object, _ := v.(map[string]any)
 		for _, path := range g.Without {
-			remove(object, strings.Split(path, "."))
+			remove(v, strings.Split(path, "."))
 		}
-		g.replaceTimes(object)
-		list[i] = object
+		list[i], _ = v.(map[string]any)
+		g.replaceTimes(list[i])
 	}
-	if !g.KeepOrder {
-		slices.SortStableFunc(list, g.compare)
+	if g.KeepOrder {
+		return list, nil
 	}
-	g.replaceIDs(list)
+	keys := g.keys(list)
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
+	sorted := make([]goldenCall, len(list))
+	for to, from := range order {
+		sorted[to] = list[from]
+	}
+	return sorted, nil
+}
+
+// encode writes calls as an indented array, with the members of objects sorted.
+func (g Golden) encode(list []goldenCall) []byte {
+	if !g.KeepIDs {
+		hideIDs(list)
+		numberVisitors(list)
+	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	err := encoder.Encode(list)
-	return b.Bytes(), err
+	_ = encoder.Encode(list) // what was decoded can be encoded
+	return b.Bytes()
 }
 
-// compare orders calls by what does not differ from run to run.
-func (g Golden) compare(a, b any) int {
-	key := func(v any) string {
-		object := map[string]any{}
-		for name, value := range v.(map[string]any) {
-			if g.KeepIDs || name != fieldNames[fieldMessageID] && name != fieldNames[fieldAnonymousID] {
-				object[name] = value
-			}
-		}
-		text, _ := json.Marshal(object)
-		return string(text)
+func decodeGolden(text []byte) (list []goldenCall, err error) {
+	v, err := decodeJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("it is not JSON: %w", err)
 	}
-	return cmp.Compare(key(a), key(b))
+	array, ok := v.([]any)
+	if !ok {
+		return nil, errors.New("it is not an array of calls")
+	}
+	for i := range array {
+		call, ok := array[i].(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("element %d is not a call", i)
+		}
+		list = append(list, call)
+	}
+	return list, nil
+}
+
+// keys returns for each call what tells it from others in every run: its text
+// without IDs, and what tells its visitor from others, so that the calls of two do
+// not mix.
+func (g Golden) keys(list []goldenCall) []string {
+	keys := make([]string, len(list))
+	for i, c := range list {
+		text, _ := json.Marshal(g.comparable(c))
+		keys[i] = string(text)
+	}
+	if g.KeepIDs {
+		return keys
+	}
+	visitors := visitorsOf(list, keys)
+	for i, c := range list {
+		keys[i] += visitors[c.text(fieldAnonymousID)]
+	}
+	return keys
+}
+
+// visitorsOf returns for each anonymousId a sum of the texts of its calls, and a
+// number that tells it from others with the same.
+func visitorsOf(list []goldenCall, texts []string) map[string]string {
+	theirs := map[string][]string{}
+	for i, c := range list {
+		id := c.text(fieldAnonymousID)
+		theirs[id] = append(theirs[id], texts[i])
+	}
+	visitors, alike := map[string]string{"": ""}, map[string]int{}
+	for _, c := range list {
+		id := c.text(fieldAnonymousID)
+		if _, known := visitors[id]; known {
+			continue
+		}
+		slices.Sort(theirs[id])
+		sum := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(theirs[id], "\n"))))
+		visitors[id] = fmt.Sprint(sum, " ", alike[sum])
+		alike[sum]++
+	}
+	return visitors
+}
+
+// comparable returns a call without the IDs that differ from run to run.
+func (g Golden) comparable(c goldenCall) goldenCall {
+	if g.KeepIDs {
+		return c
+	}
+	c = maps.Clone(c)
+	delete(c, fieldNames[fieldMessageID])
+	delete(c, fieldNames[fieldAnonymousID])
+	return c
 }
 
 // remove takes out what a path leads to.
-func remove(object map[string]any, path []string) {
-	for len(path) > 1 && object != nil {
-		object, _ = object[path[0]].(map[string]any)
-		path = path[1:]
+func remove(from any, path []string) {
+	switch from := from.(type) {
+	case []any:
+		for _, element := range from {
+			remove(element, path)
+		}
+	case map[string]any:
+		if len(path) == 1 {
+			delete(from, path[0])
+			return
+		}
+		remove(from[path[0]], path[1:])
 	}
-	delete(object, path[0])
 }
 
-func (g Golden) replaceTimes(object map[string]any) {
+func (g Golden) replaceTimes(c goldenCall) {
 	if g.KeepTimes {
 		return
 	}
 	for _, f := range []field{fieldTimestamp, fieldOriginalTimestamp, fieldSentAt, fieldReceivedAt} {
-		if _, ok := object[fieldNames[f]]; ok {
-			object[fieldNames[f]] = "<time>"
+		if _, ok := c[fieldNames[f]]; ok {
+			c[fieldNames[f]] = "<time>"
 		}
 	}
 }
 
-func (g Golden) replaceIDs(list []any) {
-	if g.KeepIDs {
-		return
-	}
-	for _, f := range []field{fieldMessageID, fieldAnonymousID} {
-		name, numbers := fieldNames[f], map[string]int{}
-		for _, v := range list {
-			object := v.(map[string]any)
-			id, ok := object[name].(string)
-			if !ok {
-				continue
-			}
-			if numbers[id] == 0 {
-				numbers[id] = len(numbers) + 1
-			}
-			object[name] = fmt.Sprintf("<%s %d>", name, numbers[id])
+// hideIDs replaces the messageIds. They have no numbers: one more call would change
+// those of all that follow.
+func hideIDs(list []goldenCall) {
+	for _, c := range list {
+		if c.text(fieldMessageID) != "" {
+			c[fieldNames[fieldMessageID]] = "<messageId>"
 		}
 	}
 }
+
+// numberVisitors replaces the anonymousIds by their numbers, as they first come.
+func numberVisitors(list []goldenCall) {
+	names := map[string]string{}
+	for _, c := range list {
+		id := c.text(fieldAnonymousID)
+		if id == "" {
+			continue
+		}
+		if names[id] == "" {
+			names[id] = visitorName(len(names) + 1)
+		}
+		c[fieldNames[fieldAnonymousID]] = names[id]
+	}
+}
+
+func visitorName(number int) string { return fmt.Sprintf("<anonymousId %d>", number) }

@@ -20,7 +20,7 @@ type HealthChecker interface {
 
 // JournalHealth is how full a journal is.
 type JournalHealth struct {
-	Bytes      int64 `json:"bytes"`      // of calls that it holds
+	Bytes      int64 `json:"bytes"`      // that its calls take
 	LimitBytes int64 `json:"limitBytes"` // at which it refuses more; 0 where there is no limit
 }
 

@@ -107,9 +107,9 @@ type Record struct {
 	// Seq counts the calls from 1 in the order in which they were accepted.
 	Seq      int64
 	Call     Call
-	Repeats  int // how often it was sent again
-	Ends     []Ended
-	Attempts []Attempt
+	Repeats  int       // how often it was sent again
+	Ends     []Ended   // what was decided about it, by any destination, oldest first
+	Attempts []Attempt // the requests to webhooks that were made for it, oldest first
 
 	key    callHash
 	size   int64 // about, in bytes
@@ -236,12 +236,20 @@ func (h *History) unname(r *Record) {
 	}
 }
 
-// renew makes the calls of records be recorded anew when they come again.
+// renew makes the calls of records be recorded anew when they come again, and those
+// who wait look at the records again.
 func (h *History) renew(records []Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range records {
-		delete(h.byCall, records[i].key)
+		r := h.byCall[records[i].key]
+		if r == nil || r.Seq != records[i].Seq {
+			continue // it was forgotten, and may have come again
+		}
+		delete(h.byCall, r.key)
+		for w := range h.watchers {
+			w.add(r)
+		}
 	}
 }
 
@@ -489,5 +497,8 @@ func (h *History) Clear() {
 	h.bytes, h.rejectedBytes = 0, 0
 	h.early = earlyRecords{}
 	h.feed.clear()
+	for w := range h.watchers {
+		w.clear()
+	}
 	h.tell()
 }

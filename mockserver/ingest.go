@@ -180,7 +180,7 @@ func (c *Collector) accept(ctx context.Context, b Batch, held int) *requestError
 }
 
 // spareBytes is how much memory a batch may hold beyond twice what it needs.
-const spareBytes = 4 << 10
+const spareBytes = 512
 
 // copyCalls moves calls to memory of their own. One that is kept would else keep
 // all that came with it: white space, calls that were wrong, calls that came again.

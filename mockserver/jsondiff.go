@@ -33,12 +33,17 @@ func diffJSON(got, want []byte, subset bool) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mockserver: what is wanted is not JSON: %w", err)
 	}
+	return differences(g, w, subset), nil
+}
+
+// differences is diffJSON of values that decodeJSON has returned.
+func differences(got, want any, subset bool) []string {
 	d := jsonDiff{subset: subset}
-	d.compare("", g, w)
+	d.compare("", got, want)
 	if d.more > 0 {
-		d.lines = append(d.lines, fmt.Sprintf("and %d more differences", d.more))
+		d.lines = append(d.lines, "and "+plural(d.more, "more difference", "more differences"))
 	}
-	return d.lines, nil
+	return d.lines
 }
 
 // decodeJSON decodes one value, in which numbers keep their digits.
@@ -87,7 +92,7 @@ func (d *jsonDiff) compare(path string, got, want any) {
 			return
 		}
 	}
-	d.add(path, "is %s, want %s", jsonText(got), jsonText(want))
+	d.add(path, "is %s, want %s", jsonText(got, maxShown), jsonText(want, maxShown))
 }
 
 func (d *jsonDiff) compareObjects(path string, got, want map[string]any) {
@@ -95,7 +100,7 @@ func (d *jsonDiff) compareObjects(path string, got, want map[string]any) {
 		if value, ok := got[key]; ok {
 			d.compare(join(path, key), value, want[key])
 		} else {
-			d.add(join(path, key), "is missing, want %s", jsonText(want[key]))
+			d.add(join(path, key), "is missing, want %s", jsonText(want[key], maxShown))
 		}
 	}
 	if d.subset {
@@ -103,7 +108,7 @@ func (d *jsonDiff) compareObjects(path string, got, want map[string]any) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(got)) {
 		if _, ok := want[key]; !ok {
-			d.add(join(path, key), "is %s, want none", jsonText(got[key]))
+			d.add(join(path, key), "is %s, want none", jsonText(got[key], maxShown))
 		}
 	}
 }
@@ -113,10 +118,10 @@ func (d *jsonDiff) compareArrays(path string, got, want []any) {
 		d.compare(fmt.Sprintf("%s[%d]", path, i), got[i], want[i])
 	}
 	for i := len(want); i < len(got); i++ {
-		d.add(fmt.Sprintf("%s[%d]", path, i), "is %s, want none", jsonText(got[i]))
+		d.add(fmt.Sprintf("%s[%d]", path, i), "is %s, want none", jsonText(got[i], maxShown))
 	}
 	for i := len(got); i < len(want); i++ {
-		d.add(fmt.Sprintf("%s[%d]", path, i), "is missing, want %s", jsonText(want[i]))
+		d.add(fmt.Sprintf("%s[%d]", path, i), "is missing, want %s", jsonText(want[i], maxShown))
 	}
 }
 
@@ -148,17 +153,20 @@ func sameNumber(a, b json.Number) bool {
 
 func isInteger(n json.Number) bool { return !strings.ContainsAny(string(n), ".eE") }
 
-// maxShown is how much is shown of a value, in bytes.
-const maxShown = 200
+const (
+	maxShown     = 200  // of a value, in bytes
+	maxBodyShown = 2000 // of a call, in bytes
+)
 
-func jsonText(v any) string {
+// jsonText returns a value as JSON, or its first bytes.
+func jsonText(v any, most int) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(v) // it was decoded
 	text := strings.TrimSuffix(b.String(), "\n")
-	if len(text) > maxShown {
-		text = strings.ToValidUTF8(text[:maxShown], "") + "…"
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return text
 }

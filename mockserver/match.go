@@ -4,15 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// A Match picks calls by what is known of them. One that is written for a test
-// can tell why not by Record.Missf.
+// A Match picks calls by what is known of them. Tests may write their own, which can
+// say by [Record.Missf] why they do not pick one. A record is shown to it whenever
+// something has become of it, by the goroutine that looks or waits.
 type Match func(*Record) bool
 
-// Missf returns false, and notes what would have been right in the case that
-// somebody wants to know, as the errors of [View.Wait] do:
+// Missf is what a Match returns of a record that it does not pick: false, with the
+// reason noted for the errors of [View.Wait], [View.Expect] and [View.ExpectN]:
 //
 //	func(r *mockserver.Record) bool {
 //		return r.Call.Context()["ip"] != nil || r.Missf("it has no context.ip")
@@ -37,7 +39,8 @@ func OfType(typ string) Match {
 // OfEvent picks the track calls of an event.
 func OfEvent(event string) Match {
 	return func(r *Record) bool {
-		return r.is("type", r.Call.Type, "track") && r.is("event", r.Call.Event, event)
+		track := r.is("type", r.Call.Type, "track")
+		return r.is("event", r.Call.Event, event) && track // a call that is neither is further away
 	}
 }
 
@@ -46,7 +49,8 @@ func OfUser(userID string) Match {
 	return func(r *Record) bool { return r.is("userId", r.Call.UserID, userID) }
 }
 
-// OfSource picks the calls of a source, by its name.
+// OfSource picks the calls of a source, by its name. One that was made for a write
+// key has a name that does not tell the key: [View.Source] finds its calls.
 func OfSource(name string) Match {
 	return func(r *Record) bool { return r.is("source", r.Call.Source, name) }
 }
@@ -60,8 +64,8 @@ func WithID(messageID string) Match {
 //
 //	mockserver.Like(`{"event":"Signed Up","properties":{"plan":"Pro"}}`)
 //
-// Arrays must be the same to their ends. Numbers must be, not their digits. It
-// panics if want is not JSON.
+// Objects may hold more wherever they stand, but arrays have as many elements. Of
+// numbers the value counts: 3 is 3.0. It panics if want is not JSON.
 func Like(want string) Match {
 	if _, err := decodeJSON([]byte(want)); err != nil {
 		panic(fmt.Sprintf("mockserver: Like needs JSON: %v", err))
@@ -78,7 +82,8 @@ func Like(want string) Match {
 	}
 }
 
-// InState picks the calls that stand so with a destination.
+// InState picks the calls that are in a state at a destination, see [Record.State]:
+// with StatePending those that were tried and are to be tried again.
 func InState(destination string, state State) Match {
 	return func(r *Record) bool {
 		o, ok := r.State(destination)
@@ -86,7 +91,7 @@ func InState(destination string, state State) Match {
 		case ok && o.State == state:
 			return true
 		case !ok:
-			return r.Missf("destination %q has not tried it, want %s", destination, state)
+			return r.Missf("destination %q has not tried it%s, want %s", destination, r.triedBy(), state)
 		case o.Reason != "":
 			return r.Missf("at destination %q it is %s (%s), want %s", destination, o.State, o.Reason, state)
 		}
@@ -94,7 +99,20 @@ func InState(destination string, state State) Match {
 	}
 }
 
-// DeliveredTo picks the calls that a destination has delivered.
+// triedBy names the destinations that have tried a call, for one whose name is wrong.
+func (r *Record) triedBy() string {
+	var names []string
+	for i := range r.Ends {
+		names = append(names, strconv.Quote(r.Ends[i].Destination))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return " (those that have: " + strings.Join(slices.Compact(names), ", ") + ")"
+}
+
+// DeliveredTo picks the calls that a webhook of a destination has taken.
 func DeliveredTo(destination string) Match { return InState(destination, StateDelivered) }
 
 // Attempted picks the calls for which at least n requests to the webhooks of a
@@ -132,7 +150,7 @@ func misses(r Record, match []Match) (lines []string, failed int) {
 			continue
 		}
 		if failed++; len(why) == 0 {
-			why = []string{fmt.Sprintf("match %d of %d does not pick it", i+1, len(match))}
+			why = []string{fmt.Sprintf("match %d of %d does not pick it: %s", i+1, len(match), r.Call.excerpt())}
 		}
 		lines = append(lines, why...)
 	}
@@ -153,6 +171,14 @@ func nearest(records []Record, match []Match) (record Record, lines []string) {
 		}
 	}
 	return record, lines
+}
+
+// excerpt returns the call's body, or its first bytes.
+func (c *Call) excerpt() string {
+	if len(c.Body) > maxBodyShown {
+		return strings.ToValidUTF8(string(c.Body[:maxBodyShown]), "") + "…"
+	}
+	return string(c.Body)
 }
 
 // summary names a call in a line.

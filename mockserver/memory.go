@@ -13,16 +13,26 @@ import (
 
 // Limits of a memory journal.
 const (
-	// DefaultJournalBytes is how many bytes of calls a memory journal holds at most.
+	// DefaultJournalBytes is about how much memory the calls in a memory journal take
+	// at most by default, in bytes.
 	DefaultJournalBytes = 256 << 20
-	// memoryFailedCalls is how many failed calls it keeps for each destination.
+	// memoryFailedCalls is how many failed calls it keeps for each destination, and
+	// failedShare which part of the memory these may take.
 	memoryFailedCalls = 10_000
+	failedShare       = 8
+
+	// What is kept takes about so many bytes: a call beside its texts, and an entry
+	// beside its calls.
+	callBytes  = 384
+	entryBytes = 192
 )
 
 // NewMemoryJournal returns a Journal that keeps its calls in memory: they are
-// gone when the process is. It takes up to maxBytes of calls' bodies that wait
-// for a destination, by default DefaultJournalBytes, and keeps the newest 10,000
-// failed calls of each destination. A nil clock is the machine's.
+// gone when the process is. It refuses more while those that wait for a
+// destination take about maxBytes of memory, by default DefaultJournalBytes; what
+// is tried again or replayed is never refused. Of each destination's failed calls
+// it keeps the newest 10,000, or those that fit into an eighth of maxBytes. A nil
+// clock is the machine's.
 func NewMemoryJournal(maxBytes int64, clock Clock) Journal {
 	if maxBytes <= 0 {
 		maxBytes = DefaultJournalBytes
@@ -38,7 +48,7 @@ type memoryJournal struct {
 	maxBytes int64
 
 	mu     sync.Mutex // guards what follows, and every queue
-	bytes  int64      // of stored batches
+	bytes  int64      // of stored batches and entries, about
 	closed bool
 	queues map[string]*memoryQueue
 }
@@ -53,6 +63,7 @@ type memoryQueue struct {
 	later   dueHeap        // retries
 	leased  map[*memoryEntry]bool
 	failed  []FailedCall // oldest first
+	failing int64        // bytes that failed takes, about
 	lastID  int
 	reader  *memoryReader // the one that is open, or nil
 }
@@ -60,14 +71,25 @@ type memoryQueue struct {
 type memoryEntry struct {
 	Entry
 	due   time.Time // zero: at once
+	size  int64     // beside the batch
 	batch *storedBatch
 }
 
 // A storedBatch counts its bytes until the last entry that holds one of its
-// calls is done.
+// calls is done: they share their memory.
 type storedBatch struct {
 	size int64
 	refs int
+}
+
+// memoryOf is about how many bytes calls take.
+func memoryOf(calls ...Call) (n int64) {
+	for i := range calls {
+		c := &calls[i]
+		n += callBytes + int64(len(c.Body)+len(c.ID)+len(c.UserID)+len(c.AnonymousID)+
+			len(c.Event)+len(c.Name)+len(c.Category)+len(c.GroupID)+len(c.PreviousID))
+	}
+	return n
 }
 
 func (j *memoryJournal) Append(_ context.Context, b Batch) error {
@@ -76,18 +98,23 @@ func (j *memoryJournal) Append(_ context.Context, b Batch) error {
 	if j.closed {
 		return ErrJournalClosed
 	}
-	stored := &storedBatch{size: int64(b.Size())}
-	if j.bytes+stored.size > j.maxBytes {
-		return fmt.Errorf("%w, %w: it holds %d of %d bytes, and the batch has %d", ErrJournalFull, errOverLimit, j.bytes, j.maxBytes, stored.size)
-	}
+	var wanting []*memoryQueue
 	for _, q := range j.queues {
 		if q.sources == nil || q.sources[b.Source] {
-			q.ledger.Accepted += int64(len(b.Calls))
-			q.push(&memoryEntry{Entry: Entry{Calls: b.Calls, Attempt: 1, Since: b.ReceivedAt}, batch: stored})
+			wanting = append(wanting, q)
 		}
 	}
-	if stored.refs > 0 {
-		j.bytes += stored.size
+	if len(wanting) == 0 {
+		return nil
+	}
+	stored := &storedBatch{size: memoryOf(b.Calls...)}
+	if size := stored.size + int64(len(wanting))*entryBytes; j.bytes+size > j.maxBytes {
+		return fmt.Errorf("%w, %w: it holds %d of %d bytes, and the batch takes %d", ErrJournalFull, errOverLimit, j.bytes, j.maxBytes, size)
+	}
+	j.bytes += stored.size
+	for _, q := range wanting {
+		q.ledger.Accepted += int64(len(b.Calls))
+		q.push(&memoryEntry{Entry: Entry{Calls: b.Calls, Attempt: 1, Since: b.ReceivedAt}, batch: stored})
 	}
 	return nil
 }
@@ -154,9 +181,15 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []Ca
 		for _, c := range calls {
 			replayed[hashCall(c.Source, c.ID)] = true
 		}
-		q.failed = slices.DeleteFunc(q.failed, func(f FailedCall) bool { return replayed[hashCall(f.Call.Source, f.Call.ID)] })
+		q.failed = slices.DeleteFunc(q.failed, func(f FailedCall) bool {
+			gone := replayed[hashCall(f.Call.Source, f.Call.ID)]
+			if gone {
+				q.failing -= f.memory()
+			}
+			return gone
+		})
 	}
-	stored := &storedBatch{size: int64(Batch{Calls: calls}.Size())}
+	stored := &storedBatch{size: memoryOf(calls...)}
 	j.bytes += stored.size // a replay is never refused: its calls were accepted already
 	q.ledger.Move(len(calls), from, StatePending)
 	q.push(&memoryEntry{Entry: Entry{Calls: calls, Attempt: 1, Since: j.clock.Now()}, batch: stored})
@@ -223,7 +256,9 @@ func (j *memoryJournal) Close() error {
 func (q *memoryQueue) push(e *memoryEntry) {
 	q.lastID++
 	e.ID = fmt.Sprintf("%s/%d", q.name, q.lastID)
+	e.size += entryBytes
 	e.batch.refs++
+	q.journal.bytes += e.size
 	q.put(e)
 }
 
@@ -278,6 +313,7 @@ func (q *memoryQueue) firstDue() time.Time {
 
 // release frees the bytes of an entry that is done.
 func (q *memoryQueue) release(e *memoryEntry) {
+	q.journal.bytes -= e.size
 	if e.batch.refs--; e.batch.refs == 0 {
 		q.journal.bytes -= e.batch.size
 	}
@@ -406,7 +442,7 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 		q.ledger.Move(1, StatePending, o.State)
 	}
 	if len(again.Calls) > 0 {
-		q.push(&memoryEntry{Entry: again, due: r.RetryAt, batch: e.batch})
+		q.push(&memoryEntry{Entry: again, due: r.RetryAt, size: again.memory(), batch: e.batch})
 	}
 	q.release(e)
 	return nil
@@ -421,6 +457,14 @@ func (e *Entry) add(c Call, note string) {
 	if e.Notes != nil {
 		e.Notes = append(e.Notes, note)
 	}
+}
+
+// memory is about how many bytes an entry with calls of a batch takes beside it.
+func (e *Entry) memory() (n int64) {
+	for _, note := range e.Notes {
+		n += int64(len(note))
+	}
+	return n + int64(len(e.Calls))*callBytes
 }
 
 func (l *memoryLease) Return() {
@@ -441,12 +485,17 @@ func (l *memoryLease) Return() {
 
 func (q *memoryQueue) keepFailed(f FailedCall) {
 	f.Call.Body = bytes.Clone(f.Call.Body) // it stays for longer than the calls beside it, whose memory it shares
-	if len(q.failed) == memoryFailedCalls {
+	q.failing += f.memory()
+	for len(q.failed) == memoryFailedCalls || len(q.failed) > 0 && q.failing > q.journal.maxBytes/failedShare {
+		q.failing -= q.failed[0].memory()
 		q.failed[0] = FailedCall{}
 		q.failed = q.failed[1:]
 	}
 	q.failed = append(q.failed, f)
 }
+
+// memory is about how many bytes a failed call takes.
+func (f *FailedCall) memory() int64 { return memoryOf(f.Call) + int64(len(f.Reason)) }
 
 // dueHeap is a container/heap with the entry that is due first on top.
 type dueHeap []*memoryEntry

@@ -2,8 +2,12 @@ package mockserver_test
 
 import (
 	"fmt"
+	"net/http"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -39,4 +43,117 @@ func TestFailedCallsKeepNoWholeBatches(t *testing.T) {
 	}
 	assert.Less(t, int64(heap()-before), int64(batches*size/10))
 	runtime.KeepAlive(j)
+}
+
+// TestTheLimitOfAMemoryJournalIsOneOfMemory: calls that are tiny, alone in their
+// request, or between much white space take no more than others.
+func TestTheLimitOfAMemoryJournalIsOneOfMemory(t *testing.T) {
+	const limit = 2 << 20
+	for name, test := range map[string]struct {
+		calls, space int
+		destinations []string
+	}{
+		"a request for each call":    {1, 0, []string{"a"}},
+		"white space":                {1, 800, []string{"a"}},
+		"several destinations":       {1, 0, []string{"a", "b", "c"}},
+		"small batches":              {20, 0, []string{"a"}},
+		"batches with little of use": {20, 10_000, []string{"a", "b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var paused []mockserver.Destination
+			for _, name := range test.destinations {
+				d := hook(name, "http://127.0.0.1:1/")
+				d.Paused = true
+				paused = append(paused, d)
+			}
+			c := newCollector(t, mockserver.Config{
+				Journal: mockserver.NewMemoryJournal(limit, nil), Destinations: paused, DedupCalls: 100, History: mockserver.NewHistory(1),
+			})
+			before := heap()
+			status := http.StatusOK
+			for i := 0; status == http.StatusOK; i++ {
+				body := strings.Replace(track(fmt.Sprint(i), test.calls), "[", "["+strings.Repeat(" ", test.space), 1)
+				status = serve(c, http.MethodPost, "/v1/batch", body).Code
+			}
+			assert.Equal(t, http.StatusTooManyRequests, status)
+			assert.Less(t, int64(heap()-before), int64(limit*3/2))
+			health, err := c.Health(t.Context())
+			require.NoError(t, err)
+			assert.InDelta(t, limit, health.Bytes, limit/50)
+		})
+	}
+}
+
+// TestAMemoryJournalCountsRetriesAndFrees: what is tried again takes memory of its own,
+// and nothing is left when all is done.
+func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
+	j := mockserver.NewMemoryJournal(100_000, nil)
+	t.Cleanup(func() { _ = j.Close() })
+	held := func() int64 {
+		health, err := j.(mockserver.HealthChecker).Health(t.Context())
+		require.NoError(t, err)
+		return health.Bytes
+	}
+	readers := map[string]mockserver.Reader{}
+	for _, name := range []string{"a", "b"} {
+		r, err := j.Attach(t.Context(), name, []string{"s"})
+		require.NoError(t, err)
+		readers[name] = r
+	}
+	require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "other", Calls: make([]mockserver.Call, 1_000)}), "nobody wants it")
+	assert.Zero(t, held())
+	finish := func(name string, outcomes ...mockserver.Outcome) {
+		lease, err := readers[name].Next(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Finish(t.Context(), mockserver.Result{Outcomes: outcomes}))
+	}
+	pending, done := mockserver.Outcome{State: mockserver.StatePending, Note: "n"}, mockserver.Outcome{State: mockserver.StateDelivered}
+	calls := []mockserver.Call{{ID: "1", Source: "s", Body: make([]byte, 1_000)}, {ID: "2", Source: "s", Body: make([]byte, 1_000)}}
+	require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "s", Calls: calls}))
+	first := held()
+	assert.Greater(t, first, int64(2_000))
+	finish("a", pending, pending)
+	assert.Greater(t, held(), first+2*int64(unsafe.Sizeof(mockserver.Call{})))
+	finish("b", done, done)
+	finish("a", done, pending)
+	assert.Greater(t, held(), int64(2_000), "the calls share their memory")
+	finish("a", mockserver.Outcome{State: mockserver.StateFailed})
+	assert.Zero(t, held())
+	require.NoError(t, j.Replay(t.Context(), "a", calls, mockserver.StateFailed))
+	assert.Greater(t, held(), int64(2_000))
+	require.NoError(t, j.Detach(t.Context(), "a"))
+	assert.Zero(t, held())
+}
+
+func TestFailedCallsTakeAShareOfTheMemory(t *testing.T) {
+	j := mockserver.NewMemoryJournal(80_000, nil)
+	t.Cleanup(func() { _ = j.Close() })
+	r, err := j.Attach(t.Context(), "d", nil)
+	require.NoError(t, err)
+	fail := func(id string, size int) {
+		calls := []mockserver.Call{{ID: id, Source: "s", Body: make([]byte, size)}}
+		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "s", ReceivedAt: time.Now(), Calls: calls}))
+		lease, err := r.Next(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Finish(t.Context(), mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateFailed, Reason: "no"}}}))
+	}
+	failed := func() (ids []string) {
+		require.NoError(t, j.Failed(t.Context(), "d", func(f mockserver.FailedCall) bool { ids = append(ids, f.Call.ID); return true }))
+		return ids
+	}
+	for i := range 9 {
+		fail(fmt.Sprint(i), 2_000)
+	}
+	assert.Equal(t, []string{"5", "6", "7", "8"}, failed(), "the newest, in an eighth")
+	require.NoError(t, j.Replay(t.Context(), "d", []mockserver.Call{{ID: "6", Source: "s"}}, mockserver.StateFailed))
+	lease, err := r.Next(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, lease.Finish(t.Context(), mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateDelivered}}}))
+	fail("9", 2_000)
+	assert.Equal(t, []string{"5", "7", "8", "9"}, failed(), "what was replayed has made room")
+	fail("10", 60_000)
+	assert.Equal(t, []string{"10"}, failed(), "the newest is kept in any case")
+	ledgers, err := j.Ledger(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, int64(10), ledgers[0].Failed, "all are counted")
 }

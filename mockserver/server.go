@@ -103,7 +103,7 @@ func (s *Server) Close() error {
 	return errors.Join(err, s.Collector.Close())
 }
 
-// A TB is what RunT needs of a *testing.T, *testing.B or *testing.F.
+// A TB is what is needed here of a *testing.T, *testing.B or *testing.F.
 type TB interface {
 	Helper()
 	Cleanup(func())

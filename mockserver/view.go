@@ -2,13 +2,15 @@ package mockserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Patience is how long Wait and Expect wait where their context sets no deadline.
+// Patience is how long Expect and ExpectN wait, and Wait where its context has no
+// deadline.
 const Patience = 10 * time.Second
 
 // A View shows what a server got: all of it, or what came from one source. Its
@@ -137,23 +139,55 @@ const maxListed = 20
 func (v View) explain(n, got int, match []Match, cause error) error {
 	all := v.Records()
 	var b strings.Builder
-	fmt.Fprintf(&b, "mockserver: waited for %s, got %d that match of %d in all", plural(n, "call", "calls"), got, len(all))
+	fmt.Fprintf(&b, "mockserver: waited for %s", plural(n, "call", "calls"))
+	if !errors.Is(cause, context.DeadlineExceeded) {
+		fmt.Fprintf(&b, " until %v", cause)
+	}
+	if len(all) == 0 {
+		b.WriteString(", and none came")
+	} else {
+		fmt.Fprintf(&b, ", got %d that match of %d in all", got, len(all))
+	}
 	if record, why := nearest(all, match); len(why) > 0 {
 		fmt.Fprintf(&b, "\n  nearest: %s\n    %s", record.Call.summary(), strings.Join(why, "\n    "))
 	}
-	for i := range all[:min(len(all), maxListed)] {
-		fmt.Fprintf(&b, "\n  came: %s", all[i].Call.summary())
-	}
-	if len(all) > maxListed {
-		fmt.Fprintf(&b, "\n  and %d more", len(all)-maxListed)
-	}
-	for _, r := range last(v.Rejections(), maxListed) {
-		fmt.Fprintf(&b, "\n  not taken: %s: %s: %.200s", r.Code, r.Message, r.Body)
-	}
-	for _, r := range last(v.collector.history.Refusals(), maxListed) {
-		fmt.Fprintf(&b, "\n  refused: %s answered %d: %s: %s", r.Path, r.Status, r.Code, r.Message)
+	listCalls(&b, "came", all)
+	others := v.explainOthers(&b)
+	if len(all) == 0 && !others {
+		b.WriteString("\n  nor did anything else: was the client flushed or closed, and does it send to this server's URL?")
 	}
 	return &waitError{b.String(), cause}
+}
+
+// listCalls writes a line for each of the first calls.
+func listCalls(b *strings.Builder, word string, records []Record) {
+	for i := range records[:min(len(records), maxListed)] {
+		fmt.Fprintf(b, "\n  %s: %s", word, records[i].Call.summary())
+	}
+	if len(records) > maxListed {
+		fmt.Fprintf(b, "\n  and %d more", len(records)-maxListed)
+	}
+}
+
+// explainOthers writes what else came, and tells whether anything did.
+func (v View) explainOthers(b *strings.Builder) bool {
+	before := b.Len()
+	for _, r := range last(v.Rejections(), maxListed) {
+		fmt.Fprintf(b, "\n  not taken: %s: %s: %.200s", r.Code, r.Message, r.Body)
+	}
+	for _, r := range last(v.collector.history.Refusals(), maxListed) {
+		fmt.Fprintf(b, "\n  refused: %s answered %d: %s: %s", r.Path, r.Status, r.Code, r.Message)
+	}
+	if v.source != "" {
+		server := View{collector: v.collector, cleared: v.cleared}
+		if others := server.Records(func(r *Record) bool { return r.Call.Source != v.source }); len(others) > 0 {
+			fmt.Fprintf(b, "\n  %s came with other write keys than this view's", plural(len(others), "call", "calls"))
+		}
+	}
+	if met, left := v.collector.faults.metBy(v.source); met > 0 {
+		fmt.Fprintf(b, "\n  faults befell %s to the collector, and wait for %d more", plural(met, "request", "requests"), left)
+	}
+	return b.Len() > before
 }
 
 // waitError says at length why a wait was in vain, and wraps the cause.
@@ -166,8 +200,8 @@ func (e *waitError) Error() string { return e.text }
 func (e *waitError) Unwrap() error { return e.cause }
 
 // Expect waits, for Patience at most, until a call has come that every match
-// picks, and returns it with what became of it. It ends the test otherwise, with
-// what did come.
+// picks, and returns it with what became of it: the first, if there are several. It
+// ends the test otherwise, with what did come.
 func (v View) Expect(t TB, match ...Match) Record {
 	t.Helper()
 	records, err := v.wait(context.Background(), 1, match)
@@ -178,19 +212,47 @@ func (v View) Expect(t TB, match ...Match) Record {
 	return records[0]
 }
 
+// ExpectN waits, for Patience at most, until n calls have come that every match
+// picks, and returns them with what became of them. It ends the test if fewer came,
+// or more. It does not wait for more: call it when what the test does is done, and
+// was flushed.
+func (v View) ExpectN(t TB, n int, match ...Match) []Record {
+	t.Helper()
+	records, err := v.wait(context.Background(), n, match)
+	if err == nil && len(records) > n {
+		err = tooMany(records, n)
+	}
+	if err != nil {
+		t.Fatalf("%v", err)
+		return nil
+	}
+	return records
+}
+
 // ExpectNone ends the test if a call has come that every match picks. It does not
 // wait: call it when what the test does is done, and was flushed.
 func (v View) ExpectNone(t TB, match ...Match) {
 	t.Helper()
 	if records := v.Records(match...); len(records) > 0 {
-		t.Fatalf("mockserver: %s came that should not; the first is %s\n  %s", plural(len(records), "call", "calls"), records[0].Call.summary(), records[0].Call.Body)
+		t.Fatalf("%v", tooMany(records, 0))
 	}
+}
+
+// tooMany says which calls came beyond the n that should, and shows the first.
+func tooMany(records []Record, n int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "mockserver: want %s, got %d that match", plural(n, "call", "calls"), len(records))
+	listCalls(&b, "too many", records[n:])
+	fmt.Fprintf(&b, "\n  the first that is too many: %s", records[n].Call.excerpt())
+	return errors.New(b.String())
 }
 
 // Clear forgets the calls that came, also those that were not taken, so that a test
 // can begin anew. One that is sent again with the same messageId is then taken
-// again. Deliveries go on.
+// again. A Wait that goes on counts from then on what comes after. Deliveries go on,
+// and faults stay, see Heal.
 func (v View) Clear() {
+	v.collector.faults.forgetMet(v.source)
 	if v.source == "" {
 		v.collector.history.Clear()
 		v.collector.dedup.clear()
@@ -202,11 +264,11 @@ func (v View) Clear() {
 	if len(records) > 0 {
 		mark.call = records[len(records)-1].Seq
 	}
+	v.cleared.set(v.source, mark) // before those who wait look again
 	v.collector.history.renew(records)
 	for i := range records {
 		v.collector.dedup.drop(records[i].Call.Source, records[i].Call.ID)
 	}
-	v.cleared.set(v.source, mark)
 }
 
 // Fail lets faults befall the next requests to the collector, each in turn. Those

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -143,16 +144,96 @@ func TestWaitTellsWhatCameInstead(t *testing.T) {
 	},
 		mockserver.DeliveredTo("hook"), func(*mockserver.Record) bool { return false })
 	require.Error(t, err)
-	assert.Contains(t, err.Error(), "it has no context.ip\n    destination \"hook\" has not tried it, want delivered\n    match 3 of 3 does not pick it")
+	assert.Contains(t, err.Error(), "it has no context.ip\n    destination \"hook\" has not tried it, want delivered\n    match 3 of 3 does not pick it: {")
 }
 
 func TestExpect(t *testing.T) {
 	srv := mockserver.RunT(t)
-	post(t, srv.URL+"/v1/batch", "key", track("m", 2))
+	post(t, srv.URL+"/v1/batch", "key", track("m", 3))
 	assert.Equal(t, "m-1", srv.Expect(t, mockserver.OfUser("u1")).Call.ID)
 	srv.ExpectNone(t, mockserver.OfType("page"))
+	records := srv.ExpectN(t, 3, mockserver.OfEvent("Tested"))
+	assert.Equal(t, "m-0 m-2", records[0].Call.ID+" "+records[2].Call.ID)
+	srv.ExpectN(t, 0, mockserver.OfType("page"))
+
 	failure := judge(func(t mockserver.TB) { srv.ExpectNone(t, mockserver.OfUser("u1")) })
-	assert.Contains(t, failure, `1 call came that should not; the first is track "Tested" userId="u1" messageId="m-1"`)
+	record, _ := srv.Call("m-1")
+	assert.Equal(t, `mockserver: want 0 calls, got 1 that match
+  too many: track "Tested" userId="u1" messageId="m-1"
+  the first that is too many: `+string(record.Call.Body), failure)
+	failure = judge(func(t mockserver.TB) { srv.ExpectN(t, 1) })
+	assert.Equal(t, `mockserver: want 1 call, got 3 that match
+  too many: track "Tested" userId="u1" messageId="m-1"
+  too many: track "Tested" userId="u2" messageId="m-2"
+  the first that is too many: `+string(record.Call.Body), failure)
+}
+
+// TestExpectWaits runs on the clock of the bubble: in vain takes Patience.
+func TestExpectWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, _ := inProcess(t, mockserver.Config{})
+		send(t, srv, track("a", 1))
+		later := time.AfterFunc(mockserver.Patience/2, func() { send(t, srv, track("b", 1)) })
+		defer later.Stop()
+		start := time.Now()
+		assert.Len(t, srv.ExpectN(t, 2), 2)
+		assert.Equal(t, mockserver.Patience/2, time.Since(start))
+		failure := judge(func(t mockserver.TB) { srv.ExpectN(t, 3, mockserver.OfEvent("Tested")) })
+		assert.Contains(t, failure, "waited for 3 calls, got 2 that match of 2 in all\n  came: ")
+		assert.Equal(t, 3*mockserver.Patience/2, time.Since(start))
+	})
+}
+
+// TestWaitTellsWhyNothingCame: each time something else is wrong.
+func TestWaitTellsWhyNothingCame(t *testing.T) {
+	server := mockserver.RunT(t)
+	ended, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	tell := func(ctx context.Context, v mockserver.View) string {
+		_, err := v.Wait(ctx, 1, mockserver.OfEvent("Tested"))
+		require.Error(t, err)
+		return err.Error()
+	}
+	assert.Equal(t, `mockserver: waited for 1 call, and none came
+  nor did anything else: was the client flushed or closed, and does it send to this server's URL?`, tell(ended, server.View))
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.Contains(t, tell(canceled, server.View), "mockserver: waited for 1 call until context canceled, and none came\n")
+
+	post(t, server.URL+"/v1/batch", "key", track("m", 2))
+	srv := server.Source("kee")
+	assert.Equal(t, `mockserver: waited for 1 call, and none came
+  2 calls came with other write keys than this view's`, tell(ended, srv))
+
+	srv = server.Source("key")
+	srv.Clear()
+	srv.Fail(mockserver.Fault{Status: 400, Times: 3})
+	post(t, server.URL+"/v1/batch", "key", track("m", 1))
+	assert.Equal(t, `mockserver: waited for 1 call, and none came
+  faults befell 1 request to the collector, and wait for 2 more`, tell(ended, srv))
+	assert.Contains(t, tell(ended, server.View), "faults befell 1 request")
+	assert.NotContains(t, tell(ended, server.Source("other")), "fault")
+	srv.Heal()
+	srv.Clear()
+	assert.NotContains(t, tell(ended, srv), "fault")
+}
+
+func TestMatchesTellWhatIsNearest(t *testing.T) {
+	srv, _ := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("crm", "http://h/1")}})
+	send(t, srv, track("m", 1))
+	send(t, srv, `{"batch":[{"type":"page","name":"Home","userId":"u","messageId":"p"}]}`)
+	srv.ExpectN(t, 2, mockserver.DeliveredTo("crm"))
+	ended, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	tell := func(match mockserver.Match) string {
+		_, err := srv.Wait(ended, 1, match)
+		require.Error(t, err)
+		return err.Error()
+	}
+	assert.Contains(t, tell(mockserver.OfEvent("Teste")), "nearest: track \"Tested\" userId=\"u0\" messageId=\"m-0\"\n    event is \"Tested\", want \"Teste\"",
+		"though the page came later")
+	assert.Contains(t, tell(mockserver.DeliveredTo("crmm")), `destination "crmm" has not tried it (those that have: "crm"), want delivered`)
+	assert.Contains(t, tell(func(*mockserver.Record) bool { return false }), `match 1 of 1 does not pick it: {"type":"page","name":"Home"`)
 }
 
 func TestTestsThatShareAServerDoNotSeeEachOther(t *testing.T) {
@@ -208,7 +289,7 @@ func TestGoldenFiles(t *testing.T) {
         "name": "x"
       }
     },
-    "messageId": "<messageId 1>",
+    "messageId": "<messageId>",
     "name": "Home",
     "receivedAt": "<time>",
     "sentAt": "<time>",
@@ -218,7 +299,7 @@ func TestGoldenFiles(t *testing.T) {
   {
     "anonymousId": "<anonymousId 1>",
     "event": "Signed Up",
-    "messageId": "<messageId 2>",
+    "messageId": "<messageId>",
     "originalTimestamp": "<time>",
     "properties": {
       "html": "<&>",
@@ -239,7 +320,7 @@ func TestGoldenFiles(t *testing.T) {
 	srv.Golden(t, file, options) // the same but for what differs each time
 	srv.Clear()
 	send("3", "three", "Free")
-	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), `[1].properties.plan is "Free", want "Pro"`)
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), "differs: track \"Signed Up\" anonymousId=\"<anonymousId 1>\"\n    properties.plan is \"Free\", want \"Pro\"")
 	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options, mockserver.OfType("page")) }), "1 call came, want 2")
 	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
 	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, file, options) }), "not JSON")
@@ -314,5 +395,30 @@ func TestClearingASourceForgetsItsRejections(t *testing.T) {
 func TestLikeTakesNoTextAfterTheValue(t *testing.T) {
 	for _, want := range []string{`{"a":1}}`, `{"a":1}]`, `{"a":1} 2`, `{`, ``} {
 		assert.Panics(t, func() { mockserver.Like(want) }, want)
+	}
+}
+
+func TestClearBesideAWait(t *testing.T) {
+	server := mockserver.RunT(t)
+	for name, srv := range map[string]mockserver.View{"all": server.View, "a source": server.Source("key")} {
+		t.Run(name, func(t *testing.T) {
+			srv.Clear()
+			seen := make(chan string, 10)
+			got := make(chan []mockserver.Call)
+			go func() {
+				calls, err := srv.Wait(t.Context(), 2, func(r *mockserver.Record) bool { seen <- r.Call.ID; return true })
+				assert.NoError(t, err)
+				got <- calls
+			}()
+			post(t, server.URL+"/v1/batch", "key", track("before", 1))
+			assert.Equal(t, "before-0", <-seen)
+			srv.Clear()
+			post(t, server.URL+"/v1/batch", "key", track("after", 1))
+			assert.Equal(t, "after-0", <-seen)
+			post(t, server.URL+"/v1/batch", "key", track("before", 1))
+			calls := <-got
+			require.Len(t, calls, 2)
+			assert.Equal(t, "after-0 before-0", calls[0].ID+" "+calls[1].ID)
+		})
 	}
 }

@@ -13,7 +13,9 @@ type watcher struct {
 	history *History
 	wake    chan struct{} // holds a token when there is something to look at; never closed
 
-	changed map[*Record]struct{} // guarded by the History's lock
+	// The History's lock guards these.
+	changed map[*Record]struct{}
+	cleared bool // whether all that was seen before is to be forgotten
 }
 
 // watch starts a watcher, which sees every record as changed first.
@@ -40,24 +42,37 @@ func (w *watcher) stop() {
 // add notes that a record has changed. The History's lock is held.
 func (w *watcher) add(r *Record) {
 	w.changed[r] = struct{}{}
+	w.stir()
+}
+
+// clear notes that the History forgets all records. Its lock is held.
+func (w *watcher) clear() {
+	clear(w.changed)
+	w.cleared = true
+	w.stir()
+}
+
+func (w *watcher) stir() {
 	select {
 	case w.wake <- struct{}{}:
 	default: // it will look anyway
 	}
 }
 
-// take returns the records that have changed since it was called last.
-func (w *watcher) take() []Record {
+// take returns the records that have changed since it was called last, and whether
+// those that it returned before were cleared meanwhile.
+func (w *watcher) take() (records []Record, cleared bool) {
 	w.history.mu.Lock()
 	defer w.history.mu.Unlock()
-	records := make([]Record, 0, len(w.changed))
+	records = make([]Record, 0, len(w.changed))
 	for r := range w.changed {
 		if r.Seq > 0 { // else its call was not accepted yet
 			records = append(records, r.clone())
 		}
 	}
 	clear(w.changed)
-	return records
+	cleared, w.cleared = w.cleared, false
+	return records, cleared
 }
 
 // noteChange tells those who watch, and the feed. The lock is held.
@@ -75,7 +90,11 @@ func (h *History) await(ctx context.Context, n int, match func(*Record) bool) ([
 	defer w.stop()
 	matching := map[int64]Record{}
 	for {
-		for _, r := range w.take() {
+		changed, cleared := w.take()
+		if cleared {
+			clear(matching)
+		}
+		for _, r := range changed {
 			if match(&r) {
 				matching[r.Seq] = r
 			} else {

@@ -26,7 +26,7 @@ const (
 
 // An Options tells the suite how to make journals.
 type Options struct {
-	// Open returns an empty journal that takes at least maxBytes of calls (zero:
+	// Open returns an empty journal that takes about maxBytes of large calls (zero:
 	// its default) and refuses the batches that go far beyond. The suite closes it.
 	Open func(t *testing.T, maxBytes int64) mockserver.Journal
 	// Reopen, where the journal is durable, closes j without regard for what is

@@ -145,6 +145,8 @@ func TestResponses(t *testing.T) {
 		{"long", ok + "\r\n" + long + long, Success, "", "", 200, long[:KeptBody]},
 		{"101", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nforever", Permanent, ReasonStatus, "answered 101 (Switching Protocols)", 101, ""},
 		{"300", "HTTP/1.1 300 Multiple Choices\r\nConnection: close\r\n\r\n", Permanent, ReasonRedirect, "redirects are not followed", 300, ""},
+		{"302 to a URL that is none", "HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nConnection: close\r\n\r\n", Permanent, ReasonRedirect, `to "http://[::1": redirects are not followed`, 302, ""},
+		{"307 to nowhere", "HTTP/1.1 307 X\r\nConnection: close\r\n\r\n", Permanent, ReasonRedirect, `to "": redirects are not followed`, 307, ""},
 		{"304", "HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n", Permanent, ReasonRedirect, "answered 304", 304, ""},
 		{"400", "HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno!", Permanent, ReasonStatus, "answered 400 (Bad Request)", 400, "no!"},
 		{"404", "HTTP/1.0 404 X\r\n\r\n", Permanent, ReasonStatus, "answered 404 (Not Found)", 404, ""},

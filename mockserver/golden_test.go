@@ -1,0 +1,158 @@
+package mockserver_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// TestGoldenTellsWhichCallsDiffer: one call more, less or changed is told as that,
+// whatever place the others have in the file.
+func TestGoldenTellsWhichCallsDiffer(t *testing.T) {
+	file := []string{
+		`{"type":"page","name":"Home","anonymousId":"%1"}`,
+		`{"type":"page","name":"Pricing","anonymousId":"%1"}`,
+		`{"type":"page","name":"Home","anonymousId":"%2"}`,
+		`{"type":"track","event":"Signed Up","userId":"u","anonymousId":"%1"}`,
+		`{"type":"track","event":"Bought","userId":"u","properties":{"items":[{"n":1,"id":"x1"}],"total":3}}`,
+		`{"type":"track","event":"Bought","userId":"u","properties":{"items":[{"n":2,"id":"x2"}],"total":9}}`,
+		`{"type":"identify","userId":"u"}`,
+	}
+	without := func(i int) []string { return slices.Delete(slices.Clone(file), i, i+1) }
+	with := func(i int, from, to string) []string {
+		calls := slices.Clone(file)
+		calls[i] = strings.Replace(calls[i], from, to, 1)
+		return calls
+	}
+	moved := []string{file[2], file[6], file[1], file[5], file[3], file[0], file[4]}
+	for _, test := range []struct {
+		name   string
+		golden mockserver.Golden
+		calls  []string
+		want   []string // none where they are the same
+	}{
+		{"the same", mockserver.Golden{}, file, nil},
+		{"another order", mockserver.Golden{}, moved, nil},
+		{"the same order", mockserver.Golden{KeepOrder: true}, file, nil},
+		{"an order that is to be kept", mockserver.Golden{KeepOrder: true}, []string{file[0], file[1], file[2], file[4], file[3], file[5], file[6]}, []string{
+			`came before one that precedes it in the file: track "Bought" userId="u"`,
+		}},
+		{"one of a kind is missing", mockserver.Golden{}, without(1), []string{
+			`6 calls came, want 7`, `did not come: page "Pricing" anonymousId="<anonymousId 1>"`,
+		}},
+		{"one of two of a kind is missing", mockserver.Golden{}, without(4), []string{
+			`6 calls came, want 7`, `did not come: track "Bought" userId="u"`,
+		}},
+		{"the first in its order is missing", mockserver.Golden{KeepOrder: true}, without(0), []string{
+			`6 calls came, want 7`, `did not come: page "Home" anonymousId="<anonymousId 1>"`,
+		}},
+		{"one more", mockserver.Golden{}, append([]string{`{"type":"alias","userId":"u","previousId":"p"}`}, file...), []string{
+			`8 calls came, want 7`, `is not in the file: alias userId="u" previousId="p"`,
+			`  {"messageId":"<messageId>","previousId":"p","receivedAt":"<time>","timestamp":"<time>","type":"alias","userId":"u"}`,
+		}},
+		{"a property", mockserver.Golden{}, with(5, `"total":9`, `"total":10`), []string{
+			`differs: track "Bought" userId="u"`, `  properties.total is 10, want 9`,
+		}},
+		{"both of a kind", mockserver.Golden{}, with(4, `"n":1`, `"n":7`), []string{
+			`differs: track "Bought" userId="u"`, `  properties.items[0].n is 7, want 1`,
+		}},
+		{"an event of another name", mockserver.Golden{}, with(6, `"identify"`, `"group","groupId":"g"`), []string{
+			`did not come: identify userId="u"`, `is not in the file: group userId="u" groupId="g"`,
+			`  {"groupId":"g","messageId":"<messageId>","receivedAt":"<time>","timestamp":"<time>","type":"group","userId":"u"}`,
+		}},
+		{"what differs in an array", mockserver.Golden{Without: []string{"properties.items.id", "properties.total.not", "userId.not"}}, with(5, "x2", "x3"), nil},
+		{"an ID that is kept", mockserver.Golden{KeepIDs: true}, with(2, "%2", "%1"), []string{
+			`differs: page "Home" anonymousId="two" messageId="id-2"`, `  anonymousId is "one", want "two"`,
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
+			run := func(calls []string, one, two string) {
+				srv.Clear()
+				for i, call := range calls {
+					call = strings.NewReplacer("%1", one, "%2", two).Replace(call)
+					if test.golden.KeepIDs {
+						call = fmt.Sprintf(`{"messageId":"id-%d",%s`, i, call[1:])
+					}
+					require.Equal(t, http.StatusOK, serve(srv.Collector, http.MethodPost, "/v1/batch", `{"batch":[`+call+`]}`).Code)
+				}
+			}
+			path := filepath.Join(t.TempDir(), "calls.json")
+			update := test.golden
+			update.Update = true
+			run(file, "one", "two")
+			srv.Golden(t, path, update)
+			if test.golden.KeepIDs {
+				run(test.calls, "one", "two")
+			} else {
+				run(test.calls, "first", "second")
+			}
+			failure := judge(func(t mockserver.TB) { srv.Golden(t, path, test.golden) })
+			_, failure, _ = strings.Cut(failure, "Golden.Update:\n  ")
+			assert.Equal(t, strings.Join(test.want, "\n  "), failure)
+		})
+	}
+}
+
+// TestGoldenKeepsVisitorsApart: that two calls are of one visitor is held against the
+// file, whatever the visitor's ID.
+func TestGoldenKeepsVisitorsApart(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
+	run := func(visitors ...string) {
+		srv.Clear()
+		for i, visitor := range visitors {
+			serve(srv.Collector, http.MethodPost, "/v1/page", fmt.Sprintf(`{"name":"%d","anonymousId":%q}`, i, visitor))
+		}
+	}
+	path := filepath.Join(t.TempDir(), "calls.json")
+	run("a", "a", "b")
+	srv.Golden(t, path, mockserver.Golden{Update: true})
+	run("x", "x", "y")
+	srv.Golden(t, path, mockserver.Golden{})
+	run("x", "y", "y")
+	failure := judge(func(t mockserver.TB) { srv.Golden(t, path, mockserver.Golden{}) })
+	assert.Contains(t, failure, `differs: page "1" anonymousId="<anonymousId 1>"`+"\n    "+`anonymousId is "<anonymousId 2>", want "<anonymousId 1>"`)
+}
+
+// TestGoldenOfVisitorsWhoDoTheSame: whose call comes first differs from run to run.
+func TestGoldenOfVisitorsWhoDoTheSame(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
+	run := func(visits string) {
+		srv.Clear()
+		for visit := range strings.FieldsSeq(visits) {
+			serve(srv.Collector, http.MethodPost, "/v1/page", fmt.Sprintf(`{"name":%q,"anonymousId":%q}`, visit[1:], visit[:1]))
+		}
+	}
+	path := filepath.Join(t.TempDir(), "calls.json")
+	run("aHome aPricing bHome bPricing cHome")
+	srv.Golden(t, path, mockserver.Golden{Update: true})
+	for _, visits := range []string{
+		"xHome xPricing yHome yPricing zHome", "zHome xHome yHome yPricing xPricing", "yPricing xHome zHome xPricing yHome", "xPricing yPricing yHome xHome zHome",
+	} {
+		run(visits)
+		srv.Golden(t, path, mockserver.Golden{})
+	}
+	run("xHome xPricing yHome zPricing zHome")
+	srv.Golden(t, path, mockserver.Golden{})
+	run("xHome xPricing yHome yPricing yHome")
+	assert.Contains(t, judge(func(t mockserver.TB) { srv.Golden(t, path, mockserver.Golden{}) }), "differs: page \"Home\"")
+}
+
+func TestGoldenFilesThatAreNone(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
+	path := filepath.Join(t.TempDir(), "calls.json")
+	for text, want := range map[string]string{"{": "it is not JSON", "{}": "it is not an array of calls", `[{},1]`: "element 1 is not a call"} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		failure := judge(func(t mockserver.TB) { srv.Golden(t, path, mockserver.Golden{}) })
+		assert.Contains(t, failure, "calls.json: "+want)
+	}
+}

@@ -1,0 +1,143 @@
+package mockserver
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// diff returns how the calls that came differ from those of a golden file, in
+// lines; nothing if they do not. It changes the IDs in them.
+func (g Golden) diff(got, want []goldenCall) (lines []string) {
+	pairs := g.pair(got, want)
+	if !g.KeepIDs {
+		nameVisitors(pairs, got, want)
+		hideIDs(got)
+		hideIDs(want)
+	}
+	if len(got) != len(want) {
+		lines = append(lines, fmt.Sprintf("%s came, want %d", plural(len(got), "call", "calls"), len(want)))
+	}
+	latest, paired := -1, map[int]bool{}
+	for i, at := range pairs {
+		if at < 0 {
+			lines = append(lines, "did not come: "+g.summary(want[i]))
+			continue
+		}
+		paired[at] = true
+		if g.KeepOrder && at < latest {
+			lines = append(lines, "came before one that precedes it in the file: "+g.summary(want[i]))
+		}
+		latest = max(latest, at)
+		if why := differences(map[string]any(got[at]), map[string]any(want[i]), false); len(why) > 0 {
+			lines = append(lines, "differs: "+g.summary(want[i])+"\n    "+strings.Join(why, "\n    "))
+		}
+	}
+	for i := range got {
+		if !paired[i] {
+			lines = append(lines, "is not in the file: "+g.summary(got[i])+"\n    "+jsonText(got[i], maxBodyShown))
+		}
+	}
+	if more := len(lines) - maxListed; more > 0 {
+		lines = append(lines[:maxListed], fmt.Sprintf("and %d more", more))
+	}
+	return lines
+}
+
+// pair returns for each call of a file which of those that came it is: the same
+// one, or else of those of its kind that are left the one that differs least; -1
+// where there is none.
+func (g Golden) pair(got, want []goldenCall) []int {
+	same, left := map[string][]int{}, map[string][]int{} // by key, and by kind
+	for i, key := range g.keys(got) {
+		same[key] = append(same[key], i)
+	}
+	pairs, paired := make([]int, len(want)), map[int]bool{}
+	for i, key := range g.keys(want) {
+		pairs[i] = -1
+		if at := same[key]; len(at) > 0 {
+			pairs[i], same[key] = at[0], at[1:]
+			paired[at[0]] = true
+		}
+	}
+	for i := range got {
+		if !paired[i] {
+			left[got[i].kind()] = append(left[got[i].kind()], i)
+		}
+	}
+	for i := range want {
+		if pairs[i] >= 0 {
+			continue
+		}
+		kind := want[i].kind()
+		if nearest := g.nearest(want[i], got, left[kind]); nearest >= 0 {
+			pairs[i] = left[kind][nearest]
+			left[kind] = slices.Delete(left[kind], nearest, nearest+1)
+		}
+	}
+	return pairs
+}
+
+// maxCompared is with how many calls one is compared to find the nearest.
+const maxCompared = 50
+
+// nearest returns which of some calls differs least from one of a file, or -1.
+func (g Golden) nearest(want goldenCall, got []goldenCall, of []int) int {
+	nearest, least := -1, 0
+	for i, at := range of[:min(len(of), maxCompared)] {
+		n := len(differences(map[string]any(g.comparable(got[at])), map[string]any(g.comparable(want)), false))
+		if nearest < 0 || n < least {
+			nearest, least = i, n
+		}
+	}
+	return nearest
+}
+
+// nameVisitors gives the anonymousIds of the calls that came the names that they have
+// in the file, as the calls that were paired tell, and others to those that it lacks.
+func nameVisitors(pairs []int, got, want []goldenCall) {
+	names, taken := map[string]string{}, map[string]bool{"": true}
+	for i, at := range pairs {
+		if at < 0 {
+			continue
+		}
+		id, name := got[at].text(fieldAnonymousID), want[i].text(fieldAnonymousID)
+		if names[id] == "" && !taken[name] {
+			names[id], taken[name] = name, true
+		}
+	}
+	for _, c := range want {
+		taken[c.text(fieldAnonymousID)] = true
+	}
+	next := 1
+	for _, c := range got {
+		id := c.text(fieldAnonymousID)
+		if id == "" {
+			continue
+		}
+		for names[id] == "" {
+			if name := visitorName(next); !taken[name] {
+				names[id] = name
+			}
+			next++
+		}
+		c[fieldNames[fieldAnonymousID]] = names[id]
+	}
+}
+
+// kind is what calls have in common that may be the same one.
+func (c goldenCall) kind() string {
+	return c.text(fieldType) + " " + cmp.Or(c.text(fieldEvent), c.text(fieldName))
+}
+
+// summary names a call in a line.
+func (g Golden) summary(c goldenCall) string {
+	var call Call
+	for f := range fieldNames {
+		if text := call.text(field(f)); text != nil && (g.KeepIDs || field(f) != fieldMessageID) {
+			*text = c.text(field(f))
+		}
+	}
+	return call.summary()
+}
