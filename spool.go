@@ -158,10 +158,15 @@ func (p *pipeline) addSpooled(ctx context.Context, w *scratch, now time.Time) er
 	s.queue = append(s.queue, w)
 	s.writers++
 	s.queued += int64(len(w.buf))
-	p.unlock()
-	s.writing.Lock()
-	if !w.written {
+	if s.writing.TryLock() { // else mu is given up first: writing is taken before it
 		p.writeQueue(now)
+	} else {
+		p.unlock()
+		s.writing.Lock()
+		if !w.written {
+			p.mu.Lock()
+			p.writeQueue(now)
+		}
 	}
 	err := w.err
 	s.writing.Unlock()

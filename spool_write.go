@@ -6,10 +6,9 @@ import (
 )
 
 // writeQueue writes the calls that wait in one piece, and accepts them. The
-// caller holds writing.
+// caller holds writing, and mu, which is given up.
 func (p *pipeline) writeQueue(now time.Time) {
 	s := p.spool
-	p.mu.Lock()
 	group := s.queue
 	s.queue = s.group[:0]
 	size := int64(0)
