@@ -284,9 +284,9 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 
 func (c *Collector) start(f *forwarder, d Destination) {
 	f.settings.Store(&d)
-	requests, cancel := context.WithCancel(context.Background())
-	f.cancel = cancel
-	f.leasing, f.drain = context.WithCancel(requests)
+	f.timeouts.after = c.faults.timeout
+	f.timeouts.parent, f.cancel = context.WithCancel(context.Background())
+	f.leasing, f.drain = context.WithCancel(f.timeouts.parent)
 	f.going, f.halt = context.WithCancel(f.leasing)
 	f.set(func() { f.paused = d.Paused })
 	c.mu.Lock()
@@ -295,7 +295,7 @@ func (c *Collector) start(f *forwarder, d Destination) {
 	if c.draining.Load() {
 		f.drain() // Drain came while the journal attached it
 	}
-	go f.run(requests)
+	go f.run()
 }
 
 func (c *Collector) detach(ctx context.Context, f *forwarder) error {

@@ -1,7 +1,6 @@
 package mockserver
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
@@ -15,7 +14,6 @@ import (
 // A job is one call that is brought to the webhooks of a destination.
 type job struct {
 	*forwarder
-	going, ctx  context.Context // in which it may begin, and in which its requests are made
 	destination *Destination
 	call        *Call
 	attempt     int
@@ -56,16 +54,10 @@ func (j *job) prepare() (send bool) {
 	return true
 }
 
-// run delivers the call, which the gate let pass, if it still may.
+// run delivers the call, which the gate let pass.
 func (j *job) run() tidings {
-	if j.going.Err() != nil {
-		return nothing
-	}
-	if j.destination != j.settings.Load() {
-		// They were changed while it waited, perhaps because it was down for a wrong URL.
-		if j.prepare() {
-			return notYet
-		}
+	// The settings may have changed while it waited, perhaps because it was down for a wrong URL.
+	if j.destination != j.settings.Load() && !j.prepare() {
 		return nothing
 	}
 	body, err := webhook.Payload(j.call.Body, j.destination.AliasFields)
@@ -96,7 +88,7 @@ func (j *job) sendAll(request webhook.Request, v *verdict) {
 	answers := make(chan answer)   // never closed; nobody receives once it is decided
 	decided := make(chan struct{}) // closed when nobody receives any more
 	defer close(decided)
-	j.gate.split(&j.turn)
+	j.gate.split(&j.turn, len(j.webhooks))
 	for _, to := range j.webhooks {
 		j.requests.Go(func() {
 			a := answer{to, j.send(request, to)}
@@ -120,7 +112,9 @@ func (j *job) sendAll(request webhook.Request, v *verdict) {
 // send makes one attempt and records it.
 func (j *job) send(r webhook.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
-	a := j.sender.Send(j.faults.mark(j.ctx, j), r)
+	ctx := j.timeouts.begin()
+	a := j.sender.Send(j.faults.mark(ctx, j), r)
+	j.timeouts.end(ctx)
 	j.record.Attempted(Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
 	return a
 }
@@ -155,7 +149,7 @@ func (v *verdict) conclude() tidings {
 	case v.sum == webhook.Success:
 		j.delivery = delivery{Outcome: Outcome{State: StateDelivered}, decided: true}
 		return itAnswers
-	case j.ctx.Err() != nil:
+	case j.timeouts.parent.Err() != nil:
 		return nothing // we broke it off ourselves
 	case v.sum == webhook.Permanent:
 		j.delivery = failed(reason)
@@ -163,10 +157,10 @@ func (v *verdict) conclude() tidings {
 	}
 	note := j.refused.with(j.destination, v.refusing)
 	j.delivery = delivery{Outcome: Outcome{State: StatePending, Reason: reason, Note: string(note)}, decided: true, retryAfter: v.retryAfter}
-	if j.attempt == 1 || j.turn.probe {
-		return itFails
+	if j.attempt > 1 {
+		return itFailsAgain
 	}
-	return nothing // it may be this call that fails; it has a schedule of its own
+	return itFails
 }
 
 // refusals name the webhooks that have refused a call for good, while others may

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// leases is how many entries of one destination are worked at at once. What
-	// is beyond stays in the journal.
+	// leases is how many entries of one destination are worked at at once, and more
+	// only where their calls are fewer than may be under way. What is beyond stays in
+	// the journal.
 	leases = 4
 	// stragglers is how many requests of one destination may be under way at once,
 	// whatever its Concurrency: those of calls that another webhook has taken
@@ -41,6 +42,7 @@ type forwarder struct {
 	random   func() float64
 	faults   *faults
 	requests sync.WaitGroup
+	timeouts timeouts // of the requests; their parent ends with cancel
 
 	leasing context.Context    // of run; ends with drain
 	drain   context.CancelFunc // makes run lease no more, and end once the calls under way have
@@ -56,34 +58,24 @@ type forwarder struct {
 	halt      context.CancelFunc // ends going
 }
 
-// run works until leasing ends. Requests go on until requests ends, which is later.
-func (f *forwarder) run(requests context.Context) {
+// run works until leasing ends. Requests under way go on.
+func (f *forwarder) run() {
 	ctx := f.leasing
 	defer close(f.done)
 	var work sync.WaitGroup
 	defer work.Wait()
-	free := make(chan struct{}, leases)
-	for {
-		select {
-		case free <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
+	for f.gate.awaitRoom(ctx) == nil {
 		lease, err := f.next(ctx)
 		switch {
 		case err == nil:
-			work.Go(func() {
-				f.work(requests, lease)
-				<-free
-			})
-			continue
+			f.gate.beginEntry()
+			work.Go(func() { f.work(lease) })
 		case ctx.Err() != nil:
 			return
 		case !errors.Is(err, ErrJournalClosed):
 			f.log.Error("the journal hands out nothing", "destination", f.name, "error", err)
 			f.sleep(ctx, journalPause)
 		}
-		<-free
 	}
 }
 
@@ -156,16 +148,14 @@ func (f *forwarder) sleep(ctx context.Context, d time.Duration) {
 }
 
 // work brings every call of an entry to an end, or to its next attempt. Once the
-// forwarder is drained or paused it begins with no more calls; requests breaks off
-// those under way.
-func (f *forwarder) work(requests context.Context, lease Lease) {
-	f.gate.beginEntry()
+// forwarder is drained or paused it begins with no more calls.
+func (f *forwarder) work(lease Lease) {
 	defer f.gate.endEntry()
 	going, e := f.whileGoing(), lease.Entry()
 	jobs, turns := make([]job, len(e.Calls)), make([]*turn, 0, len(e.Calls))
 	for i := range jobs {
 		j := &jobs[i]
-		*j = job{forwarder: f, going: going, ctx: requests, call: &e.Calls[i], attempt: e.Attempt, refused: e.refusals(i)}
+		*j = job{forwarder: f, call: &e.Calls[i], attempt: e.Attempt, refused: e.refusals(i)}
 		if going.Err() == nil && j.prepare() {
 			turns = append(turns, &j.turn)
 		}
@@ -257,7 +247,7 @@ func (f *forwarder) rest(now time.Time) (until time.Time, atRest bool) {
 	if leased != f.gate.entries {
 		return until, false // one is being taken up, or has just been finished
 	}
-	if waiting && leased < leases {
+	if waiting && f.gate.hasRoom() {
 		return earlier(until, due), now.Before(due)
 	}
 	return until, true

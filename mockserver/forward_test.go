@@ -372,6 +372,27 @@ func TestOneCallThatFailsIsNotADestinationThatIsDown(t *testing.T) {
 	})
 }
 
+// TestCallsThatAllFailKeepNoOthersBack: a receiver that cannot take the calls of one
+// entry seems to be down, but it is asked for those of the others too.
+func TestCallsThatAllFailKeepNoOthersBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Concurrency: 4})
+		h.answer("/1", func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.Header.Get(webhook.MessageIDHeader), "poison") {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		})
+		send(t, srv, track("poison", 500))
+		time.Sleep(5 * time.Minute)
+		require.True(t, srv.Status()[0].Down)
+		send(t, srv, track("good", 100))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		_, err := srv.Wait(ctx, 100, mockserver.DeliveredTo("d"))
+		assert.NoError(t, err)
+	})
+}
+
 // TestADestinationThatHangsSlowsNoOther also bounds what the one that hangs has
 // under way.
 func TestADestinationThatHangsSlowsNoOther(t *testing.T) {
@@ -395,6 +416,25 @@ func TestADestinationThatHangsSlowsNoOther(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.LessOrEqual(t, underWay.max(), 8*5)
 		assert.Len(t, srv.Calls(mockserver.DeliveredTo("fast")), batches*size)
+	})
+}
+
+// TestSmallEntriesFillTheGate: calls that came one by one are delivered as many at
+// once as those of a batch, though each is an entry.
+func TestSmallEntriesFillTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var underWay peak
+		srv, h := inProcess(t, mockserver.Config{
+			Concurrency: 16, Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
+		})
+		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
+		for i := range 160 {
+			send(t, srv, track(fmt.Sprint(i), 1))
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 160, Delivered: 160}, account(t, srv))
+		assert.Equal(t, 16, underWay.max())
 	})
 }
 
@@ -489,6 +529,27 @@ func TestManualClockGoesOnBesideAPausedDestinationAndAGateThatIsShut(t *testing.
 	assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 90, Delivered: 90}, account(t, srv))
 }
 
+// TestManualClockSeesWhatAPauseEnds: the clock stands still until the calls that
+// waited have gone back to the queue.
+func TestManualClockSeesWhatAPauseEnds(t *testing.T) {
+	for range 20 {
+		clock := mockserver.NewManualClock(newYear)
+		srv, h := inProcess(t, mockserver.Config{Clock: clock, Concurrency: 1, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		h.answer("/1", status(http.StatusServiceUnavailable))
+		for i := range 6 {
+			send(t, srv, track(fmt.Sprint("m", i), 5))
+		}
+		clock.Settle()
+		require.True(t, srv.Status()[0].Down)
+		h.answer("/1", nil)
+		require.NoError(t, srv.Pause(t.Context(), "d"))
+		require.NoError(t, srv.Resume(t.Context(), "d"))
+		clock.Advance(time.Second) // the first probe, and the latest retry
+		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 30, Delivered: 30}, account(t, srv))
+		require.NoError(t, srv.Close())
+	}
+}
+
 func TestPauseStopsWhatIsLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, h := inProcess(t, mockserver.Config{Concurrency: 2, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
@@ -544,6 +605,33 @@ func TestMendedSettingsReachWhatIsLeased(t *testing.T) {
 		time.Sleep(11 * time.Minute)
 		assert.Equal(t, before, h.times("/wrong", start), "not one more goes to the old URL")
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 300, Delivered: 300}, account(t, srv))
+	})
+}
+
+// TestMoreWebhooksForCallsThatWait: calls that waited to be sent to one webhook are
+// sent to five.
+func TestMoreWebhooksForCallsThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var underWay peak
+		srv, h := inProcess(t, mockserver.Config{Concurrency: 8, Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap}})
+		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
+		start := time.Now()
+		send(t, srv, track("m", 1_000))
+		time.Sleep(1500 * time.Millisecond)
+		h.answer("/1", nil)
+		for i := range 4 {
+			h.answer(fmt.Sprintf("/%d", i+2), hang)
+		}
+		require.NoError(t, srv.Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{
+			hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")}}))
+		time.Sleep(time.Minute)
+		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 1_000, Delivered: 1_000}, account(t, srv))
+		assert.Len(t, h.times("/1", start), 1_000)
+		for i := range 4 {
+			assert.Len(t, h.times(fmt.Sprintf("/%d", i+2), start), 1_000-16, "all but those that were under way before")
+		}
+		assert.Greater(t, underWay.max(), 500)
+		assert.Less(t, underWay.max(), 1024+8*5, "those that are left behind are bounded")
 	})
 }
 

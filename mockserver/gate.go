@@ -27,36 +27,45 @@ type gate struct {
 	maxCalls    int // that may be under way at once
 	maxRequests int // of these calls, and of those that were decided before all webhooks had answered
 
+	room chan struct{} // holds a token when there may be room for another entry; never closed
+
 	activity
 
 	// What follows is guarded by activity.mu.
 
 	entries  int // that are worked at
+	leased   int // of these, that have not come to bring
 	calls    int
 	requests int
 	failures int // in a row
 	pause    time.Duration
 	probeAt  time.Time   // zero while the destination is not taken to be down
-	probing  bool        // a call is under way to see whether it is back
-	lines    []*gateLine // in which calls wait, in the order in which they came
+	probe    *turn       // the call under way that shows whether it is back, or nil
+	lines    []*gateLine // in which calls wait; the first is the next to let one pass
 }
 
-// A gateLine is the calls of one entry before the gate.
+// A gateLine is the calls of one entry before the gate. The lines take turns, so
+// that neither many calls nor calls that all fail keep those of other entries back.
 type gateLine struct {
-	waiting  []*turn       // in their order
-	passed   int           // that are under way
-	deadline time.Time     // when those that wait give up
-	wake     chan struct{} // holds a token when there is something to look at; never closed
-	resting  bool          // its activity does not count
+	ctx      context.Context // those that wait give up when it ends
+	deadline time.Time       // or then
+	waiting  []*turn         // in their order
+	passed   int             // that are under way
+	wake     chan struct{}   // holds a token when there is something to look at; never closed
+	resting  bool            // its activity does not count
+}
+
+// over tells whether those that wait are to give up: bring sees to that.
+func (l *gateLine) over(now time.Time) bool {
+	return l.ctx.Err() != nil || !now.Before(l.deadline)
 }
 
 // A turn is what a call has at the gate: its place in the line, and then its right
 // to be under way.
 type turn struct {
 	call  interface{ run() tidings }
-	needs int // requests
+	needs int // requests, at least 1
 	holds int // requests that leave gives back
-	probe bool
 	line  *gateLine
 }
 
@@ -64,15 +73,16 @@ type turn struct {
 type tidings uint8
 
 const (
-	nothing   tidings = iota
-	itAnswers         // if only to refuse the call
-	itFails
-	notYet // the call has not begun; it wants another turn
+	nothing      tidings = iota
+	itAnswers            // if only to refuse the call
+	itFails              // to take a new call
+	itFailsAgain         // to take one that failed before: that may be the call's fault
 )
 
 func newGate(clock Clock, maxCalls, maxRequests int, poke func()) *gate {
 	return &gate{
-		clock: clock, maxCalls: maxCalls, maxRequests: maxRequests, activity: activity{poke: poke},
+		clock: clock, maxCalls: maxCalls, maxRequests: maxRequests,
+		room: make(chan struct{}, 1), activity: activity{poke: poke},
 	}
 }
 
@@ -81,62 +91,54 @@ func newGate(clock Clock, maxCalls, maxRequests int, poke func()) *gate {
 // was the deadline. The caller's activity is at rest while it waits; each call that
 // runs is one of its own.
 func (g *gate) bring(ctx context.Context, turns []*turn, deadline time.Time) (left []*turn, late bool) {
-	l := &gateLine{waiting: turns, deadline: deadline, wake: make(chan struct{}, 1)}
+	l := &gateLine{ctx: ctx, deadline: deadline, waiting: turns, wake: make(chan struct{}, 1)}
 	for _, t := range turns {
 		t.line = l
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.leased--
 	if len(turns) > 0 {
 		g.lines = append(g.lines, l)
 	}
-	for {
-		g.admit(nil)
-		if len(l.waiting) > 0 && (ctx.Err() != nil || !g.clock.Now().Before(deadline)) {
-			left, late = append(left, l.waiting...), ctx.Err() == nil
+	for g.admit(); len(l.waiting)+l.passed > 0; g.admit() {
+		g.wait(l)
+		if len(l.waiting) > 0 && l.over(g.clock.Now()) {
+			left, late = l.waiting, ctx.Err() == nil
 			l.waiting = nil
-			g.leaveLine(l)
-			g.admit(nil) // those behind it
+			g.lines = slices.DeleteFunc(g.lines, func(other *gateLine) bool { return other == l })
 		}
-		if len(l.waiting) == 0 && l.passed == 0 {
-			return left, late
-		}
-		g.wait(ctx, l)
 	}
+	return left, late
 }
 
-// leaveLine takes a line away in which no call waits any more. The lock is held.
-func (g *gate) leaveLine(l *gateLine) {
-	g.lines = slices.DeleteFunc(g.lines, func(other *gateLine) bool { return other == l })
+// admit starts the calls that may pass, and sees whether there is room for more
+// entries then. The lock is held.
+func (g *gate) admit() {
+	for t := g.next(); t != nil; t = g.next() {
+		go g.run(t)
+	}
+	g.offerRoom()
 }
 
-// admit lets those calls pass that may, in their order. The first goes on where
-// the one goes on that has ended, if there is one; it is returned. The lock is held.
-func (g *gate) admit(ended *turn) (next *turn) {
+// next lets the call pass whose turn it is, if it may. One that needs more requests
+// than there is room for is not passed by others. The lock is held.
+func (g *gate) next() *turn {
 	if len(g.lines) == 0 {
 		return nil
 	}
-	now := g.clock.Now()
-	for i := 0; i < len(g.lines); {
-		l := g.lines[i]
-		switch {
-		case !now.Before(l.deadline):
-			i++ // its own timer ends it
-			continue
-		case !g.free(l.waiting[0], now):
-			return next
-		}
-		t := g.pass(l)
-		if len(l.waiting) == 0 {
-			g.lines = slices.Delete(g.lines, i, i+1)
-		}
-		if next == nil && ended != nil {
-			next = t
-		} else {
-			go g.run(t)
-		}
+	l, now := g.lines[0], g.clock.Now()
+	if l.over(now) || !g.free(l.waiting[0], now) {
+		return nil
 	}
-	return next
+	t := l.waiting[0]
+	l.waiting = l.waiting[1:]
+	g.lines = slices.Delete(g.lines, 0, 1)
+	if len(l.waiting) > 0 {
+		g.lines = append(g.lines, l)
+	}
+	g.pass(t)
+	return t
 }
 
 // free tells whether a call may pass now. The lock is held.
@@ -147,21 +149,19 @@ func (g *gate) free(t *turn, now time.Time) bool {
 	case g.probeAt.IsZero():
 		return true
 	}
-	return !g.probing && !now.Before(g.probeAt)
+	return g.probe == nil && !now.Before(g.probeAt)
 }
 
-// pass lets the first call of a line pass. The lock is held.
-func (g *gate) pass(l *gateLine) *turn {
-	t := l.waiting[0]
-	l.waiting = l.waiting[1:]
-	l.passed++
-	t.probe = !g.probeAt.IsZero()
-	g.probing = g.probing || t.probe
+// pass lets a call pass. The lock is held.
+func (g *gate) pass(t *turn) {
+	if !g.probeAt.IsZero() {
+		g.probe = t
+	}
 	g.calls++
 	t.holds = t.needs
 	g.requests += t.holds
+	t.line.passed++
 	g.active++
-	return t
 }
 
 // run runs a call that has passed, and then each that its end lets pass.
@@ -171,35 +171,23 @@ func (g *gate) run(t *turn) {
 	}
 }
 
-// leave ends a call that has passed, with what it tells of the destination, and
-// returns the next to run. One that was under way when the destination went down,
-// and failed too, tells nothing new.
+// leave ends a call that has passed, and returns the next to run.
 func (g *gate) leave(t *turn, told tidings) (next *turn) {
 	g.mu.Lock()
 	g.calls--
 	g.requests -= t.holds
-	down, probeAt, probing := !g.probeAt.IsZero(), g.probeAt, g.probing
-	switch {
-	case told == itAnswers:
-		g.failures, g.pause, g.probeAt, g.probing = 0, 0, time.Time{}, false
-	case told == itFails && (t.probe || !down):
-		g.fail()
-		g.probing = g.probing && !t.probe
-	case t.probe:
-		g.probing = false
-	}
 	l := t.line
 	l.passed--
-	if told == notYet {
-		g.queueAgain(t)
-	}
-	next = g.admit(t)
-	if g.probing != probing || !g.probeAt.Equal(probeAt) { // until when they wait is another time
-		for _, l := range g.lines {
-			g.rouse(l)
+	down := !g.probeAt.IsZero()
+	g.learn(t, told)
+	next = g.next()
+	g.admit()
+	if down || !g.probeAt.IsZero() { // until when they wait may be another time
+		for _, waiting := range g.lines {
+			g.rouse(waiting)
 		}
 	}
-	if len(l.waiting) == 0 && l.passed == 0 {
+	if len(l.waiting)+l.passed == 0 {
 		g.rouse(l)
 	}
 	g.active--
@@ -210,31 +198,33 @@ func (g *gate) leave(t *turn, told tidings) (next *turn) {
 	return next
 }
 
-// queueAgain lets a call wait that had passed. The lock is held.
-func (g *gate) queueAgain(t *turn) {
-	l := t.line
-	if len(l.waiting) == 0 {
-		g.lines = append(g.lines, l)
-		g.rouse(l) // it has to look at the time again
+// learn takes in what a call tells of the destination. One that was under way when
+// the destination went down, and failed too, tells nothing new. The lock is held.
+func (g *gate) learn(t *turn, told tidings) {
+	probe := g.probe == t
+	if probe || told == itAnswers {
+		g.probe = nil
 	}
-	l.waiting = append(l.waiting, t)
+	switch {
+	case told == itAnswers:
+		g.failures, g.pause, g.probeAt = 0, 0, time.Time{}
+	case told == itFails && g.probeAt.IsZero(), probe && told != nothing:
+		if g.failures++; g.failures >= downAfter {
+			g.pause = min(max(2*g.pause, firstProbe), maxProbe)
+			g.probeAt = g.clock.Now().Add(g.pause)
+		}
+	}
 }
 
-// fail counts a failure. The lock is held.
-func (g *gate) fail() {
-	if g.failures++; g.failures >= downAfter {
-		g.pause = min(max(2*g.pause, firstProbe), maxProbe)
-		g.probeAt = g.clock.Now().Add(g.pause)
-	}
-}
-
-// split lets the requests of a call that has passed end one by one, each with
-// requestEnded and as an activity of its own, of which the call takes over one.
-func (g *gate) split(t *turn) {
+// split lets a call that has passed make so many requests, which end one by one,
+// each with requestEnded and as an activity of its own, of which the call takes over
+// one.
+func (g *gate) split(t *turn, requests int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.active += t.holds - 1
+	g.requests += requests - t.holds
 	t.holds = 0
+	g.active += requests - 1
 }
 
 // requestEnded makes room for another request.
@@ -242,16 +232,22 @@ func (g *gate) requestEnded() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.requests--
-	g.admit(nil)
+	g.admit()
 }
 
-// wait waits until the line is roused, or until it may be time. The lock is held,
-// but not meanwhile.
-func (g *gate) wait(ctx context.Context, l *gateLine) {
-	waiting, until := len(l.waiting) > 0, l.deadline
-	if !g.probing && g.probeAt.After(g.clock.Now()) {
-		until = earlier(until, g.probeAt)
+// until tells when a line that waits has to look again, if it is not roused before.
+// The lock is held.
+func (g *gate) until(l *gateLine, now time.Time) time.Time {
+	if g.probeAt.After(now) {
+		return earlier(l.deadline, g.probeAt)
 	}
+	return l.deadline
+}
+
+// wait waits until the line is roused, or has to look. The lock is held, but not
+// meanwhile.
+func (g *gate) wait(l *gateLine) {
+	waiting, until := len(l.waiting) > 0, g.until(l, g.clock.Now())
 	l.resting = true
 	g.active--
 	g.mu.Unlock()
@@ -261,7 +257,7 @@ func (g *gate) wait(ctx context.Context, l *gateLine) {
 		select {
 		case <-timer:
 		case <-l.wake:
-		case <-ctx.Done():
+		case <-l.ctx.Done():
 		}
 		stop()
 	} else {
@@ -288,33 +284,69 @@ func (g *gate) rouse(l *gateLine) {
 	}
 }
 
-// beginEntry and endEntry count the entries that are worked at.
+// beginEntry and endEntry count the entries that are worked at. One that has begun
+// comes to bring.
 func (g *gate) beginEntry() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.entries++
+	g.leased++
 	g.active++
 }
 
 func (g *gate) endEntry() {
 	g.mu.Lock()
 	g.entries--
+	g.offerRoom()
 	g.mu.Unlock()
 	g.end()
+}
+
+// awaitRoom waits until another entry should be worked at. It returns ctx's error
+// if that ends before.
+func (g *gate) awaitRoom(ctx context.Context) error {
+	for ctx.Err() == nil {
+		g.mu.Lock()
+		room := g.hasRoom()
+		g.mu.Unlock()
+		if room {
+			return nil
+		}
+		select {
+		case <-g.room:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// offerRoom ends awaitRoom if there is room. The lock is held.
+func (g *gate) offerRoom() {
+	if !g.hasRoom() {
+		return
+	}
+	select {
+	case g.room <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// hasRoom tells whether another entry should be worked at: there are few of them, or
+// of their calls are fewer under way than may be, and none waits. The lock is held.
+func (g *gate) hasRoom() bool {
+	idle := g.leased == 0 && len(g.lines) == 0 && g.calls < g.maxCalls
+	return g.entries < leases || idle && g.entries < g.maxCalls
 }
 
 // rest tells whether nothing goes on at the gate that does not wait for the clock
 // to pass now, and until when at most: the zero time is for ever. The lock is held.
 func (g *gate) rest(now time.Time) (until time.Time, atRest bool) {
 	until, atRest = g.activity.rest(now)
-	for _, l := range g.lines {
-		if g.free(l.waiting[0], now) || !now.Before(l.deadline) {
+	for i, l := range g.lines {
+		if l.over(now) || i == 0 && g.free(l.waiting[0], now) {
 			return time.Time{}, false
 		}
-		until = earlier(until, l.deadline)
-		if !g.probing {
-			until = earlier(until, g.probeAt)
-		}
+		until = earlier(until, g.until(l, now))
 	}
 	return until, atRest
 }

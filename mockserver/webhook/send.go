@@ -90,7 +90,6 @@ type Sender struct {
 	timeout   time.Duration
 	now       func() time.Time
 	receivers receivers
-	timeouts  timeouts
 }
 
 // NewSender returns a Sender, or an error that says which part of the
@@ -190,7 +189,6 @@ func (g *guard) checkProxied(ctx context.Context, host string) error {
 // Close closes the connections that are idle, and each other one when its
 // attempt is over.
 func (s *Sender) Close() {
-	s.timeouts.close()
 	if s.idle != nil {
 		s.idle.CloseIdleConnections()
 	}
@@ -241,12 +239,15 @@ type Attempt struct {
 func (s *Sender) Send(ctx context.Context, r Request) Attempt {
 	start := time.Now()
 	a := Attempt{Time: s.now().UTC(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
-	t := s.timeouts.begin(ctx, s.timeout)
-	err := s.exchange(t, r, &a)
-	if err != nil && t.Err() != nil {
-		err = t.Err() // whatever broke, this was the cause
+	if deadline, ok := ctx.Deadline(); !ok || deadline.Sub(start) > s.timeout {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.timeout)
+		defer cancel()
 	}
-	s.timeouts.end(t)
+	err := s.exchange(ctx, r, &a)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // whatever broke, this was the cause
+	}
 	a.Duration = time.Since(start)
 	a.conclude(err, s.timeout)
 	return a

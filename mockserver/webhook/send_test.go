@@ -444,18 +444,21 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestDeadlineOfCaller: an earlier deadline than the Sender's ends the attempt.
+// TestDeadlineOfCaller: the earlier deadline ends the attempt, the caller's or the
+// Sender's.
 func TestDeadlineOfCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := virtualSender(t, func(c net.Conn) { io.Copy(io.Discard, c) })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		a := s.Send(ctx, Request{Endpoint: Endpoint{URL: "http://hook.example"}})
-		checkAttempt(t, a, Temporary, ReasonTimeout, "no response")
-		if a.Duration != time.Second {
-			t.Errorf("took %v", a.Duration)
-		}
-	})
+	for _, d := range []time.Duration{time.Second, Timeout, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			s := virtualSender(t, func(c net.Conn) { io.Copy(io.Discard, c) })
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			a := s.Send(ctx, Request{Endpoint: Endpoint{URL: "http://hook.example"}})
+			checkAttempt(t, a, Temporary, ReasonTimeout, "no response")
+			if a.Duration != min(d, Timeout) {
+				t.Errorf("with %v, it took %v", d, a.Duration)
+			}
+		})
+	}
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
