@@ -182,7 +182,7 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	if invalid != nil {
 		return c.reject(rejectInvalid, invalid)
 	}
-	p, err := c.start()
+	p, err := c.pipeline()
 	if err != nil {
 		return c.reject(rejectKind(err, rejectInvalid), err)
 	}
@@ -225,13 +225,21 @@ func (c *Client) reject(kind int, why error) error {
 	return why
 }
 
-// start returns the running pipeline, which the first call starts with the
+// pipeline returns the running pipeline, which the first call starts with the
 // configuration as it is then. While that cannot be used, each call tries
 // again.
-func (c *Client) start() (*pipeline, error) {
+func (c *Client) pipeline() (*pipeline, error) {
 	if p := c.running.Load(); p != nil {
 		return p, nil
 	}
+	if calledFrom(startName) {
+		return nil, errStarting
+	}
+	return c.start()
+}
+
+// start is pipeline for a client that may not have one.
+func (c *Client) start() (*pipeline, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.running.Load(); p != nil {
@@ -269,7 +277,7 @@ func (c *Client) Flush(ctx context.Context) error {
 	p := c.running.Load()
 	if p == nil && c.Spool != "" {
 		var err error
-		if p, err = c.start(); err == ErrClosed {
+		if p, err = c.pipeline(); err == ErrClosed {
 			return nil
 		} else if err != nil {
 			return err
@@ -292,6 +300,9 @@ func (c *Client) Flush(ctx context.Context) error {
 // and at the same time: each call waits for the same end and returns the same
 // error, and the first context to end cuts it short.
 func (c *Client) Shutdown(ctx context.Context) error {
+	if c.running.Load() == nil && calledFrom(startName) {
+		return errStarting
+	}
 	c.mu.Lock()
 	c.closed = true
 	p := c.running.Load()

@@ -26,7 +26,8 @@ const (
 
 // DefaultContext is the context of every batch: what collectors take for true
 // of each of its calls. It is read at a client's first call; without an entry
-// for library, the client's own is added on the wire.
+// for library, the client's own is added on the wire. A MarshalJSON in it that
+// uses the client gets an error.
 var DefaultContext = map[string]interface{}{
 	"library": map[string]interface{}{
 		"name":    "analytics-go",
@@ -134,11 +135,11 @@ type Config struct {
 	//
 	// With a spool, calls for which MaxBytes leaves no room are on the disk
 	// alone and are read back later, under Block once a call has waited for
-	// memory for a second in vain; WhenFull is what happens when SpoolMaxBytes
-	// leaves no room. Calls that cannot be written are not accepted: they
-	// return an ErrSpool. And MaxAttempts counts for a batch only if the
-	// collector takes another meanwhile; otherwise the batch goes to the back
-	// of the queue, however long the collector is away.
+	// memory for a quarter of a second, or its context, in vain; WhenFull is what
+	// happens when SpoolMaxBytes leaves no room. Calls that cannot be written are
+	// not accepted: they return an ErrSpool. And MaxAttempts counts for a batch
+	// only if the collector takes another meanwhile; otherwise the batch goes to
+	// the back of the queue, however long the collector is away.
 	Spool string
 
 	// SpoolSync makes each call wait until it is on the storage medium, so that
@@ -164,12 +165,14 @@ type Config struct {
 	// Callback, if set, is told the end of each accepted call, exactly once,
 	// except for those that Spool keeps for the next process, or has lost:
 	// calls of one batch in their order, one at a time, on a goroutine that is
-	// used for nothing else. It may make calls and may Flush; it must not
-	// Close or Shutdown, which wait for it, nor end its goroutine, as the
-	// FailNow of a test does. A slow callback holds its results in memory that
-	// counts towards MaxBytes, so under Block it makes its calls by Enqueue, with
-	// a context that ends: the room it would wait for may be its own. A panic in
-	// it is logged and ends that one invocation. Defaults to none.
+	// used for nothing else. It may use the client, on that goroutine: Close and
+	// Shutdown, which wait for the callback otherwise, return there when each call
+	// has ended, and the callback is told of the rest later. A slow callback holds
+	// its results in memory that counts towards MaxBytes; since the room that its
+	// own calls would wait for under Block may be that, they return ErrQueueFull,
+	// unless they are made by Enqueue with a context that ends. It must not end its
+	// goroutine, as the FailNow of a test does. A panic in it is logged and ends
+	// that one invocation. Defaults to none.
 	Callback func(Result)
 
 	// CloseTimeout is how long Close waits for calls to be delivered. Close
@@ -179,12 +182,15 @@ type Config struct {
 
 	// HTTPClient makes the requests. The client works on a copy: redirects are
 	// never followed, and a Timeout of zero becomes 10 seconds. Without a
-	// Transport it uses one of its own, made from http.DefaultTransport.
-	// Defaults to a copy of http.DefaultClient.
+	// Transport it uses one of its own, made from http.DefaultTransport. A
+	// Transport must not Flush or Close the client, which wait for it. Defaults to
+	// a copy of http.DefaultClient.
 	HTTPClient *http.Client
 
 	// Logger gets one line for each batch that is lost, and more with Verbose.
-	// The write key is redacted. Defaults to standard error.
+	// The write key is redacted. What it writes to may use the client as Callback
+	// may, unless Verbose has each call logged: a log.Logger holds a lock while it
+	// writes. Defaults to standard error.
 	Logger *log.Logger
 
 	// Verbose logs each call and each attempt, payloads included; so does the

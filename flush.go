@@ -71,19 +71,21 @@ func (p *pipeline) flush(ctx context.Context) error {
 	p.mu.Lock()
 	f := p.startFlush()
 	p.unlock()
+	var cut error
 	select {
 	case <-f.done:
 	case <-ctx.Done():
+		cut = ctx.Err()
 	case <-p.ended: // and what is left is left to the spool
 	}
 	p.mu.Lock()
 	defer p.unlock()
-	var err error
 	if f.left > 0 {
 		p.forget(f)
-		err = ctx.Err()
+	} else {
+		cut = nil
 	}
-	err = p.undelivered(f, err)
+	err := p.undelivered(f, cut)
 	if p.closing == nil { // else Close is to tell it, however often it is asked
 		p.reported, p.failure = p.stats.Dropped, nil
 	}
@@ -94,8 +96,8 @@ func (p *pipeline) flush(ctx context.Context) error {
 // http.RoundTripper that does not mind its context is left behind after it.
 const abortGrace = time.Second
 
-// shutdown accepts no more calls and waits until all have ended. When ctx ends
-// first, it gives up the rest.
+// shutdown accepts no more calls and waits until all have ended and are told of.
+// When ctx ends first, it gives up the rest. A callback does not wait to be told.
 func (p *pipeline) shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	if p.closing == nil {
@@ -104,12 +106,16 @@ func (p *pipeline) shutdown(ctx context.Context) error {
 		p.wakeWaiting() // to find the client closed
 	}
 	p.unlock()
+	done := p.done
+	if calledFrom(tellName) {
+		done = p.ended
+	}
 	select {
-	case <-p.done:
+	case <-done:
 	case <-ctx.Done():
 		p.abort(ctx.Err())
 		select {
-		case <-p.done:
+		case <-done:
 		case <-time.After(2 * abortGrace): // a callback hangs
 		}
 	}

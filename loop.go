@@ -9,9 +9,10 @@ import (
 // loop is what the pipeline's goroutine alone touches.
 type loop struct {
 	*pipeline
-	jobs   []*job    // at most MaxInFlight
-	giveUp time.Time // when cancelled attempts are left behind; zero unless aborted
-	zipper compressor
+	jobs    []*job    // at most MaxInFlight
+	senders []*sender // likewise: those that have nothing to send
+	giveUp  time.Time // when cancelled attempts are left behind; zero unless aborted
+	zipper  compressor
 
 	attempts context.Context // of every attempt
 	cancel   context.CancelFunc
@@ -162,7 +163,7 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 		}
 		if !at.After(now) {
 			j.running = true
-			go l.send(l.attempts, j, j.todo[0].body(now))
+			go l.sender().send(j, j.todo[0].body(now))
 		} else if at.Before(next) {
 			next = at
 		}
@@ -176,6 +177,17 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 		next = l.giveUp
 	}
 	return next
+}
+
+// sender returns one that has nothing to send, or a new one.
+func (l *loop) sender() *sender {
+	n := len(l.senders)
+	if n == 0 {
+		return l.newSender(l.attempts)
+	}
+	s := l.senders[n-1]
+	l.senders = l.senders[:n-1]
+	return s
 }
 
 // openGate ends a wait that a collector asked for once it is over. It returns
@@ -193,6 +205,9 @@ func (l *loop) openGate(now time.Time) time.Time {
 func (l *loop) settle(o outcome, now time.Time) {
 	j := o.job
 	j.running = false
+	if !o.last {
+		l.senders = append(l.senders, o.sender)
+	}
 	l.mu.Lock()
 	defer l.unlock()
 	defer l.sweep()
@@ -257,7 +272,8 @@ func (l *loop) putBack(j *job) {
 }
 
 // pass takes the first batch off the job's list. It has ended, unless it was
-// refused in a way that sending less may help. The caller holds mu.
+// refused in a way that sending less may help. The caller holds mu, which split
+// gives up meanwhile.
 func (l *loop) pass(j *job, r *refusal) {
 	b := j.todo[0]
 	j.todo = j.todo[1:]
@@ -286,7 +302,8 @@ func (r *refusal) mayBeTooLarge() bool {
 }
 
 // split sends what was refused, if anything, as two halves, or drops it if it
-// is a single call. The caller holds mu.
+// is a single call. The caller holds mu, which is given up meanwhile: the halves
+// of a large batch take milliseconds to compress.
 func (l *loop) split(j *job, r *refusal) {
 	if r == nil {
 		return
@@ -296,23 +313,35 @@ func (l *loop) split(j *job, r *refusal) {
 		l.end(b, r.why)
 		return
 	}
-	raw := b.buf
-	if b.zip != nil {
-		raw = b.zip.raw()
-	}
-	first, second := b.split(raw, l.settings)
-	first.half = &pair{second: second}
-	second.half = first.half
+	l.unlock()
+	first, second := l.halve(b)
+	l.mu.Lock()
 	for _, h := range []*batch{first, second} {
 		l.recharge(h, int64(cap(h.buf))+batchOverhead+h.idBytes())
-		if l.gzip {
-			l.setZip(h, l.zipper.compress(h.buf))
+		if h.zip != nil {
+			l.setZip(h, h.zip)
 		}
 		l.stats.Batches++
 	}
 	l.recharge(b, 0)
 	l.reclaim(b)
 	j.todo = append([]*batch{first, second}, j.todo...)
+}
+
+// halve makes two batches of one, compressed if it is.
+func (l *loop) halve(b *batch) (first, second *batch) {
+	raw := b.buf
+	if b.zip != nil {
+		raw = b.zip.raw()
+	}
+	first, second = b.split(raw, l.settings)
+	first.half = &pair{second: second}
+	second.half = first.half
+	if b.zip != nil {
+		first.zip = l.zipper.compress(first.buf)
+		second.zip = l.zipper.compress(second.buf)
+	}
+	return first, second
 }
 
 // sweep forgets the jobs that are done. The caller holds mu.

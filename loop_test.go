@@ -59,3 +59,27 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	require.True(t, o.settled)
 	require.False(t, p.ready.empty())
 }
+
+// The halves of a large batch take long to compress, and calls go on meanwhile.
+func TestSplitGivesUpTheLock(t *testing.T) {
+	c, err := NewWithConfig("key", Config{Gzip: true})
+	require.NoError(t, err)
+	s, err := c.settings()
+	require.NoError(t, err)
+	l := &loop{pipeline: newPipeline(s)}
+	for range s.flushAt {
+		require.True(t, l.place(callID{}, []byte("{}"), spot{}, time.Now()))
+	}
+	l.compressOne()
+	b := l.ready.pop()
+	require.NotNil(t, b.zip)
+	<-l.wake // of the batch
+	j := &job{}
+	l.mu.Lock()
+	l.work = true // which the loop is told of as the lock is given up
+	l.split(j, &refusal{batch: b, status: http.StatusBadRequest})
+	require.Len(t, l.wake, 1)
+	require.Len(t, j.todo, 2)
+	require.Equal(t, j.todo[0].charge+j.todo[1].charge, l.used)
+	l.mu.Unlock()
+}

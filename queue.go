@@ -102,7 +102,7 @@ func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) 
 			p.seal(now) // what fills the memory is better sent at once
 		case p.whenFull == DropOldest && p.dropOldest():
 		case p.whenFull == Block:
-			if err := p.waitForRoom(ctx); err != nil {
+			if err := p.waitForRoom(ctx, nil); err != nil {
 				return err
 			}
 		default:
@@ -314,19 +314,25 @@ func (p *pipeline) dropOldest() bool {
 }
 
 // waitForRoom gives up mu until memory may have come free, the client is being
-// closed, or ctx ends.
-func (p *pipeline) waitForRoom(ctx context.Context) error {
+// closed, ctx ends, or it is too late. A callback does not wait without end: the
+// memory may be held by what it is to be told.
+func (p *pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error {
 	if p.room == nil {
 		p.room = make(chan struct{})
 	}
-	room := p.room
+	room, telling := p.room, p.telling
 	p.unlock()
 	defer p.mu.Lock()
+	if telling && ctx.Done() == nil && calledFrom(tellName) {
+		return ErrQueueFull
+	}
 	select {
 	case <-room:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-late:
+		return ErrQueueFull
 	}
 }
 

@@ -16,6 +16,13 @@ func (p *pipeline) note(format string, args ...interface{}) {
 	p.tell(notice{batch: &batch{}, line: fmt.Sprintf(format, args...)})
 }
 
+// report is note for those who do not hold mu.
+func (p *pipeline) report(format string, args ...interface{}) {
+	p.mu.Lock()
+	defer p.unlock()
+	p.note(format, args...)
+}
+
 // tell queues a notice. One goroutine tells them in order, and lives as long
 // as there are any: the caller's code can neither delay the loop nor be held
 // by it. The caller of tell holds mu.

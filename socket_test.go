@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -231,6 +232,15 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		require.Zero(t, elsewhere.conns.Load())
 		require.EqualValues(t, 1, client.Stats().Dropped.Refused)
 	}
+	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Location", "http://[::1")
+		w.WriteHeader(302)
+		return false
+	})
+	client := socketClient(t, s, analytics.Config{})
+	track(t, client, "e", 1)
+	require.ErrorContains(t, client.Close(), "redirects are not followed", "nor read")
+	require.EqualValues(t, 1, client.Stats().Attempts)
 }
 
 // What follows the answer 101 is no body, and ends with the connection alone.
@@ -316,6 +326,23 @@ func TestUntrustedCertificate(t *testing.T) {
 	var unknown *tls.CertificateVerificationError
 	require.True(t, errors.As(err, &unknown), "%v", err)
 	require.Empty(t, s.taken())
+}
+
+// What fails is said as an http.Client says it.
+func TestHTTPSOfAServerThatSpeaksHTTP(t *testing.T) {
+	quick(t)
+	s := serve(t, nil)
+	client, err := analytics.NewWithConfig("key", analytics.Config{
+		Endpoint: "https://user:password@" + s.Listener.Addr().String(), MaxAttempts: 1, Logger: log.New(testLog{t}, "", 0),
+	})
+	require.NoError(t, err)
+	track(t, client, "e", 1)
+	err = client.Close()
+	require.ErrorIs(t, err, http.ErrSchemeMismatch)
+	var failed *url.Error
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, "Post", failed.Op)
+	require.NotContains(t, err.Error(), "password")
 }
 
 // A collector that listens and never answers: callers are never held, and Close

@@ -150,49 +150,48 @@ func (p *pipeline) addSpooled(ctx context.Context, w *scratch, now time.Time) er
 	startRecord(w.buf, kindCall)
 	w.written = false
 	p.mu.Lock()
-	err := p.awaitMemory(ctx)
-	if err == nil {
-		err = p.admit(ctx, int64(len(w.buf)))
-	}
-	if err != nil {
+	p.awaitMemory(ctx)
+	if err := p.admit(ctx, int64(len(w.buf))); err != nil {
 		p.unlock()
 		return err
 	}
 	s.queue = append(s.queue, w)
 	s.writers++
 	s.queued += int64(len(w.buf))
-	p.unlock()
-	s.writing.Lock()
-	if !w.written {
+	if s.writing.TryLock() { // else mu is given up first: writing is taken before it
 		p.writeQueue(now)
+	} else {
+		p.unlock()
+		s.writing.Lock()
+		if !w.written {
+			p.mu.Lock()
+			p.writeQueue(now)
+		}
 	}
-	err = w.err
+	err := w.err
 	s.writing.Unlock()
 	return err
 }
 
 // memoryWait is how long a call under Block waits for memory, rather than be on
-// the disk alone. A collector that takes calls sets some free long before; once
-// a call has waited in vain, none waits until the spool has caught up.
-const memoryWait = time.Second
+// the disk alone. A collector that keeps up sets some free in a few milliseconds,
+// and to wait for these costs less than to read calls back. One that does not is
+// what the disk is for: once a call has waited in vain, none waits until the spool
+// has caught up.
+const memoryWait = 250 * time.Millisecond
 
-// awaitMemory waits for memory if the caller may, and some can come free. The
-// caller holds mu.
-func (p *pipeline) awaitMemory(ctx context.Context) error {
+// awaitMemory waits a little for memory if the caller may, and some can come free.
+// The caller holds mu.
+func (p *pipeline) awaitMemory(ctx context.Context) {
 	s := p.spool
 	if p.whenFull != Block {
-		return nil
+		return
 	}
 	for p.closing == nil && !s.behind && !s.hasty && p.used > p.maxBytes-p.maxBytes/8 && (p.open == nil || p.open.charge < p.used) {
-		brief, cancel := context.WithTimeout(ctx, memoryWait)
-		err := p.waitForRoom(brief)
-		cancel()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		s.hasty = err != nil
+		late := time.NewTimer(memoryWait)
+		s.hasty = p.waitForRoom(ctx, late.C) != nil
+		late.Stop()
 	}
-	return nil
 }
 
 // admit finds room on the disk for n bytes. The caller holds mu.
@@ -204,7 +203,7 @@ func (p *pipeline) admit(ctx context.Context, n int64) error {
 			return nil
 		case p.whenFull == DropOldest && (p.dropOldest() || p.discardOldest()):
 		case p.whenFull == Block:
-			if err := p.waitForRoom(ctx); err != nil {
+			if err := p.waitForRoom(ctx, nil); err != nil {
 				return err
 			}
 		default:

@@ -55,8 +55,8 @@ func TestSpoolBacklog(t *testing.T) {
 	require.Equal(t, int64(calls), s.Delivered)
 	require.Equal(t, int64(calls), s.Accepted)
 	// A segment, what is read ahead of it, buffers, and what is let go while the
-	// heap is measured.
-	require.LessOrEqual(t, peak, int64(maxSegment+maxSegment/8+maxSegment/2+(defaultMaxInFlight+2)*MaxBatchBytes+16<<20))
+	// heap is measured, which takes long on a machine that is busy.
+	require.LessOrEqual(t, peak, int64(maxSegment+maxSegment/8+maxSegment/2+(defaultMaxInFlight+2)*MaxBatchBytes+32<<20))
 	files, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
 	require.NoError(t, err)
 	require.Empty(t, files)

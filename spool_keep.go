@@ -137,8 +137,8 @@ func (p *pipeline) saveSealed(g *spoolSegment) {
 		_, err = f.WriteAt(ends, at)
 		err = errors.Join(err, f.Close())
 	}
-	if err != nil {
-		s.log.debugf("spool: calls may be sent again by the next process: %v", err)
+	if err != nil && s.log.verbose {
+		p.report("spool: calls may be sent again by the next process: %v", err)
 	}
 }
 
@@ -167,7 +167,7 @@ func (p *pipeline) removeDone() {
 			continue
 		}
 		if err := os.Remove(s.path(g)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.log.logf("spool: calls will be sent again by the next process: %v", err)
+			p.report("spool: calls will be sent again by the next process: %v", err)
 		}
 	}
 }
@@ -322,7 +322,7 @@ func (p *pipeline) readPage(from spoolCursor, want span) bool {
 	c, err := s.contents(from)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		if s.page.reads++; s.page.reads < maxReads {
-			s.log.logf("spool: calls have to wait: %v", err)
+			p.report("spool: calls have to wait: %v", err)
 			return false
 		}
 		g.spared = true
@@ -344,7 +344,7 @@ func (p *pipeline) readPage(from spoolCursor, want span) bool {
 	if c.damaged > 0 {
 		err = fmt.Errorf("%s: %d bytes from byte %d on are no whole record", s.path(g), c.damaged, from.offset+int64(c.damagedAt))
 		if len(missing) == 0 {
-			s.log.logf("spool: %v; no call is known to be lost", err)
+			p.report("spool: %v; no call is known to be lost", err)
 		}
 	} else {
 		err = fmt.Errorf("%s: calls are missing", s.path(g))

@@ -3,12 +3,14 @@ package analytics
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -25,9 +27,10 @@ const (
 
 // outcome is what one attempt came to. The loop acts on it.
 type outcome struct {
+	sender     *sender
 	job        *job
 	settled    bool          // the sender has ended the batch already
-	last       bool          // the sender makes no other attempt: the time was up, or the body may still be read
+	last       bool          // the sender can make no other attempt: the time was up, or the body may still be read
 	status     int           // 0 if there was no answer
 	retryAfter time.Duration // for which nothing is to be sent; 0 if none was asked for
 	err        error         // what was wrong, unless status is a success
@@ -60,7 +63,8 @@ func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 }
 
 // sender makes attempts, one after the other. What they have in common is made
-// once.
+// once, as it takes longer than some requests; the loop keeps senders that have
+// nothing to send.
 type sender struct {
 	*pipeline
 	request *http.Request
@@ -76,22 +80,35 @@ type sender struct {
 
 // send makes an attempt, and goes on with the batches that wait as long as all
 // goes well. It posts one outcome to the loop, as it ends.
-func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
-	s := p.newSender(ctx)
-	defer s.cancel(nil)
+func (s *sender) send(j *job, body []byte) {
 	var o outcome
-	defer func() { p.results <- o }()
+	defer func() {
+		if o.last {
+			s.cancel(nil)
+		}
+		s.results <- o
+	}()
 	for body != nil {
-		o = outcome{job: j, last: true, err: errTransportExit} // unless the attempt returns
+		o = outcome{sender: s, job: j, last: true, err: errTransportExit} // unless the attempt returns
 		o = s.attempt(body)
-		o.job = j
-		body = p.proceed(&o)
+		o.sender, o.job = s, j
+		body = s.proceed(&o)
 	}
 }
 
 // errTransportExit is what an attempt came to whose goroutine a transport ended,
 // as one does that fails a test.
 var errTransportExit = errors.New("the HTTP transport called runtime.Goexit")
+
+// transportError is what a transport failed with. It may be of the caller's code, so
+// its text is asked for once, while nothing is held.
+type transportError struct {
+	text string
+	err  error
+}
+
+func (e *transportError) Error() string { return e.text }
+func (e *transportError) Unwrap() error { return e.err }
 
 func (p *pipeline) newSender(ctx context.Context) *sender {
 	s := &sender{pipeline: p, answer: make([]byte, 512)}
@@ -184,9 +201,9 @@ func (l *logger) logAttempt(o outcome, size int, took time.Duration) {
 func (s *sender) post(body []byte) outcome {
 	request := new(http.Request)
 	*request = *s.request
-	if s.ownTransport == nil || s.client.Jar != nil { // they may write to it
-		url := *request.URL
-		request.URL = &url
+	if !s.direct() { // who else sees it may write to it
+		u := *request.URL
+		request.URL = &u
 		request.Header = request.Header.Clone()
 	}
 	s.readers.Store(0)
@@ -198,11 +215,11 @@ func (s *sender) post(body []byte) outcome {
 	}
 	request.Body, _ = request.GetBody()
 	request.ContentLength = int64(len(body))
-	res, err := s.client.Do(request)
+	res, err := s.do(request)
 	if cause := context.Cause(request.Context()); err != nil && cause != nil {
 		return outcome{err: cause}
 	} else if err != nil {
-		return outcome{err: err}
+		return outcome{err: &transportError{err.Error(), err}}
 	}
 	defer res.Body.Close()
 	var text []byte
@@ -217,6 +234,26 @@ func (s *sender) post(body []byte) outcome {
 		o.retryAfter = parseRetryAfter(res.Header.Get("Retry-After"), time.Now())
 	}
 	return o
+}
+
+// direct reports whether the transport is asked without the http.Client around it,
+// whose cookies and redirects are not wanted, and whose copies of the header and the
+// URL are an eighth of a request's allocations.
+func (s *sender) direct() bool { return s.ownTransport != nil && s.client.Jar == nil }
+
+// do makes a request. Its errors are those of an http.Client.
+func (s *sender) do(request *http.Request) (*http.Response, error) {
+	if !s.direct() {
+		return s.client.Do(request)
+	}
+	res, err := s.ownTransport.RoundTrip(request)
+	if err == nil {
+		return res, nil
+	}
+	if record := (tls.RecordHeaderError{}); errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/" {
+		err = http.ErrSchemeMismatch
+	}
+	return nil, &url.Error{Op: "Post", URL: s.url.Redacted(), Err: err}
 }
 
 // readAnswer reads an answer to its end, within bounds, and returns how it

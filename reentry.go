@@ -1,0 +1,44 @@
+package analytics
+
+import (
+	"errors"
+	"reflect"
+	"runtime"
+)
+
+// The client runs code of its caller: the MarshalJSON of a value, the callback,
+// the writer of the log. That may use the client in turn, and must not wait for
+// what waits for it to return. Where that could be, the methods look at the stack
+// before they wait.
+
+// The functions that the caller's code is run in, and that a method would wait for.
+var (
+	startName = nameOf((*Client).start)     // encodes the batches' context
+	tellName  = nameOf((*pipeline).tellAll) // runs the callback, and writes to the log
+)
+
+// errStarting is what a call returns that would wait for itself to begin.
+var errStarting = errors.New("analytics: a MarshalJSON in the batches' context uses the client that is encoding it, which cannot send anything yet")
+
+func nameOf(function interface{}) string {
+	return runtime.FuncForPC(reflect.ValueOf(function).Pointer()).Name()
+}
+
+// calledFrom reports whether the goroutine is in the function of that name. It
+// cannot tell for which client, so what is done about it must do for any.
+func calledFrom(function string) bool {
+	stack := make([]uintptr, 64)
+	n := runtime.Callers(2, stack)
+	for n == len(stack) {
+		stack = make([]uintptr, 2*len(stack))
+		n = runtime.Callers(2, stack)
+	}
+	frames := runtime.CallersFrames(stack[:n])
+	for more := n > 0; more; {
+		var f runtime.Frame
+		if f, more = frames.Next(); f.Function == function {
+			return true
+		}
+	}
+	return false
+}
