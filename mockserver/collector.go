@@ -271,15 +271,15 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 	}
 	if f != nil {
 		f.settings.Store(&d)
-		f.set(func() { f.reader, f.paused = reader, d.Paused })
+		f.set(func() { f.read(reader); f.paused = d.Paused })
 		return nil
 	}
 	c.start(&forwarder{
 		name: d.Name, sender: c.sender, clock: c.clock, record: c.record, log: c.log,
-		gate:   newGate(c.clock, c.config.Concurrency, max(stragglers, webhook.MaxEndpoints*c.config.Concurrency), c.poke),
-		reader: reader, done: make(chan struct{}), since: c.clock.Now(), random: c.config.Jitter, faults: &c.faults,
+		gate: newGate(c.clock, c.config.Concurrency, max(stragglers, webhook.MaxEndpoints*c.config.Concurrency), c.poke),
+		done: make(chan struct{}), random: c.config.Jitter, faults: &c.faults,
 		attach: c.attachAgain,
-	}, d)
+	}, d, reader)
 	return nil
 }
 
@@ -292,13 +292,13 @@ func (c *Collector) attachAgain(ctx context.Context, f *forwarder) (Reader, erro
 	return c.journal.Attach(ctx, f.name, f.settings.Load().Sources)
 }
 
-func (c *Collector) start(f *forwarder, d Destination) {
+func (c *Collector) start(f *forwarder, d Destination, reader Reader) {
 	f.settings.Store(&d)
 	f.timeouts.after = c.faults.timeout
 	f.timeouts.parent, f.cancel = context.WithCancel(context.Background())
 	f.leasing, f.drain = context.WithCancel(f.timeouts.parent)
 	f.going, f.halt = context.WithCancel(f.leasing)
-	f.set(func() { f.paused = d.Paused })
+	f.set(func() { f.read(reader); f.paused = d.Paused })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forwarders[d.Name] = f

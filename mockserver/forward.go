@@ -48,12 +48,12 @@ type forwarder struct {
 	drain   context.CancelFunc // makes run lease no more, and end once the calls under way have
 	cancel  context.CancelFunc // breaks off the requests under way
 	done    chan struct{}      // closed when run has ended
-	since   time.Time          // when it was attached
 	// attach opens the queue again; it returns nil where that is not to be done now.
 	attach func(context.Context, *forwarder) (Reader, error)
 
 	mu        sync.Mutex // guards what follows
 	reader    Reader     // nil once the journal has closed it, until there is another
+	since     time.Time  // when it was attached
 	paused    bool
 	interrupt context.CancelFunc // makes next look again
 	going     context.Context    // ends with leasing, and when the destination is paused; another begins when it is resumed
@@ -130,6 +130,16 @@ func (f *forwarder) whileGoing() context.Context {
 	return f.going
 }
 
+// read goes on with another reader. The lock is held.
+func (f *forwarder) read(r Reader) { f.reader, f.since = r, r.Since() }
+
+// attachedSince tells when the destination was attached.
+func (f *forwarder) attachedSince() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.since
+}
+
 // forget drops a reader that the journal has closed, until there is another.
 func (f *forwarder) forget(closed Reader) {
 	f.mu.Lock()
@@ -158,7 +168,7 @@ func (f *forwarder) reopen(ctx context.Context) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.reader == nil {
-			f.reader = reader
+			f.read(reader)
 		}
 	}
 }

@@ -75,6 +75,11 @@ type Reader interface {
 	// error, or ErrJournalClosed once the reader or the journal is closed.
 	Next(ctx context.Context) (Lease, error)
 
+	// Since is when the destination was attached, to a millisecond: for the first
+	// time, or the first since it was detached. What became of calls before that was
+	// at another destination of its name.
+	Since() time.Time
+
 	// Close stops reading. Entries that are leased, and those that wait, stay
 	// pending for the next reader.
 	Close() error

@@ -66,6 +66,7 @@ type memoryQueue struct {
 	failing int64        // bytes that failed takes, about
 	lastID  int
 	reader  *memoryReader // the one that is open, or nil
+	since   time.Time     // when it was attached
 }
 
 type memoryEntry struct {
@@ -127,7 +128,7 @@ func (j *memoryJournal) Attach(_ context.Context, destination string, sources []
 	}
 	q := j.queues[destination]
 	if q == nil {
-		q = &memoryQueue{journal: j, name: destination, leased: map[*memoryEntry]bool{}}
+		q = &memoryQueue{journal: j, name: destination, leased: map[*memoryEntry]bool{}, since: j.clock.Now()}
 		q.ledger.Destination = destination
 		j.queues[destination] = q
 	}
@@ -354,6 +355,8 @@ type memoryReader struct {
 	wake  chan struct{} // holds one token when there may be something to lease; never closed
 	done  chan struct{} // closed by the queue when this reader is closed or replaced
 }
+
+func (r *memoryReader) Since() time.Time { return r.queue.since }
 
 func (r *memoryReader) Next(ctx context.Context) (Lease, error) {
 	j := r.queue.journal

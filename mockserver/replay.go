@@ -36,7 +36,7 @@ func (c *Collector) Replay(ctx context.Context, destination string, sel Selectio
 	// Of two replays at a time, both could pick the same call.
 	c.replaying.Lock()
 	defer c.replaying.Unlock()
-	r := &replay{collector: c, destination: destination, since: f.since, from: sel.State, dryRun: sel.DryRun}
+	r := &replay{collector: c, destination: destination, since: f.attachedSince(), from: sel.State, dryRun: sel.DryRun}
 	if r.from == StatePending {
 		r.from = StateFailed
 	}

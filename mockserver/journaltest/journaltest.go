@@ -396,21 +396,34 @@ func detach(t *testing.T, o Options) {
 	ok(t, j.Append(t.Context(), batch("web", "a", 2)))
 	ok(t, j.Append(t.Context(), batch("web", "b", 2)))
 	l := next(t, r)
+	since := r.Since()
 	ok(t, j.Detach(t.Context(), "d"))
+	time.Sleep(2 * time.Millisecond) // Since tells milliseconds
 	_ = l.Finish(t.Context(), mockserver.Result{Outcomes: make([]mockserver.Outcome, 2), RetryAt: time.Now()}) // must do no harm
 	ok(t, j.Detach(t.Context(), "d"))
 	r = attach(t, j, "d")
 	none(t, r)
 	wantLedger(t, j, "d", 0, 0, 0, 0, 0)
+	if !r.Since().After(since) {
+		t.Fatalf("attached since %v, and after it was detached since %v", since, r.Since())
+	}
 }
 
 func attachAgain(t *testing.T, o Options) {
 	j := open(t, o)
+	before := time.Now().Truncate(time.Millisecond)
 	r := attach(t, j, "d", "web")
+	since := r.Since()
+	if since.Before(before) || since.After(time.Now()) {
+		t.Fatalf("attached since %v, not since %v", since, before)
+	}
 	ok(t, j.Append(t.Context(), batch("web", "a", 1)))
 	ok(t, r.Close())
 	ok(t, j.Append(t.Context(), batch("web", "b", 1)))
 	r = attach(t, j, "d", "web", "ios")
+	if !r.Since().Equal(since) {
+		t.Fatalf("attached since %v, and attached again since %v", since, r.Since())
+	}
 	ok(t, j.Append(t.Context(), batch("ios", "c", 1)))
 	var got []string
 	for range 3 {
@@ -534,10 +547,14 @@ func reopen(t *testing.T, o Options) {
 	held := next(t, r)
 	same(t, ids(held), []string{"held-0"})
 	wantLedger(t, j, "d", 5, 1, 1, 0, 3)
+	since := r.Since()
 
 	j = o.Reopen(t, j)
 	t.Cleanup(func() { _ = j.Close() })
 	r = attach(t, j, "d")
+	if !r.Since().Equal(since) {
+		t.Fatalf("attached since %v, and after reopening since %v", since, r.Since())
+	}
 	wantLedger(t, j, "d", 5, 1, 1, 0, 3)
 	if list := listFailed(t, j, "d"); len(list) != 1 || list[0].Call.ID != "failed-0" {
 		t.Fatalf("failed calls after reopening: %+v", list)

@@ -42,6 +42,7 @@ type span struct{ first, last uint64 }
 type book struct {
 	ledger   mockserver.Ledger
 	attached uint64            // the message of CALLS that attached it
+	since    int64             // milliseconds; when that was
 	scopes   []scope           // oldest first; the last one is in force
 	fresh    int64             // calls whose first attempt has not ended
 	floor    uint64            // every message of CALLS up to here has had its first attempt
@@ -151,7 +152,7 @@ func (a *account) attach(m *callsMessage) {
 	b := a.books[m.name]
 	if b == nil {
 		b = newBook(m.name)
-		b.attached, b.floor = m.seq, m.seq
+		b.attached, b.floor, b.since = m.seq, m.seq, m.at.UnixMilli()
 		a.books[m.name] = b
 	}
 	b.scopes = append(b.scopes, scope{after: m.seq, sources: m.sources})

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	checkpointFormat = 1
+	checkpointFormat = 2
 	// checkpointPiece bounds one message of a checkpoint.
 	checkpointPiece = 512 << 10
 	// checkpointAfter is how many messages are read before the account is stored
@@ -54,7 +54,7 @@ func (b *book) append(dst []byte) []byte {
 	for _, n := range []int64{l.Accepted, l.Delivered, l.Failed, l.Filtered, b.fresh} {
 		dst = binary.AppendVarint(dst, n)
 	}
-	dst = appendNumbers(dst, b.attached, b.floor, uint64(len(b.scopes)))
+	dst = appendNumbers(dst, b.attached, uint64(b.since), b.floor, uint64(len(b.scopes)))
 	for _, s := range b.scopes {
 		dst = appendNumbers(dst, s.after, uint64(len(s.sources)))
 		for _, source := range s.sources {
@@ -109,7 +109,7 @@ func decodeAccount(data []byte) (*account, error) {
 func (d *decoder) book(name string) *book {
 	b := newBook(name)
 	b.ledger = mockserver.Ledger{Destination: name, Accepted: d.signed(), Delivered: d.signed(), Failed: d.signed(), Filtered: d.signed()}
-	b.fresh, b.attached, b.floor = d.signed(), d.uint(), d.uint()
+	b.fresh, b.attached, b.since, b.floor = d.signed(), d.uint(), int64(d.uint()), d.uint()
 	for range d.int(len(d.rest)) {
 		s := scope{after: d.uint()}
 		for range d.int(len(d.rest)) {

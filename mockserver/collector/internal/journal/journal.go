@@ -232,6 +232,7 @@ func (j *Journal) isAttached(destination string, sources []string) bool {
 func (j *Journal) control(ctx context.Context, destination string, c control) error {
 	m := nats.NewMsg(j.names.subject(kindAttach, token(destination)))
 	m.Header.Set(headerControl, c.header())
+	setTime(m.Header, time.Now())
 	seq, err := j.publish(ctx, j.nc, m)
 	if err != nil {
 		return err
@@ -243,7 +244,8 @@ func (j *Journal) control(ctx context.Context, destination string, c control) er
 // queue returns the queue of a destination as it is attached now.
 func (j *Journal) queue(ctx context.Context, destination string) (*queue, error) {
 	var attached uint64
-	if !j.account.with(destination, func(b *book) { attached = b.attached }) {
+	var since int64
+	if !j.account.with(destination, func(b *book) { attached, since = b.attached, b.since }) {
 		return nil, fmt.Errorf("%w: it was detached meanwhile", mockserver.ErrNotAttached)
 	}
 	j.mu.Lock()
@@ -255,7 +257,7 @@ func (j *Journal) queue(ctx context.Context, destination string) (*queue, error)
 	if q != nil {
 		q.close()
 	}
-	q, err := newQueue(j, destination, attached)
+	q, err := newQueue(j, destination, attached, time.UnixMilli(since))
 	if err != nil {
 		return nil, err
 	}

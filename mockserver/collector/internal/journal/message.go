@@ -15,7 +15,7 @@ import (
 // needs, so that it can be read without the bodies.
 const (
 	headerCalls   = "Calls"   // how many calls there are
-	headerAt      = "At"      // when they were accepted, replayed or given up: milliseconds
+	headerAt      = "At"      // when they were accepted, replayed or given up, or the destination attached: milliseconds
 	headerIDs     = "Ids"     // their messageIds, see appendIDs
 	headerControl = "Control" // JSON, see control
 	headerReasons = "Reasons" // JSON, see reasons
@@ -68,9 +68,10 @@ func (n names) parseCalls(seq uint64, subject string, h nats.Header) (*callsMess
 	m := &callsMessage{seq: seq, kind: kind, ids: h.Get(headerIDs)}
 	var err error
 	if kind == kindCalls || kind == kindReplay {
-		if m.calls, err = strconv.Atoi(h.Get(headerCalls)); err == nil {
-			m.at, err = headerTime(h)
-		}
+		m.calls, err = strconv.Atoi(h.Get(headerCalls))
+	}
+	if kind != kindLost && err == nil {
+		m.at, err = headerTime(h)
 	}
 	if kind == kindCalls && err == nil {
 		m.name, err = untoken(tok)

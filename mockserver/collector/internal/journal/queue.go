@@ -34,9 +34,10 @@ const (
 type queue struct {
 	journal  *Journal
 	name     string
-	attached uint64
-	fresh    *puller // of CALLS
-	retries  *puller // of RETRY
+	attached uint64    // the message of CALLS that attached it
+	since    time.Time // when that was
+	fresh    *puller   // of CALLS
+	retries  *puller   // of RETRY
 
 	mu      sync.Mutex // guards what follows
 	reader  *reader    // the one that is open, or nil
@@ -77,9 +78,9 @@ type item struct {
 	misses  int // how often its calls were not found
 }
 
-func newQueue(j *Journal, name string, attached uint64) (*queue, error) {
+func newQueue(j *Journal, name string, attached uint64, since time.Time) (*queue, error) {
 	q := &queue{
-		journal: j, name: name, attached: attached,
+		journal: j, name: name, attached: attached, since: since,
 		items: map[callsRef]*item{}, parcels: map[uint64]*parcel{},
 	}
 	var err error

@@ -42,6 +42,9 @@ func (r *reader) poke() {
 	}
 }
 
+// Since returns when the destination was attached.
+func (r *reader) Since() time.Time { return r.queue.since }
+
 // Next leases the entry that is due first.
 func (r *reader) Next(ctx context.Context) (mockserver.Lease, error) {
 	for {

@@ -76,6 +76,9 @@ func TestHistoryOutlivesTheProcess(t *testing.T) {
 	ledgers, err := second.collector.Ledger(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, int64(4), ledgers[0].Accepted, "what was stored before is known again")
+	replayed, err := second.collector.Replay(t.Context(), "good", mockserver.Selection{State: mockserver.StateDelivered})
+	require.NoError(t, err)
+	assert.Equal(t, 4, replayed, "what was delivered before can be replayed")
 }
 
 func FuzzRecords(f *testing.F) {
