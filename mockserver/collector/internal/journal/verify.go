@@ -82,7 +82,11 @@ func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error)
 	if err := j.account.reached(ctx, j.acked.Load()); err != nil {
 		return nil, err
 	}
-	all, err := (&verifier{journal: j, looks: looks}).verify(ctx)
+	var all []mockserver.Verification
+	err := j.patiently(ctx, func(ctx context.Context) (err error) {
+		all, err = (&verifier{journal: j, looks: looks}).verify(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("journal: verifying: %w", err)
 	}
@@ -132,12 +136,16 @@ func (j *Journal) toVerify(ctx context.Context) (*verified, error) {
 			acknowledged[name] = consumer.CachedInfo().AckFloor.Stream
 		}
 	}
-	info, err := j.outcomes.Info(ctx)
+	calls, err := j.calls.Info(ctx) // another process may have stored more than this one has read
+	if err != nil {
+		return nil, err
+	}
+	outcomes, err := j.outcomes.Info(ctx)
 	if err != nil {
 		return nil, err
 	}
 	a := j.account
-	if err := a.await(ctx, func() bool { return a.outcomes >= info.State.LastSeq }); err != nil {
+	if err := a.await(ctx, func() bool { return a.calls >= calls.State.LastSeq && a.outcomes >= outcomes.State.LastSeq }); err != nil {
 		return nil, err
 	}
 	return a.verified(acknowledged), nil
