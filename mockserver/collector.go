@@ -274,12 +274,13 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 		f.set(func() { f.read(reader); f.paused = d.Paused })
 		return nil
 	}
-	c.start(&forwarder{
+	f = &forwarder{
 		name: d.Name, sender: c.sender, clock: c.clock, record: c.record, log: c.log,
-		gate: newGate(c.clock, c.config.Concurrency, max(stragglers, webhook.MaxEndpoints*c.config.Concurrency), c.poke),
 		done: make(chan struct{}), random: c.config.Jitter, faults: &c.faults,
 		attach: c.attachAgain,
-	}, d, reader)
+	}
+	f.gate = newGate(c.clock, c.config.Concurrency, max(stragglers, webhook.MaxEndpoints*c.config.Concurrency), c.poke, f.logStanding)
+	c.start(f, d, reader)
 	return nil
 }
 

@@ -140,6 +140,7 @@ func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
 		v.refusing = append(v.refusing, from)
 	}
 	v.reasons = append(v.reasons, a.URL+": "+a.Error)
+	v.job.turn.why = a.Error
 }
 
 // conclude decides what becomes of the call, and what it tells of the destination.

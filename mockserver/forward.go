@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -43,6 +44,7 @@ type forwarder struct {
 	faults   *faults
 	requests sync.WaitGroup
 	timeouts timeouts // of the requests; their parent ends with cancel
+	givingUp seldom   // to be said in the log
 
 	leasing context.Context    // of run; ends with drain
 	drain   context.CancelFunc // makes run lease no more, and end once the calls under way have
@@ -247,6 +249,7 @@ func (f *forwarder) finish(lease Lease, jobs []job) {
 			"destination", f.name, "entry", e.ID, "calls", len(e.Calls), "error", err)
 		return
 	}
+	f.logGivenUp(result.Outcomes, jobs, now)
 	for i, o := range result.Outcomes {
 		if !jobs[i].delivery.decided {
 			continue
@@ -260,6 +263,31 @@ func (f *forwarder) finish(lease Lease, jobs []job) {
 			ended.RetryAt = result.RetryAt
 		}
 		f.record.Ended(ended)
+	}
+}
+
+// logGivenUp logs that calls have failed for good.
+func (f *forwarder) logGivenUp(outcomes []Outcome, jobs []job, now time.Time) {
+	failed, why := 0, ""
+	for i, o := range outcomes {
+		if o.State == StateFailed {
+			failed, why = failed+1, cmp.Or(jobs[i].turn.why, o.Reason)
+		}
+	}
+	if failed == 0 {
+		return
+	}
+	if say, unsaid := f.givingUp.say(now, givenUpEvery, failed); say {
+		f.log.Warn("calls were given up; they can be replayed", "destination", f.name, "calls", failed, "error", why, "others since the last line", unsaid)
+	}
+}
+
+// logStanding logs that the destination is down, or no longer.
+func (f *forwarder) logStanding(down bool, why string) {
+	if down {
+		f.log.Warn("a destination seems to be down: its calls wait, and now and then one is tried", "destination", f.name, "error", why)
+	} else {
+		f.log.Info("a destination answers again", "destination", f.name)
 	}
 }
 

@@ -1,8 +1,10 @@
 package mockserver_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -369,6 +371,41 @@ func TestOneCallThatFailsIsNotADestinationThatIsDown(t *testing.T) {
 		send(t, srv, track("good", 1))
 		srv.Expect(t, mockserver.WithID("good-0"), mockserver.DeliveredTo("d"))
 		assert.Zero(t, time.Since(start))
+	})
+}
+
+// TestTheLogTellsHowADestinationDoes: each change once, whatever happens between.
+func TestTheLogTellsHowADestinationDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		srv, h := inProcess(t, mockserver.Config{
+			Logger:       slog.New(slog.NewTextHandler(&log, nil)),
+			Destinations: []mockserver.Destination{hook("d", "http://h/1")},
+		})
+		h.answer("/1", status(http.StatusServiceUnavailable))
+		send(t, srv, track("early", 40))
+		time.Sleep(time.Minute)
+		h.answer("/1", nil)
+		time.Sleep(time.Hour)
+		require.EqualValues(t, 40, account(t, srv).Delivered)
+		h.answer("/1", status(http.StatusGone))
+		for i := range 5 {
+			send(t, srv, track(fmt.Sprint("refused", i), 2))
+			time.Sleep(25 * time.Second)
+		}
+		require.EqualValues(t, 10, account(t, srv).Failed)
+		synctest.Wait()
+		var lines []string
+		for line := range strings.Lines(log.String()) {
+			_, line, _ = strings.Cut(line, " level=")
+			lines = append(lines, line)
+		}
+		assert.Equal(t, []string{
+			"WARN msg=\"a destination seems to be down: its calls wait, and now and then one is tried\" destination=d error=\"answered 503 (Service Unavailable)\"\n",
+			"INFO msg=\"a destination answers again\" destination=d\n",
+			"WARN msg=\"calls were given up; they can be replayed\" destination=d calls=2 error=\"answered 410 (Gone)\" \"others since the last line\"=0\n",
+			"WARN msg=\"calls were given up; they can be replayed\" destination=d calls=2 error=\"answered 410 (Gone)\" \"others since the last line\"=4\n",
+		}, lines)
 	})
 }
 

@@ -26,6 +26,7 @@ type gate struct {
 	clock       Clock
 	maxCalls    int // that may be under way at once
 	maxRequests int // of these calls, and of those that were decided before all webhooks had answered
+	changed     func(down bool, why string)
 
 	room chan struct{} // holds a token when there may be room for another entry; never closed
 
@@ -67,6 +68,7 @@ type turn struct {
 	needs int // requests, at least 1
 	holds int // requests that leave gives back
 	line  *gateLine
+	why   string // it failed, without a URL, which may hold a secret
 }
 
 // tidings are what a call tells of its destination when it ends.
@@ -79,9 +81,11 @@ const (
 	itFailsAgain         // to take one that failed before: that may be the call's fault
 )
 
-func newGate(clock Clock, maxCalls, maxRequests int, poke func()) *gate {
+// newGate returns a gate. It calls changed when the destination is taken to be down,
+// with what a call failed with, and when it no longer is.
+func newGate(clock Clock, maxCalls, maxRequests int, poke func(), changed func(down bool, why string)) *gate {
 	return &gate{
-		clock: clock, maxCalls: maxCalls, maxRequests: maxRequests,
+		clock: clock, maxCalls: maxCalls, maxRequests: maxRequests, changed: changed,
 		room: make(chan struct{}, 1), activity: activity{poke: poke},
 	}
 }
@@ -182,7 +186,8 @@ func (g *gate) leave(t *turn, told tidings) (next *turn) {
 	g.learn(t, told)
 	next = g.next()
 	g.admit()
-	if down || !g.probeAt.IsZero() { // until when they wait may be another time
+	isDown := !g.probeAt.IsZero()
+	if down || isDown { // until when they wait may be another time
 		for _, waiting := range g.lines {
 			g.rouse(waiting)
 		}
@@ -191,9 +196,13 @@ func (g *gate) leave(t *turn, told tidings) (next *turn) {
 		g.rouse(l)
 	}
 	g.active--
+	why := t.why
 	g.mu.Unlock()
 	if next == nil {
 		g.poke()
+	}
+	if isDown != down {
+		g.changed(isDown, why)
 	}
 	return next
 }

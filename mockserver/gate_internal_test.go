@@ -19,7 +19,7 @@ func TestGateConcurrentSafe(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
 			const maxCalls, maxRequests = 3, 8
-			g := newGate(systemClock{}, maxCalls, maxRequests, func() {})
+			g := newGate(systemClock{}, maxCalls, maxRequests, func() {}, func(bool, string) {})
 			var wg sync.WaitGroup
 			passed := make([]int, 12)
 			for i := range passed {
@@ -182,7 +182,7 @@ func TestGateIsAsItsModel(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
 			m := &gateModel{random: random, hadRoom: true}
-			m.gate = newGate(systemClock{}, 1+random.IntN(8), 5+random.IntN(6), func() {})
+			m.gate = newGate(systemClock{}, 1+random.IntN(8), 5+random.IntN(6), func() {}, func(bool, string) {})
 			for range 300 {
 				m.step()
 				m.admit()

@@ -209,7 +209,7 @@ func (c *Collector) notStored(b Batch, err error) *requestError {
 	if errors.Is(err, ErrJournalFull) {
 		level, what = slog.LevelWarn, "a batch was refused: the journal is full"
 	}
-	if say, unsaid := c.refusing.say(c.clock.Now()); say {
+	if say, unsaid := c.refusing.say(c.clock.Now(), refusalsEvery, 1); say {
 		c.log.Log(context.Background(), level, what, "source", b.Source, "calls", len(b.Calls), "error", err, "others since the last line", unsaid)
 	}
 	if level == slog.LevelError {

@@ -5,11 +5,14 @@ import (
 	"time"
 )
 
-// saidEvery is how often the log says the same about requests: while the disk is
-// full, each of them would.
-const saidEvery = time.Second
+// How often the log says the same: about requests, each of which would while the disk
+// is full, and about calls that are given up.
+const (
+	refusalsEvery = time.Second
+	givenUpEvery  = time.Minute
+)
 
-// A seldom tells when something is to be said again, and how often it was not.
+// A seldom tells when something is to be said again, and of how many it was not.
 type seldom struct {
 	mu      sync.Mutex // guards what follows
 	said    time.Time
@@ -17,11 +20,13 @@ type seldom struct {
 	started bool
 }
 
-func (s *seldom) say(now time.Time) (yes bool, unsaid int) {
+// say tells whether something is to be said now of so many, and of how many it was
+// not since the last time.
+func (s *seldom) say(now time.Time, every time.Duration, many int) (yes bool, unsaid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.started && now.Sub(s.said) < saidEvery {
-		s.unsaid++
+	if s.started && now.Sub(s.said) < every {
+		s.unsaid += many
 		return false, 0
 	}
 	unsaid = s.unsaid

@@ -398,7 +398,7 @@ func detach(t *testing.T, o Options) {
 	l := next(t, r)
 	since := r.Since()
 	ok(t, j.Detach(t.Context(), "d"))
-	time.Sleep(2 * time.Millisecond) // Since tells milliseconds
+	time.Sleep(2 * time.Millisecond)                                                                           // Since tells milliseconds
 	_ = l.Finish(t.Context(), mockserver.Result{Outcomes: make([]mockserver.Outcome, 2), RetryAt: time.Now()}) // must do no harm
 	ok(t, j.Detach(t.Context(), "d"))
 	r = attach(t, j, "d")
