@@ -41,7 +41,7 @@ Collectors that share a NATS cluster should have the same sources and destinatio
 Where one that runs has a destination taken out, what was pending is forgotten for
 all; one that still has it gets the calls that come from then on. What is gone from
 the files when they are started again is forgotten once no collector has had it for
-an hour: until then its calls wait, since the one that has it may be restarting.
+four hours: until then its calls wait, since the one that has it may be restarting.
 
 SIGTERM ends it gracefully: requests and deliveries under way end, for at most 15
 seconds, and what is pending stays in the queue. /ready answers 503 from then on.

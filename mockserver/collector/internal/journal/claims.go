@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // On a cluster each process tells the others which destinations it has. One that has
@@ -24,8 +26,8 @@ const (
 	claimEvery = 10 * time.Second
 	claimTTL   = time.Minute
 	// orphanAfter is how long no process may have had a destination before it is
-	// detached.
-	orphanAfter = time.Hour
+	// detached: what was pending when it was taken out could not be delivered any more.
+	orphanAfter = webhook.Window
 	// orphanPause is how long after a look the next one must come, or what was seen
 	// before does not count.
 	orphanPause = 10 * time.Minute
@@ -118,7 +120,7 @@ func (j *Journal) forgetOrphans(ctx context.Context, seen *orphans, now time.Tim
 		switch {
 		case !known:
 			seen.since[name] = now
-			j.log.Warn("no collector has a destination that the cluster keeps calls for; it is forgotten if none has it for an hour", "destination", name)
+			j.log.Warn("no collector has a destination that the cluster keeps calls for; it is forgotten if none has it for four hours", "destination", name)
 		case now.Sub(since) >= orphanAfter:
 			pending := int64(0)
 			j.account.with(name, func(b *book) { pending, _ = b.pending() })
@@ -126,7 +128,7 @@ func (j *Journal) forgetOrphans(ctx context.Context, seen *orphans, now time.Tim
 				return err
 			}
 			delete(seen.since, name)
-			j.log.Warn("a destination that no collector has had for an hour is forgotten, with its calls", "destination", name, "pending", pending)
+			j.log.Warn("a destination that no collector has had for four hours is forgotten, with its calls", "destination", name, "pending", pending)
 		}
 	}
 	return nil

@@ -44,12 +44,12 @@ func (s *shared) stop() {
 	require.NoError(s, s.one.LoseClaims(s.Context()))
 }
 
-// look has the other one look every five minutes, from now on to so many later.
+// look has the other one look every ten minutes, from now on to so many later.
 func (s *shared) look(minutes int) {
 	s.Helper()
-	for range minutes/5 + 1 {
+	for range minutes/10 + 1 {
 		require.NoError(s, s.one.ForgetOrphans(s.Context(), &s.seen, s.now))
-		s.now = s.now.Add(5 * time.Minute)
+		s.now = s.now.Add(10 * time.Minute)
 	}
 }
 
@@ -71,7 +71,7 @@ func (s *shared) attached() bool {
 func TestADestinationThatNoCollectorHasIsForgotten(t *testing.T) {
 	s := newShared(t)
 	s.stop()
-	s.look(55)
+	s.look(230)
 	assert.True(t, s.attached())
 	s.look(0)
 	assert.False(t, s.attached())
@@ -83,7 +83,7 @@ func TestADestinationThatNoCollectorHasIsForgotten(t *testing.T) {
 
 func TestADestinationThatACollectorHasStays(t *testing.T) {
 	s := newShared(t)
-	s.look(120)
+	s.look(480)
 	wantSums(t, ledgerOf(t, s.one, "crm"), "3 = 0 + 0 + 0 + 3")
 	work(t, attach(t, s.two, "crm"), 3, delivered)
 }
@@ -92,10 +92,10 @@ func TestACollectorThatIsRestartedFindsItsCalls(t *testing.T) {
 	s := newShared(t)
 	for range 3 {
 		s.stop()
-		s.look(50)
+		s.look(230)
 		s.two = open(t, s.options)
 		reader := attach(t, s.two, "crm")
-		s.look(50)
+		s.look(230)
 		require.NoError(t, reader.Close())
 	}
 	work(t, attach(t, s.two, "crm"), 3, delivered)
@@ -109,7 +109,7 @@ func TestTimeInWhichNobodyLookedDoesNotCount(t *testing.T) {
 	s.stop()
 	s.look(30)
 	s.now = s.now.Add(24 * time.Hour)
-	s.look(55)
+	s.look(230)
 	assert.True(t, s.attached())
 	s.look(0)
 	assert.False(t, s.attached())

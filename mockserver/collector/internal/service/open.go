@@ -109,7 +109,7 @@ func forgetRemoved(ctx context.Context, o Options, queue *journal.Journal, c *mo
 		switch {
 		case slices.ContainsFunc(c.Settings().Destinations, func(d mockserver.Destination) bool { return d.Name == l.Destination }):
 		case o.Config.NATS != nil:
-			log.Warn("the cluster has a destination that this collector does not; its calls wait for one that has it, until there has been none for an hour")
+			log.Warn("the cluster has a destination that this collector does not; its calls wait for one that has it, until there has been none for four hours")
 		default:
 			if err := queue.Detach(ctx, l.Destination); err != nil {
 				return err
