@@ -91,6 +91,8 @@ type UndeliveredError struct {
 	Pending int64 // calls still queued as Flush ended by its context, or left in Config.Spool
 	Err     error // the context's error, or nil if it did not cut the wait short
 	Cause   error // what the latest attempt that failed met; nil if none did
+
+	spooled bool // Pending are in Config.Spool
 }
 
 // Calls is the number of calls that were not delivered.
@@ -98,7 +100,10 @@ func (e *UndeliveredError) Calls() int64 { return e.Dropped.Total() + e.Pending 
 
 func (e *UndeliveredError) Error() string {
 	s := "analytics: " + countCalls(e.Calls()) + " not delivered"
-	if e.Pending > 0 {
+	switch {
+	case e.Pending > 0 && e.spooled:
+		s += fmt.Sprintf(" (%d kept in the spool)", e.Pending)
+	case e.Pending > 0:
 		s += fmt.Sprintf(" (%d still queued)", e.Pending)
 	}
 	if e.Err != nil {

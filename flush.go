@@ -64,7 +64,7 @@ func (p *pipeline) undelivered(f *flush, err error) error {
 	if f.left == 0 && dropped == (Drops{}) {
 		return nil
 	}
-	return &UndeliveredError{Dropped: dropped, Pending: f.left, Err: err, Cause: p.failure}
+	return &UndeliveredError{Dropped: dropped, Pending: f.left, Err: err, Cause: p.failure, spooled: p.spool != nil}
 }
 
 func (p *pipeline) flush(ctx context.Context) error {

@@ -26,8 +26,8 @@ func TestCallbackFlushesAsTheSpoolIsClosed(t *testing.T) {
 		track(t, client, "e", 2)
 		close(made)
 		start := time.Now()
-		require.ErrorContains(t, client.Close(), "1 still queued")
+		require.ErrorContains(t, client.Close(), "1 kept in the spool")
 		require.Less(t, time.Since(start), 3*time.Second)
-		require.ErrorContains(t, <-flushed, "1 still queued")
+		require.ErrorContains(t, <-flushed, "1 kept in the spool")
 	})
 }

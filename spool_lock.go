@@ -30,16 +30,14 @@ func lockDir(dir string) (*os.File, error) {
 		err = fmt.Errorf("%s is being removed", dir)
 	}
 	if errors.Is(err, errLocked) {
-		err = fmt.Errorf("%s is in use by %s; each process needs a directory of its own", dir, holder(f))
+		err = fmt.Errorf("%s is in use by %s; each client needs a directory of its own", dir, holder(f))
 	}
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
-	host, _ := os.Hostname()
-	text := fmt.Sprintf("process %d on %s (%s)\n", os.Getpid(), host, filepath.Base(os.Args[0]))
 	if err = f.Truncate(0); err == nil {
-		_, err = f.WriteAt([]byte(text), 0)
+		_, err = f.WriteAt([]byte(thisProcess()+"\n"), 0)
 	}
 	if err != nil {
 		_ = f.Close()
@@ -48,13 +46,22 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
+func thisProcess() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("process %d on %s (%s)", os.Getpid(), host, filepath.Base(os.Args[0]))
+}
+
 // holder is what the owner of a lock says of itself.
 func holder(f *os.File) string {
 	text, _ := io.ReadAll(io.NewSectionReader(f, 0, 512))
-	if line, _, _ := strings.Cut(string(text), "\n"); line != "" {
+	switch line, _, _ := strings.Cut(string(text), "\n"); line {
+	case thisProcess():
+		return "another client of this process"
+	case "":
+		return "another process"
+	default:
 		return line
 	}
-	return "another process"
 }
 
 // sameFile reports whether f is still what path names.
