@@ -17,6 +17,10 @@ const (
 	// only where their calls are fewer than may be under way. What is beyond stays in
 	// the journal.
 	leases = 4
+	// heldCalls is how many calls the entries that are worked at have at most where
+	// another is taken that is more than leases: what of them is delivered is delivered
+	// again if the process dies before the whole entry has ended.
+	heldCalls = 384
 	// stragglers is how many requests of one destination may be under way at once,
 	// whatever its Concurrency: those of calls that another webhook has taken
 	// already go on until they are answered, or time out.
@@ -72,7 +76,7 @@ func (f *forwarder) run() {
 		lease, err := f.next(ctx)
 		switch {
 		case err == nil:
-			f.gate.beginEntry()
+			f.gate.beginEntry(len(lease.Entry().Calls))
 			work.Go(func() { f.work(lease) })
 		case ctx.Err() != nil:
 			return
@@ -187,8 +191,8 @@ func (f *forwarder) sleep(ctx context.Context, d time.Duration) {
 // work brings every call of an entry to an end, or to its next attempt. Once the
 // forwarder is drained or paused it begins with no more calls.
 func (f *forwarder) work(lease Lease) {
-	defer f.gate.endEntry()
 	going, e := f.whileGoing(), lease.Entry()
+	defer f.gate.endEntry(len(e.Calls))
 	jobs, turns := make([]job, len(e.Calls)), make([]*turn, 0, len(e.Calls))
 	for i := range jobs {
 		j := &jobs[i]

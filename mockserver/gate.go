@@ -35,7 +35,8 @@ type gate struct {
 	// What follows is guarded by activity.mu.
 
 	entries  int // that are worked at
-	leased   int // of these, that have not come to bring
+	held     int // the calls of these
+	leased   int // entries of these that have not come to bring
 	calls    int
 	requests int
 	failures int // in a row
@@ -295,17 +296,19 @@ func (g *gate) rouse(l *gateLine) {
 
 // beginEntry and endEntry count the entries that are worked at. One that has begun
 // comes to bring.
-func (g *gate) beginEntry() {
+func (g *gate) beginEntry(calls int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.entries++
+	g.held += calls
 	g.leased++
 	g.active++
 }
 
-func (g *gate) endEntry() {
+func (g *gate) endEntry(calls int) {
 	g.mu.Lock()
 	g.entries--
+	g.held -= calls
 	g.offerRoom()
 	g.mu.Unlock()
 	g.end()
@@ -344,7 +347,7 @@ func (g *gate) offerRoom() {
 // of their calls are fewer under way than may be, and none waits. The lock is held.
 func (g *gate) hasRoom() bool {
 	idle := g.leased == 0 && len(g.lines) == 0 && g.calls < g.maxCalls
-	return g.entries < leases || idle && g.entries < g.maxCalls
+	return g.entries < leases || idle && g.entries < g.maxCalls && g.held <= heldCalls
 }
 
 // rest tells whether nothing goes on at the gate that does not wait for the clock

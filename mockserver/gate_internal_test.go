@@ -68,8 +68,8 @@ func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
 		turns = append(turns, &c.turn)
 	}
 	deadline := time.Now().Add(time.Duration(random.IntN(60_000)) * time.Millisecond)
-	g.beginEntry()
-	defer g.endEntry()
+	g.beginEntry(len(turns))
+	defer g.endEntry(len(turns))
 	left, late := g.bring(ctx, turns, deadline)
 	if late {
 		assert.False(t, time.Now().Before(deadline))
@@ -216,6 +216,7 @@ type modelLine struct {
 	cancel   context.CancelFunc
 	deadline time.Time
 	late     bool
+	held     int
 
 	returned bool // by the gate
 	left     []*turn
@@ -288,9 +289,14 @@ func (m *gateModel) bring() {
 		l.calls, turns = append(l.calls, c), append(turns, &c.turn)
 	}
 	m.lines = append(m.lines, l)
-	m.gate.beginEntry()
+	held := len(turns)
+	if m.random.IntN(8) == 0 {
+		held += 100 // that were decided before
+	}
+	l.held = held
+	m.gate.beginEntry(held)
 	go func() {
-		defer m.gate.endEntry()
+		defer m.gate.endEntry(held)
 		l.left, l.wasLate = m.gate.bring(l.ctx, turns, l.deadline)
 		l.returned = true
 	}()
@@ -416,7 +422,11 @@ func (m *gateModel) compare(t *testing.T) {
 // compareRoom compares whether there is room for another entry.
 func (m *gateModel) compareRoom(t *testing.T, running []*modelCall) {
 	waits := slices.ContainsFunc(m.lines, func(l *modelLine) bool { return len(l.in("waits")) > 0 })
-	room := len(m.lines) < leases || !waits && max(len(running), len(m.lines)) < m.gate.maxCalls
+	held := 0
+	for _, l := range m.lines {
+		held += l.held
+	}
+	room := len(m.lines) < leases || !waits && max(len(running), len(m.lines)) < m.gate.maxCalls && held <= heldCalls
 	assert.Equal(t, room, m.gate.hasRoom())
 	select {
 	case <-m.gate.room:

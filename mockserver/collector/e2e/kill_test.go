@@ -15,7 +15,7 @@ import (
 
 // repeatsPerKill is how many calls a kill may make a receiver get again: those
 // whose delivery was not yet written down. Of each destination that is at most
-// four entries of 128 calls at work.
+// four entries of 128 calls at work, or more that have fewer together.
 const repeatsPerKill = 4 * 128
 
 // TestKillsLoseNothing kills the collector again and again while calls come in and
