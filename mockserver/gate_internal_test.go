@@ -290,8 +290,8 @@ func (m *gateModel) bring() {
 	}
 	m.lines = append(m.lines, l)
 	held := len(turns)
-	if m.random.IntN(3) == 0 {
-		held += 150 // that were decided before
+	if m.random.IntN(2) == 0 {
+		held += 200 // that were decided before
 	}
 	l.held = held
 	m.gate.beginEntry(held)
