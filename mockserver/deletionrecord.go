@@ -135,9 +135,6 @@ func (k deletionChunk) ended() bool {
 }
 
 func newDeletionEnd(e Ended) deletionEnd {
-	o := Outcome{State: e.State, Reason: e.Reason}
-	if len(o.Reason) > keptReason {
-		o.Reason = strings.ToValidUTF8(o.Reason[:keptReason], "") + "…"
-	}
+	o := Outcome{State: e.State, Reason: cutBytes(keptReason, e.Reason)}
 	return deletionEnd{o, e.Attempt, e.At.UTC().Truncate(time.Millisecond)}
 }

@@ -83,6 +83,14 @@ func cut(n int, s string) string {
 	return s
 }
 
+// cutBytes shortens a text to n bytes or a few less, with an ellipsis.
+func cutBytes(n int, s string) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
 func isoTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // groupDigits writes 1234567 as 1,234,567.

@@ -164,9 +164,5 @@ func jsonText(v any, most int) string {
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(v) // it was decoded
-	text := strings.TrimSuffix(b.String(), "\n")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
+	return cutBytes(most, strings.TrimSuffix(b.String(), "\n"))
 }

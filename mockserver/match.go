@@ -174,12 +174,7 @@ func nearest(records []Record, match []Match) (record Record, lines []string) {
 }
 
 // excerpt returns the call's body, or its first bytes.
-func (c *Call) excerpt() string {
-	if len(c.Body) > maxBodyShown {
-		return strings.ToValidUTF8(string(c.Body[:maxBodyShown]), "") + "…"
-	}
-	return string(c.Body)
-}
+func (c *Call) excerpt() string { return cutBytes(maxBodyShown, string(c.Body)) }
 
 // summary names a call in a line.
 func (c *Call) summary() string {
