@@ -253,7 +253,7 @@ func (f *forwarder) finish(lease Lease, jobs []job) {
 			"destination", f.name, "entry", e.ID, "calls", len(e.Calls), "error", err)
 		return
 	}
-	f.logGivenUp(result.Outcomes, jobs, now)
+	f.logGivenUp(jobs, now)
 	for i, o := range result.Outcomes {
 		if !jobs[i].delivery.decided {
 			continue
@@ -271,11 +271,11 @@ func (f *forwarder) finish(lease Lease, jobs []job) {
 }
 
 // logGivenUp logs that calls have failed for good.
-func (f *forwarder) logGivenUp(outcomes []Outcome, jobs []job, now time.Time) {
+func (f *forwarder) logGivenUp(jobs []job, now time.Time) {
 	failed, why := 0, ""
-	for i, o := range outcomes {
-		if o.State == StateFailed {
-			failed, why = failed+1, cmp.Or(jobs[i].turn.why, o.Reason)
+	for i := range jobs {
+		if d := &jobs[i].delivery; d.State == StateFailed {
+			failed, why = failed+1, cmp.Or(jobs[i].turn.why, d.Reason)
 		}
 	}
 	if failed == 0 {
