@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -288,25 +289,19 @@ func (j *Journal) Detach(ctx context.Context, destination string) error {
 			return fmt.Errorf("journal: detaching %q: %w", destination, err)
 		}
 	}
-	j.mu.Lock()
-	q := j.queues[destination]
-	delete(j.queues, destination)
-	j.mu.Unlock()
-	if q != nil {
-		q.close()
-	}
+	j.leave(destination, math.MaxUint64)
 	if err := j.clear(ctx, destination); err != nil {
 		return fmt.Errorf("journal: %q is detached, but not all of it was removed: %w", destination, err)
 	}
 	return nil
 }
 
-// leave closes the queue of a destination that a message of CALLS has detached, maybe
-// one of another process.
-func (j *Journal) leave(destination string, seq uint64) {
+// leave closes the queue of a destination that was attached before a message of CALLS,
+// which has detached it, maybe one of another process.
+func (j *Journal) leave(destination string, before uint64) {
 	j.mu.Lock()
 	q := j.queues[destination]
-	if q != nil && q.attached < seq {
+	if q != nil && q.attached < before {
 		delete(j.queues, destination)
 	} else {
 		q = nil

@@ -53,13 +53,23 @@ func (j *Journal) raiseFloors(ctx context.Context, seen map[*queue]seenFloor) er
 				b.rise(min(before.floor, j.account.calls))
 			}
 		})
-		consumer, err := j.js.Consumer(ctx, j.names.stream(streamCalls), j.names.consumer(q.name))
+		floor, err := j.ackFloor(ctx, q.name)
 		if err != nil {
 			return err
 		}
-		seen[q] = seenFloor{consumer.CachedInfo().AckFloor.Stream, info.State.LastSeq}
+		seen[q] = seenFloor{floor, info.State.LastSeq}
 	}
 	return nil
+}
+
+// ackFloor returns up to where all messages of CALLS were acknowledged that a
+// destination gets.
+func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, error) {
+	consumer, err := j.js.Consumer(ctx, j.names.stream(streamCalls), j.names.consumer(destination))
+	if err != nil {
+		return 0, err
+	}
+	return consumer.CachedInfo().AckFloor.Stream, nil
 }
 
 // settleFor does what follows from outcomes about a message of CALLS, which a
