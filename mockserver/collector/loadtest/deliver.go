@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -121,22 +120,22 @@ func (b *bench) deliver(ctx context.Context, to *deliveries, d time.Duration, co
 		return err
 	}
 	defer c.Kill()
-	if err := ask(c.URL, "POST", "/destinations/hook/pause", nil); err != nil {
+	if err := ask(ctx, c.URL, "POST", "/destinations/hook/pause", nil); err != nil {
 		return err
 	}
 	load := &harness.Load{URLs: []string{c.URL}, WriteKey: "load", Senders: 4, Batch: 100, CallSize: 800, Calls: int64(d.Seconds()) * 50_000}
 	load.Do(ctx, time.Minute)
-	if err := ask(c.URL, "POST", "/destinations/hook/resume", nil); err != nil {
+	if err := ask(ctx, c.URL, "POST", "/destinations/hook/resume", nil); err != nil {
 		return err
 	}
 	time.Sleep(d / 5) // warm up
-	failed := b.profiled(c.URL, d, func() { err = to.measure(c, d) })
+	failed := b.profiled(c.URL, d, func() { err = to.measure(ctx, c, d) })
 	return errors.Join(err, failed)
 }
 
 // measure counts what is delivered in a time.
-func (d *deliveries) measure(c *harness.Collector, duration time.Duration) error {
-	before, _, err := delivered(c.URL)
+func (d *deliveries) measure(ctx context.Context, c *harness.Collector, duration time.Duration) error {
+	before, err := readLedger(ctx, c.URL, "")
 	if err != nil {
 		return err
 	}
@@ -146,7 +145,7 @@ func (d *deliveries) measure(c *harness.Collector, duration time.Duration) error
 	}
 	start := time.Now()
 	time.Sleep(duration)
-	after, pending, err := delivered(c.URL)
+	after, err := readLedger(ctx, c.URL, "")
 	if err != nil {
 		return err
 	}
@@ -155,43 +154,12 @@ func (d *deliveries) measure(c *harness.Collector, duration time.Duration) error
 	if err != nil {
 		return err
 	}
-	if pending == 0 {
-		return fmt.Errorf("the queue was empty before %v had passed; %d calls were delivered", duration, after)
+	if after.Pending == 0 {
+		return fmt.Errorf("the queue was empty before %v had passed; %d calls were delivered", duration, after.Delivered)
 	}
-	n := after - before
+	n := after.Delivered - before.Delivered
 	d.add(float64(n)/took.Seconds(), (usage.CPU-used.CPU)/time.Duration(max(n, 1)))
 	return nil
-}
-
-// delivered asks how many calls were delivered, and how many are pending.
-func delivered(url string) (delivered, pending int64, err error) {
-	var answer struct {
-		Destinations []struct{ Delivered, Pending int64 } `json:"destinations"`
-	}
-	if err := ask(url, "GET", "/ledger", &answer); err != nil {
-		return 0, 0, err
-	}
-	return answer.Destinations[0].Delivered, answer.Destinations[0].Pending, nil
-}
-
-// ask asks the admin API.
-func ask(url, method, path string, answer any) error {
-	req, err := http.NewRequest(method, url+"/api/v1"+path, nil)
-	if err != nil {
-		return err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %s: %s", method, path, res.Status)
-	}
-	if answer == nil {
-		return nil
-	}
-	return json.NewDecoder(res.Body).Decode(answer)
 }
 
 // newBareSender is what the collector is compared with.

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -112,32 +110,4 @@ func awaitDelivered(ctx context.Context, collector string) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// A provedLedger is what the admin API says of a destination.
-type provedLedger struct {
-	Accepted, Pending int64
-	Holds             bool
-	Problems          []string
-}
-
-// readLedger asks a collector for the ledger of its only destination.
-func readLedger(ctx context.Context, collector, query string) (l provedLedger, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, collector+"/api/v1/ledger"+query, nil)
-	if err != nil {
-		return l, err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return l, err
-	}
-	defer res.Body.Close()
-	var answer struct{ Destinations []provedLedger }
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
-		return l, err
-	}
-	if len(answer.Destinations) != 1 {
-		return l, fmt.Errorf("the ledger has %d destinations instead of one", len(answer.Destinations))
-	}
-	return answer.Destinations[0], nil
 }
