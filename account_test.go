@@ -49,7 +49,9 @@ func (d *dice) roll(sides int) int {
 }
 
 func (d *dice) upTo(most time.Duration) time.Duration {
-	return time.Duration(d.roll(int(most) + 1))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Duration(d.rnd.Int64N(int64(most) + 1))
 }
 
 // one is one of several things.

@@ -3,6 +3,7 @@ package analytics
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log"
 	"net/http"
 	"sync"
@@ -14,8 +15,10 @@ import (
 // with New or NewWithConfig, share it among goroutines, and Close it before the
 // program ends.
 //
-// The exported fields may be set until the first call and not later; a program
-// that is written today sets a Config instead.
+// The exported fields may be set until the client's first use and not later; a
+// program that is written today sets a Config instead. A client starts to work as
+// it is first used: by a call or, with a spool, also by Flush, Stats, Shutdown or
+// Close.
 type Client struct {
 	// Endpoint is Config.Endpoint.
 	Endpoint string
@@ -45,11 +48,12 @@ type Client struct {
 	config   Config // the options that have no field of their own here
 	middle   []byte // of each batch, if Config.Context was given: see settings
 
-	running  atomic.Pointer[pipeline] // nil until the first call
+	running  atomic.Pointer[pipeline] // nil until it has started
 	rejected [numRejects]atomic.Int64 // calls not accepted, by kind
 
-	mu     sync.Mutex // held while the first call starts the pipeline, and guards closed
-	closed bool
+	mu       sync.Mutex // guards what follows
+	starting *starting  // nil before the first use, and after a start that failed
+	closed   bool
 }
 
 // The kinds of calls that are not accepted.
@@ -63,14 +67,14 @@ const (
 )
 
 // New returns a client for the source that the write key belongs to. It never
-// fails and starts nothing: what is wrong with the client's fields is an error
-// of the first call.
+// fails and starts nothing: what is wrong with the write key, or with the client's
+// fields, is an error of the first call.
 func New(writeKey string) *Client {
 	return newClient(writeKey, Config{})
 }
 
 // NewWithConfig returns a client that is set up by config, or an error that
-// says all that is wrong with it. It starts nothing.
+// says all that is wrong with it. It starts nothing: see Client for what does.
 func NewWithConfig(writeKey string, config Config) (*Client, error) {
 	middle, err := config.check(writeKey)
 	if err != nil {
@@ -151,8 +155,10 @@ func (c *Client) Alias(m *Alias) error {
 }
 
 // Enqueue queues a call of any kind, as Identify does. Under Block it waits for
-// room until ctx ends, and returns its error then; otherwise ctx does not
-// matter. Whether the call is delivered does not depend on ctx.
+// room until ctx ends, and returns its error then. So it does while Config.Spool is
+// being opened, for a second if ctx has ended before, or files in it are removed for
+// the call to find room. Otherwise ctx does not matter. Whether the call is delivered
+// does not depend on ctx.
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
 	if m == nil {
 		return c.reject(rejectInvalid, missing("call", fieldMessage))
@@ -182,7 +188,7 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	if invalid != nil {
 		return c.reject(rejectInvalid, invalid)
 	}
-	p, err := c.pipeline()
+	p, err := c.pipeline(ctx)
 	if err != nil {
 		return c.reject(rejectKind(err, rejectInvalid), err)
 	}
@@ -191,9 +197,9 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	s.buf, err = k.append(s.buf[:recordHead], now)
 	switch {
 	case err != nil:
-		err = c.reject(rejectInvalid, err)
+		err = c.reject(rejectKind(err, rejectInvalid), err)
 	case len(s.call()) > MaxCallBytes:
-		err = c.reject(rejectTooLarge, &TooLargeError{Kind: k.kind, Size: len(s.call()), Limit: MaxCallBytes})
+		err = c.reject(rejectTooLarge, tooLarge(k.kind, s.call()))
 	default:
 		err = p.add(ctx, k, s, now)
 		if err != nil {
@@ -215,6 +221,8 @@ func rejectKind(err error, otherwise int) int {
 		return rejectClosed
 	case errors.Is(err, ErrSpool):
 		return rejectSpool
+	case errors.As(err, new(*TooLargeError)):
+		return rejectTooLarge
 	}
 	return otherwise
 }
@@ -225,43 +233,113 @@ func (c *Client) reject(kind int, why error) error {
 	return why
 }
 
-// pipeline returns the running pipeline, which the first call starts with the
-// configuration as it is then. While that cannot be used, each call tries
-// again.
-func (c *Client) pipeline() (*pipeline, error) {
-	if p := c.running.Load(); p != nil {
-		return p, nil
-	}
-	if calledFrom(startName) {
-		return nil, errStarting
-	}
-	return c.start()
+// starting is the start of a client's pipeline, which may wait for the disk. The
+// rest is set before done is closed.
+type starting struct {
+	done     chan struct{}
+	pipeline *pipeline // nil if it failed
+	err      error
 }
 
-// start is pipeline for a client that may not have one.
-func (c *Client) start() (*pipeline, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// openGrace is how long those wait for a spool to be opened who do not mean to wait
+// for the collector or for room, but use one that is quick to open: Stats, and
+// whoever has a context that had ended before.
+const openGrace = time.Second
+
+// wait waits for the pipeline until ctx ends.
+func (s *starting) wait(ctx context.Context) (*pipeline, error) {
+	end := ctx.Done()
+	if ctx.Err() != nil {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), openGrace)
+		defer cancel()
+		end = grace.Done()
+	}
+	select {
+	case <-s.done:
+		return s.pipeline, s.err
+	case <-end:
+		return nil, fmt.Errorf("%w: it is still being opened: %w", ErrSpool, ctx.Err())
+	}
+}
+
+// pipeline returns the running pipeline, which the client's first use starts with
+// the configuration as it is then. While that cannot be used, each use tries
+// again.
+func (c *Client) pipeline(ctx context.Context) (*pipeline, error) {
 	if p := c.running.Load(); p != nil {
 		return p, nil
 	}
+	if calledFrom(beginName) {
+		return nil, errStarting
+	}
+	c.mu.Lock()
 	if c.closed {
+		c.mu.Unlock()
 		return nil, ErrClosed
 	}
-	s, err := c.settings()
-	if err != nil {
-		return nil, err
+	return c.start(ctx).wait(ctx)
+}
+
+// start starts the pipeline, unless that was done. The caller holds mu, which is
+// given up.
+func (c *Client) start(ctx context.Context) *starting {
+	s := c.starting
+	if s != nil {
+		c.mu.Unlock()
+		return s
 	}
-	p := newPipeline(s)
-	if s.spoolDir != "" {
-		if err := p.openSpool(); err != nil {
-			return nil, err
+	s = &starting{done: make(chan struct{})}
+	c.starting = s
+	c.mu.Unlock()
+	c.begin(ctx, s)
+	return s
+}
+
+// begin reads the configuration and opens the spool, if there is one: on a
+// goroutine of its own where the caller may have to leave before that is done.
+func (c *Client) begin(ctx context.Context, s *starting) {
+	var set *settings
+	err := errStartExit // unless settings returns
+	defer func() {
+		switch {
+		case err != nil:
+			c.started(s, nil, err)
+		case ctx.Done() != nil && set.spoolDir != "":
+			go c.open(s, set)
+		default:
+			c.open(s, set)
 		}
+	}()
+	set, err = c.settings()
+}
+
+func (c *Client) open(s *starting, set *settings) {
+	p := newPipeline(set)
+	var err error
+	if set.spoolDir != "" {
+		err = p.openSpool()
+	}
+	c.started(s, p, err)
+}
+
+// started ends a start. A client that was closed meanwhile accepts no call.
+func (c *Client) started(s *starting, p *pipeline, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer close(s.done)
+	if err != nil {
+		c.starting, s.err = nil, err
+		return
+	}
+	if c.closed {
+		p.close()
+	}
+	s.pipeline = p
+	c.running.Store(p)
+	if p.spool != nil {
 		go p.keep()
 	}
-	c.running.Store(p)
 	go p.run()
-	return p, nil
 }
 
 // Flush sends what is queued and waits until each call accepted before it is
@@ -277,7 +355,7 @@ func (c *Client) Flush(ctx context.Context) error {
 	p := c.running.Load()
 	if p == nil && c.Spool != "" {
 		var err error
-		if p, err = c.pipeline(); err == ErrClosed {
+		if p, err = c.pipeline(ctx); err == ErrClosed {
 			return nil
 		} else if err != nil {
 			return err
@@ -292,25 +370,38 @@ func (c *Client) Flush(ctx context.Context) error {
 // Shutdown sends what is queued, and waits until each call is delivered or
 // dropped. When ctx ends first, requests are cut off, for which Shutdown waits
 // two seconds at most, and all that is left is dropped or stays in Config.Spool.
-// Calls made after Shutdown began return ErrClosed.
+// Calls made after Shutdown began return ErrClosed. What an earlier process left in
+// Config.Spool is sent as well, also if the client has not been used.
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered, as Flush does; a call that was being sent when ctx ended is among
 // them, though the collector may have taken it. Shutdown can be called often
 // and at the same time: each call waits for the same end and returns the same
-// error, and the first context to end cuts it short.
+// error, and the first context to end cuts it short. If the client has not been
+// used and Config.Spool cannot be opened, in time or at all, the error says why.
 func (c *Client) Shutdown(ctx context.Context) error {
-	if c.running.Load() == nil && calledFrom(startName) {
+	if c.running.Load() == nil && calledFrom(beginName) {
 		return errStarting
 	}
 	c.mu.Lock()
 	c.closed = true
-	p := c.running.Load()
-	c.mu.Unlock()
-	if p == nil {
+	if c.starting == nil && c.Spool == "" {
+		c.mu.Unlock()
 		return nil
 	}
-	return p.shutdown(ctx)
+	s := c.start(ctx)
+	p, err := s.wait(ctx)
+	switch {
+	case p != nil:
+		return p.shutdown(ctx)
+	case ctx.Err() != nil: // ended, so that there is no other wait
+		go func() {
+			if p, _ := s.wait(context.Background()); p != nil {
+				_ = p.shutdown(ctx)
+			}
+		}()
+	}
+	return err
 }
 
 // Close is Shutdown with Config.CloseTimeout, 20 seconds unless set.
@@ -320,10 +411,18 @@ func (c *Client) Close() error {
 	return c.Shutdown(ctx)
 }
 
-// Stats says what became of the calls made so far.
+// Stats says what became of the calls made so far, and of those that an earlier
+// process left in Config.Spool. If nothing has opened that yet, Stats does, and waits
+// for it no longer than a second.
 func (c *Client) Stats() Stats {
 	var s Stats
-	if p := c.running.Load(); p != nil {
+	p := c.running.Load()
+	if p == nil && c.Spool != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), openGrace)
+		p, _ = c.pipeline(ctx) // if it cannot be opened, a call says why
+		cancel()
+	}
+	if p != nil {
 		s = p.snapshot()
 	}
 	s.Rejected = Rejects{

@@ -41,7 +41,6 @@ type batch struct {
 	err      error // what the latest attempt met, nil before there was one
 	failures int   // those that count towards Config.MaxAttempts
 	taken    int64 // calls that had been delivered as the first of failures happened
-	half     *pair // what this batch is a half of, or nil
 }
 
 // size is how many bytes the sealed batch has, before compression and without

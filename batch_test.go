@@ -134,7 +134,7 @@ func TestCallLimitIsExact(t *testing.T) {
 		c := &collector{}
 		client := newClient(t, c, analytics.Config{})
 		require.NoError(t, client.Track(sized(32768-empty)))
-		require.EqualError(t, client.Track(sized(32769-empty)), "analytics: track: the call is 32769 bytes as JSON, over the limit of 32768")
+		require.EqualError(t, client.Track(sized(32769-empty)), "analytics: track: the call is 32769 bytes as JSON, over the limit of 32768; its largest field is userId")
 		require.NoError(t, client.Close())
 		require.Equal(t, []int{1}, c.sizes())
 	})

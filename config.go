@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -183,8 +185,11 @@ type Config struct {
 	// HTTPClient makes the requests. The client works on a copy: redirects are
 	// never followed, and a Timeout of zero becomes 10 seconds. Without a
 	// Transport it uses one of its own, made from http.DefaultTransport. A
-	// Transport must not Flush or Close the client, which wait for it. Defaults to
-	// a copy of http.DefaultClient.
+	// Transport may use the client, but cannot wait for it: on the goroutine that
+	// RoundTrip is called on, calls that would wait under Block return
+	// ErrQueueFull, unless they are made by Enqueue with a context that ends, and
+	// Flush, Shutdown and Close an error at once. Defaults to a copy of
+	// http.DefaultClient.
 	HTTPClient *http.Client
 
 	// Logger gets one line for each batch that is lost, and more with Verbose.
@@ -226,6 +231,9 @@ type settings struct {
 // settings reads the fields as they are now.
 func (c *Client) settings() (*settings, error) {
 	cfg := &c.config
+	if err := checkKey(c.writeKey); err != nil {
+		return nil, err
+	}
 	u, err := batchURL(c.Endpoint)
 	if err != nil {
 		return nil, err
@@ -266,8 +274,8 @@ func (cfg *Config) check(writeKey string) (middle []byte, err error) {
 	refuse := func(format string, args ...interface{}) {
 		errs = append(errs, fmt.Errorf("analytics: "+format, args...))
 	}
-	if writeKey == "" {
-		refuse("the write key is empty; it is in the settings of the source")
+	if err := checkKey(writeKey); err != nil {
+		errs = append(errs, err)
 	}
 	if _, err := batchURL(cfg.Endpoint); err != nil {
 		errs = append(errs, err)
@@ -296,6 +304,23 @@ func (cfg *Config) check(writeKey string) (middle []byte, err error) {
 	return middle, errors.Join(errs...)
 }
 
+// checkKey says whether a write key cannot be meant.
+func checkKey(writeKey string) error {
+	if strings.TrimSpace(writeKey) == "" {
+		return errors.New("analytics: the write key is empty, perhaps for a variable that is not set; it is in the settings of the source")
+	}
+	return nil
+}
+
+// checkPort says whether a URL's port cannot be one. url.Parse takes any number.
+func checkPort(u *url.URL) error {
+	port := u.Port()
+	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
+		return fmt.Errorf("analytics: Endpoint has the port %s; a port is from 1 to %d", port, math.MaxUint16)
+	}
+	return nil
+}
+
 // batchURL is the URL that batches are posted to.
 func batchURL(endpoint string) (*url.URL, error) {
 	if endpoint == "" {
@@ -318,6 +343,9 @@ func batchURL(endpoint string) (*url.URL, error) {
 			endpoint = "…" + endpoint[at:]
 		}
 		return nil, fmt.Errorf("analytics: Endpoint %q is not an http or https URL with a host; it must look like %s", endpoint, Endpoint)
+	}
+	if err := checkPort(u); err != nil {
+		return nil, err
 	}
 	path := strings.TrimRight(u.Path, "/")
 	if strings.HasSuffix(path, "/batch") || strings.HasSuffix(path, "/import") {

@@ -101,7 +101,11 @@ func TestConfigRefused(t *testing.T) {
 		text string
 	}{
 		{"", Config{}, "the write key is empty"},
+		{" \n", Config{}, "the write key is empty"},
 		{"k", Config{Endpoint: "localhost"}, "Endpoint"},
+		{"k", Config{Endpoint: "http://localhost:99999"}, "Endpoint has the port 99999; a port is from 1 to 65535"},
+		{"k", Config{Endpoint: "https://user:secret@[::1]:0/v1"}, "Endpoint has the port 0; a port is from 1 to 65535"},
+		{"k", Config{Endpoint: "http://localhost:65536"}, "Endpoint has the port 65536"},
 		{"k", Config{MaxInFlight: -1}, "MaxInFlight is -1; it must be from 1 to 1000, or 0 for 4"},
 		{"k", Config{MaxInFlight: math.MaxInt}, "it must be from 1 to 1000"},
 		{"k", Config{MaxAttempts: -1}, "MaxAttempts is -1"},
@@ -169,6 +173,20 @@ func TestLogRedactsTheWriteKey(t *testing.T) {
 	newLogger(log.New(&out, "", 0), false, "short").logf("a short key")
 	require.Equal(t, "a *** key\n", out.String())
 
+	for text, want := range map[string]string{
+		"http://service/v1/batch, ice":            "http://service/v1/batch, ice",
+		"no vice, no vices, no serv1ce, servé":    "no vice, no vices, no serv1ce, servé",
+		"https://serv.example.com/serv/batch":     "https://serv.example.com/serv/batch",
+		"lost-serv serv-lost a/serv":              "lost-serv serv-lost a/serv",
+		`{"writeKey":"serv"} writeKey=serv&a=b`:   `{"writeKey":"***"} writeKey=***&a=b`,
+		"unknown write key serv.":                 "unknown write key ***.",
+		"serv serv, (serv) 'serv'; services serv": "*** ***, (***) '***'; services ***",
+		"https://serv@host/ https://serv:@host/":  "https://***@host/ https://***:@host/",
+		"Basic c2Vydjo=":                          "Basic ***",
+	} {
+		require.Equal(t, want, newRedactor("serv").redact(text))
+	}
+
 	out.Reset()
 	newLogger(log.New(&out, "", 0), false, "").logf("no key")
 	require.Equal(t, "no key\n", out.String())
@@ -225,6 +243,9 @@ func TestTransportIsOurs(t *testing.T) {
 func TestZeroClient(t *testing.T) {
 	var c Client
 	c.Logger = log.New(io.Discard, "", 0)
+	require.ErrorContains(t, c.Track(&Track{Event: "e", UserId: "u"}), "the write key is empty")
+	require.EqualValues(t, 1, c.Stats().Rejected.Invalid)
+	c = Client{Logger: c.Logger, writeKey: "key"}
 	s, err := c.settings()
 	require.NoError(t, err)
 	require.Equal(t, "https://api.segment.io/v1/batch", s.url.String())

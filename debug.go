@@ -6,6 +6,7 @@ import (
 	"log"
 	"os"
 	"strings"
+	"unicode/utf8"
 )
 
 // debugName is what DEBUG has to name to turn logging on.
@@ -45,7 +46,7 @@ func matchName(pattern, name string) bool {
 type logger struct {
 	out     *log.Logger
 	verbose bool
-	secrets *strings.Replacer
+	secrets redactor
 }
 
 func defaultLogger() *log.Logger { return log.New(os.Stderr, "analytics ", log.LstdFlags) }
@@ -57,29 +58,77 @@ func newLogger(out *log.Logger, verbose bool, writeKey string) *logger {
 	return &logger{
 		out:     out,
 		verbose: verbose || debugEnabled(os.Getenv("DEBUG")),
-		secrets: redactor(writeKey),
+		secrets: newRedactor(writeKey),
 	}
 }
 
 // redactor takes the write key out of a text, also as it stands in a Basic
 // Authorization header, and leaves enough of it to tell two keys apart.
-func redactor(writeKey string) *strings.Replacer {
+type redactor struct{ key, basic, mask string }
+
+// longKey is how long a write key is that no text has by chance.
+const longKey = 16
+
+func newRedactor(writeKey string) redactor {
 	if writeKey == "" {
-		return strings.NewReplacer()
+		return redactor{}
 	}
 	mask := "***"
-	if len(writeKey) >= 16 {
+	if len(writeKey) >= longKey {
 		mask = writeKey[:3] + mask
 	}
-	return strings.NewReplacer(writeKey, mask,
-		base64.StdEncoding.EncodeToString([]byte(writeKey+":")), mask)
+	return redactor{writeKey, base64.StdEncoding.EncodeToString([]byte(writeKey + ":")), mask}
+}
+
+func (r redactor) redact(text string) string {
+	if r.key == "" {
+		return text
+	}
+	text = strings.ReplaceAll(text, r.basic, r.mask)
+	if len(r.key) >= longKey {
+		return strings.ReplaceAll(text, r.key, r.mask)
+	}
+	var out strings.Builder
+	from := 0 // what is in out already
+	for at := 0; ; {
+		n := strings.Index(text[at:], r.key)
+		if n < 0 {
+			return out.String() + text[from:]
+		}
+		if start, end := at+n, at+n+len(r.key); standsAlone(text[:start], text[end:]) {
+			out.WriteString(text[from:start] + r.mask)
+			at, from = end, end
+		} else {
+			at = start + 1
+		}
+	}
+}
+
+// standsAlone reports whether what is between two texts is a word by itself: not a
+// part of another one, of a host's name or of a path. The user of a URL is one.
+func standsAlone(before, after string) bool {
+	if strings.HasPrefix(after, "@") || strings.HasPrefix(after, ":@") {
+		return true
+	}
+	const joins = "/-_."
+	if before != "" && (isWordByte(before[len(before)-1]) || strings.IndexByte(joins, before[len(before)-1]) >= 0) {
+		return false
+	}
+	if len(after) > 1 && strings.IndexByte(joins, after[0]) >= 0 { // a full stop may end a sentence
+		return !isWordByte(after[1])
+	}
+	return after == "" || !isWordByte(after[0])
+}
+
+func isWordByte(c byte) bool {
+	return c >= utf8.RuneSelf || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
 
 // logf writes one line. Text from outside comes as an argument, never as the
 // format.
 func (l *logger) logf(format string, args ...interface{}) {
 	defer func() { _ = recover() }() // the caller's writer is not ours to die of
-	_ = l.out.Output(2, l.secrets.Replace(fmt.Sprintf(format, args...)))
+	_ = l.out.Output(2, l.secrets.redact(fmt.Sprintf(format, args...)))
 }
 
 // debugf writes one line if DEBUG or Verbose asked for it.

@@ -48,7 +48,7 @@
 // bytes do not change; a retry sends the same, message ids included, but for
 // sentAt, by which collectors correct a wrong clock.
 //
-// One goroutine, which the first call starts, hands sealed batches to at most
+// One goroutine, which the client's first use starts, hands sealed batches to at most
 // Config.MaxInFlight senders and decides what to do with each answer:
 //
 //   - 2xx: the calls are delivered.
@@ -56,11 +56,13 @@
 //     sent again after a pause that doubles, at most Config.MaxAttempts times.
 //   - Retry-After with one of those: nothing at all is sent until then, at most
 //     5 minutes, and the attempt does not count.
-//   - 413 and 400: the batch is sent as two halves, and so on, so that one bad
-//     call does not sink its neighbours. When both halves are refused alike it
-//     is the batch as a whole that the collector refuses, and it is dropped; but
-//     after 413 halving goes on while a half has more than 32 KB, for collectors
-//     that take less in one request.
+//   - 413 and 400: the batch is sent as two halves, then each half that is
+//     refused, and so on, so that a bad call does not sink its neighbours. To
+//     find k bad calls among n takes about 2·k·log2(n) requests, and at most
+//     256; what is refused after those is dropped with its neighbours. While
+//     nothing of the batch has been taken, single calls are tried: when eight
+//     of them are refused as well, it is the batch as a whole that the collector
+//     refuses, and it is dropped.
 //   - Anything else, a redirect included: the batch is dropped.
 //
 // # What is promised
@@ -95,7 +97,10 @@
 // memory, or when Close runs out of time, the next one delivers that opens the
 // directory: with the ids and the timestamps that the calls were made with. What
 // was under way comes twice then, with the same id, by which collectors drop
-// repeats. A flush is enough to have it sent, no call needs to be made.
+// repeats. No call needs to be made to have it sent: the first use of Flush, Stats,
+// Shutdown or Close opens the directory as well. New does not, since the client's
+// fields may be set after it: a program that may long have no call to make asks for
+// its Stats as it starts.
 //
 // A process needs a directory of its own, and so does each client in it: the
 // first holds a lock, and the others get an error that names it. A directory

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -131,7 +132,8 @@ func FuzzAppendString(f *testing.F) {
 			t.Fatal(err)
 		}
 		got := string(appendString([]byte("<"), s))
-		if got != "<"+string(want) {
+		// GOEXPERIMENT=jsonv2 writes U+FFFD as it is.
+		if plain := strings.NewReplacer(`\ufffd`, "\ufffd"); plain.Replace(got) != "<"+plain.Replace(string(want)) {
 			t.Fatalf("got %s, want %s", got, want)
 		}
 	})

@@ -188,7 +188,9 @@ func TestEncoderErrorsNameTheField(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := appendMap([]byte("x"), map[string]interface{}{"cart": c.value}, "properties")
-			require.EqualError(t, err, c.want)
+			require.Error(t, err)
+			// With GOEXPERIMENT=jsonv2, a MarshalJSON is called by pointer.
+			require.Equal(t, c.want, strings.ReplaceAll(err.Error(), "type *", "type "))
 			require.Equal(t, "x", string(got))
 		})
 	}

@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,6 +42,9 @@ func missing(kind, field string) error { return &FieldError{Kind: kind, Field: f
 // valueFieldError is the error of a value, in the map called key, that cannot be
 // encoded.
 func valueFieldError(kind, key string, err error) error {
+	if errors.Is(err, errTooLarge) {
+		return &TooLargeError{Kind: kind, Field: key, Size: maxText + 1, Limit: MaxCallBytes}
+	}
 	if v := (*valueError)(nil); errors.As(err, &v) {
 		return &FieldError{Kind: kind, Field: strings.TrimSuffix(v.Error(), ": "+v.err.Error()), Err: v.err}
 	}
@@ -76,12 +80,31 @@ func (e *FieldError) Is(target error) bool {
 // was not accepted.
 type TooLargeError struct {
 	Kind  string // the kind of the call, such as "track"
-	Size  int    // bytes of the call as JSON
+	Field string // the largest one, as it is named on the wire, such as "properties"
+	Size  int    // bytes of the call as JSON; one of more than 16 MB is not encoded further
 	Limit int    // bytes allowed: MaxCallBytes
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("analytics: %s: the call is %d bytes as JSON, over the limit of %d", e.Kind, e.Size, e.Limit)
+	size := fmt.Sprint(e.Size)
+	if e.Size > maxText {
+		size = fmt.Sprintf("more than %d", maxText)
+	}
+	return fmt.Sprintf("analytics: %s: the call is %s bytes as JSON, over the limit of %d; its largest field is %s", e.Kind, size, e.Limit, e.Field)
+}
+
+// tooLarge is the error of a call that has been encoded.
+func tooLarge(kind string, encoded []byte) error {
+	e := &TooLargeError{Kind: kind, Size: len(encoded), Limit: MaxCallBytes}
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(encoded, &fields) // the client wrote it
+	most := 0
+	for name, value := range fields {
+		if len(value) > most {
+			e.Field, most = name, len(value)
+		}
+	}
+	return e
 }
 
 // UndeliveredError is returned by Flush, Shutdown and Close when calls were not

@@ -68,6 +68,9 @@ func (p *pipeline) undelivered(f *flush, err error) error {
 }
 
 func (p *pipeline) flush(ctx context.Context) error {
+	if calledFrom(sendName) {
+		return errSending
+	}
 	p.mu.Lock()
 	f := p.startFlush()
 	p.unlock()
@@ -96,16 +99,24 @@ func (p *pipeline) flush(ctx context.Context) error {
 // http.RoundTripper that does not mind its context is left behind after it.
 const abortGrace = time.Second
 
-// shutdown accepts no more calls and waits until all have ended and are told of.
-// When ctx ends first, it gives up the rest. A callback does not wait to be told.
-func (p *pipeline) shutdown(ctx context.Context) error {
+// close has the pipeline accept no more calls, and end when all have ended.
+func (p *pipeline) close() {
 	p.mu.Lock()
+	defer p.unlock()
 	if p.closing == nil {
 		p.closing = p.startFlush()
 		p.work = true
 		p.wakeWaiting() // to find the client closed
 	}
-	p.unlock()
+}
+
+// shutdown closes the pipeline and waits until all calls have ended and are told
+// of. When ctx ends first, it gives up the rest. A callback does not wait to be told.
+func (p *pipeline) shutdown(ctx context.Context) error {
+	p.close()
+	if calledFrom(sendName) {
+		return errSending
+	}
 	done := p.done
 	if calledFrom(tellName) {
 		done = p.ended

@@ -2,7 +2,7 @@ package analytics
 
 import (
 	"context"
-	"net/http"
+	"slices"
 	"time"
 )
 
@@ -23,23 +23,10 @@ type loop struct {
 //
 // While it runs, its sender has it take further batches; mu guards todo then.
 type job struct {
-	todo    []*batch  // what has not ended, in the order in which it is sent
-	due     time.Time // when the first of todo may be sent
-	running bool      // a sender is at work on it
-}
-
-// pair is a batch that was refused and is sent as two. What becomes of a first
-// half that is refused as well is decided by the second one's answer.
-type pair struct {
-	second  *batch
-	refused *refusal // of the first half; nil if it was not refused
-}
-
-// refusal is an answer that will not have a batch, but may have a part of it.
-type refusal struct {
-	batch  *batch
-	status int
-	why    *DropError
+	todo    []*batch   // in the order in which it is sent
+	due     time.Time  // when the first of todo may be sent
+	running bool       // a sender is at work on it
+	parts   *bisection // of a batch that was refused, of which todo are parts; nil if it was not
 }
 
 // run is the pipeline's goroutine. It ends when the client is closed and every
@@ -225,16 +212,19 @@ func (l *loop) settle(o outcome, now time.Time) {
 	switch v := judge(o.status); {
 	case v == delivered:
 		l.end(b, nil)
-		l.pass(j, nil)
+		if j.parts != nil {
+			j.parts.taken = true
+		}
+		l.pass(j)
 	case !l.giveUp.IsZero():
 		l.dropJob(j)
 	case v == again:
 		l.retry(j, o, now)
 	case v == halve:
-		l.pass(j, &refusal{b, o.status, b.lost(DropRefused)})
+		l.refuse(j)
 	default:
 		l.end(b, b.lost(DropRefused))
-		l.pass(j, nil)
+		l.pass(j)
 	}
 }
 
@@ -254,7 +244,7 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 		l.putBack(j)
 	default:
 		l.end(b, b.lost(DropAttempts))
-		l.pass(j, nil)
+		l.pass(j)
 		return
 	}
 	j.due = now.Add(backoff(l.backo, max(b.failures, 1)))
@@ -265,83 +255,10 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 func (l *loop) putBack(j *job) {
 	b := j.todo[0]
 	b.failures = 0
-	if len(j.todo) == 1 && b.half == nil && !l.ready.empty() {
+	if len(j.todo) == 1 && j.parts == nil && !l.ready.empty() {
 		l.ready.push(b)
 		j.todo[0] = l.ready.pop()
 	}
-}
-
-// pass takes the first batch off the job's list. It has ended, unless it was
-// refused in a way that sending less may help. The caller holds mu, which split
-// gives up meanwhile.
-func (l *loop) pass(j *job, r *refusal) {
-	b := j.todo[0]
-	j.todo = j.todo[1:]
-	j.due = time.Time{}
-	half := b.half
-	switch {
-	case half == nil:
-		l.split(j, r)
-	case half.second != b:
-		half.refused = r
-	case r != nil && half.refused != nil && r.status == half.refused.status && !r.mayBeTooLarge():
-		// What is refused is the batch as a whole, not a call in it.
-		l.end(half.refused.batch, half.refused.why)
-		l.end(b, r.why)
-	default:
-		l.split(j, r) // put in front of the list first, so sent last
-		l.split(j, half.refused)
-	}
-}
-
-// mayBeTooLarge reports whether a part of what was refused may be small enough
-// for a collector that takes less in one request than the service does. One that
-// refuses MaxCallBytes would refuse single calls as well.
-func (r *refusal) mayBeTooLarge() bool {
-	return r.status == http.StatusRequestEntityTooLarge && r.batch.size() > MaxCallBytes
-}
-
-// split sends what was refused, if anything, as two halves, or drops it if it
-// is a single call. The caller holds mu, which is given up meanwhile: the halves
-// of a large batch take milliseconds to compress.
-func (l *loop) split(j *job, r *refusal) {
-	if r == nil {
-		return
-	}
-	b := r.batch
-	if b.calls == 1 {
-		l.end(b, r.why)
-		return
-	}
-	l.unlock()
-	first, second := l.halve(b)
-	l.mu.Lock()
-	for _, h := range []*batch{first, second} {
-		l.recharge(h, int64(cap(h.buf))+batchOverhead+h.idBytes())
-		if h.zip != nil {
-			l.setZip(h, h.zip)
-		}
-		l.stats.Batches++
-	}
-	l.recharge(b, 0)
-	l.reclaim(b)
-	j.todo = append([]*batch{first, second}, j.todo...)
-}
-
-// halve makes two batches of one, compressed if it is.
-func (l *loop) halve(b *batch) (first, second *batch) {
-	raw := b.buf
-	if b.zip != nil {
-		raw = b.zip.raw()
-	}
-	first, second = b.split(raw, l.settings)
-	first.half = &pair{second: second}
-	second.half = first.half
-	if b.zip != nil {
-		first.zip = l.zipper.compress(first.buf)
-		second.zip = l.zipper.compress(second.buf)
-	}
-	return first, second
 }
 
 // sweep forgets the jobs that are done. The caller holds mu.
@@ -392,13 +309,14 @@ func (l *loop) leaveBehind() {
 // dropJob drops what is left of a job as the client shuts down. The caller
 // holds mu.
 func (l *loop) dropJob(j *job) {
-	for _, b := range j.todo {
-		if half := b.half; half != nil && half.second == b && half.refused != nil {
-			l.end(half.refused.batch, half.refused.why)
-		}
+	left := j.todo
+	if j.parts != nil {
+		left = slices.Concat(left, j.parts.refused, j.parts.aside)
+	}
+	for _, b := range left {
 		l.leave(b)
 	}
-	j.todo = nil
+	j.todo, j.parts = nil, nil
 }
 
 // leave drops a batch as the client shuts down, or leaves it to the spool. The

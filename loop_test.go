@@ -74,12 +74,10 @@ func TestSplitGivesUpTheLock(t *testing.T) {
 	b := l.ready.pop()
 	require.NotNil(t, b.zip)
 	<-l.wake // of the batch
-	j := &job{}
 	l.mu.Lock()
 	l.work = true // which the loop is told of as the lock is given up
-	l.split(j, &refusal{batch: b, status: http.StatusBadRequest})
+	first, second := l.split(b)
 	require.Len(t, l.wake, 1)
-	require.Len(t, j.todo, 2)
-	require.Equal(t, j.todo[0].charge+j.todo[1].charge, l.used)
+	require.Equal(t, first.charge+second.charge, l.used)
 	l.mu.Unlock()
 }

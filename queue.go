@@ -259,8 +259,17 @@ func (p *pipeline) release(n int64) {
 		p.wakeWaiting()
 	}
 	if p.spool != nil {
-		p.spool.feed(p.used)
+		p.spool.feed(p.held())
 	}
+}
+
+// held is how much of the budget is not the open batch's: what waits for the
+// collector, or for the callback.
+func (p *pipeline) held() int64 {
+	if p.open == nil {
+		return p.used
+	}
+	return p.used - p.open.charge
 }
 
 // wakeWaiting has the calls that wait for room look for it.
@@ -314,18 +323,24 @@ func (p *pipeline) dropOldest() bool {
 }
 
 // waitForRoom gives up mu until memory may have come free, the client is being
-// closed, ctx ends, or it is too late. A callback does not wait without end: the
-// memory may be held by what it is to be told.
+// closed, ctx ends, or it is too late. A callback and a transport do not wait
+// without end: the memory may be held by what they are to be told, or to send.
 func (p *pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error {
+	if ctx.Done() == nil && (p.telling && calledFrom(tellName) || p.sendsWithOthers() && calledFrom(sendName)) {
+		return ErrQueueFull
+	}
+	return p.await(ctx, late)
+}
+
+// await gives up mu until there may be room, the client is being closed, ctx
+// ends, or it is too late.
+func (p *pipeline) await(ctx context.Context, late <-chan time.Time) error {
 	if p.room == nil {
 		p.room = make(chan struct{})
 	}
-	room, telling := p.room, p.telling
+	room := p.room
 	p.unlock()
 	defer p.mu.Lock()
-	if telling && ctx.Done() == nil && calledFrom(tellName) {
-		return ErrQueueFull
-	}
 	select {
 	case <-room:
 		return nil

@@ -50,13 +50,12 @@ type spool struct {
 	done     []*spoolSegment // to be removed
 	spares   []*segmentFile  // files for segments to come
 	spare    int64           // the bytes of these
-	disk     int64           // the bytes of all files
+	disk     int64           // the bytes of all files, until they are gone
+	doomed   int64           // those of them that the keeper is about to remove
 	rolled   time.Time       // when active was begun
-	behind   bool            // there are calls on the disk alone
-	cursor   spoolCursor     // of them, if so
-	hasty    bool            // the next call is to be the first of them
-	starved  bool            // the keeper waits for memory
-	touched  bool            // the keeper has been told that calls have ended, since it last saved that
+	state    spoolState
+	cursor   spoolCursor // of the calls on the disk alone, if there are any
+	touched  bool        // the keeper has been told that calls have ended, since it last saved that
 
 	// Writing is held by whoever writes to the active segment, which puts calls
 	// in their order. It is taken before mu; that is what others wait for, who
@@ -74,6 +73,26 @@ type spool struct {
 	page page // the keeper's
 }
 
+// spoolState says how calls get into batches:
+//
+//	inMemory  → spilling  a call has waited for memory in vain
+//	inMemory  → starved   there is no memory for a call
+//	spilling  → starved   the next call is written
+//	starved   → reading   the collector has answered, and memory has come free
+//	reading   → starved   that memory is taken
+//	any other → inMemory  all calls have been read back
+type spoolState int
+
+const (
+	inMemory spoolState = iota // each call is placed in a batch as it is written
+	spilling                   // the next call stays on the disk alone
+	starved                    // calls are on the disk alone; the keeper waits for memory to read them
+	reading                    // likewise, and the keeper reads them
+)
+
+// behind reports whether there are calls on the disk alone.
+func (s *spool) behind() bool { return s.state >= starved }
+
 // spoolSegment is a file of calls.
 type spoolSegment struct {
 	number  uint64 // its name
@@ -87,6 +106,7 @@ type spoolSegment struct {
 	sealed bool // no more calls are written to it
 	old    bool // it is of an earlier process
 	spared bool // it cannot be read, and is left where it is
+	stuck  bool // it could not be removed
 
 	// Its calls were dropped unread: the callback is to be told of them before
 	// it is removed.
@@ -127,10 +147,11 @@ func (s *spool) path(g *spoolSegment) string {
 	return filepath.Join(s.dir, segmentName(g.number))
 }
 
-// feed wakes the keeper if it waits for memory, and there is some.
-func (s *spool) feed(used int64) {
-	if s.starved && used < s.refill {
-		s.starved = false
+// feed wakes the keeper if it waits for memory, and there is some. Held is what
+// sealed batches take: an open one does not wait for the collector.
+func (s *spool) feed(held int64) {
+	if s.state == starved && held < s.refill {
+		s.state = reading
 		s.poke()
 	}
 }
@@ -150,7 +171,7 @@ func (p *pipeline) addSpooled(ctx context.Context, w *scratch, now time.Time) er
 	startRecord(w.buf, kindCall)
 	w.written = false
 	p.mu.Lock()
-	p.awaitMemory(ctx)
+	p.awaitMemory(ctx, len(w.call()), now)
 	if err := p.admit(ctx, int64(len(w.buf))); err != nil {
 		p.unlock()
 		return err
@@ -163,10 +184,10 @@ func (p *pipeline) addSpooled(ctx context.Context, w *scratch, now time.Time) er
 	} else {
 		p.unlock()
 		s.writing.Lock()
-		if !w.written {
-			p.mu.Lock()
-			p.writeQueue(now)
-		}
+	}
+	for !w.written { // others may be before it, and too many for one write
+		p.mu.Lock()
+		p.writeQueue(now)
 	}
 	err := w.err
 	s.writing.Unlock()
@@ -180,16 +201,22 @@ func (p *pipeline) addSpooled(ctx context.Context, w *scratch, now time.Time) er
 // has caught up.
 const memoryWait = 250 * time.Millisecond
 
-// awaitMemory waits a little for memory if the caller may, and some can come free.
+// awaitMemory waits a little for memory for a call of n bytes, if the caller may.
 // The caller holds mu.
-func (p *pipeline) awaitMemory(ctx context.Context) {
+func (p *pipeline) awaitMemory(ctx context.Context, n int, now time.Time) {
 	s := p.spool
-	if p.whenFull != Block {
-		return
-	}
-	for p.closing == nil && !s.behind && !s.hasty && p.used > p.maxBytes-p.maxBytes/8 && (p.open == nil || p.open.charge < p.used) {
+	enough := p.maxBytes - p.maxBytes/8
+	for p.whenFull == Block && p.closing == nil && s.state == inMemory && p.used > enough {
+		if p.open != nil && p.open.hasRoom(n, p.settings) {
+			return
+		}
+		if p.open != nil && p.held() <= enough {
+			p.seal(now) // what fills the memory is better sent at once
+		}
 		late := time.NewTimer(memoryWait)
-		s.hasty = p.waitForRoom(ctx, late.C) != nil
+		if err := p.waitForRoom(ctx, late.C); err != nil && s.state == inMemory {
+			s.state = spilling
+		}
 		late.Stop()
 	}
 }
@@ -201,6 +228,10 @@ func (p *pipeline) admit(ctx context.Context, n int64) error {
 		switch {
 		case n <= s.room():
 			return nil
+		case n <= s.room()+s.doomed:
+			if err := p.await(ctx, nil); err != nil {
+				return err
+			}
 		case p.whenFull == DropOldest && (p.dropOldest() || p.discardOldest()):
 		case p.whenFull == Block:
 			if err := p.waitForRoom(ctx, nil); err != nil {
@@ -241,13 +272,13 @@ func (p *pipeline) accept(w *scratch, now time.Time) {
 	at := spot{p.seq, g, g.calls}
 	g.calls++
 	s.grow(g, int64(len(w.buf)))
-	if s.behind || !s.hasty && p.place(w.id, w.call(), at, now) {
+	if s.behind() || s.state == inMemory && p.place(w.id, w.call(), at, now) {
 		return
 	}
 	if p.open != nil {
 		p.seal(now) // what fills the memory is better sent at once
 	}
-	s.behind, s.starved, s.hasty = true, true, false
+	s.state = starved
 	s.cursor = spoolCursor{g, g.size - int64(len(w.buf)), at.index}
 }
 
@@ -268,10 +299,14 @@ func (p *pipeline) finish(g *spoolSegment) {
 		return
 	}
 	s.segments = slices.Delete(s.segments, i, i+1)
-	s.disk -= g.space
+	s.remove(g)
+}
+
+// remove has the keeper remove a segment. The caller holds mu.
+func (s *spool) remove(g *spoolSegment) {
+	s.doomed += g.space
 	s.done = append(s.done, g)
 	s.poke()
-	p.wakeWaiting()
 }
 
 // endSpooled notes that calls have ended. The caller holds mu.
@@ -315,7 +350,7 @@ func (g *spoolSegment) appendEnds(dst []byte, spans []span) []byte {
 // reports false if there is none. The caller holds mu.
 func (p *pipeline) discardOldest() bool {
 	s := p.spool
-	if !s.behind {
+	if !s.behind() {
 		return false
 	}
 	i := s.afterCursor()

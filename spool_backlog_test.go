@@ -32,7 +32,7 @@ func TestSpoolBacklog(t *testing.T) {
 	})
 	require.NoError(t, err)
 	start := time.Now()
-	_, err = client.start()
+	_, err = client.pipeline(t.Context())
 	require.NoError(t, err)
 	opened := time.Since(start)
 	require.Equal(t, int64(calls), client.Stats().Recovered)

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 const (
@@ -57,12 +59,29 @@ func (f *segmentFile) write(data []byte, at int64) error {
 func store(dst, src []byte) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		if recover() != nil {
+		if r := recover(); isFaultIn(dst, r) {
 			err = errVanished
+		} else if r != nil {
+			panic(r)
 		}
 	}()
 	copy(dst, src)
 	return nil
+}
+
+// isFaultIn reports whether a panic says that memory could not be written. Some
+// processors tell no more of the address than its page.
+func isFaultIn(memory []byte, panicked interface{}) bool {
+	fault, ok := panicked.(interface {
+		runtime.Error
+		Addr() uintptr
+	})
+	if !ok {
+		return false
+	}
+	first := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
+	page := uintptr(os.Getpagesize())
+	return fault.Addr() >= first-first%page && fault.Addr() < first+uintptr(len(memory))
 }
 
 // mapFirst makes the file that many bytes long and maps it into memory. There is

@@ -16,10 +16,10 @@ const (
 	// saveEvery is how long the file of a call may not say yet that the call
 	// has ended. If the process dies before, the call is sent again.
 	saveEvery = 100 * time.Millisecond
-	// readEvery is how long the keeper waits after it could not read a segment,
-	// and maxReads how often it tries.
-	readEvery = time.Second
-	maxReads  = 10
+	// retryEvery is how long the keeper waits after it could not read or remove
+	// a segment, and maxReads how often it tries to read it.
+	retryEvery = time.Second
+	maxReads   = 10
 	// placeAtOnce is how many calls are placed in batches while callers wait.
 	placeAtOnce = 128
 	// shortPage is how many bytes are read at a time where that can be chosen.
@@ -46,7 +46,7 @@ func (p *pipeline) keep() {
 	defer close(s.kept)
 	timer := time.NewTimer(asleep)
 	defer timer.Stop()
-	var save, read time.Time // when each is due; zero if it is not
+	var save, remove, read time.Time // when each is due; zero if it is not
 	for {
 		select {
 		case <-s.wake:
@@ -59,14 +59,19 @@ func (p *pipeline) keep() {
 			p.saveEnded()
 			save = time.Time{}
 		}
-		p.removeDone()
+		if !now.Before(remove) {
+			remove = time.Time{}
+			if !p.removeDone() {
+				remove = now.Add(retryEvery)
+			}
+		}
 		if !now.Before(read) {
 			read = time.Time{}
 			if !p.readBack() {
-				read = now.Add(readEvery)
+				read = now.Add(retryEvery)
 			}
 		}
-		timer.Reset(time.Until(earliest(save, read, now.Add(asleep))))
+		timer.Reset(time.Until(earliest(save, remove, read, now.Add(asleep))))
 	}
 }
 
@@ -132,7 +137,7 @@ func (p *pipeline) saveSealed(g *spoolSegment) {
 	if gone {
 		return
 	}
-	f, err := os.OpenFile(s.path(g), os.O_WRONLY, 0)
+	f, _, err := openRegular(s.path(g), os.O_WRONLY)
 	if err == nil {
 		_, err = f.WriteAt(ends, at)
 		err = errors.Join(err, f.Close())
@@ -142,34 +147,59 @@ func (p *pipeline) saveSealed(g *spoolSegment) {
 	}
 }
 
-// removeDone removes segments of which every call has ended.
-func (p *pipeline) removeDone() {
+// removeDone removes segments of which every call has ended. It reports false if
+// it is to be tried again.
+func (p *pipeline) removeDone() bool {
 	s := p.spool
-	for {
-		p.mu.Lock()
-		if len(s.done) == 0 {
-			p.unlock()
-			return
-		}
-		g := s.done[0]
-		s.done = s.done[1:]
-		p.unlock()
+	p.mu.Lock()
+	done := s.done
+	s.done = nil
+	p.unlock()
+	var stuck []*spoolSegment
+	for _, g := range done {
 		if g.discarded {
 			p.tellDiscarded(g)
+			g.discarded = false
 		}
-		if g.spared {
-			if g.file != nil {
-				_ = g.closeFile()
+		err := p.removeFile(g)
+		p.mu.Lock()
+		if !g.stuck { // nobody waits for those
+			s.doomed -= g.space
+		}
+		switch {
+		case err == nil && !g.spared:
+			s.disk -= g.space
+		case err != nil:
+			if !g.stuck {
+				p.note("spool: calls will be sent again by the next process: %v", err)
 			}
-			continue
+			g.stuck = true
+			stuck = append(stuck, g)
 		}
-		if p.keepSpare(g) {
-			continue
-		}
-		if err := os.Remove(s.path(g)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			p.report("spool: calls will be sent again by the next process: %v", err)
-		}
+		p.wakeWaiting()
+		p.unlock()
 	}
+	p.mu.Lock()
+	defer p.unlock()
+	s.done = append(stuck, s.done...)
+	return len(stuck) == 0
+}
+
+// removeFile removes the file of a segment, or keeps it for another one.
+func (p *pipeline) removeFile(g *spoolSegment) error {
+	if g.spared {
+		if g.file != nil {
+			_ = g.closeFile()
+		}
+		return nil
+	}
+	if p.keepSpare(g) {
+		return nil
+	}
+	if err := os.Remove(p.spool.path(g)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // keepSpare keeps the file of a segment for one to come. It reports false if the
@@ -177,7 +207,7 @@ func (p *pipeline) removeDone() {
 func (p *pipeline) keepSpare(g *spoolSegment) bool {
 	s := p.spool
 	p.mu.Lock()
-	enough := len(s.spares) >= maxSpares || s.disk+g.space > s.max
+	enough := len(s.spares) >= maxSpares || s.disk > s.max
 	p.unlock()
 	if g.file == nil && (enough || !p.mapAgain(g)) {
 		return false
@@ -200,12 +230,12 @@ func (p *pipeline) keepSpare(g *spoolSegment) bool {
 func (p *pipeline) mapAgain(g *spoolSegment) bool {
 	s := p.spool
 	p.mu.Lock()
-	use := g.space >= s.segmentSize/2 && s.disk+max(g.space, s.segmentSize) <= s.max && time.Since(s.rolled) < busyTime
+	use := g.space >= s.segmentSize/2 && s.disk+max(0, s.segmentSize-g.space) <= s.max && time.Since(s.rolled) < busyTime
 	p.unlock()
 	if !use || g.old || s.fsync || s.unmapped.Load() || s.mapped.Load() >= maxMapped {
 		return false
 	}
-	f, err := os.OpenFile(s.path(g), os.O_RDWR, 0)
+	f, _, err := openRegular(s.path(g), os.O_RDWR)
 	if err != nil {
 		return false
 	}
@@ -222,8 +252,11 @@ func (p *pipeline) mapAgain(g *spoolSegment) bool {
 func (p *pipeline) tellDiscarded(g *spoolSegment) {
 	lost := &batch{}
 	var calls []spoolRecord
-	if data, err := os.ReadFile(p.spool.path(g)); err == nil {
-		c := readContents(data, g.edition, nil)
+	if f, _, err := openRegular(p.spool.path(g), os.O_RDONLY); err == nil {
+		data := make([]byte, g.size)
+		n, _ := f.ReadAt(data, 0)
+		_ = f.Close()
+		c := readContents(data[:n], g.edition, nil)
 		calls, _ = c.left(span{0, g.calls})
 	}
 	lost.calls = len(calls)
@@ -259,6 +292,7 @@ func (p *pipeline) readBack() bool {
 		if s.page.left() == 0 && !p.readPage(from, want) {
 			return false
 		}
+		p.removeDone() // those who make calls may wait for the room
 		p.mu.Lock()
 		more = p.placePage(time.Now())
 		p.unlock()
@@ -274,13 +308,15 @@ func (p *pipeline) readBack() bool {
 func (p *pipeline) nextPage() (want span, more bool) {
 	s := p.spool
 	switch {
-	case !s.behind || p.abortErr != nil:
+	case !s.behind() || p.abortErr != nil:
 		s.page = page{}
 		return want, false
-	case p.used >= s.refill:
-		s.starved = true
+	case p.held() >= s.refill:
+		s.state = starved
 		return want, false
-	case s.page.left() > 0:
+	}
+	s.state = reading
+	if s.page.left() > 0 {
 		return want, true
 	}
 	for {
@@ -308,7 +344,7 @@ func (s *spool) afterCursor() int {
 // mu.
 func (p *pipeline) caughtUp() {
 	s := p.spool
-	s.behind, s.cursor, s.page = false, spoolCursor{}, page{}
+	s.state, s.cursor, s.page = inMemory, spoolCursor{}, page{}
 	if p.open != nil && len(p.flushes) > 0 {
 		p.seal(time.Now()) // as it would have been, had the flush found it
 	}
@@ -390,7 +426,7 @@ func (s *spool) contents(from spoolCursor) (c contents, err error) {
 // read returns the bytes of a part of a segment, or as many as there are. They
 // are good until it is called again.
 func (s *spool) read(g *spoolSegment, from, to int64) ([]byte, error) {
-	f, err := os.Open(s.path(g))
+	f, _, err := openRegular(s.path(g), os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -453,7 +489,7 @@ func (p *pipeline) placePage(now time.Time) bool {
 			if p.open != nil {
 				p.seal(now)
 			}
-			s.starved = true
+			s.state = starved
 			return false
 		}
 		s.page.done++
@@ -468,7 +504,7 @@ func (p *pipeline) placePage(now time.Time) bool {
 // is to end. The caller holds mu.
 func (l *loop) spoolFinished() bool {
 	s := l.spool
-	return s == nil || s.writers == 0 && (!s.behind || !l.giveUp.IsZero())
+	return s == nil || s.writers == 0 && (!s.behind() || !l.giveUp.IsZero())
 }
 
 // closeSpool ends the keeper and gives up the directory. Nothing else uses the
@@ -484,9 +520,15 @@ func (p *pipeline) closeSpool() {
 	p.sealActive()
 	p.unlock()
 	p.removeDone()
-	for _, spare := range s.spares {
-		s.disk -= spare.size
+	p.mu.Lock()
+	spares := s.spares
+	s.spares, s.spare = nil, 0
+	p.unlock()
+	for _, spare := range spares {
 		_ = spare.drop()
+		p.mu.Lock()
+		s.disk -= spare.size
+		p.unlock()
 	}
 	for _, g := range s.segments {
 		if g.file != nil {

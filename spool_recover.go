@@ -23,8 +23,8 @@ func segmentNumber(name string) (number uint64, ok bool) {
 	if !ok || len(digits) != 16 {
 		return 0, false
 	}
-	number, err := strconv.ParseUint(digits, 16, 64)
-	return number, err == nil
+	number, err := strconv.ParseUint(digits, 16, 62) // more can follow than will
+	return number, err == nil && segmentName(number) == name
 }
 
 // openSpool takes the directory, and takes stock of what is in it. A segment
@@ -51,7 +51,7 @@ func (p *pipeline) openSpool() error {
 	if s.lock, err = lockDir(s.dir); err != nil {
 		return s.errorf(err)
 	}
-	foreign, err := s.takeStock()
+	found, err := s.takeStock()
 	if err != nil {
 		_ = s.lock.Close()
 		return s.errorf(err)
@@ -59,16 +59,15 @@ func (p *pipeline) openSpool() error {
 	p.mu.Lock()
 	defer p.unlock()
 	p.spool = s
-	if foreign > 0 {
-		p.note("spool: %s has %d files of another write key, or of a newer version: they are left there", s.dir, foreign)
-	}
+	found.report(p)
 	for _, g := range s.segments {
 		g.seq = p.seq + 1
 		p.seq += uint64(g.calls)
 		p.stats.Recovered += int64(g.calls - g.ended)
 	}
 	p.stats.Accepted = p.stats.Recovered
-	if s.behind = len(s.segments) > 0; s.behind {
+	if len(s.segments) > 0 {
+		s.state = reading
 		s.cursor.segment = s.segments[0]
 		if s.log.verbose {
 			p.note("spool: %s has %s of an earlier process", s.dir, countCalls(p.stats.Recovered))
@@ -78,17 +77,33 @@ func (p *pipeline) openSpool() error {
 	return nil
 }
 
-// takeStock finds the segments in the directory. It leaves alone, and counts,
-// those that are not of this source.
-func (s *spool) takeStock() (foreign int, err error) {
+// stocktaking is what is to be said of a directory that is opened.
+type stocktaking struct {
+	foreign int     // files of another source
+	strange []error // why files are not what they seem to be
+}
+
+// report says it, to the log. The caller holds mu.
+func (t *stocktaking) report(p *pipeline) {
+	if t.foreign > 0 {
+		p.note("spool: %s has %d files of another write key, or of a newer version: they are left there", p.spool.dir, t.foreign)
+	}
+	if n := len(t.strange); n > 0 {
+		p.note("spool: %s has %d files that are not as this client leaves them, the first of which: %v", p.spool.dir, n, t.strange[0])
+	}
+}
+
+// takeStock finds the segments in the directory. What is not of this source, or
+// not a segment at all, is left alone and takes no room.
+func (s *spool) takeStock() (found stocktaking, err error) {
 	entries, err := os.ReadDir(s.dir) // by name, so oldest first
 	if err != nil {
-		return 0, err
+		return found, err
 	}
 	for _, entry := range entries {
 		number, ok := segmentNumber(entry.Name())
 		if !ok {
-			if strings.HasSuffix(entry.Name(), spareSuffix) {
+			if strings.HasSuffix(entry.Name(), spareSuffix) && entry.Type().IsRegular() {
 				_ = os.Remove(filepath.Join(s.dir, entry.Name()))
 			}
 			continue
@@ -96,38 +111,54 @@ func (s *spool) takeStock() (foreign int, err error) {
 		g := &spoolSegment{number: number, edition: uint32(number), sealed: true, old: true}
 		s.number = max(s.number, number)
 		ours, err := s.stock(g)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			found.strange = append(found.strange, err)
+		}
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist), err != nil && !errors.Is(err, errTooLong):
 			continue
-		case err != nil:
-			return 0, err
 		case !ours:
-			foreign++
-		case g.ended == g.calls:
-			s.done = append(s.done, g)
+			found.foreign++
 			continue
-		default:
-			s.segments = append(s.segments, g)
 		}
 		g.space = g.size
 		s.disk += g.space
+		if g.ended == g.calls {
+			s.remove(g)
+		} else {
+			s.segments = append(s.segments, g)
+		}
 	}
-	return foreign, nil
+	return found, nil
+}
+
+// errTooLong is the error of a file that is longer than a segment can be. What it
+// starts with is read all the same.
+var errTooLong = errors.New("longer than any segment")
+
+// openRegular opens a file that is there. It does not open a directory, a device,
+// a link, or a pipe, which would have it wait.
+func openRegular(path string, flag int) (*os.File, fs.FileInfo, error) {
+	info, err := os.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: not a regular file", path)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(path, flag, 0)
+	return f, info, err
 }
 
 // stock fills in what is known of a segment, and reports whether it is of this
 // source.
 func (s *spool) stock(g *spoolSegment) (ours bool, err error) {
-	f, err := os.OpenFile(s.path(g), os.O_RDWR, 0)
+	f, info, err := openRegular(s.path(g), os.O_RDWR)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	g.size = info.Size()
+	g.size = min(info.Size(), maxFile)
 	head := make([]byte, min(int64(headLen), g.size))
 	if _, err = f.ReadAt(head, 0); err != nil {
 		return false, err
@@ -139,7 +170,7 @@ func (s *spool) stock(g *spoolSegment) (ours bool, err error) {
 		}
 		g.edition = r.edition
 	}
-	if tail := make([]byte, endsLen); g.size >= endsLen {
+	if tail := make([]byte, endsLen); g.size >= endsLen && g.size == info.Size() {
 		if _, err = f.ReadAt(tail, g.size-endsLen); err != nil {
 			return false, err
 		}
@@ -150,7 +181,10 @@ func (s *spool) stock(g *spoolSegment) (ours bool, err error) {
 			}
 		}
 	}
-	return true, s.count(g, f)
+	if err = s.count(g, f); err == nil && info.Size() > maxFile {
+		err = fmt.Errorf("%s is %d bytes long, %w", s.path(g), info.Size(), errTooLong)
+	}
+	return true, err
 }
 
 // count reads a segment that was not sealed, and seals it.
@@ -168,7 +202,8 @@ func (s *spool) count(g *spoolSegment, f *os.File) error {
 		g.ended -= m.len()
 	}
 	g.saved = g.ended
-	if c.damaged == 0 && f.Truncate(int64(c.end)) == nil { // what it has of another edition
+	// What is behind the calls is of another edition, or is none of ours.
+	if (c.damaged == 0 || len(data) == maxFile) && f.Truncate(int64(c.end)) == nil {
 		g.size = int64(c.end)
 	}
 	seal := appendEnds(nil, g.edition, 0, tally{0, g.calls, g.ended})

@@ -33,7 +33,8 @@ const (
 	kindEnds = 'e' // calls from the index on have ended; the body is a tally
 
 	spoolVersion = 1
-	maxSegment   = 8 << 20                 // bytes of a segment
+	maxSegment   = 8 << 20                 // bytes of a segment's calls
+	maxFile      = 3 * maxSegment          // no file is longer: what says that calls have ended takes less than they do
 	maxCalls     = maxSegment / recordHead // no segment has as many
 	headLen      = recordHead + 1 + len(sourceID{})
 	tallyLen     = 12
@@ -232,9 +233,11 @@ func (c *contents) take(r spoolRecord) {
 // uses c up.
 func (c *contents) left(want span) (calls []spoolRecord, missing []span) {
 	settled := make([]bool, want.len())
+	slices.SortFunc(c.ended, func(a, b span) int { return cmp.Compare(a.first, b.first) })
+	next := want.first // so that spans that say the same thing often cost it once
 	for _, s := range c.ended {
-		for i := max(s.first, want.first); i < min(s.end, want.end); i++ {
-			settled[i-want.first] = true
+		for next = max(next, s.first); next < min(s.end, want.end); next++ {
+			settled[next-want.first] = true
 		}
 	}
 	// A file that is in another order than it was written in, or has a part

@@ -248,7 +248,7 @@ func TestDiscardedSegmentIsBehindTheCursor(t *testing.T) {
 	read := &spoolSegment{number: 2, sealed: true, calls: 5, ended: 5}
 	behind := &spoolSegment{number: 3, sealed: true, calls: 5}
 	p := newPipeline(&settings{})
-	p.spool = &spool{behind: true, cursor: spoolCursor{segment: read}, segments: []*spoolSegment{before}}
+	p.spool = &spool{state: reading, cursor: spoolCursor{segment: read}, segments: []*spoolSegment{before}}
 	require.False(t, p.discardOldest())
 	p.spool.segments = append(p.spool.segments, behind)
 	require.True(t, p.discardOldest())

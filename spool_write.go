@@ -5,16 +5,27 @@ import (
 	"time"
 )
 
-// writeQueue writes the calls that wait in one piece, and accepts them. The
-// caller holds writing, and mu, which is given up.
+// maxGroup is how many bytes of calls are written in one piece.
+const maxGroup = 1 << 20
+
+// takeGroup takes the calls out of the queue that are to be written next, and says
+// how many bytes they are.
+func (s *spool) takeGroup() (group []*scratch, size int64) {
+	n := 0
+	for n < len(s.queue) && size < maxGroup-MaxCallBytes {
+		size += int64(len(s.queue[n].buf))
+		n++
+	}
+	group = s.queue[:n:n]
+	s.queue = append(s.group[:0], s.queue[n:]...)
+	return group, size
+}
+
+// writeQueue writes calls that wait in one piece, the first of them first, and
+// accepts them. The caller holds writing, and mu, which is given up.
 func (p *pipeline) writeQueue(now time.Time) {
 	s := p.spool
-	group := s.queue
-	s.queue = s.group[:0]
-	size := int64(0)
-	for _, w := range group {
-		size += int64(len(w.buf))
-	}
+	group, size := s.takeGroup()
 	err := p.writeGroup(group, size, now)
 	if err != nil {
 		err = s.errorf(err)
@@ -157,21 +168,25 @@ func (p *pipeline) roll(now time.Time) error {
 	} else {
 		p.sealActive()
 	}
+	var size int64 // of what is mapped
+	if free := s.max - s.disk; busy && free >= s.segmentSize {
+		size = min(s.limit(), free)
+	}
+	taken := max(size, int64(headLen)) // what the file is charged until it is there
 	var spare *segmentFile
 	if n := len(s.spares); n > 0 {
 		spare, s.spares = s.spares[n-1], s.spares[:n-1]
 		s.spare -= spare.size
-		s.disk -= spare.size
-	}
-	var size int64 // of what is mapped
-	if free := s.max - s.disk; busy && free >= s.segmentSize {
-		size = min(s.limit(), free)
+		taken, size = spare.size, min(size, spare.size)
+	} else {
+		s.disk += taken
 	}
 	s.number++
 	fresh := &spoolSegment{number: s.number, edition: uint32(s.number), seq: p.seq + 1, size: int64(headLen)}
 	p.mu.Unlock()
 	file, err := s.create(fresh, spare, size)
 	p.mu.Lock()
+	s.disk -= taken
 	if err != nil {
 		return err
 	}
@@ -187,7 +202,7 @@ func (p *pipeline) roll(now time.Time) error {
 func (p *pipeline) canStayOpen() bool {
 	s := p.spool
 	return s.writable() && s.active.file.mapped != nil && s.active.space-s.active.size <= MaxCallBytes &&
-		!s.behind && s.mapped.Load() <= maxMapped
+		!s.behind() && s.mapped.Load() <= maxMapped
 }
 
 // sealActive ends the active segment, if there is one, with a record by which it

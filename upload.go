@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,17 +12,19 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 )
 
 const (
 	// maxAnswer is how much of an answer is read so that its connection can
 	// be used again; a longer one costs the connection.
 	maxAnswer = 64 << 10
-	// maxQuoted is how much of an answer's text, quoted, is kept to say what was
-	// wrong.
+	// maxQuoted is how much of an answer's text is kept to say what was wrong.
 	maxQuoted = 256
 )
 
@@ -155,7 +158,7 @@ func (p *pipeline) proceed(o *outcome) (body []byte) {
 		return nil
 	}
 	j := o.job
-	if len(j.todo) != 1 || j.todo[0].half != nil {
+	if len(j.todo) != 1 || j.parts != nil {
 		return nil
 	}
 	p.stats.Attempts++
@@ -224,7 +227,7 @@ func (s *sender) post(body []byte) outcome {
 	defer res.Body.Close()
 	var text []byte
 	if res.StatusCode != http.StatusSwitchingProtocols { // after which the time-out would not end a read
-		text = s.readAnswer(res.Body)
+		text = s.readAnswer(res)
 	}
 	if judge(res.StatusCode) == delivered {
 		return outcome{status: res.StatusCode}
@@ -234,6 +237,12 @@ func (s *sender) post(body []byte) outcome {
 		o.retryAfter = parseRetryAfter(res.Header.Get("Retry-After"), time.Now())
 	}
 	return o
+}
+
+// sendsWithOthers reports whether senders may run code of the caller. To look at the
+// stack for it costs as much as some requests.
+func (p *pipeline) sendsWithOthers() bool {
+	return p.ownTransport == nil || p.client.Jar != nil || p.log.verbose
 }
 
 // direct reports whether the transport is asked without the http.Client around it,
@@ -257,16 +266,23 @@ func (s *sender) do(request *http.Request) (*http.Response, error) {
 }
 
 // readAnswer reads an answer to its end, within bounds, and returns how it
-// starts.
-func (s *sender) readAnswer(body io.Reader) []byte {
-	n, err := io.ReadFull(body, s.answer)
-	if err == nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(body, maxAnswer))
+// starts: more of it than fits the buffer if it may say what was wrong.
+func (s *sender) readAnswer(res *http.Response) []byte {
+	n, err := io.ReadFull(res.Body, s.answer)
+	if err != nil { // that was all of it
+		return s.answer[:n]
 	}
-	return s.answer[:n]
+	rest := io.LimitReader(res.Body, maxAnswer)
+	if judge(res.StatusCode) == delivered {
+		_, _ = io.Copy(io.Discard, rest)
+		return s.answer
+	}
+	more, _ := io.ReadAll(rest)
+	return slices.Concat(s.answer, more)
 }
 
-// answerError quotes an answer that is not a success. The text is the server's.
+// answerError says what an answer that is not a success says. The text is the
+// server's.
 func (p *pipeline) answerError(status int, text []byte) error {
 	s := fmt.Sprintf("the collector answered %d %s", status, http.StatusText(status))
 	if status >= 300 && status <= 399 {
@@ -274,12 +290,31 @@ func (p *pipeline) answerError(status int, text []byte) error {
 	}
 	// The write key is taken out first: a part of it that is left by the cut
 	// would not be known as such.
-	if quoted := strconv.QuoteToASCII(p.log.secrets.Replace(string(text))); len(quoted) > maxQuoted {
-		s += ": " + quoted[:maxQuoted] + `…"`
-	} else if len(text) > 0 {
-		s += ": " + quoted
+	said := p.log.secrets.redact(answerMessage(text))
+	if strings.ContainsFunc(said, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }) {
+		said = strconv.QuoteToASCII(said)
+	}
+	if len(said) > maxQuoted {
+		said = strings.ToValidUTF8(said[:maxQuoted], "") + "…"
+	}
+	if said != "" {
+		s += ": " + said
 	}
 	return errors.New(s)
+}
+
+// answerMessage is what an answer says to people: its message where it is a JSON
+// object that has one, or else all of it.
+func answerMessage(text []byte) string {
+	var answer struct{ Message, Error interface{} }
+	if json.Unmarshal(text, &answer) == nil {
+		for _, field := range []interface{}{answer.Message, answer.Error} {
+			if message, ok := field.(string); ok && message != "" {
+				return message
+			}
+		}
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // directDial makes connections that take a batch's bytes without a copy.

@@ -1,0 +1,163 @@
+package analytics_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go"
+)
+
+// A process that makes no call sends what an earlier one left.
+func TestSpoolIsSentWithoutACall(t *testing.T) {
+	for way, use := range map[string]func(t *testing.T, client *analytics.Client) error{
+		"Close":    func(_ *testing.T, client *analytics.Client) error { return client.Close() },
+		"Shutdown": func(t *testing.T, client *analytics.Client) error { return client.Shutdown(within(t)) },
+		"Flush":    func(t *testing.T, client *analytics.Client) error { return client.Flush(within(t)) },
+		"Stats": func(t *testing.T, client *analytics.Client) error {
+			s := client.Stats()
+			requireSum(t, s)
+			require.EqualValues(t, 5, s.Recovered)
+			require.EqualValues(t, 5, s.Accepted)
+			require.Positive(t, s.SpoolBytes)
+			require.Eventually(t, func() bool { return client.Stats().Delivered == 5 }, time.Minute, time.Millisecond)
+			return nil
+		},
+	} {
+		t.Run(way, func(t *testing.T) {
+			dir := t.TempDir()
+			leave(t, dir, "left", 5)
+			up := &collector{}
+			client := newClient(t, up, analytics.Config{Spool: dir, FlushAt: 1})
+			require.NoError(t, use(t, client))
+			require.Len(t, up.taken("event"), 5)
+			require.NoError(t, client.Close())
+			require.NoError(t, client.Close())
+			require.Equal(t, analytics.Stats{Accepted: 5, Recovered: 5, Delivered: 5, Batches: 5, Attempts: 5}, client.Stats())
+		})
+	}
+}
+
+func TestCloseSaysWhatItCouldNotSend(t *testing.T) {
+	dir := t.TempDir()
+	leave(t, dir, "left", 5)
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, down(), analytics.Config{Spool: dir})
+		var undelivered *analytics.UndeliveredError
+		require.ErrorAs(t, client.Close(), &undelivered)
+		require.EqualValues(t, 5, undelivered.Pending)
+	})
+	require.Equal(t, int64(5), recovered(t, dir))
+}
+
+func TestUnusedClientSaysThatItsSpoolIsInUse(t *testing.T) {
+	dir := t.TempDir()
+	first := newClient(t, &collector{}, analytics.Config{Spool: dir})
+	track(t, first, "a", 1)
+	second := newClient(t, &collector{}, analytics.Config{Spool: dir})
+	require.Zero(t, second.Stats())
+	require.ErrorContains(t, second.Close(), "in use by another client of this process")
+	require.ErrorIs(t, second.Track(&analytics.Track{Event: "e", UserId: "u"}), analytics.ErrClosed)
+	require.NoError(t, first.Close())
+	require.NoError(t, second.Close())
+}
+
+// Whoever starts a client whose spool is slow to open leaves when the context
+// ends; the opening goes on, and what was asked for is done then.
+func TestContextEndsWhileTheSpoolIsOpened(t *testing.T) {
+	leakCheck(t)
+	for way, use := range map[string]func(ctx context.Context, client *analytics.Client) error{
+		"Enqueue": func(ctx context.Context, client *analytics.Client) error {
+			return client.Enqueue(ctx, &analytics.Track{Event: "e", UserId: "u"})
+		},
+		"Flush":    func(ctx context.Context, client *analytics.Client) error { return client.Flush(ctx) },
+		"Shutdown": func(ctx context.Context, client *analytics.Client) error { return client.Shutdown(ctx) },
+	} {
+		t.Run(way, func(t *testing.T) {
+			dir := t.TempDir()
+			leave(t, dir, "left", 5)
+			up := &collector{}
+			if way == "Shutdown" {
+				up = down()
+			}
+			client := newClient(t, up, analytics.Config{Spool: dir})
+			open := analytics.HoldOpening(t, client)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			err := use(ctx, client)
+			open()
+			require.ErrorIs(t, err, analytics.ErrSpool)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			if way == "Shutdown" {
+				require.ErrorIs(t, client.Track(&analytics.Track{Event: "e", UserId: "u"}), analytics.ErrClosed)
+				require.ErrorIs(t, client.Close(), context.DeadlineExceeded, "as the first time")
+			} else {
+				require.NoError(t, client.Close())
+				require.Len(t, up.taken("event"), 5)
+			}
+		})
+	}
+}
+
+// A transport that uses its client does not wait for itself.
+func TestTransportUsesItsClient(t *testing.T) {
+	for way, use := range map[string]func(client *analytics.Client) error{
+		"Track": func(client *analytics.Client) error {
+			return client.Track(&analytics.Track{Event: strings.Repeat("e", 30_000), UserId: "u"})
+		},
+		"Flush":    func(client *analytics.Client) error { return client.Flush(context.Background()) },
+		"Shutdown": func(client *analytics.Client) error { return client.Shutdown(context.Background()) },
+		"Close":    func(client *analytics.Client) error { return client.Close() },
+	} {
+		for _, spool := range []string{"", t.TempDir()} {
+			t.Run(way+" "+spool, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					up := &collector{}
+					var client *analytics.Client
+					var inner []error
+					var first sync.Once
+					transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+						first.Do(func() {
+							for range 10 {
+								inner = append(inner, use(client))
+							}
+						})
+						return up.RoundTrip(r)
+					})
+					client = newClient(t, transport, analytics.Config{
+						WhenFull: analytics.Block, MaxBytes: 128 << 10, FlushAt: 1, MaxInFlight: 1,
+						Spool: spool, SpoolMaxBytes: 1 << 20,
+					})
+					start := time.Now()
+					require.NoError(t, client.Track(&analytics.Track{Event: "e", UserId: "u"}))
+					synctest.Wait()
+					require.Len(t, inner, 10)
+					switch {
+					case way != "Track":
+						require.ErrorContains(t, inner[0], "cannot wait for the calls that it is sending")
+					case spool == "":
+						require.ErrorIs(t, inner[9], analytics.ErrQueueFull)
+					}
+					require.NoError(t, client.Close())
+					require.Less(t, time.Since(start), 2*time.Second)
+					require.Equal(t, client.Stats().Accepted, client.Stats().Delivered)
+				})
+			})
+		}
+	}
+}
+
+// recovered is how many calls a directory has for the next process.
+func recovered(t *testing.T, dir string) int64 {
+	client := newClient(t, &collector{}, analytics.Config{Spool: dir})
+	require.NoError(t, client.Flush(within(t)))
+	require.NoError(t, client.Close())
+	require.Zero(t, client.Stats().Dropped.Total())
+	return client.Stats().Delivered
+}
