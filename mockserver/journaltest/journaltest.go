@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,7 +41,9 @@ func Run(t *testing.T, o Options) {
 		"EveryDestinationGetsEveryCall":      everyDestination,
 		"SourcesAreFiltered":                 sources,
 		"RetriesComeAtTheirTime":             retries,
-		"RetriesComeBeforeFreshCalls":        retriesFirst,
+		"RetriesComeBesideFreshCalls":        retriesBeside,
+		"SourcesTakeTurns":                   turns,
+		"WhatIsNotWantedWaits":               wants,
 		"NotesComeBackWithTheirCalls":        notes,
 		"ReturnedEntriesComeAgain":           returned,
 		"NextEndsWithItsContextAndItsReader": nextEnds,
@@ -49,6 +52,7 @@ func Run(t *testing.T, o Options) {
 		"DetachForgets":                      detach,
 		"AttachAgainGoesOn":                  attachAgain,
 		"AFullJournalRefusesAndRecovers":     full,
+		"AppendTellsWhatItLeavesBehind":      leftBehind,
 		"OutcomesMustMatchCalls":             mismatch,
 		"LedgerHoldsUnderLoadConcurrentSafe": load,
 	} {
@@ -102,7 +106,7 @@ func next(t *testing.T, r mockserver.Reader) mockserver.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	l, err := r.Next(ctx)
+	l, err := r.Next(ctx, mockserver.Want{})
 	ok(t, err)
 	return l
 }
@@ -112,7 +116,7 @@ func none(t *testing.T, r mockserver.Reader) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), brief)
 	defer cancel()
-	l, err := r.Next(ctx)
+	l, err := r.Next(ctx, mockserver.Want{})
 	if err == nil {
 		t.Fatalf("got entry %s of %v, want none", l.Entry().ID, ids(l))
 	}
@@ -278,7 +282,7 @@ func notes(t *testing.T, o Options) {
 	wantLedger(t, j, "d", 4, 4, 0, 0, 0)
 }
 
-func retriesFirst(t *testing.T, o Options) {
+func retriesBeside(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
 	ok(t, j.Append(t.Context(), batch("web", "old", 1)))
@@ -287,6 +291,86 @@ func retriesFirst(t *testing.T, o Options) {
 	got := append(ids(next(t, r)), ids(next(t, r))...)
 	slices.Sort(got) // a journal may need a moment until a retry is due: both come, neither waits for the other
 	same(t, got, []string{"new-0", "old-0"})
+}
+
+// turns has a source behind 300 entries of another, and retries of these.
+func turns(t *testing.T, o Options) {
+	j := open(t, o)
+	r := attach(t, j, "d")
+	for i := range 300 {
+		ok(t, j.Append(t.Context(), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
+	}
+	for _, source := range []string{"a", "b"} {
+		for i := range 3 {
+			ok(t, j.Append(t.Context(), batch(source, fmt.Sprintf("%s-%d", source, i), 1)))
+		}
+	}
+	good, first, retries := map[string]bool{}, 0, 0
+	deadline := time.Now().Add(patience)
+	for n := 1; len(good) < 6; n++ {
+		l := next(t, r)
+		switch e := l.Entry(); {
+		case e.Calls[0].Source != "bad":
+			good[e.Calls[0].ID] = true
+			finish(t, l, time.Time{}, mockserver.StateDelivered)
+		case time.Now().After(deadline):
+			t.Fatalf("after %d entries and %v only %v came of other sources", n, patience, good)
+		default:
+			if first++; e.Attempt > 1 {
+				first, retries = first-1, retries+1
+			}
+			finish(t, l, time.Now(), mockserver.StatePending)
+			time.Sleep(10 * time.Millisecond) // as a webhook takes
+		}
+		if retries > n/2 {
+			t.Fatalf("%d of %d entries were tried again", retries, n)
+		}
+	}
+	if first == 300 {
+		t.Fatal("those of other sources came behind all that was before them")
+	}
+	wantLedger(t, j, "d", 306, 6, 0, 0, 300)
+}
+
+// wants narrows what Next hands out.
+func wants(t *testing.T, o Options) {
+	j := open(t, o)
+	r := attach(t, j, "d")
+	ok(t, j.Append(t.Context(), batch("bad", "again", 1)))
+	finish(t, next(t, r), time.Now(), mockserver.StatePending)
+	for i := range 40 {
+		ok(t, j.Append(t.Context(), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
+	}
+	ok(t, j.Append(t.Context(), batch("good", "good", 1)))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	wanted := func(want mockserver.Want) mockserver.Lease {
+		t.Helper()
+		l, err := r.Next(ctx, want)
+		ok(t, err)
+		return l
+	}
+	same(t, ids(wanted(mockserver.Want{NoRetries: true, Except: []string{"bad"}})), []string{"good-0"})
+	same(t, ids(wanted(mockserver.Want{Except: []string{"bad", "good"}})), []string{"again-0"})
+	same(t, ids(wanted(mockserver.Want{NoRetries: true})), []string{"bad-0-0"})
+
+	waits := make(chan mockserver.Lease)
+	go func() {
+		l, _ := r.Next(ctx, mockserver.Want{NoRetries: true, Except: []string{"bad"}})
+		waits <- l
+	}()
+	same(t, ids(wanted(mockserver.Want{})), []string{"bad-1-0"})
+	select {
+	case l := <-waits:
+		t.Fatalf("%v came, which is not wanted", ids(l))
+	case <-time.After(brief):
+	}
+	ok(t, j.Append(t.Context(), batch("another", "another", 1)))
+	if l := <-waits; l == nil {
+		t.Fatal("what is wanted did not come")
+	} else {
+		same(t, ids(l), []string{"another-0"})
+	}
 }
 
 func returned(t *testing.T, o Options) {
@@ -323,7 +407,7 @@ func nextEnds(t *testing.T, o Options) {
 func endsWith(t *testing.T, name string, r mockserver.Reader, end func(mockserver.Reader)) {
 	t.Helper()
 	got := make(chan error, 1)
-	go func() { _, err := r.Next(context.Background()); got <- err }()
+	go func() { _, err := r.Next(context.Background(), mockserver.Want{}); got <- err }()
 	end(r)
 	select {
 	case err := <-got:
@@ -461,6 +545,35 @@ func full(t *testing.T, o Options) {
 	ok(t, j.Append(t.Context(), batch("web", "again", 1)))
 }
 
+// leftBehind appends with contexts that end before Append or while it is under way.
+// What is stored all the same must be known, call by call.
+func leftBehind(t *testing.T, o Options) {
+	j := open(t, o)
+	attach(t, j, "d")
+	var stored atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 40 {
+		ctx, cancel := context.WithCancel(t.Context())
+		wg.Go(func() {
+			defer cancel()
+			b := batch("web", fmt.Sprint("m", i), 1500) // more than one message has
+			err := j.Append(ctx, b)
+			var partly *mockserver.AppendError
+			switch {
+			case err == nil:
+				stored.Add(int64(len(b.Calls)))
+			case errors.As(err, &partly):
+				stored.Add(int64(partly.Stored()))
+			}
+		})
+		if i%2 == 0 {
+			cancel()
+		}
+	}
+	wg.Wait()
+	wantLedger(t, j, "d", stored.Load(), 0, 0, 0, stored.Load())
+}
+
 func mismatch(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
@@ -484,7 +597,7 @@ func load(t *testing.T, o Options) {
 	for range workers {
 		work.Go(func() {
 			for {
-				l, err := r.Next(ctx)
+				l, err := r.Next(ctx, mockserver.Want{})
 				if err != nil {
 					return
 				}

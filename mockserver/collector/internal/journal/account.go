@@ -32,6 +32,7 @@ type account struct {
 	lowAfter uint64             // the message of OUTCOMES after which outcome.low holds again
 	writes   map[writeID]chan<- []bool
 	awaited  uint64 // the message of CALLS that an outcome waits for
+	purged   uint64 // the message of CALLS up to which all may be gone: of those behind it, each is there or lost
 	broken   error  // why it does not follow any longer
 }
 
@@ -41,14 +42,14 @@ type span struct{ first, last uint64 }
 // A book is the account of one destination.
 type book struct {
 	ledger   mockserver.Ledger
-	attached uint64            // the message of CALLS that attached it
-	since    int64             // milliseconds; when that was
-	scopes   []scope           // oldest first; the last one is in force
-	fresh    int64             // calls whose first attempt has not ended
-	floor    uint64            // every message of CALLS up to here has had its first attempt
-	done     map[uint64]uint8  // of messages above the floor: the parts that had it, as bits
-	lost     map[callsRef]bool // of messages that are gone: the parts that had it
+	attached uint64           // the message of CALLS that attached it
+	since    int64            // milliseconds; when that was
+	scopes   []scope          // oldest first; the last one is in force
+	fresh    int64            // calls whose first attempt has not ended
+	floor    uint64           // every message of CALLS up to here has had its first attempt
+	done     map[uint64]uint8 // of messages above the floor: the parts that had it, as bits
 	retries  map[callsRef]retry
+	losses   []mockserver.Loss // what Lost of the ledger is the sum of
 }
 
 // A scope is the sources that a destination takes calls of, from a message of
@@ -66,9 +67,35 @@ func (s scope) takes(source string) bool {
 type retry struct {
 	attempt  int
 	calls    int
+	decided  int64  // nanoseconds; when that was decided. 0 where it is not known
 	due      int64  // nanoseconds
 	accepted int64  // milliseconds; when the oldest of the calls was
-	outcome  uint64 // the message of OUTCOMES that says which calls; 0: all, it is a replay
+	outcome  uint64 // the message of OUTCOMES that asked for it; 0: none that is still stored
+	which    callSet
+}
+
+// A callSet is calls of a part, as bits. None stands for those that the outcome names,
+// or for all where there is no outcome, as of a replay.
+type callSet [partCalls / 64]uint64
+
+// setOf returns the set of the calls at these places of a message.
+func setOf(ref callsRef, places []int) (s callSet) {
+	for _, p := range places {
+		if p -= ref.part * partCalls; p >= 0 && p < partCalls {
+			s[p/64] |= 1 << (p % 64)
+		}
+	}
+	return s
+}
+
+// places returns where the calls are in their message.
+func (s callSet) places(ref callsRef) (places []int) {
+	for i := range partCalls {
+		if s[i/64]&(1<<(i%64)) != 0 {
+			places = append(places, ref.part*partCalls+i)
+		}
+	}
+	return places
 }
 
 func newAccount() *account {
@@ -76,7 +103,7 @@ func newAccount() *account {
 }
 
 func newBook(destination string) *book {
-	b := &book{done: map[uint64]uint8{}, lost: map[callsRef]bool{}, retries: map[callsRef]retry{}}
+	b := &book{done: map[uint64]uint8{}, retries: map[callsRef]retry{}}
 	b.ledger.Destination = destination
 	return b
 }
@@ -209,7 +236,7 @@ func (a *account) readOutcomes(ctx context.Context, seq uint64, id writeID, outc
 // count takes in an outcome, and tells whether it counts. The lock is held.
 func (a *account) count(o *outcome, seq uint64) bool {
 	b := a.books[o.destination]
-	if b == nil || b.attached != o.attached || !b.count(o, seq, a.isLost(o.ref.seq)) {
+	if b == nil || b.attached != o.attached || contains(a.lost, span{o.ref.seq, o.ref.seq}) || !b.count(o, seq) {
 		return false
 	}
 	if o.low > 0 && seq > a.lowAfter {
@@ -250,10 +277,6 @@ func (a *account) forget(id writeID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.writes, id)
-}
-
-func (a *account) isLost(seq uint64) bool {
-	return contains(a.lost, span{seq, seq})
 }
 
 // isGone tells whether the messages of OUTCOMES are known to be gone.
@@ -307,11 +330,11 @@ func (b *book) replay(m *callsMessage) {
 	b.ledger.Pending = 0 // counted by looking
 	ref := callsRef{seq: m.seq}
 	b.done[m.seq] = 1
-	b.retries[ref] = retry{attempt: 1, calls: m.calls, due: m.at.UnixNano(), accepted: m.oldest.UnixMilli()}
+	b.retries[ref] = retry{attempt: 1, calls: m.calls, decided: m.at.UnixNano(), due: m.at.UnixNano(), accepted: m.oldest.UnixMilli()}
 }
 
 // count takes in an outcome, and tells whether it was the first of its attempt.
-func (b *book) count(o *outcome, seq uint64, lost bool) bool {
+func (b *book) count(o *outcome, seq uint64) bool {
 	before, waiting := b.retries[o.ref]
 	n := int64(o.calls())
 	switch {
@@ -319,11 +342,8 @@ func (b *book) count(o *outcome, seq uint64, lost bool) bool {
 		return false
 	case waiting:
 		delete(b.retries, o.ref)
-	case o.attempt != 1 || b.lost[o.ref] || !lost && b.ended(o.ref):
+	case o.attempt != 1 || b.ended(o.ref):
 		return false
-	case lost:
-		b.ledger.Accepted += n
-		b.lost[o.ref] = true
 	default:
 		b.fresh -= n
 		b.done[o.ref.seq] |= 1 << o.ref.part
@@ -333,11 +353,17 @@ func (b *book) count(o *outcome, seq uint64, lost bool) bool {
 	b.ledger.Failed += int64(len(o.failed))
 	if len(o.again) > 0 {
 		b.retries[o.ref] = retry{
-			attempt: o.attempt + 1, calls: len(o.again), due: o.due.UnixNano(),
-			accepted: o.accepted.UnixMilli(), outcome: seq,
+			attempt: o.attempt + 1, calls: len(o.again), decided: o.decided.UnixNano(), due: o.due.UnixNano(),
+			accepted: o.accepted.UnixMilli(), outcome: seq, which: setOf(o.ref, o.again),
 		}
 	}
 	return true
+}
+
+// lose takes calls for lost, and says why.
+func (b *book) lose(calls int64, at time.Time, cause string) {
+	b.ledger.Lost += calls
+	b.losses = append(b.losses, mockserver.Loss{At: at, Calls: calls, Cause: cause})
 }
 
 // ended tells whether the first attempt of a part has ended.

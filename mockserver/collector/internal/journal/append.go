@@ -26,35 +26,50 @@ const (
 )
 
 // Append stores a batch. Batches of one source that come at the same time share
-// a message, and so a write to the disk.
+// a message, and so a write to the disk. It takes publishPatience at most, or
+// clusterAnswer on a cluster, which may be cut off; where the store has not answered by then, the batch may still be stored, and its AppendError
+// tells.
 func (j *Journal) Append(ctx context.Context, b mockserver.Batch) error {
 	if err := j.open(); err != nil {
-		return err
-	}
-	if err := j.usage.room(j.options.MaxBytes); err != nil {
 		return err
 	}
 	if _, err := j.health.up(); err != nil {
 		return err
 	}
-	lane := j.lane(b.Source)
-	var groups []*group
-	for calls := b.Calls; len(calls) > 0; {
-		piece, n := cutPiece(calls)
-		calls = calls[n:]
-		groups = append(groups, lane.add(piece, b.ReceivedAt))
+	patience := publishPatience
+	if j.options.NATS != nil {
+		patience = clusterAnswer
 	}
-	for _, g := range groups {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
+	defer cancel()
+	lane := j.lane(b.Source)
+	for stored := 0; stored < len(b.Calls); {
+		p, n := cutPiece(b.Calls[stored:])
+		if err := j.usage.begin(p.bytes(), j.options.MaxBytes); err != nil {
+			return incomplete(err, stored)
+		}
+		g := lane.add(p, b.ReceivedAt)
 		select {
 		case <-g.done:
 			if g.err != nil {
-				return g.err
+				return incomplete(g.err, stored)
 			}
+			stored += n
+		case <-g.doubtful:
+			return &mockserver.AppendError{Err: g.doubt, Stored: func() int { return stored + g.stored(n) }}
 		case <-ctx.Done():
-			return ctx.Err()
+			return &mockserver.AppendError{Err: context.Cause(ctx), Stored: func() int { return stored + g.stored(n) }}
 		}
 	}
 	return nil
+}
+
+// incomplete returns the error of a batch whose first calls are stored, so many.
+func incomplete(err error, stored int) error {
+	if stored == 0 {
+		return err
+	}
+	return &mockserver.AppendError{Err: err, Stored: func() int { return stored }}
 }
 
 // A piece is so many calls as one message may have.
@@ -64,6 +79,9 @@ type piece struct {
 	ids     []byte
 	segment []byte
 }
+
+// bytes is how many the piece takes in a message.
+func (p *piece) bytes() int64 { return int64(len(p.segment) + len(p.ids)) }
 
 // cutPiece encodes the first calls, and tells how many.
 func cutPiece(calls []mockserver.Call) (piece, int) {
@@ -103,10 +121,14 @@ type group struct {
 	at      time.Time // when the first batch came
 	calls   int
 	size    int
+	bytes   int64 // that usage counts
 	ids     []byte
 	payload []byte
 	done    chan struct{} // closed when err says how it ended
 	err     error
+
+	doubtful chan struct{} // closed when doubt says why that is not known soon, if it is not
+	doubt    error
 }
 
 func (j *Journal) lane(source string) *lane {
@@ -126,14 +148,14 @@ func (l *lane) add(p piece, at time.Time) *group {
 	defer l.mu.Unlock()
 	g := l.open
 	if g == nil || g.calls+p.calls > groupCalls || g.size+p.size > groupBytes || len(g.ids)+1+len(p.ids) > groupIDs {
-		g = &group{at: at, payload: []byte{callsFormat}, done: make(chan struct{})}
+		g = &group{at: at, payload: []byte{callsFormat}, done: make(chan struct{}), doubtful: make(chan struct{})}
 		l.open = g
 		go l.publish(g)
 	}
 	if at.Before(g.at) {
 		g.at = at
 	}
-	g.calls, g.size = g.calls+p.calls, g.size+p.size
+	g.calls, g.size, g.bytes = g.calls+p.calls, g.size+p.size, g.bytes+p.bytes()
 	g.payload = append(g.payload, p.segment...)
 	if len(g.ids) > 0 {
 		g.ids = append(g.ids, ',')
@@ -142,20 +164,54 @@ func (l *lane) add(p piece, at time.Time) *group {
 	return g
 }
 
+// stored waits until it is known what became of the group, and returns how many of
+// n calls in it are stored.
+func (g *group) stored(n int) int {
+	if <-g.done; g.err != nil {
+		return 0
+	}
+	return n
+}
+
 // publish waits for its turn, closes the group and stores it.
 func (l *lane) publish(g *group) {
-	l.slots <- struct{}{}
+	defer close(g.done)
+	turn := l.awaitTurn()
 	l.mu.Lock()
 	if l.open == g {
 		l.open = nil
 	}
 	l.mu.Unlock()
+	if !turn {
+		l.journal.usage.end(g.bytes, false)
+		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, l.source, errNoAnswer)
+		return
+	}
 	g.err = l.journal.store(l.source, g)
+	l.journal.usage.end(g.bytes, g.err == nil)
 	<-l.slots
-	close(g.done)
 }
 
-// store publishes a group.
+// awaitTurn waits for a slot. It reports false when that takes longer than anybody
+// waits for the group.
+func (l *lane) awaitTurn() bool {
+	select {
+	case l.slots <- struct{}{}:
+		return true
+	default:
+	}
+	patience := time.NewTimer(publishPatience)
+	defer patience.Stop()
+	select {
+	case l.slots <- struct{}{}:
+		return true
+	case <-patience.C:
+	case <-l.journal.ctx.Done():
+	}
+	return false
+}
+
+// store publishes a group, and returns when it is known whether it is stored.
 func (j *Journal) store(source string, g *group) error {
 	m := nats.NewMsg(j.names.subject(kindCalls, token(source)))
 	m.Data = g.payload
@@ -163,13 +219,35 @@ func (j *Journal) store(source string, g *group) error {
 	m.Header[headerIDs] = []string{string(g.ids)}
 	setTime(m.Header, g.at)
 	j.identify(m)
-	seq, err := j.publish(j.ctx, j.in, m)
+	before := j.acked.Load()
+	seq, err := j.publishCalls(m)
+	if isUnanswered(err) {
+		g.doubt = err
+		close(g.doubtful)
+		seq, err = j.find(m, before, err)
+	}
 	if err != nil {
 		return fmt.Errorf("journal: %d calls of source %q: %w", g.calls, source, err)
 	}
-	j.usage.add(len(m.Data) + len(g.ids))
 	j.sawCalls(seq)
+	if err := j.recent.add(acceptedCalls{seq, g.calls, source}); err != nil {
+		j.log.Debug("what was accepted is noted once only", "error", err)
+	}
 	return nil
+}
+
+// publishCalls publishes a message of calls. Within the process its answer is on its
+// way unless the store cannot be written to, however long that takes.
+func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
+	if j.options.NATS != nil {
+		return j.publish(j.ctx, j.in, m)
+	}
+	ctx, stop, err := j.while(j.ctx, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer stop()
+	return j.publishUntil(ctx, j.in, m)
 }
 
 // identify names a message, so that a cluster stores it once though it may be

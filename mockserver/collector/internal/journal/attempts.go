@@ -48,7 +48,7 @@ func (j *Journal) Attempts() *AttemptLog { return j.attempts }
 func (l *AttemptLog) Record(record []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.size+len(record) > attemptsWaiting {
+	if l.closed || l.size+len(record) > attemptsWaiting || l.journal.usage.isDiskFull() {
 		l.dropped++
 		return
 	}

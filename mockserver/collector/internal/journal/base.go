@@ -21,19 +21,28 @@ func (j *Journal) loadBase(ctx context.Context) (*account, uint64, error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("journal: %w", err)
 	}
-	base, err := decompressAccount(m.Data)
+	raw, err := s2.Decode(nil, m.Data)
 	if err != nil {
-		return nil, 0, damaged("the account of what was removed cannot be read (%v). %s", err, j.howToGoOn())
+		return nil, m.Sequence, damaged("the account of what was removed cannot be read (%v). %s", err, j.howToGoOn())
 	}
+	base, err := decodeAccount(raw)
+	if err != nil {
+		return nil, m.Sequence, damaged("the account of what was removed cannot be read (%v). %s", err, j.howToGoOn())
+	}
+	j.snapshots.setBase(raw)
 	return base, m.Sequence, nil
 }
 
 // storeBase stores it, if it is still the one of that message: another process
-// may have been faster.
+// may have been faster. It is stored twice before it returns.
 func (j *Journal) storeBase(ctx context.Context, base *account, before uint64) error {
 	m := nats.NewMsg(j.names.subject("s", "base"))
-	m.Data = s2.Encode(nil, base.encode())
+	raw := base.encode()
+	m.Data = s2.Encode(nil, raw)
 	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(before, 10))
-	_, err := j.publish(ctx, j.nc, m)
-	return err
+	if _, err := j.publish(ctx, j.nc, m); err != nil || j.options.NATS != nil {
+		return err
+	}
+	j.snapshots.setBase(raw)
+	return j.snapshot(ctx, true)
 }

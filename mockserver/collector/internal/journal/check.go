@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +20,8 @@ import (
 	"time"
 
 	"github.com/minio/highwayhash"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // The server mends a block that it cannot read by cutting off the rest of it, and
@@ -44,30 +49,52 @@ const (
 	checkAfterStop = 256 << 20
 )
 
-// cleanFile is there after the journal was closed. Then there is no record that
-// was being written, and only what was stored last is checked.
-const cleanFile = "journal.clean"
-
-// A damage is bytes of a block that are no record.
+// A damage is bytes of a file that are not what was stored.
 type damage struct {
 	stream string
 	file   string
 	from   int
 	to     int
-	torn   bool // it may be the end of what was written when the process ended
+	after  uint64 // the highest number of the stream's messages before it
+	torn   bool   // it may be the end of what was written when the process ended
+	what   string // where no bytes can be named
 }
 
 func (d damage) String() string {
-	return fmt.Sprintf("bytes %d to %d of %s (%s)", d.from, d.to, d.file, d.stream)
+	if d.what != "" {
+		return fmt.Sprintf("%s (%s) %s", d.file, d.stream, d.what)
+	}
+	return fmt.Sprintf("bytes %d to %d of %s (%s) cannot be read", d.from, d.to, d.file, d.stream)
 }
 
-// checkStore checks the blocks of all streams, and returns ErrDamaged if there is
+// refuse is the error for damage without which the journal may not go on.
+func (j *Journal) refuse(found []damage) error {
+	texts := make([]string, len(found))
+	for i, d := range found {
+		texts[i] = d.String()
+	}
+	return damaged("%s. %s", strings.Join(texts, "; "), j.howToGoOn())
+}
+
+func (j *Journal) streamsDir() string {
+	return filepath.Join(j.options.Dir, storeDir, "$G", "streams")
+}
+
+// checkStore checks the files of all streams, and returns ErrDamaged if there is
 // damage that may be loss. It removes damage where it may.
-func (j *Journal) checkStore() error {
-	dir := j.options.Dir
-	_, err := os.Stat(filepath.Join(dir, cleanFile))
-	clean := err == nil
-	streams, _ := filepath.Glob(filepath.Join(dir, storeDir, "$G", "streams", "*"))
+func (j *Journal) checkStore(m marker) error {
+	j.kept = j.loadSnapshot()
+	accepted, err := loadRecent(j.options.Dir)
+	if err != nil {
+		return err
+	}
+	j.accepted = accepted
+	sizes, clean := readClean(j.options.Dir)
+	j.clean = clean
+	streams, err := j.streamDirs()
+	if err != nil {
+		return err
+	}
 	if !clean {
 		streams = slices.DeleteFunc(streams, func(s string) bool { return filepath.Base(s) == j.names.stream(streamRetry) })
 	}
@@ -81,30 +108,65 @@ func (j *Journal) checkStore() error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("journal: checking what is stored: %w", err)
 	}
-	var refused []damage
+	refused := slices.DeleteFunc(slices.Concat(j.checkDescriptions(m), j.checkSizes(sizes)), j.mayLose)
 	for i, stream := range streams {
-		hard := slices.DeleteFunc(slices.Clone(found[i]), func(d damage) bool { return d.torn })
-		may := j.mayLose(filepath.Base(stream))
-		if len(hard) > 0 && !may {
+		hard := acknowledged(found[i])
+		if slices.ContainsFunc(hard, func(d damage) bool { return !j.mayLose(d) }) {
 			refused = append(refused, hard...)
 			continue
 		}
-		if len(hard) > 0 {
-			j.log.Error("the store is damaged; the journal goes on without what cannot be read", "damage", hard)
-		}
-		if err := cutDamage(dir, stream, found[i]); err != nil {
-			return fmt.Errorf("journal: removing damage: %w", err)
+		if err := j.cut(stream, found[i]); err != nil {
+			return err
 		}
 	}
 	if len(refused) > 0 {
-		return damaged("%v cannot be read. %s", refused, j.howToGoOn())
+		return j.refuse(refused)
 	}
 	if !clean {
 		if err := j.emptyRetry(); err != nil {
 			return fmt.Errorf("journal: emptying RETRY: %w", err)
 		}
+		if err := j.rewriteUnproved(); err != nil {
+			return err
+		}
 	}
-	return j.setClean(false)
+	if err := j.removeUnchecked(); err != nil {
+		return fmt.Errorf("journal: removing what has no checksum: %w", err)
+	}
+	return removeClean(j.options.Dir)
+}
+
+// removeUnchecked removes the files in which the server remembers what it also finds
+// in the messages, and which have no checksum: one flipped bit, and a retry would
+// never be due.
+func (j *Journal) removeUnchecked() error {
+	for _, name := range []string{"sched.db", "thw.db"} {
+		files, _ := filepath.Glob(filepath.Join(j.streamsDir(), "*", "msgs", name))
+		for _, file := range files {
+			if err := os.Remove(file); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// acknowledged returns the damage that is not the end of what was being written.
+func acknowledged(found []damage) []damage {
+	return slices.DeleteFunc(slices.Clone(found), func(d damage) bool { return d.torn })
+}
+
+// cut takes damage out of a stream that may lose it, and says so.
+func (j *Journal) cut(stream string, found []damage) error {
+	if hard := acknowledged(found); len(hard) > 0 {
+		j.log.Error("the store is damaged; the journal goes on without what cannot be read", "damage", hard)
+	} else if len(found) > 0 {
+		j.log.Warn("what was being written is cut off: it was never acknowledged", "damage", found)
+	}
+	if err := cutDamage(j.options.Dir, stream, found); err != nil {
+		return fmt.Errorf("journal: removing damage: %w", err)
+	}
+	return nil
 }
 
 // emptyRetry removes what RETRY holds. It is not brought to the disk with each
@@ -112,27 +174,164 @@ func (j *Journal) checkStore() error {
 // itself: an index of messages that are not there, or schedules of other ones.
 // All of it is made again from OUTCOMES.
 func (j *Journal) emptyRetry() error {
-	return os.RemoveAll(filepath.Join(j.options.Dir, storeDir, "$G", "streams", j.names.stream(streamRetry), "msgs"))
+	return os.RemoveAll(filepath.Join(j.streamsDir(), j.names.stream(streamRetry), "msgs"))
 }
 
-// mayLose tells whether a stream may lose messages: those that are not brought to
-// the disk with each of them, and all where that was asked for.
-func (j *Journal) mayLose(stream string) bool {
-	return j.lossIsAccepted() || stream == j.names.stream(streamRetry) || stream == j.names.stream(streamAttempts)
+// isVolatile reports whether a stream may lose messages: it is not brought to the disk
+// with each of them.
+func (j *Journal) isVolatile(stream string) bool {
+	return stream == j.names.stream(streamRetry) || stream == j.names.stream(streamAttempts)
 }
 
-// setClean remembers whether the journal was closed.
-func (j *Journal) setClean(clean bool) error {
-	path := filepath.Join(j.options.Dir, cleanFile)
-	if clean {
-		return writeDurably(path, nil)
+// mayLose reports whether the journal may go on without what is damaged, and
+// remembers what that was.
+func (j *Journal) mayLose(d damage) bool {
+	if d.what == "" && j.isVolatile(d.stream) {
+		return true
 	}
-	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+	may := j.options.AcceptLoss || j.isYoung(d.stream, d.after)
+	if may {
+		j.causes = append(j.causes, d.String())
+	}
+	return may
+}
+
+// isYoung reports whether what followed a message of a stream may have been torn by
+// a power cut: it was not yet brought to the disk.
+func (j *Journal) isYoung(stream string, after uint64) bool {
+	if j.options.SyncInterval <= 0 || j.options.NATS != nil || j.clean || j.kept == nil {
+		return false
+	}
+	switch stream {
+	case j.names.stream(streamCalls):
+		return after >= j.kept.account.calls
+	case j.names.stream(streamOutcomes):
+		return after >= j.kept.account.outcomes
+	}
+	m, ok := j.kept.marks[stream]
+	return ok && after >= m.last
+}
+
+// checkDescriptions looks whether the server will know each stream that was created
+// here, and writes a description anew where that is accepted: what it says is known.
+func (j *Journal) checkDescriptions(m marker) (found []damage) {
+	for _, config := range j.streams() {
+		dir := filepath.Join(j.streamsDir(), config.Name)
+		if !m.Ready || !slices.Contains(m.Streams, config.Name) || isDescribed(dir) {
+			continue
+		}
+		d := damage{stream: config.Name, file: filepath.Join(dir, metaFile), what: "cannot be read"}
+		if _, err := os.Stat(dir); err != nil {
+			d.file, d.what = dir, "is missing" // it is created again where that is accepted
+		} else if j.options.AcceptLoss {
+			if err := describe(dir, config); err != nil {
+				d.what = fmt.Sprintf("cannot be written anew: %v", err)
+			}
+		}
+		found = append(found, d)
+	}
+	return found
+}
+
+// Files of the server that describe a stream.
+const (
+	metaFile = "meta.inf"
+	metaSum  = "meta.sum"
+)
+
+// isDescribed reports whether the server can read the description of a stream.
+func isDescribed(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, metaFile))
+	sum, err2 := os.ReadFile(filepath.Join(dir, metaSum))
+	return err == nil && err2 == nil && string(sum) == metaChecksum(dir, text)
+}
+
+// describe writes the description of a stream as the server does.
+func describe(dir string, config jetstream.StreamConfig) error {
+	var c server.StreamConfig
+	text, err := json.Marshal(config)
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err == nil {
+		text, err = json.Marshal(server.FileStreamInfo{Created: time.Now().UTC(), StreamConfig: c})
+	}
+	if err == nil {
+		err = writeDurably(filepath.Join(dir, metaFile), text)
+	}
+	if err != nil {
+		return err
+	}
+	return writeDurably(filepath.Join(dir, metaSum), []byte(metaChecksum(dir, text)))
+}
+
+func metaChecksum(dir string, text []byte) string {
+	h := newHash(filepath.Base(dir))
+	_, _ = h.Write(text)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// cleanFile is there after the journal was closed, and says how large each file of
+// the streams is. Then there is no record that was being written, and only what was
+// stored last is read.
+const cleanFile = "journal.clean"
+
+// writeClean remembers that the journal was closed.
+func (j *Journal) writeClean() error {
+	sizes := map[string]int64{}
+	blocks, _ := filepath.Glob(filepath.Join(j.streamsDir(), "*", "msgs", "*.blk"))
+	for _, file := range blocks {
+		info, err := os.Stat(file)
+		if err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+		name, _ := filepath.Rel(j.streamsDir(), file)
+		sizes[filepath.ToSlash(name)] = info.Size()
+	}
+	text, _ := json.Marshal(sizes) // of strings and numbers: it cannot fail
+	return writeDurably(filepath.Join(j.options.Dir, cleanFile), seal(text))
+}
+
+// readClean reports whether the journal was closed, and how large its files were
+// then.
+func readClean(dir string) (sizes map[string]int64, clean bool) {
+	data, err := os.ReadFile(filepath.Join(dir, cleanFile))
+	if err != nil {
+		return nil, false
+	}
+	if len(data) == 0 {
+		return nil, true // by a version that wrote nothing there
+	}
+	text, err := unseal(data)
+	return sizes, err == nil && json.Unmarshal(text, &sizes) == nil
+}
+
+// removeClean has a start find that the journal was not closed.
+func removeClean(dir string) error {
+	if err := os.Remove(filepath.Join(dir, cleanFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	return syncDir(j.options.Dir)
+	return syncDir(dir)
+}
+
+// checkSizes finds blocks that are gone, or are not as long as they were when the
+// journal was closed.
+func (j *Journal) checkSizes(sizes map[string]int64) (found []damage) {
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		file := filepath.Join(j.streamsDir(), filepath.FromSlash(name))
+		stream, _, _ := strings.Cut(name, "/")
+		info, err := os.Stat(file)
+		switch {
+		case j.isVolatile(stream):
+		case err != nil:
+			found = append(found, damage{stream: stream, file: file, what: "is missing"})
+		case info.Size() != sizes[name]:
+			found = append(found, damage{stream: stream, file: file, what: fmt.Sprintf("has %d bytes instead of %d", info.Size(), sizes[name])})
+		}
+	}
+	return found
 }
 
 // checkStream checks the blocks of a stream, newest first. After a clean stop it
@@ -148,21 +347,93 @@ func checkStream(dir string, clean bool) ([]damage, error) {
 		if clean && checked > checkAfterStop {
 			break
 		}
-		file := filepath.Join(dir, "msgs", fmt.Sprintf("%d.blk", blocks[i]))
-		data, err := os.ReadFile(file)
+		more, n, last, err := checkFile(dir, blocks[i], i == len(blocks)-1 && !clean)
 		if err != nil {
 			return nil, err
 		}
-		checked += len(data)
-		for _, d := range checkBlock(data, newBlockHash(filepath.Base(dir), blocks[i])) {
-			d.stream, d.file = filepath.Base(dir), file
-			// A record that was being written, and that nobody was told of. The server
-			// cuts it off.
-			d.torn = d.to == len(data) && i == len(blocks)-1 && !clean
-			found = append(found, d)
+		checked += n
+		found = append(found, more...)
+		for k := range found { // those of newer blocks are before
+			if found[k].after == 0 && found[k].file != blockFile(dir, blocks[i]) {
+				found[k].after = last
+			}
 		}
 	}
 	return found, nil
+}
+
+// checkFile checks a block, and returns how long it is and the highest number in it.
+func checkFile(dir string, block int, mayEndTorn bool) (found []damage, size int, last uint64, err error) {
+	file := blockFile(dir, block)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	found, last = findDamage(data, newBlockHash(filepath.Base(dir), block), mayEndTorn)
+	for i := range found {
+		found[i].stream, found[i].file = filepath.Base(dir), file
+	}
+	return found, len(data), last, nil
+}
+
+// findDamage returns the damage of a block and the highest number in it. The last one
+// of a stream may end with what was being written, if the process did not end in good
+// order.
+func findDamage(data []byte, h hash.Hash64, mayEndTorn bool) (found []damage, highest uint64) {
+	found, highest = checkBlock(data, h)
+	if n := len(found); n > 0 && mayEndTorn {
+		last := &found[n-1]
+		last.torn = isTorn(data, last.from, last.to, h)
+	}
+	return found, highest
+}
+
+func blockFile(dir string, block int) string {
+	return filepath.Join(dir, "msgs", fmt.Sprintf("%d.blk", block))
+}
+
+// isTorn reports whether what cannot be read is the beginning of what was being
+// written: a message, which is then the last one, or the marks of some that were
+// deleted. A disk writes whole sectors; of such a write some are missing, and zero, or
+// the file ends before. Where all of it is there, it was acknowledged, and changed
+// since.
+func isTorn(data []byte, from, to int, h hash.Hash64) bool {
+	const sector = 512
+	for at := to; at < len(data); {
+		n := record(data[at:], h)
+		if n == 0 || binary.LittleEndian.Uint64(data[at+4:])&recordDeleted == 0 {
+			return false
+		}
+		at += n
+	}
+	for at := from; at < to; {
+		end := min(at-at%sector+sector, to)
+		if len(bytes.Trim(data[at:end], "\x00")) == 0 {
+			return true
+		}
+		at = end
+	}
+	return to == len(data) && endsEarly(data[from:], h)
+}
+
+// endsEarly reports whether data is the beginning of a record.
+func endsEarly(data []byte, h hash.Hash64) bool {
+	if len(data) < recordHead+recordHash {
+		return true
+	}
+	length := binary.LittleEndian.Uint32(data)
+	if int(length&^recordHeaders) <= len(data) {
+		return false
+	}
+	// Of a whole record the length may have changed, which its hash does not cover.
+	whole := slices.Clone(data)
+	for _, headers := range []uint32{0, recordHeaders} {
+		binary.LittleEndian.PutUint32(whole, uint32(len(data))|headers)
+		if record(whole, h) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // blocksOf returns the numbers of a stream's blocks, in their order.
@@ -187,7 +458,12 @@ func blocksOf(dir string) ([]int, error) {
 }
 
 func newBlockHash(stream string, block int) hash.Hash64 {
-	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", stream, block))
+	return newHash(fmt.Sprintf("%s-%d", stream, block))
+}
+
+// newHash returns the server's checksum, whose key is made of a name.
+func newHash(name string) hash.Hash64 {
+	key := sha256.Sum256([]byte(name))
 	h, err := highwayhash.NewDigest64(key[:])
 	if err != nil {
 		panic(err) // the key has the right length
@@ -195,21 +471,22 @@ func newBlockHash(stream string, block int) hash.Hash64 {
 	return h
 }
 
-// checkBlock returns what is no record in a block.
-func checkBlock(data []byte, h hash.Hash64) []damage {
-	var found []damage
+// checkBlock returns what is no record in a block, and the highest number of a
+// record.
+func checkBlock(data []byte, h hash.Hash64) (found []damage, highest uint64) {
 	for at := 0; at < len(data); {
 		if n := record(data[at:], h); n > 0 {
+			highest = max(highest, binary.LittleEndian.Uint64(data[at+4:])&^recordDeleted)
 			at += n
 			continue
 		}
-		d := damage{from: at}
+		d := damage{from: at, after: highest}
 		for at++; at < len(data) && (!plausible(data[at:]) || record(data[at:], h) == 0); at++ {
 		}
 		d.to = at
 		found = append(found, d)
 	}
-	return found
+	return found, highest
 }
 
 // plausible tells whether a record may begin here, without reading it.

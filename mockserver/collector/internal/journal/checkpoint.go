@@ -17,7 +17,10 @@ import (
 )
 
 const (
-	checkpointFormat = 2
+	checkpointFormat = 3
+	// lossless is the format before. It does not say what was lost, which calls of a
+	// part are tried again, and when that was decided.
+	lossless = 2
 	// checkpointPiece bounds one message of a checkpoint.
 	checkpointPiece = 512 << 10
 	// checkpointAfter is how many messages are read before the account is stored
@@ -35,7 +38,7 @@ func (a *account) encode() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	dst := []byte{checkpointFormat}
-	dst = appendNumbers(dst, a.calls, a.outcomes, a.lowAfter)
+	dst = appendNumbers(dst, a.calls, a.outcomes, a.purged)
 	for _, spans := range [][]span{a.lost, a.gone} {
 		dst = appendNumbers(dst, uint64(len(spans)))
 		for _, s := range spans {
@@ -65,13 +68,14 @@ func (b *book) append(dst []byte) []byte {
 	for seq, parts := range b.done {
 		dst = appendNumbers(dst, seq, uint64(parts))
 	}
-	dst = appendNumbers(dst, uint64(len(b.lost)))
-	for ref := range b.lost {
-		dst = appendNumbers(dst, ref.number())
+	dst = appendNumbers(dst, uint64(len(b.losses)))
+	for _, l := range b.losses {
+		dst = appendText(appendNumbers(dst, uint64(l.At.UnixMilli()), uint64(l.Calls)), l.Cause)
 	}
 	dst = appendNumbers(dst, uint64(len(b.retries)))
 	for ref, r := range b.retries {
-		dst = appendNumbers(dst, ref.number(), uint64(r.attempt), uint64(r.calls), uint64(r.due), uint64(r.accepted), r.outcome)
+		dst = appendNumbers(dst, ref.number(), uint64(r.attempt), uint64(r.calls), uint64(r.decided), uint64(r.due), uint64(r.accepted), r.outcome)
+		dst = appendNumbers(dst, r.which[:]...)
 	}
 	return dst
 }
@@ -85,11 +89,14 @@ func appendNumbers(dst []byte, numbers ...uint64) []byte {
 
 // decodeAccount reads what encode wrote.
 func decodeAccount(data []byte) (*account, error) {
-	if len(data) == 0 || data[0] != checkpointFormat {
-		return nil, fmt.Errorf("journal: a checkpoint has format %.1x, not %d", data, checkpointFormat)
+	if len(data) == 0 || data[0] != checkpointFormat && data[0] != lossless {
+		return nil, fmt.Errorf("journal: a checkpoint has format %.1x, not %d or %d", data, lossless, checkpointFormat)
 	}
-	a, d := newAccount(), &decoder{rest: data[1:]}
-	a.calls, a.outcomes, a.lowAfter = d.uint(), d.uint(), d.uint()
+	a, d, format := newAccount(), &decoder{rest: data[1:]}, data[0]
+	a.calls, a.outcomes, a.purged = d.uint(), d.uint(), d.uint()
+	if format == lossless {
+		a.purged = a.calls // it was the account of what had gone
+	}
 	for _, spans := range []*[]span{&a.lost, &a.gone} {
 		for range d.int(len(data)) {
 			*spans = append(*spans, span{d.uint(), d.uint()})
@@ -97,7 +104,7 @@ func decodeAccount(data []byte) (*account, error) {
 	}
 	for range d.int(len(data)) {
 		name := string(d.bytes())
-		a.books[name] = d.book(name)
+		a.books[name] = d.book(name, format)
 	}
 	if d.failed || len(d.rest) > 0 {
 		return nil, errors.New("journal: a checkpoint is damaged")
@@ -106,7 +113,7 @@ func decodeAccount(data []byte) (*account, error) {
 	return a, nil
 }
 
-func (d *decoder) book(name string) *book {
+func (d *decoder) book(name string, format byte) *book {
 	b := newBook(name)
 	b.ledger = mockserver.Ledger{Destination: name, Accepted: d.signed(), Delivered: d.signed(), Failed: d.signed(), Filtered: d.signed()}
 	b.fresh, b.attached, b.since, b.floor = d.signed(), d.uint(), int64(d.uint()), d.uint()
@@ -125,11 +132,21 @@ func (d *decoder) book(name string) *book {
 		b.done[seq] = uint8(d.uint())
 	}
 	for range d.int(len(d.rest)) {
-		b.lost[refOf(d.uint())] = true
+		if at := d.uint(); format != lossless { // it was of parts of messages that are gone
+			b.lose(int64(d.uint()), time.UnixMilli(int64(at)), string(d.bytes()))
+		}
 	}
 	for range d.int(len(d.rest)) {
 		ref := refOf(d.uint())
-		b.retries[ref] = retry{d.int(1 << 30), d.int(partCalls), int64(d.uint()), int64(d.uint()), d.uint()}
+		r := retry{attempt: d.int(1 << 30), calls: d.int(partCalls)}
+		if format != lossless {
+			r.decided = int64(d.uint())
+		}
+		r.due, r.accepted, r.outcome = int64(d.uint()), int64(d.uint()), d.uint()
+		if format != lossless {
+			r.which = callSet{d.uint(), d.uint()}
+		}
+		b.retries[ref] = r
 	}
 	return b
 }
@@ -228,6 +245,9 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*account, error) {
 		return nil, err
 	}
 	var accounts []*account
+	if j.kept != nil {
+		accounts = append(accounts, j.kept.account)
+	}
 	for slot, s := range slots {
 		if s.left > 0 {
 			continue // a process ended while it was written

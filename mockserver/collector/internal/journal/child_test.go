@@ -216,7 +216,7 @@ func (c *child) work(ctx context.Context, destination string, r mockserver.Reade
 		decide = flakyDecides
 	}
 	for {
-		l, err := r.Next(ctx)
+		l, err := r.Next(ctx, mockserver.Want{})
 		if err != nil {
 			return
 		}

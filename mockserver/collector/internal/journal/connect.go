@@ -29,8 +29,9 @@ func newLink() *link {
 	return l
 }
 
-// minServer is the oldest server whose schedules and pause work as we need.
-var minServer = [2]int{2, 14}
+// minServer is the oldest server that has schedules and loses no acknowledged message
+// when it compacts.
+var minServer = [2]int{2, 15}
 
 // connect opens the two connections: one for the calls that come in, so that
 // what is read does not wait behind them, and one for the rest.
@@ -111,7 +112,8 @@ func (n *NATS) connectOptions() []nats.Option {
 	if n.CertFile != "" {
 		options = append(options, nats.ClientCert(n.CertFile, n.KeyFile))
 	}
-	return append(options, nats.PingInterval(5*time.Second), nats.MaxPingsOutstanding(2), nats.Timeout(2*time.Second),
+	return append(options, nats.PingInterval(1500*time.Millisecond), nats.MaxPingsOutstanding(2), nats.Timeout(2*time.Second),
+		nats.FlusherTimeout(2*time.Second),
 		// Credentials that were refused may be good again, or renewed in their file.
 		nats.IgnoreAuthErrorAbort())
 }
@@ -121,8 +123,7 @@ func (n *NATS) connectOptions() []nats.Option {
 func (j *Journal) checkCluster(ctx context.Context) error {
 	version := j.nc.ConnectedServerVersion()
 	if !atLeast(version, minServer) {
-		return fmt.Errorf("journal: the NATS server %s has version %s; retries need schedules, which come with %d.%d",
-			j.nc.ConnectedUrlRedacted(), version, minServer[0], minServer[1])
+		return oldServer(j.nc.ConnectedUrlRedacted(), version)
 	}
 	if have, need := j.nc.MaxPayload(), j.options.messageBytes(); have < need {
 		return fmt.Errorf("journal: the NATS server %s takes messages of at most %d bytes; %d are needed for calls of at most %d: raise max_payload there",
@@ -134,7 +135,8 @@ func (j *Journal) checkCluster(ctx context.Context) error {
 		}
 		return fmt.Errorf("journal: JetStream on %s does not answer: %w", j.nc.ConnectedUrlRedacted(), err)
 	}
-	return nil
+	all, _ := j.lookAtServers(ctx) // keepServers says which did not answer
+	return j.refuseServers(all)
 }
 
 // atLeast compares the first two numbers of a version.

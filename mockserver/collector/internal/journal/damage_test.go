@@ -54,25 +54,25 @@ var damages = map[string]struct {
 }{
 	"description of CALLS": {
 		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "CALLS", "meta.inf"), 0.5) },
-		[]string{"CALLS", "meta.inf", "backup"}, false,
+		[]string{"CALLS", "meta.inf", "--accept-loss"}, true,
 	},
 	"description of OUTCOMES": {
 		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "OUTCOMES", "meta.inf"), 0.5) },
-		[]string{"OUTCOMES", "backup"}, false,
+		[]string{"OUTCOMES", "meta.inf", "--accept-loss"}, true,
 	},
 	"missing stream": {
 		func(t *testing.T, dir string) {
 			ok(t, os.RemoveAll(filepath.Dir(streamFile(t, dir, "STATE", "meta.inf"))))
 		},
-		[]string{"STATE", "backup"}, false,
+		[]string{"STATE", "--accept-loss"}, true,
 	},
 	"missing marker": {
 		func(t *testing.T, dir string) { ok(t, os.Remove(filepath.Join(dir, "journal.json"))) },
-		[]string{"journal.json", "backup"}, false,
+		[]string{"journal.json", "--accept-loss"}, true,
 	},
 	"marker": {
 		func(t *testing.T, dir string) { flip(t, filepath.Join(dir, "journal.json"), 0) },
-		[]string{"journal.json", "backup"}, false,
+		[]string{"journal.json", "--accept-loss"}, true,
 	},
 	"missing block": {
 		func(t *testing.T, dir string) { ok(t, os.Remove(streamFile(t, dir, "CALLS", "msgs/1.blk"))) },

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -29,10 +28,11 @@ const (
 type embedded struct {
 	options server.Options
 	log     *slog.Logger
-	trouble chan error // gets why the server cannot write; never closed
+	trouble chan error // gets why the server that was started last cannot write; never closed
 
 	mu     sync.Mutex     // guards what follows
 	server *server.Server // nil while it is not running
+	starts int            // how often one was started
 	fatal  error          // why it did not start
 }
 
@@ -52,13 +52,11 @@ func (e *embedded) start() error {
 	if err != nil {
 		return fmt.Errorf("journal: the embedded server: %w", err)
 	}
-	s.SetLoggerV2(serverLog{e}, false, false, false)
-	e.mu.Lock()
-	e.fatal = nil
-	e.mu.Unlock()
+	s.SetLoggerV2(serverLog{e, e.begin()}, false, false, false)
 	s.Start()
 	if !s.ReadyForConnections(startPatience) || !s.JetStreamEnabled() {
 		s.Shutdown()
+		s.WaitForShutdown()
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		return fmt.Errorf("journal: the embedded server did not start: %w", errors.Join(e.fatal, errNotReady))
@@ -71,15 +69,36 @@ func (e *embedded) start() error {
 
 var errNotReady = errors.New("it is not ready")
 
-// stop ends the server and returns when all is on disk.
-func (e *embedded) stop() {
+// begin forgets what was told of the servers before, and numbers the next one.
+func (e *embedded) begin() (start int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fatal = nil
+	e.starts++
+	select {
+	case <-e.trouble: //nolint:errcheck // it is of a server that was stopped
+	default:
+	}
+	return e.starts
+}
+
+// stop ends the server. It returns an error if the server could not write, the last
+// time or before.
+func (e *embedded) stop() error {
 	e.mu.Lock()
 	s := e.server
 	e.server = nil
 	e.mu.Unlock()
-	if s != nil {
-		s.Shutdown()
-		s.WaitForShutdown()
+	if s == nil {
+		return nil
+	}
+	s.Shutdown()
+	s.WaitForShutdown()
+	select {
+	case err := <-e.trouble:
+		return err
+	default:
+		return nil
 	}
 }
 
@@ -94,18 +113,34 @@ func (e *embedded) InProcessConn() (net.Conn, error) {
 	return s.InProcessConn()
 }
 
-// report tells, once, that the server cannot write.
-func (e *embedded) report(err error) {
+// report tells, once, that a server cannot write.
+func (e *embedded) report(start int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if start != e.starts {
+		return
+	}
 	select {
 	case e.trouble <- err:
 	default: // it is known
 	}
 }
 
+// fail reports that the server that runs now is not to be relied on.
+func (e *embedded) fail(err error) {
+	e.mu.Lock()
+	start := e.starts
+	e.mu.Unlock()
+	e.report(start, err)
+}
+
 // serverLog passes on what the server logs, and learns from it that a write
 // failed: the server then answers nothing more for the stream, and says it
 // nowhere else.
-type serverLog struct{ e *embedded }
+type serverLog struct {
+	e     *embedded
+	start int // which server it is of
+}
 
 func (l serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
 func (l serverLog) Debugf(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
@@ -137,7 +172,7 @@ func (l serverLog) watch(text string, v []any) {
 	lower := strings.ToLower(text)
 	for _, sign := range []string{"critical write error", "failed to store", "out of space", "resources, will be disabled", "permission denied"} {
 		if strings.Contains(lower, sign) {
-			l.e.report(causeOf(text, v))
+			l.e.report(l.start, causeOf(text, v))
 			return
 		}
 	}
@@ -157,7 +192,7 @@ func causeOf(text string, v []any) error {
 // writable tells whether files in the directory can be written now, by writing
 // as much as a message may have.
 func writable(dir string) error {
-	f, err := os.CreateTemp(dir, "probe.*")
+	f, err := os.CreateTemp(dir, temporary+"probe.*")
 	if err != nil {
 		return err
 	}
@@ -167,12 +202,4 @@ func writable(dir string) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
-}
-
-// removeProbes removes what a killed process left.
-func removeProbes(dir string) {
-	left, _ := filepath.Glob(filepath.Join(dir, "probe.*"))
-	for _, f := range left {
-		_ = os.Remove(f)
-	}
 }

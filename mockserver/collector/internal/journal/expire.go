@@ -109,11 +109,14 @@ func (q *queue) expire(ctx context.Context, it *item) error {
 		if waits && r.outcome != 0 {
 			it.from = r.outcome
 		}
+		if waits && r.which != (callSet{}) {
+			it.places = r.which.places(it.ref)
+		}
 	})
 	if !waits {
 		return nil
 	}
-	if it.from != 0 {
+	if it.from != 0 && it.places == nil {
 		o, err := new(readOutcomes).outcome(ctx, j, it.from, q.name, it.ref)
 		if err != nil {
 			return err

@@ -86,6 +86,9 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(moc
 	if !j.account.with(destination, func(*book) {}) {
 		return fmt.Errorf("%w: %q", mockserver.ErrNotAttached, destination)
 	}
+	if err := j.awaitSettled(ctx); err != nil {
+		return err
+	}
 	marks, err := j.marks(ctx, destination)
 	if err != nil {
 		return err
@@ -169,15 +172,30 @@ func (m mark) with(places []int) mark {
 	return marked
 }
 
-// marks returns those of a destination, by the token of the message.
+// marks returns those of a destination, by the token of the message, and those that
+// are yet to be stored.
 func (j *Journal) marks(ctx context.Context, destination string) (map[string]mark, error) {
+	var unmarked []failedRef // read first: what is marked meanwhile is read too
+	err := j.eachUnmarked(ctx, destination, func(m *callsMessage) error {
+		unmarked = append(unmarked, m.failed...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	marks := map[string]mark{}
 	t := j.tail(streamFailed, 1, func(m *nats.Msg, _ uint64) error {
 		marks[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]] = m.Data
 		return nil
 	})
 	t.subjects = []string{j.names.subject("m", token(destination), "*")}
-	return marks, t.scan(ctx)
+	if err := t.scan(ctx); err != nil {
+		return nil, err
+	}
+	for _, ref := range unmarked {
+		marks[ref.token()] = marks[ref.token()].with(ref.Places)
+	}
+	return marks, nil
 }
 
 // markReplayed takes calls off the list of failed ones. To do it twice does no

@@ -21,7 +21,7 @@ func TestFailedCallsAreListedWhateverTheReasons(t *testing.T) {
 	calls := appendCalls(t, j, "web", strings.Repeat("i", 90), 128)
 	ctx, cancel := contextUntil(t, time.Now().Add(patience))
 	defer cancel()
-	l, err := r.Next(ctx)
+	l, err := r.Next(ctx, mockserver.Want{})
 	require.NoError(t, err)
 	result := all(l.Entry(), mockserver.StateFailed)
 	for i := range result.Outcomes {

@@ -12,6 +12,7 @@ type health struct {
 	err    error      // why not; nil while it can
 	ctx    context.Context
 	cancel context.CancelCauseFunc // ends ctx when it no longer can
+	risen  chan struct{}           // made by fall; closed by rise
 }
 
 // up returns a context that lasts while the store can be written to.
@@ -21,20 +22,43 @@ func (h *health) up() (context.Context, error) {
 	return h.ctx, h.err
 }
 
+// await waits until the store can be written to, or ctx ends.
+func (h *health) await(ctx context.Context) {
+	for ctx.Err() == nil {
+		h.mu.Lock()
+		err, risen := h.err, h.risen
+		h.mu.Unlock()
+		if err == nil {
+			return
+		}
+		select {
+		case <-risen:
+		case <-ctx.Done():
+		}
+	}
+}
+
 // rise says that the store can be written to.
 func (h *health) rise() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.err = nil
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
+	if h.risen != nil {
+		close(h.risen)
+		h.risen = nil
+	}
 }
 
 // fall says that it cannot, and why, and ends what is under way.
 func (h *health) fall(cause error) {
-	err := wrapStorage(fmt.Errorf("journal: the store cannot be written to: %w", cause))
+	err := fmt.Errorf("journal: the store cannot be written to: %w", cause)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.err = err
+	if h.risen == nil {
+		h.risen = make(chan struct{})
+	}
 	if h.cancel != nil {
 		h.cancel(err)
 	}

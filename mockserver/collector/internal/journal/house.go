@@ -3,6 +3,8 @@ package journal
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,11 +19,17 @@ func (j *Journal) keepHouse() {
 		trouble = j.server.trouble
 	}
 	floors := map[*queue]seenFloor{}
-	renewed, raised, checkpoints := time.Now(), time.Now(), checkpointer{at: time.Now()}
+	checkpoint := func(ctx context.Context, c *checkpointer, now bool) error {
+		if j.options.NATS == nil {
+			return j.snapshot(ctx, now)
+		}
+		return j.checkpoint(ctx, c, now)
+	}
+	last, raised, checkpoints := time.Now(), time.Now(), checkpointer{at: time.Now()}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
 		defer cancel()
-		if err := j.checkpoint(ctx, &checkpoints, true); err != nil {
+		if err := checkpoint(ctx, &checkpoints, true); err != nil {
 			j.log.Debug("the account is not stored; the next start reads more", "error", err)
 		}
 	}()
@@ -32,19 +40,24 @@ func (j *Journal) keepHouse() {
 		case cause := <-trouble:
 			j.mend(cause)
 		case now := <-tick.C:
-			if err := j.measure(j.ctx); err != nil && j.ctx.Err() == nil {
-				j.log.Debug("the streams cannot be measured", "error", err)
+			if now.Round(0).Sub(last.Round(0))-now.Sub(last) < -maxSkew {
+				poke(j.trimSoon) // the clock has stepped back, see hastenRetries
 			}
-			j.trimIfShort()
-			if err := j.checkpoint(j.ctx, &checkpoints, false); err != nil && j.ctx.Err() == nil {
+			last = now
+			if j.options.NATS == nil {
+				j.look()
+			}
+			j.holdBallast()
+			var file *fs.PathError
+			switch err := checkpoint(j.ctx, &checkpoints, false); {
+			case err == nil || j.ctx.Err() != nil:
+			case errors.As(err, &file):
+				j.mend(err)
+			default:
 				j.log.Warn("the account is not stored; it is tried again", "error", err)
 			}
 			if j.options.NATS == nil {
 				continue
-			}
-			if now.Sub(renewed) >= renewal {
-				renewed = now
-				j.renew(now)
 			}
 			if now.Sub(raised) >= floorsEvery {
 				raised = now
@@ -56,38 +69,128 @@ func (j *Journal) keepHouse() {
 	}
 }
 
+// look measures how full CALLS is, and reports whether the store has answered.
+func (j *Journal) look() bool {
+	ctx, cancel := context.WithTimeout(j.ctx, askPatience)
+	defer cancel()
+	err := j.measure(ctx)
+	if err != nil && j.ctx.Err() == nil {
+		j.log.Debug("the streams cannot be measured", "error", err)
+	}
+	j.trimIfShort()
+	return err == nil
+}
+
+// keepLinked looks each second whether the cluster answers. A server that is cut off
+// from the others does not, and yet keeps its connections: so another one is tried.
+func (j *Journal) keepLinked() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	answered := time.Now()
+	for {
+		select {
+		case <-j.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if j.look() {
+			answered = time.Now()
+		}
+		if time.Since(answered) < linkSilence {
+			continue
+		}
+		answered = time.Now()
+		j.log.Warn("the cluster does not answer; another of its servers is tried", "server", j.nc.ConnectedUrlRedacted())
+		for _, nc := range []*nats.Conn{j.in, j.nc} {
+			_ = nc.ForceReconnect() // it fails where the connection is closed
+		}
+	}
+}
+
+// linkSilence is how long a cluster may not answer before another of its servers is
+// tried. It may take longer to choose a leader; then there is no harm in it.
+const linkSilence = 5 * time.Second
+
+// keepAlive does for a cluster what must not wait for its answers: it gives signs of
+// life for what is at work, and looks after requests that got lost.
+func (j *Journal) keepAlive() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	renewed := time.Now()
+	for {
+		select {
+		case <-j.ctx.Done():
+			return
+		case now := <-tick.C:
+			if now.Sub(renewed) >= renewal {
+				renewed = now
+				j.renew(now)
+			}
+			for _, q := range j.allQueues() {
+				q.fresh.check(now)
+				q.retries.check(now)
+			}
+		}
+	}
+}
+
 // mend starts the embedded server again once the disk can be written to: a
 // server that failed to write answers nothing more.
 func (j *Journal) mend(cause error) {
 	j.health.fall(cause)
 	j.log.Error("the store cannot be written to; calls are refused until it can", "directory", j.options.Dir, "error", cause)
+	if isDiskFull(cause) {
+		j.giveWay()
+	}
+	last := ""
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		if sleep(j.ctx, pause) != nil {
 			return
 		}
-		err := writable(j.options.Dir)
-		if err == nil {
-			j.server.stop()
-			if err = j.server.start(); err == nil {
-				err = j.resume()
-			}
-		}
+		err := j.restart()
 		if err == nil {
 			break
 		}
-		j.log.Debug("the store still cannot be written to", "error", err)
+		if isDiskFull(err) {
+			j.giveWay()
+		}
+		level := slog.LevelDebug
+		if errors.Is(err, ErrDamaged) && err.Error() != last {
+			level = slog.LevelError
+		}
+		last = err.Error()
+		j.log.Log(j.ctx, level, "the store still cannot be written to", "error", err)
 	}
-	select {
-	case <-j.server.trouble: //nolint:errcheck // it is of the server that was stopped
-	default:
-	}
+	j.link.Swap(newLink()).end() // before the account reads on: what came may have gone, see queue.open
 	j.health.rise()
 	j.log.Info("the store can be written to again", "directory", j.options.Dir)
 	j.reconnected()
+	// RETRY is not brought to the disk with each message, and may lack some.
+	j.work.Go(func() {
+		if err := j.restoreRetries(j.ctx); err != nil && j.ctx.Err() == nil {
+			j.log.Warn("retries that were not stored could not be made again; those that are overdue are looked after", "error", err)
+		}
+	})
 }
 
-// resume waits until the connections have found the new server, and its streams
-// are those that were there.
+// restart starts the embedded server again, on a store that is on the disk as it is
+// read.
+func (j *Journal) restart() error {
+	if err := writable(j.options.Dir); err != nil {
+		return err
+	}
+	_ = j.server.stop() // what it cannot write is not counted on
+	if err := j.rewriteUnproved(); err != nil {
+		return err
+	}
+	if err := j.startServer(); err != nil {
+		return err
+	}
+	return j.resume()
+}
+
+// resume waits until the connections have found the new server, and looks whether
+// its streams have what was stored.
 func (j *Journal) resume() error {
 	ctx, cancel := context.WithTimeout(j.ctx, requestPatience)
 	defer cancel()
@@ -98,7 +201,24 @@ func (j *Journal) resume() error {
 			}
 		}
 	}
-	return j.ensure(ctx)
+	if err := j.ensure(ctx); err != nil {
+		return err
+	}
+	calls, err := j.calls.Info(ctx)
+	if err != nil {
+		return err
+	}
+	outcomes, err := j.outcomes.Info(ctx)
+	if err != nil {
+		return err
+	}
+	readCalls, readOutcomes := j.account.position()
+	readCalls = max(readCalls, j.acked.Load())
+	if calls.State.LastSeq < readCalls || outcomes.State.LastSeq < readOutcomes {
+		return damaged("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored. %s",
+			calls.State.LastSeq, outcomes.State.LastSeq, readCalls, readOutcomes, j.howToGoOn())
+	}
+	return nil
 }
 
 // disconnected is called when a connection is lost.
@@ -117,6 +237,9 @@ func (j *Journal) reconnected() {
 		q.fresh.reset()
 		q.retries.reset()
 		q.pull()
+		q.mu.Lock()
+		q.wake() // it handed out nothing while the store could not be written to
+		q.mu.Unlock()
 	}
 }
 
@@ -136,12 +259,14 @@ func (j *Journal) renew(now time.Time) {
 	for _, q := range j.allQueues() {
 		q.mu.Lock()
 		var give []string
-		if q.waiting == 0 {
+		if len(q.wants) == 0 {
 			give = q.giveBack(func(it *item) bool { return now.Sub(it.since) > ackWait/2 })
 		}
 		var alive []string
 		for _, p := range q.parcels {
-			alive = append(alive, p.reply)
+			if p.reply != "" {
+				alive = append(alive, p.reply)
+			}
 		}
 		for _, it := range q.items {
 			if it.reply != "" {
@@ -167,7 +292,7 @@ func (q *queue) giveBack(match func(*item) bool) (replies []string) {
 			whole[it.parcel]++
 		}
 	}
-	for _, it := range q.ready.take(func(it *item) bool {
+	for _, it := range q.ready.Take(func(it *item) bool {
 		return match(it) && (it.parcel == nil || whole[it.parcel] == it.parcel.left)
 	}) {
 		delete(q.items, it.ref)
@@ -176,7 +301,9 @@ func (q *queue) giveBack(match func(*item) bool) (replies []string) {
 			replies = append(replies, it.reply)
 		case q.parcels[it.ref.seq] == p:
 			delete(q.parcels, it.ref.seq)
-			replies = append(replies, p.reply)
+			if p.reply != "" {
+				replies = append(replies, p.reply)
+			}
 		}
 	}
 	return replies

@@ -27,6 +27,8 @@ type Journal struct {
 	writer  uint64 // names this process among those that share the streams
 	lock    *flock.Flock
 	server  *embedded // nil on a cluster
+	ballast *ballast  // nil on a cluster
+	canary  *canary   // nil where messages are acknowledged before they are synced, and on a cluster
 	in, nc  *nats.Conn
 	js      jetstream.JetStream
 	// The streams that are read by number or subject.
@@ -37,6 +39,16 @@ type Journal struct {
 	results                               *results
 	attempts                              *AttemptLog
 	usage                                 usage
+	servers                               servers // of the cluster
+	scrubber                              scrubber
+	kept                                  *snapshot       // what must be there, as Open found it; nil where that is not known
+	clean                                 bool            // the journal was closed before it was opened
+	causes                                []string        // what Open found damaged and may go on without
+	accepted                              []acceptedCalls // since the snapshot that Open found, in their order
+	recent                                recent
+	snapshots                             snapshotStore
+	settled                               chan struct{} // closed when the lists of failed calls have what earlier processes left undone
+	trimSoon                              chan struct{} // holds one token when there is reason to trim before the time; never closed
 
 	ctx    context.Context // ends when the journal is closed
 	cancel context.CancelCauseFunc
@@ -55,11 +67,12 @@ type Journal struct {
 	trimming  sync.Mutex // lets one Trim run at a time
 	oldest    oldestCalls
 
-	mu     sync.Mutex // guards what follows
-	lanes  map[string]*lane
-	queues map[string]*queue
-	claims map[string]bool // the destinations that this process has
-	closed bool
+	mu      sync.Mutex // guards what follows
+	lanes   map[string]*lane
+	queues  map[string]*queue
+	replays map[string]uint64 // of each destination: see marked
+	claims  map[string]bool   // the destinations that this process has
+	closed  bool
 }
 
 var _ mockserver.Journal = (*Journal)(nil)
@@ -73,8 +86,8 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		return nil, err
 	}
 	j := &Journal{
-		options: o, names: names{o.Name}, log: o.Logger, writer: randomNumber(), account: newAccount(), usage: usage{short: make(chan struct{}, 1)},
-		lanes: map[string]*lane{}, queues: map[string]*queue{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
+		options: o, names: names{o.Name}, log: o.Logger, writer: randomNumber(), account: newAccount(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
+		lanes: map[string]*lane{}, queues: map[string]*queue{}, replays: map[string]uint64{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
 	j.link.Store(newLink())
@@ -95,22 +108,34 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		return nil, err
 	}
 	j.health.rise()
+	if err := j.measure(ctx); err != nil {
+		return nil, fmt.Errorf("journal: measuring CALLS: %w", err)
+	}
 	if err := j.recover(ctx); err != nil {
 		return nil, err
 	}
+	if o.NATS == nil {
+		if err := j.snapshot(ctx, true); err != nil {
+			return nil, err
+		}
+		if err := j.recent.open(o.Dir); err != nil {
+			return nil, err
+		}
+	}
+	j.kept, j.accepted, j.options.AcceptLoss = nil, nil, false // what is damaged from now on was not accepted
 	j.recovered = true
 	j.results, j.attempts = newResults(j), &AttemptLog{journal: j}
 	j.work.Go(j.results.run)
 	j.work.Go(j.keepHouse)
 	j.work.Go(j.keepTrimmed)
+	j.work.Go(j.keepScrubbed)
 	if o.NATS != nil {
 		j.work.Go(j.keepClaims)
+		j.work.Go(j.keepAlive)
+		j.work.Go(j.keepLinked)
+		j.work.Go(j.keepServers)
 	}
-	j.work.Go(func() {
-		if err := j.settleAll(j.ctx); err != nil && j.ctx.Err() == nil {
-			j.log.Error("what an earlier process left undone could not be done", "error", err)
-		}
-	})
+	j.work.Go(j.settleEarlier)
 	return j, nil
 }
 
@@ -120,8 +145,10 @@ func (j *Journal) openServer() error {
 	if j.lock, err = lock(j.options.Dir); err != nil {
 		return err
 	}
-	removeProbes(j.options.Dir)
-	m, err := readMarker(j.options.Dir)
+	if err := removeTemporary(j.options.Dir); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	m, err := j.readMarker()
 	if err != nil {
 		return err
 	}
@@ -130,10 +157,35 @@ func (j *Journal) openServer() error {
 			return err
 		}
 	}
-	if err := j.checkStore(); err != nil {
+	j.ballast = newBallast(j.options.Dir)
+	if err := j.ballast.take(); isDiskFull(err) {
+		j.log.Warn("the disk is full: calls are refused until it has room", "directory", j.options.Dir)
+		j.usage.setDiskFull(true)
+	} else if err != nil {
+		return err
+	}
+	err = j.checkStore(m)
+	if isDiskFull(err) {
+		j.giveWay()
+		err = j.checkStore(m)
+	}
+	if err != nil {
 		return err
 	}
 	j.server = newEmbedded(j.options)
+	if j.options.SyncInterval <= 0 {
+		j.canary = newCanary(j.options.Dir)
+	}
+	return j.startServer()
+}
+
+// startServer starts the server, with a canary beside it.
+func (j *Journal) startServer() error {
+	if j.canary != nil {
+		if err := j.canary.place(); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+	}
 	return j.server.start()
 }
 
@@ -143,11 +195,18 @@ func (j *Journal) recover(ctx context.Context) error {
 		return err
 	}
 	j.follow()
-	return j.catchUp(ctx)
+	if err := j.catchUp(ctx); err != nil || j.options.NATS != nil || j.clean {
+		return err
+	}
+	if err := j.dropUnfailed(ctx); err != nil {
+		return fmt.Errorf("journal: looking through what failed: %w", err)
+	}
+	return nil
 }
 
 // follow keeps the account up to date.
 func (j *Journal) follow() {
+	j.sawCalls(j.account.calls)
 	calls := j.tail(streamCalls, j.account.calls+1, func(m *nats.Msg, seq uint64) error {
 		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
 		if err != nil {
@@ -172,6 +231,11 @@ func (j *Journal) follow() {
 	})
 	outcomes.whole = j.account.isGone
 	for _, t := range []*tail{calls, outcomes} {
+		// A server whose write has failed shows what it could not store when it stops.
+		t.held = func() bool {
+			_, err := j.health.up()
+			return err != nil || j.proveSynced() != nil
+		}
 		j.work.Go(func() {
 			if err := t.follow(j.ctx); j.ctx.Err() == nil {
 				j.log.Error("the account cannot be followed any longer", "stream", t.stream, "error", err)
@@ -239,7 +303,21 @@ func (j *Journal) control(ctx context.Context, destination string, c control) er
 		return err
 	}
 	j.sawCalls(seq)
-	return j.account.reached(ctx, seq)
+	if err := j.account.reached(ctx, seq); err != nil {
+		return err
+	}
+	j.remember(ctx)
+	return nil
+}
+
+// remember has it stored twice what was said in CALLS.
+func (j *Journal) remember(ctx context.Context) {
+	if j.options.NATS != nil {
+		return // its servers have it more than once
+	}
+	if err := j.snapshot(ctx, true); err != nil {
+		j.log.Warn("the account is not stored; it is tried again", "error", err)
+	}
 }
 
 // queue returns the queue of a destination as it is attached now.
@@ -377,6 +455,21 @@ func (j *Journal) open() error {
 	return nil
 }
 
+// leaveServer stops the server, and remembers that it was stopped in good order where
+// all that is stored is on the disk.
+func (j *Journal) leaveServer() error {
+	if err := j.server.stop(); err != nil || !j.recovered {
+		return err
+	}
+	if _, err := j.health.up(); err != nil {
+		return err
+	}
+	if err := j.prove(); err != nil {
+		return err
+	}
+	return j.writeClean()
+}
+
 // Close ends all readers, brings what is under way to the disk, and stops the
 // embedded server.
 func (j *Journal) Close() error {
@@ -403,12 +496,12 @@ func (j *Journal) Close() error {
 		}
 	}
 	if j.server != nil {
-		j.server.stop()
-		if j.recovered {
-			if err := j.setClean(true); err != nil {
-				j.log.Debug("that the journal was closed is not remembered", "error", err)
-			}
+		if err := j.leaveServer(); err != nil {
+			j.log.Warn("not all that is stored is certain to be on the disk; the next start looks at all of it", "error", err)
 		}
+	}
+	if err := j.recent.close(); err != nil {
+		j.log.Debug("what was accepted last is not noted", "error", err)
 	}
 	if j.lock != nil {
 		return j.lock.Unlock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
@@ -149,10 +150,10 @@ func (s *stateStore) Get(ctx context.Context, key string) ([]byte, uint64, error
 }
 
 func (s *stateStore) Put(ctx context.Context, key string, value []byte) error {
-	if _, err := s.kv.Put(ctx, key, value); err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	return nil
+	m := nats.NewMsg("$KV." + s.kv.Bucket() + "." + key)
+	m.Data = value
+	_, err := s.journal.publish(ctx, s.journal.nc, m)
+	return err
 }
 
 func (s *stateStore) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
@@ -170,6 +171,11 @@ func (s *stateStore) Delete(ctx context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
+	counted, err := s.journal.uncounted(ctx)
+	if err != nil {
+		return err
+	}
+	defer counted()
 	for _, subject := range []string{key, key + ".>"} {
 		if err := stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+bucket+"."+subject)); err != nil {
 			return fmt.Errorf("journal: %w", err)
@@ -214,5 +220,5 @@ func isConflict(err error) bool {
 
 // Health implements mockserver.HealthChecker.
 func (j *Journal) Health(ctx context.Context) (mockserver.JournalHealth, error) {
-	return mockserver.JournalHealth{Bytes: j.usage.bytes.Load(), LimitBytes: j.options.MaxBytes}, j.Ready(ctx)
+	return mockserver.JournalHealth{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.all(), Scrub: j.scrubber.health()}, j.Ready(ctx)
 }

@@ -43,7 +43,7 @@ func (l *lease) Finish(ctx context.Context, r mockserver.Result) error {
 // calls that are given up.
 func (l *lease) outcome(r mockserver.Result) (o *outcome, given []mockserver.Call) {
 	q, it := l.queue, l.item
-	o = &outcome{destination: q.name, attached: q.attached, ref: it.ref, attempt: it.attempt, due: r.RetryAt}
+	o = &outcome{destination: q.name, attached: q.attached, ref: it.ref, attempt: it.attempt, decided: time.Now(), due: r.RetryAt}
 	places := it.places
 	if places == nil {
 		places = allPlaces(it.ref, it.ref.part*partCalls+len(l.entry.Calls))
@@ -114,8 +114,6 @@ func (l *lease) Return() {
 		return
 	}
 	it.leased, it.since = false, time.Now()
-	q.ready.first(it)
-	if q.reader != nil {
-		q.reader.poke()
-	}
+	q.ready.PushFirst(it)
+	q.wake()
 }

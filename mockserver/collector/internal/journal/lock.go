@@ -48,7 +48,7 @@ func lock(dir string) (*flock.Flock, error) {
 	}
 	host, _ := os.Hostname()
 	text, _ := json.Marshal(holder{os.Getpid(), host, filepath.Base(os.Args[0]), time.Now().Truncate(time.Second)})
-	if err := os.WriteFile(filepath.Join(dir, holderFile), text, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, holderFile), text, 0o600); err != nil && !isDiskFull(err) {
 		_ = l.Unlock()
 		return nil, fmt.Errorf("journal: the data directory cannot be written to: %w", err)
 	}

@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,18 +23,40 @@ type marker struct {
 	Format  int      `json:"format"`
 	Ready   bool     `json:"ready"` // false until all streams have been created
 	Streams []string `json:"streams,omitempty"`
+	Sum     string   `json:"sum,omitempty"` // of all else
+}
+
+// sum returns the checksum of what the marker says.
+func (m marker) sum() string {
+	m.Sum = ""
+	text, _ := json.Marshal(m) // of strings: it cannot fail
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 const markerFormat = 1
 
 // readMarker returns the directory's marker, or an error if there is none though
-// there is data.
+// there is data. Where loss is accepted it is made again: what it must say is known.
+func (j *Journal) readMarker() (marker, error) {
+	m, err := readMarker(j.options.Dir)
+	if !errors.Is(err, ErrDamaged) || !j.options.AcceptLoss {
+		return m, err
+	}
+	j.log.Error("the marker is made again", "error", err)
+	m = marker{Format: markerFormat, Ready: true}
+	for _, config := range j.streams() {
+		m.Streams = append(m.Streams, config.Name)
+	}
+	return m, m.write(j.options.Dir)
+}
+
 func readMarker(dir string) (marker, error) {
 	path := filepath.Join(dir, markerFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, storeDir)); err == nil {
-			return marker{}, damaged("%s holds data, but its %s is missing; restore that file from a backup, or move the directory away to begin empty", dir, markerFile)
+			return marker{}, damaged("%s holds data, but its %s is missing; restore that file from a backup, start once with --accept-loss to have it made again, or move the directory away to begin empty", dir, markerFile)
 		}
 		return marker{Format: markerFormat}, nil
 	}
@@ -40,8 +64,12 @@ func readMarker(dir string) (marker, error) {
 		return marker{}, fmt.Errorf("journal: %w", err)
 	}
 	var m marker
-	if err := json.Unmarshal(text, &m); err != nil {
-		return marker{}, damaged("%s cannot be read (%v); restore it from a backup, or move %s away to begin empty", path, err, dir)
+	err = json.Unmarshal(text, &m)
+	if err == nil && m.Sum != "" && m.Sum != m.sum() {
+		err = errUnsealed
+	}
+	if err != nil {
+		return marker{}, damaged("%s cannot be read (%v); restore it from a backup, start once with --accept-loss to have it made again, or move %s away to begin empty", path, err, dir)
 	}
 	if m.Format != markerFormat {
 		return marker{}, fmt.Errorf("journal: %s was written in format %d, and this version reads %d; use the version that wrote it", dir, m.Format, markerFormat)
@@ -52,6 +80,7 @@ func readMarker(dir string) (marker, error) {
 // write makes the marker durable.
 func (m marker) write(dir string) error {
 	slices.Sort(m.Streams)
+	m.Sum = m.sum()
 	text, _ := json.MarshalIndent(m, "", "  ")
 	if err := writeDurably(filepath.Join(dir, markerFile), append(text, '\n')); err != nil {
 		return fmt.Errorf("journal: writing the marker: %w", err)
@@ -59,10 +88,14 @@ func (m marker) write(dir string) error {
 	return nil
 }
 
+// temporary begins the names of files that are being written. The server takes a
+// name that begins with a number for that of a block.
+const temporary = ".new."
+
 // writeDurably replaces a file so that after a power cut it is the old or the
 // new one.
 func writeDurably(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	f, err := os.CreateTemp(filepath.Dir(path), temporary+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
@@ -93,12 +126,17 @@ func syncTree(dir string) error {
 		if entry.IsDir() {
 			return syncDir(path)
 		}
-		f, err := os.OpenFile(path, os.O_RDWR, 0) // some systems sync only what can be written
-		if err != nil {
-			return err
-		}
-		return errors.Join(f.Sync(), f.Close())
+		return syncFile(path)
 	})
+}
+
+// syncFile brings a file to the disk, whoever wrote it.
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // some systems sync only what can be written
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // syncDir makes a rename durable. Windows has no such thing, and needs none.

@@ -19,6 +19,9 @@ const (
 	headerIDs     = "Ids"     // their messageIds, see appendIDs
 	headerControl = "Control" // JSON, see control
 	headerReasons = "Reasons" // JSON, see reasons
+	// headerPlain is for messages that say nothing by headers: the server's checksum
+	// covers where the subject ends only if there are some.
+	headerPlain = "Plain"
 )
 
 // A control is what a message of CALLS says beside calls.

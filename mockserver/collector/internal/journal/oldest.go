@@ -74,7 +74,10 @@ func (j *Journal) oldestAtWork(destination string) (oldest time.Time) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, p := range q.parcels {
+	for seq, p := range q.parcels {
+		if seq > q.last {
+			continue // it has overtaken others
+		}
 		if oldest.IsZero() || p.at.Before(oldest) {
 			oldest = p.at
 		}

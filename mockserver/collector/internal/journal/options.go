@@ -24,13 +24,15 @@ type Options struct {
 
 	// SyncInterval is how often an embedded server brings what was written to
 	// the disk. Zero means before every answer: then a power cut loses nothing.
-	// With one second it loses up to the last second of accepted calls; a kill of
-	// the process loses nothing either way. A cluster has its own setting.
+	// With one second it loses up to the last second of accepted calls, for which Open
+	// does not ask; a kill of the process loses nothing either way. A cluster has its
+	// own setting.
 	SyncInterval time.Duration
 
-	// AcceptLoss has Open go on with what is left where it finds that calls were
-	// lost, instead of ErrDamaged. Defaults to false with SyncInterval zero and on
-	// a cluster; otherwise a power cut is expected to lose some.
+	// AcceptLoss has Open go on with what is left where it finds damage, instead of
+	// ErrDamaged. The calls that were pending and are no longer stored are counted as
+	// lost in the ledgers, with what was damaged; all others go on. It holds for what
+	// Open finds, not for what is damaged later. Defaults to false.
 	AcceptLoss bool
 
 	// CallBytes is how many bytes a call may have that is appended. A cluster whose
@@ -67,6 +69,13 @@ type NATS struct {
 	// CAFile and the pair CertFile and KeyFile are for TLS. Default to the
 	// platform's roots and to no certificate.
 	CAFile, CertFile, KeyFile string
+	// Monitor is one or more monitoring addresses of its servers, as http://host:8222,
+	// divided by commas. They tell whether the servers bring messages to the disk before
+	// they acknowledge them. Without, the servers are asked by $SYS.REQ.SERVER.PING.VARZ,
+	// which their system account must let through.
+	Monitor string
+	// AcceptLazySync has Open go on where servers do not. Defaults to false: ErrLazySync.
+	AcceptLazySync bool
 	// Replicas is how many servers keep each message. Defaults to 3.
 	Replicas int
 }

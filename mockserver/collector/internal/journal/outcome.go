@@ -47,6 +47,7 @@ type outcome struct {
 	filtered    int
 	again       []int     // the calls that are to be tried again, by their place in the message
 	notes       []string  // of those calls; nil where there is none
+	decided     time.Time // when that was decided; 1970 where it is not known
 	due         time.Time // when they are
 	accepted    time.Time // when the oldest of them was accepted
 	failed      []failure
@@ -76,6 +77,7 @@ func (o *outcome) append(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	if len(o.again) > 0 {
+		dst = binary.AppendVarint(dst, o.decided.UnixNano())
 		dst = binary.AppendVarint(dst, o.due.UnixNano())
 		dst = binary.AppendVarint(dst, o.accepted.UnixNano())
 		dst = appendPlaces(dst, o.again)
@@ -132,8 +134,8 @@ func appendText(dst []byte, s string) []byte {
 }
 
 // A message of OUTCOMES is a byte for the format, the id of the write, and the
-// outcomes, each behind its length.
-const outcomesFormat = 1
+// outcomes, each behind its length. Format 1 does not say when an outcome was decided.
+const outcomesFormat = 2
 
 // A writeID names one write of outcomes, so that the writer knows it again.
 type writeID struct{ writer, number uint64 }
@@ -147,14 +149,14 @@ func newOutcomes(id writeID) []byte {
 var errBadOutcome = errors.New("journal: a stored outcome is damaged")
 
 func decodeOutcomes(data []byte) (writeID, []outcome, error) {
-	if len(data) < 17 || data[0] != outcomesFormat {
-		return writeID{}, nil, fmt.Errorf("journal: stored outcomes have format %.1x, not %d", data, outcomesFormat)
+	if len(data) < 17 || data[0] < 1 || data[0] > outcomesFormat {
+		return writeID{}, nil, fmt.Errorf("journal: stored outcomes have format %.1x, not 1 to %d", data, outcomesFormat)
 	}
 	id := writeID{binary.LittleEndian.Uint64(data[1:]), binary.LittleEndian.Uint64(data[9:])}
 	var outcomes []outcome
 	for d := (decoder{rest: data[17:]}); len(d.rest) > 0; {
 		o := decoder{rest: d.bytes()}
-		decoded := o.outcome()
+		decoded := o.outcome(data[0])
 		if d.failed || o.failed || len(o.rest) > 0 {
 			return id, nil, errBadOutcome
 		}
@@ -239,11 +241,14 @@ func (d *decoder) notes(n int) []string {
 	return notes
 }
 
-func (d *decoder) outcome() outcome {
+func (d *decoder) outcome(format byte) outcome {
 	const most = partCalls
 	o := outcome{destination: string(d.bytes()), attached: d.uint(), ref: refOf(d.uint()), attempt: d.int(1 << 30), low: d.uint()}
 	o.delivered, o.filtered = d.int(most), d.int(most)
 	if n := d.int(most); n > 0 {
+		if o.decided = time.Unix(0, 0); format > 1 {
+			o.decided = d.time()
+		}
 		o.due, o.accepted = d.time(), d.time()
 		o.again = d.places(n)
 		o.notes = d.notes(n)

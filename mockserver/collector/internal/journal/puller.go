@@ -11,10 +11,14 @@ import (
 )
 
 const (
-	// pullExpires is how long a server keeps a request for messages. On a cluster
-	// the server that keeps it may be gone.
+	// pullExpires is how long a server keeps a request for messages.
 	pullExpires         = 10 * time.Second
 	pullExpiresEmbedded = 5 * time.Minute
+	// pullHeartbeat is how often a server of a cluster says that it keeps a request,
+	// and pullSilence how long without a word a request is taken for lost: the server
+	// that kept it has gone, or is cut off.
+	pullHeartbeat = 1500 * time.Millisecond
+	pullSilence   = 4 * time.Second
 	// repairPause is how long a puller waits after its consumer did not answer.
 	repairPause = 100 * time.Millisecond
 )
@@ -22,68 +26,77 @@ const (
 // A puller asks a consumer for messages, for so many as are wanted and no more:
 // a backlog stays on the disk.
 type puller struct {
-	queue   *queue
-	subject string // of requests
-	sub     *nats.Subscription
-	got     func(m *nats.Msg, seq uint64)
-	expires time.Duration
+	queue     *queue
+	subject   string // of requests
+	got       func(lost context.Context, m *nats.Msg, seq, behind uint64)
+	expires   time.Duration
+	heartbeat time.Duration // 0: none
 
 	mu        sync.Mutex // guards what follows
-	asked     int        // messages that may still come
-	until     time.Time  // after which they do not
+	sub       *nats.Subscription
+	asked     int       // messages that may still come
+	heard     time.Time // when the server said something, or was asked
 	repairing bool
 	closed    bool
 }
 
-func newPuller(q *queue, kind string, got func(*nats.Msg, uint64)) (*puller, error) {
+func newPuller(q *queue, kind string, got func(lost context.Context, m *nats.Msg, seq, behind uint64)) (*puller, error) {
 	j := q.journal
 	p := &puller{queue: q, got: got, expires: pullExpiresEmbedded}
 	if j.options.NATS != nil {
-		p.expires = pullExpires
+		p.expires, p.heartbeat = pullExpires, pullHeartbeat
 	}
 	p.subject = "$JS.API.CONSUMER.MSG.NEXT." + j.names.stream(kind) + "." + j.names.consumer(q.name)
-	var err error
-	p.sub, err = j.nc.Subscribe(j.nc.NewInbox(), p.receive)
-	return p, err
+	return p, p.subscribe()
+}
+
+// subscribe has what is asked for from now on come on the connection as it is now.
+func (p *puller) subscribe() (err error) {
+	j := p.queue.journal
+	lost := j.link.Load().lost
+	p.sub, err = j.nc.Subscribe(j.nc.NewInbox(), func(m *nats.Msg) { p.receive(lost, m) })
+	return err
 }
 
 func (p *puller) close() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.closed = true
-	p.mu.Unlock()
 	_ = p.sub.Unsubscribe()
 }
 
 // want asks for messages until n may come.
 func (p *puller) want(n int) {
 	p.mu.Lock()
-	if p.asked > 0 && time.Now().After(p.until) {
-		p.asked = 0 // they were lost on the way
-	}
 	n -= p.asked
 	if n <= 0 || p.repairing || p.closed {
 		p.mu.Unlock()
 		return
 	}
+	if p.asked == 0 {
+		p.heard = time.Now()
+	}
 	p.asked += n
-	p.until = time.Now().Add(p.expires + 2*time.Second)
+	inbox := p.sub.Subject
 	p.mu.Unlock()
-	request, _ := json.Marshal(pullRequest{Batch: n, Expires: p.expires})
-	if err := p.queue.journal.nc.PublishRequest(p.subject, p.sub.Subject, request); err != nil {
+	request, _ := json.Marshal(pullRequest{Batch: n, Expires: p.expires, Heartbeat: p.heartbeat})
+	if err := p.queue.journal.nc.PublishRequest(p.subject, inbox, request); err != nil {
 		p.repair()
 	}
 }
 
-// receive takes messages, and what the server says about requests.
-func (p *puller) receive(m *nats.Msg) {
+// receive takes messages, and what the server says about requests. Messages may wait
+// for the account until the connection is lost.
+func (p *puller) receive(lost context.Context, m *nats.Msg) {
 	switch status := m.Header.Get("Status"); status {
 	case "":
 		p.came(1)
 		if meta, err := m.Metadata(); err == nil {
-			p.got(m, meta.Sequence.Stream)
+			p.got(lost, m, meta.Sequence.Stream, meta.NumPending)
 		}
 		p.queue.pull()
-	case "100":
+	case "100": // it keeps the request
+		p.came(0)
 	case "408": // the request has expired
 		left, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
 		if err != nil {
@@ -99,14 +112,30 @@ func (p *puller) receive(m *nats.Msg) {
 func (p *puller) came(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked = max(0, p.asked-n)
+	p.asked, p.heard = max(0, p.asked-n), time.Now()
 }
 
-// reset forgets what was asked for: the connection is another.
+// check asks again where nothing was heard for too long of what was asked for.
+func (p *puller) check(now time.Time) {
+	p.mu.Lock()
+	lost := p.asked > 0 && now.Sub(p.heard) > pullSilence
+	p.mu.Unlock()
+	if lost {
+		p.repair()
+	}
+}
+
+// reset forgets what was asked for, and what has come and waits: the connection is
+// another.
 func (p *puller) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = 0
+	if p.closed {
+		return
+	}
+	_ = p.sub.Unsubscribe()
+	_ = p.subscribe() // it fails where the journal is closed
 }
 
 // repair makes the consumer again if it is gone, and asks again.
@@ -123,7 +152,7 @@ func (p *puller) repair() {
 		ctx := p.queue.journal.ctx
 		err := sleep(ctx, repairPause)
 		for err == nil && !p.isClosed() {
-			limited, cancel := context.WithTimeout(ctx, requestPatience)
+			limited, cancel := context.WithTimeout(ctx, askPatience)
 			if p.queue.ensure(limited) == nil {
 				err = context.Canceled // enough
 			}

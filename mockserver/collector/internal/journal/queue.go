@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
 )
 
 const (
@@ -27,6 +29,11 @@ const (
 	// bodyPause is how long an entry waits after its calls could not be read, or
 	// its end could not be stored.
 	bodyPause = time.Second
+	// maxEarly is how many retries a process takes before they are due.
+	maxEarly = 512
+	// maxPassedOver is how many entries a process takes in that nobody wants now: the
+	// next may be of a source that is wanted.
+	maxPassedOver = 16
 )
 
 // A queue is what this process has before it for one destination. It asks the
@@ -42,11 +49,13 @@ type queue struct {
 	mu      sync.Mutex // guards what follows
 	reader  *reader    // the one that is open, or nil
 	closed  bool
-	waiting int                // goroutines in Next
-	items   map[callsRef]*item // all that this process has to do
-	ready   readyList          // those that nobody works at
-	parcels map[uint64]*parcel // messages of CALLS whose first attempt has not ended
-	last    uint64             // the newest message of CALLS that came
+	wants   map[*mockserver.Want]struct{} // of the goroutines that wait in Next
+	items   map[callsRef]*item            // all that this process has to do
+	ready   *turns.Queue[*item]           // those that nobody works at; put off and retries have a time
+	parcels map[uint64]*parcel            // messages of CALLS whose first attempt has not ended
+	last    uint64                        // the newest message of CALLS that came
+	behind  uint64                        // how many were behind it then
+	ahead   overtaking
 }
 
 // A parcel is a message of CALLS that came for its first attempt.
@@ -71,16 +80,26 @@ type item struct {
 	reply   string  // for a retry: where it is acknowledged
 	places  []int   // for a retry: which calls; nil: all of the part
 	notes   []string
-	from    uint64 // for a retry: the message of OUTCOMES that asked for it; 0 for a replay
+	from    uint64    // for a retry: the message of OUTCOMES that asked for it; 0 for a replay
+	decided time.Time // for a retry: when it was decided that it is due then
 	due     time.Time
 	since   time.Time // when it came, for its renewal
 	leased  bool
 	misses  int // how often its calls were not found
 }
 
+// source returns the source of an item that is a first attempt.
+func (it *item) source() string {
+	if it.parcel == nil {
+		return ""
+	}
+	return it.parcel.source
+}
+
 func newQueue(j *Journal, name string, attached uint64, since time.Time) (*queue, error) {
 	q := &queue{
-		journal: j, name: name, attached: attached, since: since,
+		journal: j, name: name, attached: attached, since: since, wants: map[*mockserver.Want]struct{}{},
+		ready: turns.New((*item).source, func(it *item) time.Time { return it.due }),
 		items: map[callsRef]*item{}, parcels: map[uint64]*parcel{},
 	}
 	var err error
@@ -165,8 +184,10 @@ func (q *queue) consumer() jetstream.ConsumerConfig {
 func (q *queue) ensureConsumer(ctx context.Context, kind string, c jetstream.ConsumerConfig, do func(have, want []string) bool) error {
 	j := q.journal
 	stream := j.names.stream(kind)
+	var err error
 	for range 3 { // another process may make or change it at the same time
-		have, err := j.js.Consumer(ctx, stream, c.Durable)
+		var have jetstream.Consumer
+		have, err = j.js.Consumer(ctx, stream, c.Durable)
 		switch {
 		case errors.Is(err, jetstream.ErrConsumerNotFound):
 			_, err = j.js.CreateConsumer(ctx, stream, c)
@@ -179,10 +200,10 @@ func (q *queue) ensureConsumer(ctx context.Context, kind string, c jetstream.Con
 			return nil
 		}
 		if !errors.Is(err, jetstream.ErrConsumerExists) && !errors.Is(err, jetstream.ErrConsumerDoesNotExist) {
-			return fmt.Errorf("the consumer on %s: %w", stream, err)
+			break
 		}
 	}
-	return fmt.Errorf("the consumer on %s is being changed by others", stream)
+	return fmt.Errorf("the consumer on %s: %w", stream, err)
 }
 
 func filters(c jetstream.ConsumerConfig) []string {
@@ -220,44 +241,69 @@ func (q *queue) close() {
 }
 
 // gotCalls takes a message of CALLS.
-func (q *queue) gotCalls(m *nats.Msg, seq uint64) {
-	j := q.journal
-	parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
+func (q *queue) gotCalls(lost context.Context, m *nats.Msg, seq, behind uint64) {
+	parsed, err := q.journal.names.parseCalls(seq, m.Subject, m.Header)
 	if err != nil {
-		j.log.Error("a message of calls cannot be read; it stays where it is", "destination", q.name, "error", err)
+		q.journal.log.Error("a message of calls cannot be read; it stays where it is", "destination", q.name, "error", err)
 		return
 	}
-	if err := j.account.reached(j.ctx, seq); err != nil {
+	open, err := q.open(lost, parsed)
+	if err != nil {
+		_ = q.journal.nc.Publish(m.Reply, []byte("-NAK"))
 		return
 	}
-	var open []callsRef
-	j.account.with(q.name, func(b *book) {
-		if b.attached != q.attached || !b.takes(seq, parsed.name) {
+	q.mu.Lock()
+	q.last, q.behind = max(q.last, seq), behind
+	here := q.take(parsed, open, m.Data, m.Reply)
+	q.mu.Unlock()
+	if !here {
+		q.known(m, seq)
+	}
+}
+
+// open returns the parts of a message of CALLS whose first attempt has not ended. It
+// fails where the connection that the message came on is lost before the account has
+// the message: a server that was started again may have another of that number.
+func (q *queue) open(lost context.Context, m *callsMessage) (open []callsRef, err error) {
+	a := q.journal.account
+	ctx, cancel := context.WithCancel(q.journal.ctx)
+	defer cancel()
+	defer context.AfterFunc(lost, cancel)()
+	if err := a.reached(ctx, m.seq); err != nil {
+		return nil, err
+	}
+	if lost.Err() != nil {
+		return nil, lost.Err()
+	}
+	a.with(q.name, func(b *book) {
+		if b.attached != q.attached || !b.takes(m.seq, m.name) {
 			return
 		}
-		for part := range parts(parsed.calls) {
-			if ref := (callsRef{seq, part}); !b.ended(ref) {
+		for part := range parts(m.calls) {
+			if ref := (callsRef{m.seq, part}); !b.ended(ref) {
 				open = append(open, ref)
 			}
 		}
 	})
-	q.mu.Lock()
-	q.last = max(q.last, seq)
-	p := q.parcels[seq]
-	switch {
-	case p != nil:
-		p.reply, open = m.Reply, nil // it came again
-	case len(open) > 0:
-		p = &parcel{reply: m.Reply, calls: parsed.calls, at: parsed.at, source: parsed.name, left: len(open), payload: m.Data}
-		q.parcels[seq] = p
+	return open, nil
+}
+
+// take makes the open parts of a message ready, and reports whether this process has
+// the message now: it may have come before. The lock is held.
+func (q *queue) take(m *callsMessage, open []callsRef, payload []byte, reply string) bool {
+	if p := q.parcels[m.seq]; p != nil {
+		p.reply = cmp.Or(reply, p.reply)
+		return true
 	}
+	if len(open) == 0 {
+		return false
+	}
+	p := &parcel{reply: reply, calls: m.calls, at: m.at, source: m.name, left: len(open), payload: payload}
+	q.parcels[m.seq] = p
 	for _, ref := range open {
 		q.add(&item{ref: ref, attempt: 1, parcel: p, since: time.Now()})
 	}
-	q.mu.Unlock()
-	if p == nil {
-		q.known(m, seq)
-	}
+	return true
 }
 
 // known acknowledges a message whose first attempt has ended. If it came before,
@@ -279,7 +325,7 @@ func (q *queue) known(m *nats.Msg, seq uint64) {
 }
 
 // gotRetry takes a message of RETRY.
-func (q *queue) gotRetry(m *nats.Msg, _ uint64) {
+func (q *queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
 	j := q.journal
 	it, err := decodeRetry(m.Data)
 	if err != nil {
@@ -305,7 +351,7 @@ func (q *queue) gotRetry(m *nats.Msg, _ uint64) {
 		q.mu.Unlock()
 		return
 	case waits.attempt == it.attempt: // an attempt before it may be about to be forgotten
-		it.reply, it.since = m.Reply, time.Now()
+		it.reply, it.since, it.due = m.Reply, time.Now(), it.dueFrom(time.Now())
 		q.add(it)
 		q.mu.Unlock()
 		return
@@ -332,26 +378,51 @@ func (q *queue) add(it *item) {
 // put makes an item ready that was not, or was no longer. The lock is held.
 func (q *queue) put(it *item) {
 	it.leased = false
-	q.ready.push(it)
-	if q.reader != nil {
-		q.reader.poke()
+	q.ready.Push(it)
+	q.wake()
+}
+
+// wake lets those that wait in Next look: each may want something else. The lock is
+// held.
+func (q *queue) wake() {
+	if r := q.reader; r != nil && len(q.wants) > 0 {
+		close(r.wake)
+		r.wake = make(chan struct{})
+		clear(q.wants)
 	}
 }
 
-// demand tells how many messages each puller should ask for. The lock is held.
+// demand returns how many messages each puller should ask for. The lock is held.
 func (q *queue) demand() (fresh, retries int) {
 	if q.closed || q.reader == nil {
 		return 0, 0
 	}
-	tried, untried := q.ready.counts(time.Now())
-	return q.waiting - untried, min(q.waiting-tried, maxEarly-q.ready.retries())
+	all, some := 0, 0 // that want first attempts
+	for want := range q.wants {
+		if len(want.Except) == 0 {
+			all++
+		} else if q.ready.Fresh() < maxPassedOver {
+			some = 1
+		}
+		if !want.NoRetries {
+			retries++
+		}
+	}
+	if retries > 0 {
+		retries = min(retries-q.ready.Due(time.Now()), maxEarly-q.ready.Timed())
+	}
+	return max(all-q.ready.Fresh(), some), retries
 }
 
 // pull asks the servers for what is wanted.
 func (q *queue) pull() {
 	q.mu.Lock()
 	fresh, retries := q.demand()
+	overtake := q.mayOvertake(time.Now())
 	q.mu.Unlock()
+	if overtake {
+		go q.overtake()
+	}
 	q.fresh.want(fresh)
 	q.retries.want(retries)
 }

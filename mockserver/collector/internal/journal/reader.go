@@ -12,13 +12,13 @@ import (
 // A reader hands out the items of a queue.
 type reader struct {
 	queue *queue
-	wake  chan struct{} // holds one token when there may be something to lease; never closed
+	wake  chan struct{} // closed when there may be something to lease; then there is another; guarded by queue.mu
 	done  chan struct{} // closed by end
 	once  sync.Once     // guards done
 }
 
 func (q *queue) newReader() *reader {
-	r := &reader{queue: q, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	r := &reader{queue: q, wake: make(chan struct{}), done: make(chan struct{})}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.reader != nil {
@@ -34,76 +34,74 @@ func (q *queue) newReader() *reader {
 
 func (r *reader) end() { r.once.Do(func() { close(r.done) }) }
 
-// poke lets one that waits in Next look.
-func (r *reader) poke() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // it will look anyway
-	}
-}
-
 // Since returns when the destination was attached.
 func (r *reader) Since() time.Time { return r.queue.since }
 
-// Next leases the entry that is due first.
-func (r *reader) Next(ctx context.Context) (mockserver.Lease, error) {
+// Next leases the entry whose turn it is of those that are wanted.
+func (r *reader) Next(ctx context.Context, want mockserver.Want) (mockserver.Lease, error) {
 	for {
-		it, wait, err := r.take(ctx)
+		it, wake, due, err := r.take(ctx, &want)
 		if err != nil {
 			return nil, err
 		}
 		if it != nil {
-			if l := r.queue.open(it); l != nil {
+			if l := r.queue.lease(it); l != nil {
 				return l, nil
 			}
 			continue
 		}
 		r.queue.pull()
-		r.wait(ctx, wait)
+		r.wait(ctx, &want, wake, due)
 	}
 }
 
-// take leases an item, or counts the caller among those that wait for one.
-func (r *reader) take(ctx context.Context) (*item, time.Duration, error) {
+// take leases an item, or counts the caller among those that wait for one until wake
+// is closed, or something is due if that is not the zero time.
+func (r *reader) take(ctx context.Context, want *mockserver.Want) (it *item, wake <-chan struct{}, due time.Time, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, 0, err
+		return nil, nil, due, err
 	}
 	q := r.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.reader != r || q.closed {
-		return nil, 0, mockserver.ErrJournalClosed
+		return nil, nil, due, mockserver.ErrJournalClosed
 	}
-	it, wait := q.ready.pop(time.Now())
-	if it == nil {
-		q.waiting++
-		return nil, wait, nil
+	ok := false
+	if _, err := q.journal.health.up(); err == nil { // else it would be delivered, and again and again
+		it, due, ok = q.ready.Pop(time.Now(), want.Except, want.NoRetries)
+	}
+	if !ok {
+		q.wants[want] = struct{}{}
+		return nil, r.wake, due, nil
 	}
 	it.leased = true
-	if len(q.ready.timed)+len(q.ready.untimed) > 0 {
-		r.poke() // for another goroutine
-	}
-	return it, 0, nil
+	return it, nil, due, nil
 }
 
-// wait waits for something to lease, for at most as long as until a retry is
-// due. Zero is for ever.
-func (r *reader) wait(ctx context.Context, until time.Duration) {
-	var due <-chan time.Time
-	if until > 0 {
-		timer := time.NewTimer(until)
-		defer timer.Stop()
-		due = timer.C
+// wait waits for something to lease. Where others are passed over it looks now and then
+// whether there is more behind them.
+func (r *reader) wait(ctx context.Context, want *mockserver.Want, wake <-chan struct{}, due time.Time) {
+	var timer <-chan time.Time
+	if len(want.Except) > 0 {
+		if look := time.Now().Add(overtakeEvery); due.IsZero() || look.Before(due) {
+			due = look
+		}
+	}
+	if !due.IsZero() {
+		t := time.NewTimer(time.Until(due))
+		defer t.Stop()
+		timer = t.C
 	}
 	select {
-	case <-r.wake:
-	case <-due:
+	case <-wake:
+	case <-timer:
 	case <-r.done:
 	case <-ctx.Done():
 	}
 	r.queue.mu.Lock()
 	defer r.queue.mu.Unlock()
-	r.queue.waiting--
+	delete(r.queue.wants, want)
 }
 
 // Close stops reading.
@@ -118,9 +116,9 @@ func (r *reader) Close() error {
 	return nil
 }
 
-// open makes a lease of an item: it reads the calls. It returns nil where that
+// lease makes a lease of an item: it reads the calls. It returns nil where that
 // is not possible now, or where nothing is left to be done.
-func (q *queue) open(it *item) *lease {
+func (q *queue) lease(it *item) *lease {
 	l := &lease{queue: q, item: it}
 	source, at, bodies, err := q.bodies(it)
 	switch {

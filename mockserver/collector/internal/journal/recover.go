@@ -21,38 +21,74 @@ import (
 // stored of which what follows was not done.
 const unsettled = time.Minute
 
-// settleAll does what follows from what an earlier process stored last, and makes
-// the retries again that RETRY no longer has: it is not brought to the disk with
-// each message.
-func (j *Journal) settleAll(ctx context.Context) error {
-	info, err := j.calls.Info(ctx)
+// settlePause is how long it is waited at first, and settleMost at most, before what
+// could not be done is tried again.
+const (
+	settlePause = time.Second
+	settleMost  = time.Minute
+)
+
+// settleEarlier does what earlier processes left undone.
+func (j *Journal) settleEarlier() {
+	if !j.untilDone(j.settleLists) {
+		return
+	}
+	close(j.settled)
+	j.untilDone(j.settleRetries)
+}
+
+// untilDone tries until it succeeds or the journal is closed, and reports which.
+func (j *Journal) untilDone(try func(context.Context) error) bool {
+	for pause := settlePause; ; pause = min(2*pause, settleMost) {
+		err := try(j.ctx)
+		if err == nil || j.ctx.Err() != nil {
+			return err == nil
+		}
+		j.log.Warn("what an earlier process left undone could not be done; it is tried again", "error", err, "in", pause)
+		if sleep(j.ctx, pause) != nil {
+			return false
+		}
+	}
+}
+
+// awaitSettled waits until the lists of failed calls are settled: before, calls that
+// failed may not be listed, and calls that were replayed still be.
+func (j *Journal) awaitSettled(ctx context.Context) error {
+	select {
+	case <-j.settled:
+		return nil
+	case <-j.ctx.Done():
+		return mockserver.ErrJournalClosed
+	case <-ctx.Done():
+		return fmt.Errorf("journal: what an earlier process left undone is not done yet: %w", context.Cause(ctx))
+	}
+}
+
+// settleLists does for the lists of failed calls what follows from what an earlier
+// process stored last.
+func (j *Journal) settleLists(ctx context.Context) error {
+	if err := j.markAllReplays(ctx); err != nil {
+		return err
+	}
+	info, err := j.outcomes.Info(ctx)
 	if err != nil {
 		return err
 	}
-	if err := j.settleReplays(ctx, info.State.LastTime.Add(-unsettled)); err != nil {
-		return err
-	}
-	if info, err = j.outcomes.Info(ctx); err != nil {
-		return err
-	}
 	since := info.State.LastTime.Add(-unsettled)
-	if err := j.settleOutcomes(ctx, since, func(*outcome) bool { return true }); err != nil {
-		return err
+	if len(j.causes) > 0 {
+		since = time.Unix(0, 0) // of FAILED, anything may be gone
 	}
-	return j.restoreRetries(ctx)
+	return j.settleOutcomes(ctx, since, func(*outcome) bool { return true })
 }
 
-// settleReplays takes calls that were replayed off the lists of failed ones.
-func (j *Journal) settleReplays(ctx context.Context, since time.Time) error {
-	t := j.tail(streamCalls, 0, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
-		if err != nil {
-			return err
-		}
-		return j.markReplayed(ctx, parsed.name, parsed.failed)
-	})
-	t.since, t.subjects, t.headersOnly = since, []string{j.names.subject(kindReplay, "*")}, true
-	return t.scan(ctx)
+// settleRetries makes the retries again that RETRY no longer has, which is not brought
+// to the disk with each message, and those due that wait for a clock that has stepped
+// back.
+func (j *Journal) settleRetries(ctx context.Context) error {
+	if err := j.restoreRetries(ctx); err != nil {
+		return err
+	}
+	return j.hastenRetries(ctx)
 }
 
 // settleOutcomes keeps the failed calls of outcomes that match, where they are
@@ -133,21 +169,59 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Those that one message of OUTCOMES tells of are made from one reading of it.
+	missing := slices.DeleteFunc(all, func(w waiting) bool {
+		return stored[token(w.destination)+"."+strconv.FormatUint(w.ref.number(), 10)]
+	})
+	if err := j.restoreEach(ctx, missing); err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		j.log.Info("retries that were not on the disk were made again", "retries", len(missing))
+	}
+	return nil
+}
+
+// hastenRetries makes those retries due now that were decided in the future: the clock
+// has stepped back since, and the server would hold them until it is there again.
+func (j *Journal) hastenRetries(ctx context.Context) error {
+	now := time.Now()
+	var ahead []waiting
+	for _, name := range j.account.names() {
+		j.account.with(name, func(b *book) {
+			for ref, r := range b.retries {
+				if isAhead(r.decided, now) {
+					ahead = append(ahead, waiting{name, ref, r})
+				}
+			}
+		})
+	}
+	if len(ahead) == 0 {
+		return nil
+	}
+	if err := j.restoreEach(ctx, ahead); err != nil {
+		return err
+	}
+	for _, w := range ahead {
+		j.account.with(w.destination, func(b *book) {
+			if b.retries[w.ref] == w.retry { // else it has ended meanwhile
+				w.retry.decided, w.retry.due = now.UnixNano(), now.UnixNano()
+				b.retries[w.ref] = w.retry
+			}
+		})
+	}
+	j.log.Warn("the clock has stepped back; what was to be tried again later is due now", "retries", len(ahead))
+	return nil
+}
+
+// restoreEach publishes retries. Those that one message of OUTCOMES tells of are made
+// from one reading of it.
+func (j *Journal) restoreEach(ctx context.Context, all []waiting) error {
 	slices.SortFunc(all, func(x, y waiting) int { return cmp.Compare(x.retry.outcome, y.retry.outcome) })
 	var read readOutcomes
-	restored := 0
 	for _, w := range all {
-		if stored[token(w.destination)+"."+strconv.FormatUint(w.ref.number(), 10)] {
-			continue
-		}
 		if err := j.restoreRetry(ctx, w, &read); err != nil {
 			return fmt.Errorf("journal: making a retry for %q again: %w", w.destination, err)
 		}
-		restored++
-	}
-	if restored > 0 {
-		j.log.Info("retries that were not on the disk were made again", "retries", restored)
 	}
 	return nil
 }
@@ -241,7 +315,10 @@ func (j *Journal) retrySubjects(ctx context.Context, offset int) (map[string]uin
 
 // restoreRetry publishes a retry as its outcome says.
 func (j *Journal) restoreRetry(ctx context.Context, w waiting, read *readOutcomes) error {
-	it := &item{ref: w.ref, attempt: w.retry.attempt, due: time.Unix(0, w.retry.due)}
+	it := &item{ref: w.ref, attempt: w.retry.attempt, decided: time.Unix(0, w.retry.decided), due: time.Unix(0, w.retry.due)}
+	if w.retry.which != (callSet{}) {
+		it.places = w.retry.which.places(w.ref)
+	}
 	if w.retry.outcome != 0 {
 		o, err := read.outcome(ctx, j, w.retry.outcome, w.destination, w.ref)
 		if err != nil {

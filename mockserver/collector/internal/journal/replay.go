@@ -25,11 +25,18 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []mockse
 	if len(calls) == 0 {
 		return nil
 	}
+	if err := j.awaitSettled(ctx); err != nil {
+		return err
+	}
 	lock, err := j.lockReplay(ctx, destination)
 	if err != nil {
 		return err
 	}
 	defer lock.unlock(ctx)
+	defer j.remember(ctx)
+	if err := j.markReplays(ctx, destination); err != nil {
+		return err
+	}
 	var listed map[string][]failedPlace
 	if from == mockserver.StateFailed {
 		if listed, err = j.findFailed(ctx, destination, calls); err != nil {
@@ -40,7 +47,10 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []mockse
 		n := replaySize(calls)
 		err := lock.renew(ctx)
 		if err == nil {
-			err = j.replay(ctx, destination, calls[:n], from, listed)
+			var stored storedReplay
+			if stored, err = j.storeReplay(ctx, destination, calls[:n], from, listed); err == nil {
+				err = j.settleReplay(ctx, destination, stored)
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("journal: replaying for %q, with %d calls left to do: %w", destination, len(calls), err)
@@ -63,8 +73,15 @@ func replaySize(calls []mockserver.Call) int {
 	return n
 }
 
-// replay stores one message of calls, and makes it due.
-func (j *Journal) replay(ctx context.Context, destination string, calls []mockserver.Call, from mockserver.State, listed map[string][]failedPlace) error {
+// A storedReplay is a message of CALLS with calls that are replayed.
+type storedReplay struct {
+	seq    uint64
+	at     time.Time
+	failed []failedRef // where its calls are listed
+}
+
+// storeReplay stores one message of calls.
+func (j *Journal) storeReplay(ctx context.Context, destination string, calls []mockserver.Call, from mockserver.State, listed map[string][]failedPlace) (storedReplay, error) {
 	now := time.Now()
 	c := control{Name: destination, Source: calls[0].Source, From: uint8(from)}
 	bodies, ids := make([][]byte, len(calls)), make([]string, len(calls))
@@ -89,22 +106,83 @@ func (j *Journal) replay(ctx context.Context, destination string, calls []mockse
 	j.identify(m)
 	seq, err := j.publish(ctx, j.nc, m)
 	if err != nil {
-		return err
+		return storedReplay{}, err
 	}
 	j.sawCalls(seq)
 	j.usage.add(len(m.Data))
-	return j.settleReplay(ctx, destination, seq, now, c.Failed)
+	return storedReplay{seq, now, c.Failed}, nil
 }
 
 // settleReplay does what follows from a stored replay.
-func (j *Journal) settleReplay(ctx context.Context, destination string, seq uint64, at time.Time, failed []failedRef) error {
-	if err := j.account.reached(ctx, seq); err != nil {
+func (j *Journal) settleReplay(ctx context.Context, destination string, r storedReplay) error {
+	if err := j.account.reached(ctx, r.seq); err != nil {
 		return err
 	}
-	if err := j.markReplayed(ctx, destination, failed); err != nil {
+	if err := j.markReplayed(ctx, destination, r.failed); err != nil {
 		return err
 	}
-	return j.schedule(ctx, destination, &item{ref: callsRef{seq: seq}, attempt: 1, due: at})
+	j.setMarked(destination, r.seq)
+	return j.schedule(ctx, destination, &item{ref: callsRef{seq: r.seq}, attempt: 1, decided: r.at, due: r.at})
+}
+
+// A process may end, or fail to write, when a replay is stored and its calls are not
+// yet marked as replayed. So what is stored decides: who lists failed calls reads
+// the replays that may not be marked, and who replays marks them first.
+
+// marked returns the last message of CALLS with a replay for a destination of which
+// it is known that it and all before are marked.
+func (j *Journal) marked(destination string) (seq uint64) {
+	j.account.with(destination, func(b *book) { seq = b.attached })
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return max(seq, j.replays[destination])
+}
+
+func (j *Journal) setMarked(destination string, seq uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.replays[destination] = max(seq, j.replays[destination])
+}
+
+// eachUnmarked calls f with the replays for a destination that may not be marked.
+func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*callsMessage) error) error {
+	t := j.tail(streamCalls, j.marked(destination)+1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
+		if err != nil {
+			return err
+		}
+		return f(parsed)
+	})
+	t.subjects, t.headersOnly = []string{j.names.subject(kindReplay, token(destination))}, true
+	return t.scan(ctx)
+}
+
+// markReplays marks the replays for a destination that are stored. The lock of its
+// replays is held.
+func (j *Journal) markReplays(ctx context.Context, destination string) error {
+	return j.eachUnmarked(ctx, destination, func(m *callsMessage) error {
+		if err := j.markReplayed(ctx, destination, m.failed); err != nil {
+			return err
+		}
+		j.setMarked(destination, m.seq)
+		return nil
+	})
+}
+
+// markAllReplays marks what an earlier process did not.
+func (j *Journal) markAllReplays(ctx context.Context) error {
+	for _, destination := range j.account.names() {
+		lock, err := j.lockReplay(ctx, destination)
+		if err != nil {
+			return err
+		}
+		err = j.markReplays(ctx, destination)
+		lock.unlock(ctx)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A failedPlace is where a failed call is listed.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -51,61 +52,97 @@ func (j *Journal) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	calls, outcomes, base, lost, err := j.compare(ctx, checkpoints)
-	for look := 1; err == nil && lost != nil && j.options.NATS != nil && look < leaderLooks; look++ {
+	s, err := j.compare(ctx, checkpoints)
+	for look := 1; err == nil && s.lost != nil && j.options.NATS != nil && look < leaderLooks; look++ {
 		if err = sleep(ctx, leaderPause); err == nil {
-			calls, outcomes, base, lost, err = j.compare(ctx, checkpoints)
+			s, err = j.compare(ctx, checkpoints)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	switch {
-	case lost == nil:
-		j.account = base
-		for _, a := range checkpoints {
-			if a.calls+a.outcomes > j.account.calls+j.account.outcomes {
-				j.account = a
-			}
-		}
+	case s.lost == nil && len(j.causes) == 0:
+		j.account = s.newest
 		return nil
-	case !j.lossIsAccepted():
-		return lost
+	case s.lost != nil && !j.options.AcceptLoss && !(j.tornOff() && s.young):
+		return s.lost
 	}
-	j.log.Error("calls or outcomes were lost; the journal goes on without them", "error", lost)
-	if err := j.forgetCheckpoints(ctx); err != nil {
-		return err
-	}
-	base.lost, base.gone = append(base.lost, calls.holes...), append(base.gone, outcomes.holes...)
-	j.account = base
-	read := calls.last + 1
-	for _, a := range checkpoints {
-		read = max(read, a.calls)
-	}
-	// Both streams get a message, so that there is a last one to be read.
-	end := nats.NewMsg(j.names.subject("o"))
-	end.Data = newOutcomes(writeID{})
-	// What outcomes before it say of others may be about some that are lost.
-	if base.lowAfter, err = j.publish(ctx, j.nc, end); err != nil {
-		return err
-	}
-	return j.skipLost(ctx, calls.last+1, read, outcomes)
+	return j.acceptLoss(ctx, s)
+}
+
+// A stock is what there is, and what it is compared with.
+type stock struct {
+	calls, outcomes extent
+	base            *account // of what was removed
+	stored          uint64   // the message of STATE that has it; 0 where there is none
+	newest          *account // the base, or a newer checkpoint
+	beyond          uint64   // the last message of CALLS that something is known of
+	lost            error    // what is lacking
+	young           bool     // all of that is younger than the newest checkpoint
 }
 
 // compare measures the streams, and tells what they lack.
-func (j *Journal) compare(ctx context.Context, checkpoints []*account) (calls, outcomes extent, base *account, lost, err error) {
-	if calls, err = j.extent(ctx, j.calls); err != nil {
-		return calls, outcomes, nil, nil, err
+func (j *Journal) compare(ctx context.Context, checkpoints []*account) (s stock, err error) {
+	if s.calls, err = j.extent(ctx, j.calls); err != nil {
+		return s, err
 	}
-	if outcomes, err = j.extent(ctx, j.outcomes); err != nil {
-		return calls, outcomes, nil, nil, err
+	if s.outcomes, err = j.extent(ctx, j.outcomes); err != nil {
+		return s, err
 	}
-	if base, _, err = j.loadBase(ctx); err != nil {
-		return calls, outcomes, nil, nil, err
+	var lacking []string
+	if s.base, s.stored, err = j.loadBase(ctx); err != nil && (!errors.Is(err, ErrDamaged) || !j.options.AcceptLoss) {
+		return s, err
 	}
-	calls.begin(base.calls + 1)
-	outcomes.begin(base.outcomes + 1)
-	return calls, outcomes, base, j.findLoss(calls, outcomes, checkpoints), nil
+	if err != nil || j.kept != nil && j.kept.base != nil && j.kept.base.calls > s.base.calls {
+		lacking = append(lacking, "STATE has lost the account of what was removed")
+		if s.base == nil {
+			s.base = newAccount()
+		}
+		if j.kept != nil && j.kept.base != nil {
+			s.base = j.kept.base
+		}
+	}
+	if j.kept != nil {
+		more, err := j.lacks(ctx, j.kept)
+		if err != nil {
+			return s, err
+		}
+		lacking = append(lacking, more...)
+	}
+	s.newest, s.young = s.base, len(checkpoints) > 0 && len(lacking) == 0
+	for _, a := range checkpoints {
+		if a.calls+a.outcomes > s.newest.calls+s.newest.outcomes {
+			s.newest = a
+		}
+	}
+	s.calls.begin(s.base.purged + 1)
+	s.outcomes.begin(s.base.outcomes + 1)
+	if err := j.findBeyond(ctx, &s); err != nil {
+		return s, err
+	}
+	j.findLoss(&s, checkpoints, lacking)
+	return s, nil
+}
+
+// findBeyond finds up to where CALLS must reach: outcomes may be about messages that
+// it has no longer.
+func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
+	s.beyond = s.newest.calls
+	for _, m := range j.accepted {
+		s.beyond = max(s.beyond, m.seq)
+	}
+	if j.options.NATS != nil {
+		return nil // others go on: it is looked for while the account is read
+	}
+	t := j.tail(streamOutcomes, s.newest.outcomes+1, func(m *nats.Msg, _ uint64) error {
+		_, decoded, err := decodeOutcomes(m.Data)
+		for i := range decoded {
+			s.beyond = max(s.beyond, decoded[i].ref.seq)
+		}
+		return err
+	})
+	return t.scan(ctx)
 }
 
 // begin takes it for a hole that a stream does not begin where it should.
@@ -127,30 +164,41 @@ func (j *Journal) findUnreadable(ctx context.Context) {
 }
 
 // findLoss compares what is there with what must be.
-func (j *Journal) findLoss(calls, outcomes extent, checkpoints []*account) error {
+func (j *Journal) findLoss(s *stock, checkpoints []*account, lacking []string) {
 	unknown := func(holes []span, known func(*account, span) bool) []span {
 		return slices.DeleteFunc(slices.Clone(holes), func(hole span) bool {
-			return slices.ContainsFunc(checkpoints, func(a *account) bool { return known(a, hole) })
+			return slices.ContainsFunc(append(checkpoints, s.base), func(a *account) bool { return known(a, hole) })
 		})
 	}
-	if holes := unknown(calls.holes, (*account).isKnownLoss); len(holes) > 0 {
-		return damaged("CALLS has lost messages %v of %d to %d. %s", holes, calls.first, calls.last, j.howToGoOn())
+	lack := func(format string, args ...any) { lacking = append(lacking, fmt.Sprintf(format, args...)) }
+	if holes := unknown(s.calls.holes, (*account).isKnownLoss); len(holes) > 0 {
+		s.young = s.young && holes[0].first > s.newest.calls
+		lack("CALLS has lost messages %v of %d to %d", holes, s.calls.first, s.calls.last)
 	}
-	if holes := unknown(outcomes.holes, (*account).isGone); len(holes) > 0 {
-		return damaged("OUTCOMES has lost messages %v of %d to %d. %s", holes, outcomes.first, outcomes.last, j.howToGoOn())
+	if holes := unknown(s.outcomes.holes, (*account).isGone); len(holes) > 0 {
+		s.young = s.young && holes[0].first > s.newest.outcomes
+		lack("OUTCOMES has lost messages %v of %d to %d", holes, s.outcomes.first, s.outcomes.last)
 	}
 	for _, a := range checkpoints {
-		if a.calls > calls.last || a.outcomes > outcomes.last {
-			return damaged("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored. %s",
-				calls.last, outcomes.last, a.calls, a.outcomes, j.howToGoOn())
+		if a.calls > s.calls.last || a.outcomes > s.outcomes.last {
+			s.young = false
+			lack("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored", s.calls.last, s.outcomes.last, a.calls, a.outcomes)
+			break
 		}
 	}
-	return nil
+	if s.beyond > s.calls.last && s.beyond > s.newest.calls {
+		lack("CALLS ends at message %d, but message %d was acknowledged", s.calls.last, s.beyond)
+	}
+	if len(lacking) > 0 {
+		s.lost = damaged("%s. %s", strings.Join(lacking, "; "), j.howToGoOn())
+		j.causes = append(j.causes, lacking...)
+	}
 }
 
-// lossIsAccepted tells whether the journal may go on without what is lost.
-func (j *Journal) lossIsAccepted() bool {
-	return j.options.AcceptLoss || j.options.NATS == nil && j.options.SyncInterval > 0
+// tornOff reports whether what was stored last may be gone as expected: it is brought
+// to the disk now and then, and the process did not end by itself.
+func (j *Journal) tornOff() bool {
+	return j.options.NATS == nil && j.options.SyncInterval > 0 && !j.clean
 }
 
 func (j *Journal) howToGoOn() string {
@@ -162,6 +210,9 @@ func (j *Journal) howToGoOn() string {
 }
 
 func (j *Journal) forgetCheckpoints(ctx context.Context) error {
+	if err := j.forgetSnapshots(); err != nil {
+		return err
+	}
 	return j.state.Purge(ctx, jetstream.WithPurgeSubject(j.names.subject("s", "account", ">")))
 }
 
@@ -198,10 +249,10 @@ func (j *Journal) catchUp(ctx context.Context) error {
 			return err
 		case reached:
 			continue
-		case !j.lossIsAccepted():
+		case !j.options.AcceptLoss:
 			return damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.last, beyond, j.howToGoOn())
 		}
-		if err := j.skipLost(ctx, calls.last+1, calls.last, outcomes); err != nil {
+		if err := j.useUp(ctx, calls.last+1, beyond); err != nil {
 			return err
 		}
 	}
@@ -228,24 +279,13 @@ const (
 	leaderPause = 250 * time.Millisecond
 )
 
-// skipLost uses up the numbers of messages that were lost, from first to last or
-// to the last one that there are outcomes about: these must not be taken for
-// outcomes about others.
-func (j *Journal) skipLost(ctx context.Context, first, last uint64, outcomes extent) error {
-	t := j.tail(streamOutcomes, outcomes.first, func(m *nats.Msg, _ uint64) error {
-		_, decoded, err := decodeOutcomes(m.Data)
-		for i := range decoded {
-			last = max(last, decoded[i].ref.seq)
-		}
-		return err
-	})
-	if err := t.scan(ctx); err != nil {
-		return err
-	}
+// useUp uses up the numbers of messages that were lost at the end of CALLS: what is
+// stored about these must not be taken for what is stored about others.
+func (j *Journal) useUp(ctx context.Context, first, last uint64) error {
 	if last < first {
 		return nil
 	}
-	j.log.Error("accepted calls were lost at the end of CALLS; the journal goes on without them", "messages", last-first+1)
+	j.log.Error("messages were lost at the end of CALLS; their numbers are not used again", "messages", last-first+1)
 	for seq := first; seq <= last; {
 		m := nats.NewMsg(j.names.subject(kindLost))
 		m.Header.Set(headerControl, control{First: first, Last: last}.header())

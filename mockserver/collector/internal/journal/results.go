@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -14,6 +15,8 @@ const (
 	resultsBytes = 256 << 10
 	// resultsQueue is how many outcomes may wait to be written.
 	resultsQueue = 1024
+	// resultsPause is how long outcomes wait that could not be stored.
+	resultsPause = 100 * time.Millisecond
 )
 
 // results writes outcomes. Those that come while one message is being written
@@ -115,6 +118,13 @@ func (r *results) store(group []*pendingResult) {
 	j.account.expect(id, told)
 	defer j.account.forget(id)
 	counted, err := r.counted(m, told)
+	for err != nil && j.ctx.Err() == nil {
+		// What was delivered is not delivered again because that could not be stored.
+		j.log.Debug("outcomes could not be stored; it is tried again", "outcomes", len(group), "error", err)
+		if j.health.await(j.ctx); sleep(j.ctx, resultsPause) == nil {
+			counted, err = r.counted(m, told)
+		}
+	}
 	for i, p := range group {
 		if err != nil {
 			p.done <- resultState{err: err}
@@ -124,12 +134,19 @@ func (r *results) store(group []*pendingResult) {
 	}
 }
 
+// counted stores a message, unless the account has it although it was refused, and
+// returns which of its outcomes count.
 func (r *results) counted(m *nats.Msg, told <-chan []bool) ([]bool, error) {
 	j := r.journal
+	select {
+	case counted := <-told:
+		return counted, nil
+	default:
+	}
 	if _, err := j.publish(j.ctx, j.nc, m); err != nil {
 		return nil, fmt.Errorf("journal: writing outcomes: %w", err)
 	}
-	ctx, stop, err := j.while(j.ctx)
+	ctx, stop, err := j.while(j.ctx, publishPatience)
 	if err != nil {
 		return nil, err
 	}

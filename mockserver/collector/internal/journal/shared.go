@@ -116,7 +116,7 @@ func (j *Journal) isStored(ctx context.Context, destination string, ref callsRef
 }
 
 // A replayLock lets one replay for a destination run at a time: two could replay
-// the same failed calls. On a cluster it is a message that others see, and that goes
+// the same failed calls. Another one lets one collector scrub. On a cluster it is a message that others see, and that goes
 // by itself if it is not renewed.
 type replayLock struct {
 	journal *Journal
@@ -172,8 +172,13 @@ func (l *replayLock) renew(ctx context.Context) error {
 }
 
 func (l *replayLock) unlock(ctx context.Context) {
+	l.remove(ctx)
+	l.journal.replaying.Unlock()
+}
+
+// remove lets others have the lock.
+func (l *replayLock) remove(ctx context.Context) {
 	if l.seq != 0 {
 		_ = l.journal.state.DeleteMsg(context.WithoutCancel(ctx), l.seq) // else it goes by itself
 	}
-	l.journal.replaying.Unlock()
 }

@@ -22,7 +22,7 @@ func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
 		worked := make(chan struct{})
 		goingOn.Go(func() {
 			for n := 0; ; n++ {
-				l, err := before.Next(t.Context())
+				l, err := before.Next(t.Context(), mockserver.Want{})
 				if err != nil {
 					return // it is attached anew
 				}

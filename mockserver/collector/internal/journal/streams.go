@@ -88,27 +88,28 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 func (j *Journal) ensure(ctx context.Context) error {
 	if j.options.NATS != nil {
 		for _, config := range j.streams() {
-			if err := j.ensureStream(ctx, config, true); err != nil {
+			err := j.patiently(ctx, func(ctx context.Context) error { return j.ensureStream(ctx, config, true) })
+			if err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	m, err := readMarker(j.options.Dir)
+	m, err := j.readMarker()
 	if err != nil {
 		return err
 	}
 	configs := j.streams()
 	created := slices.Clone(m.Streams)
 	for _, config := range configs {
-		if err := j.ensureStream(ctx, config, !m.Ready || !slices.Contains(m.Streams, config.Name)); err != nil {
+		if err := j.ensureStream(ctx, config, !m.Ready || j.options.AcceptLoss || !slices.Contains(m.Streams, config.Name)); err != nil {
 			return err
 		}
 		if !slices.Contains(created, config.Name) {
 			created = append(created, config.Name)
 		}
 	}
-	if m.Ready && len(created) == len(m.Streams) {
+	if m.Ready && !j.options.AcceptLoss && len(created) == len(m.Streams) {
 		return nil
 	}
 	if err := syncTree(j.options.Dir); err != nil {
@@ -123,9 +124,6 @@ func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfi
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound) && create:
 		_, err = j.js.CreateStream(ctx, config)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			err = nil // another collector was first
-		}
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return damaged("the stream %s cannot be found in %s, though it was created there; its meta.inf may be damaged. Nothing was removed. "+
 			"Restore the directory from a backup, or move it away to begin empty: the calls in it that were not delivered are then lost", config.Name, j.options.Dir)

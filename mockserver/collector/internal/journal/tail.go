@@ -22,6 +22,7 @@ type tail struct {
 	nc          *nats.Conn
 	js          jetstream.JetStream
 	stream      string
+	server      string   // of a cluster, whose copy is read; empty: any
 	subjects    []string // none: all
 	headersOnly bool
 	next        uint64    // the message to begin with
@@ -36,9 +37,12 @@ type tail struct {
 	// whole, if it is set, takes a gap in the numbers for damage unless whole says
 	// that it is known. There must be no subjects then.
 	whole func(gap span) bool
+	// held, if it is set, says that what has come is not to be handled now: it is read again.
+	held func() bool
 	// trouble is told why a consumer is made again.
 	trouble func(error)
 
+	misses int    // counts consumers that were made on another server
 	last   uint64 // set by aim: the message that a scan ends with; 0 where that is not known
 	marker string // set by aim: the subject of that message, if nothing else of it is to be read
 }
@@ -145,7 +149,7 @@ func (t *tail) session(ctx context.Context, finite bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(link.lost, cancel)()
-	consumer, err := t.js.CreateConsumer(ctx, t.stream, config)
+	consumer, err := t.create(ctx, config)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", t.stream, err)
 	}
@@ -172,6 +176,32 @@ func (t *tail) session(ctx context.Context, finite bool) error {
 	}
 }
 
+func (t *tail) create(ctx context.Context, config jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	if t.shared {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, askPatience)
+		defer cancel()
+	}
+	consumer, err := t.js.CreateConsumer(ctx, t.stream, config)
+	if err != nil || t.server == "" {
+		return consumer, err
+	}
+	// The cluster chooses one of the servers that have the stream, by chance.
+	if cluster := consumer.CachedInfo().Cluster; cluster == nil || cluster.Leader != t.server {
+		_ = t.js.DeleteConsumer(ctx, t.stream, consumer.CachedInfo().Name)
+		if t.misses++; t.misses > mostMisses {
+			return nil, handlerError{fmt.Errorf("reading %s: %s does not hand it out", t.stream, t.server)}
+		}
+		return nil, errOtherServer
+	}
+	return consumer, nil
+}
+
+// mostMisses is how often a consumer may be made on another server than it should.
+const mostMisses = 100
+
+var errOtherServer = errors.New("another server was chosen")
+
 // A reading is what one consumer has handed out.
 type reading struct {
 	*tail
@@ -181,6 +211,7 @@ type reading struct {
 	wanted    int    // messages that were asked for and have not come
 	delivered uint64 // messages that came
 	idle      int    // signs of life in a row without a message
+	cleared   int    // how many more had come when held was asked
 }
 
 // next asks for messages if need be, and handles what comes.
@@ -197,6 +228,7 @@ func (r *reading) next(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.cleared--
 	switch status := m.Header.Get("Status"); status {
 	case "":
 		return r.take(m)
@@ -220,6 +252,9 @@ func (r *reading) take(m *nats.Msg) error {
 		return err
 	}
 	seq := meta.Sequence.Stream
+	if r.isHeld() {
+		return fmt.Errorf("reading %s: message %d may not be on the disk", r.stream, seq)
+	}
 	if r.delivered++; meta.Sequence.Consumer != r.delivered {
 		return fmt.Errorf("reading %s: a message was missed", r.stream)
 	}
@@ -237,6 +272,19 @@ func (r *reading) take(m *nats.Msg) error {
 		return errEnough
 	}
 	return nil
+}
+
+// isHeld asks held once for all that has come.
+func (r *reading) isHeld() bool {
+	if r.held == nil || r.cleared >= 0 {
+		return false
+	}
+	waiting, _, _ := r.sub.Pending() // those that come from now on are asked for later
+	if r.held() {
+		return true
+	}
+	r.cleared = waiting
+	return false
 }
 
 // stuck tells why a finite reading gets nothing more: all was read, or the server

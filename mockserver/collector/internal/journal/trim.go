@@ -32,7 +32,7 @@ func (j *Journal) keepTrimmed() {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
-		case <-j.usage.short:
+		case <-j.trimSoon:
 			timer.Stop()
 		case <-j.ctx.Done():
 			timer.Stop()
@@ -41,7 +41,7 @@ func (j *Journal) keepTrimmed() {
 		if _, err := j.health.up(); err != nil {
 			continue
 		}
-		if err := j.repairRetries(j.ctx); err != nil && j.ctx.Err() == nil {
+		if err := errors.Join(j.hastenRetries(j.ctx), j.repairRetries(j.ctx)); err != nil && j.ctx.Err() == nil {
 			j.log.Warn("retries that are overdue could not be looked after; it is tried again", "error", err)
 		}
 		if err := j.Trim(j.ctx); err != nil && j.ctx.Err() == nil {
@@ -117,13 +117,16 @@ func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, erro
 }
 
 // wantedTrim returns up to which message CALLS should be removed: all that are
-// older than Keep, and more where space is short.
+// older than Keep, more where space is short, and all where the disk is full.
 func (j *Journal) wantedTrim(ctx context.Context, old uint64) (uint64, error) {
 	info, err := j.calls.Info(ctx)
 	if err != nil {
 		return 0, err
 	}
 	s, limit := info.State, float64(j.options.MaxBytes)
+	if j.usage.isDiskFull() {
+		return s.LastSeq, nil
+	}
 	wanted := old - 1
 	if used := float64(s.Bytes); used > trimAbove*limit && s.Msgs > 0 {
 		short := s.FirstSeq + uint64(float64(s.LastSeq-s.FirstSeq+1)*(1-trimTo*limit/used))
@@ -156,6 +159,9 @@ func (j *Journal) trimTo(ctx context.Context, base *account, stored, to uint64) 
 	if err := j.countTo(ctx, base, to); err != nil {
 		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", base.calls+1, to, err)
 	}
+	if err := j.markAllReplays(ctx); err != nil { // while CALLS still has them
+		return err
+	}
 	if err := j.storeBase(ctx, base, stored); err != nil {
 		return err
 	}
@@ -185,7 +191,7 @@ func (j *Journal) countTo(ctx context.Context, base *account, to uint64) error {
 	if err := calls.scan(ctx); err != nil {
 		return err
 	}
-	base.calls = to
+	base.calls, base.purged = to, to
 	// Outcomes speak of the lowest message that had not ended, which may be beyond.
 	lowAfter := base.lowAfter
 	base.lowAfter = math.MaxUint64

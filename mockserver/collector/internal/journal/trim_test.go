@@ -40,7 +40,7 @@ func work(t testing.TB, r mockserver.Reader, n int, decide func(id string, attem
 	deadline := time.Now().Add(patience)
 	for n > 0 {
 		ctx, cancel := contextUntil(t, deadline)
-		l, err := r.Next(ctx)
+		l, err := r.Next(ctx, mockserver.Want{})
 		cancel()
 		ok(t, err)
 		result := mockserver.Result{RetryAt: time.Now()}
@@ -187,7 +187,7 @@ func TestCallsThatArePendingForTooLongAreListedAsFailed(t *testing.T) {
 	j := open(t, journal.Options{Dir: t.TempDir(), Keep: time.Millisecond})
 	r := attach(t, j, "down")
 	appendCalls(t, j, "web", "a", 10)
-	l, err := r.Next(t.Context())
+	l, err := r.Next(t.Context(), mockserver.Want{})
 	ok(t, err)
 	again := mockserver.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]mockserver.Outcome, 10)}
 	again.Outcomes[3].State = mockserver.StateDelivered

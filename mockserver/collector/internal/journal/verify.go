@@ -56,7 +56,6 @@ type verifiedBook struct {
 	sources  []string
 	untried  untried
 	waiting  map[uint64]waitingPart // by the number of callsRef
-	lost     map[uint64]bool        // the parts of messages that are gone, which had their first attempt
 }
 
 // A waitingPart is what is left of a part and waits for another attempt, or a
@@ -69,8 +68,8 @@ type waitingPart struct {
 }
 
 // Verify reads all that is stored and proves or refutes, for every destination,
-// that accepted = delivered + failed + filtered + pending, and that the ledger
-// says the same. Calls may be accepted and delivered meanwhile. It takes a few
+// that accepted = delivered + failed + filtered + pending + lost, that none of them
+// is negative, and that the ledger says the same. Calls may be accepted and delivered meanwhile. It takes a few
 // seconds for a million stored messages, and for each destination 12 bytes of memory
 // for a message that was not tried and about 50 for what waits for a retry.
 func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error) {
@@ -97,9 +96,12 @@ func (v *verifier) verify(ctx context.Context) ([]mockserver.Verification, error
 	}
 	v.calls, v.books = base.calls, map[string]*verifiedBook{}
 	for name, b := range base.books {
-		v.books[name] = newVerifiedBook(b.ledger, b.attached, b.scopes[len(b.scopes)-1].sources)
+		v.books[name] = b.verified()
 	}
 	if v.now, err = v.journal.toVerify(ctx); err != nil {
+		return nil, err
+	}
+	if err := v.readPending(ctx, base); err != nil {
 		return nil, err
 	}
 	if err := v.read(ctx, base.outcomes); err != nil {
@@ -114,7 +116,62 @@ func (v *verifier) verify(ctx context.Context) ([]mockserver.Verification, error
 func newVerifiedBook(l mockserver.Ledger, attached uint64, sources []string) *verifiedBook {
 	return &verifiedBook{
 		Verification: mockserver.Verification{Ledger: l}, attached: attached, sources: sources,
-		waiting: map[uint64]waitingPart{}, lost: map[uint64]bool{},
+		waiting: map[uint64]waitingPart{},
+	}
+}
+
+// verified returns the book to begin with. What was lost is the sum of its records.
+func (b *book) verified() *verifiedBook {
+	v := newVerifiedBook(b.ledger, b.attached, b.scopes[len(b.scopes)-1].sources)
+	v.Lost, v.Losses = 0, slices.Clone(b.losses)
+	for _, l := range b.losses {
+		v.Lost += l.Calls
+	}
+	for ref, r := range b.retries {
+		v.waiting[ref.number()] = waitingPart{accepted: r.accepted, attempt: int32(r.attempt), calls: uint16(r.calls)}
+	}
+	return v
+}
+
+// readPending counts what had not ended when a loss was accepted: the count begins
+// there, and what is stored says what it is.
+func (v *verifier) readPending(ctx context.Context, base *account) error {
+	first := base.calls + 1
+	for _, b := range base.books {
+		if b.fresh > 0 {
+			first = min(first, b.floor+1)
+		}
+	}
+	if first > base.calls {
+		return nil
+	}
+	t := v.journal.tail(streamCalls, first, func(m *nats.Msg, seq uint64) error {
+		if seq > base.calls {
+			return errEnough
+		}
+		parsed, err := v.journal.names.parseCalls(seq, m.Subject, m.Header)
+		if err != nil || parsed.kind != kindCalls {
+			return err
+		}
+		for name, b := range base.books {
+			v.books[name].addOpen(b, parsed)
+		}
+		return nil
+	})
+	t.headersOnly, t.batch, t.whole = true, callsAtOnce, v.now.losses.isKnownLoss
+	return t.scan(ctx)
+}
+
+// addOpen adds the parts of a message whose first attempt had not ended.
+func (b *verifiedBook) addOpen(before *book, m *callsMessage) {
+	if !before.isOpen(m) {
+		return
+	}
+	b.untried.add(m.seq, m.calls, m.at)
+	for part := range parts(m.calls) {
+		if ref := (callsRef{m.seq, part}); before.ended(ref) {
+			b.untried.end(ref)
+		}
 	}
 }
 
@@ -253,7 +310,7 @@ func (v *verifier) count(o *outcome) {
 	if b == nil || b.attached != o.attached {
 		return // detached since
 	}
-	calls, ok := b.end(o, v.now.losses.isLost(o.ref.seq))
+	calls, ok := b.end(o)
 	if !ok {
 		return
 	}
@@ -271,7 +328,7 @@ func (v *verifier) count(o *outcome) {
 
 // end takes out the part that an outcome is about, and tells how many of its calls
 // were to be tried. It is not ok if the attempt was another than the next.
-func (b *verifiedBook) end(o *outcome, lost bool) (calls int, ok bool) {
+func (b *verifiedBook) end(o *outcome) (calls int, ok bool) {
 	number := o.ref.number()
 	if w, waits := b.waiting[number]; waits {
 		if int(w.attempt) != o.attempt {
@@ -280,15 +337,10 @@ func (b *verifiedBook) end(o *outcome, lost bool) (calls int, ok bool) {
 		delete(b.waiting, number)
 		return int(w.calls), true
 	}
-	if o.attempt != 1 || b.lost[number] {
+	if o.attempt != 1 {
 		return 0, false
 	}
-	if calls, ok = b.untried.end(o.ref); !ok && lost {
-		calls, ok = o.calls(), true
-		b.Accepted += int64(calls)
-		b.lost[number] = true
-	}
-	return calls, ok
+	return b.untried.end(o.ref)
 }
 
 func (b *verifiedBook) problem(format string, args ...any) {
@@ -455,5 +507,5 @@ func (v *verifier) compare() []mockserver.Verification {
 }
 
 func sum(l mockserver.Ledger) string {
-	return fmt.Sprintf("%d = %d delivered + %d failed + %d filtered + %d pending", l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending)
+	return fmt.Sprintf("%d = %d delivered + %d failed + %d filtered + %d pending + %d lost", l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost)
 }

@@ -36,7 +36,7 @@ func someOfAll(t *testing.T) *Journal {
 		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 	}
 	for range 3 * parts(300) {
-		l, err := r.Next(t.Context())
+		l, err := r.Next(t.Context(), mockserver.Want{})
 		require.NoError(t, err)
 		result := mockserver.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
 		for i := range result.Outcomes {
@@ -71,7 +71,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 		}), "message 5 of CALLS, part 0: it was never tried, but the ledger takes all up to message 5 for tried"},
 		"the ledger has delivered too many": {account(func(b *book) {
 			b.ledger.Delivered++
-		}), "the ledger says 1200 = 10 delivered + 9 failed + 873 filtered + 309 pending, and what is stored says 1200 = 9 delivered"},
+		}), "the ledger says 1200 = 10 delivered + 9 failed + 873 filtered + 309 pending + 0 lost, and what is stored says 1200 = 9 delivered"},
 		"the ledger has accepted too few": {account(func(b *book) {
 			b.ledger.Accepted--
 		}), "the ledger says 1199 ="},

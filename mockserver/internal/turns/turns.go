@@ -1,0 +1,181 @@
+// Package turns decides what a destination works at next.
+package turns
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// freshPerTimed is how many values without a time are popped for one with a time,
+// while there are both.
+const freshPerTimed = 4
+
+// A Queue holds what waits for a destination. Values that have a time wait for it;
+// the others stand in a line for each source. The lines take turns, and those whose
+// time has come have every fifth turn, so that none of them keeps the others back
+// however much it has. A Queue is not safe for concurrent use.
+type Queue[T any] struct {
+	source func(T) string
+	due    func(T) time.Time
+	timed  timedHeap[T]
+	lines  map[string][]T
+	order  []string // the sources that have a line; the first has the next turn
+	fresh  int      // values in lines
+	streak int      // of them popped since the last with a time
+}
+
+// New returns an empty queue. due returns the zero time for values that have none.
+func New[T any](source func(T) string, due func(T) time.Time) *Queue[T] {
+	return &Queue[T]{source: source, due: due, timed: timedHeap[T]{due: due}, lines: map[string][]T{}}
+}
+
+// Push adds a value, behind others of its source.
+func (q *Queue[T]) Push(v T) { q.push(v, false) }
+
+// PushFirst adds a value before others of its source.
+func (q *Queue[T]) PushFirst(v T) { q.push(v, true) }
+
+func (q *Queue[T]) push(v T, first bool) {
+	if !q.due(v).IsZero() {
+		heap.Push(&q.timed, v)
+		return
+	}
+	source := q.source(v)
+	line := q.lines[source]
+	if len(line) == 0 {
+		q.order = append(q.order, source)
+	}
+	if first {
+		line = slices.Insert(line, 0, v)
+	} else {
+		line = append(line, v)
+	}
+	q.lines[source] = line
+	q.fresh++
+}
+
+// Pop takes out the value whose turn it is now: none with a time if noTimed is set,
+// and none without of the sources in except. If it is not ok there is no such value,
+// and at is when the next may be due; the zero time if none has a time.
+func (q *Queue[T]) Pop(now time.Time, except []string, noTimed bool) (v T, at time.Time, ok bool) {
+	timed := !noTimed && len(q.timed.values) > 0
+	if timed {
+		at = q.due(q.timed.values[0])
+	}
+	turn := slices.IndexFunc(q.order, func(source string) bool { return !slices.Contains(except, source) })
+	switch {
+	case timed && !now.Before(at) && (turn < 0 || q.streak >= freshPerTimed):
+		q.streak = 0
+		return heap.Pop(&q.timed).(T), time.Time{}, true
+	case turn < 0:
+		return v, at, false
+	}
+	q.streak = min(q.streak+1, freshPerTimed)
+	return q.popLine(turn), time.Time{}, true
+}
+
+// popLine takes out the first value of the source with a turn, which is the last one
+// then.
+func (q *Queue[T]) popLine(turn int) (v T) {
+	source := q.order[turn]
+	q.order = slices.Delete(q.order, turn, turn+1)
+	line := q.lines[source]
+	v, line[0] = line[0], v // it is not to be kept in memory
+	if line = line[1:]; len(line) > 0 {
+		q.order = append(q.order, source)
+		q.lines[source] = line
+	} else {
+		delete(q.lines, source)
+	}
+	q.fresh--
+	return v
+}
+
+// Next returns when Pop may return a value: now if it would, and not ok if there is
+// none that it may return at any time.
+func (q *Queue[T]) Next(now time.Time, except []string, noTimed bool) (at time.Time, ok bool) {
+	if slices.ContainsFunc(q.order, func(source string) bool { return !slices.Contains(except, source) }) {
+		return now, true
+	}
+	if noTimed || len(q.timed.values) == 0 {
+		return time.Time{}, false
+	}
+	return q.due(q.timed.values[0]), true
+}
+
+// Fresh returns how many values have no time, and Timed how many have one.
+func (q *Queue[T]) Fresh() int { return q.fresh }
+
+// Timed returns how many values have a time.
+func (q *Queue[T]) Timed() int { return len(q.timed.values) }
+
+// Due returns how many values have a time that has come.
+func (q *Queue[T]) Due(now time.Time) (n int) {
+	for _, v := range q.timed.values {
+		if !q.due(v).After(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// HasLine reports whether values of a source wait that have no time.
+func (q *Queue[T]) HasLine(source string) bool { return len(q.lines[source]) > 0 }
+
+// All yields every value, in no order.
+func (q *Queue[T]) All(yield func(T) bool) {
+	for _, v := range q.timed.values {
+		if !yield(v) {
+			return
+		}
+	}
+	for _, line := range q.lines {
+		for _, v := range line {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// Take takes out the values that match.
+func (q *Queue[T]) Take(match func(T) bool) (taken []T) {
+	kept := New(q.source, q.due)
+	kept.streak = q.streak
+	keep := func(v T) {
+		if match(v) {
+			taken = append(taken, v)
+		} else {
+			kept.Push(v)
+		}
+	}
+	for _, v := range q.timed.values {
+		keep(v)
+	}
+	for _, source := range q.order {
+		for _, v := range q.lines[source] {
+			keep(v)
+		}
+	}
+	*q = *kept
+	return taken
+}
+
+// timedHeap is a container/heap with the value that is due first on top.
+type timedHeap[T any] struct {
+	due    func(T) time.Time
+	values []T
+}
+
+func (h *timedHeap[T]) Len() int           { return len(h.values) }
+func (h *timedHeap[T]) Less(i, j int) bool { return h.due(h.values[i]).Before(h.due(h.values[j])) }
+func (h *timedHeap[T]) Swap(i, j int)      { h.values[i], h.values[j] = h.values[j], h.values[i] }
+func (h *timedHeap[T]) Push(v any)         { h.values = append(h.values, v.(T)) }
+func (h *timedHeap[T]) Pop() any {
+	last := len(h.values) - 1
+	v := h.values[last]
+	h.values[last] = *new(T)
+	h.values = h.values[:last]
+	return v
+}

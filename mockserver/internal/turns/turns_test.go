@@ -1,0 +1,147 @@
+package turns
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A value is a source and a name, such as "a1"; with a time behind a colon it is in
+// tenths of a second after begin.
+type value struct {
+	name string
+	due  time.Time
+}
+
+var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func queue(values ...value) *Queue[value] {
+	q := New(func(v value) string { return v.name[:1] }, func(v value) time.Time { return v.due })
+	for _, v := range values {
+		q.Push(v)
+	}
+	return q
+}
+
+func fresh(names string) (values []value) {
+	for name := range strings.FieldsSeq(names) {
+		values = append(values, value{name: name})
+	}
+	return values
+}
+
+func timed(names string) []value {
+	values := fresh(names)
+	for i := range values {
+		values[i].due = begin.Add(time.Duration(i) * time.Second)
+	}
+	return values
+}
+
+func TestPop(t *testing.T) {
+	for name, test := range map[string]struct {
+		values  []value
+		at      time.Duration // after begin
+		except  string
+		noTimed bool
+		want    string
+		next    time.Duration // after begin, of the next that is due; 0: none
+	}{
+		"one source in its order":         {values: fresh("a1 a2 a3"), want: "a1 a2 a3"},
+		"sources take turns":              {values: fresh("a1 a2 a3 a4 b1 b2 c1"), want: "a1 b1 c1 a2 b2 a3 a4"},
+		"a source is left out":            {values: fresh("a1 a2 b1 a3 b2 c1"), except: "a", want: "b1 c1 b2"},
+		"all sources are left out":        {values: fresh("a1 b1"), except: "a b"},
+		"what is due, by its time":        {values: timed("a0 b1 a2 c3"), at: 2 * time.Second, want: "a0 b1 a2", next: 3 * time.Second},
+		"what is due has the fifth turn":  {values: append(timed("t0 t1"), fresh("a1 a2 a3 a4 a5 a6 a7 a8 a9")...), at: time.Minute, want: "a1 a2 a3 a4 t0 a5 a6 a7 a8 t1 a9"},
+		"what is due waits for no others": {values: append(timed("t0 t1"), fresh("a1 a2")...), at: time.Minute, except: "a", want: "t0 t1"},
+		"nothing with a time":             {values: append(timed("t0 t1"), fresh("a1 a2")...), at: time.Minute, noTimed: true, want: "a1 a2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q, now, except := queue(test.values...), begin.Add(test.at), strings.Fields(test.except)
+			var got []string
+			for {
+				promised, some := q.Next(now, except, test.noTimed)
+				v, at, ok := q.Pop(now, except, test.noTimed)
+				if ok != (some && !promised.After(now)) {
+					t.Fatalf("Pop is %v, Next said %v, %v", ok, promised, some)
+				}
+				if !ok {
+					if want := begin.Add(test.next); test.next != 0 && !at.Equal(want) || test.next == 0 && !at.IsZero() {
+						t.Errorf("the next is due %v", at)
+					}
+					break
+				}
+				got = append(got, v.name)
+			}
+			if strings.Join(got, " ") != test.want {
+				t.Errorf("got %v, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestPushFirst(t *testing.T) {
+	q := queue(fresh("a1 a2 b1")...)
+	first, _, _ := q.Pop(begin, nil, false)
+	q.PushFirst(first)
+	q.PushFirst(value{name: "b0"})
+	var got []string
+	for q.Fresh() > 0 {
+		v, _, _ := q.Pop(begin, nil, false)
+		got = append(got, v.name)
+	}
+	if want := "b0 a1 b1 a2"; strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// TestNothingIsLost pushes, pops and takes at random and accounts for every value.
+func TestNothingIsLost(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		q := queue()
+		var in []string
+		remove := func(v value) {
+			i := slices.Index(in, v.name)
+			if i < 0 {
+				t.Fatalf("%s came out, and was not in", v.name)
+			}
+			in = slices.Delete(in, i, i+1)
+		}
+		for i := range 500 {
+			now := begin.Add(time.Duration(i) * time.Millisecond)
+			switch random.IntN(6) {
+			case 0, 1, 2:
+				v := value{name: string(rune('a'+random.IntN(4))) + strings.Repeat("x", i)}
+				if random.IntN(3) == 0 {
+					v.due = now.Add(time.Duration(random.IntN(50)) * time.Millisecond)
+				}
+				if in = append(in, v.name); random.IntN(4) == 0 {
+					q.PushFirst(v)
+				} else {
+					q.Push(v)
+				}
+			case 3, 4:
+				if v, _, ok := q.Pop(now, []string{"a", "b"}[:random.IntN(3)], random.IntN(2) == 0); ok {
+					remove(v)
+				}
+			case 5:
+				if random.IntN(10) == 0 {
+					for _, v := range q.Take(func(value) bool { return random.IntN(2) == 0 }) {
+						remove(v)
+					}
+				}
+			}
+			var all []string
+			for v := range q.All {
+				all = append(all, v.name)
+			}
+			slices.Sort(all)
+			if !slices.Equal(all, slices.Sorted(slices.Values(in))) || q.Fresh()+q.Timed() != len(in) {
+				t.Fatalf("seed %d: it holds %v, want %v", seed, all, in)
+			}
+		}
+	}
+}
