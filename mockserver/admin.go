@@ -69,7 +69,8 @@ var adminRoutes = []adminRoute{
 }
 
 // NewAdmin returns a handler that serves a collector's admin API under /api/v1,
-// with its description at /api/v1/openapi.yaml. It trusts every request: put it
+// with its description at /api/v1/openapi.yaml, and with [Config].Messages also
+// /messages. It trusts every request: put it
 // behind a [Guard]. version is that of the program, for the health resource.
 func NewAdmin(c *Collector, version string) http.Handler {
 	a := &admin{Collector: c, version: version, mux: http.NewServeMux()}
@@ -79,6 +80,10 @@ func NewAdmin(c *Collector, version string) http.Handler {
 			body, err := route.handle(a, r)
 			a.answer(w, body, err)
 		})
+	}
+	if c.config.Messages {
+		a.mux.HandleFunc("GET /messages", c.serveMessages)
+		a.mux.HandleFunc("POST /messages", c.serveMessages)
 	}
 	a.mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")

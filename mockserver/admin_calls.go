@@ -87,6 +87,7 @@ type callView struct {
 	Repeats           int             `json:"repeats"`
 	Attempts          int             `json:"attempts"`
 	Destinations      []callState     `json:"destinations"`
+	Synthetic         bool            `json:"synthetic"`      // the collector made it itself
 	Body              json.RawMessage `json:"body,omitempty"` // only of a call asked for by itself
 }
 
@@ -106,7 +107,7 @@ func viewCall(r *Record) callView {
 		Seq: r.Seq, MessageID: c.ID, Source: c.Source, Type: c.Type, UserID: c.UserID, AnonymousID: c.AnonymousID,
 		Event: c.Event, Name: c.Name, Category: c.Category, GroupID: c.GroupID, PreviousID: c.PreviousID,
 		ReceivedAt: c.ReceivedAt, SentAt: c.SentAt, OriginalTimestamp: c.OriginalTimestamp, Timestamp: c.Timestamp,
-		Repeats: r.Repeats, Attempts: len(r.Attempts), Destinations: []callState{},
+		Repeats: r.Repeats, Attempts: len(r.Attempts), Destinations: []callState{}, Synthetic: c.isSynthetic(),
 	}
 	for _, e := range slices.Backward(r.Ends) {
 		if !slices.ContainsFunc(v.Destinations, func(s callState) bool { return s.Destination == e.Destination }) {
@@ -125,11 +126,13 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 	q.filter(&filter)
 	q.text("destination", &destination)
 	wanted := q.state(&state)
+	synthetic, all := false, !r.URL.Query().Has("synthetic")
+	q.bool("synthetic", &synthetic)
 	if err := q.done(); err != nil {
 		return nil, err
 	}
 	page, more := a.history.Page(before, limit, func(r *Record) bool {
-		return filter.Matches(&r.Call) && (destination == "" && state == "" || r.stands(destination, state, wanted))
+		return filter.Matches(&r.Call) && (all || r.Call.isSynthetic() == synthetic) && (destination == "" && state == "" || r.stands(destination, state, wanted))
 	})
 	answer := struct {
 		Calls     []callView `json:"calls"`
@@ -309,10 +312,12 @@ func (a *admin) replayCall(r *http.Request) (any, error) {
 	sel := Selection{DryRun: in.DryRun, CallFilter: CallFilter{IDs: []string{id}, Sources: []string{source}}}
 	if record, ok := a.history.Find(source, id); ok {
 		outcome, decided := record.State(in.Destination)
-		if !decided || outcome.State == StatePending {
+		switch {
+		case decided && outcome.State != StatePending:
+			sel.State = outcome.State
+		case decided || !record.adopted:
 			return nil, adminFail(http.StatusConflict, "pending", "call %q is pending at destination %q, or was never meant for it", id, in.Destination)
 		}
-		sel.State = outcome.State
 	}
 	n, err := a.Replay(r.Context(), in.Destination, sel)
 	if err == nil && n == 0 {

@@ -244,7 +244,7 @@ func TestAdminReplays(t *testing.T) {
 
 	_, ledger := admin(t, srv, "GET", "/ledger", "")
 	assert.Equal(t, object{"holds": true, "destinations": []any{object{
-		"destination": "hook", "accepted": 250.0, "delivered": 250.0, "failed": 0.0, "filtered": 0.0, "pending": 0.0, "holds": true,
+		"destination": "hook", "accepted": 250.0, "delivered": 250.0, "failed": 0.0, "filtered": 0.0, "pending": 0.0, "lost": 0.0, "holds": true,
 	}}}, ledger)
 	_, attempts := admin(t, srv, "GET", "/calls/site/m-1/attempts", "")
 	assert.Len(t, attempts["attempts"], 3)
@@ -282,8 +282,99 @@ func TestAdminListsWhatWasRejected(t *testing.T) {
 	_, answer := admin(t, srv, "GET", "/rejections", "")
 	require.Len(t, answer["calls"], 1)
 	assert.Equal(t, `{"userId":"u"}`, answer["calls"].([]any)[0].(object)["body"])
+	assert.Equal(t, "track", answer["calls"].([]any)[0].(object)["type"], "of its endpoint")
 	require.Len(t, answer["requests"], 1)
 	assert.Equal(t, "unknown_write_key", answer["requests"].([]any)[0].(object)["code"])
+	serve(srv, http.MethodGet, "/v1/batch", "")
+	_, answer = admin(t, srv, "GET", "/rejections", "")
+	assert.Equal(t, "GET", answer["requests"].([]any)[0].(object)["method"])
+}
+
+func TestDestinationStateFollowsOutcomes(t *testing.T) {
+	answers := atomic.Int32{}
+	answers.Store(http.StatusGone)
+	rec := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(answers.Load())) })
+	srv := mockserver.RunT(t, mockserver.Config{
+		Sources:      []mockserver.Source{{Name: "web", WriteKey: "key"}, {Name: "silent", WriteKey: "silent"}},
+		Destinations: []mockserver.Destination{hook("hook", rec.URL), {Name: "idle", Sources: []string{"silent"}, Settings: hook("idle", rec.URL).Settings}},
+	})
+	state := func(name string) string {
+		_, d := admin(t, srv, "GET", "/destinations/"+name, "")
+		return d["status"].(object)["state"].(string)
+	}
+	assert.Equal(t, "idle", state("hook"))
+	post(t, srv.URL+"/v1/batch", "key", track("m", 120))
+	_, err := srv.Wait(within(t), 120, mockserver.InState("hook", mockserver.StateFailed))
+	require.NoError(t, err)
+	assert.Equal(t, "failing", state("hook"), "120 failed of 120")
+	_, page := get(t, srv.URL+"/destinations")
+	assert.Contains(t, page, "the last 64 attempts failed")
+	assert.NotContains(t, page, "Delivering")
+	assert.Contains(t, page, "Nothing yet")
+
+	answers.Store(http.StatusOK)
+	post(t, srv.URL+"/v1/batch", "key", track("n", 40))
+	delivered(t, srv, "hook", 40)
+	assert.Equal(t, "delivering", state("hook"))
+	_, page = get(t, srv.URL+"/destination?name=hook")
+	assert.Contains(t, page, "24 of the last 64 attempts failed.")
+	assert.Equal(t, "idle", state("idle"))
+	require.NoError(t, srv.Pause(t.Context(), "hook"))
+	assert.Equal(t, "paused", state("hook"))
+}
+
+// TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken: it is no secret there. What is
+// configured keeps its name, and what cannot be a name is cut.
+func TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken(t *testing.T) {
+	srv := mockserver.RunT(t, mockserver.Config{AnyWriteKey: true, Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
+	for _, key := range []string{"ios-app", "web-key", "web", strings.Repeat("x", 101), "a\tb"} {
+		post(t, srv.URL+"/v1/batch", key, track("m", 1))
+	}
+	var sources []string
+	for _, c := range srv.Calls() {
+		sources = append(sources, c.Source)
+	}
+	require.Len(t, sources, 5)
+	assert.Equal(t, []string{"ios-app", "web"}, sources[:2])
+	assert.Regexp(t, `^w…[0-9a-f]{8}$`, sources[2], "the name of another source")
+	assert.Regexp(t, `^xxxx…[0-9a-f]{8}$`, sources[3])
+	assert.Regexp(t, `^a…[0-9a-f]{8}$`, sources[4])
+	_, page := get(t, srv.URL+"/")
+	assert.Contains(t, page, "ios-app")
+}
+
+// TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown: as after a restart.
+func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
+	history := mockserver.NewHistory(0)
+	history.Adopt()
+	srv := mockserver.RunT(t, mockserver.Config{
+		History: history, Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}},
+		Destinations: []mockserver.Destination{hook("one", "http://127.0.0.1:1"), hook("other", "http://127.0.0.1:1")},
+	})
+	for _, d := range []string{"one", "other"} {
+		require.NoError(t, srv.Pause(t.Context(), d))
+	}
+	call, err := mockserver.ReadCall("web", []byte(`{"type":"track","event":"E","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Minute).UTC().Format(time.RFC3339)+`"}`))
+	require.NoError(t, err)
+	history.Ended(mockserver.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now(), Attempt: 1, Outcome: mockserver.Outcome{State: mockserver.StateDelivered}, Call: &call})
+
+	_, page := get(t, srv.URL+"/")
+	assert.Contains(t, page, `class="chip is-unknown"`)
+	assert.NotContains(t, page, "is-pending")
+	_, page = get(t, srv.URL+"/?status=pending")
+	assert.Contains(t, page, "<b>0</b> of 1 call")
+	_, page = get(t, srv.URL+"/?status=unknown")
+	ref := find(t, page, `data-ref="([0-9a-f]+)"`)
+	_, page = get(t, srv.URL+"/calls/"+ref, "X-Fragment", "1")
+	assert.Contains(t, page, "not known")
+	_, page = get(t, srv.URL+"/replay")
+	assert.NotContains(t, page, "waits")
+	status, answer := admin(t, srv, "POST", "/calls/web/m/replay", `{"destination":"other"}`)
+	assert.Equal(t, http.StatusNotFound, status, answer)
+
+	history.Accepted(mockserver.Batch{Source: "web", Calls: []mockserver.Call{call}})
+	_, page = get(t, srv.URL+"/")
+	assert.Contains(t, page, `class="chip is-pending"`, "it was this process that took it")
 }
 
 func TestGuardKeepsStrangersOut(t *testing.T) {

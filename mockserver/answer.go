@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -32,8 +33,9 @@ func refuse(status int, code Code, format string, args ...any) *requestError {
 	return &requestError{status: status, code: code, message: fmt.Sprintf(format, args...)}
 }
 
-// allowOrigin lets browsers of any site send calls. Pages may ask with
-// credentials, because some libraries do; the tracking API has none to look at.
+// allowOrigin lets browsers of any site send calls, with any header: libraries add
+// their own. Pages may ask with credentials, because some libraries do; the tracking
+// API has none to look at.
 func allowOrigin(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Add("Vary", "Origin")
@@ -45,8 +47,11 @@ func allowOrigin(w http.ResponseWriter, r *http.Request) {
 	h.Set("Access-Control-Allow-Credentials", "true")
 	h.Set("Access-Control-Expose-Headers", "Retry-After")
 	if r.Method == http.MethodOptions {
+		h.Add("Vary", "Access-Control-Request-Headers")
 		h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Content-Encoding, X-Retry-Count")
+		if asked := r.Header.Values("Access-Control-Request-Headers"); len(asked) > 0 {
+			h.Set("Access-Control-Allow-Headers", strings.Join(asked, ", "))
+		}
 		h.Set("Access-Control-Max-Age", "86400")
 	}
 }
@@ -57,9 +62,6 @@ var (
 	noSniff     = []string{"nosniff"}
 	successes   = []byte(`{"success": true}`)
 )
-
-// answerTimeout is how long a sender may take to read a long answer.
-const answerTimeout = 20 * time.Second
 
 // respond answers success, or says what was refused and why, and records it.
 func (c *Collector) respond(w http.ResponseWriter, r *http.Request, refused *requestError) {
@@ -72,9 +74,6 @@ func (c *Collector) respond(w http.ResponseWriter, r *http.Request, refused *req
 	c.recordRefusal(r, refused)
 	if refused.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int((refused.retryAfter+time.Second-1)/time.Second)))
-	}
-	if len(refused.calls) > 0 {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 	}
 	w.WriteHeader(refused.status)
 	_ = json.NewEncoder(w).Encode(answer{Code: refused.code, Message: refused.message, Error: refused.message, Calls: refused.calls})

@@ -22,7 +22,7 @@ type Config struct {
 	// to none.
 	Destinations []Destination
 	// AnyWriteKey takes calls with a write key that no source has, and makes the
-	// source as it sees it. Defaults to true where Sources is empty in Run and
+	// source as it sees it, with the write key as its name. Defaults to true where Sources is empty in Run and
 	// RunT, and to false in NewCollector.
 	AnyWriteKey bool
 	// Strict answers 400 to a request that holds a bad call, names each of them,
@@ -32,9 +32,10 @@ type Config struct {
 	// InProcess makes Run and RunT listen nowhere: the server is reached by its
 	// Transport alone. Defaults to false.
 	InProcess bool
-	// Messages answers GET /messages with the calls that came since it was asked
-	// last, to anyone, as the service's own mock server does. Defaults to true in
-	// Run and RunT, and to false in NewCollector.
+	// Messages has NewAdmin serve /messages: the calls that came since they were
+	// drained last, as a JSON array. GET shows them; POST, or GET with the parameter
+	// drain, drains them. Defaults to true in Run and RunT, and to false in
+	// NewCollector.
 	Messages bool
 	// Limits are how much one request may hold. Default to those of the service.
 	Limits Limits

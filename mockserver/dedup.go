@@ -3,6 +3,7 @@ package mockserver
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -44,9 +45,13 @@ const (
 
 // A reservation is the calls that one request is storing.
 type reservation struct {
-	hashes []callHash
-	done   chan struct{} // closed when the request has stored them, or failed to
+	hashes   []callHash
+	done     chan struct{} // closed when it is settled, or doubtful
+	doubtful bool          // it takes long to learn whether they are stored; guarded by dedup.mu
 }
+
+// errDoubtful says that it is not known whether a call is stored that came before.
+var errDoubtful = errors.New("mockserver: it is not known whether the same call is stored")
 
 func newDedup(clock Clock, window time.Duration, limit int) *dedup {
 	return &dedup{
@@ -55,11 +60,11 @@ func newDedup(clock Clock, window time.Duration, limit int) *dedup {
 	}
 }
 
-// reserve returns the calls of b that were not stored before, and a function to
-// be called with whether they are now. Where another request is just storing
-// one of them, it waits for that one's end: to answer for a call that is not yet
-// stored would lose it if that request fails. Its error is that of ctx.
-func (d *dedup) reserve(ctx context.Context, b Batch) (fresh, repeated Batch, done func(stored bool), err error) {
+// reserve returns the calls of b that were not stored before, and a reservation
+// for them that must be settled. Where another request is just storing one of them,
+// it waits for that one's end: to answer for a call that is not yet stored would
+// lose it if that request fails. Its error is that of ctx, or errDoubtful.
+func (d *dedup) reserve(ctx context.Context, b Batch) (fresh, repeated Batch, mine *reservation, err error) {
 	hashes := make([]callHash, len(b.Calls))
 	for i := range b.Calls {
 		hashes[i] = hashCall(b.Source, b.Calls[i].ID)
@@ -67,10 +72,13 @@ func (d *dedup) reserve(ctx context.Context, b Batch) (fresh, repeated Batch, do
 	for {
 		fresh, repeated, mine, other := d.tryReserve(b, hashes)
 		if other == nil {
-			return fresh, repeated, func(stored bool) { d.settle(mine, stored) }, nil
+			return fresh, repeated, mine, nil
 		}
 		select {
-		case <-other:
+		case <-other.done:
+			if d.isDoubtful(other) {
+				return Batch{}, Batch{}, nil, errDoubtful
+			}
 		case <-ctx.Done():
 			return Batch{}, Batch{}, nil, ctx.Err()
 		}
@@ -78,8 +86,9 @@ func (d *dedup) reserve(ctx context.Context, b Batch) (fresh, repeated Batch, do
 }
 
 // tryReserve reserves all or nothing: to hold some while waiting for others
-// could make two requests wait for each other.
-func (d *dedup) tryReserve(b Batch, hashes []callHash) (fresh, repeated Batch, mine *reservation, other chan struct{}) {
+// could make two requests wait for each other. other is whose end is to be waited
+// for.
+func (d *dedup) tryReserve(b Batch, hashes []callHash) (fresh, repeated Batch, mine, other *reservation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.age()
@@ -88,8 +97,8 @@ func (d *dedup) tryReserve(b Batch, hashes []callHash) (fresh, repeated Batch, m
 	for i, h := range hashes {
 		state, known := d.known(h)
 		if known && state == beingStored && !slices.Contains(mine.hashes, h) {
-			d.forget(mine)
-			return Batch{}, Batch{}, nil, d.storing(h).done
+			d.forget(mine.hashes)
+			return Batch{}, Batch{}, nil, d.storing(h)
 		}
 		switch {
 		case known && repeated.Calls == nil:
@@ -118,26 +127,43 @@ func (d *dedup) storing(h callHash) *reservation {
 	panic("mockserver: a call is being stored by no request")
 }
 
-// settle ends a reservation.
-func (d *dedup) settle(r *reservation, stored bool) {
+// settle ends a reservation whose first calls are stored, so many of them.
+func (d *dedup) settle(r *reservation, stored int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.reservations, r)
-	if stored {
-		for _, h := range r.hashes {
-			d.younger[h] = isStored
-		}
-	} else {
-		d.forget(r)
+	for _, h := range r.hashes[:stored] {
+		d.younger[h] = isStored
 	}
+	d.forget(r.hashes[stored:])
+	if !r.doubtful {
+		close(r.done)
+	}
+}
+
+// doubt has nobody wait for a reservation any longer that is yet to be settled.
+func (d *dedup) doubt(r *reservation) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.doubtful = true
 	close(r.done)
 }
 
-// forget takes the calls of a reservation out again. The lock is held.
-func (d *dedup) forget(r *reservation) {
-	for _, h := range r.hashes {
-		delete(d.younger, h)
-		delete(d.elder, h)
+func (d *dedup) isDoubtful(r *reservation) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, unsettled := d.reservations[r]
+	return r.doubtful && unsettled
+}
+
+// forget takes calls out that are not stored. What another collector has told of
+// meanwhile stays. The lock is held.
+func (d *dedup) forget(hashes []callHash) {
+	for _, h := range hashes {
+		if state, _ := d.known(h); state == beingStored {
+			delete(d.younger, h)
+			delete(d.elder, h)
+		}
 	}
 }
 

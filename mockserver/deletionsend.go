@@ -134,7 +134,7 @@ func (w *deletionWork) send(ctx context.Context, number int, source string) erro
 
 // emit brings a batch to the journal, and keeps the lease meanwhile.
 func (w *deletionWork) emit(ctx context.Context, e *emitter, perhapsStored bool) error {
-	for {
+	for ; ; perhapsStored = true {
 		err := w.collector.emit(ctx, e.batch(w.collector.clock.Now()), perhapsStored)
 		if err == nil {
 			e.clear()

@@ -127,10 +127,12 @@ type verdict struct {
 	reasons    []string
 	refusing   []webhook.Endpoint
 	retryAfter time.Duration
+	asked      bool // a webhook was asked: it may have given no answer
 }
 
 func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
 	v.sum = webhook.Combine(v.sum, a.Verdict)
+	v.asked = v.asked || !a.NotConnected && a.Reason != webhook.ReasonRequest && a.Reason != webhook.ReasonPolicy && a.Reason != webhook.ReasonSelfSigned
 	switch a.Verdict {
 	case webhook.Success:
 		return
@@ -155,11 +157,17 @@ func (v *verdict) conclude() tidings {
 		return nothing // we broke it off ourselves
 	case v.sum == webhook.Permanent:
 		j.delivery = failed(reason)
+		if !v.asked {
+			return nothing // it cannot be sent: that says nothing of the receiver
+		}
 		return itAnswers // a receiver that refuses a call is not down
 	}
 	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination, v.refusing)}
 	j.delivery = delivery{Outcome: Outcome{State: StatePending, Reason: reason, Note: next.String()}, decided: true, retryAfter: v.retryAfter}
-	if j.attempt > 1 {
+	switch {
+	case !v.asked:
+		return itIsNotThere
+	case j.attempt > 1:
 		return itFailsAgain
 	}
 	return itFails

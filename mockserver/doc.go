@@ -41,9 +41,9 @@
 // before are left out. The [Journal] stores the rest, and only then the request is
 // answered.
 //
-// Each destination leases entries from the journal, in the order in which they
-// were stored, but retries that are due come first. Its calls pass a gate, which
-// bounds how many are under way and lets only a few through while the destination
+// Each destination leases entries from the journal: sources take turns, and retries
+// that are due come beside calls that were never tried. Its calls pass a gate, which
+// bounds how many are under way and lets fewer through while the destination
 // is down, and are sent to all its webhooks at once. The first that takes a call
 // decides. Calls that failed come back from the journal at their time; a webhook
 // that has refused a call for good is not asked for it again. Calls of one batch

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -22,7 +23,8 @@ const (
 )
 
 // emit stores a batch of the collector's own calls. Where they may be stored
-// already, because a process was killed, those that are known to be are left out.
+// already, because a process was killed or this is tried again, those that are known
+// to be are left out.
 func (c *Collector) emit(ctx context.Context, b Batch, perhapsStored bool) error {
 	if perhapsStored {
 		b = c.dedup.without(b)
@@ -30,10 +32,33 @@ func (c *Collector) emit(ctx context.Context, b Batch, perhapsStored bool) error
 	if len(b.Calls) == 0 {
 		return nil
 	}
-	if err := c.journal.Append(ctx, b); err != nil {
-		return err
+	err := c.journal.Append(ctx, b)
+	if err == nil {
+		c.record.Accepted(b)
 	}
-	c.record.Accepted(b)
+	var partly *AppendError
+	if errors.As(err, &partly) {
+		return errors.Join(err, c.learn(ctx, b, partly))
+	}
+	return err
+}
+
+// learn remembers which calls of a batch are stored all the same.
+func (c *Collector) learn(ctx context.Context, b Batch, partly *AppendError) error {
+	known := make(chan int, 1)
+	go func() { known <- partly.Stored() }() // ends with the journal
+	select {
+	case n := <-known:
+		b.Calls = b.Calls[:n]
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for i := range b.Calls {
+		c.Remember(b.Source, b.Calls[i].ID)
+	}
+	if len(b.Calls) > 0 {
+		c.record.Accepted(b)
+	}
 	return nil
 }
 
@@ -128,6 +153,24 @@ func (e *emitter) call(now time.Time, of emitted) Call {
 	b = appendTimeMember(b, `,"timestamp":"`, c.Timestamp)
 	c.Body = append(b, '}')
 	return c
+}
+
+// isSynthetic reports whether the collector made the call itself: a notification of
+// a deletion request, or a call of an audience or a computed trait, by the form of
+// its messageId.
+func (c *Call) isSynthetic() bool {
+	switch c.Type {
+	case "delete":
+		return true
+	case "identify":
+		kind, _, _ := strings.Cut(c.ID, "-") // see syncWork.messageID
+		if k := ComputationKind(kind); k != KindAudience && k != KindTrait {
+			return false
+		}
+		parts := strings.Split(c.ID, "-")
+		return len(parts) == 4 && isDigest(parts[1]) && isDigest(parts[3])
+	}
+	return false
 }
 
 // lowercase is base32 of letters and digits that keys and messageIds can hold.

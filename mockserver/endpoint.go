@@ -20,19 +20,20 @@ const (
 	pixelEndpoint
 	projectEndpoint
 	metricsEndpoint
-	messagesEndpoint
 	healthEndpoint
 	readyEndpoint
 )
 
 // endpoints are those without a variable part. The browser's and the mobile
 // libraries append a short path to a host that their users often configure
-// without the v1, so that the short forms answer without it too.
+// without the v1, so that the short forms answer without it too. Compatible libraries
+// have a path of their own for what a page sends as it closes.
 var endpoints = func() map[string]endpoint {
 	all := map[string]endpoint{
 		"v1/batch": {kind: batchEndpoint}, "v1/import": {kind: batchEndpoint}, "v1/b": {kind: batchEndpoint}, "b": {kind: batchEndpoint},
-		"v1/m": {kind: metricsEndpoint}, "m": {kind: metricsEndpoint},
-		"messages": {kind: messagesEndpoint}, "health": {kind: healthEndpoint}, "ready": {kind: readyEndpoint},
+		"beacon/v1/batch": {kind: batchEndpoint},
+		"v1/m":            {kind: metricsEndpoint}, "m": {kind: metricsEndpoint},
+		"health": {kind: healthEndpoint}, "ready": {kind: readyEndpoint},
 	}
 	for _, typ := range callTypes {
 		call := endpoint{kind: callEndpoint, arg: typ}
@@ -76,7 +77,7 @@ func (e endpoint) method() string {
 // forBrowsers tells whether pages of any site may ask.
 func (e endpoint) forBrowsers() bool {
 	switch e.kind {
-	case messagesEndpoint, healthEndpoint, readyEndpoint:
+	case healthEndpoint, readyEndpoint:
 		return false
 	}
 	return true
@@ -85,9 +86,6 @@ func (e endpoint) forBrowsers() bool {
 // serveTracking answers a request to the tracking API.
 func (c *Collector) serveTracking(w http.ResponseWriter, r *http.Request) {
 	e := findEndpoint(r.URL.Path)
-	if e.kind == messagesEndpoint && !c.config.Messages {
-		e = endpoint{}
-	}
 	if e.forBrowsers() {
 		allowOrigin(w, r)
 	}
@@ -97,13 +95,13 @@ func (c *Collector) serveTracking(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case e.kind == noEndpoint:
-		c.respond(w, r, refuse(http.StatusNotFound, CodeNotFound, "there is no %q here; batches go to /v1/batch", pathOf(r)))
+		c.respond(w, r, refuse(http.StatusNotFound, CodeNotFound, "there is no %q here; batches go to /v1/batch", c.pathOf(r)))
 	case asked == http.MethodOptions:
 		w.Header().Set("Allow", e.method()+", OPTIONS")
 		w.WriteHeader(http.StatusNoContent)
 	case asked != e.method():
 		w.Header().Set("Allow", e.method()+", OPTIONS")
-		c.respond(w, r, refuse(http.StatusMethodNotAllowed, CodeWrongMethod, "%q takes %s, not %s", pathOf(r), e.method(), r.Method))
+		c.respond(w, r, refuse(http.StatusMethodNotAllowed, CodeWrongMethod, "%q takes %s, not %s", c.pathOf(r), e.method(), r.Method))
 	default:
 		c.serveEndpoint(e, w, r)
 	}
@@ -121,8 +119,6 @@ func (c *Collector) serveEndpoint(e endpoint, w http.ResponseWriter, r *http.Req
 		c.serveProject(w, r, e.arg)
 	case metricsEndpoint:
 		c.respond(w, r, c.countMetrics(r))
-	case messagesEndpoint:
-		c.serveMessages(w, r)
 	case healthEndpoint:
 		c.serveHealth(w)
 	case readyEndpoint:

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"image/gif"
 	"io"
 	"net/http"
@@ -28,7 +29,9 @@ func ask(t *testing.T, method, url, body string, header ...string) (*http.Respon
 	require.NoError(t, err)
 	for _, line := range header {
 		name, value, _ := strings.Cut(line, ": ")
-		req.Header.Add(name, value)
+		if req.Header.Add(name, value); name == "Host" {
+			req.Host = value
+		}
 	}
 	res, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
@@ -98,7 +101,7 @@ func TestOtherPathsAndMethods(t *testing.T) {
 			assert.Equal(t, "method_not_allowed", answer(t, text)["code"])
 		}
 	}
-	for _, path := range []string{"/health", "/ready", "/messages", "/v1/pixel/track", "/v1/projects/k/settings"} {
+	for _, path := range []string{"/health", "/ready", "/v1/pixel/track", "/v1/projects/k/settings"} {
 		res, _ := ask(t, http.MethodPost, srv.URL+path, "{}")
 		assert.Equal(t, http.StatusMethodNotAllowed, res.StatusCode, path)
 		res, text := ask(t, http.MethodHead, srv.URL+path, "")
@@ -118,9 +121,10 @@ func TestBrowsersOfEverySiteMaySend(t *testing.T) {
 	assert.Equal(t, origin, res.Header.Get("Access-Control-Allow-Origin"))
 	assert.Equal(t, "86400", res.Header.Get("Access-Control-Max-Age"))
 	assert.Contains(t, res.Header.Get("Access-Control-Allow-Methods"), "POST")
-	for _, name := range []string{"Authorization", "Content-Type", "X-Retry-Count"} {
-		assert.Contains(t, res.Header.Get("Access-Control-Allow-Headers"), name)
-	}
+	assert.Equal(t, "authorization,content-type,x-retry-count", res.Header.Get("Access-Control-Allow-Headers"))
+	res, _ = ask(t, http.MethodOptions, srv.URL+"/v1/track", "", "Origin: "+origin, "Access-Control-Request-Headers: anonymousid,x-of-tomorrow")
+	assert.Equal(t, "anonymousid,x-of-tomorrow", res.Header.Get("Access-Control-Allow-Headers"), "libraries add headers of their own")
+	assert.Equal(t, []string{"Origin", "Access-Control-Request-Headers"}, res.Header.Values("Vary"))
 	for path, body := range map[string]string{"/v1/t": `{"userId":"u","event":"E","writeKey":"k"}`, "/v1/b": `nonsense`, "/nothing": ``} {
 		res, _ = ask(t, http.MethodPost, srv.URL+path, body, "Origin: "+origin)
 		assert.Equal(t, origin, res.Header.Get("Access-Control-Allow-Origin"), "also where the answer is %d", res.StatusCode)
@@ -141,10 +145,15 @@ func TestEveryFormOfWriteKey(t *testing.T) {
 	}}
 	const call = `"type":"track","userId":"u","event":"E"`
 	for name, test := range map[string]struct {
-		auth, body string
-		sources    []string
-		code       string
+		auth, query, body string
+		sources           []string
+		code              string
 	}{
+		"in the query, as beacons have it":   {query: "?writeKey=web-key", body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"in the query, escaped":              {query: "?a=b&writeKey=k%C3%A9%2Fy%3F", body: `{"batch":[{` + call + `}]}`, sources: []string{"odd"}},
+		"the header wins over the query":     {auth: "Basic " + encode("web-key:"), query: "?writeKey=ios-key", body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"the body wins over the query":       {query: "?writeKey=ios-key", body: `{"batch":[{` + call + `}],"writeKey":"web-key"}`, sources: []string{"web"}},
+		"of no source, in the query":         {query: "?writeKey=other", body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
 		"Basic auth":                         {auth: "Basic " + encode("web-key:"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
 		"Basic auth with a password":         {auth: "Basic " + encode("web-key:secret"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
 		"Basic auth without a colon":         {auth: "Basic " + encode("web-key"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
@@ -168,7 +177,7 @@ func TestEveryFormOfWriteKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := mockserver.RunT(t, config)
-			res, text := ask(t, http.MethodPost, srv.URL+"/v1/batch", test.body, "Authorization: "+test.auth)
+			res, text := ask(t, http.MethodPost, srv.URL+"/v1/batch"+test.query, test.body, "Authorization: "+test.auth)
 			if test.code != "" {
 				assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
 				assert.Equal(t, test.code, answer(t, text)["code"])
@@ -303,7 +312,7 @@ func TestPixelsAlwaysAnswerWithAnImage(t *testing.T) {
 		}
 	}
 	assert.Len(t, srv.Calls(), stored)
-	assert.Len(t, srv.History().Refusals(), 4)
+	assert.Equal(t, 4, refused(srv))
 	assert.Len(t, srv.History().Rejections(), 1)
 }
 
@@ -336,11 +345,26 @@ func TestLibrariesLearnWhereToSend(t *testing.T) {
 	assert.Equal(t, "unknown_write_key", answer(t, text)["code"])
 }
 
+// refused returns how many requests were refused, of those that are remembered.
+func refused(srv *mockserver.Server) (n int) {
+	for _, r := range srv.History().Refusals() {
+		n += r.Count
+	}
+	return n
+}
+
 // TestWriteKeysAreNotKept: what is remembered for people to look at does not give
 // them away.
 func TestWriteKeysAreNotKept(t *testing.T) {
 	const key = "a-key-that-is-secret"
 	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
+	ask := func(t *testing.T, method, url, body string) {
+		ask(t, method, url, body)
+		for _, r := range srv.History().Refusals() { // each before others are put to it
+			assert.NotContains(t, r.Path+r.Message, key)
+			assert.LessOrEqual(t, len([]rune(r.Path)), 200+len([]rune("…")))
+		}
+	}
 	for _, path := range []string{"/v1/projects/" + key + "/settings", "/projects/" + key, "/v1/projects/" + key + "/other/" + strings.Repeat("x", 1000)} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			ask(t, method, srv.URL+path, "")
@@ -349,22 +373,43 @@ func TestWriteKeysAreNotKept(t *testing.T) {
 	ask(t, http.MethodGet, srv.URL+"/v1/pixel/track?writeKey="+key, "")
 	ask(t, http.MethodPost, srv.URL+"/v1/batch", `{"writeKey":"`+key+`","batch":[]}`)
 	ask(t, http.MethodPost, srv.URL+"/v1/batch", `{"batch":[{"type":"track","event":"E","writeKey" : "`+key+`","userId":"u"},{"type":"track","userId":"u","writeKey":"web-key"}]}`)
-	refusals, rejections := srv.History().Refusals(), srv.Rejections()
-	require.Len(t, refusals, 8)
-	for _, r := range refusals {
-		assert.NotContains(t, r.Path+r.Message, key)
-		assert.LessOrEqual(t, len([]rune(r.Path)), 200+len([]rune("…")))
-	}
+	rejections := srv.Rejections()
+	assert.Equal(t, 8, refused(srv))
 	require.Len(t, rejections, 2)
 	assert.Regexp(t, `^{"type":"track","event":"E","writeKey" : "a-ke…[0-9a-f]{8}","userId":"u"}$`, string(rejections[0].Body))
 	assert.Regexp(t, `^{"type":"track","userId":"u","writeKey":"we…[0-9a-f]{8}"}$`, string(rejections[1].Body))
 	assert.NotContains(t, rejections[0].Message, key)
 }
 
+// TestNoPathShowsAWriteKey: a library asks for its files and its settings by its key,
+// and people put keys in all places.
+func TestNoPathShowsAWriteKey(t *testing.T) {
+	c, err := mockserver.NewCollector(mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	const unknown = "hFx3kQ9mZw7LrT2vYb8N"
+	for _, key := range []string{"web-key", unknown} {
+		for _, path := range []string{
+			"/v1/projects/%s", "/v1/projects//%s/settings", "/v1/projects/x/%s/settings", "/Projects/%s/settings", "/projects/a/projects/%s/settings",
+			"/analytics.js/v1/%s/analytics.min.js", "/%s", "/%s/v1/batch", "/v1/batch/%s", "/v1/batch%%3FwriteKey=%s", "/v1/batch?writeKey=%s", "/v1/nothing?writeKey=%s", "/v1/pixel/%s",
+		} {
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				res := serve(c, method, fmt.Sprintf(path, key), "{")
+				assert.NotContains(t, res.Body.String(), key, "%s %s", method, path)
+			}
+		}
+	}
+	for _, r := range c.History().Refusals() {
+		assert.NotContains(t, r.Path+r.Message, "web-key")
+		assert.NotContains(t, r.Path+r.Message, unknown)
+	}
+	assert.Contains(t, serve(c, http.MethodGet, "/wp-admin/setup-config.php", "").Body.String(), "/wp-admin/setup-config.php", "what is no key is shown")
+}
+
 func TestMessagesAreDrainedWithoutWhatDiffers(t *testing.T) {
 	srv := mockserver.RunT(t)
 	messages := func() []map[string]any {
-		_, text := ask(t, http.MethodGet, srv.URL+"/messages", "")
+		_, text := ask(t, http.MethodPost, srv.URL+"/messages", "")
 		var got []map[string]any
 		require.NoError(t, json.Unmarshal([]byte(text), &got))
 		return got
@@ -390,11 +435,11 @@ func TestMessagesAreDrainedWithoutWhatDiffers(t *testing.T) {
 	clock.Advance(time.Second)
 	c = newCollector(t, mockserver.Config{Messages: true, Clock: clock, History: history})
 	serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"After"}`)
-	res := serve(c, http.MethodGet, "/messages", "")
+	res := serve(mockserver.NewAdmin(c, ""), http.MethodGet, "/messages", "")
 	assert.Equal(t, `[{"userId":"u","name":"After","type":"page"}]`+"\n", res.Body.String(), "what an earlier collector took is not new")
 
 	c = newCollector(t, mockserver.Config{})
-	res = serve(c, http.MethodGet, "/messages", "")
+	res = serve(mockserver.NewAdmin(c, ""), http.MethodGet, "/messages", "")
 	assert.Equal(t, http.StatusNotFound, res.Code, "a collector that is not for tests shows its calls to no one")
 }
 
@@ -413,13 +458,36 @@ func TestHealthAndReadiness(t *testing.T) {
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 }
 
-func TestAskingForTheHeaderDrainsNoMessages(t *testing.T) {
+func TestReadingMessagesDrainsNone(t *testing.T) {
 	srv := mockserver.RunT(t)
 	post(t, srv.URL+"/v1/batch", "k", track("m", 1))
-	res, _ := ask(t, http.MethodHead, srv.URL+"/messages", "")
-	assert.Equal(t, http.StatusOK, res.StatusCode)
-	_, text := ask(t, http.MethodGet, srv.URL+"/messages", "")
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodGet} {
+		ask(t, method, srv.URL+"/messages", "")
+		ask(t, method, srv.URL+"/messages?raw", "")
+	}
+	_, text := ask(t, http.MethodGet, srv.URL+"/messages?drain", "")
 	assert.Contains(t, text, "Tested")
+	_, text = ask(t, http.MethodGet, srv.URL+"/messages", "")
+	assert.Equal(t, "[]\n", text)
+}
+
+// TestStrangersReadNoMessages: a page of another site that a browser on this machine
+// shows, and one whose name leads to this machine.
+func TestStrangersReadNoMessages(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/batch", "k", track("m", 1))
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		for _, headers := range [][]string{
+			{"Host: evil.example"}, {"Origin: https://evil.example"}, {"Origin: null"}, {"Sec-Fetch-Site: cross-site"}, {"Sec-Fetch-Site: same-site"},
+		} {
+			res, text := ask(t, method, srv.URL+"/messages?drain", "", headers...)
+			assert.Contains(t, []int{http.StatusForbidden, http.StatusMisdirectedRequest}, res.StatusCode, "%s %s", method, headers)
+			assert.NotContains(t, text, "Tested")
+			assert.Empty(t, res.Header.Get("Access-Control-Allow-Origin"))
+		}
+	}
+	_, text := ask(t, http.MethodGet, srv.URL+"/messages", "", "Sec-Fetch-Site: none")
+	assert.Contains(t, text, "Tested", "nothing was drained")
 }
 
 func TestARefusalKeepsLittleOfItsPath(t *testing.T) {

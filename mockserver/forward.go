@@ -21,6 +21,10 @@ const (
 	// another is taken that is more than leases: what of them is delivered is delivered
 	// again if the process dies before the whole entry has ended.
 	heldCalls = 384
+	// maxEntries is how many entries are worked at at most. What is beyond leases is
+	// one for each source that has none, and one for those that are tried again: calls
+	// that take long, or wait for their turn, keep only those of their own source back.
+	maxEntries = 64
 	// stragglers is how many requests of one destination may be under way at once,
 	// whatever its Concurrency: those of calls that another webhook has taken
 	// already go on until they are answered, or time out.
@@ -48,7 +52,10 @@ type forwarder struct {
 	faults   *faults
 	requests sync.WaitGroup
 	timeouts timeouts // of the requests; their parent ends with cancel
-	givingUp seldom   // to be said in the log
+	// To be said in the log: that calls are given up, and that the destination fails.
+	givingUp, goingDown seldom
+	failsWith           atomic.Pointer[string] // why it fails, where that was not said
+	saidDown            atomic.Bool            // it was said that the destination is down
 
 	leasing context.Context    // of run; ends with drain
 	drain   context.CancelFunc // makes run lease no more, and end once the calls under way have
@@ -72,22 +79,22 @@ func (f *forwarder) run() {
 	defer close(f.done)
 	var work sync.WaitGroup
 	defer work.Wait()
-	for f.gate.awaitRoom(ctx) == nil {
+	for ctx.Err() == nil {
 		lease, err := f.next(ctx)
 		switch {
 		case err == nil:
-			f.gate.beginEntry(len(lease.Entry().Calls))
+			e := lease.Entry()
+			f.gate.beginEntry(laneOf(&e), len(e.Calls))
 			work.Go(func() { f.work(lease) })
-		case ctx.Err() != nil:
-			return
-		case !errors.Is(err, ErrJournalClosed):
+		case ctx.Err() == nil && !errors.Is(err, ErrJournalClosed):
 			f.log.Error("the journal hands out nothing", "destination", f.name, "error", err)
-			f.sleep(ctx, journalPause)
+			f.sleep(ctx, f.clock.Now().Add(journalPause))
 		}
 	}
 }
 
-// next waits until the destination is not paused and an entry is due.
+// next waits until the destination is not paused and an entry is due that the gate
+// wants.
 func (f *forwarder) next(ctx context.Context) (Lease, error) {
 	for {
 		until, stop := context.WithCancel(ctx)
@@ -95,11 +102,12 @@ func (f *forwarder) next(ctx context.Context) (Lease, error) {
 		reader, paused := f.reader, f.paused
 		f.interrupt = stop
 		f.mu.Unlock()
-		if paused {
-			<-until.Done()
+		want, at, ok := f.gate.want(stop)
+		if paused || reader != nil && !ok {
+			f.sleep(until, at)
 		} else if reader == nil {
 			f.reopen(until)
-		} else if lease, err := reader.Next(until); err == nil || (until.Err() == nil && !errors.Is(err, ErrJournalClosed)) {
+		} else if lease, err := reader.Next(until, want); err == nil || (until.Err() == nil && !errors.Is(err, ErrJournalClosed)) {
 			stop()
 			return lease, err
 		} else if until.Err() == nil {
@@ -159,7 +167,7 @@ func (f *forwarder) forget(closed Reader) {
 // shares the journal has detached the destination, and this one still has it. Where it
 // is about to be removed here too, that comes first.
 func (f *forwarder) reopen(ctx context.Context) {
-	f.sleep(ctx, journalPause)
+	f.sleep(ctx, f.clock.Now().Add(journalPause))
 	if ctx.Err() != nil {
 		return
 	}
@@ -179,8 +187,13 @@ func (f *forwarder) reopen(ctx context.Context) {
 	}
 }
 
-func (f *forwarder) sleep(ctx context.Context, d time.Duration) {
-	timer, stop := f.clock.After(d)
+// sleep waits until ctx ends, or a time if it is not the zero time.
+func (f *forwarder) sleep(ctx context.Context, until time.Time) {
+	if until.IsZero() {
+		<-ctx.Done()
+		return
+	}
+	timer, stop := wakeAt(f.clock, until)
 	defer stop()
 	select {
 	case <-timer:
@@ -188,11 +201,20 @@ func (f *forwarder) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// laneOf returns the lane of an entry before the gate.
+func laneOf(e *Entry) laneKey {
+	if e.Attempt > 1 || len(e.Calls) == 0 {
+		return laneKey{again: true}
+	}
+	return laneKey{source: e.Calls[0].Source}
+}
+
 // work brings every call of an entry to an end, or to its next attempt. Once the
 // forwarder is drained or paused it begins with no more calls.
 func (f *forwarder) work(lease Lease) {
 	going, e := f.whileGoing(), lease.Entry()
-	defer f.gate.endEntry(len(e.Calls))
+	lane := laneOf(&e)
+	defer f.gate.endEntry(lane, len(e.Calls))
 	jobs, turns := make([]job, len(e.Calls)), make([]*turn, 0, len(e.Calls))
 	for i := range jobs {
 		j := &jobs[i]
@@ -202,7 +224,7 @@ func (f *forwarder) work(lease Lease) {
 			turns = append(turns, &j.turn)
 		}
 	}
-	left, late := f.gate.bring(going, turns, e.Since.Add(webhook.Window+lastAttemptGrace))
+	left, late := f.gate.bring(going, lane, turns, e.Since.Add(webhook.Window+lastAttemptGrace))
 	if late {
 		for _, t := range left {
 			t.call.(*job).delivery = expired("it could not be tried in that time")
@@ -215,24 +237,25 @@ func (f *forwarder) work(lease Lease) {
 func (f *forwarder) finish(lease Lease, jobs []job) {
 	e, now := lease.Entry(), f.clock.Now()
 	result := Result{Outcomes: make([]Outcome, len(jobs)), RetryAt: now}
-	interrupted, again := 0, false
+	interrupted, attempt := 0, 0 // the highest that failed: those that are left, if any, were not tried
 	var retryAfter time.Duration
 	for i := range jobs {
 		d := &jobs[i].delivery
 		retryAfter = max(retryAfter, d.retryAfter)
 		if !d.decided {
 			interrupted++
+		} else if d.State == StatePending {
+			attempt = max(attempt, jobs[i].attempt)
 		}
-		again = again || d.decided && d.State == StatePending
 	}
 	if interrupted == len(jobs) {
 		lease.Return()
 		return
 	}
 	inTime := true
-	if again { // else those that are left, if any, were not tried
+	if attempt > 0 {
 		var next time.Time
-		if next, inTime = webhook.Next(now, e.Since, e.Attempt, retryAfter, f.random()); inTime {
+		if next, inTime = webhook.Next(now, e.Since, attempt, retryAfter, f.random()); inTime {
 			result.RetryAt = next
 		}
 	}
@@ -248,12 +271,15 @@ func (f *forwarder) finish(lease Lease, jobs []job) {
 		}
 		result.Outcomes[i] = d.Outcome
 	}
-	if err := lease.Finish(context.Background(), result); err != nil {
+	ctx, stop := f.untilDrained()
+	defer stop()
+	if err := lease.Finish(ctx, result); err != nil {
 		f.log.Error("the journal did not take a result; its calls may be delivered again",
 			"destination", f.name, "entry", e.ID, "calls", len(e.Calls), "error", err)
 		return
 	}
 	f.logGivenUp(jobs, now)
+	f.logFailing()
 	for i, o := range result.Outcomes {
 		if !jobs[i].delivery.decided {
 			continue
@@ -268,6 +294,19 @@ func (f *forwarder) finish(lease Lease, jobs []job) {
 		}
 		f.record.Ended(ended)
 	}
+}
+
+// finishPatience is how long a forwarder that is drained waits for the journal to take
+// a result. Before it waits as long as that takes: a journal whose disk is full holds
+// results until it has room.
+const finishPatience = 5 * time.Second
+
+// untilDrained returns a context that ends finishPatience after the forwarder was
+// drained, or after now if it was before.
+func (f *forwarder) untilDrained() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	unlink := context.AfterFunc(f.leasing, func() { time.AfterFunc(finishPatience, cancel) })
+	return ctx, func() { unlink(); cancel() }
 }
 
 // logGivenUp logs that calls have failed for good.
@@ -286,12 +325,32 @@ func (f *forwarder) logGivenUp(jobs []job, now time.Time) {
 	}
 }
 
-// logStanding logs that the destination is down, or no longer.
-func (f *forwarder) logStanding(down bool, why string) {
-	if down {
-		f.log.Warn("a destination seems to be down: its calls wait, and now and then one is tried", "destination", f.name, "error", why)
-	} else {
+// logStanding logs how the destination does now, seldom where that changes often: what
+// is not said then is said once it has lasted.
+func (f *forwarder) logStanding(is breakerState, why string) {
+	switch {
+	case is == unreachable:
+		f.log.Warn("a destination cannot be reached: its calls wait, and now and then one is tried", "destination", f.name, "error", why)
+	case is == failing:
+		f.failsWith.Store(&why)
+		f.logFailing()
+		return
+	case f.saidDown.Load():
 		f.log.Info("a destination answers again", "destination", f.name)
+	}
+	f.failsWith.Store(nil)
+	f.saidDown.Store(is != working)
+}
+
+// logFailing logs that the destination fails, if it does and that is to be said.
+func (f *forwarder) logFailing() {
+	why := f.failsWith.Load()
+	if why == nil {
+		return
+	}
+	if say, _ := f.goingDown.say(f.clock.Now(), givenUpEvery, 1); say && f.failsWith.CompareAndSwap(why, nil) {
+		f.log.Warn("a destination takes no calls: they are tried at a lower rate", "destination", f.name, "error", *why)
+		f.saidDown.Store(true)
 	}
 }
 
@@ -310,18 +369,22 @@ func (f *forwarder) rest(now time.Time) (until time.Time, atRest bool) {
 	if until, atRest = f.gate.rest(now); !atRest {
 		return until, false
 	}
-	r, ok := reader.(interface {
-		state() (due time.Time, waiting bool, leased int)
+	r, known := reader.(interface {
+		state(Want) (due time.Time, waiting bool, leased int)
 	})
-	if !ok {
+	if !known {
 		return until, true
 	}
-	due, waiting, leased := r.state()
+	want, at, ok := f.gate.wanted(now)
+	due, waiting, leased := r.state(want)
 	if leased != f.gate.entries {
 		return until, false // one is being taken up, or has just been finished
 	}
-	if waiting && f.gate.hasRoom() {
-		return earlier(until, due), now.Before(due)
+	if !waiting || !ok && at.IsZero() {
+		return until, true
 	}
-	return until, true
+	if due.Before(at) {
+		due = at
+	}
+	return earlier(until, due), now.Before(due)
 }

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,9 +114,14 @@ func inProcess(t *testing.T, config mockserver.Config) (*mockserver.Server, *web
 // send posts a body to a server without a network.
 func send(t *testing.T, srv *mockserver.Server, body string) {
 	t.Helper()
+	sendAs(t, srv, "key", body)
+}
+
+func sendAs(t *testing.T, srv *mockserver.Server, writeKey, body string) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/v1/batch", strings.NewReader(body))
 	require.NoError(t, err)
-	req.SetBasicAuth("key", "")
+	req.SetBasicAuth(writeKey, "")
 	res, err := srv.Client().Do(req)
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
@@ -326,27 +334,79 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	})
 }
 
-// TestTheGateSparesADestinationThatIsDown: after ten calls in a row have failed,
-// one at a time probes it, and what comes meanwhile waits.
-func TestTheGateSparesADestinationThatIsDown(t *testing.T) {
+// unreachable is a transport to a host where nothing listens, while down.
+func unreachable(down *atomic.Bool) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if down.Load() {
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+			}
+			return next.RoundTrip(r)
+		})
+	}
+}
+
+// TestTheGateSparesADestinationThatCannotBeReached: after ten calls in a row could not
+// connect one at a time does, and the others wait in the journal.
+func TestTheGateSparesADestinationThatCannotBeReached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Concurrency: 4})
-		h.answer("/1", status(http.StatusBadGateway))
-		start := time.Now()
-		send(t, srv, track("m", 500))
+		var tried atomic.Int64
+		var down atomic.Bool
+		down.Store(true)
+		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Concurrency: 4, Sender: webhook.SenderConfig{
+			Wrap: func(next http.RoundTripper) http.RoundTripper {
+				next = unreachable(&down)(next)
+				return roundTrip(func(r *http.Request) (*http.Response, error) {
+					tried.Add(1)
+					return next.RoundTrip(r)
+				})
+			},
+		}})
+		for i := range 200 {
+			send(t, srv, track(fmt.Sprint("m", i), 5))
+		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		times := h.times("/1", start)
-		assert.LessOrEqual(t, len(times), 10+3+3600/30+8, "no more than a probe each 30 s, once it is known to be down")
-		assert.Greater(t, len(times), 100, "but probed it is")
+		assert.LessOrEqual(t, int(tried.Load()), 10+4+3600/4, "one each four seconds")
+		assert.Greater(t, int(tried.Load()), 700, "but it is tried")
 		s := srv.Status()
 		require.Len(t, s, 1)
 		assert.True(t, s[0].Down)
+		assert.WithinRange(t, s[0].ProbeAt, time.Now(), time.Now().Add(4*time.Second))
 
-		h.answer("/1", nil)
-		time.Sleep(11 * time.Minute) // the next probe, and then the latest retry
+		down.Store(false)
+		start := time.Now()
+		sendAs(t, srv, "other", track("good", 45))
+		for i := range 45 {
+			srv.Expect(t, mockserver.WithID(fmt.Sprint("good-", i)), mockserver.DeliveredTo("d"))
+		}
+		assert.Less(t, time.Since(start), 5*time.Second)
+		time.Sleep(11 * time.Minute) // the latest retry
 		synctest.Wait()
-		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 500, Delivered: 500}, account(t, srv))
+		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 1045, Delivered: 1045}, account(t, srv))
+		assert.False(t, srv.Status()[0].Down)
+		assert.Len(t, h.times("/1", start), 1045, "each came once")
+	})
+}
+
+// TestADestinationThatFailsIsTriedAtARate: it is asked for every call, but for no more
+// of them in a second than it can be expected to bear.
+func TestADestinationThatFailsIsTriedAtARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const all = 5 * 2_500
+		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		h.answer("/1", status(http.StatusBadGateway))
+		start := time.Now()
+		for i := range 5 {
+			send(t, srv, track(fmt.Sprint("m", i), 2_500))
+		}
+		time.Sleep(10 * time.Second)
+		assert.InDelta(t, 10*1000, len(h.times("/1", start)), 200)
+		assert.True(t, srv.Status()[0].Down)
+		h.answer("/1", nil)
+		time.Sleep(11 * time.Minute) // the latest retry
+		synctest.Wait()
+		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: all, Delivered: all}, account(t, srv))
 		assert.False(t, srv.Status()[0].Down)
 	})
 }
@@ -384,10 +444,18 @@ func TestTheLogTellsHowADestinationDoes(t *testing.T) {
 		})
 		h.answer("/1", status(http.StatusServiceUnavailable))
 		send(t, srv, track("early", 40))
-		time.Sleep(time.Minute)
+		time.Sleep(30 * time.Second)
+		h.answer("/1", nil)
+		send(t, srv, track("well", 1))
+		time.Sleep(20 * time.Second)
+		h.answer("/1", status(http.StatusInsufficientStorage)) // nothing is said of it before the minute is over
+		for i := range 3 {
+			send(t, srv, track(fmt.Sprint("again", i), 20))
+			time.Sleep(10 * time.Second)
+		}
 		h.answer("/1", nil)
 		time.Sleep(time.Hour)
-		require.EqualValues(t, 40, account(t, srv).Delivered)
+		require.EqualValues(t, 101, account(t, srv).Delivered)
 		h.answer("/1", status(http.StatusGone))
 		for i := range 5 {
 			send(t, srv, track(fmt.Sprint("refused", i), 2))
@@ -401,7 +469,9 @@ func TestTheLogTellsHowADestinationDoes(t *testing.T) {
 			lines = append(lines, line)
 		}
 		assert.Equal(t, []string{
-			"WARN msg=\"a destination seems to be down: its calls wait, and now and then one is tried\" destination=d error=\"answered 503 (Service Unavailable)\"\n",
+			"WARN msg=\"a destination takes no calls: they are tried at a lower rate\" destination=d error=\"answered 503 (Service Unavailable)\"\n",
+			"INFO msg=\"a destination answers again\" destination=d\n",
+			"WARN msg=\"a destination takes no calls: they are tried at a lower rate\" destination=d error=\"answered 507 (Insufficient Storage)\"\n",
 			"INFO msg=\"a destination answers again\" destination=d\n",
 			"WARN msg=\"calls were given up; they can be replayed\" destination=d calls=2 error=\"answered 410 (Gone)\" \"others since the last line\"=0\n",
 			"WARN msg=\"calls were given up; they can be replayed\" destination=d calls=2 error=\"answered 410 (Gone)\" \"others since the last line\"=4\n",
@@ -409,25 +479,89 @@ func TestTheLogTellsHowADestinationDoes(t *testing.T) {
 	})
 }
 
-// TestCallsThatAllFailKeepNoOthersBack: a receiver that cannot take the calls of one
-// entry seems to be down, but it is asked for those of the others too.
+// TestCallsThatAllFailKeepNoOthersBack: a receiver that cannot take any number of calls
+// is asked for those of another source within seconds, and for those of the same source
+// within a minute.
 func TestCallsThatAllFailKeepNoOthersBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Concurrency: 4})
-		h.answer("/1", func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasPrefix(r.Header.Get(webhook.MessageIDHeader), "poison") {
-				w.WriteHeader(http.StatusInternalServerError)
+	const good = 45
+	batches := func(n, size int) (bodies []string) {
+		for i := range n {
+			bodies = append(bodies, track(fmt.Sprint("bad", i), size))
+		}
+		return bodies
+	}
+	mixed := func(bodies []string) []string { // one good call in the midst of each
+		for i, b := range bodies {
+			bodies[i] = strings.Replace(b, fmt.Sprintf(`"bad%d-1249"`, i), fmt.Sprintf(`"good%d-mixed"`, i), 1)
+		}
+		return bodies
+	}
+	for name, test := range map[string]struct {
+		bad    []string
+		answer http.HandlerFunc
+		wait   time.Duration // before the good calls come
+		other  time.Duration // within which those of another source are delivered
+		same   time.Duration // within which those of the same source are
+	}{
+		"40 one by one":                      {bad: batches(40, 1), answer: status(500), other: time.Second, same: time.Second},
+		"40 that were tried for ten minutes": {bad: batches(40, 1), answer: status(500), wait: 10 * time.Minute, other: time.Second, same: time.Second},
+		"10,000 one by one":                  {bad: batches(10_000, 1), answer: status(500), other: time.Second, same: time.Minute},
+		"2,000 that were tried for a minute": {bad: batches(2_000, 1), answer: status(503), wait: time.Minute, other: time.Second, same: 10 * time.Second},
+		"1,000 that were tried just now":     {bad: batches(1_000, 1), answer: status(429), wait: 2 * time.Second, other: time.Second, same: 10 * time.Second},
+		"four batches of 2,500":              {bad: batches(4, 2_500), answer: status(500), other: time.Second, same: time.Minute},
+		"batches with a good call in each":   {bad: mixed(batches(2, 2_500)), answer: status(500), other: time.Second, same: time.Minute},
+		"connections that are reset":         {bad: batches(2, 2_500), answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, other: time.Second, same: time.Minute},
+		"receivers that hang":                {bad: batches(3_000, 1), answer: hang, other: 10 * time.Second, same: 30 * time.Minute},
+		"receivers that hang in batches":     {bad: batches(4, 2_500), answer: hang, wait: time.Minute, other: 10 * time.Second, same: 30 * time.Minute},
+		"an answer after four seconds":       {bad: batches(3_000, 1), answer: func(http.ResponseWriter, *http.Request) { time.Sleep(4 * time.Second) }, wait: time.Second, other: 10 * time.Second, same: 30 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if calls := strings.Count(strings.Join(test.bad, ""), `"type"`); testing.Short() && calls > 2_000 {
+				t.Skipf("%d calls take a while", calls)
 			}
+			synctest.Test(t, func(t *testing.T) {
+				srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+				arrived := map[string]time.Duration{}
+				var mu sync.Mutex
+				start := time.Now()
+				h.answer("/1", func(w http.ResponseWriter, r *http.Request) {
+					id := r.Header.Get(webhook.MessageIDHeader)
+					if strings.HasPrefix(id, "bad") {
+						test.answer(w, r)
+						return
+					}
+					assert.Equal(t, "1", r.Header.Get(webhook.AttemptHeader))
+					mu.Lock()
+					defer mu.Unlock()
+					arrived[id] = time.Since(start)
+				})
+				for _, body := range test.bad {
+					sendAs(t, srv, "bad", body)
+				}
+				time.Sleep(test.wait)
+				start = time.Now()
+				for i := range good {
+					sendAs(t, srv, "bad", track(fmt.Sprint("same", i), 1))
+					sendAs(t, srv, "another", track(fmt.Sprint("other", i), 1))
+				}
+				time.Sleep(test.same)
+				mu.Lock()
+				defer mu.Unlock()
+				latest := map[string]time.Duration{}
+				for id, after := range arrived {
+					kind := strings.TrimRight(strings.Split(id, "-")[0], "0123456789")
+					latest[kind] = max(latest[kind], after)
+				}
+				want := 2 * good
+				for _, body := range test.bad {
+					want += strings.Count(body, "mixed")
+				}
+				assert.Len(t, arrived, want)
+				assert.LessOrEqual(t, latest["other"], test.other)
+				t.Log("the last good calls came after ", latest)
+			})
 		})
-		send(t, srv, track("poison", 500))
-		time.Sleep(5 * time.Minute)
-		require.True(t, srv.Status()[0].Down)
-		send(t, srv, track("good", 100))
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
-		_, err := srv.Wait(ctx, 100, mockserver.DeliveredTo("d"))
-		assert.NoError(t, err)
-	})
+	}
 }
 
 // TestADestinationThatHangsSlowsNoOther also bounds what the one that hangs has
@@ -769,5 +903,46 @@ func TestResumeGoesOnAtOnce(t *testing.T) {
 		times := h.times("/1", start)
 		require.Len(t, times, 10)
 		assert.Equal(t, resumed, times[4], "calls that were not tried have no backoff")
+	})
+}
+
+// A stuckJournal hands out calls and takes no results, as one on a full disk.
+type stuckJournal struct{ mockserver.Journal }
+
+func (j stuckJournal) Attach(ctx context.Context, destination string, sources []string) (mockserver.Reader, error) {
+	r, err := j.Journal.Attach(ctx, destination, sources)
+	return stuckReader{r}, err
+}
+
+type stuckReader struct{ mockserver.Reader }
+
+func (r stuckReader) Next(ctx context.Context, want mockserver.Want) (mockserver.Lease, error) {
+	l, err := r.Reader.Next(ctx, want)
+	return stuckLease{l}, err
+}
+
+type stuckLease struct{ mockserver.Lease }
+
+func (stuckLease) Finish(ctx context.Context, _ mockserver.Result) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestCloseWhileTheJournalTakesNoResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, h := inProcess(t, mockserver.Config{
+			Journal:      stuckJournal{mockserver.NewMemoryJournal(0, nil)},
+			Destinations: []mockserver.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://hook.test/a"}}}}},
+			Sources:      []mockserver.Source{{Name: "web", WriteKey: "key"}},
+		})
+		begin := time.Now()
+		send(t, srv, `{"batch":[{"type":"track","userId":"u","event":"E"}]}`)
+		synctest.Wait()
+		assert.Len(t, h.times("/a", begin), 1)
+		time.Sleep(24 * time.Hour)
+		assert.Len(t, h.times("/a", begin), 1, "it was not delivered again")
+		begin = time.Now()
+		require.NoError(t, srv.Collector.Close())
+		assert.Less(t, time.Since(begin), 10*time.Second)
 	})
 }

@@ -2,23 +2,12 @@ package mockserver
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
-const (
-	// downAfter is how many calls in a row must fail before a destination is taken
-	// to be down.
-	downAfter = 10
-	// While a destination is down, one call at a time probes it: at first after
-	// firstProbe, then after twice as long each time, up to maxProbe.
-	firstProbe = time.Second
-	maxProbe   = 30 * time.Second
-)
-
-// A gate lets calls through to a destination: no more at once than fit, and while
-// the destination is down only one now and then. The others wait where they are,
-// most of them in the journal, at no cost.
+// A gate lets calls through to a destination: no more at once than fit, and as the
+// breaker says. Which of them is next, lanes decide. Calls that wait for a destination
+// that cannot be reached give up at once: they wait in the journal, at no cost.
 //
 // A call that has ended hands its goroutine to the next that may pass: while calls
 // wait, none is started or woken for them.
@@ -26,40 +15,36 @@ type gate struct {
 	clock       Clock
 	maxCalls    int // that may be under way at once
 	maxRequests int // of these calls, and of those that were decided before all webhooks had answered
-	changed     func(down bool, why string)
-
-	room chan struct{} // holds a token when there may be room for another entry; never closed
+	changed     func(is breakerState, why string)
 
 	activity
 
 	// What follows is guarded by activity.mu.
 
+	breaker  breaker
+	lanes    lanes
 	entries  int // that are worked at
 	held     int // the calls of these
 	leased   int // entries of these that have not come to bring
 	calls    int
 	requests int
-	failures int // in a row
-	pause    time.Duration
-	probeAt  time.Time   // zero while the destination is not taken to be down
-	probe    *turn       // the call under way that shows whether it is back, or nil
-	lines    []*gateLine // in which calls wait; the first is the next to let one pass
+	probe    *turn // the call under way that shows whether the destination can be reached, or nil
+
+	look   func() // called when more is wanted than want returned last; nil if it is not to be
+	narrow bool   // want returned something
+	ended  bool   // the last entry of a lane has ended since
 }
 
-// A gateLine is the calls of one entry before the gate. The lines take turns, so
-// that neither many calls nor calls that all fail keep those of other entries back.
+// A gateLine is the calls of one entry before the gate.
 type gateLine struct {
+	lane     laneKey
 	ctx      context.Context // those that wait give up when it ends
 	deadline time.Time       // or then
 	waiting  []*turn         // in their order
 	passed   int             // that are under way
 	wake     chan struct{}   // holds a token when there is something to look at; never closed
 	resting  bool            // its activity does not count
-}
-
-// over tells whether those that wait are to give up: bring sees to that.
-func (l *gateLine) over(now time.Time) bool {
-	return l.ctx.Err() != nil || !now.Before(l.deadline)
+	until    time.Time       // while it rests: when it looks by itself
 }
 
 // A turn is what a call has at the gate: its place in the line, and then its right
@@ -72,31 +57,21 @@ type turn struct {
 	why   string // it failed, without a URL, which may hold a secret
 }
 
-// tidings are what a call tells of its destination when it ends.
-type tidings uint8
-
-const (
-	nothing      tidings = iota
-	itAnswers            // if only to refuse the call
-	itFails              // to take a new call
-	itFailsAgain         // to take one that failed before: that may be the call's fault
-)
-
-// newGate returns a gate. It calls changed when the destination is taken to be down,
-// with what a call failed with, and when it no longer is.
-func newGate(clock Clock, maxCalls, maxRequests int, poke func(), changed func(down bool, why string)) *gate {
+// newGate returns a gate. It calls changed when the destination is taken to do
+// otherwise than before, with what a call failed with.
+func newGate(clock Clock, maxCalls, maxRequests int, poke func(), changed func(is breakerState, why string)) *gate {
 	return &gate{
-		clock: clock, maxCalls: maxCalls, maxRequests: maxRequests, changed: changed,
-		room: make(chan struct{}, 1), activity: activity{poke: poke},
+		clock: clock, maxCalls: maxCalls, maxRequests: maxRequests, changed: changed, activity: activity{poke: poke},
+		lanes: lanes{most: max(1, maxCalls*3/4)},
 	}
 }
 
-// bring runs calls, each as soon as it may pass, until all have ended. It returns
-// those that had not passed when ctx ended or the deadline came, and whether that
-// was the deadline. The caller's activity is at rest while it waits; each call that
-// runs is one of its own.
-func (g *gate) bring(ctx context.Context, turns []*turn, deadline time.Time) (left []*turn, late bool) {
-	l := &gateLine{ctx: ctx, deadline: deadline, waiting: turns, wake: make(chan struct{}, 1)}
+// bring runs the calls of an entry, each as soon as it may pass, until all have ended.
+// It returns those that had not passed when ctx ended, the deadline came or the
+// destination could not be reached, and whether that was the deadline. The caller's
+// activity is at rest while it waits; each call that runs is one of its own.
+func (g *gate) bring(ctx context.Context, lane laneKey, turns []*turn, deadline time.Time) (left []*turn, late bool) {
+	l := &gateLine{lane: lane, ctx: ctx, deadline: deadline, waiting: turns, wake: make(chan struct{}, 1)}
 	for _, t := range turns {
 		t.line = l
 	}
@@ -104,17 +79,30 @@ func (g *gate) bring(ctx context.Context, turns []*turn, deadline time.Time) (le
 	defer g.mu.Unlock()
 	g.leased--
 	if len(turns) > 0 {
-		g.lines = append(g.lines, l)
+		g.lanes.wait(l)
 	}
 	for g.admit(); len(l.waiting)+l.passed > 0; g.admit() {
-		g.wait(l)
-		if len(l.waiting) > 0 && l.over(g.clock.Now()) {
-			left, late = l.waiting, ctx.Err() == nil
+		if now := g.clock.Now(); len(l.waiting) > 0 && g.over(l, now) {
+			left, late = l.waiting, ctx.Err() == nil && !now.Before(deadline)
 			l.waiting = nil
-			g.lines = slices.DeleteFunc(g.lines, func(other *gateLine) bool { return other == l })
+			g.lanes.remove(l)
+			continue
 		}
+		g.wait(l)
 	}
 	return left, late
+}
+
+// over reports whether the calls of a line that wait are to give up: bring sees to
+// that. The lock is held.
+func (g *gate) over(l *gateLine, now time.Time) bool {
+	return l.ctx.Err() != nil || !now.Before(l.deadline) || g.isShut(now)
+}
+
+// isShut reports whether the destination cannot be reached and it is not to be looked
+// now whether it can. The lock is held.
+func (g *gate) isShut(now time.Time) bool {
+	return g.breaker.state() == unreachable && g.probe == nil && !g.breaker.next(now).IsZero()
 }
 
 // admit starts the calls that may pass, and sees whether there is room for more
@@ -123,50 +111,45 @@ func (g *gate) admit() {
 	for t := g.next(); t != nil; t = g.next() {
 		go g.run(t)
 	}
+	if g.breaker.state() != working {
+		if l := g.lanes.next(); l != nil && l.resting && g.until(l, g.clock.Now()).Before(l.until) {
+			g.rouse(l) // it is to let one pass sooner than it looks
+		}
+	}
 	g.offerRoom()
 }
 
 // next lets the call pass whose turn it is, if it may. One that needs more requests
 // than there is room for is not passed by others. The lock is held.
 func (g *gate) next() *turn {
-	if len(g.lines) == 0 {
+	if g.calls >= g.maxCalls {
 		return nil
 	}
-	l, now := g.lines[0], g.clock.Now()
-	if l.over(now) || !g.free(l.waiting[0], now) {
+	l := g.lanes.next()
+	if l == nil {
 		return nil
 	}
-	t := l.waiting[0]
-	l.waiting = l.waiting[1:]
-	g.lines = slices.Delete(g.lines, 0, 1)
-	if len(l.waiting) > 0 {
-		g.lines = append(g.lines, l)
+	now := g.clock.Now()
+	if g.over(l, now) || !g.free(l.waiting[0], now) {
+		return nil
 	}
-	g.pass(t)
-	return t
-}
-
-// free tells whether a call may pass now. The lock is held.
-func (g *gate) free(t *turn, now time.Time) bool {
-	switch {
-	case g.calls >= g.maxCalls, g.requests > 0 && g.requests+t.needs > g.maxRequests:
-		return false
-	case g.probeAt.IsZero():
-		return true
-	}
-	return g.probe == nil && !now.Before(g.probeAt)
-}
-
-// pass lets a call pass. The lock is held.
-func (g *gate) pass(t *turn) {
-	if !g.probeAt.IsZero() {
+	t := g.lanes.pass(l)
+	if g.breaker.state() == unreachable {
 		g.probe = t
 	}
+	g.breaker.passed(now)
 	g.calls++
 	t.holds = t.needs
 	g.requests += t.holds
-	t.line.passed++
+	l.passed++
 	g.active++
+	return t
+}
+
+// free reports whether a call may pass now. The lock is held.
+func (g *gate) free(t *turn, now time.Time) bool {
+	return g.calls < g.maxCalls && (g.requests == 0 || g.requests+t.needs <= g.maxRequests) &&
+		g.probe == nil && g.breaker.next(now).IsZero()
 }
 
 // run runs a call that has passed, and then each that its end lets pass.
@@ -183,13 +166,17 @@ func (g *gate) leave(t *turn, told tidings) (next *turn) {
 	g.requests -= t.holds
 	l := t.line
 	l.passed--
-	down := !g.probeAt.IsZero()
-	g.learn(t, told)
+	g.lanes.leave(l, told)
+	was, probe := g.breaker.state(), g.probe == t
+	g.breaker.learn(told, probe, g.clock.Now())
+	is := g.breaker.state()
+	if probe || is != unreachable {
+		g.probe = nil
+	}
 	next = g.next()
 	g.admit()
-	isDown := !g.probeAt.IsZero()
-	if down || isDown { // until when they wait may be another time
-		for _, waiting := range g.lines {
+	if is != was || probe { // until when they wait may be another time
+		for waiting := range g.lanes.waiting {
 			g.rouse(waiting)
 		}
 	}
@@ -202,28 +189,10 @@ func (g *gate) leave(t *turn, told tidings) (next *turn) {
 	if next == nil {
 		g.poke()
 	}
-	if isDown != down {
-		g.changed(isDown, why)
+	if is != was {
+		g.changed(is, why)
 	}
 	return next
-}
-
-// learn takes in what a call tells of the destination. One that was under way when
-// the destination went down, and failed too, tells nothing new. The lock is held.
-func (g *gate) learn(t *turn, told tidings) {
-	probe := g.probe == t
-	if probe || told == itAnswers {
-		g.probe = nil
-	}
-	switch {
-	case told == itAnswers:
-		g.failures, g.pause, g.probeAt = 0, 0, time.Time{}
-	case told == itFails && g.probeAt.IsZero(), probe && told != nothing:
-		if g.failures++; g.failures >= downAfter {
-			g.pause = min(max(2*g.pause, firstProbe), maxProbe)
-			g.probeAt = g.clock.Now().Add(g.pause)
-		}
-	}
 }
 
 // split lets a call that has passed make so many requests, which end one by one,
@@ -245,20 +214,21 @@ func (g *gate) requestEnded() {
 	g.admit()
 }
 
-// until tells when a line that waits has to look again, if it is not roused before.
+// until returns when a line that waits has to look again, if it is not roused before.
 // The lock is held.
 func (g *gate) until(l *gateLine, now time.Time) time.Time {
-	if g.probeAt.After(now) {
-		return earlier(l.deadline, g.probeAt)
+	if g.probe != nil {
+		return l.deadline
 	}
-	return l.deadline
+	return earlier(l.deadline, g.breaker.next(now))
 }
 
 // wait waits until the line is roused, or has to look. The lock is held, but not
 // meanwhile.
 func (g *gate) wait(l *gateLine) {
-	waiting, until := len(l.waiting) > 0, g.until(l, g.clock.Now())
-	l.resting = true
+	waiting := len(l.waiting) > 0
+	l.resting, l.until = true, g.until(l, g.clock.Now())
+	until := l.until
 	g.active--
 	g.mu.Unlock()
 	g.poke()
@@ -296,17 +266,22 @@ func (g *gate) rouse(l *gateLine) {
 
 // beginEntry and endEntry count the entries that are worked at. One that has begun
 // comes to bring.
-func (g *gate) beginEntry(calls int) {
+func (g *gate) beginEntry(lane laneKey, calls int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.lanes.begin(lane)
+	g.look = nil
 	g.entries++
 	g.held += calls
 	g.leased++
 	g.active++
 }
 
-func (g *gate) endEntry(calls int) {
+func (g *gate) endEntry(lane laneKey, calls int) {
 	g.mu.Lock()
+	if g.lanes.end(lane) {
+		g.ended = true
+	}
 	g.entries--
 	g.held -= calls
 	g.offerRoom()
@@ -314,51 +289,71 @@ func (g *gate) endEntry(calls int) {
 	g.end()
 }
 
-// awaitRoom waits until another entry should be worked at. It returns ctx's error
-// if that ends before.
-func (g *gate) awaitRoom(ctx context.Context) error {
-	for ctx.Err() == nil {
-		g.mu.Lock()
-		room := g.hasRoom()
-		g.mu.Unlock()
-		if room {
-			return nil
-		}
-		select {
-		case <-g.room:
-		case <-ctx.Done():
-		}
-	}
-	return ctx.Err()
+// want returns which entries should be worked at beside those that are. If it is not
+// ok there are none, and at is when there may be: the zero time if that is not known.
+// When more is wanted look is called, once, and without waiting for it.
+func (g *gate) want(look func()) (w Want, at time.Time, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w, at, ok = g.wanted(g.clock.Now())
+	g.look, g.narrow, g.ended = look, ok, false
+	return w, at, ok
 }
 
-// offerRoom ends awaitRoom if there is room. The lock is held.
+// wanted is want with the lock held.
+func (g *gate) wanted(now time.Time) (w Want, at time.Time, ok bool) {
+	switch {
+	case g.breaker.state() == unreachable:
+		at = g.breaker.next(now)
+		return w, at, at.IsZero() && g.isIdle()
+	case g.hasRoom():
+		return w, at, true
+	case g.entries < maxEntries:
+		return g.lanes.taken(), at, true
+	}
+	return w, at, false
+}
+
+// offerRoom calls look if more is wanted than before. The lock is held.
 func (g *gate) offerRoom() {
-	if !g.hasRoom() {
+	if g.look == nil {
 		return
 	}
-	select {
-	case g.room <- struct{}{}:
-	default: // it will look anyway
+	more := g.hasRoom() || g.entries < maxEntries && (g.ended || !g.narrow)
+	if g.breaker.state() == unreachable {
+		more = g.isIdle() // when the next is to be tried may be known now
+	}
+	if more {
+		g.look()
+		g.look = nil
 	}
 }
 
-// hasRoom tells whether another entry should be worked at: there are few of them, or
-// of their calls are fewer under way than may be, and none waits. The lock is held.
+// isIdle reports whether no call waits, and no entry is about to bring some, and there
+// is room for one. The lock is held.
+func (g *gate) isIdle() bool {
+	return g.leased == 0 && g.lanes.lines == 0 && g.probe == nil && g.calls < g.maxCalls
+}
+
+// hasRoom reports whether another entry should be worked at, whichever it is: there are
+// few of them, or of their calls are fewer under way than may be, and none waits. The
+// lock is held.
 func (g *gate) hasRoom() bool {
-	idle := g.leased == 0 && len(g.lines) == 0 && g.calls < g.maxCalls
-	return g.entries < leases || idle && g.entries < g.maxCalls && g.held <= heldCalls
+	return g.entries < leases || g.isIdle() && g.entries < g.maxCalls && g.held <= heldCalls
 }
 
 // rest tells whether nothing goes on at the gate that does not wait for the clock
 // to pass now, and until when at most: the zero time is for ever. The lock is held.
 func (g *gate) rest(now time.Time) (until time.Time, atRest bool) {
 	until, atRest = g.activity.rest(now)
-	for i, l := range g.lines {
-		if l.over(now) || i == 0 && g.free(l.waiting[0], now) {
+	for l := range g.lanes.waiting {
+		if g.over(l, now) {
 			return time.Time{}, false
 		}
 		until = earlier(until, g.until(l, now))
+	}
+	if l := g.lanes.next(); l != nil && g.free(l.waiting[0], now) {
+		return time.Time{}, false
 	}
 	return until, atRest
 }

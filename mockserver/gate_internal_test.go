@@ -3,6 +3,7 @@ package mockserver
 import (
 	"cmp"
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -19,7 +20,7 @@ func TestGateConcurrentSafe(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
 			const maxCalls, maxRequests = 3, 8
-			g := newGate(systemClock{}, maxCalls, maxRequests, func() {}, func(bool, string) {})
+			g := newGate(systemClock{}, maxCalls, maxRequests, func() {}, func(breakerState, string) {})
 			var wg sync.WaitGroup
 			passed := make([]int, 12)
 			for i := range passed {
@@ -40,13 +41,15 @@ func TestGateConcurrentSafe(t *testing.T) {
 			assert.Zero(t, g.active)
 			assert.Zero(t, g.entries)
 			assert.Zero(t, g.leased)
-			assert.Empty(t, g.lines)
+			assert.Empty(t, g.lanes.all)
 			assert.Nil(t, g.probe)
 			_, atRest := g.activity.rest(time.Now())
 			assert.True(t, atRest)
+			ran := 0
 			for _, n := range passed {
-				assert.Positive(t, n, "none waits in vain")
+				ran += n
 			}
+			assert.Positive(t, ran)
 		})
 	}
 }
@@ -68,9 +71,10 @@ func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
 		turns = append(turns, &c.turn)
 	}
 	deadline := time.Now().Add(time.Duration(random.IntN(60_000)) * time.Millisecond)
-	g.beginEntry(len(turns))
-	defer g.endEntry(len(turns))
-	left, late := g.bring(ctx, turns, deadline)
+	lane := someLane(random)
+	g.beginEntry(lane, len(turns))
+	defer g.endEntry(lane, len(turns))
+	left, late := g.bring(ctx, lane, turns, deadline)
 	if late {
 		assert.False(t, time.Now().Before(deadline))
 	}
@@ -87,6 +91,11 @@ func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
 		}
 	}
 	return ran
+}
+
+// someLane returns one of four lanes.
+func someLane(random *rand.Rand) laneKey {
+	return []laneKey{{source: "a"}, {source: "b"}, {source: "c"}, {again: true}}[random.IntN(4)]
 }
 
 // A tryCall does what calls do behind the gate, at random.
@@ -130,7 +139,7 @@ func (c *tryCall) run() tidings {
 		defer g.requestEnded()
 	}
 	time.Sleep(time.Duration(c.random.IntN(100)) * time.Millisecond)
-	return []tidings{itAnswers, itFails, itFails, itFails, itFailsAgain, nothing}[c.random.IntN(6)]
+	return []tidings{itAnswers, itFails, itIsNotThere, itIsNotThere, itIsNotThere, itFailsAgain, nothing}[c.random.IntN(7)]
 }
 
 // TestGateAtRest: a clock that is moved by hand waits for what is to happen at the
@@ -140,32 +149,39 @@ func TestGateAtRest(t *testing.T) {
 	alive := t.Context()
 	ended, end := context.WithCancel(alive)
 	end()
-	later, probe := now.Add(time.Hour), now.Add(time.Minute)
+	later, soon := now.Add(time.Hour), now.Add(time.Minute)
 	line := func(ctx context.Context, deadline time.Time, needs int) *gateLine {
 		return &gateLine{ctx: ctx, deadline: deadline, waiting: []*turn{{needs: needs}}}
 	}
+	down := func(probeAt time.Time) breaker { return breaker{missed: downAfter, probeAt: probeAt} }
 	for name, test := range map[string]struct {
 		gate   *gate // 4 requests are under way, and there is room for 1
 		lines  []*gateLine
 		atRest bool
 		until  time.Time
 	}{
-		"nothing waits":                  {atRest: true},
-		"a call may pass":                {lines: []*gateLine{line(alive, later, 1)}},
-		"the first needs too much":       {lines: []*gateLine{line(alive, later, 2), line(alive, later.Add(1), 1)}, atRest: true, until: later},
-		"the second was interrupted":     {lines: []*gateLine{line(alive, later, 2), line(ended, later, 2)}},
-		"the second is late":             {lines: []*gateLine{line(alive, later, 2), line(alive, now, 2)}},
-		"something goes on":              {gate: &gate{activity: activity{active: 1}}},
-		"it is down":                     {gate: &gate{probeAt: probe}, lines: []*gateLine{line(alive, later, 1)}, atRest: true, until: probe},
-		"it is probed":                   {gate: &gate{probeAt: now, probe: &turn{}}, lines: []*gateLine{line(alive, later, 1)}, atRest: true, until: later},
-		"it may be probed":               {gate: &gate{probeAt: now}, lines: []*gateLine{line(alive, later, 1)}},
-		"there is no room for a probe":   {gate: &gate{probeAt: now.Add(-1)}, lines: []*gateLine{line(alive, later, 2)}, atRest: true, until: later},
-		"the deadline is before a probe": {gate: &gate{probeAt: later}, lines: []*gateLine{line(alive, probe, 1)}, atRest: true, until: probe},
-		"there is no room for a call":    {gate: &gate{calls: 4}, lines: []*gateLine{line(alive, later, 1)}, atRest: true, until: later},
+		"nothing waits":                   {atRest: true},
+		"a call may pass":                 {lines: []*gateLine{line(alive, later, 1)}},
+		"the first needs too much":        {lines: []*gateLine{line(alive, later, 2), line(alive, later.Add(1), 1)}, atRest: true, until: later},
+		"the second was interrupted":      {lines: []*gateLine{line(alive, later, 2), line(ended, later, 2)}},
+		"the second is late":              {lines: []*gateLine{line(alive, later, 2), line(alive, now, 2)}},
+		"something goes on":               {gate: &gate{activity: activity{active: 1}}},
+		"it cannot be reached":            {gate: &gate{breaker: down(soon)}, lines: []*gateLine{line(alive, later, 1)}},
+		"it is probed":                    {gate: &gate{breaker: down(now), probe: &turn{}}, lines: []*gateLine{line(alive, later, 1)}, atRest: true, until: later},
+		"it may be probed":                {gate: &gate{breaker: down(now)}, lines: []*gateLine{line(alive, later, 1)}},
+		"there is no room for a probe":    {gate: &gate{breaker: down(now.Add(-1))}, lines: []*gateLine{line(alive, later, 2)}, atRest: true, until: later},
+		"it fails, and a call may pass":   {gate: &gate{breaker: breaker{failed: downAfter, left: 1}}, lines: []*gateLine{line(alive, later, 1)}},
+		"it fails, and none may pass now": {gate: &gate{breaker: breaker{failed: downAfter, stepEnd: soon}}, lines: []*gateLine{line(alive, later, 1)}, atRest: true, until: soon},
+		"it fails, and the call is late":  {gate: &gate{breaker: breaker{failed: downAfter, stepEnd: later}}, lines: []*gateLine{line(alive, soon, 1)}, atRest: true, until: soon},
+		"there is no room for a call":     {gate: &gate{calls: 4}, lines: []*gateLine{line(alive, later, 1)}, atRest: true, until: later},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := cmp.Or(test.gate, &gate{})
-			g.lines, g.requests, g.maxCalls, g.maxRequests = test.lines, 4, 4, 5
+			g.requests, g.maxCalls, g.maxRequests, g.lanes.most = 4, 4, 5, 3
+			for _, l := range test.lines {
+				g.lanes.begin(l.lane)
+				g.lanes.wait(l)
+			}
 			until, atRest := g.rest(now)
 			assert.Equal(t, test.atRest, atRest)
 			if atRest {
@@ -178,15 +194,19 @@ func TestGateAtRest(t *testing.T) {
 // TestGateIsAsItsModel does at random what can happen to a gate, one thing at a
 // time, and compares who is under way with a model that looks at everything anew.
 func TestGateIsAsItsModel(t *testing.T) {
-	for seed := range uint64(20) {
+	states := map[breakerState]int{}
+	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
-			m := &gateModel{random: random, hadRoom: true}
-			m.gate = newGate(systemClock{}, 1+random.IntN(8), 5+random.IntN(6), func() {}, func(bool, string) {})
+			m := &gateModel{random: random, turns: map[laneKey]int{}, failed: map[laneKey]int{}, looked: true, bad: []tidings{itFails, itIsNotThere, itAnswers}[seed%3]}
+			m.gate = newGate(systemClock{}, 1+random.IntN(8), 5+random.IntN(6), func() {}, func(breakerState, string) {})
+			m.breaker.failed = []int{0, 50_000}[seed%2] // where it fails, hardly any pass
+			m.gate.breaker.failed = m.breaker.failed
 			for range 300 {
 				m.step()
 				m.admit()
 				synctest.Wait()
+				states[m.breaker.state()]++
 				if m.compare(t); t.Failed() {
 					t.Fatal("seed ", seed)
 				}
@@ -194,23 +214,30 @@ func TestGateIsAsItsModel(t *testing.T) {
 			m.end(t)
 		})
 	}
+	for _, s := range []breakerState{working, failing, unreachable} {
+		assert.Greater(t, states[s], 500, "state %d was hardly seen", s)
+	}
 }
 
-// A gateModel is what a gate should be.
+// A gateModel is what a gate should be. Its breaker has tests of its own.
 type gateModel struct {
 	gate    *gate
 	random  *rand.Rand
-	lines   []*modelLine // the first that waits is the next
+	bad     tidings      // what most calls come to
+	lines   []*modelLine // within a lane, the first that waits is the next
 	behind  int          // requests that ended calls have left behind
-	hadRoom bool         // for another entry
+	breaker breaker
+	probe   *modelCall
+	turn    int
+	turns   map[laneKey]int // the last of each lane that has an entry
+	failed  map[laneKey]int // calls in a row
 
-	failures int
-	pause    time.Duration
-	probeAt  time.Time // zero while it is up
-	probe    *modelCall
+	wanted *Want // returned last; nil if nothing was
+	looked bool  // more is wanted since
 }
 
 type modelLine struct {
+	lane     laneKey
 	calls    []*modelCall
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -226,7 +253,6 @@ type modelLine struct {
 type modelCall struct {
 	turn  turn
 	line  *modelLine
-	again bool   // it has failed before
 	state string // waits, runs, ended or left
 	split bool
 	told  chan tidings // ends it
@@ -260,7 +286,7 @@ func (m *gateModel) running() (calls []*modelCall) {
 func (m *gateModel) step() {
 	running := m.running()
 	switch n := m.random.IntN(100); {
-	case n < 15 && len(m.lines) < 7:
+	case n < 15 && len(m.lines) < 12:
 		m.bring()
 	case n < 30 && len(running) > 0:
 		m.split(running[m.random.IntN(len(running))])
@@ -273,31 +299,53 @@ func (m *gateModel) step() {
 	case n < 80 && len(m.lines) > 0:
 		m.lines[m.random.IntN(len(m.lines))].cancel()
 	case n < 95:
-		time.Sleep(time.Duration(m.random.IntN(1500)) * time.Millisecond)
+		m.sleep(time.Duration(m.random.IntN(1500)) * time.Millisecond)
+	}
+}
+
+// sleep lets time pass, and what happens meanwhile happen.
+func (m *gateModel) sleep(d time.Duration) {
+	for end := time.Now().Add(d); ; {
+		at := earlier(end, m.breaker.next(time.Now()))
+		for _, l := range m.lines {
+			if len(l.in("waits")) > 0 {
+				at = earlier(at, l.deadline)
+			}
+		}
+		time.Sleep(time.Until(at))
+		synctest.Wait()
+		if !at.Before(end) {
+			return
+		}
+		m.admit()
 	}
 }
 
 // bring brings an entry before the gate.
 func (m *gateModel) bring() {
-	l := &modelLine{deadline: time.Now().Add(time.Duration(m.random.IntN(60_000)) * time.Millisecond)}
+	l := &modelLine{lane: someLane(m.random), deadline: time.Now().Add(time.Duration(m.random.IntN(60_000)) * time.Millisecond)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	again := m.random.IntN(3) == 0
 	var turns []*turn
 	for range m.random.IntN(8) {
-		c := &modelCall{line: l, again: again, state: "waits", told: make(chan tidings)}
+		c := &modelCall{line: l, state: "waits", told: make(chan tidings)}
 		c.turn = turn{call: c, needs: 1 + m.random.IntN(5)}
 		l.calls, turns = append(l.calls, c), append(turns, &c.turn)
 	}
 	m.lines = append(m.lines, l)
+	if m.turns[l.lane] == 0 {
+		m.turn++
+		m.turns[l.lane] = m.turn
+	}
 	held := len(turns)
 	if m.random.IntN(2) == 0 {
 		held += 200 // that were decided before
 	}
 	l.held = held
-	m.gate.beginEntry(held)
+	m.looked = true // whoever takes an entry asks for more by itself
+	m.gate.beginEntry(l.lane, held)
 	go func() {
-		defer m.gate.endEntry(held)
-		l.left, l.wasLate = m.gate.bring(l.ctx, turns, l.deadline)
+		defer m.gate.endEntry(l.lane, held)
+		l.left, l.wasLate = m.gate.bring(l.ctx, l.lane, turns, l.deadline)
 		l.returned = true
 	}()
 }
@@ -319,75 +367,101 @@ func (m *gateModel) split(c *modelCall) {
 
 // endCall ends a call, which may leave requests behind.
 func (m *gateModel) endCall(c *modelCall) {
-	told := itFails
-	switch m.random.IntN(12) {
+	told := m.bad
+	switch m.random.IntN(40) {
 	case 0:
 		told = nothing
 	case 1:
 		told = itAnswers
-	default:
-		if c.again {
-			told = itFailsAgain
-		}
+	case 2:
+		told = itFails
+	case 3:
+		told = itIsNotThere
+	case 4:
+		told = itFailsAgain
 	}
 	c.state = "ended"
-	m.learn(c, told)
-	c.told <- told
-}
-
-// learn takes in what a call tells.
-func (m *gateModel) learn(c *modelCall, told tidings) {
-	up, probe := m.probeAt.IsZero(), c == m.probe
-	if probe {
+	m.breaker.learn(told, c == m.probe, time.Now())
+	if c == m.probe || m.breaker.state() != unreachable {
 		m.probe = nil
 	}
-	switch {
-	case told == itAnswers:
-		m.failures, m.pause, m.probeAt, m.probe = 0, 0, time.Time{}, nil
-	case told == itFails && up, told != nothing && probe:
-		if m.failures++; m.failures >= downAfter {
-			m.pause = min(max(2*m.pause, firstProbe), maxProbe)
-			m.probeAt = time.Now().Add(m.pause)
-		}
+	switch told {
+	case nothing:
+	case itAnswers:
+		m.failed[c.line.lane] = 0
+	default:
+		m.failed[c.line.lane]++
 	}
+	c.told <- told
 }
 
 // admit lets those give up that should, and those pass that may.
 func (m *gateModel) admit() {
+	now := time.Now()
+	shut := m.breaker.state() == unreachable && m.probe == nil && !m.breaker.next(now).IsZero()
 	for _, l := range m.lines {
-		if l.ctx.Err() != nil || !time.Now().Before(l.deadline) {
+		late := l.ctx.Err() == nil && !now.Before(l.deadline)
+		if l.ctx.Err() != nil || late || shut {
 			for _, c := range l.in("waits") {
-				c.state, l.late = "left", l.ctx.Err() == nil
+				c.state, l.late = "left", late
 			}
 		}
 	}
-	for {
-		i := slices.IndexFunc(m.lines, func(l *modelLine) bool { return len(l.in("waits")) > 0 })
-		if i < 0 {
-			return
+	for m.pass(now) {
+	}
+}
+
+// pass lets the call pass whose turn it is, if it may.
+func (m *gateModel) pass(now time.Time) bool {
+	running, underWay := m.running(), map[laneKey]int{}
+	requests, failing := m.behind, 0
+	for _, c := range running {
+		if m.failed[c.line.lane] >= downAfter {
+			failing++
 		}
-		l := m.lines[i]
-		c, running, requests := l.in("waits")[0], m.running(), m.behind
-		for _, r := range running {
-			if !r.split {
-				requests += r.turn.needs
+		underWay[c.line.lane]++
+		if !c.split {
+			requests += c.turn.needs
+		}
+	}
+	at, fewest, least := -1, 0, 0
+	for i, l := range m.lines {
+		if len(l.in("waits")) == 0 || m.failed[l.lane] >= downAfter && failing >= max(1, m.gate.maxCalls*3/4) {
+			continue
+		}
+		calls, turn := underWay[l.lane], m.turns[l.lane]
+		if l.lane.again {
+			if calls *= 4; m.turn-turn < 4 {
+				turn = math.MaxInt
+			} else {
+				turn = 0
 			}
 		}
-		full := len(running) == m.gate.maxCalls || requests > 0 && requests+c.turn.needs > m.gate.maxRequests
-		down := !m.probeAt.IsZero()
-		if full || down && (m.probe != nil || time.Now().Before(m.probeAt)) {
-			return
+		if at < 0 || calls < fewest || calls == fewest && turn < least {
+			at, fewest, least = i, calls, turn
 		}
-		if c.state = "runs"; down {
-			m.probe = c
-		}
-		m.lines = append(slices.Delete(m.lines, i, i+1), l)
 	}
+	if at < 0 || m.probe != nil || !m.breaker.next(now).IsZero() {
+		return false
+	}
+	l := m.lines[at]
+	c := l.in("waits")[0]
+	if len(running) == m.gate.maxCalls || requests > 0 && requests+c.turn.needs > m.gate.maxRequests {
+		return false
+	}
+	if c.state = "runs"; m.breaker.state() == unreachable {
+		m.probe = c
+	}
+	m.breaker.passed(now)
+	m.turn++
+	m.turns[l.lane] = m.turn
+	m.lines = append(slices.Delete(m.lines, at, at+1), l)
+	return true
 }
 
 // compare compares the gate with the model, when nothing moves.
 func (m *gateModel) compare(t *testing.T) {
-	g := m.gate
+	g, now := m.gate, time.Now()
 	running := m.running()
 	var until time.Time
 	for _, l := range m.lines {
@@ -401,39 +475,73 @@ func (m *gateModel) compare(t *testing.T) {
 			assert.Equal(t, l.late, l.wasLate)
 		} else if len(waiting) > 0 {
 			until = earlier(until, l.deadline)
-			if m.probe == nil && time.Now().Before(m.probeAt) {
-				until = earlier(until, m.probeAt)
+			if m.probe == nil {
+				until = earlier(until, m.breaker.next(now))
 			}
 		}
 	}
 	m.lines = slices.DeleteFunc(m.lines, func(l *modelLine) bool { return l.returned })
+	for lane := range m.turns {
+		if !slices.ContainsFunc(m.lines, func(l *modelLine) bool { return l.lane == lane }) {
+			delete(m.turns, lane)
+			delete(m.failed, lane)
+		}
+	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	assert.Equal(t, m.probeAt, g.probeAt)
-	assert.Equal(t, m.failures, g.failures)
+	assert.Equal(t, m.breaker, g.breaker)
 	assert.Equal(t, len(m.lines), g.entries)
 	assert.Equal(t, len(running)+m.behind, g.active, "what keeps a clock that is moved by hand from moving")
-	got, atRest := g.rest(time.Now())
+	got, atRest := g.rest(now)
+	g.mu.Unlock()
 	assert.Equal(t, g.active == 0, atRest)
 	assert.Equal(t, until, got)
-	m.compareRoom(t, running)
+	m.compareWant(t, running)
 }
 
-// compareRoom compares whether there is room for another entry.
-func (m *gateModel) compareRoom(t *testing.T, running []*modelCall) {
-	waits := slices.ContainsFunc(m.lines, func(l *modelLine) bool { return len(l.in("waits")) > 0 })
+// compareWant compares which entries are wanted, and that the forwarder is told of
+// more.
+func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
+	now := time.Now()
+	idle := len(running) < m.gate.maxCalls && m.probe == nil && !slices.ContainsFunc(m.lines, func(l *modelLine) bool { return len(l.in("waits")) > 0 })
 	held := 0
+	var taken Want
 	for _, l := range m.lines {
-		held += l.held
+		if held += l.held; l.lane.again {
+			taken.NoRetries = true
+		} else {
+			taken.Except = append(taken.Except, l.lane.source)
+		}
 	}
-	room := len(m.lines) < leases || !waits && max(len(running), len(m.lines)) < m.gate.maxCalls && held <= heldCalls
-	assert.Equal(t, room, m.gate.hasRoom())
-	select {
-	case <-m.gate.room:
+	slices.Sort(taken.Except)
+	taken.Except = slices.Compact(taken.Except)
+	var want *Want
+	switch {
+	case m.breaker.state() == unreachable:
+		if idle && m.breaker.next(now).IsZero() {
+			want = &Want{}
+		}
+	case len(m.lines) < leases, idle && len(m.lines) < m.gate.maxCalls && held <= heldCalls:
+		want = &Want{}
 	default:
-		assert.False(t, room && !m.hadRoom, "one that waits for room is not told")
+		want = &taken
 	}
-	m.hadRoom = room
+	if want != nil && (m.wanted == nil || more(*want, *m.wanted)) && m.gate.breaker.state() != unreachable {
+		assert.True(t, m.looked, "the forwarder is not told that more is wanted: %+v, before %+v", want, m.wanted)
+	}
+	m.looked = false
+	got, at, ok := m.gate.want(func() { m.looked = true })
+	assert.Equal(t, want != nil, ok)
+	if slices.Sort(got.Except); ok {
+		assert.Equal(t, *want, got)
+	} else {
+		assert.Equal(t, m.breaker.next(now), at)
+	}
+	m.wanted = want
+}
+
+// more reports whether a takes an entry that b does not.
+func more(a, b Want) bool {
+	return b.NoRetries && !a.NoRetries || slices.ContainsFunc(b.Except, func(s string) bool { return !slices.Contains(a.Except, s) })
 }
 
 // end lets all come to their end.
@@ -454,5 +562,5 @@ func (m *gateModel) end(t *testing.T) {
 	assert.Zero(t, m.gate.active)
 	assert.Zero(t, m.gate.calls)
 	assert.Zero(t, m.gate.requests)
-	assert.Empty(t, m.gate.lines)
+	assert.Empty(t, m.gate.lanes.all)
 }

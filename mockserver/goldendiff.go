@@ -30,7 +30,7 @@ func (g Golden) diff(got, want []goldenCall) (lines []string) {
 			lines = append(lines, "came before one that precedes it in the file: "+g.summary(want[i]))
 		}
 		latest = max(latest, at)
-		if why := differences(map[string]any(got[at]), map[string]any(want[i]), false); len(why) > 0 {
+		if why := differences(map[string]any(got[at]), map[string]any(want[i]), false).lines; len(why) > 0 {
 			lines = append(lines, "differs: "+g.summary(want[i])+"\n    "+strings.Join(why, "\n    "))
 		}
 	}
@@ -84,11 +84,12 @@ const maxCompared = 50
 
 // nearest returns which of some calls differs least from one of a file, or -1.
 func (g Golden) nearest(want goldenCall, got []goldenCall, of []int) int {
-	nearest, least := -1, 0
+	nearest := -1
+	var least *jsonDiff
 	for i, at := range of[:min(len(of), maxCompared)] {
-		n := len(differences(map[string]any(g.comparable(got[at])), map[string]any(g.comparable(want)), false))
-		if nearest < 0 || n < least {
-			nearest, least = i, n
+		d := differences(map[string]any(g.comparable(got[at])), map[string]any(g.comparable(want)), false)
+		if nearest < 0 || cmp.Or(cmp.Compare(len(d.lines), len(least.lines)), cmp.Compare(d.distance, least.distance)) < 0 {
+			nearest, least = i, d
 		}
 	}
 	return nearest

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // A GuardConfig says who may use the handlers behind a [Guard].
@@ -24,20 +26,24 @@ type GuardConfig struct {
 	// Hosts are the names by which the listener is reached, beside localhost and
 	// plain addresses. Defaults to none.
 	Hosts []string
+	// Proxies are the addresses of proxies before the listener, whose X-Forwarded-For
+	// and X-Forwarded-Proto are believed. Defaults to none.
+	Proxies []netip.Prefix
 }
 
 // A Guard keeps strangers from what operators use: by a token, and, since a
 // browser on the same machine is no stranger but may show a stranger's page, by
 // the Host and the Origin of each request.
 type Guard struct {
-	rules atomic.Pointer[guardRules]
-	csrf  *http.CrossOriginProtection
+	rules    atomic.Pointer[guardRules]
+	throttle throttle
 }
 
 type guardRules struct {
-	open  bool              // no token is needed
-	token [sha256.Size]byte // hashes have one length, so that comparing takes one time
-	hosts []string
+	open    bool              // no token is needed
+	token   [sha256.Size]byte // hashes have one length, so that comparing takes one time
+	hosts   []string
+	proxies []netip.Prefix
 }
 
 // ErrNoToken says that a listener that other machines can reach has no token.
@@ -45,7 +51,7 @@ var ErrNoToken = errors.New("mockserver: the admin API needs a token where its l
 
 // NewGuard returns a Guard, or ErrNoToken.
 func NewGuard(config GuardConfig) (*Guard, error) {
-	g := &Guard{csrf: http.NewCrossOriginProtection()}
+	g := &Guard{}
 	return g, g.Configure(config)
 }
 
@@ -55,9 +61,10 @@ func (g *Guard) Configure(config GuardConfig) error {
 		return ErrNoToken
 	}
 	g.rules.Store(&guardRules{
-		open:  config.Token == "",
-		token: sha256.Sum256([]byte(config.Token)),
-		hosts: slices.Clone(config.Hosts),
+		open:    config.Token == "",
+		token:   sha256.Sum256([]byte(config.Token)),
+		hosts:   slices.Clone(config.Hosts),
+		proxies: slices.Clone(config.Proxies),
 	})
 	return nil
 }
@@ -66,8 +73,11 @@ func (g *Guard) Configure(config GuardConfig) error {
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := g.check(r); refused != nil {
-			if refused.status == http.StatusUnauthorized {
+			switch refused.status {
+			case http.StatusUnauthorized:
 				w.Header().Set("WWW-Authenticate", `Bearer realm="collector"`)
+			case http.StatusTooManyRequests:
+				w.Header().Set("Retry-After", strconv.Itoa(int(guessWindow/time.Second)))
 			}
 			refused.write(w)
 			return
@@ -83,22 +93,53 @@ func (g *Guard) check(r *http.Request) *adminError {
 		return &adminError{status: http.StatusMisdirectedRequest, Code: "host_unknown",
 			Message: fmt.Sprintf("the host %.100q is not one of this server's names; use localhost or its address, or add the name to admin.hosts", r.Host)}
 	}
-	if err := g.csrf.Check(r); err != nil {
-		return &adminError{status: http.StatusForbidden, Code: "cross_origin",
-			Message: "the request comes from a page of another site; only this server's own pages and programs may change anything"}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions {
+		if refused := checkOrigin(r); refused != nil {
+			return refused
+		}
 	}
-	if !rules.admits(r.Header.Get("Authorization")) {
-		return &adminError{status: http.StatusUnauthorized, Code: "token_missing_or_wrong",
-			Message: "send the admin token as the header Authorization: Bearer <token>"}
+	return g.checkToken(r, r.Header.Get("Authorization"))
+}
+
+// checkToken refuses a request without the token. Whoever has sent too many wrong
+// ones is not told whether another is right.
+func (g *Guard) checkToken(r *http.Request, authorization string) *adminError {
+	rules := g.rules.Load()
+	if rules.open {
+		return nil
+	}
+	missing := &adminError{status: http.StatusUnauthorized, Code: "token_missing_or_wrong",
+		Message: "send the admin token as the header Authorization: Bearer <token>"}
+	if authorization == "" {
+		return missing
+	}
+	client := rules.client(r)
+	if g.throttle.blocks(client) {
+		return &adminError{status: http.StatusTooManyRequests, Code: "too_many_wrong_tokens",
+			Message: "too many wrong tokens came from this address; try again in a minute"}
+	}
+	if !rules.admits(authorization) {
+		g.throttle.wrong(client)
+		return missing
 	}
 	return nil
+}
+
+// checkOrigin refuses what a page of another site asks for, by any method.
+func checkOrigin(r *http.Request) *adminError {
+	asked := *r
+	asked.Method = http.MethodPost // others are taken to change nothing
+	if http.NewCrossOriginProtection().Check(&asked) == nil {
+		return nil
+	}
+	return &adminError{status: http.StatusForbidden, Code: "cross_origin",
+		Message: "the request comes from a page of another site; only this server's own pages and programs may ask this"}
 }
 
 func (r *guardRules) admits(authorization string) bool {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	right := subtle.ConstantTimeCompare(sum[:], r.token[:]) == 1 && strings.EqualFold(scheme, "Bearer")
-	return right || r.open
+	return subtle.ConstantTimeCompare(sum[:], r.token[:]) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
 // knowsHost tells whether a Host header can be meant for this server. A plain

@@ -22,18 +22,73 @@ type HealthChecker interface {
 type JournalHealth struct {
 	Bytes      int64 `json:"bytes"`      // that its calls take
 	LimitBytes int64 `json:"limitBytes"` // at which it refuses more; 0 where there is no limit
+	// Servers are those of the cluster that keeps it, by name; none where it is on one
+	// machine.
+	Servers []JournalServer `json:"servers,omitempty"`
+	// Scrub is what reading all that is stored has found; zero where that is not done.
+	Scrub JournalScrub `json:"scrub,omitzero"`
 }
+
+// A JournalScrub is what a journal has found that reads all that it has stored, again
+// and again.
+type JournalScrub struct {
+	Bytes      uint64    `json:"bytes"`               // that were read
+	Rounds     int64     `json:"rounds"`              // in which all was read
+	FinishedAt time.Time `json:"finishedAt,omitzero"` // when the last of them ended
+	Damage     []string  `json:"damage,omitempty"`    // what it found
+}
+
+// A JournalServer is a server of the cluster that keeps a journal.
+type JournalServer struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"` // empty where it is not known
+	Sync    string `json:"sync"`              // SyncAlways, SyncLazy or SyncUnknown
+	// SyncInterval is the setting, as "always" or "2m0s"; empty where it is not known.
+	SyncInterval string `json:"syncInterval,omitempty"`
+}
+
+// Values of JournalServer.Sync: whether a server brings messages to its disk before it
+// acknowledges them.
+const (
+	SyncAlways  = "always"
+	SyncLazy    = "lazy"
+	SyncUnknown = "unknown"
+)
 
 // A DestinationStatus says how a destination is doing.
 type DestinationStatus struct {
-	Destination string `json:"destination"`
-	Paused      bool   `json:"paused"`
-	// Down says that so many calls failed in a row that one at a time is tried.
+	Destination string           `json:"destination"`
+	State       DestinationState `json:"state"`
+	Paused      bool             `json:"paused"`
+	// Down says that ten calls or more failed in a row. Where they could not connect,
+	// one at a time is tried; else they are tried at a lower rate.
 	Down bool `json:"down"`
-	// Failures is how many calls failed in a row.
+	// Failures is how many calls failed in a row, of those that were tried for the first
+	// time or could not connect.
 	Failures int `json:"failures"`
-	// ProbeAt is when the next call is tried while the destination is down.
+	// ProbeAt is when the next call is tried while there is no connection to be had.
 	ProbeAt time.Time `json:"probeAt,omitzero"`
+	// RecentAttempts is of how many of its newest attempts the History knows how they
+	// ended, up to 64, and RecentFailures how many of these failed.
+	RecentAttempts int `json:"recentAttempts"`
+	RecentFailures int `json:"recentFailures"`
+}
+
+// state says in a word what the status says in numbers.
+func (s *DestinationStatus) state(enabled bool) DestinationState {
+	switch {
+	case !enabled:
+		return DestinationDisabled
+	case s.Paused:
+		return DestinationPaused
+	case s.Down:
+		return DestinationDown
+	case s.RecentAttempts == 0:
+		return DestinationIdle
+	case 2*s.RecentFailures >= s.RecentAttempts:
+		return DestinationFailing
+	}
+	return DestinationDelivering
 }
 
 // Health returns how full the journal is, and an error if it could not store a
@@ -61,7 +116,10 @@ func (c *Collector) Ready(ctx context.Context) error {
 func (c *Collector) Status() []DestinationStatus {
 	var all []DestinationStatus
 	for _, f := range c.running() {
-		all = append(all, f.status())
+		s := f.status()
+		s.RecentAttempts, s.RecentFailures = c.history.outcomes(f.name, f.attachedSince())
+		s.State = s.state(!f.settings.Load().Disabled)
+		all = append(all, s)
 	}
 	return all
 }
@@ -73,8 +131,8 @@ func (f *forwarder) status() DestinationStatus {
 	f.mu.Unlock()
 	f.gate.mu.Lock()
 	defer f.gate.mu.Unlock()
-	s.Failures, s.ProbeAt = f.gate.failures, f.gate.probeAt
-	s.Down = !s.ProbeAt.IsZero()
+	b := &f.gate.breaker
+	s.Failures, s.ProbeAt, s.Down = max(b.failed, b.missed), b.probeAt, b.state() != working
 	return s
 }
 

@@ -3,6 +3,8 @@ package mockserver
 import (
 	"bytes"
 	"net/http"
+	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -86,20 +88,35 @@ type History struct {
 
 	mu            sync.Mutex    // guards what follows
 	changed       chan struct{} // closed at the next change; nil while nobody waits
-	first         int64         // the sequence number of records[0]
-	records       []*Record
-	bytes         int64 // of records, about
+	lastSeq       int64         // of the newest record
+	sent          shelf         // calls of senders
+	made          shelf         // calls that the collector made: a large audience must not push the others out
 	byCall        map[callHash]*Record
 	early         earlyRecords
 	rejected      []Rejection
 	firstRejected int64 // the number of rejected[0]; they are counted from 1
 	rejectedBytes int64 // of rejected, about
-	refused       []Refusal
 	dropped       int64
-	drained       int64 // the Seq of the last record that drain returned
+	drained       int64 // the Seq of the last record that was drained
 	watchers      map[*watcher]struct{}
 	feed          feed
 	tally         tally
+	recent        map[string]*recentOutcomes // by destination
+}
+
+// A shelf holds records up to a number and about a size, oldest first. The
+// History's lock guards it.
+type shelf struct {
+	limit     int
+	maxBytes  int64
+	records   []*Record // by Seq
+	bytes     int64     // of records, about
+	forgotten time.Time // the latest ReceivedAt of those that made room
+}
+
+// from returns the index of the first record with a Seq of at least seq.
+func (s *shelf) from(seq int64) int {
+	return sort.Search(len(s.records), func(i int) bool { return s.records[i].Seq >= seq })
 }
 
 // A Record is a call and what became of it.
@@ -111,10 +128,16 @@ type Record struct {
 	Ends     []Ended   // what was decided about it, by any destination, oldest first
 	Attempts []Attempt // the requests to webhooks that were made for it, oldest first
 
-	key    callHash
-	size   int64 // about, in bytes
-	item   feedItem
-	misses *[]string // where a Match notes why it does not pick the record, or nil
+	key   callHash
+	shelf *shelf // nil while the call was not accepted
+	size  int64  // about, in bytes
+	item  feedItem
+	// adopted says that the History first heard of the call when it was attempted:
+	// what other destinations did with it before is not known.
+	adopted bool
+	// restored counts those of Ends and of Attempts that an earlier process recorded.
+	restored struct{ ends, attempts int }
+	misses   *misses // where a Match notes why it does not pick the record, or nil
 }
 
 // State returns where the call stands with a destination, and why. The second
@@ -140,31 +163,42 @@ const (
 	recordBytes  = 1024
 	attemptBytes = 1024
 	endBytes     = 256
+	// storingTime is how long before a call that made room another one must have come
+	// to have made room too, rather than that it is just being stored.
+	storingTime = time.Second
 	// headerBytes is what each field of a header takes beside its texts.
 	headerBytes = 64
-	// rejectionShare is which part of the memory rejected calls may take, and
-	// earlyShare which part a generation of earlyRecords.
+	// rejectionShare is which part of the memory rejected calls may take, madeShare
+	// which part the collector's own calls, and earlyShare which part a generation of
+	// earlyRecords.
 	rejectionShare = 8
+	madeShare      = 4
 	earlyShare     = 16
 )
 
-// NewHistory returns a History of the newest limit calls, and as many rejected
-// ones. Zero means DefaultHistory. It keeps fewer where they would take more than
-// about DefaultHistoryBytes with their attempts, or than LimitBytes says.
+// NewHistory returns a History of the newest limit calls of senders, as many that
+// the collector made itself for audiences, computed traits and deletion requests,
+// and as many rejected ones. Zero means DefaultHistory. It keeps fewer where they
+// would take more memory than LimitBytes says, by default of DefaultHistoryBytes.
 func NewHistory(limit int) *History {
 	if limit <= 0 {
 		limit = DefaultHistory
 	}
-	return &History{
-		limit: limit, maxBytes: DefaultHistoryBytes, first: 1, firstRejected: 1,
-		byCall: map[callHash]*Record{}, feed: newFeed(),
+	h := &History{
+		limit: limit, firstRejected: 1, sent: shelf{limit: limit}, made: shelf{limit: limit},
+		byCall: map[callHash]*Record{}, feed: newFeed(), recent: map[string]*recentOutcomes{},
 	}
+	h.LimitBytes(DefaultHistoryBytes)
+	return h
 }
 
-// LimitBytes makes the History forget the oldest calls when it takes more than
-// about n bytes, and the oldest rejected calls when these take more than an
-// eighth of that. To be called before it is in use.
-func (h *History) LimitBytes(n int64) { h.maxBytes = n }
+// LimitBytes makes the History forget the oldest calls when they take more than
+// about n bytes with their attempts, the oldest of the collector's own when these
+// take more than a quarter of that, and the oldest rejected ones when these take
+// more than an eighth. To be called before it is in use.
+func (h *History) LimitBytes(n int64) {
+	h.maxBytes, h.sent.maxBytes, h.made.maxBytes = n, n, n/madeShare
+}
 
 // Accepted implements Recorder.
 func (h *History) Accepted(b Batch) {
@@ -172,7 +206,7 @@ func (h *History) Accepted(b Batch) {
 	defer h.mu.Unlock()
 	slab := make([]Record, len(b.Calls)) // one piece of memory: they will be forgotten together
 	for i := range b.Calls {
-		h.record(&b.Calls[i], &slab[i])
+		h.record(&b.Calls[i], &slab[i]).adopted = false
 	}
 	h.tally.add(b.ReceivedAt, tallyAccepted, len(b.Calls))
 	h.tell()
@@ -185,47 +219,60 @@ func (h *History) record(c *Call, r *Record) *Record {
 	if r := h.byCall[key]; r != nil {
 		return r
 	}
-	if len(h.records) == h.limit {
-		h.forgetOldest()
+	s := h.shelfOf(c)
+	if len(s.records) == s.limit {
+		h.forgetOldest(s)
 	}
-	h.trim()
-	*r = Record{Seq: h.first + int64(len(h.records)), Call: *c, key: key, size: recordBytes + int64(len(c.Body))}
+	h.trim(s)
+	h.lastSeq++
+	*r = Record{Seq: h.lastSeq, Call: *c, key: key, shelf: s, size: recordBytes + int64(len(c.Body))}
 	if early := h.early.take(key); early != nil {
-		r.Ends, r.Attempts = early.Ends, early.Attempts
+		r.Ends, r.Attempts, r.restored = early.Ends, early.Attempts, early.restored
 		r.size += early.size
 	}
-	h.bytes += r.size
-	h.records = append(h.records, r)
+	s.bytes += r.size
+	s.records = append(s.records, r)
 	h.byCall[key] = r
 	h.noteChange(r)
 	return r
 }
 
-func (h *History) forgetOldest() {
-	old := h.records[0]
+func (h *History) shelfOf(c *Call) *shelf {
+	if c.isSynthetic() {
+		return &h.made
+	}
+	return &h.sent
+}
+
+func (h *History) forgetOldest(s *shelf) {
+	old := s.records[0]
 	h.unname(old)
-	h.records[0] = nil
-	h.records = h.records[1:]
-	h.bytes -= old.size
-	h.first++
+	s.records[0] = nil
+	s.records = s.records[1:]
+	s.bytes -= old.size
+	if old.Call.ReceivedAt.After(s.forgotten) {
+		s.forgotten = old.Call.ReceivedAt
+	}
 	h.dropped++
 	h.feed.remove(&old.item)
 }
 
-// grow counts what a record takes more. The lock is held.
+// grow counts what a record takes more, and forgets the oldest where all of them
+// take too much then. The lock is held.
 func (h *History) grow(r *Record, n int) {
 	r.size += int64(n)
-	if r.Seq > 0 {
-		h.bytes += int64(n)
+	if r.shelf != nil {
+		r.shelf.bytes += int64(n)
+		h.trim(r.shelf)
 	} else if h.early.bytes += int64(n); h.early.bytes > h.maxBytes/earlyShare {
 		h.early.age()
 	}
 }
 
 // trim forgets the oldest records while all of them take too much. The lock is held.
-func (h *History) trim() {
-	for h.bytes > h.maxBytes && len(h.records) > 0 {
-		h.forgetOldest()
+func (h *History) trim(s *shelf) {
+	for s.bytes > s.maxBytes && len(s.records) > 0 {
+		h.forgetOldest(s)
 	}
 }
 
@@ -255,20 +302,25 @@ func (h *History) renew(records []Record) {
 
 // find returns the record of a call, or one that waits for the call: a
 // destination can be done with a call before the request that brought it is told
-// that it is stored. It returns nil for a call that is known to be too old to be
-// remembered. The lock is held.
+// that it is stored. It returns nil for a call that has made room, or would have. The
+// lock is held.
 func (h *History) find(source, id string, call *Call) *Record {
 	key := hashCall(source, id)
 	if r := h.byCall[key]; r != nil {
 		return r
 	}
-	switch {
-	case !h.adopting || call == nil:
+	if !h.adopting || call == nil {
 		return h.early.get(key)
-	case h.dropped == 0 || len(h.records) == 0 || !call.ReceivedAt.Before(h.records[0].Call.ReceivedAt):
-		return h.record(call, new(Record))
 	}
-	return nil // it is older than what is remembered
+	switch age := h.shelfOf(call).forgotten.Sub(call.ReceivedAt); {
+	case age < 0:
+		r := h.record(call, new(Record))
+		r.adopted = true
+		return r
+	case age < storingTime:
+		return h.early.get(key) // it has made room perhaps, or is just being stored
+	}
+	return nil
 }
 
 // Adopt makes the History remember calls too that it first hears of when they are
@@ -350,7 +402,13 @@ func (h *History) Rejected(r Rejection) {
 }
 
 // Attempted implements Recorder.
-func (h *History) Attempted(a Attempt) {
+func (h *History) Attempted(a Attempt) { h.attempted(a, false) }
+
+// RestoreAttempt takes an attempt that an earlier process made. It goes before those
+// of this process.
+func (h *History) RestoreAttempt(a Attempt) { h.attempted(a, true) }
+
+func (h *History) attempted(a Attempt, restored bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.find(a.Source, a.CallID, a.Call)
@@ -358,16 +416,29 @@ func (h *History) Attempted(a Attempt) {
 		return
 	}
 	a.Call = nil
-	if n := len(r.Attempts); n > 0 && bytes.Equal(r.Attempts[n-1].RequestBody, a.RequestBody) {
-		a.RequestBody = r.Attempts[n-1].RequestBody // all attempts send the same, which is kept once
-	} else {
-		h.grow(r, len(a.RequestBody))
+	place := len(r.Attempts)
+	if restored {
+		place = r.restored.attempts
+		r.restored.attempts++
 	}
-	h.grow(r, attemptBytes+sizeOf(a.ResponseHeader)+len(a.ResponseBody)+len(a.Error))
-	r.Attempts = append(r.Attempts, a)
+	size := attemptBytes + sizeOf(a.ResponseHeader) + len(a.ResponseBody) + len(a.Error)
+	if place > 0 && bytes.Equal(r.Attempts[place-1].RequestBody, a.RequestBody) {
+		a.RequestBody = r.Attempts[place-1].RequestBody // all attempts send the same, which is kept once
+	} else {
+		size += len(a.RequestBody)
+	}
+	r.Attempts = insertAt(r.Attempts, place, a)
 	h.noteChange(r)
-	h.trim()
+	h.grow(r, size)
 	h.tell()
+}
+
+// insertAt inserts an element without changing what copies of the slice see.
+func insertAt[T any](all []T, place int, v T) []T {
+	if place == len(all) {
+		return append(all, v)
+	}
+	return slices.Insert(slices.Clip(all), place, v)
 }
 
 // sizeOf is about how many bytes a header takes.
@@ -381,20 +452,31 @@ func sizeOf(h http.Header) (n int) {
 }
 
 // Ended implements Recorder.
-func (h *History) Ended(e Ended) {
+func (h *History) Ended(e Ended) { h.ended(e, false) }
+
+// RestoreEnded takes what an earlier process recorded. It goes before what this
+// process did: calls that this one delivered meanwhile are delivered.
+func (h *History) RestoreEnded(e Ended) { h.ended(e, true) }
+
+func (h *History) ended(e Ended, restored bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	defer h.tell()
 	h.tally.end(e)
+	h.noteOutcome(e)
+	defer h.tell()
 	r := h.find(e.Source, e.CallID, e.Call)
 	if r == nil {
 		return
 	}
 	e.Call = nil
-	h.grow(r, endBytes+len(e.Reason))
-	r.Ends = append(r.Ends, e)
+	place := len(r.Ends)
+	if restored {
+		place = r.restored.ends
+		r.restored.ends++
+	}
+	r.Ends = insertAt(r.Ends, place, e)
 	h.noteChange(r)
-	h.trim()
+	h.grow(r, endBytes+len(e.Reason))
 }
 
 // tell wakes those who wait for a change. The lock is held.
@@ -437,11 +519,15 @@ func (h *History) Records(match func(*Record) bool) []Record {
 func (h *History) above(after int64) []Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	start := int(min(int64(len(h.records)), max(0, after+1-h.first)))
-	end := min(start+historyChunk, len(h.records))
-	chunk := make([]Record, 0, end-start)
-	for _, r := range h.records[start:end] {
-		chunk = append(chunk, r.clone())
+	sent, made := h.sent.records[h.sent.from(after+1):], h.made.records[h.made.from(after+1):]
+	chunk := make([]Record, 0, min(len(sent)+len(made), historyChunk))
+	for len(chunk) < cap(chunk) {
+		oldest := &sent
+		if len(sent) == 0 || len(made) > 0 && made[0].Seq < sent[0].Seq {
+			oldest = &made
+		}
+		chunk = append(chunk, (*oldest)[0].clone())
+		*oldest = (*oldest)[1:]
 	}
 	return chunk
 }
@@ -455,16 +541,27 @@ func (r *Record) clone() Record {
 	return c
 }
 
-// drain returns the calls that it has not returned before, oldest first.
-func (h *History) drain() []Call {
+// undrained returns the calls that were not drained before, oldest first, and may
+// drain them.
+func (h *History) undrained(drain bool) []Call {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	var calls []Call
-	for _, r := range h.records[max(0, h.drained+1-h.first):] {
-		calls = append(calls, r.Call)
+	after, upTo := h.drained, h.lastSeq
+	if drain {
+		h.drained = upTo
 	}
-	h.drained = h.first + int64(len(h.records)) - 1
-	return calls
+	h.mu.Unlock()
+	var calls []Call
+	for {
+		chunk := h.above(after)
+		for i := range chunk {
+			if after = chunk[i].Seq; after <= upTo {
+				calls = append(calls, chunk[i].Call)
+			}
+		}
+		if len(chunk) == 0 || after >= upTo {
+			return calls
+		}
+	}
 }
 
 // Rejections returns the calls that were not taken, oldest first.
@@ -491,10 +588,12 @@ func (h *History) Forgotten() int64 {
 func (h *History) Clear() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.first += int64(len(h.records))
 	h.firstRejected += int64(len(h.rejected))
-	h.records, h.rejected, h.refused, h.byCall = nil, nil, nil, map[callHash]*Record{}
-	h.bytes, h.rejectedBytes = 0, 0
+	for _, s := range []*shelf{&h.sent, &h.made} {
+		s.records, s.bytes = nil, 0
+	}
+	h.rejected, h.byCall = nil, map[callHash]*Record{}
+	h.rejectedBytes = 0
 	h.early = earlyRecords{}
 	h.feed.clear()
 	for w := range h.watchers {

@@ -108,3 +108,98 @@ func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
 		})
 	}
 }
+
+// TestForgottenCallsDoNotComeBackAsNew: also where an older one, which was heard of
+// late, is still remembered.
+func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
+	h := mockserver.NewHistory(3)
+	h.Adopt()
+	start := time.Now()
+	call := func(id string, second int) mockserver.Call {
+		return mockserver.Call{Source: "s", ID: id, ReceivedAt: start.Add(time.Duration(second) * time.Second)}
+	}
+	accept := func(c mockserver.Call) { h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{c}}) }
+	try := func(c mockserver.Call) {
+		h.Attempted(mockserver.Attempt{Source: "s", CallID: c.ID, Destination: "d", Call: &c})
+		h.Ended(mockserver.Ended{Source: "s", CallID: c.ID, Destination: "d", Attempt: 2, Call: &c})
+	}
+	accept(call("a", 10))
+	accept(call("b", 11))
+	try(call("from before", 0))
+	accept(call("c", 12))
+	accept(call("d", 13)) // a and b have made room
+	try(call("a", 10))
+	try(call("b", 11))
+	var ids []string
+	for _, r := range h.Records(nil) {
+		ids = append(ids, r.Call.ID)
+	}
+	assert.Equal(t, []string{"from before", "c", "d"}, ids)
+	assert.EqualValues(t, 2, h.Forgotten())
+}
+
+// TestOwnCallsPushNoOthersOut: an audience can be larger than the history.
+func TestOwnCallsPushNoOthersOut(t *testing.T) {
+	h := mockserver.NewHistory(10)
+	accept := func(typ, id string) {
+		h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{{Source: "s", ID: id, Type: typ, Body: []byte("{}")}}})
+	}
+	for i := range 5 {
+		accept("track", fmt.Sprint("sent-", i))
+	}
+	for i := range 100 {
+		accept("identify", fmt.Sprintf("audience-abcdefghijklmnop-1-qrstuvwxyz23%04d", 2222+i%6*1111))
+		accept("delete", fmt.Sprint("delete-", i))
+		if i == 50 {
+			accept("track", "sent-5")
+		}
+	}
+	var ids []string
+	var seqs []int64
+	for _, r := range h.Records(nil) {
+		seqs = append(seqs, r.Seq)
+		if r.Call.Type == "track" {
+			ids = append(ids, r.Call.ID)
+		}
+	}
+	assert.Equal(t, []string{"sent-0", "sent-1", "sent-2", "sent-3", "sent-4", "sent-5"}, ids)
+	assert.Len(t, seqs, 16, "and as many own ones as fit")
+	assert.IsIncreasing(t, seqs)
+	page, more := h.Page(seqs[10], 8, nil)
+	assert.True(t, more)
+	for i, r := range page {
+		assert.Equal(t, seqs[9-i], r.Seq)
+	}
+}
+
+// TestRestoredOutcomesGoBeforeThoseOfThisProcess: they are read while it delivers
+// already, and by a clock that may have been put back since.
+func TestRestoredOutcomesGoBeforeThoseOfThisProcess(t *testing.T) {
+	h := mockserver.NewHistory(0)
+	h.Adopt()
+	now := time.Now()
+	c := mockserver.Call{Source: "s", ID: "m", ReceivedAt: now.Add(-time.Minute)}
+	ended := func(at time.Time, attempt int, state mockserver.State) mockserver.Ended {
+		return mockserver.Ended{Source: "s", CallID: "m", Destination: "d", At: at, Attempt: attempt, Outcome: mockserver.Outcome{State: state}, Call: &c}
+	}
+	attempt := func(n int) mockserver.Attempt {
+		return mockserver.Attempt{Source: "s", CallID: "m", Destination: "d", Call: &c, Attempt: webhook.Attempt{Number: n, RequestBody: []byte("{}")}}
+	}
+	h.Attempted(attempt(3))
+	h.Ended(ended(now, 3, mockserver.StateDelivered))
+	before, _ := h.Find("s", "m")
+	for n := 1; n <= 2; n++ {
+		h.RestoreAttempt(attempt(n))
+		h.RestoreEnded(ended(now.Add(time.Hour), n, mockserver.StatePending))
+	}
+	r, ok := h.Find("s", "m")
+	assert.True(t, ok)
+	state, _ := r.State("d")
+	assert.Equal(t, mockserver.StateDelivered, state.State)
+	for i, a := range r.Attempts {
+		assert.Equal(t, i+1, a.Number)
+		assert.Equal(t, i+1, r.Ends[i].Attempt)
+	}
+	assert.Len(t, r.Attempts, 3)
+	assert.Equal(t, 3, before.Attempts[0].Number, "what was returned before stays as it is")
+}

@@ -10,9 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,6 +102,57 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 				_ = conn.Close()
 				sending.Wait()
 			})
+		})
+	}
+}
+
+// TestSendersThatDoNotReadAreCutOff: they send one request after the other and read
+// no answer, until the server can write no more.
+func TestSendersThatDoNotReadAreCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 20 seconds")
+	}
+	t.Parallel()
+	srv := mockserver.RunT(t)
+	for name, request := range map[string]string{
+		"calls":           "POST /v1/track HTTP/1.1\r\nHost: x\r\nAuthorization: Basic azo=\r\nContent-Length: 2\r\n\r\n{}",
+		"what is refused": "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx",
+		"pixels":          "GET /v1/pixel/track HTTP/1.1\r\nHost: x\r\n\r\n",
+		"the admin API":   "GET /api/v1/openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"pages":           "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", strings.TrimPrefix(srv.URL, "http://"))
+			require.NoError(t, err)
+			defer conn.Close()
+			require.NoError(t, conn.SetDeadline(time.Now().Add(2*time.Minute)))
+			for err == nil {
+				_, err = io.WriteString(conn, request)
+			}
+			assert.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+		})
+	}
+}
+
+// TestTheConnectionEndsWhereTheLengthOfABodyIsInDoubt: what follows is no request.
+func TestTheConnectionEndsWhereTheLengthOfABodyIsInDoubt(t *testing.T) {
+	srv := mockserver.RunT(t)
+	for name, length := range map[string]string{"chunked": "", "chunked and a length": "Content-Length: 5\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(srv.URL, "http://"))
+			require.NoError(t, err)
+			defer conn.Close()
+			require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+			_, err = io.WriteString(conn, "POST /v1/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Basic azo=\r\n"+length+"Transfer-Encoding: chunked\r\n\r\n"+
+				"c\r\n{\"batch\":[]}\r\n0\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+			require.NoError(t, err)
+			all, err := io.ReadAll(conn)
+			if err != nil {
+				require.ErrorIs(t, err, syscall.ECONNRESET) // what was not read
+			}
+			assert.Contains(t, string(all), "Connection: close")
+			assert.Equal(t, 1, strings.Count(string(all), "HTTP/1.1 "), "%s", all)
 		})
 	}
 }

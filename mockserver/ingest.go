@@ -73,7 +73,7 @@ func (p *post) parse(body []byte, typ string, limits Limits) *requestError {
 // which key names for those that name none. held is how many bytes of memory all
 // of them hold.
 func (c *Collector) sort(p *post, typ, key string) (batches []Batch, held int, refused *requestError) {
-	s := sorter{collector: c, post: p, completer: newCompleter(p, c.limits, c.clock.Now()), key: key}
+	s := sorter{collector: c, post: p, completer: newCompleter(p, c.limits, c.clock.Now()), key: key, typ: typ}
 	s.source, s.known = c.sourceOf(s.key)
 	for i := range p.calls {
 		s.draft.read(p, i, c.limits, typ)
@@ -107,6 +107,7 @@ type sorter struct {
 	batches   []Batch
 
 	key, source string // of the request
+	typ         string // of its endpoint; empty where calls name theirs
 	known       bool   // whether key is that of a source
 	anyKnown    bool   // whether a call has a key of its own that is
 	unknown     string // the last key of a call that is not
@@ -135,6 +136,7 @@ func (s *sorter) sort() {
 	}
 	if d.bad.Code != "" {
 		d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.post.kept(d)
+		d.bad.Type = cut(keptType, cmp.Or(s.typ, d.Type))
 		s.post.rejected = append(s.post.rejected, d.bad)
 		return
 	}
@@ -151,32 +153,62 @@ func (s *sorter) sort() {
 	s.batches = append(s.batches, Batch{Source: source, ReceivedAt: call.ReceivedAt, Calls: append(calls, call)})
 }
 
+// keptType is how many characters of its type a Rejection has.
+const keptType = 40
+
 // accept stores a batch, without the calls that were stored before. held is how
 // many bytes of memory it holds.
 func (c *Collector) accept(ctx context.Context, b Batch, held int) *requestError {
-	fresh, repeated, done, err := c.dedup.reserve(ctx, b)
+	fresh, repeated, reserved, err := c.dedup.reserve(ctx, b)
 	if err != nil {
-		return &requestError{status: http.StatusServiceUnavailable, code: CodeUnavailable, retryAfter: time.Second,
-			message: "another request was storing the same calls, and this one did not wait for its end; send again"}
+		return &requestError{status: http.StatusServiceUnavailable, code: CodeUnavailable, retryAfter: storeAgainIn,
+			message: "another request has brought the same calls, and they are not stored yet; send again"}
+	}
+	if 2*fresh.Size()+spareBytes < held {
+		fresh.Calls = copyCalls(fresh.Calls)
+	}
+	if err := c.append(ctx, fresh, reserved); err != nil {
+		return c.notStored(fresh, err)
 	}
 	if len(repeated.Calls) > 0 {
 		c.record.Repeated(repeated)
 	}
-	if len(fresh.Calls) == 0 {
-		done(true)
+	return nil
+}
+
+// append stores the calls of a reservation and settles it. It does not end with
+// ctx: a sender that no longer waits sends its calls again, and they must be known
+// by then.
+func (c *Collector) append(ctx context.Context, b Batch, reserved *reservation) error {
+	stored := 0
+	defer func() {
+		if reserved != nil {
+			c.settle(b, reserved, stored)
+		}
+	}()
+	if len(b.Calls) == 0 {
 		return nil
 	}
-	stored := false
-	defer func() { done(stored) }()
-	if 2*fresh.Size()+spareBytes < held {
-		fresh.Calls = copyCalls(fresh.Calls)
+	err := c.journal.Append(context.WithoutCancel(ctx), b)
+	var partly *AppendError
+	switch {
+	case err == nil:
+		stored = len(b.Calls)
+	case errors.As(err, &partly):
+		unknown := reserved
+		reserved = nil
+		c.dedup.doubt(unknown)
+		go func() { c.settle(b, unknown, partly.Stored()) }() // ends with the journal
 	}
-	if err := c.journal.Append(ctx, fresh); err != nil {
-		return c.notStored(fresh, err)
+	return err
+}
+
+// settle ends a reservation whose first calls are stored, so many of them.
+func (c *Collector) settle(b Batch, reserved *reservation, stored int) {
+	c.dedup.settle(reserved, stored)
+	if b.Calls = b.Calls[:stored]; stored > 0 {
+		c.record.Accepted(b)
 	}
-	stored = true
-	c.record.Accepted(fresh)
-	return nil
 }
 
 // spareBytes is how much memory a batch may hold beyond twice what it needs.
@@ -195,10 +227,6 @@ func copyCalls(calls []Call) []Call {
 	return calls
 }
 
-// errOverLimit says that a journal is full by a limit that was set, not because
-// there is no room: senders are told to slow down, not that something is broken.
-var errOverLimit = errors.New("it is over its limit")
-
 // storeAgainIn is when a sender should try again whose calls were not stored.
 const storeAgainIn = 5 * time.Second
 
@@ -207,17 +235,11 @@ func (c *Collector) notStored(b Batch, err error) *requestError {
 		message: "the calls could not be stored; send again later"}
 	level, what := slog.LevelError, "a batch was refused: it could not be stored"
 	if errors.Is(err, ErrJournalFull) {
+		refused.status, refused.code, refused.message = http.StatusTooManyRequests, CodeQueueFull, "the queue is full; send again later"
 		level, what = slog.LevelWarn, "a batch was refused: the journal is full"
 	}
 	if say, unsaid := c.refusing.say(c.clock.Now(), refusalsEvery, 1); say {
 		c.log.Log(context.Background(), level, what, "source", b.Source, "calls", len(b.Calls), "error", err, "others since the last line", unsaid)
-	}
-	if level == slog.LevelError {
-		return refused
-	}
-	refused.code, refused.message = CodeQueueFull, "the queue is full; send again later"
-	if errors.Is(err, errOverLimit) {
-		refused.status = http.StatusTooManyRequests
 	}
 	return refused
 }
@@ -235,9 +257,18 @@ type writeKeys struct {
 	other string // counts where the body has none: a bearer token may be meant for a gateway before us
 }
 
-// keysOf returns the write keys of a request's header. The colon behind the user
-// of Basic auth may be missing.
+// keysOf returns the write keys of a request's header, or else of its query: what
+// browsers send by navigator.sendBeacon has no header of its own. The colon behind
+// the user of Basic auth may be missing.
 func keysOf(r *http.Request) writeKeys {
+	keys := headerKeys(r)
+	if keys == (writeKeys{}) && r.URL.RawQuery != "" {
+		keys.other = r.URL.Query().Get("writeKey")
+	}
+	return keys
+}
+
+func headerKeys(r *http.Request) writeKeys {
 	if user, _, ok := r.BasicAuth(); ok {
 		return writeKeys{basic: user}
 	}

@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -147,6 +149,11 @@ func TestLimits(t *testing.T) {
 		"2,501 calls":                         {body: batch(strings.Split(strings.Repeat(small+"\n", 2_501), "\n")[:2_501]...), status: 413, code: mockserver.CodeTooManyCalls},
 		"a messageId of 100 characters":       {body: batch(`{"type":"page","userId":"u","messageId":"` + strings.Repeat("é", 100) + `"}`), status: 200, stored: 1},
 		"a messageId of 101":                  {body: batch(`{"type":"page","userId":"u","messageId":"` + strings.Repeat("é", 101) + `"}`), status: 200, rejected: []mockserver.Code{mockserver.CodeMessageIDTooLong}},
+		"a messageId with a line feed":        {body: batch(`{"type":"page","userId":"u","messageId":"a\nb"}`, small), status: 200, stored: 1, rejected: []mockserver.Code{mockserver.CodeBadMessageID}},
+		"a messageId with a tab":              {body: batch(`{"type":"page","userId":"u","messageId":"a\tb"}`), status: 200, rejected: []mockserver.Code{mockserver.CodeBadMessageID}},
+		"a messageId with a zero byte":        {body: batch(`{"type":"page","userId":"u","messageId":"\u0000"}`), status: 200, rejected: []mockserver.Code{mockserver.CodeBadMessageID}},
+		"a messageId with a DEL":              {body: batch(`{"type":"page","userId":"u","messageId":"a\u007f"}`), status: 200, rejected: []mockserver.Code{mockserver.CodeBadMessageID}},
+		"a messageId that is not ASCII":       {body: batch(`{"type":"page","userId":"u","messageId":"é\u0085 %0a"}`), status: 200, stored: 1},
 		"nesting of 1,000":                    {body: batch(`{"type":"page","userId":"u","properties":{"a":` + strings.Repeat("[", 996) + strings.Repeat("]", 996) + `}}`), status: 200, stored: 1},
 		"nesting of 1,001":                    {body: batch(`{"type":"page","userId":"u","properties":{"a":` + strings.Repeat("[", 997) + strings.Repeat("]", 997) + `}}`), status: 400, code: mockserver.CodeInvalidJSON},
 		"a call that its batch makes large":   {body: `{"context":{"x":"` + strings.Repeat("x", 20_000) + `"},"batch":[` + call(13_000) + "," + small + `]}`, status: 200, stored: 1, rejected: []mockserver.Code{mockserver.CodeCallTooLarge}},
@@ -265,17 +272,119 @@ func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 		assert.Equal(t, "unavailable", answer(t, res.Body.String())["code"])
 		assert.NotContains(t, res.Body.String(), "fire")
 	}
-	c = newCollector(t, mockserver.Config{Journal: failing{mockserver.NewMemoryJournal(0, nil), fmt.Errorf("%w: no room", mockserver.ErrJournalFull)}})
-	res := serve(c, http.MethodPost, "/v1/batch", body)
-	assert.Equal(t, http.StatusServiceUnavailable, res.Code)
-	assert.Equal(t, "queue_full", answer(t, res.Body.String())["code"])
-
 	c = newCollector(t, mockserver.Config{Journal: mockserver.NewMemoryJournal(100, nil), Destinations: []mockserver.Destination{hook("d", "http://127.0.0.1:1/")}})
-	res = serve(c, http.MethodPost, "/v1/batch", body)
+	res := serve(c, http.MethodPost, "/v1/batch", body)
 	assert.Equal(t, http.StatusTooManyRequests, res.Code, "over a limit that was set")
 	assert.Equal(t, "5", res.Header().Get("Retry-After"))
 	assert.Equal(t, "queue_full", answer(t, res.Body.String())["code"])
 	assert.Empty(t, c.History().Records(nil))
+}
+
+// TestRefusedRequestsCountNoRepeats: a call that comes twice in a request that
+// cannot be stored was not sent again, and one that was stored before is counted when
+// the request is taken.
+func TestRefusedRequestsCountNoRepeats(t *testing.T) {
+	history, journal := mockserver.NewHistory(0), &appending{Journal: mockserver.NewMemoryJournal(0, nil)}
+	c := newCollector(t, mockserver.Config{Journal: journal, History: history})
+	require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track("m", 1)).Code)
+	journal.append = func(context.Context, mockserver.Batch) error { return errors.New("not this time") }
+	for range 3 {
+		require.Equal(t, http.StatusServiceUnavailable, serve(c, http.MethodPost, "/v1/batch", track("m", 2)).Code)
+	}
+	assert.Zero(t, history.Records(nil)[0].Repeats)
+	journal.append = nil
+	require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track("m", 2)).Code)
+	assert.Equal(t, 1, history.Records(nil)[0].Repeats)
+}
+
+// appending is a journal whose Append is replaced where append is not nil.
+type appending struct {
+	mockserver.Journal
+	append func(context.Context, mockserver.Batch) error
+}
+
+func (j *appending) Append(ctx context.Context, b mockserver.Batch) error {
+	if j.append != nil {
+		return j.append(ctx, b)
+	}
+	return j.Journal.Append(ctx, b)
+}
+
+// TestCallsAreTakenOnceWhenTheSenderGivesUp: the sender hangs up while its calls are
+// being stored and sends them again, before and after they are stored.
+func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var appended atomic.Int64
+		release, journal := make(chan struct{}), &appending{Journal: mockserver.NewMemoryJournal(0, nil)}
+		journal.append = func(ctx context.Context, b mockserver.Batch) error {
+			stored := make(chan struct{})
+			go func() {
+				<-release
+				appended.Add(int64(len(b.Calls)))
+				close(stored)
+			}()
+			select {
+			case <-stored:
+				return nil
+			case <-ctx.Done(): // nobody waits, and the batch is stored all the same
+				return ctx.Err()
+			}
+		}
+		srv := mockserver.RunT(t, mockserver.Config{Journal: journal, InProcess: true})
+		send := func(patience time.Duration) (int, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/v1/batch", strings.NewReader(track("m", 3)))
+			require.NoError(t, err)
+			req.SetBasicAuth("key", "")
+			res, err := srv.Client().Do(req)
+			if err != nil {
+				return 0, err
+			}
+			return res.StatusCode, res.Body.Close()
+		}
+		for range 2 {
+			_, err := send(time.Second)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		time.AfterFunc(time.Second, func() { close(release) })
+		status, err := send(time.Minute)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusOK, status, "a sender that waits learns that its calls are stored")
+		synctest.Wait()
+		assert.Equal(t, int64(3), appended.Load())
+		assert.Len(t, srv.History().Records(nil), 3)
+	})
+}
+
+// TestCallsAreTakenOnceWhenTheJournalDoesNotKnow: the journal gives up waiting for
+// its disk or its servers, and learns later what is stored.
+func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
+	for stored := range 4 {
+		synctest.Test(t, func(t *testing.T) {
+			known, journal := make(chan struct{}), &appending{Journal: mockserver.NewMemoryJournal(0, nil)}
+			journal.append = func(context.Context, mockserver.Batch) error {
+				return &mockserver.AppendError{Err: errors.New("no answer"), Stored: func() int { <-known; return stored }}
+			}
+			srv := mockserver.RunT(t, mockserver.Config{Journal: journal, InProcess: true})
+			send := func() int { return serve(srv.Collector, http.MethodPost, "/v1/batch", track("m", 3)).Code }
+			assert.Equal(t, http.StatusServiceUnavailable, send())
+			assert.Equal(t, http.StatusServiceUnavailable, send(), "nobody waits for what may take long")
+			again := []string{}
+			journal.append = func(_ context.Context, b mockserver.Batch) error {
+				for _, call := range b.Calls {
+					again = append(again, call.ID)
+				}
+				return nil
+			}
+			close(known)
+			synctest.Wait()
+			assert.Len(t, srv.History().Records(nil), stored)
+			assert.Equal(t, http.StatusOK, send())
+			assert.Equal(t, []string{"m-0", "m-1", "m-2"}[stored:], again)
+			assert.Len(t, srv.History().Records(nil), 3)
+		})
+	}
 }
 
 // slow is a journal whose first Append waits until it is released, and fails.

@@ -28,6 +28,7 @@ type Inspector struct {
 	guard    *Guard
 	endpoint string
 	routes   *http.ServeMux
+	notices  notices
 	streams  chan struct{} // one token for each open stream
 	done     chan struct{} // closed by Close, once; ends the streams
 	once     sync.Once     // closes done
@@ -65,8 +66,8 @@ func NewInspector(c *Collector, config InspectorConfig) *Inspector {
 		"GET /destination":          in.serveDestination,
 		"POST /destinations/save":   in.serveSaveDestination,
 		"POST /destinations/test":   in.serveTestDestination,
-		"POST /destinations/pause":  in.act("paused", c.Pause),
-		"POST /destinations/resume": in.act("resumed", c.Resume),
+		"POST /destinations/pause":  in.act("The destination is paused: its calls wait.", c.Pause),
+		"POST /destinations/resume": in.act("The destination goes on.", c.Resume),
 		"POST /destinations/remove": in.serveRemoveDestination,
 		"GET /audiences":            in.serveAudiences,
 		"POST /audiences/sync":      in.serveSync,

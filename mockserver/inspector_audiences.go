@@ -68,7 +68,7 @@ func (in *Inspector) showAudiences(w http.ResponseWriter, r *http.Request, statu
 		in.renderBlock(w, status, "audiences", "lines", p)
 		return
 	}
-	in.render(w, status, "audiences", page{Title: "Audiences", Nav: "audiences", Notice: notice(r.URL.Query()), Body: p})
+	in.render(w, status, "audiences", page{Title: "Audiences", Nav: "audiences", Notice: in.notice(r), Body: p})
 }
 
 func (in *Inspector) computationLines(ctx context.Context) ([]computationLine, error) {
@@ -107,7 +107,7 @@ func (in *Inspector) serveSync(w http.ResponseWriter, r *http.Request) {
 		form.Counted = &s
 		in.showAudiences(w, r, http.StatusOK, form)
 	default:
-		http.Redirect(w, r, "/audiences?done=synced", http.StatusSeeOther)
+		in.leadTo(w, r, "/audiences", "The list is stored. Its calls follow.")
 	}
 }
 
@@ -183,5 +183,5 @@ func (in *Inspector) serveForget(w http.ResponseWriter, r *http.Request) {
 		in.renderError(w, err)
 		return
 	}
-	http.Redirect(w, r, "/audiences?done=forgotten", http.StatusSeeOther)
+	in.leadTo(w, r, "/audiences", "It is forgotten: the next list is a first one.")
 }

@@ -40,6 +40,7 @@ type correction struct{ What, Why string }
 type callDestination struct {
 	Name     string
 	Look     string // see standing.look; "apart" where the call does not come to it
+	Word     string // the same for people
 	Reason   string
 	RetryAt  time.Time
 	Tries    int
@@ -91,7 +92,7 @@ func (p *callPanel) readRecord(r *Record, destinations []attachedDestination) {
 	p.Body, p.Bytes = layOut(c.Body, markOurs), len(c.Body)
 	for _, s := range r.standings(destinations) {
 		d := callDestination{
-			Name: s.Destination, Look: s.look(), Reason: s.Reason, RetryAt: s.RetryAt, Tries: s.Attempt,
+			Name: s.Destination, Look: s.look(), Word: lookWord(s.look()), Reason: s.Reason, RetryAt: s.RetryAt, Tries: s.Attempt,
 			Replay: s.State != StatePending && slices.ContainsFunc(destinations, func(d attachedDestination) bool { return d.Name == s.Destination }),
 		}
 		d.addAttempts(r.Attempts)
@@ -129,7 +130,7 @@ func (p *callPanel) addHolds(states []DestinationStatus) {
 			case s.Paused:
 				d.Held = "The destination is paused."
 			case s.Down:
-				d.Held = "The destination is down: one call at a time is tried, until one succeeds."
+				d.Held = "The destination is down: fewer calls are tried, until one succeeds."
 			}
 		}
 	}
@@ -145,7 +146,7 @@ func (p *callPanel) addApart(c *Call, destinations []attachedDestination) {
 		if deliver {
 			reason = "the destination was made after the call came"
 		}
-		p.Destinations = append(p.Destinations, callDestination{Name: d.Name, Look: "apart", Reason: reason})
+		p.Destinations = append(p.Destinations, callDestination{Name: d.Name, Look: "apart", Word: lookWord("apart"), Reason: reason})
 	}
 }
 
@@ -314,6 +315,7 @@ var mends = map[Code]string{
 	CodeBadTimestamp:     "Write timestamp as ISO 8601 in UTC, such as 2026-01-31T12:00:00.000Z, or leave it out.",
 	CodeBadField:         "Make it a string.",
 	CodeMessageIDTooLong: "Use a UUID, or leave messageId to the client library.",
+	CodeBadMessageID:     "Use a UUID, or leave messageId to the client library.",
 	CodeCallTooLarge:     "Send less with one call: move what is long out of properties, traits and context.",
 	CodeUnknownWriteKey:  "Use the write key of one of the sources. It goes as the user of Basic auth, with an empty password.",
 	CodeInvalidJSON:      "Check what the program sends: the body must be one JSON object, in UTF-8.",

@@ -59,7 +59,7 @@ func (in *Inspector) serveMakeDeletion(w http.ResponseWriter, r *http.Request) {
 		in.showDeletions(w, r, http.StatusUnprocessableEntity, form)
 		return
 	}
-	http.Redirect(w, r, callFilter{}.Link("/deletion", "id", d.ID, "done", "deletion"), http.StatusSeeOther)
+	in.leadTo(w, r, callFilter{}.Link("/deletion", "id", d.ID), "The request is stored. The notifications follow.")
 }
 
 // A deletionPage is one request, and some of its notifications.
@@ -124,5 +124,5 @@ func (in *Inspector) serveDeletion(w http.ResponseWriter, r *http.Request) {
 		in.renderBlock(w, http.StatusOK, "deletion", "lines", p)
 		return
 	}
-	in.render(w, http.StatusOK, "deletion", page{Title: "Deletion request", Nav: "deletions", Notice: notice(q), Body: p})
+	in.render(w, http.StatusOK, "deletion", page{Title: "Deletion request", Nav: "deletions", Notice: in.notice(r), Body: p})
 }

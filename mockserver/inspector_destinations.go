@@ -17,9 +17,15 @@ const failedShown = 6
 // A destinationLine is a destination and how it is doing.
 type destinationLine struct {
 	destinationView
-	Condition string // delivering, paused, down or disabled
-	Label     string
-	Now       time.Time
+	Now time.Time
+}
+
+// Label is the state for people.
+func (l *destinationLine) Label() string {
+	if l.Status.State == DestinationIdle {
+		return "Nothing yet"
+	}
+	return capitalize(string(l.Status.State))
 }
 
 func (in *Inspector) destinationLines(ctx context.Context, pick func(Destination) bool) ([]destinationLine, error) {
@@ -30,16 +36,6 @@ func (in *Inspector) destinationLines(ctx context.Context, pick func(Destination
 	var lines []destinationLine
 	for _, v := range views {
 		line := destinationLine{destinationView: v, Now: in.c.clock.Now()}
-		switch {
-		case !v.Enabled:
-			line.Condition, line.Label = "disabled", "Disabled"
-		case v.Status.Paused:
-			line.Condition, line.Label = "paused", "Paused"
-		case v.Status.Down:
-			line.Condition, line.Label = "down", "Down"
-		default:
-			line.Condition, line.Label = "delivering", "Delivering"
-		}
 		if line.Ledger == nil {
 			line.Ledger = &Ledger{Destination: v.Name}
 		}
@@ -58,7 +54,7 @@ func (in *Inspector) serveDestinations(w http.ResponseWriter, r *http.Request) {
 		in.renderBlock(w, http.StatusOK, "destinations", "lines", lines)
 		return
 	}
-	in.render(w, http.StatusOK, "destinations", page{Title: "Destinations", Nav: "destinations", Notice: notice(r.URL.Query()), Body: lines})
+	in.render(w, http.StatusOK, "destinations", page{Title: "Destinations", Nav: "destinations", Notice: in.notice(r), Body: lines})
 }
 
 // A destinationPage is one destination: how it is doing, what it has given up,
@@ -92,7 +88,7 @@ func (in *Inspector) serveDestination(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := destinationPage{Form: in.newForm(in.c.Settings().Destinations[i])}
-	in.showDestination(w, r, http.StatusOK, p, notice(r.URL.Query()))
+	in.showDestination(w, r, http.StatusOK, p, in.notice(r))
 }
 
 // showDestination answers with the page of a destination that exists, or of a
@@ -152,7 +148,7 @@ func (in *Inspector) serveSaveDestination(w http.ResponseWriter, r *http.Request
 	}
 	switch {
 	case err == nil:
-		http.Redirect(w, r, callFilter{}.Link("/destination", "name", form.Name, "done", "saved"), http.StatusSeeOther)
+		in.leadTo(w, r, callFilter{}.Link("/destination", "name", form.Name), "The destination is saved.")
 	case errors.Is(err, ErrExists):
 		form.fail("name", "is taken: give each destination a name of its own")
 		in.showDestination(w, r, http.StatusUnprocessableEntity, destinationPage{Form: form}, "")
@@ -183,7 +179,8 @@ func (in *Inspector) serveTestDestination(w http.ResponseWriter, r *http.Request
 	in.showDestination(w, r, http.StatusOK, destinationPage{Form: form}, "")
 }
 
-// act returns a handler of a button on the page of a destination.
+// act returns a handler of a button on the page of a destination. done says what it
+// did.
 func (in *Inspector) act(done string, do func(ctx context.Context, name string) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !readForm(w, r) {
@@ -194,7 +191,7 @@ func (in *Inspector) act(done string, do func(ctx context.Context, name string) 
 			in.renderError(w, err)
 			return
 		}
-		http.Redirect(w, r, callFilter{}.Link("/destination", "name", name, "done", done), http.StatusSeeOther)
+		in.leadTo(w, r, callFilter{}.Link("/destination", "name", name), done)
 	}
 }
 
@@ -211,5 +208,5 @@ func (in *Inspector) serveRemoveDestination(w http.ResponseWriter, r *http.Reque
 		in.renderError(w, err)
 		return
 	}
-	http.Redirect(w, r, "/destinations?done=removed", http.StatusSeeOther)
+	in.leadTo(w, r, "/destinations", "The destination is removed.")
 }

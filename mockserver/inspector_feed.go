@@ -14,7 +14,7 @@ import (
 // with the newest on top, and by change, so that someone who looked before can
 // be told what is new since. The History's lock guards it and its items.
 type feed struct {
-	epoch    string // tells this feed's numbers from those of another process
+	epoch    string // tells this feed's numbers from those of another process; it does not change, and is read without the lock
 	arrivals int64  // the order of the item that came last
 	changes  int64  // the number of the last change
 	cleared  int64  // the number of the change that emptied the feed
@@ -23,7 +23,9 @@ type feed struct {
 	gone     int         // how many of items are
 	newest   *feedItem   // by change; the others follow by older
 	rejected []*feedItem // the rejections among items, oldest first
-	refused  []*feedItem // the refusals among items, oldest first
+	// The refusals among items, oldest first, of requests with a known write key and
+	// of others.
+	refused, strangers []*feedItem
 }
 
 // A feedItem is a call and what became of it, a call that was not taken, or a
@@ -38,7 +40,8 @@ type feedItem struct {
 	record    *Record
 	rejection *Rejection
 	refusal   *Refusal
-	read      *Call // what could be read of a rejected call
+	read      *Call     // what could be read of a rejected call
+	since     time.Time // when the first request came that the refusal stands for
 }
 
 func newFeed() feed { return feed{epoch: strings.ToLower(rand.Text()[:8])} }
@@ -51,8 +54,10 @@ func (f *feed) add(i *feedItem) {
 	switch {
 	case i.rejection != nil:
 		f.rejected = append(f.rejected, i)
-	case i.refusal != nil:
+	case i.refusal != nil && i.refusal.Source != "":
 		f.refused = append(f.refused, i)
+	case i.refusal != nil:
+		f.strangers = append(f.strangers, i)
 	}
 	f.touch(i)
 }
@@ -138,7 +143,8 @@ func (f *feed) clear() {
 		i.gone = true
 	}
 	f.changes++
-	*f = feed{epoch: f.epoch, arrivals: f.arrivals, changes: f.changes, cleared: f.changes}
+	f.cleared = f.changes
+	f.items, f.gone, f.newest, f.rejected, f.refused, f.strangers = nil, 0, nil, nil, nil, nil
 }
 
 // held returns how many items there are.
@@ -187,6 +193,8 @@ func (i *feedItem) call() *Call {
 		return &i.record.Call
 	case i.read != nil:
 		return i.read
+	case i.refusal != nil:
+		return &Call{Source: i.refusal.Source}
 	}
 	return &Call{}
 }
@@ -241,5 +249,6 @@ func readRejected(r Rejection) *Call {
 		}
 		return err
 	})
+	c.Type = r.Type // perhaps of its endpoint
 	return c
 }

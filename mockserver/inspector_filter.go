@@ -21,14 +21,19 @@ type callFilter struct {
 	User   string // a part of one of the user's or group's IDs, in any case
 	Status string // one of statuses
 	Text   string // a part of the body or of what went wrong, in any case
+	// Synthetic is hide where the collector's own calls are not to be shown.
+	Synthetic string
 }
+
+// hideSynthetic is a choice of callFilter.Synthetic.
+const hideSynthetic = "hide"
 
 // A status is a choice of callFilter.Status.
 type status struct{ Name, Label string }
 
 var statuses = []status{
 	{"delivered", "Delivered"}, {"pending", "Waiting"}, {"failed", "Failed"}, {"filtered", "Filtered"},
-	{"none", "No destination"}, {"rejected", "Rejected"}, {"repeated", "Sent again"},
+	{"unknown", "Not known"}, {"none", "No destination"}, {"rejected", "Rejected"}, {"repeated", "Sent again"},
 }
 
 // shownTypes are the types that people choose from, the commonest first.
@@ -41,7 +46,7 @@ func readFilter(q url.Values) callFilter {
 	}
 	return callFilter{
 		Source: get("source"), Type: get("type"), Event: get("event"),
-		User: get("user"), Status: get("status"), Text: get("text"),
+		User: get("user"), Status: get("status"), Text: get("text"), Synthetic: get("synthetic"),
 	}
 }
 
@@ -71,7 +76,7 @@ func (f callFilter) Link(path string, more ...string) string {
 
 // Fields returns the filter's fields by their names in a form.
 func (f callFilter) Fields() map[string]string {
-	return map[string]string{"source": f.Source, "type": f.Type, "event": f.Event, "user": f.User, "status": f.Status, "text": f.Text}
+	return map[string]string{"source": f.Source, "type": f.Type, "event": f.Event, "user": f.User, "status": f.Status, "text": f.Text, "synthetic": f.Synthetic}
 }
 
 // Empty tells whether the filter picks all.
@@ -90,6 +95,7 @@ func (f callFilter) matcher(destinations []attachedDestination) func(*feedItem) 
 			(f.Type == "" || c.Type == f.Type) &&
 			(event == "" || anyContains(event, c.Event, c.Name)) &&
 			(user == "" || anyContains(user, c.UserID, c.AnonymousID, c.GroupID, c.PreviousID)) &&
+			(f.Synthetic != hideSynthetic || !c.isSynthetic()) &&
 			(f.Status == "" || i.hasStatus(f.Status, destinations)) &&
 			(text == "" || i.contains(text))
 	}
@@ -113,7 +119,7 @@ func (i *feedItem) hasStatus(status string, destinations []attachedDestination) 
 	if status == "none" {
 		return len(standings) == 0
 	}
-	return slices.ContainsFunc(standings, func(s standing) bool { return s.State.String() == status })
+	return slices.ContainsFunc(standings, func(s standing) bool { return s.state() == status })
 }
 
 // contains looks into the body, and into what went wrong.

@@ -109,6 +109,34 @@ func TestHistoryFeedsAllThatItHoldsAndNoMore(t *testing.T) {
 	assert.Zero(t, h.feed.held())
 }
 
+// TestScannersDoNotFillTheList: they ask for what is not there, all day long.
+func TestScannersDoNotFillTheList(t *testing.T) {
+	h := NewHistory(0)
+	now := time.Unix(1_800_000_000, 0)
+	known := func(path string) {
+		h.Refused(Refusal{At: now, Method: "POST", Path: path, Source: "web", Code: CodeInvalidJSON})
+	}
+	known("/first")
+	h.Refused(Refusal{At: now, Method: "GET", Path: "/", Code: CodeWrongMethod})
+	for n := range 3 * 60 {
+		h.Refused(Refusal{At: now, Method: "GET", Path: fmt.Sprintf("/wp-%d", n), Code: CodeNotFound})
+		now = now.Add(time.Second)
+	}
+	known("/last")
+	var shown []string
+	for _, r := range h.Refusals() {
+		shown = append(shown, fmt.Sprintf("%s %s %d", r.Method, r.Path, r.Count))
+	}
+	assert.Equal(t, []string{"POST /first 1", "GET / 1", "GET /wp-59 60", "GET /wp-119 60", "GET /wp-179 60", "POST /last 1"}, shown)
+	assert.Equal(t, 6, h.feed.held())
+	for range 100 * keptStrangers {
+		h.Refused(Refusal{At: now, Method: "GET", Path: "/", Code: CodeNotFound})
+		now = now.Add(strangersTogether)
+	}
+	assert.Len(t, h.Refusals(), 2+keptStrangers, "those with a known write key stay")
+	assert.Equal(t, 2+keptStrangers, h.feed.held())
+}
+
 func TestTallyForgetsWhatIsLongAgo(t *testing.T) {
 	var c tally
 	at := func(second int64) time.Time { return time.Unix(1_800_000_000+second, 0) }

@@ -1,7 +1,9 @@
 package mockserver
 
 import (
+	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -76,9 +78,14 @@ func (in *Inspector) serveLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodPost {
-		if rules.admits("Bearer " + r.PostForm.Get("token")) {
+		refused := in.guard.checkToken(r, "Bearer "+r.PostForm.Get("token"))
+		switch {
+		case refused == nil:
 			http.SetCookie(w, rules.sessionCookie(r, in.c.clock.Now()))
 			http.Redirect(w, r, form.To, http.StatusSeeOther)
+			return
+		case refused.status == http.StatusTooManyRequests:
+			in.renderProblem(w, refused.status, "Too many attempts", sentence(refused.Message))
 			return
 		}
 		form.Wrong, status = true, http.StatusUnauthorized
@@ -87,7 +94,14 @@ func (in *Inspector) serveLogin(w http.ResponseWriter, r *http.Request) {
 }
 
 func (in *Inspector) serveLogout(w http.ResponseWriter, r *http.Request) {
-	gone := in.guard.rules.Load().sessionCookie(r, time.Time{})
+	rules := in.guard.rules.Load()
+	if cookie, err := r.Cookie(rules.cookieName()); err == nil {
+		if err := in.endSession(r.Context(), cookie.Value); err != nil {
+			in.renderError(w, err)
+			return
+		}
+	}
+	gone := rules.sessionCookie(r, time.Time{})
 	gone.Value, gone.MaxAge = "", -1
 	http.SetCookie(w, gone)
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
@@ -111,26 +125,59 @@ func (in *Inspector) session(r *http.Request) bool {
 	if err != nil {
 		return false
 	}
-	until, _, _ := strings.Cut(cookie.Value, ".")
+	until, rest, _ := strings.Cut(cookie.Value, ".")
+	id, _, _ := strings.Cut(rest, ".")
 	seconds, err := strconv.ParseInt(until, 10, 64)
 	if err != nil || in.c.clock.Now().Unix() >= seconds {
 		return false
 	}
-	return subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(rules.sessionValue(seconds))) == 1
+	if subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(rules.sessionValue(seconds, id))) != 1 {
+		return false
+	}
+	_, _, err = in.c.config.State.Get(r.Context(), endedKey(cookie.Value))
+	return err != nil // also where the store does not answer: then above all the pages are needed
 }
 
-// The session is not stored: the cookie says until when it lasts, signed with the
-// token. It holds at every replica, and ends when the token changes.
+// A session is not stored while it lasts: the cookie says until when, signed with
+// the token. It holds at every replica, and ends when the token changes. What is
+// stored is that somebody has logged out, until the session would have run out.
+
+// ended begins the keys of the sessions that were ended.
+const ended = "logout"
+
+func endedKey(session string) string { return ended + "." + digest(session) }
+
+// endSession has a session hold nowhere any more, and forgets those that have run
+// out.
+func (in *Inspector) endSession(ctx context.Context, session string) error {
+	state := in.c.config.State
+	keys, err := state.Keys(ctx, ended)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		until, _, err := state.Get(ctx, key)
+		if seconds, _ := strconv.ParseInt(string(until), 10, 64); err == nil && in.c.clock.Now().Unix() >= seconds {
+			err = state.Delete(ctx, key)
+		}
+		if err != nil && !errors.Is(err, ErrNoState) {
+			return err
+		}
+	}
+	until, _, _ := strings.Cut(session, ".")
+	return state.Put(ctx, endedKey(session), []byte(until))
+}
 
 func (r *guardRules) sessionCookie(req *http.Request, now time.Time) *http.Cookie {
 	return &http.Cookie{
-		Name: r.cookieName(), Value: r.sessionValue(now.Add(sessionTime).Unix()), Path: "/",
-		MaxAge: int(sessionTime / time.Second), HttpOnly: true, Secure: req.TLS != nil, SameSite: http.SameSiteStrictMode,
+		Name: r.cookieName(), Value: r.sessionValue(now.Add(sessionTime).Unix(), rand.Text()), Path: "/",
+		MaxAge: int(sessionTime / time.Second), HttpOnly: true, Secure: r.isSecure(req), SameSite: http.SameSiteStrictMode,
 	}
 }
 
-func (r *guardRules) sessionValue(until int64) string {
-	return fmt.Sprintf("%d.%s", until, r.mac("session until "+strconv.FormatInt(until, 10)))
+func (r *guardRules) sessionValue(until int64, id string) string {
+	session := fmt.Sprintf("%d.%s", until, id)
+	return session + "." + r.mac("session until "+session)
 }
 
 // cookieName keeps apart the collectors on the ports of one machine, which share

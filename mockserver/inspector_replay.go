@@ -3,7 +3,6 @@ package mockserver
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,8 +55,8 @@ func (in *Inspector) pick(filter callFilter, upTo int64) (found picked, matched 
 		matched++
 		for _, s := range i.record.standings(destinations) {
 			states := found[s.Destination]
-			if states == nil {
-				continue // the destination is gone
+			if states == nil || s.Unknown {
+				continue // the destination is gone, or the journal alone knows
 			}
 			if states[s.State] == nil {
 				states[s.State] = map[callHash]bool{}
@@ -136,12 +135,11 @@ func (in *Inspector) serveReplayAll(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	done := []string{"done", "replayed", "n", strconv.Itoa(replayed)}
-	target := filter.Link("/", done...)
+	target := filter.Link("/")
 	if only != "" {
-		target = callFilter{}.Link("/destination", append(done, "name", only)...)
+		target = callFilter{}.Link("/destination", "name", only)
 	}
-	http.Redirect(w, r, target, http.StatusSeeOther)
+	in.leadTo(w, r, target, replayedWords(replayed)+".")
 }
 
 // selection reads a choice. allFailed takes a destination's failed calls from the
@@ -186,7 +184,7 @@ func (in *Inspector) serveReplayCall(w http.ResponseWriter, r *http.Request) {
 		p.Notice = replayedWords(n) + " to " + destination + "."
 		in.renderBlock(w, http.StatusOK, "calls", "panel", p)
 	default:
-		http.Redirect(w, r, filter.Link("/", "call", ref, "done", "replayed", "n", strconv.Itoa(n)), http.StatusSeeOther)
+		in.leadTo(w, r, filter.Link("/", "call", ref), replayedWords(n)+" to "+destination+".")
 	}
 }
 
@@ -217,31 +215,10 @@ func (f callFilter) words() []string {
 	add("event with", f.Event)
 	add("user with", f.User)
 	add("text with", f.Text)
-	return words
-}
-
-// notice says what was just done, by the parameters of the redirect that it ended in.
-func notice(q url.Values) string {
-	n, _ := strconv.Atoi(q.Get("n"))
-	switch q.Get("done") {
-	case "replayed":
-		return replayedWords(n) + "."
-	case "saved":
-		return "The destination is saved."
-	case "removed":
-		return "The destination is removed."
-	case "paused":
-		return "The destination is paused: its calls wait."
-	case "resumed":
-		return "The destination goes on."
-	case "synced":
-		return "The list is stored. Its calls follow."
-	case "forgotten":
-		return "It is forgotten: the next list is a first one."
-	case "deletion":
-		return "The request is stored. The notifications follow."
+	if f.Synthetic == hideSynthetic {
+		words = append(words, "without the collector’s own")
 	}
-	return ""
+	return words
 }
 
 func replayedWords(n int) string {

@@ -34,7 +34,7 @@ type row struct {
 
 // A chip is one state in words and colour.
 type chip struct {
-	State string // delivered, pending, retrying, failed, filtered or rejected
+	State string // delivered, pending, retrying, failed, filtered, unknown or rejected
 	Label string
 	Why   string
 }
@@ -56,7 +56,10 @@ func (in *Inspector) newRow(i *feedItem, filter callFilter, destinations []attac
 		r.Kind = "rejected"
 		r.Chips = []chip{{"rejected", string(i.rejection.Code), i.rejection.Message}}
 	case i.refusal != nil:
-		r.Kind, r.Type, r.Title, r.Anon = "refused", "request", "POST "+cut(rowText, i.refusal.Path), false
+		r.Kind, r.Type, r.Title, r.Anon = "refused", "request", i.refusal.Method+" "+cut(rowText, i.refusal.Path), false
+		if n := i.refusal.Count; n > 1 {
+			r.Marks = []mark{{"repeats", "×" + groupDigits(n), "Requests without a known write key are put together, by what was wrong with them"}}
+		}
 		r.Chips = []chip{{"rejected", string(i.refusal.Code), i.refusal.Message}}
 	default:
 		r.Chips = i.record.chips(destinations)
@@ -101,12 +104,25 @@ func (r *Record) chips(destinations []attachedDestination) []chip {
 		counts[s.look()]++
 	}
 	var chips []chip
-	for _, look := range []string{"failed", "retrying", "pending", "delivered", "filtered"} {
+	for _, look := range []string{"failed", "retrying", "pending", "delivered", "filtered", "unknown"} {
 		if n := counts[look]; n > 0 {
-			chips = append(chips, chip{look, fmt.Sprintf("%d %s", n, look), plural(n, "destination", "destinations")})
+			chips = append(chips, chip{look, fmt.Sprintf("%d %s", n, lookWord(look)), plural(n, "destination", "destinations")})
 		}
 	}
 	return chips
+}
+
+// lookWord is a look for people.
+func lookWord(look string) string {
+	switch look {
+	case "pending":
+		return "waiting"
+	case "unknown":
+		return "not known"
+	case "apart":
+		return "not sent"
+	}
+	return look
 }
 
 // look is the standing's state, with what is being retried apart from what was
@@ -115,14 +131,16 @@ func (s standing) look() string {
 	if s.State == StatePending && s.Attempt > 0 {
 		return "retrying"
 	}
-	return s.State.String()
+	return s.state()
 }
 
 func (s standing) words() string {
-	if s.Reason != "" {
+	switch {
+	case s.Reason != "":
 		return cut(rowText, s.Reason)
-	}
-	if s.State == StatePending {
+	case s.Unknown:
+		return "what became of it here is not known"
+	case s.State == StatePending:
 		return "not tried yet"
 	}
 	return s.State.String()
@@ -133,6 +151,9 @@ type mark struct{ Name, Text, Why string }
 
 func (r *Record) marks() []mark {
 	var marks []mark
+	if r.Call.isSynthetic() {
+		marks = append(marks, mark{"synthetic", "own", "The collector made this call itself, for an audience, a computed trait or a deletion request"})
+	}
 	if r.Repeats > 0 {
 		marks = append(marks, mark{"repeats", fmt.Sprintf("×%d", r.Repeats+1), "It came " + plural(r.Repeats+1, "time", "times") + " and is stored once"})
 	}
@@ -287,7 +308,7 @@ func (in *Inspector) serveCalls(w http.ResponseWriter, r *http.Request) {
 		p.First = in.firstRun(r)
 	}
 	p.Tally = in.tallyJSON()
-	in.render(w, http.StatusOK, "calls", page{Title: "Calls", Nav: "calls", Notice: notice(q), Body: p})
+	in.render(w, http.StatusOK, "calls", page{Title: "Calls", Nav: "calls", Notice: in.notice(r), Body: p})
 }
 
 // sourceNames returns the sources of the settings, and those that calls came from.
@@ -306,7 +327,7 @@ func (in *Inspector) sourceNames() []string {
 	h := in.c.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, r := range last(h.records, 1000) {
+	for _, r := range last(h.sent.records, 1000) {
 		add(r.Call.Source)
 	}
 	return names

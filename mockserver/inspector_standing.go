@@ -17,7 +17,7 @@ func (c *Collector) attached() []attachedDestination {
 	attached := make([]attachedDestination, 0, len(settings.Destinations))
 	for _, d := range settings.Destinations {
 		if f := c.forwarder(d.Name); f != nil {
-			attached = append(attached, attachedDestination{d, f.since})
+			attached = append(attached, attachedDestination{d, f.attachedSince()})
 		}
 	}
 	return attached
@@ -36,6 +36,7 @@ type standing struct {
 	At      time.Time // when that was decided; zero where nothing was yet
 	Attempt int       // how often it was tried
 	RetryAt time.Time // when it will be tried again; zero where it will not
+	Unknown bool      // it may have decided before the History first heard of the call
 }
 
 // standings returns where the call stands with each destination that has decided
@@ -46,7 +47,7 @@ func (r *Record) standings(destinations []attachedDestination) []standing {
 		if s, ok := r.standing(d.Name); ok {
 			all = append(all, s)
 		} else if d.gets(&r.Call) {
-			all = append(all, standing{Destination: d.Name})
+			all = append(all, standing{Destination: d.Name, Unknown: r.adopted})
 		}
 	}
 	for _, e := range r.Ends {
@@ -59,10 +60,18 @@ func (r *Record) standings(destinations []attachedDestination) []standing {
 	return all
 }
 
+// state is the State in a word, or unknown.
+func (s standing) state() string {
+	if s.Unknown {
+		return "unknown"
+	}
+	return s.State.String()
+}
+
 func (r *Record) standing(destination string) (standing, bool) {
 	for i := len(r.Ends) - 1; i >= 0; i-- {
 		if e := r.Ends[i]; e.Destination == destination {
-			return standing{destination, e.Outcome, e.At, e.Attempt, e.RetryAt}, true
+			return standing{destination, e.Outcome, e.At, e.Attempt, e.RetryAt, false}, true
 		}
 	}
 	return standing{}, false

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -383,17 +384,20 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	post(t, srv.URL+"/v1/batch", "key", track("later", 1)) // it was not counted, and is not replayed
 	noFollow := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, _ := request(t, noFollow, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "pick": {"failed:hook"}})
-	assert.Equal(t, "/?done=replayed&event=tested&n=7", res.Header.Get("Location"))
+	assert.Regexp(t, `^/\?event=tested&notice=[A-Z2-7]+$`, res.Header.Get("Location"))
 	ended(8, "hook", mockserver.StateDelivered)
 	ended(8, "other", mockserver.StateFailed)
 	res, _ = request(t, noFollow, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "pick": {"failed:hook"}})
-	assert.Contains(t, res.Header.Get("Location"), "n=0", "they did not fail any more")
+	_, page = get(t, srv.URL+res.Header.Get("Location"))
+	assert.Contains(t, page, "0 calls are being replayed.", "they did not fail any more")
+	_, page = get(t, srv.URL+"/?done=replayed&n=999999&notice=replayed")
+	assert.NotContains(t, page, "being replayed", "no link makes one up")
 
 	// What a destination has failed is replayed as a whole.
 	_, page = get(t, srv.URL+"/replay?destination=other")
 	assert.Contains(t, page, `data-calls="8"`)
 	res, _ = request(t, noFollow, http.MethodPost, srv.URL+"/replay", url.Values{"destination": {"other"}, "upTo": {"0"}, "pick": {"failed:other"}})
-	assert.Equal(t, "/destination?done=replayed&n=8&name=other", res.Header.Get("Location"))
+	assert.Regexp(t, `^/destination\?name=other&notice=[A-Z2-7]+$`, res.Header.Get("Location"))
 	ended(9, "other", mockserver.StateDelivered)
 	for _, form := range []url.Values{{"upTo": {"x"}}, {"upTo": {"1"}, "pick": {"pending:hook"}}, {"upTo": {"1"}, "pick": {"nonsense"}}} {
 		res, _ := submit(t, srv.URL+"/replay", form)
@@ -474,6 +478,42 @@ func TestInspectorAsksForTheTokenAndKeepsTheLoginInACookie(t *testing.T) {
 	for _, to := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "evil", "javascript:alert(1)", "/ok\x00"} {
 		res, _ := do("POST", "/login", url.Values{"token": {"another-token"}, "to": {to}})
 		assert.Equal(t, "/", res.Header.Get("Location"), to)
+	}
+}
+
+// TestLogOutEndsTheSessionEverywhere: its cookie is good no more, here or at another
+// collector that shares the state, and other sessions go on.
+func TestLogOutEndsTheSessionEverywhere(t *testing.T) {
+	state := mockserver.NewMemoryState()
+	var pages [2]http.Handler
+	for i := range pages {
+		collector, err := mockserver.NewCollector(mockserver.Config{State: state})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = collector.Close() })
+		guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token"})
+		require.NoError(t, err)
+		pages[i] = mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
+	}
+	do := func(page int, method, path, form, cookie string) *http.Response {
+		req := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(form))
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Cookie", cookie)
+		res := httptest.NewRecorder()
+		pages[page].ServeHTTP(res, req)
+		return res.Result()
+	}
+	login := func() string {
+		cookie := do(0, http.MethodPost, "/login", "token=the-admin-token", "").Cookies()[0]
+		return cookie.Name + "=" + cookie.Value
+	}
+	one, other := login(), login()
+	for page := range pages {
+		require.Equal(t, http.StatusOK, do(page, http.MethodGet, "/", "", one).StatusCode)
+	}
+	require.Equal(t, "/login", do(0, http.MethodPost, "/logout", "", one).Header.Get("Location"))
+	for page := range pages {
+		assert.Equal(t, http.StatusSeeOther, do(page, http.MethodGet, "/", "", one).StatusCode, "collector %d", page)
+		assert.Equal(t, http.StatusOK, do(page, http.MethodGet, "/", "", other).StatusCode, "collector %d", page)
 	}
 }
 
@@ -583,6 +623,25 @@ func TestInspectorIsConcurrentSafe(t *testing.T) {
 	readers.Wait()
 	srv.Clear()
 	s.until(func(f frame) bool { return f.Reset })
+}
+
+// TestClearDuringPagesConcurrentSafe lists rejected calls, whose links name the feed,
+// while all is forgotten.
+func TestClearDuringPagesConcurrentSafe(t *testing.T) {
+	srv := mockserver.RunT(t)
+	var clearing sync.WaitGroup
+	var shown atomic.Bool
+	clearing.Go(func() {
+		for !shown.Load() {
+			serve(srv, http.MethodPost, "/v1/batch", `{"batch":[`+strings.Repeat(`{"type":"track","userId":"u"},`, 200)+`{}]}`)
+			srv.Clear()
+		}
+	})
+	for range 50 {
+		get(t, srv.URL+"/")
+	}
+	shown.Store(true)
+	clearing.Wait()
 }
 
 // TestAStreamEndsWithTheRightToSeeIt: its page then asks again, and is led to the login.

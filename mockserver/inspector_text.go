@@ -12,20 +12,22 @@ import (
 
 // pageFuncs are the functions that templates have.
 var pageFuncs = template.FuncMap{
-	"text":     visible,
-	"cut":      cut,
-	"iso":      isoTime,
-	"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
-	"count":    groupDigits[int],
-	"count64":  groupDigits[int64],
-	"plural":   plural[int],
-	"plural64": plural[int64],
-	"duration": shortDuration,
-	"ago":      func(t, now time.Time) string { return shortDuration(now.Sub(t)) },
-	"inc":      func(n int) int { return n + 1 },
-	"len64":    func(lines []failedLine) int64 { return int64(len(lines)) },
-	"sentence": sentence,
-	"choices":  choices,
+	"text":       visible,
+	"cut":        cut,
+	"iso":        isoTime,
+	"clock":      func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
+	"count":      groupDigits[int],
+	"count64":    groupDigits[int64],
+	"plural":     plural[int],
+	"plural64":   plural[int64],
+	"duration":   shortDuration,
+	"ago":        func(t, now time.Time) string { return shortDuration(max(0, now.Sub(t))) },
+	"inc":        func(n int) int { return n + 1 },
+	"len64":      func(lines []failedLine) int64 { return int64(len(lines)) },
+	"sentence":   sentence,
+	"choices":    choices,
+	"capitalize": capitalize,
+	"recent":     recentWords,
 }
 
 // A textPart is a piece of a text that anyone may have sent: either Text, or a
@@ -137,12 +139,25 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
+// capitalize writes the first letter as a capital.
+func capitalize(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
+}
+
 // sentence makes a sentence of an error's text.
 func sentence(text string) string {
-	first, size := utf8.DecodeRuneInString(text)
-	text = string(unicode.ToUpper(first)) + text[size:]
+	text = capitalize(text)
 	if !strings.HasSuffix(text, ".") {
 		text += "."
 	}
 	return text
+}
+
+// recentWords says how many of the newest attempts at a destination failed.
+func recentWords(s DestinationStatus) string {
+	if s.RecentFailures == s.RecentAttempts {
+		return "the last " + plural(s.RecentAttempts, "attempt", "attempts") + " failed"
+	}
+	return fmt.Sprintf("%d of the last %s failed", s.RecentFailures, plural(s.RecentAttempts, "attempt", "attempts"))
 }

@@ -9,8 +9,9 @@ import (
 
 // Errors that a [Journal] answers with. They may be wrapped.
 var (
-	// ErrJournalFull says that the journal holds as much as it may. Nothing of
-	// the batch was stored; the sender should try again later.
+	// ErrJournalFull says that the journal holds as many bytes as its limit
+	// allows. Senders are answered 429, and should try again later. A disk without
+	// room is another error, which is answered 503.
 	ErrJournalFull = errors.New("mockserver: the journal is full")
 
 	// ErrJournalClosed says that Close was called.
@@ -19,6 +20,22 @@ var (
 	// ErrNotAttached says that no destination of that name was attached.
 	ErrNotAttached = errors.New("mockserver: no destination of this name is attached")
 )
+
+// An AppendError says that a whole batch is not stored, or that it is not known
+// to be.
+type AppendError struct {
+	// Err is why.
+	Err error
+	// Stored returns how many of the batch's calls, the first ones, are stored all
+	// the same. It waits until that is known, or the journal is closed.
+	Stored func() int
+}
+
+// Error returns the text of Err.
+func (e *AppendError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *AppendError) Unwrap() error { return e.Err }
 
 // A Journal keeps accepted calls until every destination is done with them. It
 // is the seam between the two sizes of the collector: [NewMemoryJournal] for one
@@ -31,8 +48,12 @@ type Journal interface {
 	// Append stores the batch for every destination attached to its source.
 	// When it returns nil, the batch is as durable as the journal promises and
 	// each such destination will be handed its calls at least once. On an error
-	// the sender must be told to send again; the batch may then come twice.
-	// A full journal stores nothing and returns ErrJournalFull.
+	// nothing of it is stored, unless the error is an *AppendError. A journal that
+	// is full returns ErrJournalFull.
+	//
+	// A journal whose disk or servers do not answer limits by itself how long
+	// Append takes. Where it gives up, or ctx ends, while the batch may still be
+	// stored, it returns an *AppendError.
 	//
 	// The journal keeps b.Calls; the caller must not change it afterwards.
 	Append(ctx context.Context, b Batch) error
@@ -70,10 +91,13 @@ type Journal interface {
 // A Reader hands out the entries of one destination. Its methods may be called
 // from many goroutines at once.
 type Reader interface {
-	// Next waits for an entry that is due and leases it to the caller. Retries
-	// that are due come before calls that were never tried. It returns ctx's
-	// error, or ErrJournalClosed once the reader or the journal is closed.
-	Next(ctx context.Context) (Lease, error)
+	// Next waits for an entry that is due and wanted, and leases it to the caller.
+	// Sources take turns, however much of one waits and however long it has: calls
+	// that were never tried come in their order within a source. Where both wait, an
+	// entry that is tried again comes after four of calls that were never tried at
+	// most. Next returns ctx's error, or ErrJournalClosed once the reader or the
+	// journal is closed.
+	Next(ctx context.Context, want Want) (Lease, error)
 
 	// Since is when the destination was attached, to a millisecond: for the first
 	// time, or the first since it was detached. What became of calls before that was
@@ -83,6 +107,14 @@ type Reader interface {
 	// Close stops reading. Entries that are leased, and those that wait, stay
 	// pending for the next reader.
 	Close() error
+}
+
+// A Want says which entries Next is to hand out. The zero value takes any.
+type Want struct {
+	// NoRetries leaves out entries that were tried before.
+	NoRetries bool
+	// Except leaves out calls of these sources that were never tried.
+	Except []string
 }
 
 // A Lease is the right to work at one entry. The journal renews it by itself
@@ -95,7 +127,8 @@ type Lease interface {
 	// again later: a delivery may then be repeated, never lost.
 	Finish(ctx context.Context, r Result) error
 
-	// Return gives the entry back as if it had never been leased.
+	// Return gives the entry back as if it had never been leased. It is the next of
+	// its source.
 	Return()
 }
 
@@ -190,7 +223,7 @@ type FailedCall struct {
 
 // A Ledger is the account of one destination, in calls. At any time
 //
-//	Accepted = Delivered + Failed + Filtered + Pending
+//	Accepted = Delivered + Failed + Filtered + Pending + Lost
 type Ledger struct {
 	Destination string `json:"destination"`
 	Accepted    int64  `json:"accepted"`
@@ -198,6 +231,9 @@ type Ledger struct {
 	Failed      int64  `json:"failed"`
 	Filtered    int64  `json:"filtered"`
 	Pending     int64  `json:"pending"`
+	// Lost is how many calls were pending when the store was damaged, and went with
+	// what could not be read. An operator has accepted that.
+	Lost int64 `json:"lost"`
 	// OldestPending is when the oldest pending call was accepted; zero if none is.
 	OldestPending time.Time `json:"oldestPending,omitzero"`
 }
@@ -208,8 +244,17 @@ type Verification struct {
 	// Ledger is counted anew from what is stored, in another way than that which
 	// the journal's Ledger returns.
 	Ledger
+	// Losses are the records of Lost, oldest first.
+	Losses []Loss `json:"losses,omitempty"`
 	// Problems are what contradicts the ledger. None means that it is proved.
 	Problems []string `json:"problems,omitempty"`
+}
+
+// A Loss is a loss of calls that an operator has accepted.
+type Loss struct {
+	At    time.Time `json:"at"`
+	Calls int64     `json:"calls"`
+	Cause string    `json:"cause"` // what was damaged
 }
 
 // OK tells whether the ledger is proved.
@@ -222,9 +267,11 @@ type Verifier interface {
 	Verify(ctx context.Context) ([]Verification, error)
 }
 
-// Holds tells whether the sum is right.
+// Holds reports whether the sum is right, and no number is negative: one that is
+// hides a call that another counts twice.
 func (l Ledger) Holds() bool {
-	return l.Accepted == l.Delivered+l.Failed+l.Filtered+l.Pending
+	return l.Accepted == l.Delivered+l.Failed+l.Filtered+l.Pending+l.Lost &&
+		min(l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost) >= 0
 }
 
 // Move takes n calls from one state to another.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
 )
 
 // maxDifferences is how many differences are told one by one.
@@ -17,14 +19,15 @@ const maxDifferences = 20
 // jsonDiff tells how two JSON values differ, a line for each place. With subset,
 // objects in got may have members that those in want do not.
 type jsonDiff struct {
-	subset bool
-	lines  []string
-	more   int // differences beyond
+	subset   bool
+	lines    []string
+	more     int // differences beyond
+	distance int // how far apart the values are that differ, in bytes to edit
 }
 
 // diffJSON returns how got differs from want; nothing where they say the same. The
 // order of members does not matter, nor how a number is written.
-func diffJSON(got, want []byte, subset bool) ([]string, error) {
+func diffJSON(got, want []byte, subset bool) (*jsonDiff, error) {
 	g, err := decodeJSON(got)
 	if err != nil {
 		return nil, fmt.Errorf("mockserver: what came is not JSON: %w", err)
@@ -37,13 +40,13 @@ func diffJSON(got, want []byte, subset bool) ([]string, error) {
 }
 
 // differences is diffJSON of values that decodeJSON has returned.
-func differences(got, want any, subset bool) []string {
-	d := jsonDiff{subset: subset}
+func differences(got, want any, subset bool) *jsonDiff {
+	d := &jsonDiff{subset: subset}
 	d.compare("", got, want)
 	if d.more > 0 {
 		d.lines = append(d.lines, "and "+plural(d.more, "more difference", "more differences"))
 	}
-	return d.lines
+	return d
 }
 
 // decodeJSON decodes one value, in which numbers keep their digits.
@@ -92,8 +95,14 @@ func (d *jsonDiff) compare(path string, got, want any) {
 			return
 		}
 	}
-	d.add(path, "is %s, want %s", jsonText(got, maxShown), jsonText(want, maxShown))
+	gotText, wantText := jsonText(got, maxShown), jsonText(want, maxShown)
+	d.distance += distance(gotText, wantText)
+	d.add(path, "is %s, want %s", gotText, wantText)
 }
+
+// distance is how many bytes must be edited to turn one text into another, judged by
+// their first hundred.
+func distance(a, b string) int { return editdistance.Of(a[:min(len(a), 100)], b[:min(len(b), 100)]) }
 
 func (d *jsonDiff) compareObjects(path string, got, want map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {

@@ -2,7 +2,9 @@ package mockserver
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,14 +23,31 @@ type Match func(*Record) bool
 //	}
 func (r *Record) Missf(format string, args ...any) bool {
 	if r.misses != nil {
-		*r.misses = append(*r.misses, fmt.Sprintf(format, args...))
+		r.misses.lines = append(r.misses.lines, fmt.Sprintf(format, args...))
 	}
 	return false
 }
 
+// misses are why matches do not pick a record.
+type misses struct {
+	failed   int      // matches
+	lines    []string // reasons
+	distance int      // between what the record has and what is wanted, in bytes to edit
+}
+
+func (m *misses) compare(other *misses) int {
+	return cmp.Or(cmp.Compare(m.failed, other.failed), cmp.Compare(len(m.lines), len(other.lines)), cmp.Compare(m.distance, other.distance))
+}
+
 // is holds one field of the record against what is wanted.
 func (r *Record) is(field, got, want string) bool {
-	return got == want || r.Missf("%s is %q, want %q", field, got, want)
+	if got == want {
+		return true
+	}
+	if r.misses != nil {
+		r.misses.distance += distance(got, want)
+	}
+	return r.Missf("%s is %q, want %q", field, got, want)
 }
 
 // OfType picks the calls of a type: "track", "identify" and so on.
@@ -65,21 +84,44 @@ func WithID(messageID string) Match {
 //	mockserver.Like(`{"event":"Signed Up","properties":{"plan":"Pro"}}`)
 //
 // Objects may hold more wherever they stand, but arrays have as many elements. Of
-// numbers the value counts: 3 is 3.0. It panics if want is not JSON.
+// numbers the value counts: 3 is 3.0. With what is not JSON it picks nothing, and the
+// methods of a View that have a [TB] end the test at once.
 func Like(want string) Match {
 	if _, err := decodeJSON([]byte(want)); err != nil {
-		panic(fmt.Sprintf("mockserver: Like needs JSON: %v", err))
+		return (&unusable{fmt.Errorf("mockserver: Like needs JSON, and %q is none: %w", want, err)}).match
 	}
 	return func(r *Record) bool {
-		differences, err := diffJSON(r.Call.Body, []byte(want), true)
+		d, err := diffJSON(r.Call.Body, []byte(want), true)
 		if err != nil {
 			return r.Missf("%v", err)
 		}
-		for _, line := range differences {
+		for _, line := range d.lines {
 			r.Missf("%s", line)
 		}
-		return len(differences) == 0
+		if r.misses != nil {
+			r.misses.distance += d.distance
+		}
+		return len(d.lines) == 0
 	}
+}
+
+// An unusable match was made from what it cannot be made from.
+type unusable struct{ err error }
+
+func (u *unusable) match(r *Record) bool { return r.Missf("%v", u.err) }
+
+// checkUsable returns the error of the first match that is unusable. A Match is a
+// function, which can only be told by its code.
+func checkUsable(match []Match) error {
+	code := reflect.ValueOf((&unusable{}).match).Pointer()
+	for _, m := range match {
+		if reflect.ValueOf(m).Pointer() == code {
+			why := &misses{}
+			m(&Record{misses: why})
+			return errors.New(why.lines[0])
+		}
+	}
+	return nil
 }
 
 // InState picks the calls that are in a state at a destination, see [Record.State]:
@@ -140,37 +182,39 @@ func every(match []Match) func(*Record) bool {
 	}
 }
 
-// misses returns why matches do not pick a record, a line for each reason, and
-// how many of them do not.
-func misses(r Record, match []Match) (lines []string, failed int) {
+// missesOf returns why matches do not pick a record.
+func missesOf(r Record, match []Match) *misses {
+	all := &misses{}
 	for i, m := range match {
-		var why []string
-		r.misses = &why
+		why := &misses{}
+		r.misses = why
 		if m(&r) {
 			continue
 		}
-		if failed++; len(why) == 0 {
-			why = []string{fmt.Sprintf("match %d of %d does not pick it: %s", i+1, len(match), r.Call.excerpt())}
+		if all.failed++; len(why.lines) == 0 {
+			why.lines = []string{fmt.Sprintf("match %d of %d does not pick it: %s", i+1, len(match), r.Call.excerpt())}
 		}
-		lines = append(lines, why...)
+		all.lines = append(all.lines, why.lines...)
+		all.distance += why.distance
 	}
-	return lines, failed
+	return all
 }
 
 // nearest returns the record that the fewest matches do not pick, and why they do
-// not; of several that with the fewest reasons, and of those the newest.
+// not; of several that with the fewest reasons, of those that whose values are most
+// alike, and of those the newest.
 func nearest(records []Record, match []Match) (record Record, lines []string) {
-	least := -1
+	var least *misses
 	for _, r := range slices.Backward(records) {
-		why, failed := misses(r, match)
-		if failed == 0 {
-			continue
-		}
-		if least < 0 || cmp.Or(cmp.Compare(failed, least), cmp.Compare(len(why), len(lines))) < 0 {
-			record, lines, least = r, why, failed
+		why := missesOf(r, match)
+		if why.failed > 0 && (least == nil || why.compare(least) < 0) {
+			record, least = r, why
 		}
 	}
-	return record, lines
+	if least == nil {
+		return Record{}, nil
+	}
+	return record, least.lines
 }
 
 // excerpt returns the call's body, or its first bytes.

@@ -3,12 +3,13 @@ package mockserver
 import (
 	"bytes"
 	"cmp"
-	"container/heap"
 	"context"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
 )
 
 // Limits of a memory journal.
@@ -59,8 +60,7 @@ type memoryQueue struct {
 	name    string
 	sources map[string]bool // nil: all
 	ledger  Ledger
-	fresh   []*memoryEntry // in the order of arrival
-	later   dueHeap        // retries
+	waiting *turns.Queue[*memoryEntry]
 	leased  map[*memoryEntry]bool
 	failed  []FailedCall // oldest first
 	failing int64        // bytes that failed takes, about
@@ -71,9 +71,18 @@ type memoryQueue struct {
 
 type memoryEntry struct {
 	Entry
-	due   time.Time // zero: at once
-	size  int64     // beside the batch
-	batch *storedBatch
+	source string
+	due    time.Time // zero: at once
+	size   int64     // beside the batch
+	batch  *storedBatch
+}
+
+func newMemoryQueue(j *memoryJournal, name string) *memoryQueue {
+	source := func(e *memoryEntry) string { return e.source }
+	due := func(e *memoryEntry) time.Time { return e.due }
+	q := &memoryQueue{journal: j, name: name, waiting: turns.New(source, due), leased: map[*memoryEntry]bool{}, since: j.clock.Now()}
+	q.ledger.Destination = name
+	return q
 }
 
 // A storedBatch counts its bytes until the last entry that holds one of its
@@ -110,12 +119,12 @@ func (j *memoryJournal) Append(_ context.Context, b Batch) error {
 	}
 	stored := &storedBatch{size: memoryOf(b.Calls...)}
 	if size := stored.size + int64(len(wanting))*entryBytes; j.bytes+size > j.maxBytes {
-		return fmt.Errorf("%w, %w: it holds %d of %d bytes, and the batch takes %d", ErrJournalFull, errOverLimit, j.bytes, j.maxBytes, size)
+		return fmt.Errorf("%w: it holds %d of %d bytes, and the batch takes %d", ErrJournalFull, j.bytes, j.maxBytes, size)
 	}
 	j.bytes += stored.size
 	for _, q := range wanting {
 		q.ledger.Accepted += int64(len(b.Calls))
-		q.push(&memoryEntry{Entry: Entry{Calls: b.Calls, Attempt: 1, Since: b.ReceivedAt}, batch: stored})
+		q.push(&memoryEntry{source: b.Source, Entry: Entry{Calls: b.Calls, Attempt: 1, Since: b.ReceivedAt}, batch: stored})
 	}
 	return nil
 }
@@ -128,8 +137,7 @@ func (j *memoryJournal) Attach(_ context.Context, destination string, sources []
 	}
 	q := j.queues[destination]
 	if q == nil {
-		q = &memoryQueue{journal: j, name: destination, leased: map[*memoryEntry]bool{}, since: j.clock.Now()}
-		q.ledger.Destination = destination
+		q = newMemoryQueue(j, destination)
 		j.queues[destination] = q
 	}
 	q.sources = nil
@@ -140,7 +148,7 @@ func (j *memoryJournal) Attach(_ context.Context, destination string, sources []
 		q.sources[s] = true
 	}
 	q.closeReader()
-	q.reader = &memoryReader{queue: q, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	q.reader = &memoryReader{queue: q, wake: make(chan struct{}), done: make(chan struct{})}
 	return q.reader, nil
 }
 
@@ -152,10 +160,7 @@ func (j *memoryJournal) Detach(_ context.Context, destination string) error {
 		return nil
 	}
 	q.closeReader()
-	for _, e := range q.fresh {
-		q.release(e)
-	}
-	for _, e := range q.later {
+	for e := range q.waiting.All {
 		q.release(e)
 	}
 	for e := range q.leased {
@@ -193,7 +198,7 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []Ca
 	stored := &storedBatch{size: memoryOf(calls...)}
 	j.bytes += stored.size // a replay is never refused: its calls were accepted already
 	q.ledger.Move(len(calls), from, StatePending)
-	q.push(&memoryEntry{Entry: Entry{Calls: calls, Attempt: 1, Since: j.clock.Now()}, batch: stored})
+	q.push(&memoryEntry{source: calls[0].Source, Entry: Entry{Calls: calls, Attempt: 1, Since: j.clock.Now()}, batch: stored})
 	return nil
 }
 
@@ -260,56 +265,28 @@ func (q *memoryQueue) push(e *memoryEntry) {
 	e.size += entryBytes
 	e.batch.refs++
 	q.journal.bytes += e.size
-	q.put(e)
-}
-
-func (q *memoryQueue) put(e *memoryEntry) {
-	if e.due.IsZero() {
-		q.fresh = append(q.fresh, e)
-	} else {
-		heap.Push(&q.later, e)
-	}
+	q.waiting.Push(e)
 	q.wake()
 }
 
+// wake lets those that wait in Next look: each may want something else.
 func (q *memoryQueue) wake() {
-	if q.reader == nil {
-		return
-	}
-	select {
-	case q.reader.wake <- struct{}{}:
-	default: // it will look anyway
+	if r := q.reader; r != nil && r.asleep > 0 {
+		r.asleep = 0
+		close(r.wake)
+		r.wake = make(chan struct{})
 	}
 }
 
-// pop leases the entry that is due first, or tells when one will be. The zero time
-// says that none is waiting.
-func (q *memoryQueue) pop() (*memoryEntry, time.Time) {
-	var e *memoryEntry
-	due := q.firstDue()
-	switch {
-	case !due.IsZero() && !q.journal.clock.Now().Before(due):
-		e = heap.Pop(&q.later).(*memoryEntry)
-	case len(q.fresh) > 0:
-		e = q.fresh[0]
-		q.fresh[0] = nil
-		q.fresh = q.fresh[1:]
-	default:
+// pop leases the entry whose turn it is, or tells when one will be due. The zero time
+// says that none that is wanted has a time.
+func (q *memoryQueue) pop(want Want) (*memoryEntry, time.Time) {
+	e, due, ok := q.waiting.Pop(q.journal.clock.Now(), want.Except, want.NoRetries)
+	if !ok {
 		return nil, due
 	}
 	q.leased[e] = true
-	if len(q.fresh) > 0 || len(q.later) > 0 {
-		q.wake() // for another goroutine that waits in Next
-	}
 	return e, time.Time{}
-}
-
-// firstDue returns when the first retry is due; the zero time if none waits.
-func (q *memoryQueue) firstDue() time.Time {
-	if len(q.later) == 0 {
-		return time.Time{}
-	}
-	return q.later[0].due
 }
 
 // release frees the bytes of an entry that is done.
@@ -331,10 +308,7 @@ func (q *memoryQueue) pending() (n int64, oldest time.Time) {
 			}
 		}
 	}
-	for _, e := range q.fresh {
-		see(e)
-	}
-	for _, e := range q.later {
+	for e := range q.waiting.All {
 		see(e)
 	}
 	for e := range q.leased {
@@ -352,13 +326,17 @@ func (q *memoryQueue) closeReader() {
 
 type memoryReader struct {
 	queue *memoryQueue
-	wake  chan struct{} // holds one token when there may be something to lease; never closed
 	done  chan struct{} // closed by the queue when this reader is closed or replaced
+
+	// What follows is guarded by the journal's lock.
+
+	asleep int           // those that wait for wake
+	wake   chan struct{} // closed when there may be something to lease; then there is another
 }
 
 func (r *memoryReader) Since() time.Time { return r.queue.since }
 
-func (r *memoryReader) Next(ctx context.Context) (Lease, error) {
+func (r *memoryReader) Next(ctx context.Context, want Want) (Lease, error) {
 	j := r.queue.journal
 	for {
 		if err := ctx.Err(); err != nil {
@@ -369,7 +347,11 @@ func (r *memoryReader) Next(ctx context.Context) (Lease, error) {
 			j.mu.Unlock()
 			return nil, ErrJournalClosed
 		}
-		e, due := r.queue.pop()
+		e, due := r.queue.pop(want)
+		if e == nil {
+			r.asleep++
+		}
+		wake := r.wake
 		j.mu.Unlock()
 		if e != nil {
 			return &memoryLease{queue: r.queue, entry: e}, nil
@@ -380,7 +362,7 @@ func (r *memoryReader) Next(ctx context.Context) (Lease, error) {
 			timer, stop = wakeAt(j.clock, due)
 		}
 		select {
-		case <-r.wake:
+		case <-wake:
 		case <-timer:
 		case <-r.done:
 		case <-ctx.Done():
@@ -389,18 +371,14 @@ func (r *memoryReader) Next(ctx context.Context) (Lease, error) {
 	}
 }
 
-// state tells when Next will return, if an entry is waiting, and how many entries
-// are leased.
-func (r *memoryReader) state() (due time.Time, waiting bool, leased int) {
+// state returns when Next would return with an entry, if one waits that is wanted, and
+// how many entries are leased.
+func (r *memoryReader) state(want Want) (due time.Time, waiting bool, leased int) {
 	q := r.queue
 	q.journal.mu.Lock()
 	defer q.journal.mu.Unlock()
-	switch {
-	case q.reader != r:
-	case len(q.fresh) > 0:
-		waiting = true
-	case len(q.later) > 0:
-		due, waiting = q.firstDue(), true
+	if q.reader == r {
+		due, waiting = q.waiting.Next(q.journal.clock.Now(), want.Except, want.NoRetries)
 	}
 	return due, waiting, len(q.leased)
 }
@@ -445,7 +423,7 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 		q.ledger.Move(1, StatePending, o.State)
 	}
 	if len(again.Calls) > 0 {
-		q.push(&memoryEntry{Entry: again, due: r.RetryAt, size: again.memory(), batch: e.batch})
+		q.push(&memoryEntry{source: e.source, Entry: again, due: r.RetryAt, size: again.memory(), batch: e.batch})
 	}
 	q.release(e)
 	return nil
@@ -478,12 +456,8 @@ func (l *memoryLease) Return() {
 		return
 	}
 	delete(q.leased, l.entry)
-	if l.entry.due.IsZero() {
-		q.fresh = slices.Insert(q.fresh, 0, l.entry)
-		q.wake()
-		return
-	}
-	q.put(l.entry)
+	q.waiting.PushFirst(l.entry)
+	q.wake()
 }
 
 func (q *memoryQueue) keepFailed(f FailedCall) {
@@ -499,18 +473,3 @@ func (q *memoryQueue) keepFailed(f FailedCall) {
 
 // memory is about how many bytes a failed call takes.
 func (f *FailedCall) memory() int64 { return memoryOf(f.Call) + int64(len(f.Reason)) }
-
-// dueHeap is a container/heap with the entry that is due first on top.
-type dueHeap []*memoryEntry
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *dueHeap) Push(e any)        { *h = append(*h, e.(*memoryEntry)) }
-func (h *dueHeap) Pop() any {
-	old := *h
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return e
-}

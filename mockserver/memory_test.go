@@ -37,7 +37,7 @@ func TestFailedCallsKeepNoWholeBatches(t *testing.T) {
 		bodies := make([]byte, size)
 		calls := []mockserver.Call{{ID: fmt.Sprint(i), Source: "s", Body: bodies[:100:100]}, {ID: fmt.Sprint("other ", i), Source: "s", Body: bodies[100:]}}
 		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "s", Calls: calls}))
-		lease, err := r.Next(t.Context())
+		lease, err := r.Next(t.Context(), mockserver.Want{})
 		require.NoError(t, err)
 		require.NoError(t, lease.Finish(t.Context(), mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateFailed}, {State: mockserver.StateDelivered}}}))
 	}
@@ -103,7 +103,7 @@ func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
 	require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "other", Calls: make([]mockserver.Call, 1_000)}), "nobody wants it")
 	assert.Zero(t, held())
 	finish := func(name string, outcomes ...mockserver.Outcome) {
-		lease, err := readers[name].Next(t.Context())
+		lease, err := readers[name].Next(t.Context(), mockserver.Want{})
 		require.NoError(t, err)
 		require.NoError(t, lease.Finish(t.Context(), mockserver.Result{Outcomes: outcomes}))
 	}
@@ -133,7 +133,7 @@ func TestFailedCallsTakeAShareOfTheMemory(t *testing.T) {
 	fail := func(id string, size int) {
 		calls := []mockserver.Call{{ID: id, Source: "s", Body: make([]byte, size)}}
 		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "s", ReceivedAt: time.Now(), Calls: calls}))
-		lease, err := r.Next(t.Context())
+		lease, err := r.Next(t.Context(), mockserver.Want{})
 		require.NoError(t, err)
 		require.NoError(t, lease.Finish(t.Context(), mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateFailed, Reason: "no"}}}))
 	}
@@ -146,7 +146,7 @@ func TestFailedCallsTakeAShareOfTheMemory(t *testing.T) {
 	}
 	assert.Equal(t, []string{"5", "6", "7", "8"}, failed(), "the newest, in an eighth")
 	require.NoError(t, j.Replay(t.Context(), "d", []mockserver.Call{{ID: "6", Source: "s"}}, mockserver.StateFailed))
-	lease, err := r.Next(t.Context())
+	lease, err := r.Next(t.Context(), mockserver.Want{})
 	require.NoError(t, err)
 	require.NoError(t, lease.Finish(t.Context(), mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateDelivered}}}))
 	fail("9", 2_000)

@@ -2,24 +2,24 @@ package mockserver
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
 
-// serveMessages answers the calls that came since it was asked last, or since the
-// collector was started, without what differs each time. It is how the mock server
-// of the service itself is looked into, so that tests written for that one go on
-// working.
+// serveMessages answers the calls that came since they were drained last, or since
+// the collector was started, without what differs each time. POST, or GET with the
+// parameter drain, drains them.
 func (c *Collector) serveMessages(w http.ResponseWriter, r *http.Request) {
+	if refused := checkOrigin(r); refused != nil {
+		refused.write(w)
+		return
+	}
+	drain := r.Method == http.MethodPost || r.Method == http.MethodGet && r.URL.Query().Has("drain")
 	h := w.Header()
 	h["Content-Type"], h["X-Content-Type-Options"] = contentJSON, noSniff
 	h.Set("Cache-Control", "no-store")
-	if r.Method == http.MethodHead {
-		return // with nothing drained
-	}
 	body := []byte{'['}
-	for _, call := range c.history.drain() {
+	for _, call := range c.history.undrained(drain) {
 		if call.ReceivedAt.Before(c.started) {
 			continue // an earlier process took it
 		}
@@ -28,7 +28,6 @@ func (c *Collector) serveMessages(w http.ResponseWriter, r *http.Request) {
 		}
 		body = appendMessage(body, call.Body)
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 	_, _ = w.Write(append(body, ']', '\n'))
 }
 

@@ -30,6 +30,7 @@ const (
 	CodeBadTimestamp     Code = "bad_timestamp"
 	CodeBadField         Code = "field_not_string"
 	CodeMessageIDTooLong Code = "message_id_too_long"
+	CodeBadMessageID     Code = "bad_message_id"
 	CodeCallTooLarge     Code = "call_too_large"
 	CodeUnknownWriteKey  Code = "unknown_write_key"
 )
@@ -57,6 +58,7 @@ type Rejection struct {
 	Message    string    `json:"message"`         // what is wrong and what would be right
 	Index      int       `json:"index"`           // the call's place in its request, from 0
 	Source     string    `json:"source,omitempty"`
+	Type       string    `json:"type,omitempty"` // of its endpoint, or its own, of which these are the first 40 characters
 	ReceivedAt time.Time `json:"receivedAt"`
 	Body       []byte    `json:"-"` // as received, but for a write key; at most the first 32 KiB
 }
@@ -419,6 +421,9 @@ func (d *draft) check(limits Limits) {
 	if n := utf8.RuneCountInString(d.ID); n > limits.MessageIDChars {
 		d.reject(CodeMessageIDTooLong, "messageId", fmt.Sprintf("the messageId has %d characters; at most %d are allowed", n, limits.MessageIDChars))
 	}
+	if i := strings.IndexFunc(d.ID, isControl); i >= 0 { // no webhook could be told of it, in X-Message-Id
+		d.reject(CodeBadMessageID, "messageId", fmt.Sprintf("the messageId has the control character %q; use printable characters", d.ID[i]))
+	}
 	if d.timestamp != nil {
 		t, err := readTime(d.timestamp)
 		if err != nil {
@@ -427,6 +432,8 @@ func (d *draft) check(limits Limits) {
 		d.OriginalTimestamp = t
 	}
 }
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7F }
 
 // reject keeps the first problem of a call.
 func (d *draft) reject(code Code, field, message string) {

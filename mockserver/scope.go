@@ -63,10 +63,12 @@ func (h *History) sources() []string {
 	defer h.mu.Unlock()
 	var names []string
 	last := ""
-	for _, r := range h.records {
-		if r.Call.Source != last {
-			last = r.Call.Source
-			names = append(names, last)
+	for _, s := range []*shelf{&h.sent, &h.made} {
+		for _, r := range s.records {
+			if r.Call.Source != last {
+				last = r.Call.Source
+				names = append(names, last)
+			}
 		}
 	}
 	slices.Sort(names)

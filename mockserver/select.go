@@ -103,17 +103,23 @@ func (h *History) backward(before int64) func(yield func(Record) bool) {
 	}
 }
 
-// below returns the newest records with a Seq below before, oldest first.
+// below returns the newest records with a Seq below before, or of all where before is
+// 0, oldest first.
 func (h *History) below(before int64) []Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	end := len(h.records)
-	if before > 0 {
-		end = int(min(int64(end), max(0, before-h.first)))
+	if before <= 0 {
+		before = h.lastSeq + 1
 	}
-	chunk := make([]Record, 0, historyChunk)
-	for _, r := range h.records[max(0, end-historyChunk):end] {
-		chunk = append(chunk, r.clone())
+	sent, made := h.sent.records[:h.sent.from(before)], h.made.records[:h.made.from(before)]
+	chunk := make([]Record, min(len(sent)+len(made), historyChunk))
+	for i := range slices.Backward(chunk) {
+		newest := &sent
+		if len(sent) == 0 || len(made) > 0 && made[len(made)-1].Seq > sent[len(sent)-1].Seq {
+			newest = &made
+		}
+		chunk[i] = (*newest)[len(*newest)-1].clone()
+		*newest = (*newest)[:len(*newest)-1]
 	}
 	return chunk
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"strings"
 )
 
@@ -28,9 +29,18 @@ func (c *Collector) sourceOf(writeKey string) (name string, known bool) {
 		}
 	}
 	if !known && c.config.AnyWriteKey && writeKey != "" {
-		return redact(writeKey), true
+		return c.nameOf(writeKey), true
 	}
 	return name, known
+}
+
+// nameOf names the source of a write key that is nobody's secret, since any is taken:
+// by the key itself, unless that cannot be a name or is another source's.
+func (c *Collector) nameOf(writeKey string) string {
+	if checkName(writeKey) != nil || slices.ContainsFunc(c.Settings().Sources, sourceNamed(writeKey)) {
+		return redact(writeKey)
+	}
+	return writeKey
 }
 
 // rateLimit returns how many calls a second a source may send; 0 is no limit.

@@ -24,7 +24,8 @@ var (
 // MaxStateValue is how many bytes a value of a StateStore may have.
 const MaxStateValue = 768 << 10
 
-// A StateStore remembers deletion requests, audiences and computed traits. It
+// A StateStore remembers deletion requests, audiences, computed traits, and which
+// logins were ended. It
 // must be as durable as the [Journal] beside it, and shared by the collectors
 // that share the journal: state that outlives the calls made from it would lose
 // them, and state that does not would make them again. [NewMemoryState] goes with

@@ -102,7 +102,7 @@ func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
 	if empty, err := isEmpty(withValues(sorted)); err != nil {
 		return Sync{}, err
 	} else if empty && !r.allowEmpty {
-		return Sync{}, fmt.Errorf("%w: it would take every user out of %s %q; allow an empty list if that is meant", ErrEmptyList, r.kind, r.name)
+		return Sync{}, fmt.Errorf("%w: it would take every user out of %s %q; set allowEmpty if that is meant", ErrEmptyList, r.kind, r.name)
 	}
 	if r.dryRun {
 		return s.dryRun(ctx, target, sorted, r.full)

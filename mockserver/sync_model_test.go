@@ -129,7 +129,7 @@ type mortalReader struct {
 	*process
 }
 
-func (r mortalReader) Next(ctx context.Context) (mockserver.Lease, error) {
+func (r mortalReader) Next(ctx context.Context, want mockserver.Want) (mockserver.Lease, error) {
 	if r.isDead() {
 		return nil, mockserver.ErrJournalClosed
 	}
@@ -142,7 +142,7 @@ func (r mortalReader) Next(ctx context.Context) (mockserver.Lease, error) {
 		case <-ctx.Done():
 		}
 	}()
-	l, err := r.Reader.Next(ctx)
+	l, err := r.Reader.Next(ctx, want)
 	if r.isDead() {
 		if err == nil {
 			l.Return()

@@ -212,11 +212,11 @@ func (w *syncWork) flush(ctx context.Context) error {
 	if n == 0 {
 		return nil
 	}
-	for {
+	for again := false; ; again = true {
 		if err := w.hold(ctx); err != nil {
 			return err
 		}
-		err := w.collector.emit(ctx, w.emitter.batch(w.collector.clock.Now()), w.sent < w.doubt)
+		err := w.collector.emit(ctx, w.emitter.batch(w.collector.clock.Now()), again || w.sent < w.doubt)
 		if err == nil {
 			break
 		}

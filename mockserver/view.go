@@ -9,16 +9,26 @@ import (
 	"time"
 )
 
-// Patience is how long Expect and ExpectN wait, and Wait where its context has no
-// deadline.
-const Patience = 10 * time.Second
+// WaitTimeout is how long Expect and ExpectN wait, and Wait where its context has no
+// deadline, unless [View.Within] says otherwise.
+const WaitTimeout = 10 * time.Second
 
 // A View shows what a server got: all of it, or what came from one source. Its
 // methods may be called from many goroutines at once.
 type View struct {
 	collector *Collector
 	source    string // of one source; empty: of all
+	timeout   time.Duration
 	cleared   *watermarks
+}
+
+// Within returns the same view whose Expect, ExpectN and Wait wait for at most d, in
+// place of [WaitTimeout]:
+//
+//	srv.Within(time.Minute).Expect(t, mockserver.OfEvent("Report Sent"))
+func (v View) Within(d time.Duration) View {
+	v.timeout = d
+	return v
 }
 
 // watermarks are up to where sources were cleared.
@@ -57,7 +67,8 @@ func (v View) Source(writeKey string) View {
 	if !known {
 		name = redact(writeKey) // nothing will come
 	}
-	return View{collector: v.collector, source: name, cleared: v.cleared}
+	v.source = name
+	return v
 }
 
 // shows tells whether the view shows a record.
@@ -106,7 +117,7 @@ func (v View) Rejections() []Rejection {
 // Wait waits until n calls have come that every match picks, and returns those
 // that it has by then, which may be more. Its error, when ctx ends first, tells
 // what did come, and of the call that came nearest why it was not picked. If ctx
-// has no deadline, Wait waits for Patience.
+// has no deadline, Wait waits for [WaitTimeout], or what [View.Within] says.
 func (v View) Wait(ctx context.Context, n int, match ...Match) ([]Call, error) {
 	records, err := v.wait(ctx, n, match)
 	var calls []Call
@@ -119,9 +130,12 @@ func (v View) Wait(ctx context.Context, n int, match ...Match) ([]Call, error) {
 // wait returns the records as they were when they were picked: they may have
 // changed since.
 func (v View) wait(ctx context.Context, n int, match []Match) ([]Record, error) {
+	if err := checkUsable(match); err != nil {
+		return nil, err
+	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, Patience)
+		ctx, cancel = context.WithTimeout(ctx, v.timeout)
 		defer cancel()
 	}
 	picks := every(match)
@@ -176,7 +190,7 @@ func (v View) explainOthers(b *strings.Builder) bool {
 		fmt.Fprintf(b, "\n  not taken: %s: %s: %.200s", r.Code, r.Message, r.Body)
 	}
 	for _, r := range last(v.collector.history.Refusals(), maxListed) {
-		fmt.Fprintf(b, "\n  refused: %s answered %d: %s: %s", r.Path, r.Status, r.Code, r.Message)
+		fmt.Fprintf(b, "\n  refused: %s %s answered %d: %s: %s", r.Method, r.Path, r.Status, r.Code, r.Message)
 	}
 	if v.source != "" {
 		server := View{collector: v.collector, cleared: v.cleared}
@@ -199,7 +213,7 @@ type waitError struct {
 func (e *waitError) Error() string { return e.text }
 func (e *waitError) Unwrap() error { return e.cause }
 
-// Expect waits, for Patience at most, until a call has come that every match
+// Expect waits, for [WaitTimeout] at most, until a call has come that every match
 // picks, and returns it with what became of it: the first, if there are several. It
 // ends the test otherwise, with what did come.
 func (v View) Expect(t TB, match ...Match) Record {
@@ -212,7 +226,7 @@ func (v View) Expect(t TB, match ...Match) Record {
 	return records[0]
 }
 
-// ExpectN waits, for Patience at most, until n calls have come that every match
+// ExpectN waits, for [WaitTimeout] at most, until n calls have come that every match
 // picks, and returns them with what became of them. It ends the test if fewer came,
 // or more. It does not wait for more: call it when what the test does is done, and
 // was flushed.
@@ -233,6 +247,10 @@ func (v View) ExpectN(t TB, n int, match ...Match) []Record {
 // wait: call it when what the test does is done, and was flushed.
 func (v View) ExpectNone(t TB, match ...Match) {
 	t.Helper()
+	if err := checkUsable(match); err != nil {
+		t.Fatalf("%v", err)
+		return
+	}
 	if records := v.Records(match...); len(records) > 0 {
 		t.Fatalf("%v", tooMany(records, 0))
 	}

@@ -94,7 +94,6 @@ func TestCallsAreFound(t *testing.T) {
 	assert.False(t, ok)
 	_, ok = ios.Call("m3")
 	assert.False(t, ok)
-	assert.Panics(t, func() { mockserver.Like(`{`) })
 }
 
 func TestWaitReturnsAsSoonAsItCan(t *testing.T) {
@@ -135,7 +134,7 @@ func TestWaitTellsWhatCameInstead(t *testing.T) {
   came: track "Signed Up" userId="u2" messageId="m2"
   came: identify userId="u1" messageId="m3"
   not taken: event_not_defined: a track call needs the name of its event: {"type":"track","userId":"u1"}
-  refused: /v1/batch answered 400: invalid_json: invalid JSON at byte 9: the text ends where a value should stand`, err.Error())
+  refused: POST /v1/batch answered 400: invalid_json: invalid JSON at byte 9: the text ends where a value should stand`, err.Error())
 
 	ctx, cancel = context.WithTimeout(t.Context(), 0)
 	defer cancel()
@@ -168,19 +167,19 @@ func TestExpect(t *testing.T) {
   the first that is too many: `+string(record.Call.Body), failure)
 }
 
-// TestExpectWaits runs on the clock of the bubble: in vain takes Patience.
+// TestExpectWaits runs on the clock of the bubble: in vain takes WaitTimeout.
 func TestExpectWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _ := inProcess(t, mockserver.Config{})
 		send(t, srv, track("a", 1))
-		later := time.AfterFunc(mockserver.Patience/2, func() { send(t, srv, track("b", 1)) })
+		later := time.AfterFunc(mockserver.WaitTimeout/2, func() { send(t, srv, track("b", 1)) })
 		defer later.Stop()
 		start := time.Now()
 		assert.Len(t, srv.ExpectN(t, 2), 2)
-		assert.Equal(t, mockserver.Patience/2, time.Since(start))
+		assert.Equal(t, mockserver.WaitTimeout/2, time.Since(start))
 		failure := judge(func(t mockserver.TB) { srv.ExpectN(t, 3, mockserver.OfEvent("Tested")) })
 		assert.Contains(t, failure, "waited for 3 calls, got 2 that match of 2 in all\n  came: ")
-		assert.Equal(t, 3*mockserver.Patience/2, time.Since(start))
+		assert.Equal(t, 3*mockserver.WaitTimeout/2, time.Since(start))
 	})
 }
 
@@ -392,10 +391,51 @@ func TestClearingASourceForgetsItsRejections(t *testing.T) {
 	assert.Len(t, one.Rejections(), 1)
 }
 
-func TestLikeTakesNoTextAfterTheValue(t *testing.T) {
+func TestLikeOfBadJSONFailsItsTestAtOnce(t *testing.T) {
+	srv := mockserver.RunT(t)
 	for _, want := range []string{`{"a":1}}`, `{"a":1}]`, `{"a":1} 2`, `{`, ``} {
-		assert.Panics(t, func() { mockserver.Like(want) }, want)
+		match := mockserver.Like(want)
+		for name, expect := range map[string]func(t mockserver.TB){
+			"Expect":     func(t mockserver.TB) { srv.Expect(t, mockserver.OfType("track"), match) },
+			"ExpectN":    func(t mockserver.TB) { srv.ExpectN(t, 1, match) },
+			"ExpectNone": func(t mockserver.TB) { srv.ExpectNone(t, match) },
+		} {
+			assert.Contains(t, judge(expect), fmt.Sprintf("mockserver: Like needs JSON, and %q is none: ", want), name)
+		}
+		_, err := srv.Wait(t.Context(), 1, match)
+		assert.ErrorContains(t, err, "Like needs JSON")
 	}
+	post(t, srv.URL+"/v1/batch", "key", track("m", 1))
+	assert.Empty(t, srv.Calls(mockserver.Like(`{`)))
+}
+
+func TestNearestIsTheCallWhoseValuesAreMostAlike(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/batch", "key", `{"batch":[
+		{"type":"track","event":"Order Completed","userId":"u","messageId":"m1","properties":{"plan":"Enterprise"}},
+		{"type":"track","event":"Sign Up","userId":"u","messageId":"m2","properties":{"plan":"pro"}},
+		{"type":"track","event":"Cart Viewed","userId":"u","messageId":"m3","properties":{"plan":"Free"}}]}`)
+	ended, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	for _, match := range []mockserver.Match{mockserver.OfEvent("Signed Up"), mockserver.Like(`{"properties":{"plan":"Pro"}}`)} {
+		_, err := srv.Wait(ended, 1, match)
+		assert.ErrorContains(t, err, `nearest: track "Sign Up" userId="u" messageId="m2"`)
+	}
+}
+
+func TestWithinBoundsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
+		start := time.Now()
+		judge(func(t mockserver.TB) { srv.Within(time.Minute).Expect(t) })
+		assert.Equal(t, time.Minute, time.Since(start))
+		start = time.Now()
+		judge(func(t mockserver.TB) { srv.Source("key").Within(time.Second).ExpectN(t, 2) })
+		assert.Equal(t, time.Second, time.Since(start))
+		_, err := srv.Within(time.Second).Source("key").Wait(t.Context(), 1)
+		require.Error(t, err)
+		assert.Equal(t, 2*time.Second, time.Since(start))
+	})
 }
 
 func TestClearBesideAWait(t *testing.T) {

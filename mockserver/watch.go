@@ -23,8 +23,10 @@ func (h *History) watch() *watcher {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w := &watcher{history: h, wake: make(chan struct{}, 1), changed: map[*Record]struct{}{}}
-	for _, r := range h.records {
-		w.add(r)
+	for _, s := range []*shelf{&h.sent, &h.made} {
+		for _, r := range s.records {
+			w.add(r)
+		}
 	}
 	if h.watchers == nil {
 		h.watchers = map[*watcher]struct{}{}

@@ -227,10 +227,11 @@ func nonZero(all ...netip.Addr) (some []netip.Addr) {
 	return some
 }
 
-// checkHost checks a host that names an address without DNS, in any of the forms
-// that some resolvers take: decimal, octal, hexadecimal, fewer than four parts.
-// Other hosts are checked when they are dialled.
-func (p Policy) checkHost(host string) error {
+// CheckHost returns a [*PolicyError] where the host of a URL is an address that may not
+// be connected to, in any of the forms that some resolvers take: decimal, octal,
+// hexadecimal, fewer than four parts. It does not use DNS: the addresses of other hosts
+// are checked when they are dialled.
+func (p Policy) CheckHost(host string) error {
 	host = strings.TrimSuffix(host, ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return p.Check(addr)
@@ -291,7 +292,7 @@ func (g *guard) dial(ctx context.Context, network, addr string) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	if err := g.policy.checkHost(host); err != nil {
+	if err := g.policy.CheckHost(host); err != nil {
 		return nil, err
 	}
 	var allowed atomic.Bool // addresses of one host can be tried side by side

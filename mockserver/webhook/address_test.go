@@ -290,7 +290,7 @@ func TestHostForms(t *testing.T) {
 		"fe80::1%eth0":           "fe80::1%eth0",
 	} {
 		var refusal *PolicyError
-		if err := (Policy{}).checkHost(host); !errors.As(err, &refusal) || refusal.Addr.String() != want {
+		if err := (Policy{}).CheckHost(host); !errors.As(err, &refusal) || refusal.Addr.String() != want {
 			t.Errorf("%s: error %v, want a refusal of %s", host, err, want)
 		}
 	}
@@ -298,7 +298,7 @@ func TestHostForms(t *testing.T) {
 		"example.com", "localhost", "", ".", "1.2.3.4.5", "256.256.256.256", "4294967296", "0x", "08", "1.2.3.256", "127.0.0.1.example.com",
 		"0x1_0", "+127.0.0.1", "127.0.0.-1", "127..1", "1.1.1.1", "16843009", "0x01010101", "99999999999999999999999",
 	} {
-		if err := (Policy{}).checkHost(host); err != nil {
+		if err := (Policy{}).CheckHost(host); err != nil {
 			t.Errorf("%q: %v", host, err)
 		}
 	}

@@ -52,12 +52,21 @@ func reasonOf(err error) Reason {
 	return ReasonConnection
 }
 
+// notConnected reports whether the error of an exchange came before there was a
+// connection to the receiver.
+func notConnected(err error) bool {
+	var op *net.OpError
+	_, _, badCertificate := certificateProblem(err)
+	return badCertificate || errors.As(err, new(*net.DNSError)) || errors.As(err, new(tls.RecordHeaderError)) ||
+		errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
+}
+
 // conclude enters what the end of the exchange means.
 func (a *Attempt) conclude(err error, timeout time.Duration) {
 	a.Verdict = Classify(a.Status, err)
 	switch {
 	case err != nil:
-		a.Reason = reasonOf(err)
+		a.Reason, a.NotConnected = reasonOf(err), notConnected(err)
 		a.Error = a.explain(err, timeout)
 	case a.Verdict == Success:
 	case a.Status >= 300 && a.Status <= 399:
@@ -85,6 +94,9 @@ func (a *Attempt) explain(err error, timeout time.Duration) string {
 	var dns *net.DNSError
 	switch a.Reason {
 	case ReasonTimeout:
+		if a.NotConnected {
+			return fmt.Sprintf("could not connect within %v", connectTimeout(timeout))
+		}
 		if a.Status != 0 {
 			return fmt.Sprintf("answered %s, but the response did not end within %v", statusText(a.Status), timeout)
 		}

@@ -115,16 +115,16 @@ func Backoff(attempt int, random float64) time.Duration {
 // failed: after the backoff, but not before retryAfter is over. What would come
 // after the end of the window comes at its end instead, as the last attempt.
 // false: the window is over, the call has failed.
+//
+// Where now has a monotonic clock reading the result has one, too: a step of the clock
+// does not change how long the pause is. One that steps back makes the window of calls
+// that were accepted before longer by the step, one that steps forward shorter.
 func Next(now, accepted time.Time, attempt int, retryAfter time.Duration, random float64) (time.Time, bool) {
-	end := accepted.Add(Window)
-	if !now.Before(end) {
+	left := accepted.Add(Window).Sub(now)
+	if left <= 0 {
 		return time.Time{}, false
 	}
-	next := now.Add(max(Backoff(attempt, random), retryAfter))
-	if next.After(end) {
-		next = end
-	}
-	return next, true
+	return now.Add(min(max(Backoff(attempt, random), retryAfter), left)), true
 }
 
 // retryAfter reads a Retry-After header, in seconds or as a date. What cannot

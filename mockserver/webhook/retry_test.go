@@ -236,3 +236,25 @@ func TestReasonVerdicts(t *testing.T) {
 		}
 	}
 }
+
+// TestStepsOfTheClock checks that a call which was accepted before the clock stepped
+// back waits no longer for it, and that a pause is on the monotonic clock.
+func TestStepsOfTheClock(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, 24 * time.Hour, 2 * 365 * 24 * time.Hour} {
+		now := time.Now()
+		for _, retryAfter := range []time.Duration{0, time.Minute, Window} {
+			next, ok := Next(now, now.Add(step).Round(0), 20, retryAfter, 1)
+			if want := max(maxBackoff, retryAfter); !ok || next.Sub(now) != want {
+				t.Errorf("%v back: %v %v, want %v", step, next.Sub(now), ok, want)
+			}
+		}
+		if next, ok := Next(now, now.Add(-step).Round(0), 20, 0, 1); ok != (step < Window) {
+			t.Errorf("%v ahead: %v %v", step, next.Sub(now), ok)
+		}
+	}
+	now := time.Now()
+	next, ok := Next(now, now.Add(time.Second-Window).Round(0), 20, 0, 1)
+	if !ok || next.String() == next.Round(0).String() {
+		t.Errorf("%v %v has no monotonic clock reading", next, ok)
+	}
+}

@@ -132,7 +132,7 @@ func newTransport(config SenderConfig, timeout time.Duration) (*http.Transport, 
 	if err != nil {
 		return nil, err
 	}
-	g := &guard{policy: config.Policy, dialer: net.Dialer{Timeout: timeout, Resolver: config.Resolver}}
+	g := &guard{policy: config.Policy, dialer: net.Dialer{Timeout: connectTimeout(timeout), Resolver: config.Resolver}}
 	t := &http.Transport{
 		DialContext:         g.dial,
 		TLSClientConfig:     &tls.Config{RootCAs: pool, VerifyConnection: refuseSelfSigned, MinVersion: tls.VersionTLS12},
@@ -149,6 +149,11 @@ func newTransport(config SenderConfig, timeout time.Duration) (*http.Transport, 
 	}
 	return t, nil
 }
+
+// connectTimeout is the part of an exchange's time-out after which there must be a
+// connection. A receiver that cannot be reached is told by it from one that is
+// reached and does not answer.
+func connectTimeout(timeout time.Duration) time.Duration { return timeout * 4 / 5 }
 
 // viaProxy checks the receivers of requests that a proxy will connect to.
 func (g *guard) viaProxy(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
@@ -170,7 +175,7 @@ func (g *guard) checkProxied(ctx context.Context, host string) error {
 		// net/http maps the host to ASCII after this check, "１０.0.0.1" to 10.0.0.1.
 		return &requestError{errors.New("the URL cannot be used: through a proxy its host must be written in ASCII (xn--…)")}
 	}
-	if err := g.policy.checkHost(host); err != nil {
+	if err := g.policy.CheckHost(host); err != nil {
 		return err
 	}
 	resolver := g.dialer.Resolver
@@ -225,6 +230,9 @@ type Attempt struct {
 	// RetryAfter is how long the receiver of a temporary failure asked to be
 	// left alone, at most Window.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
+	// NotConnected says that it failed before there was a connection to the receiver:
+	// nothing in the request can have caused that.
+	NotConnected bool `json:"-"`
 	// RequestHeader is what was sent beside Host and Content-Length.
 	RequestHeader http.Header `json:"requestHeader,omitempty"`
 	RequestBody   []byte      `json:"requestBody,omitempty"`
@@ -336,6 +344,9 @@ func (s *Sender) header(r Request) (http.Header, error) {
 	set("User-Agent", s.userAgent)
 	set("Content-Type", "application/json")
 	set(AttemptHeader, strconv.Itoa(r.Number))
+	if strings.IndexFunc(r.MessageID, isControl) >= 0 {
+		return nil, fmt.Errorf("the messageId %q cannot be sent in a header: it has a control character", r.MessageID)
+	}
 	if r.MessageID != "" {
 		set(MessageIDHeader, r.MessageID)
 	}

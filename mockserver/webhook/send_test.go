@@ -323,12 +323,56 @@ func TestRequestsThatCannotBeSent(t *testing.T) {
 		a := s.Send(t.Context(), Request{Endpoint: Endpoint{URL: "http://127.0.0.1:1", Headers: map[string]string{name: value}}})
 		checkAttempt(t, a, Permanent, ReasonRequest, fmt.Sprintf("the static header %q cannot be sent", name))
 	}
+	for _, id := range []string{"a\nb", "\x00", "a\x1f", "\x7f"} {
+		a := s.Send(t.Context(), Request{Endpoint: Endpoint{URL: "http://127.0.0.1:1"}, MessageID: id})
+		checkAttempt(t, a, Permanent, ReasonRequest, fmt.Sprintf("the messageId %q cannot be sent in a header", id))
+	}
 }
 
 func TestConnectionRefused(t *testing.T) {
 	a := post(t, loopbackSender(t), "http://127.0.0.1:"+closedPort(t))
 	checkAttempt(t, a, Temporary, ReasonConnection, "could not connect: ")
 	checkAttempt(t, a, Temporary, ReasonConnection, "refused")
+	if !a.NotConnected {
+		t.Error("it counts as connected")
+	}
+}
+
+// TestNotConnected tells receivers that cannot be reached from those that do not
+// answer as they should.
+func TestNotConnected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestSender(t, SenderConfig{Policy: Policy{AllowLoopback: true}})
+		transport := s.transport.(*http.Transport)
+		dial := func(d func(context.Context) (net.Conn, error)) {
+			transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return d(ctx) }
+		}
+		dialer := (&guard{dialer: net.Dialer{Timeout: connectTimeout(Timeout), Resolver: &net.Resolver{
+			PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
+		}}}).dial
+		dial(func(ctx context.Context) (net.Conn, error) { return dialer(ctx, "tcp", "silent.example:80") })
+		a := post(t, s, "http://silent.example/")
+		checkAttempt(t, a, Temporary, ReasonDNS, "the host silent.example did not resolve")
+		if !a.NotConnected || a.Duration != connectTimeout(Timeout) {
+			t.Errorf("a name that does not resolve: connected %v, after %v", !a.NotConnected, a.Duration)
+		}
+		dial(func(context.Context) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.DeadlineExceeded}
+		})
+		a = post(t, s, "http://dropped.example/")
+		checkAttempt(t, a, Temporary, ReasonTimeout, "could not connect within 4s")
+		if !a.NotConnected {
+			t.Error("an address that does not answer counts as connected")
+		}
+		for name, serve := range map[string]func(net.Conn){
+			"hangs":  func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
+			"resets": func(c net.Conn) { readRequest(c); _ = c.Close() },
+		} {
+			if a := post(t, virtualSender(t, serve), "http://receiver.example/"); a.NotConnected || a.Verdict != Temporary {
+				t.Errorf("a receiver that %s: %+v", name, a)
+			}
+		}
+	})
 }
 
 func TestSendCanceled(t *testing.T) {
