@@ -250,9 +250,10 @@ function pause(on) {
 /* The filter. */
 
 let typing = null
-filters.addEventListener('input', (event) => {
+calls.addEventListener('input', (event) => {
+  if (event.target.form !== filters) return
   clearTimeout(typing)
-  typing = setTimeout(filter, event.target.matches('select') ? 0 : 200)
+  typing = setTimeout(filter, event.target.matches('select, [type="checkbox"]') ? 0 : 200)
 })
 filters.addEventListener('submit', (event) => {
   event.preventDefault()
@@ -273,13 +274,18 @@ function filter() {
 }
 
 function fill(values) {
-  for (const field of filters.elements) if (field.name) field.value = values.get(field.name) ?? ''
+  for (const field of filters.elements) {
+    if (field.type === 'checkbox') field.checked = values.get(field.name) === field.value
+    else if (field.name) field.value = values.get(field.name) ?? ''
+  }
   mark()
 }
 
 // mark shows which fields hide something, and where the links go from here.
 function mark() {
-  for (const field of filters.elements) if (field.name) field.classList.toggle('is-set', field.value !== '')
+  for (const field of filters.elements) {
+    if (field.name) field.classList.toggle('is-set', field.type === 'checkbox' ? field.checked : field.value !== '')
+  }
   document.getElementById('clear').hidden = query().size === 0
   document.getElementById('replay-all').href = '/replay?' + query()
 }
@@ -309,11 +315,14 @@ async function show(ref) {
 
 function put(content) {
   const kept = panel.querySelector(`[data-ref="${open}"]`) !== null
+  const notice = kept ? panel.querySelector('.notice') : null
   const expanded = kept ? [...panel.querySelectorAll('details')].map((d) => d.open).reverse() : []
   const scrolled = kept ? panel.scrollTop : 0
   panel.replaceChildren(content)
   // Attempts stand newest first: those that were there are the last ones.
   ;[...panel.querySelectorAll('details')].reverse().forEach((d, i) => { d.open = expanded[i] ?? false })
+  // What was done here stays to be read until another call is opened.
+  if (notice && !panel.querySelector('.notice')) panel.querySelector('.panel-head').after(notice)
   panel.hidden = false
   workspace.classList.add('has-panel')
   panel.scrollTop = scrolled

@@ -239,6 +239,7 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 	b.click("#panel .destination button")
 	b.waitText("#panel .notice", "1 call is being replayed to hook")
 	b.waitText("#panel .destination .state", "delivered")
+	assert.Contains(t, b.text("#panel .notice"), "1 call is being replayed to hook", "it stays to be read when the call changes")
 	b.wait(`document.querySelector('` + row(1) + ` .chip.is-delivered') !== null`)
 	assert.Equal(t, 2, b.count("#panel .attempt"))
 
@@ -253,10 +254,97 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 	b.shoot("replay")
 	b.click("main form button")
 	b.waitText(".notice", "4 calls are being replayed.")
+	b.open("/?done=replayed&n=999999&notice=replayed")
+	assert.Zero(t, b.count(".notice"), "no link makes one up")
 	b.open("/")
 	b.wait(`document.querySelectorAll('#rows .chip.is-delivered').length === 5`)
 	bodies, _ := hook.got()
 	assert.Len(t, bodies, 10)
+}
+
+func TestScannersAreOneRowAndTheirMethodIsShown(t *testing.T) {
+	srv, _ := serve(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}}, "")
+	post(t, srv.URL, "web-key", track("m1", "ada", "Signed Up", `{}`))
+	b := newTab(t, srv.URL)
+	b.open("/")
+	for n := range 30 {
+		res, err := sender.Get(fmt.Sprintf("%s/v1/wp-%d.php", srv.URL, n))
+		require.NoError(t, err)
+		res.Body.Close()
+	}
+	b.waitText(row(1), "GET /v1/wp-29.php×30")
+	assert.Equal(t, 2, b.count("#rows tr"))
+	b.click(row(1) + " a")
+	b.waitText("#panel .wrong", "not_found")
+	assert.Contains(t, b.text("#panel h2"), "GET /v1/wp-29.php")
+
+	// A single call's type is that of its path, also where the call was rejected.
+	require.Equal(t, http.StatusOK, postTo(t, srv.URL+"/v1/track", "web-key", `{"userId":"ada"}`))
+	b.waitText(row(1)+" .type", "track")
+	b.waitText(row(1), "event_not_defined")
+}
+
+func TestWriteKeyNamesItsSourceWhereAnyIsTaken(t *testing.T) {
+	srv, _ := serve(t, mockserver.Config{}, "")
+	b := newTab(t, srv.URL)
+	b.open("/")
+	post(t, srv.URL, "ios-app", track("m1", "ada", "Signed Up", `{}`))
+	b.waitText(row(1)+" .c-source", "ios-app")
+}
+
+func TestOwnCallsCanBeHidden(t *testing.T) {
+	good := newReceiver(t, http.StatusOK)
+	srv, collector := serve(t, mockserver.Config{
+		History: mockserver.NewHistory(10), Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
+		Destinations: []mockserver.Destination{to("hook", good.URL, "")},
+	}, "")
+	post(t, srv.URL, "web-key", track("m1", "ada", "Signed Up", `{}`))
+	users := make([]string, 50)
+	for i := range users {
+		users[i] = fmt.Sprint("user-", i)
+	}
+	s, err := collector.SyncAudience(t.Context(), mockserver.AudienceSync{Name: "Large", Source: "web", Destination: "hook", Members: mockserver.Members(users...)})
+	require.NoError(t, err)
+	_, err = collector.WaitSync(t.Context(), s.ID)
+	require.NoError(t, err)
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.waitText("#count", "11 calls")
+	assert.Contains(t, b.text(row(1)), "own")
+	assert.Contains(t, b.text(row(11)), "Signed Up", "they have pushed no other out")
+	b.click(`[name="synthetic"]`)
+	b.wait(`document.querySelectorAll('#rows tr').length === 1 && location.search === '?synthetic=hide'`)
+	b.waitText("#count", "10 hidden by the filter")
+	post(t, srv.URL, "web-key", track("m2", "ada", "Signed In", `{}`))
+	b.waitText(row(1), "Signed In")
+	b.open("/?synthetic=hide")
+	assert.True(t, eval[bool](b, `document.querySelector('[name="synthetic"]').checked`))
+	assert.Equal(t, 2, b.count("#rows tr"))
+	b.click("#clear")
+	b.wait(`document.querySelectorAll('#rows tr').length === 12 && !document.querySelector('[name="synthetic"]').checked`)
+}
+
+func TestWhatIsNotKnownIsSaid(t *testing.T) {
+	history := mockserver.NewHistory(0)
+	history.Adopt()
+	gone := newReceiver(t, http.StatusGone)
+	srv, _ := serve(t, mockserver.Config{History: history, AnyWriteKey: true, Destinations: []mockserver.Destination{to("one", gone.URL, ""), to("other", gone.URL, "")}}, "")
+	call, err := mockserver.ReadCall("web", []byte(`{"type":"track","event":"From Before","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Second).UTC().Format(time.RFC3339)+`"}`))
+	require.NoError(t, err)
+	b := newTab(t, srv.URL)
+	b.open("/destinations")
+	assert.Equal(t, "Nothing yet", b.text("tbody .state"))
+	history.RestoreEnded(mockserver.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now().Add(time.Second), Attempt: 1, Outcome: mockserver.Outcome{State: mockserver.StateFailed}, Call: &call})
+	b.open("/")
+	b.waitText(row(1), "From Before")
+	assert.Equal(t, 1, b.count("#rows .chip.is-unknown"))
+	assert.Zero(t, b.count("#rows .chip.is-pending"))
+	b.click(row(1) + " a")
+	b.waitText("#panel .destination.is-unknown", "not known")
+	b.shoot("unknown")
+	b.open("/destinations")
+	b.waitText("tbody tr:first-child .state", "Failing")
+	assert.Contains(t, b.text("tbody tr:first-child"), "the last 1 attempt failed")
 }
 
 func TestStreamGoesOnWhereItWasCut(t *testing.T) {

@@ -66,7 +66,7 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 	}
 	b.click(`[name="enabled"]`)
 	b.click(".save .primary")
-	b.waitText(".figures", "Delivering")
+	b.waitText(".figures", "Nothing yet")
 	b.ready()
 	d = collector.Settings().Destinations[0]
 	assert.Equal(t, "s3cret", d.SharedSecret)

@@ -54,7 +54,7 @@ func TestPictures(t *testing.T) {
 		name          string
 		dark          bool
 		width, height int64
-	}{{"light", false, 1440, 900}, {"dark", true, 1440, 900}, {"narrow", false, 390, 844}, {"narrow-dark", true, 390, 844}} {
+	}{{"light", false, 1440, 900}, {"dark", true, 1440, 900}, {"tablet", false, 768, 1024}, {"narrow", false, 390, 844}, {"narrow-dark", true, 390, 844}} {
 		b.dark(look.dark)
 		b.size(look.width, look.height)
 		for name, path := range map[string]string{

@@ -117,7 +117,7 @@ func TestPicturesOfAudiences(t *testing.T) {
 		name          string
 		dark          bool
 		width, height int64
-	}{{"light", false, 1440, 900}, {"dark", true, 1440, 900}, {"narrow", false, 390, 844}} {
+	}{{"light", false, 1440, 900}, {"dark", true, 1440, 900}, {"tablet", false, 768, 1024}, {"narrow", false, 390, 844}} {
 		b.dark(look.dark)
 		b.size(look.width, look.height)
 		for name, path := range map[string]string{"audiences": "/audiences", "deletions": "/deletions", "deletion": "/deletion?id=gdpr-2026-117"} {
