@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A queue of which a bit has changed is not worked on until somebody has said so.
+// A queue of which a bit has changed is not worked on until somebody has said so. Then
+// the call in which it was is lost, and counted, and no other.
 func TestDamageIsAcceptedWhenAsked(t *testing.T) {
 	dir := t.TempDir()
 	path, address := configure(t, dir, "data: data", destination("hook", "http://127.0.0.1:9/hook"))
@@ -37,7 +38,11 @@ func TestDamageIsAcceptedWhenAsked(t *testing.T) {
 
 	c = serve(t, path, address, func(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, "--accept-loss") })
 	verify(t, c)
+	want := ledger{Destination: "hook", Accepted: 5, Pending: 4, Lost: 1}
+	assert.Equal(t, want, ledgers(t, c.URL)["hook"])
 	assert.Contains(t, c.Log(), "the journal goes on without")
 	require.NoError(t, c.Stop())
-	verify(t, serve(t, path, address, nil))
+	c = serve(t, path, address, nil)
+	verify(t, c)
+	assert.Equal(t, want, ledgers(t, c.URL)["hook"])
 }

@@ -113,8 +113,8 @@ func verify(t *testing.T, c *harness.Collector) {
 
 // A ledger is the account of a destination.
 type ledger struct {
-	Destination                                    string
-	Accepted, Delivered, Failed, Filtered, Pending int64
+	Destination                                          string
+	Accepted, Delivered, Failed, Filtered, Pending, Lost int64
 }
 
 // ledgers asks for the account of every destination, by name.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
 	"time"
 
@@ -12,8 +14,8 @@ import (
 )
 
 func newDead() *cobra.Command {
-	var seconds, rounds, backlog, rate int
-	var dir string
+	var seconds, rounds, backlog, rate, answers int
+	var dir, profile string
 	cmd := &cobra.Command{
 		Use:   "dead",
 		Short: "How long a healthy destination waits beside one that is dead with a backlog",
@@ -23,16 +25,17 @@ func newDead() *cobra.Command {
 				return err
 			}
 			defer b.close()
+			b.profile = profile
 			d := time.Duration(seconds) * time.Second
 			var alone, beside []time.Duration
 			var memory int64
 			for range rounds {
-				latencies, _, err := b.healthy(cmd.Context(), d, rate, 0)
+				latencies, _, err := b.healthy(cmd.Context(), d, rate, 0, answers)
 				if err != nil {
 					return err
 				}
 				alone = append(alone, latencies...)
-				latencies, peak, err := b.healthy(cmd.Context(), d, rate, backlog)
+				latencies, peak, err := b.healthy(cmd.Context(), d, rate, backlog, answers)
 				if err != nil {
 					return err
 				}
@@ -52,7 +55,9 @@ func newDead() *cobra.Command {
 	flags.IntVar(&rounds, "rounds", 2, "of both runs")
 	flags.IntVar(&backlog, "backlog", 100_000, "calls that wait for the dead destination")
 	flags.IntVar(&rate, "rate", 300, "calls a second")
+	flags.IntVar(&answers, "answers", 0, "status with which the dead destination answers all calls (default: it cannot be connected to)")
 	flags.StringVar(&dir, "dir", "", "where the queue is, for its time (default: the system's temporary directory)")
+	flags.StringVar(&profile, "cpuprofile", "", "write a CPU profile of the collector, of the last run")
 	return cmd
 }
 
@@ -66,17 +71,17 @@ func percentile(all []time.Duration, p int) time.Duration {
 
 // healthy measures how long a healthy destination waits for its calls, beside a
 // dead one if there is to be a backlog. Of two sources one is for the backlog.
-func (b *bench) healthy(ctx context.Context, d time.Duration, rate, backlog int) (latencies []time.Duration, peak int64, err error) {
+func (b *bench) healthy(ctx context.Context, d time.Duration, rate, backlog, answers int) (latencies []time.Duration, peak int64, err error) {
 	receiver := harness.NewReceiver()
 	defer receiver.Close()
 	config := fmt.Sprintf("destinations:\n- {name: healthy, sources: [web], webhooks: [{url: '%s'}]}\n", receiver.URL)
 	if backlog > 0 {
-		dead, closeDead, err := harness.DeadPort()
+		dead, closeDead, err := deadWebhook(answers)
 		if err != nil {
 			return nil, 0, err
 		}
-		defer func() { _ = closeDead() }()
-		config += fmt.Sprintf("- {name: dead, webhooks: [{url: 'http://%s'}]}\n", dead)
+		defer closeDead()
+		config += fmt.Sprintf("- {name: dead, webhooks: [{url: '%s'}]}\n", dead)
 	}
 	c, err := b.collector(config, false)
 	if err != nil {
@@ -91,7 +96,9 @@ func (b *bench) healthy(ctx context.Context, d time.Duration, rate, backlog int)
 	load := &harness.Load{URLs: []string{c.URL}, WriteKey: "load", Senders: 2, Batch: 5, CallSize: 800, Rate: rate}
 	limited, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	load.Do(limited, d)
+	if err := b.profiled(c.URL, d, func() { load.Do(limited, d) }); err != nil {
+		return nil, 0, err
+	}
 	time.Sleep(time.Second) // until the last is delivered
 	usage, err := c.Usage()
 	if err != nil {
@@ -102,4 +109,21 @@ func (b *bench) healthy(ctx context.Context, d time.Duration, rate, backlog int)
 		return nil, 0, fmt.Errorf("%d of %d calls did not arrive in time", missing, load.Sent.Load())
 	}
 	return latencies, usage.PeakRSS, nil
+}
+
+// deadWebhook returns the URL of a webhook that answers all calls with a status, or
+// cannot be connected to if that is 0, and what ends it.
+func deadWebhook(answers int) (url string, end func(), err error) {
+	if answers == 0 {
+		address, closePort, err := harness.DeadPort()
+		return "http://" + address, func() { _ = closePort() }, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	handler := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(answers) }
+	server := &http.Server{Handler: http.HandlerFunc(handler), ReadHeaderTimeout: time.Second}
+	go func() { _ = server.Serve(listener) }()
+	return "http://" + listener.Addr().String(), func() { _ = server.Close() }, nil
 }

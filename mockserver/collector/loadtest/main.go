@@ -7,6 +7,7 @@
 //	go run ./loadtest dead      # a dead destination with a backlog beside a healthy one
 //	go run ./loadtest start     # start-up, with a million calls pending, and idle memory
 //	go run ./loadtest verify    # what the proof of the ledger takes
+//	go run ./loadtest churn     # memory and the data directory while calls come and go
 package main
 
 import (
@@ -33,7 +34,7 @@ func main() {
 		Use: "loadtest", Short: "Measure the command collector on this machine",
 		SilenceUsage: true,
 	}
-	root.AddCommand(newIngest(), newDeliver(), newDead(), newStart(), newVerify(), newNullServer(), newBareSender())
+	root.AddCommand(newIngest(), newDeliver(), newDead(), newStart(), newVerify(), newChurn(), newNullServer(), newBareSender())
 	if err := root.ExecuteContext(ctx); err != nil {
 		os.Exit(1)
 	}

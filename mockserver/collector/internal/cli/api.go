@@ -85,7 +85,7 @@ func (c *client) base() (string, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("%s %q is no URL: use one such as http://%s", from, base, config.DefaultListen)
+		return "", usagef("%s %q is no URL: use one such as http://%s", from, base, config.DefaultListen)
 	}
 	return strings.TrimRight(base, "/"), nil
 }
@@ -176,6 +176,7 @@ func exchange(client *http.Client, req *http.Request) (status int, body []byte, 
 // apiError is what the admin API said was wrong.
 func apiError(status int, data []byte) error {
 	var answer struct {
+		Code    string `json:"code"`
 		Message string `json:"message"`
 		Success *bool  `json:"success"` // has only an answer of the tracking API
 	}
@@ -187,6 +188,9 @@ func apiError(status int, data []byte) error {
 	}
 	if status == http.StatusUnauthorized {
 		return errors.New("the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN")
+	}
+	if answer.Code == "empty_list" {
+		return errors.New(strings.Replace(answer.Message, "set allowEmpty", "add --allow-empty", 1))
 	}
 	return errors.New(answer.Message)
 }
@@ -219,8 +223,6 @@ func explainConnect(err error, base string) error {
 	}
 	return fmt.Errorf("asking %s: %w", base, err)
 }
-
-func isAddressInUse(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }
 
 // printJSON prints an answer as it came.
 func printJSON(out io.Writer, answer json.RawMessage) error {

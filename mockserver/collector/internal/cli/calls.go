@@ -45,7 +45,7 @@ func moment(flag, s string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("--%s %q is no time: use one such as 2026-01-31T12:00:00Z, or how long ago, such as 90m", flag, s)
+		return time.Time{}, usagef("--%s %q is no time: use one such as 2026-01-31T12:00:00Z, or how long ago, such as 90m", flag, s)
 	}
 	return t, nil
 }
@@ -127,7 +127,7 @@ those that wait for their first attempt, too.`,
 		Example: `  collector calls --type track --limit 10
   collector calls --state failed --since 1h
   collector calls 0199d2c0-9a52-7e00-8000-2f5b4e1d6a10`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := untilDone(cmd)
 			defer cancel()

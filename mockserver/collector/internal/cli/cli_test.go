@@ -146,14 +146,14 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 		{"pause", []string{"pause", "crm"}, 0},
 		{"resume", []string{"resume", "crm"}, 0},
 		{"pause-unknown", []string{"pause", "nobody"}, 1},
-		{"pause-nothing", []string{"pause"}, 1},
+		{"pause-nothing", []string{"pause"}, 2},
 		{"replay-dry", []string{"replay", "gone", "--dry-run", "--type", "track", "--since", "1h"}, 0},
 		{"replay", []string{"replay", "gone", "--id", "m1"}, 0},
 		{"replay-json", []string{"replay", "crm", "--state", "delivered", "--text", "pricing", "--dry-run", "--json"}, 0},
 		{"delete-user", []string{"delete-user", "u1", "--file", members, "--id", "gdpr-1", "--wait", "20s"}, 1},
 		{"delete-user-again", []string{"delete-user", "u3", "u2", "u1", "--id", "gdpr-1"}, 0},
 		{"delete-user-other", []string{"delete-user", "u3", "--id", "gdpr-1", "--wait", "20s"}, 1},
-		{"delete-user-none", []string{"delete-user"}, 1},
+		{"delete-user-none", []string{"delete-user"}, 2},
 		{"deletions", []string{"deletions"}, 0},
 		{"deletions-one", []string{"deletions", "gdpr-1", "--state", "failed", "-n", "1"}, 0},
 		{"deletions-json", []string{"deletions", "gdpr-1", "--user-id", "u2", "--json"}, 0},
@@ -165,7 +165,7 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 		{"audience-nobody", []string{"audience", "sync", "Big Spenders", "--destination", "crm"}, 1},
 		{"audience-empty-list", []string{"audience", "sync", "Big Spenders", "--destination", "crm", "--allow-empty"}, 0},
 		{"audience-which", []string{"audience", "sync", "Big Spenders", "--file", members}, 1},
-		{"audience-no-name", []string{"audience", "sync", "--file", members}, 1},
+		{"audience-no-name", []string{"audience", "sync", "--file", members}, 2},
 		{"audience-no-file", []string{"audience", "sync", "x", "--file", "nowhere"}, 1},
 		{"audience-list", []string{"audience", "list"}, 0},
 		{"trait-sync", []string{"trait", "sync", "Lifetime Value", "--destination", "crm", "--file", values}, 0},
@@ -174,15 +174,23 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 		{"audience-forget", []string{"audience", "forget", "big_spenders"}, 0},
 		{"trait-forget-json", []string{"trait", "forget", "Lifetime Value", "--json"}, 0},
 		{"audience-forget-again", []string{"audience", "forget", "Big Spenders"}, 1},
-		{"bad-json", []string{"send", "track", "--event", "E", "--user-id", "u", "--properties", "plan=Pro"}, 1},
-		{"bad-time", []string{"calls", "--since", "yesterday"}, 1},
+		{"bad-json", []string{"send", "track", "--event", "E", "--user-id", "u", "--properties", "plan=Pro"}, 2},
+		{"bad-time", []string{"calls", "--since", "yesterday"}, 2},
 		{"bad-state", []string{"calls", "--state", "lost"}, 1},
 		{"bad-timestamp", []string{"send", "page", "--user-id", "u", "--timestamp", "yesterday"}, 1},
-		{"empty-event", []string{"send", "track", "--user-id", "u", "--event", ""}, 1},
-		{"no-event", []string{"send", "track", "--user-id", "u"}, 1},
-		{"no-user", []string{"send", "page"}, 1},
-		{"bad-url", []string{"status", "--url", "localhost:8765"}, 1},
-		{"unknown-command", []string{"sned"}, 1},
+		{"empty-event", []string{"send", "track", "--user-id", "u", "--event", ""}, 2},
+		{"no-event", []string{"send", "track", "--user-id", "u"}, 2},
+		{"no-user", []string{"send", "page"}, 2},
+		{"bad-url", []string{"status", "--url", "localhost:8765"}, 2},
+		{"unknown-command", []string{"sned"}, 2},
+		{"unknown-kind", []string{"send", "trak"}, 2},
+		{"unknown-flag", []string{"calls", "--rate", "3"}, 2},
+		{"bad-number", []string{"calls", "--limit", "abc"}, 2},
+		{"bad-duration", []string{"send", "page", "--user-id", "u", "--wait", "soon"}, 2},
+		{"no-value", []string{"check", "--config"}, 2},
+		{"no-config", []string{"check"}, 2},
+		{"extra-argument", []string{"serve", "collector.yaml"}, 2},
+		{"alias-no-previous", []string{"send", "alias", "--user-id", "u"}, 2},
 	} {
 		if step.name == "calls" { // those that were sent without --wait have ended too
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -280,12 +288,15 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	assert.Equal(t, "collector: --header and --shared-secret are for webhooks: add --webhook URL\n", errOut)
 	_, errOut, _ = run(t, "serve")
 	assert.Contains(t, errOut, "--config is not set")
+	_, errOut, code = run(t, "serve", "--config", "nowhere.yaml")
+	assert.Equal(t, 1, code)
+	assert.Regexp(t, `^collector: --config: open .*nowhere.yaml: no such file or directory\n$`, errOut)
 
 	taken := httptest.NewServer(nil)
 	t.Cleanup(taken.Close)
 	address := strings.TrimPrefix(taken.URL, "http://")
 	_, errOut, _ = run(t, "dev", "--data", t.TempDir(), "--listen", address)
-	assert.Contains(t, errOut, "another program listens there; end it, or choose another address than "+address)
+	assert.Contains(t, errOut, "--listen "+address+": another program listens there: end it, or choose another address\n")
 
 	server(t)
 	_, errOut, _ = run(t, "send", "track", "--event", "E", "--user-id", "u", "--write-key", "another-key")
@@ -337,8 +348,14 @@ func TestExampleIsRight(t *testing.T) {
 	require.Zero(t, code)
 	path := filepath.Join(dir, "collector.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(example), 0o600))
+	_, errOut, code := run(t, "check", "--config", path)
+	assert.Equal(t, 1, code)
+	assert.Regexp(t, "^"+regexp.QuoteMeta(path)+`:[0-9]+:5: sources\[0\].writeKey is that of the example: use a text such as openssl rand -hex 32 makes\n$`, errOut, "nothing else is to be filled in")
+	example = strings.Replace(example, "change-me-to-a-long-random-text", "3f1c9a", 1)
+	require.NoError(t, os.WriteFile(path, []byte(example), 0o600))
 	out, errOut, code := run(t, "check", "--config", path)
 	assert.Zero(t, code, errOut)
+	assert.Empty(t, errOut)
 	assert.Equal(t, path+" is right: 1 source, 1 destination, listening on 127.0.0.1:8765\n", out)
 
 	// What is commented out is right too, but for the files that it names.
@@ -411,7 +428,7 @@ func TestDevWorksAsItSays(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(<-arrived), &body))
 	assert.Equal(t, "Signed Up", body["event"])
 	for _, want := range []string{`[{"event":"Signed Up","userId":"u1","type":"track"}]` + "\n", "[]\n"} {
-		res, err := http.Get(strings.TrimSuffix(line[1], "v1/track") + "messages")
+		res, err := http.Post(strings.TrimSuffix(line[1], "v1/track")+"messages", "", nil)
 		require.NoError(t, err)
 		messages, err := io.ReadAll(res.Body)
 		res.Body.Close()
@@ -443,4 +460,41 @@ func (b *watchedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
+}
+
+func TestAgesAreNeverNegative(t *testing.T) {
+	for since, want := range map[time.Time]string{
+		{}:                          "-",
+		time.Now().Add(time.Hour):   "0s ago",
+		time.Now().AddDate(2, 0, 0): "0s ago",
+	} {
+		if got := age(since); got != want {
+			t.Errorf("age(%v) = %q, want %q", since, got, want)
+		}
+	}
+}
+
+func TestStatusShowsServersAndDamage(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/destinations") {
+			_, _ = io.WriteString(w, `{"destinations":[]}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"status":"ready","journal":{"bytes":1,"limitBytes":2,
+			"servers":[{"name":"a","version":"2.15.2","sync":"always","syncInterval":"always"},
+				{"name":"b","version":"2.15.2","sync":"lazy","syncInterval":"2m0s"},{"name":"c","sync":"unknown"}],
+			"scrub":{"bytes":5,"rounds":1,"damage":["server b: 3 messages"]}}}`)
+	}))
+	defer api.Close()
+	out, errOut, code := run(t, "status", "--url", api.URL)
+	require.Zero(t, code, errOut)
+	for _, want := range []string{
+		"DAMAGED: server b: 3 messages\n",
+		"server a, version 2.15.2: calls are on its disk before they are acknowledged\n",
+		"server b, version 2.15.2: calls are acknowledged BEFORE they are on its disk (sync_interval 2m0s)\n",
+		"server c, version not known: whether calls are on its disk before they are acknowledged is not known, see nats.monitor\n",
+	} {
+		assert.Contains(t, out, want)
+	}
 }

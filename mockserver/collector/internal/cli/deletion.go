@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -98,7 +97,7 @@ destination has decided; the exit code is 1 where one has failed.`,
 // readUsers returns the users of the arguments and of a file.
 func readUsers(in io.Reader, file string, users []string) ([]string, error) {
 	if file == "" && len(users) == 0 {
-		return nil, errors.New("no user was named: give their IDs, or a file of them with --file")
+		return nil, usagef("no user was named: give their IDs, or a file of them with --file")
 	}
 	if file == "" {
 		return users, nil
@@ -209,7 +208,7 @@ func newDeletions() *cobra.Command {
 one, and for each user what became of the notification to each destination.`,
 		Example: `  collector deletions
   collector deletions gdpr-2026-117 --state failed`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := untilDone(cmd)
 			defer cancel()

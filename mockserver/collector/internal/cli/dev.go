@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -38,12 +39,12 @@ the network: it listens on this machine alone. Webhooks may be on this machine,
 too.
 
 Point a client at the address that it prints, or use collector send. For tests in
-any language, GET /messages answers with the calls that came since it was asked
-last, as JSON.`,
+any language, POST /messages answers with the calls that came since it was asked
+last, as JSON; GET shows them and drains nothing.`,
 		Example: `  collector dev
   collector dev --webhook http://localhost:3000/hook --shared-secret hush
   collector dev --webhook http://localhost:3000/a --webhook http://localhost:3000/b --header 'X-Team: growth'`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -79,7 +80,7 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 	service.SaveMemory()
 	s, err := service.Start(cmd.Context(), service.Options{Config: c, Dev: true, Version: version(), Log: log, Level: level})
 	if err != nil {
-		return explainStart(err, f.listen)
+		return explainStart(err, "--")
 	}
 	f.welcome(cmd.OutOrStdout(), s.URL(), c.Admin.Token)
 	return s.Run(cmd.Context())
@@ -88,7 +89,7 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 // config makes of the flags what a file would say.
 func (f *devFlags) config() (*config.Config, error) {
 	if f.data == "" {
-		return nil, errors.New("--data is not set: name a directory for the queue")
+		return nil, usagef("--data is not set: name a directory for the queue")
 	}
 	data, err := filepath.Abs(f.data)
 	if err != nil {
@@ -99,12 +100,12 @@ func (f *devFlags) config() (*config.Config, error) {
 	for _, h := range f.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			return nil, fmt.Errorf("--header %q has no colon: write it as 'Name: value'", h)
+			return nil, usagef("--header %q has no colon: write it as 'Name: value'", h)
 		}
 		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
 	if len(f.webhooks) == 0 && (len(f.headers) > 0 || f.secret != "") {
-		return nil, errors.New("--header and --shared-secret are for webhooks: add --webhook URL")
+		return nil, usagef("--header and --shared-secret are for webhooks: add --webhook URL")
 	}
 	if len(f.webhooks) > 0 {
 		d := config.Destination{Name: devDestination, SharedSecret: f.secret}
@@ -150,12 +151,23 @@ Ctrl-C ends it. Calls that are pending then stay in that directory.
 `, url)
 }
 
-// explainStart adds to the errors that people meet what to do about them.
-func explainStart(err error, listen string) error {
-	if isAddressInUse(err) {
-		return fmt.Errorf("%w: another program listens there; end it, or choose another address than %s", err, listen)
+// explainStart adds to the errors that people meet what to do about them. Settings are
+// flags of the command where flags is "--".
+func explainStart(err error, flags string) error {
+	var listen *service.ListenError
+	if !errors.As(err, &listen) {
+		return err
 	}
-	return err
+	why := listen.Err.Error()
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		why = "another program listens there: end it, or choose another address"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		why = "this machine has no such address: choose one that it has, or leave it out, as in :8765, for all"
+	case errors.Is(err, syscall.EACCES):
+		why = "this user may not listen there: choose a port above 1023"
+	}
+	return fmt.Errorf("%s%s %s: %s", flags, listen.Setting, listen.Address, why)
 }
 
 // untilDone is how long a command that asks a collector waits for it.

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the command and returns its exit code: 0, or 1 when it failed or what
-// it was asked about does not hold.
+// Main runs the command and returns its exit code: 0; 1 when it failed or what it was
+// asked about does not hold; 2 when the command line is wrong.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -31,6 +31,9 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	}
 	if !errors.Is(err, errSaid) {
 		fmt.Fprintln(errOut, "collector:", err)
+	}
+	if errors.As(err, new(usageError)) {
+		return 2
 	}
 	return 1
 }
@@ -56,15 +59,17 @@ For production, write a configuration and run it:
 
   collector serve --example > collector.yaml
   collector check --config collector.yaml
-  collector serve --config collector.yaml`,
+  collector serve --config collector.yaml
+
+The exit code is 0; 1 when a command failed, or what it was asked about does not
+hold; 2 when the command line is wrong.`,
 		Version:       version(),
+		Args:          oneCommand,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("collector {{.Version}}\n")
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run a collector:"},

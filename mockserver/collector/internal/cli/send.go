@@ -100,7 +100,7 @@ destination has decided about it, and say what each did.
 
 JSON objects can also come from a file: --properties @properties.json`,
 		Example: "  " + kinds[1].example + "\n  " + kinds[1].example + " --wait 10s",
-		Args:    cobra.NoArgs,
+		Args:    oneCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, k := range kinds {
@@ -115,8 +115,11 @@ func newSendKind(k kind) *cobra.Command {
 		Use:     k.name,
 		Short:   k.short,
 		Example: "  " + k.example,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := k.require(cmd); err != nil {
+				return err
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), f.wait+requestTimeout)
 			defer cancel()
 			return f.send(ctx, cmd.OutOrStdout(), k.name)
@@ -132,13 +135,20 @@ func newSendKind(k kind) *cobra.Command {
 	flags.StringVar(&f.writeKey, "write-key", "", "the write key of the source (default $COLLECTOR_WRITE_KEY, or \"dev\", which collector dev takes)")
 	flags.DurationVar(&f.wait, "wait", 0, "wait so long for the destinations, and say what they did")
 	f.addFlags(cmd)
-	for _, name := range k.required {
-		_ = cmd.MarkFlagRequired(name)
-	}
-	if len(k.oneOf) > 0 {
-		cmd.MarkFlagsOneRequired(k.oneOf...)
-	}
 	return cmd
+}
+
+// require wants the flags without which a call of this kind is wrong.
+func (k kind) require(cmd *cobra.Command) error {
+	for _, name := range k.required {
+		if err := requireOne(cmd, name); err != nil {
+			return err
+		}
+	}
+	if len(k.oneOf) == 0 {
+		return nil
+	}
+	return requireOne(cmd, k.oneOf...)
 }
 
 // call makes the body of the request.
@@ -155,7 +165,7 @@ func (f *sendFlags) call(kind string) (map[string]any, error) {
 		}
 		object, err := readObject(*value)
 		if err != nil {
-			return nil, fmt.Errorf("--%s: %w", name, err)
+			return nil, usagef("--%s: %w", name, err)
 		}
 		c[name] = object
 	}

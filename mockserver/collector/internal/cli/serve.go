@@ -22,7 +22,7 @@ var exampleConfig string
 
 func newServe() *cobra.Command {
 	var path string
-	var example, acceptLoss bool
+	var example, acceptLoss, acceptLazySync bool
 	cmd := &cobra.Command{
 		Use:   "serve --config FILE",
 		Short: "Run a collector by a configuration file",
@@ -51,26 +51,27 @@ Beside the tracking API it serves the inspector at /, metrics for Prometheus at
 these an admin token is needed where other machines can reach the listener.`,
 		Example: `  collector serve --example > collector.yaml
   collector serve --config collector.yaml`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if example {
 				_, err := io.WriteString(cmd.OutOrStdout(), exampleConfig)
 				return err
 			}
 			if path == "" {
-				return errors.New("--config is not set: name a file, or begin with collector serve --example > collector.yaml")
+				return usagef("--config is not set: name a file, or begin with collector serve --example > collector.yaml")
 			}
-			return serve(cmd, path, acceptLoss)
+			return serve(cmd, path, service.Options{AcceptLoss: acceptLoss, AcceptLazySync: acceptLazySync})
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the configuration `file`")
 	cmd.Flags().BoolVar(&example, "example", false, "print a configuration with every setting explained")
-	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "go on with what is left of a queue that is damaged, once its start has said what is lost")
+	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "go on without what is damaged, once a start has said what that is; the account counts the calls in it as lost")
+	cmd.Flags().BoolVar(&acceptLazySync, "accept-lazy-sync", false, "go on with a cluster whose servers acknowledge calls before they are on a disk")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
 }
 
-func serve(cmd *cobra.Command, path string, acceptLoss bool) error {
+func serve(cmd *cobra.Command, path string, o service.Options) error {
 	c, err := config.Load(path)
 	if err != nil {
 		return sayProblems(cmd, err)
@@ -82,10 +83,14 @@ func serve(cmd *cobra.Command, path string, acceptLoss bool) error {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 
+	o.Config, o.Version, o.Log, o.Level = c, version(), log, level
+	for _, w := range c.Warnings() {
+		log.Warn(w.Error())
+	}
 	service.SaveMemory()
-	s, err := service.Start(cmd.Context(), service.Options{Config: c, AcceptLoss: acceptLoss, Version: version(), Log: log, Level: level})
+	s, err := service.Start(cmd.Context(), o)
 	if err != nil {
-		return explainStart(err, c.Listen)
+		return explainStart(err, "")
 	}
 	log.Info("listening", "url", s.URL(), "admin", s.AdminURL(), "sources", len(c.Sources), "destinations", len(c.Destinations), "version", version())
 	var following sync.WaitGroup
@@ -118,19 +123,24 @@ func newCheck() *cobra.Command {
 		Long: `Read a configuration file as collector serve would, with the files and variables
 that it refers to, and say all that is wrong with it: file:line:column, the field,
 and what would be right. Settings that are misspelled come first, and the rest once
-they are mended. The exit code is 1 then. Nothing is started, and no network is used.`,
+they are mended. The exit code is 1 then. Nothing is started. The names of webhooks are
+resolved, to find those that lead to addresses where egress allows no connection.
+Secrets that every user of the machine can read are warned of.`,
 		Example: `  collector check --config collector.yaml`,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if path == "" {
-				return errors.New("--config is not set: name a file")
+				return usagef("--config is not set: name a file")
 			}
-			c, err := config.Load(path)
+			c, err := config.Check(cmd.Context(), path)
 			if asJSON {
-				return printProblems(cmd, err)
+				return printProblems(cmd, c, err)
 			}
 			if err != nil {
 				return sayProblems(cmd, err)
+			}
+			for _, w := range c.Warnings() {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is right: %s, %s, listening on %s\n",
 				path, count(len(c.Sources), "source"), count(len(c.Destinations), "destination"), c.Listen)
@@ -138,18 +148,21 @@ they are mended. The exit code is 1 then. Nothing is started, and no network is 
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "the configuration `file`")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for scripts: {right, problems: [{file, line, column, field, wrong, mend}]}")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for scripts: {right, problems, warnings: [{file, line, column, field, wrong, mend}]}")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
 }
 
 // printProblems prints what is wrong as JSON.
-func printProblems(cmd *cobra.Command, err error) error {
-	problems := config.Problems{}
-	if err != nil && !errors.As(err, &problems) {
-		return err
+func printProblems(cmd *cobra.Command, c *config.Config, err error) error {
+	problems, warnings := config.Problems{}, config.Problems{}
+	if err == nil {
+		warnings = append(warnings, c.Warnings()...)
 	}
-	if e := printValue(cmd.OutOrStdout(), map[string]any{"right": err == nil, "problems": problems}); e != nil || err == nil {
+	if err != nil && !errors.As(err, &problems) {
+		return fmt.Errorf("--config: %w", err)
+	}
+	if e := printValue(cmd.OutOrStdout(), map[string]any{"right": err == nil, "problems": problems, "warnings": warnings}); e != nil || err == nil {
 		return e
 	}
 	return errSaid
@@ -159,7 +172,7 @@ func printProblems(cmd *cobra.Command, err error) error {
 func sayProblems(cmd *cobra.Command, err error) error {
 	var problems config.Problems
 	if !errors.As(err, &problems) {
-		return err
+		return fmt.Errorf("--config: %w", err)
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), problems)
 	return errSaid

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -17,9 +18,18 @@ type ledger struct {
 	Failed        int64     `json:"failed"`
 	Filtered      int64     `json:"filtered"`
 	Pending       int64     `json:"pending"`
+	Lost          int64     `json:"lost"`
 	OldestPending time.Time `json:"oldestPending"`
 	Holds         bool      `json:"holds"`
+	Losses        []loss    `json:"losses"`
 	Problems      []string  `json:"problems"`
+}
+
+// A loss is calls that went with what was damaged.
+type loss struct {
+	At    time.Time `json:"at"`
+	Calls int64     `json:"calls"`
+	Cause string    `json:"cause"`
 }
 
 type destinationList struct {
@@ -31,24 +41,34 @@ type destination struct {
 	Sources []string `json:"sources"` // none: all
 	Enabled bool     `json:"enabled"`
 	Status  struct {
-		Paused   bool `json:"paused"`
-		Down     bool `json:"down"`
-		Failures int  `json:"failures"`
+		State          string `json:"state"`
+		RecentAttempts int    `json:"recentAttempts"`
+		RecentFailures int    `json:"recentFailures"`
 	} `json:"status"`
 	Ledger ledger `json:"ledger"`
 }
 
-// state is one word for how a destination is doing.
-func (d *destination) state() string {
-	switch {
-	case !d.Enabled:
-		return "disabled"
-	case d.Status.Paused:
-		return "paused"
-	case d.Status.Down:
-		return fmt.Sprintf("down (%d failures in a row)", d.Status.Failures)
+// A clusterServer is one of the cluster that keeps the queue.
+type clusterServer struct {
+	Name, Version, Sync, SyncInterval string
+}
+
+func (s clusterServer) String() string {
+	switch s.Sync {
+	case "always":
+		return fmt.Sprintf("%s, version %s: calls are on its disk before they are acknowledged", s.Name, s.Version)
+	case "lazy":
+		return fmt.Sprintf("%s, version %s: calls are acknowledged BEFORE they are on its disk (sync_interval %s)", s.Name, s.Version, s.SyncInterval)
 	}
-	return "up"
+	return fmt.Sprintf("%s, version %s: whether calls are on its disk before they are acknowledged is not known, see nats.monitor", s.Name, cmp.Or(s.Version, "not known"))
+}
+
+// state says how a destination is doing.
+func (d *destination) state() string {
+	if d.Status.RecentFailures == 0 {
+		return d.Status.State
+	}
+	return fmt.Sprintf("%s (%d of the last %d attempts failed)", d.Status.State, d.Status.RecentFailures, d.Status.RecentAttempts)
 }
 
 func newStatus() *cobra.Command {
@@ -59,7 +79,7 @@ func newStatus() *cobra.Command {
 		Long: `Show whether calls can be stored, how full the queue is, and for each destination
 whether it is up, how many calls it has before it, and since when the oldest waits.`,
 		Example: "  collector status\n  collector status --json | jq '.destinations[].ledger.pending'",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := untilDone(cmd)
 			defer cancel()
@@ -68,6 +88,8 @@ whether it is up, how many calls it has before it, and since when the oldest wai
 				Message string `json:"message"`
 				Journal struct {
 					Bytes, LimitBytes int64
+					Servers           []clusterServer
+					Scrub             struct{ Damage []string }
 				} `json:"journal"`
 			}
 			var list destinationList
@@ -92,12 +114,18 @@ whether it is up, how many calls it has before it, and since when the oldest wai
 				fmt.Fprintf(out, " of %s", bytesText(health.Journal.LimitBytes))
 			}
 			fmt.Fprintln(out)
+			for _, d := range health.Journal.Scrub.Damage {
+				fmt.Fprintf(out, "DAMAGED: %s\n", plain(d))
+			}
+			for _, s := range health.Journal.Servers {
+				fmt.Fprintf(out, "server %s\n", plain(s.String()))
+			}
 			return table(out, func(row func(...any)) {
 				if len(list.Destinations) > 0 {
-					row("DESTINATION", "STATE", "PENDING", "FAILED", "DELIVERED", "OLDEST PENDING")
+					row("DESTINATION", "STATE", "PENDING", "FAILED", "DELIVERED", "LOST", "OLDEST PENDING")
 				}
 				for _, d := range list.Destinations {
-					row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.Ledger.Delivered, age(d.Ledger.OldestPending))
+					row(d.Name, d.state(), d.Ledger.Pending, d.Ledger.Failed, d.Ledger.Delivered, d.Ledger.Lost, age(d.Ledger.OldestPending))
 				}
 			})
 		},
@@ -122,7 +150,7 @@ func age(since time.Time) string {
 	if since.IsZero() {
 		return "-"
 	}
-	return time.Since(since).Round(time.Second).String() + " ago"
+	return max(0, time.Since(since)).Round(time.Second).String() + " ago" // the clock may have stepped back
 }
 
 func newVerify() *cobra.Command {
@@ -132,13 +160,15 @@ func newVerify() *cobra.Command {
 		Short: "Prove that no call is missing: the ledger of every destination",
 		Long: `Count anew, from what is stored, the account of every destination. It holds where
 
-  accepted = delivered + failed + filtered + pending
+  accepted = delivered + failed + filtered + pending + lost
 
-that is, where every call that was answered 200 is one of these, and where what is
-pending is stored and will be tried. The exit code is 1 where an account does not
-hold. Calls may come and go meanwhile. Failed calls are kept: see collector replay.`,
+that is, where every call that was answered 200 is one of these, none of which is
+negative, and where what is pending is stored and will be tried. Lost is what went
+with a damage that serve --accept-loss accepted; each loss is listed with its cause.
+The exit code is 1 where an account does not hold. Calls may come and go meanwhile.
+Failed calls are kept: see collector replay.`,
 		Example: "  collector verify\n  collector verify --json | jq .holds",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := untilDone(cmd)
 			defer cancel()
@@ -173,12 +203,15 @@ func (c *client) printLedger(cmd *cobra.Command, raw []byte, ledgers []ledger) e
 		return nil
 	}
 	err := table(out, func(row func(...any)) {
-		row("DESTINATION", "ACCEPTED", "DELIVERED", "FAILED", "FILTERED", "PENDING", "")
+		row("DESTINATION", "ACCEPTED", "DELIVERED", "FAILED", "FILTERED", "PENDING", "LOST", "")
 		for _, l := range ledgers {
-			row(l.Destination, l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.verdict())
+			row(l.Destination, l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost, l.verdict())
 		}
 	})
 	for _, l := range ledgers {
+		for _, loss := range l.Losses {
+			fmt.Fprintf(out, "%s: lost %s, accepted on %s: %s\n", plain(l.Destination), count(loss.Calls, "call"), loss.At.Format(time.DateTime), plain(loss.Cause))
+		}
 		for _, problem := range l.Problems {
 			fmt.Fprintf(out, "%s: %s\n", plain(l.Destination), plain(problem))
 		}
@@ -187,7 +220,7 @@ func (c *client) printLedger(cmd *cobra.Command, raw []byte, ledgers []ledger) e
 }
 
 func (l *ledger) verdict() string {
-	missing := l.Accepted - l.Delivered - l.Failed - l.Filtered - l.Pending
+	missing := l.Accepted - l.Delivered - l.Failed - l.Filtered - l.Pending - l.Lost
 	switch {
 	case missing != 0:
 		return fmt.Sprintf("DOES NOT HOLD: off by %d", missing)
@@ -236,12 +269,4 @@ func switchCommand(verb, short, long, done string) *cobra.Command {
 	}
 	c.addFlags(cmd)
 	return cmd
-}
-
-// oneDestination wants the name of a destination.
-func oneDestination(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("name one destination, as in %s; collector status lists them", cmd.UseLine())
-	}
-	return nil
 }

@@ -123,7 +123,7 @@ snake_case: lifetime_value. Otherwise it is as with collector audience sync.`,
 
 func newListCommand(k listKind, short, plural string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: k.name, Short: short, Long: short + ".", Args: cobra.NoArgs,
+		Use: k.name, Short: short, Long: short + ".", Args: oneCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(k.newSync(), k.newList(plural), k.newForget())
@@ -154,14 +154,6 @@ func (k listKind) newSync() *cobra.Command {
 	flags.BoolVar(&f.noWait, "no-wait", false, "end when the list is stored")
 	_ = cmd.RegisterFlagCompletionFunc("destination", f.destinationNames)
 	return cmd
-}
-
-// oneName wants one argument.
-func oneName(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("give one name, in quotes if it has spaces; there are %d", len(args))
-	}
-	return nil
 }
 
 func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
@@ -267,7 +259,7 @@ func (k listKind) newList(plural string) *cobra.Command {
 		Use:     "list",
 		Short:   "List the " + plural + " and how far their syncs are",
 		Example: "  collector " + k.name + " list",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := untilDone(cmd)
 			defer cancel()

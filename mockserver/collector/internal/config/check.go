@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -18,14 +19,16 @@ import (
 
 // check looks for what is wrong with values that are well formed, and reads the
 // files that they name.
-func (c *Config) check(d *decoder) {
+func (c *Config) check(d *decoder, lookup resolver) {
 	wrong := func(field, wrong, mend string) { d.wrong(d.place(field), field, wrong, mend) }
 	c.checkListeners(wrong)
+	c.checkSecrets(d, wrong)
 	c.checkStore(wrong)
 	c.checkLimits(wrong)
 	c.checkEgress(wrong)
 	c.checkLog(wrong)
 	c.checkDestinations(wrong)
+	c.checkReachable(wrong, lookup)
 	for _, p := range webhook.FieldErrors(c.Settings().Validate()) {
 		wrong(p.Field, p.Problem, p.Mend)
 	}
@@ -105,6 +108,8 @@ func (c *Config) checkStore(wrong report) {
 		wrong("nats.url", "is not set", mendServers)
 	case !areServers(c.NATS.URL):
 		wrong("nats.url", "has a server that is no URL", mendServers) // which may hold a password
+	case !areMonitors(c.NATS.Monitor):
+		wrong("nats.monitor", "has an address that is no URL", "give those at which the servers are monitored, such as http://a:8222,http://b:8222") // which may hold a password
 	case c.Sync != 0:
 		wrong("sync", "is set, and so is nats", "leave it out: servers of the cluster have their own sync_interval")
 	case (c.NATS.CertFile == "") != (c.NATS.KeyFile == ""):
@@ -126,6 +131,17 @@ func areServers(urls string) bool {
 			server = "nats://" + server
 		}
 		if u, err := url.Parse(server); err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			return false
+		}
+	}
+	return true
+}
+
+// areMonitors reports whether each monitoring address can be asked.
+func areMonitors(urls string) bool {
+	for address := range strings.SplitSeq(urls, ",") {
+		u, err := url.Parse(strings.TrimSpace(address))
+		if urls != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 			return false
 		}
 	}
@@ -214,4 +230,64 @@ func (c *Config) checkDestinations(wrong report) {
 			}
 		}
 	}
+}
+
+// A resolver returns the addresses of a host, or none where they are not known.
+type resolver func(host string) []netip.Addr
+
+// checkReachable looks for webhooks to which egress allows no connection.
+func (c *Config) checkReachable(wrong report, lookup resolver) {
+	policy := webhook.Policy{Allow: c.Egress.Allow}
+	for i, d := range c.Destinations {
+		for n, w := range d.Webhooks {
+			u, err := url.Parse(w.URL)
+			if err != nil || u.Hostname() == "" {
+				continue // said elsewhere
+			}
+			var refused *webhook.PolicyError
+			if errors.As(refusal(policy, u.Hostname(), lookup), &refused) {
+				wrong(fmt.Sprintf("destinations[%d].webhooks[%d].url", i, n),
+					fmt.Sprintf("leads to %v, and calls never go there: %s", refused.Addr, refused.Rule), mendRefused(refused))
+			}
+		}
+	}
+}
+
+func mendRefused(refused *webhook.PolicyError) string {
+	if refused.Setting == "" {
+		return "no setting allows it; use the address of a receiver"
+	}
+	return "use a public address, or, if the receiver is yours, set " + refused.Setting
+}
+
+// refusal returns why no connection to a host is allowed; nil where one is, or where that
+// is not known.
+func refusal(policy webhook.Policy, host string, lookup resolver) error {
+	if err := policy.CheckHost(host); err != nil {
+		return err
+	}
+	addresses := wellKnown(host)
+	if addresses == nil {
+		addresses = lookup(host)
+	}
+	var err error
+	for _, a := range addresses {
+		if err = policy.Check(a); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// wellKnown returns the addresses of names that mean the same on every machine, or only
+// on machines of a cloud.
+func wellKnown(host string) []netip.Addr {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	switch {
+	case host == "localhost" || strings.HasSuffix(host, ".localhost"):
+		return []netip.Addr{netip.IPv6Loopback(), netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+	case host == "metadata.google.internal" || host == "metadata.goog" || host == "instance-data.ec2.internal":
+		return []netip.Addr{netip.AddrFrom4([4]byte{169, 254, 169, 254})}
+	}
+	return nil
 }

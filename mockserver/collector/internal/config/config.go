@@ -27,8 +27,12 @@ type Config struct {
 	Sources      []Source      `yaml:"sources"`
 	Destinations []Destination `yaml:"destinations"`
 
-	files Files
+	files    Files
+	warnings Problems
 }
+
+// Warnings returns what is no error, but should be mended.
+func (c *Config) Warnings() Problems { return c.warnings }
 
 // DefaultListen is where a collector listens.
 const DefaultListen = "127.0.0.1:8765"
@@ -42,6 +46,9 @@ type NATS struct {
 	KeyFile     string `yaml:"keyFile"`
 	Replicas    int    `yaml:"replicas"` // Defaults to 3
 	Name        string `yaml:"name"`     // prefix of streams and subjects. Defaults to "analytics"
+	Monitor     string `yaml:"monitor"`  // monitoring addresses of its servers, divided by commas
+	// AcceptLazySync starts although servers acknowledge calls before they are on a disk.
+	AcceptLazySync bool `yaml:"acceptLazySync"`
 }
 
 // Limits bound what is taken and what is kept. Zero means the default.
@@ -71,6 +78,8 @@ type Admin struct {
 	TokenFile string   `yaml:"tokenFile"`
 	Token     string   `yaml:"token"`
 	Hosts     []string `yaml:"hosts"`
+	// Proxies are those before the listener whose X-Forwarded headers are believed.
+	Proxies []netip.Prefix `yaml:"proxies"`
 }
 
 // TLS is the certificate of the listeners; none where it is empty.

@@ -57,7 +57,7 @@ destinations:
   - <<: *crm
     name: copy
     enabled: false
-`), testExpander(dir))
+`), testExpander(dir), noNames)
 	require.NoError(t, err)
 	yes, no := true, false
 	webhooks := []Webhook{{URL: "https://example.com/hook", Headers: map[string]string{"X-Team": "growth", "X-Number": "7"}}}
@@ -98,6 +98,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"two documents", store + "---\nlisten: :1", `c.yaml:3:7: a second document begins here: keep one document in the file`},
 		{"a list for a mapping", "- data", `c.yaml:1:1: is a list: make it a group of settings, each on a line of its own as name: value`},
 		{"a typing error", store + "lisen: :8765", `c.yaml:2:1: lisen is no setting: did you mean listen? The settings here are admin, data, destinations, egress, limits, listen, log, nats, sources, strict, sync, tls`},
+		{"a setting of another name", store + "sources: [{name: web, writeKey: k, rate: 3}]", `c.yaml:2:36: sources[0].rate is no setting: the settings here are callsPerSecond, name, writeKey`},
 		{"an unknown key", store + "sources:\n  - name: web\n    secret: x\n    writeKey: y", `c.yaml:4:5: sources[0].secret is no setting: the settings here are callsPerSecond, name, writeKey`},
 		{"a text for a list", store + "sources: web", `c.yaml:2:10: sources is one value: make it a list, each item after a hyphen`},
 		{"a list for a text", store + "listen: [1]", `c.yaml:2:9: listen is a list: use a text`},
@@ -121,6 +122,8 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"no address", store + "listen: localhost", `c.yaml:2:1: listen is "localhost": use host:port such as 127.0.0.1:8765, or :8765 for all addresses`},
 		{"no token", store + "listen: :8765", `c.yaml:2:1: listen is :8765, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
 		{"no token for a listener of its own", store + "admin: {listen: '10.0.0.1:80'}", `c.yaml:2:9: admin.listen is 10.0.0.1:80, which other machines can reach, and the admin API there has no token: set admin.tokenFile, or admin.listen to a loopback address such as 127.0.0.1:8766`},
+		{"a token that is soon guessed", store + "admin: {token: x}", `c.yaml:2:9: admin.token has fewer than 8 characters: use a text such as openssl rand -hex 32 makes`},
+		{"the example's write key", store + "sources: [{name: web, writeKey: change-me-to-a-long-random-text}]", `c.yaml:2:23: sources[0].writeKey is that of the example: use a text such as openssl rand -hex 32 makes`},
 		{"a token of blanks", store + "admin: {token: ' '}", `c.yaml:2:9: admin.token has only blanks: use a text such as openssl rand -hex 32 makes`},
 		{"a token's file", store + "admin: {tokenFile: none}", `c.yaml:2:9: admin.tokenFile cannot be read: open /c/none: no such file or directory: name a file with the token`},
 		{"one address twice", store + "admin: {listen: '127.0.0.1:8765'}", `c.yaml:2:9: admin.listen is the address of listen too: use another port, or leave it out to have both on one`},
@@ -129,6 +132,7 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"a cluster without a place", "nats: {replicas: 3}", `c.yaml:1:1: nats.url is not set: give one or more servers, such as nats://a:4222,nats://b:4222`},
 		{"a server that is no URL", "nats: {url: 'nats://a, nats://user:pass%word@b'}", `c.yaml:1:8: nats.url has a server that is no URL: give one or more servers, such as nats://a:4222,nats://b:4222`},
 		{"a number of replicas", "nats: {url: 'nats://a', replicas: 2}", `c.yaml:1:25: nats.replicas is 2: use 1, 3 or 5`},
+		{"a monitoring address that is no URL", "nats: {url: 'nats://a', monitor: 'http://a:8222, b:8222'}", `c.yaml:1:25: nats.monitor has an address that is no URL: give those at which the servers are monitored, such as http://a:8222,http://b:8222`},
 		{"sync of a cluster", "nats: {url: 'nats://a'}\nsync: 1s", `c.yaml:2:1: sync is set, and so is nats: leave it out: servers of the cluster have their own sync_interval`},
 		{"a log level", store + "log: {level: loud}", `c.yaml:2:7: log.level is "loud": use debug, info, warn or error`},
 		{"a long name", store + "sources: [{name: " + strings.Repeat("é", 101) + ", writeKey: k}]", `c.yaml:2:12: sources[0].name has more than 100 characters: use a shorter one`},
@@ -144,7 +148,7 @@ c.yaml:3:11: sources[0].writeKey is empty: give source "" a write key`},
 		{"a merge of itself", store + "limits: &a {<<: *a, queue: 1GB}", ``},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := parse("c.yaml", []byte(c.yaml), testExpander("/c"))
+			_, err := parse("c.yaml", []byte(c.yaml), testExpander("/c"), noNames)
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -155,11 +159,56 @@ c.yaml:3:11: sources[0].writeKey is empty: give source "" a write key`},
 	}
 }
 
+// noNames is a resolver that knows no name.
+func noNames(string) []netip.Addr { return nil }
+
+func TestWebhooksThatEgressAlwaysRefuses(t *testing.T) {
+	names := func(host string) []netip.Addr {
+		return map[string][]netip.Addr{
+			"crm.internal": {netip.MustParseAddr("10.1.2.3")},
+			"both.example": {netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("93.184.216.34")},
+		}[host]
+	}
+	const (
+		loopback = `, and calls never go there: loopback network 127.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["127.0.0.0/8"], or run in dev mode`
+		private  = `leads to 10.1.2.3, and calls never go there: private network 10.0.0.0/8: use a public address, or, if the receiver is yours, set egress.allow: ["10.0.0.0/8"]`
+		metadata = `leads to 169.254.169.254, and calls never go there: cloud metadata service 169.254.169.254/32: no setting allows it; use the address of a receiver`
+	)
+	for _, c := range []struct{ url, allow, want string }{
+		{url: "http://127.0.0.1:8081/hook", want: "leads to 127.0.0.1" + loopback},
+		{url: "http://localhost:8081/hook", want: "leads to 127.0.0.1" + loopback},
+		{url: "http://app.LocalHost./hook", want: "leads to 127.0.0.1" + loopback},
+		{url: "http://0x7f.1/hook", want: "leads to 127.0.0.1" + loopback},
+		{url: "http://10.1.2.3/hook", want: private},
+		{url: "http://crm.internal/hook", want: private},
+		{url: "http://169.254.169.254/hook", want: metadata},
+		{url: "http://metadata.google.internal/hook", want: metadata},
+		{url: "http://169.254.169.254/hook", allow: "169.254.0.0/16", want: metadata},
+		{url: "http://crm.internal/hook", allow: "10.1.0.0/16"},
+		{url: "http://localhost/hook", allow: "127.0.0.0/8"},
+		{url: "http://both.example/hook"},
+		{url: "http://unknown.example/hook"},
+	} {
+		t.Run(c.url+c.allow, func(t *testing.T) {
+			text := "data: d\ndestinations: [{name: d, webhooks: [{url: '" + c.url + "'}]}]\n"
+			if c.allow != "" {
+				text += "egress: {allow: [" + c.allow + "]}\n"
+			}
+			_, err := parse("c.yaml", []byte(text), testExpander("/c"), names)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, "c.yaml:2:38: destinations[0].webhooks[0].url "+c.want)
+		})
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("data: d\nsources: &a [{name: web, writeKey: '${SECRET}'}]\ndestinations: [{<<: *a, webhooks: [{url: 'https://a', headers: {A: b}}]}]")
 	f.Add("limits: &a {<<: *a, queue: 1GB}\nsync: 1s\negress: {allow: [10.0.0.0/8]}")
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := parse("c.yaml", []byte(text), expander{dir: "/nowhere", getenv: func(string) (string, bool) { return "x", true }})
+		c, err := parse("c.yaml", []byte(text), expander{dir: "/nowhere", getenv: func(string) (string, bool) { return "x", true }}, noNames)
 		if (c == nil) != (err != nil) {
 			t.Fatalf("%+v and %v", c, err)
 		}
@@ -167,4 +216,43 @@ func FuzzParse(f *testing.F) {
 			require.NoError(t, c.Settings().Validate())
 		}
 	})
+}
+
+// TestSecretsThatOthersCanReadAreWarnedOf: those in files, in the configuration
+// itself, and keys; not those of the environment.
+func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"open": 0o644, "group": 0o640, "own": 0o600} {
+		write(t, dir, name, "a-long-secret")
+		require.NoError(t, os.Chmod(filepath.Join(dir, name), mode))
+	}
+	const destination = "data: d\ndestinations: [{name: crm, sharedSecret: '%s', webhooks: [{url: 'https://example.com/'}]}]\n"
+	for _, c := range []struct {
+		yaml string
+		mode os.FileMode // of the configuration
+		want string      // the files that others can read
+	}{
+		{strings.ReplaceAll(destination, "%s", "${file:open}"), 0o644, "open"},
+		{strings.ReplaceAll(destination, "%s", "${file:group}"), 0o644, ""},
+		{strings.ReplaceAll(destination, "%s", "${file:own}"), 0o644, ""},
+		{strings.ReplaceAll(destination, "%s", "${SECRET}"), 0o644, ""},
+		{strings.ReplaceAll(destination, "%s", "in-clear-text"), 0o644, "c.yaml"},
+		{strings.ReplaceAll(destination, "%s", "in-clear-text"), 0o640, ""},
+		{"data: d\nadmin: {tokenFile: open}", 0o600, "open"},
+		{"data: d\nadmin: {tokenFile: own}", 0o644, ""},
+		{"data: d\nadmin: {token: in-clear-text}", 0o644, "c.yaml"},
+		{"data: d\ndestinations: [{name: crm, webhooks: [{url: 'https://example.com/', headers: {authorization: Bearer x}}]}]", 0o644, "c.yaml"},
+		{"data: d\ndestinations: [{name: crm, webhooks: [{url: 'https://example.com/', headers: {X-Team: growth}}]}]", 0o644, ""},
+	} {
+		write(t, dir, "c.yaml", c.yaml)
+		require.NoError(t, os.Chmod(filepath.Join(dir, "c.yaml"), c.mode))
+		got, err := parse("c.yaml", []byte(c.yaml), testExpander(dir), noNames)
+		require.NoError(t, err, c.yaml)
+		var paths []string
+		for _, w := range got.Warnings() {
+			assert.Regexp(t, "^c.yaml:2:[0-9]+: ", w.Error())
+			paths = append(paths, filepath.Base(strings.TrimPrefix(w.Mend, "chmod o-r ")))
+		}
+		assert.Equal(t, c.want, strings.Join(paths, " "), "%s in a file of mode %o", c.yaml, c.mode)
+	}
 }

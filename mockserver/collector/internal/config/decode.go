@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
 )
 
 // A Problem is one thing that is wrong with a configuration.
@@ -58,9 +60,13 @@ func (ps Problems) Error() string {
 type decoder struct {
 	file     string
 	expand   func(string) (string, error)
+	path     string                  // of the file
+	dir      string                  // where relative paths begin
 	at       map[string]*token.Token // where each field is
+	raw      map[string]string       // what each field says, with what it refers to not yet in its place
 	anchors  map[string]ast.Node
 	problems Problems
+	warnings Problems
 }
 
 // decode reads a YAML document into v, a pointer to a struct.
@@ -104,11 +110,20 @@ func (d *decoder) syntax(err error) {
 }
 
 func (d *decoder) wrong(at *token.Token, field, wrong, mend string) {
+	d.problems = append(d.problems, d.problem(at, field, wrong, mend))
+}
+
+// warn notes what is no error.
+func (d *decoder) warn(field, wrong, mend string) {
+	d.warnings = append(d.warnings, d.problem(d.place(field), field, wrong, mend))
+}
+
+func (d *decoder) problem(at *token.Token, field, wrong, mend string) Problem {
 	p := Problem{File: d.file, Field: field, Wrong: wrong, Mend: mend}
 	if at != nil && at.Position != nil {
 		p.Line, p.Column = at.Position.Line, at.Position.Column
 	}
-	d.problems = append(d.problems, p)
+	return p
 }
 
 // value puts a node where it belongs.
@@ -189,6 +204,7 @@ func (d *decoder) scalar(node ast.Node, field, want string) (string, bool) {
 		d.wrong(node.GetToken(), field, "is "+kindOf(node), "use "+want)
 		return "", false
 	}
+	d.raw[field] = s
 	expanded, err := d.expand(s)
 	switch {
 	case err != nil:
@@ -335,9 +351,9 @@ func (d *decoder) place(field string) *token.Token {
 
 // suggest says which setting may have been meant, and which there are.
 func suggest(key string, names []string) string {
-	best, distance := "", 3
+	best, distance := "", min(len(key)/3, 3)+1 // more letters than that are another word
 	for _, name := range names {
-		if n := editDistance(strings.ToLower(key), strings.ToLower(name)); n < distance {
+		if n := editdistance.Of(strings.ToLower(key), strings.ToLower(name)); n < distance {
 			best, distance = name, n
 		}
 	}
@@ -346,25 +362,4 @@ func suggest(key string, names []string) string {
 		return all
 	}
 	return fmt.Sprintf("did you mean %s? %s", best, strings.ToUpper(all[:1])+all[1:])
-}
-
-// editDistance is how many letters must be put in, taken out or changed to make b
-// of a.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

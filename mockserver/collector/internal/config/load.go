@@ -2,9 +2,13 @@ package config
 
 import (
 	"cmp"
+	"context"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -20,6 +24,23 @@ func Load(name string) (*Config, error) {
 // LoadFiles does so too, and returns the files that it came to, also where there is
 // something wrong with one.
 func LoadFiles(name string) (*Config, Files, error) {
+	return load(name, func(string) []netip.Addr { return nil })
+}
+
+// Check does what Load does, and resolves the names of webhooks too, for at most three
+// seconds: it finds those that all lead where egress allows no connection. A name that
+// cannot be resolved here is not judged.
+func Check(ctx context.Context, name string) (*Config, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	c, _, err := load(name, func(host string) []netip.Addr {
+		addresses, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		return addresses
+	})
+	return c, err
+}
+
+func load(name string, lookup resolver) (*Config, Files, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return nil, nil, err
@@ -30,7 +51,7 @@ func LoadFiles(name string) (*Config, Files, error) {
 	if err != nil {
 		return nil, files, err
 	}
-	c, err := parse(name, data, expander{dir: filepath.Dir(path), getenv: os.LookupEnv, files: files})
+	c, err := parse(name, data, expander{dir: filepath.Dir(path), getenv: os.LookupEnv, files: files}, lookup)
 	if c != nil {
 		c.files = files
 	}
@@ -38,8 +59,11 @@ func LoadFiles(name string) (*Config, Files, error) {
 }
 
 // parse reads a configuration. file is its name in problems.
-func parse(file string, data []byte, e expander) (*Config, error) {
-	d := &decoder{file: file, expand: e.expand, at: map[string]*token.Token{}, anchors: map[string]ast.Node{}}
+func parse(file string, data []byte, e expander, lookup resolver) (*Config, error) {
+	d := &decoder{
+		file: file, path: absolute(e.dir, filepath.Base(file)), dir: e.dir, expand: e.expand,
+		at: map[string]*token.Token{}, raw: map[string]string{}, anchors: map[string]ast.Node{},
+	}
 	c := &Config{}
 	d.decode(data, c)
 	if len(d.problems) == 0 {
@@ -47,14 +71,17 @@ func parse(file string, data []byte, e expander) (*Config, error) {
 		for _, path := range []string{c.Admin.TokenFile, c.TLS.CertFile, c.TLS.KeyFile} {
 			e.files.add(path)
 		}
-		c.check(d)
+		c.check(d, lookup)
+	}
+	for _, problems := range []Problems{d.problems, d.warnings} {
+		slices.SortStableFunc(problems, func(a, b Problem) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Field, b.Field))
+		})
 	}
 	if len(d.problems) > 0 {
-		slices.SortStableFunc(d.problems, func(a, b Problem) int {
-			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-		})
 		return nil, d.problems
 	}
+	c.warnings = d.warnings
 	return c, nil
 }
 

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -27,6 +28,8 @@ type Load struct {
 	Noise    bool // calls that do not compress
 	// Rate bounds the calls a second of all senders; 0 is no bound.
 	Rate int
+	// Timeout is how long a sender waits for an answer. Defaults to 15 s.
+	Timeout time.Duration
 	// Calls ends the load after about so many; 0 is no bound.
 	Calls int64
 
@@ -56,7 +59,7 @@ func CallID(run byte, sender, batch, place int) [12]byte {
 func (l *Load) Do(ctx context.Context, grace time.Duration) {
 	l.acked = make([]atomic.Int64, l.Senders)
 	l.begun = make([][]time.Time, l.Senders)
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.Senders, MaxIdleConns: 4 * l.Senders}, Timeout: 15 * time.Second}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.Senders, MaxIdleConns: 4 * l.Senders}, Timeout: cmp.Or(l.Timeout, 15*time.Second)}
 	defer client.CloseIdleConnections()
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

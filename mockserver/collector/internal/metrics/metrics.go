@@ -135,7 +135,7 @@ func (m *Metrics) Ended(e mockserver.Ended) {
 	}
 	m.deliveries.WithLabelValues(e.Destination, e.State.String()).Inc()
 	if e.State == mockserver.StateDelivered {
-		m.lagSeconds.WithLabelValues(e.Destination).Observe(e.At.Sub(e.ReceivedAt).Seconds())
+		m.lagSeconds.WithLabelValues(e.Destination).Observe(max(0, e.At.Sub(e.ReceivedAt).Seconds())) // the clock may have stepped back
 	}
 }
 
@@ -146,9 +146,13 @@ var (
 	readyDesc    = prometheus.NewDesc("collector_ready", "Whether calls can be stored: 1 or 0.", nil, nil)
 	bytesDesc    = prometheus.NewDesc("collector_queue_bytes", "How much the queue holds.", nil, nil)
 	limitDesc    = prometheus.NewDesc("collector_queue_limit_bytes", "Where the queue refuses more; 0 for no limit.", nil, nil)
-	callsDesc    = prometheus.NewDesc("collector_ledger_calls", "The account of each destination: accepted = delivered + failed + filtered + pending.", []string{"destination", "state"}, nil)
+	serverDesc   = prometheus.NewDesc("collector_cluster_server", "A server of the cluster that keeps the queue, and whether it brings calls to its disk before it acknowledges them: sync is always, lazy or unknown. Always 1.", []string{"server", "version", "sync"}, nil)
+	scrubDesc    = prometheus.NewDesc("collector_scrub_bytes_total", "How much of what is stored was read to look for damage.", nil, nil)
+	roundsDesc   = prometheus.NewDesc("collector_scrub_rounds_total", "How often all that is stored was read to look for damage.", nil, nil)
+	damageDesc   = prometheus.NewDesc("collector_scrub_damage", "How many places were damaged when all that is stored was last read.", nil, nil)
+	callsDesc    = prometheus.NewDesc("collector_ledger_calls", "The account of each destination: accepted = delivered + failed + filtered + pending + lost.", []string{"destination", "state"}, nil)
 	oldestDesc   = prometheus.NewDesc("collector_oldest_pending_seconds", "How long ago the oldest pending call was accepted; 0 where none is.", []string{"destination"}, nil)
-	downDesc     = prometheus.NewDesc("collector_destination_down", "Whether so many calls failed in a row that only one at a time is tried: 1 or 0.", []string{"destination"}, nil)
+	downDesc     = prometheus.NewDesc("collector_destination_down", "Whether so many calls failed in a row that fewer are tried: 1 or 0.", []string{"destination"}, nil)
 	pausedDesc   = prometheus.NewDesc("collector_destination_paused", "Whether an operator paused it: 1 or 0.", []string{"destination"}, nil)
 	droppedDesc  = prometheus.NewDesc("collector_attempt_records_dropped_total", "Requests to webhooks that could not be kept for the inspector and the admin API.", nil, nil)
 	failuresDesc = prometheus.NewDesc("collector_destination_failures", "How many calls failed in a row.", []string{"destination"}, nil)
@@ -156,7 +160,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (*state) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{readyDesc, bytesDesc, limitDesc, callsDesc, oldestDesc, downDesc, pausedDesc, failuresDesc, droppedDesc} {
+	for _, d := range []*prometheus.Desc{readyDesc, bytesDesc, limitDesc, serverDesc, scrubDesc, roundsDesc, damageDesc, callsDesc, oldestDesc, downDesc, pausedDesc, failuresDesc, droppedDesc} {
 		descs <- d
 	}
 }
@@ -177,6 +181,12 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	health, _ := c.Health(ctx)
 	gauge(bytesDesc, float64(health.Bytes))
 	gauge(limitDesc, float64(health.LimitBytes))
+	out <- prometheus.MustNewConstMetric(scrubDesc, prometheus.CounterValue, float64(health.Scrub.Bytes))
+	out <- prometheus.MustNewConstMetric(roundsDesc, prometheus.CounterValue, float64(health.Scrub.Rounds))
+	gauge(damageDesc, float64(len(health.Scrub.Damage)))
+	for _, server := range health.Servers {
+		gauge(serverDesc, 1, server.Name, server.Version, server.Sync)
+	}
 	for _, d := range c.Status() {
 		gauge(downDesc, one(d.Down), d.Destination)
 		gauge(pausedDesc, one(d.Paused), d.Destination)
@@ -187,7 +197,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		return // the queue is closing, or cannot answer: collector_ready tells
 	}
 	for _, l := range ledgers {
-		for name, n := range map[string]int64{"accepted": l.Accepted, "delivered": l.Delivered, "failed": l.Failed, "filtered": l.Filtered, "pending": l.Pending} {
+		for name, n := range map[string]int64{"accepted": l.Accepted, "delivered": l.Delivered, "failed": l.Failed, "filtered": l.Filtered, "pending": l.Pending, "lost": l.Lost} {
 			gauge(callsDesc, float64(n), l.Destination, name)
 		}
 		age := 0.0

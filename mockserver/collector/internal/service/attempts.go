@@ -42,7 +42,7 @@ func newAttemptLog(log *journal.AttemptLog, history *mockserver.History, shared 
 		defer close(l.done)
 		next, err := l.restore(ctx)
 		if err == nil && shared {
-			err = log.Follow(ctx, next, func(record []byte) { l.apply(record) })
+			err = log.Follow(ctx, next, func(record []byte) { l.apply(record, history.Attempted, history.Ended) })
 		}
 		if err != nil && ctx.Err() == nil {
 			logger.Warn("attempts of other processes cannot be shown", "error", err)
@@ -72,7 +72,7 @@ func (l *attemptLog) restore(ctx context.Context) (next uint64, err error) {
 		}
 	})
 	for _, record := range newest {
-		l.apply(record)
+		l.apply(record, l.history.RestoreAttempt, l.history.RestoreEnded)
 	}
 	return next, err
 }
@@ -119,19 +119,19 @@ func deliveredBy(a *mockserver.Attempt) mockserver.Ended {
 	return e
 }
 
-// apply shows the history a record of another process.
-func (l *attemptLog) apply(data []byte) {
+// apply tells the history of a record of another process.
+func (l *attemptLog) apply(data []byte, attempted func(mockserver.Attempt), ended func(mockserver.Ended)) {
 	r, err := readLogged(data)
 	switch {
 	case err != nil:
 		l.logger.Warn("a record of an attempt cannot be read; it is not shown", "error", err)
 	case r.writer == l.writer: // the history heard of it when it happened
 	case r.attempt != nil:
-		l.history.Attempted(*r.attempt)
+		attempted(*r.attempt)
 		if r.attempt.Verdict == webhook.Success {
-			l.history.Ended(deliveredBy(r.attempt))
+			ended(deliveredBy(r.attempt))
 		}
 	case r.ended != nil:
-		l.history.Ended(*r.ended)
+		ended(*r.ended)
 	}
 }

@@ -3,7 +3,6 @@ package service
 import (
 	"net/http"
 	"net/http/pprof"
-	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
@@ -12,7 +11,11 @@ import (
 // and the tracking API to all. endpoint is where calls are sent to, where that is another listener.
 func (s *Service) everything(endpoint string) http.Handler {
 	operators := http.NewServeMux()
-	operators.Handle("/api/", mockserver.NewAdmin(s.collector, s.options.Version))
+	admin := mockserver.NewAdmin(s.collector, s.options.Version)
+	operators.Handle("/api/", admin)
+	if s.options.Dev {
+		operators.Handle("/messages", admin)
+	}
 	operators.Handle("/metrics", s.metrics.Handler())
 	operators.HandleFunc("/debug/pprof/", pprof.Index)
 	operators.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -23,11 +26,9 @@ func (s *Service) everything(endpoint string) http.Handler {
 	s.inspector = mockserver.NewInspector(s.collector, mockserver.InspectorConfig{Guard: s.guard, Endpoint: endpoint})
 	pages := s.inspector.Wrap(s.collector)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, prefix := range []string{"/api/", "/metrics", "/debug/"} {
-			if strings.HasPrefix(r.URL.Path, prefix) {
-				guarded.ServeHTTP(w, r)
-				return
-			}
+		if _, pattern := operators.Handler(r); pattern != "" {
+			guarded.ServeHTTP(w, r)
+			return
 		}
 		pages.ServeHTTP(w, r)
 	})

@@ -162,6 +162,7 @@ func journalOptions(o Options) journal.Options {
 		options.NATS = &journal.NATS{
 			URL: n.URL, Credentials: n.Credentials, CAFile: n.CAFile,
 			CertFile: n.CertFile, KeyFile: n.KeyFile, Replicas: n.Replicas,
+			Monitor: n.Monitor, AcceptLazySync: n.AcceptLazySync || o.AcceptLazySync,
 		}
 	}
 	return options

@@ -24,7 +24,7 @@ const settle = 100 * time.Millisecond
 const unsettled = time.Second
 
 // Reload takes on a changed configuration: sources, destinations, the admin
-// token and hosts, the certificate and the log level. It returns the settings
+// token, hosts and proxies, the certificate and the log level. It returns the settings
 // that changed too but are read at the start alone. On an error what was stays.
 func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []string, err error) {
 	s.reloading.Lock()
@@ -35,7 +35,7 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 	}
 	// The listeners are those of the start; so is whether a token is needed.
 	guard := guardConfig(s.options.Config)
-	guard.Token, guard.Hosts = c.Admin.Token, c.Admin.Hosts
+	guard.Token, guard.Hosts, guard.Proxies = c.Admin.Token, c.Admin.Hosts, c.Admin.Proxies
 	if _, err := mockserver.NewGuard(guard); err != nil {
 		return nil, err
 	}

@@ -30,8 +30,11 @@ type Options struct {
 	Dev bool
 	// AcceptLoss goes on with what is left of a queue that is damaged.
 	AcceptLoss bool
-	Version    string
-	Log        *slog.Logger
+	// AcceptLazySync goes on with a cluster whose servers acknowledge calls before they
+	// are on a disk.
+	AcceptLazySync bool
+	Version        string
+	Log            *slog.Logger
 	// Level, if it is not nil, follows log.level when the configuration changes.
 	Level *slog.LevelVar
 }
@@ -106,16 +109,38 @@ type sockets struct {
 func listen(c *config.Config) (sockets, error) {
 	var s sockets
 	var err error
-	if s.main, err = net.Listen("tcp", c.Listen); err != nil {
-		return s, fmt.Errorf("listen: %w", err)
+	if s.main, err = listenOn("listen", c.Listen); err != nil {
+		return s, err
 	}
 	if c.Admin.Listen != "" {
-		if s.admin, err = net.Listen("tcp", c.Admin.Listen); err != nil {
+		if s.admin, err = listenOn("admin.listen", c.Admin.Listen); err != nil {
 			_ = s.main.Close()
-			return s, fmt.Errorf("admin.listen: %w", err)
+			return s, err
 		}
 	}
 	return s, nil
+}
+
+// A ListenError says that an address cannot be listened on.
+type ListenError struct {
+	Setting string // listen or admin.listen
+	Address string
+	Err     error // without the address
+}
+
+func (e *ListenError) Error() string { return e.Setting + " " + e.Address + ": " + e.Err.Error() }
+
+func (e *ListenError) Unwrap() error { return e.Err }
+
+func listenOn(setting, address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		return l, nil
+	}
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		err = op.Err
+	}
+	return nil, &ListenError{Setting: setting, Address: address, Err: err}
 }
 
 // openDoors lets requests in on the listeners.
@@ -173,7 +198,7 @@ func guardConfig(c *config.Config) mockserver.GuardConfig {
 	if c.Admin.Listen != "" {
 		address = c.Admin.Listen
 	}
-	return mockserver.GuardConfig{Token: c.Admin.Token, Loopback: config.Loopback(address), Hosts: c.Admin.Hosts}
+	return mockserver.GuardConfig{Token: c.Admin.Token, Loopback: config.Loopback(address), Hosts: c.Admin.Hosts, Proxies: c.Admin.Proxies}
 }
 
 // URL is where calls are sent to, without a slash at its end.

@@ -30,6 +30,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 )
 
@@ -82,6 +83,7 @@ func TestWhatOperatorsUseIsOnItsListenerAndBehindItsToken(t *testing.T) {
 		Admin:   config.Admin{Listen: "127.0.0.1:0", Token: "let-me-in"},
 		Sources: []config.Source{{Name: "web", WriteKey: "web-key"}},
 	}})
+	three := start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: t.TempDir(), Admin: config.Admin{Token: "let-me-in"}}})
 	for _, c := range []struct {
 		url, path, token string
 		status           int
@@ -90,6 +92,11 @@ func TestWhatOperatorsUseIsOnItsListenerAndBehindItsToken(t *testing.T) {
 		{one.URL(), "/api/v1/ledger", "", 200},
 		{one.URL(), "/metrics", "", 200},
 		{one.URL(), "/debug/pprof/cmdline", "", 200},
+		{one.URL(), "/messages", "", 200},
+		{three.URL(), "/messages", "let-me-in", 200},
+		{three.URL(), "/messages", "", 401},
+		{two.URL(), "/messages", "let-me-in", 404},
+		{two.AdminURL(), "/messages", "let-me-in", 404},
 		{two.URL(), "/ready", "", 200},
 		{two.URL(), "/api/v1/ledger", "let-me-in", 404},
 		{two.URL(), "/metrics", "let-me-in", 404},
@@ -180,6 +187,44 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		assert.Contains(t, text, want)
 	}
 	assert.NotContains(t, text, "collector_queue_bytes 0\n")
+}
+
+// TestAFullQueueIsAnsweredAlikeOnDiskAndInMemory: what a test sees is what production
+// answers.
+func TestAFullQueueIsAnsweredAlikeOnDiskAndInMemory(t *testing.T) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	t.Cleanup(receiver.Close)
+	durable := start(t, Options{Config: &config.Config{
+		Listen: "127.0.0.1:0", Data: t.TempDir(), Limits: config.Limits{Queue: 1 << 20},
+		Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}, Egress: config.Egress{Allow: loopback()},
+		Destinations: []config.Destination{{Name: "hook", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
+	}})
+	memory := mockserver.RunT(t, mockserver.Config{
+		Journal: mockserver.NewMemoryJournal(1<<20, nil), Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
+		Destinations: durable.options.Config.Settings().Destinations,
+	})
+	for name, url := range map[string]string{"durable": durable.URL(), "memory": memory.URL} {
+		t.Run(name, func(t *testing.T) {
+			var res *http.Response
+			var body []byte
+			for i := 0; i < 100 && (res == nil || res.StatusCode == http.StatusOK); i++ {
+				noise := make([]byte, 15<<10)
+				_, _ = rand.Read(noise)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/track", strings.NewReader(
+					fmt.Sprintf(`{"event":"E","userId":"u","messageId":"m-%d","properties":{"pad":"%x"}}`, i, noise)))
+				require.NoError(t, err)
+				req.SetBasicAuth("web-key", "")
+				res, err = http.DefaultClient.Do(req)
+				require.NoError(t, err)
+				body, err = io.ReadAll(res.Body)
+				require.NoError(t, err)
+				require.NoError(t, res.Body.Close())
+			}
+			assert.Equal(t, http.StatusTooManyRequests, res.StatusCode)
+			assert.Equal(t, "5", res.Header.Get("Retry-After"))
+			assert.JSONEq(t, `{"success":false,"code":"queue_full","message":"the queue is full; send again later","error":"the queue is full; send again later"}`, string(body))
+		})
+	}
 }
 
 func TestReloadLosesNoCall(t *testing.T) {

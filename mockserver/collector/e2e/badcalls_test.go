@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+)
+
+// goodCalls is a webhook that takes no call whose messageId begins with bad, and
+// remembers when each other came.
+type goodCalls struct {
+	mu sync.Mutex // guards came
+	// came has, by source, when each call came first.
+	came map[string]map[string]time.Time
+}
+
+func (g *goodCalls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := r.Header.Get("X-Message-Id")
+	if strings.HasPrefix(id, "bad") {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	source, _, _ := strings.Cut(id, "-")
+	if g.came[source] == nil {
+		g.came[source] = map[string]time.Time{}
+	}
+	if _, again := g.came[source][id]; !again {
+		g.came[source][id] = time.Now()
+	}
+}
+
+// await waits until n calls of a source have come, and returns when the last did.
+func (g *goodCalls) await(t *testing.T, source string, n int, deadline time.Time) (last time.Time) {
+	t.Helper()
+	for ; ; time.Sleep(10 * time.Millisecond) {
+		g.mu.Lock()
+		have := len(g.came[source])
+		for _, at := range g.came[source] {
+			if at.After(last) {
+				last = at
+			}
+		}
+		g.mu.Unlock()
+		if have >= n {
+			return last
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d good calls of source %s came in time", have, n, source)
+		}
+	}
+}
+
+// tracks is a batch of n calls.
+func tracks(prefix string, n int) string {
+	var calls []string
+	for i := range n {
+		calls = append(calls, fmt.Sprintf(`{"type":"track","event":"E","userId":"u","messageId":"%s-%d"}`, prefix, i))
+	}
+	return `{"batch":[` + strings.Join(calls, ",") + `]}`
+}
+
+// postAll posts bodies to a collector, some at a time.
+func postAll(t *testing.T, url, key string, bodies []string) {
+	t.Helper()
+	var senders sync.WaitGroup
+	next := make(chan string)
+	for range 8 {
+		senders.Go(func() {
+			for body := range next {
+				req, _ := http.NewRequest(http.MethodPost, url+"/v1/batch", strings.NewReader(body))
+				req.SetBasicAuth(key, "")
+				res, err := http.DefaultClient.Do(req)
+				if !assert.NoError(t, err) {
+					continue
+				}
+				_ = res.Body.Close()
+				assert.Equal(t, http.StatusOK, res.StatusCode)
+			}
+		})
+	}
+	for _, body := range bodies {
+		next <- body
+	}
+	close(next)
+	senders.Wait()
+}
+
+// TestBadCallsKeepNoOthersBack: a webhook that can never take some calls gets those of
+// another source within ten seconds, and those of the same source within a minute.
+func TestBadCallsKeepNoOthersBack(t *testing.T) {
+	const good = 45
+	many := full(t, "COLLECTOR_BAD_CALLS", 2_000)
+	each := func(n, size int) (bodies []string) {
+		for i := range n {
+			bodies = append(bodies, tracks(fmt.Sprintf("bad%d", i), size))
+		}
+		return bodies
+	}
+	var control []string
+	for i := range 40 {
+		control = append(control, strings.ReplaceAll(tracks(fmt.Sprintf("bad@%d", i), 1), "@", fmt.Sprintf(`\u%04x`, i%32)))
+	}
+	for name, bad := range map[string][]string{
+		"40 messageIds with control characters":          control,
+		"40 one by one":                                  each(40, 1),
+		fmt.Sprintf("%d one by one", many):               each(many, 1),
+		fmt.Sprintf("%d batches of 2,500", 4*many/5_000): each(4*many/5_000, 2_500),
+	} {
+		t.Run(name, func(t *testing.T) {
+			webhook := &goodCalls{came: map[string]map[string]time.Time{}}
+			receiver := httptest.NewServer(webhook)
+			defer receiver.Close()
+			dir := t.TempDir()
+			address, err := harness.FreeAddress()
+			require.NoError(t, err)
+			path := filepath.Join(dir, "collector.yaml")
+			text := fmt.Sprintf("listen: %s\ndata: %s\negress: {allow: [127.0.0.0/8]}\nsources: [{name: same, writeKey: same}, {name: other, writeKey: other}]\ndestinations:\n%s",
+				address, filepath.Join(dir, "data"), destination("hook", receiver.URL))
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			c := serve(t, path, address, nil)
+
+			postAll(t, c.URL, "same", bad)
+			start := time.Now()
+			for i := range good {
+				postAll(t, c.URL, "same", []string{tracks(fmt.Sprintf("same-%d", i), 1)})
+				postAll(t, c.URL, "other", []string{tracks(fmt.Sprintf("other-%d", i), 1)})
+			}
+			posted := time.Now()
+			other := webhook.await(t, "other", good, posted.Add(10*time.Second))
+			same := webhook.await(t, "same", good, posted.Add(time.Minute))
+			t.Logf("the last good calls came %v after the first was posted, and %v those of the same source", other.Sub(start), same.Sub(start))
+			verify(t, c)
+		})
+	}
+}

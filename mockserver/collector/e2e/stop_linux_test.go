@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+)
+
+// TestCallsAreTakenOnceByACollectorThatStands: the process stands still for longer
+// than its senders wait. They send their calls again, also after a restart.
+func TestCallsAreTakenOnceByACollectorThatStands(t *testing.T) {
+	stops := full(t, "COLLECTOR_STOPS", 4)
+	hook := harness.NewReceiver()
+	t.Cleanup(hook.Close)
+	path, address := configure(t, t.TempDir(), "data: data", destination("hook", hook.URL))
+	c := serve(t, path, address, nil)
+	load := sendImpatiently(t, hook, c.URL, func() {
+		for range stops {
+			time.Sleep(time.Duration(200+rand.IntN(300)) * time.Millisecond) // a moment nobody chose
+			stopFor(t, time.Second, c.Process)
+		}
+		stopFor(t, time.Second, c.Process)
+		c.Kill()
+		c = serve(t, path, address, nil)
+	})
+	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"], 0)
+	verify(t, c)
+}
+
+// TestCallsAreTakenOnceByAClusterThatStands: the servers of a cluster stand still
+// for longer than the senders wait, and for longer than the collector does.
+func TestCallsAreTakenOnceByAClusterThatStands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	stops := full(t, "COLLECTOR_STOPS", 1)
+	nodes := newCluster(t)
+	hook := harness.NewReceiver()
+	t.Cleanup(hook.Close)
+	path, address := configure(t, t.TempDir(), fmt.Sprintf("nats: {url: '%s'}\nlimits: {queue: 1GB}", urls(nodes)), destination("hook", hook.URL))
+	c := serve(t, path, address, nil)
+	load := sendImpatiently(t, hook, c.URL, func() {
+		for range stops {
+			for _, pause := range []time.Duration{2 * time.Second, 12 * time.Second} {
+				time.Sleep(time.Duration(500+rand.IntN(500)) * time.Millisecond) // a moment nobody chose
+				stopFor(t, pause, nodes[0].process, nodes[1].process, nodes[2].process)
+			}
+		}
+	})
+	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"], 0)
+	verify(t, c)
+}
+
+// sendImpatiently sends while trouble makes trouble, with senders that give up soon
+// and send again.
+func sendImpatiently(t *testing.T, hook *harness.Receiver, url string, trouble func()) *harness.Load {
+	t.Helper()
+	load := &harness.Load{URLs: []string{url}, WriteKey: writeKey, Senders: 8, Batch: 20, CallSize: 800, Timeout: 300 * time.Millisecond}
+	ctx, stop := context.WithCancel(t.Context())
+	var sending sync.WaitGroup
+	sending.Go(func() { load.Do(ctx, time.Minute) })
+	trouble()
+	progress(t, load, hook)
+	stop()
+	sending.Wait()
+	t.Logf("%d calls taken; %d requests came to no answer, %d were refused", load.Sent.Load(), load.Errors.Load()-load.Refused.Load(), load.Refused.Load())
+	assert.Greater(t, load.Errors.Load(), load.Refused.Load(), "no sender gave up")
+	return load
+}
+
+// stopFor has processes stand still.
+func stopFor(t *testing.T, pause time.Duration, processes ...*harness.Process) {
+	t.Helper()
+	for _, p := range processes {
+		require.NoError(t, syscall.Kill(p.Pid(), syscall.SIGSTOP))
+	}
+	time.Sleep(pause)
+	for _, p := range processes {
+		require.NoError(t, syscall.Kill(p.Pid(), syscall.SIGCONT))
+	}
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A usageError is a command line that cannot be understood. The exit code is 2 then.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// noArgs wants no arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%q is one argument too many: see %s --help", args[0], cmd.CommandPath())
+	}
+	return nil
+}
+
+// oneCommand wants no argument of a command that has commands of its own: cobra has
+// found none by that name.
+func oneCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	mend := "see " + cmd.CommandPath() + " --help"
+	cmd.SuggestionsMinimumDistance = 2 // letters that may differ
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		mend = "did you mean " + cmd.CommandPath() + " " + near[0] + "?"
+	}
+	return usagef("%q is no command of %s: %s", args[0], cmd.CommandPath(), mend)
+}
+
+// oneName wants one argument.
+func oneName(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usagef("give one name, in quotes if it has spaces, as in %s", cmd.UseLine())
+	}
+	return nil
+}
+
+// oneDestination wants the name of a destination.
+func oneDestination(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usagef("name one destination, as in %s; collector status lists them", cmd.UseLine())
+	}
+	return nil
+}
+
+// atMostOne wants no argument, or one.
+func atMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("%q is one argument too many: see %s --help", args[1], cmd.CommandPath())
+	}
+	return nil
+}
+
+// requireOne wants at least one of the flags.
+func requireOne(cmd *cobra.Command, flags ...string) error {
+	if slices.ContainsFunc(flags, func(name string) bool { return cmd.Flags().Lookup(name).Value.String() != "" }) {
+		return nil
+	}
+	const or = " or --"
+	return usagef("--%s is not set: see %s --help", strings.Join(flags, or), cmd.CommandPath())
+}
+
+// flagError says what is wrong with a flag.
+func flagError(cmd *cobra.Command, err error) error {
+	var missing *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &missing):
+		return usagef("--%s needs a value: see %s --help", missing.GetFlag().Name, cmd.CommandPath())
+	case errors.As(err, &invalid):
+		f := invalid.GetFlag()
+		return usagef("--%s is %q: use %s", f.Name, invalid.GetValue(), valueOf(f))
+	}
+	return usagef("%w: see %s --help", err, cmd.CommandPath())
+}
+
+// valueOf says what a flag takes.
+func valueOf(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a duration such as 30s or 5m"
+	case "int", "int64":
+		return "a whole number"
+	}
+	return "a " + f.Value.Type()
+}

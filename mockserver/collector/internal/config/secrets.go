@@ -1,0 +1,102 @@
+package config
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+const (
+	// placeholder begins the secrets of the example, which everybody knows.
+	placeholder = "change-me"
+	// minToken is how many characters a token has that is not soon guessed.
+	minToken = 8
+)
+
+// A secret is a setting that only the collector and a partner should know.
+type secret struct {
+	field, value string
+	file         string // that it is read from, if it is not the configuration
+}
+
+// secrets returns those that are set.
+func (c *Config) secrets() []secret {
+	all := []secret{{"admin.token", c.Admin.Token, ""}}
+	if c.Admin.TokenFile != "" {
+		all = []secret{{"admin.tokenFile", c.Admin.Token, c.Admin.TokenFile}}
+	}
+	for i, d := range c.Destinations {
+		at := fmt.Sprintf("destinations[%d]", i)
+		all = append(all, secret{at + ".sharedSecret", d.SharedSecret, ""})
+		for n, w := range d.Webhooks {
+			for name, value := range w.Headers {
+				if strings.EqualFold(name, "Authorization") {
+					all = append(all, secret{fmt.Sprintf("%s.webhooks[%d].headers[%q]", at, n, name), value, ""})
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(s secret) bool { return strings.TrimSpace(s.value) == "" })
+}
+
+// checkSecrets refuses those that anybody can guess, and warns of those that other
+// users of the machine can read.
+func (c *Config) checkSecrets(d *decoder, wrong report) {
+	const mend = "use a text such as openssl rand -hex 32 makes"
+	for i, s := range c.Sources {
+		if strings.HasPrefix(s.WriteKey, placeholder) {
+			wrong(fmt.Sprintf("sources[%d].writeKey", i), "is that of the example", mend)
+		}
+	}
+	paths := map[string]string{} // the fields whose secret a file holds
+	for _, s := range c.secrets() {
+		switch isToken := strings.HasPrefix(s.field, "admin."); {
+		case strings.HasPrefix(s.value, placeholder):
+			wrong(s.field, "is that of the example", mend)
+		case isToken && len(s.value) < minToken:
+			wrong(s.field, fmt.Sprintf("has fewer than %d characters", minToken), mend)
+		}
+		for _, path := range d.filesOf(s) {
+			paths[path] = s.field
+		}
+	}
+	paths[c.TLS.KeyFile] = "tls.keyFile"
+	if c.NATS != nil {
+		paths[c.NATS.Credentials], paths[c.NATS.KeyFile] = "nats.credentials", "nats.keyFile"
+	}
+	for path, field := range paths {
+		if othersCanRead(path) {
+			d.warn(field, fmt.Sprintf("is in %s, which every user of this machine can read", path), "chmod o-r "+path)
+		}
+	}
+}
+
+// filesOf returns where a secret is read from: files that it names, or the
+// configuration itself.
+func (d *decoder) filesOf(s secret) (paths []string) {
+	if s.file != "" {
+		return []string{s.file}
+	}
+	text := d.raw[s.field]
+	if !strings.Contains(text, "${") {
+		return []string{d.path}
+	}
+	for _, part := range strings.Split(text, "${file:")[1:] {
+		path, _, _ := strings.Cut(part, "}")
+		paths = append(paths, absolute(d.dir, path))
+	}
+	return paths
+}
+
+// othersCanRead reports whether a file can be read by users that are neither its
+// owner nor of its group.
+func othersCanRead(path string) bool {
+	if path == "" || runtime.GOOS == "windows" { // whose modes say nothing about others
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&fs.FileMode(0o004) != 0
+}
