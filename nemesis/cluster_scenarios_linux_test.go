@@ -1,0 +1,355 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/nemesis/network"
+)
+
+// A cluster is three NATS servers that bring each message to the disk before they
+// answer, and collectors that share them, each on a machine of its own. The rig asks
+// the first collector.
+type cluster struct {
+	*rig
+	lazy       []string // servers that have not brought a message to the disk when they answer
+	net        *network.Network
+	nodes      []*machine
+	collectors []*machine
+}
+
+// A machine is a host on which one program runs.
+type machine struct {
+	*network.Host
+	dir     string
+	command []string
+	env     []string
+	process *process
+}
+
+func (m *machine) start() (err error) {
+	m.process, err = startProcess(m.Command(m.command...), m.env)
+	return err
+}
+
+func newClusterOf(r *rig, collectors int, lazy ...string) *cluster {
+	r.Helper()
+	require.NoError(r, network.Possible())
+	c := &cluster{rig: r, lazy: lazy}
+	r.mayStoreTwice = true // a collector cannot know what another one has just taken
+	names := []string{"n1", "n2", "n3"}
+	for i := range collectors {
+		names = append(names, fmt.Sprint("c", i+1))
+	}
+	n, err := network.New(names...)
+	require.NoError(r, err)
+	c.net = n
+	r.Cleanup(func() {
+		if r.Failed() {
+			r.Logf("%d calls taken, %d requests refused; %v", r.load.taken(), r.load.refusals(), r.result.notes)
+		}
+		r.load.abandon()
+		for _, m := range append(c.nodes, c.collectors...) {
+			if m.process != nil {
+				m.process.kill()
+			}
+			if r.Failed() && m.process != nil {
+				r.Logf("%s said:\n%s", m.Name, tail(m.process.output(), 2500))
+			}
+		}
+		assert.NoError(r, n.Close())
+	})
+	r.receiver.url = strings.Replace(r.receiver.url, "127.0.0.1", n.Self(), 1)
+	for _, name := range names {
+		m := &machine{Host: n.Host(name), dir: r.TempDir()}
+		if name[0] == 'n' {
+			c.nodes = append(c.nodes, m)
+			c.configureNode(m)
+			require.NoError(r, m.start())
+		} else {
+			c.collectors = append(c.collectors, m)
+			c.configureCollector(m)
+		}
+	}
+	c.await("the servers have formed a cluster", func() bool { return c.leader("") != nil })
+	return c
+}
+
+func (c *cluster) configureNode(m *machine) {
+	c.Helper()
+	interval := "always"
+	if slices.Contains(c.lazy, m.Name) {
+		interval = "1s"
+	}
+	var routes []string
+	for _, peer := range []string{"n1", "n2", "n3"} {
+		routes = append(routes, fmt.Sprintf("nats://%s:6222", c.net.Host(peer).Address))
+	}
+	// One route to each peer: of several that are made from both ends at once the
+	// servers may close one too many, and do not hear each other for minutes then.
+	text := fmt.Sprintf(`
+server_name: %s
+listen: "%s:4222"
+http: "%s:8222"
+jetstream { store_dir: %q, sync_interval: %s, max_mem: 64MB, max_file: 8GB }
+cluster { name: nemesis, pool_size: -1, listen: "%s:6222", routes: [%s] }
+`, m.Name, m.Address, m.Address, m.dir, interval, m.Address, strings.Join(routes, ", "))
+	path := filepath.Join(m.dir, "server.conf")
+	require.NoError(c, os.WriteFile(path, []byte(text), 0o600))
+	m.command = []string{binaries.natsServer(c.T), "-c", path}
+}
+
+func (c *cluster) configureCollector(m *machine) {
+	c.Helper()
+	var urls, monitors []string
+	for _, n := range c.nodes {
+		urls = append(urls, "nats://"+n.Address+":4222")
+		monitors = append(monitors, "http://"+n.Address+":8222")
+	}
+	// The rig writes the configuration of the collector that it is told of last.
+	c.address, c.dir = m.Address+":8765", m.dir
+	c.settings = fmt.Sprintf("nats: {url: %q, monitor: %q}\nlimits: {queue: 1GB}", strings.Join(urls, ","), strings.Join(monitors, ","))
+	m.command = []string{c.binary, "serve", "--config", c.configure()}
+}
+
+// startAll starts the collectors at once, and has the load use all of them.
+func (c *cluster) startAll() {
+	c.Helper()
+	var starting sync.WaitGroup
+	for _, m := range c.collectors {
+		starting.Go(func() { assert.NoError(c, m.start()) })
+	}
+	starting.Wait()
+	c.load.others = nil
+	for _, m := range c.collectors {
+		c.awaitReady(m)
+		c.load.others = append(c.load.others, "http://"+m.Address+":8765")
+	}
+	c.address = c.collectors[0].Address + ":8765"
+	c.load.url, c.load.others = c.load.others[0], c.load.others[1:]
+}
+
+func (c *cluster) awaitReady(m *machine) {
+	c.Helper()
+	c.await(m.Name+" is ready", func() bool {
+		select {
+		case <-m.process.done:
+			c.Fatalf("%s ended: %s", m.Name, tail(m.process.output(), 3000))
+		default:
+		}
+		return ready(m.Address + ":8765")
+	})
+}
+
+// leader returns the server that leads a stream, or "" the cluster, if there is one.
+func (c *cluster) leader(stream string) *machine {
+	for _, n := range c.nodes {
+		var answer struct {
+			Meta struct {
+				Leader string `json:"leader"`
+				Size   int    `json:"cluster_size"`
+			} `json:"meta_cluster"`
+			Accounts []struct {
+				Streams []struct {
+					Name    string
+					Cluster struct{ Leader string }
+				} `json:"stream_detail"`
+			} `json:"account_details"`
+		}
+		if getJSON("http://"+n.Address+":8222/jsz?accounts=true&streams=true", &answer) != nil {
+			continue
+		}
+		name := answer.Meta.Leader
+		if answer.Meta.Size < len(c.nodes) {
+			continue
+		}
+		if stream != "" {
+			name = ""
+		}
+		for _, a := range answer.Accounts {
+			for _, s := range a.Streams {
+				if stream != "" && strings.HasSuffix(s.Name, stream) && s.Cluster.Leader != "" {
+					name = s.Cluster.Leader
+				}
+			}
+		}
+		for _, m := range c.nodes {
+			if m.Name == name {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+func getJSON(url string, answer any) error {
+	client := http.Client{Timeout: 5 * time.Second}
+	res, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	return json.NewDecoder(res.Body).Decode(answer)
+}
+
+// handed counts the calls that a collector has delivered itself.
+func (c *cluster) handed(m *machine) (n int) {
+	req, err := http.NewRequest(http.MethodGet, "http://"+m.Address+":8765/metrics", nil)
+	require.NoError(c, err)
+	req.Header.Set("Authorization", "Bearer "+adminToken)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, _ := io.ReadAll(res.Body)
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, `collector_deliveries_total{destination="hook",result="delivered"} `); ok {
+			_, _ = fmt.Sscan(value, &n)
+		}
+	}
+	return n
+}
+
+// shared waits until every collector delivers, and notes how long that took.
+func (c *cluster) shared() {
+	c.Helper()
+	begin := time.Now()
+	for _, m := range c.collectors {
+		before := c.handed(m)
+		c.await(m.Name+" does its share", func() bool { return c.handed(m) > before })
+	}
+	c.result.note("the work was shared after %v", time.Since(begin).Round(100*time.Millisecond))
+}
+
+// end finishes, and has each collector prove the same.
+func (c *cluster) end() {
+	c.Helper()
+	c.finish()
+	for _, m := range c.collectors {
+		c.address = m.Address + ":8765"
+		c.verify()
+	}
+}
+
+// leaderKilled kills the server that leads the calls.
+func leaderKilled(r *rig) {
+	c := newClusterOf(r, 2)
+	c.startAll()
+	c.load.start()
+	c.progress(300)
+	for range 2 {
+		leader := c.leader("-CALLS")
+		require.NotNil(c, leader)
+		leader.process.kill()
+		c.sleep(500*time.Millisecond, 2*time.Second)
+		require.NoError(c, leader.start())
+		c.progress(300)
+		c.shared()
+	}
+	c.end()
+}
+
+// nodeCutOff cuts a server off from all others, or only what it hears or says.
+func nodeCutOff(r *rig) {
+	c := newClusterOf(r, 2)
+	c.startAll()
+	c.load.start()
+	c.progress(300)
+	node := c.nodes[c.random.IntN(len(c.nodes))]
+	if c.random.IntN(2) == 0 {
+		node = c.leader("-CALLS")
+		require.NotNil(c, node)
+	}
+	kind := c.random.IntN(3)
+	c.result.note("cut off: %s", [...]string{"wholly", "says nothing", "hears nothing"}[kind])
+	for _, other := range append(c.nodes, c.collectors...) {
+		if other == node {
+			continue
+		}
+		if kind != 2 {
+			c.net.Cut(node.Host, other.Host)
+		}
+		if kind != 1 {
+			c.net.Cut(other.Host, node.Host)
+		}
+	}
+	c.sleep(2*time.Second, 6*time.Second)
+	c.net.Mend()
+	c.progress(300)
+	c.shared()
+	c.end()
+}
+
+// collectorCutOff cuts a collector off from the servers. It says so to those who
+// send to it, and the other one takes over.
+func collectorCutOff(r *rig) {
+	c := newClusterOf(r, 2)
+	c.startAll()
+	c.load.start()
+	c.progress(300)
+	lonely := c.collectors[c.random.IntN(2)]
+	c.net.Isolate(lonely.Host)
+	begin := time.Now()
+	client := &http.Client{Timeout: patience}
+	c.await("the collector that is cut off says so", func() bool {
+		return post(c.Context(), client, "http://"+lonely.Address+":8765/v1/track", []byte(`{"event":"probe","userId":"u","messageId":"probe"}`)) == http.StatusServiceUnavailable
+	})
+	assert.Less(c, time.Since(begin), 5*time.Second)
+	c.own++ // it may be stored after all
+	c.result.note("answered 503 after %v", time.Since(begin).Round(100*time.Millisecond))
+	c.sleep(time.Second, 4*time.Second)
+	c.progress(300)
+	c.net.Mend()
+	c.awaitReady(lonely)
+	c.shared()
+	c.end()
+}
+
+// startedTogether starts three collectors at once on a cluster that is new.
+func startedTogether(r *rig) {
+	c := newClusterOf(r, 3)
+	c.startAll()
+	c.load.start()
+	c.progress(300)
+	c.shared()
+	c.end()
+}
+
+// lazyRefused has a server that answers before a message is on its disk: a collector
+// starts only if it is told to accept that.
+func lazyRefused(r *rig) {
+	lazy := []string{"n1", "n2", "n3"}[r.random.IntN(3)]
+	c := newClusterOf(r, 1, lazy)
+	for _, n := range c.nodes {
+		c.await(n.Name+" says how it is set up", func() bool { return getJSON("http://"+n.Address+":8222/varz", &struct{}{}) == nil })
+	}
+	m := c.collectors[0]
+	require.NoError(c, m.start())
+	c.await("the collector refuses to start", func() bool {
+		select {
+		case <-m.process.done:
+			return true
+		default:
+			return false
+		}
+	})
+	assert.Contains(c, m.process.output(), lazy+" has sync_interval 1s")
+	assert.Contains(c, m.process.output(), "--accept-lazy-sync")
+	m.command = append(m.command, "--accept-lazy-sync")
+	c.startAll()
+	c.load.start()
+	c.progress(300)
+	c.end()
+}

@@ -1,0 +1,172 @@
+package disk
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Usage explains what Do takes.
+const Usage = `  fail write|read|sync [data|log|FILE] [skip=N] [count=N] [tear]
+              fail with EIO: everywhere, in the contents of files, in the file
+              system's log, or in what is on the disk of one file; N operations,
+              or all until heal; tear: some sectors of a write arrive
+  heal        end all faults
+  unplug      have everything fail until cut
+  cut [all|some|none]
+              cut the power and mount what is left. Of the writes that reached the
+              disk and were not flushed, it loses all, some or none; without a
+              word the seed decides
+  drop-cache  forget what the kernel's cache has of files and what is on the disk
+  remount     unmount in good order and mount again
+  fill [but=BYTES], empty
+              take all room on the file system, give it back
+  read-only   take no more writes (EROFS), until cut or remount; xfs: nothing (EIO)
+  stats       print counts
+  close       unmount and remove it`
+
+// errClosed says that the disk was closed by command.
+var errClosed = errors.New("closed")
+
+// Do carries out a command as Usage explains them, and returns what it has to say.
+func (d *Disk) Do(line string) (string, error) {
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return "", errors.New("no command")
+	}
+	option := ""
+	if len(words) > 1 {
+		option = words[1]
+	}
+	switch words[0] {
+	case "fail":
+		f, err := d.parseFault(words[1:])
+		if err == nil {
+			d.Fail(f)
+		}
+		return "", err
+	case "heal":
+		d.Heal()
+		return "", nil
+	case "unplug":
+		d.Unplug()
+		return "", nil
+	case "cut":
+		loss := slices.Index([]string{"", "all", "some", "none"}, option)
+		if loss < 0 {
+			return "", fmt.Errorf("%s is not all, some or none", option)
+		}
+		return "", d.PowerCut(Loss(loss))
+	case "drop-cache":
+		return "", d.DropCache()
+	case "remount":
+		return "", d.Remount()
+	case "fill":
+		but, _ := strconv.ParseInt(strings.TrimPrefix(option, "but="), 10, 64)
+		return "", d.Fill(but)
+	case "empty":
+		return "", d.Empty()
+	case "read-only":
+		return "", d.ReadOnly()
+	case "stats":
+		return fmt.Sprintf("%+v", d.Stats()), nil
+	case "help":
+		return "\n" + Usage, nil
+	case "close":
+		return "", errClosed
+	}
+	return "", fmt.Errorf("%s is none of the commands:\n%s", words[0], Usage)
+}
+
+// parseFault reads the words after fail.
+func (d *Disk) parseFault(words []string) (f Fault, err error) {
+	if len(words) == 0 {
+		return f, errors.New("fail what: write, read or sync?")
+	}
+	op := slices.Index([]string{"write", "sync", "read"}, words[0])
+	if op < 0 {
+		return f, fmt.Errorf("%s is not write, read or sync", words[0])
+	}
+	f.Op = Op(op)
+	for _, w := range words[1:] {
+		name, value, _ := strings.Cut(w, "=")
+		switch name {
+		case "data":
+			f.Ranges = d.Data()
+		case "log":
+			f.Ranges = d.Log()
+		case "tear":
+			f.Tear = true
+		case "skip":
+			f.Skip, err = strconv.Atoi(value)
+		case "count":
+			f.Count, err = strconv.Atoi(value)
+		default:
+			f.Ranges, err = Extents(w)
+		}
+		if err != nil {
+			return f, fmt.Errorf("%s: %w", w, err)
+		}
+	}
+	return f, nil
+}
+
+// Listen carries out commands, one a line, of all who connect to a Unix socket, one
+// after the other, until one says close. The answer to each is a line that begins
+// with ok or error.
+func (d *Disk) Listen(l net.Listener) error {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		closed := d.serve(conn)
+		_ = conn.Close()
+		if closed {
+			return nil
+		}
+	}
+}
+
+// serve reports whether the disk is to be closed.
+func (d *Disk) serve(conn net.Conn) bool {
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		said, err := d.Do(lines.Text())
+		answer := "ok " + said
+		if errors.Is(err, errClosed) {
+			answer += err.Error()
+		} else if err != nil {
+			answer = "error: " + strings.ReplaceAll(err.Error(), "\n", "\n  ")
+		}
+		fmt.Fprintln(conn, strings.TrimSpace(answer))
+		if errors.Is(err, errClosed) {
+			return true
+		}
+	}
+	return false
+}
+
+// Tell sends a command to a disk that listens at a socket, and returns its answer.
+func Tell(socket, command string) (string, error) {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	fmt.Fprintln(conn, command)
+	if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	said, ok := strings.CutPrefix(strings.TrimSpace(string(answer)), "ok")
+	if err == nil && !ok {
+		err = errors.New(strings.TrimPrefix(said, "error: "))
+	}
+	return strings.TrimSpace(said), err
+}

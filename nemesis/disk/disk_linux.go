@@ -1,0 +1,353 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options say what disk to make.
+type Options struct {
+	Dir  string // an empty directory, or one that is to be made: what the disk needs is put there
+	Size int64  // bytes. Defaults to 512 MB, which is about the least for xfs
+	FS   string // ext4 or xfs. Defaults to ext4
+	Seed uint64 // decides what power cuts and torn writes leave
+}
+
+// A Disk is a mounted file system on a Device that can be made to fail. Its methods
+// are to be called by one goroutine at a time, those of its Device by any.
+type Disk struct {
+	*Device
+	fs     string
+	dir    string
+	medium *os.File
+	drives *drives
+	drive  *drive // nil while not mounted
+	mounts int    // until now
+	log    []Range
+	data   []Range
+	guard  *guard
+}
+
+// Possible returns why no disk can be made here, or nil.
+func Possible() error {
+	if os.Geteuid() != 0 {
+		return errors.New("disks that fail need root")
+	}
+	for _, path := range []string{"/dev/fuse", "/dev/loop-control"} {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("disks that fail need %w", err)
+		}
+	}
+	for _, program := range []string{"mkfs.ext4", "dumpe2fs", "debugfs", "filefrag", "mkfs.xfs", "xfs_db", "umount"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("disks that fail need %w", err)
+		}
+	}
+	return nil
+}
+
+// New makes a disk and mounts it. It must be closed.
+func New(o Options) (_ *Disk, err error) {
+	if o.Size == 0 {
+		o.Size = 512 << 20
+	}
+	if o.FS == "" {
+		o.FS = "ext4"
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &Disk{fs: o.FS, dir: dir}
+	defer func() {
+		if err != nil {
+			_ = d.Close()
+		}
+	}()
+	for _, sub := range []string{d.Path(), d.behind()} {
+		if err := os.MkdirAll(sub, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if d.guard, err = newGuard(d.Path(), d.behind()); err != nil {
+		return nil, err
+	}
+	if err := d.format(o); err != nil {
+		return nil, err
+	}
+	if d.drives, err = mountDrives(d.behind()); err != nil {
+		return nil, err
+	}
+	return d, d.mount()
+}
+
+// Path is the directory where the file system is mounted.
+func (d *Disk) Path() string { return filepath.Join(d.dir, "mnt") }
+
+func (d *Disk) behind() string { return filepath.Join(d.dir, "fuse") }
+
+// format makes the medium and a file system on it.
+func (d *Disk) format(o Options) (err error) {
+	d.medium, err = os.Create(filepath.Join(d.dir, "medium"))
+	if err != nil {
+		return err
+	}
+	if err := d.medium.Truncate(o.Size); err != nil {
+		return err
+	}
+	mkfs := []string{"mkfs.ext4", "-q", "-F", "-O", "^resize_inode", "-E", "packed_meta_blocks=1,lazy_itable_init=0,lazy_journal_init=0,nodiscard"}
+	if o.FS == "xfs" {
+		mkfs = []string{"mkfs.xfs", "-q", "-f", "-K"}
+	}
+	if err := run(append(mkfs, d.medium.Name())...); err != nil {
+		return err
+	}
+	d.log, d.data, err = layout(o.FS, d.medium.Name(), o.Size)
+	d.Device = NewDevice(d.medium, o.Size, o.Seed)
+	return err
+}
+
+// Log is where the file system writes its journal, or log.
+func (d *Disk) Log() []Range { return d.log }
+
+// Data is where the contents of files are. Faults there leave the file system
+// itself well, but for directories and, on xfs, some of its trees.
+func (d *Disk) Data() []Range { return d.data }
+
+// mount mounts the medium as it is, through a drive of its own.
+func (d *Disk) mount() error {
+	d.mounts++
+	drive, path := d.drives.add(d.Device, fmt.Sprint("disk", d.mounts))
+	loop, err := attach(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = loop.Close() }() // the mount keeps it
+	options := ""
+	if d.fs == "xfs" {
+		options = "nouuid" // the mount from before a cut may still be there, dying
+	}
+	if err := unix.Mount(loop.Name(), d.Path(), d.fs, unix.MS_NOATIME, options); err != nil {
+		return fmt.Errorf("disk: mounting %s: %w", d.fs, err)
+	}
+	d.drive = drive
+	return nil
+}
+
+// Unplug has all that is done on the disk fail with EIO, for good: the first half of
+// a power cut. Programs that use the disk should be killed between Unplug and
+// PowerCut, so that they do not go on with the disk as it is found afterwards.
+func (d *Disk) Unplug() { d.drive.unplug() }
+
+// PowerCut has the device forget unflushed writes, and the kernel all that it has
+// not written, and mounts what is left.
+func (d *Disk) PowerCut(loss Loss) error {
+	if d.drive != nil {
+		d.Unplug()
+		d.drive = nil
+		if err := unix.Unmount(d.Path(), unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("disk: unmounting: %w", err)
+		}
+	}
+	if err := d.Cut(loss); err != nil {
+		return err
+	}
+	return d.mount()
+}
+
+// Remount unmounts the file system in good order and mounts it again, which also
+// drops the caches and ends a state of being read-only. No program may have files
+// open there.
+func (d *Disk) Remount() error {
+	if err := unix.Unmount(d.Path(), 0); err != nil {
+		return fmt.Errorf("disk: unmounting: %w", err)
+	}
+	d.drive = nil
+	return d.mount()
+}
+
+// DropCache has the kernel forget what it holds of files and could read again.
+// What was not written stays.
+func (d *Disk) DropCache() error {
+	return filepath.WalkDir(d.Path(), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		f, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+	})
+}
+
+// filler takes the room on the disk away from others.
+func (d *Disk) filler() string { return filepath.Join(d.Path(), "filler") }
+
+// Fill takes all room that the file system has, but for some bytes; Empty gives it
+// back.
+func (d *Disk) Fill(but int64) error {
+	var s unix.Statfs_t
+	if err := unix.Statfs(d.Path(), &s); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(d.filler(), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	step := int64(s.Bfree)*s.Bsize - but // Bfree: root may use what is reserved
+	for at := info.Size(); step >= s.Bsize; {
+		err := unix.Fallocate(int(f.Fd()), 0, at, step)
+		switch {
+		case errors.Is(err, unix.ENOSPC) && but > 0:
+			return nil // the file system took some for itself
+		case errors.Is(err, unix.ENOSPC):
+			step /= 2
+		case err != nil:
+			return err
+		default:
+			at += step
+		}
+	}
+	return nil
+}
+
+// Empty gives back what Fill took.
+func (d *Disk) Empty() error { return os.Remove(d.filler()) }
+
+// ReadOnly has the file system take no more writes, as ext4 does after an error of
+// its own: EROFS. Remount or PowerCut end that. An xfs takes neither reads nor
+// writes after such an error: EIO.
+func (d *Disk) ReadOnly() error {
+	if d.fs == "ext4" {
+		return unix.Mount("", d.Path(), "", unix.MS_REMOUNT|unix.MS_NOATIME, "abort")
+	}
+	f, err := os.Open(d.Path())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	const goingDown, flushLog = 0x8004587d, 1 // XFS_IOC_GOINGDOWN
+	return unix.IoctlSetPointerInt(int(f.Fd()), goingDown, flushLog)
+}
+
+// Close removes the disk and all that was made for it. Programs that have files open
+// there see EIO.
+func (d *Disk) Close() error {
+	var errs []error
+	if d.drive != nil {
+		d.drive.unplug()
+		errs = append(errs, unix.Unmount(d.Path(), unix.MNT_DETACH))
+	}
+	if d.drives != nil {
+		errs = append(errs, unix.Unmount(d.behind(), unix.MNT_DETACH))
+	}
+	if d.guard != nil {
+		errs = append(errs, d.guard.dismiss())
+	}
+	if d.medium != nil {
+		errs = append(errs, d.medium.Close(), os.Remove(d.medium.Name()))
+	}
+	for _, sub := range []string{d.Path(), d.behind()} {
+		if err := os.Remove(sub); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	d.drive, d.drives, d.guard, d.medium = nil, nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// attach makes a file a loop device, which is gone with its last user.
+func attach(path string) (*os.File, error) {
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer control.Close()
+	// Not by package os, whose poller would ask this process about the file.
+	file, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("disk: %s: %w", path, err)
+	}
+	defer func() { _ = unix.Close(file) }()
+	for {
+		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return nil, fmt.Errorf("disk: no loop device is free: %w", err)
+		}
+		loop, err := os.OpenFile(fmt.Sprint("/dev/loop", n), os.O_RDWR, 0)
+		if err != nil {
+			return nil, err
+		}
+		config := unix.LoopConfig{Fd: uint32(file)}
+		config.Info.Flags = unix.LO_FLAGS_AUTOCLEAR | unix.LO_FLAGS_DIRECT_IO
+		err = unix.IoctlLoopConfigure(int(loop.Fd()), &config)
+		if err == nil {
+			return loop, nil
+		}
+		_ = loop.Close()
+		if !errors.Is(err, unix.EBUSY) { // else somebody else was faster
+			return nil, fmt.Errorf("disk: making a loop device: %w", err)
+		}
+	}
+}
+
+// A guard is a process that unmounts directories when this one has ended without
+// doing so.
+type guard struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+}
+
+func newGuard(dirs ...string) (*guard, error) {
+	cmd := exec.Command("sh", append([]string{"-c", `trap "" INT TERM HUP; read _; umount -l "$@"`, "guard"}, dirs...)...)
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("disk: %w", err)
+	}
+	return &guard{cmd, stdin}, nil
+}
+
+// dismiss ends the guard; what it finds unmounted it leaves.
+func (g *guard) dismiss() error {
+	_ = g.stdin.Close()
+	var exit *exec.ExitError
+	if err := g.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		return err
+	}
+	return nil
+}
+
+func run(command ...string) error {
+	_, err := output(command...)
+	return err
+}
+
+func output(command ...string) (string, error) {
+	out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("disk: %s: %w\n%s", strings.Join(command, " "), err, out)
+	}
+	return string(out), nil
+}

@@ -1,0 +1,70 @@
+package network_test
+
+import (
+	"io"
+	"net"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/nemesis/network"
+)
+
+func newNetwork(t *testing.T) (n *network.Network, a, b *network.Host) {
+	t.Helper()
+	if err := network.Possible(); err != nil {
+		t.Skip(err)
+	}
+	n, err := network.New("a", "b")
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, n.Close()) })
+	return n, n.Host("a"), n.Host("b")
+}
+
+// reaches reports whether a program on a host gets an answer of another one.
+func reaches(t *testing.T, from *network.Host, address string) bool {
+	t.Helper()
+	command := from.Command("bash", "-c", `timeout 5 bash -c "cat </dev/tcp/$0/7" 2>/dev/null`, address)
+	out, _ := exec.Command(command[0], command[1:]...).Output()
+	return string(out) == "hello"
+}
+
+// serveOn answers on port 7 of a host, by a program there.
+func serveOn(t *testing.T, h *network.Host) {
+	t.Helper()
+	l, err := h.Listen("7")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, "hello")
+			_ = conn.Close()
+		}
+	}()
+}
+
+func TestHostsReachEachOther(t *testing.T) {
+	n, a, b := newNetwork(t)
+	serveOn(t, b)
+	assert.True(t, reaches(t, a, b.Address))
+	conn, err := net.DialTimeout("tcp", b.Address+":7", time.Minute)
+	require.NoError(t, err, "this process reaches hosts")
+	_ = conn.Close()
+
+	n.Isolate(a)
+	assert.False(t, reaches(t, a, b.Address), "cut off")
+	conn, err = net.DialTimeout("tcp", b.Address+":7", time.Minute)
+	require.NoError(t, err, "this process reaches hosts all the same")
+	_ = conn.Close()
+	n.Mend()
+	assert.True(t, reaches(t, a, b.Address), "mended")
+	n.Cut(b, a)
+	assert.False(t, reaches(t, a, b.Address), "answers do not come back")
+}

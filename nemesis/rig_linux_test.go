@@ -1,0 +1,436 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/nemesis/disk"
+)
+
+// A rig is what is attacked: a collector on a disk of its own, those who send calls
+// to it and those who get them, and what is known about each call.
+type rig struct {
+	*testing.T
+	seed     uint64
+	random   *rand.Rand
+	disk     *disk.Disk // nil on a cluster
+	dir      string     // of the configuration
+	binary   string
+	env      []string // of the collector, beside our own
+	address  string
+	settings string // further lines of the configuration
+
+	collector *process
+	load      *load
+	receiver  *receiver
+	result    result
+
+	// mayStoreTwice is set where the collector cannot know whether a call that it
+	// refused is stored after all.
+	mayStoreTwice bool
+	own           int // calls that the collector makes itself
+	// Calls that were answered between these times may be lost.
+	mayLose, mayLoseUntil time.Time
+}
+
+// newRig makes a disk, a receiver and a configuration. Nothing is started.
+func newRig(t *testing.T, seed uint64) *rig {
+	t.Helper()
+	r := &rig{T: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), binary: binaries.collector(t), receiver: newReceiver(t)}
+	r.address = freeAddress(t)
+	r.load = &load{url: "http://" + r.address, prefix: fmt.Sprintf("s%d-", seed), senders: 4, batch: 20, size: 600, rate: 1000}
+	t.Cleanup(func() {
+		r.kill()
+		if t.Failed() && r.collector != nil {
+			t.Logf("the last collector said:\n%s", tail(r.collector.output(), 6000))
+		}
+	})
+	return r
+}
+
+// onDisk gives the rig a disk, ext4 or xfs by seed where fs is "".
+func (r *rig) onDisk(fs string) {
+	r.Helper()
+	if fs == "" {
+		fs = []string{"ext4", "xfs"}[r.seed%2]
+	}
+	d, err := disk.New(disk.Options{Dir: r.TempDir(), FS: fs, Seed: r.seed})
+	require.NoError(r, err)
+	r.disk = d
+	r.result.note("on %s", fs)
+	r.Cleanup(func() {
+		r.load.abandon()
+		r.kill()
+		assert.NoError(r, d.Close())
+	})
+}
+
+// data is the collector's directory.
+func (r *rig) data() string { return filepath.Join(r.disk.Path(), "data") }
+
+// configure writes the configuration, with one destination, hook.
+func (r *rig) configure() string {
+	r.Helper()
+	path := filepath.Join(r.dir, "collector.yaml")
+	data := ""
+	if r.disk != nil {
+		data = "data: " + r.data()
+	}
+	text := fmt.Sprintf("listen: %s\n%s\n%s\nadmin: {token: %s}\negress: {allow: [127.0.0.0/8, 10.0.0.0/8]}\nsources: [{name: web, writeKey: load}]\ndestinations:\n- {name: hook, webhooks: [{url: '%s/hook'}]}\n",
+		r.address, data, r.settings, adminToken, r.receiver.url)
+	require.NoError(r, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+const adminToken = "the-token-of-this-test-and-of-no-other"
+
+// patience is how long something may take that is to happen soon, on a machine that
+// is busy with much else.
+const patience = time.Minute
+
+// start starts the collector and waits until it is ready.
+func (r *rig) start(flags ...string) {
+	r.Helper()
+	require.NoError(r, r.tryStart(flags...))
+}
+
+// tryStart starts the collector, and returns why it ended if it did so before it
+// was ready.
+func (r *rig) tryStart(flags ...string) error {
+	r.Helper()
+	p := r.launch(flags...)
+	for deadline := time.Now().Add(patience); !ready(r.address); time.Sleep(5 * time.Millisecond) {
+		select {
+		case <-p.done:
+			return fmt.Errorf("the collector ended: %s", tail(p.output(), 3000))
+		default:
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the collector was not ready after %v: %s", patience, tail(p.output(), 3000))
+		}
+	}
+	return nil
+}
+
+// launch starts the collector and waits for nothing.
+func (r *rig) launch(flags ...string) *process {
+	r.Helper()
+	p, err := startProcess(append([]string{r.binary, "serve", "--config", r.configure()}, flags...), r.env)
+	require.NoError(r, err)
+	r.collector = p
+	return p
+}
+
+func ready(address string) bool {
+	res, err := http.Get("http://" + address + "/ready")
+	if err != nil {
+		return false
+	}
+	_ = res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// kill ends the collector as kill -9 does.
+func (r *rig) kill() {
+	if r.collector != nil {
+		r.collector.kill()
+	}
+}
+
+// stop ends the collector in good order.
+func (r *rig) stop() {
+	r.Helper()
+	require.NoError(r, r.collector.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-r.collector.done:
+	case <-time.After(patience):
+		r.Fatalf("the collector did not end:\n%s", tail(r.collector.output(), 3000))
+	}
+}
+
+// powerCut kills the collector with its disk, and mounts what is left.
+func (r *rig) powerCut() {
+	r.Helper()
+	r.disk.Unplug()
+	r.kill()
+	require.NoError(r, r.disk.PowerCut(disk.LoseSeeded))
+}
+
+// sleep waits for a time that the seed chooses, between least and most.
+func (r *rig) sleep(least, most time.Duration) {
+	time.Sleep(least + time.Duration(r.random.Int64N(int64(most-least)+1)))
+}
+
+// await waits until a condition holds.
+func (r *rig) await(what string, holds func() bool) {
+	r.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// progress waits until so many more calls are taken.
+func (r *rig) progress(calls int) {
+	r.Helper()
+	until := r.load.taken() + calls
+	r.await("more calls are taken", func() bool { return r.load.taken() >= until })
+}
+
+// delivers waits until so many more calls are delivered.
+func (r *rig) delivers(calls int) {
+	r.Helper()
+	until := r.receiver.distinct("hook") + calls
+	r.await("more calls are delivered", func() bool { return r.receiver.distinct("hook") >= until })
+}
+
+// A ledger is the account of a destination.
+type ledger struct {
+	Destination                                          string
+	Accepted, Delivered, Failed, Filtered, Pending, Lost int
+	Problems                                             []string
+}
+
+func (r *rig) ledgers() (all []ledger, err error) {
+	var answer struct{ Destinations []ledger }
+	err = r.ask(http.MethodGet, "/ledger", nil, &answer)
+	return answer.Destinations, err
+}
+
+// ask asks the admin API.
+func (r *rig) ask(method, path string, body, answer any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var text bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&text).Encode(body); err != nil {
+			return err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+r.address+"/api/v1"+path, &text)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+adminToken)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode >= 300 {
+		why, _ := io.ReadAll(res.Body)
+		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, why)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(res.Body).Decode(answer)
+}
+
+// verify has the collector prove its account.
+func (r *rig) verify() {
+	r.Helper()
+	cmd := exec.Command(r.binary, "verify", "--url", "http://"+r.address)
+	cmd.Env = append(os.Environ(), "COLLECTOR_TOKEN="+adminToken)
+	out, err := cmd.CombinedOutput()
+	assert.NoError(r, err, "collector verify: %s", out)
+	if err == nil {
+		all, err := r.ledgers()
+		require.NoError(r, err)
+		for _, l := range all {
+			assert.True(r, min(l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost) >= 0, "verify holds over a negative: %+v", l)
+		}
+	}
+}
+
+// settle waits until nothing is pending.
+func (r *rig) settle(within time.Duration) []ledger {
+	r.Helper()
+	for deadline := time.Now().Add(within); ; time.Sleep(50 * time.Millisecond) {
+		all, err := r.ledgers()
+		pending := 0
+		for _, l := range all {
+			pending += l.Pending
+		}
+		if err == nil && pending == 0 {
+			return all
+		}
+		if time.Now().After(deadline) {
+			require.NoError(r, err)
+			r.Fatalf("after %v there is still something pending: %+v", within, all)
+		}
+	}
+}
+
+// finish ends the load, waits until all is delivered, and judges: every call that
+// was answered 200 came to each destination, or is listed as failed, or is one of
+// those that the collector names as lost; and its own proof agrees.
+func (r *rig) finish() {
+	r.Helper()
+	r.load.stop(patience)
+	all := r.settle(2 * patience)
+	r.verify()
+	for _, l := range all {
+		r.judge(l)
+	}
+	r.result.acked += r.load.taken()
+	r.result.delivered += r.receiver.total()
+	r.result.repeated += r.receiver.repeats()
+}
+
+func (r *rig) judge(l ledger) {
+	r.Helper()
+	acked, begun := r.load.known()
+	var missing []string
+	fresh, expected := 0, 0 // calls that may be lost, and those that are
+	for id, at := range acked {
+		mayGo := at.After(r.mayLose) && at.Before(r.mayLoseUntil)
+		if mayGo {
+			fresh++
+		}
+		switch {
+		case r.receiver.times(l.Destination, id) > 0:
+		case mayGo:
+			expected++
+		default:
+			missing = append(missing, id)
+		}
+	}
+	if expected > 0 {
+		r.result.note("%d calls of the last moments lost", expected)
+	}
+	missing = r.notFailed(l.Destination, missing)
+	unknown := begun - len(acked) + expected
+	r.result.lost += len(missing) + expected
+	r.result.named += l.Lost
+	assert.LessOrEqual(r, len(missing), l.Lost, "%s: calls that were answered 200 are gone without being named, among them %v: %+v", l.Destination, first(missing, 5), l)
+	assert.LessOrEqual(r, l.Lost, len(missing)+unknown, "%s: calls are named as lost that came: %+v", l.Destination, l)
+	assert.GreaterOrEqual(r, l.Accepted, len(acked)-fresh, "%s", l.Destination)
+	if !r.mayStoreTwice {
+		assert.LessOrEqual(r, l.Accepted, begun+r.own, "%s: a call is stored once, however often it is sent", l.Destination)
+	}
+	var foreign []string
+	for id := range r.receiver.all(l.Destination) {
+		if !r.load.sent(id) {
+			foreign = append(foreign, id)
+		}
+	}
+	assert.LessOrEqual(r, len(foreign), r.own, "%s got calls that nobody sent: %v", l.Destination, foreign)
+}
+
+// notFailed returns those of the calls that the destination does not list as failed.
+func (r *rig) notFailed(destination string, ids []string) (others []string) {
+	r.Helper()
+	for len(ids) > 0 {
+		n := min(50, len(ids))
+		var answer struct{ Calls []struct{ MessageID string } }
+		query := url.Values{"messageId": ids[:n], "limit": {"100"}}
+		require.NoError(r, r.ask(http.MethodGet, "/destinations/"+destination+"/failed?"+query.Encode(), nil, &answer))
+		failed := map[string]bool{}
+		for _, c := range answer.Calls {
+			failed[c.MessageID] = true
+		}
+		for _, id := range ids[:n] {
+			if !failed[id] {
+				others = append(others, id)
+			}
+		}
+		ids = ids[n:]
+	}
+	return others
+}
+
+// A process is a program that was started.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+
+	mu  sync.Mutex // guards log
+	log bytes.Buffer
+}
+
+func startProcess(command, env []string) (*process, error) {
+	p := &process{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the signal is sent when the thread ends that started it
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = p.cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Write(b)
+}
+
+func (p *process) output() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+func (p *process) kill() {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		panic(err)
+	}
+	<-p.done
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// tail is the end of a program's output, or where it crashed.
+func tail(text string, n int) string {
+	for _, crash := range []string{"\npanic: ", "\nfatal error: "} {
+		if at := strings.Index(text, crash); at >= 0 {
+			return text[at:min(at+n, len(text))]
+		}
+	}
+	if len(text) > n {
+		text = "…" + text[len(text)-n:]
+	}
+	return strings.TrimSpace(text)
+}
+
+func first(all []string, n int) []string { return all[:min(n, len(all))] }
