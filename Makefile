@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race lint api fmt quickstart fuzz account bench model spool durable load e2e pictures cross modules ci
+.PHONY: help tools test race lint api fmt quickstart fuzz account bench model spool durable damage nemesis load e2e pictures cross modules ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,7 +12,7 @@ race: ## run the tests under the race detector
 	go test -race ./...
 
 TOOL_BIN = .tools/bin
-MODULES = . ./mockserver/collector ./mockserver/inspector/e2e ./bench
+MODULES = . ./mockserver/collector ./mockserver/inspector/e2e ./bench ./nemesis
 
 tools:
 	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools install tool ./...
@@ -64,9 +64,21 @@ spool: ## kill a process with a spool 50 times, and send a backlog of 10 GB
 	ANALYTICS_TEST_BACKLOG_MB=$(SPOOL_MEGABYTES) go test -count=1 -v -timeout 20m -run '^TestSpoolBacklog$$' .
 
 COLLECTOR = ./mockserver/collector
-durable: ## kill the collector, its cluster and the power at full length, and count
+durable: ## kill the collector, its cluster and the power, and send it what it cannot deliver, at full length
 	JOURNAL_KILLS=20 JOURNAL_CUTS=10 JOURNAL_CLUSTER_KILLS=6 go test -count=1 -v -timeout 30m -run 'Kill|PowerCut|Cluster' $(COLLECTOR)/internal/journal
-	COLLECTOR_KILLS=20 COLLECTOR_CLUSTER_KILLS=6 go test -count=1 -v -timeout 30m -run 'Kill|Cluster|Disk|ReadOnly' $(COLLECTOR)/e2e
+	COLLECTOR_KILLS=20 COLLECTOR_CLUSTER_KILLS=6 COLLECTOR_BAD_CALLS=10000 go test -count=1 -v -timeout 30m -run 'Kill|Cluster|Disk|ReadOnly|BadCalls' $(COLLECTOR)/e2e
+
+JOURNAL_FLIPS ?= 100
+damage: ## flip JOURNAL_FLIPS (100) bits of each file of a queue, and lead it through a long random life
+	JOURNAL_SEED=$$$$ JOURNAL_FLIPS=$(JOURNAL_FLIPS) JOURNAL_STEPS=5000 go test -count=1 -v -timeout 120m -run 'FlippedBit|MissingBlocks|RandomLife' $(COLLECTOR)/internal/journal
+
+NEMESIS_ROUNDS ?= 10
+NEMESIS_SEED ?= $(shell date +%s)
+nemesis: ## attack the collector by disks, clocks and networks, NEMESIS_ROUNDS (10) times in each way; as root
+	@echo "NEMESIS_SEED=$(NEMESIS_SEED); nemesis.log has all"
+	@NEMESIS_ROUNDS=$(NEMESIS_ROUNDS) NEMESIS_SEED=$(NEMESIS_SEED) NEMESIS_REPORT=$(CURDIR)/nemesis.md \
+		go test -count=1 -v -timeout 2h ./nemesis/... > nemesis.log 2>&1; status=$$?; \
+		grep -E '^ *--- FAIL|^(ok|FAIL)' nemesis.log; cat nemesis.md; exit $$status
 
 load: ## measure the collector: ingest, deliveries, a dead destination, start-up, the proof
 	@for what in ingest deliver dead start verify; do echo "== $$what"; go run $(COLLECTOR)/loadtest $$what || exit 1; done

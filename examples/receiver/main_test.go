@@ -28,7 +28,7 @@ func TestOnlySignedCallsAreTaken(t *testing.T) {
 	}})
 	client := analytics.New("key")
 	client.Endpoint = srv.URL
-	require.NoError(t, client.Track(&analytics.Track{UserId: "ada", Event: "Signed Up"}))
+	require.NoError(t, client.Track(&analytics.Track{UserId: "ada", Event: "Signed Up", Properties: map[string]any{"seats": 5}}))
 	require.NoError(t, client.Close())
 
 	_, err := srv.Wait(t.Context(), 1, mockserver.DeliveredTo("right"), func(r *mockserver.Record) bool {
@@ -36,6 +36,6 @@ func TestOnlySignedCallsAreTaken(t *testing.T) {
 		return decided && wrong.State == mockserver.StateFailed && strings.Contains(wrong.Reason, "401")
 	})
 	require.NoError(t, err)
-	assert.Contains(t, out.String(), "track ada Signed Up")
+	assert.Regexp(t, `^message \S+, attempt 1: {"version":1,"type":"track","userId":"ada","event":"Signed Up","properties":{"seats":5},.*}\n$`, out.String())
 	assert.Equal(t, 1, strings.Count(out.String(), "\n"))
 }
