@@ -1,6 +1,10 @@
 package analytics
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
+)
 
 const (
 	bodyHead = `{"batch":[`
@@ -9,8 +13,7 @@ const (
 	// bodyEnd.
 	bodySeam = `","sentAt":"`
 	bodyEnd  = `"}`
-	timeLen  = len("2006-01-02T15:04:05.000Z")
-	tailLen  = timeLen + len(bodyEnd)
+	tailLen  = wire.TimeLen + len(bodyEnd)
 
 	// batchOverhead is charged for what a batch holds besides its bytes.
 	batchOverhead = 256
@@ -73,7 +76,7 @@ func (b *batch) lost(reason DropReason) *DropError {
 
 // envelope is the number of bytes that a body holds besides its calls.
 func (s *settings) envelope() int {
-	return len(bodyHead) + len(s.middle) + idLen + len(bodySeam) + tailLen
+	return len(bodyHead) + len(s.middle) + wire.IDLen + len(bodySeam) + tailLen
 }
 
 // fits reports whether a call of n bytes can be appended.
@@ -105,7 +108,7 @@ func (b *batch) append(encoded []byte) {
 // seal completes the bytes that stay the same in every attempt.
 func (b *batch) seal(s *settings) {
 	b.buf = append(b.buf, s.middle...)
-	b.buf = appendID(b.buf)
+	b.buf = wire.AppendID(b.buf)
 	b.buf = append(b.buf, bodySeam...)
 }
 
@@ -130,14 +133,14 @@ func (b *batch) body(now time.Time) []byte {
 // appendTail writes the end of a body, the only part that differs between
 // attempts.
 func appendTail(dst []byte, now time.Time) []byte {
-	return append(appendTime(dst, now), bodyEnd...)
+	return append(wire.AppendTime(dst, now), bodyEnd...)
 }
 
 // split makes two sealed batches of a sealed batch of at least two calls. Raw
 // is the batch's bytes, and each call keeps its own; the ids of the batches are
 // new, since what they name is.
 func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
-	calls := raw[len(bodyHead) : len(raw)-len(s.middle)-idLen-len(bodySeam)]
+	calls := raw[len(bodyHead) : len(raw)-len(s.middle)-wire.IDLen-len(bodySeam)]
 	n := b.calls / 2
 	end := callsEnd(calls, n)
 	part := func(calls []byte, n int) *batch {

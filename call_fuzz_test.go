@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 // Every call reads back as encoding/json would have written the struct.
@@ -40,7 +42,7 @@ func FuzzCall(f *testing.F) {
 			require.NoError(t, json.Unmarshal(encoded, &got), "%s", encoded)
 			want["type"] = m.kind
 			if id == "" {
-				require.Len(t, got["messageId"], idLen)
+				require.Len(t, got["messageId"], wire.IDLen)
 				want["messageId"] = got["messageId"]
 			}
 			require.Equal(t, want, got)

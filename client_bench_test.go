@@ -17,21 +17,47 @@ func (taker) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(""))}, nil
 }
 
-// benchCalls are the calls that are measured, by size.
-func benchCalls() map[string]*Track {
-	calls := map[string]*Track{}
-	for name, c := range map[string]testCall{"S": smallCall(), "L": largeCall()} {
-		calls[name] = &Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties, Context: c.Context, Integrations: c.Integrations}
+// smallTrack makes a call of about 210 bytes as JSON.
+func smallTrack() *Track {
+	return &Track{
+		Event:      "Signed In",
+		UserId:     "019mr8mf4r",
+		Properties: map[string]interface{}{"plan": "Enterprise", "seats": 25, "trial": false},
 	}
-	c := largeCall()
-	calls["M"] = &Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties}
-	return calls
 }
+
+// mediumTrack makes a call of about 360 bytes as JSON.
+func mediumTrack() *Track {
+	return &Track{
+		Event:  "Order Completed",
+		UserId: "019mr8mf4r",
+		Properties: map[string]interface{}{
+			"order_id": "50314b8e9bcf000000000000", "affiliation": "Main Store", "revenue": 25.5, "tax": 2.25,
+			"currency": "USD", "coupon": "hasbros", "quantity": 3, "first_order": true,
+		},
+	}
+}
+
+// largeTrack makes a call of about 640 bytes as JSON.
+func largeTrack() *Track {
+	m := mediumTrack()
+	m.Context = map[string]interface{}{
+		"ip":        "203.0.113.24",
+		"locale":    "en-US",
+		"userAgent": "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)",
+		"app":       map[string]interface{}{"name": "Storefront", "version": "4.12.0"},
+		"page":      map[string]interface{}{"path": "/checkout/thanks", "title": "Thank you"},
+	}
+	m.Integrations = map[string]interface{}{"All": true, "Mixpanel": false}
+	return m
+}
+
+var benchCalls = map[string]*Track{"S": smallTrack(), "M": mediumTrack(), "L": largeTrack()}
 
 // BenchmarkTrack is what a call costs its caller, and the pipeline up to the
 // request.
 func BenchmarkTrack(b *testing.B) {
-	for name, call := range benchCalls() {
+	for name, call := range benchCalls {
 		b.Run(name, func(b *testing.B) { benchmarkTrack(b, call, Config{FlushAt: 640}) })
 	}
 }
@@ -39,7 +65,7 @@ func BenchmarkTrack(b *testing.B) {
 // BenchmarkTrackSpooled is BenchmarkTrack with each call in a file before it
 // returns.
 func BenchmarkTrackSpooled(b *testing.B) {
-	for name, call := range benchCalls() {
+	for name, call := range benchCalls {
 		b.Run(name, func(b *testing.B) { benchmarkTrack(b, call, Config{FlushAt: 640, Spool: b.TempDir()}) })
 	}
 }
@@ -52,7 +78,7 @@ func BenchmarkUpload(b *testing.B) {
 	}))
 	defer server.Close()
 	for _, name := range []string{"S", "L"} {
-		call := benchCalls()[name]
+		call := benchCalls[name]
 		b.Run(name, func(b *testing.B) {
 			benchmarkTrack(b, call, Config{FlushAt: 100, Endpoint: server.URL, HTTPClient: &http.Client{}})
 		})

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/segmentio/backo-go"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 // Version of the client.
@@ -371,7 +373,7 @@ func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
 		context = with
 	}
 	dst = append(dst, `],"context":`...)
-	dst, err := appendMap(dst, context, "context")
+	dst, err := wire.AppendMap(dst, context, "context")
 	if err != nil {
 		return nil, fmt.Errorf("analytics: batch %w", err)
 	}

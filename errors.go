@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 var (
@@ -42,11 +43,11 @@ func missing(kind, field string) error { return &FieldError{Kind: kind, Field: f
 // valueFieldError is the error of a value, in the map called key, that cannot be
 // encoded.
 func valueFieldError(kind, key string, err error) error {
-	if errors.Is(err, errTooLarge) {
-		return &TooLargeError{Kind: kind, Field: key, Size: maxText + 1, Limit: MaxCallBytes}
+	if errors.Is(err, wire.ErrTooLarge) {
+		return &TooLargeError{Kind: kind, Field: key, Size: wire.MaxText + 1, Limit: MaxCallBytes}
 	}
-	if v := (*valueError)(nil); errors.As(err, &v) {
-		return &FieldError{Kind: kind, Field: strings.TrimSuffix(v.Error(), ": "+v.err.Error()), Err: v.err}
+	if v := (*wire.ValueError)(nil); errors.As(err, &v) {
+		return &FieldError{Kind: kind, Field: v.Path(), Err: v.Err}
 	}
 	return &FieldError{Kind: kind, Field: key, Err: err}
 }
@@ -87,8 +88,8 @@ type TooLargeError struct {
 
 func (e *TooLargeError) Error() string {
 	size := fmt.Sprint(e.Size)
-	if e.Size > maxText {
-		size = fmt.Sprintf("more than %d", maxText)
+	if e.Size > wire.MaxText {
+		size = fmt.Sprintf("more than %d", wire.MaxText)
 	}
 	return fmt.Sprintf("analytics: %s: the call is %s bytes as JSON, over the limit of %d; its largest field is %s", e.Kind, size, e.Limit, e.Field)
 }

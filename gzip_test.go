@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 func TestZippedBodyIsOneGzipMember(t *testing.T) {
@@ -51,7 +53,7 @@ func FuzzZipped(f *testing.F) {
 // splitAll splits a batch until its parts are single calls.
 func splitAll(b *batch, s *settings) (calls []string) {
 	if b.calls == 1 {
-		return []string{string(b.buf[len(bodyHead) : len(b.buf)-len(s.middle)-idLen-len(bodySeam)])}
+		return []string{string(b.buf[len(bodyHead) : len(b.buf)-len(s.middle)-wire.IDLen-len(bodySeam)])}
 	}
 	first, second := b.split(b.buf, s)
 	return append(splitAll(first, s), splitAll(second, s)...)
@@ -66,7 +68,7 @@ func FuzzSplit(f *testing.F) {
 		b := &batch{buf: []byte(bodyHead)}
 		var want []string
 		for i := range int(n) + 1 {
-			encoded, err := appendMap(nil, map[string]interface{}{key: value, "n": i, "in": map[string]interface{}{value: key}}, "")
+			encoded, err := wire.AppendMap(nil, map[string]interface{}{key: value, "n": i, "in": map[string]interface{}{value: key}}, "")
 			require.NoError(t, err)
 			want = append(want, string(encoded))
 			b.append(encoded)

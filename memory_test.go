@@ -23,6 +23,9 @@ func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, context.Cause(r.Context())
 }
 
+// raceDetector reports whether the tests run under the race detector.
+var raceDetector bool
+
 func silentClient(t *testing.T, cfg Config) *Client {
 	cfg.HTTPClient = &http.Client{Transport: silent{}}
 	cfg.Logger = log.New(io.Discard, "", 0)
@@ -40,10 +43,9 @@ func TestCallDoesNotAllocate(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector a sync.Pool loses some of what it is given")
 	}
-	for name, c := range map[string]testCall{"S": smallCall(), "L": largeCall()} {
+	for name, m := range map[string]*Track{"S": smallTrack(), "L": largeTrack()} {
 		for _, spool := range []string{"", t.TempDir()} {
 			client := silentClient(t, Config{FlushAt: 1 << 20, Spool: spool})
-			m := &Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties, Context: c.Context, Integrations: c.Integrations}
 			for range 3 {
 				require.NoError(t, client.Track(m))
 			}
@@ -55,7 +57,7 @@ func TestCallDoesNotAllocate(t *testing.T) {
 				}
 			}), "%s %s", name, spool)
 			require.Zero(t, testing.AllocsPerRun(100, func() {
-				if err := client.Track(&Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties}); err != nil {
+				if err := client.Track(&Track{UserId: m.UserId, Event: m.Event, Properties: m.Properties}); err != nil {
 					t.Error(err)
 				}
 			}), "the message itself, %s %s", name, spool)
@@ -72,8 +74,7 @@ func TestSpoolAllocatesForSegmentsAlone(t *testing.T) {
 		FlushAt: 100, WhenFull: Block, Spool: t.TempDir(), HTTPClient: &http.Client{Transport: taker{}},
 	})
 	require.NoError(t, err)
-	c := largeCall()
-	m := &Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties, Context: c.Context, Integrations: c.Integrations}
+	m := largeTrack()
 	const calls = 20_000 // a dozen segments
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -103,8 +104,7 @@ func TestMemoryStaysWithinTheBudget(t *testing.T) {
 			before := heap()
 			client := silentClient(t, cfg)
 			rnd := rand.New(rand.NewPCG(3, 4))
-			c := largeCall()
-			m := &Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties, Context: c.Context, Integrations: c.Integrations}
+			m := largeTrack()
 			full := 0
 			for full < 100 && client.Stats().Accepted < 15_000 {
 				m.Properties["revenue"] = rnd.Float64()

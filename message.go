@@ -3,6 +3,8 @@ package analytics
 import (
 	"strings"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
 // Message holds the fields that every call has. It is embedded last in each
@@ -146,11 +148,11 @@ type call struct {
 type mapName struct {
 	name string
 	key  string // as JSON, with its colon
-	at   place
+	at   wire.PathHash
 }
 
 func newMapName(name string) *mapName {
-	return &mapName{name: name, key: `"` + name + `":`, at: placeOf(name)}
+	return &mapName{name: name, key: `"` + name + `":`, at: wire.HashPath(name)}
 }
 
 var (
@@ -159,9 +161,6 @@ var (
 	traitsName       = newMapName("traits")
 	propertiesName   = newMapName("properties")
 )
-
-// idLen is the length of a fresh message id.
-const idLen = 36
 
 // extra is a string field that only some kinds have. Its key is as JSON, with
 // its colon.
@@ -281,7 +280,7 @@ func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]inter
 	if len(m) == 0 {
 		return dst, nil
 	}
-	dst, err := appendMapAt(append(dst, n.key...), m, n.name, n.at.of(sort))
+	dst, err := wire.AppendMapAt(append(dst, n.key...), m, n.name, n.at.Of(sort))
 	if err != nil {
 		return dst, valueFieldError(k.kind, n.name, err)
 	}
@@ -295,22 +294,22 @@ func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 	dst = append(append(dst, `"type":"`...), k.kind...)
 	dst = append(dst, `","messageId":`...)
 	if k.MessageId != "" {
-		dst = appendString(dst, k.MessageId)
+		dst = wire.AppendString(dst, k.MessageId)
 	} else {
 		dst = append(dst, '"')
 		k.idAt = len(dst)
-		dst = append(appendIDAt(dst, now), '"')
+		dst = append(wire.AppendIDAt(dst, now), '"')
 	}
 	dst = append(dst, `,"timestamp":"`...)
 	if k.Timestamp == "" {
-		dst = appendNow(dst, now)
-	} else if dst, err = appendISO8601(dst, k.Timestamp); err != nil {
+		dst = wire.AppendNow(dst, now)
+	} else if dst, err = wire.AppendISO8601(dst, k.Timestamp); err != nil {
 		return dst, &FieldError{Kind: k.kind, Field: "timestamp", Err: err}
 	}
 	dst = append(dst, '"')
 	if k.SentAt != "" {
 		dst = append(dst, `,"sentAt":"`...)
-		if dst, err = appendISO8601(dst, k.SentAt); err != nil {
+		if dst, err = wire.AppendISO8601(dst, k.SentAt); err != nil {
 			return dst, &FieldError{Kind: k.kind, Field: "sentAt", Err: err}
 		}
 		dst = append(dst, '"')
@@ -323,7 +322,7 @@ func (k *call) id(encoded []byte) string {
 	if k.MessageId != "" {
 		return strings.Clone(k.MessageId) // no larger string that it was cut from is kept
 	}
-	return string(encoded[k.idAt : k.idAt+idLen])
+	return string(encoded[k.idAt : k.idAt+wire.IDLen])
 }
 
 // appendField writes a string field and its comma, or nothing if it is empty.
@@ -332,5 +331,5 @@ func appendField(dst []byte, key, value string) []byte {
 	if value == "" {
 		return dst
 	}
-	return append(appendString(append(dst, key...), value), ',')
+	return append(wire.AppendString(append(dst, key...), value), ',')
 }

@@ -66,9 +66,7 @@ func TestSpoolBacklog(t *testing.T) {
 func backlog(t *testing.T, dir string, size int64) (calls int) {
 	source := sourceOf("key")
 	data := appendRecord(nil, spoolRecord{kindHead, 7, 0, append([]byte{spoolVersion}, source[:]...)})
-	c := largeCall()
-	m := Track{UserId: c.UserId, Event: c.Event, Properties: c.Properties, Context: c.Context, Integrations: c.Integrations}
-	k, err := m.wire()
+	k, err := largeTrack().wire()
 	require.NoError(t, err)
 	each := 0
 	for ; len(data) < maxSegment-MaxCallBytes; each++ {

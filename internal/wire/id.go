@@ -1,4 +1,4 @@
-package analytics
+package wire
 
 import (
 	"crypto/rand"
@@ -14,6 +14,9 @@ import (
 // that two copies of a process, as made from a snapshot of a machine, part.
 // Ids of the same second share them, which makes a batch compress better.
 
+// IDLen is the length of a message id.
+const IDLen = len("00000000-0000-7000-0000-000000000000")
+
 // idOrder is the first 60 bits of the newest id: 48 of milliseconds since
 // 1970, then 12 that count the ids of one millisecond from 0. Where the count
 // overflows, or the clock is set back, the milliseconds run ahead of the clock.
@@ -22,28 +25,28 @@ var idOrder atomic.Uint64
 // A moment is what the ids and times of one second have in common.
 type moment struct {
 	second int64 // Unix time
-	id     [idLen]byte
-	time   [timeLen]byte
+	id     [IDLen]byte
+	time   [TimeLen]byte
 }
 
 var currentMoment atomic.Pointer[moment]
 
-// appendID appends a new message id, 36 bytes long. It does not quote it.
-func appendID(dst []byte) []byte { return appendIDAt(dst, time.Now()) }
+// AppendID appends a new message id, 36 bytes long. It does not quote it.
+func AppendID(dst []byte) []byte { return AppendIDAt(dst, time.Now()) }
 
-// appendIDAt is appendID for a caller that has asked for the time already.
-func appendIDAt(dst []byte, now time.Time) []byte {
+// AppendIDAt is AppendID for a caller that has asked for the time already.
+func AppendIDAt(dst []byte, now time.Time) []byte {
 	order := nextOrder(now.UnixMilli())
 	dst = append(dst, momentOf(now).id[:]...)
-	id := dst[len(dst)-idLen:]
+	id := dst[len(dst)-IDLen:]
 	putHex(id[0:8], order>>28)
 	putHex(id[9:13], order>>12)
 	putHex(id[15:18], order)
 	return dst
 }
 
-// appendNow is appendTime for the present, or a time near to it.
-func appendNow(dst []byte, now time.Time) []byte {
+// AppendNow is AppendTime for the present, or a time near to it.
+func AppendNow(dst []byte, now time.Time) []byte {
 	dst = append(dst, momentOf(now).time[:]...)
 	milli := now.Nanosecond() / 1e6
 	dst[len(dst)-4] = byte('0' + milli/100)
@@ -79,7 +82,7 @@ func momentOf(now time.Time) *moment {
 	random[0] = random[0]&0x3f | 0x80 // the variant
 	hex.Encode(m.id[19:23], random[:2])
 	hex.Encode(m.id[24:36], random[2:])
-	copy(m.time[:], appendTime(nil, now))
+	copy(m.time[:], AppendTime(nil, now))
 	currentMoment.Store(m)
 	return m
 }

@@ -1,4 +1,4 @@
-package analytics
+package wire
 
 import (
 	"bytes"
@@ -55,12 +55,12 @@ func (c testCall) appendTo(dst []byte) ([]byte, error) {
 		if len(part.m) == 0 {
 			continue
 		}
-		if dst, err = appendMap(append(dst, part.lead...), part.m, part.path); err != nil {
+		if dst, err = AppendMap(append(dst, part.lead...), part.m, part.path); err != nil {
 			return dst, err
 		}
 	}
-	dst = appendString(append(dst, `,"event":`...), c.Event)
-	dst = appendString(append(dst, `,"userId":`...), c.UserId)
+	dst = AppendString(append(dst, `,"event":`...), c.Event)
+	dst = AppendString(append(dst, `,"userId":`...), c.UserId)
 	return append(dst, '}'), nil
 }
 
@@ -123,7 +123,7 @@ func BenchmarkShapes(b *testing.B) {
 			buffer := make([]byte, 0, 8<<10)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if _, err := appendMap(buffer, c.maps[i%len(c.maps)], "properties"); err != nil {
+				if _, err := AppendMap(buffer, c.maps[i%len(c.maps)], "properties"); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -138,13 +138,13 @@ func BenchmarkAppend(b *testing.B) {
 		name string
 		run  func()
 	}{
-		{"id", func() { appendID(buffer) }},
-		{"id, time known", func() { appendIDAt(buffer, now) }},
-		{"present time", func() { appendNow(buffer, now) }},
-		{"time", func() { appendTime(buffer, now) }},
-		{"string of 10", func() { appendString(buffer, "Enterprise") }},
-		{"string of 47", func() { appendString(buffer, "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)") }},
-		{"string of Greek", func() { appendString(buffer, "Ελληνικά γράμματα") }},
+		{"id", func() { AppendID(buffer) }},
+		{"id, time known", func() { AppendIDAt(buffer, now) }},
+		{"present time", func() { AppendNow(buffer, now) }},
+		{"time", func() { AppendTime(buffer, now) }},
+		{"string of 10", func() { AppendString(buffer, "Enterprise") }},
+		{"string of 47", func() { AppendString(buffer, "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)") }},
+		{"string of Greek", func() { AppendString(buffer, "Ελληνικά γράμματα") }},
 		{"price", func() { _, _ = appendFloat(buffer, 49.95, 64) }},
 		{"float", func() { _, _ = appendFloat(buffer, 1.0/3, 64) }},
 	} {
@@ -160,7 +160,7 @@ func BenchmarkIDParallel(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		buffer := make([]byte, 0, 64)
 		for pb.Next() {
-			appendID(buffer)
+			AppendID(buffer)
 		}
 	})
 }

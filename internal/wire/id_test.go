@@ -1,4 +1,4 @@
-package analytics
+package wire
 
 import (
 	"os"
@@ -27,7 +27,7 @@ func idMilli(t *testing.T, id string) int64 {
 
 func TestIDIsAUUIDWithTheTime(t *testing.T) {
 	before := time.Now().UnixMilli()
-	id := string(appendID([]byte("x")))[1:]
+	id := string(AppendID([]byte("x")))[1:]
 	require.Regexp(t, uuidV7, id)
 	require.GreaterOrEqual(t, idMilli(t, id), before)
 }
@@ -39,7 +39,7 @@ func TestIDsGrowAndAreUniqueConcurrentSafe(t *testing.T) {
 	for g := range lists {
 		group.Go(func() {
 			for range each {
-				lists[g] = append(lists[g], string(appendID(nil)))
+				lists[g] = append(lists[g], string(AppendID(nil)))
 			}
 		})
 	}
@@ -57,16 +57,16 @@ func TestIDsGrowAndAreUniqueConcurrentSafe(t *testing.T) {
 
 func TestIDsGrowWhenTheClockIsSetBack(t *testing.T) {
 	now := time.Now()
-	first := string(appendIDAt(nil, now))
-	second := string(appendIDAt(nil, now.Add(-time.Hour)))
+	first := string(AppendIDAt(nil, now))
+	second := string(AppendIDAt(nil, now.Add(-time.Hour)))
 	require.Less(t, first[:18], second[:18])
 }
 
 func TestIDsOfAFullMillisecondRunAhead(t *testing.T) {
 	now := time.Now().Add(time.Minute) // no other test's ids come near
-	last := string(appendIDAt(nil, now))
+	last := string(AppendIDAt(nil, now))
 	for range 10_000 {
-		id := string(appendIDAt(nil, now))
+		id := string(AppendIDAt(nil, now))
 		require.Less(t, last, id)
 		last = id
 	}
@@ -75,16 +75,16 @@ func TestIDsOfAFullMillisecondRunAhead(t *testing.T) {
 
 func TestIDsDrawNewRandomBitsEachSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first := string(appendID(nil))
-		require.Equal(t, first[19:], string(appendID(nil))[19:])
+		first := string(AppendID(nil))
+		require.Equal(t, first[19:], string(AppendID(nil))[19:])
 		time.Sleep(time.Second)
-		require.NotEqual(t, first[19:], string(appendID(nil))[19:])
+		require.NotEqual(t, first[19:], string(AppendID(nil))[19:])
 	})
 }
 
 func TestIDsOfTwoProcessesDiffer(t *testing.T) {
 	if os.Getenv("ANALYTICS_TEST_ID") != "" {
-		_, _ = os.Stdout.Write(append(appendIDAt([]byte("id="), time.Unix(1e9, 0)), '\n'))
+		_, _ = os.Stdout.Write(append(AppendIDAt([]byte("id="), time.Unix(1e9, 0)), '\n'))
 		return
 	}
 	ids := map[string]bool{}

@@ -1,4 +1,4 @@
-package analytics
+package wire
 
 import (
 	"hash/maphash"
@@ -61,35 +61,35 @@ var shapes struct {
 	mu     sync.Mutex                 // held to change sets
 }
 
-// A place tells where in a call of which sort a value sits: the keys that lead
+// A PathHash tells where in a call of which sort a value sits: the keys that lead
 // there, hashed. It only chooses which shapes to try, so a collision costs time and
 // nothing else.
-type place uint64
+type PathHash uint64
 
-const noPlace place = 0
+const noPlace PathHash = 0
 
 var placeSeed = maphash.MakeSeed()
 
-func placeOf(path string) place { return place(maphash.String(placeSeed, path)) }
+func HashPath(path string) PathHash { return PathHash(maphash.String(placeSeed, path)) }
 
-// of is p in a call of a sort, such as one of the same event.
-func (p place) of(sort string) place {
+// Of is p in a call of a sort, such as one of the same event.
+func (p PathHash) Of(sort string) PathHash {
 	if sort == "" {
 		return p
 	}
-	return p ^ place(maphash.String(placeSeed, sort))
+	return p ^ PathHash(maphash.String(placeSeed, sort))
 }
 
-// child is the place of the i-th value in a container at p.
-func (p place) child(i int) place { return (p ^ place(i+1)) * 0x9E3779B97F4A7C15 }
+// child is the PathHash of the i-th value in a container at p.
+func (p PathHash) child(i int) PathHash { return (p ^ PathHash(i+1)) * 0x9E3779B97F4A7C15 }
 
 // set returns the shapes to try for a map of n keys at p.
-func (p place) set(n int) *[shapeWays]atomic.Pointer[shape] {
+func (p PathHash) set(n int) *[shapeWays]atomic.Pointer[shape] {
 	return &shapes.sets[p.child(n)>>(64-shapeBits)]
 }
 
 // appendObject appends m as a JSON object with sorted keys; a nil map is null.
-func appendObject(dst []byte, m map[string]interface{}, at place, depth int) ([]byte, error) {
+func appendObject(dst []byte, m map[string]interface{}, at PathHash, depth int) ([]byte, error) {
 	if len(m) == 0 || len(m) > maxShapeKeys || depth > maxDepth {
 		return appendSorted(dst, m, at, depth, appendValue)
 	}
@@ -121,7 +121,7 @@ func lookUp(m map[string]interface{}, fields []field, values []interface{}) (ok 
 	return true
 }
 
-func appendFields(dst []byte, fields []field, values []interface{}, at place, depth int) ([]byte, error) {
+func appendFields(dst []byte, fields []field, values []interface{}, at PathHash, depth int) ([]byte, error) {
 	var err error
 	for i := range fields {
 		f := &fields[i]
@@ -129,8 +129,8 @@ func appendFields(dst []byte, fields []field, values []interface{}, at place, de
 		if dst, err = appendValue(dst, values[i], at.child(i), depth); err != nil {
 			return dst, below(segment(f.key), err)
 		}
-		if len(dst) > maxText {
-			return dst, errTooLarge
+		if len(dst) > MaxText {
+			return dst, ErrTooLarge
 		}
 	}
 	return append(dst, '}'), nil
@@ -140,9 +140,9 @@ func appendFields(dst []byte, fields []field, values []interface{}, at place, de
 var sortBuffers = sync.Pool{New: func() interface{} { return new([]string) }}
 
 // appendSorted is appendObject for a map of any type of values, and for one
-// without a shape, which it may learn if there is a place.
-func appendSorted[V any](dst []byte, m map[string]V, at place, depth int,
-	value func([]byte, V, place, int) ([]byte, error)) ([]byte, error) {
+// without a shape, which it may learn if there is a PathHash.
+func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
+	value func([]byte, V, PathHash, int) ([]byte, error)) ([]byte, error) {
 	switch {
 	case m == nil:
 		return append(dst, "null"...), nil
@@ -163,13 +163,13 @@ func appendSorted[V any](dst []byte, m map[string]V, at place, depth int,
 	lead := byte('{')
 	var err error
 	for i, k := range keys {
-		dst = append(appendString(append(dst, lead), k), ':')
+		dst = append(AppendString(append(dst, lead), k), ':')
 		if dst, err = value(dst, m[k], at.child(i), depth); err != nil {
 			err = below(segment(k), err)
 			break
 		}
-		if len(dst) > maxText {
-			err = errTooLarge
+		if len(dst) > MaxText {
+			err = ErrTooLarge
 			break
 		}
 		lead = ','
@@ -184,7 +184,7 @@ func appendSorted[V any](dst []byte, m map[string]V, at place, depth int,
 
 // learnShape remembers the sorted keys of a map at p, if they have been seen
 // before.
-func learnShape(keys []string, p place) {
+func learnShape(keys []string, p PathHash) {
 	if len(keys) > maxShapeKeys {
 		return
 	}
@@ -224,7 +224,7 @@ func newShape(keys []string) *shape {
 	s := &shape{fields: make([]field, len(keys))}
 	lead := byte('{')
 	for i, k := range keys {
-		text := append(appendString([]byte{lead}, k), ':')
+		text := append(AppendString([]byte{lead}, k), ':')
 		s.fields[i] = field{key: strings.Clone(k), text: string(text)}
 		copy(s.fields[i].head[:], text)
 		lead = ','

@@ -1,4 +1,4 @@
-package analytics
+package wire
 
 import (
 	"testing"
@@ -40,7 +40,7 @@ func TestISO8601(t *testing.T) {
 		"2006-01-02T15:0405": "", "2006-01-02T1504:05": "", "1136214245": "", "2006-01-02T15:04:05+02:": "",
 		"9999-12-31T23:59:59-00:01": "", "0000-01-01T00:00:00+00:01": "", "２００６-01-02": "", "2006-01-02T15:04:05\n": "",
 	} {
-		got, err := appendISO8601([]byte("x"), in)
+		got, err := AppendISO8601([]byte("x"), in)
 		if want == "" {
 			require.Error(t, err, in)
 			require.Equal(t, "x", string(got), in)
@@ -67,8 +67,8 @@ func FuzzISO8601(f *testing.F) {
 		if !ok {
 			return
 		}
-		wire := appendTime(nil, got)
-		require.Len(t, wire, timeLen)
+		wire := AppendTime(nil, got)
+		require.Len(t, wire, TimeLen)
 		back, err := time.Parse("2006-01-02T15:04:05.000Z", string(wire))
 		require.NoError(t, err)
 		cut := got.Sub(back)

@@ -1,4 +1,4 @@
-package analytics
+package wire
 
 import (
 	"encoding/binary"
@@ -131,7 +131,7 @@ func FuzzAppendString(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := string(appendString([]byte("<"), s))
+		got := string(AppendString([]byte("<"), s))
 		// GOEXPERIMENT=jsonv2 writes U+FFFD as it is.
 		if plain := strings.NewReplacer(`\ufffd`, "\ufffd"); plain.Replace(got) != "<"+plain.Replace(string(want)) {
 			t.Fatalf("got %s, want %s", got, want)

@@ -1,4 +1,4 @@
-package analytics
+package wire
 
 import (
 	"encoding/base64"
@@ -10,41 +10,29 @@ import (
 	"time"
 )
 
-// The encoder writes JSON by a type switch into a buffer the caller owns. The
-// types that properties, traits and contexts are made of need no reflection
-// and no allocation; encoding/json writes the rest. The text is the one
-// encoding/json writes with HTML escaping off, so '<', '>' and '&' are raw.
-//
-// It differs from encoding/json in what it refuses and mends:
-//
-//   - more than maxDepth levels, or more than maxText bytes, is an error: what
-//     is nested deeper is a cycle, or a shared value that unfolds without end;
-//   - invalid UTF-8 in a json.RawMessage or in what a MarshalJSON returned
-//     becomes U+FFFD, as it does in any other string.
-
 const (
 	// maxDepth leaves room, within the thousand levels a collector reads,
 	// for the batch and the call around a value.
 	maxDepth = 990
-	// maxText bounds what one value may unfold to. It is far above what a
+	// MaxText bounds what one value may unfold to. It is far above what a
 	// call may hold, and there to stop a value that would fill the memory.
-	maxText = 16 << 20
+	MaxText = 16 << 20
 )
 
 var (
 	errTooDeep  = fmt.Errorf("nested deeper than %d levels, perhaps a cycle", maxDepth)
-	errTooLarge = fmt.Errorf("more than %d MB of JSON", maxText>>20)
+	ErrTooLarge = fmt.Errorf("more than %d MB of JSON", MaxText>>20)
 )
 
-// appendMap appends m as a JSON object with sorted keys; a nil map is null.
+// AppendMap appends m as a JSON object with sorted keys; a nil map is null.
 // An error starts with the path of the value that caused it, below path. dst
 // comes back as it was when there is an error.
-func appendMap(dst []byte, m map[string]interface{}, path string) ([]byte, error) {
-	return appendMapAt(dst, m, path, placeOf(path))
+func AppendMap(dst []byte, m map[string]interface{}, path string) ([]byte, error) {
+	return AppendMapAt(dst, m, path, HashPath(path))
 }
 
-// appendMapAt is appendMap where the place of path is known.
-func appendMapAt(dst []byte, m map[string]interface{}, path string, at place) ([]byte, error) {
+// AppendMapAt is AppendMap where the PathHash of path is known.
+func AppendMapAt(dst []byte, m map[string]interface{}, path string, at PathHash) ([]byte, error) {
 	out, err := appendObject(dst, m, at, 1)
 	if err != nil {
 		return dst, below(path, err)
@@ -52,11 +40,11 @@ func appendMapAt(dst []byte, m map[string]interface{}, path string, at place) ([
 	return out, nil
 }
 
-// appendValue appends v, which sits at place and in depth containers.
-func appendValue(dst []byte, v interface{}, at place, depth int) ([]byte, error) {
+// appendValue appends v, which sits at PathHash and in depth containers.
+func appendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case string:
-		return appendString(dst, v), nil
+		return AppendString(dst, v), nil
 	case bool:
 		return strconv.AppendBool(dst, v), nil
 	case nil:
@@ -88,7 +76,7 @@ func appendValue(dst []byte, v interface{}, at place, depth int) ([]byte, error)
 }
 
 // appendTyped appends the maps and slices of one type of element.
-func appendTyped(dst []byte, v interface{}, at place, depth int) ([]byte, error) {
+func appendTyped(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case []string:
 		return appendArray(dst, v, at, depth+1, appendStringValue)
@@ -120,23 +108,23 @@ func appendTyped(dst []byte, v interface{}, at place, depth int) ([]byte, error)
 	return appendOther(dst, v, at, depth)
 }
 
-func appendStringValue(dst []byte, s string, _ place, _ int) ([]byte, error) {
-	return appendString(dst, s), nil
+func appendStringValue(dst []byte, s string, _ PathHash, _ int) ([]byte, error) {
+	return AppendString(dst, s), nil
 }
 
-func appendMapValue(dst []byte, m map[string]interface{}, at place, depth int) ([]byte, error) {
+func appendMapValue(dst []byte, m map[string]interface{}, at PathHash, depth int) ([]byte, error) {
 	return appendObject(dst, m, at, depth+1)
 }
 
-func appendIntValue[T int | int64](dst []byte, n T, _ place, _ int) ([]byte, error) {
+func appendIntValue[T int | int64](dst []byte, n T, _ PathHash, _ int) ([]byte, error) {
 	return strconv.AppendInt(dst, int64(n), 10), nil
 }
 
-func appendFloatValue(dst []byte, f float64, _ place, _ int) ([]byte, error) {
+func appendFloatValue(dst []byte, f float64, _ PathHash, _ int) ([]byte, error) {
 	return appendFloat(dst, f, 64)
 }
 
-func appendBoolValue(dst []byte, b bool, _ place, _ int) ([]byte, error) {
+func appendBoolValue(dst []byte, b bool, _ PathHash, _ int) ([]byte, error) {
 	return strconv.AppendBool(dst, b), nil
 }
 
@@ -178,7 +166,7 @@ func appendPointer(dst []byte, v interface{}) ([]byte, error) {
 	switch v := v.(type) {
 	case *string:
 		if v != nil {
-			return appendString(dst, *v), nil
+			return AppendString(dst, *v), nil
 		}
 	case *bool:
 		if v != nil {
@@ -205,8 +193,8 @@ func appendPointer(dst []byte, v interface{}) ([]byte, error) {
 }
 
 // appendArray appends a as a JSON array; a nil slice is null.
-func appendArray[E any](dst []byte, a []E, at place, depth int,
-	value func([]byte, E, place, int) ([]byte, error)) ([]byte, error) {
+func appendArray[E any](dst []byte, a []E, at PathHash, depth int,
+	value func([]byte, E, PathHash, int) ([]byte, error)) ([]byte, error) {
 	if a == nil {
 		return append(dst, "null"...), nil
 	}
@@ -219,12 +207,12 @@ func appendArray[E any](dst []byte, a []E, at place, depth int,
 			dst = append(dst, ',')
 		}
 		var err error
-		// Elements tend to look alike, so they share one place.
+		// Elements tend to look alike, so they share one PathHash.
 		if dst, err = value(dst, e, at.child(0), depth); err != nil {
 			return dst, below("["+strconv.Itoa(i)+"]", err)
 		}
-		if len(dst) > maxText {
-			return dst, errTooLarge
+		if len(dst) > MaxText {
+			return dst, ErrTooLarge
 		}
 	}
 	return append(dst, ']'), nil
@@ -349,9 +337,9 @@ func appendBase64(dst []byte, b []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(dst, '"'), b), '"')
 }
 
-// appendTime appends t in the form the service reads, ISO 8601 in UTC with
+// AppendTime appends t in the form the service reads, ISO 8601 in UTC with
 // milliseconds, such as 2006-01-02T15:04:05.000Z. It does not quote it.
-func appendTime(dst []byte, t time.Time) []byte {
+func AppendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	year, month, day := t.Date()
 	if year < 0 || year > 9999 {

@@ -1,4 +1,4 @@
-package analytics
+package wire
 
 import (
 	"encoding/binary"
@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// appendString appends s as a quoted JSON string. It escapes what JSON must
+// AppendString appends s as a quoted JSON string. It escapes what JSON must
 // have escaped, and U+2028 and U+2029, which are line ends to JavaScript. Each
 // invalid byte becomes \ufffd. '<', '>' and '&' stay as they are.
-func appendString(dst []byte, s string) []byte {
+func AppendString(dst []byte, s string) []byte {
 	n := len(dst)
 	if cap(dst)-n < len(s)+2 {
 		dst = slices.Grow(dst, len(s)+2)

@@ -1,4 +1,4 @@
-package analytics
+package wire
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ var (
 
 // appendOther appends a value of a type the type switches do not name. A named
 // string, number, map or slice is written as the plain type it is made of.
-func appendOther(dst []byte, v interface{}, at place, depth int) ([]byte, error) {
+func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return dst, errTooDeep
 	}
@@ -33,7 +33,7 @@ func appendOther(dst []byte, v interface{}, at place, depth int) ([]byte, error)
 	}
 	switch rv.Kind() {
 	case reflect.String:
-		return appendString(dst, rv.String()), nil
+		return AppendString(dst, rv.String()), nil
 	case reflect.Bool:
 		return strconv.AppendBool(dst, rv.Bool()), nil
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
@@ -178,7 +178,7 @@ func checkNesting(v reflect.Value) error {
 	if !canNest(v.Type()) {
 		return nil
 	}
-	budget := maxText / 8
+	budget := MaxText / 8
 	return nesting(v, 0, &budget)
 }
 
@@ -187,7 +187,7 @@ func checkNesting(v reflect.Value) error {
 func nesting(v reflect.Value, hops int, budget *int) (err error) {
 	const maxHops = 4 * maxDepth
 	if *budget--; *budget < 0 {
-		return errTooLarge
+		return ErrTooLarge
 	}
 	if hops > maxHops {
 		return errTooDeep
@@ -265,26 +265,25 @@ func findNesting(t reflect.Type, around map[reflect.Type]bool) bool {
 	return false
 }
 
-// A valueError is an error of a value inside another.
-type valueError struct {
-	path []string // of the value, innermost first
-	err  error
+// A ValueError is an error of a value inside another.
+type ValueError struct {
+	Err  error    // what is wrong with the value
+	path []string // steps to the value, innermost first
 }
 
 // below returns err as that of a value further down, below step.
 func below(step string, err error) error {
-	inner, ok := err.(*valueError) //nolint:errorlint // one that a MarshalJSON wraps is of another map
+	inner, ok := err.(*ValueError) //nolint:errorlint // one that a MarshalJSON wraps is of another map
 	if !ok {
-		return &valueError{path: []string{step}, err: err}
+		return &ValueError{Err: err, path: []string{step}}
 	}
 	inner.path = append(inner.path, step)
 	return inner
 }
 
-// Error is the path of the value and what is wrong with it, such as
-// "properties.cart.total: NaN is not a JSON number". The middle of a path that
-// is very long, as a cycle's is, is left out.
-func (e *valueError) Error() string {
+// Path is the path of the value, such as "properties.cart.total". The middle of
+// a very long path, such as that of a cycle, is left out.
+func (e *ValueError) Path() string {
 	const ends = 8
 	var b strings.Builder
 	for i := len(e.path) - 1; i >= 0; i-- {
@@ -294,10 +293,15 @@ func (e *valueError) Error() string {
 		}
 		b.WriteString(e.path[i])
 	}
-	return strings.TrimPrefix(b.String(), ".") + ": " + e.err.Error()
+	return strings.TrimPrefix(b.String(), ".")
 }
 
-func (e *valueError) Unwrap() error { return e.err }
+// Error is the path of the value and what is wrong with it, such as
+// "properties.cart.total: NaN is not a JSON number".
+func (e *ValueError) Error() string { return e.Path() + ": " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *ValueError) Unwrap() error { return e.Err }
 
 // segment is how key appears in a path.
 func segment(key string) string {

@@ -1,4 +1,4 @@
-package analytics
+package wire
 
 import (
 	"bytes"
@@ -85,7 +85,7 @@ func checkLikeReference(t testing.TB, m map[string]interface{}) {
 	t.Helper()
 	want, wantErr := reference(m)
 	for range 3 {
-		got, err := appendMap([]byte("before"), m, "properties")
+		got, err := AppendMap([]byte("before"), m, "properties")
 		if wantErr != nil || err != nil {
 			require.Equal(t, "before", string(got))
 			require.Error(t, err, "encoding/json: %v", wantErr)
@@ -174,8 +174,8 @@ func TestEncoderErrorsNameTheField(t *testing.T) {
 		{"channel", make(chan int), "properties.cart: json: unsupported type: chan int"},
 		{"number", json.Number("1,5"), `properties.cart: json.Number "1,5" is not a JSON number`},
 		{"raw", json.RawMessage(`{"a":}`), "properties.cart: json.RawMessage: invalid character '}' looking for beginning of value"},
-		{"marshaler", failing{}, "properties.cart: json: error calling MarshalJSON for type analytics.failing: refused"},
-		{"panic", []interface{}{burning{}}, "properties.cart[0]: marshalling a analytics.burning panicked: on fire"},
+		{"marshaler", failing{}, "properties.cart: json: error calling MarshalJSON for type wire.failing: refused"},
+		{"panic", []interface{}{burning{}}, "properties.cart[0]: marshalling a wire.burning panicked: on fire"},
 		{"year", time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC), "properties.cart: Time.AppendText: year outside of range [0,9999]"},
 		{"cycle of maps", cycle, "properties.cart" + strings.Repeat(".self", 6) + "…" + strings.Repeat(".self", 8) + ": nested deeper than 990 levels, perhaps a cycle"},
 		{"cycle of slices", list, "properties.cart" + strings.Repeat("[0]", 6) + "…" + strings.Repeat("[0]", 8) + ": nested deeper than 990 levels, perhaps a cycle"},
@@ -187,7 +187,7 @@ func TestEncoderErrorsNameTheField(t *testing.T) {
 		{"shared without end in a struct", record{Any: wide}, "properties.cart: more than 16 MB of JSON"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := appendMap([]byte("x"), map[string]interface{}{"cart": c.value}, "properties")
+			got, err := AppendMap([]byte("x"), map[string]interface{}{"cart": c.value}, "properties")
 			require.Error(t, err)
 			// With GOEXPERIMENT=jsonv2, a MarshalJSON is called by pointer.
 			require.Equal(t, c.want, strings.ReplaceAll(err.Error(), "type *", "type "))
@@ -195,8 +195,8 @@ func TestEncoderErrorsNameTheField(t *testing.T) {
 		})
 	}
 	t.Run("shared without end", func(t *testing.T) {
-		_, err := appendMap(nil, map[string]interface{}{"cart": wide}, "properties")
-		require.ErrorIs(t, err, errTooLarge)
+		_, err := AppendMap(nil, map[string]interface{}{"cart": wide}, "properties")
+		require.ErrorIs(t, err, ErrTooLarge)
 	})
 }
 
@@ -210,13 +210,13 @@ func TestEncoderKeepsToTheDepthLimit(t *testing.T) {
 	}
 	checkLikeReference(t, nested(maxDepth))
 	checkLikeReference(t, map[string]interface{}{"in a struct": record{Any: nested(maxDepth - 2)}})
-	_, err := appendMap(nil, nested(maxDepth+1), "context")
+	_, err := AppendMap(nil, nested(maxDepth+1), "context")
 	require.ErrorIs(t, err, errTooDeep)
-	_, err = appendMap(nil, map[string]interface{}{"in a struct": record{Any: nested(maxDepth - 1)}}, "context")
+	_, err = AppendMap(nil, map[string]interface{}{"in a struct": record{Any: nested(maxDepth - 1)}}, "context")
 	require.ErrorIs(t, err, errTooDeep)
 }
 
-// Maps of one place and size but other keys must not be taken for each other.
+// Maps of one PathHash and size but other keys must not be taken for each other.
 func TestShapesAreVerified(t *testing.T) {
 	for round := range 20 {
 		for variant := range 12 {
@@ -239,7 +239,7 @@ func TestShapesAreBounded(t *testing.T) {
 	for i := range 20_000 {
 		m := map[string]interface{}{fmt.Sprint("key ", i): i, strings.Repeat("long", 200): 1, strings.Repeat("longer", 200): 2}
 		for range 3 {
-			_, err := appendMap(nil, m, "traits")
+			_, err := AppendMap(nil, m, "traits")
 			require.NoError(t, err)
 		}
 	}
@@ -266,7 +266,7 @@ func TestEncoderConcurrentSafe(t *testing.T) {
 			for i := range 500 {
 				m := map[string]interface{}{"a": i, fmt.Sprint("k", (i+g)%40): map[string]interface{}{"x": 1, fmt.Sprint(i % 7): 2}}
 				want, _ := reference(m)
-				got, err := appendMap(nil, m, "properties")
+				got, err := AppendMap(nil, m, "properties")
 				if err != nil || !bytes.Equal(got, want) {
 					t.Errorf("got %s, want %s, error %v", got, want, err)
 					return
@@ -289,9 +289,9 @@ func TestEncoderDoesNotAllocate(t *testing.T) {
 		require.Zero(t, got, name)
 	}
 	got := testing.AllocsPerRun(1000, func() {
-		b := appendID(buffer[:0])
-		b = appendTime(b, time.Now())
-		appendString(b, "caf\xe9 \"<\u2028>\"")
+		b := AppendID(buffer[:0])
+		b = AppendTime(b, time.Now())
+		AppendString(b, "caf\xe9 \"<\u2028>\"")
 	})
 	require.Zero(t, got)
 	if raceDetector {
@@ -307,7 +307,7 @@ func TestEncoderDoesNotAllocate(t *testing.T) {
 		types[fmt.Sprint("extra", i)] = i
 	}
 	got = testing.AllocsPerRun(100, func() {
-		if _, err := appendMap(buffer[:0], types, "traits"); err != nil {
+		if _, err := AppendMap(buffer[:0], types, "traits"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -322,7 +322,7 @@ func TestShapesCopyTheirKeys(t *testing.T) {
 		body := string(large)
 		runtime.AddCleanup(&large[0], func(struct{}) { close(freed) }, struct{}{})
 		for range 4 {
-			_, err := appendMap(nil, map[string]interface{}{body[:9]: 1}, "cut")
+			_, err := AppendMap(nil, map[string]interface{}{body[:9]: 1}, "cut")
 			require.NoError(t, err)
 		}
 	}()
@@ -337,10 +337,10 @@ func TestAppendTime(t *testing.T) {
 		time.Date(9999, 12, 31, 23, 59, 59, 50e6, time.UTC), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-5, 6, 7, 0, 0, 0, 0, time.UTC), time.Now(),
 	} {
 		want := at.UTC().Format("2006-01-02T15:04:05.000Z")
-		require.Equal(t, want, string(appendTime(nil, at)))
-		if len(want) == timeLen {
-			require.Equal(t, want, string(appendNow(nil, at)))
-			require.Equal(t, want, string(appendNow(nil, at)))
+		require.Equal(t, want, string(AppendTime(nil, at)))
+		if len(want) == TimeLen {
+			require.Equal(t, want, string(AppendNow(nil, at)))
+			require.Equal(t, want, string(AppendNow(nil, at)))
 		}
 	}
 }

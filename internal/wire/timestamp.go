@@ -1,17 +1,20 @@
-package analytics
+package wire
 
 import (
 	"fmt"
 	"time"
 )
 
-// appendISO8601 writes the ISO 8601 time s in the one form used on the wire.
-func appendISO8601(dst []byte, s string) ([]byte, error) {
+// TimeLen is the length of what AppendTime appends for years 0 to 9999.
+const TimeLen = len("2006-01-02T15:04:05.000Z")
+
+// AppendISO8601 writes the ISO 8601 time s in the one form used on the wire.
+func AppendISO8601(dst []byte, s string) ([]byte, error) {
 	t, ok := parseISO8601(s)
 	if !ok {
 		return dst, fmt.Errorf("%.64q is not an ISO 8601 time such as 2006-01-02T15:04:05.000Z", s)
 	}
-	return appendTime(dst, t), nil
+	return AppendTime(dst, t), nil
 }
 
 // parseISO8601 reads a calendar date, in the extended form (2006-01-02) or the

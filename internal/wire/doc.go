@@ -1,0 +1,27 @@
+// Package wire writes the bytes of a call: values as JSON, message ids and
+// timestamps. It appends to buffers that its callers own and knows no client.
+//
+// The encoder writes JSON by a type switch. The types that properties, traits
+// and contexts are made of need no reflection and no allocation; encoding/json
+// writes the rest. The text is what encoding/json writes with HTML escaping off,
+// so '<', '>' and '&' are as they are. It differs from encoding/json in what it
+// refuses and repairs:
+//
+//   - More than 990 levels, or more than [MaxText] bytes, is an error: what is
+//     nested deeper is a cycle, or a shared value that unfolds without end.
+//     encoding/json finds cycles of pointers, but follows a list of millions of
+//     elements until the stack overflows, which ends the program, and writes a
+//     value shared at each of 60 levels for years.
+//   - Invalid UTF-8 in a json.RawMessage, or in what a MarshalJSON returned,
+//     becomes U+FFFD, as it does in any other string.
+//
+// The path of a map: [AppendMap] hashes where the map sits in a call (a
+// [PathHash]) and looks there for key sets, the sorted and escaped keys of
+// earlier maps (keyset.go). A map whose keys match one is written by looking its
+// values up; any other is sorted, and its key set may be remembered. Values go
+// through encode.go, strings through string.go, and what takes reflection
+// through reflect.go.
+//
+// Nothing in the package blocks, but for a caller's own MarshalJSON. All of it is
+// safe for concurrent use: key sets are read without a lock.
+package wire
