@@ -280,7 +280,7 @@ func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]inter
 	if len(m) == 0 {
 		return dst, nil
 	}
-	dst, err := wire.AppendMapAt(append(dst, n.key...), m, n.name, n.at.Of(sort))
+	dst, err := wire.AppendMapAt(append(dst, n.key...), m, n.name, n.at.In(sort))
 	if err != nil {
 		return dst, valueFieldError(k.kind, n.name, err)
 	}

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// maxDepth leaves room, within the thousand levels a collector reads,
-	// for the batch and the call around a value.
+	// maxDepth is less than the 1,000 levels that collectors read: a value is
+	// inside a call inside a batch.
 	maxDepth = 990
-	// MaxText bounds what one value may unfold to. It is far above what a
-	// call may hold, and there to stop a value that would fill the memory.
+	// MaxText bounds the JSON of one value. It is far more than a call may have,
+	// and stops a value that would fill the memory.
 	MaxText = 16 << 20
 )
 
@@ -25,13 +25,13 @@ var (
 )
 
 // AppendMap appends m as a JSON object with sorted keys; a nil map is null.
-// An error starts with the path of the value that caused it, below path. dst
-// comes back as it was when there is an error.
+// An error is a *ValueError with the path of the value that caused it, which
+// starts with path. With an error, AppendMap returns dst unchanged.
 func AppendMap(dst []byte, m map[string]interface{}, path string) ([]byte, error) {
 	return AppendMapAt(dst, m, path, HashPath(path))
 }
 
-// AppendMapAt is AppendMap where the PathHash of path is known.
+// AppendMapAt is AppendMap for a caller that has the hash of path.
 func AppendMapAt(dst []byte, m map[string]interface{}, path string, at PathHash) ([]byte, error) {
 	out, err := appendObject(dst, m, at, 1)
 	if err != nil {
@@ -40,7 +40,7 @@ func AppendMapAt(dst []byte, m map[string]interface{}, path string, at PathHash)
 	return out, nil
 }
 
-// appendValue appends v, which sits at PathHash and in depth containers.
+// appendValue appends v, whose path hashes to at, inside depth containers.
 func appendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case string:
@@ -81,7 +81,7 @@ func appendTyped(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 	case []string:
 		return appendArray(dst, v, at, depth+1, appendStringValue)
 	case map[string]string:
-		return appendSorted(dst, v, noPlace, depth+1, appendStringValue)
+		return appendSorted(dst, v, noPath, depth+1, appendStringValue)
 	case []map[string]interface{}:
 		return appendArray(dst, v, at, depth+1, appendMapValue)
 	case []int:
@@ -93,13 +93,13 @@ func appendTyped(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 	case []bool:
 		return appendArray(dst, v, at, depth+1, appendBoolValue)
 	case map[string]int:
-		return appendSorted(dst, v, noPlace, depth+1, appendIntValue)
+		return appendSorted(dst, v, noPath, depth+1, appendIntValue)
 	case map[string]int64:
-		return appendSorted(dst, v, noPlace, depth+1, appendIntValue)
+		return appendSorted(dst, v, noPath, depth+1, appendIntValue)
 	case map[string]float64:
-		return appendSorted(dst, v, noPlace, depth+1, appendFloatValue)
+		return appendSorted(dst, v, noPath, depth+1, appendFloatValue)
 	case map[string]bool:
-		return appendSorted(dst, v, noPlace, depth+1, appendBoolValue)
+		return appendSorted(dst, v, noPath, depth+1, appendBoolValue)
 	case []byte:
 		return appendBase64(dst, v), nil
 	case json.RawMessage:
@@ -207,7 +207,7 @@ func appendArray[E any](dst []byte, a []E, at PathHash, depth int,
 			dst = append(dst, ',')
 		}
 		var err error
-		// Elements tend to look alike, so they share one PathHash.
+		// Elements tend to have the same keys, so they share one hash.
 		if dst, err = value(dst, e, at.child(0), depth); err != nil {
 			return dst, below("["+strconv.Itoa(i)+"]", err)
 		}
@@ -284,7 +284,7 @@ func appendNumber(dst []byte, n json.Number) ([]byte, error) {
 	return append(dst, n...), nil
 }
 
-// isNumber tells whether s is a number by the grammar of RFC 8259, section 6.
+// isNumber reports whether s is a number by the grammar of RFC 8259, section 6.
 func isNumber(s string) bool {
 	if s != "" && s[0] == '-' {
 		s = s[1:]

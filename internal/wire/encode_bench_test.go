@@ -93,11 +93,11 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkShapes shows what keys cost that are remembered, those that change
-// with every call, and those of maps too large to have a shape.
-func BenchmarkShapes(b *testing.B) {
-	defer func(odds uint32) { learnOdds = odds }(learnOdds)
-	learnOdds = 4
+// BenchmarkKeySets shows what keys cost that are remembered, those that change
+// with every call, and those of maps too large for a key set.
+func BenchmarkKeySets(b *testing.B) {
+	defer func(odds uint32) { rememberOdds = odds }(rememberOdds)
+	rememberOdds = 4
 	maps := func(n, keys int) (list []map[string]interface{}) {
 		for i := range n {
 			m := map[string]interface{}{}
@@ -112,12 +112,12 @@ func BenchmarkShapes(b *testing.B) {
 		name string
 		maps []map[string]interface{}
 	}{
-		{"8 keys, 1 shape", maps(1, 8)},
-		{"8 keys, 4 shapes", maps(4, 8)},
-		{"8 keys, 1000 shapes", maps(1000, 8)},
+		{"8 keys, 1 key set", maps(1, 8)},
+		{"8 keys, 4 key sets", maps(4, 8)},
+		{"8 keys, 1000 key sets", maps(1000, 8)},
 		{"8 keys, ever new", maps(50_000, 8)},
-		{"20 keys, 1 shape", maps(1, 20)},
-		{"100 keys, no shape", maps(1, 100)},
+		{"20 keys, 1 key set", maps(1, 20)},
+		{"100 keys, no key set", maps(1, 100)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			buffer := make([]byte, 0, 8<<10)

@@ -53,7 +53,7 @@ func (failing) MarshalJSON() ([]byte, error)      { return nil, errors.New("refu
 func (burning) MarshalJSON() ([]byte, error)      { panic("on fire") }
 func (p *byPointer) MarshalJSON() ([]byte, error) { return json.Marshal("by pointer " + p.S) }
 
-func init() { learnOdds = 1 }
+func init() { rememberOdds = 1 }
 
 // reference is what encoding/json writes with HTML escaping off.
 func reference(v interface{}) ([]byte, error) {
@@ -80,7 +80,7 @@ func tokens(t testing.TB, text []byte) (list []json.Token) {
 }
 
 // checkLikeReference compares the encoder with encoding/json on one map. It
-// encodes three times, so that the shapes are learnt and then used.
+// encodes three times, so that the key sets are remembered and then used.
 func checkLikeReference(t testing.TB, m map[string]interface{}) {
 	t.Helper()
 	want, wantErr := reference(m)
@@ -101,7 +101,7 @@ func checkLikeReference(t testing.TB, m map[string]interface{}) {
 	}
 }
 
-// raceDetector tells whether the tests run under the race detector.
+// raceDetector reports whether the tests run under the race detector.
 var raceDetector bool
 
 func pointerTo[T any](v T) *T { return &v }
@@ -216,8 +216,8 @@ func TestEncoderKeepsToTheDepthLimit(t *testing.T) {
 	require.ErrorIs(t, err, errTooDeep)
 }
 
-// Maps of one PathHash and size but other keys must not be taken for each other.
-func TestShapesAreVerified(t *testing.T) {
+// Maps with the same position and number of keys, but other keys, are distinguished.
+func TestKeySetsAreVerified(t *testing.T) {
 	for round := range 20 {
 		for variant := range 12 {
 			m := map[string]interface{}{"common": round, "nested": map[string]interface{}{fmt.Sprint("n", variant%5): 1}}
@@ -226,7 +226,7 @@ func TestShapesAreVerified(t *testing.T) {
 			checkLikeReference(t, m)
 		}
 	}
-	for _, n := range []int{1, 7, 8, 9, maxShapeKeys, maxShapeKeys + 1, 3000} {
+	for _, n := range []int{1, 7, 8, 9, maxKeys, maxKeys + 1, 3000} {
 		m := map[string]interface{}{}
 		for i := range n {
 			m[fmt.Sprint("key ", i)] = i
@@ -235,7 +235,7 @@ func TestShapesAreVerified(t *testing.T) {
 	}
 }
 
-func TestShapesAreBounded(t *testing.T) {
+func TestKeySetsAreBounded(t *testing.T) {
 	for i := range 20_000 {
 		m := map[string]interface{}{fmt.Sprint("key ", i): i, strings.Repeat("long", 200): 1, strings.Repeat("longer", 200): 2}
 		for range 3 {
@@ -244,19 +244,19 @@ func TestShapesAreBounded(t *testing.T) {
 		}
 	}
 	n := 0
-	for i := range shapes.sets {
-		for j := range shapes.sets[i] {
-			if s := shapes.sets[i][j].Load(); s != nil {
+	for i := range keySets.buckets {
+		for j := range keySets.buckets[i] {
+			if s := keySets.buckets[i][j].Load(); s != nil {
 				n++
 				size := 0
 				for _, f := range s.fields {
 					size += len(f.text)
 				}
-				require.LessOrEqual(t, size, maxShapeText)
+				require.LessOrEqual(t, size, maxKeysText)
 			}
 		}
 	}
-	require.LessOrEqual(t, n, shapeSets*shapeWays)
+	require.LessOrEqual(t, n, keySetBuckets*keySetWays)
 }
 
 func TestEncoderConcurrentSafe(t *testing.T) {
@@ -303,7 +303,7 @@ func TestEncoderDoesNotAllocate(t *testing.T) {
 		"j": map[string]int{"x": 1}, "k": []map[string]interface{}{{"a": nil}}, "l": json.RawMessage(`{"a": 1}`), "m": f, "n": float32(f), "o": uint8(1), "p": []byte("x"),
 		"q": time.Second, "r": []interface{}{1, true}, "s": math.Pi, "t": []float64{1}, "u": map[string]float64{"f": 1}, "v": map[string]bool{"b": true},
 	}
-	for i := range 100 { // more keys than a shape has
+	for i := range 100 { // more keys than a key set has
 		types[fmt.Sprint("extra", i)] = i
 	}
 	got = testing.AllocsPerRun(100, func() {
@@ -315,7 +315,7 @@ func TestEncoderDoesNotAllocate(t *testing.T) {
 }
 
 // A key must not hold on to a larger string that it was cut from.
-func TestShapesCopyTheirKeys(t *testing.T) {
+func TestKeySetsCopyTheirKeys(t *testing.T) {
 	freed := make(chan struct{})
 	func() {
 		large := bytes.Repeat([]byte("k"), 1<<20)

@@ -10,9 +10,9 @@ import (
 // Message ids are UUIDs of version 7 (RFC 9562, section 5.7). Their first 60
 // bits are a time in milliseconds and a counter and only ever grow within a
 // process, which makes an id unique there and sorts the ids by age. The last
-// 62 are random; they tell processes apart and are drawn anew each second, so
-// that two copies of a process, as made from a snapshot of a machine, part.
-// Ids of the same second share them, which makes a batch compress better.
+// 62 are random: they distinguish processes, and change every second so that
+// two copies of a process, restored from one snapshot of a machine, diverge. Ids
+// of one second share them, which makes a batch compress better.
 
 // IDLen is the length of a message id.
 const IDLen = len("00000000-0000-7000-0000-000000000000")
@@ -22,22 +22,22 @@ const IDLen = len("00000000-0000-7000-0000-000000000000")
 // overflows, or the clock is set back, the milliseconds run ahead of the clock.
 var idOrder atomic.Uint64
 
-// A moment is what the ids and times of one second have in common.
-type moment struct {
-	second int64 // Unix time
-	id     [IDLen]byte
-	time   [TimeLen]byte
+// A second is what the ids and times made within one second have in common.
+type second struct {
+	unix int64
+	id   [IDLen]byte
+	time [TimeLen]byte
 }
 
-var currentMoment atomic.Pointer[moment]
+var currentSecond atomic.Pointer[second]
 
 // AppendID appends a new message id, 36 bytes long. It does not quote it.
 func AppendID(dst []byte) []byte { return AppendIDAt(dst, time.Now()) }
 
-// AppendIDAt is AppendID for a caller that has asked for the time already.
+// AppendIDAt is AppendID with the current time, which the caller knows.
 func AppendIDAt(dst []byte, now time.Time) []byte {
 	order := nextOrder(now.UnixMilli())
-	dst = append(dst, momentOf(now).id[:]...)
+	dst = append(dst, secondOf(now).id[:]...)
 	id := dst[len(dst)-IDLen:]
 	putHex(id[0:8], order>>28)
 	putHex(id[9:13], order>>12)
@@ -45,9 +45,9 @@ func AppendIDAt(dst []byte, now time.Time) []byte {
 	return dst
 }
 
-// AppendNow is AppendTime for the present, or a time near to it.
+// AppendNow is AppendTime for the present or a time close to it, and faster.
 func AppendNow(dst []byte, now time.Time) []byte {
-	dst = append(dst, momentOf(now).time[:]...)
+	dst = append(dst, secondOf(now).time[:]...)
 	milli := now.Nanosecond() / 1e6
 	dst[len(dst)-4] = byte('0' + milli/100)
 	appendPair(dst[:len(dst)-3], milli%100)
@@ -61,21 +61,21 @@ func nextOrder(milli int64) uint64 {
 		if order := idOrder.Add(1); order >= start {
 			return order
 		}
-		// The millisecond is new: whoever is first sets its count to 0.
+		// The millisecond is new: the first goroutine sets its count to 0.
 		if last := idOrder.Load(); last < start && idOrder.CompareAndSwap(last, start) {
 			return start
 		}
 	}
 }
 
-// momentOf returns the moment that now lies in. Goroutines that make a new one
-// at once each use their own.
-func momentOf(now time.Time) *moment {
-	second := now.Unix()
-	if m := currentMoment.Load(); m != nil && m.second == second {
+// secondOf returns the second of now. Goroutines that make a new one at the same
+// time each use their own.
+func secondOf(now time.Time) *second {
+	unix := now.Unix()
+	if m := currentSecond.Load(); m != nil && m.unix == unix {
 		return m
 	}
-	m := &moment{second: second}
+	m := &second{unix: unix}
 	copy(m.id[:], "00000000-0000-7000-0000-000000000000")
 	var random [8]byte
 	rand.Read(random[:])
@@ -83,7 +83,7 @@ func momentOf(now time.Time) *moment {
 	hex.Encode(m.id[19:23], random[:2])
 	hex.Encode(m.id[24:36], random[2:])
 	copy(m.time[:], AppendTime(nil, now))
-	currentMoment.Store(m)
+	currentSecond.Store(m)
 	return m
 }
 

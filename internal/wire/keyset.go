@@ -9,21 +9,23 @@ import (
 	"sync/atomic"
 )
 
-// A shape is the sorted keys of a map with their JSON. A program's calls have
-// few of them, so they are remembered by where the map sits and how many keys
-// it has: a later map that has those keys is written by looking them up,
-// without sorting or escaping. A map that has others fails a look-up and is
-// written the long way.
-type shape struct {
+// A keySet is the sorted keys of a map with their JSON. The calls of a program
+// have few key sets, so they are remembered by the position of the map in the
+// call and the number of its keys. A later map with the same keys is written by
+// looking them up, without sorting or escaping. A map with other keys fails a
+// look-up and is sorted.
+type keySet struct {
 	fields []field
 }
 
+// field is one key of a keySet.
 type field struct {
 	key  string
 	text string   // `{"key":` for the first, `,"key":` for the others
-	head [32]byte // text, or its start: a copy of known size takes a third of the time
+	head [32]byte // text, or its start: a copy of constant size takes a third of the time
 }
 
+// append appends the text of f.
 func (f *field) append(dst []byte) []byte {
 	n := len(dst)
 	if len(f.text) > len(f.head) || cap(dst)-n < len(f.head) {
@@ -34,73 +36,76 @@ func (f *field) append(dst []byte) []byte {
 }
 
 const (
-	// maxShapeKeys is how many keys a map may have to get a shape.
-	maxShapeKeys = 32
-	// maxShapeText bounds the JSON of a shape's keys, in bytes.
-	maxShapeText = 1 << 10
-	// shapeSets times shapeWays is how many shapes are remembered: about 1 MB
+	// maxKeys is the largest number of keys in a key set.
+	maxKeys = 32
+	// maxKeysText bounds the JSON of the keys of a key set, in bytes.
+	maxKeysText = 1 << 10
+	// At most keySetBuckets times keySetWays key sets are remembered: about 1 MB
 	// at worst, usually a few KB.
-	shapeBits = 7
-	shapeSets = 1 << shapeBits
-	shapeWays = 4
-	// A new shape must come back once within the next few hundred looked at to
-	// be remembered, and where the set is full one in replaceOdds replaces
-	// another, so that ever new keys cost little and drive nothing out.
-	shapeGuests = 512
-	replaceOdds = 64
+	keySetBits    = 7
+	keySetBuckets = 1 << keySetBits
+	keySetWays    = 4
+	// A key set is remembered when it is seen twice within a few hundred
+	// candidates. In a full bucket, one in replaceOdds replaces another. So keys
+	// that change with every call cost little and displace nothing.
+	keySetCandidates = 512
+	replaceOdds      = 64
 )
 
-// learnOdds is of how many maps without a shape one is looked at. What comes
-// often is soon learnt, and what does not costs little. Tests set it to 1.
-var learnOdds uint32 = 4
+// rememberOdds: one of so many maps without a key set becomes a candidate. Key
+// sets that are frequent are soon remembered; rare ones cost little. Tests set it
+// to 1.
+var rememberOdds uint32 = 4
 
-// shapes is shared by all clients of the process. Readers take no lock.
-var shapes struct {
-	sets   [shapeSets][shapeWays]atomic.Pointer[shape]
-	guests [shapeGuests]atomic.Uint32 // hashes of the shapes seen once
-	mu     sync.Mutex                 // held to change sets
+// keySets is shared by all clients of the process. Readers take no lock.
+var keySets struct {
+	buckets    [keySetBuckets][keySetWays]atomic.Pointer[keySet]
+	candidates [keySetCandidates]atomic.Uint32 // hashes of the key sets seen once
+	mu         sync.Mutex                      // guards writes to buckets
 }
 
-// A PathHash tells where in a call of which sort a value sits: the keys that lead
-// there, hashed. It only chooses which shapes to try, so a collision costs time and
-// nothing else.
+// A PathHash is a hash of the position of a value in a call: of the keys that
+// lead to it, and of the event or name of the call. It selects the key sets that
+// are tried, so a collision costs time and nothing else.
 type PathHash uint64
 
-const noPlace PathHash = 0
+const noPath PathHash = 0
 
-var placeSeed = maphash.MakeSeed()
+var pathSeed = maphash.MakeSeed()
 
-func HashPath(path string) PathHash { return PathHash(maphash.String(placeSeed, path)) }
+// HashPath returns the hash of a path of one key.
+func HashPath(path string) PathHash { return PathHash(maphash.String(pathSeed, path)) }
 
-// Of is p in a call of a sort, such as one of the same event.
-func (p PathHash) Of(sort string) PathHash {
-	if sort == "" {
+// In returns the hash of p in calls of the given name, such as those of one
+// event.
+func (p PathHash) In(name string) PathHash {
+	if name == "" {
 		return p
 	}
-	return p ^ PathHash(maphash.String(placeSeed, sort))
+	return p ^ PathHash(maphash.String(pathSeed, name))
 }
 
-// child is the PathHash of the i-th value in a container at p.
+// child returns the hash of the i-th value in a container at p.
 func (p PathHash) child(i int) PathHash { return (p ^ PathHash(i+1)) * 0x9E3779B97F4A7C15 }
 
-// set returns the shapes to try for a map of n keys at p.
-func (p PathHash) set(n int) *[shapeWays]atomic.Pointer[shape] {
-	return &shapes.sets[p.child(n)>>(64-shapeBits)]
+// bucket returns the key sets to try for a map of n keys at p.
+func (p PathHash) bucket(n int) *[keySetWays]atomic.Pointer[keySet] {
+	return &keySets.buckets[p.child(n)>>(64-keySetBits)]
 }
 
 // appendObject appends m as a JSON object with sorted keys; a nil map is null.
 func appendObject(dst []byte, m map[string]interface{}, at PathHash, depth int) ([]byte, error) {
-	if len(m) == 0 || len(m) > maxShapeKeys || depth > maxDepth {
+	if len(m) == 0 || len(m) > maxKeys || depth > maxDepth {
 		return appendSorted(dst, m, at, depth, appendValue)
 	}
 	var few [8]interface{}
 	values := few[:]
 	if len(m) > len(few) {
-		values = make([]interface{}, maxShapeKeys)
+		values = make([]interface{}, maxKeys)
 	}
-	set := at.set(len(m))
-	for i := range set {
-		s := set[i].Load()
+	bucket := at.bucket(len(m))
+	for i := range bucket {
+		s := bucket[i].Load()
 		if s == nil {
 			break
 		}
@@ -111,7 +116,7 @@ func appendObject(dst []byte, m map[string]interface{}, at PathHash, depth int) 
 	return appendSorted(dst, m, at, depth, appendValue)
 }
 
-// lookUp fills values from m and tells whether m has every key of fields.
+// lookUp fills values from m and reports whether m has every key of fields.
 func lookUp(m map[string]interface{}, fields []field, values []interface{}) (ok bool) {
 	for i := range fields {
 		if values[i], ok = m[fields[i].key]; !ok {
@@ -136,11 +141,11 @@ func appendFields(dst []byte, fields []field, values []interface{}, at PathHash,
 	return append(dst, '}'), nil
 }
 
-// sortBuffers holds the keys of maps that have no shape, as *[]string.
+// sortBuffers holds buffers for the keys of maps without a key set, as *[]string.
 var sortBuffers = sync.Pool{New: func() interface{} { return new([]string) }}
 
-// appendSorted is appendObject for a map of any type of values, and for one
-// without a shape, which it may learn if there is a PathHash.
+// appendSorted is appendObject for a map with values of any type, and for one
+// without a key set. It may remember the keys unless at is noPath.
 func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 	value func([]byte, V, PathHash, int) ([]byte, error)) ([]byte, error) {
 	switch {
@@ -157,8 +162,8 @@ func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
-	if at != noPlace && rand.Uint32N(learnOdds) == 0 {
-		learnShape(keys, at)
+	if at != noPath && rand.Uint32N(rememberOdds) == 0 {
+		rememberKeys(keys, at)
 	}
 	lead := byte('{')
 	var err error
@@ -182,46 +187,47 @@ func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 	return append(dst, '}'), err
 }
 
-// learnShape remembers the sorted keys of a map at p, if they have been seen
-// before.
-func learnShape(keys []string, p PathHash) {
-	if len(keys) > maxShapeKeys {
+// rememberKeys stores the sorted keys of a map at p as a key set, if they have
+// been a candidate before.
+func rememberKeys(keys []string, p PathHash) {
+	if len(keys) > maxKeys {
 		return
 	}
 	hash, size := p, 0
 	for _, k := range keys {
-		hash = hash.child(int(maphash.String(placeSeed, k)))
+		hash = hash.child(int(maphash.String(pathSeed, k)))
 		size += len(k) + len(`,"":`)
 	}
-	guest := &shapes.guests[hash%shapeGuests]
-	if tag := uint32(hash >> 32); guest.Swap(tag) != tag || size > maxShapeText {
+	candidate := &keySets.candidates[hash%keySetCandidates]
+	if tag := uint32(hash >> 32); candidate.Swap(tag) != tag || size > maxKeysText {
 		return
 	}
-	shapes.mu.Lock()
-	defer shapes.mu.Unlock()
-	set := p.set(len(keys))
-	for i := range set {
-		switch s := set[i].Load(); {
+	keySets.mu.Lock()
+	defer keySets.mu.Unlock()
+	bucket := p.bucket(len(keys))
+	for i := range bucket {
+		switch s := bucket[i].Load(); {
 		case s == nil:
-			set[i].Store(newShape(keys))
+			bucket[i].Store(newKeySet(keys))
 			return
-		case s.has(keys): // another goroutine was faster
+		case s.has(keys): // another goroutine stored it
 			return
 		}
 	}
 	if rand.N(replaceOdds) == 0 {
-		set[rand.N(shapeWays)].Store(newShape(keys))
+		bucket[rand.N(keySetWays)].Store(newKeySet(keys))
 	}
 }
 
-func (s *shape) has(keys []string) bool {
+// has reports whether s consists of keys.
+func (s *keySet) has(keys []string) bool {
 	return slices.EqualFunc(s.fields, keys, func(f field, k string) bool { return f.key == k })
 }
 
-// newShape copies the keys, so that no larger string of the caller's that one
-// was cut from stays in memory.
-func newShape(keys []string) *shape {
-	s := &shape{fields: make([]field, len(keys))}
+// newKeySet returns a key set with copies of keys: a key may be a part of a larger
+// string of the caller's, which must not stay in memory.
+func newKeySet(keys []string) *keySet {
+	s := &keySet{fields: make([]field, len(keys))}
 	lead := byte('{')
 	for i, k := range keys {
 		text := append(AppendString([]byte{lead}, k), ':')

@@ -21,8 +21,8 @@ var (
 	textType      = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// appendOther appends a value of a type the type switches do not name. A named
-// string, number, map or slice is written as the plain type it is made of.
+// appendOther appends a value of a type that is not in the type switches. A named
+// string, number, map or slice is written as its underlying type.
 func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return dst, errTooDeep
@@ -57,9 +57,9 @@ func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 			return appendTyped(dst, rv.Convert(stringsType).Interface(), at, depth)
 		}
 	case reflect.Pointer:
-		// The fields of a struct and the elements of an array are marshalled
-		// by pointer where the struct or array is reached by one, so they
-		// have to be left as they are.
+		// encoding/json calls a MarshalJSON with a pointer receiver for fields
+		// and elements that are reached through a pointer. So a pointer to a
+		// struct or an array must stay one.
 		if rv.IsNil() {
 			return append(dst, "null"...), nil
 		}
@@ -171,9 +171,10 @@ func appendValidUTF8(dst, s []byte) []byte {
 	return append(dst, s...)
 }
 
-// checkNesting refuses what encoding/json could only follow until the stack
-// or the memory ends: a value, such as a linked list, of a type that can nest
-// without bound and does.
+// checkNesting returns an error for a value that is nested too deep or is too
+// large, such as a long linked list. encoding/json would follow it until the stack
+// overflows, which ends the program, or memory runs out. Only types that can nest
+// without bound are walked.
 func checkNesting(v reflect.Value) error {
 	if !canNest(v.Type()) {
 		return nil
@@ -182,8 +183,8 @@ func checkNesting(v reflect.Value) error {
 	return nesting(v, 0, &budget)
 }
 
-// nesting walks v, which lies within hops others. There are several hops, over
-// pointers and interfaces, to a level of JSON.
+// nesting walks v, which is inside hops other values. A level of JSON takes
+// several hops, through pointers and interfaces.
 func nesting(v reflect.Value, hops int, budget *int) (err error) {
 	const maxHops = 4 * maxDepth
 	if *budget--; *budget < 0 {
@@ -218,12 +219,12 @@ func nesting(v reflect.Value, hops int, budget *int) (err error) {
 	return err
 }
 
-// isWritten tells whether encoding/json looks at a struct's field.
+// isWritten reports whether encoding/json looks at a struct's field.
 func isWritten(f reflect.StructField) bool {
 	return (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-"
 }
 
-// isMarshaled tells whether values of type t are written by their own method.
+// isMarshaled reports whether values of type t have a method that writes them.
 func isMarshaled(t reflect.Type) bool {
 	return hasMarshaler(t) || t.Kind() != reflect.Interface && hasMarshaler(reflect.PointerTo(t))
 }
@@ -231,8 +232,8 @@ func isMarshaled(t reflect.Type) bool {
 // nestable caches canNest by reflect.Type.
 var nestable sync.Map
 
-// canNest tells whether values of type t can be nested without bound, because
-// the type contains itself or an interface.
+// canNest reports whether values of type t can nest without bound, because t
+// contains itself or an interface.
 func canNest(t reflect.Type) bool {
 	if known, ok := nestable.Load(t); ok {
 		return known.(bool)
@@ -242,7 +243,7 @@ func canNest(t reflect.Type) bool {
 	return can
 }
 
-// findNesting walks the types in t; around has those that t lies within.
+// findNesting walks the types inside t; around has those that contain t.
 func findNesting(t reflect.Type, around map[reflect.Type]bool) bool {
 	if isMarshaled(t) {
 		return false
@@ -265,15 +266,15 @@ func findNesting(t reflect.Type, around map[reflect.Type]bool) bool {
 	return false
 }
 
-// A ValueError is an error of a value inside another.
+// A ValueError reports a value that cannot be written, by its path.
 type ValueError struct {
 	Err  error    // what is wrong with the value
 	path []string // steps to the value, innermost first
 }
 
-// below returns err as that of a value further down, below step.
+// below prepends step to the path of err.
 func below(step string, err error) error {
-	inner, ok := err.(*ValueError) //nolint:errorlint // one that a MarshalJSON wraps is of another map
+	inner, ok := err.(*ValueError) //nolint:errorlint // an error that a MarshalJSON wraps has the path of another map
 	if !ok {
 		return &ValueError{Err: err, path: []string{step}}
 	}
@@ -303,7 +304,7 @@ func (e *ValueError) Error() string { return e.Path() + ": " + e.Err.Error() }
 // Unwrap returns Err.
 func (e *ValueError) Unwrap() error { return e.Err }
 
-// segment is how key appears in a path.
+// segment returns key as a step of a path.
 func segment(key string) string {
 	const longest = 64
 	if len(key) > longest {
