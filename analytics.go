@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
 // Client records calls and sends them in batches in the background. Make one
@@ -169,19 +171,18 @@ func (c *Client) Enqueue(ctx context.Context, m Call) error {
 
 // scratch is a buffer that a call is encoded into.
 type scratch struct {
-	buf []byte // a call, behind room for what a spool writes in front of it
-	id  callID // what a callback is told the call by, if there is one
-
-	// What follows is for a spool, see pipeline.write, and guarded by its
-	// writing.
-	written bool  // or it could not be
-	err     error // what came of it then
+	record spool.Record // the call, behind the room that a spool needs
+	id     callID       // the call's, if there is a callback
 }
 
 // call is the call in the buffer.
-func (s *scratch) call() []byte { return s.buf[recordHead:] }
+func (s *scratch) call() []byte { return s.record.Body() }
 
-var scratches = sync.Pool{New: func() interface{} { return &scratch{buf: make([]byte, recordHead, 1024)} }}
+var scratches = sync.Pool{New: func() interface{} {
+	s := &scratch{record: spool.Record{Buf: make([]byte, spool.HeadLen, 1024)}}
+	s.record.Owner = s
+	return s
+}}
 
 // enqueue encodes a call that wire found to be valid, and accepts it.
 func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
@@ -194,7 +195,7 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	}
 	now := time.Now()
 	s := scratches.Get().(*scratch)
-	s.buf, err = k.append(s.buf[:recordHead], now)
+	s.record.Buf, err = k.append(s.record.Buf[:spool.HeadLen], now)
 	switch {
 	case err != nil:
 		err = c.reject(rejectKind(err, rejectInvalid), err)
@@ -208,7 +209,7 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 			p.log.debugf("queued %s", s.call())
 		}
 	}
-	if cap(s.buf) <= 2*MaxCallBytes {
+	if cap(s.record.Buf) <= 2*MaxCallBytes {
 		scratches.Put(s)
 	}
 	return err
@@ -337,7 +338,7 @@ func (c *Client) started(s *starting, p *pipeline, err error) {
 	s.pipeline = p
 	c.running.Store(p)
 	if p.spool != nil {
-		go p.keep()
+		go p.spool.run()
 	}
 	go p.run()
 }

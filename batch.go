@@ -27,11 +27,8 @@ const (
 type batch struct {
 	buf   []byte // bodyHead and the calls; once sealed, all but the tail
 	calls int
-	seq   uint64 // the number of the first call: calls are numbered from 1 in the order they were accepted
+	seq   uint64 // the number of the first call: in a spool its position there, else calls are numbered from 1
 	ids   []callID
-
-	segment *spoolSegment // where the spool has the calls; nil if it does not
-	index   uint32        // of the first call there
 
 	zip *zipped // the sealed bytes, compressed; buf is nil then
 
@@ -84,10 +81,11 @@ func (b *batch) fits(n int, s *settings) bool {
 	return b.calls == 0 || len(b.buf)+1+n+s.envelope()-len(bodyHead) <= MaxBatchBytes
 }
 
-// continues reports whether the call at a spot follows those of the batch in the
-// file that the spool has them in.
-func (b *batch) continues(at spot) bool {
-	return b.segment == at.segment && (b.segment == nil || b.index+uint32(b.calls) == at.index)
+// continues reports whether the call of that number follows those of the batch; 0
+// is that of any call without a spool. The calls of a batch are acknowledged
+// together, so they must be consecutive in a segment of the spool.
+func (b *batch) continues(seq uint64) bool {
+	return seq == 0 || b.seq+uint64(b.calls) == seq
 }
 
 // hasRoom reports whether a further call of n bytes fits and can be appended
@@ -145,7 +143,7 @@ func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
 	end := callsEnd(calls, n)
 	part := func(calls []byte, n int) *batch {
 		h := &batch{
-			calls: n, seq: b.seq, segment: b.segment, index: b.index,
+			calls: n, seq: b.seq,
 			buf: newBuffer(s.envelope() + len(calls)),
 		}
 		h.buf = append(append(h.buf, bodyHead...), calls...)
@@ -154,7 +152,6 @@ func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
 	}
 	first, second = part(calls[:end], n), part(calls[end+len(","):], b.calls-n)
 	second.seq += uint64(n)
-	second.index += uint32(n)
 	if b.ids != nil {
 		first.ids, second.ids = b.ids[:n:n], b.ids[n:]
 	}

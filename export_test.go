@@ -5,9 +5,9 @@ import "testing"
 // SetMapping says whether the spools that are opened from now on may map files
 // into memory, and returns what puts it back.
 func SetMapping(on bool) (restore func()) {
-	before := noMapping
-	noMapping = !on
-	return func() { noMapping = before }
+	before := spoolNoMap
+	spoolNoMap = !on
+	return func() { spoolNoMap = before }
 }
 
 // HoldOpening has the client begin to open its spool, and go on when open is called.

@@ -105,6 +105,9 @@ func (p *pipeline) close() {
 	defer p.unlock()
 	if p.closing == nil {
 		p.closing = p.startFlush()
+		if p.spool != nil {
+			p.spool.disk.Stop()
+		}
 		p.work = true
 		p.wakeWaiting() // to find the client closed
 	}

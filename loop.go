@@ -58,7 +58,7 @@ func (p *pipeline) run() {
 		p.ownTransport.CloseIdleConnections()
 	}
 	if p.spool != nil {
-		p.closeSpool()
+		p.spool.close()
 	}
 	close(p.ended) // before the wait for a callback that may wait for it
 	p.tellers.Wait()
@@ -85,7 +85,7 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 		l.jobs = append(l.jobs, &job{todo: []*batch{b}})
 	}
 	l.busy = len(l.jobs) == l.maxInFlight
-	finished = l.closing != nil && len(l.jobs) == 0 && l.sealed.empty() && l.spoolFinished()
+	finished = l.closing != nil && len(l.jobs) == 0 && l.sealed.empty() && (l.spool == nil || l.spool.finished(!l.giveUp.IsZero()))
 	l.unlock()
 	if at := l.startDue(now); at.Before(next) {
 		next = at
@@ -240,7 +240,7 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 	}
 	switch {
 	case b.failures < l.maxAttempts:
-	case b.segment != nil && b.taken == l.stats.Delivered:
+	case l.spool != nil && b.taken == l.stats.Delivered:
 		l.putBack(j)
 	default:
 		l.end(b, b.lost(DropAttempts))
@@ -322,7 +322,7 @@ func (l *loop) dropJob(j *job) {
 // leave drops a batch as the client shuts down, or leaves it to the spool. The
 // caller holds mu.
 func (l *loop) leave(b *batch) {
-	if b.segment == nil {
+	if l.spool == nil {
 		l.end(b, b.lost(DropShutdown))
 		return
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
 // While the client is closed and the disk is slow, there is nothing to do.
@@ -15,13 +17,24 @@ func TestLoopSleepsWhileTheSpoolIsWritten(t *testing.T) {
 	s, err := c.settings()
 	require.NoError(t, err)
 	p := newPipeline(s)
-	p.spool = &spool{writers: 1}
+	writing, release := make(chan struct{}), make(chan struct{})
+	disk, _, err := spool.Open(t.TempDir(), spool.Options{
+		MaxBytes: 1 << 20, Appended: func([]*spool.Record, time.Time) { close(writing); <-release },
+	})
+	require.NoError(t, err)
+	written := make(chan error, 1)
+	go func() { written <- disk.Append(&spool.Record{Buf: make([]byte, spool.HeadLen)}, time.Now()) }()
+	<-writing
+	p.spool = &spoolWorker{pipeline: p, disk: disk}
 	p.closing = &flush{}
 	now := time.Now()
 	l := &loop{pipeline: p, giveUp: now.Add(-time.Second)}
 	next, finished := l.step(now)
 	require.False(t, finished)
 	require.Equal(t, now.Add(asleep), next)
+	close(release)
+	require.NoError(t, <-written)
+	disk.Close()
 }
 
 type deaf struct{}
@@ -50,7 +63,7 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	p := newPipeline(s)
 	for range 2 * s.flushAt {
-		require.True(t, p.place(callID{}, []byte("{}"), spot{}, time.Now()))
+		require.True(t, p.place(callID{}, []byte("{}"), 0, time.Now()))
 	}
 	j := &job{todo: []*batch{p.ready.pop()}}
 	require.Nil(t, p.proceed(&outcome{job: &job{}, status: 429, retryAfter: time.Minute, err: http.ErrAbortHandler}))
@@ -68,7 +81,7 @@ func TestSplitGivesUpTheLock(t *testing.T) {
 	require.NoError(t, err)
 	l := &loop{pipeline: newPipeline(s)}
 	for range s.flushAt {
-		require.True(t, l.place(callID{}, []byte("{}"), spot{}, time.Now()))
+		require.True(t, l.place(callID{}, []byte("{}"), 0, time.Now()))
 	}
 	l.compressOne()
 	b := l.ready.pop()

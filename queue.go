@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
 // pipeline is a client at work. Callers append their calls to the open batch
@@ -26,7 +28,7 @@ type pipeline struct {
 
 	tellers sync.WaitGroup // the goroutine that tells results, while there is one
 
-	spool *spool // nil without one
+	spool *spoolWorker // nil without one
 
 	// Guarded by mu.
 	openDue  time.Time     // when open is to be sealed at the latest
@@ -70,10 +72,15 @@ func (p *pipeline) unlock() {
 	p.work = false
 	p.mu.Unlock()
 	if work {
-		select {
-		case p.wake <- struct{}{}:
-		default: // it has been poked already
-		}
+		p.poke()
+	}
+}
+
+// poke wakes the loop.
+func (p *pipeline) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default: // it is awake already
 	}
 }
 
@@ -81,10 +88,10 @@ func (p *pipeline) unlock() {
 // matters for Block alone.
 func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) error {
 	if p.callback != nil {
-		w.id = callID{k.id(w.buf), k.kind}
+		w.id = callID{k.id(w.record.Buf), k.kind}
 	}
 	if p.spool != nil {
-		return p.addSpooled(ctx, w, now)
+		return p.spool.add(ctx, w, now)
 	}
 	encoded := w.call()
 	p.mu.Lock()
@@ -96,7 +103,7 @@ func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) 
 	defer p.unlock()
 	for p.closing == nil {
 		switch {
-		case p.place(w.id, encoded, spot{}, now):
+		case p.place(w.id, encoded, 0, now):
 			return nil
 		case p.open != nil:
 			p.seal(now) // what fills the memory is better sent at once
@@ -113,9 +120,9 @@ func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) 
 }
 
 // place appends a call to the open batch, or to a new one. It reports false if
-// the budget has no room.
-func (p *pipeline) place(id callID, encoded []byte, at spot, now time.Time) bool {
-	if p.open != nil && !(p.open.fits(len(encoded), p.settings) && p.open.continues(at)) {
+// the budget has no room. Seq is the number of a call in a spool, or 0.
+func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) bool {
+	if p.open != nil && !(p.open.fits(len(encoded), p.settings) && p.open.continues(seq)) {
 		p.seal(now)
 	}
 	var cost int64
@@ -147,7 +154,7 @@ func (p *pipeline) place(id callID, encoded []byte, at spot, now time.Time) bool
 	}
 	cost += int64(cap(buf))
 	if fresh {
-		p.openBatch(append(buf, bodyHead...), at, now)
+		p.openBatch(append(buf, bodyHead...), seq, now)
 	} else {
 		p.open.buf = buf
 	}
@@ -197,11 +204,11 @@ func mayTake(buf []byte, size int) int64 {
 	return int64(size + min(size/4, 8<<10))
 }
 
-func (p *pipeline) openBatch(buf []byte, at spot, now time.Time) {
-	if at.segment == nil {
-		at.seq = p.seq + 1
+func (p *pipeline) openBatch(buf []byte, seq uint64, now time.Time) {
+	if p.spool == nil {
+		seq = p.seq + 1
 	}
-	p.open = &batch{buf: buf, seq: at.seq, segment: at.segment, index: at.index}
+	p.open = &batch{buf: buf, seq: seq}
 	// The time since the last flush counts, unless nothing has been called for
 	// so long that it would send this call alone.
 	if p.openDue = p.lastSeal.Add(p.flushAfter); !p.openDue.After(now) {
@@ -220,7 +227,7 @@ func (p *pipeline) seal(now time.Time) {
 	p.lastSeal = now
 	b.seal(p.settings)
 	p.lastLen = len(b.buf)
-	if b.segment == nil {
+	if p.spool == nil {
 		p.seq += uint64(b.calls)
 		p.stats.Accepted += int64(b.calls)
 	}
@@ -361,8 +368,8 @@ func (p *pipeline) end(b *batch, why *DropError) {
 		p.stats.Dropped.add(why.Reason, n)
 	}
 	p.endFlushes(b.seq, n)
-	if b.segment != nil {
-		p.endSpooled(b.segment, span{b.index, b.index + uint32(n)})
+	if p.spool != nil {
+		p.spool.disk.Done(spool.Position(b.seq), b.calls)
 	}
 	p.reclaim(b)
 	if p.callback == nil && why == nil {
@@ -375,7 +382,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 
 // accepted is the number of calls accepted so far.
 func (p *pipeline) accepted() int64 {
-	if p.open == nil || p.open.segment != nil {
+	if p.open == nil || p.spool != nil {
 		return p.stats.Accepted
 	}
 	return p.stats.Accepted + int64(p.open.calls)
@@ -394,7 +401,7 @@ func (p *pipeline) snapshot() Stats {
 	s.Pending = p.pending()
 	s.Bytes = p.used
 	if p.spool != nil {
-		s.SpoolBytes = p.spool.disk
+		s.SpoolBytes = p.spool.disk.Usage()
 	}
 	return s
 }

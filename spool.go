@@ -3,14 +3,12 @@ package analytics
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
 // ErrSpool is what errors.Is finds in the error of a call that could not be
@@ -19,350 +17,430 @@ import (
 // too.
 var ErrSpool = errors.New("analytics: spool")
 
-// spool is the calls of a client as files. A call is written before it is
-// accepted: by the goroutine that makes it or, together with all that have come
-// meanwhile, by one that was before it.
+// A record of the spool has room for the largest call.
+const _ = uint(spool.MaxBody - MaxCallBytes)
+
+const (
+	// memoryWait is how long a call under Block waits for memory before calls go
+	// to the disk alone. A collector that keeps up frees memory within
+	// milliseconds, and waiting for it costs less than reading calls back.
+	memoryWait = 250 * time.Millisecond
+	// rereadEvery is how long the worker waits when a segment cannot be read.
+	rereadEvery = time.Second
+	// placeAtOnce is how many calls are placed in batches with the mutex held.
+	placeAtOnce = 128
+	// maxRefill bounds the memory that is refilled from the disk.
+	maxRefill = 4 << 20
+)
+
+// spoolState says where calls go.
 //
-// Calls that are written go into batches in memory as well, as long as there is
-// memory for them. When there is none, the spool falls behind: calls are
-// written and no more, until the keeper has read back what is on the disk alone.
-// So it is too when there are calls that an earlier process has left.
-type spool struct {
-	dir         string
-	max         int64 // bytes on the disk
-	segmentSize int64 // of a segment, while there is not much on the disk
-	refill      int64 // calls are read back while less memory than that is used
-	fsync       bool
-	source      sourceID
-	full        error // of a call that max leaves no room for
-	log         *logger
-
-	wake chan struct{} // room for one; whoever gives the keeper work pokes it; never closed
-	stop chan struct{} // closed by the loop as it ends
-	kept chan struct{} // closed by the keeper as it ends
-
-	// What follows is guarded by the pipeline's mu.
-	queue    []*scratch      // calls to be written
-	writers  int             // calls in queue, or being written
-	queued   int64           // the bytes of these
-	segments []*spoolSegment // those with calls that have not ended, and the active one, oldest first
-	active   *spoolSegment   // the last of segments, that calls are written to; nil before the first
-	done     []*spoolSegment // to be removed
-	spares   []*segmentFile  // files for segments to come
-	spare    int64           // the bytes of these
-	disk     int64           // the bytes of all files, until they are gone
-	doomed   int64           // those of them that the keeper is about to remove
-	rolled   time.Time       // when active was begun
-	state    spoolState
-	cursor   spoolCursor // of the calls on the disk alone, if there are any
-	touched  bool        // the keeper has been told that calls have ended, since it last saved that
-
-	// Writing is held by whoever writes to the active segment, which puts calls
-	// in their order. It is taken before mu; that is what others wait for, who
-	// have no use for the disk. It guards what follows.
-	writing sync.Mutex
-	lock    *os.File
-	out     []byte     // what is written, in one piece
-	group   []*scratch // memory for a queue
-	number  uint64     // of the newest segment
-	checked time.Time  // when the active segment was last seen in the directory
-
-	mapped   atomic.Int32 // files that are mapped, see segmentFile
-	unmapped atomic.Bool  // none can be
-
-	page page // the keeper's
-}
-
-// spoolState says how calls get into batches:
+//	from        event                                            to
+//	inMemory    a call has waited for memory in vain             spilling
+//	inMemory    there is no memory for a call                    diskOnly
+//	spilling    the next call is written                         diskOnly
+//	diskOnly    there is memory again                            reading
+//	reading     that memory is used                              diskOnly
+//	diskOnly, reading  all calls are read back                   inMemory
 //
-//	inMemory  → spilling  a call has waited for memory in vain
-//	inMemory  → starved   there is no memory for a call
-//	spilling  → starved   the next call is written
-//	starved   → reading   the collector has answered, and memory has come free
-//	reading   → starved   that memory is taken
-//	any other → inMemory  all calls have been read back
+// A client that finds calls of an earlier process begins in reading.
 type spoolState int
 
 const (
-	inMemory spoolState = iota // each call is placed in a batch as it is written
-	spilling                   // the next call stays on the disk alone
-	starved                    // calls are on the disk alone; the keeper waits for memory to read them
-	reading                    // likewise, and the keeper reads them
+	inMemory spoolState = iota // a call is written, and placed in a batch
+	spilling                   // likewise, but the next call is not placed
+	diskOnly                   // calls are written only; the worker waits for memory
+	reading                    // calls are written only; the worker reads them back
 )
 
 // behind reports whether there are calls on the disk alone.
-func (s *spool) behind() bool { return s.state >= starved }
+func (s spoolState) behind() bool { return s >= diskOnly }
 
-// spoolSegment is a file of calls.
-type spoolSegment struct {
-	number  uint64 // its name
-	edition uint32 // of its records
-	seq     uint64 // the number of the call with index 0, see batch.seq
+// spoolWorker decides when the calls of a client with a spool are in memory as
+// well as on the disk, and reads back those that are not.
+type spoolWorker struct {
+	*pipeline
+	disk   *spool.Log
+	refill int64 // calls are read back while less memory than that is used
+	full   error // of a call that SpoolMaxBytes leaves no room for
 
-	// File is used by those who hold writing while the segment is active, and
-	// by the keeper later. It is nil if it is closed.
-	file *segmentFile
+	wake chan struct{} // capacity 1; sent to when run has work; never closed
+	stop chan struct{} // closed by the loop as it ends
+	done chan struct{} // closed by run as it ends
 
-	sealed bool // no more calls are written to it
-	old    bool // it is of an earlier process
-	spared bool // it cannot be read, and is left where it is
-	stuck  bool // it could not be removed
+	// Guarded by the pipeline's mu.
+	state spoolState
+	next  uint64 // while behind: calls from that one on are not read back
 
-	// Its calls were dropped unread: the callback is to be told of them before
-	// it is removed.
-	discarded bool
-
-	size   int64  // bytes up to the end of the last record
-	space  int64  // bytes of the file
-	calls  uint32 // calls in it
-	ended  uint32 // those of them that have ended
-	saved  uint32 // those of them of which the file says so
-	unsaid []span // the others
+	// Used by run alone.
+	page   spool.Page
+	placed int      // how many calls of page are placed
+	ids    []callID // of the calls of page, if there is a callback
 }
 
-// spoolCursor is where the calls begin that are on the disk alone.
-type spoolCursor struct {
-	segment *spoolSegment
-	offset  int64
-	index   uint32
+// openSpool opens the spool, and counts the calls that an earlier process left.
+func (p *pipeline) openSpool() error {
+	w := &spoolWorker{
+		pipeline: p,
+		refill:   min(p.maxBytes/2, maxRefill),
+		wake:     make(chan struct{}, 1),
+		stop:     make(chan struct{}),
+		done:     make(chan struct{}),
+	}
+	options := spool.Options{
+		MaxBytes:  p.spoolMax,
+		Source:    sourceOf(p.writeKey),
+		Sync:      p.spoolSync,
+		NoMap:     spoolNoMap,
+		Appended:  w.appended,
+		Freed:     w.freed,
+		Drained:   p.poke,
+		Discarded: w.discarded,
+		Warn:      w.warn,
+	}
+	log, found, err := spool.Open(p.spoolDir, options)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSpool, err)
+	}
+	p.mu.Lock()
+	defer p.unlock()
+	w.disk = log
+	w.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, log.Dir(), p.spoolMax)
+	p.spool = w
+	p.seq = uint64(found.Last)
+	p.stats.Recovered, p.stats.Accepted = found.Records, found.Records
+	w.logFound(found)
+	if found.Records > 0 {
+		w.state = reading
+		w.poke()
+	}
+	return nil
 }
 
-// spot is where a call is in the order of all, and on the disk.
-type spot struct {
-	seq     uint64        // see batch.seq
-	segment *spoolSegment // nil without a spool
-	index   uint32
+// spoolNoMap is set by tests that compare mapped files with plain writes.
+var spoolNoMap = false
+
+// logFound logs what was found in the directory. The caller holds mu.
+func (w *spoolWorker) logFound(found spool.Recovered) {
+	dir := w.disk.Dir()
+	if found.Foreign > 0 {
+		w.note("spool: %s has %d files of another write key, or of a newer version: they are left there", dir, found.Foreign)
+	}
+	if n := len(found.Strange); n > 0 {
+		w.note("spool: %s has %d files that are not as this client leaves them, the first of which: %v", dir, n, found.Strange[0])
+	}
+	if found.Records > 0 && w.log.verbose {
+		w.note("spool: %s has %s of an earlier process", dir, countCalls(found.Records))
+	}
 }
 
-// sourceID tells sources apart without giving away the write key.
-type sourceID [8]byte
-
-func sourceOf(writeKey string) (id sourceID) {
+// sourceOf identifies a source without revealing the write key.
+func sourceOf(writeKey string) (id [8]byte) {
 	sum := sha256.Sum256([]byte(writeKey))
 	copy(id[:], sum[:])
 	return id
 }
 
-func (s *spool) path(g *spoolSegment) string {
-	return filepath.Join(s.dir, segmentName(g.number))
-}
-
-// feed wakes the keeper if it waits for memory, and there is some. Held is what
-// sealed batches take: an open one does not wait for the collector.
-func (s *spool) feed(held int64) {
-	if s.state == starved && held < s.refill {
-		s.state = reading
-		s.poke()
+// add accepts a call once it is written.
+func (w *spoolWorker) add(ctx context.Context, s *scratch, now time.Time) error {
+	if w.whenFull == Block {
+		w.awaitMemory(ctx, len(s.call()), now)
+	}
+	for {
+		switch err := w.disk.Append(&s.record, now); err {
+		case nil:
+			return nil
+		case spool.ErrClosed:
+			return ErrClosed
+		case spool.ErrFull:
+			if err := w.awaitRoom(ctx, &s.record); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("%w: %w", ErrSpool, err)
+		}
 	}
 }
 
-func (s *spool) poke() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // it has been poked already
-	}
-}
-
-func (s *spool) errorf(err error) error { return fmt.Errorf("%w: %w", ErrSpool, err) }
-
-// addSpooled is add with a spool: it accepts the call once it is written.
-func (p *pipeline) addSpooled(ctx context.Context, w *scratch, now time.Time) error {
-	s := p.spool
-	startRecord(w.buf, kindCall)
-	w.written = false
-	p.mu.Lock()
-	p.awaitMemory(ctx, len(w.call()), now)
-	if err := p.admit(ctx, int64(len(w.buf))); err != nil {
-		p.unlock()
-		return err
-	}
-	s.queue = append(s.queue, w)
-	s.writers++
-	s.queued += int64(len(w.buf))
-	if s.writing.TryLock() { // else mu is given up first: writing is taken before it
-		p.writeQueue(now)
-	} else {
-		p.unlock()
-		s.writing.Lock()
-	}
-	for !w.written { // others may be before it, and too many for one write
-		p.mu.Lock()
-		p.writeQueue(now)
-	}
-	err := w.err
-	s.writing.Unlock()
-	return err
-}
-
-// memoryWait is how long a call under Block waits for memory, rather than be on
-// the disk alone. A collector that keeps up sets some free in a few milliseconds,
-// and to wait for these costs less than to read calls back. One that does not is
-// what the disk is for: once a call has waited in vain, none waits until the spool
-// has caught up.
-const memoryWait = 250 * time.Millisecond
-
-// awaitMemory waits a little for memory for a call of n bytes, if the caller may.
-// The caller holds mu.
-func (p *pipeline) awaitMemory(ctx context.Context, n int, now time.Time) {
-	s := p.spool
-	enough := p.maxBytes - p.maxBytes/8
-	for p.whenFull == Block && p.closing == nil && s.state == inMemory && p.used > enough {
-		if p.open != nil && p.open.hasRoom(n, p.settings) {
+// awaitMemory waits for memory for a call of n bytes, no longer than memoryWait.
+// Once a call has waited in vain, none waits until all calls are read back.
+func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
+	w.mu.Lock()
+	defer w.unlock()
+	enough := w.maxBytes - w.maxBytes/8
+	for w.closing == nil && w.state == inMemory && w.used > enough {
+		if w.open != nil && w.open.hasRoom(n, w.settings) {
 			return
 		}
-		if p.open != nil && p.held() <= enough {
-			p.seal(now) // what fills the memory is better sent at once
+		if w.open != nil && w.held() <= enough {
+			w.seal(now) // what fills the memory is better sent at once
 		}
 		late := time.NewTimer(memoryWait)
-		if err := p.waitForRoom(ctx, late.C); err != nil && s.state == inMemory {
-			s.state = spilling
+		if err := w.waitForRoom(ctx, late.C); err != nil && w.state == inMemory {
+			w.state = spilling
 		}
 		late.Stop()
 	}
 }
 
-// admit finds room on the disk for n bytes. The caller holds mu.
-func (p *pipeline) admit(ctx context.Context, n int64) error {
-	s := p.spool
-	for p.closing == nil {
-		switch {
-		case n <= s.room():
+// awaitRoom waits until there is room on the disk for r, or makes room, as
+// Config.WhenFull says.
+func (w *spoolWorker) awaitRoom(ctx context.Context, r *spool.Record) error {
+	w.mu.Lock()
+	defer w.unlock()
+	for w.closing == nil {
+		switch room := w.disk.Room(r); {
+		case room == spool.Enough:
 			return nil
-		case n <= s.room()+s.doomed:
-			if err := p.await(ctx, nil); err != nil {
+		case room == spool.Freeing:
+			if err := w.await(ctx, nil); err != nil {
 				return err
 			}
-		case p.whenFull == DropOldest && (p.dropOldest() || p.discardOldest()):
-		case p.whenFull == Block:
-			if err := p.waitForRoom(ctx, nil); err != nil {
+		case w.whenFull == DropOldest && (w.dropOldest() || w.discardOldest()):
+		case w.whenFull == Block:
+			if err := w.waitForRoom(ctx, nil); err != nil {
 				return err
 			}
 		default:
-			return s.full
+			return w.full
 		}
 	}
 	return ErrClosed
 }
 
-// room is how many bytes of calls may still come. The caller holds mu.
-func (s *spool) room() int64 {
-	room := s.max - s.disk + s.spare - s.queued
-	if g := s.active; g != nil && !g.sealed {
-		room += g.space - g.size
+// discardOldest gives up the oldest segment that is on the disk alone. It reports
+// false if there is none. The caller holds mu.
+func (w *spoolWorker) discardOldest() bool {
+	first, n, ok := w.disk.Discard()
+	if ok {
+		w.stats.Dropped.Overflow += int64(n)
+		w.endFlushes(uint64(first), int64(n))
 	}
-	return room
+	return ok
 }
 
-// grow notes that n bytes were written to a segment. The caller holds mu.
-func (s *spool) grow(g *spoolSegment, n int64) {
-	g.size += n
-	if more := g.size - g.space; more > 0 {
-		g.space += more
-		s.disk += more
+// appended accepts calls that the log has written.
+func (w *spoolWorker) appended(records []*spool.Record, now time.Time) {
+	w.mu.Lock()
+	defer w.unlock()
+	for _, r := range records {
+		w.accept(r, now)
 	}
 }
 
-// accept counts a call that is written, and places it in a batch unless the
-// spool is behind. The caller holds mu.
-func (p *pipeline) accept(w *scratch, now time.Time) {
-	s := p.spool
-	g := s.active
-	p.seq++
-	p.stats.Accepted++
-	at := spot{p.seq, g, g.calls}
-	g.calls++
-	s.grow(g, int64(len(w.buf)))
-	if s.behind() || s.state == inMemory && p.place(w.id, w.call(), at, now) {
+// accept counts a call that is written, and places it in a batch unless calls are
+// on the disk alone. The caller holds mu.
+func (w *spoolWorker) accept(r *spool.Record, now time.Time) {
+	w.seq = uint64(r.Position)
+	w.stats.Accepted++
+	if w.state.behind() || w.state == inMemory && w.place(r.Owner.(*scratch).id, r.Body(), w.seq, now) {
 		return
 	}
-	if p.open != nil {
-		p.seal(now) // what fills the memory is better sent at once
+	if w.open != nil {
+		w.seal(now) // what fills the memory is better sent at once
 	}
-	s.state = starved
-	s.cursor = spoolCursor{g, g.size - int64(len(w.buf)), at.index}
+	w.state = diskOnly
+	w.next = w.seq
+	w.disk.ReadFrom(r)
 }
 
-// retire writes no more calls to a segment.
-func (p *pipeline) retire(g *spoolSegment) {
-	g.sealed = true
-	p.finish(g)
+// freed wakes calls that wait for room on the disk.
+func (w *spoolWorker) freed() {
+	w.mu.Lock()
+	defer w.unlock()
+	w.wakeWaiting()
 }
 
-// finish has a segment removed if there is nothing left of it.
-func (p *pipeline) finish(g *spoolSegment) {
-	s := p.spool
-	if !g.sealed || g.ended < g.calls {
-		return
+// discarded tells the callback of calls that discardOldest gave up.
+func (w *spoolWorker) discarded(bodies [][]byte) {
+	lost := &batch{calls: len(bodies)}
+	if w.callback != nil {
+		for _, body := range bodies {
+			lost.ids = append(lost.ids, readID(body))
+		}
 	}
-	i := slices.Index(s.segments, g)
-	if i < 0 {
-		return
-	}
-	s.segments = slices.Delete(s.segments, i, i+1)
-	s.remove(g)
+	w.mu.Lock()
+	defer w.unlock()
+	w.tell(notice{batch: lost, why: &DropError{Reason: DropOverflow}})
 }
 
-// remove has the keeper remove a segment. The caller holds mu.
-func (s *spool) remove(g *spoolSegment) {
-	s.doomed += g.space
-	s.done = append(s.done, g)
-	s.poke()
-}
-
-// endSpooled notes that calls have ended. The caller holds mu.
-func (p *pipeline) endSpooled(g *spoolSegment, calls span) {
-	g.ended += calls.len()
-	g.unsaid = addSpan(g.unsaid, calls)
-	p.finish(g)
-	if !p.spool.touched {
-		p.spool.touched = true
-		p.spool.poke()
+// warn logs a failure of the log that no caller is told of.
+func (w *spoolWorker) warn(problem spool.Problem, err error) {
+	verbose := w.log.verbose
+	switch {
+	case problem == spool.Vanished:
+		w.report("spool: %v", err)
+	case problem == spool.NotRemoved:
+		w.report("spool: calls will be sent again by the next process: %v", err)
+	case problem == spool.NotSaved && verbose:
+		w.report("spool: calls may be sent again by the next process: %v", err)
+	case problem == spool.NotSealed && verbose:
+		w.report("spool: cannot seal a segment: %v", err)
 	}
 }
 
-// say takes out what is to be written of the calls that have ended.
-func (g *spoolSegment) say() []span {
-	unsaid := g.unsaid
-	g.unsaid = nil
-	for _, s := range unsaid {
-		g.saved += s.len()
-	}
-	return unsaid
+// readID returns what a callback is told an encoded call by.
+func readID(encoded []byte) callID {
+	var id struct{ MessageId, Type string }
+	_ = json.Unmarshal(encoded, &id) // the client wrote it
+	return callID{id.MessageId, id.Type}
 }
 
-// unsay puts back what could not be written.
-func (g *spoolSegment) unsay(spans []span) {
-	for _, s := range spans {
-		g.saved -= s.len()
+// feed wakes the worker if it waits for memory and there is some. Held is the
+// memory of sealed batches: an open one does not wait for the collector. The caller
+// holds mu.
+func (w *spoolWorker) feed(held int64) {
+	if w.state == diskOnly && held < w.refill {
+		w.state = reading
+		w.poke()
 	}
-	g.unsaid = append(spans, g.unsaid...)
 }
 
-// appendEnds writes that calls have ended. The last record has the sum.
-func (g *spoolSegment) appendEnds(dst []byte, spans []span) []byte {
-	for _, s := range spans {
-		dst = appendEnds(dst, g.edition, s.first, tally{s.len(), g.calls, g.saved})
+// poke wakes run.
+func (w *spoolWorker) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // it is awake already
 	}
-	return dst
 }
 
-// discardOldest gives up the oldest segment that is on the disk alone; it
-// reports false if there is none. The caller holds mu.
-func (p *pipeline) discardOldest() bool {
-	s := p.spool
-	if !s.behind() {
-		return false
+// run is the goroutine of the worker. It reads back calls that are on the disk
+// alone.
+func (w *spoolWorker) run() {
+	defer close(w.done)
+	var again <-chan time.Time // nil unless a segment could not be read
+	for {
+		select {
+		case <-w.wake:
+			if again != nil {
+				continue
+			}
+		case <-again:
+			again = nil
+		case <-w.stop:
+			return
+		}
+		if !w.readBack() {
+			again = time.After(rereadEvery)
+		}
 	}
-	i := s.afterCursor()
-	if i < 0 || !s.segments[i].sealed {
-		return false
+}
+
+// readBack places calls that are on the disk alone in batches, while there is
+// memory. It reports false if a segment cannot be read at the moment.
+func (w *spoolWorker) readBack() bool {
+	for w.wantsPage() {
+		if w.placed == w.page.Len() {
+			if err := w.disk.Read(&w.page); err != nil {
+				w.report("spool: calls have to wait: %v", err)
+				return false
+			}
+			w.openPage()
+		}
+		if !w.placePage(time.Now()) {
+			return true
+		}
 	}
-	g := s.segments[i]
-	n := g.calls - g.ended
-	p.stats.Dropped.Overflow += int64(n)
-	p.endFlushes(g.seq, int64(n))
-	g.ended = g.calls
-	g.discarded = true
-	p.finish(g)
 	return true
+}
+
+// wantsPage reports whether there are calls to be read back, and memory for them.
+func (w *spoolWorker) wantsPage() bool {
+	w.mu.Lock()
+	defer w.unlock()
+	switch {
+	case !w.state.behind() || w.abortErr != nil:
+		w.page, w.placed = spool.Page{}, 0
+		return false
+	case w.held() >= w.refill:
+		w.state = diskOnly
+		return false
+	case w.placed == w.page.Len() && w.next > w.seq:
+		w.caughtUp()
+		return false
+	}
+	w.state = reading
+	return true
+}
+
+// caughtUp ends the time in which calls are on the disk alone. The caller holds
+// mu.
+func (w *spoolWorker) caughtUp() {
+	w.state = inMemory
+	w.page, w.placed = spool.Page{}, 0
+	w.disk.ReadFrom(nil)
+	if w.open != nil && len(w.flushes) > 0 {
+		w.seal(time.Now()) // a flush that waits would have sealed it
+	}
+	w.work = true // the loop may wait for this
+}
+
+// openPage counts what the page says of calls that are lost, and reads the ids of
+// the others if there is a callback.
+func (w *spoolWorker) openPage() {
+	p := &w.page
+	w.placed, w.ids = 0, w.ids[:0]
+	if w.callback != nil {
+		for i := range p.Len() {
+			_, body := p.At(i)
+			w.ids = append(w.ids, readID(body))
+		}
+	}
+	w.mu.Lock()
+	defer w.unlock()
+	w.stats.Accepted += p.Recounted
+	w.stats.Recovered += p.Recounted
+	if p.Err != nil && len(p.Missing) == 0 {
+		w.note("spool: %v; no call is known to be lost", p.Err)
+	}
+	for _, m := range p.Missing {
+		w.stats.Dropped.Damaged += int64(m.N)
+		w.endFlushes(uint64(m.First), int64(m.N))
+		w.tell(notice{batch: &batch{calls: m.N}, why: &DropError{Reason: DropDamaged, Err: p.Err}})
+	}
+	w.advance()
+}
+
+// advance moves next behind the page once all of it is placed. The caller holds mu.
+func (w *spoolWorker) advance() {
+	if w.placed == w.page.Len() {
+		w.next = uint64(w.page.Next)
+	}
+}
+
+// placePage places some of the page's calls. It reports false if there is no
+// memory for them.
+func (w *spoolWorker) placePage(now time.Time) bool {
+	w.mu.Lock()
+	defer w.unlock()
+	for range min(placeAtOnce, w.page.Len()-w.placed) {
+		var id callID
+		if w.callback != nil {
+			id = w.ids[w.placed]
+		}
+		seq, body := w.page.At(w.placed)
+		if !w.place(id, body, uint64(seq), now) {
+			if w.open != nil {
+				w.seal(now)
+			}
+			w.state = diskOnly
+			return false
+		}
+		w.placed++
+	}
+	w.advance()
+	return true
+}
+
+// finished reports whether the loop, which is to end, need not wait for the spool
+// any more. The caller holds mu.
+func (w *spoolWorker) finished(aborted bool) bool {
+	return !w.disk.Busy() && (!w.state.behind() || aborted)
+}
+
+// close ends the worker and closes the log. No call is made any more.
+func (w *spoolWorker) close() {
+	close(w.stop)
+	<-w.done
+	w.disk.Close()
 }

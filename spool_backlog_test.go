@@ -2,7 +2,6 @@ package analytics
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
 // backlogEnv is how many megabytes TestSpoolBacklog sends, 64 unless set.
@@ -54,31 +55,29 @@ func TestSpoolBacklog(t *testing.T) {
 	s := client.Stats()
 	require.Equal(t, int64(calls), s.Delivered)
 	require.Equal(t, int64(calls), s.Accepted)
+	const segment = 8 << 20 // at most
 	// A segment, what is read ahead of it, buffers, and what is let go while the
 	// heap is measured, which takes long on a machine that is busy.
-	require.LessOrEqual(t, peak, int64(maxSegment+maxSegment/8+maxSegment/2+(defaultMaxInFlight+2)*MaxBatchBytes+32<<20))
-	files, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
+	require.LessOrEqual(t, peak, int64(segment+segment/8+maxRefill+(defaultMaxInFlight+2)*MaxBatchBytes+32<<20))
+	files, err := filepath.Glob(filepath.Join(dir, "*.calls"))
 	require.NoError(t, err)
 	require.Empty(t, files)
 }
 
-// backlog fills a directory with sealed segments of that many bytes.
+// backlog fills a spool with size bytes of calls, and returns how many.
 func backlog(t *testing.T, dir string, size int64) (calls int) {
-	source := sourceOf("key")
-	data := appendRecord(nil, spoolRecord{kindHead, 7, 0, append([]byte{spoolVersion}, source[:]...)})
+	disk, _, err := spool.Open(dir, spool.Options{MaxBytes: 1 << 40, Source: sourceOf("key")})
+	require.NoError(t, err)
 	k, err := largeTrack().wire()
 	require.NoError(t, err)
-	each := 0
-	for ; len(data) < maxSegment-MaxCallBytes; each++ {
-		call, err := k.append(nil, time.Now())
+	record := spool.Record{Buf: make([]byte, spool.HeadLen)}
+	for ; disk.Usage() < size; calls++ {
+		now := time.Now()
+		record.Buf, err = k.append(record.Buf[:spool.HeadLen], now)
 		require.NoError(t, err)
-		data = appendRecord(data, spoolRecord{kindCall, 7, uint32(each), call})
+		require.NoError(t, disk.Append(&record, now))
 	}
-	data = appendEnds(data, 7, 0, tally{0, uint32(each), 0})
-	for number := uint64(1); size > 0; number++ {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, segmentName(number)), data, 0o600), fmt.Sprint(number))
-		size -= int64(len(data))
-		calls += each
-	}
+	disk.Stop()
+	disk.Close()
 	return calls
 }

@@ -1,12 +1,12 @@
 //go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd || windows)
 
-package analytics
+package spool
 
 import (
 	"errors"
 	"os"
 )
 
-// lockFile fails: what the standard library has of locks here is given up as
-// any other file is closed, or not there at all.
+// lockFile fails: the standard library has no locks here, or they are released
+// when another descriptor of the file is closed.
 func lockFile(*os.File) error { return errors.ErrUnsupported }

@@ -1,4 +1,4 @@
-package analytics
+package spool
 
 import (
 	"errors"
@@ -7,11 +7,10 @@ import (
 	"syscall"
 )
 
-// errMapping says that the file system cannot map files, or not now.
+// errMapping means that the file system cannot map files, or not now.
 var errMapping = errors.New("the file cannot be mapped")
 
-// madvPopulateWrite has the system make pages writable in advance; it can from
-// Linux 5.14 on.
+// madvPopulateWrite makes pages writable in advance, from Linux 5.14 on.
 const madvPopulateWrite = 23
 
 // mapFile maps the first bytes of a file into memory.
@@ -20,7 +19,7 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errMapping, os.NewSyscallError("mmap", err))
 	}
-	_ = syscall.Madvise(mapped, madvPopulateWrite) // else each page costs the first that writes to it
+	_ = syscall.Madvise(mapped, madvPopulateWrite) // without it, the first write to each page faults
 	return mapped, nil
 }
 

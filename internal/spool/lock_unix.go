@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package analytics
+package spool
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lockFile takes the lock on f, or fails with errLocked if it is taken. The
-// lock ends as f is closed.
+// lockFile acquires the lock on f, or fails with errLocked. The lock is released
+// when f is closed.
 func lockFile(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

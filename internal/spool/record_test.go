@@ -1,47 +1,47 @@
-package analytics
+package spool
 
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
 // fixture is a segment of n calls, and where each of its records begins, the
 // head first.
-func fixture(n int) (data []byte, calls []string, at []int) { return edition(7, 0, 0, n) }
+func fixture(n int) (data []byte, calls []string, at []int) { return segmentOf(7, 0, 0, n) }
 
-// former is a segment that is longer than fixture(10), of another edition.
+// former is a segment that is longer than fixture(10), of another generation.
 func former() []byte {
-	data, _, _ := edition(6, 0, 1000, 40)
+	data, _, _ := segmentOf(6, 0, 1000, 40)
 	return data
 }
 
 // reused is a segment of 10 calls in the file that former was.
 func reused() (data []byte, at []int) {
-	data, _, at = edition(7, 1, 0, 10)
+	data, _, at = segmentOf(7, 1, 0, 10)
 	return append(data, former()[len(data):]...), at
 }
 
-func edition(edition, longer uint32, firstID, n int) (data []byte, calls []string, at []int) {
+func segmentOf(generation, longer uint32, firstID, n int) (data []byte, calls []string, at []int) {
 	at = []int{0}
-	source := sourceOf("key")
-	data = appendRecord(nil, spoolRecord{kindHead, edition, longer, append([]byte{spoolVersion}, source[:]...)})
+	source := [8]byte{1, 2, 3}
+	data = appendRecord(nil, record{kindHead, generation, longer, append([]byte{formatVersion}, source[:]...)})
 	for i := range n {
 		call := fmt.Sprintf(`{"event":"%s","userId":"u","type":"track","messageId":"%d"}`, strings.Repeat("é", i%7), firstID+i)
 		calls = append(calls, call)
 		at = append(at, len(data))
-		data = appendRecord(data, spoolRecord{kindCall, edition, uint32(i), []byte(call)})
+		data = appendRecord(data, record{kindData, generation, uint32(i), []byte(call)})
 	}
 	return data, calls, at
 }
 
-func bodies(records []spoolRecord) (calls []string) {
+func bodies(records []record) (calls []string) {
 	for _, r := range records {
 		calls = append(calls, string(r.body))
 	}
@@ -94,7 +94,7 @@ func TestSegmentContents(t *testing.T) {
 		},
 		"longer, zeros behind": {
 			damage: func([]byte, []int) []byte {
-				data, _, _ := edition(7, 1, 0, 10)
+				data, _, _ := segmentOf(7, 1, 0, 10)
 				return append(data, make([]byte, 4096)...)
 			},
 		},
@@ -153,7 +153,7 @@ func TestSegmentContents(t *testing.T) {
 			data, calls, at := fixture(10)
 			data = c.damage(data, at)
 			got := readContents(data, 7, nil)
-			got.judgeEnd(data, 7)
+			got.checkEnd(data, 7)
 			left, missing := got.left(span{0, got.upTo})
 			var want []string
 			for i, call := range calls {
@@ -171,13 +171,13 @@ func TestSegmentContents(t *testing.T) {
 // A call that contains what looks like a record is not one.
 func TestSegmentInACall(t *testing.T) {
 	inner, _, _ := fixture(3)
-	encoded, err := (&call{kind: kindTrack, bag: map[string]interface{}{"text": string(inner)}, bagName: propertiesName}).append(nil, time.Unix(1e9, 0))
+	encoded, err := json.Marshal(string(inner))
 	require.NoError(t, err)
 	require.NotContains(t, string(encoded), "\xff")
-	data := appendRecord(nil, spoolRecord{kindCall, 7, 0, encoded})
+	data := appendRecord(nil, record{kindData, 7, 0, encoded})
 	data[5]++ // so that the reader looks inside
 	c := readContents(data, 7, nil)
-	require.Empty(t, c.calls)
+	require.Empty(t, c.records)
 }
 
 // FuzzSegment damages a segment: what is read are calls that were written, and
@@ -185,17 +185,17 @@ func TestSegmentInACall(t *testing.T) {
 func FuzzSegment(f *testing.F) {
 	f.Add([]byte{}, 0, 0, uint8(0))
 	f.Add([]byte("overwritten"), 100, 0, uint8(1))
-	f.Add([]byte{recordMark, kindCall, 0, 0, 255, 255, 0, 0}, 90, 0, uint8(1))
+	f.Add([]byte{recordMark, kindData, 0, 0, 255, 255, 0, 0}, 90, 0, uint8(1))
 	f.Add([]byte{recordMark}, 300, 200, uint8(2))
 	f.Add([]byte("inserted"), 256, 0, uint8(2))
 	f.Add(appendEnds(nil, 7, 0, tally{0, 3, 0}), 1<<20, 0, uint8(2))
 	f.Add([]byte("overwritten"), 2000, 0, uint8(4))
-	f.Add([]byte{recordMark, kindCall, 9, 0, 7, 0, 0, 0}, 900, 60, uint8(5))
+	f.Add([]byte{recordMark, kindData, 9, 0, 7, 0, 0, 0}, 900, 60, uint8(5))
 	f.Fuzz(func(t *testing.T, patch []byte, at, cut int, how uint8) {
 		data, calls, starts := fixture(12)
 		whole := len(data)
 		if how%6 > 2 { // the file was used before
-			data, _, _ = edition(7, 1, 0, 12)
+			data, _, _ = segmentOf(7, 1, 0, 12)
 			data = append(data, former()[whole:]...)
 		}
 		at = min(max(at, 0), len(data))
@@ -212,7 +212,7 @@ func FuzzSegment(f *testing.F) {
 			damaged = slices.Concat(data[:at], patch, data[at+cut:])
 		}
 		c := readContents(damaged, 7, nil)
-		c.judgeEnd(damaged, 7)
+		c.checkEnd(damaged, 7)
 		left, _ := c.left(span{0, c.upTo})
 		found := map[string]bool{}
 		for _, r := range left {
@@ -241,18 +241,20 @@ func endedBy(c contents, call int) bool {
 	return slices.ContainsFunc(c.ended, func(s span) bool { return int(s.first) <= call && call < int(s.end) })
 }
 
-// The segment that the keeper has read last may be gone. Those before it are
-// in memory, and are not what is dropped.
-func TestDiscardedSegmentIsBehindTheCursor(t *testing.T) {
-	before := &spoolSegment{number: 1, sealed: true, calls: 5}
-	read := &spoolSegment{number: 2, sealed: true, calls: 5, ended: 5}
-	behind := &spoolSegment{number: 3, sealed: true, calls: 5}
-	p := newPipeline(&settings{})
-	p.spool = &spool{state: reading, cursor: spoolCursor{segment: read}, segments: []*spoolSegment{before}}
-	require.False(t, p.discardOldest())
-	p.spool.segments = append(p.spool.segments, behind)
-	require.True(t, p.discardOldest())
+// The segment that Read has read last may be gone. Those before it are not
+// discarded.
+func TestDiscardSkipsWhatWasRead(t *testing.T) {
+	before := &segment{base: 1 << positionBits, sealed: true, records: 5}
+	read := &segment{base: 2 << positionBits, sealed: true, records: 5, ended: 5}
+	after := &segment{base: 3 << positionBits, sealed: true, records: 5, ended: 2}
+	l := &Log{cursor: cursor{segment: read}, segments: []*segment{before}, wake: make(chan struct{}, 1)}
+	_, _, ok := l.Discard()
+	require.False(t, ok)
+	l.segments = append(l.segments, after)
+	first, n, ok := l.Discard()
+	require.True(t, ok)
+	require.Equal(t, after.base, first)
+	require.Equal(t, 3, n)
 	require.Zero(t, before.ended)
-	require.EqualValues(t, 5, behind.ended)
-	require.Equal(t, Drops{Overflow: 5}, p.stats.Dropped)
+	require.EqualValues(t, 5, after.ended)
 }

@@ -1,16 +1,16 @@
 //go:build !linux
 
-package analytics
+package spool
 
 import (
 	"errors"
 	"os"
 )
 
-// errMapping says that a file cannot be mapped.
+// errMapping means that a file cannot be mapped.
 var errMapping = errors.ErrUnsupported
 
-// mapFile fails: here, calls are written with system calls.
+// mapFile fails: here, records are written with system calls.
 func mapFile(*os.File, int) ([]byte, error) { return nil, errMapping }
 
 func unmapFile([]byte) error { return nil }

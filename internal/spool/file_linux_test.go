@@ -1,8 +1,6 @@
-package analytics
+package spool
 
 import (
-	"context"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,41 +40,31 @@ func TestStorePanicsOnAnotherFault(t *testing.T) {
 	require.False(t, isFaultIn(nil, nil))
 }
 
-// However many calls wait to be written, no file becomes longer than readers of
-// the spool read.
-func TestSpoolWritesManyCallsInPieces(t *testing.T) {
+// No file becomes longer than readers read, however many records are queued.
+func TestLongQueueIsWrittenInPieces(t *testing.T) {
 	const callers = 100
-	client, err := NewWithConfig("key", Config{
-		Spool: t.TempDir(), HTTPClient: &http.Client{Transport: silent{}}, FlushAfter: time.Hour,
-	})
-	require.NoError(t, err)
-	call := &Track{Event: strings.Repeat("e", 32_000), UserId: "u"}
-	require.NoError(t, client.Track(call))
-	p := client.running.Load()
-	p.spool.writing.Lock()
+	l := open(t, t.TempDir(), Options{})
+	require.NoError(t, appendTo(l, strings.Repeat("e", 32_000)))
+	l.writeMu.Lock()
 	var made sync.WaitGroup
 	for range callers {
 		made.Go(func() {
-			if err := client.Track(call); err != nil {
+			if err := appendTo(l, strings.Repeat("e", 32_000)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	waiting := func() int {
-		p.mu.Lock()
-		defer p.unlock()
-		return p.spool.writers
+	queued := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.queue)
 	}
-	require.Eventually(t, func() bool { return waiting() == callers }, time.Minute, time.Millisecond)
-	p.spool.writing.Unlock()
+	require.Eventually(t, func() bool { return queued() == callers }, time.Minute, time.Millisecond)
+	l.writeMu.Unlock()
 	made.Wait()
-	p.mu.Lock()
-	for _, g := range p.spool.segments {
+	l.mu.Lock()
+	for _, g := range l.segments {
 		require.LessOrEqual(t, g.size, int64(maxGroup+headLen+callers*endsLen))
 	}
-	p.unlock()
-	require.EqualValues(t, callers+1, client.Stats().Pending)
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.Error(t, client.Shutdown(over))
+	l.mu.Unlock()
 }

@@ -1,4 +1,4 @@
-package analytics
+package spool
 
 import (
 	"errors"
@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// lockName is the file in a spool's directory that its owner holds a lock on.
-// The system gives the lock up when the owner dies, however it dies. The file
-// itself stays: were it removed, two processes could each lock one of its name.
+// lockName is the file in the directory that its owner holds a lock on. The
+// system releases the lock when the owner dies. The file stays: if it were removed,
+// two processes could each lock a file of that name.
 const lockName = "lock"
 
 var errLocked = errors.New("the file is locked")
 
-// lockDir makes dir if need be, and takes the lock on it.
+// lockDir makes dir if it does not exist, and acquires the lock on it.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func thisProcess() string {
 	return fmt.Sprintf("process %d on %s (%s)", os.Getpid(), host, filepath.Base(os.Args[0]))
 }
 
-// holder is what the owner of a lock says of itself.
+// holder is how the owner of a lock describes itself.
 func holder(f *os.File) string {
 	text, _ := io.ReadAll(io.NewSectionReader(f, 0, 512))
 	switch line, _, _ := strings.Cut(string(text), "\n"); line {

@@ -1,4 +1,4 @@
-package analytics
+package spool
 
 import (
 	"errors"
@@ -15,13 +15,13 @@ const (
 
 	errorLockViolation = syscall.Errno(33)
 
-	// lockAt is the byte that is locked. It is far behind the text, which
-	// others can read then.
+	// lockAt is the byte that is locked, far after the text, which others can
+	// still read.
 	lockAt = 1 << 30
 )
 
-// lockFile takes the lock on f, or fails with errLocked if it is taken. The
-// lock ends as f is closed.
+// lockFile acquires the lock on f, or fails with errLocked. The lock is released
+// when f is closed.
 func lockFile(f *os.File) error {
 	at := syscall.Overlapped{Offset: lockAt}
 	ok, _, err := lockFileEx.Call(f.Fd(), lockfileExclusiveLock|lockfileFailImmediately, 0, 1, 0,

@@ -1,0 +1,375 @@
+package spool
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	// ErrFull is returned by Append when Options.MaxBytes leaves no room.
+	ErrFull = errors.New("the spool is full")
+
+	// ErrClosed is returned by Append after Stop.
+	ErrClosed = errors.New("the spool is closed")
+)
+
+// Options configure a log.
+type Options struct {
+	// MaxBytes bounds the size of all files. At least 1 MiB.
+	MaxBytes int64
+
+	// Source is stored in each segment. Segments of another source are neither
+	// read nor removed.
+	Source [8]byte
+
+	// Sync makes Append wait until the records are on the storage medium.
+	Sync bool
+
+	// NoMap prevents that files are mapped into memory.
+	NoMap bool
+
+	// Appended, if set, is called with records that were written, in order,
+	// before Append returns. Calls do not overlap. The records are valid until it
+	// returns. Now is what one of their callers passed to Append.
+	Appended func(records []*Record, now time.Time)
+
+	// Discarded, if set, is called with the bodies of the records that Discard
+	// gave up, as far as they can be read, before their file is removed.
+	Discarded func(bodies [][]byte)
+
+	// Freed, if set, is called when there may be more room than before.
+	Freed func()
+
+	// Drained, if set, is called after Stop when the last Append ends.
+	Drained func()
+
+	// Warn, if set, is called when something failed that no caller is told of.
+	Warn func(Problem, error)
+}
+
+// Problem is a kind of failure that Options.Warn reports.
+type Problem int
+
+const (
+	// NotSaved: acknowledgements could not be written down. The next process may
+	// read the records again.
+	NotSaved Problem = iota
+	// NotSealed: a segment could not be sealed. The next process counts its records.
+	NotSealed
+	// NotRemoved: a file could not be removed. The next process reads its records
+	// again.
+	NotRemoved
+	// Vanished: a file was removed or truncated while records were written to it.
+	// They are not on the disk any more.
+	Vanished
+)
+
+// Position is the place of a record in the order of all. The zero Position is
+// before all records.
+type Position uint64
+
+// positionBits is how many bits of a Position are the index within a segment.
+const positionBits = 32
+
+// Log is a log of records in a directory. Its methods may be called from several
+// goroutines, except Read and Close.
+type Log struct {
+	opts        Options
+	dir         string
+	max         int64 // bytes of all files that Append allows
+	segmentSize int64 // of a segment, unless the log is large
+
+	wake chan struct{} // capacity 1; sent to when maintain has work; never closed
+	stop chan struct{} // closed by Close; maintain ends
+	done chan struct{} // closed by maintain as it ends
+
+	waiting atomic.Int64 // calls of Append that have not ended
+	stopped atomic.Bool  // Append returns ErrClosed; set with mu held
+
+	mu       sync.Mutex     // guards the fields of this group, and all segments
+	queue    []*Record      // to be written
+	queued   int64          // bytes of queue, and of what is being written
+	segments []*segment     // those with records that are not done, and the active one, oldest first
+	active   *segment       // the last of segments, which is written to; nil before the first
+	finished []*segment     // to be removed
+	spares   []*segmentFile // files for later segments
+	spare    int64          // bytes of spares
+	disk     int64          // bytes of all files, until they are removed
+	freeing  int64          // bytes of finished
+	rolled   time.Time      // when active was begun
+	ordinal  uint32         // of the newest segment
+	last     Position       // of the newest record
+	cursor   cursor         // where Read continues; its segment is nil if reading has ended
+	unsaved  bool           // maintain knows of acknowledgements since it last wrote them down
+	warnings []warning      // for Options.Warn, when no mutex is in the way
+
+	writeMu sync.Mutex // guards the fields of this group, and the file of the active segment
+	lock    *os.File
+	out     []byte    // buffer for one write
+	group   []*Record // memory for a queue
+	number  uint64    // of the newest segment, as its file is named
+	checked time.Time // when the active segment was last seen in the directory
+
+	mapped   atomic.Int32 // files that are mapped, see segmentFile
+	unmapped atomic.Bool  // files cannot be mapped
+
+	reads int // attempts of Read that failed in succession
+}
+
+// warning is an argument list of Options.Warn.
+type warning struct {
+	problem Problem
+	err     error
+}
+
+// warnLater keeps a warning for sendWarnings. The caller holds mu.
+func (l *Log) warnLater(problem Problem, err error) {
+	l.warnings = append(l.warnings, warning{problem, err})
+}
+
+// unlockAndWarn unlocks mu and calls Options.Warn. The caller must not be in a call
+// of a method that owners make with a mutex of their own.
+func (l *Log) unlockAndWarn() {
+	warnings := l.warnings
+	l.warnings = nil
+	l.mu.Unlock()
+	for _, w := range warnings {
+		if l.opts.Warn != nil {
+			l.opts.Warn(w.problem, w.err)
+		}
+	}
+}
+
+// segment is a file of records.
+type segment struct {
+	number     uint64   // its name
+	generation uint32   // of its records
+	base       Position // of the record with index 0
+
+	// file is guarded by writeMu while the segment is active, and used by
+	// maintain alone afterwards. It is nil if it is closed.
+	file *segmentFile
+
+	sealed     bool // it is not written to any more
+	old        bool // an earlier process wrote it
+	unreadable bool // it cannot be read, and its file is left in place
+	stuck      bool // its file could not be removed
+	discarded  bool // Options.Discarded is to be called before it is removed
+
+	size    int64  // bytes up to the end of the last record
+	space   int64  // bytes of the file
+	records uint32 // records in it
+	ended   uint32 // those of them that are done
+	saved   uint32 // those of them of which the file says so
+	acks    []span // the others of them: pending acknowledgements
+}
+
+// takeAcks returns the acknowledgements to be written down next, which count as
+// saved.
+func (g *segment) takeAcks() []span {
+	acks := g.acks
+	g.acks = nil
+	for _, s := range acks {
+		g.saved += s.len()
+	}
+	return acks
+}
+
+// restoreAcks undoes takeAcks when they could not be written down.
+func (g *segment) restoreAcks(acks []span) {
+	for _, s := range acks {
+		g.saved -= s.len()
+	}
+	g.acks = append(acks, g.acks...)
+}
+
+// appendAcks appends records for acknowledgements. The last one has the total.
+func (g *segment) appendAcks(dst []byte, acks []span) []byte {
+	for _, s := range acks {
+		dst = appendEnds(dst, g.generation, s.first, tally{s.len(), g.records, g.saved})
+	}
+	return dst
+}
+
+func (l *Log) path(g *segment) string {
+	return filepath.Join(l.dir, segmentName(g.number))
+}
+
+// Dir is the absolute path of the directory.
+func (l *Log) Dir() string { return l.dir }
+
+// Usage returns the size of all files.
+func (l *Log) Usage() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.disk
+}
+
+// Room says whether there is room for a record.
+type Room int
+
+const (
+	// Enough: Append would not return ErrFull.
+	Enough Room = iota
+	// Freeing: there will be room when files are removed that hold nothing any
+	// more. Options.Freed is called then.
+	Freeing
+	// Full: there is no room until records are done.
+	Full
+)
+
+// Room says whether there is room for r.
+func (l *Log) Room(r *Record) Room {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch n, room := int64(len(r.Buf)), l.room(); {
+	case n <= room:
+		return Enough
+	case n <= room+l.freeing:
+		return Freeing
+	}
+	return Full
+}
+
+// room is how many bytes of records may still be appended. The caller holds mu.
+func (l *Log) room() int64 {
+	room := l.max - l.disk + l.spare - l.queued
+	if g := l.active; g != nil && !g.sealed {
+		room += g.space - g.size
+	}
+	return room
+}
+
+// grow counts n bytes that were written to a segment. The caller holds mu.
+func (l *Log) grow(g *segment, n int64) {
+	g.size += n
+	if more := g.size - g.space; more > 0 {
+		g.space += more
+		l.disk += more
+	}
+}
+
+// Done acknowledges n records from first on, which are of one segment.
+func (l *Log) Done(first Position, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i, ok := slices.BinarySearchFunc(l.segments, first>>positionBits, func(g *segment, ordinal Position) int {
+		return int(int64(g.base>>positionBits) - int64(ordinal))
+	})
+	if ok {
+		index := uint32(first)
+		l.end(l.segments[i], span{index, index + uint32(n)})
+	}
+}
+
+// end counts records as done. The caller holds mu.
+func (l *Log) end(g *segment, records span) {
+	g.ended += records.len()
+	g.acks = addSpan(g.acks, records)
+	l.finish(g)
+	if !l.unsaved {
+		l.unsaved = true
+		l.poke()
+	}
+}
+
+// retire ends the writes to a segment. The caller holds mu.
+func (l *Log) retire(g *segment) {
+	g.sealed = true
+	l.finish(g)
+}
+
+// finish has a segment removed if all of its records are done. The caller holds mu.
+func (l *Log) finish(g *segment) {
+	if !g.sealed || g.ended < g.records {
+		return
+	}
+	if i := slices.Index(l.segments, g); i >= 0 {
+		l.segments = slices.Delete(l.segments, i, i+1)
+		l.removeLater(g)
+	}
+}
+
+// removeLater has maintain remove a segment. The caller holds mu.
+func (l *Log) removeLater(g *segment) {
+	l.freeing += g.space
+	l.finished = append(l.finished, g)
+	l.poke()
+}
+
+// poke wakes maintain.
+func (l *Log) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// Discard gives up the oldest sealed segment that Read has not come to: all of its
+// records count as done. It returns how many were not, and their position. It
+// reports false if there is no such segment.
+func (l *Log) Discard() (first Position, n int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cursor.segment == nil {
+		return 0, 0, false
+	}
+	i := l.afterCursor()
+	if i < 0 || !l.segments[i].sealed {
+		return 0, 0, false
+	}
+	g := l.segments[i]
+	n = int(g.records - g.ended)
+	g.ended = g.records
+	g.discarded = true
+	l.finish(g)
+	return g.base, n, true
+}
+
+// Stop makes Append return ErrClosed from now on. Records in the queue are still
+// written.
+func (l *Log) Stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped.Store(true)
+}
+
+// Busy reports whether a call of Append has not ended. After Stop, and once it
+// is false, it stays false.
+func (l *Log) Busy() bool { return l.waiting.Load() > 0 }
+
+// Close saves what has been acknowledged, removes files that hold nothing any
+// more, and releases the directory. The caller has called Stop, Busy is false, and
+// no other method but Usage is called from then on.
+func (l *Log) Close() {
+	close(l.stop)
+	<-l.done
+	l.saveAcks()
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
+	l.mu.Lock()
+	l.sealActive()
+	l.unlockAndWarn()
+	l.removeFinished()
+	l.mu.Lock()
+	spares := l.spares
+	l.spares, l.spare = nil, 0
+	l.mu.Unlock()
+	for _, spare := range spares {
+		_ = spare.drop()
+		l.mu.Lock()
+		l.disk -= spare.size
+		l.mu.Unlock()
+	}
+	for _, g := range l.segments {
+		if g.file != nil {
+			_ = g.closeFile()
+		}
+	}
+	_ = l.lock.Close()
+}

@@ -1,0 +1,298 @@
+package spool
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// open opens a log that is closed at the end of the test.
+func open(t testing.TB, dir string, opts Options) *Log {
+	t.Helper()
+	if opts.MaxBytes == 0 {
+		opts.MaxBytes = 1 << 30
+	}
+	l, _, err := Open(dir, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { closeLog(l) })
+	return l
+}
+
+// closeLog closes a log once.
+func closeLog(l *Log) {
+	if !l.stopped.Load() {
+		l.Stop()
+		l.Close()
+	}
+}
+
+func appendTo(l *Log, body string) error {
+	return l.Append(&Record{Buf: append(make([]byte, HeadLen), body...)}, time.Now())
+}
+
+// kill leaves a directory as a process does that is killed: nothing is saved, and
+// the lock is released.
+func kill(l *Log) {
+	close(l.stop)
+	<-l.done
+	l.stopped.Store(true)
+	for _, g := range l.segments {
+		if g.file != nil {
+			_ = g.closeFile()
+		}
+	}
+	for _, spare := range l.spares {
+		_ = spare.close()
+	}
+	_ = l.lock.Close()
+}
+
+// readAll reads all records that are not done.
+func readAll(t testing.TB, l *Log) (positions []Position, bodies []string) {
+	t.Helper()
+	for page := new(Page); ; {
+		require.NoError(t, l.Read(page))
+		require.NoError(t, page.Err)
+		if page.Len() == 0 {
+			return positions, bodies
+		}
+		for i := range page.Len() {
+			position, body := page.At(i)
+			require.Less(t, position, page.Next)
+			positions, bodies = append(positions, position), append(bodies, string(body))
+		}
+	}
+}
+
+func TestAppendReadDone(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir, Options{})
+	for i := range 10 {
+		require.NoError(t, appendTo(l, fmt.Sprint("record ", i)))
+	}
+	first := l.last - 9
+	l.Done(first, 3)
+	l.Done(first+5, 1)
+	closeLog(l)
+	require.ErrorIs(t, appendTo(l, "late"), ErrClosed)
+
+	l, found, err := Open(dir, Options{MaxBytes: 1 << 30})
+	require.NoError(t, err)
+	defer closeLog(l)
+	require.Equal(t, int64(6), found.Records)
+	positions, bodies := readAll(t, l)
+	require.Equal(t, []string{"record 3", "record 4", "record 6", "record 7", "record 8", "record 9"}, bodies)
+	require.Equal(t, found.Last, positions[5])
+	require.Equal(t, positions[0]+6, positions[5], "positions of one segment are consecutive")
+	for _, p := range positions {
+		l.Done(p, 1)
+	}
+	require.Eventually(t, func() bool { return l.Usage() == 0 }, time.Minute, time.Millisecond)
+}
+
+// Read continues at the record that ReadFrom names, and follows what is appended.
+func TestReadFrom(t *testing.T) {
+	var appended []string
+	var l *Log
+	l = open(t, t.TempDir(), Options{MaxBytes: 1 << 20, Appended: func(records []*Record, _ time.Time) {
+		for _, r := range records {
+			appended = append(appended, string(r.Body()))
+			if len(appended) == 301 {
+				l.ReadFrom(r)
+			}
+		}
+	}})
+	for i := range 500 { // several segments
+		require.NoError(t, appendTo(l, fmt.Sprint(strings.Repeat("x", 500), i)))
+	}
+	_, bodies := readAll(t, l)
+	require.Equal(t, appended[300:], bodies)
+	require.NoError(t, appendTo(l, "later"))
+	_, bodies = readAll(t, l)
+	require.Equal(t, []string{"later"}, bodies)
+	l.ReadFrom(nil)
+	require.NoError(t, appendTo(l, "not read"))
+	_, bodies = readAll(t, l)
+	require.Empty(t, bodies)
+}
+
+func TestRoomAndFull(t *testing.T) {
+	freed := make(chan struct{}, 100)
+	l := open(t, t.TempDir(), Options{MaxBytes: 1 << 20, Freed: func() { freed <- struct{}{} }})
+	body := strings.Repeat("x", 30_000)
+	record := &Record{Buf: append(make([]byte, HeadLen), body...)}
+	n := 0
+	for l.Room(record) == Enough {
+		require.NoError(t, l.Append(record, time.Now()))
+		n++
+	}
+	require.Greater(t, n, 20)
+	require.Equal(t, Full, l.Room(record))
+	require.ErrorIs(t, l.Append(record, time.Now()), ErrFull)
+	require.LessOrEqual(t, l.Usage(), int64(1<<20))
+	for _, g := range slices.Clone(l.segments)[:3] {
+		l.Done(g.base, int(g.records))
+	}
+	for l.Room(record) != Enough {
+		require.Equal(t, Freeing, l.Room(record))
+		<-freed
+	}
+	require.NoError(t, l.Append(record, time.Now()))
+}
+
+func TestDirectoryIsLocked(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir, Options{})
+	_, _, err := Open(dir, Options{MaxBytes: 1 << 20})
+	require.ErrorContains(t, err, "in use by")
+}
+
+func TestForeignSegmentsAreLeft(t *testing.T) {
+	dir := t.TempDir()
+	other := open(t, dir, Options{Source: [8]byte{1}})
+	require.NoError(t, appendTo(other, "theirs"))
+	closeLog(other)
+	l, found, err := Open(dir, Options{MaxBytes: 1 << 20, Source: [8]byte{2}})
+	require.NoError(t, err)
+	require.Equal(t, 1, found.Foreign)
+	require.Zero(t, found.Records)
+	require.NoError(t, appendTo(l, "ours"))
+	l.Done(l.last, 1)
+	closeLog(l)
+	_, found, err = Open(dir, Options{MaxBytes: 1 << 20, Source: [8]byte{1}})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), found.Records)
+}
+
+// Drained is called once no call of Append is left after Stop.
+func TestStopDrains(t *testing.T) {
+	writing, release, drained := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	l := open(t, t.TempDir(), Options{
+		Appended: func([]*Record, time.Time) { close(writing); <-release },
+		Drained:  func() { close(drained) },
+	})
+	written := make(chan error, 1)
+	go func() { written <- appendTo(l, "last") }()
+	<-writing
+	l.Stop()
+	require.True(t, l.Busy())
+	require.ErrorIs(t, appendTo(l, "late"), ErrClosed)
+	close(release)
+	<-drained
+	require.NoError(t, <-written)
+	require.False(t, l.Busy())
+	l.Close()
+}
+
+// However processes come and go, each record is read until it is done, in order,
+// and none that was not appended.
+func TestRandomLife(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { randomLife(t, rand.New(rand.NewPCG(seed, 5))) })
+	}
+}
+
+func randomLife(t *testing.T, rnd *rand.Rand) {
+	dir := t.TempDir()
+	opts := Options{MaxBytes: 1 << 20, NoMap: rnd.IntN(2) == 0}
+	left := map[string]bool{}  // what is not acknowledged
+	maybe := map[string]bool{} // what is, and may not have been saved
+	for life := range 12 {
+		l, found, err := Open(dir, opts)
+		require.NoError(t, err)
+		require.Empty(t, found.Strange)
+		require.GreaterOrEqual(t, found.Records, int64(len(left)))
+		require.LessOrEqual(t, found.Records, int64(len(left)+len(maybe)))
+		positions, bodies := readAll(t, l)
+		for _, body := range bodies {
+			require.True(t, left[body] || maybe[body], "%q was not left", body)
+			delete(left, body)
+		}
+		require.Empty(t, left, "records are lost")
+		require.True(t, slices.IsSorted(bodies), "the order is kept")
+		require.Equal(t, found.Records, int64(len(bodies)))
+		for i := range rnd.IntN(2000) {
+			body := fmt.Sprintf("%03d-%06d %s", life, i, strings.Repeat("x", rnd.IntN(300)))
+			record := &Record{Buf: append(make([]byte, HeadLen), body...)}
+			if err := l.Append(record, time.Now()); err != nil {
+				require.ErrorIs(t, err, ErrFull)
+				break
+			}
+			positions, bodies = append(positions, record.Position), append(bodies, body)
+		}
+		clear(maybe)
+		done := rnd.IntN(3)
+		for i, p := range positions {
+			if done == 0 || done == 1 && rnd.IntN(2) == 0 {
+				l.Done(p, 1)
+				maybe[bodies[i]] = true
+			} else {
+				left[bodies[i]] = true
+			}
+		}
+		if rnd.IntN(2) == 0 {
+			kill(l)
+		} else {
+			closeLog(l)
+			clear(maybe)
+		}
+	}
+}
+
+func TestAppendConcurrentSafe(t *testing.T) {
+	var got []string
+	l := open(t, t.TempDir(), Options{MaxBytes: 1 << 20, Appended: func(records []*Record, _ time.Time) {
+		for _, r := range records {
+			got = append(got, string(r.Body()))
+		}
+	}, Freed: func() {}})
+	var group sync.WaitGroup
+	for g := range 8 {
+		group.Go(func() {
+			record := new(Record)
+			for i := range 1000 {
+				record.Buf = fmt.Appendf(append(record.Buf[:0], make([]byte, HeadLen)...), "%d-%d", g, i)
+				for l.Append(record, time.Now()) != nil {
+					time.Sleep(time.Millisecond)
+				}
+				l.Done(record.Position, 1)
+			}
+		})
+	}
+	group.Wait()
+	closeLog(l)
+	require.Len(t, got, 8000)
+	slices.Sort(got)
+	require.Len(t, slices.Compact(got), 8000)
+	files, err := filepath.Glob(filepath.Join(l.Dir(), "*"))
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(l.Dir(), lockName)}, files)
+	require.Zero(t, l.Usage())
+}
+
+// An acknowledgement is written down within a short time, so that a kill repeats
+// few records.
+func TestDoneIsSaved(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir, Options{})
+	for i := range 3 {
+		require.NoError(t, appendTo(l, fmt.Sprint(i)))
+	}
+	l.Done(l.last-2, 2)
+	require.Eventually(t, func() bool {
+		copied := filepath.Join(t.TempDir(), "copy")
+		require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+		next, found, err := Open(copied, Options{MaxBytes: 1 << 20})
+		require.NoError(t, err)
+		closeLog(next)
+		return found.Records == 1
+	}, time.Minute, 10*time.Millisecond)
+}

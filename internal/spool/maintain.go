@@ -1,0 +1,225 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// saveEvery is how long an acknowledgement may be in memory alone.
+	saveEvery = 100 * time.Millisecond
+	// removeEvery is how long maintain waits after a file could not be removed.
+	removeEvery = time.Second
+)
+
+// maintain is the log's goroutine. It does what is slow and what no caller waits
+// for: it writes acknowledgements down and removes segments that are done.
+func (l *Log) maintain() {
+	defer close(l.done)
+	var save, remove <-chan time.Time // nil if nothing is due
+	for {
+		select {
+		case <-l.wake:
+			if save == nil && l.hasUnsaved() {
+				save = time.After(saveEvery)
+			}
+			if remove == nil && !l.removeFinished() {
+				remove = time.After(removeEvery)
+			}
+		case <-save:
+			save = nil
+			l.saveAcks()
+		case <-remove:
+			remove = nil
+			if !l.removeFinished() {
+				remove = time.After(removeEvery)
+			}
+		case <-l.stop:
+			return
+		}
+	}
+}
+
+func (l *Log) hasUnsaved() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unsaved
+}
+
+// saveAcks writes all pending acknowledgements down.
+func (l *Log) saveAcks() {
+	l.mu.Lock()
+	l.unsaved = false
+	var sealed []*segment
+	for _, g := range l.segments {
+		if g.sealed && len(g.acks) > 0 {
+			sealed = append(sealed, g)
+		}
+	}
+	l.mu.Unlock()
+	l.saveActive()
+	for _, g := range sealed {
+		l.saveSealed(g)
+	}
+}
+
+// saveActive writes the acknowledgements of the active segment down.
+func (l *Log) saveActive() {
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
+	l.mu.Lock()
+	defer l.unlockAndWarn()
+	if g := l.active; l.writable() && len(g.acks) > 0 {
+		if err := l.appendGroup(nil, time.Now()); err != nil {
+			l.warnLater(NotSaved, err)
+		}
+	}
+}
+
+// saveSealed writes the acknowledgements of a sealed segment down.
+func (l *Log) saveSealed(g *segment) {
+	l.mu.Lock()
+	ends := g.appendAcks(nil, g.takeAcks())
+	at := g.size
+	gone := g.ended == g.records // it is, or will be, removed
+	if !gone {
+		l.grow(g, int64(len(ends)))
+	}
+	l.mu.Unlock()
+	if gone {
+		return
+	}
+	f, _, err := openRegular(l.path(g), os.O_WRONLY)
+	if err == nil {
+		_, err = f.WriteAt(ends, at)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		l.mu.Lock()
+		l.warnLater(NotSaved, err)
+		l.unlockAndWarn()
+	}
+}
+
+// removeFinished removes segments whose records are all done. It reports false if
+// it is to be tried again.
+func (l *Log) removeFinished() bool {
+	l.mu.Lock()
+	finished := l.finished
+	l.finished = nil
+	l.mu.Unlock()
+	var stuck []*segment
+	for _, g := range finished {
+		if g.discarded {
+			l.reportDiscarded(g)
+			g.discarded = false
+		}
+		err := l.removeFile(g)
+		l.mu.Lock()
+		if !g.stuck { // nobody waits for room that a stuck file takes
+			l.freeing -= g.space
+		}
+		switch {
+		case err == nil && !g.unreadable:
+			l.disk -= g.space
+		case err != nil:
+			if !g.stuck {
+				l.warnLater(NotRemoved, err)
+			}
+			g.stuck = true
+			stuck = append(stuck, g)
+		}
+		l.unlockAndWarn()
+		if l.opts.Freed != nil {
+			l.opts.Freed()
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.finished = append(stuck, l.finished...)
+	return len(stuck) == 0
+}
+
+// removeFile removes the file of a segment, or keeps it for another segment.
+func (l *Log) removeFile(g *segment) error {
+	if g.unreadable {
+		if g.file != nil {
+			_ = g.closeFile()
+		}
+		return nil
+	}
+	if l.keepSpare(g) {
+		return nil
+	}
+	if err := os.Remove(l.path(g)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// keepSpare keeps the file of a segment for a later one. It reports false if the
+// file is to be removed.
+func (l *Log) keepSpare(g *segment) bool {
+	l.mu.Lock()
+	enough := len(l.spares) >= maxSpares || l.disk > l.max
+	l.mu.Unlock()
+	if g.file == nil && (enough || !l.mapAgain(g)) {
+		return false
+	}
+	path := filepath.Join(l.dir, fmt.Sprintf("%016x%s", g.number, spareSuffix))
+	if enough || g.file.rename(path) != nil {
+		_ = g.closeFile()
+		return false
+	}
+	g.file.size = max(g.file.size, g.space)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spares = append(l.spares, g.file)
+	l.spare += g.file.size
+	l.disk += g.file.size
+	return true
+}
+
+// mapAgain opens and maps the file of a segment, to be kept, if that is useful.
+func (l *Log) mapAgain(g *segment) bool {
+	l.mu.Lock()
+	useful := g.space >= l.segmentSize/2 && l.disk+max(0, l.segmentSize-g.space) <= l.max && time.Since(l.rolled) < busyTime
+	l.mu.Unlock()
+	if !useful || g.old || l.opts.Sync || l.unmapped.Load() || l.mapped.Load() >= maxMapped {
+		return false
+	}
+	f, _, err := openRegular(l.path(g), os.O_RDWR)
+	if err != nil {
+		return false
+	}
+	g.file = &segmentFile{File: f, path: l.path(g), count: &l.mapped}
+	if err = g.file.mapFirst(l.segmentSize); err != nil {
+		l.noteMapping(err)
+		_ = g.closeFile()
+		return false
+	}
+	return true
+}
+
+// reportDiscarded passes the records of a segment that was discarded to
+// Options.Discarded.
+func (l *Log) reportDiscarded(g *segment) {
+	var bodies [][]byte
+	if f, _, err := openRegular(l.path(g), os.O_RDONLY); err == nil {
+		data := make([]byte, g.size)
+		n, _ := f.ReadAt(data, 0)
+		_ = f.Close()
+		c := readContents(data[:n], g.generation, nil)
+		records, _ := c.left(span{0, g.records})
+		for _, r := range records {
+			bodies = append(bodies, r.body)
+		}
+	}
+	if l.opts.Discarded != nil {
+		l.opts.Discarded(bodies)
+	}
+}

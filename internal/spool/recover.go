@@ -1,0 +1,213 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+const (
+	segmentSuffix = ".calls"
+	spareSuffix   = ".spare"
+)
+
+func segmentName(number uint64) string { return fmt.Sprintf("%016x%s", number, segmentSuffix) }
+
+func segmentNumber(name string) (number uint64, ok bool) {
+	digits, ok := strings.CutSuffix(name, segmentSuffix)
+	if !ok || len(digits) != 16 {
+		return 0, false
+	}
+	number, err := strconv.ParseUint(digits, 16, 62) // so that the numbers after it do not overflow
+	return number, err == nil && segmentName(number) == name
+}
+
+// Recovered is what Open found in a directory.
+type Recovered struct {
+	Records int64    // that are not done
+	Last    Position // of the last of them; zero if there are none
+	Foreign int      // segments of another source or a newer format, which are left in place
+	Strange []error  // why files with names of segments are not what Append leaves
+}
+
+// Open locks a directory, which is made if it does not exist, and counts the
+// records in it. A sealed segment is not read for that. If there are records that
+// are not done, Read begins with the oldest.
+func Open(dir string, opts Options) (*Log, Recovered, error) {
+	dir, err := filepath.Abs(dir) // the program may change its working directory later
+	if err != nil {
+		return nil, Recovered{}, err
+	}
+	l := &Log{
+		opts:        opts,
+		dir:         dir,
+		max:         opts.MaxBytes - 2*MaxBody, // acknowledgements and heads need the rest
+		segmentSize: min(opts.MaxBytes/32, 1<<20),
+		wake:        make(chan struct{}, 1),
+		stop:        make(chan struct{}),
+		done:        make(chan struct{}),
+	}
+	l.unmapped.Store(opts.NoMap)
+	if l.lock, err = lockDir(dir); err != nil {
+		return nil, Recovered{}, err
+	}
+	found, err := l.scan()
+	if err != nil {
+		_ = l.lock.Close()
+		return nil, Recovered{}, err
+	}
+	if len(l.segments) > 0 {
+		l.cursor.segment = l.segments[0]
+	}
+	go l.maintain()
+	return l, found, nil
+}
+
+// scan finds the segments in the directory. Files that are not segments of this
+// source are left alone and are not counted.
+func (l *Log) scan() (found Recovered, err error) {
+	entries, err := os.ReadDir(l.dir) // sorted by name: oldest first
+	if err != nil {
+		return found, err
+	}
+	for _, entry := range entries {
+		number, ok := segmentNumber(entry.Name())
+		if !ok {
+			if strings.HasSuffix(entry.Name(), spareSuffix) && entry.Type().IsRegular() {
+				_ = os.Remove(filepath.Join(l.dir, entry.Name()))
+			}
+			continue
+		}
+		g := &segment{number: number, generation: uint32(number), sealed: true, old: true}
+		l.number = max(l.number, number)
+		ours, err := l.inspect(g)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			found.Strange = append(found.Strange, err)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist), err != nil && !errors.Is(err, errTooLong):
+			continue
+		case !ours:
+			found.Foreign++
+			continue
+		}
+		l.recovered(g, &found)
+	}
+	return found, nil
+}
+
+// recovered adds a segment of an earlier process.
+func (l *Log) recovered(g *segment, found *Recovered) {
+	g.space = g.size
+	l.disk += g.space
+	if g.ended == g.records {
+		l.removeLater(g)
+		return
+	}
+	l.ordinal++
+	g.base = Position(l.ordinal) << positionBits
+	l.segments = append(l.segments, g)
+	l.last = g.base + Position(g.records-1)
+	found.Records += int64(g.records - g.ended)
+	found.Last = l.last
+}
+
+// errTooLong is the error of a file that is longer than a segment can be. Its
+// start is read all the same.
+var errTooLong = errors.New("longer than any segment")
+
+// openRegular opens an existing regular file. It does not open a directory, a
+// device, a link, or a pipe, which would block.
+func openRegular(path string, flag int) (*os.File, fs.FileInfo, error) {
+	info, err := os.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: not a regular file", path)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(path, flag, 0)
+	return f, info, err
+}
+
+// inspect fills in the counts of a segment, and reports whether it is of this
+// source.
+func (l *Log) inspect(g *segment) (ours bool, err error) {
+	f, info, err := openRegular(l.path(g), os.O_RDWR)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	g.size = min(info.Size(), maxFile)
+	head := make([]byte, min(int64(headLen), g.size))
+	if _, err = f.ReadAt(head, 0); err != nil {
+		return false, err
+	}
+	// A file with a damaged head is taken for ours, as most files are.
+	if r, size := readRecord(head); size > 0 {
+		if r.kind != kindHead || string(r.body) != string(l.headBody()) {
+			return false, nil
+		}
+		g.generation = r.generation
+	}
+	if tail := make([]byte, endsLen); g.size >= endsLen && g.size == info.Size() {
+		if _, err = f.ReadAt(tail, g.size-endsLen); err != nil {
+			return false, err
+		}
+		if r, size := readRecord(tail); size > 0 && r.generation == g.generation {
+			if t, ok := r.tally(); ok {
+				g.records, g.ended, g.saved = t.records, t.ended, t.ended
+				return true, nil
+			}
+		}
+	}
+	if err = l.count(g, f); err == nil && info.Size() > maxFile {
+		err = fmt.Errorf("%s is %d bytes long, %w", l.path(g), info.Size(), errTooLong)
+	}
+	return true, err
+}
+
+// count reads a segment that was not sealed, and seals it.
+func (l *Log) count(g *segment, f *os.File) error {
+	data := make([]byte, g.size)
+	if _, err := f.ReadAt(data, 0); err != nil && g.size > 0 {
+		return err
+	}
+	c := readContents(data, g.generation, nil)
+	c.checkEnd(data, g.generation)
+	records, missing := c.left(span{0, c.upTo})
+	g.records = c.upTo
+	g.ended = g.records - uint32(len(records))
+	for _, m := range missing {
+		g.ended -= m.len()
+	}
+	g.saved = g.ended
+	// What follows the records is of another generation, or is not ours.
+	if (c.damaged == 0 || len(data) == maxFile) && f.Truncate(int64(c.end)) == nil {
+		g.size = int64(c.end)
+	}
+	seal := appendEnds(nil, g.generation, 0, tally{0, g.records, g.ended})
+	if _, err := f.WriteAt(seal, g.size); err == nil {
+		g.size += int64(len(seal))
+	} // else the next process to open it counts as well
+	return nil
+}
+
+func (l *Log) headBody() []byte { return append([]byte{formatVersion}, l.opts.Source[:]...) }
+
+// syncDir makes the list of files in a directory survive a loss of power.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" { // where a directory cannot be synced
+		return nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
