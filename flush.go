@@ -2,37 +2,42 @@ package analytics
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
-// flush is a wait for the end of all calls accepted before it. Its fields are
+// flush is a wait for the end of all calls that were accepted before it. It is
 // guarded by the pipeline's mu.
 type flush struct {
 	upTo  uint64        // the number of the last call that it waits for
 	left  int64         // calls that have not ended
 	since Drops         // drops that an earlier flush has reported
-	done  chan struct{} // closed under mu when none is left
+	done  chan struct{} // closed with mu held when none is left
 }
 
-// startFlush seals the open batch and waits for no one.
-func (p *pipeline) startFlush() *flush {
-	if p.open != nil {
-		p.seal(time.Now())
-	}
-	f := &flush{upTo: p.seq, left: p.pending(), since: p.reported, done: make(chan struct{})}
-	if f.left == 0 {
+// flushes are the flushes that wait, and what they have reported. It is guarded by
+// the pipeline's mu.
+type flushes struct {
+	waiting  []*flush
+	reported Drops // drops that a flush has reported
+	failure  error // what the latest attempt that failed met, if no flush has reported it
+}
+
+// start begins a wait for left calls, the last of which has the number upTo.
+func (w *flushes) start(upTo uint64, left int64) *flush {
+	f := &flush{upTo: upTo, left: left, since: w.reported, done: make(chan struct{})}
+	if left == 0 {
 		close(f.done)
 	} else {
-		p.flushes = append(p.flushes, f)
+		w.waiting = append(w.waiting, f)
 	}
 	return f
 }
 
-// endFlushes tells those that wait that so many calls have ended, of which the
-// first has that number.
-func (p *pipeline) endFlushes(seq uint64, calls int64) {
-	waiting := p.flushes[:0]
-	for _, f := range p.flushes {
+// ended counts calls that have ended, the first of which has the number seq.
+func (w *flushes) ended(seq uint64, calls int64) {
+	waiting := w.waiting[:0]
+	for _, f := range w.waiting {
 		if seq <= f.upTo {
 			f.left -= min(calls, int64(f.upTo-seq)+1)
 			if f.left <= 0 {
@@ -42,31 +47,44 @@ func (p *pipeline) endFlushes(seq uint64, calls int64) {
 		}
 		waiting = append(waiting, f)
 	}
-	clear(p.flushes[len(waiting):])
-	p.flushes = waiting
+	clear(w.waiting[len(waiting):])
+	w.waiting = waiting
 }
 
-// forget ends a flush whose caller no longer waits.
-func (p *pipeline) forget(f *flush) {
-	for i, other := range p.flushes {
-		if other == f {
-			p.flushes = append(p.flushes[:i], p.flushes[i+1:]...)
-			return
-		}
-	}
+// cancel ends a wait.
+func (w *flushes) cancel(f *flush) {
+	w.waiting = slices.DeleteFunc(w.waiting, func(other *flush) bool { return other == f })
 }
 
-// undelivered is what a flush has come to by now; err is the context's error if
-// that cut it short. A batch may have been refused the moment before the flush
-// began, so every drop counts that none has reported.
-func (p *pipeline) undelivered(f *flush, err error) error {
-	dropped := p.stats.Dropped.minus(f.since)
+// outcome is the error of a flush, given all drops so far; cut is the error of the
+// context that ended the wait. It counts every drop that no flush has reported: a
+// batch may have been dropped just before the flush began.
+func (w *flushes) outcome(f *flush, dropped Drops, cut error, spooled bool) error {
+	dropped = dropped.minus(f.since)
 	if f.left == 0 && dropped == (Drops{}) {
 		return nil
 	}
-	return &UndeliveredError{Dropped: dropped, Pending: f.left, Err: err, Cause: p.failure, spooled: p.spool != nil}
+	return &UndeliveredError{Dropped: dropped, Pending: f.left, Err: cut, Cause: w.failure, spooled: spooled}
 }
 
+// report marks all drops so far as reported.
+func (w *flushes) report(dropped Drops) { w.reported, w.failure = dropped, nil }
+
+// startFlush seals the open batch, and begins a wait for all calls accepted so far.
+// The caller holds mu.
+func (p *pipeline) startFlush() *flush {
+	if p.open != nil {
+		p.seal(time.Now())
+	}
+	return p.flushes.start(p.seq, p.pending())
+}
+
+// undelivered is the error of a flush that ends now. The caller holds mu.
+func (p *pipeline) undelivered(f *flush, cut error) error {
+	return p.flushes.outcome(f, p.stats.Dropped, cut, p.spool != nil)
+}
+
+// flush sends what is queued and waits for it.
 func (p *pipeline) flush(ctx context.Context) error {
 	if calledFrom(sendName) {
 		return errSending
@@ -79,18 +97,18 @@ func (p *pipeline) flush(ctx context.Context) error {
 	case <-f.done:
 	case <-ctx.Done():
 		cut = ctx.Err()
-	case <-p.ended: // and what is left is left to the spool
+	case <-p.ended: // the spool keeps what is left
 	}
 	p.mu.Lock()
 	defer p.unlock()
 	if f.left > 0 {
-		p.forget(f)
+		p.flushes.cancel(f)
 	} else {
 		cut = nil
 	}
 	err := p.undelivered(f, cut)
-	if p.closing == nil { // else Close is to tell it, however often it is asked
-		p.reported, p.failure = p.stats.Dropped, nil
+	if p.closing == nil { // each call of Close reports it otherwise
+		p.flushes.report(p.stats.Dropped)
 	}
 	return err
 }
@@ -121,7 +139,7 @@ func (p *pipeline) shutdown(ctx context.Context) error {
 		return errSending
 	}
 	done := p.done
-	if calledFrom(tellName) {
+	if calledFrom(callbackName) {
 		done = p.ended
 	}
 	select {

@@ -45,7 +45,7 @@ func (p *pipeline) run() {
 		select {
 		case <-p.wake:
 		case <-timer.C:
-		case o := <-p.results:
+		case o := <-p.outcomes:
 			l.settle(o, time.Now())
 		case <-aborted:
 			aborted = nil
@@ -61,7 +61,7 @@ func (p *pipeline) run() {
 		p.spool.close()
 	}
 	close(p.ended) // before the wait for a callback that may wait for it
-	p.tellers.Wait()
+	p.results.wait()
 	close(p.done)
 }
 
@@ -206,7 +206,7 @@ func (l *loop) settle(o outcome, now time.Time) {
 	b.attempts++
 	l.stats.Attempts++
 	if o.err != nil && l.giveUp.IsZero() { // that an attempt was cancelled says nothing
-		l.failure = o.err
+		l.flushes.failure = o.err
 		b.status, b.err = o.status, o.err
 	}
 	switch v := judge(o.status); {

@@ -20,13 +20,13 @@ type pipeline struct {
 
 	*settings
 
-	wake    chan struct{} // room for one; whoever gives the loop work pokes it; never closed
-	results chan outcome  // room for MaxInFlight; attempts send; never closed
-	aborted chan struct{} // closed by abort, once
-	ended   chan struct{} // closed by the loop when no further call will end
-	done    chan struct{} // closed by the loop as it ends, with all results told
+	wake     chan struct{} // room for one; whoever gives the loop work pokes it; never closed
+	outcomes chan outcome  // room for MaxInFlight; attempts send; never closed
+	aborted  chan struct{} // closed by abort, once
+	ended    chan struct{} // closed by the loop when no further call will end
+	done     chan struct{} // closed by the loop as it ends, with all results told
 
-	tellers sync.WaitGroup // the goroutine that tells results, while there is one
+	results dispatcher
 
 	spool *spoolWorker // nil without one
 
@@ -44,26 +44,31 @@ type pipeline struct {
 	idle     int           // the capacity of all of spare
 	used     int64         // bytes charged to the budget
 	room     chan struct{} // made by a call that waits for room; closed, and set to nil, as some comes free
-	flushes  []*flush      // those that still wait for calls
-	reported Drops         // drops that a flush has reported
-	closing  *flush        // set as the client is closed; no call is accepted from then on
-	abortErr error         // why aborted was closed
-	failure  error         // what the latest attempt that failed met, if no flush has reported it
-	gate     time.Time     // no attempt begins before it, as a collector asked; zero if none did
-	notices  []notice      // results to be told
-	telling  bool          // the goroutine that tells them runs
-	stats    Stats         // calls in open left out without a spool; without Pending, Rejected and Bytes
+	flushes  flushes
+	closing  *flush    // set as the client is closed; no call is accepted from then on
+	abortErr error     // why aborted was closed
+	gate     time.Time // no attempt begins before it, as a collector asked; zero if none did
+	stats    Stats     // calls in open left out without a spool; without Pending, Rejected and Bytes
 }
 
 func newPipeline(s *settings) *pipeline {
-	return &pipeline{
+	p := &pipeline{
 		settings: s,
 		wake:     make(chan struct{}, 1),
-		results:  make(chan outcome, s.maxInFlight),
+		outcomes: make(chan outcome, s.maxInFlight),
 		aborted:  make(chan struct{}),
 		ended:    make(chan struct{}),
 		done:     make(chan struct{}),
 	}
+	p.results = dispatcher{log: s.log, callback: s.callback, release: p.releaseResult}
+	return p
+}
+
+// releaseResult gives back the memory of a result that was passed on.
+func (p *pipeline) releaseResult(b *batch) {
+	p.mu.Lock()
+	defer p.unlock()
+	p.recharge(b, 0)
 }
 
 // unlock gives up mu, and pokes the loop if there is work for it.
@@ -333,7 +338,7 @@ func (p *pipeline) dropOldest() bool {
 // closed, ctx ends, or it is too late. A callback and a transport do not wait
 // without end: the memory may be held by what they are to be told, or to send.
 func (p *pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error {
-	if ctx.Done() == nil && (p.telling && calledFrom(tellName) || p.sendsWithOthers() && calledFrom(sendName)) {
+	if ctx.Done() == nil && (p.results.busy() && calledFrom(callbackName) || p.sendsWithOthers() && calledFrom(sendName)) {
 		return ErrQueueFull
 	}
 	return p.await(ctx, late)
@@ -367,7 +372,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 	} else {
 		p.stats.Dropped.add(why.Reason, n)
 	}
-	p.endFlushes(b.seq, n)
+	p.flushes.ended(b.seq, n)
 	if p.spool != nil {
 		p.spool.disk.Done(spool.Position(b.seq), b.calls)
 	}
@@ -377,7 +382,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 		return
 	}
 	p.recharge(b, min(b.charge, batchOverhead+b.idBytes()+why.bytes()))
-	p.tell(notice{batch: b, why: why})
+	p.results.dispatch(result{batch: b, why: why})
 }
 
 // accepted is the number of calls accepted so far.

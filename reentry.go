@@ -13,9 +13,9 @@ import (
 
 // The functions that the caller's code is run in, and that a method would wait for.
 var (
-	beginName = nameOf((*Client).begin)     // encodes the batches' context
-	tellName  = nameOf((*pipeline).tellAll) // runs the callback, and writes to the log
-	sendName  = nameOf((*sender).send)      // runs the transport
+	beginName    = nameOf((*Client).begin)   // encodes the batches' context
+	callbackName = nameOf((*dispatcher).run) // runs the callback, and writes to the log
+	sendName     = nameOf((*sender).send)    // runs the transport
 )
 
 // errStarting is what a call returns that would wait for itself to begin.

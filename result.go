@@ -1,86 +1,118 @@
 package analytics
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+)
 
-// notice is the end of a batch that is to be told: to the callback, and to the
-// log if the batch was lost. Or it is a line for the log.
-type notice struct {
+// result is the end of a batch, for the callback and, if the batch was lost, for
+// the log. Or it is a line for the log.
+type result struct {
 	batch *batch     // without calls, for a line
-	why   *DropError // nil if it was delivered
+	why   *DropError // nil if the batch was delivered
 	line  string
 }
 
-// note queues a line for the log, whose writer is the caller's code as well. The
-// caller of note holds mu.
-func (p *pipeline) note(format string, args ...interface{}) {
-	p.tell(notice{batch: &batch{}, line: fmt.Sprintf(format, args...)})
+// dispatcher passes results to the callback and to the log, one at a time and in
+// order. It has a goroutine while there are any, so that the caller's code neither
+// delays the loop nor is held by it.
+type dispatcher struct {
+	log      *logger
+	callback func(Result) // nil if there is none
+	release  func(*batch) // called when a result has been passed on; without mu
+
+	goroutine sync.WaitGroup // run, while it runs
+
+	mu      sync.Mutex // guards what follows; acquired after the pipeline's
+	results []result   // to be passed on
+	running bool       // run runs
 }
 
-// report is note for those who do not hold mu.
-func (p *pipeline) report(format string, args ...interface{}) {
-	p.mu.Lock()
-	defer p.unlock()
-	p.note(format, args...)
-}
-
-// tell queues a notice. One goroutine tells them in order, and lives as long
-// as there are any: the caller's code can neither delay the loop nor be held
-// by it. The caller of tell holds mu.
-func (p *pipeline) tell(n notice) {
-	p.notices = append(p.notices, n)
-	if !p.telling {
-		p.telling = true
-		p.tellers.Add(1)
-		go p.tellAll()
+// dispatch queues a result.
+func (d *dispatcher) dispatch(r result) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.results = append(d.results, r)
+	if !d.running {
+		d.running = true
+		d.goroutine.Add(1)
+		go d.run()
 	}
 }
 
-func (p *pipeline) tellAll() {
-	defer p.tellers.Done()
+// logf queues a line for the log: its writer is the caller's code as well.
+func (d *dispatcher) logf(format string, args ...interface{}) {
+	d.dispatch(result{batch: &batch{}, line: fmt.Sprintf(format, args...)})
+}
+
+// busy reports whether there are results that have not been passed on.
+func (d *dispatcher) busy() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.running
+}
+
+// wait waits until all results are passed on. None is dispatched any more.
+func (d *dispatcher) wait() { d.goroutine.Wait() }
+
+// run is the goroutine that passes results on. It ends when there are none left.
+func (d *dispatcher) run() {
+	defer d.goroutine.Done()
 	for {
-		p.mu.Lock()
-		notices := p.notices
-		p.notices = nil
-		if len(notices) == 0 {
-			p.telling = false
-			p.mu.Unlock()
+		for _, r := range d.take() {
+			d.deliver(r)
+			d.release(r.batch)
+		}
+		if d.ends() {
 			return
 		}
-		p.mu.Unlock()
-		for _, n := range notices {
-			p.tellOne(n)
-			p.mu.Lock()
-			p.recharge(n.batch, 0)
-			p.unlock()
-		}
 	}
 }
 
-func (p *pipeline) tellOne(n notice) {
-	if n.line != "" {
-		p.log.logf("%s", n.line)
+// take returns the results that are queued.
+func (d *dispatcher) take() []result {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	results := d.results
+	d.results = nil
+	return results
+}
+
+// ends reports whether run is to end, as nothing is queued.
+func (d *dispatcher) ends() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running = len(d.results) > 0
+	return !d.running
+}
+
+// deliver passes a result on.
+func (d *dispatcher) deliver(r result) {
+	if r.line != "" {
+		d.log.logf("%s", r.line)
 	}
-	if n.why != nil {
-		p.log.logf("lost %s: %s", countCalls(int64(n.batch.calls)), n.why.text())
+	if r.why != nil {
+		d.log.logf("lost %s: %s", countCalls(int64(r.batch.calls)), r.why.text())
 	}
-	if p.callback == nil {
+	if d.callback == nil {
 		return
 	}
-	r := Result{}
-	if n.why != nil {
-		r.Err = n.why
+	told := Result{}
+	if r.why != nil {
+		told.Err = r.why
 	}
-	for _, id := range n.batch.ids {
-		r.MessageId, r.Type = id.id, id.kind
-		p.call(r)
+	for _, id := range r.batch.ids {
+		told.MessageId, told.Type = id.id, id.kind
+		d.call(told)
 	}
 }
 
-func (p *pipeline) call(r Result) {
+// call calls the callback. A panic in it is logged.
+func (d *dispatcher) call(r Result) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.log.logf("the callback panicked on %s %q: %v", r.Type, r.MessageId, v)
+			d.log.logf("the callback panicked on %s %q: %v", r.Type, r.MessageId, v)
 		}
 	}()
-	p.callback(r)
+	d.callback(r)
 }

@@ -124,13 +124,13 @@ var spoolNoMap = false
 func (w *spoolWorker) logFound(found spool.Recovered) {
 	dir := w.disk.Dir()
 	if found.Foreign > 0 {
-		w.note("spool: %s has %d files of another write key, or of a newer version: they are left there", dir, found.Foreign)
+		w.results.logf("spool: %s has %d files of another write key, or of a newer version: they are left there", dir, found.Foreign)
 	}
 	if n := len(found.Strange); n > 0 {
-		w.note("spool: %s has %d files that are not as this client leaves them, the first of which: %v", dir, n, found.Strange[0])
+		w.results.logf("spool: %s has %d files that are not as this client leaves them, the first of which: %v", dir, n, found.Strange[0])
 	}
 	if found.Records > 0 && w.log.verbose {
-		w.note("spool: %s has %s of an earlier process", dir, countCalls(found.Records))
+		w.results.logf("spool: %s has %s of an earlier process", dir, countCalls(found.Records))
 	}
 }
 
@@ -214,7 +214,7 @@ func (w *spoolWorker) discardOldest() bool {
 	first, n, ok := w.disk.Discard()
 	if ok {
 		w.stats.Dropped.Overflow += int64(n)
-		w.endFlushes(uint64(first), int64(n))
+		w.flushes.ended(uint64(first), int64(n))
 	}
 	return ok
 }
@@ -261,7 +261,7 @@ func (w *spoolWorker) discarded(bodies [][]byte) {
 	}
 	w.mu.Lock()
 	defer w.unlock()
-	w.tell(notice{batch: lost, why: &DropError{Reason: DropOverflow}})
+	w.results.dispatch(result{batch: lost, why: &DropError{Reason: DropOverflow}})
 }
 
 // warn logs a failure of the log that no caller is told of.
@@ -269,13 +269,13 @@ func (w *spoolWorker) warn(problem spool.Problem, err error) {
 	verbose := w.log.verbose
 	switch {
 	case problem == spool.Vanished:
-		w.report("spool: %v", err)
+		w.results.logf("spool: %v", err)
 	case problem == spool.NotRemoved:
-		w.report("spool: calls will be sent again by the next process: %v", err)
+		w.results.logf("spool: calls will be sent again by the next process: %v", err)
 	case problem == spool.NotSaved && verbose:
-		w.report("spool: calls may be sent again by the next process: %v", err)
+		w.results.logf("spool: calls may be sent again by the next process: %v", err)
 	case problem == spool.NotSealed && verbose:
-		w.report("spool: cannot seal a segment: %v", err)
+		w.results.logf("spool: cannot seal a segment: %v", err)
 	}
 }
 
@@ -332,7 +332,7 @@ func (w *spoolWorker) readBack() bool {
 	for w.wantsPage() {
 		if w.placed == w.page.Len() {
 			if err := w.disk.Read(&w.page); err != nil {
-				w.report("spool: calls have to wait: %v", err)
+				w.results.logf("spool: calls have to wait: %v", err)
 				return false
 			}
 			w.openPage()
@@ -369,7 +369,7 @@ func (w *spoolWorker) caughtUp() {
 	w.state = inMemory
 	w.page, w.placed = spool.Page{}, 0
 	w.disk.ReadFrom(nil)
-	if w.open != nil && len(w.flushes) > 0 {
+	if w.open != nil && len(w.flushes.waiting) > 0 {
 		w.seal(time.Now()) // a flush that waits would have sealed it
 	}
 	w.work = true // the loop may wait for this
@@ -391,12 +391,12 @@ func (w *spoolWorker) openPage() {
 	w.stats.Accepted += p.Recounted
 	w.stats.Recovered += p.Recounted
 	if p.Err != nil && len(p.Missing) == 0 {
-		w.note("spool: %v; no call is known to be lost", p.Err)
+		w.results.logf("spool: %v; no call is known to be lost", p.Err)
 	}
 	for _, m := range p.Missing {
 		w.stats.Dropped.Damaged += int64(m.N)
-		w.endFlushes(uint64(m.First), int64(m.N))
-		w.tell(notice{batch: &batch{calls: m.N}, why: &DropError{Reason: DropDamaged, Err: p.Err}})
+		w.flushes.ended(uint64(m.First), int64(m.N))
+		w.results.dispatch(result{batch: &batch{calls: m.N}, why: &DropError{Reason: DropDamaged, Err: p.Err}})
 	}
 	w.advance()
 }

@@ -89,7 +89,7 @@ func (s *sender) send(j *job, body []byte) {
 		if o.last {
 			s.cancel(nil)
 		}
-		s.results <- o
+		s.outcomes <- o
 	}()
 	for body != nil {
 		o = outcome{sender: s, job: j, last: true, err: errTransportExit} // unless the attempt returns
