@@ -127,7 +127,7 @@ func (p *pipeline) close() {
 			p.spool.disk.Stop()
 		}
 		p.work = true
-		p.wakeWaiting() // to find the client closed
+		p.budget.wakeWaiting() // to return ErrClosed
 	}
 }
 

@@ -132,7 +132,7 @@ func (l *loop) compressOne() {
 // holds mu.
 func (l *loop) setZip(b *batch, zip *zipped) {
 	l.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(zip.data)))
-	l.recycle(b.buf)
+	l.buffers.put(b.buf)
 	b.buf, b.zip = nil, zip
 }
 

@@ -51,7 +51,7 @@ func TestBatchLeftBehindIsNotRecycled(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, client.Track(&Track{Event: "e", UserId: "u"}))
 		require.Error(t, client.Close())
-		require.Empty(t, client.running.Load().spare)
+		require.Empty(t, client.running.Load().buffers.free)
 		time.Sleep(time.Hour) // the transport's goroutine ends
 	})
 }
@@ -91,6 +91,6 @@ func TestSplitGivesUpTheLock(t *testing.T) {
 	l.work = true // which the loop is told of as the lock is given up
 	first, second := l.split(b)
 	require.Len(t, l.wake, 1)
-	require.Equal(t, first.charge+second.charge, l.used)
+	require.Equal(t, first.charge+second.charge, l.budget.used)
 	l.mu.Unlock()
 }

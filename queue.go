@@ -2,7 +2,6 @@ package analytics
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,19 +30,17 @@ type pipeline struct {
 	spool *spoolWorker // nil without one
 
 	// Guarded by mu.
-	openDue  time.Time     // when open is to be sealed at the latest
-	lastSeal time.Time     // when a batch was last sealed
-	watching time.Time     // when the loop looks at open by itself; zero if never
-	sealed   fifo          // complete, still to be compressed; used with gzip alone
-	ready    fifo          // waiting to be sent
-	busy     bool          // all jobs are taken: the loop will look at ready by itself
-	work     bool          // the loop is to be poked as mu is given up
-	seq      uint64        // the number of the call accepted last; without a spool, before those in open
-	lastLen  int           // the length of the batch sealed last, the next one's likely length
-	spare    [][]byte      // buffers to be used again
-	idle     int           // the capacity of all of spare
-	used     int64         // bytes charged to the budget
-	room     chan struct{} // made by a call that waits for room; closed, and set to nil, as some comes free
+	openDue  time.Time // when open is to be sealed at the latest
+	lastSeal time.Time // when a batch was last sealed
+	watching time.Time // when the loop looks at open by itself; zero if never
+	sealed   fifo      // complete, still to be compressed; used with gzip alone
+	ready    fifo      // waiting to be sent
+	busy     bool      // all jobs are taken: the loop will look at ready by itself
+	work     bool      // the loop is to be poked as mu is given up
+	seq      uint64    // the number of the call accepted last; without a spool, before those in open
+	lastLen  int       // the length of the batch sealed last, the next one's likely length
+	budget   budget
+	buffers  buffers
 	flushes  flushes
 	closing  *flush    // set as the client is closed; no call is accepted from then on
 	abortErr error     // why aborted was closed
@@ -54,6 +51,8 @@ type pipeline struct {
 func newPipeline(s *settings) *pipeline {
 	p := &pipeline{
 		settings: s,
+		budget:   budget{max: s.maxBytes},
+		buffers:  buffers{max: (s.maxInFlight + 2) * MaxBatchBytes},
 		wake:     make(chan struct{}, 1),
 		outcomes: make(chan outcome, s.maxInFlight),
 		aborted:  make(chan struct{}),
@@ -141,17 +140,17 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 		cost -= int64(cap(buf))
 	} else {
 		cost += batchOverhead
-		buf = p.takeSpare()
+		buf = p.buffers.get()
 	}
 	size := p.bufferSize(buf, len(encoded))
-	if fresh && p.used+cost+mayTake(buf, size) > p.maxBytes {
-		p.recycle(buf)
-		if p.whenFull == Block && p.used > 0 {
+	if fresh && !p.budget.fits(cost+mayTake(buf, size)) {
+		p.buffers.put(buf)
+		if p.whenFull == Block && p.budget.used > 0 {
 			return false // there will be room for a batch of the usual size
 		}
 		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small one may fit
 	}
-	if p.used+cost+mayTake(buf, size) > p.maxBytes {
+	if !p.budget.fits(cost + mayTake(buf, size)) {
 		return false
 	}
 	if size > cap(buf) {
@@ -163,7 +162,7 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 	} else {
 		p.open.buf = buf
 	}
-	p.used += cost
+	p.budget.charge(cost)
 	p.open.charge += cost
 	p.open.append(encoded)
 	if p.callback != nil {
@@ -190,23 +189,6 @@ func (p *pipeline) bufferSize(buf []byte, n int) int {
 	// Fits has seen to it that MaxBatchBytes is enough, but for the comma that
 	// is counted for a first call as well.
 	return min(need, MaxBatchBytes+len(","))
-}
-
-// newBuffer makes a buffer whose capacity is all of the memory that it takes:
-// the runtime rounds up what it allocates, by append alone to the caller's
-// knowledge. It is no larger than a batch may be, unless size is.
-func newBuffer(size int) []byte {
-	buf := slices.Grow([]byte(nil), size)
-	return buf[:0:min(cap(buf), max(size, MaxBatchBytes+len(",")))]
-}
-
-// mayTake is the most memory that buf takes once it has a capacity of size. The
-// runtime adds less than a quarter, and less than a page of 8 KB.
-func mayTake(buf []byte, size int) int64 {
-	if size <= cap(buf) {
-		return int64(size)
-	}
-	return int64(size + min(size/4, 8<<10))
 }
 
 func (p *pipeline) openBatch(buf []byte, seq uint64, now time.Time) {
@@ -253,7 +235,7 @@ func (p *pipeline) seal(now time.Time) {
 func (p *pipeline) shrink(b *batch) {
 	exact := append(newBuffer(len(b.buf)+tailLen), b.buf...)
 	p.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(exact)))
-	p.recycle(b.buf)
+	p.buffers.put(b.buf)
 	b.buf = exact
 }
 
@@ -263,13 +245,9 @@ func (p *pipeline) recharge(b *batch, charge int64) {
 	b.charge = charge
 }
 
-// release gives bytes back to the budget. Calls that wait for room are not
-// woken for every batch, but when an eighth of the budget is free.
+// release gives bytes back to the budget.
 func (p *pipeline) release(n int64) {
-	p.used -= n
-	if n > 0 && p.used <= p.maxBytes-p.maxBytes/8 {
-		p.wakeWaiting()
-	}
+	p.budget.release(n)
 	if p.spool != nil {
 		p.spool.feed(p.held())
 	}
@@ -279,45 +257,17 @@ func (p *pipeline) release(n int64) {
 // collector, or for the callback.
 func (p *pipeline) held() int64 {
 	if p.open == nil {
-		return p.used
+		return p.budget.used
 	}
-	return p.used - p.open.charge
-}
-
-// wakeWaiting has the calls that wait for room look for it.
-func (p *pipeline) wakeWaiting() {
-	if p.room != nil {
-		close(p.room)
-		p.room = nil
-	}
+	return p.budget.used - p.open.charge
 }
 
 // reclaim takes a batch's bytes away, for its buffer to be used again.
 func (p *pipeline) reclaim(b *batch) {
 	if !b.lent {
-		p.recycle(b.buf)
+		p.buffers.put(b.buf)
 	}
 	b.buf, b.zip = nil, nil
-}
-
-// recycle keeps a buffer that nothing refers to any more.
-func (p *pipeline) recycle(buf []byte) {
-	if cap(buf) >= minBuffer && p.idle+cap(buf) <= (p.maxInFlight+2)*MaxBatchBytes {
-		p.spare = append(p.spare, buf[:0])
-		p.idle += cap(buf)
-	}
-}
-
-// takeSpare returns a buffer that was recycled, or nil.
-func (p *pipeline) takeSpare() []byte {
-	n := len(p.spare)
-	if n == 0 {
-		return nil
-	}
-	buf := p.spare[n-1]
-	p.spare = p.spare[:n-1]
-	p.idle -= cap(buf)
-	return buf
 }
 
 // dropOldest gives up the batch that has waited longest; it reports false if
@@ -347,10 +297,7 @@ func (p *pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error
 // await gives up mu until there may be room, the client is being closed, ctx
 // ends, or it is too late.
 func (p *pipeline) await(ctx context.Context, late <-chan time.Time) error {
-	if p.room == nil {
-		p.room = make(chan struct{})
-	}
-	room := p.room
+	room := p.budget.waitForRoom()
 	p.unlock()
 	defer p.mu.Lock()
 	select {
@@ -404,7 +351,7 @@ func (p *pipeline) snapshot() Stats {
 	s := p.stats
 	s.Accepted = p.accepted()
 	s.Pending = p.pending()
-	s.Bytes = p.used
+	s.Bytes = p.budget.used
 	if p.spool != nil {
 		s.SpoolBytes = p.spool.disk.Usage()
 	}

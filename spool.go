@@ -167,8 +167,8 @@ func (w *spoolWorker) add(ctx context.Context, s *scratch, now time.Time) error 
 func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
 	w.mu.Lock()
 	defer w.unlock()
-	enough := w.maxBytes - w.maxBytes/8
-	for w.closing == nil && w.state == inMemory && w.used > enough {
+	enough := w.budget.enough()
+	for w.closing == nil && w.state == inMemory && w.budget.used > enough {
 		if w.open != nil && w.open.hasRoom(n, w.settings) {
 			return
 		}
@@ -248,7 +248,7 @@ func (w *spoolWorker) accept(r *spool.Record, now time.Time) {
 func (w *spoolWorker) freed() {
 	w.mu.Lock()
 	defer w.unlock()
-	w.wakeWaiting()
+	w.budget.wakeWaiting()
 }
 
 // discarded tells the callback of calls that discardOldest gave up.
