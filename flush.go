@@ -107,7 +107,7 @@ func (p *pipeline) flush(ctx context.Context) error {
 		cut = nil
 	}
 	err := p.undelivered(f, cut)
-	if p.closing == nil { // each call of Close reports it otherwise
+	if p.phase == running { // each call of Close reports it otherwise
 		p.flushes.report(p.stats.Dropped)
 	}
 	return err
@@ -121,7 +121,8 @@ const abortGrace = time.Second
 func (p *pipeline) close() {
 	p.mu.Lock()
 	defer p.unlock()
-	if p.closing == nil {
+	if p.phase == running {
+		p.phase = closing
 		p.closing = p.startFlush()
 		if p.spool != nil {
 			p.spool.disk.Stop()
@@ -161,8 +162,8 @@ func (p *pipeline) shutdown(ctx context.Context) error {
 func (p *pipeline) abort(why error) {
 	p.mu.Lock()
 	defer p.unlock()
-	if p.abortErr == nil && p.pending() > 0 {
-		p.abortErr = why
+	if p.phase == closing && p.pending() > 0 {
+		p.phase, p.abortErr = aborting, why
 		close(p.aborted)
 	}
 }

@@ -74,18 +74,18 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	next = now.Add(asleep)
 	l.mu.Lock()
 	l.sealOverdue(now)
-	if !l.watching.IsZero() {
-		next = l.watching
+	if !l.timer.watching.IsZero() {
+		next = l.timer.watching
 	}
 	for len(l.jobs) < l.maxInFlight {
-		b := l.ready.pop()
+		b := l.outbox.ready.pop()
 		if b == nil {
 			break
 		}
 		l.jobs = append(l.jobs, &job{todo: []*batch{b}})
 	}
-	l.busy = len(l.jobs) == l.maxInFlight
-	finished = l.closing != nil && len(l.jobs) == 0 && l.sealed.empty() && (l.spool == nil || l.spool.finished(!l.giveUp.IsZero()))
+	l.outbox.busy = len(l.jobs) == l.maxInFlight
+	finished = l.phase != running && len(l.jobs) == 0 && l.outbox.sealed.empty() && (l.spool == nil || l.spool.finished(!l.giveUp.IsZero()))
 	l.unlock()
 	if at := l.startDue(now); at.Before(next) {
 		next = at
@@ -96,18 +96,11 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 // sealOverdue seals the open batch if its time is up, and sees to it that the
 // loop will look again. The caller holds mu.
 func (l *loop) sealOverdue(now time.Time) {
-	if l.closing != nil && l.open != nil {
+	if l.phase != running && l.open != nil {
 		l.seal(now)
 	}
-	if l.watching.IsZero() || now.Before(l.watching) {
-		return
-	}
-	if l.open != nil && !now.Before(l.openDue) {
+	if l.timer.expired(now, l.open != nil) {
 		l.seal(now)
-	}
-	l.watching = time.Time{}
-	if l.open != nil {
-		l.watching = l.openDue
 	}
 }
 
@@ -115,7 +108,7 @@ func (l *loop) sealOverdue(now time.Time) {
 // so that the loop is never long away from the answers.
 func (l *loop) compressOne() {
 	l.mu.Lock()
-	b := l.sealed.pop()
+	b := l.outbox.sealed.pop()
 	l.unlock()
 	if b == nil {
 		return
@@ -124,8 +117,8 @@ func (l *loop) compressOne() {
 	l.mu.Lock()
 	defer l.unlock()
 	l.setZip(b, zip)
-	l.ready.push(b)
-	l.work = !l.sealed.empty()
+	l.outbox.ready.push(b)
+	l.work = !l.outbox.sealed.empty()
 }
 
 // setZip replaces the bytes of a batch by their compressed form. The caller
@@ -139,7 +132,7 @@ func (l *loop) setZip(b *batch, zip *zipped) {
 // startDue begins the attempts that are due, and says when the next one is.
 func (l *loop) startDue(now time.Time) (next time.Time) {
 	next = now.Add(asleep)
-	gate := l.openGate(now)
+	gate := l.gate(now)
 	for _, j := range l.jobs {
 		if j.running {
 			continue
@@ -177,15 +170,11 @@ func (l *loop) sender() *sender {
 	return s
 }
 
-// openGate ends a wait that a collector asked for once it is over. It returns
-// when it is over.
-func (l *loop) openGate(now time.Time) time.Time {
+// gate returns until when nothing is to be sent.
+func (l *loop) gate(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.unlock()
-	if !l.gate.After(now) {
-		l.gate = time.Time{}
-	}
-	return l.gate
+	return l.outbox.held(now)
 }
 
 // settle acts on what an attempt came to.
@@ -255,9 +244,9 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 func (l *loop) putBack(j *job) {
 	b := j.todo[0]
 	b.failures = 0
-	if len(j.todo) == 1 && j.parts == nil && !l.ready.empty() {
-		l.ready.push(b)
-		j.todo[0] = l.ready.pop()
+	if len(j.todo) == 1 && j.parts == nil && !l.outbox.ready.empty() {
+		l.outbox.ready.push(b)
+		j.todo[0] = l.outbox.ready.pop()
 	}
 }
 
@@ -279,7 +268,7 @@ func (l *loop) abandon(now time.Time) {
 	l.cancel()
 	l.mu.Lock()
 	defer l.unlock()
-	for _, waiting := range []*fifo{&l.ready, &l.sealed} {
+	for _, waiting := range []*fifo{&l.outbox.ready, &l.outbox.sealed} {
 		for b := waiting.pop(); b != nil; b = waiting.pop() {
 			l.leave(b)
 		}

@@ -26,7 +26,7 @@ func TestLoopSleepsWhileTheSpoolIsWritten(t *testing.T) {
 	go func() { written <- disk.Append(&spool.Record{Buf: make([]byte, spool.HeadLen)}, time.Now()) }()
 	<-writing
 	p.spool = &spoolWorker{pipeline: p, disk: disk}
-	p.closing = &flush{}
+	p.phase = closing
 	now := time.Now()
 	l := &loop{pipeline: p, giveUp: now.Add(-time.Second)}
 	next, finished := l.step(now)
@@ -65,12 +65,12 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	for range 2 * s.flushAt {
 		require.True(t, p.place(callID{}, []byte("{}"), 0, time.Now()))
 	}
-	j := &job{todo: []*batch{p.ready.pop()}}
+	j := &job{todo: []*batch{p.outbox.ready.pop()}}
 	require.Nil(t, p.proceed(&outcome{job: &job{}, status: 429, retryAfter: time.Minute, err: http.ErrAbortHandler}))
 	o := outcome{job: j, status: 200}
 	require.Nil(t, p.proceed(&o))
 	require.True(t, o.settled)
-	require.False(t, p.ready.empty())
+	require.False(t, p.outbox.ready.empty())
 }
 
 // The halves of a large batch take long to compress, and calls go on meanwhile.
@@ -84,7 +84,7 @@ func TestSplitGivesUpTheLock(t *testing.T) {
 		require.True(t, l.place(callID{}, []byte("{}"), 0, time.Now()))
 	}
 	l.compressOne()
-	b := l.ready.pop()
+	b := l.outbox.ready.pop()
 	require.NotNil(t, b.zip)
 	<-l.wake // of the batch
 	l.mu.Lock()

@@ -9,44 +9,54 @@ import (
 )
 
 // pipeline is a client at work. Callers append their calls to the open batch
-// under mu; the loop goroutine does all else.
+// under mu; the loop goroutine does everything else.
 type pipeline struct {
-	// All that most calls touch, so first, where nothing else shares a line of
-	// the processor's cache with it.
+	// What most calls use comes first, in a cache line of its own.
 	mu   sync.Mutex // guards open and the last group of fields; not held during I/O or the caller's code
-	open *batch     // calls are appended to it; nil if there are none, as after the client is closed
+	open *batch     // calls are appended to it; nil if there is none
 	_    [64 - 16]byte
 
 	*settings
 
-	wake     chan struct{} // room for one; whoever gives the loop work pokes it; never closed
-	outcomes chan outcome  // room for MaxInFlight; attempts send; never closed
-	aborted  chan struct{} // closed by abort, once
+	wake     chan struct{} // capacity 1; sent to when the loop has work; never closed
+	outcomes chan outcome  // capacity MaxInFlight; senders send; never closed
+	aborted  chan struct{} // closed as phase becomes aborting
 	ended    chan struct{} // closed by the loop when no further call will end
-	done     chan struct{} // closed by the loop as it ends, with all results told
+	done     chan struct{} // closed by the loop as it ends, when all results are passed on
 
-	results dispatcher
-
-	spool *spoolWorker // nil without one
+	results dispatcher   // has a mutex of its own
+	spool   *spoolWorker // nil without Config.Spool
 
 	// Guarded by mu.
-	openDue  time.Time // when open is to be sealed at the latest
-	lastSeal time.Time // when a batch was last sealed
-	watching time.Time // when the loop looks at open by itself; zero if never
-	sealed   fifo      // complete, still to be compressed; used with gzip alone
-	ready    fifo      // waiting to be sent
-	busy     bool      // all jobs are taken: the loop will look at ready by itself
-	work     bool      // the loop is to be poked as mu is given up
-	seq      uint64    // the number of the call accepted last; without a spool, before those in open
-	lastLen  int       // the length of the batch sealed last, the next one's likely length
+	phase    phase
+	closing  *flush    // the wait of Shutdown; nil while running
+	abortErr error     // why phase is aborting
+	timer    sealTimer // of open
+	lastLen  int       // length of the batch sealed last, the likely length of the next
+	outbox   outbox
 	budget   budget
 	buffers  buffers
 	flushes  flushes
-	closing  *flush    // set as the client is closed; no call is accepted from then on
-	abortErr error     // why aborted was closed
-	gate     time.Time // no attempt begins before it, as a collector asked; zero if none did
-	stats    Stats     // calls in open left out without a spool; without Pending, Rejected and Bytes
+	work     bool   // unlock is to wake the loop
+	seq      uint64 // number of the call accepted last; without a spool, before those in open
+	stats    Stats  // without Pending, Rejected and Bytes; without a spool, also without the calls in open
 }
+
+// phase is the phase of a pipeline.
+//
+//	from     event                                              to
+//	running  Shutdown or Close is called                        closing
+//	closing  its context ends, and calls have not ended         aborting
+//
+// The loop ends in closing when all calls have ended, and in aborting after
+// abortGrace at the latest.
+type phase int
+
+const (
+	running  phase = iota // calls are accepted
+	closing               // no call is accepted; those that are left are sent
+	aborting              // those that are left are dropped, or stay in the spool
+)
 
 func newPipeline(s *settings) *pipeline {
 	p := &pipeline{
@@ -70,7 +80,7 @@ func (p *pipeline) releaseResult(b *batch) {
 	p.recharge(b, 0)
 }
 
-// unlock gives up mu, and pokes the loop if there is work for it.
+// unlock unlocks mu, and wakes the loop if there is work for it.
 func (p *pipeline) unlock() {
 	work := p.work
 	p.work = false
@@ -88,8 +98,81 @@ func (p *pipeline) poke() {
 	}
 }
 
-// add accepts the call encoded in w, or says why not. It copies the bytes. Ctx
-// matters for Block alone.
+// sealTimer says when the open batch is sealed though it is not full. It is
+// guarded by the pipeline's mu.
+type sealTimer struct {
+	due      time.Time // when the open batch is sealed at the latest
+	lastSeal time.Time // when a batch was last sealed
+	watching time.Time // when the loop calls expired next; zero if it does not
+}
+
+// opened sets the time of a new batch. It reports whether the loop is to be woken.
+func (t *sealTimer) opened(now time.Time, after time.Duration) (wake bool) {
+	// The interval begins with the last batch. After a long pause it begins with
+	// this call, which would be sent alone otherwise.
+	if t.due = t.lastSeal.Add(after); !t.due.After(now) {
+		t.due = now.Add(after)
+	}
+	if wake = t.watching.IsZero(); wake {
+		t.watching = t.due
+	}
+	return wake
+}
+
+// sealed notes that a batch was sealed.
+func (t *sealTimer) sealed(now time.Time) { t.lastSeal = now }
+
+// expired reports whether the open batch, if there is one, is to be sealed. It
+// sets watching anew.
+func (t *sealTimer) expired(now time.Time, open bool) bool {
+	if t.watching.IsZero() || now.Before(t.watching) {
+		return false
+	}
+	t.watching = time.Time{}
+	if !open {
+		return false
+	}
+	if now.Before(t.due) {
+		t.watching = t.due
+		return false
+	}
+	return true
+}
+
+// outbox is the batches that wait to be sent. It is guarded by the pipeline's mu.
+type outbox struct {
+	sealed fifo      // to be compressed; used with Config.Gzip alone
+	ready  fifo      // to be sent
+	busy   bool      // MaxInFlight batches are being sent; the loop takes the next by itself
+	gate   time.Time // no attempt begins before it, as a collector asked; zero if none did
+}
+
+// oldest takes out the batch that has waited longest; it is nil if none waits.
+func (o *outbox) oldest() *batch {
+	if b := o.ready.pop(); b != nil {
+		return b
+	}
+	return o.sealed.pop()
+}
+
+// hold closes the gate until a time, unless it is closed for longer.
+func (o *outbox) hold(until time.Time) {
+	if until.After(o.gate) {
+		o.gate = until
+	}
+}
+
+// held returns until when the gate is closed. It opens the gate when its time is
+// over.
+func (o *outbox) held(now time.Time) time.Time {
+	if !o.gate.After(now) {
+		o.gate = time.Time{}
+	}
+	return o.gate
+}
+
+// add accepts the call encoded in w, which is copied. The error says why it does
+// not. Ctx is used under Block.
 func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) error {
 	if p.callback != nil {
 		w.id = callID{k.id(w.record.Buf), k.kind}
@@ -105,12 +188,12 @@ func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) 
 		return nil
 	}
 	defer p.unlock()
-	for p.closing == nil {
+	for p.phase == running {
 		switch {
 		case p.place(w.id, encoded, 0, now):
 			return nil
 		case p.open != nil:
-			p.seal(now) // what fills the memory is better sent at once
+			p.seal(now) // send what fills the memory
 		case p.whenFull == DropOldest && p.dropOldest():
 		case p.whenFull == Block:
 			if err := p.waitForRoom(ctx, nil); err != nil {
@@ -124,7 +207,8 @@ func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) 
 }
 
 // place appends a call to the open batch, or to a new one. It reports false if
-// the budget has no room. Seq is the number of a call in a spool, or 0.
+// the budget has no room. Seq is the number of a call in a spool, or 0. The caller
+// holds mu.
 func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) bool {
 	if p.open != nil && !(p.open.fits(len(encoded), p.settings) && p.open.continues(seq)) {
 		p.seal(now)
@@ -146,9 +230,9 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 	if fresh && !p.budget.fits(cost+mayTake(buf, size)) {
 		p.buffers.put(buf)
 		if p.whenFull == Block && p.budget.used > 0 {
-			return false // there will be room for a batch of the usual size
+			return false // wait for a batch of the usual size
 		}
-		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small one may fit
+		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small buffer may fit
 	}
 	if !p.budget.fits(cost + mayTake(buf, size)) {
 		return false
@@ -174,44 +258,39 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 	return true
 }
 
-// bufferSize is the capacity that a batch in buf needs to take a call of n
-// bytes and be sealed.
+// bufferSize returns the capacity that the batch in buf needs so that a call of n
+// bytes can be appended and the batch sealed.
 func (p *pipeline) bufferSize(buf []byte, n int) int {
 	need := len(buf) + len(",") + n + p.envelope()
 	switch {
 	case need <= cap(buf):
 		return cap(buf)
-	case cap(buf) < p.lastLen: // the last batch says how long this one may become
+	case cap(buf) < p.lastLen: // this batch is likely to become as long
 		need = max(need, p.lastLen+p.lastLen/8, minBuffer)
 	default:
 		need = max(need, cap(buf)+cap(buf)/4, minBuffer)
 	}
-	// Fits has seen to it that MaxBatchBytes is enough, but for the comma that
-	// is counted for a first call as well.
+	// fits has checked that MaxBatchBytes is enough. The comma is counted for a
+	// first call as well.
 	return min(need, MaxBatchBytes+len(","))
 }
 
+// openBatch makes buf the open batch. The caller holds mu.
 func (p *pipeline) openBatch(buf []byte, seq uint64, now time.Time) {
 	if p.spool == nil {
 		seq = p.seq + 1
 	}
 	p.open = &batch{buf: buf, seq: seq}
-	// The time since the last flush counts, unless nothing has been called for
-	// so long that it would send this call alone.
-	if p.openDue = p.lastSeal.Add(p.flushAfter); !p.openDue.After(now) {
-		p.openDue = now.Add(p.flushAfter)
-	}
-	if p.watching.IsZero() {
-		p.watching = p.openDue
+	if p.timer.opened(now, p.flushAfter) {
 		p.work = true
 	}
 }
 
-// seal completes the open batch and queues it.
+// seal completes the open batch and queues it. The caller holds mu.
 func (p *pipeline) seal(now time.Time) {
 	b := p.open
 	p.open = nil
-	p.lastSeal = now
+	p.timer.sealed(now)
 	b.seal(p.settings)
 	p.lastLen = len(b.buf)
 	if p.spool == nil {
@@ -219,16 +298,16 @@ func (p *pipeline) seal(now time.Time) {
 		p.stats.Accepted += int64(b.calls)
 	}
 	p.stats.Batches++
-	if slack := cap(b.buf) - len(b.buf); p.busy && !p.gzip && slack > len(b.buf)/4 {
-		p.shrink(b) // it will wait: its memory counts
+	if slack := cap(b.buf) - len(b.buf); p.outbox.busy && !p.gzip && slack > len(b.buf)/4 {
+		p.shrink(b) // it has to wait: its memory counts
 	}
 	if p.gzip {
-		p.sealed.push(b)
+		p.outbox.sealed.push(b)
 		p.work = true
 		return
 	}
-	p.ready.push(b)
-	p.work = p.work || !p.busy
+	p.outbox.ready.push(b)
+	p.work = p.work || !p.outbox.busy
 }
 
 // shrink moves a sealed batch to a buffer of its own length.
@@ -239,13 +318,13 @@ func (p *pipeline) shrink(b *batch) {
 	b.buf = exact
 }
 
-// recharge sets what b counts towards the budget.
+// recharge sets what b is charged for. The caller holds mu.
 func (p *pipeline) recharge(b *batch, charge int64) {
 	p.release(b.charge - charge)
 	b.charge = charge
 }
 
-// release gives bytes back to the budget.
+// release gives bytes back to the budget. The caller holds mu.
 func (p *pipeline) release(n int64) {
 	p.budget.release(n)
 	if p.spool != nil {
@@ -253,8 +332,8 @@ func (p *pipeline) release(n int64) {
 	}
 }
 
-// held is how much of the budget is not the open batch's: what waits for the
-// collector, or for the callback.
+// held is what is charged besides the open batch: for what waits for the collector
+// or the callback.
 func (p *pipeline) held() int64 {
 	if p.open == nil {
 		return p.budget.used
@@ -262,7 +341,8 @@ func (p *pipeline) held() int64 {
 	return p.budget.used - p.open.charge
 }
 
-// reclaim takes a batch's bytes away, for its buffer to be used again.
+// reclaim takes the buffer of a batch, to be used again unless a transport may read
+// it.
 func (p *pipeline) reclaim(b *batch) {
 	if !b.lent {
 		p.buffers.put(b.buf)
@@ -270,13 +350,10 @@ func (p *pipeline) reclaim(b *batch) {
 	b.buf, b.zip = nil, nil
 }
 
-// dropOldest gives up the batch that has waited longest; it reports false if
-// none waits.
+// dropOldest drops the batch that has waited longest. It reports false if none
+// waits. The caller holds mu.
 func (p *pipeline) dropOldest() bool {
-	b := p.ready.pop()
-	if b == nil {
-		b = p.sealed.pop()
-	}
+	b := p.outbox.oldest()
 	if b == nil {
 		return false
 	}
@@ -284,9 +361,9 @@ func (p *pipeline) dropOldest() bool {
 	return true
 }
 
-// waitForRoom gives up mu until memory may have come free, the client is being
-// closed, ctx ends, or it is too late. A callback and a transport do not wait
-// without end: the memory may be held by what they are to be told, or to send.
+// waitForRoom is await, but returns ErrQueueFull at once where a callback or a
+// transport would wait without a limit: the memory may be that of the results which
+// the callback is to take, or of the batch which the transport is to send.
 func (p *pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error {
 	if ctx.Done() == nil && (p.results.busy() && calledFrom(callbackName) || p.sendsWithOthers() && calledFrom(sendName)) {
 		return ErrQueueFull
@@ -294,8 +371,8 @@ func (p *pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error
 	return p.await(ctx, late)
 }
 
-// await gives up mu until there may be room, the client is being closed, ctx
-// ends, or it is too late.
+// await unlocks mu until there may be room, the client is closed, ctx ends, or late
+// receives. The caller holds mu.
 func (p *pipeline) await(ctx context.Context, late <-chan time.Time) error {
 	room := p.budget.waitForRoom()
 	p.unlock()
@@ -311,7 +388,7 @@ func (p *pipeline) await(ctx context.Context, late <-chan time.Time) error {
 }
 
 // end counts the calls of a batch as delivered, if why is nil, or as dropped,
-// and gives back its memory. What there is to tell of them is told elsewhere.
+// gives back its memory, and dispatches the result. The caller holds mu.
 func (p *pipeline) end(b *batch, why *DropError) {
 	n := int64(b.calls)
 	if why == nil {
@@ -332,7 +409,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 	p.results.dispatch(result{batch: b, why: why})
 }
 
-// accepted is the number of calls accepted so far.
+// accepted is the number of calls accepted so far. The caller holds mu.
 func (p *pipeline) accepted() int64 {
 	if p.open == nil || p.spool != nil {
 		return p.stats.Accepted
@@ -340,11 +417,12 @@ func (p *pipeline) accepted() int64 {
 	return p.stats.Accepted + int64(p.open.calls)
 }
 
-// pending is the number of accepted calls that have not ended.
+// pending is the number of accepted calls that have not ended. The caller holds mu.
 func (p *pipeline) pending() int64 {
 	return p.accepted() - p.stats.Delivered - p.stats.Dropped.Total()
 }
 
+// snapshot returns the counts, without those of rejected calls.
 func (p *pipeline) snapshot() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -364,6 +442,7 @@ type fifo struct {
 	head  int // index of the first; those before it are nil
 }
 
+// push appends a batch.
 func (q *fifo) push(b *batch) {
 	if q.head > 16 && q.head > len(q.items)/2 {
 		n := copy(q.items, q.items[q.head:])
@@ -373,6 +452,7 @@ func (q *fifo) push(b *batch) {
 	q.items = append(q.items, b)
 }
 
+// empty reports whether there is no batch.
 func (q *fifo) empty() bool { return q.head == len(q.items) }
 
 // pop takes the first batch out; it is nil if there is none.

@@ -168,12 +168,12 @@ func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
 	w.mu.Lock()
 	defer w.unlock()
 	enough := w.budget.enough()
-	for w.closing == nil && w.state == inMemory && w.budget.used > enough {
+	for w.phase == running && w.state == inMemory && w.budget.used > enough {
 		if w.open != nil && w.open.hasRoom(n, w.settings) {
 			return
 		}
 		if w.open != nil && w.held() <= enough {
-			w.seal(now) // what fills the memory is better sent at once
+			w.seal(now) // send what fills the memory
 		}
 		late := time.NewTimer(memoryWait)
 		if err := w.waitForRoom(ctx, late.C); err != nil && w.state == inMemory {
@@ -188,7 +188,7 @@ func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
 func (w *spoolWorker) awaitRoom(ctx context.Context, r *spool.Record) error {
 	w.mu.Lock()
 	defer w.unlock()
-	for w.closing == nil {
+	for w.phase == running {
 		switch room := w.disk.Room(r); {
 		case room == spool.Enough:
 			return nil
@@ -237,7 +237,7 @@ func (w *spoolWorker) accept(r *spool.Record, now time.Time) {
 		return
 	}
 	if w.open != nil {
-		w.seal(now) // what fills the memory is better sent at once
+		w.seal(now) // send what fills the memory
 	}
 	w.state = diskOnly
 	w.next = w.seq
@@ -349,7 +349,7 @@ func (w *spoolWorker) wantsPage() bool {
 	w.mu.Lock()
 	defer w.unlock()
 	switch {
-	case !w.state.behind() || w.abortErr != nil:
+	case !w.state.behind() || w.phase == aborting:
 		w.page, w.placed = spool.Page{}, 0
 		return false
 	case w.held() >= w.refill:

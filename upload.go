@@ -150,9 +150,7 @@ func (p *pipeline) proceed(o *outcome) (body []byte) {
 	p.mu.Lock()
 	defer p.unlock()
 	if o.retryAfter > 0 {
-		if gate := time.Now().Add(o.retryAfter); gate.After(p.gate) {
-			p.gate = gate
-		}
+		p.outbox.hold(time.Now().Add(o.retryAfter))
 	}
 	if o.err != nil || o.last {
 		return nil
@@ -165,10 +163,10 @@ func (p *pipeline) proceed(o *outcome) (body []byte) {
 	p.end(j.todo[0], nil)
 	j.todo = j.todo[:0]
 	o.settled = true
-	if !p.gate.IsZero() {
+	if !p.outbox.gate.IsZero() {
 		return nil
 	}
-	b := p.ready.pop()
+	b := p.outbox.ready.pop()
 	if b == nil {
 		return nil
 	}

@@ -1,0 +1,62 @@
+package analytics
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSealTimer(t *testing.T) {
+	const after = 5 * time.Second
+	var timer sealTimer
+	start := time.Now()
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+
+	require.True(t, timer.opened(start, after), "the loop does not watch yet")
+	require.False(t, timer.expired(at(after-1), true))
+	require.True(t, timer.expired(at(after), true))
+	timer.sealed(at(after))
+	require.True(t, timer.watching.IsZero())
+
+	// The interval begins with the last batch.
+	require.True(t, timer.opened(at(after+time.Second), after))
+	require.Equal(t, at(2*after), timer.due)
+
+	// A full batch is sealed before its time. The loop looks at the next one when
+	// the time of the first is over.
+	timer.sealed(at(7 * time.Second))
+	require.False(t, timer.opened(at(8*time.Second), after), "the loop watches already")
+	require.False(t, timer.expired(at(2*after), true))
+	require.Equal(t, at(12*time.Second), timer.watching)
+
+	require.False(t, timer.expired(at(12*time.Second), false), "there is no batch")
+	require.True(t, timer.watching.IsZero())
+
+	// After a long pause the interval begins with the call.
+	require.True(t, timer.opened(at(time.Hour), after))
+	require.Equal(t, at(time.Hour+after), timer.due)
+}
+
+func TestOutboxGate(t *testing.T) {
+	var o outbox
+	now := time.Now()
+	require.Zero(t, o.held(now))
+	o.hold(now.Add(time.Minute))
+	o.hold(now.Add(time.Second))
+	require.Equal(t, now.Add(time.Minute), o.held(now), "the longest wait counts")
+	require.Zero(t, o.held(now.Add(time.Minute)))
+}
+
+func TestOutboxOldest(t *testing.T) {
+	var o outbox
+	require.Nil(t, o.oldest())
+	compressed, next, raw := &batch{seq: 1}, &batch{seq: 2}, &batch{seq: 3}
+	o.sealed.push(raw)
+	o.ready.push(compressed)
+	o.ready.push(next)
+	require.Same(t, compressed, o.oldest())
+	require.Same(t, next, o.oldest())
+	require.Same(t, raw, o.oldest())
+	require.Nil(t, o.oldest())
+}
