@@ -8,22 +8,20 @@ import (
 
 const (
 	bodyHead = `{"batch":[`
-	// bodySeam follows the batch's id and ends the part of a body that is the
-	// same in every attempt. The tail follows it: the time of the attempt, and
-	// bodyEnd.
+	// bodySeam follows the id of the batch, and ends the part of a body that is the
+	// same in every attempt. The tail follows: the time of the attempt and bodyEnd.
 	bodySeam = `","sentAt":"`
 	bodyEnd  = `"}`
 	tailLen  = wire.TimeLen + len(bodyEnd)
 
-	// batchOverhead is charged for what a batch holds besides its bytes.
+	// batchOverhead is charged for a batch besides its bytes.
 	batchOverhead = 256
 	// minBuffer is the least capacity a batch starts with.
 	minBuffer = 4 << 10
 )
 
-// batch is a number of calls as the bytes of one request's body. It is open
-// while calls are appended, and sealed once it is queued; from then on its
-// bytes do not change.
+// batch is calls as the body of one request. It is open while calls are appended, and
+// sealed when it is queued. The bytes of a sealed batch do not change.
 type batch struct {
 	buf   []byte // bodyHead and the calls; once sealed, all but the tail
 	calls int
@@ -32,19 +30,18 @@ type batch struct {
 
 	zip *zipped // the sealed bytes, compressed; buf is nil then
 
-	charge int64 // what the batch counts towards Config.MaxBytes
+	charge int64 // of the budget
 
-	// What follows is the loop's alone.
-	lent     bool  // a transport may still read what the last attempt sent
+	// Used by the loop alone.
+	inUse    bool  // a transport may still read what the last attempt sent
 	attempts int   // requests made
 	status   int   // the latest answer's HTTP status, 0 if there was none
 	err      error // what the latest attempt met, nil before there was one
 	failures int   // those that count towards Config.MaxAttempts
-	taken    int64 // calls that had been delivered as the first of failures happened
+	taken    int64 // calls that had been delivered when the first of failures happened
 }
 
-// size is how many bytes the sealed batch has, before compression and without
-// its tail.
+// size is the length of a sealed batch before compression, without its tail.
 func (b *batch) size() int {
 	if b.zip != nil {
 		return b.zip.size
@@ -52,7 +49,7 @@ func (b *batch) size() int {
 	return len(b.buf)
 }
 
-// callID is what a Result needs to know of a call.
+// callID is what a Result says of a call.
 type callID struct{ id, kind string }
 
 // callIDBytes is charged for a callID, besides the id itself.
@@ -103,40 +100,38 @@ func (b *batch) append(encoded []byte) {
 	b.calls++
 }
 
-// seal completes the bytes that stay the same in every attempt.
+// seal completes the bytes that are the same in every attempt.
 func (b *batch) seal(s *settings) {
 	b.buf = append(b.buf, s.middle...)
 	b.buf = wire.AppendID(b.buf)
 	b.buf = append(b.buf, bodySeam...)
 }
 
-// body is what an attempt sends. It lies in the batch's own buffer, or in
-// another one from then on if a transport may still read that.
+// body returns what an attempt sends. It is in the buffer of the batch, which is
+// replaced by a copy if a transport may still read the last body.
 func (b *batch) body(now time.Time) []byte {
-	lent := b.lent
-	b.lent = false
+	inUse := b.inUse
+	b.inUse = false
 	if b.zip != nil {
-		if lent {
+		if inUse {
 			b.zip.data = append(make([]byte, 0, cap(b.zip.data)), b.zip.data...)
 		}
 		var tail [tailLen]byte
 		return b.zip.appendEnd(b.zip.data, appendTail(tail[:0], now))
 	}
-	if lent {
+	if inUse {
 		b.buf = append(make([]byte, 0, cap(b.buf)), b.buf...)
 	}
 	return appendTail(b.buf, now)
 }
 
-// appendTail writes the end of a body, the only part that differs between
-// attempts.
+// appendTail appends the end of a body, the only part that differs between attempts.
 func appendTail(dst []byte, now time.Time) []byte {
 	return append(wire.AppendTime(dst, now), bodyEnd...)
 }
 
-// split makes two sealed batches of a sealed batch of at least two calls. Raw
-// is the batch's bytes, and each call keeps its own; the ids of the batches are
-// new, since what they name is.
+// split makes two sealed batches of a sealed batch of at least two calls, whose bytes
+// are raw. The calls do not change; the batches have new ids.
 func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
 	calls := raw[len(bodyHead) : len(raw)-len(s.middle)-wire.IDLen-len(bodySeam)]
 	n := b.calls / 2
@@ -158,8 +153,8 @@ func (b *batch) split(raw []byte, s *settings) (first, second *batch) {
 	return first, second
 }
 
-// callsEnd is the end of the nth of the JSON objects in calls, which are
-// separated by commas.
+// callsEnd returns the end of the nth JSON object in calls, which are separated by
+// commas.
 func callsEnd(calls []byte, n int) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(calls); i++ {

@@ -8,33 +8,33 @@ import (
 )
 
 const (
-	// maxProbes is how many single calls of a batch are asked about, when
-	// nothing of it has been taken, before the batch as a whole is what the
-	// collector refuses.
+	// maxProbes is how many single calls of a batch are tried, if no part of it was
+	// accepted, before all of it is dropped.
 	maxProbes = 8
-	// maxParts is how many requests are made at most with parts of a batch.
+	// maxParts bounds the requests with parts of a batch.
 	maxParts = 256
 )
 
-// bisection finds the calls of a refused batch that the collector refuses. The
-// batch is halved, then each half that is refused, and so on. That takes about
-// 2·k·log2(n) requests for k of n calls, and never more than maxParts.
+// bisection finds the calls in a refused batch that the collector refuses. The batch
+// is split, then each half that is refused, and so on. That takes about 2·k·log2(n)
+// requests for k of n calls, and at most maxParts.
 //
-// A collector may refuse any batch, for its write key, say. So as long as it has
-// taken no part, single calls from all over the batch are asked about, until it
-// takes one, or has refused maxProbes of them and with that the batch.
+// A collector may refuse every batch, because of its write key for example. So while
+// it has accepted no part, single calls from all over the batch are tried. When it
+// accepts one, the splitting goes on; when it has refused maxProbes, the batch is
+// dropped.
 type bisection struct {
-	taken   bool     // a part was taken
-	parts   int      // requests made with parts, and to be made with those in the job's list
-	probes  int      // single calls asked about
-	refused []*batch // parts to be halved
-	aside   []*batch // parts cut off from single calls, to be asked about or dropped
+	accepted bool     // a part was accepted
+	parts    int      // requests with parts that were made, or will be with those in the job's list
+	probes   int      // single calls tried
+	refused  []*batch // parts to be split
+	aside    []*batch // parts split off from probes, of which nothing is known
 
-	why *DropError // what the part met that was refused last
+	why *DropError // why the latest part was refused
 }
 
-// refuse takes the first batch off the job's list, which the collector refuses,
-// though it may take a part of it. The caller holds mu, as for pass.
+// refuse removes the first batch of a job, which the collector refuses, though it may
+// accept a part of it. The caller holds mu, as for nextPart.
 func (l *loop) refuse(j *job) {
 	b := j.todo[0]
 	if j.parts == nil {
@@ -46,21 +46,21 @@ func (l *loop) refuse(j *job) {
 	} else {
 		j.parts.refused = append(j.parts.refused, b)
 	}
-	l.pass(j)
+	l.nextPart(j)
 }
 
-// pass takes the first batch off the job's list. The caller holds mu, which is
-// given up where batches are split: to compress the halves of a large one takes
-// milliseconds.
-func (l *loop) pass(j *job) {
+// nextPart removes the first batch of a job, and decides which parts are sent next.
+// The caller holds mu, which is unlocked while batches are split: to compress the
+// halves of a large one takes milliseconds.
+func (l *loop) nextPart(j *job) {
 	j.todo = j.todo[1:]
 	j.due = time.Time{}
 	if j.parts == nil || len(j.todo) > 0 {
 		return
 	}
 	switch s := j.parts; {
-	case s.parts == 0 || s.taken || slices.ContainsFunc(s.refused, (*batch).mayBeTooLarge):
-		l.halveRefused(j)
+	case s.parts == 0 || s.accepted || slices.ContainsFunc(s.refused, (*batch).mayBeTooLarge):
+		l.splitRefused(j)
 	case s.probes < maxProbes:
 		l.probe(j)
 	default:
@@ -71,15 +71,15 @@ func (l *loop) pass(j *job) {
 	}
 }
 
-// mayBeTooLarge reports whether a part of what was refused may be small enough
-// for a collector that takes less in one request than the service does.
+// mayBeTooLarge reports whether parts of a refused batch may be small enough for a
+// collector that accepts less in one request than the service does.
 func (b *batch) mayBeTooLarge() bool {
 	return b.status == http.StatusRequestEntityTooLarge && b.size() > MaxCallBytes
 }
 
-// halveRefused has the halves of the refused parts sent, as long as there are not
-// too many, and those that nothing is known about.
-func (l *loop) halveRefused(j *job) {
+// splitRefused sends the halves of the refused parts, up to maxParts, and the parts of
+// which nothing is known.
+func (l *loop) splitRefused(j *job) {
 	s := j.parts
 	refused := s.refused
 	j.todo, s.aside, s.refused = append(j.todo, s.aside...), nil, nil
@@ -96,7 +96,7 @@ func (l *loop) halveRefused(j *job) {
 	slices.SortFunc(j.todo, func(a, b *batch) int { return cmp.Compare(a.seq, b.seq) })
 }
 
-// probe has a single call sent of the largest part that is left.
+// probe sends a single call of the largest part that is left.
 func (l *loop) probe(j *job) {
 	s := j.parts
 	from := &s.refused
@@ -118,16 +118,15 @@ func (l *loop) probe(j *job) {
 	j.todo = append(j.todo, b)
 }
 
-// dropParts drops all that is left of a batch which the collector refuses as a
-// whole.
+// dropParts drops all that is left of a batch that the collector refuses as a whole.
 func (l *loop) dropParts(s *bisection) {
 	for _, b := range append(s.refused, s.aside...) {
 		l.end(b, s.why)
 	}
 }
 
-// split makes two batches of one, compressed if it is. The caller holds mu, which
-// is given up meanwhile.
+// split makes two batches of one, which are compressed if it is. The caller holds mu,
+// which is unlocked meanwhile.
 func (l *loop) split(b *batch) (first, second *batch) {
 	l.unlock()
 	raw := b.buf

@@ -113,11 +113,11 @@ func (p *pipeline) flush(ctx context.Context) error {
 	return err
 }
 
-// abortGrace is how long the loop waits for attempts that were cancelled. An
-// http.RoundTripper that does not mind its context is left behind after it.
+// abortGrace is how long the loop waits for attempts that were cancelled. Those of an
+// http.RoundTripper that ignores its context are abandoned then.
 const abortGrace = time.Second
 
-// close has the pipeline accept no more calls, and end when all have ended.
+// close makes the pipeline accept no more calls, and end when all have ended.
 func (p *pipeline) close() {
 	p.mu.Lock()
 	defer p.unlock()
@@ -132,8 +132,9 @@ func (p *pipeline) close() {
 	}
 }
 
-// shutdown closes the pipeline and waits until all calls have ended and are told
-// of. When ctx ends first, it gives up the rest. A callback does not wait to be told.
+// shutdown closes the pipeline and waits until all calls have ended and all results
+// are passed on. When ctx ends first, it gives up the rest. A callback does not wait
+// for results: it would wait for itself.
 func (p *pipeline) shutdown(ctx context.Context) error {
 	p.close()
 	if calledFrom(sendName) {
@@ -154,11 +155,11 @@ func (p *pipeline) shutdown(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.unlock()
-	p.closing.left = p.pending() // calls that were being written as it closed are among them
+	p.closing.left = p.pending() // includes calls that were being written when it was closed
 	return p.undelivered(p.closing, p.abortErr)
 }
 
-// abort has the loop give up what has not ended, if anything.
+// abort makes the loop give up the calls that have not ended, if there are any.
 func (p *pipeline) abort(why error) {
 	p.mu.Lock()
 	defer p.unlock()

@@ -6,30 +6,29 @@ import (
 	"time"
 )
 
-// loop is what the pipeline's goroutine alone touches.
+// loop is what only the goroutine of the pipeline uses.
 type loop struct {
 	*pipeline
-	jobs    []*job    // at most MaxInFlight
-	senders []*sender // likewise: those that have nothing to send
-	giveUp  time.Time // when cancelled attempts are left behind; zero unless aborted
-	zipper  compressor
+	jobs      []*job    // at most MaxInFlight
+	senders   []*sender // those that have nothing to send; at most MaxInFlight
+	abandonAt time.Time // when attempts that were cancelled are abandoned; zero unless aborting
+	zipper    compressor
 
 	attempts context.Context // of every attempt
 	cancel   context.CancelFunc
 }
 
-// job sends one batch: an attempt, a wait, another attempt, until the batch, or
-// each part that it was split into, has ended.
-//
-// While it runs, its sender has it take further batches; mu guards todo then.
+// job is a batch that is being sent: an attempt, a wait, another attempt, until the
+// batch, or each part of it, has ended. A sender may replace a batch that was
+// delivered by the next one; todo is guarded by mu while a sender works on it.
 type job struct {
-	todo    []*batch   // in the order in which it is sent
+	todo    []*batch   // in the order of sending
 	due     time.Time  // when the first of todo may be sent
-	running bool       // a sender is at work on it
-	parts   *bisection // of a batch that was refused, of which todo are parts; nil if it was not
+	running bool       // a sender works on it
+	parts   *bisection // of a refused batch, whose parts are in todo; nil if it is whole
 }
 
-// run is the pipeline's goroutine. It ends when the client is closed and every
+// run is the goroutine of the pipeline. It ends when the client is closed and every
 // call has ended.
 func (p *pipeline) run() {
 	l := &loop{pipeline: p}
@@ -46,10 +45,10 @@ func (p *pipeline) run() {
 		case <-p.wake:
 		case <-timer.C:
 		case o := <-p.outcomes:
-			l.settle(o, time.Now())
+			l.handle(o, time.Now())
 		case <-aborted:
 			aborted = nil
-			l.abandon(time.Now())
+			l.onAbort(time.Now())
 		}
 	}
 	timer.Stop()
@@ -60,18 +59,18 @@ func (p *pipeline) run() {
 	if p.spool != nil {
 		p.spool.close()
 	}
-	close(p.ended) // before the wait for a callback that may wait for it
+	close(p.ended) // a callback may wait for it
 	p.results.wait()
 	close(p.done)
 }
 
-// asleep is how long the loop sleeps when only a poke can give it work.
-const asleep = 24 * time.Hour
+// idleWait is how long the loop sleeps when it has nothing to do by itself.
+const idleWait = 24 * time.Hour
 
-// step does what is due, and says when more will be.
+// step does what is due. It returns when more will be, or that the loop is to end.
 func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	l.compressOne()
-	next = now.Add(asleep)
+	next = now.Add(idleWait)
 	l.mu.Lock()
 	l.sealOverdue(now)
 	if !l.timer.watching.IsZero() {
@@ -85,7 +84,7 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 		l.jobs = append(l.jobs, &job{todo: []*batch{b}})
 	}
 	l.outbox.busy = len(l.jobs) == l.maxInFlight
-	finished = l.phase != running && len(l.jobs) == 0 && l.outbox.sealed.empty() && (l.spool == nil || l.spool.finished(!l.giveUp.IsZero()))
+	finished = l.phase != running && len(l.jobs) == 0 && l.outbox.sealed.empty() && (l.spool == nil || l.spool.finished(!l.abandonAt.IsZero()))
 	l.unlock()
 	if at := l.startDue(now); at.Before(next) {
 		next = at
@@ -93,8 +92,8 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	return next, finished
 }
 
-// sealOverdue seals the open batch if its time is up, and sees to it that the
-// loop will look again. The caller holds mu.
+// sealOverdue seals the open batch if its time is over, or the client is closed.
+// The caller holds mu.
 func (l *loop) sealOverdue(now time.Time) {
 	if l.phase != running && l.open != nil {
 		l.seal(now)
@@ -104,8 +103,8 @@ func (l *loop) sealOverdue(now time.Time) {
 	}
 }
 
-// compressOne compresses one sealed batch, if one waits for it. It does no more
-// so that the loop is never long away from the answers.
+// compressOne compresses one sealed batch, if there is one. It compresses no more,
+// so that the loop soon handles outcomes again.
 func (l *loop) compressOne() {
 	l.mu.Lock()
 	b := l.outbox.sealed.pop()
@@ -121,17 +120,17 @@ func (l *loop) compressOne() {
 	l.work = !l.outbox.sealed.empty()
 }
 
-// setZip replaces the bytes of a batch by their compressed form. The caller
-// holds mu.
+// setZip replaces the bytes of a batch by their compressed form. The caller holds
+// mu.
 func (l *loop) setZip(b *batch, zip *zipped) {
 	l.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(zip.data)))
 	l.buffers.put(b.buf)
 	b.buf, b.zip = nil, zip
 }
 
-// startDue begins the attempts that are due, and says when the next one is.
+// startDue begins the attempts that are due, and returns when the next one is.
 func (l *loop) startDue(now time.Time) (next time.Time) {
-	next = now.Add(asleep)
+	next = now.Add(idleWait)
 	gate := l.gate(now)
 	for _, j := range l.jobs {
 		if j.running {
@@ -149,17 +148,17 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 		}
 	}
 	switch {
-	case l.giveUp.IsZero() || len(l.jobs) == 0:
-	case !now.Before(l.giveUp):
-		l.leaveBehind()
+	case l.abandonAt.IsZero() || len(l.jobs) == 0:
+	case !now.Before(l.abandonAt):
+		l.abandon()
 		return now
-	case l.giveUp.Before(next):
-		next = l.giveUp
+	case l.abandonAt.Before(next):
+		next = l.abandonAt
 	}
 	return next
 }
 
-// sender returns one that has nothing to send, or a new one.
+// sender returns a sender that has nothing to send, or a new one.
 func (l *loop) sender() *sender {
 	n := len(l.senders)
 	if n == 0 {
@@ -177,8 +176,8 @@ func (l *loop) gate(now time.Time) time.Time {
 	return l.outbox.held(now)
 }
 
-// settle acts on what an attempt came to.
-func (l *loop) settle(o outcome, now time.Time) {
+// handle acts on the outcome of an attempt.
+func (l *loop) handle(o outcome, now time.Time) {
 	j := o.job
 	j.running = false
 	if !o.last {
@@ -186,43 +185,43 @@ func (l *loop) settle(o outcome, now time.Time) {
 	}
 	l.mu.Lock()
 	defer l.unlock()
-	defer l.sweep()
-	if o.settled || len(j.todo) == 0 { // or left behind
+	defer l.removeDone()
+	if o.handled || len(j.todo) == 0 { // or abandoned
 		return
 	}
 	b := j.todo[0]
-	b.lent = o.last
+	b.inUse = o.last
 	b.attempts++
 	l.stats.Attempts++
-	if o.err != nil && l.giveUp.IsZero() { // that an attempt was cancelled says nothing
+	if o.err != nil && l.abandonAt.IsZero() { // that an attempt was cancelled is no failure
 		l.flushes.failure = o.err
 		b.status, b.err = o.status, o.err
 	}
-	switch v := judge(o.status); {
+	switch v := classify(o.status); {
 	case v == delivered:
 		l.end(b, nil)
 		if j.parts != nil {
-			j.parts.taken = true
+			j.parts.accepted = true
 		}
-		l.pass(j)
-	case !l.giveUp.IsZero():
+		l.nextPart(j)
+	case !l.abandonAt.IsZero():
 		l.dropJob(j)
-	case v == again:
+	case v == retry:
 		l.retry(j, o, now)
-	case v == halve:
+	case v == split:
 		l.refuse(j)
 	default:
 		l.end(b, b.lost(DropRefused))
-		l.pass(j)
+		l.nextPart(j)
 	}
 }
 
-// retry puts a failed batch off, or drops it after the last attempt. The caller
-// holds mu.
+// retry makes a job wait for its next attempt, or drops its batch after the last
+// one. The caller holds mu.
 func (l *loop) retry(j *job, o outcome, now time.Time) {
 	b := j.todo[0]
 	if o.retryAfter > 0 {
-		return // it does not count, and the gate is closed
+		return // it does not count; the gate is closed
 	}
 	if b.failures++; b.failures == 1 {
 		b.taken = l.stats.Delivered
@@ -233,14 +232,14 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 		l.putBack(j)
 	default:
 		l.end(b, b.lost(DropAttempts))
-		l.pass(j)
+		l.nextPart(j)
 		return
 	}
 	j.due = now.Add(backoff(l.backo, max(b.failures, 1)))
 }
 
-// putBack has a batch start over after its last attempt, since the collector
-// takes no other either. Those that wait go first. The caller holds mu.
+// putBack makes a batch start over after its last attempt, since the collector
+// takes no other batch either. The batches that wait go first. The caller holds mu.
 func (l *loop) putBack(j *job) {
 	b := j.todo[0]
 	b.failures = 0
@@ -250,8 +249,8 @@ func (l *loop) putBack(j *job) {
 	}
 }
 
-// sweep forgets the jobs that are done. The caller holds mu.
-func (l *loop) sweep() {
+// removeDone removes the jobs that are done. The caller holds mu.
+func (l *loop) removeDone() {
 	jobs := l.jobs[:0]
 	for _, j := range l.jobs {
 		if len(j.todo) > 0 || j.running {
@@ -262,15 +261,15 @@ func (l *loop) sweep() {
 	l.jobs = jobs
 }
 
-// abandon drops all that is not being sent, and cancels what is.
-func (l *loop) abandon(now time.Time) {
-	l.giveUp = now.Add(abortGrace)
+// onAbort drops all batches that are not being sent, and cancels the others.
+func (l *loop) onAbort(now time.Time) {
+	l.abandonAt = now.Add(abortGrace)
 	l.cancel()
 	l.mu.Lock()
 	defer l.unlock()
 	for _, waiting := range []*fifo{&l.outbox.ready, &l.outbox.sealed} {
 		for b := waiting.pop(); b != nil; b = waiting.pop() {
-			l.leave(b)
+			l.dropOnShutdown(b)
 		}
 	}
 	for _, j := range l.jobs {
@@ -278,39 +277,38 @@ func (l *loop) abandon(now time.Time) {
 			l.dropJob(j)
 		}
 	}
-	l.sweep()
+	l.removeDone()
 }
 
-// leaveBehind drops what is still being sent after it was cancelled.
-func (l *loop) leaveBehind() {
+// abandon drops batches that are still being sent after they were cancelled: an
+// http.RoundTripper may ignore its context.
+func (l *loop) abandon() {
 	l.mu.Lock()
 	defer l.unlock()
 	for _, j := range l.jobs {
 		if len(j.todo) > 0 {
-			j.todo[0].lent = true
+			j.todo[0].inUse = true
 		}
 		l.dropJob(j)
 		j.running = false
 	}
-	l.sweep()
+	l.removeDone()
 }
 
-// dropJob drops what is left of a job as the client shuts down. The caller
-// holds mu.
+// dropJob drops what is left of a job on shutdown. The caller holds mu.
 func (l *loop) dropJob(j *job) {
 	left := j.todo
 	if j.parts != nil {
 		left = slices.Concat(left, j.parts.refused, j.parts.aside)
 	}
 	for _, b := range left {
-		l.leave(b)
+		l.dropOnShutdown(b)
 	}
 	j.todo, j.parts = nil, nil
 }
 
-// leave drops a batch as the client shuts down, or leaves it to the spool. The
-// caller holds mu.
-func (l *loop) leave(b *batch) {
+// dropOnShutdown drops a batch, unless the spool keeps it. The caller holds mu.
+func (l *loop) dropOnShutdown(b *batch) {
 	if l.spool == nil {
 		l.end(b, b.lost(DropShutdown))
 		return

@@ -28,10 +28,10 @@ func TestLoopSleepsWhileTheSpoolIsWritten(t *testing.T) {
 	p.spool = &spoolWorker{pipeline: p, disk: disk}
 	p.phase = closing
 	now := time.Now()
-	l := &loop{pipeline: p, giveUp: now.Add(-time.Second)}
+	l := &loop{pipeline: p, abandonAt: now.Add(-time.Second)}
 	next, finished := l.step(now)
 	require.False(t, finished)
-	require.Equal(t, now.Add(asleep), next)
+	require.Equal(t, now.Add(idleWait), next)
 	close(release)
 	require.NoError(t, <-written)
 	disk.Close()
@@ -44,8 +44,8 @@ func (deaf) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, http.ErrServerClosed
 }
 
-// A transport that is left behind may still read its batch.
-func TestBatchLeftBehindIsNotRecycled(t *testing.T) {
+// A transport that is abandoned may still read its batch.
+func TestAbandonedBatchIsNotReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := NewWithConfig("key", Config{HTTPClient: &http.Client{Transport: deaf{}}, CloseTimeout: time.Second})
 		require.NoError(t, err)
@@ -69,12 +69,12 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	require.Nil(t, p.proceed(&outcome{job: &job{}, status: 429, retryAfter: time.Minute, err: http.ErrAbortHandler}))
 	o := outcome{job: j, status: 200}
 	require.Nil(t, p.proceed(&o))
-	require.True(t, o.settled)
+	require.True(t, o.handled)
 	require.False(t, p.outbox.ready.empty())
 }
 
 // The halves of a large batch take long to compress, and calls go on meanwhile.
-func TestSplitGivesUpTheLock(t *testing.T) {
+func TestSplitUnlocks(t *testing.T) {
 	c, err := NewWithConfig("key", Config{Gzip: true})
 	require.NoError(t, err)
 	s, err := c.settings()

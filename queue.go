@@ -344,7 +344,7 @@ func (p *pipeline) held() int64 {
 // reclaim takes the buffer of a batch, to be used again unless a transport may read
 // it.
 func (p *pipeline) reclaim(b *batch) {
-	if !b.lent {
+	if !b.inUse {
 		p.buffers.put(b.buf)
 	}
 	b.buf, b.zip = nil, nil

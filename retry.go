@@ -15,31 +15,31 @@ type verdict int
 
 const (
 	delivered verdict = iota
-	again             // the same batch may be taken later
-	halve             // the batch will never be taken, but a part of it may be
+	retry             // the same batch may be taken later
+	split             // the batch will never be taken, but parts of it may be
 	refused           // the batch will never be taken
 )
 
-// statusClientClosed is sent by gateways whose client went away before the
-// answer, as a time-out.
+// statusClientClosed is sent by gateways whose client closed the connection before
+// the answer, often for a time-out.
 const statusClientClosed = 460
 
-// judge says what a status means for a batch. Status 0 stands for no answer: the
-// connection failed or the time was up.
-func judge(status int) verdict {
+// classify returns what a status means for a batch. Status 0 is no answer: the
+// connection failed, or the attempt timed out.
+func classify(status int) verdict {
 	switch status {
 	case 0, http.StatusRequestTimeout, http.StatusGone, http.StatusTooManyRequests, statusClientClosed:
-		return again
+		return retry
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported, http.StatusNetworkAuthenticationRequired:
 		return refused
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
-		return halve
+		return split
 	}
 	switch {
 	case status >= 200 && status <= 299:
 		return delivered
 	case status >= 500:
-		return again
+		return retry
 	}
 	return refused
 }
@@ -47,8 +47,8 @@ func judge(status int) verdict {
 // maxRetryAfter bounds what a collector can ask for.
 const maxRetryAfter = 300 * time.Second
 
-// parseRetryAfter reads a Retry-After header: seconds, or a date. It is 0 if
-// the header asks for nothing, in the past, or cannot be read.
+// parseRetryAfter reads a Retry-After header: seconds, or a date. It returns 0 if the
+// header is missing, in the past, or cannot be read.
 func parseRetryAfter(header string, now time.Time) time.Duration {
 	header = strings.TrimSpace(header)
 	if header == "" {
@@ -72,11 +72,10 @@ func isDigits(s string) bool {
 	return strings.Trim(s, "0123456789") == ""
 }
 
-// backoff is the wait after so many failed attempts, at least one. It is
-// shortened at random by up to a quarter: backo's own jitter ends where its cap
-// begins, which is where a crowd of clients has gathered. A quarter leaves ten
-// attempts spread over more than 24 seconds, so that a collector that restarts
-// costs no call.
+// backoff returns the wait after a number of failed attempts, at least one. It is
+// shortened at random by up to a quarter, since the jitter of backo has no effect at
+// its cap, when many clients retry at once. Ten attempts still take more than 24
+// seconds, so that the restart of a collector costs no call.
 func backoff(b *backo.Backo, failed int) time.Duration {
 	d := max(b.Duration(failed-1), 0)
 	return d - time.Duration(rand.Int64N(int64(d)/4+1))

@@ -18,15 +18,15 @@ func TestJudge(t *testing.T) {
 		case status >= 200 && status <= 299:
 			want = delivered
 		case status == 0 || status == 408 || status == 410 || status == 429 || status == 460:
-			want = again
+			want = retry
 		case status == 501 || status == 505 || status == 511:
 			want = refused
 		case status >= 500:
-			want = again
+			want = retry
 		case status == 400 || status == 413:
-			want = halve
+			want = split
 		}
-		require.Equal(t, want, judge(status), status)
+		require.Equal(t, want, classify(status), status)
 	}
 }
 

@@ -21,27 +21,27 @@ import (
 )
 
 const (
-	// maxAnswer is how much of an answer is read so that its connection can
-	// be used again; a longer one costs the connection.
+	// maxAnswer is how much of an answer is read, so that its connection can be
+	// used again. The connection of a longer one is closed.
 	maxAnswer = 64 << 10
-	// maxQuoted is how much of an answer's text is kept to say what was wrong.
+	// maxQuoted is how much of the text of an answer is quoted in an error.
 	maxQuoted = 256
 )
 
-// outcome is what one attempt came to. The loop acts on it.
+// outcome is the result of one attempt. The loop acts on it.
 type outcome struct {
 	sender     *sender
 	job        *job
-	settled    bool          // the sender has ended the batch already
-	last       bool          // the sender can make no other attempt: the time was up, or the body may still be read
+	handled    bool          // the sender has ended the batch
+	last       bool          // the sender can make no other attempt: it timed out, or the body may still be read
 	status     int           // 0 if there was no answer
-	retryAfter time.Duration // for which nothing is to be sent; 0 if none was asked for
-	err        error         // what was wrong, unless status is a success
+	retryAfter time.Duration // how long nothing is to be sent; 0 if the collector did not ask for it
+	err        error         // nil if status is a success
 }
 
-// httpClient is the client that the requests are made with: a copy of what the
-// caller gave. The transport is returned as well if it is not the caller's. The
-// time-out is left to the senders, whom it costs no goroutine.
+// httpClient returns the client that makes the requests, a copy of the caller's, and
+// its transport unless that is the caller's. The senders implement the time-out,
+// without a goroutine for each request.
 func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 	client := given
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -49,7 +49,7 @@ func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 	if client.Transport != nil {
 		return &client, nil
 	}
-	// A test that replaced http.DefaultTransport means us as well.
+	// A test may replace http.DefaultTransport.
 	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return &client, nil
@@ -58,31 +58,29 @@ func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 	own.MaxIdleConns, own.MaxIdleConnsPerHost = conns, conns
 	own.DisableCompression = true  // answers are a few bytes
 	own.WriteBufferSize = 64 << 10 // most requests are one write
-	if own.DialContext != nil {    // to set one would turn HTTP/2 off, and take the place of a Dial
+	if own.DialContext != nil {    // a new DialContext would turn HTTP/2 off, and override a Dial
 		own.DialContext = directDial(own.DialContext)
 	}
 	client.Transport = own
 	return &client, own
 }
 
-// sender makes attempts, one after the other. What they have in common is made
-// once, as it takes longer than some requests; the loop keeps senders that have
-// nothing to send.
+// sender makes attempts, one after the other. What they have in common is made once,
+// since that takes longer than some requests. The loop keeps idle senders.
 type sender struct {
 	*pipeline
 	request *http.Request
-	cancel  context.CancelCauseFunc // ends the requests, all of them
+	cancel  context.CancelCauseFunc // cancels all requests
 	timer   *time.Timer             // cancels when an attempt has taken too long
 	answer  []byte                  // the buffer that answers are read into
 
-	// A transport may go on reading a body after it has returned, when the
-	// answer came early or the time was up. It says when it has ended: once
-	// for each reader.
+	// A transport may read a body after RoundTrip has returned, when the answer
+	// came early or the attempt timed out. It reports the end of each reader.
 	readers, read atomic.Int32
 }
 
-// send makes an attempt, and goes on with the batches that wait as long as all
-// goes well. It posts one outcome to the loop, as it ends.
+// send makes an attempt, and goes on with the batches that wait while attempts
+// succeed. It sends the last outcome to the loop.
 func (s *sender) send(j *job, body []byte) {
 	var o outcome
 	defer func() {
@@ -99,12 +97,12 @@ func (s *sender) send(j *job, body []byte) {
 	}
 }
 
-// errTransportExit is what an attempt came to whose goroutine a transport ended,
-// as one does that fails a test.
+// errTransportExit is the error of an attempt whose transport ended the goroutine, as
+// the FailNow of a test does.
 var errTransportExit = errors.New("the HTTP transport called runtime.Goexit")
 
-// transportError is what a transport failed with. It may be of the caller's code, so
-// its text is asked for once, while nothing is held.
+// transportError is the error of a transport. Its Error may be the caller's code, so
+// it is called once, without a mutex.
 type transportError struct {
 	text string
 	err  error
@@ -142,10 +140,10 @@ func (p *pipeline) newSender(ctx context.Context) *sender {
 	return s
 }
 
-// proceed ends a batch that was delivered and gives its job the next one that
-// waits. The next body is nil if there is none, or if what comes next is for
-// the loop to decide. The gate is closed here already, since the loop may be
-// busy while others go on.
+// proceed ends a batch that was delivered, and replaces it in its job by the next one
+// that waits, whose body it returns. It returns nil if there is none, or if the loop
+// is to decide what is next. It also closes the gate: the loop may be busy while
+// other senders go on.
 func (p *pipeline) proceed(o *outcome) (body []byte) {
 	p.mu.Lock()
 	defer p.unlock()
@@ -162,7 +160,7 @@ func (p *pipeline) proceed(o *outcome) (body []byte) {
 	p.stats.Attempts++
 	p.end(j.todo[0], nil)
 	j.todo = j.todo[:0]
-	o.settled = true
+	o.handled = true
 	if !p.outbox.gate.IsZero() {
 		return nil
 	}
@@ -202,7 +200,7 @@ func (l *logger) logAttempt(o outcome, size int, took time.Duration) {
 func (s *sender) post(body []byte) outcome {
 	request := new(http.Request)
 	*request = *s.request
-	if !s.direct() { // who else sees it may write to it
+	if !s.direct() { // other code may write to it
 		u := *request.URL
 		request.URL = &u
 		request.Header = request.Header.Clone()
@@ -211,7 +209,7 @@ func (s *sender) post(body []byte) outcome {
 	s.read.Store(0)
 	request.GetBody = func() (io.ReadCloser, error) {
 		s.readers.Add(1)
-		// A reader of another type would be sent in a packet of its own.
+		// net/http would flush before a body of another type.
 		return io.NopCloser(bytes.NewReader(body)), nil
 	}
 	request.Body, _ = request.GetBody()
@@ -224,28 +222,28 @@ func (s *sender) post(body []byte) outcome {
 	}
 	defer res.Body.Close()
 	var text []byte
-	if res.StatusCode != http.StatusSwitchingProtocols { // after which the time-out would not end a read
+	if res.StatusCode != http.StatusSwitchingProtocols { // a read after it would not time out
 		text = s.readAnswer(res)
 	}
-	if judge(res.StatusCode) == delivered {
+	if classify(res.StatusCode) == delivered {
 		return outcome{status: res.StatusCode}
 	}
 	o := outcome{status: res.StatusCode, err: s.answerError(res.StatusCode, text)}
-	if judge(res.StatusCode) == again {
+	if classify(res.StatusCode) == retry {
 		o.retryAfter = parseRetryAfter(res.Header.Get("Retry-After"), time.Now())
 	}
 	return o
 }
 
-// sendsWithOthers reports whether senders may run code of the caller. To look at the
-// stack for it costs as much as some requests.
+// sendsWithOthers reports whether senders may run the caller's code. Only then is the
+// stack searched for a sender, which takes as long as some requests.
 func (p *pipeline) sendsWithOthers() bool {
 	return p.ownTransport == nil || p.client.Jar != nil || p.log.verbose
 }
 
-// direct reports whether the transport is asked without the http.Client around it,
-// whose cookies and redirects are not wanted, and whose copies of the header and the
-// URL are an eighth of a request's allocations.
+// direct reports whether requests go to the transport without an http.Client, whose
+// redirects are not wanted and whose copies of the header and the URL are an eighth
+// of the allocations of a request.
 func (s *sender) direct() bool { return s.ownTransport != nil && s.client.Jar == nil }
 
 // do makes a request. Its errors are those of an http.Client.
@@ -263,15 +261,15 @@ func (s *sender) do(request *http.Request) (*http.Response, error) {
 	return nil, &url.Error{Op: "Post", URL: s.url.Redacted(), Err: err}
 }
 
-// readAnswer reads an answer to its end, within bounds, and returns how it
-// starts: more of it than fits the buffer if it may say what was wrong.
+// readAnswer reads an answer to its end, within bounds, and returns its start: as much
+// as fits the buffer, or more if the answer may say what is wrong.
 func (s *sender) readAnswer(res *http.Response) []byte {
 	n, err := io.ReadFull(res.Body, s.answer)
-	if err != nil { // that was all of it
+	if err != nil { // the end
 		return s.answer[:n]
 	}
 	rest := io.LimitReader(res.Body, maxAnswer)
-	if judge(res.StatusCode) == delivered {
+	if classify(res.StatusCode) == delivered {
 		_, _ = io.Copy(io.Discard, rest)
 		return s.answer
 	}
@@ -279,15 +277,15 @@ func (s *sender) readAnswer(res *http.Response) []byte {
 	return slices.Concat(s.answer, more)
 }
 
-// answerError says what an answer that is not a success says. The text is the
+// answerError returns the error of an answer that is not a success. Text is the
 // server's.
 func (p *pipeline) answerError(status int, text []byte) error {
 	s := fmt.Sprintf("the collector answered %d %s", status, http.StatusText(status))
 	if status >= 300 && status <= 399 {
 		s += " (redirects are not followed; Endpoint must be the collector's own URL)"
 	}
-	// The write key is taken out first: a part of it that is left by the cut
-	// would not be known as such.
+	// The write key is redacted before the text is cut: a part of the key would
+	// not be recognized.
 	said := p.log.secrets.redact(answerMessage(text))
 	if strings.ContainsFunc(said, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }) {
 		said = strconv.QuoteToASCII(said)
@@ -301,8 +299,8 @@ func (p *pipeline) answerError(status int, text []byte) error {
 	return errors.New(s)
 }
 
-// answerMessage is what an answer says to people: its message where it is a JSON
-// object that has one, or else all of it.
+// answerMessage returns the text of an answer for people: the message or error of a
+// JSON object, or else all of it.
 func answerMessage(text []byte) string {
 	var answer struct{ Message, Error interface{} }
 	if json.Unmarshal(text, &answer) == nil {
@@ -315,7 +313,7 @@ func answerMessage(text []byte) string {
 	return strings.TrimSpace(string(text))
 }
 
-// directDial makes connections that take a batch's bytes without a copy.
+// directDial wraps dial so that connections take the bytes of a batch without a copy.
 func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -328,9 +326,9 @@ func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, 
 
 type directConn struct{ *net.TCPConn }
 
-// ReadFrom is what net/http writes the rest of a body with, when it has filled
-// its write buffer. It writes it in one go, from where it lies; all that a
-// request of ours has left is what it announced.
+// ReadFrom is called by net/http to write the rest of a body, after it has filled its
+// write buffer. ReadFrom writes it without a copy: the rest of a request of this
+// client is as long as it announced.
 func (c directConn) ReadFrom(r io.Reader) (int64, error) {
 	if limited, ok := r.(*io.LimitedReader); ok {
 		if body, ok := limited.R.(io.WriterTo); ok {
