@@ -17,10 +17,9 @@ import (
 // with New or NewWithConfig, share it among goroutines, and Close it before the
 // program ends.
 //
-// The exported fields may be set until the client's first use and not later; a
-// program that is written today sets a Config instead. A client starts to work as
-// it is first used: by a call or, with a spool, also by Flush, Stats, Shutdown or
-// Close.
+// The exported fields may be set before the first use of the client, and not later;
+// new programs set a Config instead. A client starts with its first use: a call or,
+// with a spool, also Flush, Stats, Shutdown or Close.
 type Client struct {
 	// Endpoint is Config.Endpoint.
 	Endpoint string
@@ -48,7 +47,7 @@ type Client struct {
 
 	writeKey string
 	config   Config // the options that have no field of their own here
-	middle   []byte // of each batch, if Config.Context was given: see settings
+	middle   []byte // settings.middle, if Config.Context was given
 
 	running  atomic.Pointer[pipeline] // nil until it has started
 	rejected [numRejects]atomic.Int64 // calls not accepted, by kind
@@ -68,15 +67,15 @@ const (
 	numRejects
 )
 
-// New returns a client for the source that the write key belongs to. It never
-// fails and starts nothing: what is wrong with the write key, or with the client's
-// fields, is an error of the first call.
+// New returns a client for the source of the write key. It never fails and starts
+// nothing: a wrong write key, or a wrong field of the client, is an error of the first
+// call.
 func New(writeKey string) *Client {
 	return newClient(writeKey, Config{})
 }
 
-// NewWithConfig returns a client that is set up by config, or an error that
-// says all that is wrong with it. It starts nothing: see Client for what does.
+// NewWithConfig returns a client with a configuration, or an error that lists all that
+// is wrong with it. It starts nothing: see Client for what does.
 func NewWithConfig(writeKey string, config Config) (*Client, error) {
 	middle, err := config.check(writeKey)
 	if err != nil {
@@ -156,11 +155,10 @@ func (c *Client) Alias(m *Alias) error {
 	return c.enqueue(context.Background(), &k, err)
 }
 
-// Enqueue queues a call of any kind, as Identify does. Under Block it waits for
-// room until ctx ends, and returns its error then. So it does while Config.Spool is
-// being opened, for a second if ctx has ended before, or files in it are removed for
-// the call to find room. Otherwise ctx does not matter. Whether the call is delivered
-// does not depend on ctx.
+// Enqueue queues a call of any kind, as Identify does. It returns the error of ctx if
+// ctx ends while Enqueue waits: for room under Block, for Config.Spool to be opened (a
+// second if ctx had ended before), or for files in it to be removed to make room for the
+// call. Whether the call is delivered does not depend on ctx.
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
 	if m == nil {
 		return c.reject(rejectInvalid, missing("call", fieldMessage))
@@ -184,7 +182,7 @@ var scratches = sync.Pool{New: func() interface{} {
 	return s
 }}
 
-// enqueue encodes a call that wire found to be valid, and accepts it.
+// enqueue encodes a valid call, and accepts it.
 func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	if invalid != nil {
 		return c.reject(rejectInvalid, invalid)
@@ -215,7 +213,7 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	return err
 }
 
-// rejectKind is what an error is counted as, if it tells that by itself.
+// rejectKind returns what an error is counted as, if the error shows it.
 func rejectKind(err error, otherwise int) int {
 	switch {
 	case err == ErrClosed:
@@ -234,17 +232,17 @@ func (c *Client) reject(kind int, why error) error {
 	return why
 }
 
-// starting is the start of a client's pipeline, which may wait for the disk. The
-// rest is set before done is closed.
+// starting is the start of the pipeline of a client, which may wait for the disk. The
+// other fields are set before done is closed.
 type starting struct {
 	done     chan struct{}
 	pipeline *pipeline // nil if it failed
 	err      error
 }
 
-// openGrace is how long those wait for a spool to be opened who do not mean to wait
-// for the collector or for room, but use one that is quick to open: Stats, and
-// whoever has a context that had ended before.
+// openGrace is how long Stats, and methods whose context had ended before, wait for a
+// spool to be opened. They do not wait for a collector or for room, but find a spool
+// that opens fast.
 const openGrace = time.Second
 
 // wait waits for the pipeline until ctx ends.
@@ -263,9 +261,8 @@ func (s *starting) wait(ctx context.Context) (*pipeline, error) {
 	}
 }
 
-// pipeline returns the running pipeline, which the client's first use starts with
-// the configuration as it is then. While that cannot be used, each use tries
-// again.
+// pipeline returns the running pipeline. The first use of the client starts it with the
+// configuration of that time. After a start that failed, each use tries again.
 func (c *Client) pipeline(ctx context.Context) (*pipeline, error) {
 	if p := c.running.Load(); p != nil {
 		return p, nil
@@ -282,7 +279,7 @@ func (c *Client) pipeline(ctx context.Context) (*pipeline, error) {
 }
 
 // start starts the pipeline, unless that was done. The caller holds mu, which is
-// given up.
+// unlocked.
 func (c *Client) start(ctx context.Context) *starting {
 	s := c.starting
 	if s != nil {
@@ -296,8 +293,8 @@ func (c *Client) start(ctx context.Context) *starting {
 	return s
 }
 
-// begin reads the configuration and opens the spool, if there is one: on a
-// goroutine of its own where the caller may have to leave before that is done.
+// begin reads the configuration and opens the spool, if there is one: on a goroutine of
+// its own if ctx may end before.
 func (c *Client) begin(ctx context.Context, s *starting) {
 	var set *settings
 	err := errStartExit // unless settings returns
@@ -314,6 +311,7 @@ func (c *Client) begin(ctx context.Context, s *starting) {
 	set, err = c.settings()
 }
 
+// open makes the pipeline and opens the spool.
 func (c *Client) open(s *starting, set *settings) {
 	p := newPipeline(set)
 	var err error
@@ -344,9 +342,8 @@ func (c *Client) started(s *starting, p *pipeline, err error) {
 }
 
 // Flush sends what is queued and waits until each call accepted before it is
-// delivered or dropped, or ctx ends. Calls can go on being made meanwhile. What
-// an earlier process left in Config.Spool is sent as well, also if no call has
-// been made.
+// delivered or dropped, or ctx ends. Calls can be made meanwhile. Calls that an earlier
+// process left in Config.Spool are sent as well, even if no call has been made.
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered: those still queued, and all that were dropped since an earlier
@@ -371,8 +368,8 @@ func (c *Client) Flush(ctx context.Context) error {
 // Shutdown sends what is queued, and waits until each call is delivered or
 // dropped. When ctx ends first, requests are cut off, for which Shutdown waits
 // two seconds at most, and all that is left is dropped or stays in Config.Spool.
-// Calls made after Shutdown began return ErrClosed. What an earlier process left in
-// Config.Spool is sent as well, also if the client has not been used.
+// Calls made after Shutdown began return ErrClosed. Calls that an earlier process left
+// in Config.Spool are sent as well, even if the client has not been used.
 //
 // The error is an *UndeliveredError that says how many calls were not
 // delivered, as Flush does; a call that was being sent when ctx ended is among
@@ -412,9 +409,9 @@ func (c *Client) Close() error {
 	return c.Shutdown(ctx)
 }
 
-// Stats says what became of the calls made so far, and of those that an earlier
-// process left in Config.Spool. If nothing has opened that yet, Stats does, and waits
-// for it no longer than a second.
+// Stats counts what became of the calls made so far, and of those that an earlier
+// process left in Config.Spool. It opens the spool if nothing has, and waits for that no
+// longer than a second.
 func (c *Client) Stats() Stats {
 	var s Stats
 	p := c.running.Load()

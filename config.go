@@ -28,10 +28,9 @@ const (
 	MaxBatchBytes = 512000 // of one request's body, before compression
 )
 
-// DefaultContext is the context of every batch: what collectors take for true
-// of each of its calls. It is read at a client's first call; without an entry
-// for library, the client's own is added on the wire. A MarshalJSON in it that
-// uses the client gets an error.
+// DefaultContext is the context of every batch, which applies to each of its calls. It
+// is read at the first call of a client. If it has no entry for library, the client adds
+// its own on the wire. A MarshalJSON in it that uses the client gets an error.
 var DefaultContext = map[string]interface{}{
 	"library": map[string]interface{}{
 		"name":    "analytics-go",
@@ -78,14 +77,13 @@ const (
 	// Block makes the call wait for room: until the context given to Enqueue
 	// ends, or for as long as it takes when Track and its kin are used.
 	Block
-	// DropOldest gives up the batch that has waited longest and is not being
-	// sent. When all memory is held by batches that are being sent, the call
-	// gets ErrQueueFull.
+	// DropOldest drops the batch that has waited longest and is not being sent.
+	// When batches that are being sent use all memory, the call returns
+	// ErrQueueFull.
 	DropOldest
 )
 
-// Config is what NewWithConfig can be told. The zero value of each field means
-// its default.
+// Config configures a client. The zero value of each field means its default.
 type Config struct {
 	// Endpoint is the collector's URL, http or https. A URL whose path ends in
 	// /batch or /import is used as it is; to any other, /v1/batch is appended.
@@ -97,16 +95,15 @@ type Config struct {
 	// MaxBatchBytes. Defaults to 20, also when negative.
 	FlushAt int
 
-	// FlushAfter is how long after the last flush a batch is sent that is not
-	// full; no call waits longer than that for its batch to be sent. Defaults
-	// to 5 seconds, also when negative.
+	// FlushAfter is how long after the last batch one is sent that is not full. No
+	// call waits longer than that for its batch to be sent. Defaults to 5 seconds,
+	// also when negative.
 	FlushAfter time.Duration
 
-	// MaxInFlight is how many batches are sent, or are waiting to be sent
-	// again, at one time. With 1 the collector gets the calls in the order in
-	// which they were made, and a batch that is retried holds those after it: with
-	// a Spool until it has used up MaxAttempts, when it goes to the back of the
-	// queue. At most 1000. Defaults to 4.
+	// MaxInFlight is how many batches are sent, or wait to be sent again, at the same
+	// time. With 1 the collector gets the calls in the order in which they were made,
+	// and a batch that is retried delays those after it: with a Spool until
+	// MaxAttempts, when it goes to the back of the queue. At most 1000. Defaults to 4.
 	MaxInFlight int
 
 	// MaxAttempts is how many requests are made with a batch before its calls
@@ -127,33 +124,32 @@ type Config struct {
 	// Defaults to Reject.
 	WhenFull FullPolicy
 
-	// Spool is a directory in which each call is kept, from before the method
-	// that makes it returns nil until it is delivered or dropped: what a process
-	// leaves there when it dies, however it dies, or when it is closed in time,
-	// the next one sends that has the same directory and the same write key. It
-	// is made if need be. One process at a time can use it, and each client of
-	// a process needs one of its own; a call that finds it in use returns an
-	// error that names the holder. On Linux a busy client has some of its files
-	// mapped into memory, which the system takes back as it needs. Defaults to
-	// none.
+	// Spool is a directory in which each call is kept, from before the method that
+	// makes it returns nil until it is delivered or dropped. Calls that a process
+	// leaves there, because it dies or is closed in time, are sent by the next process
+	// with the same directory and the same write key. The directory is made if it does
+	// not exist. One process at a time can use it, and each client of a process needs
+	// its own; a call that finds it in use returns an error that names the holder. On
+	// Linux a busy client has some of its files mapped into memory, which the system
+	// can reclaim. Defaults to none.
 	//
-	// With a spool, calls for which MaxBytes leaves no room are on the disk
-	// alone and are read back later, under Block once a call has waited for
-	// memory for a quarter of a second, or its context, in vain; WhenFull is what
-	// happens when SpoolMaxBytes leaves no room. Calls that cannot be written are
-	// not accepted: they return an ErrSpool. And MaxAttempts counts for a batch
-	// only if the collector takes another meanwhile; otherwise the batch goes to
-	// the back of the queue, however long the collector is away.
+	// With a spool, calls for which MaxBytes leaves no room are on the disk alone and
+	// are read back later; under Block, only after a call has waited a quarter of a
+	// second, or until its context ended, for memory. WhenFull is what happens when
+	// SpoolMaxBytes leaves no room. Calls that cannot be written are not accepted: they
+	// return an ErrSpool. MaxAttempts counts for a batch only if the collector takes
+	// another one meanwhile; otherwise the batch goes to the back of the queue, however
+	// long the collector is away.
 	Spool string
 
-	// SpoolSync makes each call wait until it is on the storage medium, so that
-	// it survives the loss of power and not just the end of the process. Calls
-	// that are made at the same time share a wait, of a millisecond or more.
+	// SpoolSync makes each call wait until it is on the storage medium, so that it
+	// survives a loss of power and not only the end of the process. Calls made at the
+	// same time share a wait, of a millisecond or more.
 	// Defaults to false.
 	SpoolSync bool
 
-	// SpoolMaxBytes bounds the space that Spool takes, files that are kept for
-	// calls to come included, some MB. At least 1 MiB. Defaults to 1 GiB.
+	// SpoolMaxBytes bounds the space that Spool takes, including some MB of files
+	// that are kept for later calls. At least 1 MiB. Defaults to 1 GiB.
 	SpoolMaxBytes int64
 
 	// Gzip compresses each batch, once, as soon as it is complete: a tenth of
@@ -166,48 +162,49 @@ type Config struct {
 	// encodes it; the map can be changed afterwards. Defaults to DefaultContext.
 	Context map[string]interface{}
 
-	// Callback, if set, is told the end of each accepted call, exactly once,
-	// except for those that Spool keeps for the next process, or has lost:
-	// calls of one batch in their order, one at a time, on a goroutine that is
-	// used for nothing else. It may use the client, on that goroutine: Close and
-	// Shutdown, which wait for the callback otherwise, return there when each call
-	// has ended, and the callback is told of the rest later. A slow callback holds
-	// its results in memory that counts towards MaxBytes; since the room that its
-	// own calls would wait for under Block may be that, they return ErrQueueFull,
-	// unless they are made by Enqueue with a context that ends. It must not end its
-	// goroutine, as the FailNow of a test does. A panic in it is logged and ends
-	// that one invocation. Defaults to none.
+	// Callback, if set, is called once for the end of each accepted call, except for
+	// calls that Spool keeps for the next process or has lost. The calls of one batch
+	// come in their order, one at a time, on a goroutine of the callback's own.
+	//
+	// The callback may use the client on that goroutine. There, Close and Shutdown do
+	// not wait for the callback but return when each call has ended; the callback gets
+	// the other results later. Results that the callback has not taken use memory that
+	// counts towards MaxBytes. Under Block, its own calls might wait for that memory, so
+	// they return ErrQueueFull, unless they are made by Enqueue with a context that can
+	// end. The callback must not end its goroutine, as the FailNow of a test does. A
+	// panic in it is logged and ends that one invocation. Defaults to none.
 	Callback func(Result)
 
-	// CloseTimeout is how long Close waits for calls to be delivered. Close
-	// returns two seconds after that at the latest, however long a request takes
-	// to be cut off. Defaults to 20 seconds.
+	// CloseTimeout is how long Close waits for calls to be delivered. Close returns
+	// two seconds after that at the latest, even if a request cannot be cancelled.
+	// Defaults to 20 seconds.
 	CloseTimeout time.Duration
 
-	// HTTPClient makes the requests. The client works on a copy: redirects are
-	// never followed, and a Timeout of zero becomes 10 seconds. Without a
-	// Transport it uses one of its own, made from http.DefaultTransport. A
-	// Transport may use the client, but cannot wait for it: on the goroutine that
-	// RoundTrip is called on, calls that would wait under Block return
-	// ErrQueueFull, unless they are made by Enqueue with a context that ends, and
-	// Flush, Shutdown and Close an error at once. Defaults to a copy of
+	// HTTPClient makes the requests. The client uses a copy: redirects are never
+	// followed, and a Timeout of zero becomes 10 seconds. Without a Transport, the copy
+	// has its own, made from http.DefaultTransport. Defaults to a copy of
 	// http.DefaultClient.
+	//
+	// A Transport may use the client, but cannot wait for it: on the goroutine of
+	// RoundTrip, calls that would wait under Block return ErrQueueFull, unless they are
+	// made by Enqueue with a context that can end, and Flush, Shutdown and Close return
+	// an error at once.
 	HTTPClient *http.Client
 
-	// Logger gets one line for each batch that is lost, and more with Verbose.
-	// The write key is redacted. What it writes to may use the client as Callback
-	// may, unless Verbose has each call logged: a log.Logger holds a lock while it
-	// writes. Defaults to standard error.
+	// Logger gets one line for each batch that is lost, and more with Verbose. The
+	// write key is redacted. The writer of the Logger may use the client as Callback
+	// may, unless Verbose logs each call: a log.Logger holds a lock while it writes.
+	// Defaults to standard error.
 	Logger *log.Logger
 
-	// Verbose logs each call and each attempt, payloads included; so does the
-	// environment variable DEBUG, if it names analytics: a list of names with
-	// commas between them, in which * stands for any text. Defaults to false.
+	// Verbose logs each call and each attempt, including payloads. So does the
+	// environment variable DEBUG if it names analytics: a comma-separated list of
+	// names, in which * stands for any text. Defaults to false.
 	Verbose bool
 }
 
-// settings are a Config and a Client's fields as they were at the first call,
-// with defaults filled in and everything parsed. They do not change.
+// settings are a Config and the fields of a Client at the first call, parsed and with
+// defaults. They do not change.
 type settings struct {
 	writeKey     string
 	url          *url.URL
@@ -227,10 +224,10 @@ type settings struct {
 	ownTransport *http.Transport // nil if the transport is the caller's
 	log          *logger
 	backo        *backo.Backo
-	middle       []byte // the body after the last call, up to the batch's id
+	middle       []byte // of each body: from the last call to the id of the batch
 }
 
-// settings reads the fields as they are now.
+// settings parses the fields of the client.
 func (c *Client) settings() (*settings, error) {
 	cfg := &c.config
 	if err := checkKey(c.writeKey); err != nil {
@@ -270,7 +267,7 @@ func (c *Client) settings() (*settings, error) {
 	return s, nil
 }
 
-// check says what in a Config cannot be meant. It returns the encoded context.
+// check returns what is wrong with a Config, and the encoded context.
 func (cfg *Config) check(writeKey string) (middle []byte, err error) {
 	var errs []error
 	refuse := func(format string, args ...interface{}) {
@@ -306,7 +303,7 @@ func (cfg *Config) check(writeKey string) (middle []byte, err error) {
 	return middle, errors.Join(errs...)
 }
 
-// checkKey says whether a write key cannot be meant.
+// checkKey returns what is wrong with a write key.
 func checkKey(writeKey string) error {
 	if strings.TrimSpace(writeKey) == "" {
 		return errors.New("analytics: the write key is empty, perhaps for a variable that is not set; it is in the settings of the source")
@@ -314,7 +311,7 @@ func checkKey(writeKey string) error {
 	return nil
 }
 
-// checkPort says whether a URL's port cannot be one. url.Parse takes any number.
+// checkPort returns what is wrong with the port of a URL: url.Parse takes any number.
 func checkPort(u *url.URL) error {
 	port := u.Port()
 	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
@@ -323,14 +320,14 @@ func checkPort(u *url.URL) error {
 	return nil
 }
 
-// batchURL is the URL that batches are posted to.
+// batchURL returns the URL that batches are posted to.
 func batchURL(endpoint string) (*url.URL, error) {
 	if endpoint == "" {
 		endpoint = Endpoint
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		// The error quotes the URL, or a part of it, which may be of a password.
+		// The error quotes a part of the URL, which may be a part of a password.
 		var parse *url.Error
 		if errors.As(err, &parse) {
 			err = parse.Err
@@ -359,8 +356,8 @@ func batchURL(endpoint string) (*url.URL, error) {
 	return u.JoinPath("v1", "batch"), nil
 }
 
-// appendMiddle writes what stands in a body between the last call and the
-// batch's message id.
+// appendMiddle appends the part of a body between the last call and the message id of
+// the batch.
 func appendMiddle(dst []byte, context map[string]interface{}) ([]byte, error) {
 	if context == nil {
 		context = DefaultContext

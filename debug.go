@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// debugName is what DEBUG has to name to turn logging on.
+// debugName is the name in DEBUG that turns logging on.
 const debugName = "analytics"
 
 // debugEnabled reports whether list, the value of the DEBUG environment
@@ -34,15 +34,15 @@ func matchName(pattern, name string) bool {
 	}
 	rest, ok := strings.CutPrefix(name, parts[0])
 	for _, part := range parts[1:last] {
-		if ok { // the first place that a part fits leaves the most to the others
+		if ok { // the first match leaves the most for the other parts
 			_, rest, ok = strings.Cut(rest, part)
 		}
 	}
 	return ok && strings.HasSuffix(rest, parts[last])
 }
 
-// logger writes the client's log lines. It is safe for concurrent use, since
-// log.Logger is, and it outlives a panic in a writer the caller gave.
+// logger writes the log lines of a client. It is safe for concurrent use. A panic in
+// the caller's writer is recovered.
 type logger struct {
 	out     *log.Logger
 	verbose bool
@@ -62,11 +62,11 @@ func newLogger(out *log.Logger, verbose bool, writeKey string) *logger {
 	}
 }
 
-// redactor takes the write key out of a text, also as it stands in a Basic
-// Authorization header, and leaves enough of it to tell two keys apart.
+// redactor removes the write key from a text, also in the form of a Basic
+// Authorization header, except for enough of it to distinguish keys.
 type redactor struct{ key, basic, mask string }
 
-// longKey is how long a write key is that no text has by chance.
+// longKey is the length of a write key that does not occur in a text by chance.
 const longKey = 16
 
 func newRedactor(writeKey string) redactor {
@@ -89,7 +89,7 @@ func (r redactor) redact(text string) string {
 		return strings.ReplaceAll(text, r.key, r.mask)
 	}
 	var out strings.Builder
-	from := 0 // what is in out already
+	from := 0 // what precedes it is in out
 	for at := 0; ; {
 		n := strings.Index(text[at:], r.key)
 		if n < 0 {
@@ -104,8 +104,8 @@ func (r redactor) redact(text string) string {
 	}
 }
 
-// standsAlone reports whether what is between two texts is a word by itself: not a
-// part of another one, of a host's name or of a path. The user of a URL is one.
+// standsAlone reports whether the text between two others is a word of its own, and not
+// a part of a word, a host name or a path. The user of a URL is a word of its own.
 func standsAlone(before, after string) bool {
 	if strings.HasPrefix(after, "@") || strings.HasPrefix(after, ":@") {
 		return true
@@ -124,10 +124,9 @@ func isWordByte(c byte) bool {
 	return c >= utf8.RuneSelf || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
 
-// logf writes one line. Text from outside comes as an argument, never as the
-// format.
+// logf writes one line. Text from outside is an argument, never the format.
 func (l *logger) logf(format string, args ...interface{}) {
-	defer func() { _ = recover() }() // the caller's writer is not ours to die of
+	defer func() { _ = recover() }() // of the caller's writer
 	_ = l.out.Output(2, l.secrets.redact(fmt.Sprintf(format, args...)))
 }
 

@@ -59,10 +59,9 @@
 //   - 413 and 400: the batch is sent as two halves, then each half that is
 //     refused, and so on, so that a bad call does not sink its neighbours. To
 //     find k bad calls among n takes about 2·k·log2(n) requests, and at most
-//     256; what is refused after those is dropped with its neighbours. While
-//     nothing of the batch has been taken, single calls are tried: when eight
-//     of them are refused as well, it is the batch as a whole that the collector
-//     refuses, and it is dropped.
+//     256; parts that are refused after those are dropped. While no part of the
+//     batch has been accepted, single calls are tried: when eight of them are
+//     refused as well, the whole batch is dropped.
 //   - Anything else, a redirect included: the batch is dropped.
 //
 // # What is promised
@@ -70,13 +69,13 @@
 // Every call that returned nil ends in exactly one of three: delivered, dropped
 // with a [DropReason], or still pending. [Client.Stats] counts them, and the sum
 // holds at any time; Config.Callback is told the end of each call; a batch that
-// is lost is one line in the log. A collector that was out of reach for twenty
-// seconds has cost no call.
+// is lost is one line in the log. A collector that cannot be reached for twenty
+// seconds costs no call.
 //
 // With Config.MaxInFlight of 1, batches arrive in the order in which the calls
-// were made, but for the halves of a batch that was refused and, with a spool,
-// batches that had used up Config.MaxAttempts. Otherwise a batch may overtake
-// another; calls within a batch keep their order.
+// were made, except for parts of a batch that was refused and, with a spool, batches
+// that have used up Config.MaxAttempts. Otherwise a batch may overtake another; calls
+// within a batch keep their order.
 //
 // # What may block
 //
@@ -92,35 +91,33 @@
 //
 // # The spool
 //
-// With Config.Spool, a directory, a call is in a file before it is accepted. What
-// the process has not delivered when it dies, by kill -9 or as it runs out of
-// memory, or when Close runs out of time, the next one delivers that opens the
-// directory: with the ids and the timestamps that the calls were made with. What
-// was under way comes twice then, with the same id, by which collectors drop
-// repeats. No call needs to be made to have it sent: the first use of Flush, Stats,
-// Shutdown or Close opens the directory as well. New does not, since the client's
-// fields may be set after it: a program that may long have no call to make asks for
-// its Stats as it starts.
+// With Config.Spool, a directory, a call is in a file before it is accepted. Calls
+// that the process has not delivered when it dies, by kill -9 or without memory, or
+// when Close runs out of time, are delivered by the next process that opens the
+// directory, with their ids and timestamps. Calls that were being sent come twice
+// then, with the same id, by which collectors drop repeats. No call needs to be made
+// for that: the first use of Flush, Stats, Shutdown or Close opens the directory as
+// well. New does not, since the client's fields may be set after it. A program that
+// may have no call to make for a long time calls Stats when it starts.
 //
-// A process needs a directory of its own, and so does each client in it: the
-// first holds a lock, and the others get an error that names it. A directory
-// whose process is gone for good is adopted by any client with the same write key
-// and that directory as its Config.Spool. See the example of many processes for a
-// way in which that happens by itself.
+// A process needs a directory of its own, and so does each client in it: the first
+// holds a lock, and the others get an error that names it. Any client with the same
+// write key can take over the directory of a process that is gone, by setting it as
+// its Config.Spool. The example of many processes does that without a person.
 //
-// A call is in the system's cache then, which the loss of power empties;
-// Config.SpoolSync has each call wait for the medium. Calls that are made at the
-// same time share a write. When Config.MaxBytes of memory are taken, calls are on
-// the disk alone and are read back, in their order, as others are delivered:
-// behind what is there already, what is left of an earlier process included.
+// A call is in the cache of the system, which a loss of power empties;
+// Config.SpoolSync makes each call wait for the medium. Calls made at the same time
+// share a write. When Config.MaxBytes of memory are used, calls are on the disk alone
+// and are read back in their order, after those of an earlier process, as others are
+// delivered.
 //
-// A record that is damaged costs its call and no other. Those known to be lost
-// are counted in Drops.Damaged, and a line in the log says in which file and
-// where; the callback is not told, since nobody knows their ids. A call that
-// cannot be written, to a full disk, one that is read-only, without permission,
-// or since the directory was removed and cannot be made again, is not accepted: it
-// returns an error, an [ErrSpool], and the next one tries again. There is no
-// falling back to memory behind the caller's back.
+// A damaged record costs its call and no other. Calls that are known to be lost are
+// counted in Drops.Damaged, and a line in the log names the file and the place; the
+// callback does not get them, since their ids are not known. A call that cannot be
+// written is not accepted: it returns an [ErrSpool], and the next one tries again. That
+// is so if the disk is full or read-only, if permission is missing, or if the directory
+// was removed and cannot be made again. The client does not silently keep such calls in
+// memory.
 //
 // # Testing
 //

@@ -17,7 +17,7 @@ var (
 	ErrQueueFull = errors.New("analytics: the queue is full: the collector does not keep up, or cannot be reached")
 )
 
-// What a FieldError names when it is not one field.
+// The Field of a FieldError that is not about one field.
 const (
 	fieldMessage = "message" // the message itself is nil
 	fieldIDs     = "anonymousId or userId"
@@ -40,8 +40,8 @@ type FieldError struct {
 
 func missing(kind, field string) error { return &FieldError{Kind: kind, Field: field} }
 
-// valueFieldError is the error of a value, in the map called key, that cannot be
-// encoded.
+// valueFieldError returns the error of a call with a value, in the map called key, that
+// cannot be encoded.
 func valueFieldError(kind, key string, err error) error {
 	if errors.Is(err, wire.ErrTooLarge) {
 		return &TooLargeError{Kind: kind, Field: key, Size: wire.MaxText + 1, Limit: MaxCallBytes}
@@ -52,7 +52,7 @@ func valueFieldError(kind, key string, err error) error {
 	return &FieldError{Kind: kind, Field: key, Err: err}
 }
 
-// Error is the text that programs written for version 2 know.
+// Error returns the text that version 2 had.
 func (e *FieldError) Error() string {
 	switch {
 	case e.Err != nil:
@@ -94,7 +94,7 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("analytics: %s: the call is %s bytes as JSON, over the limit of %d; its largest field is %s", e.Kind, size, e.Limit, e.Field)
 }
 
-// tooLarge is the error of a call that has been encoded.
+// tooLarge returns the error of a call that has been encoded.
 func tooLarge(kind string, encoded []byte) error {
 	e := &TooLargeError{Kind: kind, Size: len(encoded), Limit: MaxCallBytes}
 	var fields map[string]json.RawMessage
@@ -112,9 +112,9 @@ func tooLarge(kind string, encoded []byte) error {
 // delivered. errors.Is and errors.As look into Err and Cause.
 type UndeliveredError struct {
 	Dropped Drops // calls given up since an earlier Flush returned, by reason
-	Pending int64 // calls still queued as Flush ended by its context, or left in Config.Spool
-	Err     error // the context's error, or nil if it did not cut the wait short
-	Cause   error // what the latest attempt that failed met; nil if none did
+	Pending int64 // calls still queued when the context ended, or left in Config.Spool
+	Err     error // of the context, if it ended the wait
+	Cause   error // of the latest attempt that failed; nil if none did
 
 	spooled bool // Pending are in Config.Spool
 }
@@ -170,7 +170,7 @@ const (
 	DropOverflow DropReason = "overflow"
 	// DropShutdown: Close or Shutdown ran out of time.
 	DropShutdown DropReason = "shutdown"
-	// DropDamaged: what the spool had of the call could not be read back.
+	// DropDamaged: the call could not be read back from the spool.
 	DropDamaged DropReason = "damaged"
 )
 
@@ -179,7 +179,7 @@ type DropError struct {
 	Reason   DropReason
 	Attempts int   // requests made with the call in its last batch
 	Status   int   // the last answer's HTTP status, 0 if there was none
-	Err      error // what the last attempt met, or what is wrong with the spool, or nil
+	Err      error // of the last attempt, or of the spool, or nil
 }
 
 func (e *DropError) Error() string { return "analytics: dropped: " + e.text() }
@@ -198,7 +198,7 @@ func (e *DropError) text() string {
 // dropErrorBytes is charged for a DropError, besides the text of its Err.
 const dropErrorBytes = 128
 
-// bytes is charged for e until its end has been told.
+// bytes is charged for e until its result is passed on.
 func (e *DropError) bytes() int64 {
 	switch {
 	case e == nil:

@@ -9,10 +9,10 @@ import (
 	"io"
 )
 
-// zipped is a sealed batch, compressed, without the tail: a gzip header and a
-// deflate stream that has been flushed to a byte's boundary and not ended. Each
-// attempt ends it with the tail as a stored block of its own, so that the time
-// of the attempt is fresh and the batch is compressed once.
+// zipped is a compressed batch without its tail: a gzip header and a deflate stream
+// that is flushed to the boundary of a byte and not ended. Each attempt ends it with a
+// stored block for its tail. So the batch is compressed once, and each attempt has its
+// own time.
 type zipped struct {
 	data []byte
 	crc  uint32 // of the bytes before compression
@@ -21,7 +21,7 @@ type zipped struct {
 
 var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}
 
-// compressor holds what compression reuses. It is not safe for concurrent use.
+// compressor has the buffers of compression. It is not safe for concurrent use.
 type compressor struct {
 	out bytes.Buffer
 	w   *flate.Writer
@@ -33,7 +33,7 @@ func (c *compressor) compress(raw []byte) *zipped {
 	c.out.Reset()
 	c.out.Write(gzipHeader)
 	if c.w == nil {
-		c.w, _ = flate.NewWriter(&c.out, flate.BestSpeed) // fails for a bad level alone
+		c.w, _ = flate.NewWriter(&c.out, flate.BestSpeed) // fails only for a wrong level
 	} else {
 		c.w.Reset(&c.out)
 	}
@@ -47,8 +47,8 @@ func (c *compressor) compress(raw []byte) *zipped {
 // zippedEndLen is what appendEnd adds for a batch's tail.
 const zippedEndLen = 5 + tailLen + 8
 
-// appendEnd ends the stream with tail, which is shorter than 64 KB: a last
-// stored block, and the checksum and size of all of it.
+// appendEnd appends the end of the stream: tail, which is shorter than 64 KB, as the
+// last stored block, and the checksum and the size of the whole.
 func (z *zipped) appendEnd(dst, tail []byte) []byte {
 	n := uint16(len(tail))
 	dst = append(dst, 1)
@@ -59,7 +59,7 @@ func (z *zipped) appendEnd(dst, tail []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(z.size+len(tail)))
 }
 
-// raw is the sealed batch as it was before compression.
+// raw returns the batch before compression.
 func (z *zipped) raw() []byte {
 	stream := append(bytes.Clone(z.data[len(gzipHeader):]), 1, 0, 0, 0xff, 0xff) // an empty last block
 	raw := make([]byte, z.size)

@@ -111,12 +111,12 @@ type Batch struct {
 
 // Call is one of *Identify, *Track, *Page, *Screen, *Group and *Alias.
 type Call interface {
-	// wire gives the call's common form, or the error of a call that may not
-	// be sent. It is safe on a nil pointer.
+	// wire returns the common form of the call, or why it is invalid. It is safe on
+	// a nil pointer.
 	wire() (call, error)
 }
 
-// The kinds of a call, as they stand on the wire.
+// The kinds of a call, as they are on the wire.
 const (
 	kindAlias    = "alias"
 	kindGroup    = "group"
@@ -126,16 +126,15 @@ const (
 	kindTrack    = "track"
 )
 
-// call is what the six message structs have in common: one form, validated,
-// that one encoder writes. It borrows the caller's maps until the method
-// returns and never longer.
+// call is the common form of the six message structs, validated. It refers to the
+// caller's maps until the method returns, and no longer.
 type call struct {
 	kind         string
 	context      map[string]interface{}
 	integrations map[string]interface{}
 	bag          map[string]interface{}
 	bagName      *mapName // traitsName or propertiesName
-	sort         string   // the event or name: calls that have it in common tend to have the bag's keys in common
+	sort         string   // the event or name: calls that share it tend to share the keys of the bag
 	anonymousID  string
 	userID       string
 	extra        [2]extra
@@ -143,8 +142,7 @@ type call struct {
 	Message
 }
 
-// mapName is the name of one of a call's maps, and what can be known of it
-// beforehand.
+// mapName is the name of one of the maps of a call, with what is computed once.
 type mapName struct {
 	name string
 	key  string // as JSON, with its colon
@@ -287,8 +285,8 @@ func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]inter
 	return append(dst, ','), nil
 }
 
-// appendMessage writes the fields of the embedded Message, which end the call,
-// and notes where the message id is.
+// appendMessage writes the fields of the embedded Message, which end the call, and
+// remembers where the message id is.
 func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 	var err error
 	dst = append(append(dst, `"type":"`...), k.kind...)
@@ -317,10 +315,10 @@ func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// id is the message id of a call that append has written to encoded.
+// id returns the message id of a call that append has written to encoded.
 func (k *call) id(encoded []byte) string {
 	if k.MessageId != "" {
-		return strings.Clone(k.MessageId) // no larger string that it was cut from is kept
+		return strings.Clone(k.MessageId) // it may be a part of a larger string
 	}
 	return string(encoded[k.idAt : k.idAt+wire.IDLen])
 }

@@ -6,34 +6,34 @@ import (
 	"runtime"
 )
 
-// The client runs code of its caller: the MarshalJSON of a value, the transport, the
-// callback, the writer of the log. That may use the client in turn, and must not wait for
-// what waits for it to return. Where that could be, the methods look at the stack
-// before they wait.
+// The client calls its caller's code: the MarshalJSON of a value, the transport, the
+// callback, the writer of the log. That code may use the client, which must not wait
+// for its own caller to return. Where this can happen, a method searches the stack
+// before it waits: the interfaces of this code carry no context by which it could be
+// recognized otherwise.
 
-// The functions that the caller's code is run in, and that a method would wait for.
+// The functions that call the caller's code, and that a method may wait for.
 var (
 	beginName    = nameOf((*Client).begin)   // encodes the batches' context
 	callbackName = nameOf((*dispatcher).run) // runs the callback, and writes to the log
 	sendName     = nameOf((*sender).send)    // runs the transport
 )
 
-// errStarting is what a call returns that would wait for itself to begin.
+// errStarting is returned to a MarshalJSON that would wait for the start it is part of.
 var errStarting = errors.New("analytics: a MarshalJSON in the batches' context uses the client that is encoding it, which cannot send anything yet")
 
-// errStartExit is what a start came to whose goroutine was ended.
+// errStartExit is the error of a start whose goroutine ended.
 var errStartExit = errors.New("analytics: a MarshalJSON in the batches' context called runtime.Goexit")
 
-// errSending is what Flush and Shutdown return to a transport, which they would wait
-// for.
+// errSending is returned by Flush and Shutdown to a transport that they would wait for.
 var errSending = errors.New("analytics: the HTTP transport cannot wait for the calls that it is sending")
 
 func nameOf(function interface{}) string {
 	return runtime.FuncForPC(reflect.ValueOf(function).Pointer()).Name()
 }
 
-// calledFrom reports whether the goroutine is in the function of that name. It
-// cannot tell for which client, so what is done about it must do for any.
+// calledFrom reports whether a function of that name is on the goroutine's stack, for
+// this client or for another.
 func calledFrom(function string) bool {
 	stack := make([]uintptr, 64)
 	n := runtime.Callers(2, stack)
