@@ -1,0 +1,138 @@
+package analytics
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/spool"
+)
+
+// newTestWorker makes a spool worker whose pipeline and goroutine do not run. Its
+// budget is that of a client with MaxBytes.
+func newTestWorker(t *testing.T, dir string, maxBytes int64) *spoolWorker {
+	t.Helper()
+	client, err := NewWithConfig("key", Config{Spool: dir, MaxBytes: maxBytes, FlushAt: 10})
+	require.NoError(t, err)
+	settings, err := client.settings()
+	require.NoError(t, err)
+	p := newPipeline(settings)
+	require.NoError(t, p.openSpool())
+	return p.spool
+}
+
+func (w *spoolWorker) appendCall(t *testing.T, body string) {
+	t.Helper()
+	s := &scratch{record: spool.Record{Buf: append(make([]byte, spool.HeadLen), body...)}}
+	s.record.Owner = s
+	require.NoError(t, w.add(t.Context(), s, time.Now()))
+}
+
+// sendAll ends all batches, and returns how many calls they had.
+func (w *spoolWorker) sendAll() (calls int) {
+	w.mu.Lock()
+	defer w.unlock()
+	if w.open != nil {
+		w.seal(time.Now())
+	}
+	for b := w.outbox.oldest(); b != nil; b = w.outbox.oldest() {
+		calls += b.calls
+		w.end(b, nil)
+	}
+	return calls
+}
+
+func (w *spoolWorker) finish() {
+	w.disk.Stop()
+	w.disk.Close()
+}
+
+// The states of the worker, in the order of a collector that goes down and comes
+// back.
+func TestSpoolStates(t *testing.T) {
+	w := newTestWorker(t, t.TempDir(), 128<<10)
+	defer w.finish()
+	call := fmt.Sprintf(`{"text":"%01000d"}`, 0)
+	require.Equal(t, inMemory, w.state)
+	calls := 0
+	for ; w.state == inMemory; calls++ {
+		w.appendCall(t, call)
+	}
+	require.Equal(t, diskOnly, w.state, "there is no memory for a call")
+	require.True(t, w.state.behind())
+	for range 300 {
+		w.appendCall(t, call)
+		calls++
+	}
+	require.Equal(t, diskOnly, w.state)
+	require.True(t, w.readBack())
+	require.Equal(t, diskOnly, w.state, "there is no memory to read back")
+
+	sent := w.sendAll()
+	require.Equal(t, reading, w.state, "there is memory again")
+	require.Len(t, w.wake, 1)
+	require.True(t, w.readBack())
+	require.Equal(t, diskOnly, w.state, "that memory is used")
+	for w.state.behind() {
+		sent += w.sendAll()
+		require.True(t, w.readBack())
+	}
+	require.Equal(t, inMemory, w.state, "all calls are read back")
+	require.Equal(t, calls, sent+w.sendAll())
+	require.Zero(t, w.pending())
+
+	w.state = spilling
+	w.appendCall(t, call)
+	require.Equal(t, diskOnly, w.state, "the call is not placed")
+	require.Zero(t, w.sendAll())
+	require.True(t, w.readBack())
+	require.Equal(t, 1, w.sendAll())
+}
+
+// The worker of a client that finds calls begins to read them back.
+func TestSpoolWorkerReadsWhatItFinds(t *testing.T) {
+	dir := t.TempDir()
+	first := newTestWorker(t, dir, 128<<10)
+	for i := range 30 {
+		first.appendCall(t, fmt.Sprintf(`{"messageId":"%d"}`, i))
+	}
+	first.finish()
+	second := newTestWorker(t, dir, 128<<10)
+	defer second.finish()
+	require.Equal(t, reading, second.state)
+	require.EqualValues(t, 30, second.pending())
+	require.True(t, second.readBack())
+	require.Equal(t, inMemory, second.state)
+	require.Equal(t, 30, second.sendAll())
+}
+
+// A segment that cannot be read is tried again each second, and given up after ten
+// attempts.
+func TestSpoolWorkerRetriesReads(t *testing.T) {
+	dir := t.TempDir()
+	first := newTestWorker(t, dir, 128<<10)
+	first.appendCall(t, `{"messageId":"lost"}`)
+	first.finish()
+	files, err := filepath.Glob(filepath.Join(dir, "*.calls"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorker(t, dir, 128<<10)
+		require.NoError(t, os.Remove(files[0]))
+		require.NoError(t, os.Mkdir(files[0], 0o700)) // which is no regular file
+		go w.run()
+		time.Sleep(8500 * time.Millisecond)
+		require.Zero(t, w.snapshot().Dropped.Total())
+		time.Sleep(time.Second)
+		require.Equal(t, Drops{Damaged: 1}, w.snapshot().Dropped)
+		require.Zero(t, w.snapshot().Pending)
+		close(w.stop)
+		<-w.done
+		w.finish()
+	})
+}
