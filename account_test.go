@@ -18,10 +18,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// Whatever the configuration, the collector and the program do, every call is
-// accounted for, nothing waits for ever, and Close ends in time. A seed chooses
-// all but the order in which goroutines run. ACCOUNT_SEEDS is how many there are.
-func TestAccountHoldsWhateverHappens(t *testing.T) {
+// Under random configurations, failures and use, every call is accounted for, nothing
+// waits forever, and Close returns in time. A seed chooses everything but the order in
+// which goroutines run. ACCOUNT_SEEDS is the number of seeds.
+func TestAccountHoldsUnderFailures(t *testing.T) {
 	seeds := 6
 	if n, err := strconv.Atoi(os.Getenv("ACCOUNT_SEEDS")); err == nil {
 		seeds = n
@@ -54,7 +54,7 @@ func (d *dice) upTo(most time.Duration) time.Duration {
 	return time.Duration(d.rnd.Int64N(int64(most) + 1))
 }
 
-// one is one of several things.
+// one returns one of several values.
 func one[T any](d *dice, of ...T) T { return of[d.roll(len(of))] }
 
 func testAccount(t *testing.T, d *dice, dir string) {
@@ -65,7 +65,7 @@ func testAccount(t *testing.T, d *dice, dir string) {
 	if d.roll(2) == 0 {
 		cfg.Callback = told.take(one(d, 0, 0, time.Millisecond))
 	}
-	c := &collector{decide: moody(d)}
+	c := &collector{decide: newFlakyCollector(d)}
 	client := newClient(t, c, cfg)
 	var wg sync.WaitGroup
 	for range makers {
@@ -115,8 +115,8 @@ func randomConfig(d *dice, dir string) analytics.Config {
 	return cfg
 }
 
-// moody is a collector that fails in every way, one more than another.
-func moody(d *dice) func(int, post) answer {
+// newFlakyCollector fails in every way, more often for some seeds than for others.
+func newFlakyCollector(d *dice) func(int, post) answer {
 	good := d.roll(4)
 	return func(int, post) answer {
 		if d.roll(4) < good {
@@ -127,8 +127,8 @@ func moody(d *dice) func(int, post) answer {
 	}
 }
 
-// makeCalls makes calls of up to 30 KB, some of which find no room, and waits
-// and flushes now and then.
+// makeCalls makes calls of up to 30 KB, some of which have no room, and waits and
+// flushes in between.
 func makeCalls(t *testing.T, d *dice, client *analytics.Client, n int) {
 	within := func(most time.Duration, do func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(t.Context(), d.upTo(most))
@@ -151,7 +151,7 @@ func makeCalls(t *testing.T, d *dice, client *analytics.Client, n int) {
 	}
 }
 
-// results are what a callback was told.
+// results are what a callback was called with.
 type results struct {
 	calls int
 	ids   map[string]bool

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// strict refuses each batch that holds one of the calls.
+// strict refuses each batch with one of the calls.
 func strict(calls map[string]bool) func(int, post) answer {
 	return func(_ int, p post) answer {
 		for _, call := range p.body.Batch {
@@ -53,7 +53,7 @@ func sendBatch(t *testing.T, n int, refused map[string]bool, cfg analytics.Confi
 	return lost, requests
 }
 
-// A few bad calls cost themselves and no other, and few requests.
+// A few bad calls cost no other call, and few requests.
 func TestBadCallsAreFound(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{2, 3, 7, 20, 100, 640} {
@@ -76,7 +76,7 @@ func TestBadCallsAreFound(t *testing.T) {
 	}
 }
 
-// However many are bad, and wherever, the number of requests is bounded.
+// With any number of bad calls, anywhere, the number of requests is bounded.
 func TestManyBadCallsAreBounded(t *testing.T) {
 	for title, c := range map[string]struct {
 		bad      func(i int) bool
@@ -106,7 +106,7 @@ func TestManyBadCallsAreBounded(t *testing.T) {
 	}
 }
 
-// A client that is closed while it looks for a bad call accounts for the parts.
+// A client that is closed while it splits a batch accounts for all parts.
 func TestCloseWhileBadCallsAreFound(t *testing.T) {
 	for _, spool := range []string{"", t.TempDir()} {
 		for after := range 15 { // requests, one less than it takes

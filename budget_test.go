@@ -13,9 +13,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// With a collector that answers, whatever the budgets are, calls flow as fast as
-// it answers: none waits for FlushAfter, or for anything else that is not the
-// collector.
+// With any budget, calls flow as fast as the collector answers: none waits for
+// FlushAfter, or for anything else but the collector.
 func TestSmallBudgetsDoNotStall(t *testing.T) {
 	for _, spoolMax := range []int64{-1, 1 << 20, 1 << 30} { // -1: no spool
 		for _, maxBytes := range []int64{128 << 10, 256 << 10, 1 << 20} {

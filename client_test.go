@@ -163,7 +163,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A transport that does not mind its context is left behind.
+// A transport that ignores its context is abandoned.
 func TestShutdownWithADeafTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &collector{decide: func(int, post) answer { time.Sleep(time.Hour); return answer{} }}
@@ -191,7 +191,7 @@ func TestShutdownWithAnEndedContextKeepsWhatIsDone(t *testing.T) {
 	})
 }
 
-// What was refused before the context ended was not cut short by it.
+// A batch that was refused before the context ended is reported as refused.
 func TestShutdownAgainReturnsTheSameError(t *testing.T) {
 	for range 20 { // what a select chooses is random
 		synctest.Test(t, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestShutdownAgainReturnsTheSameError(t *testing.T) {
 	}
 }
 
-// What is given up at the end says what its attempts met.
+// Calls dropped on shutdown report the error of their attempts.
 func TestShutdownTellsWhatTheLastAttemptMet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
@@ -326,7 +326,7 @@ func TestFullRejects(t *testing.T) {
 	})
 }
 
-// The memory that is left is used, though buffers of larger batches lie ready.
+// The rest of the memory is used, even if free buffers are larger than it.
 func TestFullToTheBrim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := false
@@ -350,7 +350,7 @@ func TestFullToTheBrim(t *testing.T) {
 	})
 }
 
-// The least budget takes the largest call, whatever else is of the largest size.
+// The smallest budget has room for the largest call with the largest context and id.
 func TestFullTakesTheLargestCall(t *testing.T) {
 	for _, policy := range []analytics.FullPolicy{analytics.Reject, analytics.Block, analytics.DropOldest} {
 		synctest.Test(t, func(t *testing.T) {
@@ -495,7 +495,7 @@ func TestCallback(t *testing.T) {
 	})
 }
 
-// A callback that does not keep up holds memory of the budget, not more.
+// Results that a slow callback has not taken stay within the budget.
 func TestSlowCallbackIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -192,7 +192,7 @@ func TestLogRedactsTheWriteKey(t *testing.T) {
 	require.Equal(t, "no key\n", out.String())
 }
 
-// What is left of an answer holds no part of the key.
+// The quoted part of an answer has no part of the key.
 func TestAnswerErrorRedactsTheWriteKey(t *testing.T) {
 	const key = "wk_0123456789abcdef"
 	p := &pipeline{settings: &settings{log: newLogger(nil, false, key)}}

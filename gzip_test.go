@@ -50,7 +50,7 @@ func FuzzZipped(f *testing.F) {
 	})
 }
 
-// splitAll splits a batch until its parts are single calls.
+// splitAll splits a batch into single calls.
 func splitAll(b *batch, s *settings) (calls []string) {
 	if b.calls == 1 {
 		return []string{string(b.buf[len(bodyHead) : len(b.buf)-len(s.middle)-wire.IDLen-len(bodySeam)])}

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// post is one request as a collector gets it.
+// post is a request as a collector receives it.
 type post struct {
 	at     time.Time
 	header http.Header
@@ -130,7 +130,7 @@ func (c *collector) sizes() (n []int) {
 	return n
 }
 
-// taken counts how often each call came in a request, by the call's name.
+// taken counts how often each value of a key was in a call that was received.
 func (c *collector) taken(key string) map[string]int {
 	n := map[string]int{}
 	for _, p := range c.all() {
@@ -197,7 +197,7 @@ func name(prefix string, i int) string {
 	return prefix + "-" + string(rune('0'+i/100%10)) + string(rune('0'+i/10%10)) + string(rune('0'+i%10))
 }
 
-// requireSum checks what holds in every Stats.
+// requireSum checks the sum that holds in every Stats.
 func requireSum(t testing.TB, s analytics.Stats) {
 	t.Helper()
 	require.Equal(t, s.Accepted, s.Delivered+s.Dropped.Total()+s.Pending, "%+v", s)

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
-// While the client is closed and the disk is slow, there is nothing to do.
+// While the client is closed and the disk is slow, the loop sleeps.
 func TestLoopSleepsWhileTheSpoolIsWritten(t *testing.T) {
 	c := New("key")
 	s, err := c.settings()
@@ -56,7 +56,8 @@ func TestAbandonedBatchIsNotReused(t *testing.T) {
 	})
 }
 
-// The loop may be busy, with compression say, while other senders go on.
+// Retry-After holds other senders even while the loop is busy, for example with
+// compression.
 func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	c := New("key")
 	s, err := c.settings()
@@ -73,7 +74,7 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	require.False(t, p.outbox.ready.empty())
 }
 
-// The halves of a large batch take long to compress, and calls go on meanwhile.
+// mu is unlocked while the halves of a batch are compressed, which takes long.
 func TestSplitUnlocks(t *testing.T) {
 	c, err := NewWithConfig("key", Config{Gzip: true})
 	require.NoError(t, err)

@@ -65,7 +65,7 @@ func TestCallDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A segment costs allocations, and the calls in it, many hundreds, share them.
+// A spool allocates for each segment, not for each call.
 func TestSpoolAllocatesForSegmentsAlone(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector a sync.Pool loses some of what it is given")
@@ -88,7 +88,7 @@ func TestSpoolAllocatesForSegmentsAlone(t *testing.T) {
 	require.Less(t, each, 1.0, "of which requests, of 100 calls each, take about 40")
 }
 
-// With the collector down, memory stays within the budget plus what Config says.
+// With the collector down, memory stays within the budget and what Config adds.
 func TestMemoryStaysWithinTheBudget(t *testing.T) {
 	const budget = 4 << 20
 	for _, cfg := range []Config{
@@ -125,7 +125,7 @@ func TestMemoryStaysWithinTheBudget(t *testing.T) {
 	}
 }
 
-// What the runtime rounds up is counted: at these sizes it is up to a fifth.
+// Memory that the runtime adds by rounding up is counted: up to a fifth at these sizes.
 func TestMemoryIsCountedAsItIsAllocated(t *testing.T) {
 	const budget = 16 << 20
 	for _, size := range []int{4_500, 30_000} {
@@ -138,7 +138,7 @@ func TestMemoryIsCountedAsItIsAllocated(t *testing.T) {
 	}
 }
 
-// refusing is a transport that has much to say against every batch.
+// refusing is a transport that refuses every batch with a long text.
 type refusing struct{}
 
 func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -147,7 +147,7 @@ func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusForbidden, Body: text, Request: r}, nil
 }
 
-// Results that a callback does not take hold their errors as well.
+// Results that a callback has not taken are counted with their errors.
 func TestErrorsNotTakenAreCounted(t *testing.T) {
 	const budget = 4 << 20
 	release := make(chan struct{})
@@ -167,7 +167,7 @@ func TestErrorsNotTakenAreCounted(t *testing.T) {
 	require.Zero(t, client.Stats().Bytes)
 }
 
-// A message id waits for the callback alone, without what it was cut from.
+// The id of a result does not keep a larger string in memory that it is a part of.
 func TestResultCopiesTheMessageID(t *testing.T) {
 	large := strings.Repeat("m", 1<<20)
 	k := call{Message: Message{MessageId: large[:36]}}

@@ -121,7 +121,7 @@ func callMethod(client *analytics.Client, call analytics.Call) error {
 	return errors.New("no method takes this")
 }
 
-// What cannot be marshalled harms no other call.
+// A value that cannot be marshalled affects no other call.
 func TestUnmarshallableCallHarmsNoOther(t *testing.T) {
 	cycle := map[string]interface{}{}
 	cycle["self"] = cycle
@@ -163,7 +163,7 @@ type panicking struct{}
 
 func (panicking) MarshalJSON() ([]byte, error) { panic("not today") }
 
-// panickingError returns an error that is a nil pointer, as one does by mistake.
+// panickingError returns a nil pointer as an error, a common mistake.
 type panickingError struct{}
 
 func (panickingError) MarshalJSON() ([]byte, error) { var err *nilError; return []byte("1"), err }
@@ -172,8 +172,8 @@ type nilError struct{ text string }
 
 func (e *nilError) Error() string { return e.text }
 
-// The golden files hold one call of every kind as it stands in a batch, and
-// were checked by hand.
+// The golden files have one call of every kind as it is in a batch. They were checked by
+// hand.
 func TestWireGolden(t *testing.T) {
 	at := func(id string) analytics.Message {
 		return analytics.Message{Type: "ignored", MessageId: id, Timestamp: "2015-07-10T17:43:38.123456-07:00"}

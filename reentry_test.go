@@ -16,7 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// marshaled is a value whose MarshalJSON does something else as well.
+// marshaled is a value whose MarshalJSON calls a function.
 type marshaled func()
 
 func (f marshaled) MarshalJSON() ([]byte, error) {
@@ -24,7 +24,7 @@ func (f marshaled) MarshalJSON() ([]byte, error) {
 	return []byte("1"), nil
 }
 
-// using is the ways in which the caller's code may use the client that runs it.
+// using is how the caller's code uses the client that calls it.
 var using = map[string]func(*analytics.Client) error{
 	"Track": func(c *analytics.Client) error { return c.Track(&analytics.Track{Event: "within", UserId: "u"}) },
 	"Flush": func(c *analytics.Client) error { return c.Flush(context.Background()) },
@@ -85,7 +85,7 @@ func TestContextUsesItsClient(t *testing.T) {
 	}
 }
 
-// A callback that ends its client is told of the other calls later.
+// A callback that closes its client gets the other results later.
 func TestCallbackUsesItsClient(t *testing.T) {
 	for way, use := range using {
 		for _, spool := range []string{"", t.TempDir()} {
@@ -118,8 +118,8 @@ func TestCallbackUsesItsClient(t *testing.T) {
 	}
 }
 
-// The memory that a callback's call would wait for may be that of the results that
-// the callback has not taken.
+// A call of a callback does not wait for the memory of results that the callback has
+// not taken.
 func TestCallbackDoesNotWaitForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var client *analytics.Client
@@ -186,8 +186,8 @@ func TestLogUsesItsClient(t *testing.T) {
 	}
 }
 
-// What the spool says is not written by the goroutine that reads back what is on
-// the disk alone, for which a flush waits.
+// Lines about the spool are not written by the goroutine that reads calls back, for
+// which a flush in the log's writer would wait.
 func TestLogFlushesWhatTheSpoolCouldNotRead(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestLogFlushesWhatTheSpoolCouldNotRead(t *testing.T) {
 			return client.Flush(context.Background())
 		})
 		var up atomic.Bool
-		c := switched(&up)
+		c := newSwitchedCollector(&up)
 		client = newClient(t, c, analytics.Config{Spool: dir, MaxBytes: 128 << 10, Logger: logger})
 		const calls = 600
 		for range calls {
@@ -217,7 +217,7 @@ func TestLogFlushesWhatTheSpoolCouldNotRead(t *testing.T) {
 	})
 }
 
-// errorUsing is what a transport fails with.
+// errorUsing is an error of a transport whose Error calls a function.
 type errorUsing struct{ use func() }
 
 func (e errorUsing) Error() string {

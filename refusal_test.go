@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// However large a call is, the error says how large, and what makes it so.
+// The error of a call that is too large names its size and its largest field.
 func TestTooLargeNamesSizeAndField(t *testing.T) {
 	for title, c := range map[string]struct {
 		call  analytics.Call
@@ -57,7 +57,7 @@ func TestNewWithoutAWriteKey(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-// What a collector says is logged as it says it, if it is text.
+// The text of an answer is logged verbatim, if it is printable.
 func TestRefusalIsLoggedAsItsMessage(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"success":false,"code":"bad","message":"call 3 has no \"event\"","error":"e"}`: `: call 3 has no "event"`,

@@ -132,7 +132,7 @@ func TestRefusedForGood(t *testing.T) {
 	}
 }
 
-// A collector that is down for 20 seconds costs nothing, in each way of being down.
+// A collector that is down for 20 seconds, in any way, costs no call.
 func TestOutage(t *testing.T) {
 	for name, down := range map[string]answer{
 		"refuses": {err: errRefusedConn}, "hangs": {hang: true}, "500": {status: 500}, "429": {status: 429},
@@ -215,8 +215,8 @@ func TestRetryAfterIsCapped(t *testing.T) {
 	})
 }
 
-// A collector that takes less in one request than the service does gets all
-// calls in smaller parts; one that takes nothing is not asked about every call.
+// A collector that accepts less in one request than the service does gets all calls
+// in smaller parts. One that accepts nothing does not get a request for each call.
 func TestHalvingGoesOnWhileSizeMayBeTheReason(t *testing.T) {
 	for limit, requests := range map[int]int{100_000: 15, 0: 31 + 8} {
 		synctest.Test(t, func(t *testing.T) {
@@ -361,7 +361,7 @@ func TestInFlightIsBounded(t *testing.T) {
 	}
 }
 
-// With one batch in flight a batch that is retried holds those after it.
+// With one batch in flight, a batch that is retried delays those after it.
 func TestOneInFlightKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(1, 2))
@@ -402,7 +402,7 @@ func TestUserTransportPanics(t *testing.T) {
 	})
 }
 
-// So ends a transport that fails a test.
+// A transport that fails a test ends its goroutine.
 func TestUserTransportExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &collector{decide: func(i int, p post) answer {
@@ -432,7 +432,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// An answer that is a success counts, whatever its body does.
+// A success counts even if its body cannot be read.
 func TestAnswerBodyDoesNotMatter(t *testing.T) {
 	for name, body := range map[string]io.Reader{
 		"endless": endless{}, "reset": &brokenReader{}, "not JSON": strings.NewReader("ok"), "empty": strings.NewReader(""),
@@ -449,8 +449,8 @@ func TestAnswerBodyDoesNotMatter(t *testing.T) {
 	}
 }
 
-// A transport may go on reading a body after it has returned the answer, and
-// change the request. Neither must reach another batch.
+// A transport may read a body after it has returned the answer, and change the request.
+// Neither affects another batch.
 func TestCarelessTransport(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// server is a collector on a real socket. Its handler comes first; a request
-// that it leaves unanswered is taken.
+// server is a collector on a real socket. A request that its handler does not answer
+// gets 200.
 type server struct {
 	*httptest.Server
 	conns atomic.Int64 // connections opened
@@ -34,8 +34,8 @@ type server struct {
 	events map[string]int
 }
 
-// serve starts a collector. Meddle may answer request i, from 0, itself; it
-// returns false then.
+// serve starts a collector. Meddle returns false if it has answered request i, from 0,
+// itself.
 func serve(t *testing.T, meddle func(i int64, w http.ResponseWriter, r *http.Request) bool) *server {
 	s := newServer(t, meddle)
 	s.Start()
@@ -79,15 +79,15 @@ func (s *server) taken() map[string]int {
 	return s.events
 }
 
-// quick makes retries come at once, for tests on the real clock.
+// quick removes the pause before retries, for tests on the real clock.
 func quick(t *testing.T) {
 	old := analytics.Backo
 	analytics.Backo = backo.NewBacko(time.Millisecond, 1, 0, time.Millisecond)
 	t.Cleanup(func() { analytics.Backo = old })
 }
 
-// leakCheck fails the test if goroutines of clients or their connections are
-// left at its end. It is called before anything else is started.
+// leakCheck fails the test if goroutines of clients or connections are left at its end.
+// It is called before anything is started.
 func leakCheck(t *testing.T) {
 	t.Cleanup(func() {
 		var left []string
@@ -138,7 +138,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	require.EqualValues(t, 40, client.Stats().Delivered)
 }
 
-// What a collector can do to a client, one after the other.
+// Each way in which a collector can misbehave on a socket.
 func TestSocketFaults(t *testing.T) {
 	drain := func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 	hijack := func(w http.ResponseWriter) *net.TCPConn {
@@ -243,7 +243,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	require.EqualValues(t, 1, client.Stats().Attempts)
 }
 
-// What follows the answer 101 is no body, and ends with the connection alone.
+// After the answer 101 there is no body; the rest ends with the connection.
 func TestSwitchingProtocolsIsRefused(t *testing.T) {
 	leakCheck(t)
 	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
@@ -328,7 +328,7 @@ func TestUntrustedCertificate(t *testing.T) {
 	require.Empty(t, s.taken())
 }
 
-// What fails is said as an http.Client says it.
+// Errors of the transport are those of an http.Client.
 func TestHTTPSOfAServerThatSpeaksHTTP(t *testing.T) {
 	quick(t)
 	s := serve(t, nil)
@@ -345,8 +345,8 @@ func TestHTTPSOfAServerThatSpeaksHTTP(t *testing.T) {
 	require.NotContains(t, err.Error(), "password")
 }
 
-// A collector that listens and never answers: callers are never held, and Close
-// ends at its time limit.
+// With a collector that listens and never answers, callers are not delayed and Close
+// returns at its time limit.
 func TestCollectorThatNeverAnswers(t *testing.T) {
 	leakCheck(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
-// backlogEnv is how many megabytes TestSpoolBacklog sends, 64 unless set.
+// backlogEnv sets how many megabytes TestSpoolBacklog sends; the default is 64.
 const backlogEnv = "ANALYTICS_TEST_BACKLOG_MB"
 
 // A backlog is opened without being read, and sent in bounded memory.

@@ -14,15 +14,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// FuzzSpoolDirectory opens directories that hold anything: each byte of plan says
-// what one name is, content is what the files are made of. No call is refused, each
-// is accounted for, and nothing outside is touched.
+// FuzzSpoolDirectory opens directories with arbitrary contents: each byte of plan is a
+// file, a directory, a link or the like, and content is that of the files. No call is
+// refused, each is accounted for, and nothing outside the directory is changed.
 func FuzzSpoolDirectory(f *testing.F) {
 	dir := f.TempDir()
 	client, err := analytics.NewWithConfig("write-key-0123456789", analytics.Config{Spool: dir, Logger: log.New(io.Discard, "", 0)})
 	require.NoError(f, err)
 	track(f, client, "left", 5)
-	require.Error(f, client.Shutdown(ended()))
+	require.Error(f, client.Shutdown(endedContext()))
 	segment, err := os.ReadFile(segments(f, dir)[0])
 	require.NoError(f, err)
 	for _, plan := range []string{"", "\x00\x01\x02", "\x03\x04\x05\x06\x07\x08", "\x10\x21\x32\x43\x54\x65\x76\x87\x98"} {
@@ -35,7 +35,7 @@ func FuzzSpoolDirectory(f *testing.F) {
 		outside := filepath.Join(t.TempDir(), "outside")
 		require.NoError(t, os.WriteFile(outside, content, 0o600))
 		for i, kind := range plan[:min(len(plan), 20)] {
-			plant(t, dir, i, kind, content, outside)
+			makeStrangeFile(t, dir, i, kind, content, outside)
 		}
 		up := &collector{}
 		client := newClient(t, up, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 3, Logger: log.New(io.Discard, "", 0)})
@@ -53,8 +53,8 @@ func FuzzSpoolDirectory(f *testing.F) {
 	})
 }
 
-// plant makes one thing in a spool's directory.
-func plant(t *testing.T, dir string, i int, kind byte, content []byte, outside string) {
+// makeStrangeFile makes one entry in the directory of a spool.
+func makeStrangeFile(t *testing.T, dir string, i int, kind byte, content []byte, outside string) {
 	path := filepath.Join(dir, []string{
 		fmt.Sprintf("%016x.calls", i), fmt.Sprintf("%016X.calls", i+10), "ffffffffffffffff.calls",
 		fmt.Sprintf("%016x.spare", i), fmt.Sprintf("%d.calls", i), "7fffffffffffffff.calls",

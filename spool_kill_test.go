@@ -21,11 +21,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// killEnv tells this test's own program, started once more, to be the process
-// that is killed: the URL of the collector, and the spool's directory.
+// killEnv makes the test program, started again, the process that is killed. Its value is
+// the URL of the collector.
 const killEnv = "ANALYTICS_TEST_KILLED"
 
-// killsEnv is how often a process is killed, 5 times unless set.
+// killsEnv sets how often a process is killed; the default is 5.
 const killsEnv = "ANALYTICS_TEST_KILLS"
 
 // TestSpoolVictim makes calls until it is killed. For each call that returned
@@ -104,7 +104,7 @@ func TestSpoolSurvivesKill(t *testing.T) {
 	away.Store(false)
 	last, err := analytics.NewWithConfig("key", analytics.Config{Endpoint: front.URL, Spool: dir})
 	require.NoError(t, err)
-	require.NoError(t, last.Flush(within(t)))
+	require.NoError(t, last.Flush(shortContext(t)))
 	require.NoError(t, last.Close())
 	s := last.Stats()
 	requireSum(t, s)

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// smallDisk is a file system of that many bytes.
-func smallDisk(t *testing.T, options string) string {
+// mountSmallDisk mounts a file system with options such as its size.
+func mountSmallDisk(t *testing.T, options string) string {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
 		t.Skipf("a file system cannot be mounted here: %v", err)
@@ -30,12 +30,11 @@ func TestSpoolOnAFullDisk(t *testing.T) {
 	}
 }
 
-// testSpoolOnAFullDisk has a spool fill a disk. A small one has segments that
-// are mapped there.
+// testSpoolOnAFullDisk fills a disk. The segments of a small spool are mapped there.
 func testSpoolOnAFullDisk(t *testing.T, max int64) {
-	disk := smallDisk(t, "size=256k")
+	disk := mountSmallDisk(t, "size=256k")
 	dir := filepath.Join(disk, "spool")
-	client := newClient(t, down(), analytics.Config{Spool: dir, SpoolMaxBytes: max, FlushAt: 10})
+	client := newClient(t, newDownCollector(), analytics.Config{Spool: dir, SpoolMaxBytes: max, FlushAt: 10})
 	m := &analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"text": strings.Repeat("x", 3000)}}
 	accepted, refused := 0, 0
 	for range 200 {
@@ -53,12 +52,12 @@ func testSpoolOnAFullDisk(t *testing.T, max int64) {
 	require.Equal(t, int64(refused), client.Stats().Rejected.Spool)
 	requireSum(t, client.Stats())
 	require.Equal(t, max > 0, mappedFiles(t, dir) > 0)
-	require.Error(t, client.Shutdown(ended()))
+	require.Error(t, client.Shutdown(endedContext()))
 
 	// All that was accepted is there, and as it is sent there is room again.
 	up := &collector{}
 	client = newClient(t, up, analytics.Config{Spool: dir, FlushAt: 10})
-	require.NoError(t, client.Flush(within(t)))
+	require.NoError(t, client.Flush(shortContext(t)))
 	require.Equal(t, int64(accepted), client.Stats().Delivered)
 	require.Zero(t, client.Stats().Dropped.Total())
 	require.Eventually(t, func() bool { return len(segments(t, dir)) == 0 }, time.Minute, time.Millisecond)
@@ -71,9 +70,9 @@ func testSpoolOnAFullDisk(t *testing.T, max int64) {
 }
 
 func TestSpoolOnAReadOnlyDisk(t *testing.T) {
-	disk := smallDisk(t, "size=1m")
+	disk := mountSmallDisk(t, "size=1m")
 	dir := filepath.Join(disk, "spool")
-	leave(t, dir, "left", 3)
+	leaveCalls(t, dir, "left", 3)
 	require.NoError(t, syscall.Mount("", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	client := newClient(t, &collector{}, analytics.Config{Spool: dir})
 	err := client.Track(&analytics.Track{Event: "e", UserId: "u"})
@@ -82,7 +81,7 @@ func TestSpoolOnAReadOnlyDisk(t *testing.T) {
 	require.ErrorIs(t, client.Close(), syscall.EROFS)
 }
 
-// asNobody runs f on a thread that is permitted what any user is.
+// asNobody runs f on a thread without the permissions of root.
 func asNobody(t *testing.T, f func()) {
 	if os.Getuid() != 0 {
 		f()
@@ -112,11 +111,11 @@ func TestSpoolWithoutPermission(t *testing.T) {
 	require.NoError(t, client.Close())
 }
 
-// A directory may no longer permit new files. Calls go on for as long as the
-// files are enough that are there.
+// When a directory no longer permits new files, calls are written to the existing ones
+// until these are full.
 func TestSpoolLosesPermission(t *testing.T) {
 	dir := t.TempDir()
-	client := newClient(t, down(), analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10})
+	client := newClient(t, newDownCollector(), analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10})
 	track(t, client, "before", 10)
 	require.NoError(t, os.Chmod(dir, 0o555))
 	t.Cleanup(func() { require.NoError(t, os.Chmod(dir, 0o700)) })
@@ -136,6 +135,6 @@ func TestSpoolLosesPermission(t *testing.T) {
 	track(t, client, "after", 10)
 	require.Equal(t, calls-1+10, client.Stats().Pending)
 	requireSum(t, client.Stats())
-	require.Error(t, client.Shutdown(ended()))
+	require.Error(t, client.Shutdown(endedContext()))
 	require.Equal(t, calls-1+10, recovered(t, dir))
 }

@@ -13,19 +13,18 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// writerFunc is a log's writer.
+// writerFunc is the writer of a log.
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// What the log is written to may use the client: no lock is held by the one who
-// writes a line.
+// The writer of the log may use the client: no mutex is held while a line is written.
 func TestSpoolLogsWithoutALock(t *testing.T) {
 	dir := t.TempDir()
-	other, err := analytics.NewWithConfig("another-write-key", analytics.Config{Spool: dir, HTTPClient: &http.Client{Transport: down()}, Logger: new(lines).logger()})
+	other, err := analytics.NewWithConfig("another-write-key", analytics.Config{Spool: dir, HTTPClient: &http.Client{Transport: newDownCollector()}, Logger: new(lines).logger()})
 	require.NoError(t, err)
 	track(t, other, "theirs", 1)
-	require.Error(t, other.Shutdown(ended()))
+	require.Error(t, other.Shutdown(endedContext()))
 	synctest.Test(t, func(t *testing.T) {
 		var client *analytics.Client
 		logged := make(chan string, 10)

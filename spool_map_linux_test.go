@@ -29,17 +29,17 @@ func mappedFiles(t testing.TB, dir string) (n int) {
 	return n
 }
 
-// busy has a client map its files, and use them again: it makes calls that take
-// many segments, all at once and then bit by bit, until they are delivered. It
-// returns how many.
-func busy(t testing.TB, client *analytics.Client) (calls int) {
+// fillManySegments makes a client map its files and use them again: it makes calls that
+// fill many segments, all at once and then in small groups, until they are delivered. It
+// returns their number.
+func fillManySegments(t testing.TB, client *analytics.Client) (calls int) {
 	t.Helper()
 	track(t, client, "busy", 1000)
 	for range 20 {
-		require.NoError(t, client.Flush(within(t)))
+		require.NoError(t, client.Flush(shortContext(t)))
 		track(t, client, "busy", 100)
 	}
-	require.NoError(t, client.Flush(within(t)))
+	require.NoError(t, client.Flush(shortContext(t)))
 	return 3000
 }
 
@@ -49,7 +49,7 @@ func TestSpoolMapsFiles(t *testing.T) {
 		client := newClient(t, &collector{}, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20})
 		track(t, client, "few", 10)
 		require.Zero(t, mappedFiles(t, dir), "for a few calls it is of no use")
-		busy(t, client)
+		fillManySegments(t, client)
 		if mapped {
 			require.Positive(t, mappedFiles(t, dir))
 		} else {
@@ -65,14 +65,13 @@ func TestSpoolMapsFiles(t *testing.T) {
 	})
 }
 
-// What a process leaves in files that it has used before are the calls it has
-// made since, and no others.
-func TestSpoolForgetsWhatAFileHeldBefore(t *testing.T) {
+// In a file that was used before, the next process finds only the calls made since.
+func TestSpoolReusedFileHasNewCallsOnly(t *testing.T) {
 	var on atomic.Bool
 	on.Store(true)
 	dir := t.TempDir()
-	client := newClient(t, switched(&on), analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10})
-	busy(t, client)
+	client := newClient(t, newSwitchedCollector(&on), analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10})
+	fillManySegments(t, client)
 	on.Store(false)
 	track(t, client, "left", 500)
 	require.Positive(t, mappedFiles(t, dir))
@@ -84,7 +83,7 @@ func TestSpoolForgetsWhatAFileHeldBefore(t *testing.T) {
 		var log lines
 		up = &collector{}
 		next := newClient(t, up, analytics.Config{Spool: copied, Logger: log.logger()})
-		require.NoError(t, next.Flush(within(t)))
+		require.NoError(t, next.Flush(shortContext(t)))
 		require.NoError(t, next.Close())
 		require.Empty(t, log.String(), "nothing is damaged")
 		require.Empty(t, segments(t, copied))
@@ -93,19 +92,19 @@ func TestSpoolForgetsWhatAFileHeldBefore(t *testing.T) {
 	for i := range 500 {
 		require.Contains(t, up.taken("event"), name("left", i))
 	}
-	require.Error(t, client.Shutdown(ended()))
+	require.Error(t, client.Shutdown(endedContext()))
 }
 
-// A file that another program cuts short is given up: no call is lost while the
-// process lives, and the program does not die of it.
-func TestSpoolFileIsCutShort(t *testing.T) {
+// A file that another program truncates is given up: no call is lost while the process
+// lives, and the process does not crash.
+func TestSpoolFileIsTruncated(t *testing.T) {
 	for _, size := range []int64{0, 5000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			dir := t.TempDir()
 			var log lines
 			up := &collector{}
 			client := newClient(t, up, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10, Logger: log.logger()})
-			calls := busy(t, client)
+			calls := fillManySegments(t, client)
 			before := mappedFiles(t, dir)
 			require.Positive(t, before)
 			files, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -130,21 +129,20 @@ func TestSpoolFileIsCutShort(t *testing.T) {
 	}
 }
 
-// The directory of a spool that has mapped files.
 func TestSpoolDirectoryIsRemovedUnderMappedFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
 	up := &collector{}
 	client := newClient(t, up, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10})
-	calls := busy(t, client)
+	calls := fillManySegments(t, client)
 	require.NoError(t, os.RemoveAll(dir))
-	calls += busy(t, client)
+	calls += fillManySegments(t, client)
 	require.NotEmpty(t, segments(t, dir))
 	require.NoError(t, client.Close())
 	require.Equal(t, int64(calls), client.Stats().Delivered)
 	require.Zero(t, mappedFiles(t, dir))
 }
 
-// To wait for the medium, a file is written to.
+// With SpoolSync, files are written to and not mapped.
 func TestSpoolSyncMapsNothing(t *testing.T) {
 	dir := t.TempDir()
 	client := newClient(t, &collector{}, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, SpoolSync: true, FlushAt: 10})

@@ -19,12 +19,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// leave has a client leave calls in a spool: n of them, named by prefix.
-func leave(t *testing.T, dir, prefix string, n int) {
+// leaveCalls makes a client leave n calls in a spool, named by prefix.
+func leaveCalls(t *testing.T, dir, prefix string, n int) {
 	t.Helper()
-	client := newClient(t, down(), analytics.Config{Spool: dir})
+	client := newClient(t, newDownCollector(), analytics.Config{Spool: dir})
 	track(t, client, prefix, n)
-	require.Error(t, client.Shutdown(ended()))
+	require.Error(t, client.Shutdown(endedContext()))
 	require.Len(t, segments(t, dir), 1)
 }
 
@@ -75,7 +75,7 @@ func TestSpoolSkipsWhatIsDamaged(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			dir := t.TempDir()
-			leave(t, dir, "call", 10)
+			leaveCalls(t, dir, "call", 10)
 			file := segments(t, dir)[0]
 			data, err := os.ReadFile(file)
 			require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestSpoolSkipsWhatIsDamaged(t *testing.T) {
 			var log lines
 			up := &collector{}
 			client := newClient(t, up, analytics.Config{Spool: dir, Logger: log.logger()})
-			err = client.Flush(within(t))
+			err = client.Flush(shortContext(t))
 			s := client.Stats()
 			requireSum(t, s)
 			require.Equal(t, int64(10-len(c.silent)), s.Accepted)
@@ -113,7 +113,7 @@ func TestSpoolSkipsWhatIsDamaged(t *testing.T) {
 	}
 }
 
-// Calls that have ended are not sent again, though the segment is there still.
+// Calls that have ended are not sent again, even if their segment still exists.
 func TestSpoolRemembersWhatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -131,11 +131,11 @@ func TestSpoolRemembersWhatHasEnded(t *testing.T) {
 		require.Equal(t, int64(15), first.Stats().Delivered)
 		copied := t.TempDir() // as a process that is killed now leaves it
 		require.NoError(t, os.CopyFS(filepath.Join(copied, "of the living"), os.DirFS(dir)))
-		require.Error(t, first.Shutdown(ended()))
+		require.Error(t, first.Shutdown(endedContext()))
 		for _, dir := range []string{dir, filepath.Join(copied, "of the living")} {
 			up := &collector{}
 			second := newClient(t, up, analytics.Config{Spool: dir})
-			require.NoError(t, second.Flush(within(t)))
+			require.NoError(t, second.Flush(shortContext(t)))
 			require.NoError(t, second.Close())
 			require.Equal(t, int64(5), second.Stats().Recovered)
 			require.Equal(t, []int{5}, up.sizes())
@@ -146,7 +146,7 @@ func TestSpoolRemembersWhatHasEnded(t *testing.T) {
 
 func TestSpoolOfAnotherSource(t *testing.T) {
 	dir := t.TempDir()
-	leave(t, dir, "theirs", 3)
+	leaveCalls(t, dir, "theirs", 3)
 	up := &collector{}
 	var log lines
 	other, err := analytics.NewWithConfig("another-write-key", analytics.Config{
@@ -160,7 +160,7 @@ func TestSpoolOfAnotherSource(t *testing.T) {
 	require.Len(t, segments(t, dir), 1)
 
 	again := newClient(t, up, analytics.Config{Spool: dir})
-	require.NoError(t, again.Flush(within(t)))
+	require.NoError(t, again.Flush(shortContext(t)))
 	require.NoError(t, again.Close())
 	require.Len(t, up.taken("event"), 5)
 }
@@ -197,14 +197,14 @@ func TestSpoolIsFull(t *testing.T) {
 				const calls = 3000
 				dir := t.TempDir()
 				cfg.Spool = dir
-				client := newClient(t, down(), cfg)
+				client := newClient(t, newDownCollector(), cfg)
 				refused := fill(t, client, calls)
 				require.InDelta(t, calls-800, refused, 200)
 				s := client.Stats()
 				requireSum(t, s)
 				require.Equal(t, int64(refused), s.Rejected.QueueFull)
 				require.LessOrEqual(t, s.SpoolBytes, int64(1<<20))
-				require.Error(t, client.Shutdown(ended()))
+				require.Error(t, client.Shutdown(endedContext()))
 
 				cfg.WhenFull = analytics.DropOldest
 				up := &collector{decide: func(int, post) answer { return answer{err: errRefusedConn} }}
@@ -215,7 +215,7 @@ func TestSpoolIsFull(t *testing.T) {
 				require.Equal(t, int64(calls-refused), s.Recovered)
 				require.Positive(t, s.Dropped.Overflow)
 				require.InDelta(t, 750, s.Pending, 250)
-				require.Error(t, client.Shutdown(ended()))
+				require.Error(t, client.Shutdown(endedContext()))
 				s = client.Stats()
 				requireSum(t, s)
 				if callback {
@@ -232,7 +232,7 @@ func TestSpoolIsFull(t *testing.T) {
 
 				all := &collector{}
 				client = newClient(t, all, cfg)
-				require.NoError(t, client.Flush(within(t)))
+				require.NoError(t, client.Flush(shortContext(t)))
 				require.NoError(t, client.Close())
 				require.Equal(t, s.Pending, client.Stats().Delivered)
 				require.Contains(t, all.taken("messageId"), fmt.Sprint(calls-1), "the newest is there")
@@ -241,24 +241,24 @@ func TestSpoolIsFull(t *testing.T) {
 	}
 }
 
-// A process that finds its spool full holds its callers, under Block, until the
-// collector is back.
+// Under Block, calls of a process that finds its spool full wait until the collector is
+// back.
 func TestSpoolIsFullFromTheStart(t *testing.T) {
 	for _, memory := range []int64{128 << 10, 64 << 20} {
 		synctest.Test(t, func(t *testing.T) {
 			dir := t.TempDir()
 			config := analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, MaxBytes: memory, FlushAt: 20}
-			first := newClient(t, down(), config)
+			first := newClient(t, newDownCollector(), config)
 			m := &analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"text": strings.Repeat("x", 1000)}}
 			left := int64(0)
 			for first.Track(m) == nil {
 				left++
 			}
-			require.Error(t, first.Shutdown(ended()))
+			require.Error(t, first.Shutdown(endedContext()))
 
 			var on atomic.Bool
 			config.WhenFull = analytics.Block
-			second := newClient(t, switched(&on), config)
+			second := newClient(t, newSwitchedCollector(&on), config)
 			var made atomic.Int64
 			var callers sync.WaitGroup
 			for range 4 {
@@ -282,8 +282,8 @@ func TestSpoolIsFullFromTheStart(t *testing.T) {
 	}
 }
 
-// While a collector takes nothing, no batch is given up for it, however long
-// that is; when it takes others, a batch that it never takes is.
+// While a collector accepts nothing, no batch is dropped. When it accepts others, a batch
+// that it never accepts is dropped.
 func TestSpoolOutlastsTheCollector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -296,7 +296,7 @@ func TestSpoolOutlastsTheCollector(t *testing.T) {
 		client := newClient(t, c, analytics.Config{Spool: t.TempDir(), FlushAt: 10, MaxInFlight: 2})
 		track(t, client, "before", 30)
 		track(t, client, "poison", 1)
-		require.NoError(t, ignore(client.Flush(ended())))
+		require.NoError(t, ignore(client.Flush(endedContext())))
 		track(t, client, "after", 30)
 		err := client.Flush(t.Context())
 		var undelivered *analytics.UndeliveredError

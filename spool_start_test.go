@@ -14,12 +14,12 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// A process that makes no call sends what an earlier one left.
+// A process that makes no call sends the calls of an earlier one.
 func TestSpoolIsSentWithoutACall(t *testing.T) {
 	for way, use := range map[string]func(t *testing.T, client *analytics.Client) error{
 		"Close":    func(_ *testing.T, client *analytics.Client) error { return client.Close() },
-		"Shutdown": func(t *testing.T, client *analytics.Client) error { return client.Shutdown(within(t)) },
-		"Flush":    func(t *testing.T, client *analytics.Client) error { return client.Flush(within(t)) },
+		"Shutdown": func(t *testing.T, client *analytics.Client) error { return client.Shutdown(shortContext(t)) },
+		"Flush":    func(t *testing.T, client *analytics.Client) error { return client.Flush(shortContext(t)) },
 		"Stats": func(t *testing.T, client *analytics.Client) error {
 			s := client.Stats()
 			requireSum(t, s)
@@ -32,7 +32,7 @@ func TestSpoolIsSentWithoutACall(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			dir := t.TempDir()
-			leave(t, dir, "left", 5)
+			leaveCalls(t, dir, "left", 5)
 			up := &collector{}
 			client := newClient(t, up, analytics.Config{Spool: dir, FlushAt: 1})
 			require.NoError(t, use(t, client))
@@ -46,9 +46,9 @@ func TestSpoolIsSentWithoutACall(t *testing.T) {
 
 func TestCloseSaysWhatItCouldNotSend(t *testing.T) {
 	dir := t.TempDir()
-	leave(t, dir, "left", 5)
+	leaveCalls(t, dir, "left", 5)
 	synctest.Test(t, func(t *testing.T) {
-		client := newClient(t, down(), analytics.Config{Spool: dir})
+		client := newClient(t, newDownCollector(), analytics.Config{Spool: dir})
 		var undelivered *analytics.UndeliveredError
 		require.ErrorAs(t, client.Close(), &undelivered)
 		require.EqualValues(t, 5, undelivered.Pending)
@@ -68,8 +68,8 @@ func TestUnusedClientSaysThatItsSpoolIsInUse(t *testing.T) {
 	require.NoError(t, second.Close())
 }
 
-// Whoever starts a client whose spool is slow to open leaves when the context
-// ends; the opening goes on, and what was asked for is done then.
+// A method that opens a slow spool returns when its context ends. The spool is opened
+// nevertheless, and a Shutdown takes effect then.
 func TestContextEndsWhileTheSpoolIsOpened(t *testing.T) {
 	leakCheck(t)
 	for way, use := range map[string]func(ctx context.Context, client *analytics.Client) error{
@@ -81,10 +81,10 @@ func TestContextEndsWhileTheSpoolIsOpened(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			dir := t.TempDir()
-			leave(t, dir, "left", 5)
+			leaveCalls(t, dir, "left", 5)
 			up := &collector{}
 			if way == "Shutdown" {
-				up = down()
+				up = newDownCollector()
 			}
 			client := newClient(t, up, analytics.Config{Spool: dir})
 			open := analytics.HoldOpening(t, client)
@@ -153,10 +153,10 @@ func TestTransportUsesItsClient(t *testing.T) {
 	}
 }
 
-// recovered is how many calls a directory has for the next process.
+// recovered returns how many calls a directory has for the next process.
 func recovered(t *testing.T, dir string) int64 {
 	client := newClient(t, &collector{}, analytics.Config{Spool: dir})
-	require.NoError(t, client.Flush(within(t)))
+	require.NoError(t, client.Flush(shortContext(t)))
 	require.NoError(t, client.Close())
 	require.Zero(t, client.Stats().Dropped.Total())
 	return client.Stats().Delivered

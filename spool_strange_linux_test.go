@@ -15,8 +15,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// Whatever else is in the directory, the calls of an earlier process are sent,
-// and no call is refused.
+// With any other files in the directory, the calls of an earlier process are sent, and
+// no call is refused.
 func TestSpoolSkipsWhatIsStrange(t *testing.T) {
 	segment := func(dir string, number int) string { return filepath.Join(dir, fmt.Sprintf("%016x.calls", number)) }
 	for title, c := range map[string]struct {
@@ -86,7 +86,7 @@ func TestSpoolSkipsWhatIsStrange(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			dir := t.TempDir()
-			leave(t, dir, "left", 3)
+			leaveCalls(t, dir, "left", 3)
 			require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
 			require.NoError(t, os.Chmod(dir, 0o777))
 			require.NoError(t, os.Chmod(segments(t, dir)[0], 0o666))
@@ -96,7 +96,7 @@ func TestSpoolSkipsWhatIsStrange(t *testing.T) {
 			up := &collector{}
 			client := newClient(t, up, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, Logger: log.logger()})
 			asNobody(t, func() { track(t, client, "new", 3) })
-			require.NoError(t, client.Flush(within(t)))
+			require.NoError(t, client.Flush(shortContext(t)))
 			requireSum(t, client.Stats())
 			require.NoError(t, client.Close())
 			require.Equal(t, map[string]int{
@@ -119,7 +119,7 @@ func directorySize(t *testing.T, dir string) (size int64) {
 	return size
 }
 
-// Files count until they are gone.
+// Files count towards the limit until they are removed.
 func TestSpoolDirectoryStaysWithinItsLimit(t *testing.T) {
 	for _, policy := range []analytics.FullPolicy{analytics.Reject, analytics.DropOldest} {
 		for _, callback := range []bool{false, true} {
@@ -129,7 +129,7 @@ func TestSpoolDirectoryStaysWithinItsLimit(t *testing.T) {
 				if callback {
 					cfg.Callback = func(analytics.Result) {}
 				}
-				client := newClient(t, down(), cfg)
+				client := newClient(t, newDownCollector(), cfg)
 				text := strings.Repeat("x", 1000)
 				var callers sync.WaitGroup
 				for range 4 {
@@ -154,17 +154,17 @@ func TestSpoolDirectoryStaysWithinItsLimit(t *testing.T) {
 				if policy == analytics.DropOldest {
 					require.Zero(t, s.Rejected.Total())
 				}
-				require.Error(t, client.Shutdown(ended()))
+				require.Error(t, client.Shutdown(endedContext()))
 			})
 		}
 	}
 }
 
-// While a spool is closed, its account can be read.
+// Stats can be called while a spool is closed.
 func TestSpoolStatsAsItClosesConcurrentSafe(t *testing.T) {
 	for range 20 {
 		client := newClient(t, &collector{}, analytics.Config{Spool: t.TempDir(), SpoolMaxBytes: 1 << 20, WhenFull: analytics.Block})
-		busy(t, client)
+		fillManySegments(t, client)
 		stop := make(chan struct{})
 		var reader sync.WaitGroup
 		reader.Go(func() {

@@ -19,15 +19,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// ended is a context that has.
-func ended() context.Context {
+// endedContext returns a context that has ended.
+func endedContext() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// within is a context for what should take no time.
-func within(t testing.TB) context.Context {
+// shortContext returns a context for what takes little time.
+func shortContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
@@ -52,13 +52,14 @@ func eachWay(t *testing.T, test func(t *testing.T, mapped bool)) {
 	}
 }
 
-// down is a collector that takes nothing.
-func down() *collector {
+// newDownCollector refuses connections.
+func newDownCollector() *collector {
 	return &collector{decide: func(int, post) answer { return answer{err: errRefusedConn} }}
 }
 
-// switched is a collector that takes everything while on is set.
-func switched(on *atomic.Bool) *collector {
+// newSwitchedCollector accepts everything while on is set, and refuses connections
+// otherwise.
+func newSwitchedCollector(on *atomic.Bool) *collector {
 	return &collector{decide: func(int, post) answer {
 		if on.Load() {
 			return answer{}
@@ -69,9 +70,9 @@ func switched(on *atomic.Bool) *collector {
 
 func TestSpoolKeepsWhatACloseLeaves(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "as needed")
-	first := newClient(t, down(), analytics.Config{Spool: dir, FlushAt: 7})
+	first := newClient(t, newDownCollector(), analytics.Config{Spool: dir, FlushAt: 7})
 	track(t, first, "left", 100)
-	err := first.Shutdown(ended())
+	err := first.Shutdown(endedContext())
 	var undelivered *analytics.UndeliveredError
 	require.ErrorAs(t, err, &undelivered)
 	require.Equal(t, int64(100), undelivered.Pending)
@@ -82,7 +83,7 @@ func TestSpoolKeepsWhatACloseLeaves(t *testing.T) {
 	up := &collector{}
 	second := newClient(t, up, analytics.Config{Spool: dir, FlushAt: 7})
 	track(t, second, "new", 10)
-	require.NoError(t, second.Flush(within(t)))
+	require.NoError(t, second.Flush(shortContext(t)))
 	s := second.Stats()
 	requireSum(t, s)
 	require.Equal(t, int64(110), s.Delivered)
@@ -100,11 +101,11 @@ func TestSpoolKeepsWhatACloseLeaves(t *testing.T) {
 	}
 }
 
-// A call has the id and the time that it was made with, whoever sends it when.
+// A call keeps its id and its time when a later process sends it.
 func TestSpoolKeepsIdsAndTimes(t *testing.T) {
 	dir := t.TempDir()
 	var made time.Time
-	before := down()
+	before := newDownCollector()
 	synctest.Test(t, func(t *testing.T) {
 		made = time.Now().UTC()
 		client := newClient(t, before, analytics.Config{Spool: dir, FlushAt: 1})
@@ -112,13 +113,13 @@ func TestSpoolKeepsIdsAndTimes(t *testing.T) {
 		require.NoError(t, client.Track(&analytics.Track{
 			Event: "Song Played", UserId: "u", Message: analytics.Message{MessageId: "given", Timestamp: "2019-01-02T03:04:05Z"},
 		}))
-		require.Error(t, client.Shutdown(ended()))
+		require.Error(t, client.Shutdown(endedContext()))
 	})
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Hour)
 		up := &collector{}
 		client := newClient(t, up, analytics.Config{Spool: dir})
-		require.NoError(t, client.Flush(within(t)), "a flush is enough to send what there is")
+		require.NoError(t, client.Flush(shortContext(t)), "a flush is enough to send what there is")
 		require.NoError(t, client.Close())
 		require.Equal(t, []int{2}, up.sizes())
 		body := up.all()[0].body
@@ -159,7 +160,7 @@ func TestSpoolTakesTheOverflow(t *testing.T) {
 			require.Greater(t, s.SpoolBytes, int64(calls*200))
 			require.Equal(t, int64(calls), s.Pending)
 			up.Store(true)
-			require.NoError(t, client.Flush(within(t)))
+			require.NoError(t, client.Flush(shortContext(t)))
 			require.NoError(t, client.Close())
 			s = client.Stats()
 			requireSum(t, s)
@@ -223,8 +224,8 @@ func testSpoolConcurrentSafe(t *testing.T) {
 	require.Empty(t, segments(t, dir))
 }
 
-// Under Block a call waits for memory, as it would without a spool, but not for a
-// collector that sets none free.
+// Under Block a call waits for memory for a short time, as long as the collector frees
+// some.
 func TestSpoolUnderBlock(t *testing.T) {
 	const calls = 500
 	fill := func(t *testing.T, client *analytics.Client) (took time.Duration) {
@@ -254,7 +255,7 @@ func TestSpoolUnderBlock(t *testing.T) {
 			client := newClient(t, c, config)
 			require.Equal(t, 250*time.Millisecond, fill(t, client), "one call waits")
 			require.Equal(t, int64(calls), client.Stats().Pending)
-			require.Error(t, client.Shutdown(ended()))
+			require.Error(t, client.Shutdown(endedContext()))
 		})
 	})
 	t.Run("a context that ends", func(t *testing.T) {
@@ -264,21 +265,21 @@ func TestSpoolUnderBlock(t *testing.T) {
 			client := newClient(t, c, config)
 			start := time.Now()
 			for range calls {
-				require.NoError(t, client.Enqueue(ended(), &analytics.Track{
+				require.NoError(t, client.Enqueue(endedContext(), &analytics.Track{
 					Event: "e", UserId: "u", Properties: map[string]interface{}{"text": strings.Repeat("x", 1000)},
 				}), "there is room on the disk")
 			}
 			require.Zero(t, time.Since(start))
 			require.Equal(t, int64(calls), client.Stats().Pending)
-			require.Error(t, client.Shutdown(ended()))
+			require.Error(t, client.Shutdown(endedContext()))
 		})
 	})
 }
 
-// A Flush that waits as the client is closed in time ends with it.
+// A Flush that waits while Close runs out of time returns with it.
 func TestSpoolFlushEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := newClient(t, down(), analytics.Config{Spool: t.TempDir()})
+		client := newClient(t, newDownCollector(), analytics.Config{Spool: t.TempDir()})
 		track(t, client, "left", 3)
 		flushed := make(chan error, 1)
 		go func() { flushed <- client.Flush(context.Background()) }()
@@ -293,7 +294,7 @@ func TestSpoolFlushEndsWithTheClient(t *testing.T) {
 	})
 }
 
-// With SpoolSync all is as without.
+// SpoolSync changes nothing else.
 func TestSpoolSync(t *testing.T) {
 	dir := t.TempDir()
 	up := &collector{}

@@ -36,7 +36,7 @@ func TestContextEndsWhileTheClientStarts(t *testing.T) {
 	})
 }
 
-// A context that has ended before is not meant to bound the opening.
+// A context that had ended before does not bound the opening; a second does.
 func TestContextHasEndedBeforeTheClientStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := NewWithConfig("key", Config{Spool: t.TempDir()})

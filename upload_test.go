@@ -16,9 +16,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go"
 )
 
-// A collector that answers before it has read the body leaves net/http writing
-// it for a while. Its bytes must stay what they are until then; that they do
-// not is for the race detector to see.
+// When a collector answers before it has read the body, net/http still writes it for a
+// while. Its bytes do not change until then; the race detector finds it otherwise.
 func TestBodyOfAnEarlyAnswerConcurrentSafe(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cutShort is memory that a file was mapped into which is empty now.
-func cutShort(t *testing.T) []byte {
+// newTruncatedMapping returns memory that an empty file is mapped into.
+func newTruncatedMapping(t *testing.T) []byte {
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	require.NoError(t, err)
 	defer f.Close()
@@ -25,7 +25,7 @@ func cutShort(t *testing.T) []byte {
 }
 
 func TestStoreFaultOfTheFileIsAnError(t *testing.T) {
-	mapped := cutShort(t)
+	mapped := newTruncatedMapping(t)
 	for _, at := range []int{0, 1, 4095, 5000} {
 		for _, n := range []int{1, 100, 5000, 40_000} {
 			require.ErrorIs(t, store(mapped[at:at+n], make([]byte, n)), errVanished)
@@ -35,7 +35,7 @@ func TestStoreFaultOfTheFileIsAnError(t *testing.T) {
 
 // Any other panic is a mistake of the program, and stays one.
 func TestStorePanicsOnAnotherFault(t *testing.T) {
-	require.Panics(t, func() { _ = store(make([]byte, 100), cutShort(t)[:100]) })
+	require.Panics(t, func() { _ = store(make([]byte, 100), newTruncatedMapping(t)[:100]) })
 	require.False(t, isFaultIn(nil, "a text"))
 	require.False(t, isFaultIn(nil, nil))
 }

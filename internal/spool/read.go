@@ -104,16 +104,22 @@ func (l *Log) Read(p *Page) error {
 		g.unreadable = true
 	}
 	l.reads = 0
-	p.base = g.base
-	if err != nil {
-		p.Err = err
-		l.take(p, next, []span{{from.index, next.index}})
-		return nil
+	p.base, p.Err = g.base, err
+	missing := []span{{from.index, next.index}} // if the segment is lost
+	if err == nil {
+		missing = l.open(p, &c, from, &next)
 	}
+	l.take(p, next, missing)
+	return nil
+}
+
+// open fills a page with the records between two cursors, and returns those that are
+// missing.
+func (l *Log) open(p *Page, c *contents, from cursor, next *cursor) (missing []span) {
+	g := from.segment
 	if g.old {
 		next.index = max(next.index, c.upTo)
 	}
-	var missing []span
 	p.records, missing = c.left(span{from.index, next.index})
 	if g.old {
 		p.Recounted = l.recount(g, next.index, len(p.records), missing)
@@ -124,8 +130,7 @@ func (l *Log) Read(p *Page) error {
 	case len(missing) > 0:
 		p.Err = fmt.Errorf("%s: calls are missing", l.path(g))
 	}
-	l.take(p, next, missing)
-	return nil
+	return missing
 }
 
 // nextRange returns what Read is to read: the rest of the first segment that has
