@@ -95,3 +95,32 @@ func awaitLocked(t *testing.T, by string) {
 		}
 	}
 }
+
+// What was on its way on a connection that is made again comes again, though the server
+// has handed it out.
+func TestWhatWasOnItsWayComesAgain(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	j, q, r := oneCall(ctx, t)
+	for _, id := range []string{"n", "o"} {
+		require.NoError(t, j.Append(ctx, mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", id, 1)}))
+	}
+	q.mu.Lock()
+	q.fresh.want(2)
+	for waiting := 0; waiting < 2 && ctx.Err() == nil; runtime.Gosched() { // one of them to be taken
+		waiting, _, _ = q.fresh.sub.Pending()
+	}
+	q.fresh.reset()
+	q.mu.Unlock()
+	var got []string
+	for len(got) < 3 {
+		l, err := r.Next(ctx, mockserver.Want{})
+		require.NoError(t, err, "%v came", got)
+		got = append(got, l.Entry().Calls[0].ID)
+		require.NoError(t, l.Finish(ctx, mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateDelivered}}}))
+	}
+	all, err := j.Verify(ctx)
+	require.NoError(t, err)
+	assert.True(t, all[0].OK(), "%+v", all[0])
+	assert.Zero(t, all[0].Pending)
+}
