@@ -16,10 +16,10 @@ import (
 // TestIndexBeyondTheLastMessageIsRemoved takes the last message of a stream away that
 // the server's index has: it failed to be stored, and is not one that was deleted.
 func TestIndexBeyondTheLastMessageIsRemoved(t *testing.T) {
-	j, err := Open(t.Context(), Options{Dir: t.TempDir()})
+	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	for range 3 {
-		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
+		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
 	}
 	require.NoError(t, j.Close())
 	stream := filepath.Join(j.streamsDir(), j.names.stream(streamCalls))
