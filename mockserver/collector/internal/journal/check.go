@@ -567,9 +567,5 @@ func cutDamage(dir, stream string, found []damage) error {
 			return err
 		}
 	}
-	err := os.Remove(filepath.Join(stream, "msgs", "index.db"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return removeIndex(stream)
 }
