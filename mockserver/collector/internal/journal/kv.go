@@ -155,8 +155,11 @@ func (s *stateStore) Get(ctx context.Context, key string) ([]byte, uint64, error
 func (s *stateStore) Put(ctx context.Context, key string, value []byte) error {
 	m := nats.NewMsg("$KV." + s.kv.Bucket() + "." + key)
 	m.Data = value
-	_, err := s.journal.publish(ctx, s.journal.nc, m)
-	return err
+	revision, err := s.journal.publish(ctx, s.journal.nc, m)
+	if err != nil {
+		return err
+	}
+	return s.journal.keep(s.kv, revision)
 }
 
 func (s *stateStore) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
@@ -217,7 +220,21 @@ func (j *Journal) update(ctx context.Context, kv jetstream.KeyValue, key string,
 	if err != nil {
 		return 0, fmt.Errorf("journal: %w", err)
 	}
-	return next, nil
+	return next, j.keep(kv, next)
+}
+
+// keep returns nil if a value that was stored is on the disk, and notes it a second time.
+func (j *Journal) keep(kv jetstream.KeyValue, revision uint64) error {
+	if err := j.proveSynced(); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	if j.options.SyncInterval > 0 {
+		return nil // a power cut may take the value, and not the note
+	}
+	if err := j.recent.add(acceptedCalls{seq: revision, source: "KV_" + kv.Bucket()}); err != nil {
+		j.log.Debug("what was stored is noted once only", "error", err)
+	}
+	return nil
 }
 
 // isConflict tells whether a value had another revision.

@@ -169,7 +169,7 @@ func (q *queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
 	if err != nil {
 		return err
 	}
-	if err := q.reached(q.journal.link.Load().lost, m.seq); err != nil {
+	if err := q.accounted(q.journal.link.Load().lost, m.seq); err != nil {
 		return err
 	}
 	q.mu.Lock()

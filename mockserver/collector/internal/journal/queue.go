@@ -247,7 +247,7 @@ func (q *queue) gotCalls(lost context.Context, m *nats.Msg, seq, behind uint64) 
 		q.journal.log.Error("a message of calls cannot be read; it stays where it is", "destination", q.name, "error", err)
 		return
 	}
-	if err := q.reached(lost, seq); err != nil {
+	if err := q.accounted(lost, seq); err != nil {
 		_ = q.journal.nc.Publish(m.Reply, []byte("-NAK"))
 		return
 	}
@@ -260,10 +260,10 @@ func (q *queue) gotCalls(lost context.Context, m *nats.Msg, seq, behind uint64) 
 	}
 }
 
-// reached waits until the account has a message of CALLS. It fails where the connection
-// that the message came on is lost before: a server that was started again may have
-// another of that number.
-func (q *queue) reached(lost context.Context, seq uint64) error {
+// accounted waits until the account has a message of CALLS. It fails where the
+// connection that the message came on is lost before: a server that was started again
+// may have another of that number.
+func (q *queue) accounted(lost context.Context, seq uint64) error {
 	ctx, cancel := context.WithCancel(q.journal.ctx)
 	defer cancel()
 	defer context.AfterFunc(lost, cancel)()
@@ -340,8 +340,8 @@ func (q *queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
 	if j.account.await(j.ctx, func() bool { return j.account.outcomes >= it.from && j.account.calls >= it.ref.seq }) != nil {
 		return
 	}
-	q.mu.Lock()
 	var waits retry // what the account says that is waited for
+	q.mu.Lock()     // before the account is asked, see open
 	j.account.with(q.name, func(b *book) {
 		if b.attached == q.attached {
 			waits = b.retries[it.ref]
