@@ -67,7 +67,7 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 				come(t, q, calls, again)
 			}()
 			assert.Equal(t, resultState{counted: true}, <-j.results.write(o)) // meanwhile what has come waits for the queue
-			delete(q.items, l.item.ref) // as it is dropped
+			delete(q.items, l.item.ref)                                       // as it is dropped
 			delete(q.parcels, l.item.ref.seq)
 			q.mu.Unlock()
 			<-came
