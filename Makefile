@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race lint api fmt quickstart fuzz account bench model spool durable damage nemesis load e2e pictures cross modules ci
+.PHONY: help tools test race lint arrows api fmt quickstart fuzz account bench model spool durable damage nemesis load e2e pictures cross modules ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,13 +22,19 @@ lint: tools ## run the linters, and look for code that nothing reaches
 		echo "golangci-lint $$module"; \
 		(cd $$module && $(CURDIR)/$(TOOL_BIN)/golangci-lint run --allow-parallel-runners ./...) || exit 1; \
 	done
-	@cd .tools && GOWORK=off go vet ./...
+	@cd .tools && GOWORK=off go vet ./... && GOWORK=off go test ./...
 	@! $(TOOL_BIN)/deadcode -test $(addsuffix /...,$(MODULES)) | grep . || { echo "nothing reaches these functions, not even a test"; exit 1; }
 	@$(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - || { echo "the public API changed: if that is meant, run make api"; exit 1; }
+	@$(TOOL_BIN)/arrows -check $(UPWARDS) $(ARROW_DIRS)
 
 API_PACKAGES = . ./mockserver ./mockserver/webhook ./mockserver/journaltest
 api: tools ## write the public API to api.txt
 	$(TOOL_BIN)/api $(API_PACKAGES) > api.txt
+
+UPWARDS = 0
+ARROW_DIRS = . ./mockserver/collector
+arrows: tools ## list the references that run upwards, of which UPWARDS may be left
+	$(TOOL_BIN)/arrows -v -check $(UPWARDS) $(ARROW_DIRS)
 
 fmt: ## format the code
 	gofmt -w .

@@ -171,6 +171,7 @@ func TestOneDeadDestinationDoesNotHoldAnother(t *testing.T) {
 		{Name: "healthy", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: healthy.URL}}}},
 	}})
 	const batches, size = 20, 50
+	began := time.Now()
 	for i := range batches {
 		status, _ := post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprint(i), size))
 		require.Equal(t, http.StatusOK, status)
@@ -178,7 +179,8 @@ func TestOneDeadDestinationDoesNotHoldAnother(t *testing.T) {
 	_, err := srv.Wait(within(t), batches*size, mockserver.DeliveredTo("healthy"))
 	require.NoError(t, err)
 	bodies, _ := dead.got()
-	assert.LessOrEqual(t, len(bodies), mockserver.DefaultConcurrency)
+	each := 1 + int(time.Since(began)/webhook.Timeout) // a delivery that hangs gives way to another after that
+	assert.LessOrEqual(t, len(bodies), each*mockserver.DefaultConcurrency)
 }
 
 func TestFailedCallsAreTriedAgainAndTheirWebhookNumbersAttempts(t *testing.T) {

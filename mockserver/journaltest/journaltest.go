@@ -97,9 +97,16 @@ func open(t *testing.T, o Options) mockserver.Journal {
 
 func attach(t *testing.T, j mockserver.Journal, destination string, sources ...string) mockserver.Reader {
 	t.Helper()
-	r, err := j.Attach(t.Context(), destination, sources)
+	r, err := j.Attach(within(t), destination, sources)
 	ok(t, err)
 	return r
+}
+
+// within returns a context for one call, each of which is to have an end.
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, fmt.Errorf("%s waited for %v in vain", t.Name(), patience))
+	context.AfterFunc(ctx, cancel)
+	return ctx
 }
 
 func next(t *testing.T, r mockserver.Reader) mockserver.Lease {
@@ -131,7 +138,7 @@ func finish(t *testing.T, l mockserver.Lease, retryAt time.Time, states ...mocks
 	for i := range l.Entry().Calls {
 		r.Outcomes = append(r.Outcomes, mockserver.Outcome{State: states[i%len(states)], Reason: "because"})
 	}
-	ok(t, l.Finish(t.Context(), r))
+	ok(t, l.Finish(within(t), r))
 }
 
 func ids(l mockserver.Lease) []string {
@@ -144,7 +151,7 @@ func ids(l mockserver.Lease) []string {
 
 func ledger(t *testing.T, j mockserver.Journal, destination string) mockserver.Ledger {
 	t.Helper()
-	all, err := j.Ledger(t.Context())
+	all, err := j.Ledger(within(t))
 	ok(t, err)
 	for _, l := range all {
 		if l.Destination == destination {
@@ -189,7 +196,7 @@ func everyDestination(t *testing.T, o Options) {
 	j := open(t, o)
 	a, b := attach(t, j, "a"), attach(t, j, "b")
 	sent := batch("web", "m", 3)
-	ok(t, j.Append(t.Context(), sent))
+	ok(t, j.Append(within(t), sent))
 	for name, r := range map[string]mockserver.Reader{"a": a, "b": b} {
 		wantLedger(t, j, name, 3, 0, 0, 0, 3)
 		l := next(t, r)
@@ -215,7 +222,7 @@ func sources(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d", "web", "ios")
 	for _, s := range []string{"web", "android", "ios"} {
-		ok(t, j.Append(t.Context(), batch(s, s, 1)))
+		ok(t, j.Append(within(t), batch(s, s, 1)))
 	}
 	got := append(ids(next(t, r)), ids(next(t, r))...)
 	slices.Sort(got)
@@ -227,7 +234,7 @@ func sources(t *testing.T, o Options) {
 func retries(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
-	ok(t, j.Append(t.Context(), batch("web", "m", 3)))
+	ok(t, j.Append(within(t), batch("web", "m", 3)))
 	l := next(t, r)
 	since := l.Entry().Since
 	at := time.Now().Add(300 * time.Millisecond)
@@ -256,7 +263,7 @@ func retries(t *testing.T, o Options) {
 func notes(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
-	ok(t, j.Append(t.Context(), batch("web", "m", 4)))
+	ok(t, j.Append(within(t), batch("web", "m", 4)))
 	noted := func(states map[string]mockserver.Outcome) []string {
 		t.Helper()
 		l := next(t, r)
@@ -265,7 +272,7 @@ func notes(t *testing.T, o Options) {
 		for _, id := range ids(l) {
 			res.Outcomes = append(res.Outcomes, states[id])
 		}
-		ok(t, l.Finish(t.Context(), res))
+		ok(t, l.Finish(within(t), res))
 		return got
 	}
 	again := func(note string) mockserver.Outcome {
@@ -285,9 +292,9 @@ func notes(t *testing.T, o Options) {
 func retriesBeside(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
-	ok(t, j.Append(t.Context(), batch("web", "old", 1)))
+	ok(t, j.Append(within(t), batch("web", "old", 1)))
 	finish(t, next(t, r), time.Now(), mockserver.StatePending)
-	ok(t, j.Append(t.Context(), batch("web", "new", 1)))
+	ok(t, j.Append(within(t), batch("web", "new", 1)))
 	got := append(ids(next(t, r)), ids(next(t, r))...)
 	slices.Sort(got) // a journal may need a moment until a retry is due: both come, neither waits for the other
 	same(t, got, []string{"new-0", "old-0"})
@@ -298,11 +305,11 @@ func turns(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
 	for i := range 300 {
-		ok(t, j.Append(t.Context(), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
+		ok(t, j.Append(within(t), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
 	}
 	for _, source := range []string{"a", "b"} {
 		for i := range 3 {
-			ok(t, j.Append(t.Context(), batch(source, fmt.Sprintf("%s-%d", source, i), 1)))
+			ok(t, j.Append(within(t), batch(source, fmt.Sprintf("%s-%d", source, i), 1)))
 		}
 	}
 	good, first, retries := map[string]bool{}, 0, 0
@@ -336,12 +343,12 @@ func turns(t *testing.T, o Options) {
 func wants(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
-	ok(t, j.Append(t.Context(), batch("bad", "again", 1)))
+	ok(t, j.Append(within(t), batch("bad", "again", 1)))
 	finish(t, next(t, r), time.Now(), mockserver.StatePending)
 	for i := range 40 {
-		ok(t, j.Append(t.Context(), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
+		ok(t, j.Append(within(t), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
 	}
-	ok(t, j.Append(t.Context(), batch("good", "good", 1)))
+	ok(t, j.Append(within(t), batch("good", "good", 1)))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	wanted := func(want mockserver.Want) mockserver.Lease {
@@ -365,7 +372,7 @@ func wants(t *testing.T, o Options) {
 		t.Fatalf("%v came, which is not wanted", ids(l))
 	case <-time.After(brief):
 	}
-	ok(t, j.Append(t.Context(), batch("another", "another", 1)))
+	ok(t, j.Append(within(t), batch("another", "another", 1)))
 	if l := <-waits; l == nil {
 		t.Fatal("what is wanted did not come")
 	} else {
@@ -376,7 +383,7 @@ func wants(t *testing.T, o Options) {
 func returned(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
-	ok(t, j.Append(t.Context(), batch("web", "m", 2)))
+	ok(t, j.Append(within(t), batch("web", "m", 2)))
 	l := next(t, r)
 	first := l.Entry().ID
 	l.Return()
@@ -394,12 +401,12 @@ func nextEnds(t *testing.T, o Options) {
 	for name, end := range map[string]func(mockserver.Reader){
 		"reader closed":  func(r mockserver.Reader) { ok(t, r.Close()) },
 		"attached again": func(mockserver.Reader) { attach(t, j, "d") },
-		"detached":       func(mockserver.Reader) { ok(t, j.Detach(t.Context(), "d")) },
+		"detached":       func(mockserver.Reader) { ok(t, j.Detach(within(t), "d")) },
 	} {
 		endsWith(t, name, attach(t, j, "d"), end)
 	}
 	endsWith(t, "journal closed", attach(t, j, "d"), func(mockserver.Reader) { ok(t, j.Close()); ok(t, j.Close()) })
-	if err := j.Append(t.Context(), batch("web", "m", 1)); !errors.Is(err, mockserver.ErrJournalClosed) {
+	if err := j.Append(within(t), batch("web", "m", 1)); !errors.Is(err, mockserver.ErrJournalClosed) {
 		t.Fatalf("Append after Close: %v", err)
 	}
 }
@@ -422,14 +429,14 @@ func endsWith(t *testing.T, name string, r mockserver.Reader, end func(mockserve
 func listFailed(t *testing.T, j mockserver.Journal, destination string) []mockserver.FailedCall {
 	t.Helper()
 	var list []mockserver.FailedCall
-	ok(t, j.Failed(t.Context(), destination, func(f mockserver.FailedCall) bool { list = append(list, f); return true }))
+	ok(t, j.Failed(within(t), destination, func(f mockserver.FailedCall) bool { list = append(list, f); return true }))
 	return list
 }
 
 func failed(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
-	ok(t, j.Append(t.Context(), batch("web", "m", 3)))
+	ok(t, j.Append(within(t), batch("web", "m", 3)))
 	finish(t, next(t, r), time.Time{}, mockserver.StateFailed)
 	list := listFailed(t, j, "d")
 	if len(list) != 3 {
@@ -440,7 +447,7 @@ func failed(t *testing.T, o Options) {
 			t.Fatalf("failed call %d: %+v", i, f)
 		}
 	}
-	ok(t, j.Replay(t.Context(), "d", []mockserver.Call{list[1].Call}, mockserver.StateFailed))
+	ok(t, j.Replay(within(t), "d", []mockserver.Call{list[1].Call}, mockserver.StateFailed))
 	wantLedger(t, j, "d", 3, 0, 2, 0, 1)
 	if list := listFailed(t, j, "d"); len(list) != 2 || list[0].Call.ID != "m-0" || list[1].Call.ID != "m-2" {
 		t.Fatalf("failed calls after the replay: %+v", list)
@@ -452,7 +459,7 @@ func failed(t *testing.T, o Options) {
 	}
 	finish(t, l, time.Time{}, mockserver.StateDelivered)
 	wantLedger(t, j, "d", 3, 1, 2, 0, 0)
-	if err := j.Failed(t.Context(), "nobody", func(mockserver.FailedCall) bool { return true }); !errors.Is(err, mockserver.ErrNotAttached) {
+	if err := j.Failed(within(t), "nobody", func(mockserver.FailedCall) bool { return true }); !errors.Is(err, mockserver.ErrNotAttached) {
 		t.Fatalf("Failed of an unknown destination: %v", err)
 	}
 }
@@ -461,15 +468,15 @@ func replayDelivered(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
 	sent := batch("web", "m", 2)
-	ok(t, j.Append(t.Context(), sent))
+	ok(t, j.Append(within(t), sent))
 	finish(t, next(t, r), time.Time{}, mockserver.StateDelivered)
-	ok(t, j.Replay(t.Context(), "d", sent.Calls[:1], mockserver.StateDelivered))
+	ok(t, j.Replay(within(t), "d", sent.Calls[:1], mockserver.StateDelivered))
 	wantLedger(t, j, "d", 2, 1, 0, 0, 1)
 	l := next(t, r)
 	same(t, ids(l), []string{"m-0"})
 	finish(t, l, time.Time{}, mockserver.StateDelivered)
 	wantLedger(t, j, "d", 2, 2, 0, 0, 0)
-	if err := j.Replay(t.Context(), "nobody", sent.Calls, mockserver.StateFailed); !errors.Is(err, mockserver.ErrNotAttached) {
+	if err := j.Replay(within(t), "nobody", sent.Calls, mockserver.StateFailed); !errors.Is(err, mockserver.ErrNotAttached) {
 		t.Fatalf("Replay to an unknown destination: %v", err)
 	}
 }
@@ -477,14 +484,14 @@ func replayDelivered(t *testing.T, o Options) {
 func detach(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
-	ok(t, j.Append(t.Context(), batch("web", "a", 2)))
-	ok(t, j.Append(t.Context(), batch("web", "b", 2)))
+	ok(t, j.Append(within(t), batch("web", "a", 2)))
+	ok(t, j.Append(within(t), batch("web", "b", 2)))
 	l := next(t, r)
 	since := r.Since()
-	ok(t, j.Detach(t.Context(), "d"))
-	time.Sleep(2 * time.Millisecond)                                                                           // Since tells milliseconds
-	_ = l.Finish(t.Context(), mockserver.Result{Outcomes: make([]mockserver.Outcome, 2), RetryAt: time.Now()}) // must do no harm
-	ok(t, j.Detach(t.Context(), "d"))
+	ok(t, j.Detach(within(t), "d"))
+	time.Sleep(2 * time.Millisecond)                                                                         // Since tells milliseconds
+	_ = l.Finish(within(t), mockserver.Result{Outcomes: make([]mockserver.Outcome, 2), RetryAt: time.Now()}) // must do no harm
+	ok(t, j.Detach(within(t), "d"))
 	r = attach(t, j, "d")
 	none(t, r)
 	wantLedger(t, j, "d", 0, 0, 0, 0, 0)
@@ -501,14 +508,14 @@ func attachAgain(t *testing.T, o Options) {
 	if since.Before(before) || since.After(time.Now()) {
 		t.Fatalf("attached since %v, not since %v", since, before)
 	}
-	ok(t, j.Append(t.Context(), batch("web", "a", 1)))
+	ok(t, j.Append(within(t), batch("web", "a", 1)))
 	ok(t, r.Close())
-	ok(t, j.Append(t.Context(), batch("web", "b", 1)))
+	ok(t, j.Append(within(t), batch("web", "b", 1)))
 	r = attach(t, j, "d", "web", "ios")
 	if !r.Since().Equal(since) {
 		t.Fatalf("attached since %v, and attached again since %v", since, r.Since())
 	}
-	ok(t, j.Append(t.Context(), batch("ios", "c", 1)))
+	ok(t, j.Append(within(t), batch("ios", "c", 1)))
 	var got []string
 	for range 3 {
 		l := next(t, r)
@@ -528,7 +535,7 @@ func full(t *testing.T, o Options) {
 	var err error
 	for i := 0; i < 200 && err == nil; i++ {
 		b := mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []mockserver.Call{call("web", fmt.Sprintf("m-%d", i), 64<<10)}}
-		if err = j.Append(t.Context(), b); err == nil {
+		if err = j.Append(within(t), b); err == nil {
 			accepted++
 		}
 	}
@@ -542,7 +549,7 @@ func full(t *testing.T, o Options) {
 	for range accepted {
 		finish(t, next(t, r), time.Time{}, mockserver.StateDelivered)
 	}
-	ok(t, j.Append(t.Context(), batch("web", "again", 1)))
+	ok(t, j.Append(within(t), batch("web", "again", 1)))
 }
 
 // leftBehind appends with contexts that end before Append or while it is under way.
@@ -577,8 +584,8 @@ func leftBehind(t *testing.T, o Options) {
 func mismatch(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
-	ok(t, j.Append(t.Context(), batch("web", "m", 2)))
-	if err := next(t, r).Finish(t.Context(), mockserver.Result{Outcomes: make([]mockserver.Outcome, 1)}); err == nil {
+	ok(t, j.Append(within(t), batch("web", "m", 2)))
+	if err := next(t, r).Finish(within(t), mockserver.Result{Outcomes: make([]mockserver.Outcome, 1)}); err == nil {
 		t.Fatal("one outcome for two calls was taken")
 	}
 }
@@ -652,7 +659,7 @@ func reopen(t *testing.T, o Options) {
 	j := o.Open(t, 0)
 	r := attach(t, j, "d")
 	for _, p := range []string{"done", "failed", "later", "held", "fresh"} {
-		ok(t, j.Append(t.Context(), batch("web", p, 1)))
+		ok(t, j.Append(within(t), batch("web", p, 1)))
 	}
 	finish(t, next(t, r), time.Time{}, mockserver.StateDelivered)
 	finish(t, next(t, r), time.Time{}, mockserver.StateFailed)

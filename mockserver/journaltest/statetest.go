@@ -28,7 +28,7 @@ func RunState(t *testing.T, open func(t *testing.T) mockserver.StateStore, reope
 
 func wantState(t *testing.T, s mockserver.StateStore, key, want string) uint64 {
 	t.Helper()
-	value, revision, err := s.Get(t.Context(), key)
+	value, revision, err := s.Get(within(t), key)
 	ok(t, err)
 	if string(value) != want || revision == 0 {
 		t.Fatalf("%s is %q at revision %d, want %q", key, value, revision, want)
@@ -38,14 +38,14 @@ func wantState(t *testing.T, s mockserver.StateStore, key, want string) uint64 {
 
 func wantNoState(t *testing.T, s mockserver.StateStore, key string) {
 	t.Helper()
-	if value, _, err := s.Get(t.Context(), key); !errors.Is(err, mockserver.ErrNoState) {
+	if value, _, err := s.Get(within(t), key); !errors.Is(err, mockserver.ErrNoState) {
 		t.Fatalf("%s is %q, %v; want ErrNoState", key, value, err)
 	}
 }
 
 func wantKeys(t *testing.T, s mockserver.StateStore, prefix string, want ...string) {
 	t.Helper()
-	keys, err := s.Keys(t.Context(), prefix)
+	keys, err := s.Keys(within(t), prefix)
 	ok(t, err)
 	slices.Sort(keys)
 	same(t, keys, want)
@@ -55,18 +55,18 @@ func stateValues(t *testing.T, s mockserver.StateStore) {
 	wantNoState(t, s, "a.b")
 	wantKeys(t, s, "a")
 	buffer := []byte("one")
-	ok(t, s.Put(t.Context(), "a.b", buffer))
+	ok(t, s.Put(within(t), "a.b", buffer))
 	copy(buffer, "two") // what was handed over may be used again
 	first := wantState(t, s, "a.b", "one")
-	ok(t, s.Put(t.Context(), "a.b", buffer))
+	ok(t, s.Put(within(t), "a.b", buffer))
 	if second := wantState(t, s, "a.b", "two"); second == first {
 		t.Fatalf("both values have revision %d", first)
 	}
-	ok(t, s.Put(t.Context(), "a.empty", nil))
+	ok(t, s.Put(within(t), "a.empty", nil))
 	wantState(t, s, "a.empty", "")
 	large := make([]byte, mockserver.MaxStateValue)
 	large[len(large)-1] = 7
-	ok(t, s.Put(t.Context(), "a.large", large))
+	ok(t, s.Put(within(t), "a.large", large))
 	wantState(t, s, "a.large", string(large))
 	wantKeys(t, s, "a", "a.b", "a.empty", "a.large")
 }
@@ -74,41 +74,41 @@ func stateValues(t *testing.T, s mockserver.StateStore) {
 func stateRevisions(t *testing.T, s mockserver.StateStore) {
 	conflict := func(key string, revision uint64) {
 		t.Helper()
-		if _, err := s.Update(t.Context(), key, []byte("bad"), revision); !errors.Is(err, mockserver.ErrStateConflict) {
+		if _, err := s.Update(within(t), key, []byte("bad"), revision); !errors.Is(err, mockserver.ErrStateConflict) {
 			t.Fatalf("Update of %s at revision %d: %v, want ErrStateConflict", key, revision, err)
 		}
 	}
 	conflict("k", 1)
-	first, err := s.Update(t.Context(), "k", []byte("one"), 0)
+	first, err := s.Update(within(t), "k", []byte("one"), 0)
 	ok(t, err)
 	if got := wantState(t, s, "k", "one"); got != first {
 		t.Fatalf("Update gave revision %d, Get %d", first, got)
 	}
 	conflict("k", 0)
-	second, err := s.Update(t.Context(), "k", []byte("two"), first)
+	second, err := s.Update(within(t), "k", []byte("two"), first)
 	ok(t, err)
 	conflict("k", first)
 	wantState(t, s, "k", "two")
-	ok(t, s.Put(t.Context(), "k", []byte("three")))
+	ok(t, s.Put(within(t), "k", []byte("three")))
 	conflict("k", second)
 	third := wantState(t, s, "k", "three")
-	ok(t, s.Delete(t.Context(), "k"))
+	ok(t, s.Delete(within(t), "k"))
 	conflict("k", third)
-	_, err = s.Update(t.Context(), "k", []byte("anew"), 0)
+	_, err = s.Update(within(t), "k", []byte("anew"), 0)
 	ok(t, err)
 	wantState(t, s, "k", "anew")
 }
 
 func stateDelete(t *testing.T, s mockserver.StateStore) {
-	ok(t, s.Delete(t.Context(), "a"))
+	ok(t, s.Delete(within(t), "a"))
 	for _, key := range []string{"a", "a.b", "a.b.0", "a.b.1", "a.bc", "ab", "b.a"} {
-		ok(t, s.Put(t.Context(), key, []byte(key)))
+		ok(t, s.Put(within(t), key, []byte(key)))
 	}
-	ok(t, s.Delete(t.Context(), "a.b"))
+	ok(t, s.Delete(within(t), "a.b"))
 	wantKeys(t, s, "a", "a.bc")
 	wantNoState(t, s, "a.b")
 	wantNoState(t, s, "a.b.1")
-	ok(t, s.Delete(t.Context(), "a"))
+	ok(t, s.Delete(within(t), "a"))
 	wantKeys(t, s, "a")
 	wantNoState(t, s, "a")
 	for _, key := range []string{"ab", "b.a"} {
@@ -124,14 +124,14 @@ func stateConcurrent(t *testing.T, s mockserver.StateStore) {
 		work.Go(func() {
 			for done := 0; done < counts; {
 				n := 0
-				value, revision, err := s.Get(t.Context(), "n")
+				value, revision, err := s.Get(within(t), "n")
 				if err == nil {
 					_, err = fmt.Sscan(string(value), &n)
 				} else if errors.Is(err, mockserver.ErrNoState) {
 					err = nil
 				}
 				if err == nil {
-					_, err = s.Update(t.Context(), "n", fmt.Append(nil, n+1), revision)
+					_, err = s.Update(within(t), "n", fmt.Append(nil, n+1), revision)
 				}
 				if err == nil {
 					done++
@@ -148,10 +148,10 @@ func stateConcurrent(t *testing.T, s mockserver.StateStore) {
 
 func stateReopen(t *testing.T, s mockserver.StateStore, reopen func(t *testing.T) mockserver.StateStore) {
 	for i := range 20 {
-		ok(t, s.Put(t.Context(), fmt.Sprintf("a.%d", i), fmt.Append(nil, i)))
+		ok(t, s.Put(within(t), fmt.Sprintf("a.%d", i), fmt.Append(nil, i)))
 	}
-	ok(t, s.Delete(t.Context(), "a.3"))
-	revision, err := s.Update(t.Context(), "b", []byte("one"), 0)
+	ok(t, s.Delete(within(t), "a.3"))
+	revision, err := s.Update(within(t), "b", []byte("one"), 0)
 	ok(t, err)
 	s = reopen(t)
 	for i := range 20 {
@@ -161,6 +161,6 @@ func stateReopen(t *testing.T, s mockserver.StateStore, reopen func(t *testing.T
 			wantState(t, s, key, fmt.Sprint(i))
 		}
 	}
-	_, err = s.Update(t.Context(), "b", []byte("two"), revision)
+	_, err = s.Update(within(t), "b", []byte("two"), revision)
 	ok(t, err)
 }

@@ -66,7 +66,7 @@ func TestSeenCallsAreKnownAgain(t *testing.T) {
 	appendCalls(t, j, "ios", "b", 2)
 	j = reopen(t, dir)
 	var got []string
-	ok(t, j.Seen(t.Context(), 1000, func(source, id string, at time.Time) bool {
+	ok(t, j.Seen(within(t), 1000, func(source, id string, at time.Time) bool {
 		if time.Since(at) > time.Minute {
 			t.Errorf("%s at %v", id, at)
 		}
@@ -78,7 +78,7 @@ func TestSeenCallsAreKnownAgain(t *testing.T) {
 		t.Fatalf("got %q", got)
 	}
 	n := 0
-	ok(t, j.Seen(t.Context(), 1, func(string, string, time.Time) bool { n++; return true }))
+	ok(t, j.Seen(within(t), 1, func(string, string, time.Time) bool { n++; return true }))
 	if n != 2 {
 		t.Fatalf("the newest message has %d calls, want 2", n)
 	}

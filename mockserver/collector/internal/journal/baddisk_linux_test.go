@@ -1,22 +1,17 @@
 package journal_test
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 )
 
 // A badDisk is ext4 on a loop device whose file has holes, on a tmpfs: while the
@@ -69,57 +64,26 @@ func (d *badDisk) cutPower() (dir string) {
 	return mount(d.t, after)
 }
 
-// noise returns calls that do not compress.
-func noise(prefix string, n, bytes int) []mockserver.Call {
-	calls := journaltest.Calls("web", prefix, n)
-	for i := range calls {
-		random := make([]byte, bytes/2)
-		_, _ = rand.Read(random)
-		calls[i].Body = fmt.Appendf(nil, `{"type":"track","event":"Tested","messageId":%q,"pad":%q}`, calls[i].ID, hex.EncodeToString(random))
-	}
-	return calls
-}
-
 // TestFailedWritesLoseNothing has the disk fail writes a few times. What is answered
 // once it works again must be there after a power cut, and after an orderly stop
 // when the system has nothing of it in memory.
 func TestFailedWritesLoseNothing(t *testing.T) {
 	for _, orderly := range []bool{false, true} {
 		t.Run(fmt.Sprintf("orderly stop %v", orderly), func(t *testing.T) {
-			d, log := newBadDisk(t), &logged{}
+			d, log := newBadDisk(t), newLog(t)
 			data := filepath.Join(d.dir, "data")
 			j := open(t, journal.Options{Dir: data, Logger: slog.New(slog.NewTextHandler(log, nil))})
-			accepted := map[string]bool{}
-			send := func(i int) error {
-				calls := noise(fmt.Sprint("m", i), 10, 2000)
-				err := j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
-				for _, c := range calls {
-					if err == nil {
-						accepted[c.ID] = true
-					}
-				}
-				return err
-			}
-			i := 0
+			s := newSender(j)
 			for range 10 {
-				ok(t, send(i))
-				i++
+				ok(t, s.send(t))
 			}
 			for range 3 {
 				d.fail()
-				for send(i) == nil { // some blocks are there already
-					i++
-				}
+				_ = s.fill(t) // some blocks are there already
 				d.heal()
-				for deadline := time.Now().Add(patience); send(i) != nil; time.Sleep(10 * time.Millisecond) { // as a sender comes again
-					if time.Now().After(deadline) {
-						t.Fatalf("calls are still refused; the log:\n%s", strings.Join(log.lines, ""))
-					}
-				}
-				i++
+				s.resume(t)
 				for range 3 {
-					ok(t, send(i))
-					i++
+					ok(t, s.send(t))
 				}
 			}
 			if orderly {
@@ -127,12 +91,12 @@ func TestFailedWritesLoseNothing(t *testing.T) {
 				command(t, "umount", d.dir)
 			}
 			j = open(t, journal.Options{Dir: filepath.Join(d.cutPower(), "data")})
-			ok(t, j.Seen(t.Context(), 1<<20, func(_, id string, _ time.Time) bool {
-				delete(accepted, id)
+			ok(t, j.Seen(within(t), 1<<20, func(_, id string, _ time.Time) bool {
+				delete(s.accepted, id)
 				return true
 			}))
-			if len(accepted) > 0 {
-				t.Errorf("%d accepted calls are lost", len(accepted))
+			if len(s.accepted) > 0 {
+				t.Errorf("%d accepted calls are lost", len(s.accepted))
 			}
 		})
 	}
@@ -141,6 +105,7 @@ func TestFailedWritesLoseNothing(t *testing.T) {
 // TestKillAfterFailedWritesLosesNothing kills a process whose writes have failed. The
 // system shows the next one what the disk does not have.
 func TestKillAfterFailedWritesLosesNothing(t *testing.T) {
+	t.Parallel()
 	d, tally := newBadDisk(t), newTally(t)
 	config := childConfig{Options: journal.Options{Dir: filepath.Join(d.dir, "data")}, Senders: 4, Batch: 400, Rate: 2 * time.Millisecond, Slow: time.Millisecond}
 	for i := range 2 {

@@ -84,11 +84,11 @@ func (j *Journal) streamsDir() string {
 // damage that may be loss. It removes damage where it may.
 func (j *Journal) checkStore(m marker) error {
 	j.kept = j.loadSnapshot()
-	accepted, err := loadRecent(j.options.Dir)
+	noted, err := loadRecent(j.options.Dir)
 	if err != nil {
 		return err
 	}
-	j.accepted = accepted
+	j.accepted = j.kept.raise(noted)
 	sizes, clean := readClean(j.options.Dir)
 	j.clean = clean
 	streams, err := j.streamDirs()
@@ -567,9 +567,5 @@ func cutDamage(dir, stream string, found []damage) error {
 			return err
 		}
 	}
-	err := os.Remove(filepath.Join(stream, "msgs", "index.db"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return removeIndex(stream)
 }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -222,7 +223,7 @@ func (c *child) work(ctx context.Context, destination string, r mockserver.Reade
 		}
 		time.Sleep(c.config.Slow)
 		e := l.Entry()
-		result := mockserver.Result{RetryAt: time.Now().Add(time.Duration(rand.Int63n(int64(2 * time.Second))))}
+		result := mockserver.Result{RetryAt: time.Now().Add(time.Duration(rand.Int63n(int64(time.Second))))}
 		var took []string
 		for _, call := range e.Calls {
 			state := decide(call.ID, e.Attempt)
@@ -315,9 +316,18 @@ func startChild(t testing.TB, tally *tally, config childConfig) *process {
 	return p
 }
 
-// until counts what the child reports, until it reports a word or ends.
+// until counts what the child reports, until it reports a word or ends. One that
+// reports nothing for too long is ended, and shows where it hangs.
 func (p *process) until(word string) bool {
+	silence := time.AfterFunc(2*patience, func() {
+		p.tally.t.Errorf("a child reported nothing for %v; waiting for %q", 2*patience, word)
+		if p.cmd.Process.Signal(syscall.SIGQUIT) != nil {
+			_ = p.cmd.Process.Kill() // Windows has no such signal
+		}
+	})
+	defer silence.Stop()
 	for p.lines.Scan() {
+		silence.Reset(2 * patience)
 		fields := strings.Fields(p.lines.Text())
 		if p.tally.count(fields); fields[0] == word {
 			return true

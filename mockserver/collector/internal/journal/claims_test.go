@@ -33,7 +33,7 @@ func newShared(t *testing.T) *shared {
 	s.options = journal.Options{NATS: &journal.NATS{URL: s.url, Replicas: 1}}
 	s.one, s.two = open(t, s.options), open(t, s.options)
 	attach(t, s.two, "crm")
-	require.NoError(t, s.one.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
+	require.NoError(t, s.one.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
 	return s
 }
 
@@ -41,14 +41,14 @@ func newShared(t *testing.T) *shared {
 func (s *shared) stop() {
 	s.Helper()
 	require.NoError(s, s.two.Close())
-	require.NoError(s, s.one.LoseClaims(s.Context()))
+	require.NoError(s, s.one.LoseClaims(within(s.T)))
 }
 
 // look has the other one look every ten minutes, from now on to so many later.
 func (s *shared) look(minutes int) {
 	s.Helper()
 	for range minutes/10 + 1 {
-		require.NoError(s, s.one.ForgetOrphans(s.Context(), &s.seen, s.now))
+		require.NoError(s, s.one.ForgetOrphans(within(s.T), &s.seen, s.now))
 		s.now = s.now.Add(10 * time.Minute)
 	}
 }
@@ -56,14 +56,14 @@ func (s *shared) look(minutes int) {
 // attached tells whether the cluster has something for the destination.
 func (s *shared) attached() bool {
 	s.Helper()
-	ledgers, err := s.one.Ledger(s.Context())
+	ledgers, err := s.one.Ledger(within(s.T))
 	require.NoError(s, err)
 	nc, err := nats.Connect(s.url)
 	require.NoError(s, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
 	require.NoError(s, err)
-	_, err = js.Consumer(s.Context(), "analytics-CALLS", "d-crm")
+	_, err = js.Consumer(within(s.T), "analytics-CALLS", "d-crm")
 	assert.Equal(s, len(ledgers) > 0, err == nil, "the consumer: %v", err)
 	return len(ledgers) > 0
 }
@@ -89,6 +89,7 @@ func TestADestinationThatACollectorHasStays(t *testing.T) {
 }
 
 func TestACollectorThatIsRestartedFindsItsCalls(t *testing.T) {
+	t.Parallel()
 	s := newShared(t)
 	for range 3 {
 		s.stop()

@@ -17,11 +17,11 @@ import (
 func failAhead(t *testing.T, j *journal.Journal, r mockserver.Reader, step time.Duration) {
 	t.Helper()
 	for range 2 {
-		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now().Add(step), Calls: journaltest.Calls("web", "m", 1)}))
-		l, err := r.Next(t.Context(), mockserver.Want{})
+		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now().Add(step), Calls: journaltest.Calls("web", "m", 1)}))
+		l, err := r.Next(within(t), mockserver.Want{})
 		require.NoError(t, err)
 		again := mockserver.Result{Outcomes: make([]mockserver.Outcome, 1), RetryAt: time.Now().Add(10 * time.Minute)}
-		require.NoError(t, journal.FinishAhead(t.Context(), l, again, step))
+		require.NoError(t, journal.FinishAhead(within(t), l, again, step))
 	}
 }
 
@@ -29,7 +29,7 @@ func TestRetriesAreDueWhenTheClockHasSteppedBack(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, 24 * time.Hour, 2 * 365 * 24 * time.Hour} {
 		for name, next := range map[string]func(t *testing.T, j *journal.Journal, dir string) *journal.Journal{
 			"while it runs": func(t *testing.T, j *journal.Journal, _ string) *journal.Journal {
-				require.NoError(t, j.HastenRetries(t.Context()))
+				require.NoError(t, j.HastenRetries(within(t)))
 				return j
 			},
 			"over a stop": func(t *testing.T, j *journal.Journal, dir string) *journal.Journal {
@@ -56,9 +56,9 @@ func TestRetriesAreNotHastenedWhenTheClockIsRight(t *testing.T) {
 	j := open(t, journal.Options{Dir: t.TempDir()})
 	r := attach(t, j, "crm")
 	failAhead(t, j, r, 0)
-	require.NoError(t, j.HastenRetries(t.Context()))
-	require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "fresh", 1)}))
-	l, err := r.Next(t.Context(), mockserver.Want{})
+	require.NoError(t, j.HastenRetries(within(t)))
+	require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "fresh", 1)}))
+	l, err := r.Next(within(t), mockserver.Want{})
 	require.NoError(t, err)
 	assert.Equal(t, 1, l.Entry().Attempt)
 }

@@ -243,7 +243,7 @@ func TestAccountTakesEachOutcomeOnce(t *testing.T) {
 		a.readCalls(&callsMessage{seq: 1, kind: kindAttach, name: "d"})
 		a.readCalls(&callsMessage{seq: 2, kind: kindCalls, name: "web", calls: 3})
 		for i := range c.outcomes {
-			if err := a.readOutcomes(t.Context(), uint64(i+1), writeID{}, c.outcomes[i:i+1]); err != nil {
+			if err := a.readOutcomes(within(t), uint64(i+1), writeID{}, c.outcomes[i:i+1]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -259,7 +259,7 @@ func TestAccountTakesEachOutcomeOnce(t *testing.T) {
 // against the server that is used: a change of their format fails here.
 func TestBlocksAreReadAsTheServerWritesThem(t *testing.T) {
 	dir := t.TempDir()
-	j, err := Open(t.Context(), Options{Dir: dir})
+	j, err := Open(within(t), Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestBlocksAreReadAsTheServerWritesThem(t *testing.T) {
 		m := nats.NewMsg(j.names.subject("s", "test", fmt.Sprint(i%20))) // some replace others
 		m.Data = bytes.Repeat([]byte{byte(i)}, 10*i)
 		m.Header.Set("A", strings.Repeat("b", i)) // without headers the length of the subject is not covered
-		if _, err := j.publish(t.Context(), j.nc, m); err != nil {
+		if _, err := j.publish(within(t), j.nc, m); err != nil {
 			t.Fatal(err)
 		}
 	}

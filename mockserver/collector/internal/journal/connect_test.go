@@ -34,7 +34,7 @@ func TestErrorsOfConnectingHoldNoPassword(t *testing.T) {
 		"nats://user:hunter2@127.0.0.1:1, hunter2@127.0.0.1:2": "connecting to nats://127.0.0.1:1,127.0.0.1:2: nats: no servers available",
 		"nats://user:%zhunter2@127.0.0.1:1":                    "connecting to nats://127.0.0.1:1: it is no URL: ",
 	} {
-		_, err := journal.Open(t.Context(), journal.Options{NATS: &journal.NATS{URL: servers}})
+		_, err := journal.Open(within(t), journal.Options{NATS: &journal.NATS{URL: servers}})
 		require.Error(t, err)
 		assert.Contains(t, err.Error(), want)
 		assert.NotContains(t, err.Error(), "hunter2")
@@ -43,7 +43,7 @@ func TestErrorsOfConnectingHoldNoPassword(t *testing.T) {
 
 func TestServersThatTakeNoLargeMessagesAreRefused(t *testing.T) {
 	s, _ := startServer(t, func(o *server.Options) { o.MaxPayload = 1 << 20 })
-	_, err := journal.Open(t.Context(), journal.Options{NATS: &journal.NATS{URL: s.ClientURL(), Replicas: 1}, CallBytes: 2 << 20})
+	_, err := journal.Open(within(t), journal.Options{NATS: &journal.NATS{URL: s.ClientURL(), Replicas: 1}, CallBytes: 2 << 20})
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), "takes messages of at most 1048576 bytes")
 	open(t, journal.Options{NATS: &journal.NATS{URL: s.ClientURL(), Replicas: 1}})
@@ -75,9 +75,9 @@ func TestRefusedCredentialsAreTriedAgain(t *testing.T) {
 			t.Fatalf("the connections were given up after %d refusals", n)
 		}
 	}
-	require.Error(t, j.Ready(t.Context()))
+	require.Error(t, j.Ready(within(t)))
 	change("right")
-	require.Eventually(t, func() bool { return j.Ready(t.Context()) == nil }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return j.Ready(within(t)) == nil }, patience, 10*time.Millisecond)
 }
 
 // messages passes on the errors that are logged.

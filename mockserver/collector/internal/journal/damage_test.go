@@ -107,7 +107,7 @@ func TestADamagedStoreIsRefusedWithInstructions(t *testing.T) {
 				}
 				damage.do(t, dir)
 				before := contents(t, dir)
-				j, err := journal.Open(t.Context(), journal.Options{Dir: dir})
+				j, err := journal.Open(within(t), journal.Options{Dir: dir})
 				if err == nil {
 					_ = j.Close()
 				}

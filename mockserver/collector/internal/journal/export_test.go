@@ -2,12 +2,26 @@ package journal
 
 import (
 	"context"
+	"fmt"
+	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
+
+// Patience is how long a test waits for what must happen.
+const Patience = time.Minute
+
+// Within returns a context for one wait of a test, which says when it took too long.
+func Within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), Patience, fmt.Errorf("%s waited for %v in vain", t.Name(), Patience))
+	context.AfterFunc(ctx, cancel)
+	return ctx
+}
+
+func within(t testing.TB) context.Context { return Within(t) }
 
 // ForgetCheckpoints has the next start read all that is stored.
 func (j *Journal) ForgetCheckpoints(ctx context.Context) error { return j.forgetCheckpoints(ctx) }
@@ -30,9 +44,13 @@ func (j *Journal) ForgetOrphans(ctx context.Context, seen *Orphans, now time.Tim
 	return j.forgetOrphans(ctx, seen, now)
 }
 
-// LoseClaims is what time does to the claims of processes that have ended.
+// LoseClaims is what time does to the claims of processes that have ended, while others
+// store something.
 func (j *Journal) LoseClaims(ctx context.Context) error {
-	return j.state.Purge(ctx, jetstream.WithPurgeSubject(j.names.subject("s", "has", "*")))
+	if err := j.state.Purge(ctx, jetstream.WithPurgeSubject(j.names.subject("s", "has", "*"))); err != nil {
+		return err
+	}
+	return j.StoreCheckpoint(ctx)
 }
 
 // StoreCheckpoint does at a time what is done now and then.

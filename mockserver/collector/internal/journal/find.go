@@ -4,14 +4,9 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"time"
 
 	"github.com/nats-io/nats.go"
 )
-
-// findEvery is how long the store is left alone between two attempts to learn
-// whether it has a message.
-const findEvery = 250 * time.Millisecond
 
 // An unansweredError is that of a message that was sent and not answered: it may be
 // stored.
@@ -37,7 +32,7 @@ func (j *Journal) find(m *nats.Msg, before uint64, cause error) (uint64, error) 
 			return seq, nil
 		}
 		j.log.Debug("whether calls are stored is not known yet", "error", err)
-		if err := sleep(j.ctx, findEvery); err != nil {
+		if err := j.awaitStore(); err != nil {
 			return 0, err
 		}
 	}

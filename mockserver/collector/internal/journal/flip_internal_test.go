@@ -42,9 +42,9 @@ func newSample(t *testing.T, ending string) *sample {
 	t.Helper()
 	s := &sample{dir: t.TempDir(), bySeq: map[uint64][]string{}, values: map[string]string{}, written: map[string]uint64{}, unseen: ending == "unseen"}
 	dir := t.TempDir()
-	j, err := Open(t.Context(), Options{Dir: dir})
+	j, err := Open(within(t), Options{Dir: dir})
 	require.NoError(t, err)
-	r, err := j.Attach(t.Context(), "crm", nil)
+	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	if s.unseen {
 		j.snapshots.mu.Lock()
@@ -52,7 +52,7 @@ func newSample(t *testing.T, ending string) *sample {
 		j.snapshots.mu.Unlock()
 	}
 	next := func(decide func(i int) mockserver.State) {
-		l, err := r.Next(t.Context(), mockserver.Want{})
+		l, err := r.Next(within(t), mockserver.Want{})
 		require.NoError(t, err)
 		result := mockserver.Result{RetryAt: time.Now().Add(2 * time.Second)}
 		for i, c := range l.Entry().Calls {
@@ -66,7 +66,7 @@ func newSample(t *testing.T, ending string) *sample {
 				s.failed = append(s.failed, c.ID)
 			}
 		}
-		require.NoError(t, l.Finish(t.Context(), result))
+		require.NoError(t, l.Finish(within(t), result))
 	}
 	for range 8 {
 		seq := j.acked.Load() + 1
@@ -76,7 +76,7 @@ func newSample(t *testing.T, ending string) *sample {
 			calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
 			s.bySeq[seq] = append(s.bySeq[seq], id)
 		}
-		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 	}
 	next(func(int) mockserver.State { return mockserver.StateDelivered })
 	next(func(i int) mockserver.State { return mockserver.State(i % 4) })
@@ -87,25 +87,25 @@ func newSample(t *testing.T, ending string) *sample {
 	if s.unseen {
 		replayed = nil // it would store a snapshot
 	}
-	require.NoError(t, j.Replay(t.Context(), "crm", replayed, mockserver.StateFailed))
+	require.NoError(t, j.Replay(within(t), "crm", replayed, mockserver.StateFailed))
 	for _, c := range replayed {
 		s.bySeq[j.acked.Load()] = append(s.bySeq[j.acked.Load()], c.ID)
 		s.failed = slices.DeleteFunc(s.failed, func(id string) bool { return id == c.ID })
 	}
-	state, err := j.State(t.Context())
+	state, err := j.State(within(t))
 	require.NoError(t, err)
 	for i := range 4 {
 		s.putState(t, state, fmt.Sprintf("k%d", i%3), fmt.Sprintf("value %d", i))
 	}
-	settings, err := j.Settings(t.Context())
+	settings, err := j.Settings(within(t))
 	require.NoError(t, err)
-	_, err = settings.Save(t.Context(), mockserver.StoredSettings{Paused: []string{"crm"}})
+	_, err = settings.Save(within(t), mockserver.StoredSettings{Paused: []string{"crm"}})
 	require.NoError(t, err)
-	ledgers, err := j.Ledger(t.Context())
+	ledgers, err := j.Ledger(within(t))
 	require.NoError(t, err)
 	s.ledger = ledgers[0]
 	if !s.unseen {
-		require.NoError(t, j.snapshot(t.Context(), true))
+		require.NoError(t, j.snapshot(within(t), true))
 	}
 	if ending != "closed" {
 		require.NoError(t, os.CopyFS(s.dir, os.DirFS(dir)))
@@ -119,8 +119,8 @@ func newSample(t *testing.T, ending string) *sample {
 
 func (s *sample) putState(t *testing.T, state mockserver.StateStore, key, value string) {
 	t.Helper()
-	require.NoError(t, state.Put(t.Context(), key, []byte(value)))
-	_, revision, err := state.Get(t.Context(), key)
+	require.NoError(t, state.Put(within(t), key, []byte(value)))
+	_, revision, err := state.Get(within(t), key)
 	require.NoError(t, err)
 	s.values[key], s.written[key] = value, revision
 }
@@ -249,9 +249,14 @@ func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []str
 	r, err := j.Attach(ctx, "crm", nil)
 	require.NoError(t, err, what)
 	var got []string
+	entries := map[string]string{} // that each call came in
 	for len(got) < int(l.Pending) {
 		lease, err := r.Next(ctx, mockserver.Want{})
 		require.NoError(t, err, "%s: %v came of %v", what, got, want)
+		for _, c := range lease.Entry().Calls {
+			require.Empty(t, entries[c.ID], "%s: %s came again, as entry %s, though what became of it is stored; it came as the entry that is shown", what, c.ID, lease.Entry().ID)
+			entries[c.ID] = lease.Entry().ID
+		}
 		result := mockserver.Result{}
 		for _, c := range lease.Entry().Calls {
 			got = append(got, c.ID)
@@ -312,17 +317,17 @@ func TestMissingBlocksAreRefused(t *testing.T) {
 						dir := t.TempDir()
 						require.NoError(t, os.CopyFS(dir, os.DirFS(s.dir)))
 						require.NoError(t, do(filepath.Join(dir, file)))
-						j, err := Open(t.Context(), Options{Dir: dir, SyncInterval: sync})
+						j, err := Open(within(t), Options{Dir: dir, SyncInterval: sync})
 						if err == nil {
 							_ = j.Close()
 						}
 						require.ErrorIs(t, err, ErrDamaged)
 						require.ErrorContains(t, err, stream[3])
 
-						j, err = Open(t.Context(), Options{Dir: dir, SyncInterval: sync, AcceptLoss: true})
+						j, err = Open(within(t), Options{Dir: dir, SyncInterval: sync, AcceptLoss: true})
 						require.NoError(t, err)
 						t.Cleanup(func() { require.NoError(t, j.Close()) })
-						l := s.proved(t.Context(), t, j, what)
+						l := s.proved(within(t), t, j, what)
 						want := int64(0)
 						if strings.HasSuffix(stream[3], streamCalls) {
 							want = s.ledger.Pending
@@ -330,9 +335,9 @@ func TestMissingBlocksAreRefused(t *testing.T) {
 						require.Equal(t, want, l.Lost, sum(l))
 						require.Equal(t, s.ledger.Accepted, l.Accepted)
 						require.NoError(t, j.Close())
-						j, err = Open(t.Context(), Options{Dir: dir, SyncInterval: sync})
+						j, err = Open(within(t), Options{Dir: dir, SyncInterval: sync})
 						require.NoError(t, err, "what was accepted is refused again")
-						s.proved(t.Context(), t, j, what)
+						s.proved(within(t), t, j, what)
 					})
 				}
 			}
@@ -353,14 +358,14 @@ func TestOldDamageIsRefusedAlsoWithoutSync(t *testing.T) {
 			require.NoError(t, err)
 			clear(data[len(data)/2:])
 			require.NoError(t, os.WriteFile(file, data, 0o600))
-			j, err := Open(t.Context(), Options{Dir: s.dir, SyncInterval: time.Second})
+			j, err := Open(within(t), Options{Dir: s.dir, SyncInterval: time.Second})
 			if !forgiven {
 				require.ErrorIs(t, err, ErrDamaged)
-				j, err = Open(t.Context(), Options{Dir: s.dir, SyncInterval: time.Second, AcceptLoss: true})
+				j, err = Open(within(t), Options{Dir: s.dir, SyncInterval: time.Second, AcceptLoss: true})
 			}
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, j.Close()) })
-			l := s.proved(t.Context(), t, j, ending)
+			l := s.proved(within(t), t, j, ending)
 			require.Positive(t, l.Lost)
 			require.Equal(t, s.ledger.Accepted, l.Accepted)
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // A health tells whether the store can be written to.
@@ -36,6 +37,17 @@ func (h *health) await(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// storePause is how long the store is left alone after it did not do what it was asked
+// for.
+const storePause = 100 * time.Millisecond
+
+// awaitStore waits until the store can be asked again. It fails when the journal is
+// closed.
+func (j *Journal) awaitStore() error {
+	j.health.await(j.ctx)
+	return sleep(j.ctx, storePause)
 }
 
 // rise says that the store can be written to.

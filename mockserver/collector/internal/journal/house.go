@@ -161,7 +161,7 @@ func (j *Journal) mend(cause error) {
 		last = err.Error()
 		j.log.Log(j.ctx, level, "the store still cannot be written to", "error", err)
 	}
-	j.link.Swap(newLink()).end() // before the account reads on: what came may have gone, see queue.open
+	j.link.Swap(newLink()).end() // before the account reads on: what came may have gone, see queue.accounted
 	j.health.rise()
 	j.log.Info("the store can be written to again", "directory", j.options.Dir)
 	j.reconnected()

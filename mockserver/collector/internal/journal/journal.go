@@ -249,7 +249,7 @@ func (j *Journal) follow() {
 func (j *Journal) tail(kind string, next uint64, handle func(*nats.Msg, uint64) error) *tail {
 	t := &tail{
 		link: &j.link, nc: j.nc, js: j.js, stream: j.names.stream(kind), next: next, batch: 1000, heartbeat: 5 * time.Second, handle: handle,
-		trouble: func(err error) { j.log.Debug("a reader was made again", "stream", kind, "error", err) },
+		trouble: j.tellTrouble(kind),
 	}
 	if j.options.NATS != nil {
 		t.shared, t.heartbeat = true, time.Second // the server that has the consumer may die alone

@@ -2,7 +2,12 @@ package journal_test
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
 	"os"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,9 +16,127 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 )
 
+// patience is how long a test waits for what must happen.
+const patience = journal.Patience
+
+// within returns a context for one wait, each of which is to have an end.
+func within(t testing.TB) context.Context { return journal.Within(t) }
+
+// next leases an entry.
+func next(t testing.TB, r mockserver.Reader) mockserver.Lease {
+	t.Helper()
+	l, err := r.Next(within(t), mockserver.Want{})
+	if err != nil {
+		t.Fatalf("no entry came: %v", err)
+	}
+	return l
+}
+
+// await waits until what is to happen has happened: it has no event to wait for.
+func await(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !happened(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v: not %s", patience, what)
+		}
+	}
+}
+
+// A sender appends calls that do not compress, and remembers what was accepted.
+type sender struct {
+	journal  *journal.Journal
+	sent     int // batches
+	accepted map[string]bool
+}
+
+func newSender(j *journal.Journal) *sender {
+	return &sender{journal: j, accepted: map[string]bool{}}
+}
+
+// send appends a batch of ten.
+func (s *sender) send(t testing.TB) error {
+	calls := noise(fmt.Sprint("m", s.sent, "."), 10, 2000)
+	s.sent++
+	err := s.journal.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
+	if err == nil {
+		for _, c := range calls {
+			s.accepted[c.ID] = true
+		}
+	}
+	return err
+}
+
+// fill appends until calls are refused, and returns with what.
+func (s *sender) fill(t testing.TB) (err error) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); err == nil; err = s.send(t) {
+		if time.Now().After(deadline) {
+			t.Fatal("calls are taken that cannot be stored")
+		}
+	}
+	return err
+}
+
+// resume appends until calls are taken, as a sender comes again.
+func (s *sender) resume(t testing.TB) {
+	t.Helper()
+	await(t, "calls are taken again", func() bool { return s.send(t) == nil })
+}
+
+// noise returns calls that do not compress.
+func noise(prefix string, n, bytes int) []mockserver.Call {
+	calls := journaltest.Calls("web", prefix, n)
+	for i := range calls {
+		random := make([]byte, bytes/2)
+		_, _ = rand.Read(random)
+		calls[i].Body = fmt.Appendf(nil, `{"type":"track","event":"Tested","messageId":%q,"pad":%q}`, calls[i].ID, hex.EncodeToString(random))
+	}
+	return calls
+}
+
+// logged keeps what is logged, which a test shows that fails.
+type logged struct {
+	mu    sync.Mutex // guards lines
+	lines []string
+}
+
+func newLog(t testing.TB) *logged {
+	l := &logged{}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the log:\n%s", l.text())
+		}
+	})
+	return l
+}
+
+func (l *logged) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.lines, "")
+}
+
+func (l *logged) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, string(line))
+	return len(line), nil
+}
+
+func (l *logged) count(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
 func open(t testing.TB, o journal.Options) *journal.Journal {
 	t.Helper()
-	j, err := journal.Open(t.Context(), o)
+	j, err := journal.Open(within(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,10 +40,13 @@ func (j *Journal) Settings(ctx context.Context) (mockserver.SettingsStore, error
 	if err != nil {
 		return nil, fmt.Errorf("journal: the bucket of settings: %w", err)
 	}
-	return &settingsStore{kv}, nil
+	return &settingsStore{j, kv}, nil
 }
 
-type settingsStore struct{ kv jetstream.KeyValue }
+type settingsStore struct {
+	journal *Journal
+	kv      jetstream.KeyValue
+}
 
 func (s *settingsStore) Load(ctx context.Context) (mockserver.StoredSettings, error) {
 	var settings mockserver.StoredSettings
@@ -66,7 +69,7 @@ func (s *settingsStore) Save(ctx context.Context, settings mockserver.StoredSett
 	if err != nil {
 		return 0, fmt.Errorf("journal: %w", err)
 	}
-	revision, err := update(ctx, s.kv, settingsKey, value, settings.Revision)
+	revision, err := s.journal.update(ctx, s.kv, settingsKey, value, settings.Revision)
 	if isConflict(err) {
 		return 0, mockserver.ErrSettingsChanged
 	}
@@ -152,12 +155,15 @@ func (s *stateStore) Get(ctx context.Context, key string) ([]byte, uint64, error
 func (s *stateStore) Put(ctx context.Context, key string, value []byte) error {
 	m := nats.NewMsg("$KV." + s.kv.Bucket() + "." + key)
 	m.Data = value
-	_, err := s.journal.publish(ctx, s.journal.nc, m)
-	return err
+	revision, err := s.journal.publish(ctx, s.journal.nc, m)
+	if err != nil {
+		return err
+	}
+	return s.journal.keep(s.kv, revision)
 }
 
 func (s *stateStore) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	next, err := update(ctx, s.kv, key, value, revision)
+	next, err := s.journal.update(ctx, s.kv, key, value, revision)
 	if isConflict(err) {
 		return 0, fmt.Errorf("%w: %s", mockserver.ErrStateConflict, key)
 	}
@@ -197,18 +203,38 @@ func (s *stateStore) Keys(ctx context.Context, prefix string) ([]string, error) 
 }
 
 // update replaces a value if its revision is still that one; none at all for 0.
-func update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (uint64, error) {
-	var next uint64
-	var err error
+func (j *Journal) update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (next uint64, err error) {
+	ctx, stop, err := j.while(ctx, requestPatience)
+	if err != nil {
+		return 0, err
+	}
+	defer stop()
 	if revision == 0 {
 		next, err = kv.Create(ctx, key, value)
 	} else {
 		next, err = kv.Update(ctx, key, value, revision)
 	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("journal: %w", err)
 	}
-	return next, nil
+	return next, j.keep(kv, next)
+}
+
+// keep returns nil if a value that was stored is on the disk, and notes it a second time.
+func (j *Journal) keep(kv jetstream.KeyValue, revision uint64) error {
+	if err := j.proveSynced(); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	if j.options.SyncInterval > 0 {
+		return nil // a power cut may take the value, and not the note
+	}
+	if err := j.recent.add(acceptedCalls{seq: revision, source: "KV_" + kv.Bucket()}); err != nil {
+		j.log.Debug("what was stored is noted once only", "error", err)
+	}
+	return nil
 }
 
 // isConflict tells whether a value had another revision.

@@ -14,34 +14,34 @@ import (
 func TestSettingsAreKeptAndWatched(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, journal.Options{Dir: dir})
-	store, err := j.Settings(t.Context())
+	store, err := j.Settings(within(t))
 	require.NoError(t, err)
 	changes, err := store.Watch(t.Context())
 	require.NoError(t, err)
 
-	none, err := store.Load(t.Context())
+	none, err := store.Load(within(t))
 	require.NoError(t, err)
 	assert.Equal(t, mockserver.StoredSettings{}, none)
 
 	want := mockserver.StoredSettings{Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Paused: []string{"crm"}}
-	first, err := store.Save(t.Context(), want)
+	first, err := store.Save(within(t), want)
 	require.NoError(t, err)
 	<-changes
-	_, err = store.Save(t.Context(), want)
+	_, err = store.Save(within(t), want)
 	assert.ErrorIs(t, err, mockserver.ErrSettingsChanged, "another made the first settings meanwhile")
 	want.Revision = first
 	want.Paused = nil
-	second, err := store.Save(t.Context(), want)
+	second, err := store.Save(within(t), want)
 	require.NoError(t, err)
 	<-changes
-	_, err = store.Save(t.Context(), want)
+	_, err = store.Save(within(t), want)
 	assert.ErrorIs(t, err, mockserver.ErrSettingsChanged)
 
 	require.NoError(t, j.Close())
 	j = open(t, journal.Options{Dir: dir})
-	store, err = j.Settings(t.Context())
+	store, err = j.Settings(within(t))
 	require.NoError(t, err)
-	got, err := store.Load(t.Context())
+	got, err := store.Load(within(t))
 	require.NoError(t, err)
 	want.Revision = second
 	assert.Equal(t, want, got)
@@ -52,7 +52,7 @@ func TestState(t *testing.T) {
 	var j *journal.Journal
 	state := func(t *testing.T) mockserver.StateStore {
 		j = open(t, journal.Options{Dir: dir})
-		s, err := j.State(t.Context())
+		s, err := j.State(within(t))
 		require.NoError(t, err)
 		return s
 	}

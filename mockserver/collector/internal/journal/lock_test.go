@@ -13,14 +13,14 @@ import (
 func TestTwoProcessesCannotShareADirectory(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, journal.Options{Dir: dir})
-	_, err := journal.Open(t.Context(), journal.Options{Dir: dir})
+	_, err := journal.Open(within(t), journal.Options{Dir: dir})
 	if !errors.Is(err, journal.ErrInUse) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
 		t.Fatalf("a second one in this process: %v", err)
 	}
 	ok(t, j.Close())
 
 	p := startChild(t, newTally(t), childConfig{Name: "a", Options: journal.Options{Dir: dir}})
-	_, err = journal.Open(t.Context(), journal.Options{Dir: dir})
+	_, err = journal.Open(within(t), journal.Options{Dir: dir})
 	if !errors.Is(err, journal.ErrInUse) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", p.cmd.Process.Pid)) {
 		t.Fatalf("while another process has it: %v", err)
 	}

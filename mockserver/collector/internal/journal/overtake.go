@@ -169,8 +169,7 @@ func (q *queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
 	if err != nil {
 		return err
 	}
-	open, err := q.open(q.journal.link.Load().lost, m)
-	if err != nil {
+	if err := q.accounted(q.journal.link.Load().lost, m.seq); err != nil {
 		return err
 	}
 	q.mu.Lock()
@@ -179,7 +178,7 @@ func (q *queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
 		q.ahead.passed = map[string]uint64{}
 	}
 	if q.ahead.passed[source] = raw.Sequence; !q.closed {
-		q.take(m, open, raw.Data, "")
+		q.take(m, raw.Data, "")
 	}
 	return nil
 }

@@ -66,8 +66,11 @@ func (p *process) cutAfter(t testing.TB, d time.Duration, image string) (after s
 		defer close(done)
 		time.Sleep(d) // the moment of the cut is to be any
 		_ = p.cmd.Process.Signal(syscall.SIGSTOP)
-		for !standsStill(p.cmd.Process.Pid) {
-			time.Sleep(time.Millisecond)
+		for deadline := time.Now().Add(patience); !standsStill(p.cmd.Process.Pid); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Error("the child does not stand still")
+				break
+			}
 		}
 		if out, err := exec.Command("cp", "--sparse=always", image, after).CombinedOutput(); err != nil {
 			t.Errorf("copying the disk: %s", out)

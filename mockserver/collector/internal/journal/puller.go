@@ -3,11 +3,13 @@ package journal
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
@@ -27,6 +29,7 @@ const (
 // a backlog stays on the disk.
 type puller struct {
 	queue     *queue
+	kind      string // of the stream
 	subject   string // of requests
 	got       func(lost context.Context, m *nats.Msg, seq, behind uint64)
 	expires   time.Duration
@@ -36,13 +39,14 @@ type puller struct {
 	sub       *nats.Subscription
 	asked     int       // messages that may still come
 	heard     time.Time // when the server said something, or was asked
+	missed    bool      // what the server has handed out may not have come
 	repairing bool
 	closed    bool
 }
 
 func newPuller(q *queue, kind string, got func(lost context.Context, m *nats.Msg, seq, behind uint64)) (*puller, error) {
 	j := q.journal
-	p := &puller{queue: q, got: got, expires: pullExpiresEmbedded}
+	p := &puller{queue: q, kind: kind, got: got, expires: pullExpiresEmbedded}
 	if j.options.NATS != nil {
 		p.expires, p.heartbeat = pullExpires, pullHeartbeat
 	}
@@ -126,16 +130,24 @@ func (p *puller) check(now time.Time) {
 }
 
 // reset forgets what was asked for, and what has come and waits: the connection is
-// another.
+// another. A cluster hands it out again when nobody gives a sign of life for it.
+// Within the process it would do so a day later, and what has ended behind it would
+// count it as ended: so there is another consumer.
 func (p *puller) reset() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.asked = 0
 	if p.closed {
+		p.mu.Unlock()
 		return
 	}
 	_ = p.sub.Unsubscribe()
 	_ = p.subscribe() // it fails where the journal is closed
+	p.missed = p.queue.journal.options.NATS == nil
+	missed := p.missed
+	p.mu.Unlock()
+	if missed {
+		p.repair()
+	}
 }
 
 // repair makes the consumer again if it is gone, and asks again.
@@ -150,26 +162,34 @@ func (p *puller) repair() {
 	p.mu.Unlock()
 	go func() {
 		ctx := p.queue.journal.ctx
-		err := sleep(ctx, repairPause)
-		for err == nil && !p.isClosed() {
-			limited, cancel := context.WithTimeout(ctx, askPatience)
-			if p.queue.ensure(limited) == nil {
-				err = context.Canceled // enough
-			}
-			cancel()
-			if err == nil {
-				err = sleep(ctx, repairPause)
-			}
+		for sleep(ctx, repairPause) == nil && !p.repaired(ctx) {
 		}
-		p.mu.Lock()
-		p.repairing = false
-		p.mu.Unlock()
 		p.queue.pull()
 	}()
 }
 
-func (p *puller) isClosed() bool {
+// repaired tries once to make the consumer again, and reports whether there is nothing
+// more to do.
+func (p *puller) repaired(ctx context.Context) bool {
+	p.mu.Lock()
+	missed, closed := p.missed, p.closed
+	p.missed = false
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	var err error
+	if missed && !closed {
+		j := p.queue.journal
+		if err = j.js.DeleteConsumer(ctx, j.names.stream(p.kind), j.names.consumer(p.queue.name)); errors.Is(err, jetstream.ErrConsumerNotFound) {
+			err = nil
+		}
+	}
+	if err == nil && !closed {
+		missed, err = false, p.queue.ensure(ctx)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.closed
+	p.missed = p.missed || missed
+	p.repairing = !p.closed && (err != nil || p.missed)
+	return !p.repairing
 }

@@ -247,35 +247,37 @@ func (q *queue) gotCalls(lost context.Context, m *nats.Msg, seq, behind uint64) 
 		q.journal.log.Error("a message of calls cannot be read; it stays where it is", "destination", q.name, "error", err)
 		return
 	}
-	open, err := q.open(lost, parsed)
-	if err != nil {
+	if err := q.accounted(lost, seq); err != nil {
 		_ = q.journal.nc.Publish(m.Reply, []byte("-NAK"))
 		return
 	}
 	q.mu.Lock()
 	q.last, q.behind = max(q.last, seq), behind
-	here := q.take(parsed, open, m.Data, m.Reply)
+	here := q.take(parsed, m.Data, m.Reply)
 	q.mu.Unlock()
 	if !here {
 		q.known(m, seq)
 	}
 }
 
-// open returns the parts of a message of CALLS whose first attempt has not ended. It
-// fails where the connection that the message came on is lost before the account has
-// the message: a server that was started again may have another of that number.
-func (q *queue) open(lost context.Context, m *callsMessage) (open []callsRef, err error) {
-	a := q.journal.account
+// accounted waits until the account has a message of CALLS. It fails where the
+// connection that the message came on is lost before: a server that was started again
+// may have another of that number.
+func (q *queue) accounted(lost context.Context, seq uint64) error {
 	ctx, cancel := context.WithCancel(q.journal.ctx)
 	defer cancel()
 	defer context.AfterFunc(lost, cancel)()
-	if err := a.reached(ctx, m.seq); err != nil {
-		return nil, err
+	if err := q.journal.account.reached(ctx, seq); err != nil {
+		return err
 	}
-	if lost.Err() != nil {
-		return nil, lost.Err()
-	}
-	a.with(q.name, func(b *book) {
+	return lost.Err()
+}
+
+// open returns the parts of a message of CALLS whose first attempt has not ended. The
+// lock is held from here on until they are among the items: what ends meanwhile would
+// be handed out again.
+func (q *queue) open(m *callsMessage) (open []callsRef) {
+	q.journal.account.with(q.name, func(b *book) {
 		if b.attached != q.attached || !b.takes(m.seq, m.name) {
 			return
 		}
@@ -285,16 +287,17 @@ func (q *queue) open(lost context.Context, m *callsMessage) (open []callsRef, er
 			}
 		}
 	})
-	return open, nil
+	return open
 }
 
 // take makes the open parts of a message ready, and reports whether this process has
 // the message now: it may have come before. The lock is held.
-func (q *queue) take(m *callsMessage, open []callsRef, payload []byte, reply string) bool {
+func (q *queue) take(m *callsMessage, payload []byte, reply string) bool {
 	if p := q.parcels[m.seq]; p != nil {
 		p.reply = cmp.Or(reply, p.reply)
 		return true
 	}
+	open := q.open(m)
 	if len(open) == 0 {
 		return false
 	}
@@ -338,12 +341,12 @@ func (q *queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
 		return
 	}
 	var waits retry // what the account says that is waited for
+	q.mu.Lock()     // before the account is asked, see open
 	j.account.with(q.name, func(b *book) {
 		if b.attached == q.attached {
 			waits = b.retries[it.ref]
 		}
 	})
-	q.mu.Lock()
 	have := q.items[it.ref]
 	switch {
 	case have != nil && have.attempt == it.attempt:

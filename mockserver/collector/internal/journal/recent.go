@@ -15,14 +15,16 @@ import (
 // What was accepted since the newest snapshot is known from CALLS, and a second time
 // from a file beside it: so that all of it is counted, whatever becomes of CALLS. The
 // file is not synced: a kill leaves it whole, and a power cut leaves what the snapshot
-// before did.
+// before did. So it is with the settings and the state, of which it has how far they
+// have come.
 type recent struct {
 	mu   sync.Mutex // guards what follows
 	file *os.File   // nil where there is none
 	list []acceptedCalls
 }
 
-// acceptedCalls are the calls of a message of CALLS that was acknowledged.
+// acceptedCalls are the calls of a message of CALLS that was acknowledged, or, where there
+// are none, a value of a bucket that was: source is its stream then.
 type acceptedCalls struct {
 	seq    uint64
 	calls  int
@@ -83,13 +85,18 @@ func (r *recent) add(a acceptedCalls) error {
 }
 
 // forget drops what a snapshot that was stored knows.
-func (r *recent) forget(calls uint64) error {
+func (r *recent) forget(calls uint64, marks map[string]extentMark) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file == nil {
 		return nil
 	}
-	r.list = slices.DeleteFunc(r.list, func(a acceptedCalls) bool { return a.seq <= calls })
+	r.list = slices.DeleteFunc(r.list, func(a acceptedCalls) bool {
+		if a.calls == 0 {
+			return a.seq <= marks[a.source].last
+		}
+		return a.seq <= calls
+	})
 	var left []byte
 	for _, a := range r.list {
 		left = append(left, a.line()...)

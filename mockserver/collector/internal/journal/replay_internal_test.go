@@ -15,25 +15,25 @@ import (
 // up so many calls.
 func failedCalls(t *testing.T, dir string, n int) *Journal {
 	t.Helper()
-	j, err := Open(t.Context(), Options{Dir: dir})
+	j, err := Open(within(t), Options{Dir: dir})
 	require.NoError(t, err)
-	r, err := j.Attach(t.Context(), "crm", nil)
+	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	calls := make([]mockserver.Call, n)
 	for i := range calls {
 		id := fmt.Sprintf("m-%d", i)
 		calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
 	}
-	require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+	require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 	for ended := 0; ended < n; {
-		l, err := r.Next(t.Context(), mockserver.Want{})
+		l, err := r.Next(within(t), mockserver.Want{})
 		require.NoError(t, err)
 		result := mockserver.Result{Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
 		for i := range result.Outcomes {
 			result.Outcomes[i].State = mockserver.StateFailed
 		}
 		ended += len(result.Outcomes)
-		require.NoError(t, l.Finish(t.Context(), result))
+		require.NoError(t, l.Finish(within(t), result))
 	}
 	require.NoError(t, r.Close())
 	return j
@@ -41,7 +41,7 @@ func failedCalls(t *testing.T, dir string, n int) *Journal {
 
 func listedAsFailed(t *testing.T, j *Journal) (calls []mockserver.Call) {
 	t.Helper()
-	require.NoError(t, j.Failed(t.Context(), "crm", func(f mockserver.FailedCall) bool {
+	require.NoError(t, j.Failed(within(t), "crm", func(f mockserver.FailedCall) bool {
 		calls = append(calls, f.Call)
 		return true
 	}))
@@ -58,23 +58,23 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 			j := failedCalls(t, dir, 200)
 			calls := listedAsFailed(t, j)
 			require.Len(t, calls, 200)
-			listed, err := j.findFailed(t.Context(), "crm", calls)
+			listed, err := j.findFailed(within(t), "crm", calls)
 			require.NoError(t, err)
-			_, err = j.storeReplay(t.Context(), "crm", calls[:128], mockserver.StateFailed, listed)
+			_, err = j.storeReplay(within(t), "crm", calls[:128], mockserver.StateFailed, listed)
 			require.NoError(t, err)
 			if restart {
 				require.NoError(t, j.Close())
-				j, err = Open(t.Context(), Options{Dir: dir})
+				j, err = Open(within(t), Options{Dir: dir})
 				require.NoError(t, err)
 			}
 			t.Cleanup(func() { assert.NoError(t, j.Close()) })
 
-			require.ErrorContains(t, j.Replay(t.Context(), "crm", calls[:1], mockserver.StateFailed), "not among the failed ones")
+			require.ErrorContains(t, j.Replay(within(t), "crm", calls[:1], mockserver.StateFailed), "not among the failed ones")
 			left := listedAsFailed(t, j)
 			assert.Len(t, left, 72)
-			require.NoError(t, j.Replay(t.Context(), "crm", left, mockserver.StateFailed))
+			require.NoError(t, j.Replay(within(t), "crm", left, mockserver.StateFailed))
 			assert.Empty(t, listedAsFailed(t, j))
-			ledgers, err := j.Ledger(t.Context())
+			ledgers, err := j.Ledger(within(t))
 			require.NoError(t, err)
 			assert.True(t, ledgers[0].Holds(), "%+v", ledgers[0])
 			assert.EqualValues(t, 200, ledgers[0].Pending)

@@ -218,7 +218,7 @@ func (j *Journal) forgetCheckpoints(ctx context.Context) error {
 
 // catchUp reads what was stored since the account was.
 func (j *Journal) catchUp(ctx context.Context) error {
-	for {
+	for began := time.Now(); ; {
 		outcomes, err := j.extent(ctx, j.outcomes)
 		if err != nil {
 			return err
@@ -229,12 +229,18 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		}
 		j.sawCalls(calls.last)
 		a, beyond := j.account, uint64(0)
+		stop := every(tellEvery, func() {
+			readCalls, readOutcomes := a.position()
+			j.log.Info("what is stored is being read; calls are taken then", "for", time.Since(began).Round(time.Second),
+				"calls", fmt.Sprintf("%d of %d", readCalls, calls.last), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes.last))
+		})
 		err = a.await(ctx, func() bool {
 			if a.awaited > calls.last {
 				beyond = a.awaited
 			}
 			return a.broken != nil || a.calls >= calls.last && (a.outcomes >= outcomes.last || beyond > 0)
 		})
+		stop()
 		switch {
 		case err != nil:
 			return fmt.Errorf("journal: reading what is stored: %w", err)
@@ -256,6 +262,23 @@ func (j *Journal) catchUp(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// every calls f now and then until stop is called.
+func every(d time.Duration, f func()) (stop func()) {
+	tick, done := time.NewTicker(d), make(chan struct{})
+	go func() {
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				f()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { close(done) }
 }
 
 // callsReach tells whether CALLS has a message, by a newer look than the one by

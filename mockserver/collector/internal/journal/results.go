@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -15,8 +14,6 @@ const (
 	resultsBytes = 256 << 10
 	// resultsQueue is how many outcomes may wait to be written.
 	resultsQueue = 1024
-	// resultsPause is how long outcomes wait that could not be stored.
-	resultsPause = 100 * time.Millisecond
 )
 
 // results writes outcomes. Those that come while one message is being written
@@ -121,7 +118,7 @@ func (r *results) store(group []*pendingResult) {
 	for err != nil && j.ctx.Err() == nil {
 		// What was delivered is not delivered again because that could not be stored.
 		j.log.Debug("outcomes could not be stored; it is tried again", "outcomes", len(group), "error", err)
-		if j.health.await(j.ctx); sleep(j.ctx, resultsPause) == nil {
+		if j.awaitStore() == nil {
 			counted, err = r.counted(m, told)
 		}
 	}

@@ -56,13 +56,12 @@ func (j *Journal) rewriteStream(stream string) error {
 		return err
 	}
 	var found []damage
-	highest := uint64(0)
 	for i, block := range blocks {
-		more, _, last, err := checkFile(stream, block, i == len(blocks)-1)
+		more, _, _, err := checkFile(stream, block, i == len(blocks)-1)
 		if err != nil {
 			return err
 		}
-		found, highest = append(found, more...), max(highest, last)
+		found = append(found, more...)
 	}
 	if hard := acknowledged(found); slices.ContainsFunc(hard, func(d damage) bool { return !j.isVolatile(d.stream) }) {
 		return j.refuse(hard)
@@ -70,7 +69,9 @@ func (j *Journal) rewriteStream(stream string) error {
 	if err := j.cut(stream, found); err != nil {
 		return err
 	}
-	if err := removeIndexBeyond(stream, highest); err != nil {
+	// The server that could not write wrote it when it stopped: with what it failed to
+	// store, and without the blocks that it did not find while the disk was away.
+	if err := removeIndex(stream); err != nil {
 		return err
 	}
 	for _, block := range blocks {
@@ -86,37 +87,13 @@ func (j *Journal) rewriteStream(stream string) error {
 	return nil
 }
 
-// removeIndexBeyond removes the server's index of a stream if it has a message beyond
-// the last one that is stored. The server writes it when it stops, also with one that it
-// failed to store, and would count that as deleted.
-func removeIndexBeyond(stream string, last uint64) error {
-	file := filepath.Join(stream, "msgs", "index.db")
-	data, err := os.ReadFile(file)
+// removeIndex removes the server's index of a stream: it is made again from the blocks.
+func removeIndex(stream string) error {
+	err := os.Remove(filepath.Join(stream, "msgs", "index.db"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	if indexed, ok := lastIndexed(data); ok && indexed <= last {
-		return nil
-	}
-	return os.Remove(file)
-}
-
-// lastIndexed returns the number of the last message of an index: after two bytes come
-// the numbers of messages and bytes, the first message, its time, and the last message.
-func lastIndexed(data []byte) (last uint64, ok bool) {
-	if len(data) < 2 {
-		return 0, false
-	}
-	d := decoder{rest: data[2:]}
-	d.uint()
-	d.uint()
-	d.uint()
-	d.signed() // a time
-	last = d.uint()
-	return last, !d.failed
+	return err
 }
 
 // unproved returns the blocks of a stream that may not be on the disk as they are

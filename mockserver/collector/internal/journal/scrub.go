@@ -99,40 +99,42 @@ func (j *Journal) scrub(ctx context.Context) error {
 	return nil
 }
 
-// scrubFiles reads the blocks of all streams.
+// scrubFiles reads the blocks of all streams, and again those that look damaged: their
+// ends may have been about to be written, and the whole to be replaced.
 func (j *Journal) scrubFiles(ctx context.Context) (damage []string, err error) {
 	streams, err := j.streamDirs()
 	if err != nil {
 		return nil, err
 	}
+	var doubtful []blockOf
 	for _, stream := range streams {
 		blocks, err := blocksOf(stream)
 		if err != nil {
 			return nil, err
 		}
 		for _, block := range blocks {
-			found, err := j.scrubFile(ctx, stream, block)
-			if err != nil {
-				return nil, err
+			if found := j.readBlock(ctx, stream, block); len(found) > 0 {
+				damage, doubtful = append(damage, found...), append(doubtful, blockOf{stream, block})
 			}
-			damage = append(damage, found...)
 		}
 	}
-	return damage, nil
+	if len(damage) == 0 {
+		return nil, ctx.Err()
+	}
+	if err := sleep(ctx, scrubDoubt); err != nil {
+		return nil, err
+	}
+	var again []string
+	for _, b := range doubtful {
+		again = append(again, j.readBlock(ctx, b.stream, b.block)...)
+	}
+	return slices.DeleteFunc(damage, func(d string) bool { return !slices.Contains(again, d) }), ctx.Err()
 }
 
-// scrubFile reads one block, and again where it looks damaged: its end may have been
-// about to be written, and the whole to be replaced.
-func (j *Journal) scrubFile(ctx context.Context, stream string, block int) ([]string, error) {
-	damage := j.readBlock(ctx, stream, block)
-	if len(damage) > 0 {
-		if err := sleep(ctx, scrubDoubt); err != nil {
-			return nil, err
-		}
-		again := j.readBlock(ctx, stream, block)
-		damage = slices.DeleteFunc(damage, func(d string) bool { return !slices.Contains(again, d) })
-	}
-	return damage, ctx.Err()
+// A blockOf is a block of a stream, which is named by its directory.
+type blockOf struct {
+	stream string
+	block  int
 }
 
 // readBlock returns what is damaged of a block.

@@ -23,7 +23,7 @@ func serversOf(t *testing.T, j *journal.Journal) []mockserver.JournalServer {
 	t.Helper()
 	var servers []mockserver.JournalServer
 	require.Eventually(t, func() bool {
-		health, _ := j.Health(t.Context())
+		health, _ := j.Health(within(t))
 		servers = health.Servers
 		return len(servers) > 0
 	}, patience, 10*time.Millisecond)
@@ -54,7 +54,7 @@ func TestServersThatSyncLazilyAreRefused(t *testing.T) {
 				options.Monitor = "http://" + s.MonitorAddr().String()
 			}
 			if c.interval != "" {
-				_, err := journal.Open(t.Context(), journal.Options{NATS: &options})
+				_, err := journal.Open(within(t), journal.Options{NATS: &options})
 				require.ErrorIs(t, err, journal.ErrLazySync)
 				assert.False(t, journal.Transient(err))
 				assert.Contains(t, err.Error(), "one has sync_interval "+c.interval)
@@ -94,7 +94,7 @@ accounts {
 		*to = *o
 	})
 	url := strings.Replace(s.ClientURL(), "//", "//app:secret@", 1)
-	_, err = journal.Open(t.Context(), journal.Options{NATS: &journal.NATS{URL: url, Replicas: 1}})
+	_, err = journal.Open(within(t), journal.Options{NATS: &journal.NATS{URL: url, Replicas: 1}})
 	require.ErrorIs(t, err, journal.ErrLazySync)
 }
 
@@ -111,7 +111,7 @@ func TestOldServersAreRefused(t *testing.T) {
 			go greet(c, "2.14.5")
 		}
 	}()
-	_, err = journal.Open(t.Context(), journal.Options{NATS: &journal.NATS{URL: "nats://" + l.Addr().String()}})
+	_, err = journal.Open(within(t), journal.Options{NATS: &journal.NATS{URL: "nats://" + l.Addr().String()}})
 	require.ErrorContains(t, err, "has version 2.14.5; 2.15 or newer is needed: older ones can lose calls")
 }
 

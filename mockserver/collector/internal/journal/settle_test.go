@@ -22,7 +22,7 @@ func TestFailedCallsAreListedRightAfterAKill(t *testing.T) {
 		appendCalls(t, j, "web", fmt.Sprint(i, "."), 2)
 	}
 	for n := 0; n < 2*batches; {
-		l, err := r.Next(t.Context(), mockserver.Want{})
+		l, err := r.Next(within(t), mockserver.Want{})
 		require.NoError(t, err)
 		result := mockserver.Result{}
 		for range l.Entry().Calls {
@@ -33,14 +33,14 @@ func TestFailedCallsAreListedRightAfterAKill(t *testing.T) {
 	}
 	j = reopen(t, dir)
 	var failed []mockserver.Call
-	require.NoError(t, j.Failed(t.Context(), "crm", func(f mockserver.FailedCall) bool {
+	require.NoError(t, j.Failed(within(t), "crm", func(f mockserver.FailedCall) bool {
 		failed = append(failed, f.Call)
 		return true
 	}))
 	assert.Len(t, failed, 2*batches)
 
 	j = reopen(t, dir)
-	require.NoError(t, j.Replay(t.Context(), "crm", failed, mockserver.StateFailed))
+	require.NoError(t, j.Replay(within(t), "crm", failed, mockserver.StateFailed))
 	work(t, attach(t, j, "crm"), 2*batches, delivered)
 	wantSums(t, verified(t, j, "crm"), "200 = 200 + 0 + 0 + 0")
 }

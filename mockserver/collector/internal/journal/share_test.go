@@ -25,7 +25,7 @@ func (c *cluster) leader(consumer string) int {
 	defer nc.Close()
 	js, err := jetstream.New(nc)
 	require.NoError(c.t, err)
-	have, err := js.Consumer(c.t.Context(), "analytics-CALLS", consumer)
+	have, err := js.Consumer(within(c.t), "analytics-CALLS", consumer)
 	require.NoError(c.t, err)
 	for i, config := range c.configs {
 		if config.Name == have.CachedInfo().Cluster.Leader {
@@ -54,7 +54,7 @@ func TestWorkIsSharedAgainAfterALeaderIsLost(t *testing.T) {
 					if err != nil {
 						return
 					}
-					_ = l.Finish(t.Context(), mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateDelivered}}})
+					_ = l.Finish(within(t), mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateDelivered}}})
 					shares <- i
 				}
 			}()

@@ -106,7 +106,7 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 		return fmt.Errorf("journal: storing the account: %w", err)
 	}
 	s.number, s.stored, s.next = s.number+1, of, time.Now().Add(max(snapshotEvery, snapshotShare*time.Since(began)))
-	if err := j.recent.forget(calls); err != nil {
+	if err := j.recent.forget(calls, marks); err != nil {
 		j.log.Debug("what was accepted last is noted for longer", "error", err)
 	}
 	return nil
@@ -216,6 +216,18 @@ func decodeSnapshot(data []byte) (*snapshot, error) {
 		s.base, err = decodeAccount(base)
 	}
 	return s, err
+}
+
+// raise has the marks of buckets say what was noted since, and returns what was of calls.
+func (s *snapshot) raise(noted []acceptedCalls) (accepted []acceptedCalls) {
+	return slices.DeleteFunc(noted, func(a acceptedCalls) bool {
+		if a.calls == 0 && s != nil {
+			m := s.marks[a.source]
+			m.last = max(m.last, a.seq)
+			s.marks[a.source] = m
+		}
+		return a.calls == 0
+	})
 }
 
 // forgetSnapshots removes them: what they say no longer holds.

@@ -26,7 +26,7 @@ func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
 				if err != nil {
 					return // it is attached anew
 				}
-				if err := l.Finish(t.Context(), all(l.Entry(), mockserver.StateDelivered)); err != nil {
+				if err := l.Finish(within(t), all(l.Entry(), mockserver.StateDelivered)); err != nil {
 					t.Error(err)
 				}
 				if n == 5 {
@@ -39,19 +39,23 @@ func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
 			goingOn.Go(func() {
 				for i := 0; !isClosed(attached); i++ {
 					calls := journaltest.Calls(source, fmt.Sprint(name, source, i), 1)
-					if err := j.Append(t.Context(), mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}); err != nil {
+					if err := j.Append(within(t), mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}); err != nil {
 						t.Error(err)
 						return
 					}
 				}
 			})
 		}
-		<-worked
+		select {
+		case <-worked:
+		case <-within(t).Done():
+			t.Fatal("nothing is handed out")
+		}
 		r := attach(t, j, name, "web", "app")
 		close(attached)
 		goingOn.Wait()
 		work(t, r, int(ledgerOf(t, j, name).Pending), delivered)
-		ok(t, j.Detach(t.Context(), name))
+		ok(t, j.Detach(within(t), name))
 	}
 }
 

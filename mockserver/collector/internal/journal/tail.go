@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -39,8 +40,9 @@ type tail struct {
 	whole func(gap span) bool
 	// held, if it is set, says that what has come is not to be handled now: it is read again.
 	held func() bool
-	// trouble is told why a consumer is made again.
-	trouble func(error)
+	// trouble is told why a consumer is made again, and for how long none has read
+	// anything.
+	trouble func(err error, since time.Duration)
 
 	misses int    // counts consumers that were made on another server
 	last   uint64 // set by aim: the message that a scan ends with; 0 where that is not known
@@ -113,7 +115,9 @@ func matches(pattern, subject string) bool {
 }
 
 func (t *tail) run(ctx context.Context, finite bool) error {
+	var failing time.Time // since when consumers are made again
 	for {
+		began, next := time.Now(), t.next
 		err := t.session(ctx, finite)
 		var handler handlerError
 		switch {
@@ -124,10 +128,30 @@ func (t *tail) run(ctx context.Context, finite bool) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		}
-		t.trouble(err)
+		if failing.IsZero() || t.next != next || time.Since(began) > tellEvery {
+			failing = time.Now()
+		}
+		t.trouble(err, time.Since(failing))
 		if err := sleep(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
+	}
+}
+
+// tellEvery is how often it is said that reading is waited for.
+const tellEvery = 10 * time.Second
+
+// tellTrouble returns a function that logs, for trouble of a tail: as a warning now and
+// then if it lasts and is not known.
+func (j *Journal) tellTrouble(kind string) func(error, time.Duration) {
+	var told time.Duration
+	return func(err error, since time.Duration) {
+		told = min(told, since) // it may be another trouble
+		level := slog.LevelDebug
+		if _, down := j.health.up(); down == nil && since-told >= tellEvery {
+			told, level = since, slog.LevelWarn
+		}
+		j.log.Log(context.Background(), level, "a stream cannot be read; it is tried again", "stream", kind, "for", since.Round(time.Second), "error", err)
 	}
 }
 

@@ -31,8 +31,8 @@ func TestCollectorsThatStartTogetherAllStart(t *testing.T) {
 				if journals[i], err = startPatiently(t, options); !assert.NoError(t, err, "round %d", round) {
 					return
 				}
-				if _, err = journals[i].Attach(t.Context(), "crm", nil); assert.NoError(t, err, "round %d", round) {
-					assert.NoError(t, journals[i].Append(t.Context(), mockserver.Batch{
+				if _, err = journals[i].Attach(within(t), "crm", nil); assert.NoError(t, err, "round %d", round) {
+					assert.NoError(t, journals[i].Append(within(t), mockserver.Batch{
 						Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(i, "."), 1),
 					}))
 				}
@@ -50,12 +50,12 @@ func TestCollectorsThatStartTogetherAllStart(t *testing.T) {
 // startPatiently opens a journal as a collector does.
 func startPatiently(t *testing.T, o journal.Options) (*journal.Journal, error) {
 	for {
-		j, err := journal.Open(t.Context(), o)
+		j, err := journal.Open(within(t), o)
 		if err == nil {
-			_, err = j.Settings(t.Context())
+			_, err = j.Settings(within(t))
 		}
 		if err == nil {
-			_, err = j.State(t.Context())
+			_, err = j.State(within(t))
 		}
 		if err == nil || !journal.Transient(err) {
 			return j, err

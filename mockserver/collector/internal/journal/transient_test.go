@@ -3,6 +3,7 @@ package journal_test
 import (
 	"context"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,17 +38,22 @@ var steps = map[string]func(context.Context, *journal.Journal) error{
 // mayPass checks that whatever a start fails with now, it is tried again.
 func mayPass(t *testing.T, j *journal.Journal) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var trying sync.WaitGroup
 	for name, step := range steps {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		err := step(ctx, j)
-		cancel()
-		require.Error(t, err, name)
-		assert.True(t, journal.Transient(err), "%s: %v", name, err)
+		trying.Go(func() {
+			err := step(ctx, j)
+			assert.Error(t, err, name)
+			assert.True(t, journal.Transient(err), "%s: %v", name, err)
+		})
 	}
+	trying.Wait()
 }
 
 // What another collector has just created is not known to every server at once.
 func TestWhatAClusterDoesNotHaveYetIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	s, _ := startServer(t, func(*server.Options) {})
 	j := open(t, journal.Options{NATS: &journal.NATS{URL: s.ClientURL(), Replicas: 1}})
 	attach(t, j, "crm")
@@ -56,13 +62,14 @@ func TestWhatAClusterDoesNotHaveYetIsWaitedFor(t *testing.T) {
 	defer nc.Close()
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
-	for name := range js.StreamNames(t.Context()).Name() {
-		require.NoError(t, js.DeleteStream(t.Context(), name))
+	for name := range js.StreamNames(within(t)).Name() {
+		require.NoError(t, js.DeleteStream(within(t), name))
 	}
 	mayPass(t, j)
 }
 
 func TestAConnectionThatIsMadeAgainIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	s, _ := startServer(t, func(*server.Options) {})
 	j := open(t, journal.Options{NATS: &journal.NATS{URL: s.ClientURL(), Replicas: 1}})
 	attach(t, j, "crm")
@@ -84,7 +91,7 @@ func TestAServerThatHangsUpIsWaitedFor(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	_, err = journal.Open(t.Context(), journal.Options{NATS: &journal.NATS{URL: "nats://" + l.Addr().String()}})
+	_, err = journal.Open(within(t), journal.Options{NATS: &journal.NATS{URL: "nats://" + l.Addr().String()}})
 	require.Error(t, err)
 	assert.True(t, journal.Transient(err), "%v", err)
 }

@@ -11,8 +11,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 )
 
-const patience = time.Minute
-
 func ok(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -23,13 +21,13 @@ func ok(t testing.TB, err error) {
 func appendCalls(t testing.TB, j *journal.Journal, source, prefix string, n int) []mockserver.Call {
 	t.Helper()
 	calls := journaltest.Calls(source, prefix, n)
-	ok(t, j.Append(t.Context(), mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}))
+	ok(t, j.Append(within(t), mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}))
 	return calls
 }
 
 func attach(t testing.TB, j *journal.Journal, destination string, sources ...string) mockserver.Reader {
 	t.Helper()
-	r, err := j.Attach(t.Context(), destination, sources)
+	r, err := j.Attach(within(t), destination, sources)
 	ok(t, err)
 	return r
 }
@@ -51,7 +49,7 @@ func work(t testing.TB, r mockserver.Reader, n int, decide func(id string, attem
 			}
 			result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: state, Reason: "because"})
 		}
-		ok(t, l.Finish(t.Context(), result))
+		ok(t, l.Finish(within(t), result))
 	}
 }
 
@@ -72,7 +70,7 @@ func mixed(id string, attempt int) mockserver.State {
 
 func ledgerOf(t testing.TB, j *journal.Journal, destination string) mockserver.Ledger {
 	t.Helper()
-	all, err := j.Ledger(t.Context())
+	all, err := j.Ledger(within(t))
 	ok(t, err)
 	for _, l := range all {
 		if l.Destination == destination {
@@ -86,7 +84,7 @@ func ledgerOf(t testing.TB, j *journal.Journal, destination string) mockserver.L
 // verified checks that the ledger is proved, and returns that of a destination.
 func verified(t testing.TB, j *journal.Journal, destination string) mockserver.Ledger {
 	t.Helper()
-	all, err := j.Verify(t.Context())
+	all, err := j.Verify(within(t))
 	ok(t, err)
 	for _, v := range all {
 		if !v.OK() {
@@ -127,8 +125,8 @@ func TestTrimRemovesWhatIsDoneAndCountsIt(t *testing.T) {
 	wantSums(t, verified(t, j, "a"), inA)
 
 	time.Sleep(2 * time.Millisecond) // until all is older than Keep
-	ok(t, j.Trim(t.Context()))
-	stats, err := j.Stats(t.Context())
+	ok(t, j.Trim(within(t)))
+	stats, err := j.Stats(within(t))
 	ok(t, err)
 	if stats.Calls.Messages != 0 {
 		t.Fatalf("%d messages of calls are left", stats.Calls.Messages)
@@ -137,7 +135,7 @@ func TestTrimRemovesWhatIsDoneAndCountsIt(t *testing.T) {
 	wantSums(t, verified(t, j, "b"), inB)
 
 	calls := appendCalls(t, j, "web", "later", 10)
-	ok(t, j.Replay(t.Context(), "b", calls[:0], mockserver.StateDelivered))
+	ok(t, j.Replay(within(t), "b", calls[:0], mockserver.StateDelivered))
 	j = reopen(t, dir)
 	wantSums(t, verified(t, j, "a"), "210 = 160 + 20 + 20 + 10")
 	work(t, attach(t, j, "a"), 10, delivered)
@@ -159,8 +157,8 @@ func TestTrimLeavesWhatIsPending(t *testing.T) {
 		work(t, fast, 1000, mixed)
 		work(t, slow, 950, mixed)
 		behind += 50
-		ok(t, j.Trim(t.Context())) // space is short, and the calls are young
-		stats, err := j.Stats(t.Context())
+		ok(t, j.Trim(within(t))) // space is short, and the calls are young
+		stats, err := j.Stats(within(t))
 		ok(t, err)
 		if stats.Calls.Messages < left+messages { // by Trim, or by the journal itself before
 			trimmed++
@@ -173,7 +171,7 @@ func TestTrimLeavesWhatIsPending(t *testing.T) {
 	if trimmed < 2 {
 		t.Errorf("calls were removed %d times", trimmed)
 	}
-	ok(t, j.ForgetCheckpoints(t.Context()))
+	ok(t, j.ForgetCheckpoints(within(t)))
 	wantSums(t, ledgerOf(t, j, "fast"), "10000 = 8000 + 1000 + 1000 + 0")
 	l := ledgerOf(t, j, "slow")
 	j = reopen(t, dir)
@@ -187,18 +185,18 @@ func TestCallsThatArePendingForTooLongAreListedAsFailed(t *testing.T) {
 	j := open(t, journal.Options{Dir: t.TempDir(), Keep: time.Millisecond})
 	r := attach(t, j, "down")
 	appendCalls(t, j, "web", "a", 10)
-	l, err := r.Next(t.Context(), mockserver.Want{})
+	l, err := r.Next(within(t), mockserver.Want{})
 	ok(t, err)
 	again := mockserver.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]mockserver.Outcome, 10)}
 	again.Outcomes[3].State = mockserver.StateDelivered
-	ok(t, l.Finish(t.Context(), again))
+	ok(t, l.Finish(within(t), again))
 	appendCalls(t, j, "web", "b", 300)
 	time.Sleep(2 * time.Millisecond) // until all is older than Keep
 
-	ok(t, j.Trim(t.Context()))
+	ok(t, j.Trim(within(t)))
 	wantSums(t, verified(t, j, "down"), "310 = 1 + 309 + 0 + 0")
 	var failed []mockserver.Call
-	ok(t, j.Failed(t.Context(), "down", func(f mockserver.FailedCall) bool {
+	ok(t, j.Failed(within(t), "down", func(f mockserver.FailedCall) bool {
 		if !strings.Contains(f.Reason, "still pending") {
 			t.Errorf("%s: %s", f.Call.ID, f.Reason)
 		}
@@ -208,7 +206,7 @@ func TestCallsThatArePendingForTooLongAreListedAsFailed(t *testing.T) {
 	if len(failed) != 309 {
 		t.Fatalf("%d calls are listed as failed", len(failed))
 	}
-	ok(t, j.Replay(t.Context(), "down", failed, mockserver.StateFailed))
+	ok(t, j.Replay(within(t), "down", failed, mockserver.StateFailed))
 	work(t, r, 309, delivered)
 	wantSums(t, verified(t, j, "down"), "310 = 310 + 0 + 0 + 0")
 }

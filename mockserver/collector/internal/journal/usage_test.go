@@ -54,7 +54,7 @@ func TestTheLimitCountsFromTheFirstCall(t *testing.T) {
 	attach(t, j, "crm")
 	assert.Positive(t, fill(t, j))
 	for range 3 {
-		stats, err := j.Stats(t.Context())
+		stats, err := j.Stats(within(t))
 		require.NoError(t, err)
 		assert.Less(t, stats.Calls.Bytes, uint64(limit+64<<10), "at most one batch beyond it")
 		require.NoError(t, j.Close())

@@ -22,10 +22,10 @@ import (
 // one call each, which waits for a retry, and the last was never tried.
 func someOfAll(t *testing.T) *Journal {
 	t.Helper()
-	j, err := Open(t.Context(), Options{Dir: t.TempDir()})
+	j, err := Open(within(t), Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
-	r, err := j.Attach(t.Context(), "crm", nil)
+	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	for n := range 4 {
 		calls := make([]mockserver.Call, 300)
@@ -33,16 +33,16 @@ func someOfAll(t *testing.T) *Journal {
 			id := fmt.Sprintf("m-%d-%d", n, i)
 			calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
 		}
-		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 	}
 	for range 3 * parts(300) {
-		l, err := r.Next(t.Context(), mockserver.Want{})
+		l, err := r.Next(within(t), mockserver.Want{})
 		require.NoError(t, err)
 		result := mockserver.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
 		for i := range result.Outcomes {
 			result.Outcomes[i].State = mockserver.State(min(i, int(mockserver.StateFiltered)))
 		}
-		require.NoError(t, l.Finish(t.Context(), result))
+		require.NoError(t, l.Finish(within(t), result))
 	}
 	require.NoError(t, r.Close())
 	return j
@@ -58,10 +58,10 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	}{
 		"nothing is": {func(*testing.T, *Journal) {}, ""},
 		"a retry is gone": {func(t *testing.T, j *Journal) {
-			require.NoError(t, j.retry.Purge(t.Context(), jetstream.WithPurgeSubject(j.names.subject("at", "crm", "18"))))
+			require.NoError(t, j.retry.Purge(within(t), jetstream.WithPurgeSubject(j.names.subject("at", "crm", "18"))))
 		}, "message 2 of CALLS, part 2: attempt 2 is due, but it is not among the retries"},
 		"all retries are gone": {func(t *testing.T, j *Journal) {
-			require.NoError(t, j.retry.Purge(t.Context()))
+			require.NoError(t, j.retry.Purge(within(t)))
 		}, "message 4 of CALLS, part 0: attempt 2 is due, but it is not among the retries"},
 		"a message was acknowledged that was never tried": {func(t *testing.T, j *Journal) {
 			acknowledge(t, j, "crm")
@@ -107,7 +107,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 			j := someOfAll(t)
 			test.do(t, j)
 			v := &verifier{journal: j, looks: 1} // what is gone does not come
-			all, err := v.verify(t.Context())
+			all, err := v.verify(within(t))
 			require.NoError(t, err)
 			var problems []string
 			for _, one := range all {
@@ -128,11 +128,11 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 // without an outcome.
 func acknowledge(t *testing.T, j *Journal, destination string) {
 	t.Helper()
-	consumer, err := j.js.Consumer(t.Context(), j.names.stream(streamCalls), j.names.consumer(destination))
+	consumer, err := j.js.Consumer(within(t), j.names.stream(streamCalls), j.names.consumer(destination))
 	require.NoError(t, err)
 	m, err := consumer.Next()
 	require.NoError(t, err)
-	require.NoError(t, m.DoubleAck(t.Context()))
+	require.NoError(t, m.DoubleAck(within(t)))
 }
 
 func writeOutcome(t *testing.T, j *Journal, o *outcome) {
@@ -260,14 +260,14 @@ func BenchmarkVerify(b *testing.B) {
 func TestAllRetriesAreListed(t *testing.T) {
 	j := someOfAll(t)
 	var all []string
-	require.NoError(t, j.eachStoredRetry(t.Context(), func(destination, number string) {
+	require.NoError(t, j.eachStoredRetry(within(t), func(destination, number string) {
 		all = append(all, destination+" "+number)
 	}))
 	slices.Sort(all)
 	// The parts 0 to 2 of the messages 2 to 4.
 	assert.Equal(t, []string{"crm 16", "crm 17", "crm 18", "crm 24", "crm 25", "crm 26", "crm 32", "crm 33", "crm 34"}, all)
 	for offset, left := range map[int]int{0: 9, 7: 2, 9: 0, 20: 0} {
-		subjects, err := j.retrySubjects(t.Context(), offset)
+		subjects, err := j.retrySubjects(within(t), offset)
 		require.NoError(t, err)
 		assert.Len(t, subjects, left, "from %d on", offset)
 	}

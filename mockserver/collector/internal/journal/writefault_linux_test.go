@@ -59,45 +59,43 @@ func replaceBlocks(t *testing.T, dir, stream, with string) {
 
 // writers write to each of the streams.
 var writers = map[string]func(t *testing.T, j *journal.Journal, r mockserver.Reader, i int) error{
-	"analytics-CALLS": func(t *testing.T, j *journal.Journal, _ mockserver.Reader, i int) error {
-		return j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint("c", i), 10)})
-	},
+	"analytics-CALLS":    writeCalls,
 	"analytics-OUTCOMES": finish(mockserver.StateDelivered),
 	"analytics-RETRY":    finish(mockserver.StatePending),
 	"analytics-FAILED":   finish(mockserver.StateFailed),
 	"analytics-STATE": func(t *testing.T, j *journal.Journal, _ mockserver.Reader, _ int) error {
-		return j.StoreCheckpoint(t.Context())
+		return j.StoreCheckpoint(within(t))
 	},
 	"KV_analytics-settings": func(t *testing.T, j *journal.Journal, _ mockserver.Reader, _ int) error {
-		settings, err := j.Settings(t.Context())
+		settings, err := j.Settings(within(t))
 		ok(t, err)
-		stored, err := settings.Load(t.Context())
+		stored, err := settings.Load(within(t))
 		if err == nil {
-			_, err = settings.Save(t.Context(), stored)
+			_, err = settings.Save(within(t), stored)
 		}
 		return err
 	},
 	"KV_analytics-state": func(t *testing.T, j *journal.Journal, _ mockserver.Reader, i int) error {
-		state, err := j.State(t.Context())
+		state, err := j.State(within(t))
 		if err != nil {
 			return err
 		}
-		return state.Put(t.Context(), "key", []byte(strconv.Itoa(i)))
+		return state.Put(within(t), "key", []byte(strconv.Itoa(i)))
 	},
 }
 
-// finish ends an entry of one call, of those that fill appended, with one state.
+func writeCalls(t *testing.T, j *journal.Journal, _ mockserver.Reader, i int) error {
+	return j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint("c", i), 10)})
+}
+
+// finish ends an entry whose calls all have one state.
 func finish(state mockserver.State) func(*testing.T, *journal.Journal, mockserver.Reader, int) error {
-	return func(t *testing.T, _ *journal.Journal, r mockserver.Reader, _ int) error {
-		l, err := r.Next(t.Context(), mockserver.Want{})
-		ok(t, err)
-		if len(l.Entry().Calls) > 1 { // of the writer of calls
-			l.Return()
-			return nil
-		}
-		return l.Finish(t.Context(), mockserver.Result{
-			RetryAt: time.Now().Add(time.Hour), Outcomes: []mockserver.Outcome{{State: state, Reason: "because"}},
-		})
+	return func(t *testing.T, j *journal.Journal, r mockserver.Reader, i int) error {
+		_ = writeCalls(t, j, r, i) // one at least waits already: calls may be refused now
+		l := next(t, r)
+		result := all(l.Entry(), state)
+		result.RetryAt = time.Now().Add(time.Hour)
+		return l.Finish(within(t), result)
 	}
 }
 
@@ -110,44 +108,34 @@ func TestFailedWriteOfEachStream(t *testing.T) {
 				continue // it is not synced with each write
 			}
 			t.Run(stream+" "+failure, func(t *testing.T) {
-				dir, log := t.TempDir(), &logged{}
+				dir, log := t.TempDir(), newLog(t)
 				j := open(t, journal.Options{Dir: dir, Logger: slog.New(slog.NewTextHandler(log, nil))})
 				r := attach(t, j, "d")
-				for i := range 200 {
+				for i := range 20 { // which may be finished before it is noticed that others cannot be stored
 					appendCalls(t, j, "web", fmt.Sprint("one", i), 1)
 				}
 				for _, w := range writers {
 					ok(t, w(t, j, r, 0))
 				}
 				replaceBlocks(t, dir, stream, file)
-				mended := func() bool { return log.count("the store can be written to again") > 0 }
-				for deadline := time.Now().Add(patience); !mended(); time.Sleep(10 * time.Millisecond) {
-					if time.Now().After(deadline) {
-						t.Fatalf("the log:\n%s", strings.Join(log.lines, ""))
-					}
+				await(t, "mended", func() bool {
 					if log.count("the store cannot be written to") == 0 {
 						_ = write(t, j, r, 1) // RETRY fails with the second one
 					}
-				}
-				for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+					return log.count("the store can be written to again") > 0
+				})
+				await(t, "written", func() bool {
 					err := write(t, j, r, 2)
-					if err == nil {
-						break
-					}
-					if !errors.Is(err, syscall.ENOSPC) || time.Now().After(deadline) { // calls wait for the ballast
+					if err != nil && !errors.Is(err, syscall.ENOSPC) { // calls wait for the ballast
 						t.Fatal(err)
 					}
-				}
-				for deadline := time.Now().Add(patience); ; { // retries are made again in the background
-					all, err := j.Verify(t.Context())
+					return err == nil
+				})
+				await(t, "proved", func() bool { // retries are made again in the background
+					all, err := j.Verify(within(t))
 					ok(t, err)
-					if all[0].OK() {
-						break
-					}
-					if time.Now().After(deadline) {
-						t.Fatalf("not proved: %+v", all[0])
-					}
-				}
+					return all[0].OK()
+				})
 				before := sums(verified(t, j, "d"))
 				ok(t, j.Close())
 				j = open(t, journal.Options{Dir: dir})

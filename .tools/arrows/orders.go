@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"go/doc/comment"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// rules is the order of packages, read from the layers file.
+type rules struct {
+	layers [][]string // patterns of directories, lowest layer first
+	// unordered are the packages that may be without an order of files yet.
+	unordered map[string]bool
+}
+
+// parseLayers reads a layers file: a layer on each line, lowest first, as patterns
+// of directories; dir/... is dir and all below it, as in the go command. A line that begins with "unordered:" names packages that need not list
+// their files.
+func parseLayers(text string) (rules, error) {
+	r := rules{unordered: map[string]bool{}}
+	for number, line := range strings.Split(text, "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		if names, found := strings.CutPrefix(strings.TrimSpace(line), "unordered:"); found {
+			for _, name := range strings.Fields(names) {
+				r.unordered[name] = true
+			}
+			continue
+		}
+		patterns := strings.Fields(line)
+		for _, p := range patterns {
+			if dir := strings.TrimSuffix(p, "/..."); path.Clean(dir) != dir {
+				return rules{}, fmt.Errorf("line %d: write %s as %s", number+1, dir, path.Clean(dir))
+			}
+		}
+		if len(patterns) > 0 {
+			r.layers = append(r.layers, patterns)
+		}
+	}
+	return r, nil
+}
+
+// layer returns the layer of the package in a directory. Of several patterns that
+// match, the closest counts.
+func (r rules) layer(dir string) (layer int, found bool) {
+	closest := -1
+	for i, patterns := range r.layers {
+		for _, p := range patterns {
+			if c := closeness(p, dir); c > closest {
+				layer, closest = i, c
+			}
+		}
+	}
+	return layer, closest >= 0
+}
+
+// closeness says how close a pattern comes to a directory, more for one that is closer;
+// it is -1 if the pattern does not match.
+func closeness(pattern, dir string) int {
+	if pattern == dir {
+		return len(dir) + 1
+	}
+	base, below := strings.CutSuffix(pattern, "/...")
+	switch {
+	case below && base == ".":
+		return 0
+	case below && (dir == base || strings.HasPrefix(dir, base+"/")):
+		return len(base)
+	}
+	return -1
+}
+
+var fileName = regexp.MustCompile(`^[\w.-]+\.go$`)
+
+// fileOrder returns the files that a package comment lists under the heading Files,
+// the entry first; nil if it lists none.
+func fileOrder(doc string) ([]string, error) {
+	var files []string
+	listed := map[string]bool{}
+	inside := false
+	for _, block := range new(comment.Parser).Parse(doc).Content {
+		switch block := block.(type) {
+		case *comment.Heading:
+			inside = plain(block.Text) == "Files"
+		case *comment.List:
+			if !inside {
+				continue
+			}
+			for _, item := range block.Items {
+				text := plain(item.Content[0].(*comment.Paragraph).Text)
+				names, _, found := strings.Cut(text, ":")
+				if item.Number == "" || !found {
+					return nil, fmt.Errorf("in the list of files, %q is not of the form \" 1. file.go: what it does\"", text)
+				}
+				for name := range strings.SplitSeq(names, ",") {
+					name = strings.TrimSpace(name)
+					switch {
+					case !fileName.MatchString(name):
+						return nil, fmt.Errorf("in the list of files, %q is not the name of a file", name)
+					case listed[name]:
+						return nil, fmt.Errorf("the list of files has %s twice", name)
+					}
+					listed[name] = true
+					files = append(files, name)
+				}
+			}
+		}
+	}
+	return files, nil
+}
+
+// plain returns the text of a comment without its links and fonts.
+func plain(texts []comment.Text) string {
+	var b strings.Builder
+	for _, t := range texts {
+		switch t := t.(type) {
+		case comment.Plain:
+			b.WriteString(string(t))
+		case comment.Italic:
+			b.WriteString(string(t))
+		case *comment.Link:
+			b.WriteString(plain(t.Text))
+		case *comment.DocLink:
+			b.WriteString(plain(t.Text))
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
