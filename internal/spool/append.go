@@ -6,37 +6,11 @@ import (
 )
 
 const (
-	// HeadLen is the room that a Record needs in front of its body.
-	HeadLen = recordHead
-	// MaxBody is the length of the longest body.
-	MaxBody = 32768
-
 	// maxGroup is how many bytes of records are written in one piece.
 	maxGroup = 1 << 20
 	// maxOut is how much memory is kept for writes to come.
 	maxOut = 1 << 20
 )
-
-// Record is what Append writes. It can be used again once Append has returned.
-type Record struct {
-	// Buf is HeadLen bytes of room, followed by the body: at most MaxBody bytes,
-	// none of them 0xff, as in UTF-8. Append writes to the room.
-	Buf []byte
-
-	// Owner is for the caller; the log does not use it.
-	Owner interface{}
-
-	// Position is set before Options.Appended is called.
-	Position Position
-
-	// Guarded by writeMu.
-	offset  int64 // in the segment
-	written bool  // or could not be
-	err     error // why it could not
-}
-
-// Body is the body of the record.
-func (r *Record) Body() []byte { return r.Buf[HeadLen:] }
 
 // Append writes a record, and returns when it would survive the process. Now is the
 // time, which the caller knows. The error is ErrFull, ErrClosed, or why the record
@@ -139,10 +113,6 @@ func (l *Log) writeGroup(group []*Record, size int64, now time.Time) error {
 	return err
 }
 
-// writable reports whether there is an active segment that can be written to. The
-// caller holds writeMu.
-func (l *Log) writable() bool { return l.active != nil && l.active.file != nil && !l.active.sealed }
-
 // isFull reports whether the active segment has no room for size bytes of records.
 // The caller holds writeMu and mu.
 func (l *Log) isFull(size int64, records int) bool {
@@ -153,15 +123,6 @@ func (l *Log) isFull(size int64, records int) bool {
 	}
 	return g.records > 0 && (g.size+size > limit || int(g.records)+records > maxRecords)
 }
-
-// limit is how large a segment may become. A large log has large segments, since
-// the time to open it grows with their number. A small log has small ones, which
-// are used again while they are in the processor's cache. The caller holds mu.
-func (l *Log) limit() int64 { return min(max(l.segmentSize, l.disk/16), maxSegment) }
-
-// errVanished means that what is written to the active segment does not survive
-// the process. What was written before is not lost while the process lives.
-var errVanished = errors.New("the file, or a part of it, was removed while calls were written to it")
 
 // appendGroup writes pending acknowledgements and records to the active segment.
 // The caller holds writeMu and mu, which is unlocked meanwhile.
@@ -221,86 +182,4 @@ func (l *Log) writeActive(out []byte, now time.Time) error {
 		err = errors.Join(err, g.closeFile())
 	}
 	return err
-}
-
-func (g *segment) closeFile() error {
-	err := g.file.close()
-	g.file = nil
-	return err
-}
-
-// roll ends the active segment and begins another. The caller holds writeMu and
-// mu, which is unlocked meanwhile.
-func (l *Log) roll(now time.Time) error {
-	busy := now.Sub(l.rolled) < busyTime
-	l.rolled = now
-	if l.canStayOpen() {
-		l.retire(l.active)
-	} else {
-		l.sealActive()
-	}
-	var size int64 // of what is mapped
-	if free := l.max - l.disk; busy && free >= l.segmentSize {
-		size = min(l.limit(), free)
-	}
-	taken := max(size, int64(headLen)) // charged until the file exists
-	var spare *segmentFile
-	if n := len(l.spares); n > 0 {
-		spare, l.spares = l.spares[n-1], l.spares[:n-1]
-		l.spare -= spare.size
-		taken, size = spare.size, min(size, spare.size)
-	} else {
-		l.disk += taken
-	}
-	l.number++
-	l.ordinal++
-	fresh := &segment{
-		number: l.number, generation: uint32(l.number), base: Position(l.ordinal) << positionBits, size: int64(headLen),
-	}
-	l.mu.Unlock()
-	file, err := l.create(fresh, spare, size)
-	l.mu.Lock()
-	l.disk -= taken
-	if err != nil {
-		return err
-	}
-	fresh.file, fresh.space = file, file.size
-	l.active = fresh
-	l.segments = append(l.segments, fresh)
-	l.disk += fresh.space
-	return nil
-}
-
-// canStayOpen reports whether the active segment is full and mapped, and its file
-// likely to be used again soon. The caller holds writeMu and mu.
-func (l *Log) canStayOpen() bool {
-	return l.writable() && l.active.file.mapped != nil && l.active.space-l.active.size <= MaxBody &&
-		l.cursor.segment == nil && l.mapped.Load() <= maxMapped
-}
-
-// sealActive ends the active segment, if there is one, with a record of its
-// totals, so that it can be opened without being read. The caller holds writeMu
-// and mu, which is unlocked meanwhile.
-func (l *Log) sealActive() {
-	g := l.active
-	if !l.writable() {
-		return
-	}
-	acks := g.takeAcks()
-	l.out = appendEnds(g.appendAcks(l.out[:0], acks), g.generation, 0, tally{0, g.records, g.saved})
-	l.mu.Unlock()
-	n := int64(len(l.out))
-	err := errors.Join(g.file.write(l.out, g.size), g.file.unmap()) // to truncate a mapped file takes 20 times as long
-	if err == nil {
-		err = g.file.Truncate(g.size + n)
-	}
-	err = errors.Join(err, g.closeFile())
-	l.mu.Lock()
-	if err != nil {
-		l.warnLater(NotSealed, err)
-	}
-	l.grow(g, n)
-	l.disk -= g.space - g.size
-	g.space = g.size
-	l.retire(g)
 }

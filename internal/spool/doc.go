@@ -55,4 +55,17 @@
 // while it calls a method that acquires only mu (Done, Room, ReadFrom, Discard,
 // Stop, Busy, Usage), and may acquire that mutex in any callback. It must not hold
 // it while it calls Append, Read or Close, which block on the disk.
+//
+// # Files
+//
+//  1. open.go: a directory is opened, and closed
+//  2. read.go: records are read back, a page at a time
+//  3. maintain.go: acknowledgements are written down, files removed or kept
+//  4. append.go: records are written
+//  5. roll.go: segments begin and end
+//  6. log.go: what a log consists of: room, segments, acknowledgements
+//  7. file.go: the file of a segment, which may be mapped
+//  8. map_linux.go, map_other.go: files in memory
+//  9. record.go: the bytes of a segment
+//  10. lock.go, lock_unix.go, lock_windows.go, lock_other.go: one process has a directory
 package spool

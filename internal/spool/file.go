@@ -2,23 +2,13 @@ package spool
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
-	"time"
 	"unsafe"
-)
-
-const (
-	// busyTime: the files of the next segments are mapped if a segment is full
-	// within that time.
-	busyTime = time.Second
-	// maxMapped is the largest number of mapped files, and maxSpares that of
-	// mapped files kept for later segments.
-	maxMapped = 64
-	maxSpares = 4
 )
 
 // segmentFile is the file of a segment. It may be mapped into memory, and is then
@@ -31,6 +21,10 @@ type segmentFile struct {
 	mapped []byte        // the start of the file, or all of it; nil if it is not mapped
 	count  *atomic.Int32 // of the files that are mapped
 }
+
+// errVanished means that what is written to the active segment does not survive
+// the process. What was written before is not lost while the process lives.
+var errVanished = errors.New("the file, or a part of it, was removed while calls were written to it")
 
 // write writes data so that it survives the process.
 func (f *segmentFile) write(data []byte, at int64) error {
@@ -132,75 +126,28 @@ func (f *segmentFile) drop() error {
 	return errors.Join(f.close(), os.Remove(f.path))
 }
 
-// create makes the file of a new segment from a spare, or a new file, which is
-// mapped if size is not zero and that is possible. If the directory was removed, it
-// is made again and locked again.
-func (l *Log) create(g *segment, spare *segmentFile, size int64) (*segmentFile, error) {
-	if !sameFile(l.lock, filepath.Join(l.dir, lockName)) {
-		lock, err := lockDir(l.dir)
-		if err != nil {
-			return nil, errors.Join(err, spare.drop())
-		}
-		_ = l.lock.Close()
-		l.lock = lock
+// openRegular opens an existing regular file. It does not open a directory, a
+// device, a link, or a pipe, which would block.
+func openRegular(path string, flag int) (*os.File, fs.FileInfo, error) {
+	info, err := os.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: not a regular file", path)
 	}
-	if spare != nil {
-		if l.rename(spare, g) == nil {
-			return spare, nil
-		}
-		_ = spare.drop()
+	if err != nil {
+		return nil, nil, err
 	}
-	if size > 0 && !l.opts.Sync && !l.unmapped.Load() {
-		if file, err := l.createFile(g, size); err == nil {
-			return file, nil
-		}
-	}
-	return l.createFile(g, 0)
+	f, err := os.OpenFile(path, flag, 0)
+	return f, info, err
 }
 
-// rename makes a spare the file of a segment. The head is written before the
-// file has its name: the other records in it are of an earlier generation.
-func (l *Log) rename(spare *segmentFile, g *segment) error {
-	if err := spare.write(l.head(g, true), 0); err != nil {
+// syncDir makes the list of files in a directory survive a loss of power.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" { // where a directory cannot be synced
+		return nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
 		return err
 	}
-	return spare.rename(l.path(g))
-}
-
-// createFile makes a new file, with that many bytes mapped.
-func (l *Log) createFile(g *segment, mapped int64) (*segmentFile, error) {
-	f, err := os.OpenFile(l.path(g), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	file := &segmentFile{File: f, path: l.path(g), size: int64(headLen), count: &l.mapped}
-	err = file.write(l.head(g, mapped > 0), 0)
-	if err == nil && mapped > 0 {
-		err = file.mapFirst(mapped)
-		l.noteMapping(err)
-	}
-	if err == nil && l.opts.Sync {
-		err = syncDir(l.dir)
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.drop())
-	}
-	return file, nil
-}
-
-// noteMapping stops the mapping of files when err says that the file system cannot.
-func (l *Log) noteMapping(err error) {
-	if errors.Is(err, errMapping) {
-		l.unmapped.Store(true)
-	}
-}
-
-// head is the first record of a segment's file. Longer says that bytes after the
-// last record have no meaning.
-func (l *Log) head(g *segment, longer bool) []byte {
-	r := record{kind: kindHead, generation: g.generation, body: l.headBody()}
-	if longer {
-		r.index = 1
-	}
-	return appendRecord(nil, r)
+	return errors.Join(f.Sync(), f.Close())
 }

@@ -14,8 +14,6 @@ import (
 // two processes could each lock a file of that name.
 const lockName = "lock"
 
-var errLocked = errors.New("the file is locked")
-
 // lockDir makes dir if it does not exist, and acquires the lock on it.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

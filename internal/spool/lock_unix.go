@@ -8,6 +8,8 @@ import (
 	"syscall"
 )
 
+var errLocked = errors.New("the file is locked")
+
 // lockFile acquires the lock on f, or fails with errLocked. The lock is released
 // when f is closed.
 func lockFile(f *os.File) error {

@@ -20,6 +20,8 @@ const (
 	lockAt = 1 << 30
 )
 
+var errLocked = errors.New("the file is locked")
+
 // lockFile acquires the lock on f, or fails with errLocked. The lock is released
 // when f is closed.
 func lockFile(f *os.File) error {

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +26,7 @@ type Options struct {
 
 	// Source is stored in each segment. Segments of another source are neither
 	// read nor removed.
-	Source [8]byte
+	Source [sourceLen]byte
 
 	// Sync makes Append wait until the records are on the storage medium.
 	Sync bool
@@ -210,6 +211,27 @@ func (l *Log) Usage() int64 {
 	return l.disk
 }
 
+// Record is what Append writes. It can be used again once Append has returned.
+type Record struct {
+	// Buf is HeadLen bytes of room, followed by the body: at most MaxBody bytes,
+	// none of them 0xff, as in UTF-8. Append writes to the room.
+	Buf []byte
+
+	// Owner is for the caller; the log does not use it.
+	Owner interface{}
+
+	// Position is set before Options.Appended is called.
+	Position Position
+
+	// Guarded by writeMu.
+	offset  int64 // in the segment
+	written bool  // or could not be
+	err     error // why it could not
+}
+
+// Body is the body of the record.
+func (r *Record) Body() []byte { return r.Buf[HeadLen:] }
+
 // Room says whether there is room for a record.
 type Room int
 
@@ -343,33 +365,38 @@ func (l *Log) Stop() {
 // is false, it stays false.
 func (l *Log) Busy() bool { return l.waiting.Load() > 0 }
 
-// Close saves what has been acknowledged, removes files that hold nothing any
-// more, and releases the directory. The caller has called Stop, Busy is false, and
-// no other method but Usage is called from then on.
-func (l *Log) Close() {
-	close(l.stop)
-	<-l.done
-	l.saveAcks()
-	l.writeMu.Lock()
-	defer l.writeMu.Unlock()
-	l.mu.Lock()
-	l.sealActive()
-	l.unlockAndWarn()
-	l.removeFinished()
-	l.mu.Lock()
-	spares := l.spares
-	l.spares, l.spare = nil, 0
-	l.mu.Unlock()
-	for _, spare := range spares {
-		_ = spare.drop()
-		l.mu.Lock()
-		l.disk -= spare.size
-		l.mu.Unlock()
-	}
-	for _, g := range l.segments {
-		if g.file != nil {
-			_ = g.closeFile()
-		}
-	}
-	_ = l.lock.Close()
+// cursor is where Read continues.
+type cursor struct {
+	segment *segment
+	offset  int64
+	index   uint32
 }
+
+// afterCursor returns the index of the first segment after that of the cursor,
+// which may have been removed, or -1. The caller holds mu.
+func (l *Log) afterCursor() int {
+	return slices.IndexFunc(l.segments, func(g *segment) bool { return g.base > l.cursor.segment.base })
+}
+
+func (g *segment) closeFile() error {
+	err := g.file.close()
+	g.file = nil
+	return err
+}
+
+// The names of files end like this, after the number of a segment.
+const (
+	segmentSuffix = ".calls"
+	spareSuffix   = ".spare"
+)
+
+func segmentName(number uint64) string { return fmt.Sprintf("%016x%s", number, segmentSuffix) }
+
+// limit is how large a segment may become. A large log has large segments, since
+// the time to open it grows with their number. A small log has small ones, which
+// are used again while they are in the processor's cache. The caller holds mu.
+func (l *Log) limit() int64 { return min(max(l.segmentSize, l.disk/16), maxSegment) }
+
+// writable reports whether there is an active segment that can be written to. The
+// caller holds writeMu.
+func (l *Log) writable() bool { return l.active != nil && l.active.file != nil && !l.active.sealed }

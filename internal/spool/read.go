@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 )
 
 const (
@@ -15,13 +14,6 @@ const (
 	// shortPage is how many bytes are read at a time where that can be chosen.
 	shortPage = 256 << 10
 )
-
-// cursor is where Read continues.
-type cursor struct {
-	segment *segment
-	offset  int64
-	index   uint32
-}
 
 // Page is records that Read has read. It is overwritten when it is passed to Read
 // again.
@@ -150,12 +142,6 @@ func (l *Log) nextRange() (from, next cursor, ok bool) {
 		}
 		l.cursor = cursor{segment: l.segments[i]}
 	}
-}
-
-// afterCursor returns the index of the first segment after that of the cursor,
-// which may have been removed, or -1. The caller holds mu.
-func (l *Log) afterCursor() int {
-	return slices.IndexFunc(l.segments, func(g *segment) bool { return g.base > l.cursor.segment.base })
 }
 
 // take moves the cursor behind a page that was read.

@@ -8,6 +8,15 @@ import (
 	"slices"
 )
 
+const (
+	// HeadLen is the room that a Record needs in front of its body.
+	HeadLen = recordHead
+	// MaxBody is the length of the longest body.
+	MaxBody = 32768
+
+	sourceLen = 8
+)
+
 // A segment is a file of records, appended one after the other:
 //
 //	byte 0       0xff
@@ -36,7 +45,7 @@ const (
 	maxSegment    = 8 << 20                 // bytes of a segment's data
 	maxFile       = 3 * maxSegment          // of a file; acknowledgements are shorter than what they acknowledge
 	maxRecords    = maxSegment / recordHead // of a segment
-	headLen       = recordHead + 1 + len(Options{}.Source)
+	headLen       = recordHead + 1 + sourceLen
 	tallyLen      = 12
 	endsLen       = recordHead + tallyLen
 )

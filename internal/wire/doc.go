@@ -17,11 +17,20 @@
 //
 // The path of a map: [AppendMap] hashes where the map sits in a call (a
 // [PathHash]) and looks there for key sets, the sorted and escaped keys of
-// earlier maps (keyset.go). A map whose keys match one is written by looking its
-// values up; any other is sorted, and its key set may be remembered. Values go
-// through encode.go, strings through string.go, and what takes reflection
-// through reflect.go.
+// earlier maps. A map whose keys match one is written by looking its
+// values up; any other is sorted, and its key set may be remembered.
 //
 // Nothing in the package blocks, but for a caller's own MarshalJSON. All of it is
 // safe for concurrent use: key sets are read without a lock.
+//
+// # Files
+//
+//  1. encode.go: maps and values, by a type switch
+//  2. keyset.go: keys that are remembered
+//  3. reflect.go: what encoding/json writes
+//  4. id.go: message ids
+//  5. timestamp.go: times
+//  6. number.go: numbers
+//  7. string.go: strings
+//  8. errors.go: limits, and values that cannot be written
 package wire

@@ -1,27 +1,13 @@
 package wire
 
 import (
-	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
-)
-
-const (
-	// maxDepth is less than the 1,000 levels that collectors read: a value is
-	// inside a call inside a batch.
-	maxDepth = 990
-	// MaxText bounds the JSON of one value. It is far more than a call may have,
-	// and stops a value that would fill the memory.
-	MaxText = 16 << 20
-)
-
-var (
-	errTooDeep  = fmt.Errorf("nested deeper than %d levels, perhaps a cycle", maxDepth)
-	ErrTooLarge = fmt.Errorf("more than %d MB of JSON", MaxText>>20)
 )
 
 // AppendMap appends m as a JSON object with sorted keys; a nil map is null.
@@ -128,40 +114,6 @@ func appendBoolValue(dst []byte, b bool, _ PathHash, _ int) ([]byte, error) {
 	return strconv.AppendBool(dst, b), nil
 }
 
-func appendInt(dst []byte, v interface{}) []byte {
-	var n int64
-	switch v := v.(type) {
-	case int8:
-		n = int64(v)
-	case int16:
-		n = int64(v)
-	case int32:
-		n = int64(v)
-	case time.Duration:
-		n = int64(v)
-	}
-	return strconv.AppendInt(dst, n, 10)
-}
-
-func appendUint(dst []byte, v interface{}) []byte {
-	var n uint64
-	switch v := v.(type) {
-	case uint:
-		n = uint64(v)
-	case uint8:
-		n = uint64(v)
-	case uint16:
-		n = uint64(v)
-	case uint32:
-		n = uint64(v)
-	case uint64:
-		n = v
-	case uintptr:
-		n = uint64(v)
-	}
-	return strconv.AppendUint(dst, n, 10)
-}
-
 func appendPointer(dst []byte, v interface{}) ([]byte, error) {
 	switch v := v.(type) {
 	case *string:
@@ -218,145 +170,135 @@ func appendArray[E any](dst []byte, a []E, at PathHash, depth int,
 	return append(dst, ']'), nil
 }
 
-// appendFloat appends f in the shortest form that reads back as f, with an
-// exponent below 1e-6 and from 1e21 on. bits is the size of f's type.
-func appendFloat(dst []byte, f float64, bits int) ([]byte, error) {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return dst, errors.New(strconv.FormatFloat(f, 'g', -1, 64) + " is not a JSON number")
+// appendObject appends m as a JSON object with sorted keys; a nil map is null.
+func appendObject(dst []byte, m map[string]interface{}, at PathHash, depth int) ([]byte, error) {
+	if len(m) == 0 || len(m) > maxKeys || depth > maxDepth {
+		return appendSorted(dst, m, at, depth, appendValue)
 	}
-	if bits == 64 {
-		if out, ok := appendDecimal(dst, f); ok {
-			return out, nil
+	var few [8]interface{}
+	values := few[:]
+	if len(m) > len(few) {
+		values = make([]interface{}, maxKeys)
+	}
+	bucket := at.bucket(len(m))
+	for i := range bucket {
+		s := bucket[i].Load()
+		if s == nil {
+			break
+		}
+		if len(s.fields) == len(m) && lookUp(m, s.fields, values) {
+			return appendFields(dst, s.fields, values, at, depth)
 		}
 	}
-	abs := math.Abs(f)
-	format := byte('f')
-	if abs != 0 {
-		if bits == 64 && (abs < 1e-6 || abs >= 1e21) ||
-			bits == 32 && (float32(abs) < 1e-6 || float32(abs) >= 1e21) {
-			format = 'e'
+	return appendSorted(dst, m, at, depth, appendValue)
+}
+
+func appendFields(dst []byte, fields []field, values []interface{}, at PathHash, depth int) ([]byte, error) {
+	var err error
+	for i := range fields {
+		f := &fields[i]
+		dst = f.append(dst)
+		if dst, err = appendValue(dst, values[i], at.child(i), depth); err != nil {
+			return dst, below(segment(f.key), err)
+		}
+		if len(dst) > MaxText {
+			return dst, ErrTooLarge
 		}
 	}
-	dst = strconv.AppendFloat(dst, f, format, -1, bits)
-	if n := len(dst); format == 'e' && n >= 4 && dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
-		dst[n-2] = dst[n-1] // e-09 is written e-9
-		dst = dst[:n-1]
-	}
-	return dst, nil
+	return append(dst, '}'), nil
 }
 
-// appendDecimal appends f if it is a number of at most four decimals, as
-// prices and counts are, several times faster than the general algorithm.
-//
-// No two decimals of up to 15 digits read as the same float64, so the one of
-// at most four decimals that reads as f is f's shortest form.
-func appendDecimal(dst []byte, f float64) ([]byte, bool) {
-	const scale, limit = 1e4, 1e11
-	abs := math.Abs(f)
-	if abs >= limit || f == 0 && math.Signbit(f) {
-		return dst, false
+// sortBuffers holds buffers for the keys of maps without a key set, as *[]string.
+var sortBuffers = sync.Pool{New: func() interface{} { return new([]string) }}
+
+// appendSorted is appendObject for a map with values of any type, and for one
+// without a key set. It may remember the keys unless at is noPath.
+func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
+	value func([]byte, V, PathHash, int) ([]byte, error)) ([]byte, error) {
+	switch {
+	case m == nil:
+		return append(dst, "null"...), nil
+	case depth > maxDepth:
+		return dst, errTooDeep
+	case len(m) == 0:
+		return append(dst, "{}"...), nil
 	}
-	n := uint64(abs*scale + 0.5)
-	if float64(n)/scale != abs {
-		return dst, false
+	buffer := sortBuffers.Get().(*[]string)
+	keys := (*buffer)[:0]
+	for k := range m {
+		keys = append(keys, k)
 	}
-	if f < 0 {
-		dst = append(dst, '-')
+	slices.Sort(keys)
+	if at != noPath && rand.Uint32N(rememberOdds) == 0 {
+		rememberKeys(keys, at)
 	}
-	dst = strconv.AppendUint(dst, n/scale, 10)
-	if n %= scale; n != 0 {
-		dst = append(dst, '.', byte('0'+n/1000), byte('0'+n/100%10), byte('0'+n/10%10), byte('0'+n%10))
-		for dst[len(dst)-1] == '0' {
-			dst = dst[:len(dst)-1]
+	lead := byte('{')
+	var err error
+	for i, k := range keys {
+		dst = append(AppendString(append(dst, lead), k), ':')
+		if dst, err = value(dst, m[k], at.child(i), depth); err != nil {
+			err = below(segment(k), err)
+			break
+		}
+		if len(dst) > MaxText {
+			err = ErrTooLarge
+			break
+		}
+		lead = ','
+	}
+	clear(keys) // the keys are the caller's memory
+	if cap(keys) <= 1<<10 {
+		*buffer = keys
+		sortBuffers.Put(buffer)
+	}
+	return append(dst, '}'), err
+}
+
+// appendOther appends a value of a type that is not in the type switches. A named
+// string, number, map or slice is written as its underlying type.
+func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
+	if depth > maxDepth {
+		return dst, errTooDeep
+	}
+	rv := reflect.ValueOf(v)
+	if hasMarshaler(rv.Type()) {
+		return appendReflected(dst, v, depth)
+	}
+	switch rv.Kind() {
+	case reflect.String:
+		return AppendString(dst, rv.String()), nil
+	case reflect.Bool:
+		return strconv.AppendBool(dst, rv.Bool()), nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return strconv.AppendInt(dst, rv.Int(), 10), nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return strconv.AppendUint(dst, rv.Uint(), 10), nil
+	case reflect.Float32, reflect.Float64:
+		return appendFloat(dst, rv.Float(), rv.Type().Bits())
+	case reflect.Map:
+		if rv.CanConvert(anyMapType) {
+			return appendValue(dst, rv.Convert(anyMapType).Interface(), at, depth)
+		}
+		if rv.CanConvert(stringMapType) {
+			return appendTyped(dst, rv.Convert(stringMapType).Interface(), at, depth)
+		}
+	case reflect.Slice:
+		if rv.CanConvert(anySliceType) {
+			return appendValue(dst, rv.Convert(anySliceType).Interface(), at, depth)
+		}
+		if rv.CanConvert(stringsType) {
+			return appendTyped(dst, rv.Convert(stringsType).Interface(), at, depth)
+		}
+	case reflect.Pointer:
+		// encoding/json calls a MarshalJSON with a pointer receiver for fields
+		// and elements that are reached through a pointer. So a pointer to a
+		// struct or an array must stay one.
+		if rv.IsNil() {
+			return append(dst, "null"...), nil
+		}
+		if k := rv.Elem().Kind(); k != reflect.Struct && k != reflect.Array {
+			return appendValue(dst, rv.Elem().Interface(), at.child(0), depth+1)
 		}
 	}
-	return dst, true
-}
-
-// appendNumber appends the digits as they are; an empty one is 0.
-func appendNumber(dst []byte, n json.Number) ([]byte, error) {
-	if n == "" {
-		return append(dst, '0'), nil
-	}
-	if !isNumber(string(n)) {
-		return dst, fmt.Errorf("json.Number %.40q is not a JSON number", string(n))
-	}
-	return append(dst, n...), nil
-}
-
-// isNumber reports whether s is a number by the grammar of RFC 8259, section 6.
-func isNumber(s string) bool {
-	if s != "" && s[0] == '-' {
-		s = s[1:]
-	}
-	whole := digits(s)
-	if whole == 0 || whole > 1 && s[0] == '0' {
-		return false
-	}
-	if s = s[whole:]; s != "" && s[0] == '.' {
-		n := digits(s[1:])
-		if n == 0 {
-			return false
-		}
-		s = s[1+n:]
-	}
-	if s != "" && (s[0] == 'e' || s[0] == 'E') {
-		if s = s[1:]; s != "" && (s[0] == '+' || s[0] == '-') {
-			s = s[1:]
-		}
-		n := digits(s)
-		return n > 0 && n == len(s)
-	}
-	return s == ""
-}
-
-// digits returns how many decimal digits s starts with.
-func digits(s string) int {
-	for i := 0; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return i
-		}
-	}
-	return len(s)
-}
-
-// appendJSONTime appends t as its MarshalJSON would: RFC 3339, up to
-// nanoseconds, in its own zone.
-func appendJSONTime(dst []byte, t time.Time) ([]byte, error) {
-	out, err := t.AppendText(append(dst, '"'))
-	if err != nil {
-		return dst, err
-	}
-	return append(out, '"'), nil
-}
-
-func appendBase64(dst []byte, b []byte) []byte {
-	if b == nil {
-		return append(dst, "null"...)
-	}
-	return append(base64.StdEncoding.AppendEncode(append(dst, '"'), b), '"')
-}
-
-// AppendTime appends t in the form the service reads, ISO 8601 in UTC with
-// milliseconds, such as 2006-01-02T15:04:05.000Z. It does not quote it.
-func AppendTime(dst []byte, t time.Time) []byte {
-	t = t.UTC()
-	year, month, day := t.Date()
-	if year < 0 || year > 9999 {
-		return t.AppendFormat(dst, "2006-01-02T15:04:05.000Z")
-	}
-	hour, minute, second := t.Clock()
-	milli := t.Nanosecond() / 1e6
-	dst = append(appendPair(appendPair(dst, year/100), year%100), '-')
-	dst = append(appendPair(dst, int(month)), '-')
-	dst = append(appendPair(dst, day), 'T')
-	dst = append(appendPair(dst, hour), ':')
-	dst = append(appendPair(dst, minute), ':')
-	dst = append(appendPair(dst, second), '.', byte('0'+milli/100))
-	return append(appendPair(dst, milli%100), 'Z')
-}
-
-// appendPair appends n, from 0 to 99, as two digits.
-func appendPair(dst []byte, n int) []byte {
-	return append(dst, byte('0'+n/10), byte('0'+n%10))
+	return appendReflected(dst, v, depth)
 }

@@ -93,29 +93,6 @@ func (p PathHash) bucket(n int) *[keySetWays]atomic.Pointer[keySet] {
 	return &keySets.buckets[p.child(n)>>(64-keySetBits)]
 }
 
-// appendObject appends m as a JSON object with sorted keys; a nil map is null.
-func appendObject(dst []byte, m map[string]interface{}, at PathHash, depth int) ([]byte, error) {
-	if len(m) == 0 || len(m) > maxKeys || depth > maxDepth {
-		return appendSorted(dst, m, at, depth, appendValue)
-	}
-	var few [8]interface{}
-	values := few[:]
-	if len(m) > len(few) {
-		values = make([]interface{}, maxKeys)
-	}
-	bucket := at.bucket(len(m))
-	for i := range bucket {
-		s := bucket[i].Load()
-		if s == nil {
-			break
-		}
-		if len(s.fields) == len(m) && lookUp(m, s.fields, values) {
-			return appendFields(dst, s.fields, values, at, depth)
-		}
-	}
-	return appendSorted(dst, m, at, depth, appendValue)
-}
-
 // lookUp fills values from m and reports whether m has every key of fields.
 func lookUp(m map[string]interface{}, fields []field, values []interface{}) (ok bool) {
 	for i := range fields {
@@ -124,67 +101,6 @@ func lookUp(m map[string]interface{}, fields []field, values []interface{}) (ok 
 		}
 	}
 	return true
-}
-
-func appendFields(dst []byte, fields []field, values []interface{}, at PathHash, depth int) ([]byte, error) {
-	var err error
-	for i := range fields {
-		f := &fields[i]
-		dst = f.append(dst)
-		if dst, err = appendValue(dst, values[i], at.child(i), depth); err != nil {
-			return dst, below(segment(f.key), err)
-		}
-		if len(dst) > MaxText {
-			return dst, ErrTooLarge
-		}
-	}
-	return append(dst, '}'), nil
-}
-
-// sortBuffers holds buffers for the keys of maps without a key set, as *[]string.
-var sortBuffers = sync.Pool{New: func() interface{} { return new([]string) }}
-
-// appendSorted is appendObject for a map with values of any type, and for one
-// without a key set. It may remember the keys unless at is noPath.
-func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
-	value func([]byte, V, PathHash, int) ([]byte, error)) ([]byte, error) {
-	switch {
-	case m == nil:
-		return append(dst, "null"...), nil
-	case depth > maxDepth:
-		return dst, errTooDeep
-	case len(m) == 0:
-		return append(dst, "{}"...), nil
-	}
-	buffer := sortBuffers.Get().(*[]string)
-	keys := (*buffer)[:0]
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	if at != noPath && rand.Uint32N(rememberOdds) == 0 {
-		rememberKeys(keys, at)
-	}
-	lead := byte('{')
-	var err error
-	for i, k := range keys {
-		dst = append(AppendString(append(dst, lead), k), ':')
-		if dst, err = value(dst, m[k], at.child(i), depth); err != nil {
-			err = below(segment(k), err)
-			break
-		}
-		if len(dst) > MaxText {
-			err = ErrTooLarge
-			break
-		}
-		lead = ','
-	}
-	clear(keys) // the keys are the caller's memory
-	if cap(keys) <= 1<<10 {
-		*buffer = keys
-		sortBuffers.Put(buffer)
-	}
-	return append(dst, '}'), err
 }
 
 // rememberKeys stores the sorted keys of a map at p as a key set, if they have

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strconv"
-	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -20,55 +18,6 @@ var (
 	marshalerType = reflect.TypeFor[json.Marshaler]()
 	textType      = reflect.TypeFor[encoding.TextMarshaler]()
 )
-
-// appendOther appends a value of a type that is not in the type switches. A named
-// string, number, map or slice is written as its underlying type.
-func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
-	if depth > maxDepth {
-		return dst, errTooDeep
-	}
-	rv := reflect.ValueOf(v)
-	if hasMarshaler(rv.Type()) {
-		return appendReflected(dst, v, depth)
-	}
-	switch rv.Kind() {
-	case reflect.String:
-		return AppendString(dst, rv.String()), nil
-	case reflect.Bool:
-		return strconv.AppendBool(dst, rv.Bool()), nil
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return strconv.AppendInt(dst, rv.Int(), 10), nil
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return strconv.AppendUint(dst, rv.Uint(), 10), nil
-	case reflect.Float32, reflect.Float64:
-		return appendFloat(dst, rv.Float(), rv.Type().Bits())
-	case reflect.Map:
-		if rv.CanConvert(anyMapType) {
-			return appendValue(dst, rv.Convert(anyMapType).Interface(), at, depth)
-		}
-		if rv.CanConvert(stringMapType) {
-			return appendTyped(dst, rv.Convert(stringMapType).Interface(), at, depth)
-		}
-	case reflect.Slice:
-		if rv.CanConvert(anySliceType) {
-			return appendValue(dst, rv.Convert(anySliceType).Interface(), at, depth)
-		}
-		if rv.CanConvert(stringsType) {
-			return appendTyped(dst, rv.Convert(stringsType).Interface(), at, depth)
-		}
-	case reflect.Pointer:
-		// encoding/json calls a MarshalJSON with a pointer receiver for fields
-		// and elements that are reached through a pointer. So a pointer to a
-		// struct or an array must stay one.
-		if rv.IsNil() {
-			return append(dst, "null"...), nil
-		}
-		if k := rv.Elem().Kind(); k != reflect.Struct && k != reflect.Array {
-			return appendValue(dst, rv.Elem().Interface(), at.child(0), depth+1)
-		}
-	}
-	return appendReflected(dst, v, depth)
-}
 
 func hasMarshaler(t reflect.Type) bool {
 	return t.Implements(marshalerType) || t.Implements(textType)
@@ -264,56 +213,4 @@ func findNesting(t reflect.Type, around map[reflect.Type]bool) bool {
 		}
 	}
 	return false
-}
-
-// A ValueError reports a value that cannot be written, by its path.
-type ValueError struct {
-	Err  error    // what is wrong with the value
-	path []string // steps to the value, innermost first
-}
-
-// below prepends step to the path of err.
-func below(step string, err error) error {
-	inner, ok := err.(*ValueError) //nolint:errorlint // an error that a MarshalJSON wraps has the path of another map
-	if !ok {
-		return &ValueError{Err: err, path: []string{step}}
-	}
-	inner.path = append(inner.path, step)
-	return inner
-}
-
-// Path is the path of the value, such as "properties.cart.total". The middle of
-// a very long path, such as that of a cycle, is left out.
-func (e *ValueError) Path() string {
-	const ends = 8
-	var b strings.Builder
-	for i := len(e.path) - 1; i >= 0; i-- {
-		if depth := len(e.path) - 1 - i; depth == ends && i >= ends {
-			b.WriteString("…")
-			i = ends - 1
-		}
-		b.WriteString(e.path[i])
-	}
-	return strings.TrimPrefix(b.String(), ".")
-}
-
-// Error is the path of the value and what is wrong with it, such as
-// "properties.cart.total: NaN is not a JSON number".
-func (e *ValueError) Error() string { return e.Path() + ": " + e.Err.Error() }
-
-// Unwrap returns Err.
-func (e *ValueError) Unwrap() error { return e.Err }
-
-// segment returns key as a step of a path.
-func segment(key string) string {
-	const longest = 64
-	if len(key) > longest {
-		key = key[:longest] + "…"
-	}
-	for _, r := range key {
-		if r == '.' || r == '[' || !strconv.IsPrint(r) {
-			return "[" + strconv.Quote(key) + "]"
-		}
-	}
-	return "." + key
 }

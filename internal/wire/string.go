@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"slices"
 	"unicode/utf8"
@@ -133,3 +134,10 @@ func appendControl(dst []byte, c byte) []byte {
 }
 
 const hexDigits = "0123456789abcdef"
+
+func appendBase64(dst []byte, b []byte) []byte {
+	if b == nil {
+		return append(dst, "null"...)
+	}
+	return append(base64.StdEncoding.AppendEncode(append(dst, '"'), b), '"')
+}

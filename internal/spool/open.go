@@ -6,17 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 )
-
-const (
-	segmentSuffix = ".calls"
-	spareSuffix   = ".spare"
-)
-
-func segmentName(number uint64) string { return fmt.Sprintf("%016x%s", number, segmentSuffix) }
 
 func segmentNumber(name string) (number uint64, ok bool) {
 	digits, ok := strings.CutSuffix(name, segmentSuffix)
@@ -66,6 +58,37 @@ func Open(dir string, opts Options) (*Log, Recovered, error) {
 	}
 	go l.maintain()
 	return l, found, nil
+}
+
+// Close saves what has been acknowledged, removes files that hold nothing any
+// more, and releases the directory. The caller has called Stop, Busy is false, and
+// no other method but Usage is called from then on.
+func (l *Log) Close() {
+	close(l.stop)
+	<-l.done
+	l.saveAcks()
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
+	l.mu.Lock()
+	l.sealActive()
+	l.unlockAndWarn()
+	l.removeFinished()
+	l.mu.Lock()
+	spares := l.spares
+	l.spares, l.spare = nil, 0
+	l.mu.Unlock()
+	for _, spare := range spares {
+		_ = spare.drop()
+		l.mu.Lock()
+		l.disk -= spare.size
+		l.mu.Unlock()
+	}
+	for _, g := range l.segments {
+		if g.file != nil {
+			_ = g.closeFile()
+		}
+	}
+	_ = l.lock.Close()
 }
 
 // scan finds the segments in the directory. Files that are not segments of this
@@ -120,20 +143,6 @@ func (l *Log) recovered(g *segment, found *Recovered) {
 // errTooLong is the error of a file that is longer than a segment can be. Its
 // start is read all the same.
 var errTooLong = errors.New("longer than any segment")
-
-// openRegular opens an existing regular file. It does not open a directory, a
-// device, a link, or a pipe, which would block.
-func openRegular(path string, flag int) (*os.File, fs.FileInfo, error) {
-	info, err := os.Lstat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: not a regular file", path)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := os.OpenFile(path, flag, 0)
-	return f, info, err
-}
 
 // inspect fills in the counts of a segment, and reports whether it is of this
 // source.
@@ -196,18 +205,4 @@ func (l *Log) count(g *segment, f *os.File) error {
 		g.size += int64(len(seal))
 	} // else the next process to open it counts as well
 	return nil
-}
-
-func (l *Log) headBody() []byte { return append([]byte{formatVersion}, l.opts.Source[:]...) }
-
-// syncDir makes the list of files in a directory survive a loss of power.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // where a directory cannot be synced
-		return nil
-	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -1,0 +1,169 @@
+package spool
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// busyTime: the files of the next segments are mapped if a segment is full
+	// within that time.
+	busyTime = time.Second
+	// maxMapped is the largest number of mapped files, and maxSpares that of
+	// mapped files kept for later segments.
+	maxMapped = 64
+	maxSpares = 4
+)
+
+// roll ends the active segment and begins another. The caller holds writeMu and
+// mu, which is unlocked meanwhile.
+func (l *Log) roll(now time.Time) error {
+	busy := now.Sub(l.rolled) < busyTime
+	l.rolled = now
+	if l.canStayOpen() {
+		l.retire(l.active)
+	} else {
+		l.sealActive()
+	}
+	var size int64 // of what is mapped
+	if free := l.max - l.disk; busy && free >= l.segmentSize {
+		size = min(l.limit(), free)
+	}
+	taken := max(size, int64(headLen)) // charged until the file exists
+	var spare *segmentFile
+	if n := len(l.spares); n > 0 {
+		spare, l.spares = l.spares[n-1], l.spares[:n-1]
+		l.spare -= spare.size
+		taken, size = spare.size, min(size, spare.size)
+	} else {
+		l.disk += taken
+	}
+	l.number++
+	l.ordinal++
+	fresh := &segment{
+		number: l.number, generation: uint32(l.number), base: Position(l.ordinal) << positionBits, size: int64(headLen),
+	}
+	l.mu.Unlock()
+	file, err := l.create(fresh, spare, size)
+	l.mu.Lock()
+	l.disk -= taken
+	if err != nil {
+		return err
+	}
+	fresh.file, fresh.space = file, file.size
+	l.active = fresh
+	l.segments = append(l.segments, fresh)
+	l.disk += fresh.space
+	return nil
+}
+
+// canStayOpen reports whether the active segment is full and mapped, and its file
+// likely to be used again soon. The caller holds writeMu and mu.
+func (l *Log) canStayOpen() bool {
+	return l.writable() && l.active.file.mapped != nil && l.active.space-l.active.size <= MaxBody &&
+		l.cursor.segment == nil && l.mapped.Load() <= maxMapped
+}
+
+// sealActive ends the active segment, if there is one, with a record of its
+// totals, so that it can be opened without being read. The caller holds writeMu
+// and mu, which is unlocked meanwhile.
+func (l *Log) sealActive() {
+	g := l.active
+	if !l.writable() {
+		return
+	}
+	acks := g.takeAcks()
+	l.out = appendEnds(g.appendAcks(l.out[:0], acks), g.generation, 0, tally{0, g.records, g.saved})
+	l.mu.Unlock()
+	n := int64(len(l.out))
+	err := errors.Join(g.file.write(l.out, g.size), g.file.unmap()) // to truncate a mapped file takes 20 times as long
+	if err == nil {
+		err = g.file.Truncate(g.size + n)
+	}
+	err = errors.Join(err, g.closeFile())
+	l.mu.Lock()
+	if err != nil {
+		l.warnLater(NotSealed, err)
+	}
+	l.grow(g, n)
+	l.disk -= g.space - g.size
+	g.space = g.size
+	l.retire(g)
+}
+
+// create makes the file of a new segment from a spare, or a new file, which is
+// mapped if size is not zero and that is possible. If the directory was removed, it
+// is made again and locked again.
+func (l *Log) create(g *segment, spare *segmentFile, size int64) (*segmentFile, error) {
+	if !sameFile(l.lock, filepath.Join(l.dir, lockName)) {
+		lock, err := lockDir(l.dir)
+		if err != nil {
+			return nil, errors.Join(err, spare.drop())
+		}
+		_ = l.lock.Close()
+		l.lock = lock
+	}
+	if spare != nil {
+		if l.rename(spare, g) == nil {
+			return spare, nil
+		}
+		_ = spare.drop()
+	}
+	if size > 0 && !l.opts.Sync && !l.unmapped.Load() {
+		if file, err := l.createFile(g, size); err == nil {
+			return file, nil
+		}
+	}
+	return l.createFile(g, 0)
+}
+
+// rename makes a spare the file of a segment. The head is written before the
+// file has its name: the other records in it are of an earlier generation.
+func (l *Log) rename(spare *segmentFile, g *segment) error {
+	if err := spare.write(l.head(g, true), 0); err != nil {
+		return err
+	}
+	return spare.rename(l.path(g))
+}
+
+// createFile makes a new file, with that many bytes mapped.
+func (l *Log) createFile(g *segment, mapped int64) (*segmentFile, error) {
+	f, err := os.OpenFile(l.path(g), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	file := &segmentFile{File: f, path: l.path(g), size: int64(headLen), count: &l.mapped}
+	err = file.write(l.head(g, mapped > 0), 0)
+	if err == nil && mapped > 0 {
+		err = file.mapFirst(mapped)
+		l.noteMapping(err)
+	}
+	if err == nil && l.opts.Sync {
+		err = syncDir(l.dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.drop())
+	}
+	return file, nil
+}
+
+// noteMapping stops the mapping of files when err says that the file system cannot.
+func (l *Log) noteMapping(err error) {
+	if errors.Is(err, errMapping) {
+		l.unmapped.Store(true)
+	}
+}
+
+// head is the first record of a segment's file. Longer says that bytes after the
+// last record have no meaning.
+func (l *Log) head(g *segment, longer bool) []byte {
+	r := record{kind: kindHead, generation: g.generation, body: l.headBody()}
+	if longer {
+		r.index = 1
+	}
+	return appendRecord(nil, r)
+}
+
+func (l *Log) headBody() []byte { return append([]byte{formatVersion}, l.opts.Source[:]...) }

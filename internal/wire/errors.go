@@ -1,0 +1,75 @@
+package wire
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxDepth is less than the 1,000 levels that collectors read: a value is
+	// inside a call inside a batch.
+	maxDepth = 990
+	// MaxText bounds the JSON of one value. It is far more than a call may have,
+	// and stops a value that would fill the memory.
+	MaxText = 16 << 20
+)
+
+var (
+	errTooDeep = fmt.Errorf("nested deeper than %d levels, perhaps a cycle", maxDepth)
+
+	// ErrTooLarge is the error of a value of more than MaxText bytes.
+	ErrTooLarge = fmt.Errorf("more than %d MB of JSON", MaxText>>20)
+)
+
+// A ValueError reports a value that cannot be written, by its path.
+type ValueError struct {
+	Err  error    // what is wrong with the value
+	path []string // steps to the value, innermost first
+}
+
+// below prepends step to the path of err.
+func below(step string, err error) error {
+	inner, ok := err.(*ValueError) //nolint:errorlint // an error that a MarshalJSON wraps has the path of another map
+	if !ok {
+		return &ValueError{Err: err, path: []string{step}}
+	}
+	inner.path = append(inner.path, step)
+	return inner
+}
+
+// Path is the path of the value, such as "properties.cart.total". The middle of
+// a very long path, such as that of a cycle, is left out.
+func (e *ValueError) Path() string {
+	const ends = 8
+	var b strings.Builder
+	for i := len(e.path) - 1; i >= 0; i-- {
+		if depth := len(e.path) - 1 - i; depth == ends && i >= ends {
+			b.WriteString("…")
+			i = ends - 1
+		}
+		b.WriteString(e.path[i])
+	}
+	return strings.TrimPrefix(b.String(), ".")
+}
+
+// Error is the path of the value and what is wrong with it, such as
+// "properties.cart.total: NaN is not a JSON number".
+func (e *ValueError) Error() string { return e.Path() + ": " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *ValueError) Unwrap() error { return e.Err }
+
+// segment returns key as a step of a path.
+func segment(key string) string {
+	const longest = 64
+	if len(key) > longest {
+		key = key[:longest] + "…"
+	}
+	for _, r := range key {
+		if r == '.' || r == '[' || !strconv.IsPrint(r) {
+			return "[" + strconv.Quote(key) + "]"
+		}
+	}
+	return "." + key
+}
