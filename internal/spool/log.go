@@ -128,7 +128,7 @@ type warning struct {
 	err     error
 }
 
-// warnLater keeps a warning for sendWarnings. The caller holds mu.
+// warnLater keeps a warning for unlockAndWarn. The caller holds mu.
 func (l *Log) warnLater(problem Problem, err error) {
 	l.warnings = append(l.warnings, warning{problem, err})
 }
