@@ -1,0 +1,139 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// attemptsEvery is how long records gather before they are stored.
+	attemptsEvery = 100 * time.Millisecond
+	// attemptsPiece bounds the records of one message, and attemptsWaiting those
+	// that wait to be stored.
+	attemptsPiece   = 512 << 10
+	attemptsWaiting = 8 << 20
+)
+
+// An AttemptLog keeps records of attempts, in whatever form its user gives them:
+// for Options.KeepAttempts, as many as Options.AttemptsBytes has room for. It is
+// a log for people: a kill may lose the last tenth of a second, and a power cut
+// more. Its methods may be called from many goroutines at once.
+type AttemptLog struct {
+	journal *Journal
+	storing sync.Mutex // lets one flush store at a time
+
+	mu      sync.Mutex // guards what follows
+	waiting []*recordPiece
+	size    int
+	timer   *time.Timer // set while records wait
+	dropped uint64
+	closed  bool
+}
+
+// A recordPiece is the records of one message, as appendBody wrote them.
+type recordPiece struct {
+	raw     *[]byte // of rawBuffers
+	records int
+}
+
+// Attempts returns the journal's log of attempts.
+func (j *Journal) Attempts() *AttemptLog { return j.attempts }
+
+// Record keeps a record, which it copies. It never blocks: where records come
+// faster than they can be stored, it drops and counts them.
+func (l *AttemptLog) Record(record []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.size+len(record) > attemptsWaiting || l.journal.usage.isDiskFull() {
+		l.dropped++
+		return
+	}
+	n := len(l.waiting)
+	if n == 0 || len(*l.waiting[n-1].raw)+len(record) > attemptsPiece {
+		l.waiting, n = append(l.waiting, newRecordPiece()), n+1
+	}
+	p := l.waiting[n-1]
+	*p.raw = appendBody(*p.raw, record)
+	p.records++
+	l.size += len(record)
+	if l.timer == nil {
+		l.timer = time.AfterFunc(attemptsEvery, l.flush)
+	}
+}
+
+// Dropped returns how many records were not kept.
+func (l *AttemptLog) Dropped() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dropped
+}
+
+// flush stores what waits.
+func (l *AttemptLog) flush() {
+	l.storing.Lock()
+	defer l.storing.Unlock()
+	l.mu.Lock()
+	pieces := l.waiting
+	l.waiting, l.size, l.timer = nil, 0, nil
+	l.mu.Unlock()
+	for _, p := range pieces {
+		m := nats.NewMsg(l.journal.names.subject("t"))
+		m.Data = appendBlock([]byte{callsFormat}, *p.raw)
+		rawBuffers.Put(p.raw)
+		if _, err := l.journal.publish(context.Background(), l.journal.nc, m); err != nil {
+			l.journal.log.Debug("records of attempts were dropped", "records", p.records, "error", err)
+			l.mu.Lock()
+			l.dropped += uint64(p.records)
+			l.mu.Unlock()
+		}
+	}
+}
+
+func newRecordPiece() *recordPiece {
+	raw := rawBuffers.Get().(*[]byte)
+	*raw = (*raw)[:0]
+	return &recordPiece{raw: raw}
+}
+
+// close stores what waits, and takes nothing more.
+func (l *AttemptLog) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.flush()
+}
+
+// Read calls f with each record that is stored now, oldest first, and returns where
+// Follow goes on. f may keep the record.
+func (l *AttemptLog) Read(ctx context.Context, f func(record []byte)) (next uint64, err error) {
+	t := l.tail(1, f)
+	err = t.scan(ctx)
+	return t.next, err
+}
+
+// Follow calls f with each record that is stored from next on, by this process or
+// another, until ctx ends. f may keep the record.
+func (l *AttemptLog) Follow(ctx context.Context, next uint64, f func(record []byte)) error {
+	t := l.tail(next, f)
+	return t.follow(ctx)
+}
+
+func (l *AttemptLog) tail(next uint64, f func([]byte)) *tail {
+	t := l.journal.tail(streamAttempts, next, func(m *nats.Msg, seq uint64) error {
+		records, err := decodeCalls(m.Data)
+		if err != nil {
+			l.journal.log.Warn("records of attempts cannot be read; they are passed over", "error", fmt.Errorf("message %d: %w", seq, err))
+			return nil
+		}
+		for _, r := range records {
+			f(r)
+		}
+		return nil
+	})
+	t.batch = 100
+	return t
+}

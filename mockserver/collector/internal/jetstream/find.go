@@ -1,0 +1,81 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+)
+
+// An unansweredError is that of a message that was sent and not answered: it may be
+// stored.
+type unansweredError struct{ error }
+
+func (e *unansweredError) Unwrap() error { return e.error }
+
+func isUnanswered(err error) bool {
+	var unanswered *unansweredError
+	return errors.As(err, &unanswered)
+}
+
+// find learns whether a message of CALLS is stored whose answer did not come, and
+// returns its number, or cause. It takes as long as the store cannot be asked. before
+// is a number that was used before the message was sent.
+func (j *Journal) find(m *nats.Msg, before uint64, cause error) (uint64, error) {
+	for {
+		seq, err := j.lookFor(m, before)
+		switch {
+		case err == nil && seq == 0:
+			return 0, cause
+		case err == nil:
+			return seq, nil
+		}
+		j.log.Debug("whether calls are stored is not known yet", "error", err)
+		if err := j.awaitStore(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// lookFor reads what was stored after a number. It returns 0 if the message is not
+// there, and will not come.
+func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) {
+	up, err := j.health.up()
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(j.ctx, requestPatience)
+	defer cancel()
+	defer context.AfterFunc(up, cancel)()
+	if j.options.NATS != nil {
+		if err := j.overtake(ctx, m); err != nil {
+			return 0, err
+		}
+	}
+	t := j.tail(streamCalls, before+1, func(stored *nats.Msg, seq uint64) error {
+		if stored.Subject == m.Subject && stored.Header.Get(headerIDs) == m.Header.Get(headerIDs) {
+			found = seq
+			return errEnough
+		}
+		return nil
+	})
+	t.headersOnly = true
+	if err := t.scan(ctx); err != nil {
+		return 0, err
+	}
+	return found, j.proveSynced()
+}
+
+// overtake has the leader of CALLS answer behind a message that may be on its way to
+// it: it is sent another of the same name, which it does not store.
+func (j *Journal) overtake(ctx context.Context, m *nats.Msg) error {
+	probe := nats.NewMsg(m.Subject)
+	probe.Header.Set(nats.MsgIdHdr, m.Header.Get(nats.MsgIdHdr))
+	probe.Header.Set(nats.ExpectedLastSeqHdr, strconv.FormatUint(1<<62, 10))
+	_, err := j.try(ctx, j.in, probe)
+	if isWrongSequence(err) {
+		return nil
+	}
+	return err
+}

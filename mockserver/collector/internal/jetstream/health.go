@@ -1,0 +1,77 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A health tells whether the store can be written to.
+type health struct {
+	mu     sync.Mutex // guards what follows
+	err    error      // why not; nil while it can
+	ctx    context.Context
+	cancel context.CancelCauseFunc // ends ctx when it no longer can
+	risen  chan struct{}           // made by fall; closed by rise
+}
+
+// up returns a context that lasts while the store can be written to.
+func (h *health) up() (context.Context, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ctx, h.err
+}
+
+// await waits until the store can be written to, or ctx ends.
+func (h *health) await(ctx context.Context) {
+	for ctx.Err() == nil {
+		h.mu.Lock()
+		err, risen := h.err, h.risen
+		h.mu.Unlock()
+		if err == nil {
+			return
+		}
+		select {
+		case <-risen:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// storePause is how long the store is left alone after it did not do what it was asked
+// for.
+const storePause = 100 * time.Millisecond
+
+// awaitStore waits until the store can be asked again. It fails when the journal is
+// closed.
+func (j *Journal) awaitStore() error {
+	j.health.await(j.ctx)
+	return sleep(j.ctx, storePause)
+}
+
+// rise says that the store can be written to.
+func (h *health) rise() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = nil
+	h.ctx, h.cancel = context.WithCancelCause(context.Background())
+	if h.risen != nil {
+		close(h.risen)
+		h.risen = nil
+	}
+}
+
+// fall says that it cannot, and why, and ends what is under way.
+func (h *health) fall(cause error) {
+	err := fmt.Errorf("journal: the store cannot be written to: %w", cause)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = err
+	if h.risen == nil {
+		h.risen = make(chan struct{})
+	}
+	if h.cancel != nil {
+		h.cancel(err)
+	}
+}

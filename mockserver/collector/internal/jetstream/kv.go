@@ -1,0 +1,250 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// Buckets of keys and values beside the calls.
+const (
+	bucketSettings = "settings"
+	bucketState    = "state"
+)
+
+// settingsKey is where the settings are, as one value: they are changed together.
+const settingsKey = "settings"
+
+func (n names) bucket(kind string) string { return n.prefix + "-" + kind }
+
+// bucketStream is the stream of a bucket, as KeyValue of package jetstream would
+// make it.
+func (j *Journal) bucketStream(kind, description string) jetstream.StreamConfig {
+	bucket := j.names.bucket(kind)
+	return jetstream.StreamConfig{
+		Name: "KV_" + bucket, Description: description, Subjects: []string{"$KV." + bucket + ".>"},
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true,
+	}
+}
+
+// Settings returns a store for the settings that are made at run time, shared by
+// all who share the journal. It is usable until the journal is closed.
+func (j *Journal) Settings(ctx context.Context) (mockserver.SettingsStore, error) {
+	kv, err := j.js.KeyValue(ctx, j.names.bucket(bucketSettings))
+	if err != nil {
+		return nil, fmt.Errorf("journal: the bucket of settings: %w", err)
+	}
+	return &settingsStore{j, kv}, nil
+}
+
+type settingsStore struct {
+	journal *Journal
+	kv      jetstream.KeyValue
+}
+
+func (s *settingsStore) Load(ctx context.Context) (mockserver.StoredSettings, error) {
+	var settings mockserver.StoredSettings
+	entry, err := s.kv.Get(ctx, settingsKey)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return settings, nil
+	}
+	if err != nil {
+		return settings, fmt.Errorf("journal: %w", err)
+	}
+	if err := json.Unmarshal(entry.Value(), &settings); err != nil {
+		return settings, fmt.Errorf("journal: the stored settings cannot be read: %w", err)
+	}
+	settings.Revision = entry.Revision()
+	return settings, nil
+}
+
+func (s *settingsStore) Save(ctx context.Context, settings mockserver.StoredSettings) (uint64, error) {
+	value, err := json.Marshal(settings)
+	if err != nil {
+		return 0, fmt.Errorf("journal: %w", err)
+	}
+	revision, err := s.journal.update(ctx, s.kv, settingsKey, value, settings.Revision)
+	if isConflict(err) {
+		return 0, mockserver.ErrSettingsChanged
+	}
+	return revision, err
+}
+
+func (s *settingsStore) Watch(ctx context.Context) (<-chan struct{}, error) {
+	watcher, err := s.watch(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	changes := make(chan struct{}, 1)
+	go func() {
+		defer close(changes)
+		for tell(ctx, watcher, changes) {
+			// The server could not make it again after some trouble. What changed
+			// meanwhile is not told of.
+			for watcher, err = s.watch(ctx); err != nil; watcher, err = s.watch(ctx) {
+				if sleep(ctx, clusterPause) != nil {
+					return
+				}
+			}
+			poke(changes)
+		}
+	}()
+	return changes, nil
+}
+
+func (s *settingsStore) watch(ctx context.Context) (jetstream.KeyWatcher, error) {
+	return s.kv.Watch(ctx, settingsKey, jetstream.UpdatesOnly(), jetstream.MetaOnly())
+}
+
+// tell passes on that there are changes until ctx ends. It returns true if the
+// watcher has ended before.
+func tell(ctx context.Context, watcher jetstream.KeyWatcher, changes chan<- struct{}) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			_ = watcher.Stop()
+			return false
+		case _, more := <-watcher.Updates():
+			if !more {
+				return ctx.Err() == nil
+			}
+			poke(changes)
+		}
+	}
+}
+
+func poke(changes chan<- struct{}) {
+	select {
+	case changes <- struct{}{}:
+	default: // it has one to read
+	}
+}
+
+// State returns a store for deletion requests, audiences and computed traits,
+// shared by all who share the journal. It is usable until the journal is closed.
+func (j *Journal) State(ctx context.Context) (mockserver.StateStore, error) {
+	kv, err := j.js.KeyValue(ctx, j.names.bucket(bucketState))
+	if err != nil {
+		return nil, fmt.Errorf("journal: the bucket of state: %w", err)
+	}
+	return &stateStore{j, kv}, nil
+}
+
+type stateStore struct {
+	journal *Journal
+	kv      jetstream.KeyValue
+}
+
+func (s *stateStore) Get(ctx context.Context, key string) ([]byte, uint64, error) {
+	entry, err := s.kv.Get(ctx, key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, 0, fmt.Errorf("%w: %s", mockserver.ErrNoState, key)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("journal: %w", err)
+	}
+	return entry.Value(), entry.Revision(), nil
+}
+
+func (s *stateStore) Put(ctx context.Context, key string, value []byte) error {
+	m := nats.NewMsg("$KV." + s.kv.Bucket() + "." + key)
+	m.Data = value
+	revision, err := s.journal.publish(ctx, s.journal.nc, m)
+	if err != nil {
+		return err
+	}
+	return s.journal.keep(s.kv, revision)
+}
+
+func (s *stateStore) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	next, err := s.journal.update(ctx, s.kv, key, value, revision)
+	if isConflict(err) {
+		return 0, fmt.Errorf("%w: %s", mockserver.ErrStateConflict, key)
+	}
+	return next, err
+}
+
+// Delete purges the stream rather than the keys, which would leave a mark of each.
+func (s *stateStore) Delete(ctx context.Context, key string) error {
+	bucket := s.journal.names.bucket(bucketState)
+	stream, err := s.journal.js.Stream(ctx, "KV_"+bucket)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	counted, err := s.journal.uncounted(ctx)
+	if err != nil {
+		return err
+	}
+	defer counted()
+	for _, subject := range []string{key, key + ".>"} {
+		if err := stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+bucket+"."+subject)); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *stateStore) Keys(ctx context.Context, prefix string) ([]string, error) {
+	lister, err := s.kv.ListKeysFiltered(ctx, prefix+".>")
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	var keys []string
+	for key := range lister.Keys() {
+		keys = append(keys, key)
+	}
+	return keys, ctx.Err()
+}
+
+// update replaces a value if its revision is still that one; none at all for 0.
+func (j *Journal) update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (next uint64, err error) {
+	ctx, stop, err := j.while(ctx, requestPatience)
+	if err != nil {
+		return 0, err
+	}
+	defer stop()
+	if revision == 0 {
+		next, err = kv.Create(ctx, key, value)
+	} else {
+		next, err = kv.Update(ctx, key, value, revision)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("journal: %w", err)
+	}
+	return next, j.keep(kv, next)
+}
+
+// keep returns nil if a value that was stored is on the disk, and notes it a second time.
+func (j *Journal) keep(kv jetstream.KeyValue, revision uint64) error {
+	if err := j.proveSynced(); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	if j.options.SyncInterval > 0 {
+		return nil // a power cut may take the value, and not the note
+	}
+	if err := j.recent.add(acceptedCalls{seq: revision, source: "KV_" + kv.Bucket()}); err != nil {
+		j.log.Debug("what was stored is noted once only", "error", err)
+	}
+	return nil
+}
+
+// isConflict tells whether a value had another revision.
+func isConflict(err error) bool {
+	var refused *jetstream.APIError
+	return errors.Is(err, jetstream.ErrKeyExists) ||
+		errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+}
+
+// Health implements mockserver.HealthChecker.
+func (j *Journal) Health(ctx context.Context) (mockserver.JournalHealth, error) {
+	return mockserver.JournalHealth{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.all(), Scrub: j.scrubber.health()}, j.Ready(ctx)
+}

@@ -1,0 +1,120 @@
+package jetstream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// What was accepted since the newest snapshot is known from CALLS, and a second time
+// from a file beside it: so that all of it is counted, whatever becomes of CALLS. The
+// file is not synced: a kill leaves it whole, and a power cut leaves what the snapshot
+// before did. So it is with the settings and the state, of which it has how far they
+// have come.
+type recent struct {
+	mu   sync.Mutex // guards what follows
+	file *os.File   // nil where there is none
+	list []acceptedCalls
+}
+
+// acceptedCalls are the calls of a message of CALLS that was acknowledged, or, where there
+// are none, a value of a bucket that was: source is its stream then.
+type acceptedCalls struct {
+	seq    uint64
+	calls  int
+	source string
+}
+
+const recentFile = "journal.recent"
+
+// loadRecent returns what an earlier process left.
+func loadRecent(dir string) ([]acceptedCalls, error) {
+	data, err := os.ReadFile(filepath.Join(dir, recentFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	var all []acceptedCalls
+	for line := range bytes.Lines(data) {
+		var a acceptedCalls
+		var tok string
+		var sum uint32
+		if _, err := fmt.Sscanf(string(line), "%d %d %s %08x\n", &a.seq, &a.calls, &tok, &sum); err != nil {
+			continue
+		}
+		if a.source, err = untoken(tok); err == nil && bytes.Equal(line, a.line()) {
+			all = append(all, a)
+		}
+	}
+	return all, nil
+}
+
+// line is what the file says of it.
+func (a acceptedCalls) line() []byte {
+	text := fmt.Sprintf("%d %d %s", a.seq, a.calls, token(a.source))
+	return fmt.Appendf(nil, "%s %08x\n", text, crc32.ChecksumIEEE([]byte(text)))
+}
+
+// open begins an empty file.
+func (r *recent) open(dir string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	file, err := os.OpenFile(filepath.Join(dir, recentFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	r.file = file
+	return nil
+}
+
+// add says that calls are stored.
+func (r *recent) add(a acceptedCalls) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return nil
+	}
+	r.list = append(r.list, a)
+	_, err := r.file.Write(a.line())
+	return err
+}
+
+// forget drops what a snapshot that was stored knows.
+func (r *recent) forget(calls uint64, marks map[string]extentMark) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return nil
+	}
+	r.list = slices.DeleteFunc(r.list, func(a acceptedCalls) bool {
+		if a.calls == 0 {
+			return a.seq <= marks[a.source].last
+		}
+		return a.seq <= calls
+	})
+	var left []byte
+	for _, a := range r.list {
+		left = append(left, a.line()...)
+	}
+	err := r.file.Truncate(0)
+	if err == nil {
+		_, err = r.file.Write(left)
+	}
+	return err
+}
+
+func (r *recent) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return nil
+	}
+	file := r.file
+	r.file = nil
+	return file.Close()
+}

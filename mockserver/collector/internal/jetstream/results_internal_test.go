@@ -1,0 +1,29 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// Whoever hands over an outcome waits for what becomes of it, also when the
+// journal has been closed: else Close would wait for ever for those who wait.
+func TestOutcomesThatComeAfterTheEndAreRefused(t *testing.T) {
+	j := &Journal{}
+	j.ctx, j.cancel = context.WithCancelCause(t.Context())
+	r := newResults(j)
+	j.cancel(mockserver.ErrJournalClosed)
+	r.run()
+	for range 100 {
+		select {
+		case state := <-r.write(&outcome{}):
+			if !errors.Is(state.err, mockserver.ErrJournalClosed) {
+				t.Fatal(state)
+			}
+		default:
+			t.Fatal("an outcome is neither written nor refused")
+		}
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package jetstream
+
+import "os"
+
+// dropCache does nothing: only Linux is told here what not to cache.
+func dropCache(*os.File) {}

@@ -1,0 +1,55 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Seen calls yield with each call that is stored, oldest first, until it returns
+// false: its source, its messageId, and when it was accepted. With it a collector
+// knows calls again that are sent again after a restart. It reads the newest
+// limit calls, and some more. A million take about half a second. It returns
+// ErrDamaged where one cannot be read.
+func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id string, at time.Time) bool) error {
+	first, err := j.newest(ctx, limit)
+	if err != nil {
+		return fmt.Errorf("journal: reading which calls are stored: %w", err)
+	}
+	t := j.tail(streamCalls, first, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
+		if err != nil {
+			return err
+		}
+		if parsed.kind == kindCalls && !eachID(parsed.ids, func(id string) bool { return yield(parsed.name, id, parsed.at) }) {
+			return errEnough
+		}
+		return nil
+	})
+	t.headersOnly, t.whole = true, j.account.isKnownLoss
+	if err := t.scan(ctx); err != nil {
+		return fmt.Errorf("journal: reading which calls are stored: %w", err)
+	}
+	return nil
+}
+
+// OnStored has f called with each call that is stored from about now on, by this
+// process or by another that shares the journal: what is sent to one collector and
+// again to another is known there too, after a moment. f must not block.
+func (j *Journal) OnStored(f func(source, id string)) { j.stored.Store(&f) }
+
+// newest returns a message of CALLS from which on there are at least so many
+// calls, if there are so many.
+func (j *Journal) newest(ctx context.Context, limit int) (uint64, error) {
+	info, err := j.calls.Info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	// A message has one call at least.
+	if first := int64(info.State.LastSeq) - int64(limit) + 1; first > int64(info.State.FirstSeq) {
+		return uint64(first), nil
+	}
+	return max(1, info.State.FirstSeq), nil
+}

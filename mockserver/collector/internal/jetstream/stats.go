@@ -1,0 +1,35 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+)
+
+// Stats say how much is stored.
+type Stats struct {
+	Calls, Outcomes, Retries, Failed, Attempts Stored
+	// MaxBytes is what Calls may have before Append refuses.
+	MaxBytes int64
+}
+
+// Stored is what one stream has.
+type Stored struct {
+	Messages uint64
+	Bytes    uint64
+}
+
+// Stats asks the server how much is stored.
+func (j *Journal) Stats(ctx context.Context) (Stats, error) {
+	s := Stats{MaxBytes: j.options.MaxBytes}
+	for kind, stored := range map[string]*Stored{
+		streamCalls: &s.Calls, streamOutcomes: &s.Outcomes, streamRetry: &s.Retries, streamFailed: &s.Failed, streamAttempts: &s.Attempts,
+	} {
+		stream, err := j.js.Stream(ctx, j.names.stream(kind))
+		if err != nil {
+			return s, fmt.Errorf("journal: measuring %s: %w", kind, err)
+		}
+		state := stream.CachedInfo().State
+		*stored = Stored{state.Msgs, state.Bytes}
+	}
+	return s, nil
+}
