@@ -36,9 +36,6 @@ type account struct {
 	broken   error  // why it does not follow any longer
 }
 
-// A span is messages of CALLS from first to last.
-type span struct{ first, last uint64 }
-
 // A book is the account of one destination.
 type book struct {
 	ledger   mockserver.Ledger
@@ -140,6 +137,34 @@ func (a *account) await(ctx context.Context, ready func() bool) error {
 // reached waits until the message of CALLS was read.
 func (a *account) reached(ctx context.Context, calls uint64) error {
 	return a.await(ctx, func() bool { return a.calls >= calls })
+}
+
+// reachedBoth waits until both messages, of CALLS and of OUTCOMES, were read.
+func (a *account) reachedBoth(ctx context.Context, calls, outcomes uint64) error {
+	return a.await(ctx, func() bool { return a.calls >= calls && a.outcomes >= outcomes })
+}
+
+// readUpTo waits until both messages were read, or the account follows no longer. It
+// returns the message of CALLS that an outcome is about where that is behind calls: then
+// outcomes are not read any further.
+func (a *account) readUpTo(ctx context.Context, calls, outcomes uint64) (beyond uint64, err error) {
+	err = a.await(ctx, func() bool {
+		if a.awaited > calls {
+			beyond = a.awaited
+		}
+		return a.broken != nil || a.calls >= calls && (a.outcomes >= outcomes || beyond > 0)
+	})
+	return beyond, err
+}
+
+// raise moves the floor of a destination up, if it is still attached as it was, to what
+// has been read of CALLS at most.
+func (a *account) raise(destination string, attached, floor uint64) {
+	a.with(destination, func(b *book) {
+		if b.attached == attached {
+			b.rise(min(floor, a.calls))
+		}
+	})
 }
 
 // readCalls takes in a message of CALLS.
@@ -284,11 +309,6 @@ func (a *account) isGone(gap span) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return contains(a.gone, gap)
-}
-
-// contains tells whether all messages of a gap are in one of the spans.
-func contains(spans []span, gap span) bool {
-	return slices.ContainsFunc(spans, func(s span) bool { return s.first <= gap.first && gap.last <= s.last })
 }
 
 // isKnownLoss tells whether the messages of CALLS are known to be gone.
@@ -450,4 +470,11 @@ func (a *account) with(destination string, f func(*book)) bool {
 		f(b)
 	}
 	return b != nil
+}
+
+// position returns up to where the account has read.
+func (a *account) position() (calls, outcomes uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.calls, a.outcomes
 }

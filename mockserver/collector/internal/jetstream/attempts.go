@@ -36,7 +36,7 @@ type AttemptLog struct {
 
 // A recordPiece is the records of one message, as appendBody wrote them.
 type recordPiece struct {
-	raw     *[]byte // of rawBuffers
+	raw     *[]byte // of newBuffer
 	records int
 }
 
@@ -45,21 +45,21 @@ func (j *Journal) Attempts() *AttemptLog { return j.attempts }
 
 // Record keeps a record, which it copies. It never blocks: where records come
 // faster than they can be stored, it drops and counts them.
-func (l *AttemptLog) Record(record []byte) {
+func (l *AttemptLog) Record(data []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.size+len(record) > attemptsWaiting || l.journal.usage.isDiskFull() {
+	if l.closed || l.size+len(data) > attemptsWaiting || l.journal.usage.isDiskFull() {
 		l.dropped++
 		return
 	}
 	n := len(l.waiting)
-	if n == 0 || len(*l.waiting[n-1].raw)+len(record) > attemptsPiece {
-		l.waiting, n = append(l.waiting, newRecordPiece()), n+1
+	if n == 0 || len(*l.waiting[n-1].raw)+len(data) > attemptsPiece {
+		l.waiting, n = append(l.waiting, &recordPiece{raw: newBuffer()}), n+1
 	}
 	p := l.waiting[n-1]
-	*p.raw = appendBody(*p.raw, record)
+	*p.raw = appendBody(*p.raw, data)
 	p.records++
-	l.size += len(record)
+	l.size += len(data)
 	if l.timer == nil {
 		l.timer = time.AfterFunc(attemptsEvery, l.flush)
 	}
@@ -83,7 +83,7 @@ func (l *AttemptLog) flush() {
 	for _, p := range pieces {
 		m := nats.NewMsg(l.journal.names.subject("t"))
 		m.Data = appendBlock([]byte{callsFormat}, *p.raw)
-		rawBuffers.Put(p.raw)
+		putBuffer(p.raw)
 		if _, err := l.journal.publish(context.Background(), l.journal.nc, m); err != nil {
 			l.journal.log.Debug("records of attempts were dropped", "records", p.records, "error", err)
 			l.mu.Lock()
@@ -91,12 +91,6 @@ func (l *AttemptLog) flush() {
 			l.mu.Unlock()
 		}
 	}
-}
-
-func newRecordPiece() *recordPiece {
-	raw := rawBuffers.Get().(*[]byte)
-	*raw = (*raw)[:0]
-	return &recordPiece{raw: raw}
 }
 
 // close stores what waits, and takes nothing more.
@@ -109,7 +103,7 @@ func (l *AttemptLog) close() {
 
 // Read calls f with each record that is stored now, oldest first, and returns where
 // Follow goes on. f may keep the record.
-func (l *AttemptLog) Read(ctx context.Context, f func(record []byte)) (next uint64, err error) {
+func (l *AttemptLog) Read(ctx context.Context, f func(data []byte)) (next uint64, err error) {
 	t := l.tail(1, f)
 	err = t.scan(ctx)
 	return t.next, err
@@ -117,7 +111,7 @@ func (l *AttemptLog) Read(ctx context.Context, f func(record []byte)) (next uint
 
 // Follow calls f with each record that is stored from next on, by this process or
 // another, until ctx ends. f may keep the record.
-func (l *AttemptLog) Follow(ctx context.Context, next uint64, f func(record []byte)) error {
+func (l *AttemptLog) Follow(ctx context.Context, next uint64, f func(data []byte)) error {
 	t := l.tail(next, f)
 	return t.follow(ctx)
 }

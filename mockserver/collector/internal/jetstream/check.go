@@ -400,7 +400,7 @@ func blockFile(dir string, block int) string {
 func isTorn(data []byte, from, to int, h hash.Hash64) bool {
 	const sector = 512
 	for at := to; at < len(data); {
-		n := record(data[at:], h)
+		n := recordAt(data[at:], h)
 		if n == 0 || binary.LittleEndian.Uint64(data[at+4:])&recordDeleted == 0 {
 			return false
 		}
@@ -429,7 +429,7 @@ func endsEarly(data []byte, h hash.Hash64) bool {
 	whole := slices.Clone(data)
 	for _, headers := range []uint32{0, recordHeaders} {
 		binary.LittleEndian.PutUint32(whole, uint32(len(data))|headers)
-		if record(whole, h) > 0 {
+		if recordAt(whole, h) > 0 {
 			return false
 		}
 	}
@@ -475,13 +475,13 @@ func newHash(name string) hash.Hash64 {
 // record.
 func checkBlock(data []byte, h hash.Hash64) (found []damage, highest uint64) {
 	for at := 0; at < len(data); {
-		if n := record(data[at:], h); n > 0 {
+		if n := recordAt(data[at:], h); n > 0 {
 			highest = max(highest, binary.LittleEndian.Uint64(data[at+4:])&^recordDeleted)
 			at += n
 			continue
 		}
 		d := damage{from: at, after: highest}
-		for at++; at < len(data) && (!plausible(data[at:]) || record(data[at:], h) == 0); at++ {
+		for at++; at < len(data) && (!plausible(data[at:]) || recordAt(data[at:], h) == 0); at++ {
 		}
 		d.to = at
 		found = append(found, d)
@@ -499,9 +499,9 @@ func plausible(data []byte) bool {
 	return seq>>48 == 0 && (at == 0 || at > int64(50*365*24*time.Hour)) && at < int64(200*365*24*time.Hour)
 }
 
-// record returns how long the record is with which data begins, or 0 if it is
+// recordAt returns how long the record is with which data begins, or 0 if it is
 // none.
-func record(data []byte, h hash.Hash64) int {
+func recordAt(data []byte, h hash.Hash64) int {
 	if len(data) < recordHead+recordHash {
 		return 0
 	}

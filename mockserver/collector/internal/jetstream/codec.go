@@ -24,13 +24,22 @@ const callsFormat = 1
 // maxSegment bounds what a segment may claim to decompress to.
 const maxSegment = 64 << 20
 
-var rawBuffers = sync.Pool{New: func() any { return new([]byte) }}
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// newBuffer returns an empty buffer, which putBuffer may take back.
+func newBuffer() *[]byte {
+	b := buffers.Get().(*[]byte)
+	*b = (*b)[:0]
+	return b
+}
+
+func putBuffer(b *[]byte) { buffers.Put(b) }
 
 // appendSegment appends the bodies of calls as a segment.
 func appendSegment(dst []byte, bodies [][]byte) []byte {
-	buffer := rawBuffers.Get().(*[]byte)
-	defer rawBuffers.Put(buffer)
-	raw := (*buffer)[:0]
+	buffer := newBuffer()
+	defer putBuffer(buffer)
+	raw := *buffer
 	for _, b := range bodies {
 		raw = appendBody(raw, b)
 	}
@@ -44,8 +53,8 @@ func appendBody(raw, body []byte) []byte {
 
 // appendBlock appends what appendBody wrote as a segment.
 func appendBlock(dst, raw []byte) []byte {
-	compressed := rawBuffers.Get().(*[]byte)
-	defer rawBuffers.Put(compressed)
+	compressed := newBuffer()
+	defer putBuffer(compressed)
 	if n := s2.MaxEncodedLen(len(raw)); cap(*compressed) < n {
 		*compressed = make([]byte, n)
 	}

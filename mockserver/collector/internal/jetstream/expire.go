@@ -21,7 +21,7 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 			q.attached, floor = b.attached, b.floor
 			for ref, r := range b.retries {
 				if ref.seq < before {
-					old[ref] = &item{ref: ref, attempt: r.attempt}
+					old[ref] = &item{retryRecord: retryRecord{ref: ref, attempt: r.attempt}}
 				}
 			}
 		})
@@ -41,22 +41,6 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 	return nil
 }
 
-// behind returns the destinations with something pending before a message.
-func (a *account) behind(before uint64) (names []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for name, b := range a.books {
-		pending := b.fresh > 0 && b.floor+1 < before
-		for ref := range b.retries {
-			pending = pending || ref.seq < before
-		}
-		if pending {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // untried adds the parts of messages whose first attempt has not ended.
 func (j *Journal) untried(ctx context.Context, destination string, floor, before uint64, old map[callsRef]*item) error {
 	t := j.tail(streamCalls, floor+1, func(m *nats.Msg, seq uint64) error {
@@ -71,13 +55,13 @@ func (j *Journal) untried(ctx context.Context, destination string, floor, before
 			for part := range parts(parsed.calls) {
 				ref := callsRef{seq, part}
 				if b.takes(seq, parsed.name) && !b.ended(ref) {
-					old[ref] = &item{ref: ref, attempt: 1}
+					old[ref] = &item{retryRecord: retryRecord{ref: ref, attempt: 1}}
 				}
 			}
 		})
 		return nil
 	})
-	t.headersOnly, t.subjects = true, j.callSubjects(nil)
+	t.headersOnly, t.subjects = true, j.names.callSubjects(nil)
 	return t.scan(ctx)
 }
 

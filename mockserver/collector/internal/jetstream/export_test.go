@@ -68,7 +68,7 @@ func FinishAhead(ctx context.Context, l mockserver.Lease, r mockserver.Result, s
 	if state := <-j.results.write(o); state.err != nil {
 		return state.err
 	}
-	if _, err := j.publish(ctx, j.nc, j.retryMessage(o.destination, retryItem(o), o.decided)); err != nil {
+	if _, err := j.publish(ctx, j.nc, j.retryMessage(o.destination, nextAttempt(o), o.decided)); err != nil {
 		return err
 	}
 	j.ack(lease.queue.drop(lease.item))

@@ -234,7 +234,7 @@ func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []str
 	t.Helper()
 	l := s.proved(ctx, t, j, what)
 	if l.Accepted != s.ledger.Accepted || l.Lost != int64(len(lost)) || !again && (l.Pending != s.ledger.Pending-l.Lost || l.Delivered != s.ledger.Delivered) {
-		t.Fatalf("%s: the ledger is %s, and was %s; %d calls are in what is damaged", what, sum(l), sum(s.ledger), len(lost))
+		t.Fatalf("%s: the ledger is %s, and was %s; %d calls are in what is damaged", what, inWords(l), inWords(s.ledger), len(lost))
 	}
 	var failed []string
 	for _, c := range listedAsFailed(t, j) {
@@ -271,7 +271,7 @@ func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []str
 		require.ElementsMatch(t, want, got, what)
 	}
 	if l = s.proved(ctx, t, j, what); l.Pending != 0 {
-		t.Fatalf("%s: all that is stored was delivered, and the ledger is %s", what, sum(l))
+		t.Fatalf("%s: all that is stored was delivered, and the ledger is %s", what, inWords(l))
 	}
 }
 
@@ -332,7 +332,7 @@ func TestMissingBlocksAreRefused(t *testing.T) {
 						if strings.HasSuffix(stream[3], streamCalls) {
 							want = s.ledger.Pending
 						}
-						require.Equal(t, want, l.Lost, sum(l))
+						require.Equal(t, want, l.Lost, inWords(l))
 						require.Equal(t, s.ledger.Accepted, l.Accepted)
 						require.NoError(t, j.Close())
 						j, err = Open(within(t), Options{Dir: dir, SyncInterval: sync})
@@ -371,3 +371,5 @@ func TestOldDamageIsRefusedAlsoWithoutSync(t *testing.T) {
 		})
 	}
 }
+
+func inWords(l mockserver.Ledger) string { return fmt.Sprintf("%+v", l) }

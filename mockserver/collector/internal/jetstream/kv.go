@@ -12,16 +12,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
-// Buckets of keys and values beside the calls.
-const (
-	bucketSettings = "settings"
-	bucketState    = "state"
-)
-
 // settingsKey is where the settings are, as one value: they are changed together.
 const settingsKey = "settings"
-
-func (n names) bucket(kind string) string { return n.prefix + "-" + kind }
 
 // bucketStream is the stream of a bucket, as KeyValue of package jetstream would
 // make it.

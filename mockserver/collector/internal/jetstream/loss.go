@@ -24,7 +24,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if err := j.readOn(ctx, a, max(s.calls.last, s.beyond)); err != nil {
 		return err
 	}
-	accepted := a.acceptGone(j.accepted, s, known)
+	accepted := a.acceptGone(j.accepted, s.calls, known)
 	unknown := func(seq uint64) bool { return seq > known && !s.calls.has(seq) && !accepted[seq] }
 	if err := j.readOnOutcomes(ctx, a, s.outcomes, unknown); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 		cause = strings.ToValidUTF8(cause[:most], "") + " …"
 	}
 	for name, b := range a.books {
-		lost := b.dropGone(s, stored[name])
+		lost := b.dropGone(s.calls, s.outcomes, stored[name])
 		if lost == 0 {
 			continue
 		}
@@ -78,25 +78,6 @@ func (j *Journal) readOn(ctx context.Context, a *account, last uint64) error {
 	})
 	t.headersOnly = true
 	return t.scan(ctx)
-}
-
-// acceptGone counts the calls of messages after a known one that are gone, and returns
-// which these are.
-func (a *account) acceptGone(all []acceptedCalls, s stock, known uint64) map[uint64]bool {
-	gone := map[uint64]bool{}
-	for _, m := range all {
-		if m.seq <= known || s.calls.has(m.seq) || gone[m.seq] {
-			continue
-		}
-		gone[m.seq] = true
-		for _, b := range a.books {
-			if b.takes(m.seq, m.source) {
-				b.ledger.Accepted += int64(m.calls)
-				b.fresh += int64(m.calls)
-			}
-		}
-	}
-	return gone
 }
 
 // readOnOutcomes has an account count the outcomes behind it. Those about messages
@@ -197,35 +178,4 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// tried reports whether an attempt at a part has ended.
-func (b *book) tried(ref callsRef, attempt int) bool {
-	if r, waits := b.retries[ref]; waits {
-		return r.attempt > attempt
-	}
-	return b.ended(ref)
-}
-
-// has reports whether a message is there.
-func (e *extent) has(seq uint64) bool {
-	return seq >= e.first && seq <= e.last && !contains(e.holes, span{seq, seq})
-}
-
-// dropGone takes out what is pending and no longer stored, and returns how many calls
-// that is. stored is how many are there that were never tried.
-func (b *book) dropGone(s stock, stored int64) (lost int64) {
-	lost = b.fresh - stored
-	b.fresh = stored
-	for ref, r := range b.retries {
-		unknown := r.outcome != 0 && r.which == callSet{} && !s.outcomes.has(r.outcome)
-		if !s.calls.has(ref.seq) || unknown {
-			lost += int64(r.calls)
-			delete(b.retries, ref)
-		} else if r.outcome != 0 && !s.outcomes.has(r.outcome) {
-			r.outcome = 0 // its number may be used again; only what was noted is lost
-			b.retries[ref] = r
-		}
-	}
-	return lost
 }

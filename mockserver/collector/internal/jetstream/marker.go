@@ -12,10 +12,6 @@ import (
 	"slices"
 )
 
-// ErrDamaged says that what is on disk is not what was stored. Nothing was
-// changed; the error says what to do.
-var ErrDamaged = errors.New("the store is damaged")
-
 // A marker says what must be in the data directory. The server takes a stream
 // whose description it cannot read for one that never was: to create it again
 // would begin empty, without a word.
@@ -150,8 +146,4 @@ func syncDir(dir string) error {
 		return err
 	}
 	return nil
-}
-
-func damaged(format string, args ...any) error {
-	return fmt.Errorf("journal: %w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 }

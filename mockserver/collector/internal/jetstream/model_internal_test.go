@@ -108,7 +108,7 @@ func (l *life) check() {
 		mockserver.StateDelivered: ledger.Delivered, mockserver.StateFailed: ledger.Failed, mockserver.StateFiltered: ledger.Filtered,
 		mockserver.StatePending: ledger.Pending + ledger.Lost,
 	} {
-		require.EqualValues(l, counted[state], n, "%s: %v of %s", l.what, state, sum(ledger))
+		require.EqualValues(l, counted[state], n, "%s: %v of %s", l.what, state, inWords(ledger))
 	}
 }
 
@@ -265,6 +265,6 @@ func (l *life) finish() {
 	missing := slices.DeleteFunc(slices.Collect(maps.Keys(l.states)), func(id string) bool { return l.states[id] != mockserver.StatePending })
 	l.check()
 	ledger = l.ledger()
-	require.Len(l, missing, int(ledger.Lost), "%s: %s", l.what, sum(ledger))
-	l.Logf("%s", sum(ledger))
+	require.Len(l, missing, int(ledger.Lost), "%s: %s", l.what, inWords(ledger))
+	l.Logf("%s", inWords(ledger))
 }

@@ -47,6 +47,36 @@ func (n names) consumer(destination string) string {
 	return "d-" + t
 }
 
+// Kinds of streams.
+const (
+	streamCalls    = "CALLS"
+	streamOutcomes = "OUTCOMES"
+	streamRetry    = "RETRY"
+	streamFailed   = "FAILED"
+	streamAttempts = "ATTEMPTS"
+	streamState    = "STATE"
+)
+
+// Buckets of keys and values beside the calls.
+const (
+	bucketSettings = "settings"
+	bucketState    = "state"
+)
+
+func (n names) bucket(kind string) string { return n.prefix + "-" + kind }
+
+// callSubjects returns the subjects of calls of sources, or of all.
+func (n names) callSubjects(sources []string) []string {
+	if len(sources) == 0 {
+		return []string{n.subject(kindCalls, "*")}
+	}
+	subjects := make([]string, len(sources))
+	for i, s := range sources {
+		subjects[i] = n.subject(kindCalls, token(s))
+	}
+	return subjects
+}
+
 const hexDigits = "0123456789ABCDEF"
 
 // token writes any name as one token of a subject: letters, digits, - and _ stay,
@@ -101,4 +131,20 @@ func untoken(t string) (string, error) {
 
 func isPlain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
+}
+
+// matches tells whether a subject is one of those that a pattern stands for.
+func matches(pattern, subject string) bool {
+	for more := true; more; {
+		var p, s string
+		p, pattern, more = strings.Cut(pattern, ".")
+		if p == ">" {
+			return subject != ""
+		}
+		rest := false
+		if s, subject, rest = strings.Cut(subject, "."); p != "*" && p != s || rest != more {
+			return false
+		}
+	}
+	return true
 }

@@ -50,7 +50,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 		now.at = parsed.at
 		return errEnough
 	})
-	t.subjects, t.headersOnly, t.batch = j.callSubjects(sources), true, 16
+	t.subjects, t.headersOnly, t.batch = j.names.callSubjects(sources), true, 16
 	if err := t.scan(ctx); err != nil {
 		return time.Time{}, fmt.Errorf("journal: looking for the oldest call of %q: %w", destination, err)
 	}
@@ -83,17 +83,4 @@ func (j *Journal) oldestAtWork(destination string) (oldest time.Time) {
 		}
 	}
 	return oldest
-}
-
-// isOpen tells whether a part of a message waits for its first attempt's end.
-func (b *book) isOpen(m *callsMessage) bool {
-	if !b.takes(m.seq, m.name) {
-		return false
-	}
-	for part := range parts(m.calls) {
-		if !b.ended(callsRef{m.seq, part}) {
-			return true
-		}
-	}
-	return false
 }

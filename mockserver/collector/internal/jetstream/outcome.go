@@ -64,6 +64,15 @@ func (o *outcome) calls() int {
 	return o.delivered + o.filtered + len(o.again) + len(o.failed)
 }
 
+// size is about how many bytes the outcome takes.
+func (o *outcome) size() int {
+	n := 96 + len(o.destination) + 3*len(o.again)
+	for _, f := range o.failed {
+		n += 4 + min(len(f.reason), maxReason)
+	}
+	return n
+}
+
 // maxReason bounds the text that is kept for a failure.
 const maxReason = 2 << 10
 
@@ -124,6 +133,13 @@ func appendPlaces(dst []byte, places []int) []byte {
 	for _, p := range places {
 		dst = binary.AppendUvarint(dst, uint64(p-last))
 		last = p
+	}
+	return dst
+}
+
+func appendNumbers(dst []byte, numbers ...uint64) []byte {
+	for _, n := range numbers {
+		dst = binary.AppendUvarint(dst, n)
 	}
 	return dst
 }
@@ -191,6 +207,16 @@ func (d *decoder) int(limit int) int {
 		return 0
 	}
 	return int(n)
+}
+
+func (d *decoder) signed() int64 {
+	n, w := binary.Varint(d.rest)
+	if w <= 0 {
+		d.fail()
+		return 0
+	}
+	d.rest = d.rest[w:]
+	return n
 }
 
 func (d *decoder) time() time.Time {

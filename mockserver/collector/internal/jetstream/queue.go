@@ -74,18 +74,12 @@ type parcel struct {
 
 // An item is an entry to be worked at.
 type item struct {
-	ref     callsRef
-	attempt int
-	parcel  *parcel // for a first attempt
-	reply   string  // for a retry: where it is acknowledged
-	places  []int   // for a retry: which calls; nil: all of the part
-	notes   []string
-	from    uint64    // for a retry: the message of OUTCOMES that asked for it; 0 for a replay
-	decided time.Time // for a retry: when it was decided that it is due then
-	due     time.Time
-	since   time.Time // when it came, for its renewal
-	leased  bool
-	misses  int // how often its calls were not found
+	retryRecord           // of a first attempt it has but ref and attempt, and due where it was put off
+	parcel      *parcel   // for a first attempt
+	reply       string    // for a retry: where it is acknowledged
+	since       time.Time // when it came, for its renewal
+	leased      bool
+	misses      int // how often its calls were not found
 }
 
 // source returns the source of an item that is a first attempt.
@@ -133,7 +127,7 @@ func (q *queue) ensure(ctx context.Context) error {
 // will not do.
 func (q *queue) ensureCalls(ctx context.Context, sources []string, do func(have, want []string) bool) error {
 	c := q.consumer()
-	c.FilterSubjects, c.DeliverPolicy = q.journal.callSubjects(sources), jetstream.DeliverByStartSequencePolicy
+	c.FilterSubjects, c.DeliverPolicy = q.journal.names.callSubjects(sources), jetstream.DeliverByStartSequencePolicy
 	q.journal.account.with(q.name, func(b *book) { c.OptStartSeq = b.floor + 1 })
 	return q.ensureConsumer(ctx, streamCalls, c, do)
 }
@@ -154,18 +148,6 @@ func (j *Journal) connectSources(ctx context.Context, destination string, source
 	}
 	q := &queue{journal: j, name: destination}
 	return j.patiently(ctx, func(ctx context.Context) error { return q.ensureCalls(ctx, sources, slices.Equal) })
-}
-
-// callSubjects returns the subjects of calls of sources, or of all.
-func (j *Journal) callSubjects(sources []string) []string {
-	if len(sources) == 0 {
-		return []string{j.names.subject(kindCalls, "*")}
-	}
-	subjects := make([]string, len(sources))
-	for i, s := range sources {
-		subjects[i] = j.names.subject(kindCalls, token(s))
-	}
-	return subjects
 }
 
 func (q *queue) consumer() jetstream.ConsumerConfig {
@@ -304,7 +286,7 @@ func (q *queue) take(m *callsMessage, payload []byte, reply string) bool {
 	p := &parcel{reply: reply, calls: m.calls, at: m.at, source: m.name, left: len(open), payload: payload}
 	q.parcels[m.seq] = p
 	for _, ref := range open {
-		q.add(&item{ref: ref, attempt: 1, parcel: p, since: time.Now()})
+		q.add(&item{retryRecord: retryRecord{ref: ref, attempt: 1}, parcel: p, since: time.Now()})
 	}
 	return true
 }
@@ -330,14 +312,15 @@ func (q *queue) known(m *nats.Msg, seq uint64) {
 // gotRetry takes a message of RETRY.
 func (q *queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
 	j := q.journal
-	it, err := decodeRetry(m.Data)
+	stored, err := decodeRetry(m.Data)
 	if err != nil {
 		j.log.Error("a retry cannot be read; it is made again from its outcome", "destination", q.name, "error", err)
 		j.ack(m.Reply)
 		return
 	}
+	it := &item{retryRecord: *stored}
 	// Another process may have read further than this one.
-	if j.account.await(j.ctx, func() bool { return j.account.outcomes >= it.from && j.account.calls >= it.ref.seq }) != nil {
+	if j.account.reachedBoth(j.ctx, it.ref.seq, it.from) != nil {
 		return
 	}
 	var waits retry // what the account says that is waited for

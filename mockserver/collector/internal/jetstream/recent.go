@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,14 +22,6 @@ type recent struct {
 	list []acceptedCalls
 }
 
-// acceptedCalls are the calls of a message of CALLS that was acknowledged, or, where there
-// are none, a value of a bucket that was: source is its stream then.
-type acceptedCalls struct {
-	seq    uint64
-	calls  int
-	source string
-}
-
 const recentFile = "journal.recent"
 
 // loadRecent returns what an earlier process left.
@@ -41,23 +32,11 @@ func loadRecent(dir string) ([]acceptedCalls, error) {
 	}
 	var all []acceptedCalls
 	for line := range bytes.Lines(data) {
-		var a acceptedCalls
-		var tok string
-		var sum uint32
-		if _, err := fmt.Sscanf(string(line), "%d %d %s %08x\n", &a.seq, &a.calls, &tok, &sum); err != nil {
-			continue
-		}
-		if a.source, err = untoken(tok); err == nil && bytes.Equal(line, a.line()) {
+		if a, ok := parseAccepted(line); ok {
 			all = append(all, a)
 		}
 	}
 	return all, nil
-}
-
-// line is what the file says of it.
-func (a acceptedCalls) line() []byte {
-	text := fmt.Sprintf("%d %d %s", a.seq, a.calls, token(a.source))
-	return fmt.Appendf(nil, "%s %08x\n", text, crc32.ChecksumIEEE([]byte(text)))
 }
 
 // open begins an empty file.

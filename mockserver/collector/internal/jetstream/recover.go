@@ -154,13 +154,13 @@ type waiting struct {
 // restoreRetries publishes the retries that RETRY does not have.
 func (j *Journal) restoreRetries(ctx context.Context) error {
 	var all []waiting
-	j.account.mu.Lock()
-	for name, b := range j.account.books {
-		for ref, r := range b.retries {
-			all = append(all, waiting{name, ref, r})
-		}
+	for _, name := range j.account.names() {
+		j.account.with(name, func(b *book) {
+			for ref, r := range b.retries {
+				all = append(all, waiting{name, ref, r})
+			}
+		})
 	}
-	j.account.mu.Unlock()
 	if len(all) == 0 {
 		return nil
 	}
@@ -315,7 +315,7 @@ func (j *Journal) retrySubjects(ctx context.Context, offset int) (map[string]uin
 
 // restoreRetry publishes a retry as its outcome says.
 func (j *Journal) restoreRetry(ctx context.Context, w waiting, read *readOutcomes) error {
-	it := &item{ref: w.ref, attempt: w.retry.attempt, decided: time.Unix(0, w.retry.decided), due: time.Unix(0, w.retry.due)}
+	it := &retryRecord{ref: w.ref, attempt: w.retry.attempt, decided: time.Unix(0, w.retry.decided), due: time.Unix(0, w.retry.due)}
 	if w.retry.which != (callSet{}) {
 		it.places = w.retry.which.places(w.ref)
 	}

@@ -122,7 +122,7 @@ func (j *Journal) settleReplay(ctx context.Context, destination string, r stored
 		return err
 	}
 	j.setMarked(destination, r.seq)
-	return j.schedule(ctx, destination, &item{ref: callsRef{seq: r.seq}, attempt: 1, decided: r.at, due: r.at})
+	return j.schedule(ctx, destination, &retryRecord{ref: callsRef{seq: r.seq}, attempt: 1, decided: r.at, due: r.at})
 }
 
 // A process may end, or fail to write, when a replay is stored and its calls are not

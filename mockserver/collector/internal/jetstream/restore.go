@@ -12,12 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// An extent is what a stream has.
-type extent struct {
-	first, last uint64
-	holes       []span // messages between that are gone
-}
-
 func (j *Journal) extent(ctx context.Context, stream jetstream.Stream) (extent, error) {
 	info, err := stream.Info(ctx)
 	if err != nil {
@@ -145,13 +139,6 @@ func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
 	return t.scan(ctx)
 }
 
-// begin takes it for a hole that a stream does not begin where it should.
-func (e *extent) begin(first uint64) {
-	if e.first > first {
-		e.holes = append([]span{{first, e.first - 1}}, e.holes...)
-	}
-}
-
 // findUnreadable reads all: the server then counts what it cannot read as gone.
 func (j *Journal) findUnreadable(ctx context.Context) {
 	for _, kind := range []string{streamCalls, streamOutcomes} {
@@ -228,24 +215,19 @@ func (j *Journal) catchUp(ctx context.Context) error {
 			return err
 		}
 		j.sawCalls(calls.last)
-		a, beyond := j.account, uint64(0)
+		a := j.account
 		stop := every(tellEvery, func() {
 			readCalls, readOutcomes := a.position()
 			j.log.Info("what is stored is being read; calls are taken then", "for", time.Since(began).Round(time.Second),
 				"calls", fmt.Sprintf("%d of %d", readCalls, calls.last), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes.last))
 		})
-		err = a.await(ctx, func() bool {
-			if a.awaited > calls.last {
-				beyond = a.awaited
-			}
-			return a.broken != nil || a.calls >= calls.last && (a.outcomes >= outcomes.last || beyond > 0)
-		})
+		beyond, err := a.readUpTo(ctx, calls.last, outcomes.last)
 		stop()
 		switch {
-		case err != nil:
-			return fmt.Errorf("journal: reading what is stored: %w", err)
 		case a.failure() != nil:
 			return a.failure()
+		case err != nil:
+			return fmt.Errorf("journal: reading what is stored: %w", err)
 		case a.hasRead(outcomes.last):
 			return nil
 		}

@@ -170,12 +170,3 @@ func (r *results) end(err error) {
 		}
 	}
 }
-
-// size is about how many bytes the outcome takes.
-func (o *outcome) size() int {
-	n := 96 + len(o.destination) + 3*len(o.again)
-	for _, f := range o.failed {
-		n += 4 + min(len(f.reason), maxReason)
-	}
-	return n
-}

@@ -2,7 +2,9 @@
 
 package jetstream
 
-import "os"
+import (
+	"os"
+)
 
 // dropCache does nothing: only Linux is told here what not to cache.
 func dropCache(*os.File) {}

@@ -2,11 +2,9 @@ package jetstream
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -16,14 +14,9 @@ import (
 )
 
 const (
-	// maxSkew is how far the clocks of collectors that share a cluster may be apart,
-	// and how far a clock may step back unnoticed.
-	maxSkew = 10 * time.Second
 	// earliness is how long before its time a retry is handed to a process, which
 	// then holds it: the server looks at its schedules four times a second at most.
 	earliness = 600 * time.Millisecond
-	// retryFormat: 1 does not say when a retry was decided.
-	retryFormat = 2
 )
 
 // settle does what follows from an outcome that is stored: it schedules the next
@@ -33,7 +26,7 @@ const (
 func (j *Journal) settle(o *outcome, given []mockserver.Call) error {
 	ctx := j.ctx
 	if len(o.again) > 0 {
-		if err := j.schedule(ctx, o.destination, retryItem(o)); err != nil {
+		if err := j.schedule(ctx, o.destination, nextAttempt(o)); err != nil {
 			return fmt.Errorf("scheduling a retry: %w", err)
 		}
 	}
@@ -51,9 +44,9 @@ func (j *Journal) concerns(o *outcome) bool {
 	return j.account.with(o.destination, func(b *book) { same = b.attached == o.attached }) && same
 }
 
-// retryItem returns the next attempt of an outcome.
-func retryItem(o *outcome) *item {
-	return &item{ref: o.ref, attempt: o.attempt + 1, places: o.again, notes: o.notes, decided: o.decided, due: o.due}
+// nextAttempt returns the next attempt of an outcome.
+func nextAttempt(o *outcome) *retryRecord {
+	return &retryRecord{ref: o.ref, attempt: o.attempt + 1, places: o.again, notes: o.notes, decided: o.decided, due: o.due}
 }
 
 // schedule publishes a retry: to be held by the server until its time, or, where
@@ -61,7 +54,7 @@ func retryItem(o *outcome) *item {
 // calls; the next attempt replaces the one before. Where the clock has stepped back
 // the server may hold a schedule for this attempt that is far ahead, and gets another
 // in its place.
-func (j *Journal) schedule(ctx context.Context, destination string, it *item) error {
+func (j *Journal) schedule(ctx context.Context, destination string, it *retryRecord) error {
 	waits := false
 	j.account.with(destination, func(b *book) {
 		r, ok := b.retries[it.ref]
@@ -75,68 +68,17 @@ func (j *Journal) schedule(ctx context.Context, destination string, it *item) er
 }
 
 // retryMessage returns the message of RETRY that schedules a retry.
-func (j *Journal) retryMessage(destination string, it *item, now time.Time) *nats.Msg {
+func (j *Journal) retryMessage(destination string, it *retryRecord, now time.Time) *nats.Msg {
 	number, t := strconv.FormatUint(it.ref.number(), 10), token(destination)
 	due := j.names.subject("due", t, number)
 	m := nats.NewMsg(due)
-	m.Data = encodeRetry(it)
+	m.Data = it.encode()
 	if at := it.dueFrom(now).Add(-earliness); at.After(now) || it.isAhead(now) {
 		m.Subject = j.names.subject("at", t, number)
 		m.Header.Set("Nats-Schedule", "@at "+at.UTC().Format(time.RFC3339Nano))
 		m.Header.Set("Nats-Schedule-Target", due)
 	}
 	return m
-}
-
-// isAhead reports whether a retry was decided after now: the clock has stepped back
-// since.
-func (it *item) isAhead(now time.Time) bool { return isAhead(it.decided.UnixNano(), now) }
-
-// isAhead reports whether a time, in nanoseconds, lies so far ahead of now that the
-// clock must have stepped back.
-func isAhead(at int64, now time.Time) bool { return at-now.UnixNano() > int64(maxSkew) }
-
-// dueFrom returns when a retry is due, seen from now. A retry waits no longer than the
-// time for which it was put off: where the clock has stepped back since it is due now.
-// The result is on the monotonic clock, so that later steps do not move it.
-func (it *item) dueFrom(now time.Time) time.Time {
-	if it.isAhead(now) {
-		return now
-	}
-	return now.Add(it.due.Sub(now))
-}
-
-func encodeRetry(it *item) []byte {
-	b := []byte{retryFormat}
-	b = binary.AppendUvarint(b, it.ref.number())
-	b = binary.AppendUvarint(b, uint64(it.attempt))
-	b = binary.AppendUvarint(b, it.from)
-	b = binary.AppendVarint(b, it.decided.UnixNano())
-	b = binary.AppendVarint(b, it.due.UnixNano())
-	b = binary.AppendUvarint(b, uint64(len(it.places)))
-	b = appendPlaces(b, it.places)
-	return appendText(b, strings.Join(it.notes, ","))
-}
-
-func decodeRetry(data []byte) (*item, error) {
-	if len(data) == 0 || data[0] < 1 || data[0] > retryFormat {
-		return nil, fmt.Errorf("journal: a stored retry has format %.1x, not 1 to %d", data, retryFormat)
-	}
-	d := decoder{rest: data[1:]}
-	it := &item{ref: refOf(d.uint()), attempt: d.int(1 << 30), from: d.uint(), decided: time.Unix(0, 0)}
-	if data[0] > 1 {
-		it.decided = d.time()
-	}
-	it.due = d.time()
-	n := d.int(partCalls)
-	if n > 0 {
-		it.places = d.places(n)
-	}
-	it.notes = d.notes(n)
-	if d.failed || len(d.rest) > 0 {
-		return nil, errors.New("journal: a stored retry is damaged")
-	}
-	return it, nil
 }
 
 // settleLater tries again to do what follows from an outcome, until it is done

@@ -45,14 +45,10 @@ func (j *Journal) raiseFloors(ctx context.Context, seen map[*queue]seenFloor) er
 	for _, q := range queues {
 		before := seen[q]
 		enough := max(before.outcomes, info.State.LastSeq)
-		if err := j.account.await(ctx, func() bool { return j.account.outcomes >= enough }); err != nil {
+		if err := j.account.reachedBoth(ctx, 0, enough); err != nil {
 			return err
 		}
-		j.account.with(q.name, func(b *book) {
-			if b.attached == q.attached {
-				b.rise(min(before.floor, j.account.calls))
-			}
-		})
+		j.account.raise(q.name, q.attached, before.floor)
 		floor, err := j.ackFloor(ctx, q.name)
 		if err != nil {
 			return err

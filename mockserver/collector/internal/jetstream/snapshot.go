@@ -306,10 +306,3 @@ func overwrite(path string, data []byte) error {
 	}
 	return syncDir(filepath.Dir(path))
 }
-
-// position returns up to where the account has read.
-func (a *account) position() (calls, outcomes uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.calls, a.outcomes
-}

@@ -10,16 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Kinds of streams.
-const (
-	streamCalls    = "CALLS"
-	streamOutcomes = "OUTCOMES"
-	streamRetry    = "RETRY"
-	streamFailed   = "FAILED"
-	streamAttempts = "ATTEMPTS"
-	streamState    = "STATE"
-)
-
 const (
 	// reserve is how much more than MaxBytes the server takes. Append refuses
 	// calls before that; replays, and destinations that are attached or detached,

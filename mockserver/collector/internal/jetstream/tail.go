@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -96,22 +95,6 @@ func (t *tail) aim(ctx context.Context) (done bool, err error) {
 		t.marker = m.Subject
 	}
 	return false, nil
-}
-
-// matches tells whether a subject is one of those that a pattern stands for.
-func matches(pattern, subject string) bool {
-	for more := true; more; {
-		var p, s string
-		p, pattern, more = strings.Cut(pattern, ".")
-		if p == ">" {
-			return subject != ""
-		}
-		rest := false
-		if s, subject, rest = strings.Cut(subject, "."); p != "*" && p != s || rest != more {
-			return false
-		}
-	}
-	return true
 }
 
 func (t *tail) run(ctx context.Context, finite bool) error {

@@ -135,22 +135,6 @@ func (j *Journal) wantedTrim(ctx context.Context, old uint64) (uint64, error) {
 	return wanted, nil
 }
 
-// finished returns the message of CALLS up to which every destination is done.
-func (a *account) finished() uint64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	finished := a.calls
-	for _, b := range a.books {
-		if b.fresh > 0 {
-			finished = min(finished, b.floor)
-		}
-		for ref := range b.retries {
-			finished = min(finished, ref.seq-1)
-		}
-	}
-	return finished
-}
-
 var errUnfinished = errors.New("not every outcome is there")
 
 // trimTo counts what is to be removed, stores that, and removes it. What was
@@ -229,21 +213,4 @@ func (j *Journal) countTo(ctx context.Context, base *account, to uint64) error {
 		base.outcomes = beyond - 1
 	}
 	return nil
-}
-
-// isFinished tells whether nothing is pending.
-func (a *account) isFinished() bool {
-	for _, b := range a.books {
-		if b.fresh != 0 || len(b.retries) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// finish moves the floors up to a message up to which all is done.
-func (a *account) finish(to uint64) {
-	for _, b := range a.books {
-		b.rise(to)
-	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -17,28 +15,12 @@ import (
 
 var _ mockserver.Verifier = (*Journal)(nil)
 
-// A verifier counts anew, in its own way: it follows every part of every message
-// until it has ended.
+// A verifier holds the ledger against a count of all that is stored.
 type verifier struct {
+	*recount
 	journal *Journal
-	now     *verified
-	calls   uint64 // up to where CALLS was read
-	books   map[string]*verifiedBook
 	looks   int // how often it may still wait for what is on its way
 }
-
-// A verified is what is to be proved: what the account said when the count began.
-type verified struct {
-	calls, outcomes uint64
-	ledgers         []mockserver.Ledger
-	tried           map[string]triedTo
-	losses          *account // knows which messages a power cut took, and nothing else
-}
-
-// A triedTo is up to where every message of CALLS has had its first attempt at a
-// destination: as the account has it, and as was acknowledged to the server, which
-// hands out what is beyond.
-type triedTo struct{ floor, acknowledged uint64 }
 
 const (
 	// What is on its way is looked for so often, with a pause between.
@@ -49,23 +31,6 @@ const (
 	callsAtOnce    = 256
 	outcomesAtOnce = 64
 )
-
-type verifiedBook struct {
-	mockserver.Verification
-	attached uint64
-	sources  []string
-	untried  untried
-	waiting  map[uint64]waitingPart // by the number of callsRef
-}
-
-// A waitingPart is what is left of a part and waits for another attempt, or a
-// replay that waits for its first. It is small, since there may be many.
-type waitingPart struct {
-	accepted int64 // milliseconds; when the oldest of the calls was
-	attempt  int32
-	calls    uint16
-	stored   bool // it is among the retries
-}
 
 // Verify reads all that is stored and proves or refutes, for every destination,
 // that accepted = delivered + failed + filtered + pending + lost, that none of them
@@ -94,10 +59,7 @@ func (v *verifier) verify(ctx context.Context) ([]mockserver.Verification, error
 	if err != nil {
 		return nil, err
 	}
-	v.calls, v.books = base.calls, map[string]*verifiedBook{}
-	for name, b := range base.books {
-		v.books[name] = b.verified()
-	}
+	v.recount = newRecount(base)
 	if v.now, err = v.journal.toVerify(ctx); err != nil {
 		return nil, err
 	}
@@ -111,26 +73,6 @@ func (v *verifier) verify(ctx context.Context) ([]mockserver.Verification, error
 		return nil, err
 	}
 	return v.compare(), nil
-}
-
-func newVerifiedBook(l mockserver.Ledger, attached uint64, sources []string) *verifiedBook {
-	return &verifiedBook{
-		Verification: mockserver.Verification{Ledger: l}, attached: attached, sources: sources,
-		waiting: map[uint64]waitingPart{},
-	}
-}
-
-// verified returns the book to begin with. What was lost is the sum of its records.
-func (b *book) verified() *verifiedBook {
-	v := newVerifiedBook(b.ledger, b.attached, b.scopes[len(b.scopes)-1].sources)
-	v.Lost, v.Losses = 0, slices.Clone(b.losses)
-	for _, l := range b.losses {
-		v.Lost += l.Calls
-	}
-	for ref, r := range b.retries {
-		v.waiting[ref.number()] = waitingPart{accepted: r.accepted, attempt: int32(r.attempt), calls: uint16(r.calls)}
-	}
-	return v
 }
 
 // readPending counts what had not ended when a loss was accepted: the count begins
@@ -162,19 +104,6 @@ func (v *verifier) readPending(ctx context.Context, base *account) error {
 	return t.scan(ctx)
 }
 
-// addOpen adds the parts of a message whose first attempt had not ended.
-func (b *verifiedBook) addOpen(before *book, m *callsMessage) {
-	if !before.isOpen(m) {
-		return
-	}
-	b.untried.add(m.seq, m.calls, m.at)
-	for part := range parts(m.calls) {
-		if ref := (callsRef{m.seq, part}); before.ended(ref) {
-			b.untried.end(ref)
-		}
-	}
-}
-
 // toVerify returns what the account says now. What a consumer takes for acknowledged
 // is asked first: each of its messages must then have outcomes that the account has
 // read.
@@ -195,24 +124,10 @@ func (j *Journal) toVerify(ctx context.Context) (*verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, enough := j.account, max(calls.State.LastSeq, j.acked.Load())
-	if err := a.await(ctx, func() bool { return a.calls >= enough && a.outcomes >= outcomes.State.LastSeq }); err != nil {
+	if err := j.account.reachedBoth(ctx, max(calls.State.LastSeq, j.acked.Load()), outcomes.State.LastSeq); err != nil {
 		return nil, err
 	}
-	return a.verified(acknowledged), nil
-}
-
-// verified returns what the account says now.
-func (a *account) verified(acknowledged map[string]uint64) *verified {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	ledgers, _ := a.ledgersNow()
-	v := &verified{calls: a.calls, outcomes: a.outcomes, ledgers: ledgers, tried: map[string]triedTo{}, losses: newAccount()}
-	v.losses.lost, v.losses.gone = slices.Clone(a.lost), slices.Clone(a.gone)
-	for name, b := range a.books {
-		v.tried[name] = triedTo{b.floor, acknowledged[name]}
-	}
-	return v
+	return j.account.verified(acknowledged), nil
 }
 
 // read goes through OUTCOMES, and through CALLS as far ahead as each outcome
@@ -281,75 +196,6 @@ func (v *verifier) advance(calls <-chan *callsMessage, to uint64) {
 	}
 }
 
-func (v *verifier) accept(m *callsMessage) {
-	switch b := v.books[m.name]; {
-	case m.kind == kindCalls:
-		for _, b := range v.books {
-			if len(b.sources) == 0 || slices.Contains(b.sources, m.name) {
-				b.Accepted += int64(m.calls)
-				b.untried.add(m.seq, m.calls, m.at)
-			}
-		}
-	case m.kind == kindDetach:
-		delete(v.books, m.name)
-	case m.kind == kindAttach && b == nil:
-		v.books[m.name] = newVerifiedBook(mockserver.Ledger{Destination: m.name}, m.seq, m.sources)
-	case m.kind == kindAttach:
-		b.sources = m.sources
-	case m.kind == kindReplay && b != nil:
-		b.Move(m.calls, m.from, mockserver.StatePending)
-		b.Pending -= int64(m.calls) // counted by looking
-		b.waiting[callsRef{seq: m.seq}.number()] = waitingPart{accepted: m.oldest.UnixMilli(), attempt: 1, calls: uint16(m.calls)}
-	}
-}
-
-// count takes in an outcome. One of an attempt that has ended before is a
-// repetition.
-func (v *verifier) count(o *outcome) {
-	b := v.books[o.destination]
-	if b == nil || b.attached != o.attached {
-		return // detached since
-	}
-	calls, ok := b.end(o)
-	if !ok {
-		return
-	}
-	if calls != o.calls() {
-		b.problem("message %d of CALLS, part %d, attempt %d: the outcome is about %d calls, but %d were to be tried",
-			o.ref.seq, o.ref.part, o.attempt, o.calls(), calls)
-	}
-	b.Delivered += int64(o.delivered)
-	b.Filtered += int64(o.filtered)
-	b.Failed += int64(len(o.failed))
-	if len(o.again) > 0 {
-		b.waiting[o.ref.number()] = waitingPart{accepted: o.accepted.UnixMilli(), attempt: int32(o.attempt + 1), calls: uint16(len(o.again))}
-	}
-}
-
-// end takes out the part that an outcome is about, and tells how many of its calls
-// were to be tried. It is not ok if the attempt was another than the next.
-func (b *verifiedBook) end(o *outcome) (calls int, ok bool) {
-	number := o.ref.number()
-	if w, waits := b.waiting[number]; waits {
-		if int(w.attempt) != o.attempt {
-			return 0, false
-		}
-		delete(b.waiting, number)
-		return int(w.calls), true
-	}
-	if o.attempt != 1 {
-		return 0, false
-	}
-	return b.untried.end(o.ref)
-}
-
-func (b *verifiedBook) problem(format string, args ...any) {
-	const most = 100
-	if len(b.Problems) < most {
-		b.Problems = append(b.Problems, fmt.Sprintf(format, args...))
-	}
-}
-
 // checkPending looks whether what has not ended will be handed out.
 func (v *verifier) checkPending(ctx context.Context) error {
 	if err := v.findStored(ctx); err != nil {
@@ -406,13 +252,6 @@ func (v *verifier) checkWaiting(ctx context.Context, name string, b *verifiedBoo
 		b.isPending(int(w.calls), time.UnixMilli(w.accepted))
 	}
 	return nil
-}
-
-func (b *verifiedBook) isPending(calls int, at time.Time) {
-	b.Pending += int64(calls)
-	if b.OldestPending.IsZero() || at.Before(b.OldestPending) {
-		b.OldestPending = at
-	}
 }
 
 // findStored marks what is among the retries.
@@ -479,33 +318,4 @@ func (v *verifier) eventually(ctx context.Context, holds func() (bool, error)) (
 			return false, err
 		}
 	}
-}
-
-// compare holds what was counted against the ledger as it was when the count
-// began.
-func (v *verifier) compare() []mockserver.Verification {
-	var all []mockserver.Verification
-	for _, l := range v.now.ledgers {
-		b := v.books[l.Destination]
-		if b == nil {
-			all = append(all, mockserver.Verification{Ledger: l, Problems: []string{"the streams know nothing of this destination"}})
-			continue
-		}
-		l.OldestPending = b.OldestPending
-		if l != b.Ledger {
-			b.problem("the ledger says %s, and what is stored says %s", sum(l), sum(b.Ledger))
-		}
-		delete(v.books, l.Destination)
-		all = append(all, b.Verification)
-	}
-	for _, name := range slices.Sorted(maps.Keys(v.books)) {
-		b := v.books[name]
-		b.problem("the ledger knows nothing of this destination")
-		all = append(all, b.Verification)
-	}
-	return all
-}
-
-func sum(l mockserver.Ledger) string {
-	return fmt.Sprintf("%d = %d delivered + %d failed + %d filtered + %d pending + %d lost", l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost)
 }

@@ -3,7 +3,6 @@ package jetstream
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -66,9 +65,9 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 		"a message was acknowledged that was never tried": {func(t *testing.T, j *Journal) {
 			acknowledge(t, j, "crm")
 		}, "message 5 of CALLS, part 1: it was never tried, but what is handed out begins after message 5"},
-		"the ledger takes a message for tried": {account(func(b *book) {
-			b.rise(5)
-		}), "message 5 of CALLS, part 0: it was never tried, but the ledger takes all up to message 5 for tried"},
+		"the ledger takes a message for tried": {func(_ *testing.T, j *Journal) {
+			j.account.raise("crm", 1, 5)
+		}, "message 5 of CALLS, part 0: it was never tried, but the ledger takes all up to message 5 for tried"},
 		"the ledger has delivered too many": {account(func(b *book) {
 			b.ledger.Delivered++
 		}), "the ledger says 1200 = 10 delivered + 9 failed + 873 filtered + 309 pending + 0 lost, and what is stored says 1200 = 9 delivered"},
@@ -79,16 +78,12 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 			delete(b.retries, callsRef{3, 1})
 		}), "308 pending"},
 		"the ledger knows nothing of a destination": {func(_ *testing.T, j *Journal) {
-			j.account.mu.Lock()
-			defer j.account.mu.Unlock()
-			delete(j.account.books, "crm")
+			read, _ := j.account.position()
+			j.account.readCalls(&callsMessage{seq: read + 1, kind: kindDetach, name: "crm"})
 		}, "the ledger knows nothing of this destination"},
 		"the ledger has a destination too many": {func(_ *testing.T, j *Journal) {
-			j.account.mu.Lock()
-			defer j.account.mu.Unlock()
-			b := newBook("other")
-			b.scopes = []scope{{}}
-			j.account.books["other"] = b
+			read, _ := j.account.position()
+			j.account.readCalls(&callsMessage{seq: read + 1, kind: kindAttach, name: "other"})
 		}, "the streams know nothing of this destination"},
 		"an outcome is about other calls than were to be tried": {func(t *testing.T, j *Journal) {
 			writeOutcome(t, j, &outcome{destination: "crm", attached: 1, ref: callsRef{5, 0}, attempt: 1, delivered: 127})
@@ -138,88 +133,6 @@ func acknowledge(t *testing.T, j *Journal, destination string) {
 func writeOutcome(t *testing.T, j *Journal, o *outcome) {
 	t.Helper()
 	require.NoError(t, (<-j.results.write(o)).err)
-}
-
-func TestUntried(t *testing.T) {
-	var u untried
-	at := time.UnixMilli(1_700_000_000_000)
-	sizes := map[uint64]int{}
-	seq := uint64(7)
-	for i := range 3000 {
-		seq += uint64(1 + i%3)
-		switch i {
-		case 1000:
-			seq += 1 << 33 // further than a run can tell
-		case 2000:
-			at = at.Add(100 * 24 * time.Hour)
-		}
-		sizes[seq] = 1 + i*37%(partCalls*maxParts)
-		u.add(seq, sizes[seq], at.Add(time.Duration(-i)*time.Millisecond))
-	}
-	type part struct {
-		ref   callsRef
-		calls int
-		at    time.Time
-	}
-	list := func() (all []part) {
-		u.all(func(ref callsRef, calls int, at time.Time) bool {
-			all = append(all, part{ref, calls, at})
-			return true
-		})
-		return all
-	}
-	all := list()
-	calls := 0
-	for i, p := range all {
-		calls += p.calls
-		if i > 0 {
-			assert.Less(t, all[i-1].ref.number(), p.ref.number())
-		}
-	}
-	want := 0
-	for _, n := range sizes {
-		want += n
-	}
-	assert.Equal(t, want, calls)
-	assert.Equal(t, time.UnixMilli(1_700_000_000_000), all[0].at)
-
-	for _, ref := range []callsRef{{7, 0}, {1, 0}, {seq + 1, 0}, {all[0].ref.seq, maxParts - 1}} {
-		_, ok := u.end(ref)
-		assert.False(t, ok, "%v is not there", ref)
-	}
-	for i, p := range all {
-		if i%5 == 4 {
-			continue
-		}
-		n, ok := u.end(p.ref)
-		assert.True(t, ok && n == p.calls, "%v has %d calls, and not %d", p.ref, p.calls, n)
-		_, ok = u.end(p.ref)
-		assert.False(t, ok, "%v has ended", p.ref)
-	}
-	left := list()
-	assert.Len(t, left, len(all)/5)
-	for i, p := range left {
-		assert.Equal(t, all[5*i+4], p)
-		u.end(p.ref)
-	}
-	assert.Empty(t, u, "all have ended")
-}
-
-// The proof must not take memory as if calls came in batches.
-func TestUntriedMessagesAreSmall(t *testing.T) {
-	const messages = 1 << 18
-	var u untried
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for i := range messages {
-		u.add(uint64(i), 1, time.UnixMilli(int64(i)))
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	assert.Less(t, float64(after.HeapAlloc-before.HeapAlloc)/messages, 16.)
-	_, ok := u.end(callsRef{seq: messages / 2})
-	assert.True(t, ok)
 }
 
 // BenchmarkVerify proves the ledger of messages of one call that were never tried.
