@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 const (
 	// groupCalls and groupBytes bound what is published as one message. A message
 	// costs one write to the disk, however many batches are in it.
-	groupCalls = partCalls * maxParts
+	groupCalls = record.PartCalls * record.MaxParts
 	groupBytes = 896 << 10 // decompressed
 	groupIDs   = 48 << 10
 	// maxHeaders is how many bytes the headers of a message may have.
@@ -100,8 +100,8 @@ func cutPiece(calls []mockserver.Call) (piece, int) {
 		idBytes += 3*len(c.ID) + 1 // as if each byte were escaped
 	}
 	p.calls = len(bodies)
-	p.segment = appendSegment(nil, bodies)
-	p.ids = appendIDs(make([]byte, 0, 40*len(ids)), ids)
+	p.segment = record.AppendSegment(nil, bodies)
+	p.ids = record.AppendIDs(make([]byte, 0, 40*len(ids)), ids)
 	return p, p.calls
 }
 
@@ -148,7 +148,7 @@ func (l *lane) add(p piece, at time.Time) *group {
 	defer l.mu.Unlock()
 	g := l.open
 	if g == nil || g.calls+p.calls > groupCalls || g.size+p.size > groupBytes || len(g.ids)+1+len(p.ids) > groupIDs {
-		g = &group{at: at, payload: []byte{callsFormat}, done: make(chan struct{}), doubtful: make(chan struct{})}
+		g = &group{at: at, payload: []byte{record.CallsFormat}, done: make(chan struct{}), doubtful: make(chan struct{})}
 		l.open = g
 		go l.publish(g)
 	}
@@ -213,11 +213,11 @@ func (l *lane) awaitTurn() bool {
 
 // store publishes a group, and returns when it is known whether it is stored.
 func (j *Journal) store(source string, g *group) error {
-	m := nats.NewMsg(j.names.subject(kindCalls, token(source)))
+	m := nats.NewMsg(j.names.Subject(record.KindCalls, record.Token(source)))
 	m.Data = g.payload
-	m.Header[headerCalls] = []string{strconv.Itoa(g.calls)}
-	m.Header[headerIDs] = []string{string(g.ids)}
-	setTime(m.Header, g.at)
+	m.Header[record.HeaderCalls] = []string{strconv.Itoa(g.calls)}
+	m.Header[record.HeaderIDs] = []string{string(g.ids)}
+	record.SetTime(m.Header, g.at)
 	j.identify(m)
 	before := j.acked.Load()
 	seq, err := j.publishCalls(m)
@@ -230,7 +230,7 @@ func (j *Journal) store(source string, g *group) error {
 		return fmt.Errorf("journal: %d calls of source %q: %w", g.calls, source, err)
 	}
 	j.sawCalls(seq)
-	if err := j.recent.add(acceptedCalls{seq, g.calls, source}); err != nil {
+	if err := j.recent.add(record.Accepted{Seq: seq, Calls: g.calls, Source: source}); err != nil {
 		j.log.Debug("what was accepted is noted once only", "error", err)
 	}
 	return nil

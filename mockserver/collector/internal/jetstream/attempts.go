@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 const (
@@ -34,9 +35,9 @@ type AttemptLog struct {
 	closed  bool
 }
 
-// A recordPiece is the records of one message, as appendBody wrote them.
+// A recordPiece is the records of one message, as AppendBody wrote them.
 type recordPiece struct {
-	raw     *[]byte // of newBuffer
+	raw     *[]byte // of NewBuffer
 	records int
 }
 
@@ -54,10 +55,10 @@ func (l *AttemptLog) Record(data []byte) {
 	}
 	n := len(l.waiting)
 	if n == 0 || len(*l.waiting[n-1].raw)+len(data) > attemptsPiece {
-		l.waiting, n = append(l.waiting, &recordPiece{raw: newBuffer()}), n+1
+		l.waiting, n = append(l.waiting, &recordPiece{raw: record.NewBuffer()}), n+1
 	}
 	p := l.waiting[n-1]
-	*p.raw = appendBody(*p.raw, data)
+	*p.raw = record.AppendBody(*p.raw, data)
 	p.records++
 	l.size += len(data)
 	if l.timer == nil {
@@ -81,9 +82,9 @@ func (l *AttemptLog) flush() {
 	l.waiting, l.size, l.timer = nil, 0, nil
 	l.mu.Unlock()
 	for _, p := range pieces {
-		m := nats.NewMsg(l.journal.names.subject("t"))
-		m.Data = appendBlock([]byte{callsFormat}, *p.raw)
-		putBuffer(p.raw)
+		m := nats.NewMsg(l.journal.names.Subject("t"))
+		m.Data = record.AppendBlock([]byte{record.CallsFormat}, *p.raw)
+		record.PutBuffer(p.raw)
 		if _, err := l.journal.publish(context.Background(), l.journal.nc, m); err != nil {
 			l.journal.log.Debug("records of attempts were dropped", "records", p.records, "error", err)
 			l.mu.Lock()
@@ -117,8 +118,8 @@ func (l *AttemptLog) Follow(ctx context.Context, next uint64, f func(data []byte
 }
 
 func (l *AttemptLog) tail(next uint64, f func([]byte)) *tail {
-	t := l.journal.tail(streamAttempts, next, func(m *nats.Msg, seq uint64) error {
-		records, err := decodeCalls(m.Data)
+	t := l.journal.tail(record.StreamAttempts, next, func(m *nats.Msg, seq uint64) error {
+		records, err := record.DecodeCalls(m.Data)
 		if err != nil {
 			l.journal.log.Warn("records of attempts cannot be read; they are passed over", "error", fmt.Errorf("message %d: %w", seq, err))
 			return nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // TestBlocksAreReadAsTheServerWritesThem holds what is known of the server's files
@@ -20,7 +21,7 @@ func TestBlocksAreReadAsTheServerWritesThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 50 {
-		m := nats.NewMsg(j.names.subject("s", "test", fmt.Sprint(i%20))) // some replace others
+		m := nats.NewMsg(j.names.Subject("s", "test", fmt.Sprint(i%20))) // some replace others
 		m.Data = bytes.Repeat([]byte{byte(i)}, 10*i)
 		m.Header.Set("A", strings.Repeat("b", i)) // without headers the length of the subject is not covered
 		if _, err := j.publish(within(t), j.nc, m); err != nil {
@@ -30,7 +31,7 @@ func TestBlocksAreReadAsTheServerWritesThem(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	stream := filepath.Join(dir, storeDir, "$G", "streams", j.names.stream(streamState))
+	stream := filepath.Join(dir, storeDir, "$G", "streams", j.names.Stream(record.StreamState))
 	blocks, err := blocksOf(stream)
 	if err != nil || len(blocks) == 0 {
 		t.Fatalf("blocks %v, %v", blocks, err)

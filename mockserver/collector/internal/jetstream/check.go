@@ -22,6 +22,7 @@ import (
 	"github.com/minio/highwayhash"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // The server mends a block that it cannot read by cutting off the rest of it, and
@@ -73,7 +74,7 @@ func (j *Journal) refuse(found []damage) error {
 	for i, d := range found {
 		texts[i] = d.String()
 	}
-	return damaged("%s. %s", strings.Join(texts, "; "), j.howToGoOn())
+	return record.Damaged("%s. %s", strings.Join(texts, "; "), j.howToGoOn())
 }
 
 func (j *Journal) streamsDir() string {
@@ -96,7 +97,7 @@ func (j *Journal) checkStore(m marker) error {
 		return err
 	}
 	if !clean {
-		streams = slices.DeleteFunc(streams, func(s string) bool { return filepath.Base(s) == j.names.stream(streamRetry) })
+		streams = slices.DeleteFunc(streams, func(s string) bool { return filepath.Base(s) == j.names.Stream(record.StreamRetry) })
 	}
 	found := make([][]damage, len(streams))
 	errs := make([]error, len(streams))
@@ -174,13 +175,13 @@ func (j *Journal) cut(stream string, found []damage) error {
 // itself: an index of messages that are not there, or schedules of other ones.
 // All of it is made again from OUTCOMES.
 func (j *Journal) emptyRetry() error {
-	return os.RemoveAll(filepath.Join(j.streamsDir(), j.names.stream(streamRetry), "msgs"))
+	return os.RemoveAll(filepath.Join(j.streamsDir(), j.names.Stream(record.StreamRetry), "msgs"))
 }
 
 // isVolatile reports whether a stream may lose messages: it is not brought to the disk
 // with each of them.
 func (j *Journal) isVolatile(stream string) bool {
-	return stream == j.names.stream(streamRetry) || stream == j.names.stream(streamAttempts)
+	return stream == j.names.Stream(record.StreamRetry) || stream == j.names.Stream(record.StreamAttempts)
 }
 
 // mayLose reports whether the journal may go on without what is damaged, and
@@ -203,10 +204,10 @@ func (j *Journal) isYoung(stream string, after uint64) bool {
 		return false
 	}
 	switch stream {
-	case j.names.stream(streamCalls):
-		return after >= j.kept.account.calls
-	case j.names.stream(streamOutcomes):
-		return after >= j.kept.account.outcomes
+	case j.names.Stream(record.StreamCalls):
+		return after >= j.kept.account.Calls
+	case j.names.Stream(record.StreamOutcomes):
+		return after >= j.kept.account.Outcomes
 	}
 	m, ok := j.kept.marks[stream]
 	return ok && after >= m.last

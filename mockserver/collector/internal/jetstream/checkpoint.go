@@ -10,6 +10,8 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/nats.go"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 const (
@@ -35,12 +37,12 @@ type checkpointer struct {
 // checkpoint stores the account if there is reason to.
 func (j *Journal) checkpoint(ctx context.Context, c *checkpointer, now bool) error {
 	a := j.account
-	calls, outcomes := a.position()
+	calls, outcomes := a.Position()
 	moved := calls + outcomes - c.calls - c.outcomes
 	if moved == 0 || !now && moved < checkpointAfter && time.Since(c.at) < checkpointEvery {
 		return nil
 	}
-	if err := j.storeCheckpoint(ctx, c.slot, a.encode()); err != nil {
+	if err := j.storeCheckpoint(ctx, c.slot, a.Encode()); err != nil {
 		return fmt.Errorf("journal: storing the account: %w", err)
 	}
 	*c = checkpointer{slot: 1 - c.slot, calls: calls, outcomes: outcomes, at: time.Now()}
@@ -52,7 +54,7 @@ func (j *Journal) storeCheckpoint(ctx context.Context, slot int, data []byte) er
 	id := fmt.Sprintf("%x", randomNumber())
 	pieces := slices.Collect(slices.Chunk(data, checkpointPiece))
 	for i, piece := range pieces {
-		m := nats.NewMsg(j.names.subject("s", "account", j.checkpointOwner(), strconv.Itoa(slot), strconv.Itoa(i)))
+		m := nats.NewMsg(j.names.Subject("s", "account", j.checkpointOwner(), strconv.Itoa(slot), strconv.Itoa(i)))
 		m.Data = piece
 		m.Header.Set("Checkpoint", id)
 		m.Header.Set("Pieces", strconv.Itoa(len(pieces)))
@@ -76,14 +78,14 @@ func (j *Journal) checkpointOwner() string {
 }
 
 // loadCheckpoints returns the accounts that are stored whole, newest first.
-func (j *Journal) loadCheckpoints(ctx context.Context) ([]*account, error) {
+func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error) {
 	type stored struct {
 		pieces [][]byte
 		id     string
 		left   int
 	}
 	slots := map[string]*stored{}
-	t := j.tail(streamState, 1, func(m *nats.Msg, _ uint64) error {
+	t := j.tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
 		at := strings.LastIndexByte(m.Subject, '.')
 		piece, err := strconv.Atoi(m.Subject[at+1:])
 		n, err2 := strconv.Atoi(m.Header.Get("Pieces"))
@@ -102,11 +104,11 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*account, error) {
 		}
 		return nil
 	})
-	t.subjects = []string{j.names.subject("s", "account", ">")}
+	t.subjects = []string{j.names.Subject("s", "account", ">")}
 	if err := t.scan(ctx); err != nil {
 		return nil, err
 	}
-	var accounts []*account
+	var accounts []*ledger.Ledger
 	if j.kept != nil {
 		accounts = append(accounts, j.kept.account)
 	}
@@ -114,15 +116,15 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*account, error) {
 		if s.left > 0 {
 			continue // a process ended while it was written
 		}
-		a, err := decompressAccount(slices.Concat(s.pieces...))
+		a, err := ledger.Decompress(slices.Concat(s.pieces...))
 		if err != nil {
 			j.log.Warn("a checkpoint cannot be used; the account is made again from what is before it", "slot", slot, "error", err)
 			continue
 		}
 		accounts = append(accounts, a)
 	}
-	slices.SortFunc(accounts, func(x, y *account) int {
-		return int(min(1, max(-1, int64(y.calls+y.outcomes)-int64(x.calls+x.outcomes))))
+	slices.SortFunc(accounts, func(x, y *ledger.Ledger) int {
+		return int(min(1, max(-1, int64(y.Calls+y.Outcomes)-int64(x.Calls+x.Outcomes))))
 	})
 	return accounts, nil
 }

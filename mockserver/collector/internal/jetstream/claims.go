@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -58,7 +59,7 @@ func (j *Journal) claim(ctx context.Context) error {
 	j.mu.Lock()
 	names := slices.Sorted(maps.Keys(j.claims))
 	j.mu.Unlock()
-	m := nats.NewMsg(j.names.subject("s", "has", strconv.FormatUint(j.writer, 16)))
+	m := nats.NewMsg(j.names.Subject("s", "has", strconv.FormatUint(j.writer, 16)))
 	m.Data, _ = json.Marshal(names) // of strings: it cannot fail
 	m.Header.Set("Nats-TTL", claimTTL.String())
 	_, err := j.publish(ctx, j.nc, m)
@@ -78,14 +79,14 @@ func (j *Journal) setClaim(destination string, has bool) {
 
 // unclaimed returns the destinations that are attached and that no process has.
 func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
-	names := j.account.names()
+	names := j.account.Destinations()
 	j.mu.Lock()
 	names = slices.DeleteFunc(names, func(name string) bool { return j.claims[name] })
 	j.mu.Unlock()
 	if len(names) == 0 {
 		return nil, nil
 	}
-	t := j.tail(streamState, 1, func(m *nats.Msg, _ uint64) error {
+	t := j.tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
 		var claimed []string
 		if err := json.Unmarshal(m.Data, &claimed); err != nil {
 			return fmt.Errorf("journal: what another collector says it has cannot be read: %w", err)
@@ -93,7 +94,7 @@ func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
 		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(claimed, name) })
 		return nil
 	})
-	t.subjects = []string{j.names.subject("s", "has", "*")}
+	t.subjects = []string{j.names.Subject("s", "has", "*")}
 	err := t.scan(ctx)
 	return names, err
 }
@@ -123,7 +124,7 @@ func (j *Journal) forgetOrphans(ctx context.Context, seen *orphans, now time.Tim
 			j.log.Warn("no collector has a destination that the cluster keeps calls for; it is forgotten if none has it for four hours", "destination", name)
 		case now.Sub(since) >= orphanAfter:
 			pending := int64(0)
-			j.account.with(name, func(b *book) { pending, _ = b.pending() })
+			j.account.With(name, func(b *ledger.Account) { pending, _ = b.Pending() })
 			if err := j.Detach(ctx, name); err != nil {
 				return err
 			}

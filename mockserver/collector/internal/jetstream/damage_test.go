@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // filled returns the directory of a journal with calls that are delivered,
@@ -111,7 +112,7 @@ func TestADamagedStoreIsRefusedWithInstructions(t *testing.T) {
 				if err == nil {
 					_ = j.Close()
 				}
-				if !errors.Is(err, jetstream.ErrDamaged) {
+				if !errors.Is(err, record.ErrDamaged) {
 					t.Fatalf("Open: %v, want ErrDamaged", err)
 				}
 				for _, want := range damage.want {

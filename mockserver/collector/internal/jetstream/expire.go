@@ -5,23 +5,24 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // expire gives up what is pending of the messages of CALLS before one: a
 // destination may have been paused, or down, for as long as calls are kept. They
 // are listed as failed, so that nothing goes without a trace.
 func (j *Journal) expire(ctx context.Context, before uint64) error {
-	for _, destination := range j.account.behind(before) {
+	for _, destination := range j.account.Behind(before) {
 		q := &queue{journal: j, name: destination}
-		old := map[callsRef]*item{}
+		old := map[record.Ref]*item{}
 		var floor uint64
-		j.account.with(destination, func(b *book) {
-			q.attached, floor = b.attached, b.floor
-			for ref, r := range b.retries {
-				if ref.seq < before {
-					old[ref] = &item{retryRecord: retryRecord{ref: ref, attempt: r.attempt}}
+		j.account.With(destination, func(b *ledger.Account) {
+			q.attached, floor = b.Attached, b.Floor
+			for ref, r := range b.Retries {
+				if ref.Seq < before {
+					old[ref] = &item{Retry: record.Retry{Ref: ref, Attempt: r.Attempt}}
 				}
 			}
 		})
@@ -42,32 +43,32 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 }
 
 // untried adds the parts of messages whose first attempt has not ended.
-func (j *Journal) untried(ctx context.Context, destination string, floor, before uint64, old map[callsRef]*item) error {
-	t := j.tail(streamCalls, floor+1, func(m *nats.Msg, seq uint64) error {
+func (j *Journal) untried(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]*item) error {
+	t := j.tail(record.StreamCalls, floor+1, func(m *nats.Msg, seq uint64) error {
 		if seq >= before {
 			return errEnough
 		}
-		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
+		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
-		j.account.with(destination, func(b *book) {
-			for part := range parts(parsed.calls) {
-				ref := callsRef{seq, part}
-				if b.takes(seq, parsed.name) && !b.ended(ref) {
-					old[ref] = &item{retryRecord: retryRecord{ref: ref, attempt: 1}}
+		j.account.With(destination, func(b *ledger.Account) {
+			for part := range record.Parts(parsed.Calls) {
+				ref := record.Ref{Seq: seq, Part: part}
+				if b.Takes(seq, parsed.Name) && !b.Ended(ref) {
+					old[ref] = &item{Retry: record.Retry{Ref: ref, Attempt: 1}}
 				}
 			}
 		})
 		return nil
 	})
-	t.headersOnly, t.subjects = true, j.names.callSubjects(nil)
+	t.headersOnly, t.subjects = true, j.names.CallSubjects(nil)
 	return t.scan(ctx)
 }
 
 // notAtWork takes out the items that somebody in this process works at: they end
 // by themselves.
-func (j *Journal) notAtWork(destination string, old map[callsRef]*item) {
+func (j *Journal) notAtWork(destination string, old map[record.Ref]*item) {
 	j.mu.Lock()
 	q := j.queues[destination]
 	j.mu.Unlock()
@@ -87,25 +88,25 @@ func (j *Journal) notAtWork(destination string, old map[callsRef]*item) {
 func (q *queue) expire(ctx context.Context, it *item) error {
 	j := q.journal
 	waits := false
-	j.account.with(q.name, func(b *book) {
-		r, retrying := b.retries[it.ref]
-		waits = b.attached == q.attached && (retrying && r.attempt == it.attempt || !retrying && it.attempt == 1 && !b.ended(it.ref))
-		if waits && r.outcome != 0 {
-			it.from = r.outcome
+	j.account.With(q.name, func(b *ledger.Account) {
+		r, retrying := b.Retries[it.Ref]
+		waits = b.Attached == q.attached && (retrying && r.Attempt == it.Attempt || !retrying && it.Attempt == 1 && !b.Ended(it.Ref))
+		if waits && r.Outcome != 0 {
+			it.From = r.Outcome
 		}
-		if waits && r.which != (callSet{}) {
-			it.places = r.which.places(it.ref)
+		if waits && r.Which != (ledger.CallSet{}) {
+			it.Places = r.Which.Places(it.Ref)
 		}
 	})
 	if !waits {
 		return nil
 	}
-	if it.from != 0 && it.places == nil {
-		o, err := new(readOutcomes).outcome(ctx, j, it.from, q.name, it.ref)
+	if it.From != 0 && it.Places == nil {
+		o, err := new(readOutcomes).outcome(ctx, j, it.From, q.name, it.Ref)
 		if err != nil {
 			return err
 		}
-		it.places = o.again
+		it.Places = o.Again
 	}
 	source, _, bodies, err := q.bodies(it)
 	if isMissing(err) && j.options.NATS == nil {
@@ -115,13 +116,13 @@ func (q *queue) expire(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
-	o := &outcome{destination: q.name, attached: q.attached, ref: it.ref, attempt: it.attempt}
-	if it.places == nil {
-		it.places = allPlaces(it.ref, it.ref.part*partCalls+len(bodies))
+	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
+	if it.Places == nil {
+		it.Places = allPlaces(it.Ref, it.Ref.Part*record.PartCalls+len(bodies))
 	}
 	given := make([]mockserver.Call, len(bodies))
 	for i, body := range bodies {
-		o.failed = append(o.failed, failure{it.places[i], fmt.Sprintf("it was still pending after the %v for which calls are kept", j.options.Keep)})
+		o.Failed = append(o.Failed, record.Failure{Place: it.Places[i], Reason: fmt.Sprintf("it was still pending after the %v for which calls are kept", j.options.Keep)})
 		if given[i], err = mockserver.ReadCall(source, body); err != nil {
 			return err
 		}

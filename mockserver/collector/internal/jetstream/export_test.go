@@ -47,7 +47,7 @@ func (j *Journal) ForgetOrphans(ctx context.Context, seen *Orphans, now time.Tim
 // LoseClaims is what time does to the claims of processes that have ended, while others
 // store something.
 func (j *Journal) LoseClaims(ctx context.Context) error {
-	if err := j.state.Purge(ctx, jetstream.WithPurgeSubject(j.names.subject("s", "has", "*"))); err != nil {
+	if err := j.state.Purge(ctx, jetstream.WithPurgeSubject(j.names.Subject("s", "has", "*"))); err != nil {
 		return err
 	}
 	return j.StoreCheckpoint(ctx)
@@ -55,7 +55,7 @@ func (j *Journal) LoseClaims(ctx context.Context) error {
 
 // StoreCheckpoint does at a time what is done now and then.
 func (j *Journal) StoreCheckpoint(ctx context.Context) error {
-	return j.storeCheckpoint(ctx, 0, j.account.encode())
+	return j.storeCheckpoint(ctx, 0, j.account.Encode())
 }
 
 // FinishAhead is Finish as it was before the clock stepped back.
@@ -64,11 +64,11 @@ func FinishAhead(ctx context.Context, l mockserver.Lease, r mockserver.Result, s
 	j := lease.queue.journal
 	r.RetryAt = r.RetryAt.Add(step)
 	o, _ := lease.outcome(r)
-	o.decided = o.decided.Add(step)
+	o.Decided = o.Decided.Add(step)
 	if state := <-j.results.write(o); state.err != nil {
 		return state.err
 	}
-	if _, err := j.publish(ctx, j.nc, j.retryMessage(o.destination, nextAttempt(o), o.decided)); err != nil {
+	if _, err := j.publish(ctx, j.nc, j.retryMessage(o.Destination, nextAttempt(o), o.Decided)); err != nil {
 		return err
 	}
 	j.ack(lease.queue.drop(lease.item))

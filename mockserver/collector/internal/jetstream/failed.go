@@ -10,8 +10,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // otherHeaders is more than what a message of FAILED has of headers beside ids and
@@ -19,20 +20,20 @@ import (
 const otherHeaders = 1 << 10
 
 // keepFailed stores the calls that an outcome gave up.
-func (j *Journal) keepFailed(ctx context.Context, o *outcome, given []mockserver.Call) error {
+func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []mockserver.Call) error {
 	bodies, ids := make([][]byte, len(given)), make([]string, len(given))
 	for i := range given {
 		bodies[i], ids[i] = given[i].Body, given[i].ID
 	}
-	why := reasons{Source: given[0].Source, Attempts: o.attempt}
-	why.Reasons, why.Of = reasonsOf(o.failed)
-	idList := appendIDs(nil, ids)
-	m := nats.NewMsg(j.names.subject("f", token(o.destination), failedRef{Number: o.ref.number(), Attempt: o.attempt}.token()))
-	m.Data = appendSegment([]byte{callsFormat}, bodies)
-	m.Header.Set(headerCalls, strconv.Itoa(len(bodies)))
-	m.Header.Set(headerIDs, string(idList))
-	m.Header.Set(headerReasons, why.header(maxHeaders-otherHeaders-len(idList)))
-	setTime(m.Header, time.Now())
+	why := record.Reasons{Source: given[0].Source, Attempts: o.Attempt}
+	why.Reasons, why.Of = record.ReasonsOf(o.Failed)
+	idList := record.AppendIDs(nil, ids)
+	m := nats.NewMsg(j.names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token()))
+	m.Data = record.AppendSegment([]byte{record.CallsFormat}, bodies)
+	m.Header.Set(record.HeaderCalls, strconv.Itoa(len(bodies)))
+	m.Header.Set(record.HeaderIDs, string(idList))
+	m.Header.Set(record.HeaderReasons, why.Header(maxHeaders-otherHeaders-len(idList)))
+	record.SetTime(m.Header, time.Now())
 	_, err := j.publish(ctx, j.nc, m)
 	return err
 }
@@ -43,7 +44,7 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(moc
 	if err := j.open(); err != nil {
 		return err
 	}
-	if !j.account.with(destination, func(*book) {}) {
+	if !j.account.With(destination, func(*ledger.Account) {}) {
 		return fmt.Errorf("%w: %q", mockserver.ErrNotAttached, destination)
 	}
 	if err := j.awaitSettled(ctx); err != nil {
@@ -53,20 +54,20 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(moc
 	if err != nil {
 		return err
 	}
-	return j.eachFailed(ctx, destination, false, func(m *failedMessage) error {
-		bodies, err := decodeCalls(m.data)
+	return j.eachFailed(ctx, destination, false, func(m *record.FailedMessage) error {
+		bodies, err := record.DecodeCalls(m.Data)
 		if err != nil {
-			return fmt.Errorf("journal: message %d of FAILED: %w", m.seq, err)
+			return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
 		}
 		for place, body := range bodies {
-			if marks[m.ref.token()].has(place) {
+			if marks[m.Ref.Token()].Has(place) {
 				continue
 			}
-			call, err := mockserver.ReadCall(m.why.Source, body)
+			call, err := mockserver.ReadCall(m.Why.Source, body)
 			if err != nil {
-				return fmt.Errorf("journal: message %d of FAILED: %w", m.seq, err)
+				return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
 			}
-			if !yield(mockserver.FailedCall{Call: call, Reason: m.why.of(place), FailedAt: m.at, Attempts: m.why.Attempts}) {
+			if !yield(mockserver.FailedCall{Call: call, Reason: m.Why.Reason(place), FailedAt: m.At, Attempts: m.Why.Attempts}) {
 				return errEnough
 			}
 		}
@@ -76,57 +77,57 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(moc
 
 // eachFailed reads the messages of a destination, oldest first, until f returns
 // an error; errEnough ends it without one.
-func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnly bool, f func(*failedMessage) error) error {
-	t := j.tail(streamFailed, 1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := parseFailed(seq, m)
+func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnly bool, f func(*record.FailedMessage) error) error {
+	t := j.tail(record.StreamFailed, 1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := record.ParseFailed(seq, m)
 		if err != nil {
 			return err
 		}
 		return f(parsed)
 	})
-	t.subjects, t.headersOnly, t.batch = []string{j.names.subject("f", token(destination), "*")}, headersOnly, 64
+	t.subjects, t.headersOnly, t.batch = []string{j.names.Subject("f", record.Token(destination), "*")}, headersOnly, 64
 	return t.scan(ctx)
 }
 
 // marks returns those of a destination, by the token of the message, and those that
 // are yet to be stored.
-func (j *Journal) marks(ctx context.Context, destination string) (map[string]mark, error) {
-	var unmarked []failedRef // read first: what is marked meanwhile is read too
-	err := j.eachUnmarked(ctx, destination, func(m *callsMessage) error {
-		unmarked = append(unmarked, m.failed...)
+func (j *Journal) marks(ctx context.Context, destination string) (map[string]record.Mark, error) {
+	var unmarked []record.FailedRef // read first: what is marked meanwhile is read too
+	err := j.eachUnmarked(ctx, destination, func(m *record.Calls) error {
+		unmarked = append(unmarked, m.Failed...)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	marks := map[string]mark{}
-	t := j.tail(streamFailed, 1, func(m *nats.Msg, _ uint64) error {
+	marks := map[string]record.Mark{}
+	t := j.tail(record.StreamFailed, 1, func(m *nats.Msg, _ uint64) error {
 		marks[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]] = m.Data
 		return nil
 	})
-	t.subjects = []string{j.names.subject("m", token(destination), "*")}
+	t.subjects = []string{j.names.Subject("m", record.Token(destination), "*")}
 	if err := t.scan(ctx); err != nil {
 		return nil, err
 	}
 	for _, ref := range unmarked {
-		marks[ref.token()] = marks[ref.token()].with(ref.Places)
+		marks[ref.Token()] = marks[ref.Token()].With(ref.Places)
 	}
 	return marks, nil
 }
 
 // markReplayed takes calls off the list of failed ones. To do it twice does no
 // harm.
-func (j *Journal) markReplayed(ctx context.Context, destination string, refs []failedRef) error {
+func (j *Journal) markReplayed(ctx context.Context, destination string, refs []record.FailedRef) error {
 	for _, ref := range refs {
-		m := nats.NewMsg(j.names.subject("m", token(destination), ref.token()))
-		var have mark
+		m := nats.NewMsg(j.names.Subject("m", record.Token(destination), ref.Token()))
+		var have record.Mark
 		switch old, err := j.failed.GetLastMsgForSubject(ctx, m.Subject); {
 		case err == nil:
 			have = old.Data
 		case !errors.Is(err, jetstream.ErrMsgNotFound):
 			return err
 		}
-		m.Data = have.with(ref.Places)
+		m.Data = have.With(ref.Places)
 		if _, err := j.publish(ctx, j.nc, m); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/nats-io/nats.go"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // An unansweredError is that of a message that was sent and not answered: it may be
@@ -53,8 +54,8 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 			return 0, err
 		}
 	}
-	t := j.tail(streamCalls, before+1, func(stored *nats.Msg, seq uint64) error {
-		if stored.Subject == m.Subject && stored.Header.Get(headerIDs) == m.Header.Get(headerIDs) {
+	t := j.tail(record.StreamCalls, before+1, func(stored *nats.Msg, seq uint64) error {
+		if stored.Subject == m.Subject && stored.Header.Get(record.HeaderIDs) == m.Header.Get(record.HeaderIDs) {
 			found = seq
 			return errEnough
 		}

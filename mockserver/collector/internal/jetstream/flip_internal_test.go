@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/stretchr/testify/require"
 )
 
 // A sample is a small data directory of which it is known what is in it.
@@ -197,7 +197,7 @@ func (s *sample) try(t *testing.T, file string, bad []byte, at int, what string)
 		hit = inRecord(good, at)
 	}
 	j, err := Open(ctx, Options{Dir: dir})
-	refused := errors.Is(err, ErrDamaged)
+	refused := errors.Is(err, record.ErrDamaged)
 	if refused {
 		require.Contains(t, err.Error(), "--accept-loss", what)
 		j, err = Open(ctx, Options{Dir: dir, AcceptLoss: true})
@@ -299,10 +299,10 @@ func TestMissingBlocksAreRefused(t *testing.T) {
 			s := newSample(t, ending)
 			for _, file := range s.files(t) {
 				stream := strings.Split(filepath.ToSlash(file), "/")
-				if !strings.HasSuffix(file, ".blk") || strings.HasSuffix(stream[3], streamRetry) || strings.HasSuffix(stream[3], streamAttempts) {
+				if !strings.HasSuffix(file, ".blk") || strings.HasSuffix(stream[3], record.StreamRetry) || strings.HasSuffix(stream[3], record.StreamAttempts) {
 					continue
 				}
-				if s.unseen && (sync > 0 || !strings.HasSuffix(stream[3], streamCalls)) {
+				if s.unseen && (sync > 0 || !strings.HasSuffix(stream[3], record.StreamCalls)) {
 					continue // it may have been torn, or nothing says that it was there
 				}
 				for what, do := range map[string]func(string) error{
@@ -321,7 +321,7 @@ func TestMissingBlocksAreRefused(t *testing.T) {
 						if err == nil {
 							_ = j.Close()
 						}
-						require.ErrorIs(t, err, ErrDamaged)
+						require.ErrorIs(t, err, record.ErrDamaged)
 						require.ErrorContains(t, err, stream[3])
 
 						j, err = Open(within(t), Options{Dir: dir, SyncInterval: sync, AcceptLoss: true})
@@ -329,7 +329,7 @@ func TestMissingBlocksAreRefused(t *testing.T) {
 						t.Cleanup(func() { require.NoError(t, j.Close()) })
 						l := s.proved(within(t), t, j, what)
 						want := int64(0)
-						if strings.HasSuffix(stream[3], streamCalls) {
+						if strings.HasSuffix(stream[3], record.StreamCalls) {
 							want = s.ledger.Pending
 						}
 						require.Equal(t, want, l.Lost, inWords(l))
@@ -360,7 +360,7 @@ func TestOldDamageIsRefusedAlsoWithoutSync(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, data, 0o600))
 			j, err := Open(within(t), Options{Dir: s.dir, SyncInterval: time.Second})
 			if !forgiven {
-				require.ErrorIs(t, err, ErrDamaged)
+				require.ErrorIs(t, err, record.ErrDamaged)
 				j, err = Open(within(t), Options{Dir: s.dir, SyncInterval: time.Second, AcceptLoss: true})
 			}
 			require.NoError(t, err)

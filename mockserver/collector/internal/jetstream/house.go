@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // keepHouse does what is to be done now and then.
@@ -40,7 +41,7 @@ func (j *Journal) keepHouse() {
 		case cause := <-trouble:
 			j.mend(cause)
 		case now := <-tick.C:
-			if now.Round(0).Sub(last.Round(0))-now.Sub(last) < -maxSkew {
+			if now.Round(0).Sub(last.Round(0))-now.Sub(last) < -record.MaxSkew {
 				poke(j.trimSoon) // the clock has stepped back, see hastenRetries
 			}
 			last = now
@@ -155,7 +156,7 @@ func (j *Journal) mend(cause error) {
 			j.giveWay()
 		}
 		level := slog.LevelDebug
-		if errors.Is(err, ErrDamaged) && err.Error() != last {
+		if errors.Is(err, record.ErrDamaged) && err.Error() != last {
 			level = slog.LevelError
 		}
 		last = err.Error()
@@ -212,10 +213,10 @@ func (j *Journal) resume() error {
 	if err != nil {
 		return err
 	}
-	readCalls, readOutcomes := j.account.position()
+	readCalls, readOutcomes := j.account.Position()
 	readCalls = max(readCalls, j.acked.Load())
 	if calls.State.LastSeq < readCalls || outcomes.State.LastSeq < readOutcomes {
-		return damaged("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored. %s",
+		return record.Damaged("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored. %s",
 			calls.State.LastSeq, outcomes.State.LastSeq, readCalls, readOutcomes, j.howToGoOn())
 	}
 	return nil
@@ -295,12 +296,12 @@ func (q *queue) giveBack(match func(*item) bool) (replies []string) {
 	for _, it := range q.ready.Take(func(it *item) bool {
 		return match(it) && (it.parcel == nil || whole[it.parcel] == it.parcel.left)
 	}) {
-		delete(q.items, it.ref)
+		delete(q.items, it.Ref)
 		switch p := it.parcel; {
 		case p == nil:
 			replies = append(replies, it.reply)
-		case q.parcels[it.ref.seq] == p:
-			delete(q.parcels, it.ref.seq)
+		case q.parcels[it.Ref.Seq] == p:
+			delete(q.parcels, it.Ref.Seq)
 			if p.reply != "" {
 				replies = append(replies, p.reply)
 			}

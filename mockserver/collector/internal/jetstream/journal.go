@@ -14,15 +14,16 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // A Journal is a mockserver.Journal on JetStream. Its methods may be called from
 // many goroutines at once.
 type Journal struct {
 	options Options
-	names   names
+	names   record.Names
 	log     *slog.Logger
 	writer  uint64 // names this process among those that share the streams
 	lock    *flock.Flock
@@ -34,17 +35,17 @@ type Journal struct {
 	// The streams that are read by number or subject.
 	calls, outcomes, retry, failed, state jetstream.Stream
 	health                                health
-	account                               *account
+	account                               *ledger.Ledger
 	recovered                             bool // Open has come to its end
 	results                               *results
 	attempts                              *AttemptLog
 	usage                                 usage
 	servers                               servers // of the cluster
 	scrubber                              scrubber
-	kept                                  *snapshot       // what must be there, as Open found it; nil where that is not known
-	clean                                 bool            // the journal was closed before it was opened
-	causes                                []string        // what Open found damaged and may go on without
-	accepted                              []acceptedCalls // since the snapshot that Open found, in their order
+	kept                                  *snapshot         // what must be there, as Open found it; nil where that is not known
+	clean                                 bool              // the journal was closed before it was opened
+	causes                                []string          // what Open found damaged and may go on without
+	accepted                              []record.Accepted // since the snapshot that Open found, in their order
 	recent                                recent
 	snapshots                             snapshotStore
 	settled                               chan struct{} // closed when the lists of failed calls have what earlier processes left undone
@@ -86,7 +87,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		return nil, err
 	}
 	j := &Journal{
-		options: o, names: names{o.Name}, log: o.Logger, writer: randomNumber(), account: newAccount(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
+		options: o, names: record.Names{Prefix: o.Name}, log: o.Logger, writer: randomNumber(), account: ledger.New(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
 		lanes: map[string]*lane{}, queues: map[string]*queue{}, replays: map[string]uint64{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
@@ -206,30 +207,30 @@ func (j *Journal) recover(ctx context.Context) error {
 
 // follow keeps the account up to date.
 func (j *Journal) follow() {
-	j.sawCalls(j.account.calls)
-	calls := j.tail(streamCalls, j.account.calls+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
+	j.sawCalls(j.account.Calls)
+	calls := j.tail(record.StreamCalls, j.account.Calls+1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
-		j.account.readCalls(parsed)
-		if parsed.kind == kindDetach {
-			j.leave(parsed.name, seq)
+		j.account.ReadCalls(parsed)
+		if parsed.Kind == record.KindDetach {
+			j.leave(parsed.Name, seq)
 		}
-		if tell := j.stored.Load(); tell != nil && parsed.kind == kindCalls {
-			eachID(parsed.ids, func(id string) bool { (*tell)(parsed.name, id); return true })
+		if tell := j.stored.Load(); tell != nil && parsed.Kind == record.KindCalls {
+			record.EachID(parsed.IDs, func(id string) bool { (*tell)(parsed.Name, id); return true })
 		}
 		return nil
 	})
-	calls.headersOnly, calls.whole = true, j.account.isKnownLoss
-	outcomes := j.tail(streamOutcomes, j.account.outcomes+1, func(m *nats.Msg, seq uint64) error {
-		id, decoded, err := decodeOutcomes(m.Data)
+	calls.headersOnly, calls.whole = true, j.account.IsKnownLoss
+	outcomes := j.tail(record.StreamOutcomes, j.account.Outcomes+1, func(m *nats.Msg, seq uint64) error {
+		id, decoded, err := record.DecodeOutcomes(m.Data)
 		if err != nil {
 			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
 		}
-		return j.account.readOutcomes(j.ctx, seq, id, decoded)
+		return j.account.ReadOutcomes(j.ctx, seq, id, decoded)
 	})
-	outcomes.whole = j.account.isGone
+	outcomes.whole = j.account.IsGone
 	for _, t := range []*tail{calls, outcomes} {
 		// A server whose write has failed shows what it could not store when it stops.
 		t.held = func() bool {
@@ -239,7 +240,7 @@ func (j *Journal) follow() {
 		j.work.Go(func() {
 			if err := t.follow(j.ctx); j.ctx.Err() == nil {
 				j.log.Error("the account cannot be followed any longer", "stream", t.stream, "error", err)
-				j.account.breakOff(err)
+				j.account.BreakOff(err)
 				j.health.fall(err)
 			}
 		})
@@ -248,7 +249,7 @@ func (j *Journal) follow() {
 
 func (j *Journal) tail(kind string, next uint64, handle func(*nats.Msg, uint64) error) *tail {
 	t := &tail{
-		link: &j.link, nc: j.nc, js: j.js, stream: j.names.stream(kind), next: next, batch: 1000, heartbeat: 5 * time.Second, handle: handle,
+		link: &j.link, nc: j.nc, js: j.js, stream: j.names.Stream(kind), next: next, batch: 1000, heartbeat: 5 * time.Second, handle: handle,
 		trouble: j.tellTrouble(kind),
 	}
 	if j.options.NATS != nil {
@@ -274,7 +275,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 		if err := j.connectSources(ctx, destination, sources); err != nil {
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
-		c := control{Name: destination, Sources: sources}
+		c := record.Control{Name: destination, Sources: sources}
 		if err := j.control(ctx, destination, c); err != nil {
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
@@ -288,22 +289,22 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 
 func (j *Journal) isAttached(destination string, sources []string) bool {
 	same := false
-	return j.account.with(destination, func(b *book) {
-		same = slices.Equal(b.scopes[len(b.scopes)-1].sources, sources)
+	return j.account.With(destination, func(b *ledger.Account) {
+		same = slices.Equal(b.Scopes[len(b.Scopes)-1].Sources, sources)
 	}) && same
 }
 
 // control stores a control message and waits until the account knows it.
-func (j *Journal) control(ctx context.Context, destination string, c control) error {
-	m := nats.NewMsg(j.names.subject(kindAttach, token(destination)))
-	m.Header.Set(headerControl, c.header())
-	setTime(m.Header, time.Now())
+func (j *Journal) control(ctx context.Context, destination string, c record.Control) error {
+	m := nats.NewMsg(j.names.Subject(record.KindAttach, record.Token(destination)))
+	m.Header.Set(record.HeaderControl, c.Header())
+	record.SetTime(m.Header, time.Now())
 	seq, err := j.publish(ctx, j.nc, m)
 	if err != nil {
 		return err
 	}
 	j.sawCalls(seq)
-	if err := j.account.reached(ctx, seq); err != nil {
+	if err := j.account.Reached(ctx, seq); err != nil {
 		return err
 	}
 	j.remember(ctx)
@@ -324,7 +325,7 @@ func (j *Journal) remember(ctx context.Context) {
 func (j *Journal) queue(ctx context.Context, destination string) (*queue, error) {
 	var attached uint64
 	var since int64
-	if !j.account.with(destination, func(b *book) { attached, since = b.attached, b.since }) {
+	if !j.account.With(destination, func(b *ledger.Account) { attached, since = b.Attached, b.Since }) {
 		return nil, fmt.Errorf("%w: it was detached meanwhile", mockserver.ErrNotAttached)
 	}
 	j.mu.Lock()
@@ -362,8 +363,8 @@ func (j *Journal) Detach(ctx context.Context, destination string) error {
 		return err
 	}
 	j.setClaim(destination, false)
-	if j.account.with(destination, func(*book) {}) {
-		if err := j.control(ctx, destination, control{Name: destination, Detach: true}); err != nil {
+	if j.account.With(destination, func(*ledger.Account) {}) {
+		if err := j.control(ctx, destination, record.Control{Name: destination, Detach: true}); err != nil {
 			return fmt.Errorf("journal: detaching %q: %w", destination, err)
 		}
 	}
@@ -392,18 +393,18 @@ func (j *Journal) leave(destination string, before uint64) {
 
 // clear removes what is stored for a destination beside calls and outcomes.
 func (j *Journal) clear(ctx context.Context, destination string) error {
-	consumer, t := j.names.consumer(destination), token(destination)
+	consumer, t := j.names.Consumer(destination), record.Token(destination)
 	var errs []error
-	for _, kind := range []string{streamCalls, streamRetry} {
-		err := j.js.DeleteConsumer(ctx, j.names.stream(kind), consumer)
+	for _, kind := range []string{record.StreamCalls, record.StreamRetry} {
+		err := j.js.DeleteConsumer(ctx, j.names.Stream(kind), consumer)
 		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			errs = append(errs, err)
 		}
 	}
-	for subject, kind := range map[string]string{"at": streamRetry, "due": streamRetry, "f": streamFailed, "m": streamFailed} {
-		stream, err := j.js.Stream(ctx, j.names.stream(kind))
+	for subject, kind := range map[string]string{"at": record.StreamRetry, "due": record.StreamRetry, "f": record.StreamFailed, "m": record.StreamFailed} {
+		stream, err := j.js.Stream(ctx, j.names.Stream(kind))
 		if err == nil {
-			err = stream.Purge(ctx, jetstream.WithPurgeSubject(j.names.subject(subject, t, "*")))
+			err = stream.Purge(ctx, jetstream.WithPurgeSubject(j.names.Subject(subject, t, "*")))
 		}
 		errs = append(errs, err)
 	}
@@ -417,10 +418,10 @@ func (j *Journal) Ledger(ctx context.Context) ([]mockserver.Ledger, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
-	if err := j.account.reached(ctx, j.acked.Load()); err != nil {
+	if err := j.account.Reached(ctx, j.acked.Load()); err != nil {
 		return nil, fmt.Errorf("journal: the account is behind: %w", err)
 	}
-	ledgers, fresh := j.account.ledgers()
+	ledgers, fresh := j.account.Ledgers()
 	for i := range ledgers {
 		l := &ledgers[i]
 		if !fresh[l.Destination] {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // settingsKey is where the settings are, as one value: they are changed together.
@@ -18,7 +18,7 @@ const settingsKey = "settings"
 // bucketStream is the stream of a bucket, as KeyValue of package jetstream would
 // make it.
 func (j *Journal) bucketStream(kind, description string) jetstream.StreamConfig {
-	bucket := j.names.bucket(kind)
+	bucket := j.names.Bucket(kind)
 	return jetstream.StreamConfig{
 		Name: "KV_" + bucket, Description: description, Subjects: []string{"$KV." + bucket + ".>"},
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true,
@@ -28,7 +28,7 @@ func (j *Journal) bucketStream(kind, description string) jetstream.StreamConfig 
 // Settings returns a store for the settings that are made at run time, shared by
 // all who share the journal. It is usable until the journal is closed.
 func (j *Journal) Settings(ctx context.Context) (mockserver.SettingsStore, error) {
-	kv, err := j.js.KeyValue(ctx, j.names.bucket(bucketSettings))
+	kv, err := j.js.KeyValue(ctx, j.names.Bucket(record.BucketSettings))
 	if err != nil {
 		return nil, fmt.Errorf("journal: the bucket of settings: %w", err)
 	}
@@ -121,7 +121,7 @@ func poke(changes chan<- struct{}) {
 // State returns a store for deletion requests, audiences and computed traits,
 // shared by all who share the journal. It is usable until the journal is closed.
 func (j *Journal) State(ctx context.Context) (mockserver.StateStore, error) {
-	kv, err := j.js.KeyValue(ctx, j.names.bucket(bucketState))
+	kv, err := j.js.KeyValue(ctx, j.names.Bucket(record.BucketState))
 	if err != nil {
 		return nil, fmt.Errorf("journal: the bucket of state: %w", err)
 	}
@@ -164,7 +164,7 @@ func (s *stateStore) Update(ctx context.Context, key string, value []byte, revis
 
 // Delete purges the stream rather than the keys, which would leave a mark of each.
 func (s *stateStore) Delete(ctx context.Context, key string) error {
-	bucket := s.journal.names.bucket(bucketState)
+	bucket := s.journal.names.Bucket(record.BucketState)
 	stream, err := s.journal.js.Stream(ctx, "KV_"+bucket)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -223,7 +223,7 @@ func (j *Journal) keep(kv jetstream.KeyValue, revision uint64) error {
 	if j.options.SyncInterval > 0 {
 		return nil // a power cut may take the value, and not the note
 	}
-	if err := j.recent.add(acceptedCalls{seq: revision, source: "KV_" + kv.Bucket()}); err != nil {
+	if err := j.recent.add(record.Accepted{Seq: revision, Source: "KV_" + kv.Bucket()}); err != nil {
 		j.log.Debug("what was stored is noted once only", "error", err)
 	}
 	return nil

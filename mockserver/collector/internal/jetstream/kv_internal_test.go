@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
 // A watch of a bucket ends where the server cannot make its consumer again. It is
@@ -42,7 +42,7 @@ func TestTheWatchOfSettingsGoesOn(t *testing.T) {
 // A block of the settings or the state is emptied after a kill, before a snapshot has what
 // was stored last.
 func TestWhatABucketHadLastIsMissed(t *testing.T) {
-	for _, bucket := range []string{bucketSettings, bucketState} {
+	for _, bucket := range []string{record.BucketSettings, record.BucketState} {
 		t.Run(bucket, func(t *testing.T) {
 			dir, killed := t.TempDir(), t.TempDir()
 			j, err := Open(t.Context(), Options{Dir: dir})
@@ -61,11 +61,11 @@ func TestWhatABucketHadLastIsMissed(t *testing.T) {
 			j.snapshots.mu.Unlock()
 			require.NoError(t, j.Close())
 
-			block := blockFile(filepath.Join(j.streamsDir(), "KV_"+j.names.bucket(bucket)), 1)
+			block := blockFile(filepath.Join(j.streamsDir(), "KV_"+j.names.Bucket(bucket)), 1)
 			block = filepath.Join(killed, strings.TrimPrefix(block, dir))
 			require.NoError(t, os.Truncate(block, 0))
 			_, err = Open(t.Context(), Options{Dir: killed})
-			require.ErrorIs(t, err, ErrDamaged)
+			require.ErrorIs(t, err, record.ErrDamaged)
 			assert.ErrorContains(t, err, bucket+" ends at message 0, but ")
 		})
 	}

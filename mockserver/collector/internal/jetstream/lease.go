@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // A lease is an item that somebody works at.
@@ -41,44 +42,44 @@ func (l *lease) Finish(ctx context.Context, r mockserver.Result) error {
 
 // outcome puts the result into the form in which it is stored, and returns the
 // calls that are given up.
-func (l *lease) outcome(r mockserver.Result) (o *outcome, given []mockserver.Call) {
+func (l *lease) outcome(r mockserver.Result) (o *record.Outcome, given []mockserver.Call) {
 	q, it := l.queue, l.item
-	o = &outcome{destination: q.name, attached: q.attached, ref: it.ref, attempt: it.attempt, decided: time.Now(), due: r.RetryAt}
-	places := it.places
+	o = &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt, Decided: time.Now(), Due: r.RetryAt}
+	places := it.Places
 	if places == nil {
-		places = allPlaces(it.ref, it.ref.part*partCalls+len(l.entry.Calls))
+		places = allPlaces(it.Ref, it.Ref.Part*record.PartCalls+len(l.entry.Calls))
 	}
 	var notes []string
 	noted := false
 	for i, c := range r.Outcomes {
 		switch c.State {
 		case mockserver.StateDelivered:
-			o.delivered++
+			o.Delivered++
 		case mockserver.StateFiltered:
-			o.filtered++
+			o.Filtered++
 		case mockserver.StateFailed:
-			o.failed = append(o.failed, failure{places[i], c.Reason})
+			o.Failed = append(o.Failed, record.Failure{Place: places[i], Reason: c.Reason})
 			given = append(given, l.entry.Calls[i])
 		default:
-			o.again = append(o.again, places[i])
+			o.Again = append(o.Again, places[i])
 			notes = append(notes, c.Note)
 			noted = noted || c.Note != ""
-			if at := l.entry.Calls[i].ReceivedAt; o.accepted.IsZero() || at.Before(o.accepted) {
-				o.accepted = at
+			if at := l.entry.Calls[i].ReceivedAt; o.Accepted.IsZero() || at.Before(o.Accepted) {
+				o.Accepted = at
 			}
 		}
 	}
 	if noted {
-		o.notes = notes
+		o.Notes = notes
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	o.low = q.low()
+	o.Low = q.low()
 	return o, given
 }
 
 // end does what follows from a stored outcome.
-func (l *lease) end(o *outcome, given []mockserver.Call, state resultState) error {
+func (l *lease) end(o *record.Outcome, given []mockserver.Call, state resultState) error {
 	q, it := l.queue, l.item
 	if state.err != nil {
 		q.putOff(it)
@@ -86,7 +87,7 @@ func (l *lease) end(o *outcome, given []mockserver.Call, state resultState) erro
 	}
 	if !state.counted {
 		q.journal.log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
-		if err := q.journal.settleFor(q.journal.ctx, q.name, it.ref.seq); err != nil {
+		if err := q.journal.settleFor(q.journal.ctx, q.name, it.Ref.Seq); err != nil {
 			q.putOff(it)
 			return err
 		}
@@ -110,7 +111,7 @@ func (l *lease) Return() {
 	q, it := l.queue, l.item
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.items[it.ref] != it {
+	if q.items[it.Ref] != it {
 		return
 	}
 	it.leased, it.since = false, time.Now()

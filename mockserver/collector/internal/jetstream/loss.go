@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // Where loss is accepted, it is found out exactly what was lost: the account knows
@@ -16,16 +18,16 @@ import (
 
 // acceptLoss goes on with what is left.
 func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
-	if err := j.useUp(ctx, s.calls.last+1, s.beyond); err != nil {
+	if err := j.useUp(ctx, s.calls.Last+1, s.beyond); err != nil {
 		return err
 	}
 	a := s.newest
-	known := a.calls
-	if err := j.readOn(ctx, a, max(s.calls.last, s.beyond)); err != nil {
+	known := a.Calls
+	if err := j.readOn(ctx, a, max(s.calls.Last, s.beyond)); err != nil {
 		return err
 	}
-	accepted := a.acceptGone(j.accepted, s.calls, known)
-	unknown := func(seq uint64) bool { return seq > known && !s.calls.has(seq) && !accepted[seq] }
+	accepted := a.AcceptGone(j.accepted, s.calls, known)
+	unknown := func(seq uint64) bool { return seq > known && !s.calls.Has(seq) && !accepted[seq] }
 	if err := j.readOnOutcomes(ctx, a, s.outcomes, unknown); err != nil {
 		return err
 	}
@@ -37,19 +39,19 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if most := 1 << 10; len(cause) > most {
 		cause = strings.ToValidUTF8(cause[:most], "") + " …"
 	}
-	for name, b := range a.books {
-		lost := b.dropGone(s.calls, s.outcomes, stored[name])
+	for name, b := range a.Books {
+		lost := b.DropGone(s.calls, s.outcomes, stored[name])
 		if lost == 0 {
 			continue
 		}
-		b.lose(lost, time.Now().Truncate(time.Millisecond), cause)
+		b.Lose(lost, time.Now().Truncate(time.Millisecond), cause)
 		j.log.Error("pending calls were lost with what is damaged; the journal goes on without them", "destination", name, "calls", lost)
 	}
 	j.log.Warn("the damage is accepted; what it did not touch goes on", "damage", cause)
-	a.calls, a.outcomes, a.purged = max(s.calls.last, s.beyond), s.outcomes.last, s.base.purged
-	a.lost, a.gone, a.lowAfter = append(a.lost, s.calls.holes...), append(a.gone, s.outcomes.holes...), 0
-	if known := s.beyond; known > s.calls.last {
-		a.lost = append(a.lost, span{s.calls.last + 1, known})
+	a.Calls, a.Outcomes, a.Purged = max(s.calls.Last, s.beyond), s.outcomes.Last, s.base.Purged
+	a.Lost, a.Gone, a.LowAfter = append(a.Lost, s.calls.Holes...), append(a.Gone, s.outcomes.Holes...), 0
+	if known := s.beyond; known > s.calls.Last {
+		a.Lost = append(a.Lost, record.Span{First: s.calls.Last + 1, Last: known})
 	}
 	if err := j.storeBase(ctx, a, s.stored); err != nil {
 		return err
@@ -62,14 +64,14 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 }
 
 // readOn has an account read what CALLS has behind it.
-func (j *Journal) readOn(ctx context.Context, a *account, last uint64) error {
-	if a.calls >= last {
+func (j *Journal) readOn(ctx context.Context, a *ledger.Ledger, last uint64) error {
+	if a.Calls >= last {
 		return nil
 	}
-	t := j.tail(streamCalls, a.calls+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
+	t := j.tail(record.StreamCalls, a.Calls+1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
 		if err == nil {
-			a.readCalls(parsed)
+			a.ReadCalls(parsed)
 		}
 		if err == nil && seq >= last {
 			err = errEnough
@@ -82,21 +84,21 @@ func (j *Journal) readOn(ctx context.Context, a *account, last uint64) error {
 
 // readOnOutcomes has an account count the outcomes behind it. Those about messages
 // of which nothing is known say that there were such calls.
-func (j *Journal) readOnOutcomes(ctx context.Context, a *account, outcomes extent, unknown func(seq uint64) bool) error {
-	a.lowAfter = outcomes.last // an outcome that is gone may have been about a message below
-	t := j.tail(streamOutcomes, a.outcomes+1, func(m *nats.Msg, seq uint64) error {
-		_, decoded, err := decodeOutcomes(m.Data)
+func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes ledger.Extent, unknown func(seq uint64) bool) error {
+	a.LowAfter = outcomes.Last // an outcome that is gone may have been about a message below
+	t := j.tail(record.StreamOutcomes, a.Outcomes+1, func(m *nats.Msg, seq uint64) error {
+		_, decoded, err := record.DecodeOutcomes(m.Data)
 		for i := range decoded {
 			o := &decoded[i]
-			b := a.books[o.destination]
-			if b == nil || b.attached != o.attached {
+			b := a.Books[o.Destination]
+			if b == nil || b.Attached != o.Attached {
 				continue
 			}
-			if o.attempt == 1 && unknown(o.ref.seq) && !b.ended(o.ref) {
-				b.ledger.Accepted += int64(o.calls())
-				b.fresh += int64(o.calls())
+			if o.Attempt == 1 && unknown(o.Ref.Seq) && !b.Ended(o.Ref) {
+				b.Ledger.Accepted += int64(o.Calls())
+				b.Fresh += int64(o.Calls())
 			}
-			b.count(o, seq)
+			b.Count(o, seq)
 		}
 		return err
 	})
@@ -105,29 +107,29 @@ func (j *Journal) readOnOutcomes(ctx context.Context, a *account, outcomes exten
 
 // storedUntried counts, for each destination, the calls that are stored and whose
 // first attempt has not ended.
-func (j *Journal) storedUntried(ctx context.Context, a *account, calls extent) (map[string]int64, error) {
+func (j *Journal) storedUntried(ctx context.Context, a *ledger.Ledger, calls ledger.Extent) (map[string]int64, error) {
 	stored := map[string]int64{}
-	first := calls.last + 1
-	for _, b := range a.books {
-		if b.fresh > 0 {
-			first = min(first, b.floor+1)
+	first := calls.Last + 1
+	for _, b := range a.Books {
+		if b.Fresh > 0 {
+			first = min(first, b.Floor+1)
 		}
 	}
-	if first > calls.last {
+	if first > calls.Last {
 		return stored, nil
 	}
-	t := j.tail(streamCalls, first, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
-		if err != nil || parsed.kind != kindCalls {
+	t := j.tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
+		if err != nil || parsed.Kind != record.KindCalls {
 			return err
 		}
-		for name, b := range a.books {
-			if !b.takes(seq, parsed.name) {
+		for name, b := range a.Books {
+			if !b.Takes(seq, parsed.Name) {
 				continue
 			}
-			for part := range parts(parsed.calls) {
-				if !b.ended(callsRef{seq, part}) {
-					stored[name] += int64(partSize(parsed.calls, part))
+			for part := range record.Parts(parsed.Calls) {
+				if !b.Ended(record.Ref{Seq: seq, Part: part}) {
+					stored[name] += int64(record.PartSize(parsed.Calls, part))
 				}
 			}
 		}
@@ -150,25 +152,25 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		since = time.Unix(0, 0)
 	}
 	var unfailed []uint64
-	t := j.tail(streamFailed, 0, func(m *nats.Msg, seq uint64) error {
-		f, err := parseFailed(seq, m)
+	t := j.tail(record.StreamFailed, 0, func(m *nats.Msg, seq uint64) error {
+		f, err := record.ParseFailed(seq, m)
 		if err != nil {
 			return err
 		}
-		_, rest := j.names.kind(m.Subject)
+		_, rest := j.names.Kind(m.Subject)
 		tok, _, _ := strings.Cut(rest, ".")
-		destination, err := untoken(tok)
+		destination, err := record.Untoken(tok)
 		if err != nil {
 			return err
 		}
-		j.account.with(destination, func(b *book) {
-			if ref := refOf(f.ref.Number); !b.tried(ref, f.ref.Attempt) {
+		j.account.With(destination, func(b *ledger.Account) {
+			if ref := record.RefOf(f.Ref.Number); !b.Tried(ref, f.Ref.Attempt) {
 				unfailed = append(unfailed, seq)
 			}
 		})
 		return nil
 	})
-	t.since, t.subjects, t.headersOnly = since, []string{j.names.subject("f", "*", "*")}, true
+	t.since, t.subjects, t.headersOnly = since, []string{j.names.Subject("f", "*", "*")}, true
 	if err := t.scan(ctx); err != nil {
 		return err
 	}

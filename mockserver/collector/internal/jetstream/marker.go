@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // A marker says what must be in the data directory. The server takes a stream
@@ -36,7 +38,7 @@ const markerFormat = 1
 // there is data. Where loss is accepted it is made again: what it must say is known.
 func (j *Journal) readMarker() (marker, error) {
 	m, err := readMarker(j.options.Dir)
-	if !errors.Is(err, ErrDamaged) || !j.options.AcceptLoss {
+	if !errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss {
 		return m, err
 	}
 	j.log.Error("the marker is made again", "error", err)
@@ -52,7 +54,7 @@ func readMarker(dir string) (marker, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, storeDir)); err == nil {
-			return marker{}, damaged("%s holds data, but its %s is missing; restore that file from a backup, start once with --accept-loss to have it made again, or move the directory away to begin empty", dir, markerFile)
+			return marker{}, record.Damaged("%s holds data, but its %s is missing; restore that file from a backup, start once with --accept-loss to have it made again, or move the directory away to begin empty", dir, markerFile)
 		}
 		return marker{Format: markerFormat}, nil
 	}
@@ -65,7 +67,7 @@ func readMarker(dir string) (marker, error) {
 		err = errUnsealed
 	}
 	if err != nil {
-		return marker{}, damaged("%s cannot be read (%v); restore it from a backup, start once with --accept-loss to have it made again, or move %s away to begin empty", path, err, dir)
+		return marker{}, record.Damaged("%s cannot be read (%v); restore it from a backup, start once with --accept-loss to have it made again, or move %s away to begin empty", path, err, dir)
 	}
 	if m.Format != markerFormat {
 		return marker{}, fmt.Errorf("journal: %s was written in format %d, and this version reads %d; use the version that wrote it", dir, m.Format, markerFormat)

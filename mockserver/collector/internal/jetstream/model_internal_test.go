@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/stretchr/testify/require"
 )
 
 // A life is a journal to which things happen at random, and a model that knows what
@@ -167,7 +167,7 @@ func (l *life) replay() {
 	for id, state := range l.states {
 		require.False(l, state == mockserver.StateFailed && !listed[id], "%s: %s failed and is not listed", l.what, id)
 	}
-	failed = failed[:min(len(failed), partCalls)]
+	failed = failed[:min(len(failed), record.PartCalls)]
 	if len(failed) == 0 {
 		return
 	}
@@ -238,7 +238,7 @@ func (l *life) damage() {
 	file := files[l.random.Intn(len(files))]
 	data, err := os.ReadFile(file)
 	l.no(err)
-	if len(data) == 0 || strings.Contains(file, streamFailed) {
+	if len(data) == 0 || strings.Contains(file, record.StreamFailed) {
 		l.what += " nothing"
 	} else if at := l.random.Intn(len(data)); l.random.Intn(5) == 0 && strings.HasSuffix(file, ".blk") {
 		l.what += " removes " + file

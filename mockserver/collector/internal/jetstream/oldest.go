@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // oldestCalls remembers what oldestFresh found.
@@ -27,8 +29,8 @@ type oldestCall struct {
 func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Time, error) {
 	var now oldestCall
 	var sources []string
-	j.account.with(destination, func(b *book) {
-		now.floor, now.done, sources = b.floor, len(b.done), b.sources()
+	j.account.With(destination, func(b *ledger.Account) {
+		now.floor, now.done, sources = b.Floor, len(b.Done), b.Sources()
 	})
 	if at := j.oldestAtWork(destination); !at.IsZero() {
 		return at, nil
@@ -39,18 +41,18 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	if ok && before.floor == now.floor && before.done == now.done {
 		return before.at, nil
 	}
-	t := j.tail(streamCalls, now.floor+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
+	t := j.tail(record.StreamCalls, now.floor+1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
-		if j.account.with(destination, func(b *book) { ok = b.isOpen(parsed) }) && !ok {
+		if j.account.With(destination, func(b *ledger.Account) { ok = b.IsOpen(parsed) }) && !ok {
 			return nil
 		}
-		now.at = parsed.at
+		now.at = parsed.At
 		return errEnough
 	})
-	t.subjects, t.headersOnly, t.batch = j.names.callSubjects(sources), true, 16
+	t.subjects, t.headersOnly, t.batch = j.names.CallSubjects(sources), true, 16
 	if err := t.scan(ctx); err != nil {
 		return time.Time{}, fmt.Errorf("journal: looking for the oldest call of %q: %w", destination, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/s2"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // Options say where a journal is and how much it keeps.
@@ -85,7 +86,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Name = "analytics"
 	}
 	for i := range len(o.Name) {
-		if !isPlain(o.Name[i]) {
+		if !record.IsPlain(o.Name[i]) {
 			return o, fmt.Errorf("journal: the name %q may have letters, digits, - and _ only", o.Name)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // CALLS is read in its order, and one source may have a hundred thousand messages in it
@@ -90,7 +92,7 @@ func (q *queue) delivered(ctx context.Context) (uint64, error) {
 	if q.journal.options.NATS == nil {
 		return 0, nil // to this process, which knows it
 	}
-	consumer, err := q.journal.js.Consumer(ctx, q.journal.names.stream(streamCalls), q.journal.names.consumer(q.name))
+	consumer, err := q.journal.js.Consumer(ctx, q.journal.names.Stream(record.StreamCalls), q.journal.names.Consumer(q.name))
 	if err != nil {
 		return 0, err
 	}
@@ -99,17 +101,17 @@ func (q *queue) delivered(ctx context.Context) (uint64, error) {
 
 // sourcesBehind returns the sources of the destination, in their order.
 func (q *queue) sourcesBehind(ctx context.Context) (sources []string, err error) {
-	q.journal.account.with(q.name, func(b *book) { sources = b.sources() })
+	q.journal.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() })
 	if len(sources) > 0 {
 		return sources, nil
 	}
-	info, err := q.journal.calls.Info(ctx, jetstream.WithSubjectFilter(q.journal.names.subject(kindCalls, "*")))
+	info, err := q.journal.calls.Info(ctx, jetstream.WithSubjectFilter(q.journal.names.Subject(record.KindCalls, "*")))
 	if err != nil {
 		return nil, err
 	}
 	for subject := range info.State.Subjects {
-		_, tok := q.journal.names.kind(subject)
-		source, err := untoken(tok)
+		_, tok := q.journal.names.Kind(subject)
+		source, err := record.Untoken(tok)
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +145,7 @@ func (q *queue) absent(sources []string) []string {
 
 // overtakeOne takes the next messages of a source that come after one.
 func (q *queue) overtakeOne(ctx context.Context, source string, after uint64) error {
-	subject := q.journal.names.subject(kindCalls, token(source))
+	subject := q.journal.names.Subject(record.KindCalls, record.Token(source))
 	for messages, bytes := 0, 0; messages < overtakeMessages && bytes < overtakeBytes; messages++ {
 		q.mu.Lock()
 		after = max(after, q.last, q.ahead.passed[source])
@@ -165,11 +167,11 @@ func (q *queue) overtakeOne(ctx context.Context, source string, after uint64) er
 
 // overtook takes a message that has overtaken others.
 func (q *queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
-	m, err := q.journal.names.parseCalls(raw.Sequence, raw.Subject, raw.Header)
+	m, err := q.journal.names.ParseCalls(raw.Sequence, raw.Subject, raw.Header)
 	if err != nil {
 		return err
 	}
-	if err := q.accounted(q.journal.link.Load().lost, m.seq); err != nil {
+	if err := q.accounted(q.journal.link.Load().lost, m.Seq); err != nil {
 		return err
 	}
 	q.mu.Lock()
@@ -190,7 +192,7 @@ func (j *Journal) isFirst(ctx context.Context, destination string) (bool, error)
 		return true, nil
 	}
 	first := j.writer
-	t := j.tail(streamState, 1, func(m *nats.Msg, _ uint64) error {
+	t := j.tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
 		var writer uint64
 		var claimed []string
 		if _, err := fmt.Sscanf(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], "%x", &writer); err != nil {
@@ -204,7 +206,7 @@ func (j *Journal) isFirst(ctx context.Context, destination string) (bool, error)
 		}
 		return nil
 	})
-	t.subjects = []string{j.names.subject("s", "has", "*")}
+	t.subjects = []string{j.names.Subject("s", "has", "*")}
 	err := t.scan(ctx)
 	return first == j.writer, err
 }

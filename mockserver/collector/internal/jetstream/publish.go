@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 const (
@@ -112,7 +112,7 @@ func (j *Journal) try(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, 
 		defer stop()
 	}
 	if len(m.Header) == 0 {
-		m.Header = nats.Header{headerPlain: []string{"1"}}
+		m.Header = nats.Header{record.HeaderPlain: []string{"1"}}
 	}
 	answer, err := nc.RequestMsgWithContext(try, m)
 	if err != nil {

@@ -50,7 +50,7 @@ func newPuller(q *queue, kind string, got func(lost context.Context, m *nats.Msg
 	if j.options.NATS != nil {
 		p.expires, p.heartbeat = pullExpires, pullHeartbeat
 	}
-	p.subject = "$JS.API.CONSUMER.MSG.NEXT." + j.names.stream(kind) + "." + j.names.consumer(q.name)
+	p.subject = "$JS.API.CONSUMER.MSG.NEXT." + j.names.Stream(kind) + "." + j.names.Consumer(q.name)
 	return p, p.subscribe()
 }
 
@@ -180,7 +180,7 @@ func (p *puller) repaired(ctx context.Context) bool {
 	var err error
 	if missed && !closed {
 		j := p.queue.journal
-		if err = j.js.DeleteConsumer(ctx, j.names.stream(p.kind), j.names.consumer(p.queue.name)); errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if err = j.js.DeleteConsumer(ctx, j.names.Stream(p.kind), j.names.Consumer(p.queue.name)); errors.Is(err, jetstream.ErrConsumerNotFound) {
 			err = nil
 		}
 	}

@@ -11,8 +11,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
 )
 
@@ -50,7 +51,7 @@ type queue struct {
 	reader  *reader    // the one that is open, or nil
 	closed  bool
 	wants   map[*mockserver.Want]struct{} // of the goroutines that wait in Next
-	items   map[callsRef]*item            // all that this process has to do
+	items   map[record.Ref]*item          // all that this process has to do
 	ready   *turns.Queue[*item]           // those that nobody works at; put off and retries have a time
 	parcels map[uint64]*parcel            // messages of CALLS whose first attempt has not ended
 	last    uint64                        // the newest message of CALLS that came
@@ -74,12 +75,12 @@ type parcel struct {
 
 // An item is an entry to be worked at.
 type item struct {
-	retryRecord           // of a first attempt it has but ref and attempt, and due where it was put off
-	parcel      *parcel   // for a first attempt
-	reply       string    // for a retry: where it is acknowledged
-	since       time.Time // when it came, for its renewal
-	leased      bool
-	misses      int // how often its calls were not found
+	record.Retry           // of a first attempt it has but ref and attempt, and due where it was put off
+	parcel       *parcel   // for a first attempt
+	reply        string    // for a retry: where it is acknowledged
+	since        time.Time // when it came, for its renewal
+	leased       bool
+	misses       int // how often its calls were not found
 }
 
 // source returns the source of an item that is a first attempt.
@@ -93,14 +94,14 @@ func (it *item) source() string {
 func newQueue(j *Journal, name string, attached uint64, since time.Time) (*queue, error) {
 	q := &queue{
 		journal: j, name: name, attached: attached, since: since, wants: map[*mockserver.Want]struct{}{},
-		ready: turns.New((*item).source, func(it *item) time.Time { return it.due }),
-		items: map[callsRef]*item{}, parcels: map[uint64]*parcel{},
+		ready: turns.New((*item).source, func(it *item) time.Time { return it.Due }),
+		items: map[record.Ref]*item{}, parcels: map[uint64]*parcel{},
 	}
 	var err error
-	if q.fresh, err = newPuller(q, streamCalls, q.gotCalls); err != nil {
+	if q.fresh, err = newPuller(q, record.StreamCalls, q.gotCalls); err != nil {
 		return nil, err
 	}
-	if q.retries, err = newPuller(q, streamRetry, q.gotRetry); err != nil {
+	if q.retries, err = newPuller(q, record.StreamRetry, q.gotRetry); err != nil {
 		q.fresh.close()
 		return nil, err
 	}
@@ -112,24 +113,24 @@ func newQueue(j *Journal, name string, attached uint64, since time.Time) (*queue
 // they begin is known from the account.
 func (q *queue) ensure(ctx context.Context) error {
 	var sources []string
-	if !q.journal.account.with(q.name, func(b *book) { sources = b.sources() }) {
+	if !q.journal.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() }) {
 		return mockserver.ErrNotAttached
 	}
 	if err := q.ensureCalls(ctx, sources, covers); err != nil {
 		return err
 	}
 	retry := q.consumer()
-	retry.FilterSubjects, retry.DeliverPolicy = []string{q.journal.names.subject("due", token(q.name), "*")}, jetstream.DeliverAllPolicy
-	return q.ensureConsumer(ctx, streamRetry, retry, covers)
+	retry.FilterSubjects, retry.DeliverPolicy = []string{q.journal.names.Subject("due", record.Token(q.name), "*")}, jetstream.DeliverAllPolicy
+	return q.ensureConsumer(ctx, record.StreamRetry, retry, covers)
 }
 
 // ensureCalls makes the consumer of CALLS, or brings it to sources if its filters
 // will not do.
 func (q *queue) ensureCalls(ctx context.Context, sources []string, do func(have, want []string) bool) error {
 	c := q.consumer()
-	c.FilterSubjects, c.DeliverPolicy = q.journal.names.callSubjects(sources), jetstream.DeliverByStartSequencePolicy
-	q.journal.account.with(q.name, func(b *book) { c.OptStartSeq = b.floor + 1 })
-	return q.ensureConsumer(ctx, streamCalls, c, do)
+	c.FilterSubjects, c.DeliverPolicy = q.journal.names.CallSubjects(sources), jetstream.DeliverByStartSequencePolicy
+	q.journal.account.With(q.name, func(b *ledger.Account) { c.OptStartSeq = b.Floor + 1 })
+	return q.ensureConsumer(ctx, record.StreamCalls, c, do)
 }
 
 // connectSources brings the consumer of a destination that is attached already to the
@@ -137,8 +138,8 @@ func (q *queue) ensureCalls(ctx context.Context, sources []string, do func(have,
 // calls of a new source count as accepted: a consumer does not go back for what its
 // filters passed over.
 func (j *Journal) connectSources(ctx context.Context, destination string, sources []string) error {
-	if !j.account.with(destination, func(b *book) {
-		if have := b.sources(); len(have) == 0 || len(sources) == 0 {
+	if !j.account.With(destination, func(b *ledger.Account) {
+		if have := b.Sources(); len(have) == 0 || len(sources) == 0 {
 			sources = nil
 		} else {
 			sources = slices.Compact(slices.Sorted(slices.Values(slices.Concat(have, sources))))
@@ -153,7 +154,7 @@ func (j *Journal) connectSources(ctx context.Context, destination string, source
 func (q *queue) consumer() jetstream.ConsumerConfig {
 	j := q.journal
 	c := jetstream.ConsumerConfig{
-		Durable: j.names.consumer(q.name), Description: "destination " + q.name,
+		Durable: j.names.Consumer(q.name), Description: "destination " + q.name,
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: maxUnended, MaxWaiting: 512,
 	}
 	if j.options.NATS == nil {
@@ -165,7 +166,7 @@ func (q *queue) consumer() jetstream.ConsumerConfig {
 // ensureConsumer makes a consumer, or changes its filters if they will not do.
 func (q *queue) ensureConsumer(ctx context.Context, kind string, c jetstream.ConsumerConfig, do func(have, want []string) bool) error {
 	j := q.journal
-	stream := j.names.stream(kind)
+	stream := j.names.Stream(kind)
 	var err error
 	for range 3 { // another process may make or change it at the same time
 		var have jetstream.Consumer
@@ -199,7 +200,7 @@ func filters(c jetstream.ConsumerConfig) []string {
 // through: another process may know of more.
 func covers(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(w string) bool {
-		return !slices.ContainsFunc(have, func(h string) bool { return matches(h, w) })
+		return !slices.ContainsFunc(have, func(h string) bool { return record.Matches(h, w) })
 	})
 }
 
@@ -224,7 +225,7 @@ func (q *queue) close() {
 
 // gotCalls takes a message of CALLS.
 func (q *queue) gotCalls(lost context.Context, m *nats.Msg, seq, behind uint64) {
-	parsed, err := q.journal.names.parseCalls(seq, m.Subject, m.Header)
+	parsed, err := q.journal.names.ParseCalls(seq, m.Subject, m.Header)
 	if err != nil {
 		q.journal.log.Error("a message of calls cannot be read; it stays where it is", "destination", q.name, "error", err)
 		return
@@ -249,7 +250,7 @@ func (q *queue) accounted(lost context.Context, seq uint64) error {
 	ctx, cancel := context.WithCancel(q.journal.ctx)
 	defer cancel()
 	defer context.AfterFunc(lost, cancel)()
-	if err := q.journal.account.reached(ctx, seq); err != nil {
+	if err := q.journal.account.Reached(ctx, seq); err != nil {
 		return err
 	}
 	return lost.Err()
@@ -258,13 +259,13 @@ func (q *queue) accounted(lost context.Context, seq uint64) error {
 // open returns the parts of a message of CALLS whose first attempt has not ended. The
 // lock is held from here on until they are among the items: what ends meanwhile would
 // be handed out again.
-func (q *queue) open(m *callsMessage) (open []callsRef) {
-	q.journal.account.with(q.name, func(b *book) {
-		if b.attached != q.attached || !b.takes(m.seq, m.name) {
+func (q *queue) open(m *record.Calls) (open []record.Ref) {
+	q.journal.account.With(q.name, func(b *ledger.Account) {
+		if b.Attached != q.attached || !b.Takes(m.Seq, m.Name) {
 			return
 		}
-		for part := range parts(m.calls) {
-			if ref := (callsRef{m.seq, part}); !b.ended(ref) {
+		for part := range record.Parts(m.Calls) {
+			if ref := (record.Ref{Seq: m.Seq, Part: part}); !b.Ended(ref) {
 				open = append(open, ref)
 			}
 		}
@@ -274,8 +275,8 @@ func (q *queue) open(m *callsMessage) (open []callsRef) {
 
 // take makes the open parts of a message ready, and reports whether this process has
 // the message now: it may have come before. The lock is held.
-func (q *queue) take(m *callsMessage, payload []byte, reply string) bool {
-	if p := q.parcels[m.seq]; p != nil {
+func (q *queue) take(m *record.Calls, payload []byte, reply string) bool {
+	if p := q.parcels[m.Seq]; p != nil {
 		p.reply = cmp.Or(reply, p.reply)
 		return true
 	}
@@ -283,10 +284,10 @@ func (q *queue) take(m *callsMessage, payload []byte, reply string) bool {
 	if len(open) == 0 {
 		return false
 	}
-	p := &parcel{reply: reply, calls: m.calls, at: m.at, source: m.name, left: len(open), payload: payload}
-	q.parcels[m.seq] = p
+	p := &parcel{reply: reply, calls: m.Calls, at: m.At, source: m.Name, left: len(open), payload: payload}
+	q.parcels[m.Seq] = p
 	for _, ref := range open {
-		q.add(&item{retryRecord: retryRecord{ref: ref, attempt: 1}, parcel: p, since: time.Now()})
+		q.add(&item{Retry: record.Retry{Ref: ref, Attempt: 1}, parcel: p, since: time.Now()})
 	}
 	return true
 }
@@ -312,52 +313,52 @@ func (q *queue) known(m *nats.Msg, seq uint64) {
 // gotRetry takes a message of RETRY.
 func (q *queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
 	j := q.journal
-	stored, err := decodeRetry(m.Data)
+	stored, err := record.DecodeRetry(m.Data)
 	if err != nil {
 		j.log.Error("a retry cannot be read; it is made again from its outcome", "destination", q.name, "error", err)
 		j.ack(m.Reply)
 		return
 	}
-	it := &item{retryRecord: *stored}
+	it := &item{Retry: *stored}
 	// Another process may have read further than this one.
-	if j.account.reachedBoth(j.ctx, it.ref.seq, it.from) != nil {
+	if j.account.ReachedBoth(j.ctx, it.Ref.Seq, it.From) != nil {
 		return
 	}
-	var waits retry // what the account says that is waited for
-	q.mu.Lock()     // before the account is asked, see open
-	j.account.with(q.name, func(b *book) {
-		if b.attached == q.attached {
-			waits = b.retries[it.ref]
+	var waits ledger.Waiting // what the account says that is waited for
+	q.mu.Lock()              // before the account is asked, see open
+	j.account.With(q.name, func(b *ledger.Account) {
+		if b.Attached == q.attached {
+			waits = b.Retries[it.Ref]
 		}
 	})
-	have := q.items[it.ref]
+	have := q.items[it.Ref]
 	switch {
-	case have != nil && have.attempt == it.attempt:
+	case have != nil && have.Attempt == it.Attempt:
 		have.reply = m.Reply // it came again
 		q.mu.Unlock()
 		return
-	case waits.attempt == it.attempt: // an attempt before it may be about to be forgotten
-		it.reply, it.since, it.due = m.Reply, time.Now(), it.dueFrom(time.Now())
+	case waits.Attempt == it.Attempt: // an attempt before it may be about to be forgotten
+		it.reply, it.since, it.Due = m.Reply, time.Now(), it.DueFrom(time.Now())
 		q.add(it)
 		q.mu.Unlock()
 		return
 	}
 	q.mu.Unlock()
-	if have == nil && waits.attempt > it.attempt {
+	if have == nil && waits.Attempt > it.Attempt {
 		// What came has ended, and was still there because a process was killed
 		// before RETRY was written. What was scheduled then may be missing.
-		if err := j.restoreRetry(j.ctx, waiting{q.name, it.ref, waits}, new(readOutcomes)); err != nil {
+		if err := j.restoreRetry(j.ctx, waiting{q.name, it.Ref, waits}, new(readOutcomes)); err != nil {
 			j.log.Warn("a retry could not be made again; it is tried again", "destination", q.name, "error", err)
 			_ = j.nc.Publish(m.Reply, []byte(`-NAK {"delay":1000000000}`))
 			return
 		}
 	}
-	q.known(m, it.ref.seq)
+	q.known(m, it.Ref.Seq)
 }
 
 // add makes an item ready. The lock is held.
 func (q *queue) add(it *item) {
-	q.items[it.ref] = it
+	q.items[it.Ref] = it
 	q.put(it)
 }
 
@@ -430,8 +431,8 @@ func (q *queue) low() uint64 {
 func (q *queue) drop(it *item) (reply string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.items[it.ref] == it {
-		delete(q.items, it.ref)
+	if q.items[it.Ref] == it {
+		delete(q.items, it.Ref)
 	}
 	p := it.parcel
 	if p == nil {
@@ -440,7 +441,7 @@ func (q *queue) drop(it *item) (reply string) {
 	if p.left--; p.left > 0 {
 		return ""
 	}
-	delete(q.parcels, it.ref.seq)
+	delete(q.parcels, it.Ref.Seq)
 	return p.reply
 }
 

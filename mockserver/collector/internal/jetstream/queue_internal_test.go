@@ -9,11 +9,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 )
 
 // oneCall opens a journal that has one call for a destination.
@@ -54,8 +54,8 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 				require.NoError(t, next.Finish(ctx, mockserver.Result{RetryAt: time.Now(), Outcomes: make([]mockserver.Outcome, 1)}))
 				next, err = r.Next(ctx, mockserver.Want{})
 				require.NoError(t, err)
-				number := strconv.FormatUint(callsRef{seq: calls.Sequence}.number(), 10)
-				again, err = j.retry.GetLastMsgForSubject(ctx, j.names.subject("due", token("crm"), number))
+				number := strconv.FormatUint(record.Ref{Seq: calls.Sequence}.Number(), 10)
+				again, err = j.retry.GetLastMsgForSubject(ctx, j.names.Subject("due", record.Token("crm"), number))
 				require.NoError(t, err)
 			}
 			l := next.(*lease)
@@ -67,8 +67,8 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 				come(t, q, calls, again)
 			}()
 			assert.Equal(t, resultState{counted: true}, <-j.results.write(o)) // meanwhile what has come waits for the queue
-			delete(q.items, l.item.ref)                                       // as it is dropped
-			delete(q.parcels, l.item.ref.seq)
+			delete(q.items, l.item.Ref)                                       // as it is dropped
+			delete(q.parcels, l.item.Ref.Seq)
 			q.mu.Unlock()
 			<-came
 			q.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // A reader hands out the items of a queue.
@@ -123,21 +124,21 @@ func (q *queue) lease(it *item) *lease {
 	source, at, bodies, err := q.bodies(it)
 	switch {
 	case err != nil && isMissing(err) && !q.mayCome(it):
-		q.journal.log.Error("calls that were to be tried again are no longer stored", "destination", q.name, "message", it.ref.seq, "error", err)
+		q.journal.log.Error("calls that were to be tried again are no longer stored", "destination", q.name, "message", it.Ref.Seq, "error", err)
 		q.giveUp(it)
 		return nil
 	case err != nil:
-		q.journal.log.Warn("calls cannot be read; they wait", "destination", q.name, "message", it.ref.seq, "error", err)
+		q.journal.log.Warn("calls cannot be read; they wait", "destination", q.name, "message", it.Ref.Seq, "error", err)
 		q.putOff(it)
 		return nil
 	}
 	l.entry = mockserver.Entry{
-		ID:      fmt.Sprintf("%s/%d.%d/%d", q.name, it.ref.seq, it.ref.part, it.attempt),
-		Attempt: it.attempt, Since: at, Calls: make([]mockserver.Call, len(bodies)), Notes: it.notes,
+		ID:      fmt.Sprintf("%s/%d.%d/%d", q.name, it.Ref.Seq, it.Ref.Part, it.Attempt),
+		Attempt: it.Attempt, Since: at, Calls: make([]mockserver.Call, len(bodies)), Notes: it.Notes,
 	}
 	for i, body := range bodies {
 		if l.entry.Calls[i], err = mockserver.ReadCall(source, body); err != nil {
-			q.journal.log.Error("a stored call cannot be read", "destination", q.name, "message", it.ref.seq, "error", err)
+			q.journal.log.Error("a stored call cannot be read", "destination", q.name, "message", it.Ref.Seq, "error", err)
 			l.entry.Calls[i] = mockserver.Call{Source: source, Body: body, ReceivedAt: at}
 		}
 	}
@@ -158,41 +159,41 @@ func (q *queue) mayCome(it *item) bool {
 func (q *queue) bodies(it *item) (source string, at time.Time, bodies [][]byte, err error) {
 	if p := it.parcel; p != nil {
 		p.decode.Do(func() {
-			p.bodies, p.err = decodeCalls(p.payload)
+			p.bodies, p.err = record.DecodeCalls(p.payload)
 			if p.payload = nil; p.err == nil && len(p.bodies) != p.calls {
-				p.err = fmt.Errorf("%w: it has %d calls, and its header says %d", errBadSegment, len(p.bodies), p.calls)
+				p.err = fmt.Errorf("%w: it has %d calls, and its header says %d", record.ErrBadSegment, len(p.bodies), p.calls)
 			}
 		})
 		if p.err != nil {
 			return "", p.at, nil, p.err
 		}
-		first := it.ref.part * partCalls
-		return p.source, p.at, p.bodies[first : first+partSize(p.calls, it.ref.part)], nil
+		first := it.Ref.Part * record.PartCalls
+		return p.source, p.at, p.bodies[first : first+record.PartSize(p.calls, it.Ref.Part)], nil
 	}
 	ctx, cancel := context.WithTimeout(q.journal.ctx, requestPatience)
 	defer cancel()
-	m, all, err := q.journal.load(ctx, it.ref.seq)
+	m, all, err := q.journal.load(ctx, it.Ref.Seq)
 	if err != nil {
 		return "", time.Time{}, nil, err
 	}
-	places := it.places
+	places := it.Places
 	if places == nil {
-		places = allPlaces(it.ref, m.calls)
+		places = allPlaces(it.Ref, m.Calls)
 	}
 	for _, place := range places {
 		if place >= len(all) {
-			return "", time.Time{}, nil, fmt.Errorf("%w: it has no call %d", errBadSegment, place)
+			return "", time.Time{}, nil, fmt.Errorf("%w: it has no call %d", record.ErrBadSegment, place)
 		}
 		bodies = append(bodies, append([]byte(nil), all[place]...)) // the others may go
 	}
-	return m.sourceName(), m.at, bodies, nil
+	return m.SourceName(), m.At, bodies, nil
 }
 
 // allPlaces returns those of a whole part.
-func allPlaces(ref callsRef, calls int) []int {
-	places := make([]int, partSize(calls, ref.part))
+func allPlaces(ref record.Ref, calls int) []int {
+	places := make([]int, record.PartSize(calls, ref.Part))
 	for i := range places {
-		places[i] = ref.part*partCalls + i
+		places[i] = ref.Part*record.PartCalls + i
 	}
 	return places
 }
@@ -201,9 +202,9 @@ func allPlaces(ref callsRef, calls int) []int {
 func (q *queue) putOff(it *item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.items[it.ref] != it {
+	if q.items[it.Ref] != it {
 		return
 	}
-	it.due = time.Now().Add(bodyPause)
+	it.Due = time.Now().Add(bodyPause)
 	q.put(it)
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // What was accepted since the newest snapshot is known from CALLS, and a second time
@@ -19,20 +21,20 @@ import (
 type recent struct {
 	mu   sync.Mutex // guards what follows
 	file *os.File   // nil where there is none
-	list []acceptedCalls
+	list []record.Accepted
 }
 
 const recentFile = "journal.recent"
 
 // loadRecent returns what an earlier process left.
-func loadRecent(dir string) ([]acceptedCalls, error) {
+func loadRecent(dir string) ([]record.Accepted, error) {
 	data, err := os.ReadFile(filepath.Join(dir, recentFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	var all []acceptedCalls
+	var all []record.Accepted
 	for line := range bytes.Lines(data) {
-		if a, ok := parseAccepted(line); ok {
+		if a, ok := record.ParseAccepted(line); ok {
 			all = append(all, a)
 		}
 	}
@@ -52,14 +54,14 @@ func (r *recent) open(dir string) error {
 }
 
 // add says that calls are stored.
-func (r *recent) add(a acceptedCalls) error {
+func (r *recent) add(a record.Accepted) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file == nil {
 		return nil
 	}
 	r.list = append(r.list, a)
-	_, err := r.file.Write(a.line())
+	_, err := r.file.Write(a.Line())
 	return err
 }
 
@@ -70,15 +72,15 @@ func (r *recent) forget(calls uint64, marks map[string]extentMark) error {
 	if r.file == nil {
 		return nil
 	}
-	r.list = slices.DeleteFunc(r.list, func(a acceptedCalls) bool {
-		if a.calls == 0 {
-			return a.seq <= marks[a.source].last
+	r.list = slices.DeleteFunc(r.list, func(a record.Accepted) bool {
+		if a.Calls == 0 {
+			return a.Seq <= marks[a.Source].last
 		}
-		return a.seq <= calls
+		return a.Seq <= calls
 	})
 	var left []byte
 	for _, a := range r.list {
-		left = append(left, a.line()...)
+		left = append(left, a.Line()...)
 	}
 	err := r.file.Truncate(0)
 	if err == nil {

@@ -13,8 +13,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // unsettled is how long before the end of a process something may have been
@@ -78,7 +79,7 @@ func (j *Journal) settleLists(ctx context.Context) error {
 	if len(j.causes) > 0 {
 		since = time.Unix(0, 0) // of FAILED, anything may be gone
 	}
-	return j.settleOutcomes(ctx, since, func(*outcome) bool { return true })
+	return j.settleOutcomes(ctx, since, func(*record.Outcome) bool { return true })
 }
 
 // settleRetries makes the retries again that RETRY no longer has, which is not brought
@@ -93,15 +94,15 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 
 // settleOutcomes keeps the failed calls of outcomes that match, where they are
 // not kept yet.
-func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*outcome) bool) error {
-	t := j.tail(streamOutcomes, 0, func(m *nats.Msg, seq uint64) error {
-		_, outcomes, err := decodeOutcomes(m.Data)
+func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*record.Outcome) bool) error {
+	t := j.tail(record.StreamOutcomes, 0, func(m *nats.Msg, seq uint64) error {
+		_, outcomes, err := record.DecodeOutcomes(m.Data)
 		if err != nil {
 			return err
 		}
 		for i := range outcomes {
 			o := &outcomes[i]
-			if len(o.failed) == 0 || !match(o) {
+			if len(o.Failed) == 0 || !match(o) {
 				continue
 			}
 			if err := j.restoreFailed(ctx, o); err != nil {
@@ -115,15 +116,15 @@ func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match fun
 }
 
 // restoreFailed keeps the failed calls of an outcome, if they are not kept.
-func (j *Journal) restoreFailed(ctx context.Context, o *outcome) error {
-	subject := j.names.subject("f", token(o.destination), failedRef{Number: o.ref.number(), Attempt: o.attempt}.token())
+func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
+	subject := j.names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token())
 	if _, err := j.failed.GetLastMsgForSubject(ctx, subject); !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return err
 	}
 	if !j.concerns(o) {
 		return nil
 	}
-	m, bodies, err := j.load(ctx, o.ref.seq)
+	m, bodies, err := j.load(ctx, o.Ref.Seq)
 	if isMissing(err) {
 		return nil // it was given up because it is
 	}
@@ -131,11 +132,11 @@ func (j *Journal) restoreFailed(ctx context.Context, o *outcome) error {
 		return err
 	}
 	var given []mockserver.Call
-	for _, f := range o.failed {
-		if f.place >= len(bodies) {
-			return fmt.Errorf("%w: message %d has no call %d", errBadSegment, o.ref.seq, f.place)
+	for _, f := range o.Failed {
+		if f.Place >= len(bodies) {
+			return fmt.Errorf("%w: message %d has no call %d", record.ErrBadSegment, o.Ref.Seq, f.Place)
 		}
-		call, err := mockserver.ReadCall(m.sourceName(), bodies[f.place])
+		call, err := mockserver.ReadCall(m.SourceName(), bodies[f.Place])
 		if err != nil {
 			return err
 		}
@@ -147,16 +148,16 @@ func (j *Journal) restoreFailed(ctx context.Context, o *outcome) error {
 // A waiting is a retry that a destination waits for.
 type waiting struct {
 	destination string
-	ref         callsRef
-	retry       retry
+	ref         record.Ref
+	retry       ledger.Waiting
 }
 
 // restoreRetries publishes the retries that RETRY does not have.
 func (j *Journal) restoreRetries(ctx context.Context) error {
 	var all []waiting
-	for _, name := range j.account.names() {
-		j.account.with(name, func(b *book) {
-			for ref, r := range b.retries {
+	for _, name := range j.account.Destinations() {
+		j.account.With(name, func(b *ledger.Account) {
+			for ref, r := range b.Retries {
 				all = append(all, waiting{name, ref, r})
 			}
 		})
@@ -170,7 +171,7 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 		return err
 	}
 	missing := slices.DeleteFunc(all, func(w waiting) bool {
-		return stored[token(w.destination)+"."+strconv.FormatUint(w.ref.number(), 10)]
+		return stored[record.Token(w.destination)+"."+strconv.FormatUint(w.ref.Number(), 10)]
 	})
 	if err := j.restoreEach(ctx, missing); err != nil {
 		return err
@@ -186,10 +187,10 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 func (j *Journal) hastenRetries(ctx context.Context) error {
 	now := time.Now()
 	var ahead []waiting
-	for _, name := range j.account.names() {
-		j.account.with(name, func(b *book) {
-			for ref, r := range b.retries {
-				if isAhead(r.decided, now) {
+	for _, name := range j.account.Destinations() {
+		j.account.With(name, func(b *ledger.Account) {
+			for ref, r := range b.Retries {
+				if record.IsAhead(r.Decided, now) {
 					ahead = append(ahead, waiting{name, ref, r})
 				}
 			}
@@ -202,10 +203,10 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 		return err
 	}
 	for _, w := range ahead {
-		j.account.with(w.destination, func(b *book) {
-			if b.retries[w.ref] == w.retry { // else it has ended meanwhile
-				w.retry.decided, w.retry.due = now.UnixNano(), now.UnixNano()
-				b.retries[w.ref] = w.retry
+		j.account.With(w.destination, func(b *ledger.Account) {
+			if b.Retries[w.ref] == w.retry { // else it has ended meanwhile
+				w.retry.Decided, w.retry.Due = now.UnixNano(), now.UnixNano()
+				b.Retries[w.ref] = w.retry
 			}
 		})
 	}
@@ -216,7 +217,7 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 // restoreEach publishes retries. Those that one message of OUTCOMES tells of are made
 // from one reading of it.
 func (j *Journal) restoreEach(ctx context.Context, all []waiting) error {
-	slices.SortFunc(all, func(x, y waiting) int { return cmp.Compare(x.retry.outcome, y.retry.outcome) })
+	slices.SortFunc(all, func(x, y waiting) int { return cmp.Compare(x.retry.Outcome, y.retry.Outcome) })
 	var read readOutcomes
 	for _, w := range all {
 		if err := j.restoreRetry(ctx, w, &read); err != nil {
@@ -231,11 +232,11 @@ func (j *Journal) restoreEach(ctx context.Context, all []waiting) error {
 func (j *Journal) repairRetries(ctx context.Context) error {
 	const most = 100
 	overdue := time.Now().Add(-2 * unsettled).UnixNano()
-	for _, name := range j.account.names() {
-		late := map[callsRef]retry{}
-		j.account.with(name, func(b *book) {
-			for ref, r := range b.retries {
-				if r.due < overdue && len(late) < most {
+	for _, name := range j.account.Destinations() {
+		late := map[record.Ref]ledger.Waiting{}
+		j.account.With(name, func(b *ledger.Account) {
+			for ref, r := range b.Retries {
+				if r.Due < overdue && len(late) < most {
 					late[ref] = r
 				}
 			}
@@ -243,7 +244,7 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 		for ref, r := range late {
 			stored, err := j.isStored(ctx, name, ref)
 			if err == nil && !stored && !j.isAtWork(name, ref) {
-				j.log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.seq, "attempt", r.attempt)
+				j.log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.Seq, "attempt", r.Attempt)
 				err = j.restoreRetry(ctx, waiting{name, ref, r}, new(readOutcomes))
 			}
 			if err != nil {
@@ -255,7 +256,7 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 }
 
 // isAtWork tells whether this process has the entry.
-func (j *Journal) isAtWork(destination string, ref callsRef) bool {
+func (j *Journal) isAtWork(destination string, ref record.Ref) bool {
 	j.mu.Lock()
 	q := j.queues[destination]
 	j.mu.Unlock()
@@ -277,7 +278,7 @@ func (j *Journal) eachStoredRetry(ctx context.Context, f func(destination, numbe
 			return err
 		}
 		for subject := range subjects {
-			_, rest := j.names.kind(subject)
+			_, rest := j.names.Kind(subject)
 			destination, number, _ := strings.Cut(rest, ".")
 			f(destination, number)
 		}
@@ -289,8 +290,8 @@ func (j *Journal) eachStoredRetry(ctx context.Context, f func(destination, numbe
 func (j *Journal) retrySubjects(ctx context.Context, offset int) (map[string]uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestPatience)
 	defer cancel()
-	request := fmt.Appendf(nil, `{"subjects_filter":%q,"offset":%d}`, j.names.subject(">"), offset)
-	answer, err := j.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+j.names.stream(streamRetry), request)
+	request := fmt.Appendf(nil, `{"subjects_filter":%q,"offset":%d}`, j.names.Subject(">"), offset)
+	answer, err := j.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+j.names.Stream(record.StreamRetry), request)
 	if err != nil {
 		return nil, fmt.Errorf("listing RETRY: %w", err)
 	}
@@ -315,33 +316,33 @@ func (j *Journal) retrySubjects(ctx context.Context, offset int) (map[string]uin
 
 // restoreRetry publishes a retry as its outcome says.
 func (j *Journal) restoreRetry(ctx context.Context, w waiting, read *readOutcomes) error {
-	it := &retryRecord{ref: w.ref, attempt: w.retry.attempt, decided: time.Unix(0, w.retry.decided), due: time.Unix(0, w.retry.due)}
-	if w.retry.which != (callSet{}) {
-		it.places = w.retry.which.places(w.ref)
+	it := &record.Retry{Ref: w.ref, Attempt: w.retry.Attempt, Decided: time.Unix(0, w.retry.Decided), Due: time.Unix(0, w.retry.Due)}
+	if w.retry.Which != (ledger.CallSet{}) {
+		it.Places = w.retry.Which.Places(w.ref)
 	}
-	if w.retry.outcome != 0 {
-		o, err := read.outcome(ctx, j, w.retry.outcome, w.destination, w.ref)
+	if w.retry.Outcome != 0 {
+		o, err := read.outcome(ctx, j, w.retry.Outcome, w.destination, w.ref)
 		if err != nil {
 			return err
 		}
-		it.places, it.notes = o.again, o.notes
+		it.Places, it.Notes = o.Again, o.Notes
 	}
 	return j.schedule(ctx, w.destination, it)
 }
 
-// A readOutcomes is the message of OUTCOMES that was read last, so that one of many
+// A ReadOutcomes is the message of OUTCOMES that was read last, so that one of many
 // outcomes is not read for each of them.
 type readOutcomes struct {
 	seq      uint64
-	outcomes []outcome
+	outcomes []record.Outcome
 }
 
 // outcome returns the outcome about a destination and calls in a message.
-func (r *readOutcomes) outcome(ctx context.Context, j *Journal, seq uint64, destination string, ref callsRef) (*outcome, error) {
+func (r *readOutcomes) outcome(ctx context.Context, j *Journal, seq uint64, destination string, ref record.Ref) (*record.Outcome, error) {
 	if r.seq != seq {
 		raw, err := j.outcomes.GetMsg(ctx, seq)
 		if err == nil {
-			_, r.outcomes, err = decodeOutcomes(raw.Data)
+			_, r.outcomes, err = record.DecodeOutcomes(raw.Data)
 		}
 		if err != nil {
 			r.seq = 0
@@ -350,9 +351,9 @@ func (r *readOutcomes) outcome(ctx context.Context, j *Journal, seq uint64, dest
 		r.seq = seq
 	}
 	for i := range r.outcomes {
-		if o := &r.outcomes[i]; o.destination == destination && o.ref == ref {
+		if o := &r.outcomes[i]; o.Destination == destination && o.Ref == ref {
 			return o, nil
 		}
 	}
-	return nil, fmt.Errorf("message %d of OUTCOMES says nothing about %q and message %d of CALLS", seq, destination, ref.seq)
+	return nil, fmt.Errorf("message %d of OUTCOMES says nothing about %q and message %d of CALLS", seq, destination, ref.Seq)
 }

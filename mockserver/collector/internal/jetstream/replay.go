@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // Replay makes calls due again for a destination. They are stored as messages of
@@ -19,7 +20,7 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []mockse
 	if err := j.open(); err != nil {
 		return err
 	}
-	if !j.account.with(destination, func(*book) {}) {
+	if !j.account.With(destination, func(*ledger.Account) {}) {
 		return fmt.Errorf("%w: %q", mockserver.ErrNotAttached, destination)
 	}
 	if len(calls) == 0 {
@@ -64,7 +65,7 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []mockse
 // source, as many as a part may have.
 func replaySize(calls []mockserver.Call) int {
 	n, size := 0, 0
-	for n < len(calls) && n < partCalls && calls[n].Source == calls[0].Source {
+	for n < len(calls) && n < record.PartCalls && calls[n].Source == calls[0].Source {
 		if size += len(calls[n].Body); n > 0 && size > groupBytes {
 			break
 		}
@@ -77,13 +78,13 @@ func replaySize(calls []mockserver.Call) int {
 type storedReplay struct {
 	seq    uint64
 	at     time.Time
-	failed []failedRef // where its calls are listed
+	failed []record.FailedRef // where its calls are listed
 }
 
 // storeReplay stores one message of calls.
 func (j *Journal) storeReplay(ctx context.Context, destination string, calls []mockserver.Call, from mockserver.State, listed map[string][]failedPlace) (storedReplay, error) {
 	now := time.Now()
-	c := control{Name: destination, Source: calls[0].Source, From: uint8(from)}
+	c := record.Control{Name: destination, Source: calls[0].Source, From: uint8(from)}
 	bodies, ids := make([][]byte, len(calls)), make([]string, len(calls))
 	oldest := now
 	for i := range calls {
@@ -97,12 +98,12 @@ func (j *Journal) storeReplay(ctx context.Context, destination string, calls []m
 		}
 	}
 	c.Oldest = oldest.UnixMilli()
-	m := nats.NewMsg(j.names.subject(kindReplay, token(destination)))
-	m.Data = appendSegment([]byte{callsFormat}, bodies)
-	m.Header.Set(headerCalls, strconv.Itoa(len(calls)))
-	m.Header.Set(headerIDs, string(appendIDs(nil, ids)))
-	m.Header.Set(headerControl, c.header())
-	setTime(m.Header, now)
+	m := nats.NewMsg(j.names.Subject(record.KindReplay, record.Token(destination)))
+	m.Data = record.AppendSegment([]byte{record.CallsFormat}, bodies)
+	m.Header.Set(record.HeaderCalls, strconv.Itoa(len(calls)))
+	m.Header.Set(record.HeaderIDs, string(record.AppendIDs(nil, ids)))
+	m.Header.Set(record.HeaderControl, c.Header())
+	record.SetTime(m.Header, now)
 	j.identify(m)
 	seq, err := j.publish(ctx, j.nc, m)
 	if err != nil {
@@ -115,14 +116,14 @@ func (j *Journal) storeReplay(ctx context.Context, destination string, calls []m
 
 // settleReplay does what follows from a stored replay.
 func (j *Journal) settleReplay(ctx context.Context, destination string, r storedReplay) error {
-	if err := j.account.reached(ctx, r.seq); err != nil {
+	if err := j.account.Reached(ctx, r.seq); err != nil {
 		return err
 	}
 	if err := j.markReplayed(ctx, destination, r.failed); err != nil {
 		return err
 	}
 	j.setMarked(destination, r.seq)
-	return j.schedule(ctx, destination, &retryRecord{ref: callsRef{seq: r.seq}, attempt: 1, decided: r.at, due: r.at})
+	return j.schedule(ctx, destination, &record.Retry{Ref: record.Ref{Seq: r.seq}, Attempt: 1, Decided: r.at, Due: r.at})
 }
 
 // A process may end, or fail to write, when a replay is stored and its calls are not
@@ -132,7 +133,7 @@ func (j *Journal) settleReplay(ctx context.Context, destination string, r stored
 // marked returns the last message of CALLS with a replay for a destination of which
 // it is known that it and all before are marked.
 func (j *Journal) marked(destination string) (seq uint64) {
-	j.account.with(destination, func(b *book) { seq = b.attached })
+	j.account.With(destination, func(b *ledger.Account) { seq = b.Attached })
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return max(seq, j.replays[destination])
@@ -145,33 +146,33 @@ func (j *Journal) setMarked(destination string, seq uint64) {
 }
 
 // eachUnmarked calls f with the replays for a destination that may not be marked.
-func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*callsMessage) error) error {
-	t := j.tail(streamCalls, j.marked(destination)+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
+func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*record.Calls) error) error {
+	t := j.tail(record.StreamCalls, j.marked(destination)+1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
 		return f(parsed)
 	})
-	t.subjects, t.headersOnly = []string{j.names.subject(kindReplay, token(destination))}, true
+	t.subjects, t.headersOnly = []string{j.names.Subject(record.KindReplay, record.Token(destination))}, true
 	return t.scan(ctx)
 }
 
 // markReplays marks the replays for a destination that are stored. The lock of its
 // replays is held.
 func (j *Journal) markReplays(ctx context.Context, destination string) error {
-	return j.eachUnmarked(ctx, destination, func(m *callsMessage) error {
-		if err := j.markReplayed(ctx, destination, m.failed); err != nil {
+	return j.eachUnmarked(ctx, destination, func(m *record.Calls) error {
+		if err := j.markReplayed(ctx, destination, m.Failed); err != nil {
 			return err
 		}
-		j.setMarked(destination, m.seq)
+		j.setMarked(destination, m.Seq)
 		return nil
 	})
 }
 
 // markAllReplays marks what an earlier process did not.
 func (j *Journal) markAllReplays(ctx context.Context) error {
-	for _, destination := range j.account.names() {
+	for _, destination := range j.account.Destinations() {
 		lock, err := j.lockReplay(ctx, destination)
 		if err != nil {
 			return err
@@ -187,18 +188,18 @@ func (j *Journal) markAllReplays(ctx context.Context) error {
 
 // A failedPlace is where a failed call is listed.
 type failedPlace struct {
-	ref   failedRef
+	ref   record.FailedRef
 	place int
 }
 
-func addPlace(refs []failedRef, p failedPlace) []failedRef {
+func addPlace(refs []record.FailedRef, p failedPlace) []record.FailedRef {
 	for i := range refs {
 		if refs[i].Number == p.ref.Number && refs[i].Attempt == p.ref.Attempt {
 			refs[i].Places = append(refs[i].Places, p.place)
 			return refs
 		}
 	}
-	return append(refs, failedRef{Number: p.ref.Number, Attempt: p.ref.Attempt, Places: []int{p.place}})
+	return append(refs, record.FailedRef{Number: p.ref.Number, Attempt: p.ref.Attempt, Places: []int{p.place}})
 }
 
 // findFailed looks where the calls are listed as failed.
@@ -212,11 +213,11 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []mo
 		return nil, err
 	}
 	found, left := map[string][]failedPlace{}, len(calls)
-	err = j.eachFailed(ctx, destination, true, func(m *failedMessage) error {
+	err = j.eachFailed(ctx, destination, true, func(m *record.FailedMessage) error {
 		place := 0
-		eachID(m.ids, func(id string) bool {
-			if wanted[id] > 0 && !marks[m.ref.token()].has(place) {
-				found[id] = append(found[id], failedPlace{m.ref, place})
+		record.EachID(m.Ids, func(id string) bool {
+			if wanted[id] > 0 && !marks[m.Ref.Token()].Has(place) {
+				found[id] = append(found[id], failedPlace{m.Ref, place})
 				wanted[id]--
 				left--
 			}

@@ -10,25 +10,27 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-func (j *Journal) extent(ctx context.Context, stream jetstream.Stream) (extent, error) {
+func (j *Journal) extent(ctx context.Context, stream jetstream.Stream) (ledger.Extent, error) {
 	info, err := stream.Info(ctx)
 	if err != nil {
-		return extent{}, fmt.Errorf("journal: %w", err)
+		return ledger.Extent{}, fmt.Errorf("journal: %w", err)
 	}
-	e := extent{first: info.State.FirstSeq, last: info.State.LastSeq}
+	e := ledger.Extent{First: info.State.FirstSeq, Last: info.State.LastSeq}
 	if info.State.NumDeleted == 0 {
 		return e, nil
 	}
 	if info, err = stream.Info(ctx, jetstream.WithDeletedDetails(true)); err != nil {
-		return extent{}, fmt.Errorf("journal: %w", err)
+		return ledger.Extent{}, fmt.Errorf("journal: %w", err)
 	}
 	for _, seq := range info.State.Deleted {
-		if n := len(e.holes); n > 0 && e.holes[n-1].last+1 == seq {
-			e.holes[n-1].last = seq
+		if n := len(e.Holes); n > 0 && e.Holes[n-1].Last+1 == seq {
+			e.Holes[n-1].Last = seq
 		} else {
-			e.holes = append(e.holes, span{seq, seq})
+			e.Holes = append(e.Holes, record.Span{First: seq, Last: seq})
 		}
 	}
 	return e, nil
@@ -67,17 +69,17 @@ func (j *Journal) restore(ctx context.Context) error {
 
 // A stock is what there is, and what it is compared with.
 type stock struct {
-	calls, outcomes extent
-	base            *account // of what was removed
-	stored          uint64   // the message of STATE that has it; 0 where there is none
-	newest          *account // the base, or a newer checkpoint
-	beyond          uint64   // the last message of CALLS that something is known of
-	lost            error    // what is lacking
-	young           bool     // all of that is younger than the newest checkpoint
+	calls, outcomes ledger.Extent
+	base            *ledger.Ledger // of what was removed
+	stored          uint64         // the message of STATE that has it; 0 where there is none
+	newest          *ledger.Ledger // the base, or a newer checkpoint
+	beyond          uint64         // the last message of CALLS that something is known of
+	lost            error          // what is lacking
+	young           bool           // all of that is younger than the newest checkpoint
 }
 
 // compare measures the streams, and tells what they lack.
-func (j *Journal) compare(ctx context.Context, checkpoints []*account) (s stock, err error) {
+func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s stock, err error) {
 	if s.calls, err = j.extent(ctx, j.calls); err != nil {
 		return s, err
 	}
@@ -85,13 +87,13 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*account) (s stock,
 		return s, err
 	}
 	var lacking []string
-	if s.base, s.stored, err = j.loadBase(ctx); err != nil && (!errors.Is(err, ErrDamaged) || !j.options.AcceptLoss) {
+	if s.base, s.stored, err = j.loadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
 		return s, err
 	}
-	if err != nil || j.kept != nil && j.kept.base != nil && j.kept.base.calls > s.base.calls {
+	if err != nil || j.kept != nil && j.kept.base != nil && j.kept.base.Calls > s.base.Calls {
 		lacking = append(lacking, "STATE has lost the account of what was removed")
 		if s.base == nil {
-			s.base = newAccount()
+			s.base = ledger.New()
 		}
 		if j.kept != nil && j.kept.base != nil {
 			s.base = j.kept.base
@@ -106,12 +108,12 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*account) (s stock,
 	}
 	s.newest, s.young = s.base, len(checkpoints) > 0 && len(lacking) == 0
 	for _, a := range checkpoints {
-		if a.calls+a.outcomes > s.newest.calls+s.newest.outcomes {
+		if a.Calls+a.Outcomes > s.newest.Calls+s.newest.Outcomes {
 			s.newest = a
 		}
 	}
-	s.calls.begin(s.base.purged + 1)
-	s.outcomes.begin(s.base.outcomes + 1)
+	s.calls.Begin(s.base.Purged + 1)
+	s.outcomes.Begin(s.base.Outcomes + 1)
 	if err := j.findBeyond(ctx, &s); err != nil {
 		return s, err
 	}
@@ -122,17 +124,17 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*account) (s stock,
 // findBeyond finds up to where CALLS must reach: outcomes may be about messages that
 // it has no longer.
 func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
-	s.beyond = s.newest.calls
+	s.beyond = s.newest.Calls
 	for _, m := range j.accepted {
-		s.beyond = max(s.beyond, m.seq)
+		s.beyond = max(s.beyond, m.Seq)
 	}
 	if j.options.NATS != nil {
 		return nil // others go on: it is looked for while the account is read
 	}
-	t := j.tail(streamOutcomes, s.newest.outcomes+1, func(m *nats.Msg, _ uint64) error {
-		_, decoded, err := decodeOutcomes(m.Data)
+	t := j.tail(record.StreamOutcomes, s.newest.Outcomes+1, func(m *nats.Msg, _ uint64) error {
+		_, decoded, err := record.DecodeOutcomes(m.Data)
 		for i := range decoded {
-			s.beyond = max(s.beyond, decoded[i].ref.seq)
+			s.beyond = max(s.beyond, decoded[i].Ref.Seq)
 		}
 		return err
 	})
@@ -141,7 +143,7 @@ func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
 
 // findUnreadable reads all: the server then counts what it cannot read as gone.
 func (j *Journal) findUnreadable(ctx context.Context) {
-	for _, kind := range []string{streamCalls, streamOutcomes} {
+	for _, kind := range []string{record.StreamCalls, record.StreamOutcomes} {
 		t := j.tail(kind, 1, func(*nats.Msg, uint64) error { return nil })
 		t.headersOnly = true
 		if err := t.scan(ctx); err != nil {
@@ -151,33 +153,33 @@ func (j *Journal) findUnreadable(ctx context.Context) {
 }
 
 // findLoss compares what is there with what must be.
-func (j *Journal) findLoss(s *stock, checkpoints []*account, lacking []string) {
-	unknown := func(holes []span, known func(*account, span) bool) []span {
-		return slices.DeleteFunc(slices.Clone(holes), func(hole span) bool {
-			return slices.ContainsFunc(append(checkpoints, s.base), func(a *account) bool { return known(a, hole) })
+func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger, lacking []string) {
+	unknown := func(holes []record.Span, known func(*ledger.Ledger, record.Span) bool) []record.Span {
+		return slices.DeleteFunc(slices.Clone(holes), func(hole record.Span) bool {
+			return slices.ContainsFunc(append(checkpoints, s.base), func(a *ledger.Ledger) bool { return known(a, hole) })
 		})
 	}
 	lack := func(format string, args ...any) { lacking = append(lacking, fmt.Sprintf(format, args...)) }
-	if holes := unknown(s.calls.holes, (*account).isKnownLoss); len(holes) > 0 {
-		s.young = s.young && holes[0].first > s.newest.calls
-		lack("CALLS has lost messages %v of %d to %d", holes, s.calls.first, s.calls.last)
+	if holes := unknown(s.calls.Holes, (*ledger.Ledger).IsKnownLoss); len(holes) > 0 {
+		s.young = s.young && holes[0].First > s.newest.Calls
+		lack("CALLS has lost messages %v of %d to %d", holes, s.calls.First, s.calls.Last)
 	}
-	if holes := unknown(s.outcomes.holes, (*account).isGone); len(holes) > 0 {
-		s.young = s.young && holes[0].first > s.newest.outcomes
-		lack("OUTCOMES has lost messages %v of %d to %d", holes, s.outcomes.first, s.outcomes.last)
+	if holes := unknown(s.outcomes.Holes, (*ledger.Ledger).IsGone); len(holes) > 0 {
+		s.young = s.young && holes[0].First > s.newest.Outcomes
+		lack("OUTCOMES has lost messages %v of %d to %d", holes, s.outcomes.First, s.outcomes.Last)
 	}
 	for _, a := range checkpoints {
-		if a.calls > s.calls.last || a.outcomes > s.outcomes.last {
+		if a.Calls > s.calls.Last || a.Outcomes > s.outcomes.Last {
 			s.young = false
-			lack("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored", s.calls.last, s.outcomes.last, a.calls, a.outcomes)
+			lack("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored", s.calls.Last, s.outcomes.Last, a.Calls, a.Outcomes)
 			break
 		}
 	}
-	if s.beyond > s.calls.last && s.beyond > s.newest.calls {
-		lack("CALLS ends at message %d, but message %d was acknowledged", s.calls.last, s.beyond)
+	if s.beyond > s.calls.Last && s.beyond > s.newest.Calls {
+		lack("CALLS ends at message %d, but message %d was acknowledged", s.calls.Last, s.beyond)
 	}
 	if len(lacking) > 0 {
-		s.lost = damaged("%s. %s", strings.Join(lacking, "; "), j.howToGoOn())
+		s.lost = record.Damaged("%s. %s", strings.Join(lacking, "; "), j.howToGoOn())
 		j.causes = append(j.causes, lacking...)
 	}
 }
@@ -200,7 +202,7 @@ func (j *Journal) forgetCheckpoints(ctx context.Context) error {
 	if err := j.forgetSnapshots(); err != nil {
 		return err
 	}
-	return j.state.Purge(ctx, jetstream.WithPurgeSubject(j.names.subject("s", "account", ">")))
+	return j.state.Purge(ctx, jetstream.WithPurgeSubject(j.names.Subject("s", "account", ">")))
 }
 
 // catchUp reads what was stored since the account was.
@@ -214,21 +216,21 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		j.sawCalls(calls.last)
+		j.sawCalls(calls.Last)
 		a := j.account
 		stop := every(tellEvery, func() {
-			readCalls, readOutcomes := a.position()
+			readCalls, readOutcomes := a.Position()
 			j.log.Info("what is stored is being read; calls are taken then", "for", time.Since(began).Round(time.Second),
-				"calls", fmt.Sprintf("%d of %d", readCalls, calls.last), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes.last))
+				"calls", fmt.Sprintf("%d of %d", readCalls, calls.Last), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes.Last))
 		})
-		beyond, err := a.readUpTo(ctx, calls.last, outcomes.last)
+		beyond, err := a.ReadUpTo(ctx, calls.Last, outcomes.Last)
 		stop()
 		switch {
-		case a.failure() != nil:
-			return a.failure()
+		case a.Failure() != nil:
+			return a.Failure()
 		case err != nil:
 			return fmt.Errorf("journal: reading what is stored: %w", err)
-		case a.hasRead(outcomes.last):
+		case a.HasRead(outcomes.Last):
 			return nil
 		}
 		reached, err := j.callsReach(ctx, beyond)
@@ -238,9 +240,9 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		case reached:
 			continue
 		case !j.options.AcceptLoss:
-			return damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.last, beyond, j.howToGoOn())
+			return record.Damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.Last, beyond, j.howToGoOn())
 		}
-		if err := j.useUp(ctx, calls.last+1, beyond); err != nil {
+		if err := j.useUp(ctx, calls.Last+1, beyond); err != nil {
 			return err
 		}
 	}
@@ -269,8 +271,8 @@ func every(d time.Duration, f func()) (stop func()) {
 func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {
 	for look := 0; ; look++ {
 		calls, err := j.extent(ctx, j.calls)
-		if err != nil || calls.last >= seq || j.options.NATS == nil || look == leaderLooks {
-			return err == nil && calls.last >= seq, err
+		if err != nil || calls.Last >= seq || j.options.NATS == nil || look == leaderLooks {
+			return err == nil && calls.Last >= seq, err
 		}
 		if err := sleep(ctx, leaderPause); err != nil {
 			return false, err
@@ -292,8 +294,8 @@ func (j *Journal) useUp(ctx context.Context, first, last uint64) error {
 	}
 	j.log.Error("messages were lost at the end of CALLS; their numbers are not used again", "messages", last-first+1)
 	for seq := first; seq <= last; {
-		m := nats.NewMsg(j.names.subject(kindLost))
-		m.Header.Set(headerControl, control{First: first, Last: last}.header())
+		m := nats.NewMsg(j.names.Subject(record.KindLost))
+		m.Header.Set(record.HeaderControl, record.Control{First: first, Last: last}.Header())
 		stored, err := j.publish(ctx, j.nc, m)
 		if err != nil {
 			return err

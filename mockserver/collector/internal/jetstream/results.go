@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/nats-io/nats.go"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 const (
@@ -29,7 +30,7 @@ type results struct {
 
 // A pendingResult waits to be written.
 type pendingResult struct {
-	outcome *outcome
+	outcome *record.Outcome
 	done    chan resultState // gets one state; never closed
 }
 
@@ -44,7 +45,7 @@ func newResults(j *Journal) *results {
 }
 
 // write hands over an outcome. The channel that it returns gets one state.
-func (r *results) write(o *outcome) <-chan resultState {
+func (r *results) write(o *record.Outcome) <-chan resultState {
 	p := &pendingResult{outcome: o, done: make(chan resultState, 1)}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -83,11 +84,11 @@ func (r *results) run() {
 
 // gather takes what waits, as far as it fits into one message.
 func (r *results) gather(first *pendingResult) (group []*pendingResult, next *pendingResult) {
-	group, size := []*pendingResult{first}, first.outcome.size()
+	group, size := []*pendingResult{first}, first.outcome.Size()
 	for {
 		select {
 		case p := <-r.queue:
-			if size += p.outcome.size(); size > resultsBytes {
+			if size += p.outcome.Size(); size > resultsBytes {
 				return group, p
 			}
 			group = append(group, p)
@@ -102,18 +103,18 @@ func (r *results) gather(first *pendingResult) (group []*pendingResult, next *pe
 func (r *results) store(group []*pendingResult) {
 	j := r.journal
 	r.number++
-	id := writeID{j.writer, r.number}
-	m := nats.NewMsg(j.names.subject("o"))
-	m.Data = newOutcomes(id)
+	id := record.WriteID{Writer: j.writer, Number: r.number}
+	m := nats.NewMsg(j.names.Subject("o"))
+	m.Data = record.NewOutcomes(id)
 	var one []byte
 	for _, p := range group {
-		one = p.outcome.append(one[:0])
+		one = p.outcome.Append(one[:0])
 		m.Data = binary.AppendUvarint(m.Data, uint64(len(one)))
 		m.Data = append(m.Data, one...)
 	}
 	told := make(chan []bool, 1)
-	j.account.expect(id, told)
-	defer j.account.forget(id)
+	j.account.Expect(id, told)
+	defer j.account.Forget(id)
 	counted, err := r.counted(m, told)
 	for err != nil && j.ctx.Err() == nil {
 		// What was delivered is not delivered again because that could not be stored.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // Whoever hands over an outcome waits for what becomes of it, also when the
@@ -18,7 +19,7 @@ func TestOutcomesThatComeAfterTheEndAreRefused(t *testing.T) {
 	r.run()
 	for range 100 {
 		select {
-		case state := <-r.write(&outcome{}):
+		case state := <-r.write(&record.Outcome{}):
 			if !errors.Is(state.err, mockserver.ErrJournalClosed) {
 				t.Fatal(state)
 			}

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // What is stored is read again and again, slowly, so that a disk that changes bytes is
@@ -173,13 +173,13 @@ func readPastCache(file string) ([]byte, error) {
 // scrubReplicas compares what the servers of a cluster have. One collector does so at
 // a time.
 func (j *Journal) scrubReplicas(ctx context.Context) (damage []string, err error) {
-	turn := &replayLock{journal: j, subject: j.names.subject("s", "scrub")}
+	turn := &replayLock{journal: j, subject: j.names.Subject("s", "scrub")}
 	if err := turn.store(ctx); err != nil {
 		return nil, fmt.Errorf("another collector reads what is stored, or the cluster does not answer: %w", err)
 	}
 	defer turn.remove(ctx)
 	for _, config := range j.streams() {
-		if config.Name == j.names.stream(streamRetry) {
+		if config.Name == j.names.Stream(record.StreamRetry) {
 			continue // it hands each message to one consumer only; all of it can be made again
 		}
 		found, err := j.scrubStream(ctx, config.Name, turn)
@@ -282,7 +282,7 @@ func (j *Journal) readCopies(ctx context.Context, turn *replayLock, stream, serv
 		return nil
 	})
 	t.stream, t.server, t.batch = stream, server, 8
-	if err := t.scan(ctx); !errors.Is(err, ErrDamaged) { // what cannot be read is missing
+	if err := t.scan(ctx); !errors.Is(err, record.ErrDamaged) { // what cannot be read is missing
 		return err
 	}
 	return nil

@@ -9,8 +9,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 const (
@@ -23,10 +24,10 @@ const (
 // attempt and keeps the failed calls. To do it twice does no harm.
 //
 // given are the calls that it gave up.
-func (j *Journal) settle(o *outcome, given []mockserver.Call) error {
+func (j *Journal) settle(o *record.Outcome, given []mockserver.Call) error {
 	ctx := j.ctx
-	if len(o.again) > 0 {
-		if err := j.schedule(ctx, o.destination, nextAttempt(o)); err != nil {
+	if len(o.Again) > 0 {
+		if err := j.schedule(ctx, o.Destination, nextAttempt(o)); err != nil {
 			return fmt.Errorf("scheduling a retry: %w", err)
 		}
 	}
@@ -39,14 +40,14 @@ func (j *Journal) settle(o *outcome, given []mockserver.Call) error {
 }
 
 // concerns tells whether an outcome is about a destination as it is attached now.
-func (j *Journal) concerns(o *outcome) bool {
+func (j *Journal) concerns(o *record.Outcome) bool {
 	same := false
-	return j.account.with(o.destination, func(b *book) { same = b.attached == o.attached }) && same
+	return j.account.With(o.Destination, func(b *ledger.Account) { same = b.Attached == o.Attached }) && same
 }
 
 // nextAttempt returns the next attempt of an outcome.
-func nextAttempt(o *outcome) *retryRecord {
-	return &retryRecord{ref: o.ref, attempt: o.attempt + 1, places: o.again, notes: o.notes, decided: o.decided, due: o.due}
+func nextAttempt(o *record.Outcome) *record.Retry {
+	return &record.Retry{Ref: o.Ref, Attempt: o.Attempt + 1, Places: o.Again, Notes: o.Notes, Decided: o.Decided, Due: o.Due}
 }
 
 // schedule publishes a retry: to be held by the server until its time, or, where
@@ -54,11 +55,11 @@ func nextAttempt(o *outcome) *retryRecord {
 // calls; the next attempt replaces the one before. Where the clock has stepped back
 // the server may hold a schedule for this attempt that is far ahead, and gets another
 // in its place.
-func (j *Journal) schedule(ctx context.Context, destination string, it *retryRecord) error {
+func (j *Journal) schedule(ctx context.Context, destination string, it *record.Retry) error {
 	waits := false
-	j.account.with(destination, func(b *book) {
-		r, ok := b.retries[it.ref]
-		waits, it.from = ok && r.attempt == it.attempt, r.outcome
+	j.account.With(destination, func(b *ledger.Account) {
+		r, ok := b.Retries[it.Ref]
+		waits, it.From = ok && r.Attempt == it.Attempt, r.Outcome
 	})
 	if !waits {
 		return nil // it has ended, or the destination was detached
@@ -68,13 +69,13 @@ func (j *Journal) schedule(ctx context.Context, destination string, it *retryRec
 }
 
 // retryMessage returns the message of RETRY that schedules a retry.
-func (j *Journal) retryMessage(destination string, it *retryRecord, now time.Time) *nats.Msg {
-	number, t := strconv.FormatUint(it.ref.number(), 10), token(destination)
-	due := j.names.subject("due", t, number)
+func (j *Journal) retryMessage(destination string, it *record.Retry, now time.Time) *nats.Msg {
+	number, t := strconv.FormatUint(it.Ref.Number(), 10), record.Token(destination)
+	due := j.names.Subject("due", t, number)
 	m := nats.NewMsg(due)
-	m.Data = it.encode()
-	if at := it.dueFrom(now).Add(-earliness); at.After(now) || it.isAhead(now) {
-		m.Subject = j.names.subject("at", t, number)
+	m.Data = it.Encode()
+	if at := it.DueFrom(now).Add(-earliness); at.After(now) || it.IsAhead(now) {
+		m.Subject = j.names.Subject("at", t, number)
 		m.Header.Set("Nats-Schedule", "@at "+at.UTC().Format(time.RFC3339Nano))
 		m.Header.Set("Nats-Schedule-Target", due)
 	}
@@ -83,7 +84,7 @@ func (j *Journal) retryMessage(destination string, it *retryRecord, now time.Tim
 
 // settleLater tries again to do what follows from an outcome, until it is done
 // or the journal is closed: then it is done at the next start.
-func (j *Journal) settleLater(q *queue, it *item, o *outcome, given []mockserver.Call) {
+func (j *Journal) settleLater(q *queue, it *item, o *record.Outcome, given []mockserver.Call) {
 	go func() {
 		for sleep(j.ctx, time.Second) == nil {
 			if j.settle(o, given) == nil {
@@ -95,34 +96,34 @@ func (j *Journal) settleLater(q *queue, it *item, o *outcome, given []mockserver
 }
 
 // load reads a message of CALLS.
-func (j *Journal) load(ctx context.Context, seq uint64) (*callsMessage, [][]byte, error) {
+func (j *Journal) load(ctx context.Context, seq uint64) (*record.Calls, [][]byte, error) {
 	raw, err := j.calls.GetMsg(ctx, seq)
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal: message %d of CALLS: %w", seq, err)
 	}
-	m, err := j.names.parseCalls(seq, raw.Subject, raw.Header)
+	m, err := j.names.ParseCalls(seq, raw.Subject, raw.Header)
 	if err != nil {
 		return nil, nil, err
 	}
-	bodies, err := decodeCalls(raw.Data)
+	bodies, err := record.DecodeCalls(raw.Data)
 	return m, bodies, err
 }
 
 // isMissing tells whether what was stored is gone for good.
 func isMissing(err error) bool {
-	return errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, errBadSegment)
+	return errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, record.ErrBadSegment)
 }
 
 // giveUp ends an item whose calls cannot be read: they count as failed, and
 // nothing of them is left to be replayed.
 func (q *queue) giveUp(it *item) {
-	o := &outcome{destination: q.name, attached: q.attached, ref: it.ref, attempt: it.attempt}
-	places := it.places
+	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
+	places := it.Places
 	if places == nil && it.parcel != nil {
-		places = allPlaces(it.ref, it.parcel.calls)
+		places = allPlaces(it.Ref, it.parcel.calls)
 	}
 	for _, place := range places {
-		o.failed = append(o.failed, failure{place, "the call is no longer stored, or damaged"})
+		o.Failed = append(o.Failed, record.Failure{Place: place, Reason: "the call is no longer stored, or damaged"})
 	}
 	written := q.journal.results.write(o)
 	go func() {

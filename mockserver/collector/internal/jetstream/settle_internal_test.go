@@ -3,10 +3,11 @@ package jetstream
 import (
 	"testing"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
 // What follows from an outcome may be done late: by then the destination may be
@@ -17,8 +18,8 @@ func TestNothingIsKeptOfADestinationThatWasDetached(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
 	_, err = j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
-	o := &outcome{destination: "crm", ref: callsRef{seq: 1}, attempt: 1, failed: []failure{{0, "because"}}}
-	j.account.with("crm", func(b *book) { o.attached = b.attached })
+	o := &record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 1}, Attempt: 1, Failed: []record.Failure{{Place: 0, Reason: "because"}}}
+	j.account.With("crm", func(b *ledger.Account) { o.Attached = b.Attached })
 	given := []mockserver.Call{{Source: "web", ID: "m", Body: []byte(`{"type":"track","messageId":"m"}`)}}
 	failed := func() (n int) {
 		require.NoError(t, j.Failed(within(t), "crm", func(mockserver.FailedCall) bool { n++; return true }))

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // What is here is for processes that share a cluster. One on a directory of its
@@ -45,10 +47,10 @@ func (j *Journal) raiseFloors(ctx context.Context, seen map[*queue]seenFloor) er
 	for _, q := range queues {
 		before := seen[q]
 		enough := max(before.outcomes, info.State.LastSeq)
-		if err := j.account.reachedBoth(ctx, 0, enough); err != nil {
+		if err := j.account.ReachedBoth(ctx, 0, enough); err != nil {
 			return err
 		}
-		j.account.raise(q.name, q.attached, before.floor)
+		j.account.Raise(q.name, q.attached, before.floor)
 		floor, err := j.ackFloor(ctx, q.name)
 		if err != nil {
 			return err
@@ -61,7 +63,7 @@ func (j *Journal) raiseFloors(ctx context.Context, seen map[*queue]seenFloor) er
 // ackFloor returns up to where all messages of CALLS were acknowledged that a
 // destination gets.
 func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, error) {
-	consumer, err := j.js.Consumer(ctx, j.names.stream(streamCalls), j.names.consumer(destination))
+	consumer, err := j.js.Consumer(ctx, j.names.Stream(record.StreamCalls), j.names.Consumer(destination))
 	if err != nil {
 		return 0, err
 	}
@@ -72,15 +74,15 @@ func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, err
 // process may have stored just before it died: the message came again.
 func (j *Journal) settleFor(ctx context.Context, destination string, seq uint64) error {
 	since := time.Now().Add(-3*ackWait - unsettled)
-	err := j.settleOutcomes(ctx, since, func(o *outcome) bool { return o.destination == destination && o.ref.seq == seq })
+	err := j.settleOutcomes(ctx, since, func(o *record.Outcome) bool { return o.Destination == destination && o.Ref.Seq == seq })
 	if err != nil {
 		return err
 	}
 	var retries []waiting
-	j.account.with(destination, func(b *book) {
-		for part := range maxParts {
-			ref := callsRef{seq, part}
-			if r, ok := b.retries[ref]; ok {
+	j.account.With(destination, func(b *ledger.Account) {
+		for part := range record.MaxParts {
+			ref := record.Ref{Seq: seq, Part: part}
+			if r, ok := b.Retries[ref]; ok {
 				retries = append(retries, waiting{destination, ref, r})
 			}
 		}
@@ -98,9 +100,9 @@ func (j *Journal) settleFor(ctx context.Context, destination string, seq uint64)
 }
 
 // isStored tells whether RETRY has a retry.
-func (j *Journal) isStored(ctx context.Context, destination string, ref callsRef) (bool, error) {
+func (j *Journal) isStored(ctx context.Context, destination string, ref record.Ref) (bool, error) {
 	for _, kind := range []string{"at", "due"} {
-		_, err := j.retry.GetLastMsgForSubject(ctx, j.names.subject(kind, token(destination), strconv.FormatUint(ref.number(), 10)))
+		_, err := j.retry.GetLastMsgForSubject(ctx, j.names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
 		if err == nil {
 			return true, nil
 		}
@@ -122,7 +124,7 @@ type replayLock struct {
 }
 
 func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
-	l := &replayLock{journal: j, subject: j.names.subject("s", "lock", token(destination))}
+	l := &replayLock{journal: j, subject: j.names.Subject("s", "lock", record.Token(destination))}
 	j.replaying.Lock()
 	if j.options.NATS == nil {
 		return l, nil

@@ -16,6 +16,8 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // A snapshot is what must be in the data directory, in a file beside the streams:
@@ -28,8 +30,8 @@ import (
 // streams there is none: checkpoints are there for a quick start.
 type snapshot struct {
 	number  uint64
-	account *account
-	base    *account // nil where it is not known
+	account *ledger.Ledger
+	base    *ledger.Ledger // nil where it is not known
 	marks   map[string]extentMark
 }
 
@@ -88,17 +90,17 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	if err != nil {
 		return err
 	}
-	calls, outcomes := j.account.position()
+	calls, outcomes := j.account.Position()
 	of := fmt.Sprint(calls, outcomes, marks, sha256.Sum256(s.base))
 	if of == s.stored {
 		return nil
 	}
-	data := appendNumbers([]byte{snapshotFormat}, s.number+1, uint64(len(marks)))
+	data := record.AppendNumbers([]byte{snapshotFormat}, s.number+1, uint64(len(marks)))
 	for name, m := range marks {
-		data = appendNumbers(appendText(data, name), m.last, m.messages)
+		data = record.AppendNumbers(record.AppendText(data, name), m.last, m.messages)
 	}
-	data = appendText(data, string(j.account.encode()))
-	data = appendText(data, string(s.base))
+	data = record.AppendText(data, string(j.account.Encode()))
+	data = record.AppendText(data, string(s.base))
 	if err := j.syncStreams(began); err != nil {
 		return err
 	}
@@ -131,9 +133,9 @@ func (j *Journal) uncounted(ctx context.Context) (counted func(), err error) {
 func (j *Journal) measureStreams(ctx context.Context, count bool) (map[string]extentMark, error) {
 	marks := map[string]extentMark{}
 	for _, config := range j.streams() {
-		kind := strings.TrimPrefix(config.Name, j.names.prefix+"-")
+		kind := strings.TrimPrefix(config.Name, j.names.Prefix+"-")
 		bucket := strings.HasPrefix(config.Name, "KV_")
-		if !bucket && kind != streamFailed && kind != streamState {
+		if !bucket && kind != record.StreamFailed && kind != record.StreamState {
 			continue
 		}
 		stream, err := j.js.Stream(ctx, config.Name)
@@ -202,31 +204,31 @@ func decodeSnapshot(data []byte) (*snapshot, error) {
 	if len(data) == 0 || data[0] != snapshotFormat {
 		return nil, fmt.Errorf("it has format %.1x, not %d", data, snapshotFormat)
 	}
-	d := decoder{rest: data[1:]}
-	s := &snapshot{number: d.uint(), marks: map[string]extentMark{}}
-	for range d.int(len(data)) {
-		name := string(d.bytes())
-		s.marks[name] = extentMark{d.uint(), d.uint()}
+	d := record.Decoder{Rest: data[1:]}
+	s := &snapshot{number: d.Uint(), marks: map[string]extentMark{}}
+	for range d.Int(len(data)) {
+		name := string(d.Bytes())
+		s.marks[name] = extentMark{d.Uint(), d.Uint()}
 	}
-	account, base := d.bytes(), d.bytes()
-	if d.failed || len(d.rest) > 0 {
+	account, base := d.Bytes(), d.Bytes()
+	if d.Failed || len(d.Rest) > 0 {
 		return nil, errUnsealed
 	}
-	if s.account, err = decodeAccount(account); err == nil && len(base) > 0 {
-		s.base, err = decodeAccount(base)
+	if s.account, err = ledger.Decode(account); err == nil && len(base) > 0 {
+		s.base, err = ledger.Decode(base)
 	}
 	return s, err
 }
 
 // raise has the marks of buckets say what was noted since, and returns what was of calls.
-func (s *snapshot) raise(noted []acceptedCalls) (accepted []acceptedCalls) {
-	return slices.DeleteFunc(noted, func(a acceptedCalls) bool {
-		if a.calls == 0 && s != nil {
-			m := s.marks[a.source]
-			m.last = max(m.last, a.seq)
-			s.marks[a.source] = m
+func (s *snapshot) raise(noted []record.Accepted) (accepted []record.Accepted) {
+	return slices.DeleteFunc(noted, func(a record.Accepted) bool {
+		if a.Calls == 0 && s != nil {
+			m := s.marks[a.Source]
+			m.last = max(m.last, a.Seq)
+			s.marks[a.Source] = m
 		}
-		return a.calls == 0
+		return a.Calls == 0
 	})
 }
 

@@ -3,6 +3,8 @@ package jetstream
 import (
 	"context"
 	"fmt"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // Stats say how much is stored.
@@ -22,9 +24,9 @@ type Stored struct {
 func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{MaxBytes: j.options.MaxBytes}
 	for kind, stored := range map[string]*Stored{
-		streamCalls: &s.Calls, streamOutcomes: &s.Outcomes, streamRetry: &s.Retries, streamFailed: &s.Failed, streamAttempts: &s.Attempts,
+		record.StreamCalls: &s.Calls, record.StreamOutcomes: &s.Outcomes, record.StreamRetry: &s.Retries, record.StreamFailed: &s.Failed, record.StreamAttempts: &s.Attempts,
 	} {
-		stream, err := j.js.Stream(ctx, j.names.stream(kind))
+		stream, err := j.js.Stream(ctx, j.names.Stream(kind))
 		if err != nil {
 			return s, fmt.Errorf("journal: measuring %s: %w", kind, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 const (
@@ -23,37 +24,37 @@ const (
 func (j *Journal) streams() []jetstream.StreamConfig {
 	n, o := j.names, j.options
 	calls := jetstream.StreamConfig{
-		Name: n.stream(streamCalls), Description: "accepted calls, in their order",
-		Subjects: []string{n.subject("c.*"), n.subject("a.*"), n.subject("b.*"), n.subject("z")},
+		Name: n.Stream(record.StreamCalls), Description: "accepted calls, in their order",
+		Subjects: []string{n.Subject("c.*"), n.Subject("a.*"), n.Subject("b.*"), n.Subject("z")},
 		MaxBytes: o.MaxBytes + reserve, Discard: jetstream.DiscardNew,
 	}
 	outcomes := jetstream.StreamConfig{
-		Name: n.stream(streamOutcomes), Description: "what became of calls",
-		Subjects: []string{n.subject("o")},
+		Name: n.Stream(record.StreamOutcomes), Description: "what became of calls",
+		Subjects: []string{n.Subject("o")},
 	}
 	retry := jetstream.StreamConfig{
-		Name: n.stream(streamRetry), Description: "what is to be tried again, and when",
-		Subjects:  []string{n.subject("at.*.*"), n.subject("due.*.*")},
+		Name: n.Stream(record.StreamRetry), Description: "what is to be tried again, and when",
+		Subjects:  []string{n.Subject("at.*.*"), n.Subject("due.*.*")},
 		Retention: jetstream.WorkQueuePolicy, MaxMsgsPerSubject: 1, AllowMsgSchedules: true, AllowMsgTTL: true, AllowRollup: true,
 	}
 	failed := jetstream.StreamConfig{
-		Name: n.stream(streamFailed), Description: "calls that were given up",
-		Subjects: []string{n.subject("f.*.*"), n.subject("m.*.*")}, MaxMsgsPerSubject: 1,
+		Name: n.Stream(record.StreamFailed), Description: "calls that were given up",
+		Subjects: []string{n.Subject("f.*.*"), n.Subject("m.*.*")}, MaxMsgsPerSubject: 1,
 		MaxAge: o.KeepFailed, MaxBytes: o.FailedBytes, Discard: jetstream.DiscardOld,
 	}
 	attempts := jetstream.StreamConfig{
-		Name: n.stream(streamAttempts), Description: "requests to webhooks",
-		Subjects: []string{n.subject("t")},
+		Name: n.Stream(record.StreamAttempts), Description: "requests to webhooks",
+		Subjects: []string{n.Subject("t")},
 		MaxAge:   o.KeepAttempts, MaxBytes: o.AttemptsBytes, Discard: jetstream.DiscardOld,
 	}
 	state := jetstream.StreamConfig{
-		Name: n.stream(streamState), Description: "what the journal keeps about itself",
-		Subjects: []string{n.subject("s.>")}, MaxMsgsPerSubject: 1, AllowMsgTTL: true,
+		Name: n.Stream(record.StreamState), Description: "what the journal keeps about itself",
+		Subjects: []string{n.Subject("s.>")}, MaxMsgsPerSubject: 1, AllowMsgTTL: true,
 	}
 	all := []jetstream.StreamConfig{
 		calls, outcomes, retry, failed, attempts, state,
-		j.bucketStream(bucketSettings, "settings that were made at run time"),
-		j.bucketStream(bucketState, "audiences, computed traits and deletion requests"),
+		j.bucketStream(record.BucketSettings, "settings that were made at run time"),
+		j.bucketStream(record.BucketState, "audiences, computed traits and deletion requests"),
 	}
 	for i := range all {
 		// On a cluster only the leader is asked: another server may not have all yet.
@@ -65,7 +66,7 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 		// Within the process no answer is lost on its way, so nothing is published
 		// twice; to remember for longer would have to be read back at every start.
 		all[i].Duplicates = 100 * time.Millisecond
-		if kind := all[i].Name; kind == n.stream(streamRetry) || kind == n.stream(streamAttempts) {
+		if kind := all[i].Name; kind == n.Stream(record.StreamRetry) || kind == n.Stream(record.StreamAttempts) {
 			// What RETRY holds can be made again from OUTCOMES, and is, at the start.
 			all[i].PersistMode = jetstream.AsyncPersistMode
 		}
@@ -115,7 +116,7 @@ func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfi
 	case errors.Is(err, jetstream.ErrStreamNotFound) && create:
 		_, err = j.js.CreateStream(ctx, config)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return damaged("the stream %s cannot be found in %s, though it was created there; its meta.inf may be damaged. Nothing was removed. "+
+		return record.Damaged("the stream %s cannot be found in %s, though it was created there; its meta.inf may be damaged. Nothing was removed. "+
 			"Restore the directory from a backup, or move it away to begin empty: the calls in it that were not delivered are then lost", config.Name, j.options.Dir)
 	case err == nil && !sameLimits(stream.CachedInfo().Config, config):
 		have := stream.CachedInfo().Config
@@ -134,8 +135,8 @@ func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfi
 // bind remembers the streams that are read by number or subject.
 func (j *Journal) bind(ctx context.Context, name string) error {
 	to := map[string]*jetstream.Stream{
-		j.names.stream(streamCalls): &j.calls, j.names.stream(streamOutcomes): &j.outcomes, j.names.stream(streamRetry): &j.retry,
-		j.names.stream(streamFailed): &j.failed, j.names.stream(streamState): &j.state,
+		j.names.Stream(record.StreamCalls): &j.calls, j.names.Stream(record.StreamOutcomes): &j.outcomes, j.names.Stream(record.StreamRetry): &j.retry,
+		j.names.Stream(record.StreamFailed): &j.failed, j.names.Stream(record.StreamState): &j.state,
 	}[name]
 	if to == nil || *to != nil {
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // A tail reads a stream in its order, each message once, from next on. It makes
@@ -36,7 +37,7 @@ type tail struct {
 	handle func(m *nats.Msg, seq uint64) error
 	// whole, if it is set, takes a gap in the numbers for damage unless whole says
 	// that it is known. There must be no subjects then.
-	whole func(gap span) bool
+	whole func(gap record.Span) bool
 	// held, if it is set, says that what has come is not to be handled now: it is read again.
 	held func() bool
 	// trouble is told why a consumer is made again, and for how long none has read
@@ -91,7 +92,7 @@ func (t *tail) aim(ctx context.Context) (done bool, err error) {
 		t.last = 0
 	case err != nil:
 		return false, fmt.Errorf("reading %s: %w", t.stream, err)
-	case !slices.ContainsFunc(t.subjects, func(s string) bool { return matches(s, m.Subject) }):
+	case !slices.ContainsFunc(t.subjects, func(s string) bool { return record.Matches(s, m.Subject) }):
 		t.marker = m.Subject
 	}
 	return false, nil
@@ -266,8 +267,8 @@ func (r *reading) take(m *nats.Msg) error {
 		return fmt.Errorf("reading %s: a message was missed", r.stream)
 	}
 	r.wanted, r.idle = r.wanted-1, 0
-	if gap := (span{r.tail.next, seq - 1}); r.whole != nil && gap.first <= gap.last && !r.whole(gap) {
-		return handlerError{damaged("messages %d to %d of %s cannot be read", gap.first, gap.last, r.stream)}
+	if gap := (record.Span{First: r.tail.next, Last: seq - 1}); r.whole != nil && gap.First <= gap.Last && !r.whole(gap) {
+		return handlerError{record.Damaged("messages %d to %d of %s cannot be read", gap.First, gap.Last, r.stream)}
 	}
 	if m.Subject != r.marker {
 		if err := r.handle(m, seq); err != nil {
@@ -308,7 +309,7 @@ func (r *reading) stuck(ctx context.Context) error {
 	case info.Delivered.Consumer > r.delivered:
 		return nil // they are on their way
 	}
-	return handlerError{damaged("%d messages of %s from %d on cannot be read", info.NumPending, r.stream, r.tail.next)}
+	return handlerError{record.Damaged("%d messages of %s from %d on cannot be read", info.NumPending, r.stream, r.tail.next)}
 }
 
 // A pullRequest asks a consumer for messages.

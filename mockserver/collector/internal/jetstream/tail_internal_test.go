@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -17,7 +19,7 @@ import (
 func TestTroubleWithReadingIsTold(t *testing.T) {
 	var log bytes.Buffer
 	j := &Journal{log: slog.New(slog.NewTextHandler(&log, nil))}
-	tell := j.tellTrouble(streamCalls)
+	tell := j.tellTrouble(record.StreamCalls)
 	for since := time.Duration(0); since < 35*time.Second; since += 100 * time.Millisecond {
 		tell(errors.New("no leader"), since)
 	}
@@ -54,7 +56,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	}
 	assert.ErrorIs(t, missing.scan(ctx), enough)
 
-	stuck := &Journal{options: j.options, log: j.log, account: newAccount(), calls: j.calls, outcomes: j.outcomes}
+	stuck := &Journal{options: j.options, log: j.log, account: ledger.New(), calls: j.calls, outcomes: j.outcomes}
 	ctx, cancel = context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(enough) })
 	assert.ErrorIs(t, stuck.catchUp(ctx), enough)

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/stretchr/testify/assert"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/stretchr/testify/assert"
 )
 
 func TestWhatMayPassOnACluster(t *testing.T) {
@@ -29,7 +29,7 @@ func TestWhatMayPassOnACluster(t *testing.T) {
 		"a network that is not there":         {&net.OpError{Op: "dial", Err: errors.New("no route to host")}, true},
 		"a certificate that is refused":       {&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, false},
 		"settings of a lazy server":           {ErrLazySync, false},
-		"damage":                              {damaged("calls are missing"), false},
+		"damage":                              {record.Damaged("calls are missing"), false},
 		"another process":                     {ErrInUse, false},
 		"closed":                              {mockserver.ErrJournalClosed, false},
 	} {

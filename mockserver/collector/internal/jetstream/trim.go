@@ -9,8 +9,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 const (
@@ -83,8 +84,8 @@ func (j *Journal) trim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		to := min(wanted, j.account.finished(), base.calls+trimStep)
-		if to <= base.calls {
+		to := min(wanted, j.account.Finished(), base.Calls+trimStep)
+		if to <= base.Calls {
 			return j.measure(ctx)
 		}
 		err = j.trimTo(ctx, base, stored, to)
@@ -108,7 +109,7 @@ func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, erro
 		return info.State.FirstSeq, nil
 	}
 	first := info.State.LastSeq + 1
-	t := j.tail(streamCalls, 0, func(_ *nats.Msg, seq uint64) error {
+	t := j.tail(record.StreamCalls, 0, func(_ *nats.Msg, seq uint64) error {
 		first = seq
 		return errEnough
 	})
@@ -139,9 +140,9 @@ var errUnfinished = errors.New("not every outcome is there")
 
 // trimTo counts what is to be removed, stores that, and removes it. What was
 // counted is what is removed, and not what the account in memory says.
-func (j *Journal) trimTo(ctx context.Context, base *account, stored, to uint64) error {
+func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to uint64) error {
 	if err := j.countTo(ctx, base, to); err != nil {
-		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", base.calls+1, to, err)
+		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", base.Calls+1, to, err)
 	}
 	if err := j.markAllReplays(ctx); err != nil { // while CALLS still has them
 		return err
@@ -149,68 +150,68 @@ func (j *Journal) trimTo(ctx context.Context, base *account, stored, to uint64) 
 	if err := j.storeBase(ctx, base, stored); err != nil {
 		return err
 	}
-	if err := j.calls.Purge(ctx, jetstream.WithPurgeSequence(base.calls+1)); err != nil {
+	if err := j.calls.Purge(ctx, jetstream.WithPurgeSequence(base.Calls+1)); err != nil {
 		return err
 	}
-	return j.outcomes.Purge(ctx, jetstream.WithPurgeSequence(base.outcomes+1))
+	return j.outcomes.Purge(ctx, jetstream.WithPurgeSequence(base.Outcomes+1))
 }
 
 // countTo takes the messages of CALLS up to one, and all outcomes about them,
 // into an account.
-func (j *Journal) countTo(ctx context.Context, base *account, to uint64) error {
-	calls := j.tail(streamCalls, base.calls+1, func(m *nats.Msg, seq uint64) error {
+func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) error {
+	calls := j.tail(record.StreamCalls, base.Calls+1, func(m *nats.Msg, seq uint64) error {
 		if seq > to {
 			return errEnough
 		}
-		parsed, err := j.names.parseCalls(seq, m.Subject, m.Header)
+		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
 		if err == nil {
-			base.readCalls(parsed)
+			base.ReadCalls(parsed)
 		}
 		if err == nil && seq == to {
 			err = errEnough
 		}
 		return err
 	})
-	calls.headersOnly, calls.whole, calls.must = true, base.isKnownLoss, to
+	calls.headersOnly, calls.whole, calls.must = true, base.IsKnownLoss, to
 	if err := calls.scan(ctx); err != nil {
 		return err
 	}
-	base.calls, base.purged = to, to
+	base.Calls, base.Purged = to, to
 	// Outcomes speak of the lowest message that had not ended, which may be beyond.
-	lowAfter := base.lowAfter
-	base.lowAfter = math.MaxUint64
-	defer func() { base.lowAfter = lowAfter }()
+	lowAfter := base.LowAfter
+	base.LowAfter = math.MaxUint64
+	defer func() { base.LowAfter = lowAfter }()
 	var read, beyond uint64
-	outcomes := j.tail(streamOutcomes, base.outcomes+1, func(m *nats.Msg, seq uint64) error {
-		_, decoded, err := decodeOutcomes(m.Data)
+	outcomes := j.tail(record.StreamOutcomes, base.Outcomes+1, func(m *nats.Msg, seq uint64) error {
+		_, decoded, err := record.DecodeOutcomes(m.Data)
 		if err != nil {
 			return err
 		}
 		for i := range decoded {
-			if o := &decoded[i]; o.ref.seq <= to {
-				base.count(o, seq)
+			if o := &decoded[i]; o.Ref.Seq <= to {
+				base.Count(o, seq)
 			} else if beyond == 0 {
 				beyond = seq
 			}
 		}
-		if read = seq; base.isFinished() {
+		if read = seq; base.IsFinished() {
 			return errEnough
 		}
 		return nil
 	})
-	outcomes.whole = base.isGone
-	if base.isFinished() {
+	outcomes.whole = base.IsGone
+	if base.IsFinished() {
 		return nil // nothing was for anyone
 	}
 	if err := outcomes.scan(ctx); err != nil {
 		return err
 	}
-	if !base.isFinished() {
+	if !base.IsFinished() {
 		return errUnfinished
 	}
-	base.finish(to)
-	if base.outcomes = read; beyond > 0 {
-		base.outcomes = beyond - 1
+	base.Finish(to)
+	if base.Outcomes = read; beyond > 0 {
+		base.Outcomes = beyond - 1
 	}
 	return nil
 }

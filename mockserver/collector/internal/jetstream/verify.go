@@ -9,15 +9,16 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 var _ mockserver.Verifier = (*Journal)(nil)
 
 // A verifier holds the ledger against a count of all that is stored.
 type verifier struct {
-	*recount
+	*ledger.Recount
 	journal *Journal
 	looks   int // how often it may still wait for what is on its way
 }
@@ -59,57 +60,57 @@ func (v *verifier) verify(ctx context.Context) ([]mockserver.Verification, error
 	if err != nil {
 		return nil, err
 	}
-	v.recount = newRecount(base)
-	if v.now, err = v.journal.toVerify(ctx); err != nil {
+	v.Recount = ledger.NewRecount(base)
+	if v.Now, err = v.journal.toVerify(ctx); err != nil {
 		return nil, err
 	}
 	if err := v.readPending(ctx, base); err != nil {
 		return nil, err
 	}
-	if err := v.read(ctx, base.outcomes); err != nil {
+	if err := v.read(ctx, base.Outcomes); err != nil {
 		return nil, err
 	}
 	if err := v.checkPending(ctx); err != nil {
 		return nil, err
 	}
-	return v.compare(), nil
+	return v.Compare(), nil
 }
 
 // readPending counts what had not ended when a loss was accepted: the count begins
 // there, and what is stored says what it is.
-func (v *verifier) readPending(ctx context.Context, base *account) error {
-	first := base.calls + 1
-	for _, b := range base.books {
-		if b.fresh > 0 {
-			first = min(first, b.floor+1)
+func (v *verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
+	first := base.Calls + 1
+	for _, b := range base.Books {
+		if b.Fresh > 0 {
+			first = min(first, b.Floor+1)
 		}
 	}
-	if first > base.calls {
+	if first > base.Calls {
 		return nil
 	}
-	t := v.journal.tail(streamCalls, first, func(m *nats.Msg, seq uint64) error {
-		if seq > base.calls {
+	t := v.journal.tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
+		if seq > base.Calls {
 			return errEnough
 		}
-		parsed, err := v.journal.names.parseCalls(seq, m.Subject, m.Header)
-		if err != nil || parsed.kind != kindCalls {
+		parsed, err := v.journal.names.ParseCalls(seq, m.Subject, m.Header)
+		if err != nil || parsed.Kind != record.KindCalls {
 			return err
 		}
-		for name, b := range base.books {
-			v.books[name].addOpen(b, parsed)
+		for name, b := range base.Books {
+			v.Books[name].AddOpen(b, parsed)
 		}
 		return nil
 	})
-	t.headersOnly, t.batch, t.whole = true, callsAtOnce, v.now.losses.isKnownLoss
+	t.headersOnly, t.batch, t.whole = true, callsAtOnce, v.Now.Losses.IsKnownLoss
 	return t.scan(ctx)
 }
 
 // toVerify returns what the account says now. What a consumer takes for acknowledged
 // is asked first: each of its messages must then have outcomes that the account has
 // read.
-func (j *Journal) toVerify(ctx context.Context) (*verified, error) {
+func (j *Journal) toVerify(ctx context.Context) (*ledger.Claim, error) {
 	acknowledged := map[string]uint64{}
-	for _, name := range j.account.names() {
+	for _, name := range j.account.Destinations() {
 		floor, err := j.ackFloor(ctx, name)
 		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) { // it is made when the destination is attached
 			return nil, err
@@ -124,10 +125,10 @@ func (j *Journal) toVerify(ctx context.Context) (*verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := j.account.reachedBoth(ctx, max(calls.State.LastSeq, j.acked.Load()), outcomes.State.LastSeq); err != nil {
+	if err := j.account.ReachedBoth(ctx, max(calls.State.LastSeq, j.acked.Load()), outcomes.State.LastSeq); err != nil {
 		return nil, err
 	}
-	return j.account.verified(acknowledged), nil
+	return j.account.Verified(acknowledged), nil
 }
 
 // read goes through OUTCOMES, and through CALLS as far ahead as each outcome
@@ -135,43 +136,43 @@ func (j *Journal) toVerify(ctx context.Context) (*verified, error) {
 func (v *verifier) read(ctx context.Context, outcomes uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	calls := make(chan *callsMessage, 64)
+	calls := make(chan *record.Calls, 64)
 	failed := make(chan error, 1)
-	go func() { failed <- v.readCalls(ctx, v.calls, calls) }()
-	t := v.journal.tail(streamOutcomes, outcomes+1, func(m *nats.Msg, seq uint64) error {
-		if seq > v.now.outcomes {
+	go func() { failed <- v.readCalls(ctx, v.Calls, calls) }()
+	t := v.journal.tail(record.StreamOutcomes, outcomes+1, func(m *nats.Msg, seq uint64) error {
+		if seq > v.Now.Outcomes {
 			return errEnough
 		}
-		_, decoded, err := decodeOutcomes(m.Data)
+		_, decoded, err := record.DecodeOutcomes(m.Data)
 		if err != nil {
 			return err
 		}
 		for i := range decoded {
-			v.advance(calls, decoded[i].ref.seq)
-			v.count(&decoded[i])
+			v.advance(calls, decoded[i].Ref.Seq)
+			v.Count(&decoded[i])
 		}
 		return nil
 	})
-	t.batch, t.whole, t.must = outcomesAtOnce, v.now.losses.isGone, v.now.outcomes
+	t.batch, t.whole, t.must = outcomesAtOnce, v.Now.Losses.IsGone, v.Now.Outcomes
 	if err := t.scan(ctx); err != nil {
 		return err
 	}
-	v.advance(calls, v.now.calls)
+	v.advance(calls, v.Now.Calls)
 	return <-failed
 }
 
-// readCalls sends the messages of CALLS that follow one, and then closes the channel.
-func (v *verifier) readCalls(ctx context.Context, after uint64, calls chan<- *callsMessage) error {
+// ReadCalls sends the messages of CALLS that follow one, and then closes the channel.
+func (v *verifier) readCalls(ctx context.Context, after uint64, calls chan<- *record.Calls) error {
 	defer close(calls)
-	t := v.journal.tail(streamCalls, after+1, func(m *nats.Msg, seq uint64) error {
-		if seq > v.now.calls {
+	t := v.journal.tail(record.StreamCalls, after+1, func(m *nats.Msg, seq uint64) error {
+		if seq > v.Now.Calls {
 			return errEnough
 		}
-		parsed, err := v.journal.names.parseCalls(seq, m.Subject, m.Header)
+		parsed, err := v.journal.names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
-		parsed.ids = "" // they may go
+		parsed.IDs = "" // they may go
 		select {
 		case calls <- parsed:
 			return nil
@@ -179,20 +180,20 @@ func (v *verifier) readCalls(ctx context.Context, after uint64, calls chan<- *ca
 			return ctx.Err()
 		}
 	})
-	t.headersOnly, t.batch, t.whole, t.must = true, callsAtOnce, v.now.losses.isKnownLoss, v.now.calls
+	t.headersOnly, t.batch, t.whole, t.must = true, callsAtOnce, v.Now.Losses.IsKnownLoss, v.Now.Calls
 	return t.scan(ctx)
 }
 
 // advance takes in messages of CALLS up to one.
-func (v *verifier) advance(calls <-chan *callsMessage, to uint64) {
-	for v.calls < to {
+func (v *verifier) advance(calls <-chan *record.Calls, to uint64) {
+	for v.Calls < to {
 		m, ok := <-calls
 		if !ok {
-			v.calls = to
+			v.Calls = to
 			return
 		}
-		v.calls = m.seq
-		v.accept(m)
+		v.Calls = m.Seq
+		v.Accept(m)
 	}
 }
 
@@ -201,7 +202,7 @@ func (v *verifier) checkPending(ctx context.Context) error {
 	if err := v.findStored(ctx); err != nil {
 		return err
 	}
-	for name, b := range v.books {
+	for name, b := range v.Books {
 		if err := v.checkUntried(ctx, name, b); err != nil {
 			return err
 		}
@@ -213,53 +214,53 @@ func (v *verifier) checkPending(ctx context.Context) error {
 }
 
 // checkUntried looks whether what was never tried is yet to be handed out.
-func (v *verifier) checkUntried(ctx context.Context, name string, b *verifiedBook) (err error) {
-	to := v.now.tried[name]
-	b.untried.all(func(ref callsRef, calls int, at time.Time) bool {
-		if ref.seq <= to.floor {
-			b.problem("message %d of CALLS, part %d: it was never tried, but the ledger takes all up to message %d for tried", ref.seq, ref.part, to.floor)
+func (v *verifier) checkUntried(ctx context.Context, name string, b *ledger.Recounted) (err error) {
+	to := v.Now.Tried[name]
+	b.Untried.All(func(ref record.Ref, calls int, at time.Time) bool {
+		if ref.Seq <= to.Floor {
+			b.Problem("message %d of CALLS, part %d: it was never tried, but the ledger takes all up to message %d for tried", ref.Seq, ref.Part, to.Floor)
 			return true
 		}
-		if ref.seq <= to.acknowledged {
+		if ref.Seq <= to.Acknowledged {
 			var ended bool
 			if ended, err = v.firstEnded(ctx, name, ref); err != nil {
 				return false
 			}
 			if !ended {
-				b.problem("message %d of CALLS, part %d: it was never tried, but what is handed out begins after message %d", ref.seq, ref.part, to.acknowledged)
+				b.Problem("message %d of CALLS, part %d: it was never tried, but what is handed out begins after message %d", ref.Seq, ref.Part, to.Acknowledged)
 				return true
 			}
 		}
-		b.isPending(calls, at)
+		b.IsPending(calls, at)
 		return true
 	})
 	return err
 }
 
 // checkWaiting looks whether what waits for another attempt is among the retries.
-func (v *verifier) checkWaiting(ctx context.Context, name string, b *verifiedBook) error {
-	for number, w := range b.waiting {
-		if ref := refOf(number); !w.stored {
-			ended, err := v.endedMeanwhile(ctx, name, ref, int(w.attempt))
+func (v *verifier) checkWaiting(ctx context.Context, name string, b *ledger.Recounted) error {
+	for number, w := range b.Waiting {
+		if ref := record.RefOf(number); !w.Stored {
+			ended, err := v.endedMeanwhile(ctx, name, ref, int(w.Attempt))
 			if err != nil {
 				return err
 			}
 			if !ended {
-				b.problem("message %d of CALLS, part %d: attempt %d is due, but it is not among the retries", ref.seq, ref.part, w.attempt)
+				b.Problem("message %d of CALLS, part %d: attempt %d is due, but it is not among the retries", ref.Seq, ref.Part, w.Attempt)
 				continue
 			}
 		}
-		b.isPending(int(w.calls), time.UnixMilli(w.accepted))
+		b.IsPending(int(w.Calls), time.UnixMilli(w.Accepted))
 	}
 	return nil
 }
 
 // findStored marks what is among the retries.
 func (v *verifier) findStored(ctx context.Context) error {
-	byToken := map[string]*verifiedBook{}
-	for name, b := range v.books {
-		if len(b.waiting) > 0 {
-			byToken[token(name)] = b
+	byToken := map[string]*ledger.Recounted{}
+	for name, b := range v.Books {
+		if len(b.Waiting) > 0 {
+			byToken[record.Token(name)] = b
 		}
 	}
 	if len(byToken) == 0 {
@@ -271,32 +272,32 @@ func (v *verifier) findStored(ctx context.Context) error {
 		if b == nil || err != nil {
 			return
 		}
-		if w, ok := b.waiting[n]; ok {
-			w.stored = true
-			b.waiting[n] = w
+		if w, ok := b.Waiting[n]; ok {
+			w.Stored = true
+			b.Waiting[n] = w
 		}
 	})
 }
 
 // firstEnded tells whether the first attempt has ended after all. If it was another
 // process that ended it, this one may not have read of it yet.
-func (v *verifier) firstEnded(ctx context.Context, name string, ref callsRef) (bool, error) {
+func (v *verifier) firstEnded(ctx context.Context, name string, ref record.Ref) (bool, error) {
 	return v.eventually(ctx, func() (ended bool, err error) {
 		ended = true
-		v.journal.account.with(name, func(b *book) { ended = b.ended(ref) })
+		v.journal.account.With(name, func(b *ledger.Account) { ended = b.Ended(ref) })
 		return ended, nil
 	})
 }
 
 // endedMeanwhile tells whether a retry ended after the count began, or is
 // stored now: it may be on its way from its schedule, or from this process.
-func (v *verifier) endedMeanwhile(ctx context.Context, name string, ref callsRef, attempt int) (bool, error) {
+func (v *verifier) endedMeanwhile(ctx context.Context, name string, ref record.Ref, attempt int) (bool, error) {
 	j := v.journal
 	return v.eventually(ctx, func() (bool, error) {
 		ended := true
-		j.account.with(name, func(b *book) {
-			r, ok := b.retries[ref]
-			ended = !ok || r.attempt != attempt
+		j.account.With(name, func(b *ledger.Account) {
+			r, ok := b.Retries[ref]
+			ended = !ok || r.Attempt != attempt
 		})
 		if ended {
 			return true, nil

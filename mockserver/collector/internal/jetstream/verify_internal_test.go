@@ -10,10 +10,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
 // someOfAll returns a journal with a destination that has calls in each state: of
@@ -34,7 +35,7 @@ func someOfAll(t *testing.T) *Journal {
 		}
 		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 	}
-	for range 3 * parts(300) {
+	for range 3 * record.Parts(300) {
 		l, err := r.Next(within(t), mockserver.Want{})
 		require.NoError(t, err)
 		result := mockserver.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
@@ -48,8 +49,8 @@ func someOfAll(t *testing.T) *Journal {
 }
 
 func TestVerifyFindsWhatIsWrong(t *testing.T) {
-	account := func(change func(*book)) func(*testing.T, *Journal) {
-		return func(_ *testing.T, j *Journal) { j.account.with("crm", change) }
+	account := func(change func(*ledger.Account)) func(*testing.T, *Journal) {
+		return func(_ *testing.T, j *Journal) { j.account.With("crm", change) }
 	}
 	for name, test := range map[string]struct {
 		do   func(*testing.T, *Journal)
@@ -57,7 +58,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	}{
 		"nothing is": {func(*testing.T, *Journal) {}, ""},
 		"a retry is gone": {func(t *testing.T, j *Journal) {
-			require.NoError(t, j.retry.Purge(within(t), jetstream.WithPurgeSubject(j.names.subject("at", "crm", "18"))))
+			require.NoError(t, j.retry.Purge(within(t), jetstream.WithPurgeSubject(j.names.Subject("at", "crm", "18"))))
 		}, "message 2 of CALLS, part 2: attempt 2 is due, but it is not among the retries"},
 		"all retries are gone": {func(t *testing.T, j *Journal) {
 			require.NoError(t, j.retry.Purge(within(t)))
@@ -66,35 +67,35 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 			acknowledge(t, j, "crm")
 		}, "message 5 of CALLS, part 1: it was never tried, but what is handed out begins after message 5"},
 		"the ledger takes a message for tried": {func(_ *testing.T, j *Journal) {
-			j.account.raise("crm", 1, 5)
+			j.account.Raise("crm", 1, 5)
 		}, "message 5 of CALLS, part 0: it was never tried, but the ledger takes all up to message 5 for tried"},
-		"the ledger has delivered too many": {account(func(b *book) {
-			b.ledger.Delivered++
+		"the ledger has delivered too many": {account(func(b *ledger.Account) {
+			b.Ledger.Delivered++
 		}), "the ledger says 1200 = 10 delivered + 9 failed + 873 filtered + 309 pending + 0 lost, and what is stored says 1200 = 9 delivered"},
-		"the ledger has accepted too few": {account(func(b *book) {
-			b.ledger.Accepted--
+		"the ledger has accepted too few": {account(func(b *ledger.Account) {
+			b.Ledger.Accepted--
 		}), "the ledger says 1199 ="},
-		"the ledger has forgotten a retry": {account(func(b *book) {
-			delete(b.retries, callsRef{3, 1})
+		"the ledger has forgotten a retry": {account(func(b *ledger.Account) {
+			delete(b.Retries, record.Ref{Seq: 3, Part: 1})
 		}), "308 pending"},
 		"the ledger knows nothing of a destination": {func(_ *testing.T, j *Journal) {
-			read, _ := j.account.position()
-			j.account.readCalls(&callsMessage{seq: read + 1, kind: kindDetach, name: "crm"})
+			read, _ := j.account.Position()
+			j.account.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindDetach, Name: "crm"})
 		}, "the ledger knows nothing of this destination"},
 		"the ledger has a destination too many": {func(_ *testing.T, j *Journal) {
-			read, _ := j.account.position()
-			j.account.readCalls(&callsMessage{seq: read + 1, kind: kindAttach, name: "other"})
+			read, _ := j.account.Position()
+			j.account.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindAttach, Name: "other"})
 		}, "the streams know nothing of this destination"},
 		"an outcome is about other calls than were to be tried": {func(t *testing.T, j *Journal) {
-			writeOutcome(t, j, &outcome{destination: "crm", attached: 1, ref: callsRef{5, 0}, attempt: 1, delivered: 127})
+			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 5, Part: 0}, Attempt: 1, Delivered: 127})
 		}, "message 5 of CALLS, part 0, attempt 1: the outcome is about 127 calls, but 128 were to be tried"},
 		"an outcome that comes twice": {func(t *testing.T, j *Journal) {
-			writeOutcome(t, j, &outcome{destination: "crm", attached: 1, ref: callsRef{5, 2}, attempt: 1, delivered: 44})
-			writeOutcome(t, j, &outcome{destination: "crm", attached: 1, ref: callsRef{5, 2}, attempt: 1, filtered: 44})
-			writeOutcome(t, j, &outcome{destination: "crm", attached: 1, ref: callsRef{2, 0}, attempt: 1, delivered: 128})
+			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 5, Part: 2}, Attempt: 1, Delivered: 44})
+			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 5, Part: 2}, Attempt: 1, Filtered: 44})
+			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 1, Delivered: 128})
 		}, ""},
 		"outcomes of a destination that was attached anew": {func(t *testing.T, j *Journal) {
-			writeOutcome(t, j, &outcome{destination: "crm", attached: 4, ref: callsRef{5, 2}, attempt: 1, delivered: 44})
+			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 4, Ref: record.Ref{Seq: 5, Part: 2}, Attempt: 1, Delivered: 44})
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,14 +124,14 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 // without an outcome.
 func acknowledge(t *testing.T, j *Journal, destination string) {
 	t.Helper()
-	consumer, err := j.js.Consumer(within(t), j.names.stream(streamCalls), j.names.consumer(destination))
+	consumer, err := j.js.Consumer(within(t), j.names.Stream(record.StreamCalls), j.names.Consumer(destination))
 	require.NoError(t, err)
 	m, err := consumer.Next()
 	require.NoError(t, err)
 	require.NoError(t, m.DoubleAck(within(t)))
 }
 
-func writeOutcome(t *testing.T, j *Journal, o *outcome) {
+func writeOutcome(t *testing.T, j *Journal, o *record.Outcome) {
 	t.Helper()
 	require.NoError(t, (<-j.results.write(o)).err)
 }
@@ -145,13 +146,13 @@ func BenchmarkVerify(b *testing.B) {
 	require.NoError(b, err)
 	js, err := jetstream.New(j.nc, jetstream.WithPublishAsyncMaxPending(256))
 	require.NoError(b, err)
-	call := appendSegment([]byte{callsFormat}, [][]byte{make([]byte, 500)})
+	call := record.AppendSegment([]byte{record.CallsFormat}, [][]byte{make([]byte, 500)})
 	for i := range messages {
-		m := nats.NewMsg(j.names.subject(kindCalls, "web"))
+		m := nats.NewMsg(j.names.Subject(record.KindCalls, "web"))
 		m.Data = call
-		m.Header.Set(headerCalls, "1")
-		m.Header.Set(headerIDs, fmt.Sprintf("%032x", i))
-		setTime(m.Header, time.Now())
+		m.Header.Set(record.HeaderCalls, "1")
+		m.Header.Set(record.HeaderIDs, fmt.Sprintf("%032x", i))
+		record.SetTime(m.Header, time.Now())
 		_, err := js.PublishMsgAsync(m)
 		require.NoError(b, err)
 	}

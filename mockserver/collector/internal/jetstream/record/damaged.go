@@ -1,4 +1,4 @@
-package jetstream
+package record
 
 import (
 	"errors"
@@ -9,6 +9,6 @@ import (
 // changed; the error says what to do.
 var ErrDamaged = errors.New("the store is damaged")
 
-func damaged(format string, args ...any) error {
+func Damaged(format string, args ...any) error {
 	return fmt.Errorf("journal: %w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 }

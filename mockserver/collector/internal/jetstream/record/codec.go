@@ -1,4 +1,4 @@
-package jetstream
+package record
 
 import (
 	"encoding/binary"
@@ -19,42 +19,42 @@ import (
 //
 // The calls' ids and their number are in the headers, so that the account and
 // the deduplication can be read without the bodies.
-const callsFormat = 1
+const CallsFormat = 1
 
 // maxSegment bounds what a segment may claim to decompress to.
 const maxSegment = 64 << 20
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// newBuffer returns an empty buffer, which putBuffer may take back.
-func newBuffer() *[]byte {
+// NewBuffer returns an empty buffer, which PutBuffer may take back.
+func NewBuffer() *[]byte {
 	b := buffers.Get().(*[]byte)
 	*b = (*b)[:0]
 	return b
 }
 
-func putBuffer(b *[]byte) { buffers.Put(b) }
+func PutBuffer(b *[]byte) { buffers.Put(b) }
 
-// appendSegment appends the bodies of calls as a segment.
-func appendSegment(dst []byte, bodies [][]byte) []byte {
-	buffer := newBuffer()
-	defer putBuffer(buffer)
+// AppendSegment appends the bodies of calls as a segment.
+func AppendSegment(dst []byte, bodies [][]byte) []byte {
+	buffer := NewBuffer()
+	defer PutBuffer(buffer)
 	raw := *buffer
 	for _, b := range bodies {
-		raw = appendBody(raw, b)
+		raw = AppendBody(raw, b)
 	}
 	*buffer = raw
-	return appendBlock(dst, raw)
+	return AppendBlock(dst, raw)
 }
 
-func appendBody(raw, body []byte) []byte {
+func AppendBody(raw, body []byte) []byte {
 	return append(binary.AppendUvarint(raw, uint64(len(body))), body...)
 }
 
-// appendBlock appends what appendBody wrote as a segment.
-func appendBlock(dst, raw []byte) []byte {
-	compressed := newBuffer()
-	defer putBuffer(compressed)
+// AppendBlock appends what AppendBody wrote as a segment.
+func AppendBlock(dst, raw []byte) []byte {
+	compressed := NewBuffer()
+	defer PutBuffer(compressed)
 	if n := s2.MaxEncodedLen(len(raw)); cap(*compressed) < n {
 		*compressed = make([]byte, n)
 	}
@@ -64,30 +64,30 @@ func appendBlock(dst, raw []byte) []byte {
 	return append(dst, block...)
 }
 
-// decodeCalls returns the bodies in a stored message, which share memory of
+// DecodeCalls returns the bodies in a stored message, which share memory of
 // their own.
-func decodeCalls(payload []byte) ([][]byte, error) {
-	if len(payload) == 0 || payload[0] != callsFormat {
-		return nil, fmt.Errorf("journal: a stored batch has format %.1x, not %d", payload, callsFormat)
+func DecodeCalls(payload []byte) ([][]byte, error) {
+	if len(payload) == 0 || payload[0] != CallsFormat {
+		return nil, fmt.Errorf("journal: a stored batch has format %.1x, not %d", payload, CallsFormat)
 	}
 	var bodies [][]byte
 	for rest := payload[1:]; len(rest) > 0; {
 		size, a := binary.Uvarint(rest)
 		if a <= 0 {
-			return nil, errBadSegment
+			return nil, ErrBadSegment
 		}
 		length, b := binary.Uvarint(rest[a:])
 		if b <= 0 || size > maxSegment || length > uint64(len(rest)-a-b) {
-			return nil, errBadSegment
+			return nil, ErrBadSegment
 		}
 		block := rest[a+b : a+b+int(length)]
 		rest = rest[a+b+int(length):]
 		if n, err := s2.DecodedLen(block); err != nil || uint64(n) != size {
-			return nil, errBadSegment
+			return nil, ErrBadSegment
 		}
 		raw, err := s2.Decode(nil, block)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errBadSegment, err)
+			return nil, fmt.Errorf("%w: %w", ErrBadSegment, err)
 		}
 		if bodies, err = cutBodies(bodies, raw); err != nil {
 			return nil, err
@@ -100,7 +100,7 @@ func cutBodies(bodies [][]byte, raw []byte) ([][]byte, error) {
 	for len(raw) > 0 {
 		n, w := binary.Uvarint(raw)
 		if w <= 0 || n > uint64(len(raw)-w) {
-			return nil, errBadSegment
+			return nil, ErrBadSegment
 		}
 		end := w + int(n)
 		bodies = append(bodies, raw[w:end:end])
@@ -109,11 +109,11 @@ func cutBodies(bodies [][]byte, raw []byte) ([][]byte, error) {
 	return bodies, nil
 }
 
-var errBadSegment = errors.New("journal: a stored batch is damaged")
+var ErrBadSegment = errors.New("journal: a stored batch is damaged")
 
-// appendIDs appends the calls' ids to a header's value, where commas divide
+// AppendIDs appends the calls' ids to a header's value, where commas divide
 // them.
-func appendIDs(dst []byte, ids []string) []byte {
+func AppendIDs(dst []byte, ids []string) []byte {
 	for i, id := range ids {
 		if i > 0 || len(dst) > 0 {
 			dst = append(dst, ',')
@@ -129,8 +129,8 @@ func appendIDs(dst []byte, ids []string) []byte {
 	return dst
 }
 
-// eachID calls yield with each id of a header's value until it returns false.
-func eachID(value string, yield func(id string) bool) bool {
+// EachID calls yield with each id of a header's value until it returns false.
+func EachID(value string, yield func(id string) bool) bool {
 	if value == "" {
 		return true
 	}

@@ -1,4 +1,4 @@
-package jetstream
+package record
 
 import (
 	"crypto/sha256"
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// names are those of streams, subjects and consumers, all under one prefix, so
+// Names are those of streams, subjects and consumers, all under one prefix, so
 // that several collectors can share a cluster.
 //
 //	c.<source>            calls, as they were accepted
@@ -22,24 +22,24 @@ import (
 //	m.<destination>.<n>   marks of those that were replayed
 //	t                     attempts
 //	s.<key>               what the journal keeps about itself
-type names struct{ prefix string }
+type Names struct{ Prefix string }
 
-func (n names) stream(kind string) string { return n.prefix + "-" + kind }
+func (n Names) Stream(kind string) string { return n.Prefix + "-" + kind }
 
-func (n names) subject(tokens ...string) string {
-	return n.prefix + "." + strings.Join(tokens, ".")
+func (n Names) Subject(tokens ...string) string {
+	return n.Prefix + "." + strings.Join(tokens, ".")
 }
 
-// kind returns the token that follows the prefix, and the one after it.
-func (n names) kind(subject string) (kind, token string) {
-	kind, token, _ = strings.Cut(strings.TrimPrefix(subject, n.prefix+"."), ".")
+// Kind returns the token that follows the prefix, and the one after it.
+func (n Names) Kind(subject string) (kind, token string) {
+	kind, token, _ = strings.Cut(strings.TrimPrefix(subject, n.Prefix+"."), ".")
 	return kind, token
 }
 
-// consumer names the consumer of a destination. The names of consumers are
+// Consumer names the consumer of a destination. The names of consumers are
 // names of files, and must be short.
-func (n names) consumer(destination string) string {
-	t := token(destination)
+func (n Names) Consumer(destination string) string {
+	t := Token(destination)
 	if len(t) > 128 {
 		sum := sha256.Sum256([]byte(destination))
 		return "d=" + hex.EncodeToString(sum[:16])
@@ -49,49 +49,49 @@ func (n names) consumer(destination string) string {
 
 // Kinds of streams.
 const (
-	streamCalls    = "CALLS"
-	streamOutcomes = "OUTCOMES"
-	streamRetry    = "RETRY"
-	streamFailed   = "FAILED"
-	streamAttempts = "ATTEMPTS"
-	streamState    = "STATE"
+	StreamCalls    = "CALLS"
+	StreamOutcomes = "OUTCOMES"
+	StreamRetry    = "RETRY"
+	StreamFailed   = "FAILED"
+	StreamAttempts = "ATTEMPTS"
+	StreamState    = "STATE"
 )
 
 // Buckets of keys and values beside the calls.
 const (
-	bucketSettings = "settings"
-	bucketState    = "state"
+	BucketSettings = "settings"
+	BucketState    = "state"
 )
 
-func (n names) bucket(kind string) string { return n.prefix + "-" + kind }
+func (n Names) Bucket(kind string) string { return n.Prefix + "-" + kind }
 
-// callSubjects returns the subjects of calls of sources, or of all.
-func (n names) callSubjects(sources []string) []string {
+// CallSubjects returns the subjects of calls of sources, or of all.
+func (n Names) CallSubjects(sources []string) []string {
 	if len(sources) == 0 {
-		return []string{n.subject(kindCalls, "*")}
+		return []string{n.Subject(KindCalls, "*")}
 	}
 	subjects := make([]string, len(sources))
 	for i, s := range sources {
-		subjects[i] = n.subject(kindCalls, token(s))
+		subjects[i] = n.Subject(KindCalls, Token(s))
 	}
 	return subjects
 }
 
 const hexDigits = "0123456789ABCDEF"
 
-// token writes any name as one token of a subject: letters, digits, - and _ stay,
+// Token writes any name as one token of a subject: letters, digits, - and _ stay,
 // other bytes become =XX.
-func token(name string) string {
+func Token(name string) string {
 	plain := name != ""
 	for i := 0; i < len(name) && plain; i++ {
-		plain = isPlain(name[i])
+		plain = IsPlain(name[i])
 	}
 	if plain {
 		return name
 	}
 	t := make([]byte, 0, len(name)+8)
 	for i := range len(name) {
-		if c := name[i]; isPlain(c) {
+		if c := name[i]; IsPlain(c) {
 			t = append(t, c)
 		} else {
 			t = append(t, '=', hexDigits[c>>4], hexDigits[c&15])
@@ -103,8 +103,8 @@ func token(name string) string {
 	return string(t)
 }
 
-// untoken reads a name back.
-func untoken(t string) (string, error) {
+// Untoken reads a name back.
+func Untoken(t string) (string, error) {
 	if t == "=" {
 		return "", nil
 	}
@@ -129,12 +129,12 @@ func untoken(t string) (string, error) {
 	return string(name), nil
 }
 
-func isPlain(c byte) bool {
+func IsPlain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
-// matches tells whether a subject is one of those that a pattern stands for.
-func matches(pattern, subject string) bool {
+// Matches tells whether a subject is one of those that a pattern stands for.
+func Matches(pattern, subject string) bool {
 	for more := true; more; {
 		var p, s string
 		p, pattern, more = strings.Cut(pattern, ".")

@@ -1,4 +1,4 @@
-package jetstream
+package record
 
 import (
 	"reflect"
@@ -12,25 +12,25 @@ func TestTokens(t *testing.T) {
 	for name, want := range map[string]string{
 		"web": "web", "": "=", "a b": "a=20b", "x.y": "x=2Ey", ">": "=3E", "*": "=2A", "=": "=3D", "é": "=C3=A9", "a=20b": "a=3D20b",
 	} {
-		got := token(name)
-		if back, err := untoken(got); got != want || back != name || err != nil {
+		got := Token(name)
+		if back, err := Untoken(got); got != want || back != name || err != nil {
 			t.Errorf("token(%q) = %q, want %q; back %q, %v", name, got, want, back, err)
 		}
 	}
 	for _, bad := range []string{"a=", "a=2", "=zz"} {
-		if name, err := untoken(bad); err == nil {
+		if name, err := Untoken(bad); err == nil {
 			t.Errorf("untoken(%q) = %q, want an error", bad, name)
 		}
 	}
 }
 
 func TestNamesOfConsumersAreShort(t *testing.T) {
-	n := names{"analytics"}
+	n := Names{"analytics"}
 	long := strings.Repeat("long ", 100)
-	if a, b := n.consumer(long+"a"), n.consumer(long+"b"); len(a) > 150 || a == b {
+	if a, b := n.Consumer(long+"a"), n.Consumer(long+"b"); len(a) > 150 || a == b {
 		t.Errorf("%q and %q", a, b)
 	}
-	if a, b := n.consumer("d=x"), n.consumer("=x"); a == b {
+	if a, b := n.Consumer("d=x"), n.Consumer("=x"); a == b {
 		t.Errorf("both are %q", a)
 	}
 }
@@ -39,12 +39,12 @@ func FuzzIDs(f *testing.F) {
 	f.Add("a", "b,c", "d%2Ce f\n")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		want := []string{"x" + a, "x" + b, "x" + c} // ids are not empty
-		header := string(appendIDs(nil, want))
+		header := string(AppendIDs(nil, want))
 		if strings.ContainsAny(header, " \r\n\t") {
 			t.Fatalf("%q is no header", header)
 		}
 		var got []string
-		eachID(header, func(id string) bool { got = append(got, id); return true })
+		EachID(header, func(id string) bool { got = append(got, id); return true })
 		if !slices.Equal(got, want) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
@@ -52,40 +52,40 @@ func FuzzIDs(f *testing.F) {
 }
 
 func FuzzCalls(f *testing.F) {
-	f.Add(appendSegment([]byte{callsFormat}, [][]byte{[]byte("{}"), []byte(`{"type":"track"}`)}))
-	f.Add([]byte{callsFormat, 0x80})
+	f.Add(AppendSegment([]byte{CallsFormat}, [][]byte{[]byte("{}"), []byte(`{"type":"track"}`)}))
+	f.Add([]byte{CallsFormat, 0x80})
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		bodies, err := decodeCalls(payload)
+		bodies, err := DecodeCalls(payload)
 		if err != nil {
 			return
 		}
-		again, err := decodeCalls(appendSegment([]byte{callsFormat}, bodies))
+		again, err := DecodeCalls(AppendSegment([]byte{CallsFormat}, bodies))
 		if err != nil || !reflect.DeepEqual(bodies, again) && len(bodies)+len(again) > 0 {
 			t.Fatalf("got %q, want %q; %v", again, bodies, err)
 		}
 	})
 }
 
-var anOutcome = outcome{
-	destination: "crm", attached: 3, ref: callsRef{7, 2}, attempt: 4, low: 6, delivered: 2, filtered: 1,
-	again: []int{256, 258, 300}, notes: []string{"a", "", "b"}, decided: time.Unix(0, 3), due: time.Unix(1, 5), accepted: time.Unix(0, 7),
-	failed: []failure{{257, "gone"}, {260, "gone"}, {261, "no"}},
+var anOutcome = Outcome{
+	Destination: "crm", Attached: 3, Ref: Ref{7, 2}, Attempt: 4, Low: 6, Delivered: 2, Filtered: 1,
+	Again: []int{256, 258, 300}, Notes: []string{"a", "", "b"}, Decided: time.Unix(0, 3), Due: time.Unix(1, 5), Accepted: time.Unix(0, 7),
+	Failed: []Failure{{257, "gone"}, {260, "gone"}, {261, "no"}},
 }
 
 func FuzzOutcomes(f *testing.F) {
-	one := anOutcome.append(nil)
-	data := newOutcomes(writeID{1, 2})
+	one := anOutcome.Append(nil)
+	data := NewOutcomes(WriteID{1, 2})
 	f.Add(append(append(data, byte(len(one))), one...))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		id, outcomes, err := decodeOutcomes(data)
+		id, outcomes, err := DecodeOutcomes(data)
 		if err != nil {
 			return
 		}
-		again := newOutcomes(id)
+		again := NewOutcomes(id)
 		for i := range outcomes {
-			again = appendText(again, string(outcomes[i].append(nil)))
+			again = AppendText(again, string(outcomes[i].Append(nil)))
 		}
-		_, decoded, err := decodeOutcomes(again)
+		_, decoded, err := DecodeOutcomes(again)
 		if err != nil || !reflect.DeepEqual(outcomes, decoded) {
 			t.Fatalf("got %+v, want %+v; %v", decoded, outcomes, err)
 		}
@@ -93,13 +93,13 @@ func FuzzOutcomes(f *testing.F) {
 }
 
 func FuzzRetry(f *testing.F) {
-	f.Add((&retryRecord{ref: callsRef{7, 1}, attempt: 2, places: []int{129}, notes: []string{"b"}, decided: time.Unix(1, 0), due: time.Unix(2, 0)}).encode())
+	f.Add((&Retry{Ref: Ref{7, 1}, Attempt: 2, Places: []int{129}, Notes: []string{"b"}, Decided: time.Unix(1, 0), Due: time.Unix(2, 0)}).Encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		it, err := decodeRetry(data)
+		it, err := DecodeRetry(data)
 		if err != nil {
 			return
 		}
-		if again, err := decodeRetry(it.encode()); err != nil || !reflect.DeepEqual(it, again) {
+		if again, err := DecodeRetry(it.Encode()); err != nil || !reflect.DeepEqual(it, again) {
 			t.Fatalf("got %+v, want %+v; %v", again, it, err)
 		}
 	})
@@ -114,7 +114,7 @@ func TestSubjectsAndPatterns(t *testing.T) {
 		{"a.*", "a.b", true}, {"a.*", "a.b.c", false}, {"a.*", "a", false}, {"*.b", "a.b", true},
 		{"a.>", "a.b.c", true}, {"a.>", "a", false}, {">", "a.b", true},
 	} {
-		if got := matches(c.pattern, c.subject); got != c.want {
+		if got := Matches(c.pattern, c.subject); got != c.want {
 			t.Errorf("matches(%q, %q) = %v", c.pattern, c.subject, got)
 		}
 	}

@@ -1,15 +1,16 @@
-package jetstream
+package ledger
 
 import (
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/stretchr/testify/assert"
 )
 
 func TestUntried(t *testing.T) {
-	var u untried
+	var u undelivered
 	at := time.UnixMilli(1_700_000_000_000)
 	sizes := map[uint64]int{}
 	seq := uint64(7)
@@ -21,16 +22,16 @@ func TestUntried(t *testing.T) {
 		case 2000:
 			at = at.Add(100 * 24 * time.Hour)
 		}
-		sizes[seq] = 1 + i*37%(partCalls*maxParts)
+		sizes[seq] = 1 + i*37%(record.PartCalls*record.MaxParts)
 		u.add(seq, sizes[seq], at.Add(time.Duration(-i)*time.Millisecond))
 	}
 	type part struct {
-		ref   callsRef
+		ref   record.Ref
 		calls int
 		at    time.Time
 	}
 	list := func() (all []part) {
-		u.all(func(ref callsRef, calls int, at time.Time) bool {
+		u.All(func(ref record.Ref, calls int, at time.Time) bool {
 			all = append(all, part{ref, calls, at})
 			return true
 		})
@@ -41,7 +42,7 @@ func TestUntried(t *testing.T) {
 	for i, p := range all {
 		calls += p.calls
 		if i > 0 {
-			assert.Less(t, all[i-1].ref.number(), p.ref.number())
+			assert.Less(t, all[i-1].ref.Number(), p.ref.Number())
 		}
 	}
 	want := 0
@@ -51,7 +52,7 @@ func TestUntried(t *testing.T) {
 	assert.Equal(t, want, calls)
 	assert.Equal(t, time.UnixMilli(1_700_000_000_000), all[0].at)
 
-	for _, ref := range []callsRef{{7, 0}, {1, 0}, {seq + 1, 0}, {all[0].ref.seq, maxParts - 1}} {
+	for _, ref := range []record.Ref{{Seq: 7, Part: 0}, {Seq: 1, Part: 0}, {Seq: seq + 1, Part: 0}, {Seq: all[0].ref.Seq, Part: record.MaxParts - 1}} {
 		_, ok := u.end(ref)
 		assert.False(t, ok, "%v is not there", ref)
 	}
@@ -76,7 +77,7 @@ func TestUntried(t *testing.T) {
 // The proof must not take memory as if calls came in batches.
 func TestUntriedMessagesAreSmall(t *testing.T) {
 	const messages = 1 << 18
-	var u untried
+	var u undelivered
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -86,6 +87,6 @@ func TestUntriedMessagesAreSmall(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	assert.Less(t, float64(after.HeapAlloc-before.HeapAlloc)/messages, 16.)
-	_, ok := u.end(callsRef{seq: messages / 2})
+	_, ok := u.end(record.Ref{Seq: messages / 2})
 	assert.True(t, ok)
 }
