@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
@@ -149,8 +150,13 @@ func (l *lane) add(p piece, at time.Time) *group {
 	g := l.open
 	if g == nil || g.calls+p.calls > groupCalls || g.size+p.size > groupBytes || len(g.ids)+1+len(p.ids) > groupIDs {
 		g = &group{at: at, payload: []byte{record.CallsFormat}, done: make(chan struct{}), doubtful: make(chan struct{})}
+		if !l.journal.work.Go(func() { l.publish(g) }) {
+			l.journal.usage.end(p.bytes(), false)
+			g.err = mockserver.ErrJournalClosed
+			close(g.done)
+			return g
+		}
 		l.open = g
-		go l.publish(g)
 	}
 	if at.Before(g.at) {
 		g.at = at
@@ -190,6 +196,20 @@ func (l *lane) publish(g *group) {
 	g.err = l.journal.store(l.source, g)
 	l.journal.usage.end(g.bytes, g.err == nil)
 	<-l.slots
+	l.journal.dropIdle(l)
+}
+
+// dropIdle forgets a lane that nothing waits in: there may be any number of sources. A
+// batch that was about to come to it is published all the same, beside those of the lane
+// that follows.
+func (j *Journal) dropIdle(l *lane) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == nil && j.lanes[l.source] == l {
+		delete(j.lanes, l.source)
+	}
 }
 
 // awaitTurn waits for a slot. It reports false when that takes longer than anybody

@@ -14,6 +14,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -53,7 +54,7 @@ type Journal struct {
 
 	ctx    context.Context // ends when the journal is closed
 	cancel context.CancelCauseFunc
-	work   sync.WaitGroup // goroutines that end with ctx
+	work   goroutines // goroutines that end with ctx
 
 	acked    atomic.Uint64 // the last message of CALLS that this process knows of
 	messages atomic.Uint64 // counts what was published, to name it

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
@@ -69,12 +70,18 @@ func (s *settingsStore) Save(ctx context.Context, settings mockserver.StoredSett
 }
 
 func (s *settingsStore) Watch(ctx context.Context) (<-chan struct{}, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	unlink := context.AfterFunc(s.journal.ctx, cancel)
 	watcher, err := s.watch(ctx)
 	if err != nil {
+		unlink()
+		cancel()
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	changes := make(chan struct{}, 1)
-	go func() {
+	watching := s.journal.work.Go(func() {
+		defer cancel()
+		defer unlink()
 		defer close(changes)
 		for tell(ctx, watcher, changes) {
 			// The server could not make it again after some trouble. What changed
@@ -86,7 +93,11 @@ func (s *settingsStore) Watch(ctx context.Context) (<-chan struct{}, error) {
 			}
 			poke(changes)
 		}
-	}()
+	})
+	if !watching {
+		cancel()
+		return nil, mockserver.ErrJournalClosed
+	}
 	return changes, nil
 }
 

@@ -22,7 +22,7 @@ func TestTheWatchOfSettingsGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket := &brokenBucket{}
 		ctx, cancel := context.WithCancel(t.Context())
-		changes, err := (&settingsStore{kv: bucket}).Watch(ctx)
+		changes, err := (&settingsStore{journal: &Journal{ctx: t.Context()}, kv: bucket}).Watch(ctx)
 		require.NoError(t, err)
 		bucket.watches[0].updates <- nil
 		<-changes

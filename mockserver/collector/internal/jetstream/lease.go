@@ -35,7 +35,7 @@ func (l *lease) Finish(ctx context.Context, r mockserver.Result) error {
 	case state := <-written:
 		return l.end(o, given, state)
 	case <-ctx.Done():
-		go func() { _ = l.end(o, given, <-written) }()
+		l.queue.journal.work.Go(func() { _ = l.end(o, given, <-written) })
 		return ctx.Err()
 	}
 }
@@ -87,7 +87,7 @@ func (l *lease) end(o *record.Outcome, given []mockserver.Call, state resultStat
 	}
 	if !state.counted {
 		q.journal.log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
-		if err := q.journal.settleFor(q.journal.ctx, q.name, it.Ref.Seq); err != nil {
+		if err := q.journal.settleFor(q.journal.ctx, q.name, map[uint64][]string{it.Ref.Seq: nil}); err != nil {
 			q.putOff(it)
 			return err
 		}

@@ -160,12 +160,12 @@ func (p *puller) repair() {
 	}
 	p.repairing = true
 	p.mu.Unlock()
-	go func() {
+	p.queue.journal.work.Go(func() {
 		ctx := p.queue.journal.ctx
 		for sleep(ctx, repairPause) == nil && !p.repaired(ctx) {
 		}
 		p.queue.pull()
-	}()
+	})
 }
 
 // repaired tries once to make the consumer again, and reports whether there is nothing

@@ -57,6 +57,10 @@ type queue struct {
 	last    uint64                        // the newest message of CALLS that came
 	behind  uint64                        // how many were behind it then
 	ahead   overtaking
+	// Messages of CALLS that came again after all in them had ended, and where each is
+	// acknowledged.
+	repeated map[uint64][]string
+	settling bool // settleRepeated runs
 }
 
 // A parcel is a message of CALLS that came for its first attempt.
@@ -95,7 +99,7 @@ func newQueue(j *Journal, name string, attached uint64, since time.Time) (*queue
 	q := &queue{
 		journal: j, name: name, attached: attached, since: since, wants: map[*mockserver.Want]struct{}{},
 		ready: turns.New((*item).source, func(it *item) time.Time { return it.Due }),
-		items: map[record.Ref]*item{}, parcels: map[uint64]*parcel{},
+		items: map[record.Ref]*item{}, parcels: map[uint64]*parcel{}, repeated: map[uint64][]string{},
 	}
 	var err error
 	if q.fresh, err = newPuller(q, record.StreamCalls, q.gotCalls); err != nil {
@@ -301,13 +305,40 @@ func (q *queue) known(m *nats.Msg, seq uint64) {
 		j.ack(m.Reply)
 		return
 	}
-	go func() {
-		if err := j.settleFor(j.ctx, q.name, seq); err != nil {
-			j.log.Warn("what follows from an outcome could not be done; it is tried again", "destination", q.name, "error", err)
-			return // it comes again
+	q.mu.Lock()
+	q.repeated[seq] = append(q.repeated[seq], m.Reply)
+	first := !q.settling
+	q.settling = true
+	q.mu.Unlock()
+	if first {
+		j.work.Go(q.settleRepeated)
+	}
+}
+
+// settleRepeated does what follows from the outcomes about the messages that came again,
+// and acknowledges them. One reading of the outcomes serves all that have come until it
+// begins.
+func (q *queue) settleRepeated() {
+	j := q.journal
+	for {
+		q.mu.Lock()
+		messages := q.repeated
+		q.repeated = map[uint64][]string{}
+		q.settling = len(messages) > 0
+		q.mu.Unlock()
+		if len(messages) == 0 {
+			return
 		}
-		j.ack(m.Reply)
-	}()
+		if err := j.settleFor(j.ctx, q.name, messages); err != nil {
+			j.log.Warn("what follows from an outcome could not be done; it is tried again", "destination", q.name, "error", err)
+			continue // they come again
+		}
+		for _, replies := range messages {
+			for _, reply := range replies {
+				j.ack(reply)
+			}
+		}
+	}
 }
 
 // gotRetry takes a message of RETRY.
@@ -408,7 +439,7 @@ func (q *queue) pull() {
 	overtake := q.mayOvertake(time.Now())
 	q.mu.Unlock()
 	if overtake {
-		go q.overtake()
+		q.journal.work.Go(q.overtake)
 	}
 	q.fresh.want(fresh)
 	q.retries.want(retries)

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
@@ -251,7 +253,8 @@ func (j *Journal) catchUp(ctx context.Context) error {
 // every calls f now and then until stop is called.
 func every(d time.Duration, f func()) (stop func()) {
 	tick, done := time.NewTicker(d), make(chan struct{})
-	go func() {
+	var work sync.WaitGroup
+	work.Go(func() {
 		defer tick.Stop()
 		for {
 			select {
@@ -261,8 +264,8 @@ func every(d time.Duration, f func()) (stop func()) {
 				return
 			}
 		}
-	}()
-	return func() { close(done) }
+	})
+	return func() { close(done); work.Wait() }
 }
 
 // callsReach tells whether CALLS has a message, by a newer look than the one by

@@ -85,14 +85,14 @@ func (j *Journal) retryMessage(destination string, it *record.Retry, now time.Ti
 // settleLater tries again to do what follows from an outcome, until it is done
 // or the journal is closed: then it is done at the next start.
 func (j *Journal) settleLater(q *queue, it *item, o *record.Outcome, given []mockserver.Call) {
-	go func() {
+	j.work.Go(func() {
 		for sleep(j.ctx, time.Second) == nil {
 			if j.settle(o, given) == nil {
 				j.ack(q.drop(it))
 				return
 			}
 		}
-	}()
+	})
 }
 
 // load reads a message of CALLS.
@@ -126,11 +126,11 @@ func (q *queue) giveUp(it *item) {
 		o.Failed = append(o.Failed, record.Failure{Place: place, Reason: "the call is no longer stored, or damaged"})
 	}
 	written := q.journal.results.write(o)
-	go func() {
+	q.journal.work.Go(func() {
 		if state := <-written; state.err != nil {
 			q.putOff(it)
 			return
 		}
 		q.journal.ack(q.drop(it))
-	}()
+	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
@@ -70,20 +71,25 @@ func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, err
 	return consumer.CachedInfo().AckFloor.Stream, nil
 }
 
-// settleFor does what follows from outcomes about a message of CALLS, which a
-// process may have stored just before it died: the message came again.
-func (j *Journal) settleFor(ctx context.Context, destination string, seq uint64) error {
+// settleFor does what follows from outcomes about messages of CALLS, which a process
+// may have stored just before it died: the messages came again.
+func (j *Journal) settleFor(ctx context.Context, destination string, messages map[uint64][]string) error {
 	since := time.Now().Add(-3*ackWait - unsettled)
-	err := j.settleOutcomes(ctx, since, func(o *record.Outcome) bool { return o.Destination == destination && o.Ref.Seq == seq })
+	err := j.settleOutcomes(ctx, since, func(o *record.Outcome) bool {
+		_, came := messages[o.Ref.Seq]
+		return o.Destination == destination && came
+	})
 	if err != nil {
 		return err
 	}
 	var retries []waiting
 	j.account.With(destination, func(b *ledger.Account) {
-		for part := range record.MaxParts {
-			ref := record.Ref{Seq: seq, Part: part}
-			if r, ok := b.Retries[ref]; ok {
-				retries = append(retries, waiting{destination, ref, r})
+		for seq := range messages {
+			for part := range record.MaxParts {
+				ref := record.Ref{Seq: seq, Part: part}
+				if r, ok := b.Retries[ref]; ok {
+					retries = append(retries, waiting{destination, ref, r})
+				}
 			}
 		}
 	})

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -135,10 +137,13 @@ func (j *Journal) toVerify(ctx context.Context) (*ledger.Claim, error) {
 // needs it.
 func (v *verifier) read(ctx context.Context, outcomes uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	calls := make(chan *record.Calls, 64)
-	failed := make(chan error, 1)
-	go func() { failed <- v.readCalls(ctx, v.Calls, calls) }()
+	var failed error // of readCalls
+	var reading sync.WaitGroup
+	after := v.Calls
+	reading.Go(func() { failed = v.readCalls(ctx, after, calls) })
+	defer reading.Wait()
+	defer cancel()
 	t := v.journal.tail(record.StreamOutcomes, outcomes+1, func(m *nats.Msg, seq uint64) error {
 		if seq > v.Now.Outcomes {
 			return errEnough
@@ -158,7 +163,8 @@ func (v *verifier) read(ctx context.Context, outcomes uint64) error {
 		return err
 	}
 	v.advance(calls, v.Now.Calls)
-	return <-failed
+	reading.Wait()
+	return failed
 }
 
 // ReadCalls sends the messages of CALLS that follow one, and then closes the channel.

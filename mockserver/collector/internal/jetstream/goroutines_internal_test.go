@@ -1,0 +1,43 @@
+package jetstream
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+)
+
+func TestGoroutinesAreWaitedFor(t *testing.T) {
+	var g goroutines
+	began, finish, ended := make(chan struct{}), make(chan struct{}), false
+	require.True(t, g.Go(func() {
+		close(began)
+		<-finish
+		ended = true
+	}))
+	<-began
+	time.AfterFunc(10*time.Millisecond, func() { close(finish) })
+	g.Wait()
+	assert.True(t, ended)
+	assert.False(t, g.Go(func() { t.Error("a goroutine begins after Wait") }))
+}
+
+// Sources come and go, and what is kept for each of them while it writes is not kept for
+// ever.
+func TestIdleSourcesAreForgotten(t *testing.T) {
+	j, err := Open(within(t), Options{Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	for i := range 20 {
+		source := fmt.Sprintf("source-%d", i)
+		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: journaltest.Calls(source, "m", 1)}))
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	assert.Empty(t, j.lanes)
+}
