@@ -193,7 +193,7 @@ func (l *lane) publish(g *group) {
 		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, l.source, errNoAnswer)
 		return
 	}
-	g.err = l.journal.store(l.source, g)
+	g.err = l.journal.storeGroup(l.source, g)
 	l.journal.usage.end(g.bytes, g.err == nil)
 	<-l.slots
 	l.journal.dropIdle(l)
@@ -231,8 +231,8 @@ func (l *lane) awaitTurn() bool {
 	return false
 }
 
-// store publishes a group, and returns when it is known whether it is stored.
-func (j *Journal) store(source string, g *group) error {
+// storeGroup publishes a group, and returns when it is known whether it is stored.
+func (j *Journal) storeGroup(source string, g *group) error {
 	m := nats.NewMsg(j.names.Subject(record.KindCalls, record.Token(source)))
 	m.Data = g.payload
 	m.Header[record.HeaderCalls] = []string{strconv.Itoa(g.calls)}
@@ -268,12 +268,4 @@ func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
 	}
 	defer stop()
 	return j.publishUntil(ctx, j.in, m)
-}
-
-// identify names a message, so that a cluster stores it once though it may be
-// published twice.
-func (j *Journal) identify(m *nats.Msg) {
-	if j.options.NATS != nil {
-		m.Header.Set(nats.MsgIdHdr, fmt.Sprintf("%x-%x", j.writer, j.messages.Add(1)))
-	}
 }

@@ -50,16 +50,3 @@ func (c *canary) look() error {
 	c.size = size
 	return nil
 }
-
-// proveSynced returns nil if what the server has answered for until now is on the disk. Where
-// it is not known it is to be stored again, by a server that is started again.
-func (j *Journal) proveSynced() error {
-	if j.canary == nil {
-		return nil
-	}
-	err := j.canary.look()
-	if err != nil {
-		j.server.fail(err)
-	}
-	return err
-}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"github.com/minio/highwayhash"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
@@ -68,36 +70,41 @@ func (d damage) String() string {
 	return fmt.Sprintf("bytes %d to %d of %s (%s) cannot be read", d.from, d.to, d.file, d.stream)
 }
 
+// files are those of a data directory, as the server that is pinned writes them.
+type files struct {
+	path       string
+	interval   time.Duration // how often the server brings what was written to the disk; 0: before every answer
+	log        *slog.Logger
+	configs    []jetstream.StreamConfig // of all streams
+	volatile   []string                 // the streams that are not brought to the disk with each message
+	remade     string                   // the one of them that is made again from others
+	advice     string                   // what to do about damage
+	acceptLoss bool
+}
+
 // refuse is the error for damage without which the journal may not go on.
-func (j *Journal) refuse(found []damage) error {
+func (f *files) refuse(found []damage) error {
 	texts := make([]string, len(found))
 	for i, d := range found {
 		texts[i] = d.String()
 	}
-	return record.Damaged("%s. %s", strings.Join(texts, "; "), j.howToGoOn())
+	return record.Damaged("%s. %s", strings.Join(texts, "; "), f.advice)
 }
 
-func (j *Journal) streamsDir() string {
-	return filepath.Join(j.options.Dir, storeDir, "$G", "streams")
+func (f *files) streamsDir() string {
+	return filepath.Join(f.path, storeDir, "$G", "streams")
 }
 
-// checkStore checks the files of all streams, and returns ErrDamaged if there is
-// damage that may be loss. It removes damage where it may.
-func (j *Journal) checkStore(m marker) error {
-	j.kept = j.loadSnapshot()
-	noted, err := loadRecent(j.options.Dir)
-	if err != nil {
-		return err
-	}
-	j.accepted = j.kept.raise(noted)
-	sizes, clean := readClean(j.options.Dir)
-	j.clean = clean
-	streams, err := j.streamDirs()
+// check checks the files of all streams, and returns ErrDamaged if there is damage that
+// mayLose does not accept. It removes damage where it may. sizes are those of the files
+// where the journal was closed.
+func (f *files) check(m marker, sizes map[string]int64, clean bool, mayLose func(damage) bool) error {
+	streams, err := f.streamDirs()
 	if err != nil {
 		return err
 	}
 	if !clean {
-		streams = slices.DeleteFunc(streams, func(s string) bool { return filepath.Base(s) == j.names.Stream(record.StreamRetry) })
+		streams = slices.DeleteFunc(streams, func(s string) bool { return filepath.Base(s) == f.remade })
 	}
 	found := make([][]damage, len(streams))
 	errs := make([]error, len(streams))
@@ -109,40 +116,40 @@ func (j *Journal) checkStore(m marker) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("journal: checking what is stored: %w", err)
 	}
-	refused := slices.DeleteFunc(slices.Concat(j.checkDescriptions(m), j.checkSizes(sizes)), j.mayLose)
+	refused := slices.DeleteFunc(slices.Concat(f.checkDescriptions(m), f.checkSizes(sizes)), mayLose)
 	for i, stream := range streams {
 		hard := acknowledged(found[i])
-		if slices.ContainsFunc(hard, func(d damage) bool { return !j.mayLose(d) }) {
+		if slices.ContainsFunc(hard, func(d damage) bool { return !mayLose(d) }) {
 			refused = append(refused, hard...)
 			continue
 		}
-		if err := j.cut(stream, found[i]); err != nil {
+		if err := f.cut(stream, found[i]); err != nil {
 			return err
 		}
 	}
 	if len(refused) > 0 {
-		return j.refuse(refused)
+		return f.refuse(refused)
 	}
 	if !clean {
-		if err := j.emptyRetry(); err != nil {
+		if err := f.emptyRemade(); err != nil {
 			return fmt.Errorf("journal: emptying RETRY: %w", err)
 		}
-		if err := j.rewriteUnproved(); err != nil {
+		if err := f.rewriteUnproved(); err != nil {
 			return err
 		}
 	}
-	if err := j.removeUnchecked(); err != nil {
+	if err := f.removeUnchecked(); err != nil {
 		return fmt.Errorf("journal: removing what has no checksum: %w", err)
 	}
-	return removeClean(j.options.Dir)
+	return removeClean(f.path)
 }
 
 // removeUnchecked removes the files in which the server remembers what it also finds
 // in the messages, and which have no checksum: one flipped bit, and a retry would
 // never be due.
-func (j *Journal) removeUnchecked() error {
+func (f *files) removeUnchecked() error {
 	for _, name := range []string{"sched.db", "thw.db"} {
-		files, _ := filepath.Glob(filepath.Join(j.streamsDir(), "*", "msgs", name))
+		files, _ := filepath.Glob(filepath.Join(f.streamsDir(), "*", "msgs", name))
 		for _, file := range files {
 			if err := os.Remove(file); err != nil {
 				return err
@@ -158,73 +165,44 @@ func acknowledged(found []damage) []damage {
 }
 
 // cut takes damage out of a stream that may lose it, and says so.
-func (j *Journal) cut(stream string, found []damage) error {
+func (f *files) cut(stream string, found []damage) error {
 	if hard := acknowledged(found); len(hard) > 0 {
-		j.log.Error("the store is damaged; the journal goes on without what cannot be read", "damage", hard)
+		f.log.Error("the store is damaged; the journal goes on without what cannot be read", "damage", hard)
 	} else if len(found) > 0 {
-		j.log.Warn("what was being written is cut off: it was never acknowledged", "damage", found)
+		f.log.Warn("what was being written is cut off: it was never acknowledged", "damage", found)
 	}
-	if err := cutDamage(j.options.Dir, stream, found); err != nil {
+	if err := cutDamage(f.path, stream, found); err != nil {
 		return fmt.Errorf("journal: removing damage: %w", err)
 	}
 	return nil
 }
 
-// emptyRetry removes what RETRY holds. It is not brought to the disk with each
+// emptyRemade removes what RETRY holds. It is not brought to the disk with each
 // message, so that after a power cut what the server finds there may contradict
 // itself: an index of messages that are not there, or schedules of other ones.
 // All of it is made again from OUTCOMES.
-func (j *Journal) emptyRetry() error {
-	return os.RemoveAll(filepath.Join(j.streamsDir(), j.names.Stream(record.StreamRetry), "msgs"))
+func (f *files) emptyRemade() error {
+	return os.RemoveAll(filepath.Join(f.streamsDir(), f.remade, "msgs"))
 }
 
 // isVolatile reports whether a stream may lose messages: it is not brought to the disk
 // with each of them.
-func (j *Journal) isVolatile(stream string) bool {
-	return stream == j.names.Stream(record.StreamRetry) || stream == j.names.Stream(record.StreamAttempts)
-}
-
-// mayLose reports whether the journal may go on without what is damaged, and
-// remembers what that was.
-func (j *Journal) mayLose(d damage) bool {
-	if d.what == "" && j.isVolatile(d.stream) {
-		return true
-	}
-	may := j.options.AcceptLoss || j.isYoung(d.stream, d.after)
-	if may {
-		j.causes = append(j.causes, d.String())
-	}
-	return may
-}
-
-// isYoung reports whether what followed a message of a stream may have been torn by
-// a power cut: it was not yet brought to the disk.
-func (j *Journal) isYoung(stream string, after uint64) bool {
-	if j.options.SyncInterval <= 0 || j.options.NATS != nil || j.clean || j.kept == nil {
-		return false
-	}
-	switch stream {
-	case j.names.Stream(record.StreamCalls):
-		return after >= j.kept.account.Calls
-	case j.names.Stream(record.StreamOutcomes):
-		return after >= j.kept.account.Outcomes
-	}
-	m, ok := j.kept.marks[stream]
-	return ok && after >= m.last
+func (f *files) isVolatile(stream string) bool {
+	return slices.Contains(f.volatile, stream)
 }
 
 // checkDescriptions looks whether the server will know each stream that was created
 // here, and writes a description anew where that is accepted: what it says is known.
-func (j *Journal) checkDescriptions(m marker) (found []damage) {
-	for _, config := range j.streams() {
-		dir := filepath.Join(j.streamsDir(), config.Name)
+func (f *files) checkDescriptions(m marker) (found []damage) {
+	for _, config := range f.configs {
+		dir := filepath.Join(f.streamsDir(), config.Name)
 		if !m.Ready || !slices.Contains(m.Streams, config.Name) || isDescribed(dir) {
 			continue
 		}
 		d := damage{stream: config.Name, file: filepath.Join(dir, metaFile), what: "cannot be read"}
 		if _, err := os.Stat(dir); err != nil {
 			d.file, d.what = dir, "is missing" // it is created again where that is accepted
-		} else if j.options.AcceptLoss {
+		} else if f.acceptLoss {
 			if err := describe(dir, config); err != nil {
 				d.what = fmt.Sprintf("cannot be written anew: %v", err)
 			}
@@ -278,19 +256,19 @@ func metaChecksum(dir string, text []byte) string {
 const cleanFile = "journal.clean"
 
 // writeClean remembers that the journal was closed.
-func (j *Journal) writeClean() error {
+func (f *files) writeClean() error {
 	sizes := map[string]int64{}
-	blocks, _ := filepath.Glob(filepath.Join(j.streamsDir(), "*", "msgs", "*.blk"))
+	blocks, _ := filepath.Glob(filepath.Join(f.streamsDir(), "*", "msgs", "*.blk"))
 	for _, file := range blocks {
 		info, err := os.Stat(file)
 		if err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
-		name, _ := filepath.Rel(j.streamsDir(), file)
+		name, _ := filepath.Rel(f.streamsDir(), file)
 		sizes[filepath.ToSlash(name)] = info.Size()
 	}
 	text, _ := json.Marshal(sizes) // of strings and numbers: it cannot fail
-	return writeDurably(filepath.Join(j.options.Dir, cleanFile), seal(text))
+	return writeDurably(filepath.Join(f.path, cleanFile), seal(text))
 }
 
 // readClean reports whether the journal was closed, and how large its files were
@@ -319,13 +297,13 @@ func removeClean(dir string) error {
 
 // checkSizes finds blocks that are gone, or are not as long as they were when the
 // journal was closed.
-func (j *Journal) checkSizes(sizes map[string]int64) (found []damage) {
+func (f *files) checkSizes(sizes map[string]int64) (found []damage) {
 	for _, name := range slices.Sorted(maps.Keys(sizes)) {
-		file := filepath.Join(j.streamsDir(), filepath.FromSlash(name))
+		file := filepath.Join(f.streamsDir(), filepath.FromSlash(name))
 		stream, _, _ := strings.Cut(name, "/")
 		info, err := os.Stat(file)
 		switch {
-		case j.isVolatile(stream):
+		case f.isVolatile(stream):
 		case err != nil:
 			found = append(found, damage{stream: stream, file: file, what: "is missing"})
 		case info.Size() != sizes[name]:

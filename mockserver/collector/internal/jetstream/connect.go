@@ -3,8 +3,6 @@ package jetstream
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,18 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
-
-// A link stands for the connections as they are, until one is made again.
-type link struct {
-	lost context.Context
-	end  context.CancelFunc // ends lost
-}
-
-func newLink() *link {
-	l := &link{}
-	l.lost, l.end = context.WithCancel(context.Background())
-	return l
-}
 
 // minServer is the oldest server that has schedules and loses no acknowledged message
 // when it compacts.
@@ -153,11 +139,4 @@ func atLeast(version string, want [2]int) bool {
 		have[i] = n
 	}
 	return have[0] > want[0] || have[0] == want[0] && have[1] >= want[1]
-}
-
-// randomNumber names this process among the writers.
-func randomNumber() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:])
-	return binary.LittleEndian.Uint64(b[:])
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -187,19 +186,4 @@ func causeOf(text string, v []any) error {
 		}
 	}
 	return errors.New(text)
-}
-
-// writable tells whether files in the directory can be written now, by writing
-// as much as a message may have.
-func writable(dir string) error {
-	f, err := os.CreateTemp(dir, temporary+"probe.*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.Write(make([]byte, 1<<20))
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
 }

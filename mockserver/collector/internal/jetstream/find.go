@@ -2,23 +2,12 @@ package jetstream
 
 import (
 	"context"
-	"errors"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
-
-// An unansweredError is that of a message that was sent and not answered: it may be
-// stored.
-type unansweredError struct{ error }
-
-func (e *unansweredError) Unwrap() error { return e.error }
-
-func isUnanswered(err error) bool {
-	var unanswered *unansweredError
-	return errors.As(err, &unanswered)
-}
 
 // find learns whether a message of CALLS is stored whose answer did not come, and
 // returns its number, or cause. It takes as long as the store cannot be asked. before

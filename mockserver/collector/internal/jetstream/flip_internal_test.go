@@ -16,9 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/stretchr/testify/require"
 )
 
 // A sample is a small data directory of which it is known what is in it.
@@ -145,9 +146,9 @@ func (s *sample) files(t *testing.T) []string {
 // inRecord returns the number of the record of a block that has a byte.
 func inRecord(block []byte, at int) uint64 {
 	for begin := 0; begin < len(block); {
-		length := int(binary.LittleEndian.Uint32(block[begin:]) &^ recordHeaders)
+		length := int(binary.LittleEndian.Uint32(block[begin:]) &^ (1 << 31))
 		if at < begin+length {
-			return binary.LittleEndian.Uint64(block[begin+4:]) &^ recordDeleted
+			return binary.LittleEndian.Uint64(block[begin+4:]) &^ (3 << 62)
 		}
 		begin += length
 	}

@@ -1,6 +1,8 @@
 package jetstream
 
-import "sync"
+import (
+	"sync"
+)
 
 // goroutines are those of a journal: Close waits for all of them. The zero value is
 // ready for use.

@@ -43,13 +43,6 @@ func (h *health) await(ctx context.Context) {
 // for.
 const storePause = 100 * time.Millisecond
 
-// awaitStore waits until the store can be asked again. It fails when the journal is
-// closed.
-func (j *Journal) awaitStore() error {
-	j.health.await(j.ctx)
-	return sleep(j.ctx, storePause)
-}
-
 // rise says that the store can be written to.
 func (h *health) rise() {
 	h.mu.Lock()

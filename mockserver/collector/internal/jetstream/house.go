@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
@@ -181,7 +182,7 @@ func (j *Journal) restart() error {
 		return err
 	}
 	_ = j.server.stop() // what it cannot write is not counted on
-	if err := j.rewriteUnproved(); err != nil {
+	if err := j.files.rewriteUnproved(); err != nil {
 		return err
 	}
 	if err := j.startServer(); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 	"sync"
@@ -23,19 +22,14 @@ import (
 // A Journal is a mockserver.Journal on JetStream. Its methods may be called from
 // many goroutines at once.
 type Journal struct {
+	*store
 	options Options
-	names   record.Names
-	log     *slog.Logger
-	writer  uint64 // names this process among those that share the streams
 	lock    *flock.Flock
 	server  *embedded // nil on a cluster
 	ballast *ballast  // nil on a cluster
 	canary  *canary   // nil where messages are acknowledged before they are synced, and on a cluster
-	in, nc  *nats.Conn
-	js      jetstream.JetStream
 	// The streams that are read by number or subject.
 	calls, outcomes, retry, failed, state jetstream.Stream
-	health                                health
 	account                               *ledger.Ledger
 	recovered                             bool // Open has come to its end
 	results                               *results
@@ -43,6 +37,7 @@ type Journal struct {
 	usage                                 usage
 	servers                               servers // of the cluster
 	scrubber                              scrubber
+	files                                 *files            // nil on a cluster
 	kept                                  *snapshot         // what must be there, as Open found it; nil where that is not known
 	clean                                 bool              // the journal was closed before it was opened
 	causes                                []string          // what Open found damaged and may go on without
@@ -52,16 +47,10 @@ type Journal struct {
 	settled                               chan struct{} // closed when the lists of failed calls have what earlier processes left undone
 	trimSoon                              chan struct{} // holds one token when there is reason to trim before the time; never closed
 
-	ctx    context.Context // ends when the journal is closed
-	cancel context.CancelCauseFunc
-	work   goroutines // goroutines that end with ctx
-
-	acked    atomic.Uint64 // the last message of CALLS that this process knows of
-	messages atomic.Uint64 // counts what was published, to name it
+	acked atomic.Uint64 // the last message of CALLS that this process knows of
 
 	stored atomic.Pointer[func(source, id string)] // nil until OnStored
 
-	link   atomic.Pointer[link]  // replaced when a connection is made again
 	warned atomic.Pointer[error] // what a connection reported last; nil when it was made again
 
 	attaching sync.Mutex // lets one Attach or Detach run at a time
@@ -88,11 +77,9 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		return nil, err
 	}
 	j := &Journal{
-		options: o, names: record.Names{Prefix: o.Name}, log: o.Logger, writer: randomNumber(), account: ledger.New(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
+		store: newStore(o.Name, o.NATS != nil, o.Logger), options: o, account: ledger.New(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
 		lanes: map[string]*lane{}, queues: map[string]*queue{}, replays: map[string]uint64{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
-	j.ctx, j.cancel = context.WithCancelCause(context.Background())
-	j.link.Store(newLink())
 	defer func() {
 		if err != nil {
 			_ = j.Close()
@@ -117,6 +104,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		return nil, err
 	}
 	if o.NATS == nil {
+		j.files.acceptLoss = false
 		if err := j.snapshot(ctx, true); err != nil {
 			return nil, err
 		}
@@ -150,7 +138,11 @@ func (j *Journal) openServer() error {
 	if err := removeTemporary(j.options.Dir); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	m, err := j.readMarker()
+	j.files = &files{
+		path: j.options.Dir, interval: j.options.SyncInterval, log: j.log, configs: j.streams(), advice: j.howToGoOn(), acceptLoss: j.options.AcceptLoss,
+		volatile: []string{j.names.Stream(record.StreamRetry), j.names.Stream(record.StreamAttempts)}, remade: j.names.Stream(record.StreamRetry),
+	}
+	m, err := j.files.readMarker()
 	if err != nil {
 		return err
 	}
@@ -177,6 +169,7 @@ func (j *Journal) openServer() error {
 	j.server = newEmbedded(j.options)
 	if j.options.SyncInterval <= 0 {
 		j.canary = newCanary(j.options.Dir)
+		j.synced = j.lookAtCanary
 	}
 	return j.startServer()
 }
@@ -246,17 +239,6 @@ func (j *Journal) follow() {
 			}
 		})
 	}
-}
-
-func (j *Journal) tail(kind string, next uint64, handle func(*nats.Msg, uint64) error) *tail {
-	t := &tail{
-		link: &j.link, nc: j.nc, js: j.js, stream: j.names.Stream(kind), next: next, batch: 1000, heartbeat: 5 * time.Second, handle: handle,
-		trouble: j.tellTrouble(kind),
-	}
-	if j.options.NATS != nil {
-		t.shared, t.heartbeat = true, time.Second // the server that has the consumer may die alone
-	}
-	return t
 }
 
 // Attach opens the queue of a destination.
@@ -466,10 +448,10 @@ func (j *Journal) leaveServer() error {
 	if _, err := j.health.up(); err != nil {
 		return err
 	}
-	if err := j.prove(); err != nil {
+	if err := j.files.prove(); err != nil {
 		return err
 	}
-	return j.writeClean()
+	return j.files.writeClean()
 }
 
 // Close ends all readers, brings what is under way to the disk, and stops the
@@ -509,4 +491,14 @@ func (j *Journal) Close() error {
 		return j.lock.Unlock()
 	}
 	return nil
+}
+
+// lookAtCanary returns nil if what the server has answered for until now is on the disk.
+// Where it is not known it is to be stored again, by a server that is started again.
+func (j *Journal) lookAtCanary() error {
+	err := j.canary.look()
+	if err != nil {
+		j.server.fail(err)
+	}
+	return err
 }

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // A watch of a bucket ends where the server cannot make its consumer again. It is
@@ -22,7 +22,7 @@ func TestTheWatchOfSettingsGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket := &brokenBucket{}
 		ctx, cancel := context.WithCancel(t.Context())
-		changes, err := (&settingsStore{journal: &Journal{ctx: t.Context()}, kv: bucket}).Watch(ctx)
+		changes, err := (&settingsStore{journal: &Journal{store: &store{ctx: t.Context()}}, kv: bucket}).Watch(ctx)
 		require.NoError(t, err)
 		bucket.watches[0].updates <- nil
 		<-changes
@@ -61,8 +61,7 @@ func TestWhatABucketHadLastIsMissed(t *testing.T) {
 			j.snapshots.mu.Unlock()
 			require.NoError(t, j.Close())
 
-			block := blockFile(filepath.Join(j.streamsDir(), "KV_"+j.names.Bucket(bucket)), 1)
-			block = filepath.Join(killed, strings.TrimPrefix(block, dir))
+			block := filepath.Join(killed, "jetstream", "$G", "streams", "KV_"+j.names.Bucket(bucket), "msgs", "1.blk")
 			require.NoError(t, os.Truncate(block, 0))
 			_, err = Open(t.Context(), Options{Dir: killed})
 			require.ErrorIs(t, err, record.ErrDamaged)

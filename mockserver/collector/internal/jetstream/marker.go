@@ -36,17 +36,17 @@ const markerFormat = 1
 
 // readMarker returns the directory's marker, or an error if there is none though
 // there is data. Where loss is accepted it is made again: what it must say is known.
-func (j *Journal) readMarker() (marker, error) {
-	m, err := readMarker(j.options.Dir)
-	if !errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss {
+func (f *files) readMarker() (marker, error) {
+	m, err := readMarker(f.path)
+	if !errors.Is(err, record.ErrDamaged) || !f.acceptLoss {
 		return m, err
 	}
-	j.log.Error("the marker is made again", "error", err)
+	f.log.Error("the marker is made again", "error", err)
 	m = marker{Format: markerFormat, Ready: true}
-	for _, config := range j.streams() {
+	for _, config := range f.configs {
 		m.Streams = append(m.Streams, config.Name)
 	}
-	return m, m.write(j.options.Dir)
+	return m, m.write(f.path)
 }
 
 func readMarker(dir string) (marker, error) {

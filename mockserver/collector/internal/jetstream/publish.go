@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
@@ -45,28 +46,28 @@ func (e *serverError) Error() string {
 
 // publish stores a message and returns its sequence number. On a cluster it
 // tries again; where a message must not be stored twice it needs a Nats-Msg-Id.
-func (j *Journal) publish(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
-	ctx, stop, err := j.while(ctx, publishPatience)
+func (s *store) publish(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
+	ctx, stop, err := s.while(ctx, publishPatience)
 	if err != nil {
 		return 0, err
 	}
 	defer stop()
-	return j.publishUntil(ctx, nc, m)
+	return s.publishUntil(ctx, nc, m)
 }
 
 // publishUntil tries until ctx ends. Its error is an unansweredError where the
 // message may be stored.
-func (j *Journal) publishUntil(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
+func (s *store) publishUntil(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
 	unanswered := false
 	for {
-		seq, err := j.try(ctx, nc, m)
+		seq, err := s.try(ctx, nc, m)
 		if err == nil {
 			return seq, nil
 		}
 		var refused *serverError
 		isRefused := errors.As(err, &refused)
 		unanswered = unanswered || !isRefused && !isUnsent(err)
-		if isRefused || ctx.Err() != nil || j.options.NATS == nil || sleep(ctx, 100*time.Millisecond) != nil {
+		if isRefused || ctx.Err() != nil || !s.shared || sleep(ctx, 100*time.Millisecond) != nil {
 			if err = wrapStorage(err); unanswered {
 				err = &unansweredError{err}
 			}
@@ -87,8 +88,8 @@ func isUnsent(err error) bool {
 
 // while returns a context that ends with ctx, after patience (0 is none), or when
 // the store cannot be written to.
-func (j *Journal) while(ctx context.Context, patience time.Duration) (context.Context, func(), error) {
-	up, err := j.health.up()
+func (s *store) while(ctx context.Context, patience time.Duration) (context.Context, func(), error) {
+	up, err := s.health.up()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -104,9 +105,9 @@ func (j *Journal) while(ctx context.Context, patience time.Duration) (context.Co
 var errNoAnswer = errors.New("journal: the store does not answer")
 
 // try publishes once. Once it returns no error, the message is stored.
-func (j *Journal) try(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
+func (s *store) try(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
 	try := ctx
-	if j.options.NATS != nil {
+	if s.shared {
 		var stop func()
 		try, stop = context.WithTimeout(ctx, tryPatience)
 		defer stop()
@@ -131,7 +132,7 @@ func (j *Journal) try(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, 
 	if ack.Error != nil {
 		return 0, fmt.Errorf("journal: storing: %w", ack.Error)
 	}
-	if err := j.proveSynced(); err != nil {
+	if err := s.proveSynced(); err != nil {
 		return 0, fmt.Errorf("journal: storing: %w", err)
 	}
 	return ack.Seq, nil
@@ -151,4 +152,23 @@ func wrapStorage(err error) error {
 		return fmt.Errorf("%w: %w", mockserver.ErrJournalFull, err)
 	}
 	return err
+}
+
+// An unansweredError is that of a message that was sent and not answered: it may be
+// stored.
+type unansweredError struct{ error }
+
+func (e *unansweredError) Unwrap() error { return e.error }
+
+func isUnanswered(err error) bool {
+	var unanswered *unansweredError
+	return errors.As(err, &unanswered)
+}
+
+// identify names a message, so that a cluster stores it once though it may be
+// published twice.
+func (s *store) identify(m *nats.Msg) {
+	if s.shared {
+		m.Header.Set(nats.MsgIdHdr, fmt.Sprintf("%x-%x", s.writer, s.messages.Add(1)))
+	}
 }

@@ -66,18 +66,13 @@ func (r *recent) add(a record.Accepted) error {
 }
 
 // forget drops what a snapshot that was stored knows.
-func (r *recent) forget(calls uint64, marks map[string]extentMark) error {
+func (r *recent) forget(known func(record.Accepted) bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file == nil {
 		return nil
 	}
-	r.list = slices.DeleteFunc(r.list, func(a record.Accepted) bool {
-		if a.Calls == 0 {
-			return a.Seq <= marks[a.Source].last
-		}
-		return a.Seq <= calls
-	})
+	r.list = slices.DeleteFunc(r.list, known)
 	var left []byte
 	for _, a := range r.list {
 		left = append(left, a.Line()...)

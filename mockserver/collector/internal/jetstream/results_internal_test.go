@@ -12,7 +12,7 @@ import (
 // Whoever hands over an outcome waits for what becomes of it, also when the
 // journal has been closed: else Close would wait for ever for those who wait.
 func TestOutcomesThatComeAfterTheEndAreRefused(t *testing.T) {
-	j := &Journal{}
+	j := &Journal{store: &store{}}
 	j.ctx, j.cancel = context.WithCancelCause(t.Context())
 	r := newResults(j)
 	j.cancel(mockserver.ErrJournalClosed)

@@ -29,13 +29,13 @@ import (
 
 // rewriteUnproved writes anew what may not be on the disk as it is read. What cannot
 // be read at the end of a stream, and was never acknowledged, is cut off.
-func (j *Journal) rewriteUnproved() error {
-	streams, err := j.streamDirs()
+func (f *files) rewriteUnproved() error {
+	streams, err := f.streamDirs()
 	if err != nil {
 		return err
 	}
 	for _, stream := range streams {
-		if err := j.rewriteStream(stream); err != nil {
+		if err := f.rewriteStream(stream); err != nil {
 			return fmt.Errorf("journal: writing the end of %s anew: %w", filepath.Base(stream), err)
 		}
 	}
@@ -43,15 +43,15 @@ func (j *Journal) rewriteUnproved() error {
 }
 
 // streamDirs returns the directories of all streams.
-func (j *Journal) streamDirs() ([]string, error) {
-	return filepath.Glob(filepath.Join(j.streamsDir(), "*"))
+func (f *files) streamDirs() ([]string, error) {
+	return filepath.Glob(filepath.Join(f.streamsDir(), "*"))
 }
 
-func (j *Journal) rewriteStream(stream string) error {
+func (f *files) rewriteStream(stream string) error {
 	if err := removeTemporary(stream, filepath.Join(stream, "msgs")); err != nil {
 		return err
 	}
-	blocks, err := j.unproved(stream)
+	blocks, err := f.unproved(stream)
 	if err != nil {
 		return err
 	}
@@ -63,10 +63,10 @@ func (j *Journal) rewriteStream(stream string) error {
 		}
 		found = append(found, more...)
 	}
-	if hard := acknowledged(found); slices.ContainsFunc(hard, func(d damage) bool { return !j.isVolatile(d.stream) }) {
-		return j.refuse(hard)
+	if hard := acknowledged(found); slices.ContainsFunc(hard, func(d damage) bool { return !f.isVolatile(d.stream) }) {
+		return f.refuse(hard)
 	}
-	if err := j.cut(stream, found); err != nil {
+	if err := f.cut(stream, found); err != nil {
 		return err
 	}
 	// The server that could not write wrote it when it stopped: with what it failed to
@@ -98,18 +98,18 @@ func removeIndex(stream string) error {
 
 // unproved returns the blocks of a stream that may not be on the disk as they are
 // read, in their order.
-func (j *Journal) unproved(stream string) ([]int, error) {
+func (f *files) unproved(stream string) ([]int, error) {
 	blocks, err := blocksOf(stream)
 	if err != nil || len(blocks) == 0 {
 		return nil, err
 	}
 	first := len(blocks) - 1
-	if j.options.SyncInterval > 0 {
+	if f.interval > 0 {
 		newest, err := os.Stat(blockFile(stream, blocks[first]))
 		if err != nil {
 			return nil, err
 		}
-		since := newest.ModTime().Add(-2*j.options.SyncInterval - time.Second)
+		since := newest.ModTime().Add(-2*f.interval - time.Second)
 		for first > 0 {
 			info, err := os.Stat(blockFile(stream, blocks[first-1]))
 			if err != nil {
@@ -126,13 +126,13 @@ func (j *Journal) unproved(stream string) ([]int, error) {
 
 // prove brings what was written last to the disk, and returns an error if that is
 // not certain. The server must have stopped.
-func (j *Journal) prove() error {
-	streams, err := j.streamDirs()
+func (f *files) prove() error {
+	streams, err := f.streamDirs()
 	if err != nil {
 		return err
 	}
 	for _, stream := range streams {
-		blocks, err := j.unproved(stream)
+		blocks, err := f.unproved(stream)
 		if err != nil {
 			return err
 		}

@@ -5,11 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // TestIndexIsMadeAgain takes the server's index away with what is not proved: where a
@@ -22,10 +23,10 @@ func TestIndexIsMadeAgain(t *testing.T) {
 		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
 	}
 	require.NoError(t, j.Close())
-	stream := filepath.Join(j.streamsDir(), j.names.Stream(record.StreamCalls))
+	stream := filepath.Join(j.files.streamsDir(), j.names.Stream(record.StreamCalls))
 	index := filepath.Join(stream, "msgs", "index.db")
 	assert.FileExists(t, index)
-	require.NoError(t, j.rewriteStream(stream))
+	require.NoError(t, j.files.rewriteUnproved())
 	assert.NoFileExists(t, index)
 
 	j, err = Open(within(t), Options{Dir: dir})

@@ -7,16 +7,14 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
@@ -102,10 +100,11 @@ func (j *Journal) scrub(ctx context.Context) error {
 // scrubFiles reads the blocks of all streams, and again those that look damaged: their
 // ends may have been about to be written, and the whole to be replaced.
 func (j *Journal) scrubFiles(ctx context.Context) (damage []string, err error) {
-	streams, err := j.streamDirs()
+	streams, err := j.files.streamDirs()
 	if err != nil {
 		return nil, err
 	}
+	read := func(bytes int) error { return j.scrubber.read(ctx, bytes) }
 	var doubtful []blockOf
 	for _, stream := range streams {
 		blocks, err := blocksOf(stream)
@@ -113,7 +112,7 @@ func (j *Journal) scrubFiles(ctx context.Context) (damage []string, err error) {
 			return nil, err
 		}
 		for _, block := range blocks {
-			if found := j.readBlock(ctx, stream, block); len(found) > 0 {
+			if found := scrubBlock(stream, block, read); len(found) > 0 {
 				damage, doubtful = append(damage, found...), append(doubtful, blockOf{stream, block})
 			}
 		}
@@ -126,7 +125,7 @@ func (j *Journal) scrubFiles(ctx context.Context) (damage []string, err error) {
 	}
 	var again []string
 	for _, b := range doubtful {
-		again = append(again, j.readBlock(ctx, b.stream, b.block)...)
+		again = append(again, scrubBlock(b.stream, b.block, read)...)
 	}
 	return slices.DeleteFunc(damage, func(d string) bool { return !slices.Contains(again, d) }), ctx.Err()
 }
@@ -135,39 +134,6 @@ func (j *Journal) scrubFiles(ctx context.Context) (damage []string, err error) {
 type blockOf struct {
 	stream string
 	block  int
-}
-
-// readBlock returns what is damaged of a block.
-func (j *Journal) readBlock(ctx context.Context, stream string, block int) (damage []string) {
-	data, err := readPastCache(blockFile(stream, block))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil // its messages were removed
-	case err != nil:
-		return []string{err.Error()}
-	}
-	if j.scrubber.read(ctx, len(data)) != nil {
-		return nil
-	}
-	found, _ := findDamage(data, newBlockHash(filepath.Base(stream), block), false)
-	for _, d := range found {
-		// Where it ends may change with what is written behind it.
-		damage = append(damage, fmt.Sprintf("%s (%s) from byte %d on", blockFile(stream, block), filepath.Base(stream), d.from))
-	}
-	return damage
-}
-
-// readPastCache reads a file from the disk, as far as the system lets it.
-func readPastCache(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	dropCache(f)
-	data, err := io.ReadAll(f)
-	dropCache(f) // it is not read soon
-	return data, err
 }
 
 // scrubReplicas compares what the servers of a cluster have. One collector does so at

@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
@@ -108,7 +108,13 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 		return fmt.Errorf("journal: storing the account: %w", err)
 	}
 	s.number, s.stored, s.next = s.number+1, of, time.Now().Add(max(snapshotEvery, snapshotShare*time.Since(began)))
-	if err := j.recent.forget(calls, marks); err != nil {
+	err = j.recent.forget(func(a record.Accepted) bool {
+		if a.Calls == 0 {
+			return a.Seq <= marks[a.Source].last
+		}
+		return a.Seq <= calls
+	})
+	if err != nil {
 		j.log.Debug("what was accepted last is noted for longer", "error", err)
 	}
 	return nil
@@ -158,11 +164,11 @@ func (j *Journal) syncStreams(before time.Time) error {
 	if j.options.SyncInterval <= 0 {
 		return nil
 	}
-	blocks, _ := filepath.Glob(filepath.Join(j.streamsDir(), "*", "msgs", "*.blk"))
+	blocks, _ := filepath.Glob(filepath.Join(j.files.streamsDir(), "*", "msgs", "*.blk"))
 	for _, block := range blocks {
 		name := filepath.Base(filepath.Dir(filepath.Dir(block)))
 		info, err := os.Stat(block)
-		if err != nil || j.isVolatile(name) || info.ModTime().Before(before.Add(-2*j.options.SyncInterval-time.Minute)) {
+		if err != nil || j.files.isVolatile(name) || info.ModTime().Before(before.Add(-2*j.options.SyncInterval-time.Minute)) {
 			continue // the server has removed it, or brought it to the disk long ago
 		}
 		if err := syncFile(block); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -266,45 +272,4 @@ func (j *Journal) lacks(ctx context.Context, s *snapshot) ([]string, error) {
 	}
 	slices.Sort(all)
 	return all, nil
-}
-
-var errUnsealed = errors.New("it is damaged")
-
-// seal puts a checksum behind what a file is to hold.
-func seal(data []byte) []byte {
-	sum := sha256.Sum256(data)
-	return append(bytes.Clone(data), sum[:]...)
-}
-
-// unseal returns what was sealed.
-func unseal(data []byte) ([]byte, error) {
-	n := len(data) - sha256.Size
-	if n < 0 {
-		return nil, errUnsealed
-	}
-	if sum := sha256.Sum256(data[:n]); !bytes.Equal(sum[:], data[n:]) {
-		return nil, errUnsealed
-	}
-	return data[:n], nil
-}
-
-// overwrite writes a file in its place, and brings it to the disk.
-func overwrite(path string, data []byte) error {
-	_, err := os.Stat(path)
-	isNew := errors.Is(err, fs.ErrNotExist)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteAt(data, 0)
-	if err == nil {
-		err = f.Truncate(int64(len(data)))
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil || !isNew {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
@@ -86,7 +87,7 @@ func (j *Journal) ensure(ctx context.Context) error {
 		}
 		return nil
 	}
-	m, err := j.readMarker()
+	m, err := j.files.readMarker()
 	if err != nil {
 		return err
 	}

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
@@ -124,20 +124,6 @@ func (t *tail) run(ctx context.Context, finite bool) error {
 
 // tellEvery is how often it is said that reading is waited for.
 const tellEvery = 10 * time.Second
-
-// tellTrouble returns a function that logs, for trouble of a tail: as a warning now and
-// then if it lasts and is not known.
-func (j *Journal) tellTrouble(kind string) func(error, time.Duration) {
-	var told time.Duration
-	return func(err error, since time.Duration) {
-		told = min(told, since) // it may be another trouble
-		level := slog.LevelDebug
-		if _, down := j.health.up(); down == nil && since-told >= tellEvery {
-			told, level = since, slog.LevelWarn
-		}
-		j.log.Log(context.Background(), level, "a stream cannot be read; it is tried again", "stream", kind, "for", since.Round(time.Second), "error", err)
-	}
-}
 
 // session reads by one consumer until something goes wrong. A finite one ends
 // with errEnough when nothing is left.

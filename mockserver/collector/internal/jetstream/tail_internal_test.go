@@ -9,16 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // TestTroubleWithReadingIsTold has a stream not be readable for half a minute.
 func TestTroubleWithReadingIsTold(t *testing.T) {
 	var log bytes.Buffer
-	j := &Journal{log: slog.New(slog.NewTextHandler(&log, nil))}
+	j := &store{log: slog.New(slog.NewTextHandler(&log, nil))}
 	tell := j.tellTrouble(record.StreamCalls)
 	for since := time.Duration(0); since < 35*time.Second; since += 100 * time.Millisecond {
 		tell(errors.New("no leader"), since)
@@ -56,7 +57,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	}
 	assert.ErrorIs(t, missing.scan(ctx), enough)
 
-	stuck := &Journal{options: j.options, log: j.log, account: ledger.New(), calls: j.calls, outcomes: j.outcomes}
+	stuck := &Journal{store: &store{log: j.log}, options: j.options, account: ledger.New(), calls: j.calls, outcomes: j.outcomes}
 	ctx, cancel = context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(enough) })
 	assert.ErrorIs(t, stuck.catchUp(ctx), enough)

@@ -66,14 +66,14 @@ const (
 )
 
 // patiently tries again on a cluster what fails for a reason that may pass.
-func (j *Journal) patiently(ctx context.Context, try func(context.Context) error) error {
+func (s *store) patiently(ctx context.Context, try func(context.Context) error) error {
 	for begin, tries := time.Now(), 1; ; tries++ {
 		err := try(ctx)
-		if err == nil || j.options.NATS == nil || !Transient(err) || ctx.Err() != nil || time.Since(begin) > clusterPatience {
+		if err == nil || !s.shared || !Transient(err) || ctx.Err() != nil || time.Since(begin) > clusterPatience {
 			return err
 		}
 		if tries == 1 {
-			j.log.Warn("the cluster is not ready; trying again", "error", err)
+			s.log.Warn("the cluster is not ready; trying again", "error", err)
 		}
 		if sleep(ctx, clusterPause) != nil {
 			return err
