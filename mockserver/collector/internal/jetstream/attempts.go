@@ -25,8 +25,9 @@ const (
 // a log for people: a kill may lose the last tenth of a second, and a power cut
 // more. Its methods may be called from many goroutines at once.
 type AttemptLog struct {
-	journal *Journal
-	storing sync.Mutex // lets one flush store at a time
+	store    *store
+	diskFull func() bool
+	storing  sync.Mutex // lets one flush store at a time
 
 	mu      sync.Mutex // guards what follows
 	waiting []*recordPiece
@@ -42,15 +43,17 @@ type recordPiece struct {
 	records int
 }
 
-// Attempts returns the journal's log of attempts.
-func (j *Journal) Attempts() *AttemptLog { return j.attempts }
+// newAttemptLog returns a log that takes nothing while the disk is full.
+func newAttemptLog(s *store, diskFull func() bool) *AttemptLog {
+	return &AttemptLog{store: s, diskFull: diskFull}
+}
 
 // Record keeps a record, which it copies. It never blocks: where records come
 // faster than they can be stored, it drops and counts them.
 func (l *AttemptLog) Record(data []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.size+len(data) > attemptsWaiting || l.journal.usage.isDiskFull() {
+	if l.closed || l.size+len(data) > attemptsWaiting || l.diskFull() {
 		l.dropped++
 		return
 	}
@@ -83,11 +86,11 @@ func (l *AttemptLog) flush() {
 	l.waiting, l.size, l.timer = nil, 0, nil
 	l.mu.Unlock()
 	for _, p := range pieces {
-		m := nats.NewMsg(l.journal.names.Subject("t"))
+		m := nats.NewMsg(l.store.names.Subject("t"))
 		m.Data = record.AppendBlock([]byte{record.CallsFormat}, *p.raw)
 		record.PutBuffer(p.raw)
-		if _, err := l.journal.publish(context.Background(), l.journal.nc, m); err != nil {
-			l.journal.log.Debug("records of attempts were dropped", "records", p.records, "error", err)
+		if _, err := l.store.publish(context.Background(), l.store.nc, m); err != nil {
+			l.store.log.Debug("records of attempts were dropped", "records", p.records, "error", err)
 			l.mu.Lock()
 			l.dropped += uint64(p.records)
 			l.mu.Unlock()
@@ -119,10 +122,10 @@ func (l *AttemptLog) Follow(ctx context.Context, next uint64, f func(data []byte
 }
 
 func (l *AttemptLog) tail(next uint64, f func([]byte)) *tail {
-	t := l.journal.tail(record.StreamAttempts, next, func(m *nats.Msg, seq uint64) error {
+	t := l.store.tail(record.StreamAttempts, next, func(m *nats.Msg, seq uint64) error {
 		records, err := record.DecodeCalls(m.Data)
 		if err != nil {
-			l.journal.log.Warn("records of attempts cannot be read; they are passed over", "error", fmt.Errorf("message %d: %w", seq, err))
+			l.store.log.Warn("records of attempts cannot be read; they are passed over", "error", fmt.Errorf("message %d: %w", seq, err))
 			return nil
 		}
 		for _, r := range records {

@@ -7,32 +7,41 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
 )
 
 // TestBlocksAreReadAsTheServerWritesThem holds what is known of the server's files
 // against the server that is used: a change of their format fails here.
 func TestBlocksAreReadAsTheServerWritesThem(t *testing.T) {
 	dir := t.TempDir()
-	j, err := Open(within(t), Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: dir, SyncAlways: true})
+	require.NoError(t, err)
+	s.Start()
+	defer s.Shutdown()
+	require.True(t, s.ReadyForConnections(time.Minute))
+	nc, err := nats.Connect("", nats.InProcessServer(s))
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "BLOCKS", Subjects: []string{"test.*"}, MaxMsgsPerSubject: 1})
+	require.NoError(t, err)
 	for i := range 50 {
-		m := nats.NewMsg(j.names.Subject("s", "test", fmt.Sprint(i%20))) // some replace others
+		m := nats.NewMsg(fmt.Sprint("test.", i%20)) // some replace others
 		m.Data = bytes.Repeat([]byte{byte(i)}, 10*i)
 		m.Header.Set("A", strings.Repeat("b", i)) // without headers the length of the subject is not covered
-		if _, err := j.publish(within(t), j.nc, m); err != nil {
-			t.Fatal(err)
-		}
+		_, err := js.PublishMsg(t.Context(), m)
+		require.NoError(t, err)
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	stream := filepath.Join(dir, storeDir, "$G", "streams", j.names.Stream(record.StreamState))
+	nc.Close()
+	s.Shutdown()
+	s.WaitForShutdown()
+	stream := filepath.Join(dir, storeDir, "$G", "streams", "BLOCKS")
 	blocks, err := blocksOf(stream)
 	if err != nil || len(blocks) == 0 {
 		t.Fatalf("blocks %v, %v", blocks, err)

@@ -35,13 +35,13 @@ type embedded struct {
 	fatal  error          // why it did not start
 }
 
-func newEmbedded(o Options) *embedded {
+func newEmbedded(dir string, interval time.Duration, log *slog.Logger) *embedded {
 	options := server.Options{
 		ServerName: "journal", DontListen: true, NoSigs: true, NoLog: true, MaxPayload: maxPayload,
-		JetStream: true, StoreDir: o.Dir, JetStreamMaxStore: math.MaxInt64 >> 2, DisableJetStreamBanner: true,
-		SyncAlways: o.SyncInterval <= 0, SyncInterval: max(o.SyncInterval, 0),
+		JetStream: true, StoreDir: dir, JetStreamMaxStore: math.MaxInt64 >> 2, DisableJetStreamBanner: true,
+		SyncAlways: interval <= 0, SyncInterval: max(interval, 0),
 	}
-	return &embedded{options: options, log: o.Logger, trouble: make(chan error, 1)}
+	return &embedded{options: options, log: log, trouble: make(chan error, 1)}
 }
 
 // start runs the server and waits until it has recovered its streams.

@@ -30,3 +30,11 @@ func (g *goroutines) Wait() {
 	g.mu.Unlock()
 	g.work.Wait()
 }
+
+// poke puts a token into a channel that holds one, if it is not there.
+func poke(changes chan<- struct{}) {
+	select {
+	case changes <- struct{}{}:
+	default: // it has one to read
+	}
+}

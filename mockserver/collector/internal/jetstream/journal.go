@@ -35,7 +35,8 @@ type Journal struct {
 	results                               *results
 	attempts                              *AttemptLog
 	usage                                 usage
-	servers                               servers // of the cluster
+	servers                               servers  // of the cluster
+	cluster                               *cluster // nil within the process
 	scrubber                              scrubber
 	files                                 *files            // nil on a cluster
 	kept                                  *snapshot         // what must be there, as Open found it; nil where that is not known
@@ -114,7 +115,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	}
 	j.kept, j.accepted, j.options.AcceptLoss = nil, nil, false // what is damaged from now on was not accepted
 	j.recovered = true
-	j.results, j.attempts = newResults(j), &AttemptLog{journal: j}
+	j.results, j.attempts = newResults(j), newAttemptLog(j.store, j.usage.isDiskFull)
 	j.work.Go(j.results.run)
 	j.work.Go(j.keepHouse)
 	j.work.Go(j.keepTrimmed)
@@ -128,6 +129,11 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	j.work.Go(j.settleEarlier)
 	return j, nil
 }
+
+// Transient reports whether what failed on a cluster may succeed later: its servers
+// do not answer yet, are choosing a leader, or do not know yet what another server or
+// collector has just created.
+func Transient(err error) bool { return isTransient(err) }
 
 // openServer starts the embedded server on a directory that is ours alone.
 func (j *Journal) openServer() error {
@@ -166,7 +172,7 @@ func (j *Journal) openServer() error {
 	if err != nil {
 		return err
 	}
-	j.server = newEmbedded(j.options)
+	j.server = newEmbedded(j.options.Dir, j.options.SyncInterval, j.log)
 	if j.options.SyncInterval <= 0 {
 		j.canary = newCanary(j.options.Dir)
 		j.synced = j.lookAtCanary

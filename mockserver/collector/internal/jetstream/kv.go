@@ -18,27 +18,38 @@ const settingsKey = "settings"
 
 // bucketStream is the stream of a bucket, as KeyValue of package jetstream would
 // make it.
-func (j *Journal) bucketStream(kind, description string) jetstream.StreamConfig {
-	bucket := j.names.Bucket(kind)
+func bucketStream(names record.Names, kind, description string) jetstream.StreamConfig {
+	bucket := names.Bucket(kind)
 	return jetstream.StreamConfig{
 		Name: "KV_" + bucket, Description: description, Subjects: []string{"$KV." + bucket + ".>"},
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true,
 	}
 }
 
-// Settings returns a store for the settings that are made at run time, shared by
+// buckets are where settings and state are kept.
+type buckets struct {
+	*store
+	note      func(record.Accepted)                             // notes a second time what was stored
+	uncounted func(context.Context) (counted func(), err error) // is called before values are deleted, and counted after
+}
+
+func newBuckets(s *store, note func(record.Accepted), uncounted func(context.Context) (func(), error)) *buckets {
+	return &buckets{s, note, uncounted}
+}
+
+// settings returns a store for the settings that are made at run time, shared by
 // all who share the journal. It is usable until the journal is closed.
-func (j *Journal) Settings(ctx context.Context) (mockserver.SettingsStore, error) {
-	kv, err := j.js.KeyValue(ctx, j.names.Bucket(record.BucketSettings))
+func (b *buckets) settings(ctx context.Context) (mockserver.SettingsStore, error) {
+	kv, err := b.js.KeyValue(ctx, b.names.Bucket(record.BucketSettings))
 	if err != nil {
 		return nil, fmt.Errorf("journal: the bucket of settings: %w", err)
 	}
-	return &settingsStore{j, kv}, nil
+	return &settingsStore{b, kv}, nil
 }
 
 type settingsStore struct {
-	journal *Journal
-	kv      jetstream.KeyValue
+	*buckets
+	kv jetstream.KeyValue
 }
 
 func (s *settingsStore) Load(ctx context.Context) (mockserver.StoredSettings, error) {
@@ -62,7 +73,7 @@ func (s *settingsStore) Save(ctx context.Context, settings mockserver.StoredSett
 	if err != nil {
 		return 0, fmt.Errorf("journal: %w", err)
 	}
-	revision, err := s.journal.update(ctx, s.kv, settingsKey, value, settings.Revision)
+	revision, err := s.update(ctx, s.kv, settingsKey, value, settings.Revision)
 	if isConflict(err) {
 		return 0, mockserver.ErrSettingsChanged
 	}
@@ -71,7 +82,7 @@ func (s *settingsStore) Save(ctx context.Context, settings mockserver.StoredSett
 
 func (s *settingsStore) Watch(ctx context.Context) (<-chan struct{}, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	unlink := context.AfterFunc(s.journal.ctx, cancel)
+	unlink := context.AfterFunc(s.ctx, cancel)
 	watcher, err := s.watch(ctx)
 	if err != nil {
 		unlink()
@@ -79,7 +90,7 @@ func (s *settingsStore) Watch(ctx context.Context) (<-chan struct{}, error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	changes := make(chan struct{}, 1)
-	watching := s.journal.work.Go(func() {
+	watching := s.work.Go(func() {
 		defer cancel()
 		defer unlink()
 		defer close(changes)
@@ -122,26 +133,19 @@ func tell(ctx context.Context, watcher jetstream.KeyWatcher, changes chan<- stru
 	}
 }
 
-func poke(changes chan<- struct{}) {
-	select {
-	case changes <- struct{}{}:
-	default: // it has one to read
-	}
-}
-
-// State returns a store for deletion requests, audiences and computed traits,
+// state returns a store for deletion requests, audiences and computed traits,
 // shared by all who share the journal. It is usable until the journal is closed.
-func (j *Journal) State(ctx context.Context) (mockserver.StateStore, error) {
-	kv, err := j.js.KeyValue(ctx, j.names.Bucket(record.BucketState))
+func (b *buckets) state(ctx context.Context) (mockserver.StateStore, error) {
+	kv, err := b.js.KeyValue(ctx, b.names.Bucket(record.BucketState))
 	if err != nil {
 		return nil, fmt.Errorf("journal: the bucket of state: %w", err)
 	}
-	return &stateStore{j, kv}, nil
+	return &stateStore{b, kv}, nil
 }
 
 type stateStore struct {
-	journal *Journal
-	kv      jetstream.KeyValue
+	*buckets
+	kv jetstream.KeyValue
 }
 
 func (s *stateStore) Get(ctx context.Context, key string) ([]byte, uint64, error) {
@@ -158,15 +162,15 @@ func (s *stateStore) Get(ctx context.Context, key string) ([]byte, uint64, error
 func (s *stateStore) Put(ctx context.Context, key string, value []byte) error {
 	m := nats.NewMsg("$KV." + s.kv.Bucket() + "." + key)
 	m.Data = value
-	revision, err := s.journal.publish(ctx, s.journal.nc, m)
+	revision, err := s.publish(ctx, s.nc, m)
 	if err != nil {
 		return err
 	}
-	return s.journal.keep(s.kv, revision)
+	return s.keep(s.kv, revision)
 }
 
 func (s *stateStore) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	next, err := s.journal.update(ctx, s.kv, key, value, revision)
+	next, err := s.update(ctx, s.kv, key, value, revision)
 	if isConflict(err) {
 		return 0, fmt.Errorf("%w: %s", mockserver.ErrStateConflict, key)
 	}
@@ -175,12 +179,12 @@ func (s *stateStore) Update(ctx context.Context, key string, value []byte, revis
 
 // Delete purges the stream rather than the keys, which would leave a mark of each.
 func (s *stateStore) Delete(ctx context.Context, key string) error {
-	bucket := s.journal.names.Bucket(record.BucketState)
-	stream, err := s.journal.js.Stream(ctx, "KV_"+bucket)
+	bucket := s.names.Bucket(record.BucketState)
+	stream, err := s.js.Stream(ctx, "KV_"+bucket)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	counted, err := s.journal.uncounted(ctx)
+	counted, err := s.uncounted(ctx)
 	if err != nil {
 		return err
 	}
@@ -206,8 +210,8 @@ func (s *stateStore) Keys(ctx context.Context, prefix string) ([]string, error) 
 }
 
 // update replaces a value if its revision is still that one; none at all for 0.
-func (j *Journal) update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (next uint64, err error) {
-	ctx, stop, err := j.while(ctx, requestPatience)
+func (b *buckets) update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (next uint64, err error) {
+	ctx, stop, err := b.while(ctx, requestPatience)
 	if err != nil {
 		return 0, err
 	}
@@ -223,20 +227,15 @@ func (j *Journal) update(ctx context.Context, kv jetstream.KeyValue, key string,
 	if err != nil {
 		return 0, fmt.Errorf("journal: %w", err)
 	}
-	return next, j.keep(kv, next)
+	return next, b.keep(kv, next)
 }
 
 // keep returns nil if a value that was stored is on the disk, and notes it a second time.
-func (j *Journal) keep(kv jetstream.KeyValue, revision uint64) error {
-	if err := j.proveSynced(); err != nil {
+func (b *buckets) keep(kv jetstream.KeyValue, revision uint64) error {
+	if err := b.proveSynced(); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	if j.options.SyncInterval > 0 {
-		return nil // a power cut may take the value, and not the note
-	}
-	if err := j.recent.add(record.Accepted{Seq: revision, Source: "KV_" + kv.Bucket()}); err != nil {
-		j.log.Debug("what was stored is noted once only", "error", err)
-	}
+	b.note(record.Accepted{Seq: revision, Source: "KV_" + kv.Bucket()})
 	return nil
 }
 
@@ -245,9 +244,4 @@ func isConflict(err error) bool {
 	var refused *jetstream.APIError
 	return errors.Is(err, jetstream.ErrKeyExists) ||
 		errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
-}
-
-// Health implements mockserver.HealthChecker.
-func (j *Journal) Health(ctx context.Context) (mockserver.JournalHealth, error) {
-	return mockserver.JournalHealth{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.all(), Scrub: j.scrubber.health()}, j.Ready(ctx)
 }

@@ -63,24 +63,7 @@ type Options struct {
 }
 
 // A NATS is a cluster that is there already.
-type NATS struct {
-	// URL is one or more addresses, divided by commas.
-	URL string
-	// Credentials is a file with a user's JWT and key. Defaults to none.
-	Credentials string
-	// CAFile and the pair CertFile and KeyFile are for TLS. Default to the
-	// platform's roots and to no certificate.
-	CAFile, CertFile, KeyFile string
-	// Monitor is one or more monitoring addresses of its servers, as http://host:8222,
-	// divided by commas. They tell whether the servers bring messages to the disk before
-	// they acknowledge them. Without, the servers are asked by $SYS.REQ.SERVER.PING.VARZ,
-	// which their system account must let through.
-	Monitor string
-	// AcceptLazySync has Open go on where servers do not. Defaults to false: ErrLazySync.
-	AcceptLazySync bool
-	// Replicas is how many servers keep each message. Defaults to 3.
-	Replicas int
-}
+type NATS = natsOptions
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Name == "" {

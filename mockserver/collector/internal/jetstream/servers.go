@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
@@ -28,8 +30,8 @@ import (
 // may let through. What is not known is said.
 
 const (
-	// serversEvery is how often the servers are asked.
-	serversEvery = time.Minute
+	// serverPatience is how long a server may take to say how it is set up.
+	serverPatience = 2 * time.Second
 	// serversPause is how long no server may answer until it is taken that all have.
 	serversPause = 500 * time.Millisecond
 	// maxVarz bounds what a server tells about itself.
@@ -63,6 +65,15 @@ func (s *servers) set(now []mockserver.JournalServer) (changed []mockserver.Jour
 	return changed
 }
 
+// A cluster is servers that others run.
+type cluster struct {
+	nats    *natsOptions
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	log     *slog.Logger
+	streams []string // names of those that must be there
+}
+
 // varz is what a server says about itself.
 type varz struct {
 	Name      string `json:"server_name"`
@@ -94,43 +105,43 @@ func (v *varz) server() mockserver.JournalServer {
 	return s
 }
 
-// lookAtServers asks the servers how they are set up. It returns them by name, and an
+// look asks the servers how they are set up. It returns them by name, and an
 // error where not all could be asked.
-func (j *Journal) lookAtServers(ctx context.Context) ([]mockserver.JournalServer, error) {
-	told, err := j.askServers(ctx)
+func (c *cluster) look(ctx context.Context) ([]mockserver.JournalServer, error) {
+	told, err := c.ask(ctx)
 	found := map[string]mockserver.JournalServer{}
 	for i := range told {
-		if v := &told[i]; v.JetStream.Config != nil && v.Cluster.Name == j.nc.ConnectedClusterName() {
+		if v := &told[i]; v.JetStream.Config != nil && v.Cluster.Name == c.nc.ConnectedClusterName() {
 			found[v.Name] = v.server()
 		}
 	}
-	for _, name := range j.peers(ctx) {
+	for _, name := range c.peers(ctx) {
 		if _, ok := found[name]; !ok {
 			found[name] = mockserver.JournalServer{Name: name, Sync: mockserver.SyncUnknown}
 		}
 	}
 	// The version of the one that we talk with is known in any case.
-	if name := j.nc.ConnectedServerName(); name != "" {
+	if name := c.nc.ConnectedServerName(); name != "" {
 		s := found[name]
 		s.Name, s.Sync = name, cmp.Or(s.Sync, mockserver.SyncUnknown)
-		s.Version = cmp.Or(s.Version, j.nc.ConnectedServerVersion())
+		s.Version = cmp.Or(s.Version, c.nc.ConnectedServerVersion())
 		found[name] = s
 	}
 	return slices.SortedFunc(maps.Values(found), func(a, b mockserver.JournalServer) int { return cmp.Compare(a.Name, b.Name) }), err
 }
 
-// askServers asks by the monitoring addresses, or, where there are none, by a request.
-func (j *Journal) askServers(ctx context.Context) ([]varz, error) {
-	if j.options.NATS.Monitor == "" {
-		return j.pingServers(ctx)
+// ask asks by the monitoring addresses, or, where there are none, by a request.
+func (c *cluster) ask(ctx context.Context) ([]varz, error) {
+	if c.nats.Monitor == "" {
+		return c.ping(ctx)
 	}
-	client, err := j.options.NATS.monitorClient()
+	client, err := c.nats.monitorClient()
 	if err != nil {
 		return nil, err
 	}
 	var all []varz
 	var errs []error
-	for address := range strings.SplitSeq(j.options.NATS.Monitor, ",") {
+	for address := range strings.SplitSeq(c.nats.Monitor, ",") {
 		v, err := readVarz(ctx, client, strings.TrimSpace(address))
 		if err != nil {
 			errs = append(errs, err)
@@ -141,8 +152,8 @@ func (j *Journal) askServers(ctx context.Context) ([]varz, error) {
 	return all, errors.Join(errs...)
 }
 
-func (n *NATS) monitorClient() (*http.Client, error) {
-	client := &http.Client{Timeout: askPatience}
+func (n *natsOptions) monitorClient() (*http.Client, error) {
+	client := &http.Client{Timeout: serverPatience}
 	if n.CAFile == "" {
 		return client, nil
 	}
@@ -175,16 +186,16 @@ func readVarz(ctx context.Context, client *http.Client, address string) (v varz,
 	return v, nil
 }
 
-// pingServers asks all servers at once. Without the right to do so nobody answers.
-func (j *Journal) pingServers(ctx context.Context) ([]varz, error) {
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
+// ping asks all servers at once. Without the right to do so nobody answers.
+func (c *cluster) ping(ctx context.Context) ([]varz, error) {
+	ctx, cancel := context.WithTimeout(ctx, serverPatience)
 	defer cancel()
-	answers, err := j.nc.SubscribeSync(j.nc.NewInbox())
+	answers, err := c.nc.SubscribeSync(c.nc.NewInbox())
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	defer func() { _ = answers.Unsubscribe() }()
-	if err := j.nc.PublishRequest(subjectVarz, answers.Subject, nil); err != nil {
+	if err := c.nc.PublishRequest(subjectVarz, answers.Subject, nil); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	var all []varz
@@ -206,10 +217,10 @@ func (j *Journal) pingServers(ctx context.Context) ([]varz, error) {
 }
 
 // peers returns the servers that have one of the streams, as far as they answer.
-func (j *Journal) peers(ctx context.Context) (names []string) {
-	for _, config := range j.streams() {
-		limited, cancel := context.WithTimeout(ctx, askPatience)
-		stream, err := j.js.Stream(limited, config.Name)
+func (c *cluster) peers(ctx context.Context) (names []string) {
+	for _, name := range c.streams {
+		limited, cancel := context.WithTimeout(ctx, serverPatience)
+		stream, err := c.js.Stream(limited, name)
 		cancel()
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
@@ -228,14 +239,14 @@ func (j *Journal) peers(ctx context.Context) (names []string) {
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
 }
 
-// refuseServers returns an error where a server may lose calls that it has
+// refuse returns an error where a server may lose calls that it has
 // acknowledged.
-func (j *Journal) refuseServers(all []mockserver.JournalServer) error {
+func (c *cluster) refuse(all []mockserver.JournalServer) error {
 	for _, s := range all {
 		if s.Version != "" && !atLeast(s.Version, minServer) {
 			return oldServer(s.Name, s.Version)
 		}
-		if s.Sync == mockserver.SyncLazy && !j.options.NATS.AcceptLazySync {
+		if s.Sync == mockserver.SyncLazy && !c.nats.AcceptLazySync {
 			return fmt.Errorf("journal: %w: %s has sync_interval %s, and a power cut of several servers loses what they had not written. "+
 				"Write\n\n\tjetstream { sync_interval: always }\n\ninto its configuration and restart it, or start with --accept-lazy-sync, or nats.acceptLazySync, to go on as it is",
 				ErrLazySync, s.Name, s.SyncInterval)
@@ -249,36 +260,22 @@ func oldServer(name, version string) error {
 		"when they compact their files, also with sync_interval: always. Upgrade it", name, version, minServer[0], minServer[1])
 }
 
-// logServers logs what of servers an operator should know.
-func (j *Journal) logServers(changed []mockserver.JournalServer, err error) {
+// report logs what of servers an operator should know.
+func (c *cluster) report(changed []mockserver.JournalServer, err error) {
 	var unknown []string
 	for _, s := range changed {
 		switch {
 		case s.Version != "" && !atLeast(s.Version, minServer):
-			j.log.Error("calls may be lost", "error", oldServer(s.Name, s.Version))
+			c.log.Error("calls may be lost", "error", oldServer(s.Name, s.Version))
 		case s.Sync == mockserver.SyncLazy:
-			j.log.Warn("a server of the cluster acknowledges calls before they are on its disk; a power cut of several can lose them",
+			c.log.Warn("a server of the cluster acknowledges calls before they are on its disk; a power cut of several can lose them",
 				"server", s.Name, "sync_interval", s.SyncInterval)
 		case s.Sync == mockserver.SyncUnknown:
 			unknown = append(unknown, s.Name)
 		}
 	}
 	if len(unknown) > 0 {
-		j.log.Warn("whether servers of the cluster bring calls to the disk before they acknowledge them is not known; name their monitoring addresses in nats.monitor",
+		c.log.Warn("whether servers of the cluster bring calls to the disk before they acknowledge them is not known; name their monitoring addresses in nats.monitor",
 			"servers", unknown, "error", err)
-	}
-}
-
-// keepServers asks the servers now and then: one may be started anew with another
-// setting, or another version.
-func (j *Journal) keepServers() {
-	for {
-		all, err := j.lookAtServers(j.ctx)
-		if j.ctx.Err() == nil {
-			j.logServers(j.servers.set(all), err)
-		}
-		if sleep(j.ctx, serversEvery) != nil {
-			return
-		}
 	}
 }

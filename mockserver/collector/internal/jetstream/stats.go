@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
@@ -34,4 +35,9 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 		*stored = Stored{state.Msgs, state.Bytes}
 	}
 	return s, nil
+}
+
+// Health implements mockserver.HealthChecker.
+func (j *Journal) Health(ctx context.Context) (mockserver.JournalHealth, error) {
+	return mockserver.JournalHealth{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.all(), Scrub: j.scrubber.health()}, j.Ready(ctx)
 }

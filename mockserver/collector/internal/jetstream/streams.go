@@ -54,8 +54,8 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 	}
 	all := []jetstream.StreamConfig{
 		calls, outcomes, retry, failed, attempts, state,
-		j.bucketStream(record.BucketSettings, "settings that were made at run time"),
-		j.bucketStream(record.BucketState, "audiences, computed traits and deletion requests"),
+		bucketStream(n, record.BucketSettings, "settings that were made at run time"),
+		bucketStream(n, record.BucketState, "audiences, computed traits and deletion requests"),
 	}
 	for i := range all {
 		// On a cluster only the leader is asked: another server may not have all yet.

@@ -1,11 +1,8 @@
 package jetstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,29 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
-
-// TestTroubleWithReadingIsTold has a stream not be readable for half a minute.
-func TestTroubleWithReadingIsTold(t *testing.T) {
-	var log bytes.Buffer
-	j := &store{log: slog.New(slog.NewTextHandler(&log, nil))}
-	tell := j.tellTrouble(record.StreamCalls)
-	for since := time.Duration(0); since < 35*time.Second; since += 100 * time.Millisecond {
-		tell(errors.New("no leader"), since)
-	}
-	assert.Equal(t, 3, strings.Count(log.String(), "level=WARN"), log.String())
-	assert.Contains(t, log.String(), `stream=CALLS for=10s error="no leader"`)
-	for since := time.Duration(0); since < 15*time.Second; since += 100 * time.Millisecond {
-		tell(errors.New("again"), since)
-	}
-	assert.Equal(t, 1, strings.Count(log.String(), "error=again"), log.String())
-
-	log.Reset()
-	j.health.fall(errors.New("the disk is full"))
-	tell(errors.New("no leader"), time.Hour)
-	assert.Empty(t, log.String(), "it is known")
-}
 
 // TestReadingEndsWithItsContext reads a stream that is not there, and waits for an account
 // that does not follow.
@@ -49,12 +24,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 
 	missing := j.tail("MISSING", 1, nil)
-	tries := 0
-	missing.trouble = func(error, time.Duration) {
-		if tries++; tries == 2 {
-			cancel(enough)
-		}
-	}
+	time.AfterFunc(250*time.Millisecond, func() { cancel(enough) }) // it is tried ten times a second
 	assert.ErrorIs(t, missing.scan(ctx), enough)
 
 	stuck := &Journal{store: &store{log: j.log}, options: j.options, account: ledger.New(), calls: j.calls, outcomes: j.outcomes}

@@ -14,10 +14,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Transient reports whether what failed on a cluster may succeed later: its servers
+// isTransient reports whether what failed on a cluster may succeed later: its servers
 // do not answer yet, are choosing a leader, or do not know yet what another server or
 // collector has just created.
-func Transient(err error) bool {
+func isTransient(err error) bool {
 	if isOneOf(err, lostConnection) || isOneOf(err, appearing) || isOneOf(err, unanswered) {
 		return true
 	}
@@ -69,7 +69,7 @@ const (
 func (s *store) patiently(ctx context.Context, try func(context.Context) error) error {
 	for begin, tries := time.Now(), 1; ; tries++ {
 		err := try(ctx)
-		if err == nil || !s.shared || !Transient(err) || ctx.Err() != nil || time.Since(begin) > clusterPatience {
+		if err == nil || !s.shared || !isTransient(err) || ctx.Err() != nil || time.Since(begin) > clusterPatience {
 			return err
 		}
 		if tries == 1 {

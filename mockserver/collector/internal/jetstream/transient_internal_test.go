@@ -34,6 +34,6 @@ func TestWhatMayPassOnACluster(t *testing.T) {
 		"another process":                     {ErrInUse, false},
 		"closed":                              {mockserver.ErrJournalClosed, false},
 	} {
-		assert.Equal(t, c.want, Transient(fmt.Errorf("opening: %w", c.err)), name)
+		assert.Equal(t, c.want, isTransient(fmt.Errorf("opening: %w", c.err)), name)
 	}
 }

@@ -12,21 +12,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 )
 
-func TestGoroutinesAreWaitedFor(t *testing.T) {
-	var g goroutines
-	began, finish, ended := make(chan struct{}), make(chan struct{}), false
-	require.True(t, g.Go(func() {
-		close(began)
-		<-finish
-		ended = true
-	}))
-	<-began
-	time.AfterFunc(10*time.Millisecond, func() { close(finish) })
-	g.Wait()
-	assert.True(t, ended)
-	assert.False(t, g.Go(func() { t.Error("a goroutine begins after Wait") }))
-}
-
 // Sources come and go, and what is kept for each of them while it writes is not kept for
 // ever.
 func TestIdleSourcesAreForgotten(t *testing.T) {
