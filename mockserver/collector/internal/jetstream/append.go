@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 const (
@@ -27,23 +27,23 @@ const (
 )
 
 // Append stores a batch. Batches of one source that come at the same time share
-// a message, and so a write to the disk. It takes publishPatience at most, or
-// clusterAnswer on a cluster, which may be cut off; where the store has not answered by then, the batch may still be stored, and its AppendError
+// a message, and so a write to the disk. It takes PublishPatience at most, or
+// ClusterAnswer on a cluster, which may be cut off; where the store has not answered by then, the batch may still be stored, and its AppendError
 // tells.
 func (j *Journal) Append(ctx context.Context, b mockserver.Batch) error {
 	if err := j.open(); err != nil {
 		return err
 	}
-	if _, err := j.health.up(); err != nil {
+	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
-	patience := publishPatience
+	patience := store.PublishPatience
 	if j.options.NATS != nil {
-		patience = clusterAnswer
+		patience = store.ClusterAnswer
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, store.ErrNoAnswer)
 	defer cancel()
-	lane := j.lane(b.Source)
+	lane := j.writerOf(b.Source)
 	for stored := 0; stored < len(b.Calls); {
 		p, n := cutPiece(b.Calls[stored:])
 		if err := j.usage.begin(p.bytes(), j.options.MaxBytes); err != nil {
@@ -106,9 +106,9 @@ func cutPiece(calls []mockserver.Call) (piece, int) {
 	return p, p.calls
 }
 
-// A lane publishes the calls of one source. While as many messages as may be are
+// A sourceWriter publishes the calls of one source. While as many messages as may be are
 // under way, what comes gathers in one group.
-type lane struct {
+type sourceWriter struct {
 	journal *Journal
 	source  string
 	slots   chan struct{} // one token for each message under way; never closed
@@ -132,25 +132,25 @@ type group struct {
 	doubt    error
 }
 
-func (j *Journal) lane(source string) *lane {
+func (j *Journal) writerOf(source string) *sourceWriter {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	l := j.lanes[source]
+	l := j.writers[source]
 	if l == nil {
-		l = &lane{journal: j, source: source, slots: make(chan struct{}, laneDepth)}
-		j.lanes[source] = l
+		l = &sourceWriter{journal: j, source: source, slots: make(chan struct{}, laneDepth)}
+		j.writers[source] = l
 	}
 	return l
 }
 
 // add puts a piece into a group, which it may have to begin.
-func (l *lane) add(p piece, at time.Time) *group {
+func (l *sourceWriter) add(p piece, at time.Time) *group {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.open
 	if g == nil || g.calls+p.calls > groupCalls || g.size+p.size > groupBytes || len(g.ids)+1+len(p.ids) > groupIDs {
 		g = &group{at: at, payload: []byte{record.CallsFormat}, done: make(chan struct{}), doubtful: make(chan struct{})}
-		if !l.journal.work.Go(func() { l.publish(g) }) {
+		if !l.journal.Work.Go(func() { l.publish(g) }) {
 			l.journal.usage.end(p.bytes(), false)
 			g.err = mockserver.ErrJournalClosed
 			close(g.done)
@@ -180,7 +180,7 @@ func (g *group) stored(n int) int {
 }
 
 // publish waits for its turn, closes the group and stores it.
-func (l *lane) publish(g *group) {
+func (l *sourceWriter) publish(g *group) {
 	defer close(g.done)
 	turn := l.awaitTurn()
 	l.mu.Lock()
@@ -190,7 +190,7 @@ func (l *lane) publish(g *group) {
 	l.mu.Unlock()
 	if !turn {
 		l.journal.usage.end(g.bytes, false)
-		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, l.source, errNoAnswer)
+		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, l.source, store.ErrNoAnswer)
 		return
 	}
 	g.err = l.journal.storeGroup(l.source, g)
@@ -202,46 +202,46 @@ func (l *lane) publish(g *group) {
 // dropIdle forgets a lane that nothing waits in: there may be any number of sources. A
 // batch that was about to come to it is published all the same, beside those of the lane
 // that follows.
-func (j *Journal) dropIdle(l *lane) {
+func (j *Journal) dropIdle(l *sourceWriter) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open == nil && j.lanes[l.source] == l {
-		delete(j.lanes, l.source)
+	if l.open == nil && j.writers[l.source] == l {
+		delete(j.writers, l.source)
 	}
 }
 
 // awaitTurn waits for a slot. It reports false when that takes longer than anybody
 // waits for the group.
-func (l *lane) awaitTurn() bool {
+func (l *sourceWriter) awaitTurn() bool {
 	select {
 	case l.slots <- struct{}{}:
 		return true
 	default:
 	}
-	patience := time.NewTimer(publishPatience)
+	patience := time.NewTimer(store.PublishPatience)
 	defer patience.Stop()
 	select {
 	case l.slots <- struct{}{}:
 		return true
 	case <-patience.C:
-	case <-l.journal.ctx.Done():
+	case <-l.journal.Ctx.Done():
 	}
 	return false
 }
 
 // storeGroup publishes a group, and returns when it is known whether it is stored.
 func (j *Journal) storeGroup(source string, g *group) error {
-	m := nats.NewMsg(j.names.Subject(record.KindCalls, record.Token(source)))
+	m := nats.NewMsg(j.Names.Subject(record.KindCalls, record.Token(source)))
 	m.Data = g.payload
 	m.Header[record.HeaderCalls] = []string{strconv.Itoa(g.calls)}
 	m.Header[record.HeaderIDs] = []string{string(g.ids)}
 	record.SetTime(m.Header, g.at)
-	j.identify(m)
+	j.Identify(m)
 	before := j.acked.Load()
 	seq, err := j.publishCalls(m)
-	if isUnanswered(err) {
+	if store.IsUnanswered(err) {
 		g.doubt = err
 		close(g.doubtful)
 		seq, err = j.find(m, before, err)
@@ -250,8 +250,8 @@ func (j *Journal) storeGroup(source string, g *group) error {
 		return fmt.Errorf("journal: %d calls of source %q: %w", g.calls, source, err)
 	}
 	j.sawCalls(seq)
-	if err := j.recent.add(record.Accepted{Seq: seq, Calls: g.calls, Source: source}); err != nil {
-		j.log.Debug("what was accepted is noted once only", "error", err)
+	if err := j.recent.Add(record.Accepted{Seq: seq, Calls: g.calls, Source: source}); err != nil {
+		j.Log.Debug("what was accepted is noted once only", "error", err)
 	}
 	return nil
 }
@@ -260,12 +260,12 @@ func (j *Journal) storeGroup(source string, g *group) error {
 // way unless the store cannot be written to, however long that takes.
 func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
 	if j.options.NATS != nil {
-		return j.publish(j.ctx, j.in, m)
+		return j.Publish(j.Ctx, j.In, m)
 	}
-	ctx, stop, err := j.while(j.ctx, 0)
+	ctx, stop, err := j.While(j.Ctx, 0)
 	if err != nil {
 		return 0, err
 	}
 	defer stop()
-	return j.publishUntil(ctx, j.in, m)
+	return j.PublishUntil(ctx, j.In, m)
 }

@@ -24,5 +24,5 @@ func TestIdleSourcesAreForgotten(t *testing.T) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	assert.Empty(t, j.lanes)
+	assert.Empty(t, j.writers)
 }

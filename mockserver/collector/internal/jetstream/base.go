@@ -17,7 +17,7 @@ import (
 // loadBase returns the account of what has been removed from CALLS and OUTCOMES,
 // an empty one where nothing was, and the message of STATE that has it.
 func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) {
-	m, err := j.state.GetLastMsgForSubject(ctx, j.names.Subject("s", "base"))
+	m, err := j.state.GetLastMsgForSubject(ctx, j.Names.Subject("s", "base"))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return ledger.New(), 0, nil
 	}
@@ -39,11 +39,11 @@ func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) 
 // storeBase stores it, if it is still the one of that message: another process
 // may have been faster. It is stored twice before it returns.
 func (j *Journal) storeBase(ctx context.Context, base *ledger.Ledger, before uint64) error {
-	m := nats.NewMsg(j.names.Subject("s", "base"))
+	m := nats.NewMsg(j.Names.Subject("s", "base"))
 	raw := base.Encode()
 	m.Data = s2.Encode(nil, raw)
 	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(before, 10))
-	if _, err := j.publish(ctx, j.nc, m); err != nil || j.options.NATS != nil {
+	if _, err := j.Publish(ctx, j.NC, m); err != nil || j.options.NATS != nil {
 		return err
 	}
 	j.snapshots.setBase(raw)

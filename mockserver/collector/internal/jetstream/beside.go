@@ -4,23 +4,25 @@ import (
 	"context"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/kv"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // Settings returns a store for the settings that are made at run time, shared by
 // all who share the journal. It is usable until the journal is closed.
 func (j *Journal) Settings(ctx context.Context) (mockserver.SettingsStore, error) {
-	return j.buckets().settings(ctx)
+	return j.buckets().Settings(ctx)
 }
 
 // State returns a store for deletion requests, audiences and computed traits,
 // shared by all who share the journal. It is usable until the journal is closed.
 func (j *Journal) State(ctx context.Context) (mockserver.StateStore, error) {
-	return j.buckets().state(ctx)
+	return j.buckets().State(ctx)
 }
 
-func (j *Journal) buckets() *buckets {
-	return newBuckets(j.store, j.noteValue, j.uncounted)
+func (j *Journal) buckets() *kv.Buckets {
+	return kv.New(j.Store, j.noteValue, j.uncounted)
 }
 
 // noteValue notes a value a second time. Where the server syncs now and then a power cut
@@ -29,10 +31,10 @@ func (j *Journal) noteValue(a record.Accepted) {
 	if j.options.SyncInterval > 0 {
 		return
 	}
-	if err := j.recent.add(a); err != nil {
-		j.log.Debug("what was stored is noted once only", "error", err)
+	if err := j.recent.Add(a); err != nil {
+		j.Log.Debug("what was stored is noted once only", "error", err)
 	}
 }
 
 // Attempts returns the journal's log of attempts.
-func (j *Journal) Attempts() *AttemptLog { return j.attempts }
+func (j *Journal) Attempts() *attempts.Log { return j.attempts }

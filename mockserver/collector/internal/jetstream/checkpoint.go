@@ -10,9 +10,9 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 const (
@@ -52,17 +52,17 @@ func (j *Journal) checkpoint(ctx context.Context, c *checkpointer, now bool) err
 
 func (j *Journal) storeCheckpoint(ctx context.Context, slot int, data []byte) error {
 	data = s2.Encode(nil, data)
-	id := fmt.Sprintf("%x", randomNumber())
+	id := fmt.Sprintf("%x", store.RandomNumber())
 	pieces := slices.Collect(slices.Chunk(data, checkpointPiece))
 	for i, piece := range pieces {
-		m := nats.NewMsg(j.names.Subject("s", "account", j.checkpointOwner(), strconv.Itoa(slot), strconv.Itoa(i)))
+		m := nats.NewMsg(j.Names.Subject("s", "account", j.checkpointOwner(), strconv.Itoa(slot), strconv.Itoa(i)))
 		m.Data = piece
 		m.Header.Set("Checkpoint", id)
 		m.Header.Set("Pieces", strconv.Itoa(len(pieces)))
 		if j.options.NATS != nil {
 			m.Header.Set("Nats-TTL", checkpointTTL.String())
 		}
-		if _, err := j.publish(ctx, j.nc, m); err != nil {
+		if _, err := j.Publish(ctx, j.NC, m); err != nil {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func (j *Journal) checkpointOwner() string {
 	if j.options.NATS == nil {
 		return "0"
 	}
-	return strconv.FormatUint(j.writer, 16)
+	return strconv.FormatUint(j.Writer, 16)
 }
 
 // loadCheckpoints returns the accounts that are stored whole, newest first.
@@ -86,7 +86,7 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 		left   int
 	}
 	slots := map[string]*stored{}
-	t := j.tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
+	t := j.Tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
 		at := strings.LastIndexByte(m.Subject, '.')
 		piece, err := strconv.Atoi(m.Subject[at+1:])
 		n, err2 := strconv.Atoi(m.Header.Get("Pieces"))
@@ -105,8 +105,8 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 		}
 		return nil
 	})
-	t.subjects = []string{j.names.Subject("s", "account", ">")}
-	if err := t.scan(ctx); err != nil {
+	t.Subjects = []string{j.Names.Subject("s", "account", ">")}
+	if err := t.Scan(ctx); err != nil {
 		return nil, err
 	}
 	var accounts []*ledger.Ledger
@@ -119,7 +119,7 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 		}
 		a, err := ledger.Decompress(slices.Concat(s.pieces...))
 		if err != nil {
-			j.log.Warn("a checkpoint cannot be used; the account is made again from what is before it", "slot", slot, "error", err)
+			j.Log.Warn("a checkpoint cannot be used; the account is made again from what is before it", "slot", slot, "error", err)
 			continue
 		}
 		accounts = append(accounts, a)

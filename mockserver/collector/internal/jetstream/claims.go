@@ -42,14 +42,14 @@ func (j *Journal) keepClaims() {
 	var seen orphans
 	for {
 		select {
-		case <-j.ctx.Done():
+		case <-j.Ctx.Done():
 			return
 		case now := <-tick.C:
-			if err := j.claim(j.ctx); err != nil && j.ctx.Err() == nil {
-				j.log.Debug("the other collectors are not told which destinations this one has", "error", err)
+			if err := j.claim(j.Ctx); err != nil && j.Ctx.Err() == nil {
+				j.Log.Debug("the other collectors are not told which destinations this one has", "error", err)
 			}
-			if err := j.forgetOrphans(j.ctx, &seen, now); err != nil && j.ctx.Err() == nil {
-				j.log.Warn("whether a destination is no longer configured is not known; it is looked again", "error", err)
+			if err := j.forgetOrphans(j.Ctx, &seen, now); err != nil && j.Ctx.Err() == nil {
+				j.Log.Warn("whether a destination is no longer configured is not known; it is looked again", "error", err)
 			}
 		}
 	}
@@ -60,10 +60,10 @@ func (j *Journal) claim(ctx context.Context) error {
 	j.mu.Lock()
 	names := slices.Sorted(maps.Keys(j.claims))
 	j.mu.Unlock()
-	m := nats.NewMsg(j.names.Subject("s", "has", strconv.FormatUint(j.writer, 16)))
+	m := nats.NewMsg(j.Names.Subject("s", "has", strconv.FormatUint(j.Writer, 16)))
 	m.Data, _ = json.Marshal(names) // of strings: it cannot fail
 	m.Header.Set("Nats-TTL", claimTTL.String())
-	_, err := j.publish(ctx, j.nc, m)
+	_, err := j.Publish(ctx, j.NC, m)
 	return err
 }
 
@@ -87,7 +87,7 @@ func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	t := j.tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
+	t := j.Tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
 		var claimed []string
 		if err := json.Unmarshal(m.Data, &claimed); err != nil {
 			return fmt.Errorf("journal: what another collector says it has cannot be read: %w", err)
@@ -95,8 +95,8 @@ func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
 		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(claimed, name) })
 		return nil
 	})
-	t.subjects = []string{j.names.Subject("s", "has", "*")}
-	err := t.scan(ctx)
+	t.Subjects = []string{j.Names.Subject("s", "has", "*")}
+	err := t.Scan(ctx)
 	return names, err
 }
 
@@ -122,7 +122,7 @@ func (j *Journal) forgetOrphans(ctx context.Context, seen *orphans, now time.Tim
 		switch {
 		case !known:
 			seen.since[name] = now
-			j.log.Warn("no collector has a destination that the cluster keeps calls for; it is forgotten if none has it for four hours", "destination", name)
+			j.Log.Warn("no collector has a destination that the cluster keeps calls for; it is forgotten if none has it for four hours", "destination", name)
 		case now.Sub(since) >= orphanAfter:
 			pending := int64(0)
 			j.account.With(name, func(b *ledger.Account) { pending, _ = b.Pending() })
@@ -130,7 +130,7 @@ func (j *Journal) forgetOrphans(ctx context.Context, seen *orphans, now time.Tim
 				return err
 			}
 			delete(seen.since, name)
-			j.log.Warn("a destination that no collector has had for four hours is forgotten, with its calls", "destination", name, "pending", pending)
+			j.Log.Warn("a destination that no collector has had for four hours is forgotten, with its calls", "destination", name, "pending", pending)
 		}
 	}
 	return nil

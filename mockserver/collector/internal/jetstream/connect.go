@@ -9,26 +9,28 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // connect opens the two connections: one for the calls that come in, so that
 // what is read does not wait behind them, and one for the rest.
 func (j *Journal) connect(ctx context.Context) error {
 	var err error
-	if j.in, err = j.dial("in"); err != nil {
+	if j.In, err = j.dial("in"); err != nil {
 		return err
 	}
-	if j.nc, err = j.dial("out"); err != nil {
+	if j.NC, err = j.dial("out"); err != nil {
 		return err
 	}
-	if j.js, err = jetstream.New(j.nc, jetstream.WithDefaultTimeout(requestPatience)); err != nil {
+	if j.JS, err = jetstream.New(j.NC, jetstream.WithDefaultTimeout(store.RequestPatience)); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	if j.options.NATS == nil {
 		return nil
 	}
 	j.cluster = j.newCluster()
-	return j.cluster.check(ctx, max(j.options.CallBytes, groupBytes), j.options.messageBytes())
+	return j.cluster.Check(ctx, max(j.options.CallBytes, groupBytes), j.options.messageBytes())
 }
 
 func (j *Journal) dial(what string) (*nats.Conn, error) {
@@ -42,7 +44,7 @@ func (j *Journal) dial(what string) (*nats.Conn, error) {
 			if last := j.warned.Swap(&err); last != nil && (*last).Error() == err.Error() {
 				level = slog.LevelDebug // such as credentials that are refused 20 times a second
 			}
-			j.log.Log(context.Background(), level, "nats", "error", err)
+			j.Log.Log(context.Background(), level, "nats", "error", err)
 		}),
 	}
 	addresses := ""
@@ -50,19 +52,19 @@ func (j *Journal) dial(what string) (*nats.Conn, error) {
 		options = append(options, nats.InProcessServer(j.server))
 	} else {
 		addresses = j.options.NATS.URL
-		options = append(options, j.options.NATS.connectOptions()...)
+		options = append(options, j.options.NATS.ConnectOptions()...)
 	}
 	nc, err := nats.Connect(addresses, options...)
 	if err != nil {
-		return nil, fmt.Errorf("journal: connecting to %s: %w", cmp.Or(withoutUsers(addresses), "the embedded server"), withoutURL(err))
+		return nil, fmt.Errorf("journal: connecting to %s: %w", cmp.Or(servers.WithoutUsers(addresses), "the embedded server"), servers.WithoutURL(err))
 	}
 	return nc, nil
 }
 
-func (j *Journal) newCluster() *cluster {
-	c := &cluster{nats: j.options.NATS, nc: j.nc, js: j.js, log: j.log}
+func (j *Journal) newCluster() *servers.Cluster {
+	c := &servers.Cluster{Nats: j.options.NATS, NC: j.NC, JS: j.JS, Log: j.Log}
 	for _, config := range j.streams() {
-		c.streams = append(c.streams, config.Name)
+		c.Streams = append(c.Streams, config.Name)
 	}
 	return c
 }
@@ -74,11 +76,11 @@ const serversEvery = time.Minute
 // setting, or another version.
 func (j *Journal) keepServers() {
 	for {
-		all, err := j.cluster.look(j.ctx)
-		if j.ctx.Err() == nil {
-			j.cluster.report(j.servers.set(all), err)
+		all, err := j.cluster.Look(j.Ctx)
+		if j.Ctx.Err() == nil {
+			j.cluster.Report(j.servers.Set(all), err)
 		}
-		if sleep(j.ctx, serversEvery) != nil {
+		if store.Sleep(j.Ctx, serversEvery) != nil {
 			return
 		}
 	}

@@ -1,30 +1,31 @@
 package jetstream
 
 import (
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // checkStore checks what an earlier process has left, and returns ErrDamaged if there is
 // damage that may be loss. It removes damage where it may.
-func (j *Journal) checkStore(m marker) error {
+func (j *Journal) checkStore(m datadir.Marker) error {
 	j.kept = j.loadSnapshot()
-	noted, err := loadRecent(j.options.Dir)
+	noted, err := datadir.LoadRecent(j.options.Dir)
 	if err != nil {
 		return err
 	}
 	j.accepted = j.kept.raise(noted)
-	sizes, clean := readClean(j.options.Dir)
+	sizes, clean := datadir.ReadClean(j.options.Dir)
 	j.clean = clean
-	return j.files.check(m, sizes, clean, j.mayLose)
+	return j.files.Check(m, sizes, clean, j.mayLose)
 }
 
 // mayLose reports whether the journal may go on without what is damaged, and
 // remembers what that was.
-func (j *Journal) mayLose(d damage) bool {
-	if d.what == "" && j.files.isVolatile(d.stream) {
+func (j *Journal) mayLose(d datadir.Damage) bool {
+	if d.What == "" && j.files.IsVolatile(d.Stream) {
 		return true
 	}
-	may := j.options.AcceptLoss || j.isYoung(d.stream, d.after)
+	may := j.options.AcceptLoss || j.isYoung(d.Stream, d.After)
 	if may {
 		j.causes = append(j.causes, d.String())
 	}
@@ -38,9 +39,9 @@ func (j *Journal) isYoung(stream string, after uint64) bool {
 		return false
 	}
 	switch stream {
-	case j.names.Stream(record.StreamCalls):
+	case j.Names.Stream(record.StreamCalls):
 		return after >= j.kept.account.Calls
-	case j.names.Stream(record.StreamOutcomes):
+	case j.Names.Stream(record.StreamOutcomes):
 		return after >= j.kept.account.Outcomes
 	}
 	m, ok := j.kept.marks[stream]

@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // expire gives up what is pending of the messages of CALLS before one: a
@@ -27,12 +27,12 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 				}
 			}
 		})
-		if err := j.untried(ctx, destination, floor, before, old); err != nil {
+		if err := j.undelivered(ctx, destination, floor, before, old); err != nil {
 			return err
 		}
 		j.notAtWork(destination, old)
 		if len(old) > 0 {
-			j.log.Warn("calls are given up: they are pending for longer than calls are kept", "destination", destination, "entries", len(old), "kept", j.options.Keep)
+			j.Log.Warn("calls are given up: they are pending for longer than calls are kept", "destination", destination, "entries", len(old), "kept", j.options.Keep)
 		}
 		for _, it := range old {
 			if err := q.expire(ctx, it); err != nil {
@@ -43,13 +43,13 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 	return nil
 }
 
-// untried adds the parts of messages whose first attempt has not ended.
-func (j *Journal) untried(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]*item) error {
-	t := j.tail(record.StreamCalls, floor+1, func(m *nats.Msg, seq uint64) error {
+// undelivered adds the parts of messages whose first attempt has not ended.
+func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]*item) error {
+	t := j.Tail(record.StreamCalls, floor+1, func(m *nats.Msg, seq uint64) error {
 		if seq >= before {
-			return errEnough
+			return store.ErrEnough
 		}
-		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
@@ -63,8 +63,8 @@ func (j *Journal) untried(ctx context.Context, destination string, floor, before
 		})
 		return nil
 	})
-	t.headersOnly, t.subjects = true, j.names.CallSubjects(nil)
-	return t.scan(ctx)
+	t.HeadersOnly, t.Subjects = true, j.Names.CallSubjects(nil)
+	return t.Scan(ctx)
 }
 
 // notAtWork takes out the items that somebody in this process works at: they end

@@ -47,7 +47,7 @@ func (j *Journal) ForgetOrphans(ctx context.Context, seen *Orphans, now time.Tim
 // LoseClaims is what time does to the claims of processes that have ended, while others
 // store something.
 func (j *Journal) LoseClaims(ctx context.Context) error {
-	if err := j.state.Purge(ctx, jetstream.WithPurgeSubject(j.names.Subject("s", "has", "*"))); err != nil {
+	if err := j.state.Purge(ctx, jetstream.WithPurgeSubject(j.Names.Subject("s", "has", "*"))); err != nil {
 		return err
 	}
 	return j.StoreCheckpoint(ctx)
@@ -68,7 +68,7 @@ func FinishAhead(ctx context.Context, l mockserver.Lease, r mockserver.Result, s
 	if state := <-j.results.write(o); state.err != nil {
 		return state.err
 	}
-	if _, err := j.publish(ctx, j.nc, j.retryMessage(o.Destination, nextAttempt(o), o.Decided)); err != nil {
+	if _, err := j.Publish(ctx, j.NC, j.retryMessage(o.Destination, nextAttempt(o), o.Decided)); err != nil {
 		return err
 	}
 	j.ack(lease.queue.drop(lease.item))

@@ -10,10 +10,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // otherHeaders is more than what a message of FAILED has of headers beside ids and
@@ -29,13 +29,13 @@ func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []moc
 	why := record.Reasons{Source: given[0].Source, Attempts: o.Attempt}
 	why.Reasons, why.Of = record.ReasonsOf(o.Failed)
 	idList := record.AppendIDs(nil, ids)
-	m := nats.NewMsg(j.names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token()))
+	m := nats.NewMsg(j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token()))
 	m.Data = record.AppendSegment([]byte{record.CallsFormat}, bodies)
 	m.Header.Set(record.HeaderCalls, strconv.Itoa(len(bodies)))
 	m.Header.Set(record.HeaderIDs, string(idList))
 	m.Header.Set(record.HeaderReasons, why.Header(maxHeaders-otherHeaders-len(idList)))
 	record.SetTime(m.Header, time.Now())
-	_, err := j.publish(ctx, j.nc, m)
+	_, err := j.Publish(ctx, j.NC, m)
 	return err
 }
 
@@ -69,7 +69,7 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(moc
 				return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
 			}
 			if !yield(mockserver.FailedCall{Call: call, Reason: m.Why.Reason(place), FailedAt: m.At, Attempts: m.Why.Attempts}) {
-				return errEnough
+				return store.ErrEnough
 			}
 		}
 		return nil
@@ -77,17 +77,17 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(moc
 }
 
 // eachFailed reads the messages of a destination, oldest first, until f returns
-// an error; errEnough ends it without one.
+// an error; ErrEnough ends it without one.
 func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnly bool, f func(*record.FailedMessage) error) error {
-	t := j.tail(record.StreamFailed, 1, func(m *nats.Msg, seq uint64) error {
+	t := j.Tail(record.StreamFailed, 1, func(m *nats.Msg, seq uint64) error {
 		parsed, err := record.ParseFailed(seq, m)
 		if err != nil {
 			return err
 		}
 		return f(parsed)
 	})
-	t.subjects, t.headersOnly, t.batch = []string{j.names.Subject("f", record.Token(destination), "*")}, headersOnly, 64
-	return t.scan(ctx)
+	t.Subjects, t.HeadersOnly, t.Batch = []string{j.Names.Subject("f", record.Token(destination), "*")}, headersOnly, 64
+	return t.Scan(ctx)
 }
 
 // marks returns those of a destination, by the token of the message, and those that
@@ -102,12 +102,12 @@ func (j *Journal) marks(ctx context.Context, destination string) (map[string]rec
 		return nil, err
 	}
 	marks := map[string]record.Mark{}
-	t := j.tail(record.StreamFailed, 1, func(m *nats.Msg, _ uint64) error {
+	t := j.Tail(record.StreamFailed, 1, func(m *nats.Msg, _ uint64) error {
 		marks[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]] = m.Data
 		return nil
 	})
-	t.subjects = []string{j.names.Subject("m", record.Token(destination), "*")}
-	if err := t.scan(ctx); err != nil {
+	t.Subjects = []string{j.Names.Subject("m", record.Token(destination), "*")}
+	if err := t.Scan(ctx); err != nil {
 		return nil, err
 	}
 	for _, ref := range unmarked {
@@ -120,7 +120,7 @@ func (j *Journal) marks(ctx context.Context, destination string) (map[string]rec
 // harm.
 func (j *Journal) markReplayed(ctx context.Context, destination string, refs []record.FailedRef) error {
 	for _, ref := range refs {
-		m := nats.NewMsg(j.names.Subject("m", record.Token(destination), ref.Token()))
+		m := nats.NewMsg(j.Names.Subject("m", record.Token(destination), ref.Token()))
 		var have record.Mark
 		switch old, err := j.failed.GetLastMsgForSubject(ctx, m.Subject); {
 		case err == nil:
@@ -129,7 +129,7 @@ func (j *Journal) markReplayed(ctx context.Context, destination string, refs []r
 			return err
 		}
 		m.Data = have.With(ref.Places)
-		if _, err := j.publish(ctx, j.nc, m); err != nil {
+		if _, err := j.Publish(ctx, j.NC, m); err != nil {
 			return err
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // find learns whether a message of CALLS is stored whose answer did not come, and
@@ -21,8 +21,8 @@ func (j *Journal) find(m *nats.Msg, before uint64, cause error) (uint64, error) 
 		case err == nil:
 			return seq, nil
 		}
-		j.log.Debug("whether calls are stored is not known yet", "error", err)
-		if err := j.awaitStore(); err != nil {
+		j.Log.Debug("whether calls are stored is not known yet", "error", err)
+		if err := j.AwaitStore(); err != nil {
 			return 0, err
 		}
 	}
@@ -31,11 +31,11 @@ func (j *Journal) find(m *nats.Msg, before uint64, cause error) (uint64, error) 
 // lookFor reads what was stored after a number. It returns 0 if the message is not
 // there, and will not come.
 func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) {
-	up, err := j.health.up()
+	up, err := j.Status.Writable()
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(j.ctx, requestPatience)
+	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestPatience)
 	defer cancel()
 	defer context.AfterFunc(up, cancel)()
 	if j.options.NATS != nil {
@@ -43,18 +43,18 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 			return 0, err
 		}
 	}
-	t := j.tail(record.StreamCalls, before+1, func(stored *nats.Msg, seq uint64) error {
+	t := j.Tail(record.StreamCalls, before+1, func(stored *nats.Msg, seq uint64) error {
 		if stored.Subject == m.Subject && stored.Header.Get(record.HeaderIDs) == m.Header.Get(record.HeaderIDs) {
 			found = seq
-			return errEnough
+			return store.ErrEnough
 		}
 		return nil
 	})
-	t.headersOnly = true
-	if err := t.scan(ctx); err != nil {
+	t.HeadersOnly = true
+	if err := t.Scan(ctx); err != nil {
 		return 0, err
 	}
-	return found, j.proveSynced()
+	return found, j.ProveSynced()
 }
 
 // overtake has the leader of CALLS answer behind a message that may be on its way to
@@ -63,8 +63,8 @@ func (j *Journal) overtake(ctx context.Context, m *nats.Msg) error {
 	probe := nats.NewMsg(m.Subject)
 	probe.Header.Set(nats.MsgIdHdr, m.Header.Get(nats.MsgIdHdr))
 	probe.Header.Set(nats.ExpectedLastSeqHdr, strconv.FormatUint(1<<62, 10))
-	_, err := j.try(ctx, j.in, probe)
-	if isWrongSequence(err) {
+	_, err := j.Try(ctx, j.In, probe)
+	if store.IsWrongSequence(err) {
 		return nil
 	}
 	return err

@@ -13,37 +13,40 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // A Journal is a mockserver.Journal on JetStream. Its methods may be called from
 // many goroutines at once.
 type Journal struct {
-	*store
+	*store.Store
 	options Options
 	lock    *flock.Flock
-	server  *embedded // nil on a cluster
-	ballast *ballast  // nil on a cluster
-	canary  *canary   // nil where messages are acknowledged before they are synced, and on a cluster
+	server  *servers.Embedded // nil on a cluster
+	ballast *datadir.Ballast  // nil on a cluster
+	canary  *datadir.Canary   // nil where messages are acknowledged before they are synced, and on a cluster
 	// The streams that are read by number or subject.
 	calls, outcomes, retry, failed, state jetstream.Stream
 	account                               *ledger.Ledger
 	recovered                             bool // Open has come to its end
 	results                               *results
-	attempts                              *AttemptLog
+	attempts                              *attempts.Log
 	usage                                 usage
-	servers                               servers  // of the cluster
-	cluster                               *cluster // nil within the process
+	servers                               servers.Known    // of the cluster
+	cluster                               *servers.Cluster // nil within the process
 	scrubber                              scrubber
-	files                                 *files            // nil on a cluster
+	files                                 *datadir.Files    // nil on a cluster
 	kept                                  *snapshot         // what must be there, as Open found it; nil where that is not known
 	clean                                 bool              // the journal was closed before it was opened
 	causes                                []string          // what Open found damaged and may go on without
 	accepted                              []record.Accepted // since the snapshot that Open found, in their order
-	recent                                recent
+	recent                                datadir.Recent
 	snapshots                             snapshotStore
 	settled                               chan struct{} // closed when the lists of failed calls have what earlier processes left undone
 	trimSoon                              chan struct{} // holds one token when there is reason to trim before the time; never closed
@@ -60,7 +63,7 @@ type Journal struct {
 	oldest    oldestCalls
 
 	mu      sync.Mutex // guards what follows
-	lanes   map[string]*lane
+	writers map[string]*sourceWriter
 	queues  map[string]*queue
 	replays map[string]uint64 // of each destination: see marked
 	claims  map[string]bool   // the destinations that this process has
@@ -78,8 +81,8 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		return nil, err
 	}
 	j := &Journal{
-		store: newStore(o.Name, o.NATS != nil, o.Logger), options: o, account: ledger.New(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
-		lanes: map[string]*lane{}, queues: map[string]*queue{}, replays: map[string]uint64{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
+		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, account: ledger.New(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
+		writers: map[string]*sourceWriter{}, queues: map[string]*queue{}, replays: map[string]uint64{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
 	defer func() {
 		if err != nil {
@@ -97,7 +100,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	if err := j.ensure(ctx); err != nil {
 		return nil, err
 	}
-	j.health.rise()
+	j.Status.Up()
 	if err := j.measure(ctx); err != nil {
 		return nil, fmt.Errorf("journal: measuring CALLS: %w", err)
 	}
@@ -105,77 +108,77 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		return nil, err
 	}
 	if o.NATS == nil {
-		j.files.acceptLoss = false
+		j.files.AcceptLoss = false
 		if err := j.snapshot(ctx, true); err != nil {
 			return nil, err
 		}
-		if err := j.recent.open(o.Dir); err != nil {
+		if err := j.recent.Open(o.Dir); err != nil {
 			return nil, err
 		}
 	}
 	j.kept, j.accepted, j.options.AcceptLoss = nil, nil, false // what is damaged from now on was not accepted
 	j.recovered = true
-	j.results, j.attempts = newResults(j), newAttemptLog(j.store, j.usage.isDiskFull)
-	j.work.Go(j.results.run)
-	j.work.Go(j.keepHouse)
-	j.work.Go(j.keepTrimmed)
-	j.work.Go(j.keepScrubbed)
+	j.results, j.attempts = newResults(j), attempts.New(j.Store, j.usage.isDiskFull)
+	j.Work.Go(j.results.run)
+	j.Work.Go(j.maintain)
+	j.Work.Go(j.keepTrimmed)
+	j.Work.Go(j.keepScrubbed)
 	if o.NATS != nil {
-		j.work.Go(j.keepClaims)
-		j.work.Go(j.keepAlive)
-		j.work.Go(j.keepLinked)
-		j.work.Go(j.keepServers)
+		j.Work.Go(j.keepClaims)
+		j.Work.Go(j.keepAlive)
+		j.Work.Go(j.keepLinked)
+		j.Work.Go(j.keepServers)
 	}
-	j.work.Go(j.settleEarlier)
+	j.Work.Go(j.settleEarlier)
 	return j, nil
 }
 
 // Transient reports whether what failed on a cluster may succeed later: its servers
 // do not answer yet, are choosing a leader, or do not know yet what another server or
 // collector has just created.
-func Transient(err error) bool { return isTransient(err) }
+func Transient(err error) bool { return store.IsTransient(err) }
 
 // openServer starts the embedded server on a directory that is ours alone.
 func (j *Journal) openServer() error {
 	var err error
-	if j.lock, err = lock(j.options.Dir); err != nil {
+	if j.lock, err = datadir.Lock(j.options.Dir); err != nil {
 		return err
 	}
-	if err := removeTemporary(j.options.Dir); err != nil {
+	if err := datadir.RemoveTemporary(j.options.Dir); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	j.files = &files{
-		path: j.options.Dir, interval: j.options.SyncInterval, log: j.log, configs: j.streams(), advice: j.howToGoOn(), acceptLoss: j.options.AcceptLoss,
-		volatile: []string{j.names.Stream(record.StreamRetry), j.names.Stream(record.StreamAttempts)}, remade: j.names.Stream(record.StreamRetry),
+	j.files = &datadir.Files{
+		Path: j.options.Dir, Interval: j.options.SyncInterval, Log: j.Log, Configs: j.streams(), Advice: j.howToGoOn(), AcceptLoss: j.options.AcceptLoss,
+		Volatile: []string{j.Names.Stream(record.StreamRetry), j.Names.Stream(record.StreamAttempts)}, Remade: j.Names.Stream(record.StreamRetry),
 	}
-	m, err := j.files.readMarker()
+	m, err := j.files.ReadMarker()
 	if err != nil {
 		return err
 	}
 	if !m.Ready {
-		if err := m.write(j.options.Dir); err != nil {
+		if err := m.Write(j.options.Dir); err != nil {
 			return err
 		}
 	}
-	j.ballast = newBallast(j.options.Dir)
-	if err := j.ballast.take(); isDiskFull(err) {
-		j.log.Warn("the disk is full: calls are refused until it has room", "directory", j.options.Dir)
+	j.ballast = datadir.NewBallast(j.options.Dir)
+	if err := j.ballast.Take(); datadir.IsDiskFull(err) {
+		j.Log.Warn("the disk is full: calls are refused until it has room", "directory", j.options.Dir)
 		j.usage.setDiskFull(true)
 	} else if err != nil {
 		return err
 	}
 	err = j.checkStore(m)
-	if isDiskFull(err) {
+	if datadir.IsDiskFull(err) {
 		j.giveWay()
 		err = j.checkStore(m)
 	}
 	if err != nil {
 		return err
 	}
-	j.server = newEmbedded(j.options.Dir, j.options.SyncInterval, j.log)
+	j.server = servers.NewEmbedded(j.options.Dir, j.options.SyncInterval, j.Log)
 	if j.options.SyncInterval <= 0 {
-		j.canary = newCanary(j.options.Dir)
-		j.synced = j.lookAtCanary
+		j.canary = datadir.NewCanary(j.options.Dir)
+		j.Synced = j.lookAtCanary
 	}
 	return j.startServer()
 }
@@ -183,11 +186,11 @@ func (j *Journal) openServer() error {
 // startServer starts the server, with a canary beside it.
 func (j *Journal) startServer() error {
 	if j.canary != nil {
-		if err := j.canary.place(); err != nil {
+		if err := j.canary.Place(); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
-	return j.server.start()
+	return j.server.Start()
 }
 
 // recover reads where every destination stands.
@@ -208,8 +211,8 @@ func (j *Journal) recover(ctx context.Context) error {
 // follow keeps the account up to date.
 func (j *Journal) follow() {
 	j.sawCalls(j.account.Calls)
-	calls := j.tail(record.StreamCalls, j.account.Calls+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
+	calls := j.Tail(record.StreamCalls, j.account.Calls+1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
@@ -222,26 +225,26 @@ func (j *Journal) follow() {
 		}
 		return nil
 	})
-	calls.headersOnly, calls.whole = true, j.account.IsKnownLoss
-	outcomes := j.tail(record.StreamOutcomes, j.account.Outcomes+1, func(m *nats.Msg, seq uint64) error {
+	calls.HeadersOnly, calls.Whole = true, j.account.IsKnownLoss
+	outcomes := j.Tail(record.StreamOutcomes, j.account.Outcomes+1, func(m *nats.Msg, seq uint64) error {
 		id, decoded, err := record.DecodeOutcomes(m.Data)
 		if err != nil {
 			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
 		}
-		return j.account.ReadOutcomes(j.ctx, seq, id, decoded)
+		return j.account.ReadOutcomes(j.Ctx, seq, id, decoded)
 	})
-	outcomes.whole = j.account.IsGone
-	for _, t := range []*tail{calls, outcomes} {
+	outcomes.Whole = j.account.IsGone
+	for _, t := range []*store.Tail{calls, outcomes} {
 		// A server whose write has failed shows what it could not store when it stops.
-		t.held = func() bool {
-			_, err := j.health.up()
-			return err != nil || j.proveSynced() != nil
+		t.Paused = func() bool {
+			_, err := j.Status.Writable()
+			return err != nil || j.ProveSynced() != nil
 		}
-		j.work.Go(func() {
-			if err := t.follow(j.ctx); j.ctx.Err() == nil {
-				j.log.Error("the account cannot be followed any longer", "stream", t.stream, "error", err)
+		j.Work.Go(func() {
+			if err := t.Follow(j.Ctx); j.Ctx.Err() == nil {
+				j.Log.Error("the account cannot be followed any longer", "stream", t.Stream, "error", err)
 				j.account.BreakOff(err)
-				j.health.fall(err)
+				j.Status.Down(err)
 			}
 		})
 	}
@@ -256,7 +259,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 	}
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
 	if j.setClaim(destination, true); j.options.NATS != nil {
-		if err := j.patiently(ctx, j.claim); err != nil { // before others find that nobody has it
+		if err := j.Patiently(ctx, j.claim); err != nil { // before others find that nobody has it
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 	}
@@ -285,10 +288,10 @@ func (j *Journal) isAttached(destination string, sources []string) bool {
 
 // control stores a control message and waits until the account knows it.
 func (j *Journal) control(ctx context.Context, destination string, c record.Control) error {
-	m := nats.NewMsg(j.names.Subject(record.KindAttach, record.Token(destination)))
+	m := nats.NewMsg(j.Names.Subject(record.KindAttach, record.Token(destination)))
 	m.Header.Set(record.HeaderControl, c.Header())
 	record.SetTime(m.Header, time.Now())
-	seq, err := j.publish(ctx, j.nc, m)
+	seq, err := j.Publish(ctx, j.NC, m)
 	if err != nil {
 		return err
 	}
@@ -306,7 +309,7 @@ func (j *Journal) remember(ctx context.Context) {
 		return // its servers have it more than once
 	}
 	if err := j.snapshot(ctx, true); err != nil {
-		j.log.Warn("the account is not stored; it is tried again", "error", err)
+		j.Log.Warn("the account is not stored; it is tried again", "error", err)
 	}
 }
 
@@ -321,7 +324,7 @@ func (j *Journal) queue(ctx context.Context, destination string) (*queue, error)
 	q := j.queues[destination]
 	j.mu.Unlock()
 	if q != nil && q.attached == attached {
-		return q, j.patiently(ctx, q.ensure)
+		return q, j.Patiently(ctx, q.ensure)
 	}
 	if q != nil {
 		q.close()
@@ -330,7 +333,7 @@ func (j *Journal) queue(ctx context.Context, destination string) (*queue, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := j.patiently(ctx, q.ensure); err != nil {
+	if err := j.Patiently(ctx, q.ensure); err != nil {
 		q.close()
 		return nil, err
 	}
@@ -382,18 +385,18 @@ func (j *Journal) leave(destination string, before uint64) {
 
 // clear removes what is stored for a destination beside calls and outcomes.
 func (j *Journal) clear(ctx context.Context, destination string) error {
-	consumer, t := j.names.Consumer(destination), record.Token(destination)
+	consumer, t := j.Names.Consumer(destination), record.Token(destination)
 	var errs []error
 	for _, kind := range []string{record.StreamCalls, record.StreamRetry} {
-		err := j.js.DeleteConsumer(ctx, j.names.Stream(kind), consumer)
+		err := j.JS.DeleteConsumer(ctx, j.Names.Stream(kind), consumer)
 		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			errs = append(errs, err)
 		}
 	}
 	for subject, kind := range map[string]string{"at": record.StreamRetry, "due": record.StreamRetry, "f": record.StreamFailed, "m": record.StreamFailed} {
-		stream, err := j.js.Stream(ctx, j.names.Stream(kind))
+		stream, err := j.JS.Stream(ctx, j.Names.Stream(kind))
 		if err == nil {
-			err = stream.Purge(ctx, jetstream.WithPurgeSubject(j.names.Subject(subject, t, "*")))
+			err = stream.Purge(ctx, jetstream.WithPurgeSubject(j.Names.Subject(subject, t, "*")))
 		}
 		errs = append(errs, err)
 	}
@@ -439,7 +442,7 @@ func (j *Journal) sawCalls(seq uint64) {
 
 // open returns ErrJournalClosed once it is closed.
 func (j *Journal) open() error {
-	if j.ctx.Err() != nil {
+	if j.Ctx.Err() != nil {
 		return mockserver.ErrJournalClosed
 	}
 	return nil
@@ -448,16 +451,16 @@ func (j *Journal) open() error {
 // leaveServer stops the server, and remembers that it was stopped in good order where
 // all that is stored is on the disk.
 func (j *Journal) leaveServer() error {
-	if err := j.server.stop(); err != nil || !j.recovered {
+	if err := j.server.Stop(); err != nil || !j.recovered {
 		return err
 	}
-	if _, err := j.health.up(); err != nil {
+	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
-	if err := j.files.prove(); err != nil {
+	if err := j.files.Prove(); err != nil {
 		return err
 	}
-	return j.files.writeClean()
+	return j.files.WriteClean()
 }
 
 // Close ends all readers, brings what is under way to the disk, and stops the
@@ -476,22 +479,22 @@ func (j *Journal) Close() error {
 		q.close()
 	}
 	if j.attempts != nil {
-		j.attempts.close()
+		j.attempts.Close()
 	}
-	j.cancel(mockserver.ErrJournalClosed)
-	j.work.Wait()
-	for _, nc := range []*nats.Conn{j.in, j.nc} {
+	j.Cancel(mockserver.ErrJournalClosed)
+	j.Work.Wait()
+	for _, nc := range []*nats.Conn{j.In, j.NC} {
 		if nc != nil {
 			nc.Close()
 		}
 	}
 	if j.server != nil {
 		if err := j.leaveServer(); err != nil {
-			j.log.Warn("not all that is stored is certain to be on the disk; the next start looks at all of it", "error", err)
+			j.Log.Warn("not all that is stored is certain to be on the disk; the next start looks at all of it", "error", err)
 		}
 	}
-	if err := j.recent.close(); err != nil {
-		j.log.Debug("what was accepted last is not noted", "error", err)
+	if err := j.recent.Close(); err != nil {
+		j.Log.Debug("what was accepted last is not noted", "error", err)
 	}
 	if j.lock != nil {
 		return j.lock.Unlock()
@@ -502,9 +505,9 @@ func (j *Journal) Close() error {
 // lookAtCanary returns nil if what the server has answered for until now is on the disk.
 // Where it is not known it is to be stored again, by a server that is started again.
 func (j *Journal) lookAtCanary() error {
-	err := j.canary.look()
+	err := j.canary.Look()
 	if err != nil {
-		j.server.fail(err)
+		j.server.Fail(err)
 	}
 	return err
 }

@@ -34,7 +34,7 @@ func TestWhatABucketHadLastIsMissed(t *testing.T) {
 			j.snapshots.mu.Unlock()
 			require.NoError(t, j.Close())
 
-			block := filepath.Join(killed, "jetstream", "$G", "streams", "KV_"+j.names.Bucket(bucket), "msgs", "1.blk")
+			block := filepath.Join(killed, "jetstream", "$G", "streams", "KV_"+j.Names.Bucket(bucket), "msgs", "1.blk")
 			require.NoError(t, os.Truncate(block, 0))
 			_, err = Open(t.Context(), Options{Dir: killed})
 			require.ErrorIs(t, err, record.ErrDamaged)

@@ -35,7 +35,7 @@ func (l *lease) Finish(ctx context.Context, r mockserver.Result) error {
 	case state := <-written:
 		return l.end(o, given, state)
 	case <-ctx.Done():
-		l.queue.journal.work.Go(func() { _ = l.end(o, given, <-written) })
+		l.queue.journal.Work.Go(func() { _ = l.end(o, given, <-written) })
 		return ctx.Err()
 	}
 }
@@ -86,8 +86,8 @@ func (l *lease) end(o *record.Outcome, given []mockserver.Call, state resultStat
 		return state.err
 	}
 	if !state.counted {
-		q.journal.log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
-		if err := q.journal.settleFor(q.journal.ctx, q.name, map[uint64][]string{it.Ref.Seq: nil}); err != nil {
+		q.journal.Log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
+		if err := q.journal.settleFor(q.journal.Ctx, q.name, map[uint64][]string{it.Ref.Seq: nil}); err != nil {
 			q.putOff(it)
 			return err
 		}
@@ -95,7 +95,7 @@ func (l *lease) end(o *record.Outcome, given []mockserver.Call, state resultStat
 		return nil
 	}
 	if err := q.journal.settle(o, given); err != nil {
-		q.journal.log.Warn("what follows from an outcome is done later", "destination", q.name, "entry", l.entry.ID, "error", err)
+		q.journal.Log.Warn("what follows from an outcome is done later", "destination", q.name, "entry", l.entry.ID, "error", err)
 		q.journal.settleLater(q, it, o, given)
 		return nil
 	}

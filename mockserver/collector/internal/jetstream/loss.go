@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // Where loss is accepted, it is found out exactly what was lost: the account knows
@@ -17,7 +17,7 @@ import (
 // account that comes of it, with the loss in it, becomes the one that all later
 // counts begin with.
 
-// acceptLoss goes on with what is left.
+// AcceptLoss goes on with what is left.
 func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if err := j.useUp(ctx, s.calls.Last+1, s.beyond); err != nil {
 		return err
@@ -46,9 +46,9 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 			continue
 		}
 		b.Lose(lost, time.Now().Truncate(time.Millisecond), cause)
-		j.log.Error("pending calls were lost with what is damaged; the journal goes on without them", "destination", name, "calls", lost)
+		j.Log.Error("pending calls were lost with what is damaged; the journal goes on without them", "destination", name, "calls", lost)
 	}
-	j.log.Warn("the damage is accepted; what it did not touch goes on", "damage", cause)
+	j.Log.Warn("the damage is accepted; what it did not touch goes on", "damage", cause)
 	a.Calls, a.Outcomes, a.Purged = max(s.calls.Last, s.beyond), s.outcomes.Last, s.base.Purged
 	a.Lost, a.Gone, a.LowAfter = append(a.Lost, s.calls.Holes...), append(a.Gone, s.outcomes.Holes...), 0
 	if known := s.beyond; known > s.calls.Last {
@@ -69,25 +69,25 @@ func (j *Journal) readOn(ctx context.Context, a *ledger.Ledger, last uint64) err
 	if a.Calls >= last {
 		return nil
 	}
-	t := j.tail(record.StreamCalls, a.Calls+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
+	t := j.Tail(record.StreamCalls, a.Calls+1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err == nil {
 			a.ReadCalls(parsed)
 		}
 		if err == nil && seq >= last {
-			err = errEnough
+			err = store.ErrEnough
 		}
 		return err
 	})
-	t.headersOnly = true
-	return t.scan(ctx)
+	t.HeadersOnly = true
+	return t.Scan(ctx)
 }
 
 // readOnOutcomes has an account count the outcomes behind it. Those about messages
 // of which nothing is known say that there were such calls.
 func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes ledger.Extent, unknown func(seq uint64) bool) error {
 	a.LowAfter = outcomes.Last // an outcome that is gone may have been about a message below
-	t := j.tail(record.StreamOutcomes, a.Outcomes+1, func(m *nats.Msg, seq uint64) error {
+	t := j.Tail(record.StreamOutcomes, a.Outcomes+1, func(m *nats.Msg, seq uint64) error {
 		_, decoded, err := record.DecodeOutcomes(m.Data)
 		for i := range decoded {
 			o := &decoded[i]
@@ -103,7 +103,7 @@ func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes
 		}
 		return err
 	})
-	return t.scan(ctx)
+	return t.Scan(ctx)
 }
 
 // storedUntried counts, for each destination, the calls that are stored and whose
@@ -119,8 +119,8 @@ func (j *Journal) storedUntried(ctx context.Context, a *ledger.Ledger, calls led
 	if first > calls.Last {
 		return stored, nil
 	}
-	t := j.tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
+	t := j.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil || parsed.Kind != record.KindCalls {
 			return err
 		}
@@ -136,8 +136,8 @@ func (j *Journal) storedUntried(ctx context.Context, a *ledger.Ledger, calls led
 		}
 		return nil
 	})
-	t.headersOnly = true
-	return stored, t.scan(ctx)
+	t.HeadersOnly = true
+	return stored, t.Scan(ctx)
 }
 
 // dropUnfailed removes from FAILED the calls that the account does not count as
@@ -153,12 +153,12 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		since = time.Unix(0, 0)
 	}
 	var unfailed []uint64
-	t := j.tail(record.StreamFailed, 0, func(m *nats.Msg, seq uint64) error {
+	t := j.Tail(record.StreamFailed, 0, func(m *nats.Msg, seq uint64) error {
 		f, err := record.ParseFailed(seq, m)
 		if err != nil {
 			return err
 		}
-		_, rest := j.names.Kind(m.Subject)
+		_, rest := j.Names.Kind(m.Subject)
 		tok, _, _ := strings.Cut(rest, ".")
 		destination, err := record.Untoken(tok)
 		if err != nil {
@@ -171,8 +171,8 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		})
 		return nil
 	})
-	t.since, t.subjects, t.headersOnly = since, []string{j.names.Subject("f", "*", "*")}, true
-	if err := t.scan(ctx); err != nil {
+	t.Since, t.Subjects, t.HeadersOnly = since, []string{j.Names.Subject("f", "*", "*")}, true
+	if err := t.Scan(ctx); err != nil {
 		return err
 	}
 	for _, seq := range unfailed {

@@ -8,17 +8,18 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// keepHouse does what is to be done now and then.
-func (j *Journal) keepHouse() {
+// maintain does what is to be done now and then.
+func (j *Journal) maintain() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var trouble <-chan error
 	if j.server != nil {
-		trouble = j.server.trouble
+		trouble = j.server.Trouble
 	}
 	floors := map[*queue]seenFloor{}
 	checkpoint := func(ctx context.Context, c *checkpointer, now bool) error {
@@ -29,21 +30,21 @@ func (j *Journal) keepHouse() {
 	}
 	last, raised, checkpoints := time.Now(), time.Now(), checkpointer{at: time.Now()}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
+		ctx, cancel := context.WithTimeout(context.Background(), store.RequestPatience)
 		defer cancel()
 		if err := checkpoint(ctx, &checkpoints, true); err != nil {
-			j.log.Debug("the account is not stored; the next start reads more", "error", err)
+			j.Log.Debug("the account is not stored; the next start reads more", "error", err)
 		}
 	}()
 	for {
 		select {
-		case <-j.ctx.Done():
+		case <-j.Ctx.Done():
 			return
 		case cause := <-trouble:
 			j.mend(cause)
 		case now := <-tick.C:
 			if now.Round(0).Sub(last.Round(0))-now.Sub(last) < -record.MaxSkew {
-				poke(j.trimSoon) // the clock has stepped back, see hastenRetries
+				store.Poke(j.trimSoon) // the clock has stepped back, see hastenRetries
 			}
 			last = now
 			if j.options.NATS == nil {
@@ -51,20 +52,20 @@ func (j *Journal) keepHouse() {
 			}
 			j.holdBallast()
 			var file *fs.PathError
-			switch err := checkpoint(j.ctx, &checkpoints, false); {
-			case err == nil || j.ctx.Err() != nil:
+			switch err := checkpoint(j.Ctx, &checkpoints, false); {
+			case err == nil || j.Ctx.Err() != nil:
 			case errors.As(err, &file):
 				j.mend(err)
 			default:
-				j.log.Warn("the account is not stored; it is tried again", "error", err)
+				j.Log.Warn("the account is not stored; it is tried again", "error", err)
 			}
 			if j.options.NATS == nil {
 				continue
 			}
 			if now.Sub(raised) >= floorsEvery {
 				raised = now
-				if err := j.raiseFloors(j.ctx, floors); err != nil && j.ctx.Err() == nil {
-					j.log.Debug("how far the consumers are is not known", "error", err)
+				if err := j.raiseFloors(j.Ctx, floors); err != nil && j.Ctx.Err() == nil {
+					j.Log.Debug("how far the consumers are is not known", "error", err)
 				}
 			}
 		}
@@ -73,11 +74,11 @@ func (j *Journal) keepHouse() {
 
 // look measures how full CALLS is, and reports whether the store has answered.
 func (j *Journal) look() bool {
-	ctx, cancel := context.WithTimeout(j.ctx, askPatience)
+	ctx, cancel := context.WithTimeout(j.Ctx, store.AskPatience)
 	defer cancel()
 	err := j.measure(ctx)
-	if err != nil && j.ctx.Err() == nil {
-		j.log.Debug("the streams cannot be measured", "error", err)
+	if err != nil && j.Ctx.Err() == nil {
+		j.Log.Debug("the streams cannot be measured", "error", err)
 	}
 	j.trimIfShort()
 	return err == nil
@@ -91,7 +92,7 @@ func (j *Journal) keepLinked() {
 	answered := time.Now()
 	for {
 		select {
-		case <-j.ctx.Done():
+		case <-j.Ctx.Done():
 			return
 		case <-tick.C:
 		}
@@ -102,8 +103,8 @@ func (j *Journal) keepLinked() {
 			continue
 		}
 		answered = time.Now()
-		j.log.Warn("the cluster does not answer; another of its servers is tried", "server", j.nc.ConnectedUrlRedacted())
-		for _, nc := range []*nats.Conn{j.in, j.nc} {
+		j.Log.Warn("the cluster does not answer; another of its servers is tried", "server", j.NC.ConnectedUrlRedacted())
+		for _, nc := range []*nats.Conn{j.In, j.NC} {
 			_ = nc.ForceReconnect() // it fails where the connection is closed
 		}
 	}
@@ -121,7 +122,7 @@ func (j *Journal) keepAlive() {
 	renewed := time.Now()
 	for {
 		select {
-		case <-j.ctx.Done():
+		case <-j.Ctx.Done():
 			return
 		case now := <-tick.C:
 			if now.Sub(renewed) >= renewal {
@@ -139,21 +140,21 @@ func (j *Journal) keepAlive() {
 // mend starts the embedded server again once the disk can be written to: a
 // server that failed to write answers nothing more.
 func (j *Journal) mend(cause error) {
-	j.health.fall(cause)
-	j.log.Error("the store cannot be written to; calls are refused until it can", "directory", j.options.Dir, "error", cause)
-	if isDiskFull(cause) {
+	j.Status.Down(cause)
+	j.Log.Error("the store cannot be written to; calls are refused until it can", "directory", j.options.Dir, "error", cause)
+	if datadir.IsDiskFull(cause) {
 		j.giveWay()
 	}
 	last := ""
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		if sleep(j.ctx, pause) != nil {
+		if store.Sleep(j.Ctx, pause) != nil {
 			return
 		}
 		err := j.restart()
 		if err == nil {
 			break
 		}
-		if isDiskFull(err) {
+		if datadir.IsDiskFull(err) {
 			j.giveWay()
 		}
 		level := slog.LevelDebug
@@ -161,16 +162,16 @@ func (j *Journal) mend(cause error) {
 			level = slog.LevelError
 		}
 		last = err.Error()
-		j.log.Log(j.ctx, level, "the store still cannot be written to", "error", err)
+		j.Log.Log(j.Ctx, level, "the store still cannot be written to", "error", err)
 	}
-	j.link.Swap(newLink()).end() // before the account reads on: what came may have gone, see queue.accounted
-	j.health.rise()
-	j.log.Info("the store can be written to again", "directory", j.options.Dir)
+	j.Link.Swap(store.NewLink()).End() // before the account reads on: what came may have gone, see queue.accounted
+	j.Status.Up()
+	j.Log.Info("the store can be written to again", "directory", j.options.Dir)
 	j.reconnected()
 	// RETRY is not brought to the disk with each message, and may lack some.
-	j.work.Go(func() {
-		if err := j.restoreRetries(j.ctx); err != nil && j.ctx.Err() == nil {
-			j.log.Warn("retries that were not stored could not be made again; those that are overdue are looked after", "error", err)
+	j.Work.Go(func() {
+		if err := j.restoreRetries(j.Ctx); err != nil && j.Ctx.Err() == nil {
+			j.Log.Warn("retries that were not stored could not be made again; those that are overdue are looked after", "error", err)
 		}
 	})
 }
@@ -178,11 +179,11 @@ func (j *Journal) mend(cause error) {
 // restart starts the embedded server again, on a store that is on the disk as it is
 // read.
 func (j *Journal) restart() error {
-	if err := writable(j.options.Dir); err != nil {
+	if err := datadir.Writable(j.options.Dir); err != nil {
 		return err
 	}
-	_ = j.server.stop() // what it cannot write is not counted on
-	if err := j.files.rewriteUnproved(); err != nil {
+	_ = j.server.Stop() // what it cannot write is not counted on
+	if err := j.files.RewriteUnproved(); err != nil {
 		return err
 	}
 	if err := j.startServer(); err != nil {
@@ -194,11 +195,11 @@ func (j *Journal) restart() error {
 // resume waits until the connections have found the new server, and looks whether
 // its streams have what was stored.
 func (j *Journal) resume() error {
-	ctx, cancel := context.WithTimeout(j.ctx, requestPatience)
+	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestPatience)
 	defer cancel()
-	for _, nc := range []*nats.Conn{j.in, j.nc} {
+	for _, nc := range []*nats.Conn{j.In, j.NC} {
 		for nc.Status() != nats.CONNECTED {
-			if err := sleep(ctx, 5*time.Millisecond); err != nil {
+			if err := store.Sleep(ctx, 5*time.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -225,8 +226,8 @@ func (j *Journal) resume() error {
 
 // disconnected is called when a connection is lost.
 func (j *Journal) disconnected(err error) {
-	if err != nil && j.ctx.Err() == nil && j.options.NATS != nil {
-		j.log.Warn("the connection to NATS is lost; it is tried again", "error", err)
+	if err != nil && j.Ctx.Err() == nil && j.options.NATS != nil {
+		j.Log.Warn("the connection to NATS is lost; it is tried again", "error", err)
 	}
 }
 
@@ -234,7 +235,7 @@ func (j *Journal) disconnected(err error) {
 // the old one does not come.
 func (j *Journal) reconnected() {
 	j.warned.Store(nil)
-	j.link.Swap(newLink()).end()
+	j.Link.Swap(store.NewLink()).End()
 	for _, q := range j.allQueues() {
 		q.fresh.reset()
 		q.retries.reset()
@@ -265,7 +266,7 @@ func (j *Journal) renew(now time.Time) {
 			give = q.giveBack(func(it *item) bool { return now.Sub(it.since) > ackWait/2 })
 		}
 		var alive []string
-		for _, p := range q.parcels {
+		for _, p := range q.messages {
 			if p.reply != "" {
 				alive = append(alive, p.reply)
 			}
@@ -277,10 +278,10 @@ func (j *Journal) renew(now time.Time) {
 		}
 		q.mu.Unlock()
 		for _, reply := range alive {
-			_ = j.nc.Publish(reply, []byte("+WPI"))
+			_ = j.NC.Publish(reply, []byte("+WPI"))
 		}
 		for _, reply := range give {
-			_ = j.nc.Publish(reply, []byte("-NAK"))
+			_ = j.NC.Publish(reply, []byte("-NAK"))
 		}
 	}
 }
@@ -288,21 +289,21 @@ func (j *Journal) renew(now time.Time) {
 // giveBack takes items that nobody works at out of the queue, with their whole
 // messages, and tells where they are to be given back. The lock is held.
 func (q *queue) giveBack(match func(*item) bool) (replies []string) {
-	whole := map[*parcel]int{} // how many items of it are ready
+	whole := map[*pendingMessage]int{} // how many items of it are ready
 	for _, it := range q.items {
-		if it.parcel != nil && !it.leased {
-			whole[it.parcel]++
+		if it.message != nil && !it.leased {
+			whole[it.message]++
 		}
 	}
 	for _, it := range q.ready.Take(func(it *item) bool {
-		return match(it) && (it.parcel == nil || whole[it.parcel] == it.parcel.left)
+		return match(it) && (it.message == nil || whole[it.message] == it.message.left)
 	}) {
 		delete(q.items, it.Ref)
-		switch p := it.parcel; {
+		switch p := it.message; {
 		case p == nil:
 			replies = append(replies, it.reply)
-		case q.parcels[it.Ref.Seq] == p:
-			delete(q.parcels, it.Ref.Seq)
+		case q.messages[it.Ref.Seq] == p:
+			delete(q.messages, it.Ref.Seq)
 			if p.reply != "" {
 				replies = append(replies, p.reply)
 			}
@@ -316,7 +317,7 @@ func (j *Journal) Ready(ctx context.Context) error {
 	if err := j.open(); err != nil {
 		return err
 	}
-	if _, err := j.health.up(); err != nil {
+	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
 	if err := j.usage.room(j.options.MaxBytes); err != nil {

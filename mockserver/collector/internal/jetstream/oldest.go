@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // oldestCalls remembers what oldestFresh found.
@@ -42,8 +42,8 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	if ok && before.floor == now.floor && before.done == now.done {
 		return before.at, nil
 	}
-	t := j.tail(record.StreamCalls, now.floor+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
+	t := j.Tail(record.StreamCalls, now.floor+1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
@@ -51,10 +51,10 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 			return nil
 		}
 		now.at = parsed.At
-		return errEnough
+		return store.ErrEnough
 	})
-	t.subjects, t.headersOnly, t.batch = j.names.CallSubjects(sources), true, 16
-	if err := t.scan(ctx); err != nil {
+	t.Subjects, t.HeadersOnly, t.Batch = j.Names.CallSubjects(sources), true, 16
+	if err := t.Scan(ctx); err != nil {
 		return time.Time{}, fmt.Errorf("journal: looking for the oldest call of %q: %w", destination, err)
 	}
 	if now.at.IsZero() {
@@ -77,7 +77,7 @@ func (j *Journal) oldestAtWork(destination string) (oldest time.Time) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for seq, p := range q.parcels {
+	for seq, p := range q.messages {
 		if seq > q.last {
 			continue // it has overtaken others
 		}

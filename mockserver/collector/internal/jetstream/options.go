@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/s2"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
 )
 
 // Options say where a journal is and how much it keeps.
@@ -63,7 +63,7 @@ type Options struct {
 }
 
 // A NATS is a cluster that is there already.
-type NATS = natsOptions
+type NATS = servers.NATS
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Name == "" {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // CALLS is read in its order, and one source may have a hundred thousand messages in it
@@ -57,10 +57,10 @@ func (q *queue) mayOvertake(now time.Time) bool {
 
 // overtake takes messages of the sources that have none here.
 func (q *queue) overtake() {
-	ctx, cancel := context.WithTimeout(q.journal.ctx, requestPatience)
+	ctx, cancel := context.WithTimeout(q.journal.Ctx, store.RequestPatience)
 	defer cancel()
-	if err := q.overtakeAll(ctx); err != nil && q.journal.ctx.Err() == nil {
-		q.journal.log.Debug("whether other sources wait is not known; it is looked again", "destination", q.name, "error", err)
+	if err := q.overtakeAll(ctx); err != nil && q.journal.Ctx.Err() == nil {
+		q.journal.Log.Debug("whether other sources wait is not known; it is looked again", "destination", q.name, "error", err)
 	}
 	q.mu.Lock()
 	q.ahead.looking = false
@@ -93,7 +93,7 @@ func (q *queue) delivered(ctx context.Context) (uint64, error) {
 	if q.journal.options.NATS == nil {
 		return 0, nil // to this process, which knows it
 	}
-	consumer, err := q.journal.js.Consumer(ctx, q.journal.names.Stream(record.StreamCalls), q.journal.names.Consumer(q.name))
+	consumer, err := q.journal.JS.Consumer(ctx, q.journal.Names.Stream(record.StreamCalls), q.journal.Names.Consumer(q.name))
 	if err != nil {
 		return 0, err
 	}
@@ -106,12 +106,12 @@ func (q *queue) sourcesBehind(ctx context.Context) (sources []string, err error)
 	if len(sources) > 0 {
 		return sources, nil
 	}
-	info, err := q.journal.calls.Info(ctx, jetstream.WithSubjectFilter(q.journal.names.Subject(record.KindCalls, "*")))
+	info, err := q.journal.calls.Info(ctx, jetstream.WithSubjectFilter(q.journal.Names.Subject(record.KindCalls, "*")))
 	if err != nil {
 		return nil, err
 	}
 	for subject := range info.State.Subjects {
-		_, tok := q.journal.names.Kind(subject)
+		_, tok := q.journal.Names.Kind(subject)
 		source, err := record.Untoken(tok)
 		if err != nil {
 			return nil, err
@@ -128,7 +128,7 @@ func (q *queue) absent(sources []string) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	here := map[string]bool{}
-	for _, p := range q.parcels {
+	for _, p := range q.messages {
 		here[p.source] = true
 	}
 	sources = slices.DeleteFunc(slices.Clone(sources), func(s string) bool { return here[s] })
@@ -146,7 +146,7 @@ func (q *queue) absent(sources []string) []string {
 
 // overtakeOne takes the next messages of a source that come after one.
 func (q *queue) overtakeOne(ctx context.Context, source string, after uint64) error {
-	subject := q.journal.names.Subject(record.KindCalls, record.Token(source))
+	subject := q.journal.Names.Subject(record.KindCalls, record.Token(source))
 	for messages, bytes := 0, 0; messages < overtakeMessages && bytes < overtakeBytes; messages++ {
 		q.mu.Lock()
 		after = max(after, q.last, q.ahead.passed[source])
@@ -168,11 +168,11 @@ func (q *queue) overtakeOne(ctx context.Context, source string, after uint64) er
 
 // overtook takes a message that has overtaken others.
 func (q *queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
-	m, err := q.journal.names.ParseCalls(raw.Sequence, raw.Subject, raw.Header)
+	m, err := q.journal.Names.ParseCalls(raw.Sequence, raw.Subject, raw.Header)
 	if err != nil {
 		return err
 	}
-	if err := q.accounted(q.journal.link.Load().lost, m.Seq); err != nil {
+	if err := q.accounted(q.journal.Link.Load().Lost, m.Seq); err != nil {
 		return err
 	}
 	q.mu.Lock()
@@ -192,8 +192,8 @@ func (j *Journal) isFirst(ctx context.Context, destination string) (bool, error)
 	if j.options.NATS == nil {
 		return true, nil
 	}
-	first := j.writer
-	t := j.tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
+	first := j.Writer
+	t := j.Tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
 		var writer uint64
 		var claimed []string
 		if _, err := fmt.Sscanf(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], "%x", &writer); err != nil {
@@ -207,7 +207,7 @@ func (j *Journal) isFirst(ctx context.Context, destination string) (bool, error)
 		}
 		return nil
 	})
-	t.subjects = []string{j.names.Subject("s", "has", "*")}
-	err := t.scan(ctx)
-	return first == j.writer, err
+	t.Subjects = []string{j.Names.Subject("s", "has", "*")}
+	err := t.Scan(ctx)
+	return first == j.Writer, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 const (
@@ -50,15 +51,15 @@ func newPuller(q *queue, kind string, got func(lost context.Context, m *nats.Msg
 	if j.options.NATS != nil {
 		p.expires, p.heartbeat = pullExpires, pullHeartbeat
 	}
-	p.subject = "$JS.API.CONSUMER.MSG.NEXT." + j.names.Stream(kind) + "." + j.names.Consumer(q.name)
+	p.subject = "$JS.API.CONSUMER.MSG.NEXT." + j.Names.Stream(kind) + "." + j.Names.Consumer(q.name)
 	return p, p.subscribe()
 }
 
 // subscribe has what is asked for from now on come on the connection as it is now.
 func (p *puller) subscribe() (err error) {
 	j := p.queue.journal
-	lost := j.link.Load().lost
-	p.sub, err = j.nc.Subscribe(j.nc.NewInbox(), func(m *nats.Msg) { p.receive(lost, m) })
+	lost := j.Link.Load().Lost
+	p.sub, err = j.NC.Subscribe(j.NC.NewInbox(), func(m *nats.Msg) { p.receive(lost, m) })
 	return err
 }
 
@@ -83,8 +84,8 @@ func (p *puller) want(n int) {
 	p.asked += n
 	inbox := p.sub.Subject
 	p.mu.Unlock()
-	request, _ := json.Marshal(pullRequest{Batch: n, Expires: p.expires, Heartbeat: p.heartbeat})
-	if err := p.queue.journal.nc.PublishRequest(p.subject, inbox, request); err != nil {
+	request, _ := json.Marshal(store.PullRequest{Batch: n, Expires: p.expires, Heartbeat: p.heartbeat})
+	if err := p.queue.journal.NC.PublishRequest(p.subject, inbox, request); err != nil {
 		p.repair()
 	}
 }
@@ -160,9 +161,9 @@ func (p *puller) repair() {
 	}
 	p.repairing = true
 	p.mu.Unlock()
-	p.queue.journal.work.Go(func() {
-		ctx := p.queue.journal.ctx
-		for sleep(ctx, repairPause) == nil && !p.repaired(ctx) {
+	p.queue.journal.Work.Go(func() {
+		ctx := p.queue.journal.Ctx
+		for store.Sleep(ctx, repairPause) == nil && !p.repaired(ctx) {
 		}
 		p.queue.pull()
 	})
@@ -175,12 +176,12 @@ func (p *puller) repaired(ctx context.Context) bool {
 	missed, closed := p.missed, p.closed
 	p.missed = false
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	ctx, cancel := context.WithTimeout(ctx, store.AskPatience)
 	defer cancel()
 	var err error
 	if missed && !closed {
 		j := p.queue.journal
-		if err = j.js.DeleteConsumer(ctx, j.names.Stream(p.kind), j.names.Consumer(p.queue.name)); errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if err = j.JS.DeleteConsumer(ctx, j.Names.Stream(p.kind), j.Names.Consumer(p.queue.name)); errors.Is(err, jetstream.ErrConsumerNotFound) {
 			err = nil
 		}
 	}

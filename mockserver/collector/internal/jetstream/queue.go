@@ -48,24 +48,24 @@ type queue struct {
 	fresh    *puller   // of CALLS
 	retries  *puller   // of RETRY
 
-	mu      sync.Mutex // guards what follows
-	reader  *reader    // the one that is open, or nil
-	closed  bool
-	wants   map[*mockserver.Want]struct{} // of the goroutines that wait in Next
-	items   map[record.Ref]*item          // all that this process has to do
-	ready   *turns.Queue[*item]           // those that nobody works at; put off and retries have a time
-	parcels map[uint64]*parcel            // messages of CALLS whose first attempt has not ended
-	last    uint64                        // the newest message of CALLS that came
-	behind  uint64                        // how many were behind it then
-	ahead   overtaking
+	mu       sync.Mutex // guards what follows
+	reader   *reader    // the one that is open, or nil
+	closed   bool
+	wants    map[*mockserver.Want]struct{} // of the goroutines that wait in Next
+	items    map[record.Ref]*item          // all that this process has to do
+	ready    *turns.Queue[*item]           // those that nobody works at; put off and retries have a time
+	messages map[uint64]*pendingMessage    // messages of CALLS whose first attempt has not ended
+	last     uint64                        // the newest message of CALLS that came
+	behind   uint64                        // how many were behind it then
+	ahead    overtaking
 	// Messages of CALLS that came again after all in them had ended, and where each is
 	// acknowledged.
 	repeated map[uint64][]string
 	settling bool // settleRepeated runs
 }
 
-// A parcel is a message of CALLS that came for its first attempt.
-type parcel struct {
+// A pendingMessage is a message of CALLS that came for its first attempt.
+type pendingMessage struct {
 	reply  string // where it is acknowledged
 	calls  int
 	at     time.Time
@@ -80,27 +80,27 @@ type parcel struct {
 
 // An item is an entry to be worked at.
 type item struct {
-	record.Retry           // of a first attempt it has but ref and attempt, and due where it was put off
-	parcel       *parcel   // for a first attempt
-	reply        string    // for a retry: where it is acknowledged
-	since        time.Time // when it came, for its renewal
+	record.Retry                 // of a first attempt it has but ref and attempt, and due where it was put off
+	message      *pendingMessage // for a first attempt
+	reply        string          // for a retry: where it is acknowledged
+	since        time.Time       // when it came, for its renewal
 	leased       bool
 	misses       int // how often its calls were not found
 }
 
 // source returns the source of an item that is a first attempt.
 func (it *item) source() string {
-	if it.parcel == nil {
+	if it.message == nil {
 		return ""
 	}
-	return it.parcel.source
+	return it.message.source
 }
 
 func newQueue(j *Journal, name string, attached uint64, since time.Time) (*queue, error) {
 	q := &queue{
 		journal: j, name: name, attached: attached, since: since, wants: map[*mockserver.Want]struct{}{},
 		ready: turns.New((*item).source, func(it *item) time.Time { return it.Due }),
-		items: map[record.Ref]*item{}, parcels: map[uint64]*parcel{}, repeated: map[uint64][]string{},
+		items: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, repeated: map[uint64][]string{},
 	}
 	var err error
 	if q.fresh, err = newPuller(q, record.StreamCalls, q.gotCalls); err != nil {
@@ -125,7 +125,7 @@ func (q *queue) ensure(ctx context.Context) error {
 		return err
 	}
 	retry := q.consumer()
-	retry.FilterSubjects, retry.DeliverPolicy = []string{q.journal.names.Subject("due", record.Token(q.name), "*")}, jetstream.DeliverAllPolicy
+	retry.FilterSubjects, retry.DeliverPolicy = []string{q.journal.Names.Subject("due", record.Token(q.name), "*")}, jetstream.DeliverAllPolicy
 	return q.ensureConsumer(ctx, record.StreamRetry, retry, covers)
 }
 
@@ -133,7 +133,7 @@ func (q *queue) ensure(ctx context.Context) error {
 // will not do.
 func (q *queue) ensureCalls(ctx context.Context, sources []string, do func(have, want []string) bool) error {
 	c := q.consumer()
-	c.FilterSubjects, c.DeliverPolicy = q.journal.names.CallSubjects(sources), jetstream.DeliverByStartSequencePolicy
+	c.FilterSubjects, c.DeliverPolicy = q.journal.Names.CallSubjects(sources), jetstream.DeliverByStartSequencePolicy
 	q.journal.account.With(q.name, func(b *ledger.Account) { c.OptStartSeq = b.Floor + 1 })
 	return q.ensureConsumer(ctx, record.StreamCalls, c, do)
 }
@@ -153,13 +153,13 @@ func (j *Journal) connectSources(ctx context.Context, destination string, source
 		return nil
 	}
 	q := &queue{journal: j, name: destination}
-	return j.patiently(ctx, func(ctx context.Context) error { return q.ensureCalls(ctx, sources, slices.Equal) })
+	return j.Patiently(ctx, func(ctx context.Context) error { return q.ensureCalls(ctx, sources, slices.Equal) })
 }
 
 func (q *queue) consumer() jetstream.ConsumerConfig {
 	j := q.journal
 	c := jetstream.ConsumerConfig{
-		Durable: j.names.Consumer(q.name), Description: "destination " + q.name,
+		Durable: j.Names.Consumer(q.name), Description: "destination " + q.name,
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: maxUnended, MaxWaiting: 512,
 	}
 	if j.options.NATS == nil {
@@ -171,18 +171,18 @@ func (q *queue) consumer() jetstream.ConsumerConfig {
 // ensureConsumer makes a consumer, or changes its filters if they will not do.
 func (q *queue) ensureConsumer(ctx context.Context, kind string, c jetstream.ConsumerConfig, do func(have, want []string) bool) error {
 	j := q.journal
-	stream := j.names.Stream(kind)
+	stream := j.Names.Stream(kind)
 	var err error
 	for range 3 { // another process may make or change it at the same time
 		var have jetstream.Consumer
-		have, err = j.js.Consumer(ctx, stream, c.Durable)
+		have, err = j.JS.Consumer(ctx, stream, c.Durable)
 		switch {
 		case errors.Is(err, jetstream.ErrConsumerNotFound):
-			_, err = j.js.CreateConsumer(ctx, stream, c)
+			_, err = j.JS.CreateConsumer(ctx, stream, c)
 		case err == nil && !do(filters(have.CachedInfo().Config), c.FilterSubjects):
 			changed := have.CachedInfo().Config
 			changed.FilterSubject, changed.FilterSubjects = "", c.FilterSubjects
-			_, err = j.js.UpdateConsumer(ctx, stream, changed)
+			_, err = j.JS.UpdateConsumer(ctx, stream, changed)
 		}
 		if err == nil {
 			return nil
@@ -222,7 +222,7 @@ func (q *queue) close() {
 	}
 	q.mu.Unlock()
 	for _, reply := range give {
-		_ = q.journal.nc.Publish(reply, []byte("-NAK"))
+		_ = q.journal.NC.Publish(reply, []byte("-NAK"))
 	}
 	q.fresh.close()
 	q.retries.close()
@@ -230,13 +230,13 @@ func (q *queue) close() {
 
 // gotCalls takes a message of CALLS.
 func (q *queue) gotCalls(lost context.Context, m *nats.Msg, seq, behind uint64) {
-	parsed, err := q.journal.names.ParseCalls(seq, m.Subject, m.Header)
+	parsed, err := q.journal.Names.ParseCalls(seq, m.Subject, m.Header)
 	if err != nil {
-		q.journal.log.Error("a message of calls cannot be read; it stays where it is", "destination", q.name, "error", err)
+		q.journal.Log.Error("a message of calls cannot be read; it stays where it is", "destination", q.name, "error", err)
 		return
 	}
 	if err := q.accounted(lost, seq); err != nil {
-		_ = q.journal.nc.Publish(m.Reply, []byte("-NAK"))
+		_ = q.journal.NC.Publish(m.Reply, []byte("-NAK"))
 		return
 	}
 	q.mu.Lock()
@@ -252,7 +252,7 @@ func (q *queue) gotCalls(lost context.Context, m *nats.Msg, seq, behind uint64) 
 // connection that the message came on is lost before: a server that was started again
 // may have another of that number.
 func (q *queue) accounted(lost context.Context, seq uint64) error {
-	ctx, cancel := context.WithCancel(q.journal.ctx)
+	ctx, cancel := context.WithCancel(q.journal.Ctx)
 	defer cancel()
 	defer context.AfterFunc(lost, cancel)()
 	if err := q.journal.account.Reached(ctx, seq); err != nil {
@@ -281,7 +281,7 @@ func (q *queue) open(m *record.Calls) (open []record.Ref) {
 // take makes the open parts of a message ready, and reports whether this process has
 // the message now: it may have come before. The lock is held.
 func (q *queue) take(m *record.Calls, payload []byte, reply string) bool {
-	if p := q.parcels[m.Seq]; p != nil {
+	if p := q.messages[m.Seq]; p != nil {
 		p.reply = cmp.Or(reply, p.reply)
 		return true
 	}
@@ -289,10 +289,10 @@ func (q *queue) take(m *record.Calls, payload []byte, reply string) bool {
 	if len(open) == 0 {
 		return false
 	}
-	p := &parcel{reply: reply, calls: m.Calls, at: m.At, source: m.Name, left: len(open), payload: payload}
-	q.parcels[m.Seq] = p
+	p := &pendingMessage{reply: reply, calls: m.Calls, at: m.At, source: m.Name, left: len(open), payload: payload}
+	q.messages[m.Seq] = p
 	for _, ref := range open {
-		q.add(&item{Retry: record.Retry{Ref: ref, Attempt: 1}, parcel: p, since: time.Now()})
+		q.add(&item{Retry: record.Retry{Ref: ref, Attempt: 1}, message: p, since: time.Now()})
 	}
 	return true
 }
@@ -312,7 +312,7 @@ func (q *queue) known(m *nats.Msg, seq uint64) {
 	q.settling = true
 	q.mu.Unlock()
 	if first {
-		j.work.Go(q.settleRepeated)
+		j.Work.Go(q.settleRepeated)
 	}
 }
 
@@ -330,8 +330,8 @@ func (q *queue) settleRepeated() {
 		if len(messages) == 0 {
 			return
 		}
-		if err := j.settleFor(j.ctx, q.name, messages); err != nil {
-			j.log.Warn("what follows from an outcome could not be done; it is tried again", "destination", q.name, "error", err)
+		if err := j.settleFor(j.Ctx, q.name, messages); err != nil {
+			j.Log.Warn("what follows from an outcome could not be done; it is tried again", "destination", q.name, "error", err)
 			continue // they come again
 		}
 		for _, replies := range messages {
@@ -347,13 +347,13 @@ func (q *queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
 	j := q.journal
 	stored, err := record.DecodeRetry(m.Data)
 	if err != nil {
-		j.log.Error("a retry cannot be read; it is made again from its outcome", "destination", q.name, "error", err)
+		j.Log.Error("a retry cannot be read; it is made again from its outcome", "destination", q.name, "error", err)
 		j.ack(m.Reply)
 		return
 	}
 	it := &item{Retry: *stored}
 	// Another process may have read further than this one.
-	if j.account.ReachedBoth(j.ctx, it.Ref.Seq, it.From) != nil {
+	if j.account.ReachedBoth(j.Ctx, it.Ref.Seq, it.From) != nil {
 		return
 	}
 	var waits ledger.Waiting // what the account says that is waited for
@@ -379,9 +379,9 @@ func (q *queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
 	if have == nil && waits.Attempt > it.Attempt {
 		// What came has ended, and was still there because a process was killed
 		// before RETRY was written. What was scheduled then may be missing.
-		if err := j.restoreRetry(j.ctx, waiting{q.name, it.Ref, waits}, new(readOutcomes)); err != nil {
-			j.log.Warn("a retry could not be made again; it is tried again", "destination", q.name, "error", err)
-			_ = j.nc.Publish(m.Reply, []byte(`-NAK {"delay":1000000000}`))
+		if err := j.restoreRetry(j.Ctx, waiting{q.name, it.Ref, waits}, new(readOutcomes)); err != nil {
+			j.Log.Warn("a retry could not be made again; it is tried again", "destination", q.name, "error", err)
+			_ = j.NC.Publish(m.Reply, []byte(`-NAK {"delay":1000000000}`))
 			return
 		}
 	}
@@ -440,7 +440,7 @@ func (q *queue) pull() {
 	overtake := q.mayOvertake(time.Now())
 	q.mu.Unlock()
 	if overtake {
-		q.journal.work.Go(q.overtake)
+		q.journal.Work.Go(q.overtake)
 	}
 	q.fresh.want(fresh)
 	q.retries.want(retries)
@@ -453,7 +453,7 @@ func (q *queue) low() uint64 {
 		return 0
 	}
 	low := q.last + 1
-	for seq := range q.parcels {
+	for seq := range q.messages {
 		low = min(low, seq)
 	}
 	return low
@@ -466,14 +466,14 @@ func (q *queue) drop(it *item) (reply string) {
 	if q.items[it.Ref] == it {
 		delete(q.items, it.Ref)
 	}
-	p := it.parcel
+	p := it.message
 	if p == nil {
 		return it.reply
 	}
 	if p.left--; p.left > 0 {
 		return ""
 	}
-	delete(q.parcels, it.Ref.Seq)
+	delete(q.messages, it.Ref.Seq)
 	return p.reply
 }
 
@@ -481,6 +481,6 @@ func (q *queue) drop(it *item) (reply string) {
 // comes again and is known.
 func (j *Journal) ack(reply string) {
 	if reply != "" {
-		_ = j.nc.Publish(reply, []byte("+ACK"))
+		_ = j.NC.Publish(reply, []byte("+ACK"))
 	}
 }

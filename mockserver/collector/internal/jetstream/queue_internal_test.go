@@ -56,7 +56,7 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 				next, err = r.Next(ctx, mockserver.Want{})
 				require.NoError(t, err)
 				number := strconv.FormatUint(record.Ref{Seq: calls.Sequence}.Number(), 10)
-				again, err = j.retry.GetLastMsgForSubject(ctx, j.names.Subject("due", record.Token("crm"), number))
+				again, err = j.retry.GetLastMsgForSubject(ctx, j.Names.Subject("due", record.Token("crm"), number))
 				require.NoError(t, err)
 			}
 			l := next.(*lease)
@@ -69,7 +69,7 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 			}()
 			assert.Equal(t, resultState{counted: true}, <-j.results.write(o)) // meanwhile what has come waits for the queue
 			delete(q.items, l.item.Ref)                                       // as it is dropped
-			delete(q.parcels, l.item.Ref.Seq)
+			delete(q.messages, l.item.Ref.Seq)
 			q.mu.Unlock()
 			<-came
 			q.mu.Lock()

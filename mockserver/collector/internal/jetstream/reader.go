@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // A reader hands out the items of a queue.
@@ -69,7 +70,7 @@ func (r *reader) take(ctx context.Context, want *mockserver.Want) (it *item, wak
 		return nil, nil, due, mockserver.ErrJournalClosed
 	}
 	ok := false
-	if _, err := q.journal.health.up(); err == nil { // else it would be delivered, and again and again
+	if _, err := q.journal.Status.Writable(); err == nil { // else it would be delivered, and again and again
 		it, due, ok = q.ready.Pop(time.Now(), want.Except, want.NoRetries)
 	}
 	if !ok {
@@ -124,11 +125,11 @@ func (q *queue) lease(it *item) *lease {
 	source, at, bodies, err := q.bodies(it)
 	switch {
 	case err != nil && isMissing(err) && !q.mayCome(it):
-		q.journal.log.Error("calls that were to be tried again are no longer stored", "destination", q.name, "message", it.Ref.Seq, "error", err)
+		q.journal.Log.Error("calls that were to be tried again are no longer stored", "destination", q.name, "message", it.Ref.Seq, "error", err)
 		q.giveUp(it)
 		return nil
 	case err != nil:
-		q.journal.log.Warn("calls cannot be read; they wait", "destination", q.name, "message", it.Ref.Seq, "error", err)
+		q.journal.Log.Warn("calls cannot be read; they wait", "destination", q.name, "message", it.Ref.Seq, "error", err)
 		q.putOff(it)
 		return nil
 	}
@@ -138,7 +139,7 @@ func (q *queue) lease(it *item) *lease {
 	}
 	for i, body := range bodies {
 		if l.entry.Calls[i], err = mockserver.ReadCall(source, body); err != nil {
-			q.journal.log.Error("a stored call cannot be read", "destination", q.name, "message", it.Ref.Seq, "error", err)
+			q.journal.Log.Error("a stored call cannot be read", "destination", q.name, "message", it.Ref.Seq, "error", err)
 			l.entry.Calls[i] = mockserver.Call{Source: source, Body: body, ReceivedAt: at}
 		}
 	}
@@ -157,7 +158,7 @@ func (q *queue) mayCome(it *item) bool {
 // bodies returns the calls of an item: for a first attempt out of its message,
 // for a retry out of CALLS.
 func (q *queue) bodies(it *item) (source string, at time.Time, bodies [][]byte, err error) {
-	if p := it.parcel; p != nil {
+	if p := it.message; p != nil {
 		p.decode.Do(func() {
 			p.bodies, p.err = record.DecodeCalls(p.payload)
 			if p.payload = nil; p.err == nil && len(p.bodies) != p.calls {
@@ -170,7 +171,7 @@ func (q *queue) bodies(it *item) (source string, at time.Time, bodies [][]byte, 
 		first := it.Ref.Part * record.PartCalls
 		return p.source, p.at, p.bodies[first : first+record.PartSize(p.calls, it.Ref.Part)], nil
 	}
-	ctx, cancel := context.WithTimeout(q.journal.ctx, requestPatience)
+	ctx, cancel := context.WithTimeout(q.journal.Ctx, store.RequestPatience)
 	defer cancel()
 	m, all, err := q.journal.load(ctx, it.Ref.Seq)
 	if err != nil {

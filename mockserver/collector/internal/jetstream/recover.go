@@ -13,10 +13,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // unsettled is how long before the end of a process something may have been
@@ -42,12 +42,12 @@ func (j *Journal) settleEarlier() {
 // untilDone tries until it succeeds or the journal is closed, and reports which.
 func (j *Journal) untilDone(try func(context.Context) error) bool {
 	for pause := settlePause; ; pause = min(2*pause, settleMost) {
-		err := try(j.ctx)
-		if err == nil || j.ctx.Err() != nil {
+		err := try(j.Ctx)
+		if err == nil || j.Ctx.Err() != nil {
 			return err == nil
 		}
-		j.log.Warn("what an earlier process left undone could not be done; it is tried again", "error", err, "in", pause)
-		if sleep(j.ctx, pause) != nil {
+		j.Log.Warn("what an earlier process left undone could not be done; it is tried again", "error", err, "in", pause)
+		if store.Sleep(j.Ctx, pause) != nil {
 			return false
 		}
 	}
@@ -59,7 +59,7 @@ func (j *Journal) awaitSettled(ctx context.Context) error {
 	select {
 	case <-j.settled:
 		return nil
-	case <-j.ctx.Done():
+	case <-j.Ctx.Done():
 		return mockserver.ErrJournalClosed
 	case <-ctx.Done():
 		return fmt.Errorf("journal: what an earlier process left undone is not done yet: %w", context.Cause(ctx))
@@ -96,7 +96,7 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 // settleOutcomes keeps the failed calls of outcomes that match, where they are
 // not kept yet.
 func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*record.Outcome) bool) error {
-	t := j.tail(record.StreamOutcomes, 0, func(m *nats.Msg, seq uint64) error {
+	t := j.Tail(record.StreamOutcomes, 0, func(m *nats.Msg, seq uint64) error {
 		_, outcomes, err := record.DecodeOutcomes(m.Data)
 		if err != nil {
 			return err
@@ -112,13 +112,13 @@ func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match fun
 		}
 		return nil
 	})
-	t.since, t.batch = since, 100
-	return t.scan(ctx)
+	t.Since, t.Batch = since, 100
+	return t.Scan(ctx)
 }
 
 // restoreFailed keeps the failed calls of an outcome, if they are not kept.
 func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
-	subject := j.names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token())
+	subject := j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token())
 	if _, err := j.failed.GetLastMsgForSubject(ctx, subject); !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return err
 	}
@@ -178,7 +178,7 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 		return err
 	}
 	if len(missing) > 0 {
-		j.log.Info("retries that were not on the disk were made again", "retries", len(missing))
+		j.Log.Info("retries that were not on the disk were made again", "retries", len(missing))
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 			}
 		})
 	}
-	j.log.Warn("the clock has stepped back; what was to be tried again later is due now", "retries", len(ahead))
+	j.Log.Warn("the clock has stepped back; what was to be tried again later is due now", "retries", len(ahead))
 	return nil
 }
 
@@ -245,7 +245,7 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 		for ref, r := range late {
 			stored, err := j.isStored(ctx, name, ref)
 			if err == nil && !stored && !j.isAtWork(name, ref) {
-				j.log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.Seq, "attempt", r.Attempt)
+				j.Log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.Seq, "attempt", r.Attempt)
 				err = j.restoreRetry(ctx, waiting{name, ref, r}, new(readOutcomes))
 			}
 			if err != nil {
@@ -279,7 +279,7 @@ func (j *Journal) eachStoredRetry(ctx context.Context, f func(destination, numbe
 			return err
 		}
 		for subject := range subjects {
-			_, rest := j.names.Kind(subject)
+			_, rest := j.Names.Kind(subject)
 			destination, number, _ := strings.Cut(rest, ".")
 			f(destination, number)
 		}
@@ -289,16 +289,16 @@ func (j *Journal) eachStoredRetry(ctx context.Context, f func(destination, numbe
 
 // retrySubjects returns subjects of RETRY, in their order from a place on.
 func (j *Journal) retrySubjects(ctx context.Context, offset int) (map[string]uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestPatience)
+	ctx, cancel := context.WithTimeout(ctx, store.RequestPatience)
 	defer cancel()
-	request := fmt.Appendf(nil, `{"subjects_filter":%q,"offset":%d}`, j.names.Subject(">"), offset)
-	answer, err := j.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+j.names.Stream(record.StreamRetry), request)
+	request := fmt.Appendf(nil, `{"subjects_filter":%q,"offset":%d}`, j.Names.Subject(">"), offset)
+	answer, err := j.NC.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+j.Names.Stream(record.StreamRetry), request)
 	if err != nil {
 		return nil, fmt.Errorf("listing RETRY: %w", err)
 	}
 	var info struct {
-		Error *serverError `json:"error"`
-		Total int          `json:"total"`
+		Error *store.ServerError `json:"error"`
+		Total int                `json:"total"`
 		State struct {
 			Subjects map[string]uint64 `json:"subjects"`
 		} `json:"state"`

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // Replay makes calls due again for a destination. They are stored as messages of
@@ -99,14 +99,14 @@ func (j *Journal) storeReplay(ctx context.Context, destination string, calls []m
 		}
 	}
 	c.Oldest = oldest.UnixMilli()
-	m := nats.NewMsg(j.names.Subject(record.KindReplay, record.Token(destination)))
+	m := nats.NewMsg(j.Names.Subject(record.KindReplay, record.Token(destination)))
 	m.Data = record.AppendSegment([]byte{record.CallsFormat}, bodies)
 	m.Header.Set(record.HeaderCalls, strconv.Itoa(len(calls)))
 	m.Header.Set(record.HeaderIDs, string(record.AppendIDs(nil, ids)))
 	m.Header.Set(record.HeaderControl, c.Header())
 	record.SetTime(m.Header, now)
-	j.identify(m)
-	seq, err := j.publish(ctx, j.nc, m)
+	j.Identify(m)
+	seq, err := j.Publish(ctx, j.NC, m)
 	if err != nil {
 		return storedReplay{}, err
 	}
@@ -148,15 +148,15 @@ func (j *Journal) setMarked(destination string, seq uint64) {
 
 // eachUnmarked calls f with the replays for a destination that may not be marked.
 func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*record.Calls) error) error {
-	t := j.tail(record.StreamCalls, j.marked(destination)+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
+	t := j.Tail(record.StreamCalls, j.marked(destination)+1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
 		return f(parsed)
 	})
-	t.subjects, t.headersOnly = []string{j.names.Subject(record.KindReplay, record.Token(destination))}, true
-	return t.scan(ctx)
+	t.Subjects, t.HeadersOnly = []string{j.Names.Subject(record.KindReplay, record.Token(destination))}, true
+	return t.Scan(ctx)
 }
 
 // markReplays marks the replays for a destination that are stored. The lock of its
@@ -226,7 +226,7 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []mo
 			return true
 		})
 		if left == 0 {
-			return errEnough
+			return store.ErrEnough
 		}
 		return nil
 	})

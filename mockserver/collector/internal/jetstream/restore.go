@@ -11,9 +11,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 func (j *Journal) extent(ctx context.Context, stream jetstream.Stream) (ledger.Extent, error) {
@@ -52,7 +52,7 @@ func (j *Journal) restore(ctx context.Context) error {
 	}
 	s, err := j.compare(ctx, checkpoints)
 	for look := 1; err == nil && s.lost != nil && j.options.NATS != nil && look < leaderLooks; look++ {
-		if err = sleep(ctx, leaderPause); err == nil {
+		if err = store.Sleep(ctx, leaderPause); err == nil {
 			s, err = j.compare(ctx, checkpoints)
 		}
 	}
@@ -133,23 +133,23 @@ func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
 	if j.options.NATS != nil {
 		return nil // others go on: it is looked for while the account is read
 	}
-	t := j.tail(record.StreamOutcomes, s.newest.Outcomes+1, func(m *nats.Msg, _ uint64) error {
+	t := j.Tail(record.StreamOutcomes, s.newest.Outcomes+1, func(m *nats.Msg, _ uint64) error {
 		_, decoded, err := record.DecodeOutcomes(m.Data)
 		for i := range decoded {
 			s.beyond = max(s.beyond, decoded[i].Ref.Seq)
 		}
 		return err
 	})
-	return t.scan(ctx)
+	return t.Scan(ctx)
 }
 
 // findUnreadable reads all: the server then counts what it cannot read as gone.
 func (j *Journal) findUnreadable(ctx context.Context) {
 	for _, kind := range []string{record.StreamCalls, record.StreamOutcomes} {
-		t := j.tail(kind, 1, func(*nats.Msg, uint64) error { return nil })
-		t.headersOnly = true
-		if err := t.scan(ctx); err != nil {
-			j.log.Error("not all that is stored can be read", "stream", kind, "error", err)
+		t := j.Tail(kind, 1, func(*nats.Msg, uint64) error { return nil })
+		t.HeadersOnly = true
+		if err := t.Scan(ctx); err != nil {
+			j.Log.Error("not all that is stored can be read", "stream", kind, "error", err)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func (j *Journal) forgetCheckpoints(ctx context.Context) error {
 	if err := j.forgetSnapshots(); err != nil {
 		return err
 	}
-	return j.state.Purge(ctx, jetstream.WithPurgeSubject(j.names.Subject("s", "account", ">")))
+	return j.state.Purge(ctx, jetstream.WithPurgeSubject(j.Names.Subject("s", "account", ">")))
 }
 
 // catchUp reads what was stored since the account was.
@@ -220,9 +220,9 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		}
 		j.sawCalls(calls.Last)
 		a := j.account
-		stop := every(tellEvery, func() {
+		stop := every(store.TellEvery, func() {
 			readCalls, readOutcomes := a.Position()
-			j.log.Info("what is stored is being read; calls are taken then", "for", time.Since(began).Round(time.Second),
+			j.Log.Info("what is stored is being read; calls are taken then", "for", time.Since(began).Round(time.Second),
 				"calls", fmt.Sprintf("%d of %d", readCalls, calls.Last), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes.Last))
 		})
 		beyond, err := a.ReadUpTo(ctx, calls.Last, outcomes.Last)
@@ -277,7 +277,7 @@ func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {
 		if err != nil || calls.Last >= seq || j.options.NATS == nil || look == leaderLooks {
 			return err == nil && calls.Last >= seq, err
 		}
-		if err := sleep(ctx, leaderPause); err != nil {
+		if err := store.Sleep(ctx, leaderPause); err != nil {
 			return false, err
 		}
 	}
@@ -295,11 +295,11 @@ func (j *Journal) useUp(ctx context.Context, first, last uint64) error {
 	if last < first {
 		return nil
 	}
-	j.log.Error("messages were lost at the end of CALLS; their numbers are not used again", "messages", last-first+1)
+	j.Log.Error("messages were lost at the end of CALLS; their numbers are not used again", "messages", last-first+1)
 	for seq := first; seq <= last; {
-		m := nats.NewMsg(j.names.Subject(record.KindLost))
+		m := nats.NewMsg(j.Names.Subject(record.KindLost))
 		m.Header.Set(record.HeaderControl, record.Control{First: first, Last: last}.Header())
-		stored, err := j.publish(ctx, j.nc, m)
+		stored, err := j.Publish(ctx, j.NC, m)
 		if err != nil {
 			return err
 		}

@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 const (
@@ -50,7 +50,7 @@ func (r *results) write(o *record.Outcome) <-chan resultState {
 	p := &pendingResult{outcome: o, done: make(chan resultState, 1)}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	ctx := r.journal.ctx
+	ctx := r.journal.Ctx
 	if r.ended {
 		p.done <- resultState{err: context.Cause(ctx)}
 		return p.done
@@ -65,7 +65,7 @@ func (r *results) write(o *record.Outcome) <-chan resultState {
 
 // run writes until the journal is closed.
 func (r *results) run() {
-	ctx := r.journal.ctx
+	ctx := r.journal.Ctx
 	var next *pendingResult // what no longer fitted
 	for {
 		first := next
@@ -104,8 +104,8 @@ func (r *results) gather(first *pendingResult) (group []*pendingResult, next *pe
 func (r *results) store(group []*pendingResult) {
 	j := r.journal
 	r.number++
-	id := record.WriteID{Writer: j.writer, Number: r.number}
-	m := nats.NewMsg(j.names.Subject("o"))
+	id := record.WriteID{Writer: j.Writer, Number: r.number}
+	m := nats.NewMsg(j.Names.Subject("o"))
 	m.Data = record.NewOutcomes(id)
 	var one []byte
 	for _, p := range group {
@@ -117,10 +117,10 @@ func (r *results) store(group []*pendingResult) {
 	j.account.Expect(id, told)
 	defer j.account.Forget(id)
 	counted, err := r.counted(m, told)
-	for err != nil && j.ctx.Err() == nil {
+	for err != nil && j.Ctx.Err() == nil {
 		// What was delivered is not delivered again because that could not be stored.
-		j.log.Debug("outcomes could not be stored; it is tried again", "outcomes", len(group), "error", err)
-		if j.awaitStore() == nil {
+		j.Log.Debug("outcomes could not be stored; it is tried again", "outcomes", len(group), "error", err)
+		if j.AwaitStore() == nil {
 			counted, err = r.counted(m, told)
 		}
 	}
@@ -142,10 +142,10 @@ func (r *results) counted(m *nats.Msg, told <-chan []bool) ([]bool, error) {
 		return counted, nil
 	default:
 	}
-	if _, err := j.publish(j.ctx, j.nc, m); err != nil {
+	if _, err := j.Publish(j.Ctx, j.NC, m); err != nil {
 		return nil, fmt.Errorf("journal: writing outcomes: %w", err)
 	}
-	ctx, stop, err := j.while(j.ctx, publishPatience)
+	ctx, stop, err := j.While(j.Ctx, store.PublishPatience)
 	if err != nil {
 		return nil, err
 	}

@@ -7,15 +7,16 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // Whoever hands over an outcome waits for what becomes of it, also when the
 // journal has been closed: else Close would wait for ever for those who wait.
 func TestOutcomesThatComeAfterTheEndAreRefused(t *testing.T) {
-	j := &Journal{store: &store{}}
-	j.ctx, j.cancel = context.WithCancelCause(t.Context())
+	j := &Journal{Store: &store.Store{}}
+	j.Ctx, j.Cancel = context.WithCancelCause(t.Context())
 	r := newResults(j)
-	j.cancel(mockserver.ErrJournalClosed)
+	j.Cancel(mockserver.ErrJournalClosed)
 	r.run()
 	for range 100 {
 		select {

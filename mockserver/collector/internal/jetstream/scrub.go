@@ -14,9 +14,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // What is stored is read again and again, slowly, so that a disk that changes bytes is
@@ -66,21 +67,21 @@ func (s *scrubber) read(ctx context.Context, n int) error {
 	s.mu.Lock()
 	s.state.Bytes += uint64(n)
 	s.mu.Unlock()
-	return sleep(ctx, time.Duration(n)*time.Second/scrubRate)
+	return store.Sleep(ctx, time.Duration(n)*time.Second/scrubRate)
 }
 
 // keepScrubbed reads what is stored until the journal is closed.
 func (j *Journal) keepScrubbed() {
-	for sleep(j.ctx, scrubPause) == nil {
-		if err := j.scrub(j.ctx); err != nil && j.ctx.Err() == nil {
-			j.log.Debug("not all that is stored was read; it is tried again", "error", err)
+	for store.Sleep(j.Ctx, scrubPause) == nil {
+		if err := j.scrub(j.Ctx); err != nil && j.Ctx.Err() == nil {
+			j.Log.Debug("not all that is stored was read; it is tried again", "error", err)
 		}
 	}
 }
 
 // scrub reads all that is stored once.
 func (j *Journal) scrub(ctx context.Context) error {
-	if _, err := j.health.up(); err != nil {
+	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
 	read := j.scrubFiles
@@ -92,7 +93,7 @@ func (j *Journal) scrub(ctx context.Context) error {
 		return err
 	}
 	for _, d := range j.scrubber.finish(damage) {
-		j.log.Error("what is stored is damaged; the disk may be failing. Deliver what is pending and replace it: see Damage in the guide for operators", "damage", d)
+		j.Log.Error("what is stored is damaged; the disk may be failing. Deliver what is pending and replace it: see Damage in the guide for operators", "damage", d)
 	}
 	return nil
 }
@@ -100,19 +101,19 @@ func (j *Journal) scrub(ctx context.Context) error {
 // scrubFiles reads the blocks of all streams, and again those that look damaged: their
 // ends may have been about to be written, and the whole to be replaced.
 func (j *Journal) scrubFiles(ctx context.Context) (damage []string, err error) {
-	streams, err := j.files.streamDirs()
+	streams, err := j.files.StreamDirs()
 	if err != nil {
 		return nil, err
 	}
 	read := func(bytes int) error { return j.scrubber.read(ctx, bytes) }
 	var doubtful []blockOf
 	for _, stream := range streams {
-		blocks, err := blocksOf(stream)
+		blocks, err := datadir.BlocksOf(stream)
 		if err != nil {
 			return nil, err
 		}
 		for _, block := range blocks {
-			if found := scrubBlock(stream, block, read); len(found) > 0 {
+			if found := datadir.ScrubBlock(stream, block, read); len(found) > 0 {
 				damage, doubtful = append(damage, found...), append(doubtful, blockOf{stream, block})
 			}
 		}
@@ -120,12 +121,12 @@ func (j *Journal) scrubFiles(ctx context.Context) (damage []string, err error) {
 	if len(damage) == 0 {
 		return nil, ctx.Err()
 	}
-	if err := sleep(ctx, scrubDoubt); err != nil {
+	if err := store.Sleep(ctx, scrubDoubt); err != nil {
 		return nil, err
 	}
 	var again []string
 	for _, b := range doubtful {
-		again = append(again, scrubBlock(b.stream, b.block, read)...)
+		again = append(again, datadir.ScrubBlock(b.stream, b.block, read)...)
 	}
 	return slices.DeleteFunc(damage, func(d string) bool { return !slices.Contains(again, d) }), ctx.Err()
 }
@@ -139,13 +140,13 @@ type blockOf struct {
 // scrubReplicas compares what the servers of a cluster have. One collector does so at
 // a time.
 func (j *Journal) scrubReplicas(ctx context.Context) (damage []string, err error) {
-	turn := &replayLock{journal: j, subject: j.names.Subject("s", "scrub")}
+	turn := &replayLock{journal: j, subject: j.Names.Subject("s", "scrub")}
 	if err := turn.store(ctx); err != nil {
 		return nil, fmt.Errorf("another collector reads what is stored, or the cluster does not answer: %w", err)
 	}
 	defer turn.remove(ctx)
 	for _, config := range j.streams() {
-		if config.Name == j.names.Stream(record.StreamRetry) {
+		if config.Name == j.Names.Stream(record.StreamRetry) {
 			continue // it hands each message to one consumer only; all of it can be made again
 		}
 		found, err := j.scrubStream(ctx, config.Name, turn)
@@ -159,7 +160,7 @@ func (j *Journal) scrubReplicas(ctx context.Context) (damage []string, err error
 
 // scrubStream compares the copies of one stream.
 func (j *Journal) scrubStream(ctx context.Context, name string, turn *replayLock) (damage []string, err error) {
-	stream, err := j.js.Stream(ctx, name)
+	stream, err := j.JS.Stream(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +179,7 @@ func (j *Journal) scrubStream(ctx context.Context, name string, turn *replayLock
 		to := min(from+scrubSpan-1, info.State.LastSeq)
 		found, err := j.compareCopies(ctx, turn, name, peers, from, to)
 		if err == nil && len(found) > 0 { // messages come and go meanwhile
-			if err = sleep(ctx, scrubDoubt); err == nil {
+			if err = store.Sleep(ctx, scrubDoubt); err == nil {
 				var again map[copyOf]bool
 				again, err = j.compareCopies(ctx, turn, name, peers, from, to)
 				maps.DeleteFunc(found, func(c copyOf, _ bool) bool { return !again[c] })
@@ -235,7 +236,7 @@ func (j *Journal) compareCopies(ctx context.Context, turn *replayLock, stream st
 
 // readCopies calls f with the messages that one server has.
 func (j *Journal) readCopies(ctx context.Context, turn *replayLock, stream, server string, from, to uint64, f func(seq, sum uint64)) error {
-	t := j.tail("", from, func(m *nats.Msg, seq uint64) error {
+	t := j.Tail("", from, func(m *nats.Msg, seq uint64) error {
 		if seq <= to {
 			f(seq, sumOf(m))
 		}
@@ -243,12 +244,12 @@ func (j *Journal) readCopies(ctx context.Context, turn *replayLock, stream, serv
 			return err
 		}
 		if seq >= to {
-			return errEnough
+			return store.ErrEnough
 		}
 		return nil
 	})
-	t.stream, t.server, t.batch = stream, server, 8
-	if err := t.scan(ctx); !errors.Is(err, record.ErrDamaged) { // what cannot be read is missing
+	t.Stream, t.Server, t.Batch = stream, server, 8
+	if err := t.Scan(ctx); !errors.Is(err, record.ErrDamaged) { // what cannot be read is missing
 		return err
 	}
 	return nil

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // Seen calls yield with each call that is stored, oldest first, until it returns
@@ -20,18 +20,18 @@ func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id str
 	if err != nil {
 		return fmt.Errorf("journal: reading which calls are stored: %w", err)
 	}
-	t := j.tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
+	t := j.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
 		if parsed.Kind == record.KindCalls && !record.EachID(parsed.IDs, func(id string) bool { return yield(parsed.Name, id, parsed.At) }) {
-			return errEnough
+			return store.ErrEnough
 		}
 		return nil
 	})
-	t.headersOnly, t.whole = true, j.account.IsKnownLoss
-	if err := t.scan(ctx); err != nil {
+	t.HeadersOnly, t.Whole = true, j.account.IsKnownLoss
+	if err := t.Scan(ctx); err != nil {
 		return fmt.Errorf("journal: reading which calls are stored: %w", err)
 	}
 	return nil

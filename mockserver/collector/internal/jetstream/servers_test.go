@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // serversOf returns the servers that a journal knows, once it has asked them.
@@ -55,7 +55,7 @@ func TestServersThatSyncLazilyAreRefused(t *testing.T) {
 			}
 			if c.interval != "" {
 				_, err := jetstream.Open(within(t), jetstream.Options{NATS: &options})
-				require.ErrorIs(t, err, jetstream.ErrLazySync)
+				require.ErrorIs(t, err, servers.ErrLazySync)
 				assert.False(t, jetstream.Transient(err))
 				assert.Contains(t, err.Error(), "one has sync_interval "+c.interval)
 				assert.Contains(t, err.Error(), "jetstream { sync_interval: always }")
@@ -95,7 +95,7 @@ accounts {
 	})
 	url := strings.Replace(s.ClientURL(), "//", "//app:secret@", 1)
 	_, err = jetstream.Open(within(t), jetstream.Options{NATS: &jetstream.NATS{URL: url, Replicas: 1}})
-	require.ErrorIs(t, err, jetstream.ErrLazySync)
+	require.ErrorIs(t, err, servers.ErrLazySync)
 }
 
 func TestOldServersAreRefused(t *testing.T) {

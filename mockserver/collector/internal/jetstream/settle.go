@@ -9,10 +9,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 //
 // given are the calls that it gave up.
 func (j *Journal) settle(o *record.Outcome, given []mockserver.Call) error {
-	ctx := j.ctx
+	ctx := j.Ctx
 	if len(o.Again) > 0 {
 		if err := j.schedule(ctx, o.Destination, nextAttempt(o)); err != nil {
 			return fmt.Errorf("scheduling a retry: %w", err)
@@ -65,18 +65,18 @@ func (j *Journal) schedule(ctx context.Context, destination string, it *record.R
 	if !waits {
 		return nil // it has ended, or the destination was detached
 	}
-	_, err := j.publish(ctx, j.nc, j.retryMessage(destination, it, time.Now()))
+	_, err := j.Publish(ctx, j.NC, j.retryMessage(destination, it, time.Now()))
 	return err
 }
 
 // retryMessage returns the message of RETRY that schedules a retry.
 func (j *Journal) retryMessage(destination string, it *record.Retry, now time.Time) *nats.Msg {
 	number, t := strconv.FormatUint(it.Ref.Number(), 10), record.Token(destination)
-	due := j.names.Subject("due", t, number)
+	due := j.Names.Subject("due", t, number)
 	m := nats.NewMsg(due)
 	m.Data = it.Encode()
 	if at := it.DueFrom(now).Add(-earliness); at.After(now) || it.IsAhead(now) {
-		m.Subject = j.names.Subject("at", t, number)
+		m.Subject = j.Names.Subject("at", t, number)
 		m.Header.Set("Nats-Schedule", "@at "+at.UTC().Format(time.RFC3339Nano))
 		m.Header.Set("Nats-Schedule-Target", due)
 	}
@@ -86,8 +86,8 @@ func (j *Journal) retryMessage(destination string, it *record.Retry, now time.Ti
 // settleLater tries again to do what follows from an outcome, until it is done
 // or the journal is closed: then it is done at the next start.
 func (j *Journal) settleLater(q *queue, it *item, o *record.Outcome, given []mockserver.Call) {
-	j.work.Go(func() {
-		for sleep(j.ctx, time.Second) == nil {
+	j.Work.Go(func() {
+		for store.Sleep(j.Ctx, time.Second) == nil {
 			if j.settle(o, given) == nil {
 				j.ack(q.drop(it))
 				return
@@ -102,7 +102,7 @@ func (j *Journal) load(ctx context.Context, seq uint64) (*record.Calls, [][]byte
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal: message %d of CALLS: %w", seq, err)
 	}
-	m, err := j.names.ParseCalls(seq, raw.Subject, raw.Header)
+	m, err := j.Names.ParseCalls(seq, raw.Subject, raw.Header)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,14 +120,14 @@ func isMissing(err error) bool {
 func (q *queue) giveUp(it *item) {
 	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
 	places := it.Places
-	if places == nil && it.parcel != nil {
-		places = allPlaces(it.Ref, it.parcel.calls)
+	if places == nil && it.message != nil {
+		places = allPlaces(it.Ref, it.message.calls)
 	}
 	for _, place := range places {
 		o.Failed = append(o.Failed, record.Failure{Place: place, Reason: "the call is no longer stored, or damaged"})
 	}
 	written := q.journal.results.write(o)
-	q.journal.work.Go(func() {
+	q.journal.Work.Go(func() {
 		if state := <-written; state.err != nil {
 			q.putOff(it)
 			return

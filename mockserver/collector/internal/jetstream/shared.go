@@ -10,9 +10,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // What is here is for processes that share a cluster. One on a directory of its
@@ -64,7 +64,7 @@ func (j *Journal) raiseFloors(ctx context.Context, seen map[*queue]seenFloor) er
 // ackFloor returns up to where all messages of CALLS were acknowledged that a
 // destination gets.
 func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, error) {
-	consumer, err := j.js.Consumer(ctx, j.names.Stream(record.StreamCalls), j.names.Consumer(destination))
+	consumer, err := j.JS.Consumer(ctx, j.Names.Stream(record.StreamCalls), j.Names.Consumer(destination))
 	if err != nil {
 		return 0, err
 	}
@@ -108,7 +108,7 @@ func (j *Journal) settleFor(ctx context.Context, destination string, messages ma
 // isStored tells whether RETRY has a retry.
 func (j *Journal) isStored(ctx context.Context, destination string, ref record.Ref) (bool, error) {
 	for _, kind := range []string{"at", "due"} {
-		_, err := j.retry.GetLastMsgForSubject(ctx, j.names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
+		_, err := j.retry.GetLastMsgForSubject(ctx, j.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
 		if err == nil {
 			return true, nil
 		}
@@ -130,7 +130,7 @@ type replayLock struct {
 }
 
 func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
-	l := &replayLock{journal: j, subject: j.names.Subject("s", "lock", record.Token(destination))}
+	l := &replayLock{journal: j, subject: j.Names.Subject("s", "lock", record.Token(destination))}
 	j.replaying.Lock()
 	if j.options.NATS == nil {
 		return l, nil
@@ -140,8 +140,8 @@ func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLo
 		if err == nil {
 			return l, nil
 		}
-		if isWrongSequence(err) {
-			if err = sleep(ctx, 100*time.Millisecond); err == nil {
+		if store.IsWrongSequence(err) {
+			if err = store.Sleep(ctx, 100*time.Millisecond); err == nil {
 				continue
 			}
 			err = fmt.Errorf("journal: another process replays for %q: %w", destination, err)
@@ -156,8 +156,8 @@ func (l *replayLock) store(ctx context.Context) error {
 	m := nats.NewMsg(l.subject)
 	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(l.seq, 10))
 	m.Header.Set("Nats-TTL", lockTTL.String())
-	l.journal.identify(m)
-	seq, err := l.journal.publish(ctx, l.journal.nc, m)
+	l.journal.Identify(m)
+	seq, err := l.journal.Publish(ctx, l.journal.NC, m)
 	if err == nil {
 		l.seq, l.at = seq, time.Now()
 	}

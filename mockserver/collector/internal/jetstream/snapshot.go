@@ -15,7 +15,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/nats.go/jetstream"
-
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
@@ -104,18 +104,18 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	if err := j.syncStreams(began); err != nil {
 		return err
 	}
-	if err := overwrite(snapshotFile(j.options.Dir, s.number+1), seal(s2.Encode(nil, data))); err != nil {
+	if err := datadir.Overwrite(snapshotFile(j.options.Dir, s.number+1), datadir.Seal(s2.Encode(nil, data))); err != nil {
 		return fmt.Errorf("journal: storing the account: %w", err)
 	}
 	s.number, s.stored, s.next = s.number+1, of, time.Now().Add(max(snapshotEvery, snapshotShare*time.Since(began)))
-	err = j.recent.forget(func(a record.Accepted) bool {
+	err = j.recent.Forget(func(a record.Accepted) bool {
 		if a.Calls == 0 {
 			return a.Seq <= marks[a.Source].last
 		}
 		return a.Seq <= calls
 	})
 	if err != nil {
-		j.log.Debug("what was accepted last is noted for longer", "error", err)
+		j.Log.Debug("what was accepted last is noted for longer", "error", err)
 	}
 	return nil
 }
@@ -139,12 +139,12 @@ func (j *Journal) uncounted(ctx context.Context) (counted func(), err error) {
 func (j *Journal) measureStreams(ctx context.Context, count bool) (map[string]extentMark, error) {
 	marks := map[string]extentMark{}
 	for _, config := range j.streams() {
-		kind := strings.TrimPrefix(config.Name, j.names.Prefix+"-")
+		kind := strings.TrimPrefix(config.Name, j.Names.Prefix+"-")
 		bucket := strings.HasPrefix(config.Name, "KV_")
 		if !bucket && kind != record.StreamFailed && kind != record.StreamState {
 			continue
 		}
-		stream, err := j.js.Stream(ctx, config.Name)
+		stream, err := j.JS.Stream(ctx, config.Name)
 		if err != nil {
 			return nil, fmt.Errorf("journal: measuring %s: %w", config.Name, err)
 		}
@@ -164,14 +164,14 @@ func (j *Journal) syncStreams(before time.Time) error {
 	if j.options.SyncInterval <= 0 {
 		return nil
 	}
-	blocks, _ := filepath.Glob(filepath.Join(j.files.streamsDir(), "*", "msgs", "*.blk"))
+	blocks, _ := filepath.Glob(filepath.Join(j.files.StreamsDir(), "*", "msgs", "*.blk"))
 	for _, block := range blocks {
 		name := filepath.Base(filepath.Dir(filepath.Dir(block)))
 		info, err := os.Stat(block)
-		if err != nil || j.files.isVolatile(name) || info.ModTime().Before(before.Add(-2*j.options.SyncInterval-time.Minute)) {
+		if err != nil || j.files.IsVolatile(name) || info.ModTime().Before(before.Add(-2*j.options.SyncInterval-time.Minute)) {
 			continue // the server has removed it, or brought it to the disk long ago
 		}
-		if err := syncFile(block); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := datadir.SyncFile(block); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("journal: bringing %s to the disk: %w", block, err)
 		}
 	}
@@ -191,7 +191,7 @@ func (j *Journal) loadSnapshot() *snapshot {
 			s, err = decodeSnapshot(data)
 		}
 		if err != nil {
-			j.log.Warn("an account that was stored cannot be read; the one before it is used, or it is made again from the streams", "file", snapshotFile(j.options.Dir, i), "error", err)
+			j.Log.Warn("an account that was stored cannot be read; the one before it is used, or it is made again from the streams", "file", snapshotFile(j.options.Dir, i), "error", err)
 		} else if newest == nil || s.number > newest.number {
 			newest = s
 		}
@@ -200,7 +200,7 @@ func (j *Journal) loadSnapshot() *snapshot {
 }
 
 func decodeSnapshot(data []byte) (*snapshot, error) {
-	data, err := unseal(data)
+	data, err := datadir.Unseal(data)
 	if err == nil {
 		data, err = s2.Decode(nil, data)
 	}
@@ -218,7 +218,7 @@ func decodeSnapshot(data []byte) (*snapshot, error) {
 	}
 	account, base := d.Bytes(), d.Bytes()
 	if d.Failed || len(d.Rest) > 0 {
-		return nil, errUnsealed
+		return nil, datadir.ErrUnsealed
 	}
 	if s.account, err = ledger.Decode(account); err == nil && len(base) > 0 {
 		s.base, err = ledger.Decode(base)
@@ -255,7 +255,7 @@ func (j *Journal) forgetSnapshots() error {
 func (j *Journal) lacks(ctx context.Context, s *snapshot) ([]string, error) {
 	var all []string
 	for name, m := range s.marks {
-		stream, err := j.js.Stream(ctx, name)
+		stream, err := j.JS.Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue // it is of another name
 		}

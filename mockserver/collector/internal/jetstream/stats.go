@@ -27,7 +27,7 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 	for kind, stored := range map[string]*Stored{
 		record.StreamCalls: &s.Calls, record.StreamOutcomes: &s.Outcomes, record.StreamRetry: &s.Retries, record.StreamFailed: &s.Failed, record.StreamAttempts: &s.Attempts,
 	} {
-		stream, err := j.js.Stream(ctx, j.names.Stream(kind))
+		stream, err := j.JS.Stream(ctx, j.Names.Stream(kind))
 		if err != nil {
 			return s, fmt.Errorf("journal: measuring %s: %w", kind, err)
 		}
@@ -39,5 +39,5 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 
 // Health implements mockserver.HealthChecker.
 func (j *Journal) Health(ctx context.Context) (mockserver.JournalHealth, error) {
-	return mockserver.JournalHealth{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.all(), Scrub: j.scrubber.health()}, j.Ready(ctx)
+	return mockserver.JournalHealth{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.All(), Scrub: j.scrubber.health()}, j.Ready(ctx)
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/kv"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
@@ -23,7 +24,7 @@ const (
 
 // streams returns what there must be.
 func (j *Journal) streams() []jetstream.StreamConfig {
-	n, o := j.names, j.options
+	n, o := j.Names, j.options
 	calls := jetstream.StreamConfig{
 		Name: n.Stream(record.StreamCalls), Description: "accepted calls, in their order",
 		Subjects: []string{n.Subject("c.*"), n.Subject("a.*"), n.Subject("b.*"), n.Subject("z")},
@@ -54,8 +55,8 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 	}
 	all := []jetstream.StreamConfig{
 		calls, outcomes, retry, failed, attempts, state,
-		bucketStream(n, record.BucketSettings, "settings that were made at run time"),
-		bucketStream(n, record.BucketState, "audiences, computed traits and deletion requests"),
+		kv.BucketStream(n, record.BucketSettings, "settings that were made at run time"),
+		kv.BucketStream(n, record.BucketState, "audiences, computed traits and deletion requests"),
 	}
 	for i := range all {
 		// On a cluster only the leader is asked: another server may not have all yet.
@@ -80,14 +81,14 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 func (j *Journal) ensure(ctx context.Context) error {
 	if j.options.NATS != nil {
 		for _, config := range j.streams() {
-			err := j.patiently(ctx, func(ctx context.Context) error { return j.ensureStream(ctx, config, true) })
+			err := j.Patiently(ctx, func(ctx context.Context) error { return j.ensureStream(ctx, config, true) })
 			if err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	m, err := j.files.readMarker()
+	m, err := j.files.ReadMarker()
 	if err != nil {
 		return err
 	}
@@ -104,25 +105,25 @@ func (j *Journal) ensure(ctx context.Context) error {
 	if m.Ready && !j.options.AcceptLoss && len(created) == len(m.Streams) {
 		return nil
 	}
-	if err := syncTree(j.options.Dir); err != nil {
+	if err := datadir.SyncTree(j.options.Dir); err != nil {
 		return fmt.Errorf("journal: bringing new streams to the disk: %w", err)
 	}
-	return marker{Format: markerFormat, Ready: true, Streams: created}.write(j.options.Dir)
+	return datadir.Marker{Format: datadir.MarkerFormat, Ready: true, Streams: created}.Write(j.options.Dir)
 }
 
 // ensureStream brings one stream to its configuration.
 func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfig, create bool) error {
-	stream, err := j.js.Stream(ctx, config.Name)
+	stream, err := j.JS.Stream(ctx, config.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound) && create:
-		_, err = j.js.CreateStream(ctx, config)
+		_, err = j.JS.CreateStream(ctx, config)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return record.Damaged("the stream %s cannot be found in %s, though it was created there; its meta.inf may be damaged. Nothing was removed. "+
 			"Restore the directory from a backup, or move it away to begin empty: the calls in it that were not delivered are then lost", config.Name, j.options.Dir)
 	case err == nil && !sameLimits(stream.CachedInfo().Config, config):
 		have := stream.CachedInfo().Config
 		have.MaxBytes, have.MaxAge = config.MaxBytes, config.MaxAge
-		_, err = j.js.UpdateStream(ctx, have)
+		_, err = j.JS.UpdateStream(ctx, have)
 	}
 	if err == nil {
 		err = j.bind(ctx, config.Name)
@@ -136,14 +137,14 @@ func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfi
 // bind remembers the streams that are read by number or subject.
 func (j *Journal) bind(ctx context.Context, name string) error {
 	to := map[string]*jetstream.Stream{
-		j.names.Stream(record.StreamCalls): &j.calls, j.names.Stream(record.StreamOutcomes): &j.outcomes, j.names.Stream(record.StreamRetry): &j.retry,
-		j.names.Stream(record.StreamFailed): &j.failed, j.names.Stream(record.StreamState): &j.state,
+		j.Names.Stream(record.StreamCalls): &j.calls, j.Names.Stream(record.StreamOutcomes): &j.outcomes, j.Names.Stream(record.StreamRetry): &j.retry,
+		j.Names.Stream(record.StreamFailed): &j.failed, j.Names.Stream(record.StreamState): &j.state,
 	}[name]
 	if to == nil || *to != nil {
 		return nil
 	}
 	var err error
-	*to, err = j.js.Stream(ctx, name)
+	*to, err = j.JS.Stream(ctx, name)
 	return err
 }
 

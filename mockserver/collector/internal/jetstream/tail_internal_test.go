@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 )
 
 // TestReadingEndsWithItsContext reads a stream that is not there, and waits for an account
@@ -23,11 +23,11 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	enough := errors.New("enough of that")
 	ctx, cancel := context.WithCancelCause(t.Context())
 
-	missing := j.tail("MISSING", 1, nil)
+	missing := j.Tail("MISSING", 1, nil)
 	time.AfterFunc(250*time.Millisecond, func() { cancel(enough) }) // it is tried ten times a second
-	assert.ErrorIs(t, missing.scan(ctx), enough)
+	assert.ErrorIs(t, missing.Scan(ctx), enough)
 
-	stuck := &Journal{store: &store{log: j.log}, options: j.options, account: ledger.New(), calls: j.calls, outcomes: j.outcomes}
+	stuck := &Journal{Store: &store.Store{Log: j.Log}, options: j.options, account: ledger.New(), calls: j.calls, outcomes: j.outcomes}
 	ctx, cancel = context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(enough) })
 	assert.ErrorIs(t, stuck.catchUp(ctx), enough)

@@ -9,10 +9,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 const (
@@ -36,18 +36,18 @@ func (j *Journal) keepTrimmed() {
 		case <-timer.C:
 		case <-j.trimSoon:
 			timer.Stop()
-		case <-j.ctx.Done():
+		case <-j.Ctx.Done():
 			timer.Stop()
 			return
 		}
-		if _, err := j.health.up(); err != nil {
+		if _, err := j.Status.Writable(); err != nil {
 			continue
 		}
-		if err := errors.Join(j.hastenRetries(j.ctx), j.repairRetries(j.ctx)); err != nil && j.ctx.Err() == nil {
-			j.log.Warn("retries that are overdue could not be looked after; it is tried again", "error", err)
+		if err := errors.Join(j.hastenRetries(j.Ctx), j.repairRetries(j.Ctx)); err != nil && j.Ctx.Err() == nil {
+			j.Log.Warn("retries that are overdue could not be looked after; it is tried again", "error", err)
 		}
-		if err := j.Trim(j.ctx); err != nil && j.ctx.Err() == nil {
-			j.log.Warn("old calls are not removed; it is tried again", "error", err)
+		if err := j.Trim(j.Ctx); err != nil && j.Ctx.Err() == nil {
+			j.Log.Warn("old calls are not removed; it is tried again", "error", err)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (j *Journal) trim(ctx context.Context) error {
 			return j.measure(ctx)
 		}
 		err = j.trimTo(ctx, base, stored, to)
-		if isWrongSequence(err) {
+		if store.IsWrongSequence(err) {
 			return nil // another process does it
 		}
 		if err != nil {
@@ -110,12 +110,12 @@ func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, erro
 		return info.State.FirstSeq, nil
 	}
 	first := info.State.LastSeq + 1
-	t := j.tail(record.StreamCalls, 0, func(_ *nats.Msg, seq uint64) error {
+	t := j.Tail(record.StreamCalls, 0, func(_ *nats.Msg, seq uint64) error {
 		first = seq
-		return errEnough
+		return store.ErrEnough
 	})
-	t.since, t.headersOnly, t.batch = since, true, 1
-	return first, t.scan(ctx)
+	t.Since, t.HeadersOnly, t.Batch = since, true, 1
+	return first, t.Scan(ctx)
 }
 
 // wantedTrim returns up to which message CALLS should be removed: all that are
@@ -160,21 +160,21 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 // countTo takes the messages of CALLS up to one, and all outcomes about them,
 // into an account.
 func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) error {
-	calls := j.tail(record.StreamCalls, base.Calls+1, func(m *nats.Msg, seq uint64) error {
+	calls := j.Tail(record.StreamCalls, base.Calls+1, func(m *nats.Msg, seq uint64) error {
 		if seq > to {
-			return errEnough
+			return store.ErrEnough
 		}
-		parsed, err := j.names.ParseCalls(seq, m.Subject, m.Header)
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err == nil {
 			base.ReadCalls(parsed)
 		}
 		if err == nil && seq == to {
-			err = errEnough
+			err = store.ErrEnough
 		}
 		return err
 	})
-	calls.headersOnly, calls.whole, calls.must = true, base.IsKnownLoss, to
-	if err := calls.scan(ctx); err != nil {
+	calls.HeadersOnly, calls.Whole, calls.Must = true, base.IsKnownLoss, to
+	if err := calls.Scan(ctx); err != nil {
 		return err
 	}
 	base.Calls, base.Purged = to, to
@@ -183,7 +183,7 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) e
 	base.LowAfter = math.MaxUint64
 	defer func() { base.LowAfter = lowAfter }()
 	var read, beyond uint64
-	outcomes := j.tail(record.StreamOutcomes, base.Outcomes+1, func(m *nats.Msg, seq uint64) error {
+	outcomes := j.Tail(record.StreamOutcomes, base.Outcomes+1, func(m *nats.Msg, seq uint64) error {
 		_, decoded, err := record.DecodeOutcomes(m.Data)
 		if err != nil {
 			return err
@@ -196,15 +196,15 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) e
 			}
 		}
 		if read = seq; base.IsFinished() {
-			return errEnough
+			return store.ErrEnough
 		}
 		return nil
 	})
-	outcomes.whole = base.IsGone
+	outcomes.Whole = base.IsGone
 	if base.IsFinished() {
 		return nil // nothing was for anyone
 	}
-	if err := outcomes.scan(ctx); err != nil {
+	if err := outcomes.Scan(ctx); err != nil {
 		return err
 	}
 	if !base.IsFinished() {

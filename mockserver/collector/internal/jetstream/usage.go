@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // A usage follows how many bytes CALLS has. The server is asked now and then;
@@ -89,7 +90,7 @@ func (u *usage) bytes() int64 {
 // trimIfShort has old calls removed where space gets short.
 func (j *Journal) trimIfShort() {
 	if float64(j.usage.bytes()) > trimAbove*float64(j.options.MaxBytes) {
-		poke(j.trimSoon)
+		store.Poke(j.trimSoon)
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 var _ mockserver.Verifier = (*Journal)(nil)
@@ -47,7 +47,7 @@ func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error)
 	j.trimming.Lock() // what is read must stay
 	defer j.trimming.Unlock()
 	var all []mockserver.Verification
-	err := j.patiently(ctx, func(ctx context.Context) (err error) {
+	err := j.Patiently(ctx, func(ctx context.Context) (err error) {
 		all, err = (&verifier{journal: j, looks: looks}).verify(ctx)
 		return err
 	})
@@ -90,11 +90,11 @@ func (v *verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	if first > base.Calls {
 		return nil
 	}
-	t := v.journal.tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
+	t := v.journal.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
 		if seq > base.Calls {
-			return errEnough
+			return store.ErrEnough
 		}
-		parsed, err := v.journal.names.ParseCalls(seq, m.Subject, m.Header)
+		parsed, err := v.journal.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil || parsed.Kind != record.KindCalls {
 			return err
 		}
@@ -103,8 +103,8 @@ func (v *verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 		}
 		return nil
 	})
-	t.headersOnly, t.batch, t.whole = true, callsAtOnce, v.Now.Losses.IsKnownLoss
-	return t.scan(ctx)
+	t.HeadersOnly, t.Batch, t.Whole = true, callsAtOnce, v.Now.Losses.IsKnownLoss
+	return t.Scan(ctx)
 }
 
 // toVerify returns what the account says now. What a consumer takes for acknowledged
@@ -144,9 +144,9 @@ func (v *verifier) read(ctx context.Context, outcomes uint64) error {
 	reading.Go(func() { failed = v.readCalls(ctx, after, calls) })
 	defer reading.Wait()
 	defer cancel()
-	t := v.journal.tail(record.StreamOutcomes, outcomes+1, func(m *nats.Msg, seq uint64) error {
+	t := v.journal.Tail(record.StreamOutcomes, outcomes+1, func(m *nats.Msg, seq uint64) error {
 		if seq > v.Now.Outcomes {
-			return errEnough
+			return store.ErrEnough
 		}
 		_, decoded, err := record.DecodeOutcomes(m.Data)
 		if err != nil {
@@ -158,8 +158,8 @@ func (v *verifier) read(ctx context.Context, outcomes uint64) error {
 		}
 		return nil
 	})
-	t.batch, t.whole, t.must = outcomesAtOnce, v.Now.Losses.IsGone, v.Now.Outcomes
-	if err := t.scan(ctx); err != nil {
+	t.Batch, t.Whole, t.Must = outcomesAtOnce, v.Now.Losses.IsGone, v.Now.Outcomes
+	if err := t.Scan(ctx); err != nil {
 		return err
 	}
 	v.advance(calls, v.Now.Calls)
@@ -170,11 +170,11 @@ func (v *verifier) read(ctx context.Context, outcomes uint64) error {
 // ReadCalls sends the messages of CALLS that follow one, and then closes the channel.
 func (v *verifier) readCalls(ctx context.Context, after uint64, calls chan<- *record.Calls) error {
 	defer close(calls)
-	t := v.journal.tail(record.StreamCalls, after+1, func(m *nats.Msg, seq uint64) error {
+	t := v.journal.Tail(record.StreamCalls, after+1, func(m *nats.Msg, seq uint64) error {
 		if seq > v.Now.Calls {
-			return errEnough
+			return store.ErrEnough
 		}
-		parsed, err := v.journal.names.ParseCalls(seq, m.Subject, m.Header)
+		parsed, err := v.journal.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
@@ -186,8 +186,8 @@ func (v *verifier) readCalls(ctx context.Context, after uint64, calls chan<- *re
 			return ctx.Err()
 		}
 	})
-	t.headersOnly, t.batch, t.whole, t.must = true, callsAtOnce, v.Now.Losses.IsKnownLoss, v.Now.Calls
-	return t.scan(ctx)
+	t.HeadersOnly, t.Batch, t.Whole, t.Must = true, callsAtOnce, v.Now.Losses.IsKnownLoss, v.Now.Calls
+	return t.Scan(ctx)
 }
 
 // advance takes in messages of CALLS up to one.
@@ -321,7 +321,7 @@ func (v *verifier) eventually(ctx context.Context, holds func() (bool, error)) (
 			return ok, err
 		}
 		v.looks--
-		if err := sleep(ctx, lookPause); err != nil {
+		if err := store.Sleep(ctx, lookPause); err != nil {
 			return false, err
 		}
 	}

@@ -59,7 +59,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	}{
 		"nothing is": {func(*testing.T, *Journal) {}, ""},
 		"a retry is gone": {func(t *testing.T, j *Journal) {
-			require.NoError(t, j.retry.Purge(within(t), jetstream.WithPurgeSubject(j.names.Subject("at", "crm", "18"))))
+			require.NoError(t, j.retry.Purge(within(t), jetstream.WithPurgeSubject(j.Names.Subject("at", "crm", "18"))))
 		}, "message 2 of CALLS, part 2: attempt 2 is due, but it is not among the retries"},
 		"all retries are gone": {func(t *testing.T, j *Journal) {
 			require.NoError(t, j.retry.Purge(within(t)))
@@ -125,7 +125,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 // without an outcome.
 func acknowledge(t *testing.T, j *Journal, destination string) {
 	t.Helper()
-	consumer, err := j.js.Consumer(within(t), j.names.Stream(record.StreamCalls), j.names.Consumer(destination))
+	consumer, err := j.JS.Consumer(within(t), j.Names.Stream(record.StreamCalls), j.Names.Consumer(destination))
 	require.NoError(t, err)
 	m, err := consumer.Next()
 	require.NoError(t, err)
@@ -145,11 +145,11 @@ func BenchmarkVerify(b *testing.B) {
 	b.Cleanup(func() { assert.NoError(b, j.Close()) })
 	_, err = j.Attach(b.Context(), "crm", nil)
 	require.NoError(b, err)
-	js, err := jetstream.New(j.nc, jetstream.WithPublishAsyncMaxPending(256))
+	js, err := jetstream.New(j.NC, jetstream.WithPublishAsyncMaxPending(256))
 	require.NoError(b, err)
 	call := record.AppendSegment([]byte{record.CallsFormat}, [][]byte{make([]byte, 500)})
 	for i := range messages {
-		m := nats.NewMsg(j.names.Subject(record.KindCalls, "web"))
+		m := nats.NewMsg(j.Names.Subject(record.KindCalls, "web"))
 		m.Data = call
 		m.Header.Set(record.HeaderCalls, "1")
 		m.Header.Set(record.HeaderIDs, fmt.Sprintf("%032x", i))
