@@ -61,7 +61,7 @@ func (j *Journal) StoreCheckpoint(ctx context.Context) error {
 // FinishAhead is Finish as it was before the clock stepped back.
 func FinishAhead(ctx context.Context, l mockserver.Lease, r mockserver.Result, step time.Duration) error {
 	lease := l.(*lease)
-	j := lease.queue.journal
+	j := lease.queue.journal.settler.(*Journal)
 	r.RetryAt = r.RetryAt.Add(step)
 	o, _ := lease.outcome(r)
 	o.Decided = o.Decided.Add(step)
@@ -71,7 +71,7 @@ func FinishAhead(ctx context.Context, l mockserver.Lease, r mockserver.Result, s
 	if _, err := j.Publish(ctx, j.NC, j.retryMessage(o.Destination, nextAttempt(o), o.Decided)); err != nil {
 		return err
 	}
-	j.ack(lease.queue.drop(lease.item))
+	lease.queue.journal.ack(lease.queue.drop(lease.item))
 	return nil
 }
 
@@ -88,7 +88,7 @@ func FinishUnsettled(l mockserver.Lease, r mockserver.Result) error {
 // LoseRequests is what it is to a journal when the server that has its requests for
 // messages is gone.
 func (j *Journal) LoseRequests() {
-	for _, q := range j.allQueues() {
+	for _, q := range j.queues.all() {
 		for _, p := range []*puller{q.fresh, q.retries} {
 			p.mu.Lock()
 			p.heard = p.heard.Add(-time.Hour)

@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
@@ -35,6 +36,7 @@ type Journal struct {
 	calls, outcomes, retry, failed, state jetstream.Stream
 	account                               *ledger.Ledger
 	recovered                             bool // Open has come to its end
+	queues                                *queueSet
 	results                               *results
 	attempts                              *attempts.Log
 	usage                                 usage
@@ -64,7 +66,6 @@ type Journal struct {
 
 	mu      sync.Mutex // guards what follows
 	writers map[string]*sourceWriter
-	queues  map[string]*queue
 	replays map[string]uint64 // of each destination: see marked
 	claims  map[string]bool   // the destinations that this process has
 	closed  bool
@@ -82,8 +83,9 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	}
 	j := &Journal{
 		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, account: ledger.New(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
-		writers: map[string]*sourceWriter{}, queues: map[string]*queue{}, replays: map[string]uint64{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
+		writers: map[string]*sourceWriter{}, replays: map[string]uint64{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
+	j.queues = newQueueSet(j.Store, j)
 	defer func() {
 		if err != nil {
 			_ = j.Close()
@@ -118,7 +120,8 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	}
 	j.kept, j.accepted, j.options.AcceptLoss = nil, nil, false // what is damaged from now on was not accepted
 	j.recovered = true
-	j.results, j.attempts = newResults(j), attempts.New(j.Store, j.usage.isDiskFull)
+	j.queues.begin(j.account, j.calls, j.outcomes)
+	j.results, j.attempts = j.queues.results, attempts.New(j.Store, j.usage.isDiskFull)
 	j.Work.Go(j.results.run)
 	j.Work.Go(j.maintain)
 	j.Work.Go(j.keepTrimmed)
@@ -218,7 +221,7 @@ func (j *Journal) follow() {
 		}
 		j.account.ReadCalls(parsed)
 		if parsed.Kind == record.KindDetach {
-			j.leave(parsed.Name, seq)
+			j.queues.leave(parsed.Name, seq)
 		}
 		if tell := j.stored.Load(); tell != nil && parsed.Kind == record.KindCalls {
 			record.EachID(parsed.IDs, func(id string) bool { (*tell)(parsed.Name, id); return true })
@@ -264,7 +267,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 		}
 	}
 	if !j.isAttached(destination, sources) {
-		if err := j.connectSources(ctx, destination, sources); err != nil {
+		if err := j.queues.connectSources(ctx, destination, sources); err != nil {
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 		c := record.Control{Name: destination, Sources: sources}
@@ -272,11 +275,11 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 	}
-	q, err := j.queue(ctx, destination)
+	r, err := j.queues.open(ctx, destination)
 	if err != nil {
 		return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 	}
-	return q.newReader(), nil
+	return r, nil
 }
 
 func (j *Journal) isAttached(destination string, sources []string) bool {
@@ -313,40 +316,6 @@ func (j *Journal) remember(ctx context.Context) {
 	}
 }
 
-// queue returns the queue of a destination as it is attached now.
-func (j *Journal) queue(ctx context.Context, destination string) (*queue, error) {
-	var attached uint64
-	var since int64
-	if !j.account.With(destination, func(b *ledger.Account) { attached, since = b.Attached, b.Since }) {
-		return nil, fmt.Errorf("%w: it was detached meanwhile", mockserver.ErrNotAttached)
-	}
-	j.mu.Lock()
-	q := j.queues[destination]
-	j.mu.Unlock()
-	if q != nil && q.attached == attached {
-		return q, j.Patiently(ctx, q.ensure)
-	}
-	if q != nil {
-		q.close()
-	}
-	q, err := newQueue(j, destination, attached, time.UnixMilli(since))
-	if err != nil {
-		return nil, err
-	}
-	if err := j.Patiently(ctx, q.ensure); err != nil {
-		q.close()
-		return nil, err
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.closed {
-		q.close()
-		return nil, mockserver.ErrJournalClosed
-	}
-	j.queues[destination] = q
-	return q, nil
-}
-
 // Detach forgets a destination, its pending and its failed calls.
 func (j *Journal) Detach(ctx context.Context, destination string) error {
 	j.attaching.Lock()
@@ -360,27 +329,11 @@ func (j *Journal) Detach(ctx context.Context, destination string) error {
 			return fmt.Errorf("journal: detaching %q: %w", destination, err)
 		}
 	}
-	j.leave(destination, math.MaxUint64)
+	j.queues.leave(destination, math.MaxUint64)
 	if err := j.clear(ctx, destination); err != nil {
 		return fmt.Errorf("journal: %q is detached, but not all of it was removed: %w", destination, err)
 	}
 	return nil
-}
-
-// leave closes the queue of a destination that was attached before a message of CALLS,
-// which has detached it, maybe one of another process.
-func (j *Journal) leave(destination string, before uint64) {
-	j.mu.Lock()
-	q := j.queues[destination]
-	if q != nil && q.attached < before {
-		delete(j.queues, destination)
-	} else {
-		q = nil
-	}
-	j.mu.Unlock()
-	if q != nil {
-		q.close()
-	}
 }
 
 // clear removes what is stored for a destination beside calls and outcomes.
@@ -472,12 +425,8 @@ func (j *Journal) Close() error {
 		return nil
 	}
 	j.closed = true
-	queues := j.queues
-	j.queues = nil
 	j.mu.Unlock()
-	for _, q := range queues {
-		q.close()
-	}
+	j.queues.close()
 	if j.attempts != nil {
 		j.attempts.Close()
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // A lease is an item that somebody works at.
@@ -87,16 +88,16 @@ func (l *lease) end(o *record.Outcome, given []mockserver.Call, state resultStat
 	}
 	if !state.counted {
 		q.journal.Log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
-		if err := q.journal.settleFor(q.journal.Ctx, q.name, map[uint64][]string{it.Ref.Seq: nil}); err != nil {
+		if err := q.journal.settler.settleFor(q.journal.Ctx, q.name, map[uint64][]string{it.Ref.Seq: nil}); err != nil {
 			q.putOff(it)
 			return err
 		}
 		q.journal.ack(q.drop(it))
 		return nil
 	}
-	if err := q.journal.settle(o, given); err != nil {
+	if err := q.journal.settler.settle(o, given); err != nil {
 		q.journal.Log.Warn("what follows from an outcome is done later", "destination", q.name, "entry", l.entry.ID, "error", err)
-		q.journal.settleLater(q, it, o, given)
+		q.settleLater(it, o, given)
 		return nil
 	}
 	q.journal.ack(q.drop(it))
@@ -117,4 +118,38 @@ func (l *lease) Return() {
 	it.leased, it.since = false, time.Now()
 	q.ready.PushFirst(it)
 	q.wake()
+}
+
+// settleLater tries again to do what follows from an outcome, until it is done
+// or the journal is closed: then it is done at the next start.
+func (q *queue) settleLater(it *item, o *record.Outcome, given []mockserver.Call) {
+	q.journal.Work.Go(func() {
+		for store.Sleep(q.journal.Ctx, time.Second) == nil {
+			if q.journal.settler.settle(o, given) == nil {
+				q.journal.ack(q.drop(it))
+				return
+			}
+		}
+	})
+}
+
+// giveUp ends an item whose calls cannot be read: they count as failed, and
+// nothing of them is left to be replayed.
+func (q *queue) giveUp(it *item) {
+	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
+	places := it.Places
+	if places == nil && it.message != nil {
+		places = allPlaces(it.Ref, it.message.calls)
+	}
+	for _, place := range places {
+		o.Failed = append(o.Failed, record.Failure{Place: place, Reason: "the call is no longer stored, or damaged"})
+	}
+	written := q.journal.results.write(o)
+	q.journal.Work.Go(func() {
+		if state := <-written; state.err != nil {
+			q.putOff(it)
+			return
+		}
+		q.journal.ack(q.drop(it))
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -21,7 +22,7 @@ func (j *Journal) maintain() {
 	if j.server != nil {
 		trouble = j.server.Trouble
 	}
-	floors := map[*queue]seenFloor{}
+	seen := floors{}
 	checkpoint := func(ctx context.Context, c *checkpointer, now bool) error {
 		if j.options.NATS == nil {
 			return j.snapshot(ctx, now)
@@ -64,7 +65,7 @@ func (j *Journal) maintain() {
 			}
 			if now.Sub(raised) >= floorsEvery {
 				raised = now
-				if err := j.raiseFloors(j.Ctx, floors); err != nil && j.Ctx.Err() == nil {
+				if err := j.raiseFloors(j.Ctx, seen); err != nil && j.Ctx.Err() == nil {
 					j.Log.Debug("how far the consumers are is not known", "error", err)
 				}
 			}
@@ -127,12 +128,9 @@ func (j *Journal) keepAlive() {
 		case now := <-tick.C:
 			if now.Sub(renewed) >= renewal {
 				renewed = now
-				j.renew(now)
+				j.queues.renew(now)
 			}
-			for _, q := range j.allQueues() {
-				q.fresh.check(now)
-				q.retries.check(now)
-			}
+			j.queues.check(now)
 		}
 	}
 }
@@ -236,80 +234,7 @@ func (j *Journal) disconnected(err error) {
 func (j *Journal) reconnected() {
 	j.warned.Store(nil)
 	j.Link.Swap(store.NewLink()).End()
-	for _, q := range j.allQueues() {
-		q.fresh.reset()
-		q.retries.reset()
-		q.pull()
-		q.mu.Lock()
-		q.wake() // it handed out nothing while the store could not be written to
-		q.mu.Unlock()
-	}
-}
-
-func (j *Journal) allQueues() []*queue {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	queues := make([]*queue, 0, len(j.queues))
-	for _, q := range j.queues {
-		queues = append(queues, q)
-	}
-	return queues
-}
-
-// renew gives the cluster a sign of life for each message at work, and back those
-// that nobody here asks for.
-func (j *Journal) renew(now time.Time) {
-	for _, q := range j.allQueues() {
-		q.mu.Lock()
-		var give []string
-		if len(q.wants) == 0 {
-			give = q.giveBack(func(it *item) bool { return now.Sub(it.since) > ackWait/2 })
-		}
-		var alive []string
-		for _, p := range q.messages {
-			if p.reply != "" {
-				alive = append(alive, p.reply)
-			}
-		}
-		for _, it := range q.items {
-			if it.reply != "" {
-				alive = append(alive, it.reply)
-			}
-		}
-		q.mu.Unlock()
-		for _, reply := range alive {
-			_ = j.NC.Publish(reply, []byte("+WPI"))
-		}
-		for _, reply := range give {
-			_ = j.NC.Publish(reply, []byte("-NAK"))
-		}
-	}
-}
-
-// giveBack takes items that nobody works at out of the queue, with their whole
-// messages, and tells where they are to be given back. The lock is held.
-func (q *queue) giveBack(match func(*item) bool) (replies []string) {
-	whole := map[*pendingMessage]int{} // how many items of it are ready
-	for _, it := range q.items {
-		if it.message != nil && !it.leased {
-			whole[it.message]++
-		}
-	}
-	for _, it := range q.ready.Take(func(it *item) bool {
-		return match(it) && (it.message == nil || whole[it.message] == it.message.left)
-	}) {
-		delete(q.items, it.Ref)
-		switch p := it.message; {
-		case p == nil:
-			replies = append(replies, it.reply)
-		case q.messages[it.Ref.Seq] == p:
-			delete(q.messages, it.Ref.Seq)
-			if p.reply != "" {
-				replies = append(replies, p.reply)
-			}
-		}
-	}
-	return replies
+	j.queues.reset()
 }
 
 // Ready returns nil if the journal can take calls now, or says why not.

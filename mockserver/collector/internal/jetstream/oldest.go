@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -33,7 +34,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	j.account.With(destination, func(b *ledger.Account) {
 		now.floor, now.done, sources = b.Floor, len(b.Done), b.Sources()
 	})
-	if at := j.oldestAtWork(destination); !at.IsZero() {
+	if at := j.queues.oldest(destination); !at.IsZero() {
 		return at, nil
 	}
 	j.oldest.mu.Lock()
@@ -64,26 +65,4 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	defer j.oldest.mu.Unlock()
 	j.oldest.found[destination] = now
 	return now.at, nil
-}
-
-// oldestAtWork returns when the oldest call was accepted that this process works
-// at, if it is the only one: then it is the oldest of all.
-func (j *Journal) oldestAtWork(destination string) (oldest time.Time) {
-	j.mu.Lock()
-	q := j.queues[destination]
-	j.mu.Unlock()
-	if q == nil || j.options.NATS != nil {
-		return oldest
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for seq, p := range q.messages {
-		if seq > q.last {
-			continue // it has overtaken others
-		}
-		if oldest.IsZero() || p.at.Before(oldest) {
-			oldest = p.at
-		}
-	}
-	return oldest
 }

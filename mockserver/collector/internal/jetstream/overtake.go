@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -44,7 +45,7 @@ type overtaking struct {
 // that it is. The lock is held.
 func (q *queue) mayOvertake(now time.Time) bool {
 	every := overtakeEvery
-	if q.journal.options.NATS != nil {
+	if q.journal.Shared {
 		every = overtakeEveryShared
 	}
 	passedOver := q.ready.Fresh() > 0 && len(q.wants) > 0
@@ -90,7 +91,7 @@ func (q *queue) overtakeAll(ctx context.Context) error {
 
 // delivered returns the last message of CALLS that the consumer has handed out.
 func (q *queue) delivered(ctx context.Context) (uint64, error) {
-	if q.journal.options.NATS == nil {
+	if !q.journal.Shared {
 		return 0, nil // to this process, which knows it
 	}
 	consumer, err := q.journal.JS.Consumer(ctx, q.journal.Names.Stream(record.StreamCalls), q.journal.Names.Consumer(q.name))
@@ -152,7 +153,7 @@ func (q *queue) overtakeOne(ctx context.Context, source string, after uint64) er
 		after = max(after, q.last, q.ahead.passed[source])
 		q.mu.Unlock()
 		raw, err := q.journal.calls.GetMsg(ctx, after+1, jetstream.WithGetMsgSubject(subject))
-		if isMissing(err) {
+		if store.IsMissing(err) {
 			return nil
 		}
 		if err != nil {
@@ -188,8 +189,8 @@ func (q *queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
 
 // isFirst reports whether this process is the first of those that have a destination:
 // what several let overtake would be delivered by each of them.
-func (j *Journal) isFirst(ctx context.Context, destination string) (bool, error) {
-	if j.options.NATS == nil {
+func (j *queueSet) isFirst(ctx context.Context, destination string) (bool, error) {
+	if !j.Shared {
 		return true, nil
 	}
 	first := j.Writer

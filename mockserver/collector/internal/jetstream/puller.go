@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
@@ -48,7 +49,7 @@ type puller struct {
 func newPuller(q *queue, kind string, got func(lost context.Context, m *nats.Msg, seq, behind uint64)) (*puller, error) {
 	j := q.journal
 	p := &puller{queue: q, kind: kind, got: got, expires: pullExpiresEmbedded}
-	if j.options.NATS != nil {
+	if j.Shared {
 		p.expires, p.heartbeat = pullExpires, pullHeartbeat
 	}
 	p.subject = "$JS.API.CONSUMER.MSG.NEXT." + j.Names.Stream(kind) + "." + j.Names.Consumer(q.name)
@@ -143,7 +144,7 @@ func (p *puller) reset() {
 	}
 	_ = p.sub.Unsubscribe()
 	_ = p.subscribe() // it fails where the journal is closed
-	p.missed = p.queue.journal.options.NATS == nil
+	p.missed = !p.queue.journal.Shared
 	missed := p.missed
 	p.mu.Unlock()
 	if missed {

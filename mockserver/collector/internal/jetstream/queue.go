@@ -15,6 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
 )
 
@@ -41,7 +42,7 @@ const (
 // A queue is what this process has before it for one destination. It asks the
 // servers for as many messages as there are goroutines that wait for one.
 type queue struct {
-	journal  *Journal
+	journal  *queueSet
 	name     string
 	attached uint64    // the message of CALLS that attached it
 	since    time.Time // when that was
@@ -96,7 +97,7 @@ func (it *item) source() string {
 	return it.message.source
 }
 
-func newQueue(j *Journal, name string, attached uint64, since time.Time) (*queue, error) {
+func newQueue(j *queueSet, name string, attached uint64, since time.Time) (*queue, error) {
 	q := &queue{
 		journal: j, name: name, attached: attached, since: since, wants: map[*mockserver.Want]struct{}{},
 		ready: turns.New((*item).source, func(it *item) time.Time { return it.Due }),
@@ -142,7 +143,7 @@ func (q *queue) ensureCalls(ctx context.Context, sources []string, do func(have,
 // sources that it is about to have, beside those that it has. It must do so before
 // calls of a new source count as accepted: a consumer does not go back for what its
 // filters passed over.
-func (j *Journal) connectSources(ctx context.Context, destination string, sources []string) error {
+func (j *queueSet) connectSources(ctx context.Context, destination string, sources []string) error {
 	if !j.account.With(destination, func(b *ledger.Account) {
 		if have := b.Sources(); len(have) == 0 || len(sources) == 0 {
 			sources = nil
@@ -162,7 +163,7 @@ func (q *queue) consumer() jetstream.ConsumerConfig {
 		Durable: j.Names.Consumer(q.name), Description: "destination " + q.name,
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: maxUnended, MaxWaiting: 512,
 	}
-	if j.options.NATS == nil {
+	if !j.Shared {
 		c.AckWait, c.MemoryStorage, c.Replicas = ackWaitEmbedded, true, 1
 	}
 	return c
@@ -217,7 +218,7 @@ func (q *queue) close() {
 		q.reader.end()
 	}
 	var give []string
-	if q.journal.options.NATS != nil {
+	if q.journal.Shared {
 		give = q.giveBack(func(*item) bool { return true })
 	}
 	q.mu.Unlock()
@@ -302,7 +303,7 @@ func (q *queue) take(m *record.Calls, payload []byte, reply string) bool {
 func (q *queue) known(m *nats.Msg, seq uint64) {
 	j := q.journal
 	meta, err := m.Metadata()
-	if j.options.NATS == nil || err != nil || meta.NumDelivered < 2 {
+	if !j.Shared || err != nil || meta.NumDelivered < 2 {
 		j.ack(m.Reply)
 		return
 	}
@@ -330,7 +331,7 @@ func (q *queue) settleRepeated() {
 		if len(messages) == 0 {
 			return
 		}
-		if err := j.settleFor(j.Ctx, q.name, messages); err != nil {
+		if err := j.settler.settleFor(j.Ctx, q.name, messages); err != nil {
 			j.Log.Warn("what follows from an outcome could not be done; it is tried again", "destination", q.name, "error", err)
 			continue // they come again
 		}
@@ -379,7 +380,7 @@ func (q *queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
 	if have == nil && waits.Attempt > it.Attempt {
 		// What came has ended, and was still there because a process was killed
 		// before RETRY was written. What was scheduled then may be missing.
-		if err := j.restoreRetry(j.Ctx, waiting{q.name, it.Ref, waits}, new(readOutcomes)); err != nil {
+		if err := j.settler.restoreRetry(j.Ctx, waiting{q.name, it.Ref, waits}, new(store.Outcomes)); err != nil {
 			j.Log.Warn("a retry could not be made again; it is tried again", "destination", q.name, "error", err)
 			_ = j.NC.Publish(m.Reply, []byte(`-NAK {"delay":1000000000}`))
 			return
@@ -449,7 +450,7 @@ func (q *queue) pull() {
 // low returns the message of CALLS below which every first attempt has ended, or
 // 0 where another process may have one. The lock is held.
 func (q *queue) low() uint64 {
-	if q.journal.options.NATS != nil {
+	if q.journal.Shared {
 		return 0
 	}
 	low := q.last + 1
@@ -479,7 +480,7 @@ func (q *queue) drop(it *item) (reply string) {
 
 // ack tells the server that a message has ended. If that is lost, the message
 // comes again and is known.
-func (j *Journal) ack(reply string) {
+func (j *queueSet) ack(reply string) {
 	if reply != "" {
 		_ = j.NC.Publish(reply, []byte("+ACK"))
 	}

@@ -26,7 +26,7 @@ func oneCall(ctx context.Context, t *testing.T) (*Journal, *queue, mockserver.Re
 	r, err := j.Attach(ctx, "crm", nil)
 	require.NoError(t, err)
 	require.NoError(t, j.Append(ctx, mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 1)}))
-	return j, j.allQueues()[0], r
+	return j, j.queues.all()[0], r
 }
 
 // A message may come again, on the same way or another, while what it is about ends.

@@ -124,7 +124,7 @@ func (q *queue) lease(it *item) *lease {
 	l := &lease{queue: q, item: it}
 	source, at, bodies, err := q.bodies(it)
 	switch {
-	case err != nil && isMissing(err) && !q.mayCome(it):
+	case err != nil && store.IsMissing(err) && !q.mayCome(it):
 		q.journal.Log.Error("calls that were to be tried again are no longer stored", "destination", q.name, "message", it.Ref.Seq, "error", err)
 		q.giveUp(it)
 		return nil
@@ -152,7 +152,7 @@ func (q *queue) lease(it *item) *lease {
 func (q *queue) mayCome(it *item) bool {
 	const tries = 30 // with bodyPause between them
 	it.misses++
-	return q.journal.options.NATS != nil && it.misses < tries
+	return q.journal.Shared && it.misses < tries
 }
 
 // bodies returns the calls of an item: for a first attempt out of its message,
@@ -173,7 +173,7 @@ func (q *queue) bodies(it *item) (source string, at time.Time, bodies [][]byte, 
 	}
 	ctx, cancel := context.WithTimeout(q.journal.Ctx, store.RequestPatience)
 	defer cancel()
-	m, all, err := q.journal.load(ctx, it.Ref.Seq)
+	m, all, err := q.journal.LoadCalls(ctx, q.journal.calls, it.Ref.Seq)
 	if err != nil {
 		return "", time.Time{}, nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -125,8 +126,8 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	if !j.concerns(o) {
 		return nil
 	}
-	m, bodies, err := j.load(ctx, o.Ref.Seq)
-	if isMissing(err) {
+	m, bodies, err := j.LoadCalls(ctx, j.calls, o.Ref.Seq)
+	if store.IsMissing(err) {
 		return nil // it was given up because it is
 	}
 	if err != nil {
@@ -219,7 +220,7 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 // from one reading of it.
 func (j *Journal) restoreEach(ctx context.Context, all []waiting) error {
 	slices.SortFunc(all, func(x, y waiting) int { return cmp.Compare(x.retry.Outcome, y.retry.Outcome) })
-	var read readOutcomes
+	var read store.Outcomes
 	for _, w := range all {
 		if err := j.restoreRetry(ctx, w, &read); err != nil {
 			return fmt.Errorf("journal: making a retry for %q again: %w", w.destination, err)
@@ -244,9 +245,9 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 		})
 		for ref, r := range late {
 			stored, err := j.isStored(ctx, name, ref)
-			if err == nil && !stored && !j.isAtWork(name, ref) {
+			if err == nil && !stored && !j.queues.has(name, ref) {
 				j.Log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.Seq, "attempt", r.Attempt)
-				err = j.restoreRetry(ctx, waiting{name, ref, r}, new(readOutcomes))
+				err = j.restoreRetry(ctx, waiting{name, ref, r}, new(store.Outcomes))
 			}
 			if err != nil {
 				return err
@@ -254,19 +255,6 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// isAtWork tells whether this process has the entry.
-func (j *Journal) isAtWork(destination string, ref record.Ref) bool {
-	j.mu.Lock()
-	q := j.queues[destination]
-	j.mu.Unlock()
-	if q == nil {
-		return false
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.items[ref] != nil
 }
 
 // eachStoredRetry calls f with the destination, as a token, and the number of each of
@@ -316,45 +304,17 @@ func (j *Journal) retrySubjects(ctx context.Context, offset int) (map[string]uin
 }
 
 // restoreRetry publishes a retry as its outcome says.
-func (j *Journal) restoreRetry(ctx context.Context, w waiting, read *readOutcomes) error {
+func (j *Journal) restoreRetry(ctx context.Context, w waiting, read *store.Outcomes) error {
 	it := &record.Retry{Ref: w.ref, Attempt: w.retry.Attempt, Decided: time.Unix(0, w.retry.Decided), Due: time.Unix(0, w.retry.Due)}
 	if w.retry.Which != (ledger.CallSet{}) {
 		it.Places = w.retry.Which.Places(w.ref)
 	}
 	if w.retry.Outcome != 0 {
-		o, err := read.outcome(ctx, j, w.retry.Outcome, w.destination, w.ref)
+		o, err := read.Get(ctx, j.outcomes, w.retry.Outcome, w.destination, w.ref)
 		if err != nil {
 			return err
 		}
 		it.Places, it.Notes = o.Again, o.Notes
 	}
 	return j.schedule(ctx, w.destination, it)
-}
-
-// A ReadOutcomes is the message of OUTCOMES that was read last, so that one of many
-// outcomes is not read for each of them.
-type readOutcomes struct {
-	seq      uint64
-	outcomes []record.Outcome
-}
-
-// outcome returns the outcome about a destination and calls in a message.
-func (r *readOutcomes) outcome(ctx context.Context, j *Journal, seq uint64, destination string, ref record.Ref) (*record.Outcome, error) {
-	if r.seq != seq {
-		raw, err := j.outcomes.GetMsg(ctx, seq)
-		if err == nil {
-			_, r.outcomes, err = record.DecodeOutcomes(raw.Data)
-		}
-		if err != nil {
-			r.seq = 0
-			return nil, fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
-		}
-		r.seq = seq
-	}
-	for i := range r.outcomes {
-		if o := &r.outcomes[i]; o.Destination == destination && o.Ref == ref {
-			return o, nil
-		}
-	}
-	return nil, fmt.Errorf("message %d of OUTCOMES says nothing about %q and message %d of CALLS", seq, destination, ref.Seq)
 }

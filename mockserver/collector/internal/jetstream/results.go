@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
@@ -21,7 +23,8 @@ const (
 // results writes outcomes. Those that come while one message is being written
 // share the next, and so a write to the disk.
 type results struct {
-	journal *Journal
+	store   *store.Store
+	account *ledger.Ledger
 	queue   chan *pendingResult // never closed
 	number  uint64              // of writes; used by run alone
 
@@ -41,8 +44,8 @@ type resultState struct {
 	err     error
 }
 
-func newResults(j *Journal) *results {
-	return &results{journal: j, queue: make(chan *pendingResult, resultsQueue)}
+func newResults(s *store.Store, account *ledger.Ledger) *results {
+	return &results{store: s, account: account, queue: make(chan *pendingResult, resultsQueue)}
 }
 
 // write hands over an outcome. The channel that it returns gets one state.
@@ -50,7 +53,7 @@ func (r *results) write(o *record.Outcome) <-chan resultState {
 	p := &pendingResult{outcome: o, done: make(chan resultState, 1)}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	ctx := r.journal.Ctx
+	ctx := r.store.Ctx
 	if r.ended {
 		p.done <- resultState{err: context.Cause(ctx)}
 		return p.done
@@ -65,7 +68,7 @@ func (r *results) write(o *record.Outcome) <-chan resultState {
 
 // run writes until the journal is closed.
 func (r *results) run() {
-	ctx := r.journal.Ctx
+	ctx := r.store.Ctx
 	var next *pendingResult // what no longer fitted
 	for {
 		first := next
@@ -79,7 +82,7 @@ func (r *results) run() {
 		}
 		var group []*pendingResult
 		group, next = r.gather(first)
-		r.store(group)
+		r.storeGroup(group)
 	}
 }
 
@@ -99,13 +102,13 @@ func (r *results) gather(first *pendingResult) (group []*pendingResult, next *pe
 	}
 }
 
-// store writes a group and waits until the account has it: it may say that
+// storeGroup writes a group and waits until the account has it: it may say that
 // another process was faster.
-func (r *results) store(group []*pendingResult) {
-	j := r.journal
+func (r *results) storeGroup(group []*pendingResult) {
+	s := r.store
 	r.number++
-	id := record.WriteID{Writer: j.Writer, Number: r.number}
-	m := nats.NewMsg(j.Names.Subject("o"))
+	id := record.WriteID{Writer: s.Writer, Number: r.number}
+	m := nats.NewMsg(s.Names.Subject("o"))
 	m.Data = record.NewOutcomes(id)
 	var one []byte
 	for _, p := range group {
@@ -114,13 +117,13 @@ func (r *results) store(group []*pendingResult) {
 		m.Data = append(m.Data, one...)
 	}
 	told := make(chan []bool, 1)
-	j.account.Expect(id, told)
-	defer j.account.Forget(id)
+	r.account.Expect(id, told)
+	defer r.account.Forget(id)
 	counted, err := r.counted(m, told)
-	for err != nil && j.Ctx.Err() == nil {
+	for err != nil && s.Ctx.Err() == nil {
 		// What was delivered is not delivered again because that could not be stored.
-		j.Log.Debug("outcomes could not be stored; it is tried again", "outcomes", len(group), "error", err)
-		if j.AwaitStore() == nil {
+		s.Log.Debug("outcomes could not be stored; it is tried again", "outcomes", len(group), "error", err)
+		if s.AwaitStore() == nil {
 			counted, err = r.counted(m, told)
 		}
 	}
@@ -136,16 +139,16 @@ func (r *results) store(group []*pendingResult) {
 // counted stores a message, unless the account has it although it was refused, and
 // returns which of its outcomes count.
 func (r *results) counted(m *nats.Msg, told <-chan []bool) ([]bool, error) {
-	j := r.journal
+	s := r.store
 	select {
 	case counted := <-told:
 		return counted, nil
 	default:
 	}
-	if _, err := j.Publish(j.Ctx, j.NC, m); err != nil {
+	if _, err := s.Publish(s.Ctx, s.NC, m); err != nil {
 		return nil, fmt.Errorf("journal: writing outcomes: %w", err)
 	}
-	ctx, stop, err := j.While(j.Ctx, store.PublishPatience)
+	ctx, stop, err := s.While(s.Ctx, store.PublishPatience)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 func TestOutcomesThatComeAfterTheEndAreRefused(t *testing.T) {
 	j := &Journal{Store: &store.Store{}}
 	j.Ctx, j.Cancel = context.WithCancelCause(t.Context())
-	r := newResults(j)
+	r := newResults(j.Store, nil)
 	j.Cancel(mockserver.ErrJournalClosed)
 	r.run()
 	for range 100 {

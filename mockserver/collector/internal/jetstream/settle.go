@@ -2,17 +2,15 @@ package jetstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 const (
@@ -81,57 +79,4 @@ func (j *Journal) retryMessage(destination string, it *record.Retry, now time.Ti
 		m.Header.Set("Nats-Schedule-Target", due)
 	}
 	return m
-}
-
-// settleLater tries again to do what follows from an outcome, until it is done
-// or the journal is closed: then it is done at the next start.
-func (j *Journal) settleLater(q *queue, it *item, o *record.Outcome, given []mockserver.Call) {
-	j.Work.Go(func() {
-		for store.Sleep(j.Ctx, time.Second) == nil {
-			if j.settle(o, given) == nil {
-				j.ack(q.drop(it))
-				return
-			}
-		}
-	})
-}
-
-// load reads a message of CALLS.
-func (j *Journal) load(ctx context.Context, seq uint64) (*record.Calls, [][]byte, error) {
-	raw, err := j.calls.GetMsg(ctx, seq)
-	if err != nil {
-		return nil, nil, fmt.Errorf("journal: message %d of CALLS: %w", seq, err)
-	}
-	m, err := j.Names.ParseCalls(seq, raw.Subject, raw.Header)
-	if err != nil {
-		return nil, nil, err
-	}
-	bodies, err := record.DecodeCalls(raw.Data)
-	return m, bodies, err
-}
-
-// isMissing tells whether what was stored is gone for good.
-func isMissing(err error) bool {
-	return errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, record.ErrBadSegment)
-}
-
-// giveUp ends an item whose calls cannot be read: they count as failed, and
-// nothing of them is left to be replayed.
-func (q *queue) giveUp(it *item) {
-	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
-	places := it.Places
-	if places == nil && it.message != nil {
-		places = allPlaces(it.Ref, it.message.calls)
-	}
-	for _, place := range places {
-		o.Failed = append(o.Failed, record.Failure{Place: place, Reason: "the call is no longer stored, or damaged"})
-	}
-	written := q.journal.results.write(o)
-	q.journal.Work.Go(func() {
-		if state := <-written; state.err != nil {
-			q.putOff(it)
-			return
-		}
-		q.journal.ack(q.drop(it))
-	})
 }

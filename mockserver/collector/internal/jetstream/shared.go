@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -29,17 +30,20 @@ const (
 // there were then.
 type seenFloor struct{ floor, outcomes uint64 }
 
+// floors are those of the queues of this process.
+type floors map[*queue]seenFloor
+
 // raiseFloors learns from the consumers up to where every message has had its
 // first attempt: no process knows by itself what the others work at. What is
 // acknowledged has an outcome, but the account must have read it before the floor
 // may rise, and a new leader of OUTCOMES may not know at once all it has: so what
 // counts is what was seen at the round before.
-func (j *Journal) raiseFloors(ctx context.Context, seen map[*queue]seenFloor) error {
+func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
 	info, err := j.outcomes.Info(ctx)
 	if err != nil {
 		return err
 	}
-	queues := j.allQueues()
+	queues := j.queues.all()
 	for q := range seen {
 		if !slices.Contains(queues, q) {
 			delete(seen, q)
@@ -96,7 +100,7 @@ func (j *Journal) settleFor(ctx context.Context, destination string, messages ma
 	for _, w := range retries {
 		stored, err := j.isStored(ctx, destination, w.ref)
 		if err == nil && !stored {
-			err = j.restoreRetry(ctx, w, new(readOutcomes))
+			err = j.restoreRetry(ctx, w, new(store.Outcomes))
 		}
 		if err != nil {
 			return err

@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // TestReadingEndsWithItsContext reads a stream that is not there, and waits for an account

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// An Ledger follows CALLS and OUTCOMES and knows from them, at any time, how
+// A Ledger follows CALLS and OUTCOMES and knows from them, at any time, how
 // every destination stands. It is the same in every process that has read as
 // far, and can be made again from the streams.
 //
@@ -37,7 +37,7 @@ type Ledger struct {
 	broken   error  // why it does not follow any longer
 }
 
-// A Account is the account of one destination.
+// An Account is the ledger of one destination.
 type Account struct {
 	Ledger   mockserver.Ledger
 	Attached uint64           // the message of CALLS that attached it

@@ -67,7 +67,7 @@ func (s *Store) PublishUntil(ctx context.Context, nc *nats.Conn, m *nats.Msg) (u
 		var refused *ServerError
 		isRefused := errors.As(err, &refused)
 		unanswered = unanswered || !isRefused && !isUnsent(err)
-		if isRefused || ctx.Err() != nil || !s.shared || Sleep(ctx, 100*time.Millisecond) != nil {
+		if isRefused || ctx.Err() != nil || !s.Shared || Sleep(ctx, 100*time.Millisecond) != nil {
 			if err = wrapStorage(err); unanswered {
 				err = &unansweredError{err}
 			}
@@ -107,7 +107,7 @@ var ErrNoAnswer = errors.New("journal: the store does not answer")
 // Try publishes once. Once it returns no error, the message is stored.
 func (s *Store) Try(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
 	try := ctx
-	if s.shared {
+	if s.Shared {
 		var stop func()
 		try, stop = context.WithTimeout(ctx, tryPatience)
 		defer stop()
@@ -168,7 +168,7 @@ func IsUnanswered(err error) bool {
 // Identify names a message, so that a cluster stores it once though it may be
 // published twice.
 func (s *Store) Identify(m *nats.Msg) {
-	if s.shared {
+	if s.Shared {
 		m.Header.Set(nats.MsgIdHdr, fmt.Sprintf("%x-%x", s.Writer, s.messages.Add(1)))
 	}
 }

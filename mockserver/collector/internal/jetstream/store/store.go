@@ -19,7 +19,7 @@ import (
 type Store struct {
 	Names  record.Names
 	Log    *slog.Logger
-	shared bool   // on a cluster
+	Shared bool   // on a cluster
 	Writer uint64 // names this process among those that share the streams
 
 	In, NC *nats.Conn
@@ -35,8 +35,8 @@ type Store struct {
 	messages atomic.Uint64 // counts what was published, to name it
 }
 
-func New(name string, shared bool, log *slog.Logger) *Store {
-	s := &Store{Names: record.Names{Prefix: name}, shared: shared, Log: log, Writer: RandomNumber()}
+func New(name string, isShared bool, log *slog.Logger) *Store {
+	s := &Store{Names: record.Names{Prefix: name}, Shared: isShared, Log: log, Writer: RandomNumber()}
 	s.Ctx, s.Cancel = context.WithCancelCause(context.Background())
 	s.Link.Store(NewLink())
 	return s
@@ -69,7 +69,7 @@ func (s *Store) Tail(kind string, next uint64, handle func(*nats.Msg, uint64) er
 		link: &s.Link, nc: s.NC, js: s.JS, Stream: s.Names.Stream(kind), Next: next, Batch: 1000, heartbeat: 5 * time.Second, handle: handle,
 		trouble: s.tellTrouble(kind),
 	}
-	if s.shared {
+	if s.Shared {
 		t.shared, t.heartbeat = true, time.Second // the server that has the consumer may die alone
 	}
 	return t

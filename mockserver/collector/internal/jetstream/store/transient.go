@@ -69,7 +69,7 @@ const (
 func (s *Store) Patiently(ctx context.Context, try func(context.Context) error) error {
 	for begin, tries := time.Now(), 1; ; tries++ {
 		err := try(ctx)
-		if err == nil || !s.shared || !IsTransient(err) || ctx.Err() != nil || time.Since(begin) > clusterPatience {
+		if err == nil || !s.Shared || !IsTransient(err) || ctx.Err() != nil || time.Since(begin) > clusterPatience {
 			return err
 		}
 		if tries == 1 {
