@@ -71,12 +71,12 @@ spool: ## kill a process with a spool 50 times, and send a backlog of 10 GB
 
 COLLECTOR = ./mockserver/collector
 durable: ## kill the collector, its cluster and the power, and send it what it cannot deliver, at full length
-	JOURNAL_KILLS=20 JOURNAL_CUTS=10 JOURNAL_CLUSTER_KILLS=6 go test -count=1 -v -timeout 30m -run 'Kill|PowerCut|Cluster' $(COLLECTOR)/internal/journal
+	JOURNAL_KILLS=20 JOURNAL_CUTS=10 JOURNAL_CLUSTER_KILLS=6 go test -count=1 -v -timeout 30m -run 'Kill|PowerCut|Cluster' $(COLLECTOR)/internal/jetstream
 	COLLECTOR_KILLS=20 COLLECTOR_CLUSTER_KILLS=6 COLLECTOR_BAD_CALLS=10000 go test -count=1 -v -timeout 30m -run 'Kill|Cluster|Disk|ReadOnly|BadCalls' $(COLLECTOR)/e2e
 
 JOURNAL_FLIPS ?= 100
 damage: ## flip JOURNAL_FLIPS (100) bits of each file of a queue, and lead it through a long random life
-	JOURNAL_SEED=$$$$ JOURNAL_FLIPS=$(JOURNAL_FLIPS) JOURNAL_STEPS=5000 go test -count=1 -v -timeout 120m -run 'FlippedBit|MissingBlocks|RandomLife' $(COLLECTOR)/internal/journal
+	JOURNAL_SEED=$$$$ JOURNAL_FLIPS=$(JOURNAL_FLIPS) JOURNAL_STEPS=5000 go test -count=1 -v -timeout 120m -run 'FlippedBit|MissingBlocks|RandomLife' $(COLLECTOR)/internal/jetstream
 
 NEMESIS_ROUNDS ?= 10
 NEMESIS_SEED ?= $(shell date +%s)

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -23,7 +23,7 @@ const (
 // process, and of others that share the queue, can be shown. It is a
 // mockserver.Recorder.
 type attemptLog struct {
-	log     *journal.AttemptLog
+	log     *attempts.Log
 	history *mockserver.History
 	writer  string // names this process
 	logger  *slog.Logger
@@ -34,7 +34,7 @@ type attemptLog struct {
 
 // newAttemptLog begins to read what is stored into the history, without waiting
 // for it. On a cluster it goes on with what others store.
-func newAttemptLog(log *journal.AttemptLog, history *mockserver.History, shared bool, logger *slog.Logger) *attemptLog {
+func newAttemptLog(log *attempts.Log, history *mockserver.History, shared bool, logger *slog.Logger) *attemptLog {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &attemptLog{log: log, history: history, writer: rand.Text()[:8], logger: logger, cancel: cancel, done: make(chan struct{})}
 	history.Adopt()

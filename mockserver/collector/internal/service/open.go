@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -27,7 +27,7 @@ const (
 
 // A store is the queue, and what is kept beside it.
 type store struct {
-	queue    *journal.Journal
+	queue    *jetstream.Journal
 	settings mockserver.SettingsStore
 	state    mockserver.StateStore
 	history  *mockserver.History
@@ -36,7 +36,7 @@ type store struct {
 
 func openStore(ctx context.Context, o Options) (*store, error) {
 	c := o.Config
-	queue, err := journal.Open(ctx, journalOptions(o))
+	queue, err := jetstream.Open(ctx, journalOptions(o))
 	if err != nil {
 		return nil, fmt.Errorf("the queue cannot be opened: %w", err)
 	}
@@ -64,7 +64,7 @@ const (
 func open(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, *mockserver.Collector, error) {
 	for deadline := time.Now().Add(clusterPatience); ; {
 		s, c, err := tryOpen(ctx, o, metrics)
-		if err == nil || o.Config.NATS == nil || !journal.Transient(err) || time.Now().After(deadline) {
+		if err == nil || o.Config.NATS == nil || !jetstream.Transient(err) || time.Now().After(deadline) {
 			return s, c, err
 		}
 		o.Log.Warn("the cluster is not ready; trying again", "error", err)
@@ -99,7 +99,7 @@ func tryOpen(ctx context.Context, o Options, metrics mockserver.Recorder) (*stor
 // while no collector ran: they would go on to get calls, and nobody would work at
 // them. On a cluster another collector may do so, and the queue looks after those that
 // none has any more.
-func forgetRemoved(ctx context.Context, o Options, queue *journal.Journal, c *mockserver.Collector) error {
+func forgetRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *mockserver.Collector) error {
 	ledgers, err := queue.Ledger(ctx)
 	if err != nil {
 		return fmt.Errorf("the queue cannot be read: %w", err)
@@ -151,15 +151,15 @@ func openCollector(o Options, s *store, metrics mockserver.Recorder) (*mockserve
 	return collector, nil
 }
 
-func journalOptions(o Options) journal.Options {
+func journalOptions(o Options) jetstream.Options {
 	c := o.Config
-	options := journal.Options{
+	options := jetstream.Options{
 		Dir: c.Data, SyncInterval: time.Duration(c.Sync), AcceptLoss: o.AcceptLoss, CallBytes: int(c.Limits.BodyBytes),
 		MaxBytes: int64(c.Limits.Queue), Keep: time.Duration(c.Limits.Keep), AttemptsBytes: attemptsBytes, Logger: o.Log,
 	}
 	if n := c.NATS; n != nil {
 		options.Name = n.Name
-		options.NATS = &journal.NATS{
+		options.NATS = &jetstream.NATS{
 			URL: n.URL, Credentials: n.Credentials, CAFile: n.CAFile,
 			CertFile: n.CertFile, KeyFile: n.KeyFile, Replicas: n.Replicas,
 			Monitor: n.Monitor, AcceptLazySync: n.AcceptLazySync || o.AcceptLazySync,

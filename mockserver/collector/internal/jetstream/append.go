@@ -1,0 +1,272 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+const (
+	// groupCalls and groupBytes bound what is published as one message. A message
+	// costs one write to the disk, however many batches are in it.
+	groupCalls = record.PartCalls * record.MaxParts
+	groupBytes = 896 << 10 // decompressed
+	groupIDs   = 48 << 10
+	// maxHeaders is how many bytes the headers of a message may have.
+	maxHeaders = 64 << 10
+	// laneDepth is how many messages of one source are under way at once. While one
+	// is written the next gathers: two would be written one after the other.
+	laneDepth = 1
+)
+
+// Append stores a batch. Batches of one source that come at the same time share
+// a message, and so a write to the disk. It takes PublishPatience at most, or
+// ClusterAnswer on a cluster, which may be cut off; where the store has not answered by then, the batch may still be stored, and its AppendError
+// tells.
+func (j *Journal) Append(ctx context.Context, b mockserver.Batch) error {
+	if err := j.open(); err != nil {
+		return err
+	}
+	if _, err := j.Status.Writable(); err != nil {
+		return err
+	}
+	patience := store.PublishPatience
+	if j.options.NATS != nil {
+		patience = store.ClusterAnswer
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, store.ErrNoAnswer)
+	defer cancel()
+	lane := j.writerOf(b.Source)
+	for stored := 0; stored < len(b.Calls); {
+		p, n := cutPiece(b.Calls[stored:])
+		if err := j.usage.begin(p.bytes(), j.options.MaxBytes); err != nil {
+			return incomplete(err, stored)
+		}
+		g := lane.add(p, b.ReceivedAt)
+		select {
+		case <-g.done:
+			if g.err != nil {
+				return incomplete(g.err, stored)
+			}
+			stored += n
+		case <-g.doubtful:
+			return &mockserver.AppendError{Err: g.doubt, Stored: func() int { return stored + g.stored(n) }}
+		case <-ctx.Done():
+			return &mockserver.AppendError{Err: context.Cause(ctx), Stored: func() int { return stored + g.stored(n) }}
+		}
+	}
+	return nil
+}
+
+// incomplete returns the error of a batch whose first calls are stored, so many.
+func incomplete(err error, stored int) error {
+	if stored == 0 {
+		return err
+	}
+	return &mockserver.AppendError{Err: err, Stored: func() int { return stored }}
+}
+
+// A piece is so many calls as one message may have.
+type piece struct {
+	calls   int
+	size    int // decompressed
+	ids     []byte
+	segment []byte
+}
+
+// bytes is how many the piece takes in a message.
+func (p *piece) bytes() int64 { return int64(len(p.segment) + len(p.ids)) }
+
+// cutPiece encodes the first calls, and tells how many.
+func cutPiece(calls []mockserver.Call) (piece, int) {
+	var p piece
+	bodies := make([][]byte, 0, min(len(calls), groupCalls))
+	ids := make([]string, 0, cap(bodies))
+	idBytes := 0
+	for i := range calls {
+		c := &calls[i]
+		full := len(bodies) == groupCalls || p.size+len(c.Body) > groupBytes || idBytes+3*len(c.ID) > groupIDs
+		if full && len(bodies) > 0 {
+			break
+		}
+		bodies, ids = append(bodies, c.Body), append(ids, c.ID)
+		p.size += len(c.Body)
+		idBytes += 3*len(c.ID) + 1 // as if each byte were escaped
+	}
+	p.calls = len(bodies)
+	p.segment = record.AppendSegment(nil, bodies)
+	p.ids = record.AppendIDs(make([]byte, 0, 40*len(ids)), ids)
+	return p, p.calls
+}
+
+// A sourceWriter publishes the calls of one source. While as many messages as may be are
+// under way, what comes gathers in one group.
+type sourceWriter struct {
+	journal *Journal
+	source  string
+	slots   chan struct{} // one token for each message under way; never closed
+
+	mu   sync.Mutex // guards what follows
+	open *group     // the group that may still grow
+}
+
+// A group is what becomes one message.
+type group struct {
+	at      time.Time // when the first batch came
+	calls   int
+	size    int
+	bytes   int64 // that usage counts
+	ids     []byte
+	payload []byte
+	done    chan struct{} // closed when err says how it ended
+	err     error
+
+	doubtful chan struct{} // closed when doubt says why that is not known soon, if it is not
+	doubt    error
+}
+
+func (j *Journal) writerOf(source string) *sourceWriter {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	l := j.writers[source]
+	if l == nil {
+		l = &sourceWriter{journal: j, source: source, slots: make(chan struct{}, laneDepth)}
+		j.writers[source] = l
+	}
+	return l
+}
+
+// add puts a piece into a group, which it may have to begin.
+func (l *sourceWriter) add(p piece, at time.Time) *group {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.open
+	if g == nil || g.calls+p.calls > groupCalls || g.size+p.size > groupBytes || len(g.ids)+1+len(p.ids) > groupIDs {
+		g = &group{at: at, payload: []byte{record.CallsFormat}, done: make(chan struct{}), doubtful: make(chan struct{})}
+		if !l.journal.Work.Go(func() { l.publish(g) }) {
+			l.journal.usage.end(p.bytes(), false)
+			g.err = mockserver.ErrJournalClosed
+			close(g.done)
+			return g
+		}
+		l.open = g
+	}
+	if at.Before(g.at) {
+		g.at = at
+	}
+	g.calls, g.size, g.bytes = g.calls+p.calls, g.size+p.size, g.bytes+p.bytes()
+	g.payload = append(g.payload, p.segment...)
+	if len(g.ids) > 0 {
+		g.ids = append(g.ids, ',')
+	}
+	g.ids = append(g.ids, p.ids...)
+	return g
+}
+
+// stored waits until it is known what became of the group, and returns how many of
+// n calls in it are stored.
+func (g *group) stored(n int) int {
+	if <-g.done; g.err != nil {
+		return 0
+	}
+	return n
+}
+
+// publish waits for its turn, closes the group and stores it.
+func (l *sourceWriter) publish(g *group) {
+	defer close(g.done)
+	turn := l.awaitTurn()
+	l.mu.Lock()
+	if l.open == g {
+		l.open = nil
+	}
+	l.mu.Unlock()
+	if !turn {
+		l.journal.usage.end(g.bytes, false)
+		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, l.source, store.ErrNoAnswer)
+		return
+	}
+	g.err = l.journal.storeGroup(l.source, g)
+	l.journal.usage.end(g.bytes, g.err == nil)
+	<-l.slots
+	l.journal.dropIdle(l)
+}
+
+// dropIdle forgets a lane that nothing waits in: there may be any number of sources. A
+// batch that was about to come to it is published all the same, beside those of the lane
+// that follows.
+func (j *Journal) dropIdle(l *sourceWriter) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == nil && j.writers[l.source] == l {
+		delete(j.writers, l.source)
+	}
+}
+
+// awaitTurn waits for a slot. It reports false when that takes longer than anybody
+// waits for the group.
+func (l *sourceWriter) awaitTurn() bool {
+	select {
+	case l.slots <- struct{}{}:
+		return true
+	default:
+	}
+	patience := time.NewTimer(store.PublishPatience)
+	defer patience.Stop()
+	select {
+	case l.slots <- struct{}{}:
+		return true
+	case <-patience.C:
+	case <-l.journal.Ctx.Done():
+	}
+	return false
+}
+
+// storeGroup publishes a group, and returns when it is known whether it is stored.
+func (j *Journal) storeGroup(source string, g *group) error {
+	m := nats.NewMsg(j.Names.Subject(record.KindCalls, record.Token(source)))
+	m.Data = g.payload
+	m.Header[record.HeaderCalls] = []string{strconv.Itoa(g.calls)}
+	m.Header[record.HeaderIDs] = []string{string(g.ids)}
+	record.SetTime(m.Header, g.at)
+	j.Identify(m)
+	before := j.acked.Load()
+	seq, err := j.publishCalls(m)
+	if store.IsUnanswered(err) {
+		g.doubt = err
+		close(g.doubtful)
+		seq, err = j.find(m, before, err)
+	}
+	if err != nil {
+		return fmt.Errorf("journal: %d calls of source %q: %w", g.calls, source, err)
+	}
+	j.sawCalls(seq)
+	if err := j.recent.Add(record.Accepted{Seq: seq, Calls: g.calls, Source: source}); err != nil {
+		j.Log.Debug("what was accepted is noted once only", "error", err)
+	}
+	return nil
+}
+
+// publishCalls publishes a message of calls. Within the process its answer is on its
+// way unless the store cannot be written to, however long that takes.
+func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
+	if j.options.NATS != nil {
+		return j.Publish(j.Ctx, j.In, m)
+	}
+	ctx, stop, err := j.While(j.Ctx, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer stop()
+	return j.PublishUntil(ctx, j.In, m)
+}

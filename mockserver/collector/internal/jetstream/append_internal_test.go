@@ -1,0 +1,28 @@
+package jetstream
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+)
+
+// Sources come and go, and what is kept for each of them while it writes is not kept for
+// ever.
+func TestIdleSourcesAreForgotten(t *testing.T) {
+	j, err := Open(within(t), Options{Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	for i := range 20 {
+		source := fmt.Sprintf("source-%d", i)
+		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: journaltest.Calls(source, "m", 1)}))
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	assert.Empty(t, j.writers)
+}

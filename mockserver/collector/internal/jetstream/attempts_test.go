@@ -1,0 +1,85 @@
+package jetstream_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+)
+
+func TestAttemptsAreKeptAndFollowed(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, jetstream.Options{Dir: dir})
+	var want []string
+	record := func(j *jetstream.Journal, from, to int) {
+		for i := from; i < to; i++ {
+			r := fmt.Sprintf("attempt %d %s", i, strings.Repeat("x", i))
+			want = append(want, r)
+			j.Attempts().Record([]byte(r))
+		}
+	}
+	record(j, 0, 1500) // more than one message
+	ok(t, j.Close())
+
+	j = open(t, jetstream.Options{Dir: dir})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var got []string
+	keep := func(r []byte) { got = append(got, string(r)) }
+	next, err := j.Attempts().Read(ctx, keep)
+	if err != nil || !slices.Equal(got, want) {
+		t.Fatalf("%d records, want %d; %v", len(got), len(want), err)
+	}
+	record(j, 1500, 1600) // none of those before comes again
+	err = j.Attempts().Follow(ctx, next, func(r []byte) {
+		if keep(r); len(got) == len(want) {
+			cancel()
+		}
+	})
+	if err == nil || !slices.Equal(got, want) {
+		t.Fatalf("%d records, want %d; %v", len(got), len(want), err)
+	}
+	if n := j.Attempts().Dropped(); n != 0 {
+		t.Fatalf("%d records were dropped", n)
+	}
+}
+
+func TestAttemptsThatCannotBeKeptAreCounted(t *testing.T) {
+	j := open(t, jetstream.Options{Dir: t.TempDir()})
+	large := make([]byte, 3<<20)
+	for range 3 {
+		j.Attempts().Record(large)
+	}
+	if n := j.Attempts().Dropped(); n != 1 {
+		t.Fatalf("%d records were dropped, want 1", n)
+	}
+}
+
+func TestSeenCallsAreKnownAgain(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, jetstream.Options{Dir: dir})
+	appendCalls(t, j, "a web site", "with, odd % ids\n", 3)
+	appendCalls(t, j, "ios", "b", 2)
+	j = reopen(t, dir)
+	var got []string
+	ok(t, j.Seen(within(t), 1000, func(source, id string, at time.Time) bool {
+		if time.Since(at) > time.Minute {
+			t.Errorf("%s at %v", id, at)
+		}
+		got = append(got, source+"/"+id)
+		return true
+	}))
+	want := []string{"a web site/with, odd % ids\n-0", "a web site/with, odd % ids\n-1", "a web site/with, odd % ids\n-2", "ios/b-0", "ios/b-1"}
+	if !slices.Equal(got, want) {
+		t.Fatalf("got %q", got)
+	}
+	n := 0
+	ok(t, j.Seen(within(t), 1, func(string, string, time.Time) bool { n++; return true }))
+	if n != 2 {
+		t.Fatalf("the newest message has %d calls, want 2", n)
+	}
+}

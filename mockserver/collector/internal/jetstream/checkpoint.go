@@ -1,0 +1,132 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+const (
+	// checkpointPiece bounds one message of a checkpoint.
+	checkpointPiece = 512 << 10
+	// checkpointAfter is how many messages are read before the account is stored
+	// again, and checkpointEvery how long it may stay unstored. Reading that many
+	// takes a start about 50 ms.
+	checkpointAfter = 5000
+	checkpointEvery = 30 * time.Second
+	// checkpointTTL is how long a checkpoint stays on a cluster, where processes
+	// come and go.
+	checkpointTTL = 24 * time.Hour
+)
+
+// A checkpoint is stored in pieces, in one of two slots: one is always whole.
+type checkpointer struct {
+	slot            int
+	calls, outcomes uint64 // where the account was at the last one
+	at              time.Time
+}
+
+// checkpoint stores the account if there is reason to.
+func (j *Journal) checkpoint(ctx context.Context, c *checkpointer, now bool) error {
+	a := j.account
+	calls, outcomes := a.Position()
+	moved := calls + outcomes - c.calls - c.outcomes
+	if moved == 0 || !now && moved < checkpointAfter && time.Since(c.at) < checkpointEvery {
+		return nil
+	}
+	if err := j.storeCheckpoint(ctx, c.slot, a.Encode()); err != nil {
+		return fmt.Errorf("journal: storing the account: %w", err)
+	}
+	*c = checkpointer{slot: 1 - c.slot, calls: calls, outcomes: outcomes, at: time.Now()}
+	return nil
+}
+
+func (j *Journal) storeCheckpoint(ctx context.Context, slot int, data []byte) error {
+	data = s2.Encode(nil, data)
+	id := fmt.Sprintf("%x", store.RandomNumber())
+	pieces := slices.Collect(slices.Chunk(data, checkpointPiece))
+	for i, piece := range pieces {
+		m := nats.NewMsg(j.Names.Subject("s", "account", j.checkpointOwner(), strconv.Itoa(slot), strconv.Itoa(i)))
+		m.Data = piece
+		m.Header.Set("Checkpoint", id)
+		m.Header.Set("Pieces", strconv.Itoa(len(pieces)))
+		if j.options.NATS != nil {
+			m.Header.Set("Nats-TTL", checkpointTTL.String())
+		}
+		if _, err := j.Publish(ctx, j.NC, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkpointOwner names whose checkpoints these are: on a cluster each process
+// has its own.
+func (j *Journal) checkpointOwner() string {
+	if j.options.NATS == nil {
+		return "0"
+	}
+	return strconv.FormatUint(j.Writer, 16)
+}
+
+// loadCheckpoints returns the accounts that are stored whole, newest first.
+func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error) {
+	type stored struct {
+		pieces [][]byte
+		id     string
+		left   int
+	}
+	slots := map[string]*stored{}
+	t := j.Tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
+		at := strings.LastIndexByte(m.Subject, '.')
+		piece, err := strconv.Atoi(m.Subject[at+1:])
+		n, err2 := strconv.Atoi(m.Header.Get("Pieces"))
+		if err != nil || err2 != nil || n < 1 || n > 1<<16 {
+			return nil //nolint:nilerr // it is not ours
+		}
+		id := m.Header.Get("Checkpoint")
+		s := slots[m.Subject[:at]]
+		if s == nil || s.id != id {
+			s = &stored{pieces: make([][]byte, n), id: id, left: n}
+			slots[m.Subject[:at]] = s
+		}
+		if piece < n && s.pieces[piece] == nil {
+			s.pieces[piece] = m.Data
+			s.left--
+		}
+		return nil
+	})
+	t.Subjects = []string{j.Names.Subject("s", "account", ">")}
+	if err := t.Scan(ctx); err != nil {
+		return nil, err
+	}
+	var accounts []*ledger.Ledger
+	if j.kept != nil {
+		accounts = append(accounts, j.kept.account)
+	}
+	for slot, s := range slots {
+		if s.left > 0 {
+			continue // a process ended while it was written
+		}
+		a, err := ledger.Decompress(slices.Concat(s.pieces...))
+		if err != nil {
+			j.Log.Warn("a checkpoint cannot be used; the account is made again from what is before it", "slot", slot, "error", err)
+			continue
+		}
+		accounts = append(accounts, a)
+	}
+	slices.SortFunc(accounts, func(x, y *ledger.Ledger) int {
+		return int(min(1, max(-1, int64(y.Calls+y.Outcomes)-int64(x.Calls+x.Outcomes))))
+	})
+	return accounts, nil
+}

@@ -1,0 +1,117 @@
+package jetstream_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	natsjetstream "github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+)
+
+// A shared is a collector that has no destination beside one that has crm, with
+// three calls pending, on one NATS server.
+type shared struct {
+	*testing.T
+	options  jetstream.Options
+	url      string
+	one, two *jetstream.Journal
+	seen     jetstream.Orphans // by one
+	now      time.Time
+}
+
+func newShared(t *testing.T) *shared {
+	t.Helper()
+	nats, _ := startServer(t, func(*server.Options) {})
+	s := &shared{T: t, url: nats.ClientURL(), now: time.Now()}
+	s.options = jetstream.Options{NATS: &jetstream.NATS{URL: s.url, Replicas: 1}}
+	s.one, s.two = open(t, s.options), open(t, s.options)
+	attach(t, s.two, "crm")
+	require.NoError(t, s.one.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
+	return s
+}
+
+// stop ends the collector that has the destination, and leaves it no claim.
+func (s *shared) stop() {
+	s.Helper()
+	require.NoError(s, s.two.Close())
+	require.NoError(s, s.one.LoseClaims(within(s.T)))
+}
+
+// look has the other one look every ten minutes, from now on to so many later.
+func (s *shared) look(minutes int) {
+	s.Helper()
+	for range minutes/10 + 1 {
+		require.NoError(s, s.one.ForgetOrphans(within(s.T), &s.seen, s.now))
+		s.now = s.now.Add(10 * time.Minute)
+	}
+}
+
+// attached tells whether the cluster has something for the destination.
+func (s *shared) attached() bool {
+	s.Helper()
+	ledgers, err := s.one.Ledger(within(s.T))
+	require.NoError(s, err)
+	nc, err := nats.Connect(s.url)
+	require.NoError(s, err)
+	defer nc.Close()
+	js, err := natsjetstream.New(nc)
+	require.NoError(s, err)
+	_, err = js.Consumer(within(s.T), "analytics-CALLS", "d-crm")
+	assert.Equal(s, len(ledgers) > 0, err == nil, "the consumer: %v", err)
+	return len(ledgers) > 0
+}
+
+func TestADestinationThatNoCollectorHasIsForgotten(t *testing.T) {
+	s := newShared(t)
+	s.stop()
+	s.look(230)
+	assert.True(t, s.attached())
+	s.look(0)
+	assert.False(t, s.attached())
+
+	two := open(t, s.options)
+	attach(t, two, "crm")
+	wantSums(t, ledgerOf(t, s.one, "crm"), "0 = 0 + 0 + 0 + 0")
+}
+
+func TestADestinationThatACollectorHasStays(t *testing.T) {
+	s := newShared(t)
+	s.look(480)
+	wantSums(t, ledgerOf(t, s.one, "crm"), "3 = 0 + 0 + 0 + 3")
+	work(t, attach(t, s.two, "crm"), 3, delivered)
+}
+
+func TestACollectorThatIsRestartedFindsItsCalls(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	for range 3 {
+		s.stop()
+		s.look(230)
+		s.two = open(t, s.options)
+		reader := attach(t, s.two, "crm")
+		s.look(230)
+		require.NoError(t, reader.Close())
+	}
+	work(t, attach(t, s.two, "crm"), 3, delivered)
+	wantSums(t, verified(t, s.two, "crm"), "3 = 3 + 0 + 0 + 0")
+}
+
+// A collector that did not look, because it was cut off or the whole system slept,
+// does not know who was there.
+func TestTimeInWhichNobodyLookedDoesNotCount(t *testing.T) {
+	s := newShared(t)
+	s.stop()
+	s.look(30)
+	s.now = s.now.Add(24 * time.Hour)
+	s.look(230)
+	assert.True(t, s.attached())
+	s.look(0)
+	assert.False(t, s.attached())
+}

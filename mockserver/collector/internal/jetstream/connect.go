@@ -1,0 +1,88 @@
+package jetstream
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+// connect opens the two connections: one for the calls that come in, so that
+// what is read does not wait behind them, and one for the rest.
+func (j *Journal) connect(ctx context.Context) error {
+	var err error
+	if j.In, err = j.dial("in"); err != nil {
+		return err
+	}
+	if j.NC, err = j.dial("out"); err != nil {
+		return err
+	}
+	if j.JS, err = jetstream.New(j.NC, jetstream.WithDefaultTimeout(store.RequestPatience)); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	if j.options.NATS == nil {
+		return nil
+	}
+	j.cluster = j.newCluster()
+	return j.cluster.Check(ctx, max(j.options.CallBytes, groupBytes), j.options.messageBytes())
+}
+
+func (j *Journal) dial(what string) (*nats.Conn, error) {
+	options := []nats.Option{
+		nats.Name("analytics collector, " + what), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond),
+		nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond), nats.ReconnectBufSize(-1),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { j.disconnected(err) }),
+		nats.ReconnectHandler(func(*nats.Conn) { j.reconnected() }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			level := slog.LevelWarn
+			if last := j.warned.Swap(&err); last != nil && (*last).Error() == err.Error() {
+				level = slog.LevelDebug // such as credentials that are refused 20 times a second
+			}
+			j.Log.Log(context.Background(), level, "nats", "error", err)
+		}),
+	}
+	addresses := ""
+	if j.options.NATS == nil {
+		options = append(options, nats.InProcessServer(j.server))
+	} else {
+		addresses = j.options.NATS.URL
+		options = append(options, j.options.NATS.ConnectOptions()...)
+	}
+	nc, err := nats.Connect(addresses, options...)
+	if err != nil {
+		return nil, fmt.Errorf("journal: connecting to %s: %w", cmp.Or(servers.WithoutUsers(addresses), "the embedded server"), servers.WithoutURL(err))
+	}
+	return nc, nil
+}
+
+func (j *Journal) newCluster() *servers.Cluster {
+	c := &servers.Cluster{Nats: j.options.NATS, NC: j.NC, JS: j.JS, Log: j.Log}
+	for _, config := range j.streams() {
+		c.Streams = append(c.Streams, config.Name)
+	}
+	return c
+}
+
+// serversEvery is how often the servers are asked.
+const serversEvery = time.Minute
+
+// keepServers asks the servers now and then: one may be started anew with another
+// setting, or another version.
+func (j *Journal) keepServers() {
+	for {
+		all, err := j.cluster.Look(j.Ctx)
+		if j.Ctx.Err() == nil {
+			j.cluster.Report(j.servers.Set(all), err)
+		}
+		if store.Sleep(j.Ctx, serversEvery) != nil {
+			return
+		}
+	}
+}

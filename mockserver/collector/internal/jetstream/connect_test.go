@@ -1,0 +1,135 @@
+package jetstream_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	natsjetstream "github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+)
+
+// startServer starts a NATS server in this process, with change's options.
+func startServer(t *testing.T, change func(*server.Options)) (*server.Server, *server.Options) {
+	t.Helper()
+	o := &server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()}
+	change(o)
+	s, err := server.NewServer(o)
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	require.True(t, s.ReadyForConnections(patience))
+	return s, o
+}
+
+func TestErrorsOfConnectingHoldNoPassword(t *testing.T) {
+	for servers, want := range map[string]string{
+		"nats://user:hunter2@127.0.0.1:1, hunter2@127.0.0.1:2": "connecting to nats://127.0.0.1:1,127.0.0.1:2: nats: no servers available",
+		"nats://user:%zhunter2@127.0.0.1:1":                    "connecting to nats://127.0.0.1:1: it is no URL: ",
+	} {
+		_, err := jetstream.Open(within(t), jetstream.Options{NATS: &jetstream.NATS{URL: servers}})
+		require.Error(t, err)
+		assert.Contains(t, err.Error(), want)
+		assert.NotContains(t, err.Error(), "hunter2")
+	}
+}
+
+func TestServersThatTakeNoLargeMessagesAreRefused(t *testing.T) {
+	s, _ := startServer(t, func(o *server.Options) { o.MaxPayload = 1 << 20 })
+	_, err := jetstream.Open(within(t), jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1}, CallBytes: 2 << 20})
+	require.Error(t, err)
+	assert.Contains(t, err.Error(), "takes messages of at most 1048576 bytes")
+	open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1}})
+}
+
+// Credentials may be refused for a while, and are then good again.
+func TestRefusedCredentialsAreTriedAgain(t *testing.T) {
+	s, o := startServer(t, func(o *server.Options) { o.Username, o.Password = "user", "right" })
+	refused := make(chan string, 100)
+	j := open(t, jetstream.Options{
+		NATS:   &jetstream.NATS{URL: strings.Replace(s.ClientURL(), "//", "//user:right@", 1), Replicas: 1},
+		Logger: slog.New(messages{slog.DiscardHandler, refused}),
+	})
+	change := func(password string) {
+		changed := o.Clone()
+		changed.Password = password
+		require.NoError(t, s.ReloadOptions(changed))
+	}
+	change("other")
+	ctx, cancel := contextUntil(t, time.Now().Add(patience))
+	defer cancel()
+	for n := 0; n < 6; { // three times on each of two connections
+		select {
+		case text := <-refused:
+			if strings.Contains(text, "authorization violation") {
+				n++
+			}
+		case <-ctx.Done():
+			t.Fatalf("the connections were given up after %d refusals", n)
+		}
+	}
+	require.Error(t, j.Ready(within(t)))
+	change("right")
+	require.Eventually(t, func() bool { return j.Ready(within(t)) == nil }, patience, 10*time.Millisecond)
+}
+
+// messages passes on the errors that are logged.
+type messages struct {
+	slog.Handler
+	errors chan<- string
+}
+
+func (m messages) Enabled(context.Context, slog.Level) bool { return true }
+
+func (m messages) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		select {
+		case m.errors <- a.Value.String():
+		default: // nobody reads so many
+		}
+		return true
+	})
+	return nil
+}
+
+// A replay may take longer than its lock lasts; one that has lost it must stop, since
+// another may have begun.
+func TestTheLockOfAReplayIsRenewed(t *testing.T) {
+	s, _ := startServer(t, func(*server.Options) {})
+	options := jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1}}
+	first, second := open(t, options), open(t, options)
+	ctx, cancel := contextUntil(t, time.Now().Add(patience))
+	defer cancel()
+	renew, unlock, err := first.LockReplay(ctx, "crm", time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, renew(ctx))
+
+	soon, stop := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer stop()
+	_, _, err = second.LockReplay(soon, "crm", 0)
+	require.ErrorIs(t, err, context.DeadlineExceeded, "the first has it")
+	unlock(ctx)
+	_, unlock, err = second.LockReplay(ctx, "crm", 0)
+	require.NoError(t, err)
+	unlock(ctx)
+
+	renew, unlock, err = first.LockReplay(ctx, "crm", time.Minute)
+	require.NoError(t, err)
+	defer unlock(ctx)
+	nc, err := nats.Connect(s.ClientURL())
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := natsjetstream.New(nc)
+	require.NoError(t, err)
+	state, err := js.Stream(ctx, "analytics-STATE")
+	require.NoError(t, err)
+	require.NoError(t, state.Purge(ctx), "as if its time were over")
+	require.ErrorContains(t, renew(ctx), "the lock of the replay was lost")
+}

@@ -1,0 +1,228 @@
+package jetstream_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// filled returns the directory of a journal with calls that are delivered,
+// pending, to be tried again, and failed.
+func filled(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	j := open(t, jetstream.Options{Dir: dir})
+	r := attach(t, j, "d")
+	for i := range 30 {
+		appendCalls(t, j, "web", fmt.Sprint("a", i), 10)
+	}
+	work(t, r, 100, mixed)
+	ok(t, j.Close())
+	return dir
+}
+
+func flip(t testing.TB, path string, at float64) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	ok(t, err)
+	data[int(float64(len(data)-1)*at)] ^= 0x10
+	ok(t, os.WriteFile(path, data, 0o600))
+}
+
+// streamFile returns a file of a stream.
+func streamFile(t testing.TB, dir, stream, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "jetstream", "$G", "streams", "analytics-"+stream, pattern))
+	ok(t, err)
+	if len(found) == 0 {
+		t.Fatalf("there is no %s of %s", pattern, stream)
+	}
+	return found[0]
+}
+
+// damages are what can happen to a store.
+var damages = map[string]struct {
+	do   func(t *testing.T, dir string)
+	want []string // what the error speaks of
+	loss bool     // the journal can go on with what is left
+}{
+	"description of CALLS": {
+		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "CALLS", "meta.inf"), 0.5) },
+		[]string{"CALLS", "meta.inf", "--accept-loss"}, true,
+	},
+	"description of OUTCOMES": {
+		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "OUTCOMES", "meta.inf"), 0.5) },
+		[]string{"OUTCOMES", "meta.inf", "--accept-loss"}, true,
+	},
+	"missing stream": {
+		func(t *testing.T, dir string) {
+			ok(t, os.RemoveAll(filepath.Dir(streamFile(t, dir, "STATE", "meta.inf"))))
+		},
+		[]string{"STATE", "--accept-loss"}, true,
+	},
+	"missing marker": {
+		func(t *testing.T, dir string) { ok(t, os.Remove(filepath.Join(dir, "journal.json"))) },
+		[]string{"journal.json", "--accept-loss"}, true,
+	},
+	"marker": {
+		func(t *testing.T, dir string) { flip(t, filepath.Join(dir, "journal.json"), 0) },
+		[]string{"journal.json", "--accept-loss"}, true,
+	},
+	"missing block": {
+		func(t *testing.T, dir string) { ok(t, os.Remove(streamFile(t, dir, "CALLS", "msgs/1.blk"))) },
+		[]string{"CALLS", "--accept-loss"}, true,
+	},
+	"calls": {
+		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "CALLS", "msgs/1.blk"), 0.5) },
+		[]string{"CALLS", "--accept-loss"}, true,
+	},
+	"first calls": {
+		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "CALLS", "msgs/1.blk"), 0.01) },
+		[]string{"CALLS", "--accept-loss"}, true,
+	},
+	"last calls": {
+		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "CALLS", "msgs/1.blk"), 0.999) },
+		[]string{"CALLS", "--accept-loss"}, true,
+	},
+	"outcomes": {
+		func(t *testing.T, dir string) { flip(t, streamFile(t, dir, "OUTCOMES", "msgs/1.blk"), 0.5) },
+		[]string{"OUTCOMES", "--accept-loss"}, true,
+	},
+}
+
+func TestADamagedStoreIsRefusedWithInstructions(t *testing.T) {
+	for name, damage := range damages {
+		for _, stopped := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, stopped %v", name, stopped), func(t *testing.T) {
+				t.Parallel()
+				dir := filled(t)
+				if !stopped {
+					asKilled(t, dir)
+				}
+				damage.do(t, dir)
+				before := contents(t, dir)
+				j, err := jetstream.Open(within(t), jetstream.Options{Dir: dir})
+				if err == nil {
+					_ = j.Close()
+				}
+				if !errors.Is(err, record.ErrDamaged) {
+					t.Fatalf("Open: %v, want ErrDamaged", err)
+				}
+				for _, want := range damage.want {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("the error does not speak of %s: %v", want, err)
+					}
+				}
+				for file, was := range before {
+					if now := contents(t, dir)[file]; now != was && !isKept(t, dir, was) {
+						t.Errorf("%s was changed, and not kept as it was", file)
+					}
+				}
+				if damage.loss {
+					goesOn(t, dir)
+				}
+			})
+		}
+	}
+}
+
+// isKept tells whether a file that was changed is kept as it was. Without a clean
+// stop what is damaged at the very end may be what was being written, and that is
+// cut off.
+func isKept(t *testing.T, dir, was string) bool {
+	t.Helper()
+	kept, err := filepath.Glob(filepath.Join(dir, "damaged", "*", "*", "*"))
+	ok(t, err)
+	return slices.ContainsFunc(kept, func(file string) bool {
+		data, err := os.ReadFile(file)
+		ok(t, err)
+		return string(data) == was
+	})
+}
+
+// asKilled makes of a directory whose journal was closed one whose process was
+// killed.
+func asKilled(t *testing.T, dir string) {
+	t.Helper()
+	ok(t, os.Remove(filepath.Join(dir, "journal.clean")))
+	for _, stream := range []string{"CALLS", "OUTCOMES"} {
+		ok(t, os.Remove(streamFile(t, dir, stream, "msgs/index.db")))
+	}
+}
+
+// contents returns all that is stored, but for what is made again from OUTCOMES
+// after a kill.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"journal.json", "jetstream/*/streams/*/msgs/*.blk", "jetstream/*/streams/*/meta.*"} {
+		files, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
+		ok(t, err)
+		for _, file := range files {
+			if strings.Contains(file, "RETRY") {
+				continue
+			}
+			data, err := os.ReadFile(file)
+			ok(t, err)
+			all[file] = string(data)
+		}
+	}
+	return all
+}
+
+// goesOn opens a store with what is left of it, and works.
+func goesOn(t *testing.T, dir string) {
+	t.Helper()
+	j := open(t, jetstream.Options{Dir: dir, AcceptLoss: true})
+	attach(t, j, "d") // that it was may be lost, too
+	left := verified(t, j, "d")
+	if left.Accepted > 300 {
+		t.Errorf("%d of 300 calls are left", left.Accepted)
+	}
+	t.Logf("left: %s", sums(left))
+	ok(t, j.Close())
+	j = open(t, jetstream.Options{Dir: dir}) // the loss is known now
+	appendCalls(t, j, "web", "after", 10)
+	work(t, attach(t, j, "d"), int(left.Pending)+10, delivered)
+	if after := verified(t, j, "d"); after.Pending != 0 || after.Accepted != left.Accepted+10 {
+		t.Errorf("%s before, %s after", sums(left), sums(after))
+	}
+}
+
+// TestRetriesAreMadeAgainAfterAKill leaves of RETRY what a power cut may leave:
+// what it held is pending, and is tried again.
+func TestRetriesAreMadeAgainAfterAKill(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, msgs string){
+		"nothing is left":            func(t *testing.T, msgs string) { ok(t, os.RemoveAll(msgs)) },
+		"an index of what is gone":   func(t *testing.T, msgs string) { eachBlock(t, msgs, func(f string) { ok(t, os.Truncate(f, 0)) }) },
+		"blocks that cannot be read": func(t *testing.T, msgs string) { eachBlock(t, msgs, func(f string) { flip(t, f, 0.5) }) },
+		"all of it":                  func(*testing.T, string) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filled(t)
+			asKilled(t, dir)
+			damage(t, filepath.Dir(streamFile(t, dir, "RETRY", "msgs/*.blk")))
+			j := open(t, jetstream.Options{Dir: dir})
+			before := verified(t, j, "d")
+			work(t, attach(t, j, "d"), int(before.Pending), delivered)
+			wantSums(t, verified(t, j, "d"), fmt.Sprintf("%d = %d + %d + %d + 0", before.Accepted, before.Delivered+before.Pending, before.Failed, before.Filtered))
+		})
+	}
+}
+
+func eachBlock(t *testing.T, msgs string, do func(file string)) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(msgs, "*.blk"))
+	ok(t, err)
+	for _, f := range files {
+		do(f)
+	}
+}

@@ -1,0 +1,31 @@
+package datadir
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// freeBytes returns how much can be written beside a file.
+func freeBytes(path string) (int64, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(filepath.Dir(path), &s); err != nil {
+		return 0, err
+	}
+	return int64(s.Bavail) * s.Bsize, nil
+}
+
+// allocated returns how much of the disk a file has.
+func allocated(info fs.FileInfo) int64 {
+	return info.Sys().(*syscall.Stat_t).Blocks * 512
+}
+
+func allocate(f *os.File, size int64) error {
+	err := syscall.Fallocate(int(f.Fd()), 0, 0, size)
+	if errors.Is(err, syscall.EOPNOTSUPP) {
+		return writeZeros(f, size)
+	}
+	return err
+}

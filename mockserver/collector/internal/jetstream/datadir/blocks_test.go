@@ -1,0 +1,69 @@
+package datadir
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+)
+
+// TestBlocksAreReadAsTheServerWritesThem holds what is known of the server's files
+// against the server that is used: a change of their format fails here.
+func TestBlocksAreReadAsTheServerWritesThem(t *testing.T) {
+	dir := t.TempDir()
+	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: dir, SyncAlways: true})
+	require.NoError(t, err)
+	s.Start()
+	defer s.Shutdown()
+	require.True(t, s.ReadyForConnections(time.Minute))
+	nc, err := nats.Connect("", nats.InProcessServer(s))
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "BLOCKS", Subjects: []string{"test.*"}, MaxMsgsPerSubject: 1})
+	require.NoError(t, err)
+	for i := range 50 {
+		m := nats.NewMsg(fmt.Sprint("test.", i%20)) // some replace others
+		m.Data = bytes.Repeat([]byte{byte(i)}, 10*i)
+		m.Header.Set("A", strings.Repeat("b", i)) // without headers the length of the subject is not covered
+		_, err := js.PublishMsg(t.Context(), m)
+		require.NoError(t, err)
+	}
+	nc.Close()
+	s.Shutdown()
+	s.WaitForShutdown()
+	stream := filepath.Join(dir, storeDir, "$G", "streams", "BLOCKS")
+	blocks, err := BlocksOf(stream)
+	if err != nil || len(blocks) == 0 {
+		t.Fatalf("blocks %v, %v", blocks, err)
+	}
+	for _, b := range blocks {
+		data, err := os.ReadFile(filepath.Join(stream, "msgs", fmt.Sprintf("%d.blk", b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := newBlockHash(filepath.Base(stream), b)
+		if found, _ := checkBlock(data, h); len(found) > 0 {
+			t.Fatalf("block %d: %v", b, found)
+		}
+		for at := range data {
+			bad := bytes.Clone(data)
+			bad[at] ^= 1
+			if at%37 != 0 {
+				continue
+			}
+			if found, _ := checkBlock(bad, h); len(found) != 1 {
+				t.Errorf("byte %d was changed, and found were %v", at, found)
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package datadir
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// A Marker says what must be in the data directory. The server takes a stream
+// whose description it cannot read for one that never was: to create it again
+// would begin empty, without a word.
+type Marker struct {
+	Format  int      `json:"format"`
+	Ready   bool     `json:"ready"` // false until all streams have been created
+	Streams []string `json:"streams,omitempty"`
+	Sum     string   `json:"sum,omitempty"` // of all else
+}
+
+// sum returns the checksum of what the marker says.
+func (m Marker) sum() string {
+	m.Sum = ""
+	text, _ := json.Marshal(m) // of strings: it cannot fail
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+const MarkerFormat = 1
+
+// ReadMarker returns the directory's marker, or an error if there is none though
+// there is data. Where loss is accepted it is made again: what it must say is known.
+func (f *Files) ReadMarker() (Marker, error) {
+	m, err := readMarker(f.Path)
+	if !errors.Is(err, record.ErrDamaged) || !f.AcceptLoss {
+		return m, err
+	}
+	f.Log.Error("the marker is made again", "error", err)
+	m = Marker{Format: MarkerFormat, Ready: true}
+	for _, config := range f.Configs {
+		m.Streams = append(m.Streams, config.Name)
+	}
+	return m, m.Write(f.Path)
+}
+
+func readMarker(dir string) (Marker, error) {
+	path := filepath.Join(dir, markerFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, storeDir)); err == nil {
+			return Marker{}, record.Damaged("%s holds data, but its %s is missing; restore that file from a backup, start once with --accept-loss to have it made again, or move the directory away to begin empty", dir, markerFile)
+		}
+		return Marker{Format: MarkerFormat}, nil
+	}
+	if err != nil {
+		return Marker{}, fmt.Errorf("journal: %w", err)
+	}
+	var m Marker
+	err = json.Unmarshal(text, &m)
+	if err == nil && m.Sum != "" && m.Sum != m.sum() {
+		err = ErrUnsealed
+	}
+	if err != nil {
+		return Marker{}, record.Damaged("%s cannot be read (%v); restore it from a backup, start once with --accept-loss to have it made again, or move %s away to begin empty", path, err, dir)
+	}
+	if m.Format != MarkerFormat {
+		return Marker{}, fmt.Errorf("journal: %s was written in format %d, and this version reads %d; use the version that wrote it", dir, m.Format, MarkerFormat)
+	}
+	return m, nil
+}
+
+// Write makes the marker durable.
+func (m Marker) Write(dir string) error {
+	slices.Sort(m.Streams)
+	m.Sum = m.sum()
+	text, _ := json.MarshalIndent(m, "", "  ")
+	if err := writeDurably(filepath.Join(dir, markerFile), append(text, '\n')); err != nil {
+		return fmt.Errorf("journal: writing the marker: %w", err)
+	}
+	return nil
+}
+
+// temporary begins the names of files that are being written. The server takes a
+// name that begins with a number for that of a block.
+const temporary = ".new."
+
+// writeDurably replaces a file so that after a power cut it is the old or the
+// new one.
+func writeDurably(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), temporary+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // gone already, if all went well
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// SyncTree brings a directory and all that is in it to the disk: the server does
+// not do so for streams that it creates.
+func SyncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return syncDir(path)
+		}
+		return SyncFile(path)
+	})
+}
+
+// SyncFile brings a file to the disk, whoever wrote it.
+func SyncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // some systems sync only what can be written
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// syncDir makes a rename durable. Windows has no such thing, and needs none.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	if err := d.Sync(); err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, fs.ErrInvalid) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,351 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+)
+
+// smallDisk mounts a small file system in memory. Only root may.
+func smallDisk(t testing.TB) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("a file system can be mounted by root only")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Skipf("a file system cannot be mounted here: %s", out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
+	return dir
+}
+
+// A trouble is something that can happen to a disk and be mended.
+type trouble struct {
+	dir  string
+	make func()
+	mend func()
+	full bool // it is one of room
+}
+
+// fullDisk has all but so much room taken that a few batches still fit.
+func fullDisk(t *testing.T) trouble {
+	dir := smallDisk(t)
+	ballast := filepath.Join(dir, "ballast")
+	return trouble{
+		dir: dir, full: true,
+		make: func() {
+			command(t, "sh", "-c", "dd if=/dev/zero of="+ballast+" bs=64k 2>/dev/null; truncate -s -256k "+ballast)
+		},
+		mend: func() { ok(t, os.Remove(ballast)) },
+	}
+}
+
+// readOnlyDisk becomes read-only as ext4 does when it finds an error. It is
+// mended by mounting it anew.
+func readOnlyDisk(t *testing.T) trouble {
+	image, dir := newDisk(t)
+	device, err := exec.Command("findmnt", "-n", "-o", "SOURCE", dir).Output()
+	ok(t, err)
+	trigger := filepath.Join("/sys/fs/ext4", filepath.Base(strings.TrimSpace(string(device))), "trigger_fs_error")
+	if _, err := os.Stat(trigger); err != nil {
+		t.Skipf("a file system cannot be made read-only here: %v", err)
+	}
+	return trouble{
+		dir:  dir,
+		make: func() { ok(t, os.WriteFile(trigger, []byte("1"), 0)) },
+		mend: func() {
+			command(t, "umount", "-l", dir)
+			command(t, "cp", "--sparse=always", image, image+".2") // another device, which knows of no error
+			command(t, "mount", "-o", "loop", image+".2", dir)
+		},
+	}
+}
+
+// TestTroubleWithTheDisk has a disk fill up, and become read-only, and be mended,
+// all under the same process.
+func TestTroubleWithTheDisk(t *testing.T) {
+	for name, disk := range map[string]func(*testing.T) trouble{"full": fullDisk, "read-only": readOnlyDisk} {
+		t.Run(name, func(t *testing.T) {
+			disk, log := disk(t), newLog(t)
+			options := jetstream.Options{Dir: filepath.Join(disk.dir, "data"), Logger: slog.New(slog.NewTextHandler(log, nil))}
+			j := open(t, options)
+			r := attach(t, j, "d")
+			s := newSender(j)
+			for range 10 {
+				ok(t, s.send(t))
+			}
+			work(t, r, 50, delivered)
+
+			disk.make()
+			refused(t, s, disk.full)
+			disk.mend()
+			s.resume(t)
+			ok(t, j.Ready(within(t)))
+			work(t, r, int(ledgerOf(t, j, "d").Pending), delivered)
+			l := verified(t, j, "d")
+			if l.Delivered < int64(len(s.accepted)) || l.Pending != 0 {
+				t.Errorf("%d calls were accepted: %s", len(s.accepted), sums(l))
+			}
+			for _, line := range []string{"calls are refused until it can", "the store can be written to again"} {
+				if log.count(line) != 1 {
+					t.Errorf("%q was logged %d times, want once", line, log.count(line))
+				}
+			}
+			ok(t, j.Close())
+			wantSums(t, verified(t, open(t, options), "d"), sums(l))
+		})
+	}
+}
+
+// refused sends until calls are refused, and looks how.
+func refused(t *testing.T, s *sender, full bool) {
+	t.Helper()
+	began := time.Now()
+	err := s.fill(t)
+	if errors.Is(err, syscall.ENOSPC) != full || errors.Is(err, mockserver.ErrJournalFull) {
+		t.Errorf("refused with: %v", err)
+	}
+	if d := time.Since(began); d > 10*time.Second {
+		t.Errorf("it took %v to find out", d)
+	}
+	if err := s.journal.Ready(within(t)); err == nil {
+		t.Error("it says that it is ready")
+	}
+	began = time.Now()
+	if err := s.send(t); err == nil || time.Since(began) > time.Second {
+		t.Errorf("the next batch was answered after %v: %v", time.Since(began), err)
+	}
+}
+
+// TestFullDiskIsDrained has a disk fill up under pending calls. They are delivered, each
+// once, and calls are refused until there is room.
+func TestFullDiskIsDrained(t *testing.T) {
+	t.Parallel()
+	disk := fullDisk(t)
+	dir := filepath.Join(disk.dir, "data")
+	j := open(t, jetstream.Options{Dir: dir})
+	r := attach(t, j, "d")
+	s := newSender(j)
+	for range 200 {
+		ok(t, s.send(t))
+	}
+	disk.make()
+	_ = s.fill(t)
+	delivered := map[string]int{}
+	for deadline := time.Now().Add(patience); ; {
+		if l := ledgerOf(t, j, "d"); l.Pending == 0 {
+			break
+		}
+		ctx, cancel := contextUntil(t, deadline)
+		l, err := r.Next(ctx, mockserver.Want{})
+		cancel()
+		ok(t, err)
+		result := mockserver.Result{RetryAt: time.Now()}
+		for n, c := range l.Entry().Calls {
+			state := mockserver.StateDelivered
+			if n%4 == 0 && l.Entry().Attempt == 1 {
+				state = mockserver.StatePending
+			} else {
+				delivered[c.ID]++
+			}
+			result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: state})
+		}
+		ok(t, l.Finish(within(t), result))
+	}
+	for id := range s.accepted {
+		if delivered[id] != 1 {
+			t.Errorf("%s was delivered %d times", id, delivered[id])
+		}
+	}
+	if err := s.send(t); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("the disk is still full, and a call is answered with: %v", err)
+	}
+	verified(t, j, "d")
+	disk.mend()
+	s.resume(t)
+	ok(t, j.Ready(within(t)))
+}
+
+// TestNothingIsLeasedWhileNothingCanBeStored has a disk become read-only while calls
+// are delivered. What is at work then ends when the disk is well again. Nothing else is
+// leased meanwhile, though one entry is there to be, and no call of which the outcome is
+// known is leased again, whether that was stored or not.
+func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
+	disk, log := readOnlyDisk(t), newLog(t)
+	j := open(t, jetstream.Options{Dir: filepath.Join(disk.dir, "data"), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	r := attach(t, j, "d")
+	for i := range 40 {
+		appendCalls(t, j, "web", fmt.Sprint("m", i), 100)
+	}
+	ctx, stop := contextUntil(t, time.Now().Add(patience))
+	defer stop()
+	given, err := r.Next(ctx, mockserver.Want{}) // and given back when nothing can be stored
+	ok(t, err)
+	var mu sync.Mutex // guards leased and ended
+	leased, ended := map[string]int{}, 0
+	var readOnly sync.Once
+	work := func() {
+		for {
+			l, err := r.Next(ctx, mockserver.Want{})
+			if err != nil {
+				return
+			}
+			if err := j.Ready(t.Context()); l.Entry().ID == given.Entry().ID && err != nil {
+				t.Errorf("an entry was leased: %v", err)
+			}
+			mu.Lock()
+			for _, c := range l.Entry().Calls {
+				leased[c.ID]++
+			}
+			if len(leased) == 1000 {
+				readOnly.Do(disk.make)
+			}
+			mu.Unlock()
+			result := mockserver.Result{Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+			for i := range result.Outcomes {
+				result.Outcomes[i].State = mockserver.StateDelivered
+			}
+			if err := l.Finish(ctx, result); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			if ended += len(result.Outcomes); ended == 4000 {
+				stop()
+			}
+			mu.Unlock()
+		}
+	}
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(work)
+	}
+	for j.Ready(ctx) == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	given.Return()
+	workers.Go(work) // the others may be at work until the disk is well
+	disk.mend()
+	workers.Wait()
+	for id, n := range leased {
+		if n > 1 {
+			t.Errorf("%s was leased %d times", id, n)
+		}
+	}
+	if len(leased) != 4000 {
+		t.Errorf("%d of 4000 calls were leased; the log:\n%s", len(leased), log.text())
+	}
+	if log.count("calls are refused until it can") != 1 {
+		t.Error("the disk was well all the time")
+	}
+	wantSums(t, verified(t, j, "d"), "4000 = 4000 + 0 + 0 + 0")
+}
+
+// TestWhatIsTakenWhileTheDiskTurnsReadOnly has a file system give up while calls are
+// taken and delivered: it may have a sync succeed whose end it does not write any more.
+// What was taken is there when it is mended, and the collector goes on by itself.
+func TestWhatIsTakenWhileTheDiskTurnsReadOnly(t *testing.T) {
+	for round := range 4 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
+			disk := readOnlyDisk(t)
+			j := open(t, jetstream.Options{Dir: filepath.Join(disk.dir, "data")})
+			r := attach(t, j, "d")
+			var taken sync.Map // messageIds
+			var readOnly atomic.Bool
+			var senders sync.WaitGroup
+			ctx, stop := contextUntil(t, time.Now().Add(patience))
+			defer stop()
+			senders.Go(func() { deliverAll(ctx, r) })
+			sent := make(chan struct{})
+			for _, source := range []string{"web", "app"} {
+				senders.Go(func() {
+					for i := 0; !readOnly.Load(); i++ {
+						calls := noise(fmt.Sprint(source, i, "-"), 10, 2000)
+						if j.Append(ctx, mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}) != nil {
+							return
+						}
+						for _, c := range calls {
+							taken.Store(c.ID, true)
+						}
+						if i == 40+round && source == "web" {
+							close(sent)
+						}
+					}
+				})
+			}
+			select {
+			case <-sent:
+			case <-ctx.Done():
+				t.Fatal("calls are not taken")
+			}
+			disk.make()
+			readOnly.Store(true)
+			await(t, "unready, though nothing can be stored", func() bool { return j.Ready(ctx) != nil })
+			disk.mend()
+			await(t, "ready by itself", func() bool { return j.Ready(ctx) == nil })
+			await(t, "all delivered", func() bool { return ledgerOf(t, j, "d").Pending == 0 })
+			stop()
+			senders.Wait()
+			ok(t, j.Seen(within(t), 1<<30, func(_, id string, _ time.Time) bool { taken.Delete(id); return true }))
+			taken.Range(func(id, _ any) bool { t.Errorf("%s was taken and is gone", id); return true })
+			verified(t, j, "d")
+		})
+	}
+}
+
+// deliverAll delivers until ctx ends.
+func deliverAll(ctx context.Context, r mockserver.Reader) {
+	for {
+		l, err := r.Next(ctx, mockserver.Want{})
+		if err != nil {
+			return
+		}
+		result := mockserver.Result{Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+		for i := range result.Outcomes {
+			result.Outcomes[i].State = mockserver.StateDelivered
+		}
+		_ = l.Finish(ctx, result) // it fails when ctx ends
+	}
+}
+
+// TestStartOnAFullDisk starts where there is no room at all, after an orderly stop and
+// after a kill: what is pending is delivered.
+func TestStartOnAFullDisk(t *testing.T) {
+	for _, stopped := range []bool{true, false} {
+		t.Run(fmt.Sprintf("stopped %v", stopped), func(t *testing.T) {
+			disk := smallDisk(t)
+			dir := filepath.Join(disk, "data")
+			j := open(t, jetstream.Options{Dir: dir})
+			attach(t, j, "d")
+			for i := range 50 {
+				ok(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: noise(fmt.Sprint("m", i), 10, 2000)}))
+			}
+			ok(t, j.Close())
+			if !stopped {
+				asKilled(t, dir)
+			}
+			ballast := filepath.Join(disk, "filler")
+			command(t, "sh", "-c", "dd if=/dev/zero of="+ballast+" bs=64k 2>/dev/null; true")
+			j = open(t, jetstream.Options{Dir: dir})
+			work(t, attach(t, j, "d"), 500, mixed)
+			verified(t, j, "d")
+			ok(t, os.Remove(ballast))
+			await(t, "ready", func() bool { return j.Ready(within(t)) == nil })
+			appendCalls(t, j, "web", "later", 10)
+		})
+	}
+}

@@ -1,0 +1,138 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+// otherHeaders is more than what a message of FAILED has of headers beside ids and
+// reasons.
+const otherHeaders = 1 << 10
+
+// keepFailed stores the calls that an outcome gave up.
+func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []mockserver.Call) error {
+	bodies, ids := make([][]byte, len(given)), make([]string, len(given))
+	for i := range given {
+		bodies[i], ids[i] = given[i].Body, given[i].ID
+	}
+	why := record.Reasons{Source: given[0].Source, Attempts: o.Attempt}
+	why.Reasons, why.Of = record.ReasonsOf(o.Failed)
+	idList := record.AppendIDs(nil, ids)
+	m := nats.NewMsg(j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token()))
+	m.Data = record.AppendSegment([]byte{record.CallsFormat}, bodies)
+	m.Header.Set(record.HeaderCalls, strconv.Itoa(len(bodies)))
+	m.Header.Set(record.HeaderIDs, string(idList))
+	m.Header.Set(record.HeaderReasons, why.Header(maxHeaders-otherHeaders-len(idList)))
+	record.SetTime(m.Header, time.Now())
+	_, err := j.Publish(ctx, j.NC, m)
+	return err
+}
+
+// Failed yields the calls that a destination has given up, oldest first. They are
+// kept for Options.KeepFailed, as many as Options.FailedBytes has room for.
+func (j *Journal) Failed(ctx context.Context, destination string, yield func(mockserver.FailedCall) bool) error {
+	if err := j.open(); err != nil {
+		return err
+	}
+	if !j.account.With(destination, func(*ledger.Account) {}) {
+		return fmt.Errorf("%w: %q", mockserver.ErrNotAttached, destination)
+	}
+	if err := j.awaitSettled(ctx); err != nil {
+		return err
+	}
+	marks, err := j.marks(ctx, destination)
+	if err != nil {
+		return err
+	}
+	return j.eachFailed(ctx, destination, false, func(m *record.FailedMessage) error {
+		bodies, err := record.DecodeCalls(m.Data)
+		if err != nil {
+			return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
+		}
+		for place, body := range bodies {
+			if marks[m.Ref.Token()].Has(place) {
+				continue
+			}
+			call, err := mockserver.ReadCall(m.Why.Source, body)
+			if err != nil {
+				return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
+			}
+			if !yield(mockserver.FailedCall{Call: call, Reason: m.Why.Reason(place), FailedAt: m.At, Attempts: m.Why.Attempts}) {
+				return store.ErrEnough
+			}
+		}
+		return nil
+	})
+}
+
+// eachFailed reads the messages of a destination, oldest first, until f returns
+// an error; ErrEnough ends it without one.
+func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnly bool, f func(*record.FailedMessage) error) error {
+	t := j.Tail(record.StreamFailed, 1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := record.ParseFailed(seq, m)
+		if err != nil {
+			return err
+		}
+		return f(parsed)
+	})
+	t.Subjects, t.HeadersOnly, t.Batch = []string{j.Names.Subject("f", record.Token(destination), "*")}, headersOnly, 64
+	return t.Scan(ctx)
+}
+
+// marks returns those of a destination, by the token of the message, and those that
+// are yet to be stored.
+func (j *Journal) marks(ctx context.Context, destination string) (map[string]record.Mark, error) {
+	var unmarked []record.FailedRef // read first: what is marked meanwhile is read too
+	err := j.eachUnmarked(ctx, destination, func(m *record.Calls) error {
+		unmarked = append(unmarked, m.Failed...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	marks := map[string]record.Mark{}
+	t := j.Tail(record.StreamFailed, 1, func(m *nats.Msg, _ uint64) error {
+		marks[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]] = m.Data
+		return nil
+	})
+	t.Subjects = []string{j.Names.Subject("m", record.Token(destination), "*")}
+	if err := t.Scan(ctx); err != nil {
+		return nil, err
+	}
+	for _, ref := range unmarked {
+		marks[ref.Token()] = marks[ref.Token()].With(ref.Places)
+	}
+	return marks, nil
+}
+
+// markReplayed takes calls off the list of failed ones. To do it twice does no
+// harm.
+func (j *Journal) markReplayed(ctx context.Context, destination string, refs []record.FailedRef) error {
+	for _, ref := range refs {
+		m := nats.NewMsg(j.Names.Subject("m", record.Token(destination), ref.Token()))
+		var have record.Mark
+		switch old, err := j.failed.GetLastMsgForSubject(ctx, m.Subject); {
+		case err == nil:
+			have = old.Data
+		case !errors.Is(err, jetstream.ErrMsgNotFound):
+			return err
+		}
+		m.Data = have.With(ref.Places)
+		if _, err := j.Publish(ctx, j.NC, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,376 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// A sample is a small data directory of which it is known what is in it.
+type sample struct {
+	dir     string
+	bySeq   map[uint64][]string // ids of pending calls, by the message of CALLS that has them
+	failed  []string            // listed as failed
+	ledger  mockserver.Ledger
+	values  map[string]string // of the bucket of state
+	written map[string]uint64 // of each value, its revision
+	unseen  bool              // the newest snapshot was stored before the calls
+}
+
+// endings are how the process that filled a sample ended. Unseen is a kill before a
+// snapshot was stored.
+var endings = []string{"closed", "killed", "unseen"}
+
+// newSample fills a directory: with calls that were never tried, that wait for a
+// retry, that were delivered, filtered, given up, and replayed.
+func newSample(t *testing.T, ending string) *sample {
+	t.Helper()
+	s := &sample{dir: t.TempDir(), bySeq: map[uint64][]string{}, values: map[string]string{}, written: map[string]uint64{}, unseen: ending == "unseen"}
+	dir := t.TempDir()
+	j, err := Open(within(t), Options{Dir: dir})
+	require.NoError(t, err)
+	r, err := j.Attach(within(t), "crm", nil)
+	require.NoError(t, err)
+	if s.unseen {
+		j.snapshots.mu.Lock()
+		j.snapshots.next = time.Now().Add(time.Hour)
+		j.snapshots.mu.Unlock()
+	}
+	next := func(decide func(i int) mockserver.State) {
+		l, err := r.Next(within(t), mockserver.Want{})
+		require.NoError(t, err)
+		result := mockserver.Result{RetryAt: time.Now().Add(2 * time.Second)}
+		for i, c := range l.Entry().Calls {
+			state := decide(i)
+			result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: state, Reason: "because"})
+			seq, _ := strconv.ParseUint(c.ID[1:strings.Index(c.ID, "-")], 10, 64)
+			if state != mockserver.StatePending {
+				s.bySeq[seq] = slices.DeleteFunc(s.bySeq[seq], func(id string) bool { return id == c.ID })
+			}
+			if state == mockserver.StateFailed {
+				s.failed = append(s.failed, c.ID)
+			}
+		}
+		require.NoError(t, l.Finish(within(t), result))
+	}
+	for range 8 {
+		seq := j.acked.Load() + 1
+		calls := make([]mockserver.Call, 5)
+		for i := range calls {
+			id := fmt.Sprintf("m%d-%d", seq, i)
+			calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
+			s.bySeq[seq] = append(s.bySeq[seq], id)
+		}
+		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+	}
+	next(func(int) mockserver.State { return mockserver.StateDelivered })
+	next(func(i int) mockserver.State { return mockserver.State(i % 4) })
+	next(func(int) mockserver.State { return mockserver.StateFailed })
+	next(func(i int) mockserver.State { return mockserver.State(i % 2) })
+	require.NoError(t, r.Close())
+	replayed := listedAsFailed(t, j)[:2]
+	if s.unseen {
+		replayed = nil // it would store a snapshot
+	}
+	require.NoError(t, j.Replay(within(t), "crm", replayed, mockserver.StateFailed))
+	for _, c := range replayed {
+		s.bySeq[j.acked.Load()] = append(s.bySeq[j.acked.Load()], c.ID)
+		s.failed = slices.DeleteFunc(s.failed, func(id string) bool { return id == c.ID })
+	}
+	state, err := j.State(within(t))
+	require.NoError(t, err)
+	for i := range 4 {
+		s.putState(t, state, fmt.Sprintf("k%d", i%3), fmt.Sprintf("value %d", i))
+	}
+	settings, err := j.Settings(within(t))
+	require.NoError(t, err)
+	_, err = settings.Save(within(t), mockserver.StoredSettings{Paused: []string{"crm"}})
+	require.NoError(t, err)
+	ledgers, err := j.Ledger(within(t))
+	require.NoError(t, err)
+	s.ledger = ledgers[0]
+	if !s.unseen {
+		require.NoError(t, j.snapshot(within(t), true))
+	}
+	if ending != "closed" {
+		require.NoError(t, os.CopyFS(s.dir, os.DirFS(dir)))
+		require.NoError(t, j.Close())
+		return s
+	}
+	require.NoError(t, j.Close())
+	s.dir = dir
+	return s
+}
+
+func (s *sample) putState(t *testing.T, state mockserver.StateStore, key, value string) {
+	t.Helper()
+	require.NoError(t, state.Put(within(t), key, []byte(value)))
+	_, revision, err := state.Get(within(t), key)
+	require.NoError(t, err)
+	s.values[key], s.written[key] = value, revision
+}
+
+// files returns those of the directory that hold something, by their names in it.
+func (s *sample) files(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	require.NoError(t, filepath.WalkDir(s.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(s.dir, path)
+		if info, e := entry.Info(); e == nil && info.Size() > 0 {
+			files = append(files, name)
+		}
+		return err
+	}))
+	return files
+}
+
+// inRecord returns the number of the record of a block that has a byte.
+func inRecord(block []byte, at int) uint64 {
+	for begin := 0; begin < len(block); {
+		length := int(binary.LittleEndian.Uint32(block[begin:]) &^ (1 << 31))
+		if at < begin+length {
+			return binary.LittleEndian.Uint64(block[begin+4:]) &^ (3 << 62)
+		}
+		begin += length
+	}
+	return 0
+}
+
+// TestEachFlippedBit flips bits of a small data directory. Each start refuses it or
+// holds; with the loss accepted, what was pending in the damaged record is lost, is
+// named, and nothing else is. JOURNAL_FLIPS is how many bits are flipped of each file,
+// and JOURNAL_SEED which.
+func TestEachFlippedBit(t *testing.T) {
+	t.Parallel()
+	flips, _ := strconv.Atoi(os.Getenv("JOURNAL_FLIPS"))
+	seed, _ := strconv.ParseInt(os.Getenv("JOURNAL_SEED"), 10, 64)
+	for _, ending := range endings {
+		s := newSample(t, ending)
+		for n, file := range s.files(t) {
+			t.Run(fmt.Sprintf("%s, %s", ending, strings.ReplaceAll(file, "/", " ")), func(t *testing.T) {
+				t.Parallel()
+				random := rand.New(rand.NewSource(seed + int64(n)))
+				data, err := os.ReadFile(filepath.Join(s.dir, file))
+				require.NoError(t, err)
+				for range max(flips, 1) {
+					at, bit := random.Intn(len(data)), random.Intn(8)
+					bad := slices.Clone(data)
+					bad[at] ^= 1 << bit
+					s.try(t, file, bad, at, fmt.Sprintf("byte %d, bit %d (JOURNAL_SEED=%d)", at, bit, seed))
+				}
+			})
+		}
+	}
+}
+
+// try opens the directory with one of its files replaced. Lost may be what is in the
+// record that a byte is in.
+func (s *sample) try(t *testing.T, file string, bad []byte, at int, what string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(s.dir)))
+	good, err := os.ReadFile(filepath.Join(dir, file))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, file), bad, 0o600))
+	hit := uint64(0)
+	if strings.HasSuffix(file, ".blk") {
+		hit = inRecord(good, at)
+	}
+	j, err := Open(ctx, Options{Dir: dir})
+	refused := errors.Is(err, record.ErrDamaged)
+	if refused {
+		require.Contains(t, err.Error(), "--accept-loss", what)
+		j, err = Open(ctx, Options{Dir: dir, AcceptLoss: true})
+	}
+	require.NoError(t, err, what)
+	defer func() { require.NoError(t, j.Close()) }()
+	lost := []string{}
+	if refused && strings.Contains(file, "CALLS") {
+		lost = s.bySeq[hit]
+	}
+	s.check(ctx, t, j, lost, refused && s.unseen && strings.Contains(file, "OUTCOMES"), what)
+	for key, value := range s.values {
+		state, err := j.State(ctx)
+		require.NoError(t, err, what)
+		got, _, err := state.Get(ctx, key)
+		if refused && strings.Contains(file, "state") && s.written[key] == hit && errors.Is(err, mockserver.ErrNoState) {
+			continue
+		}
+		require.NoError(t, err, "%s: value %s", what, key)
+		if refused && strings.Contains(file, "state") && s.written[key] == hit && key == "k0" {
+			value = "value 0" // as it was before
+		}
+		require.Equal(t, value, string(got), "%s: value %s", what, key)
+	}
+	require.NoError(t, j.Close())
+	j, err = Open(ctx, Options{Dir: dir})
+	require.NoError(t, err, "%s: what was accepted is refused again", what)
+	s.proved(ctx, t, j, what)
+}
+
+// check has all that is pending delivered, and holds the journal against what is known.
+// Where outcomes are gone that no snapshot knows, calls may be pending again.
+func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []string, again bool, what string) {
+	t.Helper()
+	l := s.proved(ctx, t, j, what)
+	if l.Accepted != s.ledger.Accepted || l.Lost != int64(len(lost)) || !again && (l.Pending != s.ledger.Pending-l.Lost || l.Delivered != s.ledger.Delivered) {
+		t.Fatalf("%s: the ledger is %s, and was %s; %d calls are in what is damaged", what, inWords(l), inWords(s.ledger), len(lost))
+	}
+	var failed []string
+	for _, c := range listedAsFailed(t, j) {
+		failed = append(failed, c.ID)
+	}
+	require.Len(t, failed, int(l.Failed), "%s: listed as failed", what)
+	if !again {
+		require.ElementsMatch(t, s.failed, failed, "%s: listed as failed", what)
+	}
+	want := slices.Concat(slices.Collect(maps.Values(s.bySeq))...)
+	want = slices.DeleteFunc(want, func(id string) bool { return slices.Contains(lost, id) })
+	r, err := j.Attach(ctx, "crm", nil)
+	require.NoError(t, err, what)
+	var got []string
+	entries := map[string]string{} // that each call came in
+	for len(got) < int(l.Pending) {
+		lease, err := r.Next(ctx, mockserver.Want{})
+		require.NoError(t, err, "%s: %v came of %v", what, got, want)
+		for _, c := range lease.Entry().Calls {
+			require.Empty(t, entries[c.ID], "%s: %s came again, as entry %s, though what became of it is stored; it came as the entry that is shown", what, c.ID, lease.Entry().ID)
+			entries[c.ID] = lease.Entry().ID
+		}
+		result := mockserver.Result{}
+		for _, c := range lease.Entry().Calls {
+			got = append(got, c.ID)
+			result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: mockserver.StateDelivered})
+		}
+		require.NoError(t, lease.Finish(ctx, result))
+	}
+	require.NoError(t, r.Close())
+	if again {
+		require.Subset(t, got, want, what)
+	} else {
+		require.ElementsMatch(t, want, got, what)
+	}
+	if l = s.proved(ctx, t, j, what); l.Pending != 0 {
+		t.Fatalf("%s: all that is stored was delivered, and the ledger is %s", what, inWords(l))
+	}
+}
+
+// proved returns the ledger, which must be proved.
+func (s *sample) proved(ctx context.Context, t *testing.T, j *Journal, what string) mockserver.Ledger {
+	t.Helper()
+	all, err := j.Verify(ctx)
+	require.NoError(t, err, what)
+	require.Len(t, all, 1, what)
+	named := int64(0)
+	for _, l := range all[0].Losses {
+		require.NotEmpty(t, l.Cause)
+		named += l.Calls
+	}
+	require.True(t, all[0].OK() && named == all[0].Lost, "%s: %+v", what, all[0])
+	return all[0].Ledger
+}
+
+// TestMissingBlocksAreRefused removes and empties blocks: of calls, of settings and of
+// state alike.
+func TestMissingBlocksAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, sync := range []time.Duration{0, time.Second} {
+		for _, ending := range endings {
+			s := newSample(t, ending)
+			for _, file := range s.files(t) {
+				stream := strings.Split(filepath.ToSlash(file), "/")
+				if !strings.HasSuffix(file, ".blk") || strings.HasSuffix(stream[3], record.StreamRetry) || strings.HasSuffix(stream[3], record.StreamAttempts) {
+					continue
+				}
+				if s.unseen && (sync > 0 || !strings.HasSuffix(stream[3], record.StreamCalls)) {
+					continue // it may have been torn, or nothing says that it was there
+				}
+				for what, do := range map[string]func(string) error{
+					"removed": os.Remove,
+					"emptied": func(path string) error { return os.Truncate(path, 0) },
+					"its stream is gone": func(path string) error {
+						return os.RemoveAll(filepath.Dir(filepath.Dir(path)))
+					},
+				} {
+					t.Run(fmt.Sprintf("sync %v, %s, %s %s", sync, ending, stream[3], what), func(t *testing.T) {
+						t.Parallel()
+						dir := t.TempDir()
+						require.NoError(t, os.CopyFS(dir, os.DirFS(s.dir)))
+						require.NoError(t, do(filepath.Join(dir, file)))
+						j, err := Open(within(t), Options{Dir: dir, SyncInterval: sync})
+						if err == nil {
+							_ = j.Close()
+						}
+						require.ErrorIs(t, err, record.ErrDamaged)
+						require.ErrorContains(t, err, stream[3])
+
+						j, err = Open(within(t), Options{Dir: dir, SyncInterval: sync, AcceptLoss: true})
+						require.NoError(t, err)
+						t.Cleanup(func() { require.NoError(t, j.Close()) })
+						l := s.proved(within(t), t, j, what)
+						want := int64(0)
+						if strings.HasSuffix(stream[3], record.StreamCalls) {
+							want = s.ledger.Pending
+						}
+						require.Equal(t, want, l.Lost, inWords(l))
+						require.Equal(t, s.ledger.Accepted, l.Accepted)
+						require.NoError(t, j.Close())
+						j, err = Open(within(t), Options{Dir: dir, SyncInterval: sync})
+						require.NoError(t, err, "what was accepted is refused again")
+						s.proved(within(t), t, j, what)
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestOldDamageIsRefusedAlsoWithoutSync damages what was brought to the disk long
+// before the process was killed, and what was not: only that is forgiven unasked.
+func TestOldDamageIsRefusedAlsoWithoutSync(t *testing.T) {
+	t.Parallel()
+	for ending, forgiven := range map[string]bool{"killed": false, "unseen": true} {
+		t.Run(ending, func(t *testing.T) {
+			t.Parallel()
+			s := newSample(t, ending)
+			file := filepath.Join(s.dir, "jetstream", "$G", "streams", "analytics-CALLS", "msgs", "1.blk")
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			clear(data[len(data)/2:])
+			require.NoError(t, os.WriteFile(file, data, 0o600))
+			j, err := Open(within(t), Options{Dir: s.dir, SyncInterval: time.Second})
+			if !forgiven {
+				require.ErrorIs(t, err, record.ErrDamaged)
+				j, err = Open(within(t), Options{Dir: s.dir, SyncInterval: time.Second, AcceptLoss: true})
+			}
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, j.Close()) })
+			l := s.proved(within(t), t, j, ending)
+			require.Positive(t, l.Lost)
+			require.Equal(t, s.ledger.Accepted, l.Accepted)
+		})
+	}
+}
+
+func inWords(l mockserver.Ledger) string { return fmt.Sprintf("%+v", l) }

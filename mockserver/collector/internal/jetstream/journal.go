@@ -1,0 +1,462 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+// A Journal is a mockserver.Journal on JetStream. Its methods may be called from
+// many goroutines at once.
+type Journal struct {
+	*store.Store
+	options Options
+	lock    *flock.Flock
+	server  *servers.Embedded // nil on a cluster
+	ballast *datadir.Ballast  // nil on a cluster
+	canary  *datadir.Canary   // nil where messages are acknowledged before they are synced, and on a cluster
+	// The streams that are read by number or subject.
+	calls, outcomes, retry, failed, state jetstream.Stream
+	account                               *ledger.Ledger
+	recovered                             bool // Open has come to its end
+	queues                                *queueSet
+	results                               *results
+	attempts                              *attempts.Log
+	usage                                 usage
+	servers                               servers.Known    // of the cluster
+	cluster                               *servers.Cluster // nil within the process
+	scrubber                              scrubber
+	files                                 *datadir.Files    // nil on a cluster
+	kept                                  *snapshot         // what must be there, as Open found it; nil where that is not known
+	clean                                 bool              // the journal was closed before it was opened
+	causes                                []string          // what Open found damaged and may go on without
+	accepted                              []record.Accepted // since the snapshot that Open found, in their order
+	recent                                datadir.Recent
+	snapshots                             snapshotStore
+	settled                               chan struct{} // closed when the lists of failed calls have what earlier processes left undone
+	trimSoon                              chan struct{} // holds one token when there is reason to trim before the time; never closed
+
+	acked atomic.Uint64 // the last message of CALLS that this process knows of
+
+	stored atomic.Pointer[func(source, id string)] // nil until OnStored
+
+	warned atomic.Pointer[error] // what a connection reported last; nil when it was made again
+
+	attaching sync.Mutex // lets one Attach or Detach run at a time
+	replaying sync.Mutex // lets one Replay run at a time
+	trimming  sync.Mutex // lets one Trim run at a time
+	oldest    oldestCalls
+
+	mu      sync.Mutex // guards what follows
+	writers map[string]*sourceWriter
+	replays map[string]uint64 // of each destination: see marked
+	claims  map[string]bool   // the destinations that this process has
+	closed  bool
+}
+
+var _ mockserver.Journal = (*Journal)(nil)
+
+// Open opens a journal, and returns once it has recovered what is stored and can
+// take calls. It returns ErrInUse where another process works on the directory,
+// and ErrDamaged where what is there is not what was stored.
+func Open(ctx context.Context, o Options) (_ *Journal, err error) {
+	o, err = o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{
+		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, account: ledger.New(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
+		writers: map[string]*sourceWriter{}, replays: map[string]uint64{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
+	}
+	j.queues = newQueueSet(j.Store, j)
+	defer func() {
+		if err != nil {
+			_ = j.Close()
+		}
+	}()
+	if o.NATS == nil {
+		if err := j.openServer(); err != nil {
+			return nil, err
+		}
+	}
+	if err := j.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := j.ensure(ctx); err != nil {
+		return nil, err
+	}
+	j.Status.Up()
+	if err := j.measure(ctx); err != nil {
+		return nil, fmt.Errorf("journal: measuring CALLS: %w", err)
+	}
+	if err := j.recover(ctx); err != nil {
+		return nil, err
+	}
+	if o.NATS == nil {
+		j.files.AcceptLoss = false
+		if err := j.snapshot(ctx, true); err != nil {
+			return nil, err
+		}
+		if err := j.recent.Open(o.Dir); err != nil {
+			return nil, err
+		}
+	}
+	j.kept, j.accepted, j.options.AcceptLoss = nil, nil, false // what is damaged from now on was not accepted
+	j.recovered = true
+	j.queues.begin(j.account, j.calls, j.outcomes)
+	j.results, j.attempts = j.queues.results, attempts.New(j.Store, j.usage.isDiskFull)
+	j.Work.Go(j.results.run)
+	j.Work.Go(j.maintain)
+	j.Work.Go(j.keepTrimmed)
+	j.Work.Go(j.keepScrubbed)
+	if o.NATS != nil {
+		j.Work.Go(j.keepClaims)
+		j.Work.Go(j.keepAlive)
+		j.Work.Go(j.keepLinked)
+		j.Work.Go(j.keepServers)
+	}
+	j.Work.Go(j.settleEarlier)
+	return j, nil
+}
+
+// Transient reports whether what failed on a cluster may succeed later: its servers
+// do not answer yet, are choosing a leader, or do not know yet what another server or
+// collector has just created.
+func Transient(err error) bool { return store.IsTransient(err) }
+
+// openServer starts the embedded server on a directory that is ours alone.
+func (j *Journal) openServer() error {
+	var err error
+	if j.lock, err = datadir.Lock(j.options.Dir); err != nil {
+		return err
+	}
+	if err := datadir.RemoveTemporary(j.options.Dir); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	j.files = &datadir.Files{
+		Path: j.options.Dir, Interval: j.options.SyncInterval, Log: j.Log, Configs: j.streams(), Advice: j.howToGoOn(), AcceptLoss: j.options.AcceptLoss,
+		Volatile: []string{j.Names.Stream(record.StreamRetry), j.Names.Stream(record.StreamAttempts)}, Remade: j.Names.Stream(record.StreamRetry),
+	}
+	m, err := j.files.ReadMarker()
+	if err != nil {
+		return err
+	}
+	if !m.Ready {
+		if err := m.Write(j.options.Dir); err != nil {
+			return err
+		}
+	}
+	j.ballast = datadir.NewBallast(j.options.Dir)
+	if err := j.ballast.Take(); datadir.IsDiskFull(err) {
+		j.Log.Warn("the disk is full: calls are refused until it has room", "directory", j.options.Dir)
+		j.usage.setDiskFull(true)
+	} else if err != nil {
+		return err
+	}
+	err = j.checkStore(m)
+	if datadir.IsDiskFull(err) {
+		j.giveWay()
+		err = j.checkStore(m)
+	}
+	if err != nil {
+		return err
+	}
+	j.server = servers.NewEmbedded(j.options.Dir, j.options.SyncInterval, j.Log)
+	if j.options.SyncInterval <= 0 {
+		j.canary = datadir.NewCanary(j.options.Dir)
+		j.Synced = j.lookAtCanary
+	}
+	return j.startServer()
+}
+
+// startServer starts the server, with a canary beside it.
+func (j *Journal) startServer() error {
+	if j.canary != nil {
+		if err := j.canary.Place(); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+	}
+	return j.server.Start()
+}
+
+// recover reads where every destination stands.
+func (j *Journal) recover(ctx context.Context) error {
+	if err := j.restore(ctx); err != nil {
+		return err
+	}
+	j.follow()
+	if err := j.catchUp(ctx); err != nil || j.options.NATS != nil || j.clean {
+		return err
+	}
+	if err := j.dropUnfailed(ctx); err != nil {
+		return fmt.Errorf("journal: looking through what failed: %w", err)
+	}
+	return nil
+}
+
+// follow keeps the account up to date.
+func (j *Journal) follow() {
+	j.sawCalls(j.account.Calls)
+	calls := j.Tail(record.StreamCalls, j.account.Calls+1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+		if err != nil {
+			return err
+		}
+		j.account.ReadCalls(parsed)
+		if parsed.Kind == record.KindDetach {
+			j.queues.leave(parsed.Name, seq)
+		}
+		if tell := j.stored.Load(); tell != nil && parsed.Kind == record.KindCalls {
+			record.EachID(parsed.IDs, func(id string) bool { (*tell)(parsed.Name, id); return true })
+		}
+		return nil
+	})
+	calls.HeadersOnly, calls.Whole = true, j.account.IsKnownLoss
+	outcomes := j.Tail(record.StreamOutcomes, j.account.Outcomes+1, func(m *nats.Msg, seq uint64) error {
+		id, decoded, err := record.DecodeOutcomes(m.Data)
+		if err != nil {
+			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+		}
+		return j.account.ReadOutcomes(j.Ctx, seq, id, decoded)
+	})
+	outcomes.Whole = j.account.IsGone
+	for _, t := range []*store.Tail{calls, outcomes} {
+		// A server whose write has failed shows what it could not store when it stops.
+		t.Paused = func() bool {
+			_, err := j.Status.Writable()
+			return err != nil || j.ProveSynced() != nil
+		}
+		j.Work.Go(func() {
+			if err := t.Follow(j.Ctx); j.Ctx.Err() == nil {
+				j.Log.Error("the account cannot be followed any longer", "stream", t.Stream, "error", err)
+				j.account.BreakOff(err)
+				j.Status.Down(err)
+			}
+		})
+	}
+}
+
+// Attach opens the queue of a destination.
+func (j *Journal) Attach(ctx context.Context, destination string, sources []string) (mockserver.Reader, error) {
+	j.attaching.Lock()
+	defer j.attaching.Unlock()
+	if err := j.open(); err != nil {
+		return nil, err
+	}
+	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
+	if j.setClaim(destination, true); j.options.NATS != nil {
+		if err := j.Patiently(ctx, j.claim); err != nil { // before others find that nobody has it
+			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
+		}
+	}
+	if !j.isAttached(destination, sources) {
+		if err := j.queues.connectSources(ctx, destination, sources); err != nil {
+			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
+		}
+		c := record.Control{Name: destination, Sources: sources}
+		if err := j.control(ctx, destination, c); err != nil {
+			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
+		}
+	}
+	r, err := j.queues.open(ctx, destination)
+	if err != nil {
+		return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
+	}
+	return r, nil
+}
+
+func (j *Journal) isAttached(destination string, sources []string) bool {
+	same := false
+	return j.account.With(destination, func(b *ledger.Account) {
+		same = slices.Equal(b.Scopes[len(b.Scopes)-1].Sources, sources)
+	}) && same
+}
+
+// control stores a control message and waits until the account knows it.
+func (j *Journal) control(ctx context.Context, destination string, c record.Control) error {
+	m := nats.NewMsg(j.Names.Subject(record.KindAttach, record.Token(destination)))
+	m.Header.Set(record.HeaderControl, c.Header())
+	record.SetTime(m.Header, time.Now())
+	seq, err := j.Publish(ctx, j.NC, m)
+	if err != nil {
+		return err
+	}
+	j.sawCalls(seq)
+	if err := j.account.Reached(ctx, seq); err != nil {
+		return err
+	}
+	j.remember(ctx)
+	return nil
+}
+
+// remember has it stored twice what was said in CALLS.
+func (j *Journal) remember(ctx context.Context) {
+	if j.options.NATS != nil {
+		return // its servers have it more than once
+	}
+	if err := j.snapshot(ctx, true); err != nil {
+		j.Log.Warn("the account is not stored; it is tried again", "error", err)
+	}
+}
+
+// Detach forgets a destination, its pending and its failed calls.
+func (j *Journal) Detach(ctx context.Context, destination string) error {
+	j.attaching.Lock()
+	defer j.attaching.Unlock()
+	if err := j.open(); err != nil {
+		return err
+	}
+	j.setClaim(destination, false)
+	if j.account.With(destination, func(*ledger.Account) {}) {
+		if err := j.control(ctx, destination, record.Control{Name: destination, Detach: true}); err != nil {
+			return fmt.Errorf("journal: detaching %q: %w", destination, err)
+		}
+	}
+	j.queues.leave(destination, math.MaxUint64)
+	if err := j.clear(ctx, destination); err != nil {
+		return fmt.Errorf("journal: %q is detached, but not all of it was removed: %w", destination, err)
+	}
+	return nil
+}
+
+// clear removes what is stored for a destination beside calls and outcomes.
+func (j *Journal) clear(ctx context.Context, destination string) error {
+	consumer, t := j.Names.Consumer(destination), record.Token(destination)
+	var errs []error
+	for _, kind := range []string{record.StreamCalls, record.StreamRetry} {
+		err := j.JS.DeleteConsumer(ctx, j.Names.Stream(kind), consumer)
+		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	for subject, kind := range map[string]string{"at": record.StreamRetry, "due": record.StreamRetry, "f": record.StreamFailed, "m": record.StreamFailed} {
+		stream, err := j.JS.Stream(ctx, j.Names.Stream(kind))
+		if err == nil {
+			err = stream.Purge(ctx, jetstream.WithPurgeSubject(j.Names.Subject(subject, t, "*")))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Ledger returns the account of every attached destination. It knows all that
+// this process was told is stored, and of other processes what they had stored a
+// moment ago.
+func (j *Journal) Ledger(ctx context.Context) ([]mockserver.Ledger, error) {
+	if err := j.open(); err != nil {
+		return nil, err
+	}
+	if err := j.account.Reached(ctx, j.acked.Load()); err != nil {
+		return nil, fmt.Errorf("journal: the account is behind: %w", err)
+	}
+	ledgers, fresh := j.account.Ledgers()
+	for i := range ledgers {
+		l := &ledgers[i]
+		if !fresh[l.Destination] {
+			continue
+		}
+		at, err := j.oldestFresh(ctx, l.Destination)
+		if err != nil {
+			return nil, err
+		}
+		if l.OldestPending.IsZero() || at.Before(l.OldestPending) {
+			l.OldestPending = at
+		}
+	}
+	return ledgers, nil
+}
+
+// sawCalls remembers that a message of CALLS is stored.
+func (j *Journal) sawCalls(seq uint64) {
+	for {
+		have := j.acked.Load()
+		if seq <= have || j.acked.CompareAndSwap(have, seq) {
+			return
+		}
+	}
+}
+
+// open returns ErrJournalClosed once it is closed.
+func (j *Journal) open() error {
+	if j.Ctx.Err() != nil {
+		return mockserver.ErrJournalClosed
+	}
+	return nil
+}
+
+// leaveServer stops the server, and remembers that it was stopped in good order where
+// all that is stored is on the disk.
+func (j *Journal) leaveServer() error {
+	if err := j.server.Stop(); err != nil || !j.recovered {
+		return err
+	}
+	if _, err := j.Status.Writable(); err != nil {
+		return err
+	}
+	if err := j.files.Prove(); err != nil {
+		return err
+	}
+	return j.files.WriteClean()
+}
+
+// Close ends all readers, brings what is under way to the disk, and stops the
+// embedded server.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	if j.closed {
+		j.mu.Unlock()
+		return nil
+	}
+	j.closed = true
+	j.mu.Unlock()
+	j.queues.close()
+	if j.attempts != nil {
+		j.attempts.Close()
+	}
+	j.Cancel(mockserver.ErrJournalClosed)
+	j.Work.Wait()
+	for _, nc := range []*nats.Conn{j.In, j.NC} {
+		if nc != nil {
+			nc.Close()
+		}
+	}
+	if j.server != nil {
+		if err := j.leaveServer(); err != nil {
+			j.Log.Warn("not all that is stored is certain to be on the disk; the next start looks at all of it", "error", err)
+		}
+	}
+	if err := j.recent.Close(); err != nil {
+		j.Log.Debug("what was accepted last is not noted", "error", err)
+	}
+	if j.lock != nil {
+		return j.lock.Unlock()
+	}
+	return nil
+}
+
+// lookAtCanary returns nil if what the server has answered for until now is on the disk.
+// Where it is not known it is to be stored again, by a server that is started again.
+func (j *Journal) lookAtCanary() error {
+	err := j.canary.Look()
+	if err != nil {
+		j.server.Fail(err)
+	}
+	return err
+}

@@ -1,0 +1,67 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A watch of a bucket ends where the server cannot make its consumer again. It is
+// begun anew, and what changed meanwhile is noticed.
+func TestTheWatchOfSettingsGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucket := &brokenBucket{}
+		ctx, cancel := context.WithCancel(t.Context())
+		changes, err := (&settingsStore{Buckets: New(store.New("test", false, slog.New(slog.DiscardHandler)), nil, nil), kv: bucket}).Watch(ctx)
+		require.NoError(t, err)
+		bucket.watches[0].updates <- nil
+		<-changes
+		bucket.refuse = 3
+		close(bucket.watches[0].updates)
+		<-changes
+		require.Len(t, bucket.watches, 2)
+		bucket.watches[1].updates <- nil
+		<-changes
+		cancel()
+		_, more := <-changes
+		assert.False(t, more)
+		assert.True(t, bucket.watches[1].stopped)
+	})
+}
+
+// A brokenBucket refuses so many watches.
+type brokenBucket struct {
+	jetstream.KeyValue
+	refuse  int
+	watches []*watch
+}
+
+func (b *brokenBucket) Watch(context.Context, string, ...jetstream.WatchOpt) (jetstream.KeyWatcher, error) {
+	if b.refuse > 0 {
+		b.refuse--
+		return nil, errors.New("not now")
+	}
+	w := &watch{updates: make(chan jetstream.KeyValueEntry)}
+	b.watches = append(b.watches, w)
+	return w, nil
+}
+
+type watch struct {
+	jetstream.KeyWatcher
+	updates chan jetstream.KeyValueEntry
+	stopped bool
+}
+
+func (w *watch) Updates() <-chan jetstream.KeyValueEntry { return w.updates }
+
+func (w *watch) Stop() error {
+	w.stopped = true
+	return nil
+}

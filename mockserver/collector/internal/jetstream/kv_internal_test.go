@@ -1,0 +1,44 @@
+package jetstream
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// A block of the settings or the state is emptied after a kill, before a snapshot has what
+// was stored last.
+func TestWhatABucketHadLastIsMissed(t *testing.T) {
+	for _, bucket := range []string{record.BucketSettings, record.BucketState} {
+		t.Run(bucket, func(t *testing.T) {
+			dir, killed := t.TempDir(), t.TempDir()
+			j, err := Open(t.Context(), Options{Dir: dir})
+			require.NoError(t, err)
+			settings, err := j.Settings(t.Context())
+			require.NoError(t, err)
+			state, err := j.State(t.Context())
+			require.NoError(t, err)
+			j.snapshots.mu.Lock()
+			_, err = settings.Save(t.Context(), mockserver.StoredSettings{})
+			require.NoError(t, err)
+			_, err = state.Update(t.Context(), "updated", []byte("1"), 0)
+			require.NoError(t, err)
+			require.NoError(t, state.Put(t.Context(), "put", []byte("1")))
+			require.NoError(t, os.CopyFS(killed, os.DirFS(dir)))
+			j.snapshots.mu.Unlock()
+			require.NoError(t, j.Close())
+
+			block := filepath.Join(killed, "jetstream", "$G", "streams", "KV_"+j.Names.Bucket(bucket), "msgs", "1.blk")
+			require.NoError(t, os.Truncate(block, 0))
+			_, err = Open(t.Context(), Options{Dir: killed})
+			require.ErrorIs(t, err, record.ErrDamaged)
+			assert.ErrorContains(t, err, bucket+" ends at message 0, but ")
+		})
+	}
+}

@@ -1,0 +1,155 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+// A lease is an item that somebody works at.
+type lease struct {
+	queue *queue
+	item  *item
+	entry mockserver.Entry
+	ended atomic.Bool // Finish or Return was called
+}
+
+func (l *lease) Entry() mockserver.Entry { return l.entry }
+
+// Finish stores how the calls ended. What follows from it is done before it
+// returns where possible, and again later where not.
+func (l *lease) Finish(ctx context.Context, r mockserver.Result) error {
+	if len(r.Outcomes) != len(l.entry.Calls) {
+		return fmt.Errorf("journal: %d outcomes for the %d calls of entry %s", len(r.Outcomes), len(l.entry.Calls), l.entry.ID)
+	}
+	if l.ended.Swap(true) {
+		return nil
+	}
+	o, given := l.outcome(r)
+	written := l.queue.journal.results.write(o)
+	select {
+	case state := <-written:
+		return l.end(o, given, state)
+	case <-ctx.Done():
+		l.queue.journal.Work.Go(func() { _ = l.end(o, given, <-written) })
+		return ctx.Err()
+	}
+}
+
+// outcome puts the result into the form in which it is stored, and returns the
+// calls that are given up.
+func (l *lease) outcome(r mockserver.Result) (o *record.Outcome, given []mockserver.Call) {
+	q, it := l.queue, l.item
+	o = &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt, Decided: time.Now(), Due: r.RetryAt}
+	places := it.Places
+	if places == nil {
+		places = allPlaces(it.Ref, it.Ref.Part*record.PartCalls+len(l.entry.Calls))
+	}
+	var notes []string
+	noted := false
+	for i, c := range r.Outcomes {
+		switch c.State {
+		case mockserver.StateDelivered:
+			o.Delivered++
+		case mockserver.StateFiltered:
+			o.Filtered++
+		case mockserver.StateFailed:
+			o.Failed = append(o.Failed, record.Failure{Place: places[i], Reason: c.Reason})
+			given = append(given, l.entry.Calls[i])
+		default:
+			o.Again = append(o.Again, places[i])
+			notes = append(notes, c.Note)
+			noted = noted || c.Note != ""
+			if at := l.entry.Calls[i].ReceivedAt; o.Accepted.IsZero() || at.Before(o.Accepted) {
+				o.Accepted = at
+			}
+		}
+	}
+	if noted {
+		o.Notes = notes
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	o.Low = q.low()
+	return o, given
+}
+
+// end does what follows from a stored outcome.
+func (l *lease) end(o *record.Outcome, given []mockserver.Call, state resultState) error {
+	q, it := l.queue, l.item
+	if state.err != nil {
+		q.putOff(it)
+		return state.err
+	}
+	if !state.counted {
+		q.journal.Log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
+		if err := q.journal.settler.settleFor(q.journal.Ctx, q.name, map[uint64][]string{it.Ref.Seq: nil}); err != nil {
+			q.putOff(it)
+			return err
+		}
+		q.journal.ack(q.drop(it))
+		return nil
+	}
+	if err := q.journal.settler.settle(o, given); err != nil {
+		q.journal.Log.Warn("what follows from an outcome is done later", "destination", q.name, "entry", l.entry.ID, "error", err)
+		q.settleLater(it, o, given)
+		return nil
+	}
+	q.journal.ack(q.drop(it))
+	return nil
+}
+
+// Return gives the entry back.
+func (l *lease) Return() {
+	if l.ended.Swap(true) {
+		return
+	}
+	q, it := l.queue, l.item
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.items[it.Ref] != it {
+		return
+	}
+	it.leased, it.since = false, time.Now()
+	q.ready.PushFirst(it)
+	q.wake()
+}
+
+// settleLater tries again to do what follows from an outcome, until it is done
+// or the journal is closed: then it is done at the next start.
+func (q *queue) settleLater(it *item, o *record.Outcome, given []mockserver.Call) {
+	q.journal.Work.Go(func() {
+		for store.Sleep(q.journal.Ctx, time.Second) == nil {
+			if q.journal.settler.settle(o, given) == nil {
+				q.journal.ack(q.drop(it))
+				return
+			}
+		}
+	})
+}
+
+// giveUp ends an item whose calls cannot be read: they count as failed, and
+// nothing of them is left to be replayed.
+func (q *queue) giveUp(it *item) {
+	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
+	places := it.Places
+	if places == nil && it.message != nil {
+		places = allPlaces(it.Ref, it.message.calls)
+	}
+	for _, place := range places {
+		o.Failed = append(o.Failed, record.Failure{Place: place, Reason: "the call is no longer stored, or damaged"})
+	}
+	written := q.journal.results.write(o)
+	q.journal.Work.Go(func() {
+		if state := <-written; state.err != nil {
+			q.putOff(it)
+			return
+		}
+		q.journal.ack(q.drop(it))
+	})
+}

@@ -1,0 +1,481 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// A Ledger follows CALLS and OUTCOMES and knows from them, at any time, how
+// every destination stands. It is the same in every process that has read as
+// far, and can be made again from the streams.
+//
+// CALLS says what was accepted for whom, in its order, together with when
+// destinations were attached and what was replayed. OUTCOMES says what became of
+// it. The first outcome of an attempt counts; another of the same attempt, by a
+// process that was thought dead, changes nothing.
+type Ledger struct {
+	mu       sync.Mutex // guards what follows
+	changed  chan struct{}
+	Calls    uint64 // the last message of CALLS that was read
+	Outcomes uint64 // the last message of OUTCOMES that was read
+	Books    map[string]*Account
+	toAll    []*Account            // books whose destination takes every source
+	bySource map[string][]*Account // the others
+	Lost     []record.Span         // messages of CALLS that are gone though nobody was done with them
+	Gone     []record.Span         // messages of OUTCOMES that are
+	LowAfter uint64                // the message of OUTCOMES after which outcome.low holds again
+	writes   map[record.WriteID]chan<- []bool
+	awaited  uint64 // the message of CALLS that an outcome waits for
+	Purged   uint64 // the message of CALLS up to which all may be gone: of those behind it, each is there or lost
+	broken   error  // why it does not follow any longer
+}
+
+// An Account is the ledger of one destination.
+type Account struct {
+	Ledger   mockserver.Ledger
+	Attached uint64           // the message of CALLS that attached it
+	Since    int64            // milliseconds; when that was
+	Scopes   []scope          // oldest first; the last one is in force
+	Fresh    int64            // calls whose first attempt has not ended
+	Floor    uint64           // every message of CALLS up to here has had its first attempt
+	Done     map[uint64]uint8 // of messages above the floor: the parts that had it, as bits
+	Retries  map[record.Ref]Waiting
+	losses   []mockserver.Loss // what Lost of the ledger is the sum of
+}
+
+// A scope is the sources that a destination takes calls of, from a message of
+// CALLS on.
+type scope struct {
+	after   uint64
+	Sources []string // none: all
+}
+
+func (s scope) takes(source string) bool {
+	return len(s.Sources) == 0 || slices.Contains(s.Sources, source)
+}
+
+// A Waiting is what is left of a part of a message and waits for another attempt.
+type Waiting struct {
+	Attempt  int
+	calls    int
+	Decided  int64  // nanoseconds; when that was decided. 0 where it is not known
+	Due      int64  // nanoseconds
+	accepted int64  // milliseconds; when the oldest of the calls was
+	Outcome  uint64 // the message of OUTCOMES that asked for it; 0: none that is still stored
+	Which    CallSet
+}
+
+// A CallSet is calls of a part, as bits. None stands for those that the outcome names,
+// or for all where there is no outcome, as of a replay.
+type CallSet [record.PartCalls / 64]uint64
+
+// setOf returns the set of the calls at these places of a message.
+func setOf(ref record.Ref, places []int) (s CallSet) {
+	for _, p := range places {
+		if p -= ref.Part * record.PartCalls; p >= 0 && p < record.PartCalls {
+			s[p/64] |= 1 << (p % 64)
+		}
+	}
+	return s
+}
+
+// Places returns where the calls are in their message.
+func (s CallSet) Places(ref record.Ref) (places []int) {
+	for i := range record.PartCalls {
+		if s[i/64]&(1<<(i%64)) != 0 {
+			places = append(places, ref.Part*record.PartCalls+i)
+		}
+	}
+	return places
+}
+
+func New() *Ledger {
+	return &Ledger{Books: map[string]*Account{}, bySource: map[string][]*Account{}, writes: map[record.WriteID]chan<- []bool{}}
+}
+
+func newAccount(destination string) *Account {
+	b := &Account{Done: map[uint64]uint8{}, Retries: map[record.Ref]Waiting{}}
+	b.Ledger.Destination = destination
+	return b
+}
+
+// notify wakes those in await. The lock is held.
+func (a *Ledger) notify() {
+	if a.changed != nil {
+		close(a.changed)
+		a.changed = nil
+	}
+}
+
+// await waits until ready, which is called with the lock held.
+func (a *Ledger) await(ctx context.Context, ready func() bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for !ready() {
+		if a.changed == nil {
+			a.changed = make(chan struct{})
+		}
+		changed := a.changed
+		a.mu.Unlock()
+		select {
+		case <-changed:
+			a.mu.Lock()
+		case <-ctx.Done():
+			a.mu.Lock()
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// Reached waits until the message of CALLS was read.
+func (a *Ledger) Reached(ctx context.Context, calls uint64) error {
+	return a.await(ctx, func() bool { return a.Calls >= calls })
+}
+
+// ReachedBoth waits until both messages, of CALLS and of OUTCOMES, were read.
+func (a *Ledger) ReachedBoth(ctx context.Context, calls, outcomes uint64) error {
+	return a.await(ctx, func() bool { return a.Calls >= calls && a.Outcomes >= outcomes })
+}
+
+// ReadUpTo waits until both messages were read, or the account follows no longer. It
+// returns the message of CALLS that an outcome is about where that is behind calls: then
+// outcomes are not read any further.
+func (a *Ledger) ReadUpTo(ctx context.Context, calls, outcomes uint64) (beyond uint64, err error) {
+	err = a.await(ctx, func() bool {
+		if a.awaited > calls {
+			beyond = a.awaited
+		}
+		return a.broken != nil || a.Calls >= calls && (a.Outcomes >= outcomes || beyond > 0)
+	})
+	return beyond, err
+}
+
+// Raise moves the floor of a destination up, if it is still attached as it was, to what
+// has been read of CALLS at most.
+func (a *Ledger) Raise(destination string, attached, floor uint64) {
+	a.With(destination, func(b *Account) {
+		if b.Attached == attached {
+			b.rise(min(floor, a.Calls))
+		}
+	})
+}
+
+// ReadCalls takes in a message of CALLS.
+func (a *Ledger) ReadCalls(m *record.Calls) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if m.Seq <= a.Calls {
+		return
+	}
+	a.Calls = m.Seq
+	switch m.Kind {
+	case record.KindCalls:
+		for _, b := range a.toAll {
+			b.accept(m)
+		}
+		for _, b := range a.bySource[m.Name] {
+			b.accept(m)
+		}
+	case record.KindAttach:
+		a.attach(m)
+	case record.KindDetach:
+		delete(a.Books, m.Name)
+		a.route()
+	case record.KindReplay:
+		if b := a.Books[m.Name]; b != nil {
+			b.replay(m)
+		}
+	case record.KindLost:
+		if !slices.Contains(a.Lost, m.Lost) {
+			a.Lost = append(a.Lost, m.Lost)
+		}
+	}
+	a.notify()
+}
+
+func (a *Ledger) attach(m *record.Calls) {
+	b := a.Books[m.Name]
+	if b == nil {
+		b = newAccount(m.Name)
+		b.Attached, b.Floor, b.Since = m.Seq, m.Seq, m.At.UnixMilli()
+		a.Books[m.Name] = b
+	}
+	b.Scopes = append(b.Scopes, scope{after: m.Seq, Sources: m.Sources})
+	a.route()
+}
+
+// route makes the index of who takes which source.
+func (a *Ledger) route() {
+	a.toAll, a.bySource = nil, map[string][]*Account{}
+	for _, b := range a.Books {
+		s := b.Scopes[len(b.Scopes)-1]
+		if len(s.Sources) == 0 {
+			a.toAll = append(a.toAll, b)
+		}
+		for _, source := range s.Sources {
+			a.bySource[source] = append(a.bySource[source], b)
+		}
+	}
+}
+
+// ReadOutcomes takes in a message of OUTCOMES, once all that it is about has
+// been read from CALLS.
+func (a *Ledger) ReadOutcomes(ctx context.Context, seq uint64, id record.WriteID, outcomes []record.Outcome) error {
+	var last uint64
+	for i := range outcomes {
+		last = max(last, outcomes[i].Ref.Seq)
+	}
+	a.mu.Lock()
+	if a.awaited = last; a.Calls < last {
+		a.notify()
+	}
+	a.mu.Unlock()
+	if err := a.Reached(ctx, last); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if seq <= a.Outcomes {
+		return nil
+	}
+	a.Outcomes = seq
+	counted := make([]bool, len(outcomes))
+	for i := range outcomes {
+		counted[i] = a.Count(&outcomes[i], seq)
+	}
+	if tell := a.writes[id]; tell != nil {
+		tell <- counted
+		delete(a.writes, id)
+	}
+	a.notify()
+	return nil
+}
+
+// Count takes in an outcome, and tells whether it counts. The lock is held.
+func (a *Ledger) Count(o *record.Outcome, seq uint64) bool {
+	b := a.Books[o.Destination]
+	if b == nil || b.Attached != o.Attached || record.Contains(a.Lost, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !b.Count(o, seq) {
+		return false
+	}
+	if o.Low > 0 && seq > a.LowAfter {
+		b.rise(o.Low - 1)
+	}
+	return true
+}
+
+// Expect has the results of a write sent to tell, which must take one.
+func (a *Ledger) Expect(id record.WriteID, tell chan<- []bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.writes[id] = tell
+}
+
+// HasRead tells whether OUTCOMES was read up to a message.
+func (a *Ledger) HasRead(outcomes uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.Outcomes >= outcomes
+}
+
+// BreakOff says that the account does not follow any longer.
+func (a *Ledger) BreakOff(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.broken = err
+	a.notify()
+}
+
+func (a *Ledger) Failure() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.broken
+}
+
+func (a *Ledger) Forget(id record.WriteID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.writes, id)
+}
+
+// IsGone tells whether the messages of OUTCOMES are known to be gone.
+func (a *Ledger) IsGone(gap record.Span) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return record.Contains(a.Gone, gap)
+}
+
+// IsKnownLoss tells whether the messages of CALLS are known to be gone.
+func (a *Ledger) IsKnownLoss(gap record.Span) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return record.Contains(a.Lost, gap)
+}
+
+// accept counts calls that came for the destination.
+func (b *Account) accept(m *record.Calls) {
+	if b.Fresh == 0 && m.Seq > b.Floor {
+		b.rise(m.Seq - 1)
+	}
+	b.Ledger.Accepted += int64(m.Calls)
+	b.Fresh += int64(m.Calls)
+}
+
+// rise moves the floor up.
+func (b *Account) rise(floor uint64) {
+	if floor <= b.Floor {
+		return
+	}
+	b.Floor = floor
+	for seq := range b.Done {
+		if seq <= floor {
+			delete(b.Done, seq)
+		}
+	}
+	for len(b.Scopes) > 1 && b.Scopes[1].after <= floor {
+		b.Scopes = b.Scopes[1:]
+	}
+}
+
+// replay makes calls that had ended pending again. They are no first attempt of
+// anything in their message.
+func (b *Account) replay(m *record.Calls) {
+	b.Ledger.Move(m.Calls, m.From, mockserver.StatePending)
+	b.Ledger.Pending = 0 // counted by looking
+	ref := record.Ref{Seq: m.Seq}
+	b.Done[m.Seq] = 1
+	b.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest.UnixMilli()}
+}
+
+// Count takes in an outcome, and tells whether it was the first of its attempt.
+func (b *Account) Count(o *record.Outcome, seq uint64) bool {
+	before, waiting := b.Retries[o.Ref]
+	n := int64(o.Calls())
+	switch {
+	case waiting && (before.Attempt != o.Attempt || before.calls != o.Calls()):
+		return false
+	case waiting:
+		delete(b.Retries, o.Ref)
+	case o.Attempt != 1 || b.Ended(o.Ref):
+		return false
+	default:
+		b.Fresh -= n
+		b.Done[o.Ref.Seq] |= 1 << o.Ref.Part
+	}
+	b.Ledger.Delivered += int64(o.Delivered)
+	b.Ledger.Filtered += int64(o.Filtered)
+	b.Ledger.Failed += int64(len(o.Failed))
+	if len(o.Again) > 0 {
+		b.Retries[o.Ref] = Waiting{
+			Attempt: o.Attempt + 1, calls: len(o.Again), Decided: o.Decided.UnixNano(), Due: o.Due.UnixNano(),
+			accepted: o.Accepted.UnixMilli(), Outcome: seq, Which: setOf(o.Ref, o.Again),
+		}
+	}
+	return true
+}
+
+// Lose takes calls for lost, and says why.
+func (b *Account) Lose(calls int64, at time.Time, cause string) {
+	b.Ledger.Lost += calls
+	b.losses = append(b.losses, mockserver.Loss{At: at, Calls: calls, Cause: cause})
+}
+
+// Ended tells whether the first attempt of a part has ended.
+func (b *Account) Ended(ref record.Ref) bool {
+	return ref.Seq <= b.Floor || b.Done[ref.Seq]&(1<<ref.Part) != 0
+}
+
+// Takes tells whether the calls of a message are for the destination.
+func (b *Account) Takes(seq uint64, source string) bool {
+	for i := len(b.Scopes) - 1; i >= 0; i-- {
+		if s := b.Scopes[i]; s.after < seq {
+			return s.takes(source)
+		}
+	}
+	return false
+}
+
+// Sources returns those whose calls are, or may still be, for the destination;
+// none means all.
+func (b *Account) Sources() []string {
+	var sources []string
+	for _, s := range b.Scopes {
+		if len(s.Sources) == 0 {
+			return nil
+		}
+		sources = append(sources, s.Sources...)
+	}
+	slices.Sort(sources)
+	return slices.Compact(sources)
+}
+
+// Pending counts the calls that have not ended, by looking at them: the ledger
+// has two sides. It also tells when the oldest that waits for a retry was
+// accepted.
+func (b *Account) Pending() (n int64, oldest time.Time) {
+	n = b.Fresh
+	var first int64
+	for _, r := range b.Retries {
+		n += int64(r.calls)
+		if first == 0 || r.accepted < first {
+			first = r.accepted
+		}
+	}
+	if first != 0 {
+		oldest = time.UnixMilli(first)
+	}
+	return n, oldest
+}
+
+// Ledgers returns the account of every destination, by name, and which of them
+// have calls whose first attempt has not ended.
+func (a *Ledger) Ledgers() (ledgers []mockserver.Ledger, fresh map[string]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ledgersNow()
+}
+
+// ledgersNow is ledgers with the lock held.
+func (a *Ledger) ledgersNow() (ledgers []mockserver.Ledger, fresh map[string]bool) {
+	fresh = map[string]bool{}
+	for name, b := range a.Books {
+		l := b.Ledger
+		l.Pending, l.OldestPending = b.Pending()
+		fresh[name] = b.Fresh > 0
+		ledgers = append(ledgers, l)
+	}
+	slices.SortFunc(ledgers, func(x, y mockserver.Ledger) int { return cmp.Compare(x.Destination, y.Destination) })
+	return ledgers, fresh
+}
+
+// Destinations returns the destinations that are attached.
+func (a *Ledger) Destinations() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Keys(a.Books))
+}
+
+// With calls f with the book of a destination, if there is one, under the lock.
+func (a *Ledger) With(destination string, f func(*Account)) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b := a.Books[destination]
+	if b != nil {
+		f(b)
+	}
+	return b != nil
+}
+
+// Position returns up to where the account has read.
+func (a *Ledger) Position() (calls, outcomes uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.Calls, a.Outcomes
+}

@@ -1,0 +1,127 @@
+package ledger
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// anAccount has something of everything.
+func anAccount() *Ledger {
+	a := New()
+	for _, m := range []*record.Calls{
+		{Seq: 1, Kind: record.KindAttach, Name: "crm"},
+		{Seq: 2, Kind: record.KindAttach, Name: "mail", Sources: []string{"ios", "web"}},
+		{Seq: 3, Kind: record.KindCalls, Name: "web", Calls: 300},
+		{Seq: 4, Kind: record.KindAttach, Name: "mail"},
+		{Seq: 5, Kind: record.KindCalls, Name: "web", Calls: 10},
+		{Seq: 6, Kind: record.KindReplay, Name: "crm", Calls: 2, From: mockserver.StateDelivered, At: time.Unix(9, 0), Oldest: time.Unix(8, 0)},
+		{Seq: 7, Kind: record.KindLost, Lost: record.Span{First: 7, Last: 8}},
+		{Seq: 8, Kind: record.KindLost, Lost: record.Span{First: 7, Last: 8}},
+	} {
+		a.ReadCalls(m)
+	}
+	_ = a.ReadOutcomes(context.Background(), 1, record.WriteID{}, []record.Outcome{
+		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 3, Part: 1}, Attempt: 1, Delivered: 100, Again: []int{1, 5}, Due: time.Unix(5, 0), Accepted: time.Unix(4, 0), Filtered: 26},
+		{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 7, Part: 0}, Attempt: 1, Delivered: 5},
+	})
+	a.Gone = []record.Span{{First: 2, Last: 3}}
+	return a
+}
+
+func TestAnAccountIsStoredWhole(t *testing.T) {
+	a := anAccount()
+	b, err := Decode(a.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledgers, _ := a.Ledgers()
+	for _, l := range ledgers {
+		if !l.Holds() {
+			t.Errorf("%+v", l)
+		}
+	}
+	a.changed, b.changed, a.awaited = nil, nil, 0
+	for name := range a.Books {
+		if !reflect.DeepEqual(a.Books[name], b.Books[name]) {
+			t.Errorf("got %+v\nwant %+v", b.Books[name], a.Books[name])
+		}
+	}
+	if len(a.Books) != len(b.Books) || a.Calls != b.Calls || a.Outcomes != b.Outcomes ||
+		!reflect.DeepEqual(a.Lost, b.Lost) || !reflect.DeepEqual(a.Gone, b.Gone) || len(a.toAll) != len(b.toAll) {
+		t.Fatalf("got %+v\nwant %+v", b, a)
+	}
+}
+
+// TestOldAccountIsRead reads what the format before has, which knew no losses.
+func TestOldAccountIsRead(t *testing.T) {
+	data := record.AppendNumbers([]byte{lossless}, 9, 4, 3, 1, 5, 6, 0, 1) // calls, outcomes, one lost span, none gone, one book
+	data = record.AppendText(data, "crm")
+	for _, n := range []int64{20, 10, 1, 2, 4} {
+		data = binary.AppendVarint(data, n)
+	}
+	data = record.AppendNumbers(data, 1, 7, 3, 1, 1, 0)                                                // attached, since, floor, a scope of all sources
+	data = record.AppendNumbers(data, 1, 4, 1, 1, 40)                                                  // a part that is done, one that is gone
+	data = record.AppendNumbers(data, 1, record.Ref{Seq: 7, Part: 0}.Number(), 2, 3, 1000, 2000, 3, 0) // a retry
+	a, err := Decode(data[:len(data)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := a.Books["crm"]
+	want := Waiting{Attempt: 2, calls: 3, Due: 1000, accepted: 2000, Outcome: 3}
+	if l, _ := a.Ledgers(); len(l) != 1 || !l[0].Holds() || l[0].Pending != 7 || l[0].Lost != 0 || b.Retries[record.Ref{Seq: 7, Part: 0}] != want || a.Purged != 9 || len(b.losses) != 0 {
+		t.Errorf("%+v, %+v", a, b)
+	}
+	if _, err := Decode(data); err == nil {
+		t.Error("what follows is no part of it")
+	}
+}
+
+func FuzzAccount(f *testing.F) {
+	f.Add(anAccount().Encode())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if a, err := Decode(data); err == nil {
+			if _, err := Decode(a.Encode()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestAccountTakesEachOutcomeOnce hands an account outcomes in all their orders
+// and again.
+func TestAccountTakesEachOutcomeOnce(t *testing.T) {
+	first := record.Outcome{Destination: "d", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 1, Delivered: 2, Again: []int{0}}
+	second := record.Outcome{Destination: "d", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 2, Delivered: 1}
+	other := record.Outcome{Destination: "d", Attached: 9, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 1, Delivered: 3}
+	wrong := record.Outcome{Destination: "d", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 2, Delivered: 2}
+	for _, c := range []struct {
+		outcomes []record.Outcome
+		want     string
+	}{
+		{[]record.Outcome{first}, "3 = 2 + 0 + 0 + 1"},
+		{[]record.Outcome{first, first, second, first, second}, "3 = 3 + 0 + 0 + 0"},
+		{[]record.Outcome{second, other}, "3 = 0 + 0 + 0 + 3"},
+		{[]record.Outcome{first, wrong}, "3 = 2 + 0 + 0 + 1"},
+	} {
+		a := New()
+		a.ReadCalls(&record.Calls{Seq: 1, Kind: record.KindAttach, Name: "d"})
+		a.ReadCalls(&record.Calls{Seq: 2, Kind: record.KindCalls, Name: "web", Calls: 3})
+		for i := range c.outcomes {
+			if err := a.ReadOutcomes(t.Context(), uint64(i+1), record.WriteID{}, c.outcomes[i:i+1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ledgers, _ := a.Ledgers()
+		l := ledgers[0]
+		if got := fmt.Sprintf("%d = %d + %d + %d + %d", l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.outcomes, got, c.want)
+		}
+	}
+}

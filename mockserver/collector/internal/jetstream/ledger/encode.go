@@ -1,0 +1,138 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+const (
+	checkpointFormat = 3
+	// lossless is the format before. It does not say what was lost, which calls of a
+	// part are tried again, and when that was decided.
+	lossless = 2
+)
+
+// Encode writes the account as it is now.
+func (a *Ledger) Encode() []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	dst := []byte{checkpointFormat}
+	dst = record.AppendNumbers(dst, a.Calls, a.Outcomes, a.Purged)
+	for _, spans := range [][]record.Span{a.Lost, a.Gone} {
+		dst = record.AppendNumbers(dst, uint64(len(spans)))
+		for _, s := range spans {
+			dst = record.AppendNumbers(dst, s.First, s.Last)
+		}
+	}
+	dst = record.AppendNumbers(dst, uint64(len(a.Books)))
+	for name, b := range a.Books {
+		dst = b.append(record.AppendText(dst, name))
+	}
+	return dst
+}
+
+func (b *Account) append(dst []byte) []byte {
+	l := b.Ledger
+	for _, n := range []int64{l.Accepted, l.Delivered, l.Failed, l.Filtered, b.Fresh} {
+		dst = binary.AppendVarint(dst, n)
+	}
+	dst = record.AppendNumbers(dst, b.Attached, uint64(b.Since), b.Floor, uint64(len(b.Scopes)))
+	for _, s := range b.Scopes {
+		dst = record.AppendNumbers(dst, s.after, uint64(len(s.Sources)))
+		for _, source := range s.Sources {
+			dst = record.AppendText(dst, source)
+		}
+	}
+	dst = record.AppendNumbers(dst, uint64(len(b.Done)))
+	for seq, parts := range b.Done {
+		dst = record.AppendNumbers(dst, seq, uint64(parts))
+	}
+	dst = record.AppendNumbers(dst, uint64(len(b.losses)))
+	for _, l := range b.losses {
+		dst = record.AppendText(record.AppendNumbers(dst, uint64(l.At.UnixMilli()), uint64(l.Calls)), l.Cause)
+	}
+	dst = record.AppendNumbers(dst, uint64(len(b.Retries)))
+	for ref, r := range b.Retries {
+		dst = record.AppendNumbers(dst, ref.Number(), uint64(r.Attempt), uint64(r.calls), uint64(r.Decided), uint64(r.Due), uint64(r.accepted), r.Outcome)
+		dst = record.AppendNumbers(dst, r.Which[:]...)
+	}
+	return dst
+}
+
+// Decode reads what encode wrote.
+func Decode(data []byte) (*Ledger, error) {
+	if len(data) == 0 || data[0] != checkpointFormat && data[0] != lossless {
+		return nil, fmt.Errorf("journal: a checkpoint has format %.1x, not %d or %d", data, lossless, checkpointFormat)
+	}
+	a, d, format := New(), &record.Decoder{Rest: data[1:]}, data[0]
+	a.Calls, a.Outcomes, a.Purged = d.Uint(), d.Uint(), d.Uint()
+	if format == lossless {
+		a.Purged = a.Calls // it was the account of what had gone
+	}
+	for _, spans := range []*[]record.Span{&a.Lost, &a.Gone} {
+		for range d.Int(len(data)) {
+			*spans = append(*spans, record.Span{First: d.Uint(), Last: d.Uint()})
+		}
+	}
+	for range d.Int(len(data)) {
+		name := string(d.Bytes())
+		a.Books[name] = decodeBook(d, name, format)
+	}
+	if d.Failed || len(d.Rest) > 0 {
+		return nil, errors.New("journal: a checkpoint is damaged")
+	}
+	a.route()
+	return a, nil
+}
+
+func decodeBook(d *record.Decoder, name string, format byte) *Account {
+	b := newAccount(name)
+	b.Ledger = mockserver.Ledger{Destination: name, Accepted: d.Signed(), Delivered: d.Signed(), Failed: d.Signed(), Filtered: d.Signed()}
+	b.Fresh, b.Attached, b.Since, b.Floor = d.Signed(), d.Uint(), int64(d.Uint()), d.Uint()
+	for range d.Int(len(d.Rest)) {
+		s := scope{after: d.Uint()}
+		for range d.Int(len(d.Rest)) {
+			s.Sources = append(s.Sources, string(d.Bytes()))
+		}
+		b.Scopes = append(b.Scopes, s)
+	}
+	if len(b.Scopes) == 0 {
+		d.Fail()
+	}
+	for range d.Int(len(d.Rest)) {
+		seq := d.Uint()
+		b.Done[seq] = uint8(d.Uint())
+	}
+	for range d.Int(len(d.Rest)) {
+		if at := d.Uint(); format != lossless { // it was of parts of messages that are gone
+			b.Lose(int64(d.Uint()), time.UnixMilli(int64(at)), string(d.Bytes()))
+		}
+	}
+	for range d.Int(len(d.Rest)) {
+		ref := record.RefOf(d.Uint())
+		r := Waiting{Attempt: d.Int(1 << 30), calls: d.Int(record.PartCalls)}
+		if format != lossless {
+			r.Decided = int64(d.Uint())
+		}
+		r.Due, r.accepted, r.Outcome = int64(d.Uint()), int64(d.Uint()), d.Uint()
+		if format != lossless {
+			r.Which = CallSet{d.Uint(), d.Uint()}
+		}
+		b.Retries[ref] = r
+	}
+	return b
+}
+
+func Decompress(data []byte) (*Ledger, error) {
+	raw, err := s2.Decode(nil, data)
+	if err != nil {
+		return nil, err
+	}
+	return Decode(raw)
+}

@@ -1,0 +1,65 @@
+package ledger
+
+import "github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+
+// Finished returns the message of CALLS up to which every destination is done.
+func (a *Ledger) Finished() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	finished := a.Calls
+	for _, b := range a.Books {
+		if b.Fresh > 0 {
+			finished = min(finished, b.Floor)
+		}
+		for ref := range b.Retries {
+			finished = min(finished, ref.Seq-1)
+		}
+	}
+	return finished
+}
+
+// IsFinished tells whether nothing is pending.
+func (a *Ledger) IsFinished() bool {
+	for _, b := range a.Books {
+		if b.Fresh != 0 || len(b.Retries) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Finish moves the floors up to a message up to which all is done.
+func (a *Ledger) Finish(to uint64) {
+	for _, b := range a.Books {
+		b.rise(to)
+	}
+}
+
+// Behind returns the destinations with something pending before a message.
+func (a *Ledger) Behind(before uint64) (names []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name, b := range a.Books {
+		pending := b.Fresh > 0 && b.Floor+1 < before
+		for ref := range b.Retries {
+			pending = pending || ref.Seq < before
+		}
+		if pending {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// IsOpen tells whether a part of a message waits for its first attempt's end.
+func (b *Account) IsOpen(m *record.Calls) bool {
+	if !b.Takes(m.Seq, m.Name) {
+		return false
+	}
+	for part := range record.Parts(m.Calls) {
+		if !b.Ended(record.Ref{Seq: m.Seq, Part: part}) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,92 @@
+package ledger
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/stretchr/testify/assert"
+)
+
+func TestUntried(t *testing.T) {
+	var u undelivered
+	at := time.UnixMilli(1_700_000_000_000)
+	sizes := map[uint64]int{}
+	seq := uint64(7)
+	for i := range 3000 {
+		seq += uint64(1 + i%3)
+		switch i {
+		case 1000:
+			seq += 1 << 33 // further than a run can tell
+		case 2000:
+			at = at.Add(100 * 24 * time.Hour)
+		}
+		sizes[seq] = 1 + i*37%(record.PartCalls*record.MaxParts)
+		u.add(seq, sizes[seq], at.Add(time.Duration(-i)*time.Millisecond))
+	}
+	type part struct {
+		ref   record.Ref
+		calls int
+		at    time.Time
+	}
+	list := func() (all []part) {
+		u.All(func(ref record.Ref, calls int, at time.Time) bool {
+			all = append(all, part{ref, calls, at})
+			return true
+		})
+		return all
+	}
+	all := list()
+	calls := 0
+	for i, p := range all {
+		calls += p.calls
+		if i > 0 {
+			assert.Less(t, all[i-1].ref.Number(), p.ref.Number())
+		}
+	}
+	want := 0
+	for _, n := range sizes {
+		want += n
+	}
+	assert.Equal(t, want, calls)
+	assert.Equal(t, time.UnixMilli(1_700_000_000_000), all[0].at)
+
+	for _, ref := range []record.Ref{{Seq: 7, Part: 0}, {Seq: 1, Part: 0}, {Seq: seq + 1, Part: 0}, {Seq: all[0].ref.Seq, Part: record.MaxParts - 1}} {
+		_, ok := u.end(ref)
+		assert.False(t, ok, "%v is not there", ref)
+	}
+	for i, p := range all {
+		if i%5 == 4 {
+			continue
+		}
+		n, ok := u.end(p.ref)
+		assert.True(t, ok && n == p.calls, "%v has %d calls, and not %d", p.ref, p.calls, n)
+		_, ok = u.end(p.ref)
+		assert.False(t, ok, "%v has ended", p.ref)
+	}
+	left := list()
+	assert.Len(t, left, len(all)/5)
+	for i, p := range left {
+		assert.Equal(t, all[5*i+4], p)
+		u.end(p.ref)
+	}
+	assert.Empty(t, u, "all have ended")
+}
+
+// The proof must not take memory as if calls came in batches.
+func TestUntriedMessagesAreSmall(t *testing.T) {
+	const messages = 1 << 18
+	var u undelivered
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range messages {
+		u.add(uint64(i), 1, time.UnixMilli(int64(i)))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	assert.Less(t, float64(after.HeapAlloc-before.HeapAlloc)/messages, 16.)
+	_, ok := u.end(record.Ref{Seq: messages / 2})
+	assert.True(t, ok)
+}

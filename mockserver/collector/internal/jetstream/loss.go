@@ -1,0 +1,185 @@
+package jetstream
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+// Where loss is accepted, it is found out exactly what was lost: the account knows
+// from the newest checkpoint what was pending, and of that is lost what is no longer
+// stored. What was stored after the checkpoint is read as far as it is there. The
+// account that comes of it, with the loss in it, becomes the one that all later
+// counts begin with.
+
+// AcceptLoss goes on with what is left.
+func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
+	if err := j.useUp(ctx, s.calls.Last+1, s.beyond); err != nil {
+		return err
+	}
+	a := s.newest
+	known := a.Calls
+	if err := j.readOn(ctx, a, max(s.calls.Last, s.beyond)); err != nil {
+		return err
+	}
+	accepted := a.AcceptGone(j.accepted, s.calls, known)
+	unknown := func(seq uint64) bool { return seq > known && !s.calls.Has(seq) && !accepted[seq] }
+	if err := j.readOnOutcomes(ctx, a, s.outcomes, unknown); err != nil {
+		return err
+	}
+	stored, err := j.storedUntried(ctx, a, s.calls)
+	if err != nil {
+		return err
+	}
+	cause := strings.Join(j.causes, "; ")
+	if most := 1 << 10; len(cause) > most {
+		cause = strings.ToValidUTF8(cause[:most], "") + " …"
+	}
+	for name, b := range a.Books {
+		lost := b.DropGone(s.calls, s.outcomes, stored[name])
+		if lost == 0 {
+			continue
+		}
+		b.Lose(lost, time.Now().Truncate(time.Millisecond), cause)
+		j.Log.Error("pending calls were lost with what is damaged; the journal goes on without them", "destination", name, "calls", lost)
+	}
+	j.Log.Warn("the damage is accepted; what it did not touch goes on", "damage", cause)
+	a.Calls, a.Outcomes, a.Purged = max(s.calls.Last, s.beyond), s.outcomes.Last, s.base.Purged
+	a.Lost, a.Gone, a.LowAfter = append(a.Lost, s.calls.Holes...), append(a.Gone, s.outcomes.Holes...), 0
+	if known := s.beyond; known > s.calls.Last {
+		a.Lost = append(a.Lost, record.Span{First: s.calls.Last + 1, Last: known})
+	}
+	if err := j.storeBase(ctx, a, s.stored); err != nil {
+		return err
+	}
+	j.account = a
+	if err := j.retry.Purge(ctx); err != nil { // what it says of outcomes may no longer hold; it is made again
+		return err
+	}
+	return j.forgetCheckpoints(ctx)
+}
+
+// readOn has an account read what CALLS has behind it.
+func (j *Journal) readOn(ctx context.Context, a *ledger.Ledger, last uint64) error {
+	if a.Calls >= last {
+		return nil
+	}
+	t := j.Tail(record.StreamCalls, a.Calls+1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+		if err == nil {
+			a.ReadCalls(parsed)
+		}
+		if err == nil && seq >= last {
+			err = store.ErrEnough
+		}
+		return err
+	})
+	t.HeadersOnly = true
+	return t.Scan(ctx)
+}
+
+// readOnOutcomes has an account count the outcomes behind it. Those about messages
+// of which nothing is known say that there were such calls.
+func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes ledger.Extent, unknown func(seq uint64) bool) error {
+	a.LowAfter = outcomes.Last // an outcome that is gone may have been about a message below
+	t := j.Tail(record.StreamOutcomes, a.Outcomes+1, func(m *nats.Msg, seq uint64) error {
+		_, decoded, err := record.DecodeOutcomes(m.Data)
+		for i := range decoded {
+			o := &decoded[i]
+			b := a.Books[o.Destination]
+			if b == nil || b.Attached != o.Attached {
+				continue
+			}
+			if o.Attempt == 1 && unknown(o.Ref.Seq) && !b.Ended(o.Ref) {
+				b.Ledger.Accepted += int64(o.Calls())
+				b.Fresh += int64(o.Calls())
+			}
+			b.Count(o, seq)
+		}
+		return err
+	})
+	return t.Scan(ctx)
+}
+
+// storedUntried counts, for each destination, the calls that are stored and whose
+// first attempt has not ended.
+func (j *Journal) storedUntried(ctx context.Context, a *ledger.Ledger, calls ledger.Extent) (map[string]int64, error) {
+	stored := map[string]int64{}
+	first := calls.Last + 1
+	for _, b := range a.Books {
+		if b.Fresh > 0 {
+			first = min(first, b.Floor+1)
+		}
+	}
+	if first > calls.Last {
+		return stored, nil
+	}
+	t := j.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+		if err != nil || parsed.Kind != record.KindCalls {
+			return err
+		}
+		for name, b := range a.Books {
+			if !b.Takes(seq, parsed.Name) {
+				continue
+			}
+			for part := range record.Parts(parsed.Calls) {
+				if !b.Ended(record.Ref{Seq: seq, Part: part}) {
+					stored[name] += int64(record.PartSize(parsed.Calls, part))
+				}
+			}
+		}
+		return nil
+	})
+	t.HeadersOnly = true
+	return stored, t.Scan(ctx)
+}
+
+// dropUnfailed removes from FAILED the calls that the account does not count as
+// failed: the outcome that said so is gone, and they are pending still. Without a
+// loss it can only be of what was stored last.
+func (j *Journal) dropUnfailed(ctx context.Context) error {
+	info, err := j.failed.Info(ctx)
+	if err != nil || info.State.Msgs == 0 {
+		return err
+	}
+	since := info.State.LastTime.Add(-unsettled)
+	if len(j.causes) > 0 {
+		since = time.Unix(0, 0)
+	}
+	var unfailed []uint64
+	t := j.Tail(record.StreamFailed, 0, func(m *nats.Msg, seq uint64) error {
+		f, err := record.ParseFailed(seq, m)
+		if err != nil {
+			return err
+		}
+		_, rest := j.Names.Kind(m.Subject)
+		tok, _, _ := strings.Cut(rest, ".")
+		destination, err := record.Untoken(tok)
+		if err != nil {
+			return err
+		}
+		j.account.With(destination, func(b *ledger.Account) {
+			if ref := record.RefOf(f.Ref.Number); !b.Tried(ref, f.Ref.Attempt) {
+				unfailed = append(unfailed, seq)
+			}
+		})
+		return nil
+	})
+	t.Since, t.Subjects, t.HeadersOnly = since, []string{j.Names.Subject("f", "*", "*")}, true
+	if err := t.Scan(ctx); err != nil {
+		return err
+	}
+	for _, seq := range unfailed {
+		if err := j.failed.DeleteMsg(ctx, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}

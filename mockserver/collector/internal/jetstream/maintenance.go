@@ -1,0 +1,259 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+// maintain does what is to be done now and then.
+func (j *Journal) maintain() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var trouble <-chan error
+	if j.server != nil {
+		trouble = j.server.Trouble
+	}
+	seen := floors{}
+	checkpoint := func(ctx context.Context, c *checkpointer, now bool) error {
+		if j.options.NATS == nil {
+			return j.snapshot(ctx, now)
+		}
+		return j.checkpoint(ctx, c, now)
+	}
+	last, raised, checkpoints := time.Now(), time.Now(), checkpointer{at: time.Now()}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), store.RequestPatience)
+		defer cancel()
+		if err := checkpoint(ctx, &checkpoints, true); err != nil {
+			j.Log.Debug("the account is not stored; the next start reads more", "error", err)
+		}
+	}()
+	for {
+		select {
+		case <-j.Ctx.Done():
+			return
+		case cause := <-trouble:
+			j.mend(cause)
+		case now := <-tick.C:
+			if now.Round(0).Sub(last.Round(0))-now.Sub(last) < -record.MaxSkew {
+				store.Poke(j.trimSoon) // the clock has stepped back, see hastenRetries
+			}
+			last = now
+			if j.options.NATS == nil {
+				j.look()
+			}
+			j.holdBallast()
+			var file *fs.PathError
+			switch err := checkpoint(j.Ctx, &checkpoints, false); {
+			case err == nil || j.Ctx.Err() != nil:
+			case errors.As(err, &file):
+				j.mend(err)
+			default:
+				j.Log.Warn("the account is not stored; it is tried again", "error", err)
+			}
+			if j.options.NATS == nil {
+				continue
+			}
+			if now.Sub(raised) >= floorsEvery {
+				raised = now
+				if err := j.raiseFloors(j.Ctx, seen); err != nil && j.Ctx.Err() == nil {
+					j.Log.Debug("how far the consumers are is not known", "error", err)
+				}
+			}
+		}
+	}
+}
+
+// look measures how full CALLS is, and reports whether the store has answered.
+func (j *Journal) look() bool {
+	ctx, cancel := context.WithTimeout(j.Ctx, store.AskPatience)
+	defer cancel()
+	err := j.measure(ctx)
+	if err != nil && j.Ctx.Err() == nil {
+		j.Log.Debug("the streams cannot be measured", "error", err)
+	}
+	j.trimIfShort()
+	return err == nil
+}
+
+// keepLinked looks each second whether the cluster answers. A server that is cut off
+// from the others does not, and yet keeps its connections: so another one is tried.
+func (j *Journal) keepLinked() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	answered := time.Now()
+	for {
+		select {
+		case <-j.Ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if j.look() {
+			answered = time.Now()
+		}
+		if time.Since(answered) < linkSilence {
+			continue
+		}
+		answered = time.Now()
+		j.Log.Warn("the cluster does not answer; another of its servers is tried", "server", j.NC.ConnectedUrlRedacted())
+		for _, nc := range []*nats.Conn{j.In, j.NC} {
+			_ = nc.ForceReconnect() // it fails where the connection is closed
+		}
+	}
+}
+
+// linkSilence is how long a cluster may not answer before another of its servers is
+// tried. It may take longer to choose a leader; then there is no harm in it.
+const linkSilence = 5 * time.Second
+
+// keepAlive does for a cluster what must not wait for its answers: it gives signs of
+// life for what is at work, and looks after requests that got lost.
+func (j *Journal) keepAlive() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	renewed := time.Now()
+	for {
+		select {
+		case <-j.Ctx.Done():
+			return
+		case now := <-tick.C:
+			if now.Sub(renewed) >= renewal {
+				renewed = now
+				j.queues.renew(now)
+			}
+			j.queues.check(now)
+		}
+	}
+}
+
+// mend starts the embedded server again once the disk can be written to: a
+// server that failed to write answers nothing more.
+func (j *Journal) mend(cause error) {
+	j.Status.Down(cause)
+	j.Log.Error("the store cannot be written to; calls are refused until it can", "directory", j.options.Dir, "error", cause)
+	if datadir.IsDiskFull(cause) {
+		j.giveWay()
+	}
+	last := ""
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		if store.Sleep(j.Ctx, pause) != nil {
+			return
+		}
+		err := j.restart()
+		if err == nil {
+			break
+		}
+		if datadir.IsDiskFull(err) {
+			j.giveWay()
+		}
+		level := slog.LevelDebug
+		if errors.Is(err, record.ErrDamaged) && err.Error() != last {
+			level = slog.LevelError
+		}
+		last = err.Error()
+		j.Log.Log(j.Ctx, level, "the store still cannot be written to", "error", err)
+	}
+	j.Link.Swap(store.NewLink()).End() // before the account reads on: what came may have gone, see queue.accounted
+	j.Status.Up()
+	j.Log.Info("the store can be written to again", "directory", j.options.Dir)
+	j.reconnected()
+	// RETRY is not brought to the disk with each message, and may lack some.
+	j.Work.Go(func() {
+		if err := j.restoreRetries(j.Ctx); err != nil && j.Ctx.Err() == nil {
+			j.Log.Warn("retries that were not stored could not be made again; those that are overdue are looked after", "error", err)
+		}
+	})
+}
+
+// restart starts the embedded server again, on a store that is on the disk as it is
+// read.
+func (j *Journal) restart() error {
+	if err := datadir.Writable(j.options.Dir); err != nil {
+		return err
+	}
+	_ = j.server.Stop() // what it cannot write is not counted on
+	if err := j.files.RewriteUnproved(); err != nil {
+		return err
+	}
+	if err := j.startServer(); err != nil {
+		return err
+	}
+	return j.resume()
+}
+
+// resume waits until the connections have found the new server, and looks whether
+// its streams have what was stored.
+func (j *Journal) resume() error {
+	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestPatience)
+	defer cancel()
+	for _, nc := range []*nats.Conn{j.In, j.NC} {
+		for nc.Status() != nats.CONNECTED {
+			if err := store.Sleep(ctx, 5*time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	if err := j.ensure(ctx); err != nil {
+		return err
+	}
+	calls, err := j.calls.Info(ctx)
+	if err != nil {
+		return err
+	}
+	outcomes, err := j.outcomes.Info(ctx)
+	if err != nil {
+		return err
+	}
+	readCalls, readOutcomes := j.account.Position()
+	readCalls = max(readCalls, j.acked.Load())
+	if calls.State.LastSeq < readCalls || outcomes.State.LastSeq < readOutcomes {
+		return record.Damaged("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored. %s",
+			calls.State.LastSeq, outcomes.State.LastSeq, readCalls, readOutcomes, j.howToGoOn())
+	}
+	return nil
+}
+
+// disconnected is called when a connection is lost.
+func (j *Journal) disconnected(err error) {
+	if err != nil && j.Ctx.Err() == nil && j.options.NATS != nil {
+		j.Log.Warn("the connection to NATS is lost; it is tried again", "error", err)
+	}
+}
+
+// reconnected is called when a connection is there again: what was asked for on
+// the old one does not come.
+func (j *Journal) reconnected() {
+	j.warned.Store(nil)
+	j.Link.Swap(store.NewLink()).End()
+	j.queues.reset()
+}
+
+// Ready returns nil if the journal can take calls now, or says why not.
+func (j *Journal) Ready(ctx context.Context) error {
+	if err := j.open(); err != nil {
+		return err
+	}
+	if _, err := j.Status.Writable(); err != nil {
+		return err
+	}
+	if err := j.usage.room(j.options.MaxBytes); err != nil {
+		return err
+	}
+	info, err := j.calls.Info(ctx)
+	switch {
+	case err != nil:
+		return errors.Join(errors.New("journal: the store does not answer"), err)
+	case info.Cluster != nil && info.Cluster.Name != "" && info.Cluster.Leader == "":
+		return errors.New("journal: the cluster has no leader for CALLS")
+	}
+	return nil
+}

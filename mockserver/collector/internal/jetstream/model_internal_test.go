@@ -1,0 +1,271 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// A life is a journal to which things happen at random, and a model that knows what
+// must have become of each call.
+type life struct {
+	*testing.T
+	ctx      context.Context
+	random   *rand.Rand
+	dir      string
+	journal  *Journal
+	reader   mockserver.Reader
+	states   map[string]mockserver.State // of each call that was accepted
+	accepted int
+	what     string // was done last
+}
+
+// TestRandomLifeOfAJournal appends, works, replays, removes, kills and damages at
+// random. JOURNAL_STEPS is how much of it, and JOURNAL_SEED what.
+func TestRandomLifeOfAJournal(t *testing.T) {
+	t.Parallel()
+	steps, _ := strconv.Atoi(os.Getenv("JOURNAL_STEPS"))
+	seed, _ := strconv.ParseInt(os.Getenv("JOURNAL_SEED"), 10, 64)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	l := &life{T: t, ctx: ctx, random: rand.New(rand.NewSource(seed)), dir: t.TempDir(), states: map[string]mockserver.State{}}
+	l.open(false)
+	defer func() { require.NoError(t, l.journal.Close()) }()
+	for step := range max(steps, 60) {
+		l.what = fmt.Sprintf("JOURNAL_SEED=%d, step %d: ", seed, step)
+		switch n := l.random.Intn(20); {
+		case n < 7:
+			l.append()
+		case n < 14:
+			l.work()
+		case n < 16:
+			l.replay()
+		case n < 17:
+			l.trim()
+		case n < 18:
+			l.kill()
+		case n < 19:
+			l.close()
+		default:
+			l.damage()
+		}
+	}
+	l.what += "at the end"
+	l.finish()
+}
+
+func (l *life) no(err error) {
+	l.Helper()
+	require.NoError(l, err, l.what)
+}
+
+func (l *life) open(acceptLoss bool) {
+	l.Helper()
+	var err error
+	l.journal, err = Open(l.ctx, Options{Dir: l.dir, AcceptLoss: acceptLoss, MaxBytes: 64 << 10, Keep: 24 * time.Hour})
+	l.no(err)
+	l.check()
+	l.reader, err = l.journal.Attach(l.ctx, "crm", nil)
+	l.no(err)
+}
+
+// ledger returns the ledger, which must be proved.
+func (l *life) ledger() (ledger mockserver.Ledger) {
+	l.Helper()
+	all, err := l.journal.Verify(l.ctx)
+	l.no(err)
+	for _, v := range all {
+		require.True(l, v.OK(), "%s: %+v", l.what, v)
+		ledger = v.Ledger
+	}
+	return ledger
+}
+
+// check holds the ledger against the model.
+func (l *life) check() {
+	l.Helper()
+	ledger := l.ledger()
+	counted := map[mockserver.State]int{}
+	for _, state := range l.states {
+		counted[state]++
+	}
+	require.EqualValues(l, l.accepted, ledger.Accepted, "%s: accepted", l.what)
+	for state, n := range map[mockserver.State]int64{
+		mockserver.StateDelivered: ledger.Delivered, mockserver.StateFailed: ledger.Failed, mockserver.StateFiltered: ledger.Filtered,
+		mockserver.StatePending: ledger.Pending + ledger.Lost,
+	} {
+		require.EqualValues(l, counted[state], n, "%s: %v of %s", l.what, state, inWords(ledger))
+	}
+}
+
+func (l *life) append() {
+	l.what += "append"
+	calls := make([]mockserver.Call, 1+l.random.Intn(200))
+	for i := range calls {
+		id := fmt.Sprint("m", l.accepted+i)
+		calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
+	}
+	err := l.journal.Append(l.ctx, mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
+	if errors.Is(err, mockserver.ErrJournalFull) {
+		return
+	}
+	l.no(err)
+	l.accepted += len(calls)
+	for _, c := range calls {
+		l.states[c.ID] = mockserver.StatePending
+	}
+}
+
+// work ends an entry, if there is one now.
+func (l *life) work() {
+	l.what += "work"
+	ctx, cancel := context.WithTimeout(l.ctx, 100*time.Millisecond)
+	defer cancel()
+	lease, err := l.reader.Next(ctx, mockserver.Want{})
+	if err != nil {
+		return
+	}
+	l.end(lease, func() mockserver.State { return mockserver.State(l.random.Intn(4)) })
+}
+
+func (l *life) end(lease mockserver.Lease, decide func() mockserver.State) {
+	l.Helper()
+	result := mockserver.Result{RetryAt: time.Now().Add(time.Duration(l.random.Intn(2000)) * time.Millisecond)}
+	for _, c := range lease.Entry().Calls {
+		require.Equal(l, mockserver.StatePending, l.states[c.ID], "%s: %s comes again", l.what, c.ID)
+		l.states[c.ID] = decide()
+		result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: l.states[c.ID], Reason: "because"})
+	}
+	l.no(lease.Finish(l.ctx, result))
+}
+
+// replay makes some of the failed calls due again. Half of the time the process is
+// killed when that is stored and not yet followed.
+func (l *life) replay() {
+	l.what += "replay"
+	failed := listedAsFailed(l.T, l.journal)
+	listed := map[string]bool{}
+	for _, c := range failed {
+		require.Equal(l, mockserver.StateFailed, l.states[c.ID], "%s: %s is listed as failed", l.what, c.ID)
+		require.False(l, listed[c.ID], "%s: %s is listed twice", l.what, c.ID)
+		listed[c.ID] = true
+	}
+	for id, state := range l.states {
+		require.False(l, state == mockserver.StateFailed && !listed[id], "%s: %s failed and is not listed", l.what, id)
+	}
+	failed = failed[:min(len(failed), record.PartCalls)]
+	if len(failed) == 0 {
+		return
+	}
+	failed = failed[:1+l.random.Intn(len(failed))]
+	if l.random.Intn(2) == 0 {
+		l.no(l.journal.Replay(l.ctx, "crm", failed, mockserver.StateFailed))
+	} else {
+		places, err := l.journal.findFailed(l.ctx, "crm", failed)
+		l.no(err)
+		_, err = l.journal.storeReplay(l.ctx, "crm", failed, mockserver.StateFailed, places)
+		l.no(err)
+		defer l.kill()
+	}
+	for _, c := range failed {
+		l.states[c.ID] = mockserver.StatePending
+	}
+}
+
+func (l *life) trim() {
+	l.what += "trim"
+	l.no(l.journal.Trim(l.ctx))
+}
+
+func (l *life) close() {
+	l.what += "close"
+	l.no(l.journal.Close())
+	l.open(false)
+}
+
+// kill goes on with a copy of the files as they are now.
+func (l *life) kill() {
+	l.what += "kill"
+	l.copy()
+	l.open(false)
+}
+
+func (l *life) copy() {
+	l.Helper()
+	left := l.TempDir()
+	for done := false; !done; { // the journal may rename a file meanwhile
+		done = os.CopyFS(left, os.DirFS(l.dir)) == nil
+		if !done {
+			left = l.TempDir()
+		}
+	}
+	l.no(l.journal.Close())
+	l.dir = left
+}
+
+// damage flips a bit, or removes a block, of what a killed or closed journal left,
+// accepts that, and finds out from the ledger how much is lost. Which calls that are
+// is seen at the end.
+func (l *life) damage() {
+	l.what += "damage"
+	l.no(l.journal.snapshot(l.ctx, true))
+	if l.random.Intn(2) == 0 {
+		l.copy()
+	} else {
+		l.no(l.journal.Close())
+	}
+	var files []string
+	l.no(filepath.WalkDir(l.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && (strings.HasSuffix(path, ".blk") || l.random.Intn(4) == 0) && !strings.Contains(path, "damaged") {
+			files = append(files, path)
+		}
+		return err
+	}))
+	file := files[l.random.Intn(len(files))]
+	data, err := os.ReadFile(file)
+	l.no(err)
+	if len(data) == 0 || strings.Contains(file, record.StreamFailed) {
+		l.what += " nothing"
+	} else if at := l.random.Intn(len(data)); l.random.Intn(5) == 0 && strings.HasSuffix(file, ".blk") {
+		l.what += " removes " + file
+		l.no(os.Remove(file))
+	} else {
+		l.what += fmt.Sprintf(" flips byte %d of %s", at, file)
+		data[at] ^= 1 << l.random.Intn(8)
+		l.no(os.WriteFile(file, data, 0o600))
+	}
+	l.open(true)
+}
+
+// finish has all delivered that is there: what does not come is as many calls as are
+// lost.
+func (l *life) finish() {
+	l.Helper()
+	ledger := l.ledger()
+	for left := ledger.Pending; left > 0; {
+		lease, err := l.reader.Next(l.ctx, mockserver.Want{})
+		l.no(err)
+		left -= int64(len(lease.Entry().Calls))
+		l.end(lease, func() mockserver.State { return mockserver.StateDelivered })
+	}
+	missing := slices.DeleteFunc(slices.Collect(maps.Keys(l.states)), func(id string) bool { return l.states[id] != mockserver.StatePending })
+	l.check()
+	ledger = l.ledger()
+	require.Len(l, missing, int(ledger.Lost), "%s: %s", l.what, inWords(ledger))
+	l.Logf("%s", inWords(ledger))
+}

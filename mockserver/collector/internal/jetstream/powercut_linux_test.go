@@ -1,0 +1,146 @@
+package jetstream_test
+
+import (
+	"fmt"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+)
+
+// A power cut is simulated with a file system of its own, ext4 on a loop device.
+// What a process wrote but did not sync is in the kernel's memory and not yet in
+// the file behind the device: a copy of that file, taken while the process stands
+// still, is the disk as the cut leaves it. Mounting the copy replays the journal
+// of ext4, as a machine does that starts again. The kernel writes back by itself
+// what was not synced for 5 (metadata) or 30 seconds (data); the mount option
+// commit and the shortness of the test keep it from that, so that nothing is in
+// the copy but what was synced, and what the file system wrote on such occasions.
+
+// newDisk makes a disk image and mounts it. Only root may.
+func newDisk(t testing.TB) (image, dir string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("a file system can be mounted by root only")
+	}
+	for _, program := range []string{"mkfs.ext4", "mount", "losetup"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not installed", program)
+		}
+	}
+	image = filepath.Join(t.TempDir(), "disk")
+	command(t, "truncate", "-s", "512M", image)
+	command(t, "mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", image)
+	return image, mount(t, image)
+}
+
+func mount(t testing.TB, image string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-o", "loop,commit=300,errors=remount-ro", image, dir).CombinedOutput(); err != nil {
+		t.Skipf("a loop device cannot be mounted here: %s", out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
+	return dir
+}
+
+func command(t testing.TB, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+	}
+}
+
+// cutAfter stops the child, copies the disk, and kills the child.
+func (p *process) cutAfter(t testing.TB, d time.Duration, image string) (after string) {
+	t.Helper()
+	after = filepath.Join(t.TempDir(), "disk")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		time.Sleep(d) // the moment of the cut is to be any
+		_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+		for deadline := time.Now().Add(patience); !standsStill(p.cmd.Process.Pid); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Error("the child does not stand still")
+				break
+			}
+		}
+		if out, err := exec.Command("cp", "--sparse=always", image, after).CombinedOutput(); err != nil {
+			t.Errorf("copying the disk: %s", out)
+		}
+		_ = p.cmd.Process.Kill()
+	}()
+	p.until("")
+	<-done
+	_ = p.cmd.Wait()
+	return after
+}
+
+// standsStill tells whether no thread of a process runs or is in a system call.
+func standsStill(pid int) bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, file := range stats {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if !strings.HasPrefix(rest, "T") {
+			return false
+		}
+	}
+	return len(stats) > 0
+}
+
+// TestPowerCutsLoseNothing cuts the power while calls come and go. JOURNAL_CUTS=10
+// is the full length.
+func TestPowerCutsLoseNothing(t *testing.T) {
+	t.Parallel()
+	cuts := times("JOURNAL_CUTS", 1)
+	random := rand.New(rand.NewSource(int64(cuts)))
+	image, dir := newDisk(t)
+	tally := newTally(t)
+	config := childConfig{Options: jetstream.Options{Dir: filepath.Join(dir, "data")}, Senders: 4, Batch: 10, Rate: 2 * time.Millisecond, Slow: time.Millisecond}
+	for i := range cuts {
+		config.Name = fmt.Sprint("p", i)
+		image = startChild(t, tally, config).cutAfter(t, time.Duration(500+random.Intn(1000))*time.Millisecond, image)
+		config.Options.Dir = filepath.Join(mount(t, image), "data")
+	}
+	config.Name = "last"
+	startChild(t, tally, config).stop(t)
+	t.Logf("%d calls accepted, %d power cuts, %d repeats", len(tally.accepted), cuts, tally.check(t))
+}
+
+// TestPowerCutsWithoutSync loses calls, as it says, and nothing else: the journal
+// opens, the ledger holds, and what is there is delivered.
+func TestPowerCutsWithoutSync(t *testing.T) {
+	t.Parallel()
+	image, dir := newDisk(t)
+	tally := newTally(t)
+	config := childConfig{
+		Name:    "before",
+		Options: jetstream.Options{Dir: filepath.Join(dir, "data"), SyncInterval: 100 * time.Millisecond},
+		Senders: 4, Batch: 10, Rate: 2 * time.Millisecond, Slow: time.Millisecond,
+	}
+	image = startChild(t, tally, config).cutAfter(t, 1500*time.Millisecond, image)
+	config.Name, config.Options.Dir = "after", filepath.Join(mount(t, image), "data")
+	p := startChild(t, tally, config)
+	p.stop(t)
+	lost := 0
+	for id := range tally.accepted {
+		if tally.delivered[good][id] == 0 {
+			if strings.HasPrefix(id, "after") {
+				t.Errorf("%s was accepted after the cut and never delivered", id)
+			}
+			lost++
+		}
+	}
+	t.Logf("%d of %d accepted calls were lost", lost, len(tally.accepted))
+}

@@ -1,0 +1,93 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A FailedRef names a message of FAILED: the calls of one part of a message that
+// were given up at one attempt.
+type FailedRef struct {
+	Number  uint64 `json:"n"` // see Ref
+	Attempt int    `json:"a"`
+	Places  []int  `json:"p,omitempty"` // which calls of the message of FAILED
+}
+
+func (r FailedRef) Token() string { return fmt.Sprintf("%d-%d", r.Number, r.Attempt) }
+
+// Reasons says why calls were given up. It is a header, so that it can be read
+// without the calls.
+type Reasons struct {
+	Source   string   `json:"source"`
+	Attempts int      `json:"attempts"`
+	Reasons  []string `json:"reasons"`
+	Of       []int    `json:"of"` // which of them each call has
+}
+
+func (r Reasons) Reason(place int) string {
+	if place < len(r.Of) && r.Of[place] < len(r.Reasons) {
+		return r.Reasons[r.Of[place]]
+	}
+	return ""
+}
+
+// Header writes it in so many bytes, for which reasons may have to be cut off.
+func (r Reasons) Header(room int) string {
+	for most := maxReason; ; most /= 2 {
+		for i, reason := range r.Reasons {
+			r.Reasons[i] = strings.ToValidUTF8(reason[:min(len(reason), most)], "")
+		}
+		text, _ := json.Marshal(r) // of strings and numbers: it cannot fail
+		if len(text) <= room || most == 0 {
+			return string(text)
+		}
+	}
+}
+
+// A FailedMessage is a message of FAILED.
+type FailedMessage struct {
+	Seq  uint64
+	Ref  FailedRef
+	Why  Reasons
+	At   time.Time
+	Ids  string
+	Data []byte
+}
+
+func ParseFailed(seq uint64, m *nats.Msg) (*FailedMessage, error) {
+	f := &FailedMessage{Seq: seq, Ids: m.Header.Get(HeaderIDs), Data: m.Data}
+	last := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+	_, err := fmt.Sscanf(last, "%d-%d", &f.Ref.Number, &f.Ref.Attempt)
+	if err == nil {
+		err = json.Unmarshal([]byte(m.Header.Get(HeaderReasons)), &f.Why)
+	}
+	if err == nil {
+		f.At, err = headerTime(m.Header)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("journal: message %d of FAILED cannot be read: %w", seq, err)
+	}
+	return f, nil
+}
+
+// A Mark is a set of bits: which calls of a message of FAILED were replayed.
+type Mark []byte
+
+func (m Mark) Has(place int) bool { return place/8 < len(m) && m[place/8]&(1<<(place%8)) != 0 }
+
+func (m Mark) With(places []int) Mark {
+	n := len(m)
+	for _, p := range places {
+		n = max(n, p/8+1)
+	}
+	marked := make(Mark, n)
+	copy(marked, m)
+	for _, p := range places {
+		marked[p/8] |= 1 << (p % 8)
+	}
+	return marked
+}

@@ -1,0 +1,243 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+// Replay makes calls due again for a destination. They are stored as messages of
+// their own, which also say in which state they were: that is what counts. What
+// follows from it can be done again. A replay of failed calls takes those that
+// are still listed; it is an error if one is not.
+func (j *Journal) Replay(ctx context.Context, destination string, calls []mockserver.Call, from mockserver.State) error {
+	if err := j.open(); err != nil {
+		return err
+	}
+	if !j.account.With(destination, func(*ledger.Account) {}) {
+		return fmt.Errorf("%w: %q", mockserver.ErrNotAttached, destination)
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	if err := j.awaitSettled(ctx); err != nil {
+		return err
+	}
+	lock, err := j.lockReplay(ctx, destination)
+	if err != nil {
+		return err
+	}
+	defer lock.unlock(ctx)
+	defer j.remember(ctx)
+	if err := j.markReplays(ctx, destination); err != nil {
+		return err
+	}
+	var listed map[string][]failedPlace
+	if from == mockserver.StateFailed {
+		if listed, err = j.findFailed(ctx, destination, calls); err != nil {
+			return err
+		}
+	}
+	for len(calls) > 0 {
+		n := replaySize(calls)
+		err := lock.renew(ctx)
+		if err == nil {
+			var stored storedReplay
+			if stored, err = j.storeReplay(ctx, destination, calls[:n], from, listed); err == nil {
+				err = j.settleReplay(ctx, destination, stored)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("journal: replaying for %q, with %d calls left to do: %w", destination, len(calls), err)
+		}
+		calls = calls[n:]
+	}
+	return nil
+}
+
+// replaySize returns how many of the calls become one message: those of one
+// source, as many as a part may have.
+func replaySize(calls []mockserver.Call) int {
+	n, size := 0, 0
+	for n < len(calls) && n < record.PartCalls && calls[n].Source == calls[0].Source {
+		if size += len(calls[n].Body); n > 0 && size > groupBytes {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// A storedReplay is a message of CALLS with calls that are replayed.
+type storedReplay struct {
+	seq    uint64
+	at     time.Time
+	failed []record.FailedRef // where its calls are listed
+}
+
+// storeReplay stores one message of calls.
+func (j *Journal) storeReplay(ctx context.Context, destination string, calls []mockserver.Call, from mockserver.State, listed map[string][]failedPlace) (storedReplay, error) {
+	now := time.Now()
+	c := record.Control{Name: destination, Source: calls[0].Source, From: uint8(from)}
+	bodies, ids := make([][]byte, len(calls)), make([]string, len(calls))
+	oldest := now
+	for i := range calls {
+		bodies[i], ids[i] = calls[i].Body, calls[i].ID
+		if at := calls[i].ReceivedAt; !at.IsZero() && at.Before(oldest) {
+			oldest = at
+		}
+		if places := listed[calls[i].ID]; len(places) > 0 {
+			c.Failed = addPlace(c.Failed, places[0])
+			listed[calls[i].ID] = places[1:]
+		}
+	}
+	c.Oldest = oldest.UnixMilli()
+	m := nats.NewMsg(j.Names.Subject(record.KindReplay, record.Token(destination)))
+	m.Data = record.AppendSegment([]byte{record.CallsFormat}, bodies)
+	m.Header.Set(record.HeaderCalls, strconv.Itoa(len(calls)))
+	m.Header.Set(record.HeaderIDs, string(record.AppendIDs(nil, ids)))
+	m.Header.Set(record.HeaderControl, c.Header())
+	record.SetTime(m.Header, now)
+	j.Identify(m)
+	seq, err := j.Publish(ctx, j.NC, m)
+	if err != nil {
+		return storedReplay{}, err
+	}
+	j.sawCalls(seq)
+	j.usage.add(len(m.Data))
+	return storedReplay{seq, now, c.Failed}, nil
+}
+
+// settleReplay does what follows from a stored replay.
+func (j *Journal) settleReplay(ctx context.Context, destination string, r storedReplay) error {
+	if err := j.account.Reached(ctx, r.seq); err != nil {
+		return err
+	}
+	if err := j.markReplayed(ctx, destination, r.failed); err != nil {
+		return err
+	}
+	j.setMarked(destination, r.seq)
+	return j.schedule(ctx, destination, &record.Retry{Ref: record.Ref{Seq: r.seq}, Attempt: 1, Decided: r.at, Due: r.at})
+}
+
+// A process may end, or fail to write, when a replay is stored and its calls are not
+// yet marked as replayed. So what is stored decides: who lists failed calls reads
+// the replays that may not be marked, and who replays marks them first.
+
+// marked returns the last message of CALLS with a replay for a destination of which
+// it is known that it and all before are marked.
+func (j *Journal) marked(destination string) (seq uint64) {
+	j.account.With(destination, func(b *ledger.Account) { seq = b.Attached })
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return max(seq, j.replays[destination])
+}
+
+func (j *Journal) setMarked(destination string, seq uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.replays[destination] = max(seq, j.replays[destination])
+}
+
+// eachUnmarked calls f with the replays for a destination that may not be marked.
+func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*record.Calls) error) error {
+	t := j.Tail(record.StreamCalls, j.marked(destination)+1, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+		if err != nil {
+			return err
+		}
+		return f(parsed)
+	})
+	t.Subjects, t.HeadersOnly = []string{j.Names.Subject(record.KindReplay, record.Token(destination))}, true
+	return t.Scan(ctx)
+}
+
+// markReplays marks the replays for a destination that are stored. The lock of its
+// replays is held.
+func (j *Journal) markReplays(ctx context.Context, destination string) error {
+	return j.eachUnmarked(ctx, destination, func(m *record.Calls) error {
+		if err := j.markReplayed(ctx, destination, m.Failed); err != nil {
+			return err
+		}
+		j.setMarked(destination, m.Seq)
+		return nil
+	})
+}
+
+// markAllReplays marks what an earlier process did not.
+func (j *Journal) markAllReplays(ctx context.Context) error {
+	for _, destination := range j.account.Destinations() {
+		lock, err := j.lockReplay(ctx, destination)
+		if err != nil {
+			return err
+		}
+		err = j.markReplays(ctx, destination)
+		lock.unlock(ctx)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A failedPlace is where a failed call is listed.
+type failedPlace struct {
+	ref   record.FailedRef
+	place int
+}
+
+func addPlace(refs []record.FailedRef, p failedPlace) []record.FailedRef {
+	for i := range refs {
+		if refs[i].Number == p.ref.Number && refs[i].Attempt == p.ref.Attempt {
+			refs[i].Places = append(refs[i].Places, p.place)
+			return refs
+		}
+	}
+	return append(refs, record.FailedRef{Number: p.ref.Number, Attempt: p.ref.Attempt, Places: []int{p.place}})
+}
+
+// findFailed looks where the calls are listed as failed.
+func (j *Journal) findFailed(ctx context.Context, destination string, calls []mockserver.Call) (map[string][]failedPlace, error) {
+	wanted := map[string]int{}
+	for i := range calls {
+		wanted[calls[i].ID]++
+	}
+	marks, err := j.marks(ctx, destination)
+	if err != nil {
+		return nil, err
+	}
+	found, left := map[string][]failedPlace{}, len(calls)
+	err = j.eachFailed(ctx, destination, true, func(m *record.FailedMessage) error {
+		place := 0
+		record.EachID(m.Ids, func(id string) bool {
+			if wanted[id] > 0 && !marks[m.Ref.Token()].Has(place) {
+				found[id] = append(found[id], failedPlace{m.Ref, place})
+				wanted[id]--
+				left--
+			}
+			place++
+			return true
+		})
+		if left == 0 {
+			return store.ErrEnough
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for id, n := range wanted {
+		if n > 0 {
+			return nil, fmt.Errorf("journal: call %q is not among the failed ones of %q: it was replayed before, or is too old", id, destination)
+		}
+	}
+	return found, nil
+}

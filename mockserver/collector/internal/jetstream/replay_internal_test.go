@@ -1,0 +1,83 @@
+package jetstream
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+// failedCalls returns a journal in a directory with a destination that has given
+// up so many calls.
+func failedCalls(t *testing.T, dir string, n int) *Journal {
+	t.Helper()
+	j, err := Open(within(t), Options{Dir: dir})
+	require.NoError(t, err)
+	r, err := j.Attach(within(t), "crm", nil)
+	require.NoError(t, err)
+	calls := make([]mockserver.Call, n)
+	for i := range calls {
+		id := fmt.Sprintf("m-%d", i)
+		calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
+	}
+	require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+	for ended := 0; ended < n; {
+		l, err := r.Next(within(t), mockserver.Want{})
+		require.NoError(t, err)
+		result := mockserver.Result{Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+		for i := range result.Outcomes {
+			result.Outcomes[i].State = mockserver.StateFailed
+		}
+		ended += len(result.Outcomes)
+		require.NoError(t, l.Finish(within(t), result))
+	}
+	require.NoError(t, r.Close())
+	return j
+}
+
+func listedAsFailed(t *testing.T, j *Journal) (calls []mockserver.Call) {
+	t.Helper()
+	require.NoError(t, j.Failed(within(t), "crm", func(f mockserver.FailedCall) bool {
+		calls = append(calls, f.Call)
+		return true
+	}))
+	return calls
+}
+
+// A process may be killed when a replay is stored, but nothing was done about it.
+// Whoever then replays what is listed, in that process or the next, replays nothing
+// twice.
+func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
+			dir := t.TempDir()
+			j := failedCalls(t, dir, 200)
+			calls := listedAsFailed(t, j)
+			require.Len(t, calls, 200)
+			listed, err := j.findFailed(within(t), "crm", calls)
+			require.NoError(t, err)
+			_, err = j.storeReplay(within(t), "crm", calls[:128], mockserver.StateFailed, listed)
+			require.NoError(t, err)
+			if restart {
+				require.NoError(t, j.Close())
+				j, err = Open(within(t), Options{Dir: dir})
+				require.NoError(t, err)
+			}
+			t.Cleanup(func() { assert.NoError(t, j.Close()) })
+
+			require.ErrorContains(t, j.Replay(within(t), "crm", calls[:1], mockserver.StateFailed), "not among the failed ones")
+			left := listedAsFailed(t, j)
+			assert.Len(t, left, 72)
+			require.NoError(t, j.Replay(within(t), "crm", left, mockserver.StateFailed))
+			assert.Empty(t, listedAsFailed(t, j))
+			ledgers, err := j.Ledger(within(t))
+			require.NoError(t, err)
+			assert.True(t, ledgers[0].Holds(), "%+v", ledgers[0])
+			assert.EqualValues(t, 200, ledgers[0].Pending)
+		})
+	}
+}

@@ -1,0 +1,313 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+func (j *Journal) extent(ctx context.Context, stream jetstream.Stream) (ledger.Extent, error) {
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return ledger.Extent{}, fmt.Errorf("journal: %w", err)
+	}
+	e := ledger.Extent{First: info.State.FirstSeq, Last: info.State.LastSeq}
+	if info.State.NumDeleted == 0 {
+		return e, nil
+	}
+	if info, err = stream.Info(ctx, jetstream.WithDeletedDetails(true)); err != nil {
+		return ledger.Extent{}, fmt.Errorf("journal: %w", err)
+	}
+	for _, seq := range info.State.Deleted {
+		if n := len(e.Holes); n > 0 && e.Holes[n-1].Last+1 == seq {
+			e.Holes[n-1].Last = seq
+		} else {
+			e.Holes = append(e.Holes, record.Span{First: seq, Last: seq})
+		}
+	}
+	return e, nil
+}
+
+// restore finds the account to begin with, and checks that what was stored is
+// there.
+func (j *Journal) restore(ctx context.Context) error {
+	if j.options.AcceptLoss {
+		j.findUnreadable(ctx)
+	}
+	// Others may go on meanwhile: the streams have at least what a checkpoint that
+	// was read before has, and a base that is read after tells what they lack.
+	checkpoints, err := j.loadCheckpoints(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := j.compare(ctx, checkpoints)
+	for look := 1; err == nil && s.lost != nil && j.options.NATS != nil && look < leaderLooks; look++ {
+		if err = store.Sleep(ctx, leaderPause); err == nil {
+			s, err = j.compare(ctx, checkpoints)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.lost == nil && len(j.causes) == 0:
+		j.account = s.newest
+		return nil
+	case s.lost != nil && !j.options.AcceptLoss && !(j.tornOff() && s.young):
+		return s.lost
+	}
+	return j.acceptLoss(ctx, s)
+}
+
+// A stock is what there is, and what it is compared with.
+type stock struct {
+	calls, outcomes ledger.Extent
+	base            *ledger.Ledger // of what was removed
+	stored          uint64         // the message of STATE that has it; 0 where there is none
+	newest          *ledger.Ledger // the base, or a newer checkpoint
+	beyond          uint64         // the last message of CALLS that something is known of
+	lost            error          // what is lacking
+	young           bool           // all of that is younger than the newest checkpoint
+}
+
+// compare measures the streams, and tells what they lack.
+func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s stock, err error) {
+	if s.calls, err = j.extent(ctx, j.calls); err != nil {
+		return s, err
+	}
+	if s.outcomes, err = j.extent(ctx, j.outcomes); err != nil {
+		return s, err
+	}
+	var lacking []string
+	if s.base, s.stored, err = j.loadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
+		return s, err
+	}
+	if err != nil || j.kept != nil && j.kept.base != nil && j.kept.base.Calls > s.base.Calls {
+		lacking = append(lacking, "STATE has lost the account of what was removed")
+		if s.base == nil {
+			s.base = ledger.New()
+		}
+		if j.kept != nil && j.kept.base != nil {
+			s.base = j.kept.base
+		}
+	}
+	if j.kept != nil {
+		more, err := j.lacks(ctx, j.kept)
+		if err != nil {
+			return s, err
+		}
+		lacking = append(lacking, more...)
+	}
+	s.newest, s.young = s.base, len(checkpoints) > 0 && len(lacking) == 0
+	for _, a := range checkpoints {
+		if a.Calls+a.Outcomes > s.newest.Calls+s.newest.Outcomes {
+			s.newest = a
+		}
+	}
+	s.calls.Begin(s.base.Purged + 1)
+	s.outcomes.Begin(s.base.Outcomes + 1)
+	if err := j.findBeyond(ctx, &s); err != nil {
+		return s, err
+	}
+	j.findLoss(&s, checkpoints, lacking)
+	return s, nil
+}
+
+// findBeyond finds up to where CALLS must reach: outcomes may be about messages that
+// it has no longer.
+func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
+	s.beyond = s.newest.Calls
+	for _, m := range j.accepted {
+		s.beyond = max(s.beyond, m.Seq)
+	}
+	if j.options.NATS != nil {
+		return nil // others go on: it is looked for while the account is read
+	}
+	t := j.Tail(record.StreamOutcomes, s.newest.Outcomes+1, func(m *nats.Msg, _ uint64) error {
+		_, decoded, err := record.DecodeOutcomes(m.Data)
+		for i := range decoded {
+			s.beyond = max(s.beyond, decoded[i].Ref.Seq)
+		}
+		return err
+	})
+	return t.Scan(ctx)
+}
+
+// findUnreadable reads all: the server then counts what it cannot read as gone.
+func (j *Journal) findUnreadable(ctx context.Context) {
+	for _, kind := range []string{record.StreamCalls, record.StreamOutcomes} {
+		t := j.Tail(kind, 1, func(*nats.Msg, uint64) error { return nil })
+		t.HeadersOnly = true
+		if err := t.Scan(ctx); err != nil {
+			j.Log.Error("not all that is stored can be read", "stream", kind, "error", err)
+		}
+	}
+}
+
+// findLoss compares what is there with what must be.
+func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger, lacking []string) {
+	unknown := func(holes []record.Span, known func(*ledger.Ledger, record.Span) bool) []record.Span {
+		return slices.DeleteFunc(slices.Clone(holes), func(hole record.Span) bool {
+			return slices.ContainsFunc(append(checkpoints, s.base), func(a *ledger.Ledger) bool { return known(a, hole) })
+		})
+	}
+	lack := func(format string, args ...any) { lacking = append(lacking, fmt.Sprintf(format, args...)) }
+	if holes := unknown(s.calls.Holes, (*ledger.Ledger).IsKnownLoss); len(holes) > 0 {
+		s.young = s.young && holes[0].First > s.newest.Calls
+		lack("CALLS has lost messages %v of %d to %d", holes, s.calls.First, s.calls.Last)
+	}
+	if holes := unknown(s.outcomes.Holes, (*ledger.Ledger).IsGone); len(holes) > 0 {
+		s.young = s.young && holes[0].First > s.newest.Outcomes
+		lack("OUTCOMES has lost messages %v of %d to %d", holes, s.outcomes.First, s.outcomes.Last)
+	}
+	for _, a := range checkpoints {
+		if a.Calls > s.calls.Last || a.Outcomes > s.outcomes.Last {
+			s.young = false
+			lack("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored", s.calls.Last, s.outcomes.Last, a.Calls, a.Outcomes)
+			break
+		}
+	}
+	if s.beyond > s.calls.Last && s.beyond > s.newest.Calls {
+		lack("CALLS ends at message %d, but message %d was acknowledged", s.calls.Last, s.beyond)
+	}
+	if len(lacking) > 0 {
+		s.lost = record.Damaged("%s. %s", strings.Join(lacking, "; "), j.howToGoOn())
+		j.causes = append(j.causes, lacking...)
+	}
+}
+
+// tornOff reports whether what was stored last may be gone as expected: it is brought
+// to the disk now and then, and the process did not end by itself.
+func (j *Journal) tornOff() bool {
+	return j.options.NATS == nil && j.options.SyncInterval > 0 && !j.clean
+}
+
+func (j *Journal) howToGoOn() string {
+	where := "the directory " + j.options.Dir
+	if j.options.NATS != nil {
+		where = "the streams"
+	}
+	return "Nothing was removed. Restore " + where + " from a backup, or start once with --accept-loss to go on with what is left"
+}
+
+func (j *Journal) forgetCheckpoints(ctx context.Context) error {
+	if err := j.forgetSnapshots(); err != nil {
+		return err
+	}
+	return j.state.Purge(ctx, jetstream.WithPurgeSubject(j.Names.Subject("s", "account", ">")))
+}
+
+// catchUp reads what was stored since the account was.
+func (j *Journal) catchUp(ctx context.Context) error {
+	for began := time.Now(); ; {
+		outcomes, err := j.extent(ctx, j.outcomes)
+		if err != nil {
+			return err
+		}
+		calls, err := j.extent(ctx, j.calls) // after, so that it has all that outcomes are about
+		if err != nil {
+			return err
+		}
+		j.sawCalls(calls.Last)
+		a := j.account
+		stop := every(store.TellEvery, func() {
+			readCalls, readOutcomes := a.Position()
+			j.Log.Info("what is stored is being read; calls are taken then", "for", time.Since(began).Round(time.Second),
+				"calls", fmt.Sprintf("%d of %d", readCalls, calls.Last), "outcomes", fmt.Sprintf("%d of %d", readOutcomes, outcomes.Last))
+		})
+		beyond, err := a.ReadUpTo(ctx, calls.Last, outcomes.Last)
+		stop()
+		switch {
+		case a.Failure() != nil:
+			return a.Failure()
+		case err != nil:
+			return fmt.Errorf("journal: reading what is stored: %w", err)
+		case a.HasRead(outcomes.Last):
+			return nil
+		}
+		reached, err := j.callsReach(ctx, beyond)
+		switch {
+		case err != nil:
+			return err
+		case reached:
+			continue
+		case !j.options.AcceptLoss:
+			return record.Damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.Last, beyond, j.howToGoOn())
+		}
+		if err := j.useUp(ctx, calls.Last+1, beyond); err != nil {
+			return err
+		}
+	}
+}
+
+// every calls f now and then until stop is called.
+func every(d time.Duration, f func()) (stop func()) {
+	tick, done := time.NewTicker(d), make(chan struct{})
+	var work sync.WaitGroup
+	work.Go(func() {
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				f()
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() { close(done); work.Wait() }
+}
+
+// callsReach tells whether CALLS has a message, by a newer look than the one by
+// which it was missed: another collector may have stored it since, and a server
+// of a cluster that has just become the leader needs a moment to know its own.
+func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {
+	for look := 0; ; look++ {
+		calls, err := j.extent(ctx, j.calls)
+		if err != nil || calls.Last >= seq || j.options.NATS == nil || look == leaderLooks {
+			return err == nil && calls.Last >= seq, err
+		}
+		if err := store.Sleep(ctx, leaderPause); err != nil {
+			return false, err
+		}
+	}
+}
+
+// A new leader of a stream is given this often this long to know all it has.
+const (
+	leaderLooks = 20
+	leaderPause = 250 * time.Millisecond
+)
+
+// useUp uses up the numbers of messages that were lost at the end of CALLS: what is
+// stored about these must not be taken for what is stored about others.
+func (j *Journal) useUp(ctx context.Context, first, last uint64) error {
+	if last < first {
+		return nil
+	}
+	j.Log.Error("messages were lost at the end of CALLS; their numbers are not used again", "messages", last-first+1)
+	for seq := first; seq <= last; {
+		m := nats.NewMsg(j.Names.Subject(record.KindLost))
+		m.Header.Set(record.HeaderControl, record.Control{First: first, Last: last}.Header())
+		stored, err := j.Publish(ctx, j.NC, m)
+		if err != nil {
+			return err
+		}
+		if stored < seq {
+			return errors.New("journal: CALLS counts backwards")
+		}
+		seq = stored + 1
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package jetstream
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+)
+
+// TestIndexIsMadeAgain takes the server's index away with what is not proved: where a
+// server could not write it may lack what is stored, or have what is not.
+func TestIndexIsMadeAgain(t *testing.T) {
+	dir := t.TempDir()
+	j, err := Open(within(t), Options{Dir: dir})
+	require.NoError(t, err)
+	for range 3 {
+		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
+	}
+	require.NoError(t, j.Close())
+	stream := filepath.Join(j.files.StreamsDir(), j.Names.Stream(record.StreamCalls))
+	index := filepath.Join(stream, "msgs", "index.db")
+	assert.FileExists(t, index)
+	require.NoError(t, j.files.RewriteUnproved())
+	assert.NoFileExists(t, index)
+
+	j, err = Open(within(t), Options{Dir: dir})
+	require.NoError(t, err)
+	calls, err := j.calls.Info(within(t))
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, calls.State.Msgs)
+	require.NoError(t, j.Close())
+}

@@ -1,0 +1,58 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+// Seen calls yield with each call that is stored, oldest first, until it returns
+// false: its source, its messageId, and when it was accepted. With it a collector
+// knows calls again that are sent again after a restart. It reads the newest
+// limit calls, and some more. A million take about half a second. It returns
+// ErrDamaged where one cannot be read.
+func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id string, at time.Time) bool) error {
+	first, err := j.newest(ctx, limit)
+	if err != nil {
+		return fmt.Errorf("journal: reading which calls are stored: %w", err)
+	}
+	t := j.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+		if err != nil {
+			return err
+		}
+		if parsed.Kind == record.KindCalls && !record.EachID(parsed.IDs, func(id string) bool { return yield(parsed.Name, id, parsed.At) }) {
+			return store.ErrEnough
+		}
+		return nil
+	})
+	t.HeadersOnly, t.Whole = true, j.account.IsKnownLoss
+	if err := t.Scan(ctx); err != nil {
+		return fmt.Errorf("journal: reading which calls are stored: %w", err)
+	}
+	return nil
+}
+
+// OnStored has f called with each call that is stored from about now on, by this
+// process or by another that shares the journal: what is sent to one collector and
+// again to another is known there too, after a moment. f must not block.
+func (j *Journal) OnStored(f func(source, id string)) { j.stored.Store(&f) }
+
+// newest returns a message of CALLS from which on there are at least so many
+// calls, if there are so many.
+func (j *Journal) newest(ctx context.Context, limit int) (uint64, error) {
+	info, err := j.calls.Info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	// A message has one call at least.
+	if first := int64(info.State.LastSeq) - int64(limit) + 1; first > int64(info.State.FirstSeq) {
+		return uint64(first), nil
+	}
+	return max(1, info.State.FirstSeq), nil
+}

@@ -1,0 +1,113 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A NATS is a cluster that is there already.
+type NATS struct {
+	// URL is one or more addresses, divided by commas.
+	URL string
+	// Credentials is a file with a user's JWT and key. Defaults to none.
+	Credentials string
+	// CAFile and the pair CertFile and KeyFile are for TLS. Default to the
+	// platform's roots and to no certificate.
+	CAFile, CertFile, KeyFile string
+	// Monitor is one or more monitoring addresses of its servers, as http://host:8222,
+	// divided by commas. They tell whether the servers bring messages to the disk before
+	// they acknowledge them. Without, the servers are asked by $SYS.REQ.SERVER.PING.VARZ,
+	// which their system account must let through.
+	Monitor string
+	// AcceptLazySync has Open go on where servers do not. Defaults to false: ErrLazySync.
+	AcceptLazySync bool
+	// Replicas is how many servers keep each message. Defaults to 3.
+	Replicas int
+}
+
+// minServer is the oldest server that has schedules and loses no acknowledged message
+// when it compacts.
+var minServer = [2]int{2, 15}
+
+// Check refuses a cluster that cannot do what is needed, before anything
+// is stored.
+func (c *Cluster) Check(ctx context.Context, call int, need int64) error {
+	version := c.NC.ConnectedServerVersion()
+	if !atLeast(version, minServer) {
+		return oldServer(c.NC.ConnectedUrlRedacted(), version)
+	}
+	if have := c.NC.MaxPayload(); have < need {
+		return fmt.Errorf("journal: the NATS server %s takes messages of at most %d bytes; %d are needed for calls of at most %d: raise max_payload there",
+			c.NC.ConnectedUrlRedacted(), have, need, call)
+	}
+	if _, err := c.JS.AccountInfo(ctx); err != nil {
+		if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+			return fmt.Errorf("journal: JetStream is not enabled on the NATS server %s for this user; enable it there: %w", c.NC.ConnectedUrlRedacted(), err)
+		}
+		return fmt.Errorf("journal: JetStream on %s does not answer: %w", c.NC.ConnectedUrlRedacted(), err)
+	}
+	all, _ := c.Look(ctx) // keepServers says which did not answer
+	return c.refuse(all)
+}
+
+// atLeast compares the first two numbers of a version.
+func atLeast(version string, want [2]int) bool {
+	var have [2]int
+	for i, part := range strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3) {
+		if i == len(have) {
+			break
+		}
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return false
+		}
+		have[i] = n
+	}
+	return have[0] > want[0] || have[0] == want[0] && have[1] >= want[1]
+}
+
+// WithoutUsers leaves users, passwords and tokens out of the addresses of servers.
+func WithoutUsers(urls string) string {
+	servers := strings.Split(urls, ",")
+	for i, server := range servers {
+		scheme, rest, found := strings.Cut(strings.TrimSpace(server), "://")
+		if !found {
+			scheme, rest = "", scheme
+		}
+		servers[i] = strings.TrimPrefix(scheme+"://", "://") + rest[strings.LastIndexByte(rest, '@')+1:]
+	}
+	return strings.Join(servers, ",")
+}
+
+// WithoutURL leaves out the URL that could not be parsed: it may hold a password.
+func WithoutURL(err error) error {
+	if bad := (*url.Error)(nil); errors.As(err, &bad) {
+		return fmt.Errorf("it is no URL: %w", bad.Err)
+	}
+	return err
+}
+
+func (n *NATS) ConnectOptions() []nats.Option {
+	var options []nats.Option
+	if n.Credentials != "" {
+		options = append(options, nats.UserCredentials(n.Credentials))
+	}
+	if n.CAFile != "" {
+		options = append(options, nats.RootCAs(n.CAFile))
+	}
+	if n.CertFile != "" {
+		options = append(options, nats.ClientCert(n.CertFile, n.KeyFile))
+	}
+	return append(options, nats.PingInterval(1500*time.Millisecond), nats.MaxPingsOutstanding(2), nats.Timeout(2*time.Second),
+		nats.FlusherTimeout(2*time.Second),
+		// Credentials that were refused may be good again, or renewed in their file.
+		nats.IgnoreAuthErrorAbort())
+}

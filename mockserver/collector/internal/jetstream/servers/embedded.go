@@ -1,0 +1,189 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+const (
+	// maxPayload bounds a message on an embedded server.
+	maxPayload = 8 << 20
+	// startPatience is how long the server may take to recover its streams.
+	startPatience = 5 * time.Minute
+)
+
+// An Embedded is a NATS server within the process. It opens nothing to the
+// network. It is also where connections to it come from, so that they find the
+// new server after it was started again.
+type Embedded struct {
+	options server.Options
+	log     *slog.Logger
+	Trouble chan error // gets why the server that was started last cannot write; never closed
+
+	mu     sync.Mutex     // guards what follows
+	server *server.Server // nil while it is not running
+	starts int            // how often one was started
+	fatal  error          // why it did not start
+}
+
+func NewEmbedded(dir string, interval time.Duration, log *slog.Logger) *Embedded {
+	options := server.Options{
+		ServerName: "journal", DontListen: true, NoSigs: true, NoLog: true, MaxPayload: maxPayload,
+		JetStream: true, StoreDir: dir, JetStreamMaxStore: math.MaxInt64 >> 2, DisableJetStreamBanner: true,
+		SyncAlways: interval <= 0, SyncInterval: max(interval, 0),
+	}
+	return &Embedded{options: options, log: log, Trouble: make(chan error, 1)}
+}
+
+// Start runs the server and waits until it has recovered its streams.
+func (e *Embedded) Start() error {
+	options := e.options
+	s, err := server.NewServer(&options)
+	if err != nil {
+		return fmt.Errorf("journal: the embedded server: %w", err)
+	}
+	s.SetLoggerV2(serverLog{e, e.begin()}, false, false, false)
+	s.Start()
+	if !s.ReadyForConnections(startPatience) || !s.JetStreamEnabled() {
+		s.Shutdown()
+		s.WaitForShutdown()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return fmt.Errorf("journal: the embedded server did not start: %w", errors.Join(e.fatal, errNotReady))
+	}
+	e.mu.Lock()
+	e.server = s
+	e.mu.Unlock()
+	return nil
+}
+
+var errNotReady = errors.New("it is not ready")
+
+// begin forgets what was told of the servers before, and numbers the next one.
+func (e *Embedded) begin() (start int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fatal = nil
+	e.starts++
+	select {
+	case <-e.Trouble: //nolint:errcheck // it is of a server that was stopped
+	default:
+	}
+	return e.starts
+}
+
+// Stop ends the server. It returns an error if the server could not write, the last
+// time or before.
+func (e *Embedded) Stop() error {
+	e.mu.Lock()
+	s := e.server
+	e.server = nil
+	e.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	s.Shutdown()
+	s.WaitForShutdown()
+	select {
+	case err := <-e.Trouble:
+		return err
+	default:
+		return nil
+	}
+}
+
+// InProcessConn connects to the server that runs now.
+func (e *Embedded) InProcessConn() (net.Conn, error) {
+	e.mu.Lock()
+	s := e.server
+	e.mu.Unlock()
+	if s == nil {
+		return nil, errors.New("journal: the embedded server is not running")
+	}
+	return s.InProcessConn()
+}
+
+// report tells, once, that a server cannot write.
+func (e *Embedded) report(start int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if start != e.starts {
+		return
+	}
+	select {
+	case e.Trouble <- err:
+	default: // it is known
+	}
+}
+
+// Fail reports that the server that runs now is not to be relied on.
+func (e *Embedded) Fail(err error) {
+	e.mu.Lock()
+	start := e.starts
+	e.mu.Unlock()
+	e.report(start, err)
+}
+
+// serverLog passes on what the server logs, and learns from it that a write
+// failed: the server then answers nothing more for the stream, and says it
+// nowhere else.
+type serverLog struct {
+	e     *Embedded
+	start int // which server it is of
+}
+
+func (l serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
+func (l serverLog) Debugf(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
+func (l serverLog) Tracef(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
+
+func (l serverLog) Warnf(format string, v ...any) {
+	l.write(slog.LevelWarn, format, v)
+	l.watch(fmt.Sprintf(format, v...), v)
+}
+
+func (l serverLog) Errorf(format string, v ...any) {
+	l.write(slog.LevelError, format, v)
+	l.watch(fmt.Sprintf(format, v...), v)
+}
+
+func (l serverLog) Fatalf(format string, v ...any) {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	l.e.fatal = fmt.Errorf(format, v...)
+}
+
+func (l serverLog) write(level slog.Level, format string, v []any) {
+	if l.e.log.Enabled(context.Background(), level) {
+		l.e.log.Log(context.Background(), level, "embedded server: "+fmt.Sprintf(format, v...))
+	}
+}
+
+func (l serverLog) watch(text string, v []any) {
+	lower := strings.ToLower(text)
+	for _, sign := range []string{"critical write error", "failed to store", "out of space", "resources, will be disabled", "permission denied"} {
+		if strings.Contains(lower, sign) {
+			l.e.report(l.start, causeOf(text, v))
+			return
+		}
+	}
+}
+
+// causeOf returns the error among the arguments, which can be looked into, or
+// the text.
+func causeOf(text string, v []any) error {
+	for _, a := range v {
+		if err, ok := a.(error); ok {
+			return err
+		}
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,37 @@
+package jetstream
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// What follows from an outcome may be done late: by then the destination may be
+// another one of the same name, which has given up nothing.
+func TestNothingIsKeptOfADestinationThatWasDetached(t *testing.T) {
+	j, err := Open(within(t), Options{Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	_, err = j.Attach(within(t), "crm", nil)
+	require.NoError(t, err)
+	o := &record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 1}, Attempt: 1, Failed: []record.Failure{{Place: 0, Reason: "because"}}}
+	j.account.With("crm", func(b *ledger.Account) { o.Attached = b.Attached })
+	given := []mockserver.Call{{Source: "web", ID: "m", Body: []byte(`{"type":"track","messageId":"m"}`)}}
+	failed := func() (n int) {
+		require.NoError(t, j.Failed(within(t), "crm", func(mockserver.FailedCall) bool { n++; return true }))
+		return n
+	}
+	require.NoError(t, j.settle(o, given))
+	assert.Equal(t, 1, failed())
+
+	require.NoError(t, j.Detach(within(t), "crm"))
+	_, err = j.Attach(within(t), "crm", nil)
+	require.NoError(t, err)
+	require.NoError(t, j.settle(o, given))
+	assert.Zero(t, failed())
+}

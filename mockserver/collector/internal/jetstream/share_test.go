@@ -1,0 +1,124 @@
+package jetstream_test
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	natsjetstream "github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+)
+
+// leader returns which server has the consumer of a destination.
+func (c *cluster) leader(consumer string) int {
+	c.t.Helper()
+	nc, err := nats.Connect(c.url())
+	require.NoError(c.t, err)
+	defer nc.Close()
+	js, err := natsjetstream.New(nc)
+	require.NoError(c.t, err)
+	have, err := js.Consumer(within(c.t), "analytics-CALLS", consumer)
+	require.NoError(c.t, err)
+	for i, config := range c.configs {
+		if config.Name == have.CachedInfo().Cluster.Leader {
+			return i
+		}
+	}
+	c.t.Fatalf("%s has the leader %q", consumer, have.CachedInfo().Cluster.Leader)
+	return -1
+}
+
+// TestWorkIsSharedAgainAfterALeaderIsLost stops the server that hands out calls, while
+// three collectors wait for some.
+func TestWorkIsSharedAgainAfterALeaderIsLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three servers take a while")
+	}
+	c := startCluster(t)
+	shares := make(chan int, 1000) // who got something
+	for i := range 3 {
+		j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: c.url()}})
+		r := attach(t, j, "crm")
+		for range 4 {
+			go func() {
+				for {
+					l, err := r.Next(t.Context(), mockserver.Want{})
+					if err != nil {
+						return
+					}
+					_ = l.Finish(within(t), mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateDelivered}}})
+					shares <- i
+				}
+			}()
+		}
+	}
+	sender := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: c.url()}})
+	send := func(what string) {
+		got := map[int]bool{}
+		began := time.Now()
+		for n := 0; len(got) < 3; n++ {
+			if time.Since(began) > patience {
+				t.Fatalf("%s: after %v only %v got something", what, time.Since(began), got)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			_ = sender.Append(ctx, mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(what, n, "."), 1)})
+			cancel()
+			for {
+				select {
+				case i := <-shares:
+					got[i] = true
+					continue
+				case <-time.After(20 * time.Millisecond):
+				}
+				break
+			}
+		}
+		t.Logf("%s: all have got something after %v", what, time.Since(began))
+	}
+	send("before")
+	stopped := c.leader("d-crm")
+	require.NoError(t, c.servers[stopped].Process.Signal(syscall.SIGSTOP))
+	send("stopped")
+	require.NoError(t, c.servers[stopped].Process.Signal(syscall.SIGCONT))
+	c.ready()
+	send("continued")
+	killed := c.leader("d-crm")
+	c.kill(killed)
+	send("killed")
+}
+
+// A request for calls that is lost with the server that had it is made again, though
+// nobody says so.
+func TestRequestsThatAreLostAreMadeAgain(t *testing.T) {
+	s, _ := startServer(t, func(*server.Options) {})
+	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1}})
+	nc, err := nats.Connect(s.ClientURL())
+	require.NoError(t, err)
+	defer nc.Close()
+	var requests []*nats.Subscription
+	for _, stream := range []string{"CALLS", "RETRY"} {
+		r, err := nc.SubscribeSync("$JS.API.CONSUMER.MSG.NEXT.analytics-" + stream + ".d-crm")
+		require.NoError(t, err)
+		requests = append(requests, r)
+	}
+	require.NoError(t, nc.Flush())
+	r := attach(t, j, "crm")
+	go func() { _, _ = r.Next(t.Context(), mockserver.Want{}) }()
+	for _, r := range requests {
+		_, err := r.NextMsg(patience)
+		require.NoError(t, err, "the request")
+	}
+	j.LoseRequests()
+	for _, r := range requests {
+		_, err := r.NextMsg(8 * time.Second) // after 10 s the server says itself that they have expired
+		require.NoError(t, err, "another one")
+	}
+}

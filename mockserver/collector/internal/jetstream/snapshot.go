@@ -1,0 +1,276 @@
+package jetstream
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// A snapshot is what must be in the data directory, in a file beside the streams:
+// the account as far as it had read, the account of what was removed, and how far
+// the other streams had come. Whatever is damaged in the streams, it says what that
+// was; whatever of it is damaged can be made again from the streams. What it says is
+// there was brought to the disk before.
+//
+// There are two files, of which one is always whole. Where a cluster keeps the
+// streams there is none: checkpoints are there for a quick start.
+type snapshot struct {
+	number  uint64
+	account *ledger.Ledger
+	base    *ledger.Ledger // nil where it is not known
+	marks   map[string]extentMark
+}
+
+// An extentMark is what a stream must have at least.
+type extentMark struct {
+	last     uint64 // the number of its last message
+	messages uint64 // of a bucket: how many values; 0 where they are not counted
+}
+
+const (
+	snapshotFormat = 1
+	snapshotSlots  = 2
+	// snapshotEvery is how often what has changed is stored, and snapshotShare which
+	// part of the time that may take.
+	snapshotEvery = time.Second
+	snapshotShare = 20
+)
+
+// A snapshotStore stores snapshots.
+type snapshotStore struct {
+	mu     sync.Mutex // guards what follows; held while one is made, or values are deleted
+	number uint64     // of the last one
+	base   []byte     // encoded; nil where it is not known
+	stored string     // what the last one was of
+	next   time.Time
+}
+
+// setBase says what the account of what was removed is now.
+func (s *snapshotStore) setBase(base []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.base = base
+}
+
+func snapshotFile(dir string, number uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("journal.account.%d", number%snapshotSlots))
+}
+
+// snapshot stores the account if there is reason to, or in any case.
+func (j *Journal) snapshot(ctx context.Context, now bool) error {
+	s := &j.snapshots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !now && time.Now().Before(s.next) {
+		return nil
+	}
+	return j.storeSnapshot(ctx, true)
+}
+
+// storeSnapshot stores the account. The lock is held. Values are not counted while
+// some are being deleted.
+func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
+	s := &j.snapshots
+	began := time.Now()
+	marks, err := j.measureStreams(ctx, count)
+	if err != nil {
+		return err
+	}
+	calls, outcomes := j.account.Position()
+	of := fmt.Sprint(calls, outcomes, marks, sha256.Sum256(s.base))
+	if of == s.stored {
+		return nil
+	}
+	data := record.AppendNumbers([]byte{snapshotFormat}, s.number+1, uint64(len(marks)))
+	for name, m := range marks {
+		data = record.AppendNumbers(record.AppendText(data, name), m.last, m.messages)
+	}
+	data = record.AppendText(data, string(j.account.Encode()))
+	data = record.AppendText(data, string(s.base))
+	if err := j.syncStreams(began); err != nil {
+		return err
+	}
+	if err := datadir.Overwrite(snapshotFile(j.options.Dir, s.number+1), datadir.Seal(s2.Encode(nil, data))); err != nil {
+		return fmt.Errorf("journal: storing the account: %w", err)
+	}
+	s.number, s.stored, s.next = s.number+1, of, time.Now().Add(max(snapshotEvery, snapshotShare*time.Since(began)))
+	err = j.recent.Forget(func(a record.Accepted) bool {
+		if a.Calls == 0 {
+			return a.Seq <= marks[a.Source].last
+		}
+		return a.Seq <= calls
+	})
+	if err != nil {
+		j.Log.Debug("what was accepted last is noted for longer", "error", err)
+	}
+	return nil
+}
+
+// uncounted has no snapshot say how many values there are until counted is called:
+// some are about to be deleted.
+func (j *Journal) uncounted(ctx context.Context) (counted func(), err error) {
+	if j.options.NATS != nil {
+		return func() {}, nil
+	}
+	j.snapshots.mu.Lock()
+	if err := j.storeSnapshot(ctx, false); err != nil {
+		j.snapshots.mu.Unlock()
+		return nil, err
+	}
+	return j.snapshots.mu.Unlock, nil
+}
+
+// measureStreams returns how far the streams have come beside CALLS and OUTCOMES,
+// which the account follows.
+func (j *Journal) measureStreams(ctx context.Context, count bool) (map[string]extentMark, error) {
+	marks := map[string]extentMark{}
+	for _, config := range j.streams() {
+		kind := strings.TrimPrefix(config.Name, j.Names.Prefix+"-")
+		bucket := strings.HasPrefix(config.Name, "KV_")
+		if !bucket && kind != record.StreamFailed && kind != record.StreamState {
+			continue
+		}
+		stream, err := j.JS.Stream(ctx, config.Name)
+		if err != nil {
+			return nil, fmt.Errorf("journal: measuring %s: %w", config.Name, err)
+		}
+		state := stream.CachedInfo().State
+		m := extentMark{last: state.LastSeq}
+		if bucket && count {
+			m.messages = state.Msgs
+		}
+		marks[config.Name] = m
+	}
+	return marks, nil
+}
+
+// syncStreams brings to the disk what was written where the server does not do so
+// before it answers.
+func (j *Journal) syncStreams(before time.Time) error {
+	if j.options.SyncInterval <= 0 {
+		return nil
+	}
+	blocks, _ := filepath.Glob(filepath.Join(j.files.StreamsDir(), "*", "msgs", "*.blk"))
+	for _, block := range blocks {
+		name := filepath.Base(filepath.Dir(filepath.Dir(block)))
+		info, err := os.Stat(block)
+		if err != nil || j.files.IsVolatile(name) || info.ModTime().Before(before.Add(-2*j.options.SyncInterval-time.Minute)) {
+			continue // the server has removed it, or brought it to the disk long ago
+		}
+		if err := datadir.SyncFile(block); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("journal: bringing %s to the disk: %w", block, err)
+		}
+	}
+	return nil
+}
+
+// loadSnapshot returns the newest one that is whole, or nil.
+func (j *Journal) loadSnapshot() *snapshot {
+	var newest *snapshot
+	for i := range uint64(snapshotSlots) {
+		data, err := os.ReadFile(snapshotFile(j.options.Dir, i))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var s *snapshot
+		if err == nil {
+			s, err = decodeSnapshot(data)
+		}
+		if err != nil {
+			j.Log.Warn("an account that was stored cannot be read; the one before it is used, or it is made again from the streams", "file", snapshotFile(j.options.Dir, i), "error", err)
+		} else if newest == nil || s.number > newest.number {
+			newest = s
+		}
+	}
+	return newest
+}
+
+func decodeSnapshot(data []byte) (*snapshot, error) {
+	data, err := datadir.Unseal(data)
+	if err == nil {
+		data, err = s2.Decode(nil, data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(data) == 0 || data[0] != snapshotFormat {
+		return nil, fmt.Errorf("it has format %.1x, not %d", data, snapshotFormat)
+	}
+	d := record.Decoder{Rest: data[1:]}
+	s := &snapshot{number: d.Uint(), marks: map[string]extentMark{}}
+	for range d.Int(len(data)) {
+		name := string(d.Bytes())
+		s.marks[name] = extentMark{d.Uint(), d.Uint()}
+	}
+	account, base := d.Bytes(), d.Bytes()
+	if d.Failed || len(d.Rest) > 0 {
+		return nil, datadir.ErrUnsealed
+	}
+	if s.account, err = ledger.Decode(account); err == nil && len(base) > 0 {
+		s.base, err = ledger.Decode(base)
+	}
+	return s, err
+}
+
+// raise has the marks of buckets say what was noted since, and returns what was of calls.
+func (s *snapshot) raise(noted []record.Accepted) (accepted []record.Accepted) {
+	return slices.DeleteFunc(noted, func(a record.Accepted) bool {
+		if a.Calls == 0 && s != nil {
+			m := s.marks[a.Source]
+			m.last = max(m.last, a.Seq)
+			s.marks[a.Source] = m
+		}
+		return a.Calls == 0
+	})
+}
+
+// forgetSnapshots removes them: what they say no longer holds.
+func (j *Journal) forgetSnapshots() error {
+	j.snapshots.mu.Lock()
+	defer j.snapshots.mu.Unlock()
+	for i := range uint64(snapshotSlots) {
+		if err := os.Remove(snapshotFile(j.options.Dir, i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("journal: %w", err)
+		}
+	}
+	j.snapshots.stored = ""
+	return nil
+}
+
+// lacks compares the streams with what they must have, and says what they lack.
+func (j *Journal) lacks(ctx context.Context, s *snapshot) ([]string, error) {
+	var all []string
+	for name, m := range s.marks {
+		stream, err := j.JS.Stream(ctx, name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue // it is of another name
+		}
+		if err != nil {
+			return nil, fmt.Errorf("journal: %w", err)
+		}
+		state := stream.CachedInfo().State
+		if state.LastSeq < m.last {
+			all = append(all, fmt.Sprintf("%s ends at message %d, but %d was stored", name, state.LastSeq, m.last))
+		}
+		if state.Msgs < m.messages {
+			all = append(all, fmt.Sprintf("%s has %d of %d values", name, state.Msgs, m.messages))
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}

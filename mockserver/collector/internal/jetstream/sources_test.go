@@ -1,0 +1,78 @@
+package jetstream_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+)
+
+// A destination that is being worked at is connected to one more source while
+// calls of both come in: each call that it has accepted must be handed out.
+func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
+	j := open(t, jetstream.Options{Dir: t.TempDir()})
+	for round := range 5 {
+		name := fmt.Sprint("d", round)
+		before := attach(t, j, name, "web")
+		var goingOn sync.WaitGroup
+		worked := make(chan struct{})
+		goingOn.Go(func() {
+			for n := 0; ; n++ {
+				l, err := before.Next(t.Context(), mockserver.Want{})
+				if err != nil {
+					return // it is attached anew
+				}
+				if err := l.Finish(within(t), all(l.Entry(), mockserver.StateDelivered)); err != nil {
+					t.Error(err)
+				}
+				if n == 5 {
+					close(worked)
+				}
+			}
+		})
+		attached := make(chan struct{})
+		for _, source := range []string{"web", "app"} {
+			goingOn.Go(func() {
+				for i := 0; !isClosed(attached); i++ {
+					calls := journaltest.Calls(source, fmt.Sprint(name, source, i), 1)
+					if err := j.Append(within(t), mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		select {
+		case <-worked:
+		case <-within(t).Done():
+			t.Fatal("nothing is handed out")
+		}
+		r := attach(t, j, name, "web", "app")
+		close(attached)
+		goingOn.Wait()
+		work(t, r, int(ledgerOf(t, j, name).Pending), delivered)
+		ok(t, j.Detach(within(t), name))
+	}
+}
+
+// all is the result of an entry whose calls all end in one way.
+func all(e mockserver.Entry, state mockserver.State) mockserver.Result {
+	r := mockserver.Result{Outcomes: make([]mockserver.Outcome, len(e.Calls))}
+	for i := range r.Outcomes {
+		r.Outcomes[i].State = state
+	}
+	return r
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

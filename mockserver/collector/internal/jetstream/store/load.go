@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// LoadCalls reads a message of CALLS.
+func (s *Store) LoadCalls(ctx context.Context, calls jetstream.Stream, seq uint64) (*record.Calls, [][]byte, error) {
+	raw, err := calls.GetMsg(ctx, seq)
+	if err != nil {
+		return nil, nil, fmt.Errorf("journal: message %d of CALLS: %w", seq, err)
+	}
+	m, err := s.Names.ParseCalls(seq, raw.Subject, raw.Header)
+	if err != nil {
+		return nil, nil, err
+	}
+	bodies, err := record.DecodeCalls(raw.Data)
+	return m, bodies, err
+}
+
+// IsMissing reports whether what was stored is gone for good.
+func IsMissing(err error) bool {
+	return errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, record.ErrBadSegment)
+}
+
+// A Outcomes is the message of OUTCOMES that was read last, so that one of many
+// outcomes is not read for each of them.
+type Outcomes struct {
+	seq      uint64
+	outcomes []record.Outcome
+}
+
+// Get returns the outcome about a destination and calls in a message.
+func (r *Outcomes) Get(ctx context.Context, stream jetstream.Stream, seq uint64, destination string, ref record.Ref) (*record.Outcome, error) {
+	if r.seq != seq {
+		raw, err := stream.GetMsg(ctx, seq)
+		if err == nil {
+			_, r.outcomes, err = record.DecodeOutcomes(raw.Data)
+		}
+		if err != nil {
+			r.seq = 0
+			return nil, fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+		}
+		r.seq = seq
+	}
+	for i := range r.outcomes {
+		if o := &r.outcomes[i]; o.Destination == destination && o.Ref == ref {
+			return o, nil
+		}
+	}
+	return nil, fmt.Errorf("message %d of OUTCOMES says nothing about %q and message %d of CALLS", seq, destination, ref.Seq)
+}

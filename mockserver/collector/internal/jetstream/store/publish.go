@@ -1,0 +1,174 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+const (
+	// tryPatience is how long a cluster may take to answer before a message is
+	// published again, and PublishPatience how long it is tried.
+	tryPatience     = 1500 * time.Millisecond
+	PublishPatience = 10 * time.Second
+	RequestPatience = 5 * time.Second
+	// ClusterAnswer is how long a sender waits for a cluster. It is told to send again
+	// before two seconds are over, while the message is still tried.
+	ClusterAnswer = 1750 * time.Millisecond
+	// AskPatience is how long a server of a cluster may take to answer where another
+	// one may be asked instead.
+	AskPatience = 2 * time.Second
+)
+
+// Error codes of JetStream.
+const (
+	codeStoreFailed   = 10077 // here: the stream has reached its MaxBytes
+	codeWrongSequence = 10071
+)
+
+// A ServerError is an answer of JetStream.
+type ServerError struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+func (e *ServerError) Error() string {
+	return fmt.Sprintf("%s (NATS error %d)", e.Description, e.ErrCode)
+}
+
+// Publish stores a message and returns its sequence number. On a cluster it
+// tries again; where a message must not be stored twice it needs a Nats-Msg-Id.
+func (s *Store) Publish(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
+	ctx, stop, err := s.While(ctx, PublishPatience)
+	if err != nil {
+		return 0, err
+	}
+	defer stop()
+	return s.PublishUntil(ctx, nc, m)
+}
+
+// PublishUntil tries until ctx ends. Its error is an unansweredError where the
+// message may be stored.
+func (s *Store) PublishUntil(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
+	unanswered := false
+	for {
+		seq, err := s.Try(ctx, nc, m)
+		if err == nil {
+			return seq, nil
+		}
+		var refused *ServerError
+		isRefused := errors.As(err, &refused)
+		unanswered = unanswered || !isRefused && !isUnsent(err)
+		if isRefused || ctx.Err() != nil || !s.Shared || Sleep(ctx, 100*time.Millisecond) != nil {
+			if err = wrapStorage(err); unanswered {
+				err = &unansweredError{err}
+			}
+			return 0, err
+		}
+	}
+}
+
+// isUnsent reports whether a message came to no server.
+func isUnsent(err error) bool {
+	for _, unsent := range []error{nats.ErrNoResponders, nats.ErrConnectionClosed, nats.ErrReconnectBufExceeded, nats.ErrMaxPayload} {
+		if errors.Is(err, unsent) {
+			return true
+		}
+	}
+	return false
+}
+
+// While returns a context that ends with ctx, after patience (0 is none), or when
+// the store cannot be written to.
+func (s *Store) While(ctx context.Context, patience time.Duration) (context.Context, func(), error) {
+	up, err := s.Status.Writable()
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	limited, stop := ctx, context.CancelFunc(func() {})
+	if patience > 0 {
+		limited, stop = context.WithTimeoutCause(ctx, patience, ErrNoAnswer)
+	}
+	unlink := context.AfterFunc(up, func() { cancel(context.Cause(up)) })
+	return limited, func() { unlink(); stop(); cancel(nil) }, nil
+}
+
+var ErrNoAnswer = errors.New("journal: the store does not answer")
+
+// Try publishes once. Once it returns no error, the message is stored.
+func (s *Store) Try(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
+	try := ctx
+	if s.Shared {
+		var stop func()
+		try, stop = context.WithTimeout(ctx, tryPatience)
+		defer stop()
+	}
+	if len(m.Header) == 0 {
+		m.Header = nats.Header{record.HeaderPlain: []string{"1"}}
+	}
+	answer, err := nc.RequestMsgWithContext(try, m)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return 0, fmt.Errorf("journal: storing: %w", err)
+	}
+	var ack struct {
+		Seq   uint64       `json:"seq"`
+		Error *ServerError `json:"error"`
+	}
+	if err := json.Unmarshal(answer.Data, &ack); err != nil {
+		return 0, fmt.Errorf("journal: the server's answer cannot be read: %w", err)
+	}
+	if ack.Error != nil {
+		return 0, fmt.Errorf("journal: storing: %w", ack.Error)
+	}
+	if err := s.ProveSynced(); err != nil {
+		return 0, fmt.Errorf("journal: storing: %w", err)
+	}
+	return ack.Seq, nil
+}
+
+// IsWrongSequence tells whether another process was faster.
+func IsWrongSequence(err error) bool {
+	var refused *ServerError
+	return errors.As(err, &refused) && refused.ErrCode == codeWrongSequence
+}
+
+// wrapStorage turns the error that means that CALLS has reached its limit into
+// ErrJournalFull.
+func wrapStorage(err error) error {
+	var refused *ServerError
+	if errors.As(err, &refused) && refused.ErrCode == codeStoreFailed {
+		return fmt.Errorf("%w: %w", mockserver.ErrJournalFull, err)
+	}
+	return err
+}
+
+// An unansweredError is that of a message that was sent and not answered: it may be
+// stored.
+type unansweredError struct{ error }
+
+func (e *unansweredError) Unwrap() error { return e.error }
+
+func IsUnanswered(err error) bool {
+	var unanswered *unansweredError
+	return errors.As(err, &unanswered)
+}
+
+// Identify names a message, so that a cluster stores it once though it may be
+// published twice.
+func (s *Store) Identify(m *nats.Msg) {
+	if s.Shared {
+		m.Header.Set(nats.MsgIdHdr, fmt.Sprintf("%x-%x", s.Writer, s.messages.Add(1)))
+	}
+}

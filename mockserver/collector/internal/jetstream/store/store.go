@@ -1,0 +1,90 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// A Store is the streams of a journal as it appends to them and reads them: on a server
+// within the process, or on a cluster.
+type Store struct {
+	Names  record.Names
+	Log    *slog.Logger
+	Shared bool   // on a cluster
+	Writer uint64 // names this process among those that share the streams
+
+	In, NC *nats.Conn
+	JS     jetstream.JetStream
+	Status health
+	Link   atomic.Pointer[link] // replaced when a connection is made again
+	Synced func() error         // says whether what was answered for is on the disk; nil where the answer says so
+
+	Ctx    context.Context // ends when the journal is closed
+	Cancel context.CancelCauseFunc
+	Work   goroutines // goroutines that end with ctx
+
+	messages atomic.Uint64 // counts what was published, to name it
+}
+
+func New(name string, isShared bool, log *slog.Logger) *Store {
+	s := &Store{Names: record.Names{Prefix: name}, Shared: isShared, Log: log, Writer: RandomNumber()}
+	s.Ctx, s.Cancel = context.WithCancelCause(context.Background())
+	s.Link.Store(NewLink())
+	return s
+}
+
+// RandomNumber names this process among the writers.
+func RandomNumber() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// ProveSynced returns nil if what the server has answered for until now is on the disk.
+func (s *Store) ProveSynced() error {
+	if s.Synced == nil {
+		return nil
+	}
+	return s.Synced()
+}
+
+// AwaitStore waits until the store can be asked again. It fails when the journal is
+// closed.
+func (s *Store) AwaitStore() error {
+	s.Status.await(s.Ctx)
+	return Sleep(s.Ctx, storePause)
+}
+
+func (s *Store) Tail(kind string, next uint64, handle func(*nats.Msg, uint64) error) *Tail {
+	t := &Tail{
+		link: &s.Link, nc: s.NC, js: s.JS, Stream: s.Names.Stream(kind), Next: next, Batch: 1000, heartbeat: 5 * time.Second, handle: handle,
+		trouble: s.tellTrouble(kind),
+	}
+	if s.Shared {
+		t.shared, t.heartbeat = true, time.Second // the server that has the consumer may die alone
+	}
+	return t
+}
+
+// tellTrouble returns a function that logs, for trouble of a tail: as a warning now and
+// then if it lasts and is not known.
+func (s *Store) tellTrouble(kind string) func(error, time.Duration) {
+	var told time.Duration
+	return func(err error, since time.Duration) {
+		told = min(told, since) // it may be another trouble
+		level := slog.LevelDebug
+		if _, down := s.Status.Writable(); down == nil && since-told >= TellEvery {
+			told, level = since, slog.LevelWarn
+		}
+		s.Log.Log(context.Background(), level, "a stream cannot be read; it is tried again", "stream", kind, "for", since.Round(time.Second), "error", err)
+	}
+}

@@ -1,0 +1,318 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// A Tail reads a stream in its order, each message once, from next on. It makes
+// its consumer again when the server that has it is gone, and goes on where it
+// was.
+type Tail struct {
+	link        *atomic.Pointer[link]
+	nc          *nats.Conn
+	js          jetstream.JetStream
+	Stream      string
+	Server      string   // of a cluster, whose copy is read; empty: any
+	Subjects    []string // none: all
+	HeadersOnly bool
+	Next        uint64    // the message to begin with
+	Since       time.Time // where next is 0: the time to begin with
+	Batch       int       // how many messages are asked for at once
+	shared      bool      // the stream is on a cluster, where a server may not have all of it yet
+	Must        uint64    // a scan must come to this message, if it is not 0
+	heartbeat   time.Duration
+	// handle takes a message. An error ends the tail; ErrEnough ends it without
+	// one.
+	handle func(m *nats.Msg, seq uint64) error
+	// Whole, if it is set, takes a gap in the numbers for damage unless whole says
+	// that it is known. There must be no subjects then.
+	Whole func(gap record.Span) bool
+	// Paused, if it is set, says that what has come is not to be handled now: it is read again.
+	Paused func() bool
+	// trouble is told why a consumer is made again, and for how long none has read
+	// anything.
+	trouble func(err error, since time.Duration)
+
+	misses int    // counts consumers that were made on another server
+	last   uint64 // set by aim: the message that a scan ends with; 0 where that is not known
+	marker string // set by aim: the subject of that message, if nothing else of it is to be read
+}
+
+// ErrEnough ends a tail.
+var ErrEnough = errors.New("enough")
+
+// handlerError is an error of the handler, which ends the tail.
+type handlerError struct{ error }
+
+func (e handlerError) Unwrap() error { return e.error }
+
+// Follow reads until ctx ends or handle returns an error.
+func (t *Tail) Follow(ctx context.Context) error { return t.run(ctx, false) }
+
+// Scan reads what the stream has now, and maybe what comes while it reads.
+func (t *Tail) Scan(ctx context.Context) error {
+	if t.shared {
+		if done, err := t.aim(ctx); done || err != nil {
+			return err
+		}
+	}
+	return t.run(ctx, true)
+}
+
+// aim has a scan of a cluster's stream end with the last message that the leader
+// has: the server that hands out messages may have fewer, and would not know. Of
+// messages of some subjects the last one may be another, which is then read too.
+func (t *Tail) aim(ctx context.Context) (done bool, err error) {
+	stream, err := t.js.Stream(ctx, t.Stream)
+	if err != nil {
+		return false, fmt.Errorf("reading %s: %w", t.Stream, err)
+	}
+	state := stream.CachedInfo().State
+	t.last = max(state.LastSeq, t.Must)
+	if t.last == 0 || t.Next > t.last || state.Msgs == 0 && t.Must == 0 {
+		return true, nil
+	}
+	if len(t.Subjects) == 0 {
+		return false, nil
+	}
+	m, err := stream.GetMsg(ctx, t.last)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		t.last = 0
+	case err != nil:
+		return false, fmt.Errorf("reading %s: %w", t.Stream, err)
+	case !slices.ContainsFunc(t.Subjects, func(s string) bool { return record.Matches(s, m.Subject) }):
+		t.marker = m.Subject
+	}
+	return false, nil
+}
+
+func (t *Tail) run(ctx context.Context, finite bool) error {
+	var failing time.Time // since when consumers are made again
+	for {
+		began, next := time.Now(), t.Next
+		err := t.session(ctx, finite)
+		var handler handlerError
+		switch {
+		case errors.Is(err, ErrEnough):
+			return nil
+		case errors.As(err, &handler):
+			return handler.error
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		if failing.IsZero() || t.Next != next || time.Since(began) > TellEvery {
+			failing = time.Now()
+		}
+		t.trouble(err, time.Since(failing))
+		if err := Sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// TellEvery is how often it is said that reading is waited for.
+const TellEvery = 10 * time.Second
+
+// session reads by one consumer until something goes wrong. A finite one ends
+// with ErrEnough when nothing is left.
+func (t *Tail) session(ctx context.Context, finite bool) error {
+	config := jetstream.ConsumerConfig{
+		Description: "reads in order", AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: t.Next,
+		FilterSubjects: t.Subjects, HeadersOnly: t.HeadersOnly, InactiveThreshold: time.Minute,
+	}
+	if t.marker != "" {
+		config.FilterSubjects = append(slices.Clip(t.Subjects), t.marker)
+	}
+	if t.Next == 0 {
+		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &t.Since
+	}
+	link := t.link.Load() // what is asked on a connection that is lost is never answered
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(link.Lost, cancel)()
+	consumer, err := t.create(ctx, config)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", t.Stream, err)
+	}
+	info := consumer.CachedInfo()
+	defer func() {
+		if link.Lost.Err() == nil {
+			_ = t.js.DeleteConsumer(context.WithoutCancel(ctx), t.Stream, info.Name) // else it goes by itself
+		}
+	}()
+	if finite && info.NumPending == 0 && !t.shared {
+		return ErrEnough
+	}
+	sub, err := t.nc.SubscribeSync(t.nc.NewInbox())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	defer context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() })()
+	r := reading{Tail: t, sub: sub, consumer: consumer, finite: finite}
+	for {
+		if err := r.next(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (t *Tail) create(ctx context.Context, config jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	if t.shared {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, AskPatience)
+		defer cancel()
+	}
+	consumer, err := t.js.CreateConsumer(ctx, t.Stream, config)
+	if err != nil || t.Server == "" {
+		return consumer, err
+	}
+	// The cluster chooses one of the servers that have the stream, by chance.
+	if cluster := consumer.CachedInfo().Cluster; cluster == nil || cluster.Leader != t.Server {
+		_ = t.js.DeleteConsumer(ctx, t.Stream, consumer.CachedInfo().Name)
+		if t.misses++; t.misses > mostMisses {
+			return nil, handlerError{fmt.Errorf("reading %s: %s does not hand it out", t.Stream, t.Server)}
+		}
+		return nil, errOtherServer
+	}
+	return consumer, nil
+}
+
+// mostMisses is how often a consumer may be made on another server than it should.
+const mostMisses = 100
+
+var errOtherServer = errors.New("another server was chosen")
+
+// A reading is what one consumer has handed out.
+type reading struct {
+	*Tail
+	sub       *nats.Subscription
+	consumer  jetstream.Consumer
+	finite    bool
+	wanted    int    // messages that were asked for and have not come
+	delivered uint64 // messages that came
+	idle      int    // signs of life in a row without a message
+	cleared   int    // how many more had come when held was asked
+}
+
+// next asks for messages if need be, and handles what comes.
+func (r *reading) next(ctx context.Context) error {
+	if r.wanted == 0 {
+		request, _ := json.Marshal(PullRequest{Batch: r.Batch, Expires: 60 * r.heartbeat, Heartbeat: r.heartbeat})
+		subject := "$JS.API.CONSUMER.MSG.NEXT." + r.Stream + "." + r.consumer.CachedInfo().Name
+		if err := r.nc.PublishRequest(subject, r.sub.Subject, request); err != nil {
+			return err
+		}
+		r.wanted = r.Batch
+	}
+	m, err := r.sub.NextMsg(5 * r.heartbeat / 2)
+	if err != nil {
+		return err
+	}
+	r.cleared--
+	switch status := m.Header.Get("Status"); status {
+	case "":
+		return r.take(m)
+	case "100":
+		if r.idle++; r.finite && r.idle > 1 {
+			return r.stuck(ctx)
+		}
+		return nil
+	case "408":
+		r.wanted = 0
+		return nil
+	default:
+		return fmt.Errorf("reading %s: %s %s", r.Stream, status, m.Header.Get("Description"))
+	}
+}
+
+// take handles a message.
+func (r *reading) take(m *nats.Msg) error {
+	meta, err := m.Metadata()
+	if err != nil {
+		return err
+	}
+	seq := meta.Sequence.Stream
+	if r.isHeld() {
+		return fmt.Errorf("reading %s: message %d may not be on the disk", r.Stream, seq)
+	}
+	if r.delivered++; meta.Sequence.Consumer != r.delivered {
+		return fmt.Errorf("reading %s: a message was missed", r.Stream)
+	}
+	r.wanted, r.idle = r.wanted-1, 0
+	if gap := (record.Span{First: r.Tail.Next, Last: seq - 1}); r.Whole != nil && gap.First <= gap.Last && !r.Whole(gap) {
+		return handlerError{record.Damaged("messages %d to %d of %s cannot be read", gap.First, gap.Last, r.Stream)}
+	}
+	if m.Subject != r.marker {
+		if err := r.handle(m, seq); err != nil {
+			return handlerError{err}
+		}
+	}
+	r.Tail.Next = seq + 1
+	if atEnd := meta.NumPending == 0; r.finite && (atEnd && !r.shared || r.last != 0 && seq >= r.last) {
+		return ErrEnough
+	}
+	return nil
+}
+
+// isHeld asks held once for all that has come.
+func (r *reading) isHeld() bool {
+	if r.Paused == nil || r.cleared >= 0 {
+		return false
+	}
+	waiting, _, _ := r.sub.Pending() // those that come from now on are asked for later
+	if r.Paused() {
+		return true
+	}
+	r.cleared = waiting
+	return false
+}
+
+// stuck tells why a finite reading gets nothing more: all was read, or the server
+// has messages that it cannot read.
+func (r *reading) stuck(ctx context.Context) error {
+	info, err := r.consumer.Info(ctx)
+	switch {
+	case err != nil:
+		return err
+	case info.NumPending == 0 && r.Tail.Next <= r.Must:
+		return fmt.Errorf("reading %s: the server has not come to message %d", r.Stream, r.Must)
+	case info.NumPending == 0:
+		return ErrEnough
+	case info.Delivered.Consumer > r.delivered:
+		return nil // they are on their way
+	}
+	return handlerError{record.Damaged("%d messages of %s from %d on cannot be read", info.NumPending, r.Stream, r.Tail.Next)}
+}
+
+// A PullRequest asks a consumer for messages.
+type PullRequest struct {
+	Batch     int           `json:"batch"`
+	Expires   time.Duration `json:"expires"`
+	Heartbeat time.Duration `json:"idle_heartbeat,omitempty"`
+}
+
+// Sleep waits, or returns why ctx ended.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,40 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
+	"github.com/stretchr/testify/assert"
+)
+
+func TestWhatMayPassOnACluster(t *testing.T) {
+	noPeers := func(why string) error {
+		return &jetstream.APIError{Code: 400, ErrorCode: codeNoPeers, Description: "no suitable peers for placement" + why}
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"servers that are not known yet":      {noPeers(""), true},
+		"servers that are not online":         {noPeers(", peer offline"), true},
+		"servers without room":                {noPeers(", insufficient storage"), false},
+		"a server that is not the leader yet": {&ServerError{Code: 503, ErrCode: 10008}, true},
+		"no leader answers":                   {&unansweredError{ErrNoAnswer}, true},
+		"a full queue":                        {wrapStorage(&ServerError{Code: 503, ErrCode: codeStoreFailed}), false},
+		"a network that is not there":         {&net.OpError{Op: "dial", Err: errors.New("no route to host")}, true},
+		"a certificate that is refused":       {&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, false},
+		"settings of a lazy server":           {servers.ErrLazySync, false},
+		"damage":                              {record.Damaged("calls are missing"), false},
+		"another process":                     {datadir.ErrInUse, false},
+		"closed":                              {mockserver.ErrJournalClosed, false},
+	} {
+		assert.Equal(t, c.want, IsTransient(fmt.Errorf("opening: %w", c.err)), name)
+	}
+}

@@ -1,0 +1,158 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/kv"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+const (
+	// reserve is how much more than MaxBytes the server takes. Append refuses
+	// calls before that; replays, and destinations that are attached or detached,
+	// still find room.
+	reserve = 64 << 20
+	// duplicates is how long a cluster knows a message that is published again.
+	duplicates = 2 * time.Minute
+)
+
+// streams returns what there must be.
+func (j *Journal) streams() []jetstream.StreamConfig {
+	n, o := j.Names, j.options
+	calls := jetstream.StreamConfig{
+		Name: n.Stream(record.StreamCalls), Description: "accepted calls, in their order",
+		Subjects: []string{n.Subject("c.*"), n.Subject("a.*"), n.Subject("b.*"), n.Subject("z")},
+		MaxBytes: o.MaxBytes + reserve, Discard: jetstream.DiscardNew,
+	}
+	outcomes := jetstream.StreamConfig{
+		Name: n.Stream(record.StreamOutcomes), Description: "what became of calls",
+		Subjects: []string{n.Subject("o")},
+	}
+	retry := jetstream.StreamConfig{
+		Name: n.Stream(record.StreamRetry), Description: "what is to be tried again, and when",
+		Subjects:  []string{n.Subject("at.*.*"), n.Subject("due.*.*")},
+		Retention: jetstream.WorkQueuePolicy, MaxMsgsPerSubject: 1, AllowMsgSchedules: true, AllowMsgTTL: true, AllowRollup: true,
+	}
+	failed := jetstream.StreamConfig{
+		Name: n.Stream(record.StreamFailed), Description: "calls that were given up",
+		Subjects: []string{n.Subject("f.*.*"), n.Subject("m.*.*")}, MaxMsgsPerSubject: 1,
+		MaxAge: o.KeepFailed, MaxBytes: o.FailedBytes, Discard: jetstream.DiscardOld,
+	}
+	attempts := jetstream.StreamConfig{
+		Name: n.Stream(record.StreamAttempts), Description: "requests to webhooks",
+		Subjects: []string{n.Subject("t")},
+		MaxAge:   o.KeepAttempts, MaxBytes: o.AttemptsBytes, Discard: jetstream.DiscardOld,
+	}
+	state := jetstream.StreamConfig{
+		Name: n.Stream(record.StreamState), Description: "what the journal keeps about itself",
+		Subjects: []string{n.Subject("s.>")}, MaxMsgsPerSubject: 1, AllowMsgTTL: true,
+	}
+	all := []jetstream.StreamConfig{
+		calls, outcomes, retry, failed, attempts, state,
+		kv.BucketStream(n, record.BucketSettings, "settings that were made at run time"),
+		kv.BucketStream(n, record.BucketState, "audiences, computed traits and deletion requests"),
+	}
+	for i := range all {
+		// On a cluster only the leader is asked: another server may not have all yet.
+		all[i].AllowDirect, all[i].Replicas = o.NATS == nil, 1
+		if o.NATS != nil {
+			all[i].Replicas, all[i].Duplicates = o.NATS.Replicas, duplicates
+			continue
+		}
+		// Within the process no answer is lost on its way, so nothing is published
+		// twice; to remember for longer would have to be read back at every start.
+		all[i].Duplicates = 100 * time.Millisecond
+		if kind := all[i].Name; kind == n.Stream(record.StreamRetry) || kind == n.Stream(record.StreamAttempts) {
+			// What RETRY holds can be made again from OUTCOMES, and is, at the start.
+			all[i].PersistMode = jetstream.AsyncPersistMode
+		}
+	}
+	return all
+}
+
+// ensure makes the streams that are missing. On an embedded server they may be
+// missing only while the directory is new.
+func (j *Journal) ensure(ctx context.Context) error {
+	if j.options.NATS != nil {
+		for _, config := range j.streams() {
+			err := j.Patiently(ctx, func(ctx context.Context) error { return j.ensureStream(ctx, config, true) })
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	m, err := j.files.ReadMarker()
+	if err != nil {
+		return err
+	}
+	configs := j.streams()
+	created := slices.Clone(m.Streams)
+	for _, config := range configs {
+		if err := j.ensureStream(ctx, config, !m.Ready || j.options.AcceptLoss || !slices.Contains(m.Streams, config.Name)); err != nil {
+			return err
+		}
+		if !slices.Contains(created, config.Name) {
+			created = append(created, config.Name)
+		}
+	}
+	if m.Ready && !j.options.AcceptLoss && len(created) == len(m.Streams) {
+		return nil
+	}
+	if err := datadir.SyncTree(j.options.Dir); err != nil {
+		return fmt.Errorf("journal: bringing new streams to the disk: %w", err)
+	}
+	return datadir.Marker{Format: datadir.MarkerFormat, Ready: true, Streams: created}.Write(j.options.Dir)
+}
+
+// ensureStream brings one stream to its configuration.
+func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfig, create bool) error {
+	stream, err := j.JS.Stream(ctx, config.Name)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound) && create:
+		_, err = j.JS.CreateStream(ctx, config)
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return record.Damaged("the stream %s cannot be found in %s, though it was created there; its meta.inf may be damaged. Nothing was removed. "+
+			"Restore the directory from a backup, or move it away to begin empty: the calls in it that were not delivered are then lost", config.Name, j.options.Dir)
+	case err == nil && !sameLimits(stream.CachedInfo().Config, config):
+		have := stream.CachedInfo().Config
+		have.MaxBytes, have.MaxAge = config.MaxBytes, config.MaxAge
+		_, err = j.JS.UpdateStream(ctx, have)
+	}
+	if err == nil {
+		err = j.bind(ctx, config.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("journal: the stream %s: %w", config.Name, err)
+	}
+	return nil
+}
+
+// bind remembers the streams that are read by number or subject.
+func (j *Journal) bind(ctx context.Context, name string) error {
+	to := map[string]*jetstream.Stream{
+		j.Names.Stream(record.StreamCalls): &j.calls, j.Names.Stream(record.StreamOutcomes): &j.outcomes, j.Names.Stream(record.StreamRetry): &j.retry,
+		j.Names.Stream(record.StreamFailed): &j.failed, j.Names.Stream(record.StreamState): &j.state,
+	}[name]
+	if to == nil || *to != nil {
+		return nil
+	}
+	var err error
+	*to, err = j.JS.Stream(ctx, name)
+	return err
+}
+
+func sameLimits(have, want jetstream.StreamConfig) bool {
+	bytes := want.MaxBytes
+	if bytes == 0 {
+		bytes = -1
+	}
+	return have.MaxBytes == bytes && have.MaxAge == want.MaxAge
+}

@@ -1,0 +1,35 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+// TestReadingEndsWithItsContext reads a stream that is not there, and waits for an account
+// that does not follow.
+func TestReadingEndsWithItsContext(t *testing.T) {
+	j, err := Open(t.Context(), Options{Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	_, err = j.Attach(t.Context(), "crm", nil)
+	require.NoError(t, err)
+	enough := errors.New("enough of that")
+	ctx, cancel := context.WithCancelCause(t.Context())
+
+	missing := j.Tail("MISSING", 1, nil)
+	time.AfterFunc(250*time.Millisecond, func() { cancel(enough) }) // it is tried ten times a second
+	assert.ErrorIs(t, missing.Scan(ctx), enough)
+
+	stuck := &Journal{Store: &store.Store{Log: j.Log}, options: j.options, account: ledger.New(), calls: j.calls, outcomes: j.outcomes}
+	ctx, cancel = context.WithCancelCause(t.Context())
+	time.AfterFunc(50*time.Millisecond, func() { cancel(enough) })
+	assert.ErrorIs(t, stuck.catchUp(ctx), enough)
+}

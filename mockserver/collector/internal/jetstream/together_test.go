@@ -1,0 +1,68 @@
+package jetstream_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+)
+
+// TestCollectorsThatStartTogetherAllStart opens several journals at once where nothing
+// is yet. JOURNAL_STARTS=20 is the full length.
+func TestCollectorsThatStartTogetherAllStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three servers take a while")
+	}
+	c := startCluster(t)
+	for round := range times("JOURNAL_STARTS", 3) {
+		options := jetstream.Options{Name: fmt.Sprint("round", round), NATS: &jetstream.NATS{URL: c.url()}}
+		var journals [4]*jetstream.Journal
+		var starting sync.WaitGroup
+		for i := range journals {
+			starting.Go(func() {
+				var err error
+				if journals[i], err = startPatiently(t, options); !assert.NoError(t, err, "round %d", round) {
+					return
+				}
+				if _, err = journals[i].Attach(within(t), "crm", nil); assert.NoError(t, err, "round %d", round) {
+					assert.NoError(t, journals[i].Append(within(t), mockserver.Batch{
+						Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(i, "."), 1),
+					}))
+				}
+			})
+		}
+		starting.Wait()
+		require.False(t, t.Failed())
+		work(t, attach(t, journals[0], "crm"), len(journals), delivered)
+		for _, j := range journals {
+			require.NoError(t, j.Close())
+		}
+	}
+}
+
+// startPatiently opens a journal as a collector does.
+func startPatiently(t *testing.T, o jetstream.Options) (*jetstream.Journal, error) {
+	for {
+		j, err := jetstream.Open(within(t), o)
+		if err == nil {
+			_, err = j.Settings(within(t))
+		}
+		if err == nil {
+			_, err = j.State(within(t))
+		}
+		if err == nil || !jetstream.Transient(err) {
+			return j, err
+		}
+		if j != nil {
+			_ = j.Close()
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

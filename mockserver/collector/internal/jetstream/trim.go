@@ -1,0 +1,219 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+const (
+	// trimEvery is how often what is no longer needed is removed.
+	trimEvery = time.Minute
+	// trimStep bounds how many messages of CALLS one step removes.
+	trimStep = 50_000
+	// trimAbove is the share of MaxBytes above which calls that are done go before
+	// their time, down to trimTo.
+	trimAbove = 0.75
+	trimTo    = 0.5
+)
+
+// keepTrimmed removes what is no longer needed, now and then and when space gets
+// short. The server does not do that by itself: it would not know what is
+// pending.
+func (j *Journal) keepTrimmed() {
+	for pause := trimEvery / 4; ; pause = trimEvery {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-j.trimSoon:
+			timer.Stop()
+		case <-j.Ctx.Done():
+			timer.Stop()
+			return
+		}
+		if _, err := j.Status.Writable(); err != nil {
+			continue
+		}
+		if err := errors.Join(j.hastenRetries(j.Ctx), j.repairRetries(j.Ctx)); err != nil && j.Ctx.Err() == nil {
+			j.Log.Warn("retries that are overdue could not be looked after; it is tried again", "error", err)
+		}
+		if err := j.Trim(j.Ctx); err != nil && j.Ctx.Err() == nil {
+			j.Log.Warn("old calls are not removed; it is tried again", "error", err)
+		}
+	}
+}
+
+// Trim gives up the calls that are pending for longer than Options.Keep, and
+// removes those that every destination is done with and that are as old, or
+// younger ones if space is short. It is done every minute.
+func (j *Journal) Trim(ctx context.Context) error {
+	j.trimming.Lock()
+	defer j.trimming.Unlock()
+	if err := j.open(); err != nil {
+		return err
+	}
+	err := j.trim(ctx)
+	if err != nil && j.open() != nil {
+		return mockserver.ErrJournalClosed // meanwhile
+	}
+	return err
+}
+
+func (j *Journal) trim(ctx context.Context) error {
+	old, err := j.firstSince(ctx, time.Now().Add(-j.options.Keep))
+	if err != nil {
+		return err
+	}
+	if err := j.expire(ctx, old); err != nil {
+		return fmt.Errorf("journal: giving up calls that are older than %v: %w", j.options.Keep, err)
+	}
+	for {
+		wanted, err := j.wantedTrim(ctx, old)
+		if err != nil {
+			return err
+		}
+		base, stored, err := j.loadBase(ctx)
+		if err != nil {
+			return err
+		}
+		to := min(wanted, j.account.Finished(), base.Calls+trimStep)
+		if to <= base.Calls {
+			return j.measure(ctx)
+		}
+		err = j.trimTo(ctx, base, stored, to)
+		if store.IsWrongSequence(err) {
+			return nil // another process does it
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// firstSince returns the first message of CALLS that was stored since, or the
+// one that will be next.
+func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, error) {
+	info, err := j.calls.Info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if info.State.Msgs == 0 || info.State.FirstTime.After(since) {
+		return info.State.FirstSeq, nil
+	}
+	first := info.State.LastSeq + 1
+	t := j.Tail(record.StreamCalls, 0, func(_ *nats.Msg, seq uint64) error {
+		first = seq
+		return store.ErrEnough
+	})
+	t.Since, t.HeadersOnly, t.Batch = since, true, 1
+	return first, t.Scan(ctx)
+}
+
+// wantedTrim returns up to which message CALLS should be removed: all that are
+// older than Keep, more where space is short, and all where the disk is full.
+func (j *Journal) wantedTrim(ctx context.Context, old uint64) (uint64, error) {
+	info, err := j.calls.Info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s, limit := info.State, float64(j.options.MaxBytes)
+	if j.usage.isDiskFull() {
+		return s.LastSeq, nil
+	}
+	wanted := old - 1
+	if used := float64(s.Bytes); used > trimAbove*limit && s.Msgs > 0 {
+		short := s.FirstSeq + uint64(float64(s.LastSeq-s.FirstSeq+1)*(1-trimTo*limit/used))
+		wanted = max(wanted, short)
+	}
+	return wanted, nil
+}
+
+var errUnfinished = errors.New("not every outcome is there")
+
+// trimTo counts what is to be removed, stores that, and removes it. What was
+// counted is what is removed, and not what the account in memory says.
+func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to uint64) error {
+	if err := j.countTo(ctx, base, to); err != nil {
+		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", base.Calls+1, to, err)
+	}
+	if err := j.markAllReplays(ctx); err != nil { // while CALLS still has them
+		return err
+	}
+	if err := j.storeBase(ctx, base, stored); err != nil {
+		return err
+	}
+	if err := j.calls.Purge(ctx, jetstream.WithPurgeSequence(base.Calls+1)); err != nil {
+		return err
+	}
+	return j.outcomes.Purge(ctx, jetstream.WithPurgeSequence(base.Outcomes+1))
+}
+
+// countTo takes the messages of CALLS up to one, and all outcomes about them,
+// into an account.
+func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) error {
+	calls := j.Tail(record.StreamCalls, base.Calls+1, func(m *nats.Msg, seq uint64) error {
+		if seq > to {
+			return store.ErrEnough
+		}
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+		if err == nil {
+			base.ReadCalls(parsed)
+		}
+		if err == nil && seq == to {
+			err = store.ErrEnough
+		}
+		return err
+	})
+	calls.HeadersOnly, calls.Whole, calls.Must = true, base.IsKnownLoss, to
+	if err := calls.Scan(ctx); err != nil {
+		return err
+	}
+	base.Calls, base.Purged = to, to
+	// Outcomes speak of the lowest message that had not ended, which may be beyond.
+	lowAfter := base.LowAfter
+	base.LowAfter = math.MaxUint64
+	defer func() { base.LowAfter = lowAfter }()
+	var read, beyond uint64
+	outcomes := j.Tail(record.StreamOutcomes, base.Outcomes+1, func(m *nats.Msg, seq uint64) error {
+		_, decoded, err := record.DecodeOutcomes(m.Data)
+		if err != nil {
+			return err
+		}
+		for i := range decoded {
+			if o := &decoded[i]; o.Ref.Seq <= to {
+				base.Count(o, seq)
+			} else if beyond == 0 {
+				beyond = seq
+			}
+		}
+		if read = seq; base.IsFinished() {
+			return store.ErrEnough
+		}
+		return nil
+	})
+	outcomes.Whole = base.IsGone
+	if base.IsFinished() {
+		return nil // nothing was for anyone
+	}
+	if err := outcomes.Scan(ctx); err != nil {
+		return err
+	}
+	if !base.IsFinished() {
+		return errUnfinished
+	}
+	base.Finish(to)
+	if base.Outcomes = read; beyond > 0 {
+		base.Outcomes = beyond - 1
+	}
+	return nil
+}

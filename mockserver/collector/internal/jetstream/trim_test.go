@@ -1,0 +1,212 @@
+package jetstream_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+)
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func appendCalls(t testing.TB, j *jetstream.Journal, source, prefix string, n int) []mockserver.Call {
+	t.Helper()
+	calls := journaltest.Calls(source, prefix, n)
+	ok(t, j.Append(within(t), mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}))
+	return calls
+}
+
+func attach(t testing.TB, j *jetstream.Journal, destination string, sources ...string) mockserver.Reader {
+	t.Helper()
+	r, err := j.Attach(within(t), destination, sources)
+	ok(t, err)
+	return r
+}
+
+// work finishes entries, each call as decide says, until n calls have ended.
+func work(t testing.TB, r mockserver.Reader, n int, decide func(id string, attempt int) mockserver.State) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for n > 0 {
+		ctx, cancel := contextUntil(t, deadline)
+		l, err := r.Next(ctx, mockserver.Want{})
+		cancel()
+		ok(t, err)
+		result := mockserver.Result{RetryAt: time.Now()}
+		for _, c := range l.Entry().Calls {
+			state := decide(c.ID, l.Entry().Attempt)
+			if state != mockserver.StatePending {
+				n--
+			}
+			result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: state, Reason: "because"})
+		}
+		ok(t, l.Finish(within(t), result))
+	}
+}
+
+func delivered(string, int) mockserver.State { return mockserver.StateDelivered }
+
+// mixed retries every tenth call once, and has others fail or be filtered.
+func mixed(id string, attempt int) mockserver.State {
+	switch {
+	case strings.HasSuffix(id, "0") && attempt == 1:
+		return mockserver.StatePending
+	case strings.HasSuffix(id, "1"):
+		return mockserver.StateFailed
+	case strings.HasSuffix(id, "2"):
+		return mockserver.StateFiltered
+	}
+	return mockserver.StateDelivered
+}
+
+func ledgerOf(t testing.TB, j *jetstream.Journal, destination string) mockserver.Ledger {
+	t.Helper()
+	all, err := j.Ledger(within(t))
+	ok(t, err)
+	for _, l := range all {
+		if l.Destination == destination {
+			return l
+		}
+	}
+	t.Fatalf("no ledger of %q in %+v", destination, all)
+	return mockserver.Ledger{}
+}
+
+// verified checks that the ledger is proved, and returns that of a destination.
+func verified(t testing.TB, j *jetstream.Journal, destination string) mockserver.Ledger {
+	t.Helper()
+	all, err := j.Verify(within(t))
+	ok(t, err)
+	for _, v := range all {
+		if !v.OK() {
+			t.Fatalf("not proved: %+v\n%s", v.Ledger, strings.Join(v.Problems, "\n"))
+		}
+	}
+	for _, v := range all {
+		if v.Destination == destination {
+			return v.Ledger
+		}
+	}
+	t.Fatalf("%q is not among %+v", destination, all)
+	return mockserver.Ledger{}
+}
+
+func sums(l mockserver.Ledger) string {
+	return fmt.Sprintf("%d = %d + %d + %d + %d", l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending)
+}
+
+func wantSums(t testing.TB, l mockserver.Ledger, want string) {
+	t.Helper()
+	if got := sums(l); got != want {
+		t.Fatalf("ledger of %s: %s, want %s", l.Destination, got, want)
+	}
+}
+
+func TestTrimRemovesWhatIsDoneAndCountsIt(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, jetstream.Options{Dir: dir, Keep: time.Millisecond})
+	a, b := attach(t, j, "a"), attach(t, j, "b", "web")
+	for i := range 10 {
+		appendCalls(t, j, "web", fmt.Sprintf("w%d", i), 10)
+		appendCalls(t, j, "ios", fmt.Sprintf("i%d", i), 10)
+	}
+	work(t, a, 200, mixed)
+	work(t, b, 100, mixed)
+	const inA, inB = "200 = 160 + 20 + 20 + 0", "100 = 80 + 10 + 10 + 0"
+	wantSums(t, verified(t, j, "a"), inA)
+
+	time.Sleep(2 * time.Millisecond) // until all is older than Keep
+	ok(t, j.Trim(within(t)))
+	stats, err := j.Stats(within(t))
+	ok(t, err)
+	if stats.Calls.Messages != 0 {
+		t.Fatalf("%d messages of calls are left", stats.Calls.Messages)
+	}
+	wantSums(t, verified(t, j, "a"), inA)
+	wantSums(t, verified(t, j, "b"), inB)
+
+	calls := appendCalls(t, j, "web", "later", 10)
+	ok(t, j.Replay(within(t), "b", calls[:0], mockserver.StateDelivered))
+	j = reopen(t, dir)
+	wantSums(t, verified(t, j, "a"), "210 = 160 + 20 + 20 + 10")
+	work(t, attach(t, j, "a"), 10, delivered)
+	wantSums(t, verified(t, j, "a"), "210 = 170 + 20 + 20 + 0")
+	wantSums(t, verified(t, j, "b"), "110 = 80 + 10 + 10 + 10")
+}
+
+func TestTrimLeavesWhatIsPending(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, jetstream.Options{Dir: dir, Keep: time.Hour, MaxBytes: 80 << 10})
+	slow, fast := attach(t, j, "slow"), attach(t, j, "fast")
+	accepted, behind, trimmed, left := 0, 0, 0, uint64(2) // the messages that attached them
+	for round := range 10 {
+		const messages = 10
+		for i := range messages {
+			appendCalls(t, j, "web", fmt.Sprintf("%d.%d.", round, i), 100)
+		}
+		accepted += 1000
+		work(t, fast, 1000, mixed)
+		work(t, slow, 950, mixed)
+		behind += 50
+		ok(t, j.Trim(within(t))) // space is short, and the calls are young
+		stats, err := j.Stats(within(t))
+		ok(t, err)
+		if stats.Calls.Messages < left+messages { // by Trim, or by the journal itself before
+			trimmed++
+		}
+		left = stats.Calls.Messages
+		if l := verified(t, j, "slow"); l.Accepted != int64(accepted) || l.Pending > int64(behind) {
+			t.Fatalf("round %d: %s", round, sums(l))
+		}
+	}
+	if trimmed < 2 {
+		t.Errorf("calls were removed %d times", trimmed)
+	}
+	ok(t, j.ForgetCheckpoints(within(t)))
+	wantSums(t, ledgerOf(t, j, "fast"), "10000 = 8000 + 1000 + 1000 + 0")
+	l := ledgerOf(t, j, "slow")
+	j = reopen(t, dir)
+	again := ledgerOf(t, j, "slow")
+	wantSums(t, again, sums(l))
+	work(t, attach(t, j, "slow"), int(l.Pending), mixed)
+	wantSums(t, verified(t, j, "slow"), "10000 = 8000 + 1000 + 1000 + 0")
+}
+
+func TestCallsThatArePendingForTooLongAreListedAsFailed(t *testing.T) {
+	j := open(t, jetstream.Options{Dir: t.TempDir(), Keep: time.Millisecond})
+	r := attach(t, j, "down")
+	appendCalls(t, j, "web", "a", 10)
+	l, err := r.Next(within(t), mockserver.Want{})
+	ok(t, err)
+	again := mockserver.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]mockserver.Outcome, 10)}
+	again.Outcomes[3].State = mockserver.StateDelivered
+	ok(t, l.Finish(within(t), again))
+	appendCalls(t, j, "web", "b", 300)
+	time.Sleep(2 * time.Millisecond) // until all is older than Keep
+
+	ok(t, j.Trim(within(t)))
+	wantSums(t, verified(t, j, "down"), "310 = 1 + 309 + 0 + 0")
+	var failed []mockserver.Call
+	ok(t, j.Failed(within(t), "down", func(f mockserver.FailedCall) bool {
+		if !strings.Contains(f.Reason, "still pending") {
+			t.Errorf("%s: %s", f.Call.ID, f.Reason)
+		}
+		failed = append(failed, f.Call)
+		return true
+	}))
+	if len(failed) != 309 {
+		t.Fatalf("%d calls are listed as failed", len(failed))
+	}
+	ok(t, j.Replay(within(t), "down", failed, mockserver.StateFailed))
+	work(t, r, 309, delivered)
+	wantSums(t, verified(t, j, "down"), "310 = 310 + 0 + 0 + 0")
+}

@@ -1,0 +1,105 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+// A usage follows how many bytes CALLS has. The server is asked now and then;
+// between, what this process stores is added.
+type usage struct {
+	mu       sync.Mutex // guards what follows
+	stored   int64
+	underway int64 // of calls that are being stored
+	diskFull bool  // the ballast was given up
+}
+
+// begin counts n bytes that are about to be stored, or returns ErrJournalFull or
+// errDiskFull. end must follow.
+func (u *usage) begin(n, limit int64) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err := u.full(limit); err != nil {
+		return err
+	}
+	u.underway += n
+	return nil
+}
+
+// end says whether n bytes that begin has counted were stored.
+func (u *usage) end(n int64, stored bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.underway -= n; stored {
+		u.stored += n
+	}
+}
+
+// room returns ErrJournalFull or errDiskFull where no calls may be stored.
+func (u *usage) room(limit int64) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.full(limit)
+}
+
+// full is room with the lock held.
+func (u *usage) full(limit int64) error {
+	if u.diskFull {
+		return errDiskFull
+	}
+	if used := u.stored + u.underway; used >= limit {
+		return fmt.Errorf("%w: it holds %d of %d bytes", mockserver.ErrJournalFull, used, limit)
+	}
+	return nil
+}
+
+func (u *usage) setDiskFull(full bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.diskFull = full
+}
+
+func (u *usage) isDiskFull() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.diskFull
+}
+
+func (u *usage) add(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stored += int64(n)
+}
+
+func (u *usage) set(stored int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stored = stored
+}
+
+func (u *usage) bytes() int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.stored + u.underway
+}
+
+// trimIfShort has old calls removed where space gets short.
+func (j *Journal) trimIfShort() {
+	if float64(j.usage.bytes()) > trimAbove*float64(j.options.MaxBytes) {
+		store.Poke(j.trimSoon)
+	}
+}
+
+// measure asks the server.
+func (j *Journal) measure(ctx context.Context) error {
+	info, err := j.calls.Info(ctx)
+	if err != nil {
+		return err
+	}
+	j.usage.set(int64(info.State.Bytes))
+	return nil
+}

@@ -1,0 +1,189 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// someOfAll returns a journal with a destination that has calls in each state: of
+// messages 2 to 5 of CALLS, with 300 calls each, the first three have ended but for
+// one call each, which waits for a retry, and the last was never tried.
+func someOfAll(t *testing.T) *Journal {
+	t.Helper()
+	j, err := Open(within(t), Options{Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	r, err := j.Attach(within(t), "crm", nil)
+	require.NoError(t, err)
+	for n := range 4 {
+		calls := make([]mockserver.Call, 300)
+		for i := range calls {
+			id := fmt.Sprintf("m-%d-%d", n, i)
+			calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
+		}
+		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+	}
+	for range 3 * record.Parts(300) {
+		l, err := r.Next(within(t), mockserver.Want{})
+		require.NoError(t, err)
+		result := mockserver.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+		for i := range result.Outcomes {
+			result.Outcomes[i].State = mockserver.State(min(i, int(mockserver.StateFiltered)))
+		}
+		require.NoError(t, l.Finish(within(t), result))
+	}
+	require.NoError(t, r.Close())
+	return j
+}
+
+func TestVerifyFindsWhatIsWrong(t *testing.T) {
+	account := func(change func(*ledger.Account)) func(*testing.T, *Journal) {
+		return func(_ *testing.T, j *Journal) { j.account.With("crm", change) }
+	}
+	for name, test := range map[string]struct {
+		do   func(*testing.T, *Journal)
+		want string // among the problems; empty: none
+	}{
+		"nothing is": {func(*testing.T, *Journal) {}, ""},
+		"a retry is gone": {func(t *testing.T, j *Journal) {
+			require.NoError(t, j.retry.Purge(within(t), jetstream.WithPurgeSubject(j.Names.Subject("at", "crm", "18"))))
+		}, "message 2 of CALLS, part 2: attempt 2 is due, but it is not among the retries"},
+		"all retries are gone": {func(t *testing.T, j *Journal) {
+			require.NoError(t, j.retry.Purge(within(t)))
+		}, "message 4 of CALLS, part 0: attempt 2 is due, but it is not among the retries"},
+		"a message was acknowledged that was never tried": {func(t *testing.T, j *Journal) {
+			acknowledge(t, j, "crm")
+		}, "message 5 of CALLS, part 1: it was never tried, but what is handed out begins after message 5"},
+		"the ledger takes a message for tried": {func(_ *testing.T, j *Journal) {
+			j.account.Raise("crm", 1, 5)
+		}, "message 5 of CALLS, part 0: it was never tried, but the ledger takes all up to message 5 for tried"},
+		"the ledger has delivered too many": {account(func(b *ledger.Account) {
+			b.Ledger.Delivered++
+		}), "the ledger says 1200 = 10 delivered + 9 failed + 873 filtered + 309 pending + 0 lost, and what is stored says 1200 = 9 delivered"},
+		"the ledger has accepted too few": {account(func(b *ledger.Account) {
+			b.Ledger.Accepted--
+		}), "the ledger says 1199 ="},
+		"the ledger has forgotten a retry": {account(func(b *ledger.Account) {
+			delete(b.Retries, record.Ref{Seq: 3, Part: 1})
+		}), "308 pending"},
+		"the ledger knows nothing of a destination": {func(_ *testing.T, j *Journal) {
+			read, _ := j.account.Position()
+			j.account.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindDetach, Name: "crm"})
+		}, "the ledger knows nothing of this destination"},
+		"the ledger has a destination too many": {func(_ *testing.T, j *Journal) {
+			read, _ := j.account.Position()
+			j.account.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindAttach, Name: "other"})
+		}, "the streams know nothing of this destination"},
+		"an outcome is about other calls than were to be tried": {func(t *testing.T, j *Journal) {
+			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 5, Part: 0}, Attempt: 1, Delivered: 127})
+		}, "message 5 of CALLS, part 0, attempt 1: the outcome is about 127 calls, but 128 were to be tried"},
+		"an outcome that comes twice": {func(t *testing.T, j *Journal) {
+			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 5, Part: 2}, Attempt: 1, Delivered: 44})
+			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 5, Part: 2}, Attempt: 1, Filtered: 44})
+			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 2, Part: 0}, Attempt: 1, Delivered: 128})
+		}, ""},
+		"outcomes of a destination that was attached anew": {func(t *testing.T, j *Journal) {
+			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 4, Ref: record.Ref{Seq: 5, Part: 2}, Attempt: 1, Delivered: 44})
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := someOfAll(t)
+			test.do(t, j)
+			v := &verifier{journal: j, looks: 1} // what is gone does not come
+			all, err := v.verify(within(t))
+			require.NoError(t, err)
+			var problems []string
+			for _, one := range all {
+				problems = append(problems, one.Problems...)
+			}
+			found := strings.Join(problems, "\n")
+			if test.want == "" {
+				assert.Empty(t, found)
+				assert.True(t, all[0].OK(), "%+v", all[0])
+				return
+			}
+			assert.Contains(t, found, test.want)
+		})
+	}
+}
+
+// acknowledge takes what is not acknowledged of CALLS for a destination, and does so
+// without an outcome.
+func acknowledge(t *testing.T, j *Journal, destination string) {
+	t.Helper()
+	consumer, err := j.JS.Consumer(within(t), j.Names.Stream(record.StreamCalls), j.Names.Consumer(destination))
+	require.NoError(t, err)
+	m, err := consumer.Next()
+	require.NoError(t, err)
+	require.NoError(t, m.DoubleAck(within(t)))
+}
+
+func writeOutcome(t *testing.T, j *Journal, o *record.Outcome) {
+	t.Helper()
+	require.NoError(t, (<-j.results.write(o)).err)
+}
+
+// BenchmarkVerify proves the ledger of messages of one call that were never tried.
+func BenchmarkVerify(b *testing.B) {
+	const messages = 1_000_000
+	j, err := Open(b.Context(), Options{Dir: b.TempDir(), SyncInterval: time.Minute})
+	require.NoError(b, err)
+	b.Cleanup(func() { assert.NoError(b, j.Close()) })
+	_, err = j.Attach(b.Context(), "crm", nil)
+	require.NoError(b, err)
+	js, err := jetstream.New(j.NC, jetstream.WithPublishAsyncMaxPending(256))
+	require.NoError(b, err)
+	call := record.AppendSegment([]byte{record.CallsFormat}, [][]byte{make([]byte, 500)})
+	for i := range messages {
+		m := nats.NewMsg(j.Names.Subject(record.KindCalls, "web"))
+		m.Data = call
+		m.Header.Set(record.HeaderCalls, "1")
+		m.Header.Set(record.HeaderIDs, fmt.Sprintf("%032x", i))
+		record.SetTime(m.Header, time.Now())
+		_, err := js.PublishMsgAsync(m)
+		require.NoError(b, err)
+	}
+	<-js.PublishAsyncComplete()
+	j.sawCalls(messages + 1)
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	defer cancel()
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		all, err := j.Verify(ctx)
+		require.NoError(b, err)
+		require.True(b, all[0].OK() && all[0].Pending == messages, "%+v", all[0])
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/messages, "ns/message")
+}
+
+// The server lists so many retries at a time, and the others from a place on.
+func TestAllRetriesAreListed(t *testing.T) {
+	j := someOfAll(t)
+	var all []string
+	require.NoError(t, j.eachStoredRetry(within(t), func(destination, number string) {
+		all = append(all, destination+" "+number)
+	}))
+	slices.Sort(all)
+	// The parts 0 to 2 of the messages 2 to 4.
+	assert.Equal(t, []string{"crm 16", "crm 17", "crm 18", "crm 24", "crm 25", "crm 26", "crm 32", "crm 33", "crm 34"}, all)
+	for offset, left := range map[int]int{0: 9, 7: 2, 9: 0, 20: 0} {
+		subjects, err := j.retrySubjects(within(t), offset)
+		require.NoError(t, err)
+		assert.Len(t, subjects, left, "from %d on", offset)
+	}
+}

@@ -1,0 +1,177 @@
+package jetstream_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+)
+
+// TestServerVersion fails when the server is updated. Two things are known of it that
+// it does not promise: what it logs when a write fails (embedded.go), and what its
+// blocks look like (check.go). The tests of both should pass with the new version, and
+// its file store be read for what they do not show: which failures it logs in other
+// words, whether it still syncs a block before it begins another, and whether a message
+// is still the last record of its write. Then this test may name the new version.
+func TestServerVersion(t *testing.T) {
+	const reviewed = "2.15.2"
+	if server.VERSION != reviewed {
+		t.Errorf("the server has version %s; reviewed is %s", server.VERSION, reviewed)
+	}
+}
+
+// replaceBlocks has what this process writes to the blocks of a stream go to another
+// file. The process that has the blocks open must be this one.
+func replaceBlocks(t *testing.T, dir, stream, with string) {
+	t.Helper()
+	other, err := os.OpenFile(with, os.O_RDWR, 0)
+	ok(t, err)
+	defer func() { _ = other.Close() }()
+	links, err := filepath.Glob("/proc/self/fd/*")
+	ok(t, err)
+	replaced := 0
+	for _, link := range links {
+		file, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(file, dir) || !strings.HasSuffix(file, ".blk") || filepath.Base(filepath.Dir(filepath.Dir(file))) != stream {
+			continue
+		}
+		fd, err := strconv.Atoi(filepath.Base(link))
+		ok(t, err)
+		ok(t, syscall.Dup3(int(other.Fd()), fd, syscall.O_CLOEXEC))
+		replaced++
+	}
+	if replaced == 0 {
+		t.Fatalf("no block of %s is open", stream)
+	}
+}
+
+// writers write to each of the streams.
+var writers = map[string]func(t *testing.T, j *jetstream.Journal, r mockserver.Reader, i int) error{
+	"analytics-CALLS":    writeCalls,
+	"analytics-OUTCOMES": finish(mockserver.StateDelivered),
+	"analytics-RETRY":    finish(mockserver.StatePending),
+	"analytics-FAILED":   finish(mockserver.StateFailed),
+	"analytics-STATE": func(t *testing.T, j *jetstream.Journal, _ mockserver.Reader, _ int) error {
+		return j.StoreCheckpoint(within(t))
+	},
+	"KV_analytics-settings": func(t *testing.T, j *jetstream.Journal, _ mockserver.Reader, _ int) error {
+		settings, err := j.Settings(within(t))
+		ok(t, err)
+		stored, err := settings.Load(within(t))
+		if err == nil {
+			_, err = settings.Save(within(t), stored)
+		}
+		return err
+	},
+	"KV_analytics-state": func(t *testing.T, j *jetstream.Journal, _ mockserver.Reader, i int) error {
+		state, err := j.State(within(t))
+		if err != nil {
+			return err
+		}
+		return state.Put(within(t), "key", []byte(strconv.Itoa(i)))
+	},
+}
+
+func writeCalls(t *testing.T, j *jetstream.Journal, _ mockserver.Reader, i int) error {
+	return j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint("c", i), 10)})
+}
+
+// finish ends an entry whose calls all have one state.
+func finish(state mockserver.State) func(*testing.T, *jetstream.Journal, mockserver.Reader, int) error {
+	return func(t *testing.T, j *jetstream.Journal, r mockserver.Reader, i int) error {
+		_ = writeCalls(t, j, r, i) // one at least waits already: calls may be refused now
+		l := next(t, r)
+		result := all(l.Entry(), state)
+		result.RetryAt = time.Now().Add(time.Hour)
+		return l.Finish(within(t), result)
+	}
+}
+
+// TestFailedWriteOfEachStream has a write fail, and the sync after one, of each
+// stream. The journal finds out, and goes on with all that it had.
+func TestFailedWriteOfEachStream(t *testing.T) {
+	for stream, write := range writers {
+		for failure, file := range map[string]string{"write": "/dev/full", "sync": "/dev/null"} {
+			if stream == "analytics-RETRY" && failure == "sync" {
+				continue // it is not synced with each write
+			}
+			t.Run(stream+" "+failure, func(t *testing.T) {
+				dir, log := t.TempDir(), newLog(t)
+				j := open(t, jetstream.Options{Dir: dir, Logger: slog.New(slog.NewTextHandler(log, nil))})
+				r := attach(t, j, "d")
+				for i := range 20 { // which may be finished before it is noticed that others cannot be stored
+					appendCalls(t, j, "web", fmt.Sprint("one", i), 1)
+				}
+				for _, w := range writers {
+					ok(t, w(t, j, r, 0))
+				}
+				replaceBlocks(t, dir, stream, file)
+				await(t, "mended", func() bool {
+					if log.count("the store cannot be written to") == 0 {
+						_ = write(t, j, r, 1) // RETRY fails with the second one
+					}
+					return log.count("the store can be written to again") > 0
+				})
+				await(t, "written", func() bool {
+					err := write(t, j, r, 2)
+					if err != nil && !errors.Is(err, syscall.ENOSPC) { // calls wait for the ballast
+						t.Fatal(err)
+					}
+					return err == nil
+				})
+				await(t, "proved", func() bool { // retries are made again in the background
+					all, err := j.Verify(within(t))
+					ok(t, err)
+					return all[0].OK()
+				})
+				before := sums(verified(t, j, "d"))
+				ok(t, j.Close())
+				j = open(t, jetstream.Options{Dir: dir})
+				wantSums(t, verified(t, j, "d"), before)
+			})
+		}
+	}
+}
+
+// TestUnprovedBlocksAreWrittenAnew looks for the blocks that a process may have
+// written to last: after a kill they are other files, with the same content, and after
+// an orderly stop the same.
+func TestUnprovedBlocksAreWrittenAnew(t *testing.T) {
+	dir := filled(t)
+	file := streamFile(t, dir, "CALLS", "msgs/1.blk")
+	inode := func() uint64 {
+		info, err := os.Stat(file)
+		ok(t, err)
+		return info.Sys().(*syscall.Stat_t).Ino
+	}
+	stopped := inode()
+	j := open(t, jetstream.Options{Dir: dir})
+	before := sums(verified(t, j, "d"))
+	ok(t, j.Close())
+	if inode() != stopped {
+		t.Error("it was written anew after an orderly stop")
+	}
+	asKilled(t, dir)
+	left := filepath.Join(filepath.Dir(file), ".new.1.blk.123") // of a process that was killed meanwhile
+	ok(t, os.WriteFile(left, []byte("half"), 0o600))
+	j = open(t, jetstream.Options{Dir: dir})
+	if inode() == stopped {
+		t.Error("it was not written anew after a kill")
+	}
+	wantSums(t, verified(t, j, "d"), before)
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what another process has left is still there: %v", err)
+	}
+}

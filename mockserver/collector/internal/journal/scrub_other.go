@@ -1,8 +1,0 @@
-//go:build !linux
-
-package journal
-
-import "os"
-
-// dropCache does nothing: only Linux is told here what not to cache.
-func dropCache(*os.File) {}
