@@ -82,20 +82,13 @@ const (
 func (c *Collector) recordRefusal(r *http.Request, refused *requestError) {
 	keys := keysOf(r)
 	source, _ := c.sourceOf(cmp.Or(keys.basic, keys.other))
-	c.record.Refused(Refusal{
+	c.observer.Observe(Refusal{
 		At: c.clock.Now(), Method: cut(keptMethod, r.Method), Path: c.pathOf(r), Source: source, Count: 1,
 		Status: refused.status, Code: refused.code, Message: refused.message,
 	})
 }
 
-func (rs recorders) Refused(r Refusal) {
-	for _, recorder := range rs {
-		recorder.Refused(r)
-	}
-}
-
-// Refused implements Recorder.
-func (h *History) Refused(r Refusal) {
+func (h *History) refused(r Refusal) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tally.add(r.At, tallyRejected, 1)
