@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"time"
-	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -187,14 +186,6 @@ func (s Settings) sourceProblems() (problems []error) {
 	}
 	return problems
 }
-
-// maxNameChars bounds the name of a source or a destination, which journals use as
-// part of a subject or a path.
-const maxNameChars = 100
-
-var nameTooLong = fmt.Sprintf("has more than %d characters", maxNameChars)
-
-func isTooLong(name string) bool { return utf8.RuneCountInString(name) > maxNameChars }
 
 func (s Settings) destinationProblems() (problems []error) {
 	taken := map[string]bool{}
