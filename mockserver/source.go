@@ -9,16 +9,6 @@ import (
 	"strings"
 )
 
-// A Source is where calls come from: a program, a site or an app. It is known
-// by its write key.
-type Source struct {
-	Name     string `json:"name"`
-	WriteKey string `json:"writeKey"`
-	// CallsPerSecond is how many calls it may send a second, on average. More are
-	// answered 429. Defaults to Limits.CallsPerSecond.
-	CallsPerSecond int `json:"callsPerSecond,omitempty"`
-}
-
 // sourceOf returns the name of the source with a write key.
 func (c *Collector) sourceOf(writeKey string) (name string, known bool) {
 	// Hashes have one length, and comparing all of them takes one time, whichever matches.
