@@ -70,8 +70,8 @@ type Config struct {
 	TempDir string
 	// History remembers the newest calls. Defaults to NewHistory(0).
 	History *History
-	// Recorders are told what happens, beside History. Default to none.
-	Recorders []Recorder
+	// Observers are told what happens, beside History. Default to none.
+	Observers []Observer
 	// Clock tells the time. Defaults to the machine's.
 	Clock Clock
 	// Jitter returns random numbers from 0 up to 1 that spread the attempts of a

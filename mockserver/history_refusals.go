@@ -15,14 +15,7 @@ const (
 	strangersTogether = time.Minute
 )
 
-func (rs recorders) Refused(r Refusal) {
-	for _, recorder := range rs {
-		recorder.Refused(r)
-	}
-}
-
-// Refused implements Recorder.
-func (h *History) Refused(r Refusal) {
+func (h *History) refused(r Refusal) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tally.add(r.At, tallyRejected, 1)

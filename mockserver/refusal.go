@@ -60,7 +60,7 @@ const (
 func (c *Collector) recordRefusal(r *http.Request, refused *requestError) {
 	keys := keysOf(r)
 	source, _ := c.sourceOf(cmp.Or(keys.basic, keys.other))
-	c.record.Refused(Refusal{
+	c.observer.Observe(Refusal{
 		At: c.clock.Now(), Method: cut(keptMethod, r.Method), Path: c.pathOf(r), Source: source, Count: 1,
 		Status: refused.status, Code: refused.code, Message: refused.message,
 	})
