@@ -53,7 +53,7 @@ type forwarder struct {
 	requests sync.WaitGroup
 	timeouts timeouts // of the requests; their parent ends with cancel
 	// To be said in the log: that calls are given up, and that the destination fails.
-	givingUp, goingDown seldom
+	givingUp, goingDown logThrottle
 	failsWith           atomic.Pointer[string] // why it fails, where that was not said
 	saidDown            atomic.Bool            // it was said that the destination is down
 
@@ -309,6 +309,9 @@ func (f *forwarder) untilDrained() (context.Context, context.CancelFunc) {
 	return ctx, func() { unlink(); cancel() }
 }
 
+// givenUpEvery is how often the log says that calls of a destination are given up.
+const givenUpEvery = time.Minute
+
 // logGivenUp logs that calls have failed for good.
 func (f *forwarder) logGivenUp(jobs []job, now time.Time) {
 	failed, why := 0, ""
@@ -320,8 +323,8 @@ func (f *forwarder) logGivenUp(jobs []job, now time.Time) {
 	if failed == 0 {
 		return
 	}
-	if say, unsaid := f.givingUp.say(now, givenUpEvery, failed); say {
-		f.log.Warn("calls were given up; they can be replayed", "destination", f.name, "calls", failed, "error", why, "others since the last line", unsaid)
+	if ok, suppressed := f.givingUp.allow(now, givenUpEvery, failed); ok {
+		f.log.Warn("calls were given up; they can be replayed", "destination", f.name, "calls", failed, "error", why, "others since the last line", suppressed)
 	}
 }
 
@@ -348,7 +351,7 @@ func (f *forwarder) logFailing() {
 	if why == nil {
 		return
 	}
-	if say, _ := f.goingDown.say(f.clock.Now(), givenUpEvery, 1); say && f.failsWith.CompareAndSwap(why, nil) {
+	if ok, _ := f.goingDown.allow(f.clock.Now(), givenUpEvery, 1); ok && f.failsWith.CompareAndSwap(why, nil) {
 		f.log.Warn("a destination takes no calls: they are tried at a lower rate", "destination", f.name, "error", *why)
 		f.saidDown.Store(true)
 	}
