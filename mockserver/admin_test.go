@@ -356,7 +356,7 @@ func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
 	}
 	call, err := mockserver.ReadCall("web", []byte(`{"type":"track","event":"E","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Minute).UTC().Format(time.RFC3339)+`"}`))
 	require.NoError(t, err)
-	history.Ended(mockserver.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now(), Attempt: 1, Outcome: mockserver.Outcome{State: mockserver.StateDelivered}, Call: &call})
+	history.Observe(mockserver.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now(), Attempt: 1, Outcome: mockserver.Outcome{State: mockserver.StateDelivered}, Call: &call})
 
 	_, page := get(t, srv.URL+"/")
 	assert.Contains(t, page, `class="chip is-unknown"`)
@@ -372,7 +372,7 @@ func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
 	status, answer := admin(t, srv, "POST", "/calls/web/m/replay", `{"destination":"other"}`)
 	assert.Equal(t, http.StatusNotFound, status, answer)
 
-	history.Accepted(mockserver.Batch{Source: "web", Calls: []mockserver.Call{call}})
+	history.Observe(mockserver.Accepted{Batch: mockserver.Batch{Source: "web", Calls: []mockserver.Call{call}}})
 	_, page = get(t, srv.URL+"/")
 	assert.Contains(t, page, `class="chip is-pending"`, "it was this process that took it")
 }

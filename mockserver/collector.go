@@ -23,20 +23,20 @@ import (
 // that serves the tracking API. Its methods may be called from many goroutines
 // at once.
 type Collector struct {
-	config  Config
-	clock   Clock
-	limits  Limits
-	journal Journal
-	store   SettingsStore
-	history *History
-	record  Recorder
-	dedup   *dedup
-	rates   *rates
-	sender  *webhook.Sender
-	log     *slog.Logger
-	metrics clientMetrics
-	faults  faults
-	serving activity // requests that a fault befalls
+	config   Config
+	clock    Clock
+	limits   Limits
+	journal  Journal
+	store    SettingsStore
+	history  *History
+	observer Observer
+	dedup    *dedup
+	rates    *rates
+	sender   *webhook.Sender
+	log      *slog.Logger
+	metrics  clientMetrics
+	faults   faults
+	serving  activity // requests that a fault befalls
 
 	started time.Time       // as calls that come then are stamped
 	life    context.Context // ends with Close
@@ -97,7 +97,7 @@ func NewCollector(config Config) (*Collector, error) {
 		return nil, err
 	}
 	c.syncs, c.deletions = newSyncs(c), newDeletions(c)
-	c.record = append(recorders{config.History, c.deletions}, config.Recorders...)
+	c.observer = append(Observers{config.History, c.deletions}, config.Observers...)
 	if err := c.remember(); err != nil {
 		c.sender.Close()
 		return nil, err
@@ -275,7 +275,7 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 		return nil
 	}
 	f = &forwarder{
-		name: d.Name, sender: c.sender, clock: c.clock, record: c.record, log: c.log,
+		name: d.Name, sender: c.sender, clock: c.clock, observer: c.observer, log: c.log,
 		done: make(chan struct{}), random: c.config.Jitter, faults: &c.faults,
 		attach: c.attachAgain,
 	}

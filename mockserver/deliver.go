@@ -117,7 +117,7 @@ func (j *job) send(r webhook.Request, to webhook.Endpoint) webhook.Attempt {
 	ctx := j.timeouts.begin()
 	a := j.sender.Send(j.faults.mark(withDelivery(ctx, deliveryInfo{Destination: j.name, Source: j.call.Source}), j), r)
 	j.timeouts.end(ctx)
-	j.record.Attempted(Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
+	j.observer.Observe(Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
 	return a
 }
 

@@ -45,7 +45,7 @@ type forwarder struct {
 	settings atomic.Pointer[Destination]
 	sender   *webhook.Sender
 	clock    Clock
-	record   Recorder
+	observer Observer
 	log      *slog.Logger
 	gate     *gate
 	random   func() float64
@@ -233,7 +233,7 @@ func (f *forwarder) work(lease Lease) {
 	f.finish(lease, jobs)
 }
 
-// finish tells the journal how the entry ended, and the recorder of each call.
+// finish tells the journal how the entry ended, and the observer of each call.
 func (f *forwarder) finish(lease Lease, jobs []job) {
 	e, now := lease.Entry(), f.clock.Now()
 	result := Result{Outcomes: make([]Outcome, len(jobs)), RetryAt: now}
@@ -292,7 +292,7 @@ func (f *forwarder) finish(lease Lease, jobs []job) {
 		if o.State == StatePending {
 			ended.RetryAt = result.RetryAt
 		}
-		f.record.Ended(ended)
+		f.observer.Observe(ended)
 	}
 }
 

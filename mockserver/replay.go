@@ -134,6 +134,6 @@ func (r *replay) record(o Outcome) {
 		if o.State == StatePending {
 			e.RetryAt = now
 		}
-		r.collector.record.Ended(e)
+		r.collector.observer.Observe(e)
 	}
 }
