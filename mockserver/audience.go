@@ -94,7 +94,7 @@ type TraitValue struct {
 //
 // The list may be far larger than memory. One goroutine at a time may use
 // s.Members; different syncs may run at once.
-func (c *Collector) SyncAudience(ctx context.Context, s AudienceSync) (Sync, error) {
+func (u *usersService) SyncAudience(ctx context.Context, s AudienceSync) (Sync, error) {
 	if s.Members == nil {
 		return Sync{}, &webhook.FieldError{Field: "members", Problem: "is nil", Mend: "use Members or ReadMembers"}
 	}
@@ -108,13 +108,13 @@ func (c *Collector) SyncAudience(ctx context.Context, s AudienceSync) (Sync, err
 			}
 		}
 	}
-	return c.syncs.take(ctx, syncRequest{KindAudience, s.Name, s.Source, s.Destination, users, s.DryRun, s.Full, s.AllowEmpty})
+	return u.syncs.take(ctx, syncRequest{KindAudience, s.Name, s.Source, s.Destination, users, s.DryRun, s.Full, s.AllowEmpty})
 }
 
 // SyncTrait takes the values of a computed trait, as SyncAudience does the
 // members of an audience. Values are compared in their canonical form: 1.0 in
 // place of 1 is no change.
-func (c *Collector) SyncTrait(ctx context.Context, s TraitSync) (Sync, error) {
+func (u *usersService) SyncTrait(ctx context.Context, s TraitSync) (Sync, error) {
 	if s.Values == nil {
 		return Sync{}, &webhook.FieldError{Field: "values", Problem: "is nil", Mend: "use Values or ReadValues"}
 	}
@@ -129,7 +129,7 @@ func (c *Collector) SyncTrait(ctx context.Context, s TraitSync) (Sync, error) {
 			}
 		}
 	}
-	return c.syncs.take(ctx, syncRequest{KindTrait, s.Name, s.Source, s.Destination, values, s.DryRun, s.Full, s.AllowEmpty})
+	return u.syncs.take(ctx, syncRequest{KindTrait, s.Name, s.Source, s.Destination, values, s.DryRun, s.Full, s.AllowEmpty})
 }
 
 // checkUserID returns nil or a [*webhook.FieldError] that names the field.

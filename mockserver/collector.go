@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -43,8 +44,7 @@ type Collector struct {
 	end     context.CancelFunc
 	leave   func() // makes a clock that is moved by hand wait for us no longer; nil with another
 
-	syncs     *syncs
-	deletions *deletions
+	*usersService // audiences, computed traits and deletion requests
 
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
@@ -65,9 +65,6 @@ type Collector struct {
 	mu      sync.Mutex         // guards workers
 	workers map[string]*worker // by the names of their destinations
 }
-
-// ErrClosed says that the collector is closed, or closing.
-var ErrClosed = errors.New("mockserver: the collector is closed, or closing")
 
 // appliedSettings are the settings as requests look at them.
 type appliedSettings struct {
@@ -96,8 +93,12 @@ func NewCollector(config Config) (*Collector, error) {
 	if c.sender, err = c.newSender(config.Sender); err != nil {
 		return nil, err
 	}
-	c.syncs, c.deletions = newSyncs(c), newDeletions(c)
-	c.observer = append(Observers{config.History, c.deletions}, config.Observers...)
+	c.usersService = newUsersService(usersConfig{
+		Journal: c.journal, State: config.State, Known: c.dedup, Observer: append(Observers{config.History}, config.Observers...), Logger: c.log, Settings: c.Settings,
+		AnyWriteKey: config.AnyWriteKey, SeenSources: func() []string { return c.history.sources(math.MaxInt) },
+		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.emitCalls,
+	})
+	c.observer = append(Observers{config.History, c.usersService}, config.Observers...)
 	if err := c.remember(); err != nil {
 		c.sender.Close()
 		return nil, err
@@ -106,8 +107,7 @@ func NewCollector(config Config) (*Collector, error) {
 		c.sender.Close()
 		return nil, err
 	}
-	c.syncs.start()
-	c.deletions.start()
+	c.usersService.start()
 	if m, ok := c.clock.(*ManualClock); ok {
 		c.leave = m.join(c)
 	}
@@ -326,8 +326,7 @@ func (c *Collector) running() []*worker {
 // go on. Calls are still taken: a load balancer needs a moment to see it.
 func (c *Collector) Drain() {
 	c.draining.Store(true)
-	c.syncs.work.cancel()
-	c.deletions.work.cancel()
+	c.usersService.drain()
 	for _, w := range c.running() {
 		w.drain()
 	}
@@ -366,8 +365,7 @@ func (c *Collector) Close() error {
 	if c.leave != nil {
 		c.leave()
 	}
-	c.syncs.work.stop()
-	c.deletions.work.stop()
+	c.usersService.stop()
 	running := c.running()
 	for _, w := range running {
 		w.breakOff()
@@ -375,7 +373,7 @@ func (c *Collector) Close() error {
 	for _, w := range running {
 		w.stop()
 	}
-	c.deletions.stop()
+	c.endOutcomes()
 	c.sender.Close()
 	return c.journal.Close()
 }

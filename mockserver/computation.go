@@ -89,14 +89,14 @@ var (
 )
 
 // Computations returns all audiences and computed traits, by name.
-func (c *Collector) Computations(ctx context.Context) ([]Computation, error) {
-	ids, err := c.syncs.ids(ctx)
+func (u *usersService) Computations(ctx context.Context) ([]Computation, error) {
+	ids, err := u.syncs.ids(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var all []Computation
 	for _, id := range ids {
-		r, err := c.syncs.load(ctx, id)
+		r, err := u.syncs.load(ctx, id)
 		if errors.Is(err, ErrNoState) || r.Last.Number == 0 {
 			continue // forgotten meanwhile, or never synced
 		}
@@ -112,10 +112,10 @@ func (c *Collector) Computations(ctx context.Context) ([]Computation, error) {
 }
 
 // Computation returns the audience or computed trait of an ID, or ErrUnknown.
-func (c *Collector) Computation(ctx context.Context, id string) (Computation, error) {
+func (u *usersService) Computation(ctx context.Context, id string) (Computation, error) {
 	r, err := computationRecord{}, ErrNoState
 	if isDigest(id) {
-		r, err = c.syncs.load(ctx, id)
+		r, err = u.syncs.load(ctx, id)
 	}
 	if errors.Is(err, ErrNoState) || err == nil && r.Last.Number == 0 {
 		return Computation{}, fmt.Errorf("%w: there is no audience or trait with the ID %q", ErrUnknown, id)
@@ -125,9 +125,9 @@ func (c *Collector) Computation(ctx context.Context, id string) (Computation, er
 
 // Sync returns the sync of an ID, or ErrUnknown, also where newer ones have
 // displaced it.
-func (c *Collector) Sync(ctx context.Context, id string) (Sync, error) {
+func (u *usersService) Sync(ctx context.Context, id string) (Sync, error) {
 	computation, _, _ := strings.Cut(id, "-")
-	all, err := c.Computation(ctx, computation)
+	all, err := u.Computation(ctx, computation)
 	if err != nil && !errors.Is(err, ErrUnknown) {
 		return Sync{}, err
 	}
@@ -141,10 +141,10 @@ func (c *Collector) Sync(ctx context.Context, id string) (Sync, error) {
 
 // WaitSync waits until all calls of a sync are in the journal. When ctx ends
 // first, it returns how far it is, and an error.
-func (c *Collector) WaitSync(ctx context.Context, id string) (Sync, error) {
+func (u *usersService) WaitSync(ctx context.Context, id string) (Sync, error) {
 	var s Sync
-	err := c.syncs.changed.await(ctx, func() (done bool, err error) {
-		s, err = c.Sync(context.WithoutCancel(ctx), id)
+	err := u.syncs.changed.await(ctx, func() (done bool, err error) {
+		s, err = u.Sync(context.WithoutCancel(ctx), id)
 		return s.State == SyncDone, err
 	})
 	if err != nil && ctx.Err() != nil {
@@ -156,18 +156,18 @@ func (c *Collector) WaitSync(ctx context.Context, id string) (Sync, error) {
 // ForgetComputation forgets an audience or a computed trait, with what its
 // destination was told and the syncs that wait. Nothing is sent. The next sync
 // is then a first one. It is ErrUnknown where there is none.
-func (c *Collector) ForgetComputation(ctx context.Context, id string) error {
-	if _, err := c.Computation(ctx, id); err != nil {
+func (u *usersService) ForgetComputation(ctx context.Context, id string) error {
+	if _, err := u.Computation(ctx, id); err != nil {
 		return err
 	}
-	err := c.syncs.state.Delete(ctx, recordKey(id))
+	err := u.syncs.state.Delete(ctx, recordKey(id))
 	if err == nil {
-		err = c.syncs.state.Delete(ctx, "segment."+id)
+		err = u.syncs.state.Delete(ctx, "segment."+id)
 	}
 	if err != nil {
 		return fmt.Errorf("mockserver: %w", err)
 	}
-	c.syncs.changed.tell()
+	u.syncs.changed.tell()
 	return nil
 }
 
@@ -220,7 +220,7 @@ func (r computationRecord) public() Computation {
 	return c
 }
 
-// matches tells whether a record, if there is one, is of the same kind.
+// matches reports whether a record, if there is one, is of the same kind.
 func (r computationRecord) matches(stored computationRecord) error {
 	if stored.ID == "" || stored.Kind == r.Kind {
 		return nil
@@ -260,7 +260,7 @@ func (r computationRecord) uploads() map[string]bool {
 	return needed
 }
 
-// struck tells whether the users of a deletion request were taken out of the
+// struck reports whether the users of a deletion request were taken out of the
 // list, or will be.
 func (r computationRecord) struck(request string) bool {
 	return slices.ContainsFunc(r.public().Syncs, func(s Sync) bool { return s.Deletion == request })

@@ -106,9 +106,6 @@ func (c Config) withDefaults() Config {
 	if c.State == nil {
 		c.State = NewMemoryState()
 	}
-	if c.emitCalls == 0 {
-		c.emitCalls = defaultEmitCalls
-	}
 	if c.Instance == "" {
 		c.Instance = rand.Text()
 	}

@@ -221,3 +221,17 @@ func (d *dedup) age() {
 		}
 	}
 }
+
+// without returns a batch without the calls that are known.
+func (d *dedup) without(b Batch) Batch {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rest := b
+	rest.Calls = nil
+	for _, call := range b.Calls {
+		if _, known := d.known(hashCall(b.Source, call.ID)); !known {
+			rest.Calls = append(rest.Calls, call)
+		}
+	}
+	return rest
+}

@@ -109,15 +109,15 @@ type DeletionOutcome struct {
 // The users are also taken out of the lists of audiences and computed traits of
 // the sources, silently: what was deleted is not told again when a later list
 // lacks them.
-func (c *Collector) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletion, error) {
-	if c.draining.Load() {
+func (u *usersService) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletion, error) {
+	if u.isStopping() {
 		return Deletion{}, ErrClosed
 	}
-	record, users, err := c.newDeletion(r)
+	record, users, err := u.newDeletion(r)
 	if err != nil {
 		return Deletion{}, err
 	}
-	return c.deletions.take(ctx, record, users)
+	return u.deletions.take(ctx, record, users)
 }
 
 // check returns nil, or all that is wrong with a request.
@@ -142,7 +142,7 @@ func (r DeletionRequest) check() error {
 }
 
 // newDeletion checks a request and makes its record.
-func (c *Collector) newDeletion(r DeletionRequest) (deletionRecord, []string, error) {
+func (u *usersService) newDeletion(r DeletionRequest) (deletionRecord, []string, error) {
 	none := deletionRecord{}
 	if err := r.check(); err != nil {
 		return none, nil, err
@@ -150,7 +150,7 @@ func (c *Collector) newDeletion(r DeletionRequest) (deletionRecord, []string, er
 	users := slices.Clone(r.UserIDs)
 	slices.Sort(users)
 	users = slices.Compact(users)
-	sources, targets, err := c.deletionTargets(r.Source)
+	sources, targets, err := u.deletionTargets(r.Source)
 	if err != nil {
 		return none, nil, err
 	}
@@ -158,7 +158,7 @@ func (c *Collector) newDeletion(r DeletionRequest) (deletionRecord, []string, er
 		r.ID = strings.ToLower(rand.Text())
 	}
 	return deletionRecord{
-		ID: r.ID, Fingerprint: digest(append([]string{r.Source}, users...)...), RequestedAt: c.clock.Now().UTC().Truncate(time.Millisecond),
+		ID: r.ID, Fingerprint: digest(append([]string{r.Source}, users...)...), RequestedAt: time.Now().UTC().Truncate(time.Millisecond),
 		Source: r.Source, Sources: sources, Users: len(users), Targets: targets, Secret: strings.ToLower(rand.Text()[:digestLen]),
 		Chunk: min(chunkUsers, max(1, chunkOutcomes/max(1, len(targets)))),
 	}, users, nil
@@ -166,19 +166,19 @@ func (c *Collector) newDeletion(r DeletionRequest) (deletionRecord, []string, er
 
 // deletionTargets returns the sources that a request affects, and the
 // destinations that are enabled for them.
-func (c *Collector) deletionTargets(source string) (sources []string, targets []DeletionTarget, err error) {
-	settings := c.Settings()
+func (u *usersService) deletionTargets(source string) (sources []string, targets []DeletionTarget, err error) {
+	settings := u.Settings()
 	if source != "" {
-		if source, err = c.oneSource(settings, source); err != nil {
+		if source, err = u.oneSource(settings, source); err != nil {
 			return nil, nil, err
 		}
 		sources = []string{source}
 	} else {
-		sources = c.allSources(settings)
+		sources = u.allSources(settings)
 	}
 	for _, source := range sources {
 		for i := range settings.Destinations {
-			if d := &settings.Destinations[i]; d.gets(source) == nil {
+			if d := &settings.Destinations[i]; gets(d, source) == nil {
 				targets = append(targets, DeletionTarget{Source: source, Destination: d.Name})
 			}
 		}
@@ -194,13 +194,13 @@ func (c *Collector) deletionTargets(source string) (sources []string, targets []
 }
 
 // Deletion returns the request of an ID, or ErrUnknown.
-func (c *Collector) Deletion(ctx context.Context, id string) (Deletion, error) {
+func (u *usersService) Deletion(ctx context.Context, id string) (Deletion, error) {
 	key := digest(id)
-	r, err := c.deletions.load(ctx, key)
+	r, err := u.deletions.load(ctx, key)
 	if err != nil {
 		return Deletion{}, unknownDeletion(id, err)
 	}
-	return c.deletions.public(ctx, key, r)
+	return u.deletions.public(ctx, key, r)
 }
 
 func unknownDeletion(id string, err error) error {
@@ -211,17 +211,17 @@ func unknownDeletion(id string, err error) error {
 }
 
 // Deletions returns all requests that are kept, the newest first.
-func (c *Collector) Deletions(ctx context.Context) ([]Deletion, error) {
-	keys, err := c.deletions.keys(ctx)
+func (u *usersService) Deletions(ctx context.Context) ([]Deletion, error) {
+	keys, err := u.deletions.keys(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var all []Deletion
 	for _, key := range keys {
-		r, err := c.deletions.load(ctx, key)
+		r, err := u.deletions.load(ctx, key)
 		var d Deletion
 		if err == nil {
-			d, err = c.deletions.public(ctx, key, r)
+			d, err = u.deletions.public(ctx, key, r)
 		}
 		if errors.Is(err, ErrNoState) {
 			continue // deleted meanwhile, or not yet there
@@ -242,13 +242,13 @@ func (c *Collector) Deletions(ctx context.Context) ([]Deletion, error) {
 
 // DeletionOutcomes yields what became of each notification of a request, by
 // user. The error is ErrUnknown where there is no such request.
-func (c *Collector) DeletionOutcomes(ctx context.Context, id string) iter.Seq2[DeletionOutcome, error] {
+func (u *usersService) DeletionOutcomes(ctx context.Context, id string) iter.Seq2[DeletionOutcome, error] {
 	return func(yield func(DeletionOutcome, error) bool) {
 		key := digest(id)
-		r, err := c.deletions.load(ctx, key)
+		r, err := u.deletions.load(ctx, key)
 		for n := 0; err == nil && n < r.chunks(); n++ {
 			var chunk deletionChunk
-			if _, err = loadState(ctx, c.deletions.state, chunkKey(key, r.Secret, n), &chunk); err != nil {
+			if _, err = loadState(ctx, u.deletions.state, chunkKey(key, r.Secret, n), &chunk); err != nil {
 				break
 			}
 			for u, user := range chunk.Users {
@@ -269,10 +269,10 @@ func (c *Collector) DeletionOutcomes(ctx context.Context, id string) iter.Seq2[D
 
 // WaitDeletion waits until every notification of a request has come to its end.
 // When ctx ends first, it returns how far it is, and an error.
-func (c *Collector) WaitDeletion(ctx context.Context, id string) (Deletion, error) {
+func (u *usersService) WaitDeletion(ctx context.Context, id string) (Deletion, error) {
 	var d Deletion
-	err := c.deletions.changed.await(ctx, func() (done bool, err error) {
-		d, err = c.Deletion(context.WithoutCancel(ctx), id)
+	err := u.deletions.changed.await(ctx, func() (done bool, err error) {
+		d, err = u.Deletion(context.WithoutCancel(ctx), id)
 		return !d.CompletedAt.IsZero(), err
 	})
 	if err != nil && ctx.Err() != nil {

@@ -11,7 +11,7 @@ import (
 // findLost looks for notifications that are pending nowhere, though nobody knows
 // how they ended, and sends them again.
 func (w *deletionWork) findLost(ctx context.Context) error {
-	ledgers, err := w.collector.journal.Ledger(ctx)
+	ledgers, err := w.service.Journal.Ledger(ctx)
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (w *deletionWork) findLost(ctx context.Context) error {
 		case l < 0:
 			removed := Outcome{State: StateFailed, Reason: "the destination was removed"}
 			err = w.conclude(ctx, t, func(int) (deletionEnd, bool) {
-				return deletionEnd{Outcome: removed, At: w.collector.clock.Now().UTC()}, true
+				return deletionEnd{Outcome: removed, At: time.Now().UTC()}, true
 			})
 		case ledgers[l].OldestPending.IsZero() || ledgers[l].OldestPending.After(w.record.SentAt):
 			lost = true
@@ -45,11 +45,11 @@ func (w *deletionWork) findLost(ctx context.Context) error {
 	return nil
 }
 
-// suspectedFor tells whether outcomes have looked lost for so long; if not, it
+// suspectedFor reports whether outcomes have looked lost for so long; if not, it
 // notes that they do.
 func (w *deletionWork) suspectedFor(d time.Duration) bool {
 	since := w.suspect(true)
-	return w.collector.clock.Now().Sub(since) >= d
+	return time.Now().Sub(since) >= d
 }
 
 // suspect notes since when outcomes look lost, or that they do not.
@@ -61,7 +61,7 @@ func (w *deletionWork) suspect(lost bool) (since time.Time) {
 		return time.Time{}
 	}
 	if w.suspects[w.key].IsZero() {
-		w.suspects[w.key] = w.collector.clock.Now()
+		w.suspects[w.key] = time.Now()
 	}
 	return w.suspects[w.key]
 }
@@ -71,7 +71,7 @@ func (w *deletionWork) suspect(lost bool) (since time.Time) {
 func (w *deletionWork) recover(ctx context.Context, target int) error {
 	t := w.record.Targets[target]
 	failed := map[string]FailedCall{}
-	err := w.collector.journal.Failed(ctx, t.Destination, func(f FailedCall) bool {
+	err := w.service.Journal.Failed(ctx, t.Destination, func(f FailedCall) bool {
 		if f.Call.Source == t.Source && strings.HasPrefix(f.Call.ID, deletionIDPrefix+w.key) {
 			failed[f.Call.ID] = f
 		}
@@ -102,7 +102,7 @@ func (w *deletionWork) resend(ctx context.Context, target int) error {
 	if err != nil {
 		return err
 	}
-	now := w.collector.clock.Now()
+	now := time.Now()
 	for u, err := range w.users(ctx, 0) {
 		if err != nil {
 			return err
@@ -112,10 +112,10 @@ func (w *deletionWork) resend(ctx context.Context, target int) error {
 		}
 	}
 	calls := e.batch(now).Calls
-	w.collector.log.Warn("outcomes of a deletion request were lost; its notifications are sent again",
+	w.service.Logger.Warn("outcomes of a deletion request were lost; its notifications are sent again",
 		"id", w.record.ID, "destination", t.Destination, "calls", len(calls))
-	for some := range slices.Chunk(calls, w.collector.config.emitCalls) {
-		if err := w.collector.journal.Replay(ctx, t.Destination, some, StateDelivered); err != nil {
+	for some := range slices.Chunk(calls, w.service.BatchCalls) {
+		if err := w.service.Journal.Replay(ctx, t.Destination, some, StateDelivered); err != nil {
 			return err
 		}
 	}

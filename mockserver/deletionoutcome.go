@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Observe implements Observer: it takes the outcomes of notifications.
-func (d *deletions) Observe(event Event) {
+// observe takes the outcomes of notifications.
+func (d *deletions) observe(event Event) {
 	e, ok := event.(Ended)
 	if !ok || !strings.HasPrefix(e.CallID, deletionIDPrefix) {
 		return
@@ -33,14 +33,14 @@ func (d *deletions) follow() {
 				continue // stop comes
 			}
 			if err := d.store(d.work.ctx); err != nil && d.work.ctx.Err() == nil {
-				d.collector.log.Error("outcomes of deletion requests could not be stored yet", "error", err)
+				d.service.Logger.Error("outcomes of deletion requests could not be stored yet", "error", err)
 				_ = sleep(d.work.ctx, workFirst) // stop comes, if it fails
 			}
 		case <-d.done:
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
 			if err := d.store(ctx); err != nil {
-				d.collector.log.Error("outcomes of deletion requests could not be stored; their notifications will be sent again", "error", err)
+				d.service.Logger.Error("outcomes of deletion requests could not be stored; their notifications will be sent again", "error", err)
 			}
 			return
 		}

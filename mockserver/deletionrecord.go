@@ -124,7 +124,7 @@ func (k deletionChunk) count(targets []DeletionTarget) {
 	}
 }
 
-// ended tells whether every notification of a chunk has come to its end.
+// ended reports whether every notification of a chunk has come to its end.
 func (k deletionChunk) ended() bool {
 	for _, ends := range k.Ends {
 		if slices.ContainsFunc(ends, func(e deletionEnd) bool { return e.State == StatePending }) {

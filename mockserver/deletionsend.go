@@ -2,6 +2,7 @@ package mockserver
 
 import (
 	"context"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 )
@@ -50,11 +51,11 @@ func (d *deletions) claim(ctx context.Context, key string) (*deletionWork, error
 		}
 		resumed = r.Started
 		r.Started = true
-		return r.Lease.take(d.collector.config.Instance, d.collector.clock.Now())
+		return r.Lease.take(d.service.Instance, time.Now())
 	})
 	w.record = record
 	if resumed {
-		w.doubt = record.Sent + 2*d.collector.config.emitCalls
+		w.doubt = record.Sent + 2*d.service.BatchCalls
 	}
 	return w, err
 }
@@ -65,11 +66,11 @@ func (w *deletionWork) tell(ctx context.Context, change func(*deletionRecord)) e
 		if r.Secret != w.record.Secret {
 			return errNoWork
 		}
-		if r.Lease.Instance != w.collector.config.Instance {
+		if r.Lease.Instance != w.service.Instance {
 			return errElsewhere
 		}
 		change(r)
-		return r.Lease.take(w.collector.config.Instance, w.collector.clock.Now())
+		return r.Lease.take(w.service.Instance, time.Now())
 	})
 	if err == nil {
 		w.record = record
@@ -119,12 +120,12 @@ func (w *deletionWork) send(ctx context.Context, number int, source string) erro
 			return err
 		}
 		e.add(w.record.messageID(w.key, source, u.number), u.id, nil)
-		if e.full(w.collector.config.emitCalls) || u.number == w.record.Users-1 {
+		if e.full(w.service.BatchCalls) || u.number == w.record.Users-1 {
 			sent := number*w.record.Users + u.number + 1
 			if err := w.emit(ctx, e, w.record.Sent < w.doubt); err != nil {
 				return err
 			}
-			if err := w.tell(ctx, func(r *deletionRecord) { r.Sent, r.SentAt = sent, w.collector.clock.Now().UTC() }); err != nil {
+			if err := w.tell(ctx, func(r *deletionRecord) { r.Sent, r.SentAt = sent, time.Now().UTC() }); err != nil {
 				return err
 			}
 		}
@@ -135,12 +136,12 @@ func (w *deletionWork) send(ctx context.Context, number int, source string) erro
 // emit brings a batch to the journal, and keeps the lease meanwhile.
 func (w *deletionWork) emit(ctx context.Context, e *emitter, perhapsStored bool) error {
 	for ; ; perhapsStored = true {
-		err := w.collector.emit(ctx, e.batch(w.collector.clock.Now()), perhapsStored)
+		err := w.service.emit(ctx, e.batch(time.Now()), perhapsStored)
 		if err == nil {
 			e.clear()
 			return nil
 		}
-		w.collector.log.Warn("a deletion request waits for its calls to be stored", "id", w.record.ID, "error", err)
+		w.service.Logger.Warn("a deletion request waits for its calls to be stored", "id", w.record.ID, "error", err)
 		if err := sleep(ctx, emitPause); err != nil {
 			return err
 		}
@@ -162,7 +163,7 @@ func (w *deletionWork) erase(ctx context.Context) error {
 			}
 		}
 	}
-	if err := w.collector.syncs.erase(ctx, w.record.Sources, w.record.ID, users); err != nil {
+	if err := w.service.syncs.erase(ctx, w.record.Sources, w.record.ID, users); err != nil {
 		return err
 	}
 	return w.tell(ctx, func(r *deletionRecord) { r.Erased = true })
@@ -181,7 +182,7 @@ func (d *deletions) complete(ctx context.Context, key string) (pending int, err 
 	}
 	r, err = d.update(ctx, key, func(r *deletionRecord) error {
 		if r.Completed.IsZero() {
-			r.Completed, r.Targets = d.collector.clock.Now().UTC(), targets
+			r.Completed, r.Targets = time.Now().UTC(), targets
 		}
 		return nil
 	})

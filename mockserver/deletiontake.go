@@ -27,10 +27,10 @@ const (
 // deletions takes requests, makes their calls and follows these. It is an
 // Observer, so that it learns of the outcomes.
 type deletions struct {
-	collector *Collector
-	state     StateStore
-	work      *workers
-	changed   notifier // tells when something was stored here
+	service *usersService
+	state   StateStore
+	work    *workers
+	changed notifier // tells when something was stored here
 
 	following sync.WaitGroup
 	wake      chan struct{} // holds one token while there are outcomes to store; never closed
@@ -46,12 +46,12 @@ type deletions struct {
 // each that waits to be stored, the latest.
 type outcomeID struct{ call, destination string }
 
-func newDeletions(c *Collector) *deletions {
+func newDeletions(u *usersService) *deletions {
 	d := &deletions{
-		collector: c, state: c.config.State, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		service: u, state: u.State, wake: make(chan struct{}, 1), done: make(chan struct{}),
 		outcomes: map[outcomeID]Ended{}, settled: map[string]time.Time{}, suspects: map[string]time.Time{},
 	}
-	d.work = newWorkers(c, d.step, d.waiting)
+	d.work = newWorkers(u, d.step, d.waiting)
 	return d
 }
 
@@ -60,10 +60,8 @@ func (d *deletions) start() {
 	d.work.start(func(context.Context) error { return nil })
 }
 
-// stop ends the work, and then, once no more outcomes come, stores those that
-// have come.
-func (d *deletions) stop() {
-	d.work.stop()
+// endOutcomes stores the outcomes that have come, once no more do.
+func (d *deletions) endOutcomes() {
 	close(d.done)
 	d.following.Wait()
 }
@@ -214,7 +212,7 @@ func (d *deletions) waiting(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var open []string
-	now := d.collector.clock.Now()
+	now := time.Now()
 	for _, key := range keys {
 		completed, err := d.completedAt(ctx, key)
 		switch {
@@ -244,7 +242,7 @@ func (d *deletions) completedAt(ctx context.Context, key string) (time.Time, err
 	if _, err := loadState(ctx, d.state, deletionKey(key), &r); err != nil {
 		return time.Time{}, err
 	}
-	if !r.Ready && d.collector.clock.Now().Sub(r.RequestedAt) > takeTime {
+	if !r.Ready && time.Now().Sub(r.RequestedAt) > takeTime {
 		return time.Time{}, errors.Join(d.forget(ctx, key), ErrNoState)
 	}
 	d.settle(key, r)

@@ -11,8 +11,8 @@ import (
 // Calls that the collector makes itself, for deletion requests, audiences and
 // computed traits, take the same path as those of senders from the journal on.
 const (
-	// defaultEmitCalls is how many of them make a batch, at most.
-	defaultEmitCalls = 500
+	// defaultBatchCalls is how many of them make a batch, at most.
+	defaultBatchCalls = 500
 	// emitBytes is how many bytes of them make a batch; the last call may go beyond.
 	emitBytes = 256 << 10
 	// emitPause is how long to wait when the journal did not take a batch.
@@ -22,26 +22,26 @@ const (
 // emit stores a batch of the collector's own calls. Where they may be stored
 // already, because a process was killed or this is tried again, those that are known
 // to be are left out.
-func (c *Collector) emit(ctx context.Context, b Batch, perhapsStored bool) error {
+func (u *usersService) emit(ctx context.Context, b Batch, perhapsStored bool) error {
 	if perhapsStored {
-		b = c.dedup.without(b)
+		b = u.Known.without(b)
 	}
 	if len(b.Calls) == 0 {
 		return nil
 	}
-	err := c.journal.Append(ctx, b)
+	err := u.Journal.Append(ctx, b)
 	if err == nil {
-		c.observer.Observe(Accepted{b})
+		u.Observer.Observe(Accepted{b})
 	}
 	var partly *AppendError
 	if errors.As(err, &partly) {
-		return errors.Join(err, c.learn(ctx, b, partly))
+		return errors.Join(err, u.learn(ctx, b, partly))
 	}
 	return err
 }
 
 // learn remembers which calls of a batch are stored all the same.
-func (c *Collector) learn(ctx context.Context, b Batch, partly *AppendError) error {
+func (u *usersService) learn(ctx context.Context, b Batch, partly *AppendError) error {
 	known := make(chan int, 1)
 	go func() { known <- partly.Stored() }() // ends with the journal
 	select {
@@ -51,26 +51,12 @@ func (c *Collector) learn(ctx context.Context, b Batch, partly *AppendError) err
 		return ctx.Err()
 	}
 	for i := range b.Calls {
-		c.Remember(b.Source, b.Calls[i].ID)
+		u.Known.add(b.Source, b.Calls[i].ID)
 	}
 	if len(b.Calls) > 0 {
-		c.observer.Observe(Accepted{b})
+		u.Observer.Observe(Accepted{b})
 	}
 	return nil
-}
-
-// without returns a batch without the calls that are known.
-func (d *dedup) without(b Batch) Batch {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	rest := b
-	rest.Calls = nil
-	for _, call := range b.Calls {
-		if _, known := d.known(hashCall(b.Source, call.ID)); !known {
-			rest.Calls = append(rest.Calls, call)
-		}
-	}
-	return rest
 }
 
 // An emitter makes the calls of one deletion request or sync, in batches. They
@@ -115,7 +101,7 @@ func (e *emitter) add(id, userID string, traits []byte) {
 	e.bytes += len(id) + len(userID) + len(traits) + len(e.members)
 }
 
-// full tells whether the batch has as many calls as it may, or bytes.
+// full reports whether the batch has as many calls as it may, or bytes.
 func (e *emitter) full(calls int) bool { return len(e.calls) >= calls || e.bytes >= emitBytes }
 
 // batch returns the calls that were added, as received now.

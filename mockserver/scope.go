@@ -2,7 +2,6 @@ package mockserver
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -11,13 +10,13 @@ import (
 
 // oneSource returns the source of a name, or the only one where none is given: of
 // the settings, or else of those that are known.
-func (c *Collector) oneSource(s Settings, name string) (string, error) {
+func (u *usersService) oneSource(s Settings, name string) (string, error) {
 	var names []string
 	for _, source := range s.Sources {
 		names = append(names, source.Name)
 	}
 	if len(names) == 0 {
-		names = c.allSources(s)
+		names = u.allSources(s)
 	}
 	switch {
 	case name == "" && len(names) == 1:
@@ -26,7 +25,7 @@ func (c *Collector) oneSource(s Settings, name string) (string, error) {
 		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name the source; none is known yet"}
 	case name == "":
 		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name one of " + strings.Join(names, ", ")}
-	case slices.Contains(names, name) || c.config.AnyWriteKey:
+	case slices.Contains(names, name) || u.AnyWriteKey:
 		return name, nil
 	}
 	return "", fmt.Errorf("%w: there is no source %q", ErrUnknown, name)
@@ -35,18 +34,18 @@ func (c *Collector) oneSource(s Settings, name string) (string, error) {
 // allSources returns the names of all sources that are known: of the settings, of
 // what destinations are connected to, and where any write key makes a source, of
 // the calls that are remembered.
-func (c *Collector) allSources(s Settings) []string {
+func (u *usersService) allSources(s Settings) []string {
 	names := map[string]bool{}
 	for _, source := range s.Sources {
 		names[source.Name] = true
 	}
-	if c.config.AnyWriteKey {
+	if u.AnyWriteKey {
 		for _, d := range s.Destinations {
 			for _, source := range d.Sources {
 				names[source] = true
 			}
 		}
-		for _, source := range c.history.sources(math.MaxInt) {
+		for _, source := range u.SeenSources() {
 			names[source] = true
 		}
 	}
@@ -60,16 +59,16 @@ func (c *Collector) allSources(s Settings) []string {
 
 // oneDestination returns the destination of a name, or the only one of a source
 // where none is given. It must be one that gets the source's calls.
-func (s Settings) oneDestination(source, name string) (*Destination, error) {
+func oneDestination(s Settings, source, name string) (*Destination, error) {
 	var names []string
 	var found *Destination
 	for i := range s.Destinations {
 		d := &s.Destinations[i]
-		if name == "" && d.gets(source) == nil {
+		if name == "" && gets(d, source) == nil {
 			names = append(names, d.Name)
 			found = d
 		} else if name != "" && d.Name == name {
-			return d, d.gets(source)
+			return d, gets(d, source)
 		}
 	}
 	switch {
@@ -85,7 +84,7 @@ func (s Settings) oneDestination(source, name string) (*Destination, error) {
 }
 
 // gets returns nil if the destination gets calls of a source, or says why not.
-func (d *Destination) gets(source string) error {
+func gets(d *Destination, source string) error {
 	problem, mend := "", ""
 	switch {
 	case d.Disabled:

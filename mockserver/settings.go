@@ -8,18 +8,6 @@ import (
 	"time"
 )
 
-// Errors that changes of the settings answer with, wrapped.
-var (
-	// ErrReadOnly says that the configuration defines what was to be changed.
-	ErrReadOnly = errors.New("mockserver: the configuration defines it")
-
-	// ErrUnknown says that there is nothing of this name.
-	ErrUnknown = errors.New("mockserver: unknown name")
-
-	// ErrExists says that the name is taken.
-	ErrExists = errors.New("mockserver: the name is taken")
-)
-
 // changeTries is how often a change is tried when others change the settings too.
 const changeTries = 10
 

@@ -44,11 +44,11 @@ func isWord(r rune) bool {
 
 func isApostrophe(r rune) bool { return r == '\'' || r == '\u2019' || r == '\u02BC' }
 
-// isCapital tells whether a letter has a small one: some capitals of mathematics
+// isCapital reports whether a letter has a small one: some capitals of mathematics
 // have none, and would begin a word again in the result.
 func isCapital(r rune) bool { return unicode.ToLower(r) != r }
 
-// beginsWord tells whether the capital at i begins a word though nothing is
+// beginsWord reports whether the capital at i begins a word though nothing is
 // between it and the letter before.
 func beginsWord(runes []rune, i int) bool {
 	before := i - 1

@@ -46,10 +46,10 @@ const (
 
 // syncs takes lists and makes calls of them, for all computations.
 type syncs struct {
-	collector *Collector
-	state     StateStore
-	work      *workers
-	sorts     chan struct{} // one token for each list being read
+	service *usersService
+	state   StateStore
+	work    *workers
+	sorts   chan struct{} // one token for each list being read
 
 	changed notifier // tells when a record was changed here
 
@@ -57,15 +57,15 @@ type syncs struct {
 	sent map[string]int64 // calls of running syncs, by ID, of which the record may not know
 }
 
-func newSyncs(c *Collector) *syncs {
-	s := &syncs{collector: c, state: c.config.State, sorts: make(chan struct{}, sortsAtOnce), sent: map[string]int64{}}
-	s.work = newWorkers(c, s.step, s.waiting)
+func newSyncs(u *usersService) *syncs {
+	s := &syncs{service: u, state: u.State, sorts: make(chan struct{}, sortsAtOnce), sent: map[string]int64{}}
+	s.work = newWorkers(u, s.step, s.waiting)
 	return s
 }
 
 // start takes up what earlier processes left.
 func (s *syncs) start() {
-	started := s.collector.clock.Now()
+	started := time.Now()
 	s.work.start(func(ctx context.Context) error { return s.clean(ctx, started) })
 }
 
@@ -79,7 +79,7 @@ type syncRequest struct {
 
 // take reads a list and queues it, or counts what it would change.
 func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
-	if s.collector.draining.Load() {
+	if s.service.isStopping() {
 		return Sync{}, ErrClosed
 	}
 	target, err := s.resolve(r)
@@ -92,7 +92,7 @@ func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
 	case <-ctx.Done():
 		return Sync{}, ctx.Err()
 	}
-	sorted, err := roster.Sort(r.list, s.collector.config.TempDir, 0)
+	sorted, err := roster.Sort(r.list, s.service.TempDir, 0)
 	if err != nil {
 		return Sync{}, fmt.Errorf("mockserver: the list of %s %q: %w", r.kind, r.name, err)
 	}
@@ -120,7 +120,7 @@ func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
 // resolve finds the computation of a request, and checks that its calls have
 // somewhere to go.
 func (s *syncs) resolve(r syncRequest) (computationRecord, error) {
-	settings := s.collector.Settings()
+	settings := s.service.Settings()
 	key := SnakeCase(r.name)
 	problem := ""
 	switch {
@@ -135,11 +135,11 @@ func (s *syncs) resolve(r syncRequest) (computationRecord, error) {
 		return computationRecord{}, &webhook.FieldError{Field: "name", Problem: problem,
 			Mend: fmt.Sprintf("name the %s in 1 to %d bytes, such as Big Spenders", r.kind, MaxComputationName)}
 	}
-	source, err := s.collector.oneSource(settings, r.source)
+	source, err := s.service.oneSource(settings, r.source)
 	if err != nil {
 		return computationRecord{}, err
 	}
-	d, err := settings.oneDestination(source, r.destination)
+	d, err := oneDestination(settings, source, r.destination)
 	if err != nil {
 		return computationRecord{}, err
 	}
@@ -185,7 +185,7 @@ func counter(entries roster.Seq, count *int64) roster.Seq {
 
 // dryRun counts what a list would change, had all that are queued been sent.
 func (s *syncs) dryRun(ctx context.Context, target computationRecord, sorted *roster.Sorted, full bool) (Sync, error) {
-	dry := Sync{DryRun: true, Full: full, RequestedAt: s.collector.clock.Now()}
+	dry := Sync{DryRun: true, Full: full, RequestedAt: time.Now()}
 	before, err := s.load(ctx, target.ID)
 	if err != nil && !errors.Is(err, ErrNoState) {
 		return Sync{}, err
@@ -230,7 +230,7 @@ func (s *syncs) upload(ctx context.Context, target computationRecord, entries ro
 			r.Secret = rand.Text()
 		}
 		r.Name = target.Name // names that give the same key: the newest is shown
-		r.Uploads = append(r.Uploads, upload{list.Upload, s.collector.config.Instance, s.collector.clock.Now()})
+		r.Uploads = append(r.Uploads, upload{list.Upload, s.service.Instance, time.Now()})
 		return nil
 	})
 	if err != nil {
@@ -261,7 +261,7 @@ func (s *syncs) giveUp(id string, list storedList) {
 		})
 	}
 	if err != nil && !errors.Is(err, ErrNoState) {
-		s.collector.log.Warn("a list that was not taken could not be deleted yet", "computation", id, "error", err)
+		s.service.Logger.Warn("a list that was not taken could not be deleted yet", "computation", id, "error", err)
 	}
 }
 
@@ -277,7 +277,7 @@ func (s *syncs) enqueue(ctx context.Context, id string, list storedList, sync Sy
 			return fmt.Errorf("%w: %d do", ErrTooManySyncs, len(r.Queue))
 		}
 		r.Uploads = slices.Delete(r.Uploads, i, i+1)
-		queued = r.next(sync, s.collector.clock.Now().UTC())
+		queued = r.next(sync, time.Now().UTC())
 		queued.Users = list.Users
 		r.Last = queued
 		r.Queue = append(r.Queue, queuedSync{Sync: queued, List: list})

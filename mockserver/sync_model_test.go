@@ -239,7 +239,7 @@ func (w *world) die() {
 	require.NoError(w.t, w.collector.Close())
 }
 
-// sync gives a list to the process, and tells whether it was taken.
+// sync gives a list to the process, and reports whether it was taken.
 func (w *world) sync(p *property, list map[string]string, full bool) bool {
 	var s mockserver.Sync
 	var err error

@@ -44,7 +44,7 @@ func (s *syncs) erase(ctx context.Context, sources []string, request string, use
 	return nil
 }
 
-// holdsAny tells whether one of some users is in the current list, or in one that
+// holdsAny reports whether one of some users is in the current list, or in one that
 // is queued.
 func (s *syncs) holdsAny(ctx context.Context, r computationRecord, users roster.Seq) (bool, error) {
 	lists := []storedList{r.Current}

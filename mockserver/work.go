@@ -67,7 +67,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // workers work on things by their IDs.
 type workers struct {
-	collector *Collector
+	service *usersService
 	// step works on a thing until there is no more to do, which is errNoWork.
 	step func(ctx context.Context, id string) error
 	// waiting returns the things that there is work on.
@@ -82,9 +82,9 @@ type workers struct {
 	running map[string]bool // by ID; true: was kicked again
 }
 
-func newWorkers(c *Collector, step func(context.Context, string) error, waiting func(context.Context) ([]string, error)) *workers {
-	w := &workers{collector: c, step: step, waiting: waiting, running: map[string]bool{}}
-	w.ctx, w.cancel = context.WithCancel(context.Background())
+func newWorkers(u *usersService, step func(context.Context, string) error, waiting func(context.Context) ([]string, error)) *workers {
+	w := &workers{service: u, step: step, waiting: waiting, running: map[string]bool{}}
+	w.ctx, w.cancel = context.WithCancel(u.stopping)
 	return w
 }
 
@@ -93,12 +93,12 @@ func newWorkers(c *Collector, step func(context.Context, string) error, waiting 
 func (w *workers) start(clean func(ctx context.Context) error) {
 	w.wg.Go(func() {
 		if err := clean(w.ctx); err != nil && w.ctx.Err() == nil {
-			w.collector.log.Error("what earlier processes left of the state could not be cleaned up", "error", err)
+			w.service.Logger.Error("what earlier processes left of the state could not be cleaned up", "error", err)
 		}
 		for {
 			ids, err := w.waiting(w.ctx)
 			if err != nil && w.ctx.Err() == nil {
-				w.collector.log.Error("the state cannot be read", "error", err)
+				w.service.Logger.Error("the state cannot be read", "error", err)
 			}
 			for _, id := range ids {
 				w.kick(id)
@@ -139,7 +139,7 @@ func (w *workers) run(id string) {
 				return
 			}
 		default:
-			w.collector.log.Error("work in the background failed; it will be tried again", "id", id, "in", wait, "error", err)
+			w.service.Logger.Error("work in the background failed; it will be tried again", "id", id, "in", wait, "error", err)
 			if sleep(w.ctx, wait) != nil {
 				return
 			}
