@@ -98,7 +98,7 @@ func (c Config) withDefaults() Config {
 		c.Jitter = mathrand.Float64
 	}
 	if c.Journal == nil {
-		c.Journal = NewMemoryJournal(0, c.Clock)
+		c.Journal = NewMemoryJournal(0)
 	}
 	if c.Store == nil {
 		c.Store = NewMemorySettings()

@@ -176,7 +176,7 @@ func TestShutdownEndsWhatIsUnderWayAndKeepsTheRest(t *testing.T) {
 		arrived <- struct{}{}
 		<-answer
 	})
-	journal := mockserver.NewMemoryJournal(0, nil)
+	journal := mockserver.NewMemoryJournal(0)
 	srv := mockserver.RunT(t, mockserver.Config{
 		Journal: keptJournal{journal}, Concurrency: 5,
 		Destinations: []mockserver.Destination{{Name: "hook", Settings: to(rec.URL)}},
@@ -221,7 +221,7 @@ func TestShutdownBreaksOffWhatTakesTooLong(t *testing.T) {
 }
 
 func TestReadyTellsTheTruth(t *testing.T) {
-	journal := mockserver.NewMemoryJournal(100, nil)
+	journal := mockserver.NewMemoryJournal(100)
 	srv := mockserver.RunT(t, mockserver.Config{Journal: journal})
 	get := func(path string) int {
 		res, err := http.Get(srv.URL + path)

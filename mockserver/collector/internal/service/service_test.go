@@ -200,7 +200,7 @@ func TestAFullQueueIsAnsweredAlikeOnDiskAndInMemory(t *testing.T) {
 		Destinations: []config.Destination{{Name: "hook", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
 	}})
 	memory := mockserver.RunT(t, mockserver.Config{
-		Journal: mockserver.NewMemoryJournal(1<<20, nil), Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
+		Journal: mockserver.NewMemoryJournal(1 << 20), Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
 		Destinations: durable.options.Config.Settings().Destinations,
 	})
 	for name, url := range map[string]string{"durable": durable.URL(), "memory": memory.URL} {
