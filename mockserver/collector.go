@@ -59,8 +59,8 @@ type Collector struct {
 
 	replaying sync.Mutex // lets one Replay run at a time
 
-	mu         sync.Mutex // guards forwarders
-	forwarders map[string]*forwarder
+	mu      sync.Mutex         // guards workers
+	workers map[string]*worker // by the names of their destinations
 }
 
 // ErrClosed says that the collector is closed, or closing.
@@ -83,7 +83,7 @@ func NewCollector(config Config) (*Collector, error) {
 		config: config, clock: config.Clock, limits: config.Limits,
 		journal: config.Journal, store: config.Store, history: config.History,
 		dedup: newDedup(config.DedupWindow, config.DedupCalls),
-		log:   config.Logger, forwarders: map[string]*forwarder{},
+		log:   config.Logger, workers: map[string]*worker{},
 		started: time.Now().Truncate(time.Millisecond),
 	}
 	c.serving.poke = c.poke
@@ -97,7 +97,7 @@ func NewCollector(config Config) (*Collector, error) {
 	c.ingest = newIngestHandler(ingestConfig{
 		journal: c.journal, observer: c.observer, dedup: c.dedup, log: c.log, limits: c.limits, strict: config.Strict,
 		sources:      func() *sourceTable { return c.settings.Load().sources },
-		integrations: c.integrationsOf, isHTTPS: config.IsHTTPS,
+		integrations: func(source string) []string { return integrationsOf(source, c.settings.Load().Destinations) }, isHTTPS: config.IsHTTPS,
 		health: http.HandlerFunc(c.serveHealth), ready: http.HandlerFunc(c.serveReady),
 	})
 	if err := c.remember(); err != nil {
@@ -168,16 +168,6 @@ func (c *Collector) sourceOf(writeKey string) (name string, known bool) {
 	return c.settings.Load().sources.sourceOf(writeKey)
 }
 
-// integrationsOf names the integrations that get the calls of a source.
-func (c *Collector) integrationsOf(source string) []string {
-	for _, d := range c.settings.Load().Destinations {
-		if !d.Disabled && (len(d.Sources) == 0 || slices.Contains(d.Sources, source)) {
-			return []string{IntegrationName}
-		}
-	}
-	return []string{}
-}
-
 // ClientMetrics returns the counters that browsers' libraries sent of themselves,
 // such as analytics_js.invoke, summed over their tags. At most 256 names are kept
 // apart; others are counted under "other".
@@ -205,8 +195,8 @@ func (c *Collector) open(defined Settings) error {
 	}
 	if err != nil {
 		cancel()
-		for _, f := range c.running() {
-			f.stop()
+		for _, w := range c.running() {
+			w.stop()
 		}
 		return err
 	}
@@ -226,10 +216,6 @@ func (c *Collector) rest(now time.Time) (until time.Time, atRest bool) {
 	c.serving.mu.Lock()
 	until, atRest = c.serving.rest(now)
 	c.serving.mu.Unlock()
-	for _, f := range c.running() {
-		next, resting := f.rest(now)
-		until, atRest = earlier(until, next), atRest && resting
-	}
 	return until, atRest
 }
 
@@ -273,10 +259,10 @@ func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSe
 			return fmt.Errorf("mockserver: destination %q: %w", d.Name, err)
 		}
 	}
-	for _, f := range c.running() {
-		if !wanted[f.name] {
-			if err := c.detach(ctx, f); err != nil {
-				return fmt.Errorf("mockserver: destination %q: %w", f.name, err)
+	for _, w := range c.running() {
+		if !wanted[w.name] {
+			if err := c.detach(ctx, w); err != nil {
+				return fmt.Errorf("mockserver: destination %q: %w", w.name, err)
 			}
 		}
 	}
@@ -287,93 +273,71 @@ func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSe
 
 // attach starts a destination, or brings it to its new settings.
 func (c *Collector) attach(ctx context.Context, d Destination) error {
-	f := c.forwarder(d.Name)
-	if f != nil && slices.Equal(f.settings.Load().Sources, d.Sources) {
-		f.settings.Store(&d)
-		f.set(func() { f.paused = d.Paused })
+	w := c.worker(d.Name)
+	if w != nil && slices.Equal(w.destination().Sources, d.Sources) {
+		w.update(d, nil)
 		return nil
 	}
 	reader, err := c.journal.Attach(ctx, d.Name, d.Sources)
 	if err != nil {
 		return err
 	}
-	if f != nil {
-		f.settings.Store(&d)
-		f.set(func() { f.read(reader); f.paused = d.Paused })
+	if w != nil {
+		w.update(d, reader)
 		return nil
 	}
-	f = &forwarder{
-		name: d.Name, sender: c.sender, clock: c.clock, observer: c.observer, log: c.log,
-		done: make(chan struct{}), random: c.config.Jitter, faults: &c.faults,
-		attach: c.attachAgain,
+	w = newWorker(d, reader, workerConfig{
+		Sender: c.sender, Observer: c.observer, Log: c.log, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
+		Attach: func(ctx context.Context) (Reader, error) { return c.attachAgain(ctx, d.Name) },
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.workers[d.Name] = w
+	if c.draining.Load() {
+		w.drain() // Drain came while the journal attached it
 	}
-	f.gate = newGate(c.clock, c.config.Concurrency, max(stragglers, webhook.MaxEndpoints*c.config.Concurrency), c.poke, f.logStanding)
-	c.start(f, d, reader)
+	w.start()
 	return nil
 }
 
 // attachAgain opens the queue of a destination that runs.
-func (c *Collector) attachAgain(ctx context.Context, f *forwarder) (Reader, error) {
+func (c *Collector) attachAgain(ctx context.Context, destination string) (Reader, error) {
 	if !c.changing.TryLock() {
 		return nil, nil // it may be about to be removed, which waits for the caller
 	}
 	defer c.changing.Unlock()
-	return c.journal.Attach(ctx, f.name, f.settings.Load().Sources)
+	return c.journal.Attach(ctx, destination, c.worker(destination).destination().Sources)
 }
 
-func (c *Collector) start(f *forwarder, d Destination, reader Reader) {
-	f.settings.Store(&d)
-	f.timeouts.after = c.faults.timeout
-	f.timeouts.parent, f.cancel = context.WithCancel(context.Background())
-	f.leasing, f.drain = context.WithCancel(f.timeouts.parent)
-	f.going, f.halt = context.WithCancel(f.leasing)
-	f.set(func() { f.read(reader); f.paused = d.Paused })
+func (c *Collector) detach(ctx context.Context, w *worker) error {
+	w.stop()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.forwarders[d.Name] = f
-	if c.draining.Load() {
-		f.drain() // Drain came while the journal attached it
-	}
-	go f.run()
-}
-
-func (c *Collector) detach(ctx context.Context, f *forwarder) error {
-	f.stop()
-	c.mu.Lock()
-	delete(c.forwarders, f.name)
+	delete(c.workers, w.name)
 	c.mu.Unlock()
 	ledgers, err := c.journal.Ledger(ctx)
-	if err = errors.Join(err, c.journal.Detach(ctx, f.name)); err != nil {
+	if err = errors.Join(err, c.journal.Detach(ctx, w.name)); err != nil {
 		return err
 	}
 	for _, l := range ledgers {
-		if l.Destination == f.name {
-			c.log.Warn("a destination was removed, and is forgotten with its calls", "destination", f.name, "pending", l.Pending, "failed", l.Failed)
+		if l.Destination == w.name {
+			c.log.Warn("a destination was removed, and is forgotten with its calls", "destination", w.name, "pending", l.Pending, "failed", l.Failed)
 		}
 	}
 	return nil
 }
 
-// forwarder returns that of a destination, or nil.
-func (c *Collector) forwarder(destination string) *forwarder {
+// worker returns that of a destination, or nil.
+func (c *Collector) worker(destination string) *worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.forwarders[destination]
+	return c.workers[destination]
 }
 
-// running returns the forwarders by the names of their destinations.
-func (c *Collector) running() []*forwarder {
+// running returns the workers by the names of their destinations.
+func (c *Collector) running() []*worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.SortedFunc(maps.Values(c.forwarders), func(a, b *forwarder) int { return strings.Compare(a.name, b.name) })
-}
-
-// stop ends the forwarder. Requests under way are broken off; their calls stay
-// pending.
-func (f *forwarder) stop() {
-	f.cancel()
-	<-f.done
-	f.requests.Wait()
+	return slices.SortedFunc(maps.Values(c.workers), func(a, b *worker) int { return strings.Compare(a.name, b.name) })
 }
 
 // Drain makes Ready fail and begins with no more deliveries; those under way
@@ -382,8 +346,8 @@ func (c *Collector) Drain() {
 	c.draining.Store(true)
 	c.syncs.work.cancel()
 	c.deletions.work.cancel()
-	for _, f := range c.running() {
-		f.drain()
+	for _, w := range c.running() {
+		w.drain()
 	}
 }
 
@@ -394,9 +358,9 @@ func (c *Collector) Drain() {
 func (c *Collector) Shutdown(ctx context.Context) error {
 	c.Drain()
 	var cut error
-	for _, f := range c.running() {
+	for _, w := range c.running() {
 		select {
-		case <-f.done:
+		case <-w.done:
 		case <-ctx.Done():
 			cut = ctx.Err()
 		}
@@ -423,11 +387,11 @@ func (c *Collector) Close() error {
 	c.syncs.work.stop()
 	c.deletions.work.stop()
 	running := c.running()
-	for _, f := range running {
-		f.cancel()
+	for _, w := range running {
+		w.breakOff()
 	}
-	for _, f := range running {
-		f.stop()
+	for _, w := range running {
+		w.stop()
 	}
 	c.deletions.stop()
 	c.sender.Close()

@@ -269,17 +269,6 @@ func (d *discardResponse) Header() http.Header         { return d.header }
 func (d *discardResponse) Write(b []byte) (int, error) { return len(b), nil }
 func (d *discardResponse) WriteHeader(int)             {}
 
-// jobKey is the key of a job in the context of its requests.
-type jobKey struct{}
-
-// mark lets the faults know whose request it is.
-func (fs *faults) mark(ctx context.Context, j *job) context.Context {
-	if !fs.armed.Load() {
-		return ctx
-	}
-	return context.WithValue(ctx, jobKey{}, j)
-}
-
 // wrap lets faults befall the requests to webhooks.
 func (fs *faults) wrap(next http.RoundTripper) http.RoundTripper { return &faultyTransport{fs, next} }
 
@@ -290,18 +279,18 @@ type faultyTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	by, ok := r.Context().Value(jobKey{}).(*job)
+	by, ok := deliveryOf(r.Context())
 	if !ok {
 		return t.next.RoundTrip(r)
 	}
 	f := t.faults.take(&t.faults.deliveries, func(f *Fault) bool {
-		return (f.Destination == "" || f.Destination == by.name) && (f.source == "" || f.source == by.call.Source) && (f.Match == nil || f.Match(r))
+		return (f.Destination == "" || f.Destination == by.Destination) && (f.source == "" || f.source == by.Source) && (f.Match == nil || f.Match(r))
 	})
 	if f == nil {
 		return t.next.RoundTrip(r)
 	}
 	if f.Delay > 0 {
-		if err := t.wait(r, by, f.Delay); err != nil {
+		if err := t.wait(r, f.Delay); err != nil {
 			return nil, err
 		}
 	}
@@ -315,14 +304,14 @@ func (t *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	if f.Hang {
-		return nil, t.wait(r, by, t.faults.timeout)
+		return nil, t.wait(r, t.faults.timeout)
 	}
 	return f.receive(r)
 }
 
-// wait waits as long as a delivery may take, by the collector's clock.
-func (t *faultyTransport) wait(r *http.Request, by *job, d time.Duration) error {
-	err := by.gate.sleep(r.Context(), by.clock, min(d, t.faults.timeout))
+// wait waits as long as a delivery may take.
+func (t *faultyTransport) wait(r *http.Request, d time.Duration) error {
+	err := sleep(r.Context(), min(d, t.faults.timeout))
 	if err == nil && d >= t.faults.timeout {
 		err = context.DeadlineExceeded
 	}

@@ -29,14 +29,14 @@ type Selection struct {
 // were replayed before it; it is ErrUnknown where there is no such destination, or
 // what the journal said. One replay runs at a time, others wait.
 func (c *Collector) Replay(ctx context.Context, destination string, sel Selection) (int, error) {
-	f := c.forwarder(destination)
-	if f == nil {
+	w := c.worker(destination)
+	if w == nil {
 		return 0, fmt.Errorf("%w: there is no destination %q", ErrUnknown, destination)
 	}
 	// Of two replays at a time, both could pick the same call.
 	c.replaying.Lock()
 	defer c.replaying.Unlock()
-	r := &replay{collector: c, destination: destination, since: f.attachedSince(), from: sel.State, dryRun: sel.DryRun}
+	r := &replay{collector: c, destination: destination, since: w.attachedSince(), from: sel.State, dryRun: sel.DryRun}
 	if r.from == StatePending {
 		r.from = StateFailed
 	}
@@ -85,7 +85,7 @@ func (r *replay) failed(ctx context.Context, filter *CallFilter) (int, error) {
 // destination of the same name.
 func (r *replay) recorded(ctx context.Context, filter *CallFilter) (int, error) {
 	for record := range r.collector.history.backward(0) {
-		s, decided := record.standing(r.destination)
+		s, decided := record.Last(r.destination)
 		if !decided || s.State != r.from || s.At.Before(r.since) || !filter.Matches(&record.Call) {
 			continue
 		}
