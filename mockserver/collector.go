@@ -49,7 +49,7 @@ type Collector struct {
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
 	draining atomic.Bool
-	refusing seldom      // what is logged of batches that could not be stored
+	refusing logThrottle // what is logged of batches that could not be stored
 	unready  atomic.Bool // that this was logged
 	unfollow func()      // ends following the store, and waits for it
 

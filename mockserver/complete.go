@@ -149,13 +149,6 @@ func (c *completer) times(d *draft, call *Call) {
 	c.dst = append(appendTimeMember(c.dst, `,"timestamp":"`, call.Timestamp), '}')
 }
 
-func appendTimeMember(dst []byte, name string, t time.Time) []byte {
-	if t.IsZero() {
-		return dst
-	}
-	return append(appendTime(append(dst, name...), t), '"')
-}
-
 // An overlay is an object of a batch that lies beneath that of each call: of
 // members with the same key the call's own is taken.
 type overlay struct {
@@ -242,4 +235,24 @@ func eachMember(object []byte, see func(key, text []byte)) {
 		see(key, object[start:s.Offset()])
 		return err
 	})
+}
+
+// correctClock returns when a call happened by the collector's clock: what the
+// sender's clock was off when it sent, it was off when the call happened. A
+// sender that does not tell both times is believed.
+func correctClock(received, sent, original time.Time) time.Time {
+	switch {
+	case original.IsZero():
+		return received
+	case sent.IsZero():
+		return original
+	}
+	// Not by durations, which hold only 292 years.
+	seconds := received.Unix() - sent.Unix() + original.Unix()
+	nanos := received.Nanosecond() - sent.Nanosecond() + original.Nanosecond()
+	corrected := time.Unix(seconds, int64(nanos)).UTC()
+	if corrected.Year() < 0 || corrected.Year() > 9999 {
+		return received
+	}
+	return corrected
 }

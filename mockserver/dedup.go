@@ -2,22 +2,11 @@ package mockserver
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"slices"
 	"sync"
 	"time"
 )
-
-// callHash names a call: its source and its messageId.
-type callHash [16]byte
-
-func hashCall(source, id string) callHash {
-	var short [192]byte // what fits costs no allocation
-	text := append(append(append(short[:0], source...), 0), id...)
-	sum := sha256.Sum256(text)
-	return callHash(sum[:16])
-}
 
 // dedup knows which calls were stored lately, so that one that is sent again is
 // not stored again. It keeps two generations of hashes: when the younger is as

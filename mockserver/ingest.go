@@ -230,6 +230,10 @@ func copyCalls(calls []Call) []Call {
 // storeAgainIn is when a sender should try again whose calls were not stored.
 const storeAgainIn = 5 * time.Second
 
+// refusalsEvery is how often the log says that batches could not be stored: while the
+// disk is full, each request is one.
+const refusalsEvery = time.Second
+
 func (c *Collector) notStored(b Batch, err error) *requestError {
 	refused := &requestError{status: http.StatusServiceUnavailable, code: CodeUnavailable, retryAfter: storeAgainIn,
 		message: "the calls could not be stored; send again later"}
@@ -238,8 +242,8 @@ func (c *Collector) notStored(b Batch, err error) *requestError {
 		refused.status, refused.code, refused.message = http.StatusTooManyRequests, CodeQueueFull, "the queue is full; send again later"
 		level, what = slog.LevelWarn, "a batch was refused: the journal is full"
 	}
-	if say, unsaid := c.refusing.say(c.clock.Now(), refusalsEvery, 1); say {
-		c.log.Log(context.Background(), level, what, "source", b.Source, "calls", len(b.Calls), "error", err, "others since the last line", unsaid)
+	if ok, suppressed := c.refusing.allow(c.clock.Now(), refusalsEvery, 1); ok {
+		c.log.Log(context.Background(), level, what, "source", b.Source, "calls", len(b.Calls), "error", err, "others since the last line", suppressed)
 	}
 	return refused
 }

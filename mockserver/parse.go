@@ -11,85 +11,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
 
-// A Code names what is wrong with a call or a request, in the answer and in
-// the inspector.
-type Code string
-
-// Codes of a call that was not taken, though its request was.
-const (
-	CodeNotObject        Code = "call_not_object"
-	CodeUnknownType      Code = "unknown_type"
-	CodeNoUser           Code = "no_user_anon_id"
-	CodeNoEvent          Code = "event_not_defined"
-	CodeNoGroup          Code = "group_id_missing"
-	CodeNoPrevious       Code = "previous_id_missing"
-	CodeBadProperties    Code = "properties_not_object"
-	CodeBadTraits        Code = "traits_not_object"
-	CodeBadContext       Code = "context_not_object"
-	CodeBadIntegrations  Code = "integrations_not_object"
-	CodeBadTimestamp     Code = "bad_timestamp"
-	CodeBadField         Code = "field_not_string"
-	CodeMessageIDTooLong Code = "message_id_too_long"
-	CodeBadMessageID     Code = "bad_message_id"
-	CodeCallTooLarge     Code = "call_too_large"
-	CodeUnknownWriteKey  Code = "unknown_write_key"
-)
-
-// Codes of a request that was not taken.
-const (
-	CodeInvalidJSON  Code = "invalid_json"
-	CodeInvalidBatch Code = "invalid_batch"
-	CodeTooManyCalls Code = "too_many_calls"
-	CodeBodyTooLarge Code = "body_too_large"
-	CodeBadEncoding  Code = "bad_encoding"
-	CodeInvalidCalls Code = "invalid_calls"
-	CodeQueueFull    Code = "queue_full"
-	CodeRateLimited  Code = "rate_limited"
-	CodeUnavailable  Code = "unavailable"
-	CodeNotFound     Code = "not_found"
-	CodeWrongMethod  Code = "method_not_allowed"
-	CodeTimeout      Code = "request_timeout"
-)
-
-// A Rejection is a call that was not taken.
-type Rejection struct {
-	Code       Code      `json:"code"`
-	Field      string    `json:"field,omitempty"` // the member that is wrong, where one is
-	Message    string    `json:"message"`         // what is wrong and what would be right
-	Index      int       `json:"index"`           // the call's place in its request, from 0
-	Source     string    `json:"source,omitempty"`
-	Type       string    `json:"type,omitempty"` // of its endpoint, or its own, of which these are the first 40 characters
-	ReceivedAt time.Time `json:"receivedAt"`
-	Body       []byte    `json:"-"` // as received, but for a write key; at most the first 32 KiB
-}
-
 // keptBody is how much of a rejected call is kept.
 const keptBody = 32 << 10
-
-// Limits of what the collector takes. They are those of the service.
-type Limits struct {
-	BodyBytes      int // of a request, after decompression. Defaults to 512,000
-	CallBytes      int // of one call. Defaults to 32,768
-	BatchCalls     int // in one request. Defaults to 2,500
-	MessageIDChars int // of a messageId. Defaults to 100
-
-	// CallsPerSecond is how many calls each source may send a second, on average,
-	// unless it has a limit of its own. Defaults to no limit.
-	CallsPerSecond int
-}
-
-func (l Limits) withDefaults() Limits {
-	set := func(v *int, def int) {
-		if *v <= 0 {
-			*v = def
-		}
-	}
-	set(&l.BodyBytes, 512_000)
-	set(&l.CallBytes, 32_768)
-	set(&l.BatchCalls, 2_500)
-	set(&l.MessageIDChars, 100)
-	return l
-}
 
 // A post is what one request held. It points into the body of the request, and
 // is of no use once that is gone.
@@ -115,54 +38,6 @@ type member struct {
 	field           field
 	key, value, end int32 // where the key and the value begin, and where the value ends, in post.body
 }
-
-// A field is a member of a call that the collector knows.
-type field uint8
-
-const (
-	otherField field = iota
-	fieldType
-	fieldMessageID
-	fieldUserID
-	fieldAnonymousID
-	fieldEvent
-	fieldName
-	fieldCategory
-	fieldGroupID
-	fieldPreviousID
-	fieldProperties
-	fieldTraits
-	fieldContext
-	fieldIntegrations
-	fieldTimestamp
-	fieldOriginalTimestamp
-	fieldSentAt
-	fieldReceivedAt
-	fieldWriteKey
-)
-
-// fieldNames are the keys of the fields.
-var fieldNames = [...]string{
-	fieldType: "type", fieldMessageID: "messageId", fieldUserID: "userId", fieldAnonymousID: "anonymousId",
-	fieldEvent: "event", fieldName: "name", fieldCategory: "category", fieldGroupID: "groupId", fieldPreviousID: "previousId",
-	fieldProperties: "properties", fieldTraits: "traits", fieldContext: "context", fieldIntegrations: "integrations",
-	fieldTimestamp: "timestamp", fieldOriginalTimestamp: "originalTimestamp", fieldSentAt: "sentAt",
-	fieldReceivedAt: "receivedAt", fieldWriteKey: "writeKey",
-}
-
-// fieldsByName is the other way round.
-var fieldsByName = func() map[string]field {
-	fields := map[string]field{}
-	for f, name := range fieldNames {
-		if name != "" {
-			fields[name] = field(f)
-		}
-	}
-	return fields
-}()
-
-// fieldOf returns the field that a member's key, in its quotes, names.
-func fieldOf(key []byte) field { return fieldsByName[string(jsonscan.Unquote(key))] }
 
 // errTooManyCalls is what parsing ends with beyond Limits.BatchCalls.
 var errTooManyCalls = errors.New("too many calls")
@@ -349,38 +224,13 @@ func (d *draft) set(f field, value []byte, last *Call) {
 	case fieldTraits:
 		d.object("traits", value, CodeBadTraits)
 	default:
-		if to := d.text(f); to != nil {
-			*to = textLike(value, *last.text(f))
+		if to := textField(&d.Call, f); to != nil {
+			*to = textLike(value, *textField(last, f))
 			if *to == "" && value[0] != '"' && value[0] != 'n' {
 				d.reject(CodeBadField, fieldNames[f], fieldNames[f]+" must be a string")
 			}
 		}
 	}
-}
-
-// text returns the string that a field of a call is read into, or nil.
-func (c *Call) text(f field) *string {
-	switch f {
-	case fieldMessageID:
-		return &c.ID
-	case fieldType:
-		return &c.Type
-	case fieldUserID:
-		return &c.UserID
-	case fieldAnonymousID:
-		return &c.AnonymousID
-	case fieldEvent:
-		return &c.Event
-	case fieldName:
-		return &c.Name
-	case fieldCategory:
-		return &c.Category
-	case fieldGroupID:
-		return &c.GroupID
-	case fieldPreviousID:
-		return &c.PreviousID
-	}
-	return nil
 }
 
 // object returns a member that must be an object or null.
@@ -458,91 +308,4 @@ func (p *post) kept(d *draft) []byte {
 	}
 	kept = append(kept, p.body[from:end]...)
 	return bytes.Clone(kept[:min(len(kept), keptBody)])
-}
-
-// ReadCall reads a stored call back from its Body, which it keeps.
-func ReadCall(source string, body []byte) (Call, error) {
-	c := Call{Source: source, Body: body}
-	s := jsonscan.New(body)
-	err := s.Object(func(key []byte) error {
-		value, err := s.Value()
-		if err != nil {
-			return err
-		}
-		switch f := fieldOf(key); f {
-		case fieldReceivedAt:
-			c.ReceivedAt, err = readTime(timeText(value))
-		case fieldSentAt:
-			c.SentAt, err = readTime(timeText(value))
-		case fieldOriginalTimestamp:
-			c.OriginalTimestamp, err = readTime(timeText(value))
-		case fieldTimestamp:
-			c.Timestamp, err = readTime(timeText(value))
-		default:
-			if to := c.text(f); to != nil {
-				*to = text(value)
-			}
-		}
-		return err
-	})
-	if err == nil {
-		err = s.End()
-	}
-	if err != nil {
-		return Call{}, fmt.Errorf("mockserver: a stored call cannot be read: %w", err)
-	}
-	return c, nil
-}
-
-// text returns what a string says, the digits of a number, and otherwise "".
-func text(value []byte) string {
-	switch c := value[0]; {
-	case c == '"':
-		return strings.ToValidUTF8(string(jsonscan.Unquote(value)), "\uFFFD")
-	case c == '-' || (c >= '0' && c <= '9'):
-		return string(value)
-	}
-	return ""
-}
-
-// timeText returns what a string says, and otherwise nil.
-func timeText(value []byte) []byte {
-	if value[0] != '"' || len(value) == len(`""`) {
-		return nil
-	}
-	return jsonscan.Unquote(value)
-}
-
-// textLike returns what text does. If that is like another string, it returns
-// that one and saves a copy.
-func textLike(value []byte, like string) string {
-	if len(value) == len(like)+2 && value[0] == '"' && string(value[1:len(value)-1]) == like && strings.IndexByte(like, '\\') < 0 {
-		return like
-	}
-	return text(value)
-}
-
-// object returns the value if it is an object, and otherwise nil.
-func object(value []byte) []byte {
-	if value[0] == '{' {
-		return value
-	}
-	return nil
-}
-
-// appendString writes s, which is valid UTF-8, as JSON.
-func appendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < 0x20:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
 }

@@ -4,20 +4,9 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/hex"
 	"slices"
 	"strings"
 )
-
-// A Source is where calls come from: a program, a site or an app. It is known
-// by its write key.
-type Source struct {
-	Name     string `json:"name"`
-	WriteKey string `json:"writeKey"`
-	// CallsPerSecond is how many calls it may send a second, on average. More are
-	// answered 429. Defaults to Limits.CallsPerSecond.
-	CallsPerSecond int `json:"callsPerSecond,omitempty"`
-}
 
 // sourceOf returns the name of the source with a write key.
 func (c *Collector) sourceOf(writeKey string) (name string, known bool) {
@@ -57,14 +46,6 @@ func (c *Collector) rateLimit(source string) int {
 type knownSource struct {
 	name string
 	sum  [sha256.Size]byte // of the write key
-}
-
-// redact returns a name for a write key that does not give it away: its first
-// characters and a hash that tells it from others.
-func redact(writeKey string) string {
-	sum := sha256.Sum256([]byte(writeKey))
-	shown := min(len(writeKey)/3, 4)
-	return strings.ToValidUTF8(writeKey[:shown], "") + "…" + hex.EncodeToString(sum[:4])
 }
 
 // decodeKey reads the write key from Basic auth that lacks its colon.
