@@ -87,7 +87,7 @@ func inScope(options []byte, destination string) bool {
 	s := jsonscan.New(list)
 	_ = s.Array(func() error {
 		value, err := s.Value()
-		found = found || err == nil && value[0] == '"' && text(value) == destination
+		found = found || err == nil && value[0] == '"' && string(jsonscan.Unquote(value)) == destination
 		return err
 	})
 	return found
