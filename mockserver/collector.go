@@ -23,7 +23,7 @@ import (
 // that serves the tracking API. Its methods may be called from many goroutines
 // at once.
 type Collector struct {
-	config  Config
+	config  EngineConfig
 	clock   Clock
 	limits  Limits
 	journal Journal
@@ -35,8 +35,7 @@ type Collector struct {
 	sender  *webhook.Sender
 	log     *slog.Logger
 	metrics clientMetrics
-	faults  faults
-	serving activity // requests that a fault befalls
+	timeout time.Duration // of a delivery
 
 	started time.Time       // as calls that come then are stamped
 	life    context.Context // ends with Close
@@ -80,7 +79,7 @@ type appliedSettings struct {
 // *webhook.FieldError for each thing that is wrong with the sources and destinations
 // of config, or what kept its Sender, Journal, Store or State from being used; the Journal is open
 // then, as it was.
-func NewCollector(config Config) (*Collector, error) {
+func NewCollector(config EngineConfig) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
 		config: config, clock: config.Clock, limits: config.Limits,
@@ -90,7 +89,6 @@ func NewCollector(config Config) (*Collector, error) {
 		log:   config.Logger, forwarders: map[string]*forwarder{},
 		started: config.Clock.Now().Truncate(time.Millisecond),
 	}
-	c.serving.poke = c.poke
 	c.life, c.end = context.WithCancel(context.Background())
 	var err error
 	if c.sender, err = c.newSender(config.Sender); err != nil {
@@ -114,16 +112,9 @@ func NewCollector(config Config) (*Collector, error) {
 	return c, nil
 }
 
-// newSender returns a sender that the faults of tests can befall.
+// newSender returns a sender.
 func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, error) {
-	c.faults.timeout = cmp.Or(max(config.Timeout, 0), webhook.Timeout)
-	outer := config.Wrap
-	config.Wrap = func(t http.RoundTripper) http.RoundTripper {
-		if t = c.faults.wrap(t); outer != nil {
-			t = outer(t)
-		}
-		return t
-	}
+	c.timeout = cmp.Or(max(config.Timeout, 0), webhook.Timeout)
 	if config.Now == nil {
 		config.Now = c.clock.Now
 	}
@@ -192,14 +183,33 @@ func (c *Collector) poke() {
 
 // rest implements what a ManualClock waits for.
 func (c *Collector) rest(now time.Time) (until time.Time, atRest bool) {
-	c.serving.mu.Lock()
-	until, atRest = c.serving.rest(now)
-	c.serving.mu.Unlock()
+	atRest = true
 	for _, f := range c.running() {
 		next, resting := f.rest(now)
 		until, atRest = earlier(until, next), atRest && resting
 	}
 	return until, atRest
+}
+
+// ServeHTTP serves the tracking API.
+func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.serveTracking(w, r) }
+
+// SourceOf returns the name of the source with a write key.
+func (c *Collector) SourceOf(writeKey string) (name string, known bool) { return c.sourceOf(writeKey) }
+
+// Forget makes calls new again: each is taken once more when it is sent again. The
+// History keeps what it has of them.
+func (c *Collector) Forget(calls []Record) {
+	c.history.renew(calls)
+	for i := range calls {
+		c.dedup.drop(calls[i].Call.Source, calls[i].Call.ID)
+	}
+}
+
+// ForgetAll makes all calls new again, and the History forgets everything.
+func (c *Collector) ForgetAll() {
+	c.history.Clear()
+	c.dedup.clear()
 }
 
 // History returns what the collector remembers.
@@ -276,7 +286,7 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 	}
 	f = &forwarder{
 		name: d.Name, sender: c.sender, clock: c.clock, record: c.record, log: c.log,
-		done: make(chan struct{}), random: c.config.Jitter, faults: &c.faults,
+		done: make(chan struct{}), random: c.config.Jitter,
 		attach: c.attachAgain,
 	}
 	f.gate = newGate(c.clock, c.config.Concurrency, max(stragglers, webhook.MaxEndpoints*c.config.Concurrency), c.poke, f.logStanding)
@@ -295,7 +305,7 @@ func (c *Collector) attachAgain(ctx context.Context, f *forwarder) (Reader, erro
 
 func (c *Collector) start(f *forwarder, d Destination, reader Reader) {
 	f.settings.Store(&d)
-	f.timeouts.after = c.faults.timeout
+	f.timeouts.after = c.timeout
 	f.timeouts.parent, f.cancel = context.WithCancel(context.Background())
 	f.leasing, f.drain = context.WithCancel(f.timeouts.parent)
 	f.going, f.halt = context.WithCancel(f.leasing)

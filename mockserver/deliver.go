@@ -115,7 +115,7 @@ func (j *job) sendAll(request webhook.Request, v *verdict) {
 func (j *job) send(r webhook.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
 	ctx := j.timeouts.begin()
-	a := j.sender.Send(j.faults.mark(withDelivery(ctx, deliveryInfo{Destination: j.name, Source: j.call.Source}), j), r)
+	a := j.sender.Send(withDelivery(ctx, deliveryInfo{Destination: j.name, Source: j.call.Source}), r)
 	j.timeouts.end(ctx)
 	j.record.Attempted(Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
 	return a

@@ -49,7 +49,6 @@ type forwarder struct {
 	log      *slog.Logger
 	gate     *gate
 	random   func() float64
-	faults   *faults
 	requests sync.WaitGroup
 	timeouts timeouts // of the requests; their parent ends with cancel
 	// To be said in the log: that calls are given up, and that the destination fails.

@@ -103,12 +103,11 @@ func (p *peak) max() int {
 }
 
 // inProcess starts a server without a network in front of or behind it.
-func inProcess(t *testing.T, config mockserver.Config) (*mockserver.Server, *webhooks) {
+func inProcess(t *testing.T, config mockserver.EngineConfig) (*mockserver.Server, *webhooks) {
 	t.Helper()
 	h := &webhooks{answers: map[string]http.HandlerFunc{}, requests: map[string][]time.Time{}}
-	config.InProcess = true
 	config.Sender.Transport = mockserver.NewTransport(h)
-	return mockserver.RunT(t, config), h
+	return mockserver.RunEngineInProcess(t, config), h
 }
 
 // send posts a body to a server without a network.
@@ -131,7 +130,7 @@ func sendAs(t *testing.T, srv *mockserver.Server, writeKey, body string) {
 // account returns the ledger of the only destination, without its time.
 func account(t *testing.T, srv *mockserver.Server) mockserver.Ledger {
 	t.Helper()
-	all, err := srv.Ledger(t.Context())
+	all, err := srv.Engine().Ledger(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.True(t, all[0].Holds(), "%+v", all[0])
@@ -141,7 +140,7 @@ func account(t *testing.T, srv *mockserver.Server) mockserver.Ledger {
 
 func TestFourOfFiveWebhooksHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{
+		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{
 			hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")}})
 		for i := range 4 {
 			h.answer(fmt.Sprintf("/%d", i+1), hang)
@@ -175,7 +174,7 @@ func TestAllWebhooksFail(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			var mu sync.Mutex
-			srv, h := inProcess(t, mockserver.Config{
+			srv, h := inProcess(t, mockserver.EngineConfig{
 				Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")},
 				Jitter: func() float64 {
 					mu.Lock()
@@ -258,26 +257,26 @@ func TestWhatARetriedCallAsksFor(t *testing.T) {
 		"settings that were mended": {
 			first: map[string]http.HandlerFunc{"/1": status(401), "/2": status(500), "/3": status(400)},
 			then: func(srv *mockserver.Server) {
-				s := srv.Settings()
+				s := srv.Engine().Settings()
 				s.Destinations[0].Webhooks = append([]webhook.Endpoint(nil), s.Destinations[0].Webhooks...)
 				s.Destinations[0].Webhooks[0].Headers = map[string]string{"Authorization": "Bearer right"}
-				_ = srv.Apply(t.Context(), s)
+				_ = srv.Engine().Apply(t.Context(), s)
 			},
 			again: []string{"/1", "/2"}, outcome: mockserver.StateDelivered,
 		},
 		"only those that refused are left": {
 			first: map[string]http.HandlerFunc{"/1": status(401), "/2": status(500), "/3": status(400)},
 			then: func(srv *mockserver.Server) {
-				s := srv.Settings()
+				s := srv.Engine().Settings()
 				s.Destinations[0].Webhooks = []webhook.Endpoint{{URL: "http://h/1"}, {URL: "http://h/3"}}
-				_ = srv.Apply(t.Context(), s)
+				_ = srv.Engine().Apply(t.Context(), s)
 			},
 			outcome: mockserver.StateFailed, reason: "refused the call for good",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv, h := inProcess(t, mockserver.Config{
+				srv, h := inProcess(t, mockserver.EngineConfig{
 					Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2", "http://h/3")},
 					Jitter:       func() float64 { return 1 },
 				})
@@ -312,7 +311,7 @@ func TestWhatARetriedCallAsksFor(t *testing.T) {
 
 func TestRetryAfterIsHonoured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		n := 0
 		h.answer("/1", func(w http.ResponseWriter, _ *http.Request) {
 			if n++; n == 1 {
@@ -353,7 +352,7 @@ func TestTheGateSparesADestinationThatCannotBeReached(t *testing.T) {
 		var tried atomic.Int64
 		var down atomic.Bool
 		down.Store(true)
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Concurrency: 4, Sender: webhook.SenderConfig{
+		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Concurrency: 4, Sender: webhook.SenderConfig{
 			Wrap: func(next http.RoundTripper) http.RoundTripper {
 				next = unreachable(&down)(next)
 				return roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -369,7 +368,7 @@ func TestTheGateSparesADestinationThatCannotBeReached(t *testing.T) {
 		synctest.Wait()
 		assert.LessOrEqual(t, int(tried.Load()), 10+4+3600/4, "one each four seconds")
 		assert.Greater(t, int(tried.Load()), 700, "but it is tried")
-		s := srv.Status()
+		s := srv.Engine().Status()
 		require.Len(t, s, 1)
 		assert.True(t, s[0].Down)
 		assert.WithinRange(t, s[0].ProbeAt, time.Now(), time.Now().Add(4*time.Second))
@@ -384,7 +383,7 @@ func TestTheGateSparesADestinationThatCannotBeReached(t *testing.T) {
 		time.Sleep(11 * time.Minute) // the latest retry
 		synctest.Wait()
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 1045, Delivered: 1045}, account(t, srv))
-		assert.False(t, srv.Status()[0].Down)
+		assert.False(t, srv.Engine().Status()[0].Down)
 		assert.Len(t, h.times("/1", start), 1045, "each came once")
 	})
 }
@@ -394,7 +393,7 @@ func TestTheGateSparesADestinationThatCannotBeReached(t *testing.T) {
 func TestADestinationThatFailsIsTriedAtARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const all = 5 * 2_500
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", status(http.StatusBadGateway))
 		start := time.Now()
 		for i := range 5 {
@@ -402,12 +401,12 @@ func TestADestinationThatFailsIsTriedAtARate(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		assert.InDelta(t, 10*1000, len(h.times("/1", start)), 200)
-		assert.True(t, srv.Status()[0].Down)
+		assert.True(t, srv.Engine().Status()[0].Down)
 		h.answer("/1", nil)
 		time.Sleep(11 * time.Minute) // the latest retry
 		synctest.Wait()
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: all, Delivered: all}, account(t, srv))
-		assert.False(t, srv.Status()[0].Down)
+		assert.False(t, srv.Engine().Status()[0].Down)
 	})
 }
 
@@ -415,7 +414,7 @@ func TestADestinationThatFailsIsTriedAtARate(t *testing.T) {
 // one call is asked for the others at once.
 func TestOneCallThatFailsIsNotADestinationThatIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get(webhook.MessageIDHeader) == "poison-0" {
 				w.WriteHeader(http.StatusInternalServerError)
@@ -426,7 +425,7 @@ func TestOneCallThatFailsIsNotADestinationThatIsDown(t *testing.T) {
 		synctest.Wait()
 		record, _ := srv.Call("poison-0")
 		require.Greater(t, len(record.Attempts), 10)
-		assert.False(t, srv.Status()[0].Down)
+		assert.False(t, srv.Engine().Status()[0].Down)
 		start := time.Now()
 		send(t, srv, track("good", 1))
 		srv.Expect(t, mockserver.WithID("good-0"), mockserver.DeliveredTo("d"))
@@ -438,7 +437,7 @@ func TestOneCallThatFailsIsNotADestinationThatIsDown(t *testing.T) {
 func TestTheLogTellsHowADestinationDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		srv, h := inProcess(t, mockserver.Config{
+		srv, h := inProcess(t, mockserver.EngineConfig{
 			Logger:       slog.New(slog.NewTextHandler(&log, nil)),
 			Destinations: []mockserver.Destination{hook("d", "http://h/1")},
 		})
@@ -520,7 +519,7 @@ func TestCallsThatAllFailKeepNoOthersBack(t *testing.T) {
 				t.Skipf("%d calls take a while", calls)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+				srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 				arrived := map[string]time.Duration{}
 				var mu sync.Mutex
 				start := time.Now()
@@ -570,7 +569,7 @@ func TestADestinationThatHangsSlowsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, fast := hook("slow", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5"), hook("fast", "http://h/fast")
 		underWay := peak{but: "/fast"}
-		srv, h := inProcess(t, mockserver.Config{
+		srv, h := inProcess(t, mockserver.EngineConfig{
 			Destinations: []mockserver.Destination{slow, fast}, Concurrency: 8, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
 		})
 		for i := range 5 {
@@ -595,7 +594,7 @@ func TestADestinationThatHangsSlowsNoOther(t *testing.T) {
 func TestSmallEntriesFillTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
-		srv, h := inProcess(t, mockserver.Config{
+		srv, h := inProcess(t, mockserver.EngineConfig{
 			Concurrency: 16, Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
 		})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
@@ -614,7 +613,7 @@ func TestSmallEntriesFillTheGate(t *testing.T) {
 func TestStragglersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
-		srv, h := inProcess(t, mockserver.Config{
+		srv, h := inProcess(t, mockserver.EngineConfig{
 			Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
 		})
 		h.answer("/2", hang)
@@ -634,7 +633,7 @@ func TestManualClockRunsTheScheduleTheSameEachTime(t *testing.T) {
 		clock := mockserver.NewManualClock(newYear)
 		random := rand.New(rand.NewPCG(7, 7))
 		var mu sync.Mutex
-		srv, h := inProcess(t, mockserver.Config{Clock: clock, Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2")},
+		srv, h := inProcess(t, mockserver.EngineConfig{Clock: clock, Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2")},
 			Jitter: func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() }})
 		defer srv.Close()
 		h.answer("/1", status(http.StatusServiceUnavailable))
@@ -667,7 +666,7 @@ func TestManualClockWaitsForRealReceivers(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	srv := mockserver.RunT(t, mockserver.Config{Clock: clock, Destinations: []mockserver.Destination{hook("d", rec.URL)}})
+	srv := mockserver.RunEngine(t, mockserver.EngineConfig{Clock: clock, Destinations: []mockserver.Destination{hook("d", rec.URL)}})
 	post(t, srv.URL+"/v1/batch", "key", track("m", 1))
 	clock.Settle()
 	record, _ := srv.Call("m-0")
@@ -682,20 +681,20 @@ func TestManualClockWaitsForRealReceivers(t *testing.T) {
 
 func TestManualClockGoesOnBesideAPausedDestinationAndAGateThatIsShut(t *testing.T) {
 	clock := mockserver.NewManualClock(newYear)
-	srv, h := inProcess(t, mockserver.Config{Clock: clock, Concurrency: 1, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+	srv, h := inProcess(t, mockserver.EngineConfig{Clock: clock, Concurrency: 1, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 	h.answer("/1", status(http.StatusServiceUnavailable))
 	for i := range 30 { // more entries than are worked at, more calls than may be under way
 		send(t, srv, track(fmt.Sprint("m", i), 3))
 	}
 	clock.Advance(time.Minute)
-	assert.True(t, srv.Status()[0].Down)
-	require.NoError(t, srv.Pause(t.Context(), "d"))
+	assert.True(t, srv.Engine().Status()[0].Down)
+	require.NoError(t, srv.Engine().Pause(t.Context(), "d"))
 	clock.Advance(time.Hour)
 	before := len(h.times("/1", newYear))
 	clock.Advance(time.Hour)
 	assert.Len(t, h.times("/1", newYear), before, "what was leased before does not go on")
 	h.answer("/1", nil)
-	require.NoError(t, srv.Resume(t.Context(), "d"))
+	require.NoError(t, srv.Engine().Resume(t.Context(), "d"))
 	clock.Advance(time.Hour)
 	assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 90, Delivered: 90}, account(t, srv))
 }
@@ -705,16 +704,16 @@ func TestManualClockGoesOnBesideAPausedDestinationAndAGateThatIsShut(t *testing.
 func TestManualClockSeesWhatAPauseEnds(t *testing.T) {
 	for range 20 {
 		clock := mockserver.NewManualClock(newYear)
-		srv, h := inProcess(t, mockserver.Config{Clock: clock, Concurrency: 1, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Clock: clock, Concurrency: 1, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", status(http.StatusServiceUnavailable))
 		for i := range 6 {
 			send(t, srv, track(fmt.Sprint("m", i), 5))
 		}
 		clock.Settle()
-		require.True(t, srv.Status()[0].Down)
+		require.True(t, srv.Engine().Status()[0].Down)
 		h.answer("/1", nil)
-		require.NoError(t, srv.Pause(t.Context(), "d"))
-		require.NoError(t, srv.Resume(t.Context(), "d"))
+		require.NoError(t, srv.Engine().Pause(t.Context(), "d"))
+		require.NoError(t, srv.Engine().Resume(t.Context(), "d"))
 		clock.Advance(time.Second) // the first probe, and the latest retry
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 30, Delivered: 30}, account(t, srv))
 		require.NoError(t, srv.Close())
@@ -723,19 +722,19 @@ func TestManualClockSeesWhatAPauseEnds(t *testing.T) {
 
 func TestPauseStopsWhatIsLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 2, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 2, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		start := time.Now()
 		for i := range 6 {
 			send(t, srv, track(fmt.Sprint(i), 10))
 		}
 		time.Sleep(3500 * time.Millisecond)
-		require.NoError(t, srv.Pause(t.Context(), "d"))
+		require.NoError(t, srv.Engine().Pause(t.Context(), "d"))
 		time.Sleep(time.Hour)
 		assert.Len(t, h.times("/1", start), 8, "those under way end, and no other begins")
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 60, Delivered: 8, Pending: 52}, account(t, srv))
 
-		require.NoError(t, srv.Resume(t.Context(), "d"))
+		require.NoError(t, srv.Engine().Resume(t.Context(), "d"))
 		time.Sleep(time.Minute)
 		assert.Len(t, h.times("/1", start), 60, "each is delivered once")
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 60, Delivered: 60}, account(t, srv))
@@ -744,8 +743,8 @@ func TestPauseStopsWhatIsLeased(t *testing.T) {
 
 func TestPauseStopsADestinationWithoutQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
-		pause := sync.OnceFunc(func() { assert.NoError(t, srv.Pause(context.Background(), "d")) })
+		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		pause := sync.OnceFunc(func() { assert.NoError(t, srv.Engine().Pause(context.Background(), "d")) })
 		start := time.Now()
 		h.answer("/1", func(http.ResponseWriter, *http.Request) {
 			if len(h.times("/1", start)) >= 10 {
@@ -762,17 +761,17 @@ func TestPauseStopsADestinationWithoutQueue(t *testing.T) {
 // is down must not go on to the URL that was wrong.
 func TestMendedSettingsReachWhatIsLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 4, Destinations: []mockserver.Destination{hook("d", "http://h/wrong")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 4, Destinations: []mockserver.Destination{hook("d", "http://h/wrong")}})
 		h.answer("/wrong", status(http.StatusServiceUnavailable))
 		start := time.Now()
 		for i := range 6 {
 			send(t, srv, track(fmt.Sprint(i), 50))
 		}
 		time.Sleep(10 * time.Minute)
-		require.True(t, srv.Status()[0].Down)
+		require.True(t, srv.Engine().Status()[0].Down)
 		before := h.times("/wrong", start)
 
-		require.NoError(t, srv.Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{hook("d", "http://h/right")}}))
+		require.NoError(t, srv.Engine().Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{hook("d", "http://h/right")}}))
 		time.Sleep(11 * time.Minute)
 		assert.Equal(t, before, h.times("/wrong", start), "not one more goes to the old URL")
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 300, Delivered: 300}, account(t, srv))
@@ -784,7 +783,7 @@ func TestMendedSettingsReachWhatIsLeased(t *testing.T) {
 func TestMoreWebhooksForCallsThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 8, Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 8, Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap}})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		start := time.Now()
 		send(t, srv, track("m", 1_000))
@@ -793,7 +792,7 @@ func TestMoreWebhooksForCallsThatWait(t *testing.T) {
 		for i := range 4 {
 			h.answer(fmt.Sprintf("/%d", i+2), hang)
 		}
-		require.NoError(t, srv.Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{
+		require.NoError(t, srv.Engine().Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{
 			hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")}}))
 		time.Sleep(time.Minute)
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 1_000, Delivered: 1_000}, account(t, srv))
@@ -808,14 +807,14 @@ func TestMoreWebhooksForCallsThatWait(t *testing.T) {
 
 func TestDisablingReachesWhatIsLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 2, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 2, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		start := time.Now()
 		send(t, srv, track("m", 20))
 		time.Sleep(1500 * time.Millisecond)
 		d := hook("d", "http://h/1")
 		d.Disabled = true
-		require.NoError(t, srv.Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{d}}))
+		require.NoError(t, srv.Engine().Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{d}}))
 		time.Sleep(time.Minute)
 		assert.Len(t, h.times("/1", start), 4)
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 20, Delivered: 4, Filtered: 16}, account(t, srv))
@@ -826,7 +825,7 @@ func TestDisablingReachesWhatIsLeased(t *testing.T) {
 // is not asked again when the calls beside it were interrupted.
 func TestInterruptedCallsKeepTheirRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 1, Jitter: func() float64 { return 1 },
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 1, Jitter: func() float64 { return 1 },
 			Destinations: []mockserver.Destination{hook("d", "http://h/refuses", "http://h/fails")}})
 		h.answer("/refuses", status(http.StatusNotFound))
 		h.answer("/fails", status(http.StatusServiceUnavailable))
@@ -838,9 +837,9 @@ func TestInterruptedCallsKeepTheirRefusals(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		})
 		time.Sleep(time.Second) // the second attempt at the first call is under way, the second call waits
-		require.NoError(t, srv.Pause(t.Context(), "d"))
+		require.NoError(t, srv.Engine().Pause(t.Context(), "d"))
 		time.Sleep(time.Minute)
-		require.NoError(t, srv.Resume(t.Context(), "d"))
+		require.NoError(t, srv.Engine().Resume(t.Context(), "d"))
 		time.Sleep(time.Minute)
 		assert.Len(t, h.times("/refuses", start), 2, "once for each call")
 	})
@@ -850,7 +849,7 @@ func TestInterruptedCallsKeepTheirRefusals(t *testing.T) {
 // were has an attempt less than they have.
 func TestAttemptsAreCountedForEachCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 1, Jitter: func() float64 { return 1 }, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 1, Jitter: func() float64 { return 1 }, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		var mu sync.Mutex
 		attempts := map[string][]string{}
 		h.answer("/1", func(w http.ResponseWriter, r *http.Request) {
@@ -864,22 +863,22 @@ func TestAttemptsAreCountedForEachCall(t *testing.T) {
 		send(t, srv, track("m", 3))
 		for range 2 { // the first call fails, the others wait
 			time.Sleep(500 * time.Millisecond)
-			require.NoError(t, srv.Pause(t.Context(), "d"))
+			require.NoError(t, srv.Engine().Pause(t.Context(), "d"))
 			time.Sleep(time.Minute)
-			require.NoError(t, srv.Resume(t.Context(), "d"))
+			require.NoError(t, srv.Engine().Resume(t.Context(), "d"))
 		}
 		time.Sleep(2500 * time.Millisecond) // all three fail
-		require.NoError(t, srv.Pause(t.Context(), "d"))
+		require.NoError(t, srv.Engine().Pause(t.Context(), "d"))
 		time.Sleep(time.Minute)
 		h.answer("/1", nil)
-		require.NoError(t, srv.Resume(t.Context(), "d"))
+		require.NoError(t, srv.Engine().Resume(t.Context(), "d"))
 		time.Sleep(time.Minute)
 
 		mu.Lock()
 		assert.Equal(t, map[string][]string{"m-0": {"1", "2", "3"}, "m-1": {"1"}, "m-2": {"1"}}, attempts)
 		mu.Unlock()
 		var tried []int
-		for _, call := range srv.History().Records(nil) {
+		for _, call := range srv.Engine().History().Records(nil) {
 			for _, e := range call.Ends {
 				tried = append(tried, e.Attempt)
 			}
@@ -890,15 +889,15 @@ func TestAttemptsAreCountedForEachCall(t *testing.T) {
 
 func TestResumeGoesOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 2, Jitter: func() float64 { return 1 }, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 2, Jitter: func() float64 { return 1 }, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		start := time.Now()
 		send(t, srv, track("m", 10))
 		time.Sleep(1500 * time.Millisecond)
-		require.NoError(t, srv.Pause(t.Context(), "d"))
+		require.NoError(t, srv.Engine().Pause(t.Context(), "d"))
 		time.Sleep(600 * time.Millisecond) // those under way have ended
 		resumed := time.Since(start)
-		require.NoError(t, srv.Resume(t.Context(), "d"))
+		require.NoError(t, srv.Engine().Resume(t.Context(), "d"))
 		time.Sleep(time.Minute)
 		times := h.times("/1", start)
 		require.Len(t, times, 10)
@@ -930,7 +929,7 @@ func (stuckLease) Finish(ctx context.Context, _ mockserver.Result) error {
 
 func TestCloseWhileTheJournalTakesNoResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{
+		srv, h := inProcess(t, mockserver.EngineConfig{
 			Journal:      stuckJournal{mockserver.NewMemoryJournal(0, nil)},
 			Destinations: []mockserver.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://hook.test/a"}}}}},
 			Sources:      []mockserver.Source{{Name: "web", WriteKey: "key"}},
@@ -942,7 +941,7 @@ func TestCloseWhileTheJournalTakesNoResults(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		assert.Len(t, h.times("/a", begin), 1, "it was not delivered again")
 		begin = time.Now()
-		require.NoError(t, srv.Collector.Close())
+		require.NoError(t, srv.Engine().Close())
 		assert.Less(t, time.Since(begin), 10*time.Second)
 	})
 }
