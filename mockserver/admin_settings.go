@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -125,22 +124,6 @@ func (in *sourceInput) apply(s *Source) error {
 
 func (a *admin) removeSource(r *http.Request) (any, error) {
 	return nil, a.RemoveSource(r.Context(), r.PathValue("source"))
-}
-
-// checkName holds a new name against what fits a path and a line of text.
-func checkName(name string) error {
-	problem := ""
-	switch {
-	case strings.TrimSpace(name) == "":
-		problem = "is empty"
-	case isTooLong(name):
-		problem = nameTooLong
-	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.TrimSpace(name) != name:
-		problem = "has a character that cannot be seen"
-	default:
-		return nil
-	}
-	return &webhook.FieldError{Field: "name", Problem: problem, Mend: fmt.Sprintf("use 1 to %d printable characters", maxNameChars)}
 }
 
 // A destinationView is a destination as the API shows it.

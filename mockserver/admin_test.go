@@ -319,7 +319,7 @@ func TestDestinationStateFollowsOutcomes(t *testing.T) {
 	_, page = get(t, srv.URL+"/destination?name=hook")
 	assert.Contains(t, page, "24 of the last 64 attempts failed.")
 	assert.Equal(t, "idle", state("idle"))
-	require.NoError(t, srv.Engine().Pause(t.Context(), "hook"))
+	require.NoError(t, srv.Pause(t.Context(), "hook"))
 	assert.Equal(t, "paused", state("hook"))
 }
 
@@ -352,11 +352,11 @@ func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
 		Destinations: []mockserver.Destination{hook("one", "http://127.0.0.1:1"), hook("other", "http://127.0.0.1:1")},
 	})
 	for _, d := range []string{"one", "other"} {
-		require.NoError(t, srv.Engine().Pause(t.Context(), d))
+		require.NoError(t, srv.Pause(t.Context(), d))
 	}
 	call, err := mockserver.ReadCall("web", []byte(`{"type":"track","event":"E","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Minute).UTC().Format(time.RFC3339)+`"}`))
 	require.NoError(t, err)
-	history.Ended(mockserver.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now(), Attempt: 1, Outcome: mockserver.Outcome{State: mockserver.StateDelivered}, Call: &call})
+	history.Observe(mockserver.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now(), Attempt: 1, Outcome: mockserver.Outcome{State: mockserver.StateDelivered}, Call: &call})
 
 	_, page := get(t, srv.URL+"/")
 	assert.Contains(t, page, `class="chip is-unknown"`)
@@ -372,7 +372,7 @@ func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
 	status, answer := admin(t, srv, "POST", "/calls/web/m/replay", `{"destination":"other"}`)
 	assert.Equal(t, http.StatusNotFound, status, answer)
 
-	history.Accepted(mockserver.Batch{Source: "web", Calls: []mockserver.Call{call}})
+	history.Observe(mockserver.Accepted{Batch: mockserver.Batch{Source: "web", Calls: []mockserver.Call{call}}})
 	_, page = get(t, srv.URL+"/")
 	assert.Contains(t, page, `class="chip is-pending"`, "it was this process that took it")
 }

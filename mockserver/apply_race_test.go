@@ -78,8 +78,8 @@ func TestPagesAndAPIDuringApplyConcurrentSafe(t *testing.T) {
 			changed.Destinations[1].Sources = []string{"web"}
 		}
 		require.NoError(t, srv.Engine().Apply(t.Context(), changed))
-		require.NoError(t, srv.Engine().Pause(t.Context(), "changes"))
-		require.NoError(t, srv.Engine().Resume(t.Context(), "changes"))
+		require.NoError(t, srv.Pause(t.Context(), "changes"))
+		require.NoError(t, srv.Resume(t.Context(), "changes"))
 	}
 	close(done)
 	asking.Wait()

@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-var tidingsOf = map[byte]tidings{'.': nothing, 'a': itAnswers, 'f': itFails, 'r': itFailsAgain, 'u': itIsNotThere, 'U': itIsNotThere}
+var outcomeOf = map[byte]outcome{'.': outcomeUnknown, 'a': outcomeAnswered, 'f': outcomeFailed, 'r': outcomeRetryFailed, 'u': outcomeUnreachable, 'U': outcomeUnreachable}
 
 // TestBreaker: what calls come to, one after another. While the destination cannot be
 // reached each is a probe, but those in capitals.
 func TestBreaker(t *testing.T) {
 	ten := func(letter string) string { return strings.Repeat(letter, 10) }
 	for name, test := range map[string]struct {
-		told string
-		want breakerState
-		wait time.Duration // until a call may pass, after the last
+		outcomes string
+		want     breakerState
+		wait     time.Duration // until a call may pass, after the last
 	}{
 		"nothing yet":                                   {"", working, 0},
 		"nine fail":                                     {strings.Repeat("f", 9), working, 0},
@@ -49,8 +49,8 @@ func TestBreaker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var b breaker
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-			for _, letter := range []byte(test.told) {
-				b.learn(tidingsOf[letter], b.state() == unreachable && letter != 'U', now)
+			for _, letter := range []byte(test.outcomes) {
+				b.record(outcomeOf[letter], b.state() == unreachable && letter != 'U', now)
 			}
 			assert.Equal(t, test.want, b.state())
 			if next := b.next(now); test.wait == 0 {
@@ -67,7 +67,7 @@ func TestBreakerPace(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var b breaker
 	for range downAfter {
-		b.learn(itFails, false, now)
+		b.record(outcomeFailed, false, now)
 	}
 	begin, passed := now, downAfter
 	after := func(d time.Duration) int {
@@ -76,8 +76,8 @@ func TestBreakerPace(t *testing.T) {
 				now = at
 				continue
 			}
-			b.passed(now)
-			b.learn(itFails, false, now)
+			b.begin(now)
+			b.record(outcomeFailed, false, now)
 			passed++
 		}
 		return passed
@@ -88,7 +88,7 @@ func TestBreakerPace(t *testing.T) {
 	assert.Less(t, after(4*time.Hour), 150_000, "what waits in memory is bounded")
 	before := passed
 	assert.InDelta(t, 60, after(4*time.Hour+time.Minute)-before, 60, "but it is tried")
-	b.learn(itAnswers, false, now)
+	b.record(outcomeAnswered, false, now)
 	assert.Zero(t, b.next(now))
 }
 
@@ -99,30 +99,30 @@ func TestBreakerHoldsItsRules(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		var b breaker
-		usual := tidings(random.IntN(5))
+		usual := outcome(random.IntN(5))
 		for range 1000 {
 			now = now.Add(time.Duration(random.IntN(1000)) * time.Millisecond)
-			told, before, probe := usual, b, false
+			o, before, probe := usual, b, false
 			if random.IntN(20) == 0 {
-				told = tidings(random.IntN(5))
+				o = outcome(random.IntN(5))
 			}
 			if at := b.next(now); at.IsZero() {
 				probe = b.state() == unreachable
-				b.passed(now)
+				b.begin(now)
 				before = b
 			} else {
 				assert.LessOrEqual(t, at.Sub(now), maxProbe)
 			}
-			b.learn(told, probe, now)
+			b.record(o, probe, now)
 			switch {
-			case told == nothing, told == itIsNotThere && before.state() == unreachable && !probe:
+			case o == outcomeUnknown, o == outcomeUnreachable && before.state() == unreachable && !probe:
 				assert.Equal(t, before, b)
-			case told == itAnswers:
+			case o == outcomeAnswered:
 				assert.Equal(t, breaker{}, b)
-			case told == itFailsAgain:
+			case o == outcomeRetryFailed:
 				assert.Equal(t, before.failed, b.failed)
 				assert.NotEqual(t, unreachable, b.state())
-			case told == itFails:
+			case o == outcomeFailed:
 				assert.Equal(t, before.failed+1, b.failed)
 				assert.NotEqual(t, unreachable, b.state())
 			}

@@ -1,7 +1,6 @@
 package mockserver
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -23,24 +22,22 @@ import (
 // that serves the tracking API. Its methods may be called from many goroutines
 // at once.
 type Collector struct {
-	config  EngineConfig
-	clock   Clock
-	limits  Limits
-	journal Journal
-	store   SettingsStore
-	history *History
-	record  Recorder
-	dedup   *dedup
-	rates   *rates
-	sender  *webhook.Sender
-	log     *slog.Logger
-	metrics clientMetrics
-	timeout time.Duration // of a delivery
+	config   EngineConfig
+	clock    Clock
+	limits   Limits
+	journal  Journal
+	store    SettingsStore
+	history  *History
+	observer Observer
+	dedup    *dedup
+	rates    *rates
+	sender   *webhook.Sender
+	log      *slog.Logger
+	metrics  clientMetrics
 
 	started time.Time       // as calls that come then are stamped
 	life    context.Context // ends with Close
 	end     context.CancelFunc
-	leave   func() // makes a clock that is moved by hand wait for us no longer; nil with another
 
 	syncs     *syncs
 	deletions *deletions
@@ -61,8 +58,8 @@ type Collector struct {
 
 	replaying sync.Mutex // lets one Replay run at a time
 
-	mu         sync.Mutex // guards forwarders
-	forwarders map[string]*forwarder
+	mu      sync.Mutex         // guards workers
+	workers map[string]*worker // by the names of their destinations
 }
 
 // ErrClosed says that the collector is closed, or closing.
@@ -86,7 +83,7 @@ func NewCollector(config EngineConfig) (*Collector, error) {
 		journal: config.Journal, store: config.Store, history: config.History,
 		dedup: newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
 		rates: newRates(config.Clock),
-		log:   config.Logger, forwarders: map[string]*forwarder{},
+		log:   config.Logger, workers: map[string]*worker{},
 		started: config.Clock.Now().Truncate(time.Millisecond),
 	}
 	c.life, c.end = context.WithCancel(context.Background())
@@ -95,7 +92,7 @@ func NewCollector(config EngineConfig) (*Collector, error) {
 		return nil, err
 	}
 	c.syncs, c.deletions = newSyncs(c), newDeletions(c)
-	c.record = append(recorders{config.History, c.deletions}, config.Recorders...)
+	c.observer = append(Observers{config.History, c.deletions}, config.Observers...)
 	if err := c.remember(); err != nil {
 		c.sender.Close()
 		return nil, err
@@ -106,15 +103,11 @@ func NewCollector(config EngineConfig) (*Collector, error) {
 	}
 	c.syncs.start()
 	c.deletions.start()
-	if m, ok := c.clock.(*ManualClock); ok {
-		c.leave = m.join(c)
-	}
 	return c, nil
 }
 
 // newSender returns a sender.
 func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, error) {
-	c.timeout = cmp.Or(max(config.Timeout, 0), webhook.Timeout)
 	if config.Now == nil {
 		config.Now = c.clock.Now
 	}
@@ -165,30 +158,13 @@ func (c *Collector) open(defined Settings) error {
 	}
 	if err != nil {
 		cancel()
-		for _, f := range c.running() {
-			f.stop()
+		for _, w := range c.running() {
+			w.stop()
 		}
 		return err
 	}
 	following.Go(func() { c.follow(ctx, changes) })
 	return nil
-}
-
-// poke tells a clock that is moved by hand that something may have come to rest.
-func (c *Collector) poke() {
-	if m, ok := c.clock.(*ManualClock); ok {
-		m.stir()
-	}
-}
-
-// rest implements what a ManualClock waits for.
-func (c *Collector) rest(now time.Time) (until time.Time, atRest bool) {
-	atRest = true
-	for _, f := range c.running() {
-		next, resting := f.rest(now)
-		until, atRest = earlier(until, next), atRest && resting
-	}
-	return until, atRest
 }
 
 // ServeHTTP serves the tracking API.
@@ -255,10 +231,10 @@ func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSe
 			return fmt.Errorf("mockserver: destination %q: %w", d.Name, err)
 		}
 	}
-	for _, f := range c.running() {
-		if !wanted[f.name] {
-			if err := c.detach(ctx, f); err != nil {
-				return fmt.Errorf("mockserver: destination %q: %w", f.name, err)
+	for _, w := range c.running() {
+		if !wanted[w.name] {
+			if err := c.detach(ctx, w); err != nil {
+				return fmt.Errorf("mockserver: destination %q: %w", w.name, err)
 			}
 		}
 	}
@@ -269,93 +245,71 @@ func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSe
 
 // attach starts a destination, or brings it to its new settings.
 func (c *Collector) attach(ctx context.Context, d Destination) error {
-	f := c.forwarder(d.Name)
-	if f != nil && slices.Equal(f.settings.Load().Sources, d.Sources) {
-		f.settings.Store(&d)
-		f.set(func() { f.paused = d.Paused })
+	w := c.worker(d.Name)
+	if w != nil && slices.Equal(w.destination().Sources, d.Sources) {
+		w.update(d, nil)
 		return nil
 	}
 	reader, err := c.journal.Attach(ctx, d.Name, d.Sources)
 	if err != nil {
 		return err
 	}
-	if f != nil {
-		f.settings.Store(&d)
-		f.set(func() { f.read(reader); f.paused = d.Paused })
+	if w != nil {
+		w.update(d, reader)
 		return nil
 	}
-	f = &forwarder{
-		name: d.Name, sender: c.sender, clock: c.clock, record: c.record, log: c.log,
-		done: make(chan struct{}), random: c.config.Jitter,
-		attach: c.attachAgain,
+	w = newWorker(d, reader, workerConfig{
+		Sender: c.sender, Observer: c.observer, Log: c.log, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
+		Attach: func(ctx context.Context) (Reader, error) { return c.attachAgain(ctx, d.Name) },
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.workers[d.Name] = w
+	if c.draining.Load() {
+		w.drain() // Drain came while the journal attached it
 	}
-	f.gate = newGate(c.clock, c.config.Concurrency, max(stragglers, webhook.MaxEndpoints*c.config.Concurrency), c.poke, f.logStanding)
-	c.start(f, d, reader)
+	w.start()
 	return nil
 }
 
 // attachAgain opens the queue of a destination that runs.
-func (c *Collector) attachAgain(ctx context.Context, f *forwarder) (Reader, error) {
+func (c *Collector) attachAgain(ctx context.Context, destination string) (Reader, error) {
 	if !c.changing.TryLock() {
 		return nil, nil // it may be about to be removed, which waits for the caller
 	}
 	defer c.changing.Unlock()
-	return c.journal.Attach(ctx, f.name, f.settings.Load().Sources)
+	return c.journal.Attach(ctx, destination, c.worker(destination).destination().Sources)
 }
 
-func (c *Collector) start(f *forwarder, d Destination, reader Reader) {
-	f.settings.Store(&d)
-	f.timeouts.after = c.timeout
-	f.timeouts.parent, f.cancel = context.WithCancel(context.Background())
-	f.leasing, f.drain = context.WithCancel(f.timeouts.parent)
-	f.going, f.halt = context.WithCancel(f.leasing)
-	f.set(func() { f.read(reader); f.paused = d.Paused })
+func (c *Collector) detach(ctx context.Context, w *worker) error {
+	w.stop()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.forwarders[d.Name] = f
-	if c.draining.Load() {
-		f.drain() // Drain came while the journal attached it
-	}
-	go f.run()
-}
-
-func (c *Collector) detach(ctx context.Context, f *forwarder) error {
-	f.stop()
-	c.mu.Lock()
-	delete(c.forwarders, f.name)
+	delete(c.workers, w.name)
 	c.mu.Unlock()
 	ledgers, err := c.journal.Ledger(ctx)
-	if err = errors.Join(err, c.journal.Detach(ctx, f.name)); err != nil {
+	if err = errors.Join(err, c.journal.Detach(ctx, w.name)); err != nil {
 		return err
 	}
 	for _, l := range ledgers {
-		if l.Destination == f.name {
-			c.log.Warn("a destination was removed, and is forgotten with its calls", "destination", f.name, "pending", l.Pending, "failed", l.Failed)
+		if l.Destination == w.name {
+			c.log.Warn("a destination was removed, and is forgotten with its calls", "destination", w.name, "pending", l.Pending, "failed", l.Failed)
 		}
 	}
 	return nil
 }
 
-// forwarder returns that of a destination, or nil.
-func (c *Collector) forwarder(destination string) *forwarder {
+// worker returns that of a destination, or nil.
+func (c *Collector) worker(destination string) *worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.forwarders[destination]
+	return c.workers[destination]
 }
 
-// running returns the forwarders by the names of their destinations.
-func (c *Collector) running() []*forwarder {
+// running returns the workers by the names of their destinations.
+func (c *Collector) running() []*worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.SortedFunc(maps.Values(c.forwarders), func(a, b *forwarder) int { return strings.Compare(a.name, b.name) })
-}
-
-// stop ends the forwarder. Requests under way are broken off; their calls stay
-// pending.
-func (f *forwarder) stop() {
-	f.cancel()
-	<-f.done
-	f.requests.Wait()
+	return slices.SortedFunc(maps.Values(c.workers), func(a, b *worker) int { return strings.Compare(a.name, b.name) })
 }
 
 // Drain makes Ready fail and begins with no more deliveries; those under way
@@ -364,8 +318,8 @@ func (c *Collector) Drain() {
 	c.draining.Store(true)
 	c.syncs.work.cancel()
 	c.deletions.work.cancel()
-	for _, f := range c.running() {
-		f.drain()
+	for _, w := range c.running() {
+		w.drain()
 	}
 }
 
@@ -376,9 +330,9 @@ func (c *Collector) Drain() {
 func (c *Collector) Shutdown(ctx context.Context) error {
 	c.Drain()
 	var cut error
-	for _, f := range c.running() {
+	for _, w := range c.running() {
 		select {
-		case <-f.done:
+		case <-w.done:
 		case <-ctx.Done():
 			cut = ctx.Err()
 		}
@@ -399,17 +353,14 @@ func (c *Collector) Close() error {
 	}
 	c.closed = true
 	c.end()
-	if c.leave != nil {
-		c.leave()
-	}
 	c.syncs.work.stop()
 	c.deletions.work.stop()
 	running := c.running()
-	for _, f := range running {
-		f.cancel()
+	for _, w := range running {
+		w.breakOff()
 	}
-	for _, f := range running {
-		f.stop()
+	for _, w := range running {
+		w.stop()
 	}
 	c.deletions.stop()
 	c.sender.Close()

@@ -144,7 +144,7 @@ func TestIntegrationsDecideWhoGetsACall(t *testing.T) {
 		return hook && off
 	})
 	require.NoError(t, err)
-	ledgers, err := srv.Engine().Ledger(t.Context())
+	ledgers, err := srv.Ledger(t.Context())
 	require.NoError(t, err)
 	all := int64(len(delivered))
 	assert.Equal(t, []mockserver.Ledger{

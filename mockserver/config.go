@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"time"
-	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -66,8 +65,8 @@ type EngineConfig struct {
 	TempDir string
 	// History remembers the newest calls. Defaults to NewHistory(0).
 	History *History
-	// Recorders are told what happens, beside History. Default to none.
-	Recorders []Recorder
+	// Observers are told what happens, beside History. Default to none.
+	Observers []Observer
 	// Clock tells the time. Defaults to the machine's.
 	Clock Clock
 	// Jitter returns random numbers from 0 up to 1 that spread the attempts of a
@@ -182,14 +181,6 @@ func (s Settings) sourceProblems() (problems []error) {
 	}
 	return problems
 }
-
-// maxNameChars bounds the name of a source or a destination, which journals use as
-// part of a subject or a path.
-const maxNameChars = 100
-
-var nameTooLong = fmt.Sprintf("has more than %d characters", maxNameChars)
-
-func isTooLong(name string) bool { return utf8.RuneCountInString(name) > maxNameChars }
 
 func (s Settings) destinationProblems() (problems []error) {
 	taken := map[string]bool{}

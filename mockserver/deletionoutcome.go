@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// Ended implements Recorder.
-func (d *deletions) Ended(e Ended) {
-	if !strings.HasPrefix(e.CallID, deletionIDPrefix) {
+// Observe implements Observer: it takes the outcomes of notifications.
+func (d *deletions) Observe(event Event) {
+	e, ok := event.(Ended)
+	if !ok || !strings.HasPrefix(e.CallID, deletionIDPrefix) {
 		return
 	}
 	d.mu.Lock()
@@ -123,19 +124,3 @@ func (d *deletions) storeOf(ctx context.Context, key string, ended []Ended) erro
 	d.changed.tell()
 	return err
 }
-
-// nothingRecorded is a Recorder of nothing, for those who are to be told of a
-// part only.
-type nothingRecorded struct{}
-
-func (nothingRecorded) Accepted(Batch) {}
-
-func (nothingRecorded) Repeated(Batch) {}
-
-func (nothingRecorded) Rejected(Rejection) {}
-
-func (nothingRecorded) Refused(Refusal) {}
-
-func (nothingRecorded) Attempted(Attempt) {}
-
-func (nothingRecorded) Ended(Ended) {}

@@ -24,10 +24,9 @@ const (
 	takeTime = time.Hour
 )
 
-// deletions takes requests, makes their calls and follows these. It is a
-// Recorder, so that it learns of the outcomes.
+// deletions takes requests, makes their calls and follows these. It is an
+// Observer, so that it learns of the outcomes.
 type deletions struct {
-	nothingRecorded
 	collector *Collector
 	state     StateStore
 	work      *workers

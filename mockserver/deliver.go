@@ -2,30 +2,26 @@ package mockserver
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"maps"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A job is one call that is brought to the webhooks of a destination.
+// A job is one call that is delivered to the webhooks of a destination.
 type job struct {
-	*forwarder
+	*worker
 	destination *Destination
 	call        *Call
-	attempt     int // how many were made, with the one that is about to be
+	attempt     int // the number of the one that is about to be made
 	note        note
 	webhooks    []webhook.Endpoint
-	turn        turn
+	ticket      ticket
 	delivery    delivery // what came of it
+	cause       string   // why the last webhook failed, without its URL, which may hold a secret
 }
 
-// A delivery is what one attempt to bring a call to its webhooks came to.
+// A delivery is what came of one attempt at a call.
 type delivery struct {
 	Outcome
 	decided    bool          // false where it was interrupted
@@ -40,8 +36,8 @@ func expired(why string) delivery {
 	return failed("4 hours have passed since the call was accepted; " + why)
 }
 
-// prepare finds the webhooks that are to get the call. Without any, it is decided,
-// and there is nothing to send.
+// prepare finds the webhooks that should get the call. Without any, it is decided, and
+// there is nothing to send.
 func (j *job) prepare() (send bool) {
 	j.destination = j.settings.Load()
 	if deliver, reason := route(j.destination, j.call); !deliver {
@@ -52,20 +48,20 @@ func (j *job) prepare() (send bool) {
 		j.delivery = failed("each webhook has refused the call for good")
 		return false
 	}
-	j.turn.call, j.turn.needs = j, len(j.webhooks)
+	j.ticket.call, j.ticket.requests = j, len(j.webhooks)
 	return true
 }
 
-// run delivers the call, which the gate let pass.
-func (j *job) run() tidings {
-	// The settings may have changed while it waited, perhaps because it was down for a wrong URL.
+// run delivers the call, which the gate has admitted.
+func (j *job) run() (o outcome, cause string) {
+	// The settings may have changed while it waited, perhaps because it failed for a wrong URL.
 	if j.destination != j.settings.Load() && !j.prepare() {
-		return nothing
+		return outcomeUnknown, ""
 	}
 	body, err := webhook.Payload(j.call.Body, j.destination.AliasFields)
 	if err != nil {
 		j.delivery = failed(err.Error())
-		return nothing
+		return outcomeUnknown, ""
 	}
 	request := webhook.Request{Body: body, MessageID: j.call.ID, Number: j.attempt}
 	if j.destination.SharedSecret != "" {
@@ -77,47 +73,39 @@ func (j *job) run() tidings {
 	} else {
 		j.sendAll(request, &v)
 	}
-	return v.conclude()
+	return v.conclude(), j.cause
 }
 
-// sendAll sends the request to all webhooks at once. The first that takes it
-// decides; the others are left to end by themselves.
+// sendAll sends the request to all webhooks at once. The first that takes it decides;
+// the requests to the others go on and end by themselves.
 func (j *job) sendAll(request webhook.Request, v *verdict) {
 	type answer struct {
 		from webhook.Endpoint
 		webhook.Attempt
 	}
-	answers := make(chan answer)   // never closed; nobody receives once it is decided
-	decided := make(chan struct{}) // closed when nobody receives any more
-	defer close(decided)
-	j.gate.split(&j.turn, len(j.webhooks))
+	answers := make(chan answer, len(j.webhooks)) // never closed; what comes once it is decided stays there
+	j.gate.split(&j.ticket, len(j.webhooks))
 	for _, to := range j.webhooks {
-		j.requests.Go(func() {
+		j.trailing.Go(func() {
 			a := answer{to, j.send(request, to)}
 			j.gate.requestEnded()
-			select {
-			case answers <- a: // the receiver takes over this activity
-			case <-decided:
-				j.gate.end()
-			}
+			answers <- a
 		})
 	}
-	for i := range j.webhooks {
+	for range j.webhooks {
 		a := <-answers
-		if v.add(a.from, a.Attempt); v.sum == webhook.Success || i == len(j.webhooks)-1 {
-			return // with the activity of the last
+		if v.add(a.from, a.Attempt); v.sum == webhook.Success {
+			return
 		}
-		j.gate.end()
 	}
 }
 
 // send makes one attempt and records it.
 func (j *job) send(r webhook.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
-	ctx := j.timeouts.begin()
-	a := j.sender.Send(withDelivery(ctx, deliveryInfo{Destination: j.name, Source: j.call.Source}), r)
-	j.timeouts.end(ctx)
-	j.record.Attempted(Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
+	ctx := withDelivery(j.requests, deliveryInfo{Destination: j.name, Source: j.call.Source})
+	a := j.Sender.Send(ctx, r)
+	j.Observer.Observe(Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
 	return a
 }
 
@@ -139,7 +127,7 @@ func deliveryOf(ctx context.Context) (info deliveryInfo, ok bool) {
 	return info, ok
 }
 
-// A verdict is what the answers of the webhooks come to.
+// A verdict sums up the answers of the webhooks.
 type verdict struct {
 	job        *job
 	sum        webhook.Verdict // of those that have answered
@@ -161,112 +149,33 @@ func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
 		v.refusing = append(v.refusing, from)
 	}
 	v.reasons = append(v.reasons, a.URL+": "+a.Error)
-	v.job.turn.why = a.Error
+	v.job.cause = a.Error
 }
 
-// conclude decides what becomes of the call, and what it tells of the destination.
-func (v *verdict) conclude() tidings {
+// conclude decides what becomes of the call, and returns the outcome for the breaker.
+func (v *verdict) conclude() outcome {
 	j := v.job
 	reason := strings.Join(v.reasons, "; ")
 	switch {
 	case v.sum == webhook.Success:
 		j.delivery = delivery{Outcome: Outcome{State: StateDelivered}, decided: true}
-		return itAnswers
-	case j.timeouts.parent.Err() != nil:
-		return nothing // we broke it off ourselves
+		return outcomeAnswered
+	case j.requests.Err() != nil:
+		return outcomeUnknown // we broke it off ourselves
 	case v.sum == webhook.Permanent:
 		j.delivery = failed(reason)
 		if !v.asked {
-			return nothing // it cannot be sent: that says nothing of the receiver
+			return outcomeUnknown // it cannot be sent: that says nothing of the receiver
 		}
-		return itAnswers // a receiver that refuses a call is not down
+		return outcomeAnswered // a receiver that refuses a call is not down
 	}
 	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination, v.refusing)}
 	j.delivery = delivery{Outcome: Outcome{State: StatePending, Reason: reason, Note: next.String()}, decided: true, retryAfter: v.retryAfter}
 	switch {
 	case !v.asked:
-		return itIsNotThere
+		return outcomeUnreachable
 	case j.attempt > 1:
-		return itFailsAgain
+		return outcomeRetryFailed
 	}
-	return itFails
-}
-
-// A note is what is to be known of a call at its next attempt. Between attempts the
-// journal keeps it.
-type note struct {
-	skipped int // attempts at its entry that did not come to the call, or were broken off
-	refused refusals
-}
-
-// String writes the note: the number, if it is not 0, behind it a colon, and the
-// refusals.
-func (n note) String() string {
-	if n.skipped == 0 {
-		return string(n.refused)
-	}
-	return strconv.Itoa(n.skipped) + ":" + string(n.refused)
-}
-
-// note reads that of a call.
-func (e *Entry) note(call int) (n note) {
-	if e.Notes == nil {
-		return n
-	}
-	skipped, refused, found := strings.Cut(e.Notes[call], ":")
-	if !found {
-		return note{refused: refusals(skipped)}
-	}
-	n.skipped, _ = strconv.Atoi(skipped) // as String wrote it
-	n.refused = refusals(refused)
-	return n
-}
-
-// refusals name the webhooks that have refused a call for good, while others may
-// still take it: they are not asked again. A webhook whose settings have changed is
-// another one.
-type refusals string
-
-// others returns the webhooks of a destination that have not refused the call.
-func (r refusals) others(d *Destination) []webhook.Endpoint {
-	if r == "" {
-		return d.Webhooks
-	}
-	var others []webhook.Endpoint
-	for _, w := range d.Webhooks {
-		if !r.have(d, w) {
-			others = append(others, w)
-		}
-	}
-	return others
-}
-
-// with adds those that have refused it now, and leaves out those that are gone.
-func (r refusals) with(d *Destination, refusing []webhook.Endpoint) refusals {
-	var ids []string
-	for _, w := range d.Webhooks {
-		if r.have(d, w) {
-			ids = append(ids, webhookID(d, w))
-		}
-	}
-	for _, w := range refusing {
-		ids = append(ids, webhookID(d, w))
-	}
-	return refusals(strings.Join(ids, "."))
-}
-
-func (r refusals) have(d *Destination, w webhook.Endpoint) bool {
-	return r != "" && slices.Contains(strings.Split(string(r), "."), webhookID(d, w))
-}
-
-// webhookID tells a webhook from others, and from itself with other settings.
-func webhookID(d *Destination, w webhook.Endpoint) string {
-	h := sha256.New()
-	for _, text := range []string{d.SharedSecret, string(d.AliasFields), w.URL} {
-		_, _ = h.Write(append([]byte(text), 0))
-	}
-	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
-		_, _ = h.Write(append([]byte(name+"\x00"+w.Headers[name]), 0))
-	}
-	return hex.EncodeToString(h.Sum(nil)[:4])
+	return outcomeFailed
 }

@@ -34,7 +34,7 @@ func (c *Collector) emit(ctx context.Context, b Batch, perhapsStored bool) error
 	}
 	err := c.journal.Append(ctx, b)
 	if err == nil {
-		c.record.Accepted(b)
+		c.observer.Observe(Accepted{b})
 	}
 	var partly *AppendError
 	if errors.As(err, &partly) {
@@ -57,7 +57,7 @@ func (c *Collector) learn(ctx context.Context, b Batch, partly *AppendError) err
 		c.Remember(b.Source, b.Calls[i].ID)
 	}
 	if len(b.Calls) > 0 {
-		c.record.Accepted(b)
+		c.observer.Observe(Accepted{b})
 	}
 	return nil
 }

@@ -2,90 +2,84 @@ package mockserver
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
-// A gate lets calls through to a destination: no more at once than fit, and as the
-// breaker says. Which of them is next, lanes decide. Calls that wait for a destination
-// that cannot be reached give up at once: they wait in the journal, at no cost.
+// A gate admits calls to a destination: a limiter bounds how many are under way at
+// once, a breaker says when one may begin, a fair queue which is next, and an intake
+// which entries are leased for that. The calls that wait for a destination that cannot
+// be reached give up at once: they wait in the journal, at no cost.
 //
-// A call that has ended hands its goroutine to the next that may pass: while calls
+// A call is run by a goroutine that then runs the next one that may begin: while calls
 // wait, none is started or woken for them.
 type gate struct {
-	clock       Clock
-	maxCalls    int // that may be under way at once
-	maxRequests int // of these calls, and of those that were decided before all webhooks had answered
-	changed     func(is breakerState, why string)
+	changed func(is breakerState, cause string)
 
-	activity
-
-	// What follows is guarded by activity.mu.
-
-	breaker  breaker
-	lanes    lanes
-	entries  int // that are worked at
-	held     int // the calls of these
-	leased   int // entries of these that have not come to bring
-	calls    int
-	requests int
-	probe    *turn // the call under way that shows whether the destination can be reached, or nil
-
-	look   func() // called when more is wanted than want returned last; nil if it is not to be
-	narrow bool   // want returned something
-	ended  bool   // the last entry of a lane has ended since
+	mu      sync.Mutex // guards what follows
+	limiter limiter
+	breaker breaker
+	queue   fairQueue
+	intake  intake
+	probe   *ticket // of the call under way that shows whether the destination can be reached, or nil
 }
 
-// A gateLine is the calls of one entry before the gate.
+// A ticket stands for a call at the gate.
+//
+//	waits ── admitted ──▶ under way ──▶ ended
+//	  └── canceled, expired, or the destination cannot be reached ──▶ left
+type ticket struct {
+	call interface {
+		// run delivers the call, and returns what it failed with, which must hold no
+		// secret: a URL may.
+		run() (o outcome, cause string)
+	}
+	requests int // that it makes, at least 1
+	reserved int // requests that end with the call
+	line     *gateLine
+}
+
+// A gateLine is the calls of one entry at the gate.
 type gateLine struct {
 	lane     laneKey
 	ctx      context.Context // those that wait give up when it ends
 	deadline time.Time       // or then
-	waiting  []*turn         // in their order
-	passed   int             // that are under way
-	wake     chan struct{}   // holds a token when there is something to look at; never closed
-	resting  bool            // its activity does not count
-	until    time.Time       // while it rests: when it looks by itself
+	waiting  []*ticket       // in their order
+	underWay int
+	wake     chan struct{} // holds a token when there is something to look at; never closed
+	until    time.Time     // when it looks by itself, since it began to wait last
 }
 
-// A turn is what a call has at the gate: its place in the line, and then its right
-// to be under way.
-type turn struct {
-	call  interface{ run() tidings }
-	needs int // requests, at least 1
-	holds int // requests that leave gives back
-	line  *gateLine
-	why   string // it failed, without a URL, which may hold a secret
-}
-
-// newGate returns a gate. It calls changed when the destination is taken to do
-// otherwise than before, with what a call failed with.
-func newGate(clock Clock, maxCalls, maxRequests int, poke func(), changed func(is breakerState, why string)) *gate {
+// newGate returns a gate. It calls changed when the state of the destination changes,
+// with what a call failed with.
+func newGate(maxCalls, maxRequests int, changed func(is breakerState, cause string)) *gate {
 	return &gate{
-		clock: clock, maxCalls: maxCalls, maxRequests: maxRequests, changed: changed, activity: activity{poke: poke},
-		lanes: lanes{most: max(1, maxCalls*3/4)},
+		changed: changed,
+		limiter: limiter{maxCalls: maxCalls, maxRequests: maxRequests},
+		queue:   newFairQueue(maxCalls),
 	}
 }
 
-// bring runs the calls of an entry, each as soon as it may pass, until all have ended.
-// It returns those that had not passed when ctx ended, the deadline came or the
-// destination could not be reached, and whether that was the deadline. The caller's
-// activity is at rest while it waits; each call that runs is one of its own.
-func (g *gate) bring(ctx context.Context, lane laneKey, turns []*turn, deadline time.Time) (left []*turn, late bool) {
-	l := &gateLine{lane: lane, ctx: ctx, deadline: deadline, waiting: turns, wake: make(chan struct{}, 1)}
-	for _, t := range turns {
+// run runs the calls of an entry, each as soon as it is admitted, until all have ended.
+// It returns those that were not admitted before ctx ended, the deadline came or the
+// destination could not be reached, and whether it was the deadline. The entry must
+// have begun.
+func (g *gate) run(ctx context.Context, lane laneKey, tickets []*ticket, deadline time.Time) (left []*ticket, late bool) {
+	l := &gateLine{lane: lane, ctx: ctx, deadline: deadline, waiting: tickets, wake: make(chan struct{}, 1)}
+	for _, t := range tickets {
 		t.line = l
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.leased--
-	if len(turns) > 0 {
-		g.lanes.wait(l)
+	g.intake.arrive()
+	if len(tickets) > 0 {
+		g.queue.push(l)
 	}
-	for g.admit(); len(l.waiting)+l.passed > 0; g.admit() {
-		if now := g.clock.Now(); len(l.waiting) > 0 && g.over(l, now) {
+	for g.admit(); len(l.waiting)+l.underWay > 0; g.admit() {
+		if now := time.Now(); len(l.waiting) > 0 && g.expired(l, now) {
 			left, late = l.waiting, ctx.Err() == nil && !now.Before(deadline)
 			l.waiting = nil
-			g.lanes.remove(l)
+			g.queue.remove(l)
 			continue
 		}
 		g.wait(l)
@@ -93,82 +87,74 @@ func (g *gate) bring(ctx context.Context, lane laneKey, turns []*turn, deadline 
 	return left, late
 }
 
-// over reports whether the calls of a line that wait are to give up: bring sees to
+// expired reports whether the calls of a line that wait should give up: run sees to
 // that. The lock is held.
-func (g *gate) over(l *gateLine, now time.Time) bool {
+func (g *gate) expired(l *gateLine, now time.Time) bool {
 	return l.ctx.Err() != nil || !now.Before(l.deadline) || g.isShut(now)
 }
 
-// isShut reports whether the destination cannot be reached and it is not to be looked
-// now whether it can. The lock is held.
+// isShut reports whether the destination cannot be reached and no probe is under way or
+// due. The lock is held.
 func (g *gate) isShut(now time.Time) bool {
 	return g.breaker.state() == unreachable && g.probe == nil && !g.breaker.next(now).IsZero()
 }
 
-// admit starts the calls that may pass, and sees whether there is room for more
+// admit starts the calls that may begin, and sees whether there is room for more
 // entries then. The lock is held.
 func (g *gate) admit() {
 	for t := g.next(); t != nil; t = g.next() {
-		go g.run(t)
+		go g.work(t)
 	}
 	if g.breaker.state() != working {
-		if l := g.lanes.next(); l != nil && l.resting && g.until(l, g.clock.Now()).Before(l.until) {
-			g.rouse(l) // it is to let one pass sooner than it looks
+		if l := g.queue.next(); l != nil && g.until(l, time.Now()).Before(l.until) {
+			l.signal() // a call of it may begin sooner than it looks
 		}
 	}
 	g.offerRoom()
 }
 
-// next lets the call pass whose turn it is, if it may. One that needs more requests
-// than there is room for is not passed by others. The lock is held.
-func (g *gate) next() *turn {
-	if g.calls >= g.maxCalls {
+// next begins the call whose turn it is, if it may. One that makes more requests than
+// there is room for is not overtaken by others. The lock is held.
+func (g *gate) next() *ticket {
+	if !g.limiter.hasRoom() {
 		return nil
 	}
-	l := g.lanes.next()
+	l := g.queue.next()
 	if l == nil {
 		return nil
 	}
-	now := g.clock.Now()
-	if g.over(l, now) || !g.free(l.waiting[0], now) {
+	now := time.Now()
+	if g.expired(l, now) || g.probe != nil || !g.breaker.next(now).IsZero() || !g.limiter.fits(l.waiting[0].requests) {
 		return nil
 	}
-	t := g.lanes.pass(l)
+	t := g.queue.pop(l)
 	if g.breaker.state() == unreachable {
 		g.probe = t
 	}
-	g.breaker.passed(now)
-	g.calls++
-	t.holds = t.needs
-	g.requests += t.holds
-	l.passed++
-	g.active++
+	g.breaker.begin(now)
+	t.reserved = t.requests
+	g.limiter.begin(t.reserved)
+	l.underWay++
 	return t
 }
 
-// free reports whether a call may pass now. The lock is held.
-func (g *gate) free(t *turn, now time.Time) bool {
-	return g.calls < g.maxCalls && (g.requests == 0 || g.requests+t.needs <= g.maxRequests) &&
-		g.probe == nil && g.breaker.next(now).IsZero()
-}
-
-// run runs a call that has passed, and then each that its end lets pass.
-func (g *gate) run(t *turn) {
+// work runs a call that has begun, and then each that its end lets begin.
+func (g *gate) work(t *ticket) {
 	for t != nil {
-		t = g.leave(t, t.call.run())
+		o, cause := t.call.run()
+		t = g.end(t, o, cause)
 	}
 }
 
-// leave ends a call that has passed, and returns the next to run.
-func (g *gate) leave(t *turn, told tidings) (next *turn) {
+// end ends a call, and returns the next to run.
+func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	g.mu.Lock()
-	g.calls--
-	g.requests -= t.holds
 	l := t.line
-	l.passed--
-	g.lanes.leave(l, told)
+	l.underWay--
+	g.limiter.end(t.reserved)
+	g.queue.done(l, o)
 	was, probe := g.breaker.state(), g.probe == t
-	g.breaker.learn(told, probe, g.clock.Now())
+	g.breaker.record(o, probe, time.Now())
 	is := g.breaker.state()
 	if probe || is != unreachable {
 		g.probe = nil
@@ -176,184 +162,135 @@ func (g *gate) leave(t *turn, told tidings) (next *turn) {
 	next = g.next()
 	g.admit()
 	if is != was || probe { // until when they wait may be another time
-		for waiting := range g.lanes.waiting {
-			g.rouse(waiting)
+		for waiting := range g.queue.all {
+			waiting.signal()
 		}
 	}
-	if len(l.waiting)+l.passed == 0 {
-		g.rouse(l)
+	if len(l.waiting)+l.underWay == 0 {
+		l.signal()
 	}
-	g.active--
-	why := t.why
 	g.mu.Unlock()
-	if next == nil {
-		g.poke()
-	}
 	if is != was {
-		g.changed(is, why)
+		g.changed(is, cause)
 	}
 	return next
 }
 
-// split lets a call that has passed make so many requests, which end one by one,
-// each with requestEnded and as an activity of its own, of which the call takes over
-// one.
-func (g *gate) split(t *turn, requests int) {
+// split lets a call under way make so many requests, which end one by one, each with
+// requestEnded, some of them after the call.
+func (g *gate) split(t *ticket, requests int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.requests += requests - t.holds
-	t.holds = 0
-	g.active += requests - 1
+	g.limiter.add(requests - t.reserved)
+	t.reserved = 0
 }
 
 // requestEnded makes room for another request.
 func (g *gate) requestEnded() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.requests--
+	g.limiter.add(-1)
 	g.admit()
 }
 
-// until returns when a line that waits has to look again, if it is not roused before.
+// until returns when a line that waits has to look again, if it is not signaled before.
 // The lock is held.
 func (g *gate) until(l *gateLine, now time.Time) time.Time {
-	if g.probe != nil {
-		return l.deadline
+	if at := g.breaker.next(now); g.probe == nil && !at.IsZero() && at.Before(l.deadline) {
+		return at
 	}
-	return earlier(l.deadline, g.breaker.next(now))
+	return l.deadline
 }
 
-// wait waits until the line is roused, or has to look. The lock is held, but not
+// wait waits until the line is signaled, or has to look. The lock is held, but not
 // meanwhile.
 func (g *gate) wait(l *gateLine) {
-	waiting := len(l.waiting) > 0
-	l.resting, l.until = true, g.until(l, g.clock.Now())
-	until := l.until
-	g.active--
-	g.mu.Unlock()
-	g.poke()
-	if waiting {
-		timer, stop := wakeAt(g.clock, until)
-		select {
-		case <-timer:
-		case <-l.wake:
-		case <-l.ctx.Done():
-		}
-		stop()
-	} else {
+	if len(l.waiting) == 0 {
+		g.mu.Unlock()
 		<-l.wake
-	}
-	g.mu.Lock()
-	if l.resting {
-		l.resting = false
-		g.active++
+		g.mu.Lock()
 		return
 	}
+	l.until = g.until(l, time.Now())
+	timer := time.NewTimer(time.Until(l.until))
+	g.mu.Unlock()
 	select {
-	case <-l.wake: // it was roused after it had woken by itself
-	default:
+	case <-timer.C:
+	case <-l.wake:
+	case <-l.ctx.Done():
+	}
+	timer.Stop()
+	g.mu.Lock()
+}
+
+// signal makes a line look again, now or when it waits next.
+func (l *gateLine) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it will look anyway
 	}
 }
 
-// rouse makes a line look again that waits. The lock is held.
-func (g *gate) rouse(l *gateLine) {
-	if l.resting {
-		l.resting = false
-		g.active++
-		l.wake <- struct{}{} // there is room: it is taken before the line rests again
-	}
-}
-
-// beginEntry and endEntry count the entries that are worked at. One that has begun
-// comes to bring.
+// beginEntry counts an entry that is worked at. It comes to run.
 func (g *gate) beginEntry(lane laneKey, calls int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lanes.begin(lane)
-	g.look = nil
-	g.entries++
-	g.held += calls
-	g.leased++
-	g.active++
+	g.queue.begin(lane)
+	g.intake.begin(calls)
 }
 
+// endEntry counts an entry less.
 func (g *gate) endEntry(lane laneKey, calls int) {
 	g.mu.Lock()
-	if g.lanes.end(lane) {
-		g.ended = true
-	}
-	g.entries--
-	g.held -= calls
+	defer g.mu.Unlock()
+	g.intake.end(calls, g.queue.end(lane))
 	g.offerRoom()
-	g.mu.Unlock()
-	g.end()
 }
 
-// want returns which entries should be worked at beside those that are. If it is not
-// ok there are none, and at is when there may be: the zero time if that is not known.
-// When more is wanted look is called, once, and without waiting for it.
-func (g *gate) want(look func()) (w Want, at time.Time, ok bool) {
+// want returns which entries should be leased beside those that are worked at. If it is
+// not ok there are none, and at is when there may be: the zero time if that is not
+// known. When more is wanted, more is called, once and without waiting for it.
+func (g *gate) want(more func()) (w Want, at time.Time, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	w, at, ok = g.wanted(g.clock.Now())
-	g.look, g.narrow, g.ended = look, ok, false
+	switch {
+	case g.breaker.state() == unreachable:
+		at = g.breaker.next(time.Now())
+		ok = at.IsZero() && g.isIdle()
+	case g.intake.takesAny(g.isIdle(), g.limiter.maxCalls):
+		ok = true
+	case g.intake.takesOtherLanes():
+		w, ok = g.queue.others(), true
+	}
+	g.intake.notify(more, ok)
 	return w, at, ok
 }
 
-// wanted is want with the lock held.
-func (g *gate) wanted(now time.Time) (w Want, at time.Time, ok bool) {
-	switch {
-	case g.breaker.state() == unreachable:
-		at = g.breaker.next(now)
-		return w, at, at.IsZero() && g.isIdle()
-	case g.hasRoom():
-		return w, at, true
-	case g.entries < maxEntries:
-		return g.lanes.taken(), at, true
-	}
-	return w, at, false
-}
-
-// offerRoom calls look if more is wanted than before. The lock is held.
+// offerRoom notifies the worker if more is wanted than want returned. The lock is held.
 func (g *gate) offerRoom() {
-	if g.look == nil {
+	if g.intake.more == nil {
 		return
 	}
-	more := g.hasRoom() || g.entries < maxEntries && (g.ended || !g.narrow)
+	more := g.intake.takesAny(g.isIdle(), g.limiter.maxCalls) || g.intake.hasNewLane()
 	if g.breaker.state() == unreachable {
-		more = g.isIdle() // when the next is to be tried may be known now
+		more = g.isIdle() // when the next probe is due may be known now
 	}
 	if more {
-		g.look()
-		g.look = nil
+		g.intake.wantMore()
 	}
 }
 
-// isIdle reports whether no call waits, and no entry is about to bring some, and there
-// is room for one. The lock is held.
+// isIdle reports whether no call waits, no entry is about to bring some, and there is
+// room for one. The lock is held.
 func (g *gate) isIdle() bool {
-	return g.leased == 0 && g.lanes.lines == 0 && g.probe == nil && g.calls < g.maxCalls
+	return g.intake.arriving == 0 && g.queue.lines == 0 && g.probe == nil && g.limiter.hasRoom()
 }
 
-// hasRoom reports whether another entry should be worked at, whichever it is: there are
-// few of them, or of their calls are fewer under way than may be, and none waits. The
-// lock is held.
-func (g *gate) hasRoom() bool {
-	return g.entries < leases || g.isIdle() && g.entries < g.maxCalls && g.held <= heldCalls
-}
-
-// rest tells whether nothing goes on at the gate that does not wait for the clock
-// to pass now, and until when at most: the zero time is for ever. The lock is held.
-func (g *gate) rest(now time.Time) (until time.Time, atRest bool) {
-	until, atRest = g.activity.rest(now)
-	for l := range g.lanes.waiting {
-		if g.over(l, now) {
-			return time.Time{}, false
-		}
-		until = earlier(until, g.until(l, now))
-	}
-	if l := g.lanes.next(); l != nil && g.free(l.waiting[0], now) {
-		return time.Time{}, false
-	}
-	return until, atRest
+// state returns the state of the breaker, how many calls failed in a row, and when the
+// next probe is due while the destination cannot be reached.
+func (g *gate) state() (is breakerState, failures int, probeAt time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := &g.breaker
+	return b.state(), max(b.failed, b.missed), b.probeAt
 }

@@ -1,7 +1,6 @@
 package mockserver
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -20,7 +19,7 @@ func TestGateConcurrentSafe(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
 			const maxCalls, maxRequests = 3, 8
-			g := newGate(systemClock{}, maxCalls, maxRequests, func() {}, func(breakerState, string) {})
+			g := newGate(maxCalls, maxRequests, func(breakerState, string) {})
 			var wg sync.WaitGroup
 			passed := make([]int, 12)
 			for i := range passed {
@@ -36,15 +35,13 @@ func TestGateConcurrentSafe(t *testing.T) {
 			synctest.Wait()
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			assert.Zero(t, g.calls)
-			assert.Zero(t, g.requests)
-			assert.Zero(t, g.active)
-			assert.Zero(t, g.entries)
-			assert.Zero(t, g.leased)
-			assert.Empty(t, g.lanes.all)
+			assert.Zero(t, g.limiter.calls)
+			assert.Zero(t, g.limiter.requests)
+			assert.Zero(t, g.intake.entries)
+			assert.Zero(t, g.intake.calls)
+			assert.Zero(t, g.intake.arriving)
+			assert.Empty(t, g.queue.lanes)
 			assert.Nil(t, g.probe)
-			_, atRest := g.activity.rest(time.Now())
-			assert.True(t, atRest)
 			ran := 0
 			for _, n := range passed {
 				ran += n
@@ -63,29 +60,29 @@ func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	calls := make([]tryCall, 1+random.IntN(6))
-	var turns []*turn
+	var tickets []*ticket
 	for i := range calls {
 		c := &calls[i]
-		*c = tryCall{t: t, gate: g, random: rand.New(rand.NewPCG(random.Uint64(), 0)), turn: turn{needs: 1 + random.IntN(5)}}
-		c.turn.call = c
-		turns = append(turns, &c.turn)
+		*c = tryCall{t: t, gate: g, random: rand.New(rand.NewPCG(random.Uint64(), 0)), ticket: ticket{requests: 1 + random.IntN(5)}}
+		c.ticket.call = c
+		tickets = append(tickets, &c.ticket)
 	}
 	deadline := time.Now().Add(time.Duration(random.IntN(60_000)) * time.Millisecond)
 	lane := someLane(random)
-	g.beginEntry(lane, len(turns))
-	defer g.endEntry(lane, len(turns))
-	left, late := g.bring(ctx, lane, turns, deadline)
+	g.beginEntry(lane, len(tickets))
+	defer g.endEntry(lane, len(tickets))
+	left, late := g.run(ctx, lane, tickets, deadline)
 	if late {
 		assert.False(t, time.Now().Before(deadline))
 	}
-	isLeft := map[*turn]bool{}
+	isLeft := map[*ticket]bool{}
 	for _, l := range left {
 		isLeft[l] = true
 	}
 	for i := range calls {
 		c := &calls[i]
 		assert.Zero(t, c.running, "all have ended")
-		assert.Equal(t, isLeft[&c.turn], !c.ended, "a call runs to its end, or is left")
+		assert.Equal(t, isLeft[&c.ticket], !c.ended, "a call runs to its end, or is left")
 		if c.ended {
 			ran++
 		}
@@ -95,7 +92,7 @@ func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
 
 // someLane returns one of four lanes.
 func someLane(random *rand.Rand) laneKey {
-	return []laneKey{{source: "a"}, {source: "b"}, {source: "c"}, {again: true}}[random.IntN(4)]
+	return []laneKey{{source: "a"}, {source: "b"}, {source: "c"}, {retries: true}}[random.IntN(4)]
 }
 
 // A tryCall does what calls do behind the gate, at random.
@@ -103,103 +100,53 @@ type tryCall struct {
 	t      *testing.T
 	gate   *gate
 	random *rand.Rand
-	turn   turn
+	ticket ticket
 
 	running int
 	ended   bool
 }
 
-func (c *tryCall) run() tidings {
+func (c *tryCall) run() (outcome, string) {
 	assert.False(c.t, c.ended, "a call that has ended does not run again")
 	c.running++
 	defer func() { c.running-- }()
 	g := c.gate
 	g.mu.Lock()
-	assert.LessOrEqual(c.t, g.calls, g.maxCalls)
-	assert.LessOrEqual(c.t, g.requests, g.maxRequests+4*g.maxCalls)
+	assert.LessOrEqual(c.t, g.limiter.calls, g.limiter.maxCalls)
+	assert.LessOrEqual(c.t, g.limiter.requests, g.limiter.maxRequests+4*g.limiter.maxCalls)
 	g.mu.Unlock()
 	c.ended = true
-	requests := c.turn.needs
+	requests := c.ticket.requests
 	switch c.random.IntN(10) {
 	case 0:
-		return nothing // it makes no request
+		return outcomeUnknown, "" // it makes no request
 	case 1:
 		requests = 1 + c.random.IntN(5) // its settings have changed
 	}
 	if requests > 1 {
-		g.split(&c.turn, requests)
+		g.split(&c.ticket, requests)
 		for range requests - 1 {
 			d := time.Duration(c.random.IntN(2000)) * time.Millisecond
 			go func() {
 				time.Sleep(d)
 				g.requestEnded()
-				g.end()
 			}()
 		}
 		defer g.requestEnded()
 	}
 	time.Sleep(time.Duration(c.random.IntN(100)) * time.Millisecond)
-	return []tidings{itAnswers, itFails, itIsNotThere, itIsNotThere, itIsNotThere, itFailsAgain, nothing}[c.random.IntN(7)]
+	return []outcome{outcomeAnswered, outcomeFailed, outcomeUnreachable, outcomeUnreachable, outcomeUnreachable, outcomeRetryFailed, outcomeUnknown}[c.random.IntN(7)], ""
 }
 
-// TestGateAtRest: a clock that is moved by hand waits for what is to happen at the
-// gate now, and for nothing else: it would wait for ever.
-func TestGateAtRest(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	alive := t.Context()
-	ended, end := context.WithCancel(alive)
-	end()
-	later, soon := now.Add(time.Hour), now.Add(time.Minute)
-	line := func(ctx context.Context, deadline time.Time, needs int) *gateLine {
-		return &gateLine{ctx: ctx, deadline: deadline, waiting: []*turn{{needs: needs}}}
-	}
-	down := func(probeAt time.Time) breaker { return breaker{missed: downAfter, probeAt: probeAt} }
-	for name, test := range map[string]struct {
-		gate   *gate // 4 requests are under way, and there is room for 1
-		lines  []*gateLine
-		atRest bool
-		until  time.Time
-	}{
-		"nothing waits":                   {atRest: true},
-		"a call may pass":                 {lines: []*gateLine{line(alive, later, 1)}},
-		"the first needs too much":        {lines: []*gateLine{line(alive, later, 2), line(alive, later.Add(1), 1)}, atRest: true, until: later},
-		"the second was interrupted":      {lines: []*gateLine{line(alive, later, 2), line(ended, later, 2)}},
-		"the second is late":              {lines: []*gateLine{line(alive, later, 2), line(alive, now, 2)}},
-		"something goes on":               {gate: &gate{activity: activity{active: 1}}},
-		"it cannot be reached":            {gate: &gate{breaker: down(soon)}, lines: []*gateLine{line(alive, later, 1)}},
-		"it is probed":                    {gate: &gate{breaker: down(now), probe: &turn{}}, lines: []*gateLine{line(alive, later, 1)}, atRest: true, until: later},
-		"it may be probed":                {gate: &gate{breaker: down(now)}, lines: []*gateLine{line(alive, later, 1)}},
-		"there is no room for a probe":    {gate: &gate{breaker: down(now.Add(-1))}, lines: []*gateLine{line(alive, later, 2)}, atRest: true, until: later},
-		"it fails, and a call may pass":   {gate: &gate{breaker: breaker{failed: downAfter, left: 1}}, lines: []*gateLine{line(alive, later, 1)}},
-		"it fails, and none may pass now": {gate: &gate{breaker: breaker{failed: downAfter, stepEnd: soon}}, lines: []*gateLine{line(alive, later, 1)}, atRest: true, until: soon},
-		"it fails, and the call is late":  {gate: &gate{breaker: breaker{failed: downAfter, stepEnd: later}}, lines: []*gateLine{line(alive, soon, 1)}, atRest: true, until: soon},
-		"there is no room for a call":     {gate: &gate{calls: 4}, lines: []*gateLine{line(alive, later, 1)}, atRest: true, until: later},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := cmp.Or(test.gate, &gate{})
-			g.requests, g.maxCalls, g.maxRequests, g.lanes.most = 4, 4, 5, 3
-			for _, l := range test.lines {
-				g.lanes.begin(l.lane)
-				g.lanes.wait(l)
-			}
-			until, atRest := g.rest(now)
-			assert.Equal(t, test.atRest, atRest)
-			if atRest {
-				assert.Equal(t, test.until, until)
-			}
-		})
-	}
-}
-
-// TestGateIsAsItsModel does at random what can happen to a gate, one thing at a
+// TestGateMatchesModel does at random what can happen to a gate, one thing at a
 // time, and compares who is under way with a model that looks at everything anew.
-func TestGateIsAsItsModel(t *testing.T) {
+func TestGateMatchesModel(t *testing.T) {
 	states := map[breakerState]int{}
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
-			m := &gateModel{random: random, turns: map[laneKey]int{}, failed: map[laneKey]int{}, looked: true, bad: []tidings{itFails, itIsNotThere, itAnswers}[seed%3]}
-			m.gate = newGate(systemClock{}, 1+random.IntN(8), 5+random.IntN(6), func() {}, func(breakerState, string) {})
+			m := &gateModel{random: random, turns: map[laneKey]int{}, failed: map[laneKey]int{}, looked: true, usual: []outcome{outcomeFailed, outcomeUnreachable, outcomeAnswered}[seed%3]}
+			m.gate = newGate(1+random.IntN(8), 5+random.IntN(6), func(breakerState, string) {})
 			m.breaker.failed = []int{0, 50_000}[seed%2] // where it fails, hardly any pass
 			m.gate.breaker.failed = m.breaker.failed
 			for range 300 {
@@ -223,7 +170,7 @@ func TestGateIsAsItsModel(t *testing.T) {
 type gateModel struct {
 	gate    *gate
 	random  *rand.Rand
-	bad     tidings      // what most calls come to
+	usual   outcome      // of most calls
 	lines   []*modelLine // within a lane, the first that waits is the next
 	behind  int          // requests that ended calls have left behind
 	breaker breaker
@@ -246,23 +193,23 @@ type modelLine struct {
 	held     int
 
 	returned bool // by the gate
-	left     []*turn
+	left     []*ticket
 	wasLate  bool
 }
 
 type modelCall struct {
-	turn  turn
-	line  *modelLine
-	state string // waits, runs, ended or left
-	split bool
-	told  chan tidings // ends it
+	ticket  ticket
+	line    *modelLine
+	state   string // waits, runs, ended or left
+	split   bool
+	outcome chan outcome // ends it
 
 	begun bool // by the gate
 }
 
-func (c *modelCall) run() tidings {
+func (c *modelCall) run() (outcome, string) {
 	c.begun = true
-	return <-c.told
+	return <-c.outcome, ""
 }
 
 // in returns the calls of a line that are in a state.
@@ -295,7 +242,6 @@ func (m *gateModel) step() {
 	case n < 78 && m.behind > 0:
 		m.behind--
 		m.gate.requestEnded()
-		m.gate.end()
 	case n < 80 && len(m.lines) > 0:
 		m.lines[m.random.IntN(len(m.lines))].cancel()
 	case n < 95:
@@ -306,10 +252,13 @@ func (m *gateModel) step() {
 // sleep lets time pass, and what happens meanwhile happen.
 func (m *gateModel) sleep(d time.Duration) {
 	for end := time.Now().Add(d); ; {
-		at := earlier(end, m.breaker.next(time.Now()))
+		at := end
+		if next := m.breaker.next(time.Now()); !next.IsZero() && next.Before(at) {
+			at = next
+		}
 		for _, l := range m.lines {
-			if len(l.in("waits")) > 0 {
-				at = earlier(at, l.deadline)
+			if len(l.in("waits")) > 0 && l.deadline.Before(at) {
+				at = l.deadline
 			}
 		}
 		time.Sleep(time.Until(at))
@@ -325,18 +274,18 @@ func (m *gateModel) sleep(d time.Duration) {
 func (m *gateModel) bring() {
 	l := &modelLine{lane: someLane(m.random), deadline: time.Now().Add(time.Duration(m.random.IntN(60_000)) * time.Millisecond)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	var turns []*turn
+	var tickets []*ticket
 	for range m.random.IntN(8) {
-		c := &modelCall{line: l, state: "waits", told: make(chan tidings)}
-		c.turn = turn{call: c, needs: 1 + m.random.IntN(5)}
-		l.calls, turns = append(l.calls, c), append(turns, &c.turn)
+		c := &modelCall{line: l, state: "waits", outcome: make(chan outcome)}
+		c.ticket = ticket{call: c, requests: 1 + m.random.IntN(5)}
+		l.calls, tickets = append(l.calls, c), append(tickets, &c.ticket)
 	}
 	m.lines = append(m.lines, l)
 	if m.turns[l.lane] == 0 {
 		m.turn++
 		m.turns[l.lane] = m.turn
 	}
-	held := len(turns)
+	held := len(tickets)
 	if m.random.IntN(2) == 0 {
 		held += 200 // that were decided before
 	}
@@ -345,7 +294,7 @@ func (m *gateModel) bring() {
 	m.gate.beginEntry(l.lane, held)
 	go func() {
 		defer m.gate.endEntry(l.lane, held)
-		l.left, l.wasLate = m.gate.bring(l.ctx, l.lane, turns, l.deadline)
+		l.left, l.wasLate = m.gate.run(l.ctx, l.lane, tickets, l.deadline)
 		l.returned = true
 	}()
 }
@@ -355,44 +304,44 @@ func (m *gateModel) split(c *modelCall) {
 	if c.split {
 		return
 	}
-	requests := c.turn.needs
+	requests := c.ticket.requests
 	if m.random.IntN(4) == 0 {
 		requests = 1 + m.random.IntN(5) // its settings have changed
 	}
 	c.split = true
-	m.gate.split(&c.turn, requests)
+	m.gate.split(&c.ticket, requests)
 	m.gate.requestEnded()
 	m.behind += requests - 1
 }
 
 // endCall ends a call, which may leave requests behind.
 func (m *gateModel) endCall(c *modelCall) {
-	told := m.bad
+	o := m.usual
 	switch m.random.IntN(40) {
 	case 0:
-		told = nothing
+		o = outcomeUnknown
 	case 1:
-		told = itAnswers
+		o = outcomeAnswered
 	case 2:
-		told = itFails
+		o = outcomeFailed
 	case 3:
-		told = itIsNotThere
+		o = outcomeUnreachable
 	case 4:
-		told = itFailsAgain
+		o = outcomeRetryFailed
 	}
 	c.state = "ended"
-	m.breaker.learn(told, c == m.probe, time.Now())
+	m.breaker.record(o, c == m.probe, time.Now())
 	if c == m.probe || m.breaker.state() != unreachable {
 		m.probe = nil
 	}
-	switch told {
-	case nothing:
-	case itAnswers:
+	switch o {
+	case outcomeUnknown:
+	case outcomeAnswered:
 		m.failed[c.line.lane] = 0
 	default:
 		m.failed[c.line.lane]++
 	}
-	c.told <- told
+	c.outcome <- o
 }
 
 // admit lets those give up that should, and those pass that may.
@@ -421,16 +370,16 @@ func (m *gateModel) pass(now time.Time) bool {
 		}
 		underWay[c.line.lane]++
 		if !c.split {
-			requests += c.turn.needs
+			requests += c.ticket.requests
 		}
 	}
 	at, fewest, least := -1, 0, 0
 	for i, l := range m.lines {
-		if len(l.in("waits")) == 0 || m.failed[l.lane] >= downAfter && failing >= max(1, m.gate.maxCalls*3/4) {
+		if len(l.in("waits")) == 0 || m.failed[l.lane] >= downAfter && failing >= max(1, m.gate.limiter.maxCalls*3/4) {
 			continue
 		}
 		calls, turn := underWay[l.lane], m.turns[l.lane]
-		if l.lane.again {
+		if l.lane.retries {
 			if calls *= 4; m.turn-turn < 4 {
 				turn = math.MaxInt
 			} else {
@@ -446,13 +395,13 @@ func (m *gateModel) pass(now time.Time) bool {
 	}
 	l := m.lines[at]
 	c := l.in("waits")[0]
-	if len(running) == m.gate.maxCalls || requests > 0 && requests+c.turn.needs > m.gate.maxRequests {
+	if len(running) == m.gate.limiter.maxCalls || requests > 0 && requests+c.ticket.requests > m.gate.limiter.maxRequests {
 		return false
 	}
 	if c.state = "runs"; m.breaker.state() == unreachable {
 		m.probe = c
 	}
-	m.breaker.passed(now)
+	m.breaker.begin(now)
 	m.turn++
 	m.turns[l.lane] = m.turn
 	m.lines = append(slices.Delete(m.lines, at, at+1), l)
@@ -461,9 +410,8 @@ func (m *gateModel) pass(now time.Time) bool {
 
 // compare compares the gate with the model, when nothing moves.
 func (m *gateModel) compare(t *testing.T) {
-	g, now := m.gate, time.Now()
+	g := m.gate
 	running := m.running()
-	var until time.Time
 	for _, l := range m.lines {
 		waiting := l.in("waits")
 		for _, c := range l.calls {
@@ -473,11 +421,6 @@ func (m *gateModel) compare(t *testing.T) {
 		if l.returned {
 			assert.Len(t, l.left, len(l.in("left")))
 			assert.Equal(t, l.late, l.wasLate)
-		} else if len(waiting) > 0 {
-			until = earlier(until, l.deadline)
-			if m.probe == nil {
-				until = earlier(until, m.breaker.next(now))
-			}
 		}
 	}
 	m.lines = slices.DeleteFunc(m.lines, func(l *modelLine) bool { return l.returned })
@@ -489,24 +432,21 @@ func (m *gateModel) compare(t *testing.T) {
 	}
 	g.mu.Lock()
 	assert.Equal(t, m.breaker, g.breaker)
-	assert.Equal(t, len(m.lines), g.entries)
-	assert.Equal(t, len(running)+m.behind, g.active, "what keeps a clock that is moved by hand from moving")
-	got, atRest := g.rest(now)
+	assert.Equal(t, len(m.lines), g.intake.entries)
+	assert.Equal(t, len(running), g.limiter.calls)
 	g.mu.Unlock()
-	assert.Equal(t, g.active == 0, atRest)
-	assert.Equal(t, until, got)
 	m.compareWant(t, running)
 }
 
-// compareWant compares which entries are wanted, and that the forwarder is told of
+// compareWant compares which entries are wanted, and that the worker is told of
 // more.
 func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
 	now := time.Now()
-	idle := len(running) < m.gate.maxCalls && m.probe == nil && !slices.ContainsFunc(m.lines, func(l *modelLine) bool { return len(l.in("waits")) > 0 })
+	idle := len(running) < m.gate.limiter.maxCalls && m.probe == nil && !slices.ContainsFunc(m.lines, func(l *modelLine) bool { return len(l.in("waits")) > 0 })
 	held := 0
 	var taken Want
 	for _, l := range m.lines {
-		if held += l.held; l.lane.again {
+		if held += l.held; l.lane.retries {
 			taken.NoRetries = true
 		} else {
 			taken.Except = append(taken.Except, l.lane.source)
@@ -520,13 +460,13 @@ func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
 		if idle && m.breaker.next(now).IsZero() {
 			want = &Want{}
 		}
-	case len(m.lines) < leases, idle && len(m.lines) < m.gate.maxCalls && held <= heldCalls:
+	case len(m.lines) < minEntries, idle && len(m.lines) < m.gate.limiter.maxCalls && held <= maxHeldCalls:
 		want = &Want{}
 	default:
 		want = &taken
 	}
 	if want != nil && (m.wanted == nil || more(*want, *m.wanted)) && m.gate.breaker.state() != unreachable {
-		assert.True(t, m.looked, "the forwarder is not told that more is wanted: %+v, before %+v", want, m.wanted)
+		assert.True(t, m.looked, "the worker is not told that more is wanted: %+v, before %+v", want, m.wanted)
 	}
 	m.looked = false
 	got, at, ok := m.gate.want(func() { m.looked = true })
@@ -552,15 +492,13 @@ func (m *gateModel) end(t *testing.T) {
 		synctest.Wait()
 	}
 	for _, c := range m.running() {
-		c.told <- nothing
+		c.outcome <- outcomeUnknown
 	}
 	for ; m.behind > 0; m.behind-- {
 		m.gate.requestEnded()
-		m.gate.end()
 	}
 	synctest.Wait()
-	assert.Zero(t, m.gate.active)
-	assert.Zero(t, m.gate.calls)
-	assert.Zero(t, m.gate.requests)
-	assert.Empty(t, m.gate.lanes.all)
+	assert.Zero(t, m.gate.limiter.calls)
+	assert.Zero(t, m.gate.limiter.requests)
+	assert.Empty(t, m.gate.queue.lanes)
 }

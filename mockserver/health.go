@@ -115,25 +115,14 @@ func (c *Collector) Ready(ctx context.Context) error {
 // Status returns how each destination is doing, by name.
 func (c *Collector) Status() []DestinationStatus {
 	var all []DestinationStatus
-	for _, f := range c.running() {
-		s := f.status()
-		s.RecentAttempts, s.RecentFailures = c.history.outcomes(f.name, f.attachedSince())
-		s.State = s.state(!f.settings.Load().Disabled)
+	for _, w := range c.running() {
+		d := w.deliveryStatus()
+		s := DestinationStatus{Destination: w.name, Paused: d.Paused, Down: d.Down, Failures: d.Failures, ProbeAt: d.ProbeAt}
+		s.RecentAttempts, s.RecentFailures = c.history.outcomes(w.name, w.attachedSince())
+		s.State = s.state(!w.destination().Disabled)
 		all = append(all, s)
 	}
 	return all
-}
-
-func (f *forwarder) status() DestinationStatus {
-	s := DestinationStatus{Destination: f.name}
-	f.mu.Lock()
-	s.Paused = f.paused
-	f.mu.Unlock()
-	f.gate.mu.Lock()
-	defer f.gate.mu.Unlock()
-	b := &f.gate.breaker
-	s.Failures, s.ProbeAt, s.Down = max(b.failed, b.missed), b.probeAt, b.state() != working
-	return s
 }
 
 // serveHealth answers that the process lives.

@@ -11,17 +11,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A Recorder is told what the collector does with calls. Its methods are called
-// from many goroutines at once, after the fact, and must not block.
-type Recorder interface {
-	Accepted(Batch)
-	Repeated(Batch) // calls that were stored before; they are not stored again
-	Rejected(Rejection)
-	Refused(Refusal)
-	Attempted(Attempt)
-	Ended(Ended)
-}
-
 // An Attempt is one request to a webhook.
 type Attempt struct {
 	CallID      string `json:"messageId"`
@@ -45,41 +34,8 @@ type Ended struct {
 	Call    *Call     `json:"-"` // the call itself, which must not be kept
 }
 
-// recorders tells several.
-type recorders []Recorder
-
-func (rs recorders) Accepted(b Batch) {
-	for _, r := range rs {
-		r.Accepted(b)
-	}
-}
-
-func (rs recorders) Repeated(b Batch) {
-	for _, r := range rs {
-		r.Repeated(b)
-	}
-}
-
-func (rs recorders) Rejected(j Rejection) {
-	for _, r := range rs {
-		r.Rejected(j)
-	}
-}
-
-func (rs recorders) Attempted(a Attempt) {
-	for _, r := range rs {
-		r.Attempted(a)
-	}
-}
-
-func (rs recorders) Ended(e Ended) {
-	for _, r := range rs {
-		r.Ended(e)
-	}
-}
-
 // A History remembers the newest of what a collector did, for tests and for the
-// inspector. It is a Recorder. Its methods may be called from many goroutines at
+// inspector. It is an Observer. Its methods may be called from many goroutines at
 // once.
 type History struct {
 	limit    int
@@ -200,8 +156,36 @@ func (h *History) LimitBytes(n int64) {
 	h.maxBytes, h.sent.maxBytes, h.made.maxBytes = n, n, n/madeShare
 }
 
-// Accepted implements Recorder.
-func (h *History) Accepted(b Batch) {
+// Observe implements Observer.
+func (h *History) Observe(e Event) {
+	switch e := e.(type) {
+	case Accepted:
+		h.accepted(e.Batch)
+	case Repeated:
+		h.repeated(e.Batch)
+	case Rejection:
+		h.rejection(e)
+	case Refusal:
+		h.refused(e)
+	case Attempt:
+		h.attempted(e, false)
+	case Ended:
+		h.ended(e, false)
+	}
+}
+
+// Restore takes an Attempt or an Ended of an earlier process. It goes before what
+// this process did: calls that this one delivered meanwhile are delivered.
+func (h *History) Restore(e Event) {
+	switch e := e.(type) {
+	case Attempt:
+		h.attempted(e, true)
+	case Ended:
+		h.ended(e, true)
+	}
+}
+
+func (h *History) accepted(b Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	slab := make([]Record, len(b.Calls)) // one piece of memory: they will be forgotten together
@@ -369,8 +353,7 @@ func (e *earlyRecords) take(key callHash) *Record {
 	return r
 }
 
-// Repeated implements Recorder.
-func (h *History) Repeated(b Batch) {
+func (h *History) repeated(b Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range b.Calls {
@@ -383,8 +366,7 @@ func (h *History) Repeated(b Batch) {
 	h.tell()
 }
 
-// Rejected implements Recorder.
-func (h *History) Rejected(r Rejection) {
+func (h *History) rejection(r Rejection) {
 	read := readRejected(r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -400,13 +382,6 @@ func (h *History) Rejected(r Rejection) {
 	h.tally.add(r.ReceivedAt, tallyRejected, 1)
 	h.tell()
 }
-
-// Attempted implements Recorder.
-func (h *History) Attempted(a Attempt) { h.attempted(a, false) }
-
-// RestoreAttempt takes an attempt that an earlier process made. It goes before those
-// of this process.
-func (h *History) RestoreAttempt(a Attempt) { h.attempted(a, true) }
 
 func (h *History) attempted(a Attempt, restored bool) {
 	h.mu.Lock()
@@ -450,13 +425,6 @@ func sizeOf(h http.Header) (n int) {
 	}
 	return n
 }
-
-// Ended implements Recorder.
-func (h *History) Ended(e Ended) { h.ended(e, false) }
-
-// RestoreEnded takes what an earlier process recorded. It goes before what this
-// process did: calls that this one delivered meanwhile are delivered.
-func (h *History) RestoreEnded(e Ended) { h.ended(e, true) }
 
 func (h *History) ended(e Ended, restored bool) {
 	h.mu.Lock()

@@ -21,12 +21,12 @@ func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
 		return mockserver.Ended{Source: "s", CallID: fmt.Sprint(i), Destination: "d", At: time.Now(), Outcome: mockserver.Outcome{State: mockserver.StateDelivered}}
 	}
 	for i := range 2000 {
-		h.Ended(ended(i)) // of calls that it will never hear of
+		h.Observe(ended(i)) // of calls that it will never hear of
 	}
 	for i := 3000; i < 3005; i++ {
-		h.Attempted(mockserver.Attempt{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
-		h.Ended(ended(i))
-		h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{call(i)}})
+		h.Observe(mockserver.Attempt{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
+		h.Observe(ended(i))
+		h.Observe(mockserver.Accepted{Batch: mockserver.Batch{Source: "s", Calls: []mockserver.Call{call(i)}}})
 	}
 	records := h.Records(nil)
 	assert.Len(t, records, 3)
@@ -55,12 +55,12 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	const n = 5_000
 	for i := range n {
 		id := fmt.Sprint(i)
-		h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{{Source: "s", ID: id, Body: []byte(`{"a":"` + large + `"}`)}}})
+		h.Observe(mockserver.Accepted{Batch: mockserver.Batch{Source: "s", Calls: []mockserver.Call{{Source: "s", ID: id, Body: []byte(`{"a":"` + large + `"}`)}}}})
 		for attempt := range 3 {
-			h.Attempted(mockserver.Attempt{Source: "s", CallID: id, Destination: "d", Attempt: webhook.Attempt{RequestBody: []byte(large), ResponseBody: []byte("no")}})
-			h.Ended(mockserver.Ended{Source: "s", CallID: id, Destination: "d", Attempt: attempt})
+			h.Observe(mockserver.Attempt{Source: "s", CallID: id, Destination: "d", Attempt: webhook.Attempt{RequestBody: []byte(large), ResponseBody: []byte("no")}})
+			h.Observe(mockserver.Ended{Source: "s", CallID: id, Destination: "d", Attempt: attempt})
 		}
-		h.Rejected(mockserver.Rejection{Source: "s", Body: []byte(large)})
+		h.Observe(mockserver.Rejection{Source: "s", Body: []byte(large)})
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -91,13 +91,13 @@ func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
 			h.LimitBytes(4 << 20)
 			const calls, attempts = 1_100, 8 // more than are remembered as perhaps not yet accepted
 			for i := range calls {
-				h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{{Source: "s", ID: fmt.Sprint(i), Body: []byte("{}")}}})
+				h.Observe(mockserver.Accepted{Batch: mockserver.Batch{Source: "s", Calls: []mockserver.Call{{Source: "s", ID: fmt.Sprint(i), Body: []byte("{}")}}}})
 			}
 			before := heap()
 			for range attempts {
 				for i := range calls {
-					h.Attempted(mockserver.Attempt{Source: "s", CallID: fmt.Sprint(i), Destination: "d", Attempt: attempt()})
-					h.Ended(mockserver.Ended{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
+					h.Observe(mockserver.Attempt{Source: "s", CallID: fmt.Sprint(i), Destination: "d", Attempt: attempt()})
+					h.Observe(mockserver.Ended{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
 				}
 			}
 			assert.Less(t, int64(heap()-before), int64(16<<20))
@@ -118,10 +118,12 @@ func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
 	call := func(id string, second int) mockserver.Call {
 		return mockserver.Call{Source: "s", ID: id, ReceivedAt: start.Add(time.Duration(second) * time.Second)}
 	}
-	accept := func(c mockserver.Call) { h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{c}}) }
+	accept := func(c mockserver.Call) {
+		h.Observe(mockserver.Accepted{Batch: mockserver.Batch{Source: "s", Calls: []mockserver.Call{c}}})
+	}
 	try := func(c mockserver.Call) {
-		h.Attempted(mockserver.Attempt{Source: "s", CallID: c.ID, Destination: "d", Call: &c})
-		h.Ended(mockserver.Ended{Source: "s", CallID: c.ID, Destination: "d", Attempt: 2, Call: &c})
+		h.Observe(mockserver.Attempt{Source: "s", CallID: c.ID, Destination: "d", Call: &c})
+		h.Observe(mockserver.Ended{Source: "s", CallID: c.ID, Destination: "d", Attempt: 2, Call: &c})
 	}
 	accept(call("a", 10))
 	accept(call("b", 11))
@@ -142,7 +144,7 @@ func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
 func TestOwnCallsPushNoOthersOut(t *testing.T) {
 	h := mockserver.NewHistory(10)
 	accept := func(typ, id string) {
-		h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{{Source: "s", ID: id, Type: typ, Body: []byte("{}")}}})
+		h.Observe(mockserver.Accepted{Batch: mockserver.Batch{Source: "s", Calls: []mockserver.Call{{Source: "s", ID: id, Type: typ, Body: []byte("{}")}}}})
 	}
 	for i := range 5 {
 		accept("track", fmt.Sprint("sent-", i))
@@ -185,12 +187,12 @@ func TestRestoredOutcomesGoBeforeThoseOfThisProcess(t *testing.T) {
 	attempt := func(n int) mockserver.Attempt {
 		return mockserver.Attempt{Source: "s", CallID: "m", Destination: "d", Call: &c, Attempt: webhook.Attempt{Number: n, RequestBody: []byte("{}")}}
 	}
-	h.Attempted(attempt(3))
-	h.Ended(ended(now, 3, mockserver.StateDelivered))
+	h.Observe(attempt(3))
+	h.Observe(ended(now, 3, mockserver.StateDelivered))
 	before, _ := h.Find("s", "m")
 	for n := 1; n <= 2; n++ {
-		h.RestoreAttempt(attempt(n))
-		h.RestoreEnded(ended(now.Add(time.Hour), n, mockserver.StatePending))
+		h.Restore(attempt(n))
+		h.Restore(ended(now.Add(time.Hour), n, mockserver.StatePending))
 	}
 	r, ok := h.Find("s", "m")
 	assert.True(t, ok)

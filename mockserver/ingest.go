@@ -43,7 +43,7 @@ func (c *Collector) take(ctx context.Context, body *requestBody, typ string, key
 		}
 	}
 	for _, rejection := range p.rejected {
-		c.record.Rejected(rejection)
+		c.observer.Observe(rejection)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (c *Collector) sort(p *post, typ, key string) (batches []Batch, held int, r
 			len(p.rejected), len(p.calls), p.rejected[0].Index, p.rejected[0].Message)
 		e.calls = p.rejected
 		for _, r := range p.rejected {
-			c.record.Rejected(r)
+			c.observer.Observe(r)
 		}
 		return nil, 0, e
 	}
@@ -171,7 +171,7 @@ func (c *Collector) accept(ctx context.Context, b Batch, held int) *requestError
 		return c.notStored(fresh, err)
 	}
 	if len(repeated.Calls) > 0 {
-		c.record.Repeated(repeated)
+		c.observer.Observe(Repeated{repeated})
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (c *Collector) append(ctx context.Context, b Batch, reserved *reservation) 
 func (c *Collector) settle(b Batch, reserved *reservation, stored int) {
 	c.dedup.settle(reserved, stored)
 	if b.Calls = b.Calls[:stored]; stored > 0 {
-		c.record.Accepted(b)
+		c.observer.Observe(Accepted{b})
 	}
 }
 

@@ -83,12 +83,12 @@ func TestHistoryFeedsAllThatItHoldsAndNoMore(t *testing.T) {
 	h := NewHistory(3)
 	now := time.Unix(1_800_000_000, 0)
 	for n := range 5 {
-		h.Accepted(Batch{Source: "s", ReceivedAt: now, Calls: []Call{{ID: fmt.Sprint(n), Source: "s", ReceivedAt: now}}})
-		h.Rejected(Rejection{Message: fmt.Sprint(n), ReceivedAt: now, Body: []byte(`{"event":"E","user`)})
+		h.Observe(Accepted{Batch{Source: "s", ReceivedAt: now, Calls: []Call{{ID: fmt.Sprint(n), Source: "s", ReceivedAt: now}}}})
+		h.Observe(Rejection{Message: fmt.Sprint(n), ReceivedAt: now, Body: []byte(`{"event":"E","user`)})
 	}
-	h.Refused(Refusal{At: now})
-	h.Ended(Ended{CallID: "0", Source: "s", At: now, Attempt: 1}) // is forgotten
-	h.Ended(Ended{CallID: "4", Source: "s", At: now, Attempt: 1, Outcome: Outcome{State: StateDelivered}})
+	h.Observe(Refusal{At: now})
+	h.Observe(Ended{CallID: "0", Source: "s", At: now, Attempt: 1}) // is forgotten
+	h.Observe(Ended{CallID: "4", Source: "s", At: now, Attempt: 1, Outcome: Outcome{State: StateDelivered}})
 	var seen []string
 	h.scan(h.arrivals()+1, func(i *feedItem) bool {
 		switch {
@@ -114,12 +114,12 @@ func TestScannersDoNotFillTheList(t *testing.T) {
 	h := NewHistory(0)
 	now := time.Unix(1_800_000_000, 0)
 	known := func(path string) {
-		h.Refused(Refusal{At: now, Method: "POST", Path: path, Source: "web", Code: CodeInvalidJSON})
+		h.Observe(Refusal{At: now, Method: "POST", Path: path, Source: "web", Code: CodeInvalidJSON})
 	}
 	known("/first")
-	h.Refused(Refusal{At: now, Method: "GET", Path: "/", Code: CodeWrongMethod})
+	h.Observe(Refusal{At: now, Method: "GET", Path: "/", Code: CodeWrongMethod})
 	for n := range 3 * 60 {
-		h.Refused(Refusal{At: now, Method: "GET", Path: fmt.Sprintf("/wp-%d", n), Code: CodeNotFound})
+		h.Observe(Refusal{At: now, Method: "GET", Path: fmt.Sprintf("/wp-%d", n), Code: CodeNotFound})
 		now = now.Add(time.Second)
 	}
 	known("/last")
@@ -130,7 +130,7 @@ func TestScannersDoNotFillTheList(t *testing.T) {
 	assert.Equal(t, []string{"POST /first 1", "GET / 1", "GET /wp-59 60", "GET /wp-119 60", "GET /wp-179 60", "POST /last 1"}, shown)
 	assert.Equal(t, 6, h.feed.held())
 	for range 100 * keptStrangers {
-		h.Refused(Refusal{At: now, Method: "GET", Path: "/", Code: CodeNotFound})
+		h.Observe(Refusal{At: now, Method: "GET", Path: "/", Code: CodeNotFound})
 		now = now.Add(strangersTogether)
 	}
 	assert.Len(t, h.Refusals(), 2+keptStrangers, "those with a known write key stay")

@@ -16,8 +16,8 @@ func (c *Collector) attached() []attachedDestination {
 	settings := c.Settings()
 	attached := make([]attachedDestination, 0, len(settings.Destinations))
 	for _, d := range settings.Destinations {
-		if f := c.forwarder(d.Name); f != nil {
-			attached = append(attached, attachedDestination{d, f.attachedSince()})
+		if w := c.worker(d.Name); w != nil {
+			attached = append(attached, attachedDestination{d, w.attachedSince()})
 		}
 	}
 	return attached

@@ -578,7 +578,7 @@ func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {
 	assert.True(t, srv.Engine().Status()[0].Paused)
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
 	require.NoError(t, srv.Engine().AddDestination(t.Context(), hook("made", "https://a.example")))
-	require.NoError(t, srv.Engine().Pause(t.Context(), "made"))
+	require.NoError(t, srv.Pause(t.Context(), "made"))
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
 	res, page := submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"made"}})
 	assert.Equal(t, http.StatusConflict, res.StatusCode)

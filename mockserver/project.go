@@ -3,7 +3,6 @@ package mockserver
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 )
 
 // projectSettings is what the browser's and the mobile libraries ask for when
@@ -58,20 +57,10 @@ func (c *Collector) serveProject(w http.ResponseWriter, r *http.Request, key str
 	_ = json.NewEncoder(w).Encode(projectSettings{
 		Integrations: map[string]senderSettings{serviceIntegration: {
 			APIKey: key, APIHost: host, Protocol: protocol, RetryQueue: true, AddBundledMetadata: true,
-			UnbundledIntegrations: c.integrationsOf(source), MaybeBundledConfigIDs: map[string][]string{},
+			UnbundledIntegrations: integrationsOf(source, c.settings.Load().Destinations), MaybeBundledConfigIDs: map[string][]string{},
 		}},
 		Plan:          map[string]any{"track": enabled, "identify": enabled, "group": enabled},
 		Metrics:       metricsSettings{Host: host, SampleRate: sampleRate},
 		RemotePlugins: []struct{}{},
 	})
-}
-
-// integrationsOf names the integrations that get the calls of a source.
-func (c *Collector) integrationsOf(source string) []string {
-	for _, d := range c.settings.Load().Destinations {
-		if !d.Disabled && (len(d.Sources) == 0 || slices.Contains(d.Sources, source)) {
-			return []string{IntegrationName}
-		}
-	}
-	return []string{}
 }

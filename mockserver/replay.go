@@ -29,14 +29,14 @@ type Selection struct {
 // were replayed before it; it is ErrUnknown where there is no such destination, or
 // what the journal said. One replay runs at a time, others wait.
 func (c *Collector) Replay(ctx context.Context, destination string, sel Selection) (int, error) {
-	f := c.forwarder(destination)
-	if f == nil {
+	w := c.worker(destination)
+	if w == nil {
 		return 0, fmt.Errorf("%w: there is no destination %q", ErrUnknown, destination)
 	}
 	// Of two replays at a time, both could pick the same call.
 	c.replaying.Lock()
 	defer c.replaying.Unlock()
-	r := &replay{collector: c, destination: destination, since: f.attachedSince(), from: sel.State, dryRun: sel.DryRun}
+	r := &replay{collector: c, destination: destination, since: w.attachedSince(), from: sel.State, dryRun: sel.DryRun}
 	if r.from == StatePending {
 		r.from = StateFailed
 	}
@@ -134,6 +134,6 @@ func (r *replay) record(o Outcome) {
 		if o.State == StatePending {
 			e.RetryAt = now
 		}
-		r.collector.record.Ended(e)
+		r.collector.observer.Observe(e)
 	}
 }

@@ -11,19 +11,34 @@ import (
 // integrations object. It is case sensitive.
 const IntegrationName = "Webhooks"
 
+// integrationsOf names the integrations that get the calls of a source.
+func integrationsOf(source string, destinations []Destination) []string {
+	for i := range destinations {
+		if d := &destinations[i]; !d.Disabled && isConnected(d, source) {
+			return []string{IntegrationName}
+		}
+	}
+	return []string{}
+}
+
+// isConnected reports whether a destination is connected to a source.
+func isConnected(d *Destination, source string) bool {
+	return len(d.Sources) == 0 || slices.Contains(d.Sources, source)
+}
+
 // route decides whether a destination gets a call. If not, it says why.
 func route(d *Destination, c *Call) (deliver bool, reason string) {
 	switch {
 	case d.Disabled:
 		return false, "the destination is disabled"
-	case len(d.Sources) > 0 && !slices.Contains(d.Sources, c.Source):
+	case !isConnected(d, c.Source):
 		return false, "the destination is not connected to the source"
 	}
 	return integrationEnabled(c.Body, d.Name)
 }
 
-// scopeTo returns the integrations of a call that only the destinations of these
-// names are to get, of all that there are.
+// scopeTo returns the integrations of a call that only the destinations of these names
+// get.
 func scopeTo(destinations []string) map[string]any {
 	return map[string]any{"All": false, IntegrationName: map[string]any{destinationsOption: destinations}}
 }
@@ -61,7 +76,7 @@ func integrationEnabled(body []byte, destination string) (bool, string) {
 	return true, ""
 }
 
-// inScope tells whether the options of the Webhooks integration list a
+// inScope reports whether the options of the Webhooks integration list a
 // destination, or list none at all.
 func inScope(options []byte, destination string) bool {
 	list := memberOf(options, destinationsOption)

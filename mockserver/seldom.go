@@ -5,12 +5,9 @@ import (
 	"time"
 )
 
-// How often the log says the same: about requests, each of which would while the disk
-// is full, and about calls that are given up.
-const (
-	refusalsEvery = time.Second
-	givenUpEvery  = time.Minute
-)
+// refusalsEvery is how often the log says the same about requests, each of which would
+// while the disk is full.
+const refusalsEvery = time.Second
 
 // A seldom tells when something is to be said again, and of how many it was not.
 type seldom struct {

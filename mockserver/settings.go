@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 )
 
 // A SettingsStore keeps the sources and destinations that were made while
@@ -255,6 +256,9 @@ func (s Settings) with(stored StoredSettings) Settings {
 	return all
 }
 
+// settingsRetry is how long to wait when changed settings could not be applied.
+const settingsRetry = time.Second
+
 // follow applies what other processes change in the store, until ctx ends.
 func (c *Collector) follow(ctx context.Context, changes <-chan struct{}) {
 	for range changes {
@@ -264,7 +268,7 @@ func (c *Collector) follow(ctx context.Context, changes <-chan struct{}) {
 				break
 			}
 			c.log.Error("changed settings could not be applied; trying again", "error", err)
-			timer, stop := c.clock.After(journalPause)
+			timer, stop := c.clock.After(settingsRetry)
 			select {
 			case <-timer:
 			case <-ctx.Done():

@@ -185,10 +185,10 @@ func TestShutdownEndsWhatIsUnderWayAndKeepsTheRest(t *testing.T) {
 	for range 5 {
 		<-arrived
 	}
-	require.NoError(t, srv.Engine().Ready(t.Context()))
+	require.NoError(t, srv.Ready(t.Context()))
 	ended := make(chan error)
 	go func() { ended <- srv.Engine().Shutdown(within(t)) }()
-	for srv.Engine().Ready(t.Context()) == nil {
+	for srv.Ready(t.Context()) == nil {
 		time.Sleep(time.Millisecond) // draining tells nobody
 	}
 	close(answer)
@@ -233,16 +233,16 @@ func TestReadyTellsTheTruth(t *testing.T) {
 	require.NoError(t, journal.Close())
 	assert.Equal(t, 503, get("/ready"))
 	assert.Equal(t, 200, get("/health"), "the process lives")
-	assert.ErrorIs(t, srv.Engine().Ready(t.Context()), mockserver.ErrJournalClosed)
+	assert.ErrorIs(t, srv.Ready(t.Context()), mockserver.ErrJournalClosed)
 }
 
 func TestRepeatedPauseAndResumeLosesNothing(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{{Name: "hook", Settings: to(rec.URL)}}})
 	for i := range 10 {
-		require.NoError(t, srv.Engine().Pause(t.Context(), "hook"))
+		require.NoError(t, srv.Pause(t.Context(), "hook"))
 		post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprint(i), 5))
-		require.NoError(t, srv.Engine().Resume(t.Context(), "hook"))
+		require.NoError(t, srv.Resume(t.Context(), "hook"))
 	}
 	delivered(t, srv, "hook", 50)
 	until(t, srv, "all were delivered once", func() bool { bodies, _ := rec.got(); return len(bodies) == 50 })

@@ -18,8 +18,8 @@ import (
 // scrapeTimeout bounds what a scrape asks of the queue.
 const scrapeTimeout = 5 * time.Second
 
-// Metrics counts what a collector does. It is a mockserver.Recorder; what it does
-// not hear of, it asks the collector at each scrape.
+// Metrics counts what a collector does. It is a mockserver.Observer; what it is
+// not told, it asks the collector at each scrape.
 type Metrics struct {
 	registry *prometheus.Registry
 	watched  atomic.Pointer[watched] // nil until Watch
@@ -102,34 +102,26 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// Accepted implements mockserver.Recorder.
-func (m *Metrics) Accepted(b mockserver.Batch) {
-	m.accepted.WithLabelValues(m.source(b.Source)).Add(float64(len(b.Calls)))
+// Observe implements mockserver.Observer.
+func (m *Metrics) Observe(e mockserver.Event) {
+	switch e := e.(type) {
+	case mockserver.Accepted:
+		m.accepted.WithLabelValues(m.source(e.Source)).Add(float64(len(e.Calls)))
+	case mockserver.Repeated:
+		m.repeated.WithLabelValues(m.source(e.Source)).Add(float64(len(e.Calls)))
+	case mockserver.Rejection:
+		m.rejected.WithLabelValues(string(e.Code)).Inc()
+	case mockserver.Refusal:
+		m.refused.WithLabelValues(string(e.Code)).Inc()
+	case mockserver.Attempt:
+		m.attempts.WithLabelValues(e.Destination, e.Verdict.String(), string(e.Reason)).Inc()
+		m.attemptSeconds.WithLabelValues(e.Destination).Observe(e.Duration.Seconds())
+	case mockserver.Ended:
+		m.ended(e)
+	}
 }
 
-// Repeated implements mockserver.Recorder.
-func (m *Metrics) Repeated(b mockserver.Batch) {
-	m.repeated.WithLabelValues(m.source(b.Source)).Add(float64(len(b.Calls)))
-}
-
-// Rejected implements mockserver.Recorder.
-func (m *Metrics) Rejected(r mockserver.Rejection) {
-	m.rejected.WithLabelValues(string(r.Code)).Inc()
-}
-
-// Refused implements mockserver.Recorder.
-func (m *Metrics) Refused(r mockserver.Refusal) {
-	m.refused.WithLabelValues(string(r.Code)).Inc()
-}
-
-// Attempted implements mockserver.Recorder.
-func (m *Metrics) Attempted(a mockserver.Attempt) {
-	m.attempts.WithLabelValues(a.Destination, a.Verdict.String(), string(a.Reason)).Inc()
-	m.attemptSeconds.WithLabelValues(a.Destination).Observe(a.Duration.Seconds())
-}
-
-// Ended implements mockserver.Recorder.
-func (m *Metrics) Ended(e mockserver.Ended) {
+func (m *Metrics) ended(e mockserver.Ended) {
 	if e.Attempt == 0 {
 		return // it was replayed: nothing was tried yet
 	}

@@ -19,7 +19,7 @@ func TestSourcesAreBounded(t *testing.T) {
 	m := New("test")
 	for range 2 {
 		for i := range maxSources + 50 {
-			m.Accepted(mockserver.Batch{Source: fmt.Sprint("s", i), Calls: make([]mockserver.Call, 2)})
+			m.Observe(mockserver.Accepted{Batch: mockserver.Batch{Source: fmt.Sprint("s", i), Calls: make([]mockserver.Call, 2)}})
 		}
 	}
 	families, err := m.registry.Gather()

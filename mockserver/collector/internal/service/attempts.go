@@ -21,7 +21,7 @@ const (
 
 // An attemptLog stores what became of calls, so that the history of an earlier
 // process, and of others that share the queue, can be shown. It is a
-// mockserver.Recorder.
+// mockserver.Observer.
 type attemptLog struct {
 	log     *journal.AttemptLog
 	history *mockserver.History
@@ -42,7 +42,7 @@ func newAttemptLog(log *journal.AttemptLog, history *mockserver.History, shared 
 		defer close(l.done)
 		next, err := l.restore(ctx)
 		if err == nil && shared {
-			err = log.Follow(ctx, next, func(record []byte) { l.apply(record, history.Attempted, history.Ended) })
+			err = log.Follow(ctx, next, func(record []byte) { l.apply(record, history.Observe) })
 		}
 		if err != nil && ctx.Err() == nil {
 			logger.Warn("attempts of other processes cannot be shown", "error", err)
@@ -72,40 +72,33 @@ func (l *attemptLog) restore(ctx context.Context) (next uint64, err error) {
 		}
 	})
 	for _, record := range newest {
-		l.apply(record, l.history.RestoreAttempt, l.history.RestoreEnded)
+		l.apply(record, l.history.Restore)
 	}
 	return next, err
 }
 
-// Attempted implements mockserver.Recorder.
-func (l *attemptLog) Attempted(a mockserver.Attempt) {
+// Observe implements mockserver.Observer. It stores attempts, and outcomes but for
+// deliveries, which follow from their attempts. The queue has what is accepted, and
+// the rest is for those who look at this process.
+func (l *attemptLog) Observe(e mockserver.Event) {
 	buffer := recordBuffers.Get().(*[]byte)
-	*buffer = appendAttempt((*buffer)[:0], l.writer, &a)
+	defer recordBuffers.Put(buffer)
+	switch e := e.(type) {
+	case mockserver.Attempt:
+		*buffer = appendAttempt((*buffer)[:0], l.writer, &e)
+	case mockserver.Ended:
+		if e.State == mockserver.StateDelivered {
+			return
+		}
+		*buffer = appendEnded((*buffer)[:0], l.writer, &e)
+	default:
+		return
+	}
 	l.log.Record(*buffer)
-	recordBuffers.Put(buffer)
 }
 
 // recordBuffers hold records until the log has copied them.
 var recordBuffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// Ended implements mockserver.Recorder. A delivery is known by its attempt.
-func (l *attemptLog) Ended(e mockserver.Ended) {
-	if e.State == mockserver.StateDelivered {
-		return
-	}
-	buffer := recordBuffers.Get().(*[]byte)
-	*buffer = appendEnded((*buffer)[:0], l.writer, &e)
-	l.log.Record(*buffer)
-	recordBuffers.Put(buffer)
-}
-
-// What follows of mockserver.Recorder is not stored here: the queue has what is
-// accepted, and the rest is for those who look at this process.
-
-func (l *attemptLog) Accepted(mockserver.Batch)     {}
-func (l *attemptLog) Repeated(mockserver.Batch)     {}
-func (l *attemptLog) Rejected(mockserver.Rejection) {}
-func (l *attemptLog) Refused(mockserver.Refusal)    {}
 
 // deliveredBy is what followed from an attempt that succeeded.
 func deliveredBy(a *mockserver.Attempt) mockserver.Ended {
@@ -119,19 +112,19 @@ func deliveredBy(a *mockserver.Attempt) mockserver.Ended {
 	return e
 }
 
-// apply tells the history of a record of another process.
-func (l *attemptLog) apply(data []byte, attempted func(mockserver.Attempt), ended func(mockserver.Ended)) {
+// apply tells of a record of another process.
+func (l *attemptLog) apply(data []byte, tell func(mockserver.Event)) {
 	r, err := readLogged(data)
 	switch {
 	case err != nil:
 		l.logger.Warn("a record of an attempt cannot be read; it is not shown", "error", err)
 	case r.writer == l.writer: // the history heard of it when it happened
 	case r.attempt != nil:
-		attempted(*r.attempt)
+		tell(*r.attempt)
 		if r.attempt.Verdict == webhook.Success {
-			ended(deliveredBy(r.attempt))
+			tell(deliveredBy(r.attempt))
 		}
 	case r.ended != nil:
-		ended(*r.ended)
+		tell(*r.ended)
 	}
 }

@@ -61,7 +61,7 @@ const (
 
 // open opens the queue and starts a collector on it. A cluster that is just
 // starting, or choosing its leaders, is waited for.
-func open(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, *mockserver.Collector, error) {
+func open(ctx context.Context, o Options, metrics mockserver.Observer) (*store, *mockserver.Collector, error) {
 	for deadline := time.Now().Add(clusterPatience); ; {
 		s, c, err := tryOpen(ctx, o, metrics)
 		if err == nil || o.Config.NATS == nil || !journal.Transient(err) || time.Now().After(deadline) {
@@ -76,7 +76,7 @@ func open(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, 
 	}
 }
 
-func tryOpen(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, *mockserver.Collector, error) {
+func tryOpen(ctx context.Context, o Options, metrics mockserver.Observer) (*store, *mockserver.Collector, error) {
 	s, err := openStore(ctx, o)
 	if err != nil {
 		return nil, nil, err
@@ -127,7 +127,7 @@ func (s *store) close() error {
 }
 
 // openCollector starts a collector on a store.
-func openCollector(o Options, s *store, metrics mockserver.Recorder) (*mockserver.Collector, error) {
+func openCollector(o Options, s *store, metrics mockserver.Observer) (*mockserver.Collector, error) {
 	c := o.Config
 	sender, err := senderConfig(c.Egress, o.Dev)
 	if err != nil {
@@ -139,7 +139,7 @@ func openCollector(o Options, s *store, metrics mockserver.Recorder) (*mockserve
 		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
 		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
 		Sender: sender, Journal: s.queue, Store: s.settings, State: s.state, History: s.history,
-		Recorders: []mockserver.Recorder{metrics, s.attempts}, Logger: o.Log,
+		Observers: []mockserver.Observer{metrics, s.attempts}, Logger: o.Log,
 	}
 	if c.NATS == nil { // alone on its directory, also when it comes back
 		options.Instance, options.TempDir = "embedded", c.Data

@@ -1,0 +1,32 @@
+package mockserver
+
+// An Event is something that the collector did with calls: [Accepted], [Repeated],
+// [Rejection], [Refusal], [Attempt] or [Ended].
+type Event interface{ isEvent() }
+
+// Accepted tells of calls that were stored.
+type Accepted struct{ Batch }
+
+// Repeated tells of calls that were stored before. They are not stored again.
+type Repeated struct{ Batch }
+
+func (Accepted) isEvent()  {}
+func (Repeated) isEvent()  {}
+func (Rejection) isEvent() {}
+func (Refusal) isEvent()   {}
+func (Attempt) isEvent()   {}
+func (Ended) isEvent()     {}
+
+// An Observer is told what the collector does with calls. Observe is called from
+// many goroutines at once, after the fact, and must not block.
+type Observer interface{ Observe(Event) }
+
+// Observers is an Observer that tells several.
+type Observers []Observer
+
+// Observe tells each of them.
+func (os Observers) Observe(e Event) {
+	for _, o := range os {
+		o.Observe(e)
+	}
+}

@@ -1,0 +1,65 @@
+package mockserver
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+const (
+	// keptRefusals is how many refusals a History keeps of requests with a known
+	// write key, and keptStrangers how many of others.
+	keptRefusals  = 1000
+	keptStrangers = 10
+	// strangersTogether is for how long refusals of strangers are put together.
+	strangersTogether = time.Minute
+)
+
+func (h *History) refused(r Refusal) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tally.add(r.At, tallyRejected, 1)
+	r.Count = max(r.Count, 1)
+	if r.Source != "" {
+		h.feed.addRefusal(&h.feed.refused, keptRefusals, r)
+	} else if i := h.feed.stranger(r); i != nil {
+		r.Count += i.refusal.Count
+		i.refusal = &r // the old one may have been copied
+		h.feed.touch(i)
+	} else {
+		h.feed.addRefusal(&h.feed.strangers, keptStrangers, r)
+	}
+	h.tell()
+}
+
+// addRefusal puts a refusal on top, and forgets the oldest of its kind beyond most.
+func (f *feed) addRefusal(kind *[]*feedItem, most int, r Refusal) {
+	if len(*kind) == most {
+		f.removeOldest(kind)
+	}
+	f.add(&feedItem{refusal: &r, since: r.At})
+}
+
+// stranger returns the item that a refusal without a known write key is put to, or
+// nil.
+func (f *feed) stranger(r Refusal) *feedItem {
+	for _, i := range slices.Backward(f.strangers) {
+		if i.refusal.Code == r.Code && r.At.Sub(i.since) < strangersTogether {
+			return i
+		}
+	}
+	return nil
+}
+
+// Refusals returns the newest requests that were refused, oldest first.
+func (h *History) Refusals() []Refusal {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	items := slices.Concat(h.feed.refused, h.feed.strangers)
+	slices.SortFunc(items, func(a, b *feedItem) int { return cmp.Compare(a.order, b.order) })
+	all := make([]Refusal, 0, len(items))
+	for _, i := range items {
+		all = append(all, *i.refusal)
+	}
+	return all
+}
