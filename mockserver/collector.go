@@ -2,7 +2,6 @@ package mockserver
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,10 +29,9 @@ type Collector struct {
 	history  *History
 	observer Observer
 	dedup    *dedup
-	rates    *rates
+	ingest   *ingestHandler
 	sender   *webhook.Sender
 	log      *slog.Logger
-	metrics  clientMetrics
 
 	started time.Time       // as calls that come then are stamped
 	life    context.Context // ends with Close
@@ -45,7 +43,6 @@ type Collector struct {
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
 	draining atomic.Bool
-	refusing seldom      // what is logged of batches that could not be stored
 	unready  atomic.Bool // that this was logged
 	unfollow func()      // ends following the store, and waits for it
 
@@ -69,7 +66,7 @@ var ErrClosed = errors.New("mockserver: the collector is closed, or closing")
 type appliedSettings struct {
 	Settings
 	defined Settings // those of the configuration alone
-	sources []knownSource
+	sources *sourceTable
 }
 
 // NewCollector starts a collector. Close ends it. Its error is a
@@ -81,10 +78,9 @@ func NewCollector(config EngineConfig) (*Collector, error) {
 	c := &Collector{
 		config: config, clock: config.Clock, limits: config.Limits,
 		journal: config.Journal, store: config.Store, history: config.History,
-		dedup: newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
-		rates: newRates(config.Clock),
+		dedup: newDedup(config.DedupWindow, config.DedupCalls),
 		log:   config.Logger, workers: map[string]*worker{},
-		started: config.Clock.Now().Truncate(time.Millisecond),
+		started: time.Now().Truncate(time.Millisecond),
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	var err error
@@ -93,6 +89,12 @@ func NewCollector(config EngineConfig) (*Collector, error) {
 	}
 	c.syncs, c.deletions = newSyncs(c), newDeletions(c)
 	c.observer = append(Observers{config.History, c.deletions}, config.Observers...)
+	c.ingest = newIngestHandler(ingestConfig{
+		journal: c.journal, observer: c.observer, dedup: c.dedup, log: c.log, limits: c.limits, strict: config.Strict,
+		sources:      func() *sourceTable { return c.settings.Load().sources },
+		integrations: c.integrationsOf, isHTTPS: config.IsHTTPS,
+		health: http.HandlerFunc(c.serveHealth), ready: http.HandlerFunc(c.serveReady),
+	})
 	if err := c.remember(); err != nil {
 		c.sender.Close()
 		return nil, err
@@ -141,6 +143,35 @@ func (c *Collector) remember() error {
 // Remember has a call recognised if it is sent here: another collector that shares
 // the journal has stored it.
 func (c *Collector) Remember(source, messageID string) { c.dedup.add(source, messageID) }
+
+// serveTracking serves the tracking API.
+func (c *Collector) serveTracking(w http.ResponseWriter, r *http.Request) { c.ingest.ServeHTTP(w, r) }
+
+// sourceOf returns the name of the source with a write key.
+func (c *Collector) sourceOf(writeKey string) (name string, known bool) {
+	return c.settings.Load().sources.sourceOf(writeKey)
+}
+
+// integrationsOf names the integrations that get the calls of a source.
+func (c *Collector) integrationsOf(source string) []string {
+	for _, d := range c.settings.Load().Destinations {
+		if !d.Disabled && (len(d.Sources) == 0 || slices.Contains(d.Sources, source)) {
+			return []string{IntegrationName}
+		}
+	}
+	return []string{}
+}
+
+// ClientMetrics returns the counters that browsers' libraries sent of themselves,
+// such as analytics_js.invoke, summed over their tags. At most 256 names are kept
+// apart; others are counted under "other".
+func (c *Collector) ClientMetrics() map[string]float64 { return c.ingest.metrics.clone() }
+
+// undrained returns the calls that this process took and that were not drained before,
+// oldest first, and may drain them.
+func (c *Collector) undrained(drain bool) []Call {
+	return slices.DeleteFunc(c.history.undrained(drain), func(call Call) bool { return call.ReceivedAt.Before(c.started) })
+}
 
 // open applies the first settings, and follows those that others make.
 func (c *Collector) open(defined Settings) error {
@@ -220,10 +251,7 @@ func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSe
 	if c.draining.Load() {
 		return ErrClosed
 	}
-	applied := &appliedSettings{Settings: all, defined: defined}
-	for _, source := range all.Sources {
-		applied.sources = append(applied.sources, knownSource{source.Name, sha256.Sum256([]byte(source.WriteKey))})
-	}
+	applied := &appliedSettings{Settings: all, defined: defined, sources: newSourceTable(all.Sources, c.config.AnyWriteKey)}
 	wanted := map[string]bool{}
 	for _, d := range all.Destinations {
 		wanted[d.Name] = true

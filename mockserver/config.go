@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -69,6 +71,10 @@ type EngineConfig struct {
 	Observers []Observer
 	// Clock tells the time. Defaults to the machine's.
 	Clock Clock
+	// IsHTTPS reports whether a request came by HTTPS, perhaps to a proxy before the
+	// collector: browsers and apps are told to send their calls so, see [Guard.IsHTTPS].
+	// Defaults to one that believes the header X-Forwarded-Proto of anyone.
+	IsHTTPS func(*http.Request) bool
 	// Jitter returns random numbers from 0 up to 1 that spread the attempts of a
 	// call that failed, see webhook.Backoff. It may be called from many goroutines
 	// at once. Defaults to math/rand/v2.Float64.
@@ -93,6 +99,9 @@ func (c EngineConfig) withDefaults() EngineConfig {
 	}
 	if c.Jitter == nil {
 		c.Jitter = mathrand.Float64
+	}
+	if c.IsHTTPS == nil {
+		c.IsHTTPS = saysHTTPS
 	}
 	if c.Journal == nil {
 		c.Journal = NewMemoryJournal(0, c.Clock)
@@ -126,6 +135,11 @@ func (c EngineConfig) withDefaults() EngineConfig {
 	}
 	c.Limits = c.Limits.withDefaults()
 	return c
+}
+
+// saysHTTPS reports whether a request came by HTTPS, or says that it came so to a proxy.
+func saysHTTPS(r *http.Request) bool {
+	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }
 
 // A Destination forwards the calls of its sources to up to five webhooks.

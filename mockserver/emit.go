@@ -62,20 +62,6 @@ func (c *Collector) learn(ctx context.Context, b Batch, partly *AppendError) err
 	return nil
 }
 
-// without returns a batch without the calls that are known.
-func (d *dedup) without(b Batch) Batch {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	rest := b
-	rest.Calls = nil
-	for _, call := range b.Calls {
-		if _, known := d.known(hashCall(b.Source, call.ID)); !known {
-			rest.Calls = append(rest.Calls, call)
-		}
-	}
-	return rest
-}
-
 // An emitter makes the calls of one deletion request or sync, in batches. They
 // differ in little; the rest is encoded once.
 type emitter struct {

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -428,19 +429,24 @@ func TestMessagesAreDrainedWithoutWhatDiffers(t *testing.T) {
 	assert.Empty(t, messages())
 	post(t, srv.URL+"/v1/page", "key", `{"userId":"u","name":"Home"}`)
 	assert.Equal(t, []map[string]any{{"type": "page", "userId": "u", "name": "Home"}}, messages())
+}
 
-	clock, history := mockserver.NewManualClock(newYear), mockserver.NewHistory(0)
-	c := newCollector(t, mockserver.EngineConfig{Messages: true, Clock: clock, History: history})
-	serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"Before"}`)
-	clock.Advance(time.Second)
-	c = newCollector(t, mockserver.EngineConfig{Messages: true, Clock: clock, History: history})
-	serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"After"}`)
-	res := serve(mockserver.NewAdmin(c, ""), http.MethodGet, "/messages", "")
-	assert.Equal(t, `[{"userId":"u","name":"After","type":"page"}]`+"\n", res.Body.String(), "what an earlier collector took is not new")
+func TestMessagesOfAnEarlierCollectorAreNotNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		history := mockserver.NewHistory(0)
+		c := newCollector(t, mockserver.EngineConfig{Messages: true, History: history})
+		serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"Before"}`)
+		time.Sleep(time.Second)
+		c = newCollector(t, mockserver.EngineConfig{Messages: true, History: history})
+		serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"After"}`)
+		res := serve(mockserver.NewAdmin(c, ""), http.MethodGet, "/messages", "")
+		assert.Equal(t, `[{"userId":"u","name":"After","type":"page"}]`+"\n", res.Body.String())
+	})
+}
 
-	c = newCollector(t, mockserver.EngineConfig{})
-	res = serve(mockserver.NewAdmin(c, ""), http.MethodGet, "/messages", "")
-	assert.Equal(t, http.StatusNotFound, res.Code, "a collector that is not for tests shows its calls to no one")
+func TestMessagesAreForTestsAlone(t *testing.T) {
+	res := serve(mockserver.NewAdmin(newCollector(t, mockserver.EngineConfig{}), ""), http.MethodGet, "/messages", "")
+	assert.Equal(t, http.StatusNotFound, res.Code)
 }
 
 func TestHealthAndReadiness(t *testing.T) {

@@ -136,7 +136,7 @@ func (c goldenCall) kind() string {
 func (g Golden) summary(c goldenCall) string {
 	var call Call
 	for f := range fieldNames {
-		if text := call.text(field(f)); text != nil && (g.KeepIDs || field(f) != fieldMessageID) {
+		if text := textField(&call, field(f)); text != nil && (g.KeepIDs || field(f) != fieldMessageID) {
 			*text = c.text(field(f))
 		}
 	}

@@ -126,7 +126,7 @@ func (c *Collector) Status() []DestinationStatus {
 }
 
 // serveHealth answers that the process lives.
-func (c *Collector) serveHealth(w http.ResponseWriter) {
+func (c *Collector) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]string{"status": "ok"})
 }

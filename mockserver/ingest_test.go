@@ -29,15 +29,8 @@ func newCollector(t *testing.T, config mockserver.EngineConfig) *mockserver.Coll
 	return c
 }
 
-// fixedClock stands still.
-type fixedClock struct{ at time.Time }
-
-func (c fixedClock) Now() time.Time { return c.at }
-
-func (fixedClock) After(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
-
 func TestWhatIsStored(t *testing.T) {
-	clock := fixedClock{time.Date(2026, 1, 31, 12, 0, 0, 123456789, time.UTC)}
+	now := time.Date(2026, 1, 31, 12, 0, 0, 123456789, time.UTC)
 	const received = `"receivedAt":"2026-01-31T12:00:00.123Z"`
 	for name, test := range map[string]struct{ path, body, want string }{
 		"as it came": {
@@ -94,17 +87,20 @@ func TestWhatIsStored(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCollector(t, mockserver.EngineConfig{Clock: clock})
-			if test.path == "" {
-				test.path = "/v1/batch"
-			}
-			require.Equal(t, ok, serve(c, http.MethodPost, test.path, test.body).Body.String())
-			records := c.History().Records(nil)
-			require.Len(t, records, 1)
-			assert.Equal(t, test.want, string(records[0].Call.Body))
-			again, err := mockserver.ReadCall(records[0].Call.Source, records[0].Call.Body)
-			require.NoError(t, err)
-			assert.Equal(t, records[0].Call, again)
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(now))
+				c := newCollector(t, mockserver.EngineConfig{})
+				if test.path == "" {
+					test.path = "/v1/batch"
+				}
+				require.Equal(t, ok, serve(c, http.MethodPost, test.path, test.body).Body.String())
+				records := c.History().Records(nil)
+				require.Len(t, records, 1)
+				assert.Equal(t, test.want, string(records[0].Call.Body))
+				again, err := mockserver.ReadCall(records[0].Call.Source, records[0].Call.Body)
+				require.NoError(t, err)
+				assert.Equal(t, records[0].Call, again)
+			})
 		})
 	}
 }
@@ -428,28 +424,29 @@ func TestNoAnswerBeforeTheOtherRequestHasStored(t *testing.T) {
 }
 
 func TestDeduplicationIsPerSourceAndBounded(t *testing.T) {
-	clock := mockserver.NewManualClock(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC))
-	c := newCollector(t, mockserver.EngineConfig{Clock: clock, DedupWindow: time.Hour, DedupCalls: 100})
-	send := func(prefix string, n int) int {
-		before := len(c.History().Records(nil))
-		require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track(prefix, n)).Code)
-		return len(c.History().Records(nil)) - before
-	}
-	assert.Equal(t, 10, send("a", 10))
-	assert.Equal(t, 0, send("a", 10))
-	assert.Equal(t, 5, send("a", 15))
-	clock.Advance(59 * time.Minute)
-	assert.Equal(t, 0, send("a", 15), "within the window")
-	clock.Advance(time.Hour)
-	send("b", 1)
-	clock.Advance(time.Hour)
-	send("b", 1)
-	c.History().Clear()
-	assert.Equal(t, 15, send("a", 15), "after two windows they are new")
-	for i := range 10 {
-		send(fmt.Sprint("c", i), 50)
-	}
-	c.History().Clear()
-	assert.Equal(t, 50, send("c0", 50), "the oldest were forgotten for the newest")
-	assert.Equal(t, 0, send("c0", 50), "but not these")
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector(t, mockserver.EngineConfig{DedupWindow: time.Hour, DedupCalls: 100})
+		send := func(prefix string, n int) int {
+			before := len(c.History().Records(nil))
+			require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track(prefix, n)).Code)
+			return len(c.History().Records(nil)) - before
+		}
+		assert.Equal(t, 10, send("a", 10))
+		assert.Equal(t, 0, send("a", 10))
+		assert.Equal(t, 5, send("a", 15))
+		time.Sleep(59 * time.Minute)
+		assert.Equal(t, 0, send("a", 15), "within the window")
+		time.Sleep(time.Hour)
+		send("b", 1)
+		time.Sleep(time.Hour)
+		send("b", 1)
+		c.History().Clear()
+		assert.Equal(t, 15, send("a", 15), "after two windows they are new")
+		for i := range 10 {
+			send(fmt.Sprint("c", i), 50)
+		}
+		c.History().Clear()
+		assert.Equal(t, 50, send("c0", 50), "the oldest were forgotten for the newest")
+		assert.Equal(t, 0, send("c0", 50), "but not these")
+	})
 }

@@ -239,7 +239,7 @@ func oddMembers(body []byte) (odd []oddMember) {
 			if meant := fieldNames[fieldsByFold[foldName(name)]]; meant != "" {
 				odd = append(odd, oddMember{cut(80, name), meant})
 			}
-		case new(Call).text(f) != nil && kindOf(value) == "num":
+		case textField(new(Call), f) != nil && kindOf(value) == "num":
 			odd = append(odd, oddMember{name: name})
 		}
 		return nil

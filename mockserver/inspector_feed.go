@@ -243,7 +243,7 @@ func readRejected(r Rejection) *Call {
 	_ = s.Object(func(key []byte) error { // what comes before an error is good to show
 		value, err := s.Value()
 		if err == nil {
-			if field := c.text(fieldOf(key)); field != nil {
+			if field := textField(c, fieldOf(key)); field != nil {
 				*field = text(value)
 			}
 		}

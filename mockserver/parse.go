@@ -1,95 +1,12 @@
 package mockserver
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"strings"
+	"net/http"
 	"time"
-	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
-
-// A Code names what is wrong with a call or a request, in the answer and in
-// the inspector.
-type Code string
-
-// Codes of a call that was not taken, though its request was.
-const (
-	CodeNotObject        Code = "call_not_object"
-	CodeUnknownType      Code = "unknown_type"
-	CodeNoUser           Code = "no_user_anon_id"
-	CodeNoEvent          Code = "event_not_defined"
-	CodeNoGroup          Code = "group_id_missing"
-	CodeNoPrevious       Code = "previous_id_missing"
-	CodeBadProperties    Code = "properties_not_object"
-	CodeBadTraits        Code = "traits_not_object"
-	CodeBadContext       Code = "context_not_object"
-	CodeBadIntegrations  Code = "integrations_not_object"
-	CodeBadTimestamp     Code = "bad_timestamp"
-	CodeBadField         Code = "field_not_string"
-	CodeMessageIDTooLong Code = "message_id_too_long"
-	CodeBadMessageID     Code = "bad_message_id"
-	CodeCallTooLarge     Code = "call_too_large"
-	CodeUnknownWriteKey  Code = "unknown_write_key"
-)
-
-// Codes of a request that was not taken.
-const (
-	CodeInvalidJSON  Code = "invalid_json"
-	CodeInvalidBatch Code = "invalid_batch"
-	CodeTooManyCalls Code = "too_many_calls"
-	CodeBodyTooLarge Code = "body_too_large"
-	CodeBadEncoding  Code = "bad_encoding"
-	CodeInvalidCalls Code = "invalid_calls"
-	CodeQueueFull    Code = "queue_full"
-	CodeRateLimited  Code = "rate_limited"
-	CodeUnavailable  Code = "unavailable"
-	CodeNotFound     Code = "not_found"
-	CodeWrongMethod  Code = "method_not_allowed"
-	CodeTimeout      Code = "request_timeout"
-)
-
-// A Rejection is a call that was not taken.
-type Rejection struct {
-	Code       Code      `json:"code"`
-	Field      string    `json:"field,omitempty"` // the member that is wrong, where one is
-	Message    string    `json:"message"`         // what is wrong and what would be right
-	Index      int       `json:"index"`           // the call's place in its request, from 0
-	Source     string    `json:"source,omitempty"`
-	Type       string    `json:"type,omitempty"` // of its endpoint, or its own, of which these are the first 40 characters
-	ReceivedAt time.Time `json:"receivedAt"`
-	Body       []byte    `json:"-"` // as received, but for a write key; at most the first 32 KiB
-}
-
-// keptBody is how much of a rejected call is kept.
-const keptBody = 32 << 10
-
-// Limits of what the collector takes. They are those of the service.
-type Limits struct {
-	BodyBytes      int // of a request, after decompression. Defaults to 512,000
-	CallBytes      int // of one call. Defaults to 32,768
-	BatchCalls     int // in one request. Defaults to 2,500
-	MessageIDChars int // of a messageId. Defaults to 100
-
-	// CallsPerSecond is how many calls each source may send a second, on average,
-	// unless it has a limit of its own. Defaults to no limit.
-	CallsPerSecond int
-}
-
-func (l Limits) withDefaults() Limits {
-	set := func(v *int, def int) {
-		if *v <= 0 {
-			*v = def
-		}
-	}
-	set(&l.BodyBytes, 512_000)
-	set(&l.CallBytes, 32_768)
-	set(&l.BatchCalls, 2_500)
-	set(&l.MessageIDChars, 100)
-	return l
-}
 
 // A post is what one request held. It points into the body of the request, and
 // is of no use once that is gone.
@@ -116,54 +33,6 @@ type member struct {
 	key, value, end int32 // where the key and the value begin, and where the value ends, in post.body
 }
 
-// A field is a member of a call that the collector knows.
-type field uint8
-
-const (
-	otherField field = iota
-	fieldType
-	fieldMessageID
-	fieldUserID
-	fieldAnonymousID
-	fieldEvent
-	fieldName
-	fieldCategory
-	fieldGroupID
-	fieldPreviousID
-	fieldProperties
-	fieldTraits
-	fieldContext
-	fieldIntegrations
-	fieldTimestamp
-	fieldOriginalTimestamp
-	fieldSentAt
-	fieldReceivedAt
-	fieldWriteKey
-)
-
-// fieldNames are the keys of the fields.
-var fieldNames = [...]string{
-	fieldType: "type", fieldMessageID: "messageId", fieldUserID: "userId", fieldAnonymousID: "anonymousId",
-	fieldEvent: "event", fieldName: "name", fieldCategory: "category", fieldGroupID: "groupId", fieldPreviousID: "previousId",
-	fieldProperties: "properties", fieldTraits: "traits", fieldContext: "context", fieldIntegrations: "integrations",
-	fieldTimestamp: "timestamp", fieldOriginalTimestamp: "originalTimestamp", fieldSentAt: "sentAt",
-	fieldReceivedAt: "receivedAt", fieldWriteKey: "writeKey",
-}
-
-// fieldsByName is the other way round.
-var fieldsByName = func() map[string]field {
-	fields := map[string]field{}
-	for f, name := range fieldNames {
-		if name != "" {
-			fields[name] = field(f)
-		}
-	}
-	return fields
-}()
-
-// fieldOf returns the field that a member's key, in its quotes, names.
-func fieldOf(key []byte) field { return fieldsByName[string(jsonscan.Unquote(key))] }
-
 // errTooManyCalls is what parsing ends with beyond Limits.BatchCalls.
 var errTooManyCalls = errors.New("too many calls")
 
@@ -171,6 +40,27 @@ var errTooManyCalls = errors.New("too many calls")
 type errNotBatch struct{ problem string }
 
 func (e errNotBatch) Error() string { return e.problem }
+
+// parse reads a body by the shape of its endpoint: a batch, or one call of a
+// type.
+func (p *post) parse(body []byte, typ string, limits Limits) *requestError {
+	var err error
+	if typ == "" {
+		err = p.parseBatch(body, limits)
+	} else {
+		err = p.parseSingle(body)
+	}
+	var shape errNotBatch
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errTooManyCalls):
+		return refuse(http.StatusRequestEntityTooLarge, CodeTooManyCalls, "the batch has more than %d calls", limits.BatchCalls)
+	case errors.As(err, &shape):
+		return refuse(http.StatusBadRequest, CodeInvalidBatch, "%s", shape.problem)
+	}
+	return refuse(http.StatusBadRequest, CodeInvalidJSON, "%v", err)
+}
 
 // parseBatch reads the body of a batch into p, in one pass.
 func (p *post) parseBatch(body []byte, limits Limits) error {
@@ -282,267 +172,4 @@ func (p *post) membersOf(i int) []member {
 		end = p.calls[i+1].members
 	}
 	return p.members[p.calls[i].members:end]
-}
-
-// A draft is a call that is being read and checked. It is used for one call
-// after another.
-type draft struct {
-	Call
-	raw     []byte
-	members []member
-	bad     Rejection // Code is empty where nothing is wrong
-
-	index                 int
-	writeKey              string
-	timestamp             []byte // its text
-	context, integrations []byte // objects, or nil
-	typeIsOurs            bool   // named by the endpoint, not by the call
-}
-
-// read takes the members of the i-th call that the collector needs, and checks
-// them. A single call's endpoint names its type; typ is empty in a batch.
-func (d *draft) read(p *post, i int, limits Limits, typ string) {
-	last := d.Call
-	*d = draft{raw: p.body[p.calls[i].start:p.calls[i].end], members: p.membersOf(i), index: i}
-	switch {
-	case d.raw[0] != '{':
-		d.reject(CodeNotObject, "", "a call must be an object")
-		return
-	case len(d.raw) > limits.CallBytes:
-		d.reject(CodeCallTooLarge, "", fmt.Sprintf("the call has %d bytes; at most %d are allowed", len(d.raw), limits.CallBytes))
-		return
-	}
-	for _, m := range d.members {
-		d.set(m.field, p.body[m.value:m.end], &last)
-	}
-	if typ != "" && d.Type != typ {
-		d.Type, d.typeIsOurs = typ, true
-	}
-	d.check(limits)
-}
-
-// set takes one member. Strings may come as numbers: some libraries send ids so.
-// What the last call had too shares its string.
-func (d *draft) set(f field, value []byte, last *Call) {
-	switch f {
-	case fieldWriteKey:
-		d.writeKey = text(value)
-	case fieldTimestamp:
-		if value[0] == 'n' {
-			return
-		}
-		if d.timestamp = timeText(value); d.timestamp == nil {
-			d.reject(CodeBadTimestamp, "timestamp", "timestamp must be an ISO 8601 time such as 2026-01-31T12:00:00.000Z")
-		}
-	case fieldOriginalTimestamp:
-		if d.timestamp == nil {
-			d.timestamp = timeText(value)
-		}
-	case fieldSentAt:
-		d.SentAt, _ = readTime(timeText(value))
-	case fieldContext:
-		d.context = d.object("context", value, CodeBadContext)
-	case fieldIntegrations:
-		d.integrations = d.object("integrations", value, CodeBadIntegrations)
-	case fieldProperties:
-		d.object("properties", value, CodeBadProperties)
-	case fieldTraits:
-		d.object("traits", value, CodeBadTraits)
-	default:
-		if to := d.text(f); to != nil {
-			*to = textLike(value, *last.text(f))
-			if *to == "" && value[0] != '"' && value[0] != 'n' {
-				d.reject(CodeBadField, fieldNames[f], fieldNames[f]+" must be a string")
-			}
-		}
-	}
-}
-
-// text returns the string that a field of a call is read into, or nil.
-func (c *Call) text(f field) *string {
-	switch f {
-	case fieldMessageID:
-		return &c.ID
-	case fieldType:
-		return &c.Type
-	case fieldUserID:
-		return &c.UserID
-	case fieldAnonymousID:
-		return &c.AnonymousID
-	case fieldEvent:
-		return &c.Event
-	case fieldName:
-		return &c.Name
-	case fieldCategory:
-		return &c.Category
-	case fieldGroupID:
-		return &c.GroupID
-	case fieldPreviousID:
-		return &c.PreviousID
-	}
-	return nil
-}
-
-// object returns a member that must be an object or null.
-func (d *draft) object(key string, value []byte, code Code) []byte {
-	if value[0] != '{' && value[0] != 'n' {
-		d.reject(code, key, key+" must be an object")
-	}
-	return object(value)
-}
-
-// check holds the call against the rules of its type.
-func (d *draft) check(limits Limits) {
-	switch d.Type {
-	case "identify", "page", "screen":
-	case "track":
-		if d.Event == "" {
-			d.reject(CodeNoEvent, "event", "a track call needs the name of its event")
-		}
-	case "group":
-		if d.GroupID == "" {
-			d.reject(CodeNoGroup, "groupId", "a group call needs a groupId")
-		}
-	case "alias":
-		if d.PreviousID == "" {
-			d.reject(CodeNoPrevious, "previousId", "an alias call needs a previousId")
-		}
-	default:
-		d.reject(CodeUnknownType, "type", fmt.Sprintf("%.40q is not a type; the types are identify, track, page, screen, group and alias", d.Type))
-		return
-	}
-	switch {
-	case d.UserID != "":
-	case d.Type == "alias":
-		d.reject(CodeNoUser, "userId", "an alias call needs a userId: the new ID")
-	case d.AnonymousID == "":
-		d.reject(CodeNoUser, "userId", "a call needs a userId or an anonymousId")
-	}
-	if n := utf8.RuneCountInString(d.ID); n > limits.MessageIDChars {
-		d.reject(CodeMessageIDTooLong, "messageId", fmt.Sprintf("the messageId has %d characters; at most %d are allowed", n, limits.MessageIDChars))
-	}
-	if i := strings.IndexFunc(d.ID, isControl); i >= 0 { // no webhook could be told of it, in X-Message-Id
-		d.reject(CodeBadMessageID, "messageId", fmt.Sprintf("the messageId has the control character %q; use printable characters", d.ID[i]))
-	}
-	if d.timestamp != nil {
-		t, err := readTime(d.timestamp)
-		if err != nil {
-			d.reject(CodeBadTimestamp, "timestamp", err.Error())
-		}
-		d.OriginalTimestamp = t
-	}
-}
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7F }
-
-// reject keeps the first problem of a call.
-func (d *draft) reject(code Code, field, message string) {
-	if d.bad.Code == "" {
-		d.bad = Rejection{Code: code, Field: field, Message: message, Index: d.index}
-	}
-}
-
-// kept returns what is kept of a call that is rejected: what came, with only a
-// hint in place of its write key.
-func (p *post) kept(d *draft) []byte {
-	from, end := p.calls[d.index].start, p.calls[d.index].end
-	var kept []byte
-	for _, m := range d.members {
-		if m.field != fieldWriteKey {
-			continue
-		}
-		if key := text(p.body[m.value:m.end]); key != "" {
-			kept = appendString(append(kept, p.body[from:m.value]...), redact(key))
-			from = int(m.end)
-		}
-	}
-	kept = append(kept, p.body[from:end]...)
-	return bytes.Clone(kept[:min(len(kept), keptBody)])
-}
-
-// ReadCall reads a stored call back from its Body, which it keeps.
-func ReadCall(source string, body []byte) (Call, error) {
-	c := Call{Source: source, Body: body}
-	s := jsonscan.New(body)
-	err := s.Object(func(key []byte) error {
-		value, err := s.Value()
-		if err != nil {
-			return err
-		}
-		switch f := fieldOf(key); f {
-		case fieldReceivedAt:
-			c.ReceivedAt, err = readTime(timeText(value))
-		case fieldSentAt:
-			c.SentAt, err = readTime(timeText(value))
-		case fieldOriginalTimestamp:
-			c.OriginalTimestamp, err = readTime(timeText(value))
-		case fieldTimestamp:
-			c.Timestamp, err = readTime(timeText(value))
-		default:
-			if to := c.text(f); to != nil {
-				*to = text(value)
-			}
-		}
-		return err
-	})
-	if err == nil {
-		err = s.End()
-	}
-	if err != nil {
-		return Call{}, fmt.Errorf("mockserver: a stored call cannot be read: %w", err)
-	}
-	return c, nil
-}
-
-// text returns what a string says, the digits of a number, and otherwise "".
-func text(value []byte) string {
-	switch c := value[0]; {
-	case c == '"':
-		return strings.ToValidUTF8(string(jsonscan.Unquote(value)), "\uFFFD")
-	case c == '-' || (c >= '0' && c <= '9'):
-		return string(value)
-	}
-	return ""
-}
-
-// timeText returns what a string says, and otherwise nil.
-func timeText(value []byte) []byte {
-	if value[0] != '"' || len(value) == len(`""`) {
-		return nil
-	}
-	return jsonscan.Unquote(value)
-}
-
-// textLike returns what text does. If that is like another string, it returns
-// that one and saves a copy.
-func textLike(value []byte, like string) string {
-	if len(value) == len(like)+2 && value[0] == '"' && string(value[1:len(value)-1]) == like && strings.IndexByte(like, '\\') < 0 {
-		return like
-	}
-	return text(value)
-}
-
-// object returns the value if it is an object, and otherwise nil.
-func object(value []byte) []byte {
-	if value[0] == '{' {
-		return value
-	}
-	return nil
-}
-
-// appendString writes s, which is valid UTF-8, as JSON.
-func appendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < 0x20:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
 }

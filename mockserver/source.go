@@ -1,14 +1,5 @@
 package mockserver
 
-import (
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/base64"
-	"encoding/hex"
-	"slices"
-	"strings"
-)
-
 // A Source is where calls come from: a program, a site or an app. It is known
 // by its write key.
 type Source struct {
@@ -17,63 +8,4 @@ type Source struct {
 	// CallsPerSecond is how many calls it may send a second, on average. More are
 	// answered 429. Defaults to Limits.CallsPerSecond.
 	CallsPerSecond int `json:"callsPerSecond,omitempty"`
-}
-
-// sourceOf returns the name of the source with a write key.
-func (c *Collector) sourceOf(writeKey string) (name string, known bool) {
-	// Hashes have one length, and comparing all of them takes one time, whichever matches.
-	sum := sha256.Sum256([]byte(writeKey))
-	for _, s := range c.settings.Load().sources {
-		if subtle.ConstantTimeCompare(s.sum[:], sum[:]) == 1 {
-			name, known = s.name, true
-		}
-	}
-	if !known && c.config.AnyWriteKey && writeKey != "" {
-		return c.nameOf(writeKey), true
-	}
-	return name, known
-}
-
-// nameOf names the source of a write key that is nobody's secret, since any is taken:
-// by the key itself, unless that cannot be a name or is another source's.
-func (c *Collector) nameOf(writeKey string) string {
-	if checkName(writeKey) != nil || slices.ContainsFunc(c.Settings().Sources, sourceNamed(writeKey)) {
-		return redact(writeKey)
-	}
-	return writeKey
-}
-
-// rateLimit returns how many calls a second a source may send; 0 is no limit.
-func (c *Collector) rateLimit(source string) int {
-	for _, s := range c.settings.Load().Sources {
-		if s.Name == source && s.CallsPerSecond > 0 {
-			return s.CallsPerSecond
-		}
-	}
-	return c.limits.CallsPerSecond
-}
-
-// knownSource is a source as requests look it up.
-type knownSource struct {
-	name string
-	sum  [sha256.Size]byte // of the write key
-}
-
-// redact returns a name for a write key that does not give it away: its first
-// characters and a hash that tells it from others.
-func redact(writeKey string) string {
-	sum := sha256.Sum256([]byte(writeKey))
-	shown := min(len(writeKey)/3, 4)
-	return strings.ToValidUTF8(writeKey[:shown], "") + "…" + hex.EncodeToString(sum[:4])
-}
-
-// decodeKey reads the write key from Basic auth that lacks its colon.
-func decodeKey(encoded string) string {
-	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding} {
-		if b, err := enc.DecodeString(encoded); err == nil {
-			user, _, _ := strings.Cut(string(b), ":")
-			return user
-		}
-	}
-	return ""
 }

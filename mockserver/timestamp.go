@@ -160,22 +160,9 @@ func appendTime(dst []byte, t time.Time) []byte {
 // appendDigits writes a number below 100 with two digits.
 func appendDigits(dst []byte, n int) []byte { return append(dst, '0'+byte(n/10), '0'+byte(n%10)) }
 
-// correctClock returns when a call happened by the collector's clock: what the
-// sender's clock was off when it sent, it was off when the call happened. A
-// sender that does not tell both times is believed.
-func correctClock(received, sent, original time.Time) time.Time {
-	switch {
-	case original.IsZero():
-		return received
-	case sent.IsZero():
-		return original
+func appendTimeMember(dst []byte, name string, t time.Time) []byte {
+	if t.IsZero() {
+		return dst
 	}
-	// Not by durations, which hold only 292 years.
-	seconds := received.Unix() - sent.Unix() + original.Unix()
-	nanos := received.Nanosecond() - sent.Nanosecond() + original.Nanosecond()
-	corrected := time.Unix(seconds, int64(nanos)).UTC()
-	if corrected.Year() < 0 || corrected.Year() > 9999 {
-		return received
-	}
-	return corrected
+	return append(appendTime(append(dst, name...), t), '"')
 }
