@@ -315,7 +315,7 @@ func (a *admin) replayCall(r *http.Request) (any, error) {
 		switch {
 		case decided && outcome.State != StatePending:
 			sel.State = outcome.State
-		case decided || !record.adopted:
+		case decided || !record.Partial:
 			return nil, adminFail(http.StatusConflict, "pending", "call %q is pending at destination %q, or was never meant for it", id, in.Destination)
 		}
 	}
@@ -348,12 +348,3 @@ func (a *admin) listRejections(r *http.Request) (any, error) {
 }
 
 func last[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }
-
-func parseState(s string) (State, bool) {
-	for state := StatePending; state <= StateFiltered; state++ {
-		if state.String() == s {
-			return state, true
-		}
-	}
-	return 0, false
-}

@@ -346,7 +346,7 @@ func TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken(t *testing.T) {
 // TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown: as after a restart.
 func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
 	history := mockserver.NewHistory(0)
-	history.Adopt()
+	history.RecordUnknown()
 	srv := mockserver.RunEngine(t, mockserver.EngineConfig{
 		History: history, Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}},
 		Destinations: []mockserver.Destination{hook("one", "http://127.0.0.1:1"), hook("other", "http://127.0.0.1:1")},

@@ -3,6 +3,7 @@ package mockserver
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -75,4 +76,22 @@ func (c Call) object(name string) map[string]any {
 		return nil
 	}
 	return object
+}
+
+// isSynthetic reports whether the collector made the call itself: a notification of
+// a deletion request, or a call of an audience or a computed trait, by the form of
+// its messageId.
+func (c *Call) isSynthetic() bool {
+	switch c.Type {
+	case "delete":
+		return true
+	case "identify":
+		kind, _, _ := strings.Cut(c.ID, "-") // see syncWork.messageID
+		if k := ComputationKind(kind); k != KindAudience && k != KindTrait {
+			return false
+		}
+		parts := strings.Split(c.ID, "-")
+		return len(parts) == 4 && isDigest(parts[1]) && isDigest(parts[3])
+	}
+	return false
 }

@@ -3,8 +3,6 @@ package mockserver
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -140,79 +138,4 @@ func (c EngineConfig) withDefaults() EngineConfig {
 // saysHTTPS reports whether a request came by HTTPS, or says that it came so to a proxy.
 func saysHTTPS(r *http.Request) bool {
 	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
-}
-
-// A Destination forwards the calls of its sources to up to five webhooks.
-type Destination struct {
-	// Name tells it from the others.
-	Name string `json:"name"`
-	// Sources are the names of those it is connected to. None means all.
-	Sources []string `json:"sources,omitempty"`
-	// Disabled destinations get nothing.
-	Disabled bool `json:"disabled,omitempty"`
-	// Paused destinations make no attempts; their calls wait.
-	Paused bool `json:"paused,omitempty"`
-	// Settings are the webhooks, their headers, and the shared secret.
-	webhook.Settings
-}
-
-// Settings are what can be changed while a collector runs.
-type Settings struct {
-	Sources      []Source
-	Destinations []Destination
-}
-
-// Validate returns nil, or one [*webhook.FieldError] for each thing that is
-// wrong, joined. Fields are named as in destinations[0].webhooks[1].url.
-func (s Settings) Validate() error {
-	return errors.Join(append(s.sourceProblems(), s.destinationProblems()...)...)
-}
-
-func (s Settings) sourceProblems() (problems []error) {
-	add := func(i int, field, problem, mend string) {
-		problems = append(problems, &webhook.FieldError{Field: fmt.Sprintf("sources[%d].%s", i, field), Problem: problem, Mend: mend})
-	}
-	names, keys := map[string]bool{}, map[string]string{}
-	for i, source := range s.Sources {
-		switch {
-		case source.Name == "":
-			add(i, "name", "is empty", "give the source a name")
-		case names[source.Name]:
-			add(i, "name", fmt.Sprintf("is %q again", source.Name), "give each source a name of its own")
-		case isTooLong(source.Name):
-			add(i, "name", nameTooLong, "use a shorter one")
-		}
-		switch other, taken := keys[source.WriteKey]; {
-		case source.WriteKey == "":
-			add(i, "writeKey", "is empty", fmt.Sprintf("give source %q a write key", source.Name))
-		case taken:
-			add(i, "writeKey", fmt.Sprintf("is that of source %q too", other), "give each source a write key of its own")
-		}
-		if source.CallsPerSecond < 0 {
-			add(i, "callsPerSecond", fmt.Sprintf("is %d", source.CallsPerSecond), "use a number above 0, or leave it out")
-		}
-		names[source.Name], keys[source.WriteKey] = true, source.Name
-	}
-	return problems
-}
-
-func (s Settings) destinationProblems() (problems []error) {
-	taken := map[string]bool{}
-	for i, d := range s.Destinations {
-		at := fmt.Sprintf("destinations[%d].", i)
-		switch {
-		case d.Name == "":
-			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: "is empty", Mend: "give the destination a name"})
-		case taken[d.Name]:
-			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: fmt.Sprintf("is %q again", d.Name), Mend: "give each destination a name of its own"})
-		case isTooLong(d.Name):
-			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: nameTooLong, Mend: "use a shorter one"})
-		}
-		taken[d.Name] = true
-		for _, err := range webhook.FieldErrors(d.Validate()) {
-			err.Field = at + err.Field
-			problems = append(problems, err)
-		}
-	}
-	return problems
 }

@@ -2,12 +2,9 @@ package mockserver
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -139,42 +136,4 @@ func (e *emitter) call(now time.Time, of emitted) Call {
 	b = appendTimeMember(b, `,"timestamp":"`, c.Timestamp)
 	c.Body = append(b, '}')
 	return c
-}
-
-// isSynthetic reports whether the collector made the call itself: a notification of
-// a deletion request, or a call of an audience or a computed trait, by the form of
-// its messageId.
-func (c *Call) isSynthetic() bool {
-	switch c.Type {
-	case "delete":
-		return true
-	case "identify":
-		kind, _, _ := strings.Cut(c.ID, "-") // see syncWork.messageID
-		if k := ComputationKind(kind); k != KindAudience && k != KindTrait {
-			return false
-		}
-		parts := strings.Split(c.ID, "-")
-		return len(parts) == 4 && isDigest(parts[1]) && isDigest(parts[3])
-	}
-	return false
-}
-
-// lowercase is base32 of letters and digits that keys and messageIds can hold.
-var lowercase = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-
-// digestLen is how many characters a digest has.
-const digestLen = 16
-
-// digest returns letters and digits that stand for the parts.
-func digest(parts ...string) string {
-	h := sha256.New()
-	for _, p := range parts {
-		_, _ = fmt.Fprintf(h, "%d:%s", len(p), p)
-	}
-	return lowercase.EncodeToString(h.Sum(nil))[:digestLen]
-}
-
-// isDigest tells whether s can be a digest, and so a part of a key.
-func isDigest(s string) bool {
-	return len(s) == digestLen && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }

@@ -7,105 +7,7 @@ import (
 	"sort"
 	"sync"
 	"time"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
-
-// An Attempt is one request to a webhook.
-type Attempt struct {
-	CallID      string `json:"messageId"`
-	Source      string `json:"source"`
-	Destination string `json:"destination"`
-	webhook.Attempt
-	Call *Call `json:"-"` // the call itself, which must not be kept
-}
-
-// Ended says what became of a call at a destination, each time it is decided:
-// StatePending where it is to be tried again.
-type Ended struct {
-	CallID      string    `json:"messageId"`
-	Source      string    `json:"source"`
-	Destination string    `json:"destination"`
-	At          time.Time `json:"at"`
-	ReceivedAt  time.Time `json:"receivedAt"` // when the collector took the call
-	Attempt     int       `json:"attempt"`
-	Outcome
-	RetryAt time.Time `json:"retryAt,omitzero"`
-	Call    *Call     `json:"-"` // the call itself, which must not be kept
-}
-
-// A History remembers the newest of what a collector did, for tests and for the
-// inspector. It is an Observer. Its methods may be called from many goroutines at
-// once.
-type History struct {
-	limit    int
-	maxBytes int64
-	adopting bool
-
-	mu            sync.Mutex    // guards what follows
-	changed       chan struct{} // closed at the next change; nil while nobody waits
-	lastSeq       int64         // of the newest record
-	sent          shelf         // calls of senders
-	made          shelf         // calls that the collector made: a large audience must not push the others out
-	byCall        map[callHash]*Record
-	early         earlyRecords
-	rejected      []Rejection
-	firstRejected int64 // the number of rejected[0]; they are counted from 1
-	rejectedBytes int64 // of rejected, about
-	dropped       int64
-	drained       int64 // the Seq of the last record that was drained
-	watchers      map[*watcher]struct{}
-	feed          feed
-	tally         tally
-	recent        map[string]*recentOutcomes // by destination
-}
-
-// A shelf holds records up to a number and about a size, oldest first. The
-// History's lock guards it.
-type shelf struct {
-	limit     int
-	maxBytes  int64
-	records   []*Record // by Seq
-	bytes     int64     // of records, about
-	forgotten time.Time // the latest ReceivedAt of those that made room
-}
-
-// from returns the index of the first record with a Seq of at least seq.
-func (s *shelf) from(seq int64) int {
-	return sort.Search(len(s.records), func(i int) bool { return s.records[i].Seq >= seq })
-}
-
-// A Record is a call and what became of it.
-type Record struct {
-	// Seq counts the calls from 1 in the order in which they were accepted.
-	Seq      int64
-	Call     Call
-	Repeats  int       // how often it was sent again
-	Ends     []Ended   // what was decided about it, by any destination, oldest first
-	Attempts []Attempt // the requests to webhooks that were made for it, oldest first
-
-	key   callHash
-	shelf *shelf // nil while the call was not accepted
-	size  int64  // about, in bytes
-	item  feedItem
-	// adopted says that the History first heard of the call when it was attempted:
-	// what other destinations did with it before is not known.
-	adopted bool
-	// restored counts those of Ends and of Attempts that an earlier process recorded.
-	restored struct{ ends, attempts int }
-	misses   *misses // where a Match notes why it does not pick the record, or nil
-}
-
-// State returns where the call stands with a destination, and why. The second
-// result is false where the destination has not decided about it.
-func (r Record) State(destination string) (Outcome, bool) {
-	for i := len(r.Ends) - 1; i >= 0; i-- {
-		if r.Ends[i].Destination == destination {
-			return r.Ends[i].Outcome, true
-		}
-	}
-	return Outcome{}, false
-}
 
 const (
 	// DefaultHistory is how many calls a History keeps by default.
@@ -119,18 +21,88 @@ const (
 	recordBytes  = 1024
 	attemptBytes = 1024
 	endBytes     = 256
-	// storingTime is how long before a call that made room another one must have come
-	// to have made room too, rather than that it is just being stored.
-	storingTime = time.Second
 	// headerBytes is what each field of a header takes beside its texts.
 	headerBytes = 64
+	// storingTime is how much older than the newest call that was forgotten a call must
+	// be to have been forgotten too, rather than being stored at this moment.
+	storingTime = time.Second
 	// rejectionShare is which part of the memory rejected calls may take, madeShare
 	// which part the collector's own calls, and earlyShare which part a generation of
-	// earlyRecords.
+	// earlyEntries.
 	rejectionShare = 8
 	madeShare      = 4
 	earlyShare     = 16
 )
+
+// A History keeps the newest of what a collector did, for tests and for the
+// inspector. It is an Observer. Its methods may be called from many goroutines at
+// once.
+type History struct {
+	limit         int
+	maxBytes      int64
+	recordUnknown bool // see RecordUnknown
+
+	mu            sync.Mutex    // guards what follows
+	changed       chan struct{} // closed at the next change; nil while nobody waits
+	lastSeq       int64         // of the newest record
+	sent          ring          // calls of senders
+	made          ring          // calls that the collector made: a large audience must not push the others out
+	byCall        map[callHash]*entry
+	early         earlyEntries
+	rejected      []Rejection
+	firstRejected int64 // the number of rejected[0]; they are counted from 1
+	rejectedBytes int64 // of rejected, about
+	forgotten     int64 // how many records made room
+	drained       int64 // the Seq of the last record that was drained
+	watchers      map[*watcher]struct{}
+	feed          feed
+	tally         tally
+	recent        map[string]*recentOutcomes // by destination
+}
+
+// An entry is a Record and what the History needs to keep it. The History's lock
+// guards it. It is in one of these states:
+//
+//	state      found by call in   held in                 goes on to
+//	early      early              nothing else            kept, when the call is accepted; gone, when early is full
+//	kept       byCall             its ring and the feed   renewed, by renew; gone, when it makes room
+//	renewed    nothing            its ring and the feed   gone, when it makes room
+//	gone       nothing            nothing
+//
+// The call of a renewed entry gets a new one when it comes again.
+type entry struct {
+	Record
+	place feedNode // in the feed
+	key   callHash
+	ring  *ring // nil while early
+	size  int64 // about, in bytes
+	// restored counts those of Ends and of Attempts that an earlier process recorded.
+	restored struct{ ends, attempts int }
+}
+
+// snapshot copies the record as it is now: the History appends to its lists and never
+// changes what they hold.
+func snapshot(r *Record) Record {
+	c := *r
+	c.Ends = r.Ends[:len(r.Ends):len(r.Ends)]
+	c.Attempts = r.Attempts[:len(r.Attempts):len(r.Attempts)]
+	return c
+}
+
+// A ring holds entries up to a number and about a size. The oldest makes room for
+// the newest. Cursors into it are Seqs, which stay right when entries go.
+type ring struct {
+	limit     int
+	maxBytes  int64
+	entries   []*entry  // by Seq
+	bytes     int64     // of entries, about
+	forgotten time.Time // the latest ReceivedAt of those that made room
+}
+
+// from returns the index of the first entry with a Seq of at least seq.
+func (r *ring) from(seq int64) int {
+	return sort.Search(len(r.entries), func(i int) bool { return r.entries[i].Seq >= seq })
+}
 
 // NewHistory returns a History of the newest limit calls of senders, as many that
 // the collector made itself for audiences, computed traits and deletion requests,
@@ -141,8 +113,8 @@ func NewHistory(limit int) *History {
 		limit = DefaultHistory
 	}
 	h := &History{
-		limit: limit, firstRejected: 1, sent: shelf{limit: limit}, made: shelf{limit: limit},
-		byCall: map[callHash]*Record{}, feed: newFeed(), recent: map[string]*recentOutcomes{},
+		limit: limit, firstRejected: 1, sent: ring{limit: limit}, made: ring{limit: limit},
+		byCall: map[callHash]*entry{}, feed: newFeed(), recent: map[string]*recentOutcomes{},
 	}
 	h.LimitBytes(DefaultHistoryBytes)
 	return h
@@ -160,17 +132,17 @@ func (h *History) LimitBytes(n int64) {
 func (h *History) Observe(e Event) {
 	switch e := e.(type) {
 	case Accepted:
-		h.accepted(e.Batch)
+		h.addAccepted(e.Batch)
 	case Repeated:
-		h.repeated(e.Batch)
+		h.addRepeated(e.Batch)
 	case Rejection:
-		h.rejection(e)
+		h.addRejection(e)
 	case Refusal:
-		h.refused(e)
+		h.addRefusal(e)
 	case Attempt:
-		h.attempted(e, false)
+		h.addAttempt(e, false)
 	case Ended:
-		h.ended(e, false)
+		h.addEnded(e, false)
 	}
 }
 
@@ -179,194 +151,193 @@ func (h *History) Observe(e Event) {
 func (h *History) Restore(e Event) {
 	switch e := e.(type) {
 	case Attempt:
-		h.attempted(e, true)
+		h.addAttempt(e, true)
 	case Ended:
-		h.ended(e, true)
+		h.addEnded(e, true)
 	}
 }
 
-func (h *History) accepted(b Batch) {
+func (h *History) addAccepted(b Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	slab := make([]Record, len(b.Calls)) // one piece of memory: they will be forgotten together
+	slab := make([]entry, len(b.Calls)) // one allocation: they will be forgotten together
 	for i := range b.Calls {
-		h.record(&b.Calls[i], &slab[i]).adopted = false
+		h.keep(&b.Calls[i], &slab[i]).Partial = false
 	}
 	h.tally.add(b.ReceivedAt, tallyAccepted, len(b.Calls))
-	h.tell()
+	h.wake()
 }
 
-// record adds a call as the record r, or returns the one that it has. The lock is
+// keep makes e the entry of a call, or returns the one that the call has. The lock is
 // held.
-func (h *History) record(c *Call, r *Record) *Record {
+func (h *History) keep(c *Call, e *entry) *entry {
 	key := hashCall(c.Source, c.ID)
-	if r := h.byCall[key]; r != nil {
-		return r
+	if e := h.byCall[key]; e != nil {
+		return e
 	}
-	s := h.shelfOf(c)
-	if len(s.records) == s.limit {
-		h.forgetOldest(s)
+	r := h.ringOf(c)
+	if len(r.entries) == r.limit {
+		h.forgetOldest(r)
 	}
-	h.trim(s)
+	h.trim(r)
 	h.lastSeq++
-	*r = Record{Seq: h.lastSeq, Call: *c, key: key, shelf: s, size: recordBytes + int64(len(c.Body))}
+	*e = entry{Record: Record{Seq: h.lastSeq, Call: *c}, key: key, ring: r, size: recordBytes + int64(len(c.Body))}
 	if early := h.early.take(key); early != nil {
-		r.Ends, r.Attempts, r.restored = early.Ends, early.Attempts, early.restored
-		r.size += early.size
+		e.Ends, e.Attempts, e.restored = early.Ends, early.Attempts, early.restored
+		e.size += early.size
 	}
-	s.bytes += r.size
-	s.records = append(s.records, r)
-	h.byCall[key] = r
-	h.noteChange(r)
-	return r
+	r.bytes += e.size
+	r.entries = append(r.entries, e)
+	h.byCall[key] = e
+	h.noteChange(e)
+	return e
 }
 
-func (h *History) shelfOf(c *Call) *shelf {
+func (h *History) ringOf(c *Call) *ring {
 	if c.isSynthetic() {
 		return &h.made
 	}
 	return &h.sent
 }
 
-func (h *History) forgetOldest(s *shelf) {
-	old := s.records[0]
-	h.unname(old)
-	s.records[0] = nil
-	s.records = s.records[1:]
-	s.bytes -= old.size
-	if old.Call.ReceivedAt.After(s.forgotten) {
-		s.forgotten = old.Call.ReceivedAt
+func (h *History) forgetOldest(r *ring) {
+	old := r.entries[0]
+	if h.byCall[old.key] == old {
+		delete(h.byCall, old.key)
 	}
-	h.dropped++
-	h.feed.remove(&old.item)
+	r.entries[0] = nil
+	r.entries = r.entries[1:]
+	r.bytes -= old.size
+	if old.Call.ReceivedAt.After(r.forgotten) {
+		r.forgotten = old.Call.ReceivedAt
+	}
+	h.forgotten++
+	h.feed.remove(&old.place)
 }
 
-// grow counts what a record takes more, and forgets the oldest where all of them
+// grow adds n bytes to what an entry takes, and forgets the oldest where all of them
 // take too much then. The lock is held.
-func (h *History) grow(r *Record, n int) {
-	r.size += int64(n)
-	if r.shelf != nil {
-		r.shelf.bytes += int64(n)
-		h.trim(r.shelf)
+func (h *History) grow(e *entry, n int) {
+	e.size += int64(n)
+	if e.ring != nil {
+		e.ring.bytes += int64(n)
+		h.trim(e.ring)
 	} else if h.early.bytes += int64(n); h.early.bytes > h.maxBytes/earlyShare {
 		h.early.age()
 	}
 }
 
-// trim forgets the oldest records while all of them take too much. The lock is held.
-func (h *History) trim(s *shelf) {
-	for s.bytes > s.maxBytes && len(s.records) > 0 {
-		h.forgetOldest(s)
+// trim forgets the oldest entries while all of them take too much. The lock is held.
+func (h *History) trim(r *ring) {
+	for r.bytes > r.maxBytes && len(r.entries) > 0 {
+		h.forgetOldest(r)
 	}
 }
 
-// unname makes a record not to be found by its call. The lock is held.
-func (h *History) unname(r *Record) {
-	if h.byCall[r.key] == r {
-		delete(h.byCall, r.key)
-	}
-}
-
-// renew makes the calls of records be recorded anew when they come again, and those
+// renew gives the calls of records a new record when they come again, and has those
 // who wait look at the records again.
 func (h *History) renew(records []Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range records {
-		r := h.byCall[records[i].key]
-		if r == nil || r.Seq != records[i].Seq {
+		r := &records[i]
+		e := h.byCall[hashCall(r.Call.Source, r.Call.ID)]
+		if e == nil || e.Seq != r.Seq {
 			continue // it was forgotten, and may have come again
 		}
-		delete(h.byCall, r.key)
+		delete(h.byCall, e.key)
 		for w := range h.watchers {
-			w.add(r)
+			w.add(e)
 		}
 	}
 }
 
-// find returns the record of a call, or one that waits for the call: a
-// destination can be done with a call before the request that brought it is told
-// that it is stored. It returns nil for a call that has made room, or would have. The
-// lock is held.
-func (h *History) find(source, id string, call *Call) *Record {
+// find returns the entry of a call, which is an early one where the call was not
+// accepted yet: a destination can be done with a call before the request that brought
+// it is told that it is stored. It returns nil for a call that has made room, or
+// would have. The lock is held.
+func (h *History) find(source, id string, call *Call) *entry {
 	key := hashCall(source, id)
-	if r := h.byCall[key]; r != nil {
-		return r
+	if e := h.byCall[key]; e != nil {
+		return e
 	}
-	if !h.adopting || call == nil {
+	if !h.recordUnknown || call == nil {
 		return h.early.get(key)
 	}
-	switch age := h.shelfOf(call).forgotten.Sub(call.ReceivedAt); {
+	switch age := h.ringOf(call).forgotten.Sub(call.ReceivedAt); {
 	case age < 0:
-		r := h.record(call, new(Record))
-		r.adopted = true
-		return r
+		e := h.keep(call, new(entry))
+		e.Partial = true
+		return e
 	case age < storingTime:
 		return h.early.get(key) // it has made room perhaps, or is just being stored
 	}
 	return nil
 }
 
-// Adopt makes the History remember calls too that it first hears of when they are
-// attempted: those that were accepted by an earlier process, or by another that
+// RecordUnknown makes the History record calls too that it first hears of when they
+// are attempted: those that were accepted by an earlier process, or by another that
 // shares the journal. To be called before it is in use.
-func (h *History) Adopt() { h.adopting = true }
+func (h *History) RecordUnknown() { h.recordUnknown = true }
 
-// earlyRecords are of calls that were not accepted yet, or are forgotten already:
-// which of both, only time tells. It holds the newest of them in two generations.
-type earlyRecords struct {
-	younger, elder map[callHash]*Record
-	bytes          int64 // that records have grown by since younger began, about
+// earlyEntries are of calls that were not accepted yet, or that are gone already:
+// which of both, only time tells. They come in two generations. When the current one
+// is full it becomes the previous one, and what was the previous one is gone.
+type earlyEntries struct {
+	current, previous map[callHash]*entry
+	bytes             int64 // that entries have grown by since current began, about
 }
 
-// manyEarly is how many records make a generation.
+// manyEarly is how many entries make a generation.
 const manyEarly = 512
 
-func (e *earlyRecords) get(key callHash) *Record {
-	r := e.younger[key]
-	if r == nil {
-		r = e.elder[key]
+// get returns the entry of a call, which it makes if there is none.
+func (e *earlyEntries) get(key callHash) *entry {
+	if found := e.lookup(key); found != nil {
+		return found
 	}
-	if r != nil {
-		return r
-	}
-	if e.younger == nil || len(e.younger) == manyEarly {
+	if e.current == nil || len(e.current) == manyEarly {
 		e.age()
 	}
-	r = &Record{}
-	e.younger[key] = r
-	return r
+	made := &entry{}
+	e.current[key] = made
+	return made
+}
+
+func (e *earlyEntries) lookup(key callHash) *entry {
+	if found := e.current[key]; found != nil {
+		return found
+	}
+	return e.previous[key]
 }
 
 // age begins another generation.
-func (e *earlyRecords) age() {
-	*e = earlyRecords{younger: map[callHash]*Record{}, elder: e.younger}
+func (e *earlyEntries) age() {
+	*e = earlyEntries{current: map[callHash]*entry{}, previous: e.current}
 }
 
-func (e *earlyRecords) take(key callHash) *Record {
-	r := e.younger[key]
-	if r == nil {
-		r = e.elder[key]
-	}
-	delete(e.younger, key)
-	delete(e.elder, key)
-	return r
+// take removes the entry of a call and returns it, or nil.
+func (e *earlyEntries) take(key callHash) *entry {
+	found := e.lookup(key)
+	delete(e.current, key)
+	delete(e.previous, key)
+	return found
 }
 
-func (h *History) repeated(b Batch) {
+func (h *History) addRepeated(b Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, c := range b.Calls {
-		if r := h.byCall[hashCall(c.Source, c.ID)]; r != nil {
-			r.Repeats++
-			h.noteChange(r)
+	for i := range b.Calls {
+		if e := h.byCall[hashCall(b.Calls[i].Source, b.Calls[i].ID)]; e != nil {
+			e.Repeats++
+			h.noteChange(e)
 		}
 	}
 	h.tally.add(b.ReceivedAt, tallyRepeated, len(b.Calls))
-	h.tell()
+	h.wake()
 }
 
-func (h *History) rejection(r Rejection) {
+func (h *History) addRejection(r Rejection) {
 	read := readRejected(r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -378,42 +349,42 @@ func (h *History) rejection(r Rejection) {
 		h.feed.removeOldest(&h.feed.rejected)
 	}
 	h.rejected = append(h.rejected, r)
-	h.feed.add(&feedItem{rejection: &r, read: read})
+	h.feed.add(&feedNode{feedItem: feedItem{rejection: &r, read: read}})
 	h.tally.add(r.ReceivedAt, tallyRejected, 1)
-	h.tell()
+	h.wake()
 }
 
-func (h *History) attempted(a Attempt, restored bool) {
+func (h *History) addAttempt(a Attempt, restored bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.find(a.Source, a.CallID, a.Call)
-	if r == nil {
+	e := h.find(a.Source, a.CallID, a.Call)
+	if e == nil {
 		return
 	}
 	a.Call = nil
-	place := len(r.Attempts)
+	at := len(e.Attempts)
 	if restored {
-		place = r.restored.attempts
-		r.restored.attempts++
+		at = e.restored.attempts
+		e.restored.attempts++
 	}
 	size := attemptBytes + sizeOf(a.ResponseHeader) + len(a.ResponseBody) + len(a.Error)
-	if place > 0 && bytes.Equal(r.Attempts[place-1].RequestBody, a.RequestBody) {
-		a.RequestBody = r.Attempts[place-1].RequestBody // all attempts send the same, which is kept once
+	if at > 0 && bytes.Equal(e.Attempts[at-1].RequestBody, a.RequestBody) {
+		a.RequestBody = e.Attempts[at-1].RequestBody // all attempts send the same, which is kept once
 	} else {
 		size += len(a.RequestBody)
 	}
-	r.Attempts = insertAt(r.Attempts, place, a)
-	h.noteChange(r)
-	h.grow(r, size)
-	h.tell()
+	e.Attempts = insertAt(e.Attempts, at, a)
+	h.noteChange(e)
+	h.grow(e, size)
+	h.wake()
 }
 
 // insertAt inserts an element without changing what copies of the slice see.
-func insertAt[T any](all []T, place int, v T) []T {
-	if place == len(all) {
+func insertAt[T any](all []T, i int, v T) []T {
+	if i == len(all) {
 		return append(all, v)
 	}
-	return slices.Insert(slices.Clip(all), place, v)
+	return slices.Insert(slices.Clip(all), i, v)
 }
 
 // sizeOf is about how many bytes a header takes.
@@ -426,29 +397,29 @@ func sizeOf(h http.Header) (n int) {
 	return n
 }
 
-func (h *History) ended(e Ended, restored bool) {
+func (h *History) addEnded(d Ended, restored bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tally.end(e)
-	h.noteOutcome(e)
-	defer h.tell()
-	r := h.find(e.Source, e.CallID, e.Call)
-	if r == nil {
+	h.tally.end(d)
+	h.noteOutcome(d)
+	defer h.wake()
+	e := h.find(d.Source, d.CallID, d.Call)
+	if e == nil {
 		return
 	}
-	e.Call = nil
-	place := len(r.Ends)
+	d.Call = nil
+	at := len(e.Ends)
 	if restored {
-		place = r.restored.ends
-		r.restored.ends++
+		at = e.restored.ends
+		e.restored.ends++
 	}
-	r.Ends = insertAt(r.Ends, place, e)
-	h.noteChange(r)
-	h.grow(r, endBytes+len(e.Reason))
+	e.Ends = insertAt(e.Ends, at, d)
+	h.noteChange(e)
+	h.grow(e, endBytes+len(d.Reason))
 }
 
-// tell wakes those who wait for a change. The lock is held.
-func (h *History) tell() {
+// wake wakes those who wait for a change. The lock is held.
+func (h *History) wake() {
 	if h.changed != nil {
 		close(h.changed)
 		h.changed = nil
@@ -487,26 +458,17 @@ func (h *History) Records(match func(*Record) bool) []Record {
 func (h *History) above(after int64) []Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	sent, made := h.sent.records[h.sent.from(after+1):], h.made.records[h.made.from(after+1):]
+	sent, made := h.sent.entries[h.sent.from(after+1):], h.made.entries[h.made.from(after+1):]
 	chunk := make([]Record, 0, min(len(sent)+len(made), historyChunk))
 	for len(chunk) < cap(chunk) {
 		oldest := &sent
 		if len(sent) == 0 || len(made) > 0 && made[0].Seq < sent[0].Seq {
 			oldest = &made
 		}
-		chunk = append(chunk, (*oldest)[0].clone())
+		chunk = append(chunk, snapshot(&(*oldest)[0].Record))
 		*oldest = (*oldest)[1:]
 	}
 	return chunk
-}
-
-// clone copies what the History still appends to.
-func (r *Record) clone() Record {
-	c := *r
-	c.item = feedItem{} // it leads to others
-	c.Ends = r.Ends[:len(r.Ends):len(r.Ends)]
-	c.Attempts = r.Attempts[:len(r.Attempts):len(r.Attempts)]
-	return c
 }
 
 // undrained returns the calls that were not drained before, oldest first, and may
@@ -549,7 +511,7 @@ func (h *History) numberedRejections() (all []Rejection, first int64) {
 func (h *History) Forgotten() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.dropped
+	return h.forgotten
 }
 
 // Clear forgets everything.
@@ -557,15 +519,33 @@ func (h *History) Clear() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.firstRejected += int64(len(h.rejected))
-	for _, s := range []*shelf{&h.sent, &h.made} {
-		s.records, s.bytes = nil, 0
+	for _, r := range []*ring{&h.sent, &h.made} {
+		r.entries, r.bytes = nil, 0
 	}
-	h.rejected, h.byCall = nil, map[callHash]*Record{}
+	h.rejected, h.byCall = nil, map[callHash]*entry{}
 	h.rejectedBytes = 0
-	h.early = earlyRecords{}
+	h.early = earlyEntries{}
 	h.feed.clear()
 	for w := range h.watchers {
 		w.clear()
 	}
-	h.tell()
+	h.wake()
+}
+
+// sources returns the names of the sources of the newest n calls of senders and of as
+// many of the collector's own, in the order in which they came.
+func (h *History) sources(n int) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var names []string
+	seen := map[string]bool{}
+	for _, r := range []*ring{&h.sent, &h.made} {
+		for _, e := range r.entries[max(0, len(r.entries)-n):] {
+			if !seen[e.Call.Source] {
+				seen[e.Call.Source] = true
+				names = append(names, e.Call.Source)
+			}
+		}
+	}
+	return names
 }

@@ -15,7 +15,7 @@ const (
 	strangersTogether = time.Minute
 )
 
-func (h *History) refused(r Refusal) {
+func (h *History) addRefusal(r Refusal) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tally.add(r.At, tallyRejected, 1)
@@ -29,20 +29,20 @@ func (h *History) refused(r Refusal) {
 	} else {
 		h.feed.addRefusal(&h.feed.strangers, keptStrangers, r)
 	}
-	h.tell()
+	h.wake()
 }
 
 // addRefusal puts a refusal on top, and forgets the oldest of its kind beyond most.
-func (f *feed) addRefusal(kind *[]*feedItem, most int, r Refusal) {
+func (f *feed) addRefusal(kind *[]*feedNode, most int, r Refusal) {
 	if len(*kind) == most {
 		f.removeOldest(kind)
 	}
-	f.add(&feedItem{refusal: &r, since: r.At})
+	f.add(&feedNode{feedItem: feedItem{refusal: &r}, since: r.At})
 }
 
 // stranger returns the item that a refusal without a known write key is put to, or
 // nil.
-func (f *feed) stranger(r Refusal) *feedItem {
+func (f *feed) stranger(r Refusal) *feedNode {
 	for _, i := range slices.Backward(f.strangers) {
 		if i.refusal.Code == r.Code && r.At.Sub(i.since) < strangersTogether {
 			return i
@@ -56,7 +56,7 @@ func (h *History) Refusals() []Refusal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	items := slices.Concat(h.feed.refused, h.feed.strangers)
-	slices.SortFunc(items, func(a, b *feedItem) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(items, func(a, b *feedNode) int { return cmp.Compare(a.order, b.order) })
 	all := make([]Refusal, 0, len(items))
 	for _, i := range items {
 		all = append(all, *i.refusal)

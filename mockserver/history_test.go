@@ -113,7 +113,7 @@ func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
 // late, is still remembered.
 func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
 	h := mockserver.NewHistory(3)
-	h.Adopt()
+	h.RecordUnknown()
 	start := time.Now()
 	call := func(id string, second int) mockserver.Call {
 		return mockserver.Call{Source: "s", ID: id, ReceivedAt: start.Add(time.Duration(second) * time.Second)}
@@ -178,7 +178,7 @@ func TestOwnCallsPushNoOthersOut(t *testing.T) {
 // already, and by a clock that may have been put back since.
 func TestRestoredOutcomesGoBeforeThoseOfThisProcess(t *testing.T) {
 	h := mockserver.NewHistory(0)
-	h.Adopt()
+	h.RecordUnknown()
 	now := time.Now()
 	c := mockserver.Call{Source: "s", ID: "m", ReceivedAt: now.Add(-time.Minute)}
 	ended := func(at time.Time, attempt int, state mockserver.State) mockserver.Ended {

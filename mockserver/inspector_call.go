@@ -66,7 +66,7 @@ type attemptLine struct {
 
 // panel makes the panel of what a ref names.
 func (in *Inspector) panel(ref string, filter callFilter) (*callPanel, bool) {
-	i, ok := in.find(ref)
+	i, ok := in.c.history.item(ref)
 	if !ok {
 		return nil, false
 	}
@@ -350,7 +350,7 @@ func (in *Inspector) serveCall(w http.ResponseWriter, r *http.Request) {
 
 // serveCallBody answers with a call as it is stored, byte for byte.
 func (in *Inspector) serveCallBody(w http.ResponseWriter, r *http.Request) {
-	i, ok := in.find(r.PathValue("ref"))
+	i, ok := in.c.history.item(r.PathValue("ref"))
 	body := i.call().Body
 	if !ok || i.refusal != nil {
 		http.NotFound(w, r)

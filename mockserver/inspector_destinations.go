@@ -120,7 +120,7 @@ func (in *Inspector) failedLines(ctx context.Context, destination string) ([]fai
 	var lines []failedLine
 	err := in.c.journal.Failed(ctx, destination, func(f FailedCall) bool {
 		ref := refOfCall(f.Call.Source, f.Call.ID)
-		_, here := in.find(ref)
+		_, here := in.c.history.item(ref)
 		item := feedItem{record: &Record{Call: f.Call}}
 		lines = append(lines, failedLine{row: in.newRow(&item, callFilter{}, nil), Reason: f.Reason, FailedAt: f.FailedAt, Tries: f.Attempts, Here: here})
 		return len(lines) < failedShown

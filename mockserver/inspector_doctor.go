@@ -104,7 +104,7 @@ func (in *Inspector) serveDoctor(w http.ResponseWriter, r *http.Request) {
 func (in *Inspector) diagnose(p *doctorPage, d *Destination) {
 	var body []byte
 	if p.Ref != "" {
-		i, ok := in.find(p.Ref)
+		i, ok := in.c.history.item(p.Ref)
 		if !ok || i.record == nil {
 			p.Missing = true
 			return

@@ -70,7 +70,8 @@ func (in *Inspector) pick(filter callFilter, upTo int64) (found picked, matched 
 
 func (in *Inspector) serveReplay(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	p := replayPage{Filter: readFilter(q), Only: q.Get("destination"), UpTo: in.c.history.arrivals()}
+	end, _ := in.c.history.end()
+	p := replayPage{Filter: readFilter(q), Only: q.Get("destination"), UpTo: end.order}
 	p.Words, p.Back = p.Filter.words(), p.Filter.Link("/")
 	if p.Only != "" {
 		p.Back = callFilter{}.Link("/destination", "name", p.Only)
@@ -101,12 +102,6 @@ func (in *Inspector) serveReplay(w http.ResponseWriter, r *http.Request) {
 	}
 	p.Nothing = !slices.ContainsFunc(p.Destinations, func(c replayChoice) bool { return len(c.States) > 0 })
 	in.render(w, http.StatusOK, "replay", page{Title: "Replay", Nav: "calls", Body: p})
-}
-
-func (h *History) arrivals() int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.feed.arrivals
 }
 
 // serveReplayAll replays what was chosen: each choice is a state and a
@@ -154,9 +149,11 @@ func (p picked) selection(choice string, allFailed bool) (destination string, se
 	if allFailed && state == StateFailed {
 		return destination, sel, nil
 	}
-	if sel.picked = p[destination][state]; sel.picked == nil {
-		sel.picked = map[callHash]bool{}
+	only := p[destination][state]
+	if only == nil {
+		only = map[callHash]bool{}
 	}
+	sel.pickOnly(only)
 	return destination, sel, nil
 }
 
@@ -166,7 +163,7 @@ func (in *Inspector) serveReplayCall(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ref, filter, destination := r.PathValue("ref"), readFilter(r.PostForm), r.PostForm.Get("destination")
-	i, ok := in.find(ref)
+	i, ok := in.c.history.item(ref)
 	if !ok || i.record == nil {
 		in.renderProblem(w, http.StatusNotFound, "The call is not remembered any more", "Failed calls are kept longer: replay them from the page of their destination.")
 		return

@@ -1,11 +1,9 @@
 package mockserver
 
 import (
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -43,7 +41,7 @@ type chip struct {
 func (in *Inspector) newRow(i *feedItem, filter callFilter, destinations []attachedDestination) row {
 	c := i.call()
 	r := row{
-		Order: i.order, Ref: in.refOf(i), Kind: "call", At: i.at(),
+		Order: i.order, Ref: in.c.history.refOf(i), Kind: "call", At: i.at(),
 		Type: cut(20, c.Type), Title: cut(rowText, c.title()), Source: cut(rowText, c.Source),
 	}
 	r.User, r.Anon = c.UserID, c.UserID == ""
@@ -178,41 +176,6 @@ func signed(d time.Duration) string {
 	return "−" + shortDuration(-d)
 }
 
-// refOf names an item in a URL: a call by what it is, so that the link lasts; the
-// others by their place, as long as this process remembers them.
-func (in *Inspector) refOf(i *feedItem) string {
-	if i.record != nil {
-		return refOfCall(i.record.Call.Source, i.record.Call.ID)
-	}
-	return in.c.history.feed.epoch + "-" + strconv.FormatInt(i.order, 10)
-}
-
-func refOfCall(source, id string) string {
-	hash := hashCall(source, id)
-	return hex.EncodeToString(hash[:])
-}
-
-// find returns what a ref names.
-func (in *Inspector) find(ref string) (feedItem, bool) {
-	h := in.c.history
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var found *feedItem
-	if epoch, order, ok := strings.Cut(ref, "-"); ok && epoch == h.feed.epoch {
-		if n, err := strconv.ParseInt(order, 10, 64); err == nil {
-			found = h.feed.at(n)
-		}
-	} else if hash, err := hex.DecodeString(ref); err == nil && len(hash) == len(callHash{}) {
-		if r := h.byCall[callHash(hash)]; r != nil {
-			found = &r.item
-		}
-	}
-	if found == nil {
-		return feedItem{}, false
-	}
-	return found.snapshot(), true
-}
-
 // A list is what the page of calls shows.
 type list struct {
 	Rows    []row
@@ -232,12 +195,10 @@ func (in *Inspector) list(filter callFilter, before int64) list {
 	h := in.c.history
 	destinations := in.c.attached()
 	match := filter.matcher(destinations)
-	h.mu.Lock()
-	l := list{Filter: filter, Before: before, From: h.feed.position(), Total: h.feed.held()}
-	newest := h.feed.arrivals
-	h.mu.Unlock()
+	end, held := h.end()
+	l := list{Filter: filter, Before: before, From: end.String(), Total: held}
 	var shown []feedItem
-	h.scan(newest+1, func(i *feedItem) bool {
+	h.scan(end.order+1, func(i *feedItem) bool {
 		if !match(i) {
 			return true
 		}
@@ -262,16 +223,13 @@ func (in *Inspector) list(filter callFilter, before int64) list {
 	return l
 }
 
-// count tells how many items match, of how many.
-func (h *History) count(filter callFilter, match func(*feedItem) bool) (matched, total int) {
-	h.mu.Lock()
-	total = h.feed.held()
-	newest := h.feed.arrivals
-	h.mu.Unlock()
+// count returns how many items match, of how many.
+func (in *Inspector) count(filter callFilter, match func(*feedItem) bool) (matched, total int) {
+	end, total := in.c.history.end()
 	if filter.Empty() {
 		return total, total
 	}
-	h.scan(newest+1, func(i *feedItem) bool {
+	in.c.history.scan(end.order+1, func(i *feedItem) bool {
 		if match(i) {
 			matched++
 		}
@@ -324,11 +282,8 @@ func (in *Inspector) sourceNames() []string {
 	for _, s := range in.c.Settings().Sources {
 		add(s.Name)
 	}
-	h := in.c.history
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, r := range last(h.sent.records, 1000) {
-		add(r.Call.Source)
+	for _, name := range in.c.history.sources(1000) {
+		add(name)
 	}
 	return names
 }

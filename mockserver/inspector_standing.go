@@ -47,7 +47,7 @@ func (r *Record) standings(destinations []attachedDestination) []standing {
 		if s, ok := r.standing(d.Name); ok {
 			all = append(all, s)
 		} else if d.gets(&r.Call) {
-			all = append(all, standing{Destination: d.Name, Unknown: r.adopted})
+			all = append(all, standing{Destination: d.Name, Unknown: r.Partial})
 		}
 	}
 	for _, e := range r.Ends {
@@ -69,10 +69,6 @@ func (s standing) state() string {
 }
 
 func (r *Record) standing(destination string) (standing, bool) {
-	for i := len(r.Ends) - 1; i >= 0; i-- {
-		if e := r.Ends[i]; e.Destination == destination {
-			return standing{destination, e.Outcome, e.At, e.Attempt, e.RetryAt, false}, true
-		}
-	}
-	return standing{}, false
+	e, decided := r.Last(destination)
+	return standing{e.Destination, e.Outcome, e.At, e.Attempt, e.RetryAt, false}, decided
 }

@@ -59,8 +59,7 @@ type follower struct {
 	filter callFilter
 	open   string // the ref of the call that is open beside the list
 
-	change     int64           // the feed's, when the last frame was made
-	order      int64           // of the newest item then
+	seen       cursor          // where the feed was when the last frame was made
 	shown      map[int64]int64 // the rows that the browser has: their orders and changes
 	openChange int64           // of the open call
 	second     int64           // the newest second sent
@@ -140,20 +139,19 @@ func (f frame) write(out *bytes.Buffer) {
 
 // newFollower goes on from the position of a list or of an earlier stream.
 func (in *Inspector) newFollower(filter callFilter, from string) *follower {
-	f := &follower{in: in, filter: filter, shown: map[int64]int64{}, change: -1}
+	f := &follower{in: in, filter: filter, shown: map[int64]int64{}}
 	h := in.c.history
 	destinations := in.c.attached()
 	match := filter.matcher(destinations)
-	h.mu.Lock()
-	change, order, ok := h.feed.parsePosition(from)
-	h.mu.Unlock()
-	if !ok {
+	seen, continues := parseCursor(from), false
+	h.look(func(feed *feed) { continues = feed.continues(seen) })
+	if !continues {
 		return f // the first frame resets the page
 	}
-	f.change, f.order = change, order
-	h.scan(order+1, func(i *feedItem) bool {
+	f.seen = seen
+	h.scan(seen.order+1, func(i *feedItem) bool {
 		if match(i) {
-			f.shown[i.order] = min(i.change, change) // what has changed since will be sent
+			f.shown[i.order] = min(i.change, seen.change) // what has changed since will be sent
 		}
 		return len(f.shown) < listRows
 	})
@@ -162,24 +160,24 @@ func (in *Inspector) newFollower(filter callFilter, from string) *follower {
 
 // next makes the frame of what changed since the last one.
 func (f *follower) next() frame {
-	h := f.in.c.history
 	destinations := f.in.c.attached()
 	match := f.filter.matcher(destinations)
 	var out frame
-	h.mu.Lock()
-	if f.change < h.feed.cleared || f.change < 0 {
-		out.Reset = true
-		f.change, f.order = h.feed.changes, h.feed.arrivals
-		f.shown = map[int64]int64{}
-	}
-	look := f.changed(&h.feed, match)
-	out.id = h.feed.position()
-	out.Gone = look.gone
-	out.Arrived = look.arrived + (h.feed.arrivals - f.order - look.examined)
-	out.Skipped = out.Arrived - look.sent
-	f.change, f.order = h.feed.changes, h.feed.arrivals
-	f.tally(h, &out)
-	h.mu.Unlock()
+	var look look
+	f.in.c.history.look(func(feed *feed) {
+		end := feed.end()
+		if !feed.continues(f.seen) {
+			out.Reset = true
+			f.seen, f.shown = end, map[int64]int64{}
+		}
+		look = f.changed(feed, match)
+		out.id = end.String()
+		out.Gone = look.gone
+		out.Arrived = look.arrived + (end.order - f.seen.order - look.examined)
+		out.Skipped = out.Arrived - look.sent
+		f.seen = end
+	})
+	f.tally(&out)
 
 	for i := range look.items {
 		r := f.in.newRow(&look.items[i], f.filter, destinations)
@@ -211,7 +209,7 @@ func (f *follower) changed(feed *feed, match func(*feedItem) bool) look {
 		if send {
 			f.send(&l, i)
 		}
-		if i.order > f.order {
+		if i.order > f.seen.order {
 			l.arrived++
 			if send {
 				l.sent++
@@ -219,7 +217,7 @@ func (f *follower) changed(feed *feed, match func(*feedItem) bool) look {
 		}
 	}
 	for order, change := range f.shown {
-		switch i := feed.at(order); {
+		switch i := feed.item(order); {
 		case i == nil || i.change <= change:
 		case match(i):
 			f.send(&l, i)
@@ -236,9 +234,11 @@ func (f *follower) changed(feed *feed, match func(*feedItem) bool) look {
 // or taken away; others that match are returned, newest first.
 func (f *follower) walk(l *look, feed *feed, match func(*feedItem) bool) (fresh []*feedItem) {
 	n := 0
-	for i := feed.newest; i != nil && i.change > f.change && n < frameChanges; i = i.older {
-		n++
-		if i.order > f.order {
+	for i := range feed.since(f.seen) {
+		if n++; n > frameChanges {
+			break
+		}
+		if i.order > f.seen.order {
 			l.examined++
 		}
 		_, shown := f.shown[i.order]
@@ -289,16 +289,17 @@ func (f *follower) trim() {
 }
 
 // tally adds the seconds that the chart does not have yet. The newest is sent
-// again until it is over. The History's lock is held.
-func (f *follower) tally(h *History, out *frame) {
+// again until it is over.
+func (f *follower) tally(out *frame) {
 	out.Now = f.in.c.clock.Now().Unix()
-	for _, s := range h.tally.since(f.second, out.Now) {
-		out.Seconds = append(out.Seconds, s.row())
+	for _, s := range f.in.c.history.seconds(f.second, out.Now) {
+		out.Seconds = append(out.Seconds, chartRow(s))
 	}
 	f.second = out.Now
 }
 
-func (s tallySecond) row() []int64 {
+// chartRow writes a second as the chart reads it: when it was, and how often what happened.
+func chartRow(s tallySecond) []int64 {
 	values := make([]int64, 0, 1+tallyKinds)
 	values = append(values, s.at)
 	for _, n := range s.n {
@@ -310,12 +311,12 @@ func (s tallySecond) row() []int64 {
 // count counts again what the filter picks, but not so often that it costs much.
 func (f *follower) count(match func(*feedItem) bool, out *frame) {
 	start := time.Now()
-	if f.counted == f.change || start.Before(f.countAfter) {
+	if f.counted == f.seen.change || start.Before(f.countAfter) {
 		return
 	}
-	matched, total := f.in.c.history.count(f.filter, match)
+	matched, total := f.in.count(f.filter, match)
 	out.Counts = &counts{matched, total}
-	f.counted = f.change
+	f.counted = f.seen.change
 	if !f.filter.Empty() {
 		f.countAfter = time.Now().Add(max(countPause, 20*time.Since(start)))
 	}
@@ -325,7 +326,7 @@ func (f *follower) openChanged() bool {
 	if f.open == "" {
 		return false
 	}
-	i, ok := f.in.find(f.open)
+	i, ok := f.in.c.history.item(f.open)
 	if !ok {
 		return false
 	}
@@ -345,14 +346,11 @@ func renderRow(r row) string {
 
 // tallyJSON is what a chart begins with.
 func (in *Inspector) tallyJSON() string {
-	h := in.c.history
 	now := in.c.clock.Now().Unix()
-	h.mu.Lock()
-	seconds := h.tally.since(0, now)
-	h.mu.Unlock()
+	seconds := in.c.history.seconds(0, now)
 	rows := make([][]int64, 0, len(seconds))
 	for _, s := range seconds {
-		rows = append(rows, s.row())
+		rows = append(rows, chartRow(s))
 	}
 	data, _ := json.Marshal(map[string]any{"now": now, "seconds": rows}) // numbers always marshal
 	return string(data)

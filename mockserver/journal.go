@@ -3,7 +3,6 @@ package mockserver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -160,135 +159,9 @@ type Result struct {
 	RetryAt time.Time
 }
 
-// An Outcome is what became of one call at one destination.
-type Outcome struct {
-	State State `json:"state"`
-	// Reason says why, for calls that were filtered or failed, or are pending.
-	Reason string `json:"reason,omitempty"`
-	// Note is for the next attempt at a call that is left pending, which finds it
-	// in Entry.Notes. The journal keeps it as it is; it has at most 64 bytes of
-	// ASCII, without a comma or white space.
-	Note string `json:"note,omitempty"`
-}
-
-// A State is where a call stands with one destination.
-type State uint8
-
-// The states of a call. Each call that was accepted for a destination is in
-// exactly one of them.
-const (
-	StatePending   State = iota // not yet tried, being tried, or waiting for its next attempt
-	StateDelivered              // a webhook took it
-	StateFailed                 // given up, for a reason; kept for replay
-	StateFiltered               // not meant for this destination
-)
-
-// String returns the state's name in lower case.
-func (s State) String() string {
-	switch s {
-	case StatePending:
-		return "pending"
-	case StateDelivered:
-		return "delivered"
-	case StateFailed:
-		return "failed"
-	case StateFiltered:
-		return "filtered"
-	}
-	return "unknown"
-}
-
-// MarshalText returns String.
-func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads what MarshalText writes.
-func (s *State) UnmarshalText(text []byte) error {
-	state, ok := parseState(string(text))
-	if !ok {
-		return fmt.Errorf("mockserver: %.40q is no state: use pending, delivered, failed or filtered", text)
-	}
-	*s = state
-	return nil
-}
-
-// A FailedCall is a call that a destination has given up.
-type FailedCall struct {
-	Call     Call
-	Reason   string
-	FailedAt time.Time
-	// Attempts is the Attempt of the entry in which the call was given up: it was
-	// tried so often at most.
-	Attempts int
-}
-
-// A Ledger is the account of one destination, in calls. At any time
-//
-//	Accepted = Delivered + Failed + Filtered + Pending + Lost
-type Ledger struct {
-	Destination string `json:"destination"`
-	Accepted    int64  `json:"accepted"`
-	Delivered   int64  `json:"delivered"`
-	Failed      int64  `json:"failed"`
-	Filtered    int64  `json:"filtered"`
-	Pending     int64  `json:"pending"`
-	// Lost is how many calls were pending when the store was damaged, and went with
-	// what could not be read. An operator has accepted that.
-	Lost int64 `json:"lost"`
-	// OldestPending is when the oldest pending call was accepted; zero if none is.
-	OldestPending time.Time `json:"oldestPending,omitzero"`
-}
-
-// A Verification says whether the ledger of one destination is proved by what is
-// stored.
-type Verification struct {
-	// Ledger is counted anew from what is stored, in another way than that which
-	// the journal's Ledger returns.
-	Ledger
-	// Losses are the records of Lost, oldest first.
-	Losses []Loss `json:"losses,omitempty"`
-	// Problems are what contradicts the ledger. None means that it is proved.
-	Problems []string `json:"problems,omitempty"`
-}
-
-// A Loss is a loss of calls that an operator has accepted.
-type Loss struct {
-	At    time.Time `json:"at"`
-	Calls int64     `json:"calls"`
-	Cause string    `json:"cause"` // what was damaged
-}
-
-// OK tells whether the ledger is proved.
-func (v Verification) OK() bool { return v.Holds() && len(v.Problems) == 0 }
-
 // A Verifier is a Journal that can prove its ledger.
 type Verifier interface {
 	// Verify counts anew, for every destination, and says what contradicts its
 	// ledger. Calls may be accepted and delivered meanwhile.
 	Verify(ctx context.Context) ([]Verification, error)
-}
-
-// Holds reports whether the sum is right, and no number is negative: one that is
-// hides a call that another counts twice.
-func (l Ledger) Holds() bool {
-	return l.Accepted == l.Delivered+l.Failed+l.Filtered+l.Pending+l.Lost &&
-		min(l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost) >= 0
-}
-
-// Move takes n calls from one state to another.
-func (l *Ledger) Move(n int, from, to State) {
-	*l.count(from) -= int64(n)
-	*l.count(to) += int64(n)
-}
-
-func (l *Ledger) count(s State) *int64 {
-	switch s {
-	case StateDelivered:
-		return &l.Delivered
-	case StateFailed:
-		return &l.Failed
-	case StateFiltered:
-		return &l.Filtered
-	default:
-		return &l.Pending
-	}
 }

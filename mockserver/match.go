@@ -15,30 +15,6 @@ import (
 // something has become of it, by the goroutine that looks or waits.
 type Match func(*Record) bool
 
-// Missf is what a Match returns of a record that it does not pick: false, with the
-// reason noted for the errors of [View.Wait], [View.Expect] and [View.ExpectN]:
-//
-//	func(r *mockserver.Record) bool {
-//		return r.Call.Context()["ip"] != nil || r.Missf("it has no context.ip")
-//	}
-func (r *Record) Missf(format string, args ...any) bool {
-	if r.misses != nil {
-		r.misses.lines = append(r.misses.lines, fmt.Sprintf(format, args...))
-	}
-	return false
-}
-
-// misses are why matches do not pick a record.
-type misses struct {
-	failed   int      // matches
-	lines    []string // reasons
-	distance int      // between what the record has and what is wanted, in bytes to edit
-}
-
-func (m *misses) compare(other *misses) int {
-	return cmp.Or(cmp.Compare(m.failed, other.failed), cmp.Compare(len(m.lines), len(other.lines)), cmp.Compare(m.distance, other.distance))
-}
-
 // is holds one field of the record against what is wanted.
 func (r *Record) is(field, got, want string) bool {
 	if got == want {
@@ -182,37 +158,34 @@ func every(match []Match) func(*Record) bool {
 	}
 }
 
-// missesOf returns why matches do not pick a record.
-func missesOf(r Record, match []Match) *misses {
-	all := &misses{}
+// missesOf returns how many matches do not pick a record, and why not.
+func missesOf(r Record, match []Match) (failed int, all misses) {
 	for i, m := range match {
 		why := &misses{}
 		r.misses = why
 		if m(&r) {
 			continue
 		}
-		if all.failed++; len(why.lines) == 0 {
+		if failed++; len(why.lines) == 0 {
 			why.lines = []string{fmt.Sprintf("match %d of %d does not pick it: %s", i+1, len(match), r.Call.excerpt())}
 		}
 		all.lines = append(all.lines, why.lines...)
 		all.distance += why.distance
 	}
-	return all
+	return failed, all
 }
 
 // nearest returns the record that the fewest matches do not pick, and why they do
 // not; of several that with the fewest reasons, of those that whose values are most
 // alike, and of those the newest.
 func nearest(records []Record, match []Match) (record Record, lines []string) {
-	var least *misses
+	fewest, least := 0, misses{}
 	for _, r := range slices.Backward(records) {
-		why := missesOf(r, match)
-		if why.failed > 0 && (least == nil || why.compare(least) < 0) {
-			record, least = r, why
+		failed, why := missesOf(r, match)
+		order := cmp.Or(cmp.Compare(failed, fewest), cmp.Compare(len(why.lines), len(least.lines)), cmp.Compare(why.distance, least.distance))
+		if failed > 0 && (fewest == 0 || order < 0) {
+			record, fewest, least = r, failed, why
 		}
-	}
-	if least == nil {
-		return Record{}, nil
 	}
 	return record, least.lines
 }

@@ -85,7 +85,7 @@ func (r *replay) failed(ctx context.Context, filter *CallFilter) (int, error) {
 // destination of the same name.
 func (r *replay) recorded(ctx context.Context, filter *CallFilter) (int, error) {
 	for record := range r.collector.history.backward(0) {
-		s, decided := record.standing(r.destination)
+		s, decided := record.Last(r.destination)
 		if !decided || s.State != r.from || s.At.Before(r.since) || !filter.Matches(&record.Call) {
 			continue
 		}

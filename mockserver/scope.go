@@ -2,6 +2,7 @@ package mockserver
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -45,7 +46,7 @@ func (c *Collector) allSources(s Settings) []string {
 				names[source] = true
 			}
 		}
-		for _, source := range c.history.sources() {
+		for _, source := range c.history.sources(math.MaxInt) {
 			names[source] = true
 		}
 	}
@@ -55,24 +56,6 @@ func (c *Collector) allSources(s Settings) []string {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// sources returns the names of the sources of the calls that are remembered.
-func (h *History) sources() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var names []string
-	last := ""
-	for _, s := range []*shelf{&h.sent, &h.made} {
-		for _, r := range s.records {
-			if r.Call.Source != last {
-				last = r.Call.Source
-				names = append(names, last)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // oneDestination returns the destination of a name, or the only one of a source

@@ -5,46 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 )
 
-// A SettingsStore keeps the sources and destinations that were made while
-// collectors ran. Collectors that share a store share these, and what one
-// changes the others apply. Its methods may be called from many goroutines at
-// once.
-type SettingsStore interface {
-	// Load returns what was saved last; the zero value where nothing was.
-	Load(ctx context.Context) (StoredSettings, error)
-
-	// Save replaces what is stored if its revision is still s.Revision, and
-	// returns the new one. Else it returns ErrSettingsChanged.
-	Save(ctx context.Context, s StoredSettings) (revision uint64, err error)
-
-	// Watch returns a channel that gets a value after Save was called, here or
-	// by another process; one value may stand for several calls. The store closes
-	// it when ctx ends.
-	Watch(ctx context.Context) (<-chan struct{}, error)
-}
-
-// StoredSettings are what a SettingsStore keeps. Written as JSON they hold write
-// keys and shared secrets.
-type StoredSettings struct {
-	Sources      []Source      `json:"sources,omitempty"`
-	Destinations []Destination `json:"destinations,omitempty"`
-	// Paused names the destinations that are paused, also such that the
-	// configuration defines.
-	Paused []string `json:"paused,omitempty"`
-	// Revision is the store's number of this state, 0 where nothing was saved.
-	Revision uint64 `json:"-"`
-}
-
 // Errors that changes of the settings answer with, wrapped.
 var (
-	// ErrSettingsChanged says that another process has changed the settings
-	// meanwhile.
-	ErrSettingsChanged = errors.New("mockserver: the settings were changed meanwhile")
-
 	// ErrReadOnly says that the configuration defines what was to be changed.
 	ErrReadOnly = errors.New("mockserver: the configuration defines it")
 
@@ -289,50 +254,4 @@ func (c *Collector) catchUp(ctx context.Context) error {
 		return err
 	}
 	return c.apply(ctx, c.defined, stored)
-}
-
-// NewMemorySettings returns a SettingsStore that is gone with its process.
-func NewMemorySettings() SettingsStore { return &memorySettings{} }
-
-type memorySettings struct {
-	mu       sync.Mutex // guards what follows
-	settings StoredSettings
-	watchers []chan struct{} // each closed when its context ends
-}
-
-func (m *memorySettings) Load(context.Context) (StoredSettings, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.settings, nil
-}
-
-func (m *memorySettings) Save(_ context.Context, s StoredSettings) (uint64, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s.Revision != m.settings.Revision {
-		return 0, ErrSettingsChanged
-	}
-	s.Revision++
-	m.settings = s
-	for _, w := range m.watchers {
-		select {
-		case w <- struct{}{}:
-		default: // it has one to read
-		}
-	}
-	return s.Revision, nil
-}
-
-func (m *memorySettings) Watch(ctx context.Context) (<-chan struct{}, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	w := make(chan struct{}, 1)
-	m.watchers = append(m.watchers, w)
-	context.AfterFunc(ctx, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.watchers = slices.DeleteFunc(m.watchers, func(other chan struct{}) bool { return other == w })
-		close(w)
-	})
-	return w, nil
 }

@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 )
 
 // Errors that a [StateStore] answers with. They may be wrapped.
@@ -56,72 +53,6 @@ type StateStore interface {
 	Keys(ctx context.Context, prefix string) ([]string, error)
 }
 
-// NewMemoryState returns a StateStore that is gone when the process is.
-func NewMemoryState() StateStore { return &memoryState{values: map[string]stateValue{}} }
-
-type memoryState struct {
-	mu       sync.Mutex // guards what follows
-	values   map[string]stateValue
-	revision uint64 // the last one given
-}
-
-type stateValue struct {
-	bytes    []byte
-	revision uint64
-}
-
-func (s *memoryState) Get(_ context.Context, key string) ([]byte, uint64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, ok := s.values[key]
-	if !ok {
-		return nil, 0, ErrNoState
-	}
-	return v.bytes, v.revision, nil
-}
-
-func (s *memoryState) Put(_ context.Context, key string, value []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.put(key, value)
-	return nil
-}
-
-func (s *memoryState) Update(_ context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.values[key].revision != revision {
-		return 0, ErrStateConflict
-	}
-	return s.put(key, value), nil
-}
-
-// put stores a value. The lock is held.
-func (s *memoryState) put(key string, value []byte) uint64 {
-	s.revision++
-	s.values[key] = stateValue{slices.Clone(value), s.revision}
-	return s.revision
-}
-
-func (s *memoryState) Delete(_ context.Context, key string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.values, func(k string, _ stateValue) bool { return k == key || strings.HasPrefix(k, key+".") })
-	return nil
-}
-
-func (s *memoryState) Keys(_ context.Context, prefix string) ([]string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var keys []string
-	for k := range s.values {
-		if strings.HasPrefix(k, prefix+".") {
-			keys = append(keys, k)
-		}
-	}
-	return keys, nil
-}
-
 // stateKeys returns the keys that begin with a prefix and a dot, and of each
 // what follows: "b.c" of "a.b.c" for the prefix "a".
 func stateKeys(ctx context.Context, state StateStore, prefix string) ([]string, error) {
@@ -159,11 +90,14 @@ func putState(ctx context.Context, state StateStore, key string, value any) erro
 	return nil
 }
 
+// stateTries is how often a value is tried to be changed when others do so too.
+const stateTries = 50
+
 // updateState changes a JSON value, which is zero where there is none, again and
 // again until nobody comes between. An error of change ends it.
 func updateState[T any](ctx context.Context, state StateStore, key string, change func(*T) error) (T, error) {
 	var none T
-	for range updateTries {
+	for range stateTries {
 		var value T
 		revision, err := loadState(ctx, state, key, &value)
 		if err != nil && !errors.Is(err, ErrNoState) {
@@ -183,5 +117,5 @@ func updateState[T any](ctx context.Context, state StateStore, key string, chang
 			return none, fmt.Errorf("mockserver: state %s: %w", key, err)
 		}
 	}
-	return none, fmt.Errorf("mockserver: state %s: %w, %d times in a row", key, ErrStateConflict, updateTries)
+	return none, fmt.Errorf("mockserver: state %s: %w, %d times in a row", key, ErrStateConflict, stateTries)
 }

@@ -42,7 +42,7 @@ func (s *statusLog) flush(now time.Time) {
 	if cause == nil {
 		return
 	}
-	if now, _ := s.failed.allow(now, statusEvery, 1); now && s.cause.CompareAndSwap(cause, nil) {
+	if ok, _ := s.failed.allow(now, statusEvery, 1); ok && s.cause.CompareAndSwap(cause, nil) {
 		s.log.Warn("a destination takes no calls: they are tried at a lower rate", "destination", s.destination, "error", *cause)
 		s.down.Store(true)
 	}
@@ -50,7 +50,7 @@ func (s *statusLog) flush(now time.Time) {
 
 // gaveUp logs that calls have failed for good.
 func (s *statusLog) gaveUp(now time.Time, calls int, cause string) {
-	if now, unsaid := s.givenUp.allow(now, statusEvery, calls); now {
-		s.log.Warn("calls were given up; they can be replayed", "destination", s.destination, "calls", calls, "error", cause, "others since the last line", unsaid)
+	if ok, suppressed := s.givenUp.allow(now, statusEvery, calls); ok {
+		s.log.Warn("calls were given up; they can be replayed", "destination", s.destination, "calls", calls, "error", cause, "others since the last line", suppressed)
 	}
 }

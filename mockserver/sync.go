@@ -42,8 +42,6 @@ const (
 	// sortsAtOnce is how many lists are read at once, each with
 	// roster.DefaultMemory.
 	sortsAtOnce = 4
-	// updateTries is how often a record is tried to be changed when others do so too.
-	updateTries = 50
 )
 
 // syncs takes lists and makes calls of them, for all computations.

@@ -46,3 +46,32 @@ func plural[N int | int64](n N, one, many string) string {
 	}
 	return groupDigits(n) + " " + many
 }
+
+// containsFold reports whether text holds part, with ASCII letters in either case.
+// It looks at each byte once or, where much of part stands in text, a few times:
+// bytes.IndexByte for both cases would be quadratic in texts made for it.
+func containsFold(text, part []byte) bool {
+	first := lowerASCII(part[0])
+	for i := 0; i+len(part) <= len(text); i++ {
+		if lowerASCII(text[i]) == first && equalFoldASCII(text[i:i+len(part)], part) {
+			return true
+		}
+	}
+	return false
+}
+
+func equalFoldASCII(a, b []byte) bool {
+	for i := range a {
+		if lowerASCII(a[i]) != lowerASCII(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lowerASCII(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c + ('a' - 'A')
+	}
+	return c
+}

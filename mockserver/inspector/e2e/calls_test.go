@@ -326,7 +326,7 @@ func TestOwnCallsCanBeHidden(t *testing.T) {
 
 func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	history := mockserver.NewHistory(0)
-	history.Adopt()
+	history.RecordUnknown()
 	gone := newReceiver(t, http.StatusGone)
 	srv, _ := serve(t, mockserver.EngineConfig{History: history, AnyWriteKey: true, Destinations: []mockserver.Destination{to("one", gone.URL, ""), to("other", gone.URL, "")}}, "")
 	call, err := mockserver.ReadCall("web", []byte(`{"type":"track","event":"From Before","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Second).UTC().Format(time.RFC3339)+`"}`))

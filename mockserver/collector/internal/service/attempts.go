@@ -37,7 +37,7 @@ type attemptLog struct {
 func newAttemptLog(log *journal.AttemptLog, history *mockserver.History, shared bool, logger *slog.Logger) *attemptLog {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &attemptLog{log: log, history: history, writer: rand.Text()[:8], logger: logger, cancel: cancel, done: make(chan struct{})}
-	history.Adopt()
+	history.RecordUnknown()
 	go func() {
 		defer close(l.done)
 		next, err := l.restore(ctx)

@@ -21,7 +21,7 @@ const (
 // guards it.
 type tally struct{ seconds [tallySeconds]tallySecond }
 
-// A tallySecond is what happened in one second.
+// A tallySecond is what happened in one second: how often, by kind.
 type tallySecond struct {
 	at int64 // Unix time
 	n  [tallyKinds]int
@@ -59,4 +59,12 @@ func (t *tally) since(first, last int64) []tallySecond {
 		}
 	}
 	return seconds
+}
+
+// seconds returns the seconds from first to last in which something happened, as far
+// back as they are counted.
+func (h *History) seconds(first, last int64) []tallySecond {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tally.since(first, last)
 }

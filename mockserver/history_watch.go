@@ -7,25 +7,25 @@ import (
 	"slices"
 )
 
-// A watcher collects the records that change while somebody waits, so that who
-// waits for a call looks at each change once, and not at everything each time.
+// A watcher collects the records that change while somebody waits, so that each
+// change is looked at once.
 type watcher struct {
 	history *History
 	wake    chan struct{} // holds a token when there is something to look at; never closed
 
 	// The History's lock guards these.
-	changed map[*Record]struct{}
-	cleared bool // whether all that was seen before is to be forgotten
+	changed map[*entry]struct{}
+	cleared bool // the History was cleared since take was called last
 }
 
 // watch starts a watcher, which sees every record as changed first.
 func (h *History) watch() *watcher {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w := &watcher{history: h, wake: make(chan struct{}, 1), changed: map[*Record]struct{}{}}
-	for _, s := range []*shelf{&h.sent, &h.made} {
-		for _, r := range s.records {
-			w.add(r)
+	w := &watcher{history: h, wake: make(chan struct{}, 1), changed: map[*entry]struct{}{}}
+	for _, r := range []*ring{&h.sent, &h.made} {
+		for _, e := range r.entries {
+			w.add(e)
 		}
 	}
 	if h.watchers == nil {
@@ -42,19 +42,19 @@ func (w *watcher) stop() {
 }
 
 // add notes that a record has changed. The History's lock is held.
-func (w *watcher) add(r *Record) {
-	w.changed[r] = struct{}{}
-	w.stir()
+func (w *watcher) add(e *entry) {
+	w.changed[e] = struct{}{}
+	w.signal()
 }
 
 // clear notes that the History forgets all records. Its lock is held.
 func (w *watcher) clear() {
 	clear(w.changed)
 	w.cleared = true
-	w.stir()
+	w.signal()
 }
 
-func (w *watcher) stir() {
+func (w *watcher) signal() {
 	select {
 	case w.wake <- struct{}{}:
 	default: // it will look anyway
@@ -67,21 +67,23 @@ func (w *watcher) take() (records []Record, cleared bool) {
 	w.history.mu.Lock()
 	defer w.history.mu.Unlock()
 	records = make([]Record, 0, len(w.changed))
-	for r := range w.changed {
-		if r.Seq > 0 { // else its call was not accepted yet
-			records = append(records, r.clone())
-		}
+	for e := range w.changed {
+		records = append(records, snapshot(&e.Record))
 	}
 	clear(w.changed)
 	cleared, w.cleared = w.cleared, false
 	return records, cleared
 }
 
-// noteChange tells those who watch, and the feed. The lock is held.
-func (h *History) noteChange(r *Record) {
-	h.feed.note(r)
+// noteChange tells the feed and those who watch that an entry is new or has changed.
+// The lock is held.
+func (h *History) noteChange(e *entry) {
+	if e.ring == nil {
+		return // its call was not accepted yet
+	}
+	h.feed.note(e)
 	for w := range h.watchers {
-		w.add(r)
+		w.add(e)
 	}
 }
 

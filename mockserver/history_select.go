@@ -20,7 +20,10 @@ type CallFilter struct {
 	picked map[callHash]bool // these alone, unless it is nil
 }
 
-// Matches tells whether the filter picks a call.
+// pickOnly makes the filter pick none but these calls.
+func (f *CallFilter) pickOnly(calls map[callHash]bool) { f.picked = calls }
+
+// Matches reports whether the filter picks a call.
 func (f *CallFilter) Matches(c *Call) bool {
 	switch {
 	case f.picked != nil && !f.picked[hashCall(c.Source, c.ID)],
@@ -36,41 +39,12 @@ func (f *CallFilter) Matches(c *Call) bool {
 	return f.Text == "" || containsFold(c.Body, []byte(f.Text))
 }
 
-// containsFold tells whether text holds part, with ASCII letters in either case.
-// It looks at each byte once or, where much of part stands in text, a few times:
-// bytes.IndexByte for both cases would be quadratic in texts made for it.
-func containsFold(text, part []byte) bool {
-	first := lowerASCII(part[0])
-	for i := 0; i+len(part) <= len(text); i++ {
-		if lowerASCII(text[i]) == first && equalFoldASCII(text[i:i+len(part)], part) {
-			return true
-		}
-	}
-	return false
-}
-
-func equalFoldASCII(a, b []byte) bool {
-	for i := range a {
-		if lowerASCII(a[i]) != lowerASCII(b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func lowerASCII(c byte) byte {
-	if c >= 'A' && c <= 'Z' {
-		return c + ('a' - 'A')
-	}
-	return c
-}
-
 // historyChunk is how many records are copied in one go, so that a search does
 // not hold up what is to be recorded.
 const historyChunk = 256
 
 // Page returns up to limit records that match, newest first, of those with a Seq
-// below before, or of all where before is 0. It also tells whether there are
+// below before, or of all where before is 0. It also reports whether there are
 // more. A nil match takes all.
 func (h *History) Page(before int64, limit int, match func(*Record) bool) (page []Record, more bool) {
 	for r := range h.backward(before) {
@@ -111,14 +85,14 @@ func (h *History) below(before int64) []Record {
 	if before <= 0 {
 		before = h.lastSeq + 1
 	}
-	sent, made := h.sent.records[:h.sent.from(before)], h.made.records[:h.made.from(before)]
+	sent, made := h.sent.entries[:h.sent.from(before)], h.made.entries[:h.made.from(before)]
 	chunk := make([]Record, min(len(sent)+len(made), historyChunk))
 	for i := range slices.Backward(chunk) {
 		newest := &sent
 		if len(sent) == 0 || len(made) > 0 && made[len(made)-1].Seq > sent[len(sent)-1].Seq {
 			newest = &made
 		}
-		chunk[i] = (*newest)[len(*newest)-1].clone()
+		chunk[i] = snapshot(&(*newest)[len(*newest)-1].Record)
 		*newest = (*newest)[:len(*newest)-1]
 	}
 	return chunk
@@ -128,9 +102,9 @@ func (h *History) below(before int64) []Record {
 func (h *History) Find(source, messageID string) (Record, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.byCall[hashCall(source, messageID)]
-	if r == nil {
+	e := h.byCall[hashCall(source, messageID)]
+	if e == nil {
 		return Record{}, false
 	}
-	return r.clone(), true
+	return snapshot(&e.Record), true
 }

@@ -5,19 +5,6 @@ import (
 	"time"
 )
 
-// A DestinationState says in a word how a destination is doing.
-type DestinationState string
-
-// States of destinations. The first that holds counts, from disabled on.
-const (
-	DestinationDisabled   DestinationState = "disabled"   // it gets no calls
-	DestinationPaused     DestinationState = "paused"     // its calls wait until Resume
-	DestinationDown       DestinationState = "down"       // its calls wait, and now and then one is tried
-	DestinationIdle       DestinationState = "idle"       // nothing is known of attempts
-	DestinationFailing    DestinationState = "failing"    // half of its newest attempts failed, or more
-	DestinationDelivering DestinationState = "delivering" // most of its newest attempts succeeded
-)
-
 // keptOutcomes is of how many of a destination's newest attempts the outcome is kept.
 const keptOutcomes = 64
 

@@ -1,0 +1,28 @@
+package mockserver
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strings"
+)
+
+// lowercase is base32 of letters and digits that keys and messageIds can hold.
+var lowercase = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// digestLen is how many characters a digest has.
+const digestLen = 16
+
+// digest returns letters and digits that stand for the parts.
+func digest(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		_, _ = fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return lowercase.EncodeToString(h.Sum(nil))[:digestLen]
+}
+
+// isDigest tells whether s can be a digest, and so a part of a key.
+func isDigest(s string) bool {
+	return len(s) == digestLen && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}

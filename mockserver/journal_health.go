@@ -1,0 +1,50 @@
+package mockserver
+
+import (
+	"context"
+	"time"
+)
+
+// A HealthChecker is a Journal that can tell how it is.
+type HealthChecker interface {
+	// Health returns what the journal holds, and an error if it could not store
+	// a batch now: ErrJournalFull, or what keeps it from storing.
+	Health(ctx context.Context) (JournalHealth, error)
+}
+
+// JournalHealth is how full a journal is.
+type JournalHealth struct {
+	Bytes      int64 `json:"bytes"`      // that its calls take
+	LimitBytes int64 `json:"limitBytes"` // at which it refuses more; 0 where there is no limit
+	// Servers are those of the cluster that keeps it, by name; none where it is on one
+	// machine.
+	Servers []JournalServer `json:"servers,omitempty"`
+	// Scrub is what reading all that is stored has found; zero where that is not done.
+	Scrub JournalScrub `json:"scrub,omitzero"`
+}
+
+// A JournalScrub is what a journal has found that reads all that it has stored, again
+// and again.
+type JournalScrub struct {
+	Bytes      uint64    `json:"bytes"`               // that were read
+	Rounds     int64     `json:"rounds"`              // in which all was read
+	FinishedAt time.Time `json:"finishedAt,omitzero"` // when the last of them ended
+	Damage     []string  `json:"damage,omitempty"`    // what it found
+}
+
+// A JournalServer is a server of the cluster that keeps a journal.
+type JournalServer struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"` // empty where it is not known
+	Sync    string `json:"sync"`              // SyncAlways, SyncLazy or SyncUnknown
+	// SyncInterval is the setting, as "always" or "2m0s"; empty where it is not known.
+	SyncInterval string `json:"syncInterval,omitempty"`
+}
+
+// Values of JournalServer.Sync: whether a server brings messages to its disk before it
+// acknowledges them.
+const (
+	SyncAlways  = "always"
+	SyncLazy    = "lazy"
+	SyncUnknown = "unknown"
+)

@@ -1,0 +1,21 @@
+package mockserver
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSearchIsLinear(t *testing.T) {
+	// A text with a part's first letter in one case all over, and never the whole
+	// part: 100 calls of it take some milliseconds, or minutes.
+	text := bytes.Repeat([]byte("A"), 1<<20)
+	for range 100 {
+		require.False(t, containsFold(text, []byte("ab")))
+	}
+	assert.True(t, containsFold([]byte("xxaAaB"), []byte("aab")))
+	assert.True(t, containsFold([]byte("ab"), []byte("AB")))
+	assert.False(t, containsFold([]byte("a"), []byte("ab")))
+}
