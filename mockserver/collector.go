@@ -1,7 +1,6 @@
 package mockserver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +21,7 @@ import (
 // that serves the tracking API. Its methods may be called from many goroutines
 // at once.
 type Collector struct {
-	config   Config
+	config   EngineConfig
 	clock    Clock
 	limits   Limits
 	journal  Journal
@@ -33,13 +32,10 @@ type Collector struct {
 	ingest   *ingestHandler
 	sender   *webhook.Sender
 	log      *slog.Logger
-	faults   faults
-	serving  activity // requests that a fault befalls
 
 	started time.Time       // as calls that come then are stamped
 	life    context.Context // ends with Close
 	end     context.CancelFunc
-	leave   func() // makes a clock that is moved by hand wait for us no longer; nil with another
 
 	syncs     *syncs
 	deletions *deletions
@@ -77,7 +73,7 @@ type appliedSettings struct {
 // *webhook.FieldError for each thing that is wrong with the sources and destinations
 // of config, or what kept its Sender, Journal, Store or State from being used; the Journal is open
 // then, as it was.
-func NewCollector(config Config) (*Collector, error) {
+func NewCollector(config EngineConfig) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
 		config: config, clock: config.Clock, limits: config.Limits,
@@ -86,7 +82,6 @@ func NewCollector(config Config) (*Collector, error) {
 		log:   config.Logger, workers: map[string]*worker{},
 		started: time.Now().Truncate(time.Millisecond),
 	}
-	c.serving.poke = c.poke
 	c.life, c.end = context.WithCancel(context.Background())
 	var err error
 	if c.sender, err = c.newSender(config.Sender); err != nil {
@@ -110,22 +105,11 @@ func NewCollector(config Config) (*Collector, error) {
 	}
 	c.syncs.start()
 	c.deletions.start()
-	if m, ok := c.clock.(*ManualClock); ok {
-		c.leave = m.join(c)
-	}
 	return c, nil
 }
 
-// newSender returns a sender that the faults of tests can befall.
+// newSender returns a sender.
 func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, error) {
-	c.faults.timeout = cmp.Or(max(config.Timeout, 0), webhook.Timeout)
-	outer := config.Wrap
-	config.Wrap = func(t http.RoundTripper) http.RoundTripper {
-		if t = c.faults.wrap(t); outer != nil {
-			t = outer(t)
-		}
-		return t
-	}
 	if config.Now == nil {
 		config.Now = c.clock.Now
 	}
@@ -204,19 +188,25 @@ func (c *Collector) open(defined Settings) error {
 	return nil
 }
 
-// poke tells a clock that is moved by hand that something may have come to rest.
-func (c *Collector) poke() {
-	if m, ok := c.clock.(*ManualClock); ok {
-		m.stir()
+// ServeHTTP serves the tracking API.
+func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.serveTracking(w, r) }
+
+// SourceOf returns the name of the source with a write key.
+func (c *Collector) SourceOf(writeKey string) (name string, known bool) { return c.sourceOf(writeKey) }
+
+// Forget makes calls new again: each is taken once more when it is sent again. The
+// History keeps what it has of them.
+func (c *Collector) Forget(calls []Record) {
+	c.history.renew(calls)
+	for i := range calls {
+		c.dedup.drop(calls[i].Call.Source, calls[i].Call.ID)
 	}
 }
 
-// rest implements what a ManualClock waits for.
-func (c *Collector) rest(now time.Time) (until time.Time, atRest bool) {
-	c.serving.mu.Lock()
-	until, atRest = c.serving.rest(now)
-	c.serving.mu.Unlock()
-	return until, atRest
+// ForgetAll makes all calls new again, and the History forgets everything.
+func (c *Collector) ForgetAll() {
+	c.history.Clear()
+	c.dedup.clear()
 }
 
 // History returns what the collector remembers.
@@ -381,9 +371,6 @@ func (c *Collector) Close() error {
 	}
 	c.closed = true
 	c.end()
-	if c.leave != nil {
-		c.leave()
-	}
 	c.syncs.work.stop()
 	c.deletions.work.stop()
 	running := c.running()

@@ -261,7 +261,7 @@ func TestClientMetricsAreCountedAndNotRouted(t *testing.T) {
 	}
 	res, _ := ask(t, http.MethodPost, srv.URL+"/m", `[`)
 	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
-	assert.Equal(t, map[string]float64{"analytics_js.invoke": 6, "analytics_js.error": 2}, srv.ClientMetrics())
+	assert.Equal(t, map[string]float64{"analytics_js.invoke": 6, "analytics_js.error": 2}, srv.Engine().ClientMetrics())
 	assert.Empty(t, srv.Calls())
 	var many []string
 	for i := range 1000 {
@@ -269,8 +269,8 @@ func TestClientMetricsAreCountedAndNotRouted(t *testing.T) {
 	}
 	ask(t, http.MethodPost, srv.URL+"/v1/m", `{"series":[`+strings.Join(many[:120], ",")+`]}`)
 	ask(t, http.MethodPost, srv.URL+"/v1/m", `{"series":[`+strings.Join(many[120:900], ",")+`]}`)
-	assert.LessOrEqual(t, len(srv.ClientMetrics()), 257)
-	assert.EqualValues(t, 900-128, srv.ClientMetrics()["other"], "names of more than 128 bytes")
+	assert.LessOrEqual(t, len(srv.Engine().ClientMetrics()), 257)
+	assert.EqualValues(t, 900-128, srv.Engine().ClientMetrics()["other"], "names of more than 128 bytes")
 }
 
 func TestPixelsAlwaysAnswerWithAnImage(t *testing.T) {
@@ -314,7 +314,7 @@ func TestPixelsAlwaysAnswerWithAnImage(t *testing.T) {
 	}
 	assert.Len(t, srv.Calls(), stored)
 	assert.Equal(t, 4, refused(srv))
-	assert.Len(t, srv.History().Rejections(), 1)
+	assert.Len(t, srv.Engine().History().Rejections(), 1)
 }
 
 func TestLibrariesLearnWhereToSend(t *testing.T) {
@@ -348,7 +348,7 @@ func TestLibrariesLearnWhereToSend(t *testing.T) {
 
 // refused returns how many requests were refused, of those that are remembered.
 func refused(srv *mockserver.Server) (n int) {
-	for _, r := range srv.History().Refusals() {
+	for _, r := range srv.Engine().History().Refusals() {
 		n += r.Count
 	}
 	return n
@@ -361,7 +361,7 @@ func TestWriteKeysAreNotKept(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
 	ask := func(t *testing.T, method, url, body string) {
 		ask(t, method, url, body)
-		for _, r := range srv.History().Refusals() { // each before others are put to it
+		for _, r := range srv.Engine().History().Refusals() { // each before others are put to it
 			assert.NotContains(t, r.Path+r.Message, key)
 			assert.LessOrEqual(t, len([]rune(r.Path)), 200+len([]rune("…")))
 		}
@@ -385,7 +385,7 @@ func TestWriteKeysAreNotKept(t *testing.T) {
 // TestNoPathShowsAWriteKey: a library asks for its files and its settings by its key,
 // and people put keys in all places.
 func TestNoPathShowsAWriteKey(t *testing.T) {
-	c, err := mockserver.NewCollector(mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
+	c, err := mockserver.NewCollector(mockserver.EngineConfig{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	const unknown = "hFx3kQ9mZw7LrT2vYb8N"
@@ -434,10 +434,10 @@ func TestMessagesAreDrainedWithoutWhatDiffers(t *testing.T) {
 func TestMessagesOfAnEarlierCollectorAreNotNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		history := mockserver.NewHistory(0)
-		c := newCollector(t, mockserver.Config{Messages: true, History: history})
+		c := newCollector(t, mockserver.EngineConfig{Messages: true, History: history})
 		serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"Before"}`)
 		time.Sleep(time.Second)
-		c = newCollector(t, mockserver.Config{Messages: true, History: history})
+		c = newCollector(t, mockserver.EngineConfig{Messages: true, History: history})
 		serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"After"}`)
 		res := serve(mockserver.NewAdmin(c, ""), http.MethodGet, "/messages", "")
 		assert.Equal(t, `[{"userId":"u","name":"After","type":"page"}]`+"\n", res.Body.String())
@@ -445,7 +445,7 @@ func TestMessagesOfAnEarlierCollectorAreNotNew(t *testing.T) {
 }
 
 func TestMessagesAreForTestsAlone(t *testing.T) {
-	res := serve(mockserver.NewAdmin(newCollector(t, mockserver.Config{}), ""), http.MethodGet, "/messages", "")
+	res := serve(mockserver.NewAdmin(newCollector(t, mockserver.EngineConfig{}), ""), http.MethodGet, "/messages", "")
 	assert.Equal(t, http.StatusNotFound, res.Code)
 }
 
@@ -456,7 +456,7 @@ func TestHealthAndReadiness(t *testing.T) {
 		assert.Equal(t, http.StatusOK, res.StatusCode)
 		assert.Equal(t, status, answer(t, text)["status"])
 	}
-	srv.Drain()
+	srv.Engine().Drain()
 	res, text := ask(t, http.MethodGet, srv.URL+"/ready", "")
 	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 	assert.Equal(t, "unavailable", answer(t, text)["status"])
@@ -497,7 +497,7 @@ func TestStrangersReadNoMessages(t *testing.T) {
 }
 
 func TestARefusalKeepsLittleOfItsPath(t *testing.T) {
-	c := newCollector(t, mockserver.Config{})
+	c := newCollector(t, mockserver.EngineConfig{})
 	long := strings.Repeat("ä", 20_000)
 	for _, path := range []string{"/" + long, "/v1/pixel/" + long} {
 		serve(c, http.MethodGet, path, "")

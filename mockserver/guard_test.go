@@ -23,7 +23,7 @@ func TestTokensAreGuessedSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 		require.NoError(t, err)
-		collector, err := mockserver.NewCollector(mockserver.Config{})
+		collector, err := mockserver.NewCollector(mockserver.EngineConfig{})
 		require.NoError(t, err)
 		defer collector.Close()
 		api := guard.Wrap(mockserver.NewAdmin(collector, ""))
@@ -113,7 +113,7 @@ func TestWhoIsBelievedToHaveAskedByHTTPS(t *testing.T) {
 func TestLoginCookiesAreSecureBehindATrustedProxy(t *testing.T) {
 	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	require.NoError(t, err)
-	pages := mockserver.NewInspector(newCollector(t, mockserver.Config{}), mockserver.InspectorConfig{Guard: guard})
+	pages := mockserver.NewInspector(newCollector(t, mockserver.EngineConfig{}), mockserver.InspectorConfig{Guard: guard})
 	for from, secure := range map[string]bool{"10.1.2.3:4": true, "192.0.2.1:4": false} {
 		req := httptest.NewRequest(http.MethodPost, "http://localhost/login", strings.NewReader("token=the-admin-token"))
 		req.RemoteAddr = from
