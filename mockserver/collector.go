@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -244,9 +245,9 @@ func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSe
 		}
 	}
 	for _, w := range c.running() {
-		if !wanted[w.name] {
+		if !wanted[w.destination().Name] {
 			if err := c.detach(ctx, w); err != nil {
-				return fmt.Errorf("mockserver: destination %q: %w", w.name, err)
+				return fmt.Errorf("mockserver: destination %q: %w", w.destination().Name, err)
 			}
 		}
 	}
@@ -294,17 +295,18 @@ func (c *Collector) attachAgain(ctx context.Context, destination string) (Reader
 }
 
 func (c *Collector) detach(ctx context.Context, w *worker) error {
+	name := w.destination().Name
 	w.stop()
 	c.mu.Lock()
-	delete(c.workers, w.name)
+	delete(c.workers, name)
 	c.mu.Unlock()
 	ledgers, err := c.journal.Ledger(ctx)
-	if err = errors.Join(err, c.journal.Detach(ctx, w.name)); err != nil {
+	if err = errors.Join(err, c.journal.Detach(ctx, name)); err != nil {
 		return err
 	}
 	for _, l := range ledgers {
-		if l.Destination == w.name {
-			c.log.Warn("a destination was removed, and is forgotten with its calls", "destination", w.name, "pending", l.Pending, "failed", l.Failed)
+		if l.Destination == name {
+			c.log.Warn("a destination was removed, and is forgotten with its calls", "destination", name, "pending", l.Pending, "failed", l.Failed)
 		}
 	}
 	return nil
@@ -321,7 +323,7 @@ func (c *Collector) worker(destination string) *worker {
 func (c *Collector) running() []*worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.SortedFunc(maps.Values(c.workers), func(a, b *worker) int { return strings.Compare(a.name, b.name) })
+	return slices.SortedFunc(maps.Values(c.workers), func(a, b *worker) int { return strings.Compare(a.destination().Name, b.destination().Name) })
 }
 
 // Drain makes Ready fail and begins with no more deliveries; those under way
@@ -343,11 +345,7 @@ func (c *Collector) Shutdown(ctx context.Context) error {
 	c.Drain()
 	var cut error
 	for _, w := range c.running() {
-		select {
-		case <-w.done:
-		case <-ctx.Done():
-			cut = ctx.Err()
-		}
+		cut = cmp.Or(w.wait(ctx), cut)
 	}
 	return errors.Join(cut, c.Close())
 }

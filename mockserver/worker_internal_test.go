@@ -21,13 +21,13 @@ type senderFunc func(ctx context.Context, r webhook.Request) webhook.Attempt
 
 func (f senderFunc) Send(ctx context.Context, r webhook.Request) webhook.Attempt { return f(ctx, r) }
 
-// An eventLog is an Observer that keeps what it is told.
-type eventLog struct {
+// observedEvents is an Observer that keeps what it is told.
+type observedEvents struct {
 	mu     sync.Mutex // guards events
 	events []Event
 }
 
-func (l *eventLog) Observe(e Event) {
+func (l *observedEvents) Observe(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.events = append(l.events, e)
@@ -40,9 +40,9 @@ func oneWebhook(name string) Destination {
 
 // newTestWorker returns a worker of the destination d with a journal in memory, that was
 // not started.
-func newTestWorker(t *testing.T, send senderFunc) (*worker, Journal, *eventLog) {
+func newTestWorker(t *testing.T, send senderFunc) (*worker, Journal, *observedEvents) {
 	t.Helper()
-	journal, events := NewMemoryJournal(0, nil), &eventLog{}
+	journal, events := NewMemoryJournal(0, nil), &observedEvents{}
 	reader, err := journal.Attach(t.Context(), "d", nil)
 	require.NoError(t, err)
 	return newWorker(oneWebhook("d"), reader, workerConfig{
