@@ -82,8 +82,9 @@ func NewAdmin(c *Collector, version string) http.Handler {
 		})
 	}
 	if c.config.Messages {
-		a.mux.HandleFunc("GET /messages", c.serveMessages)
-		a.mux.HandleFunc("POST /messages", c.serveMessages)
+		messages := sameOrigin(newMessagesHandler(c.undrained))
+		a.mux.Handle("GET /messages", messages)
+		a.mux.Handle("POST /messages", messages)
 	}
 	a.mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")

@@ -98,7 +98,7 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 		assert.Equal(t, http.StatusUnprocessableEntity, status)
 		status, _ = admin(t, srv, "PATCH", "/destinations/crm", fmt.Sprintf(`{"webhooks":[{"url":%q,"headers":{"Authorization":"(hidden)"}}]}`, rec.URL))
 		assert.Equal(t, http.StatusUnprocessableEntity, status, "the URL has no such header")
-		assert.Equal(t, map[string]string{"X-Api-Key": "k1", "X-Team": "growth"}, srv.Settings().Destinations[0].Webhooks[0].Headers)
+		assert.Equal(t, map[string]string{"X-Api-Key": "k1", "X-Team": "growth"}, srv.Engine().Settings().Destinations[0].Webhooks[0].Headers)
 	})
 	t.Run("each of two entries with one URL keeps its own", func(t *testing.T) {
 		two := `{"name":"two","webhooks":[{"url":"http://127.0.0.1:1/","headers":{"X-Token":"a"}},{"url":"http://127.0.0.1:1/","headers":{"X-Token":"b"}}]}`
@@ -108,7 +108,7 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 		require.NoError(t, err)
 		status, made = admin(t, srv, "PATCH", "/destinations/two", string(back))
 		require.Equal(t, http.StatusOK, status, made)
-		webhooks := srv.Settings().Destinations[1].Webhooks
+		webhooks := srv.Engine().Settings().Destinations[1].Webhooks
 		assert.Equal(t, "a", webhooks[0].Headers["X-Token"])
 		assert.Equal(t, "b", webhooks[1].Headers["X-Token"])
 		status, _ = admin(t, srv, "DELETE", "/destinations/two", "")
@@ -124,7 +124,7 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 	t.Run("a removed source is unknown", func(t *testing.T) {
 		status, _ := admin(t, srv, "DELETE", "/sources/app", "")
 		assert.Equal(t, http.StatusNoContent, status)
-		assert.Len(t, srv.Settings().Sources, 1)
+		assert.Len(t, srv.Engine().Settings().Sources, 1)
 	})
 }
 
@@ -285,7 +285,7 @@ func TestAdminListsWhatWasRejected(t *testing.T) {
 	assert.Equal(t, "track", answer["calls"].([]any)[0].(object)["type"], "of its endpoint")
 	require.Len(t, answer["requests"], 1)
 	assert.Equal(t, "unknown_write_key", answer["requests"].([]any)[0].(object)["code"])
-	serve(srv, http.MethodGet, "/v1/batch", "")
+	serve(srv.Engine(), http.MethodGet, "/v1/batch", "")
 	_, answer = admin(t, srv, "GET", "/rejections", "")
 	assert.Equal(t, "GET", answer["requests"].([]any)[0].(object)["method"])
 }
@@ -347,7 +347,7 @@ func TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken(t *testing.T) {
 func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
 	history := mockserver.NewHistory(0)
 	history.RecordUnknown()
-	srv := mockserver.RunT(t, mockserver.Config{
+	srv := mockserver.RunEngine(t, mockserver.EngineConfig{
 		History: history, Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}},
 		Destinations: []mockserver.Destination{hook("one", "http://127.0.0.1:1"), hook("other", "http://127.0.0.1:1")},
 	})

@@ -33,7 +33,7 @@ func sendList(t *testing.T, url string, list io.Reader) (int, string) {
 }
 
 func TestAdminTakesAListForAsLongAsItComes(t *testing.T) {
-	c, err := mockserver.NewCollector(mockserver.Config{
+	c, err := mockserver.NewCollector(mockserver.EngineConfig{
 		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 		Sender: webhook.SenderConfig{Transport: &inbox{}},
 	})
@@ -70,7 +70,7 @@ func TestAdminTakesNoListThatBreaksOff(t *testing.T) {
 	require.NoError(t, err)
 	defer res.Body.Close()
 	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
-	all, err := srv.Computations(within(t))
+	all, err := srv.Engine().Computations(within(t))
 	require.NoError(t, err)
 	assert.Len(t, all[0].Syncs, 1)
 	assert.EqualValues(t, 3, all[0].Users)

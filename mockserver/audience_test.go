@@ -141,11 +141,11 @@ func settleBy(ctx context.Context, t *testing.T, c *mockserver.Collector) {
 // synced syncs, waits for the sync and for its deliveries.
 func synced(t *testing.T, srv *mockserver.Server, a mockserver.AudienceSync) mockserver.Sync {
 	t.Helper()
-	s, err := srv.SyncAudience(within(t), a)
+	s, err := srv.Engine().SyncAudience(within(t), a)
 	require.NoError(t, err)
-	s, err = srv.WaitSync(within(t), s.ID)
+	s, err = srv.Engine().WaitSync(within(t), s.ID)
 	require.NoError(t, err)
-	settle(t, srv.Collector)
+	settle(t, srv.Engine())
 	return s
 }
 
@@ -207,14 +207,14 @@ func TestDryRunCountsAndSendsNothing(t *testing.T) {
 	dry := func(members ...string) (s mockserver.Sync) {
 		a := big(members...)
 		a.DryRun = true
-		s, err := srv.SyncAudience(within(t), a)
+		s, err := srv.Engine().SyncAudience(within(t), a)
 		require.NoError(t, err)
 		return s
 	}
 	s := dry("u1", "u2", "u2")
 	assert.Equal(t, [3]int64{2, 2, 0}, [3]int64{s.Users, s.Entered, s.Left})
 	assert.Empty(t, s.ID)
-	all, err := srv.Computations(within(t))
+	all, err := srv.Engine().Computations(within(t))
 	require.NoError(t, err)
 	assert.Empty(t, all, "nothing was stored")
 
@@ -222,7 +222,7 @@ func TestDryRunCountsAndSendsNothing(t *testing.T) {
 	box.take()
 	s = dry("u2", "u3", "u4")
 	assert.Equal(t, [3]int64{3, 2, 1}, [3]int64{s.Users, s.Entered, s.Left})
-	settle(t, srv.Collector)
+	settle(t, srv.Engine())
 	assert.Empty(t, box.take())
 	synced(t, srv, big("u1", "u2"))
 	assert.Empty(t, box.take(), "the dry run has changed nothing")
@@ -232,11 +232,11 @@ func TestTraitTellsChangedValues(t *testing.T) {
 	srv, box := run(t, hooks("crm")...)
 	sync := func(lines string) {
 		t.Helper()
-		s, err := srv.SyncTrait(within(t), mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.ReadValues(strings.NewReader(lines))})
+		s, err := srv.Engine().SyncTrait(within(t), mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.ReadValues(strings.NewReader(lines))})
 		require.NoError(t, err)
-		_, err = srv.WaitSync(within(t), s.ID)
+		_, err = srv.Engine().WaitSync(within(t), s.ID)
 		require.NoError(t, err)
-		settle(t, srv.Collector)
+		settle(t, srv.Engine())
 	}
 	sync(`{"userId":"u1","value":10}
 		{"userId":"u2","value":"gold"}
@@ -250,11 +250,11 @@ func TestTraitTellsChangedValues(t *testing.T) {
 	assert.Contains(t, string(body), `"traits":{"lifetime_value":null}`)
 	assert.Contains(t, string(body), `"trait":{"key":"lifetime_value","name":"Lifetime Value","sync":2}`)
 
-	s, err := srv.SyncTrait(within(t), mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.Values(map[string]any{"u1": 11})})
+	s, err := srv.Engine().SyncTrait(within(t), mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.Values(map[string]any{"u1": 11})})
 	require.NoError(t, err)
-	_, err = srv.WaitSync(within(t), s.ID)
+	_, err = srv.Engine().WaitSync(within(t), s.ID)
 	require.NoError(t, err)
-	settle(t, srv.Collector)
+	settle(t, srv.Engine())
 	assert.Equal(t, []string{"crm u1 lifetime_value=11", "crm u2 lifetime_value=<nil>"}, box.told())
 }
 
@@ -285,39 +285,39 @@ func (j *gatedJournal) Append(ctx context.Context, b mockserver.Batch) error {
 func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 	box := &inbox{}
 	journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0), gate: make(chan struct{})}
-	srv := mockserver.RunT(t, mockserver.Config{
+	srv := mockserver.RunEngine(t, mockserver.EngineConfig{
 		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 		Sender: webhook.SenderConfig{Transport: box}, Journal: journal,
 	})
 	lists := [][]string{{"u1", "u2"}, {"u2", "u3"}, {"u1"}, {"u1", "u4"}}
 	var requested []mockserver.Sync
 	for _, members := range lists {
-		s, err := srv.SyncAudience(within(t), big(members...))
+		s, err := srv.Engine().SyncAudience(within(t), big(members...))
 		require.NoError(t, err)
 		requested = append(requested, s)
 	}
 	other := big("u9")
 	other.Name = "Other"
-	_, err := srv.SyncAudience(within(t), other)
+	_, err := srv.Engine().SyncAudience(within(t), other)
 	require.NoError(t, err)
 	dry := big("u4")
 	dry.DryRun = true
-	counted, err := srv.SyncAudience(within(t), dry)
+	counted, err := srv.Engine().SyncAudience(within(t), dry)
 	require.NoError(t, err)
 	assert.Equal(t, [2]int64{0, 1}, [2]int64{counted.Entered, counted.Left}, "counted from the last in the queue")
 
 	short, cancel := context.WithCancel(t.Context())
 	cancel()
-	s, err := srv.WaitSync(short, requested[1].ID)
+	s, err := srv.Engine().WaitSync(short, requested[1].ID)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Equal(t, mockserver.SyncQueued, s.State)
 
 	close(journal.gate)
 	for _, s := range requested {
-		_, err := srv.WaitSync(within(t), s.ID)
+		_, err := srv.Engine().WaitSync(within(t), s.ID)
 		require.NoError(t, err)
 	}
-	settle(t, srv.Collector)
+	settle(t, srv.Engine())
 	bySync := map[int][]string{}
 	for _, d := range box.take() {
 		if n := d.Context.Audience.Sync; d.Context.Audience.Name == "Big Spenders" {
@@ -330,7 +330,7 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 		assert.True(t, requested[i+1].Timestamp.After(requested[i].Timestamp))
 	}
 
-	all, err := srv.Computations(within(t))
+	all, err := srv.Engine().Computations(within(t))
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	assert.Len(t, all[0].Syncs, 4)
@@ -340,20 +340,20 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
 	state := mockserver.NewMemoryState()
 	journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0), gate: make(chan struct{})}
-	srv := mockserver.RunT(t, mockserver.Config{
+	srv := mockserver.RunEngine(t, mockserver.EngineConfig{
 		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 		Sender: webhook.SenderConfig{Transport: &inbox{}}, Journal: journal, State: state,
 	})
 	var last mockserver.Sync
 	for i := range 16 {
-		s, err := srv.SyncAudience(within(t), big(fmt.Sprint(i)))
+		s, err := srv.Engine().SyncAudience(within(t), big(fmt.Sprint(i)))
 		require.NoError(t, err)
 		last = s
 	}
-	_, err := srv.SyncAudience(within(t), big("one more"))
+	_, err := srv.Engine().SyncAudience(within(t), big("one more"))
 	require.ErrorIs(t, err, mockserver.ErrTooManySyncs)
 	close(journal.gate)
-	_, err = srv.WaitSync(within(t), last.ID)
+	_, err = srv.Engine().WaitSync(within(t), last.ID)
 	require.NoError(t, err)
 	srv.Close()
 	keys, err := state.Keys(t.Context(), "segment")
@@ -364,7 +364,7 @@ func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
 func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0), gate: make(chan struct{}), err: mockserver.ErrJournalFull}
-		c, err := mockserver.NewCollector(mockserver.Config{
+		c, err := mockserver.NewCollector(mockserver.EngineConfig{
 			Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}},
 			Sender:  webhook.SenderConfig{Transport: &inbox{}}, Journal: journal,
 		})
@@ -403,7 +403,7 @@ func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 
 func TestASyncAddsNoMoreThanItMayToABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := mockserver.NewCollector(mockserver.Config{
+		c, err := mockserver.NewCollector(mockserver.EngineConfig{
 			Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 			Sender: webhook.SenderConfig{Transport: &inbox{}},
 		}.WithEmitCalls(10)) // and so 400 pending
@@ -481,7 +481,7 @@ func TestListsThatAreRefused(t *testing.T) {
 				if test.sync.Members == nil {
 					test.sync.Members = list(nil)
 				}
-				_, err := srv.SyncAudience(within(t), test.sync)
+				_, err := srv.Engine().SyncAudience(within(t), test.sync)
 				require.ErrorContains(t, err, test.want)
 				if test.is != nil {
 					assert.ErrorIs(t, err, test.is)
@@ -490,7 +490,7 @@ func TestListsThatAreRefused(t *testing.T) {
 		})
 	}
 	synced(t, srv, mockserver.AudienceSync{Name: "score", Destination: "crm", Members: list(nil, "u1")})
-	_, err := srv.SyncTrait(within(t), mockserver.TraitSync{Name: "Score", Destination: "crm", Values: mockserver.Values(map[string]any{"u": 1})})
+	_, err := srv.Engine().SyncTrait(within(t), mockserver.TraitSync{Name: "Score", Destination: "crm", Values: mockserver.Values(map[string]any{"u": 1})})
 	assert.ErrorIs(t, err, mockserver.ErrExists)
 	assert.Len(t, box.take(), 1)
 }
@@ -548,7 +548,7 @@ func TestReadMembersAndValues(t *testing.T) {
 func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
 	box := &inbox{}
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
-	_, err := srv.SyncAudience(within(t), big("u1"))
+	_, err := srv.Engine().SyncAudience(within(t), big("u1"))
 	require.ErrorContains(t, err, "source: is empty: name the source; none is known yet")
 	post(t, srv.URL+"/v1/track", "one", `{"event":"E","userId":"u"}`)
 	_, err = srv.Wait(within(t), 1, mockserver.DeliveredTo("crm"))
@@ -557,14 +557,14 @@ func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
 	synced(t, srv, big("u1"))
 	assert.Equal(t, []string{"crm u1 big_spenders=true"}, box.told())
 	post(t, srv.URL+"/v1/track", "two", `{"event":"E","userId":"u"}`)
-	_, err = srv.SyncAudience(within(t), big("u1"))
+	_, err = srv.Engine().SyncAudience(within(t), big("u1"))
 	require.ErrorContains(t, err, "source: is empty: name one of ")
 }
 
 func TestASyncWithoutAListIsRefused(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://127.0.0.1:1")}})
-	_, err := srv.SyncAudience(t.Context(), mockserver.AudienceSync{Name: "A", Source: "s", AllowEmpty: true})
+	_, err := srv.Engine().SyncAudience(t.Context(), mockserver.AudienceSync{Name: "A", Source: "s", AllowEmpty: true})
 	assert.ErrorContains(t, err, "members: is nil")
-	_, err = srv.SyncTrait(t.Context(), mockserver.TraitSync{Name: "A", Source: "s", AllowEmpty: true})
+	_, err = srv.Engine().SyncTrait(t.Context(), mockserver.TraitSync{Name: "A", Source: "s", AllowEmpty: true})
 	assert.ErrorContains(t, err, "values: is nil")
 }

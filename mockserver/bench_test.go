@@ -39,7 +39,7 @@ func realisticBatch(n int, mark string) []byte {
 // BenchmarkIngest measures the collector without the network and without a
 // journal: the time is for a batch of 100 calls of 800 bytes.
 func BenchmarkIngest(b *testing.B) {
-	c, err := mockserver.NewCollector(mockserver.Config{Journal: discard{}, Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}})
+	c, err := mockserver.NewCollector(mockserver.EngineConfig{Journal: discard{}, Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func BenchmarkDeliver(b *testing.B) {
 		ahead := 0
 		for i := 0; b.Loop(); i++ {
 			fresh := bytes.ReplaceAll(body, []byte(`"messageId":"m-`), fmt.Appendf(nil, `"messageId":"%d-`, i))
-			if res := serve(srv.Collector, http.MethodPost, "/v1/batch", string(fresh)); res.Code != http.StatusOK {
+			if res := serve(srv.Engine(), http.MethodPost, "/v1/batch", string(fresh)); res.Code != http.StatusOK {
 				b.Fatal(res.Body)
 			}
 			for ahead += 100; ahead > 400; ahead-- {

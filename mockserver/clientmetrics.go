@@ -34,21 +34,19 @@ func (m *clientMetrics) add(name string, value float64) {
 	m.counts[name] += value
 }
 
-// ClientMetrics returns the counters that browsers' libraries sent of themselves,
-// such as analytics_js.invoke, summed over their tags. At most 256 names are kept
-// apart; others are counted under "other".
-func (c *Collector) ClientMetrics() map[string]float64 {
-	c.metrics.mu.Lock()
-	defer c.metrics.mu.Unlock()
-	return maps.Clone(c.metrics.counts)
+// clone returns the counters by name, as they are now.
+func (m *clientMetrics) clone() map[string]float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.counts)
 }
 
 // countMetrics takes the metrics of a library. They belong to no source: the
 // libraries send them without a write key.
-func (c *Collector) countMetrics(r *http.Request) *requestError {
+func (h *ingestHandler) countMetrics(r *http.Request) *requestError {
 	body := requestBodies.Get().(*requestBody)
 	defer body.release()
-	if refused := body.read(r, c.limits.BodyBytes); refused != nil {
+	if refused := body.read(r, h.config.limits.BodyBytes); refused != nil {
 		return refused
 	}
 	var report struct {
@@ -61,7 +59,7 @@ func (c *Collector) countMetrics(r *http.Request) *requestError {
 		return refuse(http.StatusBadRequest, CodeInvalidJSON, "metrics are sent as {\"series\":[{\"metric\":…,\"value\":…}]}: %v", err)
 	}
 	for _, s := range report.Series {
-		c.metrics.add(s.Metric, s.Value)
+		h.metrics.add(s.Metric, s.Value)
 	}
 	return nil
 }

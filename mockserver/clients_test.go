@@ -79,7 +79,7 @@ func TestClientLibraries(t *testing.T) {
 			_, err = srv.Wait(ctx, 6, mockserver.DeliveredTo("hook"))
 			require.NoError(t, err)
 			assert.Len(t, srv.Calls(), 6)
-			assert.Empty(t, srv.History().Refusals())
+			assert.Empty(t, srv.Engine().History().Refusals())
 			for typ, like := range map[string]string{
 				"identify": `{"userId":"u1","traits":{"email":"ada@example.com","age":36}}`,
 				"track": `{"userId":"u1","event":"Order Completed","properties":{"plan":"Pro","first name":"Ada","price":19.99,

@@ -3,7 +3,6 @@ package mockserver
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,32 +23,26 @@ import (
 // that serves the tracking API. Its methods may be called from many goroutines
 // at once.
 type Collector struct {
-	config   Config
+	config   EngineConfig
 	clock    Clock
-	limits   Limits
 	journal  Journal
 	store    SettingsStore
 	history  *History
 	observer Observer
 	dedup    *dedup
-	rates    *rates
+	ingest   *ingestHandler
 	sender   *webhook.Sender
 	log      *slog.Logger
-	metrics  clientMetrics
-	faults   faults
-	serving  activity // requests that a fault befalls
 
 	started time.Time       // as calls that come then are stamped
 	life    context.Context // ends with Close
 	end     context.CancelFunc
-	leave   func() // makes a clock that is moved by hand wait for us no longer; nil with another
 
 	*usersService // audiences, computed traits and deletion requests
 
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
 	draining atomic.Bool
-	refusing logThrottle // what is logged of batches that could not be stored
 	unready  atomic.Bool // that this was logged
 	unfollow func()      // ends following the store, and waits for it
 
@@ -70,24 +63,22 @@ type Collector struct {
 type appliedSettings struct {
 	Settings
 	defined Settings // those of the configuration alone
-	sources []knownSource
+	sources *sourceTable
 }
 
 // NewCollector starts a collector. Close ends it. Its error is a
 // *webhook.FieldError for each thing that is wrong with the sources and destinations
 // of config, or what kept its Sender, Journal, Store or State from being used; the Journal is open
 // then, as it was.
-func NewCollector(config Config) (*Collector, error) {
+func NewCollector(config EngineConfig) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
-		config: config, clock: config.Clock, limits: config.Limits,
+		config: config, clock: config.Clock,
 		journal: config.Journal, store: config.Store, history: config.History,
-		dedup: newDedup(config.Clock, config.DedupWindow, config.DedupCalls),
-		rates: newRates(config.Clock),
+		dedup: newDedup(config.DedupWindow, config.DedupCalls),
 		log:   config.Logger, workers: map[string]*worker{},
-		started: config.Clock.Now().Truncate(time.Millisecond),
+		started: time.Now().Truncate(time.Millisecond),
 	}
-	c.serving.poke = c.poke
 	c.life, c.end = context.WithCancel(context.Background())
 	var err error
 	if c.sender, err = c.newSender(config.Sender); err != nil {
@@ -99,6 +90,13 @@ func NewCollector(config Config) (*Collector, error) {
 		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.emitCalls,
 	})
 	c.observer = append(Observers{config.History, c.usersService}, config.Observers...)
+	c.ingest = newIngestHandler(ingestConfig{
+		journal: c.journal, observer: c.observer, dedup: c.dedup, log: c.log, limits: config.Limits, strict: config.Strict,
+		sources:      func() *sourceTable { return c.settings.Load().sources },
+		integrations: func(source string) []string { return integrationsOf(source, c.settings.Load().Destinations) },
+		isHTTPS:      config.IsHTTPS,
+		health:       http.HandlerFunc(c.serveHealth), ready: http.HandlerFunc(c.serveReady),
+	})
 	if err := c.remember(); err != nil {
 		c.sender.Close()
 		return nil, err
@@ -108,22 +106,11 @@ func NewCollector(config Config) (*Collector, error) {
 		return nil, err
 	}
 	c.usersService.start()
-	if m, ok := c.clock.(*ManualClock); ok {
-		c.leave = m.join(c)
-	}
 	return c, nil
 }
 
-// newSender returns a sender that the faults of tests can befall.
+// newSender returns a sender.
 func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, error) {
-	c.faults.timeout = cmp.Or(max(config.Timeout, 0), webhook.Timeout)
-	outer := config.Wrap
-	config.Wrap = func(t http.RoundTripper) http.RoundTripper {
-		if t = c.faults.wrap(t); outer != nil {
-			t = outer(t)
-		}
-		return t
-	}
 	if config.Now == nil {
 		config.Now = c.clock.Now
 	}
@@ -158,6 +145,17 @@ func (c *Collector) remember() error {
 // the journal has stored it.
 func (c *Collector) Remember(source, messageID string) { c.dedup.add(source, messageID) }
 
+// ClientMetrics returns the counters that browsers' libraries sent of themselves,
+// such as analytics_js.invoke, summed over their tags. At most 256 names are kept
+// apart; others are counted under "other".
+func (c *Collector) ClientMetrics() map[string]float64 { return c.ingest.metrics.clone() }
+
+// undrained returns the calls that this process took and that were not drained before,
+// oldest first, and may drain them.
+func (c *Collector) undrained(drain bool) []Call {
+	return slices.DeleteFunc(c.history.undrained(drain), func(call Call) bool { return call.ReceivedAt.Before(c.started) })
+}
+
 // open applies the first settings, and follows those that others make.
 func (c *Collector) open(defined Settings) error {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -183,19 +181,27 @@ func (c *Collector) open(defined Settings) error {
 	return nil
 }
 
-// poke tells a clock that is moved by hand that something may have come to rest.
-func (c *Collector) poke() {
-	if m, ok := c.clock.(*ManualClock); ok {
-		m.stir()
+// ServeHTTP serves the tracking API.
+func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.ingest.ServeHTTP(w, r) }
+
+// SourceOf returns the name of the source with a write key.
+func (c *Collector) SourceOf(writeKey string) (name string, known bool) {
+	return c.settings.Load().sources.sourceOf(writeKey)
+}
+
+// Forget makes calls new again: each is taken once more when it is sent again. The
+// History keeps what it has of them.
+func (c *Collector) Forget(calls []Record) {
+	c.history.renew(calls)
+	for i := range calls {
+		c.dedup.drop(calls[i].Call.Source, calls[i].Call.ID)
 	}
 }
 
-// rest implements what a ManualClock waits for.
-func (c *Collector) rest(now time.Time) (until time.Time, atRest bool) {
-	c.serving.mu.Lock()
-	until, atRest = c.serving.rest(now)
-	c.serving.mu.Unlock()
-	return until, atRest
+// ForgetAll makes all calls new again, and the History forgets everything.
+func (c *Collector) ForgetAll() {
+	c.history.Clear()
+	c.dedup.clear()
 }
 
 // History returns what the collector remembers.
@@ -230,10 +236,7 @@ func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSe
 	if c.draining.Load() {
 		return ErrClosed
 	}
-	applied := &appliedSettings{Settings: all, defined: defined}
-	for _, source := range all.Sources {
-		applied.sources = append(applied.sources, knownSource{source.Name, sha256.Sum256([]byte(source.WriteKey))})
-	}
+	applied := &appliedSettings{Settings: all, defined: defined, sources: newSourceTable(all.Sources, c.config.AnyWriteKey)}
 	wanted := map[string]bool{}
 	for _, d := range all.Destinations {
 		wanted[d.Name] = true
@@ -242,9 +245,9 @@ func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSe
 		}
 	}
 	for _, w := range c.running() {
-		if !wanted[w.name] {
+		if !wanted[w.destination().Name] {
 			if err := c.detach(ctx, w); err != nil {
-				return fmt.Errorf("mockserver: destination %q: %w", w.name, err)
+				return fmt.Errorf("mockserver: destination %q: %w", w.destination().Name, err)
 			}
 		}
 	}
@@ -292,17 +295,18 @@ func (c *Collector) attachAgain(ctx context.Context, destination string) (Reader
 }
 
 func (c *Collector) detach(ctx context.Context, w *worker) error {
+	name := w.destination().Name
 	w.stop()
 	c.mu.Lock()
-	delete(c.workers, w.name)
+	delete(c.workers, name)
 	c.mu.Unlock()
 	ledgers, err := c.journal.Ledger(ctx)
-	if err = errors.Join(err, c.journal.Detach(ctx, w.name)); err != nil {
+	if err = errors.Join(err, c.journal.Detach(ctx, name)); err != nil {
 		return err
 	}
 	for _, l := range ledgers {
-		if l.Destination == w.name {
-			c.log.Warn("a destination was removed, and is forgotten with its calls", "destination", w.name, "pending", l.Pending, "failed", l.Failed)
+		if l.Destination == name {
+			c.log.Warn("a destination was removed, and is forgotten with its calls", "destination", name, "pending", l.Pending, "failed", l.Failed)
 		}
 	}
 	return nil
@@ -319,7 +323,7 @@ func (c *Collector) worker(destination string) *worker {
 func (c *Collector) running() []*worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.SortedFunc(maps.Values(c.workers), func(a, b *worker) int { return strings.Compare(a.name, b.name) })
+	return slices.SortedFunc(maps.Values(c.workers), func(a, b *worker) int { return strings.Compare(a.destination().Name, b.destination().Name) })
 }
 
 // Drain makes Ready fail and begins with no more deliveries; those under way
@@ -340,11 +344,7 @@ func (c *Collector) Shutdown(ctx context.Context) error {
 	c.Drain()
 	var cut error
 	for _, w := range c.running() {
-		select {
-		case <-w.done:
-		case <-ctx.Done():
-			cut = ctx.Err()
-		}
+		cut = cmp.Or(w.wait(ctx), cut)
 	}
 	return errors.Join(cut, c.Close())
 }
@@ -362,9 +362,6 @@ func (c *Collector) Close() error {
 	}
 	c.closed = true
 	c.end()
-	if c.leave != nil {
-		c.leave()
-	}
 	c.usersService.stop()
 	running := c.running()
 	for _, w := range running {

@@ -199,7 +199,7 @@ func TestFailedCallsAreTriedAgainAndTheirWebhookNumbersAttempts(t *testing.T) {
 		numbers = append(numbers, h.Get("X-Attempt"))
 	}
 	assert.Equal(t, []string{"1", "2", "3"}, numbers)
-	record := srv.History().Records(nil)[0]
+	record := srv.Engine().History().Records(nil)[0]
 	assert.Len(t, record.Attempts, 3)
 	assert.Contains(t, record.Ends[0].Reason, "503")
 }
@@ -237,7 +237,7 @@ func TestBadCallsDoNotSinkTheirBatch(t *testing.T) {
 		mockserver.CodeNoPrevious, mockserver.CodeBadProperties, mockserver.CodeBadTraits, mockserver.CodeBadTimestamp,
 		mockserver.CodeNotObject, mockserver.CodeCallTooLarge}
 	codes := func(srv *mockserver.Server) (codes []mockserver.Code) {
-		for i, r := range srv.History().Rejections() {
+		for i, r := range srv.Engine().History().Rejections() {
 			assert.Equal(t, i+1, r.Index)
 			codes = append(codes, r.Code)
 		}

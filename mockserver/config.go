@@ -5,34 +5,31 @@ import (
 	"crypto/rand"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A Config says how a collector works. The zero value is one for tests and
-// development: it takes any write key and keeps everything in memory.
-type Config struct {
+// An EngineConfig says how a collector works. The zero value keeps everything in
+// memory.
+type EngineConfig struct {
 	// Sources are those that may send. Defaults to none.
 	Sources []Source
 	// Destinations get the calls of the sources they are connected to. Defaults
 	// to none.
 	Destinations []Destination
 	// AnyWriteKey takes calls with a write key that no source has, and makes the
-	// source as it sees it, with the write key as its name. Defaults to true where Sources is empty in Run and
-	// RunT, and to false in NewCollector.
+	// source as it sees it, with the write key as its name. Defaults to false.
 	AnyWriteKey bool
 	// Strict answers 400 to a request that holds a bad call, names each of them,
 	// and stores nothing of it. Defaults to false: the good calls are stored and
 	// the bad ones recorded, and the answer is 200, as the service does.
 	Strict bool
-	// InProcess makes Run and RunT listen nowhere: the server is reached by its
-	// Transport alone. Defaults to false.
-	InProcess bool
 	// Messages has NewAdmin serve /messages: the calls that came since they were
 	// drained last, as a JSON array. GET shows them; POST, or GET with the parameter
-	// drain, drains them. Defaults to true in Run and RunT, and to false in
-	// NewCollector.
+	// drain, drains them. Defaults to false.
 	Messages bool
 	// Limits are how much one request may hold. Default to those of the service.
 	Limits Limits
@@ -72,6 +69,10 @@ type Config struct {
 	Observers []Observer
 	// Clock tells the time. Defaults to the machine's.
 	Clock Clock
+	// IsHTTPS reports whether a request came by HTTPS, perhaps to a proxy before the
+	// collector: browsers and apps are told to send their calls so, see [Guard.IsHTTPS].
+	// Defaults to one that believes the header X-Forwarded-Proto of anyone.
+	IsHTTPS func(*http.Request) bool
 	// Jitter returns random numbers from 0 up to 1 that spread the attempts of a
 	// call that failed, see webhook.Backoff. It may be called from many goroutines
 	// at once. Defaults to math/rand/v2.Float64.
@@ -83,19 +84,22 @@ type Config struct {
 	emitCalls int // in a batch of the collector's own calls, at most; tests make it small
 }
 
-// Defaults of a Config.
+// Defaults of an EngineConfig.
 const (
 	DefaultDedupWindow = 24 * time.Hour
 	DefaultDedupCalls  = 2_000_000
 	DefaultConcurrency = 64
 )
 
-func (c Config) withDefaults() Config {
+func (c EngineConfig) withDefaults() EngineConfig {
 	if c.Clock == nil {
 		c.Clock = systemClock{}
 	}
 	if c.Jitter == nil {
 		c.Jitter = mathrand.Float64
+	}
+	if c.IsHTTPS == nil {
+		c.IsHTTPS = saysHTTPS
 	}
 	if c.Journal == nil {
 		c.Journal = NewMemoryJournal(0)
@@ -126,4 +130,9 @@ func (c Config) withDefaults() Config {
 	}
 	c.Limits = c.Limits.withDefaults()
 	return c
+}
+
+// saysHTTPS reports whether a request came by HTTPS, or says that it came so to a proxy.
+func saysHTTPS(r *http.Request) bool {
+	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }

@@ -9,19 +9,18 @@ import (
 )
 
 // dedup knows which calls were stored lately, so that one that is sent again is
-// not stored again. It keeps two generations of hashes: when the younger is as
-// old as the window, or full, it becomes the elder, and the elder is forgotten.
+// not stored again. It keeps two generations of hashes: when the current is as
+// old as the window, or full, it becomes the previous, and the previous is forgotten.
 // A call is thus known for one to two windows, unless more than max calls come
 // in that time.
 type dedup struct {
-	clock  Clock
 	window time.Duration
 	max    int // hashes in both generations
 
-	mu             sync.Mutex // guards what follows
-	younger, elder map[callHash]dedupState
-	since          time.Time                 // when the younger generation began
-	reservations   map[*reservation]struct{} // of the requests under way
+	mu                sync.Mutex // guards what follows
+	current, previous map[callHash]dedupState
+	since             time.Time                 // when the current generation began
+	reservations      map[*reservation]struct{} // of the requests under way
 }
 
 // dedupState tells where a call stands that is known.
@@ -42,10 +41,10 @@ type reservation struct {
 // errDoubtful says that it is not known whether a call is stored that came before.
 var errDoubtful = errors.New("mockserver: it is not known whether the same call is stored")
 
-func newDedup(clock Clock, window time.Duration, limit int) *dedup {
+func newDedup(window time.Duration, limit int) *dedup {
 	return &dedup{
-		clock: clock, window: window, max: limit, since: clock.Now(),
-		younger: map[callHash]dedupState{}, reservations: map[*reservation]struct{}{},
+		window: window, max: limit, since: time.Now(),
+		current: map[callHash]dedupState{}, reservations: map[*reservation]struct{}{},
 	}
 }
 
@@ -54,10 +53,7 @@ func newDedup(clock Clock, window time.Duration, limit int) *dedup {
 // it waits for that one's end: to answer for a call that is not yet stored would
 // lose it if that request fails. Its error is that of ctx, or errDoubtful.
 func (d *dedup) reserve(ctx context.Context, b Batch) (fresh, repeated Batch, mine *reservation, err error) {
-	hashes := make([]callHash, len(b.Calls))
-	for i := range b.Calls {
-		hashes[i] = hashCall(b.Source, b.Calls[i].ID)
-	}
+	hashes := hashCalls(b)
 	for {
 		fresh, repeated, mine, other := d.tryReserve(b, hashes)
 		if other == nil {
@@ -99,7 +95,7 @@ func (d *dedup) tryReserve(b Batch, hashes []callHash) (fresh, repeated Batch, m
 		case repeated.Calls != nil:
 			fresh.Calls = append(fresh.Calls, b.Calls[i])
 		}
-		d.younger[h] = beingStored
+		d.current[h] = beingStored
 		mine.hashes = append(mine.hashes, h)
 	}
 	d.reservations[mine] = struct{}{}
@@ -122,7 +118,7 @@ func (d *dedup) settle(r *reservation, stored int) {
 	defer d.mu.Unlock()
 	delete(d.reservations, r)
 	for _, h := range r.hashes[:stored] {
-		d.younger[h] = isStored
+		d.current[h] = isStored
 	}
 	d.forget(r.hashes[stored:])
 	if !r.doubtful {
@@ -150,8 +146,8 @@ func (d *dedup) isDoubtful(r *reservation) bool {
 func (d *dedup) forget(hashes []callHash) {
 	for _, h := range hashes {
 		if state, _ := d.known(h); state == beingStored {
-			delete(d.younger, h)
-			delete(d.elder, h)
+			delete(d.current, h)
+			delete(d.previous, h)
 		}
 	}
 }
@@ -162,9 +158,9 @@ func (d *dedup) fill(hashes []callHash) {
 	hashes = hashes[max(0, len(hashes)-d.max/2):]
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.younger = make(map[callHash]dedupState, len(hashes))
+	d.current = make(map[callHash]dedupState, len(hashes))
 	for _, h := range hashes {
-		d.younger[h] = isStored
+		d.current[h] = isStored
 	}
 }
 
@@ -173,17 +169,17 @@ func (d *dedup) add(source, id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.age()
-	d.younger[hashCall(source, id)] = isStored
+	d.current[hashCall(source, id)] = isStored
 }
 
 // clear forgets all calls but those that are being stored.
 func (d *dedup) clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.younger, d.elder = map[callHash]dedupState{}, nil
+	d.current, d.previous = map[callHash]dedupState{}, nil
 	for r := range d.reservations {
 		for _, h := range r.hashes {
-			d.younger[h] = beingStored
+			d.current[h] = beingStored
 		}
 	}
 }
@@ -194,30 +190,30 @@ func (d *dedup) drop(source, id string) {
 	defer d.mu.Unlock()
 	h := hashCall(source, id)
 	if state, _ := d.known(h); state == isStored {
-		delete(d.younger, h)
-		delete(d.elder, h)
+		delete(d.current, h)
+		delete(d.previous, h)
 	}
 }
 
 // known tells whether a call is known, and where it stands. The lock is held.
 func (d *dedup) known(h callHash) (state dedupState, known bool) {
-	if state, known = d.younger[h]; known || len(d.elder) == 0 {
+	if state, known = d.current[h]; known || len(d.previous) == 0 {
 		return state, known
 	}
-	state, known = d.elder[h]
+	state, known = d.previous[h]
 	return state, known
 }
 
 // age begins a new generation when it is time. The lock is held.
 func (d *dedup) age() {
-	now := d.clock.Now()
-	if now.Sub(d.since) < d.window && len(d.younger) < d.max/2 {
+	now := time.Now()
+	if now.Sub(d.since) < d.window && len(d.current) < d.max/2 {
 		return
 	}
-	d.elder, d.younger, d.since = d.younger, map[callHash]dedupState{}, now
+	d.previous, d.current, d.since = d.current, map[callHash]dedupState{}, now
 	for r := range d.reservations {
 		for _, h := range r.hashes {
-			d.younger[h] = beingStored // not to be forgotten in the generation after the next
+			d.current[h] = beingStored // not to be forgotten in the generation after the next
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // TestOutcomesOfARequestThatIsBeingForgotten: its chunks go before its record.
 func TestOutcomesOfARequestThatIsBeingForgotten(t *testing.T) {
 	state := NewMemoryState()
-	c, err := NewCollector(Config{
+	c, err := NewCollector(EngineConfig{
 		AnyWriteKey: true, State: state,
 		Destinations: []Destination{{Name: "d", Paused: true, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1"}}}}},
 	})

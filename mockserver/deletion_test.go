@@ -32,10 +32,10 @@ func outcomes(t *testing.T, c *mockserver.Collector, id string) []string {
 
 // twoSources is a configuration of two sources, of which one has a destination of
 // its own.
-func twoSources(box *inbox) mockserver.Config {
+func twoSources(box *inbox) mockserver.EngineConfig {
 	destinations := hooks("crm", "ads", "ios-only")
 	destinations[2].Sources = []string{"ios"}
-	return mockserver.Config{
+	return mockserver.EngineConfig{
 		Sources:      []mockserver.Source{{Name: "web", WriteKey: "w"}, {Name: "ios", WriteKey: "i"}},
 		Destinations: destinations,
 		Sender:       webhook.SenderConfig{Transport: box},
@@ -47,12 +47,12 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	config := twoSources(box)
 	config.Destinations[0].SharedSecret = "s3cret"
 	config.Destinations[1].Disabled = true
-	srv := mockserver.RunT(t, config)
+	srv := mockserver.RunEngine(t, config)
 
-	d, err := srv.DeleteUsers(within(t), mockserver.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u2", "u1", "u2"}})
+	d, err := srv.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u2", "u1", "u2"}})
 	require.NoError(t, err)
 	assert.Equal(t, 2, d.Users)
-	d, err = srv.WaitDeletion(within(t), "gdpr-1")
+	d, err = srv.Engine().WaitDeletion(within(t), "gdpr-1")
 	require.NoError(t, err)
 	assert.Equal(t, []mockserver.DeletionTarget{
 		{Source: "ios", Destination: "crm", Delivered: 2},
@@ -63,7 +63,7 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	assert.Equal(t, []string{
 		"u1 ios crm delivered", "u1 ios ios-only delivered", "u1 web crm delivered",
 		"u2 ios crm delivered", "u2 ios ios-only delivered", "u2 web crm delivered",
-	}, outcomes(t, srv.Collector, "gdpr-1"))
+	}, outcomes(t, srv.Engine(), "gdpr-1"))
 
 	got := box.take()
 	require.Len(t, got, 6)
@@ -86,57 +86,57 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 
 func TestDeletionIsTakenOnce(t *testing.T) {
 	box := &inbox{}
-	srv := mockserver.RunT(t, twoSources(box))
+	srv := mockserver.RunEngine(t, twoSources(box))
 	ask := mockserver.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2"}, Source: "web"}
-	first, err := srv.DeleteUsers(within(t), ask)
+	first, err := srv.Engine().DeleteUsers(within(t), ask)
 	require.NoError(t, err)
-	_, err = srv.WaitDeletion(within(t), ask.ID)
+	_, err = srv.Engine().WaitDeletion(within(t), ask.ID)
 	require.NoError(t, err)
 	assert.Len(t, box.take(), 4)
 
 	ask.UserIDs = []string{"u2", "u1", "u1"}
-	again, err := srv.DeleteUsers(within(t), ask)
+	again, err := srv.Engine().DeleteUsers(within(t), ask)
 	require.NoError(t, err)
 	assert.Equal(t, first.RequestedAt, again.RequestedAt)
 	assert.False(t, again.CompletedAt.IsZero())
 	for _, other := range []mockserver.DeletionRequest{
 		{ID: "gdpr-1", UserIDs: []string{"u1"}, Source: "web"}, {ID: "gdpr-1", UserIDs: []string{"u1", "u2"}},
 	} {
-		_, err = srv.DeleteUsers(within(t), other)
+		_, err = srv.Engine().DeleteUsers(within(t), other)
 		require.ErrorIs(t, err, mockserver.ErrExists)
 	}
-	one, err := srv.DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
+	one, err := srv.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
 	require.NoError(t, err)
-	two, err := srv.DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
+	two, err := srv.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
 	require.NoError(t, err)
 	assert.NotEqual(t, one.ID, two.ID)
 	for _, id := range []string{one.ID, two.ID} {
-		_, err := srv.WaitDeletion(within(t), id)
+		_, err := srv.Engine().WaitDeletion(within(t), id)
 		require.NoError(t, err)
 	}
 	assert.Len(t, box.take(), 4)
-	all, err := srv.Deletions(within(t))
+	all, err := srv.Engine().Deletions(within(t))
 	require.NoError(t, err)
 	require.Len(t, all, 3)
 	assert.Equal(t, "gdpr-1", all[2].ID)
 
-	_, err = srv.Deletion(within(t), "none")
+	_, err = srv.Engine().Deletion(within(t), "none")
 	require.ErrorIs(t, err, mockserver.ErrUnknown)
-	for _, err := range srv.DeletionOutcomes(within(t), "none") {
+	for _, err := range srv.Engine().DeletionOutcomes(within(t), "none") {
 		require.ErrorIs(t, err, mockserver.ErrUnknown)
 	}
 }
 
 func TestDeletionOfManyUsers(t *testing.T) {
 	box := &inbox{}
-	srv := mockserver.RunT(t, twoSources(box))
+	srv := mockserver.RunEngine(t, twoSources(box))
 	ask := mockserver.DeletionRequest{ID: "many", Source: "web"}
 	for id := range numbered(5000) {
 		ask.UserIDs = append(ask.UserIDs, id)
 	}
-	_, err := srv.DeleteUsers(within(t), ask)
+	_, err := srv.Engine().DeleteUsers(within(t), ask)
 	require.NoError(t, err)
-	d, err := srv.WaitDeletion(within(t), "many")
+	d, err := srv.Engine().WaitDeletion(within(t), "many")
 	require.NoError(t, err)
 	for _, target := range d.Targets {
 		assert.Equal(t, 5000, target.Delivered, target)
@@ -148,7 +148,7 @@ func TestDeletionOfManyUsers(t *testing.T) {
 	for _, id := range ask.UserIDs {
 		require.Equal(t, [2]int{1, 1}, [2]int{seen["crm "+id], seen["ads "+id]}, id)
 	}
-	all := outcomes(t, srv.Collector, "many")
+	all := outcomes(t, srv.Engine(), "many")
 	assert.Len(t, all, 2*5000)
 	assert.True(t, slices.IsSortedFunc(all, func(a, b string) int { return strings.Compare(a[:13], b[:13]) }), "by user")
 
@@ -156,7 +156,7 @@ func TestDeletionOfManyUsers(t *testing.T) {
 	for id := range numbered(mockserver.MaxDeletionUsers + 1) {
 		ask.UserIDs = append(ask.UserIDs, id)
 	}
-	_, err = srv.DeleteUsers(within(t), ask)
+	_, err = srv.Engine().DeleteUsers(within(t), ask)
 	require.ErrorContains(t, err, "at most 10000")
 }
 
@@ -165,14 +165,14 @@ func TestDeletionIsNotTakenFromSenders(t *testing.T) {
 	_, answer := post(t, srv.URL+"/v1/batch", "key", `{"batch":[{"type":"delete","userId":"u1"}]}`)
 	assert.Equal(t, true, answer["success"], "the batch is answered as the service does")
 	assert.Empty(t, srv.Calls())
-	assert.Equal(t, mockserver.CodeUnknownType, srv.History().Rejections()[0].Code)
+	assert.Equal(t, mockserver.CodeUnknownType, srv.Engine().History().Rejections()[0].Code)
 	status, _ := post(t, srv.URL+"/v1/delete", "key", `{"userId":"u1"}`)
 	assert.Equal(t, http.StatusNotFound, status)
 	assert.Empty(t, box.take())
 }
 
 func TestDeletionRequestsThatAreRefused(t *testing.T) {
-	srv := mockserver.RunT(t, twoSources(&inbox{}))
+	srv := mockserver.RunEngine(t, twoSources(&inbox{}))
 	for name, test := range map[string]struct {
 		request mockserver.DeletionRequest
 		want    string
@@ -184,20 +184,20 @@ func TestDeletionRequestsThatAreRefused(t *testing.T) {
 		"unknown source": {mockserver.DeletionRequest{UserIDs: []string{"u"}, Source: "tv"}, `"tv"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := srv.DeleteUsers(within(t), test.request)
+			_, err := srv.Engine().DeleteUsers(within(t), test.request)
 			require.ErrorContains(t, err, test.want)
 		})
 	}
 	dev := mockserver.RunT(t)
-	_, err := dev.DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u"}})
+	_, err := dev.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u"}})
 	require.ErrorContains(t, err, "no source is known")
 }
 
 func TestDeletionWithoutDestinationsIsDone(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}})
-	d, err := srv.DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u"}})
+	d, err := srv.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u"}})
 	require.NoError(t, err)
-	d, err = srv.WaitDeletion(within(t), d.ID)
+	d, err = srv.Engine().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
 	assert.Empty(t, d.Targets)
 	assert.Empty(t, srv.Calls())
@@ -212,9 +212,9 @@ func TestDeletionFindsTheSourcesThatWereSeen(t *testing.T) {
 	_, err := srv.Wait(within(t), 3, mockserver.DeliveredTo("crm"))
 	require.NoError(t, err)
 	box.take()
-	d, err := srv.DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u"}})
+	d, err := srv.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u"}})
 	require.NoError(t, err)
-	d, err = srv.WaitDeletion(within(t), d.ID)
+	d, err = srv.Engine().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
 	assert.Len(t, d.Targets, 2)
 	assert.Len(t, box.take(), 2)
@@ -369,20 +369,20 @@ func TestDeletedUsersAreTakenOutOfLists(t *testing.T) {
 	other.Name = "Others"
 	synced(t, srv, other)
 	box.take()
-	d, err := srv.DeleteUsers(within(t), mockserver.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2", "u9"}})
+	d, err := srv.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2", "u9"}})
 	require.NoError(t, err)
-	_, err = srv.WaitDeletion(within(t), d.ID)
+	_, err = srv.Engine().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
 	box.take()
 
-	all, err := srv.Computations(within(t))
+	all, err := srv.Engine().Computations(within(t))
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.Len(t, all[0].Syncs, 2)
 	assert.Equal(t, "gdpr-1", all[0].Syncs[1].Deletion)
-	_, err = srv.WaitSync(within(t), all[0].Syncs[1].ID)
+	_, err = srv.Engine().WaitSync(within(t), all[0].Syncs[1].ID)
 	require.NoError(t, err)
-	all, err = srv.Computations(within(t))
+	all, err = srv.Engine().Computations(within(t))
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, all[0].Users)
 	assert.EqualValues(t, 2, all[0].Syncs[1].Left)

@@ -41,7 +41,7 @@ func TestDeliveryRequestContext(t *testing.T) {
 	req := httptest.NewRequest(http.MethodPost, "/v1/track", strings.NewReader(`{"userId":"u","event":"E"}`))
 	req.SetBasicAuth("key", "")
 	res := httptest.NewRecorder()
-	srv.ServeHTTP(res, req)
+	srv.Engine().ServeHTTP(res, req)
 	require.Equal(t, http.StatusOK, res.Code)
 	assert.Equal(t, deliveryInfo{Destination: "d", Source: "web"}, <-infos)
 }

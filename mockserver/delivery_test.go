@@ -66,7 +66,7 @@ func status(code int) http.HandlerFunc {
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 // peak counts how many requests are under way at most, but for those to one path.
-// It counts them as the forwarder does: a webhook learns a moment later that its
+// It counts them as the worker does: a webhook notices a moment later that its
 // request is over.
 type peak struct {
 	but       string
@@ -103,12 +103,11 @@ func (p *peak) max() int {
 }
 
 // inProcess starts a server without a network in front of or behind it.
-func inProcess(t *testing.T, config mockserver.Config) (*mockserver.Server, *webhooks) {
+func inProcess(t *testing.T, config mockserver.EngineConfig) (*mockserver.Server, *webhooks) {
 	t.Helper()
 	h := &webhooks{answers: map[string]http.HandlerFunc{}, requests: map[string][]time.Time{}}
-	config.InProcess = true
 	config.Sender.Transport = mockserver.NewTransport(h)
-	return mockserver.RunT(t, config), h
+	return mockserver.RunEngineInProcess(t, config), h
 }
 
 // send posts a body to a server without a network.
@@ -141,7 +140,7 @@ func account(t *testing.T, srv *mockserver.Server) mockserver.Ledger {
 
 func TestOneOfFiveWebhooksAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{
+		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{
 			hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")}})
 		for i := range 4 {
 			h.answer(fmt.Sprintf("/%d", i+1), hang)
@@ -175,7 +174,7 @@ func TestAllWebhooksFail(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			var mu sync.Mutex
-			srv, h := inProcess(t, mockserver.Config{
+			srv, h := inProcess(t, mockserver.EngineConfig{
 				Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")},
 				Jitter: func() float64 {
 					mu.Lock()
@@ -258,26 +257,26 @@ func TestRetryAsksWebhooksThatMayRecover(t *testing.T) {
 		"settings that were mended": {
 			first: map[string]http.HandlerFunc{"/1": status(401), "/2": status(500), "/3": status(400)},
 			then: func(srv *mockserver.Server) {
-				s := srv.Settings()
+				s := srv.Engine().Settings()
 				s.Destinations[0].Webhooks = append([]webhook.Endpoint(nil), s.Destinations[0].Webhooks...)
 				s.Destinations[0].Webhooks[0].Headers = map[string]string{"Authorization": "Bearer right"}
-				_ = srv.Apply(t.Context(), s)
+				_ = srv.Engine().Apply(t.Context(), s)
 			},
 			again: []string{"/1", "/2"}, outcome: mockserver.StateDelivered,
 		},
 		"only those that refused are left": {
 			first: map[string]http.HandlerFunc{"/1": status(401), "/2": status(500), "/3": status(400)},
 			then: func(srv *mockserver.Server) {
-				s := srv.Settings()
+				s := srv.Engine().Settings()
 				s.Destinations[0].Webhooks = []webhook.Endpoint{{URL: "http://h/1"}, {URL: "http://h/3"}}
-				_ = srv.Apply(t.Context(), s)
+				_ = srv.Engine().Apply(t.Context(), s)
 			},
 			outcome: mockserver.StateFailed, reason: "refused the call for good",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv, h := inProcess(t, mockserver.Config{
+				srv, h := inProcess(t, mockserver.EngineConfig{
 					Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2", "http://h/3")},
 					Jitter:       func() float64 { return 1 },
 				})
@@ -312,7 +311,7 @@ func TestRetryAsksWebhooksThatMayRecover(t *testing.T) {
 
 func TestRetryAfterIsHonored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		n := 0
 		h.answer("/1", func(w http.ResponseWriter, _ *http.Request) {
 			if n++; n == 1 {
@@ -353,7 +352,7 @@ func TestUnreachableDestinationIsProbed(t *testing.T) {
 		var tried atomic.Int64
 		var down atomic.Bool
 		down.Store(true)
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Concurrency: 4, Sender: webhook.SenderConfig{
+		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Concurrency: 4, Sender: webhook.SenderConfig{
 			Wrap: func(next http.RoundTripper) http.RoundTripper {
 				next = unreachable(&down)(next)
 				return roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -369,7 +368,7 @@ func TestUnreachableDestinationIsProbed(t *testing.T) {
 		synctest.Wait()
 		assert.LessOrEqual(t, int(tried.Load()), 10+4+3600/4, "one each four seconds")
 		assert.Greater(t, int(tried.Load()), 700, "but it is tried")
-		s := srv.Status()
+		s := srv.Engine().Status()
 		require.Len(t, s, 1)
 		assert.True(t, s[0].Down)
 		assert.WithinRange(t, s[0].ProbeAt, time.Now(), time.Now().Add(4*time.Second))
@@ -384,7 +383,7 @@ func TestUnreachableDestinationIsProbed(t *testing.T) {
 		time.Sleep(11 * time.Minute) // the latest retry
 		synctest.Wait()
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 1045, Delivered: 1045}, account(t, srv))
-		assert.False(t, srv.Status()[0].Down)
+		assert.False(t, srv.Engine().Status()[0].Down)
 		assert.Len(t, h.times("/1", start), 1045, "each came once")
 	})
 }
@@ -394,7 +393,7 @@ func TestUnreachableDestinationIsProbed(t *testing.T) {
 func TestFailingDestinationIsTriedAtARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const all = 5 * 2_500
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", status(http.StatusBadGateway))
 		start := time.Now()
 		for i := range 5 {
@@ -402,12 +401,12 @@ func TestFailingDestinationIsTriedAtARate(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		assert.InDelta(t, 10*1000, len(h.times("/1", start)), 200)
-		assert.True(t, srv.Status()[0].Down)
+		assert.True(t, srv.Engine().Status()[0].Down)
 		h.answer("/1", nil)
 		time.Sleep(11 * time.Minute) // the latest retry
 		synctest.Wait()
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: all, Delivered: all}, account(t, srv))
-		assert.False(t, srv.Status()[0].Down)
+		assert.False(t, srv.Engine().Status()[0].Down)
 	})
 }
 
@@ -415,7 +414,7 @@ func TestFailingDestinationIsTriedAtARate(t *testing.T) {
 // one call is asked for the others at once.
 func TestOneFailingCallDoesNotBreakTheCircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get(webhook.MessageIDHeader) == "poison-0" {
 				w.WriteHeader(http.StatusInternalServerError)
@@ -426,7 +425,7 @@ func TestOneFailingCallDoesNotBreakTheCircuit(t *testing.T) {
 		synctest.Wait()
 		record, _ := srv.Call("poison-0")
 		require.Greater(t, len(record.Attempts), 10)
-		assert.False(t, srv.Status()[0].Down)
+		assert.False(t, srv.Engine().Status()[0].Down)
 		start := time.Now()
 		send(t, srv, track("good", 1))
 		srv.Expect(t, mockserver.WithID("good-0"), mockserver.DeliveredTo("d"))
@@ -438,7 +437,7 @@ func TestOneFailingCallDoesNotBreakTheCircuit(t *testing.T) {
 func TestLogOfDestinationState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		srv, h := inProcess(t, mockserver.Config{
+		srv, h := inProcess(t, mockserver.EngineConfig{
 			Logger:       slog.New(slog.NewTextHandler(&log, nil)),
 			Destinations: []mockserver.Destination{hook("d", "http://h/1")},
 		})
@@ -520,7 +519,7 @@ func TestFailingCallsDelayNoOthers(t *testing.T) {
 				t.Skipf("%d calls take a while", calls)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+				srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 				arrived := map[string]time.Duration{}
 				var mu sync.Mutex
 				start := time.Now()
@@ -570,7 +569,7 @@ func TestHangingDestinationSlowsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, fast := hook("slow", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5"), hook("fast", "http://h/fast")
 		underWay := peak{but: "/fast"}
-		srv, h := inProcess(t, mockserver.Config{
+		srv, h := inProcess(t, mockserver.EngineConfig{
 			Destinations: []mockserver.Destination{slow, fast}, Concurrency: 8, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
 		})
 		for i := range 5 {
@@ -595,7 +594,7 @@ func TestHangingDestinationSlowsNoOther(t *testing.T) {
 func TestSmallEntriesFillTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
-		srv, h := inProcess(t, mockserver.Config{
+		srv, h := inProcess(t, mockserver.EngineConfig{
 			Concurrency: 16, Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
 		})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
@@ -614,7 +613,7 @@ func TestSmallEntriesFillTheGate(t *testing.T) {
 func TestTrailingRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
-		srv, h := inProcess(t, mockserver.Config{
+		srv, h := inProcess(t, mockserver.EngineConfig{
 			Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
 		})
 		h.answer("/2", hang)
@@ -636,7 +635,7 @@ func TestRetryScheduleIsRepeatable(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(7, 7))
 			var mu sync.Mutex
-			srv, h := inProcess(t, mockserver.Config{
+			srv, h := inProcess(t, mockserver.EngineConfig{
 				Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2")},
 				Jitter:       func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() },
 			})
@@ -666,14 +665,14 @@ func TestRetryScheduleIsRepeatable(t *testing.T) {
 
 func TestPauseWhileFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 1, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 1, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", status(http.StatusServiceUnavailable))
 		start := time.Now()
 		for i := range 30 { // more entries than are worked at, more calls than may be under way
 			send(t, srv, track(fmt.Sprint("m", i), 3))
 		}
 		time.Sleep(time.Minute)
-		assert.True(t, srv.Status()[0].Down)
+		assert.True(t, srv.Engine().Status()[0].Down)
 		require.NoError(t, srv.Pause(t.Context(), "d"))
 		synctest.Wait()
 		before := len(h.times("/1", start))
@@ -691,13 +690,13 @@ func TestPauseWhileFailing(t *testing.T) {
 func TestPauseAndResumeWhileFailing(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
-			srv, h := inProcess(t, mockserver.Config{Concurrency: 1, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+			srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 1, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 			h.answer("/1", status(http.StatusServiceUnavailable))
 			for i := range 6 {
 				send(t, srv, track(fmt.Sprint("m", i), 5))
 			}
 			synctest.Wait()
-			require.True(t, srv.Status()[0].Down)
+			require.True(t, srv.Engine().Status()[0].Down)
 			h.answer("/1", nil)
 			require.NoError(t, srv.Pause(t.Context(), "d"))
 			require.NoError(t, srv.Resume(t.Context(), "d"))
@@ -710,7 +709,7 @@ func TestPauseAndResumeWhileFailing(t *testing.T) {
 
 func TestPauseStopsLeasedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 2, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 2, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		start := time.Now()
 		for i := range 6 {
@@ -731,7 +730,7 @@ func TestPauseStopsLeasedEntries(t *testing.T) {
 
 func TestPauseStopsDestinationWithoutQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		pause := sync.OnceFunc(func() { assert.NoError(t, srv.Pause(context.Background(), "d")) })
 		start := time.Now()
 		h.answer("/1", func(http.ResponseWriter, *http.Request) {
@@ -749,17 +748,17 @@ func TestPauseStopsDestinationWithoutQueue(t *testing.T) {
 // is down must not go on to the URL that was wrong.
 func TestChangedSettingsReachLeasedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 4, Destinations: []mockserver.Destination{hook("d", "http://h/wrong")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 4, Destinations: []mockserver.Destination{hook("d", "http://h/wrong")}})
 		h.answer("/wrong", status(http.StatusServiceUnavailable))
 		start := time.Now()
 		for i := range 6 {
 			send(t, srv, track(fmt.Sprint(i), 50))
 		}
 		time.Sleep(10 * time.Minute)
-		require.True(t, srv.Status()[0].Down)
+		require.True(t, srv.Engine().Status()[0].Down)
 		before := h.times("/wrong", start)
 
-		require.NoError(t, srv.Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{hook("d", "http://h/right")}}))
+		require.NoError(t, srv.Engine().Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{hook("d", "http://h/right")}}))
 		time.Sleep(11 * time.Minute)
 		assert.Equal(t, before, h.times("/wrong", start), "not one more goes to the old URL")
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 300, Delivered: 300}, account(t, srv))
@@ -771,7 +770,7 @@ func TestChangedSettingsReachLeasedEntries(t *testing.T) {
 func TestAddedWebhooksGetWaitingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 8, Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 8, Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap}})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		start := time.Now()
 		send(t, srv, track("m", 1_000))
@@ -780,7 +779,7 @@ func TestAddedWebhooksGetWaitingCalls(t *testing.T) {
 		for i := range 4 {
 			h.answer(fmt.Sprintf("/%d", i+2), hang)
 		}
-		require.NoError(t, srv.Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{
+		require.NoError(t, srv.Engine().Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{
 			hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")}}))
 		time.Sleep(time.Minute)
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 1_000, Delivered: 1_000}, account(t, srv))
@@ -795,14 +794,14 @@ func TestAddedWebhooksGetWaitingCalls(t *testing.T) {
 
 func TestDisablingReachesLeasedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 2, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 2, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		start := time.Now()
 		send(t, srv, track("m", 20))
 		time.Sleep(1500 * time.Millisecond)
 		d := hook("d", "http://h/1")
 		d.Disabled = true
-		require.NoError(t, srv.Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{d}}))
+		require.NoError(t, srv.Engine().Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{d}}))
 		time.Sleep(time.Minute)
 		assert.Len(t, h.times("/1", start), 4)
 		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 20, Delivered: 4, Filtered: 16}, account(t, srv))
@@ -813,7 +812,7 @@ func TestDisablingReachesLeasedEntries(t *testing.T) {
 // is not asked again when the calls beside it were interrupted.
 func TestInterruptedCallsKeepTheirRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 1, Jitter: func() float64 { return 1 },
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 1, Jitter: func() float64 { return 1 },
 			Destinations: []mockserver.Destination{hook("d", "http://h/refuses", "http://h/fails")}})
 		h.answer("/refuses", status(http.StatusNotFound))
 		h.answer("/fails", status(http.StatusServiceUnavailable))
@@ -837,7 +836,7 @@ func TestInterruptedCallsKeepTheirRefusals(t *testing.T) {
 // were has an attempt less than they have.
 func TestAttemptsAreCountedPerCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 1, Jitter: func() float64 { return 1 }, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 1, Jitter: func() float64 { return 1 }, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		var mu sync.Mutex
 		attempts := map[string][]string{}
 		h.answer("/1", func(w http.ResponseWriter, r *http.Request) {
@@ -866,7 +865,7 @@ func TestAttemptsAreCountedPerCall(t *testing.T) {
 		assert.Equal(t, map[string][]string{"m-0": {"1", "2", "3"}, "m-1": {"1"}, "m-2": {"1"}}, attempts)
 		mu.Unlock()
 		var tried []int
-		for _, call := range srv.History().Records(nil) {
+		for _, call := range srv.Engine().History().Records(nil) {
 			for _, e := range call.Ends {
 				tried = append(tried, e.Attempt)
 			}
@@ -877,7 +876,7 @@ func TestAttemptsAreCountedPerCall(t *testing.T) {
 
 func TestResumeDeliversAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Concurrency: 2, Jitter: func() float64 { return 1 }, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 2, Jitter: func() float64 { return 1 }, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		start := time.Now()
 		send(t, srv, track("m", 10))
@@ -917,7 +916,7 @@ func (stuckLease) Finish(ctx context.Context, _ mockserver.Result) error {
 
 func TestCloseWhileTheJournalTakesNoResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{
+		srv, h := inProcess(t, mockserver.EngineConfig{
 			Journal:      stuckJournal{mockserver.NewMemoryJournal(0)},
 			Destinations: []mockserver.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://hook.test/a"}}}}},
 			Sources:      []mockserver.Source{{Name: "web", WriteKey: "key"}},
@@ -929,7 +928,7 @@ func TestCloseWhileTheJournalTakesNoResults(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		assert.Len(t, h.times("/a", begin), 1, "it was not delivered again")
 		begin = time.Now()
-		require.NoError(t, srv.Collector.Close())
+		require.NoError(t, srv.Engine().Close())
 		assert.Less(t, time.Since(begin), 10*time.Second)
 	})
 }

@@ -31,7 +31,7 @@ func (u *usersService) emit(ctx context.Context, b Batch, perhapsStored bool) er
 	}
 	err := u.Journal.Append(ctx, b)
 	if err == nil {
-		u.Observer.Observe(Accepted{b})
+		u.Observer.Observe(Accepted{Batch: b})
 	}
 	var partly *AppendError
 	if errors.As(err, &partly) {
@@ -54,7 +54,7 @@ func (u *usersService) learn(ctx context.Context, b Batch, partly *AppendError) 
 		u.Known.add(b.Source, b.Calls[i].ID)
 	}
 	if len(b.Calls) > 0 {
-		u.Observer.Observe(Accepted{b})
+		u.Observer.Observe(Accepted{Batch: b})
 	}
 	return nil
 }

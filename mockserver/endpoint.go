@@ -1,9 +1,112 @@
 package mockserver
 
+// The tracking API: what a request passes from its path to its answer.
+//
+// # Files
+//
+// In the order in which a request that brings calls passes them:
+//
+//  1. endpoint.go: the handler, and what each path leads to
+//  2. take.go: the stages of a request that brings calls, one after another
+//  3. body.go: the body is read, decompressed and bounded
+//  4. parse.go: it is cut into calls, in one pass
+//  5. writekey.go: the write keys of the request, and the source of each
+//  6. sort.go: each call is checked, completed, and put into the batch of its source
+//  7. draft.go: one call is read, and held against the rules of its type
+//  8. complete.go, overlay.go: it gets an ID, its times, and the context of its batch
+//  9. ratelimit.go: how many calls a second each source may send
+//  10. store.go: the batch goes into the journal, and observers are told
+//  11. dedup.go: calls that were stored before are left out
+//  12. answer.go: 200, or what was refused and why
+//  13. refusal.go: what is told of a request that was refused
+//
+// The other endpoints: pixel.go (a call in the address of an image), project.go (what
+// libraries ask for at their start), clientmetrics.go (what they report of themselves)
+// and messages.go (the calls that came, for tests).
+
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"strings"
 )
+
+// An appender is the journal as far as taking calls needs it. See Journal.Append.
+type appender interface {
+	Append(ctx context.Context, b Batch) error
+}
+
+// An ingestConfig is what the tracking API needs. All of it must be set.
+type ingestConfig struct {
+	journal  appender
+	observer Observer
+	dedup    *dedup
+	log      *slog.Logger
+	limits   Limits
+	strict   bool // a request with a wrong call is refused as a whole
+
+	sources      func() *sourceTable          // those that apply
+	integrations func(source string) []string // the names of those that get the calls of a source from the server
+	isHTTPS      func(*http.Request) bool     // whether the sender asked by HTTPS, perhaps of a proxy before us
+	health       http.Handler                 // answers that the process lives
+	ready        http.Handler                 // answers whether calls can be taken
+}
+
+// An ingestHandler serves the tracking API: it takes calls, and answers once they are
+// stored.
+type ingestHandler struct {
+	config   ingestConfig
+	rates    *rates
+	metrics  clientMetrics
+	refusing logThrottle // what is logged of batches that could not be stored
+}
+
+func newIngestHandler(config ingestConfig) *ingestHandler {
+	return &ingestHandler{config: config, rates: newRates()}
+}
+
+// ServeHTTP implements http.Handler.
+func (h *ingestHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e := findEndpoint(r.URL.Path)
+	if e.forBrowsers() {
+		allowOrigin(w, r)
+	}
+	asked := r.Method
+	if asked == http.MethodHead {
+		asked = http.MethodGet
+	}
+	switch {
+	case e.kind == noEndpoint:
+		h.respond(w, r, refuse(http.StatusNotFound, CodeNotFound, "there is no %q here; batches go to /v1/batch", h.pathOf(r)))
+	case asked == http.MethodOptions:
+		w.Header().Set("Allow", e.method()+", OPTIONS")
+		w.WriteHeader(http.StatusNoContent)
+	case asked != e.method():
+		w.Header().Set("Allow", e.method()+", OPTIONS")
+		h.respond(w, r, refuse(http.StatusMethodNotAllowed, CodeWrongMethod, "%q takes %s, not %s", h.pathOf(r), e.method(), r.Method))
+	default:
+		h.serveEndpoint(e, w, r)
+	}
+}
+
+func (h *ingestHandler) serveEndpoint(e endpoint, w http.ResponseWriter, r *http.Request) {
+	switch e.kind {
+	case batchEndpoint:
+		h.respond(w, r, h.take(r, ""))
+	case callEndpoint:
+		h.respond(w, r, h.take(r, e.arg))
+	case pixelEndpoint:
+		h.servePixel(w, r, e.arg)
+	case projectEndpoint:
+		h.serveProject(w, r, e.arg)
+	case metricsEndpoint:
+		h.respond(w, r, h.countMetrics(r))
+	case healthEndpoint:
+		h.config.health.ServeHTTP(w, r)
+	case readyEndpoint:
+		h.config.ready.ServeHTTP(w, r)
+	}
+}
 
 // An endpoint is what a path of the tracking API leads to.
 type endpoint struct {
@@ -74,7 +177,7 @@ func (e endpoint) method() string {
 	return http.MethodGet
 }
 
-// forBrowsers tells whether pages of any site may ask.
+// forBrowsers reports whether pages of any site may ask.
 func (e endpoint) forBrowsers() bool {
 	switch e.kind {
 	case healthEndpoint, readyEndpoint:
@@ -83,45 +186,25 @@ func (e endpoint) forBrowsers() bool {
 	return true
 }
 
-// serveTracking answers a request to the tracking API.
-func (c *Collector) serveTracking(w http.ResponseWriter, r *http.Request) {
-	e := findEndpoint(r.URL.Path)
-	if e.forBrowsers() {
-		allowOrigin(w, r)
+// allowOrigin lets browsers of any site send calls, with any header: libraries add
+// their own. Pages may ask with credentials, because some libraries do; the tracking
+// API has none to look at.
+func allowOrigin(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return
 	}
-	asked := r.Method
-	if asked == http.MethodHead {
-		asked = http.MethodGet
-	}
-	switch {
-	case e.kind == noEndpoint:
-		c.respond(w, r, refuse(http.StatusNotFound, CodeNotFound, "there is no %q here; batches go to /v1/batch", c.pathOf(r)))
-	case asked == http.MethodOptions:
-		w.Header().Set("Allow", e.method()+", OPTIONS")
-		w.WriteHeader(http.StatusNoContent)
-	case asked != e.method():
-		w.Header().Set("Allow", e.method()+", OPTIONS")
-		c.respond(w, r, refuse(http.StatusMethodNotAllowed, CodeWrongMethod, "%q takes %s, not %s", c.pathOf(r), e.method(), r.Method))
-	default:
-		c.serveEndpoint(e, w, r)
-	}
-}
-
-func (c *Collector) serveEndpoint(e endpoint, w http.ResponseWriter, r *http.Request) {
-	switch e.kind {
-	case batchEndpoint:
-		c.respond(w, r, c.ingest(r, ""))
-	case callEndpoint:
-		c.respond(w, r, c.ingest(r, e.arg))
-	case pixelEndpoint:
-		c.servePixel(w, r, e.arg)
-	case projectEndpoint:
-		c.serveProject(w, r, e.arg)
-	case metricsEndpoint:
-		c.respond(w, r, c.countMetrics(r))
-	case healthEndpoint:
-		c.serveHealth(w)
-	case readyEndpoint:
-		c.serveReady(w, r)
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Allow-Credentials", "true")
+	h.Set("Access-Control-Expose-Headers", "Retry-After")
+	if r.Method == http.MethodOptions {
+		h.Add("Vary", "Access-Control-Request-Headers")
+		h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+		if asked := r.Header.Values("Access-Control-Request-Headers"); len(asked) > 0 {
+			h.Set("Access-Control-Allow-Headers", strings.Join(asked, ", "))
+		}
+		h.Set("Access-Control-Max-Age", "86400")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -260,7 +261,7 @@ func TestClientMetricsAreCountedAndNotRouted(t *testing.T) {
 	}
 	res, _ := ask(t, http.MethodPost, srv.URL+"/m", `[`)
 	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
-	assert.Equal(t, map[string]float64{"analytics_js.invoke": 6, "analytics_js.error": 2}, srv.ClientMetrics())
+	assert.Equal(t, map[string]float64{"analytics_js.invoke": 6, "analytics_js.error": 2}, srv.Engine().ClientMetrics())
 	assert.Empty(t, srv.Calls())
 	var many []string
 	for i := range 1000 {
@@ -268,8 +269,8 @@ func TestClientMetricsAreCountedAndNotRouted(t *testing.T) {
 	}
 	ask(t, http.MethodPost, srv.URL+"/v1/m", `{"series":[`+strings.Join(many[:120], ",")+`]}`)
 	ask(t, http.MethodPost, srv.URL+"/v1/m", `{"series":[`+strings.Join(many[120:900], ",")+`]}`)
-	assert.LessOrEqual(t, len(srv.ClientMetrics()), 257)
-	assert.EqualValues(t, 900-128, srv.ClientMetrics()["other"], "names of more than 128 bytes")
+	assert.LessOrEqual(t, len(srv.Engine().ClientMetrics()), 257)
+	assert.EqualValues(t, 900-128, srv.Engine().ClientMetrics()["other"], "names of more than 128 bytes")
 }
 
 func TestPixelsAlwaysAnswerWithAnImage(t *testing.T) {
@@ -313,7 +314,7 @@ func TestPixelsAlwaysAnswerWithAnImage(t *testing.T) {
 	}
 	assert.Len(t, srv.Calls(), stored)
 	assert.Equal(t, 4, refused(srv))
-	assert.Len(t, srv.History().Rejections(), 1)
+	assert.Len(t, srv.Engine().History().Rejections(), 1)
 }
 
 func TestLibrariesLearnWhereToSend(t *testing.T) {
@@ -347,7 +348,7 @@ func TestLibrariesLearnWhereToSend(t *testing.T) {
 
 // refused returns how many requests were refused, of those that are remembered.
 func refused(srv *mockserver.Server) (n int) {
-	for _, r := range srv.History().Refusals() {
+	for _, r := range srv.Engine().History().Refusals() {
 		n += r.Count
 	}
 	return n
@@ -360,7 +361,7 @@ func TestWriteKeysAreNotKept(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
 	ask := func(t *testing.T, method, url, body string) {
 		ask(t, method, url, body)
-		for _, r := range srv.History().Refusals() { // each before others are put to it
+		for _, r := range srv.Engine().History().Refusals() { // each before others are put to it
 			assert.NotContains(t, r.Path+r.Message, key)
 			assert.LessOrEqual(t, len([]rune(r.Path)), 200+len([]rune("…")))
 		}
@@ -384,7 +385,7 @@ func TestWriteKeysAreNotKept(t *testing.T) {
 // TestNoPathShowsAWriteKey: a library asks for its files and its settings by its key,
 // and people put keys in all places.
 func TestNoPathShowsAWriteKey(t *testing.T) {
-	c, err := mockserver.NewCollector(mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
+	c, err := mockserver.NewCollector(mockserver.EngineConfig{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	const unknown = "hFx3kQ9mZw7LrT2vYb8N"
@@ -428,19 +429,24 @@ func TestMessagesAreDrainedWithoutWhatDiffers(t *testing.T) {
 	assert.Empty(t, messages())
 	post(t, srv.URL+"/v1/page", "key", `{"userId":"u","name":"Home"}`)
 	assert.Equal(t, []map[string]any{{"type": "page", "userId": "u", "name": "Home"}}, messages())
+}
 
-	clock, history := mockserver.NewManualClock(newYear), mockserver.NewHistory(0)
-	c := newCollector(t, mockserver.Config{Messages: true, Clock: clock, History: history})
-	serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"Before"}`)
-	clock.Advance(time.Second)
-	c = newCollector(t, mockserver.Config{Messages: true, Clock: clock, History: history})
-	serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"After"}`)
-	res := serve(mockserver.NewAdmin(c, ""), http.MethodGet, "/messages", "")
-	assert.Equal(t, `[{"userId":"u","name":"After","type":"page"}]`+"\n", res.Body.String(), "what an earlier collector took is not new")
+func TestMessagesOfAnEarlierCollectorAreNotNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		history := mockserver.NewHistory(0)
+		c := newCollector(t, mockserver.EngineConfig{Messages: true, History: history})
+		serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"Before"}`)
+		time.Sleep(time.Second)
+		c = newCollector(t, mockserver.EngineConfig{Messages: true, History: history})
+		serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"After"}`)
+		res := serve(mockserver.NewAdmin(c, ""), http.MethodGet, "/messages", "")
+		assert.Equal(t, `[{"userId":"u","name":"After","type":"page"}]`+"\n", res.Body.String())
+	})
+}
 
-	c = newCollector(t, mockserver.Config{})
-	res = serve(mockserver.NewAdmin(c, ""), http.MethodGet, "/messages", "")
-	assert.Equal(t, http.StatusNotFound, res.Code, "a collector that is not for tests shows its calls to no one")
+func TestMessagesAreForTestsAlone(t *testing.T) {
+	res := serve(mockserver.NewAdmin(newCollector(t, mockserver.EngineConfig{}), ""), http.MethodGet, "/messages", "")
+	assert.Equal(t, http.StatusNotFound, res.Code)
 }
 
 func TestHealthAndReadiness(t *testing.T) {
@@ -450,7 +456,7 @@ func TestHealthAndReadiness(t *testing.T) {
 		assert.Equal(t, http.StatusOK, res.StatusCode)
 		assert.Equal(t, status, answer(t, text)["status"])
 	}
-	srv.Drain()
+	srv.Engine().Drain()
 	res, text := ask(t, http.MethodGet, srv.URL+"/ready", "")
 	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 	assert.Equal(t, "unavailable", answer(t, text)["status"])
@@ -491,7 +497,7 @@ func TestStrangersReadNoMessages(t *testing.T) {
 }
 
 func TestARefusalKeepsLittleOfItsPath(t *testing.T) {
-	c := newCollector(t, mockserver.Config{})
+	c := newCollector(t, mockserver.EngineConfig{})
 	long := strings.Repeat("ä", 20_000)
 	for _, path := range []string{"/" + long, "/v1/pixel/" + long} {
 		serve(c, http.MethodGet, path, "")

@@ -30,9 +30,9 @@ func ExampleCollector_SyncAudience() {
 	defer srv.Close()
 	ctx := context.Background()
 	for _, members := range [][]string{{"ada", "bob"}, {"ada", "eve"}} {
-		sync, err := srv.SyncAudience(ctx, mockserver.AudienceSync{Name: "Big Spenders", Members: mockserver.Members(members...)})
+		sync, err := srv.Engine().SyncAudience(ctx, mockserver.AudienceSync{Name: "Big Spenders", Members: mockserver.Members(members...)})
 		if err == nil {
-			sync, err = srv.WaitSync(ctx, sync.ID)
+			sync, err = srv.Engine().WaitSync(ctx, sync.ID)
 		}
 		if err != nil {
 			log.Fatal(err)
@@ -56,9 +56,9 @@ func ExampleCollector_SyncTrait() {
 	defer srv.Close()
 	ctx := context.Background()
 	for _, values := range []map[string]any{{"ada": 120, "bob": "n/a"}, {"ada": 150}} {
-		sync, err := srv.SyncTrait(ctx, mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.Values(values)})
+		sync, err := srv.Engine().SyncTrait(ctx, mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.Values(values)})
 		if err == nil {
-			_, err = srv.WaitSync(ctx, sync.ID)
+			_, err = srv.Engine().WaitSync(ctx, sync.ID)
 		}
 		if err != nil {
 			log.Fatal(err)
@@ -78,9 +78,9 @@ func ExampleCollector_DeleteUsers() {
 	srv := crm()
 	defer srv.Close()
 	ctx := context.Background()
-	request, err := srv.DeleteUsers(ctx, mockserver.DeletionRequest{ID: "gdpr-117", UserIDs: []string{"ada", "bob"}})
+	request, err := srv.Engine().DeleteUsers(ctx, mockserver.DeletionRequest{ID: "gdpr-117", UserIDs: []string{"ada", "bob"}})
 	if err == nil {
-		request, err = srv.WaitDeletion(ctx, request.ID)
+		request, err = srv.Engine().WaitDeletion(ctx, request.ID)
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -88,7 +88,7 @@ func ExampleCollector_DeleteUsers() {
 	for _, target := range request.Targets {
 		fmt.Println(target.Destination, "was notified of", target.Delivered, "users of", target.Source)
 	}
-	for outcome, err := range srv.DeletionOutcomes(ctx, "gdpr-117") {
+	for outcome, err := range srv.Engine().DeletionOutcomes(ctx, "gdpr-117") {
 		fmt.Println(outcome.UserID, outcome.State, err)
 	}
 	// Output:

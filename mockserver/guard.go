@@ -27,7 +27,8 @@ type GuardConfig struct {
 	// plain addresses. Defaults to none.
 	Hosts []string
 	// Proxies are the addresses of proxies before the listener, whose X-Forwarded-For
-	// and X-Forwarded-Proto are believed. Defaults to none.
+	// and X-Forwarded-Proto are believed. Defaults to none, whereby X-Forwarded-Proto is
+	// believed of anyone: it decides nothing but what its sender is told.
 	Proxies []netip.Prefix
 }
 
@@ -86,6 +87,10 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 	})
 }
 
+// IsHTTPS reports whether a request came by HTTPS, or came so to a proxy that says so
+// in X-Forwarded-Proto: one of GuardConfig.Proxies, or any where none is named.
+func (g *Guard) IsHTTPS(r *http.Request) bool { return g.rules.Load().isHTTPS(r) }
+
 func (g *Guard) check(r *http.Request) *adminError {
 	rules := g.rules.Load()
 	if !rules.knowsHost(r.Host) {
@@ -134,6 +139,18 @@ func checkOrigin(r *http.Request) *adminError {
 	}
 	return &adminError{status: http.StatusForbidden, Code: "cross_origin",
 		Message: "the request comes from a page of another site; only this server's own pages and programs may ask this"}
+}
+
+// sameOrigin lets only those requests through to next that no page of another site
+// asks for.
+func sameOrigin(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refused := checkOrigin(r); refused != nil {
+			refused.write(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (r *guardRules) admits(authorization string) bool {

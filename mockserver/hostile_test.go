@@ -40,7 +40,7 @@ func bomb(tb testing.TB, size int64) io.Reader {
 }
 
 func TestAGzipBombCostsLittle(t *testing.T) {
-	c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	c, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	for _, path := range []string{"/v1/batch", "/v1/t", "/v1/m"} {
@@ -77,7 +77,7 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+				c, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true})
 				require.NoError(t, err)
 				listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 				srv := mockserver.NewHTTPServer(c)
@@ -233,7 +233,7 @@ func TestHostileInputsNeverBreakIt(t *testing.T) {
 	bodies := hostileBodies()
 	require.GreaterOrEqual(t, len(bodies), 64)
 	for _, strict := range []bool{false, true} {
-		c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true, Strict: strict})
+		c, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true, Strict: strict})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		for name, body := range bodies {
@@ -313,7 +313,7 @@ func FuzzIngest(f *testing.F) {
 	f.Add([]byte(`{"userId":"u","event":"E","messageId":"\u006d","context":{"a":1},"timestamp":"2026-01-31T12:00:00Z"}`), "/v1/t")
 	f.Add(realisticBatch(2, "m"), "/v1/import/")
 	f.Fuzz(func(t *testing.T, body []byte, path string) {
-		c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+		c, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true})
 		require.NoError(t, err)
 		defer c.Close()
 		req := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
@@ -351,7 +351,7 @@ func TestSmallCallsKeepNoLargeRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := hook("d", "http://127.0.0.1:1")
 			d.Paused = true
-			c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true, History: mockserver.NewHistory(2 * requests), Destinations: []mockserver.Destination{d}})
+			c, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true, History: mockserver.NewHistory(2 * requests), Destinations: []mockserver.Destination{d}})
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = c.Close() })
 			take := func(i int) {
@@ -378,7 +378,7 @@ func heap() uint64 {
 }
 
 func TestAWriteKeyForEachCallCostsLittle(t *testing.T) {
-	c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	c, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	var calls []string

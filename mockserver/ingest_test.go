@@ -20,7 +20,7 @@ import (
 )
 
 // newCollector makes a collector for a test, with no network.
-func newCollector(t *testing.T, config mockserver.Config) *mockserver.Collector {
+func newCollector(t *testing.T, config mockserver.EngineConfig) *mockserver.Collector {
 	t.Helper()
 	config.AnyWriteKey = true
 	c, err := mockserver.NewCollector(config)
@@ -29,15 +29,8 @@ func newCollector(t *testing.T, config mockserver.Config) *mockserver.Collector 
 	return c
 }
 
-// fixedClock stands still.
-type fixedClock struct{ at time.Time }
-
-func (c fixedClock) Now() time.Time { return c.at }
-
-func (fixedClock) After(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
-
 func TestWhatIsStored(t *testing.T) {
-	clock := fixedClock{time.Date(2026, 1, 31, 12, 0, 0, 123456789, time.UTC)}
+	now := time.Date(2026, 1, 31, 12, 0, 0, 123456789, time.UTC)
 	const received = `"receivedAt":"2026-01-31T12:00:00.123Z"`
 	for name, test := range map[string]struct{ path, body, want string }{
 		"as it came": {
@@ -94,23 +87,26 @@ func TestWhatIsStored(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCollector(t, mockserver.Config{Clock: clock})
-			if test.path == "" {
-				test.path = "/v1/batch"
-			}
-			require.Equal(t, ok, serve(c, http.MethodPost, test.path, test.body).Body.String())
-			records := c.History().Records(nil)
-			require.Len(t, records, 1)
-			assert.Equal(t, test.want, string(records[0].Call.Body))
-			again, err := mockserver.ReadCall(records[0].Call.Source, records[0].Call.Body)
-			require.NoError(t, err)
-			assert.Equal(t, records[0].Call, again)
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(now))
+				c := newCollector(t, mockserver.EngineConfig{})
+				if test.path == "" {
+					test.path = "/v1/batch"
+				}
+				require.Equal(t, ok, serve(c, http.MethodPost, test.path, test.body).Body.String())
+				records := c.History().Records(nil)
+				require.Len(t, records, 1)
+				assert.Equal(t, test.want, string(records[0].Call.Body))
+				again, err := mockserver.ReadCall(records[0].Call.Source, records[0].Call.Body)
+				require.NoError(t, err)
+				assert.Equal(t, records[0].Call, again)
+			})
 		})
 	}
 }
 
 func TestACallWithoutAnIDGetsOne(t *testing.T) {
-	c := newCollector(t, mockserver.Config{})
+	c := newCollector(t, mockserver.EngineConfig{})
 	const call = `{"type":"page","userId":"u"}`
 	serve(c, http.MethodPost, "/v1/batch", `{"batch":[`+call+`,`+call+`,{"type":"page","userId":"u","messageId":""},{"type":"page","userId":"u","messageId":null}]}`)
 	ids := map[string]bool{}
@@ -161,7 +157,7 @@ func TestLimits(t *testing.T) {
 		"a batch that its context multiplies": {body: `{"context":{"x":"` + strings.Repeat("x", 30_000) + `"},"batch":[` + strings.Repeat(small+",", 300) + small + `]}`, status: 413, code: mockserver.CodeBodyTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCollector(t, mockserver.Config{})
+			c := newCollector(t, mockserver.EngineConfig{})
 			if test.path == "" {
 				test.path = "/v1/batch"
 			}
@@ -213,7 +209,7 @@ func TestEveryReasonCode(t *testing.T) {
 		{`"page"`, mockserver.CodeNotObject, ""},
 		{`null`, mockserver.CodeNotObject, ""},
 	} {
-		c := newCollector(t, mockserver.Config{Strict: true})
+		c := newCollector(t, mockserver.EngineConfig{Strict: true})
 		res := serve(c, http.MethodPost, "/v1/batch", `{"batch":[{"type":"page","userId":"good"},`+test.call+`]}`)
 		require.Equal(t, http.StatusBadRequest, res.Code, test.call)
 		var got struct {
@@ -233,7 +229,7 @@ func TestEveryReasonCode(t *testing.T) {
 }
 
 func TestALibraryThatSendsNumbersAsIDs(t *testing.T) {
-	c := newCollector(t, mockserver.Config{})
+	c := newCollector(t, mockserver.EngineConfig{})
 	serve(c, http.MethodPost, "/v1/batch", `{"batch":[{"type":"group","userId":42,"groupId":7.5,"messageId":123}]}`)
 	call := c.History().Records(nil)[0].Call
 	assert.Equal(t, []string{"42", "7.5", "123"}, []string{call.UserID, call.GroupID, call.ID})
@@ -244,12 +240,12 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 		``: mockserver.CodeInvalidJSON, `{`: mockserver.CodeInvalidJSON, `{"batch":[}`: mockserver.CodeInvalidJSON, `{"batch":[]} x`: mockserver.CodeInvalidJSON,
 		`[]`: mockserver.CodeInvalidBatch, `"x"`: mockserver.CodeInvalidBatch, `{}`: mockserver.CodeInvalidBatch, `{"batch":{}}`: mockserver.CodeInvalidBatch, `{"batch":null}`: mockserver.CodeInvalidBatch,
 	} {
-		c := newCollector(t, mockserver.Config{})
+		c := newCollector(t, mockserver.EngineConfig{})
 		res := serve(c, http.MethodPost, "/v1/batch", body)
 		assert.Equal(t, http.StatusBadRequest, res.Code, body)
 		assert.Equal(t, string(code), answer(t, res.Body.String())["code"], body)
 	}
-	c := newCollector(t, mockserver.Config{})
+	c := newCollector(t, mockserver.EngineConfig{})
 	assert.Equal(t, ok, serve(c, http.MethodPost, "/v1/batch", `{"batch":[]}`).Body.String(), "an empty batch is no error")
 	assert.Equal(t, http.StatusBadRequest, serve(c, http.MethodPost, "/v1/track", `[]`).Code)
 }
@@ -264,7 +260,7 @@ func (f failing) Append(context.Context, mockserver.Batch) error { return f.err 
 
 func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 	body := track("m", 3)
-	c := newCollector(t, mockserver.Config{Journal: failing{mockserver.NewMemoryJournal(0), errors.New("the disk is on fire")}})
+	c := newCollector(t, mockserver.EngineConfig{Journal: failing{mockserver.NewMemoryJournal(0), errors.New("the disk is on fire")}})
 	for range 2 { // a call that could not be stored is not taken for one that was
 		res := serve(c, http.MethodPost, "/v1/batch", body)
 		assert.Equal(t, http.StatusServiceUnavailable, res.Code)
@@ -272,7 +268,7 @@ func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 		assert.Equal(t, "unavailable", answer(t, res.Body.String())["code"])
 		assert.NotContains(t, res.Body.String(), "fire")
 	}
-	c = newCollector(t, mockserver.Config{Journal: mockserver.NewMemoryJournal(100), Destinations: []mockserver.Destination{hook("d", "http://127.0.0.1:1/")}})
+	c = newCollector(t, mockserver.EngineConfig{Journal: mockserver.NewMemoryJournal(100), Destinations: []mockserver.Destination{hook("d", "http://127.0.0.1:1/")}})
 	res := serve(c, http.MethodPost, "/v1/batch", body)
 	assert.Equal(t, http.StatusTooManyRequests, res.Code, "over a limit that was set")
 	assert.Equal(t, "5", res.Header().Get("Retry-After"))
@@ -285,7 +281,7 @@ func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 // the request is taken.
 func TestRefusedRequestsCountNoRepeats(t *testing.T) {
 	history, journal := mockserver.NewHistory(0), &appending{Journal: mockserver.NewMemoryJournal(0)}
-	c := newCollector(t, mockserver.Config{Journal: journal, History: history})
+	c := newCollector(t, mockserver.EngineConfig{Journal: journal, History: history})
 	require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track("m", 1)).Code)
 	journal.append = func(context.Context, mockserver.Batch) error { return errors.New("not this time") }
 	for range 3 {
@@ -330,7 +326,7 @@ func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		srv := mockserver.RunT(t, mockserver.Config{Journal: journal, InProcess: true})
+		srv := mockserver.RunEngineInProcess(t, mockserver.EngineConfig{Journal: journal})
 		send := func(patience time.Duration) (int, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
@@ -353,7 +349,7 @@ func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 		assert.Equal(t, http.StatusOK, status, "a sender that waits learns that its calls are stored")
 		synctest.Wait()
 		assert.Equal(t, int64(3), appended.Load())
-		assert.Len(t, srv.History().Records(nil), 3)
+		assert.Len(t, srv.Engine().History().Records(nil), 3)
 	})
 }
 
@@ -366,8 +362,8 @@ func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
 			journal.append = func(context.Context, mockserver.Batch) error {
 				return &mockserver.AppendError{Err: errors.New("no answer"), Stored: func() int { <-known; return stored }}
 			}
-			srv := mockserver.RunT(t, mockserver.Config{Journal: journal, InProcess: true})
-			send := func() int { return serve(srv.Collector, http.MethodPost, "/v1/batch", track("m", 3)).Code }
+			srv := mockserver.RunEngineInProcess(t, mockserver.EngineConfig{Journal: journal})
+			send := func() int { return serve(srv.Engine(), http.MethodPost, "/v1/batch", track("m", 3)).Code }
 			assert.Equal(t, http.StatusServiceUnavailable, send())
 			assert.Equal(t, http.StatusServiceUnavailable, send(), "nobody waits for what may take long")
 			again := []string{}
@@ -379,10 +375,10 @@ func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
 			}
 			close(known)
 			synctest.Wait()
-			assert.Len(t, srv.History().Records(nil), stored)
+			assert.Len(t, srv.Engine().History().Records(nil), stored)
 			assert.Equal(t, http.StatusOK, send())
 			assert.Equal(t, []string{"m-0", "m-1", "m-2"}[stored:], again)
-			assert.Len(t, srv.History().Records(nil), 3)
+			assert.Len(t, srv.Engine().History().Records(nil), 3)
 		})
 	}
 }
@@ -412,7 +408,7 @@ func (s *slow) Append(ctx context.Context, b mockserver.Batch) error {
 // and the one that is storing it fails. The other must not have answered 200.
 func TestNoAnswerBeforeTheOtherRequestHasStored(t *testing.T) {
 	journal := &slow{Journal: mockserver.NewMemoryJournal(0), entered: make(chan struct{}), release: make(chan struct{})}
-	c := newCollector(t, mockserver.Config{Journal: journal})
+	c := newCollector(t, mockserver.EngineConfig{Journal: journal})
 	var wg sync.WaitGroup
 	status := make([]int, 2)
 	wg.Go(func() { status[0] = serve(c, http.MethodPost, "/v1/batch", track("m", 2)).Code })
@@ -428,28 +424,29 @@ func TestNoAnswerBeforeTheOtherRequestHasStored(t *testing.T) {
 }
 
 func TestDeduplicationIsPerSourceAndBounded(t *testing.T) {
-	clock := mockserver.NewManualClock(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC))
-	c := newCollector(t, mockserver.Config{Clock: clock, DedupWindow: time.Hour, DedupCalls: 100})
-	send := func(prefix string, n int) int {
-		before := len(c.History().Records(nil))
-		require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track(prefix, n)).Code)
-		return len(c.History().Records(nil)) - before
-	}
-	assert.Equal(t, 10, send("a", 10))
-	assert.Equal(t, 0, send("a", 10))
-	assert.Equal(t, 5, send("a", 15))
-	clock.Advance(59 * time.Minute)
-	assert.Equal(t, 0, send("a", 15), "within the window")
-	clock.Advance(time.Hour)
-	send("b", 1)
-	clock.Advance(time.Hour)
-	send("b", 1)
-	c.History().Clear()
-	assert.Equal(t, 15, send("a", 15), "after two windows they are new")
-	for i := range 10 {
-		send(fmt.Sprint("c", i), 50)
-	}
-	c.History().Clear()
-	assert.Equal(t, 50, send("c0", 50), "the oldest were forgotten for the newest")
-	assert.Equal(t, 0, send("c0", 50), "but not these")
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector(t, mockserver.EngineConfig{DedupWindow: time.Hour, DedupCalls: 100})
+		send := func(prefix string, n int) int {
+			before := len(c.History().Records(nil))
+			require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track(prefix, n)).Code)
+			return len(c.History().Records(nil)) - before
+		}
+		assert.Equal(t, 10, send("a", 10))
+		assert.Equal(t, 0, send("a", 10))
+		assert.Equal(t, 5, send("a", 15))
+		time.Sleep(59 * time.Minute)
+		assert.Equal(t, 0, send("a", 15), "within the window")
+		time.Sleep(time.Hour)
+		send("b", 1)
+		time.Sleep(time.Hour)
+		send("b", 1)
+		c.History().Clear()
+		assert.Equal(t, 15, send("a", 15), "after two windows they are new")
+		for i := range 10 {
+			send(fmt.Sprint("c", i), 50)
+		}
+		c.History().Clear()
+		assert.Equal(t, 50, send("c0", 50), "the oldest were forgotten for the newest")
+		assert.Equal(t, 0, send("c0", 50), "but not these")
+	})
 }

@@ -171,7 +171,7 @@ func (in *Inspector) endSession(ctx context.Context, session string) error {
 func (r *guardRules) sessionCookie(req *http.Request, now time.Time) *http.Cookie {
 	return &http.Cookie{
 		Name: r.cookieName(), Value: r.sessionValue(now.Add(sessionTime).Unix(), rand.Text()), Path: "/",
-		MaxAge: int(sessionTime / time.Second), HttpOnly: true, Secure: r.isSecure(req), SameSite: http.SameSiteStrictMode,
+		MaxAge: int(sessionTime / time.Second), HttpOnly: true, Secure: r.isHTTPS(req), SameSite: http.SameSiteStrictMode,
 	}
 }
 

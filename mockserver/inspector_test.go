@@ -262,7 +262,7 @@ func TestStreamFilters(t *testing.T) {
 
 	// A call that no longer matches goes.
 	down.Delete("down")
-	n, err := srv.Replay(t.Context(), "hook", mockserver.Selection{})
+	n, err := srv.Engine().Replay(t.Context(), "hook", mockserver.Selection{})
 	require.NoError(t, err)
 	assert.Equal(t, 2, n)
 	gone := map[int64]bool{}
@@ -294,7 +294,7 @@ func TestSlowBrowserIsToldHowManyItMissed(t *testing.T) {
 }
 
 func TestStreamsAreBoundedAndEnd(t *testing.T) {
-	collector, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	collector, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true})
 	require.NoError(t, err)
 	defer collector.Close()
 	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Loopback: true})
@@ -408,7 +408,7 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 func TestInspectorAsksForTheTokenAndKeepsTheLoginInACookie(t *testing.T) {
 	const token = "the-admin-token"
 	clock := &steps{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	collector, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true, Clock: clock})
+	collector, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true, Clock: clock})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
 	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: token, Hosts: []string{"collector.example"}})
@@ -487,7 +487,7 @@ func TestLogOutEndsTheSessionEverywhere(t *testing.T) {
 	state := mockserver.NewMemoryState()
 	var pages [2]http.Handler
 	for i := range pages {
-		collector, err := mockserver.NewCollector(mockserver.Config{State: state})
+		collector, err := mockserver.NewCollector(mockserver.EngineConfig{State: state})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = collector.Close() })
 		guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token"})
@@ -540,7 +540,7 @@ func (s *steps) advance(d time.Duration) {
 func TestHiddenHeaderValuesDoNotGoToAnotherURL(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t)
-	require.NoError(t, srv.AddDestination(t.Context(), mockserver.Destination{Name: "d", Settings: webhook.Settings{
+	require.NoError(t, srv.Engine().AddDestination(t.Context(), mockserver.Destination{Name: "d", Settings: webhook.Settings{
 		Webhooks: []webhook.Endpoint{{URL: "https://a.example/hook", Headers: map[string]string{"Authorization": "Bearer s3cret"}}}, SharedSecret: "shared",
 	}}))
 	_, page := get(t, srv.URL+"/destination?name=d")
@@ -556,12 +556,12 @@ func TestHiddenHeaderValuesDoNotGoToAnotherURL(t *testing.T) {
 	form.Set("url0", "https://a.example/hook")
 	res, _ := submit(t, srv.URL+"/destinations/save", form)
 	assert.Equal(t, http.StatusOK, res.StatusCode)
-	d := srv.Settings().Destinations[0]
+	d := srv.Engine().Settings().Destinations[0]
 	assert.Equal(t, "Bearer s3cret", d.Webhooks[0].Headers["Authorization"])
 	assert.Equal(t, "shared", d.SharedSecret)
 	form.Set("secretDo", "remove")
 	_, _ = submit(t, srv.URL+"/destinations/save", form)
-	assert.Empty(t, srv.Settings().Destinations[0].SharedSecret)
+	assert.Empty(t, srv.Engine().Settings().Destinations[0].SharedSecret)
 }
 
 func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {
@@ -572,12 +572,12 @@ func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {
 	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
 	res, _ = submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"fixed"}})
 	assert.Equal(t, http.StatusConflict, res.StatusCode)
-	assert.Equal(t, "https://a.example", srv.Settings().Destinations[0].Webhooks[0].URL)
+	assert.Equal(t, "https://a.example", srv.Engine().Settings().Destinations[0].Webhooks[0].URL)
 	res, _ = submit(t, srv.URL+"/destinations/pause", url.Values{"name": {"fixed"}})
 	assert.Equal(t, http.StatusOK, res.StatusCode)
-	assert.True(t, srv.Status()[0].Paused)
+	assert.True(t, srv.Engine().Status()[0].Paused)
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
-	require.NoError(t, srv.AddDestination(t.Context(), hook("made", "https://a.example")))
+	require.NoError(t, srv.Engine().AddDestination(t.Context(), hook("made", "https://a.example")))
 	require.NoError(t, srv.Pause(t.Context(), "made"))
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
 	res, page := submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"made"}})
@@ -585,12 +585,12 @@ func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {
 	assert.Contains(t, page, "It has pending calls")
 	res, _ = submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"made"}, "discard": {"true"}})
 	assert.Equal(t, http.StatusOK, res.StatusCode)
-	assert.Len(t, srv.Settings().Destinations, 1)
+	assert.Len(t, srv.Engine().Settings().Destinations, 1)
 }
 
 func TestInspectorIsConcurrentSafe(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{History: mockserver.NewHistory(50), Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	srv := mockserver.RunEngine(t, mockserver.EngineConfig{History: mockserver.NewHistory(50), Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
 	var senders, readers sync.WaitGroup
 	ctx := t.Context()
 	for n := range 4 {
@@ -633,7 +633,7 @@ func TestClearDuringPagesConcurrentSafe(t *testing.T) {
 	var shown atomic.Bool
 	clearing.Go(func() {
 		for !shown.Load() {
-			serve(srv, http.MethodPost, "/v1/batch", `{"batch":[`+strings.Repeat(`{"type":"track","userId":"u"},`, 200)+`{}]}`)
+			serve(srv.Engine(), http.MethodPost, "/v1/batch", `{"batch":[`+strings.Repeat(`{"type":"track","userId":"u"},`, 200)+`{}]}`)
 			srv.Clear()
 		}
 	})
@@ -646,7 +646,7 @@ func TestClearDuringPagesConcurrentSafe(t *testing.T) {
 
 // TestAStreamEndsWithTheRightToSeeIt: its page then asks again, and is led to the login.
 func TestAStreamEndsWithTheRightToSeeIt(t *testing.T) {
-	collector, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	collector, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
 	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "one-token"})
@@ -682,7 +682,7 @@ func TestIDsThatAreNumbersReachWebhooksWhole(t *testing.T) {
 
 // TestTheLoginReadsLittle: anyone may ask for it.
 func TestTheLoginReadsLittle(t *testing.T) {
-	collector, err := mockserver.NewCollector(mockserver.Config{})
+	collector, err := mockserver.NewCollector(mockserver.EngineConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
 	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token"})

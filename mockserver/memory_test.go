@@ -68,7 +68,7 @@ func TestTheLimitOfAMemoryJournalIsOneOfMemory(t *testing.T) {
 				d.Paused = true
 				paused = append(paused, d)
 			}
-			c := newCollector(t, mockserver.Config{
+			c := newCollector(t, mockserver.EngineConfig{
 				Journal: mockserver.NewMemoryJournal(limit), Destinations: paused, DedupCalls: 100, History: mockserver.NewHistory(1),
 			})
 			before := heap()

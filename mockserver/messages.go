@@ -6,29 +6,24 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
 
-// serveMessages answers the calls that came since they were drained last, or since
-// the collector was started, without what differs each time. POST, or GET with the
-// parameter drain, drains them.
-func (c *Collector) serveMessages(w http.ResponseWriter, r *http.Request) {
-	if refused := checkOrigin(r); refused != nil {
-		refused.write(w)
-		return
-	}
-	drain := r.Method == http.MethodPost || r.Method == http.MethodGet && r.URL.Query().Has("drain")
-	h := w.Header()
-	h["Content-Type"], h["X-Content-Type-Options"] = contentJSON, noSniff
-	h.Set("Cache-Control", "no-store")
-	body := []byte{'['}
-	for _, call := range c.history.undrained(drain) {
-		if call.ReceivedAt.Before(c.started) {
-			continue // an earlier process took it
+// newMessagesHandler returns a handler that answers the calls that were not drained
+// yet, without what differs each time. POST, or GET with the parameter drain, drains
+// them. undrained returns the calls, and drains them where it is told to.
+func newMessagesHandler(undrained func(drain bool) []Call) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		drain := r.Method == http.MethodPost || r.Method == http.MethodGet && r.URL.Query().Has("drain")
+		header := w.Header()
+		header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
+		header.Set("Cache-Control", "no-store")
+		body := []byte{'['}
+		for _, call := range undrained(drain) {
+			if len(body) > 1 {
+				body = append(body, ',')
+			}
+			body = appendMessage(body, call.Body)
 		}
-		if len(body) > 1 {
-			body = append(body, ',')
-		}
-		body = appendMessage(body, call.Body)
-	}
-	_, _ = w.Write(append(body, ']', '\n'))
+		_, _ = w.Write(append(body, ']', '\n'))
+	})
 }
 
 // appendMessage writes a stored call without its messageId and its times.

@@ -17,20 +17,20 @@ const maxDots = 16
 // servePixel takes one call from the address of an image, as e-mails and pages
 // without scripts send it. It always answers with the image: no mail program can
 // do anything with an error. What was wrong is recorded.
-func (c *Collector) servePixel(w http.ResponseWriter, r *http.Request, typ string) {
+func (h *ingestHandler) servePixel(w http.ResponseWriter, r *http.Request, typ string) {
 	if r.Method == http.MethodGet {
-		if refused := c.takePixel(r, typ); refused != nil {
-			c.recordRefusal(r, refused)
+		if refused := h.takePixel(r, typ); refused != nil {
+			h.observeRefusal(r, refused)
 		}
 	}
-	h := w.Header()
-	h.Set("Content-Type", "image/gif")
-	h.Set("Cache-Control", "no-store")
-	h["X-Content-Type-Options"] = noSniff
+	header := w.Header()
+	header.Set("Content-Type", "image/gif")
+	header.Set("Cache-Control", "no-store")
+	header["X-Content-Type-Options"] = noSniff
 	_, _ = w.Write(pixel)
 }
 
-func (c *Collector) takePixel(r *http.Request, typ string) *requestError {
+func (h *ingestHandler) takePixel(r *http.Request, typ string) *requestError {
 	query := r.URL.Query()
 	text, err := pixelCall(query)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Collector) takePixel(r *http.Request, typ string) *requestError {
 	body := requestBodies.Get().(*requestBody)
 	defer body.release()
 	body.bytes = append(body.bytes[:0], text...)
-	return c.take(r.Context(), body, typ, writeKeys{other: query.Get("writeKey")})
+	return h.takeBody(r.Context(), body, typ, writeKeys{other: query.Get("writeKey")})
 }
 
 // pixelCall returns the call in a query: JSON in the parameter data, with or

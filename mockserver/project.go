@@ -40,24 +40,24 @@ const serviceIntegration = "Segment.io"
 
 // serveProject answers what a library asks for at its start. It learns to send
 // to where it asked.
-func (c *Collector) serveProject(w http.ResponseWriter, r *http.Request, key string) {
-	source, known := c.sourceOf(key)
+func (h *ingestHandler) serveProject(w http.ResponseWriter, r *http.Request, key string) {
+	source, known := h.config.sources().sourceOf(key)
 	if !known {
-		c.respond(w, r, c.unknownKey(key))
+		h.respond(w, r, unknownKey(key))
 		return
 	}
 	host, protocol, sampleRate := r.Host+"/v1", "http", 0.0
-	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+	if h.config.isHTTPS(r) {
 		protocol, sampleRate = "https", 0.1 // the libraries send metrics by https alone
 	}
 	enabled := map[string]any{"__default": map[string]any{"enabled": true, "integrations": struct{}{}}}
-	h := w.Header()
-	h["Content-Type"], h["X-Content-Type-Options"] = contentJSON, noSniff
-	h.Set("Cache-Control", "no-store") // it depends on the Host that was asked
+	header := w.Header()
+	header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
+	header.Set("Cache-Control", "no-store") // it depends on the Host that was asked
 	_ = json.NewEncoder(w).Encode(projectSettings{
 		Integrations: map[string]senderSettings{serviceIntegration: {
 			APIKey: key, APIHost: host, Protocol: protocol, RetryQueue: true, AddBundledMetadata: true,
-			UnbundledIntegrations: integrationsOf(source, c.settings.Load().Destinations), MaybeBundledConfigIDs: map[string][]string{},
+			UnbundledIntegrations: h.config.integrations(source), MaybeBundledConfigIDs: map[string][]string{},
 		}},
 		Plan:          map[string]any{"track": enabled, "identify": enabled, "group": enabled},
 		Metrics:       metricsSettings{Host: host, SampleRate: sampleRate},

@@ -1,7 +1,10 @@
 package mockserver
 
 import (
+	"cmp"
+	"fmt"
 	"math"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -10,10 +13,19 @@ import (
 // forgotten: where any write key is taken, anyone can make sources.
 const manyBuckets = 1024
 
+// limitRate refuses the batches of a request if a source sends more than it may.
+func (h *ingestHandler) limitRate(batches []Batch, sources *sourceTable) *requestError {
+	limitOf := func(source string) int { return cmp.Or(sources.callsPerSecond(source), h.config.limits.CallsPerSecond) }
+	source, wait := h.rates.admit(batches, limitOf)
+	if wait == 0 {
+		return nil
+	}
+	return &requestError{status: http.StatusTooManyRequests, code: CodeRateLimited, retryAfter: wait,
+		message: fmt.Sprintf("source %q sends more than its %d calls a second; send again in %v", source, limitOf(source), wait)}
+}
+
 // rates bounds how many calls a second each source sends.
 type rates struct {
-	clock Clock
-
 	mu      sync.Mutex // guards buckets
 	buckets map[string]*bucket
 }
@@ -27,16 +39,14 @@ type bucket struct {
 	filled time.Time
 }
 
-func newRates(clock Clock) *rates {
-	return &rates{clock: clock, buckets: map[string]*bucket{}}
-}
+func newRates() *rates { return &rates{buckets: map[string]*bucket{}} }
 
 // admit takes the batches of one request, or none of them. If a source is over
 // its limit, it returns its name and how long to wait. A limit of 0 is none.
 func (r *rates) admit(batches []Batch, limitOf func(source string) int) (source string, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.clock.Now()
+	now := time.Now()
 	for _, b := range batches {
 		limit := limitOf(b.Source)
 		if limit <= 0 {

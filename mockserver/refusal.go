@@ -3,35 +3,31 @@ package mockserver
 import (
 	"cmp"
 	"net/http"
-	"slices"
 	"strings"
+	"time"
 )
 
 // pathOf returns the path of a request as it may be kept and shown, without write
 // keys: those of sources, what stands where libraries put one, and what looks like one.
-func (c *Collector) pathOf(r *http.Request) string {
+func (h *ingestHandler) pathOf(r *http.Request) string {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	if at := strings.Index(strings.ToLower(path), "writekey="); at >= 0 { // its question mark was escaped
 		at += len("writekey=")
 		path = path[:at] + redact(path[at:])
 	}
+	sources := h.config.sources()
 	parts := strings.Split(path, "/")
 	expected := false // a write key
 	for i, part := range parts {
 		if part == "" {
 			continue
 		}
-		if expected || looksLikeKey(part) || c.isWriteKey(part) {
+		if expected || looksLikeKey(part) || sources.hasWriteKey(part) {
 			parts[i] = redact(part)
 		}
 		expected = strings.EqualFold(part, "projects")
 	}
 	return cut(keptPath, cmp.Or(strings.Join(parts, "/"), "/"))
-}
-
-// isWriteKey reports whether a part of a path is the write key of a source.
-func (c *Collector) isWriteKey(part string) bool {
-	return slices.ContainsFunc(c.settings.Load().Sources, func(s Source) bool { return s.WriteKey == part })
 }
 
 // looksLikeKey reports whether a part of a path is a long text of letters and digits,
@@ -57,11 +53,12 @@ const (
 	keptMethod = 20
 )
 
-func (c *Collector) recordRefusal(r *http.Request, refused *requestError) {
+// observeRefusal tells the observer of a request that was refused.
+func (h *ingestHandler) observeRefusal(r *http.Request, refused *requestError) {
 	keys := keysOf(r)
-	source, _ := c.sourceOf(cmp.Or(keys.basic, keys.other))
-	c.observer.Observe(Refusal{
-		At: c.clock.Now(), Method: cut(keptMethod, r.Method), Path: c.pathOf(r), Source: source, Count: 1,
+	source, _ := h.config.sources().sourceOf(cmp.Or(keys.basic, keys.other))
+	h.config.observer.Observe(Refusal{
+		At: time.Now(), Method: cut(keptMethod, r.Method), Path: h.pathOf(r), Source: source, Count: 1,
 		Status: refused.status, Code: refused.code, Message: refused.message,
 	})
 }

@@ -224,7 +224,7 @@ func (w *world) live(writes int, after bool) {
 	}
 	w.process = newProcess(writes, after)
 	// A process that dies while it starts is followed by another.
-	c, err := mockserver.NewCollector(mockserver.Config{
+	c, err := mockserver.NewCollector(mockserver.EngineConfig{
 		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm", "ads"),
 		Sender: webhook.SenderConfig{Transport: w.box}, History: mockserver.NewHistory(1000),
 		Journal: mortalJournal{w.journal, w.process}, State: mortalState{w.state, w.process}, Instance: instance,

@@ -84,7 +84,7 @@ func TestLargeAudienceInLittleMemory(t *testing.T) {
 		return
 	}
 	receiver := &memberCount{member: make([]bool, members*2)}
-	c, err := mockserver.NewCollector(mockserver.Config{
+	c, err := mockserver.NewCollector(mockserver.EngineConfig{
 		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 		Sender: webhook.SenderConfig{Transport: receiver}, History: mockserver.NewHistory(1000),
 	})

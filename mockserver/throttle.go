@@ -98,7 +98,8 @@ func (r *guardRules) isProxy(address netip.Addr) bool {
 	return slices.ContainsFunc(r.proxies, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// isSecure reports whether the browser has asked by HTTPS.
-func (r *guardRules) isSecure(req *http.Request) bool {
-	return req.TLS != nil || r.isProxy(remoteAddr(req)) && strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "https")
+// isHTTPS is Guard.IsHTTPS.
+func (r *guardRules) isHTTPS(req *http.Request) bool {
+	trusted := len(r.proxies) == 0 || r.isProxy(remoteAddr(req))
+	return req.TLS != nil || trusted && strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "https")
 }

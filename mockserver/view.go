@@ -16,10 +16,23 @@ const WaitTimeout = 10 * time.Second
 // A View shows what a server got: all of it, or what came from one source. Its
 // methods may be called from many goroutines at once.
 type View struct {
-	collector *Collector
+	collector viewed
+	faults    *faults
 	source    string // of one source; empty: of all
 	timeout   time.Duration
 	cleared   *watermarks
+}
+
+// viewed is what a View needs of a collector.
+type viewed interface {
+	// History returns what the collector remembers.
+	History() *History
+	// SourceOf returns the name of the source with a write key.
+	SourceOf(writeKey string) (name string, known bool)
+	// Forget makes calls new again: each is taken once more when it is sent again.
+	Forget(calls []Record)
+	// ForgetAll does so with all calls, which the History then has no more.
+	ForgetAll()
 }
 
 // Within returns the same view whose Expect, ExpectN and Wait wait for at most d, in
@@ -63,7 +76,7 @@ func (w *watermarks) set(source string, mark watermark) {
 //
 // Its Clear and its faults leave other sources alone.
 func (v View) Source(writeKey string) View {
-	name, known := v.collector.sourceOf(writeKey)
+	name, known := v.collector.SourceOf(writeKey)
 	if !known {
 		name = redact(writeKey) // nothing will come
 	}
@@ -71,7 +84,7 @@ func (v View) Source(writeKey string) View {
 	return v
 }
 
-// shows tells whether the view shows a record.
+// shows reports whether the view shows a record.
 func (v View) shows(r *Record) bool {
 	return (v.source == "" || r.Call.Source == v.source) && r.Seq > v.cleared.of(r.Call.Source).call
 }
@@ -90,7 +103,7 @@ func (v View) Calls(match ...Match) []Call {
 // webhook, and where they stand with each destination.
 func (v View) Records(match ...Match) []Record {
 	picks := every(match)
-	return v.collector.history.Records(func(r *Record) bool { return v.shows(r) && picks(r) })
+	return v.collector.History().Records(func(r *Record) bool { return v.shows(r) && picks(r) })
 }
 
 // Call returns the call with a messageId, with what became of it. ok is false if
@@ -104,7 +117,7 @@ func (v View) Call(messageID string) (record Record, ok bool) {
 
 // Rejections returns the calls that came and were not taken, with their reasons.
 func (v View) Rejections() []Rejection {
-	all, first := v.collector.history.numberedRejections()
+	all, first := v.collector.History().numberedRejections()
 	var shown []Rejection
 	for i, r := range all {
 		if (v.source == "" || r.Source == v.source) && first+int64(i) > v.cleared.of(r.Source).rejection {
@@ -139,7 +152,7 @@ func (v View) wait(ctx context.Context, n int, match []Match) ([]Record, error) 
 		defer cancel()
 	}
 	picks := every(match)
-	records, err := v.collector.history.await(ctx, n, func(r *Record) bool { return v.shows(r) && picks(r) })
+	records, err := v.collector.History().await(ctx, n, func(r *Record) bool { return v.shows(r) && picks(r) })
 	if err != nil {
 		err = v.explain(n, len(records), match, err)
 	}
@@ -183,13 +196,13 @@ func listCalls(b *strings.Builder, word string, records []Record) {
 	}
 }
 
-// explainOthers writes what else came, and tells whether anything did.
+// explainOthers writes what else came, and reports whether anything did.
 func (v View) explainOthers(b *strings.Builder) bool {
 	before := b.Len()
 	for _, r := range last(v.Rejections(), maxListed) {
 		fmt.Fprintf(b, "\n  not taken: %s: %s: %.200s", r.Code, r.Message, r.Body)
 	}
-	for _, r := range last(v.collector.history.Refusals(), maxListed) {
+	for _, r := range last(v.collector.History().Refusals(), maxListed) {
 		fmt.Fprintf(b, "\n  refused: %s %s answered %d: %s: %s", r.Method, r.Path, r.Status, r.Code, r.Message)
 	}
 	if v.source != "" {
@@ -198,7 +211,7 @@ func (v View) explainOthers(b *strings.Builder) bool {
 			fmt.Fprintf(b, "\n  %s came with other write keys than this view's", plural(len(others), "call", "calls"))
 		}
 	}
-	if met, left := v.collector.faults.metBy(v.source); met > 0 {
+	if met, left := v.faults.metBy(v.source); met > 0 {
 		fmt.Fprintf(b, "\n  faults befell %s to the collector, and wait for %d more", plural(met, "request", "requests"), left)
 	}
 	return b.Len() > before
@@ -268,49 +281,43 @@ func tooMany(records []Record, n int) error {
 // Clear forgets the calls that came, also those that were not taken, so that a test
 // can begin anew. One that is sent again with the same messageId is then taken
 // again. A Wait that goes on counts from then on what comes after. Deliveries go on,
-// and faults stay, see Heal.
+// and faults stay, see ClearFaults.
 func (v View) Clear() {
-	v.collector.faults.forgetMet(v.source)
+	v.faults.forgetMet(v.source)
 	if v.source == "" {
-		v.collector.history.Clear()
-		v.collector.dedup.clear()
+		v.collector.ForgetAll()
 		return
 	}
-	rejections, first := v.collector.history.numberedRejections()
+	rejections, first := v.collector.History().numberedRejections()
 	mark := watermark{v.cleared.of(v.source).call, first + int64(len(rejections)) - 1}
 	records := v.Records()
 	if len(records) > 0 {
 		mark.call = records[len(records)-1].Seq
 	}
 	v.cleared.set(v.source, mark) // before those who wait look again
-	v.collector.history.renew(records)
-	for i := range records {
-		v.collector.dedup.drop(records[i].Call.Source, records[i].Call.ID)
-	}
+	v.collector.Forget(records)
 }
 
 // Fail lets faults befall the next requests to the collector, each in turn. Those
 // of a view of one source befall only requests whose Authorization has the
 // source's write key.
 func (v View) Fail(f ...Fault) {
-	fs := &v.collector.faults
-	fs.add(&fs.requests, v.source, f)
+	v.faults.add(&v.faults.requests, v.source, f)
 }
 
 // FailDeliveries lets faults befall the next requests to webhooks, each in turn.
 // Those of a view of one source befall only the deliveries of its calls.
 func (v View) FailDeliveries(f ...Fault) {
-	fs := &v.collector.faults
-	fs.add(&fs.deliveries, v.source, f)
+	v.faults.add(&v.faults.deliveries, v.source, f)
 }
 
-// Heal drops the faults that are left, and those that stand.
-func (v View) Heal() {
-	v.collector.faults.heal(func(f *Fault) bool { return v.source == "" || f.source == v.source })
+// ClearFaults drops the faults that are left, and those that stand.
+func (v View) ClearFaults() {
+	v.faults.clear(func(f *Fault) bool { return v.source == "" || f.source == v.source })
 }
 
 // FaultsLeft returns how many more requests faults wait for. Faults that stand do
 // not count.
 func (v View) FaultsLeft() int {
-	return v.collector.faults.left(func(f *Fault) bool { return v.source == "" || f.source == v.source })
+	return v.faults.left(func(f *Fault) bool { return v.source == "" || f.source == v.source })
 }

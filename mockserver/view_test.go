@@ -170,7 +170,7 @@ func TestExpect(t *testing.T) {
 // TestExpectWaits runs on the clock of the bubble: in vain takes WaitTimeout.
 func TestExpectWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, _ := inProcess(t, mockserver.Config{})
+		srv, _ := inProcess(t, mockserver.EngineConfig{})
 		send(t, srv, track("a", 1))
 		later := time.AfterFunc(mockserver.WaitTimeout/2, func() { send(t, srv, track("b", 1)) })
 		defer later.Stop()
@@ -212,13 +212,13 @@ func TestWaitTellsWhyNothingCame(t *testing.T) {
   faults befell 1 request to the collector, and wait for 2 more`, tell(ended, srv))
 	assert.Contains(t, tell(ended, server.View), "faults befell 1 request")
 	assert.NotContains(t, tell(ended, server.Source("other")), "fault")
-	srv.Heal()
+	srv.ClearFaults()
 	srv.Clear()
 	assert.NotContains(t, tell(ended, srv), "fault")
 }
 
 func TestMatchesTellWhatIsNearest(t *testing.T) {
-	srv, _ := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("crm", "http://h/1")}})
+	srv, _ := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("crm", "http://h/1")}})
 	send(t, srv, track("m", 1))
 	send(t, srv, `{"batch":[{"type":"page","name":"Home","userId":"u","messageId":"p"}]}`)
 	srv.ExpectN(t, 2, mockserver.DeliveredTo("crm"))
@@ -344,7 +344,7 @@ func TestWaitingIsNotQuadratic(t *testing.T) {
 		done <- err
 	}()
 	for i := range 300 {
-		serve(srv.Collector, http.MethodPost, "/v1/batch", track(fmt.Sprint(i), 10))
+		serve(srv.Engine(), http.MethodPost, "/v1/batch", track(fmt.Sprint(i), 10))
 	}
 	require.NoError(t, <-done)
 	assert.LessOrEqual(t, looks, 2*3_000, "each call is looked at when it changes, and at the end")

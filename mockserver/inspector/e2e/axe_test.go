@@ -62,7 +62,7 @@ func judge(b *tab, script, where string, rules ...string) {
 func TestAccessibility(t *testing.T) {
 	script := axe(t)
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone)
-	srv, _ := serve(t, mockserver.Config{Destinations: []mockserver.Destination{to("hook", good.URL, "s3cret"), to("crm", gone.URL, "")}}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{to("hook", good.URL, "s3cret"), to("crm", gone.URL, "")}}, "")
 	b := newTab(t, srv.URL)
 	b.open("/")
 	judge(b, script, "the first run")
@@ -100,7 +100,7 @@ func TestAccessibility(t *testing.T) {
 
 func TestLoginIsAccessible(t *testing.T) {
 	script := axe(t)
-	srv, _ := serve(t, mockserver.Config{}, adminToken)
+	srv, _ := serve(t, mockserver.EngineConfig{}, adminToken)
 	b := newTab(t, srv.URL)
 	b.open("/login")
 	judge(b, script, "the login")

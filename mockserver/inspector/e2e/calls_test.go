@@ -22,7 +22,7 @@ import (
 func row(n int) string { return fmt.Sprintf("#rows > tr:nth-child(%d)", n) }
 
 func TestFirstRunTurnsLiveWithWhatItSaysToPaste(t *testing.T) {
-	srv, _ := serve(t, mockserver.Config{Sources: []mockserver.Source{{Name: "shop", WriteKey: "wk-7f3a"}}}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{Sources: []mockserver.Source{{Name: "shop", WriteKey: "wk-7f3a"}}}, "")
 	b := newTab(t, srv.URL)
 	b.open("/")
 	b.shoot("first-run")
@@ -48,7 +48,7 @@ func TestFirstRunByCurl(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("there is no curl")
 	}
-	srv, _ := serve(t, mockserver.Config{}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{}, "")
 	b := newTab(t, srv.URL)
 	b.open("/")
 	assert.Contains(t, b.text("#first"), "Any write key is taken")
@@ -63,7 +63,7 @@ func TestFirstRunByNode(t *testing.T) {
 		t.Skip("there is no node")
 	}
 	npmFile(t, "@segment/analytics-node/package.json")
-	srv, _ := serve(t, mockserver.Config{}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{}, "")
 	b := newTab(t, srv.URL)
 	b.open("/")
 	program := exec.CommandContext(t.Context(), "node", "--input-type=module")
@@ -75,7 +75,7 @@ func TestFirstRunByNode(t *testing.T) {
 
 func TestLiveListFiltersAndPauses(t *testing.T) {
 	good := newReceiver(t, http.StatusOK)
-	srv, _ := serve(t, mockserver.Config{Destinations: []mockserver.Destination{to("hook", good.URL, "")}}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{to("hook", good.URL, "")}}, "")
 	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{"plan":"Pro"}`))
 	b := newTab(t, srv.URL)
 	b.open("/")
@@ -138,7 +138,7 @@ func TestLiveListFiltersAndPauses(t *testing.T) {
 
 func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone)
-	srv, _ := serve(t, mockserver.Config{
+	srv, _ := serve(t, mockserver.EngineConfig{
 		Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}},
 		Destinations: []mockserver.Destination{
 			to("warehouse", good.URL, "s3cret"), to("crm", gone.URL, ""), to("ios only", good.URL, "", "ios"),
@@ -194,7 +194,7 @@ func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
 }
 
 func TestRejectedCallsSayWhatIsWrongAndHowToMendIt(t *testing.T) {
-	srv, _ := serve(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}}, "")
 	post(t, srv.URL, "web-key",
 		track("good", "ada", "Good", `{}`),
 		`{"type":"track","userId":"ada","properties":{"a":1}}`,
@@ -224,7 +224,7 @@ func TestRejectedCallsSayWhatIsWrongAndHowToMendIt(t *testing.T) {
 
 func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 	hook := newReceiver(t, http.StatusGone)
-	srv, _ := serve(t, mockserver.Config{Destinations: []mockserver.Destination{to("hook", hook.URL, "s3cret")}}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{to("hook", hook.URL, "s3cret")}}, "")
 	for i := range 5 {
 		post(t, srv.URL, "web", track(fmt.Sprint("m", i), "ada", fmt.Sprint("Event ", i), `{}`))
 	}
@@ -263,7 +263,7 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 }
 
 func TestScannersAreOneRowAndTheirMethodIsShown(t *testing.T) {
-	srv, _ := serve(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}}, "")
 	post(t, srv.URL, "web-key", track("m1", "ada", "Signed Up", `{}`))
 	b := newTab(t, srv.URL)
 	b.open("/")
@@ -285,7 +285,7 @@ func TestScannersAreOneRowAndTheirMethodIsShown(t *testing.T) {
 }
 
 func TestWriteKeyNamesItsSourceWhereAnyIsTaken(t *testing.T) {
-	srv, _ := serve(t, mockserver.Config{}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{}, "")
 	b := newTab(t, srv.URL)
 	b.open("/")
 	post(t, srv.URL, "ios-app", track("m1", "ada", "Signed Up", `{}`))
@@ -294,7 +294,7 @@ func TestWriteKeyNamesItsSourceWhereAnyIsTaken(t *testing.T) {
 
 func TestOwnCallsCanBeHidden(t *testing.T) {
 	good := newReceiver(t, http.StatusOK)
-	srv, collector := serve(t, mockserver.Config{
+	srv, collector := serve(t, mockserver.EngineConfig{
 		History: mockserver.NewHistory(10), Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
 		Destinations: []mockserver.Destination{to("hook", good.URL, "")},
 	}, "")
@@ -328,7 +328,7 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	history := mockserver.NewHistory(0)
 	history.RecordUnknown()
 	gone := newReceiver(t, http.StatusGone)
-	srv, _ := serve(t, mockserver.Config{History: history, AnyWriteKey: true, Destinations: []mockserver.Destination{to("one", gone.URL, ""), to("other", gone.URL, "")}}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{History: history, AnyWriteKey: true, Destinations: []mockserver.Destination{to("one", gone.URL, ""), to("other", gone.URL, "")}}, "")
 	call, err := mockserver.ReadCall("web", []byte(`{"type":"track","event":"From Before","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Second).UTC().Format(time.RFC3339)+`"}`))
 	require.NoError(t, err)
 	b := newTab(t, srv.URL)
@@ -348,7 +348,7 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 }
 
 func TestStreamGoesOnWhereItWasCut(t *testing.T) {
-	srv, _ := serve(t, mockserver.Config{}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{}, "")
 	post(t, srv.URL, "web", track("m1", "ada", "Before", `{}`))
 	b := newTab(t, srv.URL)
 	b.open("/")
@@ -368,7 +368,7 @@ func TestStreamGoesOnWhereItWasCut(t *testing.T) {
 
 func TestHostileTextIsShownAsText(t *testing.T) {
 	good := newReceiver(t, http.StatusOK)
-	srv, _ := serve(t, mockserver.Config{Destinations: []mockserver.Destination{to("hook", good.URL, "s3cret")}}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{to("hook", good.URL, "s3cret")}}, "")
 	long := strings.Repeat("x", 10_000)
 	hostile := []string{
 		`<script>window.hacked = 1</script>`, `<img src=x onerror="window.hacked = 1">`, `"><svg onload=window.hacked=1>`,

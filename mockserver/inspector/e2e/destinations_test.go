@@ -14,7 +14,7 @@ import (
 
 func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 	hook := newReceiver(t, http.StatusOK)
-	srv, collector := serve(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}}}, "")
+	srv, collector := serve(t, mockserver.EngineConfig{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}}}, "")
 	b := newTab(t, srv.URL)
 	b.open("/destinations")
 	assert.Contains(t, b.text("main"), "No destination yet")
@@ -90,7 +90,7 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 }
 
 func TestDestinationFormPutsEachProblemBesideItsField(t *testing.T) {
-	srv, collector := serve(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}}, "")
+	srv, collector := serve(t, mockserver.EngineConfig{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}}, "")
 	require.NoError(t, collector.AddDestination(t.Context(), mockserver.Destination{
 		Name: "taken", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com/hook"}}, SharedSecret: "old"},
 	}))
@@ -154,7 +154,7 @@ func TestDestinationFormPutsEachProblemBesideItsField(t *testing.T) {
 
 func TestConfiguredDestinationsAreReadOnly(t *testing.T) {
 	hook := newReceiver(t, http.StatusOK)
-	srv, _ := serve(t, mockserver.Config{Destinations: []mockserver.Destination{to("configured", hook.URL, "s3cret")}}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{to("configured", hook.URL, "s3cret")}}, "")
 	b := newTab(t, srv.URL)
 	b.open("/destinations")
 	b.click("tbody th a")
@@ -172,7 +172,7 @@ func TestConfiguredDestinationsAreReadOnly(t *testing.T) {
 
 func TestFailedCallsOfADestinationAreReplayed(t *testing.T) {
 	hook := newReceiver(t, http.StatusGone)
-	srv, _ := serve(t, mockserver.Config{Destinations: []mockserver.Destination{to("hook", hook.URL, "")}}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{to("hook", hook.URL, "")}}, "")
 	for i := range 3 {
 		post(t, srv.URL, "web", track(fmt.Sprint("m", i), "ada", "Order Completed", `{}`))
 	}
@@ -192,7 +192,7 @@ func TestFailedCallsOfADestinationAreReplayed(t *testing.T) {
 
 func TestSignatureDoctor(t *testing.T) {
 	hook := newReceiver(t, http.StatusOK)
-	srv, _ := serve(t, mockserver.Config{Destinations: []mockserver.Destination{to("hook", hook.URL, "s3cret"), to("plain", hook.URL, "")}}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{to("hook", hook.URL, "s3cret"), to("plain", hook.URL, "")}}, "")
 	post(t, srv.URL, "web", track("m1", "ada", "Sign & Seal <é>", `{"orderId":12345678901234567890,"b":1,"a":2}`))
 	b := newTab(t, srv.URL)
 	b.open("/")
@@ -235,7 +235,7 @@ func TestSignatureDoctor(t *testing.T) {
 }
 
 func TestLogin(t *testing.T) {
-	srv, _ := serve(t, mockserver.Config{Destinations: []mockserver.Destination{to("hook", "https://example.com", "s3cret")}}, adminToken)
+	srv, _ := serve(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{to("hook", "https://example.com", "s3cret")}}, adminToken)
 	b := newTab(t, srv.URL)
 	b.do(navigate(srv.URL + "/destination?name=hook"))
 	b.waitText("h1", "Log in")

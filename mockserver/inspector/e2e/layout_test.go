@@ -16,7 +16,7 @@ import (
 func crowded(t *testing.T) (b *tab, paths []string) {
 	t.Helper()
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone)
-	srv, collector := serve(t, mockserver.Config{
+	srv, collector := serve(t, mockserver.EngineConfig{
 		Sources: []mockserver.Source{{Name: "web_shop_of_the_northern_region", WriteKey: "web-key"}},
 		Destinations: []mockserver.Destination{
 			to("data_warehouse_production", good.URL, "s3cret"), to("customer_relationships", gone.URL, ""), to("d_3", good.URL, ""),

@@ -33,7 +33,7 @@ func TestACompatibleLibraryForBrowsers(t *testing.T) {
 		"beacons":  `{useBeacon: true, beaconQueueOptions: {maxItems: 5}}`,
 	} {
 		t.Run(way, func(t *testing.T) {
-			srv, collector := serve(t, mockserver.Config{Strict: true, Sources: []mockserver.Source{{Name: "shop", WriteKey: key}}}, "")
+			srv, collector := serve(t, mockserver.EngineConfig{Strict: true, Sources: []mockserver.Source{{Name: "shop", WriteKey: key}}}, "")
 			b := newTab(t, shop.URL)
 			b.do(navigate(shop.URL + "/"))
 			b.run(`

@@ -85,7 +85,7 @@ func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
 	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(hook.Close)
 	const kept = 1000
-	srv, collector := serve(t, mockserver.Config{History: mockserver.NewHistory(kept), Destinations: []mockserver.Destination{to("hook", hook.URL, "s3cret")}}, "")
+	srv, collector := serve(t, mockserver.EngineConfig{History: mockserver.NewHistory(kept), Destinations: []mockserver.Destination{to("hook", hook.URL, "s3cret")}}, "")
 	idle := newTab(t, "about:blank")
 	b := newTab(t, srv.URL)
 	b.open("/")

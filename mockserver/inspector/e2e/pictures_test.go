@@ -33,7 +33,7 @@ func TestPictures(t *testing.T) {
 	}
 	good, gone, busy := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone), newReceiver(t, http.StatusServiceUnavailable)
 	clock := &shiftedClock{}
-	srv, collector := serve(t, mockserver.Config{
+	srv, collector := serve(t, mockserver.EngineConfig{
 		Clock: clock, AnyWriteKey: true,
 		Sources: []mockserver.Source{{Name: "web shop", WriteKey: "web-key"}, {Name: "ios app", WriteKey: "ios-key"}, {Name: "backend", WriteKey: "back-key"}},
 		Destinations: []mockserver.Destination{

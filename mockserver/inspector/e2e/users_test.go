@@ -15,7 +15,7 @@ import (
 func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 	script := axe(t)
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone)
-	srv, collector := serve(t, mockserver.Config{
+	srv, collector := serve(t, mockserver.EngineConfig{
 		Sources:      []mockserver.Source{{Name: "web shop", WriteKey: "web-key"}},
 		Destinations: []mockserver.Destination{to("crm", good.URL, "s3cret"), to("alerts", gone.URL, "")},
 	}, "")
@@ -79,7 +79,7 @@ func TestPicturesOfAudiences(t *testing.T) {
 		t.Skip("SCREENSHOTS names no folder for them")
 	}
 	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone)
-	srv, c := serve(t, mockserver.Config{
+	srv, c := serve(t, mockserver.EngineConfig{
 		Sources:      []mockserver.Source{{Name: "web shop", WriteKey: "web-key"}, {Name: "backend", WriteKey: "back-key"}},
 		Destinations: []mockserver.Destination{to("crm", good.URL, "s3cret"), to("ads", good.URL, ""), to("alerts", gone.URL, "")},
 	}, "")

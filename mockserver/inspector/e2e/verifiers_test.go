@@ -20,7 +20,7 @@ import (
 // TestVerifiersThatPeopleCopyVerify runs each of them as it stands on the page,
 // on another port, and delivers calls to it: signed rightly, and wrongly.
 func TestVerifiersThatPeopleCopyVerify(t *testing.T) {
-	srv, _ := serve(t, mockserver.Config{}, "")
+	srv, _ := serve(t, mockserver.EngineConfig{}, "")
 	b := newTab(t, srv.URL)
 	b.open("/signatures")
 	for _, v := range []struct {
@@ -44,7 +44,7 @@ func TestVerifiersThatPeopleCopyVerify(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(code, "8080", port)), 0o600))
 			runReceiver(t, address, v.program, append(v.args, file)...)
 
-			srv, collector := serve(t, mockserver.Config{Destinations: []mockserver.Destination{
+			srv, collector := serve(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{
 				to("hook", "http://"+address, "s3cret"), to("impostor", "http://"+address, "another"), to("unsigned", "http://"+address, ""),
 			}}, "")
 			post(t, srv.URL, "web", track("m1", "ada", "Sign & Seal <é>\u2028", `{"a b":1.0,"10":12345678901234567890}`))

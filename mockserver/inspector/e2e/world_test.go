@@ -21,7 +21,7 @@ const adminToken = "correct horse battery staple"
 
 // serve starts a collector with its inspector, behind a login where there is a
 // token.
-func serve(t *testing.T, config mockserver.Config, token string) (*httptest.Server, *mockserver.Collector) {
+func serve(t *testing.T, config mockserver.EngineConfig, token string) (*httptest.Server, *mockserver.Collector) {
 	t.Helper()
 	config.AnyWriteKey = config.AnyWriteKey || len(config.Sources) == 0
 	config.Sender.Policy.AllowLoopback = true

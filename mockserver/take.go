@@ -1,0 +1,60 @@
+package mockserver
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+)
+
+// take takes a request that brings calls: a batch, or where typ is not empty one call
+// of that type. It returns nil once every good call in it is stored, else what is to
+// be answered.
+func (h *ingestHandler) take(r *http.Request, typ string) *requestError {
+	body := requestBodies.Get().(*requestBody)
+	defer body.release()
+	if refused := body.read(r, h.config.limits.BodyBytes); refused != nil {
+		return refused
+	}
+	return h.takeBody(r.Context(), body, typ, keysOf(r))
+}
+
+// takeBody takes the calls of a body that has been read.
+func (h *ingestHandler) takeBody(ctx context.Context, body *requestBody, typ string, keys writeKeys) *requestError {
+	p := &body.post
+	if refused := p.parse(body.bytes, typ, h.config.limits); refused != nil {
+		return refused
+	}
+	sources := h.config.sources()
+	s := newSorter(p, sources, h.config.limits, typ, cmp.Or(keys.basic, p.writeKey, keys.other))
+	if refused := s.sort(); refused != nil {
+		return refused
+	}
+	if h.config.strict && len(p.rejected) > 0 {
+		h.observeRejected(p)
+		return invalidCalls(p)
+	}
+	if refused := h.limitRate(s.batches, sources); refused != nil {
+		return refused
+	}
+	for _, b := range s.batches {
+		if refused := h.store(ctx, b, s.held()); refused != nil {
+			return refused
+		}
+	}
+	h.observeRejected(p)
+	return nil
+}
+
+// invalidCalls refuses a request for the wrong calls in it.
+func invalidCalls(p *post) *requestError {
+	refused := refuse(http.StatusBadRequest, CodeInvalidCalls, "%d of %d calls are wrong; the first is call %d: %s",
+		len(p.rejected), len(p.calls), p.rejected[0].Index, p.rejected[0].Message)
+	refused.calls = p.rejected
+	return refused
+}
+
+func (h *ingestHandler) observeRejected(p *post) {
+	for _, r := range p.rejected {
+		h.config.observer.Observe(r)
+	}
+}
