@@ -3,7 +3,6 @@ package mockserver
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -11,8 +10,6 @@ import (
 	"strings"
 
 	_ "embed"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // maxAdminBody bounds the body of a request to the admin API, in bytes.
@@ -23,7 +20,7 @@ var openAPI []byte
 
 // admin serves the admin API.
 type admin struct {
-	*Collector
+	c       *Collector
 	version string
 	mux     *http.ServeMux
 }
@@ -73,16 +70,16 @@ var adminRoutes = []adminRoute{
 // /messages. It trusts every request: put it
 // behind a [Guard]. version is that of the program, for the health resource.
 func NewAdmin(c *Collector, version string) http.Handler {
-	a := &admin{Collector: c, version: version, mux: http.NewServeMux()}
+	a := &admin{c: c, version: version, mux: http.NewServeMux()}
 	for _, route := range adminRoutes {
 		a.mux.HandleFunc(route.method+" "+route.path, func(w http.ResponseWriter, r *http.Request) {
-			r.Body = patientBody{r.Body, http.NewResponseController(w)}
+			r.Body = newLongBody(w, r)
 			body, err := route.handle(a, r)
 			a.answer(w, body, err)
 		})
 	}
-	if c.config.Messages {
-		messages := sameOrigin(newMessagesHandler(c.undrained))
+	if messages := c.Messages(); messages != nil {
+		messages = sameOrigin(messages)
 		a.mux.Handle("GET /messages", messages)
 		a.mux.Handle("POST /messages", messages)
 	}
@@ -109,10 +106,10 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(allowed) > 0 {
 		methods := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", methods)
-		a.answer(w, nil, adminFail(http.StatusMethodNotAllowed, "method_not_allowed", "%s takes %s, not %s", r.URL.Path, methods, r.Method))
+		a.answer(w, nil, httpErrorf(http.StatusMethodNotAllowed, "method_not_allowed", "%s takes %s, not %s", r.URL.Path, methods, r.Method))
 		return
 	}
-	a.answer(w, nil, adminFail(http.StatusNotFound, "not_found", "there is no %s here; /api/v1/openapi.yaml describes what there is", r.URL.Path))
+	a.answer(w, nil, httpErrorf(http.StatusNotFound, "not_found", "there is no %s here; /api/v1/openapi.yaml describes what there is", r.URL.Path))
 }
 
 // created is the answer to a request that made something.
@@ -121,9 +118,9 @@ type created struct{ body any }
 // answer writes what a handler returned: nothing, something, or what was wrong.
 func (a *admin) answer(w http.ResponseWriter, body any, err error) {
 	if err != nil {
-		refused := adminErrorOf(err)
-		if refused.status >= 500 {
-			a.log.Error("an admin request failed", "error", err)
+		refused := httpErrorOf(err)
+		if refused.Status >= 500 {
+			a.c.Logger().Error("an admin request failed", "error", err)
 		}
 		refused.write(w)
 		return
@@ -139,75 +136,6 @@ func (a *admin) answer(w http.ResponseWriter, body any, err error) {
 	writeJSON(w, http.StatusOK, body)
 }
 
-func writeJSON(w http.ResponseWriter, status int, body any) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(body)
-}
-
-// An adminError is the body of an answer that says what was wrong.
-type adminError struct {
-	status  int
-	Code    string       `json:"code"`
-	Message string       `json:"message"` // what was wrong and what would be right
-	Fields  []adminField `json:"fields,omitempty"`
-}
-
-// An adminField is a member of the request's body that cannot be used.
-type adminField struct {
-	Field   string `json:"field"` // as in webhooks[0].url
-	Problem string `json:"problem"`
-	Mend    string `json:"mend"` // what would be right
-}
-
-func (e *adminError) Error() string { return e.Message }
-
-func (e *adminError) write(w http.ResponseWriter) { writeJSON(w, e.status, e) }
-
-func adminFail(status int, code, format string, args ...any) *adminError {
-	return &adminError{status: status, Code: code, Message: fmt.Sprintf(format, args...)}
-}
-
-// adminErrorOf says how an error is answered.
-func adminErrorOf(err error) *adminError {
-	var own *adminError
-	if errors.As(err, &own) {
-		return own
-	}
-	fail := func(status int, code string) *adminError {
-		return adminFail(status, code, "%s", strings.TrimPrefix(err.Error(), "mockserver: "))
-	}
-	if fields := webhook.FieldErrors(err); len(fields) > 0 {
-		e := fail(http.StatusUnprocessableEntity, "invalid")
-		for _, f := range fields {
-			e.Fields = append(e.Fields, adminField{f.Field, f.Problem, f.Mend})
-		}
-		return e
-	}
-	switch {
-	case errors.Is(err, ErrUnknown), errors.Is(err, ErrNotAttached):
-		return fail(http.StatusNotFound, "not_found")
-	case errors.Is(err, ErrExists):
-		return fail(http.StatusConflict, "exists")
-	case errors.Is(err, ErrReadOnly):
-		return fail(http.StatusConflict, "read_only")
-	case errors.Is(err, ErrSettingsChanged):
-		return fail(http.StatusConflict, "changed_meanwhile")
-	case errors.Is(err, ErrEmptyList):
-		return fail(http.StatusUnprocessableEntity, "empty_list")
-	case errors.Is(err, ErrTooManySyncs):
-		return fail(http.StatusTooManyRequests, "too_many_syncs")
-	case errors.Is(err, ErrClosed), errors.Is(err, ErrJournalClosed), errors.Is(err, ErrJournalFull):
-		return fail(http.StatusServiceUnavailable, "unavailable")
-	}
-	return fail(http.StatusInternalServerError, "internal")
-}
-
 // readJSON reads the body of a request into v, a pointer to a struct, strictly.
 // An empty body leaves v as it is.
 func readJSON(r *http.Request, v any) error { return readJSONUpTo(r, v, maxAdminBody) }
@@ -219,12 +147,12 @@ func readJSONUpTo(r *http.Request, v any, most int64) error {
 	case err != nil:
 		return err
 	case int64(len(data)) > most:
-		return adminFail(http.StatusRequestEntityTooLarge, "body_too_large", "the body has more than %d bytes", most)
+		return httpErrorf(http.StatusRequestEntityTooLarge, "body_too_large", "the body has more than %d bytes", most)
 	case len(data) == 0:
 		return nil
 	}
 	if typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); typ != "application/json" {
-		return adminFail(http.StatusUnsupportedMediaType, "not_json", "the Content-Type is %.40q; it must be application/json", typ)
+		return httpErrorf(http.StatusUnsupportedMediaType, "not_json", "the Content-Type is %.40q; it must be application/json", typ)
 	}
 	decoder := json.NewDecoder(strings.NewReader(string(data)))
 	decoder.DisallowUnknownFields()
@@ -232,7 +160,7 @@ func readJSONUpTo(r *http.Request, v any, most int64) error {
 		return badJSON(err, v)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return adminFail(http.StatusBadRequest, "invalid_json", "the body goes on after its object; send one object")
+		return httpErrorf(http.StatusBadRequest, "invalid_json", "the body goes on after its object; send one object")
 	}
 	return nil
 }
@@ -241,12 +169,12 @@ func readJSONUpTo(r *http.Request, v any, most int64) error {
 func badJSON(err error, v any) error {
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) && wrongType.Field != "" {
-		return adminFail(http.StatusBadRequest, "invalid_json", "%s is a %s; it must be a %s", wrongType.Field, wrongType.Value, jsonType(wrongType.Type))
+		return httpErrorf(http.StatusBadRequest, "invalid_json", "%s is a %s; it must be a %s", wrongType.Field, wrongType.Value, jsonType(wrongType.Type))
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return adminFail(http.StatusBadRequest, "invalid_json", "there is no member %s; the members are %s", name, strings.Join(jsonMembers(reflect.TypeOf(v).Elem()), ", "))
+		return httpErrorf(http.StatusBadRequest, "invalid_json", "there is no member %s; the members are %s", name, strings.Join(jsonMembers(reflect.TypeOf(v).Elem()), ", "))
 	}
-	return adminFail(http.StatusBadRequest, "invalid_json", "the body is not the JSON object that it should be: %s", strings.TrimPrefix(err.Error(), "json: "))
+	return httpErrorf(http.StatusBadRequest, "invalid_json", "the body is not the JSON object that it should be: %s", strings.TrimPrefix(err.Error(), "json: "))
 }
 
 // jsonType names a Go type in the words of JSON.

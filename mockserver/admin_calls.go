@@ -15,9 +15,9 @@ import (
 )
 
 func (a *admin) getHealth(r *http.Request) (any, error) {
-	health, err := a.Health(r.Context())
+	health, err := a.c.Health(r.Context())
 	if err == nil {
-		err = a.Ready(r.Context())
+		err = a.c.Ready(r.Context())
 	}
 	view := struct {
 		Status    string        `json:"status"`
@@ -25,7 +25,7 @@ func (a *admin) getHealth(r *http.Request) (any, error) {
 		Version   string        `json:"version"`
 		Journal   JournalHealth `json:"journal"`
 		Forgotten int64         `json:"forgotten"`
-	}{"ready", "", a.version, health, a.history.Forgotten()}
+	}{"ready", "", a.version, health, a.c.History().Forgotten()}
 	if err != nil {
 		view.Status, view.Message = "unavailable", err.Error()
 	}
@@ -57,9 +57,9 @@ func (a *admin) getLedger(r *http.Request) (any, error) {
 
 func (a *admin) accounts(ctx context.Context, verify bool) ([]Verification, error) {
 	if verify {
-		return a.Verify(ctx)
+		return a.c.Verify(ctx)
 	}
-	ledgers, err := a.Ledger(ctx)
+	ledgers, err := a.c.Ledger(ctx)
 	var all []Verification
 	for _, l := range ledgers {
 		all = append(all, Verification{Ledger: l})
@@ -131,14 +131,14 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	page, more := a.history.Page(before, limit, func(r *Record) bool {
-		return filter.Matches(&r.Call) && (all || r.Call.isSynthetic() == synthetic) && (destination == "" && state == "" || r.stands(destination, state, wanted))
+	page, more := a.c.History().Page(before, limit, func(r *Record) bool {
+		return filter.Matches(&r.Call) && (all || r.Call.isSynthetic() == synthetic) && (destination == "" && state == "" || stands(r, destination, state, wanted))
 	})
 	answer := struct {
 		Calls     []callView `json:"calls"`
 		Next      int64      `json:"next,omitempty"` // the parameter before of the next page
 		Forgotten int64      `json:"forgotten"`
-	}{Calls: []callView{}, Forgotten: a.history.Forgotten()}
+	}{Calls: []callView{}, Forgotten: a.c.History().Forgotten()}
 	for i := range page {
 		answer.Calls = append(answer.Calls, viewCall(&page[i]))
 	}
@@ -148,9 +148,9 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 	return answer, nil
 }
 
-// stands tells whether a destination, or any where it is empty, has decided about
+// stands reports whether a destination, or any where it is empty, has decided about
 // the call, and so where a state is wanted.
-func (r *Record) stands(destination, state string, wanted State) bool {
+func stands(r *Record, destination, state string, wanted State) bool {
 	return slices.ContainsFunc(r.Ends, func(e Ended) bool {
 		if destination != "" && e.Destination != destination {
 			return false
@@ -162,7 +162,7 @@ func (r *Record) stands(destination, state string, wanted State) bool {
 
 func (a *admin) record(r *http.Request) (Record, error) {
 	source, id := r.PathValue("source"), r.PathValue("messageId")
-	record, ok := a.history.Find(source, id)
+	record, ok := a.c.History().Find(source, id)
 	if !ok {
 		return Record{}, fmt.Errorf("%w: no call %q of source %q is remembered", ErrUnknown, id, source)
 	}
@@ -239,7 +239,7 @@ func (a *admin) listFailed(r *http.Request) (any, error) {
 		return nil, err
 	}
 	views, more := []failedView{}, false
-	err := a.journal.Failed(r.Context(), r.PathValue("destination"), func(f FailedCall) bool {
+	err := a.c.Failed(r.Context(), r.PathValue("destination"), func(f FailedCall) bool {
 		if !filter.Matches(&f.Call) {
 			return true
 		}
@@ -292,7 +292,7 @@ func (a *admin) replayDestination(r *http.Request) (any, error) {
 		sel.State = state
 	}
 	name := r.PathValue("destination")
-	n, err := a.Replay(r.Context(), name, sel)
+	n, err := a.c.Replay(r.Context(), name, sel)
 	return replayView{name, n, in.DryRun}, err
 }
 
@@ -310,16 +310,16 @@ func (a *admin) replayCall(r *http.Request) (any, error) {
 	}
 	source, id := r.PathValue("source"), r.PathValue("messageId")
 	sel := Selection{DryRun: in.DryRun, CallFilter: CallFilter{IDs: []string{id}, Sources: []string{source}}}
-	if record, ok := a.history.Find(source, id); ok {
+	if record, ok := a.c.History().Find(source, id); ok {
 		outcome, decided := record.State(in.Destination)
 		switch {
 		case decided && outcome.State != StatePending:
 			sel.State = outcome.State
 		case decided || !record.Partial:
-			return nil, adminFail(http.StatusConflict, "pending", "call %q is pending at destination %q, or was never meant for it", id, in.Destination)
+			return nil, httpErrorf(http.StatusConflict, "pending", "call %q is pending at destination %q, or was never meant for it", id, in.Destination)
 		}
 	}
-	n, err := a.Replay(r.Context(), in.Destination, sel)
+	n, err := a.c.Replay(r.Context(), in.Destination, sel)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: destination %q has no call %q of source %q that could be replayed", ErrUnknown, in.Destination, id, source)
 	}
@@ -338,13 +338,18 @@ func (a *admin) listRejections(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	calls := []rejectionView{}
-	for _, j := range slices.Backward(last(a.history.Rejections(), limit)) {
+	rejections := newest(a.c.History().Rejections(), limit)
+	calls := make([]rejectionView, 0, len(rejections))
+	for _, j := range rejections {
 		calls = append(calls, rejectionView{j, strings.ToValidUTF8(string(j.Body), "\uFFFD")})
 	}
-	requests := append([]Refusal{}, last(a.history.Refusals(), limit)...)
-	slices.Reverse(requests)
+	requests := newest(a.c.History().Refusals(), limit)
 	return map[string]any{"calls": calls, "requests": requests}, nil
 }
 
-func last[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }
+// newest returns the last n elements, the last one first.
+func newest[T any](all []T, n int) []T {
+	some := append([]T{}, all[max(0, len(all)-n):]...)
+	slices.Reverse(some)
+	return some
+}

@@ -28,7 +28,7 @@ type query struct {
 func newQuery(r *http.Request) *query {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		err = adminFail(http.StatusBadRequest, "invalid_parameter", "the query cannot be read: %v", err)
+		err = httpErrorf(http.StatusBadRequest, "invalid_parameter", "the query cannot be read: %v", err)
 	}
 	return &query{values: values, err: err}
 }
@@ -40,7 +40,7 @@ func (q *query) take(name string) []string {
 
 func (q *query) fail(name, value, mend string) {
 	if q.err == nil {
-		q.err = adminFail(http.StatusBadRequest, "invalid_parameter", "the parameter %s is %.100q; %s", name, value, mend)
+		q.err = httpErrorf(http.StatusBadRequest, "invalid_parameter", "the parameter %s is %.100q; %s", name, value, mend)
 	}
 }
 
@@ -124,7 +124,7 @@ func (q *query) filter(f *CallFilter) {
 func (q *query) done() error {
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if !slices.Contains(q.known, name) && q.err == nil {
-			q.err = adminFail(http.StatusBadRequest, "invalid_parameter", "there is no parameter %.100q; the parameters are %s", name, strings.Join(q.known, ", "))
+			q.err = httpErrorf(http.StatusBadRequest, "invalid_parameter", "there is no parameter %.100q; the parameters are %s", name, strings.Join(q.known, ", "))
 		}
 	}
 	return q.err

@@ -1,21 +1,16 @@
 package mockserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
-
-// hidden stands for a value that is not shown. Where it is sent back, the value
-// stays as it is.
-const hidden = "(hidden)"
 
 // A sourceView is a source as the API shows it.
 type sourceView struct {
@@ -35,13 +30,13 @@ type sourceInput struct {
 func (a *admin) viewSource(s Source) sourceView {
 	return sourceView{
 		Name: s.Name, WriteKey: redact(s.WriteKey), CallsPerSecond: s.CallsPerSecond,
-		ReadOnly: slices.ContainsFunc(a.configured().Sources, sourceNamed(s.Name)),
+		ReadOnly: slices.ContainsFunc(a.c.configured().Sources, sourceNamed(s.Name)),
 	}
 }
 
 func (a *admin) listSources(*http.Request) (any, error) {
 	views := []sourceView{}
-	for _, s := range a.Settings().Sources {
+	for _, s := range a.c.Settings().Sources {
 		views = append(views, a.viewSource(s))
 	}
 	return map[string]any{"sources": views}, nil
@@ -56,7 +51,7 @@ func (a *admin) getSource(r *http.Request) (any, error) {
 }
 
 func (a *admin) source(name string) (Source, error) {
-	all := a.Settings().Sources
+	all := a.c.Settings().Sources
 	i := slices.IndexFunc(all, sourceNamed(name))
 	if i < 0 {
 		return Source{}, fmt.Errorf("%w: there is no source %q", ErrUnknown, name)
@@ -74,7 +69,7 @@ func (a *admin) addSource(r *http.Request) (any, error) {
 	if err := errors.Join(in.apply(&s), checkName(s.Name)); err != nil {
 		return nil, err
 	}
-	if err := a.AddSource(r.Context(), s); err != nil {
+	if err := a.c.AddSource(r.Context(), s); err != nil {
 		return nil, err
 	}
 	view := a.viewSource(s)
@@ -89,10 +84,10 @@ func (a *admin) changeSource(r *http.Request) (any, error) {
 	}
 	name := r.PathValue("source")
 	if in.Name != nil && *in.Name != name {
-		return nil, adminFail(http.StatusUnprocessableEntity, "invalid", "the name of a source cannot be changed; make another one")
+		return nil, httpErrorf(http.StatusUnprocessableEntity, "invalid", "the name of a source cannot be changed; make another one")
 	}
 	var changed Source
-	err := a.ChangeSource(r.Context(), name, func(s *Source) error {
+	err := a.c.ChangeSource(r.Context(), name, func(s *Source) error {
 		err := in.apply(s)
 		changed = *s
 		return err
@@ -123,7 +118,7 @@ func (in *sourceInput) apply(s *Source) error {
 }
 
 func (a *admin) removeSource(r *http.Request) (any, error) {
-	return nil, a.RemoveSource(r.Context(), r.PathValue("source"))
+	return nil, a.c.RemoveSource(r.Context(), r.PathValue("source"))
 }
 
 // A destinationView is a destination as the API shows it.
@@ -153,37 +148,16 @@ type destinationInput struct {
 }
 
 func (a *admin) viewDestinations(ctx context.Context, pick func(Destination) bool) ([]destinationView, error) {
-	ledgers, err := a.Ledger(ctx)
-	if err != nil {
-		return nil, err
-	}
-	states, configured := a.Status(), a.configured()
+	overviews, err := a.c.overviews(ctx, pick)
 	views := []destinationView{}
-	for _, d := range a.Settings().Destinations {
-		if !pick(d) {
-			continue
-		}
-		v := destinationView{
+	for _, d := range overviews {
+		views = append(views, destinationView{
 			Name: d.Name, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
-			Signed: d.SharedSecret != "", AliasFields: d.AliasFields, Webhooks: hideHeaders(d.Webhooks),
-			ReadOnly: slices.ContainsFunc(configured.Destinations, destinationNamed(d.Name)),
-		}
-		if v.AliasFields == "" {
-			v.AliasFields = webhook.AliasSpaced
-		}
-		for _, s := range states {
-			if s.Destination == d.Name {
-				v.Status = s
-			}
-		}
-		for i := range ledgers {
-			if ledgers[i].Destination == d.Name {
-				v.Ledger = &ledgers[i]
-			}
-		}
-		views = append(views, v)
+			Signed: d.SharedSecret != "", AliasFields: cmp.Or(d.AliasFields, webhook.AliasSpaced), Webhooks: hideHeaders(d.Webhooks),
+			ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
+		})
 	}
-	return views, nil
+	return views, err
 }
 
 func (a *admin) listDestinations(r *http.Request) (any, error) {
@@ -215,10 +189,10 @@ func (a *admin) addDestination(r *http.Request) (any, error) {
 	if err := in.apply(&d); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checkName(d.Name), a.checkDestination(&d)); err != nil {
+	if err := errors.Join(checkName(d.Name), a.c.checkDestination(&d)); err != nil {
 		return nil, err
 	}
-	if err := a.AddDestination(r.Context(), d); err != nil {
+	if err := a.c.AddDestination(r.Context(), d); err != nil {
 		return nil, err
 	}
 	view, err := a.viewDestination(r.Context(), d.Name)
@@ -232,13 +206,13 @@ func (a *admin) changeDestination(r *http.Request) (any, error) {
 	}
 	name := r.PathValue("destination")
 	if in.Name != nil && *in.Name != name {
-		return nil, adminFail(http.StatusUnprocessableEntity, "invalid", "the name of a destination cannot be changed; make another one")
+		return nil, httpErrorf(http.StatusUnprocessableEntity, "invalid", "the name of a destination cannot be changed; make another one")
 	}
-	err := a.ChangeDestination(r.Context(), name, func(d *Destination) error {
+	err := a.c.ChangeDestination(r.Context(), name, func(d *Destination) error {
 		if err := in.apply(d); err != nil {
 			return err
 		}
-		return a.checkDestination(d)
+		return a.c.checkDestination(d)
 	})
 	if err != nil {
 		return nil, err
@@ -272,18 +246,6 @@ func (in *destinationInput) apply(d *Destination) error {
 	return nil
 }
 
-// checkDestination returns all that is wrong with a destination.
-func (a *admin) checkDestination(d *Destination) error {
-	errs := []error{d.Validate()}
-	known := a.Settings().Sources
-	for i, name := range d.Sources {
-		if !a.config.AnyWriteKey && !slices.ContainsFunc(known, sourceNamed(name)) {
-			errs = append(errs, &webhook.FieldError{Field: fmt.Sprintf("sources[%d]", i), Problem: fmt.Sprintf("is %q, which is no source", name), Mend: "name one of /api/v1/sources"})
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // removeDestination forgets a destination. What it has pending is only thrown
 // away where the request says so.
 func (a *admin) removeDestination(r *http.Request) (any, error) {
@@ -293,27 +255,20 @@ func (a *admin) removeDestination(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	return nil, a.remove(r.Context(), name, discard)
-}
-
-// remove forgets a destination, unless it has pending calls that are not to be
-// thrown away.
-func (a *admin) remove(ctx context.Context, name string, discard bool) error {
-	ledgers, err := a.Ledger(ctx)
-	if err != nil {
-		return err
+	if discard {
+		return nil, a.c.RemoveDestination(r.Context(), name)
 	}
-	for _, l := range ledgers {
-		if l.Destination == name && l.Pending > 0 && !discard {
-			return adminFail(http.StatusConflict, "has_pending", "destination %q has %d pending calls; wait for them, or throw them away with ?discard=true", name, l.Pending)
-		}
+	err := a.c.removeDrained(r.Context(), name)
+	var pending *pendingCallsError
+	if errors.As(err, &pending) {
+		return nil, httpErrorf(http.StatusConflict, "has_pending", "destination %q has %d pending calls; wait for them, or throw them away with ?discard=true", pending.Destination, pending.Calls)
 	}
-	return a.RemoveDestination(ctx, name)
+	return nil, err
 }
 
 func (a *admin) pauseDestination(r *http.Request) (any, error) {
 	name := r.PathValue("destination")
-	if err := a.Pause(r.Context(), name); err != nil {
+	if err := a.c.Pause(r.Context(), name); err != nil {
 		return nil, err
 	}
 	return a.viewDestination(r.Context(), name)
@@ -321,72 +276,8 @@ func (a *admin) pauseDestination(r *http.Request) (any, error) {
 
 func (a *admin) resumeDestination(r *http.Request) (any, error) {
 	name := r.PathValue("destination")
-	if err := a.Resume(r.Context(), name); err != nil {
+	if err := a.c.Resume(r.Context(), name); err != nil {
 		return nil, err
 	}
 	return a.viewDestination(r.Context(), name)
-}
-
-// secretHeader tells by its name whether a header's value is to be shown.
-func secretHeader(name string) bool {
-	name = strings.ToLower(name)
-	for _, part := range []string{"auth", "cookie", "key", "pass", "secret", "token", "credential"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
-}
-
-// hideHeaders copies endpoints for the eyes of people.
-func hideHeaders(endpoints []webhook.Endpoint) []webhook.Endpoint {
-	shown := slices.Clone(endpoints)
-	for i := range shown {
-		shown[i].Headers = maps.Clone(shown[i].Headers)
-		for name := range shown[i].Headers {
-			if secretHeader(name) {
-				shown[i].Headers[name] = hidden
-			}
-		}
-	}
-	return shown
-}
-
-// showHeaders puts the values back that hideHeaders took, for those URLs that
-// stay as they are: a value must not go to where it was not meant to. What it has
-// no value for stays hidden.
-func showHeaders(endpoints, old []webhook.Endpoint) []webhook.Endpoint {
-	shown := slices.Clone(endpoints)
-	old = slices.Clone(old)
-	for i, e := range shown {
-		was := slices.IndexFunc(old, func(o webhook.Endpoint) bool { return o.URL == e.URL })
-		if was < 0 {
-			continue
-		}
-		shown[i].Headers = maps.Clone(e.Headers)
-		for name, value := range e.Headers {
-			if saved, ok := old[was].Headers[name]; ok && value == hidden {
-				shown[i].Headers[name] = saved
-			}
-		}
-		old = slices.Delete(old, was, was+1) // a URL may be there twice
-	}
-	return shown
-}
-
-// stillHidden returns a [*webhook.FieldError] for each header that showHeaders had
-// no value for.
-func stillHidden(endpoints []webhook.Endpoint) error {
-	var problems []error
-	for i, e := range endpoints {
-		for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
-			if e.Headers[name] == hidden {
-				problems = append(problems, &webhook.FieldError{
-					Field:   fmt.Sprintf("webhooks[%d].headers[%q]", i, name),
-					Problem: "is hidden, and not known for this URL", Mend: "send its value",
-				})
-			}
-		}
-	}
-	return errors.Join(problems...)
 }

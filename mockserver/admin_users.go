@@ -1,36 +1,30 @@
 package mockserver
 
 import (
-	"io"
 	"mime"
 	"net/http"
 	"slices"
-	"time"
 )
 
-const (
-	// maxDeletionBody bounds the body of a deletion request, in bytes.
-	maxDeletionBody = 16 << 20
-	// maxRefusedList is how much of a list that was refused is still read, in bytes.
-	maxRefusedList = 256 << 20
-)
+// maxDeletionBody bounds the body of a deletion request, in bytes.
+const maxDeletionBody = 16 << 20
 
 func (a *admin) addDeletion(r *http.Request) (any, error) {
 	var in DeletionRequest
 	if err := readJSONUpTo(r, &in, maxDeletionBody); err != nil {
 		return nil, err
 	}
-	d, err := a.DeleteUsers(r.Context(), in)
+	d, err := a.c.DeleteUsers(r.Context(), in)
 	return created{d}, err
 }
 
 func (a *admin) listDeletions(r *http.Request) (any, error) {
-	all, err := a.Deletions(r.Context())
+	all, err := a.c.Deletions(r.Context())
 	return map[string]any{"deletions": append([]Deletion{}, all...)}, err
 }
 
 func (a *admin) getDeletion(r *http.Request) (any, error) {
-	return a.Deletion(r.Context(), r.PathValue("deletion"))
+	return a.c.Deletion(r.Context(), r.PathValue("deletion"))
 }
 
 // listOutcomes answers a page of the outcomes that match.
@@ -50,7 +44,7 @@ func (a *admin) listOutcomes(r *http.Request) (any, error) {
 		Outcomes []DeletionOutcome `json:"outcomes"`
 		More     bool              `json:"more"`
 	}{Outcomes: []DeletionOutcome{}}
-	for o, err := range a.DeletionOutcomes(r.Context(), r.PathValue("deletion")) {
+	for o, err := range a.c.DeletionOutcomes(r.Context(), r.PathValue("deletion")) {
 		switch {
 		case err != nil:
 			return nil, err
@@ -68,26 +62,26 @@ func (a *admin) listOutcomes(r *http.Request) (any, error) {
 	return page, nil
 }
 
-// anyOf tells whether a value is one of those wanted, or none is.
+// anyOf reports whether a value is one of those wanted, or none is.
 func anyOf(wanted []string, value string) bool {
 	return len(wanted) == 0 || slices.Contains(wanted, value)
 }
 
 func (a *admin) listComputations(r *http.Request) (any, error) {
-	all, err := a.Computations(r.Context())
+	all, err := a.c.Computations(r.Context())
 	return map[string]any{"computations": append([]Computation{}, all...)}, err
 }
 
 func (a *admin) getComputation(r *http.Request) (any, error) {
-	return a.Computation(r.Context(), r.PathValue("computation"))
+	return a.c.Computation(r.Context(), r.PathValue("computation"))
 }
 
 func (a *admin) forgetComputation(r *http.Request) (any, error) {
-	return nil, a.ForgetComputation(r.Context(), r.PathValue("computation"))
+	return nil, a.c.ForgetComputation(r.Context(), r.PathValue("computation"))
 }
 
 func (a *admin) getSync(r *http.Request) (any, error) {
-	return a.Sync(r.Context(), r.PathValue("sync"))
+	return a.c.Sync(r.Context(), r.PathValue("sync"))
 }
 
 func (a *admin) syncAudience(r *http.Request) (any, error) {
@@ -95,7 +89,7 @@ func (a *admin) syncAudience(r *http.Request) (any, error) {
 	if err := readSync(r, "text/plain", &s.Source, &s.Destination, &s.DryRun, &s.Full, &s.AllowEmpty); err != nil {
 		return nil, err
 	}
-	return synced(r, s.DryRun)(a.SyncAudience(r.Context(), s))
+	return synced(r, s.DryRun)(a.c.SyncAudience(r.Context(), s))
 }
 
 func (a *admin) syncTrait(r *http.Request) (any, error) {
@@ -103,17 +97,16 @@ func (a *admin) syncTrait(r *http.Request) (any, error) {
 	if err := readSync(r, "application/x-ndjson", &s.Source, &s.Destination, &s.DryRun, &s.Full, &s.AllowEmpty); err != nil {
 		return nil, err
 	}
-	return synced(r, s.DryRun)(a.SyncTrait(r.Context(), s))
+	return synced(r, s.DryRun)(a.c.SyncTrait(r.Context(), s))
 }
 
-// synced answers a dry run with its numbers, and a sync as something new. Where
-// the list was refused, it reads what is left of it: a client that still sends
-// does not see the answer.
+// synced answers a dry run with its numbers, and a sync as something new. Where the
+// list was refused, it reads what is left of it.
 func synced(r *http.Request, dryRun bool) func(Sync, error) (any, error) {
 	return func(s Sync, err error) (any, error) {
 		switch {
 		case err != nil:
-			_, _ = io.CopyN(io.Discard, r.Body, maxRefusedList)
+			readRest(r)
 			return nil, err
 		case dryRun:
 			return s, nil
@@ -131,24 +124,7 @@ func readSync(r *http.Request, want string, source, destination *string, dryRun,
 	q.bool("full", full)
 	q.bool("allowEmpty", allowEmpty)
 	if typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); typ != want {
-		return adminFail(http.StatusUnsupportedMediaType, "wrong_type", "the Content-Type is %.40q; the list must be %s, one user a line", typ, want)
+		return httpErrorf(http.StatusUnsupportedMediaType, "wrong_type", "the Content-Type is %.40q; the list must be %s, one user a line", typ, want)
 	}
 	return q.done()
-}
-
-// A patientBody lets a request last as long as its body keeps coming: a long list
-// takes longer than the server waits for requests.
-type patientBody struct {
-	io.ReadCloser
-	connection *http.ResponseController
-}
-
-func (b patientBody) Read(p []byte) (int, error) {
-	// Where there is no connection, there is no deadline either.
-	_ = b.connection.SetReadDeadline(time.Now().Add(readTimeout))
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
-		err = adminFail(http.StatusBadRequest, "invalid_body", "the body cannot be read: %v", err)
-	}
-	return n, err
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -74,7 +73,7 @@ func (g *Guard) Configure(config GuardConfig) error {
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := g.check(r); refused != nil {
-			switch refused.status {
+			switch refused.Status {
 			case http.StatusUnauthorized:
 				w.Header().Set("WWW-Authenticate", `Bearer realm="collector"`)
 			case http.StatusTooManyRequests:
@@ -91,12 +90,16 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 // in X-Forwarded-Proto: one of GuardConfig.Proxies, or any where none is named.
 func (g *Guard) IsHTTPS(r *http.Request) bool { return g.rules.Load().isHTTPS(r) }
 
-func (g *Guard) check(r *http.Request) *adminError {
+// isOpen reports whether no token is needed.
+func (g *Guard) isOpen() bool { return g.rules.Load().open }
+
+// check returns how a request is refused, or nil.
+func (g *Guard) check(r *http.Request) *httpError {
 	rules := g.rules.Load()
 	if !rules.knowsHost(r.Host) {
 		// DNS rebinding: a page's own name that resolves to this machine.
-		return &adminError{status: http.StatusMisdirectedRequest, Code: "host_unknown",
-			Message: fmt.Sprintf("the host %.100q is not one of this server's names; use localhost or its address, or add the name to admin.hosts", r.Host)}
+		return httpErrorf(http.StatusMisdirectedRequest, "host_unknown",
+			"the host %.100q is not one of this server's names; use localhost or its address, or add the name to admin.hosts", r.Host)
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions {
 		if refused := checkOrigin(r); refused != nil {
@@ -108,19 +111,19 @@ func (g *Guard) check(r *http.Request) *adminError {
 
 // checkToken refuses a request without the token. Whoever has sent too many wrong
 // ones is not told whether another is right.
-func (g *Guard) checkToken(r *http.Request, authorization string) *adminError {
+func (g *Guard) checkToken(r *http.Request, authorization string) *httpError {
 	rules := g.rules.Load()
 	if rules.open {
 		return nil
 	}
-	missing := &adminError{status: http.StatusUnauthorized, Code: "token_missing_or_wrong",
+	missing := &httpError{Status: http.StatusUnauthorized, Code: "token_missing_or_wrong",
 		Message: "send the admin token as the header Authorization: Bearer <token>"}
 	if authorization == "" {
 		return missing
 	}
 	client := rules.client(r)
 	if g.throttle.blocks(client) {
-		return &adminError{status: http.StatusTooManyRequests, Code: "too_many_wrong_tokens",
+		return &httpError{Status: http.StatusTooManyRequests, Code: "too_many_wrong_tokens",
 			Message: "too many wrong tokens came from this address; try again in a minute"}
 	}
 	if !rules.admits(authorization) {
@@ -131,13 +134,13 @@ func (g *Guard) checkToken(r *http.Request, authorization string) *adminError {
 }
 
 // checkOrigin refuses what a page of another site asks for, by any method.
-func checkOrigin(r *http.Request) *adminError {
+func checkOrigin(r *http.Request) *httpError {
 	asked := *r
 	asked.Method = http.MethodPost // others are taken to change nothing
 	if http.NewCrossOriginProtection().Check(&asked) == nil {
 		return nil
 	}
-	return &adminError{status: http.StatusForbidden, Code: "cross_origin",
+	return &httpError{Status: http.StatusForbidden, Code: "cross_origin",
 		Message: "the request comes from a page of another site; only this server's own pages and programs may ask this"}
 }
 
@@ -159,7 +162,7 @@ func (r *guardRules) admits(authorization string) bool {
 	return subtle.ConstantTimeCompare(sum[:], r.token[:]) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
-// knowsHost tells whether a Host header can be meant for this server. A plain
+// knowsHost reports whether a Host header may name this server. A plain
 // address cannot be rebound.
 func (r *guardRules) knowsHost(hostport string) bool {
 	host := hostport

@@ -24,8 +24,8 @@ var inspectorFiles embed.FS
 // that its Content-Security-Policy can be strict. It is an http.Handler.
 type Inspector struct {
 	c        *Collector
-	admin    *admin
 	guard    *Guard
+	sessions sessions
 	endpoint string
 	routes   *http.ServeMux
 	notices  notices
@@ -50,7 +50,7 @@ const maxStreams = 64
 // NewInspector returns the inspector of a collector.
 func NewInspector(c *Collector, config InspectorConfig) *Inspector {
 	in := &Inspector{
-		c: c, admin: &admin{Collector: c}, guard: config.Guard, endpoint: config.Endpoint, routes: http.NewServeMux(),
+		c: c, guard: config.Guard, sessions: sessions{config.Guard, c.StateStore()}, endpoint: config.Endpoint, routes: http.NewServeMux(),
 		streams: make(chan struct{}, maxStreams), done: make(chan struct{}),
 	}
 	for pattern, page := range map[string]http.HandlerFunc{
@@ -189,7 +189,7 @@ type page struct {
 
 // render answers with a page.
 func (in *Inspector) render(w http.ResponseWriter, status int, name string, p page) {
-	p.Logout = !in.guard.rules.Load().open && name != "login"
+	p.Logout = !in.guard.isOpen() && name != "login"
 	in.renderBlock(w, status, name, "layout", p)
 }
 
@@ -198,7 +198,7 @@ func (in *Inspector) renderBlock(w http.ResponseWriter, status int, name, block 
 	var out bytes.Buffer
 	secureHeaders(w.Header())
 	if err := inspectorPages()[name].ExecuteTemplate(&out, block, data); err != nil {
-		in.c.log.Error("a page of the inspector cannot be rendered", "page", name, "error", err)
+		in.c.Logger().Error("a page of the inspector cannot be rendered", "page", name, "error", err)
 		http.Error(w, "The page cannot be rendered: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -207,5 +207,5 @@ func (in *Inspector) renderBlock(w http.ResponseWriter, status int, name, block 
 	_, _ = w.Write(out.Bytes()) // a browser that is gone gets no page
 }
 
-// isFragment tells whether a script of ours asks, which wants only a part of the page.
+// isFragment reports whether a script of ours asks, which wants only a part of the page.
 func isFragment(r *http.Request) bool { return r.Header.Get("X-Fragment") != "" }

@@ -91,7 +91,7 @@ func (in *Inspector) computationLines(ctx context.Context) ([]computationLine, e
 
 // serveSync takes a list: what was typed, and a file behind it.
 func (in *Inspector) serveSync(w http.ResponseWriter, r *http.Request) {
-	r.Body = patientBody{r.Body, http.NewResponseController(w)}
+	r.Body = newLongBody(w, r)
 	form, list, err := readSyncForm(r)
 	var s Sync
 	dryRun := r.URL.Query().Get("dryRun") == "true"
@@ -100,8 +100,8 @@ func (in *Inspector) serveSync(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil:
-		_, _ = io.CopyN(io.Discard, r.Body, maxRefusedList) // a browser that still sends does not see the answer
-		form.Problem = sentence(adminErrorOf(err).Message)
+		readRest(r)
+		form.Problem = sentence(httpErrorOf(err).Message)
 		in.showAudiences(w, r, http.StatusUnprocessableEntity, form)
 	case dryRun:
 		form.Counted = &s
@@ -127,7 +127,7 @@ func (in *Inspector) sync(ctx context.Context, f syncForm, list io.Reader, dryRu
 func readSyncForm(r *http.Request) (f syncForm, list io.Reader, err error) {
 	parts, err := r.MultipartReader()
 	if err != nil {
-		return f, nil, adminFail(http.StatusBadRequest, "invalid", "the form cannot be read: %v", err)
+		return f, nil, httpErrorf(http.StatusBadRequest, "invalid", "the form cannot be read: %v", err)
 	}
 	for {
 		part, err := parts.NextPart()
@@ -153,7 +153,7 @@ func (f *syncForm) set(part *multipart.Part) error {
 		return err
 	}
 	if len(data) > maxTyped {
-		return adminFail(http.StatusRequestEntityTooLarge, "too_large", "the field %.40s has more than %d bytes; give a long list as a file", part.FormName(), maxTyped)
+		return httpErrorf(http.StatusRequestEntityTooLarge, "too_large", "the field %.40s has more than %d bytes; give a long list as a file", part.FormName(), maxTyped)
 	}
 	value := string(data)
 	switch part.FormName() {

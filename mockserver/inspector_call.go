@@ -66,7 +66,7 @@ type attemptLine struct {
 
 // panel makes the panel of what a ref names.
 func (in *Inspector) panel(ref string, filter callFilter) (*callPanel, bool) {
-	i, ok := in.c.history.item(ref)
+	i, ok := in.c.History().item(ref)
 	if !ok {
 		return nil, false
 	}
@@ -87,10 +87,10 @@ func (in *Inspector) panel(ref string, filter callFilter) (*callPanel, bool) {
 
 func (p *callPanel) readRecord(r *Record, destinations []attachedDestination) {
 	c := &r.Call
-	p.Title, p.Facts = c.title(), c.facts()
-	p.Corrections = r.corrections()
+	p.Title, p.Facts = titleOf(c), factsOf(c)
+	p.Corrections = correctionsOf(r)
 	p.Body, p.Bytes = layOut(c.Body, markOurs), len(c.Body)
-	for _, s := range r.standings(destinations) {
+	for _, s := range standingsOf(r, destinations) {
 		d := callDestination{
 			Name: s.Destination, Look: s.look(), Word: lookWord(s.look()), Reason: s.Reason, RetryAt: s.RetryAt, Tries: s.Attempt,
 			Replay: s.State != StatePending && slices.ContainsFunc(destinations, func(d attachedDestination) bool { return d.Name == s.Destination }),
@@ -142,7 +142,7 @@ func (p *callPanel) addApart(c *Call, destinations []attachedDestination) {
 		if slices.ContainsFunc(p.Destinations, func(known callDestination) bool { return known.Name == d.Name }) {
 			continue
 		}
-		deliver, reason := route(&d.Destination, c)
+		deliver, reason := d.routes(c)
 		if deliver {
 			reason = "the destination was made after the call came"
 		}
@@ -171,8 +171,8 @@ func headerFacts(h http.Header) []fact {
 	return facts
 }
 
-// facts are the call's own fields, without those of its title.
-func (c *Call) facts() []fact {
+// factsOf are the call's own fields, without those of its title.
+func factsOf(c *Call) []fact {
 	var facts []fact
 	add := func(name, value string) {
 		if value != "" {
@@ -188,12 +188,12 @@ func (c *Call) facts() []fact {
 	return facts
 }
 
-// corrections tells what the stored call has that the sender's had not.
-func (r *Record) corrections() []correction {
+// correctionsOf tells what the stored call has that the sender's had not.
+func correctionsOf(r *Record) []correction {
 	c := &r.Call
 	var all []correction
 	add := func(what, why string, args ...any) { all = append(all, correction{what, fmt.Sprintf(why, args...)}) }
-	switch off := c.clockOff(); {
+	switch off := clockOff(c); {
 	case c.OriginalTimestamp.IsZero():
 		add("timestamp is when the call came", "the sender gave none")
 	case c.SentAt.IsZero():
@@ -283,7 +283,7 @@ func markOurs(key string) (mark, note string) {
 
 func (p *callPanel) readRejection(r *Rejection, read *Call) {
 	p.Message, p.Mend, p.Place = r.Message, mends[r.Code], r.Index+1
-	p.Title, p.Facts, p.Bytes = read.title(), read.facts(), len(r.Body)
+	p.Title, p.Facts, p.Bytes = titleOf(read), factsOf(read), len(r.Body)
 	p.Body = layOut(r.Body, func(key string) (string, string) {
 		if key == r.Field {
 			return "wrong", r.Message
@@ -350,7 +350,7 @@ func (in *Inspector) serveCall(w http.ResponseWriter, r *http.Request) {
 
 // serveCallBody answers with a call as it is stored, byte for byte.
 func (in *Inspector) serveCallBody(w http.ResponseWriter, r *http.Request) {
-	i, ok := in.c.history.item(r.PathValue("ref"))
+	i, ok := in.c.History().item(r.PathValue("ref"))
 	body := i.call().Body
 	if !ok || i.refusal != nil {
 		http.NotFound(w, r)

@@ -55,7 +55,7 @@ func (in *Inspector) serveMakeDeletion(w http.ResponseWriter, r *http.Request) {
 	}
 	d, err := in.c.DeleteUsers(r.Context(), request)
 	if err != nil {
-		form.Problem = sentence(adminErrorOf(err).Message)
+		form.Problem = sentence(httpErrorOf(err).Message)
 		in.showDeletions(w, r, http.StatusUnprocessableEntity, form)
 		return
 	}

@@ -14,10 +14,15 @@ import (
 // failedShown is how many failed calls the page of a destination shows.
 const failedShown = 6
 
-// A destinationLine is a destination and how it is doing.
+// A destinationLine is a destination, without its secrets, and how it is doing.
 type destinationLine struct {
-	destinationView
-	Now time.Time
+	Name     string
+	Webhooks []webhook.Endpoint
+	Enabled  bool
+	ReadOnly bool // the configuration defines it
+	Status   DestinationStatus
+	Ledger   *Ledger
+	Now      time.Time
 }
 
 // Label is the state for people.
@@ -29,19 +34,15 @@ func (l *destinationLine) Label() string {
 }
 
 func (in *Inspector) destinationLines(ctx context.Context, pick func(Destination) bool) ([]destinationLine, error) {
-	views, err := in.admin.viewDestinations(ctx, pick)
-	if err != nil {
-		return nil, err
-	}
+	overviews, err := in.c.overviews(ctx, pick)
 	var lines []destinationLine
-	for _, v := range views {
-		line := destinationLine{destinationView: v, Now: in.c.clock.Now()}
-		if line.Ledger == nil {
-			line.Ledger = &Ledger{Destination: v.Name}
-		}
-		lines = append(lines, line)
+	for _, d := range overviews {
+		lines = append(lines, destinationLine{
+			Name: d.Name, Webhooks: hideHeaders(d.Webhooks), Enabled: !d.Disabled, ReadOnly: d.ReadOnly,
+			Status: d.Status, Ledger: cmp.Or(d.Ledger, &Ledger{Destination: d.Name}), Now: time.Now(),
+		})
 	}
-	return lines, nil
+	return lines, err
 }
 
 func (in *Inspector) serveDestinations(w http.ResponseWriter, r *http.Request) {
@@ -118,9 +119,9 @@ func (in *Inspector) showDestination(w http.ResponseWriter, r *http.Request, sta
 // are the next to be forgotten.
 func (in *Inspector) failedLines(ctx context.Context, destination string) ([]failedLine, error) {
 	var lines []failedLine
-	err := in.c.journal.Failed(ctx, destination, func(f FailedCall) bool {
+	err := in.c.Failed(ctx, destination, func(f FailedCall) bool {
 		ref := refOfCall(f.Call.Source, f.Call.ID)
-		_, here := in.c.history.item(ref)
+		_, here := in.c.History().item(ref)
 		item := feedItem{record: &Record{Call: f.Call}}
 		lines = append(lines, failedLine{row: in.newRow(&item, callFilter{}, nil), Reason: f.Reason, FailedAt: f.FailedAt, Tries: f.Attempts, Here: here})
 		return len(lines) < failedShown
@@ -199,14 +200,18 @@ func (in *Inspector) serveRemoveDestination(w http.ResponseWriter, r *http.Reque
 	if !readForm(w, r) {
 		return
 	}
-	err := in.admin.remove(r.Context(), r.PostForm.Get("name"), r.PostForm.Get("discard") == "true")
-	if refused := (*adminError)(nil); errors.As(err, &refused) && refused.Code == "has_pending" {
-		in.renderProblem(w, refused.status, "It has pending calls", "Wait for them, or go back and say that they may be thrown away.")
-		return
+	remove := in.c.removeDrained
+	if r.PostForm.Get("discard") == "true" {
+		remove = in.c.RemoveDestination
 	}
-	if err != nil {
+	err := remove(r.Context(), r.PostForm.Get("name"))
+	var pending *pendingCallsError
+	switch {
+	case errors.As(err, &pending):
+		in.renderProblem(w, http.StatusConflict, "It has pending calls", "Wait for them, or go back and say that they may be thrown away.")
+	case err != nil:
 		in.renderError(w, err)
-		return
+	default:
+		in.leadTo(w, r, "/destinations", "The destination is removed.")
 	}
-	in.leadTo(w, r, "/destinations", "The destination is removed.")
 }

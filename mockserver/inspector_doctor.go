@@ -104,12 +104,12 @@ func (in *Inspector) serveDoctor(w http.ResponseWriter, r *http.Request) {
 func (in *Inspector) diagnose(p *doctorPage, d *Destination) {
 	var body []byte
 	if p.Ref != "" {
-		i, ok := in.c.history.item(p.Ref)
+		i, ok := in.c.History().item(p.Ref)
 		if !ok || i.record == nil {
 			p.Missing = true
 			return
 		}
-		p.Title, p.Type = cut(rowText, i.record.Call.title()), i.record.Call.Type
+		p.Title, p.Type = cut(rowText, titleOf(&i.record.Call)), i.record.Call.Type
 		var err error
 		if body, err = webhook.Payload(i.record.Call.Body, d.AliasFields); err != nil {
 			p.Problem = err.Error()
@@ -230,7 +230,7 @@ func bodyProblem(body, pasted []byte) string {
 	return "It is the same JSON written in another way: it was parsed and written again." + over
 }
 
-// sameValue tells whether two documents differ in the order of their keys at most.
+// sameValue reports whether two documents differ in the order of their keys at most.
 func sameValue(a, b []byte) bool {
 	sorted := func(doc []byte) []byte {
 		var v any

@@ -79,7 +79,7 @@ func (f callFilter) Fields() map[string]string {
 	return map[string]string{"source": f.Source, "type": f.Type, "event": f.Event, "user": f.User, "status": f.Status, "text": f.Text, "synthetic": f.Synthetic}
 }
 
-// Empty tells whether the filter picks all.
+// Empty reports whether the filter picks all.
 func (f callFilter) Empty() bool { return f == callFilter{} }
 
 // matcher returns the filter as a function. It is called with the History's lock
@@ -96,8 +96,8 @@ func (f callFilter) matcher(destinations []attachedDestination) func(*feedItem) 
 			(event == "" || anyContains(event, c.Event, c.Name)) &&
 			(user == "" || anyContains(user, c.UserID, c.AnonymousID, c.GroupID, c.PreviousID)) &&
 			(f.Synthetic != hideSynthetic || !c.isSynthetic()) &&
-			(f.Status == "" || i.hasStatus(f.Status, destinations)) &&
-			(text == "" || i.contains(text))
+			(f.Status == "" || hasStatus(i, f.Status, destinations)) &&
+			(text == "" || containsText(i, text))
 	}
 }
 
@@ -105,7 +105,7 @@ func anyContains(lower string, values ...string) bool {
 	return slices.ContainsFunc(values, func(value string) bool { return strings.Contains(strings.ToLower(value), lower) })
 }
 
-func (i *feedItem) hasStatus(status string, destinations []attachedDestination) bool {
+func hasStatus(i *feedItem, status string, destinations []attachedDestination) bool {
 	if i.record == nil {
 		return status == "rejected"
 	}
@@ -115,15 +115,15 @@ func (i *feedItem) hasStatus(status string, destinations []attachedDestination) 
 	case "repeated":
 		return i.record.Repeats > 0
 	}
-	standings := i.record.standings(destinations)
+	standings := standingsOf(i.record, destinations)
 	if status == "none" {
 		return len(standings) == 0
 	}
 	return slices.ContainsFunc(standings, func(s standing) bool { return s.state() == status })
 }
 
-// contains looks into the body, and into what went wrong.
-func (i *feedItem) contains(lower string) bool {
+// containsText looks into the body, and into what went wrong.
+func containsText(i *feedItem, lower string) bool {
 	switch {
 	case i.refusal != nil:
 		return anyContains(lower, string(i.refusal.Code), i.refusal.Message, i.refusal.Path)

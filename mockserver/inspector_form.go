@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -136,7 +137,7 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	}
 	places := f.readWebhooks(v)
 	f.addProblems(checkName(f.Name), places)
-	f.addProblems(in.admin.checkDestination(&f.destination), places)
+	f.addProblems(in.c.checkDestination(&f.destination), places)
 	slices.SortStableFunc(f.Errors, func(a, b fieldProblem) int { return placeOf(a.Field) - placeOf(b.Field) })
 	return f
 }
@@ -275,7 +276,7 @@ func (in *Inspector) sendTest(ctx context.Context, d Destination, typ string) []
 	id := "test-" + strings.ToLower(rand.Text())
 	body, err := webhook.Payload(in.testCall(typ, id), d.AliasFields)
 	if err != nil {
-		in.c.log.Error("the test call has no payload", "error", err)
+		in.c.Logger().Error("the test call has no payload", "error", err)
 		return nil
 	}
 	request := webhook.Request{Body: body, MessageID: id, Number: 1}
@@ -288,7 +289,7 @@ func (in *Inspector) sendTest(ctx context.Context, d Destination, typ string) []
 		requests.Go(func() {
 			r := request
 			r.Endpoint = endpoint
-			lines[i] = newAttemptLine(Attempt{CallID: id, Destination: d.Name, Attempt: in.c.sender.Send(ctx, r)})
+			lines[i] = newAttemptLine(Attempt{CallID: id, Destination: d.Name, Attempt: in.c.Send(ctx, r)})
 		})
 	}
 	requests.Wait()
@@ -299,7 +300,7 @@ func (in *Inspector) sendTest(ctx context.Context, d Destination, typ string) []
 // fraction, a key with a space.
 func (in *Inspector) testCall(typ, id string) []byte {
 	call := map[string]any{
-		"type": typ, "messageId": id, "userId": "test-user", "timestamp": isoTime(in.c.clock.Now()),
+		"type": typ, "messageId": id, "userId": "test-user", "timestamp": isoTime(time.Now()),
 		"context": map[string]any{"library": map[string]any{"name": "collector"}},
 	}
 	sample := map[string]any{"plan": "Pro <&> café", "seats": 3, "unit price": 9.5}

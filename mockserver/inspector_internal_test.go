@@ -148,8 +148,8 @@ func TestOddMembers(t *testing.T) {
 	assert.Equal(t, []oddMember{{"userID", "userId"}, {"event", ""}, {"anonymous_id", "anonymousId"}, {"Event", "event"}}, oddMembers(body))
 	assert.Empty(t, oddMembers([]byte(`[1]`)))
 	record := &Record{Call: Call{Body: body}}
-	assert.Contains(t, record.corrections(), correction{"userID is not read", "names are case sensitive: it would be userId"})
-	assert.Contains(t, record.corrections(), correction{"event is read as text", "it came as a number"})
+	assert.Contains(t, correctionsOf(record), correction{"userID is not read", "names are case sensitive: it would be userId"})
+	assert.Contains(t, correctionsOf(record), correction{"event is read as text", "it came as a number"})
 }
 
 func TestFilterMatches(t *testing.T) {

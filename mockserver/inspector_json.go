@@ -138,7 +138,7 @@ func addMissing(lines []jsonLine, key, note string) []jsonLine {
 	return append(lines[:len(lines)-1:len(lines)-1], missing, lines[len(lines)-1])
 }
 
-// hasMember tells whether an object has a member.
+// hasMember reports whether an object has a member.
 func hasMember(object []byte, name string) (has bool) {
 	s := jsonscan.New(object)
 	_ = s.Object(func(key []byte) error {

@@ -48,12 +48,12 @@ func (in *Inspector) pick(filter callFilter, upTo int64) (found picked, matched 
 	for _, d := range destinations {
 		found[d.Name] = map[State]map[callHash]bool{}
 	}
-	in.c.history.scan(upTo+1, func(i *feedItem) bool {
+	in.c.History().scan(upTo+1, func(i *feedItem) bool {
 		if i.record == nil || !match(i) {
 			return true
 		}
 		matched++
-		for _, s := range i.record.standings(destinations) {
+		for _, s := range standingsOf(i.record, destinations) {
 			states := found[s.Destination]
 			if states == nil || s.Unknown {
 				continue // the destination is gone, or the journal alone knows
@@ -70,7 +70,7 @@ func (in *Inspector) pick(filter callFilter, upTo int64) (found picked, matched 
 
 func (in *Inspector) serveReplay(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	end, _ := in.c.history.end()
+	end, _ := in.c.History().end()
 	p := replayPage{Filter: readFilter(q), Only: q.Get("destination"), UpTo: end.order}
 	p.Words, p.Back = p.Filter.words(), p.Filter.Link("/")
 	if p.Only != "" {
@@ -143,7 +143,7 @@ func (p picked) selection(choice string, allFailed bool) (destination string, se
 	name, destination, _ := strings.Cut(choice, ":")
 	state, ok := parseState(name)
 	if !ok || state == StatePending {
-		return "", sel, adminFail(http.StatusBadRequest, "invalid", "there is no state %.40q to replay from", name)
+		return "", sel, httpErrorf(http.StatusBadRequest, "invalid", "there is no state %.40q to replay from", name)
 	}
 	sel.State = state
 	if allFailed && state == StateFailed {
@@ -163,7 +163,7 @@ func (in *Inspector) serveReplayCall(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ref, filter, destination := r.PathValue("ref"), readFilter(r.PostForm), r.PostForm.Get("destination")
-	i, ok := in.c.history.item(ref)
+	i, ok := in.c.History().item(ref)
 	if !ok || i.record == nil {
 		in.renderProblem(w, http.StatusNotFound, "The call is not remembered any more", "Failed calls are kept longer: replay them from the page of their destination.")
 		return
@@ -188,7 +188,7 @@ func (in *Inspector) serveReplayCall(w http.ResponseWriter, r *http.Request) {
 func (in *Inspector) replayOne(ctx context.Context, record *Record, destination string) (int, error) {
 	outcome, decided := record.State(destination)
 	if !decided || outcome.State == StatePending {
-		return 0, adminFail(http.StatusConflict, "pending", "the call is pending at destination %q, or does not go there", destination)
+		return 0, httpErrorf(http.StatusConflict, "pending", "the call is pending at destination %q, or does not go there", destination)
 	}
 	c := &record.Call
 	return in.c.Replay(ctx, destination, Selection{State: outcome.State, CallFilter: CallFilter{IDs: []string{c.ID}, Sources: []string{c.Source}}})

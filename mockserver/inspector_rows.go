@@ -41,8 +41,8 @@ type chip struct {
 func (in *Inspector) newRow(i *feedItem, filter callFilter, destinations []attachedDestination) row {
 	c := i.call()
 	r := row{
-		Order: i.order, Ref: in.c.history.refOf(i), Kind: "call", At: i.at(),
-		Type: cut(20, c.Type), Title: cut(rowText, c.title()), Source: cut(rowText, c.Source),
+		Order: i.order, Ref: in.c.History().refOf(i), Kind: "call", At: i.at(),
+		Type: cut(20, c.Type), Title: cut(rowText, titleOf(c)), Source: cut(rowText, c.Source),
 	}
 	r.User, r.Anon = c.UserID, c.UserID == ""
 	if r.Anon {
@@ -60,15 +60,15 @@ func (in *Inspector) newRow(i *feedItem, filter callFilter, destinations []attac
 		}
 		r.Chips = []chip{{"rejected", string(i.refusal.Code), i.refusal.Message}}
 	default:
-		r.Chips = i.record.chips(destinations)
-		r.Marks = i.record.marks()
+		r.Chips = chipsOf(i.record, destinations)
+		r.Marks = marksOf(i.record)
 	}
 	r.Href = filter.Link("/", "call", r.Ref)
 	return r
 }
 
-// title says what a call is about, in one line.
-func (c *Call) title() string {
+// titleOf says what a call is about, in one line.
+func titleOf(c *Call) string {
 	switch c.Type {
 	case "track":
 		return c.Event
@@ -85,11 +85,11 @@ func (c *Call) title() string {
 	return c.Event
 }
 
-// chips tells where the call stands: for each destination, or in sum where there
+// chipsOf tells where the call stands: for each destination, or in sum where there
 // are many.
-func (r *Record) chips(destinations []attachedDestination) []chip {
+func chipsOf(r *Record, destinations []attachedDestination) []chip {
 	const most = 3
-	standings := r.standings(destinations)
+	standings := standingsOf(r, destinations)
 	if len(standings) <= most {
 		chips := make([]chip, 0, most)
 		for _, s := range standings {
@@ -147,7 +147,7 @@ func (s standing) words() string {
 // A mark is a small sign behind a title.
 type mark struct{ Name, Text, Why string }
 
-func (r *Record) marks() []mark {
+func marksOf(r *Record) []mark {
 	var marks []mark
 	if r.Call.isSynthetic() {
 		marks = append(marks, mark{"synthetic", "own", "The collector made this call itself, for an audience, a computed trait or a deletion request"})
@@ -155,14 +155,14 @@ func (r *Record) marks() []mark {
 	if r.Repeats > 0 {
 		marks = append(marks, mark{"repeats", fmt.Sprintf("×%d", r.Repeats+1), "It came " + plural(r.Repeats+1, "time", "times") + " and is stored once"})
 	}
-	if off := r.Call.clockOff(); off.Abs() >= time.Second {
+	if off := clockOff(&r.Call); off.Abs() >= time.Second {
 		marks = append(marks, mark{"clock", "clock " + signed(off), "Its timestamp was corrected"})
 	}
 	return marks
 }
 
 // clockOff is by how much the sender's clock was corrected.
-func (c *Call) clockOff() time.Duration {
+func clockOff(c *Call) time.Duration {
 	if c.OriginalTimestamp.IsZero() {
 		return 0
 	}
@@ -192,7 +192,7 @@ func (l list) Hidden() int { return l.Total - l.Matched }
 
 // list looks up the newest rows before an order, and counts.
 func (in *Inspector) list(filter callFilter, before int64) list {
-	h := in.c.history
+	h := in.c.History()
 	destinations := in.c.attached()
 	match := filter.matcher(destinations)
 	end, held := h.end()
@@ -225,11 +225,11 @@ func (in *Inspector) list(filter callFilter, before int64) list {
 
 // count returns how many items match, of how many.
 func (in *Inspector) count(filter callFilter, match func(*feedItem) bool) (matched, total int) {
-	end, total := in.c.history.end()
+	end, total := in.c.History().end()
 	if filter.Empty() {
 		return total, total
 	}
-	in.c.history.scan(end.order+1, func(i *feedItem) bool {
+	in.c.History().scan(end.order+1, func(i *feedItem) bool {
 		if match(i) {
 			matched++
 		}
@@ -282,7 +282,7 @@ func (in *Inspector) sourceNames() []string {
 	for _, s := range in.c.Settings().Sources {
 		add(s.Name)
 	}
-	for _, name := range in.c.history.sources(1000) {
+	for _, name := range in.c.History().sources(1000) {
 		add(name)
 	}
 	return names

@@ -98,7 +98,7 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 	tick := time.NewTicker(time.Second) // the chart moves also when nothing happens
 	defer tick.Stop()
 	for in.admits(r) { // a login can end, and a token be changed
-		changed := in.c.history.Changed()
+		changed := in.c.History().Changed()
 		var out bytes.Buffer
 		frame := f.next()
 		frame.write(&out)
@@ -140,7 +140,7 @@ func (f frame) write(out *bytes.Buffer) {
 // newFollower goes on from the position of a list or of an earlier stream.
 func (in *Inspector) newFollower(filter callFilter, from string) *follower {
 	f := &follower{in: in, filter: filter, shown: map[int64]int64{}}
-	h := in.c.history
+	h := in.c.History()
 	destinations := in.c.attached()
 	match := filter.matcher(destinations)
 	seen, continues := parseCursor(from), false
@@ -164,7 +164,7 @@ func (f *follower) next() frame {
 	match := f.filter.matcher(destinations)
 	var out frame
 	var look look
-	f.in.c.history.look(func(feed *feed) {
+	f.in.c.History().look(func(feed *feed) {
 		end := feed.end()
 		if !feed.continues(f.seen) {
 			out.Reset = true
@@ -291,8 +291,8 @@ func (f *follower) trim() {
 // tally adds the seconds that the chart does not have yet. The newest is sent
 // again until it is over.
 func (f *follower) tally(out *frame) {
-	out.Now = f.in.c.clock.Now().Unix()
-	for _, s := range f.in.c.history.seconds(f.second, out.Now) {
+	out.Now = time.Now().Unix()
+	for _, s := range f.in.c.History().seconds(f.second, out.Now) {
 		out.Seconds = append(out.Seconds, chartRow(s))
 	}
 	f.second = out.Now
@@ -326,7 +326,7 @@ func (f *follower) openChanged() bool {
 	if f.open == "" {
 		return false
 	}
-	i, ok := f.in.c.history.item(f.open)
+	i, ok := f.in.c.History().item(f.open)
 	if !ok {
 		return false
 	}
@@ -346,8 +346,8 @@ func renderRow(r row) string {
 
 // tallyJSON is what a chart begins with.
 func (in *Inspector) tallyJSON() string {
-	now := in.c.clock.Now().Unix()
-	seconds := in.c.history.seconds(0, now)
+	now := time.Now().Unix()
+	seconds := in.c.History().seconds(0, now)
 	rows := make([][]int64, 0, len(seconds))
 	for _, s := range seconds {
 		rows = append(rows, chartRow(s))

@@ -59,7 +59,7 @@ func visible(s string) []textPart {
 	return parts
 }
 
-// isInvisible tells whether a character draws nothing, but may change how others
+// isInvisible reports whether a character draws nothing, but may change how others
 // are drawn. Joiners are left alone: scripts and emoji need them.
 func isInvisible(r rune) bool {
 	switch r {

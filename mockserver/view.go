@@ -321,3 +321,6 @@ func (v View) ClearFaults() {
 func (v View) FaultsLeft() int {
 	return v.faults.left(func(f *Fault) bool { return v.source == "" || f.source == v.source })
 }
+
+// last returns the last n elements.
+func last[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }
