@@ -54,8 +54,8 @@ type Config struct {
 	// NewMemoryJournal.
 	Journal Journal
 	// Store keeps the settings that are made while the collector runs. Defaults to
-	// NewMemorySettings.
-	Store SettingsStore
+	// NewMemoryState.
+	Store StateStore
 	// State remembers deletion requests, audiences and computed traits, as durably
 	// as Journal keeps calls. Defaults to NewMemoryState.
 	State StateStore
@@ -101,7 +101,7 @@ func (c Config) withDefaults() Config {
 		c.Journal = NewMemoryJournal(0)
 	}
 	if c.Store == nil {
-		c.Store = NewMemorySettings()
+		c.Store = NewMemoryState()
 	}
 	if c.State == nil {
 		c.State = NewMemoryState()

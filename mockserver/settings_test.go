@@ -38,7 +38,7 @@ func until(t *testing.T, srv *mockserver.Server, what string, holds func() bool)
 }
 
 func TestReplicasShareWhatIsMadeAtRunTime(t *testing.T) {
-	store := mockserver.NewMemorySettings()
+	store := mockserver.NewMemoryState()
 	defined := []mockserver.Source{{Name: "site", WriteKey: "site-key"}}
 	one := mockserver.RunT(t, mockserver.Config{Store: store, Sources: defined})
 	two := mockserver.RunT(t, mockserver.Config{Store: store, Sources: defined})
@@ -70,15 +70,15 @@ func TestReplicasShareWhatIsMadeAtRunTime(t *testing.T) {
 	assert.True(t, three.Status()[0].Paused, "it stays paused across restarts")
 }
 
-// brokenStore fails to save.
-type brokenStore struct{ mockserver.SettingsStore }
+// brokenStore fails to store.
+type brokenStore struct{ mockserver.StateStore }
 
-func (brokenStore) Save(context.Context, mockserver.StoredSettings) (uint64, error) {
+func (brokenStore) Update(context.Context, string, []byte, uint64) (uint64, error) {
 	return 0, errors.New("no disk")
 }
 
 func TestSettingsThatCannotBeStoredAreNotApplied(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Store: brokenStore{mockserver.NewMemorySettings()}})
+	srv := mockserver.RunT(t, mockserver.Config{Store: brokenStore{mockserver.NewMemoryState()}})
 	err := srv.AddSource(t.Context(), mockserver.Source{Name: "a", WriteKey: "k"})
 	assert.EqualError(t, err, "mockserver: the settings cannot be stored: no disk")
 	assert.Empty(t, srv.Settings().Sources)
@@ -249,13 +249,12 @@ func TestRepeatedPauseAndResumeLosesNothing(t *testing.T) {
 }
 
 func TestADrainedCollectorTakesNoSettings(t *testing.T) {
-	store := mockserver.NewMemorySettings()
+	store := mockserver.NewMemoryState()
 	srv := mockserver.RunT(t, mockserver.Config{Store: store})
 	srv.Drain()
 	assert.ErrorIs(t, srv.AddSource(t.Context(), mockserver.Source{Name: "s", WriteKey: "k"}), mockserver.ErrClosed)
-	stored, err := store.Load(t.Context())
-	require.NoError(t, err)
-	assert.Empty(t, stored.Sources, "what is refused is not stored either")
+	_, _, err := store.Get(t.Context(), "settings")
+	assert.ErrorIs(t, err, mockserver.ErrNoState, "what is refused is not stored either")
 }
 
 // TestReplayLeavesOutWhatAnEarlierDestinationHad: one that is removed and made again
