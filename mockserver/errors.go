@@ -4,6 +4,10 @@ import "errors"
 
 // Errors of what is asked for by its name, wrapped.
 var (
+	// ErrSettingsChanged says that another process has changed the settings
+	// meanwhile.
+	ErrSettingsChanged = errors.New("mockserver: the settings were changed meanwhile")
+
 	// ErrReadOnly says that the configuration defines what was to be changed.
 	ErrReadOnly = errors.New("mockserver: the configuration defines it")
 

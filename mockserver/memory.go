@@ -273,7 +273,7 @@ func (q *memoryQueue) wake() {
 	}
 }
 
-// pop leases the entry whose turn it is, or tells when one will be due. The zero time
+// pop leases the entry whose turn it is, or returns when one will be due. The zero time
 // says that none that is wanted has a time.
 func (q *memoryQueue) pop(want Want) (*memoryEntry, time.Time) {
 	e, due, ok := q.waiting.Pop(time.Now(), want.Except, want.NoRetries)
@@ -293,7 +293,7 @@ func (q *memoryQueue) release(e *memoryEntry) {
 }
 
 // pending counts the calls that are not done, by looking at them: the ledger is
-// an account of two sides. It also tells when the oldest was accepted.
+// an account of two sides. It also returns when the oldest was accepted.
 func (q *memoryQueue) pending() (n int64, oldest time.Time) {
 	see := func(e *memoryEntry) {
 		n += int64(len(e.Calls))

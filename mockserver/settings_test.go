@@ -38,7 +38,7 @@ func until(t *testing.T, srv *mockserver.Server, what string, holds func() bool)
 }
 
 func TestReplicasShareWhatIsMadeAtRunTime(t *testing.T) {
-	store := mockserver.NewMemorySettings()
+	store := mockserver.NewMemoryState()
 	defined := []mockserver.Source{{Name: "site", WriteKey: "site-key"}}
 	one := mockserver.RunEngine(t, mockserver.EngineConfig{Store: store, Sources: defined})
 	two := mockserver.RunEngine(t, mockserver.EngineConfig{Store: store, Sources: defined})
@@ -70,15 +70,15 @@ func TestReplicasShareWhatIsMadeAtRunTime(t *testing.T) {
 	assert.True(t, three.Engine().Status()[0].Paused, "it stays paused across restarts")
 }
 
-// brokenStore fails to save.
-type brokenStore struct{ mockserver.SettingsStore }
+// brokenStore fails to store.
+type brokenStore struct{ mockserver.StateStore }
 
-func (brokenStore) Save(context.Context, mockserver.StoredSettings) (uint64, error) {
+func (brokenStore) Update(context.Context, string, []byte, uint64) (uint64, error) {
 	return 0, errors.New("no disk")
 }
 
 func TestSettingsThatCannotBeStoredAreNotApplied(t *testing.T) {
-	srv := mockserver.RunEngine(t, mockserver.EngineConfig{Store: brokenStore{mockserver.NewMemorySettings()}})
+	srv := mockserver.RunEngine(t, mockserver.EngineConfig{Store: brokenStore{mockserver.NewMemoryState()}})
 	err := srv.Engine().AddSource(t.Context(), mockserver.Source{Name: "a", WriteKey: "k"})
 	assert.EqualError(t, err, "mockserver: the settings cannot be stored: no disk")
 	assert.Empty(t, srv.Engine().Settings().Sources)
@@ -184,13 +184,12 @@ func TestRepeatedPauseAndResumeLosesNothing(t *testing.T) {
 }
 
 func TestADrainedCollectorTakesNoSettings(t *testing.T) {
-	store := mockserver.NewMemorySettings()
+	store := mockserver.NewMemoryState()
 	srv := mockserver.RunEngine(t, mockserver.EngineConfig{Store: store})
 	srv.Engine().Drain()
 	assert.ErrorIs(t, srv.Engine().AddSource(t.Context(), mockserver.Source{Name: "s", WriteKey: "k"}), mockserver.ErrClosed)
-	stored, err := store.Load(t.Context())
-	require.NoError(t, err)
-	assert.Empty(t, stored.Sources, "what is refused is not stored either")
+	_, _, err := store.Get(t.Context(), "settings")
+	assert.ErrorIs(t, err, mockserver.ErrNoState, "what is refused is not stored either")
 }
 
 // TestReplayLeavesOutWhatAnEarlierDestinationHad: one that is removed and made again
