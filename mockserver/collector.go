@@ -22,7 +22,6 @@ import (
 // at once.
 type Collector struct {
 	config   EngineConfig
-	clock    Clock
 	limits   Limits
 	journal  Journal
 	store    SettingsStore
@@ -76,7 +75,7 @@ type appliedSettings struct {
 func NewCollector(config EngineConfig) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
-		config: config, clock: config.Clock, limits: config.Limits,
+		config: config, limits: config.Limits,
 		journal: config.Journal, store: config.Store, history: config.History,
 		dedup: newDedup(config.DedupWindow, config.DedupCalls),
 		log:   config.Logger, workers: map[string]*worker{},
@@ -110,9 +109,6 @@ func NewCollector(config EngineConfig) (*Collector, error) {
 
 // newSender returns a sender.
 func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, error) {
-	if config.Now == nil {
-		config.Now = c.clock.Now
-	}
 	sender, err := webhook.NewSender(config)
 	if err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
@@ -125,7 +121,7 @@ func (c *Collector) remember() error {
 	if c.config.Seen == nil {
 		return nil
 	}
-	oldest := c.clock.Now().Add(-c.config.DedupWindow)
+	oldest := time.Now().Add(-c.config.DedupWindow)
 	var stored []callHash
 	err := c.config.Seen(c.life, c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
 		if at.After(oldest) {
