@@ -24,7 +24,7 @@ type Collector struct {
 	config   EngineConfig
 	limits   Limits
 	journal  Journal
-	store    SettingsStore
+	store    StateStore
 	history  *History
 	observer Observer
 	dedup    *dedup
@@ -49,7 +49,7 @@ type Collector struct {
 	// of the journal and of the store. It guards what follows.
 	changing sync.Mutex
 	defined  Settings       // by the configuration
-	stored   StoredSettings // by the store
+	stored   storedSettings // by the store
 	closed   bool
 
 	replaying sync.Mutex // lets one Replay run at a time
@@ -172,14 +172,14 @@ func (c *Collector) undrained(drain bool) []Call {
 // open applies the first settings, and follows those that others make.
 func (c *Collector) open(defined Settings) error {
 	ctx, cancel := context.WithCancel(context.Background())
-	changes, err := c.store.Watch(ctx) // before Load, so that no change falls between
+	changes, err := c.store.Watch(ctx, settingsKey) // before Load, so that no change falls between
 	if err != nil {
 		cancel()
 		return fmt.Errorf("mockserver: the stored settings cannot be watched: %w", err)
 	}
 	var following sync.WaitGroup
 	c.unfollow = func() { cancel(); following.Wait() }
-	stored, err := c.store.Load(ctx)
+	stored, err := loadSettings(ctx, c.store)
 	if err == nil {
 		err = c.apply(ctx, defined, stored)
 	}
@@ -236,11 +236,11 @@ func (c *Collector) Verify(ctx context.Context) ([]Verification, error) {
 }
 
 // apply brings the collector to its settings. The caller holds changing.
-func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSettings) error {
+func (c *Collector) apply(ctx context.Context, defined Settings, stored storedSettings) error {
 	if err := defined.Validate(); err != nil {
 		return fmt.Errorf("mockserver: %w", err)
 	}
-	all := defined.with(stored)
+	all := stored.addedTo(defined)
 	if err := all.Validate(); err != nil {
 		return fmt.Errorf("mockserver: stored settings: %w", err)
 	}

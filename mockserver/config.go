@@ -51,8 +51,8 @@ type EngineConfig struct {
 	// NewMemoryJournal.
 	Journal Journal
 	// Store keeps the settings that are made while the collector runs. Defaults to
-	// NewMemorySettings.
-	Store SettingsStore
+	// NewMemoryState.
+	Store StateStore
 	// State remembers deletion requests, audiences and computed traits, as durably
 	// as Journal keeps calls. Defaults to NewMemoryState.
 	State StateStore
@@ -97,10 +97,10 @@ func (c EngineConfig) withDefaults() EngineConfig {
 		c.IsHTTPS = saysHTTPS
 	}
 	if c.Journal == nil {
-		c.Journal = NewMemoryJournal(0, nil)
+		c.Journal = NewMemoryJournal(0)
 	}
 	if c.Store == nil {
-		c.Store = NewMemorySettings()
+		c.Store = NewMemoryState()
 	}
 	if c.State == nil {
 		c.State = NewMemoryState()

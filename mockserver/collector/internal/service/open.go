@@ -28,7 +28,7 @@ const (
 // A store is the queue, and what is kept beside it.
 type store struct {
 	queue    *journal.Journal
-	settings mockserver.SettingsStore
+	settings mockserver.StateStore
 	state    mockserver.StateStore
 	history  *mockserver.History
 	attempts *attemptLog

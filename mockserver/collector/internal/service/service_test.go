@@ -202,7 +202,7 @@ func TestAFullQueueIsAnsweredAlikeOnDiskAndInMemory(t *testing.T) {
 	}})
 	collector, err := mockserver.NewCollector(mockserver.EngineConfig{
 		Sender:  webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}},
-		Journal: mockserver.NewMemoryJournal(1<<20, nil), Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
+		Journal: mockserver.NewMemoryJournal(1 << 20), Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
 		Destinations: durable.options.Config.Settings().Destinations,
 	})
 	require.NoError(t, err)
