@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,6 @@ import (
 // at once.
 type Collector struct {
 	config   EngineConfig
-	limits   Limits
 	journal  Journal
 	store    StateStore
 	history  *History
@@ -75,7 +75,7 @@ type appliedSettings struct {
 func NewCollector(config EngineConfig) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
-		config: config, limits: config.Limits,
+		config:  config,
 		journal: config.Journal, store: config.Store, history: config.History,
 		dedup: newDedup(config.DedupWindow, config.DedupCalls),
 		log:   config.Logger, workers: map[string]*worker{},
@@ -89,10 +89,11 @@ func NewCollector(config EngineConfig) (*Collector, error) {
 	c.syncs, c.deletions = newSyncs(c), newDeletions(c)
 	c.observer = append(Observers{config.History, c.deletions}, config.Observers...)
 	c.ingest = newIngestHandler(ingestConfig{
-		journal: c.journal, observer: c.observer, dedup: c.dedup, log: c.log, limits: c.limits, strict: config.Strict,
+		journal: c.journal, observer: c.observer, dedup: c.dedup, log: c.log, limits: config.Limits, strict: config.Strict,
 		sources:      func() *sourceTable { return c.settings.Load().sources },
-		integrations: c.integrationsOf, isHTTPS: config.IsHTTPS,
-		health: http.HandlerFunc(c.serveHealth), ready: http.HandlerFunc(c.serveReady),
+		integrations: func(source string) []string { return integrationsOf(source, c.settings.Load().Destinations) },
+		isHTTPS:      config.IsHTTPS,
+		health:       http.HandlerFunc(c.serveHealth), ready: http.HandlerFunc(c.serveReady),
 	})
 	if err := c.remember(); err != nil {
 		c.sender.Close()
@@ -140,24 +141,6 @@ func (c *Collector) remember() error {
 // the journal has stored it.
 func (c *Collector) Remember(source, messageID string) { c.dedup.add(source, messageID) }
 
-// serveTracking serves the tracking API.
-func (c *Collector) serveTracking(w http.ResponseWriter, r *http.Request) { c.ingest.ServeHTTP(w, r) }
-
-// sourceOf returns the name of the source with a write key.
-func (c *Collector) sourceOf(writeKey string) (name string, known bool) {
-	return c.settings.Load().sources.sourceOf(writeKey)
-}
-
-// integrationsOf names the integrations that get the calls of a source.
-func (c *Collector) integrationsOf(source string) []string {
-	for _, d := range c.settings.Load().Destinations {
-		if !d.Disabled && (len(d.Sources) == 0 || slices.Contains(d.Sources, source)) {
-			return []string{IntegrationName}
-		}
-	}
-	return []string{}
-}
-
 // ClientMetrics returns the counters that browsers' libraries sent of themselves,
 // such as analytics_js.invoke, summed over their tags. At most 256 names are kept
 // apart; others are counted under "other".
@@ -195,10 +178,12 @@ func (c *Collector) open(defined Settings) error {
 }
 
 // ServeHTTP serves the tracking API.
-func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.serveTracking(w, r) }
+func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.ingest.ServeHTTP(w, r) }
 
 // SourceOf returns the name of the source with a write key.
-func (c *Collector) SourceOf(writeKey string) (name string, known bool) { return c.sourceOf(writeKey) }
+func (c *Collector) SourceOf(writeKey string) (name string, known bool) {
+	return c.settings.Load().sources.sourceOf(writeKey)
+}
 
 // Forget makes calls new again: each is taken once more when it is sent again. The
 // History keeps what it has of them.
@@ -256,9 +241,9 @@ func (c *Collector) apply(ctx context.Context, defined Settings, stored storedSe
 		}
 	}
 	for _, w := range c.running() {
-		if !wanted[w.name] {
+		if !wanted[w.destination().Name] {
 			if err := c.detach(ctx, w); err != nil {
-				return fmt.Errorf("mockserver: destination %q: %w", w.name, err)
+				return fmt.Errorf("mockserver: destination %q: %w", w.destination().Name, err)
 			}
 		}
 	}
@@ -306,17 +291,18 @@ func (c *Collector) attachAgain(ctx context.Context, destination string) (Reader
 }
 
 func (c *Collector) detach(ctx context.Context, w *worker) error {
+	name := w.destination().Name
 	w.stop()
 	c.mu.Lock()
-	delete(c.workers, w.name)
+	delete(c.workers, name)
 	c.mu.Unlock()
 	ledgers, err := c.journal.Ledger(ctx)
-	if err = errors.Join(err, c.journal.Detach(ctx, w.name)); err != nil {
+	if err = errors.Join(err, c.journal.Detach(ctx, name)); err != nil {
 		return err
 	}
 	for _, l := range ledgers {
-		if l.Destination == w.name {
-			c.log.Warn("a destination was removed, and is forgotten with its calls", "destination", w.name, "pending", l.Pending, "failed", l.Failed)
+		if l.Destination == name {
+			c.log.Warn("a destination was removed, and is forgotten with its calls", "destination", name, "pending", l.Pending, "failed", l.Failed)
 		}
 	}
 	return nil
@@ -333,7 +319,7 @@ func (c *Collector) worker(destination string) *worker {
 func (c *Collector) running() []*worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.SortedFunc(maps.Values(c.workers), func(a, b *worker) int { return strings.Compare(a.name, b.name) })
+	return slices.SortedFunc(maps.Values(c.workers), func(a, b *worker) int { return strings.Compare(a.destination().Name, b.destination().Name) })
 }
 
 // Drain makes Ready fail and begins with no more deliveries; those under way
@@ -355,11 +341,7 @@ func (c *Collector) Shutdown(ctx context.Context) error {
 	c.Drain()
 	var cut error
 	for _, w := range c.running() {
-		select {
-		case <-w.done:
-		case <-ctx.Done():
-			cut = ctx.Err()
-		}
+		cut = cmp.Or(w.wait(ctx), cut)
 	}
 	return errors.Join(cut, c.Close())
 }

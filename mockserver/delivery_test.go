@@ -66,7 +66,7 @@ func status(code int) http.HandlerFunc {
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 // peak counts how many requests are under way at most, but for those to one path.
-// It counts them as the forwarder does: a webhook learns a moment later that its
+// It counts them as the worker does: a webhook notices a moment later that its
 // request is over.
 type peak struct {
 	but       string

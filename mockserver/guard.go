@@ -27,7 +27,8 @@ type GuardConfig struct {
 	// plain addresses. Defaults to none.
 	Hosts []string
 	// Proxies are the addresses of proxies before the listener, whose X-Forwarded-For
-	// and X-Forwarded-Proto are believed. Defaults to none.
+	// and X-Forwarded-Proto are believed. Defaults to none, whereby X-Forwarded-Proto is
+	// believed of anyone: it decides nothing but what its sender is told.
 	Proxies []netip.Prefix
 }
 

@@ -1,6 +1,7 @@
 package mockserver_test
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -74,6 +75,39 @@ func TestTokensAreGuessedSlowly(t *testing.T) {
 		}
 		want(200, 303, "the-admin-token", "192.0.2.1:1234", "") // to send no token is no guess
 	})
+}
+
+func TestWhoIsBelievedToHaveAskedByHTTPS(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for _, test := range []struct {
+		name       string
+		proxies    []netip.Prefix
+		tls        bool
+		from, says string
+		want       bool
+	}{
+		{"TLS", proxies, true, "192.0.2.1:4", "", true},
+		{"TLS, to a proxy that was asked by HTTP", proxies, true, "10.1.2.3:4", "http", true},
+		{"a proxy", proxies, false, "10.1.2.3:4", "https", true},
+		{"a proxy that shouts", proxies, false, "10.1.2.3:4", "HTTPS", true},
+		{"a proxy that was asked by HTTP", proxies, false, "10.1.2.3:4", "http", false},
+		{"a proxy that says nothing", proxies, false, "10.1.2.3:4", "", false},
+		{"a stranger", proxies, false, "192.0.2.1:4", "https", false},
+		{"anyone where no proxy is known", nil, false, "192.0.2.1:4", "https", true},
+		{"anyone who says nothing", nil, false, "192.0.2.1:4", "", false},
+	} {
+		guard, err := mockserver.NewGuard(mockserver.GuardConfig{Loopback: true, Proxies: test.proxies})
+		require.NoError(t, err)
+		req := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
+		req.RemoteAddr = test.from
+		if test.tls {
+			req.TLS = &tls.ConnectionState{}
+		}
+		if test.says != "" {
+			req.Header.Set("X-Forwarded-Proto", test.says)
+		}
+		assert.Equal(t, test.want, guard.IsHTTPS(req), test.name)
+	}
 }
 
 func TestLoginCookiesAreSecureBehindATrustedProxy(t *testing.T) {

@@ -85,10 +85,10 @@ func (c *Collector) Ready(ctx context.Context) error {
 func (c *Collector) Status() []DestinationStatus {
 	var all []DestinationStatus
 	for _, w := range c.running() {
-		d := w.deliveryStatus()
-		s := DestinationStatus{Destination: w.name, Paused: d.Paused, Down: d.Down, Failures: d.Failures, ProbeAt: d.ProbeAt}
-		s.RecentAttempts, s.RecentFailures = c.history.outcomes(w.name, w.attachedSince())
-		s.State = s.state(!w.destination().Disabled)
+		d, destination := w.deliveryStatus(), w.destination()
+		s := DestinationStatus{Destination: destination.Name, Paused: d.Paused, Down: d.Down, Failures: d.Failures, ProbeAt: d.ProbeAt}
+		s.RecentAttempts, s.RecentFailures = c.history.outcomes(destination.Name, w.attachedSince())
+		s.State = s.state(!destination.Disabled)
 		all = append(all, s)
 	}
 	return all

@@ -5,18 +5,18 @@ const (
 	// are so many. What is beyond stays in the journal, unless their calls are fewer
 	// than may be under way.
 	minEntries = 4
-	// maxHeldCalls is how many calls the entries that are worked at have at most where
-	// another is leased beyond minEntries: what of them is delivered is delivered again
-	// if the process dies before the whole entry has ended.
+	// maxHeldCalls bounds the calls of the entries that are worked at where another is
+	// leased beyond minEntries: if the process dies before an entry has ended, those of
+	// its calls that were delivered are delivered a second time.
 	maxHeldCalls = 384
-	// maxEntries is how many entries are worked at at most. What is beyond minEntries is
-	// one for each source that has none, and one for retries: calls that take long, or
-	// wait for their turn, keep only those of their own source back.
+	// maxEntries bounds the entries that are worked at. Beyond minEntries there is one
+	// for each source that has none, and one for retries: calls that take long, or wait,
+	// delay only those of their own source.
 	maxEntries = 64
 )
 
 // An intake counts the entries of a destination that are worked at, and decides whether
-// more are to be leased. It must not be used concurrently.
+// more should be leased. It must not be used concurrently.
 type intake struct {
 	entries  int // that are worked at
 	calls    int // of these
@@ -45,13 +45,13 @@ func (in *intake) end(calls int, lastOfLane bool) {
 	in.laneEnded = in.laneEnded || lastOfLane
 }
 
-// takesAny reports whether another entry is to be leased, whichever it is: there are
+// takesAny reports whether another entry should be leased, whichever it is: there are
 // few of them, or the gate is idle and their calls are fewer than may be under way.
 func (in *intake) takesAny(idle bool, maxCalls int) bool {
 	return in.entries < minEntries || idle && in.entries < maxCalls && in.calls <= maxHeldCalls
 }
 
-// takesOtherLanes reports whether another entry is to be leased if it is of a lane that
+// takesOtherLanes reports whether another entry should be leased if it is of a lane that
 // has none.
 func (in *intake) takesOtherLanes() bool { return in.entries < maxEntries }
 

@@ -7,15 +7,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
 
-// IntegrationName is the key of the Webhooks destination in a call's
+// integrationName is the key of the Webhooks destination in a call's
 // integrations object. It is case sensitive.
-const IntegrationName = "Webhooks"
+const integrationName = "Webhooks"
 
 // integrationsOf names the integrations that get the calls of a source.
 func integrationsOf(source string, destinations []Destination) []string {
 	for i := range destinations {
 		if d := &destinations[i]; !d.Disabled && isConnected(d, source) {
-			return []string{IntegrationName}
+			return []string{integrationName}
 		}
 	}
 	return []string{}
@@ -40,7 +40,7 @@ func route(d *Destination, c *Call) (deliver bool, reason string) {
 // scopeTo returns the integrations of a call that only the destinations of these names
 // get.
 func scopeTo(destinations []string) map[string]any {
-	return map[string]any{"All": false, IntegrationName: map[string]any{destinationsOption: destinations}}
+	return map[string]any{"All": false, integrationName: map[string]any{destinationsOption: destinations}}
 }
 
 // destinationsOption is the member of the Webhooks integration, where that is an
@@ -61,17 +61,17 @@ func integrationEnabled(body []byte, destination string) (bool, string) {
 		switch key {
 		case "All":
 			all = value[0]
-		case IntegrationName:
+		case integrationName:
 			ours, options = value[0], value
 		}
 	})
 	switch {
 	case ours == '{' && !inScope(options, destination):
-		return false, "integrations." + IntegrationName + "." + destinationsOption + " does not name the destination"
+		return false, "integrations." + integrationName + "." + destinationsOption + " does not name the destination"
 	case ours == 'f':
-		return false, "integrations." + IntegrationName + " is false"
+		return false, "integrations." + integrationName + " is false"
 	case all == 'f' && ours != 't' && ours != '{':
-		return false, "integrations.All is false and " + IntegrationName + " is not enabled by name"
+		return false, "integrations.All is false and " + integrationName + " is not enabled by name"
 	}
 	return true, ""
 }
@@ -87,7 +87,7 @@ func inScope(options []byte, destination string) bool {
 	s := jsonscan.New(list)
 	_ = s.Array(func() error {
 		value, err := s.Value()
-		found = found || err == nil && value[0] == '"' && text(value) == destination
+		found = found || err == nil && value[0] == '"' && string(jsonscan.Unquote(value)) == destination
 		return err
 	})
 	return found

@@ -135,6 +135,16 @@ func (w *worker) stop() {
 	w.trailing.Wait()
 }
 
+// wait waits until a worker that is drained has ended, or ctx ends: it returns its error.
+func (w *worker) wait(ctx context.Context) error {
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 func (w *worker) change(to workerState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

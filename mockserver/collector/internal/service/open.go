@@ -139,7 +139,7 @@ func openCollector(o Options, s *store, metrics mockserver.Observer) (*mockserve
 		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
 		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
 		Sender: sender, Journal: s.queue, Store: s.settings, State: s.state, History: s.history,
-		Observers: []mockserver.Observer{metrics, s.attempts}, Logger: o.Log,
+		Observers: []mockserver.Observer{metrics, s.attempts}, IsHTTPS: o.isHTTPS, Logger: o.Log,
 	}
 	if c.NATS == nil { // alone on its directory, also when it comes back
 		options.Instance, options.TempDir = "embedded", c.Data

@@ -37,6 +37,8 @@ type Options struct {
 	Log            *slog.Logger
 	// Level, if it is not nil, follows log.level when the configuration changes.
 	Level *slog.LevelVar
+
+	isHTTPS func(*http.Request) bool // of requests to the tracking API; nil: the collector's own
 }
 
 // A Service is a collector that listens.
@@ -88,6 +90,9 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	s.main = s.answer(sockets.main)
 	if sockets.admin != nil {
 		s.admin = s.answer(sockets.admin)
+	}
+	if s.admin == nil { // else the proxies that the guard knows are before the other listener
+		o.isHTTPS = s.guard.IsHTTPS
 	}
 	if s.store, s.collector, err = open(ctx, o, s.metrics); err != nil {
 		_ = s.main.server.Close()
