@@ -24,7 +24,6 @@ import (
 // at once.
 type Collector struct {
 	config   EngineConfig
-	clock    Clock
 	journal  Journal
 	store    StateStore
 	history  *History
@@ -73,7 +72,7 @@ type appliedSettings struct {
 func NewCollector(config EngineConfig) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
-		config: config, clock: config.Clock,
+		config:  config,
 		journal: config.Journal, store: config.Store, history: config.History,
 		dedup: newDedup(config.DedupWindow, config.DedupCalls),
 		log:   config.Logger, workers: map[string]*worker{},
@@ -111,9 +110,6 @@ func NewCollector(config EngineConfig) (*Collector, error) {
 
 // newSender returns a sender.
 func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, error) {
-	if config.Now == nil {
-		config.Now = c.clock.Now
-	}
 	sender, err := webhook.NewSender(config)
 	if err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
@@ -126,7 +122,7 @@ func (c *Collector) remember() error {
 	if c.config.Seen == nil {
 		return nil
 	}
-	oldest := c.clock.Now().Add(-c.config.DedupWindow)
+	oldest := time.Now().Add(-c.config.DedupWindow)
 	var stored []callHash
 	err := c.config.Seen(c.life, c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
 		if at.After(oldest) {

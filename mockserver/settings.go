@@ -265,12 +265,12 @@ func (c *Collector) follow(ctx context.Context, changes <-chan struct{}) {
 				break
 			}
 			c.log.Error("changed settings could not be applied; trying again", "error", err)
-			timer, stop := c.clock.After(settingsRetry)
+			timer := time.NewTimer(settingsRetry)
 			select {
-			case <-timer:
+			case <-timer.C:
 			case <-ctx.Done():
 			}
-			stop()
+			timer.Stop()
 		}
 	}
 }
