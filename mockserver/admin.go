@@ -66,7 +66,7 @@ var adminRoutes = []adminRoute{
 }
 
 // NewAdmin returns a handler that serves a collector's admin API under /api/v1,
-// with its description at /api/v1/openapi.yaml, and with [Config].Messages also
+// with its description at /api/v1/openapi.yaml, and with [EngineConfig].Messages also
 // /messages. It trusts every request: put it
 // behind a [Guard]. version is that of the program, for the health resource.
 func NewAdmin(c *Collector, version string) http.Handler {

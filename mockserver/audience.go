@@ -83,7 +83,7 @@ type TraitValue struct {
 }
 
 // SyncAudience takes the list of an audience's members. When it returns nil, the
-// list is as durable as the State of the Config; its calls are made in the
+// list is as durable as the State of the EngineConfig; its calls are made in the
 // background, also after a restart, and after those of syncs of this audience
 // that came before. The Sync says how far that is; WaitSync waits for it. Its
 // calls are delivered as others are, and failed ones are listed as theirs.

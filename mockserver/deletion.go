@@ -101,7 +101,7 @@ type DeletionOutcome struct {
 }
 
 // DeleteUsers takes a deletion request. When it returns nil, the request is as
-// durable as the State of the Config; its notifications are made in the
+// durable as the State of the EngineConfig; its notifications are made in the
 // background, also after a restart. They are signed, delivered and tried again
 // as other calls are. A request whose ID was taken before returns what became of
 // that one, or ErrExists if that one was for other users.

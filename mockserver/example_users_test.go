@@ -12,9 +12,9 @@ import (
 )
 
 // crm starts a collector of one source, with one destination.
-func crm() *mockserver.Server {
+func crm() *mockserver.Collector {
 	receiver := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) // takes everything
-	srv, err := mockserver.Run(mockserver.Config{
+	c, err := mockserver.NewCollector(mockserver.EngineConfig{
 		Sources:      []mockserver.Source{{Name: "web", WriteKey: "key"}},
 		Destinations: []mockserver.Destination{hook("crm", "http://crm.example/hook")},
 		Sender:       webhook.SenderConfig{Transport: mockserver.NewTransport(receiver)},
@@ -22,25 +22,25 @@ func crm() *mockserver.Server {
 	if err != nil {
 		log.Fatal(err)
 	}
-	return srv
+	return c
 }
 
 func ExampleCollector_SyncAudience() {
-	srv := crm()
-	defer srv.Close()
+	c := crm()
+	defer c.Close()
 	ctx := context.Background()
 	for _, members := range [][]string{{"ada", "bob"}, {"ada", "eve"}} {
-		sync, err := srv.Engine().SyncAudience(ctx, mockserver.AudienceSync{Name: "Big Spenders", Members: mockserver.Members(members...)})
+		sync, err := c.SyncAudience(ctx, mockserver.AudienceSync{Name: "Big Spenders", Members: mockserver.Members(members...)})
 		if err == nil {
-			sync, err = srv.Engine().WaitSync(ctx, sync.ID)
+			sync, err = c.WaitSync(ctx, sync.ID)
 		}
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println(sync.Entered, "entered,", sync.Left, "left")
 	}
-	for _, call := range srv.Calls(mockserver.OfType("identify")) {
-		fmt.Println(call.UserID, call.Traits())
+	for _, r := range c.History().Records(nil) {
+		fmt.Println(r.Call.UserID, r.Call.Traits())
 	}
 	// Output:
 	// 2 entered, 0 left
@@ -52,20 +52,20 @@ func ExampleCollector_SyncAudience() {
 }
 
 func ExampleCollector_SyncTrait() {
-	srv := crm()
-	defer srv.Close()
+	c := crm()
+	defer c.Close()
 	ctx := context.Background()
 	for _, values := range []map[string]any{{"ada": 120, "bob": "n/a"}, {"ada": 150}} {
-		sync, err := srv.Engine().SyncTrait(ctx, mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.Values(values)})
+		sync, err := c.SyncTrait(ctx, mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.Values(values)})
 		if err == nil {
-			_, err = srv.Engine().WaitSync(ctx, sync.ID)
+			_, err = c.WaitSync(ctx, sync.ID)
 		}
 		if err != nil {
 			log.Fatal(err)
 		}
 	}
-	for _, call := range srv.Calls() {
-		fmt.Println(call.UserID, call.Traits())
+	for _, r := range c.History().Records(nil) {
+		fmt.Println(r.Call.UserID, r.Call.Traits())
 	}
 	// Output:
 	// ada map[lifetime_value:120]
@@ -75,12 +75,12 @@ func ExampleCollector_SyncTrait() {
 }
 
 func ExampleCollector_DeleteUsers() {
-	srv := crm()
-	defer srv.Close()
+	c := crm()
+	defer c.Close()
 	ctx := context.Background()
-	request, err := srv.Engine().DeleteUsers(ctx, mockserver.DeletionRequest{ID: "gdpr-117", UserIDs: []string{"ada", "bob"}})
+	request, err := c.DeleteUsers(ctx, mockserver.DeletionRequest{ID: "gdpr-117", UserIDs: []string{"ada", "bob"}})
 	if err == nil {
-		request, err = srv.Engine().WaitDeletion(ctx, request.ID)
+		request, err = c.WaitDeletion(ctx, request.ID)
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -88,7 +88,7 @@ func ExampleCollector_DeleteUsers() {
 	for _, target := range request.Targets {
 		fmt.Println(target.Destination, "was notified of", target.Delivered, "users of", target.Source)
 	}
-	for outcome, err := range srv.Engine().DeletionOutcomes(ctx, "gdpr-117") {
+	for outcome, err := range c.DeletionOutcomes(ctx, "gdpr-117") {
 		fmt.Println(outcome.UserID, outcome.State, err)
 	}
 	// Output:
