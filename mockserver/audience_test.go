@@ -284,7 +284,7 @@ func (j *gatedJournal) Append(ctx context.Context, b mockserver.Batch) error {
 
 func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 	box := &inbox{}
-	journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0, nil), gate: make(chan struct{})}
+	journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0), gate: make(chan struct{})}
 	srv := mockserver.RunEngine(t, mockserver.EngineConfig{
 		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 		Sender: webhook.SenderConfig{Transport: box}, Journal: journal,
@@ -339,7 +339,7 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 
 func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
 	state := mockserver.NewMemoryState()
-	journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0, nil), gate: make(chan struct{})}
+	journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0), gate: make(chan struct{})}
 	srv := mockserver.RunEngine(t, mockserver.EngineConfig{
 		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 		Sender: webhook.SenderConfig{Transport: &inbox{}}, Journal: journal, State: state,
@@ -363,7 +363,7 @@ func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
 
 func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0, nil), gate: make(chan struct{}), err: mockserver.ErrJournalFull}
+		journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0), gate: make(chan struct{}), err: mockserver.ErrJournalFull}
 		c, err := mockserver.NewCollector(mockserver.EngineConfig{
 			Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}},
 			Sender:  webhook.SenderConfig{Transport: &inbox{}}, Journal: journal,

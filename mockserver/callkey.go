@@ -11,3 +11,12 @@ func hashCall(source, id string) callHash {
 	sum := sha256.Sum256(text)
 	return callHash(sum[:16])
 }
+
+// hashCalls names the calls of a batch, in their order.
+func hashCalls(b Batch) []callHash {
+	hashes := make([]callHash, len(b.Calls))
+	for i := range b.Calls {
+		hashes[i] = hashCall(b.Calls[i].Source, b.Calls[i].ID)
+	}
+	return hashes
+}

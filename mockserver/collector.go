@@ -23,10 +23,8 @@ import (
 // at once.
 type Collector struct {
 	config   EngineConfig
-	clock    Clock
-	limits   Limits
 	journal  Journal
-	store    SettingsStore
+	store    StateStore
 	history  *History
 	observer Observer
 	dedup    *dedup
@@ -51,7 +49,7 @@ type Collector struct {
 	// of the journal and of the store. It guards what follows.
 	changing sync.Mutex
 	defined  Settings       // by the configuration
-	stored   StoredSettings // by the store
+	stored   storedSettings // by the store
 	closed   bool
 
 	replaying sync.Mutex // lets one Replay run at a time
@@ -77,7 +75,7 @@ type appliedSettings struct {
 func NewCollector(config EngineConfig) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
-		config: config, clock: config.Clock, limits: config.Limits,
+		config:  config,
 		journal: config.Journal, store: config.Store, history: config.History,
 		dedup: newDedup(config.DedupWindow, config.DedupCalls),
 		log:   config.Logger, workers: map[string]*worker{},
@@ -91,10 +89,11 @@ func NewCollector(config EngineConfig) (*Collector, error) {
 	c.syncs, c.deletions = newSyncs(c), newDeletions(c)
 	c.observer = append(Observers{config.History, c.deletions}, config.Observers...)
 	c.ingest = newIngestHandler(ingestConfig{
-		journal: c.journal, observer: c.observer, dedup: c.dedup, log: c.log, limits: c.limits, strict: config.Strict,
+		journal: c.journal, observer: c.observer, dedup: c.dedup, log: c.log, limits: config.Limits, strict: config.Strict,
 		sources:      func() *sourceTable { return c.settings.Load().sources },
-		integrations: func(source string) []string { return integrationsOf(source, c.settings.Load().Destinations) }, isHTTPS: config.IsHTTPS,
-		health: http.HandlerFunc(c.serveHealth), ready: http.HandlerFunc(c.serveReady),
+		integrations: func(source string) []string { return integrationsOf(source, c.settings.Load().Destinations) },
+		isHTTPS:      config.IsHTTPS,
+		health:       http.HandlerFunc(c.serveHealth), ready: http.HandlerFunc(c.serveReady),
 	})
 	if err := c.remember(); err != nil {
 		c.sender.Close()
@@ -111,9 +110,6 @@ func NewCollector(config EngineConfig) (*Collector, error) {
 
 // newSender returns a sender.
 func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, error) {
-	if config.Now == nil {
-		config.Now = c.clock.Now
-	}
 	sender, err := webhook.NewSender(config)
 	if err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
@@ -126,7 +122,7 @@ func (c *Collector) remember() error {
 	if c.config.Seen == nil {
 		return nil
 	}
-	oldest := c.clock.Now().Add(-c.config.DedupWindow)
+	oldest := time.Now().Add(-c.config.DedupWindow)
 	var stored []callHash
 	err := c.config.Seen(c.life, c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
 		if at.After(oldest) {
@@ -145,14 +141,6 @@ func (c *Collector) remember() error {
 // the journal has stored it.
 func (c *Collector) Remember(source, messageID string) { c.dedup.add(source, messageID) }
 
-// serveTracking serves the tracking API.
-func (c *Collector) serveTracking(w http.ResponseWriter, r *http.Request) { c.ingest.ServeHTTP(w, r) }
-
-// sourceOf returns the name of the source with a write key.
-func (c *Collector) sourceOf(writeKey string) (name string, known bool) {
-	return c.settings.Load().sources.sourceOf(writeKey)
-}
-
 // ClientMetrics returns the counters that browsers' libraries sent of themselves,
 // such as analytics_js.invoke, summed over their tags. At most 256 names are kept
 // apart; others are counted under "other".
@@ -167,14 +155,14 @@ func (c *Collector) undrained(drain bool) []Call {
 // open applies the first settings, and follows those that others make.
 func (c *Collector) open(defined Settings) error {
 	ctx, cancel := context.WithCancel(context.Background())
-	changes, err := c.store.Watch(ctx) // before Load, so that no change falls between
+	changes, err := c.store.Watch(ctx, settingsKey) // before Load, so that no change falls between
 	if err != nil {
 		cancel()
 		return fmt.Errorf("mockserver: the stored settings cannot be watched: %w", err)
 	}
 	var following sync.WaitGroup
 	c.unfollow = func() { cancel(); following.Wait() }
-	stored, err := c.store.Load(ctx)
+	stored, err := loadSettings(ctx, c.store)
 	if err == nil {
 		err = c.apply(ctx, defined, stored)
 	}
@@ -190,10 +178,12 @@ func (c *Collector) open(defined Settings) error {
 }
 
 // ServeHTTP serves the tracking API.
-func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.serveTracking(w, r) }
+func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.ingest.ServeHTTP(w, r) }
 
 // SourceOf returns the name of the source with a write key.
-func (c *Collector) SourceOf(writeKey string) (name string, known bool) { return c.sourceOf(writeKey) }
+func (c *Collector) SourceOf(writeKey string) (name string, known bool) {
+	return c.settings.Load().sources.sourceOf(writeKey)
+}
 
 // Forget makes calls new again: each is taken once more when it is sent again. The
 // History keeps what it has of them.
@@ -231,11 +221,11 @@ func (c *Collector) Verify(ctx context.Context) ([]Verification, error) {
 }
 
 // apply brings the collector to its settings. The caller holds changing.
-func (c *Collector) apply(ctx context.Context, defined Settings, stored StoredSettings) error {
+func (c *Collector) apply(ctx context.Context, defined Settings, stored storedSettings) error {
 	if err := defined.Validate(); err != nil {
 		return fmt.Errorf("mockserver: %w", err)
 	}
-	all := defined.with(stored)
+	all := stored.addedTo(defined)
 	if err := all.Validate(); err != nil {
 		return fmt.Errorf("mockserver: stored settings: %w", err)
 	}

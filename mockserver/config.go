@@ -51,8 +51,8 @@ type EngineConfig struct {
 	// NewMemoryJournal.
 	Journal Journal
 	// Store keeps the settings that are made while the collector runs. Defaults to
-	// NewMemorySettings.
-	Store SettingsStore
+	// NewMemoryState.
+	Store StateStore
 	// State remembers deletion requests, audiences and computed traits, as durably
 	// as Journal keeps calls. Defaults to NewMemoryState.
 	State StateStore
@@ -67,8 +67,6 @@ type EngineConfig struct {
 	History *History
 	// Observers are told what happens, beside History. Default to none.
 	Observers []Observer
-	// Clock tells the time. Defaults to the machine's.
-	Clock Clock
 	// IsHTTPS reports whether a request came by HTTPS, perhaps to a proxy before the
 	// collector: browsers and apps are told to send their calls so, see [Guard.IsHTTPS].
 	// Defaults to one that believes the header X-Forwarded-Proto of anyone.
@@ -92,9 +90,6 @@ const (
 )
 
 func (c EngineConfig) withDefaults() EngineConfig {
-	if c.Clock == nil {
-		c.Clock = systemClock{}
-	}
 	if c.Jitter == nil {
 		c.Jitter = mathrand.Float64
 	}
@@ -102,10 +97,10 @@ func (c EngineConfig) withDefaults() EngineConfig {
 		c.IsHTTPS = saysHTTPS
 	}
 	if c.Journal == nil {
-		c.Journal = NewMemoryJournal(0, c.Clock)
+		c.Journal = NewMemoryJournal(0)
 	}
 	if c.Store == nil {
-		c.Store = NewMemorySettings()
+		c.Store = NewMemoryState()
 	}
 	if c.State == nil {
 		c.State = NewMemoryState()

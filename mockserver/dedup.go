@@ -53,10 +53,7 @@ func newDedup(window time.Duration, limit int) *dedup {
 // it waits for that one's end: to answer for a call that is not yet stored would
 // lose it if that request fails. Its error is that of ctx, or errDoubtful.
 func (d *dedup) reserve(ctx context.Context, b Batch) (fresh, repeated Batch, mine *reservation, err error) {
-	hashes := make([]callHash, len(b.Calls))
-	for i := range b.Calls {
-		hashes[i] = hashCall(b.Source, b.Calls[i].ID)
-	}
+	hashes := hashCalls(b)
 	for {
 		fresh, repeated, mine, other := d.tryReserve(b, hashes)
 		if other == nil {

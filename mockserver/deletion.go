@@ -158,7 +158,7 @@ func (c *Collector) newDeletion(r DeletionRequest) (deletionRecord, []string, er
 		r.ID = strings.ToLower(rand.Text())
 	}
 	return deletionRecord{
-		ID: r.ID, Fingerprint: digest(append([]string{r.Source}, users...)...), RequestedAt: c.clock.Now().UTC().Truncate(time.Millisecond),
+		ID: r.ID, Fingerprint: digest(append([]string{r.Source}, users...)...), RequestedAt: time.Now().UTC().Truncate(time.Millisecond),
 		Source: r.Source, Sources: sources, Users: len(users), Targets: targets, Secret: strings.ToLower(rand.Text()[:digestLen]),
 		Chunk: min(chunkUsers, max(1, chunkOutcomes/max(1, len(targets)))),
 	}, users, nil

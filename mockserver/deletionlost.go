@@ -27,7 +27,7 @@ func (w *deletionWork) findLost(ctx context.Context) error {
 		case l < 0:
 			removed := Outcome{State: StateFailed, Reason: "the destination was removed"}
 			err = w.conclude(ctx, t, func(int) (deletionEnd, bool) {
-				return deletionEnd{Outcome: removed, At: w.collector.clock.Now().UTC()}, true
+				return deletionEnd{Outcome: removed, At: time.Now().UTC()}, true
 			})
 		case ledgers[l].OldestPending.IsZero() || ledgers[l].OldestPending.After(w.record.SentAt):
 			lost = true
@@ -49,7 +49,7 @@ func (w *deletionWork) findLost(ctx context.Context) error {
 // notes that they do.
 func (w *deletionWork) suspectedFor(d time.Duration) bool {
 	since := w.suspect(true)
-	return w.collector.clock.Now().Sub(since) >= d
+	return time.Now().Sub(since) >= d
 }
 
 // suspect notes since when outcomes look lost, or that they do not.
@@ -61,7 +61,7 @@ func (w *deletionWork) suspect(lost bool) (since time.Time) {
 		return time.Time{}
 	}
 	if w.suspects[w.key].IsZero() {
-		w.suspects[w.key] = w.collector.clock.Now()
+		w.suspects[w.key] = time.Now()
 	}
 	return w.suspects[w.key]
 }
@@ -102,7 +102,7 @@ func (w *deletionWork) resend(ctx context.Context, target int) error {
 	if err != nil {
 		return err
 	}
-	now := w.collector.clock.Now()
+	now := time.Now()
 	for u, err := range w.users(ctx, 0) {
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package mockserver
 
 import (
 	"context"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 )
@@ -50,7 +51,7 @@ func (d *deletions) claim(ctx context.Context, key string) (*deletionWork, error
 		}
 		resumed = r.Started
 		r.Started = true
-		return r.Lease.take(d.collector.config.Instance, d.collector.clock.Now())
+		return r.Lease.take(d.collector.config.Instance, time.Now())
 	})
 	w.record = record
 	if resumed {
@@ -69,7 +70,7 @@ func (w *deletionWork) tell(ctx context.Context, change func(*deletionRecord)) e
 			return errElsewhere
 		}
 		change(r)
-		return r.Lease.take(w.collector.config.Instance, w.collector.clock.Now())
+		return r.Lease.take(w.collector.config.Instance, time.Now())
 	})
 	if err == nil {
 		w.record = record
@@ -124,7 +125,7 @@ func (w *deletionWork) send(ctx context.Context, number int, source string) erro
 			if err := w.emit(ctx, e, w.record.Sent < w.doubt); err != nil {
 				return err
 			}
-			if err := w.tell(ctx, func(r *deletionRecord) { r.Sent, r.SentAt = sent, w.collector.clock.Now().UTC() }); err != nil {
+			if err := w.tell(ctx, func(r *deletionRecord) { r.Sent, r.SentAt = sent, time.Now().UTC() }); err != nil {
 				return err
 			}
 		}
@@ -135,7 +136,7 @@ func (w *deletionWork) send(ctx context.Context, number int, source string) erro
 // emit brings a batch to the journal, and keeps the lease meanwhile.
 func (w *deletionWork) emit(ctx context.Context, e *emitter, perhapsStored bool) error {
 	for ; ; perhapsStored = true {
-		err := w.collector.emit(ctx, e.batch(w.collector.clock.Now()), perhapsStored)
+		err := w.collector.emit(ctx, e.batch(time.Now()), perhapsStored)
 		if err == nil {
 			e.clear()
 			return nil
@@ -181,7 +182,7 @@ func (d *deletions) complete(ctx context.Context, key string) (pending int, err 
 	}
 	r, err = d.update(ctx, key, func(r *deletionRecord) error {
 		if r.Completed.IsZero() {
-			r.Completed, r.Targets = d.collector.clock.Now().UTC(), targets
+			r.Completed, r.Targets = time.Now().UTC(), targets
 		}
 		return nil
 	})

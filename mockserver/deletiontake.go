@@ -214,7 +214,7 @@ func (d *deletions) waiting(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var open []string
-	now := d.collector.clock.Now()
+	now := time.Now()
 	for _, key := range keys {
 		completed, err := d.completedAt(ctx, key)
 		switch {
@@ -244,7 +244,7 @@ func (d *deletions) completedAt(ctx context.Context, key string) (time.Time, err
 	if _, err := loadState(ctx, d.state, deletionKey(key), &r); err != nil {
 		return time.Time{}, err
 	}
-	if !r.Ready && d.collector.clock.Now().Sub(r.RequestedAt) > takeTime {
+	if !r.Ready && time.Now().Sub(r.RequestedAt) > takeTime {
 		return time.Time{}, errors.Join(d.forget(ctx, key), ErrNoState)
 	}
 	d.settle(key, r)

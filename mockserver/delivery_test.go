@@ -917,7 +917,7 @@ func (stuckLease) Finish(ctx context.Context, _ mockserver.Result) error {
 func TestCloseWhileTheJournalTakesNoResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, h := inProcess(t, mockserver.EngineConfig{
-			Journal:      stuckJournal{mockserver.NewMemoryJournal(0, nil)},
+			Journal:      stuckJournal{mockserver.NewMemoryJournal(0)},
 			Destinations: []mockserver.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://hook.test/a"}}}}},
 			Sources:      []mockserver.Source{{Name: "web", WriteKey: "key"}},
 		})

@@ -22,7 +22,7 @@ func digest(parts ...string) string {
 	return lowercase.EncodeToString(h.Sum(nil))[:digestLen]
 }
 
-// isDigest tells whether s can be a digest, and so a part of a key.
+// isDigest reports whether s can be a digest, and so a part of a key.
 func isDigest(s string) bool {
 	return len(s) == digestLen && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }

@@ -31,6 +31,8 @@ type Config struct {
 	// DedupWindow is for how long a call that is sent again with the same
 	// messageId is recognised. Defaults to 24 hours.
 	DedupWindow time.Duration
+	// KeepCalls is how many calls a View shows, the newest. Defaults to 100,000.
+	KeepCalls int
 	// Sender says where webhooks may be and how they are reached. Those on the
 	// loopback interface always may.
 	Sender webhook.SenderConfig
@@ -48,7 +50,7 @@ func (c Config) engine() EngineConfig {
 	c.Sender.Policy.AllowLoopback = true
 	return EngineConfig{
 		Sources: c.Sources, Destinations: c.Destinations, AnyWriteKey: c.AnyWriteKey || len(c.Sources) == 0,
-		Strict: c.Strict, Messages: true, Limits: c.Limits, DedupWindow: c.DedupWindow,
+		Strict: c.Strict, Messages: true, Limits: c.Limits, DedupWindow: c.DedupWindow, History: NewHistory(c.KeepCalls),
 		Sender: c.Sender, Jitter: c.Jitter, Logger: c.Logger,
 	}
 }

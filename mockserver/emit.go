@@ -31,7 +31,7 @@ func (c *Collector) emit(ctx context.Context, b Batch, perhapsStored bool) error
 	}
 	err := c.journal.Append(ctx, b)
 	if err == nil {
-		c.observer.Observe(Accepted{b})
+		c.observer.Observe(Accepted{Batch: b})
 	}
 	var partly *AppendError
 	if errors.As(err, &partly) {
@@ -54,7 +54,7 @@ func (c *Collector) learn(ctx context.Context, b Batch, partly *AppendError) err
 		c.Remember(b.Source, b.Calls[i].ID)
 	}
 	if len(b.Calls) > 0 {
-		c.observer.Observe(Accepted{b})
+		c.observer.Observe(Accepted{Batch: b})
 	}
 	return nil
 }

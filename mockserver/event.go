@@ -5,7 +5,10 @@ package mockserver
 type Event interface{ isEvent() }
 
 // Accepted tells of calls that were stored.
-type Accepted struct{ Batch }
+type Accepted struct {
+	Batch
+	keys []callHash // of the calls, in their order; nil where they are not at hand
+}
 
 // Repeated tells of calls that were stored before. They are not stored again.
 type Repeated struct{ Batch }

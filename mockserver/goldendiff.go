@@ -140,5 +140,5 @@ func (g Golden) summary(c goldenCall) string {
 			*text = c.text(field(f))
 		}
 	}
-	return call.summary()
+	return summary(&call)
 }

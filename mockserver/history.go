@@ -132,7 +132,7 @@ func (h *History) LimitBytes(n int64) {
 func (h *History) Observe(e Event) {
 	switch e := e.(type) {
 	case Accepted:
-		h.addAccepted(e.Batch)
+		h.addAccepted(e)
 	case Repeated:
 		h.addRepeated(e.Batch)
 	case Rejection:
@@ -157,21 +157,23 @@ func (h *History) Restore(e Event) {
 	}
 }
 
-func (h *History) addAccepted(b Batch) {
+func (h *History) addAccepted(a Accepted) {
+	if a.keys == nil {
+		a.keys = hashCalls(a.Batch)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	slab := make([]entry, len(b.Calls)) // one allocation: they will be forgotten together
-	for i := range b.Calls {
-		h.keep(&b.Calls[i], &slab[i]).Partial = false
+	slab := make([]entry, len(a.Calls)) // one allocation: they will be forgotten together
+	for i := range a.Calls {
+		h.keep(a.keys[i], &a.Calls[i], &slab[i]).Partial = false
 	}
-	h.tally.add(b.ReceivedAt, tallyAccepted, len(b.Calls))
+	h.tally.add(a.ReceivedAt, tallyAccepted, len(a.Calls))
 	h.wake()
 }
 
 // keep makes e the entry of a call, or returns the one that the call has. The lock is
 // held.
-func (h *History) keep(c *Call, e *entry) *entry {
-	key := hashCall(c.Source, c.ID)
+func (h *History) keep(key callHash, c *Call, e *entry) *entry {
 	if e := h.byCall[key]; e != nil {
 		return e
 	}
@@ -266,7 +268,7 @@ func (h *History) find(source, id string, call *Call) *entry {
 	}
 	switch age := h.ringOf(call).forgotten.Sub(call.ReceivedAt); {
 	case age < 0:
-		e := h.keep(call, new(entry))
+		e := h.keep(key, call, new(entry))
 		e.Partial = true
 		return e
 	case age < storingTime:

@@ -79,7 +79,7 @@ func TestHistoryFeedsAllThatItHoldsAndNoMore(t *testing.T) {
 	h := NewHistory(3)
 	now := time.Unix(1_800_000_000, 0)
 	for n := range 5 {
-		h.Observe(Accepted{Batch{Source: "s", ReceivedAt: now, Calls: []Call{{ID: fmt.Sprint(n), Source: "s", ReceivedAt: now}}}})
+		h.Observe(Accepted{Batch: Batch{Source: "s", ReceivedAt: now, Calls: []Call{{ID: fmt.Sprint(n), Source: "s", ReceivedAt: now}}}})
 		h.Observe(Rejection{Message: fmt.Sprint(n), ReceivedAt: now, Body: []byte(`{"event":"E","user`)})
 	}
 	h.Observe(Refusal{At: now})

@@ -260,7 +260,7 @@ func (f failing) Append(context.Context, mockserver.Batch) error { return f.err 
 
 func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 	body := track("m", 3)
-	c := newCollector(t, mockserver.EngineConfig{Journal: failing{mockserver.NewMemoryJournal(0, nil), errors.New("the disk is on fire")}})
+	c := newCollector(t, mockserver.EngineConfig{Journal: failing{mockserver.NewMemoryJournal(0), errors.New("the disk is on fire")}})
 	for range 2 { // a call that could not be stored is not taken for one that was
 		res := serve(c, http.MethodPost, "/v1/batch", body)
 		assert.Equal(t, http.StatusServiceUnavailable, res.Code)
@@ -268,7 +268,7 @@ func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 		assert.Equal(t, "unavailable", answer(t, res.Body.String())["code"])
 		assert.NotContains(t, res.Body.String(), "fire")
 	}
-	c = newCollector(t, mockserver.EngineConfig{Journal: mockserver.NewMemoryJournal(100, nil), Destinations: []mockserver.Destination{hook("d", "http://127.0.0.1:1/")}})
+	c = newCollector(t, mockserver.EngineConfig{Journal: mockserver.NewMemoryJournal(100), Destinations: []mockserver.Destination{hook("d", "http://127.0.0.1:1/")}})
 	res := serve(c, http.MethodPost, "/v1/batch", body)
 	assert.Equal(t, http.StatusTooManyRequests, res.Code, "over a limit that was set")
 	assert.Equal(t, "5", res.Header().Get("Retry-After"))
@@ -280,7 +280,7 @@ func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 // cannot be stored was not sent again, and one that was stored before is counted when
 // the request is taken.
 func TestRefusedRequestsCountNoRepeats(t *testing.T) {
-	history, journal := mockserver.NewHistory(0), &appending{Journal: mockserver.NewMemoryJournal(0, nil)}
+	history, journal := mockserver.NewHistory(0), &appending{Journal: mockserver.NewMemoryJournal(0)}
 	c := newCollector(t, mockserver.EngineConfig{Journal: journal, History: history})
 	require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track("m", 1)).Code)
 	journal.append = func(context.Context, mockserver.Batch) error { return errors.New("not this time") }
@@ -311,7 +311,7 @@ func (j *appending) Append(ctx context.Context, b mockserver.Batch) error {
 func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var appended atomic.Int64
-		release, journal := make(chan struct{}), &appending{Journal: mockserver.NewMemoryJournal(0, nil)}
+		release, journal := make(chan struct{}), &appending{Journal: mockserver.NewMemoryJournal(0)}
 		journal.append = func(ctx context.Context, b mockserver.Batch) error {
 			stored := make(chan struct{})
 			go func() {
@@ -358,7 +358,7 @@ func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
 	for stored := range 4 {
 		synctest.Test(t, func(t *testing.T) {
-			known, journal := make(chan struct{}), &appending{Journal: mockserver.NewMemoryJournal(0, nil)}
+			known, journal := make(chan struct{}), &appending{Journal: mockserver.NewMemoryJournal(0)}
 			journal.append = func(context.Context, mockserver.Batch) error {
 				return &mockserver.AppendError{Err: errors.New("no answer"), Stored: func() int { <-known; return stored }}
 			}
@@ -407,7 +407,7 @@ func (s *slow) Append(ctx context.Context, b mockserver.Batch) error {
 // TestNoAnswerBeforeTheOtherRequestHasStored: two requests bring the same call,
 // and the one that is storing it fails. The other must not have answered 200.
 func TestNoAnswerBeforeTheOtherRequestHasStored(t *testing.T) {
-	journal := &slow{Journal: mockserver.NewMemoryJournal(0, nil), entered: make(chan struct{}), release: make(chan struct{})}
+	journal := &slow{Journal: mockserver.NewMemoryJournal(0), entered: make(chan struct{}), release: make(chan struct{})}
 	c := newCollector(t, mockserver.EngineConfig{Journal: journal})
 	var wg sync.WaitGroup
 	status := make([]int, 2)

@@ -35,7 +35,7 @@ func (in *Inspector) destinationLines(ctx context.Context, pick func(Destination
 	}
 	var lines []destinationLine
 	for _, v := range views {
-		line := destinationLine{destinationView: v, Now: in.c.clock.Now()}
+		line := destinationLine{destinationView: v, Now: time.Now()}
 		if line.Ledger == nil {
 			line.Ledger = &Ledger{Destination: v.Name}
 		}

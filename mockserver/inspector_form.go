@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -299,7 +300,7 @@ func (in *Inspector) sendTest(ctx context.Context, d Destination, typ string) []
 // fraction, a key with a space.
 func (in *Inspector) testCall(typ, id string) []byte {
 	call := map[string]any{
-		"type": typ, "messageId": id, "userId": "test-user", "timestamp": isoTime(in.c.clock.Now()),
+		"type": typ, "messageId": id, "userId": "test-user", "timestamp": isoTime(time.Now()),
 		"context": map[string]any{"library": map[string]any{"name": "collector"}},
 	}
 	sample := map[string]any{"plan": "Pro <&> café", "seats": 3, "unit price": 9.5}

@@ -81,7 +81,7 @@ func (in *Inspector) serveLogin(w http.ResponseWriter, r *http.Request) {
 		refused := in.guard.checkToken(r, "Bearer "+r.PostForm.Get("token"))
 		switch {
 		case refused == nil:
-			http.SetCookie(w, rules.sessionCookie(r, in.c.clock.Now()))
+			http.SetCookie(w, rules.sessionCookie(r, time.Now()))
 			http.Redirect(w, r, form.To, http.StatusSeeOther)
 			return
 		case refused.status == http.StatusTooManyRequests:
@@ -128,7 +128,7 @@ func (in *Inspector) session(r *http.Request) bool {
 	until, rest, _ := strings.Cut(cookie.Value, ".")
 	id, _, _ := strings.Cut(rest, ".")
 	seconds, err := strconv.ParseInt(until, 10, 64)
-	if err != nil || in.c.clock.Now().Unix() >= seconds {
+	if err != nil || time.Now().Unix() >= seconds {
 		return false
 	}
 	if subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(rules.sessionValue(seconds, id))) != 1 {
@@ -157,7 +157,7 @@ func (in *Inspector) endSession(ctx context.Context, session string) error {
 	}
 	for _, key := range keys {
 		until, _, err := state.Get(ctx, key)
-		if seconds, _ := strconv.ParseInt(string(until), 10, 64); err == nil && in.c.clock.Now().Unix() >= seconds {
+		if seconds, _ := strconv.ParseInt(string(until), 10, 64); err == nil && time.Now().Unix() >= seconds {
 			err = state.Delete(ctx, key)
 		}
 		if err != nil && !errors.Is(err, ErrNoState) {

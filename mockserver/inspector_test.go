@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -406,79 +407,80 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 }
 
 func TestInspectorAsksForTheTokenAndKeepsTheLoginInACookie(t *testing.T) {
-	const token = "the-admin-token"
-	clock := &steps{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	collector, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true, Clock: clock})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = collector.Close() })
-	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: token, Hosts: []string{"collector.example"}})
-	require.NoError(t, err)
-	srv := httptest.NewServer(mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard}))
-	t.Cleanup(srv.Close)
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
-	browser := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	do := func(method, path string, form url.Values, header ...string) (*http.Response, string) {
-		return request(t, browser, method, srv.URL+path, form, header...)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const token = "the-admin-token"
+		collector, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = collector.Close() })
+		guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: token, Hosts: []string{"collector.example"}})
+		require.NoError(t, err)
+		const page = "http://localhost"
+		pages := mockserver.NewTransport(mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard}))
+		jar, err := cookiejar.New(nil)
+		require.NoError(t, err)
+		browser := &http.Client{Transport: pages, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		do := func(method, path string, form url.Values, header ...string) (*http.Response, string) {
+			return request(t, browser, method, page+path, form, header...)
+		}
 
-	res, _ := do("GET", "/destination?name=a", nil)
-	assert.Equal(t, "/login?to=%2Fdestination%3Fname%3Da", res.Header.Get("Location"))
-	for _, path := range []string{"/stream", "/calls/x"} {
-		res, _ = do("GET", path, nil, "X-Fragment", "1")
-		assert.Equal(t, http.StatusUnauthorized, res.StatusCode, path)
-	}
-	res, _ = do("POST", "/destinations/pause", url.Values{"name": {"a"}})
-	assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
-	res, _ = do("GET", "/", nil, "Authorization", "Bearer "+token)
-	assert.Equal(t, http.StatusOK, res.StatusCode, "programs may come in too")
+		res, _ := do("GET", "/destination?name=a", nil)
+		assert.Equal(t, "/login?to=%2Fdestination%3Fname%3Da", res.Header.Get("Location"))
+		for _, path := range []string{"/stream", "/calls/x"} {
+			res, _ = do("GET", path, nil, "X-Fragment", "1")
+			assert.Equal(t, http.StatusUnauthorized, res.StatusCode, path)
+		}
+		res, _ = do("POST", "/destinations/pause", url.Values{"name": {"a"}})
+		assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
+		res, _ = do("GET", "/", nil, "Authorization", "Bearer "+token)
+		assert.Equal(t, http.StatusOK, res.StatusCode, "programs may come in too")
 
-	res, body := do("POST", "/login", url.Values{"token": {"wrong"}})
-	assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
-	assert.Contains(t, body, "That is not the token.")
-	assert.Empty(t, res.Cookies())
-	res, _ = do("POST", "/login", url.Values{"token": {token}, "to": {"/destinations"}}, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
-	assert.Equal(t, http.StatusForbidden, res.StatusCode)
-	res, _ = do("POST", "/login", url.Values{"token": {token}, "to": {"/destinations"}})
-	assert.Equal(t, "/destinations", res.Header.Get("Location"))
-	require.Len(t, res.Cookies(), 1)
-	cookie := res.Cookies()[0]
-	assert.True(t, cookie.HttpOnly)
-	assert.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
-	assert.NotContains(t, cookie.Value, token)
-	res, _ = do("GET", "/", nil)
-	assert.Equal(t, http.StatusOK, res.StatusCode)
-	res, _ = do("POST", "/destinations/pause", url.Values{"name": {"a"}}, "Sec-Fetch-Site", "cross-site")
-	assert.Equal(t, http.StatusForbidden, res.StatusCode, "another site's form")
-	res, _ = do("GET", "/", nil, "Host", "rebound.example")
-	assert.Equal(t, http.StatusMisdirectedRequest, res.StatusCode)
-	res, _ = do("GET", "/", nil, "Host", "collector.example")
-	assert.NotEqual(t, http.StatusMisdirectedRequest, res.StatusCode)
+		res, body := do("POST", "/login", url.Values{"token": {"wrong"}})
+		assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
+		assert.Contains(t, body, "That is not the token.")
+		assert.Empty(t, res.Cookies())
+		res, _ = do("POST", "/login", url.Values{"token": {token}, "to": {"/destinations"}}, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
+		assert.Equal(t, http.StatusForbidden, res.StatusCode)
+		res, _ = do("POST", "/login", url.Values{"token": {token}, "to": {"/destinations"}})
+		assert.Equal(t, "/destinations", res.Header.Get("Location"))
+		require.Len(t, res.Cookies(), 1)
+		cookie := res.Cookies()[0]
+		assert.True(t, cookie.HttpOnly)
+		assert.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
+		assert.NotContains(t, cookie.Value, token)
+		res, _ = do("GET", "/", nil)
+		assert.Equal(t, http.StatusOK, res.StatusCode)
+		res, _ = do("POST", "/destinations/pause", url.Values{"name": {"a"}}, "Sec-Fetch-Site", "cross-site")
+		assert.Equal(t, http.StatusForbidden, res.StatusCode, "another site's form")
+		res, _ = do("GET", "/", nil, "Host", "rebound.example")
+		assert.Equal(t, http.StatusMisdirectedRequest, res.StatusCode)
+		res, _ = do("GET", "/", nil, "Host", "collector.example")
+		assert.NotEqual(t, http.StatusMisdirectedRequest, res.StatusCode)
 
-	plain := &http.Client{CheckRedirect: browser.CheckRedirect}
-	for name, value := range map[string]string{
-		"as it is": cookie.Value, "longer": "9" + cookie.Value, "cut": cookie.Value[:len(cookie.Value)-1], "of nothing": "", "unsigned": strings.Split(cookie.Value, ".")[0] + ".",
-	} {
-		res, _ := request(t, plain, "GET", srv.URL+"/", nil, "Cookie", cookie.Name+"="+value)
-		assert.Equal(t, name == "as it is", res.StatusCode == http.StatusOK, name)
-	}
-	clock.advance(12*time.Hour + time.Second)
-	res, _ = request(t, plain, "GET", srv.URL+"/", nil, "Cookie", cookie.Name+"="+cookie.Value)
-	assert.Equal(t, http.StatusSeeOther, res.StatusCode, "it has run out")
-	_, _ = do("POST", "/login", url.Values{"token": {token}})
-	require.NoError(t, guard.Configure(mockserver.GuardConfig{Token: "another-token"}))
-	res, _ = do("GET", "/", nil)
-	assert.Equal(t, http.StatusSeeOther, res.StatusCode, "the token was changed")
-	_, _ = do("POST", "/login", url.Values{"token": {"another-token"}})
-	res, _ = do("POST", "/logout", nil)
-	assert.Equal(t, "/login", res.Header.Get("Location"))
-	res, _ = do("GET", "/", nil)
-	assert.Equal(t, http.StatusSeeOther, res.StatusCode)
+		plain := &http.Client{Transport: pages, CheckRedirect: browser.CheckRedirect}
+		for name, value := range map[string]string{
+			"as it is": cookie.Value, "longer": "9" + cookie.Value, "cut": cookie.Value[:len(cookie.Value)-1], "of nothing": "", "unsigned": strings.Split(cookie.Value, ".")[0] + ".",
+		} {
+			res, _ := request(t, plain, "GET", page+"/", nil, "Cookie", cookie.Name+"="+value)
+			assert.Equal(t, name == "as it is", res.StatusCode == http.StatusOK, name)
+		}
+		time.Sleep(12*time.Hour + time.Second)
+		res, _ = request(t, plain, "GET", page+"/", nil, "Cookie", cookie.Name+"="+cookie.Value)
+		assert.Equal(t, http.StatusSeeOther, res.StatusCode, "it has run out")
+		_, _ = do("POST", "/login", url.Values{"token": {token}})
+		require.NoError(t, guard.Configure(mockserver.GuardConfig{Token: "another-token"}))
+		res, _ = do("GET", "/", nil)
+		assert.Equal(t, http.StatusSeeOther, res.StatusCode, "the token was changed")
+		_, _ = do("POST", "/login", url.Values{"token": {"another-token"}})
+		res, _ = do("POST", "/logout", nil)
+		assert.Equal(t, "/login", res.Header.Get("Location"))
+		res, _ = do("GET", "/", nil)
+		assert.Equal(t, http.StatusSeeOther, res.StatusCode)
 
-	for _, to := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "evil", "javascript:alert(1)", "/ok\x00"} {
-		res, _ := do("POST", "/login", url.Values{"token": {"another-token"}, "to": {to}})
-		assert.Equal(t, "/", res.Header.Get("Location"), to)
-	}
+		for _, to := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "evil", "javascript:alert(1)", "/ok\x00"} {
+			res, _ := do("POST", "/login", url.Values{"token": {"another-token"}, "to": {to}})
+			assert.Equal(t, "/", res.Header.Get("Location"), to)
+		}
+	})
 }
 
 // TestLogOutEndsTheSessionEverywhere: its cookie is good no more, here or at another
@@ -515,26 +517,6 @@ func TestLogOutEndsTheSessionEverywhere(t *testing.T) {
 		assert.Equal(t, http.StatusSeeOther, do(page, http.MethodGet, "/", "", one).StatusCode, "collector %d", page)
 		assert.Equal(t, http.StatusOK, do(page, http.MethodGet, "/", "", other).StatusCode, "collector %d", page)
 	}
-}
-
-// steps is a clock that a test moves.
-type steps struct {
-	mu  sync.Mutex // guards now
-	now time.Time
-}
-
-func (s *steps) Now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now
-}
-
-func (s *steps) After(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
-
-func (s *steps) advance(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now = s.now.Add(d)
 }
 
 func TestHiddenHeaderValuesDoNotGoToAnotherURL(t *testing.T) {

@@ -59,7 +59,7 @@ type Verification struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// OK tells whether the ledger is proved.
+// OK reports whether the ledger is proved.
 func (v Verification) OK() bool { return v.Holds() && len(v.Problems) == 0 }
 
 // A Loss is a loss of calls that an operator has accepted.

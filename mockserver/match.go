@@ -15,44 +15,38 @@ import (
 // something has become of it, by the goroutine that looks or waits.
 type Match func(*Record) bool
 
-// is holds one field of the record against what is wanted.
-func (r *Record) is(field, got, want string) bool {
-	if got == want {
-		return true
-	}
-	if r.misses != nil {
-		r.misses.distance += distance(got, want)
-	}
-	return r.Missf("%s is %q, want %q", field, got, want)
+// is compares one field of a record with what is wanted.
+func is(r *Record, field, got, want string) bool {
+	return got == want || r.MissBy(func() int { return distance(got, want) }, "%s is %q, want %q", field, got, want)
 }
 
 // OfType picks the calls of a type: "track", "identify" and so on.
 func OfType(typ string) Match {
-	return func(r *Record) bool { return r.is("type", r.Call.Type, typ) }
+	return func(r *Record) bool { return is(r, "type", r.Call.Type, typ) }
 }
 
 // OfEvent picks the track calls of an event.
 func OfEvent(event string) Match {
 	return func(r *Record) bool {
-		track := r.is("type", r.Call.Type, "track")
-		return r.is("event", r.Call.Event, event) && track // a call that is neither is further away
+		track := is(r, "type", r.Call.Type, "track")
+		return is(r, "event", r.Call.Event, event) && track // a call that is neither is further away
 	}
 }
 
 // OfUser picks the calls of a user, by userId.
 func OfUser(userID string) Match {
-	return func(r *Record) bool { return r.is("userId", r.Call.UserID, userID) }
+	return func(r *Record) bool { return is(r, "userId", r.Call.UserID, userID) }
 }
 
 // OfSource picks the calls of a source, by its name. One that was made for a write
 // key has a name that does not tell the key: [View.Source] finds its calls.
 func OfSource(name string) Match {
-	return func(r *Record) bool { return r.is("source", r.Call.Source, name) }
+	return func(r *Record) bool { return is(r, "source", r.Call.Source, name) }
 }
 
 // WithID picks the call with a messageId.
 func WithID(messageID string) Match {
-	return func(r *Record) bool { return r.is("messageId", r.Call.ID, messageID) }
+	return func(r *Record) bool { return is(r, "messageId", r.Call.ID, messageID) }
 }
 
 // Like picks the calls that hold what a JSON object holds, and perhaps more:
@@ -71,13 +65,14 @@ func Like(want string) Match {
 		if err != nil {
 			return r.Missf("%v", err)
 		}
-		for _, line := range d.lines {
+		if len(d.lines) == 0 {
+			return true
+		}
+		r.MissBy(func() int { return d.distance }, "%s", d.lines[0])
+		for _, line := range d.lines[1:] {
 			r.Missf("%s", line)
 		}
-		if r.misses != nil {
-			r.misses.distance += d.distance
-		}
-		return len(d.lines) == 0
+		return false
 	}
 }
 
@@ -92,9 +87,7 @@ func checkUsable(match []Match) error {
 	code := reflect.ValueOf((&unusable{}).match).Pointer()
 	for _, m := range match {
 		if reflect.ValueOf(m).Pointer() == code {
-			why := &misses{}
-			m(&Record{misses: why})
-			return errors.New(why.lines[0])
+			return errors.New(missesOf(Record{}, []Match{m}).lines[0])
 		}
 	}
 	return nil
@@ -109,7 +102,7 @@ func InState(destination string, state State) Match {
 		case ok && o.State == state:
 			return true
 		case !ok:
-			return r.Missf("destination %q has not tried it%s, want %s", destination, r.triedBy(), state)
+			return r.Missf("destination %q has not tried it%s, want %s", destination, triedBy(r), state)
 		case o.Reason != "":
 			return r.Missf("at destination %q it is %s (%s), want %s", destination, o.State, o.Reason, state)
 		}
@@ -118,7 +111,7 @@ func InState(destination string, state State) Match {
 }
 
 // triedBy names the destinations that have tried a call, for one whose name is wrong.
-func (r *Record) triedBy() string {
+func triedBy(r *Record) string {
 	var names []string
 	for i := range r.Ends {
 		names = append(names, strconv.Quote(r.Ends[i].Destination))
@@ -158,43 +151,57 @@ func every(match []Match) func(*Record) bool {
 	}
 }
 
-// missesOf returns how many matches do not pick a record, and why not.
-func missesOf(r Record, match []Match) (failed int, all misses) {
+// misses are why matches do not pick a record.
+type misses struct {
+	failed   int      // matches
+	lines    []string // reasons
+	distance int      // between what the record has and what is wanted, in bytes to edit
+}
+
+func (m *misses) compare(other *misses) int {
+	return cmp.Or(cmp.Compare(m.failed, other.failed), cmp.Compare(len(m.lines), len(other.lines)), cmp.Compare(m.distance, other.distance))
+}
+
+// missesOf returns why matches do not pick a record.
+func missesOf(r Record, match []Match) *misses {
+	all := &misses{}
 	for i, m := range match {
 		why := &misses{}
-		r.misses = why
-		if m(&r) {
+		explaining := r.Explaining(func(reason string, distance int) {
+			why.lines = append(why.lines, reason)
+			why.distance += distance
+		})
+		if m(&explaining) {
 			continue
 		}
-		if failed++; len(why.lines) == 0 {
-			why.lines = []string{fmt.Sprintf("match %d of %d does not pick it: %s", i+1, len(match), r.Call.excerpt())}
+		if len(why.lines) == 0 {
+			why.lines = []string{fmt.Sprintf("match %d of %d does not pick it: %s", i+1, len(match), excerpt(&r.Call))}
 		}
+		all.failed++
 		all.lines = append(all.lines, why.lines...)
 		all.distance += why.distance
 	}
-	return failed, all
+	return all
 }
 
 // nearest returns the record that the fewest matches do not pick, and why they do
 // not; of several that with the fewest reasons, of those that whose values are most
 // alike, and of those the newest.
 func nearest(records []Record, match []Match) (record Record, lines []string) {
-	fewest, least := 0, misses{}
+	least := &misses{}
 	for _, r := range slices.Backward(records) {
-		failed, why := missesOf(r, match)
-		order := cmp.Or(cmp.Compare(failed, fewest), cmp.Compare(len(why.lines), len(least.lines)), cmp.Compare(why.distance, least.distance))
-		if failed > 0 && (fewest == 0 || order < 0) {
-			record, fewest, least = r, failed, why
+		if why := missesOf(r, match); why.failed > 0 && (least.failed == 0 || why.compare(least) < 0) {
+			record, least = r, why
 		}
 	}
 	return record, least.lines
 }
 
 // excerpt returns the call's body, or its first bytes.
-func (c *Call) excerpt() string { return cutBytes(maxBodyShown, string(c.Body)) }
+func excerpt(c *Call) string { return cutBytes(maxBodyShown, string(c.Body)) }
 
 // summary names a call in a line.
-func (c *Call) summary() string {
+func summary(c *Call) string {
 	var b strings.Builder
 	b.WriteString(c.Type)
 	for _, part := range []struct{ name, value string }{

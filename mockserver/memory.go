@@ -32,20 +32,15 @@ const (
 // gone when the process is. It refuses more while those that wait for a
 // destination take about maxBytes of memory, by default DefaultJournalBytes; what
 // is tried again or replayed is never refused. Of each destination's failed calls
-// it keeps the newest 10,000, or those that fit into an eighth of maxBytes. A nil
-// clock is the machine's.
-func NewMemoryJournal(maxBytes int64, clock Clock) Journal {
+// it keeps the newest 10,000, or those that fit into an eighth of maxBytes.
+func NewMemoryJournal(maxBytes int64) Journal {
 	if maxBytes <= 0 {
 		maxBytes = DefaultJournalBytes
 	}
-	if clock == nil {
-		clock = systemClock{}
-	}
-	return &memoryJournal{clock: clock, maxBytes: maxBytes, queues: map[string]*memoryQueue{}}
+	return &memoryJournal{maxBytes: maxBytes, queues: map[string]*memoryQueue{}}
 }
 
 type memoryJournal struct {
-	clock    Clock
 	maxBytes int64
 
 	mu     sync.Mutex // guards what follows, and every queue
@@ -80,7 +75,7 @@ type memoryEntry struct {
 func newMemoryQueue(j *memoryJournal, name string) *memoryQueue {
 	source := func(e *memoryEntry) string { return e.source }
 	due := func(e *memoryEntry) time.Time { return e.due }
-	q := &memoryQueue{journal: j, name: name, waiting: turns.New(source, due), leased: map[*memoryEntry]bool{}, since: j.clock.Now()}
+	q := &memoryQueue{journal: j, name: name, waiting: turns.New(source, due), leased: map[*memoryEntry]bool{}, since: time.Now()}
 	q.ledger.Destination = name
 	return q
 }
@@ -198,7 +193,7 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []Ca
 	stored := &storedBatch{size: memoryOf(calls...)}
 	j.bytes += stored.size // a replay is never refused: its calls were accepted already
 	q.ledger.Move(len(calls), from, StatePending)
-	q.push(&memoryEntry{source: calls[0].Source, Entry: Entry{Calls: calls, Attempt: 1, Since: j.clock.Now()}, batch: stored})
+	q.push(&memoryEntry{source: calls[0].Source, Entry: Entry{Calls: calls, Attempt: 1, Since: time.Now()}, batch: stored})
 	return nil
 }
 
@@ -278,10 +273,10 @@ func (q *memoryQueue) wake() {
 	}
 }
 
-// pop leases the entry whose turn it is, or tells when one will be due. The zero time
+// pop leases the entry whose turn it is, or returns when one will be due. The zero time
 // says that none that is wanted has a time.
 func (q *memoryQueue) pop(want Want) (*memoryEntry, time.Time) {
-	e, due, ok := q.waiting.Pop(q.journal.clock.Now(), want.Except, want.NoRetries)
+	e, due, ok := q.waiting.Pop(time.Now(), want.Except, want.NoRetries)
 	if !ok {
 		return nil, due
 	}
@@ -298,7 +293,7 @@ func (q *memoryQueue) release(e *memoryEntry) {
 }
 
 // pending counts the calls that are not done, by looking at them: the ledger is
-// an account of two sides. It also tells when the oldest was accepted.
+// an account of two sides. It also returns when the oldest was accepted.
 func (q *memoryQueue) pending() (n int64, oldest time.Time) {
 	see := func(e *memoryEntry) {
 		n += int64(len(e.Calls))
@@ -356,31 +351,25 @@ func (r *memoryReader) Next(ctx context.Context, want Want) (Lease, error) {
 		if e != nil {
 			return &memoryLease{queue: r.queue, entry: e}, nil
 		}
-		var timer <-chan time.Time
-		stop := func() {}
-		if !due.IsZero() {
-			timer, stop = wakeAt(j.clock, due)
-		}
-		select {
-		case <-wake:
-		case <-timer:
-		case <-r.done:
-		case <-ctx.Done():
-		}
-		stop()
+		r.wait(ctx, wake, due)
 	}
 }
 
-// state returns when Next would return with an entry, if one waits that is wanted, and
-// how many entries are leased.
-func (r *memoryReader) state(want Want) (due time.Time, waiting bool, leased int) {
-	q := r.queue
-	q.journal.mu.Lock()
-	defer q.journal.mu.Unlock()
-	if q.reader == r {
-		due, waiting = q.waiting.Next(q.journal.clock.Now(), want.Except, want.NoRetries)
+// wait returns when there may be something to lease, at the time due unless it is
+// zero, or when nobody is to wait any more.
+func (r *memoryReader) wait(ctx context.Context, wake <-chan struct{}, due time.Time) {
+	var timer <-chan time.Time
+	if !due.IsZero() {
+		t := time.NewTimer(time.Until(due))
+		defer t.Stop()
+		timer = t.C
 	}
-	return due, waiting, len(q.leased)
+	select {
+	case <-wake:
+	case <-timer:
+	case <-r.done:
+	case <-ctx.Done():
+	}
 }
 
 func (r *memoryReader) Close() error {
@@ -418,7 +407,7 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 			again.add(e.Calls[i], o.Note)
 			continue
 		case StateFailed:
-			q.keepFailed(FailedCall{Call: e.Calls[i], Reason: o.Reason, FailedAt: q.journal.clock.Now(), Attempts: e.Attempt})
+			q.keepFailed(FailedCall{Call: e.Calls[i], Reason: o.Reason, FailedAt: time.Now(), Attempts: e.Attempt})
 		}
 		q.ledger.Move(1, StatePending, o.State)
 	}

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -19,8 +20,9 @@ import (
 func TestMemoryJournal(t *testing.T) {
 	journaltest.Run(t, journaltest.Options{
 		Open: func(_ *testing.T, maxBytes int64) mockserver.Journal {
-			return mockserver.NewMemoryJournal(maxBytes, nil)
+			return mockserver.NewMemoryJournal(maxBytes)
 		},
+		In: synctest.Test,
 	})
 }
 
@@ -28,7 +30,7 @@ func TestMemoryJournal(t *testing.T) {
 // came with it, and shared their memory.
 func TestFailedCallsKeepNoWholeBatches(t *testing.T) {
 	const batches, size = 60, 400_000
-	j := mockserver.NewMemoryJournal(0, nil)
+	j := mockserver.NewMemoryJournal(0)
 	t.Cleanup(func() { _ = j.Close() })
 	r, err := j.Attach(t.Context(), "d", nil)
 	require.NoError(t, err)
@@ -67,7 +69,7 @@ func TestTheLimitOfAMemoryJournalIsOneOfMemory(t *testing.T) {
 				paused = append(paused, d)
 			}
 			c := newCollector(t, mockserver.EngineConfig{
-				Journal: mockserver.NewMemoryJournal(limit, nil), Destinations: paused, DedupCalls: 100, History: mockserver.NewHistory(1),
+				Journal: mockserver.NewMemoryJournal(limit), Destinations: paused, DedupCalls: 100, History: mockserver.NewHistory(1),
 			})
 			before := heap()
 			status := http.StatusOK
@@ -87,7 +89,7 @@ func TestTheLimitOfAMemoryJournalIsOneOfMemory(t *testing.T) {
 // TestAMemoryJournalCountsRetriesAndFrees: what is tried again takes memory of its own,
 // and nothing is left when all is done.
 func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
-	j := mockserver.NewMemoryJournal(100_000, nil)
+	j := mockserver.NewMemoryJournal(100_000)
 	t.Cleanup(func() { _ = j.Close() })
 	held := func() int64 {
 		health, err := j.(mockserver.HealthChecker).Health(t.Context())
@@ -126,7 +128,7 @@ func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
 }
 
 func TestFailedCallsTakeAShareOfTheMemory(t *testing.T) {
-	j := mockserver.NewMemoryJournal(80_000, nil)
+	j := mockserver.NewMemoryJournal(80_000)
 	t.Cleanup(func() { _ = j.Close() })
 	r, err := j.Attach(t.Context(), "d", nil)
 	require.NoError(t, err)

@@ -17,20 +17,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// eventLog is an Observer that keeps what it is told.
-type eventLog struct {
+// ingestEvents is an Observer that keeps what it is told.
+type ingestEvents struct {
 	mu     sync.Mutex // guards events
 	events []Event
 }
 
-func (l *eventLog) Observe(e Event) {
+func (l *ingestEvents) Observe(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.events = append(l.events, e)
 }
 
 // counts returns how many calls were accepted, and how many requests were refused.
-func (l *eventLog) counts() (accepted, refused int) {
+func (l *ingestEvents) counts() (accepted, refused int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.events {
@@ -50,8 +50,8 @@ type discardJournal struct{}
 func (discardJournal) Append(context.Context, Batch) error { return nil }
 
 // newTestIngest returns a handler for some sources, and what its observer is told.
-func newTestIngest(limits Limits, sources func() []Source) (*ingestHandler, *eventLog) {
-	events := &eventLog{}
+func newTestIngest(limits Limits, sources func() []Source) (*ingestHandler, *ingestEvents) {
+	events := &ingestEvents{}
 	return newIngestHandler(ingestConfig{
 		journal: discardJournal{}, observer: events, dedup: newDedup(time.Hour, 10_000),
 		log: slog.New(slog.DiscardHandler), limits: limits.withDefaults(),

@@ -14,7 +14,7 @@ type Record struct {
 	// other destinations did with it before is not known.
 	Partial bool
 
-	misses *misses // where Missf notes why a Match does not pick the record, or nil
+	missed func(reason string, distance int) // see Explaining; nil where nobody asks
 }
 
 // Last returns what a destination decided about the call last. The second result is
@@ -35,12 +35,6 @@ func (r Record) State(destination string) (Outcome, bool) {
 	return last.Outcome, decided
 }
 
-// misses are why matches do not pick a record.
-type misses struct {
-	lines    []string // reasons
-	distance int      // between what the record has and what is wanted, in bytes to edit
-}
-
 // Missf is what a Match returns of a record that it does not pick: false, with the
 // reason noted for the errors of a View's Wait, Expect and ExpectN:
 //
@@ -48,8 +42,25 @@ type misses struct {
 //		return r.Call.Context()["ip"] != nil || r.Missf("it has no context.ip")
 //	}
 func (r *Record) Missf(format string, args ...any) bool {
-	if r.misses != nil {
-		r.misses.lines = append(r.misses.lines, fmt.Sprintf(format, args...))
+	return r.MissBy(nil, format, args...)
+}
+
+// MissBy is Missf with how far what the record has is from what is wanted: of several
+// records that miss alike, the nearest is shown. A nil distance is 0.
+func (r *Record) MissBy(distance func() int, format string, args ...any) bool {
+	if r.missed != nil {
+		by := 0
+		if distance != nil {
+			by = distance()
+		}
+		r.missed(fmt.Sprintf(format, args...), by)
 	}
 	return false
+}
+
+// Explaining returns a copy of the record that calls missed with the reasons of the
+// Matches that do not pick it.
+func (r Record) Explaining(missed func(reason string, distance int)) Record {
+	r.missed = missed
+	return r
 }

@@ -61,7 +61,7 @@ type replay struct {
 
 // failed replays calls that the journal lists as failed.
 func (r *replay) failed(ctx context.Context, filter *CallFilter) (int, error) {
-	start := r.collector.clock.Now()
+	start := time.Now()
 	var failure error
 	err := r.collector.journal.Failed(ctx, r.destination, func(f FailedCall) bool {
 		if f.FailedAt.After(start) {
@@ -127,7 +127,7 @@ func (r *replay) flush(ctx context.Context) error {
 }
 
 func (r *replay) record(o Outcome) {
-	now := r.collector.clock.Now()
+	now := time.Now()
 	for i := range r.calls {
 		c := &r.calls[i]
 		e := Ended{CallID: c.ID, Source: c.Source, Destination: r.destination, At: now, ReceivedAt: c.ReceivedAt, Outcome: o}

@@ -2,6 +2,7 @@ package mockserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,10 @@ import (
 
 // Errors that changes of the settings answer with, wrapped.
 var (
+	// ErrSettingsChanged says that another process has changed the settings
+	// meanwhile.
+	ErrSettingsChanged = errors.New("mockserver: the settings were changed meanwhile")
+
 	// ErrReadOnly says that the configuration defines what was to be changed.
 	ErrReadOnly = errors.New("mockserver: the configuration defines it")
 
@@ -19,6 +24,49 @@ var (
 	// ErrExists says that the name is taken.
 	ErrExists = errors.New("mockserver: the name is taken")
 )
+
+// settingsKey is where the settings are stored, as one value: they are changed
+// together.
+const settingsKey = "settings"
+
+// storedSettings are the sources and destinations that were made while collectors ran.
+// Collectors that share a store share them, and what one changes the others apply.
+// Written as JSON they hold write keys and shared secrets.
+type storedSettings struct {
+	Sources      []Source      `json:"sources,omitempty"`
+	Destinations []Destination `json:"destinations,omitempty"`
+	// Paused names the destinations that are paused, also such that the
+	// configuration defines.
+	Paused []string `json:"paused,omitempty"`
+
+	revision uint64 // the store's; 0 where nothing was stored
+}
+
+// loadSettings returns what was stored last; the zero value where nothing was.
+func loadSettings(ctx context.Context, store StateStore) (s storedSettings, err error) {
+	value, revision, err := store.Get(ctx, settingsKey)
+	if errors.Is(err, ErrNoState) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(value, &s)
+	}
+	if err != nil {
+		return s, fmt.Errorf("mockserver: the settings cannot be read: %w", err)
+	}
+	s.revision = revision
+	return s, nil
+}
+
+// save replaces what is stored if its revision is still that of s, which it updates.
+// Else its error is ErrStateConflict.
+func (s *storedSettings) save(ctx context.Context, store StateStore) error {
+	value, err := json.Marshal(s)
+	if err == nil {
+		s.revision, err = store.Update(ctx, settingsKey, value, s.revision)
+	}
+	return err
+}
 
 // changeTries is how often a change is tried when others change the settings too.
 const changeTries = 10
@@ -46,7 +94,7 @@ func (c *Collector) Apply(ctx context.Context, s Settings) error {
 // *webhook.FieldError for each thing that is wrong with it, or what kept it from
 // being stored.
 func (c *Collector) AddSource(ctx context.Context, s Source) error {
-	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+	return c.change(ctx, func(stored *storedSettings, all Settings) error {
 		if slices.ContainsFunc(all.Sources, sourceNamed(s.Name)) {
 			return fmt.Errorf("%w: there is a source %q", ErrExists, s.Name)
 		}
@@ -59,7 +107,7 @@ func (c *Collector) AddSource(ctx context.Context, s Source) error {
 // another process was quicker, change is called again. Its error is that of change,
 // ErrUnknown, ErrReadOnly, or as that of AddSource.
 func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*Source) error) error {
-	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+	return c.change(ctx, func(stored *storedSettings, all Settings) error {
 		i, err := find("source", name, stored.Sources, all.Sources, sourceNamed(name))
 		if err != nil {
 			return err
@@ -72,7 +120,7 @@ func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*
 // RemoveSource makes a source's write key unknown. Its calls stay. Its error is
 // ErrUnknown, ErrReadOnly, or what kept it from being stored.
 func (c *Collector) RemoveSource(ctx context.Context, name string) error {
-	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+	return c.change(ctx, func(stored *storedSettings, all Settings) error {
 		i, err := find("source", name, stored.Sources, all.Sources, sourceNamed(name))
 		if err == nil {
 			stored.Sources = slices.Delete(slices.Clone(stored.Sources), i, i+1)
@@ -84,7 +132,7 @@ func (c *Collector) RemoveSource(ctx context.Context, name string) error {
 // AddDestination makes a destination, which gets the calls that come from now
 // on. Its error is as that of AddSource.
 func (c *Collector) AddDestination(ctx context.Context, d Destination) error {
-	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+	return c.change(ctx, func(stored *storedSettings, all Settings) error {
 		if slices.ContainsFunc(all.Destinations, destinationNamed(d.Name)) {
 			return fmt.Errorf("%w: there is a destination %q", ErrExists, d.Name)
 		}
@@ -96,7 +144,7 @@ func (c *Collector) AddDestination(ctx context.Context, d Destination) error {
 // ChangeDestination replaces the destination of a name by what change makes of
 // it, as ChangeSource does.
 func (c *Collector) ChangeDestination(ctx context.Context, name string, change func(*Destination) error) error {
-	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+	return c.change(ctx, func(stored *storedSettings, all Settings) error {
 		i, err := find("destination", name, stored.Destinations, all.Destinations, destinationNamed(name))
 		if err != nil {
 			return err
@@ -109,7 +157,7 @@ func (c *Collector) ChangeDestination(ctx context.Context, name string, change f
 // RemoveDestination forgets a destination, with its pending and its failed calls.
 // Its error is as that of RemoveSource.
 func (c *Collector) RemoveDestination(ctx context.Context, name string) error {
-	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+	return c.change(ctx, func(stored *storedSettings, all Settings) error {
 		i, err := find("destination", name, stored.Destinations, all.Destinations, destinationNamed(name))
 		if err == nil {
 			stored.Destinations = slices.Delete(slices.Clone(stored.Destinations), i, i+1)
@@ -133,7 +181,7 @@ func (c *Collector) Resume(ctx context.Context, destination string) error {
 }
 
 func (c *Collector) setPaused(ctx context.Context, destination string, paused bool) error {
-	return c.change(ctx, func(stored *StoredSettings, all Settings) error {
+	return c.change(ctx, func(stored *storedSettings, all Settings) error {
 		if !slices.ContainsFunc(all.Destinations, destinationNamed(destination)) {
 			return fmt.Errorf("%w: there is no destination %q", ErrUnknown, destination)
 		}
@@ -142,7 +190,7 @@ func (c *Collector) setPaused(ctx context.Context, destination string, paused bo
 	})
 }
 
-func (s *StoredSettings) pause(destination string, paused bool) {
+func (s *storedSettings) pause(destination string, paused bool) {
 	s.Paused = slices.DeleteFunc(slices.Clone(s.Paused), func(name string) bool { return name == destination })
 	if paused {
 		s.Paused = append(s.Paused, destination)
@@ -170,25 +218,25 @@ func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, e
 
 // change edits what is stored and applies it. edit also gets the settings that
 // apply, and must not change what it was given in place.
-func (c *Collector) change(ctx context.Context, edit func(stored *StoredSettings, all Settings) error) error {
+func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings, all Settings) error) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	if c.draining.Load() {
 		return ErrClosed // before it is stored: it could not be applied
 	}
 	for range changeTries {
-		stored, err := c.store.Load(ctx)
+		stored, err := loadSettings(ctx, c.store)
 		if err != nil {
-			return fmt.Errorf("mockserver: the settings cannot be read: %w", err)
-		}
-		if err := edit(&stored, c.defined.with(stored)); err != nil {
 			return err
 		}
-		if err := c.defined.with(stored).Validate(); err != nil {
+		if err := edit(&stored, stored.addedTo(c.defined)); err != nil {
 			return err
 		}
-		stored.Revision, err = c.store.Save(ctx, stored)
-		if errors.Is(err, ErrSettingsChanged) {
+		if err := stored.addedTo(c.defined).Validate(); err != nil {
+			return err
+		}
+		err = stored.save(ctx, c.store)
+		if errors.Is(err, ErrStateConflict) {
 			continue
 		}
 		if err != nil {
@@ -199,9 +247,9 @@ func (c *Collector) change(ctx context.Context, edit func(stored *StoredSettings
 	return fmt.Errorf("%w, %d times in a row", ErrSettingsChanged, changeTries)
 }
 
-// with adds to the settings of the configuration those that were made since.
+// addedTo adds what is stored to the settings of the configuration.
 // Where both have the same name or write key, the configuration's count.
-func (s Settings) with(stored StoredSettings) Settings {
+func (stored storedSettings) addedTo(s Settings) Settings {
 	all := Settings{Sources: slices.Clone(s.Sources), Destinations: slices.Clone(s.Destinations)}
 	for _, made := range stored.Sources {
 		same := func(d Source) bool { return d.Name == made.Name || d.WriteKey == made.WriteKey }
@@ -233,12 +281,12 @@ func (c *Collector) follow(ctx context.Context, changes <-chan struct{}) {
 				break
 			}
 			c.log.Error("changed settings could not be applied; trying again", "error", err)
-			timer, stop := c.clock.After(settingsRetry)
+			timer := time.NewTimer(settingsRetry)
 			select {
-			case <-timer:
+			case <-timer.C:
 			case <-ctx.Done():
 			}
-			stop()
+			timer.Stop()
 		}
 	}
 }
@@ -249,8 +297,8 @@ func (c *Collector) catchUp(ctx context.Context) error {
 	if c.draining.Load() {
 		return nil // the next process applies them
 	}
-	stored, err := c.store.Load(ctx)
-	if err != nil || stored.Revision == c.stored.Revision {
+	stored, err := loadSettings(ctx, c.store)
+	if err != nil || stored.revision == c.stored.revision {
 		return err
 	}
 	return c.apply(ctx, c.defined, stored)

@@ -38,7 +38,7 @@ func until(t *testing.T, srv *mockserver.Server, what string, holds func() bool)
 }
 
 func TestReplicasShareWhatIsMadeAtRunTime(t *testing.T) {
-	store := mockserver.NewMemorySettings()
+	store := mockserver.NewMemoryState()
 	defined := []mockserver.Source{{Name: "site", WriteKey: "site-key"}}
 	one := mockserver.RunEngine(t, mockserver.EngineConfig{Store: store, Sources: defined})
 	two := mockserver.RunEngine(t, mockserver.EngineConfig{Store: store, Sources: defined})
@@ -70,15 +70,15 @@ func TestReplicasShareWhatIsMadeAtRunTime(t *testing.T) {
 	assert.True(t, three.Engine().Status()[0].Paused, "it stays paused across restarts")
 }
 
-// brokenStore fails to save.
-type brokenStore struct{ mockserver.SettingsStore }
+// brokenStore fails to store.
+type brokenStore struct{ mockserver.StateStore }
 
-func (brokenStore) Save(context.Context, mockserver.StoredSettings) (uint64, error) {
+func (brokenStore) Update(context.Context, string, []byte, uint64) (uint64, error) {
 	return 0, errors.New("no disk")
 }
 
 func TestSettingsThatCannotBeStoredAreNotApplied(t *testing.T) {
-	srv := mockserver.RunEngine(t, mockserver.EngineConfig{Store: brokenStore{mockserver.NewMemorySettings()}})
+	srv := mockserver.RunEngine(t, mockserver.EngineConfig{Store: brokenStore{mockserver.NewMemoryState()}})
 	err := srv.Engine().AddSource(t.Context(), mockserver.Source{Name: "a", WriteKey: "k"})
 	assert.EqualError(t, err, "mockserver: the settings cannot be stored: no disk")
 	assert.Empty(t, srv.Engine().Settings().Sources)
@@ -111,7 +111,7 @@ func TestShutdownEndsWhatIsUnderWayAndKeepsTheRest(t *testing.T) {
 		arrived <- struct{}{}
 		<-answer
 	})
-	journal := mockserver.NewMemoryJournal(0, nil)
+	journal := mockserver.NewMemoryJournal(0)
 	srv := mockserver.RunEngine(t, mockserver.EngineConfig{
 		Journal: keptJournal{journal}, Concurrency: 5,
 		Destinations: []mockserver.Destination{{Name: "hook", Settings: to(rec.URL)}},
@@ -156,7 +156,7 @@ func TestShutdownBreaksOffWhatTakesTooLong(t *testing.T) {
 }
 
 func TestReadyTellsTheTruth(t *testing.T) {
-	journal := mockserver.NewMemoryJournal(100, nil)
+	journal := mockserver.NewMemoryJournal(100)
 	srv := mockserver.RunEngine(t, mockserver.EngineConfig{Journal: journal})
 	get := func(path string) int {
 		res, err := http.Get(srv.URL + path)
@@ -184,13 +184,12 @@ func TestRepeatedPauseAndResumeLosesNothing(t *testing.T) {
 }
 
 func TestADrainedCollectorTakesNoSettings(t *testing.T) {
-	store := mockserver.NewMemorySettings()
+	store := mockserver.NewMemoryState()
 	srv := mockserver.RunEngine(t, mockserver.EngineConfig{Store: store})
 	srv.Engine().Drain()
 	assert.ErrorIs(t, srv.Engine().AddSource(t.Context(), mockserver.Source{Name: "s", WriteKey: "k"}), mockserver.ErrClosed)
-	stored, err := store.Load(t.Context())
-	require.NoError(t, err)
-	assert.Empty(t, stored.Sources, "what is refused is not stored either")
+	_, _, err := store.Get(t.Context(), "settings")
+	assert.ErrorIs(t, err, mockserver.ErrNoState, "what is refused is not stored either")
 }
 
 // TestReplayLeavesOutWhatAnEarlierDestinationHad: one that is removed and made again

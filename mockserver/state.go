@@ -21,9 +21,9 @@ var (
 // MaxStateValue is how many bytes a value of a StateStore may have.
 const MaxStateValue = 768 << 10
 
-// A StateStore remembers deletion requests, audiences, computed traits, and which
-// logins were ended. It
-// must be as durable as the [Journal] beside it, and shared by the collectors
+// A StateStore keeps what a collector has to remember beside calls: the settings that
+// were made while it ran, deletion requests, audiences, computed traits, and which
+// logins were ended. It must be as durable as the [Journal] beside it, and shared by the collectors
 // that share the journal: state that outlives the calls made from it would lose
 // them, and state that does not would make them again. [NewMemoryState] goes with
 // the journal in memory. The suite in mockserver/journaltest tests both.
@@ -51,6 +51,11 @@ type StateStore interface {
 
 	// Keys returns the keys that begin with a prefix and a dot, in any order.
 	Keys(ctx context.Context, prefix string) ([]string, error)
+
+	// Watch returns a channel that gets a value after a value was stored under a key,
+	// here or by another process; one may stand for several. The store closes the
+	// channel when ctx ends.
+	Watch(ctx context.Context, key string) (<-chan struct{}, error)
 }
 
 // stateKeys returns the keys that begin with a prefix and a dot, and of each

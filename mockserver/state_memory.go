@@ -9,12 +9,15 @@ import (
 )
 
 // NewMemoryState returns a StateStore that is gone when the process is.
-func NewMemoryState() StateStore { return &memoryState{values: map[string]stateValue{}} }
+func NewMemoryState() StateStore {
+	return &memoryState{values: map[string]stateValue{}, watchers: map[string][]chan struct{}{}}
+}
 
 type memoryState struct {
 	mu       sync.Mutex // guards what follows
 	values   map[string]stateValue
-	revision uint64 // the last one given
+	revision uint64                     // the last one given
+	watchers map[string][]chan struct{} // by key; each is closed when its context ends
 }
 
 type stateValue struct {
@@ -52,6 +55,12 @@ func (s *memoryState) Update(_ context.Context, key string, value []byte, revisi
 func (s *memoryState) put(key string, value []byte) uint64 {
 	s.revision++
 	s.values[key] = stateValue{slices.Clone(value), s.revision}
+	for _, w := range s.watchers[key] {
+		select {
+		case w <- struct{}{}:
+		default: // it has one to read
+		}
+	}
 	return s.revision
 }
 
@@ -72,4 +81,18 @@ func (s *memoryState) Keys(_ context.Context, prefix string) ([]string, error) {
 		}
 	}
 	return keys, nil
+}
+
+func (s *memoryState) Watch(ctx context.Context, key string) (<-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := make(chan struct{}, 1)
+	s.watchers[key] = append(s.watchers[key], w)
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.watchers[key] = slices.DeleteFunc(s.watchers[key], func(other chan struct{}) bool { return other == w })
+		close(w)
+	})
+	return w, nil
 }

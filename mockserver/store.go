@@ -60,7 +60,7 @@ func (h *ingestHandler) append(ctx context.Context, b Batch, reserved *reservati
 func (h *ingestHandler) settle(b Batch, reserved *reservation, stored int) {
 	h.config.dedup.settle(reserved, stored)
 	if b.Calls = b.Calls[:stored]; stored > 0 {
-		h.config.observer.Observe(Accepted{b})
+		h.config.observer.Observe(Accepted{b, reserved.hashes[:stored]})
 	}
 }
 

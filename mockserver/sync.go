@@ -65,7 +65,7 @@ func newSyncs(c *Collector) *syncs {
 
 // start takes up what earlier processes left.
 func (s *syncs) start() {
-	started := s.collector.clock.Now()
+	started := time.Now()
 	s.work.start(func(ctx context.Context) error { return s.clean(ctx, started) })
 }
 
@@ -185,7 +185,7 @@ func counter(entries roster.Seq, count *int64) roster.Seq {
 
 // dryRun counts what a list would change, had all that are queued been sent.
 func (s *syncs) dryRun(ctx context.Context, target computationRecord, sorted *roster.Sorted, full bool) (Sync, error) {
-	dry := Sync{DryRun: true, Full: full, RequestedAt: s.collector.clock.Now()}
+	dry := Sync{DryRun: true, Full: full, RequestedAt: time.Now()}
 	before, err := s.load(ctx, target.ID)
 	if err != nil && !errors.Is(err, ErrNoState) {
 		return Sync{}, err
@@ -230,7 +230,7 @@ func (s *syncs) upload(ctx context.Context, target computationRecord, entries ro
 			r.Secret = rand.Text()
 		}
 		r.Name = target.Name // names that give the same key: the newest is shown
-		r.Uploads = append(r.Uploads, upload{list.Upload, s.collector.config.Instance, s.collector.clock.Now()})
+		r.Uploads = append(r.Uploads, upload{list.Upload, s.collector.config.Instance, time.Now()})
 		return nil
 	})
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *syncs) enqueue(ctx context.Context, id string, list storedList, sync Sy
 			return fmt.Errorf("%w: %d do", ErrTooManySyncs, len(r.Queue))
 		}
 		r.Uploads = slices.Delete(r.Uploads, i, i+1)
-		queued = r.next(sync, s.collector.clock.Now().UTC())
+		queued = r.next(sync, time.Now().UTC())
 		queued.Users = list.Users
 		r.Last = queued
 		r.Queue = append(r.Queue, queuedSync{Sync: queued, List: list})

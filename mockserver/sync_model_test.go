@@ -198,7 +198,7 @@ type property struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{
-		t: t, state: mockserver.NewMemoryState(), journal: mockserver.NewMemoryJournal(0, nil), box: &inbox{},
+		t: t, state: mockserver.NewMemoryState(), journal: mockserver.NewMemoryJournal(0), box: &inbox{},
 		properties: map[string]*property{}, deliveries: map[string]map[string]notice{},
 	}
 	for _, p := range []*property{

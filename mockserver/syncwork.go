@@ -64,7 +64,7 @@ func (s *syncs) step(ctx context.Context, id string) error {
 		return err
 	}
 	s.remember(w.sync.ID, 0)
-	old := s.collector.clock.Now().Add(-uploadAge)
+	old := time.Now().Add(-uploadAge)
 	if err := s.sweep(ctx, id, func(u upload) bool { return u.At.Before(old) }); !errors.Is(err, ErrNoState) {
 		return err
 	}
@@ -90,7 +90,7 @@ type syncWork struct {
 func (s *syncs) claim(ctx context.Context, id string) (*syncWork, error) {
 	w := &syncWork{syncs: s}
 	resumed := false
-	now := s.collector.clock.Now()
+	now := time.Now()
 	record, err := s.update(ctx, id, func(r *computationRecord) error {
 		if r.ID == "" || len(r.Queue) == 0 {
 			return errNoWork
@@ -130,7 +130,7 @@ func (w *syncWork) release() {
 
 // tellRecord changes the record, if the sync is still this process's to work on.
 func (w *syncWork) tellRecord(ctx context.Context, change func(*computationRecord)) error {
-	now := w.collector.clock.Now()
+	now := time.Now()
 	_, err := w.update(ctx, w.record.ID, func(r *computationRecord) error {
 		if len(r.Queue) == 0 || r.Queue[0].ID != w.sync.ID || r.Secret != w.record.Secret {
 			return errNoWork // forgotten
@@ -216,7 +216,7 @@ func (w *syncWork) flush(ctx context.Context) error {
 		if err := w.hold(ctx); err != nil {
 			return err
 		}
-		err := w.collector.emit(ctx, w.emitter.batch(w.collector.clock.Now()), again || w.sent < w.doubt)
+		err := w.collector.emit(ctx, w.emitter.batch(time.Now()), again || w.sent < w.doubt)
 		if err == nil {
 			break
 		}
@@ -252,7 +252,7 @@ func (w *syncWork) traits(c roster.Change) []byte {
 // progress tells the record, from time to time, and at once that the sync waits
 // no more.
 func (w *syncWork) progress(ctx context.Context) error {
-	if w.sync.Waiting == "" && w.sent-w.sync.Sent < syncProgress*w.batchCalls() && w.collector.clock.Now().Sub(w.told) < syncProgressTime {
+	if w.sync.Waiting == "" && w.sent-w.sync.Sent < syncProgress*w.batchCalls() && time.Now().Sub(w.told) < syncProgressTime {
 		return nil
 	}
 	return w.tellProgress(ctx, "")
@@ -283,7 +283,7 @@ func (w *syncWork) hold(ctx context.Context) error {
 
 // wait lets some time pass, and the record know why.
 func (w *syncWork) wait(ctx context.Context, why string, d time.Duration) error {
-	if why != w.sync.Waiting || w.collector.clock.Now().Sub(w.told) >= leaseRenewal {
+	if why != w.sync.Waiting || time.Now().Sub(w.told) >= leaseRenewal {
 		if err := w.tellProgress(ctx, why); err != nil {
 			return err
 		}
@@ -317,7 +317,7 @@ func (w *syncWork) obstacle(ctx context.Context) (string, error) {
 
 // finish makes the sync's list the current one.
 func (w *syncWork) finish(ctx context.Context) error {
-	now := w.collector.clock.Now().UTC()
+	now := time.Now().UTC()
 	return w.tellRecord(ctx, func(r *computationRecord) {
 		done := w.sync.Sync
 		done.State, done.FinishedAt, done.Sent, done.Waiting = SyncDone, now, w.sent, ""

@@ -176,7 +176,7 @@ func (v View) explain(n, got int, match []Match, cause error) error {
 		fmt.Fprintf(&b, ", got %d that match of %d in all", got, len(all))
 	}
 	if record, why := nearest(all, match); len(why) > 0 {
-		fmt.Fprintf(&b, "\n  nearest: %s\n    %s", record.Call.summary(), strings.Join(why, "\n    "))
+		fmt.Fprintf(&b, "\n  nearest: %s\n    %s", summary(&record.Call), strings.Join(why, "\n    "))
 	}
 	listCalls(&b, "came", all)
 	others := v.explainOthers(&b)
@@ -189,7 +189,7 @@ func (v View) explain(n, got int, match []Match, cause error) error {
 // listCalls writes a line for each of the first calls.
 func listCalls(b *strings.Builder, word string, records []Record) {
 	for i := range records[:min(len(records), maxListed)] {
-		fmt.Fprintf(b, "\n  %s: %s", word, records[i].Call.summary())
+		fmt.Fprintf(b, "\n  %s: %s", word, summary(&records[i].Call))
 	}
 	if len(records) > maxListed {
 		fmt.Fprintf(b, "\n  and %d more", len(records)-maxListed)
@@ -274,7 +274,7 @@ func tooMany(records []Record, n int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "mockserver: want %s, got %d that match", plural(n, "call", "calls"), len(records))
 	listCalls(&b, "too many", records[n:])
-	fmt.Fprintf(&b, "\n  the first that is too many: %s", records[n].Call.excerpt())
+	fmt.Fprintf(&b, "\n  the first that is too many: %s", excerpt(&records[n].Call))
 	return errors.New(b.String())
 }
 

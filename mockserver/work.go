@@ -51,9 +51,7 @@ func (l *workLease) drop(instance string) {
 	}
 }
 
-// sleep returns ctx's error if that ends first. Work in the background waits by
-// the machine's clock also where a test moves the collector's: it is no part of
-// what is to happen at a time.
+// sleep waits for d, or until ctx ends, whose error it returns then.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -42,7 +42,7 @@ func oneWebhook(name string) Destination {
 // not started.
 func newTestWorker(t *testing.T, send senderFunc) (*worker, Journal, *observedEvents) {
 	t.Helper()
-	journal, events := NewMemoryJournal(0, nil), &observedEvents{}
+	journal, events := NewMemoryJournal(0), &observedEvents{}
 	reader, err := journal.Attach(t.Context(), "d", nil)
 	require.NoError(t, err)
 	return newWorker(oneWebhook("d"), reader, workerConfig{

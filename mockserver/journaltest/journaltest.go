@@ -33,6 +33,9 @@ type Options struct {
 	// Reopen, where the journal is durable, closes j without regard for what is
 	// under way and opens another on the same data.
 	Reopen func(t *testing.T, j mockserver.Journal) mockserver.Journal
+	// In runs each test, as synctest.Test does for a journal that needs no network and
+	// no disk. Defaults to a call.
+	In func(*testing.T, func(*testing.T))
 }
 
 // Run runs the suite.
@@ -56,7 +59,13 @@ func Run(t *testing.T, o Options) {
 		"OutcomesMustMatchCalls":             mismatch,
 		"LedgerHoldsUnderLoadConcurrentSafe": load,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, o) })
+		t.Run(name, func(t *testing.T) {
+			if o.In == nil {
+				test(t, o)
+				return
+			}
+			o.In(t, func(t *testing.T) { test(t, o) })
+		})
 	}
 	if o.Reopen != nil {
 		t.Run("ReopenKeepsEverything", func(t *testing.T) { reopen(t, o) })

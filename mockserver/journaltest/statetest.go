@@ -1,11 +1,13 @@
 package journaltest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
@@ -18,6 +20,7 @@ func RunState(t *testing.T, open func(t *testing.T) mockserver.StateStore, reope
 		"UpdateNeedsTheRevision":         stateRevisions,
 		"DeleteTakesWhatIsBeneath":       stateDelete,
 		"UpdatesAreAtomicConcurrentSafe": stateConcurrent,
+		"ChangesAreWatched":              stateWatch,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -113,6 +116,35 @@ func stateDelete(t *testing.T, s mockserver.StateStore) {
 	wantNoState(t, s, "a")
 	for _, key := range []string{"ab", "b.a"} {
 		wantState(t, s, key, key)
+	}
+}
+
+func stateWatch(t *testing.T, s mockserver.StateStore) {
+	ctx, cancel := context.WithCancel(t.Context())
+	changes, err := s.Watch(ctx, "a.b")
+	ok(t, err)
+	changed := func() {
+		t.Helper()
+		select {
+		case <-changes:
+		case <-time.After(patience):
+			t.Fatal("nothing was told of a change")
+		}
+	}
+	ok(t, s.Put(t.Context(), "a.b", []byte("one")))
+	changed()
+	_, err = s.Update(t.Context(), "a.b", []byte("two"), wantState(t, s, "a.b", "one"))
+	ok(t, err)
+	changed()
+	ok(t, s.Put(t.Context(), "a", []byte("other")))
+	ok(t, s.Put(t.Context(), "a.b.c", []byte("other")))
+	select {
+	case <-changes:
+		t.Fatal("a change of another key was told of")
+	case <-time.After(brief):
+	}
+	cancel()
+	for range changes { // it is closed
 	}
 }
 

@@ -334,7 +334,7 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	b := newTab(t, srv.URL)
 	b.open("/destinations")
 	assert.Equal(t, "Nothing yet", b.text("tbody .state"))
-	history.RestoreEnded(mockserver.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now().Add(time.Second), Attempt: 1, Outcome: mockserver.Outcome{State: mockserver.StateFailed}, Call: &call})
+	history.Restore(mockserver.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now().Add(time.Second), Attempt: 1, Outcome: mockserver.Outcome{State: mockserver.StateFailed}, Call: &call})
 	b.open("/")
 	b.waitText(row(1), "From Before")
 	assert.Equal(t, 1, b.count("#rows .chip.is-unknown"))

@@ -271,7 +271,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	_, _, code = run(t, "verify", "--url", locked.URL, "--token-file", token)
 	assert.Zero(t, code)
 
-	collector, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	collector, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
 	tracking := httptest.NewServer(collector)

@@ -99,7 +99,7 @@ func newSample(t *testing.T, ending string) *sample {
 	}
 	settings, err := j.Settings(t.Context())
 	require.NoError(t, err)
-	_, err = settings.Save(t.Context(), mockserver.StoredSettings{Paused: []string{"crm"}})
+	_, err = settings.Update(t.Context(), "settings", []byte(`{"paused":["crm"]}`), 0)
 	require.NoError(t, err)
 	ledgers, err := j.Ledger(t.Context())
 	require.NoError(t, err)

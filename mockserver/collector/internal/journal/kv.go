@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -18,9 +17,6 @@ const (
 	bucketState    = "state"
 )
 
-// settingsKey is where the settings are, as one value: they are changed together.
-const settingsKey = "settings"
-
 func (n names) bucket(kind string) string { return n.prefix + "-" + kind }
 
 // bucketStream is the stream of a bucket, as KeyValue of package jetstream would
@@ -35,46 +31,89 @@ func (j *Journal) bucketStream(kind, description string) jetstream.StreamConfig 
 
 // Settings returns a store for the settings that are made at run time, shared by
 // all who share the journal. It is usable until the journal is closed.
-func (j *Journal) Settings(ctx context.Context) (mockserver.SettingsStore, error) {
-	kv, err := j.js.KeyValue(ctx, j.names.bucket(bucketSettings))
-	if err != nil {
-		return nil, fmt.Errorf("journal: the bucket of settings: %w", err)
-	}
-	return &settingsStore{kv}, nil
+func (j *Journal) Settings(ctx context.Context) (mockserver.StateStore, error) {
+	return j.bucket(ctx, bucketSettings)
 }
 
-type settingsStore struct{ kv jetstream.KeyValue }
+// State returns a store for deletion requests, audiences and computed traits, as
+// Settings does.
+func (j *Journal) State(ctx context.Context) (mockserver.StateStore, error) {
+	return j.bucket(ctx, bucketState)
+}
 
-func (s *settingsStore) Load(ctx context.Context) (mockserver.StoredSettings, error) {
-	var settings mockserver.StoredSettings
-	entry, err := s.kv.Get(ctx, settingsKey)
+func (j *Journal) bucket(ctx context.Context, kind string) (mockserver.StateStore, error) {
+	kv, err := j.js.KeyValue(ctx, j.names.bucket(kind))
+	if err != nil {
+		return nil, fmt.Errorf("journal: the bucket of %s: %w", kind, err)
+	}
+	return &bucket{j, kv}, nil
+}
+
+// A bucket implements mockserver.StateStore.
+type bucket struct {
+	journal *Journal
+	kv      jetstream.KeyValue
+}
+
+func (b *bucket) Get(ctx context.Context, key string) ([]byte, uint64, error) {
+	entry, err := b.kv.Get(ctx, key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return settings, nil
+		return nil, 0, fmt.Errorf("%w: %s", mockserver.ErrNoState, key)
 	}
 	if err != nil {
-		return settings, fmt.Errorf("journal: %w", err)
+		return nil, 0, fmt.Errorf("journal: %w", err)
 	}
-	if err := json.Unmarshal(entry.Value(), &settings); err != nil {
-		return settings, fmt.Errorf("journal: the stored settings cannot be read: %w", err)
-	}
-	settings.Revision = entry.Revision()
-	return settings, nil
+	return entry.Value(), entry.Revision(), nil
 }
 
-func (s *settingsStore) Save(ctx context.Context, settings mockserver.StoredSettings) (uint64, error) {
-	value, err := json.Marshal(settings)
-	if err != nil {
-		return 0, fmt.Errorf("journal: %w", err)
-	}
-	revision, err := update(ctx, s.kv, settingsKey, value, settings.Revision)
+func (b *bucket) Put(ctx context.Context, key string, value []byte) error {
+	m := nats.NewMsg("$KV." + b.kv.Bucket() + "." + key)
+	m.Data = value
+	_, err := b.journal.publish(ctx, b.journal.nc, m)
+	return err
+}
+
+func (b *bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	next, err := update(ctx, b.kv, key, value, revision)
 	if isConflict(err) {
-		return 0, mockserver.ErrSettingsChanged
+		return 0, fmt.Errorf("%w: %s", mockserver.ErrStateConflict, key)
 	}
-	return revision, err
+	return next, err
 }
 
-func (s *settingsStore) Watch(ctx context.Context) (<-chan struct{}, error) {
-	watcher, err := s.watch(ctx)
+// Delete purges the stream rather than the keys, which would leave a mark of each.
+func (b *bucket) Delete(ctx context.Context, key string) error {
+	stream, err := b.journal.js.Stream(ctx, "KV_"+b.kv.Bucket())
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	counted, err := b.journal.uncounted(ctx)
+	if err != nil {
+		return err
+	}
+	defer counted()
+	for _, subject := range []string{key, key + ".>"} {
+		if err := stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+b.kv.Bucket()+"."+subject)); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+	}
+	return nil
+}
+
+func (b *bucket) Keys(ctx context.Context, prefix string) ([]string, error) {
+	lister, err := b.kv.ListKeysFiltered(ctx, prefix+".>")
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	var keys []string
+	for key := range lister.Keys() {
+		keys = append(keys, key)
+	}
+	return keys, ctx.Err()
+}
+
+func (b *bucket) Watch(ctx context.Context, key string) (<-chan struct{}, error) {
+	watcher, err := b.watch(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
@@ -84,7 +123,7 @@ func (s *settingsStore) Watch(ctx context.Context) (<-chan struct{}, error) {
 		for tell(ctx, watcher, changes) {
 			// The server could not make it again after some trouble. What changed
 			// meanwhile is not told of.
-			for watcher, err = s.watch(ctx); err != nil; watcher, err = s.watch(ctx) {
+			for watcher, err = b.watch(ctx, key); err != nil; watcher, err = b.watch(ctx, key) {
 				if sleep(ctx, clusterPause) != nil {
 					return
 				}
@@ -95,8 +134,8 @@ func (s *settingsStore) Watch(ctx context.Context) (<-chan struct{}, error) {
 	return changes, nil
 }
 
-func (s *settingsStore) watch(ctx context.Context) (jetstream.KeyWatcher, error) {
-	return s.kv.Watch(ctx, settingsKey, jetstream.UpdatesOnly(), jetstream.MetaOnly())
+func (b *bucket) watch(ctx context.Context, key string) (jetstream.KeyWatcher, error) {
+	return b.kv.Watch(ctx, key, jetstream.UpdatesOnly(), jetstream.MetaOnly())
 }
 
 // tell passes on that there are changes until ctx ends. It returns true if the
@@ -121,79 +160,6 @@ func poke(changes chan<- struct{}) {
 	case changes <- struct{}{}:
 	default: // it has one to read
 	}
-}
-
-// State returns a store for deletion requests, audiences and computed traits,
-// shared by all who share the journal. It is usable until the journal is closed.
-func (j *Journal) State(ctx context.Context) (mockserver.StateStore, error) {
-	kv, err := j.js.KeyValue(ctx, j.names.bucket(bucketState))
-	if err != nil {
-		return nil, fmt.Errorf("journal: the bucket of state: %w", err)
-	}
-	return &stateStore{j, kv}, nil
-}
-
-type stateStore struct {
-	journal *Journal
-	kv      jetstream.KeyValue
-}
-
-func (s *stateStore) Get(ctx context.Context, key string) ([]byte, uint64, error) {
-	entry, err := s.kv.Get(ctx, key)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, 0, fmt.Errorf("%w: %s", mockserver.ErrNoState, key)
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("journal: %w", err)
-	}
-	return entry.Value(), entry.Revision(), nil
-}
-
-func (s *stateStore) Put(ctx context.Context, key string, value []byte) error {
-	m := nats.NewMsg("$KV." + s.kv.Bucket() + "." + key)
-	m.Data = value
-	_, err := s.journal.publish(ctx, s.journal.nc, m)
-	return err
-}
-
-func (s *stateStore) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	next, err := update(ctx, s.kv, key, value, revision)
-	if isConflict(err) {
-		return 0, fmt.Errorf("%w: %s", mockserver.ErrStateConflict, key)
-	}
-	return next, err
-}
-
-// Delete purges the stream rather than the keys, which would leave a mark of each.
-func (s *stateStore) Delete(ctx context.Context, key string) error {
-	bucket := s.journal.names.bucket(bucketState)
-	stream, err := s.journal.js.Stream(ctx, "KV_"+bucket)
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	counted, err := s.journal.uncounted(ctx)
-	if err != nil {
-		return err
-	}
-	defer counted()
-	for _, subject := range []string{key, key + ".>"} {
-		if err := stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+bucket+"."+subject)); err != nil {
-			return fmt.Errorf("journal: %w", err)
-		}
-	}
-	return nil
-}
-
-func (s *stateStore) Keys(ctx context.Context, prefix string) ([]string, error) {
-	lister, err := s.kv.ListKeysFiltered(ctx, prefix+".>")
-	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
-	}
-	var keys []string
-	for key := range lister.Keys() {
-		keys = append(keys, key)
-	}
-	return keys, ctx.Err()
 }
 
 // update replaces a value if its revision is still that one; none at all for 0.

@@ -1,9 +1,9 @@
 package journal_test
 
 import (
+	"context"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
@@ -11,56 +11,26 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 )
 
-func TestSettingsAreKeptAndWatched(t *testing.T) {
-	dir := t.TempDir()
-	j := open(t, journal.Options{Dir: dir})
-	store, err := j.Settings(t.Context())
-	require.NoError(t, err)
-	changes, err := store.Watch(t.Context())
-	require.NoError(t, err)
-
-	none, err := store.Load(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, mockserver.StoredSettings{}, none)
-
-	want := mockserver.StoredSettings{Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Paused: []string{"crm"}}
-	first, err := store.Save(t.Context(), want)
-	require.NoError(t, err)
-	<-changes
-	_, err = store.Save(t.Context(), want)
-	assert.ErrorIs(t, err, mockserver.ErrSettingsChanged, "another made the first settings meanwhile")
-	want.Revision = first
-	want.Paused = nil
-	second, err := store.Save(t.Context(), want)
-	require.NoError(t, err)
-	<-changes
-	_, err = store.Save(t.Context(), want)
-	assert.ErrorIs(t, err, mockserver.ErrSettingsChanged)
-
-	require.NoError(t, j.Close())
-	j = open(t, journal.Options{Dir: dir})
-	store, err = j.Settings(t.Context())
-	require.NoError(t, err)
-	got, err := store.Load(t.Context())
-	require.NoError(t, err)
-	want.Revision = second
-	assert.Equal(t, want, got)
-}
-
-func TestState(t *testing.T) {
-	var dir string
-	var j *journal.Journal
-	state := func(t *testing.T) mockserver.StateStore {
-		j = open(t, journal.Options{Dir: dir})
-		s, err := j.State(t.Context())
-		require.NoError(t, err)
-		return s
+func TestBuckets(t *testing.T) {
+	for name, bucket := range map[string]func(*journal.Journal, context.Context) (mockserver.StateStore, error){
+		"settings": (*journal.Journal).Settings, "state": (*journal.Journal).State,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var dir string
+			var j *journal.Journal
+			state := func(t *testing.T) mockserver.StateStore {
+				j = open(t, journal.Options{Dir: dir})
+				s, err := bucket(j, t.Context())
+				require.NoError(t, err)
+				return s
+			}
+			journaltest.RunState(t, func(t *testing.T) mockserver.StateStore {
+				dir = t.TempDir()
+				return state(t)
+			}, func(t *testing.T) mockserver.StateStore {
+				require.NoError(t, j.Close())
+				return state(t)
+			})
+		})
 	}
-	journaltest.RunState(t, func(t *testing.T) mockserver.StateStore {
-		dir = t.TempDir()
-		return state(t)
-	}, func(t *testing.T) mockserver.StateStore {
-		require.NoError(t, j.Close())
-		return state(t)
-	})
 }

@@ -71,9 +71,9 @@ var writers = map[string]func(t *testing.T, j *journal.Journal, r mockserver.Rea
 	"KV_analytics-settings": func(t *testing.T, j *journal.Journal, _ mockserver.Reader, _ int) error {
 		settings, err := j.Settings(t.Context())
 		ok(t, err)
-		stored, err := settings.Load(t.Context())
-		if err == nil {
-			_, err = settings.Save(t.Context(), stored)
+		_, revision, err := settings.Get(t.Context(), "settings")
+		if err == nil || errors.Is(err, mockserver.ErrNoState) {
+			_, err = settings.Update(t.Context(), "settings", []byte("{}"), revision)
 		}
 		return err
 	},

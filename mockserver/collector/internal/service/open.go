@@ -28,7 +28,7 @@ const (
 // A store is the queue, and what is kept beside it.
 type store struct {
 	queue    *journal.Journal
-	settings mockserver.SettingsStore
+	settings mockserver.StateStore
 	state    mockserver.StateStore
 	history  *mockserver.History
 	attempts *attemptLog
@@ -134,7 +134,7 @@ func openCollector(o Options, s *store, metrics mockserver.Observer) (*mockserve
 		return nil, err
 	}
 	settings, limits := c.Settings(), c.Limits
-	options := mockserver.Config{
+	options := mockserver.EngineConfig{
 		Sources: settings.Sources, Destinations: settings.Destinations,
 		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
 		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,

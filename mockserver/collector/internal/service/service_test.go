@@ -32,6 +32,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -227,10 +228,15 @@ func TestAFullQueueIsAnsweredAlikeOnDiskAndInMemory(t *testing.T) {
 		Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}, Egress: config.Egress{Allow: loopback()},
 		Destinations: []config.Destination{{Name: "hook", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
 	}})
-	memory := mockserver.RunT(t, mockserver.Config{
-		Journal: mockserver.NewMemoryJournal(1<<20, nil), Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
+	collector, err := mockserver.NewCollector(mockserver.EngineConfig{
+		Sender:  webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}},
+		Journal: mockserver.NewMemoryJournal(1 << 20), Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
 		Destinations: durable.options.Config.Settings().Destinations,
 	})
+	require.NoError(t, err)
+	defer collector.Close()
+	memory := httptest.NewServer(collector)
+	defer memory.Close()
 	for name, url := range map[string]string{"durable": durable.URL(), "memory": memory.URL} {
 		t.Run(name, func(t *testing.T) {
 			var res *http.Response
