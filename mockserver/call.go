@@ -87,7 +87,7 @@ func (c *Call) isSynthetic() bool {
 		return true
 	case "identify":
 		kind, _, _ := strings.Cut(c.ID, "-") // see syncWork.messageID
-		if k := ComputationKind(kind); k != KindAudience && k != KindTrait {
+		if kind != "audience" && kind != "trait" {
 			return false
 		}
 		parts := strings.Split(c.ID, "-")

@@ -1,8 +1,8 @@
 package mockserver
 
-// An Event is something that the collector did with calls: [Accepted], [Repeated],
+// An Event is something that the collector did with calls: an [Accepted], [Repeated],
 // [Rejection], [Refusal], [Attempt] or [Ended].
-type Event interface{ isEvent() }
+type Event any
 
 // Accepted tells of calls that were stored.
 type Accepted struct {
@@ -12,13 +12,6 @@ type Accepted struct {
 
 // Repeated tells of calls that were stored before. They are not stored again.
 type Repeated struct{ Batch }
-
-func (Accepted) isEvent()  {}
-func (Repeated) isEvent()  {}
-func (Rejection) isEvent() {}
-func (Refusal) isEvent()   {}
-func (Attempt) isEvent()   {}
-func (Ended) isEvent()     {}
 
 // An Observer is told what the collector does with calls. Observe is called from
 // many goroutines at once, after the fact, and must not block.

@@ -185,7 +185,7 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []Ca
 		q.failed = slices.DeleteFunc(q.failed, func(f FailedCall) bool {
 			gone := replayed[hashCall(f.Call.Source, f.Call.ID)]
 			if gone {
-				q.failing -= f.memory()
+				q.failing -= memoryOfFailed(&f)
 			}
 			return gone
 		})
@@ -451,9 +451,9 @@ func (l *memoryLease) Return() {
 
 func (q *memoryQueue) keepFailed(f FailedCall) {
 	f.Call.Body = bytes.Clone(f.Call.Body) // it stays for longer than the calls beside it, whose memory it shares
-	q.failing += f.memory()
+	q.failing += memoryOfFailed(&f)
 	for len(q.failed) == memoryFailedCalls || len(q.failed) > 0 && q.failing > q.journal.maxBytes/failedShare {
-		q.failing -= q.failed[0].memory()
+		q.failing -= memoryOfFailed(&q.failed[0])
 		q.failed[0] = FailedCall{}
 		q.failed = q.failed[1:]
 	}
@@ -461,4 +461,4 @@ func (q *memoryQueue) keepFailed(f FailedCall) {
 }
 
 // memory is about how many bytes a failed call takes.
-func (f *FailedCall) memory() int64 { return memoryOf(f.Call) + int64(len(f.Reason)) }
+func memoryOfFailed(f *FailedCall) int64 { return memoryOf(f.Call) + int64(len(f.Reason)) }
