@@ -269,7 +269,8 @@ func (c *Collector) attach(ctx context.Context, d Destination) error {
 	}
 	w = newWorker(d, reader, workerConfig{
 		Sender: c.sender, Observer: c.observer, Log: c.log, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
-		Attach: func(ctx context.Context) (Reader, error) { return c.attachAgain(ctx, d.Name) },
+		Timeout: cmp.Or(max(c.config.Sender.Timeout, 0), webhook.Timeout),
+		Attach:  func(ctx context.Context) (Reader, error) { return c.attachAgain(ctx, d.Name) },
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()

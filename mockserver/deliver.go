@@ -1,7 +1,6 @@
 package mockserver
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -103,28 +102,11 @@ func (j *job) sendAll(request webhook.Request, v *verdict) {
 // send makes one attempt and records it.
 func (j *job) send(r webhook.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
-	ctx := withDelivery(j.requests, deliveryInfo{Destination: j.name, Source: j.call.Source})
+	ctx := j.contexts.begin(deliveryInfo{Destination: j.name, Source: j.call.Source})
 	a := j.Sender.Send(ctx, r)
+	j.contexts.end(ctx)
 	j.Observer.Observe(Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
 	return a
-}
-
-// A deliveryInfo names the destination that a request to a webhook is for, and the
-// source of the call that it delivers.
-type deliveryInfo struct{ Destination, Source string }
-
-// deliveryKey is the key of a deliveryInfo in the context of a request.
-type deliveryKey struct{}
-
-func withDelivery(ctx context.Context, info deliveryInfo) context.Context {
-	return context.WithValue(ctx, deliveryKey{}, info)
-}
-
-// deliveryOf returns what the context of a request to a webhook says about it, for an
-// http.RoundTripper set by webhook.SenderConfig.Wrap. It is not ok for other contexts.
-func deliveryOf(ctx context.Context) (info deliveryInfo, ok bool) {
-	info, ok = ctx.Value(deliveryKey{}).(deliveryInfo)
-	return info, ok
 }
 
 // A verdict sums up the answers of the webhooks.

@@ -34,6 +34,8 @@ type workerConfig struct {
 	// Jitter returns random numbers from 0 up to 1, see webhook.Next. It is called from
 	// many goroutines at once.
 	Jitter func() float64
+	// Timeout bounds each request.
+	Timeout time.Duration
 	// Concurrency is how many calls may be under way at once.
 	Concurrency int
 	// Attach opens the queue of the destination again, after the journal has closed it.
@@ -71,7 +73,8 @@ type worker struct {
 	trailing sync.WaitGroup // requests whose calls have ended
 	done     chan struct{}  // closed when run has ended
 
-	requests context.Context    // of the requests to webhooks; ends when the worker is stopped
+	contexts requestContexts
+	requests context.Context    // parent of contexts; ends when the worker is stopped
 	abort    context.CancelFunc // ends requests
 	leasing  context.Context    // ends when the worker is drained or stopped
 	endLease context.CancelFunc // ends leasing
@@ -92,6 +95,7 @@ func newWorker(d Destination, reader Reader, config workerConfig) *worker {
 	w.status = statusLog{log: config.Log, destination: d.Name}
 	w.gate = newGate(config.Concurrency, max(maxTrailing, webhook.MaxEndpoints*config.Concurrency), w.status.changed)
 	w.requests, w.abort = context.WithCancel(context.Background())
+	w.contexts.parent, w.contexts.timeout = w.requests, config.Timeout
 	w.leasing, w.endLease = context.WithCancel(w.requests)
 	w.admitting, w.endAdmit = context.WithCancel(w.leasing)
 	w.update(d, reader)

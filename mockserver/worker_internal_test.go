@@ -46,7 +46,7 @@ func newTestWorker(t *testing.T, send senderFunc) (*worker, Journal, *observedEv
 	reader, err := journal.Attach(t.Context(), "d", nil)
 	require.NoError(t, err)
 	return newWorker(oneWebhook("d"), reader, workerConfig{
-		Sender: send, Observer: events, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 4,
+		Sender: send, Observer: events, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 4, Timeout: webhook.Timeout,
 		Attach: func(ctx context.Context) (Reader, error) { return journal.Attach(ctx, "d", nil) },
 	}), journal, events
 }
