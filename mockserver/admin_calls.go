@@ -107,7 +107,7 @@ func viewCall(r *Record) callView {
 		Seq: r.Seq, MessageID: c.ID, Source: c.Source, Type: c.Type, UserID: c.UserID, AnonymousID: c.AnonymousID,
 		Event: c.Event, Name: c.Name, Category: c.Category, GroupID: c.GroupID, PreviousID: c.PreviousID,
 		ReceivedAt: c.ReceivedAt, SentAt: c.SentAt, OriginalTimestamp: c.OriginalTimestamp, Timestamp: c.Timestamp,
-		Repeats: r.Repeats, Attempts: len(r.Attempts), Destinations: []callState{}, Synthetic: c.isSynthetic(),
+		Repeats: r.Repeats, Attempts: len(r.Attempts), Destinations: []callState{}, Synthetic: isSynthetic(c),
 	}
 	for _, e := range slices.Backward(r.Ends) {
 		if !slices.ContainsFunc(v.Destinations, func(s callState) bool { return s.Destination == e.Destination }) {
@@ -132,7 +132,7 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 		return nil, err
 	}
 	page, more := a.c.History().Page(before, limit, func(r *Record) bool {
-		return filter.Matches(&r.Call) && (all || r.Call.isSynthetic() == synthetic) && (destination == "" && state == "" || stands(r, destination, state, wanted))
+		return filter.Matches(&r.Call) && (all || isSynthetic(&r.Call) == synthetic) && (destination == "" && state == "" || stands(r, destination, state, wanted))
 	})
 	answer := struct {
 		Calls     []callView `json:"calls"`

@@ -81,7 +81,7 @@ func (c Call) object(name string) map[string]any {
 // isSynthetic reports whether the collector made the call itself: a notification of
 // a deletion request, or a call of an audience or a computed trait, by the form of
 // its messageId.
-func (c *Call) isSynthetic() bool {
+func isSynthetic(c *Call) bool {
 	switch c.Type {
 	case "delete":
 		return true

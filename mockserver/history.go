@@ -196,7 +196,7 @@ func (h *History) keep(key callHash, c *Call, e *entry) *entry {
 }
 
 func (h *History) ringOf(c *Call) *ring {
-	if c.isSynthetic() {
+	if isSynthetic(c) {
 		return &h.made
 	}
 	return &h.sent

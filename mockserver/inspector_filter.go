@@ -95,7 +95,7 @@ func (f callFilter) matcher(destinations []attachedDestination) func(*feedItem) 
 			(f.Type == "" || c.Type == f.Type) &&
 			(event == "" || anyContains(event, c.Event, c.Name)) &&
 			(user == "" || anyContains(user, c.UserID, c.AnonymousID, c.GroupID, c.PreviousID)) &&
-			(f.Synthetic != hideSynthetic || !c.isSynthetic()) &&
+			(f.Synthetic != hideSynthetic || !isSynthetic(c)) &&
 			(f.Status == "" || hasStatus(i, f.Status, destinations)) &&
 			(text == "" || containsText(i, text))
 	}

@@ -149,7 +149,7 @@ type mark struct{ Name, Text, Why string }
 
 func marksOf(r *Record) []mark {
 	var marks []mark
-	if r.Call.isSynthetic() {
+	if isSynthetic(&r.Call) {
 		marks = append(marks, mark{"synthetic", "own", "The collector made this call itself, for an audience, a computed trait or a deletion request"})
 	}
 	if r.Repeats > 0 {
