@@ -66,9 +66,9 @@ var adminRoutes = []adminRoute{
 }
 
 // NewAdmin returns a handler that serves a collector's admin API under /api/v1,
-// with its description at /api/v1/openapi.yaml, and with [EngineConfig].Messages also
-// /messages. It trusts every request: put it
-// behind a [Guard]. version is that of the program, for the health resource.
+// with its description at /api/v1/openapi.yaml, and with EngineConfig.Messages also
+// /messages. It trusts every request: put it behind a [Guard]. version is that of the
+// program, for the health resource.
 func NewAdmin(c *Collector, version string) http.Handler {
 	a := &admin{c: c, version: version, mux: http.NewServeMux()}
 	for _, route := range adminRoutes {

@@ -32,7 +32,7 @@ func (a *admin) getHealth(r *http.Request) (any, error) {
 	return view, nil
 }
 
-// getLedger shows the accounts; with verify, it counts them anew.
+// getLedger returns the accounts; with verify, recounted.
 func (a *admin) getLedger(r *http.Request) (any, error) {
 	q, verify := newQuery(r), false
 	q.bool("verify", &verify)
@@ -91,7 +91,7 @@ type callView struct {
 	Body              json.RawMessage `json:"body,omitempty"` // only of a call asked for by itself
 }
 
-// A callState is where a call stands with a destination.
+// A callState is the state of a call at a destination.
 type callState struct {
 	Destination string    `json:"destination"`
 	State       State     `json:"state"`
@@ -132,7 +132,7 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 		return nil, err
 	}
 	page, more := a.c.History().Page(before, limit, func(r *Record) bool {
-		return filter.Matches(&r.Call) && (all || isSynthetic(&r.Call) == synthetic) && (destination == "" && state == "" || stands(r, destination, state, wanted))
+		return filter.Matches(&r.Call) && (all || isSynthetic(&r.Call) == synthetic) && (destination == "" && state == "" || isInState(r, destination, state, wanted))
 	})
 	answer := struct {
 		Calls     []callView `json:"calls"`
@@ -148,9 +148,9 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 	return answer, nil
 }
 
-// stands reports whether a destination, or any where it is empty, has decided about
-// the call, and so where a state is wanted.
-func stands(r *Record, destination, state string, wanted State) bool {
+// isInState reports whether a destination has decided about the call, and that the call
+// is in the wanted state. An empty destination stands for any, an empty state too.
+func isInState(r *Record, destination, state string, wanted State) bool {
 	return slices.ContainsFunc(r.Ends, func(e Ended) bool {
 		if destination != "" && e.Destination != destination {
 			return false
@@ -296,7 +296,7 @@ func (a *admin) replayDestination(r *http.Request) (any, error) {
 	return replayView{name, n, in.DryRun}, err
 }
 
-// replayCall replays one call, wherever it stands.
+// replayCall replays one call, whatever its state.
 func (a *admin) replayCall(r *http.Request) (any, error) {
 	var in struct {
 		Destination string `json:"destination"`

@@ -115,7 +115,7 @@ func synced(r *http.Request, dryRun bool) func(Sync, error) (any, error) {
 	}
 }
 
-// readSync reads what a sync has beside its list, which must be of a type.
+// readSync reads the parameters of a sync, whose list must have the Content-Type want.
 func readSync(r *http.Request, want string, source, destination *string, dryRun, full, allowEmpty *bool) error {
 	q := newQuery(r)
 	q.text("source", source)

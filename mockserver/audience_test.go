@@ -405,8 +405,9 @@ func TestASyncAddsNoMoreThanItMayToABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := mockserver.NewCollector(mockserver.EngineConfig{
 			Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
-			Sender: webhook.SenderConfig{Transport: &inbox{}},
-		}.WithEmitCalls(10)) // and so 400 pending
+			Sender:     webhook.SenderConfig{Transport: &inbox{}},
+			BatchCalls: 10, // and so 400 pending
+		})
 		require.NoError(t, err)
 		defer c.Close()
 		require.NoError(t, c.Pause(t.Context(), "crm"))

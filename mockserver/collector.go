@@ -86,7 +86,7 @@ func NewCollector(config EngineConfig) (*Collector, error) {
 	c.usersService = newUsersService(usersConfig{
 		Journal: c.journal, State: config.State, Known: c.dedup, Observer: append(Observers{config.History}, config.Observers...), Logger: c.log, Settings: c.Settings,
 		AnyWriteKey: config.AnyWriteKey, SeenSources: func() []string { return c.history.sources(math.MaxInt) },
-		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.emitCalls,
+		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.BatchCalls,
 	})
 	c.observer = append(Observers{config.History, c.usersService}, config.Observers...)
 	c.ingest = newIngestHandler(ingestConfig{

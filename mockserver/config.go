@@ -79,7 +79,9 @@ type EngineConfig struct {
 	// slog.DiscardHandler.
 	Logger *slog.Logger
 
-	emitCalls int // in a batch of the collector's own calls, at most; tests make it small
+	// BatchCalls is how many of its own calls the collector stores at once. Defaults to
+	// 500.
+	BatchCalls int
 }
 
 // Defaults of an EngineConfig.

@@ -1,12 +1,5 @@
 package mockserver
 
-// WithEmitCalls makes batches of the collector's own calls small, so that a few
-// users make several of them.
-func (c EngineConfig) WithEmitCalls(n int) EngineConfig {
-	c.emitCalls = n
-	return c
-}
-
 // Engine returns the collector that the server is made of.
 func (s *Server) Engine() *Collector { return s.engine }
 

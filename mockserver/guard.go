@@ -31,9 +31,8 @@ type GuardConfig struct {
 	Proxies []netip.Prefix
 }
 
-// A Guard keeps strangers from what operators use: by a token, and, since a
-// browser on the same machine is no stranger but may show a stranger's page, by
-// the Host and the Origin of each request.
+// A Guard keeps strangers from what operators use: by a token, and by the Host and the
+// Origin of each request, since a browser on this machine may show a stranger's page.
 type Guard struct {
 	rules    atomic.Pointer[guardRules]
 	throttle throttle
@@ -69,7 +68,7 @@ func (g *Guard) Configure(config GuardConfig) error {
 	return nil
 }
 
-// Wrap lets only those requests through to next that may use it.
+// Wrap passes only those requests to next that may use it.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := g.check(r); refused != nil {
@@ -144,8 +143,7 @@ func checkOrigin(r *http.Request) *httpError {
 		Message: "the request comes from a page of another site; only this server's own pages and programs may ask this"}
 }
 
-// sameOrigin lets only those requests through to next that no page of another site
-// asks for.
+// sameOrigin passes only those requests to next that no page of another site makes.
 func sameOrigin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := checkOrigin(r); refused != nil {

@@ -75,14 +75,14 @@ func NewInspector(c *Collector, config InspectorConfig) *Inspector {
 		"GET /deletions":            in.serveDeletions,
 		"POST /deletions":           in.serveMakeDeletion,
 		"GET /deletion":             in.serveDeletion,
-		"GET /signatures":           in.serveDoctor,
-		"POST /signatures":          in.serveDoctor,
+		"GET /signatures":           in.serveSignatures,
+		"POST /signatures":          in.serveSignatures,
 	} {
-		in.routes.Handle(pattern, in.admit(page))
+		in.routes.Handle(pattern, in.requireLogin(page))
 	}
 	in.routes.HandleFunc("GET /login", in.serveLogin)
 	in.routes.HandleFunc("POST /login", in.serveLogin)
-	in.routes.Handle("POST /logout", in.admit(http.HandlerFunc(in.serveLogout)))
+	in.routes.Handle("POST /logout", in.requireLogin(http.HandlerFunc(in.serveLogout)))
 	in.routes.HandleFunc("GET /assets/{name}", serveAsset)
 	return in
 }
@@ -207,5 +207,5 @@ func (in *Inspector) renderBlock(w http.ResponseWriter, status int, name, block 
 	_, _ = w.Write(out.Bytes()) // a browser that is gone gets no page
 }
 
-// isFragment reports whether a script of ours asks, which wants only a part of the page.
+// isFragment reports whether a request comes from a script of the page, which wants only a part of it.
 func isFragment(r *http.Request) bool { return r.Header.Get("X-Fragment") != "" }

@@ -107,7 +107,7 @@ func (in *Inspector) serveSync(w http.ResponseWriter, r *http.Request) {
 		form.Counted = &s
 		in.showAudiences(w, r, http.StatusOK, form)
 	default:
-		in.leadTo(w, r, "/audiences", "The list is stored. Its calls follow.")
+		in.redirectTo(w, r, "/audiences", "The list is stored. Its calls follow.")
 	}
 }
 
@@ -183,5 +183,5 @@ func (in *Inspector) serveForget(w http.ResponseWriter, r *http.Request) {
 		in.renderError(w, err)
 		return
 	}
-	in.leadTo(w, r, "/audiences", "It is forgotten: the next list is a first one.")
+	in.redirectTo(w, r, "/audiences", "It is forgotten: the next list is a first one.")
 }

@@ -39,7 +39,7 @@ type correction struct{ What, Why string }
 // not go there.
 type callDestination struct {
 	Name     string
-	Look     string // see standing.look; "apart" where the call does not come to it
+	Look     string // see deliveryState.look; "apart" where the call does not come to it
 	Word     string // the same for people
 	Reason   string
 	RetryAt  time.Time
@@ -79,7 +79,7 @@ func (in *Inspector) panel(ref string, filter callFilter) (*callPanel, bool) {
 	case i.rejection != nil:
 		p.readRejection(i.rejection, i.read)
 	default:
-		p.Message, p.Mend = i.refusal.Message, mends[i.refusal.Code]
+		p.Message, p.Mend = i.refusal.Message, hints[i.refusal.Code]
 		p.Status = i.refusal.Status
 	}
 	return p, true
@@ -89,8 +89,8 @@ func (p *callPanel) readRecord(r *Record, destinations []attachedDestination) {
 	c := &r.Call
 	p.Title, p.Facts = titleOf(c), factsOf(c)
 	p.Corrections = correctionsOf(r)
-	p.Body, p.Bytes = layOut(c.Body, markOurs), len(c.Body)
-	for _, s := range standingsOf(r, destinations) {
+	p.Body, p.Bytes = layOut(c.Body, markCorrected), len(c.Body)
+	for _, s := range deliveryStatesOf(r, destinations) {
 		d := callDestination{
 			Name: s.Destination, Look: s.look(), Word: lookWord(s.look()), Reason: s.Reason, RetryAt: s.RetryAt, Tries: s.Attempt,
 			Replay: s.State != StatePending && slices.ContainsFunc(destinations, func(d attachedDestination) bool { return d.Name == s.Destination }),
@@ -98,7 +98,7 @@ func (p *callPanel) readRecord(r *Record, destinations []attachedDestination) {
 		d.addAttempts(r.Attempts)
 		p.Destinations = append(p.Destinations, d)
 	}
-	p.addApart(c, destinations)
+	p.addSkipped(c, destinations)
 }
 
 // addAttempts adds those that were made for the destination.
@@ -136,8 +136,8 @@ func (p *callPanel) addHolds(states []DestinationStatus) {
 	}
 }
 
-// addApart adds the destinations that the call does not come to.
-func (p *callPanel) addApart(c *Call, destinations []attachedDestination) {
+// addSkipped adds the destinations that do not get the call, and why.
+func (p *callPanel) addSkipped(c *Call, destinations []attachedDestination) {
 	for _, d := range destinations {
 		if slices.ContainsFunc(p.Destinations, func(known callDestination) bool { return known.Name == d.Name }) {
 			continue
@@ -171,7 +171,7 @@ func headerFacts(h http.Header) []fact {
 	return facts
 }
 
-// factsOf are the call's own fields, without those of its title.
+// factsOf returns the identifiers of a call.
 func factsOf(c *Call) []fact {
 	var facts []fact
 	add := func(name, value string) {
@@ -188,12 +188,12 @@ func factsOf(c *Call) []fact {
 	return facts
 }
 
-// correctionsOf tells what the stored call has that the sender's had not.
+// correctionsOf returns what the collector changed in a call, and why.
 func correctionsOf(r *Record) []correction {
 	c := &r.Call
 	var all []correction
 	add := func(what, why string, args ...any) { all = append(all, correction{what, fmt.Sprintf(why, args...)}) }
-	switch off := clockOff(c); {
+	switch off := clockCorrection(c); {
 	case c.OriginalTimestamp.IsZero():
 		add("timestamp is when the call came", "the sender gave none")
 	case c.SentAt.IsZero():
@@ -222,15 +222,15 @@ func correctionsOf(r *Record) []correction {
 // whose value is a number where a text belongs.
 type oddMember struct{ name, meant string }
 
-// manyOdd is how many of them are told at most.
-const manyOdd = 20
+// maxOddMembers is how many of them are shown at most.
+const maxOddMembers = 20
 
 func oddMembers(body []byte) (odd []oddMember) {
 	s := jsonscan.New(body)
 	_ = s.Object(func(key []byte) error { // what comes before an error is good to know
 		name := string(jsonscan.Unquote(key))
 		value, err := s.Value()
-		if err != nil || len(odd) == manyOdd {
+		if err != nil || len(odd) == maxOddMembers {
 			return err
 		}
 		f, known := fieldsByName[name]
@@ -247,7 +247,7 @@ func oddMembers(body []byte) (odd []oddMember) {
 	return odd
 }
 
-// foldName reduces a name to what people remember of it.
+// foldName reduces a name to its letters, in lower case.
 func foldName(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
 }
@@ -261,13 +261,13 @@ var fieldsByFold = func() map[string]field {
 	return fields
 }()
 
-// madeIDPrefix begins the messageIds that the collector makes.
+// madeIDPrefix is the prefix of messageIds that the collector makes.
 const madeIDPrefix = "collector-"
 
 func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") }
 
-// markOurs marks the members that the collector answers for.
-func markOurs(key string) (mark, note string) {
+// markCorrected marks the members that the collector writes.
+func markCorrected(key string) (mark, note string) {
 	switch key {
 	case "receivedAt":
 		return "ours", "when the call came"
@@ -282,7 +282,7 @@ func markOurs(key string) (mark, note string) {
 }
 
 func (p *callPanel) readRejection(r *Rejection, read *Call) {
-	p.Message, p.Mend, p.Place = r.Message, mends[r.Code], r.Index+1
+	p.Message, p.Mend, p.Place = r.Message, hints[r.Code], r.Index+1
 	p.Title, p.Facts, p.Bytes = titleOf(read), factsOf(read), len(r.Body)
 	p.Body = layOut(r.Body, func(key string) (string, string) {
 		if key == r.Field {
@@ -300,8 +300,8 @@ func (p *callPanel) readRejection(r *Rejection, read *Call) {
 	}
 }
 
-// mends says for each code what to do.
-var mends = map[Code]string{
+// hints say what to do about each code.
+var hints = map[Code]string{
 	CodeNotObject:        `Send an object for each call, such as {"type":"track","userId":"u1","event":"Signed Up"}.`,
 	CodeUnknownType:      "Set type to identify, track, page, screen, group or alias; it is case sensitive.",
 	CodeNoUser:           "Give the userId of someone you know, or an anonymousId of your own making for someone you do not.",

@@ -59,7 +59,7 @@ func (in *Inspector) serveMakeDeletion(w http.ResponseWriter, r *http.Request) {
 		in.showDeletions(w, r, http.StatusUnprocessableEntity, form)
 		return
 	}
-	in.leadTo(w, r, callFilter{}.Link("/deletion", "id", d.ID), "The request is stored. The notifications follow.")
+	in.redirectTo(w, r, callFilter{}.Link("/deletion", "id", d.ID), "The request is stored. The notifications follow.")
 }
 
 // A deletionPage is one request, and some of its notifications.

@@ -149,7 +149,7 @@ func (in *Inspector) serveSaveDestination(w http.ResponseWriter, r *http.Request
 	}
 	switch {
 	case err == nil:
-		in.leadTo(w, r, callFilter{}.Link("/destination", "name", form.Name), "The destination is saved.")
+		in.redirectTo(w, r, callFilter{}.Link("/destination", "name", form.Name), "The destination is saved.")
 	case errors.Is(err, ErrExists):
 		form.fail("name", "is taken: give each destination a name of its own")
 		in.showDestination(w, r, http.StatusUnprocessableEntity, destinationPage{Form: form}, "")
@@ -192,7 +192,7 @@ func (in *Inspector) act(done string, do func(ctx context.Context, name string) 
 			in.renderError(w, err)
 			return
 		}
-		in.leadTo(w, r, callFilter{}.Link("/destination", "name", name), done)
+		in.redirectTo(w, r, callFilter{}.Link("/destination", "name", name), done)
 	}
 }
 
@@ -212,6 +212,6 @@ func (in *Inspector) serveRemoveDestination(w http.ResponseWriter, r *http.Reque
 	case err != nil:
 		in.renderError(w, err)
 	default:
-		in.leadTo(w, r, "/destinations", "The destination is removed.")
+		in.redirectTo(w, r, "/destinations", "The destination is removed.")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A doctorPage explains a signature that a receiver does not accept.
-type doctorPage struct {
+// A signaturePage explains a signature that a receiver does not accept.
+type signaturePage struct {
 	Ref          string
 	Title        string // of the call
 	Type         string
@@ -40,7 +40,7 @@ type signedBody struct {
 	Changes   []changeLine
 }
 
-// A changeLine is a place where the body cannot say what the call said.
+// A changeLine is a value of the call that the body cannot represent.
 type changeLine struct {
 	webhook.Change
 	Why string
@@ -70,11 +70,11 @@ var changeReasons = map[webhook.ChangeKind]string{
 	webhook.ChangeLoneSurrogate: "is half a character; many receivers read U+FFFD.",
 }
 
-func (in *Inspector) serveDoctor(w http.ResponseWriter, r *http.Request) {
+func (in *Inspector) serveSignatures(w http.ResponseWriter, r *http.Request) {
 	if !readForm(w, r) {
 		return
 	}
-	p := doctorPage{
+	p := signaturePage{
 		Ref: r.Form.Get("call"), Destination: r.Form.Get("destination"),
 		Pasted: r.Form.Get("body"), PastedSign: strings.TrimSpace(r.Form.Get("signature")),
 		Tabs: snippetTabs{ID: "verify", Label: "Language", Snippets: []snippet{
@@ -100,8 +100,8 @@ func (in *Inspector) serveDoctor(w http.ResponseWriter, r *http.Request) {
 	in.render(w, http.StatusOK, "doctor", page{Title: "Signatures", Nav: "signatures", Body: p})
 }
 
-// diagnose looks at the call, and at what was pasted.
-func (in *Inspector) diagnose(p *doctorPage, d *Destination) {
+// diagnose compares the call with what was pasted.
+func (in *Inspector) diagnose(p *signaturePage, d *Destination) {
 	var body []byte
 	if p.Ref != "" {
 		i, ok := in.c.History().item(p.Ref)
@@ -118,7 +118,7 @@ func (in *Inspector) diagnose(p *doctorPage, d *Destination) {
 		p.Signed = in.signed(body, d, i.record)
 	}
 	if p.Pasted != "" || p.PastedSign != "" {
-		p.judge(body, d.SharedSecret)
+		p.checkPasted(body, d.SharedSecret)
 	}
 }
 
@@ -152,7 +152,7 @@ func (in *Inspector) signed(body []byte, d *Destination, r *Record) *signedBody 
 	return s
 }
 
-// keptAsText tells of a number that lost nothing after all: webhook.Payload writes
+// keptAsText reports whether a number lost nothing after all: webhook.Payload writes
 // IDs and names as strings.
 func keptAsText(c webhook.Change) bool {
 	switch c.Path {
@@ -162,9 +162,9 @@ func keptAsText(c webhook.Change) bool {
 	return false
 }
 
-// judge says what is wrong with the body and the signature that a receiver had.
-// body is what was signed, nil where no call was chosen.
-func (p *doctorPage) judge(body []byte, secret string) {
+// checkPasted adds findings about the body and the signature that a receiver got. body
+// is what was signed, nil if no call was chosen.
+func (p *signaturePage) checkPasted(body []byte, secret string) {
 	// A browser sends the line breaks of a form as CR LF.
 	pasted := []byte(strings.ReplaceAll(p.Pasted, "\r\n", "\n"))
 	add := func(good bool, text string) { p.Verdicts = append(p.Verdicts, finding{good, text}) }
@@ -208,7 +208,7 @@ func signatureForm(sign string) string {
 	return ""
 }
 
-// bodyProblem says what was probably done to a body.
+// bodyProblem says what probably changed a body.
 func bodyProblem(body, pasted []byte) string {
 	const over = " Verify over the bytes as they came, before they are parsed."
 	if bytes.Equal(bytes.TrimSpace(pasted), body) {

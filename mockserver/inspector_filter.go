@@ -115,11 +115,11 @@ func hasStatus(i *feedItem, status string, destinations []attachedDestination) b
 	case "repeated":
 		return i.record.Repeats > 0
 	}
-	standings := standingsOf(i.record, destinations)
+	states := deliveryStatesOf(i.record, destinations)
 	if status == "none" {
-		return len(standings) == 0
+		return len(states) == 0
 	}
-	return slices.ContainsFunc(standings, func(s standing) bool { return s.state() == status })
+	return slices.ContainsFunc(states, func(s deliveryState) bool { return s.state() == status })
 }
 
 // containsText looks into the body, and into what went wrong.

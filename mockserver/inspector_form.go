@@ -68,8 +68,8 @@ var formFields = func() [][2]string {
 	return append(fields, [2]string{"sharedSecret", "Shared secret"}, [2]string{"aliasFields", "Alias fields"})
 }()
 
-// placeOf returns where a field stands in the form.
-func placeOf(field string) int {
+// formIndex returns the place of a field in the form.
+func formIndex(field string) int {
 	return slices.IndexFunc(formFields, func(f [2]string) bool { return f[0] == field })
 }
 
@@ -138,7 +138,7 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	places := f.readWebhooks(v)
 	f.addProblems(checkName(f.Name), places)
 	f.addProblems(in.c.checkDestination(&f.destination), places)
-	slices.SortStableFunc(f.Errors, func(a, b fieldProblem) int { return placeOf(a.Field) - placeOf(b.Field) })
+	slices.SortStableFunc(f.Errors, func(a, b fieldProblem) int { return formIndex(a.Field) - formIndex(b.Field) })
 	return f
 }
 
@@ -231,7 +231,7 @@ func (f *destinationForm) addProblems(err error, places []int) {
 // fail says what is wrong with a field of the form.
 func (f *destinationForm) fail(field, text string) {
 	label := field
-	if i := placeOf(field); i >= 0 {
+	if i := formIndex(field); i >= 0 {
 		label = formFields[i][1]
 	}
 	f.Errors = append(f.Errors, fieldProblem{field, label, text})

@@ -57,7 +57,7 @@ func FuzzLayOut(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		var out bytes.Buffer
-		for _, l := range layOut(doc, markOurs) {
+		for _, l := range layOut(doc, markCorrected) {
 			for _, p := range l.Parts {
 				out.WriteString(p.Text)
 			}

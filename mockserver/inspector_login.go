@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// admit lets those through to next who may use the inspector. The others are
-// asked for the token, or told what is wrong.
-func (in *Inspector) admit(next http.Handler) http.Handler {
+// requireLogin passes requests to next that may use the inspector. Others are sent to
+// the login, or told what is wrong.
+func (in *Inspector) requireLogin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refused := in.guard.check(r)
 		switch {
@@ -18,21 +18,21 @@ func (in *Inspector) admit(next http.Handler) http.Handler {
 			in.renderProblem(w, refused.Status, "The request was refused", refused.Message)
 			return
 		case !in.sessions.has(r):
-			in.askForToken(w, r)
+			in.redirectToLogin(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// admits reports whether admit would let a request through.
-func (in *Inspector) admits(r *http.Request) bool {
+// isAllowed reports whether requireLogin passes a request to next.
+func (in *Inspector) isAllowed(r *http.Request) bool {
 	refused := in.guard.check(r)
 	return refused == nil || refused.Status == http.StatusUnauthorized && in.sessions.has(r)
 }
 
-// askForToken sends a browser to the login, and from there back.
-func (in *Inspector) askForToken(w http.ResponseWriter, r *http.Request) {
+// redirectToLogin sends a browser to the login, which sends it back.
+func (in *Inspector) redirectToLogin(w http.ResponseWriter, r *http.Request) {
 	if isFragment(r) || r.Method != http.MethodGet || r.URL.Path == "/stream" {
 		in.renderProblem(w, http.StatusUnauthorized, "You are not logged in", "Log in again; the session has ended.")
 		return

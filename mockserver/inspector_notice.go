@@ -10,7 +10,7 @@ import (
 // keptNotices is how many notices are remembered.
 const keptNotices = 100
 
-// notices are what was done by forms, for the pages that browsers are led to then.
+// notices say what forms did, on the pages that browsers are redirected to.
 // Each has a name that nobody can guess, so that no link can make one up.
 type notices struct {
 	mu    sync.Mutex        // guards what follows
@@ -34,9 +34,9 @@ func (n *notices) add(text string) (name string) {
 	return name
 }
 
-// leadTo leads the browser from a form to a page of the inspector, which then says
+// redirectTo sends the browser from a form to a page of the inspector, which then says
 // what was done.
-func (in *Inspector) leadTo(w http.ResponseWriter, r *http.Request, target, done string) {
+func (in *Inspector) redirectTo(w http.ResponseWriter, r *http.Request, target, done string) {
 	u, err := url.Parse(target)
 	if err != nil {
 		in.renderError(w, err)

@@ -53,7 +53,7 @@ func (in *Inspector) pick(filter callFilter, upTo int64) (found picked, matched 
 			return true
 		}
 		matched++
-		for _, s := range standingsOf(i.record, destinations) {
+		for _, s := range deliveryStatesOf(i.record, destinations) {
 			states := found[s.Destination]
 			if states == nil || s.Unknown {
 				continue // the destination is gone, or the journal alone knows
@@ -134,7 +134,7 @@ func (in *Inspector) serveReplayAll(w http.ResponseWriter, r *http.Request) {
 	if only != "" {
 		target = callFilter{}.Link("/destination", "name", only)
 	}
-	in.leadTo(w, r, target, replayedWords(replayed)+".")
+	in.redirectTo(w, r, target, replayedText(replayed)+".")
 }
 
 // selection reads a choice. allFailed takes a destination's failed calls from the
@@ -178,10 +178,10 @@ func (in *Inspector) serveReplayCall(w http.ResponseWriter, r *http.Request) {
 			in.renderBlock(w, http.StatusNotFound, "calls", "missing", nil)
 			return
 		}
-		p.Notice = replayedWords(n) + " to " + destination + "."
+		p.Notice = replayedText(n) + " to " + destination + "."
 		in.renderBlock(w, http.StatusOK, "calls", "panel", p)
 	default:
-		in.leadTo(w, r, filter.Link("/", "call", ref), replayedWords(n)+" to "+destination+".")
+		in.redirectTo(w, r, filter.Link("/", "call", ref), replayedText(n)+" to "+destination+".")
 	}
 }
 
@@ -218,7 +218,7 @@ func (f callFilter) words() []string {
 	return words
 }
 
-func replayedWords(n int) string {
+func replayedText(n int) string {
 	if n == 1 {
 		return "1 call is being replayed"
 	}

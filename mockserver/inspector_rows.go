@@ -67,7 +67,7 @@ func (in *Inspector) newRow(i *feedItem, filter callFilter, destinations []attac
 	return r
 }
 
-// titleOf says what a call is about, in one line.
+// titleOf returns what a call is about, in one line.
 func titleOf(c *Call) string {
 	switch c.Type {
 	case "track":
@@ -85,20 +85,20 @@ func titleOf(c *Call) string {
 	return c.Event
 }
 
-// chipsOf tells where the call stands: for each destination, or in sum where there
+// chipsOf returns the states of a call: one for each destination, or totals if there
 // are many.
 func chipsOf(r *Record, destinations []attachedDestination) []chip {
 	const most = 3
-	standings := standingsOf(r, destinations)
-	if len(standings) <= most {
+	states := deliveryStatesOf(r, destinations)
+	if len(states) <= most {
 		chips := make([]chip, 0, most)
-		for _, s := range standings {
+		for _, s := range states {
 			chips = append(chips, chip{s.look(), cut(40, s.Destination), s.words()})
 		}
 		return chips
 	}
 	counts := map[string]int{}
-	for _, s := range standings {
+	for _, s := range states {
 		counts[s.look()]++
 	}
 	var chips []chip
@@ -110,7 +110,7 @@ func chipsOf(r *Record, destinations []attachedDestination) []chip {
 	return chips
 }
 
-// lookWord is a look for people.
+// lookWord returns a look in words.
 func lookWord(look string) string {
 	switch look {
 	case "pending":
@@ -123,16 +123,16 @@ func lookWord(look string) string {
 	return look
 }
 
-// look is the standing's state, with what is being retried apart from what was
-// never tried.
-func (s standing) look() string {
+// look is the state as it is drawn: pending calls that were tried before are
+// retrying.
+func (s deliveryState) look() string {
 	if s.State == StatePending && s.Attempt > 0 {
 		return "retrying"
 	}
 	return s.state()
 }
 
-func (s standing) words() string {
+func (s deliveryState) words() string {
 	switch {
 	case s.Reason != "":
 		return cut(rowText, s.Reason)
@@ -155,14 +155,14 @@ func marksOf(r *Record) []mark {
 	if r.Repeats > 0 {
 		marks = append(marks, mark{"repeats", fmt.Sprintf("×%d", r.Repeats+1), "It came " + plural(r.Repeats+1, "time", "times") + " and is stored once"})
 	}
-	if off := clockOff(&r.Call); off.Abs() >= time.Second {
+	if off := clockCorrection(&r.Call); off.Abs() >= time.Second {
 		marks = append(marks, mark{"clock", "clock " + signed(off), "Its timestamp was corrected"})
 	}
 	return marks
 }
 
-// clockOff is by how much the sender's clock was corrected.
-func clockOff(c *Call) time.Duration {
+// clockCorrection returns by how much the sender's clock was corrected.
+func clockCorrection(c *Call) time.Duration {
 	if c.OriginalTimestamp.IsZero() {
 		return 0
 	}

@@ -97,7 +97,7 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w http.ResponseWriter, f *follower) {
 	tick := time.NewTicker(time.Second) // the chart moves also when nothing happens
 	defer tick.Stop()
-	for in.admits(r) { // a login can end, and a token be changed
+	for in.isAllowed(r) { // a login can end, and a token be changed
 		changed := in.c.History().Changed()
 		var out bytes.Buffer
 		frame := f.next()
@@ -137,7 +137,7 @@ func (f frame) write(out *bytes.Buffer) {
 	fmt.Fprintf(out, "id: %s\nretry: 1000\ndata: %s\n\n", f.id, data)
 }
 
-// newFollower goes on from the position of a list or of an earlier stream.
+// newFollower continues from the position of a list or of an earlier stream.
 func (in *Inspector) newFollower(filter callFilter, from string) *follower {
 	f := &follower{in: in, filter: filter, shown: map[int64]int64{}}
 	h := in.c.History()
@@ -163,24 +163,24 @@ func (f *follower) next() frame {
 	destinations := f.in.c.attached()
 	match := f.filter.matcher(destinations)
 	var out frame
-	var look look
+	var found findings
 	f.in.c.History().look(func(feed *feed) {
 		end := feed.end()
 		if !feed.continues(f.seen) {
 			out.Reset = true
 			f.seen, f.shown = end, map[int64]int64{}
 		}
-		look = f.changed(feed, match)
+		found = f.changed(feed, match)
 		out.id = end.String()
-		out.Gone = look.gone
-		out.Arrived = look.arrived + (end.order - f.seen.order - look.examined)
-		out.Skipped = out.Arrived - look.sent
+		out.Gone = found.gone
+		out.Arrived = found.arrived + (end.order - f.seen.order - found.examined)
+		out.Skipped = out.Arrived - found.sent
 		f.seen = end
 	})
 	f.tally(&out)
 
-	for i := range look.items {
-		r := f.in.newRow(&look.items[i], f.filter, destinations)
+	for i := range found.items {
+		r := f.in.newRow(&found.items[i], f.filter, destinations)
 		out.Rows = append(out.Rows, frameRow{r.Order, renderRow(r)})
 	}
 	f.trim()
@@ -189,8 +189,8 @@ func (f *follower) next() frame {
 	return out
 }
 
-// A look is what a frame's look at the feed found.
-type look struct {
+// findings are what the feed has for a frame.
+type findings struct {
 	items    []feedItem // to be sent, newest first
 	gone     []int64
 	examined int64 // how many of those that arrived were looked at
@@ -199,9 +199,9 @@ type look struct {
 }
 
 // changed looks at what changed since the last frame, and then at the rows that
-// the browser shows but that look did not come to. The History's lock is held.
-func (f *follower) changed(feed *feed, match func(*feedItem) bool) look {
-	var l look
+// the browser shows and that are not among these. The History's lock is held.
+func (f *follower) changed(feed *feed, match func(*feedItem) bool) findings {
+	var l findings
 	fresh := f.walk(&l, feed, match)
 	oldest := f.oldest()
 	for n, i := range fresh {
@@ -232,7 +232,7 @@ func (f *follower) changed(feed *feed, match func(*feedItem) bool) look {
 
 // walk looks at the newest changes. Rows that the browser shows are sent again,
 // or taken away; others that match are returned, newest first.
-func (f *follower) walk(l *look, feed *feed, match func(*feedItem) bool) (fresh []*feedItem) {
+func (f *follower) walk(l *findings, feed *feed, match func(*feedItem) bool) (fresh []*feedItem) {
 	n := 0
 	for i := range feed.since(f.seen) {
 		if n++; n > frameChanges {
@@ -256,7 +256,7 @@ func (f *follower) walk(l *look, feed *feed, match func(*feedItem) bool) (fresh 
 	return fresh
 }
 
-func (f *follower) send(l *look, i *feedItem) {
+func (f *follower) send(l *findings, i *feedItem) {
 	f.shown[i.order] = i.change
 	l.items = append(l.items, i.snapshot())
 }
@@ -298,7 +298,8 @@ func (f *follower) tally(out *frame) {
 	f.second = out.Now
 }
 
-// chartRow writes a second as the chart reads it: when it was, and how often what happened.
+// chartRow returns a second as the chart reads it: its time, and a count for each kind
+// of event.
 func chartRow(s tallySecond) []int64 {
 	values := make([]int64, 0, 1+tallyKinds)
 	values = append(values, s.at)
@@ -308,7 +309,7 @@ func chartRow(s tallySecond) []int64 {
 	return values
 }
 
-// count counts again what the filter picks, but not so often that it costs much.
+// count counts what the filter picks, but not so often that it costs much.
 func (f *follower) count(match func(*feedItem) bool, out *frame) {
 	start := time.Now()
 	if f.counted == f.seen.change || start.Before(f.countAfter) {

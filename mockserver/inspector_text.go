@@ -26,14 +26,14 @@ var pageFuncs = template.FuncMap{
 	"sentence":   sentence,
 	"choices":    choices,
 	"capitalize": capitalize,
-	"recent":     recentWords,
+	"recent":     recentText,
 }
 
 // A textPart is a piece of a text that anyone may have sent: either Text, or a
 // character that cannot be seen or that would disturb what is around it, by name.
 type textPart struct{ Text, Code string }
 
-// visible cuts a text so that a page can show every character of it.
+// visible splits a text so that a page can show every character of it.
 func visible(s string) []textPart {
 	var parts []textPart
 	start := 0
@@ -111,8 +111,8 @@ func sentence(text string) string {
 	return text
 }
 
-// recentWords says how many of the newest attempts at a destination failed.
-func recentWords(s DestinationStatus) string {
+// recentText says how many of the newest attempts at a destination failed.
+func recentText(s DestinationStatus) string {
 	if s.RecentFailures == s.RecentAttempts {
 		return "the last " + plural(s.RecentAttempts, "attempt", "attempts") + " failed"
 	}

@@ -228,7 +228,8 @@ func (w *world) live(writes int, after bool) {
 		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm", "ads"),
 		Sender: webhook.SenderConfig{Transport: w.box}, History: mockserver.NewHistory(1000),
 		Journal: mortalJournal{w.journal, w.process}, State: mortalState{w.state, w.process}, Instance: instance,
-	}.WithEmitCalls(3))
+		BatchCalls: 3,
+	})
 	require.NoError(w.t, err)
 	w.collector = c
 }

@@ -56,7 +56,7 @@ func (t *throttle) wrong(address netip.Addr) {
 	t.guessers[address] = g
 }
 
-// forget makes room: addresses that guess no longer go first. The lock is held.
+// forget makes room: first it removes addresses that guess no longer. The lock is held.
 func (t *throttle) forget() {
 	for address, g := range t.guessers {
 		if time.Since(g.since) >= guessWindow {

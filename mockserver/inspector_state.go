@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A standing is where a call stands with one destination.
-type standing struct {
+// A deliveryState is what became of a call at one destination so far.
+type deliveryState struct {
 	Destination string
 	Outcome
 	At      time.Time // when that was decided; zero where nothing was yet
@@ -15,21 +15,21 @@ type standing struct {
 	Unknown bool      // it may have decided before the History first heard of the call
 }
 
-// standingsOf returns where the call stands with each destination that has decided
+// deliveryStatesOf returns where the call stands with each destination that has decided
 // about it or is to: in the order of the settings, and then those that are gone.
-func standingsOf(r *Record, destinations []attachedDestination) []standing {
-	var all []standing
+func deliveryStatesOf(r *Record, destinations []attachedDestination) []deliveryState {
+	var all []deliveryState
 	for _, d := range destinations {
-		if s, ok := standingOf(r, d.Name); ok {
+		if s, ok := deliveryStateOf(r, d.Name); ok {
 			all = append(all, s)
 		} else if d.gets(&r.Call) {
-			all = append(all, standing{Destination: d.Name, Unknown: r.Partial})
+			all = append(all, deliveryState{Destination: d.Name, Unknown: r.Partial})
 		}
 	}
 	for _, e := range r.Ends {
-		named := func(s standing) bool { return s.Destination == e.Destination }
+		named := func(s deliveryState) bool { return s.Destination == e.Destination }
 		if !slices.ContainsFunc(all, named) {
-			s, _ := standingOf(r, e.Destination)
+			s, _ := deliveryStateOf(r, e.Destination)
 			all = append(all, s)
 		}
 	}
@@ -37,14 +37,14 @@ func standingsOf(r *Record, destinations []attachedDestination) []standing {
 }
 
 // state is the State in a word, or unknown.
-func (s standing) state() string {
+func (s deliveryState) state() string {
 	if s.Unknown {
 		return "unknown"
 	}
 	return s.State.String()
 }
 
-func standingOf(r *Record, destination string) (standing, bool) {
+func deliveryStateOf(r *Record, destination string) (deliveryState, bool) {
 	e, decided := r.Last(destination)
-	return standing{e.Destination, e.Outcome, e.At, e.Attempt, e.RetryAt, false}, decided
+	return deliveryState{e.Destination, e.Outcome, e.At, e.Attempt, e.RetryAt, false}, decided
 }
