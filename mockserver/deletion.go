@@ -167,7 +167,7 @@ func (u *usersService) newDeletion(r DeletionRequest) (deletionRecord, []string,
 // deletionTargets returns the sources that a request affects, and the
 // destinations that are enabled for them.
 func (u *usersService) deletionTargets(source string) (sources []string, targets []DeletionTarget, err error) {
-	settings := u.Settings()
+	settings := u.config.Settings()
 	if source != "" {
 		if source, err = u.oneSource(settings, source); err != nil {
 			return nil, nil, err

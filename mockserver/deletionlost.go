@@ -11,7 +11,7 @@ import (
 // findLost looks for notifications that are pending nowhere, though nobody knows
 // how they ended, and sends them again.
 func (w *deletionWork) findLost(ctx context.Context) error {
-	ledgers, err := w.service.Journal.Ledger(ctx)
+	ledgers, err := w.service.config.Journal.Ledger(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (w *deletionWork) suspect(lost bool) (since time.Time) {
 func (w *deletionWork) recover(ctx context.Context, target int) error {
 	t := w.record.Targets[target]
 	failed := map[string]FailedCall{}
-	err := w.service.Journal.Failed(ctx, t.Destination, func(f FailedCall) bool {
+	err := w.service.config.Journal.Failed(ctx, t.Destination, func(f FailedCall) bool {
 		if f.Call.Source == t.Source && strings.HasPrefix(f.Call.ID, deletionIDPrefix+w.key) {
 			failed[f.Call.ID] = f
 		}
@@ -112,10 +112,10 @@ func (w *deletionWork) resend(ctx context.Context, target int) error {
 		}
 	}
 	calls := e.batch(now).Calls
-	w.service.Logger.Warn("outcomes of a deletion request were lost; its notifications are sent again",
+	w.service.config.Logger.Warn("outcomes of a deletion request were lost; its notifications are sent again",
 		"id", w.record.ID, "destination", t.Destination, "calls", len(calls))
-	for some := range slices.Chunk(calls, w.service.BatchCalls) {
-		if err := w.service.Journal.Replay(ctx, t.Destination, some, StateDelivered); err != nil {
+	for some := range slices.Chunk(calls, w.service.config.BatchCalls) {
+		if err := w.service.config.Journal.Replay(ctx, t.Destination, some, StateDelivered); err != nil {
 			return err
 		}
 	}

@@ -33,14 +33,14 @@ func (d *deletions) follow() {
 				continue // stop comes
 			}
 			if err := d.store(d.work.ctx); err != nil && d.work.ctx.Err() == nil {
-				d.service.Logger.Error("outcomes of deletion requests could not be stored yet", "error", err)
+				d.service.config.Logger.Error("outcomes of deletion requests could not be stored yet", "error", err)
 				_ = sleep(d.work.ctx, workFirst) // stop comes, if it fails
 			}
 		case <-d.done:
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
 			if err := d.store(ctx); err != nil {
-				d.service.Logger.Error("outcomes of deletion requests could not be stored; their notifications will be sent again", "error", err)
+				d.service.config.Logger.Error("outcomes of deletion requests could not be stored; their notifications will be sent again", "error", err)
 			}
 			return
 		}

@@ -51,11 +51,11 @@ func (d *deletions) claim(ctx context.Context, key string) (*deletionWork, error
 		}
 		resumed = r.Started
 		r.Started = true
-		return r.Lease.take(d.service.Instance, time.Now())
+		return r.Lease.take(d.service.config.Instance, time.Now())
 	})
 	w.record = record
 	if resumed {
-		w.doubt = record.Sent + 2*d.service.BatchCalls
+		w.doubt = record.Sent + 2*d.service.config.BatchCalls
 	}
 	return w, err
 }
@@ -66,11 +66,11 @@ func (w *deletionWork) tell(ctx context.Context, change func(*deletionRecord)) e
 		if r.Secret != w.record.Secret {
 			return errNoWork
 		}
-		if r.Lease.Instance != w.service.Instance {
+		if r.Lease.Instance != w.service.config.Instance {
 			return errElsewhere
 		}
 		change(r)
-		return r.Lease.take(w.service.Instance, time.Now())
+		return r.Lease.take(w.service.config.Instance, time.Now())
 	})
 	if err == nil {
 		w.record = record
@@ -120,7 +120,7 @@ func (w *deletionWork) send(ctx context.Context, number int, source string) erro
 			return err
 		}
 		e.add(w.record.messageID(w.key, source, u.number), u.id, nil)
-		if e.full(w.service.BatchCalls) || u.number == w.record.Users-1 {
+		if e.full(w.service.config.BatchCalls) || u.number == w.record.Users-1 {
 			sent := number*w.record.Users + u.number + 1
 			if err := w.emit(ctx, e, w.record.Sent < w.doubt); err != nil {
 				return err
@@ -141,7 +141,7 @@ func (w *deletionWork) emit(ctx context.Context, e *emitter, perhapsStored bool)
 			e.clear()
 			return nil
 		}
-		w.service.Logger.Warn("a deletion request waits for its calls to be stored", "id", w.record.ID, "error", err)
+		w.service.config.Logger.Warn("a deletion request waits for its calls to be stored", "id", w.record.ID, "error", err)
 		if err := sleep(ctx, emitPause); err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ type outcomeID struct{ call, destination string }
 
 func newDeletions(u *usersService) *deletions {
 	d := &deletions{
-		service: u, state: u.State, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		service: u, state: u.config.State, wake: make(chan struct{}, 1), done: make(chan struct{}),
 		outcomes: map[outcomeID]Ended{}, settled: map[string]time.Time{}, suspects: map[string]time.Time{},
 	}
 	d.work = newWorkers(u, d.step, d.waiting)

@@ -24,14 +24,14 @@ const (
 // to be are left out.
 func (u *usersService) emit(ctx context.Context, b Batch, perhapsStored bool) error {
 	if perhapsStored {
-		b = u.Known.without(b)
+		b = u.config.Known.without(b)
 	}
 	if len(b.Calls) == 0 {
 		return nil
 	}
-	err := u.Journal.Append(ctx, b)
+	err := u.config.Journal.Append(ctx, b)
 	if err == nil {
-		u.Observer.Observe(Accepted{Batch: b})
+		u.config.Observer.Observe(Accepted{Batch: b})
 	}
 	var partly *AppendError
 	if errors.As(err, &partly) {
@@ -51,10 +51,10 @@ func (u *usersService) learn(ctx context.Context, b Batch, partly *AppendError) 
 		return ctx.Err()
 	}
 	for i := range b.Calls {
-		u.Known.add(b.Source, b.Calls[i].ID)
+		u.config.Known.add(b.Source, b.Calls[i].ID)
 	}
 	if len(b.Calls) > 0 {
-		u.Observer.Observe(Accepted{Batch: b})
+		u.config.Observer.Observe(Accepted{Batch: b})
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (u *usersService) oneSource(s Settings, name string) (string, error) {
 		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name the source; none is known yet"}
 	case name == "":
 		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name one of " + strings.Join(names, ", ")}
-	case slices.Contains(names, name) || u.AnyWriteKey:
+	case slices.Contains(names, name) || u.config.AnyWriteKey:
 		return name, nil
 	}
 	return "", fmt.Errorf("%w: there is no source %q", ErrUnknown, name)
@@ -39,13 +39,13 @@ func (u *usersService) allSources(s Settings) []string {
 	for _, source := range s.Sources {
 		names[source.Name] = true
 	}
-	if u.AnyWriteKey {
+	if u.config.AnyWriteKey {
 		for _, d := range s.Destinations {
 			for _, source := range d.Sources {
 				names[source] = true
 			}
 		}
-		for _, source := range u.SeenSources() {
+		for _, source := range u.config.SeenSources() {
 			names[source] = true
 		}
 	}

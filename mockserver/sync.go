@@ -58,7 +58,7 @@ type syncs struct {
 }
 
 func newSyncs(u *usersService) *syncs {
-	s := &syncs{service: u, state: u.State, sorts: make(chan struct{}, sortsAtOnce), sent: map[string]int64{}}
+	s := &syncs{service: u, state: u.config.State, sorts: make(chan struct{}, sortsAtOnce), sent: map[string]int64{}}
 	s.work = newWorkers(u, s.step, s.waiting)
 	return s
 }
@@ -92,7 +92,7 @@ func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
 	case <-ctx.Done():
 		return Sync{}, ctx.Err()
 	}
-	sorted, err := roster.Sort(r.list, s.service.TempDir, 0)
+	sorted, err := roster.Sort(r.list, s.service.config.TempDir, 0)
 	if err != nil {
 		return Sync{}, fmt.Errorf("mockserver: the list of %s %q: %w", r.kind, r.name, err)
 	}
@@ -120,7 +120,7 @@ func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
 // resolve finds the computation of a request, and checks that its calls have
 // somewhere to go.
 func (s *syncs) resolve(r syncRequest) (computationRecord, error) {
-	settings := s.service.Settings()
+	settings := s.service.config.Settings()
 	key := SnakeCase(r.name)
 	problem := ""
 	switch {
@@ -230,7 +230,7 @@ func (s *syncs) upload(ctx context.Context, target computationRecord, entries ro
 			r.Secret = rand.Text()
 		}
 		r.Name = target.Name // names that give the same key: the newest is shown
-		r.Uploads = append(r.Uploads, upload{list.Upload, s.service.Instance, time.Now()})
+		r.Uploads = append(r.Uploads, upload{list.Upload, s.service.config.Instance, time.Now()})
 		return nil
 	})
 	if err != nil {
@@ -261,7 +261,7 @@ func (s *syncs) giveUp(id string, list storedList) {
 		})
 	}
 	if err != nil && !errors.Is(err, ErrNoState) {
-		s.service.Logger.Warn("a list that was not taken could not be deleted yet", "computation", id, "error", err)
+		s.service.config.Logger.Warn("a list that was not taken could not be deleted yet", "computation", id, "error", err)
 	}
 }
 

@@ -24,7 +24,7 @@ func (s *syncs) clean(ctx context.Context, started time.Time) error {
 	}
 	for id := range ids {
 		err := s.sweep(ctx, id, func(u upload) bool {
-			return u.Instance == s.service.Instance && u.At.Before(started)
+			return u.Instance == s.service.config.Instance && u.At.Before(started)
 		})
 		if errors.Is(err, ErrNoState) {
 			err = s.state.Delete(ctx, "segment."+id)

@@ -101,7 +101,7 @@ func (s *syncs) claim(ctx context.Context, id string) (*syncWork, error) {
 		if q.StartedAt.IsZero() {
 			q.StartedAt = now.UTC()
 		}
-		return r.Lease.take(s.service.Instance, now)
+		return r.Lease.take(s.service.config.Instance, now)
 	})
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (w *syncWork) release() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = w.tellRecord(ctx, func(r *computationRecord) { r.Lease.drop(w.service.Instance) }) // else it runs out
+	_ = w.tellRecord(ctx, func(r *computationRecord) { r.Lease.drop(w.service.config.Instance) }) // else it runs out
 }
 
 // tellRecord changes the record, if the sync is still this process's to work on.
@@ -135,10 +135,10 @@ func (w *syncWork) tellRecord(ctx context.Context, change func(*computationRecor
 		if len(r.Queue) == 0 || r.Queue[0].ID != w.sync.ID || r.Secret != w.record.Secret {
 			return errNoWork // forgotten
 		}
-		if r.Lease.Instance != w.service.Instance {
+		if r.Lease.Instance != w.service.config.Instance {
 			return errElsewhere
 		}
-		if err := r.Lease.take(w.service.Instance, now); err != nil {
+		if err := r.Lease.take(w.service.config.Instance, now); err != nil {
 			return err
 		}
 		change(r)
@@ -204,7 +204,7 @@ func (w *syncWork) send(ctx context.Context) error {
 }
 
 // batchCalls is how many calls a batch has, at most.
-func (w *syncWork) batchCalls() int64 { return int64(w.service.BatchCalls) }
+func (w *syncWork) batchCalls() int64 { return int64(w.service.config.BatchCalls) }
 
 // flush brings the calls that were gathered to the journal, once there is room.
 func (w *syncWork) flush(ctx context.Context) error {
@@ -294,13 +294,13 @@ func (w *syncWork) wait(ctx context.Context, why string, d time.Duration) error 
 // obstacle says what the sync has to wait for. Where that is nothing, there is
 // room for more calls.
 func (w *syncWork) obstacle(ctx context.Context) (string, error) {
-	if _, err := oneDestination(w.service.Settings(), w.record.Source, w.record.Destination); err != nil {
+	if _, err := oneDestination(w.service.config.Settings(), w.record.Source, w.record.Destination); err != nil {
 		return strings.TrimPrefix(err.Error(), "mockserver: "), nil
 	}
 	if w.room > 0 {
 		return "", nil
 	}
-	ledgers, err := w.service.Journal.Ledger(ctx)
+	ledgers, err := w.service.config.Journal.Ledger(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -326,7 +326,7 @@ func (w *syncWork) finish(ctx context.Context) error {
 		r.Current = w.result
 		r.Queue = r.Queue[1:]
 		r.Uploads = slices.DeleteFunc(r.Uploads, func(u upload) bool { return u.ID == w.result.Upload })
-		r.Lease.drop(w.service.Instance)
+		r.Lease.drop(w.service.config.Instance)
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 // the calls that tell destinations of them. Its methods may be called from many
 // goroutines at once.
 type usersService struct {
-	usersConfig
+	config    usersConfig
 	stopping  context.Context // ends with drain
 	drain     context.CancelFunc
 	syncs     *syncs
@@ -58,7 +58,7 @@ func newUsersService(config usersConfig) *usersService {
 	if config.BatchCalls == 0 {
 		config.BatchCalls = defaultBatchCalls
 	}
-	u := &usersService{usersConfig: config}
+	u := &usersService{config: config}
 	u.stopping, u.drain = context.WithCancel(context.Background())
 	u.syncs, u.deletions = newSyncs(u), newDeletions(u)
 	return u

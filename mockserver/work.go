@@ -91,12 +91,12 @@ func newWorkers(u *usersService, step func(context.Context, string) error, waiti
 func (w *workers) start(clean func(ctx context.Context) error) {
 	w.wg.Go(func() {
 		if err := clean(w.ctx); err != nil && w.ctx.Err() == nil {
-			w.service.Logger.Error("what earlier processes left of the state could not be cleaned up", "error", err)
+			w.service.config.Logger.Error("what earlier processes left of the state could not be cleaned up", "error", err)
 		}
 		for {
 			ids, err := w.waiting(w.ctx)
 			if err != nil && w.ctx.Err() == nil {
-				w.service.Logger.Error("the state cannot be read", "error", err)
+				w.service.config.Logger.Error("the state cannot be read", "error", err)
 			}
 			for _, id := range ids {
 				w.kick(id)
@@ -137,7 +137,7 @@ func (w *workers) run(id string) {
 				return
 			}
 		default:
-			w.service.Logger.Error("work in the background failed; it will be tried again", "id", id, "in", wait, "error", err)
+			w.service.config.Logger.Error("work in the background failed; it will be tried again", "id", id, "in", wait, "error", err)
 			if sleep(w.ctx, wait) != nil {
 				return
 			}
