@@ -12,11 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // object is JSON as a test looks at it.
@@ -51,7 +56,7 @@ func delivered(t *testing.T, srv *mockserver.Server, destination string, n int) 
 
 func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "site", WriteKey: "site-key-12345"}}})
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}}})
 
 	status, made := admin(t, srv, "POST", "/sources", `{"name":"app"}`)
 	require.Equal(t, http.StatusCreated, status, made)
@@ -130,8 +135,8 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 
 func TestAdminSaysWhatIsWrong(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{
-		Sources:      []mockserver.Source{{Name: "site", WriteKey: "site-key-12345"}},
-		Destinations: []mockserver.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1"}}}}},
+		Sources:      []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}},
+		Destinations: []tracking.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1"}}}}},
 	})
 	for _, c := range []struct {
 		method, path, body string
@@ -211,13 +216,13 @@ func TestAdminReplays(t *testing.T) {
 		}
 	})
 	srv := mockserver.RunT(t, mockserver.Config{
-		Sources:      []mockserver.Source{{Name: "site", WriteKey: "site-key-12345"}},
-		Destinations: []mockserver.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}}},
+		Sources:      []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}},
+		Destinations: []tracking.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}}},
 	})
 	post(t, srv.URL+"/v1/batch", "site-key-12345", track("m", 250))
-	_, err := srv.Wait(within(t), 250, func(r *mockserver.Record) bool {
+	_, err := srv.Wait(within(t), 250, func(r *tracking.Record) bool {
 		o, ok := r.State("hook")
-		return ok && o.State == mockserver.StateFailed
+		return ok && o.State == tracking.StateFailed
 	})
 	require.NoError(t, err)
 	_, failed := admin(t, srv, "GET", "/destinations/hook/failed?limit=200", "")
@@ -276,7 +281,7 @@ func TestAdminPausesAndRemoves(t *testing.T) {
 }
 
 func TestAdminListsWhatWasRejected(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "site", WriteKey: "site-key-12345"}}})
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}}})
 	post(t, srv.URL+"/v1/track", "site-key-12345", `{"userId":"u"}`)
 	post(t, srv.URL+"/v1/track", "wrong", `{"userId":"u","event":"E"}`)
 	_, answer := admin(t, srv, "GET", "/rejections", "")
@@ -295,8 +300,8 @@ func TestDestinationStateFollowsOutcomes(t *testing.T) {
 	answers.Store(http.StatusGone)
 	rec := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(answers.Load())) })
 	srv := mockserver.RunT(t, mockserver.Config{
-		Sources:      []mockserver.Source{{Name: "web", WriteKey: "key"}, {Name: "silent", WriteKey: "silent"}},
-		Destinations: []mockserver.Destination{hook("hook", rec.URL), {Name: "idle", Sources: []string{"silent"}, Settings: hook("idle", rec.URL).Settings}},
+		Sources:      []tracking.Source{{Name: "web", WriteKey: "key"}, {Name: "silent", WriteKey: "silent"}},
+		Destinations: []tracking.Destination{hook("hook", rec.URL), {Name: "idle", Sources: []string{"silent"}, Settings: hook("idle", rec.URL).Settings}},
 	})
 	state := func(name string) string {
 		_, d := admin(t, srv, "GET", "/destinations/"+name, "")
@@ -304,7 +309,7 @@ func TestDestinationStateFollowsOutcomes(t *testing.T) {
 	}
 	assert.Equal(t, "idle", state("hook"))
 	post(t, srv.URL+"/v1/batch", "key", track("m", 120))
-	_, err := srv.Wait(within(t), 120, mockserver.InState("hook", mockserver.StateFailed))
+	_, err := srv.Wait(within(t), 120, mockserver.InState("hook", tracking.StateFailed))
 	require.NoError(t, err)
 	assert.Equal(t, "failing", state("hook"), "120 failed of 120")
 	_, page := get(t, srv.URL+"/destinations")
@@ -326,7 +331,7 @@ func TestDestinationStateFollowsOutcomes(t *testing.T) {
 // TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken: it is no secret there. What is
 // configured keeps its name, and what cannot be a name is cut.
 func TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{AnyWriteKey: true, Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
+	srv := mockserver.RunT(t, mockserver.Config{AnyWriteKey: true, Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}})
 	for _, key := range []string{"ios-app", "web-key", "web", strings.Repeat("x", 101), "a\tb"} {
 		post(t, srv.URL+"/v1/batch", key, track("m", 1))
 	}
@@ -345,18 +350,18 @@ func TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken(t *testing.T) {
 
 // TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown: as after a restart.
 func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
-	history := mockserver.NewHistory(0)
+	history := history.New(0)
 	history.RecordUnknown()
-	srv := mockserver.RunEngine(t, mockserver.EngineConfig{
-		History: history, Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}},
-		Destinations: []mockserver.Destination{hook("one", "http://127.0.0.1:1"), hook("other", "http://127.0.0.1:1")},
+	srv := mockserver.RunEngine(t, engine.Config{
+		History: history, Sources: []tracking.Source{{Name: "web", WriteKey: "key"}},
+		Destinations: []tracking.Destination{hook("one", "http://127.0.0.1:1"), hook("other", "http://127.0.0.1:1")},
 	})
 	for _, d := range []string{"one", "other"} {
 		require.NoError(t, srv.Pause(t.Context(), d))
 	}
-	call, err := mockserver.ReadCall("web", []byte(`{"type":"track","event":"E","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Minute).UTC().Format(time.RFC3339)+`"}`))
+	call, err := fields.ReadCall("web", []byte(`{"type":"track","event":"E","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Minute).UTC().Format(time.RFC3339)+`"}`))
 	require.NoError(t, err)
-	history.Observe(mockserver.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now(), Attempt: 1, Outcome: mockserver.Outcome{State: mockserver.StateDelivered}, Call: &call})
+	history.Observe(tracking.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now(), Attempt: 1, Outcome: tracking.Outcome{State: tracking.StateDelivered}, Call: &call})
 
 	_, page := get(t, srv.URL+"/")
 	assert.Contains(t, page, `class="chip is-unknown"`)
@@ -372,18 +377,18 @@ func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
 	status, answer := admin(t, srv, "POST", "/calls/web/m/replay", `{"destination":"other"}`)
 	assert.Equal(t, http.StatusNotFound, status, answer)
 
-	history.Observe(mockserver.Accepted{Batch: mockserver.Batch{Source: "web", Calls: []mockserver.Call{call}}})
+	history.Observe(event.Accepted{Batch: tracking.Batch{Source: "web", Calls: []tracking.Call{call}}})
 	_, page = get(t, srv.URL+"/")
 	assert.Contains(t, page, `class="chip is-pending"`, "it was this process that took it")
 }
 
 func TestGuardKeepsStrangersOut(t *testing.T) {
-	open := mockserver.GuardConfig{Loopback: true, Hosts: []string{"collector.example.com"}}
-	locked := mockserver.GuardConfig{Token: "right-token"}
+	open := access.GuardConfig{Loopback: true, Hosts: []string{"collector.example.com"}}
+	locked := access.GuardConfig{Token: "right-token"}
 	const bearer = "Bearer right-token"
 	for _, c := range []struct {
 		name    string
-		config  mockserver.GuardConfig
+		config  access.GuardConfig
 		method  string
 		host    string
 		headers map[string]string
@@ -416,7 +421,7 @@ func TestGuardKeepsStrangersOut(t *testing.T) {
 		{"another site's page, with the token", locked, "POST", "10.0.0.1", map[string]string{"Authorization": bearer, "Origin": "https://attacker.example"}, 403},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			guard, err := mockserver.NewGuard(c.config)
+			guard, err := access.NewGuard(c.config)
 			require.NoError(t, err)
 			r := httptest.NewRequestWithContext(t.Context(), c.method, "/api/v1/ledger", nil)
 			r.Host = c.host
@@ -437,8 +442,8 @@ func TestGuardKeepsStrangersOut(t *testing.T) {
 			}
 		})
 	}
-	_, err := mockserver.NewGuard(mockserver.GuardConfig{})
-	assert.ErrorIs(t, err, mockserver.ErrNoToken)
+	_, err := access.NewGuard(access.GuardConfig{})
+	assert.ErrorIs(t, err, access.ErrNoToken)
 }
 
 func TestAServerWithoutANetworkServesItsPages(t *testing.T) {

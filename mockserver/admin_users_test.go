@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
+	adminpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // sendList sends a list of an audience as it comes.
@@ -33,14 +34,14 @@ func sendList(t *testing.T, url string, list io.Reader) (int, string) {
 }
 
 func TestAdminTakesAListForAsLongAsItComes(t *testing.T) {
-	c, err := mockserver.NewCollector(mockserver.EngineConfig{
-		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
+	c, err := engine.New(engine.Config{
+		Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 		Sender: webhook.SenderConfig{Transport: &inbox{}},
 	})
 	require.NoError(t, err)
 	defer c.Close()
 	const patience = 100 * time.Millisecond
-	server := httptest.NewUnstartedServer(mockserver.NewAdmin(c, "test"))
+	server := httptest.NewUnstartedServer(adminpkg.New(c, "test"))
 	server.Config.ReadTimeout = patience
 	server.Start()
 	defer server.Close()

@@ -17,11 +17,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // A notice is the body of a webhook request, as far as tests look at it, and
@@ -94,10 +99,10 @@ func (b *inbox) told() []string {
 }
 
 // hooks makes a destination for each name, whose host is the name.
-func hooks(names ...string) []mockserver.Destination {
-	var all []mockserver.Destination
+func hooks(names ...string) []tracking.Destination {
+	var all []tracking.Destination
 	for _, name := range names {
-		all = append(all, mockserver.Destination{
+		all = append(all, tracking.Destination{
 			Name: name, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://" + name}}},
 		})
 	}
@@ -105,28 +110,28 @@ func hooks(names ...string) []mockserver.Destination {
 }
 
 // run starts a server with one source and an inbox for the destinations.
-func run(t *testing.T, destinations ...mockserver.Destination) (*mockserver.Server, *inbox) {
+func run(t *testing.T, destinations ...tracking.Destination) (*mockserver.Server, *inbox) {
 	box := &inbox{}
 	return mockserver.RunT(t, mockserver.Config{
-		Sources:      []mockserver.Source{{Name: "web", WriteKey: "key"}},
+		Sources:      []tracking.Source{{Name: "web", WriteKey: "key"}},
 		Destinations: destinations,
 		Sender:       webhook.SenderConfig{Transport: box},
 	}), box
 }
 
 // settle waits until nothing is pending anywhere.
-func settle(t *testing.T, c *mockserver.Collector) {
+func settle(t *testing.T, c *engine.Collector) {
 	t.Helper()
 	settleBy(within(t), t, c)
 }
 
-func settleBy(ctx context.Context, t *testing.T, c *mockserver.Collector) {
+func settleBy(ctx context.Context, t *testing.T, c *engine.Collector) {
 	t.Helper()
 	for {
 		changed := c.History().Changed()
 		ledgers, err := c.Ledger(ctx)
 		require.NoError(t, err)
-		if !slices.ContainsFunc(ledgers, func(l mockserver.Ledger) bool { return l.Pending > 0 }) {
+		if !slices.ContainsFunc(ledgers, func(l tracking.Ledger) bool { return l.Pending > 0 }) {
 			return
 		}
 		select {
@@ -139,7 +144,7 @@ func settleBy(ctx context.Context, t *testing.T, c *mockserver.Collector) {
 }
 
 // synced syncs, waits for the sync and for its deliveries.
-func synced(t *testing.T, srv *mockserver.Server, a mockserver.AudienceSync) mockserver.Sync {
+func synced(t *testing.T, srv *mockserver.Server, a users.AudienceSync) users.Sync {
 	t.Helper()
 	s, err := srv.Engine().SyncAudience(within(t), a)
 	require.NoError(t, err)
@@ -149,8 +154,8 @@ func synced(t *testing.T, srv *mockserver.Server, a mockserver.AudienceSync) moc
 	return s
 }
 
-func big(members ...string) mockserver.AudienceSync {
-	return mockserver.AudienceSync{Name: "Big Spenders", Members: mockserver.Members(members...)}
+func big(members ...string) users.AudienceSync {
+	return users.AudienceSync{Name: "Big Spenders", Members: users.Members(members...)}
 }
 
 func TestAudienceTellsWhoEnteredAndWhoLeft(t *testing.T) {
@@ -158,7 +163,7 @@ func TestAudienceTellsWhoEnteredAndWhoLeft(t *testing.T) {
 
 	s := synced(t, srv, big("u2", "u1", "u3", "u1"))
 	assert.Equal(t, []string{"crm u1 big_spenders=true", "crm u2 big_spenders=true", "crm u3 big_spenders=true"}, box.told())
-	assert.Equal(t, mockserver.SyncDone, s.State)
+	assert.Equal(t, users.SyncDone, s.State)
 	assert.Equal(t, [4]int64{3, 3, 0, 3}, [4]int64{s.Users, s.Entered, s.Left, s.Sent})
 
 	s = synced(t, srv, big("u3", "u4", "u2"))
@@ -196,15 +201,15 @@ func TestAudienceCallsNameTheirAudienceAndTheirDestination(t *testing.T) {
 	assert.Equal(t, map[string]any{"All": false, "Webhooks": map[string]any{"destinations": []any{"crm"}}}, call.Integrations())
 	assert.Equal(t, call.ID, d.id)
 	assert.LessOrEqual(t, len(call.ID), 100)
-	again, err := mockserver.ReadCall("web", call.Body)
+	again, err := fields.ReadCall("web", call.Body)
 	require.NoError(t, err)
 	assert.Equal(t, call, again, "the body says what the call says")
-	srv.Expect(t, mockserver.InState("ads", mockserver.StateFiltered)) // the history is told after the ledger
+	srv.Expect(t, mockserver.InState("ads", tracking.StateFiltered)) // the history is told after the ledger
 }
 
 func TestDryRunCountsAndSendsNothing(t *testing.T) {
 	srv, box := run(t, hooks("crm")...)
-	dry := func(members ...string) (s mockserver.Sync) {
+	dry := func(members ...string) (s users.Sync) {
 		a := big(members...)
 		a.DryRun = true
 		s, err := srv.Engine().SyncAudience(within(t), a)
@@ -232,7 +237,7 @@ func TestTraitTellsChangedValues(t *testing.T) {
 	srv, box := run(t, hooks("crm")...)
 	sync := func(lines string) {
 		t.Helper()
-		s, err := srv.Engine().SyncTrait(within(t), mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.ReadValues(strings.NewReader(lines))})
+		s, err := srv.Engine().SyncTrait(within(t), users.TraitSync{Name: "Lifetime Value", Values: users.ReadValues(strings.NewReader(lines))})
 		require.NoError(t, err)
 		_, err = srv.Engine().WaitSync(within(t), s.ID)
 		require.NoError(t, err)
@@ -250,7 +255,7 @@ func TestTraitTellsChangedValues(t *testing.T) {
 	assert.Contains(t, string(body), `"traits":{"lifetime_value":null}`)
 	assert.Contains(t, string(body), `"trait":{"key":"lifetime_value","name":"Lifetime Value","sync":2}`)
 
-	s, err := srv.Engine().SyncTrait(within(t), mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.Values(map[string]any{"u1": 11})})
+	s, err := srv.Engine().SyncTrait(within(t), users.TraitSync{Name: "Lifetime Value", Values: users.Values(map[string]any{"u1": 11})})
 	require.NoError(t, err)
 	_, err = srv.Engine().WaitSync(within(t), s.ID)
 	require.NoError(t, err)
@@ -260,12 +265,12 @@ func TestTraitTellsChangedValues(t *testing.T) {
 
 // A gatedJournal takes calls only while its gate is open.
 type gatedJournal struct {
-	mockserver.Journal
+	journal.Journal
 	gate chan struct{} // closed: open
 	err  error         // instead of waiting, if any
 }
 
-func (j *gatedJournal) Append(ctx context.Context, b mockserver.Batch) error {
+func (j *gatedJournal) Append(ctx context.Context, b tracking.Batch) error {
 	select {
 	case <-j.gate:
 		return j.Journal.Append(ctx, b)
@@ -284,13 +289,13 @@ func (j *gatedJournal) Append(ctx context.Context, b mockserver.Batch) error {
 
 func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 	box := &inbox{}
-	journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0), gate: make(chan struct{})}
-	srv := mockserver.RunEngine(t, mockserver.EngineConfig{
-		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
+	journal := &gatedJournal{Journal: journal.NewMemory(0), gate: make(chan struct{})}
+	srv := mockserver.RunEngine(t, engine.Config{
+		Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 		Sender: webhook.SenderConfig{Transport: box}, Journal: journal,
 	})
 	lists := [][]string{{"u1", "u2"}, {"u2", "u3"}, {"u1"}, {"u1", "u4"}}
-	var requested []mockserver.Sync
+	var requested []users.Sync
 	for _, members := range lists {
 		s, err := srv.Engine().SyncAudience(within(t), big(members...))
 		require.NoError(t, err)
@@ -310,7 +315,7 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 	cancel()
 	s, err := srv.Engine().WaitSync(short, requested[1].ID)
 	require.ErrorIs(t, err, context.Canceled)
-	assert.Equal(t, mockserver.SyncQueued, s.State)
+	assert.Equal(t, users.SyncQueued, s.State)
 
 	close(journal.gate)
 	for _, s := range requested {
@@ -338,20 +343,20 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 }
 
 func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
-	state := mockserver.NewMemoryState()
-	journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0), gate: make(chan struct{})}
-	srv := mockserver.RunEngine(t, mockserver.EngineConfig{
-		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
+	state := state.NewMemory()
+	journal := &gatedJournal{Journal: journal.NewMemory(0), gate: make(chan struct{})}
+	srv := mockserver.RunEngine(t, engine.Config{
+		Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 		Sender: webhook.SenderConfig{Transport: &inbox{}}, Journal: journal, State: state,
 	})
-	var last mockserver.Sync
+	var last users.Sync
 	for i := range 16 {
 		s, err := srv.Engine().SyncAudience(within(t), big(fmt.Sprint(i)))
 		require.NoError(t, err)
 		last = s
 	}
 	_, err := srv.Engine().SyncAudience(within(t), big("one more"))
-	require.ErrorIs(t, err, mockserver.ErrTooManySyncs)
+	require.ErrorIs(t, err, users.ErrTooManySyncs)
 	close(journal.gate)
 	_, err = srv.Engine().WaitSync(within(t), last.ID)
 	require.NoError(t, err)
@@ -363,9 +368,9 @@ func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
 
 func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0), gate: make(chan struct{}), err: mockserver.ErrJournalFull}
-		c, err := mockserver.NewCollector(mockserver.EngineConfig{
-			Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}},
+		journal := &gatedJournal{Journal: journal.NewMemory(0), gate: make(chan struct{}), err: journal.ErrFull}
+		c, err := engine.New(engine.Config{
+			Sources: []tracking.Source{{Name: "web", WriteKey: "key"}},
 			Sender:  webhook.SenderConfig{Transport: &inbox{}}, Journal: journal,
 		})
 		require.NoError(t, err)
@@ -378,11 +383,11 @@ func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			now, err := c.Sync(t.Context(), s.ID)
 			require.NoError(t, err)
-			assert.Equal(t, mockserver.SyncRunning, now.State)
+			assert.Equal(t, users.SyncRunning, now.State)
 			assert.Contains(t, now.Waiting, why)
 		}
 		disable := func(disabled bool) {
-			require.NoError(t, c.ChangeDestination(t.Context(), "crm", func(d *mockserver.Destination) error {
+			require.NoError(t, c.ChangeDestination(t.Context(), "crm", func(d *tracking.Destination) error {
 				d.Disabled = disabled
 				return nil
 			}))
@@ -403,15 +408,15 @@ func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 
 func TestASyncAddsNoMoreThanItMayToABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := mockserver.NewCollector(mockserver.EngineConfig{
-			Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
+		c, err := engine.New(engine.Config{
+			Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 			Sender:     webhook.SenderConfig{Transport: &inbox{}},
 			BatchCalls: 10, // and so 400 pending
 		})
 		require.NoError(t, err)
 		defer c.Close()
 		require.NoError(t, c.Pause(t.Context(), "crm"))
-		s, err := c.SyncAudience(t.Context(), mockserver.AudienceSync{Name: "x", Members: numbered(1000)})
+		s, err := c.SyncAudience(t.Context(), users.AudienceSync{Name: "x", Members: numbered(1000)})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		ledgers, err := c.Ledger(t.Context())
@@ -460,22 +465,22 @@ func TestListsThatAreRefused(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		sync mockserver.AudienceSync
+		sync users.AudienceSync
 		is   error
 		want string
 	}{
-		"no name":             {sync: mockserver.AudienceSync{Name: "!", Destination: "crm"}, want: "has no letter and no digit"},
-		"long name":           {sync: mockserver.AudienceSync{Name: strings.Repeat("x", 256), Destination: "crm"}, want: "has 256 bytes"},
-		"no destination":      {sync: mockserver.AudienceSync{Name: "x"}, want: "destination: is empty: name one of crm, ads"},
-		"unknown destination": {sync: mockserver.AudienceSync{Name: "x", Destination: "CRM"}, is: mockserver.ErrUnknown, want: `"CRM"`},
-		"unknown source":      {sync: mockserver.AudienceSync{Name: "x", Source: "ios", Destination: "crm"}, is: mockserver.ErrUnknown, want: `"ios"`},
-		"disabled":            {sync: mockserver.AudienceSync{Name: "x", Destination: "off"}, want: "disabled"},
-		"not connected":       {sync: mockserver.AudienceSync{Name: "x", Destination: "ios-only"}, want: "not connected"},
-		"empty":               {sync: mockserver.AudienceSync{Name: "x", Destination: "crm"}, is: mockserver.ErrEmptyList, want: `audience "x"`},
-		"broken off":          {sync: mockserver.AudienceSync{Name: "x", Destination: "crm", Members: list(broken, "u1")}, is: broken, want: "list of audience"},
-		"empty ID":            {sync: mockserver.AudienceSync{Name: "x", Destination: "crm", Members: list(nil, "u1", "")}, want: "empty"},
-		"long ID":             {sync: mockserver.AudienceSync{Name: "x", Destination: "crm", Members: list(nil, strings.Repeat("u", 1025))}, want: "1025 bytes"},
-		"not UTF-8":           {sync: mockserver.AudienceSync{Name: "x", Destination: "crm", Members: list(nil, "u\xff")}, want: "UTF-8"},
+		"no name":             {sync: users.AudienceSync{Name: "!", Destination: "crm"}, want: "has no letter and no digit"},
+		"long name":           {sync: users.AudienceSync{Name: strings.Repeat("x", 256), Destination: "crm"}, want: "has 256 bytes"},
+		"no destination":      {sync: users.AudienceSync{Name: "x"}, want: "destination: is empty: name one of crm, ads"},
+		"unknown destination": {sync: users.AudienceSync{Name: "x", Destination: "CRM"}, is: state.ErrUnknown, want: `"CRM"`},
+		"unknown source":      {sync: users.AudienceSync{Name: "x", Source: "ios", Destination: "crm"}, is: state.ErrUnknown, want: `"ios"`},
+		"disabled":            {sync: users.AudienceSync{Name: "x", Destination: "off"}, want: "disabled"},
+		"not connected":       {sync: users.AudienceSync{Name: "x", Destination: "ios-only"}, want: "not connected"},
+		"empty":               {sync: users.AudienceSync{Name: "x", Destination: "crm"}, is: users.ErrEmptyList, want: `audience "x"`},
+		"broken off":          {sync: users.AudienceSync{Name: "x", Destination: "crm", Members: list(broken, "u1")}, is: broken, want: "list of audience"},
+		"empty ID":            {sync: users.AudienceSync{Name: "x", Destination: "crm", Members: list(nil, "u1", "")}, want: "empty"},
+		"long ID":             {sync: users.AudienceSync{Name: "x", Destination: "crm", Members: list(nil, strings.Repeat("u", 1025))}, want: "1025 bytes"},
+		"not UTF-8":           {sync: users.AudienceSync{Name: "x", Destination: "crm", Members: list(nil, "u\xff")}, want: "UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, test.sync.DryRun = range []bool{true, false} {
@@ -490,15 +495,15 @@ func TestListsThatAreRefused(t *testing.T) {
 			}
 		})
 	}
-	synced(t, srv, mockserver.AudienceSync{Name: "score", Destination: "crm", Members: list(nil, "u1")})
-	_, err := srv.Engine().SyncTrait(within(t), mockserver.TraitSync{Name: "Score", Destination: "crm", Values: mockserver.Values(map[string]any{"u": 1})})
-	assert.ErrorIs(t, err, mockserver.ErrExists)
+	synced(t, srv, users.AudienceSync{Name: "score", Destination: "crm", Members: list(nil, "u1")})
+	_, err := srv.Engine().SyncTrait(within(t), users.TraitSync{Name: "Score", Destination: "crm", Values: users.Values(map[string]any{"u": 1})})
+	assert.ErrorIs(t, err, state.ErrExists)
 	assert.Len(t, box.take(), 1)
 }
 
 func TestReadMembersAndValues(t *testing.T) {
 	collect := func(text string) (ids []string, err error) {
-		for id, err := range mockserver.ReadMembers(strings.NewReader(text)) {
+		for id, err := range users.ReadMembers(strings.NewReader(text)) {
 			if err != nil {
 				return ids, err
 			}
@@ -509,7 +514,7 @@ func TestReadMembersAndValues(t *testing.T) {
 	ids, err := collect("\uFEFFu1\r\n\r\n\nu 2 \n  \nu3")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"u1", "u 2 ", "  ", "u3"}, ids)
-	longest := strings.Repeat("u", mockserver.MaxUserIDBytes)
+	longest := strings.Repeat("u", users.MaxUserIDBytes)
 	ids, err = collect(longest + "\r\n")
 	require.NoError(t, err)
 	assert.Equal(t, []string{longest}, ids)
@@ -531,14 +536,14 @@ func TestReadMembersAndValues(t *testing.T) {
 		`{"userId":"u1","value":"` + strings.Repeat("x", 17_000) + `"}`: "at most 16384",
 	} {
 		var failed error
-		for _, err := range mockserver.ReadValues(strings.NewReader("\n" + text)) {
+		for _, err := range users.ReadValues(strings.NewReader("\n" + text)) {
 			failed = err
 		}
 		assert.ErrorContains(t, failed, want, text)
 		assert.ErrorContains(t, failed, "line 2", text)
 	}
 	escaped := `{"userId":"` + strings.Repeat(`\u0041`, 1024) + `","value":"` + strings.Repeat(`\u0041`, 16_000) + `"}`
-	for v, err := range mockserver.ReadValues(strings.NewReader(escaped)) {
+	for v, err := range users.ReadValues(strings.NewReader(escaped)) {
 		require.NoError(t, err)
 		assert.Len(t, v.UserID, 1024)
 	}
@@ -563,9 +568,9 @@ func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
 }
 
 func TestASyncWithoutAListIsRefused(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://127.0.0.1:1")}})
-	_, err := srv.Engine().SyncAudience(t.Context(), mockserver.AudienceSync{Name: "A", Source: "s", AllowEmpty: true})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("d", "http://127.0.0.1:1")}})
+	_, err := srv.Engine().SyncAudience(t.Context(), users.AudienceSync{Name: "A", Source: "s", AllowEmpty: true})
 	assert.ErrorContains(t, err, "members: is nil")
-	_, err = srv.Engine().SyncTrait(t.Context(), mockserver.TraitSync{Name: "A", Source: "s", AllowEmpty: true})
+	_, err = srv.Engine().SyncTrait(t.Context(), users.TraitSync{Name: "A", Source: "s", AllowEmpty: true})
 	assert.ErrorContains(t, err, "values: is nil")
 }

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // clients is the directory of the client libraries from npm.
@@ -66,8 +66,8 @@ func TestClientLibraries(t *testing.T) {
 		t.Run(library, func(t *testing.T) {
 			srv := mockserver.RunT(t, mockserver.Config{
 				Strict:       true, // a call that is not taken fails the library's own promise
-				Sources:      []mockserver.Source{{Name: "shop", WriteKey: "key-of-the-shop"}},
-				Destinations: []mockserver.Destination{d},
+				Sources:      []tracking.Source{{Name: "shop", WriteKey: "key-of-the-shop"}},
+				Destinations: []tracking.Destination{d},
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

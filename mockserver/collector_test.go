@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // post sends a body with a write key and returns the answer.
@@ -89,7 +90,7 @@ func (r *receiver) got() ([]string, []http.Header) {
 
 func TestCallReachesASignedWebhook(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{{
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{{
 		Name: "hook",
 		Settings: webhook.Settings{
 			Webhooks:     []webhook.Endpoint{{URL: rec.URL + "/in", Headers: map[string]string{"X-Team": "growth"}}},
@@ -122,7 +123,7 @@ func TestCallReachesASignedWebhook(t *testing.T) {
 
 func TestIntegrationsDecideWhoGetsACall(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{
 		{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}},
 		{Name: "off", Disabled: true, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}},
 	}})
@@ -138,7 +139,7 @@ func TestIntegrationsDecideWhoGetsACall(t *testing.T) {
 		}
 		post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u","messageId":"`+strings.ReplaceAll(integrations, `"`, "'")+`","integrations":`+integrations+`}`)
 	}
-	_, err := srv.Wait(within(t), len(delivered), func(r *mockserver.Record) bool {
+	_, err := srv.Wait(within(t), len(delivered), func(r *tracking.Record) bool {
 		_, hook := r.State("hook")
 		_, off := r.State("off")
 		return hook && off
@@ -147,7 +148,7 @@ func TestIntegrationsDecideWhoGetsACall(t *testing.T) {
 	ledgers, err := srv.Ledger(t.Context())
 	require.NoError(t, err)
 	all := int64(len(delivered))
-	assert.Equal(t, []mockserver.Ledger{
+	assert.Equal(t, []tracking.Ledger{
 		{Destination: "hook", Accepted: all, Delivered: want, Filtered: all - want},
 		{Destination: "off", Accepted: all, Filtered: all},
 	}, ledgers)
@@ -166,7 +167,7 @@ func TestOneDeadDestinationDoesNotHoldAnother(t *testing.T) {
 	})
 	t.Cleanup(func() { close(hang) })
 	healthy := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{
 		{Name: "dead", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: dead.URL}}}},
 		{Name: "healthy", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: healthy.URL}}}},
 	}})
@@ -178,7 +179,7 @@ func TestOneDeadDestinationDoesNotHoldAnother(t *testing.T) {
 	_, err := srv.Wait(within(t), batches*size, mockserver.DeliveredTo("healthy"))
 	require.NoError(t, err)
 	bodies, _ := dead.got()
-	assert.LessOrEqual(t, len(bodies), mockserver.DefaultConcurrency)
+	assert.LessOrEqual(t, len(bodies), engine.DefaultConcurrency)
 }
 
 func TestFailedCallsAreTriedAgainAndTheirWebhookNumbersAttempts(t *testing.T) {
@@ -187,7 +188,7 @@ func TestFailedCallsAreTriedAgainAndTheirWebhookNumbersAttempts(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{
 		{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}},
 	}})
 	post(t, srv.URL+"/v1/batch", "key", track("m", 1))
@@ -233,10 +234,10 @@ func TestBadCallsDoNotSinkTheirBatch(t *testing.T) {
 		{"type":"identify","userId":"u","traits":1},{"type":"page","userId":"u","timestamp":"yesterday"},7,
 		{"type":"identify","userId":"u","traits":{"x":"` + "%s" + `"}}]}`
 	large := fmt.Sprintf(body, strings.Repeat("x", 33_000))
-	want := []mockserver.Code{mockserver.CodeNoEvent, mockserver.CodeUnknownType, mockserver.CodeNoUser, mockserver.CodeNoGroup,
-		mockserver.CodeNoPrevious, mockserver.CodeBadProperties, mockserver.CodeBadTraits, mockserver.CodeBadTimestamp,
-		mockserver.CodeNotObject, mockserver.CodeCallTooLarge}
-	codes := func(srv *mockserver.Server) (codes []mockserver.Code) {
+	want := []tracking.Code{tracking.CodeNoEvent, tracking.CodeUnknownType, tracking.CodeNoUser, tracking.CodeNoGroup,
+		tracking.CodeNoPrevious, tracking.CodeBadProperties, tracking.CodeBadTraits, tracking.CodeBadTimestamp,
+		tracking.CodeNotObject, tracking.CodeCallTooLarge}
+	codes := func(srv *mockserver.Server) (codes []tracking.Code) {
 		for i, r := range srv.Engine().History().Rejections() {
 			assert.Equal(t, i+1, r.Index)
 			codes = append(codes, r.Code)
@@ -259,7 +260,7 @@ func TestBadCallsDoNotSinkTheirBatch(t *testing.T) {
 }
 
 func TestUnknownWriteKeysAreRefused(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "right-key-123"}}})
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "right-key-123"}}})
 	status, answer := post(t, srv.URL+"/v1/batch", "wrong-key-123", track("m", 1))
 	assert.Equal(t, http.StatusUnauthorized, status)
 	assert.Equal(t, "unknown_write_key", answer["code"])

@@ -12,15 +12,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	userspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // outcomes are those of a request, as "user source destination state".
-func outcomes(t *testing.T, c *mockserver.Collector, id string) []string {
+func outcomes(t *testing.T, c *engine.Collector, id string) []string {
 	t.Helper()
 	var all []string
 	for o, err := range c.DeletionOutcomes(t.Context(), id) {
@@ -32,11 +36,11 @@ func outcomes(t *testing.T, c *mockserver.Collector, id string) []string {
 
 // twoSources is a configuration of two sources, of which one has a destination of
 // its own.
-func twoSources(box *inbox) mockserver.EngineConfig {
+func twoSources(box *inbox) engine.Config {
 	destinations := hooks("crm", "ads", "ios-only")
 	destinations[2].Sources = []string{"ios"}
-	return mockserver.EngineConfig{
-		Sources:      []mockserver.Source{{Name: "web", WriteKey: "w"}, {Name: "ios", WriteKey: "i"}},
+	return engine.Config{
+		Sources:      []tracking.Source{{Name: "web", WriteKey: "w"}, {Name: "ios", WriteKey: "i"}},
 		Destinations: destinations,
 		Sender:       webhook.SenderConfig{Transport: box},
 	}
@@ -49,12 +53,12 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	config.Destinations[1].Disabled = true
 	srv := mockserver.RunEngine(t, config)
 
-	d, err := srv.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u2", "u1", "u2"}})
+	d, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u2", "u1", "u2"}})
 	require.NoError(t, err)
 	assert.Equal(t, 2, d.Users)
 	d, err = srv.Engine().WaitDeletion(within(t), "gdpr-1")
 	require.NoError(t, err)
-	assert.Equal(t, []mockserver.DeletionTarget{
+	assert.Equal(t, []userspkg.DeletionTarget{
 		{Source: "ios", Destination: "crm", Delivered: 2},
 		{Source: "ios", Destination: "ios-only", Delivered: 2},
 		{Source: "web", Destination: "crm", Delivered: 2},
@@ -78,7 +82,7 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	assert.Len(t, ids, 4, "one for each user and source")
 	for _, call := range srv.Calls(mockserver.OfType("delete")) {
 		assert.LessOrEqual(t, len(call.ID), 100)
-		again, err := mockserver.ReadCall(call.Source, call.Body)
+		again, err := fields.ReadCall(call.Source, call.Body)
 		require.NoError(t, err)
 		assert.Equal(t, call, again)
 	}
@@ -87,7 +91,7 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 func TestDeletionIsTakenOnce(t *testing.T) {
 	box := &inbox{}
 	srv := mockserver.RunEngine(t, twoSources(box))
-	ask := mockserver.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2"}, Source: "web"}
+	ask := userspkg.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2"}, Source: "web"}
 	first, err := srv.Engine().DeleteUsers(within(t), ask)
 	require.NoError(t, err)
 	_, err = srv.Engine().WaitDeletion(within(t), ask.ID)
@@ -99,15 +103,15 @@ func TestDeletionIsTakenOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, first.RequestedAt, again.RequestedAt)
 	assert.False(t, again.CompletedAt.IsZero())
-	for _, other := range []mockserver.DeletionRequest{
+	for _, other := range []userspkg.DeletionRequest{
 		{ID: "gdpr-1", UserIDs: []string{"u1"}, Source: "web"}, {ID: "gdpr-1", UserIDs: []string{"u1", "u2"}},
 	} {
 		_, err = srv.Engine().DeleteUsers(within(t), other)
-		require.ErrorIs(t, err, mockserver.ErrExists)
+		require.ErrorIs(t, err, state.ErrExists)
 	}
-	one, err := srv.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
+	one, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
 	require.NoError(t, err)
-	two, err := srv.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
+	two, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
 	require.NoError(t, err)
 	assert.NotEqual(t, one.ID, two.ID)
 	for _, id := range []string{one.ID, two.ID} {
@@ -121,16 +125,16 @@ func TestDeletionIsTakenOnce(t *testing.T) {
 	assert.Equal(t, "gdpr-1", all[2].ID)
 
 	_, err = srv.Engine().Deletion(within(t), "none")
-	require.ErrorIs(t, err, mockserver.ErrUnknown)
+	require.ErrorIs(t, err, state.ErrUnknown)
 	for _, err := range srv.Engine().DeletionOutcomes(within(t), "none") {
-		require.ErrorIs(t, err, mockserver.ErrUnknown)
+		require.ErrorIs(t, err, state.ErrUnknown)
 	}
 }
 
 func TestDeletionOfManyUsers(t *testing.T) {
 	box := &inbox{}
 	srv := mockserver.RunEngine(t, twoSources(box))
-	ask := mockserver.DeletionRequest{ID: "many", Source: "web"}
+	ask := userspkg.DeletionRequest{ID: "many", Source: "web"}
 	for id := range numbered(5000) {
 		ask.UserIDs = append(ask.UserIDs, id)
 	}
@@ -152,8 +156,8 @@ func TestDeletionOfManyUsers(t *testing.T) {
 	assert.Len(t, all, 2*5000)
 	assert.True(t, slices.IsSortedFunc(all, func(a, b string) int { return strings.Compare(a[:13], b[:13]) }), "by user")
 
-	ask = mockserver.DeletionRequest{}
-	for id := range numbered(mockserver.MaxDeletionUsers + 1) {
+	ask = userspkg.DeletionRequest{}
+	for id := range numbered(userspkg.MaxDeletionUsers + 1) {
 		ask.UserIDs = append(ask.UserIDs, id)
 	}
 	_, err = srv.Engine().DeleteUsers(within(t), ask)
@@ -165,7 +169,7 @@ func TestDeletionIsNotTakenFromSenders(t *testing.T) {
 	_, answer := post(t, srv.URL+"/v1/batch", "key", `{"batch":[{"type":"delete","userId":"u1"}]}`)
 	assert.Equal(t, true, answer["success"], "the batch is answered as the service does")
 	assert.Empty(t, srv.Calls())
-	assert.Equal(t, mockserver.CodeUnknownType, srv.Engine().History().Rejections()[0].Code)
+	assert.Equal(t, tracking.CodeUnknownType, srv.Engine().History().Rejections()[0].Code)
 	status, _ := post(t, srv.URL+"/v1/delete", "key", `{"userId":"u1"}`)
 	assert.Equal(t, http.StatusNotFound, status)
 	assert.Empty(t, box.take())
@@ -174,14 +178,14 @@ func TestDeletionIsNotTakenFromSenders(t *testing.T) {
 func TestDeletionRequestsThatAreRefused(t *testing.T) {
 	srv := mockserver.RunEngine(t, twoSources(&inbox{}))
 	for name, test := range map[string]struct {
-		request mockserver.DeletionRequest
+		request userspkg.DeletionRequest
 		want    string
 	}{
-		"no user":        {mockserver.DeletionRequest{}, "userIds: is empty"},
-		"empty user":     {mockserver.DeletionRequest{UserIDs: []string{"u", ""}}, "userIds[1]: is empty"},
-		"long user":      {mockserver.DeletionRequest{UserIDs: []string{strings.Repeat("u", 1025)}}, "1025 bytes"},
-		"long ID":        {mockserver.DeletionRequest{ID: strings.Repeat("i", 256), UserIDs: []string{"u"}}, "256 bytes"},
-		"unknown source": {mockserver.DeletionRequest{UserIDs: []string{"u"}, Source: "tv"}, `"tv"`},
+		"no user":        {userspkg.DeletionRequest{}, "userIds: is empty"},
+		"empty user":     {userspkg.DeletionRequest{UserIDs: []string{"u", ""}}, "userIds[1]: is empty"},
+		"long user":      {userspkg.DeletionRequest{UserIDs: []string{strings.Repeat("u", 1025)}}, "1025 bytes"},
+		"long ID":        {userspkg.DeletionRequest{ID: strings.Repeat("i", 256), UserIDs: []string{"u"}}, "256 bytes"},
+		"unknown source": {userspkg.DeletionRequest{UserIDs: []string{"u"}, Source: "tv"}, `"tv"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := srv.Engine().DeleteUsers(within(t), test.request)
@@ -189,13 +193,13 @@ func TestDeletionRequestsThatAreRefused(t *testing.T) {
 		})
 	}
 	dev := mockserver.RunT(t)
-	_, err := dev.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u"}})
+	_, err := dev.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u"}})
 	require.ErrorContains(t, err, "no source is known")
 }
 
 func TestDeletionWithoutDestinationsIsDone(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}})
-	d, err := srv.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u"}})
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}})
+	d, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u"}})
 	require.NoError(t, err)
 	d, err = srv.Engine().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
@@ -212,7 +216,7 @@ func TestDeletionFindsTheSourcesThatWereSeen(t *testing.T) {
 	_, err := srv.Wait(within(t), 3, mockserver.DeliveredTo("crm"))
 	require.NoError(t, err)
 	box.take()
-	d, err := srv.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u"}})
+	d, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u"}})
 	require.NoError(t, err)
 	d, err = srv.Engine().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
@@ -233,22 +237,22 @@ func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 			}
 			return http.StatusOK
 		}
-		c, err := mockserver.NewCollector(twoSources(box))
+		c, err := engine.New(twoSources(box))
 		require.NoError(t, err)
 		defer c.Close()
-		_, err = c.DeleteUsers(t.Context(), mockserver.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
+		_, err = c.DeleteUsers(t.Context(), userspkg.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		var all []mockserver.DeletionOutcome
+		var all []userspkg.DeletionOutcome
 		for o, err := range c.DeletionOutcomes(t.Context(), "x") {
 			require.NoError(t, err)
 			all = append(all, o)
 		}
 		require.Len(t, all, 2)
-		assert.Equal(t, mockserver.StatePending, all[0].State)
+		assert.Equal(t, tracking.StatePending, all[0].State)
 		assert.Greater(t, all[0].Attempt, 2)
 		assert.Contains(t, all[0].Reason, "503")
-		assert.Equal(t, mockserver.StateFailed, all[1].State)
+		assert.Equal(t, tracking.StateFailed, all[1].State)
 		assert.Contains(t, all[1].Reason, "403")
 		assert.Equal(t, all[0].MessageID, all[1].MessageID)
 
@@ -256,14 +260,14 @@ func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 		defer cancel()
 		d, err := c.WaitDeletion(short, "x")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, []mockserver.DeletionTarget{{Source: "web", Destination: "crm", Pending: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
+		assert.Equal(t, []userspkg.DeletionTarget{{Source: "web", Destination: "crm", Pending: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
 
 		box.mu.Lock()
 		down = false
 		box.mu.Unlock()
 		d, err = c.WaitDeletion(t.Context(), "x")
 		require.NoError(t, err)
-		assert.Equal(t, []mockserver.DeletionTarget{{Source: "web", Destination: "crm", Delivered: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
+		assert.Equal(t, []userspkg.DeletionTarget{{Source: "web", Destination: "crm", Delivered: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
 		got := box.take()
 		require.Len(t, got, 1)
 		assert.Equal(t, all[0].MessageID, got[0].id)
@@ -273,29 +277,29 @@ func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 func TestDeletionIsKeptForThirtyDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := twoSources(&inbox{})
-		config.State = mockserver.NewMemoryState()
-		running := func(do func(c *mockserver.Collector)) {
-			c, err := mockserver.NewCollector(config)
+		config.State = state.NewMemory()
+		running := func(do func(c *engine.Collector)) {
+			c, err := engine.New(config)
 			require.NoError(t, err)
 			defer c.Close()
 			synctest.Wait()
 			do(c)
 		}
-		running(func(c *mockserver.Collector) {
-			_, err := c.DeleteUsers(t.Context(), mockserver.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
+		running(func(c *engine.Collector) {
+			_, err := c.DeleteUsers(t.Context(), userspkg.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
 			require.NoError(t, err)
 			_, err = c.WaitDeletion(t.Context(), "x")
 			require.NoError(t, err)
 		})
-		time.Sleep(mockserver.DeletionKept - time.Hour)
-		running(func(c *mockserver.Collector) {
+		time.Sleep(userspkg.DeletionKept - time.Hour)
+		running(func(c *engine.Collector) {
 			_, err := c.Deletion(t.Context(), "x")
 			require.NoError(t, err)
 		})
 		time.Sleep(2 * time.Hour)
-		running(func(c *mockserver.Collector) {
+		running(func(c *engine.Collector) {
 			_, err := c.Deletion(t.Context(), "x")
-			require.ErrorIs(t, err, mockserver.ErrUnknown)
+			require.ErrorIs(t, err, state.ErrUnknown)
 			keys, err := config.State.Keys(t.Context(), "deletionchunk")
 			require.NoError(t, err)
 			require.Empty(t, keys)
@@ -308,11 +312,11 @@ func TestDeletionToADestinationThatIsRemoved(t *testing.T) {
 		box := &inbox{answer: func(int, notice) int { return http.StatusServiceUnavailable }}
 		config := twoSources(box)
 		config.Destinations = nil
-		c, err := mockserver.NewCollector(config)
+		c, err := engine.New(config)
 		require.NoError(t, err)
 		defer c.Close()
 		require.NoError(t, c.AddDestination(t.Context(), hooks("crm")[0]))
-		_, err = c.DeleteUsers(t.Context(), mockserver.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
+		_, err = c.DeleteUsers(t.Context(), userspkg.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		require.NoError(t, c.RemoveDestination(t.Context(), "crm"))
@@ -327,7 +331,7 @@ func TestDeletionToADestinationThatIsRemoved(t *testing.T) {
 
 // A failingState takes no changes of chunks while it is told to.
 type failingState struct {
-	mockserver.StateStore
+	state.Store
 	failing *atomic.Bool
 }
 
@@ -335,7 +339,7 @@ func (s failingState) Update(ctx context.Context, key string, value []byte, revi
 	if s.failing.Load() && strings.HasPrefix(key, "deletionchunk.") {
 		return 0, errors.New("the disk is full")
 	}
-	return s.StateStore.Update(ctx, key, value, revision)
+	return s.Store.Update(ctx, key, value, revision)
 }
 
 func TestDeletionKeepsOutcomesUntilTheyAreStored(t *testing.T) {
@@ -344,11 +348,11 @@ func TestDeletionKeepsOutcomesUntilTheyAreStored(t *testing.T) {
 		config := twoSources(box)
 		var failing atomic.Bool
 		failing.Store(true)
-		config.State = failingState{mockserver.NewMemoryState(), &failing}
-		c, err := mockserver.NewCollector(config)
+		config.State = failingState{state.NewMemory(), &failing}
+		c, err := engine.New(config)
 		require.NoError(t, err)
 		defer c.Close()
-		_, err = c.DeleteUsers(t.Context(), mockserver.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
+		_, err = c.DeleteUsers(t.Context(), userspkg.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
 		require.NoError(t, err)
 		time.Sleep(20 * time.Second)
 		d, err := c.Deletion(t.Context(), "x")
@@ -369,7 +373,7 @@ func TestDeletedUsersAreTakenOutOfLists(t *testing.T) {
 	other.Name = "Others"
 	synced(t, srv, other)
 	box.take()
-	d, err := srv.Engine().DeleteUsers(within(t), mockserver.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2", "u9"}})
+	d, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2", "u9"}})
 	require.NoError(t, err)
 	_, err = srv.Engine().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
@@ -408,7 +412,7 @@ func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
 				w.settle()
 				w.die()
 				w.live(writes, after)
-				ask := mockserver.DeletionRequest{ID: "gdpr-1", UserIDs: users}
+				ask := userspkg.DeletionRequest{ID: "gdpr-1", UserIDs: users}
 				_, err := w.collector.DeleteUsers(t.Context(), ask)
 				require.True(t, err == nil || w.process.isDead(), "%v", err)
 				time.Sleep(10 * time.Second) // it is as far as it comes
@@ -422,7 +426,7 @@ func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
 				defer cancel()
 				d, err := w.collector.WaitDeletion(ctx, ask.ID)
 				require.NoError(t, err)
-				assert.Equal(t, []mockserver.DeletionTarget{
+				assert.Equal(t, []userspkg.DeletionTarget{
 					{Source: "web", Destination: "crm", Delivered: 5}, {Source: "web", Destination: "ads", Delivered: 5},
 				}, d.Targets)
 				ids := map[string]string{}

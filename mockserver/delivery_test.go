@@ -16,11 +16,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // newYear is when tests with a clock of their own begin.
@@ -103,7 +105,7 @@ func (p *peak) max() int {
 }
 
 // inProcess starts a server without a network in front of or behind it.
-func inProcess(t *testing.T, config mockserver.EngineConfig) (*mockserver.Server, *webhooks) {
+func inProcess(t *testing.T, config engine.Config) (*mockserver.Server, *webhooks) {
 	t.Helper()
 	h := &webhooks{answers: map[string]http.HandlerFunc{}, requests: map[string][]time.Time{}}
 	config.Sender.Transport = mockserver.NewTransport(h)
@@ -128,7 +130,7 @@ func sendAs(t *testing.T, srv *mockserver.Server, writeKey, body string) {
 }
 
 // account returns the ledger of the only destination, without its time.
-func account(t *testing.T, srv *mockserver.Server) mockserver.Ledger {
+func account(t *testing.T, srv *mockserver.Server) tracking.Ledger {
 	t.Helper()
 	all, err := srv.Ledger(t.Context())
 	require.NoError(t, err)
@@ -140,7 +142,7 @@ func account(t *testing.T, srv *mockserver.Server) mockserver.Ledger {
 
 func TestOneOfFiveWebhooksAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{
+		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{
 			hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")}})
 		for i := range 4 {
 			h.answer(fmt.Sprintf("/%d", i+1), hang)
@@ -163,7 +165,7 @@ func TestOneOfFiveWebhooksAnswers(t *testing.T) {
 		for i := range 5 {
 			assert.Len(t, h.times(fmt.Sprintf("/%d", i+1), start), 1, "none is asked again")
 		}
-		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 1, Delivered: 1}, account(t, srv))
+		assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 1, Delivered: 1}, account(t, srv))
 	})
 }
 
@@ -174,8 +176,8 @@ func TestAllWebhooksFail(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			var mu sync.Mutex
-			srv, h := inProcess(t, mockserver.EngineConfig{
-				Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")},
+			srv, h := inProcess(t, engine.Config{
+				Destinations: []tracking.Destination{hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")},
 				Jitter: func() float64 {
 					mu.Lock()
 					defer mu.Unlock()
@@ -191,7 +193,7 @@ func TestAllWebhooksFail(t *testing.T) {
 			send(t, srv, track("m", 1))
 			time.Sleep(4*time.Hour + time.Minute)
 
-			record := srv.Expect(t, mockserver.InState("d", mockserver.StateFailed))
+			record := srv.Expect(t, mockserver.InState("d", tracking.StateFailed))
 			times := h.times("/1", start)
 			for _, path := range []string{"/2", "/4", "/5"} {
 				assert.Equal(t, times, h.times(path, start), "%s is asked each time", path)
@@ -206,7 +208,7 @@ func TestAllWebhooksFail(t *testing.T) {
 			o, _ := record.State("d")
 			assert.Contains(t, o.Reason, "4 hours have passed")
 			assert.Contains(t, o.Reason, "503")
-			assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 1, Failed: 1}, account(t, srv))
+			assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 1, Failed: 1}, account(t, srv))
 
 			time.Sleep(10 * time.Hour)
 			assert.Len(t, h.times("/1", start), len(times), "nothing comes after the end")
@@ -235,24 +237,24 @@ func TestRetryAsksWebhooksThatMayRecover(t *testing.T) {
 		first   map[string]http.HandlerFunc
 		then    func(srv *mockserver.Server) // before the second attempt
 		again   []string                     // asked again
-		outcome mockserver.State
+		outcome tracking.State
 		reason  string
 	}{
 		"all refuse": {
 			first:   map[string]http.HandlerFunc{"/1": status(400), "/2": status(401), "/3": status(404)},
-			outcome: mockserver.StateFailed, reason: "404",
+			outcome: tracking.StateFailed, reason: "404",
 		},
 		"a redirect is no success": {
 			first:   map[string]http.HandlerFunc{"/1": status(302), "/2": status(307), "/3": status(304)},
-			outcome: mockserver.StateFailed, reason: "redirects are not followed",
+			outcome: tracking.StateFailed, reason: "redirects are not followed",
 		},
 		"one may recover": {
 			first: map[string]http.HandlerFunc{"/1": status(400), "/2": status(500), "/3": status(400)},
-			again: []string{"/2"}, outcome: mockserver.StateDelivered,
+			again: []string{"/2"}, outcome: tracking.StateDelivered,
 		},
 		"408, 425 and 429 too": {
 			first: map[string]http.HandlerFunc{"/1": status(408), "/2": status(425), "/3": status(429)},
-			again: []string{"/1", "/2", "/3"}, outcome: mockserver.StateDelivered,
+			again: []string{"/1", "/2", "/3"}, outcome: tracking.StateDelivered,
 		},
 		"settings that were mended": {
 			first: map[string]http.HandlerFunc{"/1": status(401), "/2": status(500), "/3": status(400)},
@@ -262,7 +264,7 @@ func TestRetryAsksWebhooksThatMayRecover(t *testing.T) {
 				s.Destinations[0].Webhooks[0].Headers = map[string]string{"Authorization": "Bearer right"}
 				_ = srv.Engine().Apply(t.Context(), s)
 			},
-			again: []string{"/1", "/2"}, outcome: mockserver.StateDelivered,
+			again: []string{"/1", "/2"}, outcome: tracking.StateDelivered,
 		},
 		"only those that refused are left": {
 			first: map[string]http.HandlerFunc{"/1": status(401), "/2": status(500), "/3": status(400)},
@@ -271,13 +273,13 @@ func TestRetryAsksWebhooksThatMayRecover(t *testing.T) {
 				s.Destinations[0].Webhooks = []webhook.Endpoint{{URL: "http://h/1"}, {URL: "http://h/3"}}
 				_ = srv.Engine().Apply(t.Context(), s)
 			},
-			outcome: mockserver.StateFailed, reason: "refused the call for good",
+			outcome: tracking.StateFailed, reason: "refused the call for good",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv, h := inProcess(t, mockserver.EngineConfig{
-					Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2", "http://h/3")},
+				srv, h := inProcess(t, engine.Config{
+					Destinations: []tracking.Destination{hook("d", "http://h/1", "http://h/2", "http://h/3")},
 					Jitter:       func() float64 { return 1 },
 				})
 				for path, answer := range test.first {
@@ -311,7 +313,7 @@ func TestRetryAsksWebhooksThatMayRecover(t *testing.T) {
 
 func TestRetryAfterIsHonored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}})
 		n := 0
 		h.answer("/1", func(w http.ResponseWriter, _ *http.Request) {
 			if n++; n == 1 {
@@ -352,7 +354,7 @@ func TestUnreachableDestinationIsProbed(t *testing.T) {
 		var tried atomic.Int64
 		var down atomic.Bool
 		down.Store(true)
-		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Concurrency: 4, Sender: webhook.SenderConfig{
+		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}, Concurrency: 4, Sender: webhook.SenderConfig{
 			Wrap: func(next http.RoundTripper) http.RoundTripper {
 				next = unreachable(&down)(next)
 				return roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -382,7 +384,7 @@ func TestUnreachableDestinationIsProbed(t *testing.T) {
 		assert.Less(t, time.Since(start), 5*time.Second)
 		time.Sleep(11 * time.Minute) // the latest retry
 		synctest.Wait()
-		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 1045, Delivered: 1045}, account(t, srv))
+		assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 1045, Delivered: 1045}, account(t, srv))
 		assert.False(t, srv.Engine().Status()[0].Down)
 		assert.Len(t, h.times("/1", start), 1045, "each came once")
 	})
@@ -393,7 +395,7 @@ func TestUnreachableDestinationIsProbed(t *testing.T) {
 func TestFailingDestinationIsTriedAtARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const all = 5 * 2_500
-		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", status(http.StatusBadGateway))
 		start := time.Now()
 		for i := range 5 {
@@ -405,7 +407,7 @@ func TestFailingDestinationIsTriedAtARate(t *testing.T) {
 		h.answer("/1", nil)
 		time.Sleep(11 * time.Minute) // the latest retry
 		synctest.Wait()
-		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: all, Delivered: all}, account(t, srv))
+		assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: all, Delivered: all}, account(t, srv))
 		assert.False(t, srv.Engine().Status()[0].Down)
 	})
 }
@@ -414,7 +416,7 @@ func TestFailingDestinationIsTriedAtARate(t *testing.T) {
 // one call is asked for the others at once.
 func TestOneFailingCallDoesNotBreakTheCircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get(webhook.MessageIDHeader) == "poison-0" {
 				w.WriteHeader(http.StatusInternalServerError)
@@ -437,9 +439,9 @@ func TestOneFailingCallDoesNotBreakTheCircuit(t *testing.T) {
 func TestLogOfDestinationState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		srv, h := inProcess(t, mockserver.EngineConfig{
+		srv, h := inProcess(t, engine.Config{
 			Logger:       slog.New(slog.NewTextHandler(&log, nil)),
-			Destinations: []mockserver.Destination{hook("d", "http://h/1")},
+			Destinations: []tracking.Destination{hook("d", "http://h/1")},
 		})
 		h.answer("/1", status(http.StatusServiceUnavailable))
 		send(t, srv, track("early", 40))
@@ -519,7 +521,7 @@ func TestFailingCallsDelayNoOthers(t *testing.T) {
 				t.Skipf("%d calls take a while", calls)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+				srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}})
 				arrived := map[string]time.Duration{}
 				var mu sync.Mutex
 				start := time.Now()
@@ -569,8 +571,8 @@ func TestHangingDestinationSlowsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, fast := hook("slow", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5"), hook("fast", "http://h/fast")
 		underWay := peak{but: "/fast"}
-		srv, h := inProcess(t, mockserver.EngineConfig{
-			Destinations: []mockserver.Destination{slow, fast}, Concurrency: 8, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
+		srv, h := inProcess(t, engine.Config{
+			Destinations: []tracking.Destination{slow, fast}, Concurrency: 8, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
 		})
 		for i := range 5 {
 			h.answer(fmt.Sprintf("/%d", i+1), hang)
@@ -594,8 +596,8 @@ func TestHangingDestinationSlowsNoOther(t *testing.T) {
 func TestSmallEntriesFillTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
-		srv, h := inProcess(t, mockserver.EngineConfig{
-			Concurrency: 16, Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
+		srv, h := inProcess(t, engine.Config{
+			Concurrency: 16, Destinations: []tracking.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
 		})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		for i := range 160 {
@@ -603,7 +605,7 @@ func TestSmallEntriesFillTheGate(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 160, Delivered: 160}, account(t, srv))
+		assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 160, Delivered: 160}, account(t, srv))
 		assert.Equal(t, 16, underWay.max())
 	})
 }
@@ -613,8 +615,8 @@ func TestSmallEntriesFillTheGate(t *testing.T) {
 func TestTrailingRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
-		srv, h := inProcess(t, mockserver.EngineConfig{
-			Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
+		srv, h := inProcess(t, engine.Config{
+			Destinations: []tracking.Destination{hook("d", "http://h/1", "http://h/2")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
 		})
 		h.answer("/2", hang)
 		const calls = 2_400
@@ -635,8 +637,8 @@ func TestRetryScheduleIsRepeatable(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(7, 7))
 			var mu sync.Mutex
-			srv, h := inProcess(t, mockserver.EngineConfig{
-				Destinations: []mockserver.Destination{hook("d", "http://h/1", "http://h/2")},
+			srv, h := inProcess(t, engine.Config{
+				Destinations: []tracking.Destination{hook("d", "http://h/1", "http://h/2")},
 				Jitter:       func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() },
 			})
 			h.answer("/1", status(http.StatusServiceUnavailable))
@@ -644,10 +646,10 @@ func TestRetryScheduleIsRepeatable(t *testing.T) {
 			start := time.Now()
 			send(t, srv, track("m", 3))
 			time.Sleep(3*time.Hour + 59*time.Minute)
-			assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 3, Pending: 3}, account(t, srv))
+			assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 3, Pending: 3}, account(t, srv))
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
-			assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 3, Failed: 3}, account(t, srv))
+			assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 3, Failed: 3}, account(t, srv))
 			record, ok := srv.Call("m-1")
 			require.True(t, ok)
 			for _, end := range record.Ends {
@@ -665,7 +667,7 @@ func TestRetryScheduleIsRepeatable(t *testing.T) {
 
 func TestPauseWhileFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 1, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, engine.Config{Concurrency: 1, Destinations: []tracking.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", status(http.StatusServiceUnavailable))
 		start := time.Now()
 		for i := range 30 { // more entries than are worked at, more calls than may be under way
@@ -681,7 +683,7 @@ func TestPauseWhileFailing(t *testing.T) {
 		h.answer("/1", nil)
 		require.NoError(t, srv.Resume(t.Context(), "d"))
 		time.Sleep(time.Hour)
-		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 90, Delivered: 90}, account(t, srv))
+		assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 90, Delivered: 90}, account(t, srv))
 	})
 }
 
@@ -690,7 +692,7 @@ func TestPauseWhileFailing(t *testing.T) {
 func TestPauseAndResumeWhileFailing(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
-			srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 1, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+			srv, h := inProcess(t, engine.Config{Concurrency: 1, Destinations: []tracking.Destination{hook("d", "http://h/1")}})
 			h.answer("/1", status(http.StatusServiceUnavailable))
 			for i := range 6 {
 				send(t, srv, track(fmt.Sprint("m", i), 5))
@@ -702,14 +704,14 @@ func TestPauseAndResumeWhileFailing(t *testing.T) {
 			require.NoError(t, srv.Resume(t.Context(), "d"))
 			time.Sleep(time.Second) // the latest retry
 			synctest.Wait()
-			assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 30, Delivered: 30}, account(t, srv))
+			assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 30, Delivered: 30}, account(t, srv))
 		})
 	}
 }
 
 func TestPauseStopsLeasedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 2, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, engine.Config{Concurrency: 2, Destinations: []tracking.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		start := time.Now()
 		for i := range 6 {
@@ -719,18 +721,18 @@ func TestPauseStopsLeasedEntries(t *testing.T) {
 		require.NoError(t, srv.Pause(t.Context(), "d"))
 		time.Sleep(time.Hour)
 		assert.Len(t, h.times("/1", start), 8, "those under way end, and no other begins")
-		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 60, Delivered: 8, Pending: 52}, account(t, srv))
+		assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 60, Delivered: 8, Pending: 52}, account(t, srv))
 
 		require.NoError(t, srv.Resume(t.Context(), "d"))
 		time.Sleep(time.Minute)
 		assert.Len(t, h.times("/1", start), 60, "each is delivered once")
-		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 60, Delivered: 60}, account(t, srv))
+		assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 60, Delivered: 60}, account(t, srv))
 	})
 }
 
 func TestPauseStopsDestinationWithoutQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}})
 		pause := sync.OnceFunc(func() { assert.NoError(t, srv.Pause(context.Background(), "d")) })
 		start := time.Now()
 		h.answer("/1", func(http.ResponseWriter, *http.Request) {
@@ -740,7 +742,7 @@ func TestPauseStopsDestinationWithoutQueue(t *testing.T) {
 		})
 		send(t, srv, track("m", 2_500))
 		time.Sleep(time.Minute)
-		assert.Less(t, len(h.times("/1", start)), 10+2*mockserver.DefaultConcurrency)
+		assert.Less(t, len(h.times("/1", start)), 10+2*engine.DefaultConcurrency)
 	})
 }
 
@@ -748,7 +750,7 @@ func TestPauseStopsDestinationWithoutQueue(t *testing.T) {
 // is down must not go on to the URL that was wrong.
 func TestChangedSettingsReachLeasedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 4, Destinations: []mockserver.Destination{hook("d", "http://h/wrong")}})
+		srv, h := inProcess(t, engine.Config{Concurrency: 4, Destinations: []tracking.Destination{hook("d", "http://h/wrong")}})
 		h.answer("/wrong", status(http.StatusServiceUnavailable))
 		start := time.Now()
 		for i := range 6 {
@@ -758,10 +760,10 @@ func TestChangedSettingsReachLeasedEntries(t *testing.T) {
 		require.True(t, srv.Engine().Status()[0].Down)
 		before := h.times("/wrong", start)
 
-		require.NoError(t, srv.Engine().Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{hook("d", "http://h/right")}}))
+		require.NoError(t, srv.Engine().Apply(t.Context(), tracking.Settings{Destinations: []tracking.Destination{hook("d", "http://h/right")}}))
 		time.Sleep(11 * time.Minute)
 		assert.Equal(t, before, h.times("/wrong", start), "not one more goes to the old URL")
-		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 300, Delivered: 300}, account(t, srv))
+		assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 300, Delivered: 300}, account(t, srv))
 	})
 }
 
@@ -770,7 +772,7 @@ func TestChangedSettingsReachLeasedEntries(t *testing.T) {
 func TestAddedWebhooksGetWaitingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
-		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 8, Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap}})
+		srv, h := inProcess(t, engine.Config{Concurrency: 8, Destinations: []tracking.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap}})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		start := time.Now()
 		send(t, srv, track("m", 1_000))
@@ -779,10 +781,10 @@ func TestAddedWebhooksGetWaitingCalls(t *testing.T) {
 		for i := range 4 {
 			h.answer(fmt.Sprintf("/%d", i+2), hang)
 		}
-		require.NoError(t, srv.Engine().Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{
+		require.NoError(t, srv.Engine().Apply(t.Context(), tracking.Settings{Destinations: []tracking.Destination{
 			hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")}}))
 		time.Sleep(time.Minute)
-		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 1_000, Delivered: 1_000}, account(t, srv))
+		assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 1_000, Delivered: 1_000}, account(t, srv))
 		assert.Len(t, h.times("/1", start), 1_000)
 		for i := range 4 {
 			assert.Len(t, h.times(fmt.Sprintf("/%d", i+2), start), 1_000-16, "all but those that were under way before")
@@ -794,17 +796,17 @@ func TestAddedWebhooksGetWaitingCalls(t *testing.T) {
 
 func TestDisablingReachesLeasedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 2, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, engine.Config{Concurrency: 2, Destinations: []tracking.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		start := time.Now()
 		send(t, srv, track("m", 20))
 		time.Sleep(1500 * time.Millisecond)
 		d := hook("d", "http://h/1")
 		d.Disabled = true
-		require.NoError(t, srv.Engine().Apply(t.Context(), mockserver.Settings{Destinations: []mockserver.Destination{d}}))
+		require.NoError(t, srv.Engine().Apply(t.Context(), tracking.Settings{Destinations: []tracking.Destination{d}}))
 		time.Sleep(time.Minute)
 		assert.Len(t, h.times("/1", start), 4)
-		assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: 20, Delivered: 4, Filtered: 16}, account(t, srv))
+		assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 20, Delivered: 4, Filtered: 16}, account(t, srv))
 	})
 }
 
@@ -812,8 +814,8 @@ func TestDisablingReachesLeasedEntries(t *testing.T) {
 // is not asked again when the calls beside it were interrupted.
 func TestInterruptedCallsKeepTheirRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 1, Jitter: func() float64 { return 1 },
-			Destinations: []mockserver.Destination{hook("d", "http://h/refuses", "http://h/fails")}})
+		srv, h := inProcess(t, engine.Config{Concurrency: 1, Jitter: func() float64 { return 1 },
+			Destinations: []tracking.Destination{hook("d", "http://h/refuses", "http://h/fails")}})
 		h.answer("/refuses", status(http.StatusNotFound))
 		h.answer("/fails", status(http.StatusServiceUnavailable))
 		start := time.Now()
@@ -836,7 +838,7 @@ func TestInterruptedCallsKeepTheirRefusals(t *testing.T) {
 // were has an attempt less than they have.
 func TestAttemptsAreCountedPerCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 1, Jitter: func() float64 { return 1 }, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, engine.Config{Concurrency: 1, Jitter: func() float64 { return 1 }, Destinations: []tracking.Destination{hook("d", "http://h/1")}})
 		var mu sync.Mutex
 		attempts := map[string][]string{}
 		h.answer("/1", func(w http.ResponseWriter, r *http.Request) {
@@ -876,7 +878,7 @@ func TestAttemptsAreCountedPerCall(t *testing.T) {
 
 func TestResumeDeliversAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.EngineConfig{Concurrency: 2, Jitter: func() float64 { return 1 }, Destinations: []mockserver.Destination{hook("d", "http://h/1")}})
+		srv, h := inProcess(t, engine.Config{Concurrency: 2, Jitter: func() float64 { return 1 }, Destinations: []tracking.Destination{hook("d", "http://h/1")}})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		start := time.Now()
 		send(t, srv, track("m", 10))
@@ -893,33 +895,33 @@ func TestResumeDeliversAtOnce(t *testing.T) {
 }
 
 // A stuckJournal hands out calls and takes no results, as one on a full disk.
-type stuckJournal struct{ mockserver.Journal }
+type stuckJournal struct{ journal.Journal }
 
-func (j stuckJournal) Attach(ctx context.Context, destination string, sources []string) (mockserver.Reader, error) {
+func (j stuckJournal) Attach(ctx context.Context, destination string, sources []string) (journal.Reader, error) {
 	r, err := j.Journal.Attach(ctx, destination, sources)
 	return stuckReader{r}, err
 }
 
-type stuckReader struct{ mockserver.Reader }
+type stuckReader struct{ journal.Reader }
 
-func (r stuckReader) Next(ctx context.Context, want mockserver.Want) (mockserver.Lease, error) {
+func (r stuckReader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
 	l, err := r.Reader.Next(ctx, want)
 	return stuckLease{l}, err
 }
 
-type stuckLease struct{ mockserver.Lease }
+type stuckLease struct{ journal.Lease }
 
-func (stuckLease) Finish(ctx context.Context, _ mockserver.Result) error {
+func (stuckLease) Finish(ctx context.Context, _ journal.Result) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
 func TestCloseWhileTheJournalTakesNoResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.EngineConfig{
-			Journal:      stuckJournal{mockserver.NewMemoryJournal(0)},
-			Destinations: []mockserver.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://hook.test/a"}}}}},
-			Sources:      []mockserver.Source{{Name: "web", WriteKey: "key"}},
+		srv, h := inProcess(t, engine.Config{
+			Journal:      stuckJournal{journal.NewMemory(0)},
+			Destinations: []tracking.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://hook.test/a"}}}}},
+			Sources:      []tracking.Source{{Name: "web", WriteKey: "key"}},
 		})
 		begin := time.Now()
 		send(t, srv, `{"batch":[{"type":"track","userId":"u","event":"E"}]}`)

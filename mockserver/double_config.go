@@ -4,6 +4,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -11,10 +14,10 @@ import (
 // calls to no destination. Everything is kept in memory.
 type Config struct {
 	// Sources are those that may send. Defaults to none.
-	Sources []Source
+	Sources []tracking.Source
 	// Destinations get the calls of the sources they are connected to. Defaults
 	// to none.
-	Destinations []Destination
+	Destinations []tracking.Destination
 	// AnyWriteKey takes calls with a write key that no source has, and makes the
 	// source as it sees it, with the write key as its name. Defaults to true where
 	// Sources is empty.
@@ -27,7 +30,7 @@ type Config struct {
 	// alone. Defaults to false.
 	InProcess bool
 	// Limits are how much one request may hold. Default to those of the service.
-	Limits Limits
+	Limits tracking.Limits
 	// DedupWindow is for how long a call that is sent again with the same
 	// messageId is recognised. Defaults to 24 hours.
 	DedupWindow time.Duration
@@ -46,11 +49,11 @@ type Config struct {
 }
 
 // engine returns the configuration of the engine of a Server.
-func (c Config) engine() EngineConfig {
+func (c Config) engine() engine.Config {
 	c.Sender.Policy.AllowLoopback = true
-	return EngineConfig{
+	return engine.Config{
 		Sources: c.Sources, Destinations: c.Destinations, AnyWriteKey: c.AnyWriteKey || len(c.Sources) == 0,
-		Strict: c.Strict, Messages: true, Limits: c.Limits, DedupWindow: c.DedupWindow, History: NewHistory(c.KeepCalls),
+		Strict: c.Strict, Messages: true, Limits: c.Limits, DedupWindow: c.DedupWindow, History: history.New(c.KeepCalls),
 		Sender: c.Sender, Jitter: c.Jitter, Logger: c.Logger,
 	}
 }

@@ -15,11 +15,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	adminpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // ask sends a request whose header is given as lines of "Name: value", and
@@ -141,7 +144,7 @@ func TestBrowsersOfEverySiteMaySend(t *testing.T) {
 
 func TestEveryFormOfWriteKey(t *testing.T) {
 	encode := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
-	config := mockserver.Config{Sources: []mockserver.Source{
+	config := mockserver.Config{Sources: []tracking.Source{
 		{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}, {Name: "odd", WriteKey: "ké/y?"},
 	}}
 	const call = `"type":"track","userId":"u","event":"E"`
@@ -274,7 +277,7 @@ func TestClientMetricsAreCountedAndNotRouted(t *testing.T) {
 }
 
 func TestPixelsAlwaysAnswerWithAnImage(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "mail", WriteKey: "key"}}})
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "mail", WriteKey: "key"}}})
 	const call = `{"writeKey":"key","userId":"u1","event":"Email Opened?>","properties":{"subject":"The Electric Daily","n":1}}`
 	std, web := base64.StdEncoding.EncodeToString([]byte(call)), base64.RawURLEncoding.EncodeToString([]byte(call))
 	require.NotEqual(t, strings.TrimRight(std, "="), web, "the call must need the alphabets that differ")
@@ -320,8 +323,8 @@ func TestPixelsAlwaysAnswerWithAnImage(t *testing.T) {
 func TestLibrariesLearnWhereToSend(t *testing.T) {
 	hook := webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1/"}}}
 	srv := mockserver.RunT(t, mockserver.Config{
-		Sources: []mockserver.Source{{Name: "web", WriteKey: "k1"}, {Name: "ios", WriteKey: "k2"}},
-		Destinations: []mockserver.Destination{{Name: "hook", Sources: []string{"web"}, Settings: hook},
+		Sources: []tracking.Source{{Name: "web", WriteKey: "k1"}, {Name: "ios", WriteKey: "k2"}},
+		Destinations: []tracking.Destination{{Name: "hook", Sources: []string{"web"}, Settings: hook},
 			{Name: "off", Disabled: true, Settings: hook}},
 	})
 	host := strings.TrimPrefix(srv.URL, "http://")
@@ -358,7 +361,7 @@ func refused(srv *mockserver.Server) (n int) {
 // them away.
 func TestWriteKeysAreNotKept(t *testing.T) {
 	const key = "a-key-that-is-secret"
-	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}})
 	ask := func(t *testing.T, method, url, body string) {
 		ask(t, method, url, body)
 		for _, r := range srv.Engine().History().Refusals() { // each before others are put to it
@@ -385,7 +388,7 @@ func TestWriteKeysAreNotKept(t *testing.T) {
 // TestNoPathShowsAWriteKey: a library asks for its files and its settings by its key,
 // and people put keys in all places.
 func TestNoPathShowsAWriteKey(t *testing.T) {
-	c, err := mockserver.NewCollector(mockserver.EngineConfig{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
+	c, err := engine.New(engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	const unknown = "hFx3kQ9mZw7LrT2vYb8N"
@@ -433,19 +436,19 @@ func TestMessagesAreDrainedWithoutWhatDiffers(t *testing.T) {
 
 func TestMessagesOfAnEarlierCollectorAreNotNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		history := mockserver.NewHistory(0)
-		c := newCollector(t, mockserver.EngineConfig{Messages: true, History: history})
+		history := history.New(0)
+		c := newCollector(t, engine.Config{Messages: true, History: history})
 		serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"Before"}`)
 		time.Sleep(time.Second)
-		c = newCollector(t, mockserver.EngineConfig{Messages: true, History: history})
+		c = newCollector(t, engine.Config{Messages: true, History: history})
 		serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"After"}`)
-		res := serve(mockserver.NewAdmin(c, ""), http.MethodGet, "/messages", "")
+		res := serve(adminpkg.New(c, ""), http.MethodGet, "/messages", "")
 		assert.Equal(t, `[{"userId":"u","name":"After","type":"page"}]`+"\n", res.Body.String())
 	})
 }
 
 func TestMessagesAreForTestsAlone(t *testing.T) {
-	res := serve(mockserver.NewAdmin(newCollector(t, mockserver.EngineConfig{}), ""), http.MethodGet, "/messages", "")
+	res := serve(adminpkg.New(newCollector(t, engine.Config{}), ""), http.MethodGet, "/messages", "")
 	assert.Equal(t, http.StatusNotFound, res.Code)
 }
 
@@ -497,7 +500,7 @@ func TestStrangersReadNoMessages(t *testing.T) {
 }
 
 func TestARefusalKeepsLittleOfItsPath(t *testing.T) {
-	c := newCollector(t, mockserver.EngineConfig{})
+	c := newCollector(t, engine.Config{})
 	long := strings.Repeat("ä", 20_000)
 	for _, path := range []string{"/" + long, "/v1/pixel/" + long} {
 		serve(c, http.MethodGet, path, "")

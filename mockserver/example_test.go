@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -157,7 +158,7 @@ func ExampleServer_Transport() {
 	srv, err := mockserver.Run(mockserver.Config{
 		InProcess: true,
 		Sender:    webhook.SenderConfig{Transport: mockserver.NewTransport(receiver)},
-		Destinations: []mockserver.Destination{{
+		Destinations: []tracking.Destination{{
 			Name:     "crm",
 			Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://receiver.invalid/hook"}}},
 		}},

@@ -8,15 +8,18 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // crm starts a collector of one source, with one destination.
-func crm() *mockserver.Collector {
+func crm() *engine.Collector {
 	receiver := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) // takes everything
-	c, err := mockserver.NewCollector(mockserver.EngineConfig{
-		Sources:      []mockserver.Source{{Name: "web", WriteKey: "key"}},
-		Destinations: []mockserver.Destination{hook("crm", "http://crm.example/hook")},
+	c, err := engine.New(engine.Config{
+		Sources:      []tracking.Source{{Name: "web", WriteKey: "key"}},
+		Destinations: []tracking.Destination{hook("crm", "http://crm.example/hook")},
 		Sender:       webhook.SenderConfig{Transport: mockserver.NewTransport(receiver)},
 	})
 	if err != nil {
@@ -30,7 +33,7 @@ func ExampleCollector_SyncAudience() {
 	defer c.Close()
 	ctx := context.Background()
 	for _, members := range [][]string{{"ada", "bob"}, {"ada", "eve"}} {
-		sync, err := c.SyncAudience(ctx, mockserver.AudienceSync{Name: "Big Spenders", Members: mockserver.Members(members...)})
+		sync, err := c.SyncAudience(ctx, users.AudienceSync{Name: "Big Spenders", Members: users.Members(members...)})
 		if err == nil {
 			sync, err = c.WaitSync(ctx, sync.ID)
 		}
@@ -56,7 +59,7 @@ func ExampleCollector_SyncTrait() {
 	defer c.Close()
 	ctx := context.Background()
 	for _, values := range []map[string]any{{"ada": 120, "bob": "n/a"}, {"ada": 150}} {
-		sync, err := c.SyncTrait(ctx, mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.Values(values)})
+		sync, err := c.SyncTrait(ctx, users.TraitSync{Name: "Lifetime Value", Values: users.Values(values)})
 		if err == nil {
 			_, err = c.WaitSync(ctx, sync.ID)
 		}
@@ -78,7 +81,7 @@ func ExampleCollector_DeleteUsers() {
 	c := crm()
 	defer c.Close()
 	ctx := context.Background()
-	request, err := c.DeleteUsers(ctx, mockserver.DeletionRequest{ID: "gdpr-117", UserIDs: []string{"ada", "bob"}})
+	request, err := c.DeleteUsers(ctx, users.DeletionRequest{ID: "gdpr-117", UserIDs: []string{"ada", "bob"}})
 	if err == nil {
 		request, err = c.WaitDeletion(ctx, request.ID)
 	}
@@ -99,7 +102,7 @@ func ExampleCollector_DeleteUsers() {
 
 func ExampleReadMembers() {
 	file := strings.NewReader("ada\nbob\n")
-	for id, err := range mockserver.ReadMembers(file) {
+	for id, err := range users.ReadMembers(file) {
 		fmt.Println(id, err)
 	}
 	// Output:

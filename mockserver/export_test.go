@@ -1,21 +1,23 @@
 package mockserver
 
+import "github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+
 // Engine returns the collector that the server is made of.
-func (s *Server) Engine() *Collector { return s.engine }
+func (s *Server) Engine() *engine.Collector { return s.engine }
 
 // RunEngine is RunT for what a Config does not have.
-func RunEngine(t TB, config EngineConfig) *Server {
+func RunEngine(t TB, config engine.Config) *Server {
 	t.Helper()
 	return runEngine(t, config, false)
 }
 
 // RunEngineInProcess is RunEngine with Config.InProcess.
-func RunEngineInProcess(t TB, config EngineConfig) *Server {
+func RunEngineInProcess(t TB, config engine.Config) *Server {
 	t.Helper()
 	return runEngine(t, config, true)
 }
 
-func runEngine(t TB, config EngineConfig, inProcess bool) *Server {
+func runEngine(t TB, config engine.Config, inProcess bool) *Server {
 	t.Helper()
 	config.AnyWriteKey = config.AnyWriteKey || len(config.Sources) == 0
 	config.Sender.Policy.AllowLoopback = true

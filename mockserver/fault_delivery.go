@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -31,7 +32,7 @@ type faultyTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	delivery, ok := deliveryOf(r.Context())
+	delivery, ok := delivery.FromContext(r.Context())
 	if !ok {
 		return t.next.RoundTrip(r)
 	}

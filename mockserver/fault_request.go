@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 )
 
 // A faultyHandler stands before the tracking API and lets faults befall its requests.
@@ -38,18 +40,18 @@ func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.AnswerOnly {
 		h.next.ServeHTTP(&discardResponse{header: http.Header{}}, r)
 	}
-	allowOrigin(w, r)
+	ingest.AllowOrigin(w, r)
 	f.answer(ctx, w, r)
 }
 
 // take returns the fault that befalls a request, or nil.
 func (h *faultyHandler) take(r *http.Request) *Fault {
-	e := findEndpoint(r.URL.Path)
-	if e.kind == noEndpoint {
+	e := ingest.FindEndpoint(r.URL.Path)
+	if e.Kind == ingest.NoEndpoint {
 		return nil
 	}
-	keys := keysOf(r)
-	source, _ := h.sourceOf(cmp.Or(keys.basic, keys.other))
+	keys := ingest.KeysOf(r)
+	source, _ := h.sourceOf(cmp.Or(keys.Basic, keys.Other))
 	return h.faults.take(&h.faults.requests, func(f *Fault) bool {
 		switch {
 		case f.source != "" && f.source != source:
@@ -57,7 +59,7 @@ func (h *faultyHandler) take(r *http.Request) *Fault {
 		case f.Match != nil:
 			return f.Match(r)
 		}
-		return r.Method == http.MethodPost && (e.kind == batchEndpoint || e.kind == callEndpoint)
+		return r.Method == http.MethodPost && (e.Kind == ingest.BatchEndpoint || e.Kind == ingest.CallEndpoint)
 	})
 }
 

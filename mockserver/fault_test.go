@@ -14,10 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
 // try posts a batch of one call and returns what a sender sees.
@@ -133,7 +134,7 @@ func TestFaultsComeInTurnAndAreComposed(t *testing.T) {
 
 func TestFaultsOfDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1"), hook("other", "http://h/2")},
+		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1"), hook("other", "http://h/2")},
 			Jitter: func() float64 { return 0 }})
 		srv.FailDeliveries(
 			mockserver.Fault{Destination: "d", Status: 503, Header: http.Header{"Retry-After": {"10"}}},
@@ -161,7 +162,7 @@ func TestFaultsOfDeliveries(t *testing.T) {
 		assert.Equal(t, []string{"status 0s ", "status 2s broken", "connection 0s ", "timeout 5s ", "timeout 5s ", "connection 0s half", "status 0s ", " 0s "}, got)
 		assert.Len(t, h.times("/1", start), 2, "one whose answer was lost, and the one that counts")
 		other, _ := record.State("other")
-		assert.Equal(t, mockserver.StateDelivered, other.State)
+		assert.Equal(t, tracking.StateDelivered, other.State)
 		assert.Len(t, h.times("/2", start), 1)
 	})
 }
@@ -339,7 +340,7 @@ func TestTransportEndsWithTheContext(t *testing.T) {
 
 // TestAMatchMayUseTheView: it is called without a lock.
 func TestAMatchMayUseTheView(t *testing.T) {
-	srv, _ := inProcess(t, mockserver.EngineConfig{Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Jitter: func() float64 { return 0 }})
+	srv, _ := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}, Jitter: func() float64 { return 0 }})
 	srv.Fail(mockserver.Fault{Status: 500, Times: mockserver.Always, Match: func(*http.Request) bool {
 		assert.Zero(t, srv.FaultsLeft())
 		srv.ClearFaults()

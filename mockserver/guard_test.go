@@ -11,23 +11,25 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	adminpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
 // TestTokensAreGuessedSlowly: ten wrong ones a minute from an address, at the login
 // and at the API together; after them not even the right one is taken.
 func TestTokensAreGuessedSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+		guard, err := access.NewGuard(access.GuardConfig{Token: "the-admin-token", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 		require.NoError(t, err)
-		collector, err := mockserver.NewCollector(mockserver.EngineConfig{})
+		collector, err := engine.New(engine.Config{})
 		require.NoError(t, err)
 		defer collector.Close()
-		api := guard.Wrap(mockserver.NewAdmin(collector, ""))
-		pages := mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
+		api := guard.Wrap(adminpkg.New(collector, ""))
+		pages := inspector.New(collector, inspector.Config{Guard: guard})
 		try := func(token, from, forwarded string) (atAPI, atLogin int) {
 			req := httptest.NewRequest(http.MethodGet, "http://localhost/api/v1/health", nil)
 			req.RemoteAddr = from
@@ -96,7 +98,7 @@ func TestWhoIsBelievedToHaveAskedByHTTPS(t *testing.T) {
 		{"anyone where no proxy is known", nil, false, "192.0.2.1:4", "https", true},
 		{"anyone who says nothing", nil, false, "192.0.2.1:4", "", false},
 	} {
-		guard, err := mockserver.NewGuard(mockserver.GuardConfig{Loopback: true, Proxies: test.proxies})
+		guard, err := access.NewGuard(access.GuardConfig{Loopback: true, Proxies: test.proxies})
 		require.NoError(t, err)
 		req := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
 		req.RemoteAddr = test.from
@@ -111,9 +113,9 @@ func TestWhoIsBelievedToHaveAskedByHTTPS(t *testing.T) {
 }
 
 func TestLoginCookiesAreSecureBehindATrustedProxy(t *testing.T) {
-	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	guard, err := access.NewGuard(access.GuardConfig{Token: "the-admin-token", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	require.NoError(t, err)
-	pages := mockserver.NewInspector(newCollector(t, mockserver.EngineConfig{}), mockserver.InspectorConfig{Guard: guard})
+	pages := inspector.New(newCollector(t, engine.Config{}), inspector.Config{Guard: guard})
 	for from, secure := range map[string]bool{"10.1.2.3:4": true, "192.0.2.1:4": false} {
 		req := httptest.NewRequest(http.MethodPost, "http://localhost/login", strings.NewReader("token=the-admin-token"))
 		req.RemoteAddr = from

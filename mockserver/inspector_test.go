@@ -17,11 +17,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // get returns the answer to a request for a page, and its body.
@@ -156,7 +161,7 @@ func position(t *testing.T, srv *mockserver.Server) string {
 
 func TestInspectorServesItsPagesAndNothingOfOthers(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL)}})
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u","messageId":"m"}`)
 	_, err := srv.Wait(within(t), 1, mockserver.DeliveredTo("hook"))
 	require.NoError(t, err)
@@ -193,7 +198,7 @@ func TestStreamBringsWhatIsNewAndWhatChanged(t *testing.T) {
 	var hold sync.WaitGroup
 	hold.Add(1)
 	rec := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { hold.Wait() })
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL)}})
 	s := openStream(t, srv.URL+"/stream?from="+position(t, srv))
 	first, _ := s.next()
 	assert.False(t, first.Reset)
@@ -248,7 +253,7 @@ func TestStreamFilters(t *testing.T) {
 			w.WriteHeader(http.StatusGone)
 		}
 	})
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL)}})
 	down.Store("down", true)
 	failed := openStream(t, srv.URL+"/stream?status=failed&from="+position(t, srv))
 	pages := openStream(t, srv.URL+"/stream?type=page&from="+position(t, srv))
@@ -263,7 +268,7 @@ func TestStreamFilters(t *testing.T) {
 
 	// A call that no longer matches goes.
 	down.Delete("down")
-	n, err := srv.Engine().Replay(t.Context(), "hook", mockserver.Selection{})
+	n, err := srv.Engine().Replay(t.Context(), "hook", engine.Selection{})
 	require.NoError(t, err)
 	assert.Equal(t, 2, n)
 	gone := map[int64]bool{}
@@ -295,12 +300,12 @@ func TestSlowBrowserIsToldHowManyItMissed(t *testing.T) {
 }
 
 func TestStreamsAreBoundedAndEnd(t *testing.T) {
-	collector, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true})
+	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	defer collector.Close()
-	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Loopback: true})
+	guard, err := access.NewGuard(access.GuardConfig{Loopback: true})
 	require.NoError(t, err)
-	inspector := mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
+	inspector := inspector.New(collector, inspector.Config{Guard: guard})
 	srv := httptest.NewServer(inspector)
 	defer srv.Close()
 	var open []*stream
@@ -362,9 +367,9 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 		defer mu.Unlock()
 		w.WriteHeader(status)
 	})
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL), hook("other", rec.URL)}})
-	ended := func(n int, destination string, state mockserver.State) {
-		_, err := srv.Wait(within(t), n, func(r *mockserver.Record) bool {
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL), hook("other", rec.URL)}})
+	ended := func(n int, destination string, state tracking.State) {
+		_, err := srv.Wait(within(t), n, func(r *tracking.Record) bool {
 			o, ok := r.State(destination)
 			return ok && o.State == state
 		})
@@ -372,8 +377,8 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	}
 	post(t, srv.URL+"/v1/batch", "key", track("a", 7))
 	post(t, srv.URL+"/v1/track", "key", `{"event":"Other","userId":"u","messageId":"x"}`)
-	ended(8, "hook", mockserver.StateFailed)
-	ended(8, "other", mockserver.StateFailed)
+	ended(8, "hook", tracking.StateFailed)
+	ended(8, "other", tracking.StateFailed)
 	mu.Lock()
 	status = http.StatusOK
 	mu.Unlock()
@@ -386,8 +391,8 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	noFollow := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, _ := request(t, noFollow, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "pick": {"failed:hook"}})
 	assert.Regexp(t, `^/\?event=tested&notice=[A-Z2-7]+$`, res.Header.Get("Location"))
-	ended(8, "hook", mockserver.StateDelivered)
-	ended(8, "other", mockserver.StateFailed)
+	ended(8, "hook", tracking.StateDelivered)
+	ended(8, "other", tracking.StateFailed)
 	res, _ = request(t, noFollow, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "pick": {"failed:hook"}})
 	_, page = get(t, srv.URL+res.Header.Get("Location"))
 	assert.Contains(t, page, "0 calls are being replayed.", "they did not fail any more")
@@ -399,7 +404,7 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	assert.Contains(t, page, `data-calls="8"`)
 	res, _ = request(t, noFollow, http.MethodPost, srv.URL+"/replay", url.Values{"destination": {"other"}, "upTo": {"0"}, "pick": {"failed:other"}})
 	assert.Regexp(t, `^/destination\?name=other&notice=[A-Z2-7]+$`, res.Header.Get("Location"))
-	ended(9, "other", mockserver.StateDelivered)
+	ended(9, "other", tracking.StateDelivered)
 	for _, form := range []url.Values{{"upTo": {"x"}}, {"upTo": {"1"}, "pick": {"pending:hook"}}, {"upTo": {"1"}, "pick": {"nonsense"}}} {
 		res, _ := submit(t, srv.URL+"/replay", form)
 		assert.Equal(t, http.StatusBadRequest, res.StatusCode, form)
@@ -409,13 +414,13 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 func TestInspectorAsksForTheTokenAndKeepsTheLoginInACookie(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const token = "the-admin-token"
-		collector, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true})
+		collector, err := engine.New(engine.Config{AnyWriteKey: true})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = collector.Close() })
-		guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: token, Hosts: []string{"collector.example"}})
+		guard, err := access.NewGuard(access.GuardConfig{Token: token, Hosts: []string{"collector.example"}})
 		require.NoError(t, err)
 		const page = "http://localhost"
-		pages := mockserver.NewTransport(mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard}))
+		pages := mockserver.NewTransport(inspector.New(collector, inspector.Config{Guard: guard}))
 		jar, err := cookiejar.New(nil)
 		require.NoError(t, err)
 		browser := &http.Client{Transport: pages, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -467,7 +472,7 @@ func TestInspectorAsksForTheTokenAndKeepsTheLoginInACookie(t *testing.T) {
 		res, _ = request(t, plain, "GET", page+"/", nil, "Cookie", cookie.Name+"="+cookie.Value)
 		assert.Equal(t, http.StatusSeeOther, res.StatusCode, "it has run out")
 		_, _ = do("POST", "/login", url.Values{"token": {token}})
-		require.NoError(t, guard.Configure(mockserver.GuardConfig{Token: "another-token"}))
+		require.NoError(t, guard.Configure(access.GuardConfig{Token: "another-token"}))
 		res, _ = do("GET", "/", nil)
 		assert.Equal(t, http.StatusSeeOther, res.StatusCode, "the token was changed")
 		_, _ = do("POST", "/login", url.Values{"token": {"another-token"}})
@@ -486,15 +491,15 @@ func TestInspectorAsksForTheTokenAndKeepsTheLoginInACookie(t *testing.T) {
 // TestLogOutEndsTheSessionEverywhere: its cookie is good no more, here or at another
 // collector that shares the state, and other sessions go on.
 func TestLogOutEndsTheSessionEverywhere(t *testing.T) {
-	state := mockserver.NewMemoryState()
+	state := state.NewMemory()
 	var pages [2]http.Handler
 	for i := range pages {
-		collector, err := mockserver.NewCollector(mockserver.EngineConfig{State: state})
+		collector, err := engine.New(engine.Config{State: state})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = collector.Close() })
-		guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token"})
+		guard, err := access.NewGuard(access.GuardConfig{Token: "the-admin-token"})
 		require.NoError(t, err)
-		pages[i] = mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
+		pages[i] = inspector.New(collector, inspector.Config{Guard: guard})
 	}
 	do := func(page int, method, path, form, cookie string) *http.Response {
 		req := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(form))
@@ -522,7 +527,7 @@ func TestLogOutEndsTheSessionEverywhere(t *testing.T) {
 func TestHiddenHeaderValuesDoNotGoToAnotherURL(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t)
-	require.NoError(t, srv.Engine().AddDestination(t.Context(), mockserver.Destination{Name: "d", Settings: webhook.Settings{
+	require.NoError(t, srv.Engine().AddDestination(t.Context(), tracking.Destination{Name: "d", Settings: webhook.Settings{
 		Webhooks: []webhook.Endpoint{{URL: "https://a.example/hook", Headers: map[string]string{"Authorization": "Bearer s3cret"}}}, SharedSecret: "shared",
 	}}))
 	_, page := get(t, srv.URL+"/destination?name=d")
@@ -547,7 +552,7 @@ func TestHiddenHeaderValuesDoNotGoToAnotherURL(t *testing.T) {
 }
 
 func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("fixed", "https://a.example")}})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("fixed", "https://a.example")}})
 	res, _ := submit(t, srv.URL+"/destinations/save", url.Values{"name": {"fixed"}, "new": {"false"}, "url0": {"https://b.example"}})
 	assert.Equal(t, http.StatusConflict, res.StatusCode)
 	res, _ = submit(t, srv.URL+"/destinations/save", url.Values{"name": {"fixed"}, "new": {"true"}, "url0": {"https://b.example"}})
@@ -572,7 +577,7 @@ func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {
 
 func TestInspectorIsConcurrentSafe(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunEngine(t, mockserver.EngineConfig{History: mockserver.NewHistory(50), Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	srv := mockserver.RunEngine(t, engine.Config{History: history.New(50), Destinations: []tracking.Destination{hook("hook", rec.URL)}})
 	var senders, readers sync.WaitGroup
 	ctx := t.Context()
 	for n := range 4 {
@@ -628,17 +633,17 @@ func TestClearDuringPagesConcurrentSafe(t *testing.T) {
 
 // TestAStreamEndsWithTheRightToSeeIt: its page then asks again, and is led to the login.
 func TestAStreamEndsWithTheRightToSeeIt(t *testing.T) {
-	collector, err := mockserver.NewCollector(mockserver.EngineConfig{AnyWriteKey: true})
+	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
-	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "one-token"})
+	guard, err := access.NewGuard(access.GuardConfig{Token: "one-token"})
 	require.NoError(t, err)
-	srv := httptest.NewServer(mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard}))
+	srv := httptest.NewServer(inspector.New(collector, inspector.Config{Guard: guard}))
 	t.Cleanup(srv.Close)
 	s := openStream(t, srv.URL+"/stream", "Authorization", "Bearer one-token")
 	_, ok := s.next()
 	require.True(t, ok)
-	require.NoError(t, guard.Configure(mockserver.GuardConfig{Token: "another-token"}))
+	require.NoError(t, guard.Configure(access.GuardConfig{Token: "another-token"}))
 	serve(collector, http.MethodPost, "/v1/batch", track("m", 1))
 	for n := 0; ok; n++ {
 		_, ok = s.next()
@@ -650,7 +655,7 @@ func TestAStreamEndsWithTheRightToSeeIt(t *testing.T) {
 // the numbers of the properties do, and the doctor tells of those alone.
 func TestIDsThatAreNumbersReachWebhooksWhole(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL)}})
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":90071992547409931,"properties":{"n":90071992547409933}}`)
 	srv.Expect(t, mockserver.OfUser("90071992547409931"), mockserver.DeliveredTo("hook"))
 	bodies, _ := rec.got()
@@ -664,12 +669,12 @@ func TestIDsThatAreNumbersReachWebhooksWhole(t *testing.T) {
 
 // TestTheLoginReadsLittle: anyone may ask for it.
 func TestTheLoginReadsLittle(t *testing.T) {
-	collector, err := mockserver.NewCollector(mockserver.EngineConfig{})
+	collector, err := engine.New(engine.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
-	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token"})
+	guard, err := access.NewGuard(access.GuardConfig{Token: "the-admin-token"})
 	require.NoError(t, err)
-	inspector := mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
+	inspector := inspector.New(collector, inspector.Config{Guard: guard})
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		for contentType, start := range map[string]string{
 			"multipart/form-data; boundary=b":   "--b\r\nContent-Disposition: form-data; name=\"to\"; filename=\"f\"\r\n\r\n",

@@ -8,26 +8,29 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A Match picks calls by what is known of them. Tests may write their own, which can
-// say by [Record.Missf] why they do not pick one. A record is shown to it whenever
+// say by [tracking.Record.Missf] why they do not pick one. A record is shown to it whenever
 // something has become of it, by the goroutine that looks or waits.
-type Match func(*Record) bool
+type Match func(*tracking.Record) bool
 
 // is compares one field of a record with what is wanted.
-func is(r *Record, field, got, want string) bool {
+func is(r *tracking.Record, field, got, want string) bool {
 	return got == want || r.MissBy(func() int { return distance(got, want) }, "%s is %q, want %q", field, got, want)
 }
 
 // OfType picks the calls of a type: "track", "identify" and so on.
 func OfType(typ string) Match {
-	return func(r *Record) bool { return is(r, "type", r.Call.Type, typ) }
+	return func(r *tracking.Record) bool { return is(r, "type", r.Call.Type, typ) }
 }
 
 // OfEvent picks the track calls of an event.
 func OfEvent(event string) Match {
-	return func(r *Record) bool {
+	return func(r *tracking.Record) bool {
 		track := is(r, "type", r.Call.Type, "track")
 		return is(r, "event", r.Call.Event, event) && track // a call that is neither is further away
 	}
@@ -35,18 +38,18 @@ func OfEvent(event string) Match {
 
 // OfUser picks the calls of a user, by userId.
 func OfUser(userID string) Match {
-	return func(r *Record) bool { return is(r, "userId", r.Call.UserID, userID) }
+	return func(r *tracking.Record) bool { return is(r, "userId", r.Call.UserID, userID) }
 }
 
 // OfSource picks the calls of a source, by its name. One that was made for a write
 // key has a name that does not tell the key: [View.Source] finds its calls.
 func OfSource(name string) Match {
-	return func(r *Record) bool { return is(r, "source", r.Call.Source, name) }
+	return func(r *tracking.Record) bool { return is(r, "source", r.Call.Source, name) }
 }
 
 // WithID picks the call with a messageId.
 func WithID(messageID string) Match {
-	return func(r *Record) bool { return is(r, "messageId", r.Call.ID, messageID) }
+	return func(r *tracking.Record) bool { return is(r, "messageId", r.Call.ID, messageID) }
 }
 
 // Like picks the calls that hold what a JSON object holds, and perhaps more:
@@ -60,7 +63,7 @@ func Like(want string) Match {
 	if _, err := decodeJSON([]byte(want)); err != nil {
 		return (&unusable{fmt.Errorf("mockserver: Like needs JSON, and %q is none: %w", want, err)}).match
 	}
-	return func(r *Record) bool {
+	return func(r *tracking.Record) bool {
 		d, err := diffJSON(r.Call.Body, []byte(want), true)
 		if err != nil {
 			return r.Missf("%v", err)
@@ -79,7 +82,7 @@ func Like(want string) Match {
 // An unusable match was made from what it cannot be made from.
 type unusable struct{ err error }
 
-func (u *unusable) match(r *Record) bool { return r.Missf("%v", u.err) }
+func (u *unusable) match(r *tracking.Record) bool { return r.Missf("%v", u.err) }
 
 // checkUsable returns the error of the first match that is unusable. A Match is a
 // function, which can only be told by its code.
@@ -87,16 +90,16 @@ func checkUsable(match []Match) error {
 	code := reflect.ValueOf((&unusable{}).match).Pointer()
 	for _, m := range match {
 		if reflect.ValueOf(m).Pointer() == code {
-			return errors.New(missesOf(Record{}, []Match{m}).lines[0])
+			return errors.New(missesOf(tracking.Record{}, []Match{m}).lines[0])
 		}
 	}
 	return nil
 }
 
-// InState picks the calls that are in a state at a destination, see [Record.State]:
+// InState picks the calls that are in a state at a destination, see [tracking.Record.State]:
 // with StatePending those that were tried and are to be tried again.
-func InState(destination string, state State) Match {
-	return func(r *Record) bool {
+func InState(destination string, state tracking.State) Match {
+	return func(r *tracking.Record) bool {
 		o, ok := r.State(destination)
 		switch {
 		case ok && o.State == state:
@@ -111,7 +114,7 @@ func InState(destination string, state State) Match {
 }
 
 // triedBy names the destinations that have tried a call, for one whose name is wrong.
-func triedBy(r *Record) string {
+func triedBy(r *tracking.Record) string {
 	var names []string
 	for i := range r.Ends {
 		names = append(names, strconv.Quote(r.Ends[i].Destination))
@@ -124,12 +127,12 @@ func triedBy(r *Record) string {
 }
 
 // DeliveredTo picks the calls that a webhook of a destination has taken.
-func DeliveredTo(destination string) Match { return InState(destination, StateDelivered) }
+func DeliveredTo(destination string) Match { return InState(destination, tracking.StateDelivered) }
 
 // Attempted picks the calls for which at least n requests to the webhooks of a
 // destination have ended.
 func Attempted(destination string, n int) Match {
-	return func(r *Record) bool {
+	return func(r *tracking.Record) bool {
 		got := 0
 		for i := range r.Attempts {
 			if r.Attempts[i].Destination == destination {
@@ -140,8 +143,8 @@ func Attempted(destination string, n int) Match {
 	}
 }
 
-func every(match []Match) func(*Record) bool {
-	return func(r *Record) bool {
+func every(match []Match) func(*tracking.Record) bool {
+	return func(r *tracking.Record) bool {
 		for _, m := range match {
 			if !m(r) {
 				return false
@@ -163,7 +166,7 @@ func (m *misses) compare(other *misses) int {
 }
 
 // missesOf returns why matches do not pick a record.
-func missesOf(r Record, match []Match) *misses {
+func missesOf(r tracking.Record, match []Match) *misses {
 	all := &misses{}
 	for i, m := range match {
 		why := &misses{}
@@ -187,7 +190,7 @@ func missesOf(r Record, match []Match) *misses {
 // nearest returns the record that the fewest matches do not pick, and why they do
 // not; of several that with the fewest reasons, of those that whose values are most
 // alike, and of those the newest.
-func nearest(records []Record, match []Match) (record Record, lines []string) {
+func nearest(records []tracking.Record, match []Match) (record tracking.Record, lines []string) {
 	least := &misses{}
 	for _, r := range slices.Backward(records) {
 		if why := missesOf(r, match); why.failed > 0 && (least.failed == 0 || why.compare(least) < 0) {
@@ -198,10 +201,10 @@ func nearest(records []Record, match []Match) (record Record, lines []string) {
 }
 
 // excerpt returns the call's body, or its first bytes.
-func excerpt(c *Call) string { return cutBytes(maxBodyShown, string(c.Body)) }
+func excerpt(c *tracking.Call) string { return text.CutBytes(maxBodyShown, string(c.Body)) }
 
 // summary names a call in a line.
-func summary(c *Call) string {
+func summary(c *tracking.Call) string {
 	var b strings.Builder
 	b.WriteString(c.Type)
 	for _, part := range []struct{ name, value string }{

@@ -7,6 +7,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A Server is a collector for tests and development. It listens on a port of the
@@ -18,7 +24,7 @@ type Server struct {
 	URL string
 
 	View
-	engine  *Collector
+	engine  *engine.Collector
 	handler http.Handler
 	http    *http.Server       // nil without a listener
 	end     context.CancelFunc // ends the requests that a fault holds
@@ -35,14 +41,14 @@ func Run(config Config) (*Server, error) {
 }
 
 // run starts a server around an engine that it makes.
-func run(config EngineConfig, inProcess bool) (*Server, error) {
+func run(config engine.Config, inProcess bool) (*Server, error) {
 	faults := &faults{}
 	config.Sender.Wrap = faults.before(config.Sender.Wrap)
-	engine, err := NewCollector(config)
+	engine, err := engine.New(config)
 	if err != nil {
 		return nil, err
 	}
-	guard, err := NewGuard(GuardConfig{Loopback: true, Hosts: []string{inProcessHost}})
+	guard, err := access.NewGuard(access.GuardConfig{Loopback: true, Hosts: []string{inProcessHost}})
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
@@ -51,7 +57,7 @@ func run(config EngineConfig, inProcess bool) (*Server, error) {
 	var life context.Context
 	life, s.end = context.WithCancel(context.Background())
 	tracking := &faultyHandler{faults: faults, sourceOf: engine.SourceOf, life: life, next: engine}
-	s.handler = handlerOf(guard.Wrap(NewAdmin(engine, "")), NewInspector(engine, InspectorConfig{Guard: guard}).Wrap(tracking))
+	s.handler = handlerOf(guard.Wrap(admin.New(engine, "")), inspector.New(engine, inspector.Config{Guard: guard}).Wrap(tracking))
 	if inProcess {
 		return s, nil
 	}
@@ -60,7 +66,7 @@ func run(config EngineConfig, inProcess bool) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("mockserver: %w", err), s.Close())
 	}
 	s.URL = "http://" + listener.Addr().String()
-	s.http = NewHTTPServer(s.handler)
+	s.http = access.NewHTTPServer(s.handler)
 	go func() { _ = s.http.Serve(listener) }()
 	return s, nil
 }
@@ -112,7 +118,7 @@ func (s *Server) Resume(ctx context.Context, destination string) error {
 
 // Ledger returns the account of every destination: how many calls it was to get, and
 // what became of them.
-func (s *Server) Ledger(ctx context.Context) ([]Ledger, error) { return s.engine.Ledger(ctx) }
+func (s *Server) Ledger(ctx context.Context) ([]tracking.Ledger, error) { return s.engine.Ledger(ctx) }
 
 // A TB is what is needed here of a *testing.T, *testing.B or *testing.F.
 type TB interface {

@@ -9,11 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 func to(url string) webhook.Settings {
@@ -38,21 +41,21 @@ func until(t *testing.T, srv *mockserver.Server, what string, holds func() bool)
 }
 
 func TestReplicasShareWhatIsMadeAtRunTime(t *testing.T) {
-	store := mockserver.NewMemoryState()
-	defined := []mockserver.Source{{Name: "site", WriteKey: "site-key"}}
-	one := mockserver.RunEngine(t, mockserver.EngineConfig{Store: store, Sources: defined})
-	two := mockserver.RunEngine(t, mockserver.EngineConfig{Store: store, Sources: defined})
+	store := state.NewMemory()
+	defined := []tracking.Source{{Name: "site", WriteKey: "site-key"}}
+	one := mockserver.RunEngine(t, engine.Config{Store: store, Sources: defined})
+	two := mockserver.RunEngine(t, engine.Config{Store: store, Sources: defined})
 	var wg sync.WaitGroup
 	for i := range 6 { // both change the same store, at the same time
 		for n, srv := range []*mockserver.Server{one, two} {
 			wg.Go(func() {
 				name := fmt.Sprintf("source-%d-%d", n, i)
-				assert.NoError(t, srv.Engine().AddSource(t.Context(), mockserver.Source{Name: name, WriteKey: name}))
+				assert.NoError(t, srv.Engine().AddSource(t.Context(), tracking.Source{Name: name, WriteKey: name}))
 			})
 		}
 	}
 	wg.Wait()
-	require.NoError(t, one.Engine().AddDestination(t.Context(), mockserver.Destination{Name: "hook", Settings: to("http://127.0.0.1:1")}))
+	require.NoError(t, one.Engine().AddDestination(t.Context(), tracking.Destination{Name: "hook", Settings: to("http://127.0.0.1:1")}))
 	require.NoError(t, one.Engine().Pause(t.Context(), "hook"))
 	ctx := within(t)
 	for _, srv := range []*mockserver.Server{one, two} {
@@ -61,33 +64,33 @@ func TestReplicasShareWhatIsMadeAtRunTime(t *testing.T) {
 			time.Sleep(time.Millisecond) // another process's change is no event of this one
 		}
 	}
-	assert.ErrorIs(t, two.Engine().AddSource(t.Context(), mockserver.Source{Name: "source-0-0", WriteKey: "x"}), mockserver.ErrExists)
-	assert.ErrorIs(t, two.Engine().RemoveSource(t.Context(), "site"), mockserver.ErrReadOnly)
-	assert.ErrorIs(t, two.Engine().Resume(t.Context(), "none"), mockserver.ErrUnknown)
+	assert.ErrorIs(t, two.Engine().AddSource(t.Context(), tracking.Source{Name: "source-0-0", WriteKey: "x"}), state.ErrExists)
+	assert.ErrorIs(t, two.Engine().RemoveSource(t.Context(), "site"), state.ErrReadOnly)
+	assert.ErrorIs(t, two.Engine().Resume(t.Context(), "none"), state.ErrUnknown)
 
-	three := mockserver.RunEngine(t, mockserver.EngineConfig{Store: store, Sources: append(defined, mockserver.Source{Name: "other", WriteKey: "source-0-0"})})
+	three := mockserver.RunEngine(t, engine.Config{Store: store, Sources: append(defined, tracking.Source{Name: "other", WriteKey: "source-0-0"})})
 	assert.Len(t, three.Engine().Settings().Sources, 13, "where two have one write key, the configuration's counts")
 	assert.True(t, three.Engine().Status()[0].Paused, "it stays paused across restarts")
 }
 
 // brokenStore fails to store.
-type brokenStore struct{ mockserver.StateStore }
+type brokenStore struct{ state.Store }
 
 func (brokenStore) Update(context.Context, string, []byte, uint64) (uint64, error) {
 	return 0, errors.New("no disk")
 }
 
 func TestSettingsThatCannotBeStoredAreNotApplied(t *testing.T) {
-	srv := mockserver.RunEngine(t, mockserver.EngineConfig{Store: brokenStore{mockserver.NewMemoryState()}})
-	err := srv.Engine().AddSource(t.Context(), mockserver.Source{Name: "a", WriteKey: "k"})
+	srv := mockserver.RunEngine(t, engine.Config{Store: brokenStore{state.NewMemory()}})
+	err := srv.Engine().AddSource(t.Context(), tracking.Source{Name: "a", WriteKey: "k"})
 	assert.EqualError(t, err, "mockserver: the settings cannot be stored: no disk")
 	assert.Empty(t, srv.Engine().Settings().Sources)
 }
 
 func TestSettingsReportEachProblemWithItsField(t *testing.T) {
-	err := mockserver.Settings{
-		Sources: []mockserver.Source{{Name: "a", WriteKey: "k"}, {Name: "a", WriteKey: "k", CallsPerSecond: -1}, {}},
-		Destinations: []mockserver.Destination{
+	err := tracking.Settings{
+		Sources: []tracking.Source{{Name: "a", WriteKey: "k"}, {Name: "a", WriteKey: "k", CallsPerSecond: -1}, {}},
+		Destinations: []tracking.Destination{
 			{Name: "d", Settings: to("http://127.0.0.1:1")},
 			{Name: "d", Settings: to("example.com")},
 			{Settings: webhook.Settings{AliasFields: "snake"}},
@@ -111,10 +114,10 @@ func TestShutdownEndsWhatIsUnderWayAndKeepsTheRest(t *testing.T) {
 		arrived <- struct{}{}
 		<-answer
 	})
-	journal := mockserver.NewMemoryJournal(0)
-	srv := mockserver.RunEngine(t, mockserver.EngineConfig{
+	journal := journalpkg.NewMemory(0)
+	srv := mockserver.RunEngine(t, engine.Config{
 		Journal: keptJournal{journal}, Concurrency: 5,
-		Destinations: []mockserver.Destination{{Name: "hook", Settings: to(rec.URL)}},
+		Destinations: []tracking.Destination{{Name: "hook", Settings: to(rec.URL)}},
 	})
 	post(t, srv.URL+"/v1/batch", "key", track("m", 20))
 	for range 5 {
@@ -133,11 +136,11 @@ func TestShutdownEndsWhatIsUnderWayAndKeepsTheRest(t *testing.T) {
 	assert.Equal(t, int64(5), ledgers[0].Delivered)
 	assert.Equal(t, int64(15), ledgers[0].Pending)
 	assert.True(t, ledgers[0].Holds())
-	assert.ErrorIs(t, srv.Engine().Apply(t.Context(), mockserver.Settings{}), mockserver.ErrClosed)
+	assert.ErrorIs(t, srv.Engine().Apply(t.Context(), tracking.Settings{}), state.ErrClosed)
 }
 
 // keptJournal outlives its collector.
-type keptJournal struct{ mockserver.Journal }
+type keptJournal struct{ journalpkg.Journal }
 
 func (keptJournal) Close() error { return nil }
 
@@ -147,7 +150,7 @@ func TestShutdownBreaksOffWhatTakesTooLong(t *testing.T) {
 		arrived <- struct{}{}
 		<-r.Context().Done()
 	})
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{{Name: "hook", Settings: to(rec.URL)}}})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{{Name: "hook", Settings: to(rec.URL)}}})
 	post(t, srv.URL+"/v1/batch", "key", track("m", 1))
 	<-arrived
 	ctx, cancel := context.WithCancel(t.Context())
@@ -156,8 +159,8 @@ func TestShutdownBreaksOffWhatTakesTooLong(t *testing.T) {
 }
 
 func TestReadyTellsTheTruth(t *testing.T) {
-	journal := mockserver.NewMemoryJournal(100)
-	srv := mockserver.RunEngine(t, mockserver.EngineConfig{Journal: journal})
+	journal := journalpkg.NewMemory(100)
+	srv := mockserver.RunEngine(t, engine.Config{Journal: journal})
 	get := func(path string) int {
 		res, err := http.Get(srv.URL + path)
 		require.NoError(t, err)
@@ -168,12 +171,12 @@ func TestReadyTellsTheTruth(t *testing.T) {
 	require.NoError(t, journal.Close())
 	assert.Equal(t, 503, get("/ready"))
 	assert.Equal(t, 200, get("/health"), "the process lives")
-	assert.ErrorIs(t, srv.Ready(t.Context()), mockserver.ErrJournalClosed)
+	assert.ErrorIs(t, srv.Ready(t.Context()), journalpkg.ErrClosed)
 }
 
 func TestRepeatedPauseAndResumeLosesNothing(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{{Name: "hook", Settings: to(rec.URL)}}})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{{Name: "hook", Settings: to(rec.URL)}}})
 	for i := range 10 {
 		require.NoError(t, srv.Pause(t.Context(), "hook"))
 		post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprint(i), 5))
@@ -184,12 +187,12 @@ func TestRepeatedPauseAndResumeLosesNothing(t *testing.T) {
 }
 
 func TestADrainedCollectorTakesNoSettings(t *testing.T) {
-	store := mockserver.NewMemoryState()
-	srv := mockserver.RunEngine(t, mockserver.EngineConfig{Store: store})
+	store := state.NewMemory()
+	srv := mockserver.RunEngine(t, engine.Config{Store: store})
 	srv.Engine().Drain()
-	assert.ErrorIs(t, srv.Engine().AddSource(t.Context(), mockserver.Source{Name: "s", WriteKey: "k"}), mockserver.ErrClosed)
+	assert.ErrorIs(t, srv.Engine().AddSource(t.Context(), tracking.Source{Name: "s", WriteKey: "k"}), state.ErrClosed)
 	_, _, err := store.Get(t.Context(), "settings")
-	assert.ErrorIs(t, err, mockserver.ErrNoState, "what is refused is not stored either")
+	assert.ErrorIs(t, err, state.ErrNotFound, "what is refused is not stored either")
 }
 
 // TestReplayLeavesOutWhatAnEarlierDestinationHad: one that is removed and made again
@@ -205,7 +208,7 @@ func TestReplayLeavesOutWhatAnEarlierDestinationHad(t *testing.T) {
 	post(t, srv.URL+"/v1/batch", "key", track("after", 2))
 	delivered(t, srv, "d", 5)
 
-	n, err := srv.Engine().Replay(t.Context(), "d", mockserver.Selection{State: mockserver.StateDelivered})
+	n, err := srv.Engine().Replay(t.Context(), "d", engine.Selection{State: tracking.StateDelivered})
 	require.NoError(t, err)
 	assert.Equal(t, 2, n)
 	assert.EqualValues(t, 2, account(t, srv).Accepted)

@@ -1,4 +1,4 @@
-// Package journaltest is the suite of tests that every [mockserver.Journal]
+// Package journaltest is the suite of tests that every [journal.Journal]
 // passes.
 package journaltest
 
@@ -15,7 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // patience is how long something that must happen may take, and brief how long
@@ -29,10 +30,10 @@ const (
 type Options struct {
 	// Open returns an empty journal that takes about maxBytes of large calls (zero:
 	// its default) and refuses the batches that go far beyond. The suite closes it.
-	Open func(t *testing.T, maxBytes int64) mockserver.Journal
+	Open func(t *testing.T, maxBytes int64) journal.Journal
 	// Reopen, where the journal is durable, closes j without regard for what is
 	// under way and opens another on the same data.
-	Reopen func(t *testing.T, j mockserver.Journal) mockserver.Journal
+	Reopen func(t *testing.T, j journal.Journal) journal.Journal
 	// In runs each test, as synctest.Test does for a journal that needs no network and
 	// no disk. Defaults to a call.
 	In func(*testing.T, func(*testing.T))
@@ -73,20 +74,20 @@ func Run(t *testing.T, o Options) {
 }
 
 // Calls makes n calls of a source whose ids begin with prefix.
-func Calls(source, prefix string, n int) []mockserver.Call {
-	calls := make([]mockserver.Call, n)
+func Calls(source, prefix string, n int) []tracking.Call {
+	calls := make([]tracking.Call, n)
 	for i := range calls {
 		calls[i] = call(source, fmt.Sprintf("%s-%d", prefix, i), 0)
 	}
 	return calls
 }
 
-func call(source, id string, padding int) mockserver.Call {
+func call(source, id string, padding int) tracking.Call {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	at := now.Format("2006-01-02T15:04:05.000Z")
 	noise := make([]byte, padding/2) // a journal that compresses is to be filled too
 	_, _ = rand.Read(noise)
-	return mockserver.Call{
+	return tracking.Call{
 		ID: id, Source: source, Type: "track", UserID: "u1", Event: "Tested",
 		ReceivedAt: now, Timestamp: now,
 		Body: fmt.Appendf(nil, `{"type":"track","userId":"u1","event":"Tested","properties":{"pad":%q},"messageId":%q,"receivedAt":%q,"timestamp":%q}`,
@@ -94,38 +95,38 @@ func call(source, id string, padding int) mockserver.Call {
 	}
 }
 
-func batch(source, prefix string, n int) mockserver.Batch {
-	return mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: Calls(source, prefix, n)}
+func batch(source, prefix string, n int) tracking.Batch {
+	return tracking.Batch{Source: source, ReceivedAt: time.Now(), Calls: Calls(source, prefix, n)}
 }
 
-func open(t *testing.T, o Options) mockserver.Journal {
+func open(t *testing.T, o Options) journal.Journal {
 	j := o.Open(t, 0)
 	t.Cleanup(func() { _ = j.Close() })
 	return j
 }
 
-func attach(t *testing.T, j mockserver.Journal, destination string, sources ...string) mockserver.Reader {
+func attach(t *testing.T, j journal.Journal, destination string, sources ...string) journal.Reader {
 	t.Helper()
 	r, err := j.Attach(t.Context(), destination, sources)
 	ok(t, err)
 	return r
 }
 
-func next(t *testing.T, r mockserver.Reader) mockserver.Lease {
+func next(t *testing.T, r journal.Reader) journal.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	l, err := r.Next(ctx, mockserver.Want{})
+	l, err := r.Next(ctx, journal.Want{})
 	ok(t, err)
 	return l
 }
 
 // none checks that nothing is due.
-func none(t *testing.T, r mockserver.Reader) {
+func none(t *testing.T, r journal.Reader) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), brief)
 	defer cancel()
-	l, err := r.Next(ctx, mockserver.Want{})
+	l, err := r.Next(ctx, journal.Want{})
 	if err == nil {
 		t.Fatalf("got entry %s of %v, want none", l.Entry().ID, ids(l))
 	}
@@ -134,16 +135,16 @@ func none(t *testing.T, r mockserver.Reader) {
 	}
 }
 
-func finish(t *testing.T, l mockserver.Lease, retryAt time.Time, states ...mockserver.State) {
+func finish(t *testing.T, l journal.Lease, retryAt time.Time, states ...tracking.State) {
 	t.Helper()
-	r := mockserver.Result{RetryAt: retryAt}
+	r := journal.Result{RetryAt: retryAt}
 	for i := range l.Entry().Calls {
-		r.Outcomes = append(r.Outcomes, mockserver.Outcome{State: states[i%len(states)], Reason: "because"})
+		r.Outcomes = append(r.Outcomes, tracking.Outcome{State: states[i%len(states)], Reason: "because"})
 	}
 	ok(t, l.Finish(t.Context(), r))
 }
 
-func ids(l mockserver.Lease) []string {
+func ids(l journal.Lease) []string {
 	var ids []string
 	for _, c := range l.Entry().Calls {
 		ids = append(ids, c.ID)
@@ -151,7 +152,7 @@ func ids(l mockserver.Lease) []string {
 	return ids
 }
 
-func ledger(t *testing.T, j mockserver.Journal, destination string) mockserver.Ledger {
+func ledger(t *testing.T, j journal.Journal, destination string) tracking.Ledger {
 	t.Helper()
 	all, err := j.Ledger(t.Context())
 	ok(t, err)
@@ -164,17 +165,17 @@ func ledger(t *testing.T, j mockserver.Journal, destination string) mockserver.L
 		}
 	}
 	t.Fatalf("no ledger of %q in %+v", destination, all)
-	return mockserver.Ledger{}
+	return tracking.Ledger{}
 }
 
-func wantLedger(t *testing.T, j mockserver.Journal, destination string, accepted, delivered, failed, filtered, pending int64) {
+func wantLedger(t *testing.T, j journal.Journal, destination string, accepted, delivered, failed, filtered, pending int64) {
 	t.Helper()
 	l := ledger(t, j, destination)
 	if l.OldestPending.IsZero() != (pending == 0) {
 		t.Fatalf("oldest pending %v with %d pending", l.OldestPending, pending)
 	}
 	l.OldestPending = time.Time{}
-	want := mockserver.Ledger{Destination: destination, Accepted: accepted, Delivered: delivered, Failed: failed, Filtered: filtered, Pending: pending}
+	want := tracking.Ledger{Destination: destination, Accepted: accepted, Delivered: delivered, Failed: failed, Filtered: filtered, Pending: pending}
 	if l != want {
 		t.Fatalf("ledger\n got %+v\nwant %+v", l, want)
 	}
@@ -199,7 +200,7 @@ func everyDestination(t *testing.T, o Options) {
 	a, b := attach(t, j, "a"), attach(t, j, "b")
 	sent := batch("web", "m", 3)
 	ok(t, j.Append(t.Context(), sent))
-	for name, r := range map[string]mockserver.Reader{"a": a, "b": b} {
+	for name, r := range map[string]journal.Reader{"a": a, "b": b} {
 		wantLedger(t, j, name, 3, 0, 0, 0, 3)
 		l := next(t, r)
 		e := l.Entry()
@@ -214,7 +215,7 @@ func everyDestination(t *testing.T, o Options) {
 				t.Fatalf("got %+v\nwant %+v", c, w)
 			}
 		}
-		finish(t, l, time.Time{}, mockserver.StateDelivered, mockserver.StateFiltered, mockserver.StateFailed)
+		finish(t, l, time.Time{}, tracking.StateDelivered, tracking.StateFiltered, tracking.StateFailed)
 		wantLedger(t, j, name, 3, 1, 1, 1, 0)
 		none(t, r)
 	}
@@ -240,7 +241,7 @@ func retries(t *testing.T, o Options) {
 	l := next(t, r)
 	since := l.Entry().Since
 	at := time.Now().Add(300 * time.Millisecond)
-	finish(t, l, at, mockserver.StatePending, mockserver.StateDelivered, mockserver.StatePending)
+	finish(t, l, at, tracking.StatePending, tracking.StateDelivered, tracking.StatePending)
 	wantLedger(t, j, "d", 3, 1, 0, 0, 2)
 	if time.Until(at) > 2*brief { // else this machine is too slow to see it
 		none(t, r)
@@ -253,12 +254,12 @@ func retries(t *testing.T, o Options) {
 	if e := l.Entry(); e.Attempt != 2 || e.Since.Sub(since).Abs() > time.Millisecond {
 		t.Fatalf("attempt %d since %v, want 2 since %v", e.Attempt, e.Since, since)
 	}
-	finish(t, l, time.Now(), mockserver.StatePending)
+	finish(t, l, time.Now(), tracking.StatePending)
 	l = next(t, r)
 	if e := l.Entry(); e.Attempt != 3 {
 		t.Fatalf("attempt %d, want 3", e.Attempt)
 	}
-	finish(t, l, time.Time{}, mockserver.StateDelivered)
+	finish(t, l, time.Time{}, tracking.StateDelivered)
 	wantLedger(t, j, "d", 3, 3, 0, 0, 0)
 }
 
@@ -266,26 +267,26 @@ func notes(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
 	ok(t, j.Append(t.Context(), batch("web", "m", 4)))
-	noted := func(states map[string]mockserver.Outcome) []string {
+	noted := func(states map[string]tracking.Outcome) []string {
 		t.Helper()
 		l := next(t, r)
 		got := l.Entry().Notes
-		res := mockserver.Result{RetryAt: time.Now()}
+		res := journal.Result{RetryAt: time.Now()}
 		for _, id := range ids(l) {
 			res.Outcomes = append(res.Outcomes, states[id])
 		}
 		ok(t, l.Finish(t.Context(), res))
 		return got
 	}
-	again := func(note string) mockserver.Outcome {
-		return mockserver.Outcome{State: mockserver.StatePending, Reason: "because", Note: note}
+	again := func(note string) tracking.Outcome {
+		return tracking.Outcome{State: tracking.StatePending, Reason: "because", Note: note}
 	}
-	done := mockserver.Outcome{State: mockserver.StateDelivered}
-	if got := noted(map[string]mockserver.Outcome{"m-0": again(""), "m-1": done, "m-2": again("0123abcd.4567cdef"), "m-3": again("x")}); got != nil {
+	done := tracking.Outcome{State: tracking.StateDelivered}
+	if got := noted(map[string]tracking.Outcome{"m-0": again(""), "m-1": done, "m-2": again("0123abcd.4567cdef"), "m-3": again("x")}); got != nil {
 		t.Fatalf("fresh calls have the notes %q", got)
 	}
-	same(t, noted(map[string]mockserver.Outcome{"m-0": again(""), "m-2": again(""), "m-3": done}), []string{"", "0123abcd.4567cdef", "x"})
-	if got := noted(map[string]mockserver.Outcome{"m-0": done, "m-2": done}); got != nil {
+	same(t, noted(map[string]tracking.Outcome{"m-0": again(""), "m-2": again(""), "m-3": done}), []string{"", "0123abcd.4567cdef", "x"})
+	if got := noted(map[string]tracking.Outcome{"m-0": done, "m-2": done}); got != nil {
 		t.Fatalf("notes that were not renewed came back: %q", got)
 	}
 	wantLedger(t, j, "d", 4, 4, 0, 0, 0)
@@ -295,7 +296,7 @@ func retriesBeside(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
 	ok(t, j.Append(t.Context(), batch("web", "old", 1)))
-	finish(t, next(t, r), time.Now(), mockserver.StatePending)
+	finish(t, next(t, r), time.Now(), tracking.StatePending)
 	ok(t, j.Append(t.Context(), batch("web", "new", 1)))
 	got := append(ids(next(t, r)), ids(next(t, r))...)
 	slices.Sort(got) // a journal may need a moment until a retry is due: both come, neither waits for the other
@@ -321,14 +322,14 @@ func turns(t *testing.T, o Options) {
 		switch e := l.Entry(); {
 		case e.Calls[0].Source != "bad":
 			good[e.Calls[0].ID] = true
-			finish(t, l, time.Time{}, mockserver.StateDelivered)
+			finish(t, l, time.Time{}, tracking.StateDelivered)
 		case time.Now().After(deadline):
 			t.Fatalf("after %d entries and %v only %v came of other sources", n, patience, good)
 		default:
 			if first++; e.Attempt > 1 {
 				first, retries = first-1, retries+1
 			}
-			finish(t, l, time.Now(), mockserver.StatePending)
+			finish(t, l, time.Now(), tracking.StatePending)
 			time.Sleep(10 * time.Millisecond) // as a webhook takes
 		}
 		if retries > n/2 {
@@ -346,29 +347,29 @@ func wants(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
 	ok(t, j.Append(t.Context(), batch("bad", "again", 1)))
-	finish(t, next(t, r), time.Now(), mockserver.StatePending)
+	finish(t, next(t, r), time.Now(), tracking.StatePending)
 	for i := range 40 {
 		ok(t, j.Append(t.Context(), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
 	}
 	ok(t, j.Append(t.Context(), batch("good", "good", 1)))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	wanted := func(want mockserver.Want) mockserver.Lease {
+	wanted := func(want journal.Want) journal.Lease {
 		t.Helper()
 		l, err := r.Next(ctx, want)
 		ok(t, err)
 		return l
 	}
-	same(t, ids(wanted(mockserver.Want{NoRetries: true, Except: []string{"bad"}})), []string{"good-0"})
-	same(t, ids(wanted(mockserver.Want{Except: []string{"bad", "good"}})), []string{"again-0"})
-	same(t, ids(wanted(mockserver.Want{NoRetries: true})), []string{"bad-0-0"})
+	same(t, ids(wanted(journal.Want{NoRetries: true, Except: []string{"bad"}})), []string{"good-0"})
+	same(t, ids(wanted(journal.Want{Except: []string{"bad", "good"}})), []string{"again-0"})
+	same(t, ids(wanted(journal.Want{NoRetries: true})), []string{"bad-0-0"})
 
-	waits := make(chan mockserver.Lease)
+	waits := make(chan journal.Lease)
 	go func() {
-		l, _ := r.Next(ctx, mockserver.Want{NoRetries: true, Except: []string{"bad"}})
+		l, _ := r.Next(ctx, journal.Want{NoRetries: true, Except: []string{"bad"}})
 		waits <- l
 	}()
-	same(t, ids(wanted(mockserver.Want{})), []string{"bad-1-0"})
+	same(t, ids(wanted(journal.Want{})), []string{"bad-1-0"})
 	select {
 	case l := <-waits:
 		t.Fatalf("%v came, which is not wanted", ids(l))
@@ -393,34 +394,34 @@ func returned(t *testing.T, o Options) {
 	if e := l.Entry(); e.ID != first || e.Attempt != 1 {
 		t.Fatalf("entry %s attempt %d, want %s attempt 1", e.ID, e.Attempt, first)
 	}
-	finish(t, l, time.Time{}, mockserver.StateDelivered)
+	finish(t, l, time.Time{}, tracking.StateDelivered)
 	wantLedger(t, j, "d", 2, 2, 0, 0, 0)
 }
 
 func nextEnds(t *testing.T, o Options) {
 	j := open(t, o)
 	none(t, attach(t, j, "d"))
-	for name, end := range map[string]func(mockserver.Reader){
-		"reader closed":  func(r mockserver.Reader) { ok(t, r.Close()) },
-		"attached again": func(mockserver.Reader) { attach(t, j, "d") },
-		"detached":       func(mockserver.Reader) { ok(t, j.Detach(t.Context(), "d")) },
+	for name, end := range map[string]func(journal.Reader){
+		"reader closed":  func(r journal.Reader) { ok(t, r.Close()) },
+		"attached again": func(journal.Reader) { attach(t, j, "d") },
+		"detached":       func(journal.Reader) { ok(t, j.Detach(t.Context(), "d")) },
 	} {
 		endsWith(t, name, attach(t, j, "d"), end)
 	}
-	endsWith(t, "journal closed", attach(t, j, "d"), func(mockserver.Reader) { ok(t, j.Close()); ok(t, j.Close()) })
-	if err := j.Append(t.Context(), batch("web", "m", 1)); !errors.Is(err, mockserver.ErrJournalClosed) {
+	endsWith(t, "journal closed", attach(t, j, "d"), func(journal.Reader) { ok(t, j.Close()); ok(t, j.Close()) })
+	if err := j.Append(t.Context(), batch("web", "m", 1)); !errors.Is(err, journal.ErrClosed) {
 		t.Fatalf("Append after Close: %v", err)
 	}
 }
 
-func endsWith(t *testing.T, name string, r mockserver.Reader, end func(mockserver.Reader)) {
+func endsWith(t *testing.T, name string, r journal.Reader, end func(journal.Reader)) {
 	t.Helper()
 	got := make(chan error, 1)
-	go func() { _, err := r.Next(context.Background(), mockserver.Want{}); got <- err }()
+	go func() { _, err := r.Next(context.Background(), journal.Want{}); got <- err }()
 	end(r)
 	select {
 	case err := <-got:
-		if !errors.Is(err, mockserver.ErrJournalClosed) {
+		if !errors.Is(err, journal.ErrClosed) {
 			t.Fatalf("%s: Next: %v, want ErrJournalClosed", name, err)
 		}
 	case <-time.After(patience):
@@ -428,10 +429,10 @@ func endsWith(t *testing.T, name string, r mockserver.Reader, end func(mockserve
 	}
 }
 
-func listFailed(t *testing.T, j mockserver.Journal, destination string) []mockserver.FailedCall {
+func listFailed(t *testing.T, j journal.Journal, destination string) []tracking.FailedCall {
 	t.Helper()
-	var list []mockserver.FailedCall
-	ok(t, j.Failed(t.Context(), destination, func(f mockserver.FailedCall) bool { list = append(list, f); return true }))
+	var list []tracking.FailedCall
+	ok(t, j.Failed(t.Context(), destination, func(f tracking.FailedCall) bool { list = append(list, f); return true }))
 	return list
 }
 
@@ -439,7 +440,7 @@ func failed(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
 	ok(t, j.Append(t.Context(), batch("web", "m", 3)))
-	finish(t, next(t, r), time.Time{}, mockserver.StateFailed)
+	finish(t, next(t, r), time.Time{}, tracking.StateFailed)
 	list := listFailed(t, j, "d")
 	if len(list) != 3 {
 		t.Fatalf("%d failed calls, want 3", len(list))
@@ -449,7 +450,7 @@ func failed(t *testing.T, o Options) {
 			t.Fatalf("failed call %d: %+v", i, f)
 		}
 	}
-	ok(t, j.Replay(t.Context(), "d", []mockserver.Call{list[1].Call}, mockserver.StateFailed))
+	ok(t, j.Replay(t.Context(), "d", []tracking.Call{list[1].Call}, tracking.StateFailed))
 	wantLedger(t, j, "d", 3, 0, 2, 0, 1)
 	if list := listFailed(t, j, "d"); len(list) != 2 || list[0].Call.ID != "m-0" || list[1].Call.ID != "m-2" {
 		t.Fatalf("failed calls after the replay: %+v", list)
@@ -459,9 +460,9 @@ func failed(t *testing.T, o Options) {
 	if e := l.Entry(); e.Attempt != 1 || time.Since(e.Since) > time.Minute {
 		t.Fatalf("replayed as attempt %d since %v", e.Attempt, e.Since)
 	}
-	finish(t, l, time.Time{}, mockserver.StateDelivered)
+	finish(t, l, time.Time{}, tracking.StateDelivered)
 	wantLedger(t, j, "d", 3, 1, 2, 0, 0)
-	if err := j.Failed(t.Context(), "nobody", func(mockserver.FailedCall) bool { return true }); !errors.Is(err, mockserver.ErrNotAttached) {
+	if err := j.Failed(t.Context(), "nobody", func(tracking.FailedCall) bool { return true }); !errors.Is(err, journal.ErrNotAttached) {
 		t.Fatalf("Failed of an unknown destination: %v", err)
 	}
 }
@@ -471,14 +472,14 @@ func replayDelivered(t *testing.T, o Options) {
 	r := attach(t, j, "d")
 	sent := batch("web", "m", 2)
 	ok(t, j.Append(t.Context(), sent))
-	finish(t, next(t, r), time.Time{}, mockserver.StateDelivered)
-	ok(t, j.Replay(t.Context(), "d", sent.Calls[:1], mockserver.StateDelivered))
+	finish(t, next(t, r), time.Time{}, tracking.StateDelivered)
+	ok(t, j.Replay(t.Context(), "d", sent.Calls[:1], tracking.StateDelivered))
 	wantLedger(t, j, "d", 2, 1, 0, 0, 1)
 	l := next(t, r)
 	same(t, ids(l), []string{"m-0"})
-	finish(t, l, time.Time{}, mockserver.StateDelivered)
+	finish(t, l, time.Time{}, tracking.StateDelivered)
 	wantLedger(t, j, "d", 2, 2, 0, 0, 0)
-	if err := j.Replay(t.Context(), "nobody", sent.Calls, mockserver.StateFailed); !errors.Is(err, mockserver.ErrNotAttached) {
+	if err := j.Replay(t.Context(), "nobody", sent.Calls, tracking.StateFailed); !errors.Is(err, journal.ErrNotAttached) {
 		t.Fatalf("Replay to an unknown destination: %v", err)
 	}
 }
@@ -491,8 +492,8 @@ func detach(t *testing.T, o Options) {
 	l := next(t, r)
 	since := r.Since()
 	ok(t, j.Detach(t.Context(), "d"))
-	time.Sleep(2 * time.Millisecond)                                                                           // Since tells milliseconds
-	_ = l.Finish(t.Context(), mockserver.Result{Outcomes: make([]mockserver.Outcome, 2), RetryAt: time.Now()}) // must do no harm
+	time.Sleep(2 * time.Millisecond)                                                                      // Since tells milliseconds
+	_ = l.Finish(t.Context(), journal.Result{Outcomes: make([]tracking.Outcome, 2), RetryAt: time.Now()}) // must do no harm
 	ok(t, j.Detach(t.Context(), "d"))
 	r = attach(t, j, "d")
 	none(t, r)
@@ -522,7 +523,7 @@ func attachAgain(t *testing.T, o Options) {
 	for range 3 {
 		l := next(t, r)
 		got = append(got, ids(l)...)
-		finish(t, l, time.Time{}, mockserver.StateDelivered)
+		finish(t, l, time.Time{}, tracking.StateDelivered)
 	}
 	slices.Sort(got)
 	same(t, got, []string{"a-0", "b-0", "c-0"})
@@ -536,12 +537,12 @@ func full(t *testing.T, o Options) {
 	var accepted int
 	var err error
 	for i := 0; i < 200 && err == nil; i++ {
-		b := mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []mockserver.Call{call("web", fmt.Sprintf("m-%d", i), 64<<10)}}
+		b := tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{call("web", fmt.Sprintf("m-%d", i), 64<<10)}}
 		if err = j.Append(t.Context(), b); err == nil {
 			accepted++
 		}
 	}
-	if !errors.Is(err, mockserver.ErrJournalFull) || accepted < 15 {
+	if !errors.Is(err, journal.ErrFull) || accepted < 15 {
 		t.Fatalf("after %d batches of 64 KiB into 1 MiB: %v", accepted, err)
 	}
 	wantLedger(t, j, "d", int64(accepted), 0, 0, 0, int64(accepted))
@@ -549,7 +550,7 @@ func full(t *testing.T, o Options) {
 		return // a log on disk frees its space by age, not when a call is done
 	}
 	for range accepted {
-		finish(t, next(t, r), time.Time{}, mockserver.StateDelivered)
+		finish(t, next(t, r), time.Time{}, tracking.StateDelivered)
 	}
 	ok(t, j.Append(t.Context(), batch("web", "again", 1)))
 }
@@ -567,7 +568,7 @@ func leftBehind(t *testing.T, o Options) {
 			defer cancel()
 			b := batch("web", fmt.Sprint("m", i), 1500) // more than one message has
 			err := j.Append(ctx, b)
-			var partly *mockserver.AppendError
+			var partly *journal.AppendError
 			switch {
 			case err == nil:
 				stored.Add(int64(len(b.Calls)))
@@ -587,7 +588,7 @@ func mismatch(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d")
 	ok(t, j.Append(t.Context(), batch("web", "m", 2)))
-	if err := next(t, r).Finish(t.Context(), mockserver.Result{Outcomes: make([]mockserver.Outcome, 1)}); err == nil {
+	if err := next(t, r).Finish(t.Context(), journal.Result{Outcomes: make([]tracking.Outcome, 1)}); err == nil {
 		t.Fatal("one outcome for two calls was taken")
 	}
 }
@@ -606,20 +607,20 @@ func load(t *testing.T, o Options) {
 	for range workers {
 		work.Go(func() {
 			for {
-				l, err := r.Next(ctx, mockserver.Want{})
+				l, err := r.Next(ctx, journal.Want{})
 				if err != nil {
 					return
 				}
-				res := mockserver.Result{RetryAt: time.Now().Add(time.Millisecond)}
+				res := journal.Result{RetryAt: time.Now().Add(time.Millisecond)}
 				for _, c := range l.Entry().Calls {
-					state := mockserver.StateDelivered
+					state := tracking.StateDelivered
 					if strings.HasSuffix(c.ID, "-0") && l.Entry().Attempt < 3 {
-						state = mockserver.StatePending
+						state = tracking.StatePending
 					} else if strings.HasSuffix(c.ID, "-1") {
-						state = mockserver.StateFiltered
+						state = tracking.StateFiltered
 					}
 					seen.Store(c.ID, true)
-					res.Outcomes = append(res.Outcomes, mockserver.Outcome{State: state})
+					res.Outcomes = append(res.Outcomes, tracking.Outcome{State: state})
 				}
 				if err := l.Finish(context.WithoutCancel(ctx), res); err != nil {
 					t.Error(err)
@@ -663,9 +664,9 @@ func reopen(t *testing.T, o Options) {
 	for _, p := range []string{"done", "failed", "later", "held", "fresh"} {
 		ok(t, j.Append(t.Context(), batch("web", p, 1)))
 	}
-	finish(t, next(t, r), time.Time{}, mockserver.StateDelivered)
-	finish(t, next(t, r), time.Time{}, mockserver.StateFailed)
-	finish(t, next(t, r), time.Now().Add(200*time.Millisecond), mockserver.StatePending)
+	finish(t, next(t, r), time.Time{}, tracking.StateDelivered)
+	finish(t, next(t, r), time.Time{}, tracking.StateFailed)
+	finish(t, next(t, r), time.Now().Add(200*time.Millisecond), tracking.StatePending)
 	held := next(t, r)
 	same(t, ids(held), []string{"held-0"})
 	wantLedger(t, j, "d", 5, 1, 1, 0, 3)
@@ -685,7 +686,7 @@ func reopen(t *testing.T, o Options) {
 	for range 3 {
 		l := next(t, r)
 		got[ids(l)[0]] = l.Entry().Attempt
-		finish(t, l, time.Time{}, mockserver.StateDelivered)
+		finish(t, l, time.Time{}, tracking.StateDelivered)
 	}
 	if len(got) != 3 || got["later-0"] != 2 || got["held-0"] < 1 || got["fresh-0"] != 1 {
 		t.Fatalf("after reopening: %v", got)

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// RunState runs the suite that every [mockserver.StateStore] passes. open returns
+// RunState runs the suite that every [state.Store] passes. open returns
 // an empty store; reopen, where the store is durable, another on the same data.
-func RunState(t *testing.T, open func(t *testing.T) mockserver.StateStore, reopen func(t *testing.T) mockserver.StateStore) {
-	for name, test := range map[string]func(*testing.T, mockserver.StateStore){
+func RunState(t *testing.T, open func(t *testing.T) state.Store, reopen func(t *testing.T) state.Store) {
+	for name, test := range map[string]func(*testing.T, state.Store){
 		"ValuesAreKept":                  stateValues,
 		"UpdateNeedsTheRevision":         stateRevisions,
 		"DeleteTakesWhatIsBeneath":       stateDelete,
@@ -29,7 +29,7 @@ func RunState(t *testing.T, open func(t *testing.T) mockserver.StateStore, reope
 	}
 }
 
-func wantState(t *testing.T, s mockserver.StateStore, key, want string) uint64 {
+func wantState(t *testing.T, s state.Store, key, want string) uint64 {
 	t.Helper()
 	value, revision, err := s.Get(t.Context(), key)
 	ok(t, err)
@@ -39,14 +39,14 @@ func wantState(t *testing.T, s mockserver.StateStore, key, want string) uint64 {
 	return revision
 }
 
-func wantNoState(t *testing.T, s mockserver.StateStore, key string) {
+func wantNoState(t *testing.T, s state.Store, key string) {
 	t.Helper()
-	if value, _, err := s.Get(t.Context(), key); !errors.Is(err, mockserver.ErrNoState) {
+	if value, _, err := s.Get(t.Context(), key); !errors.Is(err, state.ErrNotFound) {
 		t.Fatalf("%s is %q, %v; want ErrNoState", key, value, err)
 	}
 }
 
-func wantKeys(t *testing.T, s mockserver.StateStore, prefix string, want ...string) {
+func wantKeys(t *testing.T, s state.Store, prefix string, want ...string) {
 	t.Helper()
 	keys, err := s.Keys(t.Context(), prefix)
 	ok(t, err)
@@ -54,7 +54,7 @@ func wantKeys(t *testing.T, s mockserver.StateStore, prefix string, want ...stri
 	same(t, keys, want)
 }
 
-func stateValues(t *testing.T, s mockserver.StateStore) {
+func stateValues(t *testing.T, s state.Store) {
 	wantNoState(t, s, "a.b")
 	wantKeys(t, s, "a")
 	buffer := []byte("one")
@@ -67,17 +67,17 @@ func stateValues(t *testing.T, s mockserver.StateStore) {
 	}
 	ok(t, s.Put(t.Context(), "a.empty", nil))
 	wantState(t, s, "a.empty", "")
-	large := make([]byte, mockserver.MaxStateValue)
+	large := make([]byte, state.MaxValue)
 	large[len(large)-1] = 7
 	ok(t, s.Put(t.Context(), "a.large", large))
 	wantState(t, s, "a.large", string(large))
 	wantKeys(t, s, "a", "a.b", "a.empty", "a.large")
 }
 
-func stateRevisions(t *testing.T, s mockserver.StateStore) {
+func stateRevisions(t *testing.T, s state.Store) {
 	conflict := func(key string, revision uint64) {
 		t.Helper()
-		if _, err := s.Update(t.Context(), key, []byte("bad"), revision); !errors.Is(err, mockserver.ErrStateConflict) {
+		if _, err := s.Update(t.Context(), key, []byte("bad"), revision); !errors.Is(err, state.ErrConflict) {
 			t.Fatalf("Update of %s at revision %d: %v, want ErrStateConflict", key, revision, err)
 		}
 	}
@@ -102,7 +102,7 @@ func stateRevisions(t *testing.T, s mockserver.StateStore) {
 	wantState(t, s, "k", "anew")
 }
 
-func stateDelete(t *testing.T, s mockserver.StateStore) {
+func stateDelete(t *testing.T, s state.Store) {
 	ok(t, s.Delete(t.Context(), "a"))
 	for _, key := range []string{"a", "a.b", "a.b.0", "a.b.1", "a.bc", "ab", "b.a"} {
 		ok(t, s.Put(t.Context(), key, []byte(key)))
@@ -119,7 +119,7 @@ func stateDelete(t *testing.T, s mockserver.StateStore) {
 	}
 }
 
-func stateWatch(t *testing.T, s mockserver.StateStore) {
+func stateWatch(t *testing.T, s state.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	changes, err := s.Watch(ctx, "a.b")
 	ok(t, err)
@@ -149,7 +149,7 @@ func stateWatch(t *testing.T, s mockserver.StateStore) {
 }
 
 // stateConcurrent counts with several hands: no count may be lost.
-func stateConcurrent(t *testing.T, s mockserver.StateStore) {
+func stateConcurrent(t *testing.T, s state.Store) {
 	const hands, counts = 4, 15
 	var work sync.WaitGroup
 	for range hands {
@@ -159,7 +159,7 @@ func stateConcurrent(t *testing.T, s mockserver.StateStore) {
 				value, revision, err := s.Get(t.Context(), "n")
 				if err == nil {
 					_, err = fmt.Sscan(string(value), &n)
-				} else if errors.Is(err, mockserver.ErrNoState) {
+				} else if errors.Is(err, state.ErrNotFound) {
 					err = nil
 				}
 				if err == nil {
@@ -167,7 +167,7 @@ func stateConcurrent(t *testing.T, s mockserver.StateStore) {
 				}
 				if err == nil {
 					done++
-				} else if !errors.Is(err, mockserver.ErrStateConflict) {
+				} else if !errors.Is(err, state.ErrConflict) {
 					t.Error(err)
 					return
 				}
@@ -178,7 +178,7 @@ func stateConcurrent(t *testing.T, s mockserver.StateStore) {
 	wantState(t, s, "n", fmt.Sprint(hands*counts))
 }
 
-func stateReopen(t *testing.T, s mockserver.StateStore, reopen func(t *testing.T) mockserver.StateStore) {
+func stateReopen(t *testing.T, s state.Store, reopen func(t *testing.T) state.Store) {
 	for i := range 20 {
 		ok(t, s.Put(t.Context(), fmt.Sprintf("a.%d", i), fmt.Append(nil, i)))
 	}

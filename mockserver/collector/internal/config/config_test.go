@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // testExpander knows two variables of the environment.
@@ -80,7 +79,7 @@ destinations:
 		},
 	}
 	assert.Equal(t, want, got)
-	assert.Equal(t, mockserver.Destination{
+	assert.Equal(t, tracking.Destination{
 		Name: "copy", Sources: []string{"web"}, Disabled: true,
 		Settings: webhook.Settings{
 			SharedSecret: "12345", AliasFields: webhook.AliasCamelCase,

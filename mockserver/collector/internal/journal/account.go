@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // An account follows CALLS and OUTCOMES and knows from them, at any time, how
@@ -41,7 +41,7 @@ type span struct{ first, last uint64 }
 
 // A book is the account of one destination.
 type book struct {
-	ledger   mockserver.Ledger
+	ledger   tracking.Ledger
 	attached uint64           // the message of CALLS that attached it
 	since    int64            // milliseconds; when that was
 	scopes   []scope          // oldest first; the last one is in force
@@ -49,7 +49,7 @@ type book struct {
 	floor    uint64           // every message of CALLS up to here has had its first attempt
 	done     map[uint64]uint8 // of messages above the floor: the parts that had it, as bits
 	retries  map[callsRef]retry
-	losses   []mockserver.Loss // what Lost of the ledger is the sum of
+	losses   []tracking.Loss // what Lost of the ledger is the sum of
 }
 
 // A scope is the sources that a destination takes calls of, from a message of
@@ -326,7 +326,7 @@ func (b *book) rise(floor uint64) {
 // replay makes calls that had ended pending again. They are no first attempt of
 // anything in their message.
 func (b *book) replay(m *callsMessage) {
-	b.ledger.Move(m.calls, m.from, mockserver.StatePending)
+	b.ledger.Move(m.calls, m.from, tracking.StatePending)
 	b.ledger.Pending = 0 // counted by looking
 	ref := callsRef{seq: m.seq}
 	b.done[m.seq] = 1
@@ -363,7 +363,7 @@ func (b *book) count(o *outcome, seq uint64) bool {
 // lose takes calls for lost, and says why.
 func (b *book) lose(calls int64, at time.Time, cause string) {
 	b.ledger.Lost += calls
-	b.losses = append(b.losses, mockserver.Loss{At: at, Calls: calls, Cause: cause})
+	b.losses = append(b.losses, tracking.Loss{At: at, Calls: calls, Cause: cause})
 }
 
 // ended tells whether the first attempt of a part has ended.
@@ -415,14 +415,14 @@ func (b *book) pending() (n int64, oldest time.Time) {
 
 // ledgers returns the account of every destination, by name, and which of them
 // have calls whose first attempt has not ended.
-func (a *account) ledgers() (ledgers []mockserver.Ledger, fresh map[string]bool) {
+func (a *account) ledgers() (ledgers []tracking.Ledger, fresh map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ledgersNow()
 }
 
 // ledgersNow is ledgers with the lock held.
-func (a *account) ledgersNow() (ledgers []mockserver.Ledger, fresh map[string]bool) {
+func (a *account) ledgersNow() (ledgers []tracking.Ledger, fresh map[string]bool) {
 	fresh = map[string]bool{}
 	for name, b := range a.books {
 		l := b.ledger
@@ -430,7 +430,7 @@ func (a *account) ledgersNow() (ledgers []mockserver.Ledger, fresh map[string]bo
 		fresh[name] = b.fresh > 0
 		ledgers = append(ledgers, l)
 	}
-	slices.SortFunc(ledgers, func(x, y mockserver.Ledger) int { return cmp.Compare(x.Destination, y.Destination) })
+	slices.SortFunc(ledgers, func(x, y tracking.Ledger) int { return cmp.Compare(x.Destination, y.Destination) })
 	return ledgers, fresh
 }
 

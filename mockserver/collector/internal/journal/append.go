@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 // a message, and so a write to the disk. It takes publishPatience at most, or
 // clusterAnswer on a cluster, which may be cut off; where the store has not answered by then, the batch may still be stored, and its AppendError
 // tells.
-func (j *Journal) Append(ctx context.Context, b mockserver.Batch) error {
+func (j *Journal) Append(ctx context.Context, b tracking.Batch) error {
 	if err := j.open(); err != nil {
 		return err
 	}
@@ -56,9 +56,9 @@ func (j *Journal) Append(ctx context.Context, b mockserver.Batch) error {
 			}
 			stored += n
 		case <-g.doubtful:
-			return &mockserver.AppendError{Err: g.doubt, Stored: func() int { return stored + g.stored(n) }}
+			return &journal.AppendError{Err: g.doubt, Stored: func() int { return stored + g.stored(n) }}
 		case <-ctx.Done():
-			return &mockserver.AppendError{Err: context.Cause(ctx), Stored: func() int { return stored + g.stored(n) }}
+			return &journal.AppendError{Err: context.Cause(ctx), Stored: func() int { return stored + g.stored(n) }}
 		}
 	}
 	return nil
@@ -69,7 +69,7 @@ func incomplete(err error, stored int) error {
 	if stored == 0 {
 		return err
 	}
-	return &mockserver.AppendError{Err: err, Stored: func() int { return stored }}
+	return &journal.AppendError{Err: err, Stored: func() int { return stored }}
 }
 
 // A piece is so many calls as one message may have.
@@ -84,7 +84,7 @@ type piece struct {
 func (p *piece) bytes() int64 { return int64(len(p.segment) + len(p.ids)) }
 
 // cutPiece encodes the first calls, and tells how many.
-func cutPiece(calls []mockserver.Call) (piece, int) {
+func cutPiece(calls []tracking.Call) (piece, int) {
 	var p piece
 	bodies := make([][]byte, 0, min(len(calls), groupCalls))
 	ids := make([]string, 0, cap(bodies))

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A badDisk is ext4 on a loop device whose file has holes, on a tmpfs: while the
@@ -70,7 +70,7 @@ func (d *badDisk) cutPower() (dir string) {
 }
 
 // noise returns calls that do not compress.
-func noise(prefix string, n, bytes int) []mockserver.Call {
+func noise(prefix string, n, bytes int) []tracking.Call {
 	calls := journaltest.Calls("web", prefix, n)
 	for i := range calls {
 		random := make([]byte, bytes/2)
@@ -92,7 +92,7 @@ func TestFailedWritesLoseNothing(t *testing.T) {
 			accepted := map[string]bool{}
 			send := func(i int) error {
 				calls := noise(fmt.Sprint("m", i), 10, 2000)
-				err := j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
+				err := j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
 				for _, c := range calls {
 					if err == nil {
 						accepted[c.ID] = true

@@ -12,8 +12,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/nats.go"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 const (
@@ -115,7 +114,7 @@ func decodeAccount(data []byte) (*account, error) {
 
 func (d *decoder) book(name string, format byte) *book {
 	b := newBook(name)
-	b.ledger = mockserver.Ledger{Destination: name, Accepted: d.signed(), Delivered: d.signed(), Failed: d.signed(), Filtered: d.signed()}
+	b.ledger = tracking.Ledger{Destination: name, Accepted: d.signed(), Delivered: d.signed(), Failed: d.signed(), Filtered: d.signed()}
 	b.fresh, b.attached, b.since, b.floor = d.signed(), d.uint(), int64(d.uint()), d.uint()
 	for range d.int(len(d.rest)) {
 		s := scope{after: d.uint()}

@@ -4,23 +4,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 )
 
 // failAhead appends two calls and has the attempts at them end before the clock
 // steps back, with a pause of ten minutes.
-func failAhead(t *testing.T, j *journal.Journal, r mockserver.Reader, step time.Duration) {
+func failAhead(t *testing.T, j *journal.Journal, r journalpkg.Reader, step time.Duration) {
 	t.Helper()
 	for range 2 {
-		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now().Add(step), Calls: journaltest.Calls("web", "m", 1)}))
-		l, err := r.Next(t.Context(), mockserver.Want{})
+		require.NoError(t, j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now().Add(step), Calls: journaltest.Calls("web", "m", 1)}))
+		l, err := r.Next(t.Context(), journalpkg.Want{})
 		require.NoError(t, err)
-		again := mockserver.Result{Outcomes: make([]mockserver.Outcome, 1), RetryAt: time.Now().Add(10 * time.Minute)}
+		again := journalpkg.Result{Outcomes: make([]tracking.Outcome, 1), RetryAt: time.Now().Add(10 * time.Minute)}
 		require.NoError(t, journal.FinishAhead(t.Context(), l, again, step))
 	}
 }
@@ -57,8 +57,8 @@ func TestRetriesAreNotHastenedWhenTheClockIsRight(t *testing.T) {
 	r := attach(t, j, "crm")
 	failAhead(t, j, r, 0)
 	require.NoError(t, j.HastenRetries(t.Context()))
-	require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "fresh", 1)}))
-	l, err := r.Next(t.Context(), mockserver.Want{})
+	require.NoError(t, j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "fresh", 1)}))
+	l, err := r.Next(t.Context(), journalpkg.Want{})
 	require.NoError(t, err)
 	assert.Equal(t, 1, l.Entry().Attempt)
 }

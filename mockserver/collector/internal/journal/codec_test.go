@@ -14,8 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 func TestTokens(t *testing.T) {
@@ -150,7 +149,7 @@ func anAccount() *account {
 		{seq: 3, kind: kindCalls, name: "web", calls: 300},
 		{seq: 4, kind: kindAttach, name: "mail"},
 		{seq: 5, kind: kindCalls, name: "web", calls: 10},
-		{seq: 6, kind: kindReplay, name: "crm", calls: 2, from: mockserver.StateDelivered, at: time.Unix(9, 0), oldest: time.Unix(8, 0)},
+		{seq: 6, kind: kindReplay, name: "crm", calls: 2, from: tracking.StateDelivered, at: time.Unix(9, 0), oldest: time.Unix(8, 0)},
 		{seq: 7, kind: kindLost, lost: span{7, 8}},
 		{seq: 8, kind: kindLost, lost: span{7, 8}},
 	} {

@@ -15,9 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // smallDisk mounts a small file system in memory. Only root may.
@@ -112,7 +113,7 @@ func TestTroubleWithTheDisk(t *testing.T) {
 			accepted := 0
 			send := func() error {
 				calls := journaltest.Calls("web", "m", 100)
-				err := j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
+				err := j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
 				if err == nil {
 					accepted += len(calls)
 				}
@@ -159,7 +160,7 @@ func refused(t *testing.T, j *journal.Journal, send func() error, full bool) {
 	if err == nil {
 		t.Fatal("calls are taken that cannot be stored")
 	}
-	if errors.Is(err, syscall.ENOSPC) != full || errors.Is(err, mockserver.ErrJournalFull) {
+	if errors.Is(err, syscall.ENOSPC) != full || errors.Is(err, journalpkg.ErrFull) {
 		t.Errorf("refused with: %v", err)
 	}
 	if d := time.Since(began); d > 10*time.Second {
@@ -184,7 +185,7 @@ func TestFullDiskIsDrained(t *testing.T) {
 	accepted := map[string]bool{}
 	send := func(i int) error {
 		calls := noise(fmt.Sprint("m", i), 10, 2000)
-		err := j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
+		err := j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
 		for _, c := range calls {
 			if err == nil {
 				accepted[c.ID] = true
@@ -205,18 +206,18 @@ func TestFullDiskIsDrained(t *testing.T) {
 			break
 		}
 		ctx, cancel := contextUntil(t, deadline)
-		l, err := r.Next(ctx, mockserver.Want{})
+		l, err := r.Next(ctx, journalpkg.Want{})
 		cancel()
 		ok(t, err)
-		result := mockserver.Result{RetryAt: time.Now()}
+		result := journalpkg.Result{RetryAt: time.Now()}
 		for n, c := range l.Entry().Calls {
-			state := mockserver.StateDelivered
+			state := tracking.StateDelivered
 			if n%4 == 0 && l.Entry().Attempt == 1 {
-				state = mockserver.StatePending
+				state = tracking.StatePending
 			} else {
 				delivered[c.ID]++
 			}
-			result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: state})
+			result.Outcomes = append(result.Outcomes, tracking.Outcome{State: state})
 		}
 		ok(t, l.Finish(t.Context(), result))
 	}
@@ -258,7 +259,7 @@ func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
 	for range 4 {
 		workers.Go(func() {
 			for {
-				l, err := r.Next(ctx, mockserver.Want{})
+				l, err := r.Next(ctx, journalpkg.Want{})
 				if err != nil {
 					return
 				}
@@ -274,9 +275,9 @@ func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
 					time.AfterFunc(3*time.Second, disk.mend) // what would be leased meanwhile is counted
 				}
 				mu.Unlock()
-				result := mockserver.Result{Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+				result := journalpkg.Result{Outcomes: make([]tracking.Outcome, len(l.Entry().Calls))}
 				for i := range result.Outcomes {
-					result.Outcomes[i].State = mockserver.StateDelivered
+					result.Outcomes[i].State = tracking.StateDelivered
 				}
 				finishing.RLock()
 				err = l.Finish(ctx, result)
@@ -325,7 +326,7 @@ func TestWhatIsTakenWhileTheDiskTurnsReadOnly(t *testing.T) {
 				senders.Go(func() {
 					for i := 0; !readOnly.Load(); i++ {
 						calls := noise(fmt.Sprint(source, i, "-"), 10, 2000)
-						if j.Append(ctx, mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}) != nil {
+						if j.Append(ctx, tracking.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}) != nil {
 							return
 						}
 						for _, c := range calls {
@@ -364,15 +365,15 @@ func TestWhatIsTakenWhileTheDiskTurnsReadOnly(t *testing.T) {
 }
 
 // deliverAll delivers until ctx ends.
-func deliverAll(ctx context.Context, r mockserver.Reader) {
+func deliverAll(ctx context.Context, r journalpkg.Reader) {
 	for {
-		l, err := r.Next(ctx, mockserver.Want{})
+		l, err := r.Next(ctx, journalpkg.Want{})
 		if err != nil {
 			return
 		}
-		result := mockserver.Result{Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+		result := journalpkg.Result{Outcomes: make([]tracking.Outcome, len(l.Entry().Calls))}
 		for i := range result.Outcomes {
-			result.Outcomes[i].State = mockserver.StateDelivered
+			result.Outcomes[i].State = tracking.StateDelivered
 		}
 		_ = l.Finish(ctx, result) // it fails when ctx ends
 	}
@@ -388,7 +389,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 			j := open(t, journal.Options{Dir: dir})
 			attach(t, j, "d")
 			for i := range 50 {
-				ok(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: noise(fmt.Sprint("m", i), 10, 2000)}))
+				ok(t, j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: noise(fmt.Sprint("m", i), 10, 2000)}))
 			}
 			ok(t, j.Close())
 			if !stopped {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // expire gives up what is pending of the messages of CALLS before one: a
@@ -135,10 +135,10 @@ func (q *queue) expire(ctx context.Context, it *item) error {
 	if it.places == nil {
 		it.places = allPlaces(it.ref, it.ref.part*partCalls+len(bodies))
 	}
-	given := make([]mockserver.Call, len(bodies))
+	given := make([]tracking.Call, len(bodies))
 	for i, body := range bodies {
 		o.failed = append(o.failed, failure{it.places[i], fmt.Sprintf("it was still pending after the %v for which calls are kept", j.options.Keep)})
-		if given[i], err = mockserver.ReadCall(source, body); err != nil {
+		if given[i], err = fields.ReadCall(source, body); err != nil {
 			return err
 		}
 	}

@@ -11,8 +11,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A failedRef names a message of FAILED: the calls of one part of a message that
@@ -59,7 +60,7 @@ func (r reasons) header(room int) string {
 }
 
 // keepFailed stores the calls that an outcome gave up.
-func (j *Journal) keepFailed(ctx context.Context, o *outcome, given []mockserver.Call) error {
+func (j *Journal) keepFailed(ctx context.Context, o *outcome, given []tracking.Call) error {
 	bodies, ids := make([][]byte, len(given)), make([]string, len(given))
 	for i := range given {
 		bodies[i], ids[i] = given[i].Body, given[i].ID
@@ -79,12 +80,12 @@ func (j *Journal) keepFailed(ctx context.Context, o *outcome, given []mockserver
 
 // Failed yields the calls that a destination has given up, oldest first. They are
 // kept for Options.KeepFailed, as many as Options.FailedBytes has room for.
-func (j *Journal) Failed(ctx context.Context, destination string, yield func(mockserver.FailedCall) bool) error {
+func (j *Journal) Failed(ctx context.Context, destination string, yield func(tracking.FailedCall) bool) error {
 	if err := j.open(); err != nil {
 		return err
 	}
 	if !j.account.with(destination, func(*book) {}) {
-		return fmt.Errorf("%w: %q", mockserver.ErrNotAttached, destination)
+		return fmt.Errorf("%w: %q", journal.ErrNotAttached, destination)
 	}
 	if err := j.awaitSettled(ctx); err != nil {
 		return err
@@ -102,11 +103,11 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(moc
 			if marks[m.ref.token()].has(place) {
 				continue
 			}
-			call, err := mockserver.ReadCall(m.why.Source, body)
+			call, err := fields.ReadCall(m.why.Source, body)
 			if err != nil {
 				return fmt.Errorf("journal: message %d of FAILED: %w", m.seq, err)
 			}
-			if !yield(mockserver.FailedCall{Call: call, Reason: m.why.of(place), FailedAt: m.at, Attempts: m.why.Attempts}) {
+			if !yield(tracking.FailedCall{Call: call, Reason: m.why.of(place), FailedAt: m.at, Attempts: m.why.Attempts}) {
 				return errEnough
 			}
 		}

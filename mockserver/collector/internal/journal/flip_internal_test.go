@@ -16,9 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	statepkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
 // A sample is a small data directory of which it is known what is in it.
@@ -26,7 +27,7 @@ type sample struct {
 	dir     string
 	bySeq   map[uint64][]string // ids of pending calls, by the message of CALLS that has them
 	failed  []string            // listed as failed
-	ledger  mockserver.Ledger
+	ledger  tracking.Ledger
 	values  map[string]string // of the bucket of state
 	written map[string]uint64 // of each value, its revision
 	unseen  bool              // the newest snapshot was stored before the calls
@@ -51,18 +52,18 @@ func newSample(t *testing.T, ending string) *sample {
 		j.snapshots.next = time.Now().Add(time.Hour)
 		j.snapshots.mu.Unlock()
 	}
-	next := func(decide func(i int) mockserver.State) {
-		l, err := r.Next(t.Context(), mockserver.Want{})
+	next := func(decide func(i int) tracking.State) {
+		l, err := r.Next(t.Context(), journal.Want{})
 		require.NoError(t, err)
-		result := mockserver.Result{RetryAt: time.Now().Add(2 * time.Second)}
+		result := journal.Result{RetryAt: time.Now().Add(2 * time.Second)}
 		for i, c := range l.Entry().Calls {
 			state := decide(i)
-			result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: state, Reason: "because"})
+			result.Outcomes = append(result.Outcomes, tracking.Outcome{State: state, Reason: "because"})
 			seq, _ := strconv.ParseUint(c.ID[1:strings.Index(c.ID, "-")], 10, 64)
-			if state != mockserver.StatePending {
+			if state != tracking.StatePending {
 				s.bySeq[seq] = slices.DeleteFunc(s.bySeq[seq], func(id string) bool { return id == c.ID })
 			}
-			if state == mockserver.StateFailed {
+			if state == tracking.StateFailed {
 				s.failed = append(s.failed, c.ID)
 			}
 		}
@@ -70,24 +71,24 @@ func newSample(t *testing.T, ending string) *sample {
 	}
 	for range 8 {
 		seq := j.acked.Load() + 1
-		calls := make([]mockserver.Call, 5)
+		calls := make([]tracking.Call, 5)
 		for i := range calls {
 			id := fmt.Sprintf("m%d-%d", seq, i)
-			calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
+			calls[i] = tracking.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
 			s.bySeq[seq] = append(s.bySeq[seq], id)
 		}
-		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+		require.NoError(t, j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 	}
-	next(func(int) mockserver.State { return mockserver.StateDelivered })
-	next(func(i int) mockserver.State { return mockserver.State(i % 4) })
-	next(func(int) mockserver.State { return mockserver.StateFailed })
-	next(func(i int) mockserver.State { return mockserver.State(i % 2) })
+	next(func(int) tracking.State { return tracking.StateDelivered })
+	next(func(i int) tracking.State { return tracking.State(i % 4) })
+	next(func(int) tracking.State { return tracking.StateFailed })
+	next(func(i int) tracking.State { return tracking.State(i % 2) })
 	require.NoError(t, r.Close())
 	replayed := listedAsFailed(t, j)[:2]
 	if s.unseen {
 		replayed = nil // it would store a snapshot
 	}
-	require.NoError(t, j.Replay(t.Context(), "crm", replayed, mockserver.StateFailed))
+	require.NoError(t, j.Replay(t.Context(), "crm", replayed, tracking.StateFailed))
 	for _, c := range replayed {
 		s.bySeq[j.acked.Load()] = append(s.bySeq[j.acked.Load()], c.ID)
 		s.failed = slices.DeleteFunc(s.failed, func(id string) bool { return id == c.ID })
@@ -117,7 +118,7 @@ func newSample(t *testing.T, ending string) *sample {
 	return s
 }
 
-func (s *sample) putState(t *testing.T, state mockserver.StateStore, key, value string) {
+func (s *sample) putState(t *testing.T, state statepkg.Store, key, value string) {
 	t.Helper()
 	require.NoError(t, state.Put(t.Context(), key, []byte(value)))
 	_, revision, err := state.Get(t.Context(), key)
@@ -213,7 +214,7 @@ func (s *sample) try(t *testing.T, file string, bad []byte, at int, what string)
 		state, err := j.State(ctx)
 		require.NoError(t, err, what)
 		got, _, err := state.Get(ctx, key)
-		if refused && strings.Contains(file, "state") && s.written[key] == hit && errors.Is(err, mockserver.ErrNoState) {
+		if refused && strings.Contains(file, "state") && s.written[key] == hit && errors.Is(err, statepkg.ErrNotFound) {
 			continue
 		}
 		require.NoError(t, err, "%s: value %s", what, key)
@@ -250,12 +251,12 @@ func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []str
 	require.NoError(t, err, what)
 	var got []string
 	for len(got) < int(l.Pending) {
-		lease, err := r.Next(ctx, mockserver.Want{})
+		lease, err := r.Next(ctx, journal.Want{})
 		require.NoError(t, err, "%s: %v came of %v", what, got, want)
-		result := mockserver.Result{}
+		result := journal.Result{}
 		for _, c := range lease.Entry().Calls {
 			got = append(got, c.ID)
-			result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: mockserver.StateDelivered})
+			result.Outcomes = append(result.Outcomes, tracking.Outcome{State: tracking.StateDelivered})
 		}
 		require.NoError(t, lease.Finish(ctx, result))
 	}
@@ -271,7 +272,7 @@ func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []str
 }
 
 // proved returns the ledger, which must be proved.
-func (s *sample) proved(ctx context.Context, t *testing.T, j *Journal, what string) mockserver.Ledger {
+func (s *sample) proved(ctx context.Context, t *testing.T, j *Journal, what string) tracking.Ledger {
 	t.Helper()
 	all, err := j.Verify(ctx)
 	require.NoError(t, err, what)

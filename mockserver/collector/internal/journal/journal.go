@@ -14,8 +14,8 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A Journal is a mockserver.Journal on JetStream. Its methods may be called from
@@ -75,7 +75,7 @@ type Journal struct {
 	closed  bool
 }
 
-var _ mockserver.Journal = (*Journal)(nil)
+var _ journal.Journal = (*Journal)(nil)
 
 // Open opens a journal, and returns once it has recovered what is stored and can
 // take calls. It returns ErrInUse where another process works on the directory,
@@ -258,7 +258,7 @@ func (j *Journal) tail(kind string, next uint64, handle func(*nats.Msg, uint64) 
 }
 
 // Attach opens the queue of a destination.
-func (j *Journal) Attach(ctx context.Context, destination string, sources []string) (mockserver.Reader, error) {
+func (j *Journal) Attach(ctx context.Context, destination string, sources []string) (journal.Reader, error) {
 	j.attaching.Lock()
 	defer j.attaching.Unlock()
 	if err := j.open(); err != nil {
@@ -325,7 +325,7 @@ func (j *Journal) queue(ctx context.Context, destination string) (*queue, error)
 	var attached uint64
 	var since int64
 	if !j.account.with(destination, func(b *book) { attached, since = b.attached, b.since }) {
-		return nil, fmt.Errorf("%w: it was detached meanwhile", mockserver.ErrNotAttached)
+		return nil, fmt.Errorf("%w: it was detached meanwhile", journal.ErrNotAttached)
 	}
 	j.mu.Lock()
 	q := j.queues[destination]
@@ -348,7 +348,7 @@ func (j *Journal) queue(ctx context.Context, destination string) (*queue, error)
 	defer j.mu.Unlock()
 	if j.closed {
 		q.close()
-		return nil, mockserver.ErrJournalClosed
+		return nil, journal.ErrClosed
 	}
 	j.queues[destination] = q
 	return q, nil
@@ -413,7 +413,7 @@ func (j *Journal) clear(ctx context.Context, destination string) error {
 // Ledger returns the account of every attached destination. It knows all that
 // this process was told is stored, and of other processes what they had stored a
 // moment ago.
-func (j *Journal) Ledger(ctx context.Context) ([]mockserver.Ledger, error) {
+func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
@@ -450,7 +450,7 @@ func (j *Journal) sawCalls(seq uint64) {
 // open returns ErrJournalClosed once it is closed.
 func (j *Journal) open() error {
 	if j.ctx.Err() != nil {
-		return mockserver.ErrJournalClosed
+		return journal.ErrClosed
 	}
 	return nil
 }
@@ -488,7 +488,7 @@ func (j *Journal) Close() error {
 	if j.attempts != nil {
 		j.attempts.close()
 	}
-	j.cancel(mockserver.ErrJournalClosed)
+	j.cancel(journal.ErrClosed)
 	j.work.Wait()
 	for _, nc := range []*nats.Conn{j.in, j.nc} {
 		if nc != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 )
 
@@ -22,15 +22,15 @@ func open(t testing.TB, o journal.Options) *journal.Journal {
 }
 
 func TestJournal(t *testing.T) {
-	dirs := map[mockserver.Journal]string{}
+	dirs := map[journalpkg.Journal]string{}
 	journaltest.Run(t, journaltest.Options{
-		Open: func(t *testing.T, maxBytes int64) mockserver.Journal {
+		Open: func(t *testing.T, maxBytes int64) journalpkg.Journal {
 			dir := t.TempDir()
 			j := open(t, journal.Options{Dir: dir, MaxBytes: maxBytes})
 			dirs[j] = dir
 			return j
 		},
-		Reopen: func(t *testing.T, j mockserver.Journal) mockserver.Journal {
+		Reopen: func(t *testing.T, j journalpkg.Journal) journalpkg.Journal {
 			return reopen(t, dirs[j])
 		},
 	})

@@ -7,8 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
 // Buckets of keys and values beside the calls.
@@ -31,17 +31,17 @@ func (j *Journal) bucketStream(kind, description string) jetstream.StreamConfig 
 
 // Settings returns a store for the settings that are made at run time, shared by
 // all who share the journal. It is usable until the journal is closed.
-func (j *Journal) Settings(ctx context.Context) (mockserver.StateStore, error) {
+func (j *Journal) Settings(ctx context.Context) (state.Store, error) {
 	return j.bucket(ctx, bucketSettings)
 }
 
 // State returns a store for deletion requests, audiences and computed traits, as
 // Settings does.
-func (j *Journal) State(ctx context.Context) (mockserver.StateStore, error) {
+func (j *Journal) State(ctx context.Context) (state.Store, error) {
 	return j.bucket(ctx, bucketState)
 }
 
-func (j *Journal) bucket(ctx context.Context, kind string) (mockserver.StateStore, error) {
+func (j *Journal) bucket(ctx context.Context, kind string) (state.Store, error) {
 	kv, err := j.js.KeyValue(ctx, j.names.bucket(kind))
 	if err != nil {
 		return nil, fmt.Errorf("journal: the bucket of %s: %w", kind, err)
@@ -58,7 +58,7 @@ type bucket struct {
 func (b *bucket) Get(ctx context.Context, key string) ([]byte, uint64, error) {
 	entry, err := b.kv.Get(ctx, key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, 0, fmt.Errorf("%w: %s", mockserver.ErrNoState, key)
+		return nil, 0, fmt.Errorf("%w: %s", state.ErrNotFound, key)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("journal: %w", err)
@@ -76,7 +76,7 @@ func (b *bucket) Put(ctx context.Context, key string, value []byte) error {
 func (b *bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	next, err := update(ctx, b.kv, key, value, revision)
 	if isConflict(err) {
-		return 0, fmt.Errorf("%w: %s", mockserver.ErrStateConflict, key)
+		return 0, fmt.Errorf("%w: %s", state.ErrConflict, key)
 	}
 	return next, err
 }
@@ -185,6 +185,6 @@ func isConflict(err error) bool {
 }
 
 // Health implements mockserver.HealthChecker.
-func (j *Journal) Health(ctx context.Context) (mockserver.JournalHealth, error) {
-	return mockserver.JournalHealth{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.all(), Scrub: j.scrubber.health()}, j.Ready(ctx)
+func (j *Journal) Health(ctx context.Context) (journal.Health, error) {
+	return journal.Health{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.all(), Scrub: j.scrubber.health()}, j.Ready(ctx)
 }

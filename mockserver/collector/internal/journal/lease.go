@@ -6,22 +6,23 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A lease is an item that somebody works at.
 type lease struct {
 	queue *queue
 	item  *item
-	entry mockserver.Entry
+	entry journal.Entry
 	ended atomic.Bool // Finish or Return was called
 }
 
-func (l *lease) Entry() mockserver.Entry { return l.entry }
+func (l *lease) Entry() journal.Entry { return l.entry }
 
 // Finish stores how the calls ended. What follows from it is done before it
 // returns where possible, and again later where not.
-func (l *lease) Finish(ctx context.Context, r mockserver.Result) error {
+func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 	if len(r.Outcomes) != len(l.entry.Calls) {
 		return fmt.Errorf("journal: %d outcomes for the %d calls of entry %s", len(r.Outcomes), len(l.entry.Calls), l.entry.ID)
 	}
@@ -41,7 +42,7 @@ func (l *lease) Finish(ctx context.Context, r mockserver.Result) error {
 
 // outcome puts the result into the form in which it is stored, and returns the
 // calls that are given up.
-func (l *lease) outcome(r mockserver.Result) (o *outcome, given []mockserver.Call) {
+func (l *lease) outcome(r journal.Result) (o *outcome, given []tracking.Call) {
 	q, it := l.queue, l.item
 	o = &outcome{destination: q.name, attached: q.attached, ref: it.ref, attempt: it.attempt, decided: time.Now(), due: r.RetryAt}
 	places := it.places
@@ -52,11 +53,11 @@ func (l *lease) outcome(r mockserver.Result) (o *outcome, given []mockserver.Cal
 	noted := false
 	for i, c := range r.Outcomes {
 		switch c.State {
-		case mockserver.StateDelivered:
+		case tracking.StateDelivered:
 			o.delivered++
-		case mockserver.StateFiltered:
+		case tracking.StateFiltered:
 			o.filtered++
-		case mockserver.StateFailed:
+		case tracking.StateFailed:
 			o.failed = append(o.failed, failure{places[i], c.Reason})
 			given = append(given, l.entry.Calls[i])
 		default:
@@ -78,7 +79,7 @@ func (l *lease) outcome(r mockserver.Result) (o *outcome, given []mockserver.Cal
 }
 
 // end does what follows from a stored outcome.
-func (l *lease) end(o *outcome, given []mockserver.Call, state resultState) error {
+func (l *lease) end(o *outcome, given []tracking.Call, state resultState) error {
 	q, it := l.queue, l.item
 	if state.err != nil {
 		q.putOff(it)

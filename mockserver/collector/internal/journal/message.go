@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Headers of the messages in CALLS and FAILED. They say all that the account
@@ -58,7 +57,7 @@ type callsMessage struct {
 	at      time.Time
 	ids     string
 	sources []string
-	from    mockserver.State
+	from    tracking.State
 	source  string // of calls that are replayed
 	oldest  time.Time
 	failed  []failedRef
@@ -96,7 +95,7 @@ func (m *callsMessage) control(text string) error {
 	if m.kind == kindAttach && c.Detach {
 		m.kind = kindDetach
 	}
-	m.name, m.sources, m.source, m.from, m.failed = c.Name, c.Sources, c.Source, mockserver.State(c.From), c.Failed
+	m.name, m.sources, m.source, m.from, m.failed = c.Name, c.Sources, c.Source, tracking.State(c.From), c.Failed
 	m.oldest, m.lost = time.UnixMilli(c.Oldest), span{c.First, c.Last}
 	return nil
 }

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 const (
@@ -148,7 +147,7 @@ func isWrongSequence(err error) bool {
 func wrapStorage(err error) error {
 	var refused *serverError
 	if errors.As(err, &refused) && refused.ErrCode == codeStoreFailed {
-		return fmt.Errorf("%w: %w", mockserver.ErrJournalFull, err)
+		return fmt.Errorf("%w: %w", journal.ErrFull, err)
 	}
 	return err
 }

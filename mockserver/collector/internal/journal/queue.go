@@ -11,8 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
 )
 
@@ -49,12 +48,12 @@ type queue struct {
 	mu      sync.Mutex // guards what follows
 	reader  *reader    // the one that is open, or nil
 	closed  bool
-	wants   map[*mockserver.Want]struct{} // of the goroutines that wait in Next
-	items   map[callsRef]*item            // all that this process has to do
-	ready   *turns.Queue[*item]           // those that nobody works at; put off and retries have a time
-	parcels map[uint64]*parcel            // messages of CALLS whose first attempt has not ended
-	last    uint64                        // the newest message of CALLS that came
-	behind  uint64                        // how many were behind it then
+	wants   map[*journal.Want]struct{} // of the goroutines that wait in Next
+	items   map[callsRef]*item         // all that this process has to do
+	ready   *turns.Queue[*item]        // those that nobody works at; put off and retries have a time
+	parcels map[uint64]*parcel         // messages of CALLS whose first attempt has not ended
+	last    uint64                     // the newest message of CALLS that came
+	behind  uint64                     // how many were behind it then
 	ahead   overtaking
 }
 
@@ -98,7 +97,7 @@ func (it *item) source() string {
 
 func newQueue(j *Journal, name string, attached uint64, since time.Time) (*queue, error) {
 	q := &queue{
-		journal: j, name: name, attached: attached, since: since, wants: map[*mockserver.Want]struct{}{},
+		journal: j, name: name, attached: attached, since: since, wants: map[*journal.Want]struct{}{},
 		ready: turns.New((*item).source, func(it *item) time.Time { return it.due }),
 		items: map[callsRef]*item{}, parcels: map[uint64]*parcel{},
 	}
@@ -119,7 +118,7 @@ func newQueue(j *Journal, name string, attached uint64, since time.Time) (*queue
 func (q *queue) ensure(ctx context.Context) error {
 	var sources []string
 	if !q.journal.account.with(q.name, func(b *book) { sources = b.sources() }) {
-		return mockserver.ErrNotAttached
+		return journal.ErrNotAttached
 	}
 	if err := q.ensureCalls(ctx, sources, covers); err != nil {
 		return err

@@ -13,8 +13,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // unsettled is how long before the end of a process something may have been
@@ -58,7 +59,7 @@ func (j *Journal) awaitSettled(ctx context.Context) error {
 	case <-j.settled:
 		return nil
 	case <-j.ctx.Done():
-		return mockserver.ErrJournalClosed
+		return journal.ErrClosed
 	case <-ctx.Done():
 		return fmt.Errorf("journal: what an earlier process left undone is not done yet: %w", context.Cause(ctx))
 	}
@@ -130,12 +131,12 @@ func (j *Journal) restoreFailed(ctx context.Context, o *outcome) error {
 	if err != nil {
 		return err
 	}
-	var given []mockserver.Call
+	var given []tracking.Call
 	for _, f := range o.failed {
 		if f.place >= len(bodies) {
 			return fmt.Errorf("%w: message %d has no call %d", errBadSegment, o.ref.seq, f.place)
 		}
-		call, err := mockserver.ReadCall(m.sourceName(), bodies[f.place])
+		call, err := fields.ReadCall(m.sourceName(), bodies[f.place])
 		if err != nil {
 			return err
 		}

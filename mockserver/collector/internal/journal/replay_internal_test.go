@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
 // failedCalls returns a journal in a directory with a destination that has given
@@ -19,18 +19,18 @@ func failedCalls(t *testing.T, dir string, n int) *Journal {
 	require.NoError(t, err)
 	r, err := j.Attach(t.Context(), "crm", nil)
 	require.NoError(t, err)
-	calls := make([]mockserver.Call, n)
+	calls := make([]tracking.Call, n)
 	for i := range calls {
 		id := fmt.Sprintf("m-%d", i)
-		calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
+		calls[i] = tracking.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
 	}
-	require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+	require.NoError(t, j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 	for ended := 0; ended < n; {
-		l, err := r.Next(t.Context(), mockserver.Want{})
+		l, err := r.Next(t.Context(), journal.Want{})
 		require.NoError(t, err)
-		result := mockserver.Result{Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+		result := journal.Result{Outcomes: make([]tracking.Outcome, len(l.Entry().Calls))}
 		for i := range result.Outcomes {
-			result.Outcomes[i].State = mockserver.StateFailed
+			result.Outcomes[i].State = tracking.StateFailed
 		}
 		ended += len(result.Outcomes)
 		require.NoError(t, l.Finish(t.Context(), result))
@@ -39,9 +39,9 @@ func failedCalls(t *testing.T, dir string, n int) *Journal {
 	return j
 }
 
-func listedAsFailed(t *testing.T, j *Journal) (calls []mockserver.Call) {
+func listedAsFailed(t *testing.T, j *Journal) (calls []tracking.Call) {
 	t.Helper()
-	require.NoError(t, j.Failed(t.Context(), "crm", func(f mockserver.FailedCall) bool {
+	require.NoError(t, j.Failed(t.Context(), "crm", func(f tracking.FailedCall) bool {
 		calls = append(calls, f.Call)
 		return true
 	}))
@@ -60,7 +60,7 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 			require.Len(t, calls, 200)
 			listed, err := j.findFailed(t.Context(), "crm", calls)
 			require.NoError(t, err)
-			_, err = j.storeReplay(t.Context(), "crm", calls[:128], mockserver.StateFailed, listed)
+			_, err = j.storeReplay(t.Context(), "crm", calls[:128], tracking.StateFailed, listed)
 			require.NoError(t, err)
 			if restart {
 				require.NoError(t, j.Close())
@@ -69,10 +69,10 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 			}
 			t.Cleanup(func() { assert.NoError(t, j.Close()) })
 
-			require.ErrorContains(t, j.Replay(t.Context(), "crm", calls[:1], mockserver.StateFailed), "not among the failed ones")
+			require.ErrorContains(t, j.Replay(t.Context(), "crm", calls[:1], tracking.StateFailed), "not among the failed ones")
 			left := listedAsFailed(t, j)
 			assert.Len(t, left, 72)
-			require.NoError(t, j.Replay(t.Context(), "crm", left, mockserver.StateFailed))
+			require.NoError(t, j.Replay(t.Context(), "crm", left, tracking.StateFailed))
 			assert.Empty(t, listedAsFailed(t, j))
 			ledgers, err := j.Ledger(t.Context())
 			require.NoError(t, err)

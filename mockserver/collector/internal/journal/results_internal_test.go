@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 // Whoever hands over an outcome waits for what becomes of it, also when the
@@ -14,12 +14,12 @@ func TestOutcomesThatComeAfterTheEndAreRefused(t *testing.T) {
 	j := &Journal{}
 	j.ctx, j.cancel = context.WithCancelCause(t.Context())
 	r := newResults(j)
-	j.cancel(mockserver.ErrJournalClosed)
+	j.cancel(journal.ErrClosed)
 	r.run()
 	for range 100 {
 		select {
 		case state := <-r.write(&outcome{}):
-			if !errors.Is(state.err, mockserver.ErrJournalClosed) {
+			if !errors.Is(state.err, journal.ErrClosed) {
 				t.Fatal(state)
 			}
 		default:

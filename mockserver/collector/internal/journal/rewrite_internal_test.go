@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 )
 
 // TestIndexBeyondTheLastMessageIsRemoved takes the last message of a stream away that
@@ -19,7 +18,7 @@ func TestIndexBeyondTheLastMessageIsRemoved(t *testing.T) {
 	j, err := Open(t.Context(), Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	for range 3 {
-		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
+		require.NoError(t, j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
 	}
 	require.NoError(t, j.Close())
 	stream := filepath.Join(j.streamsDir(), j.names.stream(streamCalls))

@@ -17,8 +17,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 // What is stored is read again and again, slowly, so that a disk that changes bytes is
@@ -42,10 +41,10 @@ const (
 // A scrubber knows what was found.
 type scrubber struct {
 	mu    sync.Mutex // guards what follows
-	state mockserver.JournalScrub
+	state journal.Scrub
 }
 
-func (s *scrubber) health() mockserver.JournalScrub {
+func (s *scrubber) health() journal.Scrub {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.state

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
 )
 
 // flipInPlace changes a byte of a file that a server has open.
@@ -54,10 +54,10 @@ func keepBusy(t *testing.T, j *journal.Journal) (stop func()) {
 	r := attach(t, j, "crm")
 	work.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
-			err := j.Append(context.WithoutCancel(ctx), mockserver.Batch{
+			err := j.Append(context.WithoutCancel(ctx), tracking.Batch{
 				Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(i, "."), 10),
 			})
-			full := errors.Is(err, mockserver.ErrJournalFull) // deliveries may be slower
+			full := errors.Is(err, journalpkg.ErrFull) // deliveries may be slower
 			assert.True(t, err == nil || full, err)
 			if full || i%50 == 49 {
 				assert.NoError(t, j.Trim(context.WithoutCancel(ctx)))
@@ -66,13 +66,13 @@ func keepBusy(t *testing.T, j *journal.Journal) (stop func()) {
 	})
 	work.Go(func() {
 		for n := 0; ; n++ {
-			l, err := r.Next(ctx, mockserver.Want{})
+			l, err := r.Next(ctx, journalpkg.Want{})
 			if err != nil {
 				return
 			}
-			result := mockserver.Result{RetryAt: time.Now(), Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+			result := journalpkg.Result{RetryAt: time.Now(), Outcomes: make([]tracking.Outcome, len(l.Entry().Calls))}
 			for i := range result.Outcomes {
-				result.Outcomes[i].State = mockserver.State((i + n) % 3)
+				result.Outcomes[i].State = tracking.State((i + n) % 3)
 			}
 			assert.NoError(t, l.Finish(context.WithoutCancel(ctx), result))
 		}

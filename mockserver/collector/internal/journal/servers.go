@@ -18,8 +18,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 // What a cluster promises depends on a setting of its servers: by default they
@@ -45,20 +44,20 @@ var ErrLazySync = errors.New("a server of the cluster acknowledges calls before 
 // servers are those of the cluster, as they were last seen.
 type servers struct {
 	mu    sync.Mutex // guards what follows
-	known []mockserver.JournalServer
+	known []journal.Server
 }
 
-func (s *servers) all() []mockserver.JournalServer {
+func (s *servers) all() []journal.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.known)
 }
 
 // set replaces them, and returns those that are new or have changed.
-func (s *servers) set(now []mockserver.JournalServer) (changed []mockserver.JournalServer) {
+func (s *servers) set(now []journal.Server) (changed []journal.Server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changed = slices.DeleteFunc(slices.Clone(now), func(n mockserver.JournalServer) bool { return slices.Contains(s.known, n) })
+	changed = slices.DeleteFunc(slices.Clone(now), func(n journal.Server) bool { return slices.Contains(s.known, n) })
 	s.known = now
 	return changed
 }
@@ -80,12 +79,12 @@ type varz struct {
 }
 
 // server returns a server that has JetStream.
-func (v *varz) server() mockserver.JournalServer {
+func (v *varz) server() journal.Server {
 	c := v.JetStream.Config
-	s := mockserver.JournalServer{Name: v.Name, Version: v.Version, Sync: mockserver.SyncLazy}
+	s := journal.Server{Name: v.Name, Version: v.Version, Sync: journal.SyncLazy}
 	switch {
 	case c.SyncAlways:
-		s.Sync, s.SyncInterval = mockserver.SyncAlways, "always"
+		s.Sync, s.SyncInterval = journal.SyncAlways, "always"
 	case c.SyncBatched:
 		s.SyncInterval = "batched"
 	default:
@@ -96,9 +95,9 @@ func (v *varz) server() mockserver.JournalServer {
 
 // lookAtServers asks the servers how they are set up. It returns them by name, and an
 // error where not all could be asked.
-func (j *Journal) lookAtServers(ctx context.Context) ([]mockserver.JournalServer, error) {
+func (j *Journal) lookAtServers(ctx context.Context) ([]journal.Server, error) {
 	told, err := j.askServers(ctx)
-	found := map[string]mockserver.JournalServer{}
+	found := map[string]journal.Server{}
 	for i := range told {
 		if v := &told[i]; v.JetStream.Config != nil && v.Cluster.Name == j.nc.ConnectedClusterName() {
 			found[v.Name] = v.server()
@@ -106,17 +105,17 @@ func (j *Journal) lookAtServers(ctx context.Context) ([]mockserver.JournalServer
 	}
 	for _, name := range j.peers(ctx) {
 		if _, ok := found[name]; !ok {
-			found[name] = mockserver.JournalServer{Name: name, Sync: mockserver.SyncUnknown}
+			found[name] = journal.Server{Name: name, Sync: journal.SyncUnknown}
 		}
 	}
 	// The version of the one that we talk with is known in any case.
 	if name := j.nc.ConnectedServerName(); name != "" {
 		s := found[name]
-		s.Name, s.Sync = name, cmp.Or(s.Sync, mockserver.SyncUnknown)
+		s.Name, s.Sync = name, cmp.Or(s.Sync, journal.SyncUnknown)
 		s.Version = cmp.Or(s.Version, j.nc.ConnectedServerVersion())
 		found[name] = s
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b mockserver.JournalServer) int { return cmp.Compare(a.Name, b.Name) }), err
+	return slices.SortedFunc(maps.Values(found), func(a, b journal.Server) int { return cmp.Compare(a.Name, b.Name) }), err
 }
 
 // askServers asks by the monitoring addresses, or, where there are none, by a request.
@@ -230,12 +229,12 @@ func (j *Journal) peers(ctx context.Context) (names []string) {
 
 // refuseServers returns an error where a server may lose calls that it has
 // acknowledged.
-func (j *Journal) refuseServers(all []mockserver.JournalServer) error {
+func (j *Journal) refuseServers(all []journal.Server) error {
 	for _, s := range all {
 		if s.Version != "" && !atLeast(s.Version, minServer) {
 			return oldServer(s.Name, s.Version)
 		}
-		if s.Sync == mockserver.SyncLazy && !j.options.NATS.AcceptLazySync {
+		if s.Sync == journal.SyncLazy && !j.options.NATS.AcceptLazySync {
 			return fmt.Errorf("journal: %w: %s has sync_interval %s, and a power cut of several servers loses what they had not written. "+
 				"Write\n\n\tjetstream { sync_interval: always }\n\ninto its configuration and restart it, or start with --accept-lazy-sync, or nats.acceptLazySync, to go on as it is",
 				ErrLazySync, s.Name, s.SyncInterval)
@@ -250,16 +249,16 @@ func oldServer(name, version string) error {
 }
 
 // logServers logs what of servers an operator should know.
-func (j *Journal) logServers(changed []mockserver.JournalServer, err error) {
+func (j *Journal) logServers(changed []journal.Server, err error) {
 	var unknown []string
 	for _, s := range changed {
 		switch {
 		case s.Version != "" && !atLeast(s.Version, minServer):
 			j.log.Error("calls may be lost", "error", oldServer(s.Name, s.Version))
-		case s.Sync == mockserver.SyncLazy:
+		case s.Sync == journal.SyncLazy:
 			j.log.Warn("a server of the cluster acknowledges calls before they are on its disk; a power cut of several can lose them",
 				"server", s.Name, "sync_interval", s.SyncInterval)
-		case s.Sync == mockserver.SyncUnknown:
+		case s.Sync == journal.SyncUnknown:
 			unknown = append(unknown, s.Name)
 		}
 	}

@@ -11,17 +11,16 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
 )
 
 // serversOf returns the servers that a journal knows, once it has asked them.
-func serversOf(t *testing.T, j *journal.Journal) []mockserver.JournalServer {
+func serversOf(t *testing.T, j *journal.Journal) []journalpkg.Server {
 	t.Helper()
-	var servers []mockserver.JournalServer
+	var servers []journalpkg.Server
 	require.Eventually(t, func() bool {
 		health, _ := j.Health(t.Context())
 		servers = health.Servers
@@ -39,9 +38,9 @@ func TestServersThatSyncLazilyAreRefused(t *testing.T) {
 	}{
 		"by default":    {func(*server.Options) {}, false, "2m0s", ""},
 		"each second":   {func(o *server.Options) { o.SyncInterval = time.Second }, false, "1s", ""},
-		"accepted":      {func(*server.Options) {}, true, "", mockserver.SyncLazy},
-		"always":        {func(o *server.Options) { o.SyncAlways = true }, false, "", mockserver.SyncAlways},
-		"not monitored": {func(o *server.Options) { o.HTTPPort = 0 }, false, "", mockserver.SyncUnknown},
+		"accepted":      {func(*server.Options) {}, true, "", journalpkg.SyncLazy},
+		"always":        {func(o *server.Options) { o.SyncAlways = true }, false, "", journalpkg.SyncAlways},
+		"not monitored": {func(o *server.Options) { o.HTTPPort = 0 }, false, "", journalpkg.SyncUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,8 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 const (
@@ -30,7 +29,7 @@ const (
 // attempt and keeps the failed calls. To do it twice does no harm.
 //
 // given are the calls that it gave up.
-func (j *Journal) settle(o *outcome, given []mockserver.Call) error {
+func (j *Journal) settle(o *outcome, given []tracking.Call) error {
 	ctx := j.ctx
 	if len(o.again) > 0 {
 		if err := j.schedule(ctx, o.destination, retryItem(o)); err != nil {
@@ -141,7 +140,7 @@ func decodeRetry(data []byte) (*item, error) {
 
 // settleLater tries again to do what follows from an outcome, until it is done
 // or the journal is closed: then it is done at the next start.
-func (j *Journal) settleLater(q *queue, it *item, o *outcome, given []mockserver.Call) {
+func (j *Journal) settleLater(q *queue, it *item, o *outcome, given []tracking.Call) {
 	go func() {
 		for sleep(j.ctx, time.Second) == nil {
 			if j.settle(o, given) == nil {

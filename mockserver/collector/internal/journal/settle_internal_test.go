@@ -3,10 +3,9 @@ package journal
 import (
 	"testing"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
 // What follows from an outcome may be done late: by then the destination may be
@@ -19,9 +18,9 @@ func TestNothingIsKeptOfADestinationThatWasDetached(t *testing.T) {
 	require.NoError(t, err)
 	o := &outcome{destination: "crm", ref: callsRef{seq: 1}, attempt: 1, failed: []failure{{0, "because"}}}
 	j.account.with("crm", func(b *book) { o.attached = b.attached })
-	given := []mockserver.Call{{Source: "web", ID: "m", Body: []byte(`{"type":"track","messageId":"m"}`)}}
+	given := []tracking.Call{{Source: "web", ID: "m", Body: []byte(`{"type":"track","messageId":"m"}`)}}
 	failed := func() (n int) {
-		require.NoError(t, j.Failed(t.Context(), "crm", func(mockserver.FailedCall) bool { n++; return true }))
+		require.NoError(t, j.Failed(t.Context(), "crm", func(tracking.FailedCall) bool { n++; return true }))
 		return n
 	}
 	require.NoError(t, j.settle(o, given))

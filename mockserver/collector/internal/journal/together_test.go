@@ -6,12 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestCollectorsThatStartTogetherAllStart opens several journals at once where nothing
@@ -32,7 +31,7 @@ func TestCollectorsThatStartTogetherAllStart(t *testing.T) {
 					return
 				}
 				if _, err = journals[i].Attach(t.Context(), "crm", nil); assert.NoError(t, err, "round %d", round) {
-					assert.NoError(t, journals[i].Append(t.Context(), mockserver.Batch{
+					assert.NoError(t, journals[i].Append(t.Context(), tracking.Batch{
 						Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(i, "."), 1),
 					}))
 				}

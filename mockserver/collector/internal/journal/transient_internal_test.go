@@ -7,9 +7,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/stretchr/testify/assert"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
 func TestWhatMayPassOnACluster(t *testing.T) {
@@ -31,7 +30,7 @@ func TestWhatMayPassOnACluster(t *testing.T) {
 		"settings of a lazy server":           {ErrLazySync, false},
 		"damage":                              {damaged("calls are missing"), false},
 		"another process":                     {ErrInUse, false},
-		"closed":                              {mockserver.ErrJournalClosed, false},
+		"closed":                              {journal.ErrClosed, false},
 	} {
 		assert.Equal(t, c.want, Transient(fmt.Errorf("opening: %w", c.err)), name)
 	}

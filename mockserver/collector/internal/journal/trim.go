@@ -9,8 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 const (
@@ -61,7 +60,7 @@ func (j *Journal) Trim(ctx context.Context) error {
 	}
 	err := j.trim(ctx)
 	if err != nil && j.open() != nil {
-		return mockserver.ErrJournalClosed // meanwhile
+		return journal.ErrClosed // meanwhile
 	}
 	return err
 }

@@ -11,11 +11,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-var _ mockserver.Verifier = (*Journal)(nil)
+var _ journal.Verifier = (*Journal)(nil)
 
 // A verifier counts anew, in its own way: it follows every part of every message
 // until it has ended.
@@ -30,7 +30,7 @@ type verifier struct {
 // A verified is what is to be proved: what the account said when the count began.
 type verified struct {
 	calls, outcomes uint64
-	ledgers         []mockserver.Ledger
+	ledgers         []tracking.Ledger
 	tried           map[string]triedTo
 	losses          *account // knows which messages a power cut took, and nothing else
 }
@@ -51,7 +51,7 @@ const (
 )
 
 type verifiedBook struct {
-	mockserver.Verification
+	tracking.Verification
 	attached uint64
 	sources  []string
 	untried  untried
@@ -72,13 +72,13 @@ type waitingPart struct {
 // is negative, and that the ledger says the same. Calls may be accepted and delivered meanwhile. It takes a few
 // seconds for a million stored messages, and for each destination 12 bytes of memory
 // for a message that was not tried and about 50 for what waits for a retry.
-func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error) {
+func (j *Journal) Verify(ctx context.Context) ([]tracking.Verification, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
 	j.trimming.Lock() // what is read must stay
 	defer j.trimming.Unlock()
-	var all []mockserver.Verification
+	var all []tracking.Verification
 	err := j.patiently(ctx, func(ctx context.Context) (err error) {
 		all, err = (&verifier{journal: j, looks: looks}).verify(ctx)
 		return err
@@ -89,7 +89,7 @@ func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error)
 	return all, nil
 }
 
-func (v *verifier) verify(ctx context.Context) ([]mockserver.Verification, error) {
+func (v *verifier) verify(ctx context.Context) ([]tracking.Verification, error) {
 	base, _, err := v.journal.loadBase(ctx)
 	if err != nil {
 		return nil, err
@@ -113,9 +113,9 @@ func (v *verifier) verify(ctx context.Context) ([]mockserver.Verification, error
 	return v.compare(), nil
 }
 
-func newVerifiedBook(l mockserver.Ledger, attached uint64, sources []string) *verifiedBook {
+func newVerifiedBook(l tracking.Ledger, attached uint64, sources []string) *verifiedBook {
 	return &verifiedBook{
-		Verification: mockserver.Verification{Ledger: l}, attached: attached, sources: sources,
+		Verification: tracking.Verification{Ledger: l}, attached: attached, sources: sources,
 		waiting: map[uint64]waitingPart{},
 	}
 }
@@ -293,11 +293,11 @@ func (v *verifier) accept(m *callsMessage) {
 	case m.kind == kindDetach:
 		delete(v.books, m.name)
 	case m.kind == kindAttach && b == nil:
-		v.books[m.name] = newVerifiedBook(mockserver.Ledger{Destination: m.name}, m.seq, m.sources)
+		v.books[m.name] = newVerifiedBook(tracking.Ledger{Destination: m.name}, m.seq, m.sources)
 	case m.kind == kindAttach:
 		b.sources = m.sources
 	case m.kind == kindReplay && b != nil:
-		b.Move(m.calls, m.from, mockserver.StatePending)
+		b.Move(m.calls, m.from, tracking.StatePending)
 		b.Pending -= int64(m.calls) // counted by looking
 		b.waiting[callsRef{seq: m.seq}.number()] = waitingPart{accepted: m.oldest.UnixMilli(), attempt: 1, calls: uint16(m.calls)}
 	}
@@ -483,12 +483,12 @@ func (v *verifier) eventually(ctx context.Context, holds func() (bool, error)) (
 
 // compare holds what was counted against the ledger as it was when the count
 // began.
-func (v *verifier) compare() []mockserver.Verification {
-	var all []mockserver.Verification
+func (v *verifier) compare() []tracking.Verification {
+	var all []tracking.Verification
 	for _, l := range v.now.ledgers {
 		b := v.books[l.Destination]
 		if b == nil {
-			all = append(all, mockserver.Verification{Ledger: l, Problems: []string{"the streams know nothing of this destination"}})
+			all = append(all, tracking.Verification{Ledger: l, Problems: []string{"the streams know nothing of this destination"}})
 			continue
 		}
 		l.OldestPending = b.OldestPending
@@ -506,6 +506,6 @@ func (v *verifier) compare() []mockserver.Verification {
 	return all
 }
 
-func sum(l mockserver.Ledger) string {
+func sum(l tracking.Ledger) string {
 	return fmt.Sprintf("%d = %d delivered + %d failed + %d filtered + %d pending + %d lost", l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost)
 }

@@ -11,10 +11,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
 // someOfAll returns a journal with a destination that has calls in each state: of
@@ -28,19 +28,19 @@ func someOfAll(t *testing.T) *Journal {
 	r, err := j.Attach(t.Context(), "crm", nil)
 	require.NoError(t, err)
 	for n := range 4 {
-		calls := make([]mockserver.Call, 300)
+		calls := make([]tracking.Call, 300)
 		for i := range calls {
 			id := fmt.Sprintf("m-%d-%d", n, i)
-			calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
+			calls[i] = tracking.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
 		}
-		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+		require.NoError(t, j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 	}
 	for range 3 * parts(300) {
-		l, err := r.Next(t.Context(), mockserver.Want{})
+		l, err := r.Next(t.Context(), journal.Want{})
 		require.NoError(t, err)
-		result := mockserver.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+		result := journal.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]tracking.Outcome, len(l.Entry().Calls))}
 		for i := range result.Outcomes {
-			result.Outcomes[i].State = mockserver.State(min(i, int(mockserver.StateFiltered)))
+			result.Outcomes[i].State = tracking.State(min(i, int(tracking.StateFiltered)))
 		}
 		require.NoError(t, l.Finish(t.Context(), result))
 	}

@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // TestServerVersion fails when the server is updated. Two things are known of it that
@@ -58,26 +59,26 @@ func replaceBlocks(t *testing.T, dir, stream, with string) {
 }
 
 // writers write to each of the streams.
-var writers = map[string]func(t *testing.T, j *journal.Journal, r mockserver.Reader, i int) error{
-	"analytics-CALLS": func(t *testing.T, j *journal.Journal, _ mockserver.Reader, i int) error {
-		return j.Append(t.Context(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint("c", i), 10)})
+var writers = map[string]func(t *testing.T, j *journal.Journal, r journalpkg.Reader, i int) error{
+	"analytics-CALLS": func(t *testing.T, j *journal.Journal, _ journalpkg.Reader, i int) error {
+		return j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint("c", i), 10)})
 	},
-	"analytics-OUTCOMES": finish(mockserver.StateDelivered),
-	"analytics-RETRY":    finish(mockserver.StatePending),
-	"analytics-FAILED":   finish(mockserver.StateFailed),
-	"analytics-STATE": func(t *testing.T, j *journal.Journal, _ mockserver.Reader, _ int) error {
+	"analytics-OUTCOMES": finish(tracking.StateDelivered),
+	"analytics-RETRY":    finish(tracking.StatePending),
+	"analytics-FAILED":   finish(tracking.StateFailed),
+	"analytics-STATE": func(t *testing.T, j *journal.Journal, _ journalpkg.Reader, _ int) error {
 		return j.StoreCheckpoint(t.Context())
 	},
-	"KV_analytics-settings": func(t *testing.T, j *journal.Journal, _ mockserver.Reader, _ int) error {
+	"KV_analytics-settings": func(t *testing.T, j *journal.Journal, _ journalpkg.Reader, _ int) error {
 		settings, err := j.Settings(t.Context())
 		ok(t, err)
 		_, revision, err := settings.Get(t.Context(), "settings")
-		if err == nil || errors.Is(err, mockserver.ErrNoState) {
+		if err == nil || errors.Is(err, state.ErrNotFound) {
 			_, err = settings.Update(t.Context(), "settings", []byte("{}"), revision)
 		}
 		return err
 	},
-	"KV_analytics-state": func(t *testing.T, j *journal.Journal, _ mockserver.Reader, i int) error {
+	"KV_analytics-state": func(t *testing.T, j *journal.Journal, _ journalpkg.Reader, i int) error {
 		state, err := j.State(t.Context())
 		if err != nil {
 			return err
@@ -87,16 +88,16 @@ var writers = map[string]func(t *testing.T, j *journal.Journal, r mockserver.Rea
 }
 
 // finish ends an entry of one call, of those that fill appended, with one state.
-func finish(state mockserver.State) func(*testing.T, *journal.Journal, mockserver.Reader, int) error {
-	return func(t *testing.T, _ *journal.Journal, r mockserver.Reader, _ int) error {
-		l, err := r.Next(t.Context(), mockserver.Want{})
+func finish(state tracking.State) func(*testing.T, *journal.Journal, journalpkg.Reader, int) error {
+	return func(t *testing.T, _ *journal.Journal, r journalpkg.Reader, _ int) error {
+		l, err := r.Next(t.Context(), journalpkg.Want{})
 		ok(t, err)
 		if len(l.Entry().Calls) > 1 { // of the writer of calls
 			l.Return()
 			return nil
 		}
-		return l.Finish(t.Context(), mockserver.Result{
-			RetryAt: time.Now().Add(time.Hour), Outcomes: []mockserver.Outcome{{State: state, Reason: "because"}},
+		return l.Finish(t.Context(), journalpkg.Result{
+			RetryAt: time.Now().Add(time.Hour), Outcomes: []tracking.Outcome{{State: state, Reason: "because"}},
 		})
 	}
 }

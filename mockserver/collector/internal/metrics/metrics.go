@@ -11,8 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // scrapeTimeout bounds what a scrape asks of the queue.
@@ -35,7 +36,7 @@ type Metrics struct {
 
 // watched is what is asked at each scrape.
 type watched struct {
-	*mockserver.Collector
+	*engine.Collector
 	dropped func() uint64
 }
 
@@ -80,7 +81,7 @@ func New(version string) *Metrics {
 
 // Watch names the collector that is asked at each scrape, and what tells how many
 // records of attempts were dropped.
-func (m *Metrics) Watch(c *mockserver.Collector, dropped func() uint64) {
+func (m *Metrics) Watch(c *engine.Collector, dropped func() uint64) {
 	m.watched.Store(&watched{c, dropped})
 }
 
@@ -103,30 +104,30 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // Observe implements mockserver.Observer.
-func (m *Metrics) Observe(e mockserver.Event) {
+func (m *Metrics) Observe(e event.Event) {
 	switch e := e.(type) {
-	case mockserver.Accepted:
+	case event.Accepted:
 		m.accepted.WithLabelValues(m.source(e.Source)).Add(float64(len(e.Calls)))
-	case mockserver.Repeated:
+	case event.Repeated:
 		m.repeated.WithLabelValues(m.source(e.Source)).Add(float64(len(e.Calls)))
-	case mockserver.Rejection:
+	case tracking.Rejection:
 		m.rejected.WithLabelValues(string(e.Code)).Inc()
-	case mockserver.Refusal:
+	case tracking.Refusal:
 		m.refused.WithLabelValues(string(e.Code)).Inc()
-	case mockserver.Attempt:
+	case tracking.Attempt:
 		m.attempts.WithLabelValues(e.Destination, e.Verdict.String(), string(e.Reason)).Inc()
 		m.attemptSeconds.WithLabelValues(e.Destination).Observe(e.Duration.Seconds())
-	case mockserver.Ended:
+	case tracking.Ended:
 		m.ended(e)
 	}
 }
 
-func (m *Metrics) ended(e mockserver.Ended) {
+func (m *Metrics) ended(e tracking.Ended) {
 	if e.Attempt == 0 {
 		return // it was replayed: nothing was tried yet
 	}
 	m.deliveries.WithLabelValues(e.Destination, e.State.String()).Inc()
-	if e.State == mockserver.StateDelivered {
+	if e.State == tracking.StateDelivered {
 		m.lagSeconds.WithLabelValues(e.Destination).Observe(max(0, e.At.Sub(e.ReceivedAt).Seconds())) // the clock may have stepped back
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
 // With any write key taken, each of which is a source, the series stay bounded and
@@ -19,7 +19,7 @@ func TestSourcesAreBounded(t *testing.T) {
 	m := New("test")
 	for range 2 {
 		for i := range maxSources + 50 {
-			m.Observe(mockserver.Accepted{Batch: mockserver.Batch{Source: fmt.Sprint("s", i), Calls: make([]mockserver.Call, 2)}})
+			m.Observe(event.Accepted{Batch: tracking.Batch{Source: fmt.Sprint("s", i), Calls: make([]tracking.Call, 2)}})
 		}
 	}
 	families, err := m.registry.Gather()

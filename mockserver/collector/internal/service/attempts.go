@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -24,7 +26,7 @@ const (
 // mockserver.Observer.
 type attemptLog struct {
 	log     *journal.AttemptLog
-	history *mockserver.History
+	history *history.History
 	writer  string // names this process
 	logger  *slog.Logger
 
@@ -34,7 +36,7 @@ type attemptLog struct {
 
 // newAttemptLog begins to read what is stored into the history, without waiting
 // for it. On a cluster it goes on with what others store.
-func newAttemptLog(log *journal.AttemptLog, history *mockserver.History, shared bool, logger *slog.Logger) *attemptLog {
+func newAttemptLog(log *journal.AttemptLog, history *history.History, shared bool, logger *slog.Logger) *attemptLog {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &attemptLog{log: log, history: history, writer: rand.Text()[:8], logger: logger, cancel: cancel, done: make(chan struct{})}
 	history.RecordUnknown()
@@ -80,14 +82,14 @@ func (l *attemptLog) restore(ctx context.Context) (next uint64, err error) {
 // Observe implements mockserver.Observer. It stores attempts, and outcomes but for
 // deliveries, which follow from their attempts. The queue has what is accepted, and
 // the rest is for those who look at this process.
-func (l *attemptLog) Observe(e mockserver.Event) {
+func (l *attemptLog) Observe(e event.Event) {
 	buffer := recordBuffers.Get().(*[]byte)
 	defer recordBuffers.Put(buffer)
 	switch e := e.(type) {
-	case mockserver.Attempt:
+	case tracking.Attempt:
 		*buffer = appendAttempt((*buffer)[:0], l.writer, &e)
-	case mockserver.Ended:
-		if e.State == mockserver.StateDelivered {
+	case tracking.Ended:
+		if e.State == tracking.StateDelivered {
 			return
 		}
 		*buffer = appendEnded((*buffer)[:0], l.writer, &e)
@@ -101,10 +103,10 @@ func (l *attemptLog) Observe(e mockserver.Event) {
 var recordBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // deliveredBy is what followed from an attempt that succeeded.
-func deliveredBy(a *mockserver.Attempt) mockserver.Ended {
-	e := mockserver.Ended{
+func deliveredBy(a *tracking.Attempt) tracking.Ended {
+	e := tracking.Ended{
 		CallID: a.CallID, Source: a.Source, Destination: a.Destination, At: a.Time.Add(a.Duration), Attempt: a.Number,
-		Outcome: mockserver.Outcome{State: mockserver.StateDelivered}, Call: a.Call,
+		Outcome: tracking.Outcome{State: tracking.StateDelivered}, Call: a.Call,
 	}
 	if a.Call != nil {
 		e.ReceivedAt = a.Call.ReceivedAt
@@ -113,7 +115,7 @@ func deliveredBy(a *mockserver.Attempt) mockserver.Ended {
 }
 
 // apply tells of a record of another process.
-func (l *attemptLog) apply(data []byte, tell func(mockserver.Event)) {
+func (l *attemptLog) apply(data []byte, tell func(event.Event)) {
 	r, err := readLogged(data)
 	switch {
 	case err != nil:

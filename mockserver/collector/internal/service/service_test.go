@@ -27,12 +27,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -228,9 +229,9 @@ func TestAFullQueueIsAnsweredAlikeOnDiskAndInMemory(t *testing.T) {
 		Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}, Egress: config.Egress{Allow: loopback()},
 		Destinations: []config.Destination{{Name: "hook", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
 	}})
-	collector, err := mockserver.NewCollector(mockserver.EngineConfig{
+	collector, err := engine.New(engine.Config{
 		Sender:  webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}},
-		Journal: mockserver.NewMemoryJournal(1 << 20), Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
+		Journal: journal.NewMemory(1 << 20), Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}},
 		Destinations: durable.options.Config.Settings().Destinations,
 	})
 	require.NoError(t, err)
