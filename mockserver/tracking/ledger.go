@@ -29,12 +29,12 @@ func (l Ledger) Holds() bool {
 }
 
 // Move takes n calls from one state to another.
-func (l *Ledger) Move(n int, from, to State) {
-	*l.count(from) -= int64(n)
-	*l.count(to) += int64(n)
+func Move(l *Ledger, n int, from, to State) {
+	*count(l, from) -= int64(n)
+	*count(l, to) += int64(n)
 }
 
-func (l *Ledger) count(s State) *int64 {
+func count(l *Ledger, s State) *int64 {
 	switch s {
 	case StateDelivered:
 		return &l.Delivered

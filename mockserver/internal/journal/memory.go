@@ -194,7 +194,7 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []tr
 	}
 	stored := &storedBatch{size: memoryOf(calls...)}
 	j.bytes += stored.size // a replay is never refused: its calls were accepted already
-	q.ledger.Move(len(calls), from, tracking.StatePending)
+	tracking.Move(&q.ledger, len(calls), from, tracking.StatePending)
 	q.push(&memoryEntry{source: calls[0].Source, Entry: Entry{Calls: calls, Attempt: 1, Since: time.Now()}, batch: stored})
 	return nil
 }
@@ -411,7 +411,7 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 		case tracking.StateFailed:
 			q.keepFailed(tracking.FailedCall{Call: e.Calls[i], Reason: o.Reason, FailedAt: time.Now(), Attempts: e.Attempt})
 		}
-		q.ledger.Move(1, tracking.StatePending, o.State)
+		tracking.Move(&q.ledger, 1, tracking.StatePending, o.State)
 	}
 	if len(again.Calls) > 0 {
 		q.push(&memoryEntry{source: e.source, Entry: again, due: r.RetryAt, size: again.memory(), batch: e.batch})

@@ -326,7 +326,7 @@ func (b *book) rise(floor uint64) {
 // replay makes calls that had ended pending again. They are no first attempt of
 // anything in their message.
 func (b *book) replay(m *callsMessage) {
-	b.ledger.Move(m.calls, m.from, tracking.StatePending)
+	tracking.Move(&b.ledger, m.calls, m.from, tracking.StatePending)
 	b.ledger.Pending = 0 // counted by looking
 	ref := callsRef{seq: m.seq}
 	b.done[m.seq] = 1

@@ -297,7 +297,7 @@ func (v *verifier) accept(m *callsMessage) {
 	case m.kind == kindAttach:
 		b.sources = m.sources
 	case m.kind == kindReplay && b != nil:
-		b.Move(m.calls, m.from, tracking.StatePending)
+		tracking.Move(&b.Verification.Ledger, m.calls, m.from, tracking.StatePending)
 		b.Pending -= int64(m.calls) // counted by looking
 		b.waiting[callsRef{seq: m.seq}.number()] = waitingPart{accepted: m.oldest.UnixMilli(), attempt: 1, calls: uint16(m.calls)}
 	}
