@@ -26,7 +26,7 @@ lint: tools ## run the linters, and look for code that nothing reaches
 	@! $(TOOL_BIN)/deadcode -test $(addsuffix /...,$(MODULES)) | grep . || { echo "nothing reaches these functions, not even a test"; exit 1; }
 	@$(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - || { echo "the public API changed: if that is meant, run make api"; exit 1; }
 
-API_PACKAGES = . ./mockserver ./mockserver/webhook ./mockserver/journaltest
+API_PACKAGES = . ./mockserver ./mockserver/webhook ./mockserver/internal/journal/journaltest
 api: tools ## write the public API to api.txt
 	$(TOOL_BIN)/api $(API_PACKAGES) > api.txt
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
 func TestMemoryState(t *testing.T) {

@@ -41,7 +41,7 @@ func (e *AppendError) Unwrap() error { return e.Err }
 // A Journal keeps accepted calls until every destination is done with them. It
 // is the seam between the two sizes of the collector: [NewMemory] for one
 // process, JetStream in the module mockserver/collector for a durable one. The
-// suite in mockserver/journaltest says in tests what the comments here say in
+// suite in mockserver/internal/journal/journaltest says in tests what the comments here say in
 // words; every implementation passes it.
 //
 // All methods may be called from many goroutines at once.

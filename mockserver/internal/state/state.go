@@ -26,7 +26,7 @@ const MaxValue = 768 << 10
 // logins were ended. It must be as durable as the [journal.Journal] beside it, and shared by the collectors
 // that share the journal: state that outlives the calls made from it would lose
 // them, and state that does not would make them again. [NewMemory] goes with
-// the journal in memory. The suite in mockserver/journaltest tests both.
+// the journal in memory. The suite in mockserver/internal/journal/journaltest tests both.
 //
 // Keys are lower-case letters and digits in parts with a dot between them, such
 // as "roster.7f3a.0", at most 200 bytes in all. Values have at most MaxValue

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 

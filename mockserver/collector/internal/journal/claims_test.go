@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
 	statepkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/stretchr/testify/require"
 )
 

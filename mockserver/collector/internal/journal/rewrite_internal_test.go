@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
 	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
