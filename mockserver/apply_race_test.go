@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	settingspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
@@ -75,7 +76,7 @@ func TestPagesAndAPIDuringApplyConcurrentSafe(t *testing.T) {
 
 	settings := srv.Engine().Settings()
 	for i := range 40 {
-		changed := tracking.Settings{Sources: settings.Sources, Destinations: hooks("stays", "changes", "comes-and-goes")[:2+i%2]}
+		changed := settingspkg.Settings{Sources: settings.Sources, Destinations: hooks("stays", "changes", "comes-and-goes")[:2+i%2]}
 		if i/2%2 == 0 {
 			changed.Destinations[1].Sources = []string{"web"}
 		}

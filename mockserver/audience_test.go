@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
@@ -270,7 +271,7 @@ type gatedJournal struct {
 	err  error         // instead of waiting, if any
 }
 
-func (j *gatedJournal) Append(ctx context.Context, b tracking.Batch) error {
+func (j *gatedJournal) Append(ctx context.Context, b event.Batch) error {
 	select {
 	case <-j.gate:
 		return j.Journal.Append(ctx, b)

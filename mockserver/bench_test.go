@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -20,8 +21,8 @@ import (
 // discard is a journal that keeps nothing.
 type discard struct{ journal.Journal }
 
-func (discard) Append(context.Context, tracking.Batch) error { return nil }
-func (discard) Close() error                                 { return nil }
+func (discard) Append(context.Context, event.Batch) error { return nil }
+func (discard) Close() error                              { return nil }
 
 // realisticBatch makes a body of n track calls of about 800 bytes each. Their
 // messageIds hold the mark, which can be replaced to make them new.

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 	"github.com/stretchr/testify/assert"
@@ -760,7 +761,7 @@ func TestChangedSettingsReachLeasedEntries(t *testing.T) {
 		require.True(t, srv.Engine().Status()[0].Down)
 		before := h.times("/wrong", start)
 
-		require.NoError(t, srv.Engine().Apply(t.Context(), tracking.Settings{Destinations: []tracking.Destination{hook("d", "http://h/right")}}))
+		require.NoError(t, srv.Engine().Apply(t.Context(), settings.Settings{Destinations: []tracking.Destination{hook("d", "http://h/right")}}))
 		time.Sleep(11 * time.Minute)
 		assert.Equal(t, before, h.times("/wrong", start), "not one more goes to the old URL")
 		assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 300, Delivered: 300}, account(t, srv))
@@ -781,7 +782,7 @@ func TestAddedWebhooksGetWaitingCalls(t *testing.T) {
 		for i := range 4 {
 			h.answer(fmt.Sprintf("/%d", i+2), hang)
 		}
-		require.NoError(t, srv.Engine().Apply(t.Context(), tracking.Settings{Destinations: []tracking.Destination{
+		require.NoError(t, srv.Engine().Apply(t.Context(), settings.Settings{Destinations: []tracking.Destination{
 			hook("d", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5")}}))
 		time.Sleep(time.Minute)
 		assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 1_000, Delivered: 1_000}, account(t, srv))
@@ -803,7 +804,7 @@ func TestDisablingReachesLeasedEntries(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		d := hook("d", "http://h/1")
 		d.Disabled = true
-		require.NoError(t, srv.Engine().Apply(t.Context(), tracking.Settings{Destinations: []tracking.Destination{d}}))
+		require.NoError(t, srv.Engine().Apply(t.Context(), settings.Settings{Destinations: []tracking.Destination{d}}))
 		time.Sleep(time.Minute)
 		assert.Len(t, h.times("/1", start), 4)
 		assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: 20, Delivered: 4, Filtered: 16}, account(t, srv))

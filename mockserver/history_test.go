@@ -27,7 +27,7 @@ func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
 	for i := 3000; i < 3005; i++ {
 		h.Observe(tracking.Attempt{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
 		h.Observe(ended(i))
-		h.Observe(event.Accepted{Batch: tracking.Batch{Source: "s", Calls: []tracking.Call{call(i)}}})
+		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{call(i)}}})
 	}
 	records := h.Records(nil)
 	assert.Len(t, records, 3)
@@ -56,7 +56,7 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	const n = 5_000
 	for i := range n {
 		id := fmt.Sprint(i)
-		h.Observe(event.Accepted{Batch: tracking.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: id, Body: []byte(`{"a":"` + large + `"}`)}}}})
+		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: id, Body: []byte(`{"a":"` + large + `"}`)}}}})
 		for attempt := range 3 {
 			h.Observe(tracking.Attempt{Source: "s", CallID: id, Destination: "d", Attempt: webhook.Attempt{RequestBody: []byte(large), ResponseBody: []byte("no")}})
 			h.Observe(tracking.Ended{Source: "s", CallID: id, Destination: "d", Attempt: attempt})
@@ -92,7 +92,7 @@ func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
 			h.LimitBytes(4 << 20)
 			const calls, attempts = 1_100, 8 // more than are remembered as perhaps not yet accepted
 			for i := range calls {
-				h.Observe(event.Accepted{Batch: tracking.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: fmt.Sprint(i), Body: []byte("{}")}}}})
+				h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: fmt.Sprint(i), Body: []byte("{}")}}}})
 			}
 			before := heap()
 			for range attempts {
@@ -120,7 +120,7 @@ func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
 		return tracking.Call{Source: "s", ID: id, ReceivedAt: start.Add(time.Duration(second) * time.Second)}
 	}
 	accept := func(c tracking.Call) {
-		h.Observe(event.Accepted{Batch: tracking.Batch{Source: "s", Calls: []tracking.Call{c}}})
+		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{c}}})
 	}
 	try := func(c tracking.Call) {
 		h.Observe(tracking.Attempt{Source: "s", CallID: c.ID, Destination: "d", Call: &c})
@@ -145,7 +145,7 @@ func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
 func TestOwnCallsPushNoOthersOut(t *testing.T) {
 	h := history.New(10)
 	accept := func(typ, id string) {
-		h.Observe(event.Accepted{Batch: tracking.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: id, Type: typ, Body: []byte("{}")}}}})
+		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: id, Type: typ, Body: []byte("{}")}}}})
 	}
 	for i := range 5 {
 		accept("track", fmt.Sprint("sent-", i))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -260,7 +261,7 @@ type failing struct {
 	err error
 }
 
-func (f failing) Append(context.Context, tracking.Batch) error { return f.err }
+func (f failing) Append(context.Context, event.Batch) error { return f.err }
 
 func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 	body := track("m", 3)
@@ -287,7 +288,7 @@ func TestRefusedRequestsCountNoRepeats(t *testing.T) {
 	history, journal := history.New(0), &appending{Journal: journalpkg.NewMemory(0)}
 	c := newCollector(t, engine.Config{Journal: journal, History: history})
 	require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track("m", 1)).Code)
-	journal.append = func(context.Context, tracking.Batch) error { return errors.New("not this time") }
+	journal.append = func(context.Context, event.Batch) error { return errors.New("not this time") }
 	for range 3 {
 		require.Equal(t, http.StatusServiceUnavailable, serve(c, http.MethodPost, "/v1/batch", track("m", 2)).Code)
 	}
@@ -300,10 +301,10 @@ func TestRefusedRequestsCountNoRepeats(t *testing.T) {
 // appending is a journal whose Append is replaced where append is not nil.
 type appending struct {
 	journalpkg.Journal
-	append func(context.Context, tracking.Batch) error
+	append func(context.Context, event.Batch) error
 }
 
-func (j *appending) Append(ctx context.Context, b tracking.Batch) error {
+func (j *appending) Append(ctx context.Context, b event.Batch) error {
 	if j.append != nil {
 		return j.append(ctx, b)
 	}
@@ -316,7 +317,7 @@ func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var appended atomic.Int64
 		release, journal := make(chan struct{}), &appending{Journal: journalpkg.NewMemory(0)}
-		journal.append = func(ctx context.Context, b tracking.Batch) error {
+		journal.append = func(ctx context.Context, b event.Batch) error {
 			stored := make(chan struct{})
 			go func() {
 				<-release
@@ -363,7 +364,7 @@ func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
 	for stored := range 4 {
 		synctest.Test(t, func(t *testing.T) {
 			known, journal := make(chan struct{}), &appending{Journal: journalpkg.NewMemory(0)}
-			journal.append = func(context.Context, tracking.Batch) error {
+			journal.append = func(context.Context, event.Batch) error {
 				return &journalpkg.AppendError{Err: errors.New("no answer"), Stored: func() int { <-known; return stored }}
 			}
 			srv := mockserver.RunEngineInProcess(t, engine.Config{Journal: journal})
@@ -371,7 +372,7 @@ func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
 			assert.Equal(t, http.StatusServiceUnavailable, send())
 			assert.Equal(t, http.StatusServiceUnavailable, send(), "nobody waits for what may take long")
 			again := []string{}
-			journal.append = func(_ context.Context, b tracking.Batch) error {
+			journal.append = func(_ context.Context, b event.Batch) error {
 				for _, call := range b.Calls {
 					again = append(again, call.ID)
 				}
@@ -395,7 +396,7 @@ type slow struct {
 	release chan struct{} // closed by the test
 }
 
-func (s *slow) Append(ctx context.Context, b tracking.Batch) error {
+func (s *slow) Append(ctx context.Context, b event.Batch) error {
 	err := error(nil)
 	s.once.Do(func() {
 		close(s.entered)

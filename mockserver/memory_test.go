@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
@@ -40,7 +41,7 @@ func TestFailedCallsKeepNoWholeBatches(t *testing.T) {
 	for i := range batches {
 		bodies := make([]byte, size)
 		calls := []tracking.Call{{ID: fmt.Sprint(i), Source: "s", Body: bodies[:100:100]}, {ID: fmt.Sprint("other ", i), Source: "s", Body: bodies[100:]}}
-		require.NoError(t, j.Append(t.Context(), tracking.Batch{Source: "s", Calls: calls}))
+		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "s", Calls: calls}))
 		lease, err := r.Next(t.Context(), journal.Want{})
 		require.NoError(t, err)
 		require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateFailed}, {State: tracking.StateDelivered}}}))
@@ -104,7 +105,7 @@ func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
 		require.NoError(t, err)
 		readers[name] = r
 	}
-	require.NoError(t, j.Append(t.Context(), tracking.Batch{Source: "other", Calls: make([]tracking.Call, 1_000)}), "nobody wants it")
+	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "other", Calls: make([]tracking.Call, 1_000)}), "nobody wants it")
 	assert.Zero(t, held())
 	finish := func(name string, outcomes ...tracking.Outcome) {
 		lease, err := readers[name].Next(t.Context(), journal.Want{})
@@ -113,7 +114,7 @@ func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
 	}
 	pending, done := tracking.Outcome{State: tracking.StatePending, Note: "n"}, tracking.Outcome{State: tracking.StateDelivered}
 	calls := []tracking.Call{{ID: "1", Source: "s", Body: make([]byte, 1_000)}, {ID: "2", Source: "s", Body: make([]byte, 1_000)}}
-	require.NoError(t, j.Append(t.Context(), tracking.Batch{Source: "s", Calls: calls}))
+	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "s", Calls: calls}))
 	first := held()
 	assert.Greater(t, first, int64(2_000))
 	finish("a", pending, pending)
@@ -136,13 +137,13 @@ func TestFailedCallsTakeAShareOfTheMemory(t *testing.T) {
 	require.NoError(t, err)
 	fail := func(id string, size int) {
 		calls := []tracking.Call{{ID: id, Source: "s", Body: make([]byte, size)}}
-		require.NoError(t, j.Append(t.Context(), tracking.Batch{Source: "s", ReceivedAt: time.Now(), Calls: calls}))
+		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "s", ReceivedAt: time.Now(), Calls: calls}))
 		lease, err := r.Next(t.Context(), journal.Want{})
 		require.NoError(t, err)
 		require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateFailed, Reason: "no"}}}))
 	}
 	failed := func() (ids []string) {
-		require.NoError(t, j.Failed(t.Context(), "d", func(f tracking.FailedCall) bool { ids = append(ids, f.Call.ID); return true }))
+		require.NoError(t, j.Failed(t.Context(), "d", func(f journal.FailedCall) bool { ids = append(ids, f.Call.ID); return true }))
 		return ids
 	}
 	for i := range 9 {

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -88,7 +89,7 @@ func TestSettingsThatCannotBeStoredAreNotApplied(t *testing.T) {
 }
 
 func TestSettingsReportEachProblemWithItsField(t *testing.T) {
-	err := tracking.Settings{
+	err := settings.Settings{
 		Sources: []tracking.Source{{Name: "a", WriteKey: "k"}, {Name: "a", WriteKey: "k", CallsPerSecond: -1}, {}},
 		Destinations: []tracking.Destination{
 			{Name: "d", Settings: to("http://127.0.0.1:1")},
@@ -136,7 +137,7 @@ func TestShutdownEndsWhatIsUnderWayAndKeepsTheRest(t *testing.T) {
 	assert.Equal(t, int64(5), ledgers[0].Delivered)
 	assert.Equal(t, int64(15), ledgers[0].Pending)
 	assert.True(t, ledgers[0].Holds())
-	assert.ErrorIs(t, srv.Engine().Apply(t.Context(), tracking.Settings{}), state.ErrClosed)
+	assert.ErrorIs(t, srv.Engine().Apply(t.Context(), settings.Settings{}), state.ErrClosed)
 }
 
 // keptJournal outlives its collector.

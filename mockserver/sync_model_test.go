@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
@@ -117,7 +118,7 @@ type mortalJournal struct {
 	*process
 }
 
-func (j mortalJournal) Append(ctx context.Context, b tracking.Batch) error {
+func (j mortalJournal) Append(ctx context.Context, b event.Batch) error {
 	return j.write(func() error { return j.Journal.Append(ctx, b) })
 }
 

@@ -33,22 +33,6 @@ type Call struct {
 	Body json.RawMessage
 }
 
-// A Batch is what one request brought for one source: the unit of storage.
-type Batch struct {
-	Source     string
-	ReceivedAt time.Time
-	Calls      []Call
-}
-
-// Size returns the bytes of the calls' bodies.
-func (b Batch) Size() int {
-	n := 0
-	for i := range b.Calls {
-		n += len(b.Calls[i].Body)
-	}
-	return n
-}
-
 // Properties decodes the call's properties, or returns nil where it has none.
 // Numbers are json.Number, so that they keep their digits.
 func (c Call) Properties() map[string]any { return c.object("properties") }

@@ -50,7 +50,7 @@ func (a *admin) getLedger(r *http.Request) (any, error) {
 		return nil, err
 	}
 	type line struct {
-		tracking.Verification
+		journal.Verification
 		Holds bool `json:"holds"`
 	}
 	holds, lines := true, []line{}
@@ -61,14 +61,14 @@ func (a *admin) getLedger(r *http.Request) (any, error) {
 	return map[string]any{"holds": holds, "destinations": lines}, nil
 }
 
-func (a *admin) accounts(ctx context.Context, verify bool) ([]tracking.Verification, error) {
+func (a *admin) accounts(ctx context.Context, verify bool) ([]journal.Verification, error) {
 	if verify {
 		return a.c.Verify(ctx)
 	}
 	ledgers, err := a.c.Ledger(ctx)
-	var all []tracking.Verification
+	var all []journal.Verification
 	for _, l := range ledgers {
-		all = append(all, tracking.Verification{Ledger: l})
+		all = append(all, journal.Verification{Ledger: l})
 	}
 	return all, err
 }
@@ -245,7 +245,7 @@ func (a *admin) listFailed(r *http.Request) (any, error) {
 		return nil, err
 	}
 	views, more := []failedView{}, false
-	err := a.c.Failed(r.Context(), r.PathValue("destination"), func(f tracking.FailedCall) bool {
+	err := a.c.Failed(r.Context(), r.PathValue("destination"), func(f journal.FailedCall) bool {
 		if !filter.Matches(&f.Call) {
 			return true
 		}

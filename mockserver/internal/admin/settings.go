@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -35,7 +36,7 @@ type sourceInput struct {
 func (a *admin) viewSource(s tracking.Source) sourceView {
 	return sourceView{
 		Name: s.Name, WriteKey: text.Redact(s.WriteKey), CallsPerSecond: s.CallsPerSecond,
-		ReadOnly: slices.ContainsFunc(a.c.Configured().Sources, engine.SourceNamed(s.Name)),
+		ReadOnly: slices.ContainsFunc(a.c.Configured().Sources, settings.SourceNamed(s.Name)),
 	}
 }
 
@@ -57,7 +58,7 @@ func (a *admin) getSource(r *http.Request) (any, error) {
 
 func (a *admin) source(name string) (tracking.Source, error) {
 	all := a.c.Settings().Sources
-	i := slices.IndexFunc(all, engine.SourceNamed(name))
+	i := slices.IndexFunc(all, settings.SourceNamed(name))
 	if i < 0 {
 		return tracking.Source{}, fmt.Errorf("%w: there is no source %q", state.ErrUnknown, name)
 	}
@@ -71,7 +72,7 @@ func (a *admin) addSource(r *http.Request) (any, error) {
 		return nil, err
 	}
 	s := tracking.Source{WriteKey: rand.Text()}
-	if err := errors.Join(in.apply(&s), text.CheckName(s.Name)); err != nil {
+	if err := errors.Join(in.apply(&s), settings.CheckName(s.Name)); err != nil {
 		return nil, err
 	}
 	if err := a.c.AddSource(r.Context(), s); err != nil {
@@ -175,7 +176,7 @@ func (a *admin) getDestination(r *http.Request) (any, error) {
 }
 
 func (a *admin) viewDestination(ctx context.Context, name string) (any, error) {
-	views, err := a.viewDestinations(ctx, engine.DestinationNamed(name))
+	views, err := a.viewDestinations(ctx, settings.DestinationNamed(name))
 	switch {
 	case err != nil:
 		return nil, err
@@ -194,7 +195,7 @@ func (a *admin) addDestination(r *http.Request) (any, error) {
 	if err := in.apply(&d); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(text.CheckName(d.Name), a.c.CheckDestination(&d)); err != nil {
+	if err := errors.Join(settings.CheckName(d.Name), a.c.CheckDestination(&d)); err != nil {
 		return nil, err
 	}
 	if err := a.c.AddDestination(r.Context(), d); err != nil {

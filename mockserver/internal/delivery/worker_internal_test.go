@@ -55,7 +55,7 @@ func newTestWorker(t *testing.T, send senderFunc) (*Worker, journalpkg.Journal, 
 
 func appendCalls(t *testing.T, journal journalpkg.Journal, ids ...string) {
 	t.Helper()
-	b := tracking.Batch{Source: "web", ReceivedAt: time.Now()}
+	b := event.Batch{Source: "web", ReceivedAt: time.Now()}
 	for _, id := range ids {
 		b.Calls = append(b.Calls, tracking.Call{ID: id, Source: "web", Type: "track", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)})
 	}

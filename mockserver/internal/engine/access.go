@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -38,7 +40,7 @@ func (c *Collector) Messages() http.Handler {
 
 // Failed yields the calls that a destination has given up, oldest first, until yield
 // returns false.
-func (c *Collector) Failed(ctx context.Context, destination string, yield func(tracking.FailedCall) bool) error {
+func (c *Collector) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
 	return c.journal.Failed(ctx, destination, yield)
 }
 
@@ -96,7 +98,7 @@ func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destinatio
 		if !pick(d) {
 			continue
 		}
-		o := destinationOverview{Destination: d, ReadOnly: slices.ContainsFunc(configured.Destinations, DestinationNamed(d.Name))}
+		o := destinationOverview{Destination: d, ReadOnly: slices.ContainsFunc(configured.Destinations, settings.DestinationNamed(d.Name))}
 		for _, s := range states {
 			if s.Destination == d.Name {
 				o.Status = s
@@ -118,7 +120,7 @@ func (c *Collector) CheckDestination(d *tracking.Destination) error {
 	errs := []error{d.Validate()}
 	known := c.Settings().Sources
 	for i, name := range d.Sources {
-		if !c.config.AnyWriteKey && !slices.ContainsFunc(known, SourceNamed(name)) {
+		if !c.config.AnyWriteKey && !slices.ContainsFunc(known, settings.SourceNamed(name)) {
 			errs = append(errs, &webhook.FieldError{Field: fmt.Sprintf("sources[%d]", i), Problem: fmt.Sprintf("is %q, which is no source", name), Mend: "name one of /api/v1/sources"})
 		}
 	}

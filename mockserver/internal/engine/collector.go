@@ -21,6 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -57,7 +58,7 @@ type Collector struct {
 	// changing lets one change of the settings run at a time, with what it asks
 	// of the journal and of the store. It guards what follows.
 	changing sync.Mutex
-	defined  tracking.Settings // by the configuration
+	defined  settings.Settings // by the configuration
 	stored   storedSettings    // by the store
 	closed   bool
 
@@ -69,8 +70,8 @@ type Collector struct {
 
 // appliedSettings are the settings as requests look at them.
 type appliedSettings struct {
-	tracking.Settings
-	defined tracking.Settings // those of the configuration alone
+	settings.Settings
+	defined settings.Settings // those of the configuration alone
 	sources *ingest.SourceTable
 }
 
@@ -109,7 +110,7 @@ func New(config Config) (*Collector, error) {
 		c.sender.Close()
 		return nil, err
 	}
-	if err := c.open(tracking.Settings{Sources: config.Sources, Destinations: config.Destinations}); err != nil {
+	if err := c.open(settings.Settings{Sources: config.Sources, Destinations: config.Destinations}); err != nil {
 		c.sender.Close()
 		return nil, err
 	}
@@ -162,7 +163,7 @@ func (c *Collector) undrained(drain bool) []tracking.Call {
 }
 
 // open applies the first settings, and follows those that others make.
-func (c *Collector) open(defined tracking.Settings) error {
+func (c *Collector) open(defined settings.Settings) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	changes, err := c.store.Watch(ctx, settingsKey) // before Load, so that no change falls between
 	if err != nil {
@@ -219,20 +220,20 @@ func (c *Collector) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 
 // Verify proves or refutes the account of every destination. Where the journal
 // can count anew what it has stored, it does; that may take a while.
-func (c *Collector) Verify(ctx context.Context) ([]tracking.Verification, error) {
+func (c *Collector) Verify(ctx context.Context) ([]journal.Verification, error) {
 	if v, ok := c.journal.(journal.Verifier); ok {
 		return v.Verify(ctx)
 	}
 	ledgers, err := c.journal.Ledger(ctx)
-	var all []tracking.Verification
+	var all []journal.Verification
 	for _, l := range ledgers {
-		all = append(all, tracking.Verification{Ledger: l})
+		all = append(all, journal.Verification{Ledger: l})
 	}
 	return all, err
 }
 
 // apply brings the collector to its settings. The caller holds changing.
-func (c *Collector) apply(ctx context.Context, defined tracking.Settings, stored storedSettings) error {
+func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored storedSettings) error {
 	if err := defined.Validate(); err != nil {
 		return fmt.Errorf("mockserver: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -67,7 +68,7 @@ type replay struct {
 func (r *replay) failed(ctx context.Context, filter *history.CallFilter) (int, error) {
 	start := time.Now()
 	var failure error
-	err := r.collector.journal.Failed(ctx, r.destination, func(f tracking.FailedCall) bool {
+	err := r.collector.journal.Failed(ctx, r.destination, func(f journal.FailedCall) bool {
 		if f.FailedAt.After(start) {
 			return false // replayed just now, and failed again
 		}

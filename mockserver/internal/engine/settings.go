@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -60,10 +61,10 @@ const changeTries = 10
 
 // Settings returns the settings that apply: those of the configuration and those
 // that were made since.
-func (c *Collector) Settings() tracking.Settings { return c.settings.Load().Settings }
+func (c *Collector) Settings() settings.Settings { return c.settings.Load().Settings }
 
 // Configured returns the settings of the configuration alone.
-func (c *Collector) Configured() tracking.Settings { return c.settings.Load().defined }
+func (c *Collector) Configured() settings.Settings { return c.settings.Load().defined }
 
 // Apply replaces the settings of the configuration. Calls that are accepted
 // meanwhile are not lost: a destination that stays goes on where it is, one that
@@ -71,7 +72,7 @@ func (c *Collector) Configured() tracking.Settings { return c.settings.Load().de
 // with what it had pending. What AddSource, AddDestination and Pause made stays.
 // If Apply fails, the settings that it did not come to stay as they were; where the
 // error is a *webhook.FieldError or several, that is all of them.
-func (c *Collector) Apply(ctx context.Context, s tracking.Settings) error {
+func (c *Collector) Apply(ctx context.Context, s settings.Settings) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	return c.apply(ctx, s, c.stored)
@@ -81,8 +82,8 @@ func (c *Collector) Apply(ctx context.Context, s tracking.Settings) error {
 // *webhook.FieldError for each thing that is wrong with it, or what kept it from
 // being stored.
 func (c *Collector) AddSource(ctx context.Context, s tracking.Source) error {
-	return c.change(ctx, func(stored *storedSettings, all tracking.Settings) error {
-		if slices.ContainsFunc(all.Sources, SourceNamed(s.Name)) {
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		if slices.ContainsFunc(all.Sources, settings.SourceNamed(s.Name)) {
 			return fmt.Errorf("%w: there is a source %q", state.ErrExists, s.Name)
 		}
 		stored.Sources = append(slices.Clone(stored.Sources), s)
@@ -94,8 +95,8 @@ func (c *Collector) AddSource(ctx context.Context, s tracking.Source) error {
 // another process was quicker, change is called again. Its error is that of change,
 // ErrUnknown, ErrReadOnly, or as that of AddSource.
 func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*tracking.Source) error) error {
-	return c.change(ctx, func(stored *storedSettings, all tracking.Settings) error {
-		i, err := find("source", name, stored.Sources, all.Sources, SourceNamed(name))
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		i, err := find("source", name, stored.Sources, all.Sources, settings.SourceNamed(name))
 		if err != nil {
 			return err
 		}
@@ -107,8 +108,8 @@ func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*
 // RemoveSource makes a source's write key unknown. Its calls stay. Its error is
 // ErrUnknown, ErrReadOnly, or what kept it from being stored.
 func (c *Collector) RemoveSource(ctx context.Context, name string) error {
-	return c.change(ctx, func(stored *storedSettings, all tracking.Settings) error {
-		i, err := find("source", name, stored.Sources, all.Sources, SourceNamed(name))
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		i, err := find("source", name, stored.Sources, all.Sources, settings.SourceNamed(name))
 		if err == nil {
 			stored.Sources = slices.Delete(slices.Clone(stored.Sources), i, i+1)
 		}
@@ -119,8 +120,8 @@ func (c *Collector) RemoveSource(ctx context.Context, name string) error {
 // AddDestination makes a destination, which gets the calls that come from now
 // on. Its error is as that of AddSource.
 func (c *Collector) AddDestination(ctx context.Context, d tracking.Destination) error {
-	return c.change(ctx, func(stored *storedSettings, all tracking.Settings) error {
-		if slices.ContainsFunc(all.Destinations, DestinationNamed(d.Name)) {
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		if slices.ContainsFunc(all.Destinations, settings.DestinationNamed(d.Name)) {
 			return fmt.Errorf("%w: there is a destination %q", state.ErrExists, d.Name)
 		}
 		stored.Destinations = append(slices.Clone(stored.Destinations), d)
@@ -131,8 +132,8 @@ func (c *Collector) AddDestination(ctx context.Context, d tracking.Destination) 
 // ChangeDestination replaces the destination of a name by what change makes of
 // it, as ChangeSource does.
 func (c *Collector) ChangeDestination(ctx context.Context, name string, change func(*tracking.Destination) error) error {
-	return c.change(ctx, func(stored *storedSettings, all tracking.Settings) error {
-		i, err := find("destination", name, stored.Destinations, all.Destinations, DestinationNamed(name))
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		i, err := find("destination", name, stored.Destinations, all.Destinations, settings.DestinationNamed(name))
 		if err != nil {
 			return err
 		}
@@ -144,8 +145,8 @@ func (c *Collector) ChangeDestination(ctx context.Context, name string, change f
 // RemoveDestination forgets a destination, with its pending and its failed calls.
 // Its error is as that of RemoveSource.
 func (c *Collector) RemoveDestination(ctx context.Context, name string) error {
-	return c.change(ctx, func(stored *storedSettings, all tracking.Settings) error {
-		i, err := find("destination", name, stored.Destinations, all.Destinations, DestinationNamed(name))
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		i, err := find("destination", name, stored.Destinations, all.Destinations, settings.DestinationNamed(name))
 		if err == nil {
 			stored.Destinations = slices.Delete(slices.Clone(stored.Destinations), i, i+1)
 			stored.pause(name, false)
@@ -168,8 +169,8 @@ func (c *Collector) Resume(ctx context.Context, destination string) error {
 }
 
 func (c *Collector) setPaused(ctx context.Context, destination string, paused bool) error {
-	return c.change(ctx, func(stored *storedSettings, all tracking.Settings) error {
-		if !slices.ContainsFunc(all.Destinations, DestinationNamed(destination)) {
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		if !slices.ContainsFunc(all.Destinations, settings.DestinationNamed(destination)) {
 			return fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
 		}
 		stored.pause(destination, paused)
@@ -182,14 +183,6 @@ func (s *storedSettings) pause(destination string, paused bool) {
 	if paused {
 		s.Paused = append(s.Paused, destination)
 	}
-}
-
-func SourceNamed(name string) func(tracking.Source) bool {
-	return func(s tracking.Source) bool { return s.Name == name }
-}
-
-func DestinationNamed(name string) func(tracking.Destination) bool {
-	return func(d tracking.Destination) bool { return d.Name == name }
 }
 
 // find returns the place of what is to be changed among what is stored.
@@ -205,7 +198,7 @@ func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, e
 
 // change edits what is stored and applies it. edit also gets the settings that
 // apply, and must not change what it was given in place.
-func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings, all tracking.Settings) error) error {
+func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings, all settings.Settings) error) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	if c.draining.Load() {
@@ -236,8 +229,8 @@ func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings
 
 // addedTo adds what is stored to the settings of the configuration.
 // Where both have the same name or write key, the configuration's count.
-func (stored storedSettings) addedTo(s tracking.Settings) tracking.Settings {
-	all := tracking.Settings{Sources: slices.Clone(s.Sources), Destinations: slices.Clone(s.Destinations)}
+func (stored storedSettings) addedTo(s settings.Settings) settings.Settings {
+	all := settings.Settings{Sources: slices.Clone(s.Sources), Destinations: slices.Clone(s.Destinations)}
 	for _, made := range stored.Sources {
 		same := func(d tracking.Source) bool { return d.Name == made.Name || d.WriteKey == made.WriteKey }
 		if !slices.ContainsFunc(s.Sources, same) {
@@ -245,7 +238,7 @@ func (stored storedSettings) addedTo(s tracking.Settings) tracking.Settings {
 		}
 	}
 	for _, d := range stored.Destinations {
-		if !slices.ContainsFunc(s.Destinations, DestinationNamed(d.Name)) {
+		if !slices.ContainsFunc(s.Destinations, settings.DestinationNamed(d.Name)) {
 			all.Destinations = append(all.Destinations, d)
 		}
 	}

@@ -1,10 +1,6 @@
 package event
 
-import (
-	"crypto/sha256"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-)
+import "crypto/sha256"
 
 // Key names a call: its source and its messageId.
 type Key [16]byte
@@ -17,7 +13,7 @@ func KeyOf(source, id string) Key {
 }
 
 // KeysOf names the calls of a batch, in their order.
-func KeysOf(b tracking.Batch) []Key {
+func KeysOf(b Batch) []Key {
 	hashes := make([]Key, len(b.Calls))
 	for i := range b.Calls {
 		hashes[i] = KeyOf(b.Calls[i].Source, b.Calls[i].ID)

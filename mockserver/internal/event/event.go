@@ -1,19 +1,17 @@
 package event
 
-import "github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-
 // An Event is something that the collector did with calls: an [Accepted], [Repeated],
-// [tracking.Rejection], [tracking.Refusal], [tracking.Attempt] or [tracking.Ended].
+// [tracking.Rejection], [Refusal], [tracking.Attempt] or [tracking.Ended].
 type Event any
 
 // Accepted tells of calls that were stored.
 type Accepted struct {
-	tracking.Batch
+	Batch
 	Keys []Key // of the calls, in their order; nil where they are not at hand
 }
 
 // Repeated tells of calls that were stored before. They are not stored again.
-type Repeated struct{ tracking.Batch }
+type Repeated struct{ Batch }
 
 // An Observer is told what the collector does with calls. Observe is called from
 // many goroutines at once, after the fact, and must not block.

@@ -24,7 +24,7 @@ type Item struct {
 
 	Record    *tracking.Record
 	Rejection *tracking.Rejection
-	Refusal   *tracking.Refusal
+	Refusal   *event.Refusal
 	Read      *tracking.Call // what could be read of a rejected call
 }
 

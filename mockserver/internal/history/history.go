@@ -140,7 +140,7 @@ func (h *History) Observe(e event.Event) {
 		h.addRepeated(e.Batch)
 	case tracking.Rejection:
 		h.addRejection(e)
-	case tracking.Refusal:
+	case event.Refusal:
 		h.addRefusal(e)
 	case tracking.Attempt:
 		h.addAttempt(e, false)
@@ -329,7 +329,7 @@ func (e *earlyEntries) take(key event.Key) *entry {
 	return found
 }
 
-func (h *History) addRepeated(b tracking.Batch) {
+func (h *History) addRepeated(b event.Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range b.Calls {

@@ -81,10 +81,10 @@ func TestHistoryFeedsAllThatItHoldsAndNoMore(t *testing.T) {
 	h := New(3)
 	now := time.Unix(1_800_000_000, 0)
 	for n := range 5 {
-		h.Observe(event.Accepted{Batch: tracking.Batch{Source: "s", ReceivedAt: now, Calls: []tracking.Call{{ID: fmt.Sprint(n), Source: "s", ReceivedAt: now}}}})
+		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", ReceivedAt: now, Calls: []tracking.Call{{ID: fmt.Sprint(n), Source: "s", ReceivedAt: now}}}})
 		h.Observe(tracking.Rejection{Message: fmt.Sprint(n), ReceivedAt: now, Body: []byte(`{"event":"E","user`)})
 	}
-	h.Observe(tracking.Refusal{At: now})
+	h.Observe(event.Refusal{At: now})
 	h.Observe(tracking.Ended{CallID: "0", Source: "s", At: now, Attempt: 1}) // is forgotten
 	h.Observe(tracking.Ended{CallID: "4", Source: "s", At: now, Attempt: 1, Outcome: tracking.Outcome{State: tracking.StateDelivered}})
 	var seen []string
@@ -114,12 +114,12 @@ func TestScannersDoNotFillTheList(t *testing.T) {
 	h := New(0)
 	now := time.Unix(1_800_000_000, 0)
 	known := func(path string) {
-		h.Observe(tracking.Refusal{At: now, Method: "POST", Path: path, Source: "web", Code: tracking.CodeInvalidJSON})
+		h.Observe(event.Refusal{At: now, Method: "POST", Path: path, Source: "web", Code: tracking.CodeInvalidJSON})
 	}
 	known("/first")
-	h.Observe(tracking.Refusal{At: now, Method: "GET", Path: "/", Code: tracking.CodeWrongMethod})
+	h.Observe(event.Refusal{At: now, Method: "GET", Path: "/", Code: tracking.CodeWrongMethod})
 	for n := range 3 * 60 {
-		h.Observe(tracking.Refusal{At: now, Method: "GET", Path: fmt.Sprintf("/wp-%d", n), Code: tracking.CodeNotFound})
+		h.Observe(event.Refusal{At: now, Method: "GET", Path: fmt.Sprintf("/wp-%d", n), Code: tracking.CodeNotFound})
 		now = now.Add(time.Second)
 	}
 	known("/last")
@@ -130,7 +130,7 @@ func TestScannersDoNotFillTheList(t *testing.T) {
 	assert.Equal(t, []string{"POST /first 1", "GET / 1", "GET /wp-59 60", "GET /wp-119 60", "GET /wp-179 60", "POST /last 1"}, shown)
 	assert.Equal(t, 6, h.feed.held())
 	for range 100 * keptStrangers {
-		h.Observe(tracking.Refusal{At: now, Method: "GET", Path: "/", Code: tracking.CodeNotFound})
+		h.Observe(event.Refusal{At: now, Method: "GET", Path: "/", Code: tracking.CodeNotFound})
 		now = now.Add(strangersTogether)
 	}
 	assert.Len(t, h.Refusals(), 2+keptStrangers, "those with a known write key stay")

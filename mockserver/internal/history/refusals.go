@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 )
 
 const (
@@ -17,7 +17,7 @@ const (
 	strangersTogether = time.Minute
 )
 
-func (h *History) addRefusal(r tracking.Refusal) {
+func (h *History) addRefusal(r event.Refusal) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tally.add(r.At, tallyRejected, 1)
@@ -35,7 +35,7 @@ func (h *History) addRefusal(r tracking.Refusal) {
 }
 
 // addRefusal puts a refusal on top, and forgets the oldest of its kind beyond most.
-func (f *Feed) addRefusal(kind *[]*feedNode, most int, r tracking.Refusal) {
+func (f *Feed) addRefusal(kind *[]*feedNode, most int, r event.Refusal) {
 	if len(*kind) == most {
 		f.removeOldest(kind)
 	}
@@ -44,7 +44,7 @@ func (f *Feed) addRefusal(kind *[]*feedNode, most int, r tracking.Refusal) {
 
 // stranger returns the item that a refusal without a known write key is put to, or
 // nil.
-func (f *Feed) stranger(r tracking.Refusal) *feedNode {
+func (f *Feed) stranger(r event.Refusal) *feedNode {
 	for _, i := range slices.Backward(f.strangers) {
 		if i.Refusal.Code == r.Code && r.At.Sub(i.since) < strangersTogether {
 			return i
@@ -54,12 +54,12 @@ func (f *Feed) stranger(r tracking.Refusal) *feedNode {
 }
 
 // Refusals returns the newest requests that were refused, oldest first.
-func (h *History) Refusals() []tracking.Refusal {
+func (h *History) Refusals() []event.Refusal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	items := slices.Concat(h.feed.refused, h.feed.strangers)
 	slices.SortFunc(items, func(a, b *feedNode) int { return cmp.Compare(a.Order, b.Order) })
-	all := make([]tracking.Refusal, 0, len(items))
+	all := make([]event.Refusal, 0, len(items))
 	for _, i := range items {
 		all = append(all, *i.Refusal)
 	}

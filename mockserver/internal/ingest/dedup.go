@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Dedup knows which calls were stored lately, so that one that is sent again is
@@ -55,7 +54,7 @@ func NewDedup(window time.Duration, limit int) *Dedup {
 // for them that must be settled. Where another request is just storing one of them,
 // it waits for that one's end: to answer for a call that is not yet stored would
 // lose it if that request fails. Its error is that of ctx, or errDoubtful.
-func (d *Dedup) reserve(ctx context.Context, b tracking.Batch) (fresh, repeated tracking.Batch, mine *reservation, err error) {
+func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated event.Batch, mine *reservation, err error) {
 	hashes := event.KeysOf(b)
 	for {
 		fresh, repeated, mine, other := d.tryReserve(b, hashes)
@@ -65,10 +64,10 @@ func (d *Dedup) reserve(ctx context.Context, b tracking.Batch) (fresh, repeated 
 		select {
 		case <-other.done:
 			if d.isDoubtful(other) {
-				return tracking.Batch{}, tracking.Batch{}, nil, errDoubtful
+				return event.Batch{}, event.Batch{}, nil, errDoubtful
 			}
 		case <-ctx.Done():
-			return tracking.Batch{}, tracking.Batch{}, nil, ctx.Err()
+			return event.Batch{}, event.Batch{}, nil, ctx.Err()
 		}
 	}
 }
@@ -76,17 +75,17 @@ func (d *Dedup) reserve(ctx context.Context, b tracking.Batch) (fresh, repeated 
 // tryReserve reserves all or nothing: to hold some while waiting for others
 // could make two requests wait for each other. other is whose end is to be waited
 // for.
-func (d *Dedup) tryReserve(b tracking.Batch, hashes []event.Key) (fresh, repeated tracking.Batch, mine, other *reservation) {
+func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated event.Batch, mine, other *reservation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.age()
 	mine = &reservation{hashes: make([]event.Key, 0, len(hashes)), done: make(chan struct{})}
-	fresh, repeated = b, tracking.Batch{Source: b.Source, ReceivedAt: b.ReceivedAt}
+	fresh, repeated = b, event.Batch{Source: b.Source, ReceivedAt: b.ReceivedAt}
 	for i, h := range hashes {
 		state, known := d.known(h)
 		if known && state == beingStored && !slices.Contains(mine.hashes, h) {
 			d.forget(mine.hashes)
-			return tracking.Batch{}, tracking.Batch{}, nil, d.storing(h)
+			return event.Batch{}, event.Batch{}, nil, d.storing(h)
 		}
 		switch {
 		case known && repeated.Calls == nil:
@@ -222,7 +221,7 @@ func (d *Dedup) age() {
 }
 
 // Without returns a batch without the calls that are known.
-func (d *Dedup) Without(b tracking.Batch) tracking.Batch {
+func (d *Dedup) Without(b event.Batch) event.Batch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	rest := b

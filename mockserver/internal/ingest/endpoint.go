@@ -37,7 +37,7 @@ import (
 
 // An appender is the journal as far as taking calls needs it. See Journal.Append.
 type appender interface {
-	Append(ctx context.Context, b tracking.Batch) error
+	Append(ctx context.Context, b event.Batch) error
 }
 
 // An Config is what the tracking API needs. All of it must be set.

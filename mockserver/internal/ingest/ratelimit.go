@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -16,7 +17,7 @@ import (
 const manyBuckets = 1024
 
 // limitRate refuses the batches of a request if a source sends more than it may.
-func (h *Handler) limitRate(batches []tracking.Batch, sources *SourceTable) *requestError {
+func (h *Handler) limitRate(batches []event.Batch, sources *SourceTable) *requestError {
 	limitOf := func(source string) int { return cmp.Or(sources.callsPerSecond(source), h.config.Limits.CallsPerSecond) }
 	source, wait := h.rates.admit(batches, limitOf)
 	if wait == 0 {
@@ -45,7 +46,7 @@ func newRates() *rates { return &rates{buckets: map[string]*bucket{}} }
 
 // admit takes the batches of one request, or none of them. If a source is over
 // its limit, it returns its name and how long to wait. A limit of 0 is none.
-func (r *rates) admit(batches []tracking.Batch, limitOf func(source string) int) (source string, wait time.Duration) {
+func (r *rates) admit(batches []event.Batch, limitOf func(source string) int) (source string, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()

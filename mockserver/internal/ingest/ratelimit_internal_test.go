@@ -39,7 +39,7 @@ func (l *ingestEvents) counts() (accepted, refused int) {
 		switch e := e.(type) {
 		case event.Accepted:
 			accepted += len(e.Calls)
-		case tracking.Refusal:
+		case event.Refusal:
 			refused++
 		}
 	}
@@ -49,7 +49,7 @@ func (l *ingestEvents) counts() (accepted, refused int) {
 // discardJournal takes every batch and keeps none.
 type discardJournal struct{}
 
-func (discardJournal) Append(context.Context, tracking.Batch) error { return nil }
+func (discardJournal) Append(context.Context, event.Batch) error { return nil }
 
 // newTestIngest returns a handler for some sources, and what its observer is told.
 func newTestIngest(limits tracking.Limits, sources func() []tracking.Source) (*Handler, *ingestEvents) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // pathOf returns the path of a request as it may be kept and shown, without write
@@ -60,7 +60,7 @@ const (
 func (h *Handler) observeRefusal(r *http.Request, refused *requestError) {
 	keys := KeysOf(r)
 	source, _ := h.config.Sources().SourceOf(cmp.Or(keys.Basic, keys.Other))
-	h.config.Observer.Observe(tracking.Refusal{
+	h.config.Observer.Observe(event.Refusal{
 		At: time.Now(), Method: text.Cut(keptMethod, r.Method), Path: h.pathOf(r), Source: source, Count: 1,
 		Status: refused.status, Code: refused.code, Message: refused.message,
 	})

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -14,7 +15,7 @@ import (
 // A sorter checks the calls of one post and sorts the good ones into a batch for each
 // source. Wrong ones go to post.rejected.
 type sorter struct {
-	batches []tracking.Batch // the result
+	batches []event.Batch // the result
 
 	post      *post
 	sources   *SourceTable
@@ -79,7 +80,7 @@ func (s *sorter) place() {
 	if len(s.batches) == 0 { // most requests have one source
 		calls = make([]tracking.Call, 0, len(s.post.calls)-d.index)
 	}
-	s.batches = append(s.batches, tracking.Batch{Source: source, ReceivedAt: call.ReceivedAt, Calls: append(calls, call)})
+	s.batches = append(s.batches, event.Batch{Source: source, ReceivedAt: call.ReceivedAt, Calls: append(calls, call)})
 }
 
 // SourceOf returns the source of a call, by its own write key or that of the request.

@@ -15,7 +15,7 @@ import (
 
 // store stores a batch, without the calls that were stored before. held is how many
 // bytes of memory it holds.
-func (h *Handler) store(ctx context.Context, b tracking.Batch, held int) *requestError {
+func (h *Handler) store(ctx context.Context, b event.Batch, held int) *requestError {
 	fresh, repeated, reserved, err := h.config.Dedup.reserve(ctx, b)
 	if err != nil {
 		return &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeAgainIn,
@@ -36,7 +36,7 @@ func (h *Handler) store(ctx context.Context, b tracking.Batch, held int) *reques
 // append appends the calls of a reservation to the journal and settles it. It does not
 // end with ctx: a sender that no longer waits sends its calls again, and they must be
 // known by then.
-func (h *Handler) append(ctx context.Context, b tracking.Batch, reserved *reservation) error {
+func (h *Handler) append(ctx context.Context, b event.Batch, reserved *reservation) error {
 	stored := 0
 	defer func() {
 		if reserved != nil {
@@ -61,7 +61,7 @@ func (h *Handler) append(ctx context.Context, b tracking.Batch, reserved *reserv
 }
 
 // settle ends a reservation, of whose calls the first are stored, so many of them.
-func (h *Handler) settle(b tracking.Batch, reserved *reservation, stored int) {
+func (h *Handler) settle(b event.Batch, reserved *reservation, stored int) {
 	h.config.Dedup.settle(reserved, stored)
 	if b.Calls = b.Calls[:stored]; stored > 0 {
 		h.config.Observer.Observe(event.Accepted{Batch: b, Keys: reserved.hashes[:stored]})
@@ -75,7 +75,7 @@ const spareBytes = 512
 // keep all that came with it: white space, wrong calls, calls that came again.
 func copyCalls(calls []tracking.Call) []tracking.Call {
 	calls = slices.Clone(calls)
-	bodies := make([]byte, 0, tracking.Batch{Calls: calls}.Size())
+	bodies := make([]byte, 0, event.Batch{Calls: calls}.Size())
 	for i := range calls {
 		start := len(bodies)
 		bodies = append(bodies, calls[i].Body...)
@@ -93,7 +93,7 @@ const (
 )
 
 // notStored refuses a batch that the journal did not take.
-func (h *Handler) notStored(b tracking.Batch, err error) *requestError {
+func (h *Handler) notStored(b event.Batch, err error) *requestError {
 	refused := &requestError{status: http.StatusServiceUnavailable, code: tracking.CodeUnavailable, retryAfter: storeAgainIn,
 		message: "the calls could not be stored; send again later"}
 	level, what := slog.LevelError, "a batch was refused: it could not be stored"

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -96,7 +97,7 @@ func (t *SourceTable) SourceOf(writeKey string) (name string, known bool) {
 // nameOf names the source of a write key that is nobody's secret, since any is taken:
 // by the key itself, unless that cannot be a name or is another source's.
 func (t *SourceTable) nameOf(writeKey string) string {
-	if text.CheckName(writeKey) != nil || slices.ContainsFunc(t.sources, func(s tracking.Source) bool { return s.Name == writeKey }) {
+	if settings.CheckName(writeKey) != nil || slices.ContainsFunc(t.sources, func(s tracking.Source) bool { return s.Name == writeKey }) {
 		return text.Redact(writeKey)
 	}
 	return writeKey

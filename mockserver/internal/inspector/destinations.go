@@ -10,6 +10,8 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -87,7 +89,7 @@ func (in *Inspector) serveNewDestination(w http.ResponseWriter, _ *http.Request)
 
 func (in *Inspector) serveDestination(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
-	i := slices.IndexFunc(in.c.Settings().Destinations, engine.DestinationNamed(name))
+	i := slices.IndexFunc(in.c.Settings().Destinations, settings.DestinationNamed(name))
 	if i < 0 {
 		in.renderProblem(w, http.StatusNotFound, "There is no such destination", "It may have been removed meanwhile.")
 		return
@@ -102,7 +104,7 @@ func (in *Inspector) showDestination(w http.ResponseWriter, r *http.Request, sta
 	title := "New destination"
 	if !p.Form.New {
 		title = p.Form.Name
-		lines, err := in.destinationLines(r.Context(), engine.DestinationNamed(p.Form.Name))
+		lines, err := in.destinationLines(r.Context(), settings.DestinationNamed(p.Form.Name))
 		if err == nil && len(lines) == 1 {
 			p.Line = &lines[0]
 			p.Failed, err = in.failedLines(r.Context(), p.Form.Name)
@@ -123,7 +125,7 @@ func (in *Inspector) showDestination(w http.ResponseWriter, r *http.Request, sta
 // are the next to be forgotten.
 func (in *Inspector) failedLines(ctx context.Context, destination string) ([]failedLine, error) {
 	var lines []failedLine
-	err := in.c.Failed(ctx, destination, func(f tracking.FailedCall) bool {
+	err := in.c.Failed(ctx, destination, func(f journal.FailedCall) bool {
 		ref := history.RefOfCall(f.Call.Source, f.Call.ID)
 		_, here := in.c.History().Item(ref)
 		item := history.Item{Record: &tracking.Record{Call: f.Call}}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -90,7 +90,7 @@ func (in *Inspector) serveSignatures(w http.ResponseWriter, r *http.Request) {
 	for _, d := range destinations {
 		p.Destinations = append(p.Destinations, d.Name)
 	}
-	if i := slices.IndexFunc(destinations, engine.DestinationNamed(p.Destination)); i >= 0 {
+	if i := slices.IndexFunc(destinations, settings.DestinationNamed(p.Destination)); i >= 0 {
 		in.diagnose(&p, &destinations[i])
 	} else if len(destinations) > 0 {
 		p.Destination = destinations[0].Name

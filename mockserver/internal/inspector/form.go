@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -92,7 +92,7 @@ func (in *Inspector) newForm(d tracking.Destination) destinationForm {
 	f := destinationForm{
 		Name: d.Name, AllSources: len(d.Sources) == 0, Signed: d.SharedSecret != "", Enabled: !d.Disabled,
 		AliasCamel: d.AliasFields == webhook.AliasCamelCase, TestType: "track", Types: shownTypes, old: d, destination: d,
-		ReadOnly: slices.ContainsFunc(in.c.Configured().Destinations, engine.DestinationNamed(d.Name)),
+		ReadOnly: slices.ContainsFunc(in.c.Configured().Destinations, settings.DestinationNamed(d.Name)),
 	}
 	for i, e := range engine.HideHeaders(d.Webhooks) {
 		f.Webhooks[i] = webhookFields{URL: e.URL, Headers: writeHeaders(e.Headers), Used: true}
@@ -125,10 +125,10 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	}
 	if !f.New {
 		all := in.c.Settings().Destinations
-		if i := slices.IndexFunc(all, engine.DestinationNamed(f.Name)); i >= 0 {
+		if i := slices.IndexFunc(all, settings.DestinationNamed(f.Name)); i >= 0 {
 			f.old = all[i]
 		}
-		f.ReadOnly = slices.ContainsFunc(in.c.Configured().Destinations, engine.DestinationNamed(f.Name))
+		f.ReadOnly = slices.ContainsFunc(in.c.Configured().Destinations, settings.DestinationNamed(f.Name))
 	}
 	f.Signed = f.old.SharedSecret != ""
 	f.chooseSources(in.sourceNames(), v["sources"])
@@ -139,7 +139,7 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 		f.destination.AliasFields = webhook.AliasCamelCase
 	}
 	places := f.readWebhooks(v)
-	f.addProblems(text.CheckName(f.Name), places)
+	f.addProblems(settings.CheckName(f.Name), places)
 	f.addProblems(in.c.CheckDestination(&f.destination), places)
 	slices.SortStableFunc(f.Errors, func(a, b fieldProblem) int { return formIndex(a.Field) - formIndex(b.Field) })
 	return f

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -167,7 +168,7 @@ func TestFilterMatches(t *testing.T) {
 		r.Ends = []tracking.Ended{{Destination: "hook", Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "answered 410"}}}
 	})
 	rejected := &history.Item{Rejection: &tracking.Rejection{Code: tracking.CodeNoUser, Message: "a call needs a userId", Body: []byte(`{"type":"page","name":"Docs"}`)}, Read: &tracking.Call{Type: "page", Name: "Docs"}}
-	refused := &history.Item{Refusal: &tracking.Refusal{Code: tracking.CodeInvalidJSON, Path: "/v1/batch"}}
+	refused := &history.Item{Refusal: &event.Refusal{Code: tracking.CodeInvalidJSON, Path: "/v1/batch"}}
 	for name, c := range map[string]struct {
 		filter callFilter
 		want   []*history.Item

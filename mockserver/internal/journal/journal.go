@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -57,7 +58,7 @@ type Journal interface {
 	// stored, it returns an *AppendError.
 	//
 	// The journal keeps b.Calls; the caller must not change it afterwards.
-	Append(ctx context.Context, b tracking.Batch) error
+	Append(ctx context.Context, b event.Batch) error
 
 	// Attach opens the queue of a destination. A destination seen for the first
 	// time gets the calls that are appended from now on; one seen before goes on
@@ -79,7 +80,7 @@ type Journal interface {
 	// Failed yields the calls that a destination has given up, oldest first,
 	// until yield returns false. yield may call the journal's methods. A journal
 	// may keep only the newest of them, and says in its own documentation how many.
-	Failed(ctx context.Context, destination string, yield func(tracking.FailedCall) bool) error
+	Failed(ctx context.Context, destination string, yield func(FailedCall) bool) error
 
 	// Ledger returns the account of every attached destination, by name.
 	Ledger(ctx context.Context) ([]tracking.Ledger, error)
@@ -165,5 +166,5 @@ type Result struct {
 type Verifier interface {
 	// Verify counts anew, for every destination, and says what contradicts its
 	// ledger. Calls may be accepted and delivered meanwhile.
-	Verify(ctx context.Context) ([]tracking.Verification, error)
+	Verify(ctx context.Context) ([]Verification, error)
 }

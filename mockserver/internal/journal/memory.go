@@ -59,8 +59,8 @@ type memoryQueue struct {
 	ledger  tracking.Ledger
 	waiting *turns.Queue[*memoryEntry]
 	leased  map[*memoryEntry]bool
-	failed  []tracking.FailedCall // oldest first
-	failing int64                 // bytes that failed takes, about
+	failed  []FailedCall // oldest first
+	failing int64        // bytes that failed takes, about
 	lastID  int
 	reader  *memoryReader // the one that is open, or nil
 	since   time.Time     // when it was attached
@@ -99,7 +99,7 @@ func memoryOf(calls ...tracking.Call) (n int64) {
 	return n
 }
 
-func (j *memoryJournal) Append(_ context.Context, b tracking.Batch) error {
+func (j *memoryJournal) Append(_ context.Context, b event.Batch) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
@@ -184,7 +184,7 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []tr
 		for _, c := range calls {
 			replayed[event.KeyOf(c.Source, c.ID)] = true
 		}
-		q.failed = slices.DeleteFunc(q.failed, func(f tracking.FailedCall) bool {
+		q.failed = slices.DeleteFunc(q.failed, func(f FailedCall) bool {
 			gone := replayed[event.KeyOf(f.Call.Source, f.Call.ID)]
 			if gone {
 				q.failing -= memoryOfFailed(&f)
@@ -194,12 +194,12 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []tr
 	}
 	stored := &storedBatch{size: memoryOf(calls...)}
 	j.bytes += stored.size // a replay is never refused: its calls were accepted already
-	tracking.Move(&q.ledger, len(calls), from, tracking.StatePending)
+	Move(&q.ledger, len(calls), from, tracking.StatePending)
 	q.push(&memoryEntry{source: calls[0].Source, Entry: Entry{Calls: calls, Attempt: 1, Since: time.Now()}, batch: stored})
 	return nil
 }
 
-func (j *memoryJournal) Failed(_ context.Context, destination string, yield func(tracking.FailedCall) bool) error {
+func (j *memoryJournal) Failed(_ context.Context, destination string, yield func(FailedCall) bool) error {
 	j.mu.Lock()
 	q := j.queues[destination]
 	if q == nil {
@@ -409,9 +409,9 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 			again.add(e.Calls[i], o.Note)
 			continue
 		case tracking.StateFailed:
-			q.keepFailed(tracking.FailedCall{Call: e.Calls[i], Reason: o.Reason, FailedAt: time.Now(), Attempts: e.Attempt})
+			q.keepFailed(FailedCall{Call: e.Calls[i], Reason: o.Reason, FailedAt: time.Now(), Attempts: e.Attempt})
 		}
-		tracking.Move(&q.ledger, 1, tracking.StatePending, o.State)
+		Move(&q.ledger, 1, tracking.StatePending, o.State)
 	}
 	if len(again.Calls) > 0 {
 		q.push(&memoryEntry{source: e.source, Entry: again, due: r.RetryAt, size: again.memory(), batch: e.batch})
@@ -451,16 +451,16 @@ func (l *memoryLease) Return() {
 	q.wake()
 }
 
-func (q *memoryQueue) keepFailed(f tracking.FailedCall) {
+func (q *memoryQueue) keepFailed(f FailedCall) {
 	f.Call.Body = bytes.Clone(f.Call.Body) // it stays for longer than the calls beside it, whose memory it shares
 	q.failing += memoryOfFailed(&f)
 	for len(q.failed) == memoryFailedCalls || len(q.failed) > 0 && q.failing > q.journal.maxBytes/failedShare {
 		q.failing -= memoryOfFailed(&q.failed[0])
-		q.failed[0] = tracking.FailedCall{}
+		q.failed[0] = FailedCall{}
 		q.failed = q.failed[1:]
 	}
 	q.failed = append(q.failed, f)
 }
 
 // memory is about how many bytes a failed call takes.
-func memoryOfFailed(f *tracking.FailedCall) int64 { return memoryOf(f.Call) + int64(len(f.Reason)) }
+func memoryOfFailed(f *FailedCall) int64 { return memoryOf(f.Call) + int64(len(f.Reason)) }

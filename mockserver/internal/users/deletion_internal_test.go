@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -20,8 +21,8 @@ func TestOutcomesOfARequestThatIsBeingForgotten(t *testing.T) {
 	c := New(Config{
 		Journal: journal.NewMemory(0), State: store, AnyWriteKey: true, Logger: slog.New(slog.DiscardHandler),
 		SeenSources: func() []string { return nil },
-		Settings: func() tracking.Settings {
-			return tracking.Settings{Destinations: []tracking.Destination{{Name: "d", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1"}}}}}}
+		Settings: func() settings.Settings {
+			return settings.Settings{Destinations: []tracking.Destination{{Name: "d", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1"}}}}}}
 		},
 	})
 	d, err := c.DeleteUsers(t.Context(), DeletionRequest{UserIDs: []string{"u"}, Source: "s"})

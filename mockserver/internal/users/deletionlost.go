@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -72,8 +73,8 @@ func (w *deletionWork) suspect(lost bool) (since time.Time) {
 // the others, whose outcome nobody knows, delivered again.
 func (w *deletionWork) recover(ctx context.Context, target int) error {
 	t := w.record.Targets[target]
-	failed := map[string]tracking.FailedCall{}
-	err := w.service.config.Journal.Failed(ctx, t.Destination, func(f tracking.FailedCall) bool {
+	failed := map[string]journal.FailedCall{}
+	err := w.service.config.Journal.Failed(ctx, t.Destination, func(f journal.FailedCall) bool {
 		if f.Call.Source == t.Source && strings.HasPrefix(f.Call.ID, deletionIDPrefix+w.key) {
 			failed[f.Call.ID] = f
 		}

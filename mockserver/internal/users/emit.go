@@ -28,7 +28,7 @@ const (
 // emit stores a batch of the collector's own calls. Where they may be stored
 // already, because a process was killed or this is tried again, those that are known
 // to be are left out.
-func (u *Service) emit(ctx context.Context, b tracking.Batch, perhapsStored bool) error {
+func (u *Service) emit(ctx context.Context, b event.Batch, perhapsStored bool) error {
 	if perhapsStored {
 		b = u.config.Known.Without(b)
 	}
@@ -47,7 +47,7 @@ func (u *Service) emit(ctx context.Context, b tracking.Batch, perhapsStored bool
 }
 
 // learn remembers which calls of a batch are stored all the same.
-func (u *Service) learn(ctx context.Context, b tracking.Batch, partly *journal.AppendError) error {
+func (u *Service) learn(ctx context.Context, b event.Batch, partly *journal.AppendError) error {
 	known := make(chan int, 1)
 	go func() { known <- partly.Stored() }() // ends with the journal
 	select {
@@ -111,8 +111,8 @@ func (e *emitter) add(id, userID string, traits []byte) {
 func (e *emitter) full(calls int) bool { return len(e.calls) >= calls || e.bytes >= emitBytes }
 
 // batch returns the calls that were added, as received now.
-func (e *emitter) batch(now time.Time) tracking.Batch {
-	b := tracking.Batch{Source: e.source, ReceivedAt: now, Calls: make([]tracking.Call, len(e.calls))}
+func (e *emitter) batch(now time.Time) event.Batch {
+	b := event.Batch{Source: e.source, ReceivedAt: now, Calls: make([]tracking.Call, len(e.calls))}
 	for i, c := range e.calls {
 		b.Calls[i] = e.call(now, c)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -12,7 +13,7 @@ import (
 
 // oneSource returns the source of a name, or the only one where none is given: of
 // the settings, or else of those that are known.
-func (u *Service) oneSource(s tracking.Settings, name string) (string, error) {
+func (u *Service) oneSource(s settings.Settings, name string) (string, error) {
 	var names []string
 	for _, source := range s.Sources {
 		names = append(names, source.Name)
@@ -36,7 +37,7 @@ func (u *Service) oneSource(s tracking.Settings, name string) (string, error) {
 // allSources returns the names of all sources that are known: of the settings, of
 // what destinations are connected to, and where any write key makes a source, of
 // the calls that are remembered.
-func (u *Service) allSources(s tracking.Settings) []string {
+func (u *Service) allSources(s settings.Settings) []string {
 	names := map[string]bool{}
 	for _, source := range s.Sources {
 		names[source.Name] = true
@@ -61,7 +62,7 @@ func (u *Service) allSources(s tracking.Settings) []string {
 
 // oneDestination returns the destination of a name, or the only one of a source
 // where none is given. It must be one that gets the source's calls.
-func oneDestination(s tracking.Settings, source, name string) (*tracking.Destination, error) {
+func oneDestination(s settings.Settings, source, name string) (*tracking.Destination, error) {
 	var names []string
 	var found *tracking.Destination
 	for i := range s.Destinations {

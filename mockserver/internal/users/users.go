@@ -5,6 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -28,7 +30,7 @@ type Config struct {
 	Observer event.Observer
 	Logger   *slog.Logger
 	// Settings returns the settings that apply now.
-	Settings func() tracking.Settings
+	Settings func() settings.Settings
 	// AnyWriteKey says that a source need not be in the settings.
 	AnyWriteKey bool
 	// SeenSources returns the sources of the calls that are remembered.
@@ -43,16 +45,16 @@ type Config struct {
 
 // A callStore is what is needed here of a Journal.
 type callStore interface {
-	Append(ctx context.Context, b tracking.Batch) error
+	Append(ctx context.Context, b event.Batch) error
 	Ledger(ctx context.Context) ([]tracking.Ledger, error)
-	Failed(ctx context.Context, destination string, yield func(tracking.FailedCall) bool) error
+	Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error
 	Replay(ctx context.Context, destination string, calls []tracking.Call, from tracking.State) error
 }
 
 // knownCalls are the calls that are recognised when they are stored again.
 type knownCalls interface {
 	// Without returns a batch without the calls that are known.
-	Without(b tracking.Batch) tracking.Batch
+	Without(b event.Batch) event.Batch
 	// Add makes a call known.
 	Add(source, messageID string)
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -128,8 +129,8 @@ type Webhook struct {
 }
 
 // Settings returns the sources and destinations as the collector takes them.
-func (c *Config) Settings() tracking.Settings {
-	var s tracking.Settings
+func (c *Config) Settings() settings.Settings {
+	var s settings.Settings
 	for _, source := range c.Sources {
 		s.Sources = append(s.Sources, tracking.Source(source))
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -49,7 +50,7 @@ type book struct {
 	floor    uint64           // every message of CALLS up to here has had its first attempt
 	done     map[uint64]uint8 // of messages above the floor: the parts that had it, as bits
 	retries  map[callsRef]retry
-	losses   []tracking.Loss // what Lost of the ledger is the sum of
+	losses   []journal.Loss // what Lost of the ledger is the sum of
 }
 
 // A scope is the sources that a destination takes calls of, from a message of
@@ -326,7 +327,7 @@ func (b *book) rise(floor uint64) {
 // replay makes calls that had ended pending again. They are no first attempt of
 // anything in their message.
 func (b *book) replay(m *callsMessage) {
-	tracking.Move(&b.ledger, m.calls, m.from, tracking.StatePending)
+	journal.Move(&b.ledger, m.calls, m.from, tracking.StatePending)
 	b.ledger.Pending = 0 // counted by looking
 	ref := callsRef{seq: m.seq}
 	b.done[m.seq] = 1
@@ -363,7 +364,7 @@ func (b *book) count(o *outcome, seq uint64) bool {
 // lose takes calls for lost, and says why.
 func (b *book) lose(calls int64, at time.Time, cause string) {
 	b.ledger.Lost += calls
-	b.losses = append(b.losses, tracking.Loss{At: at, Calls: calls, Cause: cause})
+	b.losses = append(b.losses, journal.Loss{At: at, Calls: calls, Cause: cause})
 }
 
 // ended tells whether the first attempt of a part has ended.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -92,7 +93,7 @@ func TestFailedWritesLoseNothing(t *testing.T) {
 			accepted := map[string]bool{}
 			send := func(i int) error {
 				calls := noise(fmt.Sprint("m", i), 10, 2000)
-				err := j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
+				err := j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
 				for _, c := range calls {
 					if err == nil {
 						accepted[c.ID] = true

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // realistic makes a batch of n calls of about 800 bytes.
-func realistic(random *rand.Rand, source string, n int) tracking.Batch {
-	b := tracking.Batch{Source: source, ReceivedAt: time.Now(), Calls: make([]tracking.Call, n)}
+func realistic(random *rand.Rand, source string, n int) event.Batch {
+	b := event.Batch{Source: source, ReceivedAt: time.Now(), Calls: make([]tracking.Call, n)}
 	at := b.ReceivedAt.UTC().Format("2006-01-02T15:04:05.000Z")
 	for i := range b.Calls {
 		id := fmt.Sprintf("%016x%016x", random.Uint64(), random.Uint64())
@@ -39,7 +40,7 @@ func BenchmarkAppend(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			j := open(b, journal.Options{Dir: b.TempDir(), SyncInterval: interval})
 			const senders, size = 8, 100
-			batches := make([]tracking.Batch, senders)
+			batches := make([]event.Batch, senders)
 			for i := range batches {
 				batches[i] = realistic(rand.New(rand.NewSource(int64(i))), "web", size)
 			}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -191,7 +192,7 @@ func (c *child) send(ctx context.Context, j *journal.Journal, sender int, stop <
 		}
 		calls := journaltest.Calls("web", fmt.Sprintf("%s.%d.%d", c.config.Name, sender, i), c.config.Batch)
 		for {
-			err := j.Append(ctx, tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
+			err := j.Append(ctx, event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
 			if err == nil {
 				break
 			}

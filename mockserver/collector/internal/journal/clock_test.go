@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -17,7 +18,7 @@ import (
 func failAhead(t *testing.T, j *journal.Journal, r journalpkg.Reader, step time.Duration) {
 	t.Helper()
 	for range 2 {
-		require.NoError(t, j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now().Add(step), Calls: journaltest.Calls("web", "m", 1)}))
+		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now().Add(step), Calls: journaltest.Calls("web", "m", 1)}))
 		l, err := r.Next(t.Context(), journalpkg.Want{})
 		require.NoError(t, err)
 		again := journalpkg.Result{Outcomes: make([]tracking.Outcome, 1), RetryAt: time.Now().Add(10 * time.Minute)}
@@ -57,7 +58,7 @@ func TestRetriesAreNotHastenedWhenTheClockIsRight(t *testing.T) {
 	r := attach(t, j, "crm")
 	failAhead(t, j, r, 0)
 	require.NoError(t, j.HastenRetries(t.Context()))
-	require.NoError(t, j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "fresh", 1)}))
+	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "fresh", 1)}))
 	l, err := r.Next(t.Context(), journalpkg.Want{})
 	require.NoError(t, err)
 	assert.Equal(t, 1, l.Entry().Attempt)

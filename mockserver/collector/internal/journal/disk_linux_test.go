@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -113,7 +114,7 @@ func TestTroubleWithTheDisk(t *testing.T) {
 			accepted := 0
 			send := func() error {
 				calls := journaltest.Calls("web", "m", 100)
-				err := j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
+				err := j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
 				if err == nil {
 					accepted += len(calls)
 				}
@@ -185,7 +186,7 @@ func TestFullDiskIsDrained(t *testing.T) {
 	accepted := map[string]bool{}
 	send := func(i int) error {
 		calls := noise(fmt.Sprint("m", i), 10, 2000)
-		err := j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
+		err := j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
 		for _, c := range calls {
 			if err == nil {
 				accepted[c.ID] = true
@@ -326,7 +327,7 @@ func TestWhatIsTakenWhileTheDiskTurnsReadOnly(t *testing.T) {
 				senders.Go(func() {
 					for i := 0; !readOnly.Load(); i++ {
 						calls := noise(fmt.Sprint(source, i, "-"), 10, 2000)
-						if j.Append(ctx, tracking.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}) != nil {
+						if j.Append(ctx, event.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}) != nil {
 							return
 						}
 						for _, c := range calls {
@@ -389,7 +390,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 			j := open(t, journal.Options{Dir: dir})
 			attach(t, j, "d")
 			for i := range 50 {
-				ok(t, j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: noise(fmt.Sprint("m", i), 10, 2000)}))
+				ok(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: noise(fmt.Sprint("m", i), 10, 2000)}))
 			}
 			ok(t, j.Close())
 			if !stopped {

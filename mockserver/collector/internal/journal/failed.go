@@ -80,7 +80,7 @@ func (j *Journal) keepFailed(ctx context.Context, o *outcome, given []tracking.C
 
 // Failed yields the calls that a destination has given up, oldest first. They are
 // kept for Options.KeepFailed, as many as Options.FailedBytes has room for.
-func (j *Journal) Failed(ctx context.Context, destination string, yield func(tracking.FailedCall) bool) error {
+func (j *Journal) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
 	if err := j.open(); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(tra
 			if err != nil {
 				return fmt.Errorf("journal: message %d of FAILED: %w", m.seq, err)
 			}
-			if !yield(tracking.FailedCall{Call: call, Reason: m.why.of(place), FailedAt: m.at, Attempts: m.why.Attempts}) {
+			if !yield(journal.FailedCall{Call: call, Reason: m.why.of(place), FailedAt: m.at, Attempts: m.why.Attempts}) {
 				return errEnough
 			}
 		}

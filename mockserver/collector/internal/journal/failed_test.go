@@ -30,7 +30,7 @@ func TestFailedCallsAreListedWhateverTheReasons(t *testing.T) {
 	require.NoError(t, l.Finish(ctx, result))
 
 	var listed []string
-	require.NoError(t, j.Failed(ctx, "crm", func(f tracking.FailedCall) bool {
+	require.NoError(t, j.Failed(ctx, "crm", func(f journalpkg.FailedCall) bool {
 		assert.True(t, strings.HasPrefix(f.Reason, fmt.Sprintf("reason %d: ", len(listed))), f.Reason)
 		listed = append(listed, f.Call.ID)
 		return true

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/require"
@@ -119,7 +120,7 @@ func (l *life) append() {
 		id := fmt.Sprint("m", l.accepted+i)
 		calls[i] = tracking.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
 	}
-	err := l.journal.Append(l.ctx, tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
+	err := l.journal.Append(l.ctx, event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
 	if errors.Is(err, journal.ErrFull) {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
@@ -24,7 +25,7 @@ func failedCalls(t *testing.T, dir string, n int) *Journal {
 		id := fmt.Sprintf("m-%d", i)
 		calls[i] = tracking.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
 	}
-	require.NoError(t, j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 	for ended := 0; ended < n; {
 		l, err := r.Next(t.Context(), journal.Want{})
 		require.NoError(t, err)
@@ -41,7 +42,7 @@ func failedCalls(t *testing.T, dir string, n int) *Journal {
 
 func listedAsFailed(t *testing.T, j *Journal) (calls []tracking.Call) {
 	t.Helper()
-	require.NoError(t, j.Failed(t.Context(), "crm", func(f tracking.FailedCall) bool {
+	require.NoError(t, j.Failed(t.Context(), "crm", func(f journal.FailedCall) bool {
 		calls = append(calls, f.Call)
 		return true
 	}))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -54,7 +55,7 @@ func keepBusy(t *testing.T, j *journal.Journal) (stop func()) {
 	r := attach(t, j, "crm")
 	work.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
-			err := j.Append(context.WithoutCancel(ctx), tracking.Batch{
+			err := j.Append(context.WithoutCancel(ctx), event.Batch{
 				Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(i, "."), 10),
 			})
 			full := errors.Is(err, journalpkg.ErrFull) // deliveries may be slower

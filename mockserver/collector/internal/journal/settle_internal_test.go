@@ -3,6 +3,7 @@ package journal
 import (
 	"testing"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,7 +21,7 @@ func TestNothingIsKeptOfADestinationThatWasDetached(t *testing.T) {
 	j.account.with("crm", func(b *book) { o.attached = b.attached })
 	given := []tracking.Call{{Source: "web", ID: "m", Body: []byte(`{"type":"track","messageId":"m"}`)}}
 	failed := func() (n int) {
-		require.NoError(t, j.Failed(t.Context(), "crm", func(tracking.FailedCall) bool { n++; return true }))
+		require.NoError(t, j.Failed(t.Context(), "crm", func(journal.FailedCall) bool { n++; return true }))
 		return n
 	}
 	require.NoError(t, j.settle(o, given))

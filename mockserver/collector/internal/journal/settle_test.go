@@ -33,7 +33,7 @@ func TestFailedCallsAreListedRightAfterAKill(t *testing.T) {
 	}
 	j = reopen(t, dir)
 	var failed []tracking.Call
-	require.NoError(t, j.Failed(t.Context(), "crm", func(f tracking.FailedCall) bool {
+	require.NoError(t, j.Failed(t.Context(), "crm", func(f journalpkg.FailedCall) bool {
 		failed = append(failed, f.Call)
 		return true
 	}))

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -69,7 +70,7 @@ func TestWorkIsSharedAgainAfterALeaderIsLost(t *testing.T) {
 				t.Fatalf("%s: after %v only %v got something", what, time.Since(began), got)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			_ = sender.Append(ctx, tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(what, n, "."), 1)})
+			_ = sender.Append(ctx, event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(what, n, "."), 1)})
 			cancel()
 			for {
 				select {

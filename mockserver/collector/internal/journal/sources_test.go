@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -40,7 +41,7 @@ func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
 			goingOn.Go(func() {
 				for i := 0; !isClosed(attached); i++ {
 					calls := journaltest.Calls(source, fmt.Sprint(name, source, i), 1)
-					if err := j.Append(t.Context(), tracking.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}); err != nil {
+					if err := j.Append(t.Context(), event.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}); err != nil {
 						t.Error(err)
 						return
 					}

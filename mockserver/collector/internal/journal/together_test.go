@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -31,7 +31,7 @@ func TestCollectorsThatStartTogetherAllStart(t *testing.T) {
 					return
 				}
 				if _, err = journals[i].Attach(t.Context(), "crm", nil); assert.NoError(t, err, "round %d", round) {
-					assert.NoError(t, journals[i].Append(t.Context(), tracking.Batch{
+					assert.NoError(t, journals[i].Append(t.Context(), event.Batch{
 						Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(i, "."), 1),
 					}))
 				}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -24,7 +25,7 @@ func ok(t testing.TB, err error) {
 func appendCalls(t testing.TB, j *journal.Journal, source, prefix string, n int) []tracking.Call {
 	t.Helper()
 	calls := journaltest.Calls(source, prefix, n)
-	ok(t, j.Append(t.Context(), tracking.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}))
+	ok(t, j.Append(t.Context(), event.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}))
 	return calls
 }
 
@@ -199,7 +200,7 @@ func TestCallsThatArePendingForTooLongAreListedAsFailed(t *testing.T) {
 	ok(t, j.Trim(t.Context()))
 	wantSums(t, verified(t, j, "down"), "310 = 1 + 309 + 0 + 0")
 	var failed []tracking.Call
-	ok(t, j.Failed(t.Context(), "down", func(f tracking.FailedCall) bool {
+	ok(t, j.Failed(t.Context(), "down", func(f journalpkg.FailedCall) bool {
 		if !strings.Contains(f.Reason, "still pending") {
 			t.Errorf("%s: %s", f.Call.ID, f.Reason)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/stretchr/testify/assert"
@@ -28,7 +29,7 @@ func fill(t *testing.T, j *journal.Journal) (batches int) {
 			for n := 0; ; n++ {
 				body := make([]byte, 20<<10)
 				_, _ = random.Read(body)
-				err := j.Append(context.Background(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{
+				err := j.Append(context.Background(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{
 					{ID: fmt.Sprint(s, "-", n), Source: "web", Body: fmt.Appendf(nil, `{"type":"track","noise":"%x"}`, body)},
 				}})
 				if err != nil {

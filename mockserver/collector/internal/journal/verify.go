@@ -51,7 +51,7 @@ const (
 )
 
 type verifiedBook struct {
-	tracking.Verification
+	journal.Verification
 	attached uint64
 	sources  []string
 	untried  untried
@@ -72,13 +72,13 @@ type waitingPart struct {
 // is negative, and that the ledger says the same. Calls may be accepted and delivered meanwhile. It takes a few
 // seconds for a million stored messages, and for each destination 12 bytes of memory
 // for a message that was not tried and about 50 for what waits for a retry.
-func (j *Journal) Verify(ctx context.Context) ([]tracking.Verification, error) {
+func (j *Journal) Verify(ctx context.Context) ([]journal.Verification, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
 	j.trimming.Lock() // what is read must stay
 	defer j.trimming.Unlock()
-	var all []tracking.Verification
+	var all []journal.Verification
 	err := j.patiently(ctx, func(ctx context.Context) (err error) {
 		all, err = (&verifier{journal: j, looks: looks}).verify(ctx)
 		return err
@@ -89,7 +89,7 @@ func (j *Journal) Verify(ctx context.Context) ([]tracking.Verification, error) {
 	return all, nil
 }
 
-func (v *verifier) verify(ctx context.Context) ([]tracking.Verification, error) {
+func (v *verifier) verify(ctx context.Context) ([]journal.Verification, error) {
 	base, _, err := v.journal.loadBase(ctx)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (v *verifier) verify(ctx context.Context) ([]tracking.Verification, error) 
 
 func newVerifiedBook(l tracking.Ledger, attached uint64, sources []string) *verifiedBook {
 	return &verifiedBook{
-		Verification: tracking.Verification{Ledger: l}, attached: attached, sources: sources,
+		Verification: journal.Verification{Ledger: l}, attached: attached, sources: sources,
 		waiting: map[uint64]waitingPart{},
 	}
 }
@@ -297,7 +297,7 @@ func (v *verifier) accept(m *callsMessage) {
 	case m.kind == kindAttach:
 		b.sources = m.sources
 	case m.kind == kindReplay && b != nil:
-		tracking.Move(&b.Verification.Ledger, m.calls, m.from, tracking.StatePending)
+		journal.Move(&b.Verification.Ledger, m.calls, m.from, tracking.StatePending)
 		b.Pending -= int64(m.calls) // counted by looking
 		b.waiting[callsRef{seq: m.seq}.number()] = waitingPart{accepted: m.oldest.UnixMilli(), attempt: 1, calls: uint16(m.calls)}
 	}
@@ -483,12 +483,12 @@ func (v *verifier) eventually(ctx context.Context, holds func() (bool, error)) (
 
 // compare holds what was counted against the ledger as it was when the count
 // began.
-func (v *verifier) compare() []tracking.Verification {
-	var all []tracking.Verification
+func (v *verifier) compare() []journal.Verification {
+	var all []journal.Verification
 	for _, l := range v.now.ledgers {
 		b := v.books[l.Destination]
 		if b == nil {
-			all = append(all, tracking.Verification{Ledger: l, Problems: []string{"the streams know nothing of this destination"}})
+			all = append(all, journal.Verification{Ledger: l, Problems: []string{"the streams know nothing of this destination"}})
 			continue
 		}
 		l.OldestPending = b.OldestPending

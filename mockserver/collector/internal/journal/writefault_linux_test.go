@@ -14,9 +14,10 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -61,7 +62,7 @@ func replaceBlocks(t *testing.T, dir, stream, with string) {
 // writers write to each of the streams.
 var writers = map[string]func(t *testing.T, j *journal.Journal, r journalpkg.Reader, i int) error{
 	"analytics-CALLS": func(t *testing.T, j *journal.Journal, _ journalpkg.Reader, i int) error {
-		return j.Append(t.Context(), tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint("c", i), 10)})
+		return j.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint("c", i), 10)})
 	},
 	"analytics-OUTCOMES": finish(tracking.StateDelivered),
 	"analytics-RETRY":    finish(tracking.StatePending),

@@ -112,7 +112,7 @@ func (m *Metrics) Observe(e event.Event) {
 		m.repeated.WithLabelValues(m.source(e.Source)).Add(float64(len(e.Calls)))
 	case tracking.Rejection:
 		m.rejected.WithLabelValues(string(e.Code)).Inc()
-	case tracking.Refusal:
+	case event.Refusal:
 		m.refused.WithLabelValues(string(e.Code)).Inc()
 	case tracking.Attempt:
 		m.attempts.WithLabelValues(e.Destination, e.Verdict.String(), string(e.Reason)).Inc()

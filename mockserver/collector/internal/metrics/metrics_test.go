@@ -19,7 +19,7 @@ func TestSourcesAreBounded(t *testing.T) {
 	m := New("test")
 	for range 2 {
 		for i := range maxSources + 50 {
-			m.Observe(event.Accepted{Batch: tracking.Batch{Source: fmt.Sprint("s", i), Calls: make([]tracking.Call, 2)}})
+			m.Observe(event.Accepted{Batch: event.Batch{Source: fmt.Sprint("s", i), Calls: make([]tracking.Call, 2)}})
 		}
 	}
 	families, err := m.registry.Gather()

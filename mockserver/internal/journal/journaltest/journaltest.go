@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -95,8 +96,8 @@ func call(source, id string, padding int) tracking.Call {
 	}
 }
 
-func batch(source, prefix string, n int) tracking.Batch {
-	return tracking.Batch{Source: source, ReceivedAt: time.Now(), Calls: Calls(source, prefix, n)}
+func batch(source, prefix string, n int) event.Batch {
+	return event.Batch{Source: source, ReceivedAt: time.Now(), Calls: Calls(source, prefix, n)}
 }
 
 func open(t *testing.T, o Options) journal.Journal {
@@ -429,10 +430,10 @@ func endsWith(t *testing.T, name string, r journal.Reader, end func(journal.Read
 	}
 }
 
-func listFailed(t *testing.T, j journal.Journal, destination string) []tracking.FailedCall {
+func listFailed(t *testing.T, j journal.Journal, destination string) []journal.FailedCall {
 	t.Helper()
-	var list []tracking.FailedCall
-	ok(t, j.Failed(t.Context(), destination, func(f tracking.FailedCall) bool { list = append(list, f); return true }))
+	var list []journal.FailedCall
+	ok(t, j.Failed(t.Context(), destination, func(f journal.FailedCall) bool { list = append(list, f); return true }))
 	return list
 }
 
@@ -462,7 +463,7 @@ func failed(t *testing.T, o Options) {
 	}
 	finish(t, l, time.Time{}, tracking.StateDelivered)
 	wantLedger(t, j, "d", 3, 1, 2, 0, 0)
-	if err := j.Failed(t.Context(), "nobody", func(tracking.FailedCall) bool { return true }); !errors.Is(err, journal.ErrNotAttached) {
+	if err := j.Failed(t.Context(), "nobody", func(journal.FailedCall) bool { return true }); !errors.Is(err, journal.ErrNotAttached) {
 		t.Fatalf("Failed of an unknown destination: %v", err)
 	}
 }
@@ -537,7 +538,7 @@ func full(t *testing.T, o Options) {
 	var accepted int
 	var err error
 	for i := 0; i < 200 && err == nil; i++ {
-		b := tracking.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{call("web", fmt.Sprintf("m-%d", i), 64<<10)}}
+		b := event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{call("web", fmt.Sprintf("m-%d", i), 64<<10)}}
 		if err = j.Append(t.Context(), b); err == nil {
 			accepted++
 		}
