@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -158,7 +157,7 @@ func ExampleServer_Transport() {
 	srv, err := mockserver.Run(mockserver.Config{
 		InProcess: true,
 		Sender:    webhook.SenderConfig{Transport: mockserver.NewTransport(receiver)},
-		Destinations: []tracking.Destination{{
+		Destinations: []mockserver.Destination{{
 			Name:     "crm",
 			Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://receiver.invalid/hook"}}},
 		}},

@@ -23,7 +23,6 @@ import (
 
 	analytics "github.com/seed-45eadc4a/analytics-go"
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -52,7 +51,7 @@ func run(stay bool) error {
 
 	// 2. A collector that forwards what it gets to the receiver.
 	srv, err := mockserver.Run(mockserver.Config{
-		Destinations: []tracking.Destination{{
+		Destinations: []mockserver.Destination{{
 			Name: "my webhook",
 			Settings: webhook.Settings{
 				SharedSecret: sharedSecret,

@@ -9,7 +9,6 @@ import (
 
 	analytics "github.com/seed-45eadc4a/analytics-go"
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -78,9 +77,9 @@ func TestSignUpIsGivenUpAfterFourHours(t *testing.T) {
 		}
 
 		time.Sleep(3 * time.Hour)
-		srv.Expect(t, mockserver.OfEvent("Signed Up"), mockserver.InState("crm", tracking.StatePending))
+		srv.Expect(t, mockserver.OfEvent("Signed Up"), mockserver.InState("crm", mockserver.StatePending))
 		time.Sleep(time.Hour)
-		srv.Within(time.Minute).Expect(t, mockserver.OfEvent("Signed Up"), mockserver.InState("crm", tracking.StateFailed))
+		srv.Within(time.Minute).Expect(t, mockserver.OfEvent("Signed Up"), mockserver.InState("crm", mockserver.StateFailed))
 	})
 }
 
@@ -89,7 +88,7 @@ func withCRM(receiver http.Handler) mockserver.Config {
 	return mockserver.Config{
 		InProcess: true,
 		Sender:    webhook.SenderConfig{Transport: mockserver.NewTransport(receiver)},
-		Destinations: []tracking.Destination{{Name: "crm", Settings: webhook.Settings{
+		Destinations: []mockserver.Destination{{Name: "crm", Settings: webhook.Settings{
 			SharedSecret: "s3cret",
 			Webhooks:     []webhook.Endpoint{{URL: "https://crm.example.com/hooks/analytics"}},
 		}}},
