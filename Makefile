@@ -12,7 +12,7 @@ race: ## run the tests under the race detector
 	go test -race ./...
 
 TOOL_BIN = .tools/bin
-MODULES = . ./mockserver/collector ./mockserver/inspector/e2e ./bench ./nemesis
+MODULES = . ./mockserver/collector ./mockserver/internal/inspector/e2e ./bench ./nemesis
 
 tools:
 	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools install tool ./...
@@ -27,7 +27,7 @@ lint: tools ## run the linters, and look for code that nothing reaches
 	@$(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - || { echo "the public API changed: if that is meant, run make api"; exit 1; }
 	@$(TOOL_BIN)/arrows -check $(UPWARDS) $(ARROW_DIRS)
 
-API_PACKAGES = . ./mockserver ./mockserver/webhook ./mockserver/journaltest
+API_PACKAGES = . ./mockserver ./mockserver/webhook ./mockserver/internal/journal/journaltest
 api: tools ## write the public API to api.txt
 	$(TOOL_BIN)/api $(API_PACKAGES) > api.txt
 
@@ -89,12 +89,12 @@ nemesis: ## attack the collector by disks, clocks and networks, NEMESIS_ROUNDS (
 load: ## measure the collector: ingest, deliveries, a dead destination, start-up, the proof
 	@for what in ingest deliver dead start verify; do echo "== $$what"; go run $(COLLECTOR)/loadtest $$what || exit 1; done
 
-E2E = ./mockserver/inspector/e2e
+E2E = ./mockserver/internal/inspector/e2e
 LOAD ?= 30s
 e2e: ## run the inspector's tests in a browser, with LOAD (30s) of 1,000 calls a second
 	REQUIRE_CHROMIUM=1 LOAD=$(LOAD) go test -count=1 -v -timeout 20m $(E2E)
 
-PICTURES ?= $(CURDIR)/mockserver/inspector/e2e/screenshots
+PICTURES ?= $(CURDIR)/mockserver/internal/inspector/e2e/screenshots
 pictures: ## take pictures of every page of the inspector into PICTURES
 	SCREENSHOTS=$(PICTURES) REQUIRE_CHROMIUM=1 go test -count=1 -run Pictures $(E2E)
 

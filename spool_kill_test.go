@@ -5,13 +5,10 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,31 +75,29 @@ func TestSpoolSurvivesKill(t *testing.T) {
 	t.Logf("seed %d, %d kills", seed, kills)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 
-	store := mockserver.RunT(t, mockserver.Config{History: mockserver.NewHistory(1 << 20)})
-	var away atomic.Bool
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if away.Load() {
-			panic(http.ErrAbortHandler) // the connection is cut
+	store := mockserver.RunT(t, mockserver.Config{KeepCalls: 1 << 20})
+	setAway := func(away bool) {
+		store.ClearFaults()
+		if away {
+			store.Fail(mockserver.Fault{Reset: true, Times: mockserver.Always})
 		}
-		store.ServeHTTP(w, r)
-	}))
-	defer front.Close()
+	}
 
 	dir := t.TempDir()
 	returned := map[string]bool{}
 	for range kills {
-		away.Store(rnd.IntN(3) == 0)
+		setAway(rnd.IntN(3) == 0)
 		comes := rnd.IntN(2) == 0
 		plain := rnd.IntN(3) == 0
-		for _, id := range killOne(t, front.URL, dir, plain, time.Duration(rnd.IntN(150))*time.Millisecond, func() {
-			away.Store(!comes)
+		for _, id := range killOne(t, store.URL, dir, plain, time.Duration(rnd.IntN(150))*time.Millisecond, func() {
+			setAway(!comes)
 		}) {
 			require.False(t, returned[id])
 			returned[id] = true
 		}
 	}
-	away.Store(false)
-	last, err := analytics.NewWithConfig("key", analytics.Config{Endpoint: front.URL, Spool: dir})
+	setAway(false)
+	last, err := analytics.NewWithConfig("key", analytics.Config{Endpoint: store.URL, Spool: dir})
 	require.NoError(t, err)
 	require.NoError(t, last.Flush(shortContext(t)))
 	require.NoError(t, last.Close())

@@ -6,10 +6,10 @@ import (
 	"log"
 	"os"
 
-	analytics "github.com/seed-45eadc4a/analytics-go"
-
 	"github.com/posthog/posthog-go"
 	v3 "gopkg.in/segmentio/analytics-go.v3"
+
+	analytics "github.com/seed-45eadc4a/analytics-go"
 )
 
 // A client is a library under test. Calls may be made by many goroutines.

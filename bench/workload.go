@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"net"
 
-	analytics "github.com/seed-45eadc4a/analytics-go"
-
 	"github.com/posthog/posthog-go"
 	v3 "gopkg.in/segmentio/analytics-go.v3"
+
+	analytics "github.com/seed-45eadc4a/analytics-go"
 )
 
 // mark is in the event's name and nowhere else, so that the collector can

@@ -16,6 +16,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -51,7 +57,7 @@ func delivered(t *testing.T, srv *mockserver.Server, destination string, n int) 
 
 func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "site", WriteKey: "site-key-12345"}}})
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}}})
 
 	status, made := admin(t, srv, "POST", "/sources", `{"name":"app"}`)
 	require.Equal(t, http.StatusCreated, status, made)
@@ -98,7 +104,7 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 		assert.Equal(t, http.StatusUnprocessableEntity, status)
 		status, _ = admin(t, srv, "PATCH", "/destinations/crm", fmt.Sprintf(`{"webhooks":[{"url":%q,"headers":{"Authorization":"(hidden)"}}]}`, rec.URL))
 		assert.Equal(t, http.StatusUnprocessableEntity, status, "the URL has no such header")
-		assert.Equal(t, map[string]string{"X-Api-Key": "k1", "X-Team": "growth"}, srv.Settings().Destinations[0].Webhooks[0].Headers)
+		assert.Equal(t, map[string]string{"X-Api-Key": "k1", "X-Team": "growth"}, srv.Engine().Settings().Destinations[0].Webhooks[0].Headers)
 	})
 	t.Run("each of two entries with one URL keeps its own", func(t *testing.T) {
 		two := `{"name":"two","webhooks":[{"url":"http://127.0.0.1:1/","headers":{"X-Token":"a"}},{"url":"http://127.0.0.1:1/","headers":{"X-Token":"b"}}]}`
@@ -108,7 +114,7 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 		require.NoError(t, err)
 		status, made = admin(t, srv, "PATCH", "/destinations/two", string(back))
 		require.Equal(t, http.StatusOK, status, made)
-		webhooks := srv.Settings().Destinations[1].Webhooks
+		webhooks := srv.Engine().Settings().Destinations[1].Webhooks
 		assert.Equal(t, "a", webhooks[0].Headers["X-Token"])
 		assert.Equal(t, "b", webhooks[1].Headers["X-Token"])
 		status, _ = admin(t, srv, "DELETE", "/destinations/two", "")
@@ -124,14 +130,14 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 	t.Run("a removed source is unknown", func(t *testing.T) {
 		status, _ := admin(t, srv, "DELETE", "/sources/app", "")
 		assert.Equal(t, http.StatusNoContent, status)
-		assert.Len(t, srv.Settings().Sources, 1)
+		assert.Len(t, srv.Engine().Settings().Sources, 1)
 	})
 }
 
 func TestAdminSaysWhatIsWrong(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{
-		Sources:      []mockserver.Source{{Name: "site", WriteKey: "site-key-12345"}},
-		Destinations: []mockserver.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1"}}}}},
+		Sources:      []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}},
+		Destinations: []tracking.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1"}}}}},
 	})
 	for _, c := range []struct {
 		method, path, body string
@@ -211,13 +217,13 @@ func TestAdminReplays(t *testing.T) {
 		}
 	})
 	srv := mockserver.RunT(t, mockserver.Config{
-		Sources:      []mockserver.Source{{Name: "site", WriteKey: "site-key-12345"}},
-		Destinations: []mockserver.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}}},
+		Sources:      []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}},
+		Destinations: []tracking.Destination{{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}}},
 	})
 	post(t, srv.URL+"/v1/batch", "site-key-12345", track("m", 250))
-	_, err := srv.Wait(within(t), 250, func(r *mockserver.Record) bool {
+	_, err := srv.Wait(within(t), 250, func(r *tracking.Record) bool {
 		o, ok := r.State("hook")
-		return ok && o.State == mockserver.StateFailed
+		return ok && o.State == tracking.StateFailed
 	})
 	require.NoError(t, err)
 	_, failed := admin(t, srv, "GET", "/destinations/hook/failed?limit=200", "")
@@ -276,7 +282,7 @@ func TestAdminPausesAndRemoves(t *testing.T) {
 }
 
 func TestAdminListsWhatWasRejected(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "site", WriteKey: "site-key-12345"}}})
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}}})
 	post(t, srv.URL+"/v1/track", "site-key-12345", `{"userId":"u"}`)
 	post(t, srv.URL+"/v1/track", "wrong", `{"userId":"u","event":"E"}`)
 	_, answer := admin(t, srv, "GET", "/rejections", "")
@@ -285,7 +291,7 @@ func TestAdminListsWhatWasRejected(t *testing.T) {
 	assert.Equal(t, "track", answer["calls"].([]any)[0].(object)["type"], "of its endpoint")
 	require.Len(t, answer["requests"], 1)
 	assert.Equal(t, "unknown_write_key", answer["requests"].([]any)[0].(object)["code"])
-	serve(srv, http.MethodGet, "/v1/batch", "")
+	serve(srv.Engine(), http.MethodGet, "/v1/batch", "")
 	_, answer = admin(t, srv, "GET", "/rejections", "")
 	assert.Equal(t, "GET", answer["requests"].([]any)[0].(object)["method"])
 }
@@ -295,8 +301,8 @@ func TestDestinationStateFollowsOutcomes(t *testing.T) {
 	answers.Store(http.StatusGone)
 	rec := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(answers.Load())) })
 	srv := mockserver.RunT(t, mockserver.Config{
-		Sources:      []mockserver.Source{{Name: "web", WriteKey: "key"}, {Name: "silent", WriteKey: "silent"}},
-		Destinations: []mockserver.Destination{hook("hook", rec.URL), {Name: "idle", Sources: []string{"silent"}, Settings: hook("idle", rec.URL).Settings}},
+		Sources:      []tracking.Source{{Name: "web", WriteKey: "key"}, {Name: "silent", WriteKey: "silent"}},
+		Destinations: []tracking.Destination{hook("hook", rec.URL), {Name: "idle", Sources: []string{"silent"}, Settings: hook("idle", rec.URL).Settings}},
 	})
 	state := func(name string) string {
 		_, d := admin(t, srv, "GET", "/destinations/"+name, "")
@@ -304,7 +310,7 @@ func TestDestinationStateFollowsOutcomes(t *testing.T) {
 	}
 	assert.Equal(t, "idle", state("hook"))
 	post(t, srv.URL+"/v1/batch", "key", track("m", 120))
-	_, err := srv.Wait(within(t), 120, mockserver.InState("hook", mockserver.StateFailed))
+	_, err := srv.Wait(within(t), 120, mockserver.InState("hook", tracking.StateFailed))
 	require.NoError(t, err)
 	assert.Equal(t, "failing", state("hook"), "120 failed of 120")
 	_, page := get(t, srv.URL+"/destinations")
@@ -326,7 +332,7 @@ func TestDestinationStateFollowsOutcomes(t *testing.T) {
 // TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken: it is no secret there. What is
 // configured keeps its name, and what cannot be a name is cut.
 func TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{AnyWriteKey: true, Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
+	srv := mockserver.RunT(t, mockserver.Config{AnyWriteKey: true, Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}})
 	for _, key := range []string{"ios-app", "web-key", "web", strings.Repeat("x", 101), "a\tb"} {
 		post(t, srv.URL+"/v1/batch", key, track("m", 1))
 	}
@@ -345,18 +351,18 @@ func TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken(t *testing.T) {
 
 // TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown: as after a restart.
 func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
-	history := mockserver.NewHistory(0)
-	history.Adopt()
-	srv := mockserver.RunT(t, mockserver.Config{
-		History: history, Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}},
-		Destinations: []mockserver.Destination{hook("one", "http://127.0.0.1:1"), hook("other", "http://127.0.0.1:1")},
+	history := history.New(0)
+	history.RecordUnknown()
+	srv := mockserver.RunEngine(t, engine.Config{
+		History: history, Sources: []tracking.Source{{Name: "web", WriteKey: "key"}},
+		Destinations: []tracking.Destination{hook("one", "http://127.0.0.1:1"), hook("other", "http://127.0.0.1:1")},
 	})
 	for _, d := range []string{"one", "other"} {
 		require.NoError(t, srv.Pause(t.Context(), d))
 	}
-	call, err := mockserver.ReadCall("web", []byte(`{"type":"track","event":"E","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Minute).UTC().Format(time.RFC3339)+`"}`))
+	call, err := fields.ReadCall("web", []byte(`{"type":"track","event":"E","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Minute).UTC().Format(time.RFC3339)+`"}`))
 	require.NoError(t, err)
-	history.Ended(mockserver.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now(), Attempt: 1, Outcome: mockserver.Outcome{State: mockserver.StateDelivered}, Call: &call})
+	history.Observe(tracking.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now(), Attempt: 1, Outcome: tracking.Outcome{State: tracking.StateDelivered}, Call: &call})
 
 	_, page := get(t, srv.URL+"/")
 	assert.Contains(t, page, `class="chip is-unknown"`)
@@ -372,18 +378,18 @@ func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
 	status, answer := admin(t, srv, "POST", "/calls/web/m/replay", `{"destination":"other"}`)
 	assert.Equal(t, http.StatusNotFound, status, answer)
 
-	history.Accepted(mockserver.Batch{Source: "web", Calls: []mockserver.Call{call}})
+	history.Observe(event.Accepted{Batch: event.Batch{Source: "web", Calls: []tracking.Call{call}}})
 	_, page = get(t, srv.URL+"/")
 	assert.Contains(t, page, `class="chip is-pending"`, "it was this process that took it")
 }
 
 func TestGuardKeepsStrangersOut(t *testing.T) {
-	open := mockserver.GuardConfig{Loopback: true, Hosts: []string{"collector.example.com"}}
-	locked := mockserver.GuardConfig{Token: "right-token"}
+	open := access.GuardConfig{Loopback: true, Hosts: []string{"collector.example.com"}}
+	locked := access.GuardConfig{Token: "right-token"}
 	const bearer = "Bearer right-token"
 	for _, c := range []struct {
 		name    string
-		config  mockserver.GuardConfig
+		config  access.GuardConfig
 		method  string
 		host    string
 		headers map[string]string
@@ -416,7 +422,7 @@ func TestGuardKeepsStrangersOut(t *testing.T) {
 		{"another site's page, with the token", locked, "POST", "10.0.0.1", map[string]string{"Authorization": bearer, "Origin": "https://attacker.example"}, 403},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			guard, err := mockserver.NewGuard(c.config)
+			guard, err := access.NewGuard(c.config)
 			require.NoError(t, err)
 			r := httptest.NewRequestWithContext(t.Context(), c.method, "/api/v1/ledger", nil)
 			r.Host = c.host
@@ -437,8 +443,8 @@ func TestGuardKeepsStrangersOut(t *testing.T) {
 			}
 		})
 	}
-	_, err := mockserver.NewGuard(mockserver.GuardConfig{})
-	assert.ErrorIs(t, err, mockserver.ErrNoToken)
+	_, err := access.NewGuard(access.GuardConfig{})
+	assert.ErrorIs(t, err, access.ErrNoToken)
 }
 
 func TestAServerWithoutANetworkServesItsPages(t *testing.T) {

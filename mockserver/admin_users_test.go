@@ -14,7 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	adminpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -33,14 +35,14 @@ func sendList(t *testing.T, url string, list io.Reader) (int, string) {
 }
 
 func TestAdminTakesAListForAsLongAsItComes(t *testing.T) {
-	c, err := mockserver.NewCollector(mockserver.Config{
-		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
+	c, err := engine.New(engine.Config{
+		Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 		Sender: webhook.SenderConfig{Transport: &inbox{}},
 	})
 	require.NoError(t, err)
 	defer c.Close()
 	const patience = 100 * time.Millisecond
-	server := httptest.NewUnstartedServer(mockserver.NewAdmin(c, "test"))
+	server := httptest.NewUnstartedServer(adminpkg.New(c, "test"))
 	server.Config.ReadTimeout = patience
 	server.Start()
 	defer server.Close()
@@ -70,7 +72,7 @@ func TestAdminTakesNoListThatBreaksOff(t *testing.T) {
 	require.NoError(t, err)
 	defer res.Body.Close()
 	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
-	all, err := srv.Computations(within(t))
+	all, err := srv.Engine().Computations(within(t))
 	require.NoError(t, err)
 	assert.Len(t, all[0].Syncs, 1)
 	assert.EqualValues(t, 3, all[0].Users)

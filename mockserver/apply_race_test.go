@@ -10,6 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	settingspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // TestPagesAndAPIDuringApplyConcurrentSafe asks for every page and every resource,
@@ -19,11 +23,11 @@ func TestPagesAndAPIDuringApplyConcurrentSafe(t *testing.T) {
 	srv, _ := run(t, hooks("stays", "changes")...)
 	ctx := within(t)
 	post(t, srv.URL+"/v1/batch", "key", track("m", 2))
-	made, err := srv.SyncAudience(ctx, mockserver.AudienceSync{Name: "A", Source: "web", Destination: "stays", Members: mockserver.Members("u1")})
+	made, err := srv.Engine().SyncAudience(ctx, users.AudienceSync{Name: "A", Source: "web", Destination: "stays", Members: users.Members("u1")})
 	require.NoError(t, err)
-	computations, err := srv.Computations(ctx)
+	computations, err := srv.Engine().Computations(ctx)
 	require.NoError(t, err)
-	_, err = srv.DeleteUsers(ctx, mockserver.DeletionRequest{ID: "d1", UserIDs: []string{"u2"}})
+	_, err = srv.Engine().DeleteUsers(ctx, users.DeletionRequest{ID: "d1", UserIDs: []string{"u2"}})
 	require.NoError(t, err)
 	_, err = srv.Wait(ctx, 1, mockserver.WithID("m-0"), mockserver.DeliveredTo("stays"))
 	require.NoError(t, err)
@@ -65,19 +69,19 @@ func TestPagesAndAPIDuringApplyConcurrentSafe(t *testing.T) {
 	}
 	s := openStream(t, srv.URL+"/stream?status=pending&call="+ref)
 	again(func() { s.next() })
-	again(func() { serve(srv, http.MethodPost, "/v1/batch", track("n", 3)) })
+	again(func() { serve(srv.Engine(), http.MethodPost, "/v1/batch", track("n", 3)) })
 	again(func() {
-		_, _ = srv.Replay(t.Context(), "stays", mockserver.Selection{State: mockserver.StateDelivered})
+		_, _ = srv.Engine().Replay(t.Context(), "stays", engine.Selection{State: tracking.StateDelivered})
 	})
-	again(func() { _, _ = srv.Status(), srv.Settings() })
+	again(func() { _, _ = srv.Engine().Status(), srv.Engine().Settings() })
 
-	settings := srv.Settings()
+	settings := srv.Engine().Settings()
 	for i := range 40 {
-		changed := mockserver.Settings{Sources: settings.Sources, Destinations: hooks("stays", "changes", "comes-and-goes")[:2+i%2]}
+		changed := settingspkg.Settings{Sources: settings.Sources, Destinations: hooks("stays", "changes", "comes-and-goes")[:2+i%2]}
 		if i/2%2 == 0 {
 			changed.Destinations[1].Sources = []string{"web"}
 		}
-		require.NoError(t, srv.Apply(t.Context(), changed))
+		require.NoError(t, srv.Engine().Apply(t.Context(), changed))
 		require.NoError(t, srv.Pause(t.Context(), "changes"))
 		require.NoError(t, srv.Resume(t.Context(), "changes"))
 	}

@@ -21,6 +21,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -94,10 +101,10 @@ func (b *inbox) told() []string {
 }
 
 // hooks makes a destination for each name, whose host is the name.
-func hooks(names ...string) []mockserver.Destination {
-	var all []mockserver.Destination
+func hooks(names ...string) []tracking.Destination {
+	var all []tracking.Destination
 	for _, name := range names {
-		all = append(all, mockserver.Destination{
+		all = append(all, tracking.Destination{
 			Name: name, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://" + name}}},
 		})
 	}
@@ -105,28 +112,28 @@ func hooks(names ...string) []mockserver.Destination {
 }
 
 // run starts a server with one source and an inbox for the destinations.
-func run(t *testing.T, destinations ...mockserver.Destination) (*mockserver.Server, *inbox) {
+func run(t *testing.T, destinations ...tracking.Destination) (*mockserver.Server, *inbox) {
 	box := &inbox{}
 	return mockserver.RunT(t, mockserver.Config{
-		Sources:      []mockserver.Source{{Name: "web", WriteKey: "key"}},
+		Sources:      []tracking.Source{{Name: "web", WriteKey: "key"}},
 		Destinations: destinations,
 		Sender:       webhook.SenderConfig{Transport: box},
 	}), box
 }
 
 // settle waits until nothing is pending anywhere.
-func settle(t *testing.T, c *mockserver.Collector) {
+func settle(t *testing.T, c *engine.Collector) {
 	t.Helper()
 	settleBy(within(t), t, c)
 }
 
-func settleBy(ctx context.Context, t *testing.T, c *mockserver.Collector) {
+func settleBy(ctx context.Context, t *testing.T, c *engine.Collector) {
 	t.Helper()
 	for {
 		changed := c.History().Changed()
 		ledgers, err := c.Ledger(ctx)
 		require.NoError(t, err)
-		if !slices.ContainsFunc(ledgers, func(l mockserver.Ledger) bool { return l.Pending > 0 }) {
+		if !slices.ContainsFunc(ledgers, func(l tracking.Ledger) bool { return l.Pending > 0 }) {
 			return
 		}
 		select {
@@ -139,18 +146,18 @@ func settleBy(ctx context.Context, t *testing.T, c *mockserver.Collector) {
 }
 
 // synced syncs, waits for the sync and for its deliveries.
-func synced(t *testing.T, srv *mockserver.Server, a mockserver.AudienceSync) mockserver.Sync {
+func synced(t *testing.T, srv *mockserver.Server, a users.AudienceSync) users.Sync {
 	t.Helper()
-	s, err := srv.SyncAudience(within(t), a)
+	s, err := srv.Engine().SyncAudience(within(t), a)
 	require.NoError(t, err)
-	s, err = srv.WaitSync(within(t), s.ID)
+	s, err = srv.Engine().WaitSync(within(t), s.ID)
 	require.NoError(t, err)
-	settle(t, srv.Collector)
+	settle(t, srv.Engine())
 	return s
 }
 
-func big(members ...string) mockserver.AudienceSync {
-	return mockserver.AudienceSync{Name: "Big Spenders", Members: mockserver.Members(members...)}
+func big(members ...string) users.AudienceSync {
+	return users.AudienceSync{Name: "Big Spenders", Members: users.Members(members...)}
 }
 
 func TestAudienceTellsWhoEnteredAndWhoLeft(t *testing.T) {
@@ -158,7 +165,7 @@ func TestAudienceTellsWhoEnteredAndWhoLeft(t *testing.T) {
 
 	s := synced(t, srv, big("u2", "u1", "u3", "u1"))
 	assert.Equal(t, []string{"crm u1 big_spenders=true", "crm u2 big_spenders=true", "crm u3 big_spenders=true"}, box.told())
-	assert.Equal(t, mockserver.SyncDone, s.State)
+	assert.Equal(t, users.SyncDone, s.State)
 	assert.Equal(t, [4]int64{3, 3, 0, 3}, [4]int64{s.Users, s.Entered, s.Left, s.Sent})
 
 	s = synced(t, srv, big("u3", "u4", "u2"))
@@ -196,25 +203,25 @@ func TestAudienceCallsNameTheirAudienceAndTheirDestination(t *testing.T) {
 	assert.Equal(t, map[string]any{"All": false, "Webhooks": map[string]any{"destinations": []any{"crm"}}}, call.Integrations())
 	assert.Equal(t, call.ID, d.id)
 	assert.LessOrEqual(t, len(call.ID), 100)
-	again, err := mockserver.ReadCall("web", call.Body)
+	again, err := fields.ReadCall("web", call.Body)
 	require.NoError(t, err)
 	assert.Equal(t, call, again, "the body says what the call says")
-	srv.Expect(t, mockserver.InState("ads", mockserver.StateFiltered)) // the history is told after the ledger
+	srv.Expect(t, mockserver.InState("ads", tracking.StateFiltered)) // the history is told after the ledger
 }
 
 func TestDryRunCountsAndSendsNothing(t *testing.T) {
 	srv, box := run(t, hooks("crm")...)
-	dry := func(members ...string) (s mockserver.Sync) {
+	dry := func(members ...string) (s users.Sync) {
 		a := big(members...)
 		a.DryRun = true
-		s, err := srv.SyncAudience(within(t), a)
+		s, err := srv.Engine().SyncAudience(within(t), a)
 		require.NoError(t, err)
 		return s
 	}
 	s := dry("u1", "u2", "u2")
 	assert.Equal(t, [3]int64{2, 2, 0}, [3]int64{s.Users, s.Entered, s.Left})
 	assert.Empty(t, s.ID)
-	all, err := srv.Computations(within(t))
+	all, err := srv.Engine().Computations(within(t))
 	require.NoError(t, err)
 	assert.Empty(t, all, "nothing was stored")
 
@@ -222,7 +229,7 @@ func TestDryRunCountsAndSendsNothing(t *testing.T) {
 	box.take()
 	s = dry("u2", "u3", "u4")
 	assert.Equal(t, [3]int64{3, 2, 1}, [3]int64{s.Users, s.Entered, s.Left})
-	settle(t, srv.Collector)
+	settle(t, srv.Engine())
 	assert.Empty(t, box.take())
 	synced(t, srv, big("u1", "u2"))
 	assert.Empty(t, box.take(), "the dry run has changed nothing")
@@ -232,11 +239,11 @@ func TestTraitTellsChangedValues(t *testing.T) {
 	srv, box := run(t, hooks("crm")...)
 	sync := func(lines string) {
 		t.Helper()
-		s, err := srv.SyncTrait(within(t), mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.ReadValues(strings.NewReader(lines))})
+		s, err := srv.Engine().SyncTrait(within(t), users.TraitSync{Name: "Lifetime Value", Values: users.ReadValues(strings.NewReader(lines))})
 		require.NoError(t, err)
-		_, err = srv.WaitSync(within(t), s.ID)
+		_, err = srv.Engine().WaitSync(within(t), s.ID)
 		require.NoError(t, err)
-		settle(t, srv.Collector)
+		settle(t, srv.Engine())
 	}
 	sync(`{"userId":"u1","value":10}
 		{"userId":"u2","value":"gold"}
@@ -250,22 +257,22 @@ func TestTraitTellsChangedValues(t *testing.T) {
 	assert.Contains(t, string(body), `"traits":{"lifetime_value":null}`)
 	assert.Contains(t, string(body), `"trait":{"key":"lifetime_value","name":"Lifetime Value","sync":2}`)
 
-	s, err := srv.SyncTrait(within(t), mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.Values(map[string]any{"u1": 11})})
+	s, err := srv.Engine().SyncTrait(within(t), users.TraitSync{Name: "Lifetime Value", Values: users.Values(map[string]any{"u1": 11})})
 	require.NoError(t, err)
-	_, err = srv.WaitSync(within(t), s.ID)
+	_, err = srv.Engine().WaitSync(within(t), s.ID)
 	require.NoError(t, err)
-	settle(t, srv.Collector)
+	settle(t, srv.Engine())
 	assert.Equal(t, []string{"crm u1 lifetime_value=11", "crm u2 lifetime_value=<nil>"}, box.told())
 }
 
 // A gatedJournal takes calls only while its gate is open.
 type gatedJournal struct {
-	mockserver.Journal
+	journal.Journal
 	gate chan struct{} // closed: open
 	err  error         // instead of waiting, if any
 }
 
-func (j *gatedJournal) Append(ctx context.Context, b mockserver.Batch) error {
+func (j *gatedJournal) Append(ctx context.Context, b event.Batch) error {
 	select {
 	case <-j.gate:
 		return j.Journal.Append(ctx, b)
@@ -284,40 +291,40 @@ func (j *gatedJournal) Append(ctx context.Context, b mockserver.Batch) error {
 
 func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 	box := &inbox{}
-	journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0, nil), gate: make(chan struct{})}
-	srv := mockserver.RunT(t, mockserver.Config{
-		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
+	journal := &gatedJournal{Journal: journal.NewMemory(0), gate: make(chan struct{})}
+	srv := mockserver.RunEngine(t, engine.Config{
+		Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 		Sender: webhook.SenderConfig{Transport: box}, Journal: journal,
 	})
 	lists := [][]string{{"u1", "u2"}, {"u2", "u3"}, {"u1"}, {"u1", "u4"}}
-	var requested []mockserver.Sync
+	var requested []users.Sync
 	for _, members := range lists {
-		s, err := srv.SyncAudience(within(t), big(members...))
+		s, err := srv.Engine().SyncAudience(within(t), big(members...))
 		require.NoError(t, err)
 		requested = append(requested, s)
 	}
 	other := big("u9")
 	other.Name = "Other"
-	_, err := srv.SyncAudience(within(t), other)
+	_, err := srv.Engine().SyncAudience(within(t), other)
 	require.NoError(t, err)
 	dry := big("u4")
 	dry.DryRun = true
-	counted, err := srv.SyncAudience(within(t), dry)
+	counted, err := srv.Engine().SyncAudience(within(t), dry)
 	require.NoError(t, err)
 	assert.Equal(t, [2]int64{0, 1}, [2]int64{counted.Entered, counted.Left}, "counted from the last in the queue")
 
 	short, cancel := context.WithCancel(t.Context())
 	cancel()
-	s, err := srv.WaitSync(short, requested[1].ID)
+	s, err := srv.Engine().WaitSync(short, requested[1].ID)
 	require.ErrorIs(t, err, context.Canceled)
-	assert.Equal(t, mockserver.SyncQueued, s.State)
+	assert.Equal(t, users.SyncQueued, s.State)
 
 	close(journal.gate)
 	for _, s := range requested {
-		_, err := srv.WaitSync(within(t), s.ID)
+		_, err := srv.Engine().WaitSync(within(t), s.ID)
 		require.NoError(t, err)
 	}
-	settle(t, srv.Collector)
+	settle(t, srv.Engine())
 	bySync := map[int][]string{}
 	for _, d := range box.take() {
 		if n := d.Context.Audience.Sync; d.Context.Audience.Name == "Big Spenders" {
@@ -330,7 +337,7 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 		assert.True(t, requested[i+1].Timestamp.After(requested[i].Timestamp))
 	}
 
-	all, err := srv.Computations(within(t))
+	all, err := srv.Engine().Computations(within(t))
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	assert.Len(t, all[0].Syncs, 4)
@@ -338,22 +345,22 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 }
 
 func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
-	state := mockserver.NewMemoryState()
-	journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0, nil), gate: make(chan struct{})}
-	srv := mockserver.RunT(t, mockserver.Config{
-		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
+	state := state.NewMemory()
+	journal := &gatedJournal{Journal: journal.NewMemory(0), gate: make(chan struct{})}
+	srv := mockserver.RunEngine(t, engine.Config{
+		Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
 		Sender: webhook.SenderConfig{Transport: &inbox{}}, Journal: journal, State: state,
 	})
-	var last mockserver.Sync
+	var last users.Sync
 	for i := range 16 {
-		s, err := srv.SyncAudience(within(t), big(fmt.Sprint(i)))
+		s, err := srv.Engine().SyncAudience(within(t), big(fmt.Sprint(i)))
 		require.NoError(t, err)
 		last = s
 	}
-	_, err := srv.SyncAudience(within(t), big("one more"))
-	require.ErrorIs(t, err, mockserver.ErrTooManySyncs)
+	_, err := srv.Engine().SyncAudience(within(t), big("one more"))
+	require.ErrorIs(t, err, users.ErrTooManySyncs)
 	close(journal.gate)
-	_, err = srv.WaitSync(within(t), last.ID)
+	_, err = srv.Engine().WaitSync(within(t), last.ID)
 	require.NoError(t, err)
 	srv.Close()
 	keys, err := state.Keys(t.Context(), "segment")
@@ -363,9 +370,9 @@ func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
 
 func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		journal := &gatedJournal{Journal: mockserver.NewMemoryJournal(0, nil), gate: make(chan struct{}), err: mockserver.ErrJournalFull}
-		c, err := mockserver.NewCollector(mockserver.Config{
-			Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}},
+		journal := &gatedJournal{Journal: journal.NewMemory(0), gate: make(chan struct{}), err: journal.ErrFull}
+		c, err := engine.New(engine.Config{
+			Sources: []tracking.Source{{Name: "web", WriteKey: "key"}},
 			Sender:  webhook.SenderConfig{Transport: &inbox{}}, Journal: journal,
 		})
 		require.NoError(t, err)
@@ -378,11 +385,11 @@ func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			now, err := c.Sync(t.Context(), s.ID)
 			require.NoError(t, err)
-			assert.Equal(t, mockserver.SyncRunning, now.State)
+			assert.Equal(t, users.SyncRunning, now.State)
 			assert.Contains(t, now.Waiting, why)
 		}
 		disable := func(disabled bool) {
-			require.NoError(t, c.ChangeDestination(t.Context(), "crm", func(d *mockserver.Destination) error {
+			require.NoError(t, c.ChangeDestination(t.Context(), "crm", func(d *tracking.Destination) error {
 				d.Disabled = disabled
 				return nil
 			}))
@@ -403,14 +410,15 @@ func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 
 func TestASyncAddsNoMoreThanItMayToABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := mockserver.NewCollector(mockserver.Config{
-			Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
-			Sender: webhook.SenderConfig{Transport: &inbox{}},
-		}.WithEmitCalls(10)) // and so 400 pending
+		c, err := engine.New(engine.Config{
+			Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
+			Sender:     webhook.SenderConfig{Transport: &inbox{}},
+			BatchCalls: 10, // and so 400 pending
+		})
 		require.NoError(t, err)
 		defer c.Close()
 		require.NoError(t, c.Pause(t.Context(), "crm"))
-		s, err := c.SyncAudience(t.Context(), mockserver.AudienceSync{Name: "x", Members: numbered(1000)})
+		s, err := c.SyncAudience(t.Context(), users.AudienceSync{Name: "x", Members: numbered(1000)})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		ledgers, err := c.Ledger(t.Context())
@@ -459,29 +467,29 @@ func TestListsThatAreRefused(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		sync mockserver.AudienceSync
+		sync users.AudienceSync
 		is   error
 		want string
 	}{
-		"no name":             {sync: mockserver.AudienceSync{Name: "!", Destination: "crm"}, want: "has no letter and no digit"},
-		"long name":           {sync: mockserver.AudienceSync{Name: strings.Repeat("x", 256), Destination: "crm"}, want: "has 256 bytes"},
-		"no destination":      {sync: mockserver.AudienceSync{Name: "x"}, want: "destination: is empty: name one of crm, ads"},
-		"unknown destination": {sync: mockserver.AudienceSync{Name: "x", Destination: "CRM"}, is: mockserver.ErrUnknown, want: `"CRM"`},
-		"unknown source":      {sync: mockserver.AudienceSync{Name: "x", Source: "ios", Destination: "crm"}, is: mockserver.ErrUnknown, want: `"ios"`},
-		"disabled":            {sync: mockserver.AudienceSync{Name: "x", Destination: "off"}, want: "disabled"},
-		"not connected":       {sync: mockserver.AudienceSync{Name: "x", Destination: "ios-only"}, want: "not connected"},
-		"empty":               {sync: mockserver.AudienceSync{Name: "x", Destination: "crm"}, is: mockserver.ErrEmptyList, want: `audience "x"`},
-		"broken off":          {sync: mockserver.AudienceSync{Name: "x", Destination: "crm", Members: list(broken, "u1")}, is: broken, want: "list of audience"},
-		"empty ID":            {sync: mockserver.AudienceSync{Name: "x", Destination: "crm", Members: list(nil, "u1", "")}, want: "empty"},
-		"long ID":             {sync: mockserver.AudienceSync{Name: "x", Destination: "crm", Members: list(nil, strings.Repeat("u", 1025))}, want: "1025 bytes"},
-		"not UTF-8":           {sync: mockserver.AudienceSync{Name: "x", Destination: "crm", Members: list(nil, "u\xff")}, want: "UTF-8"},
+		"no name":             {sync: users.AudienceSync{Name: "!", Destination: "crm"}, want: "has no letter and no digit"},
+		"long name":           {sync: users.AudienceSync{Name: strings.Repeat("x", 256), Destination: "crm"}, want: "has 256 bytes"},
+		"no destination":      {sync: users.AudienceSync{Name: "x"}, want: "destination: is empty: name one of crm, ads"},
+		"unknown destination": {sync: users.AudienceSync{Name: "x", Destination: "CRM"}, is: state.ErrUnknown, want: `"CRM"`},
+		"unknown source":      {sync: users.AudienceSync{Name: "x", Source: "ios", Destination: "crm"}, is: state.ErrUnknown, want: `"ios"`},
+		"disabled":            {sync: users.AudienceSync{Name: "x", Destination: "off"}, want: "disabled"},
+		"not connected":       {sync: users.AudienceSync{Name: "x", Destination: "ios-only"}, want: "not connected"},
+		"empty":               {sync: users.AudienceSync{Name: "x", Destination: "crm"}, is: users.ErrEmptyList, want: `audience "x"`},
+		"broken off":          {sync: users.AudienceSync{Name: "x", Destination: "crm", Members: list(broken, "u1")}, is: broken, want: "list of audience"},
+		"empty ID":            {sync: users.AudienceSync{Name: "x", Destination: "crm", Members: list(nil, "u1", "")}, want: "empty"},
+		"long ID":             {sync: users.AudienceSync{Name: "x", Destination: "crm", Members: list(nil, strings.Repeat("u", 1025))}, want: "1025 bytes"},
+		"not UTF-8":           {sync: users.AudienceSync{Name: "x", Destination: "crm", Members: list(nil, "u\xff")}, want: "UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, test.sync.DryRun = range []bool{true, false} {
 				if test.sync.Members == nil {
 					test.sync.Members = list(nil)
 				}
-				_, err := srv.SyncAudience(within(t), test.sync)
+				_, err := srv.Engine().SyncAudience(within(t), test.sync)
 				require.ErrorContains(t, err, test.want)
 				if test.is != nil {
 					assert.ErrorIs(t, err, test.is)
@@ -489,15 +497,15 @@ func TestListsThatAreRefused(t *testing.T) {
 			}
 		})
 	}
-	synced(t, srv, mockserver.AudienceSync{Name: "score", Destination: "crm", Members: list(nil, "u1")})
-	_, err := srv.SyncTrait(within(t), mockserver.TraitSync{Name: "Score", Destination: "crm", Values: mockserver.Values(map[string]any{"u": 1})})
-	assert.ErrorIs(t, err, mockserver.ErrExists)
+	synced(t, srv, users.AudienceSync{Name: "score", Destination: "crm", Members: list(nil, "u1")})
+	_, err := srv.Engine().SyncTrait(within(t), users.TraitSync{Name: "Score", Destination: "crm", Values: users.Values(map[string]any{"u": 1})})
+	assert.ErrorIs(t, err, state.ErrExists)
 	assert.Len(t, box.take(), 1)
 }
 
 func TestReadMembersAndValues(t *testing.T) {
 	collect := func(text string) (ids []string, err error) {
-		for id, err := range mockserver.ReadMembers(strings.NewReader(text)) {
+		for id, err := range users.ReadMembers(strings.NewReader(text)) {
 			if err != nil {
 				return ids, err
 			}
@@ -508,7 +516,7 @@ func TestReadMembersAndValues(t *testing.T) {
 	ids, err := collect("\uFEFFu1\r\n\r\n\nu 2 \n  \nu3")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"u1", "u 2 ", "  ", "u3"}, ids)
-	longest := strings.Repeat("u", mockserver.MaxUserIDBytes)
+	longest := strings.Repeat("u", users.MaxUserIDBytes)
 	ids, err = collect(longest + "\r\n")
 	require.NoError(t, err)
 	assert.Equal(t, []string{longest}, ids)
@@ -530,14 +538,14 @@ func TestReadMembersAndValues(t *testing.T) {
 		`{"userId":"u1","value":"` + strings.Repeat("x", 17_000) + `"}`: "at most 16384",
 	} {
 		var failed error
-		for _, err := range mockserver.ReadValues(strings.NewReader("\n" + text)) {
+		for _, err := range users.ReadValues(strings.NewReader("\n" + text)) {
 			failed = err
 		}
 		assert.ErrorContains(t, failed, want, text)
 		assert.ErrorContains(t, failed, "line 2", text)
 	}
 	escaped := `{"userId":"` + strings.Repeat(`\u0041`, 1024) + `","value":"` + strings.Repeat(`\u0041`, 16_000) + `"}`
-	for v, err := range mockserver.ReadValues(strings.NewReader(escaped)) {
+	for v, err := range users.ReadValues(strings.NewReader(escaped)) {
 		require.NoError(t, err)
 		assert.Len(t, v.UserID, 1024)
 	}
@@ -548,7 +556,7 @@ func TestReadMembersAndValues(t *testing.T) {
 func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
 	box := &inbox{}
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
-	_, err := srv.SyncAudience(within(t), big("u1"))
+	_, err := srv.Engine().SyncAudience(within(t), big("u1"))
 	require.ErrorContains(t, err, "source: is empty: name the source; none is known yet")
 	post(t, srv.URL+"/v1/track", "one", `{"event":"E","userId":"u"}`)
 	_, err = srv.Wait(within(t), 1, mockserver.DeliveredTo("crm"))
@@ -557,14 +565,14 @@ func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
 	synced(t, srv, big("u1"))
 	assert.Equal(t, []string{"crm u1 big_spenders=true"}, box.told())
 	post(t, srv.URL+"/v1/track", "two", `{"event":"E","userId":"u"}`)
-	_, err = srv.SyncAudience(within(t), big("u1"))
+	_, err = srv.Engine().SyncAudience(within(t), big("u1"))
 	require.ErrorContains(t, err, "source: is empty: name one of ")
 }
 
 func TestASyncWithoutAListIsRefused(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://127.0.0.1:1")}})
-	_, err := srv.SyncAudience(t.Context(), mockserver.AudienceSync{Name: "A", Source: "s", AllowEmpty: true})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("d", "http://127.0.0.1:1")}})
+	_, err := srv.Engine().SyncAudience(t.Context(), users.AudienceSync{Name: "A", Source: "s", AllowEmpty: true})
 	assert.ErrorContains(t, err, "members: is nil")
-	_, err = srv.SyncTrait(t.Context(), mockserver.TraitSync{Name: "A", Source: "s", AllowEmpty: true})
+	_, err = srv.Engine().SyncTrait(t.Context(), users.TraitSync{Name: "A", Source: "s", AllowEmpty: true})
 	assert.ErrorContains(t, err, "values: is nil")
 }

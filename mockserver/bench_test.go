@@ -12,13 +12,17 @@ import (
 	"testing"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // discard is a journal that keeps nothing.
-type discard struct{ mockserver.Journal }
+type discard struct{ journal.Journal }
 
-func (discard) Append(context.Context, mockserver.Batch) error { return nil }
-func (discard) Close() error                                   { return nil }
+func (discard) Append(context.Context, event.Batch) error { return nil }
+func (discard) Close() error                              { return nil }
 
 // realisticBatch makes a body of n track calls of about 800 bytes each. Their
 // messageIds hold the mark, which can be replaced to make them new.
@@ -39,7 +43,7 @@ func realisticBatch(n int, mark string) []byte {
 // BenchmarkIngest measures the collector without the network and without a
 // journal: the time is for a batch of 100 calls of 800 bytes.
 func BenchmarkIngest(b *testing.B) {
-	c, err := mockserver.NewCollector(mockserver.Config{Journal: discard{}, Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}})
+	c, err := engine.New(engine.Config{Journal: discard{}, Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -75,7 +79,7 @@ func BenchmarkDeliver(b *testing.B) {
 	b.Run("forwarder", func(b *testing.B) {
 		d := hook("d", receiver.URL)
 		d.SharedSecret = "s3cret"
-		srv, err := mockserver.Run(mockserver.Config{InProcess: true, Destinations: []mockserver.Destination{d}})
+		srv, err := mockserver.Run(mockserver.Config{InProcess: true, Destinations: []tracking.Destination{d}})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -83,7 +87,7 @@ func BenchmarkDeliver(b *testing.B) {
 		ahead := 0
 		for i := 0; b.Loop(); i++ {
 			fresh := bytes.ReplaceAll(body, []byte(`"messageId":"m-`), fmt.Appendf(nil, `"messageId":"%d-`, i))
-			if res := serve(srv.Collector, http.MethodPost, "/v1/batch", string(fresh)); res.Code != http.StatusOK {
+			if res := serve(srv.Engine(), http.MethodPost, "/v1/batch", string(fresh)); res.Code != http.StatusOK {
 				b.Fatal(res.Body)
 			}
 			for ahead += 100; ahead > 400; ahead-- {
@@ -96,11 +100,11 @@ func BenchmarkDeliver(b *testing.B) {
 		perSecond(b)
 	})
 	b.Run("bare client", func(b *testing.B) {
-		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: mockserver.DefaultConcurrency}}
+		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: engine.DefaultConcurrency}}
 		call := string(body[len(`{"batch":[`):800])
 		jobs := make(chan struct{})
 		var senders sync.WaitGroup
-		for range mockserver.DefaultConcurrency {
+		for range engine.DefaultConcurrency {
 			senders.Go(func() {
 				for range jobs {
 					res, err := client.Post(receiver.URL, "application/json", strings.NewReader(call))

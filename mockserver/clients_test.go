@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -66,8 +67,8 @@ func TestClientLibraries(t *testing.T) {
 		t.Run(library, func(t *testing.T) {
 			srv := mockserver.RunT(t, mockserver.Config{
 				Strict:       true, // a call that is not taken fails the library's own promise
-				Sources:      []mockserver.Source{{Name: "shop", WriteKey: "key-of-the-shop"}},
-				Destinations: []mockserver.Destination{d},
+				Sources:      []tracking.Source{{Name: "shop", WriteKey: "key-of-the-shop"}},
+				Destinations: []tracking.Destination{d},
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -79,7 +80,7 @@ func TestClientLibraries(t *testing.T) {
 			_, err = srv.Wait(ctx, 6, mockserver.DeliveredTo("hook"))
 			require.NoError(t, err)
 			assert.Len(t, srv.Calls(), 6)
-			assert.Empty(t, srv.History().Refusals())
+			assert.Empty(t, srv.Engine().History().Refusals())
 			for typ, like := range map[string]string{
 				"identify": `{"userId":"u1","traits":{"email":"ada@example.com","age":36}}`,
 				"track": `{"userId":"u1","event":"Order Completed","properties":{"plan":"Pro","first name":"Ada","price":19.99,

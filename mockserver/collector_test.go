@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -89,7 +91,7 @@ func (r *receiver) got() ([]string, []http.Header) {
 
 func TestCallReachesASignedWebhook(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{{
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{{
 		Name: "hook",
 		Settings: webhook.Settings{
 			Webhooks:     []webhook.Endpoint{{URL: rec.URL + "/in", Headers: map[string]string{"X-Team": "growth"}}},
@@ -122,7 +124,7 @@ func TestCallReachesASignedWebhook(t *testing.T) {
 
 func TestIntegrationsDecideWhoGetsACall(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{
 		{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}},
 		{Name: "off", Disabled: true, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}},
 	}})
@@ -138,7 +140,7 @@ func TestIntegrationsDecideWhoGetsACall(t *testing.T) {
 		}
 		post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u","messageId":"`+strings.ReplaceAll(integrations, `"`, "'")+`","integrations":`+integrations+`}`)
 	}
-	_, err := srv.Wait(within(t), len(delivered), func(r *mockserver.Record) bool {
+	_, err := srv.Wait(within(t), len(delivered), func(r *tracking.Record) bool {
 		_, hook := r.State("hook")
 		_, off := r.State("off")
 		return hook && off
@@ -147,7 +149,7 @@ func TestIntegrationsDecideWhoGetsACall(t *testing.T) {
 	ledgers, err := srv.Ledger(t.Context())
 	require.NoError(t, err)
 	all := int64(len(delivered))
-	assert.Equal(t, []mockserver.Ledger{
+	assert.Equal(t, []tracking.Ledger{
 		{Destination: "hook", Accepted: all, Delivered: want, Filtered: all - want},
 		{Destination: "off", Accepted: all, Filtered: all},
 	}, ledgers)
@@ -166,7 +168,7 @@ func TestOneDeadDestinationDoesNotHoldAnother(t *testing.T) {
 	})
 	t.Cleanup(func() { close(hang) })
 	healthy := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{
 		{Name: "dead", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: dead.URL}}}},
 		{Name: "healthy", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: healthy.URL}}}},
 	}})
@@ -180,7 +182,7 @@ func TestOneDeadDestinationDoesNotHoldAnother(t *testing.T) {
 	require.NoError(t, err)
 	bodies, _ := dead.got()
 	each := 1 + int(time.Since(began)/webhook.Timeout) // a delivery that hangs gives way to another after that
-	assert.LessOrEqual(t, len(bodies), each*mockserver.DefaultConcurrency)
+	assert.LessOrEqual(t, len(bodies), each*engine.DefaultConcurrency)
 }
 
 func TestFailedCallsAreTriedAgainAndTheirWebhookNumbersAttempts(t *testing.T) {
@@ -189,7 +191,7 @@ func TestFailedCallsAreTriedAgainAndTheirWebhookNumbersAttempts(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{
 		{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}},
 	}})
 	post(t, srv.URL+"/v1/batch", "key", track("m", 1))
@@ -201,7 +203,7 @@ func TestFailedCallsAreTriedAgainAndTheirWebhookNumbersAttempts(t *testing.T) {
 		numbers = append(numbers, h.Get("X-Attempt"))
 	}
 	assert.Equal(t, []string{"1", "2", "3"}, numbers)
-	record := srv.History().Records(nil)[0]
+	record := srv.Engine().History().Records(nil)[0]
 	assert.Len(t, record.Attempts, 3)
 	assert.Contains(t, record.Ends[0].Reason, "503")
 }
@@ -235,11 +237,11 @@ func TestBadCallsDoNotSinkTheirBatch(t *testing.T) {
 		{"type":"identify","userId":"u","traits":1},{"type":"page","userId":"u","timestamp":"yesterday"},7,
 		{"type":"identify","userId":"u","traits":{"x":"` + "%s" + `"}}]}`
 	large := fmt.Sprintf(body, strings.Repeat("x", 33_000))
-	want := []mockserver.Code{mockserver.CodeNoEvent, mockserver.CodeUnknownType, mockserver.CodeNoUser, mockserver.CodeNoGroup,
-		mockserver.CodeNoPrevious, mockserver.CodeBadProperties, mockserver.CodeBadTraits, mockserver.CodeBadTimestamp,
-		mockserver.CodeNotObject, mockserver.CodeCallTooLarge}
-	codes := func(srv *mockserver.Server) (codes []mockserver.Code) {
-		for i, r := range srv.History().Rejections() {
+	want := []tracking.Code{tracking.CodeNoEvent, tracking.CodeUnknownType, tracking.CodeNoUser, tracking.CodeNoGroup,
+		tracking.CodeNoPrevious, tracking.CodeBadProperties, tracking.CodeBadTraits, tracking.CodeBadTimestamp,
+		tracking.CodeNotObject, tracking.CodeCallTooLarge}
+	codes := func(srv *mockserver.Server) (codes []tracking.Code) {
+		for i, r := range srv.Engine().History().Rejections() {
 			assert.Equal(t, i+1, r.Index)
 			codes = append(codes, r.Code)
 		}
@@ -261,7 +263,7 @@ func TestBadCallsDoNotSinkTheirBatch(t *testing.T) {
 }
 
 func TestUnknownWriteKeysAreRefused(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "right-key-123"}}})
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "right-key-123"}}})
 	status, answer := post(t, srv.URL+"/v1/batch", "wrong-key-123", track("m", 1))
 	assert.Equal(t, http.StatusUnauthorized, status)
 	assert.Equal(t, "unknown_write_key", answer["code"])

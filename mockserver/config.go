@@ -1,80 +1,44 @@
 package mockserver
 
 import (
-	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"time"
-	"unicode/utf8"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// A Config says how a collector works. The zero value is one for tests and
-// development: it takes any write key and keeps everything in memory.
+// A Config says how a [Server] works. The zero value takes any write key and forwards
+// calls to no destination. Everything is kept in memory.
 type Config struct {
 	// Sources are those that may send. Defaults to none.
-	Sources []Source
+	Sources []tracking.Source
 	// Destinations get the calls of the sources they are connected to. Defaults
 	// to none.
-	Destinations []Destination
+	Destinations []tracking.Destination
 	// AnyWriteKey takes calls with a write key that no source has, and makes the
-	// source as it sees it, with the write key as its name. Defaults to true where Sources is empty in Run and
-	// RunT, and to false in NewCollector.
+	// source as it sees it, with the write key as its name. Defaults to true where
+	// Sources is empty.
 	AnyWriteKey bool
 	// Strict answers 400 to a request that holds a bad call, names each of them,
 	// and stores nothing of it. Defaults to false: the good calls are stored and
 	// the bad ones recorded, and the answer is 200, as the service does.
 	Strict bool
-	// InProcess makes Run and RunT listen nowhere: the server is reached by its
-	// Transport alone. Defaults to false.
+	// InProcess makes the server listen nowhere: it is reached by its Transport
+	// alone. Defaults to false.
 	InProcess bool
-	// Messages has NewAdmin serve /messages: the calls that came since they were
-	// drained last, as a JSON array. GET shows them; POST, or GET with the parameter
-	// drain, drains them. Defaults to true in Run and RunT, and to false in
-	// NewCollector.
-	Messages bool
 	// Limits are how much one request may hold. Default to those of the service.
-	Limits Limits
+	Limits tracking.Limits
 	// DedupWindow is for how long a call that is sent again with the same
 	// messageId is recognised. Defaults to 24 hours.
 	DedupWindow time.Duration
-	// DedupCalls bounds how many calls are remembered for that, at about 40 bytes
-	// each. Defaults to 2,000,000.
-	DedupCalls int
-	// Seen yields the calls that the journal holds at the start, the newest limit of
-	// them at least, oldest first: so they are recognised too. Defaults to none.
-	Seen func(ctx context.Context, limit int, yield func(source, messageID string, at time.Time) bool) error
-	// Concurrency is how many calls of one destination may be under way at once.
-	// Defaults to 64.
-	Concurrency int
-	// Sender says where webhooks may be and how they are reached.
+	// KeepCalls is how many calls a View shows, the newest. Defaults to 100,000.
+	KeepCalls int
+	// Sender says where webhooks may be and how they are reached. Those on the
+	// loopback interface always may.
 	Sender webhook.SenderConfig
-	// Journal keeps accepted calls. The collector closes it. Defaults to
-	// NewMemoryJournal.
-	Journal Journal
-	// Store keeps the settings that are made while the collector runs. Defaults to
-	// NewMemorySettings.
-	Store SettingsStore
-	// State remembers deletion requests, audiences and computed traits, as durably
-	// as Journal keeps calls. Defaults to NewMemoryState.
-	State StateStore
-	// Instance tells this collector from others that share its State. One that
-	// comes back under its name goes on at once with what it was doing; another
-	// takes over after 30 s. Defaults to a random name.
-	Instance string
-	// TempDir is where lists of users too long for memory are sorted. Defaults to
-	// os.TempDir.
-	TempDir string
-	// History remembers the newest calls. Defaults to NewHistory(0).
-	History *History
-	// Recorders are told what happens, beside History. Default to none.
-	Recorders []Recorder
-	// Clock tells the time. Defaults to the machine's.
-	Clock Clock
 	// Jitter returns random numbers from 0 up to 1 that spread the attempts of a
 	// call that failed, see webhook.Backoff. It may be called from many goroutines
 	// at once. Defaults to math/rand/v2.Float64.
@@ -82,137 +46,14 @@ type Config struct {
 	// Logger gets a line for what an operator should know. Defaults to
 	// slog.DiscardHandler.
 	Logger *slog.Logger
-
-	emitCalls int // in a batch of the collector's own calls, at most; tests make it small
 }
 
-// Defaults of a Config.
-const (
-	DefaultDedupWindow = 24 * time.Hour
-	DefaultDedupCalls  = 2_000_000
-	DefaultConcurrency = 64
-)
-
-func (c Config) withDefaults() Config {
-	if c.Clock == nil {
-		c.Clock = systemClock{}
+// engine returns the configuration of the engine of a Server.
+func (c Config) engine() engine.Config {
+	c.Sender.Policy.AllowLoopback = true
+	return engine.Config{
+		Sources: c.Sources, Destinations: c.Destinations, AnyWriteKey: c.AnyWriteKey || len(c.Sources) == 0,
+		Strict: c.Strict, Messages: true, Limits: c.Limits, DedupWindow: c.DedupWindow, History: history.New(c.KeepCalls),
+		Sender: c.Sender, Jitter: c.Jitter, Logger: c.Logger,
 	}
-	if c.Jitter == nil {
-		c.Jitter = mathrand.Float64
-	}
-	if c.Journal == nil {
-		c.Journal = NewMemoryJournal(0, c.Clock)
-	}
-	if c.Store == nil {
-		c.Store = NewMemorySettings()
-	}
-	if c.State == nil {
-		c.State = NewMemoryState()
-	}
-	if c.emitCalls == 0 {
-		c.emitCalls = defaultEmitCalls
-	}
-	if c.Instance == "" {
-		c.Instance = rand.Text()
-	}
-	if c.History == nil {
-		c.History = NewHistory(0)
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.DedupWindow <= 0 {
-		c.DedupWindow = DefaultDedupWindow
-	}
-	if c.DedupCalls <= 0 {
-		c.DedupCalls = DefaultDedupCalls
-	}
-	if c.Concurrency <= 0 {
-		c.Concurrency = DefaultConcurrency
-	}
-	c.Limits = c.Limits.withDefaults()
-	return c
-}
-
-// A Destination forwards the calls of its sources to up to five webhooks.
-type Destination struct {
-	// Name tells it from the others.
-	Name string `json:"name"`
-	// Sources are the names of those it is connected to. None means all.
-	Sources []string `json:"sources,omitempty"`
-	// Disabled destinations get nothing.
-	Disabled bool `json:"disabled,omitempty"`
-	// Paused destinations make no attempts; their calls wait.
-	Paused bool `json:"paused,omitempty"`
-	// Settings are the webhooks, their headers, and the shared secret.
-	webhook.Settings
-}
-
-// Settings are what can be changed while a collector runs.
-type Settings struct {
-	Sources      []Source
-	Destinations []Destination
-}
-
-// Validate returns nil, or one [*webhook.FieldError] for each thing that is
-// wrong, joined. Fields are named as in destinations[0].webhooks[1].url.
-func (s Settings) Validate() error {
-	return errors.Join(append(s.sourceProblems(), s.destinationProblems()...)...)
-}
-
-func (s Settings) sourceProblems() (problems []error) {
-	add := func(i int, field, problem, mend string) {
-		problems = append(problems, &webhook.FieldError{Field: fmt.Sprintf("sources[%d].%s", i, field), Problem: problem, Mend: mend})
-	}
-	names, keys := map[string]bool{}, map[string]string{}
-	for i, source := range s.Sources {
-		switch {
-		case source.Name == "":
-			add(i, "name", "is empty", "give the source a name")
-		case names[source.Name]:
-			add(i, "name", fmt.Sprintf("is %q again", source.Name), "give each source a name of its own")
-		case isTooLong(source.Name):
-			add(i, "name", nameTooLong, "use a shorter one")
-		}
-		switch other, taken := keys[source.WriteKey]; {
-		case source.WriteKey == "":
-			add(i, "writeKey", "is empty", fmt.Sprintf("give source %q a write key", source.Name))
-		case taken:
-			add(i, "writeKey", fmt.Sprintf("is that of source %q too", other), "give each source a write key of its own")
-		}
-		if source.CallsPerSecond < 0 {
-			add(i, "callsPerSecond", fmt.Sprintf("is %d", source.CallsPerSecond), "use a number above 0, or leave it out")
-		}
-		names[source.Name], keys[source.WriteKey] = true, source.Name
-	}
-	return problems
-}
-
-// maxNameChars bounds the name of a source or a destination, which journals use as
-// part of a subject or a path.
-const maxNameChars = 100
-
-var nameTooLong = fmt.Sprintf("has more than %d characters", maxNameChars)
-
-func isTooLong(name string) bool { return utf8.RuneCountInString(name) > maxNameChars }
-
-func (s Settings) destinationProblems() (problems []error) {
-	taken := map[string]bool{}
-	for i, d := range s.Destinations {
-		at := fmt.Sprintf("destinations[%d].", i)
-		switch {
-		case d.Name == "":
-			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: "is empty", Mend: "give the destination a name"})
-		case taken[d.Name]:
-			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: fmt.Sprintf("is %q again", d.Name), Mend: "give each destination a name of its own"})
-		case isTooLong(d.Name):
-			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: nameTooLong, Mend: "use a shorter one"})
-		}
-		taken[d.Name] = true
-		for _, err := range webhook.FieldErrors(d.Validate()) {
-			err.Field = at + err.Field
-			problems = append(problems, err)
-		}
-	}
-	return problems
 }

@@ -16,11 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	userspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // outcomes are those of a request, as "user source destination state".
-func outcomes(t *testing.T, c *mockserver.Collector, id string) []string {
+func outcomes(t *testing.T, c *engine.Collector, id string) []string {
 	t.Helper()
 	var all []string
 	for o, err := range c.DeletionOutcomes(t.Context(), id) {
@@ -32,11 +37,11 @@ func outcomes(t *testing.T, c *mockserver.Collector, id string) []string {
 
 // twoSources is a configuration of two sources, of which one has a destination of
 // its own.
-func twoSources(box *inbox) mockserver.Config {
+func twoSources(box *inbox) engine.Config {
 	destinations := hooks("crm", "ads", "ios-only")
 	destinations[2].Sources = []string{"ios"}
-	return mockserver.Config{
-		Sources:      []mockserver.Source{{Name: "web", WriteKey: "w"}, {Name: "ios", WriteKey: "i"}},
+	return engine.Config{
+		Sources:      []tracking.Source{{Name: "web", WriteKey: "w"}, {Name: "ios", WriteKey: "i"}},
 		Destinations: destinations,
 		Sender:       webhook.SenderConfig{Transport: box},
 	}
@@ -47,14 +52,14 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	config := twoSources(box)
 	config.Destinations[0].SharedSecret = "s3cret"
 	config.Destinations[1].Disabled = true
-	srv := mockserver.RunT(t, config)
+	srv := mockserver.RunEngine(t, config)
 
-	d, err := srv.DeleteUsers(within(t), mockserver.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u2", "u1", "u2"}})
+	d, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u2", "u1", "u2"}})
 	require.NoError(t, err)
 	assert.Equal(t, 2, d.Users)
-	d, err = srv.WaitDeletion(within(t), "gdpr-1")
+	d, err = srv.Engine().WaitDeletion(within(t), "gdpr-1")
 	require.NoError(t, err)
-	assert.Equal(t, []mockserver.DeletionTarget{
+	assert.Equal(t, []userspkg.DeletionTarget{
 		{Source: "ios", Destination: "crm", Delivered: 2},
 		{Source: "ios", Destination: "ios-only", Delivered: 2},
 		{Source: "web", Destination: "crm", Delivered: 2},
@@ -63,7 +68,7 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	assert.Equal(t, []string{
 		"u1 ios crm delivered", "u1 ios ios-only delivered", "u1 web crm delivered",
 		"u2 ios crm delivered", "u2 ios ios-only delivered", "u2 web crm delivered",
-	}, outcomes(t, srv.Collector, "gdpr-1"))
+	}, outcomes(t, srv.Engine(), "gdpr-1"))
 
 	got := box.take()
 	require.Len(t, got, 6)
@@ -78,7 +83,7 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	assert.Len(t, ids, 4, "one for each user and source")
 	for _, call := range srv.Calls(mockserver.OfType("delete")) {
 		assert.LessOrEqual(t, len(call.ID), 100)
-		again, err := mockserver.ReadCall(call.Source, call.Body)
+		again, err := fields.ReadCall(call.Source, call.Body)
 		require.NoError(t, err)
 		assert.Equal(t, call, again)
 	}
@@ -86,57 +91,57 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 
 func TestDeletionIsTakenOnce(t *testing.T) {
 	box := &inbox{}
-	srv := mockserver.RunT(t, twoSources(box))
-	ask := mockserver.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2"}, Source: "web"}
-	first, err := srv.DeleteUsers(within(t), ask)
+	srv := mockserver.RunEngine(t, twoSources(box))
+	ask := userspkg.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2"}, Source: "web"}
+	first, err := srv.Engine().DeleteUsers(within(t), ask)
 	require.NoError(t, err)
-	_, err = srv.WaitDeletion(within(t), ask.ID)
+	_, err = srv.Engine().WaitDeletion(within(t), ask.ID)
 	require.NoError(t, err)
 	assert.Len(t, box.take(), 4)
 
 	ask.UserIDs = []string{"u2", "u1", "u1"}
-	again, err := srv.DeleteUsers(within(t), ask)
+	again, err := srv.Engine().DeleteUsers(within(t), ask)
 	require.NoError(t, err)
 	assert.Equal(t, first.RequestedAt, again.RequestedAt)
 	assert.False(t, again.CompletedAt.IsZero())
-	for _, other := range []mockserver.DeletionRequest{
+	for _, other := range []userspkg.DeletionRequest{
 		{ID: "gdpr-1", UserIDs: []string{"u1"}, Source: "web"}, {ID: "gdpr-1", UserIDs: []string{"u1", "u2"}},
 	} {
-		_, err = srv.DeleteUsers(within(t), other)
-		require.ErrorIs(t, err, mockserver.ErrExists)
+		_, err = srv.Engine().DeleteUsers(within(t), other)
+		require.ErrorIs(t, err, state.ErrExists)
 	}
-	one, err := srv.DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
+	one, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
 	require.NoError(t, err)
-	two, err := srv.DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
+	two, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
 	require.NoError(t, err)
 	assert.NotEqual(t, one.ID, two.ID)
 	for _, id := range []string{one.ID, two.ID} {
-		_, err := srv.WaitDeletion(within(t), id)
+		_, err := srv.Engine().WaitDeletion(within(t), id)
 		require.NoError(t, err)
 	}
 	assert.Len(t, box.take(), 4)
-	all, err := srv.Deletions(within(t))
+	all, err := srv.Engine().Deletions(within(t))
 	require.NoError(t, err)
 	require.Len(t, all, 3)
 	assert.Equal(t, "gdpr-1", all[2].ID)
 
-	_, err = srv.Deletion(within(t), "none")
-	require.ErrorIs(t, err, mockserver.ErrUnknown)
-	for _, err := range srv.DeletionOutcomes(within(t), "none") {
-		require.ErrorIs(t, err, mockserver.ErrUnknown)
+	_, err = srv.Engine().Deletion(within(t), "none")
+	require.ErrorIs(t, err, state.ErrUnknown)
+	for _, err := range srv.Engine().DeletionOutcomes(within(t), "none") {
+		require.ErrorIs(t, err, state.ErrUnknown)
 	}
 }
 
 func TestDeletionOfManyUsers(t *testing.T) {
 	box := &inbox{}
-	srv := mockserver.RunT(t, twoSources(box))
-	ask := mockserver.DeletionRequest{ID: "many", Source: "web"}
+	srv := mockserver.RunEngine(t, twoSources(box))
+	ask := userspkg.DeletionRequest{ID: "many", Source: "web"}
 	for id := range numbered(5000) {
 		ask.UserIDs = append(ask.UserIDs, id)
 	}
-	_, err := srv.DeleteUsers(within(t), ask)
+	_, err := srv.Engine().DeleteUsers(within(t), ask)
 	require.NoError(t, err)
-	d, err := srv.WaitDeletion(within(t), "many")
+	d, err := srv.Engine().WaitDeletion(within(t), "many")
 	require.NoError(t, err)
 	for _, target := range d.Targets {
 		assert.Equal(t, 5000, target.Delivered, target)
@@ -148,15 +153,15 @@ func TestDeletionOfManyUsers(t *testing.T) {
 	for _, id := range ask.UserIDs {
 		require.Equal(t, [2]int{1, 1}, [2]int{seen["crm "+id], seen["ads "+id]}, id)
 	}
-	all := outcomes(t, srv.Collector, "many")
+	all := outcomes(t, srv.Engine(), "many")
 	assert.Len(t, all, 2*5000)
 	assert.True(t, slices.IsSortedFunc(all, func(a, b string) int { return strings.Compare(a[:13], b[:13]) }), "by user")
 
-	ask = mockserver.DeletionRequest{}
-	for id := range numbered(mockserver.MaxDeletionUsers + 1) {
+	ask = userspkg.DeletionRequest{}
+	for id := range numbered(userspkg.MaxDeletionUsers + 1) {
 		ask.UserIDs = append(ask.UserIDs, id)
 	}
-	_, err = srv.DeleteUsers(within(t), ask)
+	_, err = srv.Engine().DeleteUsers(within(t), ask)
 	require.ErrorContains(t, err, "at most 10000")
 }
 
@@ -165,39 +170,39 @@ func TestDeletionIsNotTakenFromSenders(t *testing.T) {
 	_, answer := post(t, srv.URL+"/v1/batch", "key", `{"batch":[{"type":"delete","userId":"u1"}]}`)
 	assert.Equal(t, true, answer["success"], "the batch is answered as the service does")
 	assert.Empty(t, srv.Calls())
-	assert.Equal(t, mockserver.CodeUnknownType, srv.History().Rejections()[0].Code)
+	assert.Equal(t, tracking.CodeUnknownType, srv.Engine().History().Rejections()[0].Code)
 	status, _ := post(t, srv.URL+"/v1/delete", "key", `{"userId":"u1"}`)
 	assert.Equal(t, http.StatusNotFound, status)
 	assert.Empty(t, box.take())
 }
 
 func TestDeletionRequestsThatAreRefused(t *testing.T) {
-	srv := mockserver.RunT(t, twoSources(&inbox{}))
+	srv := mockserver.RunEngine(t, twoSources(&inbox{}))
 	for name, test := range map[string]struct {
-		request mockserver.DeletionRequest
+		request userspkg.DeletionRequest
 		want    string
 	}{
-		"no user":        {mockserver.DeletionRequest{}, "userIds: is empty"},
-		"empty user":     {mockserver.DeletionRequest{UserIDs: []string{"u", ""}}, "userIds[1]: is empty"},
-		"long user":      {mockserver.DeletionRequest{UserIDs: []string{strings.Repeat("u", 1025)}}, "1025 bytes"},
-		"long ID":        {mockserver.DeletionRequest{ID: strings.Repeat("i", 256), UserIDs: []string{"u"}}, "256 bytes"},
-		"unknown source": {mockserver.DeletionRequest{UserIDs: []string{"u"}, Source: "tv"}, `"tv"`},
+		"no user":        {userspkg.DeletionRequest{}, "userIds: is empty"},
+		"empty user":     {userspkg.DeletionRequest{UserIDs: []string{"u", ""}}, "userIds[1]: is empty"},
+		"long user":      {userspkg.DeletionRequest{UserIDs: []string{strings.Repeat("u", 1025)}}, "1025 bytes"},
+		"long ID":        {userspkg.DeletionRequest{ID: strings.Repeat("i", 256), UserIDs: []string{"u"}}, "256 bytes"},
+		"unknown source": {userspkg.DeletionRequest{UserIDs: []string{"u"}, Source: "tv"}, `"tv"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := srv.DeleteUsers(within(t), test.request)
+			_, err := srv.Engine().DeleteUsers(within(t), test.request)
 			require.ErrorContains(t, err, test.want)
 		})
 	}
 	dev := mockserver.RunT(t)
-	_, err := dev.DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u"}})
+	_, err := dev.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u"}})
 	require.ErrorContains(t, err, "no source is known")
 }
 
 func TestDeletionWithoutDestinationsIsDone(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}})
-	d, err := srv.DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u"}})
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}})
+	d, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u"}})
 	require.NoError(t, err)
-	d, err = srv.WaitDeletion(within(t), d.ID)
+	d, err = srv.Engine().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
 	assert.Empty(t, d.Targets)
 	assert.Empty(t, srv.Calls())
@@ -212,9 +217,9 @@ func TestDeletionFindsTheSourcesThatWereSeen(t *testing.T) {
 	_, err := srv.Wait(within(t), 3, mockserver.DeliveredTo("crm"))
 	require.NoError(t, err)
 	box.take()
-	d, err := srv.DeleteUsers(within(t), mockserver.DeletionRequest{UserIDs: []string{"u"}})
+	d, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u"}})
 	require.NoError(t, err)
-	d, err = srv.WaitDeletion(within(t), d.ID)
+	d, err = srv.Engine().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
 	assert.Len(t, d.Targets, 2)
 	assert.Len(t, box.take(), 2)
@@ -233,22 +238,22 @@ func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 			}
 			return http.StatusOK
 		}
-		c, err := mockserver.NewCollector(twoSources(box))
+		c, err := engine.New(twoSources(box))
 		require.NoError(t, err)
 		defer c.Close()
-		_, err = c.DeleteUsers(t.Context(), mockserver.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
+		_, err = c.DeleteUsers(t.Context(), userspkg.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		var all []mockserver.DeletionOutcome
+		var all []userspkg.DeletionOutcome
 		for o, err := range c.DeletionOutcomes(t.Context(), "x") {
 			require.NoError(t, err)
 			all = append(all, o)
 		}
 		require.Len(t, all, 2)
-		assert.Equal(t, mockserver.StatePending, all[0].State)
+		assert.Equal(t, tracking.StatePending, all[0].State)
 		assert.Greater(t, all[0].Attempt, 2)
 		assert.Contains(t, all[0].Reason, "503")
-		assert.Equal(t, mockserver.StateFailed, all[1].State)
+		assert.Equal(t, tracking.StateFailed, all[1].State)
 		assert.Contains(t, all[1].Reason, "403")
 		assert.Equal(t, all[0].MessageID, all[1].MessageID)
 
@@ -256,14 +261,14 @@ func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 		defer cancel()
 		d, err := c.WaitDeletion(short, "x")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, []mockserver.DeletionTarget{{Source: "web", Destination: "crm", Pending: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
+		assert.Equal(t, []userspkg.DeletionTarget{{Source: "web", Destination: "crm", Pending: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
 
 		box.mu.Lock()
 		down = false
 		box.mu.Unlock()
 		d, err = c.WaitDeletion(t.Context(), "x")
 		require.NoError(t, err)
-		assert.Equal(t, []mockserver.DeletionTarget{{Source: "web", Destination: "crm", Delivered: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
+		assert.Equal(t, []userspkg.DeletionTarget{{Source: "web", Destination: "crm", Delivered: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
 		got := box.take()
 		require.Len(t, got, 1)
 		assert.Equal(t, all[0].MessageID, got[0].id)
@@ -273,29 +278,29 @@ func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 func TestDeletionIsKeptForThirtyDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := twoSources(&inbox{})
-		config.State = mockserver.NewMemoryState()
-		running := func(do func(c *mockserver.Collector)) {
-			c, err := mockserver.NewCollector(config)
+		config.State = state.NewMemory()
+		running := func(do func(c *engine.Collector)) {
+			c, err := engine.New(config)
 			require.NoError(t, err)
 			defer c.Close()
 			synctest.Wait()
 			do(c)
 		}
-		running(func(c *mockserver.Collector) {
-			_, err := c.DeleteUsers(t.Context(), mockserver.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
+		running(func(c *engine.Collector) {
+			_, err := c.DeleteUsers(t.Context(), userspkg.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
 			require.NoError(t, err)
 			_, err = c.WaitDeletion(t.Context(), "x")
 			require.NoError(t, err)
 		})
-		time.Sleep(mockserver.DeletionKept - time.Hour)
-		running(func(c *mockserver.Collector) {
+		time.Sleep(userspkg.DeletionKept - time.Hour)
+		running(func(c *engine.Collector) {
 			_, err := c.Deletion(t.Context(), "x")
 			require.NoError(t, err)
 		})
 		time.Sleep(2 * time.Hour)
-		running(func(c *mockserver.Collector) {
+		running(func(c *engine.Collector) {
 			_, err := c.Deletion(t.Context(), "x")
-			require.ErrorIs(t, err, mockserver.ErrUnknown)
+			require.ErrorIs(t, err, state.ErrUnknown)
 			keys, err := config.State.Keys(t.Context(), "deletionchunk")
 			require.NoError(t, err)
 			require.Empty(t, keys)
@@ -308,11 +313,11 @@ func TestDeletionToADestinationThatIsRemoved(t *testing.T) {
 		box := &inbox{answer: func(int, notice) int { return http.StatusServiceUnavailable }}
 		config := twoSources(box)
 		config.Destinations = nil
-		c, err := mockserver.NewCollector(config)
+		c, err := engine.New(config)
 		require.NoError(t, err)
 		defer c.Close()
 		require.NoError(t, c.AddDestination(t.Context(), hooks("crm")[0]))
-		_, err = c.DeleteUsers(t.Context(), mockserver.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
+		_, err = c.DeleteUsers(t.Context(), userspkg.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		require.NoError(t, c.RemoveDestination(t.Context(), "crm"))
@@ -327,7 +332,7 @@ func TestDeletionToADestinationThatIsRemoved(t *testing.T) {
 
 // A failingState takes no changes of chunks while it is told to.
 type failingState struct {
-	mockserver.StateStore
+	state.Store
 	failing *atomic.Bool
 }
 
@@ -335,7 +340,7 @@ func (s failingState) Update(ctx context.Context, key string, value []byte, revi
 	if s.failing.Load() && strings.HasPrefix(key, "deletionchunk.") {
 		return 0, errors.New("the disk is full")
 	}
-	return s.StateStore.Update(ctx, key, value, revision)
+	return s.Store.Update(ctx, key, value, revision)
 }
 
 func TestDeletionKeepsOutcomesUntilTheyAreStored(t *testing.T) {
@@ -344,11 +349,11 @@ func TestDeletionKeepsOutcomesUntilTheyAreStored(t *testing.T) {
 		config := twoSources(box)
 		var failing atomic.Bool
 		failing.Store(true)
-		config.State = failingState{mockserver.NewMemoryState(), &failing}
-		c, err := mockserver.NewCollector(config)
+		config.State = failingState{state.NewMemory(), &failing}
+		c, err := engine.New(config)
 		require.NoError(t, err)
 		defer c.Close()
-		_, err = c.DeleteUsers(t.Context(), mockserver.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
+		_, err = c.DeleteUsers(t.Context(), userspkg.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
 		require.NoError(t, err)
 		time.Sleep(20 * time.Second)
 		d, err := c.Deletion(t.Context(), "x")
@@ -369,20 +374,20 @@ func TestDeletedUsersAreTakenOutOfLists(t *testing.T) {
 	other.Name = "Others"
 	synced(t, srv, other)
 	box.take()
-	d, err := srv.DeleteUsers(within(t), mockserver.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2", "u9"}})
+	d, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2", "u9"}})
 	require.NoError(t, err)
-	_, err = srv.WaitDeletion(within(t), d.ID)
+	_, err = srv.Engine().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
 	box.take()
 
-	all, err := srv.Computations(within(t))
+	all, err := srv.Engine().Computations(within(t))
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.Len(t, all[0].Syncs, 2)
 	assert.Equal(t, "gdpr-1", all[0].Syncs[1].Deletion)
-	_, err = srv.WaitSync(within(t), all[0].Syncs[1].ID)
+	_, err = srv.Engine().WaitSync(within(t), all[0].Syncs[1].ID)
 	require.NoError(t, err)
-	all, err = srv.Computations(within(t))
+	all, err = srv.Engine().Computations(within(t))
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, all[0].Users)
 	assert.EqualValues(t, 2, all[0].Syncs[1].Left)
@@ -408,7 +413,7 @@ func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
 				w.settle()
 				w.die()
 				w.live(writes, after)
-				ask := mockserver.DeletionRequest{ID: "gdpr-1", UserIDs: users}
+				ask := userspkg.DeletionRequest{ID: "gdpr-1", UserIDs: users}
 				_, err := w.collector.DeleteUsers(t.Context(), ask)
 				require.True(t, err == nil || w.process.isDead(), "%v", err)
 				time.Sleep(10 * time.Second) // it is as far as it comes
@@ -422,7 +427,7 @@ func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
 				defer cancel()
 				d, err := w.collector.WaitDeletion(ctx, ask.ID)
 				require.NoError(t, err)
-				assert.Equal(t, []mockserver.DeletionTarget{
+				assert.Equal(t, []userspkg.DeletionTarget{
 					{Source: "web", Destination: "crm", Delivered: 5}, {Source: "web", Destination: "ads", Delivered: 5},
 				}, d.Targets)
 				ids := map[string]string{}

@@ -22,10 +22,24 @@
 //   - [View.Fail] and [View.FailDeliveries] let things go wrong, once or for good,
 //     see [Fault].
 //
-// Time is in a test's hand in two ways. A [ManualClock] makes the four hours of
-// retries pass in milliseconds, also with receivers on real sockets. Under
-// testing/synctest a server runs without a network: Config.InProcess,
-// [Server.Transport] in front of it, and [NewTransport] behind it.
+// Time in tests is that of a bubble of testing/synctest, in which the four hours of
+// retries pass in milliseconds. Nothing in a bubble may wait for the network:
+// Config.InProcess, [Server.Client] and [NewTransport] stand in for it.
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		srv := mockserver.RunT(t, mockserver.Config{
+//			InProcess:    true,
+//			Sender:       webhook.SenderConfig{Transport: mockserver.NewTransport(receiver)},
+//			Destinations: destinations,
+//		})
+//		srv.FailDeliveries(mockserver.Fault{Status: 503, Times: mockserver.Always})
+//		client := analytics.New("any-key")
+//		client.Endpoint, client.Client = srv.URL, *srv.Client()
+//		SignUp(client, "user-123", "Pro")
+//		client.Close()
+//		time.Sleep(4 * time.Hour)
+//		srv.Expect(t, mockserver.InState("crm", mockserver.StateFailed))
+//	})
 //
 // # In production
 //

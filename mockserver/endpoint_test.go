@@ -12,12 +12,17 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	adminpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -140,7 +145,7 @@ func TestBrowsersOfEverySiteMaySend(t *testing.T) {
 
 func TestEveryFormOfWriteKey(t *testing.T) {
 	encode := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
-	config := mockserver.Config{Sources: []mockserver.Source{
+	config := mockserver.Config{Sources: []tracking.Source{
 		{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}, {Name: "odd", WriteKey: "ké/y?"},
 	}}
 	const call = `"type":"track","userId":"u","event":"E"`
@@ -260,7 +265,7 @@ func TestClientMetricsAreCountedAndNotRouted(t *testing.T) {
 	}
 	res, _ := ask(t, http.MethodPost, srv.URL+"/m", `[`)
 	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
-	assert.Equal(t, map[string]float64{"analytics_js.invoke": 6, "analytics_js.error": 2}, srv.ClientMetrics())
+	assert.Equal(t, map[string]float64{"analytics_js.invoke": 6, "analytics_js.error": 2}, srv.Engine().ClientMetrics())
 	assert.Empty(t, srv.Calls())
 	var many []string
 	for i := range 1000 {
@@ -268,12 +273,12 @@ func TestClientMetricsAreCountedAndNotRouted(t *testing.T) {
 	}
 	ask(t, http.MethodPost, srv.URL+"/v1/m", `{"series":[`+strings.Join(many[:120], ",")+`]}`)
 	ask(t, http.MethodPost, srv.URL+"/v1/m", `{"series":[`+strings.Join(many[120:900], ",")+`]}`)
-	assert.LessOrEqual(t, len(srv.ClientMetrics()), 257)
-	assert.EqualValues(t, 900-128, srv.ClientMetrics()["other"], "names of more than 128 bytes")
+	assert.LessOrEqual(t, len(srv.Engine().ClientMetrics()), 257)
+	assert.EqualValues(t, 900-128, srv.Engine().ClientMetrics()["other"], "names of more than 128 bytes")
 }
 
 func TestPixelsAlwaysAnswerWithAnImage(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "mail", WriteKey: "key"}}})
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "mail", WriteKey: "key"}}})
 	const call = `{"writeKey":"key","userId":"u1","event":"Email Opened?>","properties":{"subject":"The Electric Daily","n":1}}`
 	std, web := base64.StdEncoding.EncodeToString([]byte(call)), base64.RawURLEncoding.EncodeToString([]byte(call))
 	require.NotEqual(t, strings.TrimRight(std, "="), web, "the call must need the alphabets that differ")
@@ -313,14 +318,14 @@ func TestPixelsAlwaysAnswerWithAnImage(t *testing.T) {
 	}
 	assert.Len(t, srv.Calls(), stored)
 	assert.Equal(t, 4, refused(srv))
-	assert.Len(t, srv.History().Rejections(), 1)
+	assert.Len(t, srv.Engine().History().Rejections(), 1)
 }
 
 func TestLibrariesLearnWhereToSend(t *testing.T) {
 	hook := webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1/"}}}
 	srv := mockserver.RunT(t, mockserver.Config{
-		Sources: []mockserver.Source{{Name: "web", WriteKey: "k1"}, {Name: "ios", WriteKey: "k2"}},
-		Destinations: []mockserver.Destination{{Name: "hook", Sources: []string{"web"}, Settings: hook},
+		Sources: []tracking.Source{{Name: "web", WriteKey: "k1"}, {Name: "ios", WriteKey: "k2"}},
+		Destinations: []tracking.Destination{{Name: "hook", Sources: []string{"web"}, Settings: hook},
 			{Name: "off", Disabled: true, Settings: hook}},
 	})
 	host := strings.TrimPrefix(srv.URL, "http://")
@@ -347,7 +352,7 @@ func TestLibrariesLearnWhereToSend(t *testing.T) {
 
 // refused returns how many requests were refused, of those that are remembered.
 func refused(srv *mockserver.Server) (n int) {
-	for _, r := range srv.History().Refusals() {
+	for _, r := range srv.Engine().History().Refusals() {
 		n += r.Count
 	}
 	return n
@@ -357,10 +362,10 @@ func refused(srv *mockserver.Server) (n int) {
 // them away.
 func TestWriteKeysAreNotKept(t *testing.T) {
 	const key = "a-key-that-is-secret"
-	srv := mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
+	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}})
 	ask := func(t *testing.T, method, url, body string) {
 		ask(t, method, url, body)
-		for _, r := range srv.History().Refusals() { // each before others are put to it
+		for _, r := range srv.Engine().History().Refusals() { // each before others are put to it
 			assert.NotContains(t, r.Path+r.Message, key)
 			assert.LessOrEqual(t, len([]rune(r.Path)), 200+len([]rune("…")))
 		}
@@ -384,7 +389,7 @@ func TestWriteKeysAreNotKept(t *testing.T) {
 // TestNoPathShowsAWriteKey: a library asks for its files and its settings by its key,
 // and people put keys in all places.
 func TestNoPathShowsAWriteKey(t *testing.T) {
-	c, err := mockserver.NewCollector(mockserver.Config{Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}}})
+	c, err := engine.New(engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	const unknown = "hFx3kQ9mZw7LrT2vYb8N"
@@ -428,19 +433,24 @@ func TestMessagesAreDrainedWithoutWhatDiffers(t *testing.T) {
 	assert.Empty(t, messages())
 	post(t, srv.URL+"/v1/page", "key", `{"userId":"u","name":"Home"}`)
 	assert.Equal(t, []map[string]any{{"type": "page", "userId": "u", "name": "Home"}}, messages())
+}
 
-	clock, history := mockserver.NewManualClock(newYear), mockserver.NewHistory(0)
-	c := newCollector(t, mockserver.Config{Messages: true, Clock: clock, History: history})
-	serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"Before"}`)
-	clock.Advance(time.Second)
-	c = newCollector(t, mockserver.Config{Messages: true, Clock: clock, History: history})
-	serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"After"}`)
-	res := serve(mockserver.NewAdmin(c, ""), http.MethodGet, "/messages", "")
-	assert.Equal(t, `[{"userId":"u","name":"After","type":"page"}]`+"\n", res.Body.String(), "what an earlier collector took is not new")
+func TestMessagesOfAnEarlierCollectorAreNotNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		history := history.New(0)
+		c := newCollector(t, engine.Config{Messages: true, History: history})
+		serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"Before"}`)
+		time.Sleep(time.Second)
+		c = newCollector(t, engine.Config{Messages: true, History: history})
+		serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"After"}`)
+		res := serve(adminpkg.New(c, ""), http.MethodGet, "/messages", "")
+		assert.Equal(t, `[{"userId":"u","name":"After","type":"page"}]`+"\n", res.Body.String())
+	})
+}
 
-	c = newCollector(t, mockserver.Config{})
-	res = serve(mockserver.NewAdmin(c, ""), http.MethodGet, "/messages", "")
-	assert.Equal(t, http.StatusNotFound, res.Code, "a collector that is not for tests shows its calls to no one")
+func TestMessagesAreForTestsAlone(t *testing.T) {
+	res := serve(adminpkg.New(newCollector(t, engine.Config{}), ""), http.MethodGet, "/messages", "")
+	assert.Equal(t, http.StatusNotFound, res.Code)
 }
 
 func TestHealthAndReadiness(t *testing.T) {
@@ -450,7 +460,7 @@ func TestHealthAndReadiness(t *testing.T) {
 		assert.Equal(t, http.StatusOK, res.StatusCode)
 		assert.Equal(t, status, answer(t, text)["status"])
 	}
-	srv.Drain()
+	srv.Engine().Drain()
 	res, text := ask(t, http.MethodGet, srv.URL+"/ready", "")
 	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 	assert.Equal(t, "unavailable", answer(t, text)["status"])
@@ -491,7 +501,7 @@ func TestStrangersReadNoMessages(t *testing.T) {
 }
 
 func TestARefusalKeepsLittleOfItsPath(t *testing.T) {
-	c := newCollector(t, mockserver.Config{})
+	c := newCollector(t, engine.Config{})
 	long := strings.Repeat("ä", 20_000)
 	for _, path := range []string{"/" + long, "/v1/pixel/" + long} {
 		serve(c, http.MethodGet, path, "")

@@ -124,7 +124,7 @@ func ExampleView_Source() {
 	// 1 0
 }
 
-// Faults befall one request each, in turn, or stand until Heal.
+// Faults befall one request each, in turn, or stand until ClearFaults.
 func ExampleView_Fail() {
 	srv, err := mockserver.Run(mockserver.Config{})
 	if err != nil {
@@ -148,36 +148,8 @@ func ExampleView_Fail() {
 	// stored: 1
 }
 
-// Four hours of retries pass as fast as they can be made.
-func ExampleManualClock() {
-	clock := mockserver.NewManualClock(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC))
-	srv, err := mockserver.Run(mockserver.Config{
-		Clock: clock,
-		Destinations: []mockserver.Destination{{
-			Name:     "crm",
-			Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:9/hook"}}},
-		}},
-	})
-	if err != nil {
-		panic(err)
-	}
-	defer srv.Close()
-	srv.FailDeliveries(mockserver.Fault{Status: 503, Times: mockserver.Always})
-
-	trackSignUp(http.DefaultClient, srv.URL, "any-key", "Pro")
-	clock.Advance(3 * time.Hour)
-	fmt.Println("after 3 hours:", len(srv.Calls(mockserver.InState("crm", mockserver.StatePending))), "pending")
-	clock.Advance(time.Hour)
-	record, _ := srv.Call("m1")
-	outcome, _ := record.State("crm")
-	fmt.Println("after 4 hours:", outcome.State, "after more than 20 attempts:", len(record.Attempts) > 20)
-	// Output:
-	// 200
-	// after 3 hours: 1 pending
-	// after 4 hours: failed after more than 20 attempts: true
-}
-
-// Without a network, a whole pipeline can run under testing/synctest.
+// Without a network, a whole pipeline can run under testing/synctest, see the package's
+// documentation.
 func ExampleServer_Transport() {
 	receiver := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		fmt.Println("delivered:", r.Header.Get(webhook.MessageIDHeader))

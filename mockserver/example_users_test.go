@@ -8,39 +8,42 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // crm starts a collector of one source, with one destination.
-func crm() *mockserver.Server {
+func crm() *engine.Collector {
 	receiver := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) // takes everything
-	srv, err := mockserver.Run(mockserver.Config{
-		Sources:      []mockserver.Source{{Name: "web", WriteKey: "key"}},
-		Destinations: []mockserver.Destination{hook("crm", "http://crm.example/hook")},
+	c, err := engine.New(engine.Config{
+		Sources:      []tracking.Source{{Name: "web", WriteKey: "key"}},
+		Destinations: []tracking.Destination{hook("crm", "http://crm.example/hook")},
 		Sender:       webhook.SenderConfig{Transport: mockserver.NewTransport(receiver)},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	return srv
+	return c
 }
 
 func ExampleCollector_SyncAudience() {
-	srv := crm()
-	defer srv.Close()
+	c := crm()
+	defer c.Close()
 	ctx := context.Background()
 	for _, members := range [][]string{{"ada", "bob"}, {"ada", "eve"}} {
-		sync, err := srv.SyncAudience(ctx, mockserver.AudienceSync{Name: "Big Spenders", Members: mockserver.Members(members...)})
+		sync, err := c.SyncAudience(ctx, users.AudienceSync{Name: "Big Spenders", Members: users.Members(members...)})
 		if err == nil {
-			sync, err = srv.WaitSync(ctx, sync.ID)
+			sync, err = c.WaitSync(ctx, sync.ID)
 		}
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println(sync.Entered, "entered,", sync.Left, "left")
 	}
-	for _, call := range srv.Calls(mockserver.OfType("identify")) {
-		fmt.Println(call.UserID, call.Traits())
+	for _, r := range c.History().Records(nil) {
+		fmt.Println(r.Call.UserID, r.Call.Traits())
 	}
 	// Output:
 	// 2 entered, 0 left
@@ -52,20 +55,20 @@ func ExampleCollector_SyncAudience() {
 }
 
 func ExampleCollector_SyncTrait() {
-	srv := crm()
-	defer srv.Close()
+	c := crm()
+	defer c.Close()
 	ctx := context.Background()
 	for _, values := range []map[string]any{{"ada": 120, "bob": "n/a"}, {"ada": 150}} {
-		sync, err := srv.SyncTrait(ctx, mockserver.TraitSync{Name: "Lifetime Value", Values: mockserver.Values(values)})
+		sync, err := c.SyncTrait(ctx, users.TraitSync{Name: "Lifetime Value", Values: users.Values(values)})
 		if err == nil {
-			_, err = srv.WaitSync(ctx, sync.ID)
+			_, err = c.WaitSync(ctx, sync.ID)
 		}
 		if err != nil {
 			log.Fatal(err)
 		}
 	}
-	for _, call := range srv.Calls() {
-		fmt.Println(call.UserID, call.Traits())
+	for _, r := range c.History().Records(nil) {
+		fmt.Println(r.Call.UserID, r.Call.Traits())
 	}
 	// Output:
 	// ada map[lifetime_value:120]
@@ -75,12 +78,12 @@ func ExampleCollector_SyncTrait() {
 }
 
 func ExampleCollector_DeleteUsers() {
-	srv := crm()
-	defer srv.Close()
+	c := crm()
+	defer c.Close()
 	ctx := context.Background()
-	request, err := srv.DeleteUsers(ctx, mockserver.DeletionRequest{ID: "gdpr-117", UserIDs: []string{"ada", "bob"}})
+	request, err := c.DeleteUsers(ctx, users.DeletionRequest{ID: "gdpr-117", UserIDs: []string{"ada", "bob"}})
 	if err == nil {
-		request, err = srv.WaitDeletion(ctx, request.ID)
+		request, err = c.WaitDeletion(ctx, request.ID)
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -88,7 +91,7 @@ func ExampleCollector_DeleteUsers() {
 	for _, target := range request.Targets {
 		fmt.Println(target.Destination, "was notified of", target.Delivered, "users of", target.Source)
 	}
-	for outcome, err := range srv.DeletionOutcomes(ctx, "gdpr-117") {
+	for outcome, err := range c.DeletionOutcomes(ctx, "gdpr-117") {
 		fmt.Println(outcome.UserID, outcome.State, err)
 	}
 	// Output:
@@ -99,7 +102,7 @@ func ExampleCollector_DeleteUsers() {
 
 func ExampleReadMembers() {
 	file := strings.NewReader("ada\nbob\n")
-	for id, err := range mockserver.ReadMembers(file) {
+	for id, err := range users.ReadMembers(file) {
 		fmt.Println(id, err)
 	}
 	// Output:

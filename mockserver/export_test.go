@@ -1,8 +1,31 @@
 package mockserver
 
-// WithEmitCalls makes batches of the collector's own calls small, so that a few
-// users make several of them.
-func (c Config) WithEmitCalls(n int) Config {
-	c.emitCalls = n
-	return c
+import "github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+
+// Engine returns the collector that the server is made of.
+func (s *Server) Engine() *engine.Collector { return s.engine }
+
+// RunEngine is RunT for what a Config does not have.
+func RunEngine(t TB, config engine.Config) *Server {
+	t.Helper()
+	return runEngine(t, config, false)
+}
+
+// RunEngineInProcess is RunEngine with Config.InProcess.
+func RunEngineInProcess(t TB, config engine.Config) *Server {
+	t.Helper()
+	return runEngine(t, config, true)
+}
+
+func runEngine(t TB, config engine.Config, inProcess bool) *Server {
+	t.Helper()
+	config.AnyWriteKey = config.AnyWriteKey || len(config.Sources) == 0
+	config.Sender.Policy.AllowLoopback = true
+	config.Messages = true
+	s, err := run(config, inProcess)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // try posts a batch of one call and returns what a sender sees.
@@ -116,7 +118,7 @@ func TestFaultsComeInTurnAndAreComposed(t *testing.T) {
 	srv.Fail(mockserver.Fault{Status: 503, Times: mockserver.Always})
 	srv.Fail(mockserver.Fault{Status: 500}) // never comes up behind one that stands
 	assert.Equal(t, []int{503, 503, 503}, statuses(3))
-	srv.Heal()
+	srv.ClearFaults()
 	assert.Equal(t, []int{200}, statuses(1))
 	assert.Zero(t, srv.FaultsLeft())
 
@@ -133,7 +135,7 @@ func TestFaultsComeInTurnAndAreComposed(t *testing.T) {
 
 func TestFaultsOfDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, h := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1"), hook("other", "http://h/2")},
+		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1"), hook("other", "http://h/2")},
 			Jitter: func() float64 { return 0 }})
 		srv.FailDeliveries(
 			mockserver.Fault{Destination: "d", Status: 503, Header: http.Header{"Retry-After": {"10"}}},
@@ -161,28 +163,25 @@ func TestFaultsOfDeliveries(t *testing.T) {
 		assert.Equal(t, []string{"status 0s ", "status 2s broken", "connection 0s ", "timeout 5s ", "timeout 5s ", "connection 0s half", "status 0s ", " 0s "}, got)
 		assert.Len(t, h.times("/1", start), 2, "one whose answer was lost, and the one that counts")
 		other, _ := record.State("other")
-		assert.Equal(t, mockserver.StateDelivered, other.State)
+		assert.Equal(t, tracking.StateDelivered, other.State)
 		assert.Len(t, h.times("/2", start), 1)
 	})
 }
 
-func TestDelaysPassOnAManualClock(t *testing.T) {
-	clock := mockserver.NewManualClock(newYear)
-	srv := mockserver.RunT(t, mockserver.Config{Clock: clock})
-	came := make(chan struct{})
-	srv.Fail(mockserver.Fault{Delay: time.Hour, Match: func(*http.Request) bool { close(came); return true }})
-	done := make(chan int)
-	go func() {
-		status, _, _ := try(t.Context(), http.DefaultClient, srv.URL, "m")
-		done <- status
-	}()
-	<-came // a clock does not know of requests that are still to come
-	clock.Advance(59 * time.Minute)
-	assert.Empty(t, srv.Calls())
-	clock.Advance(time.Minute)
-	assert.Len(t, srv.Calls(), 1)
-	assert.Equal(t, newYear.Add(time.Hour), srv.Calls()[0].ReceivedAt)
-	assert.Equal(t, http.StatusOK, <-done)
+func TestDelaysPassInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
+		srv.Fail(mockserver.Fault{Delay: time.Hour})
+		start, done := time.Now(), make(chan int)
+		go func() {
+			status, _, _ := try(t.Context(), srv.Client(), srv.URL, "m")
+			done <- status
+		}()
+		time.Sleep(time.Hour - time.Second)
+		assert.Empty(t, srv.Calls())
+		assert.Equal(t, http.StatusOK, <-done)
+		assert.Equal(t, time.Hour, srv.Expect(t).Call.ReceivedAt.Sub(start))
+	})
 }
 
 // through is a client of a handler in this process.
@@ -342,10 +341,10 @@ func TestTransportEndsWithTheContext(t *testing.T) {
 
 // TestAMatchMayUseTheView: it is called without a lock.
 func TestAMatchMayUseTheView(t *testing.T) {
-	srv, _ := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("d", "http://h/1")}, Jitter: func() float64 { return 0 }})
+	srv, _ := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}, Jitter: func() float64 { return 0 }})
 	srv.Fail(mockserver.Fault{Status: 500, Times: mockserver.Always, Match: func(*http.Request) bool {
 		assert.Zero(t, srv.FaultsLeft())
-		srv.Heal()
+		srv.ClearFaults()
 		srv.Fail(mockserver.Fault{Status: 418})
 		return true
 	}})

@@ -12,6 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A Golden says how calls are written to a file, to be held against those of
@@ -83,13 +86,13 @@ func (v View) golden(file string, g Golden, match []Match) error {
 type goldenCall map[string]any
 
 // text returns a member that is a string, or "".
-func (c goldenCall) text(f field) string {
-	s, _ := c[fieldNames[f]].(string)
+func (c goldenCall) text(f fields.Field) string {
+	s, _ := c[fields.Names[f]].(string)
 	return s
 }
 
 // list returns calls as they stand in a file, and in its order, but with their IDs.
-func (g Golden) list(calls []Call) ([]goldenCall, error) {
+func (g Golden) list(calls []tracking.Call) ([]goldenCall, error) {
 	list := make([]goldenCall, len(calls))
 	for i := range calls {
 		v, err := decodeJSON(calls[i].Body)
@@ -165,7 +168,7 @@ func (g Golden) keys(list []goldenCall) []string {
 	}
 	visitors := visitorsOf(list, keys)
 	for i, c := range list {
-		keys[i] += visitors[c.text(fieldAnonymousID)]
+		keys[i] += visitors[c.text(fields.AnonymousID)]
 	}
 	return keys
 }
@@ -175,12 +178,12 @@ func (g Golden) keys(list []goldenCall) []string {
 func visitorsOf(list []goldenCall, texts []string) map[string]string {
 	theirs := map[string][]string{}
 	for i, c := range list {
-		id := c.text(fieldAnonymousID)
+		id := c.text(fields.AnonymousID)
 		theirs[id] = append(theirs[id], texts[i])
 	}
 	visitors, alike := map[string]string{"": ""}, map[string]int{}
 	for _, c := range list {
-		id := c.text(fieldAnonymousID)
+		id := c.text(fields.AnonymousID)
 		if _, known := visitors[id]; known {
 			continue
 		}
@@ -198,8 +201,8 @@ func (g Golden) comparable(c goldenCall) goldenCall {
 		return c
 	}
 	c = maps.Clone(c)
-	delete(c, fieldNames[fieldMessageID])
-	delete(c, fieldNames[fieldAnonymousID])
+	delete(c, fields.Names[fields.MessageID])
+	delete(c, fields.Names[fields.AnonymousID])
 	return c
 }
 
@@ -223,9 +226,9 @@ func (g Golden) replaceTimes(c goldenCall) {
 	if g.KeepTimes {
 		return
 	}
-	for _, f := range []field{fieldTimestamp, fieldOriginalTimestamp, fieldSentAt, fieldReceivedAt} {
-		if _, ok := c[fieldNames[f]]; ok {
-			c[fieldNames[f]] = "<time>"
+	for _, f := range []fields.Field{fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt} {
+		if _, ok := c[fields.Names[f]]; ok {
+			c[fields.Names[f]] = "<time>"
 		}
 	}
 }
@@ -234,8 +237,8 @@ func (g Golden) replaceTimes(c goldenCall) {
 // those of all that follow.
 func hideIDs(list []goldenCall) {
 	for _, c := range list {
-		if c.text(fieldMessageID) != "" {
-			c[fieldNames[fieldMessageID]] = "<messageId>"
+		if c.text(fields.MessageID) != "" {
+			c[fields.Names[fields.MessageID]] = "<messageId>"
 		}
 	}
 }
@@ -244,14 +247,14 @@ func hideIDs(list []goldenCall) {
 func numberVisitors(list []goldenCall) {
 	names := map[string]string{}
 	for _, c := range list {
-		id := c.text(fieldAnonymousID)
+		id := c.text(fields.AnonymousID)
 		if id == "" {
 			continue
 		}
 		if names[id] == "" {
 			names[id] = visitorName(len(names) + 1)
 		}
-		c[fieldNames[fieldAnonymousID]] = names[id]
+		c[fields.Names[fields.AnonymousID]] = names[id]
 	}
 }
 

@@ -83,7 +83,7 @@ func TestGoldenTellsWhichCallsDiffer(t *testing.T) {
 					if test.golden.KeepIDs {
 						call = fmt.Sprintf(`{"messageId":"id-%d",%s`, i, call[1:])
 					}
-					require.Equal(t, http.StatusOK, serve(srv.Collector, http.MethodPost, "/v1/batch", `{"batch":[`+call+`]}`).Code)
+					require.Equal(t, http.StatusOK, serve(srv.Engine(), http.MethodPost, "/v1/batch", `{"batch":[`+call+`]}`).Code)
 				}
 			}
 			path := filepath.Join(t.TempDir(), "calls.json")
@@ -110,7 +110,7 @@ func TestGoldenKeepsVisitorsApart(t *testing.T) {
 	run := func(visitors ...string) {
 		srv.Clear()
 		for i, visitor := range visitors {
-			serve(srv.Collector, http.MethodPost, "/v1/page", fmt.Sprintf(`{"name":"%d","anonymousId":%q}`, i, visitor))
+			serve(srv.Engine(), http.MethodPost, "/v1/page", fmt.Sprintf(`{"name":"%d","anonymousId":%q}`, i, visitor))
 		}
 	}
 	path := filepath.Join(t.TempDir(), "calls.json")
@@ -129,7 +129,7 @@ func TestGoldenOfVisitorsWhoDoTheSame(t *testing.T) {
 	run := func(visits string) {
 		srv.Clear()
 		for visit := range strings.FieldsSeq(visits) {
-			serve(srv.Collector, http.MethodPost, "/v1/page", fmt.Sprintf(`{"name":%q,"anonymousId":%q}`, visit[1:], visit[:1]))
+			serve(srv.Engine(), http.MethodPost, "/v1/page", fmt.Sprintf(`{"name":%q,"anonymousId":%q}`, visit[1:], visit[:1]))
 		}
 	}
 	path := filepath.Join(t.TempDir(), "calls.json")

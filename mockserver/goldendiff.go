@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // diff returns how the calls that came differ from those of a golden file, in
@@ -17,7 +21,7 @@ func (g Golden) diff(got, want []goldenCall) (lines []string) {
 		hideIDs(want)
 	}
 	if len(got) != len(want) {
-		lines = append(lines, fmt.Sprintf("%s came, want %d", plural(len(got), "call", "calls"), len(want)))
+		lines = append(lines, fmt.Sprintf("%s came, want %d", text.Plural(len(got), "call", "calls"), len(want)))
 	}
 	latest, paired := -1, map[int]bool{}
 	for i, at := range pairs {
@@ -103,17 +107,17 @@ func nameVisitors(pairs []int, got, want []goldenCall) {
 		if at < 0 {
 			continue
 		}
-		id, name := got[at].text(fieldAnonymousID), want[i].text(fieldAnonymousID)
+		id, name := got[at].text(fields.AnonymousID), want[i].text(fields.AnonymousID)
 		if names[id] == "" && !taken[name] {
 			names[id], taken[name] = name, true
 		}
 	}
 	for _, c := range want {
-		taken[c.text(fieldAnonymousID)] = true
+		taken[c.text(fields.AnonymousID)] = true
 	}
 	next := 1
 	for _, c := range got {
-		id := c.text(fieldAnonymousID)
+		id := c.text(fields.AnonymousID)
 		if id == "" {
 			continue
 		}
@@ -123,22 +127,22 @@ func nameVisitors(pairs []int, got, want []goldenCall) {
 			}
 			next++
 		}
-		c[fieldNames[fieldAnonymousID]] = names[id]
+		c[fields.Names[fields.AnonymousID]] = names[id]
 	}
 }
 
 // kind is what calls have in common that may be the same one.
 func (c goldenCall) kind() string {
-	return c.text(fieldType) + " " + cmp.Or(c.text(fieldEvent), c.text(fieldName))
+	return c.text(fields.Type) + " " + cmp.Or(c.text(fields.Event), c.text(fields.Name))
 }
 
 // summary names a call in a line.
 func (g Golden) summary(c goldenCall) string {
-	var call Call
-	for f := range fieldNames {
-		if text := call.text(field(f)); text != nil && (g.KeepIDs || field(f) != fieldMessageID) {
-			*text = c.text(field(f))
+	var call tracking.Call
+	for f := range fields.Names {
+		if text := fields.TextOf(&call, fields.Field(f)); text != nil && (g.KeepIDs || fields.Field(f) != fields.MessageID) {
+			*text = c.text(fields.Field(f))
 		}
 	}
-	return call.summary()
+	return summary(&call)
 }

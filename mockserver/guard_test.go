@@ -1,6 +1,7 @@
 package mockserver_test
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,20 +14,23 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	adminpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
 )
 
 // TestTokensAreGuessedSlowly: ten wrong ones a minute from an address, at the login
 // and at the API together; after them not even the right one is taken.
 func TestTokensAreGuessedSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+		guard, err := access.NewGuard(access.GuardConfig{Token: "the-admin-token", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 		require.NoError(t, err)
-		collector, err := mockserver.NewCollector(mockserver.Config{})
+		collector, err := engine.New(engine.Config{})
 		require.NoError(t, err)
 		defer collector.Close()
-		api := guard.Wrap(mockserver.NewAdmin(collector, ""))
-		pages := mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
+		api := guard.Wrap(adminpkg.New(collector, ""))
+		pages := inspector.New(collector, inspector.Config{Guard: guard})
 		try := func(token, from, forwarded string) (atAPI, atLogin int) {
 			req := httptest.NewRequest(http.MethodGet, "http://localhost/api/v1/health", nil)
 			req.RemoteAddr = from
@@ -76,10 +80,43 @@ func TestTokensAreGuessedSlowly(t *testing.T) {
 	})
 }
 
+func TestWhoIsBelievedToHaveAskedByHTTPS(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for _, test := range []struct {
+		name       string
+		proxies    []netip.Prefix
+		tls        bool
+		from, says string
+		want       bool
+	}{
+		{"TLS", proxies, true, "192.0.2.1:4", "", true},
+		{"TLS, to a proxy that was asked by HTTP", proxies, true, "10.1.2.3:4", "http", true},
+		{"a proxy", proxies, false, "10.1.2.3:4", "https", true},
+		{"a proxy that shouts", proxies, false, "10.1.2.3:4", "HTTPS", true},
+		{"a proxy that was asked by HTTP", proxies, false, "10.1.2.3:4", "http", false},
+		{"a proxy that says nothing", proxies, false, "10.1.2.3:4", "", false},
+		{"a stranger", proxies, false, "192.0.2.1:4", "https", false},
+		{"anyone where no proxy is known", nil, false, "192.0.2.1:4", "https", true},
+		{"anyone who says nothing", nil, false, "192.0.2.1:4", "", false},
+	} {
+		guard, err := access.NewGuard(access.GuardConfig{Loopback: true, Proxies: test.proxies})
+		require.NoError(t, err)
+		req := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
+		req.RemoteAddr = test.from
+		if test.tls {
+			req.TLS = &tls.ConnectionState{}
+		}
+		if test.says != "" {
+			req.Header.Set("X-Forwarded-Proto", test.says)
+		}
+		assert.Equal(t, test.want, guard.IsHTTPS(req), test.name)
+	}
+}
+
 func TestLoginCookiesAreSecureBehindATrustedProxy(t *testing.T) {
-	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	guard, err := access.NewGuard(access.GuardConfig{Token: "the-admin-token", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	require.NoError(t, err)
-	pages := mockserver.NewInspector(newCollector(t, mockserver.Config{}), mockserver.InspectorConfig{Guard: guard})
+	pages := inspector.New(newCollector(t, engine.Config{}), inspector.Config{Guard: guard})
 	for from, secure := range map[string]bool{"10.1.2.3:4": true, "192.0.2.1:4": false} {
 		req := httptest.NewRequest(http.MethodPost, "http://localhost/login", strings.NewReader("token=the-admin-token"))
 		req.RemoteAddr = from

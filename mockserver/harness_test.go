@@ -5,7 +5,7 @@ import (
 	"net/http/httptest"
 	"strings"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -19,8 +19,8 @@ func serve(h http.Handler, method, path, body string) *httptest.ResponseRecorder
 }
 
 // hook is a destination with webhooks.
-func hook(name string, urls ...string) mockserver.Destination {
-	d := mockserver.Destination{Name: name}
+func hook(name string, urls ...string) tracking.Destination {
+	d := tracking.Destination{Name: name}
 	for _, url := range urls {
 		d.Webhooks = append(d.Webhooks, webhook.Endpoint{URL: url})
 	}

@@ -10,30 +10,32 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
-	h := mockserver.NewHistory(3)
-	call := func(i int) mockserver.Call { return mockserver.Call{Source: "s", ID: fmt.Sprint(i)} }
-	ended := func(i int) mockserver.Ended {
-		return mockserver.Ended{Source: "s", CallID: fmt.Sprint(i), Destination: "d", At: time.Now(), Outcome: mockserver.Outcome{State: mockserver.StateDelivered}}
+	h := history.New(3)
+	call := func(i int) tracking.Call { return tracking.Call{Source: "s", ID: fmt.Sprint(i)} }
+	ended := func(i int) tracking.Ended {
+		return tracking.Ended{Source: "s", CallID: fmt.Sprint(i), Destination: "d", At: time.Now(), Outcome: tracking.Outcome{State: tracking.StateDelivered}}
 	}
 	for i := range 2000 {
-		h.Ended(ended(i)) // of calls that it will never hear of
+		h.Observe(ended(i)) // of calls that it will never hear of
 	}
 	for i := 3000; i < 3005; i++ {
-		h.Attempted(mockserver.Attempt{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
-		h.Ended(ended(i))
-		h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{call(i)}})
+		h.Observe(tracking.Attempt{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
+		h.Observe(ended(i))
+		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{call(i)}}})
 	}
 	records := h.Records(nil)
 	assert.Len(t, records, 3)
 	for _, r := range records {
 		state, decided := r.State("d")
 		assert.True(t, decided)
-		assert.Equal(t, mockserver.StateDelivered, state.State)
+		assert.Equal(t, tracking.StateDelivered, state.State)
 		assert.Len(t, r.Attempts, 1)
 	}
 	assert.EqualValues(t, 2, h.Forgotten())
@@ -46,7 +48,7 @@ func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
 }
 
 func TestHistoryIsBoundedInBytes(t *testing.T) {
-	h := mockserver.NewHistory(0)
+	h := history.New(0)
 	h.LimitBytes(8 << 20)
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -55,12 +57,12 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	const n = 5_000
 	for i := range n {
 		id := fmt.Sprint(i)
-		h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{{Source: "s", ID: id, Body: []byte(`{"a":"` + large + `"}`)}}})
+		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: id, Body: []byte(`{"a":"` + large + `"}`)}}}})
 		for attempt := range 3 {
-			h.Attempted(mockserver.Attempt{Source: "s", CallID: id, Destination: "d", Attempt: webhook.Attempt{RequestBody: []byte(large), ResponseBody: []byte("no")}})
-			h.Ended(mockserver.Ended{Source: "s", CallID: id, Destination: "d", Attempt: attempt})
+			h.Observe(tracking.Attempt{Source: "s", CallID: id, Destination: "d", Attempt: webhook.Attempt{RequestBody: []byte(large), ResponseBody: []byte("no")}})
+			h.Observe(tracking.Ended{Source: "s", CallID: id, Destination: "d", Attempt: attempt})
 		}
-		h.Rejected(mockserver.Rejection{Source: "s", Body: []byte(large)})
+		h.Observe(tracking.Rejection{Source: "s", Body: []byte(large)})
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -87,17 +89,17 @@ func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
 		"errors": func() webhook.Attempt { return webhook.Attempt{Error: strings.Clone(large)} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := mockserver.NewHistory(0)
+			h := history.New(0)
 			h.LimitBytes(4 << 20)
 			const calls, attempts = 1_100, 8 // more than are remembered as perhaps not yet accepted
 			for i := range calls {
-				h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{{Source: "s", ID: fmt.Sprint(i), Body: []byte("{}")}}})
+				h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: fmt.Sprint(i), Body: []byte("{}")}}}})
 			}
 			before := heap()
 			for range attempts {
 				for i := range calls {
-					h.Attempted(mockserver.Attempt{Source: "s", CallID: fmt.Sprint(i), Destination: "d", Attempt: attempt()})
-					h.Ended(mockserver.Ended{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
+					h.Observe(tracking.Attempt{Source: "s", CallID: fmt.Sprint(i), Destination: "d", Attempt: attempt()})
+					h.Observe(tracking.Ended{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
 				}
 			}
 			assert.Less(t, int64(heap()-before), int64(16<<20))
@@ -112,16 +114,18 @@ func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
 // TestForgottenCallsDoNotComeBackAsNew: also where an older one, which was heard of
 // late, is still remembered.
 func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
-	h := mockserver.NewHistory(3)
-	h.Adopt()
+	h := history.New(3)
+	h.RecordUnknown()
 	start := time.Now()
-	call := func(id string, second int) mockserver.Call {
-		return mockserver.Call{Source: "s", ID: id, ReceivedAt: start.Add(time.Duration(second) * time.Second)}
+	call := func(id string, second int) tracking.Call {
+		return tracking.Call{Source: "s", ID: id, ReceivedAt: start.Add(time.Duration(second) * time.Second)}
 	}
-	accept := func(c mockserver.Call) { h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{c}}) }
-	try := func(c mockserver.Call) {
-		h.Attempted(mockserver.Attempt{Source: "s", CallID: c.ID, Destination: "d", Call: &c})
-		h.Ended(mockserver.Ended{Source: "s", CallID: c.ID, Destination: "d", Attempt: 2, Call: &c})
+	accept := func(c tracking.Call) {
+		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{c}}})
+	}
+	try := func(c tracking.Call) {
+		h.Observe(tracking.Attempt{Source: "s", CallID: c.ID, Destination: "d", Call: &c})
+		h.Observe(tracking.Ended{Source: "s", CallID: c.ID, Destination: "d", Attempt: 2, Call: &c})
 	}
 	accept(call("a", 10))
 	accept(call("b", 11))
@@ -140,9 +144,9 @@ func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
 
 // TestOwnCallsPushNoOthersOut: an audience can be larger than the history.
 func TestOwnCallsPushNoOthersOut(t *testing.T) {
-	h := mockserver.NewHistory(10)
+	h := history.New(10)
 	accept := func(typ, id string) {
-		h.Accepted(mockserver.Batch{Source: "s", Calls: []mockserver.Call{{Source: "s", ID: id, Type: typ, Body: []byte("{}")}}})
+		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: id, Type: typ, Body: []byte("{}")}}}})
 	}
 	for i := range 5 {
 		accept("track", fmt.Sprint("sent-", i))
@@ -175,27 +179,27 @@ func TestOwnCallsPushNoOthersOut(t *testing.T) {
 // TestRestoredOutcomesGoBeforeThoseOfThisProcess: they are read while it delivers
 // already, and by a clock that may have been put back since.
 func TestRestoredOutcomesGoBeforeThoseOfThisProcess(t *testing.T) {
-	h := mockserver.NewHistory(0)
-	h.Adopt()
+	h := history.New(0)
+	h.RecordUnknown()
 	now := time.Now()
-	c := mockserver.Call{Source: "s", ID: "m", ReceivedAt: now.Add(-time.Minute)}
-	ended := func(at time.Time, attempt int, state mockserver.State) mockserver.Ended {
-		return mockserver.Ended{Source: "s", CallID: "m", Destination: "d", At: at, Attempt: attempt, Outcome: mockserver.Outcome{State: state}, Call: &c}
+	c := tracking.Call{Source: "s", ID: "m", ReceivedAt: now.Add(-time.Minute)}
+	ended := func(at time.Time, attempt int, state tracking.State) tracking.Ended {
+		return tracking.Ended{Source: "s", CallID: "m", Destination: "d", At: at, Attempt: attempt, Outcome: tracking.Outcome{State: state}, Call: &c}
 	}
-	attempt := func(n int) mockserver.Attempt {
-		return mockserver.Attempt{Source: "s", CallID: "m", Destination: "d", Call: &c, Attempt: webhook.Attempt{Number: n, RequestBody: []byte("{}")}}
+	attempt := func(n int) tracking.Attempt {
+		return tracking.Attempt{Source: "s", CallID: "m", Destination: "d", Call: &c, Attempt: webhook.Attempt{Number: n, RequestBody: []byte("{}")}}
 	}
-	h.Attempted(attempt(3))
-	h.Ended(ended(now, 3, mockserver.StateDelivered))
+	h.Observe(attempt(3))
+	h.Observe(ended(now, 3, tracking.StateDelivered))
 	before, _ := h.Find("s", "m")
 	for n := 1; n <= 2; n++ {
-		h.RestoreAttempt(attempt(n))
-		h.RestoreEnded(ended(now.Add(time.Hour), n, mockserver.StatePending))
+		h.Restore(attempt(n))
+		h.Restore(ended(now.Add(time.Hour), n, tracking.StatePending))
 	}
 	r, ok := h.Find("s", "m")
 	assert.True(t, ok)
 	state, _ := r.State("d")
-	assert.Equal(t, mockserver.StateDelivered, state.State)
+	assert.Equal(t, tracking.StateDelivered, state.State)
 	for i, a := range r.Attempts {
 		assert.Equal(t, i+1, a.Number)
 		assert.Equal(t, i+1, r.Ends[i].Attempt)

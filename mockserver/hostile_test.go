@@ -23,6 +23,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // bomb reads as gzip that unpacks to size bytes of blanks, in members of 10 MB.
@@ -40,7 +45,7 @@ func bomb(tb testing.TB, size int64) io.Reader {
 }
 
 func TestAGzipBombCostsLittle(t *testing.T) {
-	c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	c, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	for _, path := range []string{"/v1/batch", "/v1/t", "/v1/m"} {
@@ -77,10 +82,10 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+				c, err := engine.New(engine.Config{AnyWriteKey: true})
 				require.NoError(t, err)
 				listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-				srv := mockserver.NewHTTPServer(c)
+				srv := access.NewHTTPServer(c)
 				go func() { _ = srv.Serve(listener) }()
 				defer func() { _ = srv.Close(); _ = c.Close() }()
 
@@ -233,7 +238,7 @@ func TestHostileInputsNeverBreakIt(t *testing.T) {
 	bodies := hostileBodies()
 	require.GreaterOrEqual(t, len(bodies), 64)
 	for _, strict := range []bool{false, true} {
-		c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true, Strict: strict})
+		c, err := engine.New(engine.Config{AnyWriteKey: true, Strict: strict})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		for name, body := range bodies {
@@ -249,7 +254,7 @@ func TestHostileInputsNeverBreakIt(t *testing.T) {
 		}
 		for _, r := range c.History().Records(nil) {
 			assert.True(t, json.Valid(r.Call.Body), "%.200s", r.Call.Body)
-			_, err := mockserver.ReadCall(r.Call.Source, r.Call.Body)
+			_, err := fields.ReadCall(r.Call.Source, r.Call.Body)
 			require.NoError(t, err)
 		}
 	}
@@ -313,7 +318,7 @@ func FuzzIngest(f *testing.F) {
 	f.Add([]byte(`{"userId":"u","event":"E","messageId":"\u006d","context":{"a":1},"timestamp":"2026-01-31T12:00:00Z"}`), "/v1/t")
 	f.Add(realisticBatch(2, "m"), "/v1/import/")
 	f.Fuzz(func(t *testing.T, body []byte, path string) {
-		c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+		c, err := engine.New(engine.Config{AnyWriteKey: true})
 		require.NoError(t, err)
 		defer c.Close()
 		req := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
@@ -324,7 +329,7 @@ func FuzzIngest(f *testing.F) {
 		require.Less(t, res.Code, 500)
 		for _, r := range c.History().Records(nil) {
 			require.True(t, json.Valid(r.Call.Body), "%q", r.Call.Body)
-			again, err := mockserver.ReadCall(r.Call.Source, r.Call.Body)
+			again, err := fields.ReadCall(r.Call.Source, r.Call.Body)
 			require.NoError(t, err)
 			require.Equal(t, r.Call, again, "what is read back is what was stored")
 		}
@@ -351,7 +356,7 @@ func TestSmallCallsKeepNoLargeRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := hook("d", "http://127.0.0.1:1")
 			d.Paused = true
-			c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true, History: mockserver.NewHistory(2 * requests), Destinations: []mockserver.Destination{d}})
+			c, err := engine.New(engine.Config{AnyWriteKey: true, History: history.New(2 * requests), Destinations: []tracking.Destination{d}})
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = c.Close() })
 			take := func(i int) {
@@ -378,7 +383,7 @@ func heap() uint64 {
 }
 
 func TestAWriteKeyForEachCallCostsLittle(t *testing.T) {
-	c, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	c, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	var calls []string

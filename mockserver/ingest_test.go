@@ -17,27 +17,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // newCollector makes a collector for a test, with no network.
-func newCollector(t *testing.T, config mockserver.Config) *mockserver.Collector {
+func newCollector(t *testing.T, config engine.Config) *engine.Collector {
 	t.Helper()
 	config.AnyWriteKey = true
-	c, err := mockserver.NewCollector(config)
+	c, err := engine.New(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// fixedClock stands still.
-type fixedClock struct{ at time.Time }
-
-func (c fixedClock) Now() time.Time { return c.at }
-
-func (fixedClock) After(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
-
 func TestWhatIsStored(t *testing.T) {
-	clock := fixedClock{time.Date(2026, 1, 31, 12, 0, 0, 123456789, time.UTC)}
+	now := time.Date(2026, 1, 31, 12, 0, 0, 123456789, time.UTC)
 	const received = `"receivedAt":"2026-01-31T12:00:00.123Z"`
 	for name, test := range map[string]struct{ path, body, want string }{
 		"as it came": {
@@ -94,23 +93,26 @@ func TestWhatIsStored(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCollector(t, mockserver.Config{Clock: clock})
-			if test.path == "" {
-				test.path = "/v1/batch"
-			}
-			require.Equal(t, ok, serve(c, http.MethodPost, test.path, test.body).Body.String())
-			records := c.History().Records(nil)
-			require.Len(t, records, 1)
-			assert.Equal(t, test.want, string(records[0].Call.Body))
-			again, err := mockserver.ReadCall(records[0].Call.Source, records[0].Call.Body)
-			require.NoError(t, err)
-			assert.Equal(t, records[0].Call, again)
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(now))
+				c := newCollector(t, engine.Config{})
+				if test.path == "" {
+					test.path = "/v1/batch"
+				}
+				require.Equal(t, ok, serve(c, http.MethodPost, test.path, test.body).Body.String())
+				records := c.History().Records(nil)
+				require.Len(t, records, 1)
+				assert.Equal(t, test.want, string(records[0].Call.Body))
+				again, err := fields.ReadCall(records[0].Call.Source, records[0].Call.Body)
+				require.NoError(t, err)
+				assert.Equal(t, records[0].Call, again)
+			})
 		})
 	}
 }
 
 func TestACallWithoutAnIDGetsOne(t *testing.T) {
-	c := newCollector(t, mockserver.Config{})
+	c := newCollector(t, engine.Config{})
 	const call = `{"type":"page","userId":"u"}`
 	serve(c, http.MethodPost, "/v1/batch", `{"batch":[`+call+`,`+call+`,{"type":"page","userId":"u","messageId":""},{"type":"page","userId":"u","messageId":null}]}`)
 	ids := map[string]bool{}
@@ -135,33 +137,33 @@ func TestLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		path, body string
 		status     int
-		code       mockserver.Code // of the request
+		code       tracking.Code // of the request
 		stored     int
-		rejected   []mockserver.Code
+		rejected   []tracking.Code
 	}{
 		"a body of 500 KB":                    {body: pad(batch(small), 512_000), status: 200, stored: 1},
-		"a body of one byte more":             {body: pad(batch(small), 512_001), status: 413, code: mockserver.CodeBodyTooLarge},
+		"a body of one byte more":             {body: pad(batch(small), 512_001), status: 413, code: tracking.CodeBodyTooLarge},
 		"a call of 32 KB":                     {body: batch(call(32_768)), status: 200, stored: 1},
-		"a call of one byte more":             {body: batch(call(32_769), small), status: 200, stored: 1, rejected: []mockserver.Code{mockserver.CodeCallTooLarge}},
+		"a call of one byte more":             {body: batch(call(32_769), small), status: 200, stored: 1, rejected: []tracking.Code{tracking.CodeCallTooLarge}},
 		"a single call of 32 KB":              {path: "/v1/page", body: call(32_768), status: 200, stored: 1},
-		"a single call of one byte more":      {path: "/v1/page", body: call(32_769), status: 200, rejected: []mockserver.Code{mockserver.CodeCallTooLarge}},
+		"a single call of one byte more":      {path: "/v1/page", body: call(32_769), status: 200, rejected: []tracking.Code{tracking.CodeCallTooLarge}},
 		"2,500 calls":                         {body: batch(strings.Split(strings.Repeat(small+"\n", 2_500), "\n")[:2_500]...), status: 200, stored: 2_500},
-		"2,501 calls":                         {body: batch(strings.Split(strings.Repeat(small+"\n", 2_501), "\n")[:2_501]...), status: 413, code: mockserver.CodeTooManyCalls},
+		"2,501 calls":                         {body: batch(strings.Split(strings.Repeat(small+"\n", 2_501), "\n")[:2_501]...), status: 413, code: tracking.CodeTooManyCalls},
 		"a messageId of 100 characters":       {body: batch(`{"type":"page","userId":"u","messageId":"` + strings.Repeat("é", 100) + `"}`), status: 200, stored: 1},
-		"a messageId of 101":                  {body: batch(`{"type":"page","userId":"u","messageId":"` + strings.Repeat("é", 101) + `"}`), status: 200, rejected: []mockserver.Code{mockserver.CodeMessageIDTooLong}},
-		"a messageId with a line feed":        {body: batch(`{"type":"page","userId":"u","messageId":"a\nb"}`, small), status: 200, stored: 1, rejected: []mockserver.Code{mockserver.CodeBadMessageID}},
-		"a messageId with a tab":              {body: batch(`{"type":"page","userId":"u","messageId":"a\tb"}`), status: 200, rejected: []mockserver.Code{mockserver.CodeBadMessageID}},
-		"a messageId with a zero byte":        {body: batch(`{"type":"page","userId":"u","messageId":"\u0000"}`), status: 200, rejected: []mockserver.Code{mockserver.CodeBadMessageID}},
-		"a messageId with a DEL":              {body: batch(`{"type":"page","userId":"u","messageId":"a\u007f"}`), status: 200, rejected: []mockserver.Code{mockserver.CodeBadMessageID}},
+		"a messageId of 101":                  {body: batch(`{"type":"page","userId":"u","messageId":"` + strings.Repeat("é", 101) + `"}`), status: 200, rejected: []tracking.Code{tracking.CodeMessageIDTooLong}},
+		"a messageId with a line feed":        {body: batch(`{"type":"page","userId":"u","messageId":"a\nb"}`, small), status: 200, stored: 1, rejected: []tracking.Code{tracking.CodeBadMessageID}},
+		"a messageId with a tab":              {body: batch(`{"type":"page","userId":"u","messageId":"a\tb"}`), status: 200, rejected: []tracking.Code{tracking.CodeBadMessageID}},
+		"a messageId with a zero byte":        {body: batch(`{"type":"page","userId":"u","messageId":"\u0000"}`), status: 200, rejected: []tracking.Code{tracking.CodeBadMessageID}},
+		"a messageId with a DEL":              {body: batch(`{"type":"page","userId":"u","messageId":"a\u007f"}`), status: 200, rejected: []tracking.Code{tracking.CodeBadMessageID}},
 		"a messageId that is not ASCII":       {body: batch(`{"type":"page","userId":"u","messageId":"é\u0085 %0a"}`), status: 200, stored: 1},
 		"nesting of 1,000":                    {body: batch(`{"type":"page","userId":"u","properties":{"a":` + strings.Repeat("[", 996) + strings.Repeat("]", 996) + `}}`), status: 200, stored: 1},
-		"nesting of 1,001":                    {body: batch(`{"type":"page","userId":"u","properties":{"a":` + strings.Repeat("[", 997) + strings.Repeat("]", 997) + `}}`), status: 400, code: mockserver.CodeInvalidJSON},
-		"a call that its batch makes large":   {body: `{"context":{"x":"` + strings.Repeat("x", 20_000) + `"},"batch":[` + call(13_000) + "," + small + `]}`, status: 200, stored: 1, rejected: []mockserver.Code{mockserver.CodeCallTooLarge}},
-		"a context that no call can hold":     {body: `{"context":{"x":"` + strings.Repeat("x", 40_000) + `"},"batch":[` + small + `]}`, status: 200, rejected: []mockserver.Code{mockserver.CodeCallTooLarge}},
-		"a batch that its context multiplies": {body: `{"context":{"x":"` + strings.Repeat("x", 30_000) + `"},"batch":[` + strings.Repeat(small+",", 300) + small + `]}`, status: 413, code: mockserver.CodeBodyTooLarge},
+		"nesting of 1,001":                    {body: batch(`{"type":"page","userId":"u","properties":{"a":` + strings.Repeat("[", 997) + strings.Repeat("]", 997) + `}}`), status: 400, code: tracking.CodeInvalidJSON},
+		"a call that its batch makes large":   {body: `{"context":{"x":"` + strings.Repeat("x", 20_000) + `"},"batch":[` + call(13_000) + "," + small + `]}`, status: 200, stored: 1, rejected: []tracking.Code{tracking.CodeCallTooLarge}},
+		"a context that no call can hold":     {body: `{"context":{"x":"` + strings.Repeat("x", 40_000) + `"},"batch":[` + small + `]}`, status: 200, rejected: []tracking.Code{tracking.CodeCallTooLarge}},
+		"a batch that its context multiplies": {body: `{"context":{"x":"` + strings.Repeat("x", 30_000) + `"},"batch":[` + strings.Repeat(small+",", 300) + small + `]}`, status: 413, code: tracking.CodeBodyTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCollector(t, mockserver.Config{})
+			c := newCollector(t, engine.Config{})
 			if test.path == "" {
 				test.path = "/v1/batch"
 			}
@@ -172,7 +174,7 @@ func TestLimits(t *testing.T) {
 				assert.Len(t, c.History().Refusals(), 1)
 			}
 			assert.Len(t, c.History().Records(nil), test.stored)
-			var rejected []mockserver.Code
+			var rejected []tracking.Code
 			for _, r := range c.History().Rejections() {
 				rejected = append(rejected, r.Code)
 			}
@@ -184,44 +186,44 @@ func TestLimits(t *testing.T) {
 func TestEveryReasonCode(t *testing.T) {
 	for _, test := range []struct {
 		call  string
-		code  mockserver.Code
+		code  tracking.Code
 		field string
 	}{
-		{`{"type":"track","userId":"u"}`, mockserver.CodeNoEvent, "event"},
-		{`{"type":"track","userId":"u","event":""}`, mockserver.CodeNoEvent, "event"},
-		{`{"type":"track","userId":"u","event":null}`, mockserver.CodeNoEvent, "event"},
-		{`{"type":"track","event":"E"}`, mockserver.CodeNoUser, "userId"},
-		{`{"type":"page"}`, mockserver.CodeNoUser, "userId"},
-		{`{"type":"identify","userId":"","anonymousId":null}`, mockserver.CodeNoUser, "userId"},
-		{`{"type":"group","userId":"u"}`, mockserver.CodeNoGroup, "groupId"},
-		{`{"type":"alias","userId":"u"}`, mockserver.CodeNoPrevious, "previousId"},
-		{`{"type":"alias","previousId":"p"}`, mockserver.CodeNoUser, "userId"},
-		{`{"type":"alias","previousId":"p","anonymousId":"a"}`, mockserver.CodeNoUser, "userId"}, // a webhook's body has no place for it
-		{`{"userId":"u"}`, mockserver.CodeUnknownType, "type"},
-		{`{"type":"Track","userId":"u","event":"E"}`, mockserver.CodeUnknownType, "type"},
-		{`{"type":"delete","userId":"u"}`, mockserver.CodeUnknownType, "type"},
-		{`{"type":"page","userId":"u","properties":[]}`, mockserver.CodeBadProperties, "properties"},
-		{`{"type":"identify","userId":"u","traits":"x"}`, mockserver.CodeBadTraits, "traits"},
-		{`{"type":"page","userId":"u","context":1}`, mockserver.CodeBadContext, "context"},
-		{`{"type":"page","userId":"u","integrations":false}`, mockserver.CodeBadIntegrations, "integrations"},
-		{`{"type":"page","userId":"u","timestamp":"yesterday"}`, mockserver.CodeBadTimestamp, "timestamp"},
-		{`{"type":"page","userId":"u","timestamp":1769862896}`, mockserver.CodeBadTimestamp, "timestamp"},
-		{`{"type":"page","userId":"u","timestamp":""}`, mockserver.CodeBadTimestamp, "timestamp"},
-		{`{"type":"page","userId":{"id":"u"}}`, mockserver.CodeBadField, "userId"},
-		{`{"type":"page","userId":"u","name":true}`, mockserver.CodeBadField, "name"},
-		{`{"type":"page","userId":"u","messageId":[]}`, mockserver.CodeBadField, "messageId"},
-		{`"page"`, mockserver.CodeNotObject, ""},
-		{`null`, mockserver.CodeNotObject, ""},
+		{`{"type":"track","userId":"u"}`, tracking.CodeNoEvent, "event"},
+		{`{"type":"track","userId":"u","event":""}`, tracking.CodeNoEvent, "event"},
+		{`{"type":"track","userId":"u","event":null}`, tracking.CodeNoEvent, "event"},
+		{`{"type":"track","event":"E"}`, tracking.CodeNoUser, "userId"},
+		{`{"type":"page"}`, tracking.CodeNoUser, "userId"},
+		{`{"type":"identify","userId":"","anonymousId":null}`, tracking.CodeNoUser, "userId"},
+		{`{"type":"group","userId":"u"}`, tracking.CodeNoGroup, "groupId"},
+		{`{"type":"alias","userId":"u"}`, tracking.CodeNoPrevious, "previousId"},
+		{`{"type":"alias","previousId":"p"}`, tracking.CodeNoUser, "userId"},
+		{`{"type":"alias","previousId":"p","anonymousId":"a"}`, tracking.CodeNoUser, "userId"}, // a webhook's body has no place for it
+		{`{"userId":"u"}`, tracking.CodeUnknownType, "type"},
+		{`{"type":"Track","userId":"u","event":"E"}`, tracking.CodeUnknownType, "type"},
+		{`{"type":"delete","userId":"u"}`, tracking.CodeUnknownType, "type"},
+		{`{"type":"page","userId":"u","properties":[]}`, tracking.CodeBadProperties, "properties"},
+		{`{"type":"identify","userId":"u","traits":"x"}`, tracking.CodeBadTraits, "traits"},
+		{`{"type":"page","userId":"u","context":1}`, tracking.CodeBadContext, "context"},
+		{`{"type":"page","userId":"u","integrations":false}`, tracking.CodeBadIntegrations, "integrations"},
+		{`{"type":"page","userId":"u","timestamp":"yesterday"}`, tracking.CodeBadTimestamp, "timestamp"},
+		{`{"type":"page","userId":"u","timestamp":1769862896}`, tracking.CodeBadTimestamp, "timestamp"},
+		{`{"type":"page","userId":"u","timestamp":""}`, tracking.CodeBadTimestamp, "timestamp"},
+		{`{"type":"page","userId":{"id":"u"}}`, tracking.CodeBadField, "userId"},
+		{`{"type":"page","userId":"u","name":true}`, tracking.CodeBadField, "name"},
+		{`{"type":"page","userId":"u","messageId":[]}`, tracking.CodeBadField, "messageId"},
+		{`"page"`, tracking.CodeNotObject, ""},
+		{`null`, tracking.CodeNotObject, ""},
 	} {
-		c := newCollector(t, mockserver.Config{Strict: true})
+		c := newCollector(t, engine.Config{Strict: true})
 		res := serve(c, http.MethodPost, "/v1/batch", `{"batch":[{"type":"page","userId":"good"},`+test.call+`]}`)
 		require.Equal(t, http.StatusBadRequest, res.Code, test.call)
 		var got struct {
-			Code  mockserver.Code
-			Calls []mockserver.Rejection
+			Code  tracking.Code
+			Calls []tracking.Rejection
 		}
 		require.NoError(t, json.Unmarshal(res.Body.Bytes(), &got))
-		assert.Equal(t, mockserver.CodeInvalidCalls, got.Code)
+		assert.Equal(t, tracking.CodeInvalidCalls, got.Code)
 		require.Len(t, got.Calls, 1)
 		assert.Equal(t, []any{test.code, test.field, 1}, []any{got.Calls[0].Code, got.Calls[0].Field, got.Calls[0].Index}, test.call)
 		assert.NotEmpty(t, got.Calls[0].Message)
@@ -233,38 +235,38 @@ func TestEveryReasonCode(t *testing.T) {
 }
 
 func TestALibraryThatSendsNumbersAsIDs(t *testing.T) {
-	c := newCollector(t, mockserver.Config{})
+	c := newCollector(t, engine.Config{})
 	serve(c, http.MethodPost, "/v1/batch", `{"batch":[{"type":"group","userId":42,"groupId":7.5,"messageId":123}]}`)
 	call := c.History().Records(nil)[0].Call
 	assert.Equal(t, []string{"42", "7.5", "123"}, []string{call.UserID, call.GroupID, call.ID})
 }
 
 func TestRequestsOfTheWrongShape(t *testing.T) {
-	for body, code := range map[string]mockserver.Code{
-		``: mockserver.CodeInvalidJSON, `{`: mockserver.CodeInvalidJSON, `{"batch":[}`: mockserver.CodeInvalidJSON, `{"batch":[]} x`: mockserver.CodeInvalidJSON,
-		`[]`: mockserver.CodeInvalidBatch, `"x"`: mockserver.CodeInvalidBatch, `{}`: mockserver.CodeInvalidBatch, `{"batch":{}}`: mockserver.CodeInvalidBatch, `{"batch":null}`: mockserver.CodeInvalidBatch,
+	for body, code := range map[string]tracking.Code{
+		``: tracking.CodeInvalidJSON, `{`: tracking.CodeInvalidJSON, `{"batch":[}`: tracking.CodeInvalidJSON, `{"batch":[]} x`: tracking.CodeInvalidJSON,
+		`[]`: tracking.CodeInvalidBatch, `"x"`: tracking.CodeInvalidBatch, `{}`: tracking.CodeInvalidBatch, `{"batch":{}}`: tracking.CodeInvalidBatch, `{"batch":null}`: tracking.CodeInvalidBatch,
 	} {
-		c := newCollector(t, mockserver.Config{})
+		c := newCollector(t, engine.Config{})
 		res := serve(c, http.MethodPost, "/v1/batch", body)
 		assert.Equal(t, http.StatusBadRequest, res.Code, body)
 		assert.Equal(t, string(code), answer(t, res.Body.String())["code"], body)
 	}
-	c := newCollector(t, mockserver.Config{})
+	c := newCollector(t, engine.Config{})
 	assert.Equal(t, ok, serve(c, http.MethodPost, "/v1/batch", `{"batch":[]}`).Body.String(), "an empty batch is no error")
 	assert.Equal(t, http.StatusBadRequest, serve(c, http.MethodPost, "/v1/track", `[]`).Code)
 }
 
 // failing is a journal whose Append fails as it is told.
 type failing struct {
-	mockserver.Journal
+	journalpkg.Journal
 	err error
 }
 
-func (f failing) Append(context.Context, mockserver.Batch) error { return f.err }
+func (f failing) Append(context.Context, event.Batch) error { return f.err }
 
 func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 	body := track("m", 3)
-	c := newCollector(t, mockserver.Config{Journal: failing{mockserver.NewMemoryJournal(0, nil), errors.New("the disk is on fire")}})
+	c := newCollector(t, engine.Config{Journal: failing{journalpkg.NewMemory(0), errors.New("the disk is on fire")}})
 	for range 2 { // a call that could not be stored is not taken for one that was
 		res := serve(c, http.MethodPost, "/v1/batch", body)
 		assert.Equal(t, http.StatusServiceUnavailable, res.Code)
@@ -272,7 +274,7 @@ func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 		assert.Equal(t, "unavailable", answer(t, res.Body.String())["code"])
 		assert.NotContains(t, res.Body.String(), "fire")
 	}
-	c = newCollector(t, mockserver.Config{Journal: mockserver.NewMemoryJournal(100, nil), Destinations: []mockserver.Destination{hook("d", "http://127.0.0.1:1/")}})
+	c = newCollector(t, engine.Config{Journal: journalpkg.NewMemory(100), Destinations: []tracking.Destination{hook("d", "http://127.0.0.1:1/")}})
 	res := serve(c, http.MethodPost, "/v1/batch", body)
 	assert.Equal(t, http.StatusTooManyRequests, res.Code, "over a limit that was set")
 	assert.Equal(t, "5", res.Header().Get("Retry-After"))
@@ -284,10 +286,10 @@ func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 // cannot be stored was not sent again, and one that was stored before is counted when
 // the request is taken.
 func TestRefusedRequestsCountNoRepeats(t *testing.T) {
-	history, journal := mockserver.NewHistory(0), &appending{Journal: mockserver.NewMemoryJournal(0, nil)}
-	c := newCollector(t, mockserver.Config{Journal: journal, History: history})
+	history, journal := history.New(0), &appending{Journal: journalpkg.NewMemory(0)}
+	c := newCollector(t, engine.Config{Journal: journal, History: history})
 	require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track("m", 1)).Code)
-	journal.append = func(context.Context, mockserver.Batch) error { return errors.New("not this time") }
+	journal.append = func(context.Context, event.Batch) error { return errors.New("not this time") }
 	for range 3 {
 		require.Equal(t, http.StatusServiceUnavailable, serve(c, http.MethodPost, "/v1/batch", track("m", 2)).Code)
 	}
@@ -299,11 +301,11 @@ func TestRefusedRequestsCountNoRepeats(t *testing.T) {
 
 // appending is a journal whose Append is replaced where append is not nil.
 type appending struct {
-	mockserver.Journal
-	append func(context.Context, mockserver.Batch) error
+	journalpkg.Journal
+	append func(context.Context, event.Batch) error
 }
 
-func (j *appending) Append(ctx context.Context, b mockserver.Batch) error {
+func (j *appending) Append(ctx context.Context, b event.Batch) error {
 	if j.append != nil {
 		return j.append(ctx, b)
 	}
@@ -315,8 +317,8 @@ func (j *appending) Append(ctx context.Context, b mockserver.Batch) error {
 func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var appended atomic.Int64
-		release, journal := make(chan struct{}), &appending{Journal: mockserver.NewMemoryJournal(0, nil)}
-		journal.append = func(ctx context.Context, b mockserver.Batch) error {
+		release, journal := make(chan struct{}), &appending{Journal: journalpkg.NewMemory(0)}
+		journal.append = func(ctx context.Context, b event.Batch) error {
 			stored := make(chan struct{})
 			go func() {
 				<-release
@@ -330,7 +332,7 @@ func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		srv := mockserver.RunT(t, mockserver.Config{Journal: journal, InProcess: true})
+		srv := mockserver.RunEngineInProcess(t, engine.Config{Journal: journal})
 		send := func(patience time.Duration) (int, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
@@ -353,7 +355,7 @@ func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 		assert.Equal(t, http.StatusOK, status, "a sender that waits learns that its calls are stored")
 		synctest.Wait()
 		assert.Equal(t, int64(3), appended.Load())
-		assert.Len(t, srv.History().Records(nil), 3)
+		assert.Len(t, srv.Engine().History().Records(nil), 3)
 	})
 }
 
@@ -362,16 +364,16 @@ func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
 	for stored := range 4 {
 		synctest.Test(t, func(t *testing.T) {
-			known, journal := make(chan struct{}), &appending{Journal: mockserver.NewMemoryJournal(0, nil)}
-			journal.append = func(context.Context, mockserver.Batch) error {
-				return &mockserver.AppendError{Err: errors.New("no answer"), Stored: func() int { <-known; return stored }}
+			known, journal := make(chan struct{}), &appending{Journal: journalpkg.NewMemory(0)}
+			journal.append = func(context.Context, event.Batch) error {
+				return &journalpkg.AppendError{Err: errors.New("no answer"), Stored: func() int { <-known; return stored }}
 			}
-			srv := mockserver.RunT(t, mockserver.Config{Journal: journal, InProcess: true})
-			send := func() int { return serve(srv.Collector, http.MethodPost, "/v1/batch", track("m", 3)).Code }
+			srv := mockserver.RunEngineInProcess(t, engine.Config{Journal: journal})
+			send := func() int { return serve(srv.Engine(), http.MethodPost, "/v1/batch", track("m", 3)).Code }
 			assert.Equal(t, http.StatusServiceUnavailable, send())
 			assert.Equal(t, http.StatusServiceUnavailable, send(), "nobody waits for what may take long")
 			again := []string{}
-			journal.append = func(_ context.Context, b mockserver.Batch) error {
+			journal.append = func(_ context.Context, b event.Batch) error {
 				for _, call := range b.Calls {
 					again = append(again, call.ID)
 				}
@@ -379,23 +381,23 @@ func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
 			}
 			close(known)
 			synctest.Wait()
-			assert.Len(t, srv.History().Records(nil), stored)
+			assert.Len(t, srv.Engine().History().Records(nil), stored)
 			assert.Equal(t, http.StatusOK, send())
 			assert.Equal(t, []string{"m-0", "m-1", "m-2"}[stored:], again)
-			assert.Len(t, srv.History().Records(nil), 3)
+			assert.Len(t, srv.Engine().History().Records(nil), 3)
 		})
 	}
 }
 
 // slow is a journal whose first Append waits until it is released, and fails.
 type slow struct {
-	mockserver.Journal
+	journalpkg.Journal
 	once    sync.Once
 	entered chan struct{} // closed when Append was called
 	release chan struct{} // closed by the test
 }
 
-func (s *slow) Append(ctx context.Context, b mockserver.Batch) error {
+func (s *slow) Append(ctx context.Context, b event.Batch) error {
 	err := error(nil)
 	s.once.Do(func() {
 		close(s.entered)
@@ -411,8 +413,8 @@ func (s *slow) Append(ctx context.Context, b mockserver.Batch) error {
 // TestNoAnswerBeforeTheOtherRequestHasStored: two requests bring the same call,
 // and the one that is storing it fails. The other must not have answered 200.
 func TestNoAnswerBeforeTheOtherRequestHasStored(t *testing.T) {
-	journal := &slow{Journal: mockserver.NewMemoryJournal(0, nil), entered: make(chan struct{}), release: make(chan struct{})}
-	c := newCollector(t, mockserver.Config{Journal: journal})
+	journal := &slow{Journal: journalpkg.NewMemory(0), entered: make(chan struct{}), release: make(chan struct{})}
+	c := newCollector(t, engine.Config{Journal: journal})
 	var wg sync.WaitGroup
 	status := make([]int, 2)
 	wg.Go(func() { status[0] = serve(c, http.MethodPost, "/v1/batch", track("m", 2)).Code })
@@ -428,28 +430,29 @@ func TestNoAnswerBeforeTheOtherRequestHasStored(t *testing.T) {
 }
 
 func TestDeduplicationIsPerSourceAndBounded(t *testing.T) {
-	clock := mockserver.NewManualClock(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC))
-	c := newCollector(t, mockserver.Config{Clock: clock, DedupWindow: time.Hour, DedupCalls: 100})
-	send := func(prefix string, n int) int {
-		before := len(c.History().Records(nil))
-		require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track(prefix, n)).Code)
-		return len(c.History().Records(nil)) - before
-	}
-	assert.Equal(t, 10, send("a", 10))
-	assert.Equal(t, 0, send("a", 10))
-	assert.Equal(t, 5, send("a", 15))
-	clock.Advance(59 * time.Minute)
-	assert.Equal(t, 0, send("a", 15), "within the window")
-	clock.Advance(time.Hour)
-	send("b", 1)
-	clock.Advance(time.Hour)
-	send("b", 1)
-	c.History().Clear()
-	assert.Equal(t, 15, send("a", 15), "after two windows they are new")
-	for i := range 10 {
-		send(fmt.Sprint("c", i), 50)
-	}
-	c.History().Clear()
-	assert.Equal(t, 50, send("c0", 50), "the oldest were forgotten for the newest")
-	assert.Equal(t, 0, send("c0", 50), "but not these")
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector(t, engine.Config{DedupWindow: time.Hour, DedupCalls: 100})
+		send := func(prefix string, n int) int {
+			before := len(c.History().Records(nil))
+			require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track(prefix, n)).Code)
+			return len(c.History().Records(nil)) - before
+		}
+		assert.Equal(t, 10, send("a", 10))
+		assert.Equal(t, 0, send("a", 10))
+		assert.Equal(t, 5, send("a", 15))
+		time.Sleep(59 * time.Minute)
+		assert.Equal(t, 0, send("a", 15), "within the window")
+		time.Sleep(time.Hour)
+		send("b", 1)
+		time.Sleep(time.Hour)
+		send("b", 1)
+		c.History().Clear()
+		assert.Equal(t, 15, send("a", 15), "after two windows they are new")
+		for i := range 10 {
+			send(fmt.Sprint("c", i), 50)
+		}
+		c.History().Clear()
+		assert.Equal(t, 50, send("c0", 50), "the oldest were forgotten for the newest")
+		assert.Equal(t, 0, send("c0", 50), "but not these")
+	})
 }

@@ -14,12 +14,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -155,7 +162,7 @@ func position(t *testing.T, srv *mockserver.Server) string {
 
 func TestInspectorServesItsPagesAndNothingOfOthers(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL)}})
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u","messageId":"m"}`)
 	_, err := srv.Wait(within(t), 1, mockserver.DeliveredTo("hook"))
 	require.NoError(t, err)
@@ -192,7 +199,7 @@ func TestStreamBringsWhatIsNewAndWhatChanged(t *testing.T) {
 	var hold sync.WaitGroup
 	hold.Add(1)
 	rec := newReceiver(t, func(int, http.ResponseWriter, *http.Request) { hold.Wait() })
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL)}})
 	s := openStream(t, srv.URL+"/stream?from="+position(t, srv))
 	first, _ := s.next()
 	assert.False(t, first.Reset)
@@ -247,7 +254,7 @@ func TestStreamFilters(t *testing.T) {
 			w.WriteHeader(http.StatusGone)
 		}
 	})
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL)}})
 	down.Store("down", true)
 	failed := openStream(t, srv.URL+"/stream?status=failed&from="+position(t, srv))
 	pages := openStream(t, srv.URL+"/stream?type=page&from="+position(t, srv))
@@ -262,7 +269,7 @@ func TestStreamFilters(t *testing.T) {
 
 	// A call that no longer matches goes.
 	down.Delete("down")
-	n, err := srv.Replay(t.Context(), "hook", mockserver.Selection{})
+	n, err := srv.Engine().Replay(t.Context(), "hook", engine.Selection{})
 	require.NoError(t, err)
 	assert.Equal(t, 2, n)
 	gone := map[int64]bool{}
@@ -294,12 +301,12 @@ func TestSlowBrowserIsToldHowManyItMissed(t *testing.T) {
 }
 
 func TestStreamsAreBoundedAndEnd(t *testing.T) {
-	collector, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	defer collector.Close()
-	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Loopback: true})
+	guard, err := access.NewGuard(access.GuardConfig{Loopback: true})
 	require.NoError(t, err)
-	inspector := mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
+	inspector := inspector.New(collector, inspector.Config{Guard: guard})
 	srv := httptest.NewServer(inspector)
 	defer srv.Close()
 	var open []*stream
@@ -361,9 +368,9 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 		defer mu.Unlock()
 		w.WriteHeader(status)
 	})
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL), hook("other", rec.URL)}})
-	ended := func(n int, destination string, state mockserver.State) {
-		_, err := srv.Wait(within(t), n, func(r *mockserver.Record) bool {
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL), hook("other", rec.URL)}})
+	ended := func(n int, destination string, state tracking.State) {
+		_, err := srv.Wait(within(t), n, func(r *tracking.Record) bool {
 			o, ok := r.State(destination)
 			return ok && o.State == state
 		})
@@ -371,8 +378,8 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	}
 	post(t, srv.URL+"/v1/batch", "key", track("a", 7))
 	post(t, srv.URL+"/v1/track", "key", `{"event":"Other","userId":"u","messageId":"x"}`)
-	ended(8, "hook", mockserver.StateFailed)
-	ended(8, "other", mockserver.StateFailed)
+	ended(8, "hook", tracking.StateFailed)
+	ended(8, "other", tracking.StateFailed)
 	mu.Lock()
 	status = http.StatusOK
 	mu.Unlock()
@@ -385,8 +392,8 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	noFollow := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, _ := request(t, noFollow, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "pick": {"failed:hook"}})
 	assert.Regexp(t, `^/\?event=tested&notice=[A-Z2-7]+$`, res.Header.Get("Location"))
-	ended(8, "hook", mockserver.StateDelivered)
-	ended(8, "other", mockserver.StateFailed)
+	ended(8, "hook", tracking.StateDelivered)
+	ended(8, "other", tracking.StateFailed)
 	res, _ = request(t, noFollow, http.MethodPost, srv.URL+"/replay", url.Values{"event": {"tested"}, "upTo": {upTo}, "pick": {"failed:hook"}})
 	_, page = get(t, srv.URL+res.Header.Get("Location"))
 	assert.Contains(t, page, "0 calls are being replayed.", "they did not fail any more")
@@ -398,7 +405,7 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 	assert.Contains(t, page, `data-calls="8"`)
 	res, _ = request(t, noFollow, http.MethodPost, srv.URL+"/replay", url.Values{"destination": {"other"}, "upTo": {"0"}, "pick": {"failed:other"}})
 	assert.Regexp(t, `^/destination\?name=other&notice=[A-Z2-7]+$`, res.Header.Get("Location"))
-	ended(9, "other", mockserver.StateDelivered)
+	ended(9, "other", tracking.StateDelivered)
 	for _, form := range []url.Values{{"upTo": {"x"}}, {"upTo": {"1"}, "pick": {"pending:hook"}}, {"upTo": {"1"}, "pick": {"nonsense"}}} {
 		res, _ := submit(t, srv.URL+"/replay", form)
 		assert.Equal(t, http.StatusBadRequest, res.StatusCode, form)
@@ -406,93 +413,94 @@ func TestReplayOfAFilterSaysHowManyAndReplaysThose(t *testing.T) {
 }
 
 func TestInspectorAsksForTheTokenAndKeepsTheLoginInACookie(t *testing.T) {
-	const token = "the-admin-token"
-	clock := &steps{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	collector, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true, Clock: clock})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = collector.Close() })
-	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: token, Hosts: []string{"collector.example"}})
-	require.NoError(t, err)
-	srv := httptest.NewServer(mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard}))
-	t.Cleanup(srv.Close)
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
-	browser := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	do := func(method, path string, form url.Values, header ...string) (*http.Response, string) {
-		return request(t, browser, method, srv.URL+path, form, header...)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const token = "the-admin-token"
+		collector, err := engine.New(engine.Config{AnyWriteKey: true})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = collector.Close() })
+		guard, err := access.NewGuard(access.GuardConfig{Token: token, Hosts: []string{"collector.example"}})
+		require.NoError(t, err)
+		const page = "http://localhost"
+		pages := mockserver.NewTransport(inspector.New(collector, inspector.Config{Guard: guard}))
+		jar, err := cookiejar.New(nil)
+		require.NoError(t, err)
+		browser := &http.Client{Transport: pages, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		do := func(method, path string, form url.Values, header ...string) (*http.Response, string) {
+			return request(t, browser, method, page+path, form, header...)
+		}
 
-	res, _ := do("GET", "/destination?name=a", nil)
-	assert.Equal(t, "/login?to=%2Fdestination%3Fname%3Da", res.Header.Get("Location"))
-	for _, path := range []string{"/stream", "/calls/x"} {
-		res, _ = do("GET", path, nil, "X-Fragment", "1")
-		assert.Equal(t, http.StatusUnauthorized, res.StatusCode, path)
-	}
-	res, _ = do("POST", "/destinations/pause", url.Values{"name": {"a"}})
-	assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
-	res, _ = do("GET", "/", nil, "Authorization", "Bearer "+token)
-	assert.Equal(t, http.StatusOK, res.StatusCode, "programs may come in too")
+		res, _ := do("GET", "/destination?name=a", nil)
+		assert.Equal(t, "/login?to=%2Fdestination%3Fname%3Da", res.Header.Get("Location"))
+		for _, path := range []string{"/stream", "/calls/x"} {
+			res, _ = do("GET", path, nil, "X-Fragment", "1")
+			assert.Equal(t, http.StatusUnauthorized, res.StatusCode, path)
+		}
+		res, _ = do("POST", "/destinations/pause", url.Values{"name": {"a"}})
+		assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
+		res, _ = do("GET", "/", nil, "Authorization", "Bearer "+token)
+		assert.Equal(t, http.StatusOK, res.StatusCode, "programs may come in too")
 
-	res, body := do("POST", "/login", url.Values{"token": {"wrong"}})
-	assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
-	assert.Contains(t, body, "That is not the token.")
-	assert.Empty(t, res.Cookies())
-	res, _ = do("POST", "/login", url.Values{"token": {token}, "to": {"/destinations"}}, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
-	assert.Equal(t, http.StatusForbidden, res.StatusCode)
-	res, _ = do("POST", "/login", url.Values{"token": {token}, "to": {"/destinations"}})
-	assert.Equal(t, "/destinations", res.Header.Get("Location"))
-	require.Len(t, res.Cookies(), 1)
-	cookie := res.Cookies()[0]
-	assert.True(t, cookie.HttpOnly)
-	assert.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
-	assert.NotContains(t, cookie.Value, token)
-	res, _ = do("GET", "/", nil)
-	assert.Equal(t, http.StatusOK, res.StatusCode)
-	res, _ = do("POST", "/destinations/pause", url.Values{"name": {"a"}}, "Sec-Fetch-Site", "cross-site")
-	assert.Equal(t, http.StatusForbidden, res.StatusCode, "another site's form")
-	res, _ = do("GET", "/", nil, "Host", "rebound.example")
-	assert.Equal(t, http.StatusMisdirectedRequest, res.StatusCode)
-	res, _ = do("GET", "/", nil, "Host", "collector.example")
-	assert.NotEqual(t, http.StatusMisdirectedRequest, res.StatusCode)
+		res, body := do("POST", "/login", url.Values{"token": {"wrong"}})
+		assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
+		assert.Contains(t, body, "That is not the token.")
+		assert.Empty(t, res.Cookies())
+		res, _ = do("POST", "/login", url.Values{"token": {token}, "to": {"/destinations"}}, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
+		assert.Equal(t, http.StatusForbidden, res.StatusCode)
+		res, _ = do("POST", "/login", url.Values{"token": {token}, "to": {"/destinations"}})
+		assert.Equal(t, "/destinations", res.Header.Get("Location"))
+		require.Len(t, res.Cookies(), 1)
+		cookie := res.Cookies()[0]
+		assert.True(t, cookie.HttpOnly)
+		assert.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
+		assert.NotContains(t, cookie.Value, token)
+		res, _ = do("GET", "/", nil)
+		assert.Equal(t, http.StatusOK, res.StatusCode)
+		res, _ = do("POST", "/destinations/pause", url.Values{"name": {"a"}}, "Sec-Fetch-Site", "cross-site")
+		assert.Equal(t, http.StatusForbidden, res.StatusCode, "another site's form")
+		res, _ = do("GET", "/", nil, "Host", "rebound.example")
+		assert.Equal(t, http.StatusMisdirectedRequest, res.StatusCode)
+		res, _ = do("GET", "/", nil, "Host", "collector.example")
+		assert.NotEqual(t, http.StatusMisdirectedRequest, res.StatusCode)
 
-	plain := &http.Client{CheckRedirect: browser.CheckRedirect}
-	for name, value := range map[string]string{
-		"as it is": cookie.Value, "longer": "9" + cookie.Value, "cut": cookie.Value[:len(cookie.Value)-1], "of nothing": "", "unsigned": strings.Split(cookie.Value, ".")[0] + ".",
-	} {
-		res, _ := request(t, plain, "GET", srv.URL+"/", nil, "Cookie", cookie.Name+"="+value)
-		assert.Equal(t, name == "as it is", res.StatusCode == http.StatusOK, name)
-	}
-	clock.advance(12*time.Hour + time.Second)
-	res, _ = request(t, plain, "GET", srv.URL+"/", nil, "Cookie", cookie.Name+"="+cookie.Value)
-	assert.Equal(t, http.StatusSeeOther, res.StatusCode, "it has run out")
-	_, _ = do("POST", "/login", url.Values{"token": {token}})
-	require.NoError(t, guard.Configure(mockserver.GuardConfig{Token: "another-token"}))
-	res, _ = do("GET", "/", nil)
-	assert.Equal(t, http.StatusSeeOther, res.StatusCode, "the token was changed")
-	_, _ = do("POST", "/login", url.Values{"token": {"another-token"}})
-	res, _ = do("POST", "/logout", nil)
-	assert.Equal(t, "/login", res.Header.Get("Location"))
-	res, _ = do("GET", "/", nil)
-	assert.Equal(t, http.StatusSeeOther, res.StatusCode)
+		plain := &http.Client{Transport: pages, CheckRedirect: browser.CheckRedirect}
+		for name, value := range map[string]string{
+			"as it is": cookie.Value, "longer": "9" + cookie.Value, "cut": cookie.Value[:len(cookie.Value)-1], "of nothing": "", "unsigned": strings.Split(cookie.Value, ".")[0] + ".",
+		} {
+			res, _ := request(t, plain, "GET", page+"/", nil, "Cookie", cookie.Name+"="+value)
+			assert.Equal(t, name == "as it is", res.StatusCode == http.StatusOK, name)
+		}
+		time.Sleep(12*time.Hour + time.Second)
+		res, _ = request(t, plain, "GET", page+"/", nil, "Cookie", cookie.Name+"="+cookie.Value)
+		assert.Equal(t, http.StatusSeeOther, res.StatusCode, "it has run out")
+		_, _ = do("POST", "/login", url.Values{"token": {token}})
+		require.NoError(t, guard.Configure(access.GuardConfig{Token: "another-token"}))
+		res, _ = do("GET", "/", nil)
+		assert.Equal(t, http.StatusSeeOther, res.StatusCode, "the token was changed")
+		_, _ = do("POST", "/login", url.Values{"token": {"another-token"}})
+		res, _ = do("POST", "/logout", nil)
+		assert.Equal(t, "/login", res.Header.Get("Location"))
+		res, _ = do("GET", "/", nil)
+		assert.Equal(t, http.StatusSeeOther, res.StatusCode)
 
-	for _, to := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "evil", "javascript:alert(1)", "/ok\x00"} {
-		res, _ := do("POST", "/login", url.Values{"token": {"another-token"}, "to": {to}})
-		assert.Equal(t, "/", res.Header.Get("Location"), to)
-	}
+		for _, to := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "evil", "javascript:alert(1)", "/ok\x00"} {
+			res, _ := do("POST", "/login", url.Values{"token": {"another-token"}, "to": {to}})
+			assert.Equal(t, "/", res.Header.Get("Location"), to)
+		}
+	})
 }
 
 // TestLogOutEndsTheSessionEverywhere: its cookie is good no more, here or at another
 // collector that shares the state, and other sessions go on.
 func TestLogOutEndsTheSessionEverywhere(t *testing.T) {
-	state := mockserver.NewMemoryState()
+	state := state.NewMemory()
 	var pages [2]http.Handler
 	for i := range pages {
-		collector, err := mockserver.NewCollector(mockserver.Config{State: state})
+		collector, err := engine.New(engine.Config{State: state})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = collector.Close() })
-		guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token"})
+		guard, err := access.NewGuard(access.GuardConfig{Token: "the-admin-token"})
 		require.NoError(t, err)
-		pages[i] = mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
+		pages[i] = inspector.New(collector, inspector.Config{Guard: guard})
 	}
 	do := func(page int, method, path, form, cookie string) *http.Response {
 		req := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(form))
@@ -517,30 +525,10 @@ func TestLogOutEndsTheSessionEverywhere(t *testing.T) {
 	}
 }
 
-// steps is a clock that a test moves.
-type steps struct {
-	mu  sync.Mutex // guards now
-	now time.Time
-}
-
-func (s *steps) Now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now
-}
-
-func (s *steps) After(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
-
-func (s *steps) advance(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now = s.now.Add(d)
-}
-
 func TestHiddenHeaderValuesDoNotGoToAnotherURL(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t)
-	require.NoError(t, srv.AddDestination(t.Context(), mockserver.Destination{Name: "d", Settings: webhook.Settings{
+	require.NoError(t, srv.Engine().AddDestination(t.Context(), tracking.Destination{Name: "d", Settings: webhook.Settings{
 		Webhooks: []webhook.Endpoint{{URL: "https://a.example/hook", Headers: map[string]string{"Authorization": "Bearer s3cret"}}}, SharedSecret: "shared",
 	}}))
 	_, page := get(t, srv.URL+"/destination?name=d")
@@ -556,28 +544,28 @@ func TestHiddenHeaderValuesDoNotGoToAnotherURL(t *testing.T) {
 	form.Set("url0", "https://a.example/hook")
 	res, _ := submit(t, srv.URL+"/destinations/save", form)
 	assert.Equal(t, http.StatusOK, res.StatusCode)
-	d := srv.Settings().Destinations[0]
+	d := srv.Engine().Settings().Destinations[0]
 	assert.Equal(t, "Bearer s3cret", d.Webhooks[0].Headers["Authorization"])
 	assert.Equal(t, "shared", d.SharedSecret)
 	form.Set("secretDo", "remove")
 	_, _ = submit(t, srv.URL+"/destinations/save", form)
-	assert.Empty(t, srv.Settings().Destinations[0].SharedSecret)
+	assert.Empty(t, srv.Engine().Settings().Destinations[0].SharedSecret)
 }
 
 func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("fixed", "https://a.example")}})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("fixed", "https://a.example")}})
 	res, _ := submit(t, srv.URL+"/destinations/save", url.Values{"name": {"fixed"}, "new": {"false"}, "url0": {"https://b.example"}})
 	assert.Equal(t, http.StatusConflict, res.StatusCode)
 	res, _ = submit(t, srv.URL+"/destinations/save", url.Values{"name": {"fixed"}, "new": {"true"}, "url0": {"https://b.example"}})
 	assert.Equal(t, http.StatusUnprocessableEntity, res.StatusCode)
 	res, _ = submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"fixed"}})
 	assert.Equal(t, http.StatusConflict, res.StatusCode)
-	assert.Equal(t, "https://a.example", srv.Settings().Destinations[0].Webhooks[0].URL)
+	assert.Equal(t, "https://a.example", srv.Engine().Settings().Destinations[0].Webhooks[0].URL)
 	res, _ = submit(t, srv.URL+"/destinations/pause", url.Values{"name": {"fixed"}})
 	assert.Equal(t, http.StatusOK, res.StatusCode)
-	assert.True(t, srv.Status()[0].Paused)
+	assert.True(t, srv.Engine().Status()[0].Paused)
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
-	require.NoError(t, srv.AddDestination(t.Context(), hook("made", "https://a.example")))
+	require.NoError(t, srv.Engine().AddDestination(t.Context(), hook("made", "https://a.example")))
 	require.NoError(t, srv.Pause(t.Context(), "made"))
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
 	res, page := submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"made"}})
@@ -585,12 +573,12 @@ func TestDestinationsOfTheConfigurationCannotBeChangedByForms(t *testing.T) {
 	assert.Contains(t, page, "It has pending calls")
 	res, _ = submit(t, srv.URL+"/destinations/remove", url.Values{"name": {"made"}, "discard": {"true"}})
 	assert.Equal(t, http.StatusOK, res.StatusCode)
-	assert.Len(t, srv.Settings().Destinations, 1)
+	assert.Len(t, srv.Engine().Settings().Destinations, 1)
 }
 
 func TestInspectorIsConcurrentSafe(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{History: mockserver.NewHistory(50), Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	srv := mockserver.RunEngine(t, engine.Config{History: history.New(50), Destinations: []tracking.Destination{hook("hook", rec.URL)}})
 	var senders, readers sync.WaitGroup
 	ctx := t.Context()
 	for n := range 4 {
@@ -633,7 +621,7 @@ func TestClearDuringPagesConcurrentSafe(t *testing.T) {
 	var shown atomic.Bool
 	clearing.Go(func() {
 		for !shown.Load() {
-			serve(srv, http.MethodPost, "/v1/batch", `{"batch":[`+strings.Repeat(`{"type":"track","userId":"u"},`, 200)+`{}]}`)
+			serve(srv.Engine(), http.MethodPost, "/v1/batch", `{"batch":[`+strings.Repeat(`{"type":"track","userId":"u"},`, 200)+`{}]}`)
 			srv.Clear()
 		}
 	})
@@ -646,17 +634,17 @@ func TestClearDuringPagesConcurrentSafe(t *testing.T) {
 
 // TestAStreamEndsWithTheRightToSeeIt: its page then asks again, and is led to the login.
 func TestAStreamEndsWithTheRightToSeeIt(t *testing.T) {
-	collector, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
-	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "one-token"})
+	guard, err := access.NewGuard(access.GuardConfig{Token: "one-token"})
 	require.NoError(t, err)
-	srv := httptest.NewServer(mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard}))
+	srv := httptest.NewServer(inspector.New(collector, inspector.Config{Guard: guard}))
 	t.Cleanup(srv.Close)
 	s := openStream(t, srv.URL+"/stream", "Authorization", "Bearer one-token")
 	_, ok := s.next()
 	require.True(t, ok)
-	require.NoError(t, guard.Configure(mockserver.GuardConfig{Token: "another-token"}))
+	require.NoError(t, guard.Configure(access.GuardConfig{Token: "another-token"}))
 	serve(collector, http.MethodPost, "/v1/batch", track("m", 1))
 	for n := 0; ok; n++ {
 		_, ok = s.next()
@@ -668,7 +656,7 @@ func TestAStreamEndsWithTheRightToSeeIt(t *testing.T) {
 // the numbers of the properties do, and the doctor tells of those alone.
 func TestIDsThatAreNumbersReachWebhooksWhole(t *testing.T) {
 	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []mockserver.Destination{hook("hook", rec.URL)}})
+	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("hook", rec.URL)}})
 	post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":90071992547409931,"properties":{"n":90071992547409933}}`)
 	srv.Expect(t, mockserver.OfUser("90071992547409931"), mockserver.DeliveredTo("hook"))
 	bodies, _ := rec.got()
@@ -682,12 +670,12 @@ func TestIDsThatAreNumbersReachWebhooksWhole(t *testing.T) {
 
 // TestTheLoginReadsLittle: anyone may ask for it.
 func TestTheLoginReadsLittle(t *testing.T) {
-	collector, err := mockserver.NewCollector(mockserver.Config{})
+	collector, err := engine.New(engine.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
-	guard, err := mockserver.NewGuard(mockserver.GuardConfig{Token: "the-admin-token"})
+	guard, err := access.NewGuard(access.GuardConfig{Token: "the-admin-token"})
 	require.NoError(t, err)
-	inspector := mockserver.NewInspector(collector, mockserver.InspectorConfig{Guard: guard})
+	inspector := inspector.New(collector, inspector.Config{Guard: guard})
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		for contentType, start := range map[string]string{
 			"multipart/form-data; boundary=b":   "--b\r\nContent-Disposition: form-data; name=\"to\"; filename=\"f\"\r\n\r\n",

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // maxDifferences is how many differences are told one by one.
@@ -44,7 +45,7 @@ func differences(got, want any, subset bool) *jsonDiff {
 	d := &jsonDiff{subset: subset}
 	d.compare("", got, want)
 	if d.more > 0 {
-		d.lines = append(d.lines, "and "+plural(d.more, "more difference", "more differences"))
+		d.lines = append(d.lines, "and "+text.Plural(d.more, "more difference", "more differences"))
 	}
 	return d
 }
@@ -173,5 +174,5 @@ func jsonText(v any, most int) string {
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(v) // it was decoded
-	return cutBytes(most, strings.TrimSuffix(b.String(), "\n"))
+	return text.CutBytes(most, strings.TrimSuffix(b.String(), "\n"))
 }

@@ -8,75 +8,48 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A Match picks calls by what is known of them. Tests may write their own, which can
-// say by [Record.Missf] why they do not pick one. A record is shown to it whenever
+// say by [tracking.Record.Missf] why they do not pick one. A record is shown to it whenever
 // something has become of it, by the goroutine that looks or waits.
-type Match func(*Record) bool
+type Match func(*tracking.Record) bool
 
-// Missf is what a Match returns of a record that it does not pick: false, with the
-// reason noted for the errors of [View.Wait], [View.Expect] and [View.ExpectN]:
-//
-//	func(r *mockserver.Record) bool {
-//		return r.Call.Context()["ip"] != nil || r.Missf("it has no context.ip")
-//	}
-func (r *Record) Missf(format string, args ...any) bool {
-	if r.misses != nil {
-		r.misses.lines = append(r.misses.lines, fmt.Sprintf(format, args...))
-	}
-	return false
-}
-
-// misses are why matches do not pick a record.
-type misses struct {
-	failed   int      // matches
-	lines    []string // reasons
-	distance int      // between what the record has and what is wanted, in bytes to edit
-}
-
-func (m *misses) compare(other *misses) int {
-	return cmp.Or(cmp.Compare(m.failed, other.failed), cmp.Compare(len(m.lines), len(other.lines)), cmp.Compare(m.distance, other.distance))
-}
-
-// is holds one field of the record against what is wanted.
-func (r *Record) is(field, got, want string) bool {
-	if got == want {
-		return true
-	}
-	if r.misses != nil {
-		r.misses.distance += distance(got, want)
-	}
-	return r.Missf("%s is %q, want %q", field, got, want)
+// is compares one field of a record with what is wanted.
+func is(r *tracking.Record, field, got, want string) bool {
+	return got == want || r.MissBy(func() int { return distance(got, want) }, "%s is %q, want %q", field, got, want)
 }
 
 // OfType picks the calls of a type: "track", "identify" and so on.
 func OfType(typ string) Match {
-	return func(r *Record) bool { return r.is("type", r.Call.Type, typ) }
+	return func(r *tracking.Record) bool { return is(r, "type", r.Call.Type, typ) }
 }
 
 // OfEvent picks the track calls of an event.
 func OfEvent(event string) Match {
-	return func(r *Record) bool {
-		track := r.is("type", r.Call.Type, "track")
-		return r.is("event", r.Call.Event, event) && track // a call that is neither is further away
+	return func(r *tracking.Record) bool {
+		track := is(r, "type", r.Call.Type, "track")
+		return is(r, "event", r.Call.Event, event) && track // a call that is neither is further away
 	}
 }
 
 // OfUser picks the calls of a user, by userId.
 func OfUser(userID string) Match {
-	return func(r *Record) bool { return r.is("userId", r.Call.UserID, userID) }
+	return func(r *tracking.Record) bool { return is(r, "userId", r.Call.UserID, userID) }
 }
 
 // OfSource picks the calls of a source, by its name. One that was made for a write
 // key has a name that does not tell the key: [View.Source] finds its calls.
 func OfSource(name string) Match {
-	return func(r *Record) bool { return r.is("source", r.Call.Source, name) }
+	return func(r *tracking.Record) bool { return is(r, "source", r.Call.Source, name) }
 }
 
 // WithID picks the call with a messageId.
 func WithID(messageID string) Match {
-	return func(r *Record) bool { return r.is("messageId", r.Call.ID, messageID) }
+	return func(r *tracking.Record) bool { return is(r, "messageId", r.Call.ID, messageID) }
 }
 
 // Like picks the calls that hold what a JSON object holds, and perhaps more:
@@ -90,25 +63,26 @@ func Like(want string) Match {
 	if _, err := decodeJSON([]byte(want)); err != nil {
 		return (&unusable{fmt.Errorf("mockserver: Like needs JSON, and %q is none: %w", want, err)}).match
 	}
-	return func(r *Record) bool {
+	return func(r *tracking.Record) bool {
 		d, err := diffJSON(r.Call.Body, []byte(want), true)
 		if err != nil {
 			return r.Missf("%v", err)
 		}
-		for _, line := range d.lines {
+		if len(d.lines) == 0 {
+			return true
+		}
+		r.MissBy(func() int { return d.distance }, "%s", d.lines[0])
+		for _, line := range d.lines[1:] {
 			r.Missf("%s", line)
 		}
-		if r.misses != nil {
-			r.misses.distance += d.distance
-		}
-		return len(d.lines) == 0
+		return false
 	}
 }
 
 // An unusable match was made from what it cannot be made from.
 type unusable struct{ err error }
 
-func (u *unusable) match(r *Record) bool { return r.Missf("%v", u.err) }
+func (u *unusable) match(r *tracking.Record) bool { return r.Missf("%v", u.err) }
 
 // checkUsable returns the error of the first match that is unusable. A Match is a
 // function, which can only be told by its code.
@@ -116,24 +90,22 @@ func checkUsable(match []Match) error {
 	code := reflect.ValueOf((&unusable{}).match).Pointer()
 	for _, m := range match {
 		if reflect.ValueOf(m).Pointer() == code {
-			why := &misses{}
-			m(&Record{misses: why})
-			return errors.New(why.lines[0])
+			return errors.New(missesOf(tracking.Record{}, []Match{m}).lines[0])
 		}
 	}
 	return nil
 }
 
-// InState picks the calls that are in a state at a destination, see [Record.State]:
+// InState picks the calls that are in a state at a destination, see [tracking.Record.State]:
 // with StatePending those that were tried and are to be tried again.
-func InState(destination string, state State) Match {
-	return func(r *Record) bool {
+func InState(destination string, state tracking.State) Match {
+	return func(r *tracking.Record) bool {
 		o, ok := r.State(destination)
 		switch {
 		case ok && o.State == state:
 			return true
 		case !ok:
-			return r.Missf("destination %q has not tried it%s, want %s", destination, r.triedBy(), state)
+			return r.Missf("destination %q has not tried it%s, want %s", destination, triedBy(r), state)
 		case o.Reason != "":
 			return r.Missf("at destination %q it is %s (%s), want %s", destination, o.State, o.Reason, state)
 		}
@@ -142,7 +114,7 @@ func InState(destination string, state State) Match {
 }
 
 // triedBy names the destinations that have tried a call, for one whose name is wrong.
-func (r *Record) triedBy() string {
+func triedBy(r *tracking.Record) string {
 	var names []string
 	for i := range r.Ends {
 		names = append(names, strconv.Quote(r.Ends[i].Destination))
@@ -155,12 +127,12 @@ func (r *Record) triedBy() string {
 }
 
 // DeliveredTo picks the calls that a webhook of a destination has taken.
-func DeliveredTo(destination string) Match { return InState(destination, StateDelivered) }
+func DeliveredTo(destination string) Match { return InState(destination, tracking.StateDelivered) }
 
 // Attempted picks the calls for which at least n requests to the webhooks of a
 // destination have ended.
 func Attempted(destination string, n int) Match {
-	return func(r *Record) bool {
+	return func(r *tracking.Record) bool {
 		got := 0
 		for i := range r.Attempts {
 			if r.Attempts[i].Destination == destination {
@@ -171,8 +143,8 @@ func Attempted(destination string, n int) Match {
 	}
 }
 
-func every(match []Match) func(*Record) bool {
-	return func(r *Record) bool {
+func every(match []Match) func(*tracking.Record) bool {
+	return func(r *tracking.Record) bool {
 		for _, m := range match {
 			if !m(r) {
 				return false
@@ -182,18 +154,33 @@ func every(match []Match) func(*Record) bool {
 	}
 }
 
+// misses are why matches do not pick a record.
+type misses struct {
+	failed   int      // matches
+	lines    []string // reasons
+	distance int      // between what the record has and what is wanted, in bytes to edit
+}
+
+func (m *misses) compare(other *misses) int {
+	return cmp.Or(cmp.Compare(m.failed, other.failed), cmp.Compare(len(m.lines), len(other.lines)), cmp.Compare(m.distance, other.distance))
+}
+
 // missesOf returns why matches do not pick a record.
-func missesOf(r Record, match []Match) *misses {
+func missesOf(r tracking.Record, match []Match) *misses {
 	all := &misses{}
 	for i, m := range match {
 		why := &misses{}
-		r.misses = why
-		if m(&r) {
+		explaining := r.Explaining(func(reason string, distance int) {
+			why.lines = append(why.lines, reason)
+			why.distance += distance
+		})
+		if m(&explaining) {
 			continue
 		}
-		if all.failed++; len(why.lines) == 0 {
-			why.lines = []string{fmt.Sprintf("match %d of %d does not pick it: %s", i+1, len(match), r.Call.excerpt())}
+		if len(why.lines) == 0 {
+			why.lines = []string{fmt.Sprintf("match %d of %d does not pick it: %s", i+1, len(match), excerpt(&r.Call))}
 		}
+		all.failed++
 		all.lines = append(all.lines, why.lines...)
 		all.distance += why.distance
 	}
@@ -203,25 +190,21 @@ func missesOf(r Record, match []Match) *misses {
 // nearest returns the record that the fewest matches do not pick, and why they do
 // not; of several that with the fewest reasons, of those that whose values are most
 // alike, and of those the newest.
-func nearest(records []Record, match []Match) (record Record, lines []string) {
-	var least *misses
+func nearest(records []tracking.Record, match []Match) (record tracking.Record, lines []string) {
+	least := &misses{}
 	for _, r := range slices.Backward(records) {
-		why := missesOf(r, match)
-		if why.failed > 0 && (least == nil || why.compare(least) < 0) {
+		if why := missesOf(r, match); why.failed > 0 && (least.failed == 0 || why.compare(least) < 0) {
 			record, least = r, why
 		}
-	}
-	if least == nil {
-		return Record{}, nil
 	}
 	return record, least.lines
 }
 
 // excerpt returns the call's body, or its first bytes.
-func (c *Call) excerpt() string { return cutBytes(maxBodyShown, string(c.Body)) }
+func excerpt(c *tracking.Call) string { return text.CutBytes(maxBodyShown, string(c.Body)) }
 
 // summary names a call in a line.
-func (c *Call) summary() string {
+func summary(c *tracking.Call) string {
 	var b strings.Builder
 	b.WriteString(c.Type)
 	for _, part := range []struct{ name, value string }{

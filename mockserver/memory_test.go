@@ -6,21 +6,27 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 func TestMemoryJournal(t *testing.T) {
 	journaltest.Run(t, journaltest.Options{
-		Open: func(_ *testing.T, maxBytes int64) mockserver.Journal {
-			return mockserver.NewMemoryJournal(maxBytes, nil)
+		Open: func(_ *testing.T, maxBytes int64) journal.Journal {
+			return journal.NewMemory(maxBytes)
 		},
+		In: synctest.Test,
 	})
 }
 
@@ -28,18 +34,18 @@ func TestMemoryJournal(t *testing.T) {
 // came with it, and shared their memory.
 func TestFailedCallsKeepNoWholeBatches(t *testing.T) {
 	const batches, size = 60, 400_000
-	j := mockserver.NewMemoryJournal(0, nil)
+	j := journal.NewMemory(0)
 	t.Cleanup(func() { _ = j.Close() })
 	r, err := j.Attach(t.Context(), "d", nil)
 	require.NoError(t, err)
 	before := heap()
 	for i := range batches {
 		bodies := make([]byte, size)
-		calls := []mockserver.Call{{ID: fmt.Sprint(i), Source: "s", Body: bodies[:100:100]}, {ID: fmt.Sprint("other ", i), Source: "s", Body: bodies[100:]}}
-		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "s", Calls: calls}))
-		lease, err := r.Next(t.Context(), mockserver.Want{})
+		calls := []tracking.Call{{ID: fmt.Sprint(i), Source: "s", Body: bodies[:100:100]}, {ID: fmt.Sprint("other ", i), Source: "s", Body: bodies[100:]}}
+		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "s", Calls: calls}))
+		lease, err := r.Next(t.Context(), journal.Want{})
 		require.NoError(t, err)
-		require.NoError(t, lease.Finish(t.Context(), mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateFailed}, {State: mockserver.StateDelivered}}}))
+		require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateFailed}, {State: tracking.StateDelivered}}}))
 	}
 	assert.Less(t, int64(heap()-before), int64(batches*size/10))
 	runtime.KeepAlive(j)
@@ -60,14 +66,14 @@ func TestTheLimitOfAMemoryJournalIsOneOfMemory(t *testing.T) {
 		"batches with little of use": {20, 10_000, []string{"a", "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var paused []mockserver.Destination
+			var paused []tracking.Destination
 			for _, name := range test.destinations {
 				d := hook(name, "http://127.0.0.1:1/")
 				d.Paused = true
 				paused = append(paused, d)
 			}
-			c := newCollector(t, mockserver.Config{
-				Journal: mockserver.NewMemoryJournal(limit, nil), Destinations: paused, DedupCalls: 100, History: mockserver.NewHistory(1),
+			c := newCollector(t, engine.Config{
+				Journal: journal.NewMemory(limit), Destinations: paused, DedupCalls: 100, History: history.New(1),
 			})
 			before := heap()
 			status := http.StatusOK
@@ -87,68 +93,68 @@ func TestTheLimitOfAMemoryJournalIsOneOfMemory(t *testing.T) {
 // TestAMemoryJournalCountsRetriesAndFrees: what is tried again takes memory of its own,
 // and nothing is left when all is done.
 func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
-	j := mockserver.NewMemoryJournal(100_000, nil)
+	j := journal.NewMemory(100_000)
 	t.Cleanup(func() { _ = j.Close() })
 	held := func() int64 {
-		health, err := j.(mockserver.HealthChecker).Health(t.Context())
+		health, err := j.(journal.HealthChecker).Health(t.Context())
 		require.NoError(t, err)
 		return health.Bytes
 	}
-	readers := map[string]mockserver.Reader{}
+	readers := map[string]journal.Reader{}
 	for _, name := range []string{"a", "b"} {
 		r, err := j.Attach(t.Context(), name, []string{"s"})
 		require.NoError(t, err)
 		readers[name] = r
 	}
-	require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "other", Calls: make([]mockserver.Call, 1_000)}), "nobody wants it")
+	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "other", Calls: make([]tracking.Call, 1_000)}), "nobody wants it")
 	assert.Zero(t, held())
-	finish := func(name string, outcomes ...mockserver.Outcome) {
-		lease, err := readers[name].Next(t.Context(), mockserver.Want{})
+	finish := func(name string, outcomes ...tracking.Outcome) {
+		lease, err := readers[name].Next(t.Context(), journal.Want{})
 		require.NoError(t, err)
-		require.NoError(t, lease.Finish(t.Context(), mockserver.Result{Outcomes: outcomes}))
+		require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: outcomes}))
 	}
-	pending, done := mockserver.Outcome{State: mockserver.StatePending, Note: "n"}, mockserver.Outcome{State: mockserver.StateDelivered}
-	calls := []mockserver.Call{{ID: "1", Source: "s", Body: make([]byte, 1_000)}, {ID: "2", Source: "s", Body: make([]byte, 1_000)}}
-	require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "s", Calls: calls}))
+	pending, done := tracking.Outcome{State: tracking.StatePending, Note: "n"}, tracking.Outcome{State: tracking.StateDelivered}
+	calls := []tracking.Call{{ID: "1", Source: "s", Body: make([]byte, 1_000)}, {ID: "2", Source: "s", Body: make([]byte, 1_000)}}
+	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "s", Calls: calls}))
 	first := held()
 	assert.Greater(t, first, int64(2_000))
 	finish("a", pending, pending)
-	assert.Greater(t, held(), first+2*int64(unsafe.Sizeof(mockserver.Call{})))
+	assert.Greater(t, held(), first+2*int64(unsafe.Sizeof(tracking.Call{})))
 	finish("b", done, done)
 	finish("a", done, pending)
 	assert.Greater(t, held(), int64(2_000), "the calls share their memory")
-	finish("a", mockserver.Outcome{State: mockserver.StateFailed})
+	finish("a", tracking.Outcome{State: tracking.StateFailed})
 	assert.Zero(t, held())
-	require.NoError(t, j.Replay(t.Context(), "a", calls, mockserver.StateFailed))
+	require.NoError(t, j.Replay(t.Context(), "a", calls, tracking.StateFailed))
 	assert.Greater(t, held(), int64(2_000))
 	require.NoError(t, j.Detach(t.Context(), "a"))
 	assert.Zero(t, held())
 }
 
 func TestFailedCallsTakeAShareOfTheMemory(t *testing.T) {
-	j := mockserver.NewMemoryJournal(80_000, nil)
+	j := journal.NewMemory(80_000)
 	t.Cleanup(func() { _ = j.Close() })
 	r, err := j.Attach(t.Context(), "d", nil)
 	require.NoError(t, err)
 	fail := func(id string, size int) {
-		calls := []mockserver.Call{{ID: id, Source: "s", Body: make([]byte, size)}}
-		require.NoError(t, j.Append(t.Context(), mockserver.Batch{Source: "s", ReceivedAt: time.Now(), Calls: calls}))
-		lease, err := r.Next(t.Context(), mockserver.Want{})
+		calls := []tracking.Call{{ID: id, Source: "s", Body: make([]byte, size)}}
+		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "s", ReceivedAt: time.Now(), Calls: calls}))
+		lease, err := r.Next(t.Context(), journal.Want{})
 		require.NoError(t, err)
-		require.NoError(t, lease.Finish(t.Context(), mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateFailed, Reason: "no"}}}))
+		require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateFailed, Reason: "no"}}}))
 	}
 	failed := func() (ids []string) {
-		require.NoError(t, j.Failed(t.Context(), "d", func(f mockserver.FailedCall) bool { ids = append(ids, f.Call.ID); return true }))
+		require.NoError(t, j.Failed(t.Context(), "d", func(f journal.FailedCall) bool { ids = append(ids, f.Call.ID); return true }))
 		return ids
 	}
 	for i := range 9 {
 		fail(fmt.Sprint(i), 2_000)
 	}
 	assert.Equal(t, []string{"5", "6", "7", "8"}, failed(), "the newest, in an eighth")
-	require.NoError(t, j.Replay(t.Context(), "d", []mockserver.Call{{ID: "6", Source: "s"}}, mockserver.StateFailed))
-	lease, err := r.Next(t.Context(), mockserver.Want{})
+	require.NoError(t, j.Replay(t.Context(), "d", []tracking.Call{{ID: "6", Source: "s"}}, tracking.StateFailed))
+	lease, err := r.Next(t.Context(), journal.Want{})
 	require.NoError(t, err)
-	require.NoError(t, lease.Finish(t.Context(), mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateDelivered}}}))
+	require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
 	fail("9", 2_000)
 	assert.Equal(t, []string{"5", "7", "8", "9"}, failed(), "what was replayed has made room")
 	fail("10", 60_000)

@@ -17,6 +17,7 @@ import (
 
 	analytics "github.com/seed-45eadc4a/analytics-go"
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -80,7 +81,7 @@ func misadventure(t *testing.T, random *rand.Rand) {
 	d := hook("d", "http://h/1", "http://h/2")
 	d.SharedSecret = secret
 	srv := mockserver.RunT(t, mockserver.Config{
-		InProcess: true, Destinations: []mockserver.Destination{d},
+		InProcess: true, Destinations: []tracking.Destination{d},
 		Sender: webhook.SenderConfig{Transport: mockserver.NewTransport(receiver)},
 	})
 	srv.Fail(misfortune(random, "")...)
@@ -106,7 +107,7 @@ func misadventure(t *testing.T, random *rand.Rand) {
 	assert.GreaterOrEqual(t, int64(len(stored)), stats.Delivered, "each call that was answered 200 is stored")
 	assert.LessOrEqual(t, len(stored), n, "and none twice")
 	l := account(t, srv)
-	assert.Equal(t, mockserver.Ledger{Destination: "d", Accepted: int64(len(stored)), Delivered: int64(len(stored))}, l)
+	assert.Equal(t, tracking.Ledger{Destination: "d", Accepted: int64(len(stored)), Delivered: int64(len(stored))}, l)
 	mu.Lock()
 	defer mu.Unlock()
 	for _, c := range stored {

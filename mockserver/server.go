@@ -1,21 +1,18 @@
 package mockserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
-	"time"
-)
 
-// Time-outs of the HTTP server, so that a slow sender cannot hold a connection.
-const (
-	readHeaderTimeout = 5 * time.Second
-	readTimeout       = 20 * time.Second
-	idleTimeout       = 2 * time.Minute
-	answerTimeout     = 20 * time.Second // of each write
-	maxHeaderBytes    = 64 << 10
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A Server is a collector for tests and development. It listens on a port of the
@@ -26,10 +23,11 @@ type Server struct {
 	// its end. Give it to a client as its Endpoint.
 	URL string
 
-	*Collector
 	View
+	engine  *engine.Collector
 	handler http.Handler
-	http    *http.Server // nil without a listener
+	http    *http.Server       // nil without a listener
+	end     context.CancelFunc // ends the requests that a fault holds
 }
 
 // inProcessHost is that of a server without a listener. The top-level domain
@@ -39,39 +37,50 @@ const inProcessHost = "mockserver.invalid"
 // Run starts a server. Its webhooks may be on the loopback interface, and any
 // write key is taken where config names no source. Close ends it.
 func Run(config Config) (*Server, error) {
-	config.AnyWriteKey = config.AnyWriteKey || len(config.Sources) == 0
-	config.Sender.Policy.AllowLoopback = true
-	config.Messages = true
-	collector, err := NewCollector(config)
+	return run(config.engine(), config.InProcess)
+}
+
+// run starts a server around an engine that it makes.
+func run(config engine.Config, inProcess bool) (*Server, error) {
+	faults := &faults{}
+	config.Sender.Wrap = faults.before(config.Sender.Wrap)
+	engine, err := engine.New(config)
 	if err != nil {
 		return nil, err
 	}
-	guard, err := NewGuard(GuardConfig{Loopback: true, Hosts: []string{inProcessHost}})
+	guard, err := access.NewGuard(access.GuardConfig{Loopback: true, Hosts: []string{inProcessHost}})
 	if err != nil {
-		return nil, errors.Join(err, collector.Close())
+		return nil, errors.Join(err, engine.Close())
 	}
-	admin := guard.Wrap(NewAdmin(collector, ""))
-	pages := NewInspector(collector, InspectorConfig{Guard: guard}).Wrap(collector)
-	s := &Server{URL: "http://" + inProcessHost, Collector: collector}
-	s.View = View{collector: collector, timeout: WaitTimeout, cleared: &watermarks{}}
-	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := &Server{URL: "http://" + inProcessHost, engine: engine}
+	s.View = View{collector: engine, faults: faults, timeout: WaitTimeout, cleared: &watermarks{}}
+	var life context.Context
+	life, s.end = context.WithCancel(context.Background())
+	tracking := &faultyHandler{faults: faults, sourceOf: engine.SourceOf, life: life, next: engine}
+	s.handler = handlerOf(guard.Wrap(admin.New(engine, "")), inspector.New(engine, inspector.Config{Guard: guard}).Wrap(tracking))
+	if inProcess {
+		return s, nil
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("mockserver: %w", err), s.Close())
+	}
+	s.URL = "http://" + listener.Addr().String()
+	s.http = access.NewHTTPServer(s.handler)
+	go func() { _ = s.http.Serve(listener) }()
+	return s, nil
+}
+
+// handlerOf puts the admin API beside the pages, which have the tracking API behind
+// them.
+func handlerOf(admin, pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/messages" {
 			admin.ServeHTTP(w, r)
 			return
 		}
 		pages.ServeHTTP(w, r)
 	})
-	if config.InProcess {
-		return s, nil
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("mockserver: %w", err), collector.Close())
-	}
-	s.URL = "http://" + listener.Addr().String()
-	s.http = NewHTTPServer(s.handler)
-	go func() { _ = s.http.Serve(listener) }()
-	return s, nil
 }
 
 // Transport returns an http.RoundTripper that reaches the server without a
@@ -82,62 +91,34 @@ func (s *Server) Transport() http.RoundTripper { return NewTransport(s.handler) 
 // the server's URL reaches it through this one also where nothing listens.
 func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
 
-// NewHTTPServer returns an http.Server for a handler, with the time-outs and
-// limits that a collector needs against slow and hostile senders. Whoever does not
-// read what the handler writes for 20 seconds is cut off; how long the handler takes
-// is not limited.
-func NewHTTPServer(h http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           guardedConnection{h},
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-	}
-}
-
-// A guardedConnection keeps those who send a request from holding its connection.
-type guardedConnection struct{ next http.Handler }
-
-// ServeHTTP implements http.Handler.
-func (g guardedConnection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		// It may have had a Content-Length too, which net/http removes. A proxy that
-		// goes by that one takes the end of this body for another request.
-		w.Header().Set("Connection", "close")
-	}
-	timed := &timedResponse{w, http.NewResponseController(w)}
-	g.next.ServeHTTP(timed, r)
-	timed.extend() // for what is flushed now
-}
-
-// A timedResponse gives each write a time-out. http.Server.WriteTimeout would be one
-// for the whole answer, streams too.
-type timedResponse struct {
-	http.ResponseWriter
-	control *http.ResponseController
-}
-
-func (t *timedResponse) extend() { _ = t.control.SetWriteDeadline(time.Now().Add(answerTimeout)) }
-
-// Write implements http.ResponseWriter.
-func (t *timedResponse) Write(b []byte) (int, error) {
-	t.extend()
-	return t.ResponseWriter.Write(b)
-}
-
-// Unwrap lets an http.ResponseController find what this one lacks.
-func (t *timedResponse) Unwrap() http.ResponseWriter { return t.ResponseWriter }
-
-// Close stops listening, breaks off what is under way, and ends the collector.
+// Close stops listening, breaks off what is under way, and stops deliveries.
 // It may be called again.
 func (s *Server) Close() error {
 	var err error
 	if s.http != nil {
 		err = s.http.Close()
 	}
-	return errors.Join(err, s.Collector.Close())
+	s.end()
+	return errors.Join(err, s.engine.Close())
 }
+
+// Ready returns nil if the server takes calls, otherwise why not.
+func (s *Server) Ready(ctx context.Context) error { return s.engine.Ready(ctx) }
+
+// Pause stops attempts to a destination until Resume: its calls wait, and their four
+// hours go on. Its error says that there is no such destination.
+func (s *Server) Pause(ctx context.Context, destination string) error {
+	return s.engine.Pause(ctx, destination)
+}
+
+// Resume ends a Pause. Its error is as that of Pause.
+func (s *Server) Resume(ctx context.Context, destination string) error {
+	return s.engine.Resume(ctx, destination)
+}
+
+// Ledger returns the account of every destination: how many calls it was to get, and
+// what became of them.
+func (s *Server) Ledger(ctx context.Context) ([]tracking.Ledger, error) { return s.engine.Ledger(ctx) }
 
 // A TB is what is needed here of a *testing.T, *testing.B or *testing.F.
 type TB interface {

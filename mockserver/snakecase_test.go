@@ -8,11 +8,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
 func ExampleSnakeCase() {
-	fmt.Println(mockserver.SnakeCase("Big Spenders (last 30 days)"))
+	fmt.Println(users.SnakeCase("Big Spenders (last 30 days)"))
 	// Output: big_spenders_last_30_days
 }
 
@@ -80,9 +80,9 @@ func TestSnakeCase(t *testing.T) {
 		{"a\xffb", "a_b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := mockserver.SnakeCase(test.name)
+			got := users.SnakeCase(test.name)
 			assert.Equal(t, test.want, got)
-			assert.Equal(t, got, mockserver.SnakeCase(got), "again")
+			assert.Equal(t, got, users.SnakeCase(got), "again")
 		})
 	}
 }
@@ -92,8 +92,8 @@ func FuzzSnakeCase(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		key := mockserver.SnakeCase(name)
-		if again := mockserver.SnakeCase(key); again != key {
+		key := users.SnakeCase(name)
+		if again := users.SnakeCase(key); again != key {
 			t.Errorf("%q gives %q, and that %q", name, key, again)
 		}
 		if !utf8.ValidString(key) || strings.HasPrefix(key, "_") || strings.HasSuffix(key, "_") || strings.Contains(key, "__") {

@@ -16,7 +16,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	userspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -79,7 +85,7 @@ func (p *process) isDead() bool {
 
 // mortalState is the state as a process sees it.
 type mortalState struct {
-	mockserver.StateStore
+	state.Store
 	*process
 }
 
@@ -87,37 +93,37 @@ func (s mortalState) Get(ctx context.Context, key string) ([]byte, uint64, error
 	if s.isDead() {
 		return nil, 0, errKilled
 	}
-	return s.StateStore.Get(ctx, key)
+	return s.Store.Get(ctx, key)
 }
 
 func (s mortalState) Put(ctx context.Context, key string, value []byte) error {
-	return s.write(func() error { return s.StateStore.Put(ctx, key, value) })
+	return s.write(func() error { return s.Store.Put(ctx, key, value) })
 }
 
 func (s mortalState) Update(ctx context.Context, key string, value []byte, revision uint64) (n uint64, err error) {
 	err = s.write(func() (err error) {
-		n, err = s.StateStore.Update(ctx, key, value, revision)
+		n, err = s.Store.Update(ctx, key, value, revision)
 		return err
 	})
 	return n, err
 }
 
 func (s mortalState) Delete(ctx context.Context, key string) error {
-	return s.write(func() error { return s.StateStore.Delete(ctx, key) })
+	return s.write(func() error { return s.Store.Delete(ctx, key) })
 }
 
 // mortalJournal is the journal as a process sees it. What it has leased when it
 // dies is handed out again.
 type mortalJournal struct {
-	mockserver.Journal
+	journal.Journal
 	*process
 }
 
-func (j mortalJournal) Append(ctx context.Context, b mockserver.Batch) error {
+func (j mortalJournal) Append(ctx context.Context, b event.Batch) error {
 	return j.write(func() error { return j.Journal.Append(ctx, b) })
 }
 
-func (j mortalJournal) Attach(ctx context.Context, d string, sources []string) (mockserver.Reader, error) {
+func (j mortalJournal) Attach(ctx context.Context, d string, sources []string) (journal.Reader, error) {
 	r, err := j.Journal.Attach(ctx, d, sources)
 	return mortalReader{r, j.process}, err
 }
@@ -125,13 +131,13 @@ func (j mortalJournal) Attach(ctx context.Context, d string, sources []string) (
 func (j mortalJournal) Close() error { return nil }
 
 type mortalReader struct {
-	mockserver.Reader
+	journal.Reader
 	*process
 }
 
-func (r mortalReader) Next(ctx context.Context, want mockserver.Want) (mockserver.Lease, error) {
+func (r mortalReader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
 	if r.isDead() {
-		return nil, mockserver.ErrJournalClosed
+		return nil, journal.ErrClosed
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -147,7 +153,7 @@ func (r mortalReader) Next(ctx context.Context, want mockserver.Want) (mockserve
 		if err == nil {
 			l.Return()
 		}
-		return nil, mockserver.ErrJournalClosed
+		return nil, journal.ErrClosed
 	}
 	if err != nil {
 		return nil, err
@@ -156,11 +162,11 @@ func (r mortalReader) Next(ctx context.Context, want mockserver.Want) (mockserve
 }
 
 type mortalLease struct {
-	mockserver.Lease
+	journal.Lease
 	*process
 }
 
-func (l mortalLease) Finish(ctx context.Context, r mockserver.Result) error {
+func (l mortalLease) Finish(ctx context.Context, r journal.Result) error {
 	if l.isDead() {
 		l.Return()
 		return errKilled
@@ -171,13 +177,13 @@ func (l mortalLease) Finish(ctx context.Context, r mockserver.Result) error {
 // A world is what outlives a process: what is stored, and the receivers.
 type world struct {
 	t       *testing.T
-	state   mockserver.StateStore
-	journal mockserver.Journal
+	state   state.Store
+	journal journal.Journal
 	box     *inbox
 	shared  bool // other processes share the state: a new one has another name
 
 	process   *process
-	collector *mockserver.Collector
+	collector *engine.Collector
 	lives     int
 
 	properties map[string]*property // by destination and key
@@ -198,7 +204,7 @@ type property struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{
-		t: t, state: mockserver.NewMemoryState(), journal: mockserver.NewMemoryJournal(0, nil), box: &inbox{},
+		t: t, state: state.NewMemory(), journal: journal.NewMemory(0), box: &inbox{},
 		properties: map[string]*property{}, deliveries: map[string]map[string]notice{},
 	}
 	for _, p := range []*property{
@@ -207,7 +213,7 @@ func newWorld(t *testing.T) *world {
 		{kind: "audience", name: "Churned", destination: "crm"},
 		{kind: "trait", name: "Lifetime Value", destination: "crm"},
 	} {
-		p.key = mockserver.SnakeCase(p.name)
+		p.key = userspkg.SnakeCase(p.name)
 		p.lists, p.full, p.struck = []map[string]string{{}}, []bool{false}, map[int]bool{}
 		w.properties[p.destination+" "+p.key] = p
 	}
@@ -224,11 +230,12 @@ func (w *world) live(writes int, after bool) {
 	}
 	w.process = newProcess(writes, after)
 	// A process that dies while it starts is followed by another.
-	c, err := mockserver.NewCollector(mockserver.Config{
-		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm", "ads"),
-		Sender: webhook.SenderConfig{Transport: w.box}, History: mockserver.NewHistory(1000),
+	c, err := engine.New(engine.Config{
+		Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm", "ads"),
+		Sender: webhook.SenderConfig{Transport: w.box}, History: history.New(1000),
 		Journal: mortalJournal{w.journal, w.process}, State: mortalState{w.state, w.process}, Instance: instance,
-	}.WithEmitCalls(3))
+		BatchCalls: 3,
+	})
 	require.NoError(w.t, err)
 	w.collector = c
 }
@@ -239,9 +246,9 @@ func (w *world) die() {
 	require.NoError(w.t, w.collector.Close())
 }
 
-// sync gives a list to the process, and tells whether it was taken.
+// sync gives a list to the process, and reports whether it was taken.
 func (w *world) sync(p *property, list map[string]string, full bool) bool {
-	var s mockserver.Sync
+	var s userspkg.Sync
 	var err error
 	ids := slices.Sorted(maps.Keys(list))
 	if p.kind == "trait" {
@@ -249,16 +256,16 @@ func (w *world) sync(p *property, list map[string]string, full bool) bool {
 		for id, v := range list {
 			values[id] = v
 		}
-		s, err = w.collector.SyncTrait(w.t.Context(), mockserver.TraitSync{
-			Name: p.name, Destination: p.destination, Values: mockserver.Values(values), Full: full, AllowEmpty: true,
+		s, err = w.collector.SyncTrait(w.t.Context(), userspkg.TraitSync{
+			Name: p.name, Destination: p.destination, Values: userspkg.Values(values), Full: full, AllowEmpty: true,
 		})
 	} else {
-		s, err = w.collector.SyncAudience(w.t.Context(), mockserver.AudienceSync{
-			Name: p.name, Destination: p.destination, Members: mockserver.Members(ids...), Full: full, AllowEmpty: true,
+		s, err = w.collector.SyncAudience(w.t.Context(), userspkg.AudienceSync{
+			Name: p.name, Destination: p.destination, Members: userspkg.Members(ids...), Full: full, AllowEmpty: true,
 		})
 	}
 	if err != nil {
-		require.True(w.t, w.process.isDead() || errors.Is(err, mockserver.ErrTooManySyncs), "%v", err)
+		require.True(w.t, w.process.isDead() || errors.Is(err, userspkg.ErrTooManySyncs), "%v", err)
 		if w.process.isDead() {
 			p.unsure, p.unsureFull = list, full
 		}
@@ -300,7 +307,7 @@ func (w *world) deleteUsers(users ...string) {
 	ctx := w.t.Context()
 	w.deletions++
 	time.Sleep(time.Second) // no call of a sync has its timestamp
-	d, err := w.collector.DeleteUsers(ctx, mockserver.DeletionRequest{ID: fmt.Sprint(w.deletions), UserIDs: users})
+	d, err := w.collector.DeleteUsers(ctx, userspkg.DeletionRequest{ID: fmt.Sprint(w.deletions), UserIDs: users})
 	require.NoError(w.t, err)
 	time.Sleep(time.Second)
 	_, err = w.collector.WaitDeletion(ctx, d.ID)
@@ -344,7 +351,7 @@ func (w *world) settle() {
 		synctest.Wait()
 		ledgers, err := w.collector.Ledger(ctx)
 		require.NoError(w.t, err)
-		if !slices.ContainsFunc(ledgers, func(l mockserver.Ledger) bool { return l.Pending > 0 }) {
+		if !slices.ContainsFunc(ledgers, func(l tracking.Ledger) bool { return l.Pending > 0 }) {
 			break
 		}
 		require.NoError(w.t, ctx.Err(), "calls are still pending: %+v", ledgers)

@@ -19,7 +19,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -84,16 +87,16 @@ func TestLargeAudienceInLittleMemory(t *testing.T) {
 		return
 	}
 	receiver := &memberCount{member: make([]bool, members*2)}
-	c, err := mockserver.NewCollector(mockserver.Config{
-		Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
-		Sender: webhook.SenderConfig{Transport: receiver}, History: mockserver.NewHistory(1000),
+	c, err := engine.New(engine.Config{
+		Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
+		Sender: webhook.SenderConfig{Transport: receiver}, History: history.New(1000),
 	})
 	require.NoError(t, err)
 	defer c.Close()
-	sync := func(first, last int) mockserver.Sync {
+	sync := func(first, last int) users.Sync {
 		t.Helper()
 		start := time.Now()
-		s, err := c.SyncAudience(t.Context(), mockserver.AudienceSync{Name: "Everyone", Members: mockserver.ReadMembers(userFile(first, last))})
+		s, err := c.SyncAudience(t.Context(), users.AudienceSync{Name: "Everyone", Members: users.ReadMembers(userFile(first, last))})
 		require.NoError(t, err)
 		taken := time.Since(start)
 		s, err = c.WaitSync(t.Context(), s.ID)

@@ -7,6 +7,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // WaitTimeout is how long Expect and ExpectN wait, and Wait where its context has no
@@ -16,10 +20,23 @@ const WaitTimeout = 10 * time.Second
 // A View shows what a server got: all of it, or what came from one source. Its
 // methods may be called from many goroutines at once.
 type View struct {
-	collector *Collector
+	collector viewed
+	faults    *faults
 	source    string // of one source; empty: of all
 	timeout   time.Duration
 	cleared   *watermarks
+}
+
+// viewed is what a View needs of a collector.
+type viewed interface {
+	// History returns what the collector remembers.
+	History() *history.History
+	// SourceOf returns the name of the source with a write key.
+	SourceOf(writeKey string) (name string, known bool)
+	// Forget makes calls new again: each is taken once more when it is sent again.
+	Forget(calls []tracking.Record)
+	// ForgetAll does so with all calls, which the History then has no more.
+	ForgetAll()
 }
 
 // Within returns the same view whose Expect, ExpectN and Wait wait for at most d, in
@@ -63,23 +80,23 @@ func (w *watermarks) set(source string, mark watermark) {
 //
 // Its Clear and its faults leave other sources alone.
 func (v View) Source(writeKey string) View {
-	name, known := v.collector.sourceOf(writeKey)
+	name, known := v.collector.SourceOf(writeKey)
 	if !known {
-		name = redact(writeKey) // nothing will come
+		name = text.Redact(writeKey) // nothing will come
 	}
 	v.source = name
 	return v
 }
 
-// shows tells whether the view shows a record.
-func (v View) shows(r *Record) bool {
+// shows reports whether the view shows a record.
+func (v View) shows(r *tracking.Record) bool {
 	return (v.source == "" || r.Call.Source == v.source) && r.Seq > v.cleared.of(r.Call.Source).call
 }
 
 // Calls returns the calls that were accepted and that every match picks, in the
 // order in which they came.
-func (v View) Calls(match ...Match) []Call {
-	var calls []Call
+func (v View) Calls(match ...Match) []tracking.Call {
+	var calls []tracking.Call
 	for _, r := range v.Records(match...) {
 		calls = append(calls, r.Call)
 	}
@@ -88,24 +105,24 @@ func (v View) Calls(match ...Match) []Call {
 
 // Records returns the same calls with what became of them: each request to a
 // webhook, and where they stand with each destination.
-func (v View) Records(match ...Match) []Record {
+func (v View) Records(match ...Match) []tracking.Record {
 	picks := every(match)
-	return v.collector.history.Records(func(r *Record) bool { return v.shows(r) && picks(r) })
+	return v.collector.History().Records(func(r *tracking.Record) bool { return v.shows(r) && picks(r) })
 }
 
 // Call returns the call with a messageId, with what became of it. ok is false if
 // none came. Of calls with the same messageId from several sources it is the first.
-func (v View) Call(messageID string) (record Record, ok bool) {
+func (v View) Call(messageID string) (record tracking.Record, ok bool) {
 	if records := v.Records(WithID(messageID)); len(records) > 0 {
 		return records[0], true
 	}
-	return Record{}, false
+	return tracking.Record{}, false
 }
 
 // Rejections returns the calls that came and were not taken, with their reasons.
-func (v View) Rejections() []Rejection {
-	all, first := v.collector.history.numberedRejections()
-	var shown []Rejection
+func (v View) Rejections() []tracking.Rejection {
+	all, first := v.collector.History().NumberedRejections()
+	var shown []tracking.Rejection
 	for i, r := range all {
 		if (v.source == "" || r.Source == v.source) && first+int64(i) > v.cleared.of(r.Source).rejection {
 			shown = append(shown, r)
@@ -118,9 +135,9 @@ func (v View) Rejections() []Rejection {
 // that it has by then, which may be more. Its error, when ctx ends first, tells
 // what did come, and of the call that came nearest why it was not picked. If ctx
 // has no deadline, Wait waits for [WaitTimeout], or what [View.Within] says.
-func (v View) Wait(ctx context.Context, n int, match ...Match) ([]Call, error) {
+func (v View) Wait(ctx context.Context, n int, match ...Match) ([]tracking.Call, error) {
 	records, err := v.wait(ctx, n, match)
-	var calls []Call
+	var calls []tracking.Call
 	for _, r := range records {
 		calls = append(calls, r.Call)
 	}
@@ -129,7 +146,7 @@ func (v View) Wait(ctx context.Context, n int, match ...Match) ([]Call, error) {
 
 // wait returns the records as they were when they were picked: they may have
 // changed since.
-func (v View) wait(ctx context.Context, n int, match []Match) ([]Record, error) {
+func (v View) wait(ctx context.Context, n int, match []Match) ([]tracking.Record, error) {
 	if err := checkUsable(match); err != nil {
 		return nil, err
 	}
@@ -139,7 +156,7 @@ func (v View) wait(ctx context.Context, n int, match []Match) ([]Record, error) 
 		defer cancel()
 	}
 	picks := every(match)
-	records, err := v.collector.history.await(ctx, n, func(r *Record) bool { return v.shows(r) && picks(r) })
+	records, err := v.collector.History().Await(ctx, n, func(r *tracking.Record) bool { return v.shows(r) && picks(r) })
 	if err != nil {
 		err = v.explain(n, len(records), match, err)
 	}
@@ -153,7 +170,7 @@ const maxListed = 20
 func (v View) explain(n, got int, match []Match, cause error) error {
 	all := v.Records()
 	var b strings.Builder
-	fmt.Fprintf(&b, "mockserver: waited for %s", plural(n, "call", "calls"))
+	fmt.Fprintf(&b, "mockserver: waited for %s", text.Plural(n, "call", "calls"))
 	if !errors.Is(cause, context.DeadlineExceeded) {
 		fmt.Fprintf(&b, " until %v", cause)
 	}
@@ -163,7 +180,7 @@ func (v View) explain(n, got int, match []Match, cause error) error {
 		fmt.Fprintf(&b, ", got %d that match of %d in all", got, len(all))
 	}
 	if record, why := nearest(all, match); len(why) > 0 {
-		fmt.Fprintf(&b, "\n  nearest: %s\n    %s", record.Call.summary(), strings.Join(why, "\n    "))
+		fmt.Fprintf(&b, "\n  nearest: %s\n    %s", summary(&record.Call), strings.Join(why, "\n    "))
 	}
 	listCalls(&b, "came", all)
 	others := v.explainOthers(&b)
@@ -174,32 +191,32 @@ func (v View) explain(n, got int, match []Match, cause error) error {
 }
 
 // listCalls writes a line for each of the first calls.
-func listCalls(b *strings.Builder, word string, records []Record) {
+func listCalls(b *strings.Builder, word string, records []tracking.Record) {
 	for i := range records[:min(len(records), maxListed)] {
-		fmt.Fprintf(b, "\n  %s: %s", word, records[i].Call.summary())
+		fmt.Fprintf(b, "\n  %s: %s", word, summary(&records[i].Call))
 	}
 	if len(records) > maxListed {
 		fmt.Fprintf(b, "\n  and %d more", len(records)-maxListed)
 	}
 }
 
-// explainOthers writes what else came, and tells whether anything did.
+// explainOthers writes what else came, and reports whether anything did.
 func (v View) explainOthers(b *strings.Builder) bool {
 	before := b.Len()
 	for _, r := range last(v.Rejections(), maxListed) {
 		fmt.Fprintf(b, "\n  not taken: %s: %s: %.200s", r.Code, r.Message, r.Body)
 	}
-	for _, r := range last(v.collector.history.Refusals(), maxListed) {
+	for _, r := range last(v.collector.History().Refusals(), maxListed) {
 		fmt.Fprintf(b, "\n  refused: %s %s answered %d: %s: %s", r.Method, r.Path, r.Status, r.Code, r.Message)
 	}
 	if v.source != "" {
 		server := View{collector: v.collector, cleared: v.cleared}
-		if others := server.Records(func(r *Record) bool { return r.Call.Source != v.source }); len(others) > 0 {
-			fmt.Fprintf(b, "\n  %s came with other write keys than this view's", plural(len(others), "call", "calls"))
+		if others := server.Records(func(r *tracking.Record) bool { return r.Call.Source != v.source }); len(others) > 0 {
+			fmt.Fprintf(b, "\n  %s came with other write keys than this view's", text.Plural(len(others), "call", "calls"))
 		}
 	}
-	if met, left := v.collector.faults.metBy(v.source); met > 0 {
-		fmt.Fprintf(b, "\n  faults befell %s to the collector, and wait for %d more", plural(met, "request", "requests"), left)
+	if met, left := v.faults.metBy(v.source); met > 0 {
+		fmt.Fprintf(b, "\n  faults befell %s to the collector, and wait for %d more", text.Plural(met, "request", "requests"), left)
 	}
 	return b.Len() > before
 }
@@ -216,12 +233,12 @@ func (e *waitError) Unwrap() error { return e.cause }
 // Expect waits, for [WaitTimeout] at most, until a call has come that every match
 // picks, and returns it with what became of it: the first, if there are several. It
 // ends the test otherwise, with what did come.
-func (v View) Expect(t TB, match ...Match) Record {
+func (v View) Expect(t TB, match ...Match) tracking.Record {
 	t.Helper()
 	records, err := v.wait(context.Background(), 1, match)
 	if err != nil {
 		t.Fatalf("%v", err)
-		return Record{}
+		return tracking.Record{}
 	}
 	return records[0]
 }
@@ -230,7 +247,7 @@ func (v View) Expect(t TB, match ...Match) Record {
 // picks, and returns them with what became of them. It ends the test if fewer came,
 // or more. It does not wait for more: call it when what the test does is done, and
 // was flushed.
-func (v View) ExpectN(t TB, n int, match ...Match) []Record {
+func (v View) ExpectN(t TB, n int, match ...Match) []tracking.Record {
 	t.Helper()
 	records, err := v.wait(context.Background(), n, match)
 	if err == nil && len(records) > n {
@@ -257,60 +274,57 @@ func (v View) ExpectNone(t TB, match ...Match) {
 }
 
 // tooMany says which calls came beyond the n that should, and shows the first.
-func tooMany(records []Record, n int) error {
+func tooMany(records []tracking.Record, n int) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "mockserver: want %s, got %d that match", plural(n, "call", "calls"), len(records))
+	fmt.Fprintf(&b, "mockserver: want %s, got %d that match", text.Plural(n, "call", "calls"), len(records))
 	listCalls(&b, "too many", records[n:])
-	fmt.Fprintf(&b, "\n  the first that is too many: %s", records[n].Call.excerpt())
+	fmt.Fprintf(&b, "\n  the first that is too many: %s", excerpt(&records[n].Call))
 	return errors.New(b.String())
 }
 
 // Clear forgets the calls that came, also those that were not taken, so that a test
 // can begin anew. One that is sent again with the same messageId is then taken
 // again. A Wait that goes on counts from then on what comes after. Deliveries go on,
-// and faults stay, see Heal.
+// and faults stay, see ClearFaults.
 func (v View) Clear() {
-	v.collector.faults.forgetMet(v.source)
+	v.faults.forgetMet(v.source)
 	if v.source == "" {
-		v.collector.history.Clear()
-		v.collector.dedup.clear()
+		v.collector.ForgetAll()
 		return
 	}
-	rejections, first := v.collector.history.numberedRejections()
+	rejections, first := v.collector.History().NumberedRejections()
 	mark := watermark{v.cleared.of(v.source).call, first + int64(len(rejections)) - 1}
 	records := v.Records()
 	if len(records) > 0 {
 		mark.call = records[len(records)-1].Seq
 	}
 	v.cleared.set(v.source, mark) // before those who wait look again
-	v.collector.history.renew(records)
-	for i := range records {
-		v.collector.dedup.drop(records[i].Call.Source, records[i].Call.ID)
-	}
+	v.collector.Forget(records)
 }
 
 // Fail lets faults befall the next requests to the collector, each in turn. Those
 // of a view of one source befall only requests whose Authorization has the
 // source's write key.
 func (v View) Fail(f ...Fault) {
-	fs := &v.collector.faults
-	fs.add(&fs.requests, v.source, f)
+	v.faults.add(&v.faults.requests, v.source, f)
 }
 
 // FailDeliveries lets faults befall the next requests to webhooks, each in turn.
 // Those of a view of one source befall only the deliveries of its calls.
 func (v View) FailDeliveries(f ...Fault) {
-	fs := &v.collector.faults
-	fs.add(&fs.deliveries, v.source, f)
+	v.faults.add(&v.faults.deliveries, v.source, f)
 }
 
-// Heal drops the faults that are left, and those that stand.
-func (v View) Heal() {
-	v.collector.faults.heal(func(f *Fault) bool { return v.source == "" || f.source == v.source })
+// ClearFaults drops the faults that are left, and those that stand.
+func (v View) ClearFaults() {
+	v.faults.clear(func(f *Fault) bool { return v.source == "" || f.source == v.source })
 }
 
 // FaultsLeft returns how many more requests faults wait for. Faults that stand do
 // not count.
 func (v View) FaultsLeft() int {
-	return v.collector.faults.left(func(f *Fault) bool { return v.source == "" || f.source == v.source })
+	return v.faults.left(func(f *Fault) bool { return v.source == "" || f.source == v.source })
 }
+
+// last returns the last n elements.
+func last[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A judged TB notes the failure of the test that it stands for.
@@ -45,7 +47,7 @@ func judge(run func(t mockserver.TB)) (failure string) {
 }
 
 func TestRunTEndsTheTestThatItCannotServe(t *testing.T) {
-	failure := judge(func(t mockserver.TB) { mockserver.RunT(t, mockserver.Config{Sources: []mockserver.Source{{}}}) })
+	failure := judge(func(t mockserver.TB) { mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{}}}) })
 	assert.Contains(t, failure, "sources[0].name")
 	failure = judge(func(t mockserver.TB) { mockserver.RunT(t, mockserver.Config{}, mockserver.Config{}) })
 	assert.Contains(t, failure, "one Config")
@@ -81,7 +83,7 @@ func TestCallsAreFound(t *testing.T) {
 	assert.Equal(t, []string{"m1"}, ids(mockserver.Like(`{"properties":{"plan":"Pro"}}`)))
 	assert.Equal(t, []string{"m1"}, ids(mockserver.Like(`{"properties":{"seats":3.0}}`)), "numbers are the same however they are written")
 	assert.Empty(t, ids(mockserver.Like(`{"properties":{"seats":"3"}}`)))
-	assert.Equal(t, []string{"m2"}, ids(func(r *mockserver.Record) bool { return strings.HasSuffix(r.Call.Event, "In") }))
+	assert.Equal(t, []string{"m2"}, ids(func(r *tracking.Record) bool { return strings.HasSuffix(r.Call.Event, "In") }))
 
 	ios := srv.Source("ios")
 	require.Len(t, ios.Calls(), 1)
@@ -98,7 +100,7 @@ func TestCallsAreFound(t *testing.T) {
 
 func TestWaitReturnsAsSoonAsItCan(t *testing.T) {
 	srv := mockserver.RunT(t)
-	got := make(chan []mockserver.Call)
+	got := make(chan []tracking.Call)
 	go func() {
 		calls, err := srv.Wait(t.Context(), 2, mockserver.OfEvent("Tested"))
 		assert.NoError(t, err)
@@ -138,10 +140,10 @@ func TestWaitTellsWhatCameInstead(t *testing.T) {
 
 	ctx, cancel = context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	_, err = srv.Wait(ctx, 1, func(r *mockserver.Record) bool {
+	_, err = srv.Wait(ctx, 1, func(r *tracking.Record) bool {
 		return r.Call.Context()["ip"] != nil || r.Missf("it has no context.ip")
 	},
-		mockserver.DeliveredTo("hook"), func(*mockserver.Record) bool { return false })
+		mockserver.DeliveredTo("hook"), func(*tracking.Record) bool { return false })
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), "it has no context.ip\n    destination \"hook\" has not tried it, want delivered\n    match 3 of 3 does not pick it: {")
 }
@@ -170,7 +172,7 @@ func TestExpect(t *testing.T) {
 // TestExpectWaits runs on the clock of the bubble: in vain takes WaitTimeout.
 func TestExpectWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, _ := inProcess(t, mockserver.Config{})
+		srv, _ := inProcess(t, engine.Config{})
 		send(t, srv, track("a", 1))
 		later := time.AfterFunc(mockserver.WaitTimeout/2, func() { send(t, srv, track("b", 1)) })
 		defer later.Stop()
@@ -212,13 +214,13 @@ func TestWaitTellsWhyNothingCame(t *testing.T) {
   faults befell 1 request to the collector, and wait for 2 more`, tell(ended, srv))
 	assert.Contains(t, tell(ended, server.View), "faults befell 1 request")
 	assert.NotContains(t, tell(ended, server.Source("other")), "fault")
-	srv.Heal()
+	srv.ClearFaults()
 	srv.Clear()
 	assert.NotContains(t, tell(ended, srv), "fault")
 }
 
 func TestMatchesTellWhatIsNearest(t *testing.T) {
-	srv, _ := inProcess(t, mockserver.Config{Destinations: []mockserver.Destination{hook("crm", "http://h/1")}})
+	srv, _ := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("crm", "http://h/1")}})
 	send(t, srv, track("m", 1))
 	send(t, srv, `{"batch":[{"type":"page","name":"Home","userId":"u","messageId":"p"}]}`)
 	srv.ExpectN(t, 2, mockserver.DeliveredTo("crm"))
@@ -232,7 +234,7 @@ func TestMatchesTellWhatIsNearest(t *testing.T) {
 	assert.Contains(t, tell(mockserver.OfEvent("Teste")), "nearest: track \"Tested\" userId=\"u0\" messageId=\"m-0\"\n    event is \"Tested\", want \"Teste\"",
 		"though the page came later")
 	assert.Contains(t, tell(mockserver.DeliveredTo("crmm")), `destination "crmm" has not tried it (those that have: "crm"), want delivered`)
-	assert.Contains(t, tell(func(*mockserver.Record) bool { return false }), `match 1 of 1 does not pick it: {"type":"page","name":"Home"`)
+	assert.Contains(t, tell(func(*tracking.Record) bool { return false }), `match 1 of 1 does not pick it: {"type":"page","name":"Home"`)
 }
 
 func TestTestsThatShareAServerDoNotSeeEachOther(t *testing.T) {
@@ -340,11 +342,11 @@ func TestWaitingIsNotQuadratic(t *testing.T) {
 	looks := 0
 	done := make(chan error)
 	go func() {
-		_, err := srv.Wait(t.Context(), 3_000, func(*mockserver.Record) bool { looks++; return true })
+		_, err := srv.Wait(t.Context(), 3_000, func(*tracking.Record) bool { looks++; return true })
 		done <- err
 	}()
 	for i := range 300 {
-		serve(srv.Collector, http.MethodPost, "/v1/batch", track(fmt.Sprint(i), 10))
+		serve(srv.Engine(), http.MethodPost, "/v1/batch", track(fmt.Sprint(i), 10))
 	}
 	require.NoError(t, <-done)
 	assert.LessOrEqual(t, looks, 2*3_000, "each call is looked at when it changes, and at the end")
@@ -356,7 +358,7 @@ func TestExpectReturnsWhatItSaw(t *testing.T) {
 	srv := mockserver.RunT(t)
 	post(t, srv.URL+"/v1/batch", "key", track("m", 2))
 	looks := 0
-	once := func(r *mockserver.Record) bool {
+	once := func(r *tracking.Record) bool {
 		looks++
 		return r.Call.ID == "m-1" && looks <= 2
 	}
@@ -444,9 +446,9 @@ func TestClearBesideAWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv.Clear()
 			seen := make(chan string, 10)
-			got := make(chan []mockserver.Call)
+			got := make(chan []tracking.Call)
 			go func() {
-				calls, err := srv.Wait(t.Context(), 2, func(r *mockserver.Record) bool { seen <- r.Call.ID; return true })
+				calls, err := srv.Wait(t.Context(), 2, func(r *tracking.Record) bool { seen <- r.Call.ID; return true })
 				assert.NoError(t, err)
 				got <- calls
 			}()

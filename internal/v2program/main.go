@@ -10,8 +10,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go"
 	"github.com/segmentio/backo-go"
+
+	"github.com/seed-45eadc4a/analytics-go"
 )
 
 type User struct {

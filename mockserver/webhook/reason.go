@@ -62,12 +62,12 @@ func notConnected(err error) bool {
 }
 
 // conclude enters what the end of the exchange means.
-func (a *Attempt) conclude(err error, timeout time.Duration) {
+func conclude(a *Attempt, err error, timeout time.Duration) {
 	a.Verdict = Classify(a.Status, err)
 	switch {
 	case err != nil:
 		a.Reason, a.NotConnected = reasonOf(err), notConnected(err)
-		a.Error = a.explain(err, timeout)
+		a.Error = explain(a, err, timeout)
 	case a.Verdict == Success:
 	case a.Status >= 300 && a.Status <= 399:
 		a.Reason = ReasonRedirect
@@ -89,7 +89,7 @@ func statusText(status int) string {
 }
 
 // explain says in words for an operator what went wrong.
-func (a *Attempt) explain(err error, timeout time.Duration) string {
+func explain(a *Attempt, err error, timeout time.Duration) string {
 	var op *net.OpError
 	var dns *net.DNSError
 	switch a.Reason {

@@ -75,7 +75,7 @@ func Combine(verdicts ...Verdict) Verdict {
 // made. All else is permanent.
 func Classify(status int, err error) Verdict {
 	if err != nil {
-		return reasonOf(err).verdict()
+		return verdictOf(reasonOf(err))
 	}
 	switch {
 	case status >= 200 && status <= 299:
@@ -89,7 +89,7 @@ func Classify(status int, err error) Verdict {
 	return Permanent
 }
 
-func (r Reason) verdict() Verdict {
+func verdictOf(r Reason) Verdict {
 	switch r {
 	case ReasonPolicy, ReasonSelfSigned, ReasonRequest:
 		return Permanent

@@ -257,7 +257,7 @@ func (s *Sender) Send(ctx context.Context, r Request) Attempt {
 		err = ctx.Err() // whatever broke, this was the cause
 	}
 	a.Duration = time.Since(start)
-	a.conclude(err, s.timeout)
+	conclude(&a, err, s.timeout)
 	return a
 }
 

@@ -92,18 +92,6 @@ func (q *Queue[T]) popLine(turn int) (v T) {
 	return v
 }
 
-// Next returns when Pop may return a value: now if it would, and not ok if there is
-// none that it may return at any time.
-func (q *Queue[T]) Next(now time.Time, except []string, noTimed bool) (at time.Time, ok bool) {
-	if slices.ContainsFunc(q.order, func(source string) bool { return !slices.Contains(except, source) }) {
-		return now, true
-	}
-	if noTimed || len(q.timed.values) == 0 {
-		return time.Time{}, false
-	}
-	return q.due(q.timed.values[0]), true
-}
-
 // Fresh returns how many values have no time, and Timed how many have one.
 func (q *Queue[T]) Fresh() int { return q.fresh }
 

@@ -26,6 +26,8 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -105,8 +107,8 @@ func server(t *testing.T) *mockserver.Server {
 		return webhook.Settings{Webhooks: []webhook.Endpoint{{URL: receiver.URL + path}}}
 	}
 	srv := mockserver.RunT(t, mockserver.Config{
-		Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
-		Destinations: []mockserver.Destination{
+		Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}},
+		Destinations: []tracking.Destination{
 			{Name: "crm", Settings: to("/crm")}, {Name: "gone", Settings: to("/gone")},
 			{Name: "other", Sources: []string{"app"}, Settings: to("/other")},
 		},
@@ -271,7 +273,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	_, _, code = run(t, "verify", "--url", locked.URL, "--token-file", token)
 	assert.Zero(t, code)
 
-	collector, err := mockserver.NewCollector(mockserver.Config{AnyWriteKey: true})
+	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
 	tracking := httptest.NewServer(collector)

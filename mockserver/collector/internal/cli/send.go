@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // waitPause is how long --wait waits before it looks again.
@@ -276,13 +277,13 @@ func (f *sendFlags) key() string {
 // apiErrorOfTracking is what the tracking API said was wrong.
 func apiErrorOfTracking(status int, data []byte) error {
 	var answer struct {
-		Code    mockserver.Code `json:"code"`
-		Message string          `json:"message"`
+		Code    tracking.Code `json:"code"`
+		Message string        `json:"message"`
 	}
 	if json.Unmarshal(data, &answer) != nil || answer.Message == "" {
 		return answered(status, data)
 	}
-	if answer.Code == mockserver.CodeUnknownWriteKey {
+	if answer.Code == tracking.CodeUnknownWriteKey {
 		return fmt.Errorf("%s: name the key of one with --write-key or COLLECTOR_WRITE_KEY", answer.Message)
 	}
 	return errors.New(answer.Message)

@@ -6,7 +6,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -128,13 +129,13 @@ type Webhook struct {
 }
 
 // Settings returns the sources and destinations as the collector takes them.
-func (c *Config) Settings() mockserver.Settings {
-	var s mockserver.Settings
+func (c *Config) Settings() settings.Settings {
+	var s settings.Settings
 	for _, source := range c.Sources {
-		s.Sources = append(s.Sources, mockserver.Source(source))
+		s.Sources = append(s.Sources, tracking.Source(source))
 	}
 	for _, d := range c.Destinations {
-		destination := mockserver.Destination{
+		destination := tracking.Destination{
 			Name: d.Name, Sources: d.Sources, Disabled: d.Enabled != nil && !*d.Enabled,
 			Settings: webhook.Settings{SharedSecret: d.SharedSecret, AliasFields: webhook.AliasFields(d.AliasFields)},
 		}
@@ -147,8 +148,8 @@ func (c *Config) Settings() mockserver.Settings {
 }
 
 // CollectorLimits returns the limits of requests as the collector takes them.
-func (c *Config) CollectorLimits() mockserver.Limits {
-	return mockserver.Limits{
+func (c *Config) CollectorLimits() tracking.Limits {
+	return tracking.Limits{
 		BodyBytes: int(c.Limits.BodyBytes), CallBytes: int(c.Limits.CallBytes),
 		BatchCalls: c.Limits.BatchCalls, CallsPerSecond: c.Limits.CallsPerSecond,
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -80,7 +80,7 @@ destinations:
 		},
 	}
 	assert.Equal(t, want, got)
-	assert.Equal(t, mockserver.Destination{
+	assert.Equal(t, tracking.Destination{
 		Name: "copy", Sources: []string{"web"}, Disabled: true,
 		Settings: webhook.Settings{
 			SharedSecret: "12345", AliasFields: webhook.AliasCamelCase,

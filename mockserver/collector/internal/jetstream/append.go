@@ -9,9 +9,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 const (
@@ -31,7 +33,7 @@ const (
 // a message, and so a write to the disk. It takes PublishPatience at most, or
 // ClusterAnswer on a cluster, which may be cut off; where the store has not answered by then, the batch may still be stored, and its AppendError
 // tells.
-func (j *Journal) Append(ctx context.Context, b mockserver.Batch) error {
+func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	if err := j.open(); err != nil {
 		return err
 	}
@@ -58,9 +60,9 @@ func (j *Journal) Append(ctx context.Context, b mockserver.Batch) error {
 			}
 			stored += n
 		case <-g.doubtful:
-			return &mockserver.AppendError{Err: g.doubt, Stored: func() int { return stored + g.stored(n) }}
+			return &journal.AppendError{Err: g.doubt, Stored: func() int { return stored + g.stored(n) }}
 		case <-ctx.Done():
-			return &mockserver.AppendError{Err: context.Cause(ctx), Stored: func() int { return stored + g.stored(n) }}
+			return &journal.AppendError{Err: context.Cause(ctx), Stored: func() int { return stored + g.stored(n) }}
 		}
 	}
 	return nil
@@ -71,7 +73,7 @@ func incomplete(err error, stored int) error {
 	if stored == 0 {
 		return err
 	}
-	return &mockserver.AppendError{Err: err, Stored: func() int { return stored }}
+	return &journal.AppendError{Err: err, Stored: func() int { return stored }}
 }
 
 // A piece is so many calls as one message may have.
@@ -86,7 +88,7 @@ type piece struct {
 func (p *piece) bytes() int64 { return int64(len(p.segment) + len(p.ids)) }
 
 // cutPiece encodes the first calls, and tells how many.
-func cutPiece(calls []mockserver.Call) (piece, int) {
+func cutPiece(calls []tracking.Call) (piece, int) {
 	var p piece
 	bodies := make([][]byte, 0, min(len(calls), groupCalls))
 	ids := make([]string, 0, cap(bodies))
@@ -153,7 +155,7 @@ func (l *sourceWriter) add(p piece, at time.Time) *group {
 		g = &group{at: at, payload: []byte{record.CallsFormat}, done: make(chan struct{}), doubtful: make(chan struct{})}
 		if !l.journal.Work.Go(func() { l.publish(g) }) {
 			l.journal.usage.end(p.bytes(), false)
-			g.err = mockserver.ErrJournalClosed
+			g.err = journal.ErrClosed
 			close(g.done)
 			return g
 		}

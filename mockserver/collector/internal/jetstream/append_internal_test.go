@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
 // Sources come and go, and what is kept for each of them while it writes is not kept for
@@ -20,7 +20,7 @@ func TestIdleSourcesAreForgotten(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
 	for i := range 20 {
 		source := fmt.Sprintf("source-%d", i)
-		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: journaltest.Calls(source, "m", 1)}))
+		require.NoError(t, j.Append(within(t), event.Batch{Source: source, ReceivedAt: time.Now(), Calls: journaltest.Calls(source, "m", 1)}))
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // realistic makes a batch of n calls of about 800 bytes.
-func realistic(random *rand.Rand, source string, n int) mockserver.Batch {
-	b := mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: make([]mockserver.Call, n)}
+func realistic(random *rand.Rand, source string, n int) event.Batch {
+	b := event.Batch{Source: source, ReceivedAt: time.Now(), Calls: make([]tracking.Call, n)}
 	at := b.ReceivedAt.UTC().Format("2006-01-02T15:04:05.000Z")
 	for i := range b.Calls {
 		id := fmt.Sprintf("%016x%016x", random.Uint64(), random.Uint64())
@@ -27,7 +28,7 @@ func realistic(random *rand.Rand, source string, n int) mockserver.Batch {
 			random.Intn(1e5), random.Uint64(), random.Intn(1e3), random.Intn(100), random.Uint32(), random.Intn(100), random.Intn(100),
 			random.Uint32(), random.Intn(100), random.Intn(100), random.Intn(1e4), random.Intn(256), random.Intn(256), random.Intn(256),
 			random.Intn(1e4), id, at, at, at, at)
-		b.Calls[i] = mockserver.Call{ID: id, Source: source, Type: "track", ReceivedAt: b.ReceivedAt, Timestamp: b.ReceivedAt, Body: body}
+		b.Calls[i] = tracking.Call{ID: id, Source: source, Type: "track", ReceivedAt: b.ReceivedAt, Timestamp: b.ReceivedAt, Body: body}
 	}
 	return b
 }
@@ -39,7 +40,7 @@ func BenchmarkAppend(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			j := open(b, jetstream.Options{Dir: b.TempDir(), SyncInterval: interval})
 			const senders, size = 8, 100
-			batches := make([]mockserver.Batch, senders)
+			batches := make([]event.Batch, senders)
 			for i := range batches {
 				batches[i] = realistic(rand.New(rand.NewSource(int64(i))), "web", size)
 			}

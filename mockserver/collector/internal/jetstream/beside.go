@@ -3,21 +3,21 @@ package jetstream
 import (
 	"context"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/kv"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
 // Settings returns a store for the settings that are made at run time, shared by
 // all who share the journal. It is usable until the journal is closed.
-func (j *Journal) Settings(ctx context.Context) (mockserver.SettingsStore, error) {
+func (j *Journal) Settings(ctx context.Context) (state.Store, error) {
 	return j.buckets().Settings(ctx)
 }
 
 // State returns a store for deletion requests, audiences and computed traits,
 // shared by all who share the journal. It is usable until the journal is closed.
-func (j *Journal) State(ctx context.Context) (mockserver.StateStore, error) {
+func (j *Journal) State(ctx context.Context) (state.Store, error) {
 	return j.buckets().State(ctx)
 }
 

@@ -17,9 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // childEnv has a process of this test be a child that the test kills. Its value
@@ -66,18 +68,18 @@ const (
 )
 
 // flakyDecides fails calls by their id and attempt, the same at each run.
-func flakyDecides(id string, attempt int) mockserver.State {
+func flakyDecides(id string, attempt int) tracking.State {
 	switch (len(id) + int(id[len(id)-1])) % 5 {
 	case 0:
 		if attempt < 3 {
-			return mockserver.StatePending
+			return tracking.StatePending
 		}
 	case 1:
-		return mockserver.StateFailed
+		return tracking.StateFailed
 	case 2:
-		return mockserver.StateFiltered
+		return tracking.StateFiltered
 	}
-	return mockserver.StateDelivered
+	return tracking.StateDelivered
 }
 
 type child struct {
@@ -114,7 +116,7 @@ func (c *child) run() error {
 	if err != nil {
 		return err
 	}
-	readers := map[string]mockserver.Reader{}
+	readers := map[string]journal.Reader{}
 	for _, d := range []string{good, flaky} {
 		if readers[d], err = j.Attach(ctx, d, nil); err != nil {
 			return err
@@ -161,7 +163,7 @@ func (c *child) run() error {
 func (c *child) trim(ctx context.Context, j *jetstream.Journal) {
 	for {
 		time.Sleep(c.config.Trim)
-		if err := j.Trim(ctx); errors.Is(err, mockserver.ErrJournalClosed) {
+		if err := j.Trim(ctx); errors.Is(err, journal.ErrClosed) {
 			return
 		} else if err != nil {
 			c.say("problem trimming: %v", err)
@@ -191,7 +193,7 @@ func (c *child) send(ctx context.Context, j *jetstream.Journal, sender int, stop
 		}
 		calls := journaltest.Calls("web", fmt.Sprintf("%s.%d.%d", c.config.Name, sender, i), c.config.Batch)
 		for {
-			err := j.Append(ctx, mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
+			err := j.Append(ctx, event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
 			if err == nil {
 				break
 			}
@@ -203,7 +205,7 @@ func (c *child) send(ctx context.Context, j *jetstream.Journal, sender int, stop
 	}
 }
 
-func idsOf(calls []mockserver.Call) []string {
+func idsOf(calls []tracking.Call) []string {
 	ids := make([]string, len(calls))
 	for i := range calls {
 		ids[i] = calls[i].ID
@@ -211,24 +213,24 @@ func idsOf(calls []mockserver.Call) []string {
 	return ids
 }
 
-func (c *child) work(ctx context.Context, destination string, r mockserver.Reader) {
+func (c *child) work(ctx context.Context, destination string, r journal.Reader) {
 	decide := delivered
 	if destination == flaky {
 		decide = flakyDecides
 	}
 	for {
-		l, err := r.Next(ctx, mockserver.Want{})
+		l, err := r.Next(ctx, journal.Want{})
 		if err != nil {
 			return
 		}
 		time.Sleep(c.config.Slow)
 		e := l.Entry()
-		result := mockserver.Result{RetryAt: time.Now().Add(time.Duration(rand.Int63n(int64(time.Second))))}
+		result := journal.Result{RetryAt: time.Now().Add(time.Duration(rand.Int63n(int64(time.Second))))}
 		var took []string
 		for _, call := range e.Calls {
 			state := decide(call.ID, e.Attempt)
-			result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: state, Reason: "because"})
-			if state != mockserver.StatePending {
+			result.Outcomes = append(result.Outcomes, tracking.Outcome{State: state, Reason: "because"})
+			if state != tracking.StatePending {
 				took = append(took, call.ID)
 			}
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
 // A shared is a collector that has no destination beside one that has crm, with
@@ -33,7 +33,7 @@ func newShared(t *testing.T) *shared {
 	s.options = jetstream.Options{NATS: &jetstream.NATS{URL: s.url, Replicas: 1}}
 	s.one, s.two = open(t, s.options), open(t, s.options)
 	attach(t, s.two, "crm")
-	require.NoError(t, s.one.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
+	require.NoError(t, s.one.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
 	return s
 }
 

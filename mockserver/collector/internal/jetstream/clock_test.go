@@ -7,20 +7,22 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // failAhead appends two calls and has the attempts at them end before the clock
 // steps back, with a pause of ten minutes.
-func failAhead(t *testing.T, j *jetstream.Journal, r mockserver.Reader, step time.Duration) {
+func failAhead(t *testing.T, j *jetstream.Journal, r journal.Reader, step time.Duration) {
 	t.Helper()
 	for range 2 {
-		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now().Add(step), Calls: journaltest.Calls("web", "m", 1)}))
-		l, err := r.Next(within(t), mockserver.Want{})
+		require.NoError(t, j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now().Add(step), Calls: journaltest.Calls("web", "m", 1)}))
+		l, err := r.Next(within(t), journal.Want{})
 		require.NoError(t, err)
-		again := mockserver.Result{Outcomes: make([]mockserver.Outcome, 1), RetryAt: time.Now().Add(10 * time.Minute)}
+		again := journal.Result{Outcomes: make([]tracking.Outcome, 1), RetryAt: time.Now().Add(10 * time.Minute)}
 		require.NoError(t, jetstream.FinishAhead(within(t), l, again, step))
 	}
 }
@@ -57,8 +59,8 @@ func TestRetriesAreNotHastenedWhenTheClockIsRight(t *testing.T) {
 	r := attach(t, j, "crm")
 	failAhead(t, j, r, 0)
 	require.NoError(t, j.HastenRetries(within(t)))
-	require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "fresh", 1)}))
-	l, err := r.Next(within(t), mockserver.Want{})
+	require.NoError(t, j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "fresh", 1)}))
+	l, err := r.Next(within(t), journal.Want{})
 	require.NoError(t, err)
 	assert.Equal(t, 1, l.Entry().Attempt)
 }

@@ -15,8 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // smallDisk mounts a small file system in memory. Only root may.
@@ -116,7 +118,7 @@ func refused(t *testing.T, s *sender, full bool) {
 	t.Helper()
 	began := time.Now()
 	err := s.fill(t)
-	if errors.Is(err, syscall.ENOSPC) != full || errors.Is(err, mockserver.ErrJournalFull) {
+	if errors.Is(err, syscall.ENOSPC) != full || errors.Is(err, journal.ErrFull) {
 		t.Errorf("refused with: %v", err)
 	}
 	if d := time.Since(began); d > 10*time.Second {
@@ -151,18 +153,18 @@ func TestFullDiskIsDrained(t *testing.T) {
 			break
 		}
 		ctx, cancel := contextUntil(t, deadline)
-		l, err := r.Next(ctx, mockserver.Want{})
+		l, err := r.Next(ctx, journal.Want{})
 		cancel()
 		ok(t, err)
-		result := mockserver.Result{RetryAt: time.Now()}
+		result := journal.Result{RetryAt: time.Now()}
 		for n, c := range l.Entry().Calls {
-			state := mockserver.StateDelivered
+			state := tracking.StateDelivered
 			if n%4 == 0 && l.Entry().Attempt == 1 {
-				state = mockserver.StatePending
+				state = tracking.StatePending
 			} else {
 				delivered[c.ID]++
 			}
-			result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: state})
+			result.Outcomes = append(result.Outcomes, tracking.Outcome{State: state})
 		}
 		ok(t, l.Finish(within(t), result))
 	}
@@ -193,14 +195,14 @@ func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
 	}
 	ctx, stop := contextUntil(t, time.Now().Add(patience))
 	defer stop()
-	given, err := r.Next(ctx, mockserver.Want{}) // and given back when nothing can be stored
+	given, err := r.Next(ctx, journal.Want{}) // and given back when nothing can be stored
 	ok(t, err)
 	var mu sync.Mutex // guards leased and ended
 	leased, ended := map[string]int{}, 0
 	var readOnly sync.Once
 	work := func() {
 		for {
-			l, err := r.Next(ctx, mockserver.Want{})
+			l, err := r.Next(ctx, journal.Want{})
 			if err != nil {
 				return
 			}
@@ -215,9 +217,9 @@ func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
 				readOnly.Do(disk.make)
 			}
 			mu.Unlock()
-			result := mockserver.Result{Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+			result := journal.Result{Outcomes: make([]tracking.Outcome, len(l.Entry().Calls))}
 			for i := range result.Outcomes {
-				result.Outcomes[i].State = mockserver.StateDelivered
+				result.Outcomes[i].State = tracking.StateDelivered
 			}
 			if err := l.Finish(ctx, result); err != nil {
 				t.Error(err)
@@ -275,7 +277,7 @@ func TestWhatIsTakenWhileTheDiskTurnsReadOnly(t *testing.T) {
 				senders.Go(func() {
 					for i := 0; !readOnly.Load(); i++ {
 						calls := noise(fmt.Sprint(source, i, "-"), 10, 2000)
-						if j.Append(ctx, mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}) != nil {
+						if j.Append(ctx, event.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}) != nil {
 							return
 						}
 						for _, c := range calls {
@@ -308,15 +310,15 @@ func TestWhatIsTakenWhileTheDiskTurnsReadOnly(t *testing.T) {
 }
 
 // deliverAll delivers until ctx ends.
-func deliverAll(ctx context.Context, r mockserver.Reader) {
+func deliverAll(ctx context.Context, r journal.Reader) {
 	for {
-		l, err := r.Next(ctx, mockserver.Want{})
+		l, err := r.Next(ctx, journal.Want{})
 		if err != nil {
 			return
 		}
-		result := mockserver.Result{Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+		result := journal.Result{Outcomes: make([]tracking.Outcome, len(l.Entry().Calls))}
 		for i := range result.Outcomes {
-			result.Outcomes[i].State = mockserver.StateDelivered
+			result.Outcomes[i].State = tracking.StateDelivered
 		}
 		_ = l.Finish(ctx, result) // it fails when ctx ends
 	}
@@ -332,7 +334,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 			j := open(t, jetstream.Options{Dir: dir})
 			attach(t, j, "d")
 			for i := range 50 {
-				ok(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: noise(fmt.Sprint("m", i), 10, 2000)}))
+				ok(t, j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: noise(fmt.Sprint("m", i), 10, 2000)}))
 			}
 			ok(t, j.Close())
 			if !stopped {

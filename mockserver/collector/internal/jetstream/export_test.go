@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 // Patience is how long a test waits for what must happen.
@@ -59,7 +59,7 @@ func (j *Journal) StoreCheckpoint(ctx context.Context) error {
 }
 
 // FinishAhead is Finish as it was before the clock stepped back.
-func FinishAhead(ctx context.Context, l mockserver.Lease, r mockserver.Result, step time.Duration) error {
+func FinishAhead(ctx context.Context, l journal.Lease, r journal.Result, step time.Duration) error {
 	lease := l.(*lease)
 	j := lease.queue.journal.settler.(*Journal)
 	r.RetryAt = r.RetryAt.Add(step)
@@ -79,7 +79,7 @@ func FinishAhead(ctx context.Context, l mockserver.Lease, r mockserver.Result, s
 func (j *Journal) HastenRetries(ctx context.Context) error { return j.hastenRetries(ctx) }
 
 // FinishUnsettled is Finish in a process that is killed before it does what follows.
-func FinishUnsettled(l mockserver.Lease, r mockserver.Result) error {
+func FinishUnsettled(l journal.Lease, r journal.Result) error {
 	lease := l.(*lease)
 	o, _ := lease.outcome(r)
 	return (<-lease.queue.journal.results.write(o)).err

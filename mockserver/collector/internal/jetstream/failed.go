@@ -11,10 +11,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // otherHeaders is more than what a message of FAILED has of headers beside ids and
@@ -22,7 +24,7 @@ import (
 const otherHeaders = 1 << 10
 
 // keepFailed stores the calls that an outcome gave up.
-func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []mockserver.Call) error {
+func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []tracking.Call) error {
 	bodies, ids := make([][]byte, len(given)), make([]string, len(given))
 	for i := range given {
 		bodies[i], ids[i] = given[i].Body, given[i].ID
@@ -42,12 +44,12 @@ func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []moc
 
 // Failed yields the calls that a destination has given up, oldest first. They are
 // kept for Options.KeepFailed, as many as Options.FailedBytes has room for.
-func (j *Journal) Failed(ctx context.Context, destination string, yield func(mockserver.FailedCall) bool) error {
+func (j *Journal) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
 	if err := j.open(); err != nil {
 		return err
 	}
 	if !j.account.With(destination, func(*ledger.Account) {}) {
-		return fmt.Errorf("%w: %q", mockserver.ErrNotAttached, destination)
+		return fmt.Errorf("%w: %q", journal.ErrNotAttached, destination)
 	}
 	if err := j.awaitSettled(ctx); err != nil {
 		return err
@@ -65,11 +67,11 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(moc
 			if marks[m.Ref.Token()].Has(place) {
 				continue
 			}
-			call, err := mockserver.ReadCall(m.Why.Source, body)
+			call, err := fields.ReadCall(m.Why.Source, body)
 			if err != nil {
 				return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
 			}
-			if !yield(mockserver.FailedCall{Call: call, Reason: m.Why.Reason(place), FailedAt: m.At, Attempts: m.Why.Attempts}) {
+			if !yield(journal.FailedCall{Call: call, Reason: m.Why.Reason(place), FailedAt: m.At, Attempts: m.Why.Attempts}) {
 				return store.ErrEnough
 			}
 		}

@@ -18,8 +18,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A sample is a small data directory of which it is known what is in it.
@@ -27,7 +30,7 @@ type sample struct {
 	dir     string
 	bySeq   map[uint64][]string // ids of pending calls, by the message of CALLS that has them
 	failed  []string            // listed as failed
-	ledger  mockserver.Ledger
+	ledger  tracking.Ledger
 	values  map[string]string // of the bucket of state
 	written map[string]uint64 // of each value, its revision
 	unseen  bool              // the newest snapshot was stored before the calls
@@ -52,18 +55,18 @@ func newSample(t *testing.T, ending string) *sample {
 		j.snapshots.next = time.Now().Add(time.Hour)
 		j.snapshots.mu.Unlock()
 	}
-	next := func(decide func(i int) mockserver.State) {
-		l, err := r.Next(within(t), mockserver.Want{})
+	next := func(decide func(i int) tracking.State) {
+		l, err := r.Next(within(t), journal.Want{})
 		require.NoError(t, err)
-		result := mockserver.Result{RetryAt: time.Now().Add(2 * time.Second)}
+		result := journal.Result{RetryAt: time.Now().Add(2 * time.Second)}
 		for i, c := range l.Entry().Calls {
 			state := decide(i)
-			result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: state, Reason: "because"})
+			result.Outcomes = append(result.Outcomes, tracking.Outcome{State: state, Reason: "because"})
 			seq, _ := strconv.ParseUint(c.ID[1:strings.Index(c.ID, "-")], 10, 64)
-			if state != mockserver.StatePending {
+			if state != tracking.StatePending {
 				s.bySeq[seq] = slices.DeleteFunc(s.bySeq[seq], func(id string) bool { return id == c.ID })
 			}
-			if state == mockserver.StateFailed {
+			if state == tracking.StateFailed {
 				s.failed = append(s.failed, c.ID)
 			}
 		}
@@ -71,24 +74,24 @@ func newSample(t *testing.T, ending string) *sample {
 	}
 	for range 8 {
 		seq := j.acked.Load() + 1
-		calls := make([]mockserver.Call, 5)
+		calls := make([]tracking.Call, 5)
 		for i := range calls {
 			id := fmt.Sprintf("m%d-%d", seq, i)
-			calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
+			calls[i] = tracking.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
 			s.bySeq[seq] = append(s.bySeq[seq], id)
 		}
-		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+		require.NoError(t, j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 	}
-	next(func(int) mockserver.State { return mockserver.StateDelivered })
-	next(func(i int) mockserver.State { return mockserver.State(i % 4) })
-	next(func(int) mockserver.State { return mockserver.StateFailed })
-	next(func(i int) mockserver.State { return mockserver.State(i % 2) })
+	next(func(int) tracking.State { return tracking.StateDelivered })
+	next(func(i int) tracking.State { return tracking.State(i % 4) })
+	next(func(int) tracking.State { return tracking.StateFailed })
+	next(func(i int) tracking.State { return tracking.State(i % 2) })
 	require.NoError(t, r.Close())
 	replayed := listedAsFailed(t, j)[:2]
 	if s.unseen {
 		replayed = nil // it would store a snapshot
 	}
-	require.NoError(t, j.Replay(within(t), "crm", replayed, mockserver.StateFailed))
+	require.NoError(t, j.Replay(within(t), "crm", replayed, tracking.StateFailed))
 	for _, c := range replayed {
 		s.bySeq[j.acked.Load()] = append(s.bySeq[j.acked.Load()], c.ID)
 		s.failed = slices.DeleteFunc(s.failed, func(id string) bool { return id == c.ID })
@@ -100,8 +103,7 @@ func newSample(t *testing.T, ending string) *sample {
 	}
 	settings, err := j.Settings(within(t))
 	require.NoError(t, err)
-	_, err = settings.Save(within(t), mockserver.StoredSettings{Paused: []string{"crm"}})
-	require.NoError(t, err)
+	require.NoError(t, settings.Put(within(t), "settings", []byte(`{"paused":["crm"]}`)))
 	ledgers, err := j.Ledger(within(t))
 	require.NoError(t, err)
 	s.ledger = ledgers[0]
@@ -118,7 +120,7 @@ func newSample(t *testing.T, ending string) *sample {
 	return s
 }
 
-func (s *sample) putState(t *testing.T, state mockserver.StateStore, key, value string) {
+func (s *sample) putState(t *testing.T, state state.Store, key, value string) {
 	t.Helper()
 	require.NoError(t, state.Put(within(t), key, []byte(value)))
 	_, revision, err := state.Get(within(t), key)
@@ -211,10 +213,10 @@ func (s *sample) try(t *testing.T, file string, bad []byte, at int, what string)
 	}
 	s.check(ctx, t, j, lost, refused && s.unseen && strings.Contains(file, "OUTCOMES"), what)
 	for key, value := range s.values {
-		state, err := j.State(ctx)
+		store, err := j.State(ctx)
 		require.NoError(t, err, what)
-		got, _, err := state.Get(ctx, key)
-		if refused && strings.Contains(file, "state") && s.written[key] == hit && errors.Is(err, mockserver.ErrNoState) {
+		got, _, err := store.Get(ctx, key)
+		if refused && strings.Contains(file, "state") && s.written[key] == hit && errors.Is(err, state.ErrNotFound) {
 			continue
 		}
 		require.NoError(t, err, "%s: value %s", what, key)
@@ -252,16 +254,16 @@ func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []str
 	var got []string
 	entries := map[string]string{} // that each call came in
 	for len(got) < int(l.Pending) {
-		lease, err := r.Next(ctx, mockserver.Want{})
+		lease, err := r.Next(ctx, journal.Want{})
 		require.NoError(t, err, "%s: %v came of %v", what, got, want)
 		for _, c := range lease.Entry().Calls {
 			require.Empty(t, entries[c.ID], "%s: %s came again, as entry %s, though what became of it is stored; it came as the entry that is shown", what, c.ID, lease.Entry().ID)
 			entries[c.ID] = lease.Entry().ID
 		}
-		result := mockserver.Result{}
+		result := journal.Result{}
 		for _, c := range lease.Entry().Calls {
 			got = append(got, c.ID)
-			result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: mockserver.StateDelivered})
+			result.Outcomes = append(result.Outcomes, tracking.Outcome{State: tracking.StateDelivered})
 		}
 		require.NoError(t, lease.Finish(ctx, result))
 	}
@@ -277,7 +279,7 @@ func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []str
 }
 
 // proved returns the ledger, which must be proved.
-func (s *sample) proved(ctx context.Context, t *testing.T, j *Journal, what string) mockserver.Ledger {
+func (s *sample) proved(ctx context.Context, t *testing.T, j *Journal, what string) tracking.Ledger {
 	t.Helper()
 	all, err := j.Verify(ctx)
 	require.NoError(t, err, what)
@@ -373,4 +375,4 @@ func TestOldDamageIsRefusedAlsoWithoutSync(t *testing.T) {
 	}
 }
 
-func inWords(l mockserver.Ledger) string { return fmt.Sprintf("%+v", l) }
+func inWords(l tracking.Ledger) string { return fmt.Sprintf("%+v", l) }

@@ -14,16 +14,17 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Journal is a mockserver.Journal on JetStream. Its methods may be called from
+// A Journal is a journal.Journal on JetStream. Its methods may be called from
 // many goroutines at once.
 type Journal struct {
 	*store.Store
@@ -71,7 +72,7 @@ type Journal struct {
 	closed  bool
 }
 
-var _ mockserver.Journal = (*Journal)(nil)
+var _ journal.Journal = (*Journal)(nil)
 
 // Open opens a journal, and returns once it has recovered what is stored and can
 // take calls. It returns ErrInUse where another process works on the directory,
@@ -254,7 +255,7 @@ func (j *Journal) follow() {
 }
 
 // Attach opens the queue of a destination.
-func (j *Journal) Attach(ctx context.Context, destination string, sources []string) (mockserver.Reader, error) {
+func (j *Journal) Attach(ctx context.Context, destination string, sources []string) (journal.Reader, error) {
 	j.attaching.Lock()
 	defer j.attaching.Unlock()
 	if err := j.open(); err != nil {
@@ -359,7 +360,7 @@ func (j *Journal) clear(ctx context.Context, destination string) error {
 // Ledger returns the account of every attached destination. It knows all that
 // this process was told is stored, and of other processes what they had stored a
 // moment ago.
-func (j *Journal) Ledger(ctx context.Context) ([]mockserver.Ledger, error) {
+func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
@@ -396,7 +397,7 @@ func (j *Journal) sawCalls(seq uint64) {
 // open returns ErrJournalClosed once it is closed.
 func (j *Journal) open() error {
 	if j.Ctx.Err() != nil {
-		return mockserver.ErrJournalClosed
+		return journal.ErrClosed
 	}
 	return nil
 }
@@ -430,7 +431,7 @@ func (j *Journal) Close() error {
 	if j.attempts != nil {
 		j.attempts.Close()
 	}
-	j.Cancel(mockserver.ErrJournalClosed)
+	j.Cancel(journal.ErrClosed)
 	j.Work.Wait()
 	for _, nc := range []*nats.Conn{j.In, j.NC} {
 		if nc != nil {

@@ -11,9 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // patience is how long a test waits for what must happen.
@@ -23,9 +25,9 @@ const patience = jetstream.Patience
 func within(t testing.TB) context.Context { return jetstream.Within(t) }
 
 // next leases an entry.
-func next(t testing.TB, r mockserver.Reader) mockserver.Lease {
+func next(t testing.TB, r journal.Reader) journal.Lease {
 	t.Helper()
-	l, err := r.Next(within(t), mockserver.Want{})
+	l, err := r.Next(within(t), journal.Want{})
 	if err != nil {
 		t.Fatalf("no entry came: %v", err)
 	}
@@ -57,7 +59,7 @@ func newSender(j *jetstream.Journal) *sender {
 func (s *sender) send(t testing.TB) error {
 	calls := noise(fmt.Sprint("m", s.sent, "."), 10, 2000)
 	s.sent++
-	err := s.journal.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
+	err := s.journal.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
 	if err == nil {
 		for _, c := range calls {
 			s.accepted[c.ID] = true
@@ -84,7 +86,7 @@ func (s *sender) resume(t testing.TB) {
 }
 
 // noise returns calls that do not compress.
-func noise(prefix string, n, bytes int) []mockserver.Call {
+func noise(prefix string, n, bytes int) []tracking.Call {
 	calls := journaltest.Calls("web", prefix, n)
 	for i := range calls {
 		random := make([]byte, bytes/2)
@@ -145,15 +147,15 @@ func open(t testing.TB, o jetstream.Options) *jetstream.Journal {
 }
 
 func TestJournal(t *testing.T) {
-	dirs := map[mockserver.Journal]string{}
+	dirs := map[journal.Journal]string{}
 	journaltest.Run(t, journaltest.Options{
-		Open: func(t *testing.T, maxBytes int64) mockserver.Journal {
+		Open: func(t *testing.T, maxBytes int64) journal.Journal {
 			dir := t.TempDir()
 			j := open(t, jetstream.Options{Dir: dir, MaxBytes: maxBytes})
 			dirs[j] = dir
 			return j
 		},
-		Reopen: func(t *testing.T, j mockserver.Journal) mockserver.Journal {
+		Reopen: func(t *testing.T, j journal.Journal) journal.Journal {
 			return reopen(t, dirs[j])
 		},
 	})

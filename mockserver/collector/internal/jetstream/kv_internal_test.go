@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
@@ -25,7 +24,7 @@ func TestWhatABucketHadLastIsMissed(t *testing.T) {
 			state, err := j.State(t.Context())
 			require.NoError(t, err)
 			j.snapshots.mu.Lock()
-			_, err = settings.Save(t.Context(), mockserver.StoredSettings{})
+			_, err = settings.Update(t.Context(), "settings", []byte("{}"), 0)
 			require.NoError(t, err)
 			_, err = state.Update(t.Context(), "updated", []byte("1"), 0)
 			require.NoError(t, err)

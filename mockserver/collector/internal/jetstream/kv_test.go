@@ -1,66 +1,36 @@
 package jetstream_test
 
 import (
+	"context"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-func TestSettingsAreKeptAndWatched(t *testing.T) {
-	dir := t.TempDir()
-	j := open(t, jetstream.Options{Dir: dir})
-	store, err := j.Settings(within(t))
-	require.NoError(t, err)
-	changes, err := store.Watch(t.Context())
-	require.NoError(t, err)
-
-	none, err := store.Load(within(t))
-	require.NoError(t, err)
-	assert.Equal(t, mockserver.StoredSettings{}, none)
-
-	want := mockserver.StoredSettings{Sources: []mockserver.Source{{Name: "web", WriteKey: "key"}}, Paused: []string{"crm"}}
-	first, err := store.Save(within(t), want)
-	require.NoError(t, err)
-	<-changes
-	_, err = store.Save(within(t), want)
-	assert.ErrorIs(t, err, mockserver.ErrSettingsChanged, "another made the first settings meanwhile")
-	want.Revision = first
-	want.Paused = nil
-	second, err := store.Save(within(t), want)
-	require.NoError(t, err)
-	<-changes
-	_, err = store.Save(within(t), want)
-	assert.ErrorIs(t, err, mockserver.ErrSettingsChanged)
-
-	require.NoError(t, j.Close())
-	j = open(t, jetstream.Options{Dir: dir})
-	store, err = j.Settings(within(t))
-	require.NoError(t, err)
-	got, err := store.Load(within(t))
-	require.NoError(t, err)
-	want.Revision = second
-	assert.Equal(t, want, got)
-}
-
-func TestState(t *testing.T) {
-	var dir string
-	var j *jetstream.Journal
-	state := func(t *testing.T) mockserver.StateStore {
-		j = open(t, jetstream.Options{Dir: dir})
-		s, err := j.State(within(t))
-		require.NoError(t, err)
-		return s
+func TestBuckets(t *testing.T) {
+	for name, bucket := range map[string]func(*jetstream.Journal, context.Context) (state.Store, error){
+		"settings": (*jetstream.Journal).Settings, "state": (*jetstream.Journal).State,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var dir string
+			var j *jetstream.Journal
+			reopen := func(t *testing.T) state.Store {
+				j = open(t, jetstream.Options{Dir: dir})
+				s, err := bucket(j, within(t))
+				require.NoError(t, err)
+				return s
+			}
+			journaltest.RunState(t, func(t *testing.T) state.Store {
+				dir = t.TempDir()
+				return reopen(t)
+			}, func(t *testing.T) state.Store {
+				require.NoError(t, j.Close())
+				return reopen(t)
+			})
+		})
 	}
-	journaltest.RunState(t, func(t *testing.T) mockserver.StateStore {
-		dir = t.TempDir()
-		return state(t)
-	}, func(t *testing.T) mockserver.StateStore {
-		require.NoError(t, j.Close())
-		return state(t)
-	})
 }

@@ -6,24 +6,25 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A lease is an item that somebody works at.
 type lease struct {
 	queue *queue
 	item  *item
-	entry mockserver.Entry
+	entry journal.Entry
 	ended atomic.Bool // Finish or Return was called
 }
 
-func (l *lease) Entry() mockserver.Entry { return l.entry }
+func (l *lease) Entry() journal.Entry { return l.entry }
 
 // Finish stores how the calls ended. What follows from it is done before it
 // returns where possible, and again later where not.
-func (l *lease) Finish(ctx context.Context, r mockserver.Result) error {
+func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 	if len(r.Outcomes) != len(l.entry.Calls) {
 		return fmt.Errorf("journal: %d outcomes for the %d calls of entry %s", len(r.Outcomes), len(l.entry.Calls), l.entry.ID)
 	}
@@ -43,7 +44,7 @@ func (l *lease) Finish(ctx context.Context, r mockserver.Result) error {
 
 // outcome puts the result into the form in which it is stored, and returns the
 // calls that are given up.
-func (l *lease) outcome(r mockserver.Result) (o *record.Outcome, given []mockserver.Call) {
+func (l *lease) outcome(r journal.Result) (o *record.Outcome, given []tracking.Call) {
 	q, it := l.queue, l.item
 	o = &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt, Decided: time.Now(), Due: r.RetryAt}
 	places := it.Places
@@ -54,11 +55,11 @@ func (l *lease) outcome(r mockserver.Result) (o *record.Outcome, given []mockser
 	noted := false
 	for i, c := range r.Outcomes {
 		switch c.State {
-		case mockserver.StateDelivered:
+		case tracking.StateDelivered:
 			o.Delivered++
-		case mockserver.StateFiltered:
+		case tracking.StateFiltered:
 			o.Filtered++
-		case mockserver.StateFailed:
+		case tracking.StateFailed:
 			o.Failed = append(o.Failed, record.Failure{Place: places[i], Reason: c.Reason})
 			given = append(given, l.entry.Calls[i])
 		default:
@@ -80,7 +81,7 @@ func (l *lease) outcome(r mockserver.Result) (o *record.Outcome, given []mockser
 }
 
 // end does what follows from a stored outcome.
-func (l *lease) end(o *record.Outcome, given []mockserver.Call, state resultState) error {
+func (l *lease) end(o *record.Outcome, given []tracking.Call, state resultState) error {
 	q, it := l.queue, l.item
 	if state.err != nil {
 		q.putOff(it)
@@ -122,7 +123,7 @@ func (l *lease) Return() {
 
 // settleLater tries again to do what follows from an outcome, until it is done
 // or the journal is closed: then it is done at the next start.
-func (q *queue) settleLater(it *item, o *record.Outcome, given []mockserver.Call) {
+func (q *queue) settleLater(it *item, o *record.Outcome, given []tracking.Call) {
 	q.journal.Work.Go(func() {
 		for store.Sleep(q.journal.Ctx, time.Second) == nil {
 			if q.journal.settler.settle(o, given) == nil {

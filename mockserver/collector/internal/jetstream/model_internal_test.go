@@ -17,8 +17,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A life is a journal to which things happen at random, and a model that knows what
@@ -29,8 +31,8 @@ type life struct {
 	random   *rand.Rand
 	dir      string
 	journal  *Journal
-	reader   mockserver.Reader
-	states   map[string]mockserver.State // of each call that was accepted
+	reader   journal.Reader
+	states   map[string]tracking.State // of each call that was accepted
 	accepted int
 	what     string // was done last
 }
@@ -43,7 +45,7 @@ func TestRandomLifeOfAJournal(t *testing.T) {
 	seed, _ := strconv.ParseInt(os.Getenv("JOURNAL_SEED"), 10, 64)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
-	l := &life{T: t, ctx: ctx, random: rand.New(rand.NewSource(seed)), dir: t.TempDir(), states: map[string]mockserver.State{}}
+	l := &life{T: t, ctx: ctx, random: rand.New(rand.NewSource(seed)), dir: t.TempDir(), states: map[string]tracking.State{}}
 	l.open(false)
 	defer func() { require.NoError(t, l.journal.Close()) }()
 	for step := range max(steps, 60) {
@@ -85,7 +87,7 @@ func (l *life) open(acceptLoss bool) {
 }
 
 // ledger returns the ledger, which must be proved.
-func (l *life) ledger() (ledger mockserver.Ledger) {
+func (l *life) ledger() (ledger tracking.Ledger) {
 	l.Helper()
 	all, err := l.journal.Verify(l.ctx)
 	l.no(err)
@@ -100,14 +102,14 @@ func (l *life) ledger() (ledger mockserver.Ledger) {
 func (l *life) check() {
 	l.Helper()
 	ledger := l.ledger()
-	counted := map[mockserver.State]int{}
+	counted := map[tracking.State]int{}
 	for _, state := range l.states {
 		counted[state]++
 	}
 	require.EqualValues(l, l.accepted, ledger.Accepted, "%s: accepted", l.what)
-	for state, n := range map[mockserver.State]int64{
-		mockserver.StateDelivered: ledger.Delivered, mockserver.StateFailed: ledger.Failed, mockserver.StateFiltered: ledger.Filtered,
-		mockserver.StatePending: ledger.Pending + ledger.Lost,
+	for state, n := range map[tracking.State]int64{
+		tracking.StateDelivered: ledger.Delivered, tracking.StateFailed: ledger.Failed, tracking.StateFiltered: ledger.Filtered,
+		tracking.StatePending: ledger.Pending + ledger.Lost,
 	} {
 		require.EqualValues(l, counted[state], n, "%s: %v of %s", l.what, state, inWords(ledger))
 	}
@@ -115,19 +117,19 @@ func (l *life) check() {
 
 func (l *life) append() {
 	l.what += "append"
-	calls := make([]mockserver.Call, 1+l.random.Intn(200))
+	calls := make([]tracking.Call, 1+l.random.Intn(200))
 	for i := range calls {
 		id := fmt.Sprint("m", l.accepted+i)
-		calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
+		calls[i] = tracking.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
 	}
-	err := l.journal.Append(l.ctx, mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
-	if errors.Is(err, mockserver.ErrJournalFull) {
+	err := l.journal.Append(l.ctx, event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls})
+	if errors.Is(err, journal.ErrFull) {
 		return
 	}
 	l.no(err)
 	l.accepted += len(calls)
 	for _, c := range calls {
-		l.states[c.ID] = mockserver.StatePending
+		l.states[c.ID] = tracking.StatePending
 	}
 }
 
@@ -136,20 +138,20 @@ func (l *life) work() {
 	l.what += "work"
 	ctx, cancel := context.WithTimeout(l.ctx, 100*time.Millisecond)
 	defer cancel()
-	lease, err := l.reader.Next(ctx, mockserver.Want{})
+	lease, err := l.reader.Next(ctx, journal.Want{})
 	if err != nil {
 		return
 	}
-	l.end(lease, func() mockserver.State { return mockserver.State(l.random.Intn(4)) })
+	l.end(lease, func() tracking.State { return tracking.State(l.random.Intn(4)) })
 }
 
-func (l *life) end(lease mockserver.Lease, decide func() mockserver.State) {
+func (l *life) end(lease journal.Lease, decide func() tracking.State) {
 	l.Helper()
-	result := mockserver.Result{RetryAt: time.Now().Add(time.Duration(l.random.Intn(2000)) * time.Millisecond)}
+	result := journal.Result{RetryAt: time.Now().Add(time.Duration(l.random.Intn(2000)) * time.Millisecond)}
 	for _, c := range lease.Entry().Calls {
-		require.Equal(l, mockserver.StatePending, l.states[c.ID], "%s: %s comes again", l.what, c.ID)
+		require.Equal(l, tracking.StatePending, l.states[c.ID], "%s: %s comes again", l.what, c.ID)
 		l.states[c.ID] = decide()
-		result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: l.states[c.ID], Reason: "because"})
+		result.Outcomes = append(result.Outcomes, tracking.Outcome{State: l.states[c.ID], Reason: "because"})
 	}
 	l.no(lease.Finish(l.ctx, result))
 }
@@ -161,12 +163,12 @@ func (l *life) replay() {
 	failed := listedAsFailed(l.T, l.journal)
 	listed := map[string]bool{}
 	for _, c := range failed {
-		require.Equal(l, mockserver.StateFailed, l.states[c.ID], "%s: %s is listed as failed", l.what, c.ID)
+		require.Equal(l, tracking.StateFailed, l.states[c.ID], "%s: %s is listed as failed", l.what, c.ID)
 		require.False(l, listed[c.ID], "%s: %s is listed twice", l.what, c.ID)
 		listed[c.ID] = true
 	}
 	for id, state := range l.states {
-		require.False(l, state == mockserver.StateFailed && !listed[id], "%s: %s failed and is not listed", l.what, id)
+		require.False(l, state == tracking.StateFailed && !listed[id], "%s: %s failed and is not listed", l.what, id)
 	}
 	failed = failed[:min(len(failed), record.PartCalls)]
 	if len(failed) == 0 {
@@ -174,16 +176,16 @@ func (l *life) replay() {
 	}
 	failed = failed[:1+l.random.Intn(len(failed))]
 	if l.random.Intn(2) == 0 {
-		l.no(l.journal.Replay(l.ctx, "crm", failed, mockserver.StateFailed))
+		l.no(l.journal.Replay(l.ctx, "crm", failed, tracking.StateFailed))
 	} else {
 		places, err := l.journal.findFailed(l.ctx, "crm", failed)
 		l.no(err)
-		_, err = l.journal.storeReplay(l.ctx, "crm", failed, mockserver.StateFailed, places)
+		_, err = l.journal.storeReplay(l.ctx, "crm", failed, tracking.StateFailed, places)
 		l.no(err)
 		defer l.kill()
 	}
 	for _, c := range failed {
-		l.states[c.ID] = mockserver.StatePending
+		l.states[c.ID] = tracking.StatePending
 	}
 }
 
@@ -258,12 +260,12 @@ func (l *life) finish() {
 	l.Helper()
 	ledger := l.ledger()
 	for left := ledger.Pending; left > 0; {
-		lease, err := l.reader.Next(l.ctx, mockserver.Want{})
+		lease, err := l.reader.Next(l.ctx, journal.Want{})
 		l.no(err)
 		left -= int64(len(lease.Entry().Calls))
-		l.end(lease, func() mockserver.State { return mockserver.StateDelivered })
+		l.end(lease, func() tracking.State { return tracking.StateDelivered })
 	}
-	missing := slices.DeleteFunc(slices.Collect(maps.Keys(l.states)), func(id string) bool { return l.states[id] != mockserver.StatePending })
+	missing := slices.DeleteFunc(slices.Collect(maps.Keys(l.states)), func(id string) bool { return l.states[id] != tracking.StatePending })
 	l.check()
 	ledger = l.ledger()
 	require.Len(l, missing, int(ledger.Lost), "%s: %s", l.what, inWords(ledger))

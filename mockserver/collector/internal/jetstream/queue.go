@@ -12,10 +12,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
 )
 
@@ -52,12 +52,12 @@ type queue struct {
 	mu       sync.Mutex // guards what follows
 	reader   *reader    // the one that is open, or nil
 	closed   bool
-	wants    map[*mockserver.Want]struct{} // of the goroutines that wait in Next
-	items    map[record.Ref]*item          // all that this process has to do
-	ready    *turns.Queue[*item]           // those that nobody works at; put off and retries have a time
-	messages map[uint64]*pendingMessage    // messages of CALLS whose first attempt has not ended
-	last     uint64                        // the newest message of CALLS that came
-	behind   uint64                        // how many were behind it then
+	wants    map[*journal.Want]struct{} // of the goroutines that wait in Next
+	items    map[record.Ref]*item       // all that this process has to do
+	ready    *turns.Queue[*item]        // those that nobody works at; put off and retries have a time
+	messages map[uint64]*pendingMessage // messages of CALLS whose first attempt has not ended
+	last     uint64                     // the newest message of CALLS that came
+	behind   uint64                     // how many were behind it then
 	ahead    overtaking
 	// Messages of CALLS that came again after all in them had ended, and where each is
 	// acknowledged.
@@ -99,7 +99,7 @@ func (it *item) source() string {
 
 func newQueue(j *queueSet, name string, attached uint64, since time.Time) (*queue, error) {
 	q := &queue{
-		journal: j, name: name, attached: attached, since: since, wants: map[*mockserver.Want]struct{}{},
+		journal: j, name: name, attached: attached, since: since, wants: map[*journal.Want]struct{}{},
 		ready: turns.New((*item).source, func(it *item) time.Time { return it.Due }),
 		items: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, repeated: map[uint64][]string{},
 	}
@@ -120,7 +120,7 @@ func newQueue(j *queueSet, name string, attached uint64, since time.Time) (*queu
 func (q *queue) ensure(ctx context.Context) error {
 	var sources []string
 	if !q.journal.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() }) {
-		return mockserver.ErrNotAttached
+		return journal.ErrNotAttached
 	}
 	if err := q.ensureCalls(ctx, sources, covers); err != nil {
 		return err

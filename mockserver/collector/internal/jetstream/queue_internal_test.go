@@ -12,20 +12,22 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // oneCall opens a journal that has one call for a destination.
-func oneCall(ctx context.Context, t *testing.T) (*Journal, *queue, mockserver.Reader) {
+func oneCall(ctx context.Context, t *testing.T) (*Journal, *queue, journal.Reader) {
 	t.Helper()
 	j, err := Open(ctx, Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, j.Close()) })
 	r, err := j.Attach(ctx, "crm", nil)
 	require.NoError(t, err)
-	require.NoError(t, j.Append(ctx, mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 1)}))
+	require.NoError(t, j.Append(ctx, event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 1)}))
 	return j, j.queues.all()[0], r
 }
 
@@ -48,19 +50,19 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 			j, q, r := oneCall(ctx, t)
 			calls, err := j.calls.GetMsg(ctx, j.acked.Load())
 			require.NoError(t, err)
-			next, err := r.Next(ctx, mockserver.Want{})
+			next, err := r.Next(ctx, journal.Want{})
 			require.NoError(t, err)
 			var again *jetstream.RawStreamMsg
 			if name == "for a retry" {
-				require.NoError(t, next.Finish(ctx, mockserver.Result{RetryAt: time.Now(), Outcomes: make([]mockserver.Outcome, 1)}))
-				next, err = r.Next(ctx, mockserver.Want{})
+				require.NoError(t, next.Finish(ctx, journal.Result{RetryAt: time.Now(), Outcomes: make([]tracking.Outcome, 1)}))
+				next, err = r.Next(ctx, journal.Want{})
 				require.NoError(t, err)
 				number := strconv.FormatUint(record.Ref{Seq: calls.Sequence}.Number(), 10)
 				again, err = j.retry.GetLastMsgForSubject(ctx, j.Names.Subject("due", record.Token("crm"), number))
 				require.NoError(t, err)
 			}
 			l := next.(*lease)
-			o, _ := l.outcome(mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateDelivered}}})
+			o, _ := l.outcome(journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}})
 			came := make(chan struct{})
 			q.mu.Lock()
 			go func() {
@@ -86,7 +88,7 @@ func TestWhatWasOnItsWayComesAgain(t *testing.T) {
 	defer cancel()
 	j, q, r := oneCall(ctx, t)
 	for _, id := range []string{"n", "o"} {
-		require.NoError(t, j.Append(ctx, mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", id, 1)}))
+		require.NoError(t, j.Append(ctx, event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", id, 1)}))
 	}
 	q.mu.Lock()
 	q.fresh.want(2)
@@ -97,10 +99,10 @@ func TestWhatWasOnItsWayComesAgain(t *testing.T) {
 	q.mu.Unlock()
 	var got []string
 	for len(got) < 3 {
-		l, err := r.Next(ctx, mockserver.Want{})
+		l, err := r.Next(ctx, journal.Want{})
 		require.NoError(t, err, "%v came", got)
 		got = append(got, l.Entry().Calls[0].ID)
-		require.NoError(t, l.Finish(ctx, mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateDelivered}}}))
+		require.NoError(t, l.Finish(ctx, journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
 	}
 	all, err := j.Verify(ctx)
 	require.NoError(t, err)

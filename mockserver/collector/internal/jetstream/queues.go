@@ -10,10 +10,12 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // queueSet are the queues of a journal, by destination, and what they share.
@@ -33,7 +35,7 @@ type queueSet struct {
 // A settler does what follows from outcomes that are stored. To do it twice does no harm.
 type settler interface {
 	// settle schedules the next attempt, and keeps the calls that were given up.
-	settle(o *record.Outcome, given []mockserver.Call) error
+	settle(o *record.Outcome, given []tracking.Call) error
 	// settleFor does so for what is stored of messages of CALLS, by their numbers.
 	settleFor(ctx context.Context, destination string, messages map[uint64][]string) error
 	// restoreRetry publishes a retry as its outcome says.
@@ -50,7 +52,7 @@ func (j *queueSet) begin(account *ledger.Ledger, calls, outcomes jetstream.Strea
 }
 
 // open returns a reader of the queue of a destination as it is attached now.
-func (j *queueSet) open(ctx context.Context, destination string) (mockserver.Reader, error) {
+func (j *queueSet) open(ctx context.Context, destination string) (journal.Reader, error) {
 	q, err := j.queue(ctx, destination)
 	if err != nil {
 		return nil, err
@@ -63,7 +65,7 @@ func (j *queueSet) queue(ctx context.Context, destination string) (*queue, error
 	var attached uint64
 	var since int64
 	if !j.account.With(destination, func(b *ledger.Account) { attached, since = b.Attached, b.Since }) {
-		return nil, fmt.Errorf("%w: it was detached meanwhile", mockserver.ErrNotAttached)
+		return nil, fmt.Errorf("%w: it was detached meanwhile", journal.ErrNotAttached)
 	}
 	j.mu.Lock()
 	q := j.queues[destination]
@@ -86,7 +88,7 @@ func (j *queueSet) queue(ctx context.Context, destination string) (*queue, error
 	defer j.mu.Unlock()
 	if j.closed {
 		q.close()
-		return nil, mockserver.ErrJournalClosed
+		return nil, journal.ErrClosed
 	}
 	j.queues[destination] = q
 	return q, nil
@@ -291,10 +293,10 @@ func (j *queueSet) expire(ctx context.Context, destination string, attached uint
 	if it.Places == nil {
 		it.Places = allPlaces(it.Ref, it.Ref.Part*record.PartCalls+len(bodies))
 	}
-	given := make([]mockserver.Call, len(bodies))
+	given := make([]tracking.Call, len(bodies))
 	for i, body := range bodies {
 		o.Failed = append(o.Failed, record.Failure{Place: it.Places[i], Reason: reason})
-		if given[i], err = mockserver.ReadCall(source, body); err != nil {
+		if given[i], err = fields.ReadCall(source, body); err != nil {
 			return err
 		}
 	}

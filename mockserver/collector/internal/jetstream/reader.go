@@ -6,9 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A reader hands out the items of a queue.
@@ -40,7 +42,7 @@ func (r *reader) end() { r.once.Do(func() { close(r.done) }) }
 func (r *reader) Since() time.Time { return r.queue.since }
 
 // Next leases the entry whose turn it is of those that are wanted.
-func (r *reader) Next(ctx context.Context, want mockserver.Want) (mockserver.Lease, error) {
+func (r *reader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
 	for {
 		it, wake, due, err := r.take(ctx, &want)
 		if err != nil {
@@ -59,7 +61,7 @@ func (r *reader) Next(ctx context.Context, want mockserver.Want) (mockserver.Lea
 
 // take leases an item, or counts the caller among those that wait for one until wake
 // is closed, or something is due if that is not the zero time.
-func (r *reader) take(ctx context.Context, want *mockserver.Want) (it *item, wake <-chan struct{}, due time.Time, err error) {
+func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <-chan struct{}, due time.Time, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, due, err
 	}
@@ -67,7 +69,7 @@ func (r *reader) take(ctx context.Context, want *mockserver.Want) (it *item, wak
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.reader != r || q.closed {
-		return nil, nil, due, mockserver.ErrJournalClosed
+		return nil, nil, due, journal.ErrClosed
 	}
 	ok := false
 	if _, err := q.journal.Status.Writable(); err == nil { // else it would be delivered, and again and again
@@ -83,7 +85,7 @@ func (r *reader) take(ctx context.Context, want *mockserver.Want) (it *item, wak
 
 // wait waits for something to lease. Where others are passed over it looks now and then
 // whether there is more behind them.
-func (r *reader) wait(ctx context.Context, want *mockserver.Want, wake <-chan struct{}, due time.Time) {
+func (r *reader) wait(ctx context.Context, want *journal.Want, wake <-chan struct{}, due time.Time) {
 	var timer <-chan time.Time
 	if len(want.Except) > 0 {
 		if look := time.Now().Add(overtakeEvery); due.IsZero() || look.Before(due) {
@@ -133,14 +135,14 @@ func (q *queue) lease(it *item) *lease {
 		q.putOff(it)
 		return nil
 	}
-	l.entry = mockserver.Entry{
+	l.entry = journal.Entry{
 		ID:      fmt.Sprintf("%s/%d.%d/%d", q.name, it.Ref.Seq, it.Ref.Part, it.Attempt),
-		Attempt: it.Attempt, Since: at, Calls: make([]mockserver.Call, len(bodies)), Notes: it.Notes,
+		Attempt: it.Attempt, Since: at, Calls: make([]tracking.Call, len(bodies)), Notes: it.Notes,
 	}
 	for i, body := range bodies {
-		if l.entry.Calls[i], err = mockserver.ReadCall(source, body); err != nil {
+		if l.entry.Calls[i], err = fields.ReadCall(source, body); err != nil {
 			q.journal.Log.Error("a stored call cannot be read", "destination", q.name, "message", it.Ref.Seq, "error", err)
-			l.entry.Calls[i] = mockserver.Call{Source: source, Body: body, ReceivedAt: at}
+			l.entry.Calls[i] = tracking.Call{Source: source, Body: body, ReceivedAt: at}
 		}
 	}
 	return l

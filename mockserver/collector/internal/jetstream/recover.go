@@ -14,10 +14,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // unsettled is how long before the end of a process something may have been
@@ -61,7 +63,7 @@ func (j *Journal) awaitSettled(ctx context.Context) error {
 	case <-j.settled:
 		return nil
 	case <-j.Ctx.Done():
-		return mockserver.ErrJournalClosed
+		return journal.ErrClosed
 	case <-ctx.Done():
 		return fmt.Errorf("journal: what an earlier process left undone is not done yet: %w", context.Cause(ctx))
 	}
@@ -133,12 +135,12 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	if err != nil {
 		return err
 	}
-	var given []mockserver.Call
+	var given []tracking.Call
 	for _, f := range o.Failed {
 		if f.Place >= len(bodies) {
 			return fmt.Errorf("%w: message %d has no call %d", record.ErrBadSegment, o.Ref.Seq, f.Place)
 		}
-		call, err := mockserver.ReadCall(m.SourceName(), bodies[f.Place])
+		call, err := fields.ReadCall(m.SourceName(), bodies[f.Place])
 		if err != nil {
 			return err
 		}

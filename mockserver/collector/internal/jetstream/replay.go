@@ -8,22 +8,23 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Replay makes calls due again for a destination. They are stored as messages of
 // their own, which also say in which state they were: that is what counts. What
 // follows from it can be done again. A replay of failed calls takes those that
 // are still listed; it is an error if one is not.
-func (j *Journal) Replay(ctx context.Context, destination string, calls []mockserver.Call, from mockserver.State) error {
+func (j *Journal) Replay(ctx context.Context, destination string, calls []tracking.Call, from tracking.State) error {
 	if err := j.open(); err != nil {
 		return err
 	}
 	if !j.account.With(destination, func(*ledger.Account) {}) {
-		return fmt.Errorf("%w: %q", mockserver.ErrNotAttached, destination)
+		return fmt.Errorf("%w: %q", journal.ErrNotAttached, destination)
 	}
 	if len(calls) == 0 {
 		return nil
@@ -41,7 +42,7 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []mockse
 		return err
 	}
 	var listed map[string][]failedPlace
-	if from == mockserver.StateFailed {
+	if from == tracking.StateFailed {
 		if listed, err = j.findFailed(ctx, destination, calls); err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []mockse
 
 // replaySize returns how many of the calls become one message: those of one
 // source, as many as a part may have.
-func replaySize(calls []mockserver.Call) int {
+func replaySize(calls []tracking.Call) int {
 	n, size := 0, 0
 	for n < len(calls) && n < record.PartCalls && calls[n].Source == calls[0].Source {
 		if size += len(calls[n].Body); n > 0 && size > groupBytes {
@@ -84,7 +85,7 @@ type storedReplay struct {
 }
 
 // storeReplay stores one message of calls.
-func (j *Journal) storeReplay(ctx context.Context, destination string, calls []mockserver.Call, from mockserver.State, listed map[string][]failedPlace) (storedReplay, error) {
+func (j *Journal) storeReplay(ctx context.Context, destination string, calls []tracking.Call, from tracking.State, listed map[string][]failedPlace) (storedReplay, error) {
 	now := time.Now()
 	c := record.Control{Name: destination, Source: calls[0].Source, From: uint8(from)}
 	bodies, ids := make([][]byte, len(calls)), make([]string, len(calls))
@@ -205,7 +206,7 @@ func addPlace(refs []record.FailedRef, p failedPlace) []record.FailedRef {
 }
 
 // findFailed looks where the calls are listed as failed.
-func (j *Journal) findFailed(ctx context.Context, destination string, calls []mockserver.Call) (map[string][]failedPlace, error) {
+func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call) (map[string][]failedPlace, error) {
 	wanted := map[string]int{}
 	for i := range calls {
 		wanted[calls[i].ID]++

@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // failedCalls returns a journal in a directory with a destination that has given
@@ -19,18 +21,18 @@ func failedCalls(t *testing.T, dir string, n int) *Journal {
 	require.NoError(t, err)
 	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
-	calls := make([]mockserver.Call, n)
+	calls := make([]tracking.Call, n)
 	for i := range calls {
 		id := fmt.Sprintf("m-%d", i)
-		calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
+		calls[i] = tracking.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
 	}
-	require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+	require.NoError(t, j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 	for ended := 0; ended < n; {
-		l, err := r.Next(within(t), mockserver.Want{})
+		l, err := r.Next(within(t), journal.Want{})
 		require.NoError(t, err)
-		result := mockserver.Result{Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+		result := journal.Result{Outcomes: make([]tracking.Outcome, len(l.Entry().Calls))}
 		for i := range result.Outcomes {
-			result.Outcomes[i].State = mockserver.StateFailed
+			result.Outcomes[i].State = tracking.StateFailed
 		}
 		ended += len(result.Outcomes)
 		require.NoError(t, l.Finish(within(t), result))
@@ -39,9 +41,9 @@ func failedCalls(t *testing.T, dir string, n int) *Journal {
 	return j
 }
 
-func listedAsFailed(t *testing.T, j *Journal) (calls []mockserver.Call) {
+func listedAsFailed(t *testing.T, j *Journal) (calls []tracking.Call) {
 	t.Helper()
-	require.NoError(t, j.Failed(within(t), "crm", func(f mockserver.FailedCall) bool {
+	require.NoError(t, j.Failed(within(t), "crm", func(f journal.FailedCall) bool {
 		calls = append(calls, f.Call)
 		return true
 	}))
@@ -60,7 +62,7 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 			require.Len(t, calls, 200)
 			listed, err := j.findFailed(within(t), "crm", calls)
 			require.NoError(t, err)
-			_, err = j.storeReplay(within(t), "crm", calls[:128], mockserver.StateFailed, listed)
+			_, err = j.storeReplay(within(t), "crm", calls[:128], tracking.StateFailed, listed)
 			require.NoError(t, err)
 			if restart {
 				require.NoError(t, j.Close())
@@ -69,10 +71,10 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 			}
 			t.Cleanup(func() { assert.NoError(t, j.Close()) })
 
-			require.ErrorContains(t, j.Replay(within(t), "crm", calls[:1], mockserver.StateFailed), "not among the failed ones")
+			require.ErrorContains(t, j.Replay(within(t), "crm", calls[:1], tracking.StateFailed), "not among the failed ones")
 			left := listedAsFailed(t, j)
 			assert.Len(t, left, 72)
-			require.NoError(t, j.Replay(within(t), "crm", left, mockserver.StateFailed))
+			require.NoError(t, j.Replay(within(t), "crm", left, tracking.StateFailed))
 			assert.Empty(t, listedAsFailed(t, j))
 			ledgers, err := j.Ledger(within(t))
 			require.NoError(t, err)

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 // Whoever hands over an outcome waits for what becomes of it, also when the
@@ -16,12 +16,12 @@ func TestOutcomesThatComeAfterTheEndAreRefused(t *testing.T) {
 	j := &Journal{Store: &store.Store{}}
 	j.Ctx, j.Cancel = context.WithCancelCause(t.Context())
 	r := newResults(j.Store, nil)
-	j.Cancel(mockserver.ErrJournalClosed)
+	j.Cancel(journal.ErrClosed)
 	r.run()
 	for range 100 {
 		select {
 		case state := <-r.write(&record.Outcome{}):
-			if !errors.Is(state.err, mockserver.ErrJournalClosed) {
+			if !errors.Is(state.err, journal.ErrClosed) {
 				t.Fatal(state)
 			}
 		default:

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
 // TestIndexIsMadeAgain takes the server's index away with what is not proved: where a
@@ -20,7 +20,7 @@ func TestIndexIsMadeAgain(t *testing.T) {
 	j, err := Open(within(t), Options{Dir: dir})
 	require.NoError(t, err)
 	for range 3 {
-		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
+		require.NoError(t, j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
 	}
 	require.NoError(t, j.Close())
 	stream := filepath.Join(j.files.StreamsDir(), j.Names.Stream(record.StreamCalls))

@@ -15,10 +15,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 // What is stored is read again and again, slowly, so that a disk that changes bytes is
@@ -42,10 +42,10 @@ const (
 // A scrubber knows what was found.
 type scrubber struct {
 	mu    sync.Mutex // guards what follows
-	state mockserver.JournalScrub
+	state journal.Scrub
 }
 
-func (s *scrubber) health() mockserver.JournalScrub {
+func (s *scrubber) health() journal.Scrub {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.state

@@ -14,9 +14,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // flipInPlace changes a byte of a file that a server has open.
@@ -54,10 +56,10 @@ func keepBusy(t *testing.T, j *jetstream.Journal) (stop func()) {
 	r := attach(t, j, "crm")
 	work.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
-			err := j.Append(within(t), mockserver.Batch{
+			err := j.Append(within(t), event.Batch{
 				Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(i, "."), 10),
 			})
-			full := errors.Is(err, mockserver.ErrJournalFull) // deliveries may be slower
+			full := errors.Is(err, journal.ErrFull) // deliveries may be slower
 			assert.True(t, err == nil || full, err)
 			if full || i%50 == 49 {
 				assert.NoError(t, j.Trim(within(t)))
@@ -66,13 +68,13 @@ func keepBusy(t *testing.T, j *jetstream.Journal) (stop func()) {
 	})
 	work.Go(func() {
 		for n := 0; ; n++ {
-			l, err := r.Next(ctx, mockserver.Want{})
+			l, err := r.Next(ctx, journal.Want{})
 			if err != nil {
 				return
 			}
-			result := mockserver.Result{RetryAt: time.Now(), Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+			result := journal.Result{RetryAt: time.Now(), Outcomes: make([]tracking.Outcome, len(l.Entry().Calls))}
 			for i := range result.Outcomes {
-				result.Outcomes[i].State = mockserver.State((i + n) % 3)
+				result.Outcomes[i].State = tracking.State((i + n) % 3)
 			}
 			assert.NoError(t, l.Finish(within(t), result))
 		}

@@ -14,15 +14,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 // serversOf returns the servers that a journal knows, once it has asked them.
-func serversOf(t *testing.T, j *jetstream.Journal) []mockserver.JournalServer {
+func serversOf(t *testing.T, j *jetstream.Journal) []journal.Server {
 	t.Helper()
-	var servers []mockserver.JournalServer
+	var servers []journal.Server
 	require.Eventually(t, func() bool {
 		health, _ := j.Health(within(t))
 		servers = health.Servers
@@ -40,9 +40,9 @@ func TestServersThatSyncLazilyAreRefused(t *testing.T) {
 	}{
 		"by default":    {func(*server.Options) {}, false, "2m0s", ""},
 		"each second":   {func(o *server.Options) { o.SyncInterval = time.Second }, false, "1s", ""},
-		"accepted":      {func(*server.Options) {}, true, "", mockserver.SyncLazy},
-		"always":        {func(o *server.Options) { o.SyncAlways = true }, false, "", mockserver.SyncAlways},
-		"not monitored": {func(o *server.Options) { o.HTTPPort = 0 }, false, "", mockserver.SyncUnknown},
+		"accepted":      {func(*server.Options) {}, true, "", journal.SyncLazy},
+		"always":        {func(o *server.Options) { o.SyncAlways = true }, false, "", journal.SyncAlways},
+		"not monitored": {func(o *server.Options) { o.HTTPPort = 0 }, false, "", journal.SyncUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,9 +8,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 // attempt and keeps the failed calls. To do it twice does no harm.
 //
 // given are the calls that it gave up.
-func (j *Journal) settle(o *record.Outcome, given []mockserver.Call) error {
+func (j *Journal) settle(o *record.Outcome, given []tracking.Call) error {
 	ctx := j.Ctx
 	if len(o.Again) > 0 {
 		if err := j.schedule(ctx, o.Destination, nextAttempt(o)); err != nil {

@@ -6,9 +6,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // What follows from an outcome may be done late: by then the destination may be
@@ -21,9 +22,9 @@ func TestNothingIsKeptOfADestinationThatWasDetached(t *testing.T) {
 	require.NoError(t, err)
 	o := &record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 1}, Attempt: 1, Failed: []record.Failure{{Place: 0, Reason: "because"}}}
 	j.account.With("crm", func(b *ledger.Account) { o.Attached = b.Attached })
-	given := []mockserver.Call{{Source: "web", ID: "m", Body: []byte(`{"type":"track","messageId":"m"}`)}}
+	given := []tracking.Call{{Source: "web", ID: "m", Body: []byte(`{"type":"track","messageId":"m"}`)}}
 	failed := func() (n int) {
-		require.NoError(t, j.Failed(within(t), "crm", func(mockserver.FailedCall) bool { n++; return true }))
+		require.NoError(t, j.Failed(within(t), "crm", func(journal.FailedCall) bool { n++; return true }))
 		return n
 	}
 	require.NoError(t, j.settle(o, given))

@@ -12,9 +12,11 @@ import (
 	natsjetstream "github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // leader returns which server has the consumer of a destination.
@@ -50,11 +52,11 @@ func TestWorkIsSharedAgainAfterALeaderIsLost(t *testing.T) {
 		for range 4 {
 			go func() {
 				for {
-					l, err := r.Next(t.Context(), mockserver.Want{})
+					l, err := r.Next(t.Context(), journal.Want{})
 					if err != nil {
 						return
 					}
-					_ = l.Finish(within(t), mockserver.Result{Outcomes: []mockserver.Outcome{{State: mockserver.StateDelivered}}})
+					_ = l.Finish(within(t), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}})
 					shares <- i
 				}
 			}()
@@ -69,7 +71,7 @@ func TestWorkIsSharedAgainAfterALeaderIsLost(t *testing.T) {
 				t.Fatalf("%s: after %v only %v got something", what, time.Since(began), got)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			_ = sender.Append(ctx, mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(what, n, "."), 1)})
+			_ = sender.Append(ctx, event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(what, n, "."), 1)})
 			cancel()
 			for {
 				select {
@@ -111,7 +113,7 @@ func TestRequestsThatAreLostAreMadeAgain(t *testing.T) {
 	}
 	require.NoError(t, nc.Flush())
 	r := attach(t, j, "crm")
-	go func() { _, _ = r.Next(t.Context(), mockserver.Want{}) }()
+	go func() { _, _ = r.Next(t.Context(), journal.Want{}) }()
 	for _, r := range requests {
 		_, err := r.NextMsg(patience)
 		require.NoError(t, err, "the request")

@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A destination that is being worked at is connected to one more source while
@@ -22,11 +24,11 @@ func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
 		worked := make(chan struct{})
 		goingOn.Go(func() {
 			for n := 0; ; n++ {
-				l, err := before.Next(t.Context(), mockserver.Want{})
+				l, err := before.Next(t.Context(), journal.Want{})
 				if err != nil {
 					return // it is attached anew
 				}
-				if err := l.Finish(within(t), all(l.Entry(), mockserver.StateDelivered)); err != nil {
+				if err := l.Finish(within(t), all(l.Entry(), tracking.StateDelivered)); err != nil {
 					t.Error(err)
 				}
 				if n == 5 {
@@ -39,7 +41,7 @@ func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
 			goingOn.Go(func() {
 				for i := 0; !isClosed(attached); i++ {
 					calls := journaltest.Calls(source, fmt.Sprint(name, source, i), 1)
-					if err := j.Append(within(t), mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}); err != nil {
+					if err := j.Append(within(t), event.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}); err != nil {
 						t.Error(err)
 						return
 					}
@@ -60,8 +62,8 @@ func TestCallsAreHandedOutWhileASourceIsConnected(t *testing.T) {
 }
 
 // all is the result of an entry whose calls all end in one way.
-func all(e mockserver.Entry, state mockserver.State) mockserver.Result {
-	r := mockserver.Result{Outcomes: make([]mockserver.Outcome, len(e.Calls))}
+func all(e journal.Entry, state tracking.State) journal.Result {
+	r := journal.Result{Outcomes: make([]tracking.Outcome, len(e.Calls))}
 	for i := range r.Outcomes {
 		r.Outcomes[i].State = state
 	}

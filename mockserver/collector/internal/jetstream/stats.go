@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 // Stats say how much is stored.
@@ -37,7 +37,7 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
-// Health implements mockserver.HealthChecker.
-func (j *Journal) Health(ctx context.Context) (mockserver.JournalHealth, error) {
-	return mockserver.JournalHealth{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.All(), Scrub: j.scrubber.health()}, j.Ready(ctx)
+// Health implements journal.HealthChecker.
+func (j *Journal) Health(ctx context.Context) (journal.Health, error) {
+	return journal.Health{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.All(), Scrub: j.scrubber.health()}, j.Ready(ctx)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 )
 
 // TestCollectorsThatStartTogetherAllStart opens several journals at once where nothing
@@ -32,7 +32,7 @@ func TestCollectorsThatStartTogetherAllStart(t *testing.T) {
 					return
 				}
 				if _, err = journals[i].Attach(within(t), "crm", nil); assert.NoError(t, err, "round %d", round) {
-					assert.NoError(t, journals[i].Append(within(t), mockserver.Batch{
+					assert.NoError(t, journals[i].Append(within(t), event.Batch{
 						Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint(i, "."), 1),
 					}))
 				}

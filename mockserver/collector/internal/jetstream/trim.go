@@ -10,10 +10,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 const (
@@ -64,7 +64,7 @@ func (j *Journal) Trim(ctx context.Context) error {
 	}
 	err := j.trim(ctx)
 	if err != nil && j.open() != nil {
-		return mockserver.ErrJournalClosed // meanwhile
+		return journal.ErrClosed // meanwhile
 	}
 	return err
 }

@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 func ok(t testing.TB, err error) {
@@ -18,14 +20,14 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-func appendCalls(t testing.TB, j *jetstream.Journal, source, prefix string, n int) []mockserver.Call {
+func appendCalls(t testing.TB, j *jetstream.Journal, source, prefix string, n int) []tracking.Call {
 	t.Helper()
 	calls := journaltest.Calls(source, prefix, n)
-	ok(t, j.Append(within(t), mockserver.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}))
+	ok(t, j.Append(within(t), event.Batch{Source: source, ReceivedAt: time.Now(), Calls: calls}))
 	return calls
 }
 
-func attach(t testing.TB, j *jetstream.Journal, destination string, sources ...string) mockserver.Reader {
+func attach(t testing.TB, j *jetstream.Journal, destination string, sources ...string) journal.Reader {
 	t.Helper()
 	r, err := j.Attach(within(t), destination, sources)
 	ok(t, err)
@@ -33,42 +35,42 @@ func attach(t testing.TB, j *jetstream.Journal, destination string, sources ...s
 }
 
 // work finishes entries, each call as decide says, until n calls have ended.
-func work(t testing.TB, r mockserver.Reader, n int, decide func(id string, attempt int) mockserver.State) {
+func work(t testing.TB, r journal.Reader, n int, decide func(id string, attempt int) tracking.State) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for n > 0 {
 		ctx, cancel := contextUntil(t, deadline)
-		l, err := r.Next(ctx, mockserver.Want{})
+		l, err := r.Next(ctx, journal.Want{})
 		cancel()
 		ok(t, err)
-		result := mockserver.Result{RetryAt: time.Now()}
+		result := journal.Result{RetryAt: time.Now()}
 		for _, c := range l.Entry().Calls {
 			state := decide(c.ID, l.Entry().Attempt)
-			if state != mockserver.StatePending {
+			if state != tracking.StatePending {
 				n--
 			}
-			result.Outcomes = append(result.Outcomes, mockserver.Outcome{State: state, Reason: "because"})
+			result.Outcomes = append(result.Outcomes, tracking.Outcome{State: state, Reason: "because"})
 		}
 		ok(t, l.Finish(within(t), result))
 	}
 }
 
-func delivered(string, int) mockserver.State { return mockserver.StateDelivered }
+func delivered(string, int) tracking.State { return tracking.StateDelivered }
 
 // mixed retries every tenth call once, and has others fail or be filtered.
-func mixed(id string, attempt int) mockserver.State {
+func mixed(id string, attempt int) tracking.State {
 	switch {
 	case strings.HasSuffix(id, "0") && attempt == 1:
-		return mockserver.StatePending
+		return tracking.StatePending
 	case strings.HasSuffix(id, "1"):
-		return mockserver.StateFailed
+		return tracking.StateFailed
 	case strings.HasSuffix(id, "2"):
-		return mockserver.StateFiltered
+		return tracking.StateFiltered
 	}
-	return mockserver.StateDelivered
+	return tracking.StateDelivered
 }
 
-func ledgerOf(t testing.TB, j *jetstream.Journal, destination string) mockserver.Ledger {
+func ledgerOf(t testing.TB, j *jetstream.Journal, destination string) tracking.Ledger {
 	t.Helper()
 	all, err := j.Ledger(within(t))
 	ok(t, err)
@@ -78,11 +80,11 @@ func ledgerOf(t testing.TB, j *jetstream.Journal, destination string) mockserver
 		}
 	}
 	t.Fatalf("no ledger of %q in %+v", destination, all)
-	return mockserver.Ledger{}
+	return tracking.Ledger{}
 }
 
 // verified checks that the ledger is proved, and returns that of a destination.
-func verified(t testing.TB, j *jetstream.Journal, destination string) mockserver.Ledger {
+func verified(t testing.TB, j *jetstream.Journal, destination string) tracking.Ledger {
 	t.Helper()
 	all, err := j.Verify(within(t))
 	ok(t, err)
@@ -97,14 +99,14 @@ func verified(t testing.TB, j *jetstream.Journal, destination string) mockserver
 		}
 	}
 	t.Fatalf("%q is not among %+v", destination, all)
-	return mockserver.Ledger{}
+	return tracking.Ledger{}
 }
 
-func sums(l mockserver.Ledger) string {
+func sums(l tracking.Ledger) string {
 	return fmt.Sprintf("%d = %d + %d + %d + %d", l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending)
 }
 
-func wantSums(t testing.TB, l mockserver.Ledger, want string) {
+func wantSums(t testing.TB, l tracking.Ledger, want string) {
 	t.Helper()
 	if got := sums(l); got != want {
 		t.Fatalf("ledger of %s: %s, want %s", l.Destination, got, want)
@@ -135,7 +137,7 @@ func TestTrimRemovesWhatIsDoneAndCountsIt(t *testing.T) {
 	wantSums(t, verified(t, j, "b"), inB)
 
 	calls := appendCalls(t, j, "web", "later", 10)
-	ok(t, j.Replay(within(t), "b", calls[:0], mockserver.StateDelivered))
+	ok(t, j.Replay(within(t), "b", calls[:0], tracking.StateDelivered))
 	j = reopen(t, dir)
 	wantSums(t, verified(t, j, "a"), "210 = 160 + 20 + 20 + 10")
 	work(t, attach(t, j, "a"), 10, delivered)
@@ -185,18 +187,18 @@ func TestCallsThatArePendingForTooLongAreListedAsFailed(t *testing.T) {
 	j := open(t, jetstream.Options{Dir: t.TempDir(), Keep: time.Millisecond})
 	r := attach(t, j, "down")
 	appendCalls(t, j, "web", "a", 10)
-	l, err := r.Next(within(t), mockserver.Want{})
+	l, err := r.Next(within(t), journal.Want{})
 	ok(t, err)
-	again := mockserver.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]mockserver.Outcome, 10)}
-	again.Outcomes[3].State = mockserver.StateDelivered
+	again := journal.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]tracking.Outcome, 10)}
+	again.Outcomes[3].State = tracking.StateDelivered
 	ok(t, l.Finish(within(t), again))
 	appendCalls(t, j, "web", "b", 300)
 	time.Sleep(2 * time.Millisecond) // until all is older than Keep
 
 	ok(t, j.Trim(within(t)))
 	wantSums(t, verified(t, j, "down"), "310 = 1 + 309 + 0 + 0")
-	var failed []mockserver.Call
-	ok(t, j.Failed(within(t), "down", func(f mockserver.FailedCall) bool {
+	var failed []tracking.Call
+	ok(t, j.Failed(within(t), "down", func(f journal.FailedCall) bool {
 		if !strings.Contains(f.Reason, "still pending") {
 			t.Errorf("%s: %s", f.Call.ID, f.Reason)
 		}
@@ -206,7 +208,7 @@ func TestCallsThatArePendingForTooLongAreListedAsFailed(t *testing.T) {
 	if len(failed) != 309 {
 		t.Fatalf("%d calls are listed as failed", len(failed))
 	}
-	ok(t, j.Replay(within(t), "down", failed, mockserver.StateFailed))
+	ok(t, j.Replay(within(t), "down", failed, tracking.StateFailed))
 	work(t, r, 309, delivered)
 	wantSums(t, verified(t, j, "down"), "310 = 310 + 0 + 0 + 0")
 }

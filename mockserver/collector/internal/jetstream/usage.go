@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 // A usage follows how many bytes CALLS has. The server is asked now and then;
@@ -52,7 +52,7 @@ func (u *usage) full(limit int64) error {
 		return errDiskFull
 	}
 	if used := u.stored + u.underway; used >= limit {
-		return fmt.Errorf("%w: it holds %d of %d bytes", mockserver.ErrJournalFull, used, limit)
+		return fmt.Errorf("%w: it holds %d of %d bytes", journal.ErrFull, used, limit)
 	}
 	return nil
 }

@@ -12,8 +12,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // fill appends from many goroutines until the journal is full, and returns how many
@@ -28,11 +30,11 @@ func fill(t *testing.T, j *jetstream.Journal) (batches int) {
 			for n := 0; ; n++ {
 				body := make([]byte, 20<<10)
 				_, _ = random.Read(body)
-				err := j.Append(context.Background(), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []mockserver.Call{
+				err := j.Append(context.Background(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{
 					{ID: fmt.Sprint(s, "-", n), Source: "web", Body: fmt.Appendf(nil, `{"type":"track","noise":"%x"}`, body)},
 				}})
 				if err != nil {
-					if !errors.Is(err, mockserver.ErrJournalFull) {
+					if !errors.Is(err, journal.ErrFull) {
 						t.Error(err)
 					}
 					return

@@ -11,13 +11,13 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-var _ mockserver.Verifier = (*Journal)(nil)
+var _ journal.Verifier = (*Journal)(nil)
 
 // A verifier holds the ledger against a count of all that is stored.
 type verifier struct {
@@ -41,13 +41,13 @@ const (
 // is negative, and that the ledger says the same. Calls may be accepted and delivered meanwhile. It takes a few
 // seconds for a million stored messages, and for each destination 12 bytes of memory
 // for a message that was not tried and about 50 for what waits for a retry.
-func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error) {
+func (j *Journal) Verify(ctx context.Context) ([]journal.Verification, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
 	j.trimming.Lock() // what is read must stay
 	defer j.trimming.Unlock()
-	var all []mockserver.Verification
+	var all []journal.Verification
 	err := j.Patiently(ctx, func(ctx context.Context) (err error) {
 		all, err = (&verifier{journal: j, looks: looks}).verify(ctx)
 		return err
@@ -58,7 +58,7 @@ func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error)
 	return all, nil
 }
 
-func (v *verifier) verify(ctx context.Context) ([]mockserver.Verification, error) {
+func (v *verifier) verify(ctx context.Context) ([]journal.Verification, error) {
 	base, _, err := v.journal.loadBase(ctx)
 	if err != nil {
 		return nil, err

@@ -13,9 +13,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // someOfAll returns a journal with a destination that has calls in each state: of
@@ -29,19 +31,19 @@ func someOfAll(t *testing.T) *Journal {
 	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	for n := range 4 {
-		calls := make([]mockserver.Call, 300)
+		calls := make([]tracking.Call, 300)
 		for i := range calls {
 			id := fmt.Sprintf("m-%d-%d", n, i)
-			calls[i] = mockserver.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
+			calls[i] = tracking.Call{Source: "web", ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
 		}
-		require.NoError(t, j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
+		require.NoError(t, j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: calls}))
 	}
 	for range 3 * record.Parts(300) {
-		l, err := r.Next(within(t), mockserver.Want{})
+		l, err := r.Next(within(t), journal.Want{})
 		require.NoError(t, err)
-		result := mockserver.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]mockserver.Outcome, len(l.Entry().Calls))}
+		result := journal.Result{RetryAt: time.Now().Add(time.Hour), Outcomes: make([]tracking.Outcome, len(l.Entry().Calls))}
 		for i := range result.Outcomes {
-			result.Outcomes[i].State = mockserver.State(min(i, int(mockserver.StateFiltered)))
+			result.Outcomes[i].State = tracking.State(min(i, int(tracking.StateFiltered)))
 		}
 		require.NoError(t, l.Finish(within(t), result))
 	}

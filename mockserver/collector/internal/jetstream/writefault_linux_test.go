@@ -14,9 +14,12 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // TestServerVersion fails when the server is updated. Two things are known of it that
@@ -58,24 +61,24 @@ func replaceBlocks(t *testing.T, dir, stream, with string) {
 }
 
 // writers write to each of the streams.
-var writers = map[string]func(t *testing.T, j *jetstream.Journal, r mockserver.Reader, i int) error{
+var writers = map[string]func(t *testing.T, j *jetstream.Journal, r journal.Reader, i int) error{
 	"analytics-CALLS":    writeCalls,
-	"analytics-OUTCOMES": finish(mockserver.StateDelivered),
-	"analytics-RETRY":    finish(mockserver.StatePending),
-	"analytics-FAILED":   finish(mockserver.StateFailed),
-	"analytics-STATE": func(t *testing.T, j *jetstream.Journal, _ mockserver.Reader, _ int) error {
+	"analytics-OUTCOMES": finish(tracking.StateDelivered),
+	"analytics-RETRY":    finish(tracking.StatePending),
+	"analytics-FAILED":   finish(tracking.StateFailed),
+	"analytics-STATE": func(t *testing.T, j *jetstream.Journal, _ journal.Reader, _ int) error {
 		return j.StoreCheckpoint(within(t))
 	},
-	"KV_analytics-settings": func(t *testing.T, j *jetstream.Journal, _ mockserver.Reader, _ int) error {
+	"KV_analytics-settings": func(t *testing.T, j *jetstream.Journal, _ journal.Reader, _ int) error {
 		settings, err := j.Settings(within(t))
 		ok(t, err)
-		stored, err := settings.Load(within(t))
-		if err == nil {
-			_, err = settings.Save(within(t), stored)
+		_, revision, err := settings.Get(within(t), "settings")
+		if err == nil || errors.Is(err, state.ErrNotFound) {
+			_, err = settings.Update(within(t), "settings", []byte("{}"), revision)
 		}
 		return err
 	},
-	"KV_analytics-state": func(t *testing.T, j *jetstream.Journal, _ mockserver.Reader, i int) error {
+	"KV_analytics-state": func(t *testing.T, j *jetstream.Journal, _ journal.Reader, i int) error {
 		state, err := j.State(within(t))
 		if err != nil {
 			return err
@@ -84,13 +87,13 @@ var writers = map[string]func(t *testing.T, j *jetstream.Journal, r mockserver.R
 	},
 }
 
-func writeCalls(t *testing.T, j *jetstream.Journal, _ mockserver.Reader, i int) error {
-	return j.Append(within(t), mockserver.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint("c", i), 10)})
+func writeCalls(t *testing.T, j *jetstream.Journal, _ journal.Reader, i int) error {
+	return j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", fmt.Sprint("c", i), 10)})
 }
 
 // finish ends an entry whose calls all have one state.
-func finish(state mockserver.State) func(*testing.T, *jetstream.Journal, mockserver.Reader, int) error {
-	return func(t *testing.T, j *jetstream.Journal, r mockserver.Reader, i int) error {
+func finish(state tracking.State) func(*testing.T, *jetstream.Journal, journal.Reader, int) error {
+	return func(t *testing.T, j *jetstream.Journal, r journal.Reader, i int) error {
 		_ = writeCalls(t, j, r, i) // one at least waits already: calls may be refused now
 		l := next(t, r)
 		result := all(l.Entry(), state)

@@ -12,14 +12,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // scrapeTimeout bounds what a scrape asks of the queue.
 const scrapeTimeout = 5 * time.Second
 
-// Metrics counts what a collector does. It is a mockserver.Recorder; what it does
-// not hear of, it asks the collector at each scrape.
+// Metrics counts what a collector does. It is a mockserver.Observer; what it is
+// not told, it asks the collector at each scrape.
 type Metrics struct {
 	registry *prometheus.Registry
 	watched  atomic.Pointer[watched] // nil until Watch
@@ -35,7 +37,7 @@ type Metrics struct {
 
 // watched is what is asked at each scrape.
 type watched struct {
-	*mockserver.Collector
+	*engine.Collector
 	dropped func() uint64
 }
 
@@ -80,7 +82,7 @@ func New(version string) *Metrics {
 
 // Watch names the collector that is asked at each scrape, and what tells how many
 // records of attempts were dropped.
-func (m *Metrics) Watch(c *mockserver.Collector, dropped func() uint64) {
+func (m *Metrics) Watch(c *engine.Collector, dropped func() uint64) {
 	m.watched.Store(&watched{c, dropped})
 }
 
@@ -102,39 +104,31 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// Accepted implements mockserver.Recorder.
-func (m *Metrics) Accepted(b mockserver.Batch) {
-	m.accepted.WithLabelValues(m.source(b.Source)).Add(float64(len(b.Calls)))
+// Observe implements mockserver.Observer.
+func (m *Metrics) Observe(e event.Event) {
+	switch e := e.(type) {
+	case event.Accepted:
+		m.accepted.WithLabelValues(m.source(e.Source)).Add(float64(len(e.Calls)))
+	case event.Repeated:
+		m.repeated.WithLabelValues(m.source(e.Source)).Add(float64(len(e.Calls)))
+	case tracking.Rejection:
+		m.rejected.WithLabelValues(string(e.Code)).Inc()
+	case event.Refusal:
+		m.refused.WithLabelValues(string(e.Code)).Inc()
+	case tracking.Attempt:
+		m.attempts.WithLabelValues(e.Destination, e.Verdict.String(), string(e.Reason)).Inc()
+		m.attemptSeconds.WithLabelValues(e.Destination).Observe(e.Duration.Seconds())
+	case tracking.Ended:
+		m.ended(e)
+	}
 }
 
-// Repeated implements mockserver.Recorder.
-func (m *Metrics) Repeated(b mockserver.Batch) {
-	m.repeated.WithLabelValues(m.source(b.Source)).Add(float64(len(b.Calls)))
-}
-
-// Rejected implements mockserver.Recorder.
-func (m *Metrics) Rejected(r mockserver.Rejection) {
-	m.rejected.WithLabelValues(string(r.Code)).Inc()
-}
-
-// Refused implements mockserver.Recorder.
-func (m *Metrics) Refused(r mockserver.Refusal) {
-	m.refused.WithLabelValues(string(r.Code)).Inc()
-}
-
-// Attempted implements mockserver.Recorder.
-func (m *Metrics) Attempted(a mockserver.Attempt) {
-	m.attempts.WithLabelValues(a.Destination, a.Verdict.String(), string(a.Reason)).Inc()
-	m.attemptSeconds.WithLabelValues(a.Destination).Observe(a.Duration.Seconds())
-}
-
-// Ended implements mockserver.Recorder.
-func (m *Metrics) Ended(e mockserver.Ended) {
+func (m *Metrics) ended(e tracking.Ended) {
 	if e.Attempt == 0 {
 		return // it was replayed: nothing was tried yet
 	}
 	m.deliveries.WithLabelValues(e.Destination, e.State.String()).Inc()
-	if e.State == mockserver.StateDelivered {
+	if e.State == tracking.StateDelivered {
 		m.lagSeconds.WithLabelValues(e.Destination).Observe(max(0, e.At.Sub(e.ReceivedAt).Seconds())) // the clock may have stepped back
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // With any write key taken, each of which is a source, the series stay bounded and
@@ -19,7 +20,7 @@ func TestSourcesAreBounded(t *testing.T) {
 	m := New("test")
 	for range 2 {
 		for i := range maxSources + 50 {
-			m.Accepted(mockserver.Batch{Source: fmt.Sprint("s", i), Calls: make([]mockserver.Call, 2)})
+			m.Observe(event.Accepted{Batch: event.Batch{Source: fmt.Sprint("s", i), Calls: make([]tracking.Call, 2)}})
 		}
 	}
 	families, err := m.registry.Gather()

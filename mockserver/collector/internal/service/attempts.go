@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -21,10 +23,10 @@ const (
 
 // An attemptLog stores what became of calls, so that the history of an earlier
 // process, and of others that share the queue, can be shown. It is a
-// mockserver.Recorder.
+// mockserver.Observer.
 type attemptLog struct {
 	log     *attempts.Log
-	history *mockserver.History
+	history *history.History
 	writer  string // names this process
 	logger  *slog.Logger
 
@@ -34,15 +36,15 @@ type attemptLog struct {
 
 // newAttemptLog begins to read what is stored into the history, without waiting
 // for it. On a cluster it goes on with what others store.
-func newAttemptLog(log *attempts.Log, history *mockserver.History, shared bool, logger *slog.Logger) *attemptLog {
+func newAttemptLog(log *attempts.Log, history *history.History, shared bool, logger *slog.Logger) *attemptLog {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &attemptLog{log: log, history: history, writer: rand.Text()[:8], logger: logger, cancel: cancel, done: make(chan struct{})}
-	history.Adopt()
+	history.RecordUnknown()
 	go func() {
 		defer close(l.done)
 		next, err := l.restore(ctx)
 		if err == nil && shared {
-			err = log.Follow(ctx, next, func(record []byte) { l.apply(record, history.Attempted, history.Ended) })
+			err = log.Follow(ctx, next, func(record []byte) { l.apply(record, history.Observe) })
 		}
 		if err != nil && ctx.Err() == nil {
 			logger.Warn("attempts of other processes cannot be shown", "error", err)
@@ -72,46 +74,39 @@ func (l *attemptLog) restore(ctx context.Context) (next uint64, err error) {
 		}
 	})
 	for _, record := range newest {
-		l.apply(record, l.history.RestoreAttempt, l.history.RestoreEnded)
+		l.apply(record, l.history.Restore)
 	}
 	return next, err
 }
 
-// Attempted implements mockserver.Recorder.
-func (l *attemptLog) Attempted(a mockserver.Attempt) {
+// Observe implements mockserver.Observer. It stores attempts, and outcomes but for
+// deliveries, which follow from their attempts. The queue has what is accepted, and
+// the rest is for those who look at this process.
+func (l *attemptLog) Observe(e event.Event) {
 	buffer := recordBuffers.Get().(*[]byte)
-	*buffer = appendAttempt((*buffer)[:0], l.writer, &a)
+	defer recordBuffers.Put(buffer)
+	switch e := e.(type) {
+	case tracking.Attempt:
+		*buffer = appendAttempt((*buffer)[:0], l.writer, &e)
+	case tracking.Ended:
+		if e.State == tracking.StateDelivered {
+			return
+		}
+		*buffer = appendEnded((*buffer)[:0], l.writer, &e)
+	default:
+		return
+	}
 	l.log.Record(*buffer)
-	recordBuffers.Put(buffer)
 }
 
 // recordBuffers hold records until the log has copied them.
 var recordBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Ended implements mockserver.Recorder. A delivery is known by its attempt.
-func (l *attemptLog) Ended(e mockserver.Ended) {
-	if e.State == mockserver.StateDelivered {
-		return
-	}
-	buffer := recordBuffers.Get().(*[]byte)
-	*buffer = appendEnded((*buffer)[:0], l.writer, &e)
-	l.log.Record(*buffer)
-	recordBuffers.Put(buffer)
-}
-
-// What follows of mockserver.Recorder is not stored here: the queue has what is
-// accepted, and the rest is for those who look at this process.
-
-func (l *attemptLog) Accepted(mockserver.Batch)     {}
-func (l *attemptLog) Repeated(mockserver.Batch)     {}
-func (l *attemptLog) Rejected(mockserver.Rejection) {}
-func (l *attemptLog) Refused(mockserver.Refusal)    {}
-
 // deliveredBy is what followed from an attempt that succeeded.
-func deliveredBy(a *mockserver.Attempt) mockserver.Ended {
-	e := mockserver.Ended{
+func deliveredBy(a *tracking.Attempt) tracking.Ended {
+	e := tracking.Ended{
 		CallID: a.CallID, Source: a.Source, Destination: a.Destination, At: a.Time.Add(a.Duration), Attempt: a.Number,
-		Outcome: mockserver.Outcome{State: mockserver.StateDelivered}, Call: a.Call,
+		Outcome: tracking.Outcome{State: tracking.StateDelivered}, Call: a.Call,
 	}
 	if a.Call != nil {
 		e.ReceivedAt = a.Call.ReceivedAt
@@ -119,19 +114,19 @@ func deliveredBy(a *mockserver.Attempt) mockserver.Ended {
 	return e
 }
 
-// apply tells the history of a record of another process.
-func (l *attemptLog) apply(data []byte, attempted func(mockserver.Attempt), ended func(mockserver.Ended)) {
+// apply tells of a record of another process.
+func (l *attemptLog) apply(data []byte, tell func(event.Event)) {
 	r, err := readLogged(data)
 	switch {
 	case err != nil:
 		l.logger.Warn("a record of an attempt cannot be read; it is not shown", "error", err)
 	case r.writer == l.writer: // the history heard of it when it happened
 	case r.attempt != nil:
-		attempted(*r.attempt)
+		tell(*r.attempt)
 		if r.attempt.Verdict == webhook.Success {
-			ended(deliveredBy(r.attempt))
+			tell(deliveredBy(r.attempt))
 		}
 	case r.ended != nil:
-		ended(*r.ended)
+		tell(*r.ended)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -20,7 +21,7 @@ const (
 
 var errRecord = errors.New("a record of an attempt is not what was written")
 
-func appendAttempt(b []byte, writer string, a *mockserver.Attempt) []byte {
+func appendAttempt(b []byte, writer string, a *tracking.Attempt) []byte {
 	b = append(b, recordAttempt)
 	for _, s := range []string{writer, a.Source, a.CallID, a.Destination, a.URL, string(a.Reason), a.Error} {
 		b = appendText(b, s)
@@ -38,7 +39,7 @@ func appendAttempt(b []byte, writer string, a *mockserver.Attempt) []byte {
 }
 
 // appendEnded writes the call's body too where no attempt may have stored it.
-func appendEnded(b []byte, writer string, e *mockserver.Ended) []byte {
+func appendEnded(b []byte, writer string, e *tracking.Ended) []byte {
 	b = append(b, recordEnded)
 	for _, s := range []string{writer, e.Source, e.CallID, e.Destination, e.Reason} {
 		b = appendText(b, s)
@@ -46,13 +47,13 @@ func appendEnded(b []byte, writer string, e *mockserver.Ended) []byte {
 	for _, n := range []int64{e.At.UnixNano(), e.ReceivedAt.UnixNano(), int64(e.Attempt), int64(e.State), retryNano(e.RetryAt)} {
 		b = binary.AppendVarint(b, n)
 	}
-	if e.State == mockserver.StateFiltered || e.State == mockserver.StateFailed {
+	if e.State == tracking.StateFiltered || e.State == tracking.StateFailed {
 		return appendText(b, bodyOf(e.Call))
 	}
 	return appendText(b, "")
 }
 
-func bodyOf(c *mockserver.Call) []byte {
+func bodyOf(c *tracking.Call) []byte {
 	if c == nil {
 		return nil
 	}
@@ -87,8 +88,8 @@ func appendHeader(b []byte, h http.Header) []byte {
 // A logged is a record that was read: one of both is set.
 type logged struct {
 	writer  string
-	attempt *mockserver.Attempt
-	ended   *mockserver.Ended
+	attempt *tracking.Attempt
+	ended   *tracking.Ended
 }
 
 func readLogged(data []byte) (logged, error) {
@@ -99,14 +100,14 @@ func readLogged(data []byte) (logged, error) {
 	var r logged
 	var body []byte
 	var source *string
-	var call **mockserver.Call
+	var call **tracking.Call
 	switch data[0] {
 	case recordAttempt:
-		r.attempt = &mockserver.Attempt{}
+		r.attempt = &tracking.Attempt{}
 		source, call = &r.attempt.Source, &r.attempt.Call
 		r.writer, body = d.attempt(r.attempt)
 	case recordEnded:
-		r.ended = &mockserver.Ended{}
+		r.ended = &tracking.Ended{}
 		source, call = &r.ended.Source, &r.ended.Call
 		r.writer, body = d.ended(r.ended)
 	default:
@@ -115,7 +116,7 @@ func readLogged(data []byte) (logged, error) {
 	if d.err != nil || len(body) == 0 {
 		return r, d.err
 	}
-	c, err := mockserver.ReadCall(*source, body)
+	c, err := fields.ReadCall(*source, body)
 	if err != nil {
 		return r, fmt.Errorf("a record of an attempt: %w", err)
 	}
@@ -129,7 +130,7 @@ type recordReader struct {
 	err  error
 }
 
-func (d *recordReader) attempt(a *mockserver.Attempt) (writer string, body []byte) {
+func (d *recordReader) attempt(a *tracking.Attempt) (writer string, body []byte) {
 	writer, a.Source, a.CallID, a.Destination, a.URL = d.text(), d.text(), d.text(), d.text(), d.text()
 	a.Reason, a.Error = webhook.Reason(d.text()), d.text()
 	a.Time, a.Duration, a.Number = time.Unix(0, d.number()).UTC(), time.Duration(d.number()), int(d.number())
@@ -139,10 +140,10 @@ func (d *recordReader) attempt(a *mockserver.Attempt) (writer string, body []byt
 	return writer, body
 }
 
-func (d *recordReader) ended(e *mockserver.Ended) (writer string, body []byte) {
+func (d *recordReader) ended(e *tracking.Ended) (writer string, body []byte) {
 	writer, e.Source, e.CallID, e.Destination, e.Reason = d.text(), d.text(), d.text(), d.text(), d.text()
 	e.At, e.ReceivedAt = time.Unix(0, d.number()).UTC(), time.Unix(0, d.number()).UTC()
-	e.Attempt, e.State = int(d.number()), mockserver.State(d.number())
+	e.Attempt, e.State = int(d.number()), tracking.State(d.number())
 	if at := d.number(); at != 0 {
 		e.RetryAt = time.Unix(0, at).UTC()
 	}

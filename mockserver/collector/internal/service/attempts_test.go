@@ -9,8 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -76,23 +78,23 @@ func TestHistoryOutlivesTheProcess(t *testing.T) {
 	ledgers, err := second.collector.Ledger(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, int64(4), ledgers[0].Accepted, "what was stored before is known again")
-	replayed, err := second.collector.Replay(t.Context(), "good", mockserver.Selection{State: mockserver.StateDelivered})
+	replayed, err := second.collector.Replay(t.Context(), "good", engine.Selection{State: tracking.StateDelivered})
 	require.NoError(t, err)
 	assert.Equal(t, 4, replayed, "what was delivered before can be replayed")
 }
 
 func FuzzRecords(f *testing.F) {
-	call, err := mockserver.ReadCall("web", []byte(`{"type":"track","event":"E","userId":"u","messageId":"m","receivedAt":"2026-01-02T03:04:05.678Z"}`))
+	call, err := fields.ReadCall("web", []byte(`{"type":"track","event":"E","userId":"u","messageId":"m","receivedAt":"2026-01-02T03:04:05.678Z"}`))
 	require.NoError(f, err)
 	at := call.ReceivedAt
-	attempt := mockserver.Attempt{CallID: "m", Source: "web", Destination: "hook", Call: &call, Attempt: webhook.Attempt{
+	attempt := tracking.Attempt{CallID: "m", Source: "web", Destination: "hook", Call: &call, Attempt: webhook.Attempt{
 		Time: at, Duration: time.Second, URL: "https://example.com", Number: 3, Status: 503, Verdict: webhook.Temporary, Reason: "status",
 		Error: "answered 503", RetryAfter: time.Minute, RequestHeader: http.Header{"A": {"b"}}, RequestBody: []byte("{}"),
 		ResponseHeader: http.Header{"C": {"d", "e"}}, ResponseBody: []byte("no"),
 	}}
-	ended := mockserver.Ended{
+	ended := tracking.Ended{
 		CallID: "m", Source: "web", Destination: "hook", At: at, ReceivedAt: at, Attempt: 3, RetryAt: at,
-		Outcome: mockserver.Outcome{State: mockserver.StateFailed, Reason: "no"}, Call: &call,
+		Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: "no"}, Call: &call,
 	}
 	records := [][]byte{appendAttempt(nil, "me", &attempt), appendEnded(nil, "me", &ended)}
 	for _, r := range records {

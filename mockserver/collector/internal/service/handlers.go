@@ -4,14 +4,15 @@ import (
 	"net/http"
 	"net/http/pprof"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
 )
 
 // everything serves what operators use, to those who may, the inspector's pages,
 // and the tracking API to all. endpoint is where calls are sent to, where that is another listener.
 func (s *Service) everything(endpoint string) http.Handler {
 	operators := http.NewServeMux()
-	admin := mockserver.NewAdmin(s.collector, s.options.Version)
+	admin := admin.New(s.collector, s.options.Version)
 	operators.Handle("/api/", admin)
 	if s.options.Dev {
 		operators.Handle("/messages", admin)
@@ -23,7 +24,7 @@ func (s *Service) everything(endpoint string) http.Handler {
 	operators.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	operators.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	guarded := s.guard.Wrap(operators)
-	s.inspector = mockserver.NewInspector(s.collector, mockserver.InspectorConfig{Guard: s.guard, Endpoint: endpoint})
+	s.inspector = inspector.New(s.collector, inspector.Config{Guard: s.guard, Endpoint: endpoint})
 	pages := s.inspector.Wrap(s.collector)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := operators.Handler(r); pattern != "" {

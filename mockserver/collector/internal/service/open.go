@@ -11,9 +11,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -28,9 +32,9 @@ const (
 // A store is the queue, and what is kept beside it.
 type store struct {
 	queue    *jetstream.Journal
-	settings mockserver.SettingsStore
-	state    mockserver.StateStore
-	history  *mockserver.History
+	settings state.Store
+	state    state.Store
+	history  *history.History
 	attempts *attemptLog
 }
 
@@ -40,7 +44,7 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the queue cannot be opened: %w", err)
 	}
-	s := &store{queue: queue, history: mockserver.NewHistory(cmp.Or(c.Limits.History, defaultHistory))}
+	s := &store{queue: queue, history: history.New(cmp.Or(c.Limits.History, defaultHistory))}
 	s.history.LimitBytes(historyBytes)
 	if s.settings, err = queue.Settings(ctx); err == nil {
 		s.state, err = queue.State(ctx)
@@ -61,7 +65,7 @@ const (
 
 // open opens the queue and starts a collector on it. A cluster that is just
 // starting, or choosing its leaders, is waited for.
-func open(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, *mockserver.Collector, error) {
+func open(ctx context.Context, o Options, metrics event.Observer) (*store, *engine.Collector, error) {
 	for deadline := time.Now().Add(clusterPatience); ; {
 		s, c, err := tryOpen(ctx, o, metrics)
 		if err == nil || o.Config.NATS == nil || !jetstream.Transient(err) || time.Now().After(deadline) {
@@ -76,7 +80,7 @@ func open(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, 
 	}
 }
 
-func tryOpen(ctx context.Context, o Options, metrics mockserver.Recorder) (*store, *mockserver.Collector, error) {
+func tryOpen(ctx context.Context, o Options, metrics event.Observer) (*store, *engine.Collector, error) {
 	s, err := openStore(ctx, o)
 	if err != nil {
 		return nil, nil, err
@@ -99,7 +103,7 @@ func tryOpen(ctx context.Context, o Options, metrics mockserver.Recorder) (*stor
 // while no collector ran: they would go on to get calls, and nobody would work at
 // them. On a cluster another collector may do so, and the queue looks after those that
 // none has any more.
-func forgetRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *mockserver.Collector) error {
+func forgetRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *engine.Collector) error {
 	ledgers, err := queue.Ledger(ctx)
 	if err != nil {
 		return fmt.Errorf("the queue cannot be read: %w", err)
@@ -107,7 +111,7 @@ func forgetRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *
 	for _, l := range ledgers {
 		log := o.Log.With("destination", l.Destination, "pending", l.Pending, "failed", l.Failed)
 		switch {
-		case slices.ContainsFunc(c.Settings().Destinations, func(d mockserver.Destination) bool { return d.Name == l.Destination }):
+		case slices.ContainsFunc(c.Settings().Destinations, func(d tracking.Destination) bool { return d.Name == l.Destination }):
 		case o.Config.NATS != nil:
 			log.Warn("the cluster has a destination that this collector does not; its calls wait for one that has it, until there has been none for four hours")
 		default:
@@ -127,24 +131,24 @@ func (s *store) close() error {
 }
 
 // openCollector starts a collector on a store.
-func openCollector(o Options, s *store, metrics mockserver.Recorder) (*mockserver.Collector, error) {
+func openCollector(o Options, s *store, metrics event.Observer) (*engine.Collector, error) {
 	c := o.Config
 	sender, err := senderConfig(c.Egress, o.Dev)
 	if err != nil {
 		return nil, err
 	}
 	settings, limits := c.Settings(), c.Limits
-	options := mockserver.Config{
+	options := engine.Config{
 		Sources: settings.Sources, Destinations: settings.Destinations,
 		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
 		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
 		Sender: sender, Journal: s.queue, Store: s.settings, State: s.state, History: s.history,
-		Recorders: []mockserver.Recorder{metrics, s.attempts}, Logger: o.Log,
+		Observers: []event.Observer{metrics, s.attempts}, IsHTTPS: o.isHTTPS, Logger: o.Log,
 	}
 	if c.NATS == nil { // alone on its directory, also when it comes back
 		options.Instance, options.TempDir = "embedded", c.Data
 	}
-	collector, err := mockserver.NewCollector(options)
+	collector, err := engine.New(options)
 	if err != nil {
 		return nil, fmt.Errorf("the collector cannot start: %w", err)
 	}

@@ -117,10 +117,32 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 	contract.allChecked()
 }
 
+// TestTooManyWrongTokensAreDocumented: any operation can be answered so, as a real
+// answer is.
+func TestTooManyWrongTokensAreDocumented(t *testing.T) {
+	open := start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: t.TempDir()}})
+	contract := newContract(t, open.AdminURL())
+	for path, item := range contract.doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			answer := operation.Responses.Status(http.StatusTooManyRequests)
+			if assert.NotNil(t, answer, "%s %s", method, path) {
+				assert.Contains(t, *answer.Value.Description, "`too_many_wrong_tokens`", "%s %s", method, path)
+			}
+		}
+	}
+	guarded := start(t, Options{Dev: true, Config: &config.Config{Listen: "127.0.0.1:0", Data: t.TempDir(), Admin: config.Admin{Token: "right"}}})
+	contract.url, contract.token = guarded.AdminURL(), "wrong"
+	for range 10 {
+		contract.check("GET", "/health", "", http.StatusUnauthorized)
+	}
+	contract.check("GET", "/health", "", http.StatusTooManyRequests)
+}
+
 // A contract is the document that a server gives of itself.
 type contract struct {
 	t       *testing.T
 	url     string
+	token   string // for requests; empty: none
 	doc     *openapi3.T
 	checked map[*openapi3.Operation]bool
 }
@@ -136,7 +158,7 @@ func newContract(t *testing.T, url string) *contract {
 	doc, err := openapi3.NewLoader().LoadFromData(text)
 	require.NoError(t, err)
 	require.NoError(t, doc.Validate(t.Context()))
-	return &contract{t, url, doc, map[*openapi3.Operation]bool{}}
+	return &contract{t: t, url: url, doc: doc, checked: map[*openapi3.Operation]bool{}}
 }
 
 func (c *contract) check(method, path, body string, status int) {
@@ -145,6 +167,9 @@ func (c *contract) check(method, path, body string, status int) {
 	require.NoError(c.t, err)
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.url+"/api/v1"+path, strings.NewReader(body))
 	require.NoError(c.t, err)
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	switch {
 	case body == "":
 	case strings.HasPrefix(path, "/audiences/"):
@@ -181,7 +206,7 @@ func (c *contract) check(method, path, body string, status int) {
 	}
 }
 
-// allChecked tells which operations were never answered with success.
+// allChecked reports the operations that were never answered with success.
 func (c *contract) allChecked() {
 	for path, item := range c.doc.Paths.Map() {
 		for method, operation := range item.Operations() {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 )
 
 // settle is how long a file must be left alone before it is read: editors write
@@ -36,7 +36,7 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 	// The listeners are those of the start; so is whether a token is needed.
 	guard := guardConfig(s.options.Config)
 	guard.Token, guard.Hosts, guard.Proxies = c.Admin.Token, c.Admin.Hosts, c.Admin.Proxies
-	if _, err := mockserver.NewGuard(guard); err != nil {
+	if _, err := access.NewGuard(guard); err != nil {
 		return nil, err
 	}
 	if err := s.collector.Apply(ctx, c.Settings()); err != nil {

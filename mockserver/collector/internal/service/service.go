@@ -14,9 +14,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/metrics"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
 )
 
 // drainTimeout is how long requests and deliveries under way may go on once the
@@ -37,6 +39,8 @@ type Options struct {
 	Log            *slog.Logger
 	// Level, if it is not nil, follows log.level when the configuration changes.
 	Level *slog.LevelVar
+
+	isHTTPS func(*http.Request) bool // of requests to the tracking API; nil: the collector's own
 }
 
 // A Service is a collector that listens.
@@ -44,10 +48,10 @@ type Service struct {
 	options   Options
 	log       *slog.Logger
 	store     *store
-	collector *mockserver.Collector
+	collector *engine.Collector
 	metrics   *metrics.Metrics
-	guard     *mockserver.Guard
-	inspector *mockserver.Inspector
+	guard     *access.Guard
+	inspector *inspector.Inspector
 	main      *listener
 	admin     *listener  // nil where the admin API is on main
 	failed    chan error // gets what a listener ends with; never closed
@@ -76,7 +80,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	s.certificate.Store(certificate)
-	if s.guard, err = mockserver.NewGuard(guardConfig(o.Config)); err != nil {
+	if s.guard, err = access.NewGuard(guardConfig(o.Config)); err != nil {
 		return nil, err
 	}
 	// Listening comes before the queue is opened, so that a port that is taken is
@@ -88,6 +92,9 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	s.main = s.answer(sockets.main)
 	if sockets.admin != nil {
 		s.admin = s.answer(sockets.admin)
+	}
+	if s.admin == nil { // else the proxies that the guard knows are before the other listener
+		o.isHTTPS = s.guard.IsHTTPS
 	}
 	if s.store, s.collector, err = open(ctx, o, s.metrics); err != nil {
 		_ = s.main.server.Close()
@@ -158,7 +165,7 @@ func (s *Service) openDoors() {
 // answer answers on a listener, at first at its door.
 func (s *Service) answer(on net.Listener) *listener {
 	d := newDoor()
-	l := &listener{server: mockserver.NewHTTPServer(d), address: on.Addr(), scheme: "http", door: d}
+	l := &listener{server: access.NewHTTPServer(d), address: on.Addr(), scheme: "http", door: d}
 	l.server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
 	if s.certificate.Load() != nil {
 		l.scheme = "https"
@@ -193,12 +200,12 @@ func loadCertificate(c *config.Config) (*tls.Certificate, error) {
 	return &certificate, nil
 }
 
-func guardConfig(c *config.Config) mockserver.GuardConfig {
+func guardConfig(c *config.Config) access.GuardConfig {
 	address := c.Listen
 	if c.Admin.Listen != "" {
 		address = c.Admin.Listen
 	}
-	return mockserver.GuardConfig{Token: c.Admin.Token, Loopback: config.Loopback(address), Hosts: c.Admin.Hosts, Proxies: c.Admin.Proxies}
+	return access.GuardConfig{Token: c.Admin.Token, Loopback: config.Loopback(address), Hosts: c.Admin.Hosts, Proxies: c.Admin.Proxies}
 }
 
 // URL is where calls are sent to, without a slash at its end.

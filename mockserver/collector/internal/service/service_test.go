@@ -30,8 +30,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -128,6 +131,34 @@ func TestURLsCanBeReached(t *testing.T) {
 	}
 }
 
+func TestLibrariesLearnHTTPSFromProxies(t *testing.T) {
+	elsewhere, here := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	for name, test := range map[string]struct {
+		admin config.Admin
+		want  string
+	}{
+		"no proxy is named":               {config.Admin{}, "https"},
+		"the proxy is named":              {config.Admin{Proxies: here}, "https"},
+		"another proxy is named":          {config.Admin{Proxies: elsewhere}, "http"},
+		"it is before the other listener": {config.Admin{Proxies: elsewhere, Listen: "127.0.0.1:0"}, "https"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, Options{Config: &config.Config{
+				Listen: "127.0.0.1:0", Data: t.TempDir(), Admin: test.admin, Sources: []config.Source{{Name: "web", WriteKey: "web-key"}},
+			}})
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/v1/projects/web-key/settings", nil)
+			require.NoError(t, err)
+			req.Header.Set("X-Forwarded-Proto", "https")
+			res, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			defer res.Body.Close()
+			text, err := io.ReadAll(res.Body)
+			require.NoError(t, err)
+			assert.Contains(t, string(text), `"protocol":"`+test.want+`"`)
+		})
+	}
+}
+
 func TestMetricsTellWhatHappened(t *testing.T) {
 	var refuse atomic.Bool
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -199,10 +230,15 @@ func TestAFullQueueIsAnsweredAlikeOnDiskAndInMemory(t *testing.T) {
 		Sources: []config.Source{{Name: "web", WriteKey: "web-key"}}, Egress: config.Egress{Allow: loopback()},
 		Destinations: []config.Destination{{Name: "hook", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
 	}})
-	memory := mockserver.RunT(t, mockserver.Config{
-		Journal: mockserver.NewMemoryJournal(1<<20, nil), Sources: []mockserver.Source{{Name: "web", WriteKey: "web-key"}},
+	collector, err := engine.New(engine.Config{
+		Sender:  webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}},
+		Journal: journal.NewMemory(1 << 20), Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}},
 		Destinations: durable.options.Config.Settings().Destinations,
 	})
+	require.NoError(t, err)
+	defer collector.Close()
+	memory := httptest.NewServer(collector)
+	defer memory.Close()
 	for name, url := range map[string]string{"durable": durable.URL(), "memory": memory.URL} {
 		t.Run(name, func(t *testing.T) {
 			var res *http.Response

@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -47,15 +48,15 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 		}})
 	}
 	one, two := replica(), replica()
-	require.NoError(t, one.collector.AddSource(t.Context(), mockserver.Source{Name: "web", WriteKey: "web-key"}))
-	require.NoError(t, one.collector.AddDestination(t.Context(), mockserver.Destination{
+	require.NoError(t, one.collector.AddSource(t.Context(), tracking.Source{Name: "web", WriteKey: "web-key"}))
+	require.NoError(t, one.collector.AddDestination(t.Context(), tracking.Destination{
 		Name: "crm", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: receiver}}},
 	}))
 	waitFor(t, func() bool { return len(two.collector.Settings().Destinations) == 1 })
 	require.NoError(t, two.collector.Pause(t.Context(), "crm"))
 	paused := func(s *Service) func() bool {
 		return func() bool {
-			return slices.ContainsFunc(s.collector.Status(), func(d mockserver.DestinationStatus) bool { return d.Paused })
+			return slices.ContainsFunc(s.collector.Status(), func(d engine.DestinationStatus) bool { return d.Paused })
 		}
 	}
 	waitFor(t, paused(one))

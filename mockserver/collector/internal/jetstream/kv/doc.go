@@ -1,3 +1,3 @@
 // Package kv keeps settings and state in two buckets, as mockserver.SettingsStore and
-// mockserver.StateStore.
+// state.Store.
 package kv

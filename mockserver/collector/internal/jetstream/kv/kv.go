@@ -2,19 +2,17 @@ package kv
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
-
-// settingsKey is where the settings are, as one value: they are changed together.
-const settingsKey = "settings"
 
 // BucketStream is the stream of a bucket, as KeyValue of package jetstream would
 // make it.
@@ -39,65 +37,49 @@ func New(s *store.Store, note func(record.Accepted), uncounted func(context.Cont
 
 // Settings returns a store for the settings that are made at run time, shared by
 // all who share the journal. It is usable until the journal is closed.
-func (b *Buckets) Settings(ctx context.Context) (mockserver.SettingsStore, error) {
-	kv, err := b.JS.KeyValue(ctx, b.Names.Bucket(record.BucketSettings))
-	if err != nil {
-		return nil, fmt.Errorf("journal: the bucket of settings: %w", err)
-	}
-	return &settingsStore{b, kv}, nil
+func (b *Buckets) Settings(ctx context.Context) (state.Store, error) {
+	return b.bucket(ctx, record.BucketSettings)
 }
 
-type settingsStore struct {
+// State returns a store for deletion requests, audiences and computed traits, as
+// Settings does.
+func (b *Buckets) State(ctx context.Context) (state.Store, error) {
+	return b.bucket(ctx, record.BucketState)
+}
+
+func (b *Buckets) bucket(ctx context.Context, kind string) (state.Store, error) {
+	kv, err := b.JS.KeyValue(ctx, b.Names.Bucket(kind))
+	if err != nil {
+		return nil, fmt.Errorf("journal: the bucket of %s: %w", kind, err)
+	}
+	return &bucket{b, kv}, nil
+}
+
+// A bucket implements state.Store.
+type bucket struct {
 	*Buckets
 	kv jetstream.KeyValue
 }
 
-func (s *settingsStore) Load(ctx context.Context) (mockserver.StoredSettings, error) {
-	var settings mockserver.StoredSettings
-	entry, err := s.kv.Get(ctx, settingsKey)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return settings, nil
-	}
-	if err != nil {
-		return settings, fmt.Errorf("journal: %w", err)
-	}
-	if err := json.Unmarshal(entry.Value(), &settings); err != nil {
-		return settings, fmt.Errorf("journal: the stored settings cannot be read: %w", err)
-	}
-	settings.Revision = entry.Revision()
-	return settings, nil
-}
-
-func (s *settingsStore) Save(ctx context.Context, settings mockserver.StoredSettings) (uint64, error) {
-	value, err := json.Marshal(settings)
-	if err != nil {
-		return 0, fmt.Errorf("journal: %w", err)
-	}
-	revision, err := s.update(ctx, s.kv, settingsKey, value, settings.Revision)
-	if isConflict(err) {
-		return 0, mockserver.ErrSettingsChanged
-	}
-	return revision, err
-}
-
-func (s *settingsStore) Watch(ctx context.Context) (<-chan struct{}, error) {
+// Watch implements state.Store.
+func (b *bucket) Watch(ctx context.Context, key string) (<-chan struct{}, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	unlink := context.AfterFunc(s.Ctx, cancel)
-	watcher, err := s.watch(ctx)
+	unlink := context.AfterFunc(b.Ctx, cancel)
+	watcher, err := b.watch(ctx, key)
 	if err != nil {
 		unlink()
 		cancel()
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	changes := make(chan struct{}, 1)
-	watching := s.Work.Go(func() {
+	watching := b.Work.Go(func() {
 		defer cancel()
 		defer unlink()
 		defer close(changes)
 		for tell(ctx, watcher, changes) {
 			// The server could not make it again after some trouble. What changed
 			// meanwhile is not told of.
-			for watcher, err = s.watch(ctx); err != nil; watcher, err = s.watch(ctx) {
+			for watcher, err = b.watch(ctx, key); err != nil; watcher, err = b.watch(ctx, key) {
 				if store.Sleep(ctx, store.ClusterPause) != nil {
 					return
 				}
@@ -107,13 +89,13 @@ func (s *settingsStore) Watch(ctx context.Context) (<-chan struct{}, error) {
 	})
 	if !watching {
 		cancel()
-		return nil, mockserver.ErrJournalClosed
+		return nil, journal.ErrClosed
 	}
 	return changes, nil
 }
 
-func (s *settingsStore) watch(ctx context.Context) (jetstream.KeyWatcher, error) {
-	return s.kv.Watch(ctx, settingsKey, jetstream.UpdatesOnly(), jetstream.MetaOnly())
+func (b *bucket) watch(ctx context.Context, key string) (jetstream.KeyWatcher, error) {
+	return b.kv.Watch(ctx, key, jetstream.UpdatesOnly(), jetstream.MetaOnly())
 }
 
 // tell passes on that there are changes until ctx ends. It returns true if the
@@ -133,25 +115,11 @@ func tell(ctx context.Context, watcher jetstream.KeyWatcher, changes chan<- stru
 	}
 }
 
-// State returns a store for deletion requests, audiences and computed traits,
-// shared by all who share the journal. It is usable until the journal is closed.
-func (b *Buckets) State(ctx context.Context) (mockserver.StateStore, error) {
-	kv, err := b.JS.KeyValue(ctx, b.Names.Bucket(record.BucketState))
-	if err != nil {
-		return nil, fmt.Errorf("journal: the bucket of state: %w", err)
-	}
-	return &stateStore{b, kv}, nil
-}
-
-type stateStore struct {
-	*Buckets
-	kv jetstream.KeyValue
-}
-
-func (s *stateStore) Get(ctx context.Context, key string) ([]byte, uint64, error) {
-	entry, err := s.kv.Get(ctx, key)
+// Get implements state.Store.
+func (b *bucket) Get(ctx context.Context, key string) ([]byte, uint64, error) {
+	entry, err := b.kv.Get(ctx, key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, 0, fmt.Errorf("%w: %s", mockserver.ErrNoState, key)
+		return nil, 0, fmt.Errorf("%w: %s", state.ErrNotFound, key)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("journal: %w", err)
@@ -159,46 +127,49 @@ func (s *stateStore) Get(ctx context.Context, key string) ([]byte, uint64, error
 	return entry.Value(), entry.Revision(), nil
 }
 
-func (s *stateStore) Put(ctx context.Context, key string, value []byte) error {
-	m := nats.NewMsg("$KV." + s.kv.Bucket() + "." + key)
+// Put implements state.Store.
+func (b *bucket) Put(ctx context.Context, key string, value []byte) error {
+	m := nats.NewMsg("$KV." + b.kv.Bucket() + "." + key)
 	m.Data = value
-	revision, err := s.Publish(ctx, s.NC, m)
+	revision, err := b.Publish(ctx, b.NC, m)
 	if err != nil {
 		return err
 	}
-	return s.keep(s.kv, revision)
+	return b.keep(b.kv, revision)
 }
 
-func (s *stateStore) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	next, err := s.update(ctx, s.kv, key, value, revision)
+// Update implements state.Store.
+func (b *bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	next, err := b.update(ctx, b.kv, key, value, revision)
 	if isConflict(err) {
-		return 0, fmt.Errorf("%w: %s", mockserver.ErrStateConflict, key)
+		return 0, fmt.Errorf("%w: %s", state.ErrConflict, key)
 	}
 	return next, err
 }
 
-// Delete purges the stream rather than the keys, which would leave a mark of each.
-func (s *stateStore) Delete(ctx context.Context, key string) error {
-	bucket := s.Names.Bucket(record.BucketState)
-	stream, err := s.JS.Stream(ctx, "KV_"+bucket)
+// Delete implements state.Store. It purges the stream rather than the keys, which
+// would leave a mark of each.
+func (b *bucket) Delete(ctx context.Context, key string) error {
+	stream, err := b.JS.Stream(ctx, "KV_"+b.kv.Bucket())
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	counted, err := s.uncounted(ctx)
+	counted, err := b.uncounted(ctx)
 	if err != nil {
 		return err
 	}
 	defer counted()
 	for _, subject := range []string{key, key + ".>"} {
-		if err := stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+bucket+"."+subject)); err != nil {
+		if err := stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+b.kv.Bucket()+"."+subject)); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
 	return nil
 }
 
-func (s *stateStore) Keys(ctx context.Context, prefix string) ([]string, error) {
-	lister, err := s.kv.ListKeysFiltered(ctx, prefix+".>")
+// Keys implements state.Store.
+func (b *bucket) Keys(ctx context.Context, prefix string) ([]string, error) {
+	lister, err := b.kv.ListKeysFiltered(ctx, prefix+".>")
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
@@ -239,7 +210,7 @@ func (b *Buckets) keep(kv jetstream.KeyValue, revision uint64) error {
 	return nil
 }
 
-// isConflict tells whether a value had another revision.
+// isConflict reports whether a value had another revision.
 func isConflict(err error) bool {
 	var refused *jetstream.APIError
 	return errors.Is(err, jetstream.ErrKeyExists) ||

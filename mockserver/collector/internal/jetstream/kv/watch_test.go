@@ -8,31 +8,32 @@ import (
 	"testing/synctest"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
 // A watch of a bucket ends where the server cannot make its consumer again. It is
 // begun anew, and what changed meanwhile is noticed.
-func TestTheWatchOfSettingsGoesOn(t *testing.T) {
+func TestAWatchOfABucketGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bucket := &brokenBucket{}
+		broken := &brokenBucket{}
 		ctx, cancel := context.WithCancel(t.Context())
-		changes, err := (&settingsStore{Buckets: New(store.New("test", false, slog.New(slog.DiscardHandler)), nil, nil), kv: bucket}).Watch(ctx)
+		changes, err := (&bucket{Buckets: New(store.New("test", false, slog.New(slog.DiscardHandler)), nil, nil), kv: broken}).Watch(ctx, "settings")
 		require.NoError(t, err)
-		bucket.watches[0].updates <- nil
+		broken.watches[0].updates <- nil
 		<-changes
-		bucket.refuse = 3
-		close(bucket.watches[0].updates)
+		broken.refuse = 3
+		close(broken.watches[0].updates)
 		<-changes
-		require.Len(t, bucket.watches, 2)
-		bucket.watches[1].updates <- nil
+		require.Len(t, broken.watches, 2)
+		broken.watches[1].updates <- nil
 		<-changes
 		cancel()
 		_, more := <-changes
 		assert.False(t, more)
-		assert.True(t, bucket.watches[1].stopped)
+		assert.True(t, broken.watches[1].stopped)
 	})
 }
 

@@ -8,8 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A Ledger follows CALLS and OUTCOMES and knows from them, at any time, how
@@ -39,7 +40,7 @@ type Ledger struct {
 
 // An Account is the ledger of one destination.
 type Account struct {
-	Ledger   mockserver.Ledger
+	Ledger   tracking.Ledger
 	Attached uint64           // the message of CALLS that attached it
 	Since    int64            // milliseconds; when that was
 	Scopes   []scope          // oldest first; the last one is in force
@@ -47,7 +48,7 @@ type Account struct {
 	Floor    uint64           // every message of CALLS up to here has had its first attempt
 	Done     map[uint64]uint8 // of messages above the floor: the parts that had it, as bits
 	Retries  map[record.Ref]Waiting
-	losses   []mockserver.Loss // what Lost of the ledger is the sum of
+	losses   []journal.Loss // what Lost of the ledger is the sum of
 }
 
 // A scope is the sources that a destination takes calls of, from a message of
@@ -347,7 +348,7 @@ func (b *Account) rise(floor uint64) {
 // replay makes calls that had ended pending again. They are no first attempt of
 // anything in their message.
 func (b *Account) replay(m *record.Calls) {
-	b.Ledger.Move(m.Calls, m.From, mockserver.StatePending)
+	journal.Move(&b.Ledger, m.Calls, m.From, tracking.StatePending)
 	b.Ledger.Pending = 0 // counted by looking
 	ref := record.Ref{Seq: m.Seq}
 	b.Done[m.Seq] = 1
@@ -384,7 +385,7 @@ func (b *Account) Count(o *record.Outcome, seq uint64) bool {
 // Lose takes calls for lost, and says why.
 func (b *Account) Lose(calls int64, at time.Time, cause string) {
 	b.Ledger.Lost += calls
-	b.losses = append(b.losses, mockserver.Loss{At: at, Calls: calls, Cause: cause})
+	b.losses = append(b.losses, journal.Loss{At: at, Calls: calls, Cause: cause})
 }
 
 // Ended tells whether the first attempt of a part has ended.
@@ -436,14 +437,14 @@ func (b *Account) Pending() (n int64, oldest time.Time) {
 
 // Ledgers returns the account of every destination, by name, and which of them
 // have calls whose first attempt has not ended.
-func (a *Ledger) Ledgers() (ledgers []mockserver.Ledger, fresh map[string]bool) {
+func (a *Ledger) Ledgers() (ledgers []tracking.Ledger, fresh map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ledgersNow()
 }
 
 // ledgersNow is ledgers with the lock held.
-func (a *Ledger) ledgersNow() (ledgers []mockserver.Ledger, fresh map[string]bool) {
+func (a *Ledger) ledgersNow() (ledgers []tracking.Ledger, fresh map[string]bool) {
 	fresh = map[string]bool{}
 	for name, b := range a.Books {
 		l := b.Ledger
@@ -451,7 +452,7 @@ func (a *Ledger) ledgersNow() (ledgers []mockserver.Ledger, fresh map[string]boo
 		fresh[name] = b.Fresh > 0
 		ledgers = append(ledgers, l)
 	}
-	slices.SortFunc(ledgers, func(x, y mockserver.Ledger) int { return cmp.Compare(x.Destination, y.Destination) })
+	slices.SortFunc(ledgers, func(x, y tracking.Ledger) int { return cmp.Compare(x.Destination, y.Destination) })
 	return ledgers, fresh
 }
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // anAccount has something of everything.
@@ -21,7 +21,7 @@ func anAccount() *Ledger {
 		{Seq: 3, Kind: record.KindCalls, Name: "web", Calls: 300},
 		{Seq: 4, Kind: record.KindAttach, Name: "mail"},
 		{Seq: 5, Kind: record.KindCalls, Name: "web", Calls: 10},
-		{Seq: 6, Kind: record.KindReplay, Name: "crm", Calls: 2, From: mockserver.StateDelivered, At: time.Unix(9, 0), Oldest: time.Unix(8, 0)},
+		{Seq: 6, Kind: record.KindReplay, Name: "crm", Calls: 2, From: tracking.StateDelivered, At: time.Unix(9, 0), Oldest: time.Unix(8, 0)},
 		{Seq: 7, Kind: record.KindLost, Lost: record.Span{First: 7, Last: 8}},
 		{Seq: 8, Kind: record.KindLost, Lost: record.Span{First: 7, Last: 8}},
 	} {

@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/s2"
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 const (
@@ -93,7 +94,7 @@ func Decode(data []byte) (*Ledger, error) {
 
 func decodeBook(d *record.Decoder, name string, format byte) *Account {
 	b := newAccount(name)
-	b.Ledger = mockserver.Ledger{Destination: name, Accepted: d.Signed(), Delivered: d.Signed(), Failed: d.Signed(), Filtered: d.Signed()}
+	b.Ledger = tracking.Ledger{Destination: name, Accepted: d.Signed(), Delivered: d.Signed(), Failed: d.Signed(), Filtered: d.Signed()}
 	b.Fresh, b.Attached, b.Since, b.Floor = d.Signed(), d.Uint(), int64(d.Uint()), d.Uint()
 	for range d.Int(len(d.Rest)) {
 		s := scope{after: d.Uint()}

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A Recount counts anew, in its own way: it follows every part of every message until
@@ -30,7 +31,7 @@ func NewRecount(base *Ledger) *Recount {
 // A Claim is what is to be proved: what the account said when the count began.
 type Claim struct {
 	Calls, Outcomes uint64
-	ledgers         []mockserver.Ledger
+	ledgers         []tracking.Ledger
 	Tried           map[string]triedTo
 	Losses          *Ledger // knows which messages a power cut took, and nothing else
 }
@@ -41,7 +42,7 @@ type Claim struct {
 type triedTo struct{ Floor, Acknowledged uint64 }
 
 type Recounted struct {
-	mockserver.Verification
+	journal.Verification
 	attached uint64
 	sources  []string
 	Untried  undelivered
@@ -57,9 +58,9 @@ type waitingPart struct {
 	Stored   bool // it is among the retries
 }
 
-func newRecounted(l mockserver.Ledger, attached uint64, sources []string) *Recounted {
+func newRecounted(l tracking.Ledger, attached uint64, sources []string) *Recounted {
 	return &Recounted{
-		Verification: mockserver.Verification{Ledger: l}, attached: attached, sources: sources,
+		Verification: journal.Verification{Ledger: l}, attached: attached, sources: sources,
 		Waiting: map[uint64]waitingPart{},
 	}
 }
@@ -115,11 +116,11 @@ func (v *Recount) Accept(m *record.Calls) {
 	case m.Kind == record.KindDetach:
 		delete(v.Books, m.Name)
 	case m.Kind == record.KindAttach && b == nil:
-		v.Books[m.Name] = newRecounted(mockserver.Ledger{Destination: m.Name}, m.Seq, m.Sources)
+		v.Books[m.Name] = newRecounted(tracking.Ledger{Destination: m.Name}, m.Seq, m.Sources)
 	case m.Kind == record.KindAttach:
 		b.sources = m.Sources
 	case m.Kind == record.KindReplay && b != nil:
-		b.Move(m.Calls, m.From, mockserver.StatePending)
+		journal.Move(&b.Ledger, m.Calls, m.From, tracking.StatePending)
 		b.Pending -= int64(m.Calls) // counted by looking
 		b.Waiting[record.Ref{Seq: m.Seq}.Number()] = waitingPart{Accepted: m.Oldest.UnixMilli(), Attempt: 1, Calls: uint16(m.Calls)}
 	}
@@ -181,12 +182,12 @@ func (b *Recounted) IsPending(calls int, at time.Time) {
 
 // Compare holds what was counted against the ledger as it was when the count
 // began.
-func (v *Recount) Compare() []mockserver.Verification {
-	var all []mockserver.Verification
+func (v *Recount) Compare() []journal.Verification {
+	var all []journal.Verification
 	for _, l := range v.Now.ledgers {
 		b := v.Books[l.Destination]
 		if b == nil {
-			all = append(all, mockserver.Verification{Ledger: l, Problems: []string{"the streams know nothing of this destination"}})
+			all = append(all, journal.Verification{Ledger: l, Problems: []string{"the streams know nothing of this destination"}})
 			continue
 		}
 		l.OldestPending = b.OldestPending
@@ -204,6 +205,6 @@ func (v *Recount) Compare() []mockserver.Verification {
 	return all
 }
 
-func sum(l mockserver.Ledger) string {
+func sum(l tracking.Ledger) string {
 	return fmt.Sprintf("%d = %d delivered + %d failed + %d filtered + %d pending + %d lost", l.Accepted, l.Delivered, l.Failed, l.Filtered, l.Pending, l.Lost)
 }

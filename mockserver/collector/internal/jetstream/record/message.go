@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Headers of the messages in CALLS and FAILED. They say all that the account
@@ -32,7 +32,7 @@ type Control struct {
 	Detach  bool     `json:"detach,omitempty"`
 	// Of calls that are replayed.
 	Source string      `json:"source,omitempty"`
-	From   uint8       `json:"from,omitempty"`   // a mockserver.State
+	From   uint8       `json:"from,omitempty"`   // a tracking.State
 	Oldest int64       `json:"oldest,omitempty"` // milliseconds
 	Failed []FailedRef `json:"failed,omitempty"` // where they are listed as failed
 	// Of messages that a power cut took.
@@ -58,7 +58,7 @@ type Calls struct {
 	At      time.Time
 	IDs     string
 	Sources []string
-	From    mockserver.State
+	From    tracking.State
 	source  string // of calls that are replayed
 	Oldest  time.Time
 	Failed  []FailedRef
@@ -96,7 +96,7 @@ func (m *Calls) control(text string) error {
 	if m.Kind == KindAttach && c.Detach {
 		m.Kind = KindDetach
 	}
-	m.Name, m.Sources, m.source, m.From, m.Failed = c.Name, c.Sources, c.Source, mockserver.State(c.From), c.Failed
+	m.Name, m.Sources, m.source, m.From, m.Failed = c.Name, c.Sources, c.Source, tracking.State(c.From), c.Failed
 	m.Oldest, m.Lost = time.UnixMilli(c.Oldest), Span{c.First, c.Last}
 	return nil
 }

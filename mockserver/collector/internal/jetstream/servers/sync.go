@@ -21,7 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 // What a cluster promises depends on a setting of its servers: by default they
@@ -47,20 +47,20 @@ var ErrLazySync = errors.New("a server of the cluster acknowledges calls before 
 // Known are those of the cluster, as they were last seen.
 type Known struct {
 	mu    sync.Mutex // guards what follows
-	known []mockserver.JournalServer
+	known []journal.Server
 }
 
-func (s *Known) All() []mockserver.JournalServer {
+func (s *Known) All() []journal.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.known)
 }
 
 // Set replaces them, and returns those that are new or have changed.
-func (s *Known) Set(now []mockserver.JournalServer) (changed []mockserver.JournalServer) {
+func (s *Known) Set(now []journal.Server) (changed []journal.Server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changed = slices.DeleteFunc(slices.Clone(now), func(n mockserver.JournalServer) bool { return slices.Contains(s.known, n) })
+	changed = slices.DeleteFunc(slices.Clone(now), func(n journal.Server) bool { return slices.Contains(s.known, n) })
 	s.known = now
 	return changed
 }
@@ -91,12 +91,12 @@ type varz struct {
 }
 
 // server returns a server that has JetStream.
-func (v *varz) server() mockserver.JournalServer {
+func (v *varz) server() journal.Server {
 	c := v.JetStream.Config
-	s := mockserver.JournalServer{Name: v.Name, Version: v.Version, Sync: mockserver.SyncLazy}
+	s := journal.Server{Name: v.Name, Version: v.Version, Sync: journal.SyncLazy}
 	switch {
 	case c.SyncAlways:
-		s.Sync, s.SyncInterval = mockserver.SyncAlways, "always"
+		s.Sync, s.SyncInterval = journal.SyncAlways, "always"
 	case c.SyncBatched:
 		s.SyncInterval = "batched"
 	default:
@@ -107,9 +107,9 @@ func (v *varz) server() mockserver.JournalServer {
 
 // Look asks the servers how they are set up. It returns them by name, and an
 // error where not all could be asked.
-func (c *Cluster) Look(ctx context.Context) ([]mockserver.JournalServer, error) {
+func (c *Cluster) Look(ctx context.Context) ([]journal.Server, error) {
 	told, err := c.ask(ctx)
-	found := map[string]mockserver.JournalServer{}
+	found := map[string]journal.Server{}
 	for i := range told {
 		if v := &told[i]; v.JetStream.Config != nil && v.Cluster.Name == c.NC.ConnectedClusterName() {
 			found[v.Name] = v.server()
@@ -117,17 +117,17 @@ func (c *Cluster) Look(ctx context.Context) ([]mockserver.JournalServer, error) 
 	}
 	for _, name := range c.peers(ctx) {
 		if _, ok := found[name]; !ok {
-			found[name] = mockserver.JournalServer{Name: name, Sync: mockserver.SyncUnknown}
+			found[name] = journal.Server{Name: name, Sync: journal.SyncUnknown}
 		}
 	}
 	// The version of the one that we talk with is known in any case.
 	if name := c.NC.ConnectedServerName(); name != "" {
 		s := found[name]
-		s.Name, s.Sync = name, cmp.Or(s.Sync, mockserver.SyncUnknown)
+		s.Name, s.Sync = name, cmp.Or(s.Sync, journal.SyncUnknown)
 		s.Version = cmp.Or(s.Version, c.NC.ConnectedServerVersion())
 		found[name] = s
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b mockserver.JournalServer) int { return cmp.Compare(a.Name, b.Name) }), err
+	return slices.SortedFunc(maps.Values(found), func(a, b journal.Server) int { return cmp.Compare(a.Name, b.Name) }), err
 }
 
 // ask asks by the monitoring addresses, or, where there are none, by a request.
@@ -241,12 +241,12 @@ func (c *Cluster) peers(ctx context.Context) (names []string) {
 
 // refuse returns an error where a server may lose calls that it has
 // acknowledged.
-func (c *Cluster) refuse(all []mockserver.JournalServer) error {
+func (c *Cluster) refuse(all []journal.Server) error {
 	for _, s := range all {
 		if s.Version != "" && !atLeast(s.Version, minServer) {
 			return oldServer(s.Name, s.Version)
 		}
-		if s.Sync == mockserver.SyncLazy && !c.Nats.AcceptLazySync {
+		if s.Sync == journal.SyncLazy && !c.Nats.AcceptLazySync {
 			return fmt.Errorf("journal: %w: %s has sync_interval %s, and a power cut of several servers loses what they had not written. "+
 				"Write\n\n\tjetstream { sync_interval: always }\n\ninto its configuration and restart it, or start with --accept-lazy-sync, or nats.acceptLazySync, to go on as it is",
 				ErrLazySync, s.Name, s.SyncInterval)
@@ -261,16 +261,16 @@ func oldServer(name, version string) error {
 }
 
 // Report logs what of servers an operator should know.
-func (c *Cluster) Report(changed []mockserver.JournalServer, err error) {
+func (c *Cluster) Report(changed []journal.Server, err error) {
 	var unknown []string
 	for _, s := range changed {
 		switch {
 		case s.Version != "" && !atLeast(s.Version, minServer):
 			c.Log.Error("calls may be lost", "error", oldServer(s.Name, s.Version))
-		case s.Sync == mockserver.SyncLazy:
+		case s.Sync == journal.SyncLazy:
 			c.Log.Warn("a server of the cluster acknowledges calls before they are on its disk; a power cut of several can lose them",
 				"server", s.Name, "sync_interval", s.SyncInterval)
-		case s.Sync == mockserver.SyncUnknown:
+		case s.Sync == journal.SyncUnknown:
 			unknown = append(unknown, s.Name)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 const (
@@ -149,7 +149,7 @@ func IsWrongSequence(err error) bool {
 func wrapStorage(err error) error {
 	var refused *ServerError
 	if errors.As(err, &refused) && refused.ErrCode == codeStoreFailed {
-		return fmt.Errorf("%w: %w", mockserver.ErrJournalFull, err)
+		return fmt.Errorf("%w: %w", journal.ErrFull, err)
 	}
 	return err
 }

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/stretchr/testify/assert"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
-	"github.com/stretchr/testify/assert"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
 func TestWhatMayPassOnACluster(t *testing.T) {
@@ -33,7 +34,7 @@ func TestWhatMayPassOnACluster(t *testing.T) {
 		"settings of a lazy server":           {servers.ErrLazySync, false},
 		"damage":                              {record.Damaged("calls are missing"), false},
 		"another process":                     {datadir.ErrInUse, false},
-		"closed":                              {mockserver.ErrJournalClosed, false},
+		"closed":                              {journal.ErrClosed, false},
 	} {
 		assert.Equal(t, c.want, IsTransient(fmt.Errorf("opening: %w", c.err)), name)
 	}

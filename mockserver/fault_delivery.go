@@ -1,0 +1,91 @@
+package mockserver
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// before returns a webhook.SenderConfig.Wrap that lets faults befall deliveries, with
+// another around it if that is not nil.
+func (fs *faults) before(outer func(http.RoundTripper) http.RoundTripper) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		next = &faultyTransport{fs, next}
+		if outer != nil {
+			next = outer(next)
+		}
+		return next
+	}
+}
+
+// A faultyTransport stands before the webhooks and lets faults befall deliveries.
+type faultyTransport struct {
+	faults *faults
+	next   http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	delivery, ok := delivery.FromContext(r.Context())
+	if !ok {
+		return t.next.RoundTrip(r)
+	}
+	f := t.faults.take(&t.faults.deliveries, func(f *Fault) bool {
+		return (f.Destination == "" || f.Destination == delivery.Destination) &&
+			(f.source == "" || f.source == delivery.Source) && (f.Match == nil || f.Match(r))
+	})
+	if f == nil {
+		return t.next.RoundTrip(r)
+	}
+	if f.Delay > 0 {
+		if err := pause(r.Context(), f.Delay); err != nil {
+			return nil, err
+		}
+	}
+	if !f.answers() {
+		return t.next.RoundTrip(r)
+	}
+	if f.AnswerOnly {
+		if res, err := t.next.RoundTrip(r); err == nil {
+			_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, webhook.KeptBody))
+			_ = res.Body.Close()
+		}
+	}
+	if f.Hang {
+		<-r.Context().Done() // the Sender gives up
+		return nil, r.Context().Err()
+	}
+	return f.receive(r)
+}
+
+// receive returns the fault's answer to a delivery.
+func (f *Fault) receive(r *http.Request) (*http.Response, error) {
+	if f.status() == 0 {
+		return nil, syscall.ECONNRESET
+	}
+	body := io.Reader(strings.NewReader(f.Body))
+	if f.Reset {
+		body = io.MultiReader(body, brokenReader{})
+	}
+	header := f.Header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	return &http.Response{
+		Status: strconv.Itoa(f.status()) + " " + http.StatusText(f.status()), StatusCode: f.status(),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: io.NopCloser(body), ContentLength: -1, Request: r,
+	}, nil
+}
+
+var errBroken = errors.New("the connection was reset")
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errBroken }

@@ -1,0 +1,111 @@
+package mockserver
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
+)
+
+// A faultyHandler stands before the tracking API and lets faults befall its requests.
+type faultyHandler struct {
+	faults   *faults
+	sourceOf func(writeKey string) (name string, known bool)
+	life     context.Context // ends what hangs
+	next     http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f := h.take(r)
+	if f == nil {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(h.life, cancel)()
+	if f.Delay > 0 && pause(ctx, f.Delay) != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if !f.answers() {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	if f.AnswerOnly {
+		h.next.ServeHTTP(&discardResponse{header: http.Header{}}, r)
+	}
+	ingest.AllowOrigin(w, r)
+	f.answer(ctx, w, r)
+}
+
+// take returns the fault that befalls a request, or nil.
+func (h *faultyHandler) take(r *http.Request) *Fault {
+	e := ingest.FindEndpoint(r.URL.Path)
+	if e.Kind == ingest.NoEndpoint {
+		return nil
+	}
+	keys := ingest.KeysOf(r)
+	source, _ := h.sourceOf(cmp.Or(keys.Basic, keys.Other))
+	return h.faults.take(&h.faults.requests, func(f *Fault) bool {
+		switch {
+		case f.source != "" && f.source != source:
+			return false
+		case f.Match != nil:
+			return f.Match(r)
+		}
+		return r.Method == http.MethodPost && (e.Kind == ingest.BatchEndpoint || e.Kind == ingest.CallEndpoint)
+	})
+}
+
+// answer writes the fault's answer, or none.
+func (f *Fault) answer(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // net/http notices that a sender hangs up only once its body is read
+	if f.Hang {
+		<-ctx.Done()
+		panic(http.ErrAbortHandler)
+	}
+	if f.status() == 0 {
+		panic(http.ErrAbortHandler)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	maps.Copy(h, f.Header)
+	body := f.Body
+	if body == "" && f.Status >= 400 {
+		body = `{"success":false,"code":"fault","message":"a fault of the test","error":"a fault of the test"}` + "\n"
+	}
+	if f.Reset {
+		h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	}
+	w.WriteHeader(f.status())
+	_, _ = io.WriteString(w, body)
+	if f.Reset {
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// discardResponse takes an answer that nobody gets.
+type discardResponse struct{ header http.Header }
+
+func (d *discardResponse) Header() http.Header         { return d.header }
+func (d *discardResponse) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discardResponse) WriteHeader(int)             {}
+
+// pause waits until d has passed, or until ctx ends, whose error it returns then.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

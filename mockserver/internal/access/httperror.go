@@ -1,0 +1,88 @@
+package access
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// An Error is an error as operators are told of it: by the admin API as this JSON
+// object, by the pages in a sentence.
+type Error struct {
+	Status  int            `json:"-"`
+	Code    string         `json:"code"`
+	Message string         `json:"message"` // what was wrong and what would be right
+	Fields  []fieldMistake `json:"fields,omitempty"`
+}
+
+// A fieldMistake is a member of the request's body that cannot be used.
+type fieldMistake struct {
+	Field   string `json:"field"` // as in webhooks[0].url
+	Problem string `json:"problem"`
+	Hint    string `json:"mend"` // what would be right
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+// Write answers a request with the error.
+func (e *Error) Write(w http.ResponseWriter) { WriteJSON(w, e.Status, e) }
+
+// Errorf returns an error with a formatted message.
+func Errorf(status int, code, format string, args ...any) *Error {
+	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// ErrorOf returns err as it is answered. Errors that nobody expected become a 500.
+func ErrorOf(err error) *Error {
+	var own *Error
+	if errors.As(err, &own) {
+		return own
+	}
+	fail := func(status int, code string) *Error {
+		return Errorf(status, code, "%s", strings.TrimPrefix(err.Error(), "mockserver: "))
+	}
+	if fields := webhook.FieldErrors(err); len(fields) > 0 {
+		e := fail(http.StatusUnprocessableEntity, "invalid")
+		for _, f := range fields {
+			e.Fields = append(e.Fields, fieldMistake{f.Field, f.Problem, f.Mend})
+		}
+		return e
+	}
+	switch {
+	case errors.Is(err, state.ErrUnknown), errors.Is(err, journal.ErrNotAttached):
+		return fail(http.StatusNotFound, "not_found")
+	case errors.Is(err, state.ErrExists):
+		return fail(http.StatusConflict, "exists")
+	case errors.Is(err, state.ErrReadOnly):
+		return fail(http.StatusConflict, "read_only")
+	case errors.Is(err, state.ErrSettingsChanged):
+		return fail(http.StatusConflict, "changed_meanwhile")
+	case errors.Is(err, users.ErrEmptyList):
+		return fail(http.StatusUnprocessableEntity, "empty_list")
+	case errors.Is(err, users.ErrTooManySyncs):
+		return fail(http.StatusTooManyRequests, "too_many_syncs")
+	case errors.Is(err, state.ErrClosed), errors.Is(err, journal.ErrClosed), errors.Is(err, journal.ErrFull):
+		return fail(http.StatusServiceUnavailable, "unavailable")
+	}
+	return fail(http.StatusInternalServerError, "internal")
+}
+
+// WriteJSON answers a request with JSON that nobody may keep.
+func WriteJSON(w http.ResponseWriter, status int, body any) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(body)
+}

@@ -1,0 +1,115 @@
+package access
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+)
+
+// sessionTime is for how long a login lasts.
+const sessionTime = 12 * time.Hour
+
+// endedSession begins the keys of the sessions that were ended.
+const endedSession = "logout"
+
+// Sessions are the logins of people, who give the token once. A session is not stored
+// while it lasts: its cookie says until when, signed with the token. So it holds at
+// every replica, and ends when the token changes. What is stored is that somebody has
+// logged out, until the session would have expired.
+type Sessions struct {
+	Guard *Guard
+	State state.Store // remembers the sessions that were ended
+}
+
+// Start returns the cookie of a new session.
+func (s Sessions) Start(r *http.Request) *http.Cookie {
+	rules := s.Guard.rules.Load()
+	return rules.sessionCookie(r, rules.sessionValue(time.Now().Add(sessionTime).Unix(), rand.Text()), int(sessionTime/time.Second))
+}
+
+// Has reports whether a request bears the cookie of a session that lasts.
+func (s Sessions) Has(r *http.Request) bool {
+	rules := s.Guard.rules.Load()
+	cookie, err := r.Cookie(rules.cookieName())
+	if err != nil {
+		return false
+	}
+	until, rest, _ := strings.Cut(cookie.Value, ".")
+	id, _, _ := strings.Cut(rest, ".")
+	seconds, err := strconv.ParseInt(until, 10, 64)
+	if err != nil || time.Now().Unix() >= seconds {
+		return false
+	}
+	if subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(rules.sessionValue(seconds, id))) != 1 {
+		return false
+	}
+	_, _, err = s.State.Get(r.Context(), endedKey(cookie.Value))
+	return err != nil // also where the store does not answer: then above all the pages are needed
+}
+
+// End ends the session of a request for good, and returns the cookie that replaces its
+// own in the browser.
+func (s Sessions) End(r *http.Request) (*http.Cookie, error) {
+	rules := s.Guard.rules.Load()
+	if cookie, err := r.Cookie(rules.cookieName()); err == nil {
+		if err := s.forget(r.Context(), cookie.Value); err != nil {
+			return nil, err
+		}
+	}
+	return rules.sessionCookie(r, "", -1), nil
+}
+
+// forget stores that a session was ended, and drops those that have expired since.
+func (s Sessions) forget(ctx context.Context, session string) error {
+	keys, err := s.State.Keys(ctx, endedSession)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		until, _, err := s.State.Get(ctx, key)
+		if seconds, _ := strconv.ParseInt(string(until), 10, 64); err == nil && time.Now().Unix() >= seconds {
+			err = s.State.Delete(ctx, key)
+		}
+		if err != nil && !errors.Is(err, state.ErrNotFound) {
+			return err
+		}
+	}
+	until, _, _ := strings.Cut(session, ".")
+	return s.State.Put(ctx, endedKey(session), []byte(until))
+}
+
+func endedKey(session string) string { return endedSession + "." + digest.Of(session) }
+
+func (r *guardRules) sessionCookie(req *http.Request, value string, maxAge int) *http.Cookie {
+	return &http.Cookie{
+		Name: r.cookieName(), Value: value, Path: "/", MaxAge: maxAge,
+		HttpOnly: true, Secure: r.isHTTPS(req), SameSite: http.SameSiteStrictMode,
+	}
+}
+
+func (r *guardRules) sessionValue(until int64, id string) string {
+	session := fmt.Sprintf("%d.%s", until, id)
+	return session + "." + r.mac("session until "+session)
+}
+
+// cookieName keeps apart the collectors on the ports of one machine, which share
+// their cookies.
+func (r *guardRules) cookieName() string { return "collector_" + r.mac("name")[:8] }
+
+func (r *guardRules) mac(text string) string {
+	mac := hmac.New(sha256.New, r.token[:])
+	mac.Write([]byte(text))
+	return hex.EncodeToString(mac.Sum(nil))
+}

@@ -1,0 +1,105 @@
+package access
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxGuesses is how many wrong tokens an address may send in a guessWindow.
+	maxGuesses  = 10
+	guessWindow = time.Minute
+	// maxGuessers is how many addresses are remembered.
+	maxGuessers = 4096
+)
+
+// A throttle bounds how often a token can be guessed. Its methods may be called
+// from many goroutines at once.
+type throttle struct {
+	mu       sync.Mutex // guards guessers
+	guessers map[netip.Addr]guesser
+}
+
+// A guesser is an address that has sent wrong tokens.
+type guesser struct {
+	since time.Time
+	wrong int
+}
+
+// blocks reports whether an address has sent too many wrong tokens.
+func (t *throttle) blocks(address netip.Addr) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.guessers[address]
+	return g.wrong >= maxGuesses && time.Since(g.since) < guessWindow
+}
+
+// wrong counts a wrong token.
+func (t *throttle) wrong(address netip.Addr) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.guessers[address]
+	if time.Since(g.since) >= guessWindow {
+		g = guesser{since: time.Now()}
+	}
+	if g.wrong++; len(t.guessers) >= maxGuessers {
+		t.forget()
+	}
+	if t.guessers == nil {
+		t.guessers = map[netip.Addr]guesser{}
+	}
+	t.guessers[address] = g
+}
+
+// forget makes room: first it removes addresses that guess no longer. The lock is held.
+func (t *throttle) forget() {
+	for address, g := range t.guessers {
+		if time.Since(g.since) >= guessWindow {
+			delete(t.guessers, address)
+		}
+	}
+	if len(t.guessers) >= maxGuessers {
+		clear(t.guessers)
+	}
+}
+
+// client returns the address that a request comes from, as far as trusted proxies
+// tell; of IPv6 the network, since one client has all of it.
+func (r *guardRules) client(req *http.Request) netip.Addr {
+	address := remoteAddr(req)
+	forwarded := strings.Split(strings.Join(req.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(forwarded) - 1; i >= 0 && r.isProxy(address); i-- {
+		before, err := netip.ParseAddr(strings.TrimSpace(forwarded[i]))
+		if err != nil {
+			break
+		}
+		address = before.Unmap()
+	}
+	if address.Is6() {
+		network, _ := address.WithZone("").Prefix(64)
+		return network.Addr()
+	}
+	return address
+}
+
+// remoteAddr returns the other end of the connection.
+func remoteAddr(r *http.Request) netip.Addr {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	address, _ := netip.ParseAddr(host)
+	return address.Unmap()
+}
+
+func (r *guardRules) isProxy(address netip.Addr) bool {
+	return slices.ContainsFunc(r.proxies, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// IsHTTPS is Guard.IsHTTPS.
+func (r *guardRules) isHTTPS(req *http.Request) bool {
+	trusted := len(r.proxies) == 0 || r.isProxy(remoteAddr(req))
+	return req.TLS != nil || trusted && strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "https")
+}

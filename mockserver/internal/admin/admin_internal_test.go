@@ -1,0 +1,28 @@
+package admin
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestEveryRouteIsDocumented is one half of holding the document against the
+// server; the other, which needs a reader of OpenAPI, is in the module of the
+// command.
+func TestEveryRouteIsDocumented(t *testing.T) {
+	documented := map[string]bool{}
+	path := ""
+	for line := range strings.Lines(string(openAPI)) {
+		name, isKey := strings.CutSuffix(strings.TrimSpace(line), ":")
+		switch {
+		case isKey && strings.HasPrefix(line, "  /api/"):
+			path = name
+		case isKey && strings.HasPrefix(line, "    ") && !strings.HasPrefix(line, "     "):
+			documented[strings.ToUpper(name)+" "+path] = true
+		}
+	}
+	for _, route := range adminRoutes {
+		assert.True(t, documented[route.method+" "+route.path], "%s %s is served but not in openapi.yaml", route.method, route.path)
+	}
+}

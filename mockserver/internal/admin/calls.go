@@ -1,0 +1,361 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+func (a *admin) getHealth(r *http.Request) (any, error) {
+	health, err := a.c.Health(r.Context())
+	if err == nil {
+		err = a.c.Ready(r.Context())
+	}
+	view := struct {
+		Status    string         `json:"status"`
+		Message   string         `json:"message,omitempty"`
+		Version   string         `json:"version"`
+		Journal   journal.Health `json:"journal"`
+		Forgotten int64          `json:"forgotten"`
+	}{"ready", "", a.version, health, a.c.History().Forgotten()}
+	if err != nil {
+		view.Status, view.Message = "unavailable", err.Error()
+	}
+	return view, nil
+}
+
+// getLedger returns the accounts; with verify, recounted.
+func (a *admin) getLedger(r *http.Request) (any, error) {
+	q, verify := newQuery(r), false
+	q.bool("verify", &verify)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	accounts, err := a.accounts(r.Context(), verify)
+	if err != nil {
+		return nil, err
+	}
+	type line struct {
+		journal.Verification
+		Holds bool `json:"holds"`
+	}
+	holds, lines := true, []line{}
+	for _, v := range accounts {
+		lines = append(lines, line{v, v.OK()})
+		holds = holds && v.OK()
+	}
+	return map[string]any{"holds": holds, "destinations": lines}, nil
+}
+
+func (a *admin) accounts(ctx context.Context, verify bool) ([]journal.Verification, error) {
+	if verify {
+		return a.c.Verify(ctx)
+	}
+	ledgers, err := a.c.Ledger(ctx)
+	var all []journal.Verification
+	for _, l := range ledgers {
+		all = append(all, journal.Verification{Ledger: l})
+	}
+	return all, err
+}
+
+// A callView is a call as the API shows it.
+type callView struct {
+	Seq               int64           `json:"seq"`
+	MessageID         string          `json:"messageId"`
+	Source            string          `json:"source"`
+	Type              string          `json:"type"`
+	UserID            string          `json:"userId,omitempty"`
+	AnonymousID       string          `json:"anonymousId,omitempty"`
+	Event             string          `json:"event,omitempty"`
+	Name              string          `json:"name,omitempty"`
+	Category          string          `json:"category,omitempty"`
+	GroupID           string          `json:"groupId,omitempty"`
+	PreviousID        string          `json:"previousId,omitempty"`
+	ReceivedAt        time.Time       `json:"receivedAt"`
+	SentAt            time.Time       `json:"sentAt,omitzero"`
+	OriginalTimestamp time.Time       `json:"originalTimestamp,omitzero"`
+	Timestamp         time.Time       `json:"timestamp"`
+	Repeats           int             `json:"repeats"`
+	Attempts          int             `json:"attempts"`
+	Destinations      []callState     `json:"destinations"`
+	Synthetic         bool            `json:"synthetic"`      // the collector made it itself
+	Body              json.RawMessage `json:"body,omitempty"` // only of a call asked for by itself
+}
+
+// A callState is the state of a call at a destination.
+type callState struct {
+	Destination string         `json:"destination"`
+	State       tracking.State `json:"state"`
+	Reason      string         `json:"reason,omitempty"`
+	At          time.Time      `json:"at"`
+	Attempt     int            `json:"attempt"`
+	RetryAt     time.Time      `json:"retryAt,omitzero"`
+}
+
+func viewCall(r *tracking.Record) callView {
+	c := &r.Call
+	v := callView{
+		Seq: r.Seq, MessageID: c.ID, Source: c.Source, Type: c.Type, UserID: c.UserID, AnonymousID: c.AnonymousID,
+		Event: c.Event, Name: c.Name, Category: c.Category, GroupID: c.GroupID, PreviousID: c.PreviousID,
+		ReceivedAt: c.ReceivedAt, SentAt: c.SentAt, OriginalTimestamp: c.OriginalTimestamp, Timestamp: c.Timestamp,
+		Repeats: r.Repeats, Attempts: len(r.Attempts), Destinations: []callState{}, Synthetic: history.IsSynthetic(c),
+	}
+	for _, e := range slices.Backward(r.Ends) {
+		if !slices.ContainsFunc(v.Destinations, func(s callState) bool { return s.Destination == e.Destination }) {
+			v.Destinations = append(v.Destinations, callState{e.Destination, e.State, e.Reason, e.At, e.Attempt, e.RetryAt})
+		}
+	}
+	slices.SortFunc(v.Destinations, func(a, b callState) int { return strings.Compare(a.Destination, b.Destination) })
+	return v
+}
+
+func (a *admin) listCalls(r *http.Request) (any, error) {
+	q := newQuery(r)
+	limit, before, filter := defaultPage, int64(0), history.CallFilter{}
+	var destination, state string
+	q.page(&limit, &before)
+	q.filter(&filter)
+	q.text("destination", &destination)
+	wanted := q.state(&state)
+	synthetic, all := false, !r.URL.Query().Has("synthetic")
+	q.bool("synthetic", &synthetic)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	page, more := a.c.History().Page(before, limit, func(r *tracking.Record) bool {
+		return filter.Matches(&r.Call) && (all || history.IsSynthetic(&r.Call) == synthetic) && (destination == "" && state == "" || isInState(r, destination, state, wanted))
+	})
+	answer := struct {
+		Calls     []callView `json:"calls"`
+		Next      int64      `json:"next,omitempty"` // the parameter before of the next page
+		Forgotten int64      `json:"forgotten"`
+	}{Calls: []callView{}, Forgotten: a.c.History().Forgotten()}
+	for i := range page {
+		answer.Calls = append(answer.Calls, viewCall(&page[i]))
+	}
+	if more {
+		answer.Next = page[len(page)-1].Seq
+	}
+	return answer, nil
+}
+
+// isInState reports whether a destination has decided about the call, and that the call
+// is in the wanted state. An empty destination stands for any, an empty state too.
+func isInState(r *tracking.Record, destination, state string, wanted tracking.State) bool {
+	return slices.ContainsFunc(r.Ends, func(e tracking.Ended) bool {
+		if destination != "" && e.Destination != destination {
+			return false
+		}
+		now, _ := r.State(e.Destination)
+		return state == "" || now.State == wanted
+	})
+}
+
+func (a *admin) record(r *http.Request) (tracking.Record, error) {
+	source, id := r.PathValue("source"), r.PathValue("messageId")
+	record, ok := a.c.History().Find(source, id)
+	if !ok {
+		return tracking.Record{}, fmt.Errorf("%w: no call %q of source %q is remembered", state.ErrUnknown, id, source)
+	}
+	return record, nil
+}
+
+func (a *admin) getCall(r *http.Request) (any, error) {
+	record, err := a.record(r)
+	if err != nil {
+		return nil, err
+	}
+	view := viewCall(&record)
+	view.Body = record.Call.Body
+	return view, nil
+}
+
+// An attemptView is an attempt as the API shows it. Bodies are text: what is not
+// UTF-8 is replaced.
+type attemptView struct {
+	Destination    string          `json:"destination"`
+	Number         int             `json:"number"`
+	Time           time.Time       `json:"time"`
+	DurationMS     float64         `json:"durationMs"`
+	URL            string          `json:"url"`
+	Status         int             `json:"status,omitempty"` // 0: no answer
+	Verdict        webhook.Verdict `json:"verdict"`
+	Reason         webhook.Reason  `json:"reason,omitempty"`
+	Error          string          `json:"error,omitempty"`
+	RequestHeader  http.Header     `json:"requestHeader,omitempty"`
+	RequestBody    string          `json:"requestBody,omitempty"`
+	ResponseHeader http.Header     `json:"responseHeader,omitempty"`
+	ResponseBody   string          `json:"responseBody,omitempty"`
+}
+
+func (a *admin) listAttempts(r *http.Request) (any, error) {
+	record, err := a.record(r)
+	if err != nil {
+		return nil, err
+	}
+	attempts := slices.Clone(record.Attempts)
+	slices.SortStableFunc(attempts, func(a, b tracking.Attempt) int {
+		return cmp.Or(strings.Compare(a.Destination, b.Destination), a.Time.Compare(b.Time))
+	})
+	views := []attemptView{}
+	for _, at := range attempts {
+		header := maps.Clone(at.RequestHeader)
+		for name := range header {
+			if engine.SecretHeader(name) {
+				header[name] = []string{engine.Hidden}
+			}
+		}
+		views = append(views, attemptView{
+			Destination: at.Destination, Number: at.Number, Time: at.Time, DurationMS: float64(at.Duration) / float64(time.Millisecond),
+			URL: at.URL, Status: at.Status, Verdict: at.Verdict, Reason: at.Reason, Error: at.Error,
+			RequestHeader: header, RequestBody: strings.ToValidUTF8(string(at.RequestBody), "\uFFFD"),
+			ResponseHeader: at.ResponseHeader, ResponseBody: strings.ToValidUTF8(string(at.ResponseBody), "\uFFFD"),
+		})
+	}
+	return map[string]any{"attempts": views}, nil
+}
+
+// listFailed lists what a destination has given up, oldest first.
+func (a *admin) listFailed(r *http.Request) (any, error) {
+	type failedView struct {
+		callView
+		Reason   string    `json:"reason"`
+		FailedAt time.Time `json:"failedAt"`
+	}
+	q := newQuery(r)
+	limit, filter := defaultPage, history.CallFilter{}
+	q.int("limit", &limit, 1, maxPage)
+	q.filter(&filter)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	views, more := []failedView{}, false
+	err := a.c.Failed(r.Context(), r.PathValue("destination"), func(f journal.FailedCall) bool {
+		if !filter.Matches(&f.Call) {
+			return true
+		}
+		if more = len(views) == limit; more {
+			return false
+		}
+		view := failedView{viewCall(&tracking.Record{Call: f.Call}), f.Reason, f.FailedAt}
+		view.Attempts = f.Attempts
+		views = append(views, view)
+		return true
+	})
+	return map[string]any{"calls": views, "more": more}, err
+}
+
+// A replayInput selects calls of a destination; the empty one all that failed.
+type replayInput struct {
+	State      string    `json:"state"`
+	MessageIDs []string  `json:"messageIds"`
+	Sources    []string  `json:"sources"`
+	Types      []string  `json:"types"`
+	Event      string    `json:"event"`
+	UserID     string    `json:"userId"`
+	Text       string    `json:"text"`
+	Since      time.Time `json:"since"`
+	Until      time.Time `json:"until"`
+	DryRun     bool      `json:"dryRun"`
+}
+
+// A replayView says how many calls were replayed, or would be.
+type replayView struct {
+	Destination string `json:"destination"`
+	Calls       int    `json:"calls"`
+	DryRun      bool   `json:"dryRun"`
+}
+
+func (a *admin) replayDestination(r *http.Request) (any, error) {
+	var in replayInput
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	sel := engine.Selection{DryRun: in.DryRun, CallFilter: history.CallFilter{
+		IDs: in.MessageIDs, Sources: in.Sources, Types: in.Types, Event: in.Event,
+		UserID: in.UserID, Text: in.Text, Since: in.Since, Until: in.Until,
+	}}
+	if in.State != "" {
+		state, ok := tracking.ParseState(in.State)
+		if !ok || state == tracking.StatePending {
+			return nil, &webhook.FieldError{Field: "state", Problem: fmt.Sprintf("is %q", in.State), Mend: `use "failed", "delivered" or "filtered"`}
+		}
+		sel.State = state
+	}
+	name := r.PathValue("destination")
+	n, err := a.c.Replay(r.Context(), name, sel)
+	return replayView{name, n, in.DryRun}, err
+}
+
+// replayCall replays one call, whatever its state.
+func (a *admin) replayCall(r *http.Request) (any, error) {
+	var in struct {
+		Destination string `json:"destination"`
+		DryRun      bool   `json:"dryRun"`
+	}
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	if in.Destination == "" {
+		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Mend: "name one of /api/v1/destinations"}
+	}
+	source, id := r.PathValue("source"), r.PathValue("messageId")
+	sel := engine.Selection{DryRun: in.DryRun, CallFilter: history.CallFilter{IDs: []string{id}, Sources: []string{source}}}
+	if record, ok := a.c.History().Find(source, id); ok {
+		outcome, decided := record.State(in.Destination)
+		switch {
+		case decided && outcome.State != tracking.StatePending:
+			sel.State = outcome.State
+		case decided || !record.Partial:
+			return nil, access.Errorf(http.StatusConflict, "pending", "call %q is pending at destination %q, or was never meant for it", id, in.Destination)
+		}
+	}
+	n, err := a.c.Replay(r.Context(), in.Destination, sel)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: destination %q has no call %q of source %q that could be replayed", state.ErrUnknown, in.Destination, id, source)
+	}
+	return replayView{in.Destination, n, in.DryRun}, err
+}
+
+// listRejections lists calls and requests that were not taken, newest first.
+func (a *admin) listRejections(r *http.Request) (any, error) {
+	type rejectionView struct {
+		tracking.Rejection
+		Body string `json:"body,omitempty"`
+	}
+	q := newQuery(r)
+	limit := defaultPage
+	q.int("limit", &limit, 1, maxPage)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	rejections := newest(a.c.History().Rejections(), limit)
+	calls := make([]rejectionView, 0, len(rejections))
+	for _, j := range rejections {
+		calls = append(calls, rejectionView{j, strings.ToValidUTF8(string(j.Body), "\uFFFD")})
+	}
+	requests := newest(a.c.History().Refusals(), limit)
+	return map[string]any{"calls": calls, "requests": requests}, nil
+}
+
+// newest returns the last n elements, the last one first.
+func newest[T any](all []T, n int) []T {
+	some := append([]T{}, all[max(0, len(all)-n):]...)
+	slices.Reverse(some)
+	return some
+}

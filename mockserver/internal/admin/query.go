@@ -1,0 +1,136 @@
+package admin
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// Bounds of a page.
+const (
+	defaultPage = 50
+	maxPage     = 500
+)
+
+// A query reads the parameters of a request, each once, and keeps the first
+// problem.
+type query struct {
+	values url.Values
+	known  []string
+	err    error
+}
+
+func newQuery(r *http.Request) *query {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "the query cannot be read: %v", err)
+	}
+	return &query{values: values, err: err}
+}
+
+func (q *query) take(name string) []string {
+	q.known = append(q.known, name)
+	return q.values[name]
+}
+
+func (q *query) fail(name, value, mend string) {
+	if q.err == nil {
+		q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "the parameter %s is %.100q; %s", name, value, mend)
+	}
+}
+
+func (q *query) text(name string, v *string) {
+	switch values := q.take(name); len(values) {
+	case 0:
+	case 1:
+		*v = values[0]
+	default:
+		q.fail(name, strings.Join(values, ", "), "give it once")
+	}
+}
+
+func (q *query) int(name string, v *int, least, most int) {
+	var s string
+	if q.text(name, &s); s == "" {
+		return
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < least || n > most {
+		q.fail(name, s, fmt.Sprintf("use a number from %d to %d", least, most))
+	}
+	*v = n
+}
+
+func (q *query) bool(name string, v *bool) {
+	var s string
+	if q.text(name, &s); s == "" {
+		return
+	}
+	if s != "true" && s != "false" {
+		q.fail(name, s, "use true or false")
+	}
+	*v = s == "true"
+}
+
+func (q *query) time(name string, v *time.Time) {
+	var s string
+	if q.text(name, &s); s == "" {
+		return
+	}
+	t, err := fields.ParseTime(s)
+	if err != nil {
+		q.fail(name, s, "use a time such as 2026-01-31T12:00:00Z")
+	}
+	*v = t
+}
+
+func (q *query) page(limit *int, before *int64) {
+	q.int("limit", limit, 1, maxPage)
+	var s string
+	if q.text("before", &s); s == "" {
+		return
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 {
+		q.fail("before", s, "use the next of a page")
+	}
+	*before = n
+}
+
+func (q *query) state(s *string) tracking.State {
+	q.text("state", s)
+	state, ok := tracking.ParseState(*s)
+	if *s != "" && !ok {
+		q.fail("state", *s, "use pending, delivered, failed or filtered")
+	}
+	return state
+}
+
+func (q *query) filter(f *history.CallFilter) {
+	f.IDs, f.Sources, f.Types = q.take("messageId"), q.take("source"), q.take("type")
+	q.text("event", &f.Event)
+	q.text("userId", &f.UserID)
+	q.text("text", &f.Text)
+	q.time("since", &f.Since)
+	q.time("until", &f.Until)
+}
+
+// done returns the first problem, of which an unknown parameter is one.
+func (q *query) done() error {
+	for _, name := range slices.Sorted(maps.Keys(q.values)) {
+		if !slices.Contains(q.known, name) && q.err == nil {
+			q.err = access.Errorf(http.StatusBadRequest, "invalid_parameter", "there is no parameter %.100q; the parameters are %s", name, strings.Join(q.known, ", "))
+		}
+	}
+	return q.err
+}

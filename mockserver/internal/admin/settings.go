@@ -1,0 +1,289 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A sourceView is a source as the API shows it.
+type sourceView struct {
+	Name           string `json:"name"`
+	WriteKey       string `json:"writeKey"` // redacted, but in the answer that makes it
+	CallsPerSecond int    `json:"callsPerSecond,omitempty"`
+	ReadOnly       bool   `json:"readOnly"` // the configuration defines it
+}
+
+// A sourceInput is a source as the API takes it. What is absent stays as it is.
+type sourceInput struct {
+	Name           *string `json:"name"`
+	WriteKey       *string `json:"writeKey"`
+	CallsPerSecond *int    `json:"callsPerSecond"`
+}
+
+func (a *admin) viewSource(s tracking.Source) sourceView {
+	return sourceView{
+		Name: s.Name, WriteKey: text.Redact(s.WriteKey), CallsPerSecond: s.CallsPerSecond,
+		ReadOnly: slices.ContainsFunc(a.c.Configured().Sources, settings.SourceNamed(s.Name)),
+	}
+}
+
+func (a *admin) listSources(*http.Request) (any, error) {
+	views := []sourceView{}
+	for _, s := range a.c.Settings().Sources {
+		views = append(views, a.viewSource(s))
+	}
+	return map[string]any{"sources": views}, nil
+}
+
+func (a *admin) getSource(r *http.Request) (any, error) {
+	s, err := a.source(r.PathValue("source"))
+	if err != nil {
+		return nil, err
+	}
+	return a.viewSource(s), nil
+}
+
+func (a *admin) source(name string) (tracking.Source, error) {
+	all := a.c.Settings().Sources
+	i := slices.IndexFunc(all, settings.SourceNamed(name))
+	if i < 0 {
+		return tracking.Source{}, fmt.Errorf("%w: there is no source %q", state.ErrUnknown, name)
+	}
+	return all[i], nil
+}
+
+// addSource makes a source. Only its answer shows the write key.
+func (a *admin) addSource(r *http.Request) (any, error) {
+	var in sourceInput
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	s := tracking.Source{WriteKey: rand.Text()}
+	if err := errors.Join(in.apply(&s), settings.CheckName(s.Name)); err != nil {
+		return nil, err
+	}
+	if err := a.c.AddSource(r.Context(), s); err != nil {
+		return nil, err
+	}
+	view := a.viewSource(s)
+	view.WriteKey = s.WriteKey
+	return created{view}, nil
+}
+
+func (a *admin) changeSource(r *http.Request) (any, error) {
+	var in sourceInput
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	name := r.PathValue("source")
+	if in.Name != nil && *in.Name != name {
+		return nil, access.Errorf(http.StatusUnprocessableEntity, "invalid", "the name of a source cannot be changed; make another one")
+	}
+	var changed tracking.Source
+	err := a.c.ChangeSource(r.Context(), name, func(s *tracking.Source) error {
+		err := in.apply(s)
+		changed = *s
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.viewSource(changed), nil
+}
+
+func (in *sourceInput) apply(s *tracking.Source) error {
+	if in.Name != nil {
+		s.Name = *in.Name
+	}
+	if in.WriteKey != nil {
+		s.WriteKey = *in.WriteKey
+	}
+	if in.CallsPerSecond != nil {
+		s.CallsPerSecond = *in.CallsPerSecond
+	}
+	switch {
+	case s.WriteKey == "":
+		return &webhook.FieldError{Field: "writeKey", Problem: "is empty", Mend: "give a write key, or leave it out to have one made"}
+	case s.CallsPerSecond < 0:
+		return &webhook.FieldError{Field: "callsPerSecond", Problem: fmt.Sprintf("is %d", s.CallsPerSecond), Mend: "use a number above 0, or 0 for the default"}
+	}
+	return nil
+}
+
+func (a *admin) removeSource(r *http.Request) (any, error) {
+	return nil, a.c.RemoveSource(r.Context(), r.PathValue("source"))
+}
+
+// A destinationView is a destination as the API shows it.
+type destinationView struct {
+	Name        string                   `json:"name"`
+	Type        string                   `json:"type"`
+	Sources     []string                 `json:"sources"` // empty: all
+	Enabled     bool                     `json:"enabled"`
+	Signed      bool                     `json:"signed"` // there is a shared secret, which is not shown
+	AliasFields webhook.AliasFields      `json:"aliasFields"`
+	Webhooks    []webhook.Endpoint       `json:"webhooks"`
+	ReadOnly    bool                     `json:"readOnly"` // the configuration defines it
+	Status      engine.DestinationStatus `json:"status"`
+	Ledger      *tracking.Ledger         `json:"ledger,omitempty"`
+}
+
+// A destinationInput is a destination as the API takes it. What is absent stays
+// as it is.
+type destinationInput struct {
+	Name         *string              `json:"name"`
+	Type         *string              `json:"type"`
+	Sources      *[]string            `json:"sources"`
+	Enabled      *bool                `json:"enabled"`
+	SharedSecret *string              `json:"sharedSecret"`
+	AliasFields  *webhook.AliasFields `json:"aliasFields"`
+	Webhooks     *[]webhook.Endpoint  `json:"webhooks"`
+}
+
+func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destination) bool) ([]destinationView, error) {
+	overviews, err := a.c.Overviews(ctx, pick)
+	views := []destinationView{}
+	for _, d := range overviews {
+		views = append(views, destinationView{
+			Name: d.Name, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
+			Signed: d.SharedSecret != "", AliasFields: cmp.Or(d.AliasFields, webhook.AliasSpaced), Webhooks: engine.HideHeaders(d.Webhooks),
+			ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
+		})
+	}
+	return views, err
+}
+
+func (a *admin) listDestinations(r *http.Request) (any, error) {
+	views, err := a.viewDestinations(r.Context(), func(tracking.Destination) bool { return true })
+	return map[string]any{"destinations": views}, err
+}
+
+func (a *admin) getDestination(r *http.Request) (any, error) {
+	return a.viewDestination(r.Context(), r.PathValue("destination"))
+}
+
+func (a *admin) viewDestination(ctx context.Context, name string) (any, error) {
+	views, err := a.viewDestinations(ctx, settings.DestinationNamed(name))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(views) == 0:
+		return nil, fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, name)
+	}
+	return views[0], nil
+}
+
+func (a *admin) addDestination(r *http.Request) (any, error) {
+	var in destinationInput
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	var d tracking.Destination
+	if err := in.apply(&d); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(settings.CheckName(d.Name), a.c.CheckDestination(&d)); err != nil {
+		return nil, err
+	}
+	if err := a.c.AddDestination(r.Context(), d); err != nil {
+		return nil, err
+	}
+	view, err := a.viewDestination(r.Context(), d.Name)
+	return created{view}, err
+}
+
+func (a *admin) changeDestination(r *http.Request) (any, error) {
+	var in destinationInput
+	if err := readJSON(r, &in); err != nil {
+		return nil, err
+	}
+	name := r.PathValue("destination")
+	if in.Name != nil && *in.Name != name {
+		return nil, access.Errorf(http.StatusUnprocessableEntity, "invalid", "the name of a destination cannot be changed; make another one")
+	}
+	err := a.c.ChangeDestination(r.Context(), name, func(d *tracking.Destination) error {
+		if err := in.apply(d); err != nil {
+			return err
+		}
+		return a.c.CheckDestination(d)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.viewDestination(r.Context(), name)
+}
+
+func (in *destinationInput) apply(d *tracking.Destination) error {
+	if in.Type != nil && *in.Type != "webhooks" {
+		return &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %q", *in.Type), Mend: `use "webhooks"`}
+	}
+	if in.Name != nil {
+		d.Name = *in.Name
+	}
+	if in.Sources != nil {
+		d.Sources = *in.Sources
+	}
+	if in.Enabled != nil {
+		d.Disabled = !*in.Enabled
+	}
+	if in.SharedSecret != nil {
+		d.SharedSecret = *in.SharedSecret
+	}
+	if in.AliasFields != nil {
+		d.AliasFields = *in.AliasFields
+	}
+	if in.Webhooks != nil {
+		d.Webhooks = engine.ShowHeaders(*in.Webhooks, d.Webhooks)
+		return engine.StillHidden(d.Webhooks)
+	}
+	return nil
+}
+
+// removeDestination forgets a destination. What it has pending is only thrown
+// away where the request says so.
+func (a *admin) removeDestination(r *http.Request) (any, error) {
+	name, discard := r.PathValue("destination"), false
+	q := newQuery(r)
+	q.bool("discard", &discard)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	if discard {
+		return nil, a.c.RemoveDestination(r.Context(), name)
+	}
+	err := a.c.RemoveDrained(r.Context(), name)
+	var pending *engine.PendingCallsError
+	if errors.As(err, &pending) {
+		return nil, access.Errorf(http.StatusConflict, "has_pending", "destination %q has %d pending calls; wait for them, or throw them away with ?discard=true", pending.Destination, pending.Calls)
+	}
+	return nil, err
+}
+
+func (a *admin) pauseDestination(r *http.Request) (any, error) {
+	name := r.PathValue("destination")
+	if err := a.c.Pause(r.Context(), name); err != nil {
+		return nil, err
+	}
+	return a.viewDestination(r.Context(), name)
+}
+
+func (a *admin) resumeDestination(r *http.Request) (any, error) {
+	name := r.PathValue("destination")
+	if err := a.c.Resume(r.Context(), name); err != nil {
+		return nil, err
+	}
+	return a.viewDestination(r.Context(), name)
+}

@@ -1,0 +1,134 @@
+package delivery
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+var outcomeOf = map[byte]outcome{'.': outcomeUnknown, 'a': outcomeAnswered, 'f': outcomeFailed, 'r': outcomeRetryFailed, 'u': outcomeUnreachable, 'U': outcomeUnreachable}
+
+// TestBreaker: what calls come to, one after another. While the destination cannot be
+// reached each is a probe, but those in capitals.
+func TestBreaker(t *testing.T) {
+	ten := func(letter string) string { return strings.Repeat(letter, 10) }
+	for name, test := range map[string]struct {
+		outcomes string
+		want     breakerState
+		wait     time.Duration // until a call may pass, after the last
+	}{
+		"nothing yet":                                   {"", working, 0},
+		"nine fail":                                     {strings.Repeat("f", 9), working, 0},
+		"ten fail":                                      {ten("f"), failing, 0},
+		"ten fail that failed before":                   {ten("r"), working, 0},
+		"a thousand fail that failed before":            {strings.Repeat("r", 1000), working, 0},
+		"ten fail, and others again between":            {strings.Repeat("frr", 10), failing, 0},
+		"nothing is heard between":                      {strings.Repeat("f.", 10), failing, 0},
+		"one is answered between":                       {"fffffaffffff", working, 0},
+		"failing, and one is answered":                  {ten("f") + "a", working, 0},
+		"failing, and one fails again":                  {ten("f") + "r", failing, 0},
+		"nine are not connected":                        {strings.Repeat("u", 9), working, 0},
+		"ten are not connected":                         {ten("u"), unreachable, firstProbe},
+		"of ten, one gets there":                        {"uuuuuruuuuu", working, 0},
+		"half of them fail, half are not connected":     {strings.Repeat("fu", 10), failing, 0},
+		"failing, then not connected":                   {ten("f") + ten("u"), unreachable, firstProbe},
+		"unreachable, and the probe is answered":        {ten("u") + "a", working, 0},
+		"unreachable, and the probe fails":              {ten("u") + "f", working, 0},
+		"unreachable, and the probe fails again":        {ten("u") + "r", working, 0},
+		"failing before, and the probe fails":           {ten("f") + ten("u") + "f", failing, 0},
+		"unreachable, and the probe is broken off":      {ten("u") + ".", unreachable, firstProbe},
+		"unreachable, and one that was under way as it": {ten("u") + "U", unreachable, firstProbe},
+		"after one probe":                               {ten("u") + "u", unreachable, 2 * time.Second},
+		"after two probes":                              {ten("u") + "uu", unreachable, maxProbe},
+		"after many probes":                             {ten("u") + ten("u"), unreachable, maxProbe},
+		"unreachable a second time":                     {ten("u") + "uuua" + ten("u"), unreachable, firstProbe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b breaker
+			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			for _, letter := range []byte(test.outcomes) {
+				b.record(outcomeOf[letter], b.state() == unreachable && letter != 'U', now)
+			}
+			assert.Equal(t, test.want, b.state())
+			if next := b.next(now); test.wait == 0 {
+				assert.Zero(t, next)
+			} else {
+				assert.Equal(t, test.wait, next.Sub(now))
+			}
+		})
+	}
+}
+
+// TestBreakerPace: how many calls pass in a second, all of which fail.
+func TestBreakerPace(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var b breaker
+	for range downAfter {
+		b.record(outcomeFailed, false, now)
+	}
+	begin, passed := now, downAfter
+	after := func(d time.Duration) int {
+		for now.Before(begin.Add(d)) {
+			if at := b.next(now); !at.IsZero() {
+				now = at
+				continue
+			}
+			b.begin(now)
+			b.record(outcomeFailed, false, now)
+			passed++
+		}
+		return passed
+	}
+	assert.InDelta(t, failingRate, after(time.Second), 20)
+	assert.InDelta(t, 10*failingRate, after(10*time.Second), 30)
+	assert.Greater(t, after(time.Minute), 30_000)
+	assert.Less(t, after(4*time.Hour), 150_000, "what waits in memory is bounded")
+	before := passed
+	assert.InDelta(t, 60, after(4*time.Hour+time.Minute)-before, 60, "but it is tried")
+	b.record(outcomeAnswered, false, now)
+	assert.Zero(t, b.next(now))
+}
+
+// TestBreakerHoldsItsRules at random: a call that is answered lets all pass; what is
+// no news changes nothing; a call may always pass before long.
+func TestBreakerHoldsItsRules(t *testing.T) {
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 5))
+		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		var b breaker
+		usual := outcome(random.IntN(5))
+		for range 1000 {
+			now = now.Add(time.Duration(random.IntN(1000)) * time.Millisecond)
+			o, before, probe := usual, b, false
+			if random.IntN(20) == 0 {
+				o = outcome(random.IntN(5))
+			}
+			if at := b.next(now); at.IsZero() {
+				probe = b.state() == unreachable
+				b.begin(now)
+				before = b
+			} else {
+				assert.LessOrEqual(t, at.Sub(now), maxProbe)
+			}
+			b.record(o, probe, now)
+			switch {
+			case o == outcomeUnknown, o == outcomeUnreachable && before.state() == unreachable && !probe:
+				assert.Equal(t, before, b)
+			case o == outcomeAnswered:
+				assert.Equal(t, breaker{}, b)
+			case o == outcomeRetryFailed:
+				assert.Equal(t, before.failed, b.failed)
+				assert.NotEqual(t, unreachable, b.state())
+			case o == outcomeFailed:
+				assert.Equal(t, before.failed+1, b.failed)
+				assert.NotEqual(t, unreachable, b.state())
+			}
+			if t.Failed() {
+				t.Fatal("seed ", seed)
+			}
+		}
+	}
+}

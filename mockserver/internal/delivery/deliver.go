@@ -1,0 +1,165 @@
+package delivery
+
+import (
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A job is one call that is delivered to the webhooks of a destination.
+type job struct {
+	*Worker
+	destination *tracking.Destination
+	call        *tracking.Call
+	attempt     int // the number of the one that is about to be made
+	note        note
+	webhooks    []webhook.Endpoint
+	ticket      ticket
+	delivery    delivery // what came of it
+	cause       string   // why the last webhook failed, without its URL, which may hold a secret
+}
+
+// A delivery is what came of one attempt at a call.
+type delivery struct {
+	tracking.Outcome
+	decided    bool          // false where it was interrupted
+	retryAfter time.Duration // asked for by a receiver
+}
+
+func failed(reason string) delivery {
+	return delivery{Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: reason}, decided: true}
+}
+
+func expired(why string) delivery {
+	return failed("4 hours have passed since the call was accepted; " + why)
+}
+
+// prepare finds the webhooks that should get the call. Without any, it is decided, and
+// there is nothing to send.
+func (j *job) prepare() (send bool) {
+	j.destination = j.settings.Load()
+	if deliver, reason := routing.Route(j.destination, j.call); !deliver {
+		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: reason}, decided: true}
+		return false
+	}
+	if j.webhooks = j.note.refused.others(j.destination); len(j.webhooks) == 0 {
+		j.delivery = failed("each webhook has refused the call for good")
+		return false
+	}
+	j.ticket.call, j.ticket.requests = j, len(j.webhooks)
+	return true
+}
+
+// run delivers the call, which the gate has admitted.
+func (j *job) run() (o outcome, cause string) {
+	// The settings may have changed while it waited, perhaps because it failed for a wrong URL.
+	if j.destination != j.settings.Load() && !j.prepare() {
+		return outcomeUnknown, ""
+	}
+	body, err := webhook.Payload(j.call.Body, j.destination.AliasFields)
+	if err != nil {
+		j.delivery = failed(err.Error())
+		return outcomeUnknown, ""
+	}
+	request := webhook.Request{Body: body, MessageID: j.call.ID, Number: j.attempt}
+	if j.destination.SharedSecret != "" {
+		request.Signature = webhook.Sign(j.destination.SharedSecret, body)
+	}
+	v := verdict{job: j, sum: webhook.Permanent}
+	if len(j.webhooks) == 1 {
+		v.add(j.webhooks[0], j.send(request, j.webhooks[0]))
+	} else {
+		j.sendAll(request, &v)
+	}
+	return v.conclude(), j.cause
+}
+
+// sendAll sends the request to all webhooks at once. The first that takes it decides;
+// the requests to the others go on and end by themselves.
+func (j *job) sendAll(request webhook.Request, v *verdict) {
+	type answer struct {
+		from webhook.Endpoint
+		webhook.Attempt
+	}
+	answers := make(chan answer, len(j.webhooks)) // never closed; what comes once it is decided stays there
+	j.gate.split(&j.ticket, len(j.webhooks))
+	for _, to := range j.webhooks {
+		j.trailing.Go(func() {
+			a := answer{to, j.send(request, to)}
+			j.gate.requestEnded()
+			answers <- a
+		})
+	}
+	for range j.webhooks {
+		a := <-answers
+		if v.add(a.from, a.Attempt); v.sum == webhook.Success {
+			return
+		}
+	}
+}
+
+// send makes one attempt and records it.
+func (j *job) send(r webhook.Request, to webhook.Endpoint) webhook.Attempt {
+	r.Endpoint = to
+	ctx := j.contexts.begin(Info{Destination: j.name, Source: j.call.Source})
+	a := j.Sender.Send(ctx, r)
+	j.contexts.end(ctx)
+	j.Observer.Observe(tracking.Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
+	return a
+}
+
+// A verdict sums up the answers of the webhooks.
+type verdict struct {
+	job        *job
+	sum        webhook.Verdict // of those that have answered
+	reasons    []string
+	refusing   []webhook.Endpoint
+	retryAfter time.Duration
+	asked      bool // a webhook was asked: it may have given no answer
+}
+
+func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
+	v.sum = webhook.Combine(v.sum, a.Verdict)
+	v.asked = v.asked || !a.NotConnected && a.Reason != webhook.ReasonRequest && a.Reason != webhook.ReasonPolicy && a.Reason != webhook.ReasonSelfSigned
+	switch a.Verdict {
+	case webhook.Success:
+		return
+	case webhook.Temporary:
+		v.retryAfter = max(v.retryAfter, a.RetryAfter)
+	default:
+		v.refusing = append(v.refusing, from)
+	}
+	v.reasons = append(v.reasons, a.URL+": "+a.Error)
+	v.job.cause = a.Error
+}
+
+// conclude decides what becomes of the call, and returns the outcome for the breaker.
+func (v *verdict) conclude() outcome {
+	j := v.job
+	reason := strings.Join(v.reasons, "; ")
+	switch {
+	case v.sum == webhook.Success:
+		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateDelivered}, decided: true}
+		return outcomeAnswered
+	case j.requests.Err() != nil:
+		return outcomeUnknown // we broke it off ourselves
+	case v.sum == webhook.Permanent:
+		j.delivery = failed(reason)
+		if !v.asked {
+			return outcomeUnknown // it cannot be sent: that says nothing of the receiver
+		}
+		return outcomeAnswered // a receiver that refuses a call is not down
+	}
+	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination, v.refusing)}
+	j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StatePending, Reason: reason, Note: next.String()}, decided: true, retryAfter: v.retryAfter}
+	switch {
+	case !v.asked:
+		return outcomeUnreachable
+	case j.attempt > 1:
+		return outcomeRetryFailed
+	}
+	return outcomeFailed
+}

@@ -1,0 +1,160 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// A queueTest has a fair queue whose lanes are named by a letter; "r" is that of the
+// retries.
+type queueTest struct {
+	queue fairQueue
+	names map[*ticket]string
+}
+
+func newQueueTest(maxCalls int) *queueTest {
+	return &queueTest{newFairQueue(maxCalls), map[*ticket]string{}}
+}
+
+// push adds an entry of some calls: the calls of "a1" are "a1.0", "a1.1" and so on.
+func (q *queueTest) push(entry string, calls int) *gateLine {
+	lane := laneKey{source: entry[:1]}
+	if lane.source == "r" {
+		lane = laneKey{retries: true}
+	}
+	ln := &gateLine{lane: lane}
+	for i := range calls {
+		t := &ticket{line: ln}
+		q.names[t] = fmt.Sprintf("%s.%d", entry, i)
+		ln.waiting = append(ln.waiting, t)
+	}
+	q.queue.begin(lane)
+	q.queue.push(ln)
+	return ln
+}
+
+// pop begins the next call, or returns nil.
+func (q *queueTest) pop() *ticket {
+	ln := q.queue.next()
+	if ln == nil {
+		return nil
+	}
+	return q.queue.pop(ln)
+}
+
+// order runs calls one after another, each of which is answered, and returns them.
+func (q *queueTest) order() string {
+	var order []string
+	for t := q.pop(); t != nil; t = q.pop() {
+		order = append(order, q.names[t])
+		q.queue.done(t.line, outcomeAnswered)
+	}
+	return strings.Join(order, " ")
+}
+
+func TestFairQueueLanesTakeTurns(t *testing.T) {
+	q := newQueueTest(64)
+	q.push("a1", 2)
+	q.push("a2", 2)
+	q.push("b1", 3)
+	assert.Equal(t, "a1.0 b1.0 a2.0 b1.1 a1.1 b1.2 a2.1", q.order())
+	assert.Zero(t, q.queue.lines)
+}
+
+func TestFairQueueRetriesHaveAFifth(t *testing.T) {
+	q := newQueueTest(64)
+	q.push("r1", 4)
+	q.push("a1", 10)
+	assert.Equal(t, "a1.0 a1.1 a1.2 r1.0 a1.3 a1.4 a1.5 a1.6 r1.1 a1.7 a1.8 a1.9 r1.2 r1.3", q.order())
+}
+
+// TestFairQueueFewestUnderWay: a lane whose calls take long does not begin more than
+// the others.
+func TestFairQueueFewestUnderWay(t *testing.T) {
+	q := newQueueTest(64)
+	q.push("a1", 10) // none of them ends
+	slow := []*ticket{q.pop(), q.pop(), q.pop()}
+	q.push("b1", 3)
+	var began []string
+	for range 3 {
+		began = append(began, q.names[q.pop()])
+	}
+	assert.Equal(t, []string{"b1.0", "b1.1", "b1.2"}, began)
+	for _, t := range slow {
+		q.queue.done(t.line, outcomeAnswered)
+	}
+	assert.Equal(t, "a1.3", q.names[q.pop()])
+}
+
+// TestFairQueueFailingLanes: lanes whose calls all fail leave a quarter to others.
+func TestFairQueueFailingLanes(t *testing.T) {
+	for name, test := range map[string]struct {
+		outcomes []outcome
+		most     int // calls of the lane that may be under way, of 8
+	}{
+		"nine fail":             {slices.Repeat([]outcome{outcomeFailed}, downAfter-1), 8},
+		"ten fail":              {slices.Repeat([]outcome{outcomeFailed}, downAfter), 6},
+		"ten retries fail":      {slices.Repeat([]outcome{outcomeRetryFailed}, downAfter), 6},
+		"nothing is known":      {slices.Repeat([]outcome{outcomeUnknown}, downAfter), 8},
+		"one is answered since": {append(slices.Repeat([]outcome{outcomeFailed}, downAfter), outcomeAnswered), 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueueTest(8)
+			q.push("a1", 100)
+			for _, o := range test.outcomes {
+				next := q.pop()
+				require.NotNil(t, next)
+				q.queue.done(next.line, o)
+			}
+			underWay := 0
+			for ; underWay < 8 && q.pop() != nil; underWay++ {
+			}
+			assert.Equal(t, test.most, underWay)
+			if underWay < 8 {
+				assert.Nil(t, q.queue.next())
+			}
+			q.push("b1", 1)
+			assert.Equal(t, "b1.0", q.names[q.pop()], "another lane")
+		})
+	}
+}
+
+func TestFairQueueRemovesLines(t *testing.T) {
+	q := newQueueTest(64)
+	a := q.push("a1", 2)
+	q.push("a2", 1)
+	b := q.push("b1", 1)
+	assert.ElementsMatch(t, []string{"a", "b"}, q.queue.others().Except)
+	assert.False(t, q.queue.others().NoRetries)
+	q.push("r1", 1)
+	assert.True(t, q.queue.others().NoRetries)
+
+	waiting := 0
+	for range q.queue.all {
+		waiting++
+	}
+	assert.Equal(t, 4, waiting)
+	q.queue.remove(a)
+	q.queue.remove(b)
+	assert.Equal(t, "a2.0 r1.0", q.order())
+	assert.False(t, q.queue.end(a.lane), "another entry is of the lane")
+	assert.True(t, q.queue.end(a.lane))
+	assert.True(t, q.queue.end(b.lane))
+	assert.True(t, q.queue.end(laneKey{retries: true}))
+	assert.Empty(t, q.queue.lanes)
+}
+
+func TestLaneOfEntry(t *testing.T) {
+	calls := []tracking.Call{{Source: "web"}}
+	assert.Equal(t, laneKey{source: "web"}, laneOf(&journal.Entry{Attempt: 1, Calls: calls}))
+	assert.Equal(t, laneKey{retries: true}, laneOf(&journal.Entry{Attempt: 2, Calls: calls}))
+	assert.Equal(t, laneKey{retries: true}, laneOf(&journal.Entry{Attempt: 1}), "an entry without calls")
+}

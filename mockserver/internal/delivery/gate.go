@@ -1,0 +1,298 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+)
+
+// A gate admits calls to a destination: a limiter bounds how many are under way at
+// once, a breaker says when one may begin, a fair queue which is next, and an intake
+// which entries are leased for that. The calls that wait for a destination that cannot
+// be reached give up at once: they wait in the journal, at no cost.
+//
+// A call is run by a goroutine that then runs the next one that may begin: while calls
+// wait, none is started or woken for them.
+type gate struct {
+	changed func(is breakerState, cause string)
+
+	mu      sync.Mutex // guards what follows
+	limiter limiter
+	breaker breaker
+	queue   fairQueue
+	intake  intake
+	probe   *ticket // of the call under way that shows whether the destination can be reached, or nil
+}
+
+// A ticket stands for a call at the gate.
+//
+//	waits ── admitted ──▶ under way ──▶ ended
+//	  └── canceled, expired, or the destination cannot be reached ──▶ left
+type ticket struct {
+	call interface {
+		// run delivers the call, and returns what it failed with, which must hold no
+		// secret: a URL may.
+		run() (o outcome, cause string)
+	}
+	requests int // that it makes, at least 1
+	reserved int // requests that end with the call
+	line     *gateLine
+}
+
+// A gateLine is the calls of one entry at the gate.
+type gateLine struct {
+	lane     laneKey
+	ctx      context.Context // those that wait give up when it ends
+	deadline time.Time       // or then
+	waiting  []*ticket       // in their order
+	underWay int
+	wake     chan struct{} // holds a token when there is something to look at; never closed
+	until    time.Time     // when it looks by itself, since it began to wait last
+}
+
+// newGate returns a gate. It calls changed when the state of the destination changes,
+// with what a call failed with.
+func newGate(maxCalls, maxRequests int, changed func(is breakerState, cause string)) *gate {
+	return &gate{
+		changed: changed,
+		limiter: limiter{maxCalls: maxCalls, maxRequests: maxRequests},
+		queue:   newFairQueue(maxCalls),
+	}
+}
+
+// run runs the calls of an entry, each as soon as it is admitted, until all have ended.
+// It returns those that were not admitted before ctx ended, the deadline came or the
+// destination could not be reached, and whether it was the deadline. The entry must
+// have begun.
+func (g *gate) run(ctx context.Context, lane laneKey, tickets []*ticket, deadline time.Time) (left []*ticket, late bool) {
+	l := &gateLine{lane: lane, ctx: ctx, deadline: deadline, waiting: tickets, wake: make(chan struct{}, 1)}
+	for _, t := range tickets {
+		t.line = l
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.intake.arrive()
+	if len(tickets) > 0 {
+		g.queue.push(l)
+	}
+	for g.admit(); len(l.waiting)+l.underWay > 0; g.admit() {
+		if now := time.Now(); len(l.waiting) > 0 && g.expired(l, now) {
+			left, late = l.waiting, ctx.Err() == nil && !now.Before(deadline)
+			l.waiting = nil
+			g.queue.remove(l)
+			continue
+		}
+		g.wait(l)
+	}
+	return left, late
+}
+
+// expired reports whether the calls of a line that wait should give up: run sees to
+// that. The lock is held.
+func (g *gate) expired(l *gateLine, now time.Time) bool {
+	return l.ctx.Err() != nil || !now.Before(l.deadline) || g.isShut(now)
+}
+
+// isShut reports whether the destination cannot be reached and no probe is under way or
+// due. The lock is held.
+func (g *gate) isShut(now time.Time) bool {
+	return g.breaker.state() == unreachable && g.probe == nil && !g.breaker.next(now).IsZero()
+}
+
+// admit starts the calls that may begin, and sees whether there is room for more
+// entries then. The lock is held.
+func (g *gate) admit() {
+	for t := g.next(); t != nil; t = g.next() {
+		go g.work(t)
+	}
+	if g.breaker.state() != working {
+		if l := g.queue.next(); l != nil && g.until(l, time.Now()).Before(l.until) {
+			l.signal() // a call of it may begin sooner than it looks
+		}
+	}
+	g.offerRoom()
+}
+
+// next begins the call whose turn it is, if it may. One that makes more requests than
+// there is room for is not overtaken by others. The lock is held.
+func (g *gate) next() *ticket {
+	if !g.limiter.hasRoom() {
+		return nil
+	}
+	l := g.queue.next()
+	if l == nil {
+		return nil
+	}
+	now := time.Now()
+	if g.expired(l, now) || g.probe != nil || !g.breaker.next(now).IsZero() || !g.limiter.fits(l.waiting[0].requests) {
+		return nil
+	}
+	t := g.queue.pop(l)
+	if g.breaker.state() == unreachable {
+		g.probe = t
+	}
+	g.breaker.begin(now)
+	t.reserved = t.requests
+	g.limiter.begin(t.reserved)
+	l.underWay++
+	return t
+}
+
+// work runs a call that has begun, and then each that its end lets begin.
+func (g *gate) work(t *ticket) {
+	for t != nil {
+		o, cause := t.call.run()
+		t = g.end(t, o, cause)
+	}
+}
+
+// end ends a call, and returns the next to run.
+func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
+	g.mu.Lock()
+	l := t.line
+	l.underWay--
+	g.limiter.end(t.reserved)
+	g.queue.done(l, o)
+	was, probe := g.breaker.state(), g.probe == t
+	g.breaker.record(o, probe, time.Now())
+	is := g.breaker.state()
+	if probe || is != unreachable {
+		g.probe = nil
+	}
+	next = g.next()
+	g.admit()
+	if is != was || probe { // until when they wait may be another time
+		for waiting := range g.queue.all {
+			waiting.signal()
+		}
+	}
+	if len(l.waiting)+l.underWay == 0 {
+		l.signal()
+	}
+	g.mu.Unlock()
+	if is != was {
+		g.changed(is, cause)
+	}
+	return next
+}
+
+// split lets a call under way make so many requests, which end one by one, each with
+// requestEnded, some of them after the call.
+func (g *gate) split(t *ticket, requests int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limiter.add(requests - t.reserved)
+	t.reserved = 0
+}
+
+// requestEnded makes room for another request.
+func (g *gate) requestEnded() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limiter.add(-1)
+	g.admit()
+}
+
+// until returns when a line that waits has to look again, if it is not signaled before.
+// The lock is held.
+func (g *gate) until(l *gateLine, now time.Time) time.Time {
+	if at := g.breaker.next(now); g.probe == nil && !at.IsZero() && at.Before(l.deadline) {
+		return at
+	}
+	return l.deadline
+}
+
+// wait waits until the line is signaled, or has to look. The lock is held, but not
+// meanwhile.
+func (g *gate) wait(l *gateLine) {
+	if len(l.waiting) == 0 {
+		g.mu.Unlock()
+		<-l.wake
+		g.mu.Lock()
+		return
+	}
+	l.until = g.until(l, time.Now())
+	timer := time.NewTimer(time.Until(l.until))
+	g.mu.Unlock()
+	select {
+	case <-timer.C:
+	case <-l.wake:
+	case <-l.ctx.Done():
+	}
+	timer.Stop()
+	g.mu.Lock()
+}
+
+// signal makes a line look again, now or when it waits next.
+func (l *gateLine) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// beginEntry counts an entry that is worked at. It comes to run.
+func (g *gate) beginEntry(lane laneKey, calls int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.queue.begin(lane)
+	g.intake.begin(calls)
+}
+
+// endEntry counts an entry less.
+func (g *gate) endEntry(lane laneKey, calls int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.intake.end(calls, g.queue.end(lane))
+	g.offerRoom()
+}
+
+// want returns which entries should be leased beside those that are worked at. If it is
+// not ok there are none, and at is when there may be: the zero time if that is not
+// known. When more is wanted, more is called, once and without waiting for it.
+func (g *gate) want(more func()) (w journal.Want, at time.Time, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.breaker.state() == unreachable:
+		at = g.breaker.next(time.Now())
+		ok = at.IsZero() && g.isIdle()
+	case g.intake.takesAny(g.isIdle(), g.limiter.maxCalls):
+		ok = true
+	case g.intake.takesOtherLanes():
+		w, ok = g.queue.others(), true
+	}
+	g.intake.notify(more, ok)
+	return w, at, ok
+}
+
+// offerRoom notifies the worker if more is wanted than want returned. The lock is held.
+func (g *gate) offerRoom() {
+	if g.intake.more == nil {
+		return
+	}
+	more := g.intake.takesAny(g.isIdle(), g.limiter.maxCalls) || g.intake.hasNewLane()
+	if g.breaker.state() == unreachable {
+		more = g.isIdle() // when the next probe is due may be known now
+	}
+	if more {
+		g.intake.wantMore()
+	}
+}
+
+// isIdle reports whether no call waits, no entry is about to bring some, and there is
+// room for one. The lock is held.
+func (g *gate) isIdle() bool {
+	return g.intake.arriving == 0 && g.queue.lines == 0 && g.probe == nil && g.limiter.hasRoom()
+}
+
+// state returns the state of the breaker, how many calls failed in a row, and when the
+// next probe is due while the destination cannot be reached.
+func (g *gate) state() (is breakerState, failures int, probeAt time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := &g.breaker
+	return b.state(), max(b.failed, b.missed), b.probeAt
+}

@@ -1,0 +1,506 @@
+package delivery
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+)
+
+// TestGateConcurrentSafe sends calls through a gate in all ways at once: they
+// pass, fail, give up, make no request, or leave requests behind.
+func TestGateConcurrentSafe(t *testing.T) {
+	for seed := range uint64(10) {
+		synctest.Test(t, func(t *testing.T) {
+			const maxCalls, maxRequests = 3, 8
+			g := newGate(maxCalls, maxRequests, func(breakerState, string) {})
+			var wg sync.WaitGroup
+			passed := make([]int, 12)
+			for i := range passed {
+				random := rand.New(rand.NewPCG(seed, uint64(i)))
+				wg.Go(func() {
+					for range 30 {
+						passed[i] += tryGate(t, g, random)
+					}
+				})
+			}
+			wg.Wait()
+			time.Sleep(time.Minute) // the requests that were left behind
+			synctest.Wait()
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			assert.Zero(t, g.limiter.calls)
+			assert.Zero(t, g.limiter.requests)
+			assert.Zero(t, g.intake.entries)
+			assert.Zero(t, g.intake.calls)
+			assert.Zero(t, g.intake.arriving)
+			assert.Empty(t, g.queue.lanes)
+			assert.Nil(t, g.probe)
+			ran := 0
+			for _, n := range passed {
+				ran += n
+			}
+			assert.Positive(t, ran)
+		})
+	}
+}
+
+// tryGate brings an entry of some calls before the gate, and returns how many ran.
+func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
+	patience := time.Hour
+	if random.IntN(8) == 0 {
+		patience = time.Duration(random.IntN(3000)) * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	calls := make([]tryCall, 1+random.IntN(6))
+	var tickets []*ticket
+	for i := range calls {
+		c := &calls[i]
+		*c = tryCall{t: t, gate: g, random: rand.New(rand.NewPCG(random.Uint64(), 0)), ticket: ticket{requests: 1 + random.IntN(5)}}
+		c.ticket.call = c
+		tickets = append(tickets, &c.ticket)
+	}
+	deadline := time.Now().Add(time.Duration(random.IntN(60_000)) * time.Millisecond)
+	lane := someLane(random)
+	g.beginEntry(lane, len(tickets))
+	defer g.endEntry(lane, len(tickets))
+	left, late := g.run(ctx, lane, tickets, deadline)
+	if late {
+		assert.False(t, time.Now().Before(deadline))
+	}
+	isLeft := map[*ticket]bool{}
+	for _, l := range left {
+		isLeft[l] = true
+	}
+	for i := range calls {
+		c := &calls[i]
+		assert.Zero(t, c.running, "all have ended")
+		assert.Equal(t, isLeft[&c.ticket], !c.ended, "a call runs to its end, or is left")
+		if c.ended {
+			ran++
+		}
+	}
+	return ran
+}
+
+// someLane returns one of four lanes.
+func someLane(random *rand.Rand) laneKey {
+	return []laneKey{{source: "a"}, {source: "b"}, {source: "c"}, {retries: true}}[random.IntN(4)]
+}
+
+// A tryCall does what calls do behind the gate, at random.
+type tryCall struct {
+	t      *testing.T
+	gate   *gate
+	random *rand.Rand
+	ticket ticket
+
+	running int
+	ended   bool
+}
+
+func (c *tryCall) run() (outcome, string) {
+	assert.False(c.t, c.ended, "a call that has ended does not run again")
+	c.running++
+	defer func() { c.running-- }()
+	g := c.gate
+	g.mu.Lock()
+	assert.LessOrEqual(c.t, g.limiter.calls, g.limiter.maxCalls)
+	assert.LessOrEqual(c.t, g.limiter.requests, g.limiter.maxRequests+4*g.limiter.maxCalls)
+	g.mu.Unlock()
+	c.ended = true
+	requests := c.ticket.requests
+	switch c.random.IntN(10) {
+	case 0:
+		return outcomeUnknown, "" // it makes no request
+	case 1:
+		requests = 1 + c.random.IntN(5) // its settings have changed
+	}
+	if requests > 1 {
+		g.split(&c.ticket, requests)
+		for range requests - 1 {
+			d := time.Duration(c.random.IntN(2000)) * time.Millisecond
+			go func() {
+				time.Sleep(d)
+				g.requestEnded()
+			}()
+		}
+		defer g.requestEnded()
+	}
+	time.Sleep(time.Duration(c.random.IntN(100)) * time.Millisecond)
+	return []outcome{outcomeAnswered, outcomeFailed, outcomeUnreachable, outcomeUnreachable, outcomeUnreachable, outcomeRetryFailed, outcomeUnknown}[c.random.IntN(7)], ""
+}
+
+// TestGateMatchesModel does at random what can happen to a gate, one thing at a
+// time, and compares who is under way with a model that looks at everything anew.
+func TestGateMatchesModel(t *testing.T) {
+	states := map[breakerState]int{}
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 7))
+			m := &gateModel{random: random, turns: map[laneKey]int{}, failed: map[laneKey]int{}, looked: true, usual: []outcome{outcomeFailed, outcomeUnreachable, outcomeAnswered}[seed%3]}
+			m.gate = newGate(1+random.IntN(8), 5+random.IntN(6), func(breakerState, string) {})
+			m.breaker.failed = []int{0, 50_000}[seed%2] // where it fails, hardly any pass
+			m.gate.breaker.failed = m.breaker.failed
+			for range 300 {
+				m.step()
+				m.admit()
+				synctest.Wait()
+				states[m.breaker.state()]++
+				if m.compare(t); t.Failed() {
+					t.Fatal("seed ", seed)
+				}
+			}
+			m.end(t)
+		})
+	}
+	for _, s := range []breakerState{working, failing, unreachable} {
+		assert.Greater(t, states[s], 500, "state %d was hardly seen", s)
+	}
+}
+
+// A gateModel is what a gate should be. Its breaker has tests of its own.
+type gateModel struct {
+	gate    *gate
+	random  *rand.Rand
+	usual   outcome      // of most calls
+	lines   []*modelLine // within a lane, the first that waits is the next
+	behind  int          // requests that ended calls have left behind
+	breaker breaker
+	probe   *modelCall
+	turn    int
+	turns   map[laneKey]int // the last of each lane that has an entry
+	failed  map[laneKey]int // calls in a row
+
+	wanted *journal.Want // returned last; nil if nothing was
+	looked bool          // more is wanted since
+}
+
+type modelLine struct {
+	lane     laneKey
+	calls    []*modelCall
+	ctx      context.Context
+	cancel   context.CancelFunc
+	deadline time.Time
+	late     bool
+	held     int
+
+	returned bool // by the gate
+	left     []*ticket
+	wasLate  bool
+}
+
+type modelCall struct {
+	ticket  ticket
+	line    *modelLine
+	state   string // waits, runs, ended or left
+	split   bool
+	outcome chan outcome // ends it
+
+	begun bool // by the gate
+}
+
+func (c *modelCall) run() (outcome, string) {
+	c.begun = true
+	return <-c.outcome, ""
+}
+
+// in returns the calls of a line that are in a state.
+func (l *modelLine) in(state string) (calls []*modelCall) {
+	for _, c := range l.calls {
+		if c.state == state {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+func (m *gateModel) running() (calls []*modelCall) {
+	for _, l := range m.lines {
+		calls = append(calls, l.in("runs")...)
+	}
+	return calls
+}
+
+// step lets something happen.
+func (m *gateModel) step() {
+	running := m.running()
+	switch n := m.random.IntN(100); {
+	case n < 15 && len(m.lines) < 12:
+		m.bring()
+	case n < 30 && len(running) > 0:
+		m.split(running[m.random.IntN(len(running))])
+	case n < 70 && len(running) > 0:
+		m.endCall(running[m.random.IntN(len(running))])
+	case n < 78 && m.behind > 0:
+		m.behind--
+		m.gate.requestEnded()
+	case n < 80 && len(m.lines) > 0:
+		m.lines[m.random.IntN(len(m.lines))].cancel()
+	case n < 95:
+		m.sleep(time.Duration(m.random.IntN(1500)) * time.Millisecond)
+	}
+}
+
+// sleep lets time pass, and what happens meanwhile happen.
+func (m *gateModel) sleep(d time.Duration) {
+	for end := time.Now().Add(d); ; {
+		at := end
+		if next := m.breaker.next(time.Now()); !next.IsZero() && next.Before(at) {
+			at = next
+		}
+		for _, l := range m.lines {
+			if len(l.in("waits")) > 0 && l.deadline.Before(at) {
+				at = l.deadline
+			}
+		}
+		time.Sleep(time.Until(at))
+		synctest.Wait()
+		if !at.Before(end) {
+			return
+		}
+		m.admit()
+	}
+}
+
+// bring brings an entry before the gate.
+func (m *gateModel) bring() {
+	l := &modelLine{lane: someLane(m.random), deadline: time.Now().Add(time.Duration(m.random.IntN(60_000)) * time.Millisecond)}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	var tickets []*ticket
+	for range m.random.IntN(8) {
+		c := &modelCall{line: l, state: "waits", outcome: make(chan outcome)}
+		c.ticket = ticket{call: c, requests: 1 + m.random.IntN(5)}
+		l.calls, tickets = append(l.calls, c), append(tickets, &c.ticket)
+	}
+	m.lines = append(m.lines, l)
+	if m.turns[l.lane] == 0 {
+		m.turn++
+		m.turns[l.lane] = m.turn
+	}
+	held := len(tickets)
+	if m.random.IntN(2) == 0 {
+		held += 200 // that were decided before
+	}
+	l.held = held
+	m.looked = true // whoever takes an entry asks for more by itself
+	m.gate.beginEntry(l.lane, held)
+	go func() {
+		defer m.gate.endEntry(l.lane, held)
+		l.left, l.wasLate = m.gate.run(l.ctx, l.lane, tickets, l.deadline)
+		l.returned = true
+	}()
+}
+
+// split lets a call make several requests, one of which ends.
+func (m *gateModel) split(c *modelCall) {
+	if c.split {
+		return
+	}
+	requests := c.ticket.requests
+	if m.random.IntN(4) == 0 {
+		requests = 1 + m.random.IntN(5) // its settings have changed
+	}
+	c.split = true
+	m.gate.split(&c.ticket, requests)
+	m.gate.requestEnded()
+	m.behind += requests - 1
+}
+
+// endCall ends a call, which may leave requests behind.
+func (m *gateModel) endCall(c *modelCall) {
+	o := m.usual
+	switch m.random.IntN(40) {
+	case 0:
+		o = outcomeUnknown
+	case 1:
+		o = outcomeAnswered
+	case 2:
+		o = outcomeFailed
+	case 3:
+		o = outcomeUnreachable
+	case 4:
+		o = outcomeRetryFailed
+	}
+	c.state = "ended"
+	m.breaker.record(o, c == m.probe, time.Now())
+	if c == m.probe || m.breaker.state() != unreachable {
+		m.probe = nil
+	}
+	switch o {
+	case outcomeUnknown:
+	case outcomeAnswered:
+		m.failed[c.line.lane] = 0
+	default:
+		m.failed[c.line.lane]++
+	}
+	c.outcome <- o
+}
+
+// admit lets those give up that should, and those pass that may.
+func (m *gateModel) admit() {
+	now := time.Now()
+	shut := m.breaker.state() == unreachable && m.probe == nil && !m.breaker.next(now).IsZero()
+	for _, l := range m.lines {
+		late := l.ctx.Err() == nil && !now.Before(l.deadline)
+		if l.ctx.Err() != nil || late || shut {
+			for _, c := range l.in("waits") {
+				c.state, l.late = "left", late
+			}
+		}
+	}
+	for m.pass(now) {
+	}
+}
+
+// pass lets the call pass whose turn it is, if it may.
+func (m *gateModel) pass(now time.Time) bool {
+	running, underWay := m.running(), map[laneKey]int{}
+	requests, failing := m.behind, 0
+	for _, c := range running {
+		if m.failed[c.line.lane] >= downAfter {
+			failing++
+		}
+		underWay[c.line.lane]++
+		if !c.split {
+			requests += c.ticket.requests
+		}
+	}
+	at, fewest, least := -1, 0, 0
+	for i, l := range m.lines {
+		if len(l.in("waits")) == 0 || m.failed[l.lane] >= downAfter && failing >= max(1, m.gate.limiter.maxCalls*3/4) {
+			continue
+		}
+		calls, turn := underWay[l.lane], m.turns[l.lane]
+		if l.lane.retries {
+			if calls *= 4; m.turn-turn < 4 {
+				turn = math.MaxInt
+			} else {
+				turn = 0
+			}
+		}
+		if at < 0 || calls < fewest || calls == fewest && turn < least {
+			at, fewest, least = i, calls, turn
+		}
+	}
+	if at < 0 || m.probe != nil || !m.breaker.next(now).IsZero() {
+		return false
+	}
+	l := m.lines[at]
+	c := l.in("waits")[0]
+	if len(running) == m.gate.limiter.maxCalls || requests > 0 && requests+c.ticket.requests > m.gate.limiter.maxRequests {
+		return false
+	}
+	if c.state = "runs"; m.breaker.state() == unreachable {
+		m.probe = c
+	}
+	m.breaker.begin(now)
+	m.turn++
+	m.turns[l.lane] = m.turn
+	m.lines = append(slices.Delete(m.lines, at, at+1), l)
+	return true
+}
+
+// compare compares the gate with the model, when nothing moves.
+func (m *gateModel) compare(t *testing.T) {
+	g := m.gate
+	running := m.running()
+	for _, l := range m.lines {
+		waiting := l.in("waits")
+		for _, c := range l.calls {
+			assert.Equal(t, c.state == "runs" || c.state == "ended", c.begun, "whether a call %s", c.state)
+		}
+		assert.Equal(t, len(waiting)+len(l.in("runs")) == 0, l.returned)
+		if l.returned {
+			assert.Len(t, l.left, len(l.in("left")))
+			assert.Equal(t, l.late, l.wasLate)
+		}
+	}
+	m.lines = slices.DeleteFunc(m.lines, func(l *modelLine) bool { return l.returned })
+	for lane := range m.turns {
+		if !slices.ContainsFunc(m.lines, func(l *modelLine) bool { return l.lane == lane }) {
+			delete(m.turns, lane)
+			delete(m.failed, lane)
+		}
+	}
+	g.mu.Lock()
+	assert.Equal(t, m.breaker, g.breaker)
+	assert.Equal(t, len(m.lines), g.intake.entries)
+	assert.Equal(t, len(running), g.limiter.calls)
+	g.mu.Unlock()
+	m.compareWant(t, running)
+}
+
+// compareWant compares which entries are wanted, and that the worker is told of
+// more.
+func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
+	now := time.Now()
+	idle := len(running) < m.gate.limiter.maxCalls && m.probe == nil && !slices.ContainsFunc(m.lines, func(l *modelLine) bool { return len(l.in("waits")) > 0 })
+	held := 0
+	var taken journal.Want
+	for _, l := range m.lines {
+		if held += l.held; l.lane.retries {
+			taken.NoRetries = true
+		} else {
+			taken.Except = append(taken.Except, l.lane.source)
+		}
+	}
+	slices.Sort(taken.Except)
+	taken.Except = slices.Compact(taken.Except)
+	var want *journal.Want
+	switch {
+	case m.breaker.state() == unreachable:
+		if idle && m.breaker.next(now).IsZero() {
+			want = &journal.Want{}
+		}
+	case len(m.lines) < minEntries, idle && len(m.lines) < m.gate.limiter.maxCalls && held <= maxHeldCalls:
+		want = &journal.Want{}
+	default:
+		want = &taken
+	}
+	if want != nil && (m.wanted == nil || more(*want, *m.wanted)) && m.gate.breaker.state() != unreachable {
+		assert.True(t, m.looked, "the worker is not told that more is wanted: %+v, before %+v", want, m.wanted)
+	}
+	m.looked = false
+	got, at, ok := m.gate.want(func() { m.looked = true })
+	assert.Equal(t, want != nil, ok)
+	if slices.Sort(got.Except); ok {
+		assert.Equal(t, *want, got)
+	} else {
+		assert.Equal(t, m.breaker.next(now), at)
+	}
+	m.wanted = want
+}
+
+// more reports whether a takes an entry that b does not.
+func more(a, b journal.Want) bool {
+	return b.NoRetries && !a.NoRetries || slices.ContainsFunc(b.Except, func(s string) bool { return !slices.Contains(a.Except, s) })
+}
+
+// end lets all come to their end.
+func (m *gateModel) end(t *testing.T) {
+	for _, l := range slices.Clone(m.lines) { // admit changes their order
+		l.cancel()
+		m.admit()
+		synctest.Wait()
+	}
+	for _, c := range m.running() {
+		c.outcome <- outcomeUnknown
+	}
+	for ; m.behind > 0; m.behind-- {
+		m.gate.requestEnded()
+	}
+	synctest.Wait()
+	assert.Zero(t, m.gate.limiter.calls)
+	assert.Zero(t, m.gate.limiter.requests)
+	assert.Empty(t, m.gate.queue.lanes)
+}

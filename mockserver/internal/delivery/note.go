@@ -1,0 +1,93 @@
+package delivery
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A note is what the next attempt at a call needs to know. The journal keeps it between
+// attempts.
+type note struct {
+	skipped int // attempts at its entry in which the call was not tried, or was broken off
+	refused refusals
+}
+
+// String writes the note: the number, if it is not 0, behind it a colon, and the
+// refusals.
+func (n note) String() string {
+	if n.skipped == 0 {
+		return string(n.refused)
+	}
+	return strconv.Itoa(n.skipped) + ":" + string(n.refused)
+}
+
+// noteOf returns the note of a call of an entry.
+func noteOf(e *journal.Entry, call int) (n note) {
+	if e.Notes == nil {
+		return n
+	}
+	skipped, refused, found := strings.Cut(e.Notes[call], ":")
+	if !found {
+		return note{refused: refusals(skipped)}
+	}
+	n.skipped, _ = strconv.Atoi(skipped) // as String wrote it
+	n.refused = refusals(refused)
+	return n
+}
+
+// refusals name the webhooks that have refused a call for good, while others may
+// still take it: they are not asked again. A webhook whose settings have changed is
+// another one.
+type refusals string
+
+// others returns the webhooks of a destination that have not refused the call.
+func (r refusals) others(d *tracking.Destination) []webhook.Endpoint {
+	if r == "" {
+		return d.Webhooks
+	}
+	var others []webhook.Endpoint
+	for _, w := range d.Webhooks {
+		if !r.have(d, w) {
+			others = append(others, w)
+		}
+	}
+	return others
+}
+
+// with adds those that have refused it now, and leaves out those that are gone.
+func (r refusals) with(d *tracking.Destination, refusing []webhook.Endpoint) refusals {
+	var ids []string
+	for _, w := range d.Webhooks {
+		if r.have(d, w) {
+			ids = append(ids, webhookID(d, w))
+		}
+	}
+	for _, w := range refusing {
+		ids = append(ids, webhookID(d, w))
+	}
+	return refusals(strings.Join(ids, "."))
+}
+
+func (r refusals) have(d *tracking.Destination, w webhook.Endpoint) bool {
+	return r != "" && slices.Contains(strings.Split(string(r), "."), webhookID(d, w))
+}
+
+// webhookID identifies a webhook with its settings.
+func webhookID(d *tracking.Destination, w webhook.Endpoint) string {
+	h := sha256.New()
+	for _, text := range []string{d.SharedSecret, string(d.AliasFields), w.URL} {
+		_, _ = h.Write(append([]byte(text), 0))
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
+		_, _ = h.Write(append([]byte(name+"\x00"+w.Headers[name]), 0))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:4])
+}

@@ -1,0 +1,143 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+const (
+	// lastAttemptGrace is how late the last attempt, which is due when the window ends,
+	// may still be made.
+	lastAttemptGrace = time.Minute
+	// finishTimeout is how long a worker that is drained waits for the journal to take a
+	// result. Before it waits as long as that takes: a journal whose disk is full holds
+	// results until it has room.
+	finishTimeout = 5 * time.Second
+)
+
+// deliver brings every call of an entry to its end, or to its next attempt. No more
+// calls begin once the worker is not running.
+func (w *Worker) deliver(lease journal.Lease) {
+	w.mu.Lock()
+	admitting := w.admitting
+	w.mu.Unlock()
+	e := lease.Entry()
+	lane := laneOf(&e)
+	defer w.gate.endEntry(lane, len(e.Calls))
+	jobs, tickets := make([]job, len(e.Calls)), make([]*ticket, 0, len(e.Calls))
+	for i := range jobs {
+		j := &jobs[i]
+		*j = job{Worker: w, call: &e.Calls[i], note: noteOf(&e, i)}
+		j.attempt = e.Attempt - j.note.skipped
+		if admitting.Err() == nil && j.prepare() {
+			tickets = append(tickets, &j.ticket)
+		}
+	}
+	left, late := w.gate.run(admitting, lane, tickets, e.Since.Add(webhook.Window+lastAttemptGrace))
+	if late {
+		for _, t := range left {
+			t.call.(*job).delivery = expired("it could not be tried in that time")
+		}
+	}
+	w.finish(lease, jobs)
+}
+
+// finish tells the journal how the entry ended, and the observer of each call.
+func (w *Worker) finish(lease journal.Lease, jobs []job) {
+	e, now := lease.Entry(), time.Now()
+	result, ok := w.result(&e, jobs, now)
+	if !ok {
+		lease.Return()
+		return
+	}
+	ctx, stop := w.untilDrained()
+	defer stop()
+	if err := lease.Finish(ctx, result); err != nil {
+		w.Log.Error("the journal did not take a result; its calls may be delivered again",
+			"destination", w.name, "entry", e.ID, "calls", len(e.Calls), "error", err)
+		return
+	}
+	w.logFailures(jobs, now)
+	for i, o := range result.Outcomes {
+		if !jobs[i].delivery.decided {
+			continue
+		}
+		c := &e.Calls[i]
+		ended := tracking.Ended{
+			CallID: c.ID, Source: c.Source, Destination: w.name,
+			At: now, ReceivedAt: c.ReceivedAt, Attempt: jobs[i].attempt, Outcome: o, Call: c,
+		}
+		if o.State == tracking.StatePending {
+			ended.RetryAt = result.RetryAt
+		}
+		w.Observer.Observe(ended)
+	}
+}
+
+// result returns what the journal is told of an entry. It is not ok if no call was
+// tried. What may still succeed comes back at its time, until the window of the entry
+// ends.
+func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.Result, ok bool) {
+	interrupted, attempt := 0, 0 // the highest attempt that failed: calls that are left, if any, were not tried
+	var retryAfter time.Duration
+	for i := range jobs {
+		d := &jobs[i].delivery
+		retryAfter = max(retryAfter, d.retryAfter)
+		if !d.decided {
+			interrupted++
+		} else if d.State == tracking.StatePending {
+			attempt = max(attempt, jobs[i].attempt)
+		}
+	}
+	if interrupted == len(jobs) {
+		return r, false
+	}
+	r = journal.Result{Outcomes: make([]tracking.Outcome, len(jobs)), RetryAt: now}
+	inTime := true
+	if attempt > 0 {
+		var next time.Time
+		if next, inTime = webhook.Next(now, e.Since, attempt, retryAfter, w.Jitter()); inTime {
+			r.RetryAt = next
+		}
+	}
+	for i := range jobs {
+		d := &jobs[i].delivery
+		switch {
+		case !d.decided:
+			skipped := jobs[i].note // as it was found
+			skipped.skipped++
+			d.Note = skipped.String()
+		case d.State == tracking.StatePending && !inTime:
+			*d = expired(d.Reason)
+		}
+		r.Outcomes[i] = d.Outcome
+	}
+	return r, true
+}
+
+// untilDrained returns a context that ends finishTimeout after the worker was drained,
+// or after now if it was before.
+func (w *Worker) untilDrained() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	unlink := context.AfterFunc(w.leasing, func() { time.AfterFunc(finishTimeout, cancel) })
+	return ctx, func() { unlink(); cancel() }
+}
+
+// logFailures logs the calls that have failed for good, and that the destination fails.
+func (w *Worker) logFailures(jobs []job, now time.Time) {
+	failed, cause := 0, ""
+	for i := range jobs {
+		if d := &jobs[i].delivery; d.State == tracking.StateFailed {
+			failed, cause = failed+1, cmp.Or(jobs[i].cause, d.Reason)
+		}
+	}
+	if failed > 0 {
+		w.status.gaveUp(now, failed, cause)
+	}
+	w.status.flush(now)
+}

@@ -1,0 +1,58 @@
+package delivery
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/logthrottle"
+)
+
+// statusEvery is how often the log says the same of a destination.
+const statusEvery = time.Minute
+
+// A statusLog logs how a destination does. Where that changes often, it logs a failure
+// only once the failure has lasted.
+type statusLog struct {
+	log         *slog.Logger
+	destination string
+
+	givenUp, failed logthrottle.Throttle
+	cause           atomic.Pointer[string] // of a failure that is not yet logged, or nil
+	down            atomic.Bool            // the last line said that the destination fails
+}
+
+// changed logs a state of the breaker, with the cause of a failure.
+func (s *statusLog) changed(is breakerState, cause string) {
+	switch {
+	case is == unreachable:
+		s.log.Warn("a destination cannot be reached: its calls wait, and now and then one is tried", "destination", s.destination, "error", cause)
+	case is == failing:
+		s.cause.Store(&cause)
+		s.flush(time.Now())
+		return
+	case s.down.Load():
+		s.log.Info("a destination answers again", "destination", s.destination)
+	}
+	s.cause.Store(nil)
+	s.down.Store(is != working)
+}
+
+// flush logs a failure that is not yet logged, if it is time.
+func (s *statusLog) flush(now time.Time) {
+	cause := s.cause.Load()
+	if cause == nil {
+		return
+	}
+	if ok, _ := s.failed.Allow(now, statusEvery, 1); ok && s.cause.CompareAndSwap(cause, nil) {
+		s.log.Warn("a destination takes no calls: they are tried at a lower rate", "destination", s.destination, "error", *cause)
+		s.down.Store(true)
+	}
+}
+
+// gaveUp logs that calls have failed for good.
+func (s *statusLog) gaveUp(now time.Time, calls int, cause string) {
+	if ok, suppressed := s.givenUp.Allow(now, statusEvery, calls); ok {
+		s.log.Warn("calls were given up; they can be replayed", "destination", s.destination, "calls", calls, "error", cause, "others since the last line", suppressed)
+	}
+}

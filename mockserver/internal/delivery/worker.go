@@ -1,0 +1,298 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+const (
+	// maxTrailing is how many requests of one destination may be under way at once,
+	// whatever its concurrency: those of calls that another webhook has taken go on
+	// until they are answered, or time out.
+	maxTrailing = 1024
+	// journalRetry is how long a worker waits after the journal failed it.
+	journalRetry = time.Second
+)
+
+// A WorkerConfig is what the worker of a destination needs of others.
+type WorkerConfig struct {
+	// Sender sends the requests to webhooks.
+	Sender interface {
+		Send(ctx context.Context, r webhook.Request) webhook.Attempt
+	}
+	// Observer is told of each request, as an Attempt, and of how each attempt at a call
+	// ended, as Ended.
+	Observer event.Observer
+	// Log gets a line for what an operator should know.
+	Log *slog.Logger
+	// Jitter returns random numbers from 0 up to 1, see webhook.Next. It is called from
+	// many goroutines at once.
+	Jitter func() float64
+	// Timeout bounds each request.
+	Timeout time.Duration
+	// Concurrency is how many calls may be under way at once.
+	Concurrency int
+	// Attach opens the queue of the destination again, after the journal has closed it.
+	// It returns nil where it should be asked again later.
+	Attach func(ctx context.Context) (journal.Reader, error)
+}
+
+// A workerState says what a worker does.
+//
+//	          | paused by update | resumed by update | drain    | stop
+//	----------+------------------+-------------------+----------+--------
+//	running   | paused           |                   | draining | stopped
+//	paused    |                  | running           | draining | stopped
+//	draining  |                  |                   |          | stopped
+//	stopped   |                  |                   |          |
+type workerState uint8
+
+const (
+	workerRunning  workerState = iota // it leases entries, and calls begin
+	workerPaused                      // it leases none, and no call begins; those under way go on
+	workerDraining                    // so too, for good; its goroutine ends when they have ended
+	workerStopped                     // requests under way are broken off
+)
+
+// A Worker delivers the calls of one destination to its webhooks. One goroutine leases
+// entries from the journal; each entry has one that waits for its end, and its calls
+// are sent by as many more as the gate admits at once. A destination that hangs fills
+// its own gate and nobody else's.
+type Worker struct {
+	WorkerConfig
+	name     string
+	settings atomic.Pointer[tracking.Destination]
+	gate     *gate
+	status   statusLog
+	trailing sync.WaitGroup // requests whose calls have ended
+	done     chan struct{}  // closed when run has ended
+
+	contexts requestContexts
+	requests context.Context    // parent of contexts; ends when the worker is stopped
+	abort    context.CancelFunc // ends requests
+	leasing  context.Context    // ends when the worker is drained or stopped
+	endLease context.CancelFunc // ends leasing
+
+	mu        sync.Mutex // guards what follows
+	state     workerState
+	admitting context.Context    // calls may begin until it ends: then the worker is not running; another begins when it is resumed
+	endAdmit  context.CancelFunc // ends admitting
+	reader    journal.Reader     // nil once the journal has closed it, until there is another
+	attached  time.Time          // when the destination was attached
+	wake      context.CancelFunc // makes next look again
+}
+
+// NewWorker returns the worker of a destination, which reads from a queue of the
+// journal. start starts it.
+func NewWorker(d tracking.Destination, reader journal.Reader, config WorkerConfig) *Worker {
+	w := &Worker{WorkerConfig: config, name: d.Name, done: make(chan struct{})}
+	w.status = statusLog{log: config.Log, destination: d.Name}
+	w.gate = newGate(config.Concurrency, max(maxTrailing, webhook.MaxEndpoints*config.Concurrency), w.status.changed)
+	w.requests, w.abort = context.WithCancel(context.Background())
+	w.contexts.parent, w.contexts.timeout = w.requests, config.Timeout
+	w.leasing, w.endLease = context.WithCancel(w.requests)
+	w.admitting, w.endAdmit = context.WithCancel(w.leasing)
+	w.Update(d, reader)
+	return w
+}
+
+// Start begins to deliver.
+func (w *Worker) Start() { go w.run() }
+
+// Destination returns the settings of the destination. They must not be changed.
+func (w *Worker) Destination() *tracking.Destination { return w.settings.Load() }
+
+// Update brings the worker to other settings, and to another reader if there is one.
+// Calls that have not begun are delivered by them.
+func (w *Worker) Update(d tracking.Destination, reader journal.Reader) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.settings.Store(&d)
+	if reader != nil {
+		w.reader, w.attached = reader, reader.Since()
+	}
+	if d.Paused {
+		w.enter(workerPaused)
+	} else {
+		w.enter(workerRunning)
+	}
+}
+
+// Drain begins with no more calls; run ends once those under way have ended. It may be
+// called again.
+func (w *Worker) Drain() { w.change(workerDraining) }
+
+// BreakOff drains the worker and breaks off the requests under way, whose calls stay
+// pending. It waits for nothing, and may be called again.
+func (w *Worker) BreakOff() { w.change(workerStopped) }
+
+// Stop ends the worker as BreakOff does, and waits until it has ended.
+func (w *Worker) Stop() {
+	w.BreakOff()
+	<-w.done
+	w.trailing.Wait()
+}
+
+// Wait waits until a worker that is drained has ended, or ctx ends: it returns its error.
+func (w *Worker) Wait(ctx context.Context) error {
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *Worker) change(to workerState) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.enter(to)
+}
+
+// enter changes the state, if the table of workerState allows it, and makes next look
+// again. The lock is held.
+func (w *Worker) enter(to workerState) {
+	if to < w.state && w.state >= workerDraining {
+		return
+	}
+	w.state = to
+	switch to {
+	case workerRunning:
+		if w.admitting.Err() != nil {
+			w.admitting, w.endAdmit = context.WithCancel(w.leasing)
+		}
+	case workerPaused:
+		w.endAdmit()
+	case workerDraining:
+		w.endLease()
+	case workerStopped:
+		w.abort()
+	}
+	if w.wake != nil {
+		w.wake()
+	}
+}
+
+// AttachedSince returns when the destination was attached.
+func (w *Worker) AttachedSince() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.attached
+}
+
+// A DeliveryStatus says how the deliveries to a destination go.
+type deliveryStatus struct {
+	Paused   bool
+	Down     bool      // calls failed in a row, and fewer are tried
+	Failures int       // in a row
+	ProbeAt  time.Time // when the next call is tried while there is no connection to be had
+}
+
+func (w *Worker) DeliveryStatus() (s deliveryStatus) {
+	s.Paused = w.Destination().Paused
+	is, failures, probeAt := w.gate.state()
+	s.Down, s.Failures, s.ProbeAt = is != working, failures, probeAt
+	return s
+}
+
+// run leases entries and starts the work on each, until the worker is drained.
+func (w *Worker) run() {
+	ctx := w.leasing
+	defer close(w.done)
+	var entries sync.WaitGroup
+	defer entries.Wait()
+	for ctx.Err() == nil {
+		lease, err := w.next(ctx)
+		switch {
+		case err == nil:
+			e := lease.Entry()
+			w.gate.beginEntry(laneOf(&e), len(e.Calls))
+			entries.Go(func() { w.deliver(lease) })
+		case ctx.Err() == nil && !errors.Is(err, journal.ErrClosed):
+			w.Log.Error("the journal hands out nothing", "destination", w.name, "error", err)
+			sleepUntil(ctx, time.Now().Add(journalRetry))
+		}
+	}
+}
+
+// next waits until the worker is not paused and an entry is due that the gate wants.
+func (w *Worker) next(ctx context.Context) (journal.Lease, error) {
+	for {
+		until, stop := context.WithCancel(ctx)
+		w.mu.Lock()
+		reader, state := w.reader, w.state
+		w.wake = stop
+		w.mu.Unlock()
+		want, at, ok := w.gate.want(stop)
+		if state != workerRunning || reader != nil && !ok {
+			sleepUntil(until, at)
+		} else if reader == nil {
+			w.reopen(until)
+		} else if lease, err := reader.Next(until, want); err == nil || (until.Err() == nil && !errors.Is(err, journal.ErrClosed)) {
+			stop()
+			return lease, err
+		} else if until.Err() == nil {
+			w.forget(reader)
+		}
+		stop()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// forget drops a reader that the journal has closed, until there is another.
+func (w *Worker) forget(closed journal.Reader) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.reader == closed {
+		w.reader = nil
+	}
+}
+
+// reopen opens the queue again that the journal has closed: another process that shares
+// the journal has detached the destination, and this one still has it. Where it is about
+// to be removed here too, that comes first.
+func (w *Worker) reopen(ctx context.Context) {
+	sleepUntil(ctx, time.Now().Add(journalRetry))
+	if ctx.Err() != nil {
+		return
+	}
+	reader, err := w.Attach(ctx)
+	switch {
+	case errors.Is(err, journal.ErrClosed):
+		<-ctx.Done()
+	case err != nil && ctx.Err() == nil:
+		w.Log.Error("a destination that was detached cannot be attached again; it is tried again", "destination", w.name, "error", err)
+	case reader != nil:
+		w.Log.Warn("another collector has removed a destination that this one has; it gets calls from now on again", "destination", w.name)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.reader == nil {
+			w.reader, w.attached = reader, reader.Since()
+		}
+	}
+}
+
+// sleepUntil waits until ctx ends, or a time if it is not the zero time.
+func sleepUntil(ctx context.Context, at time.Time) {
+	if at.IsZero() {
+		<-ctx.Done()
+		return
+	}
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,185 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// senderFunc is the Sender of a worker by itself.
+type senderFunc func(ctx context.Context, r webhook.Request) webhook.Attempt
+
+func (f senderFunc) Send(ctx context.Context, r webhook.Request) webhook.Attempt { return f(ctx, r) }
+
+// observedEvents is an Observer that keeps what it is told.
+type observedEvents struct {
+	mu     sync.Mutex // guards events
+	events []event.Event
+}
+
+func (l *observedEvents) Observe(e event.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, e)
+}
+
+// oneWebhook is a destination with one webhook.
+func oneWebhook(name string) tracking.Destination {
+	return tracking.Destination{Name: name, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://h/1"}}}}
+}
+
+// newTestWorker returns a worker of the destination d with a journal in memory, that was
+// not started.
+func newTestWorker(t *testing.T, send senderFunc) (*Worker, journalpkg.Journal, *observedEvents) {
+	t.Helper()
+	journal, events := journalpkg.NewMemory(0), &observedEvents{}
+	reader, err := journal.Attach(t.Context(), "d", nil)
+	require.NoError(t, err)
+	return NewWorker(oneWebhook("d"), reader, WorkerConfig{
+		Sender: send, Observer: events, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 4, Timeout: webhook.Timeout,
+		Attach: func(ctx context.Context) (journalpkg.Reader, error) { return journal.Attach(ctx, "d", nil) },
+	}), journal, events
+}
+
+func appendCalls(t *testing.T, journal journalpkg.Journal, ids ...string) {
+	t.Helper()
+	b := event.Batch{Source: "web", ReceivedAt: time.Now()}
+	for _, id := range ids {
+		b.Calls = append(b.Calls, tracking.Call{ID: id, Source: "web", Type: "track", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)})
+	}
+	require.NoError(t, journal.Append(t.Context(), b))
+}
+
+func TestWorkerStates(t *testing.T) {
+	states := []workerState{workerRunning, workerPaused, workerDraining, workerStopped}
+	for name, test := range map[string]struct {
+		change func(w *Worker)
+		to     [4]workerState // from each of states
+	}{
+		"pause":     {func(w *Worker) { w.Update(tracking.Destination{Name: "d", Paused: true}, nil) }, [4]workerState{workerPaused, workerPaused, workerDraining, workerStopped}},
+		"resume":    {func(w *Worker) { w.Update(tracking.Destination{Name: "d"}, nil) }, [4]workerState{workerRunning, workerRunning, workerDraining, workerStopped}},
+		"drain":     {func(w *Worker) { w.Drain() }, [4]workerState{workerDraining, workerDraining, workerDraining, workerStopped}},
+		"break off": {func(w *Worker) { w.BreakOff() }, [4]workerState{workerStopped, workerStopped, workerStopped, workerStopped}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i, from := range states {
+				w, _, _ := newTestWorker(t, nil)
+				w.change(from)
+				test.change(w)
+				assert.Equal(t, test.to[i], w.state, "from %d", from)
+				assert.Equal(t, w.state == workerRunning, w.admitting.Err() == nil, "calls begin")
+				assert.Equal(t, w.state <= workerPaused, w.leasing.Err() == nil, "run goes on")
+				assert.Equal(t, w.state != workerStopped, w.requests.Err() == nil, "requests go on")
+			}
+		})
+	}
+}
+
+// TestWorkerDelivers: a call is tried until its webhook takes it, and each attempt is
+// told.
+func TestWorkerDelivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var infos []Info
+		w, journal, events := newTestWorker(t, func(ctx context.Context, r webhook.Request) webhook.Attempt {
+			info, _ := FromContext(ctx)
+			infos = append(infos, info)
+			a := webhook.Attempt{Number: r.Number, Status: http.StatusOK, Verdict: webhook.Success}
+			if r.Number == 1 {
+				a.Status, a.Verdict, a.Error = http.StatusServiceUnavailable, webhook.Temporary, "busy"
+			}
+			return a
+		})
+		w.Start()
+		appendCalls(t, journal, "m")
+		time.Sleep(time.Minute)
+		w.Stop()
+		assert.Equal(t, []Info{{"d", "web"}, {"d", "web"}}, infos)
+		var told []any
+		for _, e := range events.events {
+			switch e := e.(type) {
+			case tracking.Attempt:
+				told = append(told, e.Status)
+			case tracking.Ended:
+				told = append(told, e.State)
+			}
+		}
+		assert.Equal(t, []any{http.StatusServiceUnavailable, tracking.StatePending, http.StatusOK, tracking.StateDelivered}, told)
+		ledgers, err := journal.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, ledgers[0].Delivered)
+	})
+}
+
+// TestWorkerStopBreaksOffRequests: the call of a request that is broken off stays
+// pending, and nothing is told of it.
+func TestWorkerStopBreaksOffRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, journal, events := newTestWorker(t, func(ctx context.Context, _ webhook.Request) webhook.Attempt {
+			<-ctx.Done()
+			return webhook.Attempt{Verdict: webhook.Temporary, Error: ctx.Err().Error()}
+		})
+		w.Start()
+		appendCalls(t, journal, "m")
+		synctest.Wait()
+		w.Drain()
+		synctest.Wait()
+		select {
+		case <-w.done:
+			assert.Fail(t, "a worker that is drained waits for its requests")
+		default:
+		}
+		w.Stop()
+		for _, e := range events.events {
+			assert.IsType(t, tracking.Attempt{}, e)
+		}
+		ledgers, err := journal.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, ledgers[0].Pending)
+	})
+}
+
+// TestWorkerReopensItsQueue: where the journal has closed the queue, it is attached again
+// as soon as that succeeds.
+func TestWorkerReopensItsQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		delivered := make(chan string, 1)
+		w, journal, _ := newTestWorker(t, func(_ context.Context, r webhook.Request) webhook.Attempt {
+			delivered <- r.MessageID
+			return webhook.Attempt{Verdict: webhook.Success}
+		})
+		tries := 0
+		w.Attach = func(ctx context.Context) (journalpkg.Reader, error) {
+			switch tries++; tries {
+			case 1:
+				return nil, errors.New("not now")
+			case 2:
+				return nil, nil // it is to be asked again
+			}
+			return journal.Attach(ctx, "d", nil)
+		}
+		before := w.AttachedSince()
+		w.Start()
+		time.Sleep(time.Hour)
+		require.NoError(t, journal.Detach(t.Context(), "d"))
+		time.Sleep(3 * journalRetry)
+		synctest.Wait()
+		assert.Equal(t, 3, tries)
+		assert.Equal(t, time.Hour+3*journalRetry, w.AttachedSince().Sub(before))
+		appendCalls(t, journal, "m")
+		assert.Equal(t, "m", <-delivered)
+		w.Stop()
+	})
+}

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// What the admin API and the pages ask of a collector, beside its public methods.
+
+// Logger returns where the collector logs.
+func (c *Collector) Logger() *slog.Logger { return c.log }
+
+// Store returns where the collector remembers what outlasts a process.
+func (c *Collector) StateStore() state.Store { return c.config.State }
+
+// TakesAnyWriteKey reports whether a write key of no source is taken too.
+func (c *Collector) TakesAnyWriteKey() bool { return c.config.AnyWriteKey }
+
+// Messages returns a handler of /messages, or nil where Config.Messages is not
+// set.
+func (c *Collector) Messages() http.Handler {
+	if !c.config.Messages {
+		return nil
+	}
+	return ingest.NewMessagesHandler(c.undrained)
+}
+
+// Failed yields the calls that a destination has given up, oldest first, until yield
+// returns false.
+func (c *Collector) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
+	return c.journal.Failed(ctx, destination, yield)
+}
+
+// Send makes one request to a webhook, as a delivery would but for retries.
+func (c *Collector) Send(ctx context.Context, r webhook.Request) webhook.Attempt {
+	return c.sender.Send(ctx, r)
+}
+
+// An AttachedDestination is a destination that the journal collects calls for.
+type AttachedDestination struct {
+	tracking.Destination
+	since time.Time // when it was attached; it gets no calls from before
+}
+
+// Attached returns the destinations of the settings that apply.
+func (c *Collector) Attached() []AttachedDestination {
+	settings := c.Settings()
+	attached := make([]AttachedDestination, 0, len(settings.Destinations))
+	for _, d := range settings.Destinations {
+		if w := c.worker(d.Name); w != nil {
+			attached = append(attached, AttachedDestination{d, w.AttachedSince()})
+		}
+	}
+	return attached
+}
+
+// Gets reports whether the journal hands a call to the destination.
+func (d *AttachedDestination) Gets(c *tracking.Call) bool {
+	return !c.ReceivedAt.Before(d.since.Truncate(time.Millisecond)) && routing.IsConnected(&d.Destination, c.Source)
+}
+
+// Routes reports whether the destination delivers a call that the journal hands to it.
+// If not, it says why.
+func (d *AttachedDestination) Routes(c *tracking.Call) (deliver bool, reason string) {
+	return routing.Route(&d.Destination, c)
+}
+
+// A destinationOverview is a destination and how it is doing.
+type destinationOverview struct {
+	tracking.Destination
+	ReadOnly bool // the configuration defines it
+	Status   DestinationStatus
+	Ledger   *tracking.Ledger // nil where the journal has none yet
+}
+
+// Overviews returns the destinations that pick picks.
+func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destination) bool) ([]destinationOverview, error) {
+	ledgers, err := c.journal.Ledger(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states, configured := c.Status(), c.Configured()
+	var all []destinationOverview
+	for _, d := range c.Settings().Destinations {
+		if !pick(d) {
+			continue
+		}
+		o := destinationOverview{Destination: d, ReadOnly: slices.ContainsFunc(configured.Destinations, settings.DestinationNamed(d.Name))}
+		for _, s := range states {
+			if s.Destination == d.Name {
+				o.Status = s
+			}
+		}
+		for i := range ledgers {
+			if ledgers[i].Destination == d.Name {
+				o.Ledger = &ledgers[i]
+			}
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// CheckDestination returns a [*webhook.FieldError] for each thing that is wrong with a
+// destination but for its name, joined.
+func (c *Collector) CheckDestination(d *tracking.Destination) error {
+	errs := []error{d.Validate()}
+	known := c.Settings().Sources
+	for i, name := range d.Sources {
+		if !c.config.AnyWriteKey && !slices.ContainsFunc(known, settings.SourceNamed(name)) {
+			errs = append(errs, &webhook.FieldError{Field: fmt.Sprintf("sources[%d]", i), Problem: fmt.Sprintf("is %q, which is no source", name), Mend: "name one of /api/v1/sources"})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// A PendingCallsError says that a destination cannot be removed without its pending
+// calls.
+type PendingCallsError struct {
+	Destination string
+	Calls       int64
+}
+
+// Error implements error.
+func (e *PendingCallsError) Error() string {
+	return fmt.Sprintf("mockserver: destination %q has %d pending calls", e.Destination, e.Calls)
+}
+
+// RemoveDrained is RemoveDestination, but returns a *PendingCallsError where the
+// destination has pending calls.
+func (c *Collector) RemoveDrained(ctx context.Context, name string) error {
+	ledgers, err := c.journal.Ledger(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range ledgers {
+		if l.Destination == name && l.Pending > 0 {
+			return &PendingCallsError{name, l.Pending}
+		}
+	}
+	return c.RemoveDestination(ctx, name)
+}

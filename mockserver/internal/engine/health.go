@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+)
+
+// readyTimeout is how long Ready waits for the journal.
+const readyTimeout = 2 * time.Second
+
+// A DestinationStatus says how a destination is doing.
+type DestinationStatus struct {
+	Destination string           `json:"destination"`
+	State       DestinationState `json:"state"`
+	Paused      bool             `json:"paused"`
+	// Down says that ten calls or more failed in a row. Where they could not connect,
+	// one at a time is tried; else they are tried at a lower rate.
+	Down bool `json:"down"`
+	// Failures is how many calls failed in a row, of those that were tried for the first
+	// time or could not connect.
+	Failures int `json:"failures"`
+	// ProbeAt is when the next call is tried while there is no connection to be had.
+	ProbeAt time.Time `json:"probeAt,omitzero"`
+	// RecentAttempts is of how many of its newest attempts the History knows how they
+	// ended, up to 64, and RecentFailures how many of these failed.
+	RecentAttempts int `json:"recentAttempts"`
+	RecentFailures int `json:"recentFailures"`
+}
+
+// A DestinationState says in a word how a destination is doing.
+type DestinationState string
+
+// States of destinations. The first that holds counts, from disabled on.
+const (
+	DestinationDisabled   DestinationState = "disabled"   // it gets no calls
+	DestinationPaused     DestinationState = "paused"     // its calls wait until Resume
+	DestinationDown       DestinationState = "down"       // its calls wait, and now and then one is tried
+	DestinationIdle       DestinationState = "idle"       // nothing is known of attempts
+	DestinationFailing    DestinationState = "failing"    // half of its newest attempts failed, or more
+	DestinationDelivering DestinationState = "delivering" // most of its newest attempts succeeded
+)
+
+// state says in a word what the status says in numbers.
+func (s *DestinationStatus) state(enabled bool) DestinationState {
+	switch {
+	case !enabled:
+		return DestinationDisabled
+	case s.Paused:
+		return DestinationPaused
+	case s.Down:
+		return DestinationDown
+	case s.RecentAttempts == 0:
+		return DestinationIdle
+	case 2*s.RecentFailures >= s.RecentAttempts:
+		return DestinationFailing
+	}
+	return DestinationDelivering
+}
+
+// Health returns how full the journal is, and an error if it could not store a
+// batch now.
+func (c *Collector) Health(ctx context.Context) (journal.Health, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if checker, ok := c.journal.(journal.HealthChecker); ok {
+		return checker.Health(ctx)
+	}
+	return journal.Health{}, nil
+}
+
+// Ready returns nil if the collector takes calls and can store them. Otherwise
+// its error says why not.
+func (c *Collector) Ready(ctx context.Context) error {
+	if c.draining.Load() {
+		return state.ErrClosed
+	}
+	_, err := c.Health(ctx)
+	return err
+}
+
+// Status returns how each destination is doing, by name.
+func (c *Collector) Status() []DestinationStatus {
+	var all []DestinationStatus
+	for _, w := range c.running() {
+		d, destination := w.DeliveryStatus(), w.Destination()
+		s := DestinationStatus{Destination: destination.Name, Paused: d.Paused, Down: d.Down, Failures: d.Failures, ProbeAt: d.ProbeAt}
+		s.RecentAttempts, s.RecentFailures = c.history.Outcomes(destination.Name, w.AttachedSince())
+		s.State = s.state(!destination.Disabled)
+		all = append(all, s)
+	}
+	return all
+}
+
+// serveHealth answers that the process lives.
+func (c *Collector) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]string{"status": "ok"})
+}
+
+// serveReady answers whether the collector is ready.
+func (c *Collector) serveReady(w http.ResponseWriter, r *http.Request) {
+	err := c.Ready(r.Context())
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	c.logReady(err)
+	if err == nil {
+		_ = json.NewEncoder(w).Encode(map[string]string{"status": "ready"})
+		return
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_ = json.NewEncoder(w).Encode(map[string]string{"status": "unavailable", "message": err.Error()})
+}
+
+// logReady logs when readiness changes, not each time that somebody asks.
+func (c *Collector) logReady(err error) {
+	switch {
+	case errors.Is(err, state.ErrClosed):
+	case err != nil && !c.unready.Swap(true):
+		c.log.Warn("the collector is not ready", "error", err)
+	case err == nil && c.unready.Swap(false):
+		c.log.Info("the collector is ready again")
+	}
+}

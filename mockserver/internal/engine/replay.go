@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// Bounds of what a replay puts into one entry of the journal.
+const (
+	replayCalls = 100
+	replayBytes = 256 << 10
+)
+
+// A Selection picks calls of a destination to be replayed.
+type Selection struct {
+	// State is where the calls stand. Calls that failed come from the journal,
+	// which keeps them; those that were delivered or filtered come from the
+	// History, as far as it goes back. StatePending, the zero value, stands for
+	// StateFailed: what is pending comes anyway.
+	State tracking.State
+	history.CallFilter
+	// DryRun only counts.
+	DryRun bool
+}
+
+// Replay makes the calls of a destination due again that sel picks, with a new
+// window of four hours, and returns how many they are. On an error, that many
+// were replayed before it; it is ErrUnknown where there is no such destination, or
+// what the journal said. One replay runs at a time, others wait.
+func (c *Collector) Replay(ctx context.Context, destination string, sel Selection) (int, error) {
+	w := c.worker(destination)
+	if w == nil {
+		return 0, fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
+	}
+	// Of two replays at a time, both could pick the same call.
+	c.replaying.Lock()
+	defer c.replaying.Unlock()
+	r := &replay{collector: c, destination: destination, since: w.AttachedSince(), from: sel.State, dryRun: sel.DryRun}
+	if r.from == tracking.StatePending {
+		r.from = tracking.StateFailed
+	}
+	if r.from == tracking.StateFailed {
+		return r.failed(ctx, &sel.CallFilter)
+	}
+	return r.recorded(ctx, &sel.CallFilter)
+}
+
+// A replay is one run of Collector.Replay.
+type replay struct {
+	collector   *Collector
+	destination string
+	since       time.Time // when the destination was attached
+	from        tracking.State
+	dryRun      bool
+
+	calls []tracking.Call // picked, not yet given to the journal
+	bytes int
+	done  int
+}
+
+// failed replays calls that the journal lists as failed.
+func (r *replay) failed(ctx context.Context, filter *history.CallFilter) (int, error) {
+	start := time.Now()
+	var failure error
+	err := r.collector.journal.Failed(ctx, r.destination, func(f journal.FailedCall) bool {
+		if f.FailedAt.After(start) {
+			return false // replayed just now, and failed again
+		}
+		if filter.Matches(&f.Call) {
+			failure = r.add(ctx, f.Call)
+		}
+		return failure == nil
+	})
+	if failure == nil {
+		failure = err
+	}
+	if failure == nil {
+		failure = r.flush(ctx)
+	}
+	return r.done, failure
+}
+
+// recorded replays calls that the History remembers, but for those of an earlier
+// destination of the same name.
+func (r *replay) recorded(ctx context.Context, filter *history.CallFilter) (int, error) {
+	for record := range r.collector.history.Backward(0) {
+		s, decided := record.Last(r.destination)
+		if !decided || s.State != r.from || s.At.Before(r.since) || !filter.Matches(&record.Call) {
+			continue
+		}
+		if err := r.add(ctx, record.Call); err != nil {
+			return r.done, err
+		}
+	}
+	return r.done, r.flush(ctx)
+}
+
+func (r *replay) add(ctx context.Context, c tracking.Call) error {
+	if r.dryRun {
+		r.done++
+		return nil
+	}
+	if len(r.calls) == replayCalls || len(r.calls) > 0 && r.bytes+len(c.Body) > replayBytes {
+		if err := r.flush(ctx); err != nil {
+			return err
+		}
+	}
+	r.calls, r.bytes = append(r.calls, c), r.bytes+len(c.Body)
+	return nil
+}
+
+func (r *replay) flush(ctx context.Context) error {
+	if len(r.calls) == 0 {
+		return nil
+	}
+	// Recorded before it is done: the calls may be delivered before Replay returns,
+	// and that is to be the last word on them.
+	r.record(tracking.Outcome{State: tracking.StatePending, Reason: "replayed"})
+	if err := r.collector.journal.Replay(ctx, r.destination, r.calls, r.from); err != nil {
+		r.record(tracking.Outcome{State: r.from, Reason: "it could not be replayed"})
+		return fmt.Errorf("mockserver: the journal does not replay: %w", err)
+	}
+	r.done += len(r.calls)
+	r.calls, r.bytes = nil, 0
+	return nil
+}
+
+func (r *replay) record(o tracking.Outcome) {
+	now := time.Now()
+	for i := range r.calls {
+		c := &r.calls[i]
+		e := tracking.Ended{CallID: c.ID, Source: c.Source, Destination: r.destination, At: now, ReceivedAt: c.ReceivedAt, Outcome: o}
+		if o.State == tracking.StatePending {
+			e.RetryAt = now
+		}
+		r.collector.observer.Observe(e)
+	}
+}

@@ -1,0 +1,285 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// settingsKey is where the settings are stored, as one value: they are changed
+// together.
+const settingsKey = "settings"
+
+// storedSettings are the sources and destinations that were made while collectors ran.
+// Collectors that share a store share them, and what one changes the others apply.
+// Written as JSON they hold write keys and shared secrets.
+type storedSettings struct {
+	Sources      []tracking.Source      `json:"sources,omitempty"`
+	Destinations []tracking.Destination `json:"destinations,omitempty"`
+	// Paused names the destinations that are paused, also such that the
+	// configuration defines.
+	Paused []string `json:"paused,omitempty"`
+
+	revision uint64 // the store's; 0 where nothing was stored
+}
+
+// loadSettings returns what was stored last; the zero value where nothing was.
+func loadSettings(ctx context.Context, store state.Store) (s storedSettings, err error) {
+	value, revision, err := store.Get(ctx, settingsKey)
+	if errors.Is(err, state.ErrNotFound) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(value, &s)
+	}
+	if err != nil {
+		return s, fmt.Errorf("mockserver: the settings cannot be read: %w", err)
+	}
+	s.revision = revision
+	return s, nil
+}
+
+// save replaces what is stored if its revision is still that of s, which it updates.
+// Else its error is ErrConflict.
+func (s *storedSettings) save(ctx context.Context, store state.Store) error {
+	value, err := json.Marshal(s)
+	if err == nil {
+		s.revision, err = store.Update(ctx, settingsKey, value, s.revision)
+	}
+	return err
+}
+
+// changeTries is how often a change is tried when others change the settings too.
+const changeTries = 10
+
+// Settings returns the settings that apply: those of the configuration and those
+// that were made since.
+func (c *Collector) Settings() settings.Settings { return c.settings.Load().Settings }
+
+// Configured returns the settings of the configuration alone.
+func (c *Collector) Configured() settings.Settings { return c.settings.Load().defined }
+
+// Apply replaces the settings of the configuration. Calls that are accepted
+// meanwhile are not lost: a destination that stays goes on where it is, one that
+// is new gets the calls that come from now on, and one that is gone is forgotten
+// with what it had pending. What AddSource, AddDestination and Pause made stays.
+// If Apply fails, the settings that it did not come to stay as they were; where the
+// error is a *webhook.FieldError or several, that is all of them.
+func (c *Collector) Apply(ctx context.Context, s settings.Settings) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	return c.apply(ctx, s, c.stored)
+}
+
+// AddSource makes a source. Its error is ErrExists where the name is taken, a
+// *webhook.FieldError for each thing that is wrong with it, or what kept it from
+// being stored.
+func (c *Collector) AddSource(ctx context.Context, s tracking.Source) error {
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		if slices.ContainsFunc(all.Sources, settings.SourceNamed(s.Name)) {
+			return fmt.Errorf("%w: there is a source %q", state.ErrExists, s.Name)
+		}
+		stored.Sources = append(slices.Clone(stored.Sources), s)
+		return nil
+	})
+}
+
+// ChangeSource replaces the source of a name by what change makes of it; where
+// another process was quicker, change is called again. Its error is that of change,
+// ErrUnknown, ErrReadOnly, or as that of AddSource.
+func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*tracking.Source) error) error {
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		i, err := find("source", name, stored.Sources, all.Sources, settings.SourceNamed(name))
+		if err != nil {
+			return err
+		}
+		stored.Sources = slices.Clone(stored.Sources)
+		return change(&stored.Sources[i])
+	})
+}
+
+// RemoveSource makes a source's write key unknown. Its calls stay. Its error is
+// ErrUnknown, ErrReadOnly, or what kept it from being stored.
+func (c *Collector) RemoveSource(ctx context.Context, name string) error {
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		i, err := find("source", name, stored.Sources, all.Sources, settings.SourceNamed(name))
+		if err == nil {
+			stored.Sources = slices.Delete(slices.Clone(stored.Sources), i, i+1)
+		}
+		return err
+	})
+}
+
+// AddDestination makes a destination, which gets the calls that come from now
+// on. Its error is as that of AddSource.
+func (c *Collector) AddDestination(ctx context.Context, d tracking.Destination) error {
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		if slices.ContainsFunc(all.Destinations, settings.DestinationNamed(d.Name)) {
+			return fmt.Errorf("%w: there is a destination %q", state.ErrExists, d.Name)
+		}
+		stored.Destinations = append(slices.Clone(stored.Destinations), d)
+		return nil
+	})
+}
+
+// ChangeDestination replaces the destination of a name by what change makes of
+// it, as ChangeSource does.
+func (c *Collector) ChangeDestination(ctx context.Context, name string, change func(*tracking.Destination) error) error {
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		i, err := find("destination", name, stored.Destinations, all.Destinations, settings.DestinationNamed(name))
+		if err != nil {
+			return err
+		}
+		stored.Destinations = slices.Clone(stored.Destinations)
+		return change(&stored.Destinations[i])
+	})
+}
+
+// RemoveDestination forgets a destination, with its pending and its failed calls.
+// Its error is as that of RemoveSource.
+func (c *Collector) RemoveDestination(ctx context.Context, name string) error {
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		i, err := find("destination", name, stored.Destinations, all.Destinations, settings.DestinationNamed(name))
+		if err == nil {
+			stored.Destinations = slices.Delete(slices.Clone(stored.Destinations), i, i+1)
+			stored.pause(name, false)
+		}
+		return err
+	})
+}
+
+// Pause stops attempts to a destination until Resume, also across a restart
+// where the settings are stored. Requests that are under way end. Its calls wait in
+// the journal, and their four hours go on. Its error is ErrUnknown, or what kept it
+// from being stored.
+func (c *Collector) Pause(ctx context.Context, destination string) error {
+	return c.setPaused(ctx, destination, true)
+}
+
+// Resume ends a Pause. Its error is as that of Pause.
+func (c *Collector) Resume(ctx context.Context, destination string) error {
+	return c.setPaused(ctx, destination, false)
+}
+
+func (c *Collector) setPaused(ctx context.Context, destination string, paused bool) error {
+	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
+		if !slices.ContainsFunc(all.Destinations, settings.DestinationNamed(destination)) {
+			return fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
+		}
+		stored.pause(destination, paused)
+		return nil
+	})
+}
+
+func (s *storedSettings) pause(destination string, paused bool) {
+	s.Paused = slices.DeleteFunc(slices.Clone(s.Paused), func(name string) bool { return name == destination })
+	if paused {
+		s.Paused = append(s.Paused, destination)
+	}
+}
+
+// find returns the place of what is to be changed among what is stored.
+func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, error) {
+	if i := slices.IndexFunc(stored, named); i >= 0 {
+		return i, nil
+	}
+	if slices.ContainsFunc(all, named) {
+		return -1, fmt.Errorf("%w: change %s %q there", state.ErrReadOnly, kind, name)
+	}
+	return -1, fmt.Errorf("%w: there is no %s %q", state.ErrUnknown, kind, name)
+}
+
+// change edits what is stored and applies it. edit also gets the settings that
+// apply, and must not change what it was given in place.
+func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings, all settings.Settings) error) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	if c.draining.Load() {
+		return state.ErrClosed // before it is stored: it could not be applied
+	}
+	for range changeTries {
+		stored, err := loadSettings(ctx, c.store)
+		if err != nil {
+			return err
+		}
+		if err := edit(&stored, stored.addedTo(c.defined)); err != nil {
+			return err
+		}
+		if err := stored.addedTo(c.defined).Validate(); err != nil {
+			return err
+		}
+		err = stored.save(ctx, c.store)
+		if errors.Is(err, state.ErrConflict) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("mockserver: the settings cannot be stored: %w", err)
+		}
+		return c.apply(ctx, c.defined, stored)
+	}
+	return fmt.Errorf("%w, %d times in a row", state.ErrSettingsChanged, changeTries)
+}
+
+// addedTo adds what is stored to the settings of the configuration.
+// Where both have the same name or write key, the configuration's count.
+func (stored storedSettings) addedTo(s settings.Settings) settings.Settings {
+	all := settings.Settings{Sources: slices.Clone(s.Sources), Destinations: slices.Clone(s.Destinations)}
+	for _, made := range stored.Sources {
+		same := func(d tracking.Source) bool { return d.Name == made.Name || d.WriteKey == made.WriteKey }
+		if !slices.ContainsFunc(s.Sources, same) {
+			all.Sources = append(all.Sources, made)
+		}
+	}
+	for _, d := range stored.Destinations {
+		if !slices.ContainsFunc(s.Destinations, settings.DestinationNamed(d.Name)) {
+			all.Destinations = append(all.Destinations, d)
+		}
+	}
+	for i := range all.Destinations {
+		d := &all.Destinations[i]
+		d.Paused = d.Paused || slices.Contains(stored.Paused, d.Name)
+	}
+	return all
+}
+
+// settingsRetry is how long to wait when changed settings could not be applied.
+const settingsRetry = time.Second
+
+// follow applies what other processes change in the store, until ctx ends.
+func (c *Collector) follow(ctx context.Context, changes <-chan struct{}) {
+	for range changes {
+		for ctx.Err() == nil {
+			err := c.catchUp(ctx)
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+			c.log.Error("changed settings could not be applied; trying again", "error", err)
+			timer := time.NewTimer(settingsRetry)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			timer.Stop()
+		}
+	}
+}
+
+func (c *Collector) catchUp(ctx context.Context) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	if c.draining.Load() {
+		return nil // the next process applies them
+	}
+	stored, err := loadSettings(ctx, c.store)
+	if err != nil || stored.revision == c.stored.revision {
+		return err
+	}
+	return c.apply(ctx, c.defined, stored)
+}

@@ -1,0 +1,22 @@
+package event
+
+import "crypto/sha256"
+
+// Key names a call: its source and its messageId.
+type Key [16]byte
+
+func KeyOf(source, id string) Key {
+	var short [192]byte // what fits costs no allocation
+	text := append(append(append(short[:0], source...), 0), id...)
+	sum := sha256.Sum256(text)
+	return Key(sum[:16])
+}
+
+// KeysOf names the calls of a batch, in their order.
+func KeysOf(b Batch) []Key {
+	hashes := make([]Key, len(b.Calls))
+	for i := range b.Calls {
+		hashes[i] = KeyOf(b.Calls[i].Source, b.Calls[i].ID)
+	}
+	return hashes
+}

@@ -1,0 +1,108 @@
+package fields
+
+import (
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+)
+
+// A Field is a member of a call that the collector knows.
+type Field uint8
+
+const (
+	otherField Field = iota
+	Type
+	MessageID
+	UserID
+	AnonymousID
+	Event
+	Name
+	Category
+	GroupID
+	PreviousID
+	Properties
+	Traits
+	Context
+	Integrations
+	Timestamp
+	OriginalTimestamp
+	SentAt
+	ReceivedAt
+	WriteKey
+)
+
+// Names are the keys of the fields.
+var Names = [...]string{
+	Type: "type", MessageID: "messageId", UserID: "userId", AnonymousID: "anonymousId",
+	Event: "event", Name: "name", Category: "category", GroupID: "groupId", PreviousID: "previousId",
+	Properties: "properties", Traits: "traits", Context: "context", Integrations: "integrations",
+	Timestamp: "timestamp", OriginalTimestamp: "originalTimestamp", SentAt: "sentAt",
+	ReceivedAt: "receivedAt", WriteKey: "writeKey",
+}
+
+// ByName is the other way round.
+var ByName = func() map[string]Field {
+	fields := map[string]Field{}
+	for f, name := range Names {
+		if name != "" {
+			fields[name] = Field(f)
+		}
+	}
+	return fields
+}()
+
+// Of returns the field that a member's key, in its quotes, names.
+func Of(key []byte) Field { return ByName[string(jsonscan.Unquote(key))] }
+
+// Text returns what a string says, the digits of a number, and otherwise "".
+func Text(value []byte) string {
+	switch c := value[0]; {
+	case c == '"':
+		return strings.ToValidUTF8(string(jsonscan.Unquote(value)), "\uFFFD")
+	case c == '-' || (c >= '0' && c <= '9'):
+		return string(value)
+	}
+	return ""
+}
+
+// TextLike returns what text does. If that is like another string, it returns
+// that one and saves a copy.
+func TextLike(value []byte, like string) string {
+	if len(value) == len(like)+2 && value[0] == '"' && string(value[1:len(value)-1]) == like && strings.IndexByte(like, '\\') < 0 {
+		return like
+	}
+	return Text(value)
+}
+
+// TimeText returns what a string says, and otherwise nil.
+func TimeText(value []byte) []byte {
+	if value[0] != '"' || len(value) == len(`""`) {
+		return nil
+	}
+	return jsonscan.Unquote(value)
+}
+
+// Object returns the value if it is an object, and otherwise nil.
+func Object(value []byte) []byte {
+	if value[0] == '{' {
+		return value
+	}
+	return nil
+}
+
+// AppendString writes s, which is valid UTF-8, as JSON.
+func AppendString(dst []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < 0x20:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}

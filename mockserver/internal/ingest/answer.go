@@ -1,0 +1,58 @@
+package ingest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// answer is the body of every response of the tracking API.
+type answer struct {
+	Success bool                 `json:"success"`
+	Code    tracking.Code        `json:"code,omitempty"`
+	Message string               `json:"message,omitempty"`
+	Error   string               `json:"error,omitempty"` // the same as Message, for libraries that look here
+	Calls   []tracking.Rejection `json:"calls,omitempty"`
+}
+
+// requestError is a request that was refused as a whole.
+type requestError struct {
+	status     int
+	code       tracking.Code
+	message    string
+	retryAfter time.Duration
+	calls      []tracking.Rejection
+}
+
+func (e *requestError) Error() string { return string(e.code) + ": " + e.message }
+
+func refuse(status int, code tracking.Code, format string, args ...any) *requestError {
+	return &requestError{status: status, code: code, message: fmt.Sprintf(format, args...)}
+}
+
+// Headers and body of the commonest answer.
+var (
+	contentJSON = []string{"application/json"}
+	noSniff     = []string{"nosniff"}
+	successes   = []byte(`{"success": true}`)
+)
+
+// respond answers success, or says what was refused and why, and records it.
+func (h *Handler) respond(w http.ResponseWriter, r *http.Request, refused *requestError) {
+	header := w.Header()
+	header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
+	if refused == nil {
+		_, _ = w.Write(successes)
+		return
+	}
+	h.observeRefusal(r, refused)
+	if refused.retryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(int((refused.retryAfter+time.Second-1)/time.Second)))
+	}
+	w.WriteHeader(refused.status)
+	_ = json.NewEncoder(w).Encode(answer{Code: refused.code, Message: refused.message, Error: refused.message, Calls: refused.calls})
+}

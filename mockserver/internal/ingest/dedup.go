@@ -1,0 +1,235 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+)
+
+// Dedup knows which calls were stored lately, so that one that is sent again is
+// not stored again. It keeps two generations of hashes: when the current is as
+// old as the window, or full, it becomes the previous, and the previous is forgotten.
+// A call is thus known for one to two windows, unless more than max calls come
+// in that time.
+type Dedup struct {
+	window time.Duration
+	max    int // hashes in both generations
+
+	mu                sync.Mutex // guards what follows
+	current, previous map[event.Key]dedupState
+	since             time.Time                 // when the current generation began
+	reservations      map[*reservation]struct{} // of the requests under way
+}
+
+// dedupState tells where a call stands that is known.
+type dedupState bool
+
+const (
+	beingStored dedupState = false // by a request that is under way
+	isStored    dedupState = true
+)
+
+// A reservation is the calls that one request is storing.
+type reservation struct {
+	hashes   []event.Key
+	done     chan struct{} // closed when it is settled, or doubtful
+	doubtful bool          // it takes long to learn whether they are stored; guarded by dedup.mu
+}
+
+// errDoubtful says that it is not known whether a call is stored that came before.
+var errDoubtful = errors.New("mockserver: it is not known whether the same call is stored")
+
+func NewDedup(window time.Duration, limit int) *Dedup {
+	return &Dedup{
+		window: window, max: limit, since: time.Now(),
+		current: map[event.Key]dedupState{}, reservations: map[*reservation]struct{}{},
+	}
+}
+
+// reserve returns the calls of b that were not stored before, and a reservation
+// for them that must be settled. Where another request is just storing one of them,
+// it waits for that one's end: to answer for a call that is not yet stored would
+// lose it if that request fails. Its error is that of ctx, or errDoubtful.
+func (d *Dedup) reserve(ctx context.Context, b event.Batch) (fresh, repeated event.Batch, mine *reservation, err error) {
+	hashes := event.KeysOf(b)
+	for {
+		fresh, repeated, mine, other := d.tryReserve(b, hashes)
+		if other == nil {
+			return fresh, repeated, mine, nil
+		}
+		select {
+		case <-other.done:
+			if d.isDoubtful(other) {
+				return event.Batch{}, event.Batch{}, nil, errDoubtful
+			}
+		case <-ctx.Done():
+			return event.Batch{}, event.Batch{}, nil, ctx.Err()
+		}
+	}
+}
+
+// tryReserve reserves all or nothing: to hold some while waiting for others
+// could make two requests wait for each other. other is whose end is to be waited
+// for.
+func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated event.Batch, mine, other *reservation) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.age()
+	mine = &reservation{hashes: make([]event.Key, 0, len(hashes)), done: make(chan struct{})}
+	fresh, repeated = b, event.Batch{Source: b.Source, ReceivedAt: b.ReceivedAt}
+	for i, h := range hashes {
+		state, known := d.known(h)
+		if known && state == beingStored && !slices.Contains(mine.hashes, h) {
+			d.forget(mine.hashes)
+			return event.Batch{}, event.Batch{}, nil, d.storing(h)
+		}
+		switch {
+		case known && repeated.Calls == nil:
+			fresh.Calls = slices.Clone(b.Calls[:i])
+			fallthrough
+		case known:
+			repeated.Calls = append(repeated.Calls, b.Calls[i])
+			continue
+		case repeated.Calls != nil:
+			fresh.Calls = append(fresh.Calls, b.Calls[i])
+		}
+		d.current[h] = beingStored
+		mine.hashes = append(mine.hashes, h)
+	}
+	d.reservations[mine] = struct{}{}
+	return fresh, repeated, mine, nil
+}
+
+// storing returns the reservation that holds a call.
+func (d *Dedup) storing(h event.Key) *reservation {
+	for r := range d.reservations {
+		if slices.Contains(r.hashes, h) {
+			return r
+		}
+	}
+	panic("mockserver: a call is being stored by no request")
+}
+
+// settle ends a reservation whose first calls are stored, so many of them.
+func (d *Dedup) settle(r *reservation, stored int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.reservations, r)
+	for _, h := range r.hashes[:stored] {
+		d.current[h] = isStored
+	}
+	d.forget(r.hashes[stored:])
+	if !r.doubtful {
+		close(r.done)
+	}
+}
+
+// doubt has nobody wait for a reservation any longer that is yet to be settled.
+func (d *Dedup) doubt(r *reservation) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.doubtful = true
+	close(r.done)
+}
+
+func (d *Dedup) isDoubtful(r *reservation) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, unsettled := d.reservations[r]
+	return r.doubtful && unsettled
+}
+
+// forget takes calls out that are not stored. What another collector has told of
+// meanwhile stays. The lock is held.
+func (d *Dedup) forget(hashes []event.Key) {
+	for _, h := range hashes {
+		if state, _ := d.known(h); state == beingStored {
+			delete(d.current, h)
+			delete(d.previous, h)
+		}
+	}
+}
+
+// Fill remembers calls that were stored by an earlier process, when nothing else
+// is known yet: of too many the last.
+func (d *Dedup) Fill(hashes []event.Key) {
+	hashes = hashes[max(0, len(hashes)-d.max/2):]
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.current = make(map[event.Key]dedupState, len(hashes))
+	for _, h := range hashes {
+		d.current[h] = isStored
+	}
+}
+
+// Add remembers a call that was stored by an earlier process.
+func (d *Dedup) Add(source, id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.age()
+	d.current[event.KeyOf(source, id)] = isStored
+}
+
+// Clear forgets all calls but those that are being stored.
+func (d *Dedup) Clear() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.current, d.previous = map[event.Key]dedupState{}, nil
+	for r := range d.reservations {
+		for _, h := range r.hashes {
+			d.current[h] = beingStored
+		}
+	}
+}
+
+// Drop forgets a call that is stored.
+func (d *Dedup) Drop(source, id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := event.KeyOf(source, id)
+	if state, _ := d.known(h); state == isStored {
+		delete(d.current, h)
+		delete(d.previous, h)
+	}
+}
+
+// known tells whether a call is known, and where it stands. The lock is held.
+func (d *Dedup) known(h event.Key) (state dedupState, known bool) {
+	if state, known = d.current[h]; known || len(d.previous) == 0 {
+		return state, known
+	}
+	state, known = d.previous[h]
+	return state, known
+}
+
+// age begins a new generation when it is time. The lock is held.
+func (d *Dedup) age() {
+	now := time.Now()
+	if now.Sub(d.since) < d.window && len(d.current) < d.max/2 {
+		return
+	}
+	d.previous, d.current, d.since = d.current, map[event.Key]dedupState{}, now
+	for r := range d.reservations {
+		for _, h := range r.hashes {
+			d.current[h] = beingStored // not to be forgotten in the generation after the next
+		}
+	}
+}
+
+// Without returns a batch without the calls that are known.
+func (d *Dedup) Without(b event.Batch) event.Batch {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rest := b
+	rest.Calls = nil
+	for _, call := range b.Calls {
+		if _, known := d.known(event.KeyOf(b.Source, call.ID)); !known {
+			rest.Calls = append(rest.Calls, call)
+		}
+	}
+	return rest
+}

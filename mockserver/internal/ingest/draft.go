@@ -1,0 +1,143 @@
+package ingest
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// A draft is a call that is being read and checked. It is used for one call
+// after another.
+type draft struct {
+	tracking.Call
+	raw     []byte
+	members []member
+	bad     tracking.Rejection // Code is empty where nothing is wrong
+
+	index                 int
+	writeKey              string
+	timestamp             []byte // its text
+	context, integrations []byte // objects, or nil
+	typeIsOurs            bool   // named by the endpoint, not by the call
+}
+
+// read takes the members of the i-th call that the collector needs, and checks
+// them. A single call's endpoint names its type; typ is empty in a batch.
+func (d *draft) read(p *post, i int, limits tracking.Limits, typ string) {
+	last := d.Call
+	*d = draft{raw: p.body[p.calls[i].start:p.calls[i].end], members: p.membersOf(i), index: i}
+	switch {
+	case d.raw[0] != '{':
+		d.reject(tracking.CodeNotObject, "", "a call must be an object")
+		return
+	case len(d.raw) > limits.CallBytes:
+		d.reject(tracking.CodeCallTooLarge, "", fmt.Sprintf("the call has %d bytes; at most %d are allowed", len(d.raw), limits.CallBytes))
+		return
+	}
+	for _, m := range d.members {
+		d.set(m.field, p.body[m.value:m.end], &last)
+	}
+	if typ != "" && d.Type != typ {
+		d.Type, d.typeIsOurs = typ, true
+	}
+	d.check(limits)
+}
+
+// set takes one member. Strings may come as numbers: some libraries send ids so.
+// What the last call had too shares its string.
+func (d *draft) set(f fields.Field, value []byte, last *tracking.Call) {
+	switch f {
+	case fields.WriteKey:
+		d.writeKey = fields.Text(value)
+	case fields.Timestamp:
+		if value[0] == 'n' {
+			return
+		}
+		if d.timestamp = fields.TimeText(value); d.timestamp == nil {
+			d.reject(tracking.CodeBadTimestamp, "timestamp", "timestamp must be an ISO 8601 time such as 2026-01-31T12:00:00.000Z")
+		}
+	case fields.OriginalTimestamp:
+		if d.timestamp == nil {
+			d.timestamp = fields.TimeText(value)
+		}
+	case fields.SentAt:
+		d.SentAt, _ = fields.ReadTime(fields.TimeText(value))
+	case fields.Context:
+		d.context = d.object("context", value, tracking.CodeBadContext)
+	case fields.Integrations:
+		d.integrations = d.object("integrations", value, tracking.CodeBadIntegrations)
+	case fields.Properties:
+		d.object("properties", value, tracking.CodeBadProperties)
+	case fields.Traits:
+		d.object("traits", value, tracking.CodeBadTraits)
+	default:
+		if to := fields.TextOf(&d.Call, f); to != nil {
+			*to = fields.TextLike(value, *fields.TextOf(last, f))
+			if *to == "" && value[0] != '"' && value[0] != 'n' {
+				d.reject(tracking.CodeBadField, fields.Names[f], fields.Names[f]+" must be a string")
+			}
+		}
+	}
+}
+
+// object returns a member that must be an object or null.
+func (d *draft) object(key string, value []byte, code tracking.Code) []byte {
+	if value[0] != '{' && value[0] != 'n' {
+		d.reject(code, key, key+" must be an object")
+	}
+	return fields.Object(value)
+}
+
+// check holds the call against the rules of its type.
+func (d *draft) check(limits tracking.Limits) {
+	switch d.Type {
+	case "identify", "page", "screen":
+	case "track":
+		if d.Event == "" {
+			d.reject(tracking.CodeNoEvent, "event", "a track call needs the name of its event")
+		}
+	case "group":
+		if d.GroupID == "" {
+			d.reject(tracking.CodeNoGroup, "groupId", "a group call needs a groupId")
+		}
+	case "alias":
+		if d.PreviousID == "" {
+			d.reject(tracking.CodeNoPrevious, "previousId", "an alias call needs a previousId")
+		}
+	default:
+		d.reject(tracking.CodeUnknownType, "type", fmt.Sprintf("%.40q is not a type; the types are identify, track, page, screen, group and alias", d.Type))
+		return
+	}
+	switch {
+	case d.UserID != "":
+	case d.Type == "alias":
+		d.reject(tracking.CodeNoUser, "userId", "an alias call needs a userId: the new ID")
+	case d.AnonymousID == "":
+		d.reject(tracking.CodeNoUser, "userId", "a call needs a userId or an anonymousId")
+	}
+	if n := utf8.RuneCountInString(d.ID); n > limits.MessageIDChars {
+		d.reject(tracking.CodeMessageIDTooLong, "messageId", fmt.Sprintf("the messageId has %d characters; at most %d are allowed", n, limits.MessageIDChars))
+	}
+	if i := strings.IndexFunc(d.ID, isControl); i >= 0 { // no webhook could be told of it, in X-Message-Id
+		d.reject(tracking.CodeBadMessageID, "messageId", fmt.Sprintf("the messageId has the control character %q; use printable characters", d.ID[i]))
+	}
+	if d.timestamp != nil {
+		t, err := fields.ReadTime(d.timestamp)
+		if err != nil {
+			d.reject(tracking.CodeBadTimestamp, "timestamp", err.Error())
+		}
+		d.OriginalTimestamp = t
+	}
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7F }
+
+// reject keeps the first problem of a call.
+func (d *draft) reject(code tracking.Code, field, message string) {
+	if d.bad.Code == "" {
+		d.bad = tracking.Rejection{Code: code, Field: field, Message: message, Index: d.index}
+	}
+}

@@ -1,0 +1,49 @@
+package ingest
+
+import (
+	"net/http"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// NewMessagesHandler returns a handler that answers the calls that were not drained
+// yet, without what differs each time. POST, or GET with the parameter drain, drains
+// them. undrained returns the calls, and drains them where it is told to.
+func NewMessagesHandler(undrained func(drain bool) []tracking.Call) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		drain := r.Method == http.MethodPost || r.Method == http.MethodGet && r.URL.Query().Has("drain")
+		header := w.Header()
+		header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
+		header.Set("Cache-Control", "no-store")
+		body := []byte{'['}
+		for _, call := range undrained(drain) {
+			if len(body) > 1 {
+				body = append(body, ',')
+			}
+			body = appendMessage(body, call.Body)
+		}
+		_, _ = w.Write(append(body, ']', '\n'))
+	})
+}
+
+// appendMessage writes a stored call without its messageId and its times.
+func appendMessage(dst, call []byte) []byte {
+	dst = append(dst, '{')
+	s := jsonscan.New(call)
+	_ = s.Object(func(key []byte) error {
+		start := s.KeyOffset()
+		_, err := s.Value()
+		switch fields.Of(key) {
+		case fields.MessageID, fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt:
+		default:
+			if dst[len(dst)-1] != '{' {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, call[start:s.Offset()]...)
+		}
+		return err
+	})
+	return append(dst, '}')
+}

@@ -1,0 +1,79 @@
+package ingest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// pixel is a transparent GIF of one by one.
+var pixel = []byte("GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;")
+
+// maxDots bounds how deep the names of a pixel's parameters lead.
+const maxDots = 16
+
+// servePixel takes one call from the address of an image, as e-mails and pages
+// without scripts send it. It always answers with the image: no mail program can
+// do anything with an error. What was wrong is recorded.
+func (h *Handler) servePixel(w http.ResponseWriter, r *http.Request, typ string) {
+	if r.Method == http.MethodGet {
+		if refused := h.takePixel(r, typ); refused != nil {
+			h.observeRefusal(r, refused)
+		}
+	}
+	header := w.Header()
+	header.Set("Content-Type", "image/gif")
+	header.Set("Cache-Control", "no-store")
+	header["X-Content-Type-Options"] = noSniff
+	_, _ = w.Write(pixel)
+}
+
+func (h *Handler) takePixel(r *http.Request, typ string) *requestError {
+	query := r.URL.Query()
+	text, err := pixelCall(query)
+	if err != nil {
+		return refuse(http.StatusBadRequest, tracking.CodeBadEncoding, "the parameter data is not base64: %v", err)
+	}
+	body := requestBodies.Get().(*requestBody)
+	defer body.release()
+	body.bytes = append(body.bytes[:0], text...)
+	return h.takeBody(r.Context(), body, typ, writeKeys{Other: query.Get("writeKey")})
+}
+
+// pixelCall returns the call in a query: JSON in the parameter data, with or
+// without base64 of any alphabet, or else a parameter for each member, in which a
+// dot leads into an object.
+func pixelCall(query url.Values) ([]byte, error) {
+	if !query.Has("data") {
+		return json.Marshal(dotted(query))
+	}
+	data := strings.TrimSpace(query.Get("data"))
+	if strings.HasPrefix(data, "{") {
+		return []byte(data), nil
+	}
+	data = strings.TrimRight(strings.NewReplacer(" ", "+", "-", "+", "_", "/").Replace(data), "=")
+	return base64.RawStdEncoding.DecodeString(data)
+}
+
+// dotted makes an object of parameters such as properties.plan.
+func dotted(query url.Values) map[string]any {
+	root := map[string]any{}
+	for name, values := range query {
+		object := root
+		path := strings.SplitN(name, ".", maxDots)
+		for _, key := range path[:len(path)-1] {
+			inner, ok := object[key].(map[string]any)
+			if !ok {
+				inner = map[string]any{}
+				object[key] = inner
+			}
+			object = inner
+		}
+		object[path[len(path)-1]] = values[0]
+	}
+	return root
+}

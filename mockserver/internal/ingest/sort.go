@@ -1,0 +1,133 @@
+package ingest
+
+import (
+	"bytes"
+	"cmp"
+	"net/http"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// A sorter checks the calls of one post and sorts the good ones into a batch for each
+// source. Wrong ones go to post.rejected.
+type sorter struct {
+	batches []event.Batch // the result
+
+	post      *post
+	sources   *SourceTable
+	limits    tracking.Limits
+	completer *completer
+	draft     draft
+
+	key, source string // of the request
+	typ         string // of its endpoint; empty where calls name theirs
+	known       bool   // whether key is that of a source
+	anyKnown    bool   // whether a call has a key of its own that is
+	unknown     string // the last key of a call that is not
+}
+
+// newSorter returns a sorter for the calls of a post. key is the write key of those
+// that have none of their own.
+func newSorter(p *post, sources *SourceTable, limits tracking.Limits, typ, key string) *sorter {
+	s := &sorter{post: p, sources: sources, limits: limits, completer: newCompleter(p, limits, time.Now()), key: key, typ: typ}
+	s.source, s.known = sources.SourceOf(key)
+	return s
+}
+
+// held returns how many bytes of memory the bodies of the batches hold.
+func (s *sorter) held() int { return cap(s.completer.dst) }
+
+// sort sorts all calls, or refuses the request.
+func (s *sorter) sort() *requestError {
+	for i := range s.post.calls {
+		s.draft.read(s.post, i, s.limits, s.typ)
+		s.place()
+		if s.completer.full() {
+			return refuse(http.StatusRequestEntityTooLarge, tracking.CodeBodyTooLarge,
+				"with the context and the integrations of the batch in each call, the calls have more than %d bytes", growth*s.limits.BodyBytes)
+		}
+	}
+	if !s.known && !s.anyKnown {
+		return unknownKey(cmp.Or(s.key, s.unknown))
+	}
+	return nil
+}
+
+// place puts the call of the draft into the batch of its source, or among those that
+// are rejected.
+func (s *sorter) place() {
+	d := &s.draft
+	source := s.sourceOf(d)
+	var call tracking.Call
+	if d.bad.Code == "" {
+		call, _ = s.completer.complete(d, source)
+	}
+	if d.bad.Code != "" {
+		s.reject(d, source)
+		return
+	}
+	for i := range s.batches {
+		if s.batches[i].Source == source {
+			s.batches[i].Calls = append(s.batches[i].Calls, call)
+			return
+		}
+	}
+	var calls []tracking.Call
+	if len(s.batches) == 0 { // most requests have one source
+		calls = make([]tracking.Call, 0, len(s.post.calls)-d.index)
+	}
+	s.batches = append(s.batches, event.Batch{Source: source, ReceivedAt: call.ReceivedAt, Calls: append(calls, call)})
+}
+
+// SourceOf returns the source of a call, by its own write key or that of the request.
+func (s *sorter) sourceOf(d *draft) string {
+	source, known := s.source, s.known
+	if d.writeKey != "" && d.writeKey != s.key {
+		if source, known = s.sources.SourceOf(d.writeKey); !known {
+			s.unknown = d.writeKey
+		}
+		s.anyKnown = s.anyKnown || known
+	}
+	switch {
+	case known:
+	case d.writeKey == "" && s.key == "":
+		d.reject(tracking.CodeUnknownWriteKey, "writeKey", "neither the call nor its request has a write key")
+	default:
+		d.reject(tracking.CodeUnknownWriteKey, "writeKey", "no source has the write key "+text.Redact(cmp.Or(d.writeKey, s.key)))
+	}
+	return source
+}
+
+// keptType is how many characters of its type a Rejection has.
+const keptType = 40
+
+func (s *sorter) reject(d *draft, source string) {
+	d.bad.Source, d.bad.ReceivedAt, d.bad.Body = source, s.completer.received, s.post.kept(d)
+	d.bad.Type = text.Cut(keptType, cmp.Or(s.typ, d.Type))
+	s.post.rejected = append(s.post.rejected, d.bad)
+}
+
+// keptBody is how much of a rejected call is kept.
+const keptBody = 32 << 10
+
+// kept returns what is kept of a call that is rejected: what came, with only a
+// hint in place of its write key.
+func (p *post) kept(d *draft) []byte {
+	from, end := p.calls[d.index].start, p.calls[d.index].end
+	var kept []byte
+	for _, m := range d.members {
+		if m.field != fields.WriteKey {
+			continue
+		}
+		if key := fields.Text(p.body[m.value:m.end]); key != "" {
+			kept = fields.AppendString(append(kept, p.body[from:m.value]...), text.Redact(key))
+			from = int(m.end)
+		}
+	}
+	kept = append(kept, p.body[from:end]...)
+	return bytes.Clone(kept[:min(len(kept), keptBody)])
+}

@@ -1,0 +1,62 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// take takes a request that brings calls: a batch, or where typ is not empty one call
+// of that type. It returns nil once every good call in it is stored, else what is to
+// be answered.
+func (h *Handler) take(r *http.Request, typ string) *requestError {
+	body := requestBodies.Get().(*requestBody)
+	defer body.release()
+	if refused := body.read(r, h.config.Limits.BodyBytes); refused != nil {
+		return refused
+	}
+	return h.takeBody(r.Context(), body, typ, KeysOf(r))
+}
+
+// takeBody takes the calls of a body that has been read.
+func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, keys writeKeys) *requestError {
+	p := &body.post
+	if refused := p.parse(body.bytes, typ, h.config.Limits); refused != nil {
+		return refused
+	}
+	sources := h.config.Sources()
+	s := newSorter(p, sources, h.config.Limits, typ, cmp.Or(keys.Basic, p.writeKey, keys.Other))
+	if refused := s.sort(); refused != nil {
+		return refused
+	}
+	if h.config.Strict && len(p.rejected) > 0 {
+		h.observeRejected(p)
+		return invalidCalls(p)
+	}
+	if refused := h.limitRate(s.batches, sources); refused != nil {
+		return refused
+	}
+	for _, b := range s.batches {
+		if refused := h.store(ctx, b, s.held()); refused != nil {
+			return refused
+		}
+	}
+	h.observeRejected(p)
+	return nil
+}
+
+// invalidCalls refuses a request for the wrong calls in it.
+func invalidCalls(p *post) *requestError {
+	refused := refuse(http.StatusBadRequest, tracking.CodeInvalidCalls, "%d of %d calls are wrong; the first is call %d: %s",
+		len(p.rejected), len(p.calls), p.rejected[0].Index, p.rejected[0].Message)
+	refused.calls = p.rejected
+	return refused
+}
+
+func (h *Handler) observeRejected(p *post) {
+	for _, r := range p.rejected {
+		h.config.Observer.Observe(r)
+	}
+}

@@ -1,0 +1,190 @@
+package inspector
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+)
+
+// maxTyped bounds a field of the form of a sync, in bytes. A file has no bound.
+const maxTyped = 1 << 20
+
+// An audiencesPage is the audiences and computed traits, and the form that gives
+// a list.
+type audiencesPage struct {
+	Lines        []computationLine
+	Form         syncForm
+	Sources      []string
+	Destinations []string
+}
+
+// A computationLine is an audience or a computed trait, and how its syncs are.
+type computationLine struct {
+	users.Computation
+	Queued int         // syncs that wait behind the one that is shown
+	Last   *users.Sync // the one that is under way, else the last that is done
+}
+
+// A syncForm is what was typed to give a list.
+type syncForm struct {
+	Kind, Name, Source, Destination string
+	List                            string
+	Full, AllowEmpty                bool
+	Problem                         string
+	Counted                         *users.Sync // by a dry run
+}
+
+// chooser is a field whose value is one of several names, or typed where none is
+// known.
+type chooser struct {
+	Field  string
+	Names  []string
+	Chosen string
+}
+
+func choices(field string, names []string, chosen string) chooser {
+	return chooser{field, names, chosen}
+}
+
+func (in *Inspector) serveAudiences(w http.ResponseWriter, r *http.Request) {
+	in.showAudiences(w, r, http.StatusOK, syncForm{Kind: string(users.KindAudience)})
+}
+
+func (in *Inspector) showAudiences(w http.ResponseWriter, r *http.Request, status int, form syncForm) {
+	lines, err := in.computationLines(r.Context())
+	if err != nil {
+		in.renderError(w, err)
+		return
+	}
+	p := audiencesPage{Lines: lines, Form: form, Sources: in.sourceNames()}
+	for _, d := range in.c.Settings().Destinations {
+		p.Destinations = append(p.Destinations, d.Name)
+	}
+	if isFragment(r) {
+		in.renderBlock(w, status, "audiences", "lines", p)
+		return
+	}
+	in.render(w, status, "audiences", page{Title: "Audiences", Nav: "audiences", Notice: in.notice(r), Body: p})
+}
+
+func (in *Inspector) computationLines(ctx context.Context) ([]computationLine, error) {
+	all, err := in.c.Computations(ctx)
+	var lines []computationLine
+	for _, c := range all {
+		line := computationLine{Computation: c}
+		// Those that are done come first.
+		at := slices.IndexFunc(c.Syncs, func(s users.Sync) bool { return s.State != users.SyncDone })
+		if at < 0 {
+			at = len(c.Syncs) - 1
+		}
+		if at >= 0 {
+			line.Last, line.Queued = &c.Syncs[at], len(c.Syncs)-1-at
+		}
+		lines = append(lines, line)
+	}
+	return lines, err
+}
+
+// serveSync takes a list: what was typed, and a file behind it.
+func (in *Inspector) serveSync(w http.ResponseWriter, r *http.Request) {
+	r.Body = access.NewLongBody(w, r)
+	form, list, err := readSyncForm(r)
+	var s users.Sync
+	dryRun := r.URL.Query().Get("dryRun") == "true"
+	if err == nil {
+		s, err = in.sync(r.Context(), form, list, dryRun)
+	}
+	switch {
+	case err != nil:
+		access.ReadRest(r)
+		form.Problem = sentence(access.ErrorOf(err).Message)
+		in.showAudiences(w, r, http.StatusUnprocessableEntity, form)
+	case dryRun:
+		form.Counted = &s
+		in.showAudiences(w, r, http.StatusOK, form)
+	default:
+		in.redirectTo(w, r, "/audiences", "The list is stored. Its calls follow.")
+	}
+}
+
+func (in *Inspector) sync(ctx context.Context, f syncForm, list io.Reader, dryRun bool) (users.Sync, error) {
+	if f.Kind == string(users.KindTrait) {
+		return in.c.SyncTrait(ctx, users.TraitSync{
+			Name: f.Name, Source: f.Source, Destination: f.Destination, Values: users.ReadValues(list), DryRun: dryRun, Full: f.Full, AllowEmpty: f.AllowEmpty,
+		})
+	}
+	return in.c.SyncAudience(ctx, users.AudienceSync{
+		Name: f.Name, Source: f.Source, Destination: f.Destination, Members: users.ReadMembers(list), DryRun: dryRun, Full: f.Full, AllowEmpty: f.AllowEmpty,
+	})
+}
+
+// readSyncForm reads a form up to its file, which comes last and is read as it
+// comes.
+func readSyncForm(r *http.Request) (f syncForm, list io.Reader, err error) {
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return f, nil, access.Errorf(http.StatusBadRequest, "invalid", "the form cannot be read: %v", err)
+	}
+	for {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			return f, strings.NewReader(f.List), nil
+		}
+		if err != nil {
+			return f, nil, err
+		}
+		if part.FormName() == "file" {
+			return f, io.MultiReader(strings.NewReader(f.List+"\n"), part), nil
+		}
+		if err := f.set(part); err != nil {
+			return f, nil, err
+		}
+	}
+}
+
+// set takes one field.
+func (f *syncForm) set(part *multipart.Part) error {
+	data, err := io.ReadAll(io.LimitReader(part, maxTyped+1))
+	if err != nil {
+		return err
+	}
+	if len(data) > maxTyped {
+		return access.Errorf(http.StatusRequestEntityTooLarge, "too_large", "the field %.40s has more than %d bytes; give a long list as a file", part.FormName(), maxTyped)
+	}
+	value := string(data)
+	switch part.FormName() {
+	case "kind":
+		f.Kind = value
+	case "name":
+		f.Name = strings.TrimSpace(value)
+	case "source":
+		f.Source = value
+	case "destination":
+		f.Destination = value
+	case "full":
+		f.Full = value == "true"
+	case "allowEmpty":
+		f.AllowEmpty = value == "true"
+	case "list":
+		f.List = value
+	}
+	return nil
+}
+
+func (in *Inspector) serveForget(w http.ResponseWriter, r *http.Request) {
+	if !readForm(w, r) {
+		return
+	}
+	if err := in.c.ForgetComputation(r.Context(), r.PostForm.Get("id")); err != nil {
+		in.renderError(w, err)
+		return
+	}
+	in.redirectTo(w, r, "/audiences", "It is forgotten: the next list is a first one.")
+}

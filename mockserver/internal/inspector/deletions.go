@@ -1,0 +1,132 @@
+package inspector
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// outcomesShown is how many notifications the page of a deletion request shows.
+const outcomesShown = 100
+
+// A deletionsPage is the deletion requests, and the form that makes one.
+type deletionsPage struct {
+	Requests []users.Deletion
+	Sources  []string
+	Form     deletionForm
+}
+
+// A deletionForm is what was typed to make a request.
+type deletionForm struct {
+	ID, Source, Users string
+	Problem           string
+}
+
+func (in *Inspector) serveDeletions(w http.ResponseWriter, r *http.Request) {
+	in.showDeletions(w, r, http.StatusOK, deletionForm{})
+}
+
+func (in *Inspector) showDeletions(w http.ResponseWriter, r *http.Request, status int, form deletionForm) {
+	all, err := in.c.Deletions(r.Context())
+	if err != nil {
+		in.renderError(w, err)
+		return
+	}
+	p := deletionsPage{Requests: all, Sources: in.sourceNames(), Form: form}
+	if isFragment(r) {
+		in.renderBlock(w, status, "deletions", "lines", p)
+		return
+	}
+	in.render(w, status, "deletions", page{Title: "Deletions", Nav: "deletions", Body: p})
+}
+
+// serveMakeDeletion takes the users that were typed, one a line.
+func (in *Inspector) serveMakeDeletion(w http.ResponseWriter, r *http.Request) {
+	if !readForm(w, r) {
+		return
+	}
+	form := deletionForm{ID: strings.TrimSpace(r.PostForm.Get("id")), Source: r.PostForm.Get("source"), Users: r.PostForm.Get("users")}
+	request := users.DeletionRequest{ID: form.ID, Source: form.Source}
+	for line := range strings.Lines(form.Users) {
+		if id := strings.TrimRight(line, "\r\n"); id != "" {
+			request.UserIDs = append(request.UserIDs, id)
+		}
+	}
+	d, err := in.c.DeleteUsers(r.Context(), request)
+	if err != nil {
+		form.Problem = sentence(access.ErrorOf(err).Message)
+		in.showDeletions(w, r, http.StatusUnprocessableEntity, form)
+		return
+	}
+	in.redirectTo(w, r, callFilter{}.Link("/deletion", "id", d.ID), "The request is stored. The notifications follow.")
+}
+
+// A deletionPage is one request, and some of its notifications.
+type deletionPage struct {
+	users.Deletion
+	State    string // of the notifications that are shown; empty: any
+	States   []string
+	Outcomes []users.DeletionOutcome
+	Offset   int // of the first that is shown
+	More     bool
+}
+
+// Link returns the address of the page with other notifications.
+func (p deletionPage) Link(state string, offset int) string {
+	q := url.Values{"id": {p.ID}}
+	if state != "" {
+		q.Set("state", state)
+	}
+	if offset > 0 {
+		q.Set("offset", strconv.Itoa(offset))
+	}
+	return "/deletion?" + q.Encode()
+}
+
+// Earlier and Later are the offsets of the pages beside this one.
+func (p deletionPage) Earlier() int { return max(0, p.Offset-outcomesShown) }
+
+// Later is the offset of the next page.
+func (p deletionPage) Later() int { return p.Offset + len(p.Outcomes) }
+
+func (in *Inspector) serveDeletion(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	d, err := in.c.Deletion(r.Context(), q.Get("id"))
+	if err != nil {
+		in.renderError(w, err)
+		return
+	}
+	p := deletionPage{Deletion: d, State: q.Get("state"), States: []string{"pending", "delivered", "failed", "filtered"}}
+	wanted, known := tracking.ParseState(p.State)
+	if !known {
+		p.State = ""
+	}
+	p.Offset, _ = strconv.Atoi(q.Get("offset")) // what is no number is the first page
+	skip := max(0, p.Offset)
+	for o, err := range in.c.DeletionOutcomes(r.Context(), d.ID) {
+		switch {
+		case err != nil:
+			in.renderError(w, err)
+			return
+		case p.State != "" && o.State != wanted:
+			continue
+		case skip > 0:
+			skip--
+			continue
+		}
+		if p.More = len(p.Outcomes) == outcomesShown; p.More {
+			break
+		}
+		p.Outcomes = append(p.Outcomes, o)
+	}
+	if isFragment(r) {
+		in.renderBlock(w, http.StatusOK, "deletion", "lines", p)
+		return
+	}
+	in.render(w, http.StatusOK, "deletion", page{Title: "Deletion request", Nav: "deletions", Notice: in.notice(r), Body: p})
+}

@@ -1,0 +1,278 @@
+package inspector
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A signaturePage explains a signature that a receiver does not accept.
+type signaturePage struct {
+	Ref          string
+	Title        string // of the call
+	Type         string
+	Missing      bool // the call is not remembered
+	Destinations []string
+	Destination  string
+	Problem      string // why there is no body for it
+	Signed       *signedBody
+	Pasted       string
+	PastedSign   string
+	Verdicts     []finding
+	Difference   *differenceView
+	Tabs         snippetTabs // code that verifies
+	Recent       []row
+}
+
+// A signedBody is what is signed of a call for a destination.
+type signedBody struct {
+	Body      string
+	Bytes     int
+	Secret    bool
+	Signature string
+	Sent      string // the signature of the last attempt, where it was another
+	Stringify *differenceView
+	Marshal   *differenceView // to what encoding/json makes of the parsed body
+	Changes   []changeLine
+}
+
+// A changeLine is a value of the call that the body cannot represent.
+type changeLine struct {
+	webhook.Change
+	Why string
+}
+
+// A finding is one thing to say about what was pasted.
+type finding struct {
+	Good bool
+	Text string
+}
+
+// A differenceView is where two texts begin to differ.
+type differenceView struct {
+	At          int // bytes from the start
+	Left, Right excerptView
+}
+
+// An excerptView is a piece of a text around the byte where it begins to differ.
+type excerptView struct{ Before, Mark, After string }
+
+var changeReasons = map[webhook.ChangeKind]string{
+	webhook.ChangePrecision:     "has more digits than a double holds. Send it as a string to keep them.",
+	webhook.ChangeOverflow:      "is larger than a double holds, and JSON.stringify writes null.",
+	webhook.ChangeDuplicate:     "stands under a key that comes again; parsers keep the last value.",
+	webhook.ChangeOrder:         "has keys that look like array indices; JavaScript moves them to the front.",
+	webhook.ChangeInvalidUTF8:   "has bytes that are not UTF-8; they become U+FFFD.",
+	webhook.ChangeLoneSurrogate: "is half a character; many receivers read U+FFFD.",
+}
+
+func (in *Inspector) serveSignatures(w http.ResponseWriter, r *http.Request) {
+	if !readForm(w, r) {
+		return
+	}
+	p := signaturePage{
+		Ref: r.Form.Get("call"), Destination: r.Form.Get("destination"),
+		Pasted: r.Form.Get("body"), PastedSign: strings.TrimSpace(r.Form.Get("signature")),
+		Tabs: snippetTabs{ID: "verify", Label: "Language", Snippets: []snippet{
+			{ID: "go", Name: "Go", Code: fill("verify-go", nil)},
+			{ID: "node", Name: "Node", Code: fill("verify-node", nil)},
+			{ID: "python", Name: "Python", Code: fill("verify-python", nil)},
+		}},
+	}
+	destinations := in.c.Settings().Destinations
+	for _, d := range destinations {
+		p.Destinations = append(p.Destinations, d.Name)
+	}
+	if i := slices.IndexFunc(destinations, settings.DestinationNamed(p.Destination)); i >= 0 {
+		in.diagnose(&p, &destinations[i])
+	} else if len(destinations) > 0 {
+		p.Destination = destinations[0].Name
+		in.diagnose(&p, &destinations[0])
+	}
+	if p.Ref == "" {
+		p.Recent = in.list(callFilter{}, 0).Rows
+		p.Recent = p.Recent[:min(len(p.Recent), 8)]
+	}
+	in.render(w, http.StatusOK, "doctor", page{Title: "Signatures", Nav: "signatures", Body: p})
+}
+
+// diagnose compares the call with what was pasted.
+func (in *Inspector) diagnose(p *signaturePage, d *tracking.Destination) {
+	var body []byte
+	if p.Ref != "" {
+		i, ok := in.c.History().Item(p.Ref)
+		if !ok || i.Record == nil {
+			p.Missing = true
+			return
+		}
+		p.Title, p.Type = text.Cut(rowText, titleOf(&i.Record.Call)), i.Record.Call.Type
+		var err error
+		if body, err = webhook.Payload(i.Record.Call.Body, d.AliasFields); err != nil {
+			p.Problem = err.Error()
+			return
+		}
+		p.Signed = in.signed(body, d, i.Record)
+	}
+	if p.Pasted != "" || p.PastedSign != "" {
+		p.checkPasted(body, d.SharedSecret)
+	}
+}
+
+func (in *Inspector) signed(body []byte, d *tracking.Destination, r *tracking.Record) *signedBody {
+	s := &signedBody{Body: string(body), Bytes: len(body), Secret: d.SharedSecret != ""}
+	if s.Secret {
+		s.Signature = webhook.Sign(d.SharedSecret, body)
+	}
+	for _, a := range r.Attempts {
+		if a.Destination == d.Name {
+			s.Sent = a.RequestHeader.Get(webhook.SignatureHeader)
+		}
+	}
+	if s.Sent == s.Signature {
+		s.Sent = ""
+	}
+	if stringified, err := webhook.Canonical(nil, body); err == nil {
+		s.Stringify = viewDifference(body, stringified)
+	}
+	var parsed any
+	if json.Unmarshal(body, &parsed) == nil {
+		if marshalled, err := json.Marshal(parsed); err == nil {
+			s.Marshal = viewDifference(body, marshalled)
+		}
+	}
+	for _, c := range webhook.Changes(r.Call.Body) {
+		if !keptAsText(c) {
+			s.Changes = append(s.Changes, changeLine{c, changeReasons[c.Kind]})
+		}
+	}
+	return s
+}
+
+// keptAsText reports whether a number lost nothing after all: webhook.Payload writes
+// IDs and names as strings.
+func keptAsText(c webhook.Change) bool {
+	switch c.Path {
+	case "userId", "anonymousId", "groupId", "previousId", "event", "name", "category":
+		return c.Kind == webhook.ChangePrecision || c.Kind == webhook.ChangeOverflow
+	}
+	return false
+}
+
+// checkPasted adds findings about the body and the signature that a receiver got. body
+// is what was signed, nil if no call was chosen.
+func (p *signaturePage) checkPasted(body []byte, secret string) {
+	// A browser sends the line breaks of a form as CR LF.
+	pasted := []byte(strings.ReplaceAll(p.Pasted, "\r\n", "\n"))
+	add := func(good bool, text string) { p.Verdicts = append(p.Verdicts, finding{good, text}) }
+	if body != nil && len(pasted) > 0 {
+		if p.Difference = viewDifference(body, pasted); p.Difference == nil {
+			add(true, "The receiver's body is the one that was signed, byte for byte.")
+		} else {
+			add(false, bodyProblem(body, pasted))
+		}
+	}
+	if p.PastedSign == "" {
+		return
+	}
+	if secret == "" {
+		add(false, "The destination has no shared secret, so that its requests are not signed.")
+		return
+	}
+	if form := signatureForm(p.PastedSign); form != "" {
+		add(false, form)
+	}
+	sign := strings.ToLower(strings.TrimPrefix(p.PastedSign, "sha1="))
+	ofBody := body != nil && webhook.Verify(secret, body, sign) == nil
+	ofPasted := len(pasted) > 0 && webhook.Verify(secret, pasted, sign) == nil
+	switch {
+	case ofBody:
+		add(true, "The signature is right for what was signed.")
+	case ofPasted:
+		add(true, "The signature is right for the body that was pasted, with this destination's secret.")
+	default:
+		add(false, "The signature does not fit with this destination's secret: the receiver has another secret, or computes over other bytes.")
+	}
+}
+
+func signatureForm(sign string) string {
+	switch {
+	case strings.HasPrefix(sign, "sha1="):
+		return "The signature has the prefix sha1=; the header has the digest alone."
+	case strings.ToLower(sign) != sign:
+		return "The signature has upper-case digits; compare with lower-case ones."
+	}
+	return ""
+}
+
+// bodyProblem says what probably changed a body.
+func bodyProblem(body, pasted []byte) string {
+	const over = " Verify over the bytes as they came, before they are parsed."
+	if bytes.Equal(bytes.TrimSpace(pasted), body) {
+		return "The receiver's body has white space around it that was not sent."
+	}
+	same, err := webhook.Canonical(nil, pasted)
+	switch {
+	case err != nil:
+		return "The receiver's body is not JSON: it was cut, or changed on the way."
+	case !bytes.Equal(same, body) && !sameValue(same, body):
+		return "The receiver's body says something else than what was signed: it is another call, or it was changed on the way."
+	case bytes.Contains(pasted, []byte(`": `)):
+		return "It is the same JSON with spaces between: it was parsed and written again, as Python's json.dumps does." + over
+	case bytes.Contains(pasted, []byte(`\u003c`)) || bytes.Contains(pasted, []byte(`\u0026`)) || bytes.Contains(pasted, []byte(`\u003e`)):
+		return "It is the same JSON with <, > or & escaped: it was parsed and written again, as Go's encoding/json does." + over
+	case !bytes.Equal(same, body):
+		return "It is the same JSON with its keys in another order: it was parsed and written again." + over
+	}
+	return "It is the same JSON written in another way: it was parsed and written again." + over
+}
+
+// sameValue reports whether two documents differ in the order of their keys at most.
+func sameValue(a, b []byte) bool {
+	sorted := func(doc []byte) []byte {
+		var v any
+		if json.Unmarshal(doc, &v) != nil {
+			return nil
+		}
+		out, _ := json.Marshal(v) // what was parsed always marshals
+		return out
+	}
+	return bytes.Equal(sorted(a), sorted(b))
+}
+
+// viewDifference shows where two texts begin to differ, nil if they do not.
+func viewDifference(left, right []byte) *differenceView {
+	at := difference(left, right)
+	if at < 0 {
+		return nil
+	}
+	return &differenceView{At: at, Left: excerptAt(left, at), Right: excerptAt(right, at)}
+}
+
+func excerptAt(text []byte, at int) excerptView {
+	const around = 48
+	valid := func(part []byte) string { return strings.ToValidUTF8(string(part), "") }
+	e := excerptView{Before: valid(text[max(0, at-around):at])}
+	if at-around > 0 {
+		e.Before = "…" + e.Before
+	}
+	rest := text[at:]
+	if len(rest) == 0 {
+		return e
+	}
+	end := 1
+	for end < len(rest) && rest[end]&0xC0 == 0x80 { // to the end of the character
+		end++
+	}
+	e.Mark, e.After = valid(rest[:end]), valid(rest[end:min(len(rest), around+end)])
+	if len(rest) > around+end {
+		e.After += "…"
+	}
+	return e
+}

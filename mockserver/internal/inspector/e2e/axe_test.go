@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// npmFile returns the path of a file of a package. npm fetches the packages where
+// they are missing.
+func npmFile(t *testing.T, path string) string {
+	t.Helper()
+	path = filepath.Join("node_modules", path)
+	if _, err := os.Stat(path); err != nil {
+		out, err := exec.CommandContext(t.Context(), "npm", "install", "--no-audit", "--no-fund", "--no-package-lock").CombinedOutput()
+		if err != nil && os.Getenv("REQUIRE_NPM") != "1" {
+			t.Skipf("npm cannot fetch %s: %v\n%s", path, err, out)
+		}
+		require.NoError(t, err, string(out))
+	}
+	return path
+}
+
+// axe returns the script that judges a page.
+func axe(t *testing.T) string {
+	t.Helper()
+	script, err := os.ReadFile(npmFile(t, "axe-core/axe.min.js"))
+	require.NoError(t, err)
+	return string(script)
+}
+
+// judge runs the script on the page as it is: all of its rules, or those that are
+// named.
+func judge(b *tab, script, where string, rules ...string) {
+	b.t.Helper()
+	b.run(script + "; undefined")
+	only := ""
+	if len(rules) > 0 {
+		only = "runOnly: " + quote(strings.Join(rules, " ")) + ".split(' '),"
+	}
+	found := eval[json.RawMessage](b, `axe.run(document, { `+only+` resultTypes: ['violations'] }).then((r) => r.violations.map(
+		(v) => ({ id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.map((n) => n.html.slice(0, 200) + ' ' + n.failureSummary) })))`)
+	var violations []struct {
+		ID, Impact, Help string
+		Nodes            []string
+	}
+	require.NoError(b.t, json.Unmarshal(found, &violations))
+	for _, v := range violations {
+		assert.Fail(b.t, v.ID, "%s: %s (%s)\n%s", where, v.Help, v.Impact, strings.Join(v.Nodes, "\n"))
+	}
+}
+
+func TestAccessibility(t *testing.T) {
+	script := axe(t)
+	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone)
+	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", good.URL, "s3cret"), to("crm", gone.URL, "")}}, "")
+	b := newTab(t, srv.URL)
+	b.open("/")
+	judge(b, script, "the first run")
+	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{"orderId":12345678901234567890}`),
+		`{"type":"identify","userId":"grace","traits":{}}`, `{"type":"track","userId":"ada"}`, `{"type":"page","anonymousId":"a","name":"Docs","integrations":{"All":false}}`)
+	b.wait(`document.querySelectorAll('#rows .is-delivered').length === 2`)
+	rejected := eval[string](b, `document.querySelector('#rows .k-rejected').dataset.ref`)
+	call := eval[string](b, `document.querySelector('#rows tr:last-child').dataset.ref`)
+	for _, dark := range []bool{false, true} {
+		b.dark(dark)
+		for _, path := range []string{
+			"/", "/?text=nothing+has+this", "/?call=" + call, "/?call=" + rejected, "/replay", "/destinations", "/destinations/new",
+			"/destination?name=hook", "/destination?name=crm", "/signatures", "/signatures?destination=hook&call=" + call,
+		} {
+			b.open(path)
+			b.run(`document.querySelectorAll('details').forEach((d) => { d.open = true })`)
+			if dark {
+				judge(b, script, path+", dark", "color-contrast")
+			} else {
+				judge(b, script, path)
+			}
+		}
+	}
+	b.open("/destinations/new")
+	b.click(".save .primary")
+	b.wait(`document.activeElement?.id === 'summary'`)
+	judge(b, script, "a form with problems")
+	b.size(390, 800)
+	for _, path := range []string{"/", "/?call=" + call, "/destinations", "/destination?name=hook"} {
+		b.open(path)
+		judge(b, script, path+", narrow")
+	}
+	b.forgive("422")
+}
+
+func TestLoginIsAccessible(t *testing.T) {
+	script := axe(t)
+	srv, _ := serve(t, engine.Config{}, adminToken)
+	b := newTab(t, srv.URL)
+	b.open("/login")
+	judge(b, script, "the login")
+	b.typeInto("#token", "wrong")
+	b.click("main button")
+	b.waitText("#token-problem", "not the token")
+	judge(b, script, "a login that failed")
+	b.forgive("401")
+}

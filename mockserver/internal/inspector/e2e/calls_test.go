@@ -1,0 +1,407 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	userspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// row selects the n-th row of the list, the newest being the first.
+func row(n int) string { return fmt.Sprintf("#rows > tr:nth-child(%d)", n) }
+
+func TestFirstRunTurnsLiveWithWhatItSaysToPaste(t *testing.T) {
+	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "shop", WriteKey: "wk-7f3a"}}}, "")
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.shoot("first-run")
+	assert.Contains(t, b.text("#first"), "Waiting for the first call")
+	assert.Contains(t, b.text("#first .address"), srv.URL)
+	assert.Contains(t, b.text("#first .address"), "wk-7f3a")
+	b.click("#tab-start-node")
+	b.wait(`document.querySelector('#code-start-node').checkVisibility() && !document.querySelector('#code-start-curl').checkVisibility()`)
+	assert.Contains(t, b.text("#code-start-node"), fmt.Sprintf(`host: "%s"`, srv.URL))
+
+	// What it says to paste is pasted, and nothing else is done to the page.
+	program := filepath.Join(t.TempDir(), "main.go")
+	require.NoError(t, os.WriteFile(program, []byte(eval[string](b, `document.querySelector('#code-start-go > .code:last-child code').textContent`)), 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", "run", program).CombinedOutput()
+	require.NoError(t, err, string(out))
+	b.waitText(row(1), "Signed Up")
+	b.wait(`document.querySelector('#first') === null && document.querySelector('#filters').checkVisibility()`)
+	assert.Contains(t, b.text(row(1)), "shop")
+	b.waitText("#count", "1 call")
+}
+
+func TestFirstRunByCurl(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("there is no curl")
+	}
+	srv, _ := serve(t, engine.Config{}, "")
+	b := newTab(t, srv.URL)
+	b.open("/")
+	assert.Contains(t, b.text("#first"), "Any write key is taken")
+	command := eval[string](b, `document.querySelector('#code-start-curl code').textContent`)
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput()
+	require.NoError(t, err, string(out))
+	b.waitText(row(1), "Signed Up")
+}
+
+func TestFirstRunByNode(t *testing.T) {
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("there is no node")
+	}
+	npmFile(t, "@segment/analytics-node/package.json")
+	srv, _ := serve(t, engine.Config{}, "")
+	b := newTab(t, srv.URL)
+	b.open("/")
+	program := exec.CommandContext(t.Context(), "node", "--input-type=module")
+	program.Stdin = strings.NewReader(eval[string](b, `document.querySelector('#code-start-node > .code:last-child code').textContent`))
+	out, err := program.CombinedOutput()
+	require.NoError(t, err, string(out))
+	b.waitText(row(1), "Signed Up")
+}
+
+func TestLiveListFiltersAndPauses(t *testing.T) {
+	good := newReceiver(t, http.StatusOK)
+	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", good.URL, "")}}, "")
+	post(t, srv.URL, "web", track("m1", "ada", "Signed Up", `{"plan":"Pro"}`))
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.waitText(row(1), "Signed Up")
+	post(t, srv.URL, "ios", `{"type":"page","anonymousId":"anon-1","messageId":"m2","name":"Pricing"}`,
+		`{"type":"identify","userId":"grace","messageId":"m3","traits":{"city":"Zürich"}}`)
+	b.waitText(row(1), "grace")
+	b.waitText(row(2), "Pricing")
+	b.wait(`document.querySelectorAll('#rows .chip.is-delivered').length === 3`)
+	b.waitText("#count", "3 calls")
+
+	for name, want := range map[string]struct {
+		field, value string
+		rows         int
+	}{
+		"type":                  {"type", "page", 1},
+		"status":                {"status", "delivered", 3},
+		"no such status":        {"status", "failed", 0},
+		"event":                 {"event", "PRIC", 1},
+		"user":                  {"user", "anon", 1},
+		"text":                  {"text", "pro", 1},
+		"text beyond ASCII":     {"text", "zürich", 1},
+		"text that nothing has": {"text", "nothing has this", 0},
+	} {
+		b.set(fmt.Sprintf(`#filters [name="%s"]`, want.field), want.value)
+		b.wait(fmt.Sprintf(`document.querySelectorAll('#rows tr').length === %d && location.search.includes(%s)`, want.rows, quote(want.field)))
+		if want.rows < 3 {
+			b.waitText("#count", fmt.Sprintf("%d hidden by the filter", 3-want.rows))
+		}
+		if want.rows == 0 {
+			assert.Contains(t, b.text("#nothing"), "No call matches the filter", name)
+		}
+		b.click("#clear")
+		b.wait(`document.querySelectorAll('#rows tr').length === 3 && location.search === ''`)
+	}
+
+	// What comes while a filter is on is counted, and shown if it matches.
+	b.set(`#filters [name="type"]`, "track")
+	b.waitText("#count", "1 of 3 calls matches")
+	post(t, srv.URL, "web", track("m4", "ada", "Order Completed", `{}`), `{"type":"page","userId":"ada","messageId":"m5","name":"Cart"}`)
+	b.waitText(row(1), "Order Completed")
+	b.waitText("#count", "2 of 5 calls match")
+	b.waitText("#count", "3 hidden by the filter")
+	assert.Equal(t, 2, b.count("#rows tr"))
+	b.shoot("filter")
+	b.click("#clear")
+	b.wait(`document.querySelectorAll('#rows tr').length === 5`)
+
+	b.click("#pause")
+	post(t, srv.URL, "web", track("m6", "ada", "While Paused", `{}`))
+	b.waitText("#fresh", "1 new call")
+	assert.NotContains(t, b.text("#rows"), "While Paused")
+	assert.Equal(t, "Paused", b.text("#live"))
+	b.shoot("paused")
+	b.click("#fresh")
+	b.waitText(row(1), "While Paused")
+	b.wait(`document.querySelector('#live').dataset.state === 'live'`)
+	b.waitText("#count", "6 calls")
+}
+
+func TestCallTellsAllThatIsKnownOfIt(t *testing.T) {
+	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone)
+	srv, _ := serve(t, engine.Config{
+		Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}},
+		Destinations: []tracking.Destination{
+			to("warehouse", good.URL, "s3cret"), to("crm", gone.URL, ""), to("ios only", good.URL, "", "ios"),
+		},
+	}, "")
+	sent := time.Now().Add(-95 * time.Second).UTC()
+	call := fmt.Sprintf(`{"type":"track","messageId":"m1","userId":"ada","event":"Order Completed","timestamp":%q,
+		"properties":{"orderId":12345678901234567890,"ratio":1.10,"list":[1,{"unit price":9.5}]}}`, sent.Format(time.RFC3339Nano))
+	for range 2 {
+		require.Equal(t, http.StatusOK, postTo(t, srv.URL+"/v1/batch", "web-key", fmt.Sprintf(`{"sentAt":%q,"batch":[%s]}`, sent.Format(time.RFC3339Nano), call)))
+	}
+	post(t, srv.URL, "web-key", `{"type":"track","messageId":"m2","userId":"ada","event":"Only CRM","integrations":{"All":false}}`)
+
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.waitText(row(2), "×2")
+	b.waitText(row(2), "clock +1m35s")
+	b.wait(`document.querySelector('` + row(2) + ` .chip.is-delivered') && document.querySelector('` + row(2) + ` .chip.is-failed')`)
+	b.click(row(2) + " a")
+	b.waitText("#panel h2", "Order Completed")
+	panel := b.text("#panel")
+	assert.Contains(t, panel, `"orderId": 12345678901234567890`, "integers keep their digits")
+	assert.Contains(t, panel, `"ratio": 1.10`, "as they came")
+	assert.Contains(t, panel, "timestamp moved by +1m35s")
+	assert.Contains(t, panel, "1 repeat dropped")
+	assert.Contains(t, panel, "the destination is not connected to the source")
+	assert.Contains(t, panel, "410 (Gone)")
+	b.run(`document.querySelectorAll('#panel details').forEach((d) => { d.open = true })`)
+	assert.Contains(t, b.text("#panel"), `{"answer": 410, "from": "the receiver"}`)
+	assert.Contains(t, b.text("#panel"), "X-Signature")
+	assert.Contains(t, b.text("#panel"), `"orderId":12345678901234567000`, "what JSON.stringify leaves of it")
+	b.shoot("call")
+
+	// By keyboard: down and up the list, out of the call, and back by history.
+	b.do(chromedp.Focus(row(2)+" a"), chromedp.KeyEvent(kb.ArrowUp))
+	b.waitText("#panel h2", "Only CRM")
+	assert.Contains(t, b.text("#panel"), "integrations.All is false and Webhooks is not enabled by name")
+	b.do(chromedp.KeyEvent(kb.Escape))
+	b.wait(`document.querySelector('#panel').hidden && document.activeElement.textContent === 'Only CRM'`)
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.waitText("#panel h2", "Only CRM")
+	b.do(chromedp.NavigateBack())
+	b.wait(`document.querySelector('#panel').hidden`)
+
+	// The address of a call leads to it.
+	b.click(row(2) + " a")
+	b.wait(`location.search.startsWith('?call=')`)
+	b.open(strings.TrimPrefix(eval[string](b, `location.href`), srv.URL))
+	assert.Contains(t, b.text("#panel h2"), "Order Completed")
+	assert.Equal(t, 1, b.count("#rows .is-open"))
+	b.open("/?call=00112233445566778899aabbccddeeff")
+	assert.Contains(t, b.text("#panel"), "not remembered any more")
+}
+
+func TestRejectedCallsSayWhatIsWrongAndHowToMendIt(t *testing.T) {
+	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}}, "")
+	post(t, srv.URL, "web-key",
+		track("good", "ada", "Good", `{}`),
+		`{"type":"track","userId":"ada","properties":{"a":1}}`,
+		`{"type":"identify","userId":"ada","traits":[1,2]}`)
+	require.Equal(t, http.StatusUnauthorized, postTo(t, srv.URL+"/v1/batch", "wrong-key", `{"batch":[]}`))
+	b := newTab(t, srv.URL)
+	b.open("/")
+	assert.Equal(t, 4, b.count("#rows tr"), "rejected ones beside accepted ones")
+	b.set(`#filters [name="status"]`, "rejected")
+	b.wait(`document.querySelectorAll('#rows tr').length === 3`)
+
+	b.click(`#rows tr:has([title*="traits"]) a`)
+	b.waitText("#panel .wrong", "traits_not_object")
+	assert.Contains(t, b.text("#panel .wrong"), "To mend it: Make traits an object, or leave it out.")
+	assert.Contains(t, b.text("#panel .is-wrong"), `"traits"`)
+	b.shoot("rejected")
+
+	b.click(`#rows tr:has([title*="event"]) a`)
+	b.waitText("#panel .wrong", "event_not_defined")
+	assert.Contains(t, b.text("#panel .is-missing"), `"event"`)
+
+	b.click(`#rows tr.k-refused a`)
+	b.waitText("#panel .wrong", "unknown_write_key")
+	assert.Contains(t, b.text("#panel"), "answered 401")
+	assert.NotContains(t, eval[string](b, `document.documentElement.outerHTML`), "wrong-key")
+}
+
+func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
+	hook := newReceiver(t, http.StatusGone)
+	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", hook.URL, "s3cret")}}, "")
+	for i := range 5 {
+		post(t, srv.URL, "web", track(fmt.Sprint("m", i), "ada", fmt.Sprint("Event ", i), `{}`))
+	}
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.wait(`document.querySelectorAll('#rows .chip.is-failed').length === 5`)
+	b.click(row(1) + " a")
+	b.waitText("#panel .destination", "failed")
+	b.shoot("failed")
+
+	hook.status.Store(http.StatusOK)
+	b.click("#panel .destination button")
+	b.waitText("#panel .notice", "1 call is being replayed to hook")
+	b.waitText("#panel .destination .state", "delivered")
+	assert.Contains(t, b.text("#panel .notice"), "1 call is being replayed to hook", "it stays to be read when the call changes")
+	b.wait(`document.querySelector('` + row(1) + ` .chip.is-delivered') !== null`)
+	assert.Equal(t, 2, b.count("#panel .attempt"))
+
+	// The others at once, with a word before on how many they are.
+	b.set(`#filters [name="status"]`, "failed")
+	b.wait(`document.querySelectorAll('#rows tr').length === 4`)
+	b.click("#replay-all")
+	b.waitText("h1", "Replay")
+	b.ready()
+	assert.Contains(t, b.text("main"), "4 calls match: status “Failed”.")
+	assert.Equal(t, "Replay 4 calls", b.text("main form button"))
+	b.shoot("replay")
+	b.click("main form button")
+	b.waitText(".notice", "4 calls are being replayed.")
+	b.open("/?done=replayed&n=999999&notice=replayed")
+	assert.Zero(t, b.count(".notice"), "no link makes one up")
+	b.open("/")
+	b.wait(`document.querySelectorAll('#rows .chip.is-delivered').length === 5`)
+	bodies, _ := hook.got()
+	assert.Len(t, bodies, 10)
+}
+
+func TestScannersAreOneRowAndTheirMethodIsShown(t *testing.T) {
+	srv, _ := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}}, "")
+	post(t, srv.URL, "web-key", track("m1", "ada", "Signed Up", `{}`))
+	b := newTab(t, srv.URL)
+	b.open("/")
+	for n := range 30 {
+		res, err := sender.Get(fmt.Sprintf("%s/v1/wp-%d.php", srv.URL, n))
+		require.NoError(t, err)
+		res.Body.Close()
+	}
+	b.waitText(row(1), "GET /v1/wp-29.php×30")
+	assert.Equal(t, 2, b.count("#rows tr"))
+	b.click(row(1) + " a")
+	b.waitText("#panel .wrong", "not_found")
+	assert.Contains(t, b.text("#panel h2"), "GET /v1/wp-29.php")
+
+	// A single call's type is that of its path, also where the call was rejected.
+	require.Equal(t, http.StatusOK, postTo(t, srv.URL+"/v1/track", "web-key", `{"userId":"ada"}`))
+	b.waitText(row(1)+" .type", "track")
+	b.waitText(row(1), "event_not_defined")
+}
+
+func TestWriteKeyNamesItsSourceWhereAnyIsTaken(t *testing.T) {
+	srv, _ := serve(t, engine.Config{}, "")
+	b := newTab(t, srv.URL)
+	b.open("/")
+	post(t, srv.URL, "ios-app", track("m1", "ada", "Signed Up", `{}`))
+	b.waitText(row(1)+" .c-source", "ios-app")
+}
+
+func TestOwnCallsCanBeHidden(t *testing.T) {
+	good := newReceiver(t, http.StatusOK)
+	srv, collector := serve(t, engine.Config{
+		History: history.New(10), Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}},
+		Destinations: []tracking.Destination{to("hook", good.URL, "")},
+	}, "")
+	post(t, srv.URL, "web-key", track("m1", "ada", "Signed Up", `{}`))
+	users := make([]string, 50)
+	for i := range users {
+		users[i] = fmt.Sprint("user-", i)
+	}
+	s, err := collector.SyncAudience(t.Context(), userspkg.AudienceSync{Name: "Large", Source: "web", Destination: "hook", Members: userspkg.Members(users...)})
+	require.NoError(t, err)
+	_, err = collector.WaitSync(t.Context(), s.ID)
+	require.NoError(t, err)
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.waitText("#count", "11 calls")
+	assert.Contains(t, b.text(row(1)), "own")
+	assert.Contains(t, b.text(row(11)), "Signed Up", "they have pushed no other out")
+	b.click(`[name="synthetic"]`)
+	b.wait(`document.querySelectorAll('#rows tr').length === 1 && location.search === '?synthetic=hide'`)
+	b.waitText("#count", "10 hidden by the filter")
+	post(t, srv.URL, "web-key", track("m2", "ada", "Signed In", `{}`))
+	b.waitText(row(1), "Signed In")
+	b.open("/?synthetic=hide")
+	assert.True(t, eval[bool](b, `document.querySelector('[name="synthetic"]').checked`))
+	assert.Equal(t, 2, b.count("#rows tr"))
+	b.click("#clear")
+	b.wait(`document.querySelectorAll('#rows tr').length === 12 && !document.querySelector('[name="synthetic"]').checked`)
+}
+
+func TestWhatIsNotKnownIsSaid(t *testing.T) {
+	history := history.New(0)
+	history.RecordUnknown()
+	gone := newReceiver(t, http.StatusGone)
+	srv, _ := serve(t, engine.Config{History: history, AnyWriteKey: true, Destinations: []tracking.Destination{to("one", gone.URL, ""), to("other", gone.URL, "")}}, "")
+	call, err := fields.ReadCall("web", []byte(`{"type":"track","event":"From Before","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Second).UTC().Format(time.RFC3339)+`"}`))
+	require.NoError(t, err)
+	b := newTab(t, srv.URL)
+	b.open("/destinations")
+	assert.Equal(t, "Nothing yet", b.text("tbody .state"))
+	history.Restore(tracking.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now().Add(time.Second), Attempt: 1, Outcome: tracking.Outcome{State: tracking.StateFailed}, Call: &call})
+	b.open("/")
+	b.waitText(row(1), "From Before")
+	assert.Equal(t, 1, b.count("#rows .chip.is-unknown"))
+	assert.Zero(t, b.count("#rows .chip.is-pending"))
+	b.click(row(1) + " a")
+	b.waitText("#panel .destination.is-unknown", "not known")
+	b.shoot("unknown")
+	b.open("/destinations")
+	b.waitText("tbody tr:first-child .state", "Failing")
+	assert.Contains(t, b.text("tbody tr:first-child"), "the last 1 attempt failed")
+}
+
+func TestStreamGoesOnWhereItWasCut(t *testing.T) {
+	srv, _ := serve(t, engine.Config{}, "")
+	post(t, srv.URL, "web", track("m1", "ada", "Before", `{}`))
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.waitText(row(1), "Before")
+	b.run(`window.cut = 0; new MutationObserver(() => { window.cut += document.querySelector('#live').dataset.state === 'lost' })
+		.observe(document.querySelector('#live'), { attributes: true })`)
+	srv.CloseClientConnections()
+	post(t, srv.URL, "web", track("m2", "ada", "Meanwhile", `{}`))
+	b.wait(`window.cut > 0`)
+	b.waitText(row(1), "Meanwhile")
+	b.wait(`document.querySelector('#live').dataset.state === 'live'`)
+	post(t, srv.URL, "web", track("m3", "ada", "After", `{}`))
+	b.waitText(row(1), "After")
+	assert.Equal(t, 3, b.count("#rows tr"))
+	b.forgive("net::ERR_")
+}
+
+func TestHostileTextIsShownAsText(t *testing.T) {
+	good := newReceiver(t, http.StatusOK)
+	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", good.URL, "s3cret")}}, "")
+	long := strings.Repeat("x", 10_000)
+	hostile := []string{
+		`<script>window.hacked = 1</script>`, `<img src=x onerror="window.hacked = 1">`, `"><svg onload=window.hacked=1>`,
+		`</template></td></tr></table><h1 id="hacked">`, "\u202Egnp.exe\u202C", "\u2066\u2067\u061C right to left", "nul\x00 bell\x07 zero\u200Bwidth\uFEFF",
+		`javascript:window.hacked=1`, `{{.}} ${1} ' " \ & &amp; &lt;`, "line\nbreak\u2028separator", "עברית ואנגלית English", "👩‍👩‍👧 café", long,
+	}
+	for i, text := range hostile {
+		post(t, srv.URL, "web", fmt.Sprintf(`{"type":"track","messageId":"m%d","userId":%s,"event":%s,"properties":{%s:%s}}`, i, quote(text), quote(text), quote(text[:min(len(text), 40)]), quote(text)))
+	}
+	post(t, srv.URL, "web", "{\"type\":\"track\",\"messageId\":\"bad\",\"userId\":\"u\xff\xfe\",\"event\":\"not \xff UTF-8\",\"properties\":{\"\\ud800\":\"\\udfff\"}}")
+	b := newTab(t, srv.URL)
+	b.open("/")
+	assert.Equal(t, len(hostile)+1, b.count("#rows tr"))
+	// Once more, by the stream.
+	for i, text := range hostile {
+		post(t, srv.URL, "web", fmt.Sprintf(`{"type":"identify","messageId":"i%d","userId":%s,"traits":{"a":%s}}`, i, quote(text), quote(text)))
+	}
+	b.wait(fmt.Sprintf(`document.querySelectorAll('#rows tr').length === %d`, 2*len(hostile)+1))
+	b.shoot("hostile")
+	for n := 1; n <= len(hostile)+1; n++ {
+		at := row(len(hostile) + n)
+		b.click(at + " a")
+		b.wait(fmt.Sprintf(`document.querySelector('#panel [data-ref]')?.dataset.ref === document.querySelector(%s).dataset.ref`, quote(at)))
+	}
+	b.waitText("#panel", "<script>window.hacked = 1</script>")
+	assert.True(t, eval[bool](b, `window.hacked === undefined && document.getElementById('hacked') === null`))
+	assert.Equal(t, 1, b.count("main h1"))
+	assert.True(t, eval[bool](b, `document.documentElement.scrollWidth <= innerWidth && document.querySelector('#panel').scrollWidth <= document.querySelector('#panel').clientWidth`), "nothing is pushed out of the page")
+	assert.Contains(t, b.text("#rows"), "U+202E")
+	b.open("/signatures?destination=hook&call=" + eval[string](b, `document.querySelector('`+row(len(hostile)+4)+`').dataset.ref`))
+	b.wait(`document.documentElement.scrollWidth <= innerWidth`)
+}

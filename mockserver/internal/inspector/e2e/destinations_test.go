@@ -1,0 +1,263 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
+	hook := newReceiver(t, http.StatusOK)
+	srv, collector := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}}}, "")
+	b := newTab(t, srv.URL)
+	b.open("/destinations")
+	assert.Contains(t, b.text("main"), "No destination yet")
+	b.click(".empty-card a")
+	b.waitText("h1", "New destination")
+	b.ready()
+
+	b.typeInto("#name", "warehouse")
+	b.click(`[name="sources"][value="web"]`)
+	b.wait(`document.querySelector('[name="allSources"][value="false"]').checked`)
+	b.typeInto("#url0", hook.URL+"/in")
+	b.typeInto("#headers0", "X-Team: growth\nAuthorization: Bearer t0ken")
+	b.typeInto("#sharedSecret", "s3cret")
+	assert.Equal(t, 1, eval[int](b, `[...document.querySelectorAll('[data-webhook]')].filter((w) => w.checkVisibility()).length`))
+	b.click("[data-add-webhook]")
+	b.typeInto("#url1", hook.URL+"/second")
+
+	// Before it is saved, the receivers say what they think of it.
+	b.click("[data-test]")
+	b.waitText("#test", "Accepted: the receiver answered 200")
+	assert.Equal(t, 2, b.count("#test .answer"))
+	bodies, heads := hook.got()
+	require.Len(t, bodies, 2)
+	assert.Equal(t, "growth", heads[0].Get("X-Team")+heads[1].Get("X-Team"))
+	require.NoError(t, webhook.Verify("s3cret", []byte(bodies[0]), heads[0].Get("X-Signature")))
+	b.shoot("destination-test")
+	hook.status.Store(http.StatusTeapot)
+	b.set("#testType", "alias")
+	b.click("[data-test]")
+	b.waitText("#test", "Not accepted: answered 418")
+	hook.status.Store(http.StatusOK)
+	assert.Empty(t, collector.Settings().Destinations, "nothing is saved by a test")
+
+	b.click(`[name="enabled"]`) // not yet
+	b.click(".save .primary")
+	b.waitText(".notice", "The destination is saved.")
+	b.waitText(".figures", "It gets no calls.")
+	b.ready()
+	d := collector.Settings().Destinations[0]
+	assert.Equal(t, tracking.Destination{Name: "warehouse", Sources: []string{"web"}, Disabled: true, Settings: webhook.Settings{
+		Webhooks: []webhook.Endpoint{
+			{URL: hook.URL + "/in", Headers: map[string]string{"X-Team": "growth", "Authorization": "Bearer t0ken"}}, {URL: hook.URL + "/second", Headers: map[string]string{}},
+		}, SharedSecret: "s3cret",
+	}}, d)
+
+	// What is secret is not shown again, and stays when the form is saved once more.
+	for _, secret := range []string{"s3cret", "t0ken"} {
+		assert.NotContains(t, eval[string](b, `fetch(location.href).then((r) => r.text())`), secret)
+	}
+	b.click(`[name="enabled"]`)
+	b.click(".save .primary")
+	b.waitText(".figures", "Nothing yet")
+	b.ready()
+	d = collector.Settings().Destinations[0]
+	assert.Equal(t, "s3cret", d.SharedSecret)
+	assert.Equal(t, "Bearer t0ken", d.Webhooks[0].Headers["Authorization"])
+	assert.False(t, d.Disabled)
+
+	b.click(".heading button")
+	b.waitText(".figures", "Paused")
+	b.ready()
+	post(t, srv.URL, "web-key", track("m1", "ada", "While Paused", `{}`))
+	b.waitText(".figures dl", "Waiting1")
+	b.shoot("destination-paused")
+	b.click(".heading button")
+	b.wait(`document.querySelector('.figures .is-delivered')?.textContent === '1'`)
+	b.ready()
+
+	b.click("details.card summary")
+	b.click("details.card button")
+	b.waitText("main", "No destination yet")
+	assert.Empty(t, collector.Settings().Destinations)
+}
+
+func TestDestinationFormPutsEachProblemBesideItsField(t *testing.T) {
+	srv, collector := serve(t, engine.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "web-key"}}}, "")
+	require.NoError(t, collector.AddDestination(t.Context(), tracking.Destination{
+		Name: "taken", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "https://example.com/hook"}}, SharedSecret: "old"},
+	}))
+	b := newTab(t, srv.URL)
+	cases := []struct {
+		name   string
+		fields map[string]string
+		want   map[string]string // by the ID of what stands beside the field
+	}{
+		{"nothing", nil, map[string]string{"name": "Name is empty", "url0": "URL 1 is empty: give"}},
+		{"taken", map[string]string{"#name": "taken", "#url0": "https://example.com"}, map[string]string{"name": "Name is taken"}},
+		{"unseen", map[string]string{"#name": "a\u200Bb", "#url0": "ftp://example.com"}, map[string]string{
+			"name": "Name has a character that cannot be seen", "url0": `URL 1 has the protocol "ftp": start it with`,
+		}},
+		{"URLs", map[string]string{"#name": "n", "#url0": "https://", "#url1": "http://u:p@example.com", "#url2": "https://example.com:99999", "#url3": "https://exa mple.com", "#headers4": "A: b"}, map[string]string{
+			"url0": "URL 1 has no host", "url1": "URL 2 holds credentials: put them into a static header", "url2": "URL 3 has the port 99999", "url3": "URL 4 is no URL", "url4": "URL 5 is empty",
+		}},
+		{"headers", map[string]string{
+			"#name": "n", "#url0": "https://a.example", "#headers0": "Host: x", "#url1": "https://b.example", "#headers1": "no colon",
+			"#url2": "https://c.example", "#headers2": "A: 1\nA: 2", "#url3": "https://d.example", "#headers3": "Bad Name: 1", "#url4": "https://e.example", "#headers4": "X-Signature: 1",
+		}, map[string]string{
+			"headers0": `Headers of URL 1 "Host" is set by the forwarder: remove it`, "headers1": "have no colon in line 1: write each as Name: value", "headers2": "have A twice",
+			"headers3": `"Bad Name" is no header name`, "headers4": `"X-Signature" is set by the forwarder`,
+		}},
+		{"sources", map[string]string{"#name": "n", "#url0": "https://a.example", `[name="allSources"][value="false"]`: "click"}, map[string]string{"sources": "Sources are none: choose at least one"}},
+	}
+	for _, c := range cases {
+		b.open("/destinations/new")
+		b.run(`document.querySelectorAll('[data-unused]').forEach((w) => w.removeAttribute('data-unused'))`)
+		for selector, value := range c.fields {
+			if value == "click" {
+				b.click(selector)
+			} else {
+				b.set(selector, value)
+			}
+		}
+		b.click(".save .primary")
+		b.wait(`document.activeElement?.id === 'summary'`)
+		assert.Equal(t, len(c.want), b.count("#summary li"), "%s: %s", c.name, b.text("#summary"))
+		for field, text := range c.want {
+			assert.Contains(t, b.text("#"+field+"-problem"), text, c.name)
+			assert.Contains(t, b.text(`#summary [href="#`+field+`"]`), text, c.name)
+			assert.True(t, eval[bool](b, fmt.Sprintf(`document.getElementById(%s).checkVisibility()`, quote(field))), field)
+		}
+		for selector, value := range c.fields {
+			if value != "click" {
+				assert.Equal(t, value, eval[string](b, fmt.Sprintf(`document.querySelector(%s).value`, quote(selector))), "what was typed stays")
+			}
+		}
+		b.shoot("problems-" + c.name)
+	}
+	b.open("/destination?name=taken")
+	b.click(`[name="secretDo"][value="replace"]`)
+	b.click(".save .primary")
+	b.wait(`document.activeElement?.id === 'summary'`)
+	assert.Contains(t, b.text("#sharedSecret-problem"), "Shared secret is empty: type the new one")
+	assert.Len(t, collector.Settings().Destinations, 1)
+	assert.Equal(t, "old", collector.Settings().Destinations[0].SharedSecret)
+	b.forgive("422") // the browser tells of each answer that is no success
+}
+
+func TestConfiguredDestinationsAreReadOnly(t *testing.T) {
+	hook := newReceiver(t, http.StatusOK)
+	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("configured", hook.URL, "s3cret")}}, "")
+	b := newTab(t, srv.URL)
+	b.open("/destinations")
+	b.click("tbody th a")
+	b.waitText("h1", "configured")
+	b.ready()
+	assert.Contains(t, b.text("main"), "The configuration defines this destination.")
+	assert.Zero(t, b.count(".save, details.card"))
+	assert.True(t, eval[bool](b, `document.querySelector('#url0').matches(':disabled')`))
+	b.click("[data-test]")
+	b.waitText("#test", "Accepted: the receiver answered 200")
+	_, heads := hook.got()
+	assert.NotEmpty(t, heads[0].Get("X-Signature"))
+	assert.Equal(t, "growth", heads[0].Get("X-Team"))
+}
+
+func TestFailedCallsOfADestinationAreReplayed(t *testing.T) {
+	hook := newReceiver(t, http.StatusGone)
+	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", hook.URL, "")}}, "")
+	for i := range 3 {
+		post(t, srv.URL, "web", track(fmt.Sprint("m", i), "ada", "Order Completed", `{}`))
+	}
+	b := newTab(t, srv.URL)
+	b.open("/destination?name=hook")
+	b.wait(`document.querySelectorAll('.why').length === 3`)
+	assert.Contains(t, b.text(".why"), "answered 410 (Gone)")
+	hook.status.Store(http.StatusOK)
+	b.click("#refresh .primary")
+	b.waitText("h1", "Replay to hook")
+	b.ready()
+	assert.Equal(t, "Replay 3 calls", b.text("main form button"))
+	b.click("main form button")
+	b.waitText(".notice", "3 calls are being replayed.")
+	b.wait(`document.querySelector('.figures .is-delivered')?.textContent === '3'`)
+}
+
+func TestSignatureDoctor(t *testing.T) {
+	hook := newReceiver(t, http.StatusOK)
+	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", hook.URL, "s3cret"), to("plain", hook.URL, "")}}, "")
+	post(t, srv.URL, "web", track("m1", "ada", "Sign & Seal <é>", `{"orderId":12345678901234567890,"b":1,"a":2}`))
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.wait(`document.querySelectorAll('#rows .is-delivered').length === 2`)
+	b.open("/signatures")
+	b.click(".recent a")
+	b.waitText("main", "What is signed")
+	b.ready()
+	bodies, heads := hook.got()
+	signed, signature := bodies[0], heads[0].Get("X-Signature")+heads[1].Get("X-Signature")
+	assert.Equal(t, signed, eval[string](b, `document.querySelector('pre.bytes code').textContent`))
+	assert.Contains(t, b.text("main"), signature)
+	assert.True(t, eval[bool](b, `JSON.stringify(JSON.parse(document.querySelector('pre.bytes code').textContent)) === document.querySelector('pre.bytes code').textContent`))
+	assert.Contains(t, b.text(".findings li:nth-child(2)"), "JSON.stringify of the parsed bodyThe same")
+	assert.Contains(t, b.text(".findings li:nth-child(3)"), "json.Marshal of the parsed bodyDiffers")
+	assert.Equal(t, "properties.orderId1234567890123456789012345678901234567000has more digits than a double holds. Send it as a string to keep them.", b.text("tr.k-precision"))
+	b.shoot("doctor")
+
+	check := func(body, signature string) string {
+		b.set("#body", body)
+		b.set("#signature", signature)
+		b.run(`document.querySelector('#check .findings')?.remove()`)
+		b.click("#check .primary")
+		b.wait(`document.querySelector('#check .findings') !== null`)
+		b.ready()
+		return b.text("#check")
+	}
+	good := check(signed, signature)
+	assert.Contains(t, good, "The receiver's body is the one that was signed, byte for byte.")
+	assert.Contains(t, good, "The signature is right for what was signed.")
+	spaced := check(eval[string](b, fmt.Sprintf(`JSON.stringify(JSON.parse(%s), null, 1).replace(/\n\s*/g, ' ')`, quote(signed))), webhook.Sign("other", []byte(signed)))
+	assert.Contains(t, spaced, "as Python's json.dumps does")
+	assert.Contains(t, spaced, "First difference at byte 1")
+	assert.Contains(t, spaced, "the receiver has another secret")
+	b.shoot("doctor-difference")
+
+	b.click("#tab-verify-python")
+	b.wait(`document.querySelector('#code-verify-python').checkVisibility()`)
+	assert.Contains(t, b.text("#code-verify-python"), "hmac.compare_digest")
+}
+
+func TestLogin(t *testing.T) {
+	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", "https://example.com", "s3cret")}}, adminToken)
+	b := newTab(t, srv.URL)
+	b.do(navigate(srv.URL + "/destination?name=hook"))
+	b.waitText("h1", "Log in")
+	b.shoot("login")
+	assert.NotContains(t, b.text("body"), "hook")
+	b.typeInto("#token", "wrong")
+	b.click("main button")
+	b.waitText("#token-problem", "That is not the token.")
+	b.typeInto("#token", adminToken)
+	b.click("main button")
+	b.waitText("h1", "hook") // where it was going
+	b.ready()
+	assert.Empty(t, eval[string](b, `document.cookie`), "no script can read the cookie")
+	for _, c := range b.cookies() {
+		assert.True(t, c.HTTPOnly)
+		assert.Equal(t, "Strict", string(c.SameSite))
+	}
+	b.open("/")
+	assert.NotContains(t, eval[string](b, `document.documentElement.outerHTML`), adminToken)
+	b.click(".top-end form button")
+	b.waitText("h1", "Log in")
+	assert.Empty(t, b.cookies())
+	b.forgive("401")
+}

@@ -1,0 +1,85 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// crowded serves a collector with long names, and with something on every page. It
+// returns the paths of the pages.
+func crowded(t *testing.T) (b *tab, paths []string) {
+	t.Helper()
+	good, gone := newReceiver(t, http.StatusOK), newReceiver(t, http.StatusGone)
+	srv, collector := serve(t, engine.Config{
+		Sources: []tracking.Source{{Name: "web_shop_of_the_northern_region", WriteKey: "web-key"}},
+		Destinations: []tracking.Destination{
+			to("data_warehouse_production", good.URL, "s3cret"), to("customer_relationships", gone.URL, ""), to("d_3", good.URL, ""),
+		},
+	}, "")
+	const source = "web_shop_of_the_northern_region"
+	post(t, srv.URL, "web-key", track("m1", "a_user_with_a_very_long_name@a-long-company-name.example", "Subscription Renewal Reminder_Sent", `{"orderId":12345678901234567890}`),
+		`{"type":"identify","userId":"grace","traits":{}}`, `{"type":"track","userId":"ada"}`, `{"type":"page","anonymousId":"a","name":"Docs","integrations":{"All":false}}`)
+	require.Equal(t, http.StatusUnauthorized, postTo(t, srv.URL+"/v1/batch", "wrong-key", `{"batch":[]}`))
+	s, err := collector.SyncAudience(t.Context(), users.AudienceSync{Name: "abandoned_carts_of_the_last_7_days", Source: source, Destination: "d_3", Members: users.Members("ada", "grace")})
+	require.NoError(t, err)
+	_, err = collector.WaitSync(t.Context(), s.ID)
+	require.NoError(t, err)
+	_, err = collector.DeleteUsers(t.Context(), users.DeletionRequest{ID: "gdpr_2026_117", UserIDs: []string{"ken"}})
+	require.NoError(t, err)
+	b = newTab(t, srv.URL)
+	b.open("/?event=Reminder_Sent")
+	b.wait(`document.querySelectorAll('#rows .is-delivered').length === 2 && document.querySelectorAll('#rows .is-failed').length === 1`)
+	call := eval[string](b, `document.querySelector('#rows tr').dataset.ref`)
+	b.open("/?status=rejected")
+	rejected := eval[string](b, `document.querySelector('#rows .k-rejected').dataset.ref`)
+	return b, []string{
+		"/", "/?text=nothing+has+this", "/?call=" + call, "/?call=" + rejected, "/replay", "/destinations", "/destinations/new",
+		"/destination?name=data_warehouse_production", "/destination?name=customer_relationships", "/signatures", "/signatures?destination=data_warehouse_production&call=" + call,
+		"/audiences", "/deletions", "/deletion?id=gdpr_2026_117",
+	}
+}
+
+// smallTargets finds what is to be clicked and is smaller than 24 by 24 pixels, but
+// for links within a text and what its label makes larger.
+const smallTargets = `[...document.querySelectorAll('a, button, input:not([type=hidden]), select, textarea, summary')].filter((e) => {
+	if (!e.checkVisibility({ visibilityProperty: true, opacityProperty: true }) || e.closest('.skip, p, .hint, dd, li > span')) return false
+	const box = (e.closest('label') ?? e).getBoundingClientRect()
+	return box.width > 0 && (box.width < 23.5 || box.height < 23.5)
+}).map((e) => e.outerHTML.slice(0, 120) + ' ' + (e.closest('label') ?? e).getBoundingClientRect().width + 'x' + (e.closest('label') ?? e).getBoundingClientRect().height)`
+
+// sideways finds what scrolls sideways, and what stands beyond the right edge.
+const sideways = `[...document.querySelectorAll('*')].filter((e) => {
+	if (!e.checkVisibility() || e.closest('.vh, svg')) return false
+	const scrolls = /auto|scroll/.test(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1
+	let clipped = false
+	for (let around = e.parentElement; around; around = around.parentElement) clipped ||= getComputedStyle(around).overflowX === 'hidden' && around.tagName !== 'BODY'
+	return scrolls || !clipped && e.getBoundingClientRect().right > innerWidth + 1
+}).map((e) => e.outerHTML.slice(0, 160))`
+
+// cutNames finds names of destinations of which less than ten characters are shown.
+const cutNames = `[...document.querySelectorAll('.chip bdi')].filter((e) => e.scrollWidth > e.clientWidth + 1 && e.clientWidth < 80).map((e) => e.textContent)`
+
+func TestPagesFitTheirWindow(t *testing.T) {
+	b, paths := crowded(t)
+	for _, width := range []int64{390, 768, 1440} {
+		b.size(width, 844)
+		for n, path := range paths {
+			b.open(path)
+			b.shoot(fmt.Sprintf("fit-%d-%02d", width, n))
+			where := fmt.Sprintf("%s at %d", path, width)
+			assert.Empty(t, eval[[]string](b, sideways), "%s scrolls sideways", where)
+			assert.Empty(t, eval[[]string](b, smallTargets), "%s has small targets", where)
+			assert.Empty(t, eval[[]string](b, cutNames), "%s cuts names", where)
+		}
+	}
+	b.open("/audiences")
+	assert.GreaterOrEqual(t, eval[float64](b, `parseFloat(getComputedStyle(document.querySelector('.trait a')).textUnderlineOffset)`), 4.0, "underscores can be seen above the line")
+}

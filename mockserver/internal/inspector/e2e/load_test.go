@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	goruntime "runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/memory"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+const (
+	loadRate = 1000 // calls a second
+	loadSize = 20   // calls a batch
+	// longestTask is for how long the page may not answer, in milliseconds.
+	longestTask = 200
+)
+
+// loadTime is how long the load lasts: LOAD, or 5 s.
+func loadTime(t *testing.T) time.Duration {
+	text := os.Getenv("LOAD")
+	if text == "" {
+		return 5 * time.Second
+	}
+	d, err := time.ParseDuration(text)
+	require.NoError(t, err)
+	return d
+}
+
+// load sends calls at loadRate for d.
+func load(t *testing.T, url, run string, d time.Duration) (sent int) {
+	tick := time.NewTicker(time.Second * loadSize / loadRate)
+	defer tick.Stop()
+	client := &http.Client{}
+	for end := time.Now().Add(d); time.Now().Before(end); <-tick.C {
+		var calls []string
+		for range loadSize {
+			sent++
+			calls = append(calls, track(fmt.Sprint(run, sent), fmt.Sprint("user-", sent%97), fmt.Sprint("Event ", sent%13), `{"plan":"Pro","seats":12,"note":"`+strings.Repeat("n", 300)+`"}`))
+		}
+		req, err := http.NewRequest(http.MethodPost, url+"/v1/batch", strings.NewReader(`{"batch":[`+strings.Join(calls, ",")+`]}`))
+		require.NoError(t, err)
+		req.SetBasicAuth("load", "")
+		res, err := client.Do(req)
+		require.NoError(t, err)
+		_ = res.Body.Close()
+		require.Equal(t, http.StatusOK, res.StatusCode)
+	}
+	return sent
+}
+
+func TestPageStaysResponsiveUnderLoad(t *testing.T) {
+	// What else the machine does can hold a page up, never speed it up: the best
+	// of a few tries is what the page can do.
+	const tries = 3
+	for try := 1; ; try++ {
+		longest, stall := underLoad(t, loadTime(t))
+		if longest <= longestTask+stall {
+			return
+		}
+		text := fmt.Sprintf("the page was blocked for %.0f ms, and one with nothing to do for %.0f ms; at most %d ms more are right", longest, stall, longestTask)
+		if try == tries {
+			t.Fatal(text)
+		}
+		t.Log("try", try, text)
+	}
+}
+
+// underLoad opens the page and sends calls. It returns the page's longest task,
+// and how long the machine held up another page meanwhile that has nothing to do,
+// in milliseconds.
+func underLoad(t *testing.T, d time.Duration) (longest, stall float64) {
+	// It remembers nothing: the memory that is measured is the server's.
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(hook.Close)
+	const kept = 1000
+	srv, collector := serve(t, engine.Config{History: history.New(kept), Destinations: []tracking.Destination{to("hook", hook.URL, "s3cret")}}, "")
+	idle := newTab(t, "about:blank")
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.run(`window.longest = 0; new PerformanceObserver((list) => {
+		for (const task of list.getEntries()) window.longest = Math.max(window.longest, task.duration)
+	}).observe({ type: 'longtask', buffered: true })`)
+	// The observer sees a task that blocks the page: otherwise 0 would mean nothing.
+	b.run(`setTimeout(() => { for (const end = performance.now() + 120; performance.now() < end;); }, 0)`)
+	b.wait(`window.longest >= 120`)
+	b.run(`window.longest = 0`)
+	sent := load(t, srv.URL, "warm-", time.Second) // what is made once is made now
+	pageBefore, serverBefore := b.heap(), heap()
+
+	idle.run(`window.stall = 0; window.last = performance.now(); setInterval(() => {
+		const now = performance.now(); window.stall = Math.max(window.stall, now - window.last - 10); window.last = now }, 10)`)
+	sent += load(t, srv.URL, "m-", d)
+	b.waitText("#count", fmt.Sprintf("%s calls", humanize(min(sent, kept))))
+	b.shoot("load")
+	longest, stall = eval[float64](b, `window.longest`), eval[float64](idle, `window.stall`)
+	pageAfter, serverAfter := b.heap(), heap()
+	counters := command(b, memory.GetDOMCounters, cdp.Empty{})
+	t.Logf("%d calls in %v; longest task %.0f ms (an idle page: %.0f ms); page %.1f → %.1f MB, %d nodes; server %.1f → %.1f MB",
+		sent, d, longest, stall, pageBefore, pageAfter, counters.Nodes, serverBefore, serverAfter)
+
+	assert.LessOrEqual(t, b.count("#rows tr"), 201)
+	assert.Positive(t, b.count("#rows .gap"), "it says that it leaves calls out")
+	assert.Less(t, pageAfter, pageBefore+20, "MB of the page's heap")
+	assert.Less(t, counters.Nodes, int64(40_000))
+	assert.Less(t, serverAfter, serverBefore+30, "MB of the server's heap")
+	// It is still at the head of things: the next call shows.
+	post(t, srv.URL, "web", track("last", "ada", "After The Load", `{}`))
+	b.waitText("#rows", "After The Load")
+	require.NoError(t, collector.Close())
+	b.do(navigate("about:blank"))
+	return longest, stall
+}
+
+// humanize writes a number as the page does.
+func humanize(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+}
+
+// heap returns what this process holds, in MB: server, sender and receiver.
+func heap() float64 {
+	goruntime.GC()
+	var m goruntime.MemStats
+	goruntime.ReadMemStats(&m)
+	return float64(m.HeapAlloc) / (1 << 20)
+}
+
+// heap returns what the page's scripts hold, in MB.
+func (b *tab) heap() float64 {
+	b.t.Helper()
+	command(b, heapprofiler.CollectGarbage, cdp.Empty{})
+	return command(b, runtime.GetHeapUsage, cdp.Empty{}).UsedSize / (1 << 20)
+}

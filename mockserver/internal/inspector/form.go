@@ -1,0 +1,326 @@
+package inspector
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A destinationForm is the form of a destination's settings: what was typed, and
+// what is wrong with it.
+type destinationForm struct {
+	New         bool
+	ReadOnly    bool // the configuration defines it
+	Name        string
+	AllSources  bool
+	Sources     []choice
+	Webhooks    [webhook.MaxEndpoints]webhookFields
+	Signed      bool // a shared secret is saved; it is never shown
+	SecretDo    string
+	AliasCamel  bool
+	Enabled     bool
+	TestType    string
+	Types       []string
+	Errors      []fieldProblem
+	Test        []attemptLine        // what the receivers answered to a test call
+	destination tracking.Destination // what the form says
+	old         tracking.Destination // what is saved
+}
+
+// A choice is one of several that can be checked.
+type choice struct {
+	Name    string
+	Checked bool
+}
+
+// webhookFields are the fields of one URL.
+type webhookFields struct {
+	URL     string
+	Headers string // one a line, as in Name: value
+	Used    bool
+}
+
+// A fieldProblem is what is wrong with a field of the form.
+type fieldProblem struct {
+	Field string // the field's name in the form
+	Label string
+	Text  string
+}
+
+// formFields are the names of the form's fields with their labels, in their order.
+var formFields = func() [][2]string {
+	fields := [][2]string{{"name", "Name"}, {"sources", "Sources"}}
+	for i := range webhook.MaxEndpoints {
+		fields = append(fields,
+			[2]string{fmt.Sprintf("url%d", i), fmt.Sprintf("URL %d", i+1)},
+			[2]string{fmt.Sprintf("headers%d", i), fmt.Sprintf("Headers of URL %d", i+1)})
+	}
+	return append(fields, [2]string{"sharedSecret", "Shared secret"}, [2]string{"aliasFields", "Alias fields"})
+}()
+
+// formIndex returns the place of a field in the form.
+func formIndex(field string) int {
+	return slices.IndexFunc(formFields, func(f [2]string) bool { return f[0] == field })
+}
+
+// Problems returns what is wrong with a field.
+func (f destinationForm) Problems(field string) []fieldProblem {
+	var found []fieldProblem
+	for _, p := range f.Errors {
+		if p.Field == field {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// newForm fills a form in.
+func (in *Inspector) newForm(d tracking.Destination) destinationForm {
+	f := destinationForm{
+		Name: d.Name, AllSources: len(d.Sources) == 0, Signed: d.SharedSecret != "", Enabled: !d.Disabled,
+		AliasCamel: d.AliasFields == webhook.AliasCamelCase, TestType: "track", Types: shownTypes, old: d, destination: d,
+		ReadOnly: slices.ContainsFunc(in.c.Configured().Destinations, settings.DestinationNamed(d.Name)),
+	}
+	for i, e := range engine.HideHeaders(d.Webhooks) {
+		f.Webhooks[i] = webhookFields{URL: e.URL, Headers: writeHeaders(e.Headers), Used: true}
+	}
+	f.Webhooks[0].Used = true
+	f.chooseSources(in.sourceNames(), d.Sources)
+	return f
+}
+
+func (f *destinationForm) chooseSources(known, chosen []string) {
+	for _, name := range chosen {
+		if !slices.Contains(known, name) {
+			known = append(known, name)
+		}
+	}
+	for _, name := range known {
+		f.Sources = append(f.Sources, choice{name, slices.Contains(chosen, name)})
+	}
+}
+
+// readDestinationForm reads what was sent, and checks all of it.
+func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
+	f := destinationForm{
+		New: v.Get("new") == "true", Name: strings.TrimSpace(v.Get("name")), AllSources: v.Get("allSources") != "false",
+		SecretDo: v.Get("secretDo"), AliasCamel: v.Get("aliasFields") == string(webhook.AliasCamelCase),
+		Enabled: v.Get("enabled") == "true", TestType: v.Get("testType"), Types: shownTypes,
+	}
+	if !slices.Contains(shownTypes, f.TestType) {
+		f.TestType = "track"
+	}
+	if !f.New {
+		all := in.c.Settings().Destinations
+		if i := slices.IndexFunc(all, settings.DestinationNamed(f.Name)); i >= 0 {
+			f.old = all[i]
+		}
+		f.ReadOnly = slices.ContainsFunc(in.c.Configured().Destinations, settings.DestinationNamed(f.Name))
+	}
+	f.Signed = f.old.SharedSecret != ""
+	f.chooseSources(in.sourceNames(), v["sources"])
+	f.destination = tracking.Destination{Name: f.Name, Disabled: !f.Enabled}
+	f.readSources(v["sources"])
+	f.readSecret(v.Get("sharedSecret"))
+	if f.AliasCamel {
+		f.destination.AliasFields = webhook.AliasCamelCase
+	}
+	places := f.readWebhooks(v)
+	f.addProblems(settings.CheckName(f.Name), places)
+	f.addProblems(in.c.CheckDestination(&f.destination), places)
+	slices.SortStableFunc(f.Errors, func(a, b fieldProblem) int { return formIndex(a.Field) - formIndex(b.Field) })
+	return f
+}
+
+func (f *destinationForm) readSources(chosen []string) {
+	if f.AllSources {
+		return
+	}
+	f.destination.Sources = chosen
+	if len(chosen) == 0 {
+		f.fail("sources", "are none: choose at least one, or all")
+	}
+}
+
+// readSecret takes the shared secret that was typed, or keeps the one that is
+// saved: the form does not have it.
+func (f *destinationForm) readSecret(typed string) {
+	switch {
+	case !f.Signed:
+		f.destination.SharedSecret = typed
+	case f.SecretDo == "replace":
+		if f.destination.SharedSecret = typed; typed == "" {
+			f.fail("sharedSecret", "is empty: type the new one, or keep the one that is saved")
+		}
+	case f.SecretDo == "remove":
+	default:
+		f.destination.SharedSecret = f.old.SharedSecret
+	}
+}
+
+// readWebhooks takes the URLs that were filled in, and returns their places in
+// the form.
+func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
+	for i := range f.Webhooks {
+		w := webhookFields{URL: strings.TrimSpace(v.Get(fmt.Sprintf("url%d", i))), Headers: v.Get(fmt.Sprintf("headers%d", i))}
+		headers, problem := readHeaders(w.Headers)
+		if problem != "" {
+			f.fail(fmt.Sprintf("headers%d", i), problem)
+		}
+		if w.Used = w.URL != "" || strings.TrimSpace(w.Headers) != "" || i == 0; w.URL != "" || len(headers) > 0 {
+			f.destination.Webhooks = append(f.destination.Webhooks, webhook.Endpoint{URL: w.URL, Headers: headers})
+			places = append(places, i)
+		}
+		f.Webhooks[i] = w
+	}
+	f.destination.Webhooks = engine.ShowHeaders(f.destination.Webhooks, f.old.Webhooks)
+	for n, e := range f.destination.Webhooks {
+		for name, value := range e.Headers {
+			if value == engine.Hidden {
+				f.fail(fmt.Sprintf("headers%d", places[n]), name+" is hidden, and its URL is another one now: type its value again")
+			}
+		}
+	}
+	return places
+}
+
+// over returns the destination with what the form says of it.
+func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
+	d.Sources, d.Disabled, d.Settings = f.destination.Sources, f.destination.Disabled, f.destination.Settings
+	return d
+}
+
+func (f *destinationForm) problem() error {
+	if len(f.Errors) > 0 {
+		return errors.New("the form has fields that cannot be used")
+	}
+	return nil
+}
+
+// addProblems puts each problem beside its field. places are the places in the
+// form of the webhooks that the problems are of.
+func (f *destinationForm) addProblems(err error, places []int) {
+	for _, p := range webhook.FieldErrors(err) {
+		field, problem := p.Field, p.Problem
+		var i int
+		switch n, _ := fmt.Sscanf(field, "webhooks[%d]", &i); {
+		case n == 1 && i < len(places) && strings.Contains(field, "].headers"):
+			_, header, _ := strings.Cut(field, "].headers")
+			field, problem = fmt.Sprintf("headers%d", places[i]), strings.Trim(header, "[]")+" "+problem
+		case n == 1 && i < len(places):
+			field = fmt.Sprintf("url%d", places[i])
+		case field == "webhooks":
+			field = "url0"
+		case strings.HasPrefix(field, "sources"):
+			field = "sources"
+		}
+		f.fail(field, problem+": "+p.Mend)
+	}
+}
+
+// fail says what is wrong with a field of the form.
+func (f *destinationForm) fail(field, text string) {
+	label := field
+	if i := formIndex(field); i >= 0 {
+		label = formFields[i][1]
+	}
+	f.Errors = append(f.Errors, fieldProblem{field, label, text})
+}
+
+func (f *destinationForm) clear(field string) {
+	f.Errors = slices.DeleteFunc(f.Errors, func(p fieldProblem) bool { return p.Field == field })
+}
+
+func writeHeaders(headers map[string]string) string {
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		fmt.Fprintf(&out, "%s: %s\n", name, headers[name])
+	}
+	return out.String()
+}
+
+// readHeaders reads headers that are written one a line.
+func readHeaders(text string) (headers map[string]string, problem string) {
+	headers = map[string]string{}
+	for n, line := range strings.Split(text, "\n") {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		_, twice := headers[name]
+		switch {
+		case !ok:
+			return headers, fmt.Sprintf("have no colon in line %d: write each as Name: value", n+1)
+		case twice:
+			return headers, fmt.Sprintf("have %s twice: keep one of them", name)
+		}
+		headers[name] = value
+	}
+	return headers, ""
+}
+
+// sendTest sends a call of a type to each URL at once, as a delivery would be
+// sent but for retries, and tells what each answered.
+func (in *Inspector) sendTest(ctx context.Context, d tracking.Destination, typ string) []attemptLine {
+	id := "test-" + strings.ToLower(rand.Text())
+	body, err := webhook.Payload(in.testCall(typ, id), d.AliasFields)
+	if err != nil {
+		in.c.Logger().Error("the test call has no payload", "error", err)
+		return nil
+	}
+	request := webhook.Request{Body: body, MessageID: id, Number: 1}
+	if d.SharedSecret != "" {
+		request.Signature = webhook.Sign(d.SharedSecret, body)
+	}
+	lines := make([]attemptLine, len(d.Webhooks))
+	var requests sync.WaitGroup
+	for i, endpoint := range d.Webhooks {
+		requests.Go(func() {
+			r := request
+			r.Endpoint = endpoint
+			lines[i] = newAttemptLine(tracking.Attempt{CallID: id, Destination: d.Name, Attempt: in.c.Send(ctx, r)})
+		})
+	}
+	requests.Wait()
+	return lines
+}
+
+// testCall makes a call with what receivers trip over: text that is not ASCII, a
+// fraction, a key with a space.
+func (in *Inspector) testCall(typ, id string) []byte {
+	call := map[string]any{
+		"type": typ, "messageId": id, "userId": "test-user", "timestamp": isoTime(time.Now()),
+		"context": map[string]any{"library": map[string]any{"name": "collector"}},
+	}
+	sample := map[string]any{"plan": "Pro <&> café", "seats": 3, "unit price": 9.5}
+	switch typ {
+	case "track":
+		call["event"], call["properties"] = "Test Call", sample
+	case "page":
+		call["name"], call["properties"] = "Test", map[string]any{"path": "/test", "referrer": "", "title": "Test", "url": "https://example.com/test"}
+	case "screen":
+		call["name"] = "Test"
+	case "identify":
+		call["traits"] = sample
+	case "group":
+		call["groupId"], call["traits"] = "test-group", sample
+	case "alias":
+		call["previousId"] = "test-before"
+	}
+	body, _ := json.Marshal(call) // strings and numbers always marshal
+	return body
+}

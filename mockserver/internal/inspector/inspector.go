@@ -1,0 +1,214 @@
+package inspector
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+)
+
+//go:embed templates assets snippets
+var inspectorFiles embed.FS
+
+// An Inspector is a collector's page for people: what came, what became of it,
+// and the destinations. Its pages are rendered here; a little JavaScript keeps
+// them live. Everything it needs is embedded, and nothing in it runs inline, so
+// that its Content-Security-Policy can be strict. It is an http.Handler.
+type Inspector struct {
+	c        *engine.Collector
+	guard    *access.Guard
+	sessions access.Sessions
+	endpoint string
+	routes   *http.ServeMux
+	notices  notices
+	streams  chan struct{} // one token for each open stream
+	done     chan struct{} // closed by Close, once; ends the streams
+	once     sync.Once     // closes done
+}
+
+// An Config says how an inspector is reached.
+type Config struct {
+	// Guard lets those in who may use the inspector. Where it wants a token, the
+	// inspector has a login that asks for it. It must be set.
+	Guard *access.Guard
+	// Endpoint is where calls are sent to, such as https://calls.example.com, for
+	// the page that tells people so. Defaults to where the page itself is.
+	Endpoint string
+}
+
+// maxStreams is how many pages may be live at once.
+const maxStreams = 64
+
+// New returns the inspector of a collector.
+func New(c *engine.Collector, config Config) *Inspector {
+	in := &Inspector{
+		c: c, guard: config.Guard, sessions: access.Sessions{Guard: config.Guard, State: c.StateStore()}, endpoint: config.Endpoint, routes: http.NewServeMux(),
+		streams: make(chan struct{}, maxStreams), done: make(chan struct{}),
+	}
+	for pattern, page := range map[string]http.HandlerFunc{
+		"GET /{$}":                  in.serveCalls,
+		"GET /stream":               in.serveStream,
+		"GET /calls/{ref}":          in.serveCall,
+		"GET /calls/{ref}/body":     in.serveCallBody,
+		"POST /calls/{ref}/replay":  in.serveReplayCall,
+		"GET /replay":               in.serveReplay,
+		"POST /replay":              in.serveReplayAll,
+		"GET /destinations":         in.serveDestinations,
+		"GET /destinations/new":     in.serveNewDestination,
+		"GET /destination":          in.serveDestination,
+		"POST /destinations/save":   in.serveSaveDestination,
+		"POST /destinations/test":   in.serveTestDestination,
+		"POST /destinations/pause":  in.act("The destination is paused: its calls wait.", c.Pause),
+		"POST /destinations/resume": in.act("The destination goes on.", c.Resume),
+		"POST /destinations/remove": in.serveRemoveDestination,
+		"GET /audiences":            in.serveAudiences,
+		"POST /audiences/sync":      in.serveSync,
+		"POST /audiences/forget":    in.serveForget,
+		"GET /deletions":            in.serveDeletions,
+		"POST /deletions":           in.serveMakeDeletion,
+		"GET /deletion":             in.serveDeletion,
+		"GET /signatures":           in.serveSignatures,
+		"POST /signatures":          in.serveSignatures,
+	} {
+		in.routes.Handle(pattern, in.requireLogin(page))
+	}
+	in.routes.HandleFunc("GET /login", in.serveLogin)
+	in.routes.HandleFunc("POST /login", in.serveLogin)
+	in.routes.Handle("POST /logout", in.requireLogin(http.HandlerFunc(in.serveLogout)))
+	in.routes.HandleFunc("GET /assets/{name}", serveAsset)
+	return in
+}
+
+// ServeHTTP serves the inspector's pages.
+func (in *Inspector) ServeHTTP(w http.ResponseWriter, r *http.Request) { in.routes.ServeHTTP(w, r) }
+
+// Wrap serves the inspector's pages, and all other requests by next.
+func (in *Inspector) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := in.routes.Handler(r); pattern != "" {
+			in.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Close ends the streams of the pages that are open, so that an HTTP server can
+// be shut down. It may be called again.
+func (in *Inspector) Close() { in.once.Do(func() { close(in.done) }) }
+
+// contentPolicy lets a page load its own files, send its own forms, and nothing
+// else: no inline script or style, no frame around it.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types inspector"
+
+func secureHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// An asset is a file that pages load.
+type asset struct {
+	data        []byte
+	contentType string
+	etag        string
+}
+
+var inspectorAssets = sync.OnceValue(func() map[string]asset {
+	assets := map[string]asset{}
+	entries, _ := fs.ReadDir(inspectorFiles, "assets") // embedded: it is there
+	for _, e := range entries {
+		data, _ := inspectorFiles.ReadFile("assets/" + e.Name())
+		sum := sha256.Sum256(data)
+		assets[e.Name()] = asset{data, assetType(e.Name()), `"` + hex.EncodeToString(sum[:8]) + `"`}
+	}
+	return assets
+})
+
+// assetType does not ask the machine, whose tables differ.
+func assetType(name string) string {
+	switch path.Ext(name) {
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	}
+	return mime.TypeByExtension(path.Ext(name))
+}
+
+func serveAsset(w http.ResponseWriter, r *http.Request) {
+	a, ok := inspectorAssets()[r.PathValue("name")]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	secureHeaders(h)
+	h.Set("Cache-Control", "no-cache") // asked for again each time, answered 304
+	h.Set("Content-Type", a.contentType)
+	h.Set("ETag", a.etag)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
+}
+
+// inspectorPages are the templates, one for each page: the page's own blocks in
+// the layout that all share.
+var inspectorPages = sync.OnceValue(func() map[string]*template.Template {
+	const dir = "templates/"
+	shared := template.Must(template.New("").Funcs(pageFuncs).ParseFS(inspectorFiles, dir+"shared/*.html"))
+	pages := map[string]*template.Template{}
+	files, _ := fs.Glob(inspectorFiles, dir+"*.html") // the pattern is right
+	for _, file := range files {
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		pages[name] = template.Must(template.Must(shared.Clone()).ParseFS(inspectorFiles, file))
+	}
+	return pages
+})
+
+// A page is what the layout needs.
+type page struct {
+	Title  string
+	Nav    string // the entry of the navigation that it belongs to
+	Notice string // what was just done
+	Body   any
+	Logout bool // there is a login, and so a way out
+}
+
+// render answers with a page.
+func (in *Inspector) render(w http.ResponseWriter, status int, name string, p page) {
+	p.Logout = !in.guard.IsOpen() && name != "login"
+	in.renderBlock(w, status, name, "layout", p)
+}
+
+// renderBlock answers with one block of a page, for a script to put into it.
+func (in *Inspector) renderBlock(w http.ResponseWriter, status int, name, block string, data any) {
+	var out bytes.Buffer
+	secureHeaders(w.Header())
+	if err := inspectorPages()[name].ExecuteTemplate(&out, block, data); err != nil {
+		in.c.Logger().Error("a page of the inspector cannot be rendered", "page", name, "error", err)
+		http.Error(w, "The page cannot be rendered: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(out.Bytes()) // a browser that is gone gets no page
+}
+
+// isFragment reports whether a request comes from a script of the page, which wants only a part of it.
+func isFragment(r *http.Request) bool { return r.Header.Get("X-Fragment") != "" }

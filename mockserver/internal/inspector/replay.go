@@ -1,0 +1,246 @@
+package inspector
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// replayable are the states from which a call can be replayed.
+var replayable = []tracking.State{tracking.StateFailed, tracking.StateDelivered, tracking.StateFiltered}
+
+// A replayPage asks which of the calls that a filter picks are to be replayed,
+// and says how many these are.
+type replayPage struct {
+	Filter       callFilter
+	Back         string   // where the page was opened
+	Words        []string // the filter in words
+	Only         string   // the one destination that was asked for, empty for all
+	UpTo         int64    // the order of the newest item that counts
+	Matched      int
+	Destinations []replayChoice
+	Nothing      bool
+}
+
+// A replayChoice is what could be replayed to a destination.
+type replayChoice struct {
+	Name    string
+	States  []replayState
+	Waiting int // they come anyway
+}
+
+type replayState struct {
+	State   string
+	Calls   int
+	Checked bool
+}
+
+// picked are the calls that a filter picks, by destination and state.
+type picked map[string]map[tracking.State]map[event.Key]bool
+
+// pick looks for the calls up to an order that the filter picks.
+func (in *Inspector) pick(filter callFilter, upTo int64) (found picked, matched int) {
+	destinations := in.c.Attached()
+	match := filter.matcher(destinations)
+	found = picked{}
+	for _, d := range destinations {
+		found[d.Name] = map[tracking.State]map[event.Key]bool{}
+	}
+	in.c.History().Scan(upTo+1, func(i *history.Item) bool {
+		if i.Record == nil || !match(i) {
+			return true
+		}
+		matched++
+		for _, s := range deliveryStatesOf(i.Record, destinations) {
+			states := found[s.Destination]
+			if states == nil || s.Unknown {
+				continue // the destination is gone, or the journal alone knows
+			}
+			if states[s.State] == nil {
+				states[s.State] = map[event.Key]bool{}
+			}
+			states[s.State][event.KeyOf(i.Record.Call.Source, i.Record.Call.ID)] = true
+		}
+		return true
+	})
+	return found, matched
+}
+
+func (in *Inspector) serveReplay(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	end, _ := in.c.History().End()
+	p := replayPage{Filter: readFilter(q), Only: q.Get("destination"), UpTo: end.Order}
+	p.Words, p.Back = p.Filter.words(), p.Filter.Link("/")
+	if p.Only != "" {
+		p.Back = callFilter{}.Link("/destination", "name", p.Only)
+	}
+	found, matched := in.pick(p.Filter, p.UpTo)
+	p.Matched = matched
+	for _, d := range in.c.Settings().Destinations {
+		if p.Only != "" && p.Only != d.Name {
+			continue
+		}
+		choice := replayChoice{Name: d.Name, Waiting: len(found[d.Name][tracking.StatePending])}
+		for _, state := range replayable {
+			n := len(found[d.Name][state])
+			if p.Only != "" && state == tracking.StateFailed && p.Filter.Empty() {
+				var err error // the journal keeps failed calls longer than the History
+				if n, err = in.c.Replay(r.Context(), d.Name, engine.Selection{State: state, DryRun: true}); err != nil {
+					in.renderError(w, err)
+					return
+				}
+			}
+			if n > 0 {
+				choice.States = append(choice.States, replayState{state.String(), n, state == tracking.StateFailed})
+			}
+		}
+		if len(choice.States) > 0 || choice.Waiting > 0 {
+			p.Destinations = append(p.Destinations, choice)
+		}
+	}
+	p.Nothing = !slices.ContainsFunc(p.Destinations, func(c replayChoice) bool { return len(c.States) > 0 })
+	in.render(w, http.StatusOK, "replay", page{Title: "Replay", Nav: "calls", Body: p})
+}
+
+// serveReplayAll replays what was chosen: each choice is a state and a
+// destination, as in failed:hook.
+func (in *Inspector) serveReplayAll(w http.ResponseWriter, r *http.Request) {
+	if !readForm(w, r) {
+		return
+	}
+	filter, only := readFilter(r.PostForm), r.PostForm.Get("destination")
+	upTo, err := strconv.ParseInt(r.PostForm.Get("upTo"), 10, 64)
+	if err != nil {
+		in.renderProblem(w, http.StatusBadRequest, "That did not work", "The form lacks its upTo. Open the page again.")
+		return
+	}
+	found, _ := in.pick(filter, upTo)
+	replayed := 0
+	for _, choice := range r.PostForm["pick"] {
+		destination, sel, err := found.selection(choice, only != "" && filter.Empty())
+		n := 0
+		if err == nil {
+			n, err = in.c.Replay(r.Context(), destination, sel)
+		}
+		replayed += n
+		if err != nil {
+			in.renderError(w, err)
+			return
+		}
+	}
+	target := filter.Link("/")
+	if only != "" {
+		target = callFilter{}.Link("/destination", "name", only)
+	}
+	in.redirectTo(w, r, target, replayedText(replayed)+".")
+}
+
+// selection reads a choice. allFailed takes a destination's failed calls from the
+// journal, which keeps them longer than the History.
+func (p picked) selection(choice string, allFailed bool) (destination string, sel engine.Selection, err error) {
+	name, destination, _ := strings.Cut(choice, ":")
+	state, ok := tracking.ParseState(name)
+	if !ok || state == tracking.StatePending {
+		return "", sel, access.Errorf(http.StatusBadRequest, "invalid", "there is no state %.40q to replay from", name)
+	}
+	sel.State = state
+	if allFailed && state == tracking.StateFailed {
+		return destination, sel, nil
+	}
+	only := p[destination][state]
+	if only == nil {
+		only = map[event.Key]bool{}
+	}
+	sel.PickOnly(only)
+	return destination, sel, nil
+}
+
+// serveReplayCall replays one call to one destination.
+func (in *Inspector) serveReplayCall(w http.ResponseWriter, r *http.Request) {
+	if !readForm(w, r) {
+		return
+	}
+	ref, filter, destination := r.PathValue("ref"), readFilter(r.PostForm), r.PostForm.Get("destination")
+	i, ok := in.c.History().Item(ref)
+	if !ok || i.Record == nil {
+		in.renderProblem(w, http.StatusNotFound, "The call is not remembered any more", "Failed calls are kept longer: replay them from the page of their destination.")
+		return
+	}
+	n, err := in.replayOne(r.Context(), i.Record, destination)
+	switch {
+	case err != nil:
+		in.renderError(w, err)
+	case isFragment(r):
+		p, ok := in.panel(ref, filter)
+		if !ok {
+			in.renderBlock(w, http.StatusNotFound, "calls", "missing", nil)
+			return
+		}
+		p.Notice = replayedText(n) + " to " + destination + "."
+		in.renderBlock(w, http.StatusOK, "calls", "panel", p)
+	default:
+		in.redirectTo(w, r, filter.Link("/", "call", ref), replayedText(n)+" to "+destination+".")
+	}
+}
+
+func (in *Inspector) replayOne(ctx context.Context, record *tracking.Record, destination string) (int, error) {
+	outcome, decided := record.State(destination)
+	if !decided || outcome.State == tracking.StatePending {
+		return 0, access.Errorf(http.StatusConflict, "pending", "the call is pending at destination %q, or does not go there", destination)
+	}
+	c := &record.Call
+	return in.c.Replay(ctx, destination, engine.Selection{State: outcome.State, CallFilter: history.CallFilter{IDs: []string{c.ID}, Sources: []string{c.Source}}})
+}
+
+// words says what the filter picks.
+func (f callFilter) words() []string {
+	var words []string
+	add := func(name, value string) {
+		if value != "" {
+			words = append(words, name+" “"+value+"”")
+		}
+	}
+	for _, s := range statuses {
+		if s.Name == f.Status {
+			add("status", s.Label)
+		}
+	}
+	add("source", f.Source)
+	add("type", f.Type)
+	add("event with", f.Event)
+	add("user with", f.User)
+	add("text with", f.Text)
+	if f.Synthetic == hideSynthetic {
+		words = append(words, "without the collector’s own")
+	}
+	return words
+}
+
+func replayedText(n int) string {
+	if n == 1 {
+		return "1 call is being replayed"
+	}
+	return text.GroupDigits(n) + " calls are being replayed"
+}
+
+// maxForm bounds a form, in bytes.
+const maxForm = 1 << 20
+
+// readForm reads a posted form, or answers that it cannot be read.
+func readForm(w http.ResponseWriter, r *http.Request) bool {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "The form cannot be read: "+err.Error(), http.StatusBadRequest)
+		return false
+	}
+	return true
+}

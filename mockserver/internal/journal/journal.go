@@ -1,0 +1,170 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// Errors that a [Journal] answers with. They may be wrapped.
+var (
+	// ErrFull says that the journal holds as many bytes as its limit
+	// allows. Senders are answered 429, and should try again later. A disk without
+	// room is another error, which is answered 503.
+	ErrFull = errors.New("mockserver: the journal is full")
+
+	// ErrClosed says that Close was called.
+	ErrClosed = errors.New("mockserver: the journal is closed")
+
+	// ErrNotAttached says that no destination of that name was attached.
+	ErrNotAttached = errors.New("mockserver: no destination of this name is attached")
+)
+
+// An AppendError says that a whole batch is not stored, or that it is not known
+// to be.
+type AppendError struct {
+	// Err is why.
+	Err error
+	// Stored returns how many of the batch's calls, the first ones, are stored all
+	// the same. It waits until that is known, or the journal is closed.
+	Stored func() int
+}
+
+// Error returns the text of Err.
+func (e *AppendError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *AppendError) Unwrap() error { return e.Err }
+
+// A Journal keeps accepted calls until every destination is done with them. It
+// is the seam between the two sizes of the collector: [NewMemory] for one
+// process, JetStream in the module mockserver/collector for a durable one. The
+// suite in mockserver/internal/journal/journaltest says in tests what the comments here say in
+// words; every implementation passes it.
+//
+// All methods may be called from many goroutines at once.
+type Journal interface {
+	// Append stores the batch for every destination attached to its source.
+	// When it returns nil, the batch is as durable as the journal promises and
+	// each such destination will be handed its calls at least once. On an error
+	// nothing of it is stored, unless the error is an *AppendError. A journal that
+	// is full returns ErrFull.
+	//
+	// A journal whose disk or servers do not answer limits by itself how long
+	// Append takes. Where it gives up, or ctx ends, while the batch may still be
+	// stored, it returns an *AppendError.
+	//
+	// The journal keeps b.Calls; the caller must not change it afterwards.
+	Append(ctx context.Context, b event.Batch) error
+
+	// Attach opens the queue of a destination. A destination seen for the first
+	// time gets the calls that are appended from now on; one seen before goes on
+	// where it was. No sources means all of them. Attaching again replaces the
+	// sources for calls that are appended from now on, and closes the Reader that
+	// was open before.
+	Attach(ctx context.Context, destination string, sources []string) (Reader, error)
+
+	// Detach forgets a destination, its pending and its failed calls. A
+	// destination that is not attached is no error.
+	Detach(ctx context.Context, destination string) error
+
+	// Replay makes calls due again for a destination, at once, as an entry of
+	// their own whose window begins now. In the ledger they move from the state
+	// `from` to pending; calls replayed from StateFailed are no longer listed by
+	// Failed.
+	Replay(ctx context.Context, destination string, calls []tracking.Call, from tracking.State) error
+
+	// Failed yields the calls that a destination has given up, oldest first,
+	// until yield returns false. yield may call the journal's methods. A journal
+	// may keep only the newest of them, and says in its own documentation how many.
+	Failed(ctx context.Context, destination string, yield func(FailedCall) bool) error
+
+	// Ledger returns the account of every attached destination, by name.
+	Ledger(ctx context.Context) ([]tracking.Ledger, error)
+
+	// Close ends all readers and releases what the journal holds. What is durable
+	// stays. Close may be called again.
+	Close() error
+}
+
+// A Reader hands out the entries of one destination. Its methods may be called
+// from many goroutines at once.
+type Reader interface {
+	// Next waits for an entry that is due and wanted, and leases it to the caller.
+	// Sources take turns, however much of one waits and however long it has: calls
+	// that were never tried come in their order within a source. Where both wait, an
+	// entry that is tried again comes after four of calls that were never tried at
+	// most. Next returns ctx's error, or ErrClosed once the reader or the
+	// journal is closed.
+	Next(ctx context.Context, want Want) (Lease, error)
+
+	// Since is when the destination was attached, to a millisecond: for the first
+	// time, or the first since it was detached. What became of calls before that was
+	// at another destination of its name.
+	Since() time.Time
+
+	// Close stops reading. Entries that are leased, and those that wait, stay
+	// pending for the next reader.
+	Close() error
+}
+
+// A Want says which entries Next is to hand out. The zero value takes any.
+type Want struct {
+	// NoRetries leaves out entries that were tried before.
+	NoRetries bool
+	// Except leaves out calls of these sources that were never tried.
+	Except []string
+}
+
+// A Lease is the right to work at one entry. The journal renews it by itself
+// until Finish or Return, and hands the entry out again if the process dies.
+type Lease interface {
+	Entry() Entry
+
+	// Finish records how each call ended. Calls that are to be tried again come
+	// back as one entry at r.RetryAt. If Finish fails, the entry is handed out
+	// again later: a delivery may then be repeated, never lost.
+	Finish(ctx context.Context, r Result) error
+
+	// Return gives the entry back as if it had never been leased. It is the next of
+	// its source.
+	Return()
+}
+
+// An Entry is what a destination works at in one go: a batch, batches of one
+// source that came at the same time, or the calls of an entry that are to be
+// tried again.
+type Entry struct {
+	// ID is the same each time this entry is handed out.
+	ID string
+	// Calls is shared with other destinations and must not be changed.
+	Calls []tracking.Call
+	// Attempt is 1 at first, and one higher each time the entry comes back after a
+	// Finish. A call of it may have been tried less often.
+	Attempt int
+	// Since is when the retry window began: when the calls were accepted, or
+	// when they were replayed.
+	Since time.Time
+	// Notes holds for each of Calls what its Outcome noted when it was last tried.
+	// It is nil where none noted anything.
+	Notes []string
+}
+
+// A Result says how a lease ended.
+type Result struct {
+	// Outcomes has one element for each of Entry.Calls.
+	Outcomes []tracking.Outcome
+	// RetryAt is when the calls left in StatePending are due again, as an entry
+	// whose Attempt is one higher.
+	RetryAt time.Time
+}
+
+// A Verifier is a Journal that can prove its ledger.
+type Verifier interface {
+	// Verify counts anew, for every destination, and says what contradicts its
+	// ledger. Calls may be accepted and delivered meanwhile.
+	Verify(ctx context.Context) ([]Verification, error)
+}

@@ -1,0 +1,198 @@
+package journaltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+)
+
+// RunState runs the suite that every [state.Store] passes. open returns
+// an empty store; reopen, where the store is durable, another on the same data.
+func RunState(t *testing.T, open func(t *testing.T) state.Store, reopen func(t *testing.T) state.Store) {
+	for name, test := range map[string]func(*testing.T, state.Store){
+		"ValuesAreKept":                  stateValues,
+		"UpdateNeedsTheRevision":         stateRevisions,
+		"DeleteTakesWhatIsBeneath":       stateDelete,
+		"UpdatesAreAtomicConcurrentSafe": stateConcurrent,
+		"ChangesAreWatched":              stateWatch,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+	if reopen != nil {
+		t.Run("ReopenKeepsEverything", func(t *testing.T) { stateReopen(t, open(t), reopen) })
+	}
+}
+
+func wantState(t *testing.T, s state.Store, key, want string) uint64 {
+	t.Helper()
+	value, revision, err := s.Get(within(t), key)
+	ok(t, err)
+	if string(value) != want || revision == 0 {
+		t.Fatalf("%s is %q at revision %d, want %q", key, value, revision, want)
+	}
+	return revision
+}
+
+func wantNoState(t *testing.T, s state.Store, key string) {
+	t.Helper()
+	if value, _, err := s.Get(within(t), key); !errors.Is(err, state.ErrNotFound) {
+		t.Fatalf("%s is %q, %v; want ErrNoState", key, value, err)
+	}
+}
+
+func wantKeys(t *testing.T, s state.Store, prefix string, want ...string) {
+	t.Helper()
+	keys, err := s.Keys(within(t), prefix)
+	ok(t, err)
+	slices.Sort(keys)
+	same(t, keys, want)
+}
+
+func stateValues(t *testing.T, s state.Store) {
+	wantNoState(t, s, "a.b")
+	wantKeys(t, s, "a")
+	buffer := []byte("one")
+	ok(t, s.Put(within(t), "a.b", buffer))
+	copy(buffer, "two") // what was handed over may be used again
+	first := wantState(t, s, "a.b", "one")
+	ok(t, s.Put(within(t), "a.b", buffer))
+	if second := wantState(t, s, "a.b", "two"); second == first {
+		t.Fatalf("both values have revision %d", first)
+	}
+	ok(t, s.Put(within(t), "a.empty", nil))
+	wantState(t, s, "a.empty", "")
+	large := make([]byte, state.MaxValue)
+	large[len(large)-1] = 7
+	ok(t, s.Put(within(t), "a.large", large))
+	wantState(t, s, "a.large", string(large))
+	wantKeys(t, s, "a", "a.b", "a.empty", "a.large")
+}
+
+func stateRevisions(t *testing.T, s state.Store) {
+	conflict := func(key string, revision uint64) {
+		t.Helper()
+		if _, err := s.Update(within(t), key, []byte("bad"), revision); !errors.Is(err, state.ErrConflict) {
+			t.Fatalf("Update of %s at revision %d: %v, want ErrStateConflict", key, revision, err)
+		}
+	}
+	conflict("k", 1)
+	first, err := s.Update(within(t), "k", []byte("one"), 0)
+	ok(t, err)
+	if got := wantState(t, s, "k", "one"); got != first {
+		t.Fatalf("Update gave revision %d, Get %d", first, got)
+	}
+	conflict("k", 0)
+	second, err := s.Update(within(t), "k", []byte("two"), first)
+	ok(t, err)
+	conflict("k", first)
+	wantState(t, s, "k", "two")
+	ok(t, s.Put(within(t), "k", []byte("three")))
+	conflict("k", second)
+	third := wantState(t, s, "k", "three")
+	ok(t, s.Delete(within(t), "k"))
+	conflict("k", third)
+	_, err = s.Update(within(t), "k", []byte("anew"), 0)
+	ok(t, err)
+	wantState(t, s, "k", "anew")
+}
+
+func stateDelete(t *testing.T, s state.Store) {
+	ok(t, s.Delete(within(t), "a"))
+	for _, key := range []string{"a", "a.b", "a.b.0", "a.b.1", "a.bc", "ab", "b.a"} {
+		ok(t, s.Put(within(t), key, []byte(key)))
+	}
+	ok(t, s.Delete(within(t), "a.b"))
+	wantKeys(t, s, "a", "a.bc")
+	wantNoState(t, s, "a.b")
+	wantNoState(t, s, "a.b.1")
+	ok(t, s.Delete(within(t), "a"))
+	wantKeys(t, s, "a")
+	wantNoState(t, s, "a")
+	for _, key := range []string{"ab", "b.a"} {
+		wantState(t, s, key, key)
+	}
+}
+
+func stateWatch(t *testing.T, s state.Store) {
+	ctx, cancel := context.WithCancel(t.Context())
+	changes, err := s.Watch(ctx, "a.b")
+	ok(t, err)
+	changed := func() {
+		t.Helper()
+		select {
+		case <-changes:
+		case <-time.After(patience):
+			t.Fatal("nothing was told of a change")
+		}
+	}
+	ok(t, s.Put(t.Context(), "a.b", []byte("one")))
+	changed()
+	_, err = s.Update(t.Context(), "a.b", []byte("two"), wantState(t, s, "a.b", "one"))
+	ok(t, err)
+	changed()
+	ok(t, s.Put(t.Context(), "a", []byte("other")))
+	ok(t, s.Put(t.Context(), "a.b.c", []byte("other")))
+	select {
+	case <-changes:
+		t.Fatal("a change of another key was told of")
+	case <-time.After(brief):
+	}
+	cancel()
+	for range changes { // it is closed
+	}
+}
+
+// stateConcurrent counts with several hands: no count may be lost.
+func stateConcurrent(t *testing.T, s state.Store) {
+	const hands, counts = 4, 15
+	var work sync.WaitGroup
+	for range hands {
+		work.Go(func() {
+			for done := 0; done < counts; {
+				n := 0
+				value, revision, err := s.Get(within(t), "n")
+				if err == nil {
+					_, err = fmt.Sscan(string(value), &n)
+				} else if errors.Is(err, state.ErrNotFound) {
+					err = nil
+				}
+				if err == nil {
+					_, err = s.Update(within(t), "n", fmt.Append(nil, n+1), revision)
+				}
+				if err == nil {
+					done++
+				} else if !errors.Is(err, state.ErrConflict) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	work.Wait()
+	wantState(t, s, "n", fmt.Sprint(hands*counts))
+}
+
+func stateReopen(t *testing.T, s state.Store, reopen func(t *testing.T) state.Store) {
+	for i := range 20 {
+		ok(t, s.Put(within(t), fmt.Sprintf("a.%d", i), fmt.Append(nil, i)))
+	}
+	ok(t, s.Delete(within(t), "a.3"))
+	revision, err := s.Update(within(t), "b", []byte("one"), 0)
+	ok(t, err)
+	s = reopen(t)
+	for i := range 20 {
+		if key := fmt.Sprintf("a.%d", i); i == 3 {
+			wantNoState(t, s, key)
+		} else {
+			wantState(t, s, key, fmt.Sprint(i))
+		}
+	}
+	_, err = s.Update(within(t), "b", []byte("two"), revision)
+	ok(t, err)
+}

@@ -1,0 +1,466 @@
+package journal
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// Limits of a memory journal.
+const (
+	// DefaultJournalBytes is about how much memory the calls in a memory journal take
+	// at most by default, in bytes.
+	DefaultJournalBytes = 256 << 20
+	// memoryFailedCalls is how many failed calls it keeps for each destination, and
+	// failedShare which part of the memory these may take.
+	memoryFailedCalls = 10_000
+	failedShare       = 8
+
+	// What is kept takes about so many bytes: a call beside its texts, and an entry
+	// beside its calls.
+	callBytes  = 384
+	entryBytes = 192
+)
+
+// NewMemory returns a Journal that keeps its calls in memory: they are
+// gone when the process is. It refuses more while those that wait for a
+// destination take about maxBytes of memory, by default DefaultJournalBytes; what
+// is tried again or replayed is never refused. Of each destination's failed calls
+// it keeps the newest 10,000, or those that fit into an eighth of maxBytes.
+func NewMemory(maxBytes int64) Journal {
+	if maxBytes <= 0 {
+		maxBytes = DefaultJournalBytes
+	}
+	return &memoryJournal{maxBytes: maxBytes, queues: map[string]*memoryQueue{}}
+}
+
+type memoryJournal struct {
+	maxBytes int64
+
+	mu     sync.Mutex // guards what follows, and every queue
+	bytes  int64      // of stored batches and entries, about
+	closed bool
+	queues map[string]*memoryQueue
+}
+
+// A memoryQueue is what one destination has before it.
+type memoryQueue struct {
+	journal *memoryJournal
+	name    string
+	sources map[string]bool // nil: all
+	ledger  tracking.Ledger
+	waiting *turns.Queue[*memoryEntry]
+	leased  map[*memoryEntry]bool
+	failed  []FailedCall // oldest first
+	failing int64        // bytes that failed takes, about
+	lastID  int
+	reader  *memoryReader // the one that is open, or nil
+	since   time.Time     // when it was attached
+}
+
+type memoryEntry struct {
+	Entry
+	source string
+	due    time.Time // zero: at once
+	size   int64     // beside the batch
+	batch  *storedBatch
+}
+
+func newMemoryQueue(j *memoryJournal, name string) *memoryQueue {
+	source := func(e *memoryEntry) string { return e.source }
+	due := func(e *memoryEntry) time.Time { return e.due }
+	q := &memoryQueue{journal: j, name: name, waiting: turns.New(source, due), leased: map[*memoryEntry]bool{}, since: time.Now()}
+	q.ledger.Destination = name
+	return q
+}
+
+// A storedBatch counts its bytes until the last entry that holds one of its
+// calls is done: they share their memory.
+type storedBatch struct {
+	size int64
+	refs int
+}
+
+// memoryOf is about how many bytes calls take.
+func memoryOf(calls ...tracking.Call) (n int64) {
+	for i := range calls {
+		c := &calls[i]
+		n += callBytes + int64(len(c.Body)+len(c.ID)+len(c.UserID)+len(c.AnonymousID)+
+			len(c.Event)+len(c.Name)+len(c.Category)+len(c.GroupID)+len(c.PreviousID))
+	}
+	return n
+}
+
+func (j *memoryJournal) Append(_ context.Context, b event.Batch) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return ErrClosed
+	}
+	var wanting []*memoryQueue
+	for _, q := range j.queues {
+		if q.sources == nil || q.sources[b.Source] {
+			wanting = append(wanting, q)
+		}
+	}
+	if len(wanting) == 0 {
+		return nil
+	}
+	stored := &storedBatch{size: memoryOf(b.Calls...)}
+	if size := stored.size + int64(len(wanting))*entryBytes; j.bytes+size > j.maxBytes {
+		return fmt.Errorf("%w: it holds %d of %d bytes, and the batch takes %d", ErrFull, j.bytes, j.maxBytes, size)
+	}
+	j.bytes += stored.size
+	for _, q := range wanting {
+		q.ledger.Accepted += int64(len(b.Calls))
+		q.push(&memoryEntry{source: b.Source, Entry: Entry{Calls: b.Calls, Attempt: 1, Since: b.ReceivedAt}, batch: stored})
+	}
+	return nil
+}
+
+func (j *memoryJournal) Attach(_ context.Context, destination string, sources []string) (Reader, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return nil, ErrClosed
+	}
+	q := j.queues[destination]
+	if q == nil {
+		q = newMemoryQueue(j, destination)
+		j.queues[destination] = q
+	}
+	q.sources = nil
+	for _, s := range sources {
+		if q.sources == nil {
+			q.sources = map[string]bool{}
+		}
+		q.sources[s] = true
+	}
+	q.closeReader()
+	q.reader = &memoryReader{queue: q, wake: make(chan struct{}), done: make(chan struct{})}
+	return q.reader, nil
+}
+
+func (j *memoryJournal) Detach(_ context.Context, destination string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	q := j.queues[destination]
+	if q == nil {
+		return nil
+	}
+	q.closeReader()
+	for e := range q.waiting.All {
+		q.release(e)
+	}
+	for e := range q.leased {
+		q.release(e)
+	}
+	delete(j.queues, destination)
+	return nil
+}
+
+func (j *memoryJournal) Replay(_ context.Context, destination string, calls []tracking.Call, from tracking.State) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	q := j.queues[destination]
+	switch {
+	case j.closed:
+		return ErrClosed
+	case q == nil:
+		return fmt.Errorf("%w: %q", ErrNotAttached, destination)
+	case len(calls) == 0:
+		return nil
+	}
+	if from == tracking.StateFailed {
+		replayed := map[event.Key]bool{}
+		for _, c := range calls {
+			replayed[event.KeyOf(c.Source, c.ID)] = true
+		}
+		q.failed = slices.DeleteFunc(q.failed, func(f FailedCall) bool {
+			gone := replayed[event.KeyOf(f.Call.Source, f.Call.ID)]
+			if gone {
+				q.failing -= memoryOfFailed(&f)
+			}
+			return gone
+		})
+	}
+	stored := &storedBatch{size: memoryOf(calls...)}
+	j.bytes += stored.size // a replay is never refused: its calls were accepted already
+	Move(&q.ledger, len(calls), from, tracking.StatePending)
+	q.push(&memoryEntry{source: calls[0].Source, Entry: Entry{Calls: calls, Attempt: 1, Since: time.Now()}, batch: stored})
+	return nil
+}
+
+func (j *memoryJournal) Failed(_ context.Context, destination string, yield func(FailedCall) bool) error {
+	j.mu.Lock()
+	q := j.queues[destination]
+	if q == nil {
+		j.mu.Unlock()
+		return fmt.Errorf("%w: %q", ErrNotAttached, destination)
+	}
+	failed := slices.Clone(q.failed)
+	j.mu.Unlock()
+	for _, f := range failed {
+		if !yield(f) {
+			break
+		}
+	}
+	return nil
+}
+
+func (j *memoryJournal) Ledger(context.Context) ([]tracking.Ledger, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	ledgers := make([]tracking.Ledger, 0, len(j.queues))
+	for _, q := range j.queues {
+		l := q.ledger
+		l.Pending, l.OldestPending = q.pending()
+		ledgers = append(ledgers, l)
+	}
+	slices.SortFunc(ledgers, func(a, b tracking.Ledger) int { return cmp.Compare(a.Destination, b.Destination) })
+	return ledgers, nil
+}
+
+// Health implements HealthChecker.
+func (j *memoryJournal) Health(context.Context) (Health, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	health := Health{Bytes: j.bytes, LimitBytes: j.maxBytes}
+	switch {
+	case j.closed:
+		return health, ErrClosed
+	case j.bytes >= j.maxBytes:
+		return health, ErrFull
+	}
+	return health, nil
+}
+
+func (j *memoryJournal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.closed = true
+	for _, q := range j.queues {
+		q.closeReader()
+	}
+	return nil
+}
+
+// The methods of memoryQueue are called with the journal's lock held.
+
+// push gives a new entry its name and its place.
+func (q *memoryQueue) push(e *memoryEntry) {
+	q.lastID++
+	e.ID = fmt.Sprintf("%s/%d", q.name, q.lastID)
+	e.size += entryBytes
+	e.batch.refs++
+	q.journal.bytes += e.size
+	q.waiting.Push(e)
+	q.wake()
+}
+
+// wake lets those that wait in Next look: each may want something else.
+func (q *memoryQueue) wake() {
+	if r := q.reader; r != nil && r.asleep > 0 {
+		r.asleep = 0
+		close(r.wake)
+		r.wake = make(chan struct{})
+	}
+}
+
+// pop leases the entry whose turn it is, or returns when one will be due. The zero time
+// says that none that is wanted has a time.
+func (q *memoryQueue) pop(want Want) (*memoryEntry, time.Time) {
+	e, due, ok := q.waiting.Pop(time.Now(), want.Except, want.NoRetries)
+	if !ok {
+		return nil, due
+	}
+	q.leased[e] = true
+	return e, time.Time{}
+}
+
+// release frees the bytes of an entry that is done.
+func (q *memoryQueue) release(e *memoryEntry) {
+	q.journal.bytes -= e.size
+	if e.batch.refs--; e.batch.refs == 0 {
+		q.journal.bytes -= e.batch.size
+	}
+}
+
+// pending counts the calls that are not done, by looking at them: the ledger is
+// an account of two sides. It also returns when the oldest was accepted.
+func (q *memoryQueue) pending() (n int64, oldest time.Time) {
+	see := func(e *memoryEntry) {
+		n += int64(len(e.Calls))
+		for i := range e.Calls {
+			if at := e.Calls[i].ReceivedAt; oldest.IsZero() || at.Before(oldest) {
+				oldest = at
+			}
+		}
+	}
+	for e := range q.waiting.All {
+		see(e)
+	}
+	for e := range q.leased {
+		see(e)
+	}
+	return n, oldest
+}
+
+func (q *memoryQueue) closeReader() {
+	if q.reader != nil {
+		close(q.reader.done)
+		q.reader = nil
+	}
+}
+
+type memoryReader struct {
+	queue *memoryQueue
+	done  chan struct{} // closed by the queue when this reader is closed or replaced
+
+	// What follows is guarded by the journal's lock.
+
+	asleep int           // those that wait for wake
+	wake   chan struct{} // closed when there may be something to lease; then there is another
+}
+
+func (r *memoryReader) Since() time.Time { return r.queue.since }
+
+func (r *memoryReader) Next(ctx context.Context, want Want) (Lease, error) {
+	j := r.queue.journal
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		j.mu.Lock()
+		if r.queue.reader != r {
+			j.mu.Unlock()
+			return nil, ErrClosed
+		}
+		e, due := r.queue.pop(want)
+		if e == nil {
+			r.asleep++
+		}
+		wake := r.wake
+		j.mu.Unlock()
+		if e != nil {
+			return &memoryLease{queue: r.queue, entry: e}, nil
+		}
+		r.wait(ctx, wake, due)
+	}
+}
+
+// wait returns when there may be something to lease, at the time due unless it is
+// zero, or when nobody is to wait any more.
+func (r *memoryReader) wait(ctx context.Context, wake <-chan struct{}, due time.Time) {
+	var timer <-chan time.Time
+	if !due.IsZero() {
+		t := time.NewTimer(time.Until(due))
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-wake:
+	case <-timer:
+	case <-r.done:
+	case <-ctx.Done():
+	}
+}
+
+func (r *memoryReader) Close() error {
+	j := r.queue.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if r.queue.reader == r {
+		r.queue.closeReader()
+	}
+	return nil
+}
+
+type memoryLease struct {
+	queue *memoryQueue
+	entry *memoryEntry
+}
+
+func (l *memoryLease) Entry() Entry { return l.entry.Entry }
+
+func (l *memoryLease) Finish(_ context.Context, r Result) error {
+	if len(r.Outcomes) != len(l.entry.Calls) {
+		return fmt.Errorf("mockserver: %d outcomes for the %d calls of entry %s", len(r.Outcomes), len(l.entry.Calls), l.entry.ID)
+	}
+	q, e := l.queue, l.entry
+	q.journal.mu.Lock()
+	defer q.journal.mu.Unlock()
+	if !q.leased[e] {
+		return nil // detached meanwhile, or finished before
+	}
+	delete(q.leased, e)
+	again := Entry{Attempt: e.Attempt + 1, Since: e.Since}
+	for i, o := range r.Outcomes {
+		switch o.State {
+		case tracking.StatePending:
+			again.add(e.Calls[i], o.Note)
+			continue
+		case tracking.StateFailed:
+			q.keepFailed(FailedCall{Call: e.Calls[i], Reason: o.Reason, FailedAt: time.Now(), Attempts: e.Attempt})
+		}
+		Move(&q.ledger, 1, tracking.StatePending, o.State)
+	}
+	if len(again.Calls) > 0 {
+		q.push(&memoryEntry{source: e.source, Entry: again, due: r.RetryAt, size: again.memory(), batch: e.batch})
+	}
+	q.release(e)
+	return nil
+}
+
+// add appends a call to an entry that is being made, with its note.
+func (e *Entry) add(c tracking.Call, note string) {
+	if note != "" && e.Notes == nil {
+		e.Notes = make([]string, len(e.Calls))
+	}
+	e.Calls = append(e.Calls, c)
+	if e.Notes != nil {
+		e.Notes = append(e.Notes, note)
+	}
+}
+
+// memory is about how many bytes an entry with calls of a batch takes beside it.
+func (e *Entry) memory() (n int64) {
+	for _, note := range e.Notes {
+		n += int64(len(note))
+	}
+	return n + int64(len(e.Calls))*callBytes
+}
+
+func (l *memoryLease) Return() {
+	q := l.queue
+	q.journal.mu.Lock()
+	defer q.journal.mu.Unlock()
+	if !q.leased[l.entry] {
+		return
+	}
+	delete(q.leased, l.entry)
+	q.waiting.PushFirst(l.entry)
+	q.wake()
+}
+
+func (q *memoryQueue) keepFailed(f FailedCall) {
+	f.Call.Body = bytes.Clone(f.Call.Body) // it stays for longer than the calls beside it, whose memory it shares
+	q.failing += memoryOfFailed(&f)
+	for len(q.failed) == memoryFailedCalls || len(q.failed) > 0 && q.failing > q.journal.maxBytes/failedShare {
+		q.failing -= memoryOfFailed(&q.failed[0])
+		q.failed[0] = FailedCall{}
+		q.failed = q.failed[1:]
+	}
+	q.failed = append(q.failed, f)
+}
+
+// memory is about how many bytes a failed call takes.
+func memoryOfFailed(f *FailedCall) int64 { return memoryOf(f.Call) + int64(len(f.Reason)) }

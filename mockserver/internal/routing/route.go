@@ -1,0 +1,125 @@
+package routing
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// integrationName is the key of the Webhooks destination in a call's
+// integrations object. It is case sensitive.
+const integrationName = "Webhooks"
+
+// IntegrationsOf names the integrations that get the calls of a source.
+func IntegrationsOf(source string, destinations []tracking.Destination) []string {
+	for i := range destinations {
+		if d := &destinations[i]; !d.Disabled && IsConnected(d, source) {
+			return []string{integrationName}
+		}
+	}
+	return []string{}
+}
+
+// IsConnected reports whether a destination is connected to a source.
+func IsConnected(d *tracking.Destination, source string) bool {
+	return len(d.Sources) == 0 || slices.Contains(d.Sources, source)
+}
+
+// Route decides whether a destination gets a call. If not, it says why.
+func Route(d *tracking.Destination, c *tracking.Call) (deliver bool, reason string) {
+	switch {
+	case d.Disabled:
+		return false, "the destination is disabled"
+	case !IsConnected(d, c.Source):
+		return false, "the destination is not connected to the source"
+	}
+	return integrationEnabled(c.Body, d.Name)
+}
+
+// ScopeTo returns the integrations of a call that only the destinations of these names
+// get.
+func ScopeTo(destinations []string) map[string]any {
+	return map[string]any{"All": false, integrationName: map[string]any{destinationsOption: destinations}}
+}
+
+// destinationsOption is the member of the Webhooks integration, where that is an
+// object, that names the destinations which get the call.
+const destinationsOption = "destinations"
+
+// integrationEnabled reads a call's integrations: a destination is enabled
+// unless its kind's name is false, or All is false and that name is neither true
+// nor an object. If it is an object that lists destinations, those alone are
+// enabled.
+func integrationEnabled(body []byte, destination string) (bool, string) {
+	if !bytes.Contains(body, []byte("integrations")) && !bytes.Contains(body, []byte(`\u`)) {
+		return true, "" // most calls; a key may be written with escapes
+	}
+	all, ours := byte('t'), byte(0)
+	var options []byte
+	eachMemberOf(body, "integrations", func(key string, value []byte) {
+		switch key {
+		case "All":
+			all = value[0]
+		case integrationName:
+			ours, options = value[0], value
+		}
+	})
+	switch {
+	case ours == '{' && !inScope(options, destination):
+		return false, "integrations." + integrationName + "." + destinationsOption + " does not name the destination"
+	case ours == 'f':
+		return false, "integrations." + integrationName + " is false"
+	case all == 'f' && ours != 't' && ours != '{':
+		return false, "integrations.All is false and " + integrationName + " is not enabled by name"
+	}
+	return true, ""
+}
+
+// inScope reports whether the options of the Webhooks integration list a
+// destination, or list none at all.
+func inScope(options []byte, destination string) bool {
+	list := memberOf(options, destinationsOption)
+	if len(list) == 0 || list[0] != '[' {
+		return true
+	}
+	found := false
+	s := jsonscan.New(list)
+	_ = s.Array(func() error {
+		value, err := s.Value()
+		found = found || err == nil && value[0] == '"' && string(jsonscan.Unquote(value)) == destination
+		return err
+	})
+	return found
+}
+
+// memberOf returns a member of an object, of one named twice the last, or nil.
+func memberOf(object []byte, name string) (value []byte) {
+	s := jsonscan.New(object)
+	_ = s.Object(func(key []byte) error {
+		v, err := s.Value()
+		if err == nil && string(jsonscan.Unquote(key)) == name {
+			value = v
+		}
+		return err
+	})
+	return value
+}
+
+// eachMemberOf calls see with the members of the object that is the named member
+// of body; of an object named twice, with those of the last.
+func eachMemberOf(body []byte, name string, see func(key string, value []byte)) {
+	object := memberOf(body, name)
+	if len(object) == 0 || object[0] != '{' {
+		return
+	}
+	s := jsonscan.New(object)
+	_ = s.Object(func(key []byte) error {
+		value, err := s.Value()
+		if err == nil {
+			see(string(jsonscan.Unquote(key)), value)
+		}
+		return err
+	})
+}

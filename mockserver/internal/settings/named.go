@@ -1,0 +1,11 @@
+package settings
+
+import "github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+
+func SourceNamed(name string) func(tracking.Source) bool {
+	return func(s tracking.Source) bool { return s.Name == name }
+}
+
+func DestinationNamed(name string) func(tracking.Destination) bool {
+	return func(d tracking.Destination) bool { return d.Name == name }
+}

@@ -1,0 +1,77 @@
+package text
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Cut shortens a text to n characters, with an ellipsis.
+func Cut(n int, s string) string {
+	if len(s) <= n {
+		return s
+	}
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// CutBytes shortens a text to n bytes or a few less, with an ellipsis.
+func CutBytes(n int, s string) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+// GroupDigits writes 1234567 as 1,234,567.
+func GroupDigits[N int | int64](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if digits[0] == '-' {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// Plural writes a number with its noun: 1 call, 2 calls.
+func Plural[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return GroupDigits(n) + " " + many
+}
+
+// ContainsFold reports whether text holds part, with ASCII letters in either case.
+// It looks at each byte once or, where much of part stands in text, a few times:
+// bytes.IndexByte for both cases would be quadratic in texts made for it.
+func ContainsFold(text, part []byte) bool {
+	first := lowerASCII(part[0])
+	for i := 0; i+len(part) <= len(text); i++ {
+		if lowerASCII(text[i]) == first && equalFoldASCII(text[i:i+len(part)], part) {
+			return true
+		}
+	}
+	return false
+}
+
+func equalFoldASCII(a, b []byte) bool {
+	for i := range a {
+		if lowerASCII(a[i]) != lowerASCII(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lowerASCII(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c + ('a' - 'A')
+	}
+	return c
+}

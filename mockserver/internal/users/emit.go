@@ -1,0 +1,145 @@
+package users
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// Calls that the collector makes itself, for deletion requests, audiences and
+// computed traits, take the same path as those of senders from the journal on.
+const (
+	// defaultBatchCalls is how many of them make a batch, at most.
+	defaultBatchCalls = 500
+	// emitBytes is how many bytes of them make a batch; the last call may go beyond.
+	emitBytes = 256 << 10
+	// emitPause is how long to wait when the journal did not take a batch.
+	emitPause = time.Second
+)
+
+// emit stores a batch of the collector's own calls. Where they may be stored
+// already, because a process was killed or this is tried again, those that are known
+// to be are left out.
+func (u *Service) emit(ctx context.Context, b event.Batch, perhapsStored bool) error {
+	if perhapsStored {
+		b = u.config.Known.Without(b)
+	}
+	if len(b.Calls) == 0 {
+		return nil
+	}
+	err := u.config.Journal.Append(ctx, b)
+	if err == nil {
+		u.config.Observer.Observe(event.Accepted{Batch: b})
+	}
+	var partly *journal.AppendError
+	if errors.As(err, &partly) {
+		return errors.Join(err, u.learn(ctx, b, partly))
+	}
+	return err
+}
+
+// learn remembers which calls of a batch are stored all the same.
+func (u *Service) learn(ctx context.Context, b event.Batch, partly *journal.AppendError) error {
+	known := make(chan int, 1)
+	go func() { known <- partly.Stored() }() // ends with the journal
+	select {
+	case n := <-known:
+		b.Calls = b.Calls[:n]
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for i := range b.Calls {
+		u.config.Known.Add(b.Source, b.Calls[i].ID)
+	}
+	if len(b.Calls) > 0 {
+		u.config.Observer.Observe(event.Accepted{Batch: b})
+	}
+	return nil
+}
+
+// An emitter makes the calls of one deletion request or sync, in batches. They
+// differ in little; the rest is encoded once.
+type emitter struct {
+	typ       string
+	source    string
+	timestamp time.Time // when it happened
+	members   []byte    // of the calls' bodies, that are the same in each, each with a comma before it
+
+	calls []emitted // of the batch that is being made
+	bytes int       // about, of their bodies
+}
+
+// An emitted is what is special to a call.
+type emitted struct {
+	id, userID string
+	traits     []byte // a JSON object, or nil
+}
+
+// newEmitter makes calls that only some destinations get. A nil context is left
+// out.
+func newEmitter(typ, source string, timestamp time.Time, destinations []string, context any) (*emitter, error) {
+	e := &emitter{typ: typ, source: source, timestamp: timestamp.UTC().Truncate(time.Millisecond)}
+	if context != nil {
+		encoded, err := json.Marshal(context)
+		if err != nil {
+			return nil, fmt.Errorf("mockserver: %w", err)
+		}
+		e.members = append(append(e.members, `,"context":`...), encoded...)
+	}
+	encoded, err := json.Marshal(routing.ScopeTo(destinations))
+	if err != nil {
+		return nil, fmt.Errorf("mockserver: %w", err)
+	}
+	e.members = append(append(e.members, `,"integrations":`...), encoded...)
+	return e, nil
+}
+
+func (e *emitter) add(id, userID string, traits []byte) {
+	e.calls = append(e.calls, emitted{id, userID, traits})
+	e.bytes += len(id) + len(userID) + len(traits) + len(e.members)
+}
+
+// full reports whether the batch has as many calls as it may, or bytes.
+func (e *emitter) full(calls int) bool { return len(e.calls) >= calls || e.bytes >= emitBytes }
+
+// batch returns the calls that were added, as received now.
+func (e *emitter) batch(now time.Time) event.Batch {
+	b := event.Batch{Source: e.source, ReceivedAt: now, Calls: make([]tracking.Call, len(e.calls))}
+	for i, c := range e.calls {
+		b.Calls[i] = e.call(now, c)
+	}
+	return b
+}
+
+// clear begins another batch.
+func (e *emitter) clear() {
+	clear(e.calls)
+	e.calls, e.bytes = e.calls[:0], 0
+}
+
+func (e *emitter) call(now time.Time, of emitted) tracking.Call {
+	c := tracking.Call{
+		ID: of.id, Source: e.source, Type: e.typ, UserID: of.userID,
+		ReceivedAt: now.UTC().Truncate(time.Millisecond), Timestamp: e.timestamp,
+	}
+	b := make([]byte, 0, 160+len(of.userID)+len(of.id)+len(of.traits)+len(e.members))
+	b = fields.AppendString(append(b, `{"type":`...), c.Type)
+	b = fields.AppendString(append(b, `,"userId":`...), c.UserID)
+	if of.traits != nil {
+		b = append(append(b, `,"traits":`...), of.traits...)
+	}
+	b = append(b, e.members...)
+	b = fields.AppendString(append(b, `,"messageId":`...), c.ID)
+	b = fields.AppendTimeMember(b, `,"receivedAt":"`, c.ReceivedAt)
+	b = fields.AppendTimeMember(b, `,"timestamp":"`, c.Timestamp)
+	c.Body = append(b, '}')
+	return c
+}
