@@ -21,7 +21,7 @@ func failAhead(t *testing.T, j *jetstream.Journal, r mockserver.Reader, step tim
 		l, err := r.Next(within(t), mockserver.Want{})
 		require.NoError(t, err)
 		again := mockserver.Result{Outcomes: make([]mockserver.Outcome, 1), RetryAt: time.Now().Add(10 * time.Minute)}
-		require.NoError(t, jetstream.FinishAhead(within(t), l, again, step))
+		require.NoError(t, j.FinishAhead(within(t), l, again, step))
 	}
 }
 

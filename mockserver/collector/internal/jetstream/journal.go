@@ -37,7 +37,6 @@ type Journal struct {
 	account                               *ledger.Ledger
 	recovered                             bool // Open has come to its end
 	queues                                *queueSet
-	results                               *results
 	attempts                              *attempts.Log
 	usage                                 usage
 	servers                               servers.Known    // of the cluster
@@ -121,8 +120,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	j.kept, j.accepted, j.options.AcceptLoss = nil, nil, false // what is damaged from now on was not accepted
 	j.recovered = true
 	j.queues.begin(j.account, j.calls, j.outcomes)
-	j.results, j.attempts = j.queues.results, attempts.New(j.Store, j.usage.isDiskFull)
-	j.Work.Go(j.results.run)
+	j.attempts = attempts.New(j.Store, j.usage.isDiskFull)
 	j.Work.Go(j.maintain)
 	j.Work.Go(j.keepTrimmed)
 	j.Work.Go(j.keepScrubbed)

@@ -380,7 +380,7 @@ func (q *queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
 	if have == nil && waits.Attempt > it.Attempt {
 		// What came has ended, and was still there because a process was killed
 		// before RETRY was written. What was scheduled then may be missing.
-		if err := j.settler.restoreRetry(j.Ctx, waiting{q.name, it.Ref, waits}, new(store.Outcomes)); err != nil {
+		if err := j.settler.restoreRetry(j.Ctx, q.name, it.Ref, waits, new(store.Outcomes)); err != nil {
 			j.Log.Warn("a retry could not be made again; it is tried again", "destination", q.name, "error", err)
 			_ = j.NC.Publish(m.Reply, []byte(`-NAK {"delay":1000000000}`))
 			return

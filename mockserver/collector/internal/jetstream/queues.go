@@ -37,7 +37,7 @@ type settler interface {
 	// settleFor does so for what is stored of messages of CALLS, by their numbers.
 	settleFor(ctx context.Context, destination string, messages map[uint64][]string) error
 	// restoreRetry publishes a retry as its outcome says.
-	restoreRetry(ctx context.Context, w waiting, read *store.Outcomes) error
+	restoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error
 }
 
 func newQueueSet(s *store.Store, settler settler) *queueSet {
@@ -47,6 +47,7 @@ func newQueueSet(s *store.Store, settler settler) *queueSet {
 // begin says what is known of what is stored. There are no queues before.
 func (j *queueSet) begin(account *ledger.Ledger, calls, outcomes jetstream.Stream) {
 	j.account, j.calls, j.outcomes, j.results = account, calls, outcomes, newResults(j.Store, account)
+	j.Work.Go(j.results.run)
 }
 
 // open returns a reader of the queue of a destination as it is attached now.
@@ -108,6 +109,24 @@ func (j *queueSet) leave(destination string, before uint64) {
 	}
 }
 
+// Record stores an outcome, and reports whether it counts: another process may have ended
+// the attempt before.
+func (j *queueSet) Record(o *record.Outcome) (counted bool, err error) {
+	state := <-j.results.write(o)
+	return state.counted, state.err
+}
+
+// attached returns the destinations that have a queue here, and the message of CALLS that
+// attached each.
+func (j *queueSet) attached() map[string]uint64 {
+	all := map[string]uint64{}
+	for _, q := range j.all() {
+		all[q.name] = q.attached
+	}
+	return all
+}
+
+// close ends all queues.
 func (j *queueSet) close() {
 	j.mu.Lock()
 	queues := j.queues
@@ -298,8 +317,8 @@ func (j *queueSet) expire(ctx context.Context, destination string, attached uint
 			return err
 		}
 	}
-	if state := <-j.results.write(o); state.err != nil || !state.counted {
-		return state.err
+	if counted, err := j.Record(o); err != nil || !counted {
+		return err
 	}
 	return j.settler.settle(o, given)
 }

@@ -222,7 +222,7 @@ func (j *Journal) restoreEach(ctx context.Context, all []waiting) error {
 	slices.SortFunc(all, func(x, y waiting) int { return cmp.Compare(x.retry.Outcome, y.retry.Outcome) })
 	var read store.Outcomes
 	for _, w := range all {
-		if err := j.restoreRetry(ctx, w, &read); err != nil {
+		if err := j.restoreRetry(ctx, w.destination, w.ref, w.retry, &read); err != nil {
 			return fmt.Errorf("journal: making a retry for %q again: %w", w.destination, err)
 		}
 	}
@@ -247,7 +247,7 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 			stored, err := j.isStored(ctx, name, ref)
 			if err == nil && !stored && !j.queues.has(name, ref) {
 				j.Log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.Seq, "attempt", r.Attempt)
-				err = j.restoreRetry(ctx, waiting{name, ref, r}, new(store.Outcomes))
+				err = j.restoreRetry(ctx, name, ref, r, new(store.Outcomes))
 			}
 			if err != nil {
 				return err
@@ -304,17 +304,17 @@ func (j *Journal) retrySubjects(ctx context.Context, offset int) (map[string]uin
 }
 
 // restoreRetry publishes a retry as its outcome says.
-func (j *Journal) restoreRetry(ctx context.Context, w waiting, read *store.Outcomes) error {
-	it := &record.Retry{Ref: w.ref, Attempt: w.retry.Attempt, Decided: time.Unix(0, w.retry.Decided), Due: time.Unix(0, w.retry.Due)}
-	if w.retry.Which != (ledger.CallSet{}) {
-		it.Places = w.retry.Which.Places(w.ref)
+func (j *Journal) restoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error {
+	it := &record.Retry{Ref: ref, Attempt: r.Attempt, Decided: time.Unix(0, r.Decided), Due: time.Unix(0, r.Due)}
+	if r.Which != (ledger.CallSet{}) {
+		it.Places = r.Which.Places(ref)
 	}
-	if w.retry.Outcome != 0 {
-		o, err := read.Get(ctx, j.outcomes, w.retry.Outcome, w.destination, w.ref)
+	if r.Outcome != 0 {
+		o, err := read.Get(ctx, j.outcomes, r.Outcome, destination, ref)
 		if err != nil {
 			return err
 		}
 		it.Places, it.Notes = o.Again, o.Notes
 	}
-	return j.schedule(ctx, w.destination, it)
+	return j.schedule(ctx, destination, it)
 }

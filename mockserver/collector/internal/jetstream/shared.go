@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"strconv"
 	"time"
 
@@ -28,10 +28,10 @@ const (
 
 // A seenFloor is up to where a consumer was acknowledged, and how many outcomes
 // there were then.
-type seenFloor struct{ floor, outcomes uint64 }
+type seenFloor struct{ attached, floor, outcomes uint64 }
 
-// floors are those of the queues of this process.
-type floors map[*queue]seenFloor
+// floors are those of the queues of this process, by destination.
+type floors map[string]seenFloor
 
 // raiseFloors learns from the consumers up to where every message has had its
 // first attempt: no process knows by itself what the others work at. What is
@@ -43,24 +43,19 @@ func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
 	if err != nil {
 		return err
 	}
-	queues := j.queues.all()
-	for q := range seen {
-		if !slices.Contains(queues, q) {
-			delete(seen, q)
-		}
-	}
-	for _, q := range queues {
-		before := seen[q]
-		enough := max(before.outcomes, info.State.LastSeq)
-		if err := j.account.ReachedBoth(ctx, 0, enough); err != nil {
+	queues := j.queues.attached()
+	maps.DeleteFunc(seen, func(name string, before seenFloor) bool { return queues[name] != before.attached })
+	for name, attached := range queues {
+		before := seen[name]
+		if err := j.account.ReachedBoth(ctx, 0, max(before.outcomes, info.State.LastSeq)); err != nil {
 			return err
 		}
-		j.account.Raise(q.name, q.attached, before.floor)
-		floor, err := j.ackFloor(ctx, q.name)
+		j.account.Raise(name, attached, before.floor)
+		floor, err := j.ackFloor(ctx, name)
 		if err != nil {
 			return err
 		}
-		seen[q] = seenFloor{floor, info.State.LastSeq}
+		seen[name] = seenFloor{attached, floor, info.State.LastSeq}
 	}
 	return nil
 }
@@ -100,7 +95,7 @@ func (j *Journal) settleFor(ctx context.Context, destination string, messages ma
 	for _, w := range retries {
 		stored, err := j.isStored(ctx, destination, w.ref)
 		if err == nil && !stored {
-			err = j.restoreRetry(ctx, w, new(store.Outcomes))
+			err = j.restoreRetry(ctx, w.destination, w.ref, w.retry, new(store.Outcomes))
 		}
 		if err != nil {
 			return err
