@@ -105,7 +105,7 @@ func (j *Journal) FinishUnsettled(l mockserver.Lease, r mockserver.Result) error
 
 // LoseRequests is what it is to a journal when the server that has its requests for
 // messages is gone.
-func (j *Journal) LoseRequests() { j.queues.check(time.Now().Add(time.Hour)) }
+func (j *Journal) LoseRequests() { j.queues.Check(time.Now().Add(time.Hour)) }
 
 // Scrub reads all that is stored once.
 func (j *Journal) Scrub(ctx context.Context) error { return j.scrub(ctx) }

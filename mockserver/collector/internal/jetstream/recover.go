@@ -147,8 +147,8 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	return j.keepFailed(ctx, o, given)
 }
 
-// A waiting is a retry that a destination waits for.
-type waiting struct {
+// A waitingRetry is a retry that a destination waits for.
+type waitingRetry struct {
 	destination string
 	ref         record.Ref
 	retry       ledger.Waiting
@@ -156,11 +156,11 @@ type waiting struct {
 
 // restoreRetries publishes the retries that RETRY does not have.
 func (j *Journal) restoreRetries(ctx context.Context) error {
-	var all []waiting
+	var all []waitingRetry
 	for _, name := range j.account.Destinations() {
 		j.account.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
-				all = append(all, waiting{name, ref, r})
+				all = append(all, waitingRetry{name, ref, r})
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	missing := slices.DeleteFunc(all, func(w waiting) bool {
+	missing := slices.DeleteFunc(all, func(w waitingRetry) bool {
 		return stored[record.Token(w.destination)+"."+strconv.FormatUint(w.ref.Number(), 10)]
 	})
 	if err := j.restoreEach(ctx, missing); err != nil {
@@ -188,12 +188,12 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 // has stepped back since, and the server would hold them until it is there again.
 func (j *Journal) hastenRetries(ctx context.Context) error {
 	now := time.Now()
-	var ahead []waiting
+	var ahead []waitingRetry
 	for _, name := range j.account.Destinations() {
 		j.account.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
 				if record.IsAhead(r.Decided, now) {
-					ahead = append(ahead, waiting{name, ref, r})
+					ahead = append(ahead, waitingRetry{name, ref, r})
 				}
 			}
 		})
@@ -218,11 +218,11 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 
 // restoreEach publishes retries. Those that one message of OUTCOMES tells of are made
 // from one reading of it.
-func (j *Journal) restoreEach(ctx context.Context, all []waiting) error {
-	slices.SortFunc(all, func(x, y waiting) int { return cmp.Compare(x.retry.Outcome, y.retry.Outcome) })
+func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
+	slices.SortFunc(all, func(x, y waitingRetry) int { return cmp.Compare(x.retry.Outcome, y.retry.Outcome) })
 	var read store.Outcomes
 	for _, w := range all {
-		if err := j.restoreRetry(ctx, w.destination, w.ref, w.retry, &read); err != nil {
+		if err := j.RestoreRetry(ctx, w.destination, w.ref, w.retry, &read); err != nil {
 			return fmt.Errorf("journal: making a retry for %q again: %w", w.destination, err)
 		}
 	}
@@ -245,9 +245,9 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 		})
 		for ref, r := range late {
 			stored, err := j.isStored(ctx, name, ref)
-			if err == nil && !stored && !j.queues.has(name, ref) {
+			if err == nil && !stored && !j.queues.Has(name, ref) {
 				j.Log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.Seq, "attempt", r.Attempt)
-				err = j.restoreRetry(ctx, name, ref, r, new(store.Outcomes))
+				err = j.RestoreRetry(ctx, name, ref, r, new(store.Outcomes))
 			}
 			if err != nil {
 				return err
@@ -303,8 +303,8 @@ func (j *Journal) retrySubjects(ctx context.Context, offset int) (map[string]uin
 	return info.State.Subjects, nil
 }
 
-// restoreRetry publishes a retry as its outcome says.
-func (j *Journal) restoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error {
+// RestoreRetry publishes a retry as its outcome says.
+func (j *Journal) RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error {
 	it := &record.Retry{Ref: ref, Attempt: r.Attempt, Decided: time.Unix(0, r.Decided), Due: time.Unix(0, r.Due)}
 	if r.Which != (ledger.CallSet{}) {
 		it.Places = r.Which.Places(ref)

@@ -239,7 +239,7 @@ func (b *Buckets) keep(kv jetstream.KeyValue, revision uint64) error {
 	return nil
 }
 
-// isConflict tells whether a value had another revision.
+// isConflict reports whether a value had another revision.
 func isConflict(err error) bool {
 	var refused *jetstream.APIError
 	return errors.Is(err, jetstream.ErrKeyExists) ||

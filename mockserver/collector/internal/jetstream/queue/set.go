@@ -1,4 +1,4 @@
-package jetstream
+package queue
 
 import (
 	"context"
@@ -16,43 +16,43 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// queueSet are the queues of a journal, by destination, and what they share.
-type queueSet struct {
+// Set are the queues of a journal, by destination, and what they share.
+type Set struct {
 	*store.Store
-	settler  settler
+	settler  Settler
 	account  *ledger.Ledger
 	calls    jetstream.Stream
 	outcomes jetstream.Stream
 	results  *results
 
 	mu     sync.Mutex // guards what follows
-	queues map[string]*queue
+	queues map[string]*Queue
 	closed bool
 }
 
-// A settler does what follows from outcomes that are stored. To do it twice does no harm.
-type settler interface {
-	// settle schedules the next attempt, and keeps the calls that were given up.
-	settle(o *record.Outcome, given []mockserver.Call) error
-	// settleFor does so for what is stored of messages of CALLS, by their numbers.
-	settleFor(ctx context.Context, destination string, messages map[uint64][]string) error
-	// restoreRetry publishes a retry as its outcome says.
-	restoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error
+// A Settler does what follows from outcomes that are stored. To do it twice does no harm.
+type Settler interface {
+	// Settle schedules the next attempt, and keeps the calls that were given up.
+	Settle(o *record.Outcome, given []mockserver.Call) error
+	// SettleFor does so for what is stored of messages of CALLS, by their numbers.
+	SettleFor(ctx context.Context, destination string, messages map[uint64][]string) error
+	// RestoreRetry publishes a retry as its outcome says.
+	RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error
 }
 
-func newQueueSet(s *store.Store, settler settler) *queueSet {
-	return &queueSet{Store: s, settler: settler, queues: map[string]*queue{}}
+func NewSet(s *store.Store, settler Settler) *Set {
+	return &Set{Store: s, settler: settler, queues: map[string]*Queue{}}
 }
 
-// begin says what is known of what is stored. There are no queues before.
-func (j *queueSet) begin(account *ledger.Ledger, calls, outcomes jetstream.Stream) {
-	j.account, j.calls, j.outcomes, j.results = account, calls, outcomes, newResults(j.Store, account)
-	j.Work.Go(j.results.run)
+// Begin says what is known of what is stored. There are no queues before.
+func (set *Set) Begin(account *ledger.Ledger, calls, outcomes jetstream.Stream) {
+	set.account, set.calls, set.outcomes, set.results = account, calls, outcomes, newResults(set.Store, account)
+	set.Work.Go(set.results.run)
 }
 
-// open returns a reader of the queue of a destination as it is attached now.
-func (j *queueSet) open(ctx context.Context, destination string) (mockserver.Reader, error) {
-	q, err := j.queue(ctx, destination)
+// Open returns a reader of the queue of a destination as it is attached now.
+func (set *Set) Open(ctx context.Context, destination string) (mockserver.Reader, error) {
+	q, err := set.queue(ctx, destination)
 	if err != nil {
 		return nil, err
 	}
@@ -60,50 +60,50 @@ func (j *queueSet) open(ctx context.Context, destination string) (mockserver.Rea
 }
 
 // queue returns the queue of a destination as it is attached now.
-func (j *queueSet) queue(ctx context.Context, destination string) (*queue, error) {
+func (set *Set) queue(ctx context.Context, destination string) (*Queue, error) {
 	var attached uint64
 	var since int64
-	if !j.account.With(destination, func(b *ledger.Account) { attached, since = b.Attached, b.Since }) {
+	if !set.account.With(destination, func(b *ledger.Account) { attached, since = b.Attached, b.Since }) {
 		return nil, fmt.Errorf("%w: it was detached meanwhile", mockserver.ErrNotAttached)
 	}
-	j.mu.Lock()
-	q := j.queues[destination]
-	j.mu.Unlock()
+	set.mu.Lock()
+	q := set.queues[destination]
+	set.mu.Unlock()
 	if q != nil && q.attached == attached {
-		return q, j.Patiently(ctx, q.ensure)
+		return q, set.Patiently(ctx, q.ensure)
 	}
 	if q != nil {
 		q.close()
 	}
-	q, err := newQueue(j, destination, attached, time.UnixMilli(since))
+	q, err := newQueue(set, destination, attached, time.UnixMilli(since))
 	if err != nil {
 		return nil, err
 	}
-	if err := j.Patiently(ctx, q.ensure); err != nil {
+	if err := set.Patiently(ctx, q.ensure); err != nil {
 		q.close()
 		return nil, err
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.closed {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	if set.closed {
 		q.close()
 		return nil, mockserver.ErrJournalClosed
 	}
-	j.queues[destination] = q
+	set.queues[destination] = q
 	return q, nil
 }
 
-// leave closes the queue of a destination that was attached before a message of CALLS,
+// Leave closes the queue of a destination that was attached before a message of CALLS,
 // which has detached it, maybe one of another process.
-func (j *queueSet) leave(destination string, before uint64) {
-	j.mu.Lock()
-	q := j.queues[destination]
+func (set *Set) Leave(destination string, before uint64) {
+	set.mu.Lock()
+	q := set.queues[destination]
 	if q != nil && q.attached < before {
-		delete(j.queues, destination)
+		delete(set.queues, destination)
 	} else {
 		q = nil
 	}
-	j.mu.Unlock()
+	set.mu.Unlock()
 	if q != nil {
 		q.close()
 	}
@@ -111,56 +111,56 @@ func (j *queueSet) leave(destination string, before uint64) {
 
 // Record stores an outcome, and reports whether it counts: another process may have ended
 // the attempt before.
-func (j *queueSet) Record(o *record.Outcome) (counted bool, err error) {
-	state := <-j.results.write(o)
+func (set *Set) Record(o *record.Outcome) (counted bool, err error) {
+	state := <-set.results.write(o)
 	return state.counted, state.err
 }
 
-// attached returns the destinations that have a queue here, and the message of CALLS that
+// Attached returns the destinations that have a queue here, and the message of CALLS that
 // attached each.
-func (j *queueSet) attached() map[string]uint64 {
+func (set *Set) Attached() map[string]uint64 {
 	all := map[string]uint64{}
-	for _, q := range j.all() {
+	for _, q := range set.all() {
 		all[q.name] = q.attached
 	}
 	return all
 }
 
-// close ends all queues.
-func (j *queueSet) close() {
-	j.mu.Lock()
-	queues := j.queues
-	j.queues, j.closed = nil, true
-	j.mu.Unlock()
+// Close ends all queues.
+func (set *Set) Close() {
+	set.mu.Lock()
+	queues := set.queues
+	set.queues, set.closed = nil, true
+	set.mu.Unlock()
 	for _, q := range queues {
 		q.close()
 	}
 }
 
-func (j *queueSet) get(destination string) *queue {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.queues[destination]
+func (set *Set) get(destination string) *Queue {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	return set.queues[destination]
 }
 
-func (j *queueSet) all() []*queue {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.Collect(maps.Values(j.queues))
+func (set *Set) all() []*Queue {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	return slices.Collect(maps.Values(set.queues))
 }
 
-// check looks after requests that got lost.
-func (j *queueSet) check(now time.Time) {
-	for _, q := range j.all() {
+// Check looks after requests that got lost.
+func (set *Set) Check(now time.Time) {
+	for _, q := range set.all() {
 		q.fresh.check(now)
 		q.retries.check(now)
 	}
 }
 
-// reset has all queues ask anew: what was asked for on a connection that was lost does
+// Reset has all queues ask anew: what was asked for on a connection that was lost does
 // not come.
-func (j *queueSet) reset() {
-	for _, q := range j.all() {
+func (set *Set) Reset() {
+	for _, q := range set.all() {
 		q.fresh.reset()
 		q.retries.reset()
 		q.pull()
@@ -170,9 +170,9 @@ func (j *queueSet) reset() {
 	}
 }
 
-// has reports whether this process has an entry.
-func (j *queueSet) has(destination string, ref record.Ref) bool {
-	q := j.get(destination)
+// Has reports whether this process has an entry.
+func (set *Set) Has(destination string, ref record.Ref) bool {
+	q := set.get(destination)
 	if q == nil {
 		return false
 	}
@@ -181,9 +181,9 @@ func (j *queueSet) has(destination string, ref record.Ref) bool {
 	return q.items[ref] != nil
 }
 
-// leased returns what somebody in this process works at.
-func (j *queueSet) leased(destination string) (refs []record.Ref) {
-	q := j.get(destination)
+// Leased returns what somebody in this process works at.
+func (set *Set) Leased(destination string) (refs []record.Ref) {
+	q := set.get(destination)
 	if q == nil {
 		return nil
 	}
@@ -197,11 +197,11 @@ func (j *queueSet) leased(destination string) (refs []record.Ref) {
 	return refs
 }
 
-// oldest returns when the oldest call was accepted that this process works at, if it is
+// Oldest returns when the oldest call was accepted that this process works at, if it is
 // the only one: then it is the oldest of all.
-func (j *queueSet) oldest(destination string) (oldest time.Time) {
-	q := j.get(destination)
-	if q == nil || j.Shared {
+func (set *Set) Oldest(destination string) (oldest time.Time) {
+	q := set.get(destination)
+	if q == nil || set.Shared {
 		return oldest
 	}
 	q.mu.Lock()
@@ -217,14 +217,14 @@ func (j *queueSet) oldest(destination string) (oldest time.Time) {
 	return oldest
 }
 
-// renew gives the cluster a sign of life for each message at work, and back those
+// Renew gives the cluster a sign of life for each message at work, and back those
 // that nobody here asks for.
-func (j *queueSet) renew(now time.Time) {
-	for _, q := range j.all() {
+func (set *Set) Renew(now time.Time) {
+	for _, q := range set.all() {
 		q.mu.Lock()
 		var give []string
 		if len(q.wants) == 0 {
-			give = q.giveBack(func(it *item) bool { return now.Sub(it.since) > ackWait/2 })
+			give = q.giveBack(func(it *item) bool { return now.Sub(it.since) > AckWait/2 })
 		}
 		var alive []string
 		for _, p := range q.messages {
@@ -239,17 +239,17 @@ func (j *queueSet) renew(now time.Time) {
 		}
 		q.mu.Unlock()
 		for _, reply := range alive {
-			_ = j.NC.Publish(reply, []byte("+WPI"))
+			_ = set.NC.Publish(reply, []byte("+WPI"))
 		}
 		for _, reply := range give {
-			_ = j.NC.Publish(reply, []byte("-NAK"))
+			_ = set.NC.Publish(reply, []byte("-NAK"))
 		}
 	}
 }
 
 // giveBack takes items that nobody works at out of the queue, with their whole
 // messages, and tells where they are to be given back. The lock is held.
-func (q *queue) giveBack(match func(*item) bool) (replies []string) {
+func (q *Queue) giveBack(match func(*item) bool) (replies []string) {
 	whole := map[*pendingMessage]int{} // how many items of it are ready
 	for _, it := range q.items {
 		if it.message != nil && !it.leased {
@@ -273,12 +273,12 @@ func (q *queue) giveBack(match func(*item) bool) (replies []string) {
 	return replies
 }
 
-// expire stores that calls are given up that nobody works at, and why.
-func (j *queueSet) expire(ctx context.Context, destination string, attached uint64, ref record.Ref, attempt int, reason string) error {
-	q := &queue{journal: j, name: destination, attached: attached}
+// Expire stores that calls are given up that nobody works at, and why.
+func (set *Set) Expire(ctx context.Context, destination string, attached uint64, ref record.Ref, attempt int, reason string) error {
+	q := &Queue{set: set, name: destination, attached: attached}
 	it := &item{Retry: record.Retry{Ref: ref, Attempt: attempt}}
 	waits := false
-	j.account.With(q.name, func(b *ledger.Account) {
+	set.account.With(q.name, func(b *ledger.Account) {
 		r, retrying := b.Retries[it.Ref]
 		waits = b.Attached == q.attached && (retrying && r.Attempt == it.Attempt || !retrying && it.Attempt == 1 && !b.Ended(it.Ref))
 		if waits && r.Outcome != 0 {
@@ -292,14 +292,14 @@ func (j *queueSet) expire(ctx context.Context, destination string, attached uint
 		return nil
 	}
 	if it.From != 0 && it.Places == nil {
-		o, err := new(store.Outcomes).Get(ctx, j.outcomes, it.From, q.name, it.Ref)
+		o, err := new(store.Outcomes).Get(ctx, set.outcomes, it.From, q.name, it.Ref)
 		if err != nil {
 			return err
 		}
 		it.Places = o.Again
 	}
 	source, _, bodies, err := q.bodies(it)
-	if store.IsMissing(err) && !j.Shared {
+	if store.IsMissing(err) && !set.Shared {
 		q.giveUp(it)
 		return nil
 	}
@@ -317,8 +317,8 @@ func (j *queueSet) expire(ctx context.Context, destination string, attached uint
 			return err
 		}
 	}
-	if counted, err := j.Record(o); err != nil || !counted {
+	if counted, err := set.Record(o); err != nil || !counted {
 		return err
 	}
-	return j.settler.settle(o, given)
+	return set.settler.Settle(o, given)
 }
