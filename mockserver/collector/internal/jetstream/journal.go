@@ -17,6 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -37,8 +38,7 @@ type Journal struct {
 	calls, outcomes, retry, failed, state jetstream.Stream
 	account                               *ledger.Ledger
 	recovered                             bool // Open has come to its end
-	queues                                *queueSet
-	results                               *results
+	queues                                *queue.Set
 	attempts                              *attempts.Log
 	usage                                 usage
 	servers                               servers.Known    // of the cluster
@@ -86,7 +86,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, account: ledger.New(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
 		writers: map[string]*sourceWriter{}, replays: map[string]uint64{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
-	j.queues = newQueueSet(j.Store, j)
+	j.queues = queue.NewSet(j.Store, j)
 	defer func() {
 		if err != nil {
 			_ = j.Close()
@@ -121,9 +121,8 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	}
 	j.kept, j.accepted, j.options.AcceptLoss = nil, nil, false // what is damaged from now on was not accepted
 	j.recovered = true
-	j.queues.begin(j.account, j.calls, j.outcomes)
-	j.results, j.attempts = j.queues.results, attempts.New(j.Store, j.usage.isDiskFull)
-	j.Work.Go(j.results.run)
+	j.queues.Begin(j.account, j.calls, j.outcomes)
+	j.attempts = attempts.New(j.Store, j.usage.isDiskFull)
 	j.Work.Go(j.maintain)
 	j.Work.Go(j.keepTrimmed)
 	j.Work.Go(j.keepScrubbed)
@@ -222,7 +221,7 @@ func (j *Journal) follow() {
 		}
 		j.account.ReadCalls(parsed)
 		if parsed.Kind == record.KindDetach {
-			j.queues.leave(parsed.Name, seq)
+			j.queues.Leave(parsed.Name, seq)
 		}
 		if tell := j.stored.Load(); tell != nil && parsed.Kind == record.KindCalls {
 			record.EachID(parsed.IDs, func(id string) bool { (*tell)(parsed.Name, id); return true })
@@ -268,7 +267,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 		}
 	}
 	if !j.isAttached(destination, sources) {
-		if err := j.queues.connectSources(ctx, destination, sources); err != nil {
+		if err := j.queues.ConnectSources(ctx, destination, sources); err != nil {
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 		c := record.Control{Name: destination, Sources: sources}
@@ -276,7 +275,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 	}
-	r, err := j.queues.open(ctx, destination)
+	r, err := j.queues.Open(ctx, destination)
 	if err != nil {
 		return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 	}
@@ -330,7 +329,7 @@ func (j *Journal) Detach(ctx context.Context, destination string) error {
 			return fmt.Errorf("journal: detaching %q: %w", destination, err)
 		}
 	}
-	j.queues.leave(destination, math.MaxUint64)
+	j.queues.Leave(destination, math.MaxUint64)
 	if err := j.clear(ctx, destination); err != nil {
 		return fmt.Errorf("journal: %q is detached, but not all of it was removed: %w", destination, err)
 	}
@@ -427,7 +426,7 @@ func (j *Journal) Close() error {
 	}
 	j.closed = true
 	j.mu.Unlock()
-	j.queues.close()
+	j.queues.Close()
 	if j.attempts != nil {
 		j.attempts.Close()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
@@ -126,11 +127,11 @@ func (j *Journal) keepAlive() {
 		case <-j.Ctx.Done():
 			return
 		case now := <-tick.C:
-			if now.Sub(renewed) >= renewal {
+			if now.Sub(renewed) >= queue.Renewal {
 				renewed = now
-				j.queues.renew(now)
+				j.queues.Renew(now)
 			}
-			j.queues.check(now)
+			j.queues.Check(now)
 		}
 	}
 }
@@ -234,7 +235,7 @@ func (j *Journal) disconnected(err error) {
 func (j *Journal) reconnected() {
 	j.warned.Store(nil)
 	j.Link.Swap(store.NewLink()).End()
-	j.queues.reset()
+	j.queues.Reset()
 }
 
 // Ready returns nil if the journal can take calls now, or says why not.

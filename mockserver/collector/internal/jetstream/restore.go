@@ -269,7 +269,7 @@ func every(d time.Duration, f func()) (stop func()) {
 	return func() { close(done); work.Wait() }
 }
 
-// callsReach tells whether CALLS has a message, by a newer look than the one by
+// callsReach reports whether CALLS has a message, by a newer look than the one by
 // which it was missed: another collector may have stored it since, and a server
 // of a cluster that has just become the leader needs a moment to know its own.
 func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {

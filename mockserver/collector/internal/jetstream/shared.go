@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"strconv"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
@@ -28,10 +29,10 @@ const (
 
 // A seenFloor is up to where a consumer was acknowledged, and how many outcomes
 // there were then.
-type seenFloor struct{ floor, outcomes uint64 }
+type seenFloor struct{ attached, floor, outcomes uint64 }
 
-// floors are those of the queues of this process.
-type floors map[*queue]seenFloor
+// floors are those of the queues of this process, by destination.
+type floors map[string]seenFloor
 
 // raiseFloors learns from the consumers up to where every message has had its
 // first attempt: no process knows by itself what the others work at. What is
@@ -43,24 +44,19 @@ func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
 	if err != nil {
 		return err
 	}
-	queues := j.queues.all()
-	for q := range seen {
-		if !slices.Contains(queues, q) {
-			delete(seen, q)
-		}
-	}
-	for _, q := range queues {
-		before := seen[q]
-		enough := max(before.outcomes, info.State.LastSeq)
-		if err := j.account.ReachedBoth(ctx, 0, enough); err != nil {
+	queues := j.queues.Attached()
+	maps.DeleteFunc(seen, func(name string, before seenFloor) bool { return queues[name] != before.attached })
+	for name, attached := range queues {
+		before := seen[name]
+		if err := j.account.ReachedBoth(ctx, 0, max(before.outcomes, info.State.LastSeq)); err != nil {
 			return err
 		}
-		j.account.Raise(q.name, q.attached, before.floor)
-		floor, err := j.ackFloor(ctx, q.name)
+		j.account.Raise(name, attached, before.floor)
+		floor, err := j.ackFloor(ctx, name)
 		if err != nil {
 			return err
 		}
-		seen[q] = seenFloor{floor, info.State.LastSeq}
+		seen[name] = seenFloor{attached, floor, info.State.LastSeq}
 	}
 	return nil
 }
@@ -75,10 +71,10 @@ func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, err
 	return consumer.CachedInfo().AckFloor.Stream, nil
 }
 
-// settleFor does what follows from outcomes about messages of CALLS, which a process
+// SettleFor does what follows from outcomes about messages of CALLS, which a process
 // may have stored just before it died: the messages came again.
-func (j *Journal) settleFor(ctx context.Context, destination string, messages map[uint64][]string) error {
-	since := time.Now().Add(-3*ackWait - unsettled)
+func (j *Journal) SettleFor(ctx context.Context, destination string, messages map[uint64][]string) error {
+	since := time.Now().Add(-3*queue.AckWait - unsettled)
 	err := j.settleOutcomes(ctx, since, func(o *record.Outcome) bool {
 		_, came := messages[o.Ref.Seq]
 		return o.Destination == destination && came
@@ -86,13 +82,13 @@ func (j *Journal) settleFor(ctx context.Context, destination string, messages ma
 	if err != nil {
 		return err
 	}
-	var retries []waiting
+	var retries []waitingRetry
 	j.account.With(destination, func(b *ledger.Account) {
 		for seq := range messages {
 			for part := range record.MaxParts {
 				ref := record.Ref{Seq: seq, Part: part}
 				if r, ok := b.Retries[ref]; ok {
-					retries = append(retries, waiting{destination, ref, r})
+					retries = append(retries, waitingRetry{destination, ref, r})
 				}
 			}
 		}
@@ -100,7 +96,7 @@ func (j *Journal) settleFor(ctx context.Context, destination string, messages ma
 	for _, w := range retries {
 		stored, err := j.isStored(ctx, destination, w.ref)
 		if err == nil && !stored {
-			err = j.restoreRetry(ctx, w, new(store.Outcomes))
+			err = j.RestoreRetry(ctx, w.destination, w.ref, w.retry, new(store.Outcomes))
 		}
 		if err != nil {
 			return err
@@ -109,7 +105,7 @@ func (j *Journal) settleFor(ctx context.Context, destination string, messages ma
 	return nil
 }
 
-// isStored tells whether RETRY has a retry.
+// isStored reports whether RETRY has a retry.
 func (j *Journal) isStored(ctx context.Context, destination string, ref record.Ref) (bool, error) {
 	for _, kind := range []string{"at", "due"} {
 		_, err := j.retry.GetLastMsgForSubject(ctx, j.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))

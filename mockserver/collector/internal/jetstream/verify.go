@@ -286,7 +286,7 @@ func (v *verifier) findStored(ctx context.Context) error {
 	})
 }
 
-// firstEnded tells whether the first attempt has ended after all. If it was another
+// firstEnded reports whether the first attempt has ended after all. If it was another
 // process that ended it, this one may not have read of it yet.
 func (v *verifier) firstEnded(ctx context.Context, name string, ref record.Ref) (bool, error) {
 	return v.eventually(ctx, func() (ended bool, err error) {
@@ -296,7 +296,7 @@ func (v *verifier) firstEnded(ctx context.Context, name string, ref record.Ref) 
 	})
 }
 
-// endedMeanwhile tells whether a retry ended after the count began, or is
+// endedMeanwhile reports whether a retry ended after the count began, or is
 // stored now: it may be on its way from its schedule, or from this process.
 func (v *verifier) endedMeanwhile(ctx context.Context, name string, ref record.Ref, attempt int) (bool, error) {
 	j := v.journal
@@ -313,7 +313,7 @@ func (v *verifier) endedMeanwhile(ctx context.Context, name string, ref record.R
 	})
 }
 
-// eventually tells whether something holds, or does soon. What does not hold for
+// eventually reports whether something holds, or does soon. What does not hold for
 // one part may not for many: only the first of them are waited for.
 func (v *verifier) eventually(ctx context.Context, holds func() (bool, error)) (bool, error) {
 	for {

@@ -260,7 +260,7 @@ func (a *Ledger) ReadOutcomes(ctx context.Context, seq uint64, id record.WriteID
 	return nil
 }
 
-// Count takes in an outcome, and tells whether it counts. The lock is held.
+// Count takes in an outcome, and reports whether it counts. The lock is held.
 func (a *Ledger) Count(o *record.Outcome, seq uint64) bool {
 	b := a.Books[o.Destination]
 	if b == nil || b.Attached != o.Attached || record.Contains(a.Lost, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !b.Count(o, seq) {
@@ -279,7 +279,7 @@ func (a *Ledger) Expect(id record.WriteID, tell chan<- []bool) {
 	a.writes[id] = tell
 }
 
-// HasRead tells whether OUTCOMES was read up to a message.
+// HasRead reports whether OUTCOMES was read up to a message.
 func (a *Ledger) HasRead(outcomes uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -306,14 +306,14 @@ func (a *Ledger) Forget(id record.WriteID) {
 	delete(a.writes, id)
 }
 
-// IsGone tells whether the messages of OUTCOMES are known to be gone.
+// IsGone reports whether the messages of OUTCOMES are known to be gone.
 func (a *Ledger) IsGone(gap record.Span) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return record.Contains(a.Gone, gap)
 }
 
-// IsKnownLoss tells whether the messages of CALLS are known to be gone.
+// IsKnownLoss reports whether the messages of CALLS are known to be gone.
 func (a *Ledger) IsKnownLoss(gap record.Span) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -355,7 +355,7 @@ func (b *Account) replay(m *record.Calls) {
 	b.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest.UnixMilli()}
 }
 
-// Count takes in an outcome, and tells whether it was the first of its attempt.
+// Count takes in an outcome, and reports whether it was the first of its attempt.
 func (b *Account) Count(o *record.Outcome, seq uint64) bool {
 	before, waiting := b.Retries[o.Ref]
 	n := int64(o.Calls())
@@ -388,12 +388,12 @@ func (b *Account) Lose(calls int64, at time.Time, cause string) {
 	b.losses = append(b.losses, journal.Loss{At: at, Calls: calls, Cause: cause})
 }
 
-// Ended tells whether the first attempt of a part has ended.
+// Ended reports whether the first attempt of a part has ended.
 func (b *Account) Ended(ref record.Ref) bool {
 	return ref.Seq <= b.Floor || b.Done[ref.Seq]&(1<<ref.Part) != 0
 }
 
-// Takes tells whether the calls of a message are for the destination.
+// Takes reports whether the calls of a message are for the destination.
 func (b *Account) Takes(seq uint64, source string) bool {
 	for i := len(b.Scopes) - 1; i >= 0; i-- {
 		if s := b.Scopes[i]; s.after < seq {

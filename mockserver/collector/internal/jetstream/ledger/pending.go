@@ -18,7 +18,7 @@ func (a *Ledger) Finished() uint64 {
 	return finished
 }
 
-// IsFinished tells whether nothing is pending.
+// IsFinished reports whether nothing is pending.
 func (a *Ledger) IsFinished() bool {
 	for _, b := range a.Books {
 		if b.Fresh != 0 || len(b.Retries) > 0 {
@@ -51,7 +51,7 @@ func (a *Ledger) Behind(before uint64) (names []string) {
 	return names
 }
 
-// IsOpen tells whether a part of a message waits for its first attempt's end.
+// IsOpen reports whether a part of a message waits for its first attempt's end.
 func (b *Account) IsOpen(m *record.Calls) bool {
 	if !b.Takes(m.Seq, m.Name) {
 		return false
