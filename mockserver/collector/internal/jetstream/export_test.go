@@ -108,4 +108,4 @@ func (j *Journal) FinishUnsettled(l mockserver.Lease, r mockserver.Result) error
 func (j *Journal) LoseRequests() { j.queues.Check(time.Now().Add(time.Hour)) }
 
 // Scrub reads all that is stored once.
-func (j *Journal) Scrub(ctx context.Context) error { return j.scrub(ctx) }
+func (j *Journal) Scrub(ctx context.Context) error { return j.scrubber.scrub(ctx) }

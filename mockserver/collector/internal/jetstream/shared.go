@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
@@ -23,8 +22,6 @@ import (
 const (
 	// floorsEvery is how often it is looked how far the consumers are.
 	floorsEvery = 10 * time.Second
-	// lockTTL is how long a process that died may keep others from a replay.
-	lockTTL = 30 * time.Second
 )
 
 // A seenFloor is up to where a consumer was acknowledged, and how many outcomes
@@ -119,24 +116,21 @@ func (j *Journal) isStored(ctx context.Context, destination string, ref record.R
 	return false, nil
 }
 
-// A replayLock lets one replay for a destination run at a time: two could replay
-// the same failed calls. Another one lets one collector scrub. On a cluster it is a message that others see, and that goes
-// by itself if it is not renewed.
+// A replayLock lets one replay for a destination run at a time: two could replay the same
+// failed calls.
 type replayLock struct {
+	*lock
 	journal *Journal
-	subject string
-	seq     uint64    // the message
-	at      time.Time // when it was stored
 }
 
 func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
-	l := &replayLock{journal: j, subject: j.Names.Subject("s", "lock", record.Token(destination))}
+	l := &replayLock{newLock(j.Store, j.state, "lock", record.Token(destination)), j}
 	j.replaying.Lock()
 	if j.options.NATS == nil {
 		return l, nil
 	}
 	for {
-		err := l.store(ctx)
+		err := l.take(ctx)
 		if err == nil {
 			return l, nil
 		}
@@ -151,38 +145,7 @@ func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLo
 	}
 }
 
-// store stores the lock's message in place of the one before.
-func (l *replayLock) store(ctx context.Context) error {
-	m := nats.NewMsg(l.subject)
-	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(l.seq, 10))
-	m.Header.Set("Nats-TTL", lockTTL.String())
-	l.journal.Identify(m)
-	seq, err := l.journal.Publish(ctx, l.journal.NC, m)
-	if err == nil {
-		l.seq, l.at = seq, time.Now()
-	}
-	return err
-}
-
-// renew keeps the lock. It is an error if another process may have it.
-func (l *replayLock) renew(ctx context.Context) error {
-	if l.journal.options.NATS == nil || time.Since(l.at) < lockTTL/3 {
-		return nil
-	}
-	if err := l.store(ctx); err != nil {
-		return fmt.Errorf("the lock of the replay was lost: %w", err)
-	}
-	return nil
-}
-
 func (l *replayLock) unlock(ctx context.Context) {
 	l.remove(ctx)
 	l.journal.replaying.Unlock()
-}
-
-// remove lets others have the lock.
-func (l *replayLock) remove(ctx context.Context) {
-	if l.seq != 0 {
-		_ = l.journal.state.DeleteMsg(context.WithoutCancel(ctx), l.seq) // else it goes by itself
-	}
 }

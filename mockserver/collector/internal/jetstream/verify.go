@@ -2,14 +2,11 @@ package jetstream
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
@@ -17,12 +14,23 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-var _ mockserver.Verifier = (*Journal)(nil)
+// evidence is what a verifier is told by the journal.
+type evidence interface {
+	// loadBase returns the account of what has been removed.
+	loadBase(ctx context.Context) (*ledger.Ledger, uint64, error)
+	// toVerify returns what the ledger says now.
+	toVerify(ctx context.Context) (*ledger.Claim, error)
+	// eachStoredRetry calls f with each retry that is stored.
+	eachStoredRetry(ctx context.Context, f func(destination, number string)) error
+	isStored(ctx context.Context, destination string, ref record.Ref) (bool, error)
+}
 
 // A verifier holds the ledger against a count of all that is stored.
 type verifier struct {
 	*ledger.Recount
-	journal *Journal
+	*store.Store
+	account *ledger.Ledger
+	from    evidence
 	looks   int // how often it may still wait for what is on its way
 }
 
@@ -36,35 +44,13 @@ const (
 	outcomesAtOnce = 64
 )
 
-// Verify reads all that is stored and proves or refutes, for every destination,
-// that accepted = delivered + failed + filtered + pending + lost, that none of them
-// is negative, and that the ledger says the same. Calls may be accepted and delivered meanwhile. It takes a few
-// seconds for a million stored messages, and for each destination 12 bytes of memory
-// for a message that was not tried and about 50 for what waits for a retry.
-func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error) {
-	if err := j.open(); err != nil {
-		return nil, err
-	}
-	j.trimming.Lock() // what is read must stay
-	defer j.trimming.Unlock()
-	var all []mockserver.Verification
-	err := j.Patiently(ctx, func(ctx context.Context) (err error) {
-		all, err = (&verifier{journal: j, looks: looks}).verify(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("journal: verifying: %w", err)
-	}
-	return all, nil
-}
-
 func (v *verifier) verify(ctx context.Context) ([]mockserver.Verification, error) {
-	base, _, err := v.journal.loadBase(ctx)
+	base, _, err := v.from.loadBase(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v.Recount = ledger.NewRecount(base)
-	if v.Now, err = v.journal.toVerify(ctx); err != nil {
+	if v.Now, err = v.from.toVerify(ctx); err != nil {
 		return nil, err
 	}
 	if err := v.readPending(ctx, base); err != nil {
@@ -91,11 +77,11 @@ func (v *verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	if first > base.Calls {
 		return nil
 	}
-	t := v.journal.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
+	t := v.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
 		if seq > base.Calls {
 			return store.ErrEnough
 		}
-		parsed, err := v.journal.Names.ParseCalls(seq, m.Subject, m.Header)
+		parsed, err := v.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil || parsed.Kind != record.KindCalls {
 			return err
 		}
@@ -106,32 +92,6 @@ func (v *verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	})
 	t.HeadersOnly, t.Batch, t.Whole = true, callsAtOnce, v.Now.Losses.IsKnownLoss
 	return t.Scan(ctx)
-}
-
-// toVerify returns what the account says now. What a consumer takes for acknowledged
-// is asked first: each of its messages must then have outcomes that the account has
-// read.
-func (j *Journal) toVerify(ctx context.Context) (*ledger.Claim, error) {
-	acknowledged := map[string]uint64{}
-	for _, name := range j.account.Destinations() {
-		floor, err := j.ackFloor(ctx, name)
-		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) { // it is made when the destination is attached
-			return nil, err
-		}
-		acknowledged[name] = floor
-	}
-	calls, err := j.calls.Info(ctx) // another process may have stored more than this one has read
-	if err != nil {
-		return nil, err
-	}
-	outcomes, err := j.outcomes.Info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := j.account.ReachedBoth(ctx, max(calls.State.LastSeq, j.acked.Load()), outcomes.State.LastSeq); err != nil {
-		return nil, err
-	}
-	return j.account.Verified(acknowledged), nil
 }
 
 // read goes through OUTCOMES, and through CALLS as far ahead as each outcome
@@ -145,7 +105,7 @@ func (v *verifier) read(ctx context.Context, outcomes uint64) error {
 	reading.Go(func() { failed = v.readCalls(ctx, after, calls) })
 	defer reading.Wait()
 	defer cancel()
-	t := v.journal.Tail(record.StreamOutcomes, outcomes+1, func(m *nats.Msg, seq uint64) error {
+	t := v.Tail(record.StreamOutcomes, outcomes+1, func(m *nats.Msg, seq uint64) error {
 		if seq > v.Now.Outcomes {
 			return store.ErrEnough
 		}
@@ -171,11 +131,11 @@ func (v *verifier) read(ctx context.Context, outcomes uint64) error {
 // ReadCalls sends the messages of CALLS that follow one, and then closes the channel.
 func (v *verifier) readCalls(ctx context.Context, after uint64, calls chan<- *record.Calls) error {
 	defer close(calls)
-	t := v.journal.Tail(record.StreamCalls, after+1, func(m *nats.Msg, seq uint64) error {
+	t := v.Tail(record.StreamCalls, after+1, func(m *nats.Msg, seq uint64) error {
 		if seq > v.Now.Calls {
 			return store.ErrEnough
 		}
-		parsed, err := v.journal.Names.ParseCalls(seq, m.Subject, m.Header)
+		parsed, err := v.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
@@ -273,7 +233,7 @@ func (v *verifier) findStored(ctx context.Context) error {
 	if len(byToken) == 0 {
 		return nil
 	}
-	return v.journal.eachStoredRetry(ctx, func(destination, number string) {
+	return v.from.eachStoredRetry(ctx, func(destination, number string) {
 		b := byToken[destination]
 		n, err := strconv.ParseUint(number, 10, 64)
 		if b == nil || err != nil {
@@ -291,7 +251,7 @@ func (v *verifier) findStored(ctx context.Context) error {
 func (v *verifier) firstEnded(ctx context.Context, name string, ref record.Ref) (bool, error) {
 	return v.eventually(ctx, func() (ended bool, err error) {
 		ended = true
-		v.journal.account.With(name, func(b *ledger.Account) { ended = b.Ended(ref) })
+		v.account.With(name, func(b *ledger.Account) { ended = b.Ended(ref) })
 		return ended, nil
 	})
 }
@@ -299,17 +259,16 @@ func (v *verifier) firstEnded(ctx context.Context, name string, ref record.Ref) 
 // endedMeanwhile reports whether a retry ended after the count began, or is
 // stored now: it may be on its way from its schedule, or from this process.
 func (v *verifier) endedMeanwhile(ctx context.Context, name string, ref record.Ref, attempt int) (bool, error) {
-	j := v.journal
 	return v.eventually(ctx, func() (bool, error) {
 		ended := true
-		j.account.With(name, func(b *ledger.Account) {
+		v.account.With(name, func(b *ledger.Account) {
 			r, ok := b.Retries[ref]
 			ended = !ok || r.Attempt != attempt
 		})
 		if ended {
 			return true, nil
 		}
-		return j.isStored(ctx, name, ref)
+		return v.from.isStored(ctx, name, ref)
 	})
 }
 

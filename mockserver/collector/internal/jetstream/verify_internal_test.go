@@ -103,7 +103,8 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 			t.Parallel()
 			j := someOfAll(t)
 			test.do(t, j)
-			v := &verifier{journal: j, looks: 1} // what is gone does not come
+			v := j.verifier()
+			v.looks = 1 // what is gone does not come
 			all, err := v.verify(within(t))
 			require.NoError(t, err)
 			var problems []string
