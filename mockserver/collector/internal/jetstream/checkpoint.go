@@ -133,9 +133,9 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 	return accounts, nil
 }
 
-// loadBase returns the account of what has been removed from CALLS and OUTCOMES,
+// LoadBase returns the account of what has been removed from CALLS and OUTCOMES,
 // an empty one where nothing was, and the message of STATE that has it.
-func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) {
+func (j *Journal) LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error) {
 	m, err := j.state.GetLastMsgForSubject(ctx, j.Names.Subject("s", "base"))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return ledger.New(), 0, nil

@@ -35,8 +35,8 @@ func (j *Journal) LockReplay(ctx context.Context, destination string, since time
 	if err != nil {
 		return nil, nil, err
 	}
-	l.at = l.at.Add(-since)
-	return l.renew, l.unlock, nil
+	l.At = l.At.Add(-since)
+	return l.Renew, l.unlock, nil
 }
 
 // Orphans are what ForgetOrphans has seen.
@@ -108,4 +108,4 @@ func (j *Journal) FinishUnsettled(l mockserver.Lease, r mockserver.Result) error
 func (j *Journal) LoseRequests() { j.queues.Check(time.Now().Add(time.Hour)) }
 
 // Scrub reads all that is stored once.
-func (j *Journal) Scrub(ctx context.Context) error { return j.scrubber.scrub(ctx) }
+func (j *Journal) Scrub(ctx context.Context) error { return j.scrubber.Scrub(ctx) }

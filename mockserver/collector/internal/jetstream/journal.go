@@ -13,9 +13,9 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/audit"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
@@ -42,7 +42,7 @@ type Journal struct {
 	usage                                 usage
 	servers                               servers.Known    // of the cluster
 	cluster                               *servers.Cluster // nil within the process
-	scrubber                              *scrubber
+	scrubber                              *audit.Scrubber
 	files                                 *datadir.Files    // nil on a cluster
 	kept                                  *snapshot         // what must be there, as Open found it; nil where that is not known
 	clean                                 bool              // the journal was closed before it was opened
@@ -124,8 +124,8 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	j.attempts = attempts.New(j.Store, j.usage.isDiskFull)
 	j.Work.Go(j.maintain)
 	j.Work.Go(j.keepTrimmed)
-	j.scrubber = newScrubber(j.Store, j.files, j.state, j.streamNames())
-	j.Work.Go(j.scrubber.run)
+	j.scrubber = audit.NewScrubber(j.Store, j.files, j.state, j.streamNames())
+	j.Work.Go(j.scrubber.Run)
 	if o.NATS != nil {
 		j.Work.Go(j.keepClaims)
 		j.Work.Go(j.keepAlive)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/audit"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 )
 
@@ -26,7 +26,7 @@ func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error)
 	defer j.trimming.Unlock()
 	var all []mockserver.Verification
 	err := j.Patiently(ctx, func(ctx context.Context) (err error) {
-		all, err = j.verifier().verify(ctx)
+		all, err = j.verifier().Verify(ctx)
 		return err
 	})
 	if err != nil {
@@ -35,14 +35,14 @@ func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error)
 	return all, nil
 }
 
-func (j *Journal) verifier() *verifier {
-	return &verifier{Store: j.Store, account: j.account, from: j, looks: looks}
+func (j *Journal) verifier() *audit.Verifier {
+	return &audit.Verifier{Store: j.Store, Account: j.account, From: j, Looks: audit.Looks}
 }
 
-// toVerify returns what the account says now. What a consumer takes for acknowledged
+// ToVerify returns what the account says now. What a consumer takes for acknowledged
 // is asked first: each of its messages must then have outcomes that the account has
 // read.
-func (j *Journal) toVerify(ctx context.Context) (*ledger.Claim, error) {
+func (j *Journal) ToVerify(ctx context.Context) (*ledger.Claim, error) {
 	acknowledged := map[string]uint64{}
 	for _, name := range j.account.Destinations() {
 		floor, err := j.ackFloor(ctx, name)

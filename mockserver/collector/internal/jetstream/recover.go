@@ -168,7 +168,7 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 		return nil
 	}
 	stored := map[string]bool{}
-	err := j.eachStoredRetry(ctx, func(destination, number string) { stored[destination+"."+number] = true })
+	err := j.EachStoredRetry(ctx, func(destination, number string) { stored[destination+"."+number] = true })
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 			}
 		})
 		for ref, r := range late {
-			stored, err := j.isStored(ctx, name, ref)
+			stored, err := j.IsStored(ctx, name, ref)
 			if err == nil && !stored && !j.queues.Has(name, ref) {
 				j.Log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.Seq, "attempt", r.Attempt)
 				err = j.RestoreRetry(ctx, name, ref, r, new(store.Outcomes))
@@ -257,10 +257,10 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 	return nil
 }
 
-// eachStoredRetry calls f with the destination, as a token, and the number of each of
+// EachStoredRetry calls f with the destination, as a token, and the number of each of
 // those in RETRY. The server tells some of them at a time. What comes and goes
 // meanwhile may be left out, or come twice.
-func (j *Journal) eachStoredRetry(ctx context.Context, f func(destination, number string)) error {
+func (j *Journal) EachStoredRetry(ctx context.Context, f func(destination, number string)) error {
 	for offset := 0; ; {
 		subjects, err := j.retrySubjects(ctx, offset)
 		if err != nil || len(subjects) == 0 {

@@ -48,7 +48,7 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []mockse
 	}
 	for len(calls) > 0 {
 		n := replaySize(calls)
-		err := lock.renew(ctx)
+		err := lock.Renew(ctx)
 		if err == nil {
 			var stored storedReplay
 			if stored, err = j.storeReplay(ctx, destination, calls[:n], from, listed); err == nil {

@@ -91,7 +91,7 @@ func (j *Journal) SettleFor(ctx context.Context, destination string, messages ma
 		}
 	})
 	for _, w := range retries {
-		stored, err := j.isStored(ctx, destination, w.ref)
+		stored, err := j.IsStored(ctx, destination, w.ref)
 		if err == nil && !stored {
 			err = j.RestoreRetry(ctx, w.destination, w.ref, w.retry, new(store.Outcomes))
 		}
@@ -102,8 +102,8 @@ func (j *Journal) SettleFor(ctx context.Context, destination string, messages ma
 	return nil
 }
 
-// isStored reports whether RETRY has a retry.
-func (j *Journal) isStored(ctx context.Context, destination string, ref record.Ref) (bool, error) {
+// IsStored reports whether RETRY has a retry.
+func (j *Journal) IsStored(ctx context.Context, destination string, ref record.Ref) (bool, error) {
 	for _, kind := range []string{"at", "due"} {
 		_, err := j.retry.GetLastMsgForSubject(ctx, j.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
 		if err == nil {
@@ -119,18 +119,18 @@ func (j *Journal) isStored(ctx context.Context, destination string, ref record.R
 // A replayLock lets one replay for a destination run at a time: two could replay the same
 // failed calls.
 type replayLock struct {
-	*lock
+	*store.Lock
 	journal *Journal
 }
 
 func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
-	l := &replayLock{newLock(j.Store, j.state, "lock", record.Token(destination)), j}
+	l := &replayLock{store.NewLock(j.Store, j.state, "lock", record.Token(destination)), j}
 	j.replaying.Lock()
 	if j.options.NATS == nil {
 		return l, nil
 	}
 	for {
-		err := l.take(ctx)
+		err := l.Take(ctx)
 		if err == nil {
 			return l, nil
 		}
@@ -146,6 +146,6 @@ func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLo
 }
 
 func (l *replayLock) unlock(ctx context.Context) {
-	l.remove(ctx)
+	l.Remove(ctx)
 	l.journal.replaying.Unlock()
 }

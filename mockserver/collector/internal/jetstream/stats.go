@@ -41,7 +41,7 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 
 // Health implements mockserver.HealthChecker.
 func (j *Journal) Health(ctx context.Context) (mockserver.JournalHealth, error) {
-	return mockserver.JournalHealth{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.All(), Scrub: j.scrubber.health()}, j.Ready(ctx)
+	return mockserver.JournalHealth{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.All(), Scrub: j.scrubber.Health()}, j.Ready(ctx)
 }
 
 // Settings returns a store for the settings that are made at run time, shared by

@@ -82,7 +82,7 @@ func (j *Journal) trim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		base, stored, err := j.loadBase(ctx)
+		base, stored, err := j.LoadBase(ctx)
 		if err != nil {
 			return err
 		}

@@ -104,8 +104,8 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 			j := someOfAll(t)
 			test.do(t, j)
 			v := j.verifier()
-			v.looks = 1 // what is gone does not come
-			all, err := v.verify(within(t))
+			v.Looks = 1 // what is gone does not come
+			all, err := v.Verify(within(t))
 			require.NoError(t, err)
 			var problems []string
 			for _, one := range all {
@@ -177,7 +177,7 @@ func BenchmarkVerify(b *testing.B) {
 func TestAllRetriesAreListed(t *testing.T) {
 	j := someOfAll(t)
 	var all []string
-	require.NoError(t, j.eachStoredRetry(within(t), func(destination, number string) {
+	require.NoError(t, j.EachStoredRetry(within(t), func(destination, number string) {
 		all = append(all, destination+" "+number)
 	}))
 	slices.Sort(all)

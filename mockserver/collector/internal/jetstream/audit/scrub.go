@@ -1,4 +1,4 @@
-package jetstream
+package audit
 
 import (
 	"context"
@@ -40,8 +40,8 @@ const (
 	scrubSpan = 20_000
 )
 
-// A scrubber knows what was found.
-type scrubber struct {
+// A Scrubber knows what was found.
+type Scrubber struct {
 	store   *store.Store
 	files   *datadir.Files   // nil on a cluster
 	locks   jetstream.Stream // STATE
@@ -51,11 +51,11 @@ type scrubber struct {
 	state mockserver.JournalScrub
 }
 
-func newScrubber(s *store.Store, files *datadir.Files, locks jetstream.Stream, streams []string) *scrubber {
-	return &scrubber{store: s, files: files, locks: locks, streams: streams}
+func NewScrubber(s *store.Store, files *datadir.Files, locks jetstream.Stream, streams []string) *Scrubber {
+	return &Scrubber{store: s, files: files, locks: locks, streams: streams}
 }
 
-func (s *scrubber) health() mockserver.JournalScrub {
+func (s *Scrubber) Health() mockserver.JournalScrub {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.state
@@ -64,7 +64,7 @@ func (s *scrubber) health() mockserver.JournalScrub {
 }
 
 // finish ends a round, and returns what is damaged and was not in the round before.
-func (s *scrubber) finish(damage []string) (fresh []string) {
+func (s *Scrubber) finish(damage []string) (fresh []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fresh = slices.DeleteFunc(slices.Clone(damage), func(d string) bool { return slices.Contains(s.state.Damage, d) })
@@ -74,24 +74,24 @@ func (s *scrubber) finish(damage []string) (fresh []string) {
 }
 
 // read counts bytes that were read, and waits for as long as they may take.
-func (s *scrubber) read(ctx context.Context, n int) error {
+func (s *Scrubber) read(ctx context.Context, n int) error {
 	s.mu.Lock()
 	s.state.Bytes += uint64(n)
 	s.mu.Unlock()
 	return store.Sleep(ctx, time.Duration(n)*time.Second/scrubRate)
 }
 
-// run reads what is stored until the journal is closed.
-func (s *scrubber) run() {
+// Run reads what is stored until the journal is closed.
+func (s *Scrubber) Run() {
 	for store.Sleep(s.store.Ctx, scrubPause) == nil {
-		if err := s.scrub(s.store.Ctx); err != nil && s.store.Ctx.Err() == nil {
+		if err := s.Scrub(s.store.Ctx); err != nil && s.store.Ctx.Err() == nil {
 			s.store.Log.Debug("not all that is stored was read; it is tried again", "error", err)
 		}
 	}
 }
 
-// scrub reads all that is stored once.
-func (s *scrubber) scrub(ctx context.Context) error {
+// Scrub reads all that is stored once.
+func (s *Scrubber) Scrub(ctx context.Context) error {
 	if _, err := s.store.Status.Writable(); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (s *scrubber) scrub(ctx context.Context) error {
 
 // scrubFiles reads the blocks of all streams, and again those that look damaged: their
 // ends may have been about to be written, and the whole to be replaced.
-func (s *scrubber) scrubFiles(ctx context.Context) (damage []string, err error) {
+func (s *Scrubber) scrubFiles(ctx context.Context) (damage []string, err error) {
 	streams, err := s.files.StreamDirs()
 	if err != nil {
 		return nil, err
@@ -150,12 +150,12 @@ type blockOf struct {
 
 // scrubReplicas compares what the servers of a cluster have. One collector does so at
 // a time.
-func (s *scrubber) scrubReplicas(ctx context.Context) (damage []string, err error) {
-	turn := newLock(s.store, s.locks, "scrub")
-	if err := turn.take(ctx); err != nil {
+func (s *Scrubber) scrubReplicas(ctx context.Context) (damage []string, err error) {
+	turn := store.NewLock(s.store, s.locks, "scrub")
+	if err := turn.Take(ctx); err != nil {
 		return nil, fmt.Errorf("another collector reads what is stored, or the cluster does not answer: %w", err)
 	}
-	defer turn.remove(ctx)
+	defer turn.Remove(ctx)
 	for _, name := range s.streams {
 		if name == s.store.Names.Stream(record.StreamRetry) {
 			continue // it hands each message to one consumer only; all of it can be made again
@@ -170,7 +170,7 @@ func (s *scrubber) scrubReplicas(ctx context.Context) (damage []string, err erro
 }
 
 // scrubStream compares the copies of one stream.
-func (s *scrubber) scrubStream(ctx context.Context, name string, turn *lock) (damage []string, err error) {
+func (s *Scrubber) scrubStream(ctx context.Context, name string, turn *store.Lock) (damage []string, err error) {
 	stream, err := s.store.JS.Stream(ctx, name)
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ type copyOf struct {
 }
 
 // compareCopies returns which copies of messages are not as most are.
-func (s *scrubber) compareCopies(ctx context.Context, turn *lock, stream string, peers []string, from, to uint64) (map[copyOf]bool, error) {
+func (s *Scrubber) compareCopies(ctx context.Context, turn *store.Lock, stream string, peers []string, from, to uint64) (map[copyOf]bool, error) {
 	copies := map[uint64]map[string]uint64{} // message, server: what it has
 	for _, peer := range peers {
 		err := s.readCopies(ctx, turn, stream, peer, from, to, func(seq, sum uint64) {
@@ -246,12 +246,12 @@ func (s *scrubber) compareCopies(ctx context.Context, turn *lock, stream string,
 }
 
 // readCopies calls f with the messages that one server has.
-func (s *scrubber) readCopies(ctx context.Context, turn *lock, stream, server string, from, to uint64, f func(seq, sum uint64)) error {
+func (s *Scrubber) readCopies(ctx context.Context, turn *store.Lock, stream, server string, from, to uint64, f func(seq, sum uint64)) error {
 	t := s.store.Tail("", from, func(m *nats.Msg, seq uint64) error {
 		if seq <= to {
 			f(seq, sumOf(m))
 		}
-		if err := errors.Join(s.read(ctx, len(m.Data)), turn.renew(ctx)); err != nil {
+		if err := errors.Join(s.read(ctx, len(m.Data)), turn.Renew(ctx)); err != nil {
 			return err
 		}
 		if seq >= to {

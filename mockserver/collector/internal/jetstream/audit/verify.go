@@ -1,4 +1,4 @@
-package jetstream
+package audit
 
 import (
 	"context"
@@ -14,29 +14,29 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
-// evidence is what a verifier is told by the journal.
-type evidence interface {
-	// loadBase returns the account of what has been removed.
-	loadBase(ctx context.Context) (*ledger.Ledger, uint64, error)
-	// toVerify returns what the ledger says now.
-	toVerify(ctx context.Context) (*ledger.Claim, error)
-	// eachStoredRetry calls f with each retry that is stored.
-	eachStoredRetry(ctx context.Context, f func(destination, number string)) error
-	isStored(ctx context.Context, destination string, ref record.Ref) (bool, error)
+// Evidence is what a verifier is told by the journal.
+type Evidence interface {
+	// LoadBase returns the account of what has been removed.
+	LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error)
+	// ToVerify returns what the ledger says now.
+	ToVerify(ctx context.Context) (*ledger.Claim, error)
+	// EachStoredRetry calls f with each retry that is stored.
+	EachStoredRetry(ctx context.Context, f func(destination, number string)) error
+	IsStored(ctx context.Context, destination string, ref record.Ref) (bool, error)
 }
 
-// A verifier holds the ledger against a count of all that is stored.
-type verifier struct {
+// A Verifier holds the ledger against a count of all that is stored.
+type Verifier struct {
 	*ledger.Recount
 	*store.Store
-	account *ledger.Ledger
-	from    evidence
-	looks   int // how often it may still wait for what is on its way
+	Account *ledger.Ledger
+	From    Evidence
+	Looks   int // how often it may still wait for what is on its way
 }
 
 const (
 	// What is on its way is looked for so often, with a pause between.
-	looks     = 100
+	Looks     = 100
 	lookPause = 50 * time.Millisecond
 	// callsAtOnce and outcomesAtOnce are how many messages may wait to be read: the
 	// ids in one of CALLS take up to 48 KB, and one of OUTCOMES up to 256 KB.
@@ -44,13 +44,13 @@ const (
 	outcomesAtOnce = 64
 )
 
-func (v *verifier) verify(ctx context.Context) ([]mockserver.Verification, error) {
-	base, _, err := v.from.loadBase(ctx)
+func (v *Verifier) Verify(ctx context.Context) ([]mockserver.Verification, error) {
+	base, _, err := v.From.LoadBase(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v.Recount = ledger.NewRecount(base)
-	if v.Now, err = v.from.toVerify(ctx); err != nil {
+	if v.Now, err = v.From.ToVerify(ctx); err != nil {
 		return nil, err
 	}
 	if err := v.readPending(ctx, base); err != nil {
@@ -67,7 +67,7 @@ func (v *verifier) verify(ctx context.Context) ([]mockserver.Verification, error
 
 // readPending counts what had not ended when a loss was accepted: the count begins
 // there, and what is stored says what it is.
-func (v *verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
+func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	first := base.Calls + 1
 	for _, b := range base.Books {
 		if b.Fresh > 0 {
@@ -96,7 +96,7 @@ func (v *verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 
 // read goes through OUTCOMES, and through CALLS as far ahead as each outcome
 // needs it.
-func (v *verifier) read(ctx context.Context, outcomes uint64) error {
+func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	calls := make(chan *record.Calls, 64)
 	var failed error // of readCalls
@@ -129,7 +129,7 @@ func (v *verifier) read(ctx context.Context, outcomes uint64) error {
 }
 
 // ReadCalls sends the messages of CALLS that follow one, and then closes the channel.
-func (v *verifier) readCalls(ctx context.Context, after uint64, calls chan<- *record.Calls) error {
+func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *record.Calls) error {
 	defer close(calls)
 	t := v.Tail(record.StreamCalls, after+1, func(m *nats.Msg, seq uint64) error {
 		if seq > v.Now.Calls {
@@ -152,7 +152,7 @@ func (v *verifier) readCalls(ctx context.Context, after uint64, calls chan<- *re
 }
 
 // advance takes in messages of CALLS up to one.
-func (v *verifier) advance(calls <-chan *record.Calls, to uint64) {
+func (v *Verifier) advance(calls <-chan *record.Calls, to uint64) {
 	for v.Calls < to {
 		m, ok := <-calls
 		if !ok {
@@ -165,7 +165,7 @@ func (v *verifier) advance(calls <-chan *record.Calls, to uint64) {
 }
 
 // checkPending looks whether what has not ended will be handed out.
-func (v *verifier) checkPending(ctx context.Context) error {
+func (v *Verifier) checkPending(ctx context.Context) error {
 	if err := v.findStored(ctx); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (v *verifier) checkPending(ctx context.Context) error {
 }
 
 // checkUntried looks whether what was never tried is yet to be handed out.
-func (v *verifier) checkUntried(ctx context.Context, name string, b *ledger.Recounted) (err error) {
+func (v *Verifier) checkUntried(ctx context.Context, name string, b *ledger.Recounted) (err error) {
 	to := v.Now.Tried[name]
 	b.Untried.All(func(ref record.Ref, calls int, at time.Time) bool {
 		if ref.Seq <= to.Floor {
@@ -205,7 +205,7 @@ func (v *verifier) checkUntried(ctx context.Context, name string, b *ledger.Reco
 }
 
 // checkWaiting looks whether what waits for another attempt is among the retries.
-func (v *verifier) checkWaiting(ctx context.Context, name string, b *ledger.Recounted) error {
+func (v *Verifier) checkWaiting(ctx context.Context, name string, b *ledger.Recounted) error {
 	for number, w := range b.Waiting {
 		if ref := record.RefOf(number); !w.Stored {
 			ended, err := v.endedMeanwhile(ctx, name, ref, int(w.Attempt))
@@ -223,7 +223,7 @@ func (v *verifier) checkWaiting(ctx context.Context, name string, b *ledger.Reco
 }
 
 // findStored marks what is among the retries.
-func (v *verifier) findStored(ctx context.Context) error {
+func (v *Verifier) findStored(ctx context.Context) error {
 	byToken := map[string]*ledger.Recounted{}
 	for name, b := range v.Books {
 		if len(b.Waiting) > 0 {
@@ -233,7 +233,7 @@ func (v *verifier) findStored(ctx context.Context) error {
 	if len(byToken) == 0 {
 		return nil
 	}
-	return v.from.eachStoredRetry(ctx, func(destination, number string) {
+	return v.From.EachStoredRetry(ctx, func(destination, number string) {
 		b := byToken[destination]
 		n, err := strconv.ParseUint(number, 10, 64)
 		if b == nil || err != nil {
@@ -248,39 +248,39 @@ func (v *verifier) findStored(ctx context.Context) error {
 
 // firstEnded reports whether the first attempt has ended after all. If it was another
 // process that ended it, this one may not have read of it yet.
-func (v *verifier) firstEnded(ctx context.Context, name string, ref record.Ref) (bool, error) {
+func (v *Verifier) firstEnded(ctx context.Context, name string, ref record.Ref) (bool, error) {
 	return v.eventually(ctx, func() (ended bool, err error) {
 		ended = true
-		v.account.With(name, func(b *ledger.Account) { ended = b.Ended(ref) })
+		v.Account.With(name, func(b *ledger.Account) { ended = b.Ended(ref) })
 		return ended, nil
 	})
 }
 
 // endedMeanwhile reports whether a retry ended after the count began, or is
 // stored now: it may be on its way from its schedule, or from this process.
-func (v *verifier) endedMeanwhile(ctx context.Context, name string, ref record.Ref, attempt int) (bool, error) {
+func (v *Verifier) endedMeanwhile(ctx context.Context, name string, ref record.Ref, attempt int) (bool, error) {
 	return v.eventually(ctx, func() (bool, error) {
 		ended := true
-		v.account.With(name, func(b *ledger.Account) {
+		v.Account.With(name, func(b *ledger.Account) {
 			r, ok := b.Retries[ref]
 			ended = !ok || r.Attempt != attempt
 		})
 		if ended {
 			return true, nil
 		}
-		return v.from.isStored(ctx, name, ref)
+		return v.From.IsStored(ctx, name, ref)
 	})
 }
 
 // eventually reports whether something holds, or does soon. What does not hold for
 // one part may not for many: only the first of them are waited for.
-func (v *verifier) eventually(ctx context.Context, holds func() (bool, error)) (bool, error) {
+func (v *Verifier) eventually(ctx context.Context, holds func() (bool, error)) (bool, error) {
 	for {
 		ok, err := holds()
-		if ok || err != nil || v.looks == 0 {
+		if ok || err != nil || v.Looks == 0 {
 			return ok, err
 		}
-		v.looks--
+		v.Looks--
 		if err := store.Sleep(ctx, lookPause); err != nil {
 			return false, err
 		}
