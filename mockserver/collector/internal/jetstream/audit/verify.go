@@ -69,7 +69,7 @@ func (v *Verifier) Verify(ctx context.Context) ([]mockserver.Verification, error
 // there, and what is stored says what it is.
 func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	first := base.Calls + 1
-	for _, b := range base.Books {
+	for _, b := range base.Accounts {
 		if b.Fresh > 0 {
 			first = min(first, b.Floor+1)
 		}
@@ -85,8 +85,8 @@ func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 		if err != nil || parsed.Kind != record.KindCalls {
 			return err
 		}
-		for name, b := range base.Books {
-			v.Books[name].AddOpen(b, parsed)
+		for name, b := range base.Accounts {
+			v.Accounts[name].AddOpen(b, parsed)
 		}
 		return nil
 	})
@@ -169,7 +169,7 @@ func (v *Verifier) checkPending(ctx context.Context) error {
 	if err := v.findStored(ctx); err != nil {
 		return err
 	}
-	for name, b := range v.Books {
+	for name, b := range v.Accounts {
 		if err := v.checkUntried(ctx, name, b); err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func (v *Verifier) checkPending(ctx context.Context) error {
 // checkUntried looks whether what was never tried is yet to be handed out.
 func (v *Verifier) checkUntried(ctx context.Context, name string, b *ledger.Recounted) (err error) {
 	to := v.Now.Tried[name]
-	b.Untried.All(func(ref record.Ref, calls int, at time.Time) bool {
+	b.Undelivered.All(func(ref record.Ref, calls int, at time.Time) bool {
 		if ref.Seq <= to.Floor {
 			b.Problem("message %d of CALLS, part %d: it was never tried, but the ledger takes all up to message %d for tried", ref.Seq, ref.Part, to.Floor)
 			return true
@@ -225,7 +225,7 @@ func (v *Verifier) checkWaiting(ctx context.Context, name string, b *ledger.Reco
 // findStored marks what is among the retries.
 func (v *Verifier) findStored(ctx context.Context) error {
 	byToken := map[string]*ledger.Recounted{}
-	for name, b := range v.Books {
+	for name, b := range v.Accounts {
 		if len(b.Waiting) > 0 {
 			byToken[record.Token(name)] = b
 		}

@@ -212,8 +212,8 @@ func (s *simulation) recount() {
 			r.Count(&outcomes[i])
 		}
 	}
-	for _, b := range r.Books {
-		b.Untried.All(func(_ record.Ref, calls int, at time.Time) bool {
+	for _, b := range r.Accounts {
+		b.Undelivered.All(func(_ record.Ref, calls int, at time.Time) bool {
 			b.IsPending(calls, at)
 			return true
 		})
