@@ -65,7 +65,7 @@ type oldestCalls struct {
 	found map[string]oldestCall
 }
 
-// An oldestCall holds as long as the book has moved no further.
+// An oldestCall holds as long as the account has moved no further.
 type oldestCall struct {
 	floor uint64
 	done  int

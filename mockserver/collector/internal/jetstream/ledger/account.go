@@ -26,7 +26,7 @@ type Ledger struct {
 	Calls    uint64 // the last message of CALLS that was read
 	Outcomes uint64 // the last message of OUTCOMES that was read
 	Accounts map[string]*Account
-	toAll    []*Account            // books whose destination takes every source
+	toAll    []*Account            // accounts whose destination takes every source
 	bySource map[string][]*Account // the others
 	Lost     []record.Span         // messages of CALLS that are gone though nobody was done with them
 	Gone     []record.Span         // messages of OUTCOMES that are
@@ -462,7 +462,7 @@ func (a *Ledger) Destinations() []string {
 	return slices.Collect(maps.Keys(a.Accounts))
 }
 
-// With calls f with the book of a destination, if there is one, under the lock.
+// With calls f with the account of a destination, if there is one, under the lock.
 func (a *Ledger) With(destination string, f func(*Account)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -40,6 +40,7 @@ type Claim struct {
 // hands out what is beyond.
 type triedTo struct{ Floor, Acknowledged uint64 }
 
+// A Recounted is one destination as it is counted anew.
 type Recounted struct {
 	mockserver.Verification
 	attached    uint64
@@ -64,7 +65,7 @@ func newRecounted(l mockserver.Ledger, attached uint64, sources []string) *Recou
 	}
 }
 
-// verified returns the book to begin with. What was lost is the sum of its records.
+// verified returns the account to begin with. What was lost is the sum of its records.
 func (b *Account) verified() *Recounted {
 	v := newRecounted(b.Ledger, b.Attached, b.Scopes[len(b.Scopes)-1].Sources)
 	v.Lost, v.Losses = 0, slices.Clone(b.losses)
@@ -103,6 +104,7 @@ func (a *Ledger) Verified(acknowledged map[string]uint64) *Claim {
 	return v
 }
 
+// Accept takes in a message of CALLS.
 func (v *Recount) Accept(m *record.Calls) {
 	switch b := v.Accounts[m.Name]; {
 	case m.Kind == record.KindCalls:
@@ -165,6 +167,7 @@ func (b *Recounted) end(o *record.Outcome) (calls int, ok bool) {
 	return b.Undelivered.end(o.Ref)
 }
 
+// Problem notes what is wrong.
 func (b *Recounted) Problem(format string, args ...any) {
 	const most = 100
 	if len(b.Problems) < most {
@@ -172,6 +175,7 @@ func (b *Recounted) Problem(format string, args ...any) {
 	}
 }
 
+// IsPending counts calls that will be tried again, or for the first time.
 func (b *Recounted) IsPending(calls int, at time.Time) {
 	b.Pending += int64(calls)
 	if b.OldestPending.IsZero() || at.Before(b.OldestPending) {
