@@ -40,7 +40,7 @@ type checkpointer struct {
 
 // checkpoint stores the account if there is reason to.
 func (j *Journal) checkpoint(ctx context.Context, c *checkpointer, now bool) error {
-	a := j.account
+	a := j.ledger
 	calls, outcomes := a.Position()
 	moved := calls + outcomes - c.calls - c.outcomes
 	if moved == 0 || !now && moved < checkpointAfter && time.Since(c.at) < checkpointEvery {

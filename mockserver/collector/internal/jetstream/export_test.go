@@ -58,7 +58,7 @@ func (j *Journal) LoseClaims(ctx context.Context) error {
 
 // StoreCheckpoint does at a time what is done now and then.
 func (j *Journal) StoreCheckpoint(ctx context.Context) error {
-	return j.storeCheckpoint(ctx, 0, j.account.Encode())
+	return j.storeCheckpoint(ctx, 0, j.ledger.Encode())
 }
 
 // outcomeOf returns the outcome of a first attempt.
@@ -67,7 +67,7 @@ func (j *Journal) outcomeOf(l mockserver.Lease, r mockserver.Result) *record.Out
 	var entry string
 	o.Destination, entry, _ = strings.Cut(l.Entry().ID, "/")
 	_, _ = fmt.Sscanf(entry, "%d.%d/%d", &o.Ref.Seq, &o.Ref.Part, &o.Attempt)
-	j.account.With(o.Destination, func(b *ledger.Account) { o.Attached = b.Attached })
+	j.ledger.With(o.Destination, func(b *ledger.Account) { o.Attached = b.Attached })
 	for i, c := range r.Outcomes {
 		switch place := o.Ref.Part*record.PartCalls + i; c.State {
 		case mockserver.StateDelivered:

@@ -59,7 +59,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if err := j.storeBase(ctx, a, s.stored); err != nil {
 		return err
 	}
-	j.account = a
+	j.ledger = a
 	if err := j.retry.Purge(ctx); err != nil { // what it says of outcomes may no longer hold; it is made again
 		return err
 	}
@@ -166,7 +166,7 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		j.account.With(destination, func(b *ledger.Account) {
+		j.ledger.With(destination, func(b *ledger.Account) {
 			if ref := record.RefOf(f.Ref.Number); !b.Tried(ref, f.Ref.Attempt) {
 				unfailed = append(unfailed, seq)
 			}

@@ -36,7 +36,7 @@ func (j *Journal) Verify(ctx context.Context) ([]mockserver.Verification, error)
 }
 
 func (j *Journal) verifier() *audit.Verifier {
-	return &audit.Verifier{Store: j.Store, Account: j.account, From: j, Looks: audit.Looks}
+	return &audit.Verifier{Store: j.Store, Account: j.ledger, From: j, Looks: audit.Looks}
 }
 
 // ToVerify returns what the account says now. What a consumer takes for acknowledged
@@ -44,7 +44,7 @@ func (j *Journal) verifier() *audit.Verifier {
 // read.
 func (j *Journal) ToVerify(ctx context.Context) (*ledger.Claim, error) {
 	acknowledged := map[string]uint64{}
-	for _, name := range j.account.Destinations() {
+	for _, name := range j.ledger.Destinations() {
 		floor, err := j.ackFloor(ctx, name)
 		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) { // it is made when the destination is attached
 			return nil, err
@@ -59,8 +59,8 @@ func (j *Journal) ToVerify(ctx context.Context) (*ledger.Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := j.account.ReachedBoth(ctx, max(calls.State.LastSeq, j.acked.Load()), outcomes.State.LastSeq); err != nil {
+	if err := j.ledger.ReachedBoth(ctx, max(calls.State.LastSeq, j.acked.Load()), outcomes.State.LastSeq); err != nil {
 		return nil, err
 	}
-	return j.account.Verified(acknowledged), nil
+	return j.ledger.Verified(acknowledged), nil
 }

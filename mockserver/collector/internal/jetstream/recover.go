@@ -157,8 +157,8 @@ type waitingRetry struct {
 // restoreRetries publishes the retries that RETRY does not have.
 func (j *Journal) restoreRetries(ctx context.Context) error {
 	var all []waitingRetry
-	for _, name := range j.account.Destinations() {
-		j.account.With(name, func(b *ledger.Account) {
+	for _, name := range j.ledger.Destinations() {
+		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
 				all = append(all, waitingRetry{name, ref, r})
 			}
@@ -189,8 +189,8 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 func (j *Journal) hastenRetries(ctx context.Context) error {
 	now := time.Now()
 	var ahead []waitingRetry
-	for _, name := range j.account.Destinations() {
-		j.account.With(name, func(b *ledger.Account) {
+	for _, name := range j.ledger.Destinations() {
+		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
 				if record.IsAhead(r.Decided, now) {
 					ahead = append(ahead, waitingRetry{name, ref, r})
@@ -205,7 +205,7 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 		return err
 	}
 	for _, w := range ahead {
-		j.account.With(w.destination, func(b *ledger.Account) {
+		j.ledger.With(w.destination, func(b *ledger.Account) {
 			if b.Retries[w.ref] == w.retry { // else it has ended meanwhile
 				w.retry.Decided, w.retry.Due = now.UnixNano(), now.UnixNano()
 				b.Retries[w.ref] = w.retry
@@ -234,9 +234,9 @@ func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
 func (j *Journal) repairRetries(ctx context.Context) error {
 	const most = 100
 	overdue := time.Now().Add(-2 * unsettled).UnixNano()
-	for _, name := range j.account.Destinations() {
+	for _, name := range j.ledger.Destinations() {
 		late := map[record.Ref]ledger.Waiting{}
-		j.account.With(name, func(b *ledger.Account) {
+		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
 				if r.Due < overdue && len(late) < most {
 					late[ref] = r

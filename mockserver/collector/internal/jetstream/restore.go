@@ -62,7 +62,7 @@ func (j *Journal) restore(ctx context.Context) error {
 	}
 	switch {
 	case s.lost == nil && len(j.causes) == 0:
-		j.account = s.newest
+		j.ledger = s.newest
 		return nil
 	case s.lost != nil && !j.options.AcceptLoss && !(j.tornOff() && s.young):
 		return s.lost
@@ -220,7 +220,7 @@ func (j *Journal) catchUp(ctx context.Context) error {
 			return err
 		}
 		j.sawCalls(calls.Last)
-		a := j.account
+		a := j.ledger
 		stop := every(store.TellEvery, func() {
 			readCalls, readOutcomes := a.Position()
 			j.Log.Info("what is stored is being read; calls are taken then", "for", time.Since(began).Round(time.Second),

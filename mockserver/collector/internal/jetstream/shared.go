@@ -49,10 +49,10 @@ func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
 	maps.DeleteFunc(seen, func(name string, before seenFloor) bool { return queues[name] != before.attached })
 	for name, attached := range queues {
 		before := seen[name]
-		if err := j.account.ReachedBoth(ctx, 0, max(before.outcomes, info.State.LastSeq)); err != nil {
+		if err := j.ledger.ReachedBoth(ctx, 0, max(before.outcomes, info.State.LastSeq)); err != nil {
 			return err
 		}
-		j.account.Raise(name, attached, before.floor)
+		j.ledger.Raise(name, attached, before.floor)
 		floor, err := j.ackFloor(ctx, name)
 		if err != nil {
 			return err
@@ -84,7 +84,7 @@ func (j *Journal) SettleFor(ctx context.Context, destination string, messages ma
 		return err
 	}
 	var retries []waitingRetry
-	j.account.With(destination, func(b *ledger.Account) {
+	j.ledger.With(destination, func(b *ledger.Account) {
 		for seq := range messages {
 			for part := range record.MaxParts {
 				ref := record.Ref{Seq: seq, Part: part}
@@ -218,7 +218,7 @@ func (j *Journal) setClaim(destination string, has bool) {
 
 // unclaimed returns the destinations that are attached and that no process has.
 func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
-	names := j.account.Destinations()
+	names := j.ledger.Destinations()
 	j.mu.Lock()
 	names = slices.DeleteFunc(names, func(name string) bool { return j.claims[name] })
 	j.mu.Unlock()
@@ -263,7 +263,7 @@ func (j *Journal) forgetOrphans(ctx context.Context, seen *orphans, now time.Tim
 			j.Log.Warn("no collector has a destination that the cluster keeps calls for; it is forgotten if none has it for four hours", "destination", name)
 		case now.Sub(since) >= orphanAfter:
 			pending := int64(0)
-			j.account.With(name, func(b *ledger.Account) { pending, _ = b.Pending() })
+			j.ledger.With(name, func(b *ledger.Account) { pending, _ = b.Pending() })
 			if err := j.Detach(ctx, name); err != nil {
 				return err
 			}

@@ -51,7 +51,7 @@ func someOfAll(t *testing.T) *Journal {
 
 func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	account := func(change func(*ledger.Account)) func(*testing.T, *Journal) {
-		return func(_ *testing.T, j *Journal) { j.account.With("crm", change) }
+		return func(_ *testing.T, j *Journal) { j.ledger.With("crm", change) }
 	}
 	for name, test := range map[string]struct {
 		do   func(*testing.T, *Journal)
@@ -68,7 +68,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 			acknowledge(t, j, "crm")
 		}, "message 5 of CALLS, part 1: it was never tried, but what is handed out begins after message 5"},
 		"the ledger takes a message for tried": {func(_ *testing.T, j *Journal) {
-			j.account.Raise("crm", 1, 5)
+			j.ledger.Raise("crm", 1, 5)
 		}, "message 5 of CALLS, part 0: it was never tried, but the ledger takes all up to message 5 for tried"},
 		"the ledger has delivered too many": {account(func(b *ledger.Account) {
 			b.Ledger.Delivered++
@@ -80,12 +80,12 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 			delete(b.Retries, record.Ref{Seq: 3, Part: 1})
 		}), "308 pending"},
 		"the ledger knows nothing of a destination": {func(_ *testing.T, j *Journal) {
-			read, _ := j.account.Position()
-			j.account.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindDetach, Name: "crm"})
+			read, _ := j.ledger.Position()
+			j.ledger.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindDetach, Name: "crm"})
 		}, "the ledger knows nothing of this destination"},
 		"the ledger has a destination too many": {func(_ *testing.T, j *Journal) {
-			read, _ := j.account.Position()
-			j.account.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindAttach, Name: "other"})
+			read, _ := j.ledger.Position()
+			j.ledger.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindAttach, Name: "other"})
 		}, "the streams know nothing of this destination"},
 		"an outcome is about other calls than were to be tried": {func(t *testing.T, j *Journal) {
 			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 5, Part: 0}, Attempt: 1, Delivered: 127})
