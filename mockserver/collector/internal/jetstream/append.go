@@ -24,9 +24,9 @@ const (
 	groupIDs   = 48 << 10
 	// maxHeaders is how many bytes the headers of a message may have.
 	maxHeaders = 64 << 10
-	// laneDepth is how many messages of one source are under way at once. While one
+	// writerDepth is how many messages of one source are under way at once. While one
 	// is written the next gathers: two would be written one after the other.
-	laneDepth = 1
+	writerDepth = 1
 )
 
 // Append stores a batch. Batches of one source that come at the same time share
@@ -46,13 +46,13 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, store.ErrNoAnswer)
 	defer cancel()
-	lane := j.writerOf(b.Source)
+	writer := j.writerOf(b.Source)
 	for stored := 0; stored < len(b.Calls); {
 		p, n := cutPiece(b.Calls[stored:])
 		if err := j.usage.begin(p.bytes(), j.options.MaxBytes); err != nil {
 			return incomplete(err, stored)
 		}
-		g := lane.add(p, b.ReceivedAt)
+		g := writer.add(p, b.ReceivedAt)
 		select {
 		case <-g.done:
 			if g.err != nil {
@@ -140,7 +140,7 @@ func (j *Journal) writerOf(source string) *sourceWriter {
 	defer j.mu.Unlock()
 	l := j.writers[source]
 	if l == nil {
-		l = &sourceWriter{journal: j, source: source, slots: make(chan struct{}, laneDepth)}
+		l = &sourceWriter{journal: j, source: source, slots: make(chan struct{}, writerDepth)}
 		j.writers[source] = l
 	}
 	return l
@@ -202,15 +202,15 @@ func (l *sourceWriter) publish(g *group) {
 	l.journal.dropIdle(l)
 }
 
-// dropIdle forgets a lane that nothing waits in: there may be any number of sources. A
-// batch that was about to come to it is published all the same, beside those of the lane
+// dropIdle forgets a writer that has nothing to write: there may be any number of sources. A
+// batch that was about to come to it is published all the same, beside those of the one
 // that follows.
 func (j *Journal) dropIdle(l *sourceWriter) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open == nil && j.writers[l.source] == l {
+	if l.open == nil && len(l.slots) == 0 && j.writers[l.source] == l {
 		delete(j.writers, l.source)
 	}
 }

@@ -40,7 +40,7 @@ type checkpointer struct {
 
 // checkpoint stores the account if there is reason to.
 func (j *Journal) checkpoint(ctx context.Context, c *checkpointer, now bool) error {
-	a := j.account
+	a := j.ledger
 	calls, outcomes := a.Position()
 	moved := calls + outcomes - c.calls - c.outcomes
 	if moved == 0 || !now && moved < checkpointAfter && time.Since(c.at) < checkpointEvery {
@@ -133,9 +133,9 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 	return accounts, nil
 }
 
-// loadBase returns the account of what has been removed from CALLS and OUTCOMES,
+// LoadBase returns the account of what has been removed from CALLS and OUTCOMES,
 // an empty one where nothing was, and the message of STATE that has it.
-func (j *Journal) loadBase(ctx context.Context) (*ledger.Ledger, uint64, error) {
+func (j *Journal) LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error) {
 	m, err := j.state.GetLastMsgForSubject(ctx, j.Names.Subject("s", "base"))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return ledger.New(), 0, nil

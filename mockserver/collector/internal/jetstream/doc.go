@@ -25,7 +25,7 @@
 //
 // All are started by Store.Work.Go, end with the journal's context, and are waited for by
 // Close. These last as long as the journal: one for each stream that the ledger follows,
-// the writer of outcomes, maintain, keepTrimmed and keepScrubbed; on a cluster also
+// the writer of outcomes, maintain, keepTrimmed and the scrubber; on a cluster also
 // keepClaims, keepAlive, keepLinked and keepServers. Others end by themselves: a message of
 // calls that is published, a puller whose consumer is made again, what follows from an
 // outcome and could not be done at once, and a look for sources that wait.

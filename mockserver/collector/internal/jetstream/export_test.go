@@ -36,8 +36,8 @@ func (j *Journal) LockReplay(ctx context.Context, destination string, since time
 	if err != nil {
 		return nil, nil, err
 	}
-	l.at = l.at.Add(-since)
-	return l.renew, l.unlock, nil
+	l.At = l.At.Add(-since)
+	return l.Renew, l.unlock, nil
 }
 
 // Orphans are what ForgetOrphans has seen.
@@ -59,7 +59,7 @@ func (j *Journal) LoseClaims(ctx context.Context) error {
 
 // StoreCheckpoint does at a time what is done now and then.
 func (j *Journal) StoreCheckpoint(ctx context.Context) error {
-	return j.storeCheckpoint(ctx, 0, j.account.Encode())
+	return j.storeCheckpoint(ctx, 0, j.ledger.Encode())
 }
 
 // outcomeOf returns the outcome of a first attempt.
@@ -68,7 +68,7 @@ func (j *Journal) outcomeOf(l journal.Lease, r journal.Result) *record.Outcome {
 	var entry string
 	o.Destination, entry, _ = strings.Cut(l.Entry().ID, "/")
 	_, _ = fmt.Sscanf(entry, "%d.%d/%d", &o.Ref.Seq, &o.Ref.Part, &o.Attempt)
-	j.account.With(o.Destination, func(b *ledger.Account) { o.Attached = b.Attached })
+	j.ledger.With(o.Destination, func(b *ledger.Account) { o.Attached = b.Attached })
 	for i, c := range r.Outcomes {
 		switch place := o.Ref.Part*record.PartCalls + i; c.State {
 		case tracking.StateDelivered:
@@ -109,4 +109,4 @@ func (j *Journal) FinishUnsettled(l journal.Lease, r journal.Result) error {
 func (j *Journal) LoseRequests() { j.queues.Check(time.Now().Add(time.Hour)) }
 
 // Scrub reads all that is stored once.
-func (j *Journal) Scrub(ctx context.Context) error { return j.scrub(ctx) }
+func (j *Journal) Scrub(ctx context.Context) error { return j.scrubber.Scrub(ctx) }

@@ -42,7 +42,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if most := 1 << 10; len(cause) > most {
 		cause = strings.ToValidUTF8(cause[:most], "") + " …"
 	}
-	for name, b := range a.Books {
+	for name, b := range a.Accounts {
 		lost := b.DropGone(s.calls, s.outcomes, stored[name])
 		if lost == 0 {
 			continue
@@ -59,7 +59,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if err := j.storeBase(ctx, a, s.stored); err != nil {
 		return err
 	}
-	j.account = a
+	j.ledger = a
 	if err := j.retry.Purge(ctx); err != nil { // what it says of outcomes may no longer hold; it is made again
 		return err
 	}
@@ -93,7 +93,7 @@ func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes
 		_, decoded, err := record.DecodeOutcomes(m.Data)
 		for i := range decoded {
 			o := &decoded[i]
-			b := a.Books[o.Destination]
+			b := a.Accounts[o.Destination]
 			if b == nil || b.Attached != o.Attached {
 				continue
 			}
@@ -113,7 +113,7 @@ func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes
 func (j *Journal) storedUntried(ctx context.Context, a *ledger.Ledger, calls ledger.Extent) (map[string]int64, error) {
 	stored := map[string]int64{}
 	first := calls.Last + 1
-	for _, b := range a.Books {
+	for _, b := range a.Accounts {
 		if b.Fresh > 0 {
 			first = min(first, b.Floor+1)
 		}
@@ -126,7 +126,7 @@ func (j *Journal) storedUntried(ctx context.Context, a *ledger.Ledger, calls led
 		if err != nil || parsed.Kind != record.KindCalls {
 			return err
 		}
-		for name, b := range a.Books {
+		for name, b := range a.Accounts {
 			if !b.Takes(seq, parsed.Name) {
 				continue
 			}
@@ -166,7 +166,7 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		j.account.With(destination, func(b *ledger.Account) {
+		j.ledger.With(destination, func(b *ledger.Account) {
 			if ref := record.RefOf(f.Ref.Number); !b.Tried(ref, f.Ref.Attempt) {
 				unfailed = append(unfailed, seq)
 			}

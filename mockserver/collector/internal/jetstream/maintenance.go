@@ -214,7 +214,7 @@ func (j *Journal) resume() error {
 	if err != nil {
 		return err
 	}
-	readCalls, readOutcomes := j.account.Position()
+	readCalls, readOutcomes := j.ledger.Position()
 	readCalls = max(readCalls, j.acked.Load())
 	if calls.State.LastSeq < readCalls || outcomes.State.LastSeq < readOutcomes {
 		return record.Damaged("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored. %s",

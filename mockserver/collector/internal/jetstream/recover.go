@@ -159,8 +159,8 @@ type waitingRetry struct {
 // restoreRetries publishes the retries that RETRY does not have.
 func (j *Journal) restoreRetries(ctx context.Context) error {
 	var all []waitingRetry
-	for _, name := range j.account.Destinations() {
-		j.account.With(name, func(b *ledger.Account) {
+	for _, name := range j.ledger.Destinations() {
+		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
 				all = append(all, waitingRetry{name, ref, r})
 			}
@@ -170,7 +170,7 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 		return nil
 	}
 	stored := map[string]bool{}
-	err := j.eachStoredRetry(ctx, func(destination, number string) { stored[destination+"."+number] = true })
+	err := j.EachStoredRetry(ctx, func(destination, number string) { stored[destination+"."+number] = true })
 	if err != nil {
 		return err
 	}
@@ -191,8 +191,8 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 func (j *Journal) hastenRetries(ctx context.Context) error {
 	now := time.Now()
 	var ahead []waitingRetry
-	for _, name := range j.account.Destinations() {
-		j.account.With(name, func(b *ledger.Account) {
+	for _, name := range j.ledger.Destinations() {
+		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
 				if record.IsAhead(r.Decided, now) {
 					ahead = append(ahead, waitingRetry{name, ref, r})
@@ -207,7 +207,7 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 		return err
 	}
 	for _, w := range ahead {
-		j.account.With(w.destination, func(b *ledger.Account) {
+		j.ledger.With(w.destination, func(b *ledger.Account) {
 			if b.Retries[w.ref] == w.retry { // else it has ended meanwhile
 				w.retry.Decided, w.retry.Due = now.UnixNano(), now.UnixNano()
 				b.Retries[w.ref] = w.retry
@@ -236,9 +236,9 @@ func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
 func (j *Journal) repairRetries(ctx context.Context) error {
 	const most = 100
 	overdue := time.Now().Add(-2 * unsettled).UnixNano()
-	for _, name := range j.account.Destinations() {
+	for _, name := range j.ledger.Destinations() {
 		late := map[record.Ref]ledger.Waiting{}
-		j.account.With(name, func(b *ledger.Account) {
+		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
 				if r.Due < overdue && len(late) < most {
 					late[ref] = r
@@ -246,7 +246,7 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 			}
 		})
 		for ref, r := range late {
-			stored, err := j.isStored(ctx, name, ref)
+			stored, err := j.IsStored(ctx, name, ref)
 			if err == nil && !stored && !j.queues.Has(name, ref) {
 				j.Log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.Seq, "attempt", r.Attempt)
 				err = j.RestoreRetry(ctx, name, ref, r, new(store.Outcomes))
@@ -259,10 +259,10 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 	return nil
 }
 
-// eachStoredRetry calls f with the destination, as a token, and the number of each of
+// EachStoredRetry calls f with the destination, as a token, and the number of each of
 // those in RETRY. The server tells some of them at a time. What comes and goes
 // meanwhile may be left out, or come twice.
-func (j *Journal) eachStoredRetry(ctx context.Context, f func(destination, number string)) error {
+func (j *Journal) EachStoredRetry(ctx context.Context, f func(destination, number string)) error {
 	for offset := 0; ; {
 		subjects, err := j.retrySubjects(ctx, offset)
 		if err != nil || len(subjects) == 0 {

@@ -33,7 +33,7 @@ func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id str
 		}
 		return nil
 	})
-	t.HeadersOnly, t.Whole = true, j.account.IsKnownLoss
+	t.HeadersOnly, t.Whole = true, j.ledger.IsKnownLoss
 	if err := t.Scan(ctx); err != nil {
 		return fmt.Errorf("journal: reading which calls are stored: %w", err)
 	}
@@ -65,7 +65,7 @@ type oldestCalls struct {
 	found map[string]oldestCall
 }
 
-// An oldestCall holds as long as the book has moved no further.
+// An oldestCall holds as long as the account has moved no further.
 type oldestCall struct {
 	floor uint64
 	done  int
@@ -77,7 +77,7 @@ type oldestCall struct {
 func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Time, error) {
 	var now oldestCall
 	var sources []string
-	j.account.With(destination, func(b *ledger.Account) {
+	j.ledger.With(destination, func(b *ledger.Account) {
 		now.floor, now.done, sources = b.Floor, len(b.Done), b.Sources()
 	})
 	if at := j.queues.Oldest(destination); !at.IsZero() {
@@ -94,7 +94,7 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 		if err != nil {
 			return err
 		}
-		if j.account.With(destination, func(b *ledger.Account) { ok = b.IsOpen(parsed) }) && !ok {
+		if j.ledger.With(destination, func(b *ledger.Account) { ok = b.IsOpen(parsed) }) && !ok {
 			return nil
 		}
 		now.at = parsed.At

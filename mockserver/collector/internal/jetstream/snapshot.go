@@ -91,7 +91,7 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	if err != nil {
 		return err
 	}
-	calls, outcomes := j.account.Position()
+	calls, outcomes := j.ledger.Position()
 	of := fmt.Sprint(calls, outcomes, marks, sha256.Sum256(s.base))
 	if of == s.stored {
 		return nil
@@ -100,7 +100,7 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	for name, m := range marks {
 		data = record.AppendNumbers(record.AppendText(data, name), m.last, m.messages)
 	}
-	data = record.AppendText(data, string(j.account.Encode()))
+	data = record.AppendText(data, string(j.ledger.Encode()))
 	data = record.AppendText(data, string(s.base))
 	if err := j.syncStreams(began); err != nil {
 		return err

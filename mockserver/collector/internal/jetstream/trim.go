@@ -82,11 +82,11 @@ func (j *Journal) trim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		base, stored, err := j.loadBase(ctx)
+		base, stored, err := j.LoadBase(ctx)
 		if err != nil {
 			return err
 		}
-		to := min(wanted, j.account.Finished(), base.Calls+trimStep)
+		to := min(wanted, j.ledger.Finished(), base.Calls+trimStep)
 		if to <= base.Calls {
 			return j.measure(ctx)
 		}
@@ -222,10 +222,10 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) e
 // destination may have been paused, or down, for as long as calls are kept. They
 // are listed as failed, so that nothing goes without a trace.
 func (j *Journal) expire(ctx context.Context, before uint64) error {
-	for _, destination := range j.account.Behind(before) {
+	for _, destination := range j.ledger.Behind(before) {
 		old := map[record.Ref]int{} // the attempt that is pending
 		var attached, floor uint64
-		j.account.With(destination, func(b *ledger.Account) {
+		j.ledger.With(destination, func(b *ledger.Account) {
 			attached, floor = b.Attached, b.Floor
 			for ref, r := range b.Retries {
 				if ref.Seq < before {
@@ -262,7 +262,7 @@ func (j *Journal) undelivered(ctx context.Context, destination string, floor, be
 		if err != nil {
 			return err
 		}
-		j.account.With(destination, func(b *ledger.Account) {
+		j.ledger.With(destination, func(b *ledger.Account) {
 			for part := range record.Parts(parsed.Calls) {
 				ref := record.Ref{Seq: seq, Part: part}
 				if b.Takes(seq, parsed.Name) && !b.Ended(ref) {
