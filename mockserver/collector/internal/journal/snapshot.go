@@ -42,10 +42,12 @@ type extentMark struct {
 const (
 	snapshotFormat = 1
 	snapshotSlots  = 2
-	// snapshotEvery is how often what has changed is stored, and snapshotShare which
-	// part of the time that may take.
-	snapshotEvery = time.Second
+	// What has changed is stored each second. snapshotShare is which part of the time
+	// encoding it may take; how long the disk takes to store it does not count, so that
+	// a busy one does not have it stored more rarely. snapshotRest is what is left to the
+	// disk between two that each take it more than a second.
 	snapshotShare = 20
+	snapshotRest  = 500 * time.Millisecond
 )
 
 // A snapshotStore stores snapshots.
@@ -93,19 +95,22 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	if of == s.stored {
 		return nil
 	}
+	encoding := time.Now()
 	data := appendNumbers([]byte{snapshotFormat}, s.number+1, uint64(len(marks)))
 	for name, m := range marks {
 		data = appendNumbers(appendText(data, name), m.last, m.messages)
 	}
 	data = appendText(data, string(j.account.encode()))
 	data = appendText(data, string(s.base))
+	data = seal(s2.Encode(nil, data))
+	encoded := time.Since(encoding)
 	if err := j.syncStreams(began); err != nil {
 		return err
 	}
-	if err := overwrite(snapshotFile(j.options.Dir, s.number+1), seal(s2.Encode(nil, data))); err != nil {
+	if err := overwrite(snapshotFile(j.options.Dir, s.number+1), data); err != nil {
 		return fmt.Errorf("journal: storing the account: %w", err)
 	}
-	s.number, s.stored, s.next = s.number+1, of, time.Now().Add(max(snapshotEvery, snapshotShare*time.Since(began)))
+	s.number, s.stored, s.next = s.number+1, of, time.Now().Add(max(snapshotRest, snapshotShare*encoded))
 	if err := j.recent.forget(calls, marks); err != nil {
 		j.log.Debug("what was accepted last is noted for longer", "error", err)
 	}
