@@ -118,6 +118,33 @@ func (j *Journal) giveWay() {
 	}
 }
 
+// roomNeeded is how much must be free for the store to come up again: files are written
+// anew one by one, and the server needs some for itself.
+func (j *Journal) roomNeeded() int64 {
+	needed := int64(ballastLeast)
+	streams, _ := j.streamDirs()
+	for _, stream := range streams {
+		blocks, _ := j.unproved(stream)
+		for _, block := range blocks {
+			if info, err := os.Stat(blockFile(stream, block)); err == nil {
+				needed = max(needed, ballastLeast+info.Size())
+			}
+		}
+	}
+	return needed
+}
+
+// tellLack says how much room the disk lacks though the ballast was given up: others have
+// taken that.
+func (j *Journal) tellLack(cause error) {
+	free, err := freeBytes(j.ballast.path)
+	if err != nil {
+		free = 0
+	}
+	j.log.Error("the disk is full, and what was held on it for that is used up: nothing is delivered until it has room",
+		"directory", j.options.Dir, "needed", j.roomNeeded(), "free", free, "error", cause)
+}
+
 // holdBallast takes the ballast again once the disk has room, and has calls taken.
 // Until then, calls that all destinations are done with are removed.
 func (j *Journal) holdBallast() {

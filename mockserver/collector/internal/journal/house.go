@@ -142,7 +142,7 @@ func (j *Journal) mend(cause error) {
 	if isDiskFull(cause) {
 		j.giveWay()
 	}
-	last := ""
+	last, told := "", false
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		if sleep(j.ctx, pause) != nil {
 			return
@@ -153,6 +153,10 @@ func (j *Journal) mend(cause error) {
 		}
 		if isDiskFull(err) {
 			j.giveWay()
+			if !told && pause >= time.Second { // what was given up may not be free at once
+				told = true
+				j.tellLack(err)
+			}
 		}
 		level := slog.LevelDebug
 		if errors.Is(err, ErrDamaged) && err.Error() != last {
