@@ -144,7 +144,7 @@ func (j *Journal) mend(cause error) {
 	if datadir.IsDiskFull(cause) {
 		j.giveWay()
 	}
-	last := ""
+	last, told := "", false
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		if store.Sleep(j.Ctx, pause) != nil {
 			return
@@ -155,6 +155,10 @@ func (j *Journal) mend(cause error) {
 		}
 		if datadir.IsDiskFull(err) {
 			j.giveWay()
+			if !told && pause >= time.Second { // what was given up may not be free at once
+				told = true
+				j.tellLack(err)
+			}
 		}
 		level := slog.LevelDebug
 		if errors.Is(err, record.ErrDamaged) && err.Error() != last {

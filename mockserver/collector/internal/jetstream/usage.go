@@ -117,6 +117,13 @@ func (j *Journal) giveWay() {
 	}
 }
 
+// tellLack says how much room the disk lacks though the ballast was given up: others have
+// taken that.
+func (j *Journal) tellLack(cause error) {
+	j.Log.Error("the disk is full, and what was held on it for that is used up: nothing is delivered until it has room",
+		"directory", j.options.Dir, "needed", j.files.RoomNeeded(), "free", j.ballast.Free(), "error", cause)
+}
+
 // holdBallast takes the ballast again once the disk has room, and has calls taken.
 // Until then, calls that all destinations are done with are removed.
 func (j *Journal) holdBallast() {
