@@ -2,7 +2,9 @@ package ingest
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,4 +66,20 @@ func (h *Handler) observeRefusal(r *http.Request, refused *requestError) {
 		At: time.Now(), Method: text.Cut(keptMethod, r.Method), Path: h.pathOf(r), Source: source, Count: 1,
 		Status: refused.status, Code: refused.code, Message: refused.message,
 	})
+}
+
+// respond answers success, or says what was refused and why, and records it.
+func (h *Handler) respond(w http.ResponseWriter, r *http.Request, refused *requestError) {
+	header := w.Header()
+	header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
+	if refused == nil {
+		_, _ = w.Write(successes)
+		return
+	}
+	h.observeRefusal(r, refused)
+	if refused.retryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(int((refused.retryAfter+time.Second-1)/time.Second)))
+	}
+	w.WriteHeader(refused.status)
+	_ = json.NewEncoder(w).Encode(answer{Code: refused.code, Message: refused.message, Error: refused.message, Calls: refused.calls})
 }

@@ -3,8 +3,10 @@ package ingest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -59,4 +61,15 @@ func (h *Handler) observeRejected(p *post) {
 	for _, r := range p.rejected {
 		h.config.Observer.Observe(r)
 	}
+}
+
+// limitRate refuses the batches of a request if a source sends more than it may.
+func (h *Handler) limitRate(batches []event.Batch, sources *SourceTable) *requestError {
+	limitOf := func(source string) int { return cmp.Or(sources.callsPerSecond(source), h.config.Limits.CallsPerSecond) }
+	source, wait := h.rates.admit(batches, limitOf)
+	if wait == 0 {
+		return nil
+	}
+	return &requestError{status: http.StatusTooManyRequests, code: tracking.CodeRateLimited, retryAfter: wait,
+		message: fmt.Sprintf("source %q sends more than its %d calls a second; send again in %v", source, limitOf(source), wait)}
 }
