@@ -165,9 +165,6 @@ func (v View) wait(ctx context.Context, n int, match []Match) ([]tracking.Record
 	return records, err
 }
 
-// maxListed is how many calls an error lists.
-const maxListed = 20
-
 // explain says why a wait was in vain.
 func (v View) explain(n, got int, match []Match, cause error) error {
 	all := v.Records()

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// An Config says how a collector works. The zero value keeps everything in
+// A Config says how a collector works. The zero value keeps everything in
 // memory.
 type Config struct {
 	// Sources are those that may send. Defaults to none.
@@ -89,7 +89,7 @@ type Config struct {
 	BatchCalls int
 }
 
-// Defaults of an Config.
+// Defaults of a Config.
 const (
 	DefaultDedupWindow = 24 * time.Hour
 	DefaultDedupCalls  = 2_000_000

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A Item is a call and what became of it, a call that was not taken, or a
+// An Item is a call and what became of it, a call that was not taken, or a
 // request that was not taken: one of record, rejection and refusal is set.
 type Item struct {
 	Order  int64 // counts the items from 1 as they came

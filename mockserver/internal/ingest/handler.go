@@ -15,7 +15,7 @@ type appender interface {
 	Append(ctx context.Context, b event.Batch) error
 }
 
-// An Config is what the tracking API needs. All of it must be set.
+// A Config is what the tracking API needs. All of it must be set.
 type Config struct {
 	Journal  appender
 	Observer event.Observer
@@ -31,7 +31,7 @@ type Config struct {
 	Ready        http.Handler                 // answers whether calls can be taken
 }
 
-// An Handler serves the tracking API: it takes calls, and answers once they are
+// A Handler serves the tracking API: it takes calls, and answers once they are
 // stored.
 type Handler struct {
 	config   Config

@@ -40,7 +40,7 @@ type Inspector struct {
 	once     sync.Once     // closes done
 }
 
-// An Config says how an inspector is reached.
+// A Config says how an inspector is reached.
 type Config struct {
 	// Guard lets those in who may use the inspector. Where it wants a token, the
 	// inspector has a login that asks for it. It must be set.

@@ -53,6 +53,6 @@
 //  16. computation.go: audiences and computed traits, as they are stored
 //  17. emit.go: calls that the collector makes itself
 //  18. scope.go: the sources and destinations that are meant
-//  19. work.go: work in the background
-//  20. users.go: what all of these work with
+//  19. users.go: what all of these work with
+//  20. work.go: work in the background
 package users

@@ -14,7 +14,7 @@ func New(config Config) *Service {
 		config.BatchCalls = defaultBatchCalls
 	}
 	u := &Service{config: config}
-	u.stopping, u.Drain = context.WithCancel(context.Background())
+	u.stopping, u.drain = context.WithCancel(context.Background())
 	u.syncs, u.deletions = newSyncs(u), newDeletions(u)
 	return u
 }
@@ -25,10 +25,13 @@ func (u *Service) Start() {
 	u.deletions.start()
 }
 
+// Drain lets nothing more begin. Stop follows.
+func (u *Service) Drain() { u.drain() }
+
 // Stop ends the work, without waiting for what is under way at others. More calls
 // may be delivered until then; EndOutcomes follows once none are.
 func (u *Service) Stop() {
-	u.Drain()
+	u.drain()
 	u.syncs.work.stop()
 	u.deletions.work.stop()
 }
@@ -42,7 +45,7 @@ func (u *Service) Observe(event event.Event) { u.deletions.observe(event) }
 
 func newSyncs(u *Service) *syncs {
 	s := &syncs{service: u, state: u.config.State, sorts: make(chan struct{}, sortsAtOnce), sent: map[string]int64{}}
-	s.work = newWorkers(u, s.step, s.waiting)
+	s.work = newWorkers(u.stopping, u.config.Logger, s.step, s.waiting)
 	return s
 }
 
@@ -57,7 +60,7 @@ func newDeletions(u *Service) *deletions {
 		service: u, state: u.config.State, wake: make(chan struct{}, 1), done: make(chan struct{}),
 		outcomes: map[outcomeID]tracking.Ended{}, settled: map[string]time.Time{}, suspects: map[string]time.Time{},
 	}
-	d.work = newWorkers(u, d.step, d.waiting)
+	d.work = newWorkers(u.stopping, u.config.Logger, d.step, d.waiting)
 	return d
 }
 

@@ -18,8 +18,8 @@ import (
 // goroutines at once.
 type Service struct {
 	config    Config
-	stopping  context.Context // ends with drain
-	Drain     context.CancelFunc
+	stopping  context.Context    // ends when the service is drained
+	drain     context.CancelFunc // ends stopping
 	syncs     *syncs
 	deletions *deletions
 }
