@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// An endpoint is what a path of the tracking API leads to.
-type endpoint struct {
-	Kind endpointKind
+// An Endpoint is what a path of the tracking API leads to.
+type Endpoint struct {
+	Kind EndpointKind
 	arg  string // the type of a call, or the write key of a project
 }
 
-type endpointKind uint8
+type EndpointKind uint8
 
 const (
-	NoEndpoint endpointKind = iota
+	NoEndpoint EndpointKind = iota
 	BatchEndpoint
 	CallEndpoint
 	pixelEndpoint
@@ -28,15 +28,15 @@ const (
 // libraries append a short path to a host that their users often configure
 // without the v1, so that the short forms answer without it too. Compatible libraries
 // have a path of their own for what a page sends as it closes.
-var endpoints = func() map[string]endpoint {
-	all := map[string]endpoint{
+var endpoints = func() map[string]Endpoint {
+	all := map[string]Endpoint{
 		"v1/batch": {Kind: BatchEndpoint}, "v1/import": {Kind: BatchEndpoint}, "v1/b": {Kind: BatchEndpoint}, "b": {Kind: BatchEndpoint},
 		"beacon/v1/batch": {Kind: BatchEndpoint},
 		"v1/m":            {Kind: metricsEndpoint}, "m": {Kind: metricsEndpoint},
 		"health": {Kind: healthEndpoint}, "ready": {Kind: readyEndpoint},
 	}
 	for _, typ := range callTypes {
-		call := endpoint{Kind: CallEndpoint, arg: typ}
+		call := Endpoint{Kind: CallEndpoint, arg: typ}
 		all["v1/"+typ], all["v1/"+typ[:1]], all[typ[:1]] = call, call, call
 	}
 	return all
@@ -46,7 +46,7 @@ var endpoints = func() map[string]endpoint {
 var callTypes = []string{"alias", "group", "identify", "page", "screen", "track"}
 
 // FindEndpoint returns what a path leads to, with or without a slash at its end.
-func FindEndpoint(path string) endpoint {
+func FindEndpoint(path string) Endpoint {
 	path = strings.Trim(path, "/")
 	if e, ok := endpoints[path]; ok {
 		return e
@@ -54,19 +54,19 @@ func FindEndpoint(path string) endpoint {
 	path = strings.TrimPrefix(path, "v1/")
 	if typ, ok := strings.CutPrefix(path, "pixel/"); ok {
 		if e := endpoints["v1/"+typ]; e.Kind == CallEndpoint {
-			return endpoint{Kind: pixelEndpoint, arg: e.arg}
+			return Endpoint{Kind: pixelEndpoint, arg: e.arg}
 		}
 	}
 	if key, ok := strings.CutPrefix(path, "projects/"); ok {
 		if key, ok = strings.CutSuffix(key, "/settings"); ok && key != "" && !strings.Contains(key, "/") {
-			return endpoint{Kind: projectEndpoint, arg: key}
+			return Endpoint{Kind: projectEndpoint, arg: key}
 		}
 	}
-	return endpoint{}
+	return Endpoint{}
 }
 
 // method is how the endpoint is asked.
-func (e endpoint) method() string {
+func (e Endpoint) method() string {
 	switch e.Kind {
 	case BatchEndpoint, CallEndpoint, metricsEndpoint:
 		return http.MethodPost
@@ -75,7 +75,7 @@ func (e endpoint) method() string {
 }
 
 // forBrowsers reports whether pages of any site may ask.
-func (e endpoint) forBrowsers() bool {
+func (e Endpoint) forBrowsers() bool {
 	switch e.Kind {
 	case healthEndpoint, readyEndpoint:
 		return false

@@ -60,7 +60,7 @@ const (
 
 // observeRefusal tells the observer of a request that was refused.
 func (h *Handler) observeRefusal(r *http.Request, refused *requestError) {
-	keys := KeysOf(r)
+	keys := WriteKeysOf(r)
 	source, _ := h.config.Sources().SourceOf(cmp.Or(keys.Basic, keys.Other))
 	h.config.Observer.Observe(event.Refusal{
 		At: time.Now(), Method: text.Cut(keptMethod, r.Method), Path: h.pathOf(r), Source: source, Count: 1,

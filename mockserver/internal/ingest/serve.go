@@ -35,7 +35,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (h *Handler) serveEndpoint(e endpoint, w http.ResponseWriter, r *http.Request) {
+func (h *Handler) serveEndpoint(e Endpoint, w http.ResponseWriter, r *http.Request) {
 	switch e.Kind {
 	case BatchEndpoint:
 		h.respond(w, r, h.take(r, ""))

@@ -19,11 +19,11 @@ func (h *Handler) take(r *http.Request, typ string) *requestError {
 	if refused := body.read(r, h.config.Limits.BodyBytes); refused != nil {
 		return refused
 	}
-	return h.takeBody(r.Context(), body, typ, KeysOf(r))
+	return h.takeBody(r.Context(), body, typ, WriteKeysOf(r))
 }
 
 // takeBody takes the calls of a body that has been read.
-func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, keys writeKeys) *requestError {
+func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, keys WriteKeys) *requestError {
 	p := &body.post
 	if refused := p.parse(body.bytes, typ, h.config.Limits); refused != nil {
 		return refused
