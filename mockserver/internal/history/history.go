@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// DefaultHistory is how many calls a History keeps by default.
-	DefaultHistory = 100_000
-	// DefaultHistoryBytes is about how much memory a History takes at most by
+	// DefaultLimit is how many calls a History keeps by default.
+	DefaultLimit = 100_000
+	// DefaultBytes is about how much memory a History takes at most by
 	// default, in bytes.
-	DefaultHistoryBytes = 256 << 20
+	DefaultBytes = 256 << 20
 
 	// What is kept of a call, an attempt, an outcome or a rejection beside its texts
 	// takes about so many bytes.
@@ -97,17 +97,17 @@ func (r *ring) from(seq int64) int {
 
 // New returns a History of the newest limit calls of senders, as many that
 // the collector made itself for audiences, computed traits and deletion requests,
-// and as many rejected ones. Zero means DefaultHistory. It keeps fewer where they
-// would take more memory than LimitBytes says, by default of DefaultHistoryBytes.
+// and as many rejected ones. Zero means DefaultLimit. It keeps fewer where they
+// would take more memory than LimitBytes says, by default of DefaultBytes.
 func New(limit int) *History {
 	if limit <= 0 {
-		limit = DefaultHistory
+		limit = DefaultLimit
 	}
 	h := &History{
 		limit: limit, firstRejected: 1, sent: ring{limit: limit}, made: ring{limit: limit},
 		byCall: map[event.Key]*entry{}, feed: newFeed(), recent: map[string]*recentOutcomes{},
 	}
-	h.LimitBytes(DefaultHistoryBytes)
+	h.LimitBytes(DefaultBytes)
 	return h
 }
 
