@@ -185,15 +185,15 @@ func (w *Worker) AttachedSince() time.Time {
 	return w.attached
 }
 
-// A DeliveryStatus says how the deliveries to a destination go.
-type deliveryStatus struct {
+// A Status says how the deliveries to a destination go.
+type Status struct {
 	Paused   bool
 	Down     bool      // calls failed in a row, and fewer are tried
 	Failures int       // in a row
 	ProbeAt  time.Time // when the next call is tried while there is no connection to be had
 }
 
-func (w *Worker) DeliveryStatus() (s deliveryStatus) {
+func (w *Worker) Status() (s Status) {
 	s.Paused = w.Destination().Paused
 	is, failures, probeAt := w.gate.state()
 	s.Down, s.Failures, s.ProbeAt = is != working, failures, probeAt
