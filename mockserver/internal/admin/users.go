@@ -45,7 +45,7 @@ func (a *admin) listOutcomes(r *http.Request) (any, error) {
 	}
 	page := struct {
 		Outcomes []users.DeletionOutcome `json:"outcomes"`
-		More     bool                       `json:"more"`
+		More     bool                    `json:"more"`
 	}{Outcomes: []users.DeletionOutcome{}}
 	for o, err := range a.c.DeletionOutcomes(r.Context(), r.PathValue("deletion")) {
 		switch {

@@ -91,7 +91,7 @@ type Worker struct {
 }
 
 // NewWorker returns the worker of a destination, which reads from a queue of the
-// journal. start starts it.
+// journal. Start starts it.
 func NewWorker(d tracking.Destination, reader journal.Reader, config WorkerConfig) *Worker {
 	w := &Worker{WorkerConfig: config, name: d.Name, done: make(chan struct{})}
 	w.status = statusLog{log: config.Log, destination: d.Name}
@@ -193,6 +193,7 @@ type Status struct {
 	ProbeAt  time.Time // when the next call is tried while there is no connection to be had
 }
 
+// Status returns how the deliveries go.
 func (w *Worker) Status() (s Status) {
 	s.Paused = w.Destination().Paused
 	is, failures, probeAt := w.gate.state()

@@ -300,22 +300,22 @@ type storedSettings struct {
 
 // addedTo adds what is stored to the settings of the configuration.
 // Where both have the same name or write key, the configuration's count.
-func (stored storedSettings) addedTo(s settings.Settings) settings.Settings {
-	all := settings.Settings{Sources: slices.Clone(s.Sources), Destinations: slices.Clone(s.Destinations)}
-	for _, made := range stored.Sources {
+func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
+	all := settings.Settings{Sources: slices.Clone(defined.Sources), Destinations: slices.Clone(defined.Destinations)}
+	for _, made := range s.Sources {
 		same := func(d tracking.Source) bool { return d.Name == made.Name || d.WriteKey == made.WriteKey }
-		if !slices.ContainsFunc(s.Sources, same) {
+		if !slices.ContainsFunc(defined.Sources, same) {
 			all.Sources = append(all.Sources, made)
 		}
 	}
-	for _, d := range stored.Destinations {
-		if !slices.ContainsFunc(s.Destinations, settings.DestinationNamed(d.Name)) {
+	for _, d := range s.Destinations {
+		if !slices.ContainsFunc(defined.Destinations, settings.DestinationNamed(d.Name)) {
 			all.Destinations = append(all.Destinations, d)
 		}
 	}
 	for i := range all.Destinations {
 		d := &all.Destinations[i]
-		d.Paused = d.Paused || slices.Contains(stored.Paused, d.Name)
+		d.Paused = d.Paused || slices.Contains(s.Paused, d.Name)
 	}
 	return all
 }

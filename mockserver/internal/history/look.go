@@ -53,6 +53,7 @@ func (h *History) RefOf(i *Item) string {
 	return h.feed.epoch + "-" + strconv.FormatInt(i.Order, 10)
 }
 
+// RefOfCall names a call in a URL, see [History.RefOf].
 func RefOfCall(source, id string) string {
 	hash := event.KeyOf(source, id)
 	return hex.EncodeToString(hash[:])

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Observe implements Observer.
+// Observe implements event.Observer.
 func (h *History) Observe(e event.Event) {
 	switch e := e.(type) {
 	case event.Accepted:

@@ -11,6 +11,7 @@ type Endpoint struct {
 	arg  string // the type of a call, or the write key of a project
 }
 
+// An EndpointKind says what an endpoint does.
 type EndpointKind uint8
 
 const (

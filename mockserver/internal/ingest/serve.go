@@ -7,6 +7,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
+// NewHandler returns a handler with no calls counted.
 func NewHandler(config Config) *Handler {
 	return &Handler{config: config, rates: newRates()}
 }

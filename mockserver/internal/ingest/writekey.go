@@ -71,6 +71,8 @@ type SourceTable struct {
 	anyWriteKey bool                // a write key that is unknown makes a source
 }
 
+// NewSourceTable returns a table of sources. With anyWriteKey, a write key that none of
+// them has names a source as well.
 func NewSourceTable(sources []tracking.Source, anyWriteKey bool) *SourceTable {
 	t := &SourceTable{sources: sources, anyWriteKey: anyWriteKey, sums: make([][sha256.Size]byte, len(sources))}
 	for i := range sources {

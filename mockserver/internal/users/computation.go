@@ -114,7 +114,7 @@ func (u *Service) Computations(ctx context.Context) ([]Computation, error) {
 	return all, nil
 }
 
-// Computation returns the audience or computed trait of an ID, or ErrUnknown.
+// Computation returns the audience or computed trait of an ID, or state.ErrUnknown.
 func (u *Service) Computation(ctx context.Context, id string) (Computation, error) {
 	r, err := computationRecord{}, state.ErrNotFound
 	if digest.Valid(id) {
@@ -126,7 +126,7 @@ func (u *Service) Computation(ctx context.Context, id string) (Computation, erro
 	return r.public(), err
 }
 
-// Sync returns the sync of an ID, or ErrUnknown, also where newer ones have
+// Sync returns the sync of an ID, or state.ErrUnknown, also where newer ones have
 // displaced it.
 func (u *Service) Sync(ctx context.Context, id string) (Sync, error) {
 	computation, _, _ := strings.Cut(id, "-")
@@ -158,7 +158,7 @@ func (u *Service) WaitSync(ctx context.Context, id string) (Sync, error) {
 
 // ForgetComputation forgets an audience or a computed trait, with what its
 // destination was told and the syncs that wait. Nothing is sent. The next sync
-// is then a first one. It is ErrUnknown where there is none.
+// is then a first one. It is state.ErrUnknown where there is none.
 func (u *Service) ForgetComputation(ctx context.Context, id string) error {
 	if _, err := u.Computation(ctx, id); err != nil {
 		return err

@@ -98,7 +98,7 @@ func (u *Service) deletionTargets(source string) (sources []string, targets []De
 	return sources, targets, nil
 }
 
-// Deletion returns the request of an ID, or ErrUnknown.
+// Deletion returns the request of an ID, or state.ErrUnknown.
 func (u *Service) Deletion(ctx context.Context, id string) (Deletion, error) {
 	key := digest.Of(id)
 	r, err := u.deletions.load(ctx, key)
@@ -146,7 +146,7 @@ func (u *Service) Deletions(ctx context.Context) ([]Deletion, error) {
 }
 
 // DeletionOutcomes yields what became of each notification of a request, by
-// user. The error is ErrUnknown where there is no such request.
+// user. The error is state.ErrUnknown where there is no such request.
 func (u *Service) DeletionOutcomes(ctx context.Context, id string) iter.Seq2[DeletionOutcome, error] {
 	return func(yield func(DeletionOutcome, error) bool) {
 		key := digest.Of(id)

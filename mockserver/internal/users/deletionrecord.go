@@ -155,7 +155,7 @@ type DeletionTarget struct {
 	Filtered    int    `json:"filtered"`
 }
 
-// A DeletionRequest asks that users be deleted. [Collector.DeleteUsers] notifies
+// A DeletionRequest asks that users be deleted. [Service.DeleteUsers] notifies
 // each destination that got their data: {type, userId, timestamp}, once for each
 // user and source.
 type DeletionRequest struct {

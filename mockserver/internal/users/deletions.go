@@ -118,7 +118,7 @@ func (d *deletions) completedAt(ctx context.Context, key string) (time.Time, err
 	if _, err := state.Load(ctx, d.state, deletionKey(key), &r); err != nil {
 		return time.Time{}, err
 	}
-	if !r.Ready && time.Now().Sub(r.RequestedAt) > takeTime {
+	if !r.Ready && time.Since(r.RequestedAt) > takeTime {
 		return time.Time{}, errors.Join(d.forget(ctx, key), state.ErrNotFound)
 	}
 	d.settle(key, r)

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// New returns a service that does nothing before start.
+// New returns a service that does nothing before Start.
 func New(config Config) *Service {
 	if config.BatchCalls == 0 {
 		config.BatchCalls = defaultBatchCalls
@@ -37,10 +37,10 @@ func (u *Service) Stop() {
 }
 
 // EndOutcomes stores the outcomes of notifications that have come since. It is called
-// once, after stop and when no more deliveries end.
+// once, after Stop and when no more deliveries end.
 func (u *Service) EndOutcomes() { u.deletions.endOutcomes() }
 
-// Observe implements Observer: it takes the outcomes of notifications.
+// Observe implements event.Observer: it takes the outcomes of notifications.
 func (u *Service) Observe(event event.Event) { u.deletions.observe(event) }
 
 func newSyncs(u *Service) *syncs {

@@ -257,7 +257,7 @@ func (w *syncWork) traits(c roster.Change) []byte {
 // progress tells the record, from time to time, and at once that the sync waits
 // no more.
 func (w *syncWork) progress(ctx context.Context) error {
-	if w.sync.Waiting == "" && w.sent-w.sync.Sent < syncProgress*w.batchCalls() && time.Now().Sub(w.told) < syncProgressTime {
+	if w.sync.Waiting == "" && w.sent-w.sync.Sent < syncProgress*w.batchCalls() && time.Since(w.told) < syncProgressTime {
 		return nil
 	}
 	return w.tellProgress(ctx, "")
@@ -288,7 +288,7 @@ func (w *syncWork) hold(ctx context.Context) error {
 
 // wait lets some time pass, and the record know why.
 func (w *syncWork) wait(ctx context.Context, why string, d time.Duration) error {
-	if why != w.sync.Waiting || time.Now().Sub(w.told) >= leaseRenewal {
+	if why != w.sync.Waiting || time.Since(w.told) >= leaseRenewal {
 		if err := w.tellProgress(ctx, why); err != nil {
 			return err
 		}

@@ -81,7 +81,7 @@ type syncs struct {
 type outcomeID struct{ call, destination string }
 
 // deletions takes requests, makes their calls and follows these. It is an
-// Observer, so that it learns of the outcomes.
+// event.Observer, so that it learns of the outcomes.
 type deletions struct {
 	service *Service
 	state   state.Store
