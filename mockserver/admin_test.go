@@ -28,8 +28,8 @@ import (
 // object is JSON as a test looks at it.
 type object = map[string]any
 
-// admin asks the admin API of a server and returns the status and the answer.
-func admin(t *testing.T, srv *mockserver.Server, method, path, body string) (int, object) {
+// askAdmin asks the admin API of a server and returns the status and the answer.
+func askAdmin(t *testing.T, srv *mockserver.Server, method, path, body string) (int, object) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+"/api/v1"+path, strings.NewReader(body))
 	require.NoError(t, err)
@@ -59,11 +59,11 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}}})
 
-	status, made := admin(t, srv, "POST", "/sources", `{"name":"app"}`)
+	status, made := askAdmin(t, srv, "POST", "/sources", `{"name":"app"}`)
 	require.Equal(t, http.StatusCreated, status, made)
 	key := made["writeKey"].(string)
 	require.NotEmpty(t, key)
-	status, made = admin(t, srv, "POST", "/destinations", fmt.Sprintf(`{"name":"crm","sources":["app"],"sharedSecret":"hush","webhooks":[{"url":%q,"headers":{"X-Api-Key":"k1","X-Team":"growth"}}]}`, rec.URL))
+	status, made = askAdmin(t, srv, "POST", "/destinations", fmt.Sprintf(`{"name":"crm","sources":["app"],"sharedSecret":"hush","webhooks":[{"url":%q,"headers":{"X-Api-Key":"k1","X-Team":"growth"}}]}`, rec.URL))
 	require.Equal(t, http.StatusCreated, status, made)
 	assert.Equal(t, true, made["signed"])
 
@@ -75,7 +75,7 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 
 	t.Run("secrets are not shown again", func(t *testing.T) {
 		for _, path := range []string{"/sources", "/sources/app", "/destinations", "/destinations/crm", "/calls/app/m-0", "/calls/app/m-0/attempts"} {
-			_, answer := admin(t, srv, "GET", path, "")
+			_, answer := askAdmin(t, srv, "GET", path, "")
 			text, err := json.Marshal(answer)
 			require.NoError(t, err)
 			assert.NotContains(t, string(text), key, path)
@@ -85,10 +85,10 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 		}
 	})
 	t.Run("a hidden header that is sent back stays", func(t *testing.T) {
-		_, shown := admin(t, srv, "GET", "/destinations/crm", "")
+		_, shown := askAdmin(t, srv, "GET", "/destinations/crm", "")
 		back, err := json.Marshal(object{"webhooks": shown["webhooks"]})
 		require.NoError(t, err)
-		status, answer := admin(t, srv, "PATCH", "/destinations/crm", string(back))
+		status, answer := askAdmin(t, srv, "PATCH", "/destinations/crm", string(back))
 		require.Equal(t, http.StatusOK, status, answer)
 		assert.Equal(t, true, answer["signed"], "what is absent stays as it is")
 		post(t, srv.URL+"/v1/batch", key, track("n", 1))
@@ -97,38 +97,38 @@ func TestAdminMakesSourcesAndDestinations(t *testing.T) {
 		assert.Equal(t, "k1", heads[1].Get("X-Api-Key"))
 
 		other := strings.ReplaceAll(string(back), "127.0.0.1", "localhost")
-		status, answer = admin(t, srv, "PATCH", "/destinations/crm", other)
+		status, answer = askAdmin(t, srv, "PATCH", "/destinations/crm", other)
 		assert.Equal(t, http.StatusUnprocessableEntity, status, "another URL must not get it, and nobody wants the placeholder")
 		assert.Contains(t, answer["message"], `webhooks[0].headers["X-Api-Key"]: is hidden`)
-		status, _ = admin(t, srv, "POST", "/destinations", fmt.Sprintf(`{"name":"new","webhooks":[{"url":%q,"headers":{"Authorization":"(hidden)"}}]}`, rec.URL))
+		status, _ = askAdmin(t, srv, "POST", "/destinations", fmt.Sprintf(`{"name":"new","webhooks":[{"url":%q,"headers":{"Authorization":"(hidden)"}}]}`, rec.URL))
 		assert.Equal(t, http.StatusUnprocessableEntity, status)
-		status, _ = admin(t, srv, "PATCH", "/destinations/crm", fmt.Sprintf(`{"webhooks":[{"url":%q,"headers":{"Authorization":"(hidden)"}}]}`, rec.URL))
+		status, _ = askAdmin(t, srv, "PATCH", "/destinations/crm", fmt.Sprintf(`{"webhooks":[{"url":%q,"headers":{"Authorization":"(hidden)"}}]}`, rec.URL))
 		assert.Equal(t, http.StatusUnprocessableEntity, status, "the URL has no such header")
 		assert.Equal(t, map[string]string{"X-Api-Key": "k1", "X-Team": "growth"}, srv.Engine().Settings().Destinations[0].Webhooks[0].Headers)
 	})
 	t.Run("each of two entries with one URL keeps its own", func(t *testing.T) {
 		two := `{"name":"two","webhooks":[{"url":"http://127.0.0.1:1/","headers":{"X-Token":"a"}},{"url":"http://127.0.0.1:1/","headers":{"X-Token":"b"}}]}`
-		status, made := admin(t, srv, "POST", "/destinations", two)
+		status, made := askAdmin(t, srv, "POST", "/destinations", two)
 		require.Equal(t, http.StatusCreated, status, made)
 		back, err := json.Marshal(object{"webhooks": made["webhooks"]})
 		require.NoError(t, err)
-		status, made = admin(t, srv, "PATCH", "/destinations/two", string(back))
+		status, made = askAdmin(t, srv, "PATCH", "/destinations/two", string(back))
 		require.Equal(t, http.StatusOK, status, made)
 		webhooks := srv.Engine().Settings().Destinations[1].Webhooks
 		assert.Equal(t, "a", webhooks[0].Headers["X-Token"])
 		assert.Equal(t, "b", webhooks[1].Headers["X-Token"])
-		status, _ = admin(t, srv, "DELETE", "/destinations/two", "")
+		status, _ = askAdmin(t, srv, "DELETE", "/destinations/two", "")
 		require.Equal(t, http.StatusNoContent, status)
 	})
 	t.Run("what the configuration defines is read-only", func(t *testing.T) {
-		status, answer := admin(t, srv, "DELETE", "/sources/site", "")
+		status, answer := askAdmin(t, srv, "DELETE", "/sources/site", "")
 		assert.Equal(t, http.StatusConflict, status)
 		assert.Equal(t, "read_only", answer["code"])
-		_, shown := admin(t, srv, "GET", "/sources/site", "")
+		_, shown := askAdmin(t, srv, "GET", "/sources/site", "")
 		assert.Equal(t, true, shown["readOnly"])
 	})
 	t.Run("a removed source is unknown", func(t *testing.T) {
-		status, _ := admin(t, srv, "DELETE", "/sources/app", "")
+		status, _ := askAdmin(t, srv, "DELETE", "/sources/app", "")
 		assert.Equal(t, http.StatusNoContent, status)
 		assert.Len(t, srv.Engine().Settings().Sources, 1)
 	})
@@ -165,7 +165,7 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 		{"POST", "/calls/site/m/replay", `{}`, 422, "invalid", "destination: is empty: name one of /api/v1/destinations"},
 		{"PATCH", "/destinations/hook", `{"enabled":false}`, 409, "read_only", `the configuration defines it: change destination "hook" there`},
 	} {
-		status, answer := admin(t, srv, c.method, c.path, c.body)
+		status, answer := askAdmin(t, srv, c.method, c.path, c.body)
 		assert.Equal(t, c.status, status, "%s %s", c.method, c.path)
 		assert.Equal(t, c.code, answer["code"], "%s %s %s", c.method, c.path, c.body)
 		assert.Equal(t, c.message, answer["message"], "%s %s %s", c.method, c.path, c.body)
@@ -179,7 +179,7 @@ func TestAdminPagesThroughCalls(t *testing.T) {
 	}
 	seen, path := 0, "/calls?limit=300"
 	for query := ""; ; {
-		_, page := admin(t, srv, "GET", path+query, "")
+		_, page := askAdmin(t, srv, "GET", path+query, "")
 		for _, c := range page["calls"].([]any) {
 			assert.Equal(t, 700-seen, int(c.(object)["seq"].(float64)))
 			seen++
@@ -192,7 +192,7 @@ func TestAdminPagesThroughCalls(t *testing.T) {
 	assert.Equal(t, 700, seen)
 
 	count := func(query string) int {
-		_, page := admin(t, srv, "GET", "/calls?limit=500&"+query, "")
+		_, page := askAdmin(t, srv, "GET", "/calls?limit=500&"+query, "")
 		return len(page["calls"].([]any))
 	}
 	assert.Equal(t, 7, count("userId=u7"))
@@ -203,7 +203,7 @@ func TestAdminPagesThroughCalls(t *testing.T) {
 	assert.Equal(t, 0, count("state=delivered"))
 
 	source := srv.Calls()[0].Source
-	status, call := admin(t, srv, "GET", "/calls/"+url.PathEscape(source)+"/"+url.PathEscape("batch 3/x%-5"), "")
+	status, call := askAdmin(t, srv, "GET", "/calls/"+url.PathEscape(source)+"/"+url.PathEscape("batch 3/x%-5"), "")
 	require.Equal(t, http.StatusOK, status, call)
 	assert.Equal(t, "u5", call["body"].(object)["userId"])
 }
@@ -226,12 +226,12 @@ func TestAdminReplays(t *testing.T) {
 		return ok && o.State == tracking.StateFailed
 	})
 	require.NoError(t, err)
-	_, failed := admin(t, srv, "GET", "/destinations/hook/failed?limit=200", "")
+	_, failed := askAdmin(t, srv, "GET", "/destinations/hook/failed?limit=200", "")
 	assert.Len(t, failed["calls"], 200)
 	assert.Equal(t, true, failed["more"])
 
 	refuse.Store(false)
-	replay := func(path, body string) (int, object) { return admin(t, srv, "POST", path, body) }
+	replay := func(path, body string) (int, object) { return askAdmin(t, srv, "POST", path, body) }
 	_, dry := replay("/destinations/hook/replay", `{"dryRun":true,"userId":"u9"}`)
 	assert.Equal(t, object{"destination": "hook", "calls": 1.0, "dryRun": true}, dry)
 	_, one := replay("/calls/site/m-9/replay", `{"destination":"hook"}`)
@@ -248,36 +248,36 @@ func TestAdminReplays(t *testing.T) {
 	bodies, _ := rec.got()
 	assert.Len(t, bodies, 250+250+2)
 
-	_, ledger := admin(t, srv, "GET", "/ledger", "")
+	_, ledger := askAdmin(t, srv, "GET", "/ledger", "")
 	assert.Equal(t, object{"holds": true, "destinations": []any{object{
 		"destination": "hook", "accepted": 250.0, "delivered": 250.0, "failed": 0.0, "filtered": 0.0, "pending": 0.0, "lost": 0.0, "holds": true,
 	}}}, ledger)
-	_, attempts := admin(t, srv, "GET", "/calls/site/m-1/attempts", "")
+	_, attempts := askAdmin(t, srv, "GET", "/calls/site/m-1/attempts", "")
 	assert.Len(t, attempts["attempts"], 3)
 }
 
 func TestAdminPausesAndRemoves(t *testing.T) {
 	rec := newReceiver(t, nil)
 	srv := mockserver.RunT(t)
-	status, answer := admin(t, srv, "POST", "/destinations", fmt.Sprintf(`{"name":"a/b","webhooks":[{"url":%q}]}`, rec.URL))
+	status, answer := askAdmin(t, srv, "POST", "/destinations", fmt.Sprintf(`{"name":"a/b","webhooks":[{"url":%q}]}`, rec.URL))
 	require.Equal(t, http.StatusCreated, status, answer)
-	status, paused := admin(t, srv, "POST", "/destinations/a%2Fb/pause", "")
+	status, paused := askAdmin(t, srv, "POST", "/destinations/a%2Fb/pause", "")
 	require.Equal(t, http.StatusOK, status)
 	assert.Equal(t, true, paused["status"].(object)["paused"])
 	post(t, srv.URL+"/v1/batch", "key", track("m", 3))
 
-	status, kept := admin(t, srv, "DELETE", "/destinations/a%2Fb", "")
+	status, kept := askAdmin(t, srv, "DELETE", "/destinations/a%2Fb", "")
 	assert.Equal(t, http.StatusConflict, status)
 	assert.Equal(t, `destination "a/b" has 3 pending calls; wait for them, or throw them away with ?discard=true`, kept["message"])
 	assert.Empty(t, srv.Calls(mockserver.DeliveredTo("a/b")))
-	admin(t, srv, "POST", "/destinations/a%2Fb/resume", "")
+	askAdmin(t, srv, "POST", "/destinations/a%2Fb/resume", "")
 	delivered(t, srv, "a/b", 3)
 
-	admin(t, srv, "POST", "/destinations/a%2Fb/pause", "")
+	askAdmin(t, srv, "POST", "/destinations/a%2Fb/pause", "")
 	post(t, srv.URL+"/v1/batch", "key", track("n", 3))
-	status, _ = admin(t, srv, "DELETE", "/destinations/a%2Fb?discard=true", "")
+	status, _ = askAdmin(t, srv, "DELETE", "/destinations/a%2Fb?discard=true", "")
 	assert.Equal(t, http.StatusNoContent, status)
-	_, list := admin(t, srv, "GET", "/destinations", "")
+	_, list := askAdmin(t, srv, "GET", "/destinations", "")
 	assert.Empty(t, list["destinations"])
 }
 
@@ -285,14 +285,14 @@ func TestAdminListsWhatWasRejected(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "site", WriteKey: "site-key-12345"}}})
 	post(t, srv.URL+"/v1/track", "site-key-12345", `{"userId":"u"}`)
 	post(t, srv.URL+"/v1/track", "wrong", `{"userId":"u","event":"E"}`)
-	_, answer := admin(t, srv, "GET", "/rejections", "")
+	_, answer := askAdmin(t, srv, "GET", "/rejections", "")
 	require.Len(t, answer["calls"], 1)
 	assert.Equal(t, `{"userId":"u"}`, answer["calls"].([]any)[0].(object)["body"])
 	assert.Equal(t, "track", answer["calls"].([]any)[0].(object)["type"], "of its endpoint")
 	require.Len(t, answer["requests"], 1)
 	assert.Equal(t, "unknown_write_key", answer["requests"].([]any)[0].(object)["code"])
 	serve(srv.Engine(), http.MethodGet, "/v1/batch", "")
-	_, answer = admin(t, srv, "GET", "/rejections", "")
+	_, answer = askAdmin(t, srv, "GET", "/rejections", "")
 	assert.Equal(t, "GET", answer["requests"].([]any)[0].(object)["method"])
 }
 
@@ -305,7 +305,7 @@ func TestDestinationStateFollowsOutcomes(t *testing.T) {
 		Destinations: []tracking.Destination{hook("hook", rec.URL), {Name: "idle", Sources: []string{"silent"}, Settings: hook("idle", rec.URL).Settings}},
 	})
 	state := func(name string) string {
-		_, d := admin(t, srv, "GET", "/destinations/"+name, "")
+		_, d := askAdmin(t, srv, "GET", "/destinations/"+name, "")
 		return d["status"].(object)["state"].(string)
 	}
 	assert.Equal(t, "idle", state("hook"))
@@ -375,7 +375,7 @@ func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
 	assert.Contains(t, page, "not known")
 	_, page = get(t, srv.URL+"/replay")
 	assert.NotContains(t, page, "waits")
-	status, answer := admin(t, srv, "POST", "/calls/web/m/replay", `{"destination":"other"}`)
+	status, answer := askAdmin(t, srv, "POST", "/calls/web/m/replay", `{"destination":"other"}`)
 	assert.Equal(t, http.StatusNotFound, status, answer)
 
 	history.Observe(event.Accepted{Batch: event.Batch{Source: "web", Calls: []tracking.Call{call}}})

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	adminpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -42,7 +42,7 @@ func TestAdminTakesAListForAsLongAsItComes(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	const patience = 100 * time.Millisecond
-	server := httptest.NewUnstartedServer(adminpkg.New(c, "test"))
+	server := httptest.NewUnstartedServer(admin.New(c, "test"))
 	server.Config.ReadTimeout = patience
 	server.Start()
 	defer server.Close()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	settingspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -75,9 +75,9 @@ func TestPagesAndAPIDuringApplyConcurrentSafe(t *testing.T) {
 	})
 	again(func() { _, _ = srv.Engine().Status(), srv.Engine().Settings() })
 
-	settings := srv.Engine().Settings()
+	applied := srv.Engine().Settings()
 	for i := range 40 {
-		changed := settingspkg.Settings{Sources: settings.Sources, Destinations: hooks("stays", "changes", "comes-and-goes")[:2+i%2]}
+		changed := settings.Settings{Sources: applied.Sources, Destinations: hooks("stays", "changes", "comes-and-goes")[:2+i%2]}
 		if i/2%2 == 0 {
 			changed.Destinations[1].Sources = []string{"web"}
 		}

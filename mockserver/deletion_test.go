@@ -19,7 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
-	userspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -54,12 +54,12 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	config.Destinations[1].Disabled = true
 	srv := mockserver.RunEngine(t, config)
 
-	d, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u2", "u1", "u2"}})
+	d, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u2", "u1", "u2"}})
 	require.NoError(t, err)
 	assert.Equal(t, 2, d.Users)
 	d, err = srv.Engine().WaitDeletion(within(t), "gdpr-1")
 	require.NoError(t, err)
-	assert.Equal(t, []userspkg.DeletionTarget{
+	assert.Equal(t, []users.DeletionTarget{
 		{Source: "ios", Destination: "crm", Delivered: 2},
 		{Source: "ios", Destination: "ios-only", Delivered: 2},
 		{Source: "web", Destination: "crm", Delivered: 2},
@@ -92,7 +92,7 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 func TestDeletionIsTakenOnce(t *testing.T) {
 	box := &inbox{}
 	srv := mockserver.RunEngine(t, twoSources(box))
-	ask := userspkg.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2"}, Source: "web"}
+	ask := users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2"}, Source: "web"}
 	first, err := srv.Engine().DeleteUsers(within(t), ask)
 	require.NoError(t, err)
 	_, err = srv.Engine().WaitDeletion(within(t), ask.ID)
@@ -104,15 +104,15 @@ func TestDeletionIsTakenOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, first.RequestedAt, again.RequestedAt)
 	assert.False(t, again.CompletedAt.IsZero())
-	for _, other := range []userspkg.DeletionRequest{
+	for _, other := range []users.DeletionRequest{
 		{ID: "gdpr-1", UserIDs: []string{"u1"}, Source: "web"}, {ID: "gdpr-1", UserIDs: []string{"u1", "u2"}},
 	} {
 		_, err = srv.Engine().DeleteUsers(within(t), other)
 		require.ErrorIs(t, err, state.ErrExists)
 	}
-	one, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
+	one, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
 	require.NoError(t, err)
-	two, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
+	two, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
 	require.NoError(t, err)
 	assert.NotEqual(t, one.ID, two.ID)
 	for _, id := range []string{one.ID, two.ID} {
@@ -135,7 +135,7 @@ func TestDeletionIsTakenOnce(t *testing.T) {
 func TestDeletionOfManyUsers(t *testing.T) {
 	box := &inbox{}
 	srv := mockserver.RunEngine(t, twoSources(box))
-	ask := userspkg.DeletionRequest{ID: "many", Source: "web"}
+	ask := users.DeletionRequest{ID: "many", Source: "web"}
 	for id := range numbered(5000) {
 		ask.UserIDs = append(ask.UserIDs, id)
 	}
@@ -157,8 +157,8 @@ func TestDeletionOfManyUsers(t *testing.T) {
 	assert.Len(t, all, 2*5000)
 	assert.True(t, slices.IsSortedFunc(all, func(a, b string) int { return strings.Compare(a[:13], b[:13]) }), "by user")
 
-	ask = userspkg.DeletionRequest{}
-	for id := range numbered(userspkg.MaxDeletionUsers + 1) {
+	ask = users.DeletionRequest{}
+	for id := range numbered(users.MaxDeletionUsers + 1) {
 		ask.UserIDs = append(ask.UserIDs, id)
 	}
 	_, err = srv.Engine().DeleteUsers(within(t), ask)
@@ -179,14 +179,14 @@ func TestDeletionIsNotTakenFromSenders(t *testing.T) {
 func TestDeletionRequestsThatAreRefused(t *testing.T) {
 	srv := mockserver.RunEngine(t, twoSources(&inbox{}))
 	for name, test := range map[string]struct {
-		request userspkg.DeletionRequest
+		request users.DeletionRequest
 		want    string
 	}{
-		"no user":        {userspkg.DeletionRequest{}, "userIds: is empty"},
-		"empty user":     {userspkg.DeletionRequest{UserIDs: []string{"u", ""}}, "userIds[1]: is empty"},
-		"long user":      {userspkg.DeletionRequest{UserIDs: []string{strings.Repeat("u", 1025)}}, "1025 bytes"},
-		"long ID":        {userspkg.DeletionRequest{ID: strings.Repeat("i", 256), UserIDs: []string{"u"}}, "256 bytes"},
-		"unknown source": {userspkg.DeletionRequest{UserIDs: []string{"u"}, Source: "tv"}, `"tv"`},
+		"no user":        {users.DeletionRequest{}, "userIds: is empty"},
+		"empty user":     {users.DeletionRequest{UserIDs: []string{"u", ""}}, "userIds[1]: is empty"},
+		"long user":      {users.DeletionRequest{UserIDs: []string{strings.Repeat("u", 1025)}}, "1025 bytes"},
+		"long ID":        {users.DeletionRequest{ID: strings.Repeat("i", 256), UserIDs: []string{"u"}}, "256 bytes"},
+		"unknown source": {users.DeletionRequest{UserIDs: []string{"u"}, Source: "tv"}, `"tv"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := srv.Engine().DeleteUsers(within(t), test.request)
@@ -194,13 +194,13 @@ func TestDeletionRequestsThatAreRefused(t *testing.T) {
 		})
 	}
 	dev := mockserver.RunT(t)
-	_, err := dev.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u"}})
+	_, err := dev.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u"}})
 	require.ErrorContains(t, err, "no source is known")
 }
 
 func TestDeletionWithoutDestinationsIsDone(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}})
-	d, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u"}})
+	d, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u"}})
 	require.NoError(t, err)
 	d, err = srv.Engine().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
@@ -217,7 +217,7 @@ func TestDeletionFindsTheSourcesThatWereSeen(t *testing.T) {
 	_, err := srv.Wait(within(t), 3, mockserver.DeliveredTo("crm"))
 	require.NoError(t, err)
 	box.take()
-	d, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{UserIDs: []string{"u"}})
+	d, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u"}})
 	require.NoError(t, err)
 	d, err = srv.Engine().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
@@ -241,10 +241,10 @@ func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 		c, err := engine.New(twoSources(box))
 		require.NoError(t, err)
 		defer c.Close()
-		_, err = c.DeleteUsers(t.Context(), userspkg.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
+		_, err = c.DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		var all []userspkg.DeletionOutcome
+		var all []users.DeletionOutcome
 		for o, err := range c.DeletionOutcomes(t.Context(), "x") {
 			require.NoError(t, err)
 			all = append(all, o)
@@ -261,14 +261,14 @@ func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 		defer cancel()
 		d, err := c.WaitDeletion(short, "x")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, []userspkg.DeletionTarget{{Source: "web", Destination: "crm", Pending: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
+		assert.Equal(t, []users.DeletionTarget{{Source: "web", Destination: "crm", Pending: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
 
 		box.mu.Lock()
 		down = false
 		box.mu.Unlock()
 		d, err = c.WaitDeletion(t.Context(), "x")
 		require.NoError(t, err)
-		assert.Equal(t, []userspkg.DeletionTarget{{Source: "web", Destination: "crm", Delivered: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
+		assert.Equal(t, []users.DeletionTarget{{Source: "web", Destination: "crm", Delivered: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
 		got := box.take()
 		require.Len(t, got, 1)
 		assert.Equal(t, all[0].MessageID, got[0].id)
@@ -287,12 +287,12 @@ func TestDeletionIsKeptForThirtyDays(t *testing.T) {
 			do(c)
 		}
 		running(func(c *engine.Collector) {
-			_, err := c.DeleteUsers(t.Context(), userspkg.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
+			_, err := c.DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
 			require.NoError(t, err)
 			_, err = c.WaitDeletion(t.Context(), "x")
 			require.NoError(t, err)
 		})
-		time.Sleep(userspkg.DeletionKept - time.Hour)
+		time.Sleep(users.DeletionKept - time.Hour)
 		running(func(c *engine.Collector) {
 			_, err := c.Deletion(t.Context(), "x")
 			require.NoError(t, err)
@@ -317,7 +317,7 @@ func TestDeletionToADestinationThatIsRemoved(t *testing.T) {
 		require.NoError(t, err)
 		defer c.Close()
 		require.NoError(t, c.AddDestination(t.Context(), hooks("crm")[0]))
-		_, err = c.DeleteUsers(t.Context(), userspkg.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
+		_, err = c.DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		require.NoError(t, c.RemoveDestination(t.Context(), "crm"))
@@ -353,7 +353,7 @@ func TestDeletionKeepsOutcomesUntilTheyAreStored(t *testing.T) {
 		c, err := engine.New(config)
 		require.NoError(t, err)
 		defer c.Close()
-		_, err = c.DeleteUsers(t.Context(), userspkg.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
+		_, err = c.DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
 		require.NoError(t, err)
 		time.Sleep(20 * time.Second)
 		d, err := c.Deletion(t.Context(), "x")
@@ -374,7 +374,7 @@ func TestDeletedUsersAreTakenOutOfLists(t *testing.T) {
 	other.Name = "Others"
 	synced(t, srv, other)
 	box.take()
-	d, err := srv.Engine().DeleteUsers(within(t), userspkg.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2", "u9"}})
+	d, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2", "u9"}})
 	require.NoError(t, err)
 	_, err = srv.Engine().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
@@ -400,20 +400,20 @@ func TestDeletedUsersAreTakenOutOfLists(t *testing.T) {
 // Every write of a deletion request is once the last one that a process makes,
 // and once the first one that it does not make.
 func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
-	var users []string
+	var userIDs []string
 	for id := range numbered(5) {
-		users = append(users, id)
+		userIDs = append(userIDs, id)
 	}
 	for _, after := range []bool{false, true} {
 		for writes, done := 0, false; !done; writes++ {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				defer func() { w.die() }()
-				w.sync(w.properties["crm big_spenders"], map[string]string{users[0]: "true", "other": "true"}, false)
+				w.sync(w.properties["crm big_spenders"], map[string]string{userIDs[0]: "true", "other": "true"}, false)
 				w.settle()
 				w.die()
 				w.live(writes, after)
-				ask := userspkg.DeletionRequest{ID: "gdpr-1", UserIDs: users}
+				ask := users.DeletionRequest{ID: "gdpr-1", UserIDs: userIDs}
 				_, err := w.collector.DeleteUsers(t.Context(), ask)
 				require.True(t, err == nil || w.process.isDead(), "%v", err)
 				time.Sleep(10 * time.Second) // it is as far as it comes
@@ -427,7 +427,7 @@ func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
 				defer cancel()
 				d, err := w.collector.WaitDeletion(ctx, ask.ID)
 				require.NoError(t, err)
-				assert.Equal(t, []userspkg.DeletionTarget{
+				assert.Equal(t, []users.DeletionTarget{
 					{Source: "web", Destination: "crm", Delivered: 5}, {Source: "web", Destination: "ads", Delivered: 5},
 				}, d.Targets)
 				ids := map[string]string{}

@@ -27,9 +27,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// newYear is when tests with a clock of their own begin.
-var newYear = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // webhooks are webhooks without a network: each path answers as it is told.
 type webhooks struct {
 	mu       sync.Mutex

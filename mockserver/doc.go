@@ -1,5 +1,5 @@
-// Package mockserver is a collector for analytics calls: it takes what client
-// libraries send, and forwards each call to webhooks.
+// Package mockserver is a collector for analytics calls in tests: it takes what client
+// libraries send, shows it, and forwards each call to webhooks.
 //
 // # In a test
 //
@@ -43,27 +43,33 @@
 //
 // # In production
 //
-// A [Collector] is the same without the means of tests. It is an http.Handler for
-// the tracking API; [NewAdmin] serves its admin API. The module
-// mockserver/collector makes a command of it, with a journal that survives.
+// This package is for tests and development alone: what runs in production does not
+// import it. The command of the module mockserver/collector is the same collector, with
+// a journal that survives, a configuration and metrics. Receivers import package
+// webhook, and what a [Record] consists of is documented in package tracking.
 //
-// # The path of a call
+// # What is in front of the collector, and behind
 //
-// A request is read and unpacked within bounds, and parsed in one pass. Calls that
-// are wrong are set aside with a [Code]; the others are completed with what their
-// batch says, with corrected times, and with a messageId. Those that were stored
-// before are left out. The [Journal] stores the rest, and only then the request is
-// answered.
+// A [Server] is an engine (package internal/engine, whose stages follow a call from its
+// request to the webhooks) with nothing in it for tests. Faults are put around it: as a
+// handler before the tracking API, and as a RoundTripper before the webhooks. A View
+// reads the history, which is told of everything after the fact; so a test that waits
+// for a call never holds one up.
 //
-// Each destination leases entries from the journal: sources take turns, and retries
-// that are due come beside calls that were never tried. Its calls pass a gate, which
-// bounds how many are under way and lets fewer through while the destination
-// is down, and are sent to all its webhooks at once. The first that takes a call
-// decides. Calls that failed come back from the journal at their time; a webhook
-// that has refused a call for good is not asked for it again. Calls of one batch
-// are sent at the same time, so that a receiver gets them in any order.
+// A [Fault]'s Match and a [Match] run on the caller's goroutine, or on that of the
+// request that they are asked about, without a lock held.
 //
-// A sender waits for the journal, and for another request that is storing the same
-// call; never for a destination. A destination waits for its own webhooks alone.
-// A [History] remembers what happened, within bounds, and is told after the fact.
+// # Files
+//
+//  1. server.go: a server begins and ends
+//  2. view.go: the calls that came
+//  3. goldendiff.go: how they differ from a file
+//  4. golden.go: what the file holds
+//  5. fault_delivery.go, fault_request.go: what goes wrong, behind and in front
+//  6. config.go: what can be configured
+//  7. fault.go: what a fault is, and which requests it befalls
+//  8. names.go: what tests look at
+//  9. match.go: which calls are meant
+//  10. jsondiff.go: how two documents differ
+//  11. transport.go: requests without a network
 package mockserver

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	adminpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -443,13 +443,13 @@ func TestMessagesOfAnEarlierCollectorAreNotNew(t *testing.T) {
 		time.Sleep(time.Second)
 		c = newCollector(t, engine.Config{Messages: true, History: history})
 		serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"After"}`)
-		res := serve(adminpkg.New(c, ""), http.MethodGet, "/messages", "")
+		res := serve(admin.New(c, ""), http.MethodGet, "/messages", "")
 		assert.Equal(t, `[{"userId":"u","name":"After","type":"page"}]`+"\n", res.Body.String())
 	})
 }
 
 func TestMessagesAreForTestsAlone(t *testing.T) {
-	res := serve(adminpkg.New(newCollector(t, engine.Config{}), ""), http.MethodGet, "/messages", "")
+	res := serve(admin.New(newCollector(t, engine.Config{}), ""), http.MethodGet, "/messages", "")
 	assert.Equal(t, http.StatusNotFound, res.Code)
 }
 

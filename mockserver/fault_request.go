@@ -50,7 +50,7 @@ func (h *faultyHandler) take(r *http.Request) *Fault {
 	if e.Kind == ingest.NoEndpoint {
 		return nil
 	}
-	keys := ingest.KeysOf(r)
+	keys := ingest.WriteKeysOf(r)
 	source, _ := h.sourceOf(cmp.Or(keys.Basic, keys.Other))
 	return h.faults.take(&h.faults.requests, func(f *Fault) bool {
 		switch {

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -38,48 +36,6 @@ type Golden struct {
 	// Without leaves out what differs for other reasons, by the path to it, such
 	// as context.library.version. An array on the way stands for all its elements.
 	Without []string
-}
-
-// Golden holds the calls that came, and that every match picks, against a file
-// of an earlier run. It ends the test if they differ, with the differences, or if
-// there is no such file. As ExpectNone, it does not wait.
-func (v View) Golden(t TB, file string, g Golden, match ...Match) {
-	t.Helper()
-	if err := v.golden(file, g, match); err != nil {
-		t.Fatalf("%v", err)
-	}
-}
-
-func (v View) golden(file string, g Golden, match []Match) error {
-	got, err := g.list(v.Calls(match...))
-	if err != nil {
-		return err
-	}
-	if g.Update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return fmt.Errorf("mockserver: golden file: %w", err)
-		}
-		if err := os.WriteFile(file, g.encode(got), 0o644); err != nil {
-			return fmt.Errorf("mockserver: golden file: %w", err)
-		}
-		return nil
-	}
-	text, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("mockserver: there is no golden file %s yet: run the test once with Golden.Update", file)
-	}
-	if err != nil {
-		return fmt.Errorf("mockserver: golden file: %w", err)
-	}
-	want, err := decodeGolden(text)
-	if err != nil {
-		return fmt.Errorf("mockserver: golden file %s: %w", file, err)
-	}
-	if lines := g.diff(got, want); len(lines) > 0 {
-		return fmt.Errorf("mockserver: the calls differ from the golden file %s; if that is meant, run the test once with Golden.Update:\n  %s",
-			file, strings.Join(lines, "\n  "))
-	}
-	return nil
 }
 
 // A goldenCall is a call as it stands in a golden file.

@@ -146,3 +146,6 @@ func (g Golden) summary(c goldenCall) string {
 	}
 	return summary(&call)
 }
+
+// maxListed is how many calls an error lists.
+const maxListed = 20

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
-	adminpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/inspector"
 )
@@ -29,7 +29,7 @@ func TestTokensAreGuessedSlowly(t *testing.T) {
 		collector, err := engine.New(engine.Config{})
 		require.NoError(t, err)
 		defer collector.Close()
-		api := guard.Wrap(adminpkg.New(collector, ""))
+		api := guard.Wrap(admin.New(collector, ""))
 		pages := inspector.New(collector, inspector.Config{Guard: guard})
 		try := func(token, from, forwarded string) (atAPI, atLogin int) {
 			req := httptest.NewRequest(http.MethodGet, "http://localhost/api/v1/health", nil)

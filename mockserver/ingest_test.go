@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
-	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -258,7 +258,7 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 
 // failing is a journal whose Append fails as it is told.
 type failing struct {
-	journalpkg.Journal
+	journal.Journal
 	err error
 }
 
@@ -266,7 +266,7 @@ func (f failing) Append(context.Context, event.Batch) error { return f.err }
 
 func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 	body := track("m", 3)
-	c := newCollector(t, engine.Config{Journal: failing{journalpkg.NewMemory(0), errors.New("the disk is on fire")}})
+	c := newCollector(t, engine.Config{Journal: failing{journal.NewMemory(0), errors.New("the disk is on fire")}})
 	for range 2 { // a call that could not be stored is not taken for one that was
 		res := serve(c, http.MethodPost, "/v1/batch", body)
 		assert.Equal(t, http.StatusServiceUnavailable, res.Code)
@@ -274,7 +274,7 @@ func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 		assert.Equal(t, "unavailable", answer(t, res.Body.String())["code"])
 		assert.NotContains(t, res.Body.String(), "fire")
 	}
-	c = newCollector(t, engine.Config{Journal: journalpkg.NewMemory(100), Destinations: []tracking.Destination{hook("d", "http://127.0.0.1:1/")}})
+	c = newCollector(t, engine.Config{Journal: journal.NewMemory(100), Destinations: []tracking.Destination{hook("d", "http://127.0.0.1:1/")}})
 	res := serve(c, http.MethodPost, "/v1/batch", body)
 	assert.Equal(t, http.StatusTooManyRequests, res.Code, "over a limit that was set")
 	assert.Equal(t, "5", res.Header().Get("Retry-After"))
@@ -286,22 +286,22 @@ func TestAnswersWhereNothingCanBeStored(t *testing.T) {
 // cannot be stored was not sent again, and one that was stored before is counted when
 // the request is taken.
 func TestRefusedRequestsCountNoRepeats(t *testing.T) {
-	history, journal := history.New(0), &appending{Journal: journalpkg.NewMemory(0)}
-	c := newCollector(t, engine.Config{Journal: journal, History: history})
+	history, j := history.New(0), &appending{Journal: journal.NewMemory(0)}
+	c := newCollector(t, engine.Config{Journal: j, History: history})
 	require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track("m", 1)).Code)
-	journal.append = func(context.Context, event.Batch) error { return errors.New("not this time") }
+	j.append = func(context.Context, event.Batch) error { return errors.New("not this time") }
 	for range 3 {
 		require.Equal(t, http.StatusServiceUnavailable, serve(c, http.MethodPost, "/v1/batch", track("m", 2)).Code)
 	}
 	assert.Zero(t, history.Records(nil)[0].Repeats)
-	journal.append = nil
+	j.append = nil
 	require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track("m", 2)).Code)
 	assert.Equal(t, 1, history.Records(nil)[0].Repeats)
 }
 
 // appending is a journal whose Append is replaced where append is not nil.
 type appending struct {
-	journalpkg.Journal
+	journal.Journal
 	append func(context.Context, event.Batch) error
 }
 
@@ -317,8 +317,8 @@ func (j *appending) Append(ctx context.Context, b event.Batch) error {
 func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var appended atomic.Int64
-		release, journal := make(chan struct{}), &appending{Journal: journalpkg.NewMemory(0)}
-		journal.append = func(ctx context.Context, b event.Batch) error {
+		release, j := make(chan struct{}), &appending{Journal: journal.NewMemory(0)}
+		j.append = func(ctx context.Context, b event.Batch) error {
 			stored := make(chan struct{})
 			go func() {
 				<-release
@@ -332,7 +332,7 @@ func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		srv := mockserver.RunEngineInProcess(t, engine.Config{Journal: journal})
+		srv := mockserver.RunEngineInProcess(t, engine.Config{Journal: j})
 		send := func(patience time.Duration) (int, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
@@ -364,16 +364,16 @@ func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
 func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
 	for stored := range 4 {
 		synctest.Test(t, func(t *testing.T) {
-			known, journal := make(chan struct{}), &appending{Journal: journalpkg.NewMemory(0)}
-			journal.append = func(context.Context, event.Batch) error {
-				return &journalpkg.AppendError{Err: errors.New("no answer"), Stored: func() int { <-known; return stored }}
+			known, j := make(chan struct{}), &appending{Journal: journal.NewMemory(0)}
+			j.append = func(context.Context, event.Batch) error {
+				return &journal.AppendError{Err: errors.New("no answer"), Stored: func() int { <-known; return stored }}
 			}
-			srv := mockserver.RunEngineInProcess(t, engine.Config{Journal: journal})
+			srv := mockserver.RunEngineInProcess(t, engine.Config{Journal: j})
 			send := func() int { return serve(srv.Engine(), http.MethodPost, "/v1/batch", track("m", 3)).Code }
 			assert.Equal(t, http.StatusServiceUnavailable, send())
 			assert.Equal(t, http.StatusServiceUnavailable, send(), "nobody waits for what may take long")
 			again := []string{}
-			journal.append = func(_ context.Context, b event.Batch) error {
+			j.append = func(_ context.Context, b event.Batch) error {
 				for _, call := range b.Calls {
 					again = append(again, call.ID)
 				}
@@ -391,7 +391,7 @@ func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
 
 // slow is a journal whose first Append waits until it is released, and fails.
 type slow struct {
-	journalpkg.Journal
+	journal.Journal
 	once    sync.Once
 	entered chan struct{} // closed when Append was called
 	release chan struct{} // closed by the test
@@ -413,14 +413,14 @@ func (s *slow) Append(ctx context.Context, b event.Batch) error {
 // TestNoAnswerBeforeTheOtherRequestHasStored: two requests bring the same call,
 // and the one that is storing it fails. The other must not have answered 200.
 func TestNoAnswerBeforeTheOtherRequestHasStored(t *testing.T) {
-	journal := &slow{Journal: journalpkg.NewMemory(0), entered: make(chan struct{}), release: make(chan struct{})}
-	c := newCollector(t, engine.Config{Journal: journal})
+	j := &slow{Journal: journal.NewMemory(0), entered: make(chan struct{}), release: make(chan struct{})}
+	c := newCollector(t, engine.Config{Journal: j})
 	var wg sync.WaitGroup
 	status := make([]int, 2)
 	wg.Go(func() { status[0] = serve(c, http.MethodPost, "/v1/batch", track("m", 2)).Code })
-	<-journal.entered
+	<-j.entered
 	wg.Go(func() { status[1] = serve(c, http.MethodPost, "/v1/batch", track("m", 1)).Code })
-	close(journal.release)
+	close(j.release)
 	wg.Wait()
 	assert.Equal(t, []int{http.StatusServiceUnavailable, http.StatusOK}, status)
 	records := c.History().Records(nil)

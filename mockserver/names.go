@@ -23,3 +23,10 @@ const (
 	StateFailed    = tracking.StateFailed    // given up, for a reason; kept for replay
 	StateFiltered  = tracking.StateFiltered  // not meant for this destination
 )
+
+// A TB is what is needed here of a *testing.T, *testing.B or *testing.F.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+}

@@ -120,13 +120,6 @@ func (s *Server) Resume(ctx context.Context, destination string) error {
 // what became of them.
 func (s *Server) Ledger(ctx context.Context) ([]tracking.Ledger, error) { return s.engine.Ledger(ctx) }
 
-// A TB is what is needed here of a *testing.T, *testing.B or *testing.F.
-type TB interface {
-	Helper()
-	Cleanup(func())
-	Fatalf(format string, args ...any)
-}
-
 // RunT starts a server for a test, with at most one Config, and closes it when
 // the test ends.
 func RunT(t TB, config ...Config) *Server {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -116,9 +116,9 @@ func TestShutdownEndsWhatIsUnderWayAndKeepsTheRest(t *testing.T) {
 		arrived <- struct{}{}
 		<-answer
 	})
-	journal := journalpkg.NewMemory(0)
+	memory := journal.NewMemory(0)
 	srv := mockserver.RunEngine(t, engine.Config{
-		Journal: keptJournal{journal}, Concurrency: 5,
+		Journal: keptJournal{memory}, Concurrency: 5,
 		Destinations: []tracking.Destination{{Name: "hook", Settings: to(rec.URL)}},
 	})
 	post(t, srv.URL+"/v1/batch", "key", track("m", 20))
@@ -133,7 +133,7 @@ func TestShutdownEndsWhatIsUnderWayAndKeepsTheRest(t *testing.T) {
 	}
 	close(answer)
 	require.NoError(t, <-ended)
-	ledgers, err := journal.Ledger(t.Context())
+	ledgers, err := memory.Ledger(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, int64(5), ledgers[0].Delivered)
 	assert.Equal(t, int64(15), ledgers[0].Pending)
@@ -142,7 +142,7 @@ func TestShutdownEndsWhatIsUnderWayAndKeepsTheRest(t *testing.T) {
 }
 
 // keptJournal outlives its collector.
-type keptJournal struct{ journalpkg.Journal }
+type keptJournal struct{ journal.Journal }
 
 func (keptJournal) Close() error { return nil }
 
@@ -161,8 +161,8 @@ func TestShutdownBreaksOffWhatTakesTooLong(t *testing.T) {
 }
 
 func TestReadyTellsTheTruth(t *testing.T) {
-	journal := journalpkg.NewMemory(100)
-	srv := mockserver.RunEngine(t, engine.Config{Journal: journal})
+	memory := journal.NewMemory(100)
+	srv := mockserver.RunEngine(t, engine.Config{Journal: memory})
 	get := func(path string) int {
 		res, err := http.Get(srv.URL + path)
 		require.NoError(t, err)
@@ -170,10 +170,10 @@ func TestReadyTellsTheTruth(t *testing.T) {
 		return res.StatusCode
 	}
 	assert.Equal(t, 200, get("/ready"))
-	require.NoError(t, journal.Close())
+	require.NoError(t, memory.Close())
 	assert.Equal(t, 503, get("/ready"))
 	assert.Equal(t, 200, get("/health"), "the process lives")
-	assert.ErrorIs(t, srv.Ready(t.Context()), journalpkg.ErrClosed)
+	assert.ErrorIs(t, srv.Ready(t.Context()), journal.ErrClosed)
 }
 
 func TestRepeatedPauseAndResumeLosesNothing(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
-	userspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -213,7 +213,7 @@ func newWorld(t *testing.T) *world {
 		{kind: "audience", name: "Churned", destination: "crm"},
 		{kind: "trait", name: "Lifetime Value", destination: "crm"},
 	} {
-		p.key = userspkg.SnakeCase(p.name)
+		p.key = users.SnakeCase(p.name)
 		p.lists, p.full, p.struck = []map[string]string{{}}, []bool{false}, map[int]bool{}
 		w.properties[p.destination+" "+p.key] = p
 	}
@@ -248,7 +248,7 @@ func (w *world) die() {
 
 // sync gives a list to the process, and reports whether it was taken.
 func (w *world) sync(p *property, list map[string]string, full bool) bool {
-	var s userspkg.Sync
+	var s users.Sync
 	var err error
 	ids := slices.Sorted(maps.Keys(list))
 	if p.kind == "trait" {
@@ -256,16 +256,16 @@ func (w *world) sync(p *property, list map[string]string, full bool) bool {
 		for id, v := range list {
 			values[id] = v
 		}
-		s, err = w.collector.SyncTrait(w.t.Context(), userspkg.TraitSync{
-			Name: p.name, Destination: p.destination, Values: userspkg.Values(values), Full: full, AllowEmpty: true,
+		s, err = w.collector.SyncTrait(w.t.Context(), users.TraitSync{
+			Name: p.name, Destination: p.destination, Values: users.Values(values), Full: full, AllowEmpty: true,
 		})
 	} else {
-		s, err = w.collector.SyncAudience(w.t.Context(), userspkg.AudienceSync{
-			Name: p.name, Destination: p.destination, Members: userspkg.Members(ids...), Full: full, AllowEmpty: true,
+		s, err = w.collector.SyncAudience(w.t.Context(), users.AudienceSync{
+			Name: p.name, Destination: p.destination, Members: users.Members(ids...), Full: full, AllowEmpty: true,
 		})
 	}
 	if err != nil {
-		require.True(w.t, w.process.isDead() || errors.Is(err, userspkg.ErrTooManySyncs), "%v", err)
+		require.True(w.t, w.process.isDead() || errors.Is(err, users.ErrTooManySyncs), "%v", err)
 		if w.process.isDead() {
 			p.unsure, p.unsureFull = list, full
 		}
@@ -303,11 +303,11 @@ func (w *world) revive() {
 }
 
 // deleteUsers makes a deletion request, and finds out which lists it changes.
-func (w *world) deleteUsers(users ...string) {
+func (w *world) deleteUsers(userIDs ...string) {
 	ctx := w.t.Context()
 	w.deletions++
 	time.Sleep(time.Second) // no call of a sync has its timestamp
-	d, err := w.collector.DeleteUsers(ctx, userspkg.DeletionRequest{ID: fmt.Sprint(w.deletions), UserIDs: users})
+	d, err := w.collector.DeleteUsers(ctx, users.DeletionRequest{ID: fmt.Sprint(w.deletions), UserIDs: userIDs})
 	require.NoError(w.t, err)
 	time.Sleep(time.Second)
 	_, err = w.collector.WaitDeletion(ctx, d.ID)
@@ -318,7 +318,7 @@ func (w *world) deleteUsers(users ...string) {
 		p, last := w.properties[c.Destination+" "+c.Key], c.Syncs[len(c.Syncs)-1]
 		held := false
 		list := maps.Clone(p.lists[len(p.lists)-1])
-		for _, user := range users {
+		for _, user := range userIDs {
 			_, in := list[user]
 			held = held || in
 			delete(list, user)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -162,9 +164,6 @@ func (v View) wait(ctx context.Context, n int, match []Match) ([]tracking.Record
 	}
 	return records, err
 }
-
-// maxListed is how many calls an error lists.
-const maxListed = 20
 
 // explain says why a wait was in vain.
 func (v View) explain(n, got int, match []Match, cause error) error {
@@ -328,3 +327,45 @@ func (v View) FaultsLeft() int {
 
 // last returns the last n elements.
 func last[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }
+
+// Golden holds the calls that came, and that every match picks, against a file
+// of an earlier run. It ends the test if they differ, with the differences, or if
+// there is no such file. As ExpectNone, it does not wait.
+func (v View) Golden(t TB, file string, g Golden, match ...Match) {
+	t.Helper()
+	if err := v.golden(file, g, match); err != nil {
+		t.Fatalf("%v", err)
+	}
+}
+
+func (v View) golden(file string, g Golden, match []Match) error {
+	got, err := g.list(v.Calls(match...))
+	if err != nil {
+		return err
+	}
+	if g.Update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return fmt.Errorf("mockserver: golden file: %w", err)
+		}
+		if err := os.WriteFile(file, g.encode(got), 0o644); err != nil {
+			return fmt.Errorf("mockserver: golden file: %w", err)
+		}
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("mockserver: there is no golden file %s yet: run the test once with Golden.Update", file)
+	}
+	if err != nil {
+		return fmt.Errorf("mockserver: golden file: %w", err)
+	}
+	want, err := decodeGolden(text)
+	if err != nil {
+		return fmt.Errorf("mockserver: golden file %s: %w", file, err)
+	}
+	if lines := g.diff(got, want); len(lines) > 0 {
+		return fmt.Errorf("mockserver: the calls differ from the golden file %s; if that is meant, run the test once with Golden.Update:\n  %s",
+			file, strings.Join(lines, "\n  "))
+	}
+	return nil
+}

@@ -12,6 +12,7 @@ type Limits struct {
 	CallsPerSecond int
 }
 
+// WithDefaults returns the limits with defaults in place of those that are not set.
 func (l Limits) WithDefaults() Limits {
 	set := func(v *int, def int) {
 		if *v <= 0 {

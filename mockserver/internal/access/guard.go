@@ -174,3 +174,39 @@ func (r *guardRules) knowsHost(hostport string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") ||
 		slices.ContainsFunc(r.hosts, func(known string) bool { return strings.EqualFold(known, host) })
 }
+
+// client returns the address that a request comes from, as far as trusted proxies
+// tell; of IPv6 the network, since one client has all of it.
+func (r *guardRules) client(req *http.Request) netip.Addr {
+	address := remoteAddr(req)
+	forwarded := strings.Split(strings.Join(req.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(forwarded) - 1; i >= 0 && r.isProxy(address); i-- {
+		before, err := netip.ParseAddr(strings.TrimSpace(forwarded[i]))
+		if err != nil {
+			break
+		}
+		address = before.Unmap()
+	}
+	if address.Is6() {
+		network, _ := address.WithZone("").Prefix(64)
+		return network.Addr()
+	}
+	return address
+}
+
+// remoteAddr returns the other end of the connection.
+func remoteAddr(r *http.Request) netip.Addr {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	address, _ := netip.ParseAddr(host)
+	return address.Unmap()
+}
+
+func (r *guardRules) isProxy(address netip.Addr) bool {
+	return slices.ContainsFunc(r.proxies, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// IsHTTPS is Guard.IsHTTPS.
+func (r *guardRules) isHTTPS(req *http.Request) bool {
+	trusted := len(r.proxies) == 0 || r.isProxy(remoteAddr(req))
+	return req.TLS != nil || trusted && strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "https")
+}

@@ -9,20 +9,20 @@ import (
 // maxUnread is how much of a list that was refused is still read, in bytes.
 const maxUnread = 256 << 20
 
-// A longBody is the body of a request that lasts as long as its body keeps coming: to
+// A LongBody is the body of a request that lasts as long as its body keeps coming: to
 // send a long list takes longer than the server waits for other requests.
-type longBody struct {
+type LongBody struct {
 	io.ReadCloser
 	connection *http.ResponseController
 }
 
 // NewLongBody returns the body of a request, for r.Body.
-func NewLongBody(w http.ResponseWriter, r *http.Request) longBody {
-	return longBody{r.Body, http.NewResponseController(w)}
+func NewLongBody(w http.ResponseWriter, r *http.Request) LongBody {
+	return LongBody{r.Body, http.NewResponseController(w)}
 }
 
 // Read implements io.Reader.
-func (b longBody) Read(p []byte) (int, error) {
+func (b LongBody) Read(p []byte) (int, error) {
 	// Where there is no connection, there is no deadline either.
 	_ = b.connection.SetReadDeadline(time.Now().Add(readTimeout))
 	n, err := b.ReadCloser.Read(p)

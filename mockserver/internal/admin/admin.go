@@ -2,30 +2,15 @@ package admin
 
 import (
 	_ "embed"
-	"encoding/json"
-	"errors"
-	"io"
-	"mime"
 	"net/http"
-	"reflect"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 )
 
-// maxAdminBody bounds the body of a request to the admin API, in bytes.
-const maxAdminBody = 1 << 20
-
 //go:embed openapi.yaml
 var openAPI []byte
-
-// admin serves the admin API.
-type admin struct {
-	c       *engine.Collector
-	version string
-	mux     *http.ServeMux
-}
 
 // An adminRoute answers one method of one path.
 type adminRoute struct {
@@ -112,94 +97,4 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.answer(w, nil, access.Errorf(http.StatusNotFound, "not_found", "there is no %s here; /api/v1/openapi.yaml describes what there is", r.URL.Path))
-}
-
-// created is the answer to a request that made something.
-type created struct{ body any }
-
-// answer writes what a handler returned: nothing, something, or what was wrong.
-func (a *admin) answer(w http.ResponseWriter, body any, err error) {
-	if err != nil {
-		refused := access.ErrorOf(err)
-		if refused.Status >= 500 {
-			a.c.Logger().Error("an admin request failed", "error", err)
-		}
-		refused.Write(w)
-		return
-	}
-	if body == nil {
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
-	if c, ok := body.(created); ok {
-		access.WriteJSON(w, http.StatusCreated, c.body)
-		return
-	}
-	access.WriteJSON(w, http.StatusOK, body)
-}
-
-// readJSON reads the body of a request into v, a pointer to a struct, strictly.
-// An empty body leaves v as it is.
-func readJSON(r *http.Request, v any) error { return readJSONUpTo(r, v, maxAdminBody) }
-
-// readJSONUpTo reads a body of so many bytes at most.
-func readJSONUpTo(r *http.Request, v any, most int64) error {
-	data, err := io.ReadAll(io.LimitReader(r.Body, most+1))
-	switch {
-	case err != nil:
-		return err
-	case int64(len(data)) > most:
-		return access.Errorf(http.StatusRequestEntityTooLarge, "body_too_large", "the body has more than %d bytes", most)
-	case len(data) == 0:
-		return nil
-	}
-	if typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); typ != "application/json" {
-		return access.Errorf(http.StatusUnsupportedMediaType, "not_json", "the Content-Type is %.40q; it must be application/json", typ)
-	}
-	decoder := json.NewDecoder(strings.NewReader(string(data)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(v); err != nil {
-		return badJSON(err, v)
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return access.Errorf(http.StatusBadRequest, "invalid_json", "the body goes on after its object; send one object")
-	}
-	return nil
-}
-
-// badJSON says what is wrong with a body, and what v could take.
-func badJSON(err error, v any) error {
-	var wrongType *json.UnmarshalTypeError
-	if errors.As(err, &wrongType) && wrongType.Field != "" {
-		return access.Errorf(http.StatusBadRequest, "invalid_json", "%s is a %s; it must be a %s", wrongType.Field, wrongType.Value, jsonType(wrongType.Type))
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return access.Errorf(http.StatusBadRequest, "invalid_json", "there is no member %s; the members are %s", name, strings.Join(jsonMembers(reflect.TypeOf(v).Elem()), ", "))
-	}
-	return access.Errorf(http.StatusBadRequest, "invalid_json", "the body is not the JSON object that it should be: %s", strings.TrimPrefix(err.Error(), "json: "))
-}
-
-// jsonType names a Go type in the words of JSON.
-func jsonType(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Pointer:
-		return jsonType(t.Elem())
-	case reflect.Bool:
-		return "boolean"
-	case reflect.String:
-		return "string"
-	case reflect.Slice, reflect.Array:
-		return "list"
-	case reflect.Struct, reflect.Map:
-		return "object"
-	}
-	return "number"
-}
-
-func jsonMembers(t reflect.Type) (names []string) {
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	return names
 }

@@ -246,7 +246,7 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 		d.AliasFields = *in.AliasFields
 	}
 	if in.Webhooks != nil {
-		d.Webhooks = engine.ShowHeaders(*in.Webhooks, d.Webhooks)
+		d.Webhooks = engine.RestoreHeaders(*in.Webhooks, d.Webhooks)
 		return engine.StillHidden(d.Webhooks)
 	}
 	return nil

@@ -6,14 +6,14 @@ import (
 	"slices"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
-	userspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
 // maxDeletionBody bounds the body of a deletion request, in bytes.
 const maxDeletionBody = 16 << 20
 
 func (a *admin) addDeletion(r *http.Request) (any, error) {
-	var in userspkg.DeletionRequest
+	var in users.DeletionRequest
 	if err := readJSONUpTo(r, &in, maxDeletionBody); err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (a *admin) addDeletion(r *http.Request) (any, error) {
 
 func (a *admin) listDeletions(r *http.Request) (any, error) {
 	all, err := a.c.Deletions(r.Context())
-	return map[string]any{"deletions": append([]userspkg.Deletion{}, all...)}, err
+	return map[string]any{"deletions": append([]users.Deletion{}, all...)}, err
 }
 
 func (a *admin) getDeletion(r *http.Request) (any, error) {
@@ -34,24 +34,24 @@ func (a *admin) getDeletion(r *http.Request) (any, error) {
 func (a *admin) listOutcomes(r *http.Request) (any, error) {
 	q := newQuery(r)
 	limit, offset := defaultPage, 0
-	var users, destinations, sources []string
+	var userIDs, destinations, sources []string
 	var state string
 	q.int("limit", &limit, 1, maxPage)
 	q.int("offset", &offset, 0, 1<<30)
-	users, sources, destinations = q.take("userId"), q.take("source"), q.take("destination")
+	userIDs, sources, destinations = q.take("userId"), q.take("source"), q.take("destination")
 	wanted := q.state(&state)
 	if err := q.done(); err != nil {
 		return nil, err
 	}
 	page := struct {
-		Outcomes []userspkg.DeletionOutcome `json:"outcomes"`
-		More     bool                       `json:"more"`
-	}{Outcomes: []userspkg.DeletionOutcome{}}
+		Outcomes []users.DeletionOutcome `json:"outcomes"`
+		More     bool                    `json:"more"`
+	}{Outcomes: []users.DeletionOutcome{}}
 	for o, err := range a.c.DeletionOutcomes(r.Context(), r.PathValue("deletion")) {
 		switch {
 		case err != nil:
 			return nil, err
-		case !anyOf(users, o.UserID) || !anyOf(sources, o.Source) || !anyOf(destinations, o.Destination) || state != "" && o.State != wanted:
+		case !anyOf(userIDs, o.UserID) || !anyOf(sources, o.Source) || !anyOf(destinations, o.Destination) || state != "" && o.State != wanted:
 			continue
 		case offset > 0:
 			offset--
@@ -72,7 +72,7 @@ func anyOf(wanted []string, value string) bool {
 
 func (a *admin) listComputations(r *http.Request) (any, error) {
 	all, err := a.c.Computations(r.Context())
-	return map[string]any{"computations": append([]userspkg.Computation{}, all...)}, err
+	return map[string]any{"computations": append([]users.Computation{}, all...)}, err
 }
 
 func (a *admin) getComputation(r *http.Request) (any, error) {
@@ -88,7 +88,7 @@ func (a *admin) getSync(r *http.Request) (any, error) {
 }
 
 func (a *admin) syncAudience(r *http.Request) (any, error) {
-	s := userspkg.AudienceSync{Name: r.PathValue("audience"), Members: userspkg.ReadMembers(r.Body)}
+	s := users.AudienceSync{Name: r.PathValue("audience"), Members: users.ReadMembers(r.Body)}
 	if err := readSync(r, "text/plain", &s.Source, &s.Destination, &s.DryRun, &s.Full, &s.AllowEmpty); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (a *admin) syncAudience(r *http.Request) (any, error) {
 }
 
 func (a *admin) syncTrait(r *http.Request) (any, error) {
-	s := userspkg.TraitSync{Name: r.PathValue("trait"), Values: userspkg.ReadValues(r.Body)}
+	s := users.TraitSync{Name: r.PathValue("trait"), Values: users.ReadValues(r.Body)}
 	if err := readSync(r, "application/x-ndjson", &s.Source, &s.Destination, &s.DryRun, &s.Full, &s.AllowEmpty); err != nil {
 		return nil, err
 	}
@@ -105,8 +105,8 @@ func (a *admin) syncTrait(r *http.Request) (any, error) {
 
 // synced answers a dry run with its numbers, and a sync as something new. Where the
 // list was refused, it reads what is left of it.
-func synced(r *http.Request, dryRun bool) func(userspkg.Sync, error) (any, error) {
-	return func(s userspkg.Sync, err error) (any, error) {
+func synced(r *http.Request, dryRun bool) func(users.Sync, error) (any, error) {
+	return func(s users.Sync, err error) (any, error) {
 		switch {
 		case err != nil:
 			access.ReadRest(r)

@@ -1,8 +1,10 @@
 package delivery
 
 import (
+	"context"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
@@ -187,4 +189,38 @@ func (q *fairQueue) others() (w journal.Want) {
 		}
 	}
 	return w
+}
+
+// A ticket stands for a call at the gate.
+//
+//	waits ── admitted ──▶ under way ──▶ ended
+//	  └── canceled, expired, or the destination cannot be reached ──▶ left
+type ticket struct {
+	call interface {
+		// run delivers the call, and returns what it failed with, which must hold no
+		// secret: a URL may.
+		run() (o outcome, cause string)
+	}
+	requests int // that it makes, at least 1
+	reserved int // requests that end with the call
+	line     *gateLine
+}
+
+// A gateLine is the calls of one entry at the gate.
+type gateLine struct {
+	lane     laneKey
+	ctx      context.Context // those that wait give up when it ends
+	deadline time.Time       // or then
+	waiting  []*ticket       // in their order
+	underWay int
+	wake     chan struct{} // holds a token when there is something to look at; never closed
+	until    time.Time     // when it looks by itself, since it began to wait last
+}
+
+// signal makes a line look again, now or when it waits next.
+func (l *gateLine) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it will look anyway
+	}
 }

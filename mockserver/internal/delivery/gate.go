@@ -26,32 +26,6 @@ type gate struct {
 	probe   *ticket // of the call under way that shows whether the destination can be reached, or nil
 }
 
-// A ticket stands for a call at the gate.
-//
-//	waits ── admitted ──▶ under way ──▶ ended
-//	  └── canceled, expired, or the destination cannot be reached ──▶ left
-type ticket struct {
-	call interface {
-		// run delivers the call, and returns what it failed with, which must hold no
-		// secret: a URL may.
-		run() (o outcome, cause string)
-	}
-	requests int // that it makes, at least 1
-	reserved int // requests that end with the call
-	line     *gateLine
-}
-
-// A gateLine is the calls of one entry at the gate.
-type gateLine struct {
-	lane     laneKey
-	ctx      context.Context // those that wait give up when it ends
-	deadline time.Time       // or then
-	waiting  []*ticket       // in their order
-	underWay int
-	wake     chan struct{} // holds a token when there is something to look at; never closed
-	until    time.Time     // when it looks by itself, since it began to wait last
-}
-
 // newGate returns a gate. It calls changed when the state of the destination changes,
 // with what a call failed with.
 func newGate(maxCalls, maxRequests int, changed func(is breakerState, cause string)) *gate {
@@ -223,14 +197,6 @@ func (g *gate) wait(l *gateLine) {
 	}
 	timer.Stop()
 	g.mu.Lock()
-}
-
-// signal makes a line look again, now or when it waits next.
-func (l *gateLine) signal() {
-	select {
-	case l.wake <- struct{}{}:
-	default: // it will look anyway
-	}
 }
 
 // beginEntry counts an entry that is worked at. It comes to run.

@@ -88,7 +88,7 @@ func (cs *requestContexts) end(c *requestContext) {
 	}
 }
 
-// A Info names the destination that a request to a webhook is for, and the
+// An Info names the destination that a request to a webhook is for, and the
 // source of the call that it delivers.
 type Info struct{ Destination, Source string }
 

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -92,7 +91,7 @@ type Worker struct {
 }
 
 // NewWorker returns the worker of a destination, which reads from a queue of the
-// journal. start starts it.
+// journal. Start starts it.
 func NewWorker(d tracking.Destination, reader journal.Reader, config WorkerConfig) *Worker {
 	w := &Worker{WorkerConfig: config, name: d.Name, done: make(chan struct{})}
 	w.status = statusLog{log: config.Log, destination: d.Name}
@@ -104,9 +103,6 @@ func NewWorker(d tracking.Destination, reader journal.Reader, config WorkerConfi
 	w.Update(d, reader)
 	return w
 }
-
-// Start begins to deliver.
-func (w *Worker) Start() { go w.run() }
 
 // Destination returns the settings of the destination. They must not be changed.
 func (w *Worker) Destination() *tracking.Destination { return w.settings.Load() }
@@ -189,110 +185,18 @@ func (w *Worker) AttachedSince() time.Time {
 	return w.attached
 }
 
-// A DeliveryStatus says how the deliveries to a destination go.
-type deliveryStatus struct {
+// A Status says how the deliveries to a destination go.
+type Status struct {
 	Paused   bool
 	Down     bool      // calls failed in a row, and fewer are tried
 	Failures int       // in a row
 	ProbeAt  time.Time // when the next call is tried while there is no connection to be had
 }
 
-func (w *Worker) DeliveryStatus() (s deliveryStatus) {
+// Status returns how the deliveries go.
+func (w *Worker) Status() (s Status) {
 	s.Paused = w.Destination().Paused
 	is, failures, probeAt := w.gate.state()
 	s.Down, s.Failures, s.ProbeAt = is != working, failures, probeAt
 	return s
-}
-
-// run leases entries and starts the work on each, until the worker is drained.
-func (w *Worker) run() {
-	ctx := w.leasing
-	defer close(w.done)
-	var entries sync.WaitGroup
-	defer entries.Wait()
-	for ctx.Err() == nil {
-		lease, err := w.next(ctx)
-		switch {
-		case err == nil:
-			e := lease.Entry()
-			w.gate.beginEntry(laneOf(&e), len(e.Calls))
-			entries.Go(func() { w.deliver(lease) })
-		case ctx.Err() == nil && !errors.Is(err, journal.ErrClosed):
-			w.Log.Error("the journal hands out nothing", "destination", w.name, "error", err)
-			sleepUntil(ctx, time.Now().Add(journalRetry))
-		}
-	}
-}
-
-// next waits until the worker is not paused and an entry is due that the gate wants.
-func (w *Worker) next(ctx context.Context) (journal.Lease, error) {
-	for {
-		until, stop := context.WithCancel(ctx)
-		w.mu.Lock()
-		reader, state := w.reader, w.state
-		w.wake = stop
-		w.mu.Unlock()
-		want, at, ok := w.gate.want(stop)
-		if state != workerRunning || reader != nil && !ok {
-			sleepUntil(until, at)
-		} else if reader == nil {
-			w.reopen(until)
-		} else if lease, err := reader.Next(until, want); err == nil || (until.Err() == nil && !errors.Is(err, journal.ErrClosed)) {
-			stop()
-			return lease, err
-		} else if until.Err() == nil {
-			w.forget(reader)
-		}
-		stop()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// forget drops a reader that the journal has closed, until there is another.
-func (w *Worker) forget(closed journal.Reader) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.reader == closed {
-		w.reader = nil
-	}
-}
-
-// reopen opens the queue again that the journal has closed: another process that shares
-// the journal has detached the destination, and this one still has it. Where it is about
-// to be removed here too, that comes first.
-func (w *Worker) reopen(ctx context.Context) {
-	sleepUntil(ctx, time.Now().Add(journalRetry))
-	if ctx.Err() != nil {
-		return
-	}
-	reader, err := w.Attach(ctx)
-	switch {
-	case errors.Is(err, journal.ErrClosed):
-		<-ctx.Done()
-	case err != nil && ctx.Err() == nil:
-		w.Log.Error("a destination that was detached cannot be attached again; it is tried again", "destination", w.name, "error", err)
-	case reader != nil:
-		w.Log.Warn("another collector has removed a destination that this one has; it gets calls from now on again", "destination", w.name)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.reader == nil {
-			w.reader, w.attached = reader, reader.Since()
-		}
-	}
-}
-
-// sleepUntil waits until ctx ends, or a time if it is not the zero time.
-func sleepUntil(ctx context.Context, at time.Time) {
-	if at.IsZero() {
-		<-ctx.Done()
-		return
-	}
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	journalpkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -43,24 +43,24 @@ func oneWebhook(name string) tracking.Destination {
 
 // newTestWorker returns a worker of the destination d with a journal in memory, that was
 // not started.
-func newTestWorker(t *testing.T, send senderFunc) (*Worker, journalpkg.Journal, *observedEvents) {
+func newTestWorker(t *testing.T, send senderFunc) (*Worker, journal.Journal, *observedEvents) {
 	t.Helper()
-	journal, events := journalpkg.NewMemory(0), &observedEvents{}
-	reader, err := journal.Attach(t.Context(), "d", nil)
+	memory, events := journal.NewMemory(0), &observedEvents{}
+	reader, err := memory.Attach(t.Context(), "d", nil)
 	require.NoError(t, err)
 	return NewWorker(oneWebhook("d"), reader, WorkerConfig{
 		Sender: send, Observer: events, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 4, Timeout: webhook.Timeout,
-		Attach: func(ctx context.Context) (journalpkg.Reader, error) { return journal.Attach(ctx, "d", nil) },
-	}), journal, events
+		Attach: func(ctx context.Context) (journal.Reader, error) { return memory.Attach(ctx, "d", nil) },
+	}), memory, events
 }
 
-func appendCalls(t *testing.T, journal journalpkg.Journal, ids ...string) {
+func appendCalls(t *testing.T, memory journal.Journal, ids ...string) {
 	t.Helper()
 	b := event.Batch{Source: "web", ReceivedAt: time.Now()}
 	for _, id := range ids {
 		b.Calls = append(b.Calls, tracking.Call{ID: id, Source: "web", Type: "track", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)})
 	}
-	require.NoError(t, journal.Append(t.Context(), b))
+	require.NoError(t, memory.Append(t.Context(), b))
 }
 
 func TestWorkerStates(t *testing.T) {
@@ -93,7 +93,7 @@ func TestWorkerStates(t *testing.T) {
 func TestWorkerDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var infos []Info
-		w, journal, events := newTestWorker(t, func(ctx context.Context, r webhook.Request) webhook.Attempt {
+		w, memory, events := newTestWorker(t, func(ctx context.Context, r webhook.Request) webhook.Attempt {
 			info, _ := FromContext(ctx)
 			infos = append(infos, info)
 			a := webhook.Attempt{Number: r.Number, Status: http.StatusOK, Verdict: webhook.Success}
@@ -103,7 +103,7 @@ func TestWorkerDelivers(t *testing.T) {
 			return a
 		})
 		w.Start()
-		appendCalls(t, journal, "m")
+		appendCalls(t, memory, "m")
 		time.Sleep(time.Minute)
 		w.Stop()
 		assert.Equal(t, []Info{{"d", "web"}, {"d", "web"}}, infos)
@@ -117,7 +117,7 @@ func TestWorkerDelivers(t *testing.T) {
 			}
 		}
 		assert.Equal(t, []any{http.StatusServiceUnavailable, tracking.StatePending, http.StatusOK, tracking.StateDelivered}, told)
-		ledgers, err := journal.Ledger(t.Context())
+		ledgers, err := memory.Ledger(t.Context())
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, ledgers[0].Delivered)
 	})
@@ -127,12 +127,12 @@ func TestWorkerDelivers(t *testing.T) {
 // pending, and nothing is told of it.
 func TestWorkerStopBreaksOffRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, journal, events := newTestWorker(t, func(ctx context.Context, _ webhook.Request) webhook.Attempt {
+		w, memory, events := newTestWorker(t, func(ctx context.Context, _ webhook.Request) webhook.Attempt {
 			<-ctx.Done()
 			return webhook.Attempt{Verdict: webhook.Temporary, Error: ctx.Err().Error()}
 		})
 		w.Start()
-		appendCalls(t, journal, "m")
+		appendCalls(t, memory, "m")
 		synctest.Wait()
 		w.Drain()
 		synctest.Wait()
@@ -145,7 +145,7 @@ func TestWorkerStopBreaksOffRequests(t *testing.T) {
 		for _, e := range events.events {
 			assert.IsType(t, tracking.Attempt{}, e)
 		}
-		ledgers, err := journal.Ledger(t.Context())
+		ledgers, err := memory.Ledger(t.Context())
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, ledgers[0].Pending)
 	})
@@ -156,29 +156,29 @@ func TestWorkerStopBreaksOffRequests(t *testing.T) {
 func TestWorkerReopensItsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		delivered := make(chan string, 1)
-		w, journal, _ := newTestWorker(t, func(_ context.Context, r webhook.Request) webhook.Attempt {
+		w, memory, _ := newTestWorker(t, func(_ context.Context, r webhook.Request) webhook.Attempt {
 			delivered <- r.MessageID
 			return webhook.Attempt{Verdict: webhook.Success}
 		})
 		tries := 0
-		w.Attach = func(ctx context.Context) (journalpkg.Reader, error) {
+		w.Attach = func(ctx context.Context) (journal.Reader, error) {
 			switch tries++; tries {
 			case 1:
 				return nil, errors.New("not now")
 			case 2:
 				return nil, nil // it is to be asked again
 			}
-			return journal.Attach(ctx, "d", nil)
+			return memory.Attach(ctx, "d", nil)
 		}
 		before := w.AttachedSince()
 		w.Start()
 		time.Sleep(time.Hour)
-		require.NoError(t, journal.Detach(t.Context(), "d"))
+		require.NoError(t, memory.Detach(t.Context(), "d"))
 		time.Sleep(3 * journalRetry)
 		synctest.Wait()
 		assert.Equal(t, 3, tries)
 		assert.Equal(t, time.Hour+3*journalRetry, w.AttachedSince().Sub(before))
-		appendCalls(t, journal, "m")
+		appendCalls(t, memory, "m")
 		assert.Equal(t, "m", <-delivered)
 		w.Stop()
 	})

@@ -78,8 +78,8 @@ func (d *AttachedDestination) Routes(c *tracking.Call) (deliver bool, reason str
 	return routing.Route(&d.Destination, c)
 }
 
-// A destinationOverview is a destination and how it is doing.
-type destinationOverview struct {
+// A DestinationOverview is a destination and how it is doing.
+type DestinationOverview struct {
 	tracking.Destination
 	ReadOnly bool // the configuration defines it
 	Status   DestinationStatus
@@ -87,18 +87,18 @@ type destinationOverview struct {
 }
 
 // Overviews returns the destinations that pick picks.
-func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destination) bool) ([]destinationOverview, error) {
+func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destination) bool) ([]DestinationOverview, error) {
 	ledgers, err := c.journal.Ledger(ctx)
 	if err != nil {
 		return nil, err
 	}
 	states, configured := c.Status(), c.Configured()
-	var all []destinationOverview
+	var all []DestinationOverview
 	for _, d := range c.Settings().Destinations {
 		if !pick(d) {
 			continue
 		}
-		o := destinationOverview{Destination: d, ReadOnly: slices.ContainsFunc(configured.Destinations, settings.DestinationNamed(d.Name))}
+		o := DestinationOverview{Destination: d, ReadOnly: slices.ContainsFunc(configured.Destinations, settings.DestinationNamed(d.Name))}
 		for _, s := range states {
 			if s.Destination == d.Name {
 				o.Status = s

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
@@ -75,78 +73,6 @@ type appliedSettings struct {
 	sources *ingest.SourceTable
 }
 
-// New starts a collector. Close ends it. Its error is a
-// *webhook.FieldError for each thing that is wrong with the sources and destinations
-// of config, or what kept its Sender, Journal, Store or State from being used; the Journal is open
-// then, as it was.
-func New(config Config) (*Collector, error) {
-	config = config.withDefaults()
-	c := &Collector{
-		config:  config,
-		journal: config.Journal, store: config.Store, history: config.History,
-		dedup: ingest.NewDedup(config.DedupWindow, config.DedupCalls),
-		log:   config.Logger, workers: map[string]*delivery.Worker{},
-		started: time.Now().Truncate(time.Millisecond),
-	}
-	c.life, c.end = context.WithCancel(context.Background())
-	var err error
-	if c.sender, err = c.newSender(config.Sender); err != nil {
-		return nil, err
-	}
-	c.Service = users.New(users.Config{
-		Journal: c.journal, State: config.State, Known: c.dedup, Observer: append(event.Observers{config.History}, config.Observers...), Logger: c.log, Settings: c.Settings,
-		AnyWriteKey: config.AnyWriteKey, SeenSources: func() []string { return c.history.Sources(math.MaxInt) },
-		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.BatchCalls,
-	})
-	c.observer = append(event.Observers{config.History, c.Service}, config.Observers...)
-	c.ingest = ingest.NewHandler(ingest.Config{
-		Journal: c.journal, Observer: c.observer, Dedup: c.dedup, Log: c.log, Limits: config.Limits, Strict: config.Strict,
-		Sources:      func() *ingest.SourceTable { return c.settings.Load().sources },
-		Integrations: func(source string) []string { return routing.IntegrationsOf(source, c.settings.Load().Destinations) },
-		IsHTTPS:      config.IsHTTPS,
-		Health:       http.HandlerFunc(c.serveHealth), Ready: http.HandlerFunc(c.serveReady),
-	})
-	if err := c.remember(); err != nil {
-		c.sender.Close()
-		return nil, err
-	}
-	if err := c.open(settings.Settings{Sources: config.Sources, Destinations: config.Destinations}); err != nil {
-		c.sender.Close()
-		return nil, err
-	}
-	c.Service.Start()
-	return c, nil
-}
-
-// newSender returns a sender.
-func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, error) {
-	sender, err := webhook.NewSender(config)
-	if err != nil {
-		return nil, fmt.Errorf("mockserver: %w", err)
-	}
-	return sender, nil
-}
-
-// remember lets the calls that are stored already be recognised.
-func (c *Collector) remember() error {
-	if c.config.Seen == nil {
-		return nil
-	}
-	oldest := time.Now().Add(-c.config.DedupWindow)
-	var stored []event.Key
-	err := c.config.Seen(c.life, c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
-		if at.After(oldest) {
-			stored = append(stored, event.KeyOf(source, id))
-		}
-		return true
-	})
-	if err != nil {
-		return fmt.Errorf("mockserver: the calls that are stored cannot be read: %w", err)
-	}
-	c.dedup.Fill(stored)
-	return nil
-}
-
 // Remember has a call recognised if it is sent here: another collector that shares
 // the journal has stored it.
 func (c *Collector) Remember(source, messageID string) { c.dedup.Add(source, messageID) }
@@ -160,31 +86,6 @@ func (c *Collector) ClientMetrics() map[string]float64 { return c.ingest.Metrics
 // oldest first, and may drain them.
 func (c *Collector) undrained(drain bool) []tracking.Call {
 	return slices.DeleteFunc(c.history.Undrained(drain), func(call tracking.Call) bool { return call.ReceivedAt.Before(c.started) })
-}
-
-// open applies the first settings, and follows those that others make.
-func (c *Collector) open(defined settings.Settings) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	changes, err := c.store.Watch(ctx, settingsKey) // before Load, so that no change falls between
-	if err != nil {
-		cancel()
-		return fmt.Errorf("mockserver: the stored settings cannot be watched: %w", err)
-	}
-	var following sync.WaitGroup
-	c.unfollow = func() { cancel(); following.Wait() }
-	stored, err := loadSettings(ctx, c.store)
-	if err == nil {
-		err = c.apply(ctx, defined, stored)
-	}
-	if err != nil {
-		cancel()
-		for _, w := range c.running() {
-			w.Stop()
-		}
-		return err
-	}
-	following.Go(func() { c.follow(ctx, changes) })
-	return nil
 }
 
 // ServeHTTP serves the tracking API.
@@ -382,4 +283,39 @@ func (c *Collector) Close() error {
 	c.EndOutcomes()
 	c.sender.Close()
 	return c.journal.Close()
+}
+
+// storedSettings are the sources and destinations that were made while collectors ran.
+// Collectors that share a store share them, and what one changes the others apply.
+// Written as JSON they hold write keys and shared secrets.
+type storedSettings struct {
+	Sources      []tracking.Source      `json:"sources,omitempty"`
+	Destinations []tracking.Destination `json:"destinations,omitempty"`
+	// Paused names the destinations that are paused, also such that the
+	// configuration defines.
+	Paused []string `json:"paused,omitempty"`
+
+	revision uint64 // the store's; 0 where nothing was stored
+}
+
+// addedTo adds what is stored to the settings of the configuration.
+// Where both have the same name or write key, the configuration's count.
+func (s *storedSettings) addedTo(defined settings.Settings) settings.Settings {
+	all := settings.Settings{Sources: slices.Clone(defined.Sources), Destinations: slices.Clone(defined.Destinations)}
+	for _, made := range s.Sources {
+		same := func(d tracking.Source) bool { return d.Name == made.Name || d.WriteKey == made.WriteKey }
+		if !slices.ContainsFunc(defined.Sources, same) {
+			all.Sources = append(all.Sources, made)
+		}
+	}
+	for _, d := range s.Destinations {
+		if !slices.ContainsFunc(defined.Destinations, settings.DestinationNamed(d.Name)) {
+			all.Destinations = append(all.Destinations, d)
+		}
+	}
+	for i := range all.Destinations {
+		d := &all.Destinations[i]
+		d.Paused = d.Paused || slices.Contains(s.Paused, d.Name)
+	}
+	return all
 }

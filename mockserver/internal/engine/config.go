@@ -17,7 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// An Config says how a collector works. The zero value keeps everything in
+// A Config says how a collector works. The zero value keeps everything in
 // memory.
 type Config struct {
 	// Sources are those that may send. Defaults to none.
@@ -53,13 +53,13 @@ type Config struct {
 	// Sender says where webhooks may be and how they are reached.
 	Sender webhook.SenderConfig
 	// Journal keeps accepted calls. The collector closes it. Defaults to
-	// NewMemory.
+	// journal.NewMemory.
 	Journal journal.Journal
 	// Store keeps the settings that are made while the collector runs. Defaults to
-	// NewMemory.
+	// state.NewMemory.
 	Store state.Store
 	// State remembers deletion requests, audiences and computed traits, as durably
-	// as Journal keeps calls. Defaults to NewMemory.
+	// as Journal keeps calls. Defaults to state.NewMemory.
 	State state.Store
 	// Instance tells this collector from others that share its State. One that
 	// comes back under its name goes on at once with what it was doing; another
@@ -68,7 +68,7 @@ type Config struct {
 	// TempDir is where lists of users too long for memory are sorted. Defaults to
 	// os.TempDir.
 	TempDir string
-	// History remembers the newest calls. Defaults to New(0).
+	// History remembers the newest calls. Defaults to history.New(0).
 	History *history.History
 	// Observers are told what happens, beside History. Default to none.
 	Observers []event.Observer
@@ -89,7 +89,7 @@ type Config struct {
 	BatchCalls int
 }
 
-// Defaults of an Config.
+// Defaults of a Config.
 const (
 	DefaultDedupWindow = 24 * time.Hour
 	DefaultDedupCalls  = 2_000_000

@@ -39,10 +39,10 @@ func HideHeaders(endpoints []webhook.Endpoint) []webhook.Endpoint {
 	return shown
 }
 
-// ShowHeaders restores the values that HideHeaders took out, for those URLs that stay
+// RestoreHeaders restores the values that HideHeaders took out, for those URLs that stay
 // as they are: a secret must not go to another URL. A value that it does not know
 // stays hidden.
-func ShowHeaders(endpoints, old []webhook.Endpoint) []webhook.Endpoint {
+func RestoreHeaders(endpoints, old []webhook.Endpoint) []webhook.Endpoint {
 	shown := slices.Clone(endpoints)
 	old = slices.Clone(old)
 	for i, e := range shown {
@@ -61,7 +61,7 @@ func ShowHeaders(endpoints, old []webhook.Endpoint) []webhook.Endpoint {
 	return shown
 }
 
-// StillHidden returns a [*webhook.FieldError] for each header that ShowHeaders had
+// StillHidden returns a [*webhook.FieldError] for each header that RestoreHeaders had
 // no value for.
 func StillHidden(endpoints []webhook.Endpoint) error {
 	var problems []error

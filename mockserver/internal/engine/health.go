@@ -88,7 +88,7 @@ func (c *Collector) Ready(ctx context.Context) error {
 func (c *Collector) Status() []DestinationStatus {
 	var all []DestinationStatus
 	for _, w := range c.running() {
-		d, destination := w.DeliveryStatus(), w.Destination()
+		d, destination := w.Status(), w.Destination()
 		s := DestinationStatus{Destination: destination.Name, Paused: d.Paused, Down: d.Down, Failures: d.Failures, ProbeAt: d.ProbeAt}
 		s.RecentAttempts, s.RecentFailures = c.history.Outcomes(destination.Name, w.AttachedSince())
 		s.State = s.state(!destination.Disabled)

@@ -17,19 +17,6 @@ import (
 // together.
 const settingsKey = "settings"
 
-// storedSettings are the sources and destinations that were made while collectors ran.
-// Collectors that share a store share them, and what one changes the others apply.
-// Written as JSON they hold write keys and shared secrets.
-type storedSettings struct {
-	Sources      []tracking.Source      `json:"sources,omitempty"`
-	Destinations []tracking.Destination `json:"destinations,omitempty"`
-	// Paused names the destinations that are paused, also such that the
-	// configuration defines.
-	Paused []string `json:"paused,omitempty"`
-
-	revision uint64 // the store's; 0 where nothing was stored
-}
-
 // loadSettings returns what was stored last; the zero value where nothing was.
 func loadSettings(ctx context.Context, store state.Store) (s storedSettings, err error) {
 	value, revision, err := store.Get(ctx, settingsKey)
@@ -225,28 +212,6 @@ func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings
 		return c.apply(ctx, c.defined, stored)
 	}
 	return fmt.Errorf("%w, %d times in a row", state.ErrSettingsChanged, changeTries)
-}
-
-// addedTo adds what is stored to the settings of the configuration.
-// Where both have the same name or write key, the configuration's count.
-func (stored storedSettings) addedTo(s settings.Settings) settings.Settings {
-	all := settings.Settings{Sources: slices.Clone(s.Sources), Destinations: slices.Clone(s.Destinations)}
-	for _, made := range stored.Sources {
-		same := func(d tracking.Source) bool { return d.Name == made.Name || d.WriteKey == made.WriteKey }
-		if !slices.ContainsFunc(s.Sources, same) {
-			all.Sources = append(all.Sources, made)
-		}
-	}
-	for _, d := range stored.Destinations {
-		if !slices.ContainsFunc(s.Destinations, settings.DestinationNamed(d.Name)) {
-			all.Destinations = append(all.Destinations, d)
-		}
-	}
-	for i := range all.Destinations {
-		d := &all.Destinations[i]
-		d.Paused = d.Paused || slices.Contains(stored.Paused, d.Name)
-	}
-	return all
 }
 
 // settingsRetry is how long to wait when changed settings could not be applied.

@@ -5,6 +5,7 @@ import "crypto/sha256"
 // Key names a call: its source and its messageId.
 type Key [16]byte
 
+// KeyOf names the call of a source and a messageId.
 func KeyOf(source, id string) Key {
 	var short [192]byte // what fits costs no allocation
 	text := append(append(append(short[:0], source...), 0), id...)

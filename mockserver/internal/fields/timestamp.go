@@ -160,6 +160,8 @@ func appendTime(dst []byte, t time.Time) []byte {
 // appendDigits writes a number below 100 with two digits.
 func appendDigits(dst []byte, n int) []byte { return append(dst, '0'+byte(n/10), '0'+byte(n%10)) }
 
+// AppendTimeMember writes a time behind name, which is the start of a member up to the
+// quote of its value; it writes nothing for the zero time.
 func AppendTimeMember(dst []byte, name string, t time.Time) []byte {
 	if t.IsZero() {
 		return dst

@@ -1,9 +1,6 @@
 package history
 
 import (
-	"bytes"
-	"net/http"
-	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -13,11 +10,11 @@ import (
 )
 
 const (
-	// DefaultHistory is how many calls a History keeps by default.
-	DefaultHistory = 100_000
-	// DefaultHistoryBytes is about how much memory a History takes at most by
+	// DefaultLimit is how many calls a History keeps by default.
+	DefaultLimit = 100_000
+	// DefaultBytes is about how much memory a History takes at most by
 	// default, in bytes.
-	DefaultHistoryBytes = 256 << 20
+	DefaultBytes = 256 << 20
 
 	// What is kept of a call, an attempt, an outcome or a rejection beside its texts
 	// takes about so many bytes.
@@ -83,15 +80,6 @@ type entry struct {
 	restored struct{ ends, attempts int }
 }
 
-// snapshot copies the record as it is now: the History appends to its lists and never
-// changes what they hold.
-func snapshot(r *tracking.Record) tracking.Record {
-	c := *r
-	c.Ends = r.Ends[:len(r.Ends):len(r.Ends)]
-	c.Attempts = r.Attempts[:len(r.Attempts):len(r.Attempts)]
-	return c
-}
-
 // A ring holds entries up to a number and about a size. The oldest makes room for
 // the newest. Cursors into it are Seqs, which stay right when entries go.
 type ring struct {
@@ -109,17 +97,17 @@ func (r *ring) from(seq int64) int {
 
 // New returns a History of the newest limit calls of senders, as many that
 // the collector made itself for audiences, computed traits and deletion requests,
-// and as many rejected ones. Zero means DefaultHistory. It keeps fewer where they
-// would take more memory than LimitBytes says, by default of DefaultHistoryBytes.
+// and as many rejected ones. Zero means DefaultLimit. It keeps fewer where they
+// would take more memory than LimitBytes says, by default of DefaultBytes.
 func New(limit int) *History {
 	if limit <= 0 {
-		limit = DefaultHistory
+		limit = DefaultLimit
 	}
 	h := &History{
 		limit: limit, firstRejected: 1, sent: ring{limit: limit}, made: ring{limit: limit},
 		byCall: map[event.Key]*entry{}, feed: newFeed(), recent: map[string]*recentOutcomes{},
 	}
-	h.LimitBytes(DefaultHistoryBytes)
+	h.LimitBytes(DefaultBytes)
 	return h
 }
 
@@ -129,49 +117,6 @@ func New(limit int) *History {
 // more than an eighth. To be called before it is in use.
 func (h *History) LimitBytes(n int64) {
 	h.maxBytes, h.sent.maxBytes, h.made.maxBytes = n, n, n/madeShare
-}
-
-// Observe implements Observer.
-func (h *History) Observe(e event.Event) {
-	switch e := e.(type) {
-	case event.Accepted:
-		h.addAccepted(e)
-	case event.Repeated:
-		h.addRepeated(e.Batch)
-	case tracking.Rejection:
-		h.addRejection(e)
-	case event.Refusal:
-		h.addRefusal(e)
-	case tracking.Attempt:
-		h.addAttempt(e, false)
-	case tracking.Ended:
-		h.addEnded(e, false)
-	}
-}
-
-// Restore takes an Attempt or an Ended of an earlier process. It goes before what
-// this process did: calls that this one delivered meanwhile are delivered.
-func (h *History) Restore(e event.Event) {
-	switch e := e.(type) {
-	case tracking.Attempt:
-		h.addAttempt(e, true)
-	case tracking.Ended:
-		h.addEnded(e, true)
-	}
-}
-
-func (h *History) addAccepted(a event.Accepted) {
-	if a.Keys == nil {
-		a.Keys = event.KeysOf(a.Batch)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	slab := make([]entry, len(a.Calls)) // one allocation: they will be forgotten together
-	for i := range a.Calls {
-		h.keep(a.Keys[i], &a.Calls[i], &slab[i]).Partial = false
-	}
-	h.tally.add(a.ReceivedAt, tallyAccepted, len(a.Calls))
-	h.wake()
 }
 
 // keep makes e the entry of a call, or returns the one that the call has. The lock is
@@ -329,100 +274,6 @@ func (e *earlyEntries) take(key event.Key) *entry {
 	return found
 }
 
-func (h *History) addRepeated(b event.Batch) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := range b.Calls {
-		if e := h.byCall[event.KeyOf(b.Calls[i].Source, b.Calls[i].ID)]; e != nil {
-			e.Repeats++
-			h.noteChange(e)
-		}
-	}
-	h.tally.add(b.ReceivedAt, tallyRepeated, len(b.Calls))
-	h.wake()
-}
-
-func (h *History) addRejection(r tracking.Rejection) {
-	read := readRejected(r)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.rejectedBytes += recordBytes + int64(len(r.Body))
-	for len(h.rejected) == h.limit || h.rejectedBytes > h.maxBytes/rejectionShare && len(h.rejected) > 0 {
-		h.rejectedBytes -= recordBytes + int64(len(h.rejected[0].Body))
-		h.rejected = h.rejected[1:]
-		h.firstRejected++
-		h.feed.removeOldest(&h.feed.rejected)
-	}
-	h.rejected = append(h.rejected, r)
-	h.feed.add(&feedNode{Item: Item{Rejection: &r, Read: read}})
-	h.tally.add(r.ReceivedAt, tallyRejected, 1)
-	h.wake()
-}
-
-func (h *History) addAttempt(a tracking.Attempt, restored bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.find(a.Source, a.CallID, a.Call)
-	if e == nil {
-		return
-	}
-	a.Call = nil
-	at := len(e.Attempts)
-	if restored {
-		at = e.restored.attempts
-		e.restored.attempts++
-	}
-	size := attemptBytes + sizeOf(a.ResponseHeader) + len(a.ResponseBody) + len(a.Error)
-	if at > 0 && bytes.Equal(e.Attempts[at-1].RequestBody, a.RequestBody) {
-		a.RequestBody = e.Attempts[at-1].RequestBody // all attempts send the same, which is kept once
-	} else {
-		size += len(a.RequestBody)
-	}
-	e.Attempts = insertAt(e.Attempts, at, a)
-	h.noteChange(e)
-	h.grow(e, size)
-	h.wake()
-}
-
-// insertAt inserts an element without changing what copies of the slice see.
-func insertAt[T any](all []T, i int, v T) []T {
-	if i == len(all) {
-		return append(all, v)
-	}
-	return slices.Insert(slices.Clip(all), i, v)
-}
-
-// sizeOf is about how many bytes a header takes.
-func sizeOf(h http.Header) (n int) {
-	for name, values := range h {
-		for _, value := range values {
-			n += headerBytes + len(name) + len(value)
-		}
-	}
-	return n
-}
-
-func (h *History) addEnded(d tracking.Ended, restored bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.tally.end(d)
-	h.noteOutcome(d)
-	defer h.wake()
-	e := h.find(d.Source, d.CallID, d.Call)
-	if e == nil {
-		return
-	}
-	d.Call = nil
-	at := len(e.Ends)
-	if restored {
-		at = e.restored.ends
-		e.restored.ends++
-	}
-	e.Ends = insertAt(e.Ends, at, d)
-	h.noteChange(e)
-	h.grow(e, endBytes+len(d.Reason))
-}
-
 // wake wakes those who wait for a change. The lock is held.
 func (h *History) wake() {
 	if h.changed != nil {
@@ -441,116 +292,62 @@ func (h *History) Changed() <-chan struct{} {
 	return h.changed
 }
 
-// Records returns the records that match, oldest first. A nil match takes all.
-func (h *History) Records(match func(*tracking.Record) bool) []tracking.Record {
-	var found []tracking.Record
-	for after := int64(0); ; {
-		chunk := h.above(after)
-		if len(chunk) == 0 {
-			return found
-		}
-		for i := range chunk {
-			if match == nil || match(&chunk[i]) {
-				found = append(found, chunk[i])
-			}
-		}
-		after = chunk[len(chunk)-1].Seq
+// note adds the record of an entry that was kept, or notes that it has changed.
+func (f *Feed) note(e *entry) {
+	if e.place.Order > 0 {
+		f.touch(&e.place)
+		return
+	}
+	e.place.Record = &e.Record
+	f.add(&e.place)
+}
+
+// recentOutcomes are how the newest attempts at calls ended at a destination.
+type recentOutcomes struct {
+	n      int       // how many are known
+	failed uint64    // a bit for each, the newest the lowest: it is set where the attempt failed
+	last   time.Time // when the newest ended
+}
+
+// A watcher collects the records that change while somebody waits, so that each
+// change is looked at once.
+type watcher struct {
+	history *History
+	wake    chan struct{} // holds a token when there is something to look at; never closed
+
+	// The History's lock guards these.
+	changed map[*entry]struct{}
+	cleared bool // the History was cleared since take was called last
+}
+
+// add notes that a record has changed. The History's lock is held.
+func (w *watcher) add(e *entry) {
+	w.changed[e] = struct{}{}
+	w.signal()
+}
+
+// clear notes that the History forgets all records. Its lock is held.
+func (w *watcher) clear() {
+	clear(w.changed)
+	w.cleared = true
+	w.signal()
+}
+
+func (w *watcher) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // it will look anyway
 	}
 }
 
-// above returns the oldest records with a Seq above after, oldest first: match is
-// not called with the lock held.
-func (h *History) above(after int64) []tracking.Record {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	sent, made := h.sent.entries[h.sent.from(after+1):], h.made.entries[h.made.from(after+1):]
-	chunk := make([]tracking.Record, 0, min(len(sent)+len(made), historyChunk))
-	for len(chunk) < cap(chunk) {
-		oldest := &sent
-		if len(sent) == 0 || len(made) > 0 && made[0].Seq < sent[0].Seq {
-			oldest = &made
-		}
-		chunk = append(chunk, snapshot(&(*oldest)[0].Record))
-		*oldest = (*oldest)[1:]
+// noteChange tells the feed and those who watch that an entry is new or has changed.
+// The lock is held.
+func (h *History) noteChange(e *entry) {
+	if e.ring == nil {
+		return // its call was not accepted yet
 	}
-	return chunk
-}
-
-// Undrained returns the calls that were not drained before, oldest first, and may
-// drain them.
-func (h *History) Undrained(drain bool) []tracking.Call {
-	h.mu.Lock()
-	after, upTo := h.drained, h.lastSeq
-	if drain {
-		h.drained = upTo
-	}
-	h.mu.Unlock()
-	var calls []tracking.Call
-	for {
-		chunk := h.above(after)
-		for i := range chunk {
-			if after = chunk[i].Seq; after <= upTo {
-				calls = append(calls, chunk[i].Call)
-			}
-		}
-		if len(chunk) == 0 || after >= upTo {
-			return calls
-		}
-	}
-}
-
-// Rejections returns the calls that were not taken, oldest first.
-func (h *History) Rejections() []tracking.Rejection {
-	all, _ := h.NumberedRejections()
-	return all
-}
-
-// NumberedRejections returns them with the number of the first.
-func (h *History) NumberedRejections() (all []tracking.Rejection, first int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.rejected[:len(h.rejected):len(h.rejected)], h.firstRejected
-}
-
-// Forgotten returns how many calls were forgotten to keep the limit.
-func (h *History) Forgotten() int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.forgotten
-}
-
-// Clear forgets everything.
-func (h *History) Clear() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.firstRejected += int64(len(h.rejected))
-	for _, r := range []*ring{&h.sent, &h.made} {
-		r.entries, r.bytes = nil, 0
-	}
-	h.rejected, h.byCall = nil, map[event.Key]*entry{}
-	h.rejectedBytes = 0
-	h.early = earlyEntries{}
-	h.feed.clear()
+	h.feed.note(e)
 	for w := range h.watchers {
-		w.clear()
+		w.add(e)
 	}
-	h.wake()
-}
-
-// Sources returns the names of the sources of the newest n calls of senders and of as
-// many of the collector's own, in the order in which they came.
-func (h *History) Sources(n int) []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var names []string
-	seen := map[string]bool{}
-	for _, r := range []*ring{&h.sent, &h.made} {
-		for _, e := range r.entries[max(0, len(r.entries)-n):] {
-			if !seen[e.Call.Source] {
-				seen[e.Call.Source] = true
-				names = append(names, e.Call.Source)
-			}
-		}
-	}
-	return names
 }

@@ -13,13 +13,6 @@ const keptOutcomes = 64
 // maxRecent bounds for how many destinations that is: names come and go.
 const maxRecent = 1000
 
-// recentOutcomes are how the newest attempts at calls ended at a destination.
-type recentOutcomes struct {
-	n      int       // how many are known
-	failed uint64    // a bit for each, the newest the lowest: it is set where the attempt failed
-	last   time.Time // when the newest ended
-}
-
 // noteOutcome keeps how an attempt ended. The lock is held.
 func (h *History) noteOutcome(e tracking.Ended) {
 	if e.Attempt == 0 || e.State == tracking.StateFiltered {

@@ -112,3 +112,99 @@ func (h *History) Find(source, messageID string) (tracking.Record, bool) {
 	}
 	return snapshot(&e.Record), true
 }
+
+// Records returns the records that match, oldest first. A nil match takes all.
+func (h *History) Records(match func(*tracking.Record) bool) []tracking.Record {
+	var found []tracking.Record
+	for after := int64(0); ; {
+		chunk := h.above(after)
+		if len(chunk) == 0 {
+			return found
+		}
+		for i := range chunk {
+			if match == nil || match(&chunk[i]) {
+				found = append(found, chunk[i])
+			}
+		}
+		after = chunk[len(chunk)-1].Seq
+	}
+}
+
+// above returns the oldest records with a Seq above after, oldest first: match is
+// not called with the lock held.
+func (h *History) above(after int64) []tracking.Record {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sent, made := h.sent.entries[h.sent.from(after+1):], h.made.entries[h.made.from(after+1):]
+	chunk := make([]tracking.Record, 0, min(len(sent)+len(made), historyChunk))
+	for len(chunk) < cap(chunk) {
+		oldest := &sent
+		if len(sent) == 0 || len(made) > 0 && made[0].Seq < sent[0].Seq {
+			oldest = &made
+		}
+		chunk = append(chunk, snapshot(&(*oldest)[0].Record))
+		*oldest = (*oldest)[1:]
+	}
+	return chunk
+}
+
+// Undrained returns the calls that were not drained before, oldest first, and may
+// drain them.
+func (h *History) Undrained(drain bool) []tracking.Call {
+	h.mu.Lock()
+	after, upTo := h.drained, h.lastSeq
+	if drain {
+		h.drained = upTo
+	}
+	h.mu.Unlock()
+	var calls []tracking.Call
+	for {
+		chunk := h.above(after)
+		for i := range chunk {
+			if after = chunk[i].Seq; after <= upTo {
+				calls = append(calls, chunk[i].Call)
+			}
+		}
+		if len(chunk) == 0 || after >= upTo {
+			return calls
+		}
+	}
+}
+
+// Rejections returns the calls that were not taken, oldest first.
+func (h *History) Rejections() []tracking.Rejection {
+	all, _ := h.NumberedRejections()
+	return all
+}
+
+// NumberedRejections returns them with the number of the first.
+func (h *History) NumberedRejections() (all []tracking.Rejection, first int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rejected[:len(h.rejected):len(h.rejected)], h.firstRejected
+}
+
+// Forgotten returns how many calls were forgotten to keep the limit.
+func (h *History) Forgotten() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.forgotten
+}
+
+// Sources returns the names of the sources of the newest n calls of senders and of as
+// many of the collector's own, in the order in which they came.
+func (h *History) Sources(n int) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var names []string
+	seen := map[string]bool{}
+	for _, r := range []*ring{&h.sent, &h.made} {
+		for _, e := range r.entries[max(0, len(r.entries)-n):] {
+			if !seen[e.Call.Source] {
+				seen[e.Call.Source] = true
+				names = append(names, e.Call.Source)
+			}
+		}
+	}
+	return names
+}

@@ -64,11 +64,3 @@ func (t *tally) since(first, last int64) []Second {
 	}
 	return seconds
 }
-
-// Seconds returns the seconds from first to last in which something happened, as far
-// back as they are counted.
-func (h *History) Seconds(first, last int64) []Second {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.tally.since(first, last)
-}

@@ -9,17 +9,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A watcher collects the records that change while somebody waits, so that each
-// change is looked at once.
-type watcher struct {
-	history *History
-	wake    chan struct{} // holds a token when there is something to look at; never closed
-
-	// The History's lock guards these.
-	changed map[*entry]struct{}
-	cleared bool // the History was cleared since take was called last
-}
-
 // watch starts a watcher, which sees every record as changed first.
 func (h *History) watch() *watcher {
 	h.mu.Lock()
@@ -43,26 +32,6 @@ func (w *watcher) stop() {
 	delete(w.history.watchers, w)
 }
 
-// add notes that a record has changed. The History's lock is held.
-func (w *watcher) add(e *entry) {
-	w.changed[e] = struct{}{}
-	w.signal()
-}
-
-// clear notes that the History forgets all records. Its lock is held.
-func (w *watcher) clear() {
-	clear(w.changed)
-	w.cleared = true
-	w.signal()
-}
-
-func (w *watcher) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default: // it will look anyway
-	}
-}
-
 // take returns the records that have changed since it was called last, and whether
 // those that it returned before were cleared meanwhile.
 func (w *watcher) take() (records []tracking.Record, cleared bool) {
@@ -75,18 +44,6 @@ func (w *watcher) take() (records []tracking.Record, cleared bool) {
 	clear(w.changed)
 	cleared, w.cleared = w.cleared, false
 	return records, cleared
-}
-
-// noteChange tells the feed and those who watch that an entry is new or has changed.
-// The lock is held.
-func (h *History) noteChange(e *entry) {
-	if e.ring == nil {
-		return // its call was not accepted yet
-	}
-	h.feed.note(e)
-	for w := range h.watchers {
-		w.add(e)
-	}
 }
 
 // Await waits until n records match, and returns them as they were then, oldest

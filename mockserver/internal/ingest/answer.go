@@ -1,10 +1,7 @@
 package ingest
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -40,19 +37,3 @@ var (
 	noSniff     = []string{"nosniff"}
 	successes   = []byte(`{"success": true}`)
 )
-
-// respond answers success, or says what was refused and why, and records it.
-func (h *Handler) respond(w http.ResponseWriter, r *http.Request, refused *requestError) {
-	header := w.Header()
-	header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
-	if refused == nil {
-		_, _ = w.Write(successes)
-		return
-	}
-	h.observeRefusal(r, refused)
-	if refused.retryAfter > 0 {
-		header.Set("Retry-After", strconv.Itoa(int((refused.retryAfter+time.Second-1)/time.Second)))
-	}
-	w.WriteHeader(refused.status)
-	_ = json.NewEncoder(w).Encode(answer{Code: refused.code, Message: refused.message, Error: refused.message, Calls: refused.calls})
-}

@@ -1,12 +1,8 @@
 package ingest
 
 import (
-	"encoding/json"
 	"maps"
-	"net/http"
 	"sync"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 const (
@@ -41,27 +37,4 @@ func (m *clientMetrics) Clone() map[string]float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.counts)
-}
-
-// countMetrics takes the metrics of a library. They belong to no source: the
-// libraries send them without a write key.
-func (h *Handler) countMetrics(r *http.Request) *requestError {
-	body := requestBodies.Get().(*requestBody)
-	defer body.release()
-	if refused := body.read(r, h.config.Limits.BodyBytes); refused != nil {
-		return refused
-	}
-	var report struct {
-		Series []struct {
-			Metric string  `json:"metric"`
-			Value  float64 `json:"value"`
-		} `json:"series"`
-	}
-	if err := json.Unmarshal(body.bytes, &report); err != nil {
-		return refuse(http.StatusBadRequest, tracking.CodeInvalidJSON, "metrics are sent as {\"series\":[{\"metric\":…,\"value\":…}]}: %v", err)
-	}
-	for _, s := range report.Series {
-		h.Metrics.add(s.Metric, s.Value)
-	}
-	return nil
 }

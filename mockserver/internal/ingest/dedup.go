@@ -43,6 +43,7 @@ type reservation struct {
 // errDoubtful says that it is not known whether a call is stored that came before.
 var errDoubtful = errors.New("mockserver: it is not known whether the same call is stored")
 
+// NewDedup returns a Dedup that knows no call yet.
 func NewDedup(window time.Duration, limit int) *Dedup {
 	return &Dedup{
 		window: window, max: limit, since: time.Now(),

@@ -41,7 +41,7 @@ func (h *Handler) takePixel(r *http.Request, typ string) *requestError {
 	body := requestBodies.Get().(*requestBody)
 	defer body.release()
 	body.bytes = append(body.bytes[:0], text...)
-	return h.takeBody(r.Context(), body, typ, writeKeys{Other: query.Get("writeKey")})
+	return h.takeBody(r.Context(), body, typ, WriteKeys{Other: query.Get("writeKey")})
 }
 
 // pixelCall returns the call in a query: JSON in the parameter data, with or

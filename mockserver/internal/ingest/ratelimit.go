@@ -1,31 +1,16 @@
 package ingest
 
 import (
-	"cmp"
-	"fmt"
 	"math"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // manyBuckets is how many sources are remembered before those that are idle are
 // forgotten: where any write key is taken, anyone can make sources.
 const manyBuckets = 1024
-
-// limitRate refuses the batches of a request if a source sends more than it may.
-func (h *Handler) limitRate(batches []event.Batch, sources *SourceTable) *requestError {
-	limitOf := func(source string) int { return cmp.Or(sources.callsPerSecond(source), h.config.Limits.CallsPerSecond) }
-	source, wait := h.rates.admit(batches, limitOf)
-	if wait == 0 {
-		return nil
-	}
-	return &requestError{status: http.StatusTooManyRequests, code: tracking.CodeRateLimited, retryAfter: wait,
-		message: fmt.Sprintf("source %q sends more than its %d calls a second; send again in %v", source, limitOf(source), wait)}
-}
 
 // rates bounds how many calls a second each source sends.
 type rates struct {

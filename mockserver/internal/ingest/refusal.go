@@ -2,7 +2,9 @@ package ingest
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,10 +60,26 @@ const (
 
 // observeRefusal tells the observer of a request that was refused.
 func (h *Handler) observeRefusal(r *http.Request, refused *requestError) {
-	keys := KeysOf(r)
+	keys := WriteKeysOf(r)
 	source, _ := h.config.Sources().SourceOf(cmp.Or(keys.Basic, keys.Other))
 	h.config.Observer.Observe(event.Refusal{
 		At: time.Now(), Method: text.Cut(keptMethod, r.Method), Path: h.pathOf(r), Source: source, Count: 1,
 		Status: refused.status, Code: refused.code, Message: refused.message,
 	})
+}
+
+// respond answers success, or says what was refused and why, and records it.
+func (h *Handler) respond(w http.ResponseWriter, r *http.Request, refused *requestError) {
+	header := w.Header()
+	header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
+	if refused == nil {
+		_, _ = w.Write(successes)
+		return
+	}
+	h.observeRefusal(r, refused)
+	if refused.retryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(int((refused.retryAfter+time.Second-1)/time.Second)))
+	}
+	w.WriteHeader(refused.status)
+	_ = json.NewEncoder(w).Encode(answer{Code: refused.code, Message: refused.message, Error: refused.message, Calls: refused.calls})
 }

@@ -3,8 +3,10 @@ package ingest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -17,11 +19,11 @@ func (h *Handler) take(r *http.Request, typ string) *requestError {
 	if refused := body.read(r, h.config.Limits.BodyBytes); refused != nil {
 		return refused
 	}
-	return h.takeBody(r.Context(), body, typ, KeysOf(r))
+	return h.takeBody(r.Context(), body, typ, WriteKeysOf(r))
 }
 
 // takeBody takes the calls of a body that has been read.
-func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, keys writeKeys) *requestError {
+func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, keys WriteKeys) *requestError {
 	p := &body.post
 	if refused := p.parse(body.bytes, typ, h.config.Limits); refused != nil {
 		return refused
@@ -59,4 +61,15 @@ func (h *Handler) observeRejected(p *post) {
 	for _, r := range p.rejected {
 		h.config.Observer.Observe(r)
 	}
+}
+
+// limitRate refuses the batches of a request if a source sends more than it may.
+func (h *Handler) limitRate(batches []event.Batch, sources *SourceTable) *requestError {
+	limitOf := func(source string) int { return cmp.Or(sources.callsPerSecond(source), h.config.Limits.CallsPerSecond) }
+	source, wait := h.rates.admit(batches, limitOf)
+	if wait == 0 {
+		return nil
+	}
+	return &requestError{status: http.StatusTooManyRequests, code: tracking.CodeRateLimited, retryAfter: wait,
+		message: fmt.Sprintf("source %q sends more than its %d calls a second; send again in %v", source, limitOf(source), wait)}
 }

@@ -13,35 +13,35 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// writeKeys are those that a request came with, outside its body.
-type writeKeys struct {
+// WriteKeys are those that a request came with, outside its body.
+type WriteKeys struct {
 	Basic string // the user of Basic auth
 	Other string // counts where the body has none: a bearer token may be meant for a gateway before us
 }
 
-// KeysOf returns the write keys of a request's header, or else of its query: what
+// WriteKeysOf returns the write keys of a request's header, or else of its query: what
 // browsers send by navigator.sendBeacon has no header of its own. The colon behind
 // the user of Basic auth may be missing.
-func KeysOf(r *http.Request) writeKeys {
+func WriteKeysOf(r *http.Request) WriteKeys {
 	keys := headerKeys(r)
-	if keys == (writeKeys{}) && r.URL.RawQuery != "" {
+	if keys == (WriteKeys{}) && r.URL.RawQuery != "" {
 		keys.Other = r.URL.Query().Get("writeKey")
 	}
 	return keys
 }
 
-func headerKeys(r *http.Request) writeKeys {
+func headerKeys(r *http.Request) WriteKeys {
 	if user, _, ok := r.BasicAuth(); ok {
-		return writeKeys{Basic: user}
+		return WriteKeys{Basic: user}
 	}
 	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	switch strings.ToLower(scheme) {
 	case "basic":
-		return writeKeys{Basic: decodeKey(strings.TrimSpace(value))}
+		return WriteKeys{Basic: decodeKey(strings.TrimSpace(value))}
 	case "bearer":
-		return writeKeys{Other: strings.TrimSpace(value)}
+		return WriteKeys{Other: strings.TrimSpace(value)}
 	}
-	return writeKeys{}
+	return WriteKeys{}
 }
 
 // decodeKey reads the write key from Basic auth that lacks its colon.
@@ -71,6 +71,8 @@ type SourceTable struct {
 	anyWriteKey bool                // a write key that is unknown makes a source
 }
 
+// NewSourceTable returns a table of sources. With anyWriteKey, a write key that none of
+// them has names a source as well.
 func NewSourceTable(sources []tracking.Source, anyWriteKey bool) *SourceTable {
 	t := &SourceTable{sources: sources, anyWriteKey: anyWriteKey, sums: make([][sha256.Size]byte, len(sources))}
 	for i := range sources {

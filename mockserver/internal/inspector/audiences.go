@@ -41,18 +41,6 @@ type syncForm struct {
 	Counted                         *users.Sync // by a dry run
 }
 
-// chooser is a field whose value is one of several names, or typed where none is
-// known.
-type chooser struct {
-	Field  string
-	Names  []string
-	Chosen string
-}
-
-func choices(field string, names []string, chosen string) chooser {
-	return chooser{field, names, chosen}
-}
-
 func (in *Inspector) serveAudiences(w http.ResponseWriter, r *http.Request) {
 	in.showAudiences(w, r, http.StatusOK, syncForm{Kind: string(users.KindAudience)})
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	fieldspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -237,13 +237,13 @@ func oddMembers(body []byte) (odd []oddMember) {
 		if err != nil || len(odd) == maxOddMembers {
 			return err
 		}
-		f, known := fieldspkg.ByName[name]
+		f, known := fields.ByName[name]
 		switch {
 		case !known:
-			if meant := fieldspkg.Names[fieldsByFold[foldName(name)]]; meant != "" {
+			if meant := fields.Names[fieldsByFold[foldName(name)]]; meant != "" {
 				odd = append(odd, oddMember{text.Cut(80, name), meant})
 			}
-		case fieldspkg.TextOf(new(tracking.Call), f) != nil && kindOf(value) == "num":
+		case fields.TextOf(new(tracking.Call), f) != nil && kindOf(value) == "num":
 			odd = append(odd, oddMember{name: name})
 		}
 		return nil
@@ -257,12 +257,12 @@ func foldName(name string) string {
 }
 
 // fieldsByFold finds a field by its folded name.
-var fieldsByFold = func() map[string]fieldspkg.Field {
-	fields := map[string]fieldspkg.Field{}
-	for name, f := range fieldspkg.ByName {
-		fields[foldName(name)] = f
+var fieldsByFold = func() map[string]fields.Field {
+	byFold := map[string]fields.Field{}
+	for name, f := range fields.ByName {
+		byFold[foldName(name)] = f
 	}
-	return fields
+	return byFold
 }()
 
 // madeIDPrefix is the prefix of messageIds that the collector makes.

@@ -72,6 +72,9 @@ type destinationPage struct {
 	Form   destinationForm
 }
 
+// HasMoreFailed reports whether calls have failed that the page does not show.
+func (p destinationPage) HasMoreFailed() bool { return p.Line.Ledger.Failed > int64(len(p.Failed)) }
+
 // A failedLine is a call that a destination has given up.
 type failedLine struct {
 	row

@@ -186,7 +186,7 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 		}
 		f.Webhooks[i] = w
 	}
-	f.destination.Webhooks = engine.ShowHeaders(f.destination.Webhooks, f.old.Webhooks)
+	f.destination.Webhooks = engine.RestoreHeaders(f.destination.Webhooks, f.old.Webhooks)
 	for n, e := range f.destination.Webhooks {
 		for name, value := range e.Headers {
 			if value == engine.Hidden {

@@ -2,9 +2,11 @@ package inspector
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"html/template"
 	"io/fs"
 	"mime"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
 //go:embed templates assets snippets
@@ -37,7 +40,7 @@ type Inspector struct {
 	once     sync.Once     // closes done
 }
 
-// An Config says how an inspector is reached.
+// A Config says how an inspector is reached.
 type Config struct {
 	// Guard lets those in who may use the inspector. Where it wants a token, the
 	// inspector has a login that asks for it. It must be set.
@@ -49,46 +52,6 @@ type Config struct {
 
 // maxStreams is how many pages may be live at once.
 const maxStreams = 64
-
-// New returns the inspector of a collector.
-func New(c *engine.Collector, config Config) *Inspector {
-	in := &Inspector{
-		c: c, guard: config.Guard, sessions: access.Sessions{Guard: config.Guard, State: c.StateStore()}, endpoint: config.Endpoint, routes: http.NewServeMux(),
-		streams: make(chan struct{}, maxStreams), done: make(chan struct{}),
-	}
-	for pattern, page := range map[string]http.HandlerFunc{
-		"GET /{$}":                  in.serveCalls,
-		"GET /stream":               in.serveStream,
-		"GET /calls/{ref}":          in.serveCall,
-		"GET /calls/{ref}/body":     in.serveCallBody,
-		"POST /calls/{ref}/replay":  in.serveReplayCall,
-		"GET /replay":               in.serveReplay,
-		"POST /replay":              in.serveReplayAll,
-		"GET /destinations":         in.serveDestinations,
-		"GET /destinations/new":     in.serveNewDestination,
-		"GET /destination":          in.serveDestination,
-		"POST /destinations/save":   in.serveSaveDestination,
-		"POST /destinations/test":   in.serveTestDestination,
-		"POST /destinations/pause":  in.act("The destination is paused: its calls wait.", c.Pause),
-		"POST /destinations/resume": in.act("The destination goes on.", c.Resume),
-		"POST /destinations/remove": in.serveRemoveDestination,
-		"GET /audiences":            in.serveAudiences,
-		"POST /audiences/sync":      in.serveSync,
-		"POST /audiences/forget":    in.serveForget,
-		"GET /deletions":            in.serveDeletions,
-		"POST /deletions":           in.serveMakeDeletion,
-		"GET /deletion":             in.serveDeletion,
-		"GET /signatures":           in.serveSignatures,
-		"POST /signatures":          in.serveSignatures,
-	} {
-		in.routes.Handle(pattern, in.requireLogin(page))
-	}
-	in.routes.HandleFunc("GET /login", in.serveLogin)
-	in.routes.HandleFunc("POST /login", in.serveLogin)
-	in.routes.Handle("POST /logout", in.requireLogin(http.HandlerFunc(in.serveLogout)))
-	in.routes.HandleFunc("GET /assets/{name}", serveAsset)
-	return in
-}
 
 // ServeHTTP serves the inspector's pages.
 func (in *Inspector) ServeHTTP(w http.ResponseWriter, r *http.Request) { in.routes.ServeHTTP(w, r) }
@@ -212,3 +175,57 @@ func (in *Inspector) renderBlock(w http.ResponseWriter, status int, name, block 
 
 // isFragment reports whether a request comes from a script of the page, which wants only a part of it.
 func isFragment(r *http.Request) bool { return r.Header.Get("X-Fragment") != "" }
+
+// notices say what forms did, on the pages that browsers are redirected to.
+// Each has a name that nobody can guess, so that no link can make one up.
+type notices struct {
+	mu    sync.Mutex        // guards what follows
+	texts map[string]string // by name
+	names []string          // oldest first
+}
+
+// keptNotices is how many notices are remembered.
+const keptNotices = 100
+
+func (n *notices) add(text string) (name string) {
+	name = rand.Text()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.texts == nil {
+		n.texts = map[string]string{}
+	}
+	if len(n.names) == keptNotices {
+		delete(n.texts, n.names[0])
+		n.names = n.names[1:]
+	}
+	n.texts[name] = text
+	n.names = append(n.names, name)
+	return name
+}
+
+// readForm reads a posted form, or answers that it cannot be read.
+func readForm(w http.ResponseWriter, r *http.Request) bool {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "The form cannot be read: "+err.Error(), http.StatusBadRequest)
+		return false
+	}
+	return true
+}
+
+// renderProblem answers with a page that says what is wrong.
+func (in *Inspector) renderProblem(w http.ResponseWriter, status int, title, text string) {
+	in.render(w, status, "problem", page{Title: title, Body: text})
+}
+
+// renderError answers with what an error of the collector means.
+func (in *Inspector) renderError(w http.ResponseWriter, err error) {
+	refused := access.ErrorOf(err)
+	if refused.Status >= http.StatusInternalServerError && !errors.Is(err, state.ErrClosed) {
+		in.c.Logger().Error("the inspector cannot answer", "error", err)
+	}
+	in.renderProblem(w, refused.Status, "That did not work", sentence(refused.Message))
+}
+
+// maxForm bounds a form, in bytes.
+const maxForm = 1 << 20

@@ -1,13 +1,9 @@
 package inspector
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
 // requireLogin passes requests to next that may use the inspector. Others are sent to
@@ -103,18 +99,4 @@ func ownPath(target string) string {
 		return "/"
 	}
 	return target
-}
-
-// renderProblem answers with a page that says what is wrong.
-func (in *Inspector) renderProblem(w http.ResponseWriter, status int, title, text string) {
-	in.render(w, status, "problem", page{Title: title, Body: text})
-}
-
-// renderError answers with what an error of the collector means.
-func (in *Inspector) renderError(w http.ResponseWriter, err error) {
-	refused := access.ErrorOf(err)
-	if refused.Status >= http.StatusInternalServerError && !errors.Is(err, state.ErrClosed) {
-		in.c.Logger().Error("the inspector cannot answer", "error", err)
-	}
-	in.renderProblem(w, refused.Status, "That did not work", sentence(refused.Message))
 }

@@ -1,38 +1,9 @@
 package inspector
 
 import (
-	"crypto/rand"
 	"net/http"
 	"net/url"
-	"sync"
 )
-
-// keptNotices is how many notices are remembered.
-const keptNotices = 100
-
-// notices say what forms did, on the pages that browsers are redirected to.
-// Each has a name that nobody can guess, so that no link can make one up.
-type notices struct {
-	mu    sync.Mutex        // guards what follows
-	texts map[string]string // by name
-	names []string          // oldest first
-}
-
-func (n *notices) add(text string) (name string) {
-	name = rand.Text()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.texts == nil {
-		n.texts = map[string]string{}
-	}
-	if len(n.names) == keptNotices {
-		delete(n.texts, n.names[0])
-		n.names = n.names[1:]
-	}
-	n.texts[name] = text
-	n.names = append(n.names, name)
-	return name
-}
 
 // redirectTo sends the browser from a form to a page of the inspector, which then says
 // what was done.

@@ -231,16 +231,3 @@ func replayedText(n int) string {
 	}
 	return text.GroupDigits(n) + " calls are being replayed"
 }
-
-// maxForm bounds a form, in bytes.
-const maxForm = 1 << 20
-
-// readForm reads a posted form, or answers that it cannot be read.
-func readForm(w http.ResponseWriter, r *http.Request) bool {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		http.Error(w, "The form cannot be read: "+err.Error(), http.StatusBadRequest)
-		return false
-	}
-	return true
-}

@@ -2,8 +2,6 @@ package inspector
 
 import (
 	"fmt"
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -241,54 +239,4 @@ func (in *Inspector) count(filter callFilter, match func(*history.Item) bool) (m
 		return true
 	})
 	return matched, total
-}
-
-// callsPage is the page of calls.
-type callsPage struct {
-	list
-	Sources  []string
-	Types    []string
-	Statuses []status
-	First    *firstRun  // set while no call has come
-	Panel    *callPanel // the call beside the list
-	Missing  bool       // a call was asked for that is not remembered
-	Tally    string     // the chart's seconds, as JSON
-}
-
-func (in *Inspector) serveCalls(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	before, _ := strconv.ParseInt(q.Get("before"), 10, 64) // nonsense is the live page
-	p := callsPage{list: in.list(readFilter(q), max(before, 0)), Sources: in.sourceNames(), Types: shownTypes, Statuses: statuses}
-	if isFragment(r) {
-		in.renderBlock(w, http.StatusOK, "calls", "list", p.list)
-		return
-	}
-	if ref := q.Get("call"); ref != "" {
-		panel, ok := in.panel(ref, p.Filter)
-		p.Panel, p.Missing = panel, !ok
-	}
-	if p.Total == 0 {
-		p.First = in.firstRun(r)
-	}
-	p.Tally = in.tallyJSON()
-	in.render(w, http.StatusOK, "calls", page{Title: "Calls", Nav: "calls", Notice: in.notice(r), Body: p})
-}
-
-// sourceNames returns the sources of the settings, and those that calls came from.
-func (in *Inspector) sourceNames() []string {
-	var names []string
-	seen := map[string]bool{}
-	add := func(name string) {
-		if name != "" && !seen[name] && len(names) < 200 {
-			seen[name] = true
-			names = append(names, name)
-		}
-	}
-	for _, s := range in.c.Settings().Sources {
-		add(s.Name)
-	}
-	for _, name := range in.c.History().Sources(1000) {
-		add(name)
-	}
-	return names
 }

@@ -25,7 +25,6 @@ var pageFuncs = template.FuncMap{
 	"duration":   shortDuration,
 	"ago":        func(t, now time.Time) string { return shortDuration(max(0, now.Sub(t))) },
 	"inc":        func(n int) int { return n + 1 },
-	"len64":      func(lines []failedLine) int64 { return int64(len(lines)) },
 	"sentence":   sentence,
 	"choices":    choices,
 	"capitalize": capitalize,
@@ -120,4 +119,16 @@ func recentText(s engine.DestinationStatus) string {
 		return "the last " + text.Plural(s.RecentAttempts, "attempt", "attempts") + " failed"
 	}
 	return fmt.Sprintf("%d of the last %s failed", s.RecentFailures, text.Plural(s.RecentAttempts, "attempt", "attempts"))
+}
+
+// chooser is a field whose value is one of several names, or typed where none is
+// known.
+type chooser struct {
+	Field  string
+	Names  []string
+	Chosen string
+}
+
+func choices(field string, names []string, chosen string) chooser {
+	return chooser{field, names, chosen}
 }

@@ -16,9 +16,9 @@ import (
 
 // Limits of a memory journal.
 const (
-	// DefaultJournalBytes is about how much memory the calls in a memory journal take
+	// DefaultBytes is about how much memory the calls in a memory journal take
 	// at most by default, in bytes.
-	DefaultJournalBytes = 256 << 20
+	DefaultBytes = 256 << 20
 	// memoryFailedCalls is how many failed calls it keeps for each destination, and
 	// failedShare which part of the memory these may take.
 	memoryFailedCalls = 10_000
@@ -32,12 +32,12 @@ const (
 
 // NewMemory returns a Journal that keeps its calls in memory: they are
 // gone when the process is. It refuses more while those that wait for a
-// destination take about maxBytes of memory, by default DefaultJournalBytes; what
+// destination take about maxBytes of memory, by default DefaultBytes; what
 // is tried again or replayed is never refused. Of each destination's failed calls
 // it keeps the newest 10,000, or those that fit into an eighth of maxBytes.
 func NewMemory(maxBytes int64) Journal {
 	if maxBytes <= 0 {
-		maxBytes = DefaultJournalBytes
+		maxBytes = DefaultBytes
 	}
 	return &memoryJournal{maxBytes: maxBytes, queues: map[string]*memoryQueue{}}
 }

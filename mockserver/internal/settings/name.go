@@ -13,8 +13,10 @@ import (
 // part of a subject or a path.
 const maxNameChars = 100
 
+// NameTooLong says what is wrong with a name for which IsTooLong holds.
 var NameTooLong = fmt.Sprintf("has more than %d characters", maxNameChars)
 
+// IsTooLong reports whether a name has too many characters.
 func IsTooLong(name string) bool { return utf8.RuneCountInString(name) > maxNameChars }
 
 // CheckName holds a new name against what fits a path and a line of text.

@@ -17,19 +17,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// Limits of audiences and computed traits.
-const (
-	// MaxUserIDBytes is how long a user ID in a list may be.
-	MaxUserIDBytes = 1024
-	// MaxTraitBytes is how long the value of a computed trait may be as JSON.
-	MaxTraitBytes = 16 << 10
-	// MaxComputationName is how many bytes the name of an audience or a computed
-	// trait may have.
-	MaxComputationName = 255
-)
-
 // An AudienceSync is the list of all members of an audience, for a destination
-// that is to know them. [Collector.SyncAudience] tells it those that it does not
+// that is to know them. [Service.SyncAudience] tells it those that it does not
 // know yet, and those that it knows and are members no more: an identify call
 // for each, with the trait SnakeCase(Name), true or false.
 type AudienceSync struct {
@@ -58,7 +47,7 @@ type AudienceSync struct {
 }
 
 // A TraitSync is the values of a computed trait for all users, for a destination
-// that is to know them. [Collector.SyncTrait] tells it those that it does not
+// that is to know them. [Service.SyncTrait] tells it those that it does not
 // know yet: an identify call for each, with the trait SnakeCase(Name). A user
 // who has no value any more gets null.
 type TraitSync struct {

@@ -114,7 +114,7 @@ func (u *Service) Computations(ctx context.Context) ([]Computation, error) {
 	return all, nil
 }
 
-// Computation returns the audience or computed trait of an ID, or ErrUnknown.
+// Computation returns the audience or computed trait of an ID, or state.ErrUnknown.
 func (u *Service) Computation(ctx context.Context, id string) (Computation, error) {
 	r, err := computationRecord{}, state.ErrNotFound
 	if digest.Valid(id) {
@@ -126,7 +126,7 @@ func (u *Service) Computation(ctx context.Context, id string) (Computation, erro
 	return r.public(), err
 }
 
-// Sync returns the sync of an ID, or ErrUnknown, also where newer ones have
+// Sync returns the sync of an ID, or state.ErrUnknown, also where newer ones have
 // displaced it.
 func (u *Service) Sync(ctx context.Context, id string) (Sync, error) {
 	computation, _, _ := strings.Cut(id, "-")
@@ -158,7 +158,7 @@ func (u *Service) WaitSync(ctx context.Context, id string) (Sync, error) {
 
 // ForgetComputation forgets an audience or a computed trait, with what its
 // destination was told and the syncs that wait. Nothing is sent. The next sync
-// is then a first one. It is ErrUnknown where there is none.
+// is then a first one. It is state.ErrUnknown where there is none.
 func (u *Service) ForgetComputation(ctx context.Context, id string) error {
 	if _, err := u.Computation(ctx, id); err != nil {
 		return err
@@ -278,3 +278,35 @@ func segmentsKey(id, upload string) string { return "segment." + id + "." + uplo
 func segmentKey(id, upload string, n int) string {
 	return fmt.Sprintf("%s.%d", segmentsKey(id, upload), n)
 }
+
+// ids returns those of all computations.
+func (s *syncs) ids(ctx context.Context) ([]string, error) {
+	return state.Keys(ctx, s.state, recordPrefix)
+}
+
+// load returns the record of a computation, or ErrNotFound.
+func (s *syncs) load(ctx context.Context, id string) (computationRecord, error) {
+	var r computationRecord
+	_, err := state.Load(ctx, s.state, recordKey(id), &r)
+	return r, err
+}
+
+// update changes the record of a computation, which is empty if there is none.
+func (s *syncs) update(ctx context.Context, id string, change func(*computationRecord) error) (computationRecord, error) {
+	r, err := state.Update(ctx, s.state, recordKey(id), change)
+	if err == nil {
+		s.changed.tell()
+	}
+	return r, err
+}
+
+// Limits of audiences and computed traits.
+const (
+	// MaxUserIDBytes is how long a user ID in a list may be.
+	MaxUserIDBytes = 1024
+	// MaxTraitBytes is how long the value of a computed trait may be as JSON.
+	MaxTraitBytes = 16 << 10
+	// MaxComputationName is how many bytes the name of an audience or a computed
+	// trait may have.
+	MaxComputationName = 255
+)

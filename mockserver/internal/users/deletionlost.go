@@ -52,7 +52,7 @@ func (w *deletionWork) findLost(ctx context.Context) error {
 // notes that they do.
 func (w *deletionWork) suspectedFor(d time.Duration) bool {
 	since := w.suspect(true)
-	return time.Now().Sub(since) >= d
+	return time.Since(since) >= d
 }
 
 // suspect notes since when outcomes look lost, or that they do not.

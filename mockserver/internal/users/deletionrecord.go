@@ -1,6 +1,7 @@
 package users
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // A deletionRecord is what is stored of a request, under deletionKey. The users
@@ -141,3 +143,100 @@ func newDeletionEnd(e tracking.Ended) deletionEnd {
 	o := tracking.Outcome{State: e.State, Reason: text.CutBytes(keptReason, e.Reason)}
 	return deletionEnd{o, e.Attempt, e.At.UTC().Truncate(time.Millisecond)}
 }
+
+// A DeletionTarget counts what became of the notifications of one source at one
+// destination. Their sum is the number of users.
+type DeletionTarget struct {
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	Pending     int    `json:"pending"`
+	Delivered   int    `json:"delivered"`
+	Failed      int    `json:"failed"`
+	Filtered    int    `json:"filtered"`
+}
+
+// A DeletionRequest asks that users be deleted. [Service.DeleteUsers] notifies
+// each destination that got their data: {type, userId, timestamp}, once for each
+// user and source.
+type DeletionRequest struct {
+	// ID makes the request idempotent: one that was taken is not taken again.
+	// Defaults to a random one.
+	ID string `json:"id,omitempty"`
+	// UserIDs are the users, up to MaxDeletionUsers. One that comes twice counts
+	// once.
+	UserIDs []string `json:"userIds"`
+	// Source is the source whose users they are. Defaults to all sources.
+	Source string `json:"source,omitempty"`
+}
+
+// check returns nil, or all that is wrong with a request.
+func (r DeletionRequest) check() error {
+	var problems []error
+	switch n := len(r.UserIDs); {
+	case n == 0:
+		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: "is empty", Mend: "give at least one user ID"})
+	case n > MaxDeletionUsers:
+		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: fmt.Sprintf("has %d users", n),
+			Mend: fmt.Sprintf("give at most %d, and the others in another request", MaxDeletionUsers)})
+	}
+	if n := len(r.ID); n > MaxDeletionID {
+		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Mend: fmt.Sprintf("give at most %d", MaxDeletionID)})
+	}
+	for i, id := range r.UserIDs {
+		if err := checkUserID(fmt.Sprintf("userIds[%d]", i), id); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// A Deletion is a deletion request, and what came of it.
+type Deletion struct {
+	ID          string    `json:"id"`
+	RequestedAt time.Time `json:"requestedAt"`
+	// CompletedAt is when every notification had come to its end. One that failed
+	// has come to its end too; see Targets.
+	CompletedAt time.Time `json:"completedAt,omitzero"`
+	// Users is how many it names, and Source the one it names.
+	Users  int    `json:"users"`
+	Source string `json:"source,omitempty"`
+	// Targets are the destinations that are notified, for each source.
+	Targets []DeletionTarget `json:"targets"`
+}
+
+// Sums adds up the targets.
+func (d Deletion) Sums() (sums DeletionTarget) {
+	for _, t := range d.Targets {
+		sums.Pending += t.Pending
+		sums.Delivered += t.Delivered
+		sums.Failed += t.Failed
+		sums.Filtered += t.Filtered
+	}
+	return sums
+}
+
+// A DeletionOutcome is what became of one notification.
+type DeletionOutcome struct {
+	UserID      string `json:"userId"`
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	MessageID   string `json:"messageId"`
+	tracking.Outcome
+	// Attempt is the number of the last attempt, 0 before there was one, and At
+	// when its end was noted.
+	Attempt int       `json:"attempt,omitempty"`
+	At      time.Time `json:"at,omitzero"`
+}
+
+// Limits of deletion requests.
+const (
+	// MaxDeletionUsers is how many users one request may name.
+	MaxDeletionUsers = 10_000
+	// MaxDeletionID is how many bytes the ID of a request may have.
+	MaxDeletionID = 255
+	// DeletionKept is for how long a request that is done can still be asked about.
+	// After that its ID may be used again.
+	DeletionKept = 30 * 24 * time.Hour
+
+	maxDeletionTargets = 1000 // sources with destinations, of one request
+)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -45,31 +44,6 @@ const (
 	// roster.DefaultMemory.
 	sortsAtOnce = 4
 )
-
-// syncs takes lists and makes calls of them, for all computations.
-type syncs struct {
-	service *Service
-	state   state.Store
-	work    *workers
-	sorts   chan struct{} // one token for each list being read
-
-	changed notifier // tells when a record was changed here
-
-	mu   sync.Mutex       // guards what follows
-	sent map[string]int64 // calls of running syncs, by ID, of which the record may not know
-}
-
-func newSyncs(u *Service) *syncs {
-	s := &syncs{service: u, state: u.config.State, sorts: make(chan struct{}, sortsAtOnce), sent: map[string]int64{}}
-	s.work = newWorkers(u, s.step, s.waiting)
-	return s
-}
-
-// start takes up what earlier processes left.
-func (s *syncs) start() {
-	started := time.Now()
-	s.work.start(func(ctx context.Context) error { return s.clean(ctx, started) })
-}
 
 // A syncRequest is a list before it is read.
 type syncRequest struct {
@@ -301,25 +275,4 @@ func (s *syncs) read(ctx context.Context, id string, list storedList) roster.Seq
 		segment, _, err := s.state.Get(ctx, segmentKey(id, list.Upload, n))
 		return segment, err
 	})
-}
-
-// ids returns those of all computations.
-func (s *syncs) ids(ctx context.Context) ([]string, error) {
-	return state.Keys(ctx, s.state, recordPrefix)
-}
-
-// load returns the record of a computation, or ErrNotFound.
-func (s *syncs) load(ctx context.Context, id string) (computationRecord, error) {
-	var r computationRecord
-	_, err := state.Load(ctx, s.state, recordKey(id), &r)
-	return r, err
-}
-
-// update changes the record of a computation, which is empty if there is none.
-func (s *syncs) update(ctx context.Context, id string, change func(*computationRecord) error) (computationRecord, error) {
-	r, err := state.Update(ctx, s.state, recordKey(id), change)
-	if err == nil {
-		s.changed.tell()
-	}
-	return r, err
 }

@@ -67,12 +67,3 @@ func (s *syncs) holdsAny(ctx context.Context, r computationRecord, users roster.
 	}
 	return false, nil
 }
-
-// strike makes of the current list one without the users of the sync's list.
-func (w *syncWork) strike(ctx context.Context) error {
-	current, gone := w.read(ctx, w.record.ID, w.record.Current), w.read(ctx, w.record.ID, w.sync.List)
-	list, err := w.upload(ctx, w.record, roster.Without(current, gone))
-	w.result = list
-	w.sync.Users, w.sync.Left = list.Users, w.record.Current.Users-list.Users
-	return err
-}

@@ -257,7 +257,7 @@ func (w *syncWork) traits(c roster.Change) []byte {
 // progress tells the record, from time to time, and at once that the sync waits
 // no more.
 func (w *syncWork) progress(ctx context.Context) error {
-	if w.sync.Waiting == "" && w.sent-w.sync.Sent < syncProgress*w.batchCalls() && time.Now().Sub(w.told) < syncProgressTime {
+	if w.sync.Waiting == "" && w.sent-w.sync.Sent < syncProgress*w.batchCalls() && time.Since(w.told) < syncProgressTime {
 		return nil
 	}
 	return w.tellProgress(ctx, "")
@@ -288,7 +288,7 @@ func (w *syncWork) hold(ctx context.Context) error {
 
 // wait lets some time pass, and the record know why.
 func (w *syncWork) wait(ctx context.Context, why string, d time.Duration) error {
-	if why != w.sync.Waiting || time.Now().Sub(w.told) >= leaseRenewal {
+	if why != w.sync.Waiting || time.Since(w.told) >= leaseRenewal {
 		if err := w.tellProgress(ctx, why); err != nil {
 			return err
 		}
@@ -350,4 +350,13 @@ func (s *syncs) remembered(id string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sent[id]
+}
+
+// strike makes of the current list one without the users of the sync's list.
+func (w *syncWork) strike(ctx context.Context) error {
+	current, gone := w.read(ctx, w.record.ID, w.record.Current), w.read(ctx, w.record.ID, w.sync.List)
+	list, err := w.upload(ctx, w.record, roster.Without(current, gone))
+	w.result = list
+	w.sync.Users, w.sync.Left = list.Users, w.record.Current.Users-list.Users
+	return err
 }

@@ -3,6 +3,8 @@ package users
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -16,8 +18,8 @@ import (
 // goroutines at once.
 type Service struct {
 	config    Config
-	stopping  context.Context // ends with drain
-	Drain     context.CancelFunc
+	stopping  context.Context    // ends when the service is drained
+	drain     context.CancelFunc // ends stopping
 	syncs     *syncs
 	deletions *deletions
 }
@@ -59,36 +61,39 @@ type knownCalls interface {
 	Add(source, messageID string)
 }
 
-// New returns a service that does nothing before start.
-func New(config Config) *Service {
-	if config.BatchCalls == 0 {
-		config.BatchCalls = defaultBatchCalls
-	}
-	u := &Service{config: config}
-	u.stopping, u.Drain = context.WithCancel(context.Background())
-	u.syncs, u.deletions = newSyncs(u), newDeletions(u)
-	return u
-}
-
-// Start takes up what earlier processes left.
-func (u *Service) Start() {
-	u.syncs.start()
-	u.deletions.start()
-}
-
-// Stop ends the work, without waiting for what is under way at others. More calls
-// may be delivered until then; EndOutcomes follows once none are.
-func (u *Service) Stop() {
-	u.Drain()
-	u.syncs.work.stop()
-	u.deletions.work.stop()
-}
-
-// EndOutcomes stores the outcomes of notifications that have come since. It is called
-// once, after stop and when no more deliveries end.
-func (u *Service) EndOutcomes() { u.deletions.endOutcomes() }
-
-// Observe implements Observer: it takes the outcomes of notifications.
-func (u *Service) Observe(event event.Event) { u.deletions.observe(event) }
-
 func (u *Service) isStopping() bool { return u.stopping.Err() != nil }
+
+// syncs takes lists and makes calls of them, for all computations.
+type syncs struct {
+	service *Service
+	state   state.Store
+	work    *workers
+	sorts   chan struct{} // one token for each list being read
+
+	changed notifier // tells when a record was changed here
+
+	mu   sync.Mutex       // guards what follows
+	sent map[string]int64 // calls of running syncs, by ID, of which the record may not know
+}
+
+// An outcomeID names a notification and a destination. There is one outcome for
+// each that waits to be stored, the latest.
+type outcomeID struct{ call, destination string }
+
+// deletions takes requests, makes their calls and follows these. It is an
+// event.Observer, so that it learns of the outcomes.
+type deletions struct {
+	service *Service
+	state   state.Store
+	work    *workers
+	changed notifier // tells when something was stored here
+
+	following sync.WaitGroup
+	wake      chan struct{} // holds one token while there are outcomes to store; never closed
+	done      chan struct{} // closed by stop
+
+	mu       sync.Mutex // guards what follows
+	outcomes map[outcomeID]tracking.Ended
+	settled  map[string]time.Time // when requests were completed, by key
+	suspects map[string]time.Time // since when outcomes of requests look lost, by key
+}

@@ -3,6 +3,7 @@ package users
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -65,7 +66,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // workers work on things by their IDs.
 type workers struct {
-	service *Service
+	log *slog.Logger
 	// step works on a thing until there is no more to do, which is errNoWork.
 	step func(ctx context.Context, id string) error
 	// waiting returns the things that there is work on.
@@ -80,9 +81,10 @@ type workers struct {
 	running map[string]bool // by ID; true: was kicked again
 }
 
-func newWorkers(u *Service, step func(context.Context, string) error, waiting func(context.Context) ([]string, error)) *workers {
-	w := &workers{service: u, step: step, waiting: waiting, running: map[string]bool{}}
-	w.ctx, w.cancel = context.WithCancel(u.stopping)
+// newWorkers returns workers that stop when ctx ends.
+func newWorkers(ctx context.Context, log *slog.Logger, step func(context.Context, string) error, waiting func(context.Context) ([]string, error)) *workers {
+	w := &workers{log: log, step: step, waiting: waiting, running: map[string]bool{}}
+	w.ctx, w.cancel = context.WithCancel(ctx)
 	return w
 }
 
@@ -91,12 +93,12 @@ func newWorkers(u *Service, step func(context.Context, string) error, waiting fu
 func (w *workers) start(clean func(ctx context.Context) error) {
 	w.wg.Go(func() {
 		if err := clean(w.ctx); err != nil && w.ctx.Err() == nil {
-			w.service.config.Logger.Error("what earlier processes left of the state could not be cleaned up", "error", err)
+			w.log.Error("what earlier processes left of the state could not be cleaned up", "error", err)
 		}
 		for {
 			ids, err := w.waiting(w.ctx)
 			if err != nil && w.ctx.Err() == nil {
-				w.service.config.Logger.Error("the state cannot be read", "error", err)
+				w.log.Error("the state cannot be read", "error", err)
 			}
 			for _, id := range ids {
 				w.kick(id)
@@ -137,7 +139,7 @@ func (w *workers) run(id string) {
 				return
 			}
 		default:
-			w.service.config.Logger.Error("work in the background failed; it will be tried again", "id", id, "in", wait, "error", err)
+			w.log.Error("work in the background failed; it will be tried again", "id", id, "in", wait, "error", err)
 			if sleep(w.ctx, wait) != nil {
 				return
 			}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -230,35 +230,60 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 
 // post sends a batch to a collector.
 func post(ctx context.Context, to *http.Client, base, writeKey string, batch []byte) (status int, answer []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/batch", bytes.NewReader(batch))
+	req, err := trackingRequest(ctx, base, writeKey, batch)
 	if err != nil {
 		return 0, nil, err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.SetBasicAuth(writeKey, "")
 	return exchange(to, req)
 }
+
+// trackingRequest returns the request that brings a batch.
+func trackingRequest(ctx context.Context, base, writeKey string, batch []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/batch", bytes.NewReader(batch))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.SetBasicAuth(writeKey, "")
+	return req, nil
+}
+
+// A heldAnswer is an http.ResponseWriter that keeps the answer.
+type heldAnswer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *heldAnswer) Header() http.Header         { return a.header }
+func (a *heldAnswer) WriteHeader(status int)      { a.status = status }
+func (a *heldAnswer) Write(b []byte) (int, error) { return a.body.Write(b) }
 
 // checkCall says what is wrong with the only call of a batch. A collector need not:
 // unless it is strict it answers 200, and sets a bad call aside. So a strict one
 // within this process looks at it first.
 func checkCall(ctx context.Context, batch []byte) error {
-	strict, err := mockserver.Run(mockserver.Config{Strict: true, InProcess: true})
+	strict, err := engine.New(engine.Config{Strict: true, AnyWriteKey: true})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = strict.Close() }() // it has stored nothing
-	status, data, err := post(ctx, strict.Client(), strict.URL, "any", batch)
-	if err != nil || status == http.StatusOK {
+	req, err := trackingRequest(ctx, "", "any", batch)
+	if err != nil {
 		return err
+	}
+	res := heldAnswer{header: http.Header{}, status: http.StatusOK}
+	strict.ServeHTTP(&res, req)
+	if res.status == http.StatusOK {
+		return nil
 	}
 	var answer struct {
 		Calls []struct {
 			Message string `json:"message"`
 		} `json:"calls"`
 	}
-	if json.Unmarshal(data, &answer) != nil || len(answer.Calls) == 0 {
-		return fmt.Errorf("the call is wrong: %w", apiErrorOfTracking(status, data))
+	if json.Unmarshal(res.body.Bytes(), &answer) != nil || len(answer.Calls) == 0 {
+		return fmt.Errorf("the call is wrong: %w", apiErrorOfTracking(res.status, res.body.Bytes()))
 	}
 	return fmt.Errorf("the call is wrong: %s", answer.Calls[0].Message)
 }

@@ -20,7 +20,7 @@ import (
 // scrapeTimeout bounds what a scrape asks of the queue.
 const scrapeTimeout = 5 * time.Second
 
-// Metrics counts what a collector does. It is a mockserver.Observer; what it is
+// Metrics counts what a collector does. It is an event.Observer; what it is
 // not told, it asks the collector at each scrape.
 type Metrics struct {
 	registry *prometheus.Registry
@@ -104,7 +104,7 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// Observe implements mockserver.Observer.
+// Observe implements event.Observer.
 func (m *Metrics) Observe(e event.Event) {
 	switch e := e.(type) {
 	case event.Accepted:

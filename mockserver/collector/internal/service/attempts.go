@@ -22,8 +22,8 @@ const (
 )
 
 // An attemptLog stores what became of calls, so that the history of an earlier
-// process, and of others that share the queue, can be shown. It is a
-// mockserver.Observer.
+// process, and of others that share the queue, can be shown. It is an
+// event.Observer.
 type attemptLog struct {
 	log     *attempts.Log
 	history *history.History
@@ -79,7 +79,7 @@ func (l *attemptLog) restore(ctx context.Context) (next uint64, err error) {
 	return next, err
 }
 
-// Observe implements mockserver.Observer. It stores attempts, and outcomes but for
+// Observe implements event.Observer. It stores attempts, and outcomes but for
 // deliveries, which follow from their attempts. The queue has what is accepted, and
 // the rest is for those who look at this process.
 func (l *attemptLog) Observe(e event.Event) {

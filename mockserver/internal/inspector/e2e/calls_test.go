@@ -18,7 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
-	userspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -303,11 +303,11 @@ func TestOwnCallsCanBeHidden(t *testing.T) {
 		Destinations: []tracking.Destination{to("hook", good.URL, "")},
 	}, "")
 	post(t, srv.URL, "web-key", track("m1", "ada", "Signed Up", `{}`))
-	users := make([]string, 50)
-	for i := range users {
-		users[i] = fmt.Sprint("user-", i)
+	userIDs := make([]string, 50)
+	for i := range userIDs {
+		userIDs[i] = fmt.Sprint("user-", i)
 	}
-	s, err := collector.SyncAudience(t.Context(), userspkg.AudienceSync{Name: "Large", Source: "web", Destination: "hook", Members: userspkg.Members(users...)})
+	s, err := collector.SyncAudience(t.Context(), users.AudienceSync{Name: "Large", Source: "web", Destination: "hook", Members: users.Members(userIDs...)})
 	require.NoError(t, err)
 	_, err = collector.WaitSync(t.Context(), s.ID)
 	require.NoError(t, err)

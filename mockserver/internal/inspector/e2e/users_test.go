@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	userspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -90,11 +90,11 @@ func TestPicturesOfAudiences(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf("user-%05d", i)
 	}
-	for _, a := range []userspkg.AudienceSync{
-		{Name: "Big Spenders", Destination: "crm", Members: userspkg.Members("ada", "grace", "linus")},
-		{Name: "Big Spenders", Destination: "crm", Members: userspkg.Members("ada", "ken")},
-		{Name: "Abandoned Carts (7 days)", Destination: "ads", Members: userspkg.Members("margaret")},
-		{Name: "Everyone", Destination: "alerts", Members: userspkg.Members(many...)},
+	for _, a := range []users.AudienceSync{
+		{Name: "Big Spenders", Destination: "crm", Members: users.Members("ada", "grace", "linus")},
+		{Name: "Big Spenders", Destination: "crm", Members: users.Members("ada", "ken")},
+		{Name: "Abandoned Carts (7 days)", Destination: "ads", Members: users.Members("margaret")},
+		{Name: "Everyone", Destination: "alerts", Members: users.Members(many...)},
 	} {
 		a.Source = "web shop"
 		s, err := c.SyncAudience(ctx, a)
@@ -106,12 +106,12 @@ func TestPicturesOfAudiences(t *testing.T) {
 			require.NoError(t, c.AddDestination(ctx, to("later", gone.URL, "")))
 		}
 	}
-	s, err := c.SyncTrait(ctx, userspkg.TraitSync{Name: "Lifetime Value", Source: "backend", Destination: "crm", Values: userspkg.Values(map[string]any{"ada": 1200, "ken": 80.5})})
+	s, err := c.SyncTrait(ctx, users.TraitSync{Name: "Lifetime Value", Source: "backend", Destination: "crm", Values: users.Values(map[string]any{"ada": 1200, "ken": 80.5})})
 	require.NoError(t, err)
 	_, err = c.WaitSync(ctx, s.ID)
 	require.NoError(t, err)
-	for i, users := range [][]string{{"ken"}, {"ada", "grace", "margaret"}} {
-		_, err := c.DeleteUsers(ctx, userspkg.DeletionRequest{ID: fmt.Sprintf("gdpr-2026-%d", 117+i), UserIDs: users, Source: []string{"", "backend"}[i]})
+	for i, userIDs := range [][]string{{"ken"}, {"ada", "grace", "margaret"}} {
+		_, err := c.DeleteUsers(ctx, users.DeletionRequest{ID: fmt.Sprintf("gdpr-2026-%d", 117+i), UserIDs: userIDs, Source: []string{"", "backend"}[i]})
 		require.NoError(t, err)
 	}
 	b := newTab(t, srv.URL)

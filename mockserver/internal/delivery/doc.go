@@ -1,0 +1,44 @@
+// Package delivery brings the calls of one destination from the journal to its
+// webhooks.
+//
+// # The path of an entry
+//
+// One goroutine for each [Worker] leases entries from the journal, as many as the gate
+// wants. Each entry gets a goroutine that routes its calls, waits at the gate for all
+// of them, and tells the journal how each ended. The gate admits calls: a limiter
+// bounds how many are under way at once, a breaker says when one may begin at all, a
+// fair queue whose turn it is, and an intake which entries are leased for that. A call
+// that is admitted is sent to all webhooks at once; the first that takes it decides,
+// and the other requests go on as trailing ones. What may still succeed comes back from
+// the journal at its time, for four hours; a webhook that has refused a call for good is
+// not asked for it again.
+//
+// # What may block
+//
+// The worker waits for the journal, an entry for the gate and the journal, a call for
+// its webhooks. A destination that hangs fills its own gate and nobody else's: its
+// backlog stays in the journal.
+//
+// # What guards what
+//
+// Worker.mu guards the state of a worker, with the table of its transitions at
+// workerState. gate.mu guards the gate and its four parts, which have no lock and know
+// no clock. Neither is held while anything is waited for. Everything that decides
+// without doing (routing, the schedule of retries, the breaker, the fair queue) is
+// tested without goroutines.
+//
+// # Files
+//
+//  1. lease.go: entries are leased
+//  2. retry.go: an entry is worked at, and the journal told how it ended
+//  3. deliver.go: one call is sent to the webhooks of the destination
+//  4. worker.go: what a worker is, and its states
+//  5. gate.go: a call is admitted
+//  6. intake.go: whether more entries are wanted
+//  7. limiter.go: how many calls and requests are under way
+//  8. fairqueue.go: whose turn it is
+//  9. note.go: what the next attempt needs to know
+//  10. statuslog.go: how the destination does is logged
+//  11. breaker.go: when a call may begin
+//  12. requests.go: the contexts of requests
+package delivery

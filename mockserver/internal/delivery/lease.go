@@ -1,0 +1,106 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+)
+
+// Start begins to deliver.
+func (w *Worker) Start() { go w.run() }
+
+// run leases entries and starts the work on each, until the worker is drained.
+func (w *Worker) run() {
+	ctx := w.leasing
+	defer close(w.done)
+	var entries sync.WaitGroup
+	defer entries.Wait()
+	for ctx.Err() == nil {
+		lease, err := w.next(ctx)
+		switch {
+		case err == nil:
+			e := lease.Entry()
+			w.gate.beginEntry(laneOf(&e), len(e.Calls))
+			entries.Go(func() { w.deliver(lease) })
+		case ctx.Err() == nil && !errors.Is(err, journal.ErrClosed):
+			w.Log.Error("the journal hands out nothing", "destination", w.name, "error", err)
+			sleepUntil(ctx, time.Now().Add(journalRetry))
+		}
+	}
+}
+
+// next waits until the worker is not paused and an entry is due that the gate wants.
+func (w *Worker) next(ctx context.Context) (journal.Lease, error) {
+	for {
+		until, stop := context.WithCancel(ctx)
+		w.mu.Lock()
+		reader, state := w.reader, w.state
+		w.wake = stop
+		w.mu.Unlock()
+		want, at, ok := w.gate.want(stop)
+		if state != workerRunning || reader != nil && !ok {
+			sleepUntil(until, at)
+		} else if reader == nil {
+			w.reopen(until)
+		} else if lease, err := reader.Next(until, want); err == nil || (until.Err() == nil && !errors.Is(err, journal.ErrClosed)) {
+			stop()
+			return lease, err
+		} else if until.Err() == nil {
+			w.forget(reader)
+		}
+		stop()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// forget drops a reader that the journal has closed, until there is another.
+func (w *Worker) forget(closed journal.Reader) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.reader == closed {
+		w.reader = nil
+	}
+}
+
+// reopen opens the queue again that the journal has closed: another process that shares
+// the journal has detached the destination, and this one still has it. Where it is about
+// to be removed here too, that comes first.
+func (w *Worker) reopen(ctx context.Context) {
+	sleepUntil(ctx, time.Now().Add(journalRetry))
+	if ctx.Err() != nil {
+		return
+	}
+	reader, err := w.Attach(ctx)
+	switch {
+	case errors.Is(err, journal.ErrClosed):
+		<-ctx.Done()
+	case err != nil && ctx.Err() == nil:
+		w.Log.Error("a destination that was detached cannot be attached again; it is tried again", "destination", w.name, "error", err)
+	case reader != nil:
+		w.Log.Warn("another collector has removed a destination that this one has; it gets calls from now on again", "destination", w.name)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.reader == nil {
+			w.reader, w.attached = reader, reader.Since()
+		}
+	}
+}
+
+// sleepUntil waits until ctx ends, or a time if it is not the zero time.
+func sleepUntil(ctx context.Context, at time.Time) {
+	if at.IsZero() {
+		<-ctx.Done()
+		return
+	}
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

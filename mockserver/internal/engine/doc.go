@@ -1,0 +1,38 @@
+// Package engine puts the stages together to a [Collector]: ingest before the journal,
+// a worker of delivery for each destination behind it, history and users beside them.
+// It is the only package that knows more than one stage; the admin API, the inspector,
+// the test double and the command are made on it.
+//
+// # How it begins and ends
+//
+// [New] opens what the [Config] names, reads the calls that must be recognised, applies
+// the settings, and starts a worker for each destination. [Collector.Apply] and the
+// methods that add, change and remove bring a running collector to other settings:
+// those of the configuration, with those that were made since added to them. Drain,
+// then [Collector.Shutdown], then Close: calls that are not done stay pending in the
+// journal.
+//
+// # What may block
+//
+// A request waits for the journal alone, see package ingest. A change of the settings
+// waits for the store, for the journal, and for changes before it; requests go on with
+// the settings as they were.
+//
+// # What guards what
+//
+// Collector.changing lets one change of settings run at a time, and is held while the
+// journal and the store are asked. Collector.mu guards the map of workers, for a few
+// instructions. The settings as requests see them are one atomic pointer to a value
+// that does not change. Collector.replaying lets one replay run at a time.
+//
+// # Files
+//
+//  1. access.go: what the admin API and the pages ask of a collector
+//  2. open.go: a collector begins
+//  3. health.go: whether it is ready, and how its destinations are doing
+//  4. settings.go: settings change
+//  5. replay.go: calls become due again
+//  6. collector.go: what a collector consists of, and how it ends
+//  7. destinationedit.go: settings whose secrets are hidden
+//  8. config.go: what can be configured
+package engine

@@ -1,0 +1,51 @@
+// Package ingest serves the tracking API: it takes the calls of senders, and answers
+// once they are stored.
+//
+// # The path of a request
+//
+// The path of its address leads to an endpoint. The body is read, decompressed and
+// bounded, and cut into calls in one pass, without building values. Each call is
+// checked and completed with its ID, corrected times and the context of its batch, and
+// put into the batch of its source; those that are wrong are set aside with a
+// [tracking.Code]. A source that sends more than it may is told when to come again.
+// Calls that were stored before are left out, the rest goes to the journal, and only
+// then the request is answered.
+//
+// # What may block
+//
+// A request waits for its sender, up to the server's time-out; for the journal; and for
+// another request that is storing the same call, in Dedup.reserve, since to answer for
+// a call that is not yet stored would lose it if that one fails. It never waits for a
+// destination.
+//
+// # What guards what
+//
+// A request has its body, its post and its sorter to itself; they are reused through a
+// pool. [Dedup] and the rates of sources have a mutex each, held for no longer than one
+// batch takes to look up. A [SourceTable] does not change: other settings make another.
+// Nothing here starts a goroutine but the end of an append that its sender no longer
+// waits for.
+//
+// # Files
+//
+//  1. serve.go: a request comes in, and its path leads to what serves it
+//  2. pixel.go: a call in the address of an image
+//  3. project.go: what libraries ask for at their start
+//  4. messages.go: the calls that came, for tests
+//  5. take.go: the stages of a request that brings calls, one after another
+//  6. sort.go: each call is checked, completed, and put into the batch of its source
+//  7. store.go: the batch goes into the journal, and observers are told
+//  8. refusal.go: the answer, and what is told of a request that was refused
+//  9. handler.go: what all of these work with
+//  10. body.go: the body is read, decompressed and bounded
+//  11. complete.go: a call gets its ID, its times, and the context of its batch
+//  12. draft.go: one call is read, and held against the rules of its type
+//  13. parse.go: a body is cut into calls, in one pass
+//  14. writekey.go: the write keys of a request, and the source of each
+//  15. answer.go: what an answer says
+//  16. endpoint.go: what each path leads to
+//  17. clientmetrics.go: what browsers' libraries report of themselves
+//  18. dedup.go: calls that were stored before
+//  19. overlay.go: an object of the batch beneath that of a call
+//  20. ratelimit.go: how many calls a second each source may send
+package ingest

@@ -1,0 +1,44 @@
+// Package inspector is the collector's page for people: what came, what became of it
+// and why, and the destinations. Pages are rendered here from the templates, and work
+// without scripts; a little JavaScript keeps the list live. Everything is embedded.
+//
+// # The path of a page
+//
+// A request passes the login, where the [access.Guard] wants a token, and comes to the
+// handler of its page. That asks the engine or the history, makes a value of what the
+// template shows, and renders it whole before the first byte is written. A form
+// redirects, and what it did is said on the page that follows. A live page holds a
+// stream open: every quarter of a second it is sent the rows that are new or have
+// changed since, and how many it does not see.
+//
+// # What may block
+//
+// A page waits for what it asks of the engine. A stream waits for its browser, up to the
+// time-out of a write; at most 64 pages are live. Functions given to [history.History.Look]
+// and Scan run under the lock of the history: they only pick and copy.
+//
+// The inspector has one piece of state, the notices of what forms did, with a mutex of
+// their own. A stream is one goroutine and shares nothing.
+//
+// # Files
+//
+//  1. routes.go: the pages and their paths
+//  2. doctor.go: why a signature does not verify
+//  3. audiences.go: audiences and computed traits
+//  4. destinations.go: destinations, and one of them
+//  5. form.go: the form of a destination
+//  6. deletions.go: deletion requests
+//  7. calls.go: the list of calls
+//  8. replay.go: calls are replayed
+//  9. stream.go: what is new is pushed
+//  10. call.go: one call
+//  11. json.go: a document is laid out in lines
+//  12. login.go: the login
+//  13. notice.go: what was just done
+//  14. rows.go: a line of the list
+//  15. start.go: before the first call
+//  16. filter.go: what the list shows
+//  17. inspector.go: what all pages share
+//  18. text.go: texts for people
+//  19. state.go: a call at each destination
+package inspector

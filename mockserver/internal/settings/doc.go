@@ -1,0 +1,12 @@
+// Package settings holds what can be changed while a collector runs, its sources and
+// destinations, and says what is wrong with it: one [webhook.FieldError] for each
+// thing, all of them at once.
+//
+// Values are not changed once they apply: whoever changes the settings makes others.
+//
+// # Files
+//
+//  1. settings.go: sources and destinations, and the rules that they keep together
+//  2. name.go: what a name may be
+//  3. named.go: finds by a name
+package settings
