@@ -80,15 +80,6 @@ func ExamplePayload() {
 	// Output: {"version":1,"type":"track","userId":"019mr8mf4r","event":"Item Bought","properties":{"1":"one","2":"two","price":39.95,"sku":"A/7"},"timestamp":"2024-05-17T10:20:30.123Z"}
 }
 
-func ExampleChanges() {
-	for _, c := range webhook.Changes([]byte(`{"properties":{"order id":9007199254740993,"size":1e999}}`)) {
-		fmt.Println(c.Path, c.Kind, c.From, c.To)
-	}
-	// Output:
-	// properties["order id"] precision 9007199254740993 9007199254740992
-	// properties.size overflow 1e999 null
-}
-
 func ExampleSettings_Validate() {
 	s := webhook.Settings{Webhooks: []webhook.Endpoint{
 		{URL: "https://example.com/hook"},

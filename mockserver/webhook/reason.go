@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 )
 
 // Reason says why an attempt failed.
@@ -71,7 +73,7 @@ func conclude(a *Attempt, err error, timeout time.Duration) {
 	case a.Verdict == Success:
 	case a.Status >= 300 && a.Status <= 399:
 		a.Reason = ReasonRedirect
-		a.Error = fmt.Sprintf("answered %s to %q: redirects are not followed, so give the final URL", statusText(a.Status), excerpt([]byte(a.ResponseHeader.Get("Location"))))
+		a.Error = fmt.Sprintf("answered %s to %q: redirects are not followed, so give the final URL", statusText(a.Status), text.CutBytes(64, a.ResponseHeader.Get("Location")))
 	default:
 		a.Reason = ReasonStatus
 		a.Error = "answered " + statusText(a.Status)
@@ -82,8 +84,8 @@ func conclude(a *Attempt, err error, timeout time.Duration) {
 }
 
 func statusText(status int) string {
-	if text := http.StatusText(status); text != "" {
-		return fmt.Sprintf("%d (%s)", status, text)
+	if name := http.StatusText(status); name != "" {
+		return fmt.Sprintf("%d (%s)", status, name)
 	}
 	return fmt.Sprint(status)
 }
@@ -102,8 +104,8 @@ func explain(a *Attempt, err error, timeout time.Duration) string {
 		}
 		return fmt.Sprintf("no response within %v", timeout)
 	case ReasonSelfSigned, ReasonCertificate:
-		_, text, _ := certificateProblem(err)
-		return text
+		_, problem, _ := certificateProblem(err)
+		return problem
 	case ReasonPolicy:
 		var refusal *PolicyError
 		errors.As(err, &refusal)

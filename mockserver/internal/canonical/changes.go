@@ -1,4 +1,4 @@
-package webhook
+package canonical
 
 import (
 	"bytes"
@@ -43,7 +43,7 @@ const (
 // maxChanges bounds what Changes reports of one document.
 const maxChanges = 100
 
-// Changes reports what of the JSON document src does not survive Canonical, at
+// Changes reports what of the JSON document src its canonical form does not keep, at
 // most 100 places. A number written in another way, such as 1.0, is no change.
 // For text that is not JSON it returns nil.
 func Changes(src []byte) []Change {
