@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 )
 
 // before returns a webhook.SenderConfig.Wrap that lets faults befall deliveries, with
@@ -53,7 +53,7 @@ func (t *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if f.AnswerOnly {
 		if res, err := t.next.RoundTrip(r); err == nil {
-			_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, webhook.KeptBody))
+			_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, sender.KeptBody))
 			_ = res.Body.Close()
 		}
 	}

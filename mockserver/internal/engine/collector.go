@@ -21,6 +21,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
@@ -40,7 +41,7 @@ type Collector struct {
 	observer event.Observer
 	dedup    *ingest.Dedup
 	ingest   *ingest.Handler
-	sender   *webhook.Sender
+	sender   *sender.Sender
 	log      *slog.Logger
 
 	started time.Time       // as calls that come then are stamped
@@ -119,12 +120,12 @@ func New(config Config) (*Collector, error) {
 }
 
 // newSender returns a sender.
-func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, error) {
-	sender, err := webhook.NewSender(config)
+func (c *Collector) newSender(config webhook.SenderConfig) (*sender.Sender, error) {
+	s, err := sender.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
-	return sender, nil
+	return s, nil
 }
 
 // remember lets the calls that are stored already be recognised.

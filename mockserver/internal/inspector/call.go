@@ -11,6 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	fieldspkg "github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -159,7 +160,7 @@ func newAttemptLine(a tracking.Attempt) attemptLine {
 		Attempt: a, OK: a.Verdict == webhook.Success,
 		Request: headerFacts(a.RequestHeader), Sent: string(a.RequestBody),
 		Response: headerFacts(a.ResponseHeader), Received: string(a.ResponseBody),
-		Cut: len(a.ResponseBody) == webhook.KeptBody,
+		Cut: len(a.ResponseBody) == sender.KeptBody,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -282,7 +283,7 @@ func (in *Inspector) sendTest(ctx context.Context, d tracking.Destination, typ s
 		in.c.Logger().Error("the test call has no payload", "error", err)
 		return nil
 	}
-	request := webhook.Request{Body: body, MessageID: id, Number: 1}
+	request := sender.Request{Body: body, MessageID: id, Number: 1}
 	if d.SharedSecret != "" {
 		request.Signature = webhook.Sign(d.SharedSecret, body)
 	}

@@ -1,67 +1,25 @@
-package webhook
+package sender
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 const (
-	// Window is how long after it was accepted a call is attempted.
-	Window = 4 * time.Hour
-
 	firstBackoff = time.Second
 	maxBackoff   = 10 * time.Minute
 )
 
-// Verdict is what an attempt means for its call.
-type Verdict int
-
-const (
-	// Success: the receiver took the call, no entry needs another attempt.
-	Success Verdict = iota + 1
-	// Temporary: another attempt at this entry can succeed.
-	Temporary
-	// Permanent: another attempt at this entry would fail alike.
-	Permanent
-)
-
-var verdicts = [...]string{Success: "success", Temporary: "temporary", Permanent: "permanent"}
-
-func (v Verdict) String() string {
-	if v < Success || v > Permanent {
-		return "Verdict(" + strconv.Itoa(int(v)) + ")"
-	}
-	return verdicts[v]
-}
-
-// MarshalText writes "success", "temporary" or "permanent".
-func (v Verdict) MarshalText() ([]byte, error) {
-	if v < Success || v > Permanent {
-		return nil, fmt.Errorf("webhook: %v is no verdict", v)
-	}
-	return []byte(verdicts[v]), nil
-}
-
-// UnmarshalText reads what MarshalText writes.
-func (v *Verdict) UnmarshalText(text []byte) error {
-	for i := Success; i <= Permanent; i++ {
-		if verdicts[i] == string(text) {
-			*v = i
-			return nil
-		}
-	}
-	return fmt.Errorf("webhook: %.40q is no verdict: use success, temporary or permanent", text)
-}
-
 // Combine is the verdict over a call from those over its entries: one success
 // is enough; else one temporary failure is worth another round, in which only
 // the entries that failed so are asked again.
-func Combine(verdicts ...Verdict) Verdict {
-	all := Permanent
+func Combine(verdicts ...webhook.Verdict) webhook.Verdict {
+	all := webhook.Permanent
 	for _, v := range verdicts {
 		all = min(all, v)
 	}
@@ -71,30 +29,30 @@ func Combine(verdicts ...Verdict) Verdict {
 // Classify is the verdict over one request, from the status of a complete
 // response or from the error that there was instead. A 2xx is a success. Temporary
 // are 408, 425, 429, 5xx, and all errors but those that another attempt cannot mend:
-// a refusal by the [Policy], a self-signed certificate, a request that cannot be
+// a refusal by the [webhook.Policy], a self-signed certificate, a request that cannot be
 // made. All else is permanent.
-func Classify(status int, err error) Verdict {
+func Classify(status int, err error) webhook.Verdict {
 	if err != nil {
 		return verdictOf(reasonOf(err))
 	}
 	switch {
 	case status >= 200 && status <= 299:
-		return Success
+		return webhook.Success
 	case status >= 500 && status <= 599,
 		status == http.StatusRequestTimeout,
 		status == http.StatusTooEarly,
 		status == http.StatusTooManyRequests:
-		return Temporary
+		return webhook.Temporary
 	}
-	return Permanent
+	return webhook.Permanent
 }
 
-func verdictOf(r Reason) Verdict {
+func verdictOf(r webhook.Reason) webhook.Verdict {
 	switch r {
-	case ReasonPolicy, ReasonSelfSigned, ReasonRequest:
-		return Permanent
+	case webhook.ReasonPolicy, webhook.ReasonSelfSigned, webhook.ReasonRequest:
+		return webhook.Permanent
 	}
-	return Temporary
+	return webhook.Temporary
 }
 
 // Backoff is the delay after attempt number attempt, counted from 1, has failed:
@@ -120,7 +78,7 @@ func Backoff(attempt int, random float64) time.Duration {
 // does not change how long the pause is. One that steps back makes the window of calls
 // that were accepted before longer by the step, one that steps forward shorter.
 func Next(now, accepted time.Time, attempt int, retryAfter time.Duration, random float64) (time.Time, bool) {
-	left := accepted.Add(Window).Sub(now)
+	left := accepted.Add(webhook.Window).Sub(now)
 	if left <= 0 {
 		return time.Time{}, false
 	}
@@ -139,11 +97,11 @@ func retryAfter(value string, now time.Time) time.Duration {
 		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return 0
 		}
-		return time.Duration(min(seconds, uint64(Window/time.Second))) * time.Second
+		return time.Duration(min(seconds, uint64(webhook.Window/time.Second))) * time.Second
 	}
 	date, err := http.ParseTime(value)
 	if err != nil {
 		return 0
 	}
-	return min(max(date.Sub(now), 0), Window)
+	return min(max(date.Sub(now), 0), webhook.Window)
 }
