@@ -35,7 +35,7 @@
 //
 //  1. payload.go, canonical.go: the body of a call
 //  2. sign.go, handler.go: its signature, made and verified
-//  3. settings.go, fielderrors.go: what a destination is
+//  3. settings.go: what a destination is
 //  4. delivery.go, address.go: how and where it is sent
 //  5. attempt.go: what came of it
 package webhook

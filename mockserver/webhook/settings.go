@@ -36,10 +36,10 @@ type Endpoint struct {
 type FieldError struct {
 	Field   string // as in webhooks[2].headers["Host"]
 	Problem string // what is wrong with it
-	Mend    string // what would be right
+	Hint    string // what would be right
 }
 
-func (e *FieldError) Error() string { return e.Field + ": " + e.Problem + ": " + e.Mend }
+func (e *FieldError) Error() string { return e.Field + ": " + e.Problem + ": " + e.Hint }
 
 // Validate returns nil, or one [*FieldError] for each thing that is wrong,
 // joined in the order of the fields.
@@ -67,8 +67,8 @@ func (s Settings) Validate() error {
 // problems are the FieldErrors found so far.
 type problems []error
 
-func (p *problems) add(field, problem, mend string) {
-	*p = append(*p, &FieldError{Field: field, Problem: problem, Mend: mend})
+func (p *problems) add(field, problem, hint string) {
+	*p = append(*p, &FieldError{Field: field, Problem: problem, Hint: hint})
 }
 
 const exampleURL = "give one such as https://example.com/hook"

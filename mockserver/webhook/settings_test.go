@@ -42,7 +42,7 @@ func fieldErrors(t *testing.T, err error) (all []*FieldError) {
 		if !errors.As(e, &f) {
 			t.Fatalf("%v is no FieldError", e)
 		}
-		if f.Field == "" || f.Problem == "" || f.Mend == "" {
+		if f.Field == "" || f.Problem == "" || f.Hint == "" {
 			t.Errorf("%+v lacks a part", f)
 		}
 		all = append(all, f)

@@ -122,7 +122,7 @@ func (c *Collector) CheckDestination(d *tracking.Destination) error {
 	known := c.Settings().Sources
 	for i, name := range d.Sources {
 		if !c.config.AnyWriteKey && !slices.ContainsFunc(known, settings.SourceNamed(name)) {
-			errs = append(errs, &webhook.FieldError{Field: fmt.Sprintf("sources[%d]", i), Problem: fmt.Sprintf("is %q, which is no source", name), Mend: "name one of /api/v1/sources"})
+			errs = append(errs, &webhook.FieldError{Field: fmt.Sprintf("sources[%d]", i), Problem: fmt.Sprintf("is %q, which is no source", name), Hint: "name one of /api/v1/sources"})
 		}
 	}
 	return errors.Join(errs...)

@@ -214,7 +214,7 @@ func (f *destinationForm) problem() error {
 // addProblems puts each problem beside its field. places are the places in the
 // form of the webhooks that the problems are of.
 func (f *destinationForm) addProblems(err error, places []int) {
-	for _, p := range webhook.FieldErrors(err) {
+	for _, p := range settings.FieldErrors(err) {
 		field, problem := p.Field, p.Problem
 		var i int
 		switch n, _ := fmt.Sscanf(field, "webhooks[%d]", &i); {
@@ -228,7 +228,7 @@ func (f *destinationForm) addProblems(err error, places []int) {
 		case strings.HasPrefix(field, "sources"):
 			field = "sources"
 		}
-		f.fail(field, problem+": "+p.Mend)
+		f.fail(field, problem+": "+p.Hint)
 	}
 }
 

@@ -128,13 +128,13 @@ func (r DeletionRequest) check() error {
 	var problems []error
 	switch n := len(r.UserIDs); {
 	case n == 0:
-		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: "is empty", Mend: "give at least one user ID"})
+		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: "is empty", Hint: "give at least one user ID"})
 	case n > MaxDeletionUsers:
 		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: fmt.Sprintf("has %d users", n),
-			Mend: fmt.Sprintf("give at most %d, and the others in another request", MaxDeletionUsers)})
+			Hint: fmt.Sprintf("give at most %d, and the others in another request", MaxDeletionUsers)})
 	}
 	if n := len(r.ID); n > MaxDeletionID {
-		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Mend: fmt.Sprintf("give at most %d", MaxDeletionID)})
+		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Hint: fmt.Sprintf("give at most %d", MaxDeletionID)})
 	}
 	for i, id := range r.UserIDs {
 		if err := checkUserID(fmt.Sprintf("userIds[%d]", i), id); err != nil {
@@ -188,10 +188,10 @@ func (u *Service) deletionTargets(source string) (sources []string, targets []De
 	}
 	switch {
 	case len(sources) == 0:
-		return nil, nil, &webhook.FieldError{Field: "source", Problem: "is empty, and no source is known yet", Mend: "name the source"}
+		return nil, nil, &webhook.FieldError{Field: "source", Problem: "is empty, and no source is known yet", Hint: "name the source"}
 	case len(targets) > maxDeletionTargets:
 		return nil, nil, &webhook.FieldError{Field: "source", Problem: fmt.Sprintf("means %d destinations of sources", len(targets)),
-			Mend: fmt.Sprintf("name sources one by one: at most %d are allowed", maxDeletionTargets)}
+			Hint: fmt.Sprintf("name sources one by one: at most %d are allowed", maxDeletionTargets)}
 	}
 	return sources, targets, nil
 }
