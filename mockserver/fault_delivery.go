@@ -12,7 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 )
 
-// before returns a webhook.SenderConfig.Wrap that lets faults befall deliveries, with
+// before returns an engine.Config.WrapTransport that lets faults befall deliveries, with
 // another around it if that is not nil.
 func (fs *faults) before(outer func(http.RoundTripper) http.RoundTripper) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {

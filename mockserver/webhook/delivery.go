@@ -32,9 +32,6 @@ type SenderConfig struct {
 	// resolves to here, if it does. Defaults to no proxy, whatever the
 	// environment says.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Product is the product token of the User-Agent, which is followed by
-	// "/1.0". Defaults to "analytics-go".
-	Product string
 	// Timeout bounds a whole exchange, from DNS to the end of the response's
 	// body. Defaults to [Timeout], 5 s.
 	Timeout time.Duration
@@ -43,10 +40,4 @@ type SenderConfig struct {
 	// Transport carries requests in place of the network, for tests. Policy,
 	// authorities and proxy then have no effect. Defaults to none.
 	Transport http.RoundTripper
-	// Wrap is put around what carries requests, Transport or the network, and may
-	// look at them or answer in its place. Defaults to none.
-	Wrap func(http.RoundTripper) http.RoundTripper
-	// Now is the clock for Attempt.Time and for dates in Retry-After.
-	// Durations are always measured in real time. Defaults to time.Now.
-	Now func() time.Time
 }

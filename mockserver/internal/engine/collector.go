@@ -91,8 +91,8 @@ func New(config Config) (*Collector, error) {
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	var err error
-	if c.sender, err = c.newSender(config.Sender); err != nil {
-		return nil, err
+	if c.sender, err = sender.New(config.Sender, config.WrapTransport); err != nil {
+		return nil, fmt.Errorf("mockserver: %w", err)
 	}
 	c.Service = users.New(users.Config{
 		Journal: c.journal, State: config.State, Known: c.dedup, Observer: append(event.Observers{config.History}, config.Observers...), Logger: c.log, Settings: c.Settings,
@@ -117,15 +117,6 @@ func New(config Config) (*Collector, error) {
 	}
 	c.Service.Start()
 	return c, nil
-}
-
-// newSender returns a sender.
-func (c *Collector) newSender(config webhook.SenderConfig) (*sender.Sender, error) {
-	s, err := sender.New(config)
-	if err != nil {
-		return nil, fmt.Errorf("mockserver: %w", err)
-	}
-	return s, nil
 }
 
 // remember lets the calls that are stored already be recognised.

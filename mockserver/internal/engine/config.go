@@ -53,6 +53,9 @@ type Config struct {
 	Concurrency int
 	// Sender says where webhooks may be and how they are reached.
 	Sender webhook.SenderConfig
+	// WrapTransport is put around what carries requests to webhooks, and may look at
+	// them or answer in its place. Defaults to none.
+	WrapTransport func(http.RoundTripper) http.RoundTripper
 	// Journal keeps accepted calls. The collector closes it. Defaults to
 	// NewMemory.
 	Journal journal.Journal

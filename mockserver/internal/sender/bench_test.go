@@ -45,7 +45,7 @@ func BenchmarkDelivery(b *testing.B) {
 		})
 	})
 	b.Run("delivery", func(b *testing.B) {
-		s, err := New(webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}})
+		s, err := New(webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}}, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -124,7 +124,7 @@ func newReceiver(t *testing.T, h http.HandlerFunc) *receiver {
 
 func newTestSender(t *testing.T, config webhook.SenderConfig) *Sender {
 	t.Helper()
-	s, err := New(config)
+	s, err := New(config, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func ExampleSender() {
 	}))
 	defer srv.Close()
 
-	s, err := sender.New(webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}})
+	s, err := sender.New(webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

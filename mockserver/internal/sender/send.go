@@ -42,6 +42,8 @@ const (
 	idleTimeout = 4 * time.Second
 
 	maxIdlePerHost = 512
+
+	userAgent = "analytics-go/1.0"
 )
 
 // Sender sends deliveries over HTTP/1.1. It reuses connections, which it keeps
@@ -50,32 +52,16 @@ const (
 type Sender struct {
 	transport http.RoundTripper
 	idle      interface{ CloseIdleConnections() } // nil if transport has none
-	userAgent string
 	timeout   time.Duration
-	now       func() time.Time
 	receivers receivers
 }
 
-// New returns a Sender, or an error that says which part of the
-// configuration cannot be used.
-func New(config webhook.SenderConfig) (*Sender, error) {
-	if config.Product == "" {
-		config.Product = "analytics-go"
-	}
-	if !httpcheck.IsToken(config.Product) {
-		return nil, fmt.Errorf("webhook: the product %q is no token: use letters, digits and hyphens", config.Product)
-	}
-	s := &Sender{
-		transport: config.Transport,
-		userAgent: config.Product + "/1.0",
-		timeout:   config.Timeout,
-		now:       config.Now,
-	}
+// New returns a Sender, or an error that says which part of the configuration
+// cannot be used. wrap, if not nil, is put around what carries requests.
+func New(config webhook.SenderConfig, wrap func(http.RoundTripper) http.RoundTripper) (*Sender, error) {
+	s := &Sender{transport: config.Transport, timeout: config.Timeout}
 	if s.timeout <= 0 {
 		s.timeout = webhook.Timeout
-	}
-	if s.now == nil {
-		s.now = time.Now
 	}
 	if s.transport == nil {
 		t, err := newTransport(config, s.timeout)
@@ -85,8 +71,8 @@ func New(config webhook.SenderConfig) (*Sender, error) {
 		s.transport = t
 	}
 	s.idle, _ = s.transport.(interface{ CloseIdleConnections() })
-	if config.Wrap != nil {
-		s.transport = config.Wrap(s.transport)
+	if wrap != nil {
+		s.transport = wrap(s.transport)
 	}
 	return s, nil
 }
@@ -183,7 +169,7 @@ type Request struct {
 // retry; whether to do so is in the Attempt's Verdict, and when in [Next].
 func (s *Sender) Send(ctx context.Context, r Request) webhook.Attempt {
 	start := time.Now()
-	a := webhook.Attempt{Time: s.now().UTC(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
+	a := webhook.Attempt{Time: start.UTC(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
 	if deadline, ok := ctx.Deadline(); !ok || deadline.Sub(start) > s.timeout {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.timeout)
@@ -201,7 +187,7 @@ func (s *Sender) Send(ctx context.Context, r Request) webhook.Attempt {
 // exchange sends the request and reads the response into a. Its error is nil
 // when the response is complete, whatever its status.
 func (s *Sender) exchange(ctx context.Context, r Request, a *webhook.Attempt) error {
-	header, err := s.header(r)
+	header, err := headerOf(r)
 	if err != nil {
 		return &requestError{err}
 	}
@@ -263,8 +249,8 @@ func (rs *receivers) find(url string) (*http.Request, error) {
 	return r, nil
 }
 
-// header makes the header of a request; its values share one array.
-func (s *Sender) header(r Request) (http.Header, error) {
+// headerOf makes the header of a request; its values share one array.
+func headerOf(r Request) (http.Header, error) {
 	h := make(http.Header, len(r.Endpoint.Headers)+5)
 	values := make([]string, 0, len(r.Endpoint.Headers)+5)
 	set := func(canonical, value string) {
@@ -278,7 +264,7 @@ func (s *Sender) header(r Request) (http.Header, error) {
 		}
 		set(canonical, value)
 	}
-	set("User-Agent", s.userAgent)
+	set("User-Agent", userAgent)
 	set("Content-Type", "application/json")
 	set(webhook.AttemptHeader, strconv.Itoa(r.Number))
 	if strings.IndexFunc(r.MessageID, httpcheck.IsControl) >= 0 {

@@ -279,7 +279,7 @@ func TestCAFileErrors(t *testing.T) {
 		filepath.Join(dir, "missing.pem"): "missing.pem: no such file",
 		empty:                             "empty.pem holds no certificate in PEM form",
 	} {
-		if s, err := New(webhook.SenderConfig{CAFile: file}); s != nil || err == nil || !strings.Contains(err.Error(), want) {
+		if s, err := New(webhook.SenderConfig{CAFile: file}, nil); s != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
