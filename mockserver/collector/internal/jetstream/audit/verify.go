@@ -1,15 +1,12 @@
-package jetstream
+package audit
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -17,18 +14,29 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-var _ journal.Verifier = (*Journal)(nil)
+// Evidence is what a verifier is told by the journal.
+type Evidence interface {
+	// LoadBase returns the account of what has been removed.
+	LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error)
+	// ToVerify returns what the ledger says now.
+	ToVerify(ctx context.Context) (*ledger.Claim, error)
+	// EachStoredRetry calls f with each retry that is stored.
+	EachStoredRetry(ctx context.Context, f func(destination, number string)) error
+	IsStored(ctx context.Context, destination string, ref record.Ref) (bool, error)
+}
 
-// A verifier holds the ledger against a count of all that is stored.
-type verifier struct {
+// A Verifier holds the ledger against a count of all that is stored.
+type Verifier struct {
 	*ledger.Recount
-	journal *Journal
-	looks   int // how often it may still wait for what is on its way
+	*store.Store
+	Account *ledger.Ledger
+	From    Evidence
+	Looks   int // how often it may still wait for what is on its way
 }
 
 const (
 	// What is on its way is looked for so often, with a pause between.
-	looks     = 100
+	Looks     = 100
 	lookPause = 50 * time.Millisecond
 	// callsAtOnce and outcomesAtOnce are how many messages may wait to be read: the
 	// ids in one of CALLS take up to 48 KB, and one of OUTCOMES up to 256 KB.
@@ -36,35 +44,13 @@ const (
 	outcomesAtOnce = 64
 )
 
-// Verify reads all that is stored and proves or refutes, for every destination,
-// that accepted = delivered + failed + filtered + pending + lost, that none of them
-// is negative, and that the ledger says the same. Calls may be accepted and delivered meanwhile. It takes a few
-// seconds for a million stored messages, and for each destination 12 bytes of memory
-// for a message that was not tried and about 50 for what waits for a retry.
-func (j *Journal) Verify(ctx context.Context) ([]journal.Verification, error) {
-	if err := j.open(); err != nil {
-		return nil, err
-	}
-	j.trimming.Lock() // what is read must stay
-	defer j.trimming.Unlock()
-	var all []journal.Verification
-	err := j.Patiently(ctx, func(ctx context.Context) (err error) {
-		all, err = (&verifier{journal: j, looks: looks}).verify(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("journal: verifying: %w", err)
-	}
-	return all, nil
-}
-
-func (v *verifier) verify(ctx context.Context) ([]journal.Verification, error) {
-	base, _, err := v.journal.loadBase(ctx)
+func (v *Verifier) Verify(ctx context.Context) ([]journal.Verification, error) {
+	base, _, err := v.From.LoadBase(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v.Recount = ledger.NewRecount(base)
-	if v.Now, err = v.journal.toVerify(ctx); err != nil {
+	if v.Now, err = v.From.ToVerify(ctx); err != nil {
 		return nil, err
 	}
 	if err := v.readPending(ctx, base); err != nil {
@@ -81,9 +67,9 @@ func (v *verifier) verify(ctx context.Context) ([]journal.Verification, error) {
 
 // readPending counts what had not ended when a loss was accepted: the count begins
 // there, and what is stored says what it is.
-func (v *verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
+func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	first := base.Calls + 1
-	for _, b := range base.Books {
+	for _, b := range base.Accounts {
 		if b.Fresh > 0 {
 			first = min(first, b.Floor+1)
 		}
@@ -91,16 +77,16 @@ func (v *verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	if first > base.Calls {
 		return nil
 	}
-	t := v.journal.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
+	t := v.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
 		if seq > base.Calls {
 			return store.ErrEnough
 		}
-		parsed, err := v.journal.Names.ParseCalls(seq, m.Subject, m.Header)
+		parsed, err := v.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil || parsed.Kind != record.KindCalls {
 			return err
 		}
-		for name, b := range base.Books {
-			v.Books[name].AddOpen(b, parsed)
+		for name, b := range base.Accounts {
+			v.Accounts[name].AddOpen(b, parsed)
 		}
 		return nil
 	})
@@ -108,35 +94,9 @@ func (v *verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	return t.Scan(ctx)
 }
 
-// toVerify returns what the account says now. What a consumer takes for acknowledged
-// is asked first: each of its messages must then have outcomes that the account has
-// read.
-func (j *Journal) toVerify(ctx context.Context) (*ledger.Claim, error) {
-	acknowledged := map[string]uint64{}
-	for _, name := range j.account.Destinations() {
-		floor, err := j.ackFloor(ctx, name)
-		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) { // it is made when the destination is attached
-			return nil, err
-		}
-		acknowledged[name] = floor
-	}
-	calls, err := j.calls.Info(ctx) // another process may have stored more than this one has read
-	if err != nil {
-		return nil, err
-	}
-	outcomes, err := j.outcomes.Info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := j.account.ReachedBoth(ctx, max(calls.State.LastSeq, j.acked.Load()), outcomes.State.LastSeq); err != nil {
-		return nil, err
-	}
-	return j.account.Verified(acknowledged), nil
-}
-
 // read goes through OUTCOMES, and through CALLS as far ahead as each outcome
 // needs it.
-func (v *verifier) read(ctx context.Context, outcomes uint64) error {
+func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	calls := make(chan *record.Calls, 64)
 	var failed error // of readCalls
@@ -145,7 +105,7 @@ func (v *verifier) read(ctx context.Context, outcomes uint64) error {
 	reading.Go(func() { failed = v.readCalls(ctx, after, calls) })
 	defer reading.Wait()
 	defer cancel()
-	t := v.journal.Tail(record.StreamOutcomes, outcomes+1, func(m *nats.Msg, seq uint64) error {
+	t := v.Tail(record.StreamOutcomes, outcomes+1, func(m *nats.Msg, seq uint64) error {
 		if seq > v.Now.Outcomes {
 			return store.ErrEnough
 		}
@@ -169,13 +129,13 @@ func (v *verifier) read(ctx context.Context, outcomes uint64) error {
 }
 
 // ReadCalls sends the messages of CALLS that follow one, and then closes the channel.
-func (v *verifier) readCalls(ctx context.Context, after uint64, calls chan<- *record.Calls) error {
+func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *record.Calls) error {
 	defer close(calls)
-	t := v.journal.Tail(record.StreamCalls, after+1, func(m *nats.Msg, seq uint64) error {
+	t := v.Tail(record.StreamCalls, after+1, func(m *nats.Msg, seq uint64) error {
 		if seq > v.Now.Calls {
 			return store.ErrEnough
 		}
-		parsed, err := v.journal.Names.ParseCalls(seq, m.Subject, m.Header)
+		parsed, err := v.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
@@ -192,7 +152,7 @@ func (v *verifier) readCalls(ctx context.Context, after uint64, calls chan<- *re
 }
 
 // advance takes in messages of CALLS up to one.
-func (v *verifier) advance(calls <-chan *record.Calls, to uint64) {
+func (v *Verifier) advance(calls <-chan *record.Calls, to uint64) {
 	for v.Calls < to {
 		m, ok := <-calls
 		if !ok {
@@ -205,11 +165,11 @@ func (v *verifier) advance(calls <-chan *record.Calls, to uint64) {
 }
 
 // checkPending looks whether what has not ended will be handed out.
-func (v *verifier) checkPending(ctx context.Context) error {
+func (v *Verifier) checkPending(ctx context.Context) error {
 	if err := v.findStored(ctx); err != nil {
 		return err
 	}
-	for name, b := range v.Books {
+	for name, b := range v.Accounts {
 		if err := v.checkUntried(ctx, name, b); err != nil {
 			return err
 		}
@@ -221,9 +181,9 @@ func (v *verifier) checkPending(ctx context.Context) error {
 }
 
 // checkUntried looks whether what was never tried is yet to be handed out.
-func (v *verifier) checkUntried(ctx context.Context, name string, b *ledger.Recounted) (err error) {
+func (v *Verifier) checkUntried(ctx context.Context, name string, b *ledger.Recounted) (err error) {
 	to := v.Now.Tried[name]
-	b.Untried.All(func(ref record.Ref, calls int, at time.Time) bool {
+	b.Undelivered.All(func(ref record.Ref, calls int, at time.Time) bool {
 		if ref.Seq <= to.Floor {
 			b.Problem("message %d of CALLS, part %d: it was never tried, but the ledger takes all up to message %d for tried", ref.Seq, ref.Part, to.Floor)
 			return true
@@ -245,7 +205,7 @@ func (v *verifier) checkUntried(ctx context.Context, name string, b *ledger.Reco
 }
 
 // checkWaiting looks whether what waits for another attempt is among the retries.
-func (v *verifier) checkWaiting(ctx context.Context, name string, b *ledger.Recounted) error {
+func (v *Verifier) checkWaiting(ctx context.Context, name string, b *ledger.Recounted) error {
 	for number, w := range b.Waiting {
 		if ref := record.RefOf(number); !w.Stored {
 			ended, err := v.endedMeanwhile(ctx, name, ref, int(w.Attempt))
@@ -263,9 +223,9 @@ func (v *verifier) checkWaiting(ctx context.Context, name string, b *ledger.Reco
 }
 
 // findStored marks what is among the retries.
-func (v *verifier) findStored(ctx context.Context) error {
+func (v *Verifier) findStored(ctx context.Context) error {
 	byToken := map[string]*ledger.Recounted{}
-	for name, b := range v.Books {
+	for name, b := range v.Accounts {
 		if len(b.Waiting) > 0 {
 			byToken[record.Token(name)] = b
 		}
@@ -273,7 +233,7 @@ func (v *verifier) findStored(ctx context.Context) error {
 	if len(byToken) == 0 {
 		return nil
 	}
-	return v.journal.eachStoredRetry(ctx, func(destination, number string) {
+	return v.From.EachStoredRetry(ctx, func(destination, number string) {
 		b := byToken[destination]
 		n, err := strconv.ParseUint(number, 10, 64)
 		if b == nil || err != nil {
@@ -286,42 +246,41 @@ func (v *verifier) findStored(ctx context.Context) error {
 	})
 }
 
-// firstEnded tells whether the first attempt has ended after all. If it was another
+// firstEnded reports whether the first attempt has ended after all. If it was another
 // process that ended it, this one may not have read of it yet.
-func (v *verifier) firstEnded(ctx context.Context, name string, ref record.Ref) (bool, error) {
+func (v *Verifier) firstEnded(ctx context.Context, name string, ref record.Ref) (bool, error) {
 	return v.eventually(ctx, func() (ended bool, err error) {
 		ended = true
-		v.journal.account.With(name, func(b *ledger.Account) { ended = b.Ended(ref) })
+		v.Account.With(name, func(b *ledger.Account) { ended = b.Ended(ref) })
 		return ended, nil
 	})
 }
 
-// endedMeanwhile tells whether a retry ended after the count began, or is
+// endedMeanwhile reports whether a retry ended after the count began, or is
 // stored now: it may be on its way from its schedule, or from this process.
-func (v *verifier) endedMeanwhile(ctx context.Context, name string, ref record.Ref, attempt int) (bool, error) {
-	j := v.journal
+func (v *Verifier) endedMeanwhile(ctx context.Context, name string, ref record.Ref, attempt int) (bool, error) {
 	return v.eventually(ctx, func() (bool, error) {
 		ended := true
-		j.account.With(name, func(b *ledger.Account) {
+		v.Account.With(name, func(b *ledger.Account) {
 			r, ok := b.Retries[ref]
 			ended = !ok || r.Attempt != attempt
 		})
 		if ended {
 			return true, nil
 		}
-		return j.isStored(ctx, name, ref)
+		return v.From.IsStored(ctx, name, ref)
 	})
 }
 
-// eventually tells whether something holds, or does soon. What does not hold for
+// eventually reports whether something holds, or does soon. What does not hold for
 // one part may not for many: only the first of them are waited for.
-func (v *verifier) eventually(ctx context.Context, holds func() (bool, error)) (bool, error) {
+func (v *Verifier) eventually(ctx context.Context, holds func() (bool, error)) (bool, error) {
 	for {
 		ok, err := holds()
-		if ok || err != nil || v.looks == 0 {
+		if ok || err != nil || v.Looks == 0 {
 			return ok, err
 		}
-		v.looks--
+		v.Looks--
 		if err := store.Sleep(ctx, lookPause); err != nil {
 			return false, err
 		}

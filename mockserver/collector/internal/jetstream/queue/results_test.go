@@ -1,8 +1,8 @@
-package jetstream
+package queue
 
 import (
-	"context"
 	"errors"
+	"log/slog"
 	"testing"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -13,10 +13,9 @@ import (
 // Whoever hands over an outcome waits for what becomes of it, also when the
 // journal has been closed: else Close would wait for ever for those who wait.
 func TestOutcomesThatComeAfterTheEndAreRefused(t *testing.T) {
-	j := &Journal{Store: &store.Store{}}
-	j.Ctx, j.Cancel = context.WithCancelCause(t.Context())
-	r := newResults(j.Store, nil)
-	j.Cancel(journal.ErrClosed)
+	s := store.New("test", false, slog.New(slog.DiscardHandler))
+	r := newResults(s, nil)
+	s.Cancel(journal.ErrClosed)
 	r.run()
 	for range 100 {
 		select {

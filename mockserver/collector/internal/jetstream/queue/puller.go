@@ -1,4 +1,4 @@
-package jetstream
+package queue
 
 import (
 	"context"
@@ -30,7 +30,7 @@ const (
 // A puller asks a consumer for messages, for so many as are wanted and no more:
 // a backlog stays on the disk.
 type puller struct {
-	queue     *queue
+	queue     *Queue
 	kind      string // of the stream
 	subject   string // of requests
 	got       func(lost context.Context, m *nats.Msg, seq, behind uint64)
@@ -46,21 +46,21 @@ type puller struct {
 	closed    bool
 }
 
-func newPuller(q *queue, kind string, got func(lost context.Context, m *nats.Msg, seq, behind uint64)) (*puller, error) {
-	j := q.journal
+func newPuller(q *Queue, kind string, got func(lost context.Context, m *nats.Msg, seq, behind uint64)) (*puller, error) {
+	set := q.set
 	p := &puller{queue: q, kind: kind, got: got, expires: pullExpiresEmbedded}
-	if j.Shared {
+	if set.Shared {
 		p.expires, p.heartbeat = pullExpires, pullHeartbeat
 	}
-	p.subject = "$JS.API.CONSUMER.MSG.NEXT." + j.Names.Stream(kind) + "." + j.Names.Consumer(q.name)
+	p.subject = "$JS.API.CONSUMER.MSG.NEXT." + set.Names.Stream(kind) + "." + set.Names.Consumer(q.name)
 	return p, p.subscribe()
 }
 
 // subscribe has what is asked for from now on come on the connection as it is now.
 func (p *puller) subscribe() (err error) {
-	j := p.queue.journal
-	lost := j.Link.Load().Lost
-	p.sub, err = j.NC.Subscribe(j.NC.NewInbox(), func(m *nats.Msg) { p.receive(lost, m) })
+	set := p.queue.set
+	lost := set.Link.Load().Lost
+	p.sub, err = set.NC.Subscribe(set.NC.NewInbox(), func(m *nats.Msg) { p.receive(lost, m) })
 	return err
 }
 
@@ -86,7 +86,7 @@ func (p *puller) want(n int) {
 	inbox := p.sub.Subject
 	p.mu.Unlock()
 	request, _ := json.Marshal(store.PullRequest{Batch: n, Expires: p.expires, Heartbeat: p.heartbeat})
-	if err := p.queue.journal.NC.PublishRequest(p.subject, inbox, request); err != nil {
+	if err := p.queue.set.NC.PublishRequest(p.subject, inbox, request); err != nil {
 		p.repair()
 	}
 }
@@ -144,7 +144,7 @@ func (p *puller) reset() {
 	}
 	_ = p.sub.Unsubscribe()
 	_ = p.subscribe() // it fails where the journal is closed
-	p.missed = !p.queue.journal.Shared
+	p.missed = !p.queue.set.Shared
 	missed := p.missed
 	p.mu.Unlock()
 	if missed {
@@ -162,8 +162,8 @@ func (p *puller) repair() {
 	}
 	p.repairing = true
 	p.mu.Unlock()
-	p.queue.journal.Work.Go(func() {
-		ctx := p.queue.journal.Ctx
+	p.queue.set.Work.Go(func() {
+		ctx := p.queue.set.Ctx
 		for store.Sleep(ctx, repairPause) == nil && !p.repaired(ctx) {
 		}
 		p.queue.pull()
@@ -181,8 +181,8 @@ func (p *puller) repaired(ctx context.Context) bool {
 	defer cancel()
 	var err error
 	if missed && !closed {
-		j := p.queue.journal
-		if err = j.JS.DeleteConsumer(ctx, j.Names.Stream(p.kind), j.Names.Consumer(p.queue.name)); errors.Is(err, jetstream.ErrConsumerNotFound) {
+		set := p.queue.set
+		if err = set.JS.DeleteConsumer(ctx, set.Names.Stream(p.kind), set.Names.Consumer(p.queue.name)); errors.Is(err, jetstream.ErrConsumerNotFound) {
 			err = nil
 		}
 	}

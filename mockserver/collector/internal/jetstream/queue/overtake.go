@@ -1,4 +1,4 @@
-package jetstream
+package queue
 
 import (
 	"context"
@@ -43,9 +43,9 @@ type overtaking struct {
 
 // mayOvertake reports whether it is to be looked now for sources that wait, and notes
 // that it is. The lock is held.
-func (q *queue) mayOvertake(now time.Time) bool {
+func (q *Queue) mayOvertake(now time.Time) bool {
 	every := overtakeEvery
-	if q.journal.Shared {
+	if q.set.Shared {
 		every = overtakeEveryShared
 	}
 	passedOver := q.ready.Fresh() > 0 && len(q.wants) > 0
@@ -57,11 +57,11 @@ func (q *queue) mayOvertake(now time.Time) bool {
 }
 
 // overtake takes messages of the sources that have none here.
-func (q *queue) overtake() {
-	ctx, cancel := context.WithTimeout(q.journal.Ctx, store.RequestPatience)
+func (q *Queue) overtake() {
+	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestPatience)
 	defer cancel()
-	if err := q.overtakeAll(ctx); err != nil && q.journal.Ctx.Err() == nil {
-		q.journal.Log.Debug("whether other sources wait is not known; it is looked again", "destination", q.name, "error", err)
+	if err := q.overtakeAll(ctx); err != nil && q.set.Ctx.Err() == nil {
+		q.set.Log.Debug("whether other sources wait is not known; it is looked again", "destination", q.name, "error", err)
 	}
 	q.mu.Lock()
 	q.ahead.looking = false
@@ -69,8 +69,8 @@ func (q *queue) overtake() {
 	q.pull()
 }
 
-func (q *queue) overtakeAll(ctx context.Context) error {
-	if first, err := q.journal.isFirst(ctx, q.name); err != nil || !first {
+func (q *Queue) overtakeAll(ctx context.Context) error {
+	if first, err := q.set.isFirst(ctx, q.name); err != nil || !first {
 		return err
 	}
 	after, err := q.delivered(ctx)
@@ -90,11 +90,11 @@ func (q *queue) overtakeAll(ctx context.Context) error {
 }
 
 // delivered returns the last message of CALLS that the consumer has handed out.
-func (q *queue) delivered(ctx context.Context) (uint64, error) {
-	if !q.journal.Shared {
+func (q *Queue) delivered(ctx context.Context) (uint64, error) {
+	if !q.set.Shared {
 		return 0, nil // to this process, which knows it
 	}
-	consumer, err := q.journal.JS.Consumer(ctx, q.journal.Names.Stream(record.StreamCalls), q.journal.Names.Consumer(q.name))
+	consumer, err := q.set.JS.Consumer(ctx, q.set.Names.Stream(record.StreamCalls), q.set.Names.Consumer(q.name))
 	if err != nil {
 		return 0, err
 	}
@@ -102,17 +102,17 @@ func (q *queue) delivered(ctx context.Context) (uint64, error) {
 }
 
 // sourcesBehind returns the sources of the destination, in their order.
-func (q *queue) sourcesBehind(ctx context.Context) (sources []string, err error) {
-	q.journal.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() })
+func (q *Queue) sourcesBehind(ctx context.Context) (sources []string, err error) {
+	q.set.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() })
 	if len(sources) > 0 {
 		return sources, nil
 	}
-	info, err := q.journal.calls.Info(ctx, jetstream.WithSubjectFilter(q.journal.Names.Subject(record.KindCalls, "*")))
+	info, err := q.set.calls.Info(ctx, jetstream.WithSubjectFilter(q.set.Names.Subject(record.KindCalls, "*")))
 	if err != nil {
 		return nil, err
 	}
 	for subject := range info.State.Subjects {
-		_, tok := q.journal.Names.Kind(subject)
+		_, tok := q.set.Names.Kind(subject)
 		source, err := record.Untoken(tok)
 		if err != nil {
 			return nil, err
@@ -125,7 +125,7 @@ func (q *queue) sourcesBehind(ctx context.Context) (sources []string, err error)
 
 // absent returns those of the sources for which it is to be looked now: some of those
 // that this process has nothing of.
-func (q *queue) absent(sources []string) []string {
+func (q *Queue) absent(sources []string) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	here := map[string]bool{}
@@ -146,13 +146,13 @@ func (q *queue) absent(sources []string) []string {
 }
 
 // overtakeOne takes the next messages of a source that come after one.
-func (q *queue) overtakeOne(ctx context.Context, source string, after uint64) error {
-	subject := q.journal.Names.Subject(record.KindCalls, record.Token(source))
+func (q *Queue) overtakeOne(ctx context.Context, source string, after uint64) error {
+	subject := q.set.Names.Subject(record.KindCalls, record.Token(source))
 	for messages, bytes := 0, 0; messages < overtakeMessages && bytes < overtakeBytes; messages++ {
 		q.mu.Lock()
 		after = max(after, q.last, q.ahead.passed[source])
 		q.mu.Unlock()
-		raw, err := q.journal.calls.GetMsg(ctx, after+1, jetstream.WithGetMsgSubject(subject))
+		raw, err := q.set.calls.GetMsg(ctx, after+1, jetstream.WithGetMsgSubject(subject))
 		if store.IsMissing(err) {
 			return nil
 		}
@@ -168,12 +168,12 @@ func (q *queue) overtakeOne(ctx context.Context, source string, after uint64) er
 }
 
 // overtook takes a message that has overtaken others.
-func (q *queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
-	m, err := q.journal.Names.ParseCalls(raw.Sequence, raw.Subject, raw.Header)
+func (q *Queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
+	m, err := q.set.Names.ParseCalls(raw.Sequence, raw.Subject, raw.Header)
 	if err != nil {
 		return err
 	}
-	if err := q.accounted(q.journal.Link.Load().Lost, m.Seq); err != nil {
+	if err := q.accounted(q.set.Link.Load().Lost, m.Seq); err != nil {
 		return err
 	}
 	q.mu.Lock()
@@ -189,12 +189,12 @@ func (q *queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
 
 // isFirst reports whether this process is the first of those that have a destination:
 // what several let overtake would be delivered by each of them.
-func (j *queueSet) isFirst(ctx context.Context, destination string) (bool, error) {
-	if !j.Shared {
+func (set *Set) isFirst(ctx context.Context, destination string) (bool, error) {
+	if !set.Shared {
 		return true, nil
 	}
-	first := j.Writer
-	t := j.Tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
+	first := set.Writer
+	t := set.Tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
 		var writer uint64
 		var claimed []string
 		if _, err := fmt.Sscanf(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], "%x", &writer); err != nil {
@@ -208,7 +208,7 @@ func (j *queueSet) isFirst(ctx context.Context, destination string) (bool, error
 		}
 		return nil
 	})
-	t.Subjects = []string{j.Names.Subject("s", "has", "*")}
+	t.Subjects = []string{set.Names.Subject("s", "has", "*")}
 	err := t.Scan(ctx)
-	return first == j.Writer, err
+	return first == set.Writer, err
 }

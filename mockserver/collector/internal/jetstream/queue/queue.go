@@ -1,4 +1,4 @@
-package jetstream
+package queue
 
 import (
 	"cmp"
@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// ackWait is how long a server waits for a sign of life before it hands a
+	// AckWait is how long a server waits for a sign of life before it hands a
 	// message to another process. Within one process nobody else is there.
-	ackWait         = 10 * time.Second
+	AckWait         = 10 * time.Second
 	ackWaitEmbedded = 24 * time.Hour
-	// renewal is how often such a sign is given.
-	renewal = ackWait / 3
+	// Renewal is how often such a sign is given.
+	Renewal = AckWait / 3
 	// maxUnended is how many messages of a destination may be at work, in all
 	// processes.
 	maxUnended = 4096
@@ -39,10 +39,10 @@ const (
 	maxPassedOver = 16
 )
 
-// A queue is what this process has before it for one destination. It asks the
+// A Queue is what this process has before it for one destination. It asks the
 // servers for as many messages as there are goroutines that wait for one.
-type queue struct {
-	journal  *queueSet
+type Queue struct {
+	set      *Set
 	name     string
 	attached uint64    // the message of CALLS that attached it
 	since    time.Time // when that was
@@ -97,9 +97,9 @@ func (it *item) source() string {
 	return it.message.source
 }
 
-func newQueue(j *queueSet, name string, attached uint64, since time.Time) (*queue, error) {
-	q := &queue{
-		journal: j, name: name, attached: attached, since: since, wants: map[*journal.Want]struct{}{},
+func newQueue(set *Set, name string, attached uint64, since time.Time) (*Queue, error) {
+	q := &Queue{
+		set: set, name: name, attached: attached, since: since, wants: map[*journal.Want]struct{}{},
 		ready: turns.New((*item).source, func(it *item) time.Time { return it.Due }),
 		items: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, repeated: map[uint64][]string{},
 	}
@@ -117,34 +117,34 @@ func newQueue(j *queueSet, name string, attached uint64, since time.Time) (*queu
 // ensure makes the consumers that are missing, and has that of CALLS let through
 // the sources of the destination. On an embedded server they live in memory: where
 // they begin is known from the account.
-func (q *queue) ensure(ctx context.Context) error {
+func (q *Queue) ensure(ctx context.Context) error {
 	var sources []string
-	if !q.journal.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() }) {
+	if !q.set.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() }) {
 		return journal.ErrNotAttached
 	}
 	if err := q.ensureCalls(ctx, sources, covers); err != nil {
 		return err
 	}
 	retry := q.consumer()
-	retry.FilterSubjects, retry.DeliverPolicy = []string{q.journal.Names.Subject("due", record.Token(q.name), "*")}, jetstream.DeliverAllPolicy
+	retry.FilterSubjects, retry.DeliverPolicy = []string{q.set.Names.Subject("due", record.Token(q.name), "*")}, jetstream.DeliverAllPolicy
 	return q.ensureConsumer(ctx, record.StreamRetry, retry, covers)
 }
 
 // ensureCalls makes the consumer of CALLS, or brings it to sources if its filters
 // will not do.
-func (q *queue) ensureCalls(ctx context.Context, sources []string, do func(have, want []string) bool) error {
+func (q *Queue) ensureCalls(ctx context.Context, sources []string, do func(have, want []string) bool) error {
 	c := q.consumer()
-	c.FilterSubjects, c.DeliverPolicy = q.journal.Names.CallSubjects(sources), jetstream.DeliverByStartSequencePolicy
-	q.journal.account.With(q.name, func(b *ledger.Account) { c.OptStartSeq = b.Floor + 1 })
+	c.FilterSubjects, c.DeliverPolicy = q.set.Names.CallSubjects(sources), jetstream.DeliverByStartSequencePolicy
+	q.set.account.With(q.name, func(b *ledger.Account) { c.OptStartSeq = b.Floor + 1 })
 	return q.ensureConsumer(ctx, record.StreamCalls, c, do)
 }
 
-// connectSources brings the consumer of a destination that is attached already to the
+// ConnectSources brings the consumer of a destination that is attached already to the
 // sources that it is about to have, beside those that it has. It must do so before
 // calls of a new source count as accepted: a consumer does not go back for what its
 // filters passed over.
-func (j *queueSet) connectSources(ctx context.Context, destination string, sources []string) error {
-	if !j.account.With(destination, func(b *ledger.Account) {
+func (set *Set) ConnectSources(ctx context.Context, destination string, sources []string) error {
+	if !set.account.With(destination, func(b *ledger.Account) {
 		if have := b.Sources(); len(have) == 0 || len(sources) == 0 {
 			sources = nil
 		} else {
@@ -153,37 +153,37 @@ func (j *queueSet) connectSources(ctx context.Context, destination string, sourc
 	}) {
 		return nil
 	}
-	q := &queue{journal: j, name: destination}
-	return j.Patiently(ctx, func(ctx context.Context) error { return q.ensureCalls(ctx, sources, slices.Equal) })
+	q := &Queue{set: set, name: destination}
+	return set.Patiently(ctx, func(ctx context.Context) error { return q.ensureCalls(ctx, sources, slices.Equal) })
 }
 
-func (q *queue) consumer() jetstream.ConsumerConfig {
-	j := q.journal
+func (q *Queue) consumer() jetstream.ConsumerConfig {
+	set := q.set
 	c := jetstream.ConsumerConfig{
-		Durable: j.Names.Consumer(q.name), Description: "destination " + q.name,
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: maxUnended, MaxWaiting: 512,
+		Durable: set.Names.Consumer(q.name), Description: "destination " + q.name,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait, MaxDeliver: -1, MaxAckPending: maxUnended, MaxWaiting: 512,
 	}
-	if !j.Shared {
+	if !set.Shared {
 		c.AckWait, c.MemoryStorage, c.Replicas = ackWaitEmbedded, true, 1
 	}
 	return c
 }
 
 // ensureConsumer makes a consumer, or changes its filters if they will not do.
-func (q *queue) ensureConsumer(ctx context.Context, kind string, c jetstream.ConsumerConfig, do func(have, want []string) bool) error {
-	j := q.journal
-	stream := j.Names.Stream(kind)
+func (q *Queue) ensureConsumer(ctx context.Context, kind string, c jetstream.ConsumerConfig, do func(have, want []string) bool) error {
+	set := q.set
+	stream := set.Names.Stream(kind)
 	var err error
 	for range 3 { // another process may make or change it at the same time
 		var have jetstream.Consumer
-		have, err = j.JS.Consumer(ctx, stream, c.Durable)
+		have, err = set.JS.Consumer(ctx, stream, c.Durable)
 		switch {
 		case errors.Is(err, jetstream.ErrConsumerNotFound):
-			_, err = j.JS.CreateConsumer(ctx, stream, c)
+			_, err = set.JS.CreateConsumer(ctx, stream, c)
 		case err == nil && !do(filters(have.CachedInfo().Config), c.FilterSubjects):
 			changed := have.CachedInfo().Config
 			changed.FilterSubject, changed.FilterSubjects = "", c.FilterSubjects
-			_, err = j.JS.UpdateConsumer(ctx, stream, changed)
+			_, err = set.JS.UpdateConsumer(ctx, stream, changed)
 		}
 		if err == nil {
 			return nil
@@ -202,7 +202,7 @@ func filters(c jetstream.ConsumerConfig) []string {
 	return c.FilterSubjects
 }
 
-// covers tells whether filters let all through that is wanted. They may let more
+// covers reports whether filters let all through that is wanted. They may let more
 // through: another process may know of more.
 func covers(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(w string) bool {
@@ -211,33 +211,33 @@ func covers(have, want []string) bool {
 }
 
 // close ends the queue in this process. What is leased may still be finished.
-func (q *queue) close() {
+func (q *Queue) close() {
 	q.mu.Lock()
 	q.closed = true
 	if q.reader != nil {
 		q.reader.end()
 	}
 	var give []string
-	if q.journal.Shared {
+	if q.set.Shared {
 		give = q.giveBack(func(*item) bool { return true })
 	}
 	q.mu.Unlock()
 	for _, reply := range give {
-		_ = q.journal.NC.Publish(reply, []byte("-NAK"))
+		_ = q.set.NC.Publish(reply, []byte("-NAK"))
 	}
 	q.fresh.close()
 	q.retries.close()
 }
 
 // gotCalls takes a message of CALLS.
-func (q *queue) gotCalls(lost context.Context, m *nats.Msg, seq, behind uint64) {
-	parsed, err := q.journal.Names.ParseCalls(seq, m.Subject, m.Header)
+func (q *Queue) gotCalls(lost context.Context, m *nats.Msg, seq, behind uint64) {
+	parsed, err := q.set.Names.ParseCalls(seq, m.Subject, m.Header)
 	if err != nil {
-		q.journal.Log.Error("a message of calls cannot be read; it stays where it is", "destination", q.name, "error", err)
+		q.set.Log.Error("a message of calls cannot be read; it stays where it is", "destination", q.name, "error", err)
 		return
 	}
 	if err := q.accounted(lost, seq); err != nil {
-		_ = q.journal.NC.Publish(m.Reply, []byte("-NAK"))
+		_ = q.set.NC.Publish(m.Reply, []byte("-NAK"))
 		return
 	}
 	q.mu.Lock()
@@ -252,11 +252,11 @@ func (q *queue) gotCalls(lost context.Context, m *nats.Msg, seq, behind uint64) 
 // accounted waits until the account has a message of CALLS. It fails where the
 // connection that the message came on is lost before: a server that was started again
 // may have another of that number.
-func (q *queue) accounted(lost context.Context, seq uint64) error {
-	ctx, cancel := context.WithCancel(q.journal.Ctx)
+func (q *Queue) accounted(lost context.Context, seq uint64) error {
+	ctx, cancel := context.WithCancel(q.set.Ctx)
 	defer cancel()
 	defer context.AfterFunc(lost, cancel)()
-	if err := q.journal.account.Reached(ctx, seq); err != nil {
+	if err := q.set.account.Reached(ctx, seq); err != nil {
 		return err
 	}
 	return lost.Err()
@@ -265,8 +265,8 @@ func (q *queue) accounted(lost context.Context, seq uint64) error {
 // open returns the parts of a message of CALLS whose first attempt has not ended. The
 // lock is held from here on until they are among the items: what ends meanwhile would
 // be handed out again.
-func (q *queue) open(m *record.Calls) (open []record.Ref) {
-	q.journal.account.With(q.name, func(b *ledger.Account) {
+func (q *Queue) open(m *record.Calls) (open []record.Ref) {
+	q.set.account.With(q.name, func(b *ledger.Account) {
 		if b.Attached != q.attached || !b.Takes(m.Seq, m.Name) {
 			return
 		}
@@ -281,7 +281,7 @@ func (q *queue) open(m *record.Calls) (open []record.Ref) {
 
 // take makes the open parts of a message ready, and reports whether this process has
 // the message now: it may have come before. The lock is held.
-func (q *queue) take(m *record.Calls, payload []byte, reply string) bool {
+func (q *Queue) take(m *record.Calls, payload []byte, reply string) bool {
 	if p := q.messages[m.Seq]; p != nil {
 		p.reply = cmp.Or(reply, p.reply)
 		return true
@@ -300,11 +300,11 @@ func (q *queue) take(m *record.Calls, payload []byte, reply string) bool {
 
 // known acknowledges a message whose first attempt has ended. If it came before,
 // a process may have died between the outcome and what follows from it.
-func (q *queue) known(m *nats.Msg, seq uint64) {
-	j := q.journal
+func (q *Queue) known(m *nats.Msg, seq uint64) {
+	set := q.set
 	meta, err := m.Metadata()
-	if !j.Shared || err != nil || meta.NumDelivered < 2 {
-		j.ack(m.Reply)
+	if !set.Shared || err != nil || meta.NumDelivered < 2 {
+		set.ack(m.Reply)
 		return
 	}
 	q.mu.Lock()
@@ -313,15 +313,15 @@ func (q *queue) known(m *nats.Msg, seq uint64) {
 	q.settling = true
 	q.mu.Unlock()
 	if first {
-		j.Work.Go(q.settleRepeated)
+		set.Work.Go(q.settleRepeated)
 	}
 }
 
 // settleRepeated does what follows from the outcomes about the messages that came again,
 // and acknowledges them. One reading of the outcomes serves all that have come until it
 // begins.
-func (q *queue) settleRepeated() {
-	j := q.journal
+func (q *Queue) settleRepeated() {
+	set := q.set
 	for {
 		q.mu.Lock()
 		messages := q.repeated
@@ -331,35 +331,35 @@ func (q *queue) settleRepeated() {
 		if len(messages) == 0 {
 			return
 		}
-		if err := j.settler.settleFor(j.Ctx, q.name, messages); err != nil {
-			j.Log.Warn("what follows from an outcome could not be done; it is tried again", "destination", q.name, "error", err)
+		if err := set.settler.SettleFor(set.Ctx, q.name, messages); err != nil {
+			set.Log.Warn("what follows from an outcome could not be done; it is tried again", "destination", q.name, "error", err)
 			continue // they come again
 		}
 		for _, replies := range messages {
 			for _, reply := range replies {
-				j.ack(reply)
+				set.ack(reply)
 			}
 		}
 	}
 }
 
 // gotRetry takes a message of RETRY.
-func (q *queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
-	j := q.journal
+func (q *Queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
+	set := q.set
 	stored, err := record.DecodeRetry(m.Data)
 	if err != nil {
-		j.Log.Error("a retry cannot be read; it is made again from its outcome", "destination", q.name, "error", err)
-		j.ack(m.Reply)
+		set.Log.Error("a retry cannot be read; it is made again from its outcome", "destination", q.name, "error", err)
+		set.ack(m.Reply)
 		return
 	}
 	it := &item{Retry: *stored}
 	// Another process may have read further than this one.
-	if j.account.ReachedBoth(j.Ctx, it.Ref.Seq, it.From) != nil {
+	if set.account.ReachedBoth(set.Ctx, it.Ref.Seq, it.From) != nil {
 		return
 	}
 	var waits ledger.Waiting // what the account says that is waited for
 	q.mu.Lock()              // before the account is asked, see open
-	j.account.With(q.name, func(b *ledger.Account) {
+	set.account.With(q.name, func(b *ledger.Account) {
 		if b.Attached == q.attached {
 			waits = b.Retries[it.Ref]
 		}
@@ -380,9 +380,9 @@ func (q *queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
 	if have == nil && waits.Attempt > it.Attempt {
 		// What came has ended, and was still there because a process was killed
 		// before RETRY was written. What was scheduled then may be missing.
-		if err := j.settler.restoreRetry(j.Ctx, waiting{q.name, it.Ref, waits}, new(store.Outcomes)); err != nil {
-			j.Log.Warn("a retry could not be made again; it is tried again", "destination", q.name, "error", err)
-			_ = j.NC.Publish(m.Reply, []byte(`-NAK {"delay":1000000000}`))
+		if err := set.settler.RestoreRetry(set.Ctx, q.name, it.Ref, waits, new(store.Outcomes)); err != nil {
+			set.Log.Warn("a retry could not be made again; it is tried again", "destination", q.name, "error", err)
+			_ = set.NC.Publish(m.Reply, []byte(`-NAK {"delay":1000000000}`))
 			return
 		}
 	}
@@ -390,13 +390,13 @@ func (q *queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
 }
 
 // add makes an item ready. The lock is held.
-func (q *queue) add(it *item) {
+func (q *Queue) add(it *item) {
 	q.items[it.Ref] = it
 	q.put(it)
 }
 
 // put makes an item ready that was not, or was no longer. The lock is held.
-func (q *queue) put(it *item) {
+func (q *Queue) put(it *item) {
 	it.leased = false
 	q.ready.Push(it)
 	q.wake()
@@ -404,7 +404,7 @@ func (q *queue) put(it *item) {
 
 // wake lets those that wait in Next look: each may want something else. The lock is
 // held.
-func (q *queue) wake() {
+func (q *Queue) wake() {
 	if r := q.reader; r != nil && len(q.wants) > 0 {
 		close(r.wake)
 		r.wake = make(chan struct{})
@@ -413,7 +413,7 @@ func (q *queue) wake() {
 }
 
 // demand returns how many messages each puller should ask for. The lock is held.
-func (q *queue) demand() (fresh, retries int) {
+func (q *Queue) demand() (fresh, retries int) {
 	if q.closed || q.reader == nil {
 		return 0, 0
 	}
@@ -435,13 +435,13 @@ func (q *queue) demand() (fresh, retries int) {
 }
 
 // pull asks the servers for what is wanted.
-func (q *queue) pull() {
+func (q *Queue) pull() {
 	q.mu.Lock()
 	fresh, retries := q.demand()
 	overtake := q.mayOvertake(time.Now())
 	q.mu.Unlock()
 	if overtake {
-		q.journal.Work.Go(q.overtake)
+		q.set.Work.Go(q.overtake)
 	}
 	q.fresh.want(fresh)
 	q.retries.want(retries)
@@ -449,8 +449,8 @@ func (q *queue) pull() {
 
 // low returns the message of CALLS below which every first attempt has ended, or
 // 0 where another process may have one. The lock is held.
-func (q *queue) low() uint64 {
-	if q.journal.Shared {
+func (q *Queue) low() uint64 {
+	if q.set.Shared {
 		return 0
 	}
 	low := q.last + 1
@@ -461,7 +461,7 @@ func (q *queue) low() uint64 {
 }
 
 // drop forgets an item that has ended, and tells what is to be acknowledged.
-func (q *queue) drop(it *item) (reply string) {
+func (q *Queue) drop(it *item) (reply string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.items[it.Ref] == it {
@@ -480,8 +480,8 @@ func (q *queue) drop(it *item) (reply string) {
 
 // ack tells the server that a message has ended. If that is lost, the message
 // comes again and is known.
-func (j *queueSet) ack(reply string) {
+func (set *Set) ack(reply string) {
 	if reply != "" {
-		_ = j.NC.Publish(reply, []byte("+ACK"))
+		_ = set.NC.Publish(reply, []byte("+ACK"))
 	}
 }

@@ -1,4 +1,4 @@
-package jetstream
+package queue
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 
 // A reader hands out the items of a queue.
 type reader struct {
-	queue *queue
+	queue *Queue
 	wake  chan struct{} // closed when there may be something to lease; then there is another; guarded by queue.mu
 	done  chan struct{} // closed by end
 	once  sync.Once     // guards done
 }
 
-func (q *queue) newReader() *reader {
+func (q *Queue) newReader() *reader {
 	r := &reader{queue: q, wake: make(chan struct{}), done: make(chan struct{})}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +72,7 @@ func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <
 		return nil, nil, due, journal.ErrClosed
 	}
 	ok := false
-	if _, err := q.journal.Status.Writable(); err == nil { // else it would be delivered, and again and again
+	if _, err := q.set.Status.Writable(); err == nil { // else it would be delivered, and again and again
 		it, due, ok = q.ready.Pop(time.Now(), want.Except, want.NoRetries)
 	}
 	if !ok {
@@ -122,16 +122,16 @@ func (r *reader) Close() error {
 
 // lease makes a lease of an item: it reads the calls. It returns nil where that
 // is not possible now, or where nothing is left to be done.
-func (q *queue) lease(it *item) *lease {
+func (q *Queue) lease(it *item) *lease {
 	l := &lease{queue: q, item: it}
 	source, at, bodies, err := q.bodies(it)
 	switch {
 	case err != nil && store.IsMissing(err) && !q.mayCome(it):
-		q.journal.Log.Error("calls that were to be tried again are no longer stored", "destination", q.name, "message", it.Ref.Seq, "error", err)
+		q.set.Log.Error("calls that were to be tried again are no longer stored", "destination", q.name, "message", it.Ref.Seq, "error", err)
 		q.giveUp(it)
 		return nil
 	case err != nil:
-		q.journal.Log.Warn("calls cannot be read; they wait", "destination", q.name, "message", it.Ref.Seq, "error", err)
+		q.set.Log.Warn("calls cannot be read; they wait", "destination", q.name, "message", it.Ref.Seq, "error", err)
 		q.putOff(it)
 		return nil
 	}
@@ -141,25 +141,25 @@ func (q *queue) lease(it *item) *lease {
 	}
 	for i, body := range bodies {
 		if l.entry.Calls[i], err = fields.ReadCall(source, body); err != nil {
-			q.journal.Log.Error("a stored call cannot be read", "destination", q.name, "message", it.Ref.Seq, "error", err)
+			q.set.Log.Error("a stored call cannot be read", "destination", q.name, "message", it.Ref.Seq, "error", err)
 			l.entry.Calls[i] = tracking.Call{Source: source, Body: body, ReceivedAt: at}
 		}
 	}
 	return l
 }
 
-// mayCome tells whether the calls of an item that were not found may be there all
+// mayCome reports whether the calls of an item that were not found may be there all
 // the same: a server of a cluster that has just become the leader may not know
 // all it has.
-func (q *queue) mayCome(it *item) bool {
+func (q *Queue) mayCome(it *item) bool {
 	const tries = 30 // with bodyPause between them
 	it.misses++
-	return q.journal.Shared && it.misses < tries
+	return q.set.Shared && it.misses < tries
 }
 
 // bodies returns the calls of an item: for a first attempt out of its message,
 // for a retry out of CALLS.
-func (q *queue) bodies(it *item) (source string, at time.Time, bodies [][]byte, err error) {
+func (q *Queue) bodies(it *item) (source string, at time.Time, bodies [][]byte, err error) {
 	if p := it.message; p != nil {
 		p.decode.Do(func() {
 			p.bodies, p.err = record.DecodeCalls(p.payload)
@@ -173,9 +173,9 @@ func (q *queue) bodies(it *item) (source string, at time.Time, bodies [][]byte, 
 		first := it.Ref.Part * record.PartCalls
 		return p.source, p.at, p.bodies[first : first+record.PartSize(p.calls, it.Ref.Part)], nil
 	}
-	ctx, cancel := context.WithTimeout(q.journal.Ctx, store.RequestPatience)
+	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestPatience)
 	defer cancel()
-	m, all, err := q.journal.LoadCalls(ctx, q.journal.calls, it.Ref.Seq)
+	m, all, err := q.set.LoadCalls(ctx, q.set.calls, it.Ref.Seq)
 	if err != nil {
 		return "", time.Time{}, nil, err
 	}
@@ -202,7 +202,7 @@ func allPlaces(ref record.Ref, calls int) []int {
 }
 
 // putOff has an item wait a moment.
-func (q *queue) putOff(it *item) {
+func (q *Queue) putOff(it *item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.items[it.Ref] != it {

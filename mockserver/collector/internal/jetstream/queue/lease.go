@@ -1,4 +1,4 @@
-package jetstream
+package queue
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // A lease is an item that somebody works at.
 type lease struct {
-	queue *queue
+	queue *Queue
 	item  *item
 	entry journal.Entry
 	ended atomic.Bool // Finish or Return was called
@@ -32,12 +32,12 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 		return nil
 	}
 	o, given := l.outcome(r)
-	written := l.queue.journal.results.write(o)
+	written := l.queue.set.results.write(o)
 	select {
 	case state := <-written:
 		return l.end(o, given, state)
 	case <-ctx.Done():
-		l.queue.journal.Work.Go(func() { _ = l.end(o, given, <-written) })
+		l.queue.set.Work.Go(func() { _ = l.end(o, given, <-written) })
 		return ctx.Err()
 	}
 }
@@ -88,20 +88,20 @@ func (l *lease) end(o *record.Outcome, given []tracking.Call, state resultState)
 		return state.err
 	}
 	if !state.counted {
-		q.journal.Log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
-		if err := q.journal.settler.settleFor(q.journal.Ctx, q.name, map[uint64][]string{it.Ref.Seq: nil}); err != nil {
+		q.set.Log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
+		if err := q.set.settler.SettleFor(q.set.Ctx, q.name, map[uint64][]string{it.Ref.Seq: nil}); err != nil {
 			q.putOff(it)
 			return err
 		}
-		q.journal.ack(q.drop(it))
+		q.set.ack(q.drop(it))
 		return nil
 	}
-	if err := q.journal.settler.settle(o, given); err != nil {
-		q.journal.Log.Warn("what follows from an outcome is done later", "destination", q.name, "entry", l.entry.ID, "error", err)
+	if err := q.set.settler.Settle(o, given); err != nil {
+		q.set.Log.Warn("what follows from an outcome is done later", "destination", q.name, "entry", l.entry.ID, "error", err)
 		q.settleLater(it, o, given)
 		return nil
 	}
-	q.journal.ack(q.drop(it))
+	q.set.ack(q.drop(it))
 	return nil
 }
 
@@ -123,11 +123,11 @@ func (l *lease) Return() {
 
 // settleLater tries again to do what follows from an outcome, until it is done
 // or the journal is closed: then it is done at the next start.
-func (q *queue) settleLater(it *item, o *record.Outcome, given []tracking.Call) {
-	q.journal.Work.Go(func() {
-		for store.Sleep(q.journal.Ctx, time.Second) == nil {
-			if q.journal.settler.settle(o, given) == nil {
-				q.journal.ack(q.drop(it))
+func (q *Queue) settleLater(it *item, o *record.Outcome, given []tracking.Call) {
+	q.set.Work.Go(func() {
+		for store.Sleep(q.set.Ctx, time.Second) == nil {
+			if q.set.settler.Settle(o, given) == nil {
+				q.set.ack(q.drop(it))
 				return
 			}
 		}
@@ -136,7 +136,7 @@ func (q *queue) settleLater(it *item, o *record.Outcome, given []tracking.Call) 
 
 // giveUp ends an item whose calls cannot be read: they count as failed, and
 // nothing of them is left to be replayed.
-func (q *queue) giveUp(it *item) {
+func (q *Queue) giveUp(it *item) {
 	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
 	places := it.Places
 	if places == nil && it.message != nil {
@@ -145,12 +145,12 @@ func (q *queue) giveUp(it *item) {
 	for _, place := range places {
 		o.Failed = append(o.Failed, record.Failure{Place: place, Reason: "the call is no longer stored, or damaged"})
 	}
-	written := q.journal.results.write(o)
-	q.journal.Work.Go(func() {
+	written := q.set.results.write(o)
+	q.set.Work.Go(func() {
 		if state := <-written; state.err != nil {
 			q.putOff(it)
 			return
 		}
-		q.journal.ack(q.drop(it))
+		q.set.ack(q.drop(it))
 	})
 }

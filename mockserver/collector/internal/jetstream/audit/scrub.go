@@ -1,4 +1,4 @@
-package jetstream
+package audit
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -39,13 +40,22 @@ const (
 	scrubSpan = 20_000
 )
 
-// A scrubber knows what was found.
-type scrubber struct {
+// A Scrubber knows what was found.
+type Scrubber struct {
+	store   *store.Store
+	files   *datadir.Files   // nil on a cluster
+	locks   jetstream.Stream // STATE
+	streams []string         // names of all
+
 	mu    sync.Mutex // guards what follows
 	state journal.Scrub
 }
 
-func (s *scrubber) health() journal.Scrub {
+func NewScrubber(s *store.Store, files *datadir.Files, locks jetstream.Stream, streams []string) *Scrubber {
+	return &Scrubber{store: s, files: files, locks: locks, streams: streams}
+}
+
+func (s *Scrubber) Health() journal.Scrub {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.state
@@ -54,7 +64,7 @@ func (s *scrubber) health() journal.Scrub {
 }
 
 // finish ends a round, and returns what is damaged and was not in the round before.
-func (s *scrubber) finish(damage []string) (fresh []string) {
+func (s *Scrubber) finish(damage []string) (fresh []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fresh = slices.DeleteFunc(slices.Clone(damage), func(d string) bool { return slices.Contains(s.state.Damage, d) })
@@ -64,49 +74,49 @@ func (s *scrubber) finish(damage []string) (fresh []string) {
 }
 
 // read counts bytes that were read, and waits for as long as they may take.
-func (s *scrubber) read(ctx context.Context, n int) error {
+func (s *Scrubber) read(ctx context.Context, n int) error {
 	s.mu.Lock()
 	s.state.Bytes += uint64(n)
 	s.mu.Unlock()
 	return store.Sleep(ctx, time.Duration(n)*time.Second/scrubRate)
 }
 
-// keepScrubbed reads what is stored until the journal is closed.
-func (j *Journal) keepScrubbed() {
-	for store.Sleep(j.Ctx, scrubPause) == nil {
-		if err := j.scrub(j.Ctx); err != nil && j.Ctx.Err() == nil {
-			j.Log.Debug("not all that is stored was read; it is tried again", "error", err)
+// Run reads what is stored until the journal is closed.
+func (s *Scrubber) Run() {
+	for store.Sleep(s.store.Ctx, scrubPause) == nil {
+		if err := s.Scrub(s.store.Ctx); err != nil && s.store.Ctx.Err() == nil {
+			s.store.Log.Debug("not all that is stored was read; it is tried again", "error", err)
 		}
 	}
 }
 
-// scrub reads all that is stored once.
-func (j *Journal) scrub(ctx context.Context) error {
-	if _, err := j.Status.Writable(); err != nil {
+// Scrub reads all that is stored once.
+func (s *Scrubber) Scrub(ctx context.Context) error {
+	if _, err := s.store.Status.Writable(); err != nil {
 		return err
 	}
-	read := j.scrubFiles
-	if j.options.NATS != nil {
-		read = j.scrubReplicas
+	read := s.scrubFiles
+	if s.store.Shared {
+		read = s.scrubReplicas
 	}
 	damage, err := read(ctx)
 	if err != nil {
 		return err
 	}
-	for _, d := range j.scrubber.finish(damage) {
-		j.Log.Error("what is stored is damaged; the disk may be failing. Deliver what is pending and replace it: see Damage in the guide for operators", "damage", d)
+	for _, d := range s.finish(damage) {
+		s.store.Log.Error("what is stored is damaged; the disk may be failing. Deliver what is pending and replace it: see Damage in the guide for operators", "damage", d)
 	}
 	return nil
 }
 
 // scrubFiles reads the blocks of all streams, and again those that look damaged: their
 // ends may have been about to be written, and the whole to be replaced.
-func (j *Journal) scrubFiles(ctx context.Context) (damage []string, err error) {
-	streams, err := j.files.StreamDirs()
+func (s *Scrubber) scrubFiles(ctx context.Context) (damage []string, err error) {
+	streams, err := s.files.StreamDirs()
 	if err != nil {
 		return nil, err
 	}
-	read := func(bytes int) error { return j.scrubber.read(ctx, bytes) }
+	read := func(bytes int) error { return s.read(ctx, bytes) }
 	var doubtful []blockOf
 	for _, stream := range streams {
 		blocks, err := datadir.BlocksOf(stream)
@@ -140,17 +150,17 @@ type blockOf struct {
 
 // scrubReplicas compares what the servers of a cluster have. One collector does so at
 // a time.
-func (j *Journal) scrubReplicas(ctx context.Context) (damage []string, err error) {
-	turn := &replayLock{journal: j, subject: j.Names.Subject("s", "scrub")}
-	if err := turn.store(ctx); err != nil {
+func (s *Scrubber) scrubReplicas(ctx context.Context) (damage []string, err error) {
+	turn := store.NewLock(s.store, s.locks, "scrub")
+	if err := turn.Take(ctx); err != nil {
 		return nil, fmt.Errorf("another collector reads what is stored, or the cluster does not answer: %w", err)
 	}
-	defer turn.remove(ctx)
-	for _, config := range j.streams() {
-		if config.Name == j.Names.Stream(record.StreamRetry) {
+	defer turn.Remove(ctx)
+	for _, name := range s.streams {
+		if name == s.store.Names.Stream(record.StreamRetry) {
 			continue // it hands each message to one consumer only; all of it can be made again
 		}
-		found, err := j.scrubStream(ctx, config.Name, turn)
+		found, err := s.scrubStream(ctx, name, turn)
 		if err != nil {
 			return nil, err
 		}
@@ -160,8 +170,8 @@ func (j *Journal) scrubReplicas(ctx context.Context) (damage []string, err error
 }
 
 // scrubStream compares the copies of one stream.
-func (j *Journal) scrubStream(ctx context.Context, name string, turn *replayLock) (damage []string, err error) {
-	stream, err := j.JS.Stream(ctx, name)
+func (s *Scrubber) scrubStream(ctx context.Context, name string, turn *store.Lock) (damage []string, err error) {
+	stream, err := s.store.JS.Stream(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -178,11 +188,11 @@ func (j *Journal) scrubStream(ctx context.Context, name string, turn *replayLock
 	bad := map[string][]uint64{} // the messages that are missing or different, by server
 	for from := info.State.FirstSeq; from <= info.State.LastSeq && len(peers) > 1; from += scrubSpan {
 		to := min(from+scrubSpan-1, info.State.LastSeq)
-		found, err := j.compareCopies(ctx, turn, name, peers, from, to)
+		found, err := s.compareCopies(ctx, turn, name, peers, from, to)
 		if err == nil && len(found) > 0 { // messages come and go meanwhile
 			if err = store.Sleep(ctx, scrubDoubt); err == nil {
 				var again map[copyOf]bool
-				again, err = j.compareCopies(ctx, turn, name, peers, from, to)
+				again, err = s.compareCopies(ctx, turn, name, peers, from, to)
 				maps.DeleteFunc(found, func(c copyOf, _ bool) bool { return !again[c] })
 			}
 		}
@@ -207,10 +217,10 @@ type copyOf struct {
 }
 
 // compareCopies returns which copies of messages are not as most are.
-func (j *Journal) compareCopies(ctx context.Context, turn *replayLock, stream string, peers []string, from, to uint64) (map[copyOf]bool, error) {
+func (s *Scrubber) compareCopies(ctx context.Context, turn *store.Lock, stream string, peers []string, from, to uint64) (map[copyOf]bool, error) {
 	copies := map[uint64]map[string]uint64{} // message, server: what it has
 	for _, peer := range peers {
-		err := j.readCopies(ctx, turn, stream, peer, from, to, func(seq, sum uint64) {
+		err := s.readCopies(ctx, turn, stream, peer, from, to, func(seq, sum uint64) {
 			if copies[seq] == nil {
 				copies[seq] = map[string]uint64{}
 			}
@@ -236,12 +246,12 @@ func (j *Journal) compareCopies(ctx context.Context, turn *replayLock, stream st
 }
 
 // readCopies calls f with the messages that one server has.
-func (j *Journal) readCopies(ctx context.Context, turn *replayLock, stream, server string, from, to uint64, f func(seq, sum uint64)) error {
-	t := j.Tail("", from, func(m *nats.Msg, seq uint64) error {
+func (s *Scrubber) readCopies(ctx context.Context, turn *store.Lock, stream, server string, from, to uint64, f func(seq, sum uint64)) error {
+	t := s.store.Tail("", from, func(m *nats.Msg, seq uint64) error {
 		if seq <= to {
 			f(seq, sumOf(m))
 		}
-		if err := errors.Join(j.scrubber.read(ctx, len(m.Data)), turn.renew(ctx)); err != nil {
+		if err := errors.Join(s.read(ctx, len(m.Data)), turn.Renew(ctx)); err != nil {
 			return err
 		}
 		if seq >= to {
