@@ -33,9 +33,9 @@
 //
 // # Files
 //
-//  1. payload.go, canonical.go: the body of a call
-//  2. sign.go, handler.go: its signature, made and verified
-//  3. settings.go: what a destination is
+//  1. settings.go: what a destination is
+//  2. payload.go, canonical.go: the body of a call
+//  3. handler.go, sign.go: its signature, verified and made
 //  4. delivery.go, address.go: how and where it is sent
 //  5. attempt.go: what came of it
 package webhook

@@ -16,8 +16,8 @@
 // # Files
 //
 //  1. object.go: the members of an object
-//  2. canonical.go: documents, arrays and objects
-//  3. string.go: strings
-//  4. number.go: numbers
+//  2. canonical.go: a document is read: arrays, objects, and what is in them
+//  3. string.go, number.go: strings and numbers
+//  4. canonizer.go: what has been read and written of a document
 //  5. changes.go: what a document loses
 package canonical

@@ -8,9 +8,15 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
+
+// connectTimeout is the part of an exchange's time-out after which there must be a
+// connection. A receiver that cannot be reached is told by it from one that is
+// reached and does not answer.
+func connectTimeout(timeout time.Duration) time.Duration { return timeout * 4 / 5 }
 
 // guard applies a policy to the connections of a dialler.
 type guard struct {

@@ -16,8 +16,8 @@
 // # Files
 //
 //  1. send.go: a request is made and its response read
-//  2. dial.go: a connection is made, to an allowed address
+//  2. reason.go: what came of it, and why it failed, in words
 //  3. tls.go: a certificate is accepted or explained
-//  4. reason.go: why a request failed, in words
+//  4. dial.go: a connection is made, to an allowed address
 //  5. retry.go: whether a call is tried again, and when
 package sender

@@ -18,6 +18,35 @@ type requestError struct{ err error }
 
 func (e *requestError) Error() string { return e.err.Error() }
 
+// Classify is the verdict over one request, from the status of a complete
+// response or from the error that there was instead. A 2xx is a success. Temporary
+// are 408, 425, 429, 5xx, and all errors but those that another attempt cannot mend:
+// a refusal by the [webhook.Policy], a self-signed certificate, a request that cannot be
+// made. All else is permanent.
+func Classify(status int, err error) webhook.Verdict {
+	if err != nil {
+		return verdictOf(reasonOf(err))
+	}
+	switch {
+	case status >= 200 && status <= 299:
+		return webhook.Success
+	case status >= 500 && status <= 599,
+		status == http.StatusRequestTimeout,
+		status == http.StatusTooEarly,
+		status == http.StatusTooManyRequests:
+		return webhook.Temporary
+	}
+	return webhook.Permanent
+}
+
+func verdictOf(r webhook.Reason) webhook.Verdict {
+	switch r {
+	case webhook.ReasonPolicy, webhook.ReasonSelfSigned, webhook.ReasonRequest:
+		return webhook.Permanent
+	}
+	return webhook.Temporary
+}
+
 // reasonOf sorts the error of an exchange.
 func reasonOf(err error) webhook.Reason {
 	if reason, _, ok := certificateProblem(err); ok {

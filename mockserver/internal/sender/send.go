@@ -100,11 +100,6 @@ func newTransport(config webhook.SenderConfig, timeout time.Duration) (*http.Tra
 	return t, nil
 }
 
-// connectTimeout is the part of an exchange's time-out after which there must be a
-// connection. A receiver that cannot be reached is told by it from one that is
-// reached and does not answer.
-func connectTimeout(timeout time.Duration) time.Duration { return timeout * 4 / 5 }
-
 // viaProxy checks the receivers of requests that a proxy will connect to.
 func (g *guard) viaProxy(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) {
