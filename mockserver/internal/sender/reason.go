@@ -1,4 +1,4 @@
-package webhook
+package sender
 
 import (
 	"context"
@@ -8,22 +8,9 @@ import (
 	"net"
 	"net/http"
 	"time"
-)
 
-// Reason says why an attempt failed.
-type Reason string
-
-const (
-	ReasonTimeout     Reason = "timeout"           // no complete response in time
-	ReasonDNS         Reason = "dns"               // the host's name did not resolve
-	ReasonConnection  Reason = "connection"        // not connected, or the connection broke
-	ReasonPolicy      Reason = "refused_by_policy" // see PolicyError
-	ReasonSelfSigned  Reason = "self_signed"       // the certificate is signed by itself
-	ReasonCertificate Reason = "certificate"       // the certificate is not valid for other causes
-	ReasonRedirect    Reason = "redirect"          // a 3xx, which is not followed
-	ReasonStatus      Reason = "status"            // another status that is not 2xx
-	ReasonRequest     Reason = "request"           // the settings give no request that can be sent
-	ReasonCanceled    Reason = "canceled"          // the context of Send was canceled
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // requestError is an error of what was to be sent, found before sending.
@@ -31,25 +18,54 @@ type requestError struct{ err error }
 
 func (e *requestError) Error() string { return e.err.Error() }
 
+// Classify is the verdict over one request, from the status of a complete
+// response or from the error that there was instead. A 2xx is a success. Temporary
+// are 408, 425, 429, 5xx, and all errors but those that another attempt cannot mend:
+// a refusal by the [webhook.Policy], a self-signed certificate, a request that cannot be
+// made. All else is permanent.
+func Classify(status int, err error) webhook.Verdict {
+	if err != nil {
+		return verdictOf(reasonOf(err))
+	}
+	switch {
+	case status >= 200 && status <= 299:
+		return webhook.Success
+	case status >= 500 && status <= 599,
+		status == http.StatusRequestTimeout,
+		status == http.StatusTooEarly,
+		status == http.StatusTooManyRequests:
+		return webhook.Temporary
+	}
+	return webhook.Permanent
+}
+
+func verdictOf(r webhook.Reason) webhook.Verdict {
+	switch r {
+	case webhook.ReasonPolicy, webhook.ReasonSelfSigned, webhook.ReasonRequest:
+		return webhook.Permanent
+	}
+	return webhook.Temporary
+}
+
 // reasonOf sorts the error of an exchange.
-func reasonOf(err error) Reason {
+func reasonOf(err error) webhook.Reason {
 	if reason, _, ok := certificateProblem(err); ok {
 		return reason
 	}
 	var timeout net.Error
 	switch {
 	case errors.As(err, new(*requestError)):
-		return ReasonRequest
-	case errors.As(err, new(*PolicyError)):
-		return ReasonPolicy
+		return webhook.ReasonRequest
+	case errors.As(err, new(*webhook.PolicyError)):
+		return webhook.ReasonPolicy
 	case errors.Is(err, context.Canceled):
-		return ReasonCanceled
+		return webhook.ReasonCanceled
 	case errors.As(err, new(*net.DNSError)):
-		return ReasonDNS
+		return webhook.ReasonDNS
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return ReasonTimeout
+		return webhook.ReasonTimeout
 	}
-	return ReasonConnection
+	return webhook.ReasonConnection
 }
 
 // notConnected reports whether the error of an exchange came before there was a
@@ -62,38 +78,38 @@ func notConnected(err error) bool {
 }
 
 // conclude enters what the end of the exchange means.
-func conclude(a *Attempt, err error, timeout time.Duration) {
+func conclude(a *webhook.Attempt, err error, timeout time.Duration) {
 	a.Verdict = Classify(a.Status, err)
 	switch {
 	case err != nil:
 		a.Reason, a.NotConnected = reasonOf(err), notConnected(err)
 		a.Error = explain(a, err, timeout)
-	case a.Verdict == Success:
+	case a.Verdict == webhook.Success:
 	case a.Status >= 300 && a.Status <= 399:
-		a.Reason = ReasonRedirect
-		a.Error = fmt.Sprintf("answered %s to %q: redirects are not followed, so give the final URL", statusText(a.Status), excerpt([]byte(a.ResponseHeader.Get("Location"))))
+		a.Reason = webhook.ReasonRedirect
+		a.Error = fmt.Sprintf("answered %s to %q: redirects are not followed, so give the final URL", statusText(a.Status), text.CutBytes(64, a.ResponseHeader.Get("Location")))
 	default:
-		a.Reason = ReasonStatus
+		a.Reason = webhook.ReasonStatus
 		a.Error = "answered " + statusText(a.Status)
 	}
-	if a.Verdict != Temporary {
+	if a.Verdict != webhook.Temporary {
 		a.RetryAfter = 0
 	}
 }
 
 func statusText(status int) string {
-	if text := http.StatusText(status); text != "" {
-		return fmt.Sprintf("%d (%s)", status, text)
+	if name := http.StatusText(status); name != "" {
+		return fmt.Sprintf("%d (%s)", status, name)
 	}
 	return fmt.Sprint(status)
 }
 
 // explain says in words for an operator what went wrong.
-func explain(a *Attempt, err error, timeout time.Duration) string {
+func explain(a *webhook.Attempt, err error, timeout time.Duration) string {
 	var op *net.OpError
 	var dns *net.DNSError
 	switch a.Reason {
-	case ReasonTimeout:
+	case webhook.ReasonTimeout:
 		if a.NotConnected {
 			return fmt.Sprintf("could not connect within %v", connectTimeout(timeout))
 		}
@@ -101,19 +117,19 @@ func explain(a *Attempt, err error, timeout time.Duration) string {
 			return fmt.Sprintf("answered %s, but the response did not end within %v", statusText(a.Status), timeout)
 		}
 		return fmt.Sprintf("no response within %v", timeout)
-	case ReasonSelfSigned, ReasonCertificate:
-		_, text, _ := certificateProblem(err)
-		return text
-	case ReasonPolicy:
-		var refusal *PolicyError
+	case webhook.ReasonSelfSigned, webhook.ReasonCertificate:
+		_, problem, _ := certificateProblem(err)
+		return problem
+	case webhook.ReasonPolicy:
+		var refusal *webhook.PolicyError
 		errors.As(err, &refusal)
 		return refusal.Error()
-	case ReasonDNS:
+	case webhook.ReasonDNS:
 		errors.As(err, &dns)
 		return fmt.Sprintf("the host %s did not resolve: %s", dns.Name, dns.Err)
-	case ReasonCanceled:
+	case webhook.ReasonCanceled:
 		return "stopped before there was a response"
-	case ReasonRequest:
+	case webhook.ReasonRequest:
 		return err.Error()
 	}
 	if errors.As(err, new(tls.RecordHeaderError)) {

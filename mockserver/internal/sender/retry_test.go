@@ -1,7 +1,6 @@
-package webhook
+package sender
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,67 +8,49 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 func TestClassifyStatus(t *testing.T) {
-	want := map[int]Verdict{408: Temporary, 425: Temporary, 429: Temporary}
+	want := map[int]webhook.Verdict{408: webhook.Temporary, 425: webhook.Temporary, 429: webhook.Temporary}
 	for status := 100; status <= 999; status++ {
 		expected, special := want[status]
 		switch {
 		case special:
 		case status/100 == 2:
-			expected = Success
+			expected = webhook.Success
 		case status/100 == 5:
-			expected = Temporary
+			expected = webhook.Temporary
 		default:
-			expected = Permanent
+			expected = webhook.Permanent
 		}
 		if got := Classify(status, nil); got != expected {
 			t.Errorf("%d is %v, want %v", status, got, expected)
 		}
 	}
-	if got := Classify(200, io.ErrUnexpectedEOF); got != Temporary {
+	if got := Classify(200, io.ErrUnexpectedEOF); got != webhook.Temporary {
 		t.Errorf("a 200 that breaks off is %v", got)
 	}
-	if got := Classify(0, &PolicyError{}); got != Permanent {
+	if got := Classify(0, &webhook.PolicyError{}); got != webhook.Permanent {
 		t.Errorf("a refusal is %v", got)
 	}
 }
 
 func TestCombine(t *testing.T) {
 	for _, tt := range []struct {
-		in   []Verdict
-		want Verdict
+		in   []webhook.Verdict
+		want webhook.Verdict
 	}{
-		{[]Verdict{Permanent, Temporary, Success}, Success},
-		{[]Verdict{Permanent, Temporary, Permanent}, Temporary},
-		{[]Verdict{Permanent, Permanent}, Permanent},
-		{[]Verdict{Temporary}, Temporary},
-		{nil, Permanent},
+		{[]webhook.Verdict{webhook.Permanent, webhook.Temporary, webhook.Success}, webhook.Success},
+		{[]webhook.Verdict{webhook.Permanent, webhook.Temporary, webhook.Permanent}, webhook.Temporary},
+		{[]webhook.Verdict{webhook.Permanent, webhook.Permanent}, webhook.Permanent},
+		{[]webhook.Verdict{webhook.Temporary}, webhook.Temporary},
+		{nil, webhook.Permanent},
 	} {
 		if got := Combine(tt.in...); got != tt.want {
 			t.Errorf("%v is %v, want %v", tt.in, got, tt.want)
 		}
-	}
-}
-
-func TestVerdictText(t *testing.T) {
-	for v, text := range map[Verdict]string{Success: "success", Temporary: "temporary", Permanent: "permanent"} {
-		data, err := json.Marshal(v)
-		if err != nil || string(data) != `"`+text+`"` || v.String() != text {
-			t.Errorf("%v is %s, error %v", v, data, err)
-		}
-		var back Verdict
-		if err := json.Unmarshal(data, &back); err != nil || back != v {
-			t.Errorf("%s is %v, error %v", data, back, err)
-		}
-	}
-	var v Verdict
-	if _, err := v.MarshalText(); err == nil || v.String() != "Verdict(0)" {
-		t.Errorf("the zero verdict: %v, %v", v, err)
-	}
-	if err := v.UnmarshalText([]byte("maybe")); err == nil {
-		t.Error("maybe is a verdict")
 	}
 }
 
@@ -118,11 +99,11 @@ func TestNext(t *testing.T) {
 		{"later", time.Hour, 20, 0, 0.5, time.Hour + 5*time.Minute},
 		{"Retry-After is longer", time.Minute, 1, time.Hour, 0.5, time.Minute + time.Hour},
 		{"backoff is longer", time.Minute, 20, time.Second, 0.5, 6 * time.Minute},
-		{"the last comes at the end", Window - time.Minute, 20, 0, 0.5, Window},
-		{"Retry-After past the end", time.Hour, 1, 5 * time.Hour, 0, Window},
-		{"just before the end", Window - 1, 20, 0, 1, Window},
-		{"at the end", Window, 1, 0, 0, -1},
-		{"past the end", Window + time.Hour, 1, time.Second, 0, -1},
+		{"the last comes at the end", webhook.Window - time.Minute, 20, 0, 0.5, webhook.Window},
+		{"Retry-After past the end", time.Hour, 1, 5 * time.Hour, 0, webhook.Window},
+		{"just before the end", webhook.Window - 1, 20, 0, 1, webhook.Window},
+		{"at the end", webhook.Window, 1, 0, 0, -1},
+		{"past the end", webhook.Window + time.Hour, 1, time.Second, 0, -1},
 	} {
 		next, ok := Next(accepted.Add(tt.after), accepted, tt.attempt, tt.retryAfter, tt.random)
 		if ok != (tt.want >= 0) || ok && !next.Equal(accepted.Add(tt.want)) {
@@ -147,7 +128,7 @@ func TestSchedule(t *testing.T) {
 			now = next
 			attempts++
 		}
-		if now.Sub(accepted) != Window {
+		if now.Sub(accepted) != webhook.Window {
 			t.Errorf("random %v: the last of %d attempts came after %v", random, attempts, now.Sub(accepted))
 		}
 	}
@@ -161,10 +142,10 @@ func TestRetryAfter(t *testing.T) {
 		"120":                            2 * time.Minute,
 		" 7 ":                            7 * time.Second,
 		"007":                            7 * time.Second,
-		"14400":                          Window,
-		"14401":                          Window,
-		"99999999999999999999999":        Window,
-		"18446744073709551615":           Window,
+		"14400":                          webhook.Window,
+		"14401":                          webhook.Window,
+		"99999999999999999999999":        webhook.Window,
+		"18446744073709551615":           webhook.Window,
 		"-1":                             0,
 		"+5":                             0,
 		"1.5":                            0,
@@ -176,8 +157,8 @@ func TestRetryAfter(t *testing.T) {
 		"Fri May 17 10:21:30 2024":       time.Minute,
 		"Fri, 17 May 2024 10:20:30 GMT":  0,
 		"Thu, 16 May 2024 10:20:30 GMT":  0,
-		"Sat, 18 May 2024 10:20:30 GMT":  Window,
-		"Fri, 31 Dec 9999 23:59:59 GMT":  Window,
+		"Sat, 18 May 2024 10:20:30 GMT":  webhook.Window,
+		"Fri, 31 Dec 9999 23:59:59 GMT":  webhook.Window,
 		"Fri, 17 May 2024 10:21:30":      0,
 	} {
 		if got := retryAfter(value, now); got != want {
@@ -193,10 +174,10 @@ func FuzzRetryAfter(f *testing.F) {
 	now := time.Date(2024, 5, 17, 10, 20, 30, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, value string) {
 		d := retryAfter(value, now)
-		if d < 0 || d > Window {
+		if d < 0 || d > webhook.Window {
 			t.Errorf("Retry-After %q: %v", value, d)
 		}
-		if date, err := http.ParseTime(value); err == nil && d > 0 && d < Window && !now.Add(d).Equal(date) {
+		if date, err := http.ParseTime(value); err == nil && d > 0 && d < webhook.Window && !now.Add(d).Equal(date) {
 			t.Errorf("Retry-After %q: %v is not at that time", value, d)
 		}
 		var seconds uint16
@@ -211,25 +192,25 @@ func FuzzRetryAfter(f *testing.F) {
 // FuzzNext checks that no input moves an attempt into the past, or behind the window.
 func FuzzNext(f *testing.F) {
 	f.Add(int64(0), 1, int64(0), 0.5)
-	f.Add(int64(Window), 100, int64(Window), 1.0)
+	f.Add(int64(webhook.Window), 100, int64(webhook.Window), 1.0)
 	f.Fuzz(func(t *testing.T, after int64, attempt int, wait int64, random float64) {
 		accepted := time.Date(2024, 5, 17, 10, 0, 0, 0, time.UTC)
 		now := accepted.Add(time.Duration(after) % (100 * time.Hour))
 		next, ok := Next(now, accepted, attempt, time.Duration(wait), random)
-		if ok && (next.Before(now) || next.After(accepted.Add(Window))) {
+		if ok && (next.Before(now) || next.After(accepted.Add(webhook.Window))) {
 			t.Errorf("at %v comes %v", now.Sub(accepted), next.Sub(accepted))
 		}
-		if ok == (now.Sub(accepted) >= Window) {
+		if ok == (now.Sub(accepted) >= webhook.Window) {
 			t.Errorf("at %v: %v", now.Sub(accepted), ok)
 		}
 	})
 }
 
 func TestReasonVerdicts(t *testing.T) {
-	for err, want := range map[error]Verdict{
-		errSelfSigned:                 Permanent,
-		&requestError{errors.New("")}: Permanent,
-		errUnreachable:                Temporary,
+	for err, want := range map[error]webhook.Verdict{
+		errSelfSigned:                 webhook.Permanent,
+		&requestError{errors.New("")}: webhook.Permanent,
+		errUnreachable:                webhook.Temporary,
 	} {
 		if got := Classify(0, err); got != want {
 			t.Errorf("%v is %v, want %v", err, got, want)
@@ -242,18 +223,18 @@ func TestReasonVerdicts(t *testing.T) {
 func TestStepsOfTheClock(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, 24 * time.Hour, 2 * 365 * 24 * time.Hour} {
 		now := time.Now()
-		for _, retryAfter := range []time.Duration{0, time.Minute, Window} {
+		for _, retryAfter := range []time.Duration{0, time.Minute, webhook.Window} {
 			next, ok := Next(now, now.Add(step).Round(0), 20, retryAfter, 1)
 			if want := max(maxBackoff, retryAfter); !ok || next.Sub(now) != want {
 				t.Errorf("%v back: %v %v, want %v", step, next.Sub(now), ok, want)
 			}
 		}
-		if next, ok := Next(now, now.Add(-step).Round(0), 20, 0, 1); ok != (step < Window) {
+		if next, ok := Next(now, now.Add(-step).Round(0), 20, 0, 1); ok != (step < webhook.Window) {
 			t.Errorf("%v ahead: %v %v", step, next.Sub(now), ok)
 		}
 	}
 	now := time.Now()
-	next, ok := Next(now, now.Add(time.Second-Window).Round(0), 20, 0, 1)
+	next, ok := Next(now, now.Add(time.Second-webhook.Window).Round(0), 20, 0, 1)
 	if !ok || next.String() == next.Round(0).String() {
 		t.Errorf("%v %v has no monotonic clock reading", next, ok)
 	}

@@ -1,10 +1,9 @@
-package webhook
+package sender
 
 import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -19,12 +18,12 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 const (
-	// Timeout is how long the whole exchange of an attempt may take.
-	Timeout = 5 * time.Second
-
 	// KeptBody is how much of a response's body in bytes an Attempt keeps.
 	KeptBody = 4 << 10
 
@@ -43,42 +42,9 @@ const (
 	idleTimeout = 4 * time.Second
 
 	maxIdlePerHost = 512
-)
 
-// SenderConfig configures a [Sender]. The zero value is ready to use.
-type SenderConfig struct {
-	// Policy says which addresses may be connected to. Defaults to the public
-	// Internet alone.
-	Policy Policy
-	// RootCAs are the authorities trusted for HTTPS. Defaults to the platform's.
-	RootCAs *x509.CertPool
-	// CAFile is a PEM file with further authorities. Defaults to none.
-	CAFile string
-	// Proxy returns the proxy for a request, nil for none, such as
-	// http.ProxyFromEnvironment. The proxy's own address must pass Policy. The
-	// proxy resolves the receiver's name anew, so of the receiver only what can
-	// be known here is checked: an address in the URL, and what its name
-	// resolves to here, if it does. Defaults to no proxy, whatever the
-	// environment says.
-	Proxy func(*http.Request) (*url.URL, error)
-	// Product is the product token of the User-Agent, which is followed by
-	// "/1.0". Defaults to "analytics-go".
-	Product string
-	// Timeout bounds a whole exchange, from DNS to the end of the response's
-	// body. Defaults to [Timeout], 5 s.
-	Timeout time.Duration
-	// Resolver looks up hosts. Defaults to net.DefaultResolver.
-	Resolver *net.Resolver
-	// Transport carries requests in place of the network, for tests. Policy,
-	// authorities and proxy then have no effect. Defaults to none.
-	Transport http.RoundTripper
-	// Wrap is put around what carries requests, Transport or the network, and may
-	// look at them or answer in its place. Defaults to none.
-	Wrap func(http.RoundTripper) http.RoundTripper
-	// Now is the clock for Attempt.Time and for dates in Retry-After.
-	// Durations are always measured in real time. Defaults to time.Now.
-	Now func() time.Time
-}
+	userAgent = "analytics-go/1.0"
+)
 
 // Sender sends deliveries over HTTP/1.1. It reuses connections, which it keeps
 // for four seconds: make one Sender and share it. Its methods are safe for
@@ -86,32 +52,16 @@ type SenderConfig struct {
 type Sender struct {
 	transport http.RoundTripper
 	idle      interface{ CloseIdleConnections() } // nil if transport has none
-	userAgent string
 	timeout   time.Duration
-	now       func() time.Time
 	receivers receivers
 }
 
-// NewSender returns a Sender, or an error that says which part of the
-// configuration cannot be used.
-func NewSender(config SenderConfig) (*Sender, error) {
-	if config.Product == "" {
-		config.Product = "analytics-go"
-	}
-	if !isToken(config.Product) {
-		return nil, fmt.Errorf("webhook: the product %q is no token: use letters, digits and hyphens", config.Product)
-	}
-	s := &Sender{
-		transport: config.Transport,
-		userAgent: config.Product + "/1.0",
-		timeout:   config.Timeout,
-		now:       config.Now,
-	}
+// New returns a Sender, or an error that says which part of the configuration
+// cannot be used. wrap, if not nil, is put around what carries requests.
+func New(config webhook.SenderConfig, wrap func(http.RoundTripper) http.RoundTripper) (*Sender, error) {
+	s := &Sender{transport: config.Transport, timeout: config.Timeout}
 	if s.timeout <= 0 {
-		s.timeout = Timeout
-	}
-	if s.now == nil {
-		s.now = time.Now
+		s.timeout = webhook.Timeout
 	}
 	if s.transport == nil {
 		t, err := newTransport(config, s.timeout)
@@ -121,13 +71,13 @@ func NewSender(config SenderConfig) (*Sender, error) {
 		s.transport = t
 	}
 	s.idle, _ = s.transport.(interface{ CloseIdleConnections() })
-	if config.Wrap != nil {
-		s.transport = config.Wrap(s.transport)
+	if wrap != nil {
+		s.transport = wrap(s.transport)
 	}
 	return s, nil
 }
 
-func newTransport(config SenderConfig, timeout time.Duration) (*http.Transport, error) {
+func newTransport(config webhook.SenderConfig, timeout time.Duration) (*http.Transport, error) {
 	pool, err := roots(config.RootCAs, config.CAFile)
 	if err != nil {
 		return nil, err
@@ -149,11 +99,6 @@ func newTransport(config SenderConfig, timeout time.Duration) (*http.Transport, 
 	}
 	return t, nil
 }
-
-// connectTimeout is the part of an exchange's time-out after which there must be a
-// connection. A receiver that cannot be reached is told by it from one that is
-// reached and does not answer.
-func connectTimeout(timeout time.Duration) time.Duration { return timeout * 4 / 5 }
 
 // viaProxy checks the receivers of requests that a proxy will connect to.
 func (g *guard) viaProxy(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
@@ -201,11 +146,11 @@ func (s *Sender) Close() {
 
 // Request is one delivery to one entry of a destination.
 type Request struct {
-	Endpoint Endpoint
+	Endpoint webhook.Endpoint
 	// Body is the payload of the call. It must not be written to any more,
 	// also after Send: the transport may still read it, and the Attempt keeps it.
 	Body []byte
-	// Signature is Sign's result for Body, made once for all entries and
+	// Signature is that of [webhook.Sign] for Body, made once for all entries and
 	// attempts; empty when there is no shared secret.
 	Signature string
 	// MessageID is the call's messageId.
@@ -214,39 +159,12 @@ type Request struct {
 	Number int
 }
 
-// Attempt is the record of one request and what came of it. Its maps and bytes
-// must not be changed: they are shared with the request.
-type Attempt struct {
-	Time     time.Time     `json:"time"`     // when it began
-	Duration time.Duration `json:"duration"` // of the whole exchange; nanoseconds in JSON
-	URL      string        `json:"url"`
-	Number   int           `json:"number"` // as that of the Request
-	// Status is the response's, 0 when there was none.
-	Status  int     `json:"status,omitempty"`
-	Verdict Verdict `json:"verdict"`
-	// Reason and Error say why it failed, for programs and for people.
-	Reason Reason `json:"reason,omitempty"`
-	Error  string `json:"error,omitempty"`
-	// RetryAfter is how long the receiver of a temporary failure asked to be
-	// left alone, at most Window.
-	RetryAfter time.Duration `json:"retryAfter,omitempty"`
-	// NotConnected says that it failed before there was a connection to the receiver:
-	// nothing in the request can have caused that.
-	NotConnected bool `json:"-"`
-	// RequestHeader is what was sent beside Host and Content-Length.
-	RequestHeader http.Header `json:"requestHeader,omitempty"`
-	RequestBody   []byte      `json:"requestBody,omitempty"`
-	// ResponseHeader and ResponseBody are cut to 4 KB each.
-	ResponseHeader http.Header `json:"responseHeader,omitempty"`
-	ResponseBody   []byte      `json:"responseBody,omitempty"`
-}
-
 // Send makes one attempt: one POST, whose whole exchange ends within the
 // Sender's time-out or with ctx. A redirect is not followed. Send does not
 // retry; whether to do so is in the Attempt's Verdict, and when in [Next].
-func (s *Sender) Send(ctx context.Context, r Request) Attempt {
+func (s *Sender) Send(ctx context.Context, r Request) webhook.Attempt {
 	start := time.Now()
-	a := Attempt{Time: s.now().UTC(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
+	a := webhook.Attempt{Time: start.UTC(), URL: r.Endpoint.URL, Number: r.Number, RequestBody: r.Body}
 	if deadline, ok := ctx.Deadline(); !ok || deadline.Sub(start) > s.timeout {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.timeout)
@@ -263,8 +181,8 @@ func (s *Sender) Send(ctx context.Context, r Request) Attempt {
 
 // exchange sends the request and reads the response into a. Its error is nil
 // when the response is complete, whatever its status.
-func (s *Sender) exchange(ctx context.Context, r Request, a *Attempt) error {
-	header, err := s.header(r)
+func (s *Sender) exchange(ctx context.Context, r Request, a *webhook.Attempt) error {
+	header, err := headerOf(r)
 	if err != nil {
 		return &requestError{err}
 	}
@@ -313,7 +231,7 @@ func (rs *receivers) find(url string) (*http.Request, error) {
 	}
 	r, err := http.NewRequest(http.MethodPost, url, nil)
 	if err != nil {
-		return nil, fmt.Errorf("the URL cannot be used: %w", bareURLError(err))
+		return nil, fmt.Errorf("the URL cannot be used: %w", httpcheck.BareURLError(err))
 	}
 	if r.URL.Scheme != "http" && r.URL.Scheme != "https" || r.URL.Host == "" {
 		return nil, errors.New("the URL cannot be used: it has no host, or its protocol is not http or https")
@@ -326,8 +244,8 @@ func (rs *receivers) find(url string) (*http.Request, error) {
 	return r, nil
 }
 
-// header makes the header of a request; its values share one array.
-func (s *Sender) header(r Request) (http.Header, error) {
+// headerOf makes the header of a request; its values share one array.
+func headerOf(r Request) (http.Header, error) {
 	h := make(http.Header, len(r.Endpoint.Headers)+5)
 	values := make([]string, 0, len(r.Endpoint.Headers)+5)
 	set := func(canonical, value string) {
@@ -336,22 +254,22 @@ func (s *Sender) header(r Request) (http.Header, error) {
 	}
 	for name, value := range r.Endpoint.Headers {
 		canonical := http.CanonicalHeaderKey(name)
-		if reserved[canonical] != "" || !isToken(name) || strings.IndexFunc(value, isControl) >= 0 {
+		if httpcheck.Reserved(canonical) != "" || !httpcheck.IsToken(name) || strings.IndexFunc(value, httpcheck.IsControl) >= 0 {
 			return nil, fmt.Errorf("the static header %q cannot be sent: see Settings.Validate", name)
 		}
 		set(canonical, value)
 	}
-	set("User-Agent", s.userAgent)
+	set("User-Agent", userAgent)
 	set("Content-Type", "application/json")
-	set(AttemptHeader, strconv.Itoa(r.Number))
-	if strings.IndexFunc(r.MessageID, isControl) >= 0 {
+	set(webhook.AttemptHeader, strconv.Itoa(r.Number))
+	if strings.IndexFunc(r.MessageID, httpcheck.IsControl) >= 0 {
 		return nil, fmt.Errorf("the messageId %q cannot be sent in a header: it has a control character", r.MessageID)
 	}
 	if r.MessageID != "" {
-		set(MessageIDHeader, r.MessageID)
+		set(webhook.MessageIDHeader, r.MessageID)
 	}
 	if r.Signature != "" {
-		set(SignatureHeader, r.Signature)
+		set(webhook.SignatureHeader, r.Signature)
 	}
 	return h, nil
 }

@@ -1,5 +1,5 @@
 //go:build !race
 
-package webhook
+package canonical_test
 
 const raceEnabled = false

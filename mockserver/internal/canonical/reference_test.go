@@ -1,4 +1,4 @@
-package webhook
+package canonical_test
 
 import (
 	"cmp"
@@ -11,9 +11,11 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 )
 
-// reference does what Canonical does by another way, the one that ECMAScript
+// reference does what Append does by another way, the one that ECMAScript
 // describes: decode to UTF-16, parse into a tree, write the tree.
 func reference(doc []byte) (out string, err error) {
 	defer func() {
@@ -122,7 +124,7 @@ func (p *refParser) must(b uint16) {
 }
 
 func (p *refParser) value(depth int) refValue {
-	if b := p.in[p.pos]; (b == '{' || b == '[') && depth == MaxDepth {
+	if b := p.in[p.pos]; (b == '{' || b == '[') && depth == canonical.MaxDepth {
 		panic("too deep")
 	}
 	switch p.in[p.pos] {

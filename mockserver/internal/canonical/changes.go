@@ -1,4 +1,4 @@
-package webhook
+package canonical
 
 import (
 	"bytes"
@@ -42,20 +42,6 @@ const (
 
 // maxChanges bounds what Changes reports of one document.
 const maxChanges = 100
-
-// Changes reports what of the JSON document src does not survive Canonical, at
-// most 100 places. A number written in another way, such as 1.0, is no change.
-// For text that is not JSON it returns nil.
-func Changes(src []byte) []Change {
-	c := newCanonizer(src)
-	defer c.release()
-	c.notes = new(recorder)
-	notes := c.notes
-	if err := c.document(); err != nil {
-		return nil
-	}
-	return notes.changes
-}
 
 // recorder collects changes while a canonizer reads. A nil one does nothing.
 type recorder struct {
@@ -123,29 +109,21 @@ func excerpt(text []byte) string {
 	return string(text)
 }
 
-func (r *recorder) duplicate(c *canonizer, old *member) {
-	if r != nil {
-		c.flush()
-		r.note(ChangeDuplicate, c.dst[old.value:old.end], nil)
-	}
-}
-
 func (r *recorder) reordered() {
 	if r != nil {
 		r.note(ChangeOrder, nil, nil)
 	}
 }
 
-func (r *recorder) invalidUTF8(c *canonizer) {
+func (r *recorder) invalidUTF8(bad []byte) {
 	if r != nil {
-		bad := c.src[c.pos : c.pos+invalidLen(c.src[c.pos:])]
 		r.note(ChangeInvalidUTF8, strconv.AppendQuote(nil, string(bad)), []byte("\"\uFFFD\""))
 	}
 }
 
-func (r *recorder) loneSurrogate(c *canonizer) {
+func (r *recorder) loneSurrogate(escape []byte) {
 	if r != nil {
-		r.note(ChangeLoneSurrogate, c.src[c.pos:c.pos+6], nil)
+		r.note(ChangeLoneSurrogate, escape, nil)
 	}
 }
 

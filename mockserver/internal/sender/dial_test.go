@@ -1,4 +1,4 @@
-package webhook
+package sender
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // nameServer is a DNS server on loopback. Its answers are those of a function
@@ -120,9 +122,9 @@ func newReceiver(t *testing.T, h http.HandlerFunc) *receiver {
 	return r
 }
 
-func newTestSender(t *testing.T, config SenderConfig) *Sender {
+func newTestSender(t *testing.T, config webhook.SenderConfig) *Sender {
 	t.Helper()
-	s, err := NewSender(config)
+	s, err := New(config, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,15 +133,15 @@ func newTestSender(t *testing.T, config SenderConfig) *Sender {
 }
 
 // post sends a small delivery to a URL.
-func post(t *testing.T, s *Sender, url string) Attempt {
+func post(t *testing.T, s *Sender, url string) webhook.Attempt {
 	t.Helper()
-	return s.Send(t.Context(), Request{Endpoint: Endpoint{URL: url}, Body: []byte(`{}`), MessageID: "m1", Number: 1})
+	return s.Send(t.Context(), Request{Endpoint: webhook.Endpoint{URL: url}, Body: []byte(`{}`), MessageID: "m1", Number: 1})
 }
 
 // checkAttempt checks what an attempt came to. text is a part of its error.
-func checkAttempt(t *testing.T, a Attempt, v Verdict, r Reason, text string) {
+func checkAttempt(t *testing.T, a webhook.Attempt, v webhook.Verdict, r webhook.Reason, text string) {
 	t.Helper()
-	if a.Verdict != v || a.Reason != r || !strings.Contains(a.Error, text) || (a.Error == "") != (v == Success) {
+	if a.Verdict != v || a.Reason != r || !strings.Contains(a.Error, text) || (a.Error == "") != (v == webhook.Success) {
 		t.Errorf("%s: %v, %q: %s\nwant %v, %q: %s", a.URL, a.Verdict, a.Reason, a.Error, v, r, text)
 	}
 }
@@ -154,13 +156,13 @@ func TestNameThatChangesItsAnswer(t *testing.T) {
 		}
 		return addrs("169.254.169.254")
 	}}
-	s := newTestSender(t, SenderConfig{Policy: Policy{AllowLoopback: true}, Resolver: dns.resolver(t)})
+	s := newTestSender(t, webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}, Resolver: dns.resolver(t)})
 
-	checkAttempt(t, post(t, s, "http://rebind.example:"+r.port), Success, "", "")
+	checkAttempt(t, post(t, s, "http://rebind.example:"+r.port), webhook.Success, "", "")
 	if n := dns.lookups("rebind.example"); n != 1 {
 		t.Errorf("looked up %d times for one connection: what is checked must be what is dialled", n)
 	}
-	checkAttempt(t, post(t, s, "http://rebind.example:"+r.port), Permanent, ReasonPolicy, "169.254.169.254 is refused: cloud metadata service")
+	checkAttempt(t, post(t, s, "http://rebind.example:"+r.port), webhook.Permanent, webhook.ReasonPolicy, "169.254.169.254 is refused: cloud metadata service")
 	if n := dns.lookups("rebind.example"); n != 2 {
 		t.Errorf("looked up %d times for two connections", n)
 	}
@@ -180,17 +182,17 @@ func TestNameWithSeveralAddresses(t *testing.T) {
 		}[name]
 	}}
 	resolver := dns.resolver(t)
-	s := newTestSender(t, SenderConfig{Policy: Policy{AllowLoopback: true}, Resolver: resolver})
-	checkAttempt(t, post(t, s, "http://mixed.example:"+r.port), Success, "", "")
-	checkAttempt(t, post(t, s, "http://mixed.example:"+closed), Temporary, ReasonConnection, "could not connect")
-	checkAttempt(t, post(t, s, "http://refused.example:"+r.port), Permanent, ReasonPolicy, "private network")
-	checkAttempt(t, post(t, s, "http://missing.example:"+r.port), Temporary, ReasonDNS, "the host missing.example did not resolve: no such host")
+	s := newTestSender(t, webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}, Resolver: resolver})
+	checkAttempt(t, post(t, s, "http://mixed.example:"+r.port), webhook.Success, "", "")
+	checkAttempt(t, post(t, s, "http://mixed.example:"+closed), webhook.Temporary, webhook.ReasonConnection, "could not connect")
+	checkAttempt(t, post(t, s, "http://refused.example:"+r.port), webhook.Permanent, webhook.ReasonPolicy, "private network")
+	checkAttempt(t, post(t, s, "http://missing.example:"+r.port), webhook.Temporary, webhook.ReasonDNS, "the host missing.example did not resolve: no such host")
 
 	// The one that is refused comes first, the other is down for now.
-	one := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
-	s = newTestSender(t, SenderConfig{Policy: one, Resolver: resolver})
-	checkAttempt(t, post(t, s, "http://first.example:"+r.port), Success, "", "")
-	checkAttempt(t, post(t, s, "http://first.example:"+closed), Temporary, ReasonConnection, "none of its allowed addresses could be reached")
+	one := webhook.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
+	s = newTestSender(t, webhook.SenderConfig{Policy: one, Resolver: resolver})
+	checkAttempt(t, post(t, s, "http://first.example:"+r.port), webhook.Success, "", "")
+	checkAttempt(t, post(t, s, "http://first.example:"+closed), webhook.Temporary, webhook.ReasonConnection, "none of its allowed addresses could be reached")
 }
 
 // closedPort returns a port of loopback at which nobody listens.
@@ -210,30 +212,30 @@ func TestSendObeysPolicy(t *testing.T) {
 	r := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	dns := &nameServer{answer: func(string, int) []netip.Addr { return addrs("127.0.0.1") }}
 	resolver := dns.resolver(t)
-	strict := newTestSender(t, SenderConfig{Resolver: resolver})
+	strict := newTestSender(t, webhook.SenderConfig{Resolver: resolver})
 	for _, host := range []string{
 		"127.0.0.1", "127.0.0.1.", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "０x7f000001", "１２７.0.0.1", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
 		"[::1]", "localhost", "name.example", "[64:ff9b::7f00:1]",
 	} {
 		a := post(t, strict, "http://"+host+":"+r.port+"/")
-		checkAttempt(t, a, Permanent, ReasonPolicy, "loopback network")
+		checkAttempt(t, a, webhook.Permanent, webhook.ReasonPolicy, "loopback network")
 		if a.Status != 0 || a.RequestHeader == nil {
 			t.Errorf("%s: %+v", host, a)
 		}
 	}
 	for _, host := range []string{"0.0.0.0", "0", "[::]", "[::ffff:0.0.0.0]", "169.254.169.254", "[fe80::1%25lo]", "0xa9fea9fe"} {
-		checkAttempt(t, post(t, strict, "http://"+host+":"+r.port+"/"), Permanent, ReasonPolicy, "no setting allows it")
+		checkAttempt(t, post(t, strict, "http://"+host+":"+r.port+"/"), webhook.Permanent, webhook.ReasonPolicy, "no setting allows it")
 	}
 	if n := r.conns.Load(); n != 0 {
 		t.Errorf("%d connections were made", n)
 	}
 
-	dev := newTestSender(t, SenderConfig{Policy: Policy{AllowLoopback: true}, Resolver: resolver})
+	dev := newTestSender(t, webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}, Resolver: resolver})
 	for _, host := range []string{"127.0.0.1", "[::ffff:127.0.0.1]", "name.example"} {
-		checkAttempt(t, post(t, dev, "http://"+host+":"+r.port+"/"), Success, "", "")
+		checkAttempt(t, post(t, dev, "http://"+host+":"+r.port+"/"), webhook.Success, "", "")
 	}
-	allowed := newTestSender(t, SenderConfig{Policy: Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}})
-	checkAttempt(t, post(t, allowed, r.URL), Success, "", "")
+	allowed := newTestSender(t, webhook.SenderConfig{Policy: webhook.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}})
+	checkAttempt(t, post(t, allowed, r.URL), webhook.Success, "", "")
 }
 
 func TestProxy(t *testing.T) {
@@ -250,7 +252,7 @@ func TestProxy(t *testing.T) {
 			"public.example":  addrs("1.1.1.1"),
 		}[name]
 	}}
-	config := SenderConfig{Policy: Policy{AllowLoopback: true}, Resolver: dns.resolver(t), Proxy: http.ProxyURL(proxyURL)}
+	config := webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}, Resolver: dns.resolver(t), Proxy: http.ProxyURL(proxyURL)}
 	s := newTestSender(t, config)
 
 	for target, rule := range map[string]string{
@@ -262,23 +264,23 @@ func TestProxy(t *testing.T) {
 		"http://private.example/":   "private network",
 		"https://private.example/x": "private network",
 	} {
-		checkAttempt(t, post(t, s, target), Permanent, ReasonPolicy, rule)
+		checkAttempt(t, post(t, s, target), webhook.Permanent, webhook.ReasonPolicy, rule)
 	}
-	checkAttempt(t, post(t, s, "http://１０.0.0.1/"), Permanent, ReasonRequest, "must be written in ASCII")
+	checkAttempt(t, post(t, s, "http://１０.0.0.1/"), webhook.Permanent, webhook.ReasonRequest, "must be written in ASCII")
 	if n := proxy.conns.Load(); n != 0 {
 		t.Errorf("the proxy got %d connections for what is refused", n)
 	}
 	for _, host := range []string{"public.example", "known-to-the-proxy.example", "1.1.1.1"} {
 		a := post(t, s, "http://"+host+"/hook")
-		checkAttempt(t, a, Success, "", "")
+		checkAttempt(t, a, webhook.Success, "", "")
 		if want := "POST http://" + host + "/hook"; string(a.ResponseBody) != want {
 			t.Errorf("the proxy got %s, want %s", a.ResponseBody, want)
 		}
 	}
 
-	config.Policy = Policy{}
+	config.Policy = webhook.Policy{}
 	strict := newTestSender(t, config)
-	checkAttempt(t, post(t, strict, "http://public.example/"), Permanent, ReasonPolicy, "loopback network") // the proxy's own
+	checkAttempt(t, post(t, strict, "http://public.example/"), webhook.Permanent, webhook.ReasonPolicy, "loopback network") // the proxy's own
 }
 
 func TestEnvironmentsProxyIsNotUsed(t *testing.T) {
@@ -288,8 +290,8 @@ func TestEnvironmentsProxyIsNotUsed(t *testing.T) {
 		t.Setenv(name, proxy.URL)
 	}
 	dns := &nameServer{answer: func(string, int) []netip.Addr { return addrs("127.0.0.1") }}
-	s := newTestSender(t, SenderConfig{Policy: Policy{AllowLoopback: true}, Resolver: dns.resolver(t)})
-	checkAttempt(t, post(t, s, "http://hook.example:"+direct.port), Success, "", "")
+	s := newTestSender(t, webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}, Resolver: dns.resolver(t)})
+	checkAttempt(t, post(t, s, "http://hook.example:"+direct.port), webhook.Success, "", "")
 	if direct.requests.Load() != 1 || proxy.conns.Load() != 0 {
 		t.Errorf("%d direct requests, %d connections to the proxy", direct.requests.Load(), proxy.conns.Load())
 	}

@@ -1,4 +1,4 @@
-package webhook
+package sender
 
 import (
 	"crypto/ecdsa"
@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // authority is a certificate authority made for a test.
@@ -169,43 +171,43 @@ func TestTLS(t *testing.T) {
 		name    string
 		cert    tls.Certificate
 		trusted []*x509.Certificate // in the CA file
-		verdict Verdict
-		reason  Reason
+		verdict webhook.Verdict
+		reason  webhook.Reason
 		text    string
 	}{
-		{"private CA", ca.issue(t, template("receiver")), []*x509.Certificate{ca.cert}, Success, "", ""},
-		{"second in the file", ca.issue(t, template("receiver")), []*x509.Certificate{other.cert, ca.cert}, Success, "", ""},
-		{"leaf named as its CA", ca.issue(t, namedLikeCA), []*x509.Certificate{ca.cert}, Success, "", ""},
-		{"leaf and CA without names", nameless.issue(t, nobody), []*x509.Certificate{nameless.cert}, Success, "", ""},
-		{"leaf in the file, signed by another", pinned, []*x509.Certificate{pinned.Leaf}, Success, "", ""},
-		{"self-signed", self, nil, Permanent, ReasonSelfSigned, "self-signed"},
-		{"self-signed, beside a CA", self, []*x509.Certificate{ca.cert}, Permanent, ReasonSelfSigned, "self-signed"},
-		{"self-signed, in the file", self, []*x509.Certificate{self.Leaf}, Permanent, ReasonSelfSigned, "no request was sent"},
-		{"self-signed CA as leaf", selfCA, nil, Permanent, ReasonSelfSigned, "self-signed"},
-		{"self-signed CA as leaf, in the file", selfCA, []*x509.Certificate{selfCA.Leaf}, Permanent, ReasonSelfSigned, "self-signed"},
-		{"self-signed by SHA-1, in the file", selfSHA1, []*x509.Certificate{selfSHA1.Leaf}, Permanent, ReasonSelfSigned, "self-signed"},
-		{"self-signed and expired", selfSigned(t, expired), nil, Permanent, ReasonSelfSigned, "self-signed"},
-		{"unknown CA", other.issue(t, template("receiver")), []*x509.Certificate{ca.cert}, Temporary, ReasonCertificate, "signed by an unknown authority (CN=Another CA)"},
-		{"no file", ca.issue(t, template("receiver")), nil, Temporary, ReasonCertificate, "signed by an unknown authority (CN=Our CA)"},
-		{"expired", ca.issue(t, expired), []*x509.Certificate{ca.cert}, Temporary, ReasonCertificate, "the certificate expired on 2024-05-17T10:20:30Z"},
-		{"not yet valid", ca.issue(t, early), []*x509.Certificate{ca.cert}, Temporary, ReasonCertificate, "the certificate is not valid before 2199-05-17T10:20:30Z"},
-		{"wrong host", ca.issue(t, wrongHost), []*x509.Certificate{ca.cert}, Temporary, ReasonCertificate, "not for the host 127.0.0.1 but for a.example, b.example"},
-		{"for clients", ca.issue(t, client), []*x509.Certificate{ca.cert}, Temporary, ReasonCertificate, "the certificate is not valid: "},
+		{"private CA", ca.issue(t, template("receiver")), []*x509.Certificate{ca.cert}, webhook.Success, "", ""},
+		{"second in the file", ca.issue(t, template("receiver")), []*x509.Certificate{other.cert, ca.cert}, webhook.Success, "", ""},
+		{"leaf named as its CA", ca.issue(t, namedLikeCA), []*x509.Certificate{ca.cert}, webhook.Success, "", ""},
+		{"leaf and CA without names", nameless.issue(t, nobody), []*x509.Certificate{nameless.cert}, webhook.Success, "", ""},
+		{"leaf in the file, signed by another", pinned, []*x509.Certificate{pinned.Leaf}, webhook.Success, "", ""},
+		{"self-signed", self, nil, webhook.Permanent, webhook.ReasonSelfSigned, "self-signed"},
+		{"self-signed, beside a CA", self, []*x509.Certificate{ca.cert}, webhook.Permanent, webhook.ReasonSelfSigned, "self-signed"},
+		{"self-signed, in the file", self, []*x509.Certificate{self.Leaf}, webhook.Permanent, webhook.ReasonSelfSigned, "no request was sent"},
+		{"self-signed CA as leaf", selfCA, nil, webhook.Permanent, webhook.ReasonSelfSigned, "self-signed"},
+		{"self-signed CA as leaf, in the file", selfCA, []*x509.Certificate{selfCA.Leaf}, webhook.Permanent, webhook.ReasonSelfSigned, "self-signed"},
+		{"self-signed by SHA-1, in the file", selfSHA1, []*x509.Certificate{selfSHA1.Leaf}, webhook.Permanent, webhook.ReasonSelfSigned, "self-signed"},
+		{"self-signed and expired", selfSigned(t, expired), nil, webhook.Permanent, webhook.ReasonSelfSigned, "self-signed"},
+		{"unknown CA", other.issue(t, template("receiver")), []*x509.Certificate{ca.cert}, webhook.Temporary, webhook.ReasonCertificate, "signed by an unknown authority (CN=Another CA)"},
+		{"no file", ca.issue(t, template("receiver")), nil, webhook.Temporary, webhook.ReasonCertificate, "signed by an unknown authority (CN=Our CA)"},
+		{"expired", ca.issue(t, expired), []*x509.Certificate{ca.cert}, webhook.Temporary, webhook.ReasonCertificate, "the certificate expired on 2024-05-17T10:20:30Z"},
+		{"not yet valid", ca.issue(t, early), []*x509.Certificate{ca.cert}, webhook.Temporary, webhook.ReasonCertificate, "the certificate is not valid before 2199-05-17T10:20:30Z"},
+		{"wrong host", ca.issue(t, wrongHost), []*x509.Certificate{ca.cert}, webhook.Temporary, webhook.ReasonCertificate, "not for the host 127.0.0.1 but for a.example, b.example"},
+		{"for clients", ca.issue(t, client), []*x509.Certificate{ca.cert}, webhook.Temporary, webhook.ReasonCertificate, "the certificate is not valid: "},
 	}
 	for _, tt := range tests {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			t.Run(tt.name+"/"+tls.VersionName(version), func(t *testing.T) {
 				r := newTLSReceiver(t, &tls.Config{Certificates: []tls.Certificate{tt.cert}, MinVersion: version, MaxVersion: version})
-				config := SenderConfig{Policy: Policy{AllowLoopback: true}}
+				config := webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}}
 				if tt.trusted != nil {
 					config.CAFile = caFile(t, tt.trusted...)
 				}
 				a := post(t, newTestSender(t, config), r.url)
 				checkAttempt(t, a, tt.verdict, tt.reason, tt.text)
-				if n := <-r.read; (n > 0) != (tt.verdict == Success) {
+				if n := <-r.read; (n > 0) != (tt.verdict == webhook.Success) {
 					t.Errorf("%d bytes of the request were sent", n)
 				}
-				if tt.verdict == Success && string(a.ResponseBody) != "ok" {
+				if tt.verdict == webhook.Success && string(a.ResponseBody) != "ok" {
 					t.Errorf("response %q", a.ResponseBody)
 				}
 			})
@@ -236,8 +238,8 @@ func TestTLSIntermediate(t *testing.T) {
 	leaf := middle.issue(t, template("receiver"))
 	leaf.Certificate = append(leaf.Certificate, middle.cert.Raw)
 	r := newTLSReceiver(t, &tls.Config{Certificates: []tls.Certificate{leaf}})
-	s := newTestSender(t, SenderConfig{Policy: Policy{AllowLoopback: true}, CAFile: caFile(t, root.cert)})
-	checkAttempt(t, post(t, s, r.url), Success, "", "")
+	s := newTestSender(t, webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}, CAFile: caFile(t, root.cert)})
+	checkAttempt(t, post(t, s, r.url), webhook.Success, "", "")
 }
 
 func TestRootCAs(t *testing.T) {
@@ -246,11 +248,11 @@ func TestRootCAs(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.cert)
 	pool.AddCert(self.Leaf)
-	s := newTestSender(t, SenderConfig{Policy: Policy{AllowLoopback: true}, RootCAs: pool, CAFile: caFile(t, other.cert)})
-	for cert, verdict := range map[*tls.Certificate]Verdict{
-		ptr(ca.issue(t, template("receiver"))):    Success,
-		ptr(other.issue(t, template("receiver"))): Success,
-		&self: Permanent,
+	s := newTestSender(t, webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}, RootCAs: pool, CAFile: caFile(t, other.cert)})
+	for cert, verdict := range map[*tls.Certificate]webhook.Verdict{
+		ptr(ca.issue(t, template("receiver"))):    webhook.Success,
+		ptr(other.issue(t, template("receiver"))): webhook.Success,
+		&self: webhook.Permanent,
 	} {
 		r := newTLSReceiver(t, &tls.Config{Certificates: []tls.Certificate{*cert}})
 		if a := post(t, s, r.url); a.Verdict != verdict {
@@ -277,7 +279,7 @@ func TestCAFileErrors(t *testing.T) {
 		filepath.Join(dir, "missing.pem"): "missing.pem: no such file",
 		empty:                             "empty.pem holds no certificate in PEM form",
 	} {
-		if s, err := NewSender(SenderConfig{CAFile: file}); s != nil || err == nil || !strings.Contains(err.Error(), want) {
+		if s, err := New(webhook.SenderConfig{CAFile: file}, nil); s != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
@@ -287,13 +289,13 @@ func TestCAFileErrors(t *testing.T) {
 // way round, are failures that an operator can read.
 func TestHTTPAndHTTPSMixedUp(t *testing.T) {
 	plain := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
-	s := newTestSender(t, SenderConfig{Policy: Policy{AllowLoopback: true}})
-	checkAttempt(t, post(t, s, strings.Replace(plain.URL, "http:", "https:", 1)), Temporary, ReasonConnection, "does not speak TLS")
+	s := newTestSender(t, webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}})
+	checkAttempt(t, post(t, s, strings.Replace(plain.URL, "http:", "https:", 1)), webhook.Temporary, webhook.ReasonConnection, "does not speak TLS")
 
 	secure := httptest.NewUnstartedServer(nil)
 	secure.Config.ErrorLog = discardLog
 	secure.StartTLS()
 	defer secure.Close()
 	a := post(t, s, strings.Replace(secure.URL, "https:", "http:", 1))
-	checkAttempt(t, a, Permanent, ReasonStatus, "answered 400 (Bad Request)")
+	checkAttempt(t, a, webhook.Permanent, webhook.ReasonStatus, "answered 400 (Bad Request)")
 }

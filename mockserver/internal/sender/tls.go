@@ -1,4 +1,4 @@
-package webhook
+package sender
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 var errSelfSigned = errors.New("the certificate is self-signed, so no request was sent: use one that a certificate authority has signed, public or of your own (tls.caFile)")
@@ -55,9 +57,9 @@ func isSelfSigned(leaf *x509.Certificate) bool {
 
 // certificateProblem explains an error of the handshake's verification. ok is
 // false for any other error.
-func certificateProblem(err error) (reason Reason, text string, ok bool) {
+func certificateProblem(err error) (reason webhook.Reason, text string, ok bool) {
 	if errors.Is(err, errSelfSigned) {
-		return ReasonSelfSigned, errSelfSigned.Error(), true
+		return webhook.ReasonSelfSigned, errSelfSigned.Error(), true
 	}
 	var failed *tls.CertificateVerificationError
 	if !errors.As(err, &failed) || len(failed.UnverifiedCertificates) == 0 {
@@ -65,9 +67,9 @@ func certificateProblem(err error) (reason Reason, text string, ok bool) {
 	}
 	leaf := failed.UnverifiedCertificates[0]
 	if isSelfSigned(leaf) {
-		return ReasonSelfSigned, errSelfSigned.Error(), true
+		return webhook.ReasonSelfSigned, errSelfSigned.Error(), true
 	}
-	return ReasonCertificate, explainCertificate(failed.Err, leaf), true
+	return webhook.ReasonCertificate, explainCertificate(failed.Err, leaf), true
 }
 
 func explainCertificate(err error, leaf *x509.Certificate) string {

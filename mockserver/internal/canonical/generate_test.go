@@ -1,4 +1,4 @@
-package webhook
+package canonical_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 )
 
 // generator makes documents that are hard to bring into canonical form. The same
@@ -25,7 +27,7 @@ func (g *generator) document() []byte {
 	g.out.Reset()
 	switch g.rand.IntN(2048) {
 	case 0:
-		g.deep(1 + g.rand.IntN(MaxDepth))
+		g.deep(1 + g.rand.IntN(canonical.MaxDepth))
 	case 1, 2, 3, 4:
 		g.object(0, 20+g.rand.IntN(100))
 	default:

@@ -1,4 +1,4 @@
-package webhook
+package canonical_test
 
 import (
 	"bufio"
@@ -15,6 +15,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output in testdata")
@@ -35,8 +38,8 @@ func TestCanonicalJudgedByNode(t *testing.T) {
 		var form []byte
 		for range n {
 			doc := g.document()
-			form, _ = Canonical(form[:0], doc)
-			node.record(doc, form, "sécret", Sign("sécret", form))
+			form, _ = canonical.Append(form[:0], doc)
+			node.record(doc, form, "sécret", webhook.Sign("sécret", form))
 		}
 		node.close()
 	}()
@@ -57,7 +60,7 @@ func TestCanonicalJudgedByNode(t *testing.T) {
 				g.document()
 			}
 			doc := g.document()
-			form, err := Canonical(nil, doc)
+			form, err := canonical.Append(nil, doc)
 			t.Errorf("document %d %q\ngives %q, error %v\nnode says: %s %q", verdict.Index, doc, form, err, verdict.Problem, verdict.Want)
 		}
 		if t.Failed() && verdict.Index > 20 {
@@ -194,7 +197,7 @@ func TestCanonicalCorpus(t *testing.T) {
 		}
 		for i, c := range cases {
 			doc := c.document(t)
-			got, err := Canonical(nil, doc)
+			got, err := canonical.Append(nil, doc)
 			switch {
 			case c.Out == nil && err == nil:
 				t.Errorf("%s: case %d %s: %q gives %q, want an error", name, i+1, c.About, doc, got)
@@ -214,12 +217,12 @@ func TestCanonicalCorpus(t *testing.T) {
 // over it is the one over its own canonical form.
 func checkFixpoint(t *testing.T, form []byte) {
 	t.Helper()
-	again, err := Canonical(nil, form)
+	again, err := canonical.Append(nil, form)
 	if err != nil || !bytes.Equal(again, form) {
 		t.Errorf("%q is no fixpoint, it gives %q, error %v", form, again, err)
 		return
 	}
-	if err := Verify("secret", again, Sign("secret", form)); err != nil {
+	if err := webhook.Verify("secret", again, webhook.Sign("secret", form)); err != nil {
 		t.Errorf("%q: %v", form, err)
 	}
 	if !json.Valid(form) {
@@ -315,12 +318,12 @@ func TestCanonicalLikeReference(t *testing.T) {
 func compareWithReference(t *testing.T, doc []byte) {
 	t.Helper()
 	want, refused := reference(doc)
-	got, err := Canonical([]byte("before"), doc)
+	got, err := canonical.Append([]byte("before"), doc)
 	if refused != nil {
 		if err == nil || string(got) != "before" {
 			t.Errorf("%q gives %q, error %v; the reference refuses it", doc, got, err)
 		}
-		if len(Changes(doc)) > 0 {
+		if len(canonical.Changes(doc)) > 0 {
 			t.Errorf("%q is no JSON and has changes", doc)
 		}
 		return
@@ -330,14 +333,14 @@ func compareWithReference(t *testing.T, doc []byte) {
 		return
 	}
 	checkFixpoint(t, got[len("before"):])
-	if changes := Changes([]byte(want)); len(changes) > 0 && !onlyLoneSurrogates(changes) {
+	if changes := canonical.Changes([]byte(want)); len(changes) > 0 && !onlyLoneSurrogates(changes) {
 		t.Errorf("%q is canonical and has changes %+v", want, changes)
 	}
 }
 
-func onlyLoneSurrogates(changes []Change) bool {
+func onlyLoneSurrogates(changes []canonical.Change) bool {
 	for _, c := range changes {
-		if c.Kind != ChangeLoneSurrogate {
+		if c.Kind != canonical.ChangeLoneSurrogate {
 			return false
 		}
 	}
@@ -356,11 +359,11 @@ func TestCanonicalDepth(t *testing.T) {
 	nest := func(n int) []byte {
 		return []byte(strings.Repeat(`{"a":[`, n/2) + strings.Repeat(`]}`, n/2))
 	}
-	if _, err := Canonical(nil, nest(MaxDepth)); err != nil {
-		t.Errorf("%d deep: %v", MaxDepth, err)
+	if _, err := canonical.Append(nil, nest(canonical.MaxDepth)); err != nil {
+		t.Errorf("%d deep: %v", canonical.MaxDepth, err)
 	}
-	for _, n := range []int{MaxDepth + 2, 1_000_000} {
-		_, err := Canonical(nil, nest(n))
+	for _, n := range []int{canonical.MaxDepth + 2, 1_000_000} {
+		_, err := canonical.Append(nil, nest(n))
 		if err == nil || !strings.Contains(err.Error(), "deeper than 1000, at byte 3000") {
 			t.Errorf("%d deep: error %v", n, err)
 		}
@@ -394,7 +397,7 @@ func TestCanonicalErrors(t *testing.T) {
 		`{"a":{"b":[1,{"c`:   "ends too early, at byte 16",
 		`{"` + "\x80" + `":`: "ends too early, at byte 5",
 	} {
-		got, err := Canonical([]byte("kept"), []byte(doc))
+		got, err := canonical.Append([]byte("kept"), []byte(doc))
 		if err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%q: error %v, want one that ends in %q", doc, err, want)
 		}
@@ -408,14 +411,16 @@ func TestCanonicalErrors(t *testing.T) {
 // that of another, also when it fails halfway.
 func TestCanonicalKeepsDst(t *testing.T) {
 	mine := make([]byte, 0, 1024)
-	if _, err := Canonical(mine, []byte(`{"b":"mine", "1":`)); err == nil {
+	if _, err := canonical.Append(mine, []byte(`{"b":"mine", "1":`)); err == nil {
 		t.Fatal("no error")
 	}
 	mine = append(mine, "mine"...)
 	for range 10 {
-		if _, err := Payload([]byte(`{"type":"identify", "userId":"other","timestamp":"2024-01-01T00:00:00Z"}`), ""); err != nil {
+		o, err := canonical.ReadObject([]byte(`{"type":"identify", "userId":"other"}`))
+		if err != nil {
 			t.Fatal(err)
 		}
+		o.Release()
 	}
 	if string(mine) != "mine" {
 		t.Errorf("the caller's buffer was written to: %q", mine)
@@ -423,12 +428,12 @@ func TestCanonicalKeepsDst(t *testing.T) {
 }
 
 func TestCanonicalCopiesWithoutAllocating(t *testing.T) {
-	form, err := Canonical(nil, benchmarkCall)
+	form, err := canonical.Append(nil, benchmarkCall)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dst := make([]byte, 0, 2*len(form))
-	allocs := testing.AllocsPerRun(100, func() { dst, _ = Canonical(dst[:0], form) })
+	allocs := testing.AllocsPerRun(100, func() { dst, _ = canonical.Append(dst[:0], form) })
 	if !raceEnabled && allocs > 0 {
 		t.Errorf("%v allocations for a canonical document", allocs)
 	}
@@ -437,18 +442,18 @@ func TestCanonicalCopiesWithoutAllocating(t *testing.T) {
 var benchmarkCall = []byte(`{"type":"track","userId":"019mr8mf4r","event":"Order Completed","messageId":"0192f0f4-7b0c-7000-8000-000000000001","properties":{"order_id":"50314b8e9bcf000000000000","total":27.5,"currency":"USD","coupon":"hasbros","step":3,"returning":true,"products":[{"sku":"45790-32","name":"Monopoly: 3rd Edition","price":19},{"sku":"46493-32","name":"Uno Card Game","price":3.25}],"note":"café, für alle"},"context":{"ip":"203.0.113.7","library":{"name":"analytics-go","version":"3.0.0"},"userAgent":"Mozilla/5.0 (X11; Linux x86_64)"},"integrations":{"All":true,"Webhooks":true},"timestamp":"2024-05-17T10:20:30.123Z","sentAt":"2024-05-17T10:20:30.500Z"}`)
 
 func BenchmarkCanonical(b *testing.B) {
-	canonical, err := Canonical(nil, benchmarkCall)
+	form, err := canonical.Append(nil, benchmarkCall)
 	if err != nil {
 		b.Fatal(err)
 	}
-	spaced := bytes.ReplaceAll(canonical, []byte(":"), []byte(": "))
-	for name, doc := range map[string][]byte{"canonical": canonical, "spaced": spaced} {
+	spaced := bytes.ReplaceAll(form, []byte(":"), []byte(": "))
+	for name, doc := range map[string][]byte{"canonical": form, "spaced": spaced} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(doc)))
 			b.ReportAllocs()
 			var dst []byte
 			for b.Loop() {
-				dst, _ = Canonical(dst[:0], doc)
+				dst, _ = canonical.Append(dst[:0], doc)
 			}
 		})
 	}

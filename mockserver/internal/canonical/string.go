@@ -1,4 +1,4 @@
-package webhook
+package canonical
 
 import (
 	"bytes"
@@ -49,8 +49,9 @@ func (c *canonizer) multibyte() {
 		c.pos += n
 		return
 	}
-	c.notes.invalidUTF8(c)
-	c.drop(invalidLen(c.src[c.pos:]))
+	n = invalidLen(c.src[c.pos:])
+	c.notes.invalidUTF8(c.src[c.pos : c.pos+n])
+	c.drop(n)
 	c.dst = append(c.dst, "\uFFFD"...)
 }
 
@@ -119,7 +120,7 @@ func (c *canonizer) unicodeEscape() error {
 		if pair != utf8.RuneError {
 			r, n = pair, 12
 		} else {
-			c.notes.loneSurrogate(c)
+			c.notes.loneSurrogate(c.src[c.pos : c.pos+6])
 		}
 	}
 	var buf [6]byte
