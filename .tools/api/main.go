@@ -52,6 +52,10 @@ func describe(p *types.Package) []string {
 		}
 		switch o := p.Scope().Lookup(name).(type) {
 		case *types.TypeName:
+			if o.IsAlias() { // its members are listed with the type that it names
+				add("type %s = %s", o.Name(), types.TypeString(types.Unalias(o.Type()), qualify))
+				continue
+			}
 			add("type %s %s", name, kind(o.Type().Underlying(), qualify))
 			for _, member := range members(o.Type(), qualify) {
 				add("%s", member)
