@@ -39,9 +39,10 @@ type Config struct {
 	// Sender says where webhooks may be and how they are reached. Those on the
 	// loopback interface always may.
 	Sender webhook.SenderConfig
-	// Jitter returns random numbers from 0 up to 1 that spread the attempts of a
-	// call that failed, see webhook.Backoff. It may be called from many goroutines
-	// at once. Defaults to math/rand/v2.Float64.
+	// Jitter returns random numbers from 0 up to 1, the part of a delay before a call
+	// that failed is attempted again: the delay is at most 1 s at first, doubles with
+	// each attempt and stays at 10 min. It may be called from many goroutines at once.
+	// Defaults to math/rand/v2.Float64.
 	Jitter func() float64
 	// Logger gets a line for what an operator should know. Defaults to
 	// slog.DiscardHandler.

@@ -353,14 +353,12 @@ func TestUnreachableDestinationIsProbed(t *testing.T) {
 		var tried atomic.Int64
 		var down atomic.Bool
 		down.Store(true)
-		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}, Concurrency: 4, Sender: webhook.SenderConfig{
-			Wrap: func(next http.RoundTripper) http.RoundTripper {
-				next = unreachable(&down)(next)
-				return roundTrip(func(r *http.Request) (*http.Response, error) {
-					tried.Add(1)
-					return next.RoundTrip(r)
-				})
-			},
+		srv, h := inProcess(t, engine.Config{Destinations: []tracking.Destination{hook("d", "http://h/1")}, Concurrency: 4, WrapTransport: func(next http.RoundTripper) http.RoundTripper {
+			next = unreachable(&down)(next)
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				tried.Add(1)
+				return next.RoundTrip(r)
+			})
 		}})
 		for i := range 200 {
 			send(t, srv, track(fmt.Sprint("m", i), 5))
@@ -571,7 +569,7 @@ func TestHangingDestinationSlowsNoOther(t *testing.T) {
 		slow, fast := hook("slow", "http://h/1", "http://h/2", "http://h/3", "http://h/4", "http://h/5"), hook("fast", "http://h/fast")
 		underWay := peak{but: "/fast"}
 		srv, h := inProcess(t, engine.Config{
-			Destinations: []tracking.Destination{slow, fast}, Concurrency: 8, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
+			Destinations: []tracking.Destination{slow, fast}, Concurrency: 8, WrapTransport: underWay.wrap,
 		})
 		for i := range 5 {
 			h.answer(fmt.Sprintf("/%d", i+1), hang)
@@ -596,7 +594,7 @@ func TestSmallEntriesFillTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
 		srv, h := inProcess(t, engine.Config{
-			Concurrency: 16, Destinations: []tracking.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
+			Concurrency: 16, Destinations: []tracking.Destination{hook("d", "http://h/1")}, WrapTransport: underWay.wrap,
 		})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		for i := range 160 {
@@ -615,7 +613,7 @@ func TestTrailingRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
 		srv, h := inProcess(t, engine.Config{
-			Destinations: []tracking.Destination{hook("d", "http://h/1", "http://h/2")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap},
+			Destinations: []tracking.Destination{hook("d", "http://h/1", "http://h/2")}, WrapTransport: underWay.wrap,
 		})
 		h.answer("/2", hang)
 		const calls = 2_400
@@ -771,7 +769,7 @@ func TestChangedSettingsReachLeasedEntries(t *testing.T) {
 func TestAddedWebhooksGetWaitingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay peak
-		srv, h := inProcess(t, engine.Config{Concurrency: 8, Destinations: []tracking.Destination{hook("d", "http://h/1")}, Sender: webhook.SenderConfig{Wrap: underWay.wrap}})
+		srv, h := inProcess(t, engine.Config{Concurrency: 8, Destinations: []tracking.Destination{hook("d", "http://h/1")}, WrapTransport: underWay.wrap})
 		h.answer("/1", func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 		start := time.Now()
 		send(t, srv, track("m", 1_000))

@@ -9,10 +9,10 @@ import (
 	"syscall"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 )
 
-// before returns a webhook.SenderConfig.Wrap that lets faults befall deliveries, with
+// before returns an engine.Config.WrapTransport that lets faults befall deliveries, with
 // another around it if that is not nil.
 func (fs *faults) before(outer func(http.RoundTripper) http.RoundTripper) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
@@ -53,7 +53,7 @@ func (t *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if f.AnswerOnly {
 		if res, err := t.next.RoundTrip(r); err == nil {
-			_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, webhook.KeptBody))
+			_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, sender.KeptBody))
 			_ = res.Body.Close()
 		}
 	}

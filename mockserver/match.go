@@ -20,8 +20,27 @@ type Match func(*tracking.Record) bool
 
 // is compares one field of a record with what is wanted.
 func is(r *tracking.Record, field, got, want string) bool {
-	return got == want || r.MissBy(func() int { return distance(got, want) }, "%s is %q, want %q", field, got, want)
+	return got == want || r.Missf("%s is %v", field, unlike{got, want})
 }
+
+// Of several records that matches miss alike, the nearest is shown: arguments of Missf
+// that are distant say how far what a record has is from what is wanted.
+type distant interface{ distance() int }
+
+// unlike is a text and the one that is wanted instead.
+type unlike struct{ got, want string }
+
+func (u unlike) String() string { return fmt.Sprintf("%q, want %q", u.got, u.want) }
+func (u unlike) distance() int  { return distance(u.got, u.want) }
+
+// distantLine is a line about what is as far from what is wanted as by says.
+type distantLine struct {
+	text string
+	by   int
+}
+
+func (l distantLine) String() string { return l.text }
+func (l distantLine) distance() int  { return l.by }
 
 // OfType picks the calls of a type: "track", "identify" and so on.
 func OfType(typ string) Match {
@@ -71,7 +90,7 @@ func Like(want string) Match {
 		if len(d.lines) == 0 {
 			return true
 		}
-		r.MissBy(func() int { return d.distance }, "%s", d.lines[0])
+		r.Missf("%v", distantLine{d.lines[0], d.distance})
 		for _, line := range d.lines[1:] {
 			r.Missf("%s", line)
 		}
@@ -170,9 +189,13 @@ func missesOf(r tracking.Record, match []Match) *misses {
 	all := &misses{}
 	for i, m := range match {
 		why := &misses{}
-		explaining := r.Explaining(func(reason string, distance int) {
-			why.lines = append(why.lines, reason)
-			why.distance += distance
+		explaining := r.Explaining(func(format string, args []any) {
+			why.lines = append(why.lines, fmt.Sprintf(format, args...))
+			for _, arg := range args {
+				if d, ok := arg.(distant); ok {
+					why.distance += d.distance()
+				}
+			}
 		})
 		if m(&explaining) {
 			continue

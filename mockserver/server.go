@@ -43,7 +43,7 @@ func Run(config Config) (*Server, error) {
 // run starts a server around an engine that it makes.
 func run(config engine.Config, inProcess bool) (*Server, error) {
 	faults := &faults{}
-	config.Sender.Wrap = faults.before(config.Sender.Wrap)
+	config.WrapTransport = faults.before(config.WrapTransport)
 	engine, err := engine.New(config)
 	if err != nil {
 		return nil, err

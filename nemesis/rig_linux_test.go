@@ -62,7 +62,7 @@ func newRig(t *testing.T, seed uint64) *rig {
 	t.Cleanup(func() {
 		r.kill()
 		if t.Failed() && r.collector != nil {
-			t.Logf("the last collector said:\n%s", tail(r.collector.output(), 6000))
+			t.Logf("the last collector said:\n%s", tail(withoutRefusals(r.collector.output()), 6000))
 		}
 	})
 	return r
@@ -418,6 +418,18 @@ func freeAddress(t *testing.T) string {
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
+}
+
+// withoutRefusals leaves out what a log says of each batch that was refused, which
+// hides why.
+func withoutRefusals(log string) string {
+	var b strings.Builder
+	for line := range strings.Lines(log) {
+		if !strings.Contains(line, `msg="a batch was refused`) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // tail is the end of a program's output, or where it crashed.

@@ -11,17 +11,3 @@ type Limits struct {
 	// unless it has a limit of its own. Defaults to no limit.
 	CallsPerSecond int
 }
-
-// WithDefaults returns the limits with defaults in place of those that are not set.
-func (l Limits) WithDefaults() Limits {
-	set := func(v *int, def int) {
-		if *v <= 0 {
-			*v = def
-		}
-	}
-	set(&l.BodyBytes, 512_000)
-	set(&l.CallBytes, 32_768)
-	set(&l.BatchCalls, 2_500)
-	set(&l.MessageIDChars, 100)
-	return l
-}

@@ -1,8 +1,6 @@
 package tracking
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // An Outcome is what became of one call at one destination.
 type Outcome struct {
@@ -47,20 +45,11 @@ func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
 func (s *State) UnmarshalText(text []byte) error {
-	state, ok := ParseState(string(text))
-	if !ok {
-		return fmt.Errorf("mockserver: %.40q is no state: use pending, delivered, failed or filtered", text)
-	}
-	*s = state
-	return nil
-}
-
-// ParseState reads what String writes.
-func ParseState(s string) (State, bool) {
 	for state := StatePending; state <= StateFiltered; state++ {
-		if state.String() == s {
-			return state, true
+		if state.String() == string(text) {
+			*s = state
+			return nil
 		}
 	}
-	return 0, false
+	return fmt.Errorf("mockserver: %.40q is no state: use pending, delivered, failed or filtered", text)
 }

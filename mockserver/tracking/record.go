@@ -1,7 +1,5 @@
 package tracking
 
-import "fmt"
-
 // A Record is a call and what became of it.
 type Record struct {
 	// Seq counts the calls from 1 in the order in which they were accepted.
@@ -14,7 +12,7 @@ type Record struct {
 	// other destinations did with it before is not known.
 	Partial bool
 
-	missed func(reason string, distance int) // see Explaining; nil where nobody asks
+	missed func(format string, args []any) // see Explaining; nil where nobody asks
 }
 
 // Last returns what a destination decided about the call last. The second result is
@@ -42,25 +40,15 @@ func (r Record) State(destination string) (Outcome, bool) {
 //		return r.Call.Context()["ip"] != nil || r.Missf("it has no context.ip")
 //	}
 func (r *Record) Missf(format string, args ...any) bool {
-	return r.MissBy(nil, format, args...)
-}
-
-// MissBy is Missf with how far what the record has is from what is wanted: of several
-// records that miss alike, the nearest is shown. A nil distance is 0.
-func (r *Record) MissBy(distance func() int, format string, args ...any) bool {
 	if r.missed != nil {
-		by := 0
-		if distance != nil {
-			by = distance()
-		}
-		r.missed(fmt.Sprintf(format, args...), by)
+		r.missed(format, args)
 	}
 	return false
 }
 
-// Explaining returns a copy of the record that calls missed with the reasons of the
-// Matches that do not pick it.
-func (r Record) Explaining(missed func(reason string, distance int)) Record {
+// Explaining returns a copy of the record that calls missed with what Matches that do
+// not pick it give to Missf.
+func (r Record) Explaining(missed func(format string, args []any)) Record {
 	r.missed = missed
 	return r
 }

@@ -24,13 +24,18 @@
 //
 // # Sending
 //
-// The path of a call: [Payload] makes its body, once; [Sign] signs it, once; a
-// [Sender] sends it to each entry of the destination's [Settings], in parallel,
-// and gives an [Attempt] for each. [Combine] judges them together: one success
-// is enough. [Next] says when to try again those that failed for now. Each
-// connection is checked by a [Policy]; certificates signed by themselves are
-// refused.
+// The path of a call: [Payload] makes its body, once; [Sign] signs it, once; the
+// collector sends it to each entry of the destination's [Settings], in parallel,
+// and keeps an [Attempt] for each. One success is enough. Those that failed for
+// now are tried again, later each time, until the [Window] ends. Each connection
+// is checked by a [Policy]; certificates signed by themselves are refused. A
+// [SenderConfig] says how requests are made.
 //
-// Nothing here keeps state between calls but a Sender its idle connections, and
-// nothing blocks but Send, for five seconds at most.
+// # Files
+//
+//  1. settings.go: what a destination is
+//  2. payload.go, canonical.go: the body of a call
+//  3. handler.go, sign.go: its signature, verified and made
+//  4. delivery.go, address.go: how and where it is sent
+//  5. attempt.go: what came of it
 package webhook

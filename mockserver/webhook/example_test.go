@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log"
@@ -9,7 +8,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -80,15 +78,6 @@ func ExamplePayload() {
 	// Output: {"version":1,"type":"track","userId":"019mr8mf4r","event":"Item Bought","properties":{"1":"one","2":"two","price":39.95,"sku":"A/7"},"timestamp":"2024-05-17T10:20:30.123Z"}
 }
 
-func ExampleChanges() {
-	for _, c := range webhook.Changes([]byte(`{"properties":{"order id":9007199254740993,"size":1e999}}`)) {
-		fmt.Println(c.Path, c.Kind, c.From, c.To)
-	}
-	// Output:
-	// properties["order id"] precision 9007199254740993 9007199254740992
-	// properties.size overflow 1e999 null
-}
-
 func ExampleSettings_Validate() {
 	s := webhook.Settings{Webhooks: []webhook.Endpoint{
 		{URL: "https://example.com/hook"},
@@ -109,51 +98,4 @@ func ExamplePolicy() {
 	// <nil>
 	// the address 10.0.0.1 is refused: private network 10.0.0.0/8; to allow it, set egress.allow: ["10.0.0.0/8"]
 	// the address 64:ff9b::a9fe:a9fe is refused: it carries 169.254.169.254, cloud metadata service 169.254.169.254/32; no setting allows it
-}
-
-// One attempt at one entry of a destination.
-func ExampleSender() {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Retry-After", "120")
-		http.Error(w, "come back later", http.StatusServiceUnavailable)
-	}))
-	defer srv.Close()
-
-	sender, err := webhook.NewSender(webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer sender.Close()
-
-	body := []byte(`{"type":"delete","userId":"019mr8mf4r","timestamp":"2024-05-17T10:20:30.123Z"}`)
-	a := sender.Send(context.Background(), webhook.Request{
-		Endpoint:  webhook.Endpoint{URL: srv.URL, Headers: map[string]string{"Authorization": "Bearer token"}},
-		Body:      body,
-		Signature: webhook.Sign("secret", body),
-		MessageID: "0192f0f4-7b0c-7000-8000-000000000001",
-		Number:    1,
-	})
-	fmt.Println(a.Verdict, a.Reason, a.RetryAfter)
-	fmt.Println(a.Error)
-	fmt.Printf("%s", a.ResponseBody)
-	// Output:
-	// temporary status 2m0s
-	// answered 503 (Service Unavailable)
-	// come back later
-}
-
-// When to attempt a call again. The last argument is rand.Float64() in earnest.
-func ExampleNext() {
-	accepted := time.Date(2024, 5, 17, 10, 0, 0, 0, time.UTC)
-	show := func(next time.Time, ok bool) { fmt.Println(next.Format(time.TimeOnly), ok) }
-
-	show(webhook.Next(accepted, accepted, 1, 0, 0.5))
-	show(webhook.Next(accepted.Add(time.Hour), accepted, 20, 0, 0.5))
-	show(webhook.Next(accepted.Add(time.Hour), accepted, 21, 20*time.Minute, 0.5)) // Retry-After: 1200
-	show(webhook.Next(accepted.Add(webhook.Window), accepted, 40, 0, 0.5))
-	// Output:
-	// 10:00:00 true
-	// 11:05:00 true
-	// 11:20:00 true
-	// 00:00:00 false
 }

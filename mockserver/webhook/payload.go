@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 )
 
 // AliasFields says how the two identities of an alias call are named in its body.
@@ -43,17 +45,17 @@ const (
 // The error says which field the type needs, or which one is no object.
 // Safe for concurrent use.
 func Payload(call []byte, alias AliasFields) ([]byte, error) {
-	c := newCanonizer(call)
-	defer c.release()
-	if err := c.document(); err != nil {
-		return nil, err
-	}
-	if len(c.dst) == 0 || c.dst[0] != '{' {
+	o, err := canonical.ReadObject(call)
+	if errors.Is(err, canonical.ErrNotObject) {
 		return nil, errors.New("webhook: a call is a JSON object")
 	}
+	if err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
+	}
+	defer o.Release()
 	var f fields
-	f.read(c)
-	return f.body(alias, len(c.dst))
+	f.read(o)
+	return f.body(alias, o.Size())
 }
 
 // fields are the values of a call that a body can hold, in canonical form;
@@ -63,16 +65,16 @@ type fields struct {
 	traits, groupID, previousID, context, timestamp []byte
 }
 
-func (f *fields) read(c *canonizer) {
-	for _, m := range c.members {
-		field := f.named(c.text(m.key))
+func (f *fields) read(o canonical.Object) {
+	for i := range o.Len() {
+		key, value, source := o.Member(i)
+		field := f.named(key)
 		if field == nil {
 			continue
 		}
-		value := c.dst[m.value:m.end:m.end]
 		switch {
-		case f.isText(field) && isNumber(c.src[m.from]):
-			*field = slices.Concat([]byte{'"'}, c.src[m.from:m.to], []byte{'"'})
+		case f.isText(field) && isNumber(source[0]):
+			*field = slices.Concat([]byte{'"'}, source, []byte{'"'})
 		case string(value) != "null":
 			*field = value
 		}

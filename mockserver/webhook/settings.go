@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 )
 
 // MaxEndpoints is how many URLs a destination can have.
@@ -34,10 +36,10 @@ type Endpoint struct {
 type FieldError struct {
 	Field   string // as in webhooks[2].headers["Host"]
 	Problem string // what is wrong with it
-	Mend    string // what would be right
+	Hint    string // what would be right
 }
 
-func (e *FieldError) Error() string { return e.Field + ": " + e.Problem + ": " + e.Mend }
+func (e *FieldError) Error() string { return e.Field + ": " + e.Problem + ": " + e.Hint }
 
 // Validate returns nil, or one [*FieldError] for each thing that is wrong,
 // joined in the order of the fields.
@@ -65,8 +67,8 @@ func (s Settings) Validate() error {
 // problems are the FieldErrors found so far.
 type problems []error
 
-func (p *problems) add(field, problem, mend string) {
-	*p = append(*p, &FieldError{Field: field, Problem: problem, Mend: mend})
+func (p *problems) add(field, problem, hint string) {
+	*p = append(*p, &FieldError{Field: field, Problem: problem, Hint: hint})
 }
 
 const exampleURL = "give one such as https://example.com/hook"
@@ -78,7 +80,7 @@ func (p *problems) url(field, text string) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		p.add(field, "is no URL ("+bareURLError(err).Error()+")", exampleURL)
+		p.add(field, "is no URL ("+httpcheck.BareURLError(err).Error()+")", exampleURL)
 		return
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
@@ -98,72 +100,24 @@ func (p *problems) url(field, text string) {
 	}
 }
 
-// bareURLError takes the URL itself out of the error of its parsing: it can hold
-// a password.
-func bareURLError(err error) error {
-	if parse := (*url.Error)(nil); errors.As(err, &parse) {
-		return parse.Err
-	}
-	return err
-}
-
 func (p *problems) headers(field string, headers map[string]string) {
 	names := make(map[string]string, len(headers))
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		field := fmt.Sprintf("%s[%q]", field, name)
-		if !isToken(name) {
+		if !httpcheck.IsToken(name) {
 			p.add(field, "is no header name", "use letters, digits and hyphens")
 			continue
 		}
 		canonical := http.CanonicalHeaderKey(name)
-		if why, ok := reserved[canonical]; ok {
+		if why := httpcheck.Reserved(canonical); why != "" {
 			p.add(field, why, "remove it")
 		}
 		if other, ok := names[canonical]; ok {
 			p.add(field, fmt.Sprintf("is the same header as %q", other), "keep one of them")
 		}
 		names[canonical] = name
-		if i := strings.IndexFunc(headers[name], isControl); i >= 0 {
+		if i := strings.IndexFunc(headers[name], httpcheck.IsControl); i >= 0 {
 			p.add(field, fmt.Sprintf("has the control character %q in its value", headers[name][i]), "keep the value on one line of printable characters")
 		}
 	}
-}
-
-const (
-	ours     = "is set by the forwarder"
-	hopByHop = "belongs to one connection, not to the request"
-)
-
-// reserved are the headers that no setting can set, and why.
-var reserved = map[string]string{
-	"Host":                ours,
-	"Content-Length":      ours,
-	"Content-Type":        ours,
-	"User-Agent":          ours,
-	SignatureHeader:       ours,
-	MessageIDHeader:       ours,
-	AttemptHeader:         ours,
-	"Connection":          hopByHop,
-	"Keep-Alive":          hopByHop,
-	"Proxy-Connection":    hopByHop,
-	"Proxy-Authenticate":  hopByHop,
-	"Proxy-Authorization": hopByHop,
-	"Te":                  hopByHop,
-	"Trailer":             hopByHop,
-	"Transfer-Encoding":   hopByHop,
-	"Upgrade":             hopByHop,
-	"Expect":              hopByHop,
-}
-
-func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F }
-
-// isToken tells whether name can be a header's name (RFC 9110, 5.6.2).
-func isToken(name string) bool {
-	for _, r := range name {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		if !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r) {
-			return false
-		}
-	}
-	return name != ""
 }

@@ -42,7 +42,7 @@ func fieldErrors(t *testing.T, err error) (all []*FieldError) {
 		if !errors.As(e, &f) {
 			t.Fatalf("%v is no FieldError", e)
 		}
-		if f.Field == "" || f.Problem == "" || f.Mend == "" {
+		if f.Field == "" || f.Problem == "" || f.Hint == "" {
 			t.Errorf("%+v lacks a part", f)
 		}
 		all = append(all, f)
@@ -96,12 +96,9 @@ func TestValidateHeaders(t *testing.T) {
 		"Authorization": "Bearer a.b-c", "x-api-key": "k", "X_Under": "", "Accept": "application/json",
 		"X-Tab": "a\tb", "X-Latin": "caf\xe9", "X-UTF-8": "☃", "Idempotency-Key": "1",
 	}
-	url, _ := rawReceiver(t, "HTTP/1.0 200 OK\r\n\r\n")
-	endpoint := Endpoint{URL: url, Headers: good}
-	if err := (Settings{Webhooks: []Endpoint{endpoint}}).Validate(); err != nil {
+	if err := (Settings{Webhooks: []Endpoint{{URL: "https://example.com", Headers: good}}}).Validate(); err != nil {
 		t.Error(err)
 	}
-	checkAttempt(t, loopbackSender(t).Send(t.Context(), Request{Endpoint: endpoint, Number: 1}), Success, "", "")
 	for _, tt := range []struct{ name, value, problem string }{
 		{"Host", "a", "is set by the forwarder"},
 		{"host", "a", "is set by the forwarder"},

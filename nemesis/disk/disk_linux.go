@@ -197,7 +197,7 @@ func (d *Disk) DropCache() error {
 func (d *Disk) filler() string { return filepath.Join(d.Path(), "filler") }
 
 // Fill takes all room that the file system has, but for some bytes; Empty gives it
-// back.
+// back. It takes what is free now, and not what others give up while it does so.
 func (d *Disk) Fill(but int64) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(d.Path(), &s); err != nil {
@@ -213,17 +213,16 @@ func (d *Disk) Fill(but int64) error {
 		return err
 	}
 	step := int64(s.Bfree)*s.Bsize - but // Bfree: root may use what is reserved
-	for at := info.Size(); step >= s.Bsize; {
+	at := info.Size()
+	for ; step >= s.Bsize; step /= 2 {
 		err := unix.Fallocate(int(f.Fd()), 0, at, step)
 		switch {
 		case errors.Is(err, unix.ENOSPC) && but > 0:
 			return nil // the file system took some for itself
-		case errors.Is(err, unix.ENOSPC):
-			step /= 2
-		case err != nil:
-			return err
-		default:
+		case err == nil:
 			at += step
+		case !errors.Is(err, unix.ENOSPC):
+			return err
 		}
 	}
 	return nil

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // An Error is an error as operators are told of it: by the admin API as this JSON
@@ -49,10 +49,10 @@ func ErrorOf(err error) *Error {
 	fail := func(status int, code string) *Error {
 		return Errorf(status, code, "%s", strings.TrimPrefix(err.Error(), "mockserver: "))
 	}
-	if fields := webhook.FieldErrors(err); len(fields) > 0 {
+	if fields := settings.FieldErrors(err); len(fields) > 0 {
 		e := fail(http.StatusUnprocessableEntity, "invalid")
 		for _, f := range fields {
-			e.Fields = append(e.Fields, fieldMistake{f.Field, f.Problem, f.Mend})
+			e.Fields = append(e.Fields, fieldMistake{f.Field, f.Problem, f.Hint})
 		}
 		return e
 	}

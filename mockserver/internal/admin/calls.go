@@ -291,11 +291,9 @@ func (a *admin) replayDestination(r *http.Request) (any, error) {
 		UserID: in.UserID, Text: in.Text, Since: in.Since, Until: in.Until,
 	}}
 	if in.State != "" {
-		state, ok := tracking.ParseState(in.State)
-		if !ok || state == tracking.StatePending {
-			return nil, &webhook.FieldError{Field: "state", Problem: fmt.Sprintf("is %q", in.State), Mend: `use "failed", "delivered" or "filtered"`}
+		if err := sel.State.UnmarshalText([]byte(in.State)); err != nil || sel.State == tracking.StatePending {
+			return nil, &webhook.FieldError{Field: "state", Problem: fmt.Sprintf("is %q", in.State), Hint: `use "failed", "delivered" or "filtered"`}
 		}
-		sel.State = state
 	}
 	name := r.PathValue("destination")
 	n, err := a.c.Replay(r.Context(), name, sel)
@@ -312,7 +310,7 @@ func (a *admin) replayCall(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if in.Destination == "" {
-		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Mend: "name one of /api/v1/destinations"}
+		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Hint: "name one of /api/v1/destinations"}
 	}
 	source, id := r.PathValue("source"), r.PathValue("messageId")
 	sel := engine.Selection{DryRun: in.DryRun, CallFilter: history.CallFilter{IDs: []string{id}, Sources: []string{source}}}

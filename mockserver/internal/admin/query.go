@@ -109,8 +109,8 @@ func (q *query) page(limit *int, before *int64) {
 
 func (q *query) state(s *string) tracking.State {
 	q.text("state", s)
-	state, ok := tracking.ParseState(*s)
-	if *s != "" && !ok {
+	var state tracking.State
+	if *s != "" && state.UnmarshalText([]byte(*s)) != nil {
 		q.fail("state", *s, "use pending, delivered, failed or filtered")
 	}
 	return state

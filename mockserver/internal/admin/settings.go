@@ -116,9 +116,9 @@ func (in *sourceInput) apply(s *tracking.Source) error {
 	}
 	switch {
 	case s.WriteKey == "":
-		return &webhook.FieldError{Field: "writeKey", Problem: "is empty", Mend: "give a write key, or leave it out to have one made"}
+		return &webhook.FieldError{Field: "writeKey", Problem: "is empty", Hint: "give a write key, or leave it out to have one made"}
 	case s.CallsPerSecond < 0:
-		return &webhook.FieldError{Field: "callsPerSecond", Problem: fmt.Sprintf("is %d", s.CallsPerSecond), Mend: "use a number above 0, or 0 for the default"}
+		return &webhook.FieldError{Field: "callsPerSecond", Problem: fmt.Sprintf("is %d", s.CallsPerSecond), Hint: "use a number above 0, or 0 for the default"}
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (a *admin) changeDestination(r *http.Request) (any, error) {
 
 func (in *destinationInput) apply(d *tracking.Destination) error {
 	if in.Type != nil && *in.Type != "webhooks" {
-		return &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %q", *in.Type), Mend: `use "webhooks"`}
+		return &webhook.FieldError{Field: "type", Problem: fmt.Sprintf("is %q", *in.Type), Hint: `use "webhooks"`}
 	}
 	if in.Name != nil {
 		d.Name = *in.Name

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -64,7 +65,7 @@ func (j *job) run() (o outcome, cause string) {
 		j.delivery = failed(err.Error())
 		return outcomeUnknown, ""
 	}
-	request := webhook.Request{Body: body, MessageID: j.call.ID, Number: j.attempt}
+	request := sender.Request{Body: body, MessageID: j.call.ID, Number: j.attempt}
 	if j.destination.SharedSecret != "" {
 		request.Signature = webhook.Sign(j.destination.SharedSecret, body)
 	}
@@ -79,7 +80,7 @@ func (j *job) run() (o outcome, cause string) {
 
 // sendAll sends the request to all webhooks at once. The first that takes it decides;
 // the requests to the others go on and end by themselves.
-func (j *job) sendAll(request webhook.Request, v *verdict) {
+func (j *job) sendAll(request sender.Request, v *verdict) {
 	type answer struct {
 		from webhook.Endpoint
 		webhook.Attempt
@@ -102,7 +103,7 @@ func (j *job) sendAll(request webhook.Request, v *verdict) {
 }
 
 // send makes one attempt and records it.
-func (j *job) send(r webhook.Request, to webhook.Endpoint) webhook.Attempt {
+func (j *job) send(r sender.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
 	ctx := j.contexts.begin(Info{Destination: j.name, Source: j.call.Source})
 	a := j.Sender.Send(ctx, r)
@@ -122,7 +123,7 @@ type verdict struct {
 }
 
 func (v *verdict) add(from webhook.Endpoint, a webhook.Attempt) {
-	v.sum = webhook.Combine(v.sum, a.Verdict)
+	v.sum = sender.Combine(v.sum, a.Verdict)
 	v.asked = v.asked || !a.NotConnected && a.Reason != webhook.ReasonRequest && a.Reason != webhook.ReasonPolicy && a.Reason != webhook.ReasonSelfSigned
 	switch a.Verdict {
 	case webhook.Success:

@@ -96,7 +96,7 @@ type Info struct{ Destination, Source string }
 type deliveryKey struct{}
 
 // FromContext returns what the context of a request to a webhook says about it, for an
-// http.RoundTripper set by webhook.SenderConfig.Wrap. It is not ok for other contexts.
+// http.RoundTripper set by engine.Config.WrapTransport. It is not ok for other contexts.
 func FromContext(ctx context.Context) (info Info, ok bool) {
 	if found, ok := ctx.Value(deliveryKey{}).(*Info); ok {
 		return *found, true

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -101,7 +102,7 @@ func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.
 	inTime := true
 	if attempt > 0 {
 		var next time.Time
-		if next, inTime = webhook.Next(now, e.Since, attempt, retryAfter, w.Jitter()); inTime {
+		if next, inTime = sender.Next(now, e.Since, attempt, retryAfter, w.Jitter()); inTime {
 			r.RetryAt = next
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -26,14 +27,14 @@ const (
 type WorkerConfig struct {
 	// Sender sends the requests to webhooks.
 	Sender interface {
-		Send(ctx context.Context, r webhook.Request) webhook.Attempt
+		Send(ctx context.Context, r sender.Request) webhook.Attempt
 	}
 	// Observer is told of each request, as an Attempt, and of how each attempt at a call
 	// ended, as Ended.
 	Observer event.Observer
 	// Log gets a line for what an operator should know.
 	Log *slog.Logger
-	// Jitter returns random numbers from 0 up to 1, see webhook.Next. It is called from
+	// Jitter returns random numbers from 0 up to 1, see sender.Next. It is called from
 	// many goroutines at once.
 	Jitter func() float64
 	// Timeout bounds each request.

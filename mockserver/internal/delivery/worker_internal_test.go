@@ -15,14 +15,15 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // senderFunc is the Sender of a worker by itself.
-type senderFunc func(ctx context.Context, r webhook.Request) webhook.Attempt
+type senderFunc func(ctx context.Context, r sender.Request) webhook.Attempt
 
-func (f senderFunc) Send(ctx context.Context, r webhook.Request) webhook.Attempt { return f(ctx, r) }
+func (f senderFunc) Send(ctx context.Context, r sender.Request) webhook.Attempt { return f(ctx, r) }
 
 // observedEvents is an Observer that keeps what it is told.
 type observedEvents struct {
@@ -93,7 +94,7 @@ func TestWorkerStates(t *testing.T) {
 func TestWorkerDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var infos []Info
-		w, memory, events := newTestWorker(t, func(ctx context.Context, r webhook.Request) webhook.Attempt {
+		w, memory, events := newTestWorker(t, func(ctx context.Context, r sender.Request) webhook.Attempt {
 			info, _ := FromContext(ctx)
 			infos = append(infos, info)
 			a := webhook.Attempt{Number: r.Number, Status: http.StatusOK, Verdict: webhook.Success}
@@ -127,7 +128,7 @@ func TestWorkerDelivers(t *testing.T) {
 // pending, and nothing is told of it.
 func TestWorkerStopBreaksOffRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, memory, events := newTestWorker(t, func(ctx context.Context, _ webhook.Request) webhook.Attempt {
+		w, memory, events := newTestWorker(t, func(ctx context.Context, _ sender.Request) webhook.Attempt {
 			<-ctx.Done()
 			return webhook.Attempt{Verdict: webhook.Temporary, Error: ctx.Err().Error()}
 		})
@@ -156,7 +157,7 @@ func TestWorkerStopBreaksOffRequests(t *testing.T) {
 func TestWorkerReopensItsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		delivered := make(chan string, 1)
-		w, memory, _ := newTestWorker(t, func(_ context.Context, r webhook.Request) webhook.Attempt {
+		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
 			delivered <- r.MessageID
 			return webhook.Attempt{Verdict: webhook.Success}
 		})

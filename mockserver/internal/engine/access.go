@@ -12,6 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -45,7 +46,7 @@ func (c *Collector) Failed(ctx context.Context, destination string, yield func(j
 }
 
 // Send makes one request to a webhook, as a delivery would but for retries.
-func (c *Collector) Send(ctx context.Context, r webhook.Request) webhook.Attempt {
+func (c *Collector) Send(ctx context.Context, r sender.Request) webhook.Attempt {
 	return c.sender.Send(ctx, r)
 }
 
@@ -121,7 +122,7 @@ func (c *Collector) CheckDestination(d *tracking.Destination) error {
 	known := c.Settings().Sources
 	for i, name := range d.Sources {
 		if !c.config.AnyWriteKey && !slices.ContainsFunc(known, settings.SourceNamed(name)) {
-			errs = append(errs, &webhook.FieldError{Field: fmt.Sprintf("sources[%d]", i), Problem: fmt.Sprintf("is %q, which is no source", name), Mend: "name one of /api/v1/sources"})
+			errs = append(errs, &webhook.FieldError{Field: fmt.Sprintf("sources[%d]", i), Problem: fmt.Sprintf("is %q, which is no source", name), Hint: "name one of /api/v1/sources"})
 		}
 	}
 	return errors.Join(errs...)

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
@@ -38,7 +39,7 @@ type Collector struct {
 	observer event.Observer
 	dedup    *ingest.Dedup
 	ingest   *ingest.Handler
-	sender   *webhook.Sender
+	sender   *sender.Sender
 	log      *slog.Logger
 
 	started time.Time       // as calls that come then are stamped

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -52,6 +53,9 @@ type Config struct {
 	Concurrency int
 	// Sender says where webhooks may be and how they are reached.
 	Sender webhook.SenderConfig
+	// WrapTransport is put around what carries requests to webhooks, and may look at
+	// them or answer in its place. Defaults to none.
+	WrapTransport func(http.RoundTripper) http.RoundTripper
 	// Journal keeps accepted calls. The collector closes it. Defaults to
 	// journal.NewMemory.
 	Journal journal.Journal
@@ -76,9 +80,10 @@ type Config struct {
 	// collector: browsers and apps are told to send their calls so, see [access.Guard.IsHTTPS].
 	// Defaults to one that believes the header X-Forwarded-Proto of anyone.
 	IsHTTPS func(*http.Request) bool
-	// Jitter returns random numbers from 0 up to 1 that spread the attempts of a
-	// call that failed, see webhook.Backoff. It may be called from many goroutines
-	// at once. Defaults to math/rand/v2.Float64.
+	// Jitter returns random numbers from 0 up to 1, the part of a delay before a call
+	// that failed is attempted again: the delay is at most 1 s at first, doubles with
+	// each attempt and stays at 10 min. It may be called from many goroutines at once.
+	// Defaults to math/rand/v2.Float64.
 	Jitter func() float64
 	// Logger gets a line for what an operator should know. Defaults to
 	// slog.DiscardHandler.
@@ -130,7 +135,7 @@ func (c Config) withDefaults() Config {
 	if c.Concurrency <= 0 {
 		c.Concurrency = DefaultConcurrency
 	}
-	c.Limits = c.Limits.WithDefaults()
+	c.Limits = ingest.DefaultLimits(c.Limits)
 	return c
 }
 

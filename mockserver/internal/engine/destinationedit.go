@@ -70,7 +70,7 @@ func StillHidden(endpoints []webhook.Endpoint) error {
 			if e.Headers[name] == Hidden {
 				problems = append(problems, &webhook.FieldError{
 					Field:   fmt.Sprintf("webhooks[%d].headers[%q]", i, name),
-					Problem: "is hidden, and not known for this URL", Mend: "send its value",
+					Problem: "is hidden, and not known for this URL", Hint: "send its value",
 				})
 			}
 		}

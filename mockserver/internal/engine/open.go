@@ -12,9 +12,9 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/routing"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // New starts a collector. Close ends it. Its error is a
@@ -32,8 +32,8 @@ func New(config Config) (*Collector, error) {
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	var err error
-	if c.sender, err = c.newSender(config.Sender); err != nil {
-		return nil, err
+	if c.sender, err = sender.New(config.Sender, config.WrapTransport); err != nil {
+		return nil, fmt.Errorf("mockserver: %w", err)
 	}
 	c.Service = users.New(users.Config{
 		Journal: c.journal, State: config.State, Known: c.dedup, Observer: append(event.Observers{config.History}, config.Observers...), Logger: c.log, Settings: c.Settings,
@@ -58,15 +58,6 @@ func New(config Config) (*Collector, error) {
 	}
 	c.Service.Start()
 	return c, nil
-}
-
-// newSender returns a sender.
-func (c *Collector) newSender(config webhook.SenderConfig) (*webhook.Sender, error) {
-	sender, err := webhook.NewSender(config)
-	if err != nil {
-		return nil, fmt.Errorf("mockserver: %w", err)
-	}
-	return sender, nil
 }
 
 // remember lets the calls that are stored already be recognised.

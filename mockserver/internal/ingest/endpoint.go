@@ -3,6 +3,8 @@ package ingest
 import (
 	"net/http"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // An Endpoint is what a path of the tracking API leads to.
@@ -105,4 +107,18 @@ func AllowOrigin(w http.ResponseWriter, r *http.Request) {
 		}
 		h.Set("Access-Control-Max-Age", "86400")
 	}
+}
+
+// DefaultLimits returns l with the limits of the service where it has none.
+func DefaultLimits(l tracking.Limits) tracking.Limits {
+	set := func(v *int, def int) {
+		if *v <= 0 {
+			*v = def
+		}
+	}
+	set(&l.BodyBytes, 512_000)
+	set(&l.CallBytes, 32_768)
+	set(&l.BatchCalls, 2_500)
+	set(&l.MessageIDChars, 100)
+	return l
 }

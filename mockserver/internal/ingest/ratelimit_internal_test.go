@@ -57,7 +57,7 @@ func newTestIngest(limits tracking.Limits, sources func() []tracking.Source) (*H
 	events := &ingestEvents{}
 	return NewHandler(Config{
 		Journal: discardJournal{}, Observer: events, Dedup: NewDedup(time.Hour, 10_000),
-		Log: slog.New(slog.DiscardHandler), Limits: limits.WithDefaults(),
+		Log: slog.New(slog.DiscardHandler), Limits: DefaultLimits(limits),
 		Sources:      func() *SourceTable { return NewSourceTable(sources(), false) },
 		Integrations: func(string) []string { return nil },
 		IsHTTPS:      func(*http.Request) bool { return false },

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -22,7 +23,7 @@ type callPanel struct {
 	Back         string // the list without this call
 	Change       int64
 	Message      string // of a rejection or a refusal: what is wrong
-	Mend         string // what would be right
+	Hint         string // what would be right
 	Status       int    // of a refusal
 	Place        int    // of a rejected call in its request, from 1
 	Facts        []fact
@@ -83,7 +84,7 @@ func (in *Inspector) panel(ref string, filter callFilter) (*callPanel, bool) {
 	case i.Rejection != nil:
 		p.readRejection(i.Rejection, i.Read)
 	default:
-		p.Message, p.Mend = i.Refusal.Message, hints[i.Refusal.Code]
+		p.Message, p.Hint = i.Refusal.Message, hints[i.Refusal.Code]
 		p.Status = i.Refusal.Status
 	}
 	return p, true
@@ -159,7 +160,7 @@ func newAttemptLine(a tracking.Attempt) attemptLine {
 		Attempt: a, OK: a.Verdict == webhook.Success,
 		Request: headerFacts(a.RequestHeader), Sent: string(a.RequestBody),
 		Response: headerFacts(a.ResponseHeader), Received: string(a.ResponseBody),
-		Cut: len(a.ResponseBody) == webhook.KeptBody,
+		Cut: len(a.ResponseBody) == sender.KeptBody,
 	}
 }
 
@@ -286,7 +287,7 @@ func markCorrected(key string) (mark, note string) {
 }
 
 func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
-	p.Message, p.Mend, p.Place = r.Message, hints[r.Code], r.Index+1
+	p.Message, p.Hint, p.Place = r.Message, hints[r.Code], r.Index+1
 	p.Title, p.Facts, p.Bytes = titleOf(read), factsOf(read), len(r.Body)
 	p.Body = layOut(r.Body, func(key string) (string, string) {
 		if key == r.Field {
@@ -299,7 +300,7 @@ func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
 	}
 	for _, m := range oddMembers(r.Body) {
 		if m.meant != "" {
-			p.Mend += fmt.Sprintf(" Its member %q may be meant for %s: names are case sensitive.", m.name, m.meant)
+			p.Hint += fmt.Sprintf(" Its member %q may be meant for %s: names are case sensitive.", m.name, m.meant)
 		}
 	}
 }

@@ -102,8 +102,8 @@ func (in *Inspector) serveDeletion(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := deletionPage{Deletion: d, State: q.Get("state"), States: []string{"pending", "delivered", "failed", "filtered"}}
-	wanted, known := tracking.ParseState(p.State)
-	if !known {
+	var wanted tracking.State
+	if wanted.UnmarshalText([]byte(p.State)) != nil {
 		p.State = ""
 	}
 	p.Offset, _ = strconv.Atoi(q.Get("offset")) // what is no number is the first page

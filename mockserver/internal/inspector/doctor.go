@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -45,7 +46,7 @@ type signedBody struct {
 
 // A changeLine is a value of the call that the body cannot represent.
 type changeLine struct {
-	webhook.Change
+	canonical.Change
 	Why string
 }
 
@@ -64,13 +65,13 @@ type differenceView struct {
 // An excerptView is a piece of a text around the byte where it begins to differ.
 type excerptView struct{ Before, Mark, After string }
 
-var changeReasons = map[webhook.ChangeKind]string{
-	webhook.ChangePrecision:     "has more digits than a double holds. Send it as a string to keep them.",
-	webhook.ChangeOverflow:      "is larger than a double holds, and JSON.stringify writes null.",
-	webhook.ChangeDuplicate:     "stands under a key that comes again; parsers keep the last value.",
-	webhook.ChangeOrder:         "has keys that look like array indices; JavaScript moves them to the front.",
-	webhook.ChangeInvalidUTF8:   "has bytes that are not UTF-8; they become U+FFFD.",
-	webhook.ChangeLoneSurrogate: "is half a character; many receivers read U+FFFD.",
+var changeReasons = map[canonical.ChangeKind]string{
+	canonical.ChangePrecision:     "has more digits than a double holds. Send it as a string to keep them.",
+	canonical.ChangeOverflow:      "is larger than a double holds, and JSON.stringify writes null.",
+	canonical.ChangeDuplicate:     "stands under a key that comes again; parsers keep the last value.",
+	canonical.ChangeOrder:         "has keys that look like array indices; JavaScript moves them to the front.",
+	canonical.ChangeInvalidUTF8:   "has bytes that are not UTF-8; they become U+FFFD.",
+	canonical.ChangeLoneSurrogate: "is half a character; many receivers read U+FFFD.",
 }
 
 func (in *Inspector) serveSignatures(w http.ResponseWriter, r *http.Request) {
@@ -147,7 +148,7 @@ func (in *Inspector) signed(body []byte, d *tracking.Destination, r *tracking.Re
 			s.Marshal = viewDifference(body, marshalled)
 		}
 	}
-	for _, c := range webhook.Changes(r.Call.Body) {
+	for _, c := range canonical.Changes(r.Call.Body) {
 		if !keptAsText(c) {
 			s.Changes = append(s.Changes, changeLine{c, changeReasons[c.Kind]})
 		}
@@ -157,10 +158,10 @@ func (in *Inspector) signed(body []byte, d *tracking.Destination, r *tracking.Re
 
 // keptAsText reports whether a number lost nothing after all: webhook.Payload writes
 // IDs and names as strings.
-func keptAsText(c webhook.Change) bool {
+func keptAsText(c canonical.Change) bool {
 	switch c.Path {
 	case "userId", "anonymousId", "groupId", "previousId", "event", "name", "category":
-		return c.Kind == webhook.ChangePrecision || c.Kind == webhook.ChangeOverflow
+		return c.Kind == canonical.ChangePrecision || c.Kind == canonical.ChangeOverflow
 	}
 	return false
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -213,7 +214,7 @@ func (f *destinationForm) problem() error {
 // addProblems puts each problem beside its field. places are the places in the
 // form of the webhooks that the problems are of.
 func (f *destinationForm) addProblems(err error, places []int) {
-	for _, p := range webhook.FieldErrors(err) {
+	for _, p := range settings.FieldErrors(err) {
 		field, problem := p.Field, p.Problem
 		var i int
 		switch n, _ := fmt.Sscanf(field, "webhooks[%d]", &i); {
@@ -227,7 +228,7 @@ func (f *destinationForm) addProblems(err error, places []int) {
 		case strings.HasPrefix(field, "sources"):
 			field = "sources"
 		}
-		f.fail(field, problem+": "+p.Mend)
+		f.fail(field, problem+": "+p.Hint)
 	}
 }
 
@@ -282,7 +283,7 @@ func (in *Inspector) sendTest(ctx context.Context, d tracking.Destination, typ s
 		in.c.Logger().Error("the test call has no payload", "error", err)
 		return nil
 	}
-	request := webhook.Request{Body: body, MessageID: id, Number: 1}
+	request := sender.Request{Body: body, MessageID: id, Number: 1}
 	if d.SharedSecret != "" {
 		request.Signature = webhook.Sign(d.SharedSecret, body)
 	}

@@ -148,8 +148,8 @@ func (in *Inspector) serveReplayAll(w http.ResponseWriter, r *http.Request) {
 // journal, which keeps them longer than the History.
 func (p picked) selection(choice string, allFailed bool) (destination string, sel engine.Selection, err error) {
 	name, destination, _ := strings.Cut(choice, ":")
-	state, ok := tracking.ParseState(name)
-	if !ok || state == tracking.StatePending {
+	var state tracking.State
+	if err := state.UnmarshalText([]byte(name)); err != nil || state == tracking.StatePending {
 		return "", sel, access.Errorf(http.StatusBadRequest, "invalid", "there is no state %.40q to replay from", name)
 	}
 	sel.State = state

@@ -32,5 +32,5 @@ func CheckName(name string) error {
 	default:
 		return nil
 	}
-	return &webhook.FieldError{Field: "name", Problem: problem, Mend: fmt.Sprintf("use 1 to %d printable characters", maxNameChars)}
+	return &webhook.FieldError{Field: "name", Problem: problem, Hint: fmt.Sprintf("use 1 to %d printable characters", maxNameChars)}
 }

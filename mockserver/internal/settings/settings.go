@@ -21,8 +21,8 @@ func (s Settings) Validate() error {
 }
 
 func (s Settings) sourceProblems() (problems []error) {
-	add := func(i int, field, problem, mend string) {
-		problems = append(problems, &webhook.FieldError{Field: fmt.Sprintf("sources[%d].%s", i, field), Problem: problem, Mend: mend})
+	add := func(i int, field, problem, hint string) {
+		problems = append(problems, &webhook.FieldError{Field: fmt.Sprintf("sources[%d].%s", i, field), Problem: problem, Hint: hint})
 	}
 	names, keys := map[string]bool{}, map[string]string{}
 	for i, source := range s.Sources {
@@ -54,14 +54,14 @@ func (s Settings) destinationProblems() (problems []error) {
 		at := fmt.Sprintf("destinations[%d].", i)
 		switch {
 		case d.Name == "":
-			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: "is empty", Mend: "give the destination a name"})
+			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: "is empty", Hint: "give the destination a name"})
 		case taken[d.Name]:
-			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: fmt.Sprintf("is %q again", d.Name), Mend: "give each destination a name of its own"})
+			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: fmt.Sprintf("is %q again", d.Name), Hint: "give each destination a name of its own"})
 		case IsTooLong(d.Name):
-			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: NameTooLong, Mend: "use a shorter one"})
+			problems = append(problems, &webhook.FieldError{Field: at + "name", Problem: NameTooLong, Hint: "use a shorter one"})
 		}
 		taken[d.Name] = true
-		for _, err := range webhook.FieldErrors(d.Validate()) {
+		for _, err := range FieldErrors(d.Validate()) {
 			err.Field = at + err.Field
 			problems = append(problems, err)
 		}

@@ -85,7 +85,7 @@ type TraitValue struct {
 // s.Members; different syncs may run at once.
 func (u *Service) SyncAudience(ctx context.Context, s AudienceSync) (Sync, error) {
 	if s.Members == nil {
-		return Sync{}, &webhook.FieldError{Field: "members", Problem: "is nil", Mend: "use Members or ReadMembers"}
+		return Sync{}, &webhook.FieldError{Field: "members", Problem: "is nil", Hint: "use Members or ReadMembers"}
 	}
 	users := func(yield func(roster.Entry, error) bool) {
 		for id, err := range s.Members {
@@ -105,7 +105,7 @@ func (u *Service) SyncAudience(ctx context.Context, s AudienceSync) (Sync, error
 // place of 1 is no change.
 func (u *Service) SyncTrait(ctx context.Context, s TraitSync) (Sync, error) {
 	if s.Values == nil {
-		return Sync{}, &webhook.FieldError{Field: "values", Problem: "is nil", Mend: "use Values or ReadValues"}
+		return Sync{}, &webhook.FieldError{Field: "values", Problem: "is nil", Hint: "use Values or ReadValues"}
 	}
 	values := func(yield func(roster.Entry, error) bool) {
 		for v, err := range s.Values {
@@ -134,7 +134,7 @@ func checkUserID(field, id string) error {
 	default:
 		return nil
 	}
-	return &webhook.FieldError{Field: field, Problem: problem, Mend: fmt.Sprintf("give a user ID of 1 to %d bytes of UTF-8", MaxUserIDBytes)}
+	return &webhook.FieldError{Field: field, Problem: problem, Hint: fmt.Sprintf("give a user ID of 1 to %d bytes of UTF-8", MaxUserIDBytes)}
 }
 
 // checkValue returns a value in canonical form, in which it is compared. field
@@ -145,10 +145,10 @@ func checkValue(field string, v TraitValue) ([]byte, error) {
 	}
 	canonical, err := webhook.Canonical(nil, v.Value)
 	if err != nil {
-		return nil, &webhook.FieldError{Field: field, Problem: "has a value that is no JSON (" + err.Error() + ")", Mend: "give any JSON value"}
+		return nil, &webhook.FieldError{Field: field, Problem: "has a value that is no JSON (" + err.Error() + ")", Hint: "give any JSON value"}
 	}
 	if len(canonical) > MaxTraitBytes {
-		return nil, &webhook.FieldError{Field: field, Problem: fmt.Sprintf("has a value of %d bytes", len(canonical)), Mend: fmt.Sprintf("give at most %d bytes of JSON", MaxTraitBytes)}
+		return nil, &webhook.FieldError{Field: field, Problem: fmt.Sprintf("has a value of %d bytes", len(canonical)), Hint: fmt.Sprintf("give at most %d bytes of JSON", MaxTraitBytes)}
 	}
 	return canonical, nil
 }
@@ -237,7 +237,7 @@ func (l line) value() (TraitValue, error) {
 		_, err := checkValue(l.name(), v)
 		return v, err
 	}
-	return v, &webhook.FieldError{Field: l.name(), Problem: "cannot be read (" + err.Error() + ")", Mend: `write one object such as {"userId":"u1","value":42}`}
+	return v, &webhook.FieldError{Field: l.name(), Problem: "cannot be read (" + err.Error() + ")", Hint: `write one object such as {"userId":"u1","value":42}`}
 }
 
 // lines yields the lines of r that are not empty. They are valid until the next.
@@ -258,7 +258,7 @@ func lines(r io.Reader, longest int) iter.Seq2[line, error] {
 		}
 		switch err := in.Err(); {
 		case errors.Is(err, bufio.ErrTooLong):
-			yield(line{}, &webhook.FieldError{Field: fmt.Sprintf("line %d", n+1), Problem: "is too long", Mend: fmt.Sprintf("keep it to %d bytes", longest)})
+			yield(line{}, &webhook.FieldError{Field: fmt.Sprintf("line %d", n+1), Problem: "is too long", Hint: fmt.Sprintf("keep it to %d bytes", longest)})
 		case err != nil:
 			yield(line{}, fmt.Errorf("after line %d: %w", n, err))
 		}

@@ -90,10 +90,10 @@ func (u *Service) deletionTargets(source string) (sources []string, targets []De
 	}
 	switch {
 	case len(sources) == 0:
-		return nil, nil, &webhook.FieldError{Field: "source", Problem: "is empty, and no source is known yet", Mend: "name the source"}
+		return nil, nil, &webhook.FieldError{Field: "source", Problem: "is empty, and no source is known yet", Hint: "name the source"}
 	case len(targets) > maxDeletionTargets:
 		return nil, nil, &webhook.FieldError{Field: "source", Problem: fmt.Sprintf("means %d destinations of sources", len(targets)),
-			Mend: fmt.Sprintf("name sources one by one: at most %d are allowed", maxDeletionTargets)}
+			Hint: fmt.Sprintf("name sources one by one: at most %d are allowed", maxDeletionTargets)}
 	}
 	return sources, targets, nil
 }

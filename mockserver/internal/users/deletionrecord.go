@@ -174,13 +174,13 @@ func (r DeletionRequest) check() error {
 	var problems []error
 	switch n := len(r.UserIDs); {
 	case n == 0:
-		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: "is empty", Mend: "give at least one user ID"})
+		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: "is empty", Hint: "give at least one user ID"})
 	case n > MaxDeletionUsers:
 		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: fmt.Sprintf("has %d users", n),
-			Mend: fmt.Sprintf("give at most %d, and the others in another request", MaxDeletionUsers)})
+			Hint: fmt.Sprintf("give at most %d, and the others in another request", MaxDeletionUsers)})
 	}
 	if n := len(r.ID); n > MaxDeletionID {
-		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Mend: fmt.Sprintf("give at most %d", MaxDeletionID)})
+		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Hint: fmt.Sprintf("give at most %d", MaxDeletionID)})
 	}
 	for i, id := range r.UserIDs {
 		if err := checkUserID(fmt.Sprintf("userIds[%d]", i), id); err != nil {

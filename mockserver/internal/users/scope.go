@@ -25,9 +25,9 @@ func (u *Service) oneSource(s settings.Settings, name string) (string, error) {
 	case name == "" && len(names) == 1:
 		return names[0], nil
 	case name == "" && len(names) == 0:
-		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name the source; none is known yet"}
+		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Hint: "name the source; none is known yet"}
 	case name == "":
-		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Mend: "name one of " + strings.Join(names, ", ")}
+		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Hint: "name one of " + strings.Join(names, ", ")}
 	case slices.Contains(names, name) || u.config.AnyWriteKey:
 		return name, nil
 	}
@@ -79,23 +79,23 @@ func oneDestination(s settings.Settings, source, name string) (*tracking.Destina
 		return nil, fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, name)
 	case len(names) == 0:
 		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty",
-			Mend: fmt.Sprintf("connect a destination to source %q and enable it; there is none", source)}
+			Hint: fmt.Sprintf("connect a destination to source %q and enable it; there is none", source)}
 	case len(names) > 1:
-		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Mend: "name one of " + strings.Join(names, ", ")}
+		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Hint: "name one of " + strings.Join(names, ", ")}
 	}
 	return found, nil
 }
 
 // gets returns nil if the destination gets calls of a source, or says why not.
 func gets(d *tracking.Destination, source string) error {
-	problem, mend := "", ""
+	problem, hint := "", ""
 	switch {
 	case d.Disabled:
-		problem, mend = "is disabled", "enable it first"
+		problem, hint = "is disabled", "enable it first"
 	case len(d.Sources) > 0 && !slices.Contains(d.Sources, source):
-		problem, mend = fmt.Sprintf("is not connected to source %q", source), "connect it first"
+		problem, hint = fmt.Sprintf("is not connected to source %q", source), "connect it first"
 	default:
 		return nil
 	}
-	return &webhook.FieldError{Field: fmt.Sprintf("destination %q", d.Name), Problem: problem, Mend: mend}
+	return &webhook.FieldError{Field: fmt.Sprintf("destination %q", d.Name), Problem: problem, Hint: hint}
 }

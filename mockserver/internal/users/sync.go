@@ -109,7 +109,7 @@ func (s *syncs) resolve(r syncRequest) (computationRecord, error) {
 	}
 	if problem != "" {
 		return computationRecord{}, &webhook.FieldError{Field: "name", Problem: problem,
-			Mend: fmt.Sprintf("name the %s in 1 to %d bytes, such as Big Spenders", r.kind, MaxComputationName)}
+			Hint: fmt.Sprintf("name the %s in 1 to %d bytes, such as Big Spenders", r.kind, MaxComputationName)}
 	}
 	source, err := s.service.oneSource(settings, r.source)
 	if err != nil {

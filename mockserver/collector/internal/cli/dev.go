@@ -16,7 +16,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/service"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 )
 
 // devDestination is the name of the destination that --webhook makes.
@@ -116,8 +116,8 @@ func (f *devFlags) config() (*config.Config, error) {
 	}
 	if err := c.Settings().Validate(); err != nil {
 		var problems []string
-		for _, p := range webhook.FieldErrors(err) {
-			problems = append(problems, fmt.Sprintf("--webhook: %s %s: %s", strings.TrimPrefix(p.Field, "destinations[0]."), p.Problem, p.Mend))
+		for _, p := range settings.FieldErrors(err) {
+			problems = append(problems, fmt.Sprintf("--webhook: %s %s: %s", strings.TrimPrefix(p.Field, "destinations[0]."), p.Problem, p.Hint))
 		}
 		return nil, errors.New(strings.Join(problems, "\n"))
 	}

@@ -14,13 +14,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // check looks for what is wrong with values that are well formed, and reads the
 // files that they name.
 func (c *Config) check(d *decoder, lookup resolver) {
-	wrong := func(field, wrong, mend string) { d.wrong(d.place(field), field, wrong, mend) }
+	wrong := func(field, wrong, hint string) { d.wrong(d.place(field), field, wrong, hint) }
 	c.checkListeners(wrong)
 	c.checkSecrets(d, wrong)
 	c.checkStore(wrong)
@@ -29,12 +30,12 @@ func (c *Config) check(d *decoder, lookup resolver) {
 	c.checkLog(wrong)
 	c.checkDestinations(wrong)
 	c.checkReachable(wrong, lookup)
-	for _, p := range webhook.FieldErrors(c.Settings().Validate()) {
-		wrong(p.Field, p.Problem, p.Mend)
+	for _, p := range settings.FieldErrors(c.Settings().Validate()) {
+		wrong(p.Field, p.Problem, p.Hint)
 	}
 }
 
-type report func(field, wrong, mend string)
+type report func(field, wrong, hint string)
 
 func (c *Config) checkListeners(wrong report) {
 	right := checkAddress(wrong, "listen", c.Listen)

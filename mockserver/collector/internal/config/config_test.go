@@ -251,7 +251,7 @@ func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
 		var paths []string
 		for _, w := range got.Warnings() {
 			assert.Regexp(t, "^c.yaml:2:[0-9]+: ", w.Error())
-			paths = append(paths, filepath.Base(strings.TrimPrefix(w.Mend, "chmod o-r ")))
+			paths = append(paths, filepath.Base(strings.TrimPrefix(w.Hint, "chmod o-r ")))
 		}
 		assert.Equal(t, c.want, strings.Join(paths, " "), "%s in a file of mode %o", c.yaml, c.mode)
 	}

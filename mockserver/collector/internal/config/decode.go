@@ -25,7 +25,7 @@ type Problem struct {
 	Column int    `json:"column,omitempty"`
 	Field  string `json:"field,omitempty"` // as in destinations[0].webhooks[1].url
 	Wrong  string `json:"wrong"`           // what is wrong with it
-	Mend   string `json:"mend,omitempty"`  // what would be right
+	Hint   string `json:"mend,omitempty"`  // what would be right
 }
 
 func (p Problem) Error() string {
@@ -39,8 +39,8 @@ func (p Problem) Error() string {
 		b.WriteString(p.Field + " ")
 	}
 	b.WriteString(p.Wrong)
-	if p.Mend != "" {
-		b.WriteString(": " + p.Mend)
+	if p.Hint != "" {
+		b.WriteString(": " + p.Hint)
 	}
 	return b.String()
 }
@@ -109,17 +109,17 @@ func (d *decoder) syntax(err error) {
 	d.wrong(at, "", "is not YAML: "+message, "")
 }
 
-func (d *decoder) wrong(at *token.Token, field, wrong, mend string) {
-	d.problems = append(d.problems, d.problem(at, field, wrong, mend))
+func (d *decoder) wrong(at *token.Token, field, wrong, hint string) {
+	d.problems = append(d.problems, d.problem(at, field, wrong, hint))
 }
 
 // warn notes what is no error.
-func (d *decoder) warn(field, wrong, mend string) {
-	d.warnings = append(d.warnings, d.problem(d.place(field), field, wrong, mend))
+func (d *decoder) warn(field, wrong, hint string) {
+	d.warnings = append(d.warnings, d.problem(d.place(field), field, wrong, hint))
 }
 
-func (d *decoder) problem(at *token.Token, field, wrong, mend string) Problem {
-	p := Problem{File: d.file, Field: field, Wrong: wrong, Mend: mend}
+func (d *decoder) problem(at *token.Token, field, wrong, hint string) Problem {
+	p := Problem{File: d.file, Field: field, Wrong: wrong, Hint: hint}
 	if at != nil && at.Position != nil {
 		p.Line, p.Column = at.Position.Line, at.Position.Column
 	}

@@ -24,9 +24,9 @@ const (
 	groupIDs   = 48 << 10
 	// maxHeaders is how many bytes the headers of a message may have.
 	maxHeaders = 64 << 10
-	// laneDepth is how many messages of one source are under way at once. While one
+	// writerDepth is how many messages of one source are under way at once. While one
 	// is written the next gathers: two would be written one after the other.
-	laneDepth = 1
+	writerDepth = 1
 )
 
 // Append stores a batch. Batches of one source that come at the same time share
@@ -46,13 +46,13 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, store.ErrNoAnswer)
 	defer cancel()
-	lane := j.writerOf(b.Source)
+	writer := j.writerOf(b.Source)
 	for stored := 0; stored < len(b.Calls); {
 		p, n := cutPiece(b.Calls[stored:])
 		if err := j.usage.begin(p.bytes(), j.options.MaxBytes); err != nil {
 			return incomplete(err, stored)
 		}
-		g := lane.add(p, b.ReceivedAt)
+		g := writer.add(p, b.ReceivedAt)
 		select {
 		case <-g.done:
 			if g.err != nil {
@@ -140,7 +140,7 @@ func (j *Journal) writerOf(source string) *sourceWriter {
 	defer j.mu.Unlock()
 	l := j.writers[source]
 	if l == nil {
-		l = &sourceWriter{journal: j, source: source, slots: make(chan struct{}, laneDepth)}
+		l = &sourceWriter{journal: j, source: source, slots: make(chan struct{}, writerDepth)}
 		j.writers[source] = l
 	}
 	return l
@@ -202,15 +202,15 @@ func (l *sourceWriter) publish(g *group) {
 	l.journal.dropIdle(l)
 }
 
-// dropIdle forgets a lane that nothing waits in: there may be any number of sources. A
-// batch that was about to come to it is published all the same, beside those of the lane
+// dropIdle forgets a writer that has nothing to write: there may be any number of sources. A
+// batch that was about to come to it is published all the same, beside those of the one
 // that follows.
 func (j *Journal) dropIdle(l *sourceWriter) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open == nil && j.writers[l.source] == l {
+	if l.open == nil && len(l.slots) == 0 && j.writers[l.source] == l {
 		delete(j.writers, l.source)
 	}
 }
@@ -271,4 +271,65 @@ func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
 	}
 	defer stop()
 	return j.PublishUntil(ctx, j.In, m)
+}
+
+// find learns whether a message of CALLS is stored whose answer did not come, and
+// returns its number, or cause. It takes as long as the store cannot be asked. before
+// is a number that was used before the message was sent.
+func (j *Journal) find(m *nats.Msg, before uint64, cause error) (uint64, error) {
+	for {
+		seq, err := j.lookFor(m, before)
+		switch {
+		case err == nil && seq == 0:
+			return 0, cause
+		case err == nil:
+			return seq, nil
+		}
+		j.Log.Debug("whether calls are stored is not known yet", "error", err)
+		if err := j.AwaitStore(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// lookFor reads what was stored after a number. It returns 0 if the message is not
+// there, and will not come.
+func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) {
+	up, err := j.Status.Writable()
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestPatience)
+	defer cancel()
+	defer context.AfterFunc(up, cancel)()
+	if j.options.NATS != nil {
+		if err := j.overtake(ctx, m); err != nil {
+			return 0, err
+		}
+	}
+	t := j.Tail(record.StreamCalls, before+1, func(stored *nats.Msg, seq uint64) error {
+		if stored.Subject == m.Subject && stored.Header.Get(record.HeaderIDs) == m.Header.Get(record.HeaderIDs) {
+			found = seq
+			return store.ErrEnough
+		}
+		return nil
+	})
+	t.HeadersOnly = true
+	if err := t.Scan(ctx); err != nil {
+		return 0, err
+	}
+	return found, j.ProveSynced()
+}
+
+// overtake has the leader of CALLS answer behind a message that may be on its way to
+// it: it is sent another of the same name, which it does not store.
+func (j *Journal) overtake(ctx context.Context, m *nats.Msg) error {
+	probe := nats.NewMsg(m.Subject)
+	probe.Header.Set(nats.MsgIdHdr, m.Header.Get(nats.MsgIdHdr))
+	probe.Header.Set(nats.ExpectedLastSeqHdr, strconv.FormatUint(1<<62, 10))
+	_, err := j.Try(ctx, j.In, probe)
+	if store.IsWrongSequence(err) {
+		return nil
+	}
+	return err
 }

@@ -381,7 +381,7 @@ func (p *process) stop(t testing.TB) {
 	ok(t, p.cmd.Wait())
 }
 
-// check tells whether every accepted call was delivered, and returns how many
+// check reports whether every accepted call was delivered, and returns how many
 // deliveries were repeated.
 func (t *tally) check(tb testing.TB) (repeats int) {
 	tb.Helper()

@@ -53,7 +53,7 @@ func (s *shared) look(minutes int) {
 	}
 }
 
-// attached tells whether the cluster has something for the destination.
+// attached reports whether the cluster has something for the destination.
 func (s *shared) attached() bool {
 	s.Helper()
 	ledgers, err := s.one.Ledger(within(s.T))

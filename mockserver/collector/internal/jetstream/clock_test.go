@@ -23,7 +23,7 @@ func failAhead(t *testing.T, j *jetstream.Journal, r journal.Reader, step time.D
 		l, err := r.Next(within(t), journal.Want{})
 		require.NoError(t, err)
 		again := journal.Result{Outcomes: make([]tracking.Outcome, 1), RetryAt: time.Now().Add(10 * time.Minute)}
-		require.NoError(t, jetstream.FinishAhead(within(t), l, again, step))
+		require.NoError(t, j.FinishAhead(within(t), l, again, step))
 	}
 }
 

@@ -63,11 +63,15 @@ func (j *Journal) dial(what string) (*nats.Conn, error) {
 }
 
 func (j *Journal) newCluster() *servers.Cluster {
-	c := &servers.Cluster{Nats: j.options.NATS, NC: j.NC, JS: j.JS, Log: j.Log}
+	return &servers.Cluster{NATS: j.options.NATS, NC: j.NC, JS: j.JS, Log: j.Log, Streams: j.streamNames()}
+}
+
+// streamNames returns the names of all streams.
+func (j *Journal) streamNames() (names []string) {
 	for _, config := range j.streams() {
-		c.Streams = append(c.Streams, config.Name)
+		names = append(names, config.Name)
 	}
-	return c
+	return names
 }
 
 // serversEvery is how often the servers are asked.

@@ -133,7 +133,7 @@ func TestADamagedStoreIsRefusedWithInstructions(t *testing.T) {
 	}
 }
 
-// isKept tells whether a file that was changed is kept as it was. Without a clean
+// isKept reports whether a file that was changed is kept as it was. Without a clean
 // stop what is damaged at the very end may be what was being written, and that is
 // cut off.
 func isKept(t *testing.T, dir, was string) bool {

@@ -351,3 +351,40 @@ func TestStartOnAFullDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestFullDiskWithoutItsReserve has others take what the journal gives up on a full disk:
+// the log says how much room it lacks, and with that the queue drains.
+func TestFullDiskWithoutItsReserve(t *testing.T) {
+	disk := smallDisk(t)
+	filler := filepath.Join(disk, "filler")
+	fill := func() {
+		command(t, "sh", "-c", "dd if=/dev/zero bs=4k oflag=append conv=notrunc of="+filler+" 2>/dev/null; true")
+	}
+	log := newLog(t)
+	j := open(t, jetstream.Options{Dir: filepath.Join(disk, "data"), Logger: slog.New(slog.NewTextHandler(log, nil))})
+	r := attach(t, j, "d")
+	appendCalls(t, j, "web", "early", 10)
+	const lacking = "and what was held on it for that is used up"
+	await(t, "the log says what is lacking", func() bool {
+		fill()
+		_ = j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: noise("m", 10, 2000)})
+		return strings.Contains(log.text(), lacking)
+	})
+	var needed int64
+	for line := range strings.Lines(log.text()) {
+		if strings.Contains(line, lacking) {
+			_, after, _ := strings.Cut(line, " needed=")
+			_, err := fmt.Sscan(after, &needed)
+			ok(t, err)
+		}
+	}
+	if needed < 1<<20 || needed > 4<<20 {
+		t.Errorf("%d bytes are said to be needed", needed)
+	}
+	command(t, "truncate", "-s", fmt.Sprint(-needed), filler)
+	await(t, "the store is written to again", func() bool { return strings.Contains(log.text(), "the store can be written to again") })
+	work(t, r, int(ledgerOf(t, j, "d").Pending), delivered)
+	verified(t, j, "d")
+	ok(t, os.Remove(filler))
+	await(t, "ready", func() bool { return j.Ready(within(t)) == nil })
+}

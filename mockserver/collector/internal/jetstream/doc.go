@@ -1,3 +1,41 @@
-// Package jetstream keeps accepted calls on NATS JetStream: on a server within the
-// process, or on a cluster that several collectors share.
+// Package jetstream keeps accepted calls on NATS JetStream: on a server within the process,
+// or on a cluster that several collectors share.
+//
+// # The path of a call
+//
+//	append   A batch is put into the message that the writer of its source gathers, which
+//	         is published to CALLS. Append returns once it is stored (append.go).
+//	stored   The ledger reads CALLS and OUTCOMES, in their order, and knows how every
+//	         destination stands (follow in journal.go, package ledger).
+//	leased   The queue of a destination asks for messages, and hands them out in parts
+//	         (package queue).
+//	ended    How a lease ended is an outcome. It is stored in OUTCOMES before anything
+//	         is done about it; then the next attempt is scheduled in RETRY, or the calls
+//	         that were given up are listed in FAILED (settle.go, failed.go). What is done
+//	         about an outcome can be done twice, so that a crash between any two steps
+//	         does no harm: the next start does what is undone (recover.go).
+//	trimmed  What all destinations are done with and is old is counted into the base,
+//	         which is stored, and removed (trim.go).
+//
+// What is stored decides. The ledger can be made again from the base and what CALLS and
+// OUTCOMES have behind it; a snapshot in the directory, or a checkpoint on a cluster, lets
+// a start read less. Verify counts anew in another way, and compares.
+//
+// # Goroutines
+//
+// All are started by Store.Work.Go, end with the journal's context, and are waited for by
+// Close. These last as long as the journal: one for each stream that the ledger follows,
+// the writer of outcomes, maintain, keepTrimmed and the scrubber; on a cluster also
+// keepClaims, keepAlive, keepLinked and keepServers. Others end by themselves: a message of
+// calls that is published, a puller whose consumer is made again, what follows from an
+// outcome and could not be done at once, and a look for sources that wait.
+//
+// The ledger, each queue and each writer of a source have a lock of their own, and none is
+// held while a server is asked.
+//
+// # Packages
+//
+// record says what messages look like, ledger counts them, datadir checks and mends files,
+// store publishes and reads, servers runs or asks NATS servers, queue leases; kv and
+// attempts are kept beside. None of them knows this package.
 package jetstream

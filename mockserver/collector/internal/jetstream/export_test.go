@@ -3,12 +3,16 @@ package jetstream
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Patience is how long a test waits for what must happen.
@@ -32,8 +36,8 @@ func (j *Journal) LockReplay(ctx context.Context, destination string, since time
 	if err != nil {
 		return nil, nil, err
 	}
-	l.at = l.at.Add(-since)
-	return l.renew, l.unlock, nil
+	l.At = l.At.Add(-since)
+	return l.Renew, l.unlock, nil
 }
 
 // Orphans are what ForgetOrphans has seen.
@@ -55,47 +59,54 @@ func (j *Journal) LoseClaims(ctx context.Context) error {
 
 // StoreCheckpoint does at a time what is done now and then.
 func (j *Journal) StoreCheckpoint(ctx context.Context) error {
-	return j.storeCheckpoint(ctx, 0, j.account.Encode())
+	return j.storeCheckpoint(ctx, 0, j.ledger.Encode())
+}
+
+// outcomeOf returns the outcome of a first attempt.
+func (j *Journal) outcomeOf(l journal.Lease, r journal.Result) *record.Outcome {
+	o := &record.Outcome{Decided: time.Now(), Due: r.RetryAt, Accepted: l.Entry().Since}
+	var entry string
+	o.Destination, entry, _ = strings.Cut(l.Entry().ID, "/")
+	_, _ = fmt.Sscanf(entry, "%d.%d/%d", &o.Ref.Seq, &o.Ref.Part, &o.Attempt)
+	j.ledger.With(o.Destination, func(b *ledger.Account) { o.Attached = b.Attached })
+	for i, c := range r.Outcomes {
+		switch place := o.Ref.Part*record.PartCalls + i; c.State {
+		case tracking.StateDelivered:
+			o.Delivered++
+		case tracking.StateFiltered:
+			o.Filtered++
+		case tracking.StateFailed:
+			o.Failed = append(o.Failed, record.Failure{Place: place, Reason: c.Reason})
+		default:
+			o.Again = append(o.Again, place)
+		}
+	}
+	return o
 }
 
 // FinishAhead is Finish as it was before the clock stepped back.
-func FinishAhead(ctx context.Context, l journal.Lease, r journal.Result, step time.Duration) error {
-	lease := l.(*lease)
-	j := lease.queue.journal.settler.(*Journal)
-	r.RetryAt = r.RetryAt.Add(step)
-	o, _ := lease.outcome(r)
-	o.Decided = o.Decided.Add(step)
-	if state := <-j.results.write(o); state.err != nil {
-		return state.err
-	}
-	if _, err := j.Publish(ctx, j.NC, j.retryMessage(o.Destination, nextAttempt(o), o.Decided)); err != nil {
+func (j *Journal) FinishAhead(ctx context.Context, l journal.Lease, r journal.Result, step time.Duration) error {
+	o := j.outcomeOf(l, r)
+	o.Decided, o.Due = o.Decided.Add(step), o.Due.Add(step)
+	if _, err := j.queues.Record(o); err != nil {
 		return err
 	}
-	lease.queue.journal.ack(lease.queue.drop(lease.item))
-	return nil
+	_, err := j.Publish(ctx, j.NC, j.retryMessage(o.Destination, nextAttempt(o), o.Decided))
+	return err
 }
 
 // HastenRetries does what is done every minute, and when the clock steps back.
 func (j *Journal) HastenRetries(ctx context.Context) error { return j.hastenRetries(ctx) }
 
 // FinishUnsettled is Finish in a process that is killed before it does what follows.
-func FinishUnsettled(l journal.Lease, r journal.Result) error {
-	lease := l.(*lease)
-	o, _ := lease.outcome(r)
-	return (<-lease.queue.journal.results.write(o)).err
+func (j *Journal) FinishUnsettled(l journal.Lease, r journal.Result) error {
+	_, err := j.queues.Record(j.outcomeOf(l, r))
+	return err
 }
 
 // LoseRequests is what it is to a journal when the server that has its requests for
 // messages is gone.
-func (j *Journal) LoseRequests() {
-	for _, q := range j.queues.all() {
-		for _, p := range []*puller{q.fresh, q.retries} {
-			p.mu.Lock()
-			p.heard = p.heard.Add(-time.Hour)
-			p.mu.Unlock()
-		}
-	}
-}
+func (j *Journal) LoseRequests() { j.queues.Check(time.Now().Add(time.Hour)) }
 
 // Scrub reads all that is stored once.
-func (j *Journal) Scrub(ctx context.Context) error { return j.scrub(ctx) }
+func (j *Journal) Scrub(ctx context.Context) error { return j.scrubber.Scrub(ctx) }

@@ -48,7 +48,7 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 	if err := j.open(); err != nil {
 		return err
 	}
-	if !j.account.With(destination, func(*ledger.Account) {}) {
+	if !j.ledger.With(destination, func(*ledger.Account) {}) {
 		return fmt.Errorf("%w: %q", journal.ErrNotAttached, destination)
 	}
 	if err := j.awaitSettled(ctx); err != nil {

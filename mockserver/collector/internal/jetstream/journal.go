@@ -15,8 +15,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/audit"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -35,15 +37,14 @@ type Journal struct {
 	canary  *datadir.Canary   // nil where messages are acknowledged before they are synced, and on a cluster
 	// The streams that are read by number or subject.
 	calls, outcomes, retry, failed, state jetstream.Stream
-	account                               *ledger.Ledger
+	ledger                                *ledger.Ledger
 	recovered                             bool // Open has come to its end
-	queues                                *queueSet
-	results                               *results
+	queues                                *queue.Set
 	attempts                              *attempts.Log
 	usage                                 usage
 	servers                               servers.Known    // of the cluster
 	cluster                               *servers.Cluster // nil within the process
-	scrubber                              scrubber
+	scrubber                              *audit.Scrubber
 	files                                 *datadir.Files    // nil on a cluster
 	kept                                  *snapshot         // what must be there, as Open found it; nil where that is not known
 	clean                                 bool              // the journal was closed before it was opened
@@ -83,10 +84,10 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 		return nil, err
 	}
 	j := &Journal{
-		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, account: ledger.New(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
+		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, ledger: ledger.New(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
 		writers: map[string]*sourceWriter{}, replays: map[string]uint64{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
-	j.queues = newQueueSet(j.Store, j)
+	j.queues = queue.NewSet(j.Store, j)
 	defer func() {
 		if err != nil {
 			_ = j.Close()
@@ -121,12 +122,12 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	}
 	j.kept, j.accepted, j.options.AcceptLoss = nil, nil, false // what is damaged from now on was not accepted
 	j.recovered = true
-	j.queues.begin(j.account, j.calls, j.outcomes)
-	j.results, j.attempts = j.queues.results, attempts.New(j.Store, j.usage.isDiskFull)
-	j.Work.Go(j.results.run)
+	j.queues.Begin(j.ledger, j.calls, j.outcomes)
+	j.attempts = attempts.New(j.Store, j.usage.isDiskFull)
 	j.Work.Go(j.maintain)
 	j.Work.Go(j.keepTrimmed)
-	j.Work.Go(j.keepScrubbed)
+	j.scrubber = audit.NewScrubber(j.Store, j.files, j.state, j.streamNames())
+	j.Work.Go(j.scrubber.Run)
 	if o.NATS != nil {
 		j.Work.Go(j.keepClaims)
 		j.Work.Go(j.keepAlive)
@@ -214,30 +215,30 @@ func (j *Journal) recover(ctx context.Context) error {
 
 // follow keeps the account up to date.
 func (j *Journal) follow() {
-	j.sawCalls(j.account.Calls)
-	calls := j.Tail(record.StreamCalls, j.account.Calls+1, func(m *nats.Msg, seq uint64) error {
+	j.sawCalls(j.ledger.Calls)
+	calls := j.Tail(record.StreamCalls, j.ledger.Calls+1, func(m *nats.Msg, seq uint64) error {
 		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
 		if err != nil {
 			return err
 		}
-		j.account.ReadCalls(parsed)
+		j.ledger.ReadCalls(parsed)
 		if parsed.Kind == record.KindDetach {
-			j.queues.leave(parsed.Name, seq)
+			j.queues.Leave(parsed.Name, seq)
 		}
 		if tell := j.stored.Load(); tell != nil && parsed.Kind == record.KindCalls {
 			record.EachID(parsed.IDs, func(id string) bool { (*tell)(parsed.Name, id); return true })
 		}
 		return nil
 	})
-	calls.HeadersOnly, calls.Whole = true, j.account.IsKnownLoss
-	outcomes := j.Tail(record.StreamOutcomes, j.account.Outcomes+1, func(m *nats.Msg, seq uint64) error {
+	calls.HeadersOnly, calls.Whole = true, j.ledger.IsKnownLoss
+	outcomes := j.Tail(record.StreamOutcomes, j.ledger.Outcomes+1, func(m *nats.Msg, seq uint64) error {
 		id, decoded, err := record.DecodeOutcomes(m.Data)
 		if err != nil {
 			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
 		}
-		return j.account.ReadOutcomes(j.Ctx, seq, id, decoded)
+		return j.ledger.ReadOutcomes(j.Ctx, seq, id, decoded)
 	})
-	outcomes.Whole = j.account.IsGone
+	outcomes.Whole = j.ledger.IsGone
 	for _, t := range []*store.Tail{calls, outcomes} {
 		// A server whose write has failed shows what it could not store when it stops.
 		t.Paused = func() bool {
@@ -247,7 +248,7 @@ func (j *Journal) follow() {
 		j.Work.Go(func() {
 			if err := t.Follow(j.Ctx); j.Ctx.Err() == nil {
 				j.Log.Error("the account cannot be followed any longer", "stream", t.Stream, "error", err)
-				j.account.BreakOff(err)
+				j.ledger.BreakOff(err)
 				j.Status.Down(err)
 			}
 		})
@@ -268,7 +269,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 		}
 	}
 	if !j.isAttached(destination, sources) {
-		if err := j.queues.connectSources(ctx, destination, sources); err != nil {
+		if err := j.queues.ConnectSources(ctx, destination, sources); err != nil {
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 		c := record.Control{Name: destination, Sources: sources}
@@ -276,7 +277,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
 	}
-	r, err := j.queues.open(ctx, destination)
+	r, err := j.queues.Open(ctx, destination)
 	if err != nil {
 		return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 	}
@@ -285,7 +286,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 
 func (j *Journal) isAttached(destination string, sources []string) bool {
 	same := false
-	return j.account.With(destination, func(b *ledger.Account) {
+	return j.ledger.With(destination, func(b *ledger.Account) {
 		same = slices.Equal(b.Scopes[len(b.Scopes)-1].Sources, sources)
 	}) && same
 }
@@ -300,7 +301,7 @@ func (j *Journal) control(ctx context.Context, destination string, c record.Cont
 		return err
 	}
 	j.sawCalls(seq)
-	if err := j.account.Reached(ctx, seq); err != nil {
+	if err := j.ledger.Reached(ctx, seq); err != nil {
 		return err
 	}
 	j.remember(ctx)
@@ -325,12 +326,12 @@ func (j *Journal) Detach(ctx context.Context, destination string) error {
 		return err
 	}
 	j.setClaim(destination, false)
-	if j.account.With(destination, func(*ledger.Account) {}) {
+	if j.ledger.With(destination, func(*ledger.Account) {}) {
 		if err := j.control(ctx, destination, record.Control{Name: destination, Detach: true}); err != nil {
 			return fmt.Errorf("journal: detaching %q: %w", destination, err)
 		}
 	}
-	j.queues.leave(destination, math.MaxUint64)
+	j.queues.Leave(destination, math.MaxUint64)
 	if err := j.clear(ctx, destination); err != nil {
 		return fmt.Errorf("journal: %q is detached, but not all of it was removed: %w", destination, err)
 	}
@@ -364,10 +365,10 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
-	if err := j.account.Reached(ctx, j.acked.Load()); err != nil {
+	if err := j.ledger.Reached(ctx, j.acked.Load()); err != nil {
 		return nil, fmt.Errorf("journal: the account is behind: %w", err)
 	}
-	ledgers, fresh := j.account.Ledgers()
+	ledgers, fresh := j.ledger.Ledgers()
 	for i := range ledgers {
 		l := &ledgers[i]
 		if !fresh[l.Destination] {
@@ -427,7 +428,7 @@ func (j *Journal) Close() error {
 	}
 	j.closed = true
 	j.mu.Unlock()
-	j.queues.close()
+	j.queues.Close()
 	if j.attempts != nil {
 		j.attempts.Close()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -41,7 +42,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if most := 1 << 10; len(cause) > most {
 		cause = strings.ToValidUTF8(cause[:most], "") + " …"
 	}
-	for name, b := range a.Books {
+	for name, b := range a.Accounts {
 		lost := b.DropGone(s.calls, s.outcomes, stored[name])
 		if lost == 0 {
 			continue
@@ -58,7 +59,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if err := j.storeBase(ctx, a, s.stored); err != nil {
 		return err
 	}
-	j.account = a
+	j.ledger = a
 	if err := j.retry.Purge(ctx); err != nil { // what it says of outcomes may no longer hold; it is made again
 		return err
 	}
@@ -92,7 +93,7 @@ func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes
 		_, decoded, err := record.DecodeOutcomes(m.Data)
 		for i := range decoded {
 			o := &decoded[i]
-			b := a.Books[o.Destination]
+			b := a.Accounts[o.Destination]
 			if b == nil || b.Attached != o.Attached {
 				continue
 			}
@@ -112,7 +113,7 @@ func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes
 func (j *Journal) storedUntried(ctx context.Context, a *ledger.Ledger, calls ledger.Extent) (map[string]int64, error) {
 	stored := map[string]int64{}
 	first := calls.Last + 1
-	for _, b := range a.Books {
+	for _, b := range a.Accounts {
 		if b.Fresh > 0 {
 			first = min(first, b.Floor+1)
 		}
@@ -125,7 +126,7 @@ func (j *Journal) storedUntried(ctx context.Context, a *ledger.Ledger, calls led
 		if err != nil || parsed.Kind != record.KindCalls {
 			return err
 		}
-		for name, b := range a.Books {
+		for name, b := range a.Accounts {
 			if !b.Takes(seq, parsed.Name) {
 				continue
 			}
@@ -165,7 +166,7 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		j.account.With(destination, func(b *ledger.Account) {
+		j.ledger.With(destination, func(b *ledger.Account) {
 			if ref := record.RefOf(f.Ref.Number); !b.Tried(ref, f.Ref.Attempt) {
 				unfailed = append(unfailed, seq)
 			}
@@ -182,4 +183,47 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// checkStore checks what an earlier process has left, and returns ErrDamaged if there is
+// damage that may be loss. It removes damage where it may.
+func (j *Journal) checkStore(m datadir.Marker) error {
+	j.kept = j.loadSnapshot()
+	noted, err := datadir.LoadRecent(j.options.Dir)
+	if err != nil {
+		return err
+	}
+	j.accepted = j.kept.raise(noted)
+	sizes, clean := datadir.ReadClean(j.options.Dir)
+	j.clean = clean
+	return j.files.Check(m, sizes, clean, j.mayLose)
+}
+
+// mayLose reports whether the journal may go on without what is damaged, and
+// remembers what that was.
+func (j *Journal) mayLose(d datadir.Damage) bool {
+	if d.What == "" && j.files.IsVolatile(d.Stream) {
+		return true
+	}
+	may := j.options.AcceptLoss || j.isYoung(d.Stream, d.After)
+	if may {
+		j.causes = append(j.causes, d.String())
+	}
+	return may
+}
+
+// isYoung reports whether what followed a message of a stream may have been torn by
+// a power cut: it was not yet brought to the disk.
+func (j *Journal) isYoung(stream string, after uint64) bool {
+	if j.options.SyncInterval <= 0 || j.options.NATS != nil || j.clean || j.kept == nil {
+		return false
+	}
+	switch stream {
+	case j.Names.Stream(record.StreamCalls):
+		return after >= j.kept.account.Calls
+	case j.Names.Stream(record.StreamOutcomes):
+		return after >= j.kept.account.Outcomes
+	}
+	m, ok := j.kept.marks[stream]
+	return ok && after >= m.last
 }

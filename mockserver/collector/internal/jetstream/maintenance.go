@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
@@ -126,11 +127,11 @@ func (j *Journal) keepAlive() {
 		case <-j.Ctx.Done():
 			return
 		case now := <-tick.C:
-			if now.Sub(renewed) >= renewal {
+			if now.Sub(renewed) >= queue.Renewal {
 				renewed = now
-				j.queues.renew(now)
+				j.queues.Renew(now)
 			}
-			j.queues.check(now)
+			j.queues.Check(now)
 		}
 	}
 }
@@ -143,7 +144,7 @@ func (j *Journal) mend(cause error) {
 	if datadir.IsDiskFull(cause) {
 		j.giveWay()
 	}
-	last := ""
+	last, told := "", false
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		if store.Sleep(j.Ctx, pause) != nil {
 			return
@@ -154,6 +155,10 @@ func (j *Journal) mend(cause error) {
 		}
 		if datadir.IsDiskFull(err) {
 			j.giveWay()
+			if !told && pause >= time.Second { // what was given up may not be free at once
+				told = true
+				j.tellLack(err)
+			}
 		}
 		level := slog.LevelDebug
 		if errors.Is(err, record.ErrDamaged) && err.Error() != last {
@@ -213,7 +218,7 @@ func (j *Journal) resume() error {
 	if err != nil {
 		return err
 	}
-	readCalls, readOutcomes := j.account.Position()
+	readCalls, readOutcomes := j.ledger.Position()
 	readCalls = max(readCalls, j.acked.Load())
 	if calls.State.LastSeq < readCalls || outcomes.State.LastSeq < readOutcomes {
 		return record.Damaged("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored. %s",
@@ -234,7 +239,7 @@ func (j *Journal) disconnected(err error) {
 func (j *Journal) reconnected() {
 	j.warned.Store(nil)
 	j.Link.Swap(store.NewLink()).End()
-	j.queues.reset()
+	j.queues.Reset()
 }
 
 // Ready returns nil if the journal can take calls now, or says why not.

@@ -83,7 +83,7 @@ func (p *process) cutAfter(t testing.TB, d time.Duration, image string) (after s
 	return after
 }
 
-// standsStill tells whether no thread of a process runs or is in a system call.
+// standsStill reports whether no thread of a process runs or is in a system call.
 func standsStill(pid int) bool {
 	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, file := range stats {

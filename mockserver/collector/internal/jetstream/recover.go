@@ -149,8 +149,8 @@ func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	return j.keepFailed(ctx, o, given)
 }
 
-// A waiting is a retry that a destination waits for.
-type waiting struct {
+// A waitingRetry is a retry that a destination waits for.
+type waitingRetry struct {
 	destination string
 	ref         record.Ref
 	retry       ledger.Waiting
@@ -158,11 +158,11 @@ type waiting struct {
 
 // restoreRetries publishes the retries that RETRY does not have.
 func (j *Journal) restoreRetries(ctx context.Context) error {
-	var all []waiting
-	for _, name := range j.account.Destinations() {
-		j.account.With(name, func(b *ledger.Account) {
+	var all []waitingRetry
+	for _, name := range j.ledger.Destinations() {
+		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
-				all = append(all, waiting{name, ref, r})
+				all = append(all, waitingRetry{name, ref, r})
 			}
 		})
 	}
@@ -170,11 +170,11 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 		return nil
 	}
 	stored := map[string]bool{}
-	err := j.eachStoredRetry(ctx, func(destination, number string) { stored[destination+"."+number] = true })
+	err := j.EachStoredRetry(ctx, func(destination, number string) { stored[destination+"."+number] = true })
 	if err != nil {
 		return err
 	}
-	missing := slices.DeleteFunc(all, func(w waiting) bool {
+	missing := slices.DeleteFunc(all, func(w waitingRetry) bool {
 		return stored[record.Token(w.destination)+"."+strconv.FormatUint(w.ref.Number(), 10)]
 	})
 	if err := j.restoreEach(ctx, missing); err != nil {
@@ -190,12 +190,12 @@ func (j *Journal) restoreRetries(ctx context.Context) error {
 // has stepped back since, and the server would hold them until it is there again.
 func (j *Journal) hastenRetries(ctx context.Context) error {
 	now := time.Now()
-	var ahead []waiting
-	for _, name := range j.account.Destinations() {
-		j.account.With(name, func(b *ledger.Account) {
+	var ahead []waitingRetry
+	for _, name := range j.ledger.Destinations() {
+		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
 				if record.IsAhead(r.Decided, now) {
-					ahead = append(ahead, waiting{name, ref, r})
+					ahead = append(ahead, waitingRetry{name, ref, r})
 				}
 			}
 		})
@@ -207,7 +207,7 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 		return err
 	}
 	for _, w := range ahead {
-		j.account.With(w.destination, func(b *ledger.Account) {
+		j.ledger.With(w.destination, func(b *ledger.Account) {
 			if b.Retries[w.ref] == w.retry { // else it has ended meanwhile
 				w.retry.Decided, w.retry.Due = now.UnixNano(), now.UnixNano()
 				b.Retries[w.ref] = w.retry
@@ -220,11 +220,11 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 
 // restoreEach publishes retries. Those that one message of OUTCOMES tells of are made
 // from one reading of it.
-func (j *Journal) restoreEach(ctx context.Context, all []waiting) error {
-	slices.SortFunc(all, func(x, y waiting) int { return cmp.Compare(x.retry.Outcome, y.retry.Outcome) })
+func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
+	slices.SortFunc(all, func(x, y waitingRetry) int { return cmp.Compare(x.retry.Outcome, y.retry.Outcome) })
 	var read store.Outcomes
 	for _, w := range all {
-		if err := j.restoreRetry(ctx, w, &read); err != nil {
+		if err := j.RestoreRetry(ctx, w.destination, w.ref, w.retry, &read); err != nil {
 			return fmt.Errorf("journal: making a retry for %q again: %w", w.destination, err)
 		}
 	}
@@ -236,9 +236,9 @@ func (j *Journal) restoreEach(ctx context.Context, all []waiting) error {
 func (j *Journal) repairRetries(ctx context.Context) error {
 	const most = 100
 	overdue := time.Now().Add(-2 * unsettled).UnixNano()
-	for _, name := range j.account.Destinations() {
+	for _, name := range j.ledger.Destinations() {
 		late := map[record.Ref]ledger.Waiting{}
-		j.account.With(name, func(b *ledger.Account) {
+		j.ledger.With(name, func(b *ledger.Account) {
 			for ref, r := range b.Retries {
 				if r.Due < overdue && len(late) < most {
 					late[ref] = r
@@ -246,10 +246,10 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 			}
 		})
 		for ref, r := range late {
-			stored, err := j.isStored(ctx, name, ref)
-			if err == nil && !stored && !j.queues.has(name, ref) {
+			stored, err := j.IsStored(ctx, name, ref)
+			if err == nil && !stored && !j.queues.Has(name, ref) {
 				j.Log.Warn("a retry was missing; it is made again", "destination", name, "message", ref.Seq, "attempt", r.Attempt)
-				err = j.restoreRetry(ctx, waiting{name, ref, r}, new(store.Outcomes))
+				err = j.RestoreRetry(ctx, name, ref, r, new(store.Outcomes))
 			}
 			if err != nil {
 				return err
@@ -259,10 +259,10 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 	return nil
 }
 
-// eachStoredRetry calls f with the destination, as a token, and the number of each of
+// EachStoredRetry calls f with the destination, as a token, and the number of each of
 // those in RETRY. The server tells some of them at a time. What comes and goes
 // meanwhile may be left out, or come twice.
-func (j *Journal) eachStoredRetry(ctx context.Context, f func(destination, number string)) error {
+func (j *Journal) EachStoredRetry(ctx context.Context, f func(destination, number string)) error {
 	for offset := 0; ; {
 		subjects, err := j.retrySubjects(ctx, offset)
 		if err != nil || len(subjects) == 0 {
@@ -305,18 +305,18 @@ func (j *Journal) retrySubjects(ctx context.Context, offset int) (map[string]uin
 	return info.State.Subjects, nil
 }
 
-// restoreRetry publishes a retry as its outcome says.
-func (j *Journal) restoreRetry(ctx context.Context, w waiting, read *store.Outcomes) error {
-	it := &record.Retry{Ref: w.ref, Attempt: w.retry.Attempt, Decided: time.Unix(0, w.retry.Decided), Due: time.Unix(0, w.retry.Due)}
-	if w.retry.Which != (ledger.CallSet{}) {
-		it.Places = w.retry.Which.Places(w.ref)
+// RestoreRetry publishes a retry as its outcome says.
+func (j *Journal) RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error {
+	it := &record.Retry{Ref: ref, Attempt: r.Attempt, Decided: time.Unix(0, r.Decided), Due: time.Unix(0, r.Due)}
+	if r.Which != (ledger.CallSet{}) {
+		it.Places = r.Which.Places(ref)
 	}
-	if w.retry.Outcome != 0 {
-		o, err := read.Get(ctx, j.outcomes, w.retry.Outcome, w.destination, w.ref)
+	if r.Outcome != 0 {
+		o, err := read.Get(ctx, j.outcomes, r.Outcome, destination, ref)
 		if err != nil {
 			return err
 		}
 		it.Places, it.Notes = o.Again, o.Notes
 	}
-	return j.schedule(ctx, w.destination, it)
+	return j.schedule(ctx, destination, it)
 }

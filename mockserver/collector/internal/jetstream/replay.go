@@ -23,7 +23,7 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 	if err := j.open(); err != nil {
 		return err
 	}
-	if !j.account.With(destination, func(*ledger.Account) {}) {
+	if !j.ledger.With(destination, func(*ledger.Account) {}) {
 		return fmt.Errorf("%w: %q", journal.ErrNotAttached, destination)
 	}
 	if len(calls) == 0 {
@@ -49,7 +49,7 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 	}
 	for len(calls) > 0 {
 		n := replaySize(calls)
-		err := lock.renew(ctx)
+		err := lock.Renew(ctx)
 		if err == nil {
 			var stored storedReplay
 			if stored, err = j.storeReplay(ctx, destination, calls[:n], from, listed); err == nil {
@@ -119,7 +119,7 @@ func (j *Journal) storeReplay(ctx context.Context, destination string, calls []t
 
 // settleReplay does what follows from a stored replay.
 func (j *Journal) settleReplay(ctx context.Context, destination string, r storedReplay) error {
-	if err := j.account.Reached(ctx, r.seq); err != nil {
+	if err := j.ledger.Reached(ctx, r.seq); err != nil {
 		return err
 	}
 	if err := j.markReplayed(ctx, destination, r.failed); err != nil {
@@ -136,7 +136,7 @@ func (j *Journal) settleReplay(ctx context.Context, destination string, r stored
 // marked returns the last message of CALLS with a replay for a destination of which
 // it is known that it and all before are marked.
 func (j *Journal) marked(destination string) (seq uint64) {
-	j.account.With(destination, func(b *ledger.Account) { seq = b.Attached })
+	j.ledger.With(destination, func(b *ledger.Account) { seq = b.Attached })
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return max(seq, j.replays[destination])
@@ -175,7 +175,7 @@ func (j *Journal) markReplays(ctx context.Context, destination string) error {
 
 // markAllReplays marks what an earlier process did not.
 func (j *Journal) markAllReplays(ctx context.Context) error {
-	for _, destination := range j.account.Destinations() {
+	for _, destination := range j.ledger.Destinations() {
 		lock, err := j.lockReplay(ctx, destination)
 		if err != nil {
 			return err

@@ -62,7 +62,7 @@ func (j *Journal) restore(ctx context.Context) error {
 	}
 	switch {
 	case s.lost == nil && len(j.causes) == 0:
-		j.account = s.newest
+		j.ledger = s.newest
 		return nil
 	case s.lost != nil && !j.options.AcceptLoss && !(j.tornOff() && s.young):
 		return s.lost
@@ -90,7 +90,7 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 		return s, err
 	}
 	var lacking []string
-	if s.base, s.stored, err = j.loadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
+	if s.base, s.stored, err = j.LoadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
 		return s, err
 	}
 	if err != nil || j.kept != nil && j.kept.base != nil && j.kept.base.Calls > s.base.Calls {
@@ -220,7 +220,7 @@ func (j *Journal) catchUp(ctx context.Context) error {
 			return err
 		}
 		j.sawCalls(calls.Last)
-		a := j.account
+		a := j.ledger
 		stop := every(store.TellEvery, func() {
 			readCalls, readOutcomes := a.Position()
 			j.Log.Info("what is stored is being read; calls are taken then", "for", time.Since(began).Round(time.Second),
@@ -269,7 +269,7 @@ func every(d time.Duration, f func()) (stop func()) {
 	return func() { close(done); work.Wait() }
 }
 
-// callsReach tells whether CALLS has a message, by a newer look than the one by
+// callsReach reports whether CALLS has a message, by a newer look than the one by
 // which it was missed: another collector may have stored it since, and a server
 // of a cluster that has just become the leader needs a moment to know its own.
 func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {

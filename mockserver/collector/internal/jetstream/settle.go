@@ -19,11 +19,11 @@ const (
 	earliness = 600 * time.Millisecond
 )
 
-// settle does what follows from an outcome that is stored: it schedules the next
+// Settle does what follows from an outcome that is stored: it schedules the next
 // attempt and keeps the failed calls. To do it twice does no harm.
 //
 // given are the calls that it gave up.
-func (j *Journal) settle(o *record.Outcome, given []tracking.Call) error {
+func (j *Journal) Settle(o *record.Outcome, given []tracking.Call) error {
 	ctx := j.Ctx
 	if len(o.Again) > 0 {
 		if err := j.schedule(ctx, o.Destination, nextAttempt(o)); err != nil {
@@ -38,10 +38,10 @@ func (j *Journal) settle(o *record.Outcome, given []tracking.Call) error {
 	return nil
 }
 
-// concerns tells whether an outcome is about a destination as it is attached now.
+// concerns reports whether an outcome is about a destination as it is attached now.
 func (j *Journal) concerns(o *record.Outcome) bool {
 	same := false
-	return j.account.With(o.Destination, func(b *ledger.Account) { same = b.Attached == o.Attached }) && same
+	return j.ledger.With(o.Destination, func(b *ledger.Account) { same = b.Attached == o.Attached }) && same
 }
 
 // nextAttempt returns the next attempt of an outcome.
@@ -56,7 +56,7 @@ func nextAttempt(o *record.Outcome) *record.Retry {
 // in its place.
 func (j *Journal) schedule(ctx context.Context, destination string, it *record.Retry) error {
 	waits := false
-	j.account.With(destination, func(b *ledger.Account) {
+	j.ledger.With(destination, func(b *ledger.Account) {
 		r, ok := b.Retries[it.Ref]
 		waits, it.From = ok && r.Attempt == it.Attempt, r.Outcome
 	})

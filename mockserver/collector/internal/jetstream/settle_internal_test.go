@@ -21,18 +21,18 @@ func TestNothingIsKeptOfADestinationThatWasDetached(t *testing.T) {
 	_, err = j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	o := &record.Outcome{Destination: "crm", Ref: record.Ref{Seq: 1}, Attempt: 1, Failed: []record.Failure{{Place: 0, Reason: "because"}}}
-	j.account.With("crm", func(b *ledger.Account) { o.Attached = b.Attached })
+	j.ledger.With("crm", func(b *ledger.Account) { o.Attached = b.Attached })
 	given := []tracking.Call{{Source: "web", ID: "m", Body: []byte(`{"type":"track","messageId":"m"}`)}}
 	failed := func() (n int) {
 		require.NoError(t, j.Failed(within(t), "crm", func(journal.FailedCall) bool { n++; return true }))
 		return n
 	}
-	require.NoError(t, j.settle(o, given))
+	require.NoError(t, j.Settle(o, given))
 	assert.Equal(t, 1, failed())
 
 	require.NoError(t, j.Detach(within(t), "crm"))
 	_, err = j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
-	require.NoError(t, j.settle(o, given))
+	require.NoError(t, j.Settle(o, given))
 	assert.Zero(t, failed())
 }

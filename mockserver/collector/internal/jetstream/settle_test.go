@@ -30,7 +30,7 @@ func TestFailedCallsAreListedRightAfterAKill(t *testing.T) {
 			result.Outcomes = append(result.Outcomes, tracking.Outcome{State: tracking.StateFailed, Reason: "because"})
 		}
 		n += len(result.Outcomes)
-		require.NoError(t, jetstream.FinishUnsettled(l, result))
+		require.NoError(t, j.FinishUnsettled(l, result))
 	}
 	j = reopen(t, dir)
 	var failed []tracking.Call

@@ -2,8 +2,10 @@ package jetstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -12,8 +14,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // What is here is for processes that share a cluster. One on a directory of its
@@ -22,16 +26,14 @@ import (
 const (
 	// floorsEvery is how often it is looked how far the consumers are.
 	floorsEvery = 10 * time.Second
-	// lockTTL is how long a process that died may keep others from a replay.
-	lockTTL = 30 * time.Second
 )
 
 // A seenFloor is up to where a consumer was acknowledged, and how many outcomes
 // there were then.
-type seenFloor struct{ floor, outcomes uint64 }
+type seenFloor struct{ attached, floor, outcomes uint64 }
 
-// floors are those of the queues of this process.
-type floors map[*queue]seenFloor
+// floors are those of the queues of this process, by destination.
+type floors map[string]seenFloor
 
 // raiseFloors learns from the consumers up to where every message has had its
 // first attempt: no process knows by itself what the others work at. What is
@@ -43,24 +45,19 @@ func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
 	if err != nil {
 		return err
 	}
-	queues := j.queues.all()
-	for q := range seen {
-		if !slices.Contains(queues, q) {
-			delete(seen, q)
-		}
-	}
-	for _, q := range queues {
-		before := seen[q]
-		enough := max(before.outcomes, info.State.LastSeq)
-		if err := j.account.ReachedBoth(ctx, 0, enough); err != nil {
+	queues := j.queues.Attached()
+	maps.DeleteFunc(seen, func(name string, before seenFloor) bool { return queues[name] != before.attached })
+	for name, attached := range queues {
+		before := seen[name]
+		if err := j.ledger.ReachedBoth(ctx, 0, max(before.outcomes, info.State.LastSeq)); err != nil {
 			return err
 		}
-		j.account.Raise(q.name, q.attached, before.floor)
-		floor, err := j.ackFloor(ctx, q.name)
+		j.ledger.Raise(name, attached, before.floor)
+		floor, err := j.ackFloor(ctx, name)
 		if err != nil {
 			return err
 		}
-		seen[q] = seenFloor{floor, info.State.LastSeq}
+		seen[name] = seenFloor{attached, floor, info.State.LastSeq}
 	}
 	return nil
 }
@@ -75,10 +72,10 @@ func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, err
 	return consumer.CachedInfo().AckFloor.Stream, nil
 }
 
-// settleFor does what follows from outcomes about messages of CALLS, which a process
+// SettleFor does what follows from outcomes about messages of CALLS, which a process
 // may have stored just before it died: the messages came again.
-func (j *Journal) settleFor(ctx context.Context, destination string, messages map[uint64][]string) error {
-	since := time.Now().Add(-3*ackWait - unsettled)
+func (j *Journal) SettleFor(ctx context.Context, destination string, messages map[uint64][]string) error {
+	since := time.Now().Add(-3*queue.AckWait - unsettled)
 	err := j.settleOutcomes(ctx, since, func(o *record.Outcome) bool {
 		_, came := messages[o.Ref.Seq]
 		return o.Destination == destination && came
@@ -86,21 +83,21 @@ func (j *Journal) settleFor(ctx context.Context, destination string, messages ma
 	if err != nil {
 		return err
 	}
-	var retries []waiting
-	j.account.With(destination, func(b *ledger.Account) {
+	var retries []waitingRetry
+	j.ledger.With(destination, func(b *ledger.Account) {
 		for seq := range messages {
 			for part := range record.MaxParts {
 				ref := record.Ref{Seq: seq, Part: part}
 				if r, ok := b.Retries[ref]; ok {
-					retries = append(retries, waiting{destination, ref, r})
+					retries = append(retries, waitingRetry{destination, ref, r})
 				}
 			}
 		}
 	})
 	for _, w := range retries {
-		stored, err := j.isStored(ctx, destination, w.ref)
+		stored, err := j.IsStored(ctx, destination, w.ref)
 		if err == nil && !stored {
-			err = j.restoreRetry(ctx, w, new(store.Outcomes))
+			err = j.RestoreRetry(ctx, w.destination, w.ref, w.retry, new(store.Outcomes))
 		}
 		if err != nil {
 			return err
@@ -109,8 +106,8 @@ func (j *Journal) settleFor(ctx context.Context, destination string, messages ma
 	return nil
 }
 
-// isStored tells whether RETRY has a retry.
-func (j *Journal) isStored(ctx context.Context, destination string, ref record.Ref) (bool, error) {
+// IsStored reports whether RETRY has a retry.
+func (j *Journal) IsStored(ctx context.Context, destination string, ref record.Ref) (bool, error) {
 	for _, kind := range []string{"at", "due"} {
 		_, err := j.retry.GetLastMsgForSubject(ctx, j.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
 		if err == nil {
@@ -123,24 +120,21 @@ func (j *Journal) isStored(ctx context.Context, destination string, ref record.R
 	return false, nil
 }
 
-// A replayLock lets one replay for a destination run at a time: two could replay
-// the same failed calls. Another one lets one collector scrub. On a cluster it is a message that others see, and that goes
-// by itself if it is not renewed.
+// A replayLock lets one replay for a destination run at a time: two could replay the same
+// failed calls.
 type replayLock struct {
+	*store.Lock
 	journal *Journal
-	subject string
-	seq     uint64    // the message
-	at      time.Time // when it was stored
 }
 
 func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
-	l := &replayLock{journal: j, subject: j.Names.Subject("s", "lock", record.Token(destination))}
+	l := &replayLock{store.NewLock(j.Store, j.state, "lock", record.Token(destination)), j}
 	j.replaying.Lock()
 	if j.options.NATS == nil {
 		return l, nil
 	}
 	for {
-		err := l.store(ctx)
+		err := l.Take(ctx)
 		if err == nil {
 			return l, nil
 		}
@@ -155,38 +149,127 @@ func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLo
 	}
 }
 
-// store stores the lock's message in place of the one before.
-func (l *replayLock) store(ctx context.Context) error {
-	m := nats.NewMsg(l.subject)
-	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(l.seq, 10))
-	m.Header.Set("Nats-TTL", lockTTL.String())
-	l.journal.Identify(m)
-	seq, err := l.journal.Publish(ctx, l.journal.NC, m)
-	if err == nil {
-		l.seq, l.at = seq, time.Now()
-	}
-	return err
-}
-
-// renew keeps the lock. It is an error if another process may have it.
-func (l *replayLock) renew(ctx context.Context) error {
-	if l.journal.options.NATS == nil || time.Since(l.at) < lockTTL/3 {
-		return nil
-	}
-	if err := l.store(ctx); err != nil {
-		return fmt.Errorf("the lock of the replay was lost: %w", err)
-	}
-	return nil
-}
-
 func (l *replayLock) unlock(ctx context.Context) {
-	l.remove(ctx)
+	l.Remove(ctx)
 	l.journal.replaying.Unlock()
 }
 
-// remove lets others have the lock.
-func (l *replayLock) remove(ctx context.Context) {
-	if l.seq != 0 {
-		_ = l.journal.state.DeleteMsg(context.WithoutCancel(ctx), l.seq) // else it goes by itself
+// On a cluster each process tells the others which destinations it has. One that has
+// been taken out of the configuration of all of them would stay attached for ever
+// otherwise: it would go on to get calls, which nobody works at and which are given up
+// in the end. What no process has is either that, or of one that is being restarted;
+// nothing but time tells them apart.
+
+const (
+	// claimEvery is how often a claim is renewed, and claimTTL how long it outlives its
+	// process.
+	claimEvery = 10 * time.Second
+	claimTTL   = time.Minute
+	// orphanAfter is how long no process may have had a destination before it is
+	// detached: what was pending when it was taken out could not be delivered any more.
+	orphanAfter = webhook.Window
+	// orphanPause is how long after a look the next one must come, or what was seen
+	// before does not count.
+	orphanPause = 10 * time.Minute
+)
+
+// keepClaims renews the claim of this process, and looks what nobody claims.
+func (j *Journal) keepClaims() {
+	tick := time.NewTicker(claimEvery)
+	defer tick.Stop()
+	var seen orphans
+	for {
+		select {
+		case <-j.Ctx.Done():
+			return
+		case now := <-tick.C:
+			if err := j.claim(j.Ctx); err != nil && j.Ctx.Err() == nil {
+				j.Log.Debug("the other collectors are not told which destinations this one has", "error", err)
+			}
+			if err := j.forgetOrphans(j.Ctx, &seen, now); err != nil && j.Ctx.Err() == nil {
+				j.Log.Warn("whether a destination is no longer configured is not known; it is looked again", "error", err)
+			}
+		}
 	}
+}
+
+// claim tells the others which destinations this process has.
+func (j *Journal) claim(ctx context.Context) error {
+	j.mu.Lock()
+	names := slices.Sorted(maps.Keys(j.claims))
+	j.mu.Unlock()
+	m := nats.NewMsg(j.Names.Subject("s", "has", strconv.FormatUint(j.Writer, 16)))
+	m.Data, _ = json.Marshal(names) // of strings: it cannot fail
+	m.Header.Set("Nats-TTL", claimTTL.String())
+	_, err := j.Publish(ctx, j.NC, m)
+	return err
+}
+
+// setClaim says whether this process has a destination.
+func (j *Journal) setClaim(destination string, has bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if has {
+		j.claims[destination] = true
+	} else {
+		delete(j.claims, destination)
+	}
+}
+
+// unclaimed returns the destinations that are attached and that no process has.
+func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
+	names := j.ledger.Destinations()
+	j.mu.Lock()
+	names = slices.DeleteFunc(names, func(name string) bool { return j.claims[name] })
+	j.mu.Unlock()
+	if len(names) == 0 {
+		return nil, nil
+	}
+	t := j.Tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
+		var claimed []string
+		if err := json.Unmarshal(m.Data, &claimed); err != nil {
+			return fmt.Errorf("journal: what another collector says it has cannot be read: %w", err)
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(claimed, name) })
+		return nil
+	})
+	t.Subjects = []string{j.Names.Subject("s", "has", "*")}
+	err := t.Scan(ctx)
+	return names, err
+}
+
+// orphans are the destinations that no process has.
+type orphans struct {
+	since  map[string]time.Time // they were seen to be
+	looked time.Time            // the last time
+}
+
+// forgetOrphans detaches those that no process has had for orphanAfter.
+func (j *Journal) forgetOrphans(ctx context.Context, seen *orphans, now time.Time) error {
+	names, err := j.unclaimed(ctx)
+	if err != nil {
+		return err
+	}
+	if seen.since == nil || now.Sub(seen.looked) > orphanPause {
+		seen.since = map[string]time.Time{}
+	}
+	seen.looked = now
+	maps.DeleteFunc(seen.since, func(name string, _ time.Time) bool { return !slices.Contains(names, name) })
+	for _, name := range names {
+		since, known := seen.since[name]
+		switch {
+		case !known:
+			seen.since[name] = now
+			j.Log.Warn("no collector has a destination that the cluster keeps calls for; it is forgotten if none has it for four hours", "destination", name)
+		case now.Sub(since) >= orphanAfter:
+			pending := int64(0)
+			j.ledger.With(name, func(b *ledger.Account) { pending, _ = b.Pending() })
+			if err := j.Detach(ctx, name); err != nil {
+				return err
+			}
+			delete(seen.since, name)
+			j.Log.Warn("a destination that no collector has had for four hours is forgotten, with its calls", "destination", name, "pending", pending)
+		}
+	}
+	return nil
 }

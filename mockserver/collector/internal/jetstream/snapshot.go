@@ -45,10 +45,12 @@ type extentMark struct {
 const (
 	snapshotFormat = 1
 	snapshotSlots  = 2
-	// snapshotEvery is how often what has changed is stored, and snapshotShare which
-	// part of the time that may take.
-	snapshotEvery = time.Second
+	// What has changed is stored each second. snapshotShare is which part of the time
+	// encoding it may take; how long the disk takes to store it does not count, so that
+	// a busy one does not have it stored more rarely. snapshotRest is what is left to the
+	// disk between two that each take it more than a second.
 	snapshotShare = 20
+	snapshotRest  = 500 * time.Millisecond
 )
 
 // A snapshotStore stores snapshots.
@@ -91,24 +93,27 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 	if err != nil {
 		return err
 	}
-	calls, outcomes := j.account.Position()
+	calls, outcomes := j.ledger.Position()
 	of := fmt.Sprint(calls, outcomes, marks, sha256.Sum256(s.base))
 	if of == s.stored {
 		return nil
 	}
+	encoding := time.Now()
 	data := record.AppendNumbers([]byte{snapshotFormat}, s.number+1, uint64(len(marks)))
 	for name, m := range marks {
 		data = record.AppendNumbers(record.AppendText(data, name), m.last, m.messages)
 	}
-	data = record.AppendText(data, string(j.account.Encode()))
+	data = record.AppendText(data, string(j.ledger.Encode()))
 	data = record.AppendText(data, string(s.base))
+	data = datadir.Seal(s2.Encode(nil, data))
+	encoded := time.Since(encoding)
 	if err := j.syncStreams(began); err != nil {
 		return err
 	}
-	if err := datadir.Overwrite(snapshotFile(j.options.Dir, s.number+1), datadir.Seal(s2.Encode(nil, data))); err != nil {
+	if err := datadir.Overwrite(snapshotFile(j.options.Dir, s.number+1), data); err != nil {
 		return fmt.Errorf("journal: storing the account: %w", err)
 	}
-	s.number, s.stored, s.next = s.number+1, of, time.Now().Add(max(snapshotEvery, snapshotShare*time.Since(began)))
+	s.number, s.stored, s.next = s.number+1, of, time.Now().Add(max(snapshotRest, snapshotShare*encoded))
 	err = j.recent.Forget(func(a record.Accepted) bool {
 		if a.Calls == 0 {
 			return a.Seq <= marks[a.Source].last

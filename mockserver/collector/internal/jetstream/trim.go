@@ -82,11 +82,11 @@ func (j *Journal) trim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		base, stored, err := j.loadBase(ctx)
+		base, stored, err := j.LoadBase(ctx)
 		if err != nil {
 			return err
 		}
-		to := min(wanted, j.account.Finished(), base.Calls+trimStep)
+		to := min(wanted, j.ledger.Finished(), base.Calls+trimStep)
 		if to <= base.Calls {
 			return j.measure(ctx)
 		}
@@ -216,4 +216,62 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) e
 		base.Outcomes = beyond - 1
 	}
 	return nil
+}
+
+// expire gives up what is pending of the messages of CALLS before one: a
+// destination may have been paused, or down, for as long as calls are kept. They
+// are listed as failed, so that nothing goes without a trace.
+func (j *Journal) expire(ctx context.Context, before uint64) error {
+	for _, destination := range j.ledger.Behind(before) {
+		old := map[record.Ref]int{} // the attempt that is pending
+		var attached, floor uint64
+		j.ledger.With(destination, func(b *ledger.Account) {
+			attached, floor = b.Attached, b.Floor
+			for ref, r := range b.Retries {
+				if ref.Seq < before {
+					old[ref] = r.Attempt
+				}
+			}
+		})
+		if err := j.undelivered(ctx, destination, floor, before, old); err != nil {
+			return err
+		}
+		for _, ref := range j.queues.Leased(destination) {
+			delete(old, ref) // it ends by itself
+		}
+		if len(old) > 0 {
+			j.Log.Warn("calls are given up: they are pending for longer than calls are kept", "destination", destination, "entries", len(old), "kept", j.options.Keep)
+		}
+		reason := fmt.Sprintf("it was still pending after the %v for which calls are kept", j.options.Keep)
+		for ref, attempt := range old {
+			if err := j.queues.Expire(ctx, destination, attached, ref, attempt, reason); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// undelivered adds the parts of messages whose first attempt has not ended.
+func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]int) error {
+	t := j.Tail(record.StreamCalls, floor+1, func(m *nats.Msg, seq uint64) error {
+		if seq >= before {
+			return store.ErrEnough
+		}
+		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+		if err != nil {
+			return err
+		}
+		j.ledger.With(destination, func(b *ledger.Account) {
+			for part := range record.Parts(parsed.Calls) {
+				ref := record.Ref{Seq: seq, Part: part}
+				if b.Takes(seq, parsed.Name) && !b.Ended(ref) {
+					old[ref] = 1
+				}
+			}
+		})
+		return nil
+	})
+	t.HeadersOnly, t.Subjects = true, j.Names.CallSubjects(nil)
+	return t.Scan(ctx)
 }

@@ -4,9 +4,14 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"syscall"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/kv"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
 // A usage follows how many bytes CALLS has. The server is asked now and then;
@@ -103,3 +108,100 @@ func (j *Journal) measure(ctx context.Context) error {
 	j.usage.set(int64(info.State.Bytes))
 	return nil
 }
+
+// giveWay gives up the ballast and has calls refused: the disk is full.
+func (j *Journal) giveWay() {
+	if j.ballast.Drop() {
+		j.Log.Warn("the disk is full: calls are refused until it has room; those that are pending are delivered", "directory", j.options.Dir)
+		j.usage.setDiskFull(true)
+	}
+}
+
+// tellLack says how much room the disk lacks though the ballast was given up: others have
+// taken that.
+func (j *Journal) tellLack(cause error) {
+	j.Log.Error("the disk is full, and what was held on it for that is used up: nothing is delivered until it has room",
+		"directory", j.options.Dir, "needed", j.files.RoomNeeded(), "free", j.ballast.Free(), "error", cause)
+}
+
+// holdBallast takes the ballast again once the disk has room, and has calls taken.
+// Until then, calls that all destinations are done with are removed.
+func (j *Journal) holdBallast() {
+	if !j.usage.isDiskFull() {
+		return
+	}
+	if err := j.ballast.Take(); err != nil {
+		j.Log.Debug("the disk is still full", "error", err)
+		store.Poke(j.trimSoon)
+		return
+	}
+	j.usage.setDiskFull(false)
+	j.Log.Info("the disk has room again; calls are taken", "directory", j.options.Dir)
+}
+
+// errDiskFull refuses calls while the ballast is given up.
+var errDiskFull = fmt.Errorf("journal: calls are refused until the disk has room: %w", syscall.ENOSPC)
+
+// Stats say how much is stored.
+type Stats struct {
+	Calls, Outcomes, Retries, Failed, Attempts Stored
+	// MaxBytes is what Calls may have before Append refuses.
+	MaxBytes int64
+}
+
+// Stored is what one stream has.
+type Stored struct {
+	Messages uint64
+	Bytes    uint64
+}
+
+// Stats asks the server how much is stored.
+func (j *Journal) Stats(ctx context.Context) (Stats, error) {
+	s := Stats{MaxBytes: j.options.MaxBytes}
+	for kind, stored := range map[string]*Stored{
+		record.StreamCalls: &s.Calls, record.StreamOutcomes: &s.Outcomes, record.StreamRetry: &s.Retries, record.StreamFailed: &s.Failed, record.StreamAttempts: &s.Attempts,
+	} {
+		stream, err := j.JS.Stream(ctx, j.Names.Stream(kind))
+		if err != nil {
+			return s, fmt.Errorf("journal: measuring %s: %w", kind, err)
+		}
+		state := stream.CachedInfo().State
+		*stored = Stored{state.Msgs, state.Bytes}
+	}
+	return s, nil
+}
+
+// Health implements journal.HealthChecker.
+func (j *Journal) Health(ctx context.Context) (journal.Health, error) {
+	return journal.Health{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.All(), Scrub: j.scrubber.Health()}, j.Ready(ctx)
+}
+
+// Settings returns a store for the settings that are made at run time, shared by
+// all who share the journal. It is usable until the journal is closed.
+func (j *Journal) Settings(ctx context.Context) (state.Store, error) {
+	return j.buckets().Settings(ctx)
+}
+
+// State returns a store for deletion requests, audiences and computed traits,
+// shared by all who share the journal. It is usable until the journal is closed.
+func (j *Journal) State(ctx context.Context) (state.Store, error) {
+	return j.buckets().State(ctx)
+}
+
+func (j *Journal) buckets() *kv.Buckets {
+	return kv.New(j.Store, j.noteValue, j.uncounted)
+}
+
+// noteValue notes a value a second time. Where the server syncs now and then a power cut
+// may take the value, and not the note: so there is none.
+func (j *Journal) noteValue(a record.Accepted) {
+	if j.options.SyncInterval > 0 {
+		return
+	}
+	if err := j.recent.Add(a); err != nil {
+		j.Log.Debug("what was stored is noted once only", "error", err)
+	}
+}
+
+// Attempts returns the journal's log of attempts.
+func (j *Journal) Attempts() *attempts.Log { return j.attempts }

@@ -53,7 +53,7 @@ func someOfAll(t *testing.T) *Journal {
 
 func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	account := func(change func(*ledger.Account)) func(*testing.T, *Journal) {
-		return func(_ *testing.T, j *Journal) { j.account.With("crm", change) }
+		return func(_ *testing.T, j *Journal) { j.ledger.With("crm", change) }
 	}
 	for name, test := range map[string]struct {
 		do   func(*testing.T, *Journal)
@@ -70,7 +70,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 			acknowledge(t, j, "crm")
 		}, "message 5 of CALLS, part 1: it was never tried, but what is handed out begins after message 5"},
 		"the ledger takes a message for tried": {func(_ *testing.T, j *Journal) {
-			j.account.Raise("crm", 1, 5)
+			j.ledger.Raise("crm", 1, 5)
 		}, "message 5 of CALLS, part 0: it was never tried, but the ledger takes all up to message 5 for tried"},
 		"the ledger has delivered too many": {account(func(b *ledger.Account) {
 			b.Ledger.Delivered++
@@ -82,12 +82,12 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 			delete(b.Retries, record.Ref{Seq: 3, Part: 1})
 		}), "308 pending"},
 		"the ledger knows nothing of a destination": {func(_ *testing.T, j *Journal) {
-			read, _ := j.account.Position()
-			j.account.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindDetach, Name: "crm"})
+			read, _ := j.ledger.Position()
+			j.ledger.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindDetach, Name: "crm"})
 		}, "the ledger knows nothing of this destination"},
 		"the ledger has a destination too many": {func(_ *testing.T, j *Journal) {
-			read, _ := j.account.Position()
-			j.account.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindAttach, Name: "other"})
+			read, _ := j.ledger.Position()
+			j.ledger.ReadCalls(&record.Calls{Seq: read + 1, Kind: record.KindAttach, Name: "other"})
 		}, "the streams know nothing of this destination"},
 		"an outcome is about other calls than were to be tried": {func(t *testing.T, j *Journal) {
 			writeOutcome(t, j, &record.Outcome{Destination: "crm", Attached: 1, Ref: record.Ref{Seq: 5, Part: 0}, Attempt: 1, Delivered: 127})
@@ -105,8 +105,9 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 			t.Parallel()
 			j := someOfAll(t)
 			test.do(t, j)
-			v := &verifier{journal: j, looks: 1} // what is gone does not come
-			all, err := v.verify(within(t))
+			v := j.verifier()
+			v.Looks = 1 // what is gone does not come
+			all, err := v.Verify(within(t))
 			require.NoError(t, err)
 			var problems []string
 			for _, one := range all {
@@ -136,7 +137,8 @@ func acknowledge(t *testing.T, j *Journal, destination string) {
 
 func writeOutcome(t *testing.T, j *Journal, o *record.Outcome) {
 	t.Helper()
-	require.NoError(t, (<-j.results.write(o)).err)
+	_, err := j.queues.Record(o)
+	require.NoError(t, err)
 }
 
 // BenchmarkVerify proves the ledger of messages of one call that were never tried.
@@ -177,7 +179,7 @@ func BenchmarkVerify(b *testing.B) {
 func TestAllRetriesAreListed(t *testing.T) {
 	j := someOfAll(t)
 	var all []string
-	require.NoError(t, j.eachStoredRetry(within(t), func(destination, number string) {
+	require.NoError(t, j.EachStoredRetry(within(t), func(destination, number string) {
 		all = append(all, destination+" "+number)
 	}))
 	slices.Sort(all)

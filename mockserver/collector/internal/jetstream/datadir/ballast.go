@@ -110,6 +110,15 @@ func writeZeros(f *os.File, size int64) error {
 	return f.Sync()
 }
 
+// Free is how much room the disk has, or 0 where that is not known.
+func (b *Ballast) Free() int64 {
+	free, err := freeBytes(b.path)
+	if err != nil {
+		return 0
+	}
+	return free
+}
+
 // IsDiskFull knows the errors of a disk, a quota or a limit that is used up.
 func IsDiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)

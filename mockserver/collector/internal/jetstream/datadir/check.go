@@ -468,7 +468,7 @@ func checkBlock(data []byte, h hash.Hash64) (found []Damage, highest uint64) {
 	return found, highest
 }
 
-// plausible tells whether a record may begin here, without reading it.
+// plausible reports whether a record may begin here, without reading it.
 func plausible(data []byte) bool {
 	if len(data) < recordHead+recordHash {
 		return false

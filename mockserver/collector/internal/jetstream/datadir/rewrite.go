@@ -42,6 +42,22 @@ func (f *Files) RewriteUnproved() error {
 	return nil
 }
 
+// RoomNeeded is how much must be free for the store to come up again: files are written
+// anew one by one, and the server needs some for itself.
+func (f *Files) RoomNeeded() int64 {
+	needed := int64(ballastLeast)
+	streams, _ := f.StreamDirs()
+	for _, stream := range streams {
+		blocks, _ := f.unproved(stream)
+		for _, block := range blocks {
+			if info, err := os.Stat(blockFile(stream, block)); err == nil {
+				needed = max(needed, ballastLeast+info.Size())
+			}
+		}
+	}
+	return needed
+}
+
 // StreamDirs returns the directories of all streams.
 func (f *Files) StreamDirs() ([]string, error) {
 	return filepath.Glob(filepath.Join(f.StreamsDir(), "*"))

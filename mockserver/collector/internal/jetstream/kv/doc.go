@@ -1,3 +1,3 @@
-// Package kv keeps settings and state in two buckets, as mockserver.SettingsStore and
+// Package kv keeps settings and state in two buckets, as state.Store and
 // state.Store.
 package kv

@@ -26,8 +26,8 @@ type Ledger struct {
 	changed  chan struct{}
 	Calls    uint64 // the last message of CALLS that was read
 	Outcomes uint64 // the last message of OUTCOMES that was read
-	Books    map[string]*Account
-	toAll    []*Account            // books whose destination takes every source
+	Accounts map[string]*Account
+	toAll    []*Account            // accounts whose destination takes every source
 	bySource map[string][]*Account // the others
 	Lost     []record.Span         // messages of CALLS that are gone though nobody was done with them
 	Gone     []record.Span         // messages of OUTCOMES that are
@@ -98,7 +98,7 @@ func (s CallSet) Places(ref record.Ref) (places []int) {
 }
 
 func New() *Ledger {
-	return &Ledger{Books: map[string]*Account{}, bySource: map[string][]*Account{}, writes: map[record.WriteID]chan<- []bool{}}
+	return &Ledger{Accounts: map[string]*Account{}, bySource: map[string][]*Account{}, writes: map[record.WriteID]chan<- []bool{}}
 }
 
 func newAccount(destination string) *Account {
@@ -188,10 +188,10 @@ func (a *Ledger) ReadCalls(m *record.Calls) {
 	case record.KindAttach:
 		a.attach(m)
 	case record.KindDetach:
-		delete(a.Books, m.Name)
+		delete(a.Accounts, m.Name)
 		a.route()
 	case record.KindReplay:
-		if b := a.Books[m.Name]; b != nil {
+		if b := a.Accounts[m.Name]; b != nil {
 			b.replay(m)
 		}
 	case record.KindLost:
@@ -203,11 +203,11 @@ func (a *Ledger) ReadCalls(m *record.Calls) {
 }
 
 func (a *Ledger) attach(m *record.Calls) {
-	b := a.Books[m.Name]
+	b := a.Accounts[m.Name]
 	if b == nil {
 		b = newAccount(m.Name)
 		b.Attached, b.Floor, b.Since = m.Seq, m.Seq, m.At.UnixMilli()
-		a.Books[m.Name] = b
+		a.Accounts[m.Name] = b
 	}
 	b.Scopes = append(b.Scopes, scope{after: m.Seq, Sources: m.Sources})
 	a.route()
@@ -216,7 +216,7 @@ func (a *Ledger) attach(m *record.Calls) {
 // route makes the index of who takes which source.
 func (a *Ledger) route() {
 	a.toAll, a.bySource = nil, map[string][]*Account{}
-	for _, b := range a.Books {
+	for _, b := range a.Accounts {
 		s := b.Scopes[len(b.Scopes)-1]
 		if len(s.Sources) == 0 {
 			a.toAll = append(a.toAll, b)
@@ -260,9 +260,9 @@ func (a *Ledger) ReadOutcomes(ctx context.Context, seq uint64, id record.WriteID
 	return nil
 }
 
-// Count takes in an outcome, and tells whether it counts. The lock is held.
+// Count takes in an outcome, and reports whether it counts. The lock is held.
 func (a *Ledger) Count(o *record.Outcome, seq uint64) bool {
-	b := a.Books[o.Destination]
+	b := a.Accounts[o.Destination]
 	if b == nil || b.Attached != o.Attached || record.Contains(a.Lost, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !b.Count(o, seq) {
 		return false
 	}
@@ -279,7 +279,7 @@ func (a *Ledger) Expect(id record.WriteID, tell chan<- []bool) {
 	a.writes[id] = tell
 }
 
-// HasRead tells whether OUTCOMES was read up to a message.
+// HasRead reports whether OUTCOMES was read up to a message.
 func (a *Ledger) HasRead(outcomes uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -306,14 +306,14 @@ func (a *Ledger) Forget(id record.WriteID) {
 	delete(a.writes, id)
 }
 
-// IsGone tells whether the messages of OUTCOMES are known to be gone.
+// IsGone reports whether the messages of OUTCOMES are known to be gone.
 func (a *Ledger) IsGone(gap record.Span) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return record.Contains(a.Gone, gap)
 }
 
-// IsKnownLoss tells whether the messages of CALLS are known to be gone.
+// IsKnownLoss reports whether the messages of CALLS are known to be gone.
 func (a *Ledger) IsKnownLoss(gap record.Span) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -355,7 +355,7 @@ func (b *Account) replay(m *record.Calls) {
 	b.Retries[ref] = Waiting{Attempt: 1, calls: m.Calls, Decided: m.At.UnixNano(), Due: m.At.UnixNano(), accepted: m.Oldest.UnixMilli()}
 }
 
-// Count takes in an outcome, and tells whether it was the first of its attempt.
+// Count takes in an outcome, and reports whether it was the first of its attempt.
 func (b *Account) Count(o *record.Outcome, seq uint64) bool {
 	before, waiting := b.Retries[o.Ref]
 	n := int64(o.Calls())
@@ -388,12 +388,12 @@ func (b *Account) Lose(calls int64, at time.Time, cause string) {
 	b.losses = append(b.losses, journal.Loss{At: at, Calls: calls, Cause: cause})
 }
 
-// Ended tells whether the first attempt of a part has ended.
+// Ended reports whether the first attempt of a part has ended.
 func (b *Account) Ended(ref record.Ref) bool {
 	return ref.Seq <= b.Floor || b.Done[ref.Seq]&(1<<ref.Part) != 0
 }
 
-// Takes tells whether the calls of a message are for the destination.
+// Takes reports whether the calls of a message are for the destination.
 func (b *Account) Takes(seq uint64, source string) bool {
 	for i := len(b.Scopes) - 1; i >= 0; i-- {
 		if s := b.Scopes[i]; s.after < seq {
@@ -446,7 +446,7 @@ func (a *Ledger) Ledgers() (ledgers []tracking.Ledger, fresh map[string]bool) {
 // ledgersNow is ledgers with the lock held.
 func (a *Ledger) ledgersNow() (ledgers []tracking.Ledger, fresh map[string]bool) {
 	fresh = map[string]bool{}
-	for name, b := range a.Books {
+	for name, b := range a.Accounts {
 		l := b.Ledger
 		l.Pending, l.OldestPending = b.Pending()
 		fresh[name] = b.Fresh > 0
@@ -460,14 +460,14 @@ func (a *Ledger) ledgersNow() (ledgers []tracking.Ledger, fresh map[string]bool)
 func (a *Ledger) Destinations() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Collect(maps.Keys(a.Books))
+	return slices.Collect(maps.Keys(a.Accounts))
 }
 
-// With calls f with the book of a destination, if there is one, under the lock.
+// With calls f with the account of a destination, if there is one, under the lock.
 func (a *Ledger) With(destination string, f func(*Account)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b := a.Books[destination]
+	b := a.Accounts[destination]
 	if b != nil {
 		f(b)
 	}

@@ -48,12 +48,12 @@ func TestAnAccountIsStoredWhole(t *testing.T) {
 		}
 	}
 	a.changed, b.changed, a.awaited = nil, nil, 0
-	for name := range a.Books {
-		if !reflect.DeepEqual(a.Books[name], b.Books[name]) {
-			t.Errorf("got %+v\nwant %+v", b.Books[name], a.Books[name])
+	for name := range a.Accounts {
+		if !reflect.DeepEqual(a.Accounts[name], b.Accounts[name]) {
+			t.Errorf("got %+v\nwant %+v", b.Accounts[name], a.Accounts[name])
 		}
 	}
-	if len(a.Books) != len(b.Books) || a.Calls != b.Calls || a.Outcomes != b.Outcomes ||
+	if len(a.Accounts) != len(b.Accounts) || a.Calls != b.Calls || a.Outcomes != b.Outcomes ||
 		!reflect.DeepEqual(a.Lost, b.Lost) || !reflect.DeepEqual(a.Gone, b.Gone) || len(a.toAll) != len(b.toAll) {
 		t.Fatalf("got %+v\nwant %+v", b, a)
 	}
@@ -73,7 +73,7 @@ func TestOldAccountIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := a.Books["crm"]
+	b := a.Accounts["crm"]
 	want := Waiting{Attempt: 2, calls: 3, Due: 1000, accepted: 2000, Outcome: 3}
 	if l, _ := a.Ledgers(); len(l) != 1 || !l[0].Holds() || l[0].Pending != 7 || l[0].Lost != 0 || b.Retries[record.Ref{Seq: 7, Part: 0}] != want || a.Purged != 9 || len(b.losses) != 0 {
 		t.Errorf("%+v, %+v", a, b)

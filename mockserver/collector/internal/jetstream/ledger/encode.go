@@ -31,8 +31,8 @@ func (a *Ledger) Encode() []byte {
 			dst = record.AppendNumbers(dst, s.First, s.Last)
 		}
 	}
-	dst = record.AppendNumbers(dst, uint64(len(a.Books)))
-	for name, b := range a.Books {
+	dst = record.AppendNumbers(dst, uint64(len(a.Accounts)))
+	for name, b := range a.Accounts {
 		dst = b.append(record.AppendText(dst, name))
 	}
 	return dst
@@ -83,7 +83,7 @@ func Decode(data []byte) (*Ledger, error) {
 	}
 	for range d.Int(len(data)) {
 		name := string(d.Bytes())
-		a.Books[name] = decodeBook(d, name, format)
+		a.Accounts[name] = decodeBook(d, name, format)
 	}
 	if d.Failed || len(d.Rest) > 0 {
 		return nil, errors.New("journal: a checkpoint is damaged")

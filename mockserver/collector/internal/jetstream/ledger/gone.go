@@ -24,7 +24,7 @@ func (a *Ledger) AcceptGone(all []record.Accepted, there Extent, known uint64) m
 			continue
 		}
 		gone[m.Seq] = true
-		for _, b := range a.Books {
+		for _, b := range a.Accounts {
 			if b.Takes(m.Seq, m.Source) {
 				b.Ledger.Accepted += int64(m.Calls)
 				b.Fresh += int64(m.Calls)

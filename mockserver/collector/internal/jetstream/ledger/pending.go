@@ -7,7 +7,7 @@ func (a *Ledger) Finished() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	finished := a.Calls
-	for _, b := range a.Books {
+	for _, b := range a.Accounts {
 		if b.Fresh > 0 {
 			finished = min(finished, b.Floor)
 		}
@@ -18,9 +18,9 @@ func (a *Ledger) Finished() uint64 {
 	return finished
 }
 
-// IsFinished tells whether nothing is pending.
+// IsFinished reports whether nothing is pending.
 func (a *Ledger) IsFinished() bool {
-	for _, b := range a.Books {
+	for _, b := range a.Accounts {
 		if b.Fresh != 0 || len(b.Retries) > 0 {
 			return false
 		}
@@ -30,7 +30,7 @@ func (a *Ledger) IsFinished() bool {
 
 // Finish moves the floors up to a message up to which all is done.
 func (a *Ledger) Finish(to uint64) {
-	for _, b := range a.Books {
+	for _, b := range a.Accounts {
 		b.rise(to)
 	}
 }
@@ -39,7 +39,7 @@ func (a *Ledger) Finish(to uint64) {
 func (a *Ledger) Behind(before uint64) (names []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for name, b := range a.Books {
+	for name, b := range a.Accounts {
 		pending := b.Fresh > 0 && b.Floor+1 < before
 		for ref := range b.Retries {
 			pending = pending || ref.Seq < before
@@ -51,7 +51,7 @@ func (a *Ledger) Behind(before uint64) (names []string) {
 	return names
 }
 
-// IsOpen tells whether a part of a message waits for its first attempt's end.
+// IsOpen reports whether a part of a message waits for its first attempt's end.
 func (b *Account) IsOpen(m *record.Calls) bool {
 	if !b.Takes(m.Seq, m.Name) {
 		return false

@@ -14,16 +14,16 @@ import (
 // A Recount counts anew, in its own way: it follows every part of every message until
 // it has ended.
 type Recount struct {
-	Now   *Claim
-	Calls uint64 // up to where CALLS was read
-	Books map[string]*Recounted
+	Now      *Claim
+	Calls    uint64 // up to where CALLS was read
+	Accounts map[string]*Recounted
 }
 
 // NewRecount begins with the account of what was removed.
 func NewRecount(base *Ledger) *Recount {
-	r := &Recount{Calls: base.Calls, Books: map[string]*Recounted{}}
-	for name, b := range base.Books {
-		r.Books[name] = b.verified()
+	r := &Recount{Calls: base.Calls, Accounts: map[string]*Recounted{}}
+	for name, b := range base.Accounts {
+		r.Accounts[name] = b.verified()
 	}
 	return r
 }
@@ -41,12 +41,13 @@ type Claim struct {
 // hands out what is beyond.
 type triedTo struct{ Floor, Acknowledged uint64 }
 
+// A Recounted is one destination as it is counted anew.
 type Recounted struct {
 	journal.Verification
-	attached uint64
-	sources  []string
-	Untried  undelivered
-	Waiting  map[uint64]waitingPart // by the number of Ref
+	attached    uint64
+	sources     []string
+	Undelivered undelivered
+	Waiting     map[uint64]waitingPart // by the number of Ref
 }
 
 // A waitingPart is what is left of a part and waits for another attempt, or a
@@ -65,7 +66,7 @@ func newRecounted(l tracking.Ledger, attached uint64, sources []string) *Recount
 	}
 }
 
-// verified returns the book to begin with. What was lost is the sum of its records.
+// verified returns the account to begin with. What was lost is the sum of its records.
 func (b *Account) verified() *Recounted {
 	v := newRecounted(b.Ledger, b.Attached, b.Scopes[len(b.Scopes)-1].Sources)
 	v.Lost, v.Losses = 0, slices.Clone(b.losses)
@@ -83,10 +84,10 @@ func (b *Recounted) AddOpen(before *Account, m *record.Calls) {
 	if !before.IsOpen(m) {
 		return
 	}
-	b.Untried.add(m.Seq, m.Calls, m.At)
+	b.Undelivered.add(m.Seq, m.Calls, m.At)
 	for part := range record.Parts(m.Calls) {
 		if ref := (record.Ref{Seq: m.Seq, Part: part}); before.Ended(ref) {
-			b.Untried.end(ref)
+			b.Undelivered.end(ref)
 		}
 	}
 }
@@ -98,25 +99,26 @@ func (a *Ledger) Verified(acknowledged map[string]uint64) *Claim {
 	ledgers, _ := a.ledgersNow()
 	v := &Claim{Calls: a.Calls, Outcomes: a.Outcomes, ledgers: ledgers, Tried: map[string]triedTo{}, Losses: New()}
 	v.Losses.Lost, v.Losses.Gone = slices.Clone(a.Lost), slices.Clone(a.Gone)
-	for name, b := range a.Books {
+	for name, b := range a.Accounts {
 		v.Tried[name] = triedTo{b.Floor, acknowledged[name]}
 	}
 	return v
 }
 
+// Accept takes in a message of CALLS.
 func (v *Recount) Accept(m *record.Calls) {
-	switch b := v.Books[m.Name]; {
+	switch b := v.Accounts[m.Name]; {
 	case m.Kind == record.KindCalls:
-		for _, b := range v.Books {
+		for _, b := range v.Accounts {
 			if len(b.sources) == 0 || slices.Contains(b.sources, m.Name) {
 				b.Accepted += int64(m.Calls)
-				b.Untried.add(m.Seq, m.Calls, m.At)
+				b.Undelivered.add(m.Seq, m.Calls, m.At)
 			}
 		}
 	case m.Kind == record.KindDetach:
-		delete(v.Books, m.Name)
+		delete(v.Accounts, m.Name)
 	case m.Kind == record.KindAttach && b == nil:
-		v.Books[m.Name] = newRecounted(tracking.Ledger{Destination: m.Name}, m.Seq, m.Sources)
+		v.Accounts[m.Name] = newRecounted(tracking.Ledger{Destination: m.Name}, m.Seq, m.Sources)
 	case m.Kind == record.KindAttach:
 		b.sources = m.Sources
 	case m.Kind == record.KindReplay && b != nil:
@@ -129,7 +131,7 @@ func (v *Recount) Accept(m *record.Calls) {
 // Count takes in an outcome. One of an attempt that has ended before is a
 // repetition.
 func (v *Recount) Count(o *record.Outcome) {
-	b := v.Books[o.Destination]
+	b := v.Accounts[o.Destination]
 	if b == nil || b.attached != o.Attached {
 		return // detached since
 	}
@@ -163,9 +165,10 @@ func (b *Recounted) end(o *record.Outcome) (calls int, ok bool) {
 	if o.Attempt != 1 {
 		return 0, false
 	}
-	return b.Untried.end(o.Ref)
+	return b.Undelivered.end(o.Ref)
 }
 
+// Problem notes what is wrong.
 func (b *Recounted) Problem(format string, args ...any) {
 	const most = 100
 	if len(b.Problems) < most {
@@ -173,6 +176,7 @@ func (b *Recounted) Problem(format string, args ...any) {
 	}
 }
 
+// IsPending counts calls that will be tried again, or for the first time.
 func (b *Recounted) IsPending(calls int, at time.Time) {
 	b.Pending += int64(calls)
 	if b.OldestPending.IsZero() || at.Before(b.OldestPending) {
@@ -185,7 +189,7 @@ func (b *Recounted) IsPending(calls int, at time.Time) {
 func (v *Recount) Compare() []journal.Verification {
 	var all []journal.Verification
 	for _, l := range v.Now.ledgers {
-		b := v.Books[l.Destination]
+		b := v.Accounts[l.Destination]
 		if b == nil {
 			all = append(all, journal.Verification{Ledger: l, Problems: []string{"the streams know nothing of this destination"}})
 			continue
@@ -194,11 +198,11 @@ func (v *Recount) Compare() []journal.Verification {
 		if l != b.Ledger {
 			b.Problem("the ledger says %s, and what is stored says %s", sum(l), sum(b.Ledger))
 		}
-		delete(v.Books, l.Destination)
+		delete(v.Accounts, l.Destination)
 		all = append(all, b.Verification)
 	}
-	for _, name := range slices.Sorted(maps.Keys(v.Books)) {
-		b := v.Books[name]
+	for _, name := range slices.Sorted(maps.Keys(v.Accounts)) {
+		b := v.Accounts[name]
 		b.Problem("the ledger knows nothing of this destination")
 		all = append(all, b.Verification)
 	}

@@ -133,7 +133,7 @@ func IsPlain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
-// Matches tells whether a subject is one of those that a pattern stands for.
+// Matches reports whether a subject is one of those that a pattern stands for.
 func Matches(pattern, subject string) bool {
 	for more := true; more; {
 		var p, s string

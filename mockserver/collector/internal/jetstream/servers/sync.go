@@ -67,7 +67,7 @@ func (s *Known) Set(now []journal.Server) (changed []journal.Server) {
 
 // A Cluster is servers that others run.
 type Cluster struct {
-	Nats    *NATS
+	NATS    *NATS
 	NC      *nats.Conn
 	JS      jetstream.JetStream
 	Log     *slog.Logger
@@ -132,16 +132,16 @@ func (c *Cluster) Look(ctx context.Context) ([]journal.Server, error) {
 
 // ask asks by the monitoring addresses, or, where there are none, by a request.
 func (c *Cluster) ask(ctx context.Context) ([]varz, error) {
-	if c.Nats.Monitor == "" {
+	if c.NATS.Monitor == "" {
 		return c.ping(ctx)
 	}
-	client, err := c.Nats.monitorClient()
+	client, err := c.NATS.monitorClient()
 	if err != nil {
 		return nil, err
 	}
 	var all []varz
 	var errs []error
-	for address := range strings.SplitSeq(c.Nats.Monitor, ",") {
+	for address := range strings.SplitSeq(c.NATS.Monitor, ",") {
 		v, err := readVarz(ctx, client, strings.TrimSpace(address))
 		if err != nil {
 			errs = append(errs, err)
@@ -246,7 +246,7 @@ func (c *Cluster) refuse(all []journal.Server) error {
 		if s.Version != "" && !atLeast(s.Version, minServer) {
 			return oldServer(s.Name, s.Version)
 		}
-		if s.Sync == journal.SyncLazy && !c.Nats.AcceptLazySync {
+		if s.Sync == journal.SyncLazy && !c.NATS.AcceptLazySync {
 			return fmt.Errorf("journal: %w: %s has sync_interval %s, and a power cut of several servers loses what they had not written. "+
 				"Write\n\n\tjetstream { sync_interval: always }\n\ninto its configuration and restart it, or start with --accept-lazy-sync, or nats.acceptLazySync, to go on as it is",
 				ErrLazySync, s.Name, s.SyncInterval)

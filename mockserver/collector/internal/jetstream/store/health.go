@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A health tells whether the store can be written to.
+// A health reports whether the store can be written to.
 type health struct {
 	mu     sync.Mutex // guards what follows
 	err    error      // why not; nil while it can

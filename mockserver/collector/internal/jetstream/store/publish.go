@@ -138,7 +138,7 @@ func (s *Store) Try(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, er
 	return ack.Seq, nil
 }
 
-// IsWrongSequence tells whether another process was faster.
+// IsWrongSequence reports whether another process was faster.
 func IsWrongSequence(err error) bool {
 	var refused *ServerError
 	return errors.As(err, &refused) && refused.ErrCode == codeWrongSequence

@@ -253,7 +253,7 @@ func (r *reading) take(m *nats.Msg) error {
 		return fmt.Errorf("reading %s: a message was missed", r.Stream)
 	}
 	r.wanted, r.idle = r.wanted-1, 0
-	if gap := (record.Span{First: r.Tail.Next, Last: seq - 1}); r.Whole != nil && gap.First <= gap.Last && !r.Whole(gap) {
+	if gap := (record.Span{First: r.Next, Last: seq - 1}); r.Whole != nil && gap.First <= gap.Last && !r.Whole(gap) {
 		return handlerError{record.Damaged("messages %d to %d of %s cannot be read", gap.First, gap.Last, r.Stream)}
 	}
 	if m.Subject != r.marker {
@@ -261,7 +261,7 @@ func (r *reading) take(m *nats.Msg) error {
 			return handlerError{err}
 		}
 	}
-	r.Tail.Next = seq + 1
+	r.Next = seq + 1
 	if atEnd := meta.NumPending == 0; r.finite && (atEnd && !r.shared || r.last != 0 && seq >= r.last) {
 		return ErrEnough
 	}
@@ -288,14 +288,14 @@ func (r *reading) stuck(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case info.NumPending == 0 && r.Tail.Next <= r.Must:
+	case info.NumPending == 0 && r.Next <= r.Must:
 		return fmt.Errorf("reading %s: the server has not come to message %d", r.Stream, r.Must)
 	case info.NumPending == 0:
 		return ErrEnough
 	case info.Delivered.Consumer > r.delivered:
 		return nil // they are on their way
 	}
-	return handlerError{record.Damaged("%d messages of %s from %d on cannot be read", info.NumPending, r.Stream, r.Tail.Next)}
+	return handlerError{record.Damaged("%d messages of %s from %d on cannot be read", info.NumPending, r.Stream, r.Next)}
 }
 
 // A PullRequest asks a consumer for messages.

@@ -1,0 +1,283 @@
+package audit
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+)
+
+// What is stored is read again and again, slowly, so that a disk that changes bytes is
+// noticed while there is time to replace it. On one machine the files are read, past
+// the system's cache where it can be told so, and each record is held against its
+// checksum. On a cluster each server is asked for its own copy, and the copies are
+// compared; what the server has in memory, or the system in its cache, comes from there.
+
+const (
+	// scrubRate is how many bytes a second are read, and scrubPause how long nothing is
+	// read before it begins again.
+	scrubRate  = 4 << 20
+	scrubPause = time.Minute
+	// scrubDoubt is how long after what looks damaged it is read again: it may have been
+	// about to be written.
+	scrubDoubt = 2 * time.Second
+	// scrubSpan is how many messages of a stream are compared at a time.
+	scrubSpan = 20_000
+)
+
+// A Scrubber knows what was found.
+type Scrubber struct {
+	store   *store.Store
+	files   *datadir.Files   // nil on a cluster
+	locks   jetstream.Stream // STATE
+	streams []string         // names of all
+
+	mu    sync.Mutex // guards what follows
+	state journal.Scrub
+}
+
+func NewScrubber(s *store.Store, files *datadir.Files, locks jetstream.Stream, streams []string) *Scrubber {
+	return &Scrubber{store: s, files: files, locks: locks, streams: streams}
+}
+
+func (s *Scrubber) Health() journal.Scrub {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.state
+	state.Damage = slices.Clone(state.Damage)
+	return state
+}
+
+// finish ends a round, and returns what is damaged and was not in the round before.
+func (s *Scrubber) finish(damage []string) (fresh []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fresh = slices.DeleteFunc(slices.Clone(damage), func(d string) bool { return slices.Contains(s.state.Damage, d) })
+	s.state.Damage, s.state.FinishedAt = damage, time.Now()
+	s.state.Rounds++
+	return fresh
+}
+
+// read counts bytes that were read, and waits for as long as they may take.
+func (s *Scrubber) read(ctx context.Context, n int) error {
+	s.mu.Lock()
+	s.state.Bytes += uint64(n)
+	s.mu.Unlock()
+	return store.Sleep(ctx, time.Duration(n)*time.Second/scrubRate)
+}
+
+// Run reads what is stored until the journal is closed.
+func (s *Scrubber) Run() {
+	for store.Sleep(s.store.Ctx, scrubPause) == nil {
+		if err := s.Scrub(s.store.Ctx); err != nil && s.store.Ctx.Err() == nil {
+			s.store.Log.Debug("not all that is stored was read; it is tried again", "error", err)
+		}
+	}
+}
+
+// Scrub reads all that is stored once.
+func (s *Scrubber) Scrub(ctx context.Context) error {
+	if _, err := s.store.Status.Writable(); err != nil {
+		return err
+	}
+	read := s.scrubFiles
+	if s.store.Shared {
+		read = s.scrubReplicas
+	}
+	damage, err := read(ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range s.finish(damage) {
+		s.store.Log.Error("what is stored is damaged; the disk may be failing. Deliver what is pending and replace it: see Damage in the guide for operators", "damage", d)
+	}
+	return nil
+}
+
+// scrubFiles reads the blocks of all streams, and again those that look damaged: their
+// ends may have been about to be written, and the whole to be replaced.
+func (s *Scrubber) scrubFiles(ctx context.Context) (damage []string, err error) {
+	streams, err := s.files.StreamDirs()
+	if err != nil {
+		return nil, err
+	}
+	read := func(bytes int) error { return s.read(ctx, bytes) }
+	var doubtful []blockOf
+	for _, stream := range streams {
+		blocks, err := datadir.BlocksOf(stream)
+		if err != nil {
+			return nil, err
+		}
+		for _, block := range blocks {
+			if found := datadir.ScrubBlock(stream, block, read); len(found) > 0 {
+				damage, doubtful = append(damage, found...), append(doubtful, blockOf{stream, block})
+			}
+		}
+	}
+	if len(damage) == 0 {
+		return nil, ctx.Err()
+	}
+	if err := store.Sleep(ctx, scrubDoubt); err != nil {
+		return nil, err
+	}
+	var again []string
+	for _, b := range doubtful {
+		again = append(again, datadir.ScrubBlock(b.stream, b.block, read)...)
+	}
+	return slices.DeleteFunc(damage, func(d string) bool { return !slices.Contains(again, d) }), ctx.Err()
+}
+
+// A blockOf is a block of a stream, which is named by its directory.
+type blockOf struct {
+	stream string
+	block  int
+}
+
+// scrubReplicas compares what the servers of a cluster have. One collector does so at
+// a time.
+func (s *Scrubber) scrubReplicas(ctx context.Context) (damage []string, err error) {
+	turn := store.NewLock(s.store, s.locks, "scrub")
+	if err := turn.Take(ctx); err != nil {
+		return nil, fmt.Errorf("another collector reads what is stored, or the cluster does not answer: %w", err)
+	}
+	defer turn.Remove(ctx)
+	for _, name := range s.streams {
+		if name == s.store.Names.Stream(record.StreamRetry) {
+			continue // it hands each message to one consumer only; all of it can be made again
+		}
+		found, err := s.scrubStream(ctx, name, turn)
+		if err != nil {
+			return nil, err
+		}
+		damage = append(damage, found...)
+	}
+	return damage, nil
+}
+
+// scrubStream compares the copies of one stream.
+func (s *Scrubber) scrubStream(ctx context.Context, name string, turn *store.Lock) (damage []string, err error) {
+	stream, err := s.store.JS.Stream(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	info := stream.CachedInfo()
+	if info.Cluster == nil {
+		return nil, nil
+	}
+	peers := []string{info.Cluster.Leader}
+	for _, r := range info.Cluster.Replicas {
+		if r.Current && !r.Offline { // one that is catching up lacks what it is about to get
+			peers = append(peers, r.Name)
+		}
+	}
+	bad := map[string][]uint64{} // the messages that are missing or different, by server
+	for from := info.State.FirstSeq; from <= info.State.LastSeq && len(peers) > 1; from += scrubSpan {
+		to := min(from+scrubSpan-1, info.State.LastSeq)
+		found, err := s.compareCopies(ctx, turn, name, peers, from, to)
+		if err == nil && len(found) > 0 { // messages come and go meanwhile
+			if err = store.Sleep(ctx, scrubDoubt); err == nil {
+				var again map[copyOf]bool
+				again, err = s.compareCopies(ctx, turn, name, peers, from, to)
+				maps.DeleteFunc(found, func(c copyOf, _ bool) bool { return !again[c] })
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		for c := range found {
+			bad[c.server] = append(bad[c.server], c.seq)
+		}
+	}
+	for _, server := range slices.Sorted(maps.Keys(bad)) {
+		damage = append(damage, fmt.Sprintf("server %s: %d messages of %s, from %d to %d, are missing or are not as on the other servers",
+			server, len(bad[server]), name, slices.Min(bad[server]), slices.Max(bad[server])))
+	}
+	return damage, nil
+}
+
+// A copyOf is a message as one server has it.
+type copyOf struct {
+	server string
+	seq    uint64
+}
+
+// compareCopies returns which copies of messages are not as most are.
+func (s *Scrubber) compareCopies(ctx context.Context, turn *store.Lock, stream string, peers []string, from, to uint64) (map[copyOf]bool, error) {
+	copies := map[uint64]map[string]uint64{} // message, server: what it has
+	for _, peer := range peers {
+		err := s.readCopies(ctx, turn, stream, peer, from, to, func(seq, sum uint64) {
+			if copies[seq] == nil {
+				copies[seq] = map[string]uint64{}
+			}
+			copies[seq][peer] = sum
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	odd := map[copyOf]bool{}
+	for seq, have := range copies {
+		agree := map[uint64]int{}
+		for _, sum := range have {
+			agree[sum]++
+		}
+		for _, peer := range peers {
+			if sum, ok := have[peer]; !ok || 2*agree[sum] <= len(peers) {
+				odd[copyOf{peer, seq}] = true
+			}
+		}
+	}
+	return odd, nil
+}
+
+// readCopies calls f with the messages that one server has.
+func (s *Scrubber) readCopies(ctx context.Context, turn *store.Lock, stream, server string, from, to uint64, f func(seq, sum uint64)) error {
+	t := s.store.Tail("", from, func(m *nats.Msg, seq uint64) error {
+		if seq <= to {
+			f(seq, sumOf(m))
+		}
+		if err := errors.Join(s.read(ctx, len(m.Data)), turn.Renew(ctx)); err != nil {
+			return err
+		}
+		if seq >= to {
+			return store.ErrEnough
+		}
+		return nil
+	})
+	t.Stream, t.Server, t.Batch = stream, server, 8
+	if err := t.Scan(ctx); !errors.Is(err, record.ErrDamaged) { // what cannot be read is missing
+		return err
+	}
+	return nil
+}
+
+// sumOf is a checksum of a message.
+func sumOf(m *nats.Msg) uint64 {
+	h := fnv.New64a()
+	write := func(text string) {
+		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text))))
+		_, _ = io.WriteString(h, text)
+	}
+	write(m.Subject)
+	for _, key := range slices.Sorted(maps.Keys(m.Header)) {
+		write(key)
+		write(strings.Join(m.Header[key], "\n"))
+	}
+	_, _ = h.Write(m.Data)
+	return h.Sum64()
+}

@@ -1,0 +1,288 @@
+package audit
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+)
+
+// Evidence is what a verifier is told by the journal.
+type Evidence interface {
+	// LoadBase returns the account of what has been removed.
+	LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error)
+	// ToVerify returns what the ledger says now.
+	ToVerify(ctx context.Context) (*ledger.Claim, error)
+	// EachStoredRetry calls f with each retry that is stored.
+	EachStoredRetry(ctx context.Context, f func(destination, number string)) error
+	IsStored(ctx context.Context, destination string, ref record.Ref) (bool, error)
+}
+
+// A Verifier holds the ledger against a count of all that is stored.
+type Verifier struct {
+	*ledger.Recount
+	*store.Store
+	Account *ledger.Ledger
+	From    Evidence
+	Looks   int // how often it may still wait for what is on its way
+}
+
+const (
+	// What is on its way is looked for so often, with a pause between.
+	Looks     = 100
+	lookPause = 50 * time.Millisecond
+	// callsAtOnce and outcomesAtOnce are how many messages may wait to be read: the
+	// ids in one of CALLS take up to 48 KB, and one of OUTCOMES up to 256 KB.
+	callsAtOnce    = 256
+	outcomesAtOnce = 64
+)
+
+func (v *Verifier) Verify(ctx context.Context) ([]journal.Verification, error) {
+	base, _, err := v.From.LoadBase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v.Recount = ledger.NewRecount(base)
+	if v.Now, err = v.From.ToVerify(ctx); err != nil {
+		return nil, err
+	}
+	if err := v.readPending(ctx, base); err != nil {
+		return nil, err
+	}
+	if err := v.read(ctx, base.Outcomes); err != nil {
+		return nil, err
+	}
+	if err := v.checkPending(ctx); err != nil {
+		return nil, err
+	}
+	return v.Compare(), nil
+}
+
+// readPending counts what had not ended when a loss was accepted: the count begins
+// there, and what is stored says what it is.
+func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
+	first := base.Calls + 1
+	for _, b := range base.Accounts {
+		if b.Fresh > 0 {
+			first = min(first, b.Floor+1)
+		}
+	}
+	if first > base.Calls {
+		return nil
+	}
+	t := v.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
+		if seq > base.Calls {
+			return store.ErrEnough
+		}
+		parsed, err := v.Names.ParseCalls(seq, m.Subject, m.Header)
+		if err != nil || parsed.Kind != record.KindCalls {
+			return err
+		}
+		for name, b := range base.Accounts {
+			v.Accounts[name].AddOpen(b, parsed)
+		}
+		return nil
+	})
+	t.HeadersOnly, t.Batch, t.Whole = true, callsAtOnce, v.Now.Losses.IsKnownLoss
+	return t.Scan(ctx)
+}
+
+// read goes through OUTCOMES, and through CALLS as far ahead as each outcome
+// needs it.
+func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	calls := make(chan *record.Calls, 64)
+	var failed error // of readCalls
+	var reading sync.WaitGroup
+	after := v.Calls
+	reading.Go(func() { failed = v.readCalls(ctx, after, calls) })
+	defer reading.Wait()
+	defer cancel()
+	t := v.Tail(record.StreamOutcomes, outcomes+1, func(m *nats.Msg, seq uint64) error {
+		if seq > v.Now.Outcomes {
+			return store.ErrEnough
+		}
+		_, decoded, err := record.DecodeOutcomes(m.Data)
+		if err != nil {
+			return err
+		}
+		for i := range decoded {
+			v.advance(calls, decoded[i].Ref.Seq)
+			v.Count(&decoded[i])
+		}
+		return nil
+	})
+	t.Batch, t.Whole, t.Must = outcomesAtOnce, v.Now.Losses.IsGone, v.Now.Outcomes
+	if err := t.Scan(ctx); err != nil {
+		return err
+	}
+	v.advance(calls, v.Now.Calls)
+	reading.Wait()
+	return failed
+}
+
+// ReadCalls sends the messages of CALLS that follow one, and then closes the channel.
+func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *record.Calls) error {
+	defer close(calls)
+	t := v.Tail(record.StreamCalls, after+1, func(m *nats.Msg, seq uint64) error {
+		if seq > v.Now.Calls {
+			return store.ErrEnough
+		}
+		parsed, err := v.Names.ParseCalls(seq, m.Subject, m.Header)
+		if err != nil {
+			return err
+		}
+		parsed.IDs = "" // they may go
+		select {
+		case calls <- parsed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	t.HeadersOnly, t.Batch, t.Whole, t.Must = true, callsAtOnce, v.Now.Losses.IsKnownLoss, v.Now.Calls
+	return t.Scan(ctx)
+}
+
+// advance takes in messages of CALLS up to one.
+func (v *Verifier) advance(calls <-chan *record.Calls, to uint64) {
+	for v.Calls < to {
+		m, ok := <-calls
+		if !ok {
+			v.Calls = to
+			return
+		}
+		v.Calls = m.Seq
+		v.Accept(m)
+	}
+}
+
+// checkPending looks whether what has not ended will be handed out.
+func (v *Verifier) checkPending(ctx context.Context) error {
+	if err := v.findStored(ctx); err != nil {
+		return err
+	}
+	for name, b := range v.Accounts {
+		if err := v.checkUntried(ctx, name, b); err != nil {
+			return err
+		}
+		if err := v.checkWaiting(ctx, name, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkUntried looks whether what was never tried is yet to be handed out.
+func (v *Verifier) checkUntried(ctx context.Context, name string, b *ledger.Recounted) (err error) {
+	to := v.Now.Tried[name]
+	b.Undelivered.All(func(ref record.Ref, calls int, at time.Time) bool {
+		if ref.Seq <= to.Floor {
+			b.Problem("message %d of CALLS, part %d: it was never tried, but the ledger takes all up to message %d for tried", ref.Seq, ref.Part, to.Floor)
+			return true
+		}
+		if ref.Seq <= to.Acknowledged {
+			var ended bool
+			if ended, err = v.firstEnded(ctx, name, ref); err != nil {
+				return false
+			}
+			if !ended {
+				b.Problem("message %d of CALLS, part %d: it was never tried, but what is handed out begins after message %d", ref.Seq, ref.Part, to.Acknowledged)
+				return true
+			}
+		}
+		b.IsPending(calls, at)
+		return true
+	})
+	return err
+}
+
+// checkWaiting looks whether what waits for another attempt is among the retries.
+func (v *Verifier) checkWaiting(ctx context.Context, name string, b *ledger.Recounted) error {
+	for number, w := range b.Waiting {
+		if ref := record.RefOf(number); !w.Stored {
+			ended, err := v.endedMeanwhile(ctx, name, ref, int(w.Attempt))
+			if err != nil {
+				return err
+			}
+			if !ended {
+				b.Problem("message %d of CALLS, part %d: attempt %d is due, but it is not among the retries", ref.Seq, ref.Part, w.Attempt)
+				continue
+			}
+		}
+		b.IsPending(int(w.Calls), time.UnixMilli(w.Accepted))
+	}
+	return nil
+}
+
+// findStored marks what is among the retries.
+func (v *Verifier) findStored(ctx context.Context) error {
+	byToken := map[string]*ledger.Recounted{}
+	for name, b := range v.Accounts {
+		if len(b.Waiting) > 0 {
+			byToken[record.Token(name)] = b
+		}
+	}
+	if len(byToken) == 0 {
+		return nil
+	}
+	return v.From.EachStoredRetry(ctx, func(destination, number string) {
+		b := byToken[destination]
+		n, err := strconv.ParseUint(number, 10, 64)
+		if b == nil || err != nil {
+			return
+		}
+		if w, ok := b.Waiting[n]; ok {
+			w.Stored = true
+			b.Waiting[n] = w
+		}
+	})
+}
+
+// firstEnded reports whether the first attempt has ended after all. If it was another
+// process that ended it, this one may not have read of it yet.
+func (v *Verifier) firstEnded(ctx context.Context, name string, ref record.Ref) (bool, error) {
+	return v.eventually(ctx, func() (ended bool, err error) {
+		ended = true
+		v.Account.With(name, func(b *ledger.Account) { ended = b.Ended(ref) })
+		return ended, nil
+	})
+}
+
+// endedMeanwhile reports whether a retry ended after the count began, or is
+// stored now: it may be on its way from its schedule, or from this process.
+func (v *Verifier) endedMeanwhile(ctx context.Context, name string, ref record.Ref, attempt int) (bool, error) {
+	return v.eventually(ctx, func() (bool, error) {
+		ended := true
+		v.Account.With(name, func(b *ledger.Account) {
+			r, ok := b.Retries[ref]
+			ended = !ok || r.Attempt != attempt
+		})
+		if ended {
+			return true, nil
+		}
+		return v.From.IsStored(ctx, name, ref)
+	})
+}
+
+// eventually reports whether something holds, or does soon. What does not hold for
+// one part may not for many: only the first of them are waited for.
+func (v *Verifier) eventually(ctx context.Context, holds func() (bool, error)) (bool, error) {
+	for {
+		ok, err := holds()
+		if ok || err != nil || v.Looks == 0 {
+			return ok, err
+		}
+		v.Looks--
+		if err := store.Sleep(ctx, lookPause); err != nil {
+			return false, err
+		}
+	}
+}

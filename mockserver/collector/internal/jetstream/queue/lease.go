@@ -1,0 +1,156 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// A lease is an item that somebody works at.
+type lease struct {
+	queue *Queue
+	item  *item
+	entry journal.Entry
+	ended atomic.Bool // Finish or Return was called
+}
+
+func (l *lease) Entry() journal.Entry { return l.entry }
+
+// Finish stores how the calls ended. What follows from it is done before it
+// returns where possible, and again later where not.
+func (l *lease) Finish(ctx context.Context, r journal.Result) error {
+	if len(r.Outcomes) != len(l.entry.Calls) {
+		return fmt.Errorf("journal: %d outcomes for the %d calls of entry %s", len(r.Outcomes), len(l.entry.Calls), l.entry.ID)
+	}
+	if l.ended.Swap(true) {
+		return nil
+	}
+	o, given := l.outcome(r)
+	written := l.queue.set.results.write(o)
+	select {
+	case state := <-written:
+		return l.end(o, given, state)
+	case <-ctx.Done():
+		l.queue.set.Work.Go(func() { _ = l.end(o, given, <-written) })
+		return ctx.Err()
+	}
+}
+
+// outcome puts the result into the form in which it is stored, and returns the
+// calls that are given up.
+func (l *lease) outcome(r journal.Result) (o *record.Outcome, given []tracking.Call) {
+	q, it := l.queue, l.item
+	o = &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt, Decided: time.Now(), Due: r.RetryAt}
+	places := it.Places
+	if places == nil {
+		places = allPlaces(it.Ref, it.Ref.Part*record.PartCalls+len(l.entry.Calls))
+	}
+	var notes []string
+	noted := false
+	for i, c := range r.Outcomes {
+		switch c.State {
+		case tracking.StateDelivered:
+			o.Delivered++
+		case tracking.StateFiltered:
+			o.Filtered++
+		case tracking.StateFailed:
+			o.Failed = append(o.Failed, record.Failure{Place: places[i], Reason: c.Reason})
+			given = append(given, l.entry.Calls[i])
+		default:
+			o.Again = append(o.Again, places[i])
+			notes = append(notes, c.Note)
+			noted = noted || c.Note != ""
+			if at := l.entry.Calls[i].ReceivedAt; o.Accepted.IsZero() || at.Before(o.Accepted) {
+				o.Accepted = at
+			}
+		}
+	}
+	if noted {
+		o.Notes = notes
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	o.Low = q.low()
+	return o, given
+}
+
+// end does what follows from a stored outcome.
+func (l *lease) end(o *record.Outcome, given []tracking.Call, state resultState) error {
+	q, it := l.queue, l.item
+	if state.err != nil {
+		q.putOff(it)
+		return state.err
+	}
+	if !state.counted {
+		q.set.Log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
+		if err := q.set.settler.SettleFor(q.set.Ctx, q.name, map[uint64][]string{it.Ref.Seq: nil}); err != nil {
+			q.putOff(it)
+			return err
+		}
+		q.set.ack(q.drop(it))
+		return nil
+	}
+	if err := q.set.settler.Settle(o, given); err != nil {
+		q.set.Log.Warn("what follows from an outcome is done later", "destination", q.name, "entry", l.entry.ID, "error", err)
+		q.settleLater(it, o, given)
+		return nil
+	}
+	q.set.ack(q.drop(it))
+	return nil
+}
+
+// Return gives the entry back.
+func (l *lease) Return() {
+	if l.ended.Swap(true) {
+		return
+	}
+	q, it := l.queue, l.item
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.items[it.Ref] != it {
+		return
+	}
+	it.leased, it.since = false, time.Now()
+	q.ready.PushFirst(it)
+	q.wake()
+}
+
+// settleLater tries again to do what follows from an outcome, until it is done
+// or the journal is closed: then it is done at the next start.
+func (q *Queue) settleLater(it *item, o *record.Outcome, given []tracking.Call) {
+	q.set.Work.Go(func() {
+		for store.Sleep(q.set.Ctx, time.Second) == nil {
+			if q.set.settler.Settle(o, given) == nil {
+				q.set.ack(q.drop(it))
+				return
+			}
+		}
+	})
+}
+
+// giveUp ends an item whose calls cannot be read: they count as failed, and
+// nothing of them is left to be replayed.
+func (q *Queue) giveUp(it *item) {
+	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
+	places := it.Places
+	if places == nil && it.message != nil {
+		places = allPlaces(it.Ref, it.message.calls)
+	}
+	for _, place := range places {
+		o.Failed = append(o.Failed, record.Failure{Place: place, Reason: "the call is no longer stored, or damaged"})
+	}
+	written := q.set.results.write(o)
+	q.set.Work.Go(func() {
+		if state := <-written; state.err != nil {
+			q.putOff(it)
+			return
+		}
+		q.set.ack(q.drop(it))
+	})
+}

@@ -1,0 +1,213 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// A reader hands out the items of a queue.
+type reader struct {
+	queue *Queue
+	wake  chan struct{} // closed when there may be something to lease; then there is another; guarded by queue.mu
+	done  chan struct{} // closed by end
+	once  sync.Once     // guards done
+}
+
+func (q *Queue) newReader() *reader {
+	r := &reader{queue: q, wake: make(chan struct{}), done: make(chan struct{})}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.reader != nil {
+		q.reader.end()
+	}
+	if q.closed {
+		r.end()
+		return r
+	}
+	q.reader = r
+	return r
+}
+
+func (r *reader) end() { r.once.Do(func() { close(r.done) }) }
+
+// Since returns when the destination was attached.
+func (r *reader) Since() time.Time { return r.queue.since }
+
+// Next leases the entry whose turn it is of those that are wanted.
+func (r *reader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
+	for {
+		it, wake, due, err := r.take(ctx, &want)
+		if err != nil {
+			return nil, err
+		}
+		if it != nil {
+			if l := r.queue.lease(it); l != nil {
+				return l, nil
+			}
+			continue
+		}
+		r.queue.pull()
+		r.wait(ctx, &want, wake, due)
+	}
+}
+
+// take leases an item, or counts the caller among those that wait for one until wake
+// is closed, or something is due if that is not the zero time.
+func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <-chan struct{}, due time.Time, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, due, err
+	}
+	q := r.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.reader != r || q.closed {
+		return nil, nil, due, journal.ErrClosed
+	}
+	ok := false
+	if _, err := q.set.Status.Writable(); err == nil { // else it would be delivered, and again and again
+		it, due, ok = q.ready.Pop(time.Now(), want.Except, want.NoRetries)
+	}
+	if !ok {
+		q.wants[want] = struct{}{}
+		return nil, r.wake, due, nil
+	}
+	it.leased = true
+	return it, nil, due, nil
+}
+
+// wait waits for something to lease. Where others are passed over it looks now and then
+// whether there is more behind them.
+func (r *reader) wait(ctx context.Context, want *journal.Want, wake <-chan struct{}, due time.Time) {
+	var timer <-chan time.Time
+	if len(want.Except) > 0 {
+		if look := time.Now().Add(overtakeEvery); due.IsZero() || look.Before(due) {
+			due = look
+		}
+	}
+	if !due.IsZero() {
+		t := time.NewTimer(time.Until(due))
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-wake:
+	case <-timer:
+	case <-r.done:
+	case <-ctx.Done():
+	}
+	r.queue.mu.Lock()
+	defer r.queue.mu.Unlock()
+	delete(r.queue.wants, want)
+}
+
+// Close stops reading.
+func (r *reader) Close() error {
+	q := r.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r.end()
+	if q.reader == r {
+		q.reader = nil
+	}
+	return nil
+}
+
+// lease makes a lease of an item: it reads the calls. It returns nil where that
+// is not possible now, or where nothing is left to be done.
+func (q *Queue) lease(it *item) *lease {
+	l := &lease{queue: q, item: it}
+	source, at, bodies, err := q.bodies(it)
+	switch {
+	case err != nil && store.IsMissing(err) && !q.mayCome(it):
+		q.set.Log.Error("calls that were to be tried again are no longer stored", "destination", q.name, "message", it.Ref.Seq, "error", err)
+		q.giveUp(it)
+		return nil
+	case err != nil:
+		q.set.Log.Warn("calls cannot be read; they wait", "destination", q.name, "message", it.Ref.Seq, "error", err)
+		q.putOff(it)
+		return nil
+	}
+	l.entry = journal.Entry{
+		ID:      fmt.Sprintf("%s/%d.%d/%d", q.name, it.Ref.Seq, it.Ref.Part, it.Attempt),
+		Attempt: it.Attempt, Since: at, Calls: make([]tracking.Call, len(bodies)), Notes: it.Notes,
+	}
+	for i, body := range bodies {
+		if l.entry.Calls[i], err = fields.ReadCall(source, body); err != nil {
+			q.set.Log.Error("a stored call cannot be read", "destination", q.name, "message", it.Ref.Seq, "error", err)
+			l.entry.Calls[i] = tracking.Call{Source: source, Body: body, ReceivedAt: at}
+		}
+	}
+	return l
+}
+
+// mayCome reports whether the calls of an item that were not found may be there all
+// the same: a server of a cluster that has just become the leader may not know
+// all it has.
+func (q *Queue) mayCome(it *item) bool {
+	const tries = 30 // with bodyPause between them
+	it.misses++
+	return q.set.Shared && it.misses < tries
+}
+
+// bodies returns the calls of an item: for a first attempt out of its message,
+// for a retry out of CALLS.
+func (q *Queue) bodies(it *item) (source string, at time.Time, bodies [][]byte, err error) {
+	if p := it.message; p != nil {
+		p.decode.Do(func() {
+			p.bodies, p.err = record.DecodeCalls(p.payload)
+			if p.payload = nil; p.err == nil && len(p.bodies) != p.calls {
+				p.err = fmt.Errorf("%w: it has %d calls, and its header says %d", record.ErrBadSegment, len(p.bodies), p.calls)
+			}
+		})
+		if p.err != nil {
+			return "", p.at, nil, p.err
+		}
+		first := it.Ref.Part * record.PartCalls
+		return p.source, p.at, p.bodies[first : first+record.PartSize(p.calls, it.Ref.Part)], nil
+	}
+	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestPatience)
+	defer cancel()
+	m, all, err := q.set.LoadCalls(ctx, q.set.calls, it.Ref.Seq)
+	if err != nil {
+		return "", time.Time{}, nil, err
+	}
+	places := it.Places
+	if places == nil {
+		places = allPlaces(it.Ref, m.Calls)
+	}
+	for _, place := range places {
+		if place >= len(all) {
+			return "", time.Time{}, nil, fmt.Errorf("%w: it has no call %d", record.ErrBadSegment, place)
+		}
+		bodies = append(bodies, append([]byte(nil), all[place]...)) // the others may go
+	}
+	return m.SourceName(), m.At, bodies, nil
+}
+
+// allPlaces returns those of a whole part.
+func allPlaces(ref record.Ref, calls int) []int {
+	places := make([]int, record.PartSize(calls, ref.Part))
+	for i := range places {
+		places[i] = ref.Part*record.PartCalls + i
+	}
+	return places
+}
+
+// putOff has an item wait a moment.
+func (q *Queue) putOff(it *item) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.items[it.Ref] != it {
+		return
+	}
+	it.Due = time.Now().Add(bodyPause)
+	q.put(it)
+}

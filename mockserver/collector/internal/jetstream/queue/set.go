@@ -1,0 +1,326 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// Set are the queues of a journal, by destination, and what they share.
+type Set struct {
+	*store.Store
+	settler  Settler
+	account  *ledger.Ledger
+	calls    jetstream.Stream
+	outcomes jetstream.Stream
+	results  *results
+
+	mu     sync.Mutex // guards what follows
+	queues map[string]*Queue
+	closed bool
+}
+
+// A Settler does what follows from outcomes that are stored. To do it twice does no harm.
+type Settler interface {
+	// Settle schedules the next attempt, and keeps the calls that were given up.
+	Settle(o *record.Outcome, given []tracking.Call) error
+	// SettleFor does so for what is stored of messages of CALLS, by their numbers.
+	SettleFor(ctx context.Context, destination string, messages map[uint64][]string) error
+	// RestoreRetry publishes a retry as its outcome says.
+	RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error
+}
+
+func NewSet(s *store.Store, settler Settler) *Set {
+	return &Set{Store: s, settler: settler, queues: map[string]*Queue{}}
+}
+
+// Begin says what is known of what is stored. There are no queues before.
+func (set *Set) Begin(account *ledger.Ledger, calls, outcomes jetstream.Stream) {
+	set.account, set.calls, set.outcomes, set.results = account, calls, outcomes, newResults(set.Store, account)
+	set.Work.Go(set.results.run)
+}
+
+// Open returns a reader of the queue of a destination as it is attached now.
+func (set *Set) Open(ctx context.Context, destination string) (journal.Reader, error) {
+	q, err := set.queue(ctx, destination)
+	if err != nil {
+		return nil, err
+	}
+	return q.newReader(), nil
+}
+
+// queue returns the queue of a destination as it is attached now.
+func (set *Set) queue(ctx context.Context, destination string) (*Queue, error) {
+	var attached uint64
+	var since int64
+	if !set.account.With(destination, func(b *ledger.Account) { attached, since = b.Attached, b.Since }) {
+		return nil, fmt.Errorf("%w: it was detached meanwhile", journal.ErrNotAttached)
+	}
+	set.mu.Lock()
+	q := set.queues[destination]
+	set.mu.Unlock()
+	if q != nil && q.attached == attached {
+		return q, set.Patiently(ctx, q.ensure)
+	}
+	if q != nil {
+		q.close()
+	}
+	q, err := newQueue(set, destination, attached, time.UnixMilli(since))
+	if err != nil {
+		return nil, err
+	}
+	if err := set.Patiently(ctx, q.ensure); err != nil {
+		q.close()
+		return nil, err
+	}
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	if set.closed {
+		q.close()
+		return nil, journal.ErrClosed
+	}
+	set.queues[destination] = q
+	return q, nil
+}
+
+// Leave closes the queue of a destination that was attached before a message of CALLS,
+// which has detached it, maybe one of another process.
+func (set *Set) Leave(destination string, before uint64) {
+	set.mu.Lock()
+	q := set.queues[destination]
+	if q != nil && q.attached < before {
+		delete(set.queues, destination)
+	} else {
+		q = nil
+	}
+	set.mu.Unlock()
+	if q != nil {
+		q.close()
+	}
+}
+
+// Record stores an outcome, and reports whether it counts: another process may have ended
+// the attempt before.
+func (set *Set) Record(o *record.Outcome) (counted bool, err error) {
+	state := <-set.results.write(o)
+	return state.counted, state.err
+}
+
+// Attached returns the destinations that have a queue here, and the message of CALLS that
+// attached each.
+func (set *Set) Attached() map[string]uint64 {
+	all := map[string]uint64{}
+	for _, q := range set.all() {
+		all[q.name] = q.attached
+	}
+	return all
+}
+
+// Close ends all queues.
+func (set *Set) Close() {
+	set.mu.Lock()
+	queues := set.queues
+	set.queues, set.closed = nil, true
+	set.mu.Unlock()
+	for _, q := range queues {
+		q.close()
+	}
+}
+
+func (set *Set) get(destination string) *Queue {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	return set.queues[destination]
+}
+
+func (set *Set) all() []*Queue {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	return slices.Collect(maps.Values(set.queues))
+}
+
+// Check looks after requests that got lost.
+func (set *Set) Check(now time.Time) {
+	for _, q := range set.all() {
+		q.fresh.check(now)
+		q.retries.check(now)
+	}
+}
+
+// Reset has all queues ask anew: what was asked for on a connection that was lost does
+// not come.
+func (set *Set) Reset() {
+	for _, q := range set.all() {
+		q.fresh.reset()
+		q.retries.reset()
+		q.pull()
+		q.mu.Lock()
+		q.wake() // it handed out nothing while the store could not be written to
+		q.mu.Unlock()
+	}
+}
+
+// Has reports whether this process has an entry.
+func (set *Set) Has(destination string, ref record.Ref) bool {
+	q := set.get(destination)
+	if q == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.items[ref] != nil
+}
+
+// Leased returns what somebody in this process works at.
+func (set *Set) Leased(destination string) (refs []record.Ref) {
+	q := set.get(destination)
+	if q == nil {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for ref, it := range q.items {
+		if it.leased {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
+}
+
+// Oldest returns when the oldest call was accepted that this process works at, if it is
+// the only one: then it is the oldest of all.
+func (set *Set) Oldest(destination string) (oldest time.Time) {
+	q := set.get(destination)
+	if q == nil || set.Shared {
+		return oldest
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for seq, p := range q.messages {
+		if seq > q.last {
+			continue // it has overtaken others
+		}
+		if oldest.IsZero() || p.at.Before(oldest) {
+			oldest = p.at
+		}
+	}
+	return oldest
+}
+
+// Renew gives the cluster a sign of life for each message at work, and back those
+// that nobody here asks for.
+func (set *Set) Renew(now time.Time) {
+	for _, q := range set.all() {
+		q.mu.Lock()
+		var give []string
+		if len(q.wants) == 0 {
+			give = q.giveBack(func(it *item) bool { return now.Sub(it.since) > AckWait/2 })
+		}
+		var alive []string
+		for _, p := range q.messages {
+			if p.reply != "" {
+				alive = append(alive, p.reply)
+			}
+		}
+		for _, it := range q.items {
+			if it.reply != "" {
+				alive = append(alive, it.reply)
+			}
+		}
+		q.mu.Unlock()
+		for _, reply := range alive {
+			_ = set.NC.Publish(reply, []byte("+WPI"))
+		}
+		for _, reply := range give {
+			_ = set.NC.Publish(reply, []byte("-NAK"))
+		}
+	}
+}
+
+// giveBack takes items that nobody works at out of the queue, with their whole
+// messages, and tells where they are to be given back. The lock is held.
+func (q *Queue) giveBack(match func(*item) bool) (replies []string) {
+	whole := map[*pendingMessage]int{} // how many items of it are ready
+	for _, it := range q.items {
+		if it.message != nil && !it.leased {
+			whole[it.message]++
+		}
+	}
+	for _, it := range q.ready.Take(func(it *item) bool {
+		return match(it) && (it.message == nil || whole[it.message] == it.message.left)
+	}) {
+		delete(q.items, it.Ref)
+		switch p := it.message; {
+		case p == nil:
+			replies = append(replies, it.reply)
+		case q.messages[it.Ref.Seq] == p:
+			delete(q.messages, it.Ref.Seq)
+			if p.reply != "" {
+				replies = append(replies, p.reply)
+			}
+		}
+	}
+	return replies
+}
+
+// Expire stores that calls are given up that nobody works at, and why.
+func (set *Set) Expire(ctx context.Context, destination string, attached uint64, ref record.Ref, attempt int, reason string) error {
+	q := &Queue{set: set, name: destination, attached: attached}
+	it := &item{Retry: record.Retry{Ref: ref, Attempt: attempt}}
+	waits := false
+	set.account.With(q.name, func(b *ledger.Account) {
+		r, retrying := b.Retries[it.Ref]
+		waits = b.Attached == q.attached && (retrying && r.Attempt == it.Attempt || !retrying && it.Attempt == 1 && !b.Ended(it.Ref))
+		if waits && r.Outcome != 0 {
+			it.From = r.Outcome
+		}
+		if waits && r.Which != (ledger.CallSet{}) {
+			it.Places = r.Which.Places(it.Ref)
+		}
+	})
+	if !waits {
+		return nil
+	}
+	if it.From != 0 && it.Places == nil {
+		o, err := new(store.Outcomes).Get(ctx, set.outcomes, it.From, q.name, it.Ref)
+		if err != nil {
+			return err
+		}
+		it.Places = o.Again
+	}
+	source, _, bodies, err := q.bodies(it)
+	if store.IsMissing(err) && !set.Shared {
+		q.giveUp(it)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	o := &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt}
+	if it.Places == nil {
+		it.Places = allPlaces(it.Ref, it.Ref.Part*record.PartCalls+len(bodies))
+	}
+	given := make([]tracking.Call, len(bodies))
+	for i, body := range bodies {
+		o.Failed = append(o.Failed, record.Failure{Place: it.Places[i], Reason: reason})
+		if given[i], err = fields.ReadCall(source, body); err != nil {
+			return err
+		}
+	}
+	if counted, err := set.Record(o); err != nil || !counted {
+		return err
+	}
+	return set.settler.Settle(o, given)
+}

@@ -1,0 +1,43 @@
+package jetstream
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+// slowStreams takes its time for each stream, as a busy machine does.
+type slowStreams struct {
+	jetstream.JetStream
+	pause time.Duration
+}
+
+func (s slowStreams) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	if err := store.Sleep(ctx, s.pause); err != nil {
+		return nil, err
+	}
+	return s.JetStream.Stream(ctx, name)
+}
+
+// With sync: 1s a start forgives damage of what was stored since the newest snapshot. So
+// the next one comes within a second or so however long the last one had to wait.
+func TestSnapshotAfterOneThatWaited(t *testing.T) {
+	j, err := Open(within(t), Options{Dir: t.TempDir(), SyncInterval: time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, j.Close()) })
+	streams := store.New(j.options.Name, false, j.Log)
+	streams.JS = slowStreams{j.JS, 200 * time.Millisecond}
+	slow := &Journal{Store: streams, options: j.options, files: j.files, ledger: j.ledger}
+	slow.options.Dir = t.TempDir()
+	began := time.Now()
+	require.NoError(t, slow.snapshot(within(t), true))
+	stored := time.Now()
+	require.Greater(t, stored.Sub(began), 200*time.Millisecond)
+	assert.Less(t, slow.snapshots.next.Sub(stored), time.Second)
+}

@@ -1,0 +1,60 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// lockTTL is how long a process that died may keep others from what it has locked.
+const lockTTL = 30 * time.Second
+
+// A Lock is a message of STATE that others see, and that goes by itself if it is not
+// renewed.
+type Lock struct {
+	store   *Store
+	stream  jetstream.Stream
+	subject string
+	seq     uint64    // the message
+	At      time.Time // when it was stored
+}
+
+// NewLock returns a lock that is not taken. Its name is the end of a subject.
+func NewLock(s *Store, stream jetstream.Stream, name ...string) *Lock {
+	return &Lock{store: s, stream: stream, subject: s.Names.Subject(append([]string{"s"}, name...)...)}
+}
+
+// Take stores the lock's message in place of the one before.
+func (l *Lock) Take(ctx context.Context) error {
+	m := nats.NewMsg(l.subject)
+	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(l.seq, 10))
+	m.Header.Set("Nats-TTL", lockTTL.String())
+	l.store.Identify(m)
+	seq, err := l.store.Publish(ctx, l.store.NC, m)
+	if err == nil {
+		l.seq, l.At = seq, time.Now()
+	}
+	return err
+}
+
+// Renew keeps the lock. It is an error if another process may have it.
+func (l *Lock) Renew(ctx context.Context) error {
+	if !l.store.Shared || time.Since(l.At) < lockTTL/3 {
+		return nil
+	}
+	if err := l.Take(ctx); err != nil {
+		return fmt.Errorf("the lock of the replay was lost: %w", err)
+	}
+	return nil
+}
+
+// Remove lets others have the lock.
+func (l *Lock) Remove(ctx context.Context) {
+	if l.seq != 0 {
+		_ = l.stream.DeleteMsg(context.WithoutCancel(ctx), l.seq) // else it goes by itself
+	}
+}

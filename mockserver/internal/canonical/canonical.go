@@ -1,0 +1,314 @@
+package canonical
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// MaxDepth is how deep arrays and objects may nest in a document.
+const MaxDepth = 1000
+
+// Append appends to dst the canonical form of the JSON document src and returns
+// the extended buffer.
+//
+// Input that is canonical already is checked in one pass and copied in one
+// piece. dst and src must not overlap. On an error, which names the offset in
+// src, dst is returned as it was. Safe for concurrent use.
+func Append(dst, src []byte) ([]byte, error) {
+	c := newCanonizer(src)
+	defer c.release()
+	own := c.dst
+	defer func() { c.dst = own }() // dst is the caller's, it must not be pooled
+	c.dst = dst
+	if err := c.document(); err != nil {
+		return dst, err
+	}
+	return c.dst, nil
+}
+
+// Changes reports what of the JSON document src its canonical form does not keep, at
+// most 100 places. A number written in another way, such as 1.0, is no change.
+// For text that is not JSON it returns nil.
+func Changes(src []byte) []Change {
+	c := newCanonizer(src)
+	defer c.release()
+	c.notes = new(recorder)
+	notes := c.notes
+	if err := c.document(); err != nil {
+		return nil
+	}
+	return notes.changes
+}
+
+// document reads the one value that src must be. The members of an outermost
+// object stay in c.members.
+func (c *canonizer) document() error {
+	c.space()
+	if err := c.value(0); err != nil {
+		return err
+	}
+	c.space()
+	if c.pos < len(c.src) {
+		return c.fail("has more after its end")
+	}
+	c.flush()
+	return nil
+}
+
+func (c *canonizer) space() {
+	n := c.pos
+	for n < len(c.src) && (c.src[n] == ' ' || c.src[n] == '\n' || c.src[n] == '\r' || c.src[n] == '\t') {
+		n++
+	}
+	if n > c.pos {
+		c.drop(n - c.pos)
+	}
+}
+
+func (c *canonizer) value(depth int) error {
+	if c.pos >= len(c.src) {
+		return c.fail("")
+	}
+	switch b := c.src[c.pos]; b {
+	case '"':
+		return c.str()
+	case '{', '[':
+		if depth == MaxDepth {
+			return c.fail("nests deeper than " + strconv.Itoa(MaxDepth))
+		}
+		if b == '{' {
+			return c.object(depth + 1)
+		}
+		return c.array(depth + 1)
+	case 't':
+		return c.literal("true")
+	case 'f':
+		return c.literal("false")
+	case 'n':
+		return c.literal("null")
+	default:
+		return c.number()
+	}
+}
+
+func (c *canonizer) literal(word string) error {
+	if !bytes.HasPrefix(c.src[c.pos:], []byte(word)) {
+		return c.fail("has an unknown word")
+	}
+	c.pos += len(word)
+	return nil
+}
+
+func (c *canonizer) array(depth int) error {
+	c.pos++
+	c.space()
+	if c.next(']') {
+		return nil
+	}
+	for i := 0; ; i++ {
+		mark := c.notes.enterIndex(i)
+		if err := c.value(depth); err != nil {
+			return err
+		}
+		c.notes.leave(mark)
+		c.space()
+		if c.next(']') {
+			return nil
+		}
+		if !c.next(',') {
+			return c.fail("lacks a comma or ] in an array")
+		}
+		c.space()
+	}
+}
+
+// next reads b if it is the next byte.
+func (c *canonizer) next(b byte) bool {
+	if c.pos < len(c.src) && c.src[c.pos] == b {
+		c.pos++
+		return true
+	}
+	return false
+}
+
+func (c *canonizer) object(depth int) error {
+	o := openObject{base: len(c.members), start: c.at(), last: -1}
+	c.pos++
+	c.space()
+	if c.next('}') {
+		return nil
+	}
+	for {
+		if err := c.member(&o, depth); err != nil {
+			return err
+		}
+		c.space()
+		if c.next('}') {
+			break
+		}
+		if !c.next(',') {
+			return c.fail("lacks a comma or } in an object")
+		}
+		c.space()
+	}
+	if o.unordered {
+		c.notes.reordered()
+	}
+	if o.unordered || o.repeated {
+		c.rearrange(&o)
+	}
+	if depth > 1 {
+		c.members = c.members[:o.base]
+	}
+	return nil
+}
+
+func (c *canonizer) member(o *openObject, depth int) error {
+	span, err := c.key()
+	if err != nil {
+		return err
+	}
+	key := c.text(span)
+	c.space()
+	if !c.next(':') {
+		return c.fail("lacks a colon after a key")
+	}
+	c.space()
+	m := member{key: span, index: arrayIndex(key), value: c.at(), from: c.pos}
+	mark := c.notes.enterKey(key)
+	if err := c.value(depth); err != nil {
+		return err
+	}
+	m.end, m.to = c.at(), c.pos
+	o.add(c, m)
+	c.notes.leave(mark)
+	return nil
+}
+
+// key reads a key.
+func (c *canonizer) key() (span, error) {
+	if c.pos >= len(c.src) || c.src[c.pos] != '"' {
+		return span{}, c.fail("lacks a key in an object")
+	}
+	start, out, from := c.pos, c.at(), c.from
+	if err := c.str(); err != nil {
+		return span{}, err
+	}
+	if c.from == from {
+		return span{start: start, end: c.pos}, nil
+	}
+	c.flush()
+	start = len(c.rewrite)
+	c.rewrite = append(c.rewrite, c.dst[out:]...)
+	return span{start: start, end: len(c.rewrite), rewritten: true}, nil
+}
+
+// openObject is the state of one object while its members are read.
+type openObject struct {
+	base      int            // its first member in canonizer.members
+	start     int            // where its text starts in the output
+	filter    uint64         // a bit for each key seen: a key without its bit is new
+	byKey     map[string]int // once there are many members: key to member
+	last      int64          // the index of the last member, notIndex for a name
+	unordered bool           // an array index came behind a greater one or a name
+	repeated  bool           // a key came again
+}
+
+// manyMembers is from where on a map finds a key faster than comparing with all.
+const manyMembers = 32
+
+// add enters a member that has just been read.
+func (o *openObject) add(c *canonizer, m member) {
+	key := c.text(m.key)
+	if i := o.find(c, key); i >= 0 {
+		old := &c.members[i]
+		if c.notes != nil {
+			c.flush()
+			c.notes.note(ChangeDuplicate, c.dst[old.value:old.end], nil)
+		}
+		old.value, old.end, old.from, old.to = m.value, m.end, m.from, m.to
+		o.repeated = true
+		return
+	}
+	o.unordered = o.unordered || m.index < o.last
+	o.last = m.index
+	c.members = append(c.members, m)
+	if o.byKey != nil {
+		o.byKey[string(key)] = len(c.members) - 1
+	}
+}
+
+// find returns the place in c.members of this object's member of that key, or -1.
+func (o *openObject) find(c *canonizer, key []byte) int {
+	bit := uint64(1) << ((uint(len(key)) + 5*uint(key[1]) + 11*uint(key[len(key)/2])) % 64)
+	seen := o.filter&bit != 0
+	o.filter |= bit
+	if o.byKey == nil && len(c.members)-o.base >= manyMembers {
+		o.byKey = make(map[string]int, 2*manyMembers)
+		for i := o.base; i < len(c.members); i++ {
+			o.byKey[string(c.text(c.members[i].key))] = i
+		}
+	}
+	if !seen {
+		return -1
+	}
+	if o.byKey != nil {
+		if i, ok := o.byKey[string(key)]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := o.base; i < len(c.members); i++ {
+		if bytes.Equal(c.text(c.members[i].key), key) {
+			return i
+		}
+	}
+	return -1
+}
+
+// rearrange writes an object anew with its members in canonical order.
+func (c *canonizer) rearrange(o *openObject) {
+	c.flush()
+	c.scratch = append(c.scratch[:0], c.dst[o.start:]...)
+	c.dst = c.dst[:o.start]
+	members := c.members[o.base:]
+	slices.SortStableFunc(members, func(a, b member) int { return cmp.Compare(a.index, b.index) })
+	for i := range members {
+		m := &members[i]
+		lead := byte(',')
+		if i == 0 {
+			lead = '{'
+		}
+		c.dst = append(c.dst, lead)
+		c.dst = append(c.dst, c.text(m.key)...)
+		c.dst = append(c.dst, ':')
+		value := c.scratch[m.value-o.start : m.end-o.start]
+		m.value = len(c.dst)
+		c.dst = append(c.dst, value...)
+		m.end = len(c.dst)
+	}
+	c.dst = append(c.dst, '}')
+}
+
+// arrayIndex returns the array index that a key (with its quotes) is: a decimal
+// without leading zeros from 0 to 2^32-2. Any other key gives notIndex.
+func arrayIndex(key []byte) int64 {
+	digits := key[1 : len(key)-1]
+	if len(digits) == 0 || len(digits) > 10 || digits[0] == '0' && len(digits) > 1 {
+		return notIndex
+	}
+	var n int64
+	for _, b := range digits {
+		if b < '0' || b > '9' {
+			return notIndex
+		}
+		n = n*10 + int64(b-'0')
+	}
+	if n > math.MaxUint32-1 {
+		return notIndex
+	}
+	return n
+}

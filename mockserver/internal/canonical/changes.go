@@ -1,0 +1,167 @@
+package canonical
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+)
+
+// Change is one place where a document's canonical form does not say what the
+// document said.
+type Change struct {
+	// Path leads to the value, as in properties.items[2]["unit price"]; it is
+	// empty for the document itself.
+	Path string     `json:"path"`
+	Kind ChangeKind `json:"kind"`
+	// From and To are the texts before and after, cut to 64 bytes; empty where
+	// they would say no more than Kind does.
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
+}
+
+// ChangeKind says what a document cannot keep.
+type ChangeKind string
+
+const (
+	// ChangePrecision is a number with more digits than a double holds, such
+	// as an integer above 2^53.
+	ChangePrecision ChangeKind = "precision"
+	// ChangeOverflow is a number too large for a double; it becomes null.
+	ChangeOverflow ChangeKind = "overflow"
+	// ChangeDuplicate is a value lost to a later one of the same key.
+	ChangeDuplicate ChangeKind = "duplicate_key"
+	// ChangeOrder is an object whose keys that are array indices move to the front.
+	ChangeOrder ChangeKind = "key_order"
+	// ChangeInvalidUTF8 is a string with bytes that are not UTF-8; they
+	// become U+FFFD.
+	ChangeInvalidUTF8 ChangeKind = "invalid_utf8"
+	// ChangeLoneSurrogate is an escape of half a character. It is kept as it
+	// is, but many receivers read U+FFFD.
+	ChangeLoneSurrogate ChangeKind = "lone_surrogate"
+)
+
+// maxChanges bounds what Changes reports of one document.
+const maxChanges = 100
+
+// recorder collects changes while a canonizer reads. A nil one does nothing.
+type recorder struct {
+	path    []byte
+	changes []Change
+}
+
+func (r *recorder) enterKey(key []byte) (mark int) {
+	if r == nil {
+		return 0
+	}
+	mark = len(r.path)
+	if name := key[1 : len(key)-1]; isName(name) {
+		if mark > 0 {
+			r.path = append(r.path, '.')
+		}
+		r.path = append(r.path, name...)
+		return mark
+	}
+	r.path = append(r.path, '[')
+	r.path = append(r.path, key...)
+	r.path = append(r.path, ']')
+	return mark
+}
+
+func (r *recorder) enterIndex(i int) (mark int) {
+	if r == nil {
+		return 0
+	}
+	mark = len(r.path)
+	r.path = append(r.path, '[')
+	r.path = strconv.AppendInt(r.path, int64(i), 10)
+	r.path = append(r.path, ']')
+	return mark
+}
+
+func (r *recorder) leave(mark int) {
+	if r != nil {
+		r.path = r.path[:mark]
+	}
+}
+
+// isName tells whether a key can stand in a path without quotes.
+func isName(key []byte) bool {
+	for i, b := range key {
+		letter := b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b == '$'
+		if !letter && (i == 0 || b < '0' || b > '9') {
+			return false
+		}
+	}
+	return len(key) > 0
+}
+
+func (r *recorder) note(kind ChangeKind, from, to []byte) {
+	if len(r.changes) < maxChanges {
+		r.changes = append(r.changes, Change{Path: string(r.path), Kind: kind, From: excerpt(from), To: excerpt(to)})
+	}
+}
+
+// excerpt is at most 64 bytes of a text for people.
+func excerpt(text []byte) string {
+	if len(text) > 64 {
+		return string(bytes.ToValidUTF8(text[:61], nil)) + "..."
+	}
+	return string(text)
+}
+
+func (r *recorder) reordered() {
+	if r != nil {
+		r.note(ChangeOrder, nil, nil)
+	}
+}
+
+func (r *recorder) invalidUTF8(bad []byte) {
+	if r != nil {
+		r.note(ChangeInvalidUTF8, strconv.AppendQuote(nil, string(bad)), []byte("\"\uFFFD\""))
+	}
+}
+
+func (r *recorder) loneSurrogate(escape []byte) {
+	if r != nil {
+		r.note(ChangeLoneSurrogate, escape, nil)
+	}
+}
+
+func (r *recorder) number(from, to []byte) {
+	switch {
+	case r == nil:
+	case string(to) == "null":
+		r.note(ChangeOverflow, from, to)
+	case !sameNumber(from, to):
+		r.note(ChangePrecision, from, to)
+	}
+}
+
+// sameNumber tells whether two JSON numbers have the same value; 0 and -0 have.
+func sameNumber(a, b []byte) bool {
+	ad, ae := decimal(a)
+	bd, be := decimal(b)
+	if len(ad) == 0 || len(bd) == 0 {
+		return len(ad) == len(bd)
+	}
+	return ae == be && bytes.Equal(ad, bd) && (a[0] == '-') == (b[0] == '-')
+}
+
+// decimal splits a JSON number into its significant digits and the exponent of
+// the last of them. Zero has no digits.
+func decimal(text []byte) (significant []byte, exponent int) {
+	text = bytes.TrimPrefix(text, []byte("-"))
+	if i := bytes.IndexAny(text, "eE"); i >= 0 {
+		var err error
+		if exponent, err = strconv.Atoi(string(text[i+1:])); err != nil {
+			exponent = math.MaxInt32 // no other number's, and no double's
+		}
+		text = text[:i]
+	}
+	whole, fraction, _ := bytes.Cut(text, []byte("."))
+	exponent -= len(fraction)
+	significant = append(append(significant, whole...), fraction...)
+	trimmed := bytes.TrimRight(significant, "0")
+	exponent += len(significant) - len(trimmed)
+	return bytes.TrimLeft(trimmed, "0"), exponent
+}

@@ -1,0 +1,60 @@
+package httpcheck
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+)
+
+const (
+	ours     = "is set by the forwarder"
+	hopByHop = "belongs to one connection, not to the request"
+)
+
+// reserved are the headers that no setting can set, and why, by canonical name.
+var reserved = map[string]string{
+	"Host":                ours,
+	"Content-Length":      ours,
+	"Content-Type":        ours,
+	"User-Agent":          ours,
+	"X-Signature":         ours,
+	"X-Message-Id":        ours,
+	"X-Attempt":           ours,
+	"Connection":          hopByHop,
+	"Keep-Alive":          hopByHop,
+	"Proxy-Connection":    hopByHop,
+	"Proxy-Authenticate":  hopByHop,
+	"Proxy-Authorization": hopByHop,
+	"Te":                  hopByHop,
+	"Trailer":             hopByHop,
+	"Transfer-Encoding":   hopByHop,
+	"Upgrade":             hopByHop,
+	"Expect":              hopByHop,
+}
+
+// Reserved returns why no setting can set the header with the canonical name, or ""
+// if one can.
+func Reserved(canonical string) string { return reserved[canonical] }
+
+// IsControl reports whether r is a control character that no header value can hold.
+func IsControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F }
+
+// IsToken reports whether name can be a header's name (RFC 9110, 5.6.2).
+func IsToken(name string) bool {
+	for _, r := range name {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		if !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// BareURLError takes the URL itself out of the error of its parsing: it can hold
+// a password.
+func BareURLError(err error) error {
+	if parse := (*url.Error)(nil); errors.As(err, &parse) {
+		return parse.Err
+	}
+	return err
+}
