@@ -23,8 +23,8 @@
 // A request has its body, its post and its sorter to itself; they are reused through a
 // pool. [Dedup] and the rates of sources have a mutex each, held for no longer than one
 // batch takes to look up. A [SourceTable] does not change: other settings make another.
-// Nothing here starts a goroutine but the end of an append that its sender no longer
-// waits for.
+// Nothing here starts a goroutine, but for one that waits until it is known how much of
+// a batch is stored after an append that was given up.
 //
 // # Files
 //
