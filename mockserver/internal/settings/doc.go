@@ -9,5 +9,5 @@
 //  1. settings.go: sources and destinations, and the rules that they keep together
 //  2. name.go: what a name may be
 //  3. named.go: finds by a name
-//  4. fielderrors.go: what is wrong, field by field
+//  4. fielderrors.go: errors of fields, out of an error
 package settings
