@@ -291,7 +291,7 @@ func TestDocumentsLinkToWhatExists(t *testing.T) {
 	}
 }
 
-// leads tells whether a link in a document leads somewhere.
+// leads reports whether a link in a document leads somewhere.
 func leads(document, target string) error {
 	name, anchor, _ := strings.Cut(target, "#")
 	path := document

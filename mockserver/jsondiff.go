@@ -147,7 +147,7 @@ func join(path, key string) string {
 	return path + "[" + strconv.Quote(key) + "]"
 }
 
-// sameNumber tells whether two numbers are the same, however they are written.
+// sameNumber reports whether two numbers are the same, however they are written.
 // Integers that a float64 cannot tell apart are not.
 func sameNumber(a, b json.Number) bool {
 	if a == b {

@@ -177,7 +177,7 @@ func lineOf(files *token.FileSet, group *ast.CommentGroup, code string) int {
 	return files.Position(group.Pos()).Line
 }
 
-// commands tells whether code is commands of this project.
+// commands reports whether code is commands of this project.
 func commands(code string) bool {
 	parsed, err := Commands(code)
 	return err == nil && !slices.ContainsFunc(parsed, func(c Command) bool {

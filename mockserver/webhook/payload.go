@@ -81,7 +81,7 @@ func (f *fields) read(o canonical.Object) {
 	}
 }
 
-// isText tells whether a field is an ID or a name, which are strings.
+// isText reports whether a field is an ID or a name, which are strings.
 func (f *fields) isText(field *[]byte) bool {
 	switch field {
 	case &f.userID, &f.anonymousID, &f.event, &f.name, &f.category, &f.groupID, &f.previousID:
@@ -90,7 +90,7 @@ func (f *fields) isText(field *[]byte) bool {
 	return false
 }
 
-// isNumber tells whether a value that begins so is a number.
+// isNumber reports whether a value that begins so is a number.
 func isNumber(first byte) bool { return first == '-' || first >= '0' && first <= '9' }
 
 func (f *fields) named(key []byte) *[]byte {
@@ -252,7 +252,7 @@ func (b *body) time(value []byte) {
 	b.out = append(b.out, '"')
 }
 
-// isWrittenTime tells whether a value is a time as this package writes it. It does
+// isWrittenTime reports whether a value is a time as this package writes it. It does
 // not know those of the last days of a month, which not every month has.
 func isWrittenTime(value []byte) bool {
 	const form = `"0000-00-00T00:00:00.000Z"`
@@ -294,7 +294,7 @@ func withMember(object []byte, key string, value []byte) []byte {
 	return append(out, '}')
 }
 
-// hasMember tells whether a canonical object has a member of that key.
+// hasMember reports whether a canonical object has a member of that key.
 func hasMember(object []byte, key string) bool {
 	depth := 0
 	for i := 0; i < len(object); i++ {

@@ -65,7 +65,7 @@ func onTmpfs(dir string, size int) func(*exec.Cmd) {
 	}
 }
 
-// canMount tells whether file systems of one's own are allowed here.
+// canMount reports whether file systems of one's own are allowed here.
 func canMount(t *testing.T) bool {
 	t.Helper()
 	cmd := exec.Command("/bin/true")

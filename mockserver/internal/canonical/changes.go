@@ -84,7 +84,7 @@ func (r *recorder) leave(mark int) {
 	}
 }
 
-// isName tells whether a key can stand in a path without quotes.
+// isName reports whether a key can stand in a path without quotes.
 func isName(key []byte) bool {
 	for i, b := range key {
 		letter := b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b == '$'
@@ -137,7 +137,7 @@ func (r *recorder) number(from, to []byte) {
 	}
 }
 
-// sameNumber tells whether two JSON numbers have the same value; 0 and -0 have.
+// sameNumber reports whether two JSON numbers have the same value; 0 and -0 have.
 func sameNumber(a, b []byte) bool {
 	ad, ae := decimal(a)
 	bd, be := decimal(b)

@@ -81,7 +81,7 @@ func (c *completer) tooLarge(d *draft, size int) (tracking.Call, bool) {
 	return tracking.Call{}, false
 }
 
-// full tells whether the calls have become more than a request may bring.
+// full reports whether the calls have become more than a request may bring.
 func (c *completer) full() bool { return len(c.dst) > growth*c.limits.BodyBytes }
 
 // members writes the call's own members as they came, but for those that the
@@ -109,7 +109,7 @@ func (c *completer) members(d *draft) {
 	flush()
 }
 
-// answersFor tells whether a member of the call is left out because the
+// answersFor reports whether a member of the call is left out because the
 // collector writes it, or keeps it to itself.
 func (c *completer) answersFor(d *draft, f fields.Field) bool {
 	switch f {

@@ -198,7 +198,7 @@ func (d *Dedup) Drop(source, id string) {
 	}
 }
 
-// known tells whether a call is known, and where it stands. The lock is held.
+// known reports whether a call is known, and where it stands. The lock is held.
 func (d *Dedup) known(h event.Key) (state dedupState, known bool) {
 	if state, known = d.current[h]; known || len(d.previous) == 0 {
 		return state, known

@@ -36,7 +36,7 @@
 //  6. sort.go: each call is checked, completed, and put into the batch of its source
 //  7. store.go: the batch goes into the journal, and observers are told
 //  8. refusal.go: the answer, and what is told of a request that was refused
-//  9. handler.go: what all of these work with
+//  9. handler.go: what all of these work with, and what libraries report of themselves
 //  10. body.go: the body is read, decompressed and bounded
 //  11. complete.go: a call gets its ID, its times, and the context of its batch
 //  12. draft.go: one call is read, and held against the rules of its type
@@ -44,8 +44,7 @@
 //  14. writekey.go: the write keys of a request, and the source of each
 //  15. answer.go: what an answer says
 //  16. endpoint.go: what each path leads to
-//  17. clientmetrics.go: what browsers' libraries report of themselves
-//  18. dedup.go: calls that were stored before
-//  19. overlay.go: an object of the batch beneath that of a call
-//  20. ratelimit.go: how many calls a second each source may send
+//  17. dedup.go: calls that were stored before
+//  18. overlay.go: an object of the batch beneath that of a call
+//  19. ratelimit.go: how many calls a second each source may send
 package ingest

@@ -49,10 +49,9 @@
 //  12. syncerase.go: users are taken out of all lists
 //  13. syncsweep.go: what belongs to nothing is deleted
 //  14. sync.go: a list is read, sorted, stored and queued
-//  15. snakecase.go: the name of a trait
-//  16. computation.go: audiences and computed traits, as they are stored
-//  17. emit.go: calls that the collector makes itself
-//  18. scope.go: the sources and destinations that are meant
-//  19. users.go: what all of these work with
-//  20. work.go: work in the background
+//  15. computation.go: audiences and computed traits, as they are named and stored
+//  16. emit.go: calls that the collector makes itself
+//  17. scope.go: the sources and destinations that are meant
+//  18. users.go: what all of these work with
+//  19. work.go: work in the background
 package users

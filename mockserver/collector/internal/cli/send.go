@@ -343,7 +343,7 @@ func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
 	}
 }
 
-// decided tells whether every destination that gets calls of this source has
+// decided reports whether every destination that gets calls of this source has
 // decided about the call for good.
 func (c *call) decided(all []destination) bool {
 	decided := map[string]bool{}

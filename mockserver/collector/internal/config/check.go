@@ -78,7 +78,7 @@ func (c *Config) checkListeners(wrong report) {
 	}
 }
 
-// checkAddress checks the address of a listener, and tells whether it is right.
+// checkAddress checks the address of a listener, and reports whether it is right.
 func checkAddress(wrong report, field, address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
@@ -88,7 +88,7 @@ func checkAddress(wrong report, field, address string) bool {
 	return true
 }
 
-// Loopback tells whether only this machine can reach a listener.
+// Loopback reports whether only this machine can reach a listener.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *Config) checkStore(wrong report) {
 
 const mendServers = "give one or more servers, such as nats://a:4222,nats://b:4222"
 
-// areServers tells whether each address can be connected to.
+// areServers reports whether each address can be connected to.
 func areServers(urls string) bool {
 	for server := range strings.SplitSeq(urls, ",") {
 		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {

@@ -34,7 +34,7 @@ func (f Files) Now() Files {
 	return now
 }
 
-// Changed tells whether one holds something else by now.
+// Changed reports whether one holds something else by now.
 func (f Files) Changed() bool { return !maps.Equal(f, f.Now()) }
 
 // add remembers what a file holds, which must be before it is read: what changes

@@ -107,7 +107,7 @@ func (p *Process) Wait() error {
 	return p.err
 }
 
-// Ended tells whether the process has ended.
+// Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -159,7 +159,7 @@ func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, e
 	return c, nil
 }
 
-// Ready tells whether /ready answers 200.
+// Ready reports whether /ready answers 200.
 func (c *Collector) Ready() bool {
 	res, err := http.Get(c.URL + "/ready")
 	if err != nil {

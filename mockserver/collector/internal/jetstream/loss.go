@@ -34,7 +34,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if err := j.readOnOutcomes(ctx, a, s.outcomes, unknown); err != nil {
 		return err
 	}
-	stored, err := j.storedUntried(ctx, a, s.calls)
+	stored, err := j.storedUndelivered(ctx, a, s.calls)
 	if err != nil {
 		return err
 	}
@@ -108,9 +108,9 @@ func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes
 	return t.Scan(ctx)
 }
 
-// storedUntried counts, for each destination, the calls that are stored and whose
+// storedUndelivered counts, for each destination, the calls that are stored and whose
 // first attempt has not ended.
-func (j *Journal) storedUntried(ctx context.Context, a *ledger.Ledger, calls ledger.Extent) (map[string]int64, error) {
+func (j *Journal) storedUndelivered(ctx context.Context, a *ledger.Ledger, calls ledger.Extent) (map[string]int64, error) {
 	stored := map[string]int64{}
 	first := calls.Last + 1
 	for _, b := range a.Accounts {

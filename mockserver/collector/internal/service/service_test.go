@@ -55,7 +55,7 @@ func get(t *testing.T, client *http.Client, url, token string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// send sends a batch of n calls, and tells whether they were taken.
+// send sends a batch of n calls, and reports whether they were taken.
 func send(url, key, prefix string, n int) bool {
 	var calls []string
 	for i := range n {

@@ -170,7 +170,7 @@ func (v *Verifier) checkPending(ctx context.Context) error {
 		return err
 	}
 	for name, b := range v.Accounts {
-		if err := v.checkUntried(ctx, name, b); err != nil {
+		if err := v.checkUndelivered(ctx, name, b); err != nil {
 			return err
 		}
 		if err := v.checkWaiting(ctx, name, b); err != nil {
@@ -180,8 +180,8 @@ func (v *Verifier) checkPending(ctx context.Context) error {
 	return nil
 }
 
-// checkUntried looks whether what was never tried is yet to be handed out.
-func (v *Verifier) checkUntried(ctx context.Context, name string, b *ledger.Recounted) (err error) {
+// checkUndelivered looks whether what was never tried is yet to be handed out.
+func (v *Verifier) checkUndelivered(ctx context.Context, name string, b *ledger.Recounted) (err error) {
 	to := v.Now.Tried[name]
 	b.Undelivered.All(func(ref record.Ref, calls int, at time.Time) bool {
 		if ref.Seq <= to.Floor {

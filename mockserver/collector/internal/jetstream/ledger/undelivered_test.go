@@ -10,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-func TestUntried(t *testing.T) {
+func TestUndelivered(t *testing.T) {
 	var u undelivered
 	at := time.UnixMilli(1_700_000_000_000)
 	sizes := map[uint64]int{}
@@ -76,7 +76,7 @@ func TestUntried(t *testing.T) {
 }
 
 // The proof must not take memory as if calls came in batches.
-func TestUntriedMessagesAreSmall(t *testing.T) {
+func TestUndeliveredMessagesAreSmall(t *testing.T) {
 	const messages = 1 << 18
 	var u undelivered
 	var before, after runtime.MemStats
