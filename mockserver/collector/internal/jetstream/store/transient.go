@@ -62,14 +62,25 @@ const (
 	// clusterPatience is how long it is tried again what a cluster does not do at
 	// once, with a ClusterPause between.
 	clusterPatience = 30 * time.Second
+	// attemptPatience is how long one attempt may take, which is of a few requests.
+	attemptPatience = 2 * RequestPatience
 	ClusterPause    = 250 * time.Millisecond
 )
 
-// Patiently tries again on a cluster what fails for a reason that may pass.
+// Patiently tries again on a cluster what fails for a reason that may pass. An attempt has
+// an end of its own, however long ctx lasts: the answer of a server may be lost.
 func (s *Store) Patiently(ctx context.Context, try func(context.Context) error) error {
+	if !s.Shared {
+		return try(ctx)
+	}
+	attempt := func() error {
+		ctx, cancel := context.WithTimeout(ctx, attemptPatience)
+		defer cancel()
+		return try(ctx)
+	}
 	for begin, tries := time.Now(), 1; ; tries++ {
-		err := try(ctx)
-		if err == nil || !s.Shared || !IsTransient(err) || ctx.Err() != nil || time.Since(begin) > clusterPatience {
+		err := attempt()
+		if err == nil || !IsTransient(err) || ctx.Err() != nil || time.Since(begin) > clusterPatience {
 			return err
 		}
 		if tries == 1 {
