@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 )
 
@@ -44,7 +45,7 @@ func (t *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.next.RoundTrip(r)
 	}
 	if f.Delay > 0 {
-		if err := pause(r.Context(), f.Delay); err != nil {
+		if err := pause.For(r.Context(), f.Delay); err != nil {
 			return nil, err
 		}
 	}

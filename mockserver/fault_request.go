@@ -7,9 +7,9 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // A faultyHandler stands before the tracking API and lets faults befall its requests.
@@ -30,7 +30,7 @@ func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(h.life, cancel)()
-	if f.Delay > 0 && pause(ctx, f.Delay) != nil {
+	if f.Delay > 0 && pause.For(ctx, f.Delay) != nil {
 		panic(http.ErrAbortHandler)
 	}
 	if !f.answers() {
@@ -46,21 +46,25 @@ func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // take returns the fault that befalls a request, or nil.
 func (h *faultyHandler) take(r *http.Request) *Fault {
+	return h.faults.take(&h.faults.requests, func(f *Fault) bool { return h.befalls(f, r) })
+}
+
+// befalls reports whether a fault may befall a request.
+func (h *faultyHandler) befalls(f *Fault, r *http.Request) bool {
 	e := ingest.FindEndpoint(r.URL.Path)
 	if e.Kind == ingest.NoEndpoint {
-		return nil
+		return false
 	}
-	keys := ingest.WriteKeysOf(r)
-	source, _ := h.sourceOf(cmp.Or(keys.Basic, keys.Other))
-	return h.faults.take(&h.faults.requests, func(f *Fault) bool {
-		switch {
-		case f.source != "" && f.source != source:
+	if f.source != "" {
+		keys := ingest.WriteKeysOf(r)
+		if source, _ := h.sourceOf(cmp.Or(keys.Basic, keys.Other)); f.source != source {
 			return false
-		case f.Match != nil:
-			return f.Match(r)
 		}
-		return r.Method == http.MethodPost && (e.Kind == ingest.BatchEndpoint || e.Kind == ingest.CallEndpoint)
-	})
+	}
+	if f.Match != nil {
+		return f.Match(r)
+	}
+	return r.Method == http.MethodPost && (e.Kind == ingest.BatchEndpoint || e.Kind == ingest.CallEndpoint)
 }
 
 // answer writes the fault's answer, or none.
@@ -97,15 +101,3 @@ type discardResponse struct{ header http.Header }
 func (d *discardResponse) Header() http.Header         { return d.header }
 func (d *discardResponse) Write(b []byte) (int, error) { return len(b), nil }
 func (d *discardResponse) WriteHeader(int)             {}
-
-// pause waits until d has passed, or until ctx ends, whose error it returns then.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

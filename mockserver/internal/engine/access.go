@@ -24,7 +24,7 @@ import (
 // Logger returns where the collector logs.
 func (c *Collector) Logger() *slog.Logger { return c.log }
 
-// Store returns where the collector remembers what outlasts a process.
+// StateStore returns where the collector remembers what outlasts a process.
 func (c *Collector) StateStore() state.Store { return c.config.State }
 
 // TakesAnyWriteKey reports whether a write key of no source is taken too.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -226,12 +227,7 @@ func (c *Collector) follow(ctx context.Context, changes <-chan struct{}) {
 				break
 			}
 			c.log.Error("changed settings could not be applied; trying again", "error", err)
-			timer := time.NewTimer(settingsRetry)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-			}
-			timer.Stop()
+			_ = pause.For(ctx, settingsRetry) // the loop looks whether ctx has ended
 		}
 	}
 }

@@ -462,5 +462,5 @@ func (q *memoryQueue) keepFailed(f FailedCall) {
 	q.failed = append(q.failed, f)
 }
 
-// memory is about how many bytes a failed call takes.
+// memoryOfFailed is about how many bytes a failed call takes.
 func memoryOfFailed(f *FailedCall) int64 { return memoryOf(f.Call) + int64(len(f.Reason)) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -34,12 +35,12 @@ func (d *deletions) follow() {
 	for {
 		select {
 		case <-d.wake:
-			if sleep(d.work.ctx, outcomesPause) != nil {
+			if pause.For(d.work.ctx, outcomesPause) != nil {
 				continue // stop comes
 			}
 			if err := d.store(d.work.ctx); err != nil && d.work.ctx.Err() == nil {
 				d.service.config.Logger.Error("outcomes of deletion requests could not be stored yet", "error", err)
-				_ = sleep(d.work.ctx, workFirst) // stop comes, if it fails
+				_ = pause.For(d.work.ctx, workFirst) // stop comes, if it fails
 			}
 		case <-d.done:
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

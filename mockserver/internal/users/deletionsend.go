@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 )
 
@@ -71,7 +72,7 @@ func (w *deletionWork) emit(ctx context.Context, e *emitter, perhapsStored bool)
 			return nil
 		}
 		w.service.config.Logger.Warn("a deletion request waits for its calls to be stored", "id", w.record.ID, "error", err)
-		if err := sleep(ctx, emitPause); err != nil {
+		if err := pause.For(ctx, emitPause); err != nil {
 			return err
 		}
 		if err := w.tell(ctx, func(*deletionRecord) {}); err != nil {

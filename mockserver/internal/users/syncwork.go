@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
@@ -293,7 +294,7 @@ func (w *syncWork) wait(ctx context.Context, why string, d time.Duration) error 
 			return err
 		}
 	}
-	return sleep(ctx, d)
+	return pause.For(ctx, d)
 }
 
 // obstacle says what the sync has to wait for. Where that is nothing, there is

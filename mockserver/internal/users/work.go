@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // Work in the background is done by one goroutine for each thing that there is
@@ -52,18 +54,6 @@ func (l *workLease) drop(instance string) {
 	}
 }
 
-// sleep waits for d, or until ctx ends, whose error it returns then.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // workers work on things by their IDs.
 type workers struct {
 	log *slog.Logger
@@ -103,7 +93,7 @@ func (w *workers) start(clean func(ctx context.Context) error) {
 			for _, id := range ids {
 				w.kick(id)
 			}
-			if sleep(w.ctx, leaseTime) != nil {
+			if pause.For(w.ctx, leaseTime) != nil {
 				return
 			}
 		}
@@ -140,7 +130,7 @@ func (w *workers) run(id string) {
 			}
 		default:
 			w.log.Error("work in the background failed; it will be tried again", "id", id, "in", wait, "error", err)
-			if sleep(w.ctx, wait) != nil {
+			if pause.For(w.ctx, wait) != nil {
 				return
 			}
 			wait = min(2*wait, workMax)

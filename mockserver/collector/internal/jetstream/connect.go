@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // connect opens the two connections: one for the calls that come in, so that
@@ -85,7 +86,7 @@ func (j *Journal) keepServers() {
 		if j.Ctx.Err() == nil {
 			j.cluster.Report(j.servers.Set(all), err)
 		}
-		if store.Sleep(j.Ctx, serversEvery) != nil {
+		if pause.For(j.Ctx, serversEvery) != nil {
 			return
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // maintain does what is to be done now and then.
@@ -145,8 +146,8 @@ func (j *Journal) mend(cause error) {
 		j.giveWay()
 	}
 	last, told := "", false
-	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		if store.Sleep(j.Ctx, pause) != nil {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		if pause.For(j.Ctx, wait) != nil {
 			return
 		}
 		err := j.restart()
@@ -155,7 +156,7 @@ func (j *Journal) mend(cause error) {
 		}
 		if datadir.IsDiskFull(err) {
 			j.giveWay()
-			if !told && pause >= time.Second { // what was given up may not be free at once
+			if !told && wait >= time.Second { // what was given up may not be free at once
 				told = true
 				j.tellLack(err)
 			}
@@ -202,7 +203,7 @@ func (j *Journal) resume() error {
 	defer cancel()
 	for _, nc := range []*nats.Conn{j.In, j.NC} {
 		for nc.Status() != nats.CONNECTED {
-			if err := store.Sleep(ctx, 5*time.Millisecond); err != nil {
+			if err := pause.For(ctx, 5*time.Millisecond); err != nil {
 				return err
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -44,13 +45,13 @@ func (j *Journal) settleEarlier() {
 
 // untilDone tries until it succeeds or the journal is closed, and reports which.
 func (j *Journal) untilDone(try func(context.Context) error) bool {
-	for pause := settlePause; ; pause = min(2*pause, settleMost) {
+	for wait := settlePause; ; wait = min(2*wait, settleMost) {
 		err := try(j.Ctx)
 		if err == nil || j.Ctx.Err() != nil {
 			return err == nil
 		}
-		j.Log.Warn("what an earlier process left undone could not be done; it is tried again", "error", err, "in", pause)
-		if store.Sleep(j.Ctx, pause) != nil {
+		j.Log.Warn("what an earlier process left undone could not be done; it is tried again", "error", err, "in", wait)
+		if pause.For(j.Ctx, wait) != nil {
 			return false
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 func (j *Journal) extent(ctx context.Context, stream jetstream.Stream) (ledger.Extent, error) {
@@ -53,7 +54,7 @@ func (j *Journal) restore(ctx context.Context) error {
 	}
 	s, err := j.compare(ctx, checkpoints)
 	for look := 1; err == nil && s.lost != nil && j.options.NATS != nil && look < leaderLooks; look++ {
-		if err = store.Sleep(ctx, leaderPause); err == nil {
+		if err = pause.For(ctx, leaderPause); err == nil {
 			s, err = j.compare(ctx, checkpoints)
 		}
 	}
@@ -278,7 +279,7 @@ func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {
 		if err != nil || calls.Last >= seq || j.options.NATS == nil || look == leaderLooks {
 			return err == nil && calls.Last >= seq, err
 		}
-		if err := store.Sleep(ctx, leaderPause); err != nil {
+		if err := pause.For(ctx, leaderPause); err != nil {
 			return false, err
 		}
 	}

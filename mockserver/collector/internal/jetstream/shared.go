@@ -17,6 +17,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -139,7 +140,7 @@ func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLo
 			return l, nil
 		}
 		if store.IsWrongSequence(err) {
-			if err = store.Sleep(ctx, 100*time.Millisecond); err == nil {
+			if err = pause.For(ctx, 100*time.Millisecond); err == nil {
 				continue
 			}
 			err = fmt.Errorf("journal: another process replays for %q: %w", destination, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // slowStreams takes its time for each stream, as a busy machine does.
@@ -19,7 +20,7 @@ type slowStreams struct {
 }
 
 func (s slowStreams) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
-	if err := store.Sleep(ctx, s.pause); err != nil {
+	if err := pause.For(ctx, s.pause); err != nil {
 		return nil, err
 	}
 	return s.JetStream.Stream(ctx, name)

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // What is stored is read again and again, slowly, so that a disk that changes bytes is
@@ -78,12 +79,12 @@ func (s *Scrubber) read(ctx context.Context, n int) error {
 	s.mu.Lock()
 	s.state.Bytes += uint64(n)
 	s.mu.Unlock()
-	return store.Sleep(ctx, time.Duration(n)*time.Second/scrubRate)
+	return pause.For(ctx, time.Duration(n)*time.Second/scrubRate)
 }
 
 // Run reads what is stored until the journal is closed.
 func (s *Scrubber) Run() {
-	for store.Sleep(s.store.Ctx, scrubPause) == nil {
+	for pause.For(s.store.Ctx, scrubPause) == nil {
 		if err := s.Scrub(s.store.Ctx); err != nil && s.store.Ctx.Err() == nil {
 			s.store.Log.Debug("not all that is stored was read; it is tried again", "error", err)
 		}
@@ -132,7 +133,7 @@ func (s *Scrubber) scrubFiles(ctx context.Context) (damage []string, err error) 
 	if len(damage) == 0 {
 		return nil, ctx.Err()
 	}
-	if err := store.Sleep(ctx, scrubDoubt); err != nil {
+	if err := pause.For(ctx, scrubDoubt); err != nil {
 		return nil, err
 	}
 	var again []string
@@ -190,7 +191,7 @@ func (s *Scrubber) scrubStream(ctx context.Context, name string, turn *store.Loc
 		to := min(from+scrubSpan-1, info.State.LastSeq)
 		found, err := s.compareCopies(ctx, turn, name, peers, from, to)
 		if err == nil && len(found) > 0 { // messages come and go meanwhile
-			if err = store.Sleep(ctx, scrubDoubt); err == nil {
+			if err = pause.For(ctx, scrubDoubt); err == nil {
 				var again map[copyOf]bool
 				again, err = s.compareCopies(ctx, turn, name, peers, from, to)
 				maps.DeleteFunc(found, func(c copyOf, _ bool) bool { return !again[c] })

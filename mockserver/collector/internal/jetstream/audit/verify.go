@@ -12,6 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // Evidence is what a verifier is told by the journal.
@@ -281,7 +282,7 @@ func (v *Verifier) eventually(ctx context.Context, holds func() (bool, error)) (
 			return ok, err
 		}
 		v.Looks--
-		if err := store.Sleep(ctx, lookPause); err != nil {
+		if err := pause.For(ctx, lookPause); err != nil {
 			return false, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
@@ -80,7 +81,7 @@ func (b *bucket) Watch(ctx context.Context, key string) (<-chan struct{}, error)
 			// The server could not make it again after some trouble. What changed
 			// meanwhile is not told of.
 			for watcher, err = b.watch(ctx, key); err != nil; watcher, err = b.watch(ctx, key) {
-				if store.Sleep(ctx, store.ClusterPause) != nil {
+				if pause.For(ctx, store.ClusterPause) != nil {
 					return
 				}
 			}

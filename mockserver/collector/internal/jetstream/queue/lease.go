@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -125,7 +125,7 @@ func (l *lease) Return() {
 // or the journal is closed: then it is done at the next start.
 func (q *Queue) settleLater(it *item, o *record.Outcome, given []tracking.Call) {
 	q.set.Work.Go(func() {
-		for store.Sleep(q.set.Ctx, time.Second) == nil {
+		for pause.For(q.set.Ctx, time.Second) == nil {
 			if q.set.settler.Settle(o, given) == nil {
 				q.set.ack(q.drop(it))
 				return

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
@@ -164,7 +165,7 @@ func (p *puller) repair() {
 	p.mu.Unlock()
 	p.queue.set.Work.Go(func() {
 		ctx := p.queue.set.Ctx
-		for store.Sleep(ctx, repairPause) == nil && !p.repaired(ctx) {
+		for pause.For(ctx, repairPause) == nil && !p.repaired(ctx) {
 		}
 		p.queue.pull()
 	})

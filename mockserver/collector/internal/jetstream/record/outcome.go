@@ -220,12 +220,10 @@ func (d *Decoder) Signed() int64 {
 }
 
 func (d *Decoder) time() time.Time {
-	n, w := binary.Varint(d.Rest)
-	if w <= 0 {
-		d.Fail()
+	n := d.Signed()
+	if d.Failed {
 		return time.Time{}
 	}
-	d.Rest = d.Rest[w:]
 	return time.Unix(0, n)
 }
 

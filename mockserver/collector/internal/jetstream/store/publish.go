@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
@@ -67,7 +68,7 @@ func (s *Store) PublishUntil(ctx context.Context, nc *nats.Conn, m *nats.Msg) (u
 		var refused *ServerError
 		isRefused := errors.As(err, &refused)
 		unanswered = unanswered || !isRefused && !isUnsent(err)
-		if isRefused || ctx.Err() != nil || !s.Shared || Sleep(ctx, 100*time.Millisecond) != nil {
+		if isRefused || ctx.Err() != nil || !s.Shared || pause.For(ctx, 100*time.Millisecond) != nil {
 			if err = wrapStorage(err); unanswered {
 				err = &unansweredError{err}
 			}

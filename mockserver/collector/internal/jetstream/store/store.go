@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // A Store is the streams of a journal as it appends to them and reads them: on a server
@@ -61,7 +62,7 @@ func (s *Store) ProveSynced() error {
 // closed.
 func (s *Store) AwaitStore() error {
 	s.Status.await(s.Ctx)
-	return Sleep(s.Ctx, storePause)
+	return pause.For(s.Ctx, storePause)
 }
 
 func (s *Store) Tail(kind string, next uint64, handle func(*nats.Msg, uint64) error) *Tail {

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // A Tail reads a stream in its order, each message once, from next on. It makes
@@ -116,7 +117,7 @@ func (t *Tail) run(ctx context.Context, finite bool) error {
 			failing = time.Now()
 		}
 		t.trouble(err, time.Since(failing))
-		if err := Sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -303,16 +304,4 @@ type PullRequest struct {
 	Batch     int           `json:"batch"`
 	Expires   time.Duration `json:"expires"`
 	Heartbeat time.Duration `json:"idle_heartbeat,omitempty"`
-}
-
-// Sleep waits, or returns why ctx ended.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // IsTransient reports whether what failed on a cluster may succeed later: its servers
@@ -86,7 +88,7 @@ func (s *Store) Patiently(ctx context.Context, try func(context.Context) error) 
 		if tries == 1 {
 			s.Log.Warn("the cluster is not ready; trying again", "error", err)
 		}
-		if Sleep(ctx, ClusterPause) != nil {
+		if pause.For(ctx, ClusterPause) != nil {
 			return err
 		}
 	}
