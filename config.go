@@ -207,7 +207,7 @@ type Config struct {
 // defaults. They do not change.
 type settings struct {
 	writeKey     string
-	url          *url.URL
+	request      *http.Request // what all requests have in common
 	flushAt      int
 	flushAfter   time.Duration
 	maxInFlight  int
@@ -239,7 +239,7 @@ func (c *Client) settings() (*settings, error) {
 	}
 	s := &settings{
 		writeKey:    c.writeKey,
-		url:         u,
+		request:     newRequest(u, c.writeKey, cfg.Gzip),
 		flushAt:     either(c.Size, c.FlushAt, defaultFlushAt),
 		flushAfter:  either(c.Interval, c.FlushAfter, defaultFlushAfter),
 		maxInFlight: orDefault(cfg.MaxInFlight, defaultMaxInFlight),

@@ -248,7 +248,7 @@ func TestZeroClient(t *testing.T) {
 	c = Client{Logger: c.Logger, writeKey: "key"}
 	s, err := c.settings()
 	require.NoError(t, err)
-	require.Equal(t, "https://api.segment.io/v1/batch", s.url.String())
+	require.Equal(t, "https://api.segment.io/v1/batch", s.request.URL.String())
 	require.Equal(t, 20, s.flushAt)
 	require.Equal(t, 5*time.Second, s.flushAfter)
 	require.NoError(t, c.Flush(t.Context()))

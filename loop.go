@@ -10,7 +10,6 @@ import (
 type loop struct {
 	*pipeline
 	jobs      []*job    // at most MaxInFlight
-	senders   []*sender // those that have nothing to send; at most MaxInFlight
 	abandonAt time.Time // when attempts that were cancelled are abandoned; zero unless aborting
 	zipper    compressor
 
@@ -142,7 +141,7 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 		}
 		if !at.After(now) {
 			j.running = true
-			go l.sender().send(j, j.todo[0].body(now))
+			go l.send(l.attempts, j, j.todo[0].body(now))
 		} else if at.Before(next) {
 			next = at
 		}
@@ -158,17 +157,6 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 	return next
 }
 
-// sender returns a sender that has nothing to send, or a new one.
-func (l *loop) sender() *sender {
-	n := len(l.senders)
-	if n == 0 {
-		return l.newSender(l.attempts)
-	}
-	s := l.senders[n-1]
-	l.senders = l.senders[:n-1]
-	return s
-}
-
 // gate returns until when nothing is to be sent.
 func (l *loop) gate(now time.Time) time.Time {
 	l.mu.Lock()
@@ -180,9 +168,6 @@ func (l *loop) gate(now time.Time) time.Time {
 func (l *loop) handle(o outcome, now time.Time) {
 	j := o.job
 	j.running = false
-	if !o.last {
-		l.senders = append(l.senders, o.sender)
-	}
 	l.mu.Lock()
 	defer l.unlock()
 	defer l.removeDone()
@@ -190,7 +175,7 @@ func (l *loop) handle(o outcome, now time.Time) {
 		return
 	}
 	b := j.todo[0]
-	b.inUse = o.last
+	b.inUse = o.inUse
 	b.attempts++
 	l.stats.Attempts++
 	if o.err != nil && l.abandonAt.IsZero() { // that an attempt was cancelled is no failure

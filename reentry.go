@@ -16,7 +16,7 @@ import (
 var (
 	beginName    = nameOf((*Client).begin)   // encodes the batches' context
 	callbackName = nameOf((*dispatcher).run) // runs the callback, and writes to the log
-	sendName     = nameOf((*sender).send)    // runs the transport
+	sendName     = nameOf((*pipeline).send)  // runs the transport
 )
 
 // errStarting is returned to a MarshalJSON that would wait for the start it is part of.

@@ -30,10 +30,9 @@ const (
 
 // outcome is the result of one attempt. The loop acts on it.
 type outcome struct {
-	sender     *sender
 	job        *job
 	handled    bool          // the sender has ended the batch
-	last       bool          // the sender can make no other attempt: it timed out, or the body may still be read
+	inUse      bool          // the transport may still read the body
 	status     int           // 0 if there was no answer
 	retryAfter time.Duration // how long nothing is to be sent; 0 if the collector did not ask for it
 	err        error         // nil if status is a success
@@ -65,14 +64,11 @@ func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 	return &client, own
 }
 
-// sender makes attempts, one after the other. What they have in common is made once,
-// since that takes longer than some requests. The loop keeps idle senders.
+// sender makes attempts, one after the other, while they succeed.
 type sender struct {
 	*pipeline
-	request *http.Request
-	cancel  context.CancelCauseFunc // cancels all requests
-	timer   *time.Timer             // cancels when an attempt has taken too long
-	answer  []byte                  // the buffer that answers are read into
+	ctx    context.Context // of all its requests
+	answer []byte          // the buffer that answers are read into
 
 	// A transport may read a body after RoundTrip has returned, when the answer
 	// came early or the attempt timed out. It reports the end of each reader.
@@ -81,19 +77,18 @@ type sender struct {
 
 // send makes an attempt, and goes on with the batches that wait while attempts
 // succeed. It sends the last outcome to the loop.
-func (s *sender) send(j *job, body []byte) {
+func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
+	s := &sender{pipeline: p, answer: make([]byte, 512)}
+	s.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { s.read.Add(1) },
+	})
 	var o outcome
-	defer func() {
-		if o.last {
-			s.cancel(nil)
-		}
-		s.outcomes <- o
-	}()
+	defer func() { p.outcomes <- o }()
 	for body != nil {
-		o = outcome{sender: s, job: j, last: true, err: errTransportExit} // unless the attempt returns
+		o = outcome{job: j, inUse: true, err: errTransportExit} // unless the attempt returns
 		o = s.attempt(body)
-		o.sender, o.job = s, j
-		body = s.proceed(&o)
+		o.job = j
+		body = p.proceed(&o)
 	}
 }
 
@@ -111,16 +106,12 @@ type transportError struct {
 func (e *transportError) Error() string { return e.text }
 func (e *transportError) Unwrap() error { return e.err }
 
-func (p *pipeline) newSender(ctx context.Context) *sender {
-	s := &sender{pipeline: p, answer: make([]byte, 512)}
-	ctx, s.cancel = context.WithCancelCause(ctx)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteRequest: func(httptrace.WroteRequestInfo) { s.read.Add(1) },
-	})
-	request := http.Request{
+// newRequest returns what all requests have in common.
+func newRequest(u *url.URL, writeKey string, gzip bool) *http.Request {
+	r := &http.Request{
 		Method:     http.MethodPost,
-		URL:        p.url,
-		Host:       p.url.Host,
+		URL:        u,
+		Host:       u.Host,
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
@@ -129,15 +120,11 @@ func (p *pipeline) newSender(ctx context.Context) *sender {
 			"User-Agent":   {"analytics-go (version: " + Version + ")"},
 		},
 	}
-	if p.gzip {
-		request.Header["Content-Encoding"] = []string{"gzip"}
+	if gzip {
+		r.Header["Content-Encoding"] = []string{"gzip"}
 	}
-	request.SetBasicAuth(p.writeKey, "")
-	s.request = request.WithContext(ctx)
-	s.timer = time.AfterFunc(p.timeout, func() {
-		s.cancel(fmt.Errorf("no answer within %v: %w", p.timeout, context.DeadlineExceeded))
-	})
-	return s
+	r.SetBasicAuth(writeKey, "")
+	return r
 }
 
 // proceed ends a batch that was delivered, and replaces it in its job by the next one
@@ -150,7 +137,7 @@ func (p *pipeline) proceed(o *outcome) (body []byte) {
 	if o.retryAfter > 0 {
 		p.outbox.hold(time.Now().Add(o.retryAfter))
 	}
-	if o.err != nil || o.last {
+	if o.err != nil || o.inUse {
 		return nil
 	}
 	j := o.job
@@ -178,10 +165,9 @@ func (s *sender) attempt(body []byte) (o outcome) {
 		if r := recover(); r != nil {
 			o = outcome{err: fmt.Errorf("the HTTP transport panicked: %v", r)}
 		}
-		o.last = !s.timer.Stop() || s.read.Load() < s.readers.Load()
+		o.inUse = s.read.Load() < s.readers.Load()
 	}()
 	started := time.Now()
-	s.timer.Reset(s.timeout)
 	o = s.post(body)
 	if s.log.verbose {
 		s.log.logAttempt(o, len(body), time.Since(started))
@@ -198,12 +184,11 @@ func (l *logger) logAttempt(o outcome, size int, took time.Duration) {
 }
 
 func (s *sender) post(body []byte) outcome {
-	request := new(http.Request)
-	*request = *s.request
+	ctx, cancel := context.WithTimeout(s.ctx, s.timeout)
+	defer cancel()
+	request := s.request.WithContext(ctx)
 	if !s.direct() { // other code may write to it
-		u := *request.URL
-		request.URL = &u
-		request.Header = request.Header.Clone()
+		request = s.request.Clone(ctx)
 	}
 	s.readers.Store(0)
 	s.read.Store(0)
@@ -215,9 +200,11 @@ func (s *sender) post(body []byte) outcome {
 	request.Body, _ = request.GetBody()
 	request.ContentLength = int64(len(body))
 	res, err := s.do(request)
-	if cause := context.Cause(request.Context()); err != nil && cause != nil {
-		return outcome{err: cause}
-	} else if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return outcome{err: fmt.Errorf("no answer within %v: %w", s.timeout, context.DeadlineExceeded)}
+	default:
 		return outcome{err: &transportError{err.Error(), err}}
 	}
 	defer res.Body.Close()
@@ -258,7 +245,7 @@ func (s *sender) do(request *http.Request) (*http.Response, error) {
 	if record := (tls.RecordHeaderError{}); errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/" {
 		err = http.ErrSchemeMismatch
 	}
-	return nil, &url.Error{Op: "Post", URL: s.url.Redacted(), Err: err}
+	return nil, &url.Error{Op: "Post", URL: request.URL.Redacted(), Err: err}
 }
 
 // readAnswer reads an answer to its end, within bounds, and returns its start: as much
