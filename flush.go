@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -86,9 +87,6 @@ func (p *pipeline) undelivered(f *flush, cut error) error {
 
 // flush sends what is queued and waits for it.
 func (p *pipeline) flush(ctx context.Context) error {
-	if calledFrom(sendName) {
-		return errSending
-	}
 	p.mu.Lock()
 	f := p.startFlush()
 	p.unlock()
@@ -117,6 +115,10 @@ func (p *pipeline) flush(ctx context.Context) error {
 // http.RoundTripper that ignores its context are abandoned then.
 const abortGrace = time.Second
 
+// errCallbackHangs is returned by Close and Shutdown when all calls have ended, but not
+// all results could be passed on in time.
+var errCallbackHangs = errors.New("analytics: Config.Callback, or the writer of Config.Logger, has not returned; it must not call Close or Shutdown, which wait for it")
+
 // close makes the pipeline accept no more calls, and end when all have ended.
 func (p *pipeline) close() {
 	p.mu.Lock()
@@ -133,30 +135,27 @@ func (p *pipeline) close() {
 }
 
 // shutdown closes the pipeline and waits until all calls have ended and all results
-// are passed on. When ctx ends first, it gives up the rest. A callback does not wait
-// for results: it would wait for itself.
+// are passed on. When ctx ends first, it gives up the rest.
 func (p *pipeline) shutdown(ctx context.Context) error {
 	p.close()
-	if calledFrom(sendName) {
-		return errSending
-	}
-	done := p.done
-	if calledFrom(callbackName) {
-		done = p.ended
-	}
+	var hangs error
 	select {
-	case <-done:
+	case <-p.done:
 	case <-ctx.Done():
 		p.abort(ctx.Err())
 		select {
-		case <-done:
-		case <-time.After(2 * abortGrace): // a callback hangs
+		case <-p.done:
+		case <-time.After(2 * abortGrace):
+			hangs = errCallbackHangs
 		}
 	}
 	p.mu.Lock()
 	defer p.unlock()
 	p.closing.left = p.pending() // includes calls that were being written when it was closed
-	return p.undelivered(p.closing, p.abortErr)
+	if err := p.undelivered(p.closing, p.abortErr); err != nil {
+		return err
+	}
+	return hangs
 }
 
 // abort makes the loop give up the calls that have not ended, if there are any.

@@ -361,19 +361,9 @@ func (p *pipeline) dropOldest() bool {
 	return true
 }
 
-// waitForRoom is await, but returns ErrQueueFull at once where a callback or a
-// transport would wait without a limit: the memory may be that of the results which
-// the callback is to take, or of the batch which the transport is to send.
-func (p *pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error {
-	if ctx.Done() == nil && (p.results.busy() && calledFrom(callbackName) || p.sendsWithOthers() && calledFrom(sendName)) {
-		return ErrQueueFull
-	}
-	return p.await(ctx, late)
-}
-
-// await unlocks mu until there may be room, the client is closed, ctx ends, or late
+// waitForRoom unlocks mu until there may be room, the client is closed, ctx ends, or late
 // receives. The caller holds mu.
-func (p *pipeline) await(ctx context.Context, late <-chan time.Time) error {
+func (p *pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error {
 	room := p.budget.waitForRoom()
 	p.unlock()
 	defer p.mu.Lock()

@@ -193,7 +193,7 @@ func (w *spoolWorker) awaitRoom(ctx context.Context, r *spool.Record) error {
 		case room == spool.Enough:
 			return nil
 		case room == spool.Freeing:
-			if err := w.await(ctx, nil); err != nil {
+			if err := w.waitForRoom(ctx, nil); err != nil {
 				return err
 			}
 		case w.whenFull == DropOldest && (w.dropOldest() || w.discardOldest()):

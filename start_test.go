@@ -32,7 +32,7 @@ func TestContextEndsWhileTheClientStarts(t *testing.T) {
 			require.Equal(t, time.Minute, time.Since(start))
 		}
 		require.Equal(t, Stats{Rejected: Rejects{Spool: 1}}, client.Stats())
-		client.started(s, nil, context.Canceled)
+		close(s.done)
 	})
 }
 
@@ -59,6 +59,6 @@ func TestStatsDoesNotWaitLongForTheSpool(t *testing.T) {
 		start := time.Now()
 		require.Zero(t, client.Stats())
 		require.Equal(t, time.Second, time.Since(start))
-		client.started(s, nil, context.Canceled)
+		close(s.done)
 	})
 }

@@ -222,12 +222,6 @@ func (s *sender) post(body []byte) outcome {
 	return o
 }
 
-// sendsWithOthers reports whether senders may run the caller's code. Only then is the
-// stack searched for a sender, which takes as long as some requests.
-func (p *pipeline) sendsWithOthers() bool {
-	return p.ownTransport == nil || p.client.Jar != nil || p.log.verbose
-}
-
 // direct reports whether requests go to the transport without an http.Client, whose
 // redirects are not wanted and whose copies of the header and the URL are an eighth
 // of the allocations of a request.
