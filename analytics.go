@@ -289,7 +289,7 @@ func (c *Client) start(closing bool) (*starting, error) {
 // that was closed meanwhile accepts no call.
 func (c *Client) open(s *starting, settings *settings) {
 	p := newPipeline(settings)
-	if settings.spoolDir != "" {
+	if settings.Spool != "" {
 		s.err = p.openSpool()
 	}
 	c.mu.Lock()

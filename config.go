@@ -205,22 +205,12 @@ type Config struct {
 // settings are a Config and the fields of a Client at the first call, parsed and with
 // defaults. They do not change.
 type settings struct {
+	Config
 	writeKey     string
 	request      *http.Request // what all requests have in common
-	flushAt      int
-	flushAfter   time.Duration
-	maxInFlight  int
-	maxAttempts  int
-	maxBytes     int64
-	whenFull     FullPolicy
-	gzip         bool
-	callback     func(Result)
-	spoolDir     string
-	spoolSync    bool
-	spoolMax     int64
 	client       *http.Client
-	timeout      time.Duration   // of one attempt
 	ownTransport *http.Transport // nil if the transport is the caller's
+	timeout      time.Duration   // of one attempt
 	log          *logger
 	backo        *backo.Backo
 	middle       []byte // of each body: from the last call to the id of the batch
@@ -228,7 +218,6 @@ type settings struct {
 
 // settings parses the fields of the client.
 func (c *Client) settings() (*settings, error) {
-	cfg := &c.config
 	if err := checkKey(c.writeKey); err != nil {
 		return nil, err
 	}
@@ -237,32 +226,30 @@ func (c *Client) settings() (*settings, error) {
 		return nil, err
 	}
 	s := &settings{
-		writeKey:    c.writeKey,
-		request:     newRequest(u, c.writeKey, cfg.Gzip),
-		flushAt:     either(c.Size, c.FlushAt, defaultFlushAt),
-		flushAfter:  either(c.Interval, c.FlushAfter, defaultFlushAfter),
-		maxInFlight: orDefault(cfg.MaxInFlight, defaultMaxInFlight),
-		maxAttempts: orDefault(cfg.MaxAttempts, defaultMaxAttempts),
-		maxBytes:    orDefault(cfg.MaxBytes, defaultMaxBytes),
-		whenFull:    cfg.WhenFull,
-		gzip:        cfg.Gzip,
-		callback:    cfg.Callback,
-		spoolDir:    c.Spool,
-		spoolSync:   cfg.SpoolSync,
-		spoolMax:    orDefault(cfg.SpoolMaxBytes, defaultSpoolBytes),
-		timeout:     orDefault(c.Client.Timeout, defaultTimeout),
-		log:         newLogger(c.Logger, c.Verbose, c.writeKey),
-		backo:       Backo,
+		Config:   c.config,
+		writeKey: c.writeKey,
+		request:  newRequest(u, c.writeKey, c.config.Gzip),
+		timeout:  orDefault(c.Client.Timeout, defaultTimeout),
+		log:      newLogger(c.Logger, c.Verbose, c.writeKey),
+		backo:    Backo,
+		middle:   c.middle,
 	}
+	s.FlushAt = either(c.Size, c.FlushAt, defaultFlushAt)
+	s.FlushAfter = either(c.Interval, c.FlushAfter, defaultFlushAfter)
+	s.MaxInFlight = orDefault(s.MaxInFlight, defaultMaxInFlight)
+	s.MaxAttempts = orDefault(s.MaxAttempts, defaultMaxAttempts)
+	s.MaxBytes = orDefault(s.MaxBytes, defaultMaxBytes)
+	s.Spool = c.Spool
+	s.SpoolMaxBytes = orDefault(s.SpoolMaxBytes, defaultSpoolBytes)
 	if s.backo == nil {
 		s.backo = backo.DefaultBacko()
 	}
-	if s.middle = c.middle; s.middle == nil {
+	if s.middle == nil {
 		if s.middle, err = appendMiddle(nil, nil); err != nil {
 			return nil, err
 		}
 	}
-	s.client, s.ownTransport = httpClient(c.Client, s.maxInFlight)
+	s.client, s.ownTransport = httpClient(c.Client, s.MaxInFlight)
 	return s, nil
 }
 

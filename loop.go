@@ -75,14 +75,14 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	if !l.timer.watching.IsZero() {
 		next = l.timer.watching
 	}
-	for len(l.jobs) < l.maxInFlight {
+	for len(l.jobs) < l.MaxInFlight {
 		b := l.outbox.ready.pop()
 		if b == nil {
 			break
 		}
 		l.jobs = append(l.jobs, &job{todo: []*batch{b}})
 	}
-	l.outbox.busy = len(l.jobs) == l.maxInFlight
+	l.outbox.busy = len(l.jobs) == l.MaxInFlight
 	finished = l.phase != running && len(l.jobs) == 0 && l.outbox.sealed.empty() && (l.spool == nil || l.spool.finished(!l.abandonAt.IsZero()))
 	l.unlock()
 	if at := l.startDue(now); at.Before(next) {
@@ -212,7 +212,7 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 		b.taken = l.stats.Delivered
 	}
 	switch {
-	case b.failures < l.maxAttempts:
+	case b.failures < l.MaxAttempts:
 	case l.spool != nil && b.taken == l.stats.Delivered:
 		l.putBack(j)
 	default:

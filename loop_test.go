@@ -63,7 +63,7 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	s, err := c.settings()
 	require.NoError(t, err)
 	p := newPipeline(s)
-	for range 2 * s.flushAt {
+	for range 2 * s.FlushAt {
 		require.True(t, p.place(callID{}, []byte("{}"), 0, time.Now()))
 	}
 	j := &job{todo: []*batch{p.outbox.ready.pop()}}
@@ -81,7 +81,7 @@ func TestSplitUnlocks(t *testing.T) {
 	s, err := c.settings()
 	require.NoError(t, err)
 	l := &loop{pipeline: newPipeline(s)}
-	for range s.flushAt {
+	for range s.FlushAt {
 		require.True(t, l.place(callID{}, []byte("{}"), 0, time.Now()))
 	}
 	l.compressOne()

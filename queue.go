@@ -61,15 +61,15 @@ const (
 func newPipeline(s *settings) *pipeline {
 	p := &pipeline{
 		settings: s,
-		budget:   budget{max: s.maxBytes},
-		buffers:  buffers{max: (s.maxInFlight + 2) * MaxBatchBytes},
+		budget:   budget{max: s.MaxBytes},
+		buffers:  buffers{max: (s.MaxInFlight + 2) * MaxBatchBytes},
 		wake:     make(chan struct{}, 1),
-		outcomes: make(chan outcome, s.maxInFlight),
+		outcomes: make(chan outcome, s.MaxInFlight),
 		aborted:  make(chan struct{}),
 		ended:    make(chan struct{}),
 		done:     make(chan struct{}),
 	}
-	p.results = dispatcher{log: s.log, callback: s.callback, release: p.releaseResult}
+	p.results = dispatcher{log: s.log, callback: s.Callback, release: p.releaseResult}
 	return p
 }
 
@@ -174,7 +174,7 @@ func (o *outbox) held(now time.Time) time.Time {
 // add accepts the call encoded in w, which is copied. The error says why it does
 // not. Ctx is used under Block.
 func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) error {
-	if p.callback != nil {
+	if p.Callback != nil {
 		w.id = callID{k.id(w.record.Buf), k.kind}
 	}
 	if p.spool != nil {
@@ -182,7 +182,7 @@ func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) 
 	}
 	encoded := w.call()
 	p.mu.Lock()
-	if b := p.open; b != nil && p.callback == nil && b.calls+1 < p.flushAt && b.hasRoom(len(encoded), p.settings) {
+	if b := p.open; b != nil && p.Callback == nil && b.calls+1 < p.FlushAt && b.hasRoom(len(encoded), p.settings) {
 		b.append(encoded)
 		p.mu.Unlock()
 		return nil
@@ -194,8 +194,8 @@ func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) 
 			return nil
 		case p.open != nil:
 			p.seal(now) // send what fills the memory
-		case p.whenFull == DropOldest && p.dropOldest():
-		case p.whenFull == Block:
+		case p.WhenFull == DropOldest && p.dropOldest():
+		case p.WhenFull == Block:
 			if err := p.waitForRoom(ctx, nil); err != nil {
 				return err
 			}
@@ -214,7 +214,7 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 		p.seal(now)
 	}
 	var cost int64
-	if p.callback != nil {
+	if p.Callback != nil {
 		cost += callIDBytes + int64(len(id.id))
 	}
 	fresh := p.open == nil
@@ -229,7 +229,7 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 	size := p.bufferSize(buf, len(encoded))
 	if fresh && !p.budget.fits(cost+mayTake(buf, size)) {
 		p.buffers.put(buf)
-		if p.whenFull == Block && p.budget.used > 0 {
+		if p.WhenFull == Block && p.budget.used > 0 {
 			return false // wait for a batch of the usual size
 		}
 		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small buffer may fit
@@ -249,10 +249,10 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 	p.budget.charge(cost)
 	p.open.charge += cost
 	p.open.append(encoded)
-	if p.callback != nil {
+	if p.Callback != nil {
 		p.open.ids = append(p.open.ids, id)
 	}
-	if p.open.calls == p.flushAt {
+	if p.open.calls == p.FlushAt {
 		p.seal(now)
 	}
 	return true
@@ -281,7 +281,7 @@ func (p *pipeline) openBatch(buf []byte, seq uint64, now time.Time) {
 		seq = p.seq + 1
 	}
 	p.open = &batch{buf: buf, seq: seq}
-	if p.timer.opened(now, p.flushAfter) {
+	if p.timer.opened(now, p.FlushAfter) {
 		p.work = true
 	}
 }
@@ -298,10 +298,10 @@ func (p *pipeline) seal(now time.Time) {
 		p.stats.Accepted += int64(b.calls)
 	}
 	p.stats.Batches++
-	if slack := cap(b.buf) - len(b.buf); p.outbox.busy && !p.gzip && slack > len(b.buf)/4 {
+	if slack := cap(b.buf) - len(b.buf); p.outbox.busy && !p.Gzip && slack > len(b.buf)/4 {
 		p.shrink(b) // it has to wait: its memory counts
 	}
-	if p.gzip {
+	if p.Gzip {
 		p.outbox.sealed.push(b)
 		p.work = true
 		return
@@ -391,7 +391,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 		p.spool.disk.Done(spool.Position(b.seq), b.calls)
 	}
 	p.reclaim(b)
-	if p.callback == nil && why == nil {
+	if p.Callback == nil && why == nil {
 		p.recharge(b, 0)
 		return
 	}

@@ -82,15 +82,15 @@ type spoolWorker struct {
 func (p *pipeline) openSpool() error {
 	w := &spoolWorker{
 		pipeline: p,
-		refill:   min(p.maxBytes/2, maxRefill),
+		refill:   min(p.MaxBytes/2, maxRefill),
 		wake:     make(chan struct{}, 1),
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}
 	options := spool.Options{
-		MaxBytes:  p.spoolMax,
+		MaxBytes:  p.SpoolMaxBytes,
 		Source:    sourceOf(p.writeKey),
-		Sync:      p.spoolSync,
+		Sync:      p.SpoolSync,
 		NoMap:     spoolNoMap,
 		Appended:  w.appended,
 		Freed:     w.freed,
@@ -98,14 +98,14 @@ func (p *pipeline) openSpool() error {
 		Discarded: w.discarded,
 		Warn:      w.warn,
 	}
-	log, found, err := spool.Open(p.spoolDir, options)
+	log, found, err := spool.Open(p.Spool, options)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrSpool, err)
 	}
 	p.mu.Lock()
 	defer p.unlock()
 	w.disk = log
-	w.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, log.Dir(), p.spoolMax)
+	w.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, log.Dir(), p.SpoolMaxBytes)
 	p.spool = w
 	p.seq = uint64(found.Last)
 	p.stats.Recovered, p.stats.Accepted = found.Records, found.Records
@@ -143,7 +143,7 @@ func sourceOf(writeKey string) (id [8]byte) {
 
 // add accepts a call once it is written.
 func (w *spoolWorker) add(ctx context.Context, s *scratch, now time.Time) error {
-	if w.whenFull == Block {
+	if w.WhenFull == Block {
 		w.awaitMemory(ctx, len(s.call()), now)
 	}
 	for {
@@ -196,8 +196,8 @@ func (w *spoolWorker) awaitRoom(ctx context.Context, r *spool.Record) error {
 			if err := w.waitForRoom(ctx, nil); err != nil {
 				return err
 			}
-		case w.whenFull == DropOldest && (w.dropOldest() || w.discardOldest()):
-		case w.whenFull == Block:
+		case w.WhenFull == DropOldest && (w.dropOldest() || w.discardOldest()):
+		case w.WhenFull == Block:
 			if err := w.waitForRoom(ctx, nil); err != nil {
 				return err
 			}
@@ -254,7 +254,7 @@ func (w *spoolWorker) freed() {
 // discarded tells the callback of calls that discardOldest gave up.
 func (w *spoolWorker) discarded(bodies [][]byte) {
 	lost := &batch{calls: len(bodies)}
-	if w.callback != nil {
+	if w.Callback != nil {
 		for _, body := range bodies {
 			lost.ids = append(lost.ids, readID(body))
 		}
@@ -380,7 +380,7 @@ func (w *spoolWorker) caughtUp() {
 func (w *spoolWorker) openPage() {
 	p := &w.page
 	w.placed, w.ids = 0, w.ids[:0]
-	if w.callback != nil {
+	if w.Callback != nil {
 		for i := range p.Len() {
 			_, body := p.At(i)
 			w.ids = append(w.ids, readID(body))
@@ -415,7 +415,7 @@ func (w *spoolWorker) placePage(now time.Time) bool {
 	defer w.unlock()
 	for range min(placeAtOnce, w.page.Len()-w.placed) {
 		var id callID
-		if w.callback != nil {
+		if w.Callback != nil {
 			id = w.ids[w.placed]
 		}
 		seq, body := w.page.At(w.placed)
