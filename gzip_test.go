@@ -78,29 +78,6 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-func TestFifo(t *testing.T) {
-	var q fifo
-	require.Nil(t, q.pop())
-	next, got := uint64(0), uint64(0)
-	for round := range 1000 {
-		for range round % 7 {
-			next++
-			q.push(&batch{seq: next})
-		}
-		for range round % 5 {
-			b := q.pop()
-			if b == nil {
-				require.Equal(t, next, got)
-				break
-			}
-			got++
-			require.Equal(t, got, b.seq)
-		}
-		require.Equal(t, next == got, q.empty())
-		require.LessOrEqual(t, len(q.items), 2*int(next-got)+32, "the queue keeps what it gave out")
-	}
-}
-
 func BenchmarkCompress(b *testing.B) {
 	var c compressor
 	var raw []byte

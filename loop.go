@@ -83,7 +83,7 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 		l.jobs = append(l.jobs, &job{todo: []*batch{b}})
 	}
 	l.outbox.busy = len(l.jobs) == l.MaxInFlight
-	finished = l.phase != running && len(l.jobs) == 0 && l.outbox.sealed.empty() && (l.spool == nil || l.spool.finished(!l.abandonAt.IsZero()))
+	finished = l.phase != running && len(l.jobs) == 0 && len(l.outbox.sealed) == 0 && (l.spool == nil || l.spool.finished(!l.abandonAt.IsZero()))
 	l.unlock()
 	if at := l.startDue(now); at.Before(next) {
 		next = at
@@ -116,7 +116,7 @@ func (l *loop) compressOne() {
 	defer l.unlock()
 	l.setZip(b, zip)
 	l.outbox.ready.push(b)
-	l.work = !l.outbox.sealed.empty()
+	l.work = len(l.outbox.sealed) > 0
 }
 
 // setZip replaces the bytes of a batch by their compressed form. The caller holds
@@ -228,7 +228,7 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 func (l *loop) putBack(j *job) {
 	b := j.todo[0]
 	b.failures = 0
-	if len(j.todo) == 1 && j.parts == nil && !l.outbox.ready.empty() {
+	if len(j.todo) == 1 && j.parts == nil && len(l.outbox.ready) > 0 {
 		l.outbox.ready.push(b)
 		j.todo[0] = l.outbox.ready.pop()
 	}

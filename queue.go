@@ -427,33 +427,18 @@ func (p *pipeline) snapshot() Stats {
 }
 
 // fifo is a queue of batches.
-type fifo struct {
-	items []*batch
-	head  int // index of the first; those before it are nil
-}
+type fifo []*batch
 
 // push appends a batch.
-func (q *fifo) push(b *batch) {
-	if q.head > 16 && q.head > len(q.items)/2 {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	q.items = append(q.items, b)
-}
-
-// empty reports whether there is no batch.
-func (q *fifo) empty() bool { return q.head == len(q.items) }
+func (q *fifo) push(b *batch) { *q = append(*q, b) }
 
 // pop takes the first batch out; it is nil if there is none.
 func (q *fifo) pop() *batch {
-	if q.empty() {
+	if len(*q) == 0 {
 		return nil
 	}
-	b := q.items[q.head]
-	q.items[q.head] = nil
-	if q.head++; q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	}
+	b := (*q)[0]
+	(*q)[0] = nil
+	*q = (*q)[1:]
 	return b
 }

@@ -35,26 +35,20 @@ const (
 
 // spoolState says where calls go.
 //
-//	from        event                                            to
-//	inMemory    a call has waited for memory in vain             spilling
-//	inMemory    there is no memory for a call                    diskOnly
-//	spilling    the next call is written                         diskOnly
-//	diskOnly    there is memory again                            reading
-//	reading     that memory is used                              diskOnly
-//	diskOnly, reading  all calls are read back                   inMemory
+//	from      event                                      to
+//	inMemory  a call has waited for memory in vain       spilling
+//	inMemory  there is no memory for a call              diskOnly
+//	spilling  the next call is written                   diskOnly
+//	diskOnly  all calls are read back                    inMemory
 //
-// A client that finds calls of an earlier process begins in reading.
+// A client that finds calls of an earlier process begins in diskOnly.
 type spoolState int
 
 const (
 	inMemory spoolState = iota // a call is written, and placed in a batch
 	spilling                   // likewise, but the next call is not placed
-	diskOnly                   // calls are written only; the worker waits for memory
-	reading                    // calls are written only; the worker reads them back
+	diskOnly                   // calls are written only; the worker reads them back as there is memory
 )
-
-// behind reports whether there are calls on the disk alone.
-func (s spoolState) behind() bool { return s >= diskOnly }
 
 // spoolWorker decides when the calls of a client with a spool are in memory as
 // well as on the disk, and reads back those that are not.
@@ -70,7 +64,7 @@ type spoolWorker struct {
 
 	// Guarded by the pipeline's mu.
 	state spoolState
-	next  uint64 // while behind: calls from that one on are not read back
+	next  uint64 // in diskOnly: calls from that one on are not read back
 
 	// Used by run alone.
 	page   spool.Page
@@ -111,7 +105,7 @@ func (p *pipeline) openSpool() error {
 	p.stats.Recovered, p.stats.Accepted = found.Records, found.Records
 	w.logFound(found)
 	if found.Records > 0 {
-		w.state = reading
+		w.state = diskOnly
 		w.poke()
 	}
 	return nil
@@ -233,7 +227,7 @@ func (w *spoolWorker) appended(records []*spool.Record, now time.Time) {
 func (w *spoolWorker) accept(r *spool.Record, now time.Time) {
 	w.seq = uint64(r.Position)
 	w.stats.Accepted++
-	if w.state.behind() || w.state == inMemory && w.place(r.Owner.(*scratch).id, r.Body(), w.seq, now) {
+	if w.state == diskOnly || w.state == inMemory && w.place(r.Owner.(*scratch).id, r.Body(), w.seq, now) {
 		return
 	}
 	if w.open != nil {
@@ -291,7 +285,6 @@ func readID(encoded []byte) callID {
 // holds mu.
 func (w *spoolWorker) feed(held int64) {
 	if w.state == diskOnly && held < w.refill {
-		w.state = reading
 		w.poke()
 	}
 }
@@ -349,17 +342,15 @@ func (w *spoolWorker) wantsPage() bool {
 	w.mu.Lock()
 	defer w.unlock()
 	switch {
-	case !w.state.behind() || w.phase == aborting:
+	case w.state != diskOnly || w.phase == aborting:
 		w.page, w.placed = spool.Page{}, 0
 		return false
 	case w.held() >= w.refill:
-		w.state = diskOnly
 		return false
 	case w.placed == w.page.Len() && w.next > w.seq:
 		w.caughtUp()
 		return false
 	}
-	w.state = reading
 	return true
 }
 
@@ -423,7 +414,6 @@ func (w *spoolWorker) placePage(now time.Time) bool {
 			if w.open != nil {
 				w.seal(now)
 			}
-			w.state = diskOnly
 			return false
 		}
 		w.placed++
@@ -435,7 +425,7 @@ func (w *spoolWorker) placePage(now time.Time) bool {
 // finished reports whether the loop, which is to end, need not wait for the spool
 // any more. The caller holds mu.
 func (w *spoolWorker) finished(aborted bool) bool {
-	return !w.disk.Busy() && (!w.state.behind() || aborted)
+	return !w.disk.Busy() && (w.state != diskOnly || aborted)
 }
 
 // close ends the worker and closes the log. No call is made any more.
