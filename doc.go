@@ -36,7 +36,7 @@
 // Properties, traits, contexts and integrations hold what encoding/json can
 // write, and are written as it writes them, keys sorted, but with '<', '>' and
 // '&' as they are. Strings, bools, numbers, times, maps with string keys and
-// slices of these are the fast ones: they take no reflection and no allocation.
+// slices of these are the fast ones: they take no allocation.
 // Bytes that are not UTF-8 become U+FFFD. NaN, the infinities, channels,
 // functions, cycles and more than 990 levels are errors.
 //
