@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/segmentio/backo-go"
+
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
@@ -157,21 +159,6 @@ func (c *Client) Enqueue(ctx context.Context, m Call) error {
 	return c.enqueue(ctx, &k, err)
 }
 
-// scratch is a buffer that a call is encoded into.
-type scratch struct {
-	record spool.Record // the call, behind the room that a spool needs
-	id     callID       // the call's, if there is a callback
-}
-
-// call is the call in the buffer.
-func (s *scratch) call() []byte { return s.record.Body() }
-
-var scratches = sync.Pool{New: func() interface{} {
-	s := &scratch{record: spool.Record{Buf: make([]byte, spool.HeadLen, 1024)}}
-	s.record.Owner = s
-	return s
-}}
-
 // enqueue encodes a valid call, and accepts it.
 func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	if invalid != nil {
@@ -190,8 +177,10 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	case len(s.call()) > MaxCallBytes:
 		err = c.reject(tooLarge(k.kind, s.call()), &c.rejected.TooLarge)
 	default:
-		err = p.add(ctx, k, s, now)
-		if err != nil {
+		if p.Callback != nil {
+			s.id = callID{k.id(s.record.Buf), k.kind}
+		}
+		if err = p.accept(ctx, s, now); err != nil {
 			err = c.reject(err, &c.rejected.QueueFull)
 		} else if p.log.verbose {
 			p.log.debugf("queued %s", s.call())
@@ -390,4 +379,41 @@ func (c *Client) Stats() Stats {
 	defer c.mu.Unlock()
 	s.Rejected = c.rejected
 	return s
+}
+
+// settings parses the fields of the client.
+func (c *Client) settings() (*settings, error) {
+	if err := checkKey(c.writeKey); err != nil {
+		return nil, err
+	}
+	u, err := batchURL(c.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	s := &settings{
+		Config:   c.config,
+		writeKey: c.writeKey,
+		request:  newRequest(u, c.writeKey, c.config.Gzip),
+		timeout:  orDefault(c.Client.Timeout, defaultTimeout),
+		log:      newLogger(c.Logger, c.Verbose, c.writeKey),
+		backo:    Backo,
+		middle:   c.middle,
+	}
+	s.FlushAt = either(c.Size, c.FlushAt, defaultFlushAt)
+	s.FlushAfter = either(c.Interval, c.FlushAfter, defaultFlushAfter)
+	s.MaxInFlight = orDefault(s.MaxInFlight, defaultMaxInFlight)
+	s.MaxAttempts = orDefault(s.MaxAttempts, defaultMaxAttempts)
+	s.MaxBytes = orDefault(s.MaxBytes, defaultMaxBytes)
+	s.Spool = c.Spool
+	s.SpoolMaxBytes = orDefault(s.SpoolMaxBytes, defaultSpoolBytes)
+	if s.backo == nil {
+		s.backo = backo.DefaultBacko()
+	}
+	if s.middle == nil {
+		if s.middle, err = appendMiddle(nil, nil); err != nil {
+			return nil, err
+		}
+	}
+	s.client, s.ownTransport = httpClient(c.Client, s.MaxInFlight)
+	return s, nil
 }

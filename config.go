@@ -216,43 +216,6 @@ type settings struct {
 	middle       []byte // of each body: from the last call to the id of the batch
 }
 
-// settings parses the fields of the client.
-func (c *Client) settings() (*settings, error) {
-	if err := checkKey(c.writeKey); err != nil {
-		return nil, err
-	}
-	u, err := batchURL(c.Endpoint)
-	if err != nil {
-		return nil, err
-	}
-	s := &settings{
-		Config:   c.config,
-		writeKey: c.writeKey,
-		request:  newRequest(u, c.writeKey, c.config.Gzip),
-		timeout:  orDefault(c.Client.Timeout, defaultTimeout),
-		log:      newLogger(c.Logger, c.Verbose, c.writeKey),
-		backo:    Backo,
-		middle:   c.middle,
-	}
-	s.FlushAt = either(c.Size, c.FlushAt, defaultFlushAt)
-	s.FlushAfter = either(c.Interval, c.FlushAfter, defaultFlushAfter)
-	s.MaxInFlight = orDefault(s.MaxInFlight, defaultMaxInFlight)
-	s.MaxAttempts = orDefault(s.MaxAttempts, defaultMaxAttempts)
-	s.MaxBytes = orDefault(s.MaxBytes, defaultMaxBytes)
-	s.Spool = c.Spool
-	s.SpoolMaxBytes = orDefault(s.SpoolMaxBytes, defaultSpoolBytes)
-	if s.backo == nil {
-		s.backo = backo.DefaultBacko()
-	}
-	if s.middle == nil {
-		if s.middle, err = appendMiddle(nil, nil); err != nil {
-			return nil, err
-		}
-	}
-	s.client, s.ownTransport = httpClient(c.Client, s.MaxInFlight)
-	return s, nil
-}
-
 // check returns what is wrong with a Config, and the encoded context.
 func (cfg *Config) check(writeKey string) (middle []byte, err error) {
 	var errs []error
@@ -386,4 +349,25 @@ func orDefault[T int | int64 | time.Duration](v, def T) T {
 		return def
 	}
 	return v
+}
+
+// newRequest returns what all requests have in common.
+func newRequest(u *url.URL, writeKey string, gzip bool) *http.Request {
+	r := &http.Request{
+		Method:     http.MethodPost,
+		URL:        u,
+		Host:       u.Host,
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header: http.Header{
+			"Content-Type": {"application/json"},
+			"User-Agent":   {"analytics-go (version: " + Version + ")"},
+		},
+	}
+	if gzip {
+		r.Header["Content-Encoding"] = []string{"gzip"}
+	}
+	r.SetBasicAuth(writeKey, "")
+	return r
 }

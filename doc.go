@@ -123,4 +123,31 @@
 //
 // The package mockserver beside this one is a collector for tests: its RunT starts
 // one, whose URL is the client's Endpoint.
+//
+// # Files
+//
+// For those who read the source, on the way down of a call:
+//
+//  1. analytics.go: a client, and its start
+//  2. loop.go: the goroutine that hands batches to senders, and acts on outcomes
+//  3. bisect.go: parts of a refused batch
+//  4. upload.go: an attempt
+//  5. spool.go: calls on the disk, and reading them back
+//  6. flush.go: waiting for calls to end, and the end of a client
+//  7. queue.go: calls are put into batches; batches wait, end and are counted
+//  8. pipeline.go: what a client at work consists of, and its states
+//  9. outbox.go: batches that wait, and when one is sealed that is not full
+//  10. flushes.go: who waits for which calls
+//  11. result.go: results on their way to the callback and the log
+//  12. batch.go: the body of a request
+//  13. gzip.go: a body that is compressed
+//  14. budget.go: memory that is charged, and buffers
+//  15. message.go: the six calls, and their JSON
+//  16. integrations.go: which destinations a call is for
+//  17. errors.go: errors
+//  18. config.go: what can be set
+//  19. stats.go: counts, and results
+//  20. transport.go: connections
+//  21. retry.go: what an answer means, and when to try again
+//  22. debug.go: the log
 package analytics

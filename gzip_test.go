@@ -16,7 +16,7 @@ import (
 func TestZippedBodyIsOneGzipMember(t *testing.T) {
 	var c compressor
 	for _, raw := range []string{"", "x", `{"batch":[`, strings.Repeat("abc ", 100_000), string(bytes.Repeat([]byte{0xff, 0, 1}, 70_000))} {
-		z := c.compress([]byte(raw))
+		z := c.compress([]byte(raw), 0)
 		require.Equal(t, raw, string(z.raw()))
 		for _, tail := range []string{`2006-01-02T15:04:05.000Z"}`, "", strings.Repeat("t", 65535)} {
 			requireGunzips(t, raw+tail, z.data, z.appendEnd(nil, []byte(tail)))
@@ -44,7 +44,7 @@ func FuzzZipped(f *testing.F) {
 		if len(tail) > 65535 {
 			return
 		}
-		z := c.compress(raw)
+		z := c.compress(raw, 0)
 		require.True(t, bytes.Equal(raw, z.raw()))
 		requireGunzips(t, string(raw)+string(tail), z.data, z.appendEnd(nil, tail))
 	})
@@ -86,6 +86,6 @@ func BenchmarkCompress(b *testing.B) {
 	}
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {
-		c.compress(raw)
+		c.compress(raw, tailLen)
 	}
 }

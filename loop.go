@@ -6,27 +6,6 @@ import (
 	"time"
 )
 
-// loop is what only the goroutine of the pipeline uses.
-type loop struct {
-	*pipeline
-	jobs      []*job    // at most MaxInFlight
-	abandonAt time.Time // when attempts that were cancelled are abandoned; zero unless aborting
-	zipper    compressor
-
-	attempts context.Context // of every attempt
-	cancel   context.CancelFunc
-}
-
-// job is a batch that is being sent: an attempt, a wait, another attempt, until the
-// batch, or each part of it, has ended. A sender may replace a batch that was
-// delivered by the next one; todo is guarded by mu while a sender works on it.
-type job struct {
-	todo    []*batch   // in the order of sending
-	due     time.Time  // when the first of todo may be sent
-	running bool       // a sender works on it
-	parts   *bisection // of a refused batch, whose parts are in todo; nil if it is whole
-}
-
 // run is the goroutine of the pipeline. It ends when the client is closed and every
 // call has ended.
 func (p *pipeline) run() {
@@ -111,20 +90,12 @@ func (l *loop) compressOne() {
 	if b == nil {
 		return
 	}
-	zip := l.zipper.compress(b.buf)
+	zip := l.zipper.compress(b.buf, tailLen)
 	l.mu.Lock()
 	defer l.unlock()
 	l.setZip(b, zip)
 	l.outbox.ready.push(b)
 	l.work = len(l.outbox.sealed) > 0
-}
-
-// setZip replaces the bytes of a batch by their compressed form. The caller holds
-// mu.
-func (l *loop) setZip(b *batch, zip *zipped) {
-	l.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(zip.data)))
-	l.buffers.put(b.buf)
-	b.buf, b.zip = nil, zip
 }
 
 // startDue begins the attempts that are due, and returns when the next one is.

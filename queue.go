@@ -2,185 +2,15 @@ package analytics
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
-// pipeline is a client at work. Callers append their calls to the open batch
-// under mu; the loop goroutine does everything else.
-type pipeline struct {
-	// What most calls use comes first, in a cache line of its own.
-	mu   sync.Mutex // guards open and the last group of fields; not held during I/O or the caller's code
-	open *batch     // calls are appended to it; nil if there is none
-	_    [64 - 16]byte
-
-	*settings
-
-	wake     chan struct{} // capacity 1; sent to when the loop has work; never closed
-	outcomes chan outcome  // capacity MaxInFlight; senders send; never closed
-	aborted  chan struct{} // closed as phase becomes aborting
-	ended    chan struct{} // closed by the loop when no further call will end
-	done     chan struct{} // closed by the loop as it ends, when all results are passed on
-
-	results dispatcher   // has a mutex of its own
-	spool   *spoolWorker // nil without Config.Spool
-
-	// Guarded by mu.
-	phase    phase
-	closing  *flush    // the wait of Shutdown; nil while running
-	abortErr error     // why phase is aborting
-	timer    sealTimer // of open
-	lastLen  int       // length of the batch sealed last, the likely length of the next
-	outbox   outbox
-	budget   budget
-	buffers  buffers
-	flushes  flushes
-	work     bool   // unlock is to wake the loop
-	seq      uint64 // number of the call accepted last; without a spool, before those in open
-	stats    Stats  // without Pending, Rejected and Bytes; without a spool, also without the calls in open
-}
-
-// phase is the phase of a pipeline.
-//
-//	from     event                                              to
-//	running  Shutdown or Close is called                        closing
-//	closing  its context ends, and calls have not ended         aborting
-//
-// The loop ends in closing when all calls have ended, and in aborting after
-// abortGrace at the latest.
-type phase int
-
-const (
-	running  phase = iota // calls are accepted
-	closing               // no call is accepted; those that are left are sent
-	aborting              // those that are left are dropped, or stay in the spool
-)
-
-func newPipeline(s *settings) *pipeline {
-	p := &pipeline{
-		settings: s,
-		budget:   budget{max: s.MaxBytes},
-		buffers:  buffers{max: (s.MaxInFlight + 2) * MaxBatchBytes},
-		wake:     make(chan struct{}, 1),
-		outcomes: make(chan outcome, s.MaxInFlight),
-		aborted:  make(chan struct{}),
-		ended:    make(chan struct{}),
-		done:     make(chan struct{}),
-	}
-	p.results = dispatcher{log: s.log, callback: s.Callback, release: p.releaseResult}
-	return p
-}
-
-// releaseResult gives back the memory of a result that was passed on.
-func (p *pipeline) releaseResult(b *batch) {
-	p.mu.Lock()
-	defer p.unlock()
-	p.recharge(b, 0)
-}
-
-// unlock unlocks mu, and wakes the loop if there is work for it.
-func (p *pipeline) unlock() {
-	work := p.work
-	p.work = false
-	p.mu.Unlock()
-	if work {
-		p.poke()
-	}
-}
-
-// poke wakes the loop.
-func (p *pipeline) poke() {
-	select {
-	case p.wake <- struct{}{}:
-	default: // it is awake already
-	}
-}
-
-// sealTimer says when the open batch is sealed though it is not full. It is
-// guarded by the pipeline's mu.
-type sealTimer struct {
-	due      time.Time // when the open batch is sealed at the latest
-	lastSeal time.Time // when a batch was last sealed
-	watching time.Time // when the loop calls expired next; zero if it does not
-}
-
-// opened sets the time of a new batch. It reports whether the loop is to be woken.
-func (t *sealTimer) opened(now time.Time, after time.Duration) (wake bool) {
-	// The interval begins with the last batch. After a long pause it begins with
-	// this call, which would be sent alone otherwise.
-	if t.due = t.lastSeal.Add(after); !t.due.After(now) {
-		t.due = now.Add(after)
-	}
-	if wake = t.watching.IsZero(); wake {
-		t.watching = t.due
-	}
-	return wake
-}
-
-// sealed notes that a batch was sealed.
-func (t *sealTimer) sealed(now time.Time) { t.lastSeal = now }
-
-// expired reports whether the open batch, if there is one, is to be sealed. It
-// sets watching anew.
-func (t *sealTimer) expired(now time.Time, open bool) bool {
-	if t.watching.IsZero() || now.Before(t.watching) {
-		return false
-	}
-	t.watching = time.Time{}
-	if !open {
-		return false
-	}
-	if now.Before(t.due) {
-		t.watching = t.due
-		return false
-	}
-	return true
-}
-
-// outbox is the batches that wait to be sent. It is guarded by the pipeline's mu.
-type outbox struct {
-	sealed fifo      // to be compressed; used with Config.Gzip alone
-	ready  fifo      // to be sent
-	busy   bool      // MaxInFlight batches are being sent; the loop takes the next by itself
-	gate   time.Time // no attempt begins before it, as a collector asked; zero if none did
-}
-
-// oldest takes out the batch that has waited longest; it is nil if none waits.
-func (o *outbox) oldest() *batch {
-	if b := o.ready.pop(); b != nil {
-		return b
-	}
-	return o.sealed.pop()
-}
-
-// hold closes the gate until a time, unless it is closed for longer.
-func (o *outbox) hold(until time.Time) {
-	if until.After(o.gate) {
-		o.gate = until
-	}
-}
-
-// held returns until when the gate is closed. It opens the gate when its time is
-// over.
-func (o *outbox) held(now time.Time) time.Time {
-	if !o.gate.After(now) {
-		o.gate = time.Time{}
-	}
-	return o.gate
-}
-
-// add accepts the call encoded in w, which is copied. The error says why it does
-// not. Ctx is used under Block.
-func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) error {
-	if p.Callback != nil {
-		w.id = callID{k.id(w.record.Buf), k.kind}
-	}
-	if p.spool != nil {
-		return p.spool.add(ctx, w, now)
-	}
-	encoded := w.call()
+// add accepts a call, which is copied. The error says why it does not. Ctx is used
+// under Block.
+func (p *pipeline) add(ctx context.Context, s *scratch, now time.Time) error {
+	encoded := s.call()
 	p.mu.Lock()
 	if b := p.open; b != nil && p.Callback == nil && b.calls+1 < p.FlushAt && b.hasRoom(len(encoded), p.settings) {
 		b.append(encoded)
@@ -190,7 +20,7 @@ func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) 
 	defer p.unlock()
 	for p.phase == running {
 		switch {
-		case p.place(w.id, encoded, 0, now):
+		case p.place(s.id, encoded, 0, now):
 			return nil
 		case p.open != nil:
 			p.seal(now) // send what fills the memory
@@ -265,8 +95,8 @@ func (p *pipeline) bufferSize(buf []byte, n int) int {
 	switch {
 	case need <= cap(buf):
 		return cap(buf)
-	case cap(buf) < p.lastLen: // this batch is likely to become as long
-		need = max(need, p.lastLen+p.lastLen/8, minBuffer)
+	case cap(buf) < p.buffers.usual: // this batch is likely to become as long
+		need = max(need, p.buffers.usual+p.buffers.usual/8, minBuffer)
 	default:
 		need = max(need, cap(buf)+cap(buf)/4, minBuffer)
 	}
@@ -292,7 +122,7 @@ func (p *pipeline) seal(now time.Time) {
 	p.open = nil
 	p.timer.sealed(now)
 	b.seal(p.settings)
-	p.lastLen = len(b.buf)
+	p.buffers.usual = len(b.buf)
 	if p.spool == nil {
 		p.seq += uint64(b.calls)
 		p.stats.Accepted += int64(b.calls)
@@ -316,29 +146,6 @@ func (p *pipeline) shrink(b *batch) {
 	p.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(exact)))
 	p.buffers.put(b.buf)
 	b.buf = exact
-}
-
-// recharge sets what b is charged for. The caller holds mu.
-func (p *pipeline) recharge(b *batch, charge int64) {
-	p.release(b.charge - charge)
-	b.charge = charge
-}
-
-// release gives bytes back to the budget. The caller holds mu.
-func (p *pipeline) release(n int64) {
-	p.budget.release(n)
-	if p.spool != nil {
-		p.spool.feed(p.held())
-	}
-}
-
-// held is what is charged besides the open batch: for what waits for the collector
-// or the callback.
-func (p *pipeline) held() int64 {
-	if p.open == nil {
-		return p.budget.used
-	}
-	return p.budget.used - p.open.charge
 }
 
 // reclaim takes the buffer of a batch, to be used again unless a transport may read
@@ -424,21 +231,4 @@ func (p *pipeline) snapshot() Stats {
 		s.SpoolBytes = p.spool.disk.Usage()
 	}
 	return s
-}
-
-// fifo is a queue of batches.
-type fifo []*batch
-
-// push appends a batch.
-func (q *fifo) push(b *batch) { *q = append(*q, b) }
-
-// pop takes the first batch out; it is nil if there is none.
-func (q *fifo) pop() *batch {
-	if len(*q) == 0 {
-		return nil
-	}
-	b := (*q)[0]
-	(*q)[0] = nil
-	*q = (*q)[1:]
-	return b
 }

@@ -33,45 +33,6 @@ const (
 	maxRefill = 4 << 20
 )
 
-// spoolState says where calls go.
-//
-//	from      event                                      to
-//	inMemory  a call has waited for memory in vain       spilling
-//	inMemory  there is no memory for a call              diskOnly
-//	spilling  the next call is written                   diskOnly
-//	diskOnly  all calls are read back                    inMemory
-//
-// A client that finds calls of an earlier process begins in diskOnly.
-type spoolState int
-
-const (
-	inMemory spoolState = iota // a call is written, and placed in a batch
-	spilling                   // likewise, but the next call is not placed
-	diskOnly                   // calls are written only; the worker reads them back as there is memory
-)
-
-// spoolWorker decides when the calls of a client with a spool are in memory as
-// well as on the disk, and reads back those that are not.
-type spoolWorker struct {
-	*pipeline
-	disk   *spool.Log
-	refill int64 // calls are read back while less memory than that is used
-	full   error // of a call that SpoolMaxBytes leaves no room for
-
-	wake chan struct{} // capacity 1; sent to when run has work; never closed
-	stop chan struct{} // closed by the loop as it ends
-	done chan struct{} // closed by run as it ends
-
-	// Guarded by the pipeline's mu.
-	state spoolState
-	next  uint64 // in diskOnly: calls from that one on are not read back
-
-	// Used by run alone.
-	page   spool.Page
-	placed int      // how many calls of page are placed
-	ids    []callID // of the calls of page, if there is a callback
-}
-
 // openSpool opens the spool, and counts the calls that an earlier process left.
 func (p *pipeline) openSpool() error {
 	w := &spoolWorker{
@@ -133,6 +94,14 @@ func sourceOf(writeKey string) (id [8]byte) {
 	sum := sha256.Sum256([]byte(writeKey))
 	copy(id[:], sum[:])
 	return id
+}
+
+// accept accepts a call, with a spool once it is written.
+func (p *pipeline) accept(ctx context.Context, s *scratch, now time.Time) error {
+	if p.spool != nil {
+		return p.spool.add(ctx, s, now)
+	}
+	return p.add(ctx, s, now)
 }
 
 // add accepts a call once it is written.
@@ -218,13 +187,13 @@ func (w *spoolWorker) appended(records []*spool.Record, now time.Time) {
 	w.mu.Lock()
 	defer w.unlock()
 	for _, r := range records {
-		w.accept(r, now)
+		w.count(r, now)
 	}
 }
 
-// accept counts a call that is written, and places it in a batch unless calls are
+// count counts a call that is written, and places it in a batch unless calls are
 // on the disk alone. The caller holds mu.
-func (w *spoolWorker) accept(r *spool.Record, now time.Time) {
+func (w *spoolWorker) count(r *spool.Record, now time.Time) {
 	w.seq = uint64(r.Position)
 	w.stats.Accepted++
 	if w.state == diskOnly || w.state == inMemory && w.place(r.Owner.(*scratch).id, r.Body(), w.seq, now) {
@@ -278,23 +247,6 @@ func readID(encoded []byte) callID {
 	var id struct{ MessageId, Type string }
 	_ = json.Unmarshal(encoded, &id) // the client wrote it
 	return callID{id.MessageId, id.Type}
-}
-
-// feed wakes the worker if it waits for memory and there is some. Held is the
-// memory of sealed batches: an open one does not wait for the collector. The caller
-// holds mu.
-func (w *spoolWorker) feed(held int64) {
-	if w.state == diskOnly && held < w.refill {
-		w.poke()
-	}
-}
-
-// poke wakes run.
-func (w *spoolWorker) poke() {
-	select {
-	case w.wake <- struct{}{}:
-	default: // it is awake already
-	}
 }
 
 // run is the goroutine of the worker. It reads back calls that are on the disk

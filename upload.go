@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -27,42 +26,6 @@ const (
 	// maxQuoted is how much of the text of an answer is quoted in an error.
 	maxQuoted = 256
 )
-
-// outcome is the result of one attempt. The loop acts on it.
-type outcome struct {
-	job        *job
-	handled    bool          // the sender has ended the batch
-	inUse      bool          // the transport may still read the body
-	status     int           // 0 if there was no answer
-	retryAfter time.Duration // how long nothing is to be sent; 0 if the collector did not ask for it
-	err        error         // nil if status is a success
-}
-
-// httpClient returns the client that makes the requests, a copy of the caller's, and
-// its transport unless that is the caller's. The senders implement the time-out,
-// without a goroutine for each request.
-func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
-	client := given
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	client.Timeout = 0
-	if client.Transport != nil {
-		return &client, nil
-	}
-	// A test may replace http.DefaultTransport.
-	base, ok := http.DefaultTransport.(*http.Transport)
-	if !ok {
-		return &client, nil
-	}
-	own := base.Clone()
-	own.MaxIdleConns, own.MaxIdleConnsPerHost = conns, conns
-	own.DisableCompression = true  // answers are a few bytes
-	own.WriteBufferSize = 64 << 10 // most requests are one write
-	if own.DialContext != nil {    // a new DialContext would turn HTTP/2 off, and override a Dial
-		own.DialContext = directDial(own.DialContext)
-	}
-	client.Transport = own
-	return &client, own
-}
 
 // sender makes attempts, one after the other, while they succeed.
 type sender struct {
@@ -105,27 +68,6 @@ type transportError struct {
 
 func (e *transportError) Error() string { return e.text }
 func (e *transportError) Unwrap() error { return e.err }
-
-// newRequest returns what all requests have in common.
-func newRequest(u *url.URL, writeKey string, gzip bool) *http.Request {
-	r := &http.Request{
-		Method:     http.MethodPost,
-		URL:        u,
-		Host:       u.Host,
-		Proto:      "HTTP/1.1",
-		ProtoMajor: 1,
-		ProtoMinor: 1,
-		Header: http.Header{
-			"Content-Type": {"application/json"},
-			"User-Agent":   {"analytics-go (version: " + Version + ")"},
-		},
-	}
-	if gzip {
-		r.Header["Content-Encoding"] = []string{"gzip"}
-	}
-	r.SetBasicAuth(writeKey, "")
-	return r
-}
 
 // proceed ends a batch that was delivered, and replaces it in its job by the next one
 // that waits, whose body it returns. It returns nil if there is none, or if the loop
@@ -292,31 +234,4 @@ func answerMessage(text []byte) string {
 		}
 	}
 	return strings.TrimSpace(string(text))
-}
-
-// directDial wraps dial so that connections take the bytes of a batch without a copy.
-func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			conn = directConn{tcp}
-		}
-		return conn, err
-	}
-}
-
-type directConn struct{ *net.TCPConn }
-
-// ReadFrom is called by net/http to write the rest of a body, after it has filled its
-// write buffer. ReadFrom writes it without a copy: the rest of a request of this
-// client is as long as it announced.
-func (c directConn) ReadFrom(r io.Reader) (int64, error) {
-	if limited, ok := r.(*io.LimitedReader); ok {
-		if body, ok := limited.R.(io.WriterTo); ok {
-			n, err := body.WriteTo(c.TCPConn)
-			limited.N -= n
-			return n, err
-		}
-	}
-	return c.TCPConn.ReadFrom(r)
 }
