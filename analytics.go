@@ -61,7 +61,7 @@ type Client struct {
 
 // New returns a client for the source of the write key. It never fails and starts
 // nothing: a wrong write key, or a wrong field of the client, is an error of the first
-// call.
+// call. It is for programs written for version 2, and for tests.
 func New(writeKey string) *Client {
 	return newClient(writeKey, Config{})
 }

@@ -1,10 +1,13 @@
 // Package analytics records what users do and sends it, in batches and in the
 // background, to a collector that speaks the tracking API.
 //
-//	client := analytics.New("YOUR_WRITE_KEY")
+//	client, err := analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
 //	defer client.Close()
 //
-//	err := client.Track(&analytics.Track{
+//	err = client.Track(&analytics.Track{
 //		UserId:     "019mr8mf4r",
 //		Event:      "Song Played",
 //		Properties: map[string]interface{}{"artist": "Dwele"},
@@ -21,7 +24,7 @@
 // A program written for version 2 of the service's library compiles with its
 // import path changed, and the fields of [Client] that it sets after [New] mean
 // what they did. New programs use [NewWithConfig], which says at once what is
-// wrong with its [Config].
+// wrong with its [Config]. In tests, whose configuration is not wrong, New is shorter.
 //
 // # The path of a call
 //

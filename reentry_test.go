@@ -218,3 +218,8 @@ func TestTransportErrorUsesItsClient(t *testing.T) {
 		require.ErrorIs(t, told, failure)
 	})
 }
+
+// writerFunc is the writer of a log.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -49,14 +49,6 @@ func TestTooLargeNamesSizeAndField(t *testing.T) {
 	}
 }
 
-func TestNewWithoutAWriteKey(t *testing.T) {
-	client := analytics.New("")
-	client.Client.Transport = &collector{}
-	require.ErrorContains(t, client.Track(&analytics.Track{Event: "e", UserId: "u"}), "the write key is empty")
-	require.EqualValues(t, 1, client.Stats().Rejected.Invalid)
-	require.NoError(t, client.Close())
-}
-
 // The text of an answer is logged verbatim, if it is printable.
 func TestRefusalIsLoggedAsItsMessage(t *testing.T) {
 	for body, want := range map[string]string{

@@ -102,16 +102,6 @@ func TestTenAttempts(t *testing.T) {
 	}
 }
 
-func TestMaxAttempts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &collector{decide: func(int, post) answer { return answer{status: 500} }}
-		client := newClient(t, c, analytics.Config{MaxAttempts: 1})
-		track(t, client, "e", 1)
-		require.Error(t, client.Close())
-		require.Len(t, c.all(), 1)
-	})
-}
-
 func TestRefusedForGood(t *testing.T) {
 	for _, status := range []int{301, 302, 304, 307, 401, 403, 404, 418, 501, 505, 511} {
 		synctest.Test(t, func(t *testing.T) {

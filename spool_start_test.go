@@ -53,18 +53,6 @@ func TestCloseSaysWhatItCouldNotSend(t *testing.T) {
 	require.Equal(t, int64(5), recovered(t, dir))
 }
 
-func TestUnusedClientSaysThatItsSpoolIsInUse(t *testing.T) {
-	dir := t.TempDir()
-	first := newClient(t, &collector{}, analytics.Config{Spool: dir})
-	track(t, first, "a", 1)
-	second := newClient(t, &collector{}, analytics.Config{Spool: dir})
-	require.Zero(t, second.Stats())
-	require.ErrorContains(t, second.Close(), "in use by another client of this process")
-	require.ErrorIs(t, second.Track(&analytics.Track{Event: "e", UserId: "u"}), analytics.ErrClosed)
-	require.NoError(t, first.Close())
-	require.NoError(t, second.Close())
-}
-
 // A method that opens a slow spool returns when its context ends. The spool is opened
 // nevertheless, and a Shutdown takes effect then.
 func TestContextEndsWhileTheSpoolIsOpened(t *testing.T) {

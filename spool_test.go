@@ -294,16 +294,6 @@ func TestSpoolFlushEndsWithTheClient(t *testing.T) {
 	})
 }
 
-// SpoolSync changes nothing else.
-func TestSpoolSync(t *testing.T) {
-	dir := t.TempDir()
-	up := &collector{}
-	client := newClient(t, up, analytics.Config{Spool: dir, SpoolSync: true})
-	track(t, client, "a", 30)
-	require.NoError(t, client.Close())
-	require.Len(t, up.taken("event"), 30)
-}
-
 func TestSpoolIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	first := newClient(t, &collector{}, analytics.Config{Spool: dir})
@@ -318,9 +308,13 @@ func TestSpoolIsLocked(t *testing.T) {
 	require.ErrorIs(t, err, analytics.ErrSpool)
 	require.ErrorContains(t, err, "in use by process 7 on web-1 (shop)")
 	require.Equal(t, int64(1), second.Stats().Rejected.Spool)
+	third := newClient(t, &collector{}, analytics.Config{Spool: dir})
+	require.Zero(t, third.Stats())
+	require.ErrorContains(t, third.Close(), "in use by", "there may be calls of an earlier process")
 	require.NoError(t, first.Close())
 	track(t, second, "b", 1)
 	require.NoError(t, second.Close())
+	require.NoError(t, third.Close())
 }
 
 func TestSpoolErrors(t *testing.T) {

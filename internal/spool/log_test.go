@@ -155,23 +155,6 @@ func TestDirectoryIsLocked(t *testing.T) {
 	require.ErrorContains(t, err, "in use by")
 }
 
-func TestForeignSegmentsAreLeft(t *testing.T) {
-	dir := t.TempDir()
-	other := open(t, dir, Options{Source: [8]byte{1}})
-	require.NoError(t, appendTo(other, "theirs"))
-	closeLog(other)
-	l, found, err := Open(dir, Options{MaxBytes: 1 << 20, Source: [8]byte{2}})
-	require.NoError(t, err)
-	require.Equal(t, 1, found.Foreign)
-	require.Zero(t, found.Records)
-	require.NoError(t, appendTo(l, "ours"))
-	l.Done(l.last, 1)
-	closeLog(l)
-	_, found, err = Open(dir, Options{MaxBytes: 1 << 20, Source: [8]byte{1}})
-	require.NoError(t, err)
-	require.Equal(t, int64(1), found.Records)
-}
-
 // Drained is called once no call of Append is left after Stop.
 func TestStopDrains(t *testing.T) {
 	writing, release, drained := make(chan struct{}), make(chan struct{}), make(chan struct{})
