@@ -88,7 +88,7 @@ func TestClose(t *testing.T) {
 	})
 	t.Run("often, and at the same time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := &collector{decide: func(int, post) answer { return answer{delay: time.Second} }}
+			c := always(answer{delay: time.Second})
 			client := newClient(t, c, analytics.Config{})
 			track(t, client, "e", 30)
 			var wg sync.WaitGroup
@@ -106,12 +106,7 @@ func TestClose(t *testing.T) {
 	})
 	t.Run("one 503 loses nothing", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := &collector{decide: func(i int, p post) answer {
-				if i == 0 {
-					return answer{status: 503}
-				}
-				return answer{}
-			}}
+			c := first(answer{status: 503})
 			client := newClient(t, c, analytics.Config{FlushAt: 100})
 			track(t, client, "e", 100)
 			require.NoError(t, client.Close())
@@ -120,7 +115,7 @@ func TestClose(t *testing.T) {
 	})
 	t.Run("hung collector", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := &collector{decide: func(int, post) answer { return answer{hang: true} }}
+			c := always(answer{hang: true})
 			client := newClient(t, c, analytics.Config{CloseTimeout: 3 * time.Second})
 			track(t, client, "e", 130)
 			start := time.Now()
@@ -182,7 +177,7 @@ func TestShutdownWithAnEndedContextKeepsWhatIsDone(t *testing.T) {
 func TestShutdownAgainReturnsTheSameError(t *testing.T) {
 	for range 20 { // what a select chooses is random
 		synctest.Test(t, func(t *testing.T) {
-			client := newClient(t, &collector{decide: func(int, post) answer { return answer{status: 403} }}, analytics.Config{})
+			client := newClient(t, always(answer{status: 403}), analytics.Config{})
 			track(t, client, "e", 20)
 			want := client.Close()
 			require.Error(t, want)
@@ -198,7 +193,7 @@ func TestShutdownTellsWhatTheLastAttemptMet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
 		var results []analytics.Result
-		c := &collector{decide: func(int, post) answer { return answer{status: 503} }}
+		c := always(answer{status: 503})
 		client := newClient(t, c, analytics.Config{
 			CloseTimeout: time.Second, Logger: log.logger(),
 			Callback: func(r analytics.Result) { results = append(results, r) },
@@ -282,7 +277,7 @@ func TestFlush(t *testing.T) {
 
 // filling has a collector that never answers, and a budget for few calls.
 func filling(t *testing.T, policy analytics.FullPolicy) (*analytics.Client, *collector) {
-	c := &collector{decide: func(int, post) answer { return answer{hang: true} }}
+	c := always(answer{hang: true})
 	return newClient(t, c, analytics.Config{MaxBytes: 128 << 10, WhenFull: policy, CloseTimeout: time.Second}), c
 }
 
@@ -359,7 +354,7 @@ func TestFullTakesTheLargestCall(t *testing.T) {
 func TestFullBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		c := &collector{decide: func(i int, p post) answer { return answer{delay: time.Second} }}
+		c := always(answer{delay: time.Second})
 		client := newClient(t, c, analytics.Config{MaxBytes: 128 << 10, WhenFull: analytics.Block, MaxInFlight: 1, CloseTimeout: time.Hour})
 		for range 500 {
 			require.NoError(t, client.Track(kilobyte("e")))
@@ -436,12 +431,9 @@ func TestFullDropsOldest(t *testing.T) {
 
 func TestCallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &collector{decide: func(i int, p post) answer {
-			if p.body.Batch[0]["type"] == "page" {
-				return answer{status: 403}
-			}
-			return answer{}
-		}}
+		c := &collector{decide: when(answer{status: 403}, func(i int, p post) bool {
+			return p.body.Batch[0]["type"] == "page"
+		})}
 		ended := map[string]analytics.Result{}
 		var client *analytics.Client
 		var log lines

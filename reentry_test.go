@@ -142,12 +142,7 @@ func TestLogUsesItsClient(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var client *analytics.Client
 				logger, used := logging(func() error { return use(client) })
-				refusing := &collector{decide: func(i int, _ post) answer {
-					if i == 0 {
-						return answer{status: 403}
-					}
-					return answer{}
-				}}
+				refusing := first(answer{status: 403})
 				client = newClient(t, refusing, analytics.Config{FlushAt: 1, Logger: logger})
 				track(t, client, "refused", 1)
 				err := <-used

@@ -67,7 +67,7 @@ func TestRefusalIsLoggedAsItsMessage(t *testing.T) {
 		strings.Repeat("x", 1<<20):                                              ": " + strings.Repeat("x", 256) + "…",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c := &collector{decide: func(int, post) answer { return answer{status: 403, body: strings.NewReader(body)} }}
+			c := always(answer{status: 403, body: strings.NewReader(body)})
 			var out bytes.Buffer
 			client := newClient(t, c, analytics.Config{Logger: log.New(&out, "", 0)})
 			track(t, client, "e", 1)

@@ -54,7 +54,7 @@ func eachWay(t *testing.T, test func(t *testing.T, mapped bool)) {
 
 // newDownCollector refuses connections.
 func newDownCollector() *collector {
-	return &collector{decide: func(int, post) answer { return answer{err: errRefusedConn} }}
+	return always(answer{err: errRefusedConn})
 }
 
 // newSwitchedCollector accepts everything while on is set, and refuses connections
@@ -189,12 +189,9 @@ func TestSpoolConcurrentSafe(t *testing.T) {
 
 func testSpoolConcurrentSafe(t *testing.T) {
 	dir := t.TempDir()
-	c := &collector{decide: func(i int, _ post) answer {
-		if i%100 == 7 {
-			return answer{status: 503}
-		}
-		return answer{}
-	}}
+	c := &collector{decide: when(answer{status: 503}, func(i int, _ post) bool {
+		return i%100 == 7
+	})}
 	var told atomic.Int64
 	client := newClient(t, c, analytics.Config{
 		Spool: dir, SpoolMaxBytes: 1 << 20, WhenFull: analytics.Block, MaxBytes: 128 << 10, FlushAt: 13,
@@ -241,7 +238,7 @@ func TestSpoolUnderBlock(t *testing.T) {
 	t.Run("a collector that takes calls", func(t *testing.T) {
 		config.Spool = t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
-			up := &collector{decide: func(int, post) answer { return answer{delay: 10 * time.Millisecond} }}
+			up := always(answer{delay: 10 * time.Millisecond})
 			client := newClient(t, up, config)
 			require.Greater(t, fill(t, client), 300*time.Millisecond, "50 batches take 500")
 			require.NoError(t, client.Close())
@@ -251,7 +248,7 @@ func TestSpoolUnderBlock(t *testing.T) {
 	t.Run("one that does not", func(t *testing.T) {
 		config.Spool = t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
-			c := &collector{decide: func(int, post) answer { return answer{hang: true} }}
+			c := always(answer{hang: true})
 			client := newClient(t, c, config)
 			require.Equal(t, 250*time.Millisecond, fill(t, client), "one call waits")
 			require.Equal(t, int64(calls), client.Stats().Pending)
@@ -261,7 +258,7 @@ func TestSpoolUnderBlock(t *testing.T) {
 	t.Run("a context that ends", func(t *testing.T) {
 		config.Spool = t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
-			c := &collector{decide: func(int, post) answer { return answer{hang: true} }}
+			c := always(answer{hang: true})
 			client := newClient(t, c, config)
 			start := time.Now()
 			for range calls {
