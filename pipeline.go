@@ -201,7 +201,7 @@ type bisection struct {
 type outcome struct {
 	job        *job
 	handled    bool          // the sender has ended the batch
-	inUse      bool          // the transport may still read the body
+	inUse      bool          // the transport may still read the body, or timed out
 	status     int           // 0 if there was no answer
 	retryAfter time.Duration // how long nothing is to be sent; 0 if the collector did not ask for it
 	err        error         // nil if status is a success

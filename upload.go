@@ -30,8 +30,9 @@ const (
 // sender makes attempts, one after the other, while they succeed.
 type sender struct {
 	*pipeline
-	ctx    context.Context // of all its requests
-	answer []byte          // the buffer that answers are read into
+	request *http.Request // what all its requests have in common
+	timer   *time.Timer   // cancels them when an attempt has taken too long
+	answer  []byte        // the buffer that answers are read into
 
 	// A transport may read a body after RoundTrip has returned, when the answer
 	// came early or the attempt timed out. It reports the end of each reader.
@@ -41,9 +42,14 @@ type sender struct {
 // send makes an attempt, and goes on with the batches that wait while attempts
 // succeed. It sends the last outcome to the loop.
 func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	s := &sender{pipeline: p, answer: make([]byte, 512)}
-	s.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	s.request = p.request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteRequest: func(httptrace.WroteRequestInfo) { s.read.Add(1) },
+	}))
+	s.timer = time.AfterFunc(p.timeout, func() {
+		cancel(fmt.Errorf("no answer within %v: %w", p.timeout, context.DeadlineExceeded))
 	})
 	var o outcome
 	defer func() { p.outcomes <- o }()
@@ -107,9 +113,10 @@ func (s *sender) attempt(body []byte) (o outcome) {
 		if r := recover(); r != nil {
 			o = outcome{err: fmt.Errorf("the HTTP transport panicked: %v", r)}
 		}
-		o.inUse = s.read.Load() < s.readers.Load()
+		o.inUse = !s.timer.Stop() || s.read.Load() < s.readers.Load()
 	}()
 	started := time.Now()
+	s.timer.Reset(s.timeout)
 	o = s.post(body)
 	if s.log.verbose {
 		s.log.logAttempt(o, len(body), time.Since(started))
@@ -126,8 +133,7 @@ func (l *logger) logAttempt(o outcome, size int, took time.Duration) {
 }
 
 func (s *sender) post(body []byte) outcome {
-	ctx, cancel := context.WithTimeout(s.ctx, s.timeout)
-	defer cancel()
+	ctx := s.request.Context()
 	request := s.request.WithContext(ctx)
 	if !s.direct() { // other code may write to it
 		request = s.request.Clone(ctx)
@@ -142,11 +148,9 @@ func (s *sender) post(body []byte) outcome {
 	request.Body, _ = request.GetBody()
 	request.ContentLength = int64(len(body))
 	res, err := s.do(request)
-	switch {
-	case err == nil:
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return outcome{err: fmt.Errorf("no answer within %v: %w", s.timeout, context.DeadlineExceeded)}
-	default:
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return outcome{err: cause}
+	} else if err != nil {
 		return outcome{err: &transportError{err.Error(), err}}
 	}
 	defer res.Body.Close()
