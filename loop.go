@@ -63,8 +63,9 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	}
 	l.outbox.busy = len(l.jobs) == l.MaxInFlight
 	finished = l.phase != running && len(l.jobs) == 0 && len(l.outbox.sealed) == 0 && (l.spool == nil || l.spool.finished(!l.abandonAt.IsZero()))
+	gate := l.outbox.held(now)
 	l.unlock()
-	if at := l.startDue(now); at.Before(next) {
+	if at := l.startDue(now, gate); at.Before(next) {
 		next = at
 	}
 	return next, finished
@@ -98,10 +99,10 @@ func (l *loop) compressOne() {
 	l.work = len(l.outbox.sealed) > 0
 }
 
-// startDue begins the attempts that are due, and returns when the next one is.
-func (l *loop) startDue(now time.Time) (next time.Time) {
+// startDue begins the attempts that are due, none before the gate opens, and returns
+// when the next one is.
+func (l *loop) startDue(now, gate time.Time) (next time.Time) {
 	next = now.Add(idleWait)
-	gate := l.gate(now)
 	for _, j := range l.jobs {
 		if j.running {
 			continue
@@ -126,13 +127,6 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 		next = l.abandonAt
 	}
 	return next
-}
-
-// gate returns until when nothing is to be sent.
-func (l *loop) gate(now time.Time) time.Time {
-	l.mu.Lock()
-	defer l.unlock()
-	return l.outbox.held(now)
 }
 
 // handle acts on the outcome of an attempt.

@@ -17,11 +17,7 @@ import (
 // budget is that of a client with MaxBytes.
 func newTestWorker(t *testing.T, dir string, maxBytes int64) *spoolWorker {
 	t.Helper()
-	client, err := NewWithConfig("key", Config{Spool: dir, MaxBytes: maxBytes, FlushAt: 10})
-	require.NoError(t, err)
-	settings, err := client.settings()
-	require.NoError(t, err)
-	p := newPipeline(settings)
+	p := newTestPipeline(t, Config{Spool: dir, MaxBytes: maxBytes, FlushAt: 10})
 	require.NoError(t, p.openSpool())
 	return p.spool
 }
