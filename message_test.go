@@ -257,3 +257,8 @@ func TestMessageIsNotReadLate(t *testing.T) {
 		}
 	})
 }
+
+func TestIntegrationsAreAssignable(t *testing.T) {
+	m := analytics.Track{Integrations: analytics.NewIntegrations().EnableAll().Disable("A").Set("B", map[string]interface{}{"k": 1})}
+	require.Equal(t, map[string]interface{}{"All": true, "A": false, "B": map[string]interface{}{"k": 1}}, m.Integrations)
+}

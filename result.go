@@ -90,13 +90,13 @@ func (d *dispatcher) deliver(r result) {
 	if d.callback == nil {
 		return
 	}
-	told := Result{}
+	var end Result
 	if r.why != nil {
-		told.Err = r.why
+		end.Err = r.why
 	}
 	for _, id := range r.batch.ids {
-		told.MessageId, told.Type = id.id, id.kind
-		d.call(told)
+		end.MessageId, end.Type = id.id, id.kind
+		d.call(end)
 	}
 }
 

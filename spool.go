@@ -46,7 +46,6 @@ func (p *pipeline) openSpool() error {
 		MaxBytes:  p.SpoolMaxBytes,
 		Source:    sourceOf(p.writeKey),
 		Sync:      p.SpoolSync,
-		NoMap:     spoolNoMap,
 		Appended:  w.appended,
 		Freed:     w.freed,
 		Drained:   p.poke,
@@ -71,9 +70,6 @@ func (p *pipeline) openSpool() error {
 	}
 	return nil
 }
-
-// spoolNoMap is set by tests that compare mapped files with plain writes.
-var spoolNoMap = false
 
 // logFound logs what was found in the directory. The caller holds mu.
 func (w *spoolWorker) logFound(found spool.Recovered) {

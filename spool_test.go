@@ -41,17 +41,6 @@ func segments(t testing.TB, dir string) []string {
 	return files
 }
 
-// eachWay runs a test with files mapped into memory, where the system can, and
-// without.
-func eachWay(t *testing.T, test func(t *testing.T, mapped bool)) {
-	for _, mapped := range []bool{true, false} {
-		t.Run(fmt.Sprintf("mapped %v", mapped), func(t *testing.T) {
-			t.Cleanup(analytics.SetMapping(mapped))
-			test(t, mapped)
-		})
-	}
-}
-
 // newDownCollector refuses connections.
 func newDownCollector() *collector {
 	return always(answer{err: errRefusedConn})
@@ -136,7 +125,7 @@ func TestSpoolKeepsIdsAndTimes(t *testing.T) {
 // Flush waits for calls that are on the disk alone.
 func TestSpoolTakesTheOverflow(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
-		eachWay(t, func(t *testing.T, mapped bool) {
+		t.Run(fmt.Sprint("Gzip ", gzip), func(t *testing.T) {
 			var up atomic.Bool
 			c := &collector{decide: func(int, post) answer {
 				if up.Load() {
@@ -184,10 +173,6 @@ func TestSpoolTakesTheOverflow(t *testing.T) {
 }
 
 func TestSpoolConcurrentSafe(t *testing.T) {
-	eachWay(t, func(t *testing.T, _ bool) { testSpoolConcurrentSafe(t) })
-}
-
-func testSpoolConcurrentSafe(t *testing.T) {
 	dir := t.TempDir()
 	c := &collector{decide: when(answer{status: 503}, func(i int, _ post) bool {
 		return i%100 == 7

@@ -31,9 +31,6 @@ type Options struct {
 	// Sync makes Append wait until the records are on the storage medium.
 	Sync bool
 
-	// NoMap prevents that files are mapped into memory.
-	NoMap bool
-
 	// Appended, if set, is called with records that were written, in order,
 	// before Append returns. Calls do not overlap. The records are valid until it
 	// returns. Now is what one of their callers passed to Append.

@@ -185,12 +185,14 @@ func TestRandomLife(t *testing.T) {
 
 func randomLife(t *testing.T, rnd *rand.Rand) {
 	dir := t.TempDir()
-	opts := Options{MaxBytes: 1 << 20, NoMap: rnd.IntN(2) == 0}
+	opts := Options{MaxBytes: 1 << 20}
+	unmapped := rnd.IntN(2) == 0
 	left := map[string]bool{}  // what is not acknowledged
 	maybe := map[string]bool{} // what is, and may not have been saved
 	for life := range 12 {
 		l, found, err := Open(dir, opts)
 		require.NoError(t, err)
+		l.unmapped.Store(unmapped)
 		require.Empty(t, found.Strange)
 		require.GreaterOrEqual(t, found.Records, int64(len(left)))
 		require.LessOrEqual(t, found.Records, int64(len(left)+len(maybe)))

@@ -42,7 +42,6 @@ func Open(dir string, opts Options) (*Log, Recovered, error) {
 		segmentSize: min(opts.MaxBytes/32, 1<<20),
 		signals:     signals{make(chan struct{}, 1), make(chan struct{}), make(chan struct{})},
 	}
-	l.unmapped.Store(opts.NoMap)
 	if l.lock, err = lockDir(dir); err != nil {
 		return nil, Recovered{}, err
 	}
