@@ -197,7 +197,7 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 func (c *Client) reject(err error, otherwise *int64) error {
 	kind := otherwise
 	switch {
-	case errors.Is(err, ErrClosed):
+	case err == ErrClosed:
 		kind = &c.rejected.Closed
 	case errors.Is(err, ErrSpool):
 		kind = &c.rejected.Spool

@@ -92,6 +92,10 @@
 // delivered. Close the client before the program ends: without a spool, what is
 // queued is in memory and nowhere else.
 //
+// A callback, a transport and the writer of a log may use the client that calls them,
+// but must not wait for their own return: Config.Callback, Config.HTTPClient and
+// Config.Logger say what does.
+//
 // # The spool
 //
 // With Config.Spool, a directory, a call is in a file before it is accepted. Calls
