@@ -25,20 +25,31 @@ func AppendString(dst []byte, s string) []byte {
 
 // copyPlain copies s to dst, which is longer, and reports whether it is its own
 // JSON: printable ASCII without quotes and backslashes. Eight bytes are looked
-// at, and copied, at a time.
+// at, and copied, at a time; the last eight may overlap those before.
 func copyPlain(dst []byte, s string) bool {
 	var found uint64
-	i := 0
-	for ; i+8 <= len(s); i += 8 {
-		w := word(s[i:])
-		found |= special(w)
-		binary.LittleEndian.PutUint64(dst[i:], w)
-	}
-	for ; i < len(s); i++ {
-		if !plain[s[i]] {
-			return false
+	switch n := len(s); {
+	case n >= 8:
+		for i := 0; i < n-8; i += 8 {
+			w := word(s[i:])
+			found |= special(w)
+			binary.LittleEndian.PutUint64(dst[i:], w)
 		}
-		dst[i] = s[i]
+		w := word(s[n-8:])
+		found |= special(w)
+		binary.LittleEndian.PutUint64(dst[n-8:], w)
+	case n >= 4:
+		first, last := halfWord(s), halfWord(s[n-4:])
+		found = special(uint64(first) | uint64(last)<<32)
+		binary.LittleEndian.PutUint32(dst, first)
+		binary.LittleEndian.PutUint32(dst[n-4:], last)
+	default:
+		for i := range n {
+			if !plain[s[i]] {
+				return false
+			}
+			dst[i] = s[i]
+		}
 	}
 	return found == 0
 }
@@ -48,6 +59,12 @@ func word(s string) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// halfWord is the first four bytes of s.
+func halfWord(s string) uint32 {
+	_ = s[3]
+	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
 }
 
 // special is zero if none of the bytes of w is a control character, a quote, a
