@@ -19,7 +19,7 @@ import (
 )
 
 // Under random configurations, failures and use, every call is accounted for, nothing
-// waits forever, and Close returns in time. A seed chooses everything but the order in
+// waits forever, and Close, called twice at the same time, returns in time. A seed chooses everything but the order in
 // which goroutines run. ACCOUNT_SEEDS is the number of seeds.
 func TestAccountHoldsUnderFailures(t *testing.T) {
 	seeds := 6
@@ -77,7 +77,12 @@ func testAccount(t *testing.T, d *dice, dir string) {
 		wg.Wait()
 	}
 	start := time.Now()
-	err := client.Close()
+	var err, again error
+	var closing sync.WaitGroup
+	closing.Go(func() { err = client.Close() })
+	closing.Go(func() { again = client.Close() })
+	closing.Wait()
+	require.Equal(t, err, again)
 	require.LessOrEqual(t, time.Since(start), cfg.CloseTimeout+3*time.Second)
 	wg.Wait()
 
@@ -135,9 +140,10 @@ func makeCalls(t *testing.T, d *dice, client *analytics.Client, n int) {
 		defer cancel()
 		_ = do(ctx)
 	}
-	for range n {
-		pad := strings.Repeat("x", d.roll(one(d, 1, 1, 1, 3000, 30_000)))
-		m := &analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"pad": pad}}
+	m := &analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{"list": []interface{}{1}}}
+	for i := range n { // with one message that is changed
+		m.Properties["pad"] = strings.Repeat("x", d.roll(one(d, 1, 1, 1, 3000, 30_000)))
+		m.Properties["list"].([]interface{})[0] = i
 		within(20*time.Second, func(ctx context.Context) error { return client.Enqueue(ctx, m) })
 		switch d.roll(100) {
 		case 0:

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/segmentio/backo-go"
+
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
@@ -49,27 +51,17 @@ type Client struct {
 	config   Config // the options that have no field of their own here
 	middle   []byte // settings.middle, if Config.Context was given
 
-	running  atomic.Pointer[pipeline] // nil until it has started
-	rejected [numRejects]atomic.Int64 // calls not accepted, by kind
+	running atomic.Pointer[pipeline] // nil until it has started
 
 	mu       sync.Mutex // guards what follows
 	starting *starting  // nil before the first use, and after a start that failed
 	closed   bool
+	rejected Rejects
 }
-
-// The kinds of calls that are not accepted.
-const (
-	rejectInvalid = iota
-	rejectTooLarge
-	rejectQueueFull
-	rejectSpool
-	rejectClosed
-	numRejects
-)
 
 // New returns a client for the source of the write key. It never fails and starts
 // nothing: a wrong write key, or a wrong field of the client, is an error of the first
-// call.
+// call. It is for programs written for version 2, and for tests.
 func New(writeKey string) *Client {
 	return newClient(writeKey, Config{})
 }
@@ -161,48 +153,35 @@ func (c *Client) Alias(m *Alias) error {
 // call. Whether the call is delivered does not depend on ctx.
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
 	if m == nil {
-		return c.reject(rejectInvalid, missing("call", fieldMessage))
+		return c.reject(missing("call", fieldMessage), &c.rejected.Invalid)
 	}
 	k, err := m.wire()
 	return c.enqueue(ctx, &k, err)
 }
 
-// scratch is a buffer that a call is encoded into.
-type scratch struct {
-	record spool.Record // the call, behind the room that a spool needs
-	id     callID       // the call's, if there is a callback
-}
-
-// call is the call in the buffer.
-func (s *scratch) call() []byte { return s.record.Body() }
-
-var scratches = sync.Pool{New: func() interface{} {
-	s := &scratch{record: spool.Record{Buf: make([]byte, spool.HeadLen, 1024)}}
-	s.record.Owner = s
-	return s
-}}
-
 // enqueue encodes a valid call, and accepts it.
 func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	if invalid != nil {
-		return c.reject(rejectInvalid, invalid)
+		return c.reject(invalid, &c.rejected.Invalid)
 	}
 	p, err := c.pipeline(ctx)
 	if err != nil {
-		return c.reject(rejectKind(err, rejectInvalid), err)
+		return c.reject(err, &c.rejected.Invalid)
 	}
 	now := time.Now()
 	s := scratches.Get().(*scratch)
 	s.record.Buf, err = k.append(s.record.Buf[:spool.HeadLen], now)
 	switch {
 	case err != nil:
-		err = c.reject(rejectKind(err, rejectInvalid), err)
+		err = c.reject(err, &c.rejected.Invalid)
 	case len(s.call()) > MaxCallBytes:
-		err = c.reject(rejectTooLarge, tooLarge(k.kind, s.call()))
+		err = c.reject(tooLarge(k.kind, s.call()), &c.rejected.TooLarge)
 	default:
-		err = p.add(ctx, k, s, now)
-		if err != nil {
-			err = c.reject(rejectKind(err, rejectQueueFull), err)
+		if p.Callback != nil {
+			s.id = callID{k.id(s.record.Buf), k.kind}
+		}
+		if err = p.accept(ctx, s, now); err != nil {
+			err = c.reject(err, &c.rejected.QueueFull)
 		} else if p.log.verbose {
 			p.log.debugf("queued %s", s.call())
 		}
@@ -213,23 +192,22 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	return err
 }
 
-// rejectKind returns what an error is counted as, if the error shows it.
-func rejectKind(err error, otherwise int) int {
+// reject counts a call that is not accepted, by the kind of its error, or as otherwise
+// if the error does not show it. It returns the error.
+func (c *Client) reject(err error, otherwise *int64) error {
+	kind := otherwise
 	switch {
 	case err == ErrClosed:
-		return rejectClosed
+		kind = &c.rejected.Closed
 	case errors.Is(err, ErrSpool):
-		return rejectSpool
+		kind = &c.rejected.Spool
 	case errors.As(err, new(*TooLargeError)):
-		return rejectTooLarge
+		kind = &c.rejected.TooLarge
 	}
-	return otherwise
-}
-
-// reject counts a call that is not accepted, and returns why it is not.
-func (c *Client) reject(kind int, why error) error {
-	c.rejected[kind].Add(1)
-	return why
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*kind++
+	return err
 }
 
 // starting is the start of the pipeline of a client, which may wait for the disk. The
@@ -267,67 +245,47 @@ func (c *Client) pipeline(ctx context.Context) (*pipeline, error) {
 	if p := c.running.Load(); p != nil {
 		return p, nil
 	}
-	if calledFrom(beginName) {
-		return nil, errStarting
+	s, err := c.start(false)
+	if err != nil {
+		return nil, err
 	}
+	return s.wait(ctx)
+}
+
+// start reads the configuration and starts the pipeline, unless that was done. It marks
+// the client as closed if it is to be; then it returns nil where there is nothing to
+// wait for.
+func (c *Client) start(closing bool) (*starting, error) {
 	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
+	defer c.mu.Unlock()
+	if c.closed && !closing {
 		return nil, ErrClosed
 	}
-	return c.start(ctx).wait(ctx)
-}
-
-// start starts the pipeline, unless that was done. The caller holds mu, which is
-// unlocked.
-func (c *Client) start(ctx context.Context) *starting {
-	s := c.starting
-	if s != nil {
-		c.mu.Unlock()
-		return s
+	c.closed = closing
+	if c.starting != nil || closing && c.Spool == "" {
+		return c.starting, nil
 	}
-	s = &starting{done: make(chan struct{})}
-	c.starting = s
-	c.mu.Unlock()
-	c.begin(ctx, s)
-	return s
-}
-
-// begin reads the configuration and opens the spool, if there is one: on a goroutine of
-// its own if ctx may end before.
-func (c *Client) begin(ctx context.Context, s *starting) {
-	var set *settings
-	err := errStartExit // unless settings returns
-	defer func() {
-		switch {
-		case err != nil:
-			c.started(s, nil, err)
-		case ctx.Done() != nil && set.spoolDir != "":
-			go c.open(s, set)
-		default:
-			c.open(s, set)
-		}
-	}()
-	set, err = c.settings()
-}
-
-// open makes the pipeline and opens the spool.
-func (c *Client) open(s *starting, set *settings) {
-	p := newPipeline(set)
-	var err error
-	if set.spoolDir != "" {
-		err = p.openSpool()
+	settings, err := c.settings()
+	if err != nil {
+		return nil, err
 	}
-	c.started(s, p, err)
+	c.starting = &starting{done: make(chan struct{})}
+	go c.open(c.starting, settings)
+	return c.starting, nil
 }
 
-// started ends a start. A client that was closed meanwhile accepts no call.
-func (c *Client) started(s *starting, p *pipeline, err error) {
+// open makes the pipeline, opens the spool if there is one, and ends a start. A client
+// that was closed meanwhile accepts no call.
+func (c *Client) open(s *starting, settings *settings) {
+	p := newPipeline(settings)
+	if settings.Spool != "" {
+		s.err = p.openSpool()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer close(s.done)
-	if err != nil {
-		c.starting, s.err = nil, err
+	if s.err != nil {
+		c.starting = nil
 		return
 	}
 	if c.closed {
@@ -378,16 +336,10 @@ func (c *Client) Flush(ctx context.Context) error {
 // error, and the first context to end cuts it short. If the client has not been
 // used and Config.Spool cannot be opened, in time or at all, the error says why.
 func (c *Client) Shutdown(ctx context.Context) error {
-	if c.running.Load() == nil && calledFrom(beginName) {
-		return errStarting
+	s, err := c.start(true)
+	if s == nil {
+		return err
 	}
-	c.mu.Lock()
-	c.closed = true
-	if c.starting == nil && c.Spool == "" {
-		c.mu.Unlock()
-		return nil
-	}
-	s := c.start(ctx)
 	p, err := s.wait(ctx)
 	switch {
 	case p != nil:
@@ -423,12 +375,45 @@ func (c *Client) Stats() Stats {
 	if p != nil {
 		s = p.snapshot()
 	}
-	s.Rejected = Rejects{
-		Invalid:   c.rejected[rejectInvalid].Load(),
-		TooLarge:  c.rejected[rejectTooLarge].Load(),
-		QueueFull: c.rejected[rejectQueueFull].Load(),
-		Spool:     c.rejected[rejectSpool].Load(),
-		Closed:    c.rejected[rejectClosed].Load(),
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.Rejected = c.rejected
 	return s
+}
+
+// settings parses the fields of the client.
+func (c *Client) settings() (*settings, error) {
+	if err := checkKey(c.writeKey); err != nil {
+		return nil, err
+	}
+	u, err := batchURL(c.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	s := &settings{
+		Config:   c.config,
+		writeKey: c.writeKey,
+		request:  newRequest(u, c.writeKey, c.config.Gzip),
+		timeout:  orDefault(c.Client.Timeout, defaultTimeout),
+		log:      newLogger(c.Logger, c.Verbose, c.writeKey),
+		backo:    Backo,
+		middle:   c.middle,
+	}
+	s.FlushAt = either(c.Size, c.FlushAt, defaultFlushAt)
+	s.FlushAfter = either(c.Interval, c.FlushAfter, defaultFlushAfter)
+	s.MaxInFlight = orDefault(s.MaxInFlight, defaultMaxInFlight)
+	s.MaxAttempts = orDefault(s.MaxAttempts, defaultMaxAttempts)
+	s.MaxBytes = orDefault(s.MaxBytes, defaultMaxBytes)
+	s.Spool = c.Spool
+	s.SpoolMaxBytes = orDefault(s.SpoolMaxBytes, defaultSpoolBytes)
+	if s.backo == nil {
+		s.backo = backo.DefaultBacko()
+	}
+	if s.middle == nil {
+		if s.middle, err = appendMiddle(nil, nil); err != nil {
+			return nil, err
+		}
+	}
+	s.client, s.ownTransport = httpClient(c.Client, s.MaxInFlight)
+	return s, nil
 }

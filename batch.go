@@ -16,8 +16,6 @@ const (
 
 	// batchOverhead is charged for a batch besides its bytes.
 	batchOverhead = 256
-	// minBuffer is the least capacity a batch starts with.
-	minBuffer = 4 << 10
 )
 
 // batch is calls as the body of one request. It is open while calls are appended, and

@@ -79,29 +79,6 @@ func TestFlushAfter(t *testing.T) {
 	})
 }
 
-func TestBatchStaysUnderLimit(t *testing.T) {
-	for _, gzip := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			c := &collector{}
-			client := newClient(t, c, analytics.Config{FlushAt: 100, Gzip: gzip})
-			for i := range 100 {
-				require.NoError(t, client.Track(&analytics.Track{
-					Event: name("big", i), UserId: "u",
-					Properties: map[string]interface{}{"text": strings.Repeat("x", 30_000)},
-				}))
-			}
-			require.NoError(t, client.Close())
-			taken := c.taken("event")
-			require.Len(t, taken, 100)
-			for _, p := range c.all() {
-				require.NoError(t, p.err)
-				require.LessOrEqual(t, len(p.raw), analytics.MaxBatchBytes)
-			}
-			require.Len(t, c.all(), 7, "16 calls of 30 KB fit into 500 KB")
-		})
-	}
-}
-
 // A batch is filled to the last byte and not one further.
 func TestBatchLimitIsExact(t *testing.T) {
 	empty := callSize(t, 0)
@@ -164,24 +141,4 @@ func callSize(t *testing.T, pad int) int {
 	require.ErrorAs(t, err, &tooLarge)
 	require.NoError(t, client.Close())
 	return tooLarge.Size - analytics.MaxCallBytes
-}
-
-func TestCallOver32KB(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &collector{}
-		client := newClient(t, c, analytics.Config{})
-		err := client.Track(&analytics.Track{
-			Event: "too big", UserId: "u",
-			Properties: map[string]interface{}{"text": strings.Repeat("x", 33*1024)},
-		})
-		var tooLarge *analytics.TooLargeError
-		require.ErrorAs(t, err, &tooLarge)
-		require.Equal(t, "track", tooLarge.Kind)
-		require.Greater(t, tooLarge.Size, 33*1024)
-		require.Equal(t, 32768, tooLarge.Limit)
-		track(t, client, "small", 1)
-		require.NoError(t, client.Close())
-		require.Equal(t, []int{1}, c.sizes())
-		require.EqualValues(t, 1, client.Stats().Rejected.TooLarge)
-	})
 }

@@ -15,24 +15,6 @@ const (
 	maxParts = 256
 )
 
-// bisection finds the calls in a refused batch that the collector refuses. The batch
-// is split, then each half that is refused, and so on. That takes about 2·k·log2(n)
-// requests for k of n calls, and at most maxParts.
-//
-// A collector may refuse every batch, because of its write key for example. So while
-// it has accepted no part, single calls from all over the batch are tried. When it
-// accepts one, the splitting goes on; when it has refused maxProbes, the batch is
-// dropped.
-type bisection struct {
-	accepted bool     // a part was accepted
-	parts    int      // requests with parts that were made, or will be with those in the job's list
-	probes   int      // single calls tried
-	refused  []*batch // parts to be split
-	aside    []*batch // parts split off from probes, of which nothing is known
-
-	why *DropError // why the latest part was refused
-}
-
 // refuse removes the first batch of a job, which the collector refuses, though it may
 // accept a part of it. The caller holds mu, as for nextPart.
 func (l *loop) refuse(j *job) {
@@ -137,7 +119,7 @@ func (l *loop) split(b *batch) (first, second *batch) {
 	halves := [2]*batch{first, second}
 	if b.zip != nil {
 		for _, h := range halves {
-			h.zip = l.zipper.compress(h.buf)
+			h.zip = l.zipper.compress(h.buf, tailLen)
 		}
 	}
 	l.mu.Lock()

@@ -44,12 +44,16 @@ func (b *budget) wakeWaiting() {
 	}
 }
 
+// minBuffer is the least capacity a batch starts with.
+const minBuffer = 4 << 10
+
 // buffers are buffers of batches to be used again. They are guarded by the
 // pipeline's mu.
 type buffers struct {
-	max  int // bytes of all
-	size int // capacity of all
-	free [][]byte
+	max   int // bytes of all
+	size  int // capacity of all
+	free  [][]byte
+	usual int // length of the batch sealed last, the likely length of the next
 }
 
 // put keeps a buffer, unless there are enough or it is small. Nothing refers to it

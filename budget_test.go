@@ -43,7 +43,7 @@ func TestSmallBudgetsDoNotStall(t *testing.T) {
 
 func testFlow(t *testing.T, cfg analytics.Config, size int) {
 	const pause = time.Millisecond
-	c := &collector{decide: func(int, post) answer { return answer{delay: pause} }}
+	c := always(answer{delay: pause})
 	client := newClient(t, c, cfg)
 	calls := int(2*cfg.MaxBytes) / size
 	call := &analytics.Track{Event: strings.Repeat("e", size-300), UserId: "u"}

@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -70,17 +71,19 @@ func BenchmarkTrackSpooled(b *testing.B) {
 	}
 }
 
-// BenchmarkUpload is what a call costs in a batch of 100 that a server on the
-// loopback interface takes.
+// BenchmarkUpload is what a call costs in a batch that a server on the loopback
+// interface takes.
 func BenchmarkUpload(b *testing.B) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 	}))
 	defer server.Close()
-	for _, name := range []string{"S", "L"} {
-		call := benchCalls[name]
-		b.Run(name, func(b *testing.B) {
-			benchmarkTrack(b, call, Config{FlushAt: 100, Endpoint: server.URL, HTTPClient: &http.Client{}})
+	for _, c := range []struct {
+		name    string
+		flushAt int
+	}{{"S", 100}, {"L", 20}, {"L", 100}, {"L", 640}} {
+		b.Run(fmt.Sprintf("%s in batches of %d", c.name, c.flushAt), func(b *testing.B) {
+			benchmarkTrack(b, benchCalls[c.name], Config{FlushAt: c.flushAt, Endpoint: server.URL, HTTPClient: &http.Client{}})
 		})
 	}
 }

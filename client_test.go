@@ -2,7 +2,6 @@ package analytics_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -89,7 +88,7 @@ func TestClose(t *testing.T) {
 	})
 	t.Run("often, and at the same time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := &collector{decide: func(int, post) answer { return answer{delay: time.Second} }}
+			c := always(answer{delay: time.Second})
 			client := newClient(t, c, analytics.Config{})
 			track(t, client, "e", 30)
 			var wg sync.WaitGroup
@@ -107,12 +106,7 @@ func TestClose(t *testing.T) {
 	})
 	t.Run("one 503 loses nothing", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := &collector{decide: func(i int, p post) answer {
-				if i == 0 {
-					return answer{status: 503}
-				}
-				return answer{}
-			}}
+			c := first(answer{status: 503})
 			client := newClient(t, c, analytics.Config{FlushAt: 100})
 			track(t, client, "e", 100)
 			require.NoError(t, client.Close())
@@ -121,7 +115,7 @@ func TestClose(t *testing.T) {
 	})
 	t.Run("hung collector", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := &collector{decide: func(int, post) answer { return answer{hang: true} }}
+			c := always(answer{hang: true})
 			client := newClient(t, c, analytics.Config{CloseTimeout: 3 * time.Second})
 			track(t, client, "e", 130)
 			start := time.Now()
@@ -147,18 +141,6 @@ func TestClose(t *testing.T) {
 			err := client.Close()
 			require.Equal(t, 20*time.Second, time.Since(start))
 			require.ErrorContains(t, err, "20 calls not delivered: context deadline exceeded: the latest failure: the collector answered 503")
-		})
-	})
-	t.Run("halves that are not sent any more", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			c := &collector{decide: func(i int, p post) answer { return answer{status: []int{400, 400, 0}[min(i, 2)], hang: i >= 2} }}
-			client := newClient(t, c, analytics.Config{})
-			track(t, client, "e", 20)
-			require.ErrorContains(t, client.Close(), "20 calls not delivered")
-			s := client.Stats()
-			require.EqualValues(t, 20, s.Dropped.Total())
-			require.Zero(t, s.Bytes)
-			requireSum(t, s)
 		})
 	})
 }
@@ -195,7 +177,7 @@ func TestShutdownWithAnEndedContextKeepsWhatIsDone(t *testing.T) {
 func TestShutdownAgainReturnsTheSameError(t *testing.T) {
 	for range 20 { // what a select chooses is random
 		synctest.Test(t, func(t *testing.T) {
-			client := newClient(t, &collector{decide: func(int, post) answer { return answer{status: 403} }}, analytics.Config{})
+			client := newClient(t, always(answer{status: 403}), analytics.Config{})
 			track(t, client, "e", 20)
 			want := client.Close()
 			require.Error(t, want)
@@ -211,7 +193,7 @@ func TestShutdownTellsWhatTheLastAttemptMet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
 		var results []analytics.Result
-		c := &collector{decide: func(int, post) answer { return answer{status: 503} }}
+		c := always(answer{status: 503})
 		client := newClient(t, c, analytics.Config{
 			CloseTimeout: time.Second, Logger: log.logger(),
 			Callback: func(r analytics.Result) { results = append(results, r) },
@@ -295,7 +277,7 @@ func TestFlush(t *testing.T) {
 
 // filling has a collector that never answers, and a budget for few calls.
 func filling(t *testing.T, policy analytics.FullPolicy) (*analytics.Client, *collector) {
-	c := &collector{decide: func(int, post) answer { return answer{hang: true} }}
+	c := always(answer{hang: true})
 	return newClient(t, c, analytics.Config{MaxBytes: 128 << 10, WhenFull: policy, CloseTimeout: time.Second}), c
 }
 
@@ -372,7 +354,7 @@ func TestFullTakesTheLargestCall(t *testing.T) {
 func TestFullBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		c := &collector{decide: func(i int, p post) answer { return answer{delay: time.Second} }}
+		c := always(answer{delay: time.Second})
 		client := newClient(t, c, analytics.Config{MaxBytes: 128 << 10, WhenFull: analytics.Block, MaxInFlight: 1, CloseTimeout: time.Hour})
 		for range 500 {
 			require.NoError(t, client.Track(kilobyte("e")))
@@ -449,12 +431,9 @@ func TestFullDropsOldest(t *testing.T) {
 
 func TestCallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &collector{decide: func(i int, p post) answer {
-			if p.body.Batch[0]["type"] == "page" {
-				return answer{status: 403}
-			}
-			return answer{}
-		}}
+		c := &collector{decide: when(answer{status: 403}, func(i int, p post) bool {
+			return p.body.Batch[0]["type"] == "page"
+		})}
 		ended := map[string]analytics.Result{}
 		var client *analytics.Client
 		var log lines
@@ -511,98 +490,4 @@ func TestSlowCallbackIsBounded(t *testing.T) {
 		require.NoError(t, client.Close())
 		require.Zero(t, client.Stats().Bytes)
 	})
-}
-
-// Calls, mutation, Flush, Stats and two Close at once, against a collector that
-// fails in every way.
-func TestClientConcurrentSafe(t *testing.T) {
-	rounds := 3
-	if testing.Short() {
-		rounds = 1
-	}
-	for round := range rounds {
-		synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
-			var ended sync.Map
-			client := newClient(t, fickle(uint64(round)), analytics.Config{
-				MaxBytes: 512 << 10, Gzip: round%2 == 1, WhenFull: analytics.FullPolicy(round % 3), CloseTimeout: 30 * time.Second,
-				Callback: func(r analytics.Result) {
-					if _, twice := ended.LoadOrStore(r.MessageId, r); twice {
-						t.Errorf("%s ended twice", r.MessageId)
-					}
-				},
-			})
-			var calls, others sync.WaitGroup
-			stop := make(chan struct{})
-			for g := range 32 {
-				calls.Go(func() { reuseOneMessage(client, g) })
-			}
-			for range 2 {
-				others.Go(func() { flushAndCount(t, client, stop) })
-			}
-			calls.Wait()
-			var first, second error
-			others.Go(func() { first = client.Close() })
-			others.Go(func() { second = client.Close() })
-			close(stop)
-			others.Wait()
-			require.Equal(t, first, second)
-
-			s := client.Stats()
-			requireSum(t, s)
-			require.Zero(t, s.Pending)
-			require.Zero(t, s.Bytes)
-			require.EqualValues(t, 3200, s.Accepted+s.Rejected.Total())
-			n := int64(0)
-			ended.Range(func(any, any) bool { n++; return true })
-			require.Equal(t, s.Accepted, n, "each accepted call ends once")
-		})
-	}
-}
-
-// fickle is a collector that answers at random.
-func fickle(seed uint64) *collector {
-	rnd := rand.New(rand.NewPCG(seed, 7))
-	var mu sync.Mutex // guards rnd
-	answers := []answer{
-		{}, {}, {}, {delay: time.Second}, {status: 500}, {status: 400}, {status: 413},
-		{status: 429, header: http.Header{"Retry-After": {"1"}}}, {err: errRefusedConn}, {hang: true}, {status: 302},
-	}
-	return &collector{decide: func(int, post) answer {
-		mu.Lock()
-		defer mu.Unlock()
-		return answers[rnd.IntN(len(answers))]
-	}}
-}
-
-// reuseOneMessage makes 100 calls with one message, changed each time.
-func reuseOneMessage(client *analytics.Client, g int) {
-	props := map[string]interface{}{"list": []interface{}{1, 2}}
-	m := &analytics.Track{Event: "e", UserId: "u", Properties: props}
-	for i := range 100 {
-		m.Event = name("e", i)
-		props["i"] = i
-		props["list"].([]interface{})[0] = i
-		_ = client.Track(m)
-		if i%10 == g%10 {
-			time.Sleep(time.Duration(g) * time.Millisecond)
-		}
-	}
-}
-
-// flushAndCount flushes, and checks that the sum holds, until stop is closed.
-func flushAndCount(t *testing.T, client *analytics.Client, stop <-chan struct{}) {
-	for {
-		s := client.Stats()
-		if s.Accepted != s.Delivered+s.Dropped.Total()+s.Pending || s.Bytes > 512<<10+64<<10 { // a little for halves
-			t.Errorf("the sum does not hold: %+v", s)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_ = client.Flush(ctx)
-		cancel()
-		select {
-		case <-stop:
-			return
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
 }

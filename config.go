@@ -30,7 +30,7 @@ const (
 
 // DefaultContext is the context of every batch, which applies to each of its calls. It
 // is read at the first call of a client. If it has no entry for library, the client adds
-// its own on the wire. A MarshalJSON in it that uses the client gets an error.
+// its own on the wire. A MarshalJSON in it must not use a client: the client waits for it.
 var DefaultContext = map[string]interface{}{
 	"library": map[string]interface{}{
 		"name":    "analytics-go",
@@ -166,13 +166,13 @@ type Config struct {
 	// calls that Spool keeps for the next process or has lost. The calls of one batch
 	// come in their order, one at a time, on a goroutine of the callback's own.
 	//
-	// The callback may use the client on that goroutine. There, Close and Shutdown do
-	// not wait for the callback but return when each call has ended; the callback gets
-	// the other results later. Results that the callback has not taken use memory that
-	// counts towards MaxBytes. Under Block, its own calls might wait for that memory, so
-	// they return ErrQueueFull, unless they are made by Enqueue with a context that can
-	// end. The callback must not end its goroutine, as the FailNow of a test does. A
-	// panic in it is logged and ends that one invocation. Defaults to none.
+	// The callback may use the client, but must not call Close or Shutdown, which wait
+	// for it until their time is over and then say so. Results that the callback has
+	// not taken use memory that counts towards MaxBytes. So under Block, the callback
+	// makes calls by Enqueue with a context that ends: Track would wait for memory that
+	// the callback is to release. The callback must not end its goroutine, as the
+	// FailNow of a test does. A panic in it is logged and ends that one invocation.
+	// Defaults to none.
 	Callback func(Result)
 
 	// CloseTimeout is how long Close waits for calls to be delivered. Close returns
@@ -185,16 +185,15 @@ type Config struct {
 	// has its own, made from http.DefaultTransport. Defaults to a copy of
 	// http.DefaultClient.
 	//
-	// A Transport may use the client, but cannot wait for it: on the goroutine of
-	// RoundTrip, calls that would wait under Block return ErrQueueFull, unless they are
-	// made by Enqueue with a context that can end, and Flush, Shutdown and Close return
-	// an error at once.
+	// A Transport may use the client, but must not wait for it: Flush, Shutdown and
+	// Close wait for the request that it is making, and so do, under Block, calls
+	// whose context does not end.
 	HTTPClient *http.Client
 
 	// Logger gets one line for each batch that is lost, and more with Verbose. The
 	// write key is redacted. The writer of the Logger may use the client as Callback
-	// may, unless Verbose logs each call: a log.Logger holds a lock while it writes.
-	// Defaults to standard error.
+	// may, but not with Verbose: a log.Logger holds a lock while it writes, and logs
+	// each call then. Defaults to standard error.
 	Logger *log.Logger
 
 	// Verbose logs each call and each attempt, including payloads. So does the
@@ -206,65 +205,15 @@ type Config struct {
 // settings are a Config and the fields of a Client at the first call, parsed and with
 // defaults. They do not change.
 type settings struct {
+	Config
 	writeKey     string
-	url          *url.URL
-	flushAt      int
-	flushAfter   time.Duration
-	maxInFlight  int
-	maxAttempts  int
-	maxBytes     int64
-	whenFull     FullPolicy
-	gzip         bool
-	callback     func(Result)
-	spoolDir     string
-	spoolSync    bool
-	spoolMax     int64
+	request      *http.Request // what all requests have in common
 	client       *http.Client
-	timeout      time.Duration   // of one attempt
 	ownTransport *http.Transport // nil if the transport is the caller's
+	timeout      time.Duration   // of one attempt
 	log          *logger
 	backo        *backo.Backo
 	middle       []byte // of each body: from the last call to the id of the batch
-}
-
-// settings parses the fields of the client.
-func (c *Client) settings() (*settings, error) {
-	cfg := &c.config
-	if err := checkKey(c.writeKey); err != nil {
-		return nil, err
-	}
-	u, err := batchURL(c.Endpoint)
-	if err != nil {
-		return nil, err
-	}
-	s := &settings{
-		writeKey:    c.writeKey,
-		url:         u,
-		flushAt:     either(c.Size, c.FlushAt, defaultFlushAt),
-		flushAfter:  either(c.Interval, c.FlushAfter, defaultFlushAfter),
-		maxInFlight: orDefault(cfg.MaxInFlight, defaultMaxInFlight),
-		maxAttempts: orDefault(cfg.MaxAttempts, defaultMaxAttempts),
-		maxBytes:    orDefault(cfg.MaxBytes, defaultMaxBytes),
-		whenFull:    cfg.WhenFull,
-		gzip:        cfg.Gzip,
-		callback:    cfg.Callback,
-		spoolDir:    c.Spool,
-		spoolSync:   cfg.SpoolSync,
-		spoolMax:    orDefault(cfg.SpoolMaxBytes, defaultSpoolBytes),
-		timeout:     orDefault(c.Client.Timeout, defaultTimeout),
-		log:         newLogger(c.Logger, c.Verbose, c.writeKey),
-		backo:       Backo,
-	}
-	if s.backo == nil {
-		s.backo = backo.DefaultBacko()
-	}
-	if s.middle = c.middle; s.middle == nil {
-		if s.middle, err = appendMiddle(nil, nil); err != nil {
-			return nil, err
-		}
-	}
-	s.client, s.ownTransport = httpClient(c.Client, s.maxInFlight)
-	return s, nil
 }
 
 // check returns what is wrong with a Config, and the encoded context.
@@ -400,4 +349,25 @@ func orDefault[T int | int64 | time.Duration](v, def T) T {
 		return def
 	}
 	return v
+}
+
+// newRequest returns what all requests have in common.
+func newRequest(u *url.URL, writeKey string, gzip bool) *http.Request {
+	r := &http.Request{
+		Method:     http.MethodPost,
+		URL:        u,
+		Host:       u.Host,
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header: http.Header{
+			"Content-Type": {"application/json"},
+			"User-Agent":   {"analytics-go (version: " + Version + ")"},
+		},
+	}
+	if gzip {
+		r.Header["Content-Encoding"] = []string{"gzip"}
+	}
+	r.SetBasicAuth(writeKey, "")
+	return r
 }

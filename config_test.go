@@ -70,8 +70,8 @@ func TestSizeAndIntervalPrecedence(t *testing.T) {
 		c.Interval, c.FlushAfter = time.Duration(tt.size)*time.Second/4, time.Duration(tt.flushAt)*time.Second/4
 		s, err := c.settings()
 		require.NoError(t, err)
-		require.Equal(t, tt.want, s.flushAt, "%+v", tt)
-		require.Equal(t, time.Duration(tt.want)*time.Second/4, s.flushAfter, "%+v", tt)
+		require.Equal(t, tt.want, s.FlushAt, "%+v", tt)
+		require.Equal(t, time.Duration(tt.want)*time.Second/4, s.FlushAfter, "%+v", tt)
 	}
 }
 
@@ -88,10 +88,10 @@ func TestDefaults(t *testing.T) {
 	s, err := c.settings()
 	require.NoError(t, err)
 	require.Equal(t, 10*time.Second, s.timeout)
-	require.Equal(t, 4, s.maxInFlight)
-	require.Equal(t, 10, s.maxAttempts)
-	require.EqualValues(t, 64<<20, s.maxBytes)
-	require.Equal(t, Reject, s.whenFull)
+	require.Equal(t, 4, s.MaxInFlight)
+	require.Equal(t, 10, s.MaxAttempts)
+	require.EqualValues(t, 64<<20, s.MaxBytes)
+	require.Equal(t, Reject, s.WhenFull)
 }
 
 func TestConfigRefused(t *testing.T) {
@@ -248,9 +248,9 @@ func TestZeroClient(t *testing.T) {
 	c = Client{Logger: c.Logger, writeKey: "key"}
 	s, err := c.settings()
 	require.NoError(t, err)
-	require.Equal(t, "https://api.segment.io/v1/batch", s.url.String())
-	require.Equal(t, 20, s.flushAt)
-	require.Equal(t, 5*time.Second, s.flushAfter)
+	require.Equal(t, "https://api.segment.io/v1/batch", s.request.URL.String())
+	require.Equal(t, 20, s.FlushAt)
+	require.Equal(t, 5*time.Second, s.FlushAfter)
 	require.NoError(t, c.Flush(t.Context()))
 	require.NoError(t, c.Close())
 	require.Equal(t, Stats{}, c.Stats())

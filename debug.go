@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"path"
+	"regexp"
 	"strings"
-	"unicode/utf8"
 )
 
 // debugName is the name in DEBUG that turns logging on.
@@ -17,28 +18,11 @@ const debugName = "analytics"
 // which * stands for any characters.
 func debugEnabled(list string) bool {
 	for entry := range strings.SplitSeq(list, ",") {
-		if matchName(strings.TrimSpace(entry), debugName) {
+		if matched, _ := path.Match(strings.TrimSpace(entry), debugName); matched {
 			return true
 		}
 	}
 	return false
-}
-
-// matchName matches name against a pattern in which * stands for any
-// characters, none included.
-func matchName(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	last := len(parts) - 1
-	if last == 0 {
-		return pattern == name
-	}
-	rest, ok := strings.CutPrefix(name, parts[0])
-	for _, part := range parts[1:last] {
-		if ok { // the first match leaves the most for the other parts
-			_, rest, ok = strings.Cut(rest, part)
-		}
-	}
-	return ok && strings.HasSuffix(rest, parts[last])
 }
 
 // logger writes the log lines of a client. It is safe for concurrent use. A panic in
@@ -63,21 +47,29 @@ func newLogger(out *log.Logger, verbose bool, writeKey string) *logger {
 }
 
 // redactor removes the write key from a text, also in the form of a Basic
-// Authorization header, except for enough of it to distinguish keys.
-type redactor struct{ key, basic, mask string }
+// Authorization header, except for enough of it to distinguish keys. A key that is so
+// short that it may occur in a text by chance is removed where it is not a part of a
+// word, a host name or a path.
+type redactor struct {
+	key, basic, mask string
+	short            *regexp.Regexp // finds a short key; nil for a long one
+}
 
 // longKey is the length of a write key that does not occur in a text by chance.
 const longKey = 16
 
 func newRedactor(writeKey string) redactor {
-	if writeKey == "" {
-		return redactor{}
-	}
-	mask := "***"
+	r := redactor{key: writeKey, basic: base64.StdEncoding.EncodeToString([]byte(writeKey + ":")), mask: "***"}
 	if len(writeKey) >= longKey {
-		mask = writeKey[:3] + mask
+		r.mask = writeKey[:3] + r.mask
+		return r
 	}
-	return redactor{writeKey, base64.StdEncoding.EncodeToString([]byte(writeKey + ":")), mask}
+	// A join between word characters makes them one word; a full stop ends a sentence.
+	// The user of a URL is no part of its path.
+	const other, join, end = `[^\pL\pN/\-_.]`, `[/\-_.]`, `[^\pL\pN]`
+	key := regexp.QuoteMeta(writeKey)
+	r.short = regexp.MustCompile(`(^|` + other + `)` + key + `($|` + other + `|` + join + `(?:$|` + end + `))|` + key + `(:?@)`)
+	return r
 }
 
 func (r redactor) redact(text string) string {
@@ -85,43 +77,13 @@ func (r redactor) redact(text string) string {
 		return text
 	}
 	text = strings.ReplaceAll(text, r.basic, r.mask)
-	if len(r.key) >= longKey {
+	if r.short == nil {
 		return strings.ReplaceAll(text, r.key, r.mask)
 	}
-	var out strings.Builder
-	from := 0 // what precedes it is in out
-	for at := 0; ; {
-		n := strings.Index(text[at:], r.key)
-		if n < 0 {
-			return out.String() + text[from:]
-		}
-		if start, end := at+n, at+n+len(r.key); standsAlone(text[:start], text[end:]) {
-			out.WriteString(text[from:start] + r.mask)
-			at, from = end, end
-		} else {
-			at = start + 1
-		}
+	for range 2 { // what is between two keys is a part of the first match
+		text = r.short.ReplaceAllString(text, "${1}"+r.mask+"${2}${3}")
 	}
-}
-
-// standsAlone reports whether the text between two others is a word of its own, and not
-// a part of a word, a host name or a path. The user of a URL is a word of its own.
-func standsAlone(before, after string) bool {
-	if strings.HasPrefix(after, "@") || strings.HasPrefix(after, ":@") {
-		return true
-	}
-	const joins = "/-_."
-	if before != "" && (isWordByte(before[len(before)-1]) || strings.IndexByte(joins, before[len(before)-1]) >= 0) {
-		return false
-	}
-	if len(after) > 1 && strings.IndexByte(joins, after[0]) >= 0 { // a full stop may end a sentence
-		return !isWordByte(after[1])
-	}
-	return after == "" || !isWordByte(after[0])
-}
-
-func isWordByte(c byte) bool {
-	return c >= utf8.RuneSelf || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
+	return text
 }
 
 // logf writes one line. Text from outside is an argument, never the format.

@@ -1,10 +1,13 @@
 // Package analytics records what users do and sends it, in batches and in the
 // background, to a collector that speaks the tracking API.
 //
-//	client := analytics.New("YOUR_WRITE_KEY")
+//	client, err := analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
 //	defer client.Close()
 //
-//	err := client.Track(&analytics.Track{
+//	err = client.Track(&analytics.Track{
 //		UserId:     "019mr8mf4r",
 //		Event:      "Song Played",
 //		Properties: map[string]interface{}{"artist": "Dwele"},
@@ -21,7 +24,7 @@
 // A program written for version 2 of the service's library compiles with its
 // import path changed, and the fields of [Client] that it sets after [New] mean
 // what they did. New programs use [NewWithConfig], which says at once what is
-// wrong with its [Config].
+// wrong with its [Config]. In tests, whose configuration is not wrong, New is shorter.
 //
 // # The path of a call
 //
@@ -36,7 +39,7 @@
 // Properties, traits, contexts and integrations hold what encoding/json can
 // write, and are written as it writes them, keys sorted, but with '<', '>' and
 // '&' as they are. Strings, bools, numbers, times, maps with string keys and
-// slices of these are the fast ones: they take no reflection and no allocation.
+// slices of these are the fast ones: they take no allocation.
 // Bytes that are not UTF-8 become U+FFFD. NaN, the infinities, channels,
 // functions, cycles and more than 990 levels are errors.
 //
@@ -89,6 +92,10 @@
 // delivered. Close the client before the program ends: without a spool, what is
 // queued is in memory and nowhere else.
 //
+// A callback, a transport and the writer of a log may use the client that calls them,
+// but must not wait for their own return: Config.Callback, Config.HTTPClient and
+// Config.Logger say what does.
+//
 // # The spool
 //
 // With Config.Spool, a directory, a call is in a file before it is accepted. Calls
@@ -123,4 +130,31 @@
 //
 // The package mockserver beside this one is a collector for tests: its RunT starts
 // one, whose URL is the client's Endpoint.
+//
+// # Files
+//
+// For those who read the source, on the way down of a call:
+//
+//  1. analytics.go: a client, and its start
+//  2. loop.go: the goroutine that hands batches to senders, and acts on outcomes
+//  3. bisect.go: parts of a refused batch
+//  4. upload.go: an attempt
+//  5. spool.go: calls on the disk, and reading them back
+//  6. flush.go: waiting for calls to end, and the end of a client
+//  7. queue.go: calls are put into batches; batches wait, end and are counted
+//  8. pipeline.go: what a client at work consists of, and its states
+//  9. outbox.go: batches that wait, and when one is sealed that is not full
+//  10. flushes.go: who waits for which calls
+//  11. result.go: results on their way to the callback and the log
+//  12. batch.go: the body of a request
+//  13. gzip.go: a body that is compressed
+//  14. budget.go: memory that is charged, and buffers
+//  15. message.go: the six calls, and their JSON
+//  16. integrations.go: which destinations a call is for
+//  17. errors.go: errors
+//  18. config.go: what can be set
+//  19. stats.go: counts, and results
+//  20. transport.go: connections
+//  21. retry.go: what an answer means, and when to try again
+//  22. debug.go: the log
 package analytics

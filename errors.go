@@ -156,24 +156,6 @@ func (e *UndeliveredError) Unwrap() (errs []error) {
 	return errs
 }
 
-// DropReason says why an accepted call was given up.
-type DropReason string
-
-// The reasons for which accepted calls are dropped.
-const (
-	// DropRefused: the collector answered that it will not take the call.
-	DropRefused DropReason = "refused"
-	// DropAttempts: Config.MaxAttempts attempts failed.
-	DropAttempts DropReason = "attempts"
-	// DropOverflow: under DropOldest, newer calls needed the memory, or the
-	// room in Config.Spool.
-	DropOverflow DropReason = "overflow"
-	// DropShutdown: Close or Shutdown ran out of time.
-	DropShutdown DropReason = "shutdown"
-	// DropDamaged: the call could not be read back from the spool.
-	DropDamaged DropReason = "damaged"
-)
-
 // DropError is a Result's error: why an accepted call was given up.
 type DropError struct {
 	Reason   DropReason

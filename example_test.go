@@ -41,9 +41,12 @@ func Example() {
 	collector := takeAll()
 	defer collector.Close()
 
-	client := analytics.New("YOUR_WRITE_KEY")
-	client.Endpoint = collector.URL // leave it out to send to the service
-
+	client, err := analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{
+		Endpoint: collector.URL, // leave it out to send to the service
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	if err := client.Track(&analytics.Track{
 		UserId:     "019mr8mf4r",
 		Event:      "Song Played",
@@ -57,6 +60,7 @@ func Example() {
 	// Output: track 019mr8mf4r Song Played
 }
 
+// A program that was written for version 2, or a test.
 func ExampleNew() {
 	collector := takeAll()
 	defer collector.Close()

@@ -2,14 +2,6 @@ package analytics
 
 import "testing"
 
-// SetMapping says whether the spools that are opened from now on may map files
-// into memory, and returns what puts it back.
-func SetMapping(on bool) (restore func()) {
-	before := spoolNoMap
-	spoolNoMap = !on
-	return func() { spoolNoMap = before }
-}
-
 // HoldOpening has the client begin to open its spool, and go on when open is called.
 func HoldOpening(t *testing.T, c *Client) (open func()) {
 	set, err := c.settings()

@@ -27,9 +27,9 @@ type compressor struct {
 	w   *flate.Writer
 }
 
-// compress returns raw in compressed form; the result shares no memory with
-// the compressor.
-func (c *compressor) compress(raw []byte) *zipped {
+// compress returns raw in compressed form, with room for a tail. The result shares no
+// memory with the compressor.
+func (c *compressor) compress(raw []byte, tail int) *zipped {
 	c.out.Reset()
 	c.out.Write(gzipHeader)
 	if c.w == nil {
@@ -40,12 +40,12 @@ func (c *compressor) compress(raw []byte) *zipped {
 	// A bytes.Buffer does not fail.
 	_, _ = c.w.Write(raw)
 	_ = c.w.Flush()
-	data := append(newBuffer(c.out.Len()+zippedEndLen), c.out.Bytes()...)
+	data := append(newBuffer(c.out.Len()+zippedEndLen+tail), c.out.Bytes()...)
 	return &zipped{data: data, crc: crc32.ChecksumIEEE(raw), size: len(raw)}
 }
 
-// zippedEndLen is what appendEnd adds for a batch's tail.
-const zippedEndLen = 5 + tailLen + 8
+// zippedEndLen is what appendEnd adds besides the tail.
+const zippedEndLen = 5 + 8
 
 // appendEnd appends the end of the stream: tail, which is shorter than 64 KB, as the
 // last stored block, and the checksum and the size of the whole.

@@ -57,6 +57,24 @@ type collector struct {
 	posts []post
 }
 
+// always is a collector that answers every request alike.
+func always(a answer) *collector { return &collector{decide: func(int, post) answer { return a }} }
+
+// first is a collector that answers the first request so, and takes all others.
+func first(a answer) *collector {
+	return &collector{decide: when(a, func(i int, _ post) bool { return i == 0 })}
+}
+
+// when answers the requests that are meant, and takes all others.
+func when(a answer, meant func(i int, p post) bool) func(int, post) answer {
+	return func(i int, p post) answer {
+		if meant(i, p) {
+			return a
+		}
+		return answer{}
+	}
+}
+
 func (c *collector) RoundTrip(r *http.Request) (*http.Response, error) {
 	p := readPost(r)
 	_ = r.Body.Close()

@@ -6,28 +6,6 @@ import (
 	"time"
 )
 
-// loop is what only the goroutine of the pipeline uses.
-type loop struct {
-	*pipeline
-	jobs      []*job    // at most MaxInFlight
-	senders   []*sender // those that have nothing to send; at most MaxInFlight
-	abandonAt time.Time // when attempts that were cancelled are abandoned; zero unless aborting
-	zipper    compressor
-
-	attempts context.Context // of every attempt
-	cancel   context.CancelFunc
-}
-
-// job is a batch that is being sent: an attempt, a wait, another attempt, until the
-// batch, or each part of it, has ended. A sender may replace a batch that was
-// delivered by the next one; todo is guarded by mu while a sender works on it.
-type job struct {
-	todo    []*batch   // in the order of sending
-	due     time.Time  // when the first of todo may be sent
-	running bool       // a sender works on it
-	parts   *bisection // of a refused batch, whose parts are in todo; nil if it is whole
-}
-
 // run is the goroutine of the pipeline. It ends when the client is closed and every
 // call has ended.
 func (p *pipeline) run() {
@@ -76,17 +54,18 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	if !l.timer.watching.IsZero() {
 		next = l.timer.watching
 	}
-	for len(l.jobs) < l.maxInFlight {
+	for len(l.jobs) < l.MaxInFlight {
 		b := l.outbox.ready.pop()
 		if b == nil {
 			break
 		}
 		l.jobs = append(l.jobs, &job{todo: []*batch{b}})
 	}
-	l.outbox.busy = len(l.jobs) == l.maxInFlight
-	finished = l.phase != running && len(l.jobs) == 0 && l.outbox.sealed.empty() && (l.spool == nil || l.spool.finished(!l.abandonAt.IsZero()))
+	l.outbox.busy = len(l.jobs) == l.MaxInFlight
+	finished = l.phase != running && len(l.jobs) == 0 && len(l.outbox.sealed) == 0 && (l.spool == nil || l.spool.finished(!l.abandonAt.IsZero()))
+	gate := l.outbox.held(now)
 	l.unlock()
-	if at := l.startDue(now); at.Before(next) {
+	if at := l.startDue(now, gate); at.Before(next) {
 		next = at
 	}
 	return next, finished
@@ -112,26 +91,18 @@ func (l *loop) compressOne() {
 	if b == nil {
 		return
 	}
-	zip := l.zipper.compress(b.buf)
+	zip := l.zipper.compress(b.buf, tailLen)
 	l.mu.Lock()
 	defer l.unlock()
 	l.setZip(b, zip)
 	l.outbox.ready.push(b)
-	l.work = !l.outbox.sealed.empty()
+	l.work = len(l.outbox.sealed) > 0
 }
 
-// setZip replaces the bytes of a batch by their compressed form. The caller holds
-// mu.
-func (l *loop) setZip(b *batch, zip *zipped) {
-	l.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(zip.data)))
-	l.buffers.put(b.buf)
-	b.buf, b.zip = nil, zip
-}
-
-// startDue begins the attempts that are due, and returns when the next one is.
-func (l *loop) startDue(now time.Time) (next time.Time) {
+// startDue begins the attempts that are due, none before the gate opens, and returns
+// when the next one is.
+func (l *loop) startDue(now, gate time.Time) (next time.Time) {
 	next = now.Add(idleWait)
-	gate := l.gate(now)
 	for _, j := range l.jobs {
 		if j.running {
 			continue
@@ -142,7 +113,7 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 		}
 		if !at.After(now) {
 			j.running = true
-			go l.sender().send(j, j.todo[0].body(now))
+			go l.send(l.attempts, j, j.todo[0].body(now))
 		} else if at.Before(next) {
 			next = at
 		}
@@ -158,31 +129,10 @@ func (l *loop) startDue(now time.Time) (next time.Time) {
 	return next
 }
 
-// sender returns a sender that has nothing to send, or a new one.
-func (l *loop) sender() *sender {
-	n := len(l.senders)
-	if n == 0 {
-		return l.newSender(l.attempts)
-	}
-	s := l.senders[n-1]
-	l.senders = l.senders[:n-1]
-	return s
-}
-
-// gate returns until when nothing is to be sent.
-func (l *loop) gate(now time.Time) time.Time {
-	l.mu.Lock()
-	defer l.unlock()
-	return l.outbox.held(now)
-}
-
 // handle acts on the outcome of an attempt.
 func (l *loop) handle(o outcome, now time.Time) {
 	j := o.job
 	j.running = false
-	if !o.last {
-		l.senders = append(l.senders, o.sender)
-	}
 	l.mu.Lock()
 	defer l.unlock()
 	defer l.removeDone()
@@ -190,7 +140,7 @@ func (l *loop) handle(o outcome, now time.Time) {
 		return
 	}
 	b := j.todo[0]
-	b.inUse = o.last
+	b.inUse = o.inUse
 	b.attempts++
 	l.stats.Attempts++
 	if o.err != nil && l.abandonAt.IsZero() { // that an attempt was cancelled is no failure
@@ -227,7 +177,7 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 		b.taken = l.stats.Delivered
 	}
 	switch {
-	case b.failures < l.maxAttempts:
+	case b.failures < l.MaxAttempts:
 	case l.spool != nil && b.taken == l.stats.Delivered:
 		l.putBack(j)
 	default:
@@ -243,7 +193,7 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 func (l *loop) putBack(j *job) {
 	b := j.todo[0]
 	b.failures = 0
-	if len(j.todo) == 1 && j.parts == nil && !l.outbox.ready.empty() {
+	if len(j.todo) == 1 && j.parts == nil && len(l.outbox.ready) > 0 {
 		l.outbox.ready.push(b)
 		j.todo[0] = l.outbox.ready.pop()
 	}

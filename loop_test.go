@@ -11,12 +11,19 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
+// newTestPipeline makes a pipeline whose goroutine does not run.
+func newTestPipeline(t *testing.T, config Config) *pipeline {
+	t.Helper()
+	client, err := NewWithConfig("key", config)
+	require.NoError(t, err)
+	settings, err := client.settings()
+	require.NoError(t, err)
+	return newPipeline(settings)
+}
+
 // While the client is closed and the disk is slow, the loop sleeps.
 func TestLoopSleepsWhileTheSpoolIsWritten(t *testing.T) {
-	c := New("key")
-	s, err := c.settings()
-	require.NoError(t, err)
-	p := newPipeline(s)
+	p := newTestPipeline(t, Config{})
 	writing, release := make(chan struct{}), make(chan struct{})
 	disk, _, err := spool.Open(t.TempDir(), spool.Options{
 		MaxBytes: 1 << 20, Appended: func([]*spool.Record, time.Time) { close(writing); <-release },
@@ -59,11 +66,8 @@ func TestAbandonedBatchIsNotReused(t *testing.T) {
 // Retry-After holds other senders even while the loop is busy, for example with
 // compression.
 func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
-	c := New("key")
-	s, err := c.settings()
-	require.NoError(t, err)
-	p := newPipeline(s)
-	for range 2 * s.flushAt {
+	p := newTestPipeline(t, Config{})
+	for range 2 * p.FlushAt {
 		require.True(t, p.place(callID{}, []byte("{}"), 0, time.Now()))
 	}
 	j := &job{todo: []*batch{p.outbox.ready.pop()}}
@@ -71,17 +75,13 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	o := outcome{job: j, status: 200}
 	require.Nil(t, p.proceed(&o))
 	require.True(t, o.handled)
-	require.False(t, p.outbox.ready.empty())
+	require.False(t, len(p.outbox.ready) == 0)
 }
 
 // mu is unlocked while the halves of a batch are compressed, which takes long.
 func TestSplitUnlocks(t *testing.T) {
-	c, err := NewWithConfig("key", Config{Gzip: true})
-	require.NoError(t, err)
-	s, err := c.settings()
-	require.NoError(t, err)
-	l := &loop{pipeline: newPipeline(s)}
-	for range s.flushAt {
+	l := &loop{pipeline: newTestPipeline(t, Config{Gzip: true})}
+	for range l.FlushAt {
 		require.True(t, l.place(callID{}, []byte("{}"), 0, time.Now()))
 	}
 	l.compressOne()

@@ -125,18 +125,9 @@ func callMethod(client *analytics.Client, call analytics.Call) error {
 func TestUnmarshallableCallHarmsNoOther(t *testing.T) {
 	cycle := map[string]interface{}{}
 	cycle["self"] = cycle
-	for name, tt := range map[string]struct {
-		value interface{}
-		field string
-	}{
-		"channel":  {make(chan int), "properties.cart.total"},
-		"function": {func() {}, "properties.cart.total"},
-		"NaN":      {math.NaN(), "properties.cart.total"},
-		"infinity": {math.Inf(-1), "properties.cart.total"},
-		"number":   {json.Number("12x"), "properties.cart.total"},
-		"panic":    {panicking{}, "properties.cart.total"},
-		"error":    {panickingError{}, "properties.cart.total"},
-		"cycle":    {cycle, "properties.cart.total"},
+	for name, value := range map[string]interface{}{
+		"channel": make(chan int), "NaN": math.NaN(), "number": json.Number("12x"),
+		"panic": panicking{}, "error": panickingError{}, "cycle": cycle,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -144,11 +135,11 @@ func TestUnmarshallableCallHarmsNoOther(t *testing.T) {
 				client := newClient(t, c, analytics.Config{})
 				track(t, client, "before", 10)
 				err := client.Track(&analytics.Track{Event: "bad", UserId: "u", Properties: map[string]interface{}{
-					"cart": map[string]interface{}{"total": tt.value},
+					"cart": map[string]interface{}{"total": value},
 				}})
 				var field *analytics.FieldError
 				require.ErrorAs(t, err, &field)
-				require.Contains(t, field.Field, tt.field)
+				require.Contains(t, field.Field, "properties.cart.total")
 				track(t, client, "after", 9)
 				require.NoError(t, client.Close())
 				require.Equal(t, []int{19}, c.sizes())

@@ -2,187 +2,17 @@ package analytics
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
-// pipeline is a client at work. Callers append their calls to the open batch
-// under mu; the loop goroutine does everything else.
-type pipeline struct {
-	// What most calls use comes first, in a cache line of its own.
-	mu   sync.Mutex // guards open and the last group of fields; not held during I/O or the caller's code
-	open *batch     // calls are appended to it; nil if there is none
-	_    [64 - 16]byte
-
-	*settings
-
-	wake     chan struct{} // capacity 1; sent to when the loop has work; never closed
-	outcomes chan outcome  // capacity MaxInFlight; senders send; never closed
-	aborted  chan struct{} // closed as phase becomes aborting
-	ended    chan struct{} // closed by the loop when no further call will end
-	done     chan struct{} // closed by the loop as it ends, when all results are passed on
-
-	results dispatcher   // has a mutex of its own
-	spool   *spoolWorker // nil without Config.Spool
-
-	// Guarded by mu.
-	phase    phase
-	closing  *flush    // the wait of Shutdown; nil while running
-	abortErr error     // why phase is aborting
-	timer    sealTimer // of open
-	lastLen  int       // length of the batch sealed last, the likely length of the next
-	outbox   outbox
-	budget   budget
-	buffers  buffers
-	flushes  flushes
-	work     bool   // unlock is to wake the loop
-	seq      uint64 // number of the call accepted last; without a spool, before those in open
-	stats    Stats  // without Pending, Rejected and Bytes; without a spool, also without the calls in open
-}
-
-// phase is the phase of a pipeline.
-//
-//	from     event                                              to
-//	running  Shutdown or Close is called                        closing
-//	closing  its context ends, and calls have not ended         aborting
-//
-// The loop ends in closing when all calls have ended, and in aborting after
-// abortGrace at the latest.
-type phase int
-
-const (
-	running  phase = iota // calls are accepted
-	closing               // no call is accepted; those that are left are sent
-	aborting              // those that are left are dropped, or stay in the spool
-)
-
-func newPipeline(s *settings) *pipeline {
-	p := &pipeline{
-		settings: s,
-		budget:   budget{max: s.maxBytes},
-		buffers:  buffers{max: (s.maxInFlight + 2) * MaxBatchBytes},
-		wake:     make(chan struct{}, 1),
-		outcomes: make(chan outcome, s.maxInFlight),
-		aborted:  make(chan struct{}),
-		ended:    make(chan struct{}),
-		done:     make(chan struct{}),
-	}
-	p.results = dispatcher{log: s.log, callback: s.callback, release: p.releaseResult}
-	return p
-}
-
-// releaseResult gives back the memory of a result that was passed on.
-func (p *pipeline) releaseResult(b *batch) {
+// add accepts a call, which is copied. The error says why it does not. Ctx is used
+// under Block.
+func (p *pipeline) add(ctx context.Context, s *scratch, now time.Time) error {
+	encoded := s.call()
 	p.mu.Lock()
-	defer p.unlock()
-	p.recharge(b, 0)
-}
-
-// unlock unlocks mu, and wakes the loop if there is work for it.
-func (p *pipeline) unlock() {
-	work := p.work
-	p.work = false
-	p.mu.Unlock()
-	if work {
-		p.poke()
-	}
-}
-
-// poke wakes the loop.
-func (p *pipeline) poke() {
-	select {
-	case p.wake <- struct{}{}:
-	default: // it is awake already
-	}
-}
-
-// sealTimer says when the open batch is sealed though it is not full. It is
-// guarded by the pipeline's mu.
-type sealTimer struct {
-	due      time.Time // when the open batch is sealed at the latest
-	lastSeal time.Time // when a batch was last sealed
-	watching time.Time // when the loop calls expired next; zero if it does not
-}
-
-// opened sets the time of a new batch. It reports whether the loop is to be woken.
-func (t *sealTimer) opened(now time.Time, after time.Duration) (wake bool) {
-	// The interval begins with the last batch. After a long pause it begins with
-	// this call, which would be sent alone otherwise.
-	if t.due = t.lastSeal.Add(after); !t.due.After(now) {
-		t.due = now.Add(after)
-	}
-	if wake = t.watching.IsZero(); wake {
-		t.watching = t.due
-	}
-	return wake
-}
-
-// sealed notes that a batch was sealed.
-func (t *sealTimer) sealed(now time.Time) { t.lastSeal = now }
-
-// expired reports whether the open batch, if there is one, is to be sealed. It
-// sets watching anew.
-func (t *sealTimer) expired(now time.Time, open bool) bool {
-	if t.watching.IsZero() || now.Before(t.watching) {
-		return false
-	}
-	t.watching = time.Time{}
-	if !open {
-		return false
-	}
-	if now.Before(t.due) {
-		t.watching = t.due
-		return false
-	}
-	return true
-}
-
-// outbox is the batches that wait to be sent. It is guarded by the pipeline's mu.
-type outbox struct {
-	sealed fifo      // to be compressed; used with Config.Gzip alone
-	ready  fifo      // to be sent
-	busy   bool      // MaxInFlight batches are being sent; the loop takes the next by itself
-	gate   time.Time // no attempt begins before it, as a collector asked; zero if none did
-}
-
-// oldest takes out the batch that has waited longest; it is nil if none waits.
-func (o *outbox) oldest() *batch {
-	if b := o.ready.pop(); b != nil {
-		return b
-	}
-	return o.sealed.pop()
-}
-
-// hold closes the gate until a time, unless it is closed for longer.
-func (o *outbox) hold(until time.Time) {
-	if until.After(o.gate) {
-		o.gate = until
-	}
-}
-
-// held returns until when the gate is closed. It opens the gate when its time is
-// over.
-func (o *outbox) held(now time.Time) time.Time {
-	if !o.gate.After(now) {
-		o.gate = time.Time{}
-	}
-	return o.gate
-}
-
-// add accepts the call encoded in w, which is copied. The error says why it does
-// not. Ctx is used under Block.
-func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) error {
-	if p.callback != nil {
-		w.id = callID{k.id(w.record.Buf), k.kind}
-	}
-	if p.spool != nil {
-		return p.spool.add(ctx, w, now)
-	}
-	encoded := w.call()
-	p.mu.Lock()
-	if b := p.open; b != nil && p.callback == nil && b.calls+1 < p.flushAt && b.hasRoom(len(encoded), p.settings) {
+	if b := p.open; b != nil && p.Callback == nil && b.calls+1 < p.FlushAt && b.hasRoom(len(encoded), p.settings) {
 		b.append(encoded)
 		p.mu.Unlock()
 		return nil
@@ -190,12 +20,12 @@ func (p *pipeline) add(ctx context.Context, k *call, w *scratch, now time.Time) 
 	defer p.unlock()
 	for p.phase == running {
 		switch {
-		case p.place(w.id, encoded, 0, now):
+		case p.place(s.id, encoded, 0, now):
 			return nil
 		case p.open != nil:
 			p.seal(now) // send what fills the memory
-		case p.whenFull == DropOldest && p.dropOldest():
-		case p.whenFull == Block:
+		case p.WhenFull == DropOldest && p.dropOldest():
+		case p.WhenFull == Block:
 			if err := p.waitForRoom(ctx, nil); err != nil {
 				return err
 			}
@@ -214,7 +44,7 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 		p.seal(now)
 	}
 	var cost int64
-	if p.callback != nil {
+	if p.Callback != nil {
 		cost += callIDBytes + int64(len(id.id))
 	}
 	fresh := p.open == nil
@@ -229,7 +59,7 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 	size := p.bufferSize(buf, len(encoded))
 	if fresh && !p.budget.fits(cost+mayTake(buf, size)) {
 		p.buffers.put(buf)
-		if p.whenFull == Block && p.budget.used > 0 {
+		if p.WhenFull == Block && p.budget.used > 0 {
 			return false // wait for a batch of the usual size
 		}
 		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small buffer may fit
@@ -249,10 +79,10 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 	p.budget.charge(cost)
 	p.open.charge += cost
 	p.open.append(encoded)
-	if p.callback != nil {
+	if p.Callback != nil {
 		p.open.ids = append(p.open.ids, id)
 	}
-	if p.open.calls == p.flushAt {
+	if p.open.calls == p.FlushAt {
 		p.seal(now)
 	}
 	return true
@@ -265,8 +95,8 @@ func (p *pipeline) bufferSize(buf []byte, n int) int {
 	switch {
 	case need <= cap(buf):
 		return cap(buf)
-	case cap(buf) < p.lastLen: // this batch is likely to become as long
-		need = max(need, p.lastLen+p.lastLen/8, minBuffer)
+	case cap(buf) < p.buffers.usual: // this batch is likely to become as long
+		need = max(need, p.buffers.usual+p.buffers.usual/8, minBuffer)
 	default:
 		need = max(need, cap(buf)+cap(buf)/4, minBuffer)
 	}
@@ -281,7 +111,7 @@ func (p *pipeline) openBatch(buf []byte, seq uint64, now time.Time) {
 		seq = p.seq + 1
 	}
 	p.open = &batch{buf: buf, seq: seq}
-	if p.timer.opened(now, p.flushAfter) {
+	if p.timer.opened(now, p.FlushAfter) {
 		p.work = true
 	}
 }
@@ -292,16 +122,16 @@ func (p *pipeline) seal(now time.Time) {
 	p.open = nil
 	p.timer.sealed(now)
 	b.seal(p.settings)
-	p.lastLen = len(b.buf)
+	p.buffers.usual = len(b.buf)
 	if p.spool == nil {
 		p.seq += uint64(b.calls)
 		p.stats.Accepted += int64(b.calls)
 	}
 	p.stats.Batches++
-	if slack := cap(b.buf) - len(b.buf); p.outbox.busy && !p.gzip && slack > len(b.buf)/4 {
+	if slack := cap(b.buf) - len(b.buf); p.outbox.busy && !p.Gzip && slack > len(b.buf)/4 {
 		p.shrink(b) // it has to wait: its memory counts
 	}
-	if p.gzip {
+	if p.Gzip {
 		p.outbox.sealed.push(b)
 		p.work = true
 		return
@@ -316,29 +146,6 @@ func (p *pipeline) shrink(b *batch) {
 	p.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(exact)))
 	p.buffers.put(b.buf)
 	b.buf = exact
-}
-
-// recharge sets what b is charged for. The caller holds mu.
-func (p *pipeline) recharge(b *batch, charge int64) {
-	p.release(b.charge - charge)
-	b.charge = charge
-}
-
-// release gives bytes back to the budget. The caller holds mu.
-func (p *pipeline) release(n int64) {
-	p.budget.release(n)
-	if p.spool != nil {
-		p.spool.feed(p.held())
-	}
-}
-
-// held is what is charged besides the open batch: for what waits for the collector
-// or the callback.
-func (p *pipeline) held() int64 {
-	if p.open == nil {
-		return p.budget.used
-	}
-	return p.budget.used - p.open.charge
 }
 
 // reclaim takes the buffer of a batch, to be used again unless a transport may read
@@ -361,19 +168,9 @@ func (p *pipeline) dropOldest() bool {
 	return true
 }
 
-// waitForRoom is await, but returns ErrQueueFull at once where a callback or a
-// transport would wait without a limit: the memory may be that of the results which
-// the callback is to take, or of the batch which the transport is to send.
-func (p *pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error {
-	if ctx.Done() == nil && (p.results.busy() && calledFrom(callbackName) || p.sendsWithOthers() && calledFrom(sendName)) {
-		return ErrQueueFull
-	}
-	return p.await(ctx, late)
-}
-
-// await unlocks mu until there may be room, the client is closed, ctx ends, or late
+// waitForRoom unlocks mu until there may be room, the client is closed, ctx ends, or late
 // receives. The caller holds mu.
-func (p *pipeline) await(ctx context.Context, late <-chan time.Time) error {
+func (p *pipeline) waitForRoom(ctx context.Context, late <-chan time.Time) error {
 	room := p.budget.waitForRoom()
 	p.unlock()
 	defer p.mu.Lock()
@@ -401,7 +198,7 @@ func (p *pipeline) end(b *batch, why *DropError) {
 		p.spool.disk.Done(spool.Position(b.seq), b.calls)
 	}
 	p.reclaim(b)
-	if p.callback == nil && why == nil {
+	if p.Callback == nil && why == nil {
 		p.recharge(b, 0)
 		return
 	}
@@ -434,36 +231,4 @@ func (p *pipeline) snapshot() Stats {
 		s.SpoolBytes = p.spool.disk.Usage()
 	}
 	return s
-}
-
-// fifo is a queue of batches.
-type fifo struct {
-	items []*batch
-	head  int // index of the first; those before it are nil
-}
-
-// push appends a batch.
-func (q *fifo) push(b *batch) {
-	if q.head > 16 && q.head > len(q.items)/2 {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	q.items = append(q.items, b)
-}
-
-// empty reports whether there is no batch.
-func (q *fifo) empty() bool { return q.head == len(q.items) }
-
-// pop takes the first batch out; it is nil if there is none.
-func (q *fifo) pop() *batch {
-	if q.empty() {
-		return nil
-	}
-	b := q.items[q.head]
-	q.items[q.head] = nil
-	if q.head++; q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	}
-	return b
 }

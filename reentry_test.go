@@ -34,58 +34,30 @@ var using = map[string]func(*analytics.Client) error{
 		}
 		return nil
 	},
-	"Close":    (*analytics.Client).Close,
-	"Shutdown": func(c *analytics.Client) error { return c.Shutdown(context.Background()) },
 }
 
+// A MarshalJSON may even close the client that encodes its value.
 func TestPropertyUsesItsClient(t *testing.T) {
 	for way, use := range using {
-		t.Run(way, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				client := newClient(t, &collector{}, analytics.Config{})
-				track(t, client, "before", 1)
-				var inner error
-				outer := client.Track(&analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{
-					"value": marshaled(func() { inner = use(client) }),
-				}})
-				require.NoError(t, inner)
-				if way == "Close" || way == "Shutdown" {
-					require.ErrorIs(t, outer, analytics.ErrClosed)
-				} else {
-					require.NoError(t, outer)
-				}
-				require.NoError(t, client.Close())
-			})
-		})
+		t.Run(way, func(t *testing.T) { testPropertyUsesItsClient(t, use, nil) })
 	}
+	t.Run("Close", func(t *testing.T) { testPropertyUsesItsClient(t, (*analytics.Client).Close, analytics.ErrClosed) })
 }
 
-// The context is encoded while the first call starts the client.
-func TestContextUsesItsClient(t *testing.T) {
-	before := analytics.DefaultContext
-	t.Cleanup(func() { analytics.DefaultContext = before })
-	for way, use := range using {
-		t.Run(way, func(t *testing.T) {
-			c := &collector{}
-			client := analytics.New("key")
-			client.Client.Transport = c
-			client.Spool = t.TempDir() // so that Flush starts the client
-			var inner error
-			analytics.DefaultContext = map[string]interface{}{"value": marshaled(func() { inner = use(client) })}
-			require.NoError(t, client.Track(&analytics.Track{Event: "e", UserId: "u"}))
-			if way == "Stats" {
-				require.NoError(t, inner)
-			} else {
-				require.ErrorContains(t, inner, "uses the client that is encoding it")
-			}
-			require.NoError(t, client.Close())
-			require.Equal(t, []int{1}, c.sizes())
-			require.Equal(t, float64(1), c.all()[0].body.Context["value"])
-		})
-	}
+func testPropertyUsesItsClient(t *testing.T, use func(*analytics.Client) error, want error) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, &collector{}, analytics.Config{})
+		track(t, client, "before", 1)
+		var inner error
+		outer := client.Track(&analytics.Track{Event: "e", UserId: "u", Properties: map[string]interface{}{
+			"value": marshaled(func() { inner = use(client) }),
+		}})
+		require.NoError(t, inner)
+		require.ErrorIs(t, outer, want)
+		require.NoError(t, client.Close())
+	})
 }
 
-// A callback that closes its client gets the other results later.
 func TestCallbackUsesItsClient(t *testing.T) {
 	for way, use := range using {
 		for _, spool := range []string{"", t.TempDir()} {
@@ -118,36 +90,40 @@ func TestCallbackUsesItsClient(t *testing.T) {
 	}
 }
 
-// A call of a callback does not wait for the memory of results that the callback has
-// not taken.
-func TestCallbackDoesNotWaitForItself(t *testing.T) {
+// A callback, or the writer of a log, that closes its client waits for itself: until the
+// time of Close is over, and then it is told so.
+func TestCallbackThatClosesItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var client *analytics.Client
-		release, full := make(chan struct{}), make(chan error, 1)
-		client = newClient(t, &collector{}, analytics.Config{
-			WhenFull: analytics.Block, MaxBytes: 128 << 10, FlushAt: 1,
-			Callback: func(analytics.Result) {
-				<-release
-				for len(full) == 0 {
-					if err := client.Track(kilobyte("within")); err != nil {
-						full <- err
-					}
-				}
-			},
-		})
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for range 1000 {
-				_ = client.Track(kilobyte("e"))
-			}
-		}()
-		synctest.Wait() // the calls have no room any more
-		close(release)
-		require.ErrorIs(t, <-full, analytics.ErrQueueFull)
-		<-done
-		require.NoError(t, client.Close())
-		requireSum(t, client.Stats())
+		made, closed := make(chan struct{}), make(chan error, 1)
+		client = newClient(t, &collector{}, analytics.Config{FlushAt: 1, CloseTimeout: time.Minute, Callback: func(analytics.Result) {
+			<-made
+			closed <- client.Close()
+		}})
+		track(t, client, "e", 1)
+		close(made)
+		start := time.Now()
+		require.ErrorContains(t, <-closed, "it must not call Close or Shutdown")
+		require.Equal(t, time.Minute+2*time.Second, time.Since(start))
+		require.NoError(t, client.Close(), "it has returned")
+		require.EqualValues(t, 1, client.Stats().Delivered)
+	})
+}
+
+// So it is with a transport, whose batch is dropped.
+func TestTransportThatClosesItsClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var client *analytics.Client
+		made, closed := make(chan struct{}), make(chan error, 1)
+		client = newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			<-made
+			closed <- client.Close()
+			return answer{}.response(r), nil
+		}), analytics.Config{FlushAt: 1, CloseTimeout: time.Minute})
+		track(t, client, "e", 1)
+		close(made)
+		require.ErrorContains(t, <-closed, "1 call not delivered")
+		require.EqualValues(t, 1, client.Stats().Dropped.Shutdown)
 	})
 }
 
@@ -166,16 +142,11 @@ func TestLogUsesItsClient(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var client *analytics.Client
 				logger, used := logging(func() error { return use(client) })
-				refusing := &collector{decide: func(i int, _ post) answer {
-					if i == 0 {
-						return answer{status: 403}
-					}
-					return answer{}
-				}}
+				refusing := first(answer{status: 403})
 				client = newClient(t, refusing, analytics.Config{FlushAt: 1, Logger: logger})
 				track(t, client, "refused", 1)
 				err := <-used
-				if way == "Flush" || way == "Close" || way == "Shutdown" {
+				if way == "Flush" {
 					require.ErrorContains(t, err, "1 call not delivered")
 				} else {
 					require.NoError(t, err)
@@ -242,3 +213,8 @@ func TestTransportErrorUsesItsClient(t *testing.T) {
 		require.ErrorIs(t, told, failure)
 	})
 }
+
+// writerFunc is the writer of a log.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

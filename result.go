@@ -45,13 +45,6 @@ func (d *dispatcher) logf(format string, args ...interface{}) {
 	d.dispatch(result{batch: &batch{}, line: fmt.Sprintf(format, args...)})
 }
 
-// busy reports whether there are results that have not been passed on.
-func (d *dispatcher) busy() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.running
-}
-
 // wait waits until all results are passed on. None is dispatched any more.
 func (d *dispatcher) wait() { d.goroutine.Wait() }
 
@@ -97,13 +90,13 @@ func (d *dispatcher) deliver(r result) {
 	if d.callback == nil {
 		return
 	}
-	told := Result{}
+	var end Result
 	if r.why != nil {
-		told.Err = r.why
+		end.Err = r.why
 	}
 	for _, id := range r.batch.ids {
-		told.MessageId, told.Type = id.id, id.kind
-		d.call(told)
+		end.MessageId, end.Type = id.id, id.kind
+		d.call(end)
 	}
 }
 

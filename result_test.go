@@ -28,12 +28,10 @@ func TestDispatcherPassesResultsOnInOrder(t *testing.T) {
 			release: func(b *batch) { released = append(released, b.calls) },
 		}
 		d.dispatch(result{batch: &batch{calls: 2, ids: []callID{{"a", "track"}, {"b", "page"}}}})
-		require.True(t, d.busy())
 		why := &DropError{Reason: DropRefused, Attempts: 1}
 		d.dispatch(result{batch: &batch{calls: 1, ids: []callID{{"c", "track"}}}, why: why})
 		d.logf("a line of %d words", 5)
 		d.wait()
-		require.False(t, d.busy())
 		require.Equal(t, []Result{{"a", "track", nil}, {"b", "page", nil}, {"c", "track", why}}, got)
 		require.Equal(t, []int{2, 1, 0}, released)
 		require.Equal(t, "the callback panicked on page \"b\": on fire\nlost 1 call: refused, attempt 1\na line of 5 words\n", text.String())

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestJudge(t *testing.T) {
+func TestClassify(t *testing.T) {
 	for status := 0; status <= 999; status++ {
 		if status > 0 && status < 200 {
 			continue // net/http does not hand these on

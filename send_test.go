@@ -102,16 +102,6 @@ func TestTenAttempts(t *testing.T) {
 	}
 }
 
-func TestMaxAttempts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &collector{decide: func(int, post) answer { return answer{status: 500} }}
-		client := newClient(t, c, analytics.Config{MaxAttempts: 1})
-		track(t, client, "e", 1)
-		require.Error(t, client.Close())
-		require.Len(t, c.all(), 1)
-	})
-}
-
 func TestRefusedForGood(t *testing.T) {
 	for _, status := range []int{301, 302, 304, 307, 401, 403, 404, 418, 501, 505, 511} {
 		synctest.Test(t, func(t *testing.T) {
@@ -202,12 +192,7 @@ func TestRetryAfterHoldsThePipeline(t *testing.T) {
 
 func TestRetryAfterIsCapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &collector{decide: func(i int, p post) answer {
-			if i == 0 {
-				return answer{status: 503, header: http.Header{"Retry-After": {"86400"}}}
-			}
-			return answer{}
-		}}
+		c := first(answer{status: 503, header: http.Header{"Retry-After": {"86400"}}})
 		client := newClient(t, c, analytics.Config{CloseTimeout: time.Hour})
 		track(t, client, "a", 1)
 		require.NoError(t, client.Close())
@@ -220,12 +205,9 @@ func TestRetryAfterIsCapped(t *testing.T) {
 func TestHalvingGoesOnWhileSizeMayBeTheReason(t *testing.T) {
 	for limit, requests := range map[int]int{100_000: 15, 0: 31 + 8} {
 		synctest.Test(t, func(t *testing.T) {
-			c := &collector{decide: func(_ int, p post) answer {
-				if len(p.raw) > limit {
-					return answer{status: 413}
-				}
-				return answer{}
-			}}
+			c := &collector{decide: when(answer{status: 413}, func(_ int, p post) bool {
+				return len(p.raw) > limit
+			})}
 			client := newClient(t, c, analytics.Config{FlushAt: 1000})
 			const calls = 960 // of 500 bytes: some 480 KB
 			for range calls {
@@ -439,7 +421,7 @@ func TestAnswerBodyDoesNotMatter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := &collector{decide: func(int, post) answer { return answer{body: body} }}
+				c := always(answer{body: body})
 				client := newClient(t, c, analytics.Config{})
 				track(t, client, "e", 1)
 				require.NoError(t, client.Close())

@@ -344,19 +344,3 @@ func TestHTTPSOfAServerThatSpeaksHTTP(t *testing.T) {
 	require.Equal(t, "Post", failed.Op)
 	require.NotContains(t, err.Error(), "password")
 }
-
-// With a collector that listens and never answers, callers are not delayed and Close
-// returns at its time limit.
-func TestCollectorThatNeverAnswers(t *testing.T) {
-	leakCheck(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	client, err := analytics.NewWithConfig("key", analytics.Config{
-		Endpoint: "http://" + listener.Addr().String(), CloseTimeout: 100 * time.Millisecond, Logger: log.New(testLog{t}, "", 0),
-	})
-	require.NoError(t, err)
-	track(t, client, "e", 100)
-	require.ErrorContains(t, client.Close(), "100 calls not delivered: context deadline exceeded")
-	require.EqualValues(t, 100, client.Stats().Dropped.Shutdown)
-}

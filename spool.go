@@ -33,92 +33,43 @@ const (
 	maxRefill = 4 << 20
 )
 
-// spoolState says where calls go.
-//
-//	from        event                                            to
-//	inMemory    a call has waited for memory in vain             spilling
-//	inMemory    there is no memory for a call                    diskOnly
-//	spilling    the next call is written                         diskOnly
-//	diskOnly    there is memory again                            reading
-//	reading     that memory is used                              diskOnly
-//	diskOnly, reading  all calls are read back                   inMemory
-//
-// A client that finds calls of an earlier process begins in reading.
-type spoolState int
-
-const (
-	inMemory spoolState = iota // a call is written, and placed in a batch
-	spilling                   // likewise, but the next call is not placed
-	diskOnly                   // calls are written only; the worker waits for memory
-	reading                    // calls are written only; the worker reads them back
-)
-
-// behind reports whether there are calls on the disk alone.
-func (s spoolState) behind() bool { return s >= diskOnly }
-
-// spoolWorker decides when the calls of a client with a spool are in memory as
-// well as on the disk, and reads back those that are not.
-type spoolWorker struct {
-	*pipeline
-	disk   *spool.Log
-	refill int64 // calls are read back while less memory than that is used
-	full   error // of a call that SpoolMaxBytes leaves no room for
-
-	wake chan struct{} // capacity 1; sent to when run has work; never closed
-	stop chan struct{} // closed by the loop as it ends
-	done chan struct{} // closed by run as it ends
-
-	// Guarded by the pipeline's mu.
-	state spoolState
-	next  uint64 // while behind: calls from that one on are not read back
-
-	// Used by run alone.
-	page   spool.Page
-	placed int      // how many calls of page are placed
-	ids    []callID // of the calls of page, if there is a callback
-}
-
 // openSpool opens the spool, and counts the calls that an earlier process left.
 func (p *pipeline) openSpool() error {
 	w := &spoolWorker{
 		pipeline: p,
-		refill:   min(p.maxBytes/2, maxRefill),
+		refill:   min(p.MaxBytes/2, maxRefill),
 		wake:     make(chan struct{}, 1),
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}
 	options := spool.Options{
-		MaxBytes:  p.spoolMax,
+		MaxBytes:  p.SpoolMaxBytes,
 		Source:    sourceOf(p.writeKey),
-		Sync:      p.spoolSync,
-		NoMap:     spoolNoMap,
+		Sync:      p.SpoolSync,
 		Appended:  w.appended,
 		Freed:     w.freed,
 		Drained:   p.poke,
 		Discarded: w.discarded,
 		Warn:      w.warn,
 	}
-	log, found, err := spool.Open(p.spoolDir, options)
+	log, found, err := spool.Open(p.Spool, options)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrSpool, err)
 	}
 	p.mu.Lock()
 	defer p.unlock()
 	w.disk = log
-	w.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, log.Dir(), p.spoolMax)
+	w.full = fmt.Errorf("%w: %s holds as much as Config.SpoolMaxBytes allows, %d bytes", ErrQueueFull, log.Dir(), p.SpoolMaxBytes)
 	p.spool = w
 	p.seq = uint64(found.Last)
 	p.stats.Recovered, p.stats.Accepted = found.Records, found.Records
 	w.logFound(found)
 	if found.Records > 0 {
-		w.state = reading
+		w.state = diskOnly
 		w.poke()
 	}
 	return nil
 }
-
-// spoolNoMap is set by tests that compare mapped files with plain writes.
-var spoolNoMap = false
 
 // logFound logs what was found in the directory. The caller holds mu.
 func (w *spoolWorker) logFound(found spool.Recovered) {
@@ -141,9 +92,17 @@ func sourceOf(writeKey string) (id [8]byte) {
 	return id
 }
 
+// accept accepts a call, with a spool once it is written.
+func (p *pipeline) accept(ctx context.Context, s *scratch, now time.Time) error {
+	if p.spool != nil {
+		return p.spool.add(ctx, s, now)
+	}
+	return p.add(ctx, s, now)
+}
+
 // add accepts a call once it is written.
 func (w *spoolWorker) add(ctx context.Context, s *scratch, now time.Time) error {
-	if w.whenFull == Block {
+	if w.WhenFull == Block {
 		w.awaitMemory(ctx, len(s.call()), now)
 	}
 	for {
@@ -193,11 +152,11 @@ func (w *spoolWorker) awaitRoom(ctx context.Context, r *spool.Record) error {
 		case room == spool.Enough:
 			return nil
 		case room == spool.Freeing:
-			if err := w.await(ctx, nil); err != nil {
+			if err := w.waitForRoom(ctx, nil); err != nil {
 				return err
 			}
-		case w.whenFull == DropOldest && (w.dropOldest() || w.discardOldest()):
-		case w.whenFull == Block:
+		case w.WhenFull == DropOldest && (w.dropOldest() || w.discardOldest()):
+		case w.WhenFull == Block:
 			if err := w.waitForRoom(ctx, nil); err != nil {
 				return err
 			}
@@ -224,16 +183,16 @@ func (w *spoolWorker) appended(records []*spool.Record, now time.Time) {
 	w.mu.Lock()
 	defer w.unlock()
 	for _, r := range records {
-		w.accept(r, now)
+		w.count(r, now)
 	}
 }
 
-// accept counts a call that is written, and places it in a batch unless calls are
+// count counts a call that is written, and places it in a batch unless calls are
 // on the disk alone. The caller holds mu.
-func (w *spoolWorker) accept(r *spool.Record, now time.Time) {
+func (w *spoolWorker) count(r *spool.Record, now time.Time) {
 	w.seq = uint64(r.Position)
 	w.stats.Accepted++
-	if w.state.behind() || w.state == inMemory && w.place(r.Owner.(*scratch).id, r.Body(), w.seq, now) {
+	if w.state == diskOnly || w.state == inMemory && w.place(r.Owner.(*scratch).id, r.Body(), w.seq, now) {
 		return
 	}
 	if w.open != nil {
@@ -254,7 +213,7 @@ func (w *spoolWorker) freed() {
 // discarded tells the callback of calls that discardOldest gave up.
 func (w *spoolWorker) discarded(bodies [][]byte) {
 	lost := &batch{calls: len(bodies)}
-	if w.callback != nil {
+	if w.Callback != nil {
 		for _, body := range bodies {
 			lost.ids = append(lost.ids, readID(body))
 		}
@@ -284,24 +243,6 @@ func readID(encoded []byte) callID {
 	var id struct{ MessageId, Type string }
 	_ = json.Unmarshal(encoded, &id) // the client wrote it
 	return callID{id.MessageId, id.Type}
-}
-
-// feed wakes the worker if it waits for memory and there is some. Held is the
-// memory of sealed batches: an open one does not wait for the collector. The caller
-// holds mu.
-func (w *spoolWorker) feed(held int64) {
-	if w.state == diskOnly && held < w.refill {
-		w.state = reading
-		w.poke()
-	}
-}
-
-// poke wakes run.
-func (w *spoolWorker) poke() {
-	select {
-	case w.wake <- struct{}{}:
-	default: // it is awake already
-	}
 }
 
 // run is the goroutine of the worker. It reads back calls that are on the disk
@@ -349,17 +290,15 @@ func (w *spoolWorker) wantsPage() bool {
 	w.mu.Lock()
 	defer w.unlock()
 	switch {
-	case !w.state.behind() || w.phase == aborting:
+	case w.state != diskOnly || w.phase == aborting:
 		w.page, w.placed = spool.Page{}, 0
 		return false
 	case w.held() >= w.refill:
-		w.state = diskOnly
 		return false
 	case w.placed == w.page.Len() && w.next > w.seq:
 		w.caughtUp()
 		return false
 	}
-	w.state = reading
 	return true
 }
 
@@ -380,7 +319,7 @@ func (w *spoolWorker) caughtUp() {
 func (w *spoolWorker) openPage() {
 	p := &w.page
 	w.placed, w.ids = 0, w.ids[:0]
-	if w.callback != nil {
+	if w.Callback != nil {
 		for i := range p.Len() {
 			_, body := p.At(i)
 			w.ids = append(w.ids, readID(body))
@@ -415,7 +354,7 @@ func (w *spoolWorker) placePage(now time.Time) bool {
 	defer w.unlock()
 	for range min(placeAtOnce, w.page.Len()-w.placed) {
 		var id callID
-		if w.callback != nil {
+		if w.Callback != nil {
 			id = w.ids[w.placed]
 		}
 		seq, body := w.page.At(w.placed)
@@ -423,7 +362,6 @@ func (w *spoolWorker) placePage(now time.Time) bool {
 			if w.open != nil {
 				w.seal(now)
 			}
-			w.state = diskOnly
 			return false
 		}
 		w.placed++
@@ -435,7 +373,7 @@ func (w *spoolWorker) placePage(now time.Time) bool {
 // finished reports whether the loop, which is to end, need not wait for the spool
 // any more. The caller holds mu.
 func (w *spoolWorker) finished(aborted bool) bool {
-	return !w.disk.Busy() && (!w.state.behind() || aborted)
+	return !w.disk.Busy() && (w.state != diskOnly || aborted)
 }
 
 // close ends the worker and closes the log. No call is made any more.

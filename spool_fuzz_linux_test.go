@@ -25,7 +25,7 @@ func FuzzSpoolDirectory(f *testing.F) {
 	require.Error(f, client.Shutdown(endedContext()))
 	segment, err := os.ReadFile(segments(f, dir)[0])
 	require.NoError(f, err)
-	for _, plan := range []string{"", "\x00\x01\x02", "\x03\x04\x05\x06\x07\x08", "\x10\x21\x32\x43\x54\x65\x76\x87\x98"} {
+	for _, plan := range []string{"", "\x00\x01\x02", "\x03\x04\x05\x06\x07\x08", "\x10\x21\x32\x43\x54\x65\x76\x87\x98", "\x28\x30\x18"} {
 		f.Add([]byte(plan), segment)
 		f.Add([]byte(plan), segment[:len(segment)/2])
 		f.Add([]byte(plan), append(segment[:len(segment):len(segment)], segment...))

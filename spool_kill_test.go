@@ -32,10 +32,9 @@ func TestSpoolVictim(t *testing.T) {
 	if url == "" {
 		t.Skip("this is the process that TestSpoolSurvivesKill kills")
 	}
-	analytics.SetMapping(os.Getenv(killEnv+"_PLAIN") == "")
 	client, err := analytics.NewWithConfig("key", analytics.Config{
 		Endpoint: url, Spool: os.Getenv(killEnv + "_DIR"), FlushAt: 20, FlushAfter: 5 * time.Millisecond, MaxBytes: 256 << 10,
-		SpoolMaxBytes: 1 << 20, WhenFull: analytics.Block, // many segments, which are used again and again
+		SpoolMaxBytes: 1 << 20, SpoolSync: os.Getenv(killEnv+"_SYNC") != "", WhenFull: analytics.Block, // many segments, which are used again and again
 	})
 	require.NoError(t, err)
 	client.Stats()      // opens the spool
@@ -88,8 +87,8 @@ func TestSpoolSurvivesKill(t *testing.T) {
 	for range kills {
 		setAway(rnd.IntN(3) == 0)
 		comes := rnd.IntN(2) == 0
-		plain := rnd.IntN(3) == 0
-		for _, id := range killOne(t, store.URL, dir, plain, time.Duration(rnd.IntN(150))*time.Millisecond, func() {
+		synced := rnd.IntN(3) == 0
+		for _, id := range killOne(t, store.URL, dir, synced, time.Duration(rnd.IntN(150))*time.Millisecond, func() {
 			setAway(!comes)
 		}) {
 			require.False(t, returned[id])
@@ -120,12 +119,12 @@ func TestSpoolSurvivesKill(t *testing.T) {
 
 // killOne starts the victim, kills it a while after it opened its spool, and
 // returns the ids of the calls that did. Half-way, it calls midway.
-func killOne(t *testing.T, url, dir string, plain bool, after time.Duration, midway func()) (ids []string) {
+func killOne(t *testing.T, url, dir string, synced bool, after time.Duration, midway func()) (ids []string) {
 	t.Helper()
 	victim := exec.Command(os.Args[0], "-test.run=^TestSpoolVictim$", "-test.v")
 	victim.Env = append(os.Environ(), killEnv+"="+url, killEnv+"_DIR="+dir)
-	if plain {
-		victim.Env = append(victim.Env, killEnv+"_PLAIN=1")
+	if synced {
+		victim.Env = append(victim.Env, killEnv+"_SYNC=1")
 	}
 	victim.Stderr = os.Stderr
 	out, err := victim.StdoutPipe()

@@ -3,7 +3,6 @@ package analytics_test
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,21 +80,14 @@ func TestSpoolOnAReadOnlyDisk(t *testing.T) {
 	require.ErrorIs(t, client.Close(), syscall.EROFS)
 }
 
-// asNobody runs f on a thread without the permissions of root.
+// asNobody runs f without the permissions of root.
 func asNobody(t *testing.T, f func()) {
-	if os.Getuid() != 0 {
-		f()
-		return
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+	if os.Getuid() == 0 {
 		const nobody = 65534
-		_, _, _ = syscall.RawSyscall(syscall.SYS_SETFSUID, nobody, 0, 0)
-		f()
-	}()
-	<-done
+		require.NoError(t, syscall.Seteuid(nobody))
+		defer func() { require.NoError(t, syscall.Seteuid(0)) }()
+	}
+	f()
 }
 
 func TestSpoolWithoutPermission(t *testing.T) {

@@ -44,25 +44,19 @@ func fillManySegments(t testing.TB, client *analytics.Client) (calls int) {
 }
 
 func TestSpoolMapsFiles(t *testing.T) {
-	eachWay(t, func(t *testing.T, mapped bool) {
-		dir := t.TempDir()
-		client := newClient(t, &collector{}, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20})
-		track(t, client, "few", 10)
-		require.Zero(t, mappedFiles(t, dir), "for a few calls it is of no use")
-		fillManySegments(t, client)
-		if mapped {
-			require.Positive(t, mappedFiles(t, dir))
-		} else {
-			require.Zero(t, mappedFiles(t, dir))
-		}
-		require.LessOrEqual(t, client.Stats().SpoolBytes, int64(1<<20))
-		require.NoError(t, client.Close())
-		require.Zero(t, mappedFiles(t, dir))
-		require.Zero(t, client.Stats().SpoolBytes)
-		files, err := os.ReadDir(dir)
-		require.NoError(t, err)
-		require.Len(t, files, 1, "the lock")
-	})
+	dir := t.TempDir()
+	client := newClient(t, &collector{}, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20})
+	track(t, client, "few", 10)
+	require.Zero(t, mappedFiles(t, dir), "for a few calls it is of no use")
+	fillManySegments(t, client)
+	require.Positive(t, mappedFiles(t, dir))
+	require.LessOrEqual(t, client.Stats().SpoolBytes, int64(1<<20))
+	require.NoError(t, client.Close())
+	require.Zero(t, mappedFiles(t, dir))
+	require.Zero(t, client.Stats().SpoolBytes)
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1, "the lock")
 }
 
 // In a file that was used before, the next process finds only the calls made since.

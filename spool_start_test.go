@@ -2,9 +2,6 @@ package analytics_test
 
 import (
 	"context"
-	"net/http"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,18 +53,6 @@ func TestCloseSaysWhatItCouldNotSend(t *testing.T) {
 	require.Equal(t, int64(5), recovered(t, dir))
 }
 
-func TestUnusedClientSaysThatItsSpoolIsInUse(t *testing.T) {
-	dir := t.TempDir()
-	first := newClient(t, &collector{}, analytics.Config{Spool: dir})
-	track(t, first, "a", 1)
-	second := newClient(t, &collector{}, analytics.Config{Spool: dir})
-	require.Zero(t, second.Stats())
-	require.ErrorContains(t, second.Close(), "in use by another client of this process")
-	require.ErrorIs(t, second.Track(&analytics.Track{Event: "e", UserId: "u"}), analytics.ErrClosed)
-	require.NoError(t, first.Close())
-	require.NoError(t, second.Close())
-}
-
 // A method that opens a slow spool returns when its context ends. The spool is opened
 // nevertheless, and a Shutdown takes effect then.
 func TestContextEndsWhileTheSpoolIsOpened(t *testing.T) {
@@ -102,54 +87,6 @@ func TestContextEndsWhileTheSpoolIsOpened(t *testing.T) {
 				require.Len(t, up.taken("event"), 5)
 			}
 		})
-	}
-}
-
-// A transport that uses its client does not wait for itself.
-func TestTransportUsesItsClient(t *testing.T) {
-	for way, use := range map[string]func(client *analytics.Client) error{
-		"Track": func(client *analytics.Client) error {
-			return client.Track(&analytics.Track{Event: strings.Repeat("e", 30_000), UserId: "u"})
-		},
-		"Flush":    func(client *analytics.Client) error { return client.Flush(context.Background()) },
-		"Shutdown": func(client *analytics.Client) error { return client.Shutdown(context.Background()) },
-		"Close":    func(client *analytics.Client) error { return client.Close() },
-	} {
-		for _, spool := range []string{"", t.TempDir()} {
-			t.Run(way+" "+spool, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					up := &collector{}
-					var client *analytics.Client
-					var inner []error
-					var first sync.Once
-					transport := roundTripper(func(r *http.Request) (*http.Response, error) {
-						first.Do(func() {
-							for range 10 {
-								inner = append(inner, use(client))
-							}
-						})
-						return up.RoundTrip(r)
-					})
-					client = newClient(t, transport, analytics.Config{
-						WhenFull: analytics.Block, MaxBytes: 128 << 10, FlushAt: 1, MaxInFlight: 1,
-						Spool: spool, SpoolMaxBytes: 1 << 20,
-					})
-					start := time.Now()
-					require.NoError(t, client.Track(&analytics.Track{Event: "e", UserId: "u"}))
-					synctest.Wait()
-					require.Len(t, inner, 10)
-					switch {
-					case way != "Track":
-						require.ErrorContains(t, inner[0], "cannot wait for the calls that it is sending")
-					case spool == "":
-						require.ErrorIs(t, inner[9], analytics.ErrQueueFull)
-					}
-					require.NoError(t, client.Close())
-					require.Less(t, time.Since(start), 2*time.Second)
-					require.Equal(t, client.Stats().Accepted, client.Stats().Delivered)
-				})
-			})
-		}
 	}
 }
 

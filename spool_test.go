@@ -41,20 +41,9 @@ func segments(t testing.TB, dir string) []string {
 	return files
 }
 
-// eachWay runs a test with files mapped into memory, where the system can, and
-// without.
-func eachWay(t *testing.T, test func(t *testing.T, mapped bool)) {
-	for _, mapped := range []bool{true, false} {
-		t.Run(fmt.Sprintf("mapped %v", mapped), func(t *testing.T) {
-			t.Cleanup(analytics.SetMapping(mapped))
-			test(t, mapped)
-		})
-	}
-}
-
 // newDownCollector refuses connections.
 func newDownCollector() *collector {
-	return &collector{decide: func(int, post) answer { return answer{err: errRefusedConn} }}
+	return always(answer{err: errRefusedConn})
 }
 
 // newSwitchedCollector accepts everything while on is set, and refuses connections
@@ -136,7 +125,7 @@ func TestSpoolKeepsIdsAndTimes(t *testing.T) {
 // Flush waits for calls that are on the disk alone.
 func TestSpoolTakesTheOverflow(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
-		eachWay(t, func(t *testing.T, mapped bool) {
+		t.Run(fmt.Sprint("Gzip ", gzip), func(t *testing.T) {
 			var up atomic.Bool
 			c := &collector{decide: func(int, post) answer {
 				if up.Load() {
@@ -184,17 +173,10 @@ func TestSpoolTakesTheOverflow(t *testing.T) {
 }
 
 func TestSpoolConcurrentSafe(t *testing.T) {
-	eachWay(t, func(t *testing.T, _ bool) { testSpoolConcurrentSafe(t) })
-}
-
-func testSpoolConcurrentSafe(t *testing.T) {
 	dir := t.TempDir()
-	c := &collector{decide: func(i int, _ post) answer {
-		if i%100 == 7 {
-			return answer{status: 503}
-		}
-		return answer{}
-	}}
+	c := &collector{decide: when(answer{status: 503}, func(i int, _ post) bool {
+		return i%100 == 7
+	})}
 	var told atomic.Int64
 	client := newClient(t, c, analytics.Config{
 		Spool: dir, SpoolMaxBytes: 1 << 20, WhenFull: analytics.Block, MaxBytes: 128 << 10, FlushAt: 13,
@@ -241,7 +223,7 @@ func TestSpoolUnderBlock(t *testing.T) {
 	t.Run("a collector that takes calls", func(t *testing.T) {
 		config.Spool = t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
-			up := &collector{decide: func(int, post) answer { return answer{delay: 10 * time.Millisecond} }}
+			up := always(answer{delay: 10 * time.Millisecond})
 			client := newClient(t, up, config)
 			require.Greater(t, fill(t, client), 300*time.Millisecond, "50 batches take 500")
 			require.NoError(t, client.Close())
@@ -251,7 +233,7 @@ func TestSpoolUnderBlock(t *testing.T) {
 	t.Run("one that does not", func(t *testing.T) {
 		config.Spool = t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
-			c := &collector{decide: func(int, post) answer { return answer{hang: true} }}
+			c := always(answer{hang: true})
 			client := newClient(t, c, config)
 			require.Equal(t, 250*time.Millisecond, fill(t, client), "one call waits")
 			require.Equal(t, int64(calls), client.Stats().Pending)
@@ -261,7 +243,7 @@ func TestSpoolUnderBlock(t *testing.T) {
 	t.Run("a context that ends", func(t *testing.T) {
 		config.Spool = t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
-			c := &collector{decide: func(int, post) answer { return answer{hang: true} }}
+			c := always(answer{hang: true})
 			client := newClient(t, c, config)
 			start := time.Now()
 			for range calls {
@@ -294,16 +276,6 @@ func TestSpoolFlushEndsWithTheClient(t *testing.T) {
 	})
 }
 
-// SpoolSync changes nothing else.
-func TestSpoolSync(t *testing.T) {
-	dir := t.TempDir()
-	up := &collector{}
-	client := newClient(t, up, analytics.Config{Spool: dir, SpoolSync: true})
-	track(t, client, "a", 30)
-	require.NoError(t, client.Close())
-	require.Len(t, up.taken("event"), 30)
-}
-
 func TestSpoolIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	first := newClient(t, &collector{}, analytics.Config{Spool: dir})
@@ -318,9 +290,13 @@ func TestSpoolIsLocked(t *testing.T) {
 	require.ErrorIs(t, err, analytics.ErrSpool)
 	require.ErrorContains(t, err, "in use by process 7 on web-1 (shop)")
 	require.Equal(t, int64(1), second.Stats().Rejected.Spool)
+	third := newClient(t, &collector{}, analytics.Config{Spool: dir})
+	require.Zero(t, third.Stats())
+	require.ErrorContains(t, third.Close(), "in use by", "there may be calls of an earlier process")
 	require.NoError(t, first.Close())
 	track(t, second, "b", 1)
 	require.NoError(t, second.Close())
+	require.NoError(t, third.Close())
 }
 
 func TestSpoolErrors(t *testing.T) {

@@ -78,3 +78,21 @@ type Result struct {
 	Type      string // the kind of the call, such as "track"
 	Err       error  // nil if the call was delivered, else a *DropError
 }
+
+// DropReason says why an accepted call was given up.
+type DropReason string
+
+// The reasons for which accepted calls are dropped.
+const (
+	// DropRefused: the collector answered that it will not take the call.
+	DropRefused DropReason = "refused"
+	// DropAttempts: Config.MaxAttempts attempts failed.
+	DropAttempts DropReason = "attempts"
+	// DropOverflow: under DropOldest, newer calls needed the memory, or the
+	// room in Config.Spool.
+	DropOverflow DropReason = "overflow"
+	// DropShutdown: Close or Shutdown ran out of time.
+	DropShutdown DropReason = "shutdown"
+	// DropDamaged: the call could not be read back from the spool.
+	DropDamaged DropReason = "damaged"
+)

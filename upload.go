@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -28,51 +27,12 @@ const (
 	maxQuoted = 256
 )
 
-// outcome is the result of one attempt. The loop acts on it.
-type outcome struct {
-	sender     *sender
-	job        *job
-	handled    bool          // the sender has ended the batch
-	last       bool          // the sender can make no other attempt: it timed out, or the body may still be read
-	status     int           // 0 if there was no answer
-	retryAfter time.Duration // how long nothing is to be sent; 0 if the collector did not ask for it
-	err        error         // nil if status is a success
-}
-
-// httpClient returns the client that makes the requests, a copy of the caller's, and
-// its transport unless that is the caller's. The senders implement the time-out,
-// without a goroutine for each request.
-func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
-	client := given
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	client.Timeout = 0
-	if client.Transport != nil {
-		return &client, nil
-	}
-	// A test may replace http.DefaultTransport.
-	base, ok := http.DefaultTransport.(*http.Transport)
-	if !ok {
-		return &client, nil
-	}
-	own := base.Clone()
-	own.MaxIdleConns, own.MaxIdleConnsPerHost = conns, conns
-	own.DisableCompression = true  // answers are a few bytes
-	own.WriteBufferSize = 64 << 10 // most requests are one write
-	if own.DialContext != nil {    // a new DialContext would turn HTTP/2 off, and override a Dial
-		own.DialContext = directDial(own.DialContext)
-	}
-	client.Transport = own
-	return &client, own
-}
-
-// sender makes attempts, one after the other. What they have in common is made once,
-// since that takes longer than some requests. The loop keeps idle senders.
+// sender makes attempts, one after the other, while they succeed.
 type sender struct {
 	*pipeline
-	request *http.Request
-	cancel  context.CancelCauseFunc // cancels all requests
-	timer   *time.Timer             // cancels when an attempt has taken too long
-	answer  []byte                  // the buffer that answers are read into
+	request *http.Request // what all its requests have in common
+	timer   *time.Timer   // cancels them when an attempt has taken too long
+	answer  []byte        // the buffer that answers are read into
 
 	// A transport may read a body after RoundTrip has returned, when the answer
 	// came early or the attempt timed out. It reports the end of each reader.
@@ -81,19 +41,23 @@ type sender struct {
 
 // send makes an attempt, and goes on with the batches that wait while attempts
 // succeed. It sends the last outcome to the loop.
-func (s *sender) send(j *job, body []byte) {
+func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &sender{pipeline: p, answer: make([]byte, 512)}
+	s.request = p.request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { s.read.Add(1) },
+	}))
+	s.timer = time.AfterFunc(p.timeout, func() {
+		cancel(fmt.Errorf("no answer within %v: %w", p.timeout, context.DeadlineExceeded))
+	})
 	var o outcome
-	defer func() {
-		if o.last {
-			s.cancel(nil)
-		}
-		s.outcomes <- o
-	}()
+	defer func() { p.outcomes <- o }()
 	for body != nil {
-		o = outcome{sender: s, job: j, last: true, err: errTransportExit} // unless the attempt returns
+		o = outcome{job: j, inUse: true, err: errTransportExit} // unless the attempt returns
 		o = s.attempt(body)
-		o.sender, o.job = s, j
-		body = s.proceed(&o)
+		o.job = j
+		body = p.proceed(&o)
 	}
 }
 
@@ -111,35 +75,6 @@ type transportError struct {
 func (e *transportError) Error() string { return e.text }
 func (e *transportError) Unwrap() error { return e.err }
 
-func (p *pipeline) newSender(ctx context.Context) *sender {
-	s := &sender{pipeline: p, answer: make([]byte, 512)}
-	ctx, s.cancel = context.WithCancelCause(ctx)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteRequest: func(httptrace.WroteRequestInfo) { s.read.Add(1) },
-	})
-	request := http.Request{
-		Method:     http.MethodPost,
-		URL:        p.url,
-		Host:       p.url.Host,
-		Proto:      "HTTP/1.1",
-		ProtoMajor: 1,
-		ProtoMinor: 1,
-		Header: http.Header{
-			"Content-Type": {"application/json"},
-			"User-Agent":   {"analytics-go (version: " + Version + ")"},
-		},
-	}
-	if p.gzip {
-		request.Header["Content-Encoding"] = []string{"gzip"}
-	}
-	request.SetBasicAuth(p.writeKey, "")
-	s.request = request.WithContext(ctx)
-	s.timer = time.AfterFunc(p.timeout, func() {
-		s.cancel(fmt.Errorf("no answer within %v: %w", p.timeout, context.DeadlineExceeded))
-	})
-	return s
-}
-
 // proceed ends a batch that was delivered, and replaces it in its job by the next one
 // that waits, whose body it returns. It returns nil if there is none, or if the loop
 // is to decide what is next. It also closes the gate: the loop may be busy while
@@ -150,7 +85,7 @@ func (p *pipeline) proceed(o *outcome) (body []byte) {
 	if o.retryAfter > 0 {
 		p.outbox.hold(time.Now().Add(o.retryAfter))
 	}
-	if o.err != nil || o.last {
+	if o.err != nil || o.inUse {
 		return nil
 	}
 	j := o.job
@@ -178,7 +113,7 @@ func (s *sender) attempt(body []byte) (o outcome) {
 		if r := recover(); r != nil {
 			o = outcome{err: fmt.Errorf("the HTTP transport panicked: %v", r)}
 		}
-		o.last = !s.timer.Stop() || s.read.Load() < s.readers.Load()
+		o.inUse = !s.timer.Stop() || s.read.Load() < s.readers.Load()
 	}()
 	started := time.Now()
 	s.timer.Reset(s.timeout)
@@ -198,12 +133,10 @@ func (l *logger) logAttempt(o outcome, size int, took time.Duration) {
 }
 
 func (s *sender) post(body []byte) outcome {
-	request := new(http.Request)
-	*request = *s.request
+	ctx := s.request.Context()
+	request := s.request.WithContext(ctx)
 	if !s.direct() { // other code may write to it
-		u := *request.URL
-		request.URL = &u
-		request.Header = request.Header.Clone()
+		request = s.request.Clone(ctx)
 	}
 	s.readers.Store(0)
 	s.read.Store(0)
@@ -215,7 +148,7 @@ func (s *sender) post(body []byte) outcome {
 	request.Body, _ = request.GetBody()
 	request.ContentLength = int64(len(body))
 	res, err := s.do(request)
-	if cause := context.Cause(request.Context()); err != nil && cause != nil {
+	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return outcome{err: cause}
 	} else if err != nil {
 		return outcome{err: &transportError{err.Error(), err}}
@@ -235,12 +168,6 @@ func (s *sender) post(body []byte) outcome {
 	return o
 }
 
-// sendsWithOthers reports whether senders may run the caller's code. Only then is the
-// stack searched for a sender, which takes as long as some requests.
-func (p *pipeline) sendsWithOthers() bool {
-	return p.ownTransport == nil || p.client.Jar != nil || p.log.verbose
-}
-
 // direct reports whether requests go to the transport without an http.Client, whose
 // redirects are not wanted and whose copies of the header and the URL are an eighth
 // of the allocations of a request.
@@ -258,7 +185,7 @@ func (s *sender) do(request *http.Request) (*http.Response, error) {
 	if record := (tls.RecordHeaderError{}); errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/" {
 		err = http.ErrSchemeMismatch
 	}
-	return nil, &url.Error{Op: "Post", URL: s.url.Redacted(), Err: err}
+	return nil, &url.Error{Op: "Post", URL: request.URL.Redacted(), Err: err}
 }
 
 // readAnswer reads an answer to its end, within bounds, and returns its start: as much
@@ -311,31 +238,4 @@ func answerMessage(text []byte) string {
 		}
 	}
 	return strings.TrimSpace(string(text))
-}
-
-// directDial wraps dial so that connections take the bytes of a batch without a copy.
-func directDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			conn = directConn{tcp}
-		}
-		return conn, err
-	}
-}
-
-type directConn struct{ *net.TCPConn }
-
-// ReadFrom is called by net/http to write the rest of a body, after it has filled its
-// write buffer. ReadFrom writes it without a copy: the rest of a request of this
-// client is as long as it announced.
-func (c directConn) ReadFrom(r io.Reader) (int64, error) {
-	if limited, ok := r.(*io.LimitedReader); ok {
-		if body, ok := limited.R.(io.WriterTo); ok {
-			n, err := body.WriteTo(c.TCPConn)
-			limited.N -= n
-			return n, err
-		}
-	}
-	return c.TCPConn.ReadFrom(r)
 }

@@ -70,8 +70,10 @@ func run(stay bool) error {
 	fmt.Println("webhook   at", receiver+"/hooks/analytics")
 
 	// 3. The client, in your program.
-	client := analytics.New(writeKey)
-	client.Endpoint = srv.URL
+	client, err := analytics.NewWithConfig(writeKey, analytics.Config{Endpoint: srv.URL})
+	if err != nil {
+		return err
+	}
 	sent, err := sendOneOfEach(client)
 	if err != nil {
 		return err

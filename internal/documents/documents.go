@@ -5,10 +5,6 @@ package documents
 
 import (
 	"fmt"
-	"go/ast"
-	"go/doc/comment"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"os"
 	"path"
@@ -149,32 +145,18 @@ func ofMarkdown(text string) ([]Block, error) {
 
 // ofComment returns the commands in the package comment of a Go file.
 func ofComment(text string) ([]Block, error) {
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, "", text, parser.ParseComments|parser.PackageClauseOnly)
-	if err != nil {
-		return nil, err
-	}
-	if file.Doc == nil {
-		return nil, nil
-	}
 	var blocks []Block
-	for _, content := range new(comment.Parser).Parse(file.Doc.Text()).Content {
-		if code, ok := content.(*comment.Code); ok && commands(code.Text) {
-			blocks = append(blocks, Block{Line: lineOf(files, file.Doc, code.Text), Language: "sh", Text: code.Text})
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		if strings.HasPrefix(line, "package ") {
+			break
+		}
+		if code, ok := strings.CutPrefix(line, "//\t"); ok && commands(code) {
+			blocks = append(blocks, Block{Line: number, Language: "sh", Text: code})
 		}
 	}
 	return blocks, nil
-}
-
-// lineOf is the line of a comment on which some code begins.
-func lineOf(files *token.FileSet, group *ast.CommentGroup, code string) int {
-	first, _, _ := strings.Cut(code, "\n")
-	for _, c := range group.List {
-		if strings.Contains(c.Text, first) {
-			return files.Position(c.Pos()).Line
-		}
-	}
-	return files.Position(group.Pos()).Line
 }
 
 // commands reports whether code is commands of this project.

@@ -23,14 +23,14 @@ func (l *Log) Append(r *Record, now time.Time) error {
 	case l.stopped.Load():
 		l.mu.Unlock()
 		return ErrClosed
-	case n > l.room():
+	case n > l.left():
 		l.mu.Unlock()
 		return ErrFull
 	}
 	r.written = false
 	l.waiting.Add(1)
 	l.queue = append(l.queue, r)
-	l.queued += n
+	l.room.queued += n
 	if l.writeMu.TryLock() { // else mu is unlocked first: writeMu is acquired before it
 		l.writeQueue(now)
 	} else {
@@ -67,7 +67,7 @@ func (l *Log) writeQueue(now time.Time) {
 	if err == nil {
 		l.publish(group)
 	}
-	l.queued -= size
+	l.room.queued -= size
 	l.unlockAndWarn()
 	if err == nil && l.opts.Appended != nil {
 		l.opts.Appended(group, now)

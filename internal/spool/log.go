@@ -31,9 +31,6 @@ type Options struct {
 	// Sync makes Append wait until the records are on the storage medium.
 	Sync bool
 
-	// NoMap prevents that files are mapped into memory.
-	NoMap bool
-
 	// Appended, if set, is called with records that were written, in order,
 	// before Append returns. Calls do not overlap. The records are valid until it
 	// returns. Now is what one of their callers passed to Append.
@@ -82,44 +79,71 @@ const positionBits = 32
 type Log struct {
 	opts        Options
 	dir         string
-	max         int64 // bytes of all files that Append allows
 	segmentSize int64 // of a segment, unless the log is large
+	signals
+	mapping
 
+	mu sync.Mutex // guards the fields of this group, and all segments
+	intake
+	files
+	room     room
+	last     Position  // of the newest record
+	cursor   cursor    // where Read continues; its segment is nil if reading has ended
+	unsaved  bool      // maintain knows of acknowledgements since it last wrote them down
+	warnings []warning // for Options.Warn, when no mutex is in the way
+
+	writeMu sync.Mutex // guards the writer, and the file of the active segment
+	writer
+
+	reads int // attempts of Read that failed in succession
+}
+
+// signals are the channels of maintain.
+type signals struct {
 	wake chan struct{} // capacity 1; sent to when maintain has work; never closed
 	stop chan struct{} // closed by Close; maintain ends
 	done chan struct{} // closed by maintain as it ends
+}
 
+// mapping says whether files are mapped, see segmentFile.
+type mapping struct {
+	mapped   atomic.Int32 // how many are
+	unmapped atomic.Bool  // they cannot be
+}
+
+// intake is the records to be written.
+type intake struct {
+	queue   []*Record
 	waiting atomic.Int64 // calls of Append that have not ended
 	stopped atomic.Bool  // Append returns ErrClosed; set with mu held
+}
 
-	mu       sync.Mutex     // guards the fields of this group, and all segments
-	queue    []*Record      // to be written
-	queued   int64          // bytes of queue, and of what is being written
+// files are the files of a log.
+type files struct {
 	segments []*segment     // those with records that are not done, and the active one, oldest first
 	active   *segment       // the last of segments, which is written to; nil before the first
 	finished []*segment     // to be removed
 	spares   []*segmentFile // files for later segments
-	spare    int64          // bytes of spares
-	disk     int64          // bytes of all files, until they are removed
-	freeing  int64          // bytes of finished
 	rolled   time.Time      // when active was begun
 	ordinal  uint32         // of the newest segment
-	last     Position       // of the newest record
-	cursor   cursor         // where Read continues; its segment is nil if reading has ended
-	unsaved  bool           // maintain knows of acknowledgements since it last wrote them down
-	warnings []warning      // for Options.Warn, when no mutex is in the way
+}
 
-	writeMu sync.Mutex // guards the fields of this group, and the file of the active segment
+// room counts bytes.
+type room struct {
+	max     int64 // of all files that Append allows
+	used    int64 // of all files, until they are removed
+	spare   int64 // of files for later segments
+	freeing int64 // of files to be removed
+	queued  int64 // of records to be written, or being written
+}
+
+// writer is what a write needs.
+type writer struct {
 	lock    *os.File
 	out     []byte    // buffer for one write
 	group   []*Record // memory for a queue
 	number  uint64    // of the newest segment, as its file is named
 	checked time.Time // when the active segment was last seen in the directory
-
-	mapped   atomic.Int32 // files that are mapped, see segmentFile
-	unmapped atomic.Bool  // files cannot be mapped
-
-	reads int // attempts of Read that failed in succession
 }
 
 // warning is an argument list of Options.Warn.
@@ -208,7 +232,7 @@ func (l *Log) Dir() string { return l.dir }
 func (l *Log) Usage() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.disk
+	return l.room.used
 }
 
 // Record is what Append writes. It can be used again once Append has returned.
@@ -249,22 +273,22 @@ const (
 func (l *Log) Room(r *Record) Room {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch n, room := int64(len(r.Buf)), l.room(); {
-	case n <= room:
+	switch n, left := int64(len(r.Buf)), l.left(); {
+	case n <= left:
 		return Enough
-	case n <= room+l.freeing:
+	case n <= left+l.room.freeing:
 		return Freeing
 	}
 	return Full
 }
 
-// room is how many bytes of records may still be appended. The caller holds mu.
-func (l *Log) room() int64 {
-	room := l.max - l.disk + l.spare - l.queued
+// left is how many bytes of records may still be appended. The caller holds mu.
+func (l *Log) left() int64 {
+	left := l.room.max - l.room.used + l.room.spare - l.room.queued
 	if g := l.active; g != nil && !g.sealed {
-		room += g.space - g.size
+		left += g.space - g.size
 	}
-	return room
+	return left
 }
 
 // grow counts n bytes that were written to a segment. The caller holds mu.
@@ -272,7 +296,7 @@ func (l *Log) grow(g *segment, n int64) {
 	g.size += n
 	if more := g.size - g.space; more > 0 {
 		g.space += more
-		l.disk += more
+		l.room.used += more
 	}
 }
 
@@ -319,7 +343,7 @@ func (l *Log) finish(g *segment) {
 
 // removeLater has maintain remove a segment. The caller holds mu.
 func (l *Log) removeLater(g *segment) {
-	l.freeing += g.space
+	l.room.freeing += g.space
 	l.finished = append(l.finished, g)
 	l.poke()
 }
@@ -395,7 +419,7 @@ func segmentName(number uint64) string { return fmt.Sprintf("%016x%s", number, s
 // limit is how large a segment may become. A large log has large segments, since
 // the time to open it grows with their number. A small log has small ones, which
 // are used again while they are in the processor's cache. The caller holds mu.
-func (l *Log) limit() int64 { return min(max(l.segmentSize, l.disk/16), maxSegment) }
+func (l *Log) limit() int64 { return min(max(l.segmentSize, l.room.used/16), maxSegment) }
 
 // writable reports whether there is an active segment that can be written to. The
 // caller holds writeMu.

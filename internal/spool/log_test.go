@@ -155,23 +155,6 @@ func TestDirectoryIsLocked(t *testing.T) {
 	require.ErrorContains(t, err, "in use by")
 }
 
-func TestForeignSegmentsAreLeft(t *testing.T) {
-	dir := t.TempDir()
-	other := open(t, dir, Options{Source: [8]byte{1}})
-	require.NoError(t, appendTo(other, "theirs"))
-	closeLog(other)
-	l, found, err := Open(dir, Options{MaxBytes: 1 << 20, Source: [8]byte{2}})
-	require.NoError(t, err)
-	require.Equal(t, 1, found.Foreign)
-	require.Zero(t, found.Records)
-	require.NoError(t, appendTo(l, "ours"))
-	l.Done(l.last, 1)
-	closeLog(l)
-	_, found, err = Open(dir, Options{MaxBytes: 1 << 20, Source: [8]byte{1}})
-	require.NoError(t, err)
-	require.Equal(t, int64(1), found.Records)
-}
-
 // Drained is called once no call of Append is left after Stop.
 func TestStopDrains(t *testing.T) {
 	writing, release, drained := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -202,12 +185,14 @@ func TestRandomLife(t *testing.T) {
 
 func randomLife(t *testing.T, rnd *rand.Rand) {
 	dir := t.TempDir()
-	opts := Options{MaxBytes: 1 << 20, NoMap: rnd.IntN(2) == 0}
+	opts := Options{MaxBytes: 1 << 20}
+	unmapped := rnd.IntN(2) == 0
 	left := map[string]bool{}  // what is not acknowledged
 	maybe := map[string]bool{} // what is, and may not have been saved
 	for life := range 12 {
 		l, found, err := Open(dir, opts)
 		require.NoError(t, err)
+		l.unmapped.Store(unmapped)
 		require.Empty(t, found.Strange)
 		require.GreaterOrEqual(t, found.Records, int64(len(left)))
 		require.LessOrEqual(t, found.Records, int64(len(left)+len(maybe)))

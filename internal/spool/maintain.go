@@ -121,11 +121,11 @@ func (l *Log) removeFinished() bool {
 		err := l.removeFile(g)
 		l.mu.Lock()
 		if !g.stuck { // nobody waits for room that a stuck file takes
-			l.freeing -= g.space
+			l.room.freeing -= g.space
 		}
 		switch {
 		case err == nil && !g.unreadable:
-			l.disk -= g.space
+			l.room.used -= g.space
 		case err != nil:
 			if !g.stuck {
 				l.warnLater(NotRemoved, err)
@@ -165,7 +165,7 @@ func (l *Log) removeFile(g *segment) error {
 // file is to be removed.
 func (l *Log) keepSpare(g *segment) bool {
 	l.mu.Lock()
-	enough := len(l.spares) >= maxSpares || l.disk > l.max
+	enough := len(l.spares) >= maxSpares || l.room.used > l.room.max
 	l.mu.Unlock()
 	if g.file == nil && (enough || !l.mapAgain(g)) {
 		return false
@@ -179,15 +179,15 @@ func (l *Log) keepSpare(g *segment) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spares = append(l.spares, g.file)
-	l.spare += g.file.size
-	l.disk += g.file.size
+	l.room.spare += g.file.size
+	l.room.used += g.file.size
 	return true
 }
 
 // mapAgain opens and maps the file of a segment, to be kept, if that is useful.
 func (l *Log) mapAgain(g *segment) bool {
 	l.mu.Lock()
-	useful := g.space >= l.segmentSize/2 && l.disk+max(0, l.segmentSize-g.space) <= l.max && time.Since(l.rolled) < busyTime
+	useful := g.space >= l.segmentSize/2 && l.room.used+max(0, l.segmentSize-g.space) <= l.room.max && time.Since(l.rolled) < busyTime
 	l.mu.Unlock()
 	if !useful || g.old || l.opts.Sync || l.unmapped.Load() || l.mapped.Load() >= maxMapped {
 		return false

@@ -38,13 +38,10 @@ func Open(dir string, opts Options) (*Log, Recovered, error) {
 	l := &Log{
 		opts:        opts,
 		dir:         dir,
-		max:         opts.MaxBytes - 2*MaxBody, // acknowledgements and heads need the rest
+		room:        room{max: opts.MaxBytes - 2*MaxBody}, // acknowledgements and heads need the rest
 		segmentSize: min(opts.MaxBytes/32, 1<<20),
-		wake:        make(chan struct{}, 1),
-		stop:        make(chan struct{}),
-		done:        make(chan struct{}),
+		signals:     signals{make(chan struct{}, 1), make(chan struct{}), make(chan struct{})},
 	}
-	l.unmapped.Store(opts.NoMap)
 	if l.lock, err = lockDir(dir); err != nil {
 		return nil, Recovered{}, err
 	}
@@ -75,12 +72,12 @@ func (l *Log) Close() {
 	l.removeFinished()
 	l.mu.Lock()
 	spares := l.spares
-	l.spares, l.spare = nil, 0
+	l.spares, l.room.spare = nil, 0
 	l.mu.Unlock()
 	for _, spare := range spares {
 		_ = spare.drop()
 		l.mu.Lock()
-		l.disk -= spare.size
+		l.room.used -= spare.size
 		l.mu.Unlock()
 	}
 	for _, g := range l.segments {
@@ -127,7 +124,7 @@ func (l *Log) scan() (found Recovered, err error) {
 // recovered adds a segment of an earlier process.
 func (l *Log) recovered(g *segment, found *Recovered) {
 	g.space = g.size
-	l.disk += g.space
+	l.room.used += g.space
 	if g.ended == g.records {
 		l.removeLater(g)
 		return

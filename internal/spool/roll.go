@@ -28,17 +28,17 @@ func (l *Log) roll(now time.Time) error {
 		l.sealActive()
 	}
 	var size int64 // of what is mapped
-	if free := l.max - l.disk; busy && free >= l.segmentSize {
+	if free := l.room.max - l.room.used; busy && free >= l.segmentSize {
 		size = min(l.limit(), free)
 	}
 	taken := max(size, int64(headLen)) // charged until the file exists
 	var spare *segmentFile
 	if n := len(l.spares); n > 0 {
 		spare, l.spares = l.spares[n-1], l.spares[:n-1]
-		l.spare -= spare.size
+		l.room.spare -= spare.size
 		taken, size = spare.size, min(size, spare.size)
 	} else {
-		l.disk += taken
+		l.room.used += taken
 	}
 	l.number++
 	l.ordinal++
@@ -48,14 +48,14 @@ func (l *Log) roll(now time.Time) error {
 	l.mu.Unlock()
 	file, err := l.create(fresh, spare, size)
 	l.mu.Lock()
-	l.disk -= taken
+	l.room.used -= taken
 	if err != nil {
 		return err
 	}
 	fresh.file, fresh.space = file, file.size
 	l.active = fresh
 	l.segments = append(l.segments, fresh)
-	l.disk += fresh.space
+	l.room.used += fresh.space
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (l *Log) sealActive() {
 		l.warnLater(NotSealed, err)
 	}
 	l.grow(g, n)
-	l.disk -= g.space - g.size
+	l.room.used -= g.space - g.size
 	g.space = g.size
 	l.retire(g)
 }

@@ -2,16 +2,14 @@
 // timestamps. It appends to buffers that its callers own and knows no client.
 //
 // The encoder writes JSON by a type switch. The types that properties, traits
-// and contexts are made of need no reflection and no allocation; encoding/json
-// writes the rest. The text is what encoding/json writes with HTML escaping off,
-// so '<', '>' and '&' are as they are. It differs from encoding/json in what it
-// refuses and repairs:
+// and contexts are made of need no allocation, and most of them no reflection;
+// encoding/json writes the rest. The text is what encoding/json writes with HTML
+// escaping off, so '<', '>' and '&' are as they are. It differs from encoding/json
+// in what it refuses and repairs:
 //
 //   - More than 990 levels, or more than [MaxText] bytes, is an error: what is
-//     nested deeper is a cycle, or a shared value that unfolds without end.
-//     encoding/json finds cycles of pointers, but follows a list of millions of
-//     elements until the stack overflows, which ends the program, and writes a
-//     value shared at each of 60 levels for years.
+//     nested deeper is a cycle, or a shared value that unfolds without end. In a
+//     struct, encoding/json finds the cycles, and the limits apply to what it wrote.
 //   - Invalid UTF-8 in a json.RawMessage, or in what a MarshalJSON returned,
 //     becomes U+FFFD, as it does in any other string.
 //

@@ -51,12 +51,16 @@ func appendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 		return strconv.AppendInt(dst, int64(v), 10), nil
 	case int64:
 		return strconv.AppendInt(dst, v, 10), nil
-	case int8, int16, int32, time.Duration:
-		return appendInt(dst, v), nil
-	case uint, uint8, uint16, uint32, uint64, uintptr:
-		return appendUint(dst, v), nil
-	case *string, *bool, *int, *int64, *float64, *time.Time:
-		return appendPointer(dst, v)
+	case int32:
+		return strconv.AppendInt(dst, int64(v), 10), nil
+	case time.Duration:
+		return strconv.AppendInt(dst, int64(v), 10), nil
+	case uint:
+		return strconv.AppendUint(dst, uint64(v), 10), nil
+	case uint32:
+		return strconv.AppendUint(dst, uint64(v), 10), nil
+	case uint64:
+		return strconv.AppendUint(dst, v, 10), nil
 	}
 	return appendTyped(dst, v, at, depth)
 }
@@ -112,36 +116,6 @@ func appendFloatValue(dst []byte, f float64, _ PathHash, _ int) ([]byte, error) 
 
 func appendBoolValue(dst []byte, b bool, _ PathHash, _ int) ([]byte, error) {
 	return strconv.AppendBool(dst, b), nil
-}
-
-func appendPointer(dst []byte, v interface{}) ([]byte, error) {
-	switch v := v.(type) {
-	case *string:
-		if v != nil {
-			return AppendString(dst, *v), nil
-		}
-	case *bool:
-		if v != nil {
-			return strconv.AppendBool(dst, *v), nil
-		}
-	case *int:
-		if v != nil {
-			return strconv.AppendInt(dst, int64(*v), 10), nil
-		}
-	case *int64:
-		if v != nil {
-			return strconv.AppendInt(dst, *v, 10), nil
-		}
-	case *float64:
-		if v != nil {
-			return appendFloat(dst, *v, 64)
-		}
-	case *time.Time:
-		if v != nil {
-			return appendJSONTime(dst, *v)
-		}
-	}
-	return append(dst, "null"...), nil
 }
 
 // appendArray appends a as a JSON array; a nil slice is null.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
-	"time"
 )
 
 // A testCall is the free-form part of a call, with what goes around it.
@@ -129,38 +128,4 @@ func BenchmarkKeySets(b *testing.B) {
 			}
 		})
 	}
-}
-
-func BenchmarkAppend(b *testing.B) {
-	buffer := make([]byte, 0, 1<<10)
-	now := time.Now()
-	for _, c := range []struct {
-		name string
-		run  func()
-	}{
-		{"id", func() { AppendID(buffer) }},
-		{"id, time known", func() { AppendIDAt(buffer, now) }},
-		{"present time", func() { AppendNow(buffer, now) }},
-		{"time", func() { AppendTime(buffer, now) }},
-		{"string of 10", func() { AppendString(buffer, "Enterprise") }},
-		{"string of 47", func() { AppendString(buffer, "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)") }},
-		{"string of Greek", func() { AppendString(buffer, "Ελληνικά γράμματα") }},
-		{"price", func() { _, _ = appendFloat(buffer, 49.95, 64) }},
-		{"float", func() { _, _ = appendFloat(buffer, 1.0/3, 64) }},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			for b.Loop() {
-				c.run()
-			}
-		})
-	}
-}
-
-func BenchmarkIDParallel(b *testing.B) {
-	b.RunParallel(func(pb *testing.PB) {
-		buffer := make([]byte, 0, 64)
-		for pb.Next() {
-			AppendID(buffer)
-		}
-	})
 }

@@ -49,8 +49,8 @@ func AppendIDAt(dst []byte, now time.Time) []byte {
 func AppendNow(dst []byte, now time.Time) []byte {
 	dst = append(dst, secondOf(now).time[:]...)
 	milli := now.Nanosecond() / 1e6
-	dst[len(dst)-4] = byte('0' + milli/100)
-	appendPair(dst[:len(dst)-3], milli%100)
+	n := len(dst)
+	dst[n-4], dst[n-3], dst[n-2] = byte('0'+milli/100), byte('0'+milli/10%10), byte('0'+milli%10)
 	return dst
 }
 

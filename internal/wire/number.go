@@ -6,42 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 )
-
-func appendInt(dst []byte, v interface{}) []byte {
-	var n int64
-	switch v := v.(type) {
-	case int8:
-		n = int64(v)
-	case int16:
-		n = int64(v)
-	case int32:
-		n = int64(v)
-	case time.Duration:
-		n = int64(v)
-	}
-	return strconv.AppendInt(dst, n, 10)
-}
-
-func appendUint(dst []byte, v interface{}) []byte {
-	var n uint64
-	switch v := v.(type) {
-	case uint:
-		n = uint64(v)
-	case uint8:
-		n = uint64(v)
-	case uint16:
-		n = uint64(v)
-	case uint32:
-		n = uint64(v)
-	case uint64:
-		n = v
-	case uintptr:
-		n = uint64(v)
-	}
-	return strconv.AppendUint(dst, n, 10)
-}
 
 // appendFloat appends f in the shortest form that reads back as f, with an
 // exponent below 1e-6 and from 1e21 on. bits is the size of f's type.
@@ -103,44 +68,15 @@ func appendNumber(dst []byte, n json.Number) ([]byte, error) {
 	if n == "" {
 		return append(dst, '0'), nil
 	}
-	if !isNumber(string(n)) {
+	if !isNumber(n) {
 		return dst, fmt.Errorf("json.Number %.40q is not a JSON number", string(n))
 	}
 	return append(dst, n...), nil
 }
 
-// isNumber reports whether s is a number by the grammar of RFC 8259, section 6.
-func isNumber(s string) bool {
-	if s != "" && s[0] == '-' {
-		s = s[1:]
-	}
-	whole := digits(s)
-	if whole == 0 || whole > 1 && s[0] == '0' {
-		return false
-	}
-	if s = s[whole:]; s != "" && s[0] == '.' {
-		n := digits(s[1:])
-		if n == 0 {
-			return false
-		}
-		s = s[1+n:]
-	}
-	if s != "" && (s[0] == 'e' || s[0] == 'E') {
-		if s = s[1:]; s != "" && (s[0] == '+' || s[0] == '-') {
-			s = s[1:]
-		}
-		n := digits(s)
-		return n > 0 && n == len(s)
-	}
-	return s == ""
-}
-
-// digits returns how many decimal digits s starts with.
-func digits(s string) int {
-	for i := 0; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return i
-		}
-	}
-	return len(s)
+// isNumber reports whether n is JSON that begins and ends as numbers do, and nothing
+// else does.
+func isNumber(n json.Number) bool {
+	isDigit := func(c byte) bool { return '0' <= c && c <= '9' }
+	return (n[0] == '-' || isDigit(n[0])) && isDigit(n[len(n)-1]) && json.Valid([]byte(n))
 }

@@ -44,9 +44,6 @@ func appendReflected(dst []byte, v interface{}, depth int) (out []byte, err erro
 			out, err = dst, fmt.Errorf("marshalling a %T panicked: %v", v, p)
 		}
 	}()
-	if err := checkNesting(reflect.ValueOf(v)); err != nil {
-		return dst, err
-	}
 	r := reflecteds.Get().(*reflected)
 	r.buffer.Reset()
 	if err := r.encoder.Encode(v); err != nil {
@@ -118,99 +115,4 @@ func appendValidUTF8(dst, s []byte) []byte {
 		s = s[n+1:]
 	}
 	return append(dst, s...)
-}
-
-// checkNesting returns an error for a value that is nested too deep or is too
-// large, such as a long linked list. encoding/json would follow it until the stack
-// overflows, which ends the program, or memory runs out. Only types that can nest
-// without bound are walked.
-func checkNesting(v reflect.Value) error {
-	if !canNest(v.Type()) {
-		return nil
-	}
-	budget := MaxText / 8
-	return nesting(v, 0, &budget)
-}
-
-// nesting walks v, which is inside hops other values. A level of JSON takes
-// several hops, through pointers and interfaces.
-func nesting(v reflect.Value, hops int, budget *int) (err error) {
-	const maxHops = 4 * maxDepth
-	if *budget--; *budget < 0 {
-		return ErrTooLarge
-	}
-	if hops > maxHops {
-		return errTooDeep
-	}
-	if v.IsValid() && isMarshaled(v.Type()) {
-		return nil
-	}
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		if !v.IsNil() {
-			err = nesting(v.Elem(), hops+1, budget)
-		}
-	case reflect.Slice, reflect.Array:
-		for i := 0; i < v.Len() && err == nil; i++ {
-			err = nesting(v.Index(i), hops+1, budget)
-		}
-	case reflect.Map:
-		for it := v.MapRange(); err == nil && it.Next(); {
-			err = nesting(it.Value(), hops+1, budget)
-		}
-	case reflect.Struct:
-		for i := 0; i < v.NumField() && err == nil; i++ {
-			if isWritten(v.Type().Field(i)) {
-				err = nesting(v.Field(i), hops+1, budget)
-			}
-		}
-	}
-	return err
-}
-
-// isWritten reports whether encoding/json looks at a struct's field.
-func isWritten(f reflect.StructField) bool {
-	return (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-"
-}
-
-// isMarshaled reports whether values of type t have a method that writes them.
-func isMarshaled(t reflect.Type) bool {
-	return hasMarshaler(t) || t.Kind() != reflect.Interface && hasMarshaler(reflect.PointerTo(t))
-}
-
-// nestable caches canNest by reflect.Type.
-var nestable sync.Map
-
-// canNest reports whether values of type t can nest without bound, because t
-// contains itself or an interface.
-func canNest(t reflect.Type) bool {
-	if known, ok := nestable.Load(t); ok {
-		return known.(bool)
-	}
-	can := findNesting(t, map[reflect.Type]bool{})
-	nestable.Store(t, can)
-	return can
-}
-
-// findNesting walks the types inside t; around has those that contain t.
-func findNesting(t reflect.Type, around map[reflect.Type]bool) bool {
-	if isMarshaled(t) {
-		return false
-	}
-	if around[t] || t.Kind() == reflect.Interface {
-		return true
-	}
-	around[t] = true
-	defer delete(around, t)
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return findNesting(t.Elem(), around)
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if f := t.Field(i); isWritten(f) && findNesting(f.Type, around) {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -137,25 +137,7 @@ func (c *cursor) offset() time.Duration {
 // AppendTime appends t in the form the service reads, ISO 8601 in UTC with
 // milliseconds, such as 2006-01-02T15:04:05.000Z. It does not quote it.
 func AppendTime(dst []byte, t time.Time) []byte {
-	t = t.UTC()
-	year, month, day := t.Date()
-	if year < 0 || year > 9999 {
-		return t.AppendFormat(dst, "2006-01-02T15:04:05.000Z")
-	}
-	hour, minute, second := t.Clock()
-	milli := t.Nanosecond() / 1e6
-	dst = append(appendPair(appendPair(dst, year/100), year%100), '-')
-	dst = append(appendPair(dst, int(month)), '-')
-	dst = append(appendPair(dst, day), 'T')
-	dst = append(appendPair(dst, hour), ':')
-	dst = append(appendPair(dst, minute), ':')
-	dst = append(appendPair(dst, second), '.', byte('0'+milli/100))
-	return append(appendPair(dst, milli%100), 'Z')
-}
-
-// appendPair appends n, from 0 to 99, as two digits.
-func appendPair(dst []byte, n int) []byte {
-	return append(dst, byte('0'+n/10), byte('0'+n%10))
+	return t.UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z")
 }
 
 // appendJSONTime appends t as its MarshalJSON would: RFC 3339, up to

@@ -1,0 +1,264 @@
+package analytics
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/spool"
+)
+
+// pipeline is a client at work. Callers append their calls to the open batch
+// under mu; the loop goroutine does everything else.
+type pipeline struct {
+	entrance
+	*settings
+	signals
+
+	results dispatcher   // has a mutex of its own
+	spool   *spoolWorker // nil without Config.Spool
+
+	// Guarded by mu.
+	ending
+	timer   sealTimer // of open
+	outbox  outbox
+	budget  budget
+	buffers buffers
+	flushes flushes
+	work    bool   // unlock is to wake the loop
+	seq     uint64 // number of the call accepted last; without a spool, before those in open
+	stats   Stats  // without Pending, Rejected and Bytes; without a spool, also without the calls in open
+}
+
+// entrance is what most calls use, in a cache line of its own.
+type entrance struct {
+	mu   sync.Mutex // guards open and what the pipeline says; not held during I/O or the caller's code
+	open *batch     // calls are appended to it; nil if there is none
+	_    [64 - 16]byte
+}
+
+// signals are the channels of a pipeline.
+type signals struct {
+	wake     chan struct{} // capacity 1; sent to when the loop has work; never closed
+	outcomes chan outcome  // capacity MaxInFlight; senders send; never closed
+	aborted  chan struct{} // closed as phase becomes aborting
+	ended    chan struct{} // closed by the loop when no further call will end
+	done     chan struct{} // closed by the loop as it ends, when all results are passed on
+}
+
+// ending is how far a pipeline is on its way to its end. It is guarded by the
+// pipeline's mu.
+type ending struct {
+	phase    phase
+	closing  *flush // the wait of Shutdown; nil while running
+	abortErr error  // why phase is aborting
+}
+
+// phase is the phase of a pipeline.
+//
+//	from     event                                              to
+//	running  Shutdown or Close is called                        closing
+//	closing  its context ends, and calls have not ended         aborting
+//
+// The loop ends in closing when all calls have ended, and in aborting after
+// abortGrace at the latest.
+type phase int
+
+const (
+	running  phase = iota // calls are accepted
+	closing               // no call is accepted; those that are left are sent
+	aborting              // those that are left are dropped, or stay in the spool
+)
+
+func newPipeline(s *settings) *pipeline {
+	p := &pipeline{
+		settings: s,
+		budget:   budget{max: s.MaxBytes},
+		buffers:  buffers{max: (s.MaxInFlight + 2) * MaxBatchBytes},
+		signals: signals{
+			wake:     make(chan struct{}, 1),
+			outcomes: make(chan outcome, s.MaxInFlight),
+			aborted:  make(chan struct{}),
+			ended:    make(chan struct{}),
+			done:     make(chan struct{}),
+		},
+	}
+	p.results = dispatcher{log: s.log, callback: s.Callback, release: p.releaseResult}
+	return p
+}
+
+// releaseResult gives back the memory of a result that was passed on.
+func (p *pipeline) releaseResult(b *batch) {
+	p.mu.Lock()
+	defer p.unlock()
+	p.recharge(b, 0)
+}
+
+// unlock unlocks mu, and wakes the loop if there is work for it.
+func (p *pipeline) unlock() {
+	work := p.work
+	p.work = false
+	p.mu.Unlock()
+	if work {
+		p.poke()
+	}
+}
+
+// poke wakes the loop.
+func (p *pipeline) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// recharge sets what b is charged for. The caller holds mu.
+func (p *pipeline) recharge(b *batch, charge int64) {
+	p.release(b.charge - charge)
+	b.charge = charge
+}
+
+// release gives bytes back to the budget. The caller holds mu.
+func (p *pipeline) release(n int64) {
+	p.budget.release(n)
+	if p.spool != nil {
+		p.spool.feed(p.held())
+	}
+}
+
+// held is what is charged besides the open batch: for what waits for the collector
+// or the callback.
+func (p *pipeline) held() int64 {
+	if p.open == nil {
+		return p.budget.used
+	}
+	return p.budget.used - p.open.charge
+}
+
+// scratch is a buffer that a call is encoded into.
+type scratch struct {
+	record spool.Record // the call, behind the room that a spool needs
+	id     callID       // the call's, if there is a callback
+}
+
+// call is the call in the buffer.
+func (s *scratch) call() []byte { return s.record.Body() }
+
+var scratches = sync.Pool{New: func() interface{} {
+	s := &scratch{record: spool.Record{Buf: make([]byte, spool.HeadLen, 1024)}}
+	s.record.Owner = s
+	return s
+}}
+
+// loop is what only the goroutine of the pipeline uses.
+type loop struct {
+	*pipeline
+	jobs      []*job    // at most MaxInFlight
+	abandonAt time.Time // when attempts that were cancelled are abandoned; zero unless aborting
+	zipper    compressor
+
+	attempts context.Context // of every attempt
+	cancel   context.CancelFunc
+}
+
+// setZip replaces the bytes of a batch by their compressed form. The caller holds
+// mu.
+func (l *loop) setZip(b *batch, zip *zipped) {
+	l.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(zip.data)))
+	l.buffers.put(b.buf)
+	b.buf, b.zip = nil, zip
+}
+
+// job is a batch that is being sent: an attempt, a wait, another attempt, until the
+// batch, or each part of it, has ended. A sender may replace a batch that was
+// delivered by the next one; todo is guarded by mu while a sender works on it.
+type job struct {
+	todo    []*batch   // in the order of sending
+	due     time.Time  // when the first of todo may be sent
+	running bool       // a sender works on it
+	parts   *bisection // of a refused batch, whose parts are in todo; nil if it is whole
+}
+
+// bisection finds the calls in a refused batch that the collector refuses. The batch
+// is split, then each half that is refused, and so on. That takes about 2·k·log2(n)
+// requests for k of n calls, and at most maxParts.
+//
+// A collector may refuse every batch, because of its write key for example. So while
+// it has accepted no part, single calls from all over the batch are tried. When it
+// accepts one, the splitting goes on; when it has refused maxProbes, the batch is
+// dropped.
+type bisection struct {
+	accepted bool     // a part was accepted
+	parts    int      // requests with parts that were made, or will be with those in the job's list
+	probes   int      // single calls tried
+	refused  []*batch // parts to be split
+	aside    []*batch // parts split off from probes, of which nothing is known
+
+	why *DropError // why the latest part was refused
+}
+
+// outcome is the result of one attempt. The loop acts on it.
+type outcome struct {
+	job        *job
+	handled    bool          // the sender has ended the batch
+	inUse      bool          // the transport may still read the body, or timed out
+	status     int           // 0 if there was no answer
+	retryAfter time.Duration // how long nothing is to be sent; 0 if the collector did not ask for it
+	err        error         // nil if status is a success
+}
+
+// spoolWorker decides when the calls of a client with a spool are in memory as
+// well as on the disk, and reads back those that are not.
+type spoolWorker struct {
+	*pipeline
+	disk   *spool.Log
+	refill int64 // calls are read back while less memory than that is used
+	full   error // of a call that SpoolMaxBytes leaves no room for
+
+	wake chan struct{} // capacity 1; sent to when run has work; never closed
+	stop chan struct{} // closed by the loop as it ends
+	done chan struct{} // closed by run as it ends
+
+	// Guarded by the pipeline's mu.
+	state spoolState
+	next  uint64 // in diskOnly: calls from that one on are not read back
+
+	// Used by run alone.
+	page   spool.Page
+	placed int      // how many calls of page are placed
+	ids    []callID // of the calls of page, if there is a callback
+}
+
+// spoolState says where calls go.
+//
+//	from      event                                      to
+//	inMemory  a call has waited for memory in vain       spilling
+//	inMemory  there is no memory for a call              diskOnly
+//	spilling  the next call is written                   diskOnly
+//	diskOnly  all calls are read back                    inMemory
+//
+// A client that finds calls of an earlier process begins in diskOnly.
+type spoolState int
+
+const (
+	inMemory spoolState = iota // a call is written, and placed in a batch
+	spilling                   // likewise, but the next call is not placed
+	diskOnly                   // calls are written only; the worker reads them back as there is memory
+)
+
+// feed wakes the worker if it waits for memory and there is some. Held is the
+// memory of sealed batches: an open one does not wait for the collector. The caller
+// holds mu.
+func (w *spoolWorker) feed(held int64) {
+	if w.state == diskOnly && held < w.refill {
+		w.poke()
+	}
+}
+
+// poke wakes run.
+func (w *spoolWorker) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
