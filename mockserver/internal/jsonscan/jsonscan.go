@@ -81,7 +81,7 @@ func (s *Scanner) Value() ([]byte, error) {
 
 // Object passes an object. It calls member with each key, in its quotes as it
 // stands in the text, at the point where the key's value begins; member must
-// pass that value.
+// pass that value. A nil member passes each.
 func (s *Scanner) Object(member func(key []byte) error) error {
 	if err := s.open('{', "an object"); err != nil {
 		return err
@@ -95,7 +95,13 @@ func (s *Scanner) Object(member func(key []byte) error) error {
 			return err
 		}
 		s.space()
-		if err := member(s.data[s.keyStart:s.keyEnd:s.keyEnd]); err != nil {
+		var err error
+		if member == nil {
+			err = s.skip()
+		} else {
+			err = member(s.data[s.keyStart:s.keyEnd:s.keyEnd])
+		}
+		if err != nil {
 			return err
 		}
 		if done, err := s.next('}'); done || err != nil {
@@ -105,7 +111,7 @@ func (s *Scanner) Object(member func(key []byte) error) error {
 }
 
 // Array passes an array. It calls element at the start of each element, which
-// element must pass.
+// element must pass. A nil element passes each.
 func (s *Scanner) Array(element func() error) error {
 	if err := s.open('[', "an array"); err != nil {
 		return err
@@ -116,7 +122,13 @@ func (s *Scanner) Array(element func() error) error {
 	}
 	for {
 		s.space()
-		if err := element(); err != nil {
+		var err error
+		if element == nil {
+			err = s.skip()
+		} else {
+			err = element()
+		}
+		if err != nil {
 			return err
 		}
 		if done, err := s.next(']'); done || err != nil {
@@ -157,66 +169,13 @@ func (s *Scanner) next(end byte) (done bool, err error) {
 
 // skip passes one value.
 func (s *Scanner) skip() error {
-	c := s.Kind()
-	if c == '{' || c == '[' {
-		return s.skipNested()
-	}
-	return s.skipScalar(c)
-}
-
-// skipNested passes an object or an array. It is a loop that knows of each one
-// that is open whether it is an object: the hot path of a collector has no calls
-// to spare.
-func (s *Scanner) skipNested() error {
-	var objects [MaxDepth/64 + 1]uint64 // a bit for each depth
-	outside := s.depth
-	for {
-		c := s.Kind()
-		if c == '{' || c == '[' {
-			if err := s.open(c, ""); err != nil {
-				return err
-			}
-			end := c + 2 // of both brackets, in ASCII
-			bit := uint64(1) << (s.depth % 64)
-			objects[s.depth/64] &^= bit
-			if c == '{' {
-				objects[s.depth/64] |= bit
-			}
-			if s.Kind() != end {
-				if c == '{' {
-					if err := s.skipKey(); err != nil {
-						return err
-					}
-				}
-				continue
-			}
-			s.close()
-		} else if err := s.skipScalar(c); err != nil {
-			return err
-		}
-		for { // the value has ended, and with it perhaps those around it
-			if s.depth == outside {
-				return nil
-			}
-			isObject := objects[s.depth/64]>>(s.depth%64)&1 == 1
-			end := byte(']')
-			if isObject {
-				end = '}'
-			}
-			ended, err := s.next(end)
-			if err != nil {
-				return err
-			}
-			if ended {
-				continue
-			}
-			if isObject {
-				if err := s.skipKey(); err != nil {
-					return err
-				}
-			}
-			break
-		}
+	switch c := s.Kind(); c {
+	case '{':
+		return s.Object(nil)
+	case '[':
+		return s.Array(nil)
+	default:
+		return s.skipScalar(c)
 	}
 }
 
@@ -315,16 +274,13 @@ func plainEnd(data []byte, i int) int {
 
 // escapeLen returns the length of the escape that b starts with, 0 if it is none.
 func escapeLen(b []byte) int {
-	if len(b) < 2 {
+	switch {
+	case len(b) < 2 || b[0] != '\\':
 		return 0
-	}
-	switch b[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	case unescape[b[1]] != 0:
 		return 2
-	case 'u':
-		if len(b) >= 6 && hex4(b[2:6]) >= 0 {
-			return 6
-		}
+	case len(b) >= 6 && b[1] == 'u' && hex4(b[2:]) >= 0:
+		return 6
 	}
 	return 0
 }
@@ -406,29 +362,29 @@ func Unquote(raw []byte) []byte {
 			i++
 			continue
 		}
-		if in[i+1] != 'u' {
-			out = append(out, unescape[in[i+1]])
-			i += 2
-			continue
-		}
-		r := hex4(in[i+2 : i+6])
-		i += 6
-		if utf16.IsSurrogate(r) {
-			r, i = pair(r, in, i)
-		}
+		r, n := Escape(in[i:])
 		out = utf8.AppendRune(out, r)
+		i += n
 	}
 	return out
 }
 
-// pair completes a surrogate with the escape that follows it, if that one fits.
-func pair(first rune, in []byte, i int) (rune, int) {
-	if i+6 <= len(in) && in[i] == '\\' && in[i+1] == 'u' {
-		if r := utf16.DecodeRune(first, hex4(in[i+2:i+6])); r != utf8.RuneError {
-			return r, i + 6
+// Escape returns the character of the escape that b starts with, and the escape's
+// length, 0 if it is none. Two that make one character of two surrogates are read as
+// one; a surrogate without its partner is returned as it is.
+func Escape(b []byte) (r rune, n int) {
+	switch n = escapeLen(b); n {
+	case 2:
+		r = rune(unescape[b[1]])
+	case 6:
+		r = hex4(b[2:])
+	}
+	if utf16.IsSurrogate(r) && escapeLen(b[6:]) == 6 {
+		if pair := utf16.DecodeRune(r, hex4(b[8:])); pair != utf8.RuneError {
+			return pair, 12
 		}
 	}
-	return utf8.RuneError, i
+	return r, n
 }
 
 var unescape = [256]byte{
