@@ -104,28 +104,6 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestSchedule walks through the whole window as a forwarder does.
-func TestSchedule(t *testing.T) {
-	for _, random := range []float64{0.001, 0.5, 1} {
-		accepted := time.Date(2024, 5, 17, 10, 0, 0, 0, time.UTC)
-		now, attempts := accepted, 1
-		for {
-			next, ok := Next(now, accepted, attempts, 0, random)
-			if !ok {
-				break
-			}
-			if !next.After(now) || next.Sub(now) > 10*time.Minute {
-				t.Fatalf("random %v: attempt %d: from %v to %v", random, attempts, now, next)
-			}
-			now = next
-			attempts++
-		}
-		if now.Sub(accepted) != webhook.Window {
-			t.Errorf("random %v: the last of %d attempts came after %v", random, attempts, now.Sub(accepted))
-		}
-	}
-}
-
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2024, 5, 17, 10, 20, 30, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
