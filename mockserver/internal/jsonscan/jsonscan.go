@@ -4,7 +4,9 @@ package jsonscan
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"iter"
 	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -109,6 +111,28 @@ func (s *Scanner) Object(member func(key []byte) error) error {
 		}
 	}
 }
+
+// A Member is a member of an object: its key in quotes, its value, and both as they
+// stand in the text.
+type Member struct{ Key, Value, Text []byte }
+
+// Members returns the members of an object, as far as it is valid.
+func Members(object []byte) iter.Seq[Member] {
+	return func(yield func(Member) bool) {
+		s := New(object)
+		_ = s.Object(func(key []byte) error {
+			start := s.keyStart
+			value, err := s.Value()
+			if err == nil && !yield(Member{Key: key, Value: value, Text: object[start:s.pos]}) {
+				err = errEnough
+			}
+			return err
+		})
+	}
+}
+
+// errEnough ends a walk.
+var errEnough = errors.New("enough")
 
 // Array passes an array. It calls element at the start of each element, which
 // element must pass. A nil element passes each.
