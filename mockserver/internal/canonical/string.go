@@ -96,7 +96,7 @@ func (c *canonizer) escape() error {
 	}
 	text := c.src[c.pos : c.pos+n]
 	if utf16.IsSurrogate(r) {
-		c.notes.loneSurrogate(text)
+		c.notes.note(ChangeLoneSurrogate, text, nil)
 	}
 	var buf [6]byte
 	written := appendEscaped(buf[:0], r)
