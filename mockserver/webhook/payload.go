@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -47,9 +46,6 @@ const (
 // Safe for concurrent use.
 func Payload(call []byte, alias AliasFields) ([]byte, error) {
 	o, err := canonical.ReadObject(call)
-	if errors.Is(err, canonical.ErrNotObject) {
-		return nil, errors.New("webhook: a call is a JSON object")
-	}
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
