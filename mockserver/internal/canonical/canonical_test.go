@@ -250,7 +250,7 @@ func TestErrorsTellWhere(t *testing.T) {
 		`{"a" 1}`:            "lacks a colon after a key, at byte 5",
 		`{"a":1,}`:           "lacks a key in an object, at byte 7",
 		`[1,]`:               "malformed value, at byte 3",
-		`[01]`:               "malformed value, at byte 1",
+		`[01]`:               "lacks a comma or ] in an array, at byte 2",
 		`[-]`:                "malformed value, at byte 1",
 		`[1.]`:               "malformed value, at byte 1",
 		`[1e]`:               "malformed value, at byte 1",

@@ -310,46 +310,54 @@ func escapeLen(b []byte) int {
 }
 
 func (s *Scanner) skipNumber() error {
-	i := s.pos
-	if s.data[i] == '-' {
-		i++
+	n, problem := Number(s.data[s.pos:])
+	if n == 0 {
+		return s.fail(problem)
 	}
-	switch {
-	case i < len(s.data) && s.data[i] == '0':
-		i++
-	case s.digits(i) > i:
-		i = s.digits(i)
-	default:
-		return s.fail("a minus sign without a number")
-	}
-	if i < len(s.data) && s.data[i] == '.' {
-		end := s.digits(i + 1)
-		if end == i+1 {
-			return s.fail("a number without digits after its point")
-		}
-		i = end
-	}
-	if i < len(s.data) && (s.data[i] == 'e' || s.data[i] == 'E') {
-		i++
-		if i < len(s.data) && (s.data[i] == '+' || s.data[i] == '-') {
-			i++
-		}
-		end := s.digits(i)
-		if end == i {
-			return s.fail("a number without digits in its exponent")
-		}
-		i = end
-	}
-	s.pos = i
+	s.pos += n
 	return nil
 }
 
-// digits returns the index after the digits that begin at i.
-func (s *Scanner) digits(i int) int {
-	for i < len(s.data) && s.data[i] >= '0' && s.data[i] <= '9' {
-		i++
+// Number returns the length of the number that b starts with, or 0 and why it is none.
+func Number(b []byte) (n int, problem string) {
+	if b[0] == '-' {
+		n++
 	}
-	return i
+	switch whole := digits(b[n:]); {
+	case whole == 0:
+		return 0, "a minus sign without a number"
+	case b[n] == '0':
+		n++
+	default:
+		n += whole
+	}
+	if n < len(b) && b[n] == '.' {
+		fraction := digits(b[n+1:])
+		if fraction == 0 {
+			return 0, "a number without digits after its point"
+		}
+		n += 1 + fraction
+	}
+	if n < len(b) && (b[n] == 'e' || b[n] == 'E') {
+		n++
+		if n < len(b) && (b[n] == '+' || b[n] == '-') {
+			n++
+		}
+		exponent := digits(b[n:])
+		if exponent == 0 {
+			return 0, "a number without digits in its exponent"
+		}
+		n += exponent
+	}
+	return n, ""
+}
+
+// digits returns how many digits b starts with.
+func digits(b []byte) (n int) {
+	for n < len(b) && b[n] >= '0' && b[n] <= '9' {
+		n++
+	}
+	return n
 }
 
 func (s *Scanner) space() {
