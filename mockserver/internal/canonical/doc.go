@@ -3,7 +3,8 @@
 // text. So a receiver computes the same signature over the raw bytes and over what
 // its own JSON.stringify makes of the parsed body.
 //
-// What is written how is said at webhook.Canonical.
+// webhook.Canonical says what changes: white space, the order of keys, duplicate keys,
+// numbers, and escapes.
 //
 // [Append] writes a whole document, [ReadObject] gives an object's members one by
 // one, and [Changes] reports what of a document its canonical form cannot keep.
