@@ -97,3 +97,8 @@ func (g *guard) checkProxied(ctx context.Context, host string) error {
 	}
 	return nil
 }
+
+// requestError is an error of what was to be sent, found before sending.
+type requestError struct{ err error }
+
+func (e *requestError) Error() string { return e.err.Error() }

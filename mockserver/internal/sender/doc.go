@@ -21,6 +21,6 @@
 //  1. send.go: a request is made and its response read
 //  2. reason.go: what came of it, and why it failed, in words
 //  3. tls.go: a certificate is accepted or explained
-//  4. dial.go: a connection is made, to an allowed address
+//  4. dial.go: a connection is made, to an allowed address, also through a proxy
 //  5. retry.go: whether a call is tried again, and when
 package sender

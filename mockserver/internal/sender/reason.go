@@ -13,11 +13,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// requestError is an error of what was to be sent, found before sending.
-type requestError struct{ err error }
-
-func (e *requestError) Error() string { return e.err.Error() }
-
 // conclude enters what the end of the exchange means: err, or else the status of a
 // complete response.
 func conclude(a *webhook.Attempt, err error, timeout time.Duration) {
