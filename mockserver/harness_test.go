@@ -4,7 +4,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -25,4 +29,14 @@ func hook(name string, urls ...string) tracking.Destination {
 		d.Webhooks = append(d.Webhooks, webhook.Endpoint{URL: url})
 	}
 	return d
+}
+
+// newCollector makes a collector for a test, with no network.
+func newCollector(t *testing.T, config engine.Config) *engine.Collector {
+	t.Helper()
+	config.AnyWriteKey = true
+	c, err := engine.New(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,31 +37,33 @@ func (e *PolicyError) Error() string {
 	return fmt.Sprintf("the address %v is refused: %s; to allow it, set %s", e.Addr, e.Rule, e.Setting)
 }
 
-// network is a special-purpose network and the name of its rule.
+// A network is a special-purpose network.
 type network struct {
-	prefix netip.Prefix
-	name   string
+	prefix  netip.Prefix
+	name    string // of its rule
+	allowed allowance
 }
 
-func networks(name string, prefixes ...string) []network {
+// An allowance says what allows a network.
+type allowance uint8
+
+const (
+	never      allowance = iota // nothing
+	ifListed                    // Policy.Allow
+	ifLoopback                  // Policy.Allow, and Policy.AllowLoopback
+)
+
+func special(allowed allowance, name string, prefixes ...string) []network {
 	list := make([]network, len(prefixes))
 	for i, p := range prefixes {
-		list[i] = network{netip.MustParsePrefix(p), name}
+		list[i] = network{netip.MustParsePrefix(p), name, allowed}
 	}
 	return list
 }
 
-func join(lists ...[]network) (all []network) {
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
-}
-
-// never are the networks that nothing allows; specific ones come first, for
-// their names.
-var never = join(
-	networks("cloud metadata service",
+// networks are the special-purpose networks; specific ones come first, for their names.
+var networks = slices.Concat(
+	special(never, "cloud metadata service",
 		"169.254.169.254/32",     // most clouds
 		"169.254.170.2/32",       // Amazon ECS
 		"169.254.170.23/32",      // Amazon EKS
@@ -73,28 +76,22 @@ var never = join(
 		"fd00:a9fe:a9fe::1/128",  // Akamai
 		"fd00:42::42/128",        // Scaleway
 	),
-	networks("link-local network", "169.254.0.0/16", "fe80::/10"),
-	networks("unspecified address", "0.0.0.0/8", "::/128"),
-	networks("multicast network", "224.0.0.0/4", "ff00::/8"),
-	networks("broadcast address", "255.255.255.255/32"),
-)
-
-// loopback is allowed by either setting.
-var loopback = networks("loopback network", "127.0.0.0/8", "::1/128")
-
-// special are the networks that only Policy.Allow allows.
-var special = join(
-	networks("private network", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
-	networks("shared network of a provider (CGNAT)", "100.64.0.0/10"),
-	networks("unique local network", "fc00::/7"),
-	networks("site-local network", "fec0::/10"),
-	networks("local NAT64 network", "64:ff9b:1::/48"),
-	networks("Teredo network", "2001::/32"),
-	networks("benchmarking network", "198.18.0.0/15", "2001:2::/48"),
-	networks("documentation network", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"),
-	networks("network of IETF protocols", "192.0.0.0/24", "2001::/23"),
-	networks("6to4 relay network", "192.88.99.0/24"),
-	networks("reserved network", "240.0.0.0/4"),
+	special(never, "link-local network", "169.254.0.0/16", "fe80::/10"),
+	special(never, "unspecified address", "0.0.0.0/8", "::/128"),
+	special(never, "multicast network", "224.0.0.0/4", "ff00::/8"),
+	special(never, "broadcast address", "255.255.255.255/32"),
+	special(ifLoopback, "loopback network", "127.0.0.0/8", "::1/128"),
+	special(ifListed, "private network", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
+	special(ifListed, "shared network of a provider (CGNAT)", "100.64.0.0/10"),
+	special(ifListed, "unique local network", "fc00::/7"),
+	special(ifListed, "site-local network", "fec0::/10"),
+	special(ifListed, "local NAT64 network", "64:ff9b:1::/48"),
+	special(ifListed, "Teredo network", "2001::/32"),
+	special(ifListed, "benchmarking network", "198.18.0.0/15", "2001:2::/48"),
+	special(ifListed, "documentation network", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"),
+	special(ifListed, "network of IETF protocols", "192.0.0.0/24", "2001::/23"),
+	special(ifListed, "6to4 relay network", "192.88.99.0/24"),
+	special(ifListed, "reserved network", "240.0.0.0/4"),
 )
 
 var (
@@ -113,8 +110,9 @@ func (p Policy) Check(addr netip.Addr) error {
 	if !a.IsValid() {
 		return &PolicyError{Addr: addr, Rule: "not an IP address"}
 	}
-	if n := find(never, a); n != nil {
-		return n.refuse(addr, "")
+	n := find(a)
+	if n != nil && n.allowed == never {
+		return n.refuse(addr)
 	}
 	inner, carried := carriedIPv4(a)
 	for _, v4 := range inner {
@@ -124,35 +122,37 @@ func (p Policy) Check(addr netip.Addr) error {
 			return carry(addr, err)
 		}
 	}
-	if p.allows(a) {
+	switch {
+	case p.allows(a):
 		return nil
-	}
-	if n := find(loopback, a); n != nil {
-		if p.AllowLoopback {
-			return nil
-		}
-		return n.refuse(addr, allowSetting(n.prefix)+orDev)
-	}
-	if n := find(special, a); n != nil {
-		return n.refuse(addr, allowSetting(n.prefix))
-	}
-	if a.Is6() && !carried && !globalUnicast.Contains(a) {
+	case n != nil && n.allowed == ifLoopback && p.AllowLoopback:
+		return nil
+	case n != nil:
+		return n.refuse(addr)
+	case a.Is6() && !carried && !globalUnicast.Contains(a):
 		return &PolicyError{Addr: addr, Rule: "outside of the public network " + globalUnicast.String(), Setting: allowSetting(netip.PrefixFrom(a, a.BitLen()))}
 	}
 	return nil
 }
 
-func find(list []network, a netip.Addr) *network {
-	for i := range list {
-		if list[i].prefix.Contains(a) {
-			return &list[i]
-		}
+// find returns the special-purpose network that an address is in, or nil.
+func find(a netip.Addr) *network {
+	i := slices.IndexFunc(networks, func(n network) bool { return n.prefix.Contains(a) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &networks[i]
 }
 
-func (n *network) refuse(addr netip.Addr, setting string) error {
-	return &PolicyError{Addr: addr, Rule: n.name + " " + n.prefix.String(), Setting: setting}
+func (n *network) refuse(addr netip.Addr) error {
+	refusal := &PolicyError{Addr: addr, Rule: n.name + " " + n.prefix.String()}
+	switch n.allowed {
+	case ifListed:
+		refusal.Setting = allowSetting(n.prefix)
+	case ifLoopback:
+		refusal.Setting = allowSetting(n.prefix) + orDev
+	}
+	return refusal
 }
 
 func allowSetting(p netip.Prefix) string { return `egress.allow: ["` + p.String() + `"]` }

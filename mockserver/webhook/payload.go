@@ -2,12 +2,12 @@ package webhook
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/canonical"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
 
 // AliasFields says how the two identities of an alias call are named in its body.
@@ -46,9 +46,6 @@ const (
 // Safe for concurrent use.
 func Payload(call []byte, alias AliasFields) ([]byte, error) {
 	o, err := canonical.ReadObject(call)
-	if errors.Is(err, canonical.ErrNotObject) {
-		return nil, errors.New("webhook: a call is a JSON object")
-	}
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
@@ -68,12 +65,10 @@ type fields struct {
 func (f *fields) read(o canonical.Object) {
 	for i := range o.Len() {
 		key, value, source := o.Member(i)
-		field := f.named(key)
-		if field == nil {
-			continue
-		}
+		field, isText := f.named(key)
 		switch {
-		case f.isText(field) && isNumber(source[0]):
+		case field == nil:
+		case isText && isNumber(source[0]):
 			*field = slices.Concat([]byte{'"'}, source, []byte{'"'})
 		case string(value) != "null":
 			*field = value
@@ -81,46 +76,39 @@ func (f *fields) read(o canonical.Object) {
 	}
 }
 
-// isText reports whether a field is an ID or a name, which are strings.
-func (f *fields) isText(field *[]byte) bool {
-	switch field {
-	case &f.userID, &f.anonymousID, &f.event, &f.name, &f.category, &f.groupID, &f.previousID:
-		return true
-	}
-	return false
-}
-
 // isNumber reports whether a value that begins so is a number.
 func isNumber(first byte) bool { return first == '-' || first >= '0' && first <= '9' }
 
-func (f *fields) named(key []byte) *[]byte {
+// named returns the field with a key, or nil, and whether it is an ID or a name, which
+// are strings.
+func (f *fields) named(key []byte) (field *[]byte, isText bool) {
 	switch string(key) {
-	case `"type"`:
-		return &f.kind
 	case `"userId"`:
-		return &f.userID
+		return &f.userID, true
 	case `"anonymousId"`:
-		return &f.anonymousID
+		return &f.anonymousID, true
 	case `"event"`:
-		return &f.event
+		return &f.event, true
 	case `"name"`:
-		return &f.name
+		return &f.name, true
 	case `"category"`:
-		return &f.category
-	case `"properties"`:
-		return &f.properties
-	case `"traits"`:
-		return &f.traits
+		return &f.category, true
 	case `"groupId"`:
-		return &f.groupID
+		return &f.groupID, true
 	case `"previousId"`:
-		return &f.previousID
+		return &f.previousID, true
+	case `"type"`:
+		return &f.kind, false
+	case `"properties"`:
+		return &f.properties, false
+	case `"traits"`:
+		return &f.traits, false
 	case `"context"`:
-		return &f.context
+		return &f.context, false
 	case `"timestamp"`:
-		return &f.timestamp
+		return &f.timestamp, false
 	}
-	return nil
+	return nil, false
 }
 
 // body writes the body of the call's type. size is about how long it gets.
@@ -163,7 +151,7 @@ func (f *fields) body(alias AliasFields, size int) ([]byte, error) {
 	return b.close()
 }
 
-// body is a body being written. After the first error it stays as it is.
+// body is a body being written. Its first error counts.
 type body struct {
 	kind string
 	out  []byte
@@ -181,6 +169,13 @@ func (b *body) close() ([]byte, error) {
 	return append(b.out, '}'), nil
 }
 
+// fail keeps the first error.
+func (b *body) fail(format string, args ...any) {
+	if b.err == nil {
+		b.err = fmt.Errorf(format, args...)
+	}
+}
+
 // field writes a field that the call may lack.
 func (b *body) field(name string, value []byte) {
 	if value == nil {
@@ -194,8 +189,8 @@ func (b *body) field(name string, value []byte) {
 
 // need writes a field that the call may not lack.
 func (b *body) need(name string, value []byte) {
-	if value == nil && b.err == nil {
-		b.err = fmt.Errorf("webhook: a call of type %s needs %s", b.kind, name)
+	if value == nil {
+		b.fail("webhook: a call of type %s needs %s", b.kind, name)
 	}
 	b.field(name, value)
 }
@@ -205,8 +200,8 @@ func (b *body) object(name string, value []byte) {
 	if value == nil {
 		value = []byte("{}")
 	}
-	if value[0] != '{' && b.err == nil {
-		b.err = fmt.Errorf("webhook: %s of a call of type %s is %.40s, not an object", name, b.kind, value)
+	if value[0] != '{' {
+		b.fail("webhook: %s of a call of type %s is %.40s, not an object", name, b.kind, value)
 	}
 	b.field(name, value)
 }
@@ -242,9 +237,7 @@ func (b *body) time(value []byte) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, string(bytes.Trim(value, `"`)))
 	if t = t.UTC(); err != nil || t.Year() < 0 || t.Year() > 9999 {
-		if b.err == nil {
-			b.err = fmt.Errorf("webhook: the timestamp of a call of type %s is %.40q, not an ISO 8601 time such as %s", b.kind, value, timeLayout)
-		}
+		b.fail("webhook: the timestamp of a call of type %s is %.40q, not an ISO 8601 time such as %s", b.kind, value, timeLayout)
 		return
 	}
 	b.out = append(b.out, `,"timestamp":"`...)
@@ -283,45 +276,19 @@ func withMember(object []byte, key string, value []byte) []byte {
 	if value == nil || object[0] != '{' || hasMember(object, key) {
 		return object
 	}
-	out := make([]byte, 0, len(object)+len(key)+len(value)+2)
-	out = append(out, object[:len(object)-1]...)
-	if len(object) > len("{}") {
-		out = append(out, ',')
+	comma := ","
+	if len(object) == len("{}") {
+		comma = ""
 	}
-	out = append(out, key...)
-	out = append(out, ':')
-	out = append(out, value...)
-	return append(out, '}')
+	return slices.Concat(object[:len(object)-1], []byte(comma+key+":"), value, []byte("}"))
 }
 
 // hasMember reports whether a canonical object has a member of that key.
 func hasMember(object []byte, key string) bool {
-	depth := 0
-	for i := 0; i < len(object); i++ {
-		switch object[i] {
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		case '"':
-			n := textLen(object[i:])
-			if depth == 1 && object[i+n] == ':' && string(object[i:i+n]) == key {
-				return true
-			}
-			i += n - 1
+	for m := range jsonscan.Members(object) {
+		if string(m.Key) == key {
+			return true
 		}
 	}
 	return false
-}
-
-// textLen is the length of the string that s starts with, quotes included.
-func textLen(s []byte) int {
-	n := 1
-	for s[n] != '"' {
-		if s[n] == '\\' {
-			n++
-		}
-		n++
-	}
-	return n + 1
 }

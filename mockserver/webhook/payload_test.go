@@ -112,8 +112,8 @@ func TestPayloadErrors(t *testing.T) {
 	const at = `"timestamp":"2024-05-17T10:20:30.123Z"`
 	for call, want := range map[string]string{
 		`{"type":"track"`:           "ends too early",
-		`["track"]`:                 "a call is a JSON object",
-		`"track"`:                   "a call is a JSON object",
+		`["track"]`:                 "the JSON is not an object",
+		`"track"`:                   "the JSON is not an object",
 		`{"userId":"u",` + at + `}`: `the call's type is ""`,
 		`{"type":"Track","event":"x",` + at + `}`:                           `type is "\"Track\"", not page, screen`,
 		`{"type":1,` + at + `}`:                                             `type is "1", not page`,

@@ -155,7 +155,7 @@ func (c *canonizer) object(depth int) error {
 		c.space()
 	}
 	if o.unordered {
-		c.notes.reordered()
+		c.notes.note(ChangeOrder, nil, nil)
 	}
 	if o.unordered || o.repeated {
 		c.rearrange(&o)

@@ -96,7 +96,7 @@ func isName(key []byte) bool {
 }
 
 func (r *recorder) note(kind ChangeKind, from, to []byte) {
-	if len(r.changes) < maxChanges {
+	if r != nil && len(r.changes) < maxChanges {
 		r.changes = append(r.changes, Change{Path: string(r.path), Kind: kind, From: excerpt(from), To: excerpt(to)})
 	}
 }
@@ -109,21 +109,9 @@ func excerpt(text []byte) string {
 	return string(text)
 }
 
-func (r *recorder) reordered() {
-	if r != nil {
-		r.note(ChangeOrder, nil, nil)
-	}
-}
-
 func (r *recorder) invalidUTF8(bad []byte) {
 	if r != nil {
 		r.note(ChangeInvalidUTF8, strconv.AppendQuote(nil, string(bad)), []byte("\"\uFFFD\""))
-	}
-}
-
-func (r *recorder) loneSurrogate(escape []byte) {
-	if r != nil {
-		r.note(ChangeLoneSurrogate, escape, nil)
 	}
 }
 

@@ -3,12 +3,8 @@
 // text. So a receiver computes the same signature over the raw bytes and over what
 // its own JSON.stringify makes of the parsed body.
 //
-// White space goes. Of an object's keys the array indices "0" to "4294967294"
-// come first, ascending, and the others keep their order; of duplicate keys the
-// last value stands in the first one's place. Numbers are written as ECMAScript
-// writes a double (1.0 is 1, -0 is 0, 1e400 is null). Strings are escaped no
-// more than they must be; a lone surrogate stays an escape, and each maximal
-// part of an invalid UTF-8 sequence becomes U+FFFD.
+// webhook.Canonical says what changes: white space, the order of keys, duplicate keys,
+// numbers, and escapes.
 //
 // [Append] writes a whole document, [ReadObject] gives an object's members one by
 // one, and [Changes] reports what of a document its canonical form cannot keep.

@@ -4,18 +4,20 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
 
 func (c *canonizer) number() error {
-	n, simple := scanNumber(c.src[c.pos:])
+	n, _ := jsonscan.Number(c.src[c.pos:])
 	if n == 0 {
 		return c.fail("has a malformed value")
 	}
-	if simple {
+	text := c.src[c.pos : c.pos+n]
+	if isPlain(text) {
 		c.pos += n
 		return nil
 	}
-	text := c.src[c.pos : c.pos+n]
 	var buf [32]byte
 	out := appendNumber(buf[:0], text)
 	c.notes.number(text, out)
@@ -28,50 +30,26 @@ func (c *canonizer) number() error {
 	return nil
 }
 
-// scanNumber returns the length of the JSON number that s starts with, 0 when
-// there is none, and whether it is plain to see that it is canonical: at most 15
-// significant digits, all of which a double keeps, and no exponent.
-func scanNumber(s []byte) (n int, simple bool) {
-	if n < len(s) && s[n] == '-' {
-		n++
-	}
-	whole := digits(s[n:])
-	if whole == 0 || whole > 1 && s[n] == '0' {
-		return 0, false
-	}
-	zero := s[n] == '0'
-	n += whole
-	if n == len(s) || s[n] != '.' && s[n] != 'e' && s[n] != 'E' {
-		return n, whole <= 15 && (!zero || s[0] != '-')
-	}
-	if s[n] == '.' {
-		fraction := digits(s[n+1:])
-		if fraction == 0 {
-			return 0, false
+// isPlain reports whether it is plain to see that a number is canonical: at most 15
+// digits, all of which a double keeps, and no exponent. It may say no though it is.
+func isPlain(text []byte) bool {
+	first, point := text[0], len(text)
+	for i, b := range text {
+		switch b {
+		case '.':
+			point = i
+		case 'e', 'E':
+			return false
 		}
-		n += 1 + fraction
-		// Below 1e-6 ECMAScript writes an exponent.
-		simple = whole+fraction <= 15 && s[n-1] != '0' && (!zero || fraction <= 6)
 	}
-	if n < len(s) && (s[n] == 'e' || s[n] == 'E') {
-		n++
-		if n < len(s) && (s[n] == '+' || s[n] == '-') {
-			n++
-		}
-		exponent := digits(s[n:])
-		if exponent == 0 {
-			return 0, false
-		}
-		return n + exponent, false
+	switch {
+	case len(text) > 15:
+		return false
+	case point == len(text):
+		return first != '-' || text[1] != '0' // -0 is 0
 	}
-	return n, simple
-}
-
-func digits(s []byte) (n int) {
-	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	return n
+	// Below 1e-6 ECMAScript writes an exponent.
+	return text[len(text)-1] != '0' && (first >= '1' || len(text)-point <= 7)
 }
 
 // appendNumber appends a JSON number as ECMAScript writes the nearest double.

@@ -2,9 +2,6 @@ package canonical
 
 import "errors"
 
-// ErrNotObject is ReadObject's error for JSON that is not an object.
-var ErrNotObject = errors.New("the JSON is not an object")
-
 // Object is a JSON object in canonical form. Duplicate keys are one member, and
 // the members are in canonical order.
 type Object struct{ c *canonizer }
@@ -16,7 +13,7 @@ func ReadObject(src []byte) (Object, error) {
 	c := newCanonizer(src)
 	err := c.document()
 	if err == nil && c.dst[0] != '{' {
-		err = ErrNotObject
+		err = errors.New("the JSON is not an object")
 	}
 	if err != nil {
 		c.release()

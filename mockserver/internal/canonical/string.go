@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 )
 
 // plain tells the bytes that a string holds as they are: ASCII without the
@@ -88,72 +90,23 @@ func invalidLen(s []byte) int {
 
 // escape reads one escape sequence, a surrogate pair being one.
 func (c *canonizer) escape() error {
-	if c.pos+1 >= len(c.src) {
-		c.pos = len(c.src)
-		return c.fail("")
+	r, n := jsonscan.Escape(c.src[c.pos:])
+	if n == 0 {
+		return c.fail("has a malformed escape sequence")
 	}
-	switch c.src[c.pos+1] {
-	case '"', '\\', 'b', 'f', 'n', 'r', 't':
-		c.pos += 2
-		return nil
-	case '/':
-		c.drop(1)
-		c.pos++
-		return nil
-	case 'u':
-		return c.unicodeEscape()
-	}
-	return c.fail("has an unknown escape sequence")
-}
-
-func (c *canonizer) unicodeEscape() error {
-	r := hex4(c.src[c.pos:])
-	if r < 0 {
-		return c.fail(`has a \u without four hexadecimal digits`)
-	}
-	n := 6
+	text := c.src[c.pos : c.pos+n]
 	if utf16.IsSurrogate(r) {
-		pair := utf8.RuneError
-		if low := c.src[c.pos+6:]; len(low) >= 6 && low[0] == '\\' && low[1] == 'u' {
-			pair = utf16.DecodeRune(r, hex4(low))
-		}
-		if pair != utf8.RuneError {
-			r, n = pair, 12
-		} else {
-			c.notes.loneSurrogate(c.src[c.pos : c.pos+6])
-		}
+		c.notes.note(ChangeLoneSurrogate, text, nil)
 	}
 	var buf [6]byte
-	text := appendEscaped(buf[:0], r)
-	if bytes.Equal(text, c.src[c.pos:c.pos+n]) {
+	written := appendEscaped(buf[:0], r)
+	if bytes.Equal(written, text) {
 		c.pos += n
 		return nil
 	}
 	c.drop(n)
-	c.dst = append(c.dst, text...)
+	c.dst = append(c.dst, written...)
 	return nil
-}
-
-// hex4 reads the number of the \uXXXX that s starts with, or gives -1.
-func hex4(s []byte) rune {
-	if len(s) < 6 {
-		return -1
-	}
-	var r rune
-	for _, b := range s[2:6] {
-		switch {
-		case b >= '0' && b <= '9':
-			b -= '0'
-		case b >= 'a' && b <= 'f':
-			b -= 'a' - 10
-		case b >= 'A' && b <= 'F':
-			b -= 'A' - 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(b)
-	}
-	return r
 }
 
 // appendEscaped appends one character (or lone surrogate) of a string.
@@ -162,18 +115,13 @@ func appendEscaped(dst []byte, r rune) []byte {
 	switch {
 	case r == '"' || r == '\\':
 		return append(dst, '\\', byte(r))
-	case r == '\b':
-		return append(dst, `\b`...)
-	case r == '\t':
-		return append(dst, `\t`...)
-	case r == '\n':
-		return append(dst, `\n`...)
-	case r == '\f':
-		return append(dst, `\f`...)
-	case r == '\r':
-		return append(dst, `\r`...)
+	case r < ' ' && shortEscapes[r] != 0:
+		return append(dst, '\\', shortEscapes[r])
 	case r < ' ' || utf16.IsSurrogate(r):
 		return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 	}
 	return utf8.AppendRune(dst, r)
 }
+
+// shortEscapes are the letters of the control characters that have one.
+var shortEscapes = [' ']byte{'\b': 'b', '\t': 't', '\n': 'n', '\f': 'f', '\r': 'r'}

@@ -2,6 +2,8 @@ package fields
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"time"
 )
 
@@ -15,150 +17,61 @@ func ParseTime(s string) (time.Time, error) { return ReadTime([]byte(s)) }
 
 // ReadTime is ParseTime of text that is not worth a string of its own.
 func ReadTime(s []byte) (time.Time, error) {
-	p := timeParser{rest: s, ok: true}
-	t := p.time()
-	switch {
-	case !p.ok || len(p.rest) > 0:
-		return time.Time{}, fmt.Errorf("%.40q is not an ISO 8601 time such as 2026-01-31T12:00:00.000Z", s)
-	case t.Year() < 0 || t.Year() > 9999:
+	var t time.Time
+	ok := t.UnmarshalText(s) == nil && isZone(s) // RFC 3339, as most senders write it
+	if !ok {
+		if t, ok = readLenient(s); !ok {
+			return time.Time{}, fmt.Errorf("%.40q is not an ISO 8601 time such as 2026-01-31T12:00:00.000Z", s)
+		}
+	}
+	t = t.UTC()
+	if t.Year() < 0 || t.Year() > 9999 {
 		return time.Time{}, fmt.Errorf("the year of %.40q is out of range", s)
 	}
 	return t, nil
 }
 
-// A timeParser reads one time. Once ok is false it stays so.
-type timeParser struct {
-	rest []byte
-	ok   bool
+// isZone reports whether the zone of a time in RFC 3339 can be: UnmarshalText also takes
+// 24 hours, and 60 minutes.
+func isZone(s []byte) bool {
+	end := len(s) - 1
+	return s[end] == 'Z' || string(s[end-4:end-2]) <= "23" && s[end-1] <= '5'
 }
 
-func (p *timeParser) time() time.Time {
-	year, month, day := p.date()
-	var hour, minute, second, nanos, offset int
-	if len(p.rest) > 0 {
-		if !p.skip("T") && !p.skip("t") && !p.skip(" ") {
-			p.ok = false
-		}
-		hour, minute, second, nanos = p.clock()
-		offset = p.zone()
-	}
-	if !p.ok {
-		return time.Time{}
-	}
-	return time.Date(year, time.Month(month), day, hour, minute, second, nanos, time.UTC).Add(-time.Duration(offset) * time.Second)
-}
+// lenientTime has the parts of a time. Whether their separators fit each other, and
+// numbers are in their ranges, is yet to be checked.
+var lenientTime = regexp.MustCompile(`^(\d{4})(-?)(\d\d)(-?)(\d\d)` + // 1 to 5: the date
+	`(?:[Tt ](\d\d)(?:(:?)(\d\d)(?:(:?)(\d\d)(?:[.,](\d+))?)?)?` + // 6 to 11: the time of day
+	` ?(?:Z|z|UTC|GMT|([+-])(\d\d)(?::?(\d\d))?)?)?$`) // 12 to 14: the zone
 
-func (p *timeParser) date() (year, month, day int) {
-	year = p.number(4, 0, 9999)
-	dashed := p.skip("-")
-	month = p.number(2, 1, 12)
-	if p.skip("-") != dashed {
-		p.ok = false
+func readLenient(s []byte) (t time.Time, ok bool) {
+	m := lenientTime.FindStringSubmatch(string(s))
+	if m == nil || m[2] != m[4] || m[10] != "" && m[7] != m[9] {
+		return time.Time{}, false
 	}
-	day = p.number(2, 1, 31)
-	if p.ok && day > daysIn(year, month) {
-		p.ok = false
+	part := func(i int) int { n, _ := strconv.Atoi(m[i]); return n } // 0 where it is missing
+	date := time.Date(part(1), time.Month(part(3)), part(5), 0, 0, 0, 0, time.UTC)
+	if int(date.Month()) != part(3) || date.Day() != part(5) {
+		return time.Time{}, false // there is no such day
 	}
-	return year, month, day
-}
-
-func daysIn(year, month int) int {
-	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
-}
-
-func (p *timeParser) clock() (hour, minute, second, nanos int) {
-	hour = p.number(2, 0, 24)
-	colons := p.skip(":")
-	if colons || p.digit() {
-		minute = p.number(2, 0, 59)
-		if colons && p.skip(":") || !colons && p.digit() {
-			second = p.number(2, 0, 60) // 60 is a leap second
-			if p.skip(".") || p.skip(",") {
-				nanos = p.fraction()
-			}
-		}
-	}
-	if hour == 24 && (minute > 0 || second > 0 || nanos > 0) {
-		p.ok = false
-	}
-	return hour, minute, second, nanos
-}
-
-// zone reads how many seconds the time is ahead of UTC.
-func (p *timeParser) zone() int {
-	p.skip(" ")
-	for _, utc := range []string{"Z", "z", "UTC", "GMT"} {
-		if p.skip(utc) {
-			return 0
-		}
-	}
-	sign := 1
+	hour, minute, second := part(6), part(8), part(10)
+	nanos, _ := strconv.Atoi((m[11] + "000000000")[:9])
 	switch {
-	case len(p.rest) == 0:
-		return 0
-	case p.skip("-"):
-		sign = -1
-	case !p.skip("+"):
-		p.ok = false
+	case hour > 24, minute > 59, second > 60, part(13) > 23, part(14) > 59: // second 60 is a leap second
+		return time.Time{}, false
+	case hour == 24 && minute+second+nanos > 0:
+		return time.Time{}, false
 	}
-	hours, minutes := p.number(2, 0, 23), 0
-	if p.skip(":") || len(p.rest) > 0 {
-		minutes = p.number(2, 0, 59)
+	offset := time.Duration(part(13))*time.Hour + time.Duration(part(14))*time.Minute
+	if m[12] == "-" {
+		offset = -offset
 	}
-	return sign * (hours*3600 + minutes*60)
+	t = time.Date(date.Year(), date.Month(), date.Day(), hour, minute, second, nanos, time.UTC)
+	return t.Add(-offset), true
 }
 
-func (p *timeParser) digit() bool { return len(p.rest) > 0 && p.rest[0] >= '0' && p.rest[0] <= '9' }
-
-func (p *timeParser) skip(prefix string) bool {
-	if len(p.rest) < len(prefix) || string(p.rest[:len(prefix)]) != prefix {
-		return false
-	}
-	p.rest = p.rest[len(prefix):]
-	return true
-}
-
-// number reads exactly so many digits.
-func (p *timeParser) number(digits, least, most int) (n int) {
-	for range digits {
-		if !p.digit() {
-			p.ok = false
-			return 0
-		}
-		n = 10*n + int(p.rest[0]-'0')
-		p.rest = p.rest[1:]
-	}
-	p.ok = p.ok && n >= least && n <= most
-	return n
-}
-
-// fraction reads one digit or more as nanoseconds; those beyond are cut off.
-func (p *timeParser) fraction() (nanos int) {
-	p.ok = p.ok && p.digit()
-	for unit := 100_000_000; p.digit(); unit /= 10 {
-		nanos += unit * int(p.rest[0]-'0')
-		p.rest = p.rest[1:]
-	}
-	return nanos
-}
-
-// appendTime writes a time as the collector stores it: UTC, milliseconds, Z.
-func appendTime(dst []byte, t time.Time) []byte {
-	t = t.UTC()
-	year, month, day := t.Date()
-	hour, minute, second := t.Clock()
-	millis := t.Nanosecond() / int(time.Millisecond)
-	dst = append(appendDigits(dst, year/100), '0'+byte(year/10%10), '0'+byte(year%10), '-')
-	dst = append(appendDigits(dst, int(month)), '-')
-	dst = append(appendDigits(dst, day), 'T')
-	dst = append(appendDigits(dst, hour), ':')
-	dst = append(appendDigits(dst, minute), ':')
-	dst = append(appendDigits(dst, second), '.', '0'+byte(millis/100))
-	return append(appendDigits(dst, millis%100), 'Z')
-}
-
-// appendDigits writes a number below 100 with two digits.
-func appendDigits(dst []byte, n int) []byte { return append(dst, '0'+byte(n/10), '0'+byte(n%10)) }
+// timeLayout is how the collector writes times: UTC, milliseconds, Z.
+const timeLayout = "2006-01-02T15:04:05.000Z"
 
 // AppendTimeMember writes a time behind name, which is the start of a member up to the
 // quote of its value; it writes nothing for the zero time.
@@ -166,5 +79,5 @@ func AppendTimeMember(dst []byte, name string, t time.Time) []byte {
 	if t.IsZero() {
 		return dst
 	}
-	return append(appendTime(append(dst, name...), t), '"')
+	return append(t.UTC().AppendFormat(append(dst, name...), timeLayout), '"')
 }

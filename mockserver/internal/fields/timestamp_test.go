@@ -77,7 +77,7 @@ func TestTimesAreReadLeniently(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, text)
-		assert.Equal(t, want, string(appendTime(nil, got)), text)
+		assert.Equal(t, want, got.Format(timeLayout), text)
 		assert.Equal(t, time.UTC, got.Location())
 	}
 }
@@ -98,9 +98,7 @@ func FuzzParseTime(f *testing.F) {
 		if err != nil {
 			return
 		}
-		written := string(appendTime(nil, got))
-		require.Equal(t, got.Format("2006-01-02T15:04:05.000Z"), written)
-		again, err := ParseTime(written)
+		again, err := ParseTime(got.Format(timeLayout))
 		require.NoError(t, err)
 		require.Equal(t, got.Truncate(time.Millisecond), again)
 	})

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -13,9 +14,6 @@ import (
 )
 
 const (
-	// firstRead is how much is read of a body before more room is made for it: a
-	// sender's word for its length is no reason to set memory aside.
-	firstRead = 4 << 10
 	// pooledBody bounds the bodies whose memory is used again.
 	pooledBody = 1 << 20
 	// packedSlack is how much larger than a body its packed form may be.
@@ -24,15 +22,22 @@ const (
 
 // A requestBody is the memory that a request is read into, and parsed in.
 type requestBody struct {
-	bytes []byte
-	post  post
+	bytes.Buffer
+	post post
 }
 
-var requestBodies = sync.Pool{New: func() any { return &requestBody{bytes: make([]byte, 0, firstRead)} }}
+var requestBodies = sync.Pool{New: func() any { return new(requestBody) }}
+
+// newBody returns an empty body.
+func newBody() *requestBody {
+	b := requestBodies.Get().(*requestBody)
+	b.Reset()
+	return b
+}
 
 // release lets the next request have the memory.
 func (b *requestBody) release() {
-	if cap(b.bytes) > pooledBody {
+	if b.Cap() > pooledBody {
 		return
 	}
 	b.post = post{calls: b.post.calls[:0], members: b.post.members[:0]}
@@ -41,8 +46,8 @@ func (b *requestBody) release() {
 
 var unzippers sync.Pool // of *gzip.Reader
 
-// read reads and unpacks the body of a request, up to a limit.
-func (b *requestBody) read(r *http.Request, limit int) *requestError {
+// readRequest reads and unpacks the body of a request, up to a limit.
+func (b *requestBody) readRequest(r *http.Request, limit int) *requestError {
 	var in io.Reader = r.Body
 	switch encoding := r.Header.Get("Content-Encoding"); strings.ToLower(encoding) {
 	case "", "identity":
@@ -63,22 +68,15 @@ func (b *requestBody) read(r *http.Request, limit int) *requestError {
 	default:
 		return refuse(http.StatusUnsupportedMediaType, tracking.CodeBadEncoding, "Content-Encoding %.40q is not supported; gzip is", encoding)
 	}
-	b.bytes = b.bytes[:0]
-	for limited := io.LimitReader(in, int64(limit)+1); ; {
-		if len(b.bytes) == cap(b.bytes) {
-			b.bytes = append(b.bytes, 0)[:len(b.bytes)]
-		}
-		n, err := limited.Read(b.bytes[len(b.bytes):cap(b.bytes)])
-		b.bytes = b.bytes[:len(b.bytes)+n]
-		switch {
-		case len(b.bytes) > limit:
-			return tooLarge(limit)
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return unreadable(err)
-		}
+	// A sender's word for its length is no reason to set memory aside: there is more room
+	// for what has come.
+	switch n, err := b.ReadFrom(io.LimitReader(in, int64(limit)+1)); {
+	case n > int64(limit):
+		return tooLarge(limit)
+	case err != nil:
+		return unreadable(err)
 	}
+	return nil
 }
 
 func tooLarge(limit int) *requestError {

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -111,14 +112,9 @@ func AllowOrigin(w http.ResponseWriter, r *http.Request) {
 
 // DefaultLimits returns l with the limits of the service where it has none.
 func DefaultLimits(l tracking.Limits) tracking.Limits {
-	set := func(v *int, def int) {
-		if *v <= 0 {
-			*v = def
-		}
-	}
-	set(&l.BodyBytes, 512_000)
-	set(&l.CallBytes, 32_768)
-	set(&l.BatchCalls, 2_500)
-	set(&l.MessageIDChars, 100)
+	l.BodyBytes = cmp.Or(max(l.BodyBytes, 0), 512_000)
+	l.CallBytes = cmp.Or(max(l.CallBytes, 0), 32_768)
+	l.BatchCalls = cmp.Or(max(l.BatchCalls, 0), 2_500)
+	l.MessageIDChars = cmp.Or(max(l.MessageIDChars, 0), 100)
 	return l
 }

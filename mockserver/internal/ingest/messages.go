@@ -31,19 +31,15 @@ func NewMessagesHandler(undrained func(drain bool) []tracking.Call) http.Handler
 // appendMessage writes a stored call without its messageId and its times.
 func appendMessage(dst, call []byte) []byte {
 	dst = append(dst, '{')
-	s := jsonscan.New(call)
-	_ = s.Object(func(key []byte) error {
-		start := s.KeyOffset()
-		_, err := s.Value()
-		switch fields.Of(key) {
+	for m := range jsonscan.Members(call) {
+		switch fields.Of(m.Key) {
 		case fields.MessageID, fields.Timestamp, fields.OriginalTimestamp, fields.SentAt, fields.ReceivedAt:
-		default:
-			if dst[len(dst)-1] != '{' {
-				dst = append(dst, ',')
-			}
-			dst = append(dst, call[start:s.Offset()]...)
+			continue
 		}
-		return err
-	})
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, m.Text...)
+	}
 	return append(dst, '}')
 }

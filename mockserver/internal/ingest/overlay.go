@@ -17,8 +17,6 @@ type overlay struct {
 	keys  [][]byte       // their keys in quotes, without escapes
 }
 
-func (o *overlay) set(raw []byte) { *o = overlay{raw: raw} }
-
 // merge writes a call's own object, which may be nil, with the members of the
 // overlay that it lacks.
 func (o *overlay) merge(dst, own []byte) []byte {
@@ -35,12 +33,12 @@ func (o *overlay) merge(dst, own []byte) []byte {
 	start := len(dst)
 	dst = append(dst, '{')
 	clear(o.has)
-	eachMember(own, func(key, text []byte) {
-		if i, ok := o.index[string(jsonscan.Unquote(key))]; ok {
+	for m := range jsonscan.Members(own) {
+		if i, ok := o.index[string(jsonscan.Unquote(m.Key))]; ok {
 			o.has[i] = true
 		}
-		dst = append(append(dst, text...), ',')
-	})
+		dst = append(append(dst, m.Text...), ',')
+	}
 	for i, text := range o.texts {
 		if !o.has[i] {
 			dst = append(append(dst, text...), ',')
@@ -70,27 +68,15 @@ func (o *overlay) disjoint(own []byte) bool {
 // split reads the members. Of duplicate keys the last counts.
 func (o *overlay) split() {
 	o.index = map[string]int{}
-	eachMember(o.raw, func(key, text []byte) {
-		name := string(jsonscan.Unquote(key))
+	for m := range jsonscan.Members(o.raw) {
+		name := string(jsonscan.Unquote(m.Key))
 		if i, ok := o.index[name]; ok {
-			o.texts[i] = text
-			return
+			o.texts[i] = m.Text
+			continue
 		}
 		o.index[name] = len(o.texts)
-		o.texts = append(o.texts, text)
+		o.texts = append(o.texts, m.Text)
 		o.keys = append(o.keys, fields.AppendString(nil, name))
-	})
+	}
 	o.has = make([]bool, len(o.texts))
-}
-
-// eachMember calls see for each member of an object that has been scanned
-// before: with its key in quotes, and with its text from the key to the value.
-func eachMember(object []byte, see func(key, text []byte)) {
-	s := jsonscan.New(object)
-	_ = s.Object(func(key []byte) error {
-		start := s.KeyOffset()
-		_, err := s.Value()
-		see(key, object[start:s.Offset()])
-		return err
-	})
 }

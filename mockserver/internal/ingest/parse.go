@@ -35,50 +35,48 @@ type member struct {
 	key, value, end int32 // where the key and the value begin, and where the value ends, in post.body
 }
 
-// errTooManyCalls is what parsing ends with beyond Limits.BatchCalls.
-var errTooManyCalls = errors.New("too many calls")
-
-// errNotBatch says that a body is not of the shape of its endpoint.
-type errNotBatch struct{ problem string }
-
-func (e errNotBatch) Error() string { return e.problem }
-
-// parse reads a body by the shape of its endpoint: a batch, or one call of a
-// type.
+// parse reads a body by the shape of its endpoint, in one pass: a batch, or where typ is
+// not empty one call.
 func (p *post) parse(body []byte, typ string, limits tracking.Limits) *requestError {
-	var err error
-	if typ == "" {
-		err = p.parseBatch(body, limits)
-	} else {
-		err = p.parseSingle(body)
-	}
-	var shape errNotBatch
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, errTooManyCalls):
-		return refuse(http.StatusRequestEntityTooLarge, tracking.CodeTooManyCalls, "the batch has more than %d calls", limits.BatchCalls)
-	case errors.As(err, &shape):
-		return refuse(http.StatusBadRequest, tracking.CodeInvalidBatch, "%s", shape.problem)
-	}
-	return refuse(http.StatusBadRequest, tracking.CodeInvalidJSON, "%v", err)
-}
-
-// parseBatch reads the body of a batch into p, in one pass.
-func (p *post) parseBatch(body []byte, limits tracking.Limits) error {
 	p.body = body
 	s := jsonscan.New(body)
-	if s.Kind() != '{' {
-		if err := whole(s); err != nil {
-			return err
-		}
-		return errNotBatch{`the body must be an object such as {"batch":[…]}`}
+	problem, err := p.parseObject(s, typ, limits)
+	if err == nil {
+		err = s.End()
 	}
+	var refused *requestError
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case err != nil:
+		return refuse(http.StatusBadRequest, tracking.CodeInvalidJSON, "%v", err)
+	case problem != "":
+		return refuse(http.StatusBadRequest, tracking.CodeInvalidBatch, "%s", problem)
+	}
+	return nil
+}
+
+// parseObject also returns what is wrong with the shape of a body that is JSON.
+func (p *post) parseObject(s *jsonscan.Scanner, typ string, limits tracking.Limits) (problem string, err error) {
+	switch isObject := s.Kind() == '{'; {
+	case isObject && typ == "":
+		return p.parseBatch(s, limits)
+	case isObject:
+		return "", p.parseCall(s)
+	case typ == "":
+		problem = `the body must be an object such as {"batch":[…]}`
+	default:
+		problem = "the body must be an object: one call"
+	}
+	_, err = s.Value()
+	return problem, err
+}
+
+func (p *post) parseBatch(s *jsonscan.Scanner, limits tracking.Limits) (problem string, err error) {
 	found := false
-	err := s.Object(func(key []byte) error {
+	err = s.Object(func(key []byte) error {
 		if string(jsonscan.Unquote(key)) == "batch" {
-			found = s.Kind() == '['
-			if found {
+			if found = s.Kind() == '['; found {
 				return p.parseCalls(s, limits)
 			}
 		}
@@ -88,21 +86,10 @@ func (p *post) parseBatch(body []byte, limits tracking.Limits) error {
 		}
 		return err
 	})
-	if err == nil {
-		err = s.End()
+	if !found {
+		problem = `the body must have a member "batch" that is an array of calls`
 	}
-	if err == nil && !found {
-		return errNotBatch{`the body must have a member "batch" that is an array of calls`}
-	}
-	return err
-}
-
-// whole passes a value that must be all there is.
-func whole(s *jsonscan.Scanner) error {
-	if _, err := s.Value(); err != nil {
-		return err
-	}
-	return s.End()
+	return problem, err
 }
 
 // parseCalls reads the calls of a batch. If the batch has that member twice, the
@@ -111,25 +98,10 @@ func (p *post) parseCalls(s *jsonscan.Scanner, limits tracking.Limits) error {
 	p.calls, p.members = p.calls[:0], p.members[:0]
 	return s.Array(func() error {
 		if len(p.calls) == limits.BatchCalls {
-			return errTooManyCalls
+			return refuse(http.StatusRequestEntityTooLarge, tracking.CodeTooManyCalls, "the batch has more than %d calls", limits.BatchCalls)
 		}
 		return p.parseCall(s)
 	})
-}
-
-// parseSingle reads the body of an endpoint that takes one call of a type.
-func (p *post) parseSingle(body []byte) error {
-	p.body = body
-	s := jsonscan.New(body)
-	s.Kind() // passes white space
-	err := p.parseCall(s)
-	if err == nil {
-		err = s.End()
-	}
-	if err == nil && body[p.calls[0].start] != '{' {
-		return errNotBatch{"the body must be an object: one call"}
-	}
-	return err
 }
 
 // parseCall reads one call. It stands at the call's first byte.
@@ -161,9 +133,9 @@ func (p *post) set(f fields.Field, value []byte) {
 	case fields.SentAt:
 		p.sentAt, _ = fields.ReadTime(fields.TimeText(value)) // a batch is not refused for it: its calls are then not corrected
 	case fields.Context:
-		p.context.set(fields.Object(value))
+		p.context = overlay{raw: fields.Object(value)}
 	case fields.Integrations:
-		p.integrations.set(fields.Object(value))
+		p.integrations = overlay{raw: fields.Object(value)}
 	}
 }
 

@@ -38,9 +38,9 @@ func (h *Handler) takePixel(r *http.Request, typ string) *requestError {
 	if err != nil {
 		return refuse(http.StatusBadRequest, tracking.CodeBadEncoding, "the parameter data is not base64: %v", err)
 	}
-	body := requestBodies.Get().(*requestBody)
+	body := newBody()
 	defer body.release()
-	body.bytes = append(body.bytes[:0], text...)
+	body.Write(text)
 	return h.takeBody(r.Context(), body, typ, WriteKeys{Other: query.Get("writeKey")})
 }
 

@@ -5,41 +5,12 @@ import (
 	"net/http"
 )
 
-// projectSettings is what the browser's and the mobile libraries ask for when
-// they start: where to send, and which destinations get calls from the server
-// and so need no code in the page.
-type projectSettings struct {
-	Integrations      map[string]senderSettings `json:"integrations"`
-	Plan              map[string]any            `json:"plan"`
-	EdgeFunction      struct{}                  `json:"edgeFunction"`
-	Middleware        struct{}                  `json:"middlewareSettings"`
-	EnabledMiddleware struct{}                  `json:"enabledMiddleware"`
-	Metrics           metricsSettings           `json:"metrics"`
-	RemotePlugins     []struct{}                `json:"remotePlugins"`
-}
-
-// senderSettings are those of the destination that is the service itself.
-type senderSettings struct {
-	APIKey                string              `json:"apiKey"`
-	APIHost               string              `json:"apiHost"` // with the path, without the protocol
-	Protocol              string              `json:"protocol"`
-	RetryQueue            bool                `json:"retryQueue"`
-	AddBundledMetadata    bool                `json:"addBundledMetadata"`
-	UnbundledIntegrations []string            `json:"unbundledIntegrations"`
-	MaybeBundledConfigIDs map[string][]string `json:"maybeBundledConfigIds"`
-}
-
-// metricsSettings say which share of their metrics the libraries send.
-type metricsSettings struct {
-	Host       string  `json:"host"`
-	SampleRate float64 `json:"sampleRate"`
-}
-
 // serviceIntegration is the name under which the libraries know the service.
 const serviceIntegration = "Segment.io"
 
-// serveProject answers what a library asks for at its start. It learns to send
-// to where it asked.
+// serveProject answers what the browser's and the mobile libraries ask for when they
+// start: where to send, which is where they asked; which destinations get calls from the
+// server and so need no code in the page; and which share of their metrics to send.
 func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key string) {
 	source, known := h.config.Sources().SourceOf(key)
 	if !known {
@@ -50,17 +21,21 @@ func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key strin
 	if h.config.IsHTTPS(r) {
 		protocol, sampleRate = "https", 0.1 // the libraries send metrics by https alone
 	}
-	enabled := map[string]any{"__default": map[string]any{"enabled": true, "integrations": struct{}{}}}
+	type object = map[string]any
+	enabled := object{"__default": object{"enabled": true, "integrations": object{}}}
 	header := w.Header()
 	header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
 	header.Set("Cache-Control", "no-store") // it depends on the Host that was asked
-	_ = json.NewEncoder(w).Encode(projectSettings{
-		Integrations: map[string]senderSettings{serviceIntegration: {
-			APIKey: key, APIHost: host, Protocol: protocol, RetryQueue: true, AddBundledMetadata: true,
-			UnbundledIntegrations: h.config.Integrations(source), MaybeBundledConfigIDs: map[string][]string{},
+	_ = json.NewEncoder(w).Encode(object{
+		"integrations": object{serviceIntegration: object{
+			"apiKey": key, "apiHost": host, "protocol": protocol, "retryQueue": true, "addBundledMetadata": true,
+			"unbundledIntegrations": h.config.Integrations(source), "maybeBundledConfigIds": object{},
 		}},
-		Plan:          map[string]any{"track": enabled, "identify": enabled, "group": enabled},
-		Metrics:       metricsSettings{Host: host, SampleRate: sampleRate},
-		RemotePlugins: []struct{}{},
+		"plan":               object{"track": enabled, "identify": enabled, "group": enabled},
+		"edgeFunction":       object{},
+		"middlewareSettings": object{},
+		"enabledMiddleware":  object{},
+		"metrics":            object{"host": host, "sampleRate": sampleRate},
+		"remotePlugins":      []any{},
 	})
 }

@@ -58,9 +58,9 @@ func (h *Handler) serveEndpoint(e Endpoint, w http.ResponseWriter, r *http.Reque
 // countMetrics takes the metrics of a library. They belong to no source: the
 // libraries send them without a write key.
 func (h *Handler) countMetrics(r *http.Request) *requestError {
-	body := requestBodies.Get().(*requestBody)
+	body := newBody()
 	defer body.release()
-	if refused := body.read(r, h.config.Limits.BodyBytes); refused != nil {
+	if refused := body.readRequest(r, h.config.Limits.BodyBytes); refused != nil {
 		return refused
 	}
 	var report struct {
@@ -69,7 +69,7 @@ func (h *Handler) countMetrics(r *http.Request) *requestError {
 			Value  float64 `json:"value"`
 		} `json:"series"`
 	}
-	if err := json.Unmarshal(body.bytes, &report); err != nil {
+	if err := json.Unmarshal(body.Bytes(), &report); err != nil {
 		return refuse(http.StatusBadRequest, tracking.CodeInvalidJSON, "metrics are sent as {\"series\":[{\"metric\":…,\"value\":…}]}: %v", err)
 	}
 	for _, s := range report.Series {

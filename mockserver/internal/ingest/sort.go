@@ -83,7 +83,7 @@ func (s *sorter) place() {
 	s.batches = append(s.batches, event.Batch{Source: source, ReceivedAt: call.ReceivedAt, Calls: append(calls, call)})
 }
 
-// SourceOf returns the source of a call, by its own write key or that of the request.
+// sourceOf returns the source of a call, by its own write key or that of the request.
 func (s *sorter) sourceOf(d *draft) string {
 	source, known := s.source, s.known
 	if d.writeKey != "" && d.writeKey != s.key {

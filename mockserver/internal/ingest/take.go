@@ -14,9 +14,9 @@ import (
 // of that type. It returns nil once every good call in it is stored, else what is to
 // be answered.
 func (h *Handler) take(r *http.Request, typ string) *requestError {
-	body := requestBodies.Get().(*requestBody)
+	body := newBody()
 	defer body.release()
-	if refused := body.read(r, h.config.Limits.BodyBytes); refused != nil {
+	if refused := body.readRequest(r, h.config.Limits.BodyBytes); refused != nil {
 		return refused
 	}
 	return h.takeBody(r.Context(), body, typ, WriteKeysOf(r))
@@ -25,7 +25,7 @@ func (h *Handler) take(r *http.Request, typ string) *requestError {
 // takeBody takes the calls of a body that has been read.
 func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, keys WriteKeys) *requestError {
 	p := &body.post
-	if refused := p.parse(body.bytes, typ, h.config.Limits); refused != nil {
+	if refused := p.parse(body.Bytes(), typ, h.config.Limits); refused != nil {
 		return refused
 	}
 	sources := h.config.Sources()

@@ -4,7 +4,9 @@ package jsonscan
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"iter"
 	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -81,7 +83,7 @@ func (s *Scanner) Value() ([]byte, error) {
 
 // Object passes an object. It calls member with each key, in its quotes as it
 // stands in the text, at the point where the key's value begins; member must
-// pass that value.
+// pass that value. A nil member passes each.
 func (s *Scanner) Object(member func(key []byte) error) error {
 	if err := s.open('{', "an object"); err != nil {
 		return err
@@ -95,7 +97,13 @@ func (s *Scanner) Object(member func(key []byte) error) error {
 			return err
 		}
 		s.space()
-		if err := member(s.data[s.keyStart:s.keyEnd:s.keyEnd]); err != nil {
+		var err error
+		if member == nil {
+			err = s.skip()
+		} else {
+			err = member(s.data[s.keyStart:s.keyEnd:s.keyEnd])
+		}
+		if err != nil {
 			return err
 		}
 		if done, err := s.next('}'); done || err != nil {
@@ -104,8 +112,30 @@ func (s *Scanner) Object(member func(key []byte) error) error {
 	}
 }
 
+// A Member is a member of an object: its key in quotes, its value, and both as they
+// stand in the text.
+type Member struct{ Key, Value, Text []byte }
+
+// Members returns the members of an object, as far as it is valid.
+func Members(object []byte) iter.Seq[Member] {
+	return func(yield func(Member) bool) {
+		s := New(object)
+		_ = s.Object(func(key []byte) error {
+			start := s.keyStart
+			value, err := s.Value()
+			if err == nil && !yield(Member{Key: key, Value: value, Text: object[start:s.pos]}) {
+				err = errEnough
+			}
+			return err
+		})
+	}
+}
+
+// errEnough ends a walk.
+var errEnough = errors.New("enough")
+
 // Array passes an array. It calls element at the start of each element, which
-// element must pass.
+// element must pass. A nil element passes each.
 func (s *Scanner) Array(element func() error) error {
 	if err := s.open('[', "an array"); err != nil {
 		return err
@@ -116,7 +146,13 @@ func (s *Scanner) Array(element func() error) error {
 	}
 	for {
 		s.space()
-		if err := element(); err != nil {
+		var err error
+		if element == nil {
+			err = s.skip()
+		} else {
+			err = element()
+		}
+		if err != nil {
 			return err
 		}
 		if done, err := s.next(']'); done || err != nil {
@@ -157,66 +193,13 @@ func (s *Scanner) next(end byte) (done bool, err error) {
 
 // skip passes one value.
 func (s *Scanner) skip() error {
-	c := s.Kind()
-	if c == '{' || c == '[' {
-		return s.skipNested()
-	}
-	return s.skipScalar(c)
-}
-
-// skipNested passes an object or an array. It is a loop that knows of each one
-// that is open whether it is an object: the hot path of a collector has no calls
-// to spare.
-func (s *Scanner) skipNested() error {
-	var objects [MaxDepth/64 + 1]uint64 // a bit for each depth
-	outside := s.depth
-	for {
-		c := s.Kind()
-		if c == '{' || c == '[' {
-			if err := s.open(c, ""); err != nil {
-				return err
-			}
-			end := c + 2 // of both brackets, in ASCII
-			bit := uint64(1) << (s.depth % 64)
-			objects[s.depth/64] &^= bit
-			if c == '{' {
-				objects[s.depth/64] |= bit
-			}
-			if s.Kind() != end {
-				if c == '{' {
-					if err := s.skipKey(); err != nil {
-						return err
-					}
-				}
-				continue
-			}
-			s.close()
-		} else if err := s.skipScalar(c); err != nil {
-			return err
-		}
-		for { // the value has ended, and with it perhaps those around it
-			if s.depth == outside {
-				return nil
-			}
-			isObject := objects[s.depth/64]>>(s.depth%64)&1 == 1
-			end := byte(']')
-			if isObject {
-				end = '}'
-			}
-			ended, err := s.next(end)
-			if err != nil {
-				return err
-			}
-			if ended {
-				continue
-			}
-			if isObject {
-				if err := s.skipKey(); err != nil {
-					return err
-				}
-			}
-			break
-		}
+	switch c := s.Kind(); c {
+	case '{':
+		return s.Object(nil)
+	case '[':
+		return s.Array(nil)
+	default:
+		return s.skipScalar(c)
 	}
 }
 
@@ -315,61 +298,66 @@ func plainEnd(data []byte, i int) int {
 
 // escapeLen returns the length of the escape that b starts with, 0 if it is none.
 func escapeLen(b []byte) int {
-	if len(b) < 2 {
+	switch {
+	case len(b) < 2 || b[0] != '\\':
 		return 0
-	}
-	switch b[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	case unescape[b[1]] != 0:
 		return 2
-	case 'u':
-		if len(b) >= 6 && hex4(b[2:6]) >= 0 {
-			return 6
-		}
+	case len(b) >= 6 && b[1] == 'u' && hex4(b[2:]) >= 0:
+		return 6
 	}
 	return 0
 }
 
 func (s *Scanner) skipNumber() error {
-	i := s.pos
-	if s.data[i] == '-' {
-		i++
+	n, problem := Number(s.data[s.pos:])
+	if n == 0 {
+		return s.fail(problem)
 	}
-	switch {
-	case i < len(s.data) && s.data[i] == '0':
-		i++
-	case s.digits(i) > i:
-		i = s.digits(i)
-	default:
-		return s.fail("a minus sign without a number")
-	}
-	if i < len(s.data) && s.data[i] == '.' {
-		end := s.digits(i + 1)
-		if end == i+1 {
-			return s.fail("a number without digits after its point")
-		}
-		i = end
-	}
-	if i < len(s.data) && (s.data[i] == 'e' || s.data[i] == 'E') {
-		i++
-		if i < len(s.data) && (s.data[i] == '+' || s.data[i] == '-') {
-			i++
-		}
-		end := s.digits(i)
-		if end == i {
-			return s.fail("a number without digits in its exponent")
-		}
-		i = end
-	}
-	s.pos = i
+	s.pos += n
 	return nil
 }
 
-// digits returns the index after the digits that begin at i.
-func (s *Scanner) digits(i int) int {
-	for i < len(s.data) && s.data[i] >= '0' && s.data[i] <= '9' {
-		i++
+// Number returns the length of the number that b starts with, or 0 and why it is none.
+func Number(b []byte) (n int, problem string) {
+	if b[0] == '-' {
+		n++
 	}
-	return i
+	switch whole := digits(b[n:]); {
+	case whole == 0:
+		return 0, "a minus sign without a number"
+	case b[n] == '0':
+		n++
+	default:
+		n += whole
+	}
+	if n < len(b) && b[n] == '.' {
+		fraction := digits(b[n+1:])
+		if fraction == 0 {
+			return 0, "a number without digits after its point"
+		}
+		n += 1 + fraction
+	}
+	if n < len(b) && (b[n] == 'e' || b[n] == 'E') {
+		n++
+		if n < len(b) && (b[n] == '+' || b[n] == '-') {
+			n++
+		}
+		exponent := digits(b[n:])
+		if exponent == 0 {
+			return 0, "a number without digits in its exponent"
+		}
+		n += exponent
+	}
+	return n, ""
+}
+
+// digits returns how many digits b starts with.
+func digits(b []byte) (n int) {
+	for n < len(b) && b[n] >= '0' && b[n] <= '9' {
+		n++
+	}
+	return n
 }
 
 func (s *Scanner) space() {
@@ -406,29 +394,29 @@ func Unquote(raw []byte) []byte {
 			i++
 			continue
 		}
-		if in[i+1] != 'u' {
-			out = append(out, unescape[in[i+1]])
-			i += 2
-			continue
-		}
-		r := hex4(in[i+2 : i+6])
-		i += 6
-		if utf16.IsSurrogate(r) {
-			r, i = pair(r, in, i)
-		}
+		r, n := Escape(in[i:])
 		out = utf8.AppendRune(out, r)
+		i += n
 	}
 	return out
 }
 
-// pair completes a surrogate with the escape that follows it, if that one fits.
-func pair(first rune, in []byte, i int) (rune, int) {
-	if i+6 <= len(in) && in[i] == '\\' && in[i+1] == 'u' {
-		if r := utf16.DecodeRune(first, hex4(in[i+2:i+6])); r != utf8.RuneError {
-			return r, i + 6
+// Escape returns the character of the escape that b starts with, and the escape's
+// length, 0 if it is none. Two that make one character of two surrogates are read as
+// one; a surrogate without its partner is returned as it is.
+func Escape(b []byte) (r rune, n int) {
+	switch n = escapeLen(b); n {
+	case 2:
+		r = rune(unescape[b[1]])
+	case 6:
+		r = hex4(b[2:])
+	}
+	if utf16.IsSurrogate(r) && escapeLen(b[6:]) == 6 {
+		if pair := utf16.DecodeRune(r, hex4(b[8:])); pair != utf8.RuneError {
+			return pair, 12
 		}
 	}
-	return utf8.RuneError, i
+	return r, n
 }
 
 var unescape = [256]byte{

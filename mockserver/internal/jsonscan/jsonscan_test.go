@@ -2,6 +2,7 @@ package jsonscan
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -22,6 +23,25 @@ func TestObjectWalksMembersInOrder(t *testing.T) {
 	require.NoError(t, s.End())
 	assert.Equal(t, []string{"a", "bb", "c"}, keys)
 	assert.Equal(t, []string{"1", `[1,{"x":null}]`, `"d"`}, values)
+}
+
+func TestMembersEndWithTheText(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a" : 1,"\u0062":[2]}`: `"a" 1 "a" : 1;"\u0062" [2] "\u0062":[2];`,
+		`{"a":1,"b":}`:           `"a" 1 "a":1;`,
+		`{"a":1,"stop":2,"c":3}`: `"a" 1 "a":1;"stop" 2 "stop":2;`,
+		`{}`:                     ``,
+		`[]`:                     ``,
+	} {
+		got := ""
+		for m := range Members([]byte(text)) {
+			got += fmt.Sprintf("%s %s %s;", m.Key, m.Value, m.Text)
+			if string(m.Key) == `"stop"` {
+				break
+			}
+		}
+		assert.Equal(t, want, got, text)
+	}
 }
 
 func TestErrorsTellWhere(t *testing.T) {

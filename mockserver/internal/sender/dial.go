@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -57,3 +61,44 @@ func (g *guard) dial(ctx context.Context, network, addr string) (net.Conn, error
 	}
 	return conn, err
 }
+
+// viaProxy checks the receivers of requests that a proxy will connect to.
+func (g *guard) viaProxy(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	return func(r *http.Request) (*url.URL, error) {
+		u, err := proxy(r)
+		if u == nil || err != nil {
+			return u, err
+		}
+		if err := g.checkProxied(r.Context(), r.URL.Hostname()); err != nil {
+			return nil, err
+		}
+		return u, nil
+	}
+}
+
+// checkProxied checks what can be known here of a host that a proxy will dial.
+func (g *guard) checkProxied(ctx context.Context, host string) error {
+	if strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
+		// net/http maps the host to ASCII after this check, "１０.0.0.1" to 10.0.0.1.
+		return &requestError{errors.New("the URL cannot be used: through a proxy its host must be written in ASCII (xn--…)")}
+	}
+	if err := g.policy.CheckHost(host); err != nil {
+		return err
+	}
+	resolver := g.dialer.Resolver
+	if resolver == nil {
+		resolver = net.DefaultResolver
+	}
+	addrs, _ := resolver.LookupNetIP(ctx, "ip", host) // none: a name that only the proxy can resolve
+	for _, addr := range addrs {
+		if err := g.policy.Check(addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// requestError is an error of what was to be sent, found before sending.
+type requestError struct{ err error }
+
+func (e *requestError) Error() string { return e.err.Error() }

@@ -13,20 +13,25 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// requestError is an error of what was to be sent, found before sending.
-type requestError struct{ err error }
-
-func (e *requestError) Error() string { return e.err.Error() }
-
-// Classify is the verdict over one request, from the status of a complete
-// response or from the error that there was instead. A 2xx is a success. Temporary
-// are 408, 425, 429, 5xx, and all errors but those that another attempt cannot mend:
-// a refusal by the [webhook.Policy], a self-signed certificate, a request that cannot be
-// made. All else is permanent.
-func Classify(status int, err error) webhook.Verdict {
-	if err != nil {
-		return verdictOf(reasonOf(err))
+// conclude enters what the end of the exchange means: err, or else the status of a
+// complete response.
+func conclude(a *webhook.Attempt, err error, timeout time.Duration) {
+	switch {
+	case err != nil:
+		a.NotConnected = notConnected(err)
+		a.Reason, a.Error = explain(a, err, timeout)
+		a.Verdict = verdictOfReason(a.Reason)
+	default:
+		a.Verdict = verdictOfStatus(a.Status)
+		a.Reason, a.Error = explainStatus(a)
 	}
+	if a.Verdict != webhook.Temporary {
+		a.RetryAfter = 0
+	}
+}
+
+// verdictOfStatus is the verdict over a complete response.
+func verdictOfStatus(status int) webhook.Verdict {
 	switch {
 	case status >= 200 && status <= 299:
 		return webhook.Success
@@ -39,7 +44,9 @@ func Classify(status int, err error) webhook.Verdict {
 	return webhook.Permanent
 }
 
-func verdictOf(r webhook.Reason) webhook.Verdict {
+// verdictOfReason is the verdict over a request without a complete response. Another
+// attempt cannot mend what is Permanent.
+func verdictOfReason(r webhook.Reason) webhook.Verdict {
 	switch r {
 	case webhook.ReasonPolicy, webhook.ReasonSelfSigned, webhook.ReasonRequest:
 		return webhook.Permanent
@@ -47,25 +54,23 @@ func verdictOf(r webhook.Reason) webhook.Verdict {
 	return webhook.Temporary
 }
 
-// reasonOf sorts the error of an exchange.
-func reasonOf(err error) webhook.Reason {
-	if reason, _, ok := certificateProblem(err); ok {
-		return reason
-	}
-	var timeout net.Error
+// explainStatus says why a complete response is no success, if it is none.
+func explainStatus(a *webhook.Attempt) (webhook.Reason, string) {
 	switch {
-	case errors.As(err, new(*requestError)):
-		return webhook.ReasonRequest
-	case errors.As(err, new(*webhook.PolicyError)):
-		return webhook.ReasonPolicy
-	case errors.Is(err, context.Canceled):
-		return webhook.ReasonCanceled
-	case errors.As(err, new(*net.DNSError)):
-		return webhook.ReasonDNS
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return webhook.ReasonTimeout
+	case a.Verdict == webhook.Success:
+		return "", ""
+	case a.Status >= 300 && a.Status <= 399:
+		return webhook.ReasonRedirect, fmt.Sprintf("answered %s to %q: redirects are not followed, so give the final URL",
+			statusText(a.Status), text.CutBytes(64, a.ResponseHeader.Get("Location")))
 	}
-	return webhook.ReasonConnection
+	return webhook.ReasonStatus, "answered " + statusText(a.Status)
+}
+
+func statusText(status int) string {
+	if name := http.StatusText(status); name != "" {
+		return fmt.Sprintf("%d (%s)", status, name)
+	}
+	return fmt.Sprint(status)
 }
 
 // notConnected reports whether the error of an exchange came before there was a
@@ -77,66 +82,42 @@ func notConnected(err error) bool {
 		errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
-// conclude enters what the end of the exchange means.
-func conclude(a *webhook.Attempt, err error, timeout time.Duration) {
-	a.Verdict = Classify(a.Status, err)
+// explain says why an exchange failed, for programs and in words for an operator.
+func explain(a *webhook.Attempt, err error, timeout time.Duration) (webhook.Reason, string) {
+	var (
+		refusal *webhook.PolicyError
+		dns     *net.DNSError
+		network net.Error
+		op      *net.OpError
+	)
+	if reason, problem, ok := certificateProblem(err); ok {
+		return reason, problem
+	}
 	switch {
-	case err != nil:
-		a.Reason, a.NotConnected = reasonOf(err), notConnected(err)
-		a.Error = explain(a, err, timeout)
-	case a.Verdict == webhook.Success:
-	case a.Status >= 300 && a.Status <= 399:
-		a.Reason = webhook.ReasonRedirect
-		a.Error = fmt.Sprintf("answered %s to %q: redirects are not followed, so give the final URL", statusText(a.Status), text.CutBytes(64, a.ResponseHeader.Get("Location")))
-	default:
-		a.Reason = webhook.ReasonStatus
-		a.Error = "answered " + statusText(a.Status)
+	case errors.As(err, new(*requestError)):
+		return webhook.ReasonRequest, err.Error()
+	case errors.As(err, &refusal):
+		return webhook.ReasonPolicy, refusal.Error()
+	case errors.Is(err, context.Canceled):
+		return webhook.ReasonCanceled, "stopped before there was a response"
+	case errors.As(err, &dns):
+		return webhook.ReasonDNS, fmt.Sprintf("the host %s did not resolve: %s", dns.Name, dns.Err)
+	case errors.As(err, &network) && network.Timeout():
+		return webhook.ReasonTimeout, explainTimeout(a, timeout)
+	case errors.As(err, new(tls.RecordHeaderError)):
+		return webhook.ReasonConnection, "the server does not speak TLS at an https URL: " + err.Error()
+	case errors.As(err, &op) && op.Op == "dial":
+		return webhook.ReasonConnection, "could not connect: " + err.Error()
 	}
-	if a.Verdict != webhook.Temporary {
-		a.RetryAfter = 0
-	}
+	return webhook.ReasonConnection, "the connection failed before a complete response: " + err.Error()
 }
 
-func statusText(status int) string {
-	if name := http.StatusText(status); name != "" {
-		return fmt.Sprintf("%d (%s)", status, name)
+func explainTimeout(a *webhook.Attempt, timeout time.Duration) string {
+	switch {
+	case a.NotConnected:
+		return fmt.Sprintf("could not connect within %v", connectTimeout(timeout))
+	case a.Status != 0:
+		return fmt.Sprintf("answered %s, but the response did not end within %v", statusText(a.Status), timeout)
 	}
-	return fmt.Sprint(status)
-}
-
-// explain says in words for an operator what went wrong.
-func explain(a *webhook.Attempt, err error, timeout time.Duration) string {
-	var op *net.OpError
-	var dns *net.DNSError
-	switch a.Reason {
-	case webhook.ReasonTimeout:
-		if a.NotConnected {
-			return fmt.Sprintf("could not connect within %v", connectTimeout(timeout))
-		}
-		if a.Status != 0 {
-			return fmt.Sprintf("answered %s, but the response did not end within %v", statusText(a.Status), timeout)
-		}
-		return fmt.Sprintf("no response within %v", timeout)
-	case webhook.ReasonSelfSigned, webhook.ReasonCertificate:
-		_, problem, _ := certificateProblem(err)
-		return problem
-	case webhook.ReasonPolicy:
-		var refusal *webhook.PolicyError
-		errors.As(err, &refusal)
-		return refusal.Error()
-	case webhook.ReasonDNS:
-		errors.As(err, &dns)
-		return fmt.Sprintf("the host %s did not resolve: %s", dns.Name, dns.Err)
-	case webhook.ReasonCanceled:
-		return "stopped before there was a response"
-	case webhook.ReasonRequest:
-		return err.Error()
-	}
-	if errors.As(err, new(tls.RecordHeaderError)) {
-		return "the server does not speak TLS at an https URL: " + err.Error()
-	}
-	if errors.As(err, &op) && op.Op == "dial" {
-		return "could not connect: " + err.Error()
-	}
-	return "the connection failed before a complete response: " + err.Error()
+	return fmt.Sprintf("no response within %v", timeout)
 }

@@ -26,10 +26,10 @@ func Combine(verdicts ...webhook.Verdict) webhook.Verdict {
 	return all
 }
 
-// Backoff is the delay after attempt number attempt, counted from 1, has failed:
+// backoff is the delay after attempt number attempt, counted from 1, has failed:
 // random, from 0 up to 1, of a ceiling that is 1 s at first, doubles with each
 // attempt and stays at 10 min (exponential with full jitter).
-func Backoff(attempt int, random float64) time.Duration {
+func backoff(attempt int, random float64) time.Duration {
 	ceiling := maxBackoff
 	if doubled := max(attempt, 1) - 1; doubled < 10 { // 2^10 s is more than 10 min
 		ceiling = min(firstBackoff<<doubled, maxBackoff)
@@ -53,7 +53,7 @@ func Next(now, accepted time.Time, attempt int, retryAfter time.Duration, random
 	if left <= 0 {
 		return time.Time{}, false
 	}
-	return now.Add(min(max(Backoff(attempt, random), retryAfter), left)), true
+	return now.Add(min(max(backoff(attempt, random), retryAfter), left)), true
 }
 
 // retryAfter reads a Retry-After header, in seconds or as a date. What cannot

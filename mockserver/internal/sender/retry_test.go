@@ -1,9 +1,7 @@
 package sender
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"testing"
@@ -12,7 +10,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-func TestClassifyStatus(t *testing.T) {
+func TestVerdictOfStatus(t *testing.T) {
 	want := map[int]webhook.Verdict{408: webhook.Temporary, 425: webhook.Temporary, 429: webhook.Temporary}
 	for status := 100; status <= 999; status++ {
 		expected, special := want[status]
@@ -25,15 +23,9 @@ func TestClassifyStatus(t *testing.T) {
 		default:
 			expected = webhook.Permanent
 		}
-		if got := Classify(status, nil); got != expected {
+		if got := verdictOfStatus(status); got != expected {
 			t.Errorf("%d is %v, want %v", status, got, expected)
 		}
-	}
-	if got := Classify(200, io.ErrUnexpectedEOF); got != webhook.Temporary {
-		t.Errorf("a 200 that breaks off is %v", got)
-	}
-	if got := Classify(0, &webhook.PolicyError{}); got != webhook.Permanent {
-		t.Errorf("a refusal is %v", got)
 	}
 }
 
@@ -60,13 +52,13 @@ func TestBackoff(t *testing.T) {
 	for i, ceiling := range ceilings {
 		ceiling *= time.Second
 		attempt := i + 1
-		if got := Backoff(attempt, most); got > ceiling || got < ceiling-time.Microsecond {
+		if got := backoff(attempt, most); got > ceiling || got < ceiling-time.Microsecond {
 			t.Errorf("attempt %d: at most %v, want %v", attempt, got, ceiling)
 		}
-		if got := Backoff(attempt, 0.5); got != ceiling/2 {
+		if got := backoff(attempt, 0.5); got != ceiling/2 {
 			t.Errorf("attempt %d: middle %v, want %v", attempt, got, ceiling/2)
 		}
-		if got := Backoff(attempt, 0); got != 0 {
+		if got := backoff(attempt, 0); got != 0 {
 			t.Errorf("attempt %d: at least %v, want 0", attempt, got)
 		}
 	}
@@ -79,8 +71,8 @@ func TestBackoff(t *testing.T) {
 		{math.MaxInt, 1, 10 * time.Minute}, {64, 1, 10 * time.Minute},
 		{1, 7, time.Second}, {1, math.Inf(1), time.Second}, {1, -1, 0}, {1, math.NaN(), 0},
 	} {
-		if got := Backoff(odd.attempt, odd.random); got != odd.want {
-			t.Errorf("Backoff(%d, %v) = %v, want %v", odd.attempt, odd.random, got, odd.want)
+		if got := backoff(odd.attempt, odd.random); got != odd.want {
+			t.Errorf("backoff(%d, %v) = %v, want %v", odd.attempt, odd.random, got, odd.want)
 		}
 	}
 }
@@ -108,28 +100,6 @@ func TestNext(t *testing.T) {
 		next, ok := Next(accepted.Add(tt.after), accepted, tt.attempt, tt.retryAfter, tt.random)
 		if ok != (tt.want >= 0) || ok && !next.Equal(accepted.Add(tt.want)) {
 			t.Errorf("%s: %v %v, want %v", tt.name, next.Sub(accepted), ok, tt.want)
-		}
-	}
-}
-
-// TestSchedule walks through the whole window as a forwarder does.
-func TestSchedule(t *testing.T) {
-	for _, random := range []float64{0.001, 0.5, 1} {
-		accepted := time.Date(2024, 5, 17, 10, 0, 0, 0, time.UTC)
-		now, attempts := accepted, 1
-		for {
-			next, ok := Next(now, accepted, attempts, 0, random)
-			if !ok {
-				break
-			}
-			if !next.After(now) || next.Sub(now) > 10*time.Minute {
-				t.Fatalf("random %v: attempt %d: from %v to %v", random, attempts, now, next)
-			}
-			now = next
-			attempts++
-		}
-		if now.Sub(accepted) != webhook.Window {
-			t.Errorf("random %v: the last of %d attempts came after %v", random, attempts, now.Sub(accepted))
 		}
 	}
 }
@@ -204,18 +174,6 @@ func FuzzNext(f *testing.F) {
 			t.Errorf("at %v: %v", now.Sub(accepted), ok)
 		}
 	})
-}
-
-func TestReasonVerdicts(t *testing.T) {
-	for err, want := range map[error]webhook.Verdict{
-		errSelfSigned:                 webhook.Permanent,
-		&requestError{errors.New("")}: webhook.Permanent,
-		errUnreachable:                webhook.Temporary,
-	} {
-		if got := Classify(0, err); got != want {
-			t.Errorf("%v is %v, want %v", err, got, want)
-		}
-	}
 }
 
 // TestStepsOfTheClock checks that a call which was accepted before the clock stepped

@@ -10,14 +10,10 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/httpcheck"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -50,29 +46,28 @@ const (
 // for four seconds: make one Sender and share it. Its methods are safe for
 // concurrent use.
 type Sender struct {
-	transport http.RoundTripper
-	idle      interface{ CloseIdleConnections() } // nil if transport has none
+	network   http.RoundTripper // what carries requests
+	transport http.RoundTripper // network, or what is put around it
 	timeout   time.Duration
-	receivers receivers
 }
 
 // New returns a Sender, or an error that says which part of the configuration
 // cannot be used. wrap, if not nil, is put around what carries requests.
 func New(config webhook.SenderConfig, wrap func(http.RoundTripper) http.RoundTripper) (*Sender, error) {
-	s := &Sender{transport: config.Transport, timeout: config.Timeout}
+	s := &Sender{network: config.Transport, timeout: config.Timeout}
 	if s.timeout <= 0 {
 		s.timeout = webhook.Timeout
 	}
-	if s.transport == nil {
+	if s.network == nil {
 		t, err := newTransport(config, s.timeout)
 		if err != nil {
 			return nil, err
 		}
-		s.transport = t
+		s.network = t
 	}
-	s.idle, _ = s.transport.(interface{ CloseIdleConnections() })
+	s.transport = s.network
 	if wrap != nil {
-		s.transport = wrap(s.transport)
+		s.transport = wrap(s.network)
 	}
 	return s, nil
 }
@@ -100,49 +95,9 @@ func newTransport(config webhook.SenderConfig, timeout time.Duration) (*http.Tra
 	return t, nil
 }
 
-// viaProxy checks the receivers of requests that a proxy will connect to.
-func (g *guard) viaProxy(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
-	return func(r *http.Request) (*url.URL, error) {
-		u, err := proxy(r)
-		if u == nil || err != nil {
-			return u, err
-		}
-		if err := g.checkProxied(r.Context(), r.URL.Hostname()); err != nil {
-			return nil, err
-		}
-		return u, nil
-	}
-}
-
-// checkProxied checks what can be known here of a host that a proxy will dial.
-func (g *guard) checkProxied(ctx context.Context, host string) error {
-	if strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
-		// net/http maps the host to ASCII after this check, "１０.0.0.1" to 10.0.0.1.
-		return &requestError{errors.New("the URL cannot be used: through a proxy its host must be written in ASCII (xn--…)")}
-	}
-	if err := g.policy.CheckHost(host); err != nil {
-		return err
-	}
-	resolver := g.dialer.Resolver
-	if resolver == nil {
-		resolver = net.DefaultResolver
-	}
-	addrs, _ := resolver.LookupNetIP(ctx, "ip", host) // none: a name that only the proxy can resolve
-	for _, addr := range addrs {
-		if err := g.policy.Check(addr); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Close closes the connections that are idle, and each other one when its
 // attempt is over.
-func (s *Sender) Close() {
-	if s.idle != nil {
-		s.idle.CloseIdleConnections()
-	}
-}
+func (s *Sender) Close() { (&http.Client{Transport: s.network}).CloseIdleConnections() }
 
 // Request is one delivery to one entry of a destination.
 type Request struct {
@@ -182,24 +137,11 @@ func (s *Sender) Send(ctx context.Context, r Request) webhook.Attempt {
 // exchange sends the request and reads the response into a. Its error is nil
 // when the response is complete, whatever its status.
 func (s *Sender) exchange(ctx context.Context, r Request, a *webhook.Attempt) error {
-	header, err := headerOf(r)
+	req, err := newRequest(ctx, r)
 	if err != nil {
 		return &requestError{err}
 	}
-	to, err := s.receivers.find(r.Endpoint.URL)
-	if err != nil {
-		return &requestError{err}
-	}
-	a.RequestHeader = header
-	req := to.WithContext(ctx)
-	req.Header, req.ContentLength = header, int64(len(r.Body))
-	req.GetBody = func() (io.ReadCloser, error) { // where a connection that was kept turns out to be closed
-		if len(r.Body) == 0 {
-			return http.NoBody, nil
-		}
-		return io.NopCloser(bytes.NewReader(r.Body)), nil
-	}
-	req.Body, _ = req.GetBody()
+	a.RequestHeader = req.Header
 	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
 		return err
@@ -215,68 +157,45 @@ func (s *Sender) exchange(ctx context.Context, r Request, a *webhook.Attempt) er
 	return err
 }
 
-// manyReceivers bounds the receivers that are remembered.
-const manyReceivers = 1024
-
-// receivers remember a request to each URL, without what changes from one to the
-// next: there are few URLs, and many requests.
-type receivers struct {
-	byURL sync.Map // string to *http.Request, which nobody changes
-	count atomic.Int32
-}
-
-func (rs *receivers) find(url string) (*http.Request, error) {
-	if r, ok := rs.byURL.Load(url); ok {
-		return r.(*http.Request), nil
+func newRequest(ctx context.Context, r Request) (*http.Request, error) {
+	header, err := headerOf(r)
+	if err != nil {
+		return nil, err
 	}
-	r, err := http.NewRequest(http.MethodPost, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Endpoint.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, fmt.Errorf("the URL cannot be used: %w", httpcheck.BareURLError(err))
 	}
-	if r.URL.Scheme != "http" && r.URL.Scheme != "https" || r.URL.Host == "" {
+	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
 		return nil, errors.New("the URL cannot be used: it has no host, or its protocol is not http or https")
 	}
-	if rs.count.Add(1) > manyReceivers {
-		rs.byURL.Clear()
-		rs.count.Store(1)
-	}
-	rs.byURL.Store(url, r)
-	return r, nil
+	req.Header = header
+	return req, nil
 }
 
-// headerOf makes the header of a request; its values share one array.
 func headerOf(r Request) (http.Header, error) {
 	h := make(http.Header, len(r.Endpoint.Headers)+5)
-	values := make([]string, 0, len(r.Endpoint.Headers)+5)
-	set := func(canonical, value string) {
-		values = append(values, value)
-		h[canonical] = values[len(values)-1 : len(values) : len(values)]
-	}
 	for name, value := range r.Endpoint.Headers {
 		canonical := http.CanonicalHeaderKey(name)
 		if httpcheck.Reserved(canonical) != "" || !httpcheck.IsToken(name) || strings.IndexFunc(value, httpcheck.IsControl) >= 0 {
 			return nil, fmt.Errorf("the static header %q cannot be sent: see Settings.Validate", name)
 		}
-		set(canonical, value)
+		h[canonical] = []string{value}
 	}
-	set("User-Agent", userAgent)
-	set("Content-Type", "application/json")
-	set(webhook.AttemptHeader, strconv.Itoa(r.Number))
+	h["User-Agent"] = []string{userAgent}
+	h["Content-Type"] = []string{"application/json"}
+	h[webhook.AttemptHeader] = []string{strconv.Itoa(r.Number)}
 	if strings.IndexFunc(r.MessageID, httpcheck.IsControl) >= 0 {
 		return nil, fmt.Errorf("the messageId %q cannot be sent in a header: it has a control character", r.MessageID)
 	}
 	if r.MessageID != "" {
-		set(webhook.MessageIDHeader, r.MessageID)
+		h[webhook.MessageIDHeader] = []string{r.MessageID}
 	}
 	if r.Signature != "" {
-		set(webhook.SignatureHeader, r.Signature)
+		h[webhook.SignatureHeader] = []string{r.Signature}
 	}
 	return h, nil
 }
-
-// readBuffers hold the part of a body that is kept, and behind it room for
-// what is read only to be thrown away.
-var readBuffers = sync.Pool{New: func() any { return new([2 * KeptBody]byte) }}
 
 // readResponse returns the start of a body and reads on to its end, if that is
 // not too far. Its error is that of a body that breaks off.
@@ -284,22 +203,10 @@ func readResponse(body io.Reader) (kept []byte, err error) {
 	if body == http.NoBody {
 		return nil, nil
 	}
-	buf := readBuffers.Get().(*[2 * KeptBody]byte)
-	defer readBuffers.Put(buf)
-	total := 0
-	for err == nil && total < maxDrained {
-		part := buf[KeptBody:]
-		if total < KeptBody {
-			part = buf[total:KeptBody]
-		}
-		var n int
-		n, err = body.Read(part)
-		total += n
+	if kept, err = io.ReadAll(io.LimitReader(body, KeptBody)); err == nil {
+		_, err = io.Copy(io.Discard, io.LimitReader(body, maxDrained-KeptBody))
 	}
-	if err == io.EOF {
-		err = nil
-	}
-	return append(kept, buf[:min(total, KeptBody)]...), err
+	return kept, err
 }
 
 // cutHeader returns h, or what fits of it into keptHeader bytes.

@@ -24,15 +24,13 @@ import (
 
 var discardLog = log.New(io.Discard, "", 0)
 
-// rawReceiver answers each connection's first request with fixed bytes, and
-// keeps the bytes that came.
-func rawReceiver(t *testing.T, response string) (url string, request func() string) {
+// listen serves each connection to the address that it returns, one after another.
+func listen(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := make(chan string, 100)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -41,13 +39,24 @@ func rawReceiver(t *testing.T, response string) (url string, request func() stri
 			if err != nil {
 				return
 			}
-			got <- readRequest(conn)
-			io.WriteString(conn, response)
+			serve(conn)
 			conn.Close()
 		}
 	}()
 	t.Cleanup(func() { l.Close(); <-done })
-	return "http://" + l.Addr().String(), func() string { return <-got }
+	return l.Addr().String()
+}
+
+// rawReceiver answers each connection's first request with fixed bytes, and
+// keeps the bytes that came.
+func rawReceiver(t *testing.T, response string) (url string, request func() string) {
+	t.Helper()
+	got := make(chan string, 100)
+	addr := listen(t, func(conn net.Conn) {
+		got <- readRequest(conn)
+		io.WriteString(conn, response)
+	})
+	return "http://" + addr, func() string { return <-got }
 }
 
 // readRequest reads one request as bytes.
@@ -109,8 +118,8 @@ X-Signature: `+webhook.Sign("secret", body)+`
 
 func TestRequestWithoutSecret(t *testing.T) {
 	url, request := rawReceiver(t, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-	s := newTestSender(t, webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}})
-	checkAttempt(t, s.Send(t.Context(), Request{Endpoint: webhook.Endpoint{URL: url}, Body: []byte(`{}`), Number: 1}), webhook.Success, "", "")
+	a := loopbackSender(t).Send(t.Context(), Request{Endpoint: webhook.Endpoint{URL: url}, Body: []byte(`{}`), Number: 1})
+	checkAttempt(t, a, webhook.Success, "", "")
 	got := request()
 	for _, name := range []string{webhook.SignatureHeader, webhook.MessageIDHeader, "Accept-Encoding"} {
 		if strings.Contains(got, name) {
@@ -344,7 +353,7 @@ func TestConnectionRefused(t *testing.T) {
 // answer as they should.
 func TestNotConnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestSender(t, webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}})
+		s := loopbackSender(t)
 		transport := s.transport.(*http.Transport)
 		dial := func(d func(context.Context) (net.Conn, error)) {
 			transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return d(ctx) }

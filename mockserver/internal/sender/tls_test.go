@@ -114,33 +114,18 @@ type tlsReceiver struct {
 
 func newTLSReceiver(t *testing.T, config *tls.Config) *tlsReceiver {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &tlsReceiver{url: "https://" + l.Addr().String() + "/hook", read: make(chan int, 10)}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			r.serve(tls.Server(conn, config))
-		}
-	}()
-	t.Cleanup(func() { l.Close(); <-done })
+	r := &tlsReceiver{read: make(chan int, 10)}
+	r.url = "https://" + listen(t, func(conn net.Conn) { r.serve(tls.Server(conn, config)) }) + "/hook"
 	return r
 }
 
-// serve answers one request and closes the connection.
+// serve answers one request.
 func (r *tlsReceiver) serve(conn *tls.Conn) {
-	defer conn.Close()
 	buf := make([]byte, 64<<10)
 	n, err := conn.Read(buf)
 	if err == nil {
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+		conn.Close()
 	}
 	r.read <- n
 }
@@ -289,7 +274,7 @@ func TestCAFileErrors(t *testing.T) {
 // way round, are failures that an operator can read.
 func TestHTTPAndHTTPSMixedUp(t *testing.T) {
 	plain := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
-	s := newTestSender(t, webhook.SenderConfig{Policy: webhook.Policy{AllowLoopback: true}})
+	s := loopbackSender(t)
 	checkAttempt(t, post(t, s, strings.Replace(plain.URL, "http:", "https:", 1)), webhook.Temporary, webhook.ReasonConnection, "does not speak TLS")
 
 	secure := httptest.NewUnstartedServer(nil)

@@ -3,6 +3,5 @@
 //
 // # Files
 //
-//  1. text.go: lengths, numbers, and a search that ignores case
-//  2. redact.go: a name for a write key
+//  1. text.go: lengths, numbers, a search that ignores case, and a name for a write key
 package text

@@ -1,14 +1,10 @@
-package mockserver_test
+package ingest_test
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,24 +12,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
-
-// newCollector makes a collector for a test, with no network.
-func newCollector(t *testing.T, config engine.Config) *engine.Collector {
-	t.Helper()
-	config.AnyWriteKey = true
-	c, err := engine.New(config)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
 
 func TestWhatIsStored(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 123456789, time.UTC)
@@ -95,33 +77,30 @@ func TestWhatIsStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(now))
-				c := newCollector(t, engine.Config{})
-				if test.path == "" {
-					test.path = "/v1/batch"
-				}
-				require.Equal(t, ok, serve(c, http.MethodPost, test.path, test.body).Body.String())
-				records := c.History().Records(nil)
-				require.Len(t, records, 1)
-				assert.Equal(t, test.want, string(records[0].Call.Body))
-				again, err := fields.ReadCall(records[0].Call.Source, records[0].Call.Body)
+				in := newIngest(nil)
+				require.Equal(t, success, in.post(cmp.Or(test.path, "/v1/batch"), test.body).Body.String())
+				require.Len(t, in.Stored(), 1)
+				call := in.Stored()[0]
+				assert.Equal(t, test.want, string(call.Body))
+				again, err := fields.ReadCall(call.Source, call.Body)
 				require.NoError(t, err)
-				assert.Equal(t, records[0].Call, again)
+				assert.Equal(t, call, again)
 			})
 		})
 	}
 }
 
 func TestACallWithoutAnIDGetsOne(t *testing.T) {
-	c := newCollector(t, engine.Config{})
+	in := newIngest(nil)
 	const call = `{"type":"page","userId":"u"}`
-	serve(c, http.MethodPost, "/v1/batch", `{"batch":[`+call+`,`+call+`,{"type":"page","userId":"u","messageId":""},{"type":"page","userId":"u","messageId":null}]}`)
+	in.post("/v1/batch", `{"batch":[`+call+`,`+call+`,{"type":"page","userId":"u","messageId":""},{"type":"page","userId":"u","messageId":null}]}`)
 	ids := map[string]bool{}
-	for _, r := range c.History().Records(nil) {
+	for _, call := range in.Stored() {
 		var body struct{ MessageID string }
-		require.NoError(t, json.Unmarshal(r.Call.Body, &body))
-		assert.Equal(t, r.Call.ID, body.MessageID)
-		assert.Equal(t, 1, strings.Count(string(r.Call.Body), "messageId"))
-		ids[r.Call.ID] = true
+		require.NoError(t, json.Unmarshal(call.Body, &body))
+		assert.Equal(t, call.ID, body.MessageID)
+		assert.Equal(t, 1, strings.Count(string(call.Body), "messageId"))
+		ids[call.ID] = true
 	}
 	assert.Len(t, ids, 4)
 }
@@ -163,19 +142,16 @@ func TestLimits(t *testing.T) {
 		"a batch that its context multiplies": {body: `{"context":{"x":"` + strings.Repeat("x", 30_000) + `"},"batch":[` + strings.Repeat(small+",", 300) + small + `]}`, status: 413, code: tracking.CodeBodyTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCollector(t, engine.Config{})
-			if test.path == "" {
-				test.path = "/v1/batch"
-			}
-			res := serve(c, http.MethodPost, test.path, test.body)
+			in := newIngest(nil)
+			res := in.post(cmp.Or(test.path, "/v1/batch"), test.body)
 			assert.Equal(t, test.status, res.Code, res.Body)
 			if test.code != "" {
-				assert.Equal(t, string(test.code), answer(t, res.Body.String())["code"])
-				assert.Len(t, c.History().Refusals(), 1)
+				assert.Equal(t, string(test.code), answer(t, res)["code"])
+				assert.Len(t, in.refusals, 1)
 			}
-			assert.Len(t, c.History().Records(nil), test.stored)
+			assert.Len(t, in.Stored(), test.stored)
 			var rejected []tracking.Code
-			for _, r := range c.History().Rejections() {
+			for _, r := range in.rejections {
 				rejected = append(rejected, r.Code)
 			}
 			assert.Equal(t, test.rejected, rejected)
@@ -215,8 +191,8 @@ func TestEveryReasonCode(t *testing.T) {
 		{`"page"`, tracking.CodeNotObject, ""},
 		{`null`, tracking.CodeNotObject, ""},
 	} {
-		c := newCollector(t, engine.Config{Strict: true})
-		res := serve(c, http.MethodPost, "/v1/batch", `{"batch":[{"type":"page","userId":"good"},`+test.call+`]}`)
+		in := newIngest(func(c *ingest.Config) { c.Strict = true })
+		res := in.post("/v1/batch", `{"batch":[{"type":"page","userId":"good"},`+test.call+`]}`)
 		require.Equal(t, http.StatusBadRequest, res.Code, test.call)
 		var got struct {
 			Code  tracking.Code
@@ -227,17 +203,16 @@ func TestEveryReasonCode(t *testing.T) {
 		require.Len(t, got.Calls, 1)
 		assert.Equal(t, []any{test.code, test.field, 1}, []any{got.Calls[0].Code, got.Calls[0].Field, got.Calls[0].Index}, test.call)
 		assert.NotEmpty(t, got.Calls[0].Message)
-		assert.Empty(t, c.History().Records(nil), "strict stores nothing of a request that holds a bad call")
-		rejections := c.History().Rejections()
-		require.Len(t, rejections, 1)
-		assert.Equal(t, test.call, string(rejections[0].Body))
+		assert.Empty(t, in.Stored(), "strict stores nothing of a request that holds a bad call")
+		require.Len(t, in.rejections, 1)
+		assert.Equal(t, test.call, string(in.rejections[0].Body))
 	}
 }
 
 func TestALibraryThatSendsNumbersAsIDs(t *testing.T) {
-	c := newCollector(t, engine.Config{})
-	serve(c, http.MethodPost, "/v1/batch", `{"batch":[{"type":"group","userId":42,"groupId":7.5,"messageId":123}]}`)
-	call := c.History().Records(nil)[0].Call
+	in := newIngest(nil)
+	in.post("/v1/batch", `{"batch":[{"type":"group","userId":42,"groupId":7.5,"messageId":123}]}`)
+	call := in.Stored()[0]
 	assert.Equal(t, []string{"42", "7.5", "123"}, []string{call.UserID, call.GroupID, call.ID})
 }
 
@@ -246,213 +221,10 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 		``: tracking.CodeInvalidJSON, `{`: tracking.CodeInvalidJSON, `{"batch":[}`: tracking.CodeInvalidJSON, `{"batch":[]} x`: tracking.CodeInvalidJSON,
 		`[]`: tracking.CodeInvalidBatch, `"x"`: tracking.CodeInvalidBatch, `{}`: tracking.CodeInvalidBatch, `{"batch":{}}`: tracking.CodeInvalidBatch, `{"batch":null}`: tracking.CodeInvalidBatch,
 	} {
-		c := newCollector(t, engine.Config{})
-		res := serve(c, http.MethodPost, "/v1/batch", body)
+		res := newIngest(nil).post("/v1/batch", body)
 		assert.Equal(t, http.StatusBadRequest, res.Code, body)
-		assert.Equal(t, string(code), answer(t, res.Body.String())["code"], body)
+		assert.Equal(t, string(code), answer(t, res)["code"], body)
 	}
-	c := newCollector(t, engine.Config{})
-	assert.Equal(t, ok, serve(c, http.MethodPost, "/v1/batch", `{"batch":[]}`).Body.String(), "an empty batch is no error")
-	assert.Equal(t, http.StatusBadRequest, serve(c, http.MethodPost, "/v1/track", `[]`).Code)
-}
-
-// failing is a journal whose Append fails as it is told.
-type failing struct {
-	journal.Journal
-	err error
-}
-
-func (f failing) Append(context.Context, event.Batch) error { return f.err }
-
-func TestAnswersWhereNothingCanBeStored(t *testing.T) {
-	body := track("m", 3)
-	c := newCollector(t, engine.Config{Journal: failing{journal.NewMemory(0), errors.New("the disk is on fire")}})
-	for range 2 { // a call that could not be stored is not taken for one that was
-		res := serve(c, http.MethodPost, "/v1/batch", body)
-		assert.Equal(t, http.StatusServiceUnavailable, res.Code)
-		assert.Equal(t, "5", res.Header().Get("Retry-After"))
-		assert.Equal(t, "unavailable", answer(t, res.Body.String())["code"])
-		assert.NotContains(t, res.Body.String(), "fire")
-	}
-	c = newCollector(t, engine.Config{Journal: journal.NewMemory(100), Destinations: []tracking.Destination{hook("d", "http://127.0.0.1:1/")}})
-	res := serve(c, http.MethodPost, "/v1/batch", body)
-	assert.Equal(t, http.StatusTooManyRequests, res.Code, "over a limit that was set")
-	assert.Equal(t, "5", res.Header().Get("Retry-After"))
-	assert.Equal(t, "queue_full", answer(t, res.Body.String())["code"])
-	assert.Empty(t, c.History().Records(nil))
-}
-
-// TestRefusedRequestsCountNoRepeats: a call that comes twice in a request that
-// cannot be stored was not sent again, and one that was stored before is counted when
-// the request is taken.
-func TestRefusedRequestsCountNoRepeats(t *testing.T) {
-	history, j := history.New(0), &appending{Journal: journal.NewMemory(0)}
-	c := newCollector(t, engine.Config{Journal: j, History: history})
-	require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track("m", 1)).Code)
-	j.append = func(context.Context, event.Batch) error { return errors.New("not this time") }
-	for range 3 {
-		require.Equal(t, http.StatusServiceUnavailable, serve(c, http.MethodPost, "/v1/batch", track("m", 2)).Code)
-	}
-	assert.Zero(t, history.Records(nil)[0].Repeats)
-	j.append = nil
-	require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track("m", 2)).Code)
-	assert.Equal(t, 1, history.Records(nil)[0].Repeats)
-}
-
-// appending is a journal whose Append is replaced where append is not nil.
-type appending struct {
-	journal.Journal
-	append func(context.Context, event.Batch) error
-}
-
-func (j *appending) Append(ctx context.Context, b event.Batch) error {
-	if j.append != nil {
-		return j.append(ctx, b)
-	}
-	return j.Journal.Append(ctx, b)
-}
-
-// TestCallsAreTakenOnceWhenTheSenderGivesUp: the sender hangs up while its calls are
-// being stored and sends them again, before and after they are stored.
-func TestCallsAreTakenOnceWhenTheSenderGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var appended atomic.Int64
-		release, j := make(chan struct{}), &appending{Journal: journal.NewMemory(0)}
-		j.append = func(ctx context.Context, b event.Batch) error {
-			stored := make(chan struct{})
-			go func() {
-				<-release
-				appended.Add(int64(len(b.Calls)))
-				close(stored)
-			}()
-			select {
-			case <-stored:
-				return nil
-			case <-ctx.Done(): // nobody waits, and the batch is stored all the same
-				return ctx.Err()
-			}
-		}
-		srv := mockserver.RunEngineInProcess(t, engine.Config{Journal: j})
-		send := func(patience time.Duration) (int, error) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/v1/batch", strings.NewReader(track("m", 3)))
-			require.NoError(t, err)
-			req.SetBasicAuth("key", "")
-			res, err := srv.Client().Do(req)
-			if err != nil {
-				return 0, err
-			}
-			return res.StatusCode, res.Body.Close()
-		}
-		for range 2 {
-			_, err := send(time.Second)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-		}
-		time.AfterFunc(time.Second, func() { close(release) })
-		status, err := send(time.Minute)
-		require.NoError(t, err)
-		assert.Equal(t, http.StatusOK, status, "a sender that waits learns that its calls are stored")
-		synctest.Wait()
-		assert.Equal(t, int64(3), appended.Load())
-		assert.Len(t, srv.Engine().History().Records(nil), 3)
-	})
-}
-
-// TestCallsAreTakenOnceWhenTheJournalDoesNotKnow: the journal gives up waiting for
-// its disk or its servers, and learns later what is stored.
-func TestCallsAreTakenOnceWhenTheJournalDoesNotKnow(t *testing.T) {
-	for stored := range 4 {
-		synctest.Test(t, func(t *testing.T) {
-			known, j := make(chan struct{}), &appending{Journal: journal.NewMemory(0)}
-			j.append = func(context.Context, event.Batch) error {
-				return &journal.AppendError{Err: errors.New("no answer"), Stored: func() int { <-known; return stored }}
-			}
-			srv := mockserver.RunEngineInProcess(t, engine.Config{Journal: j})
-			send := func() int { return serve(srv.Engine(), http.MethodPost, "/v1/batch", track("m", 3)).Code }
-			assert.Equal(t, http.StatusServiceUnavailable, send())
-			assert.Equal(t, http.StatusServiceUnavailable, send(), "nobody waits for what may take long")
-			again := []string{}
-			j.append = func(_ context.Context, b event.Batch) error {
-				for _, call := range b.Calls {
-					again = append(again, call.ID)
-				}
-				return nil
-			}
-			close(known)
-			synctest.Wait()
-			assert.Len(t, srv.Engine().History().Records(nil), stored)
-			assert.Equal(t, http.StatusOK, send())
-			assert.Equal(t, []string{"m-0", "m-1", "m-2"}[stored:], again)
-			assert.Len(t, srv.Engine().History().Records(nil), 3)
-		})
-	}
-}
-
-// slow is a journal whose first Append waits until it is released, and fails.
-type slow struct {
-	journal.Journal
-	once    sync.Once
-	entered chan struct{} // closed when Append was called
-	release chan struct{} // closed by the test
-}
-
-func (s *slow) Append(ctx context.Context, b event.Batch) error {
-	err := error(nil)
-	s.once.Do(func() {
-		close(s.entered)
-		<-s.release
-		err = errors.New("not this time")
-	})
-	if err != nil {
-		return err
-	}
-	return s.Journal.Append(ctx, b)
-}
-
-// TestNoAnswerBeforeTheOtherRequestHasStored: two requests bring the same call,
-// and the one that is storing it fails. The other must not have answered 200.
-func TestNoAnswerBeforeTheOtherRequestHasStored(t *testing.T) {
-	j := &slow{Journal: journal.NewMemory(0), entered: make(chan struct{}), release: make(chan struct{})}
-	c := newCollector(t, engine.Config{Journal: j})
-	var wg sync.WaitGroup
-	status := make([]int, 2)
-	wg.Go(func() { status[0] = serve(c, http.MethodPost, "/v1/batch", track("m", 2)).Code })
-	<-j.entered
-	wg.Go(func() { status[1] = serve(c, http.MethodPost, "/v1/batch", track("m", 1)).Code })
-	close(j.release)
-	wg.Wait()
-	assert.Equal(t, []int{http.StatusServiceUnavailable, http.StatusOK}, status)
-	records := c.History().Records(nil)
-	require.Len(t, records, 1)
-	assert.Equal(t, "m-0", records[0].Call.ID)
-	assert.Zero(t, records[0].Repeats)
-}
-
-func TestDeduplicationIsPerSourceAndBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCollector(t, engine.Config{DedupWindow: time.Hour, DedupCalls: 100})
-		send := func(prefix string, n int) int {
-			before := len(c.History().Records(nil))
-			require.Equal(t, http.StatusOK, serve(c, http.MethodPost, "/v1/batch", track(prefix, n)).Code)
-			return len(c.History().Records(nil)) - before
-		}
-		assert.Equal(t, 10, send("a", 10))
-		assert.Equal(t, 0, send("a", 10))
-		assert.Equal(t, 5, send("a", 15))
-		time.Sleep(59 * time.Minute)
-		assert.Equal(t, 0, send("a", 15), "within the window")
-		time.Sleep(time.Hour)
-		send("b", 1)
-		time.Sleep(time.Hour)
-		send("b", 1)
-		c.History().Clear()
-		assert.Equal(t, 15, send("a", 15), "after two windows they are new")
-		for i := range 10 {
-			send(fmt.Sprint("c", i), 50)
-		}
-		c.History().Clear()
-		assert.Equal(t, 50, send("c0", 50), "the oldest were forgotten for the newest")
-		assert.Equal(t, 0, send("c0", 50), "but not these")
-	})
+	assert.Equal(t, success, newIngest(nil).post("/v1/batch", `{"batch":[]}`).Body.String(), "an empty batch is no error")
+	assert.Equal(t, http.StatusBadRequest, newIngest(nil).post("/v1/track", `[]`).Code)
 }

@@ -1,0 +1,123 @@
+package ingest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// journalFunc is a journal that is a function.
+type journalFunc func(context.Context, event.Batch) error
+
+func (f journalFunc) Append(ctx context.Context, b event.Batch) error { return f(ctx, b) }
+
+// testIngest is a handler, and what it told its observer.
+type testIngest struct {
+	*ingest.Handler
+
+	mu         sync.Mutex // guards what follows
+	stored     []tracking.Call
+	repeats    map[string]int // by messageId
+	rejections []tracking.Rejection
+	refusals   []event.Refusal
+}
+
+func (in *testIngest) Observe(e event.Event) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	switch e := e.(type) {
+	case event.Accepted:
+		in.stored = append(in.stored, e.Calls...)
+	case event.Repeated:
+		for _, call := range e.Calls {
+			in.repeats[call.ID]++
+		}
+	case tracking.Rejection:
+		in.rejections = append(in.rejections, e)
+	case event.Refusal:
+		in.refusals = append(in.refusals, e)
+	}
+}
+
+// Stored returns the calls that were stored.
+func (in *testIngest) Stored() []tracking.Call {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.stored
+}
+
+// newIngest returns a handler whose journal takes every batch. Without sources it takes
+// any write key. change, if not nil, changes its configuration.
+func newIngest(change func(*ingest.Config), sources ...tracking.Source) *testIngest {
+	in := &testIngest{repeats: map[string]int{}}
+	table := ingest.NewSourceTable(sources, len(sources) == 0)
+	config := ingest.Config{
+		Journal:  journalFunc(func(context.Context, event.Batch) error { return nil }),
+		Observer: in, Dedup: ingest.NewDedup(24*time.Hour, 1_000_000),
+		Log: slog.New(slog.DiscardHandler), Limits: ingest.DefaultLimits(tracking.Limits{}),
+		Sources:      func() *ingest.SourceTable { return table },
+		Integrations: func(string) []string { return nil },
+		IsHTTPS:      func(*http.Request) bool { return false },
+		Health:       http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+		Ready:        http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+	}
+	if change != nil {
+		change(&config)
+	}
+	in.Handler = ingest.NewHandler(config)
+	return in
+}
+
+// ask makes a request whose header is given as lines of "Name: value".
+func (in *testIngest) ask(method, path string, body io.Reader, header ...string) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(method, path, body)
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Add(name, value)
+	}
+	res := httptest.NewRecorder()
+	in.ServeHTTP(res, req)
+	return res
+}
+
+// withKey is a line for ask: the write key "key".
+const withKey = "Authorization: Basic a2V5Og=="
+
+// post sends a body with the write key "key".
+func (in *testIngest) post(path, body string) *httptest.ResponseRecorder {
+	return in.ask(http.MethodPost, path, strings.NewReader(body), withKey)
+}
+
+// answer decodes the JSON of an answer.
+func answer(t *testing.T, res *httptest.ResponseRecorder) map[string]any {
+	t.Helper()
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(res.Body.Bytes(), &got), res.Body)
+	return got
+}
+
+// success is the answer to calls that were stored.
+const success = `{"success": true}`
+
+// track makes the body of a batch of n track calls.
+func track(prefix string, n int) string {
+	var calls []string
+	for i := range n {
+		calls = append(calls, fmt.Sprintf(`{"type":"track","event":"Tested","userId":"u%d","messageId":"%s-%d"}`, i, prefix, i))
+	}
+	return `{"batch":[` + strings.Join(calls, ",") + `]}`
+}

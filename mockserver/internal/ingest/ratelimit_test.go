@@ -1,0 +1,60 @@
+package ingest_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// sendTracks sends a batch of n calls as the source with a write key.
+func sendTracks(in *testIngest, writeKey, prefix string, n int) *httptest.ResponseRecorder {
+	return in.ask(http.MethodPost, "/v1/batch", strings.NewReader(track(prefix, n)), "Authorization: Bearer "+writeKey)
+}
+
+func TestSourcesAreHeldToTheirRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := newIngest(func(c *ingest.Config) { c.Limits.CallsPerSecond = 50 },
+			tracking.Source{Name: "slow", WriteKey: "slow-key", CallsPerSecond: 10}, tracking.Source{Name: "usual", WriteKey: "usual-key"})
+		assert.Equal(t, http.StatusOK, sendTracks(in, "slow-key", "a", 40).Code, "a batch of more than a second's calls passes")
+		res := sendTracks(in, "slow-key", "b", 1)
+		assert.Equal(t, http.StatusTooManyRequests, res.Code)
+		assert.Equal(t, "4", res.Header().Get("Retry-After"), "30 calls too many, and one more, at 10 a second")
+		assert.Equal(t, `source "slow" sends more than its 10 calls a second; send again in 4s`, answer(t, res)["message"])
+		assert.Equal(t, http.StatusOK, sendTracks(in, "usual-key", "c", 50).Code, "another source is not held up")
+		res = sendTracks(in, "usual-key", "d", 1)
+		assert.Equal(t, http.StatusTooManyRequests, res.Code)
+		assert.Equal(t, "1", res.Header().Get("Retry-After"))
+
+		time.Sleep(4 * time.Second)
+		assert.Equal(t, http.StatusOK, sendTracks(in, "slow-key", "b", 1).Code)
+		assert.Len(t, in.Stored(), 91)
+		assert.Len(t, in.refusals, 2)
+	})
+}
+
+func TestWhatIsSentWithoutARateDoesNotCountLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := 0
+		in := newIngest(func(c *ingest.Config) {
+			c.Sources = func() *ingest.SourceTable {
+				return ingest.NewSourceTable([]tracking.Source{{Name: "s", WriteKey: "key", CallsPerSecond: limit}}, false)
+			}
+		})
+		for i, n := range []int{10, 0, 10} {
+			limit = n
+			assert.Equal(t, http.StatusOK, sendTracks(in, "key", fmt.Sprint(i), 5).Code)
+			if n == 0 {
+				assert.Equal(t, http.StatusOK, sendTracks(in, "key", "many", 2_000).Code)
+			}
+		}
+	})
+}

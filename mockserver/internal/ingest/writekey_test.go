@@ -1,0 +1,135 @@
+package ingest_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+func TestEveryFormOfWriteKey(t *testing.T) {
+	encode := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	sources := []tracking.Source{{Name: "web", WriteKey: "web-key"}, {Name: "ios", WriteKey: "ios-key"}, {Name: "odd", WriteKey: "ké/y?"}}
+	const call = `"type":"track","userId":"u","event":"E"`
+	for name, test := range map[string]struct {
+		auth, query, body string
+		sources           []string
+		code              string
+	}{
+		"in the query, as beacons have it":   {query: "?writeKey=web-key", body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"in the query, escaped":              {query: "?a=b&writeKey=k%C3%A9%2Fy%3F", body: `{"batch":[{` + call + `}]}`, sources: []string{"odd"}},
+		"the header wins over the query":     {auth: "Basic " + encode("web-key:"), query: "?writeKey=ios-key", body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"the body wins over the query":       {query: "?writeKey=ios-key", body: `{"batch":[{` + call + `}],"writeKey":"web-key"}`, sources: []string{"web"}},
+		"of no source, in the query":         {query: "?writeKey=other", body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
+		"Basic auth":                         {auth: "Basic " + encode("web-key:"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"Basic auth with a password":         {auth: "Basic " + encode("web-key:secret"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"Basic auth without a colon":         {auth: "Basic " + encode("web-key"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"Basic auth without padding":         {auth: "Basic " + strings.TrimRight(encode("web-key:"), "="), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"Basic auth in small letters":        {auth: "basic " + encode("web-key:"), body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"a key of other characters":          {auth: "Basic " + encode("ké/y?:"), body: `{"batch":[{` + call + `}]}`, sources: []string{"odd"}},
+		"a bearer token":                     {auth: "Bearer web-key", body: `{"batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"in the body":                        {body: `{"batch":[{` + call + `}],"writeKey":"web-key"}`, sources: []string{"web"}},
+		"in the body, before the calls":      {body: `{"writeKey":"web-key","batch":[{` + call + `}]}`, sources: []string{"web"}},
+		"Basic auth wins over the body":      {auth: "Basic " + encode("web-key:"), body: `{"batch":[{` + call + `}],"writeKey":"ios-key"}`, sources: []string{"web"}},
+		"an OAuth token beside the body":     {auth: "Bearer eyJhbGciOi.J9.x", body: `{"batch":[{` + call + `}],"writeKey":"ios-key"}`, sources: []string{"ios"}},
+		"empty Basic auth":                   {auth: "Basic " + encode(":"), body: `{"batch":[{` + call + `}],"writeKey":"ios-key"}`, sources: []string{"ios"}},
+		"a call's key wins over the batch's": {auth: "Basic " + encode("web-key:"), body: `{"batch":[{` + call + `,"writeKey":"ios-key"},{` + call + `}]}`, sources: []string{"ios", "web"}},
+		"only on the calls":                  {body: `{"batch":[{` + call + `,"writeKey":"ios-key"},{` + call + `,"writeKey":"web-key"}]}`, sources: []string{"ios", "web"}},
+		"good calls beside one of no one":    {body: `{"batch":[{` + call + `,"writeKey":"ios-key"},{` + call + `},{` + call + `,"writeKey":"no"}]}`, sources: []string{"ios"}},
+		"of no source":                       {auth: "Basic " + encode("other:"), body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
+		"of no source, without calls":        {auth: "Basic " + encode("other:"), body: `{"batch":[]}`, code: "unknown_write_key"},
+		"none":                               {body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
+		"not base64":                         {auth: "Basic ~~~", body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
+		"an unknown scheme":                  {auth: "Digest web-key", body: `{"batch":[{` + call + `}]}`, code: "unknown_write_key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := newIngest(nil, sources...)
+			res := in.ask(http.MethodPost, "/v1/batch"+test.query, strings.NewReader(test.body), "Authorization: "+test.auth)
+			if test.code != "" {
+				assert.Equal(t, http.StatusUnauthorized, res.Code)
+				assert.Equal(t, test.code, answer(t, res)["code"])
+				assert.Equal(t, answer(t, res)["message"], answer(t, res)["error"])
+				assert.Empty(t, in.Stored())
+				return
+			}
+			assert.Equal(t, success, res.Body.String())
+			var got []string
+			for _, c := range in.Stored() {
+				got = append(got, c.Source)
+				assert.NotContains(t, string(c.Body), "-key", "a write key is not stored")
+			}
+			assert.ElementsMatch(t, test.sources, got)
+		})
+	}
+}
+
+// TestWriteKeysAreNotKept: what is remembered for people to look at does not give
+// them away.
+func TestWriteKeysAreNotKept(t *testing.T) {
+	const key = "a-key-that-is-secret"
+	in := newIngest(nil, tracking.Source{Name: "web", WriteKey: "web-key"})
+	for _, path := range []string{"/v1/projects/" + key + "/settings", "/projects/" + key, "/v1/projects/" + key + "/other/" + strings.Repeat("x", 1000)} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			in.ask(method, path, nil)
+		}
+	}
+	in.ask(http.MethodGet, "/v1/pixel/track?writeKey="+key, nil)
+	for _, body := range []string{
+		`{"writeKey":"` + key + `","batch":[]}`,
+		`{"batch":[{"type":"track","event":"E","writeKey" : "` + key + `","userId":"u"},{"type":"track","userId":"u","writeKey":"web-key"}]}`,
+	} {
+		in.ask(http.MethodPost, "/v1/batch", strings.NewReader(body))
+	}
+	assert.Len(t, in.refusals, 8)
+	for _, r := range in.refusals {
+		assert.NotContains(t, r.Path+r.Message, key)
+		assert.LessOrEqual(t, len([]rune(r.Path)), 200+len([]rune("…")))
+	}
+	rejections := in.rejections
+	require.Len(t, rejections, 2)
+	assert.Regexp(t, `^{"type":"track","event":"E","writeKey" : "a-ke…[0-9a-f]{8}","userId":"u"}$`, string(rejections[0].Body))
+	assert.Regexp(t, `^{"type":"track","userId":"u","writeKey":"we…[0-9a-f]{8}"}$`, string(rejections[1].Body))
+	assert.NotContains(t, rejections[0].Message, key)
+}
+
+// TestNoPathShowsAWriteKey: a library asks for its files and its settings by its key,
+// and people put keys in all places.
+func TestNoPathShowsAWriteKey(t *testing.T) {
+	in := newIngest(nil, tracking.Source{Name: "web", WriteKey: "web-key"})
+	const unknown = "hFx3kQ9mZw7LrT2vYb8N"
+	for _, key := range []string{"web-key", unknown} {
+		for _, path := range []string{
+			"/v1/projects/%s", "/v1/projects//%s/settings", "/v1/projects/x/%s/settings", "/Projects/%s/settings", "/projects/a/projects/%s/settings",
+			"/analytics.js/v1/%s/analytics.min.js", "/%s", "/%s/v1/batch", "/v1/batch/%s", "/v1/batch%%3FwriteKey=%s", "/v1/batch?writeKey=%s", "/v1/nothing?writeKey=%s", "/v1/pixel/%s",
+		} {
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				res := in.ask(method, fmt.Sprintf(path, key), strings.NewReader("{"), withKey)
+				assert.NotContains(t, res.Body.String(), key, "%s %s", method, path)
+			}
+		}
+	}
+	for _, r := range in.refusals {
+		assert.NotContains(t, r.Path+r.Message, "web-key")
+		assert.NotContains(t, r.Path+r.Message, unknown)
+	}
+	assert.Contains(t, in.ask(http.MethodGet, "/wp-admin/setup-config.php", nil).Body.String(), "/wp-admin/setup-config.php", "what is no key is shown")
+}
+
+func TestARefusalKeepsLittleOfItsPath(t *testing.T) {
+	in := newIngest(nil)
+	long := strings.Repeat("ä", 20_000)
+	for _, path := range []string{"/" + long, "/v1/pixel/" + long} {
+		in.ask(http.MethodGet, path, nil)
+	}
+	require.Len(t, in.refusals, 2)
+	for _, r := range in.refusals {
+		assert.Less(t, len(r.Path), 1000)
+		assert.Less(t, len(r.Message), 1000)
+	}
+}

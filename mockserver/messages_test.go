@@ -1,0 +1,172 @@
+package mockserver_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// ask sends a request whose header is given as lines of "Name: value", and
+// returns the response with its body read.
+func ask(t *testing.T, method, url, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		if req.Header.Add(name, value); name == "Host" {
+			req.Host = value
+		}
+	}
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res, string(text)
+}
+
+// answer decodes the JSON of an answer.
+func answer(t *testing.T, body string) map[string]any {
+	t.Helper()
+	var got map[string]any
+	require.NoError(t, json.Unmarshal([]byte(body), &got), body)
+	return got
+}
+
+const ok = `{"success": true}`
+
+func TestLibrariesLearnWhereToSend(t *testing.T) {
+	hook := webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1/"}}}
+	srv := mockserver.RunT(t, mockserver.Config{
+		Sources: []tracking.Source{{Name: "web", WriteKey: "k1"}, {Name: "ios", WriteKey: "k2"}},
+		Destinations: []tracking.Destination{{Name: "hook", Sources: []string{"web"}, Settings: hook},
+			{Name: "off", Disabled: true, Settings: hook}},
+	})
+	host := strings.TrimPrefix(srv.URL, "http://")
+	for key, unbundled := range map[string][]any{"k1": {"Webhooks"}, "k2": {}} {
+		for _, path := range []string{"/v1/projects/" + key + "/settings", "/projects/" + key + "/settings/"} {
+			res, text := ask(t, http.MethodGet, srv.URL+path, "", "Origin: https://shop.example")
+			assert.Equal(t, http.StatusOK, res.StatusCode)
+			assert.Equal(t, "https://shop.example", res.Header.Get("Access-Control-Allow-Origin"))
+			got := answer(t, text)
+			assert.Equal(t, map[string]any{
+				"apiKey": key, "apiHost": host + "/v1", "protocol": "http", "retryQueue": true, "addBundledMetadata": true,
+				"unbundledIntegrations": unbundled, "maybeBundledConfigIds": map[string]any{},
+			}, got["integrations"].(map[string]any)["Segment.io"])
+			assert.IsType(t, map[string]any{}, got["plan"])
+			assert.IsType(t, map[string]any{}, got["edgeFunction"])
+		}
+	}
+	_, text := ask(t, http.MethodGet, srv.URL+"/v1/projects/k1/settings", "", "X-Forwarded-Proto: https")
+	assert.Equal(t, "https", answer(t, text)["integrations"].(map[string]any)["Segment.io"].(map[string]any)["protocol"])
+	res, text := ask(t, http.MethodGet, srv.URL+"/v1/projects/nobody/settings", "")
+	assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
+	assert.Equal(t, "unknown_write_key", answer(t, text)["code"])
+}
+
+func TestMessagesAreDrainedWithoutWhatDiffers(t *testing.T) {
+	srv := mockserver.RunT(t)
+	messages := func() []map[string]any {
+		_, text := ask(t, http.MethodPost, srv.URL+"/messages", "")
+		var got []map[string]any
+		require.NoError(t, json.Unmarshal([]byte(text), &got))
+		return got
+	}
+	assert.Equal(t, []map[string]any{}, messages())
+	post(t, srv.URL+"/v1/batch", "key", `{"batch":[{"event":"Hello World","type":"track","userId":"u","messageId":"m1","timestamp":"2026-01-31T12:00:00Z"},
+		{"type":"identify","userId":"u","traits":{"n":12345678901234567890}}],"sentAt":"2026-01-31T12:00:00Z"}`)
+	assert.Equal(t, []map[string]any{
+		{"event": "Hello World", "type": "track", "userId": "u"},
+		{"type": "identify", "userId": "u", "traits": map[string]any{"n": 12345678901234567890.0}},
+	}, messages())
+	assert.Empty(t, messages(), "they were drained")
+	assert.Len(t, srv.Calls(), 2, "but only for /messages")
+	post(t, srv.URL+"/v1/page", "key", `{"userId":"u","name":"Home"}`)
+	srv.Clear()
+	assert.Empty(t, messages())
+	post(t, srv.URL+"/v1/page", "key", `{"userId":"u","name":"Home"}`)
+	assert.Equal(t, []map[string]any{{"type": "page", "userId": "u", "name": "Home"}}, messages())
+}
+
+func TestMessagesOfAnEarlierCollectorAreNotNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		history := history.New(0)
+		c := newCollector(t, engine.Config{Messages: true, History: history})
+		serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"Before"}`)
+		time.Sleep(time.Second)
+		c = newCollector(t, engine.Config{Messages: true, History: history})
+		serve(c, http.MethodPost, "/v1/page", `{"userId":"u","name":"After"}`)
+		res := serve(admin.New(c, ""), http.MethodGet, "/messages", "")
+		assert.Equal(t, `[{"userId":"u","name":"After","type":"page"}]`+"\n", res.Body.String())
+	})
+}
+
+func TestMessagesAreForTestsAlone(t *testing.T) {
+	res := serve(admin.New(newCollector(t, engine.Config{}), ""), http.MethodGet, "/messages", "")
+	assert.Equal(t, http.StatusNotFound, res.Code)
+}
+
+func TestHealthAndReadiness(t *testing.T) {
+	srv := mockserver.RunT(t)
+	for path, status := range map[string]string{"/health": "ok", "/ready": "ready"} {
+		res, text := ask(t, http.MethodGet, srv.URL+path, "")
+		assert.Equal(t, http.StatusOK, res.StatusCode)
+		assert.Equal(t, status, answer(t, text)["status"])
+	}
+	srv.Engine().Drain()
+	res, text := ask(t, http.MethodGet, srv.URL+"/ready", "")
+	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
+	assert.Equal(t, "unavailable", answer(t, text)["status"])
+	res, _ = ask(t, http.MethodGet, srv.URL+"/health", "")
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+}
+
+func TestReadingMessagesDrainsNone(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/batch", "k", track("m", 1))
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodGet} {
+		ask(t, method, srv.URL+"/messages", "")
+		ask(t, method, srv.URL+"/messages?raw", "")
+	}
+	_, text := ask(t, http.MethodGet, srv.URL+"/messages?drain", "")
+	assert.Contains(t, text, "Tested")
+	_, text = ask(t, http.MethodGet, srv.URL+"/messages", "")
+	assert.Equal(t, "[]\n", text)
+}
+
+// TestStrangersReadNoMessages: a page of another site that a browser on this machine
+// shows, and one whose name leads to this machine.
+func TestStrangersReadNoMessages(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post(t, srv.URL+"/v1/batch", "k", track("m", 1))
+	for _, request := range []string{"GET /messages?drain", "POST /messages?drain"} {
+		for _, header := range []string{
+			"Host: evil.example", "Origin: https://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site",
+		} {
+			method, path, _ := strings.Cut(request, " ")
+			res, text := ask(t, method, srv.URL+path, "", header)
+			assert.Contains(t, []int{http.StatusForbidden, http.StatusMisdirectedRequest}, res.StatusCode, "%s %s", request, header)
+			assert.NotContains(t, text, "Tested")
+			assert.Empty(t, res.Header.Get("Access-Control-Allow-Origin"))
+		}
+	}
+	res, _ := ask(t, http.MethodGet, srv.URL+"/api/v1/calls", "", "Origin: https://evil.example")
+	assert.Empty(t, res.Header.Get("Access-Control-Allow-Origin"))
+	_, text := ask(t, http.MethodGet, srv.URL+"/messages", "", "Sec-Fetch-Site: none")
+	assert.Contains(t, text, "Tested", "nothing was drained")
+}
