@@ -96,7 +96,7 @@ func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
 	j := journal.NewMemory(100_000)
 	t.Cleanup(func() { _ = j.Close() })
 	held := func() int64 {
-		health, err := j.(journal.HealthChecker).Health(t.Context())
+		health, err := j.Health(t.Context())
 		require.NoError(t, err)
 		return health.Bytes
 	}

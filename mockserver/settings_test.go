@@ -85,7 +85,7 @@ func (brokenStore) Update(context.Context, string, []byte, uint64) (uint64, erro
 func TestSettingsThatCannotBeStoredAreNotApplied(t *testing.T) {
 	srv := mockserver.RunEngine(t, engine.Config{Store: brokenStore{state.NewMemory()}})
 	err := srv.Engine().AddSource(t.Context(), tracking.Source{Name: "a", WriteKey: "k"})
-	assert.EqualError(t, err, "mockserver: the settings cannot be stored: no disk")
+	assert.EqualError(t, err, "mockserver: the settings cannot be stored: mockserver: state settings: no disk")
 	assert.Empty(t, srv.Engine().Settings().Sources)
 }
 

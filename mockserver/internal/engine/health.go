@@ -68,10 +68,7 @@ func (s *DestinationStatus) state(enabled bool) DestinationState {
 func (c *Collector) Health(ctx context.Context) (journal.Health, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if checker, ok := c.journal.(journal.HealthChecker); ok {
-		return checker.Health(ctx)
-	}
-	return journal.Health{}, nil
+	return c.config.Journal.Health(ctx)
 }
 
 // Ready returns nil if the collector takes calls and can store them. Otherwise
@@ -87,10 +84,10 @@ func (c *Collector) Ready(ctx context.Context) error {
 // Status returns how each destination is doing, by name.
 func (c *Collector) Status() []DestinationStatus {
 	var all []DestinationStatus
-	for _, w := range c.running() {
+	for _, w := range c.workers.all() {
 		d, destination := w.Status(), w.Destination()
 		s := DestinationStatus{Destination: destination.Name, Paused: d.Paused, Down: d.Down, Failures: d.Failures, ProbeAt: d.ProbeAt}
-		s.RecentAttempts, s.RecentFailures = c.history.Outcomes(destination.Name, w.AttachedSince())
+		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, w.AttachedSince())
 		s.State = s.state(!destination.Disabled)
 		all = append(all, s)
 	}
@@ -122,8 +119,8 @@ func (c *Collector) logReady(err error) {
 	switch {
 	case errors.Is(err, state.ErrClosed):
 	case err != nil && !c.unready.Swap(true):
-		c.log.Warn("the collector is not ready", "error", err)
+		c.config.Logger.Warn("the collector is not ready", "error", err)
 	case err == nil && c.unready.Swap(false):
-		c.log.Info("the collector is ready again")
+		c.config.Logger.Info("the collector is ready again")
 	}
 }

@@ -34,7 +34,7 @@ type Selection struct {
 // were replayed before it; it is ErrUnknown where there is no such destination, or
 // what the journal said. One replay runs at a time, others wait.
 func (c *Collector) Replay(ctx context.Context, destination string, sel Selection) (int, error) {
-	w := c.worker(destination)
+	w := c.workers.of(destination)
 	if w == nil {
 		return 0, fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
 	}
@@ -68,7 +68,7 @@ type replay struct {
 func (r *replay) failed(ctx context.Context, filter *history.CallFilter) (int, error) {
 	start := time.Now()
 	var failure error
-	err := r.collector.journal.Failed(ctx, r.destination, func(f journal.FailedCall) bool {
+	err := r.collector.config.Journal.Failed(ctx, r.destination, func(f journal.FailedCall) bool {
 		if f.FailedAt.After(start) {
 			return false // replayed just now, and failed again
 		}
@@ -89,7 +89,7 @@ func (r *replay) failed(ctx context.Context, filter *history.CallFilter) (int, e
 // recorded replays calls that the History remembers, but for those of an earlier
 // destination of the same name.
 func (r *replay) recorded(ctx context.Context, filter *history.CallFilter) (int, error) {
-	for record := range r.collector.history.Backward(0) {
+	for record := range r.collector.config.History.Backward(0) {
 		s, decided := record.Last(r.destination)
 		if !decided || s.State != r.from || s.At.Before(r.since) || !filter.Matches(&record.Call) {
 			continue
@@ -122,7 +122,7 @@ func (r *replay) flush(ctx context.Context) error {
 	// Recorded before it is done: the calls may be delivered before Replay returns,
 	// and that is to be the last word on them.
 	r.record(tracking.Outcome{State: tracking.StatePending, Reason: "replayed"})
-	if err := r.collector.journal.Replay(ctx, r.destination, r.calls, r.from); err != nil {
+	if err := r.collector.config.Journal.Replay(ctx, r.destination, r.calls, r.from); err != nil {
 		r.record(tracking.Outcome{State: r.from, Reason: "it could not be replayed"})
 		return fmt.Errorf("mockserver: the journal does not replay: %w", err)
 	}

@@ -85,6 +85,14 @@ type Journal interface {
 	// Ledger returns the account of every attached destination, by name.
 	Ledger(ctx context.Context) ([]tracking.Ledger, error)
 
+	// Verify proves or refutes the account of every destination, by name. A journal that
+	// can counts anew what it has stored. Calls may be accepted and delivered meanwhile.
+	Verify(ctx context.Context) ([]Verification, error)
+
+	// Health returns what the journal holds, and an error if it could not store
+	// a batch now: ErrFull, or what keeps it from storing.
+	Health(ctx context.Context) (Health, error)
+
 	// Close ends all readers and releases what the journal holds. What is durable
 	// stays. Close may be called again.
 	Close() error
@@ -160,11 +168,4 @@ type Result struct {
 	// RetryAt is when the calls left in StatePending are due again, as an entry
 	// whose Attempt is one higher.
 	RetryAt time.Time
-}
-
-// A Verifier is a Journal that can prove its ledger.
-type Verifier interface {
-	// Verify counts anew, for every destination, and says what contradicts its
-	// ledger. Calls may be accepted and delivered meanwhile.
-	Verify(ctx context.Context) ([]Verification, error)
 }
