@@ -188,10 +188,15 @@ func (w *Worker) AttachedSince() time.Time {
 
 // A Status says how the deliveries to a destination go.
 type Status struct {
-	Paused   bool
-	Down     bool      // calls failed in a row, and fewer are tried
-	Failures int       // in a row
-	ProbeAt  time.Time // when the next call is tried while there is no connection to be had
+	Paused bool `json:"paused"`
+	// Down says that ten calls or more failed in a row. Where they could not connect,
+	// one at a time is tried; else they are tried at a lower rate.
+	Down bool `json:"down"`
+	// Failures is how many calls failed in a row, of those that were tried for the first
+	// time or could not connect.
+	Failures int `json:"failures"`
+	// ProbeAt is when the next call is tried while there is no connection to be had.
+	ProbeAt time.Time `json:"probeAt,omitzero"`
 }
 
 // Status returns how the deliveries go.
