@@ -50,7 +50,7 @@ func (j *job) prepare() (send bool) {
 		j.delivery = failed("each webhook has refused the call for good")
 		return false
 	}
-	j.ticket.call, j.ticket.requests = j, len(j.webhooks)
+	j.ticket.call = j
 	return true
 }
 
@@ -79,27 +79,43 @@ func (j *job) run() (o outcome, cause string) {
 }
 
 // sendAll sends the request to all webhooks at once. The first that takes it decides;
-// the requests to the others go on and end by themselves.
+// the other requests go on as trailing ones, unless there are too many: then they are
+// waited for.
 func (j *job) sendAll(request sender.Request, v *verdict) {
-	type answer struct {
-		from webhook.Endpoint
-		webhook.Attempt
-	}
-	answers := make(chan answer, len(j.webhooks)) // never closed; what comes once it is decided stays there
-	j.gate.split(&j.ticket, len(j.webhooks))
+	answers := make(chan answer, len(j.webhooks)) // never closed
 	for _, to := range j.webhooks {
-		j.trailing.Go(func() {
-			a := answer{to, j.send(request, to)}
-			j.gate.requestEnded()
-			answers <- a
-		})
+		j.underWay.Go(func() { answers <- answer{to, j.send(request, to)} })
 	}
-	for range j.webhooks {
+	for left := len(j.webhooks) - 1; left >= 0; left-- {
 		a := <-answers
-		if v.add(a.from, a.Attempt); v.sum == webhook.Success {
+		if v.add(a.from, a.Attempt); v.sum == webhook.Success && j.leave(answers, left) {
 			return
 		}
 	}
+}
+
+// An answer is what came of the request to one webhook.
+type answer struct {
+	from webhook.Endpoint
+	webhook.Attempt
+}
+
+// leave reports whether the requests that have not answered may go on as trailing ones,
+// and counts them until they have.
+func (w *Worker) leave(answers <-chan answer, left int) bool {
+	if w.trailing.Add(int64(left)) > maxTrailing {
+		w.trailing.Add(-int64(left))
+		return false
+	}
+	if left > 0 {
+		w.underWay.Go(func() {
+			for range left {
+				<-answers
+				w.trailing.Add(-1)
+			}
+		})
+	}
+	return true
 }
 
 // send makes one attempt and records it.

@@ -201,9 +201,7 @@ type ticket struct {
 		// secret: a URL may.
 		run() (o outcome, cause string)
 	}
-	requests int // that it makes, at least 1
-	reserved int // requests that end with the call
-	line     *gateLine
+	line *gateLine
 }
 
 // A gateLine is the calls of one entry at the gate.

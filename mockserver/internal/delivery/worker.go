@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxTrailing is how many requests of one destination may be under way at once,
-	// whatever its concurrency: those of calls that another webhook has taken go on
-	// until they are answered, or time out.
+	// maxTrailing is how many requests of one destination may be under way beside those of
+	// its calls under way: where another webhook has taken the call they go on until they
+	// are answered, or time out.
 	maxTrailing = 1024
 	// journalRetry is how long a worker waits after the journal failed it.
 	journalRetry = time.Second
@@ -73,7 +73,8 @@ type Worker struct {
 	settings atomic.Pointer[tracking.Destination]
 	gate     *gate
 	status   statusLog
-	trailing sync.WaitGroup // requests whose calls have ended
+	underWay sync.WaitGroup // requests to one of several webhooks
+	trailing atomic.Int64   // those of them whose calls have ended
 	done     chan struct{}  // closed when run has ended
 
 	contexts requestContexts
@@ -96,7 +97,7 @@ type Worker struct {
 func NewWorker(d tracking.Destination, reader journal.Reader, config WorkerConfig) *Worker {
 	w := &Worker{WorkerConfig: config, name: d.Name, done: make(chan struct{})}
 	w.status = statusLog{log: config.Log, destination: d.Name}
-	w.gate = newGate(config.Concurrency, max(maxTrailing, webhook.MaxEndpoints*config.Concurrency), w.status.changed)
+	w.gate = newGate(config.Concurrency, w.status.changed)
 	w.requests, w.abort = context.WithCancel(context.Background())
 	w.contexts.parent, w.contexts.timeout = w.requests, config.Timeout
 	w.leasing, w.endLease = context.WithCancel(w.requests)
@@ -136,7 +137,7 @@ func (w *Worker) BreakOff() { w.change(workerStopped) }
 func (w *Worker) Stop() {
 	w.BreakOff()
 	<-w.done
-	w.trailing.Wait()
+	w.underWay.Wait()
 }
 
 // Wait waits until a worker that is drained has ended, or ctx ends: it returns its error.
