@@ -84,46 +84,22 @@ func (j *job) run() (o outcome, cause string) {
 func (j *job) sendAll(request sender.Request, v *verdict) {
 	answers := make(chan answer, len(j.webhooks)) // never closed
 	for _, to := range j.webhooks {
-		j.underWay.Go(func() { answers <- answer{to, j.send(request, to)} })
+		j.requests.concurrent.Go(func() { answers <- answer{to, j.send(request, to)} })
 	}
 	for left := len(j.webhooks) - 1; left >= 0; left-- {
 		a := <-answers
-		if v.add(a.from, a.Attempt); v.sum == webhook.Success && j.leave(answers, left) {
+		if v.add(a.from, a.Attempt); v.sum == webhook.Success && j.requests.leave(answers, left) {
 			return
 		}
 	}
 }
 
-// An answer is what came of the request to one webhook.
-type answer struct {
-	from webhook.Endpoint
-	webhook.Attempt
-}
-
-// leave reports whether the requests that have not answered may go on as trailing ones,
-// and counts them until they have.
-func (w *Worker) leave(answers <-chan answer, left int) bool {
-	if w.trailing.Add(int64(left)) > maxTrailing {
-		w.trailing.Add(-int64(left))
-		return false
-	}
-	if left > 0 {
-		w.underWay.Go(func() {
-			for range left {
-				<-answers
-				w.trailing.Add(-1)
-			}
-		})
-	}
-	return true
-}
-
 // send makes one attempt and records it.
 func (j *job) send(r sender.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
-	ctx := j.contexts.begin(Info{Destination: j.name, Source: j.call.Source})
+	ctx := j.requests.begin(Info{Destination: j.name, Source: j.call.Source})
 	a := j.Sender.Send(ctx, r)
-	j.contexts.end(ctx)
+	j.requests.end(ctx)
 	j.Observer.Observe(tracking.Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
 	return a
 }
@@ -161,7 +137,7 @@ func (v *verdict) conclude() outcome {
 	case v.sum == webhook.Success:
 		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateDelivered}, decided: true}
 		return outcomeAnswered
-	case j.requests.Err() != nil:
+	case j.requests.parent.Err() != nil:
 		return outcomeUnknown // we broke it off ourselves
 	case v.sum == webhook.Permanent:
 		j.delivery = failed(reason)

@@ -39,5 +39,5 @@
 //  8. note.go: what the next attempt needs to know
 //  9. statuslog.go: how the destination does is logged
 //  10. breaker.go: when a call may begin
-//  11. requests.go: the contexts of requests
+//  11. requests.go: requests that are under way, and their contexts
 package delivery

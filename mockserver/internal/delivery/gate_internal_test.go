@@ -181,7 +181,7 @@ type modelLine struct {
 type modelCall struct {
 	ticket  ticket
 	line    *modelLine
-	state   string // waits, runs, ended or left
+	state   string       // waits, runs, ended or left
 	outcome chan outcome // ends it
 
 	begun bool // by the gate
