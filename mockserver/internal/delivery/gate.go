@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // A gate admits calls to a destination, so many at once: a breaker says when one may
@@ -156,25 +157,17 @@ func (g *gate) until(l *gateLine, now time.Time) time.Time {
 	return l.deadline
 }
 
-// wait waits until the line is signaled, or has to look. The lock is held, but not
-// meanwhile.
+// wait waits until the line is signaled, or calls of it wait and have to look. The lock is
+// held, but not meanwhile.
 func (g *gate) wait(l *gateLine) {
-	if len(l.waiting) == 0 {
-		g.mu.Unlock()
-		<-l.wake
-		g.mu.Lock()
-		return
+	ctx := context.Background() // calls under way are waited for in any case
+	l.until = time.Time{}
+	if len(l.waiting) > 0 {
+		ctx, l.until = l.ctx, g.until(l, time.Now())
 	}
-	l.until = g.until(l, time.Now())
-	timer := time.NewTimer(time.Until(l.until))
 	g.mu.Unlock()
-	select {
-	case <-timer.C:
-	case <-l.wake:
-	case <-l.ctx.Done():
-	}
-	timer.Stop()
-	g.mu.Lock()
+	defer g.mu.Lock()
+	pause.Until(ctx, l.until, l.wake)
 }
 
 // beginEntry counts an entry that is worked at. It comes to run.
