@@ -89,27 +89,6 @@ func TestSettingsThatCannotBeStoredAreNotApplied(t *testing.T) {
 	assert.Empty(t, srv.Engine().Settings().Sources)
 }
 
-func TestSettingsReportEachProblemWithItsField(t *testing.T) {
-	err := settings.Settings{
-		Sources: []tracking.Source{{Name: "a", WriteKey: "k"}, {Name: "a", WriteKey: "k", CallsPerSecond: -1}, {}},
-		Destinations: []tracking.Destination{
-			{Name: "d", Settings: to("http://127.0.0.1:1")},
-			{Name: "d", Settings: to("example.com")},
-			{Settings: webhook.Settings{AliasFields: "snake"}},
-		},
-	}.Validate()
-	assert.EqualError(t, err, `sources[1].name: is "a" again: give each source a name of its own
-sources[1].writeKey: is that of source "a" too: give each source a write key of its own
-sources[1].callsPerSecond: is -1: use a number above 0, or leave it out
-sources[2].name: is empty: give the source a name
-sources[2].writeKey: is empty: give source "" a write key
-destinations[1].name: is "d" again: give each destination a name of its own
-destinations[1].webhooks[0].url: has the protocol "": start it with https:// or http://
-destinations[2].name: is empty: give the destination a name
-destinations[2].webhooks: is empty: give at least one URL
-destinations[2].aliasFields: is "snake": use "spaced" or "camelCase"`)
-}
-
 func TestShutdownEndsWhatIsUnderWayAndKeepsTheRest(t *testing.T) {
 	arrived, answer := make(chan struct{}, 100), make(chan struct{})
 	rec := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {
@@ -174,18 +153,6 @@ func TestReadyTellsTheTruth(t *testing.T) {
 	assert.Equal(t, 503, get("/ready"))
 	assert.Equal(t, 200, get("/health"), "the process lives")
 	assert.ErrorIs(t, srv.Ready(t.Context()), journal.ErrClosed)
-}
-
-func TestRepeatedPauseAndResumeLosesNothing(t *testing.T) {
-	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{{Name: "hook", Settings: to(rec.URL)}}})
-	for i := range 10 {
-		require.NoError(t, srv.Pause(t.Context(), "hook"))
-		post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprint(i), 5))
-		require.NoError(t, srv.Resume(t.Context(), "hook"))
-	}
-	delivered(t, srv, "hook", 50)
-	until(t, srv, "all were delivered once", func() bool { bodies, _ := rec.got(); return len(bodies) == 50 })
 }
 
 func TestADrainedCollectorTakesNoSettings(t *testing.T) {

@@ -41,6 +41,8 @@ func TestRequestContextEndsWithParent(t *testing.T) {
 	rs := requests{parent: newScope(parent), timeout: time.Hour}
 	spare, begun := rs.begin(Info{}), rs.begin(Info{})
 	assert.Equal(t, 1, begun.Value(key{}))
+	_, ok := FromContext(parent)
+	assert.False(t, ok, "a context of something else")
 	rs.end(spare)
 	cancel(errors.New("enough"))
 	<-begun.Done()
