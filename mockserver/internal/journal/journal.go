@@ -98,25 +98,23 @@ type Journal interface {
 	Close() error
 }
 
-// A Reader hands out the entries of one destination. Its methods may be called
-// from many goroutines at once.
+// A Reader hands out the entries of one destination, until the destination is attached
+// again or detached, or the journal is closed: then those that are leased, and those that
+// wait, stay pending for the next reader. Its methods may be called from many goroutines
+// at once.
 type Reader interface {
 	// Next waits for an entry that is due and wanted, and leases it to the caller.
 	// Sources take turns, however much of one waits and however long it has: calls
 	// that were never tried come in their order within a source. Where both wait, an
 	// entry that is tried again comes after four of calls that were never tried at
-	// most. Next returns ctx's error, or ErrClosed once the reader or the
-	// journal is closed.
+	// most. Next returns ctx's error, or ErrClosed once the reader hands out no
+	// more.
 	Next(ctx context.Context, want Want) (Lease, error)
 
 	// Since is when the destination was attached, to a millisecond: for the first
 	// time, or the first since it was detached. What became of calls before that was
 	// at another destination of its name.
 	Since() time.Time
-
-	// Close stops reading. Entries that are leased, and those that wait, stay
-	// pending for the next reader.
-	Close() error
 }
 
 // A Want says which entries Next is to hand out. The zero value takes any.

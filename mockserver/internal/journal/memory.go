@@ -364,16 +364,6 @@ func (r *memoryReader) Next(ctx context.Context, want Want) (Lease, error) {
 	}
 }
 
-func (r *memoryReader) Close() error {
-	j := r.queue.journal
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if r.queue.reader == r {
-		r.queue.closeReader()
-	}
-	return nil
-}
-
 type memoryLease struct {
 	queue *memoryQueue
 	entry *memoryEntry
