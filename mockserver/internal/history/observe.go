@@ -13,7 +13,13 @@ import (
 )
 
 // Observe implements event.Observer.
-func (h *History) Observe(e event.Event) {
+func (h *History) Observe(e event.Event) { h.file(e, false) }
+
+// Restore takes an Attempt or an Ended of an earlier process. It goes before what
+// this process did: calls that this one delivered meanwhile are delivered.
+func (h *History) Restore(e event.Event) { h.file(e, true) }
+
+func (h *History) file(e event.Event, restored bool) {
 	switch e := e.(type) {
 	case event.Accepted:
 		h.addAccepted(e)
@@ -24,20 +30,9 @@ func (h *History) Observe(e event.Event) {
 	case event.Refusal:
 		h.addRefusal(e)
 	case tracking.Attempt:
-		h.addAttempt(e, false)
+		h.addAttempt(e, restored)
 	case tracking.Ended:
-		h.addEnded(e, false)
-	}
-}
-
-// Restore takes an Attempt or an Ended of an earlier process. It goes before what
-// this process did: calls that this one delivered meanwhile are delivered.
-func (h *History) Restore(e event.Event) {
-	switch e := e.(type) {
-	case tracking.Attempt:
-		h.addAttempt(e, true)
-	case tracking.Ended:
-		h.addEnded(e, true)
+		h.addEnded(e, restored)
 	}
 }
 

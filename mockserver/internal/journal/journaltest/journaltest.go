@@ -109,6 +109,13 @@ func open(t *testing.T, o Options) journal.Journal {
 	return j
 }
 
+// openAttached also attaches the destination "d".
+func openAttached(t *testing.T, o Options) (journal.Journal, journal.Reader) {
+	t.Helper()
+	j := open(t, o)
+	return j, attach(t, j, "d")
+}
+
 func attach(t *testing.T, j journal.Journal, destination string, sources ...string) journal.Reader {
 	t.Helper()
 	r, err := j.Attach(within(t), destination, sources)
@@ -218,8 +225,7 @@ func sources(t *testing.T, o Options) {
 }
 
 func retries(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	require.NoError(t, j.Append(within(t), batch("web", "m", 3)))
 	l := next(t, r)
 	since := l.Entry().Since
@@ -242,8 +248,7 @@ func retries(t *testing.T, o Options) {
 }
 
 func notes(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	require.NoError(t, j.Append(within(t), batch("web", "m", 4)))
 	noted := func(states map[string]tracking.Outcome) []string {
 		t.Helper()
@@ -267,8 +272,7 @@ func notes(t *testing.T, o Options) {
 }
 
 func retriesBeside(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	require.NoError(t, j.Append(within(t), batch("web", "old", 1)))
 	finish(t, next(t, r), time.Now(), tracking.StatePending)
 	require.NoError(t, j.Append(within(t), batch("web", "new", 1)))
@@ -279,8 +283,7 @@ func retriesBeside(t *testing.T, o Options) {
 
 // turns has a source behind 300 entries of another, and retries of these.
 func turns(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	for i := range 300 {
 		require.NoError(t, j.Append(within(t), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
 	}
@@ -314,8 +317,7 @@ func turns(t *testing.T, o Options) {
 
 // wants narrows what Next hands out.
 func wants(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	require.NoError(t, j.Append(within(t), batch("bad", "again", 1)))
 	finish(t, next(t, r), time.Now(), tracking.StatePending)
 	for i := range 40 {
@@ -352,8 +354,7 @@ func wants(t *testing.T, o Options) {
 }
 
 func returned(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	require.NoError(t, j.Append(within(t), batch("web", "m", 2)))
 	l := next(t, r)
 	first := l.Entry().ID
@@ -406,8 +407,7 @@ func failedIDs(list []journal.FailedCall) (ids []string) {
 }
 
 func failed(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	require.NoError(t, j.Append(within(t), batch("web", "m", 3)))
 	finish(t, next(t, r), time.Time{}, tracking.StateFailed)
 	list := listFailed(t, j, "d")
@@ -431,8 +431,7 @@ func failed(t *testing.T, o Options) {
 }
 
 func replayDelivered(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	sent := batch("web", "m", 2)
 	require.NoError(t, j.Append(within(t), sent))
 	finish(t, next(t, r), time.Time{}, tracking.StateDelivered)
@@ -446,8 +445,7 @@ func replayDelivered(t *testing.T, o Options) {
 }
 
 func detach(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	require.NoError(t, j.Append(within(t), batch("web", "a", 2)))
 	require.NoError(t, j.Append(within(t), batch("web", "b", 2)))
 	l := next(t, r)
@@ -538,8 +536,7 @@ func leftBehind(t *testing.T, o Options) {
 }
 
 func mismatch(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	require.NoError(t, j.Append(within(t), batch("web", "m", 2)))
 	require.Error(t, next(t, r).Finish(within(t), journal.Result{Outcomes: make([]tracking.Outcome, 1)}), "one outcome for two calls")
 }
@@ -548,8 +545,7 @@ func mismatch(t *testing.T, o Options) {
 // do ending in failures and retries, and looks at the ledger all the time.
 func load(t *testing.T, o Options) {
 	const senders, batches, size, workers = 4, 25, 5, 4
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 
