@@ -4,9 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"testing"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -27,21 +25,4 @@ func hook(name string, urls ...string) tracking.Destination {
 		d.Webhooks = append(d.Webhooks, webhook.Endpoint{URL: url})
 	}
 	return d
-}
-
-// until waits for a condition that the history's changes bring about.
-func until(t *testing.T, srv *mockserver.Server, what string, holds func() bool) {
-	t.Helper()
-	ctx := within(t)
-	for {
-		changed := srv.Engine().History().Changed()
-		if holds() {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
 }

@@ -168,7 +168,7 @@ func TestShutdownBreaksOffWhatTakesTooLong(t *testing.T) {
 	})
 }
 
-func TestReadyTellsTheTruth(t *testing.T) {
+func TestReadyFollowsTheJournal(t *testing.T) {
 	memory := journal.NewMemory(100)
 	c := newCollector(t, engine.Config{Journal: memory})
 	assert.Equal(t, http.StatusOK, ask(c, http.MethodGet, "/ready", ""))
