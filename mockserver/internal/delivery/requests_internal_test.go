@@ -94,3 +94,20 @@ func TestRequestContextsConcurrentSafe(t *testing.T) {
 		users.Wait()
 	}
 }
+
+func TestTrailingRequestsTakeRoomUntilTheyEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rs requests
+		many, few := make(chan answer), make(chan answer)
+		assert.True(t, rs.leave(many, maxTrailing-2))
+		assert.False(t, rs.leave(few, 3), "one too many")
+		assert.True(t, rs.leave(few, 2))
+		many <- answer{}
+		synctest.Wait()
+		assert.EqualValues(t, maxTrailing-1, rs.trailing.Load())
+		close(many)
+		close(few)
+		rs.concurrent.Wait()
+		assert.Zero(t, rs.trailing.Load())
+	})
+}
