@@ -119,6 +119,10 @@ func TestCallReachesASignedWebhook(t *testing.T) {
 	assert.Equal(t, "growth", heads[0].Get("X-Team"))
 	assert.Equal(t, "m1", heads[0].Get("X-Message-Id"))
 	assert.Equal(t, "1", heads[0].Get("X-Attempt"))
+
+	require.NoError(t, srv.Ready(t.Context()))
+	require.NoError(t, srv.Close())
+	assert.Error(t, srv.Ready(t.Context()), "it is closed")
 }
 
 func TestASenderThatRepeatsItselfIsStoredOnce(t *testing.T) {
