@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -120,92 +119,10 @@ func TestCallReachesASignedWebhook(t *testing.T) {
 	assert.Equal(t, "growth", heads[0].Get("X-Team"))
 	assert.Equal(t, "m1", heads[0].Get("X-Message-Id"))
 	assert.Equal(t, "1", heads[0].Get("X-Attempt"))
-}
 
-func TestIntegrationsDecideWhoGetsACall(t *testing.T) {
-	rec := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{
-		{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}},
-		{Name: "off", Disabled: true, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}},
-	}})
-	delivered := map[string]bool{
-		`{}`: true, `{"All":true}`: true, `{"All":false}`: false, `{"All":false,"Webhooks":true}`: true,
-		`{"All":false,"Webhooks":{"a":1}}`: true, `{"Webhooks":false}`: false, `{"webhooks":false}`: true,
-		`{"All":true,"Webhooks":false}`: false, `{"All":false,"webhooks":true}`: false, `{"Other":false}`: true,
-	}
-	want := int64(0)
-	for integrations, deliver := range delivered {
-		if deliver {
-			want++
-		}
-		post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u","messageId":"`+strings.ReplaceAll(integrations, `"`, "'")+`","integrations":`+integrations+`}`)
-	}
-	_, err := srv.Wait(within(t), len(delivered), func(r *tracking.Record) bool {
-		_, hook := r.State("hook")
-		_, off := r.State("off")
-		return hook && off
-	})
-	require.NoError(t, err)
-	ledgers, err := srv.Ledger(t.Context())
-	require.NoError(t, err)
-	all := int64(len(delivered))
-	assert.Equal(t, []tracking.Ledger{
-		{Destination: "hook", Accepted: all, Delivered: want, Filtered: all - want},
-		{Destination: "off", Accepted: all, Filtered: all},
-	}, ledgers)
-	for _, call := range srv.Calls(mockserver.DeliveredTo("hook")) {
-		assert.True(t, delivered[strings.ReplaceAll(call.ID, "'", `"`)], call.ID)
-	}
-}
-
-func TestOneDeadDestinationDoesNotHoldAnother(t *testing.T) {
-	hang := make(chan struct{})
-	dead := newReceiver(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-hang:
-		case <-r.Context().Done():
-		}
-	})
-	t.Cleanup(func() { close(hang) })
-	healthy := newReceiver(t, nil)
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{
-		{Name: "dead", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: dead.URL}}}},
-		{Name: "healthy", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: healthy.URL}}}},
-	}})
-	const batches, size = 20, 50
-	began := time.Now()
-	for i := range batches {
-		status, _ := post(t, srv.URL+"/v1/batch", "key", track(fmt.Sprint(i), size))
-		require.Equal(t, http.StatusOK, status)
-	}
-	_, err := srv.Wait(within(t), batches*size, mockserver.DeliveredTo("healthy"))
-	require.NoError(t, err)
-	bodies, _ := dead.got()
-	each := 1 + int(time.Since(began)/webhook.Timeout) // a delivery that hangs gives way to another after that
-	assert.LessOrEqual(t, len(bodies), each*engine.DefaultConcurrency)
-}
-
-func TestFailedCallsAreTriedAgainAndTheirWebhookNumbersAttempts(t *testing.T) {
-	rec := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
-		if n < 3 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{
-		{Name: "hook", Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: rec.URL}}}},
-	}})
-	post(t, srv.URL+"/v1/batch", "key", track("m", 1))
-	_, err := srv.Wait(within(t), 1, mockserver.DeliveredTo("hook"))
-	require.NoError(t, err)
-	_, heads := rec.got()
-	var numbers []string
-	for _, h := range heads {
-		numbers = append(numbers, h.Get("X-Attempt"))
-	}
-	assert.Equal(t, []string{"1", "2", "3"}, numbers)
-	record := srv.Engine().History().Records(nil)[0]
-	assert.Len(t, record.Attempts, 3)
-	assert.Contains(t, record.Ends[0].Reason, "503")
+	require.NoError(t, srv.Ready(t.Context()))
+	require.NoError(t, srv.Close())
+	assert.Error(t, srv.Ready(t.Context()), "it is closed")
 }
 
 func TestASenderThatRepeatsItselfIsStoredOnce(t *testing.T) {

@@ -3,53 +3,17 @@ package mockserver_test
 import (
 	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
-	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal/journaltest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
-
-func TestMemoryJournal(t *testing.T) {
-	journaltest.Run(t, journaltest.Options{
-		Open: func(_ *testing.T, maxBytes int64) journal.Journal {
-			return journal.NewMemory(maxBytes)
-		},
-		In: synctest.Test,
-	})
-}
-
-// TestFailedCallsKeepNoWholeBatches: a failed call is kept after those are done that
-// came with it, and shared their memory.
-func TestFailedCallsKeepNoWholeBatches(t *testing.T) {
-	const batches, size = 60, 400_000
-	j := journal.NewMemory(0)
-	t.Cleanup(func() { _ = j.Close() })
-	r, err := j.Attach(t.Context(), "d", nil)
-	require.NoError(t, err)
-	before := heap()
-	for i := range batches {
-		bodies := make([]byte, size)
-		calls := []tracking.Call{{ID: fmt.Sprint(i), Source: "s", Body: bodies[:100:100]}, {ID: fmt.Sprint("other ", i), Source: "s", Body: bodies[100:]}}
-		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "s", Calls: calls}))
-		lease, err := r.Next(t.Context(), journal.Want{})
-		require.NoError(t, err)
-		require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateFailed}, {State: tracking.StateDelivered}}}))
-	}
-	assert.Less(t, int64(heap()-before), int64(batches*size/10))
-	runtime.KeepAlive(j)
-}
 
 // TestTheLimitOfAMemoryJournalIsOneOfMemory: calls that are tiny, alone in their
 // request, or between much white space take no more than others.
@@ -88,78 +52,4 @@ func TestTheLimitOfAMemoryJournalIsOneOfMemory(t *testing.T) {
 			assert.InDelta(t, limit, health.Bytes, limit/50)
 		})
 	}
-}
-
-// TestAMemoryJournalCountsRetriesAndFrees: what is tried again takes memory of its own,
-// and nothing is left when all is done.
-func TestAMemoryJournalCountsRetriesAndFrees(t *testing.T) {
-	j := journal.NewMemory(100_000)
-	t.Cleanup(func() { _ = j.Close() })
-	held := func() int64 {
-		health, err := j.(journal.HealthChecker).Health(t.Context())
-		require.NoError(t, err)
-		return health.Bytes
-	}
-	readers := map[string]journal.Reader{}
-	for _, name := range []string{"a", "b"} {
-		r, err := j.Attach(t.Context(), name, []string{"s"})
-		require.NoError(t, err)
-		readers[name] = r
-	}
-	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "other", Calls: make([]tracking.Call, 1_000)}), "nobody wants it")
-	assert.Zero(t, held())
-	finish := func(name string, outcomes ...tracking.Outcome) {
-		lease, err := readers[name].Next(t.Context(), journal.Want{})
-		require.NoError(t, err)
-		require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: outcomes}))
-	}
-	pending, done := tracking.Outcome{State: tracking.StatePending, Note: "n"}, tracking.Outcome{State: tracking.StateDelivered}
-	calls := []tracking.Call{{ID: "1", Source: "s", Body: make([]byte, 1_000)}, {ID: "2", Source: "s", Body: make([]byte, 1_000)}}
-	require.NoError(t, j.Append(t.Context(), event.Batch{Source: "s", Calls: calls}))
-	first := held()
-	assert.Greater(t, first, int64(2_000))
-	finish("a", pending, pending)
-	assert.Greater(t, held(), first+2*int64(unsafe.Sizeof(tracking.Call{})))
-	finish("b", done, done)
-	finish("a", done, pending)
-	assert.Greater(t, held(), int64(2_000), "the calls share their memory")
-	finish("a", tracking.Outcome{State: tracking.StateFailed})
-	assert.Zero(t, held())
-	require.NoError(t, j.Replay(t.Context(), "a", calls, tracking.StateFailed))
-	assert.Greater(t, held(), int64(2_000))
-	require.NoError(t, j.Detach(t.Context(), "a"))
-	assert.Zero(t, held())
-}
-
-func TestFailedCallsTakeAShareOfTheMemory(t *testing.T) {
-	j := journal.NewMemory(80_000)
-	t.Cleanup(func() { _ = j.Close() })
-	r, err := j.Attach(t.Context(), "d", nil)
-	require.NoError(t, err)
-	fail := func(id string, size int) {
-		calls := []tracking.Call{{ID: id, Source: "s", Body: make([]byte, size)}}
-		require.NoError(t, j.Append(t.Context(), event.Batch{Source: "s", ReceivedAt: time.Now(), Calls: calls}))
-		lease, err := r.Next(t.Context(), journal.Want{})
-		require.NoError(t, err)
-		require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateFailed, Reason: "no"}}}))
-	}
-	failed := func() (ids []string) {
-		require.NoError(t, j.Failed(t.Context(), "d", func(f journal.FailedCall) bool { ids = append(ids, f.Call.ID); return true }))
-		return ids
-	}
-	for i := range 9 {
-		fail(fmt.Sprint(i), 2_000)
-	}
-	assert.Equal(t, []string{"5", "6", "7", "8"}, failed(), "the newest, in an eighth")
-	require.NoError(t, j.Replay(t.Context(), "d", []tracking.Call{{ID: "6", Source: "s"}}, tracking.StateFailed))
-	lease, err := r.Next(t.Context(), journal.Want{})
-	require.NoError(t, err)
-	require.NoError(t, lease.Finish(t.Context(), journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
-	fail("9", 2_000)
-	assert.Equal(t, []string{"5", "7", "8", "9"}, failed(), "what was replayed has made room")
-	fail("10", 60_000)
-	assert.Equal(t, []string{"10"}, failed(), "the newest is kept in any case")
-	ledgers, err := j.Ledger(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, int64(10), ledgers[0].Failed, "all are counted")
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// misfortune makes faults of all kinds at random.
-func misfortune(random *rand.Rand, destination string) []mockserver.Fault {
+// randomFaults makes faults of all kinds at random.
+func randomFaults(random *rand.Rand, destination string) []mockserver.Fault {
 	var faults []mockserver.Fault
 	for range 5 + random.IntN(20) {
 		f := mockserver.Fault{Destination: destination, AnswerOnly: random.IntN(3) == 0}
@@ -48,19 +48,19 @@ func misfortune(random *rand.Rand, destination string) []mockserver.Fault {
 	return faults
 }
 
-// TestNothingIsLostWhateverGoesWrong runs a client, the collector and a receiver
+// TestPipelineLosesNothingUnderRandomFaults runs a client, the collector and a receiver
 // on one clock, while requests of both kinds meet with faults at random. Each
 // call that the client counts as delivered must be stored once, and reach the
 // receiver, signed, with its content.
-func TestNothingIsLostWhateverGoesWrong(t *testing.T) {
+func TestPipelineLosesNothingUnderRandomFaults(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { misadventure(t, rand.New(rand.NewPCG(seed, 2026))) })
+			synctest.Test(t, func(t *testing.T) { runPipeline(t, rand.New(rand.NewPCG(seed, 2026))) })
 		})
 	}
 }
 
-func misadventure(t *testing.T, random *rand.Rand) {
+func runPipeline(t *testing.T, random *rand.Rand) {
 	const secret = "s3cret"
 	var mu sync.Mutex
 	got := map[string]int{} // deliveries by event
@@ -84,8 +84,8 @@ func misadventure(t *testing.T, random *rand.Rand) {
 		InProcess: true, Destinations: []tracking.Destination{d},
 		Sender: webhook.SenderConfig{Transport: mockserver.NewTransport(receiver)},
 	})
-	srv.Fail(misfortune(random, "")...)
-	srv.FailDeliveries(misfortune(random, "d")...)
+	srv.Fail(randomFaults(random, "")...)
+	srv.FailDeliveries(randomFaults(random, "d")...)
 
 	client := analytics.New("key")
 	client.Endpoint, client.Client = srv.URL, http.Client{Transport: srv.Transport(), Timeout: 3 * time.Second}

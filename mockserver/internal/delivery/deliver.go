@@ -50,7 +50,7 @@ func (j *job) prepare() (send bool) {
 		j.delivery = failed("each webhook has refused the call for good")
 		return false
 	}
-	j.ticket.call, j.ticket.requests = j, len(j.webhooks)
+	j.ticket.call = j
 	return true
 }
 
@@ -79,24 +79,16 @@ func (j *job) run() (o outcome, cause string) {
 }
 
 // sendAll sends the request to all webhooks at once. The first that takes it decides;
-// the requests to the others go on and end by themselves.
+// the other requests go on as trailing ones, unless there are too many: then they are
+// waited for.
 func (j *job) sendAll(request sender.Request, v *verdict) {
-	type answer struct {
-		from webhook.Endpoint
-		webhook.Attempt
-	}
-	answers := make(chan answer, len(j.webhooks)) // never closed; what comes once it is decided stays there
-	j.gate.split(&j.ticket, len(j.webhooks))
+	answers := make(chan answer, len(j.webhooks)) // never closed
 	for _, to := range j.webhooks {
-		j.trailing.Go(func() {
-			a := answer{to, j.send(request, to)}
-			j.gate.requestEnded()
-			answers <- a
-		})
+		j.requests.concurrent.Go(func() { answers <- answer{to, j.send(request, to)} })
 	}
-	for range j.webhooks {
+	for left := len(j.webhooks) - 1; left >= 0; left-- {
 		a := <-answers
-		if v.add(a.from, a.Attempt); v.sum == webhook.Success {
+		if v.add(a.from, a.Attempt); v.sum == webhook.Success && j.requests.leave(answers, left) {
 			return
 		}
 	}
@@ -105,9 +97,9 @@ func (j *job) sendAll(request sender.Request, v *verdict) {
 // send makes one attempt and records it.
 func (j *job) send(r sender.Request, to webhook.Endpoint) webhook.Attempt {
 	r.Endpoint = to
-	ctx := j.contexts.begin(Info{Destination: j.name, Source: j.call.Source})
+	ctx := j.requests.begin(Info{Destination: j.name, Source: j.call.Source})
 	a := j.Sender.Send(ctx, r)
-	j.contexts.end(ctx)
+	j.requests.end(ctx)
 	j.Observer.Observe(tracking.Attempt{CallID: j.call.ID, Source: j.call.Source, Destination: j.name, Attempt: a, Call: j.call})
 	return a
 }
@@ -145,7 +137,7 @@ func (v *verdict) conclude() outcome {
 	case v.sum == webhook.Success:
 		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateDelivered}, decided: true}
 		return outcomeAnswered
-	case j.requests.Err() != nil:
+	case j.requests.parent.Err() != nil:
 		return outcomeUnknown // we broke it off ourselves
 	case v.sum == webhook.Permanent:
 		j.delivery = failed(reason)

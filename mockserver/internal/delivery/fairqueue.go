@@ -94,7 +94,7 @@ func (q *fairQueue) next() *gateLine {
 		return nil
 	}
 	failing := 0
-	var first, sound *lane // of all, and of those that do not fail
+	var first, healthy *lane // of all, and of those that do not fail
 	for _, l := range q.lanes {
 		if l.fails() {
 			failing += l.calls
@@ -105,12 +105,12 @@ func (q *fairQueue) next() *gateLine {
 		if first == nil || q.before(l, first) {
 			first = l
 		}
-		if !l.fails() && (sound == nil || q.before(l, sound)) {
-			sound = l
+		if !l.fails() && (healthy == nil || q.before(l, healthy)) {
+			healthy = l
 		}
 	}
 	if failing >= q.maxFailing {
-		first = sound
+		first = healthy
 	}
 	if first == nil {
 		return nil
@@ -201,9 +201,7 @@ type ticket struct {
 		// secret: a URL may.
 		run() (o outcome, cause string)
 	}
-	requests int // that it makes, at least 1
-	reserved int // requests that end with the call
-	line     *gateLine
+	line *gateLine
 }
 
 // A gateLine is the calls of one entry at the gate.

@@ -6,20 +6,22 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// A gate admits calls to a destination: a limiter bounds how many are under way at
-// once, a breaker says when one may begin, a fair queue which is next, and an intake
-// which entries are leased for that. The calls that wait for a destination that cannot
-// be reached give up at once: they wait in the journal, at no cost.
+// A gate admits calls to a destination, so many at once: a breaker says when one may
+// begin, a fair queue which is next, and an intake which entries are leased for that.
+// The calls that wait for a destination that cannot be reached give up at once: they
+// wait in the journal, at no cost.
 //
 // A call is run by a goroutine that then runs the next one that may begin: while calls
 // wait, none is started or woken for them.
 type gate struct {
-	changed func(is breakerState, cause string)
+	maxCalls int // under way at once
+	changed  func(is breakerState, cause string)
 
 	mu      sync.Mutex // guards what follows
-	limiter limiter
+	calls   int        // under way
 	breaker breaker
 	queue   fairQueue
 	intake  intake
@@ -28,12 +30,8 @@ type gate struct {
 
 // newGate returns a gate. It calls changed when the state of the destination changes,
 // with what a call failed with.
-func newGate(maxCalls, maxRequests int, changed func(is breakerState, cause string)) *gate {
-	return &gate{
-		changed: changed,
-		limiter: limiter{maxCalls: maxCalls, maxRequests: maxRequests},
-		queue:   newFairQueue(maxCalls),
-	}
+func newGate(maxCalls int, changed func(is breakerState, cause string)) *gate {
+	return &gate{maxCalls: maxCalls, changed: changed, queue: newFairQueue(maxCalls)}
 }
 
 // run runs the calls of an entry, each as soon as it is admitted, until all have ended.
@@ -89,10 +87,9 @@ func (g *gate) admit() {
 	g.offerRoom()
 }
 
-// next begins the call whose turn it is, if it may. One that makes more requests than
-// there is room for is not overtaken by others. The lock is held.
+// next begins the call whose turn it is, if it may. The lock is held.
 func (g *gate) next() *ticket {
-	if !g.limiter.hasRoom() {
+	if g.calls == g.maxCalls {
 		return nil
 	}
 	l := g.queue.next()
@@ -100,7 +97,7 @@ func (g *gate) next() *ticket {
 		return nil
 	}
 	now := time.Now()
-	if g.expired(l, now) || g.probe != nil || !g.breaker.next(now).IsZero() || !g.limiter.fits(l.waiting[0].requests) {
+	if g.expired(l, now) || g.probe != nil || !g.breaker.next(now).IsZero() {
 		return nil
 	}
 	t := g.queue.pop(l)
@@ -108,8 +105,7 @@ func (g *gate) next() *ticket {
 		g.probe = t
 	}
 	g.breaker.begin(now)
-	t.reserved = t.requests
-	g.limiter.begin(t.reserved)
+	g.calls++
 	l.underWay++
 	return t
 }
@@ -127,7 +123,7 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	g.mu.Lock()
 	l := t.line
 	l.underWay--
-	g.limiter.end(t.reserved)
+	g.calls--
 	g.queue.done(l, o)
 	was, probe := g.breaker.state(), g.probe == t
 	g.breaker.record(o, probe, time.Now())
@@ -152,23 +148,6 @@ func (g *gate) end(t *ticket, o outcome, cause string) (next *ticket) {
 	return next
 }
 
-// split lets a call under way make so many requests, which end one by one, each with
-// requestEnded, some of them after the call.
-func (g *gate) split(t *ticket, requests int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.limiter.add(requests - t.reserved)
-	t.reserved = 0
-}
-
-// requestEnded makes room for another request.
-func (g *gate) requestEnded() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.limiter.add(-1)
-	g.admit()
-}
-
 // until returns when a line that waits has to look again, if it is not signaled before.
 // The lock is held.
 func (g *gate) until(l *gateLine, now time.Time) time.Time {
@@ -178,25 +157,17 @@ func (g *gate) until(l *gateLine, now time.Time) time.Time {
 	return l.deadline
 }
 
-// wait waits until the line is signaled, or has to look. The lock is held, but not
-// meanwhile.
+// wait waits until the line is signaled, or calls of it wait and have to look. The lock is
+// held, but not meanwhile.
 func (g *gate) wait(l *gateLine) {
-	if len(l.waiting) == 0 {
-		g.mu.Unlock()
-		<-l.wake
-		g.mu.Lock()
-		return
+	ctx := context.Background() // calls under way are waited for in any case
+	l.until = time.Time{}
+	if len(l.waiting) > 0 {
+		ctx, l.until = l.ctx, g.until(l, time.Now())
 	}
-	l.until = g.until(l, time.Now())
-	timer := time.NewTimer(time.Until(l.until))
 	g.mu.Unlock()
-	select {
-	case <-timer.C:
-	case <-l.wake:
-	case <-l.ctx.Done():
-	}
-	timer.Stop()
-	g.mu.Lock()
+	defer g.mu.Lock()
+	pause.Until(ctx, l.until, l.wake)
 }
 
 // beginEntry counts an entry that is worked at. It comes to run.
@@ -225,7 +196,7 @@ func (g *gate) want(more func()) (w journal.Want, at time.Time, ok bool) {
 	case g.breaker.state() == unreachable:
 		at = g.breaker.next(time.Now())
 		ok = at.IsZero() && g.isIdle()
-	case g.intake.takesAny(g.isIdle(), g.limiter.maxCalls):
+	case g.intake.takesAny(g.isIdle(), g.maxCalls):
 		ok = true
 	case g.intake.takesOtherLanes():
 		w, ok = g.queue.others(), true
@@ -239,7 +210,7 @@ func (g *gate) offerRoom() {
 	if g.intake.more == nil {
 		return
 	}
-	more := g.intake.takesAny(g.isIdle(), g.limiter.maxCalls) || g.intake.hasNewLane()
+	more := g.intake.takesAny(g.isIdle(), g.maxCalls) || g.intake.hasNewLane()
 	if g.breaker.state() == unreachable {
 		more = g.isIdle() // when the next probe is due may be known now
 	}
@@ -251,7 +222,7 @@ func (g *gate) offerRoom() {
 // isIdle reports whether no call waits, no entry is about to bring some, and there is
 // room for one. The lock is held.
 func (g *gate) isIdle() bool {
-	return g.intake.arriving == 0 && g.queue.lines == 0 && g.probe == nil && g.limiter.hasRoom()
+	return g.intake.arriving == 0 && g.queue.lines == 0 && g.probe == nil && g.calls < g.maxCalls
 }
 
 // state returns the state of the breaker, how many calls failed in a row, and when the

@@ -16,12 +16,11 @@ import (
 )
 
 // TestGateConcurrentSafe sends calls through a gate in all ways at once: they
-// pass, fail, give up, make no request, or leave requests behind.
+// pass, fail, give up, or make no request.
 func TestGateConcurrentSafe(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
-			const maxCalls, maxRequests = 3, 8
-			g := newGate(maxCalls, maxRequests, func(breakerState, string) {})
+			g := newGate(3, func(breakerState, string) {})
 			var wg sync.WaitGroup
 			passed := make([]int, 12)
 			for i := range passed {
@@ -33,12 +32,9 @@ func TestGateConcurrentSafe(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			time.Sleep(time.Minute) // the requests that were left behind
-			synctest.Wait()
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			assert.Zero(t, g.limiter.calls)
-			assert.Zero(t, g.limiter.requests)
+			assert.Zero(t, g.calls)
 			assert.Zero(t, g.intake.entries)
 			assert.Zero(t, g.intake.calls)
 			assert.Zero(t, g.intake.arriving)
@@ -65,7 +61,7 @@ func tryGate(t *testing.T, g *gate, random *rand.Rand) (ran int) {
 	var tickets []*ticket
 	for i := range calls {
 		c := &calls[i]
-		*c = tryCall{t: t, gate: g, random: rand.New(rand.NewPCG(random.Uint64(), 0)), ticket: ticket{requests: 1 + random.IntN(5)}}
+		*c = tryCall{t: t, gate: g, random: rand.New(rand.NewPCG(random.Uint64(), 0))}
 		c.ticket.call = c
 		tickets = append(tickets, &c.ticket)
 	}
@@ -114,27 +110,11 @@ func (c *tryCall) run() (outcome, string) {
 	defer func() { c.running-- }()
 	g := c.gate
 	g.mu.Lock()
-	assert.LessOrEqual(c.t, g.limiter.calls, g.limiter.maxCalls)
-	assert.LessOrEqual(c.t, g.limiter.requests, g.limiter.maxRequests+4*g.limiter.maxCalls)
+	assert.LessOrEqual(c.t, g.calls, g.maxCalls)
 	g.mu.Unlock()
 	c.ended = true
-	requests := c.ticket.requests
-	switch c.random.IntN(10) {
-	case 0:
+	if c.random.IntN(10) == 0 {
 		return outcomeUnknown, "" // it makes no request
-	case 1:
-		requests = 1 + c.random.IntN(5) // its settings have changed
-	}
-	if requests > 1 {
-		g.split(&c.ticket, requests)
-		for range requests - 1 {
-			d := time.Duration(c.random.IntN(2000)) * time.Millisecond
-			go func() {
-				time.Sleep(d)
-				g.requestEnded()
-			}()
-		}
-		defer g.requestEnded()
 	}
 	time.Sleep(time.Duration(c.random.IntN(100)) * time.Millisecond)
 	return []outcome{outcomeAnswered, outcomeFailed, outcomeUnreachable, outcomeUnreachable, outcomeUnreachable, outcomeRetryFailed, outcomeUnknown}[c.random.IntN(7)], ""
@@ -148,7 +128,7 @@ func TestGateMatchesModel(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
 			m := &gateModel{random: random, turns: map[laneKey]int{}, failed: map[laneKey]int{}, looked: true, usual: []outcome{outcomeFailed, outcomeUnreachable, outcomeAnswered}[seed%3]}
-			m.gate = newGate(1+random.IntN(8), 5+random.IntN(6), func(breakerState, string) {})
+			m.gate = newGate(1+random.IntN(8), func(breakerState, string) {})
 			m.breaker.failed = []int{0, 50_000}[seed%2] // where it fails, hardly any pass
 			m.gate.breaker.failed = m.breaker.failed
 			for range 300 {
@@ -174,7 +154,6 @@ type gateModel struct {
 	random  *rand.Rand
 	usual   outcome      // of most calls
 	lines   []*modelLine // within a lane, the first that waits is the next
-	behind  int          // requests that ended calls have left behind
 	breaker breaker
 	probe   *modelCall
 	turn    int
@@ -202,8 +181,7 @@ type modelLine struct {
 type modelCall struct {
 	ticket  ticket
 	line    *modelLine
-	state   string // waits, runs, ended or left
-	split   bool
+	state   string       // waits, runs, ended or left
 	outcome chan outcome // ends it
 
 	begun bool // by the gate
@@ -237,13 +215,8 @@ func (m *gateModel) step() {
 	switch n := m.random.IntN(100); {
 	case n < 15 && len(m.lines) < 12:
 		m.bring()
-	case n < 30 && len(running) > 0:
-		m.split(running[m.random.IntN(len(running))])
-	case n < 70 && len(running) > 0:
+	case n < 78 && len(running) > 0:
 		m.endCall(running[m.random.IntN(len(running))])
-	case n < 78 && m.behind > 0:
-		m.behind--
-		m.gate.requestEnded()
 	case n < 80 && len(m.lines) > 0:
 		m.lines[m.random.IntN(len(m.lines))].cancel()
 	case n < 95:
@@ -279,7 +252,7 @@ func (m *gateModel) bring() {
 	var tickets []*ticket
 	for range m.random.IntN(8) {
 		c := &modelCall{line: l, state: "waits", outcome: make(chan outcome)}
-		c.ticket = ticket{call: c, requests: 1 + m.random.IntN(5)}
+		c.ticket = ticket{call: c}
 		l.calls, tickets = append(l.calls, c), append(tickets, &c.ticket)
 	}
 	m.lines = append(m.lines, l)
@@ -301,22 +274,7 @@ func (m *gateModel) bring() {
 	}()
 }
 
-// split lets a call make several requests, one of which ends.
-func (m *gateModel) split(c *modelCall) {
-	if c.split {
-		return
-	}
-	requests := c.ticket.requests
-	if m.random.IntN(4) == 0 {
-		requests = 1 + m.random.IntN(5) // its settings have changed
-	}
-	c.split = true
-	m.gate.split(&c.ticket, requests)
-	m.gate.requestEnded()
-	m.behind += requests - 1
-}
-
-// endCall ends a call, which may leave requests behind.
+// endCall ends a call.
 func (m *gateModel) endCall(c *modelCall) {
 	o := m.usual
 	switch m.random.IntN(40) {
@@ -365,19 +323,16 @@ func (m *gateModel) admit() {
 // pass lets the call pass whose turn it is, if it may.
 func (m *gateModel) pass(now time.Time) bool {
 	running, underWay := m.running(), map[laneKey]int{}
-	requests, failing := m.behind, 0
+	failing := 0
 	for _, c := range running {
 		if m.failed[c.line.lane] >= downAfter {
 			failing++
 		}
 		underWay[c.line.lane]++
-		if !c.split {
-			requests += c.ticket.requests
-		}
 	}
 	at, fewest, least := -1, 0, 0
 	for i, l := range m.lines {
-		if len(l.in("waits")) == 0 || m.failed[l.lane] >= downAfter && failing >= max(1, m.gate.limiter.maxCalls*3/4) {
+		if len(l.in("waits")) == 0 || m.failed[l.lane] >= downAfter && failing >= max(1, m.gate.maxCalls*3/4) {
 			continue
 		}
 		calls, turn := underWay[l.lane], m.turns[l.lane]
@@ -397,7 +352,7 @@ func (m *gateModel) pass(now time.Time) bool {
 	}
 	l := m.lines[at]
 	c := l.in("waits")[0]
-	if len(running) == m.gate.limiter.maxCalls || requests > 0 && requests+c.ticket.requests > m.gate.limiter.maxRequests {
+	if len(running) == m.gate.maxCalls {
 		return false
 	}
 	if c.state = "runs"; m.breaker.state() == unreachable {
@@ -435,7 +390,7 @@ func (m *gateModel) compare(t *testing.T) {
 	g.mu.Lock()
 	assert.Equal(t, m.breaker, g.breaker)
 	assert.Equal(t, len(m.lines), g.intake.entries)
-	assert.Equal(t, len(running), g.limiter.calls)
+	assert.Equal(t, len(running), g.calls)
 	g.mu.Unlock()
 	m.compareWant(t, running)
 }
@@ -444,7 +399,7 @@ func (m *gateModel) compare(t *testing.T) {
 // more.
 func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
 	now := time.Now()
-	idle := len(running) < m.gate.limiter.maxCalls && m.probe == nil && !slices.ContainsFunc(m.lines, func(l *modelLine) bool { return len(l.in("waits")) > 0 })
+	idle := len(running) < m.gate.maxCalls && m.probe == nil && !slices.ContainsFunc(m.lines, func(l *modelLine) bool { return len(l.in("waits")) > 0 })
 	held := 0
 	var taken journal.Want
 	for _, l := range m.lines {
@@ -462,7 +417,7 @@ func (m *gateModel) compareWant(t *testing.T, running []*modelCall) {
 		if idle && m.breaker.next(now).IsZero() {
 			want = &journal.Want{}
 		}
-	case len(m.lines) < minEntries, idle && len(m.lines) < m.gate.limiter.maxCalls && held <= maxHeldCalls:
+	case len(m.lines) < minEntries, idle && len(m.lines) < m.gate.maxCalls && held <= maxHeldCalls:
 		want = &journal.Want{}
 	default:
 		want = &taken
@@ -496,11 +451,7 @@ func (m *gateModel) end(t *testing.T) {
 	for _, c := range m.running() {
 		c.outcome <- outcomeUnknown
 	}
-	for ; m.behind > 0; m.behind-- {
-		m.gate.requestEnded()
-	}
 	synctest.Wait()
-	assert.Zero(t, m.gate.limiter.calls)
-	assert.Zero(t, m.gate.limiter.requests)
+	assert.Zero(t, m.gate.calls)
 	assert.Empty(t, m.gate.queue.lanes)
 }

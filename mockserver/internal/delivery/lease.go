@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 // Start begins to deliver.
@@ -27,7 +27,7 @@ func (w *Worker) run() {
 			entries.Go(func() { w.deliver(lease) })
 		case ctx.Err() == nil && !errors.Is(err, journal.ErrClosed):
 			w.Log.Error("the journal hands out nothing", "destination", w.name, "error", err)
-			sleepUntil(ctx, time.Now().Add(journalRetry))
+			_ = pause.For(ctx, journalRetry) // the loop looks whether ctx has ended
 		}
 	}
 }
@@ -42,7 +42,7 @@ func (w *Worker) next(ctx context.Context) (journal.Lease, error) {
 		w.mu.Unlock()
 		want, at, ok := w.gate.want(stop)
 		if state != workerRunning || reader != nil && !ok {
-			sleepUntil(until, at)
+			pause.Until(until, at, nil)
 		} else if reader == nil {
 			w.reopen(until)
 		} else if lease, err := reader.Next(until, want); err == nil || (until.Err() == nil && !errors.Is(err, journal.ErrClosed)) {
@@ -71,8 +71,7 @@ func (w *Worker) forget(closed journal.Reader) {
 // the journal has detached the destination, and this one still has it. Where it is about
 // to be removed here too, that comes first.
 func (w *Worker) reopen(ctx context.Context) {
-	sleepUntil(ctx, time.Now().Add(journalRetry))
-	if ctx.Err() != nil {
+	if pause.For(ctx, journalRetry) != nil {
 		return
 	}
 	reader, err := w.Attach(ctx)
@@ -88,19 +87,5 @@ func (w *Worker) reopen(ctx context.Context) {
 		if w.reader == nil {
 			w.reader, w.attached = reader, reader.Since()
 		}
-	}
-}
-
-// sleepUntil waits until ctx ends, or a time if it is not the zero time.
-func sleepUntil(ctx context.Context, at time.Time) {
-	if at.IsZero() {
-		<-ctx.Done()
-		return
-	}
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

@@ -3,21 +3,69 @@ package delivery
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// spareContexts bounds the request contexts of a destination that wait to be reused.
-const spareContexts = 64
+const (
+	// maxTrailing is how many requests of one destination may be under way beside those of
+	// its calls under way: where another webhook has taken the call they go on until they
+	// are answered, or time out.
+	maxTrailing = 1024
+	// spareContexts bounds the request contexts of a destination that wait to be reused.
+	spareContexts = 64
+)
 
-// requestContexts makes the contexts of the requests to one destination. Each ends with
-// the parent or after a time, and names its delivery. What did not end is reused: to
-// tie a context to its parent and to a timer takes a twentieth of a delivery's work.
-type requestContexts struct {
-	parent  context.Context
+// requests are those of one destination that are under way, and their contexts. Each
+// context ends with the parent or after a time, and names its delivery. What did not end
+// is reused: to tie a context to its parent and to a timer takes a twentieth of a
+// delivery's work.
+type requests struct {
+	parent  scope
 	timeout time.Duration
+
+	concurrent sync.WaitGroup // requests to one of several webhooks
+	trailing   atomic.Int64   // those of them whose calls have ended
 
 	mu    sync.Mutex // guards spare
 	spare []*timedContext
+}
+
+// A scope is a context with the function that ends it.
+type scope struct {
+	context.Context
+	end context.CancelFunc
+}
+
+func newScope(parent context.Context) scope {
+	ctx, cancel := context.WithCancel(parent)
+	return scope{ctx, cancel}
+}
+
+// leave reports whether the requests that have not answered may go on as trailing ones,
+// and counts them until they have.
+func (rs *requests) leave(answers <-chan answer, left int) bool {
+	if rs.trailing.Add(int64(left)) > maxTrailing {
+		rs.trailing.Add(-int64(left))
+		return false
+	}
+	if left > 0 {
+		rs.concurrent.Go(func() {
+			for range left {
+				<-answers
+				rs.trailing.Add(-1)
+			}
+		})
+	}
+	return true
+}
+
+// An answer is what came of the request to one webhook.
+type answer struct {
+	from webhook.Endpoint
+	webhook.Attempt
 }
 
 // A timedContext is the part of a request context that is reused.
@@ -55,34 +103,34 @@ func (c *requestContext) Value(key any) any {
 }
 
 // begin returns a context, to be given back with end.
-func (cs *requestContexts) begin(of Info) *requestContext {
-	c := &requestContext{deadline: time.Now().Add(cs.timeout), delivery: of, timedContext: cs.take()}
+func (rs *requests) begin(of Info) *requestContext {
+	c := &requestContext{deadline: time.Now().Add(rs.timeout), delivery: of, timedContext: rs.take()}
 	if c.timedContext != nil {
-		c.timer.Reset(cs.timeout)
+		c.timer.Reset(rs.timeout)
 		return c
 	}
-	ctx, cancel := context.WithCancelCause(cs.parent)
-	timer := time.AfterFunc(cs.timeout, func() { cancel(context.DeadlineExceeded) })
+	ctx, cancel := context.WithCancelCause(rs.parent)
+	timer := time.AfterFunc(rs.timeout, func() { cancel(context.DeadlineExceeded) })
 	c.timedContext = &timedContext{ctx, cancel, timer}
 	return c
 }
 
-func (cs *requestContexts) take() (c *timedContext) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if n := len(cs.spare); n > 0 {
-		cs.spare, c = cs.spare[:n-1], cs.spare[n-1]
+func (rs *requests) take() (c *timedContext) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if n := len(rs.spare); n > 0 {
+		rs.spare, c = rs.spare[:n-1], rs.spare[n-1]
 	}
 	return c
 }
 
 // end takes back a context. Nobody may wait for its end any more: it may never come.
-func (cs *requestContexts) end(c *requestContext) {
+func (rs *requests) end(c *requestContext) {
 	inTime := c.timer.Stop() && c.Err() == nil
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if inTime && len(cs.spare) < spareContexts {
-		cs.spare = append(cs.spare, c.timedContext)
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if inTime && len(rs.spare) < spareContexts {
+		rs.spare = append(rs.spare, c.timedContext)
 	} else {
 		c.cancel(context.Canceled)
 	}

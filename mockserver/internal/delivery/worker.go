@@ -14,14 +14,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-const (
-	// maxTrailing is how many requests of one destination may be under way at once,
-	// whatever its concurrency: those of calls that another webhook has taken go on
-	// until they are answered, or time out.
-	maxTrailing = 1024
-	// journalRetry is how long a worker waits after the journal failed it.
-	journalRetry = time.Second
-)
+// journalRetry is how long a worker waits after the journal failed it.
+const journalRetry = time.Second
 
 // A WorkerConfig is what the worker of a destination needs of others.
 type WorkerConfig struct {
@@ -73,19 +67,13 @@ type Worker struct {
 	settings atomic.Pointer[tracking.Destination]
 	gate     *gate
 	status   statusLog
-	trailing sync.WaitGroup // requests whose calls have ended
-	done     chan struct{}  // closed when run has ended
-
-	contexts requestContexts
-	requests context.Context    // parent of contexts; ends when the worker is stopped
-	abort    context.CancelFunc // ends requests
-	leasing  context.Context    // ends when the worker is drained or stopped
-	endLease context.CancelFunc // ends leasing
+	requests requests      // end when the worker is stopped
+	leasing  scope         // ends when the worker is drained or stopped
+	done     chan struct{} // closed when run has ended
 
 	mu        sync.Mutex // guards what follows
 	state     workerState
-	admitting context.Context    // calls may begin until it ends: then the worker is not running; another begins when it is resumed
-	endAdmit  context.CancelFunc // ends admitting
+	admitting scope              // calls may begin until it ends: then the worker is not running; another begins when it is resumed
 	reader    journal.Reader     // nil once the journal has closed it, until there is another
 	attached  time.Time          // when the destination was attached
 	wake      context.CancelFunc // makes next look again
@@ -96,11 +84,10 @@ type Worker struct {
 func NewWorker(d tracking.Destination, reader journal.Reader, config WorkerConfig) *Worker {
 	w := &Worker{WorkerConfig: config, name: d.Name, done: make(chan struct{})}
 	w.status = statusLog{log: config.Log, destination: d.Name}
-	w.gate = newGate(config.Concurrency, max(maxTrailing, webhook.MaxEndpoints*config.Concurrency), w.status.changed)
-	w.requests, w.abort = context.WithCancel(context.Background())
-	w.contexts.parent, w.contexts.timeout = w.requests, config.Timeout
-	w.leasing, w.endLease = context.WithCancel(w.requests)
-	w.admitting, w.endAdmit = context.WithCancel(w.leasing)
+	w.gate = newGate(config.Concurrency, w.status.changed)
+	w.requests.parent, w.requests.timeout = newScope(context.Background()), config.Timeout
+	w.leasing = newScope(w.requests.parent)
+	w.admitting = newScope(w.leasing)
 	w.Update(d, reader)
 	return w
 }
@@ -136,7 +123,7 @@ func (w *Worker) BreakOff() { w.change(workerStopped) }
 func (w *Worker) Stop() {
 	w.BreakOff()
 	<-w.done
-	w.trailing.Wait()
+	w.requests.concurrent.Wait()
 }
 
 // Wait waits until a worker that is drained has ended, or ctx ends: it returns its error.
@@ -165,14 +152,14 @@ func (w *Worker) enter(to workerState) {
 	switch to {
 	case workerRunning:
 		if w.admitting.Err() != nil {
-			w.admitting, w.endAdmit = context.WithCancel(w.leasing)
+			w.admitting = newScope(w.leasing)
 		}
 	case workerPaused:
-		w.endAdmit()
+		w.admitting.end()
 	case workerDraining:
-		w.endLease()
+		w.leasing.end()
 	case workerStopped:
-		w.abort()
+		w.requests.parent.end()
 	}
 	if w.wake != nil {
 		w.wake()
@@ -188,10 +175,15 @@ func (w *Worker) AttachedSince() time.Time {
 
 // A Status says how the deliveries to a destination go.
 type Status struct {
-	Paused   bool
-	Down     bool      // calls failed in a row, and fewer are tried
-	Failures int       // in a row
-	ProbeAt  time.Time // when the next call is tried while there is no connection to be had
+	Paused bool `json:"paused"`
+	// Down says that ten calls or more failed in a row. Where they could not connect,
+	// one at a time is tried; else they are tried at a lower rate.
+	Down bool `json:"down"`
+	// Failures is how many calls failed in a row, of those that were tried for the first
+	// time or could not connect.
+	Failures int `json:"failures"`
+	// ProbeAt is when the next call is tried while there is no connection to be had.
+	ProbeAt time.Time `json:"probeAt,omitzero"`
 }
 
 // Status returns how the deliveries go.

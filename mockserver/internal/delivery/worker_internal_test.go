@@ -83,7 +83,7 @@ func TestWorkerStates(t *testing.T) {
 				assert.Equal(t, test.to[i], w.state, "from %d", from)
 				assert.Equal(t, w.state == workerRunning, w.admitting.Err() == nil, "calls begin")
 				assert.Equal(t, w.state <= workerPaused, w.leasing.Err() == nil, "run goes on")
-				assert.Equal(t, w.state != workerStopped, w.requests.Err() == nil, "requests go on")
+				assert.Equal(t, w.state != workerStopped, w.requests.parent.Err() == nil, "requests go on")
 			}
 		})
 	}

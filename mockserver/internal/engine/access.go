@@ -22,7 +22,7 @@ import (
 // What the admin API and the pages ask of a collector, beside its public methods.
 
 // Logger returns where the collector logs.
-func (c *Collector) Logger() *slog.Logger { return c.log }
+func (c *Collector) Logger() *slog.Logger { return c.config.Logger }
 
 // StateStore returns where the collector remembers what outlasts a process.
 func (c *Collector) StateStore() state.Store { return c.config.State }
@@ -42,7 +42,7 @@ func (c *Collector) Messages() http.Handler {
 // Failed yields the calls that a destination has given up, oldest first, until yield
 // returns false.
 func (c *Collector) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
-	return c.journal.Failed(ctx, destination, yield)
+	return c.config.Journal.Failed(ctx, destination, yield)
 }
 
 // Send makes one request to a webhook, as a delivery would but for retries.
@@ -61,7 +61,7 @@ func (c *Collector) Attached() []AttachedDestination {
 	settings := c.Settings()
 	attached := make([]AttachedDestination, 0, len(settings.Destinations))
 	for _, d := range settings.Destinations {
-		if w := c.worker(d.Name); w != nil {
+		if w := c.workers.of(d.Name); w != nil {
 			attached = append(attached, AttachedDestination{d, w.AttachedSince()})
 		}
 	}
@@ -89,7 +89,7 @@ type DestinationOverview struct {
 
 // Overviews returns the destinations that pick picks.
 func (c *Collector) Overviews(ctx context.Context, pick func(tracking.Destination) bool) ([]DestinationOverview, error) {
-	ledgers, err := c.journal.Ledger(ctx)
+	ledgers, err := c.config.Journal.Ledger(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -143,14 +143,12 @@ func (e *PendingCallsError) Error() string {
 // RemoveDrained is RemoveDestination, but returns a *PendingCallsError where the
 // destination has pending calls.
 func (c *Collector) RemoveDrained(ctx context.Context, name string) error {
-	ledgers, err := c.journal.Ledger(ctx)
+	l, err := c.ledgerOf(ctx, name)
 	if err != nil {
 		return err
 	}
-	for _, l := range ledgers {
-		if l.Destination == name && l.Pending > 0 {
-			return &PendingCallsError{name, l.Pending}
-		}
+	if l.Pending > 0 {
+		return &PendingCallsError{name, l.Pending}
 	}
 	return c.RemoveDestination(ctx, name)
 }

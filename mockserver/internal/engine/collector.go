@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -33,45 +32,59 @@ import (
 // at once.
 type Collector struct {
 	config   Config
-	journal  journal.Journal
-	store    state.Store
-	history  *history.History
 	observer event.Observer
 	dedup    *ingest.Dedup
 	ingest   *ingest.Handler
 	sender   *sender.Sender
-	log      *slog.Logger
-
-	started time.Time       // as calls that come then are stamped
-	life    context.Context // ends with Close
-	end     context.CancelFunc
+	started  time.Time // as calls that come then are stamped
 
 	*users.Service // audiences, computed traits and deletion requests
 
-	settings atomic.Pointer[appliedSettings] // replaced by Apply
+	settings  appliedSettings
+	workers   workers
+	replaying sync.Mutex // lets one Replay run at a time
+	draining  atomic.Bool
+	unready   atomic.Bool // that this was logged
+}
 
-	draining atomic.Bool
-	unready  atomic.Bool // that this was logged
-	unfollow func()      // ends following the store, and waits for it
+// appliedSettings are the settings that apply, and what they are made of.
+type appliedSettings struct {
+	now      atomic.Pointer[settingsInUse] // as requests look at them
+	unfollow func()                        // ends following the store, and waits for it
 
 	// changing lets one change of the settings run at a time, with what it asks
 	// of the journal and of the store. It guards what follows.
 	changing sync.Mutex
-	defined  settings.Settings // by the configuration
-	stored   storedSettings    // by the store
+	stored   storedSettings // by the store
 	closed   bool
-
-	replaying sync.Mutex // lets one Replay run at a time
-
-	mu      sync.Mutex                  // guards workers
-	workers map[string]*delivery.Worker // by the names of their destinations
 }
 
-// appliedSettings are the settings as requests look at them.
-type appliedSettings struct {
+// settingsInUse are settings that do not change.
+type settingsInUse struct {
 	settings.Settings
 	defined settings.Settings // those of the configuration alone
 	sources *ingest.SourceTable
+}
+
+// workers are those of the destinations that are attached. Its methods may be called
+// from many goroutines at once.
+type workers struct {
+	mu     sync.Mutex // guards byName
+	byName map[string]*delivery.Worker
+}
+
+// of returns that of a destination, or nil.
+func (ws *workers) of(destination string) *delivery.Worker {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return ws.byName[destination]
+}
+
+// all returns the workers by the names of their destinations.
+func (ws *workers) all() []*delivery.Worker {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return slices.SortedFunc(maps.Values(ws.byName), func(a, b *delivery.Worker) int { return strings.Compare(a.Destination().Name, b.Destination().Name) })
 }
 
 // Remember has a call recognised if it is sent here: another collector that shares
@@ -86,7 +99,7 @@ func (c *Collector) ClientMetrics() map[string]float64 { return c.ingest.Metrics
 // undrained returns the calls that this process took and that were not drained before,
 // oldest first, and may drain them.
 func (c *Collector) undrained(drain bool) []tracking.Call {
-	return slices.DeleteFunc(c.history.Undrained(drain), func(call tracking.Call) bool { return call.ReceivedAt.Before(c.started) })
+	return slices.DeleteFunc(c.config.History.Undrained(drain), func(call tracking.Call) bool { return call.ReceivedAt.Before(c.started) })
 }
 
 // ServeHTTP serves the tracking API.
@@ -94,13 +107,13 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.ingest
 
 // SourceOf returns the name of the source with a write key.
 func (c *Collector) SourceOf(writeKey string) (name string, known bool) {
-	return c.settings.Load().sources.SourceOf(writeKey)
+	return c.settings.now.Load().sources.SourceOf(writeKey)
 }
 
 // Forget makes calls new again: each is taken once more when it is sent again. The
 // History keeps what it has of them.
 func (c *Collector) Forget(calls []tracking.Record) {
-	c.history.Renew(calls)
+	c.config.History.Renew(calls)
 	for i := range calls {
 		c.dedup.Drop(calls[i].Call.Source, calls[i].Call.ID)
 	}
@@ -108,30 +121,22 @@ func (c *Collector) Forget(calls []tracking.Record) {
 
 // ForgetAll makes all calls new again, and the History forgets everything.
 func (c *Collector) ForgetAll() {
-	c.history.Clear()
+	c.config.History.Clear()
 	c.dedup.Clear()
 }
 
 // History returns what the collector remembers.
-func (c *Collector) History() *history.History { return c.history }
+func (c *Collector) History() *history.History { return c.config.History }
 
 // Ledger returns the account of every destination.
 func (c *Collector) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
-	return c.journal.Ledger(ctx)
+	return c.config.Journal.Ledger(ctx)
 }
 
 // Verify proves or refutes the account of every destination. Where the journal
 // can count anew what it has stored, it does; that may take a while.
 func (c *Collector) Verify(ctx context.Context) ([]journal.Verification, error) {
-	if v, ok := c.journal.(journal.Verifier); ok {
-		return v.Verify(ctx)
-	}
-	ledgers, err := c.journal.Ledger(ctx)
-	var all []journal.Verification
-	for _, l := range ledgers {
-		all = append(all, journal.Verification{Ledger: l})
-	}
-	return all, err
+	return c.config.Journal.Verify(ctx)
 }
 
 // apply brings the collector to its settings. The caller holds changing.
@@ -146,34 +151,33 @@ func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored
 	if c.draining.Load() {
 		return state.ErrClosed
 	}
-	applied := &appliedSettings{Settings: all, defined: defined, sources: ingest.NewSourceTable(all.Sources, c.config.AnyWriteKey)}
-	wanted := map[string]bool{}
 	for _, d := range all.Destinations {
-		wanted[d.Name] = true
 		if err := c.attach(ctx, d); err != nil {
 			return fmt.Errorf("mockserver: destination %q: %w", d.Name, err)
 		}
 	}
-	for _, w := range c.running() {
-		if !wanted[w.Destination().Name] {
-			if err := c.detach(ctx, w); err != nil {
-				return fmt.Errorf("mockserver: destination %q: %w", w.Destination().Name, err)
-			}
+	for _, w := range c.workers.all() {
+		name := w.Destination().Name
+		if slices.ContainsFunc(all.Destinations, settings.DestinationNamed(name)) {
+			continue
+		}
+		if err := c.detach(ctx, w); err != nil {
+			return fmt.Errorf("mockserver: destination %q: %w", name, err)
 		}
 	}
-	c.defined, c.stored = defined, stored
-	c.settings.Store(applied)
+	c.settings.stored = stored
+	c.settings.now.Store(&settingsInUse{all, defined, ingest.NewSourceTable(all.Sources, c.config.AnyWriteKey)})
 	return nil
 }
 
 // attach starts a destination, or brings it to its new settings.
 func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
-	w := c.worker(d.Name)
+	w := c.workers.of(d.Name)
 	if w != nil && slices.Equal(w.Destination().Sources, d.Sources) {
 		w.Update(d, nil)
 		return nil
 	}
-	reader, err := c.journal.Attach(ctx, d.Name, d.Sources)
+	reader, err := c.config.Journal.Attach(ctx, d.Name, d.Sources)
 	if err != nil {
 		return err
 	}
@@ -182,13 +186,13 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 		return nil
 	}
 	w = delivery.NewWorker(d, reader, delivery.WorkerConfig{
-		Sender: c.sender, Observer: c.observer, Log: c.log, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
+		Sender: c.sender, Observer: c.observer, Log: c.config.Logger, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
 		Timeout: cmp.Or(max(c.config.Sender.Timeout, 0), webhook.Timeout),
 		Attach:  func(ctx context.Context) (journal.Reader, error) { return c.attachAgain(ctx, d.Name) },
 	})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.workers[d.Name] = w
+	c.workers.mu.Lock()
+	defer c.workers.mu.Unlock()
+	c.workers.byName[d.Name] = w
 	if c.draining.Load() {
 		w.Drain() // Drain came while the journal attached it
 	}
@@ -198,43 +202,36 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 
 // attachAgain opens the queue of a destination that runs.
 func (c *Collector) attachAgain(ctx context.Context, destination string) (journal.Reader, error) {
-	if !c.changing.TryLock() {
+	if !c.settings.changing.TryLock() {
 		return nil, nil // it may be about to be removed, which waits for the caller
 	}
-	defer c.changing.Unlock()
-	return c.journal.Attach(ctx, destination, c.worker(destination).Destination().Sources)
+	defer c.settings.changing.Unlock()
+	return c.config.Journal.Attach(ctx, destination, c.workers.of(destination).Destination().Sources)
 }
 
+// detach ends a worker, and forgets its destination.
 func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	name := w.Destination().Name
 	w.Stop()
-	c.mu.Lock()
-	delete(c.workers, name)
-	c.mu.Unlock()
-	ledgers, err := c.journal.Ledger(ctx)
-	if err = errors.Join(err, c.journal.Detach(ctx, name)); err != nil {
+	c.workers.mu.Lock()
+	delete(c.workers.byName, name)
+	c.workers.mu.Unlock()
+	l, err := c.ledgerOf(ctx, name)
+	if err = errors.Join(err, c.config.Journal.Detach(ctx, name)); err != nil {
 		return err
 	}
-	for _, l := range ledgers {
-		if l.Destination == name {
-			c.log.Warn("a destination was removed, and is forgotten with its calls", "destination", name, "pending", l.Pending, "failed", l.Failed)
-		}
-	}
+	c.config.Logger.Warn("a destination was removed, and is forgotten with its calls", "destination", name, "pending", l.Pending, "failed", l.Failed)
 	return nil
 }
 
-// worker returns that of a destination, or nil.
-func (c *Collector) worker(destination string) *delivery.Worker {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.workers[destination]
-}
-
-// running returns the workers by the names of their destinations.
-func (c *Collector) running() []*delivery.Worker {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.SortedFunc(maps.Values(c.workers), func(a, b *delivery.Worker) int { return strings.Compare(a.Destination().Name, b.Destination().Name) })
+// ledgerOf returns the account of a destination; the zero value where the journal has
+// none.
+func (c *Collector) ledgerOf(ctx context.Context, destination string) (l tracking.Ledger, err error) {
+	ledgers, err := c.Ledger(ctx)
+	if i := slices.IndexFunc(ledgers, func(l tracking.Ledger) bool { return l.Destination == destination }); i >= 0 {
+		l = ledgers[i]
+	}
+	return l, err
 }
 
 // Drain makes Ready fail and begins with no more deliveries; those under way
@@ -242,7 +239,7 @@ func (c *Collector) running() []*delivery.Worker {
 func (c *Collector) Drain() {
 	c.draining.Store(true)
 	c.Service.Drain()
-	for _, w := range c.running() {
+	for _, w := range c.workers.all() {
 		w.Drain()
 	}
 }
@@ -254,7 +251,7 @@ func (c *Collector) Drain() {
 func (c *Collector) Shutdown(ctx context.Context) error {
 	c.Drain()
 	var cut error
-	for _, w := range c.running() {
+	for _, w := range c.workers.all() {
 		cut = cmp.Or(w.Wait(ctx), cut)
 	}
 	return errors.Join(cut, c.Close())
@@ -265,16 +262,15 @@ func (c *Collector) Shutdown(ctx context.Context) error {
 // The HTTP server that serves the collector should have been shut down before.
 func (c *Collector) Close() error {
 	c.Drain()
-	c.unfollow()
-	c.changing.Lock()
-	defer c.changing.Unlock()
-	if c.closed {
+	c.settings.unfollow()
+	c.settings.changing.Lock()
+	defer c.settings.changing.Unlock()
+	if c.settings.closed {
 		return nil
 	}
-	c.closed = true
-	c.end()
+	c.settings.closed = true
 	c.Service.Stop()
-	running := c.running()
+	running := c.workers.all()
 	for _, w := range running {
 		w.BreakOff()
 	}
@@ -283,7 +279,7 @@ func (c *Collector) Close() error {
 	}
 	c.EndOutcomes()
 	c.sender.Close()
-	return c.journal.Close()
+	return c.config.Journal.Close()
 }
 
 // storedSettings are the sources and destinations that were made while collectors ran.
@@ -295,8 +291,6 @@ type storedSettings struct {
 	// Paused names the destinations that are paused, also such that the
 	// configuration defines.
 	Paused []string `json:"paused,omitempty"`
-
-	revision uint64 // the store's; 0 where nothing was stored
 }
 
 // addedTo adds what is stored to the settings of the configuration.

@@ -60,7 +60,7 @@ type Config struct {
 	// journal.NewMemory.
 	Journal journal.Journal
 	// Store keeps the settings that are made while the collector runs. Defaults to
-	// state.NewMemory.
+	// State.
 	Store state.Store
 	// State remembers deletion requests, audiences and computed traits, as durably
 	// as Journal keeps calls. Defaults to state.NewMemory.
@@ -111,11 +111,11 @@ func (c Config) withDefaults() Config {
 	if c.Journal == nil {
 		c.Journal = journal.NewMemory(0)
 	}
-	if c.Store == nil {
-		c.Store = state.NewMemory()
-	}
 	if c.State == nil {
 		c.State = state.NewMemory()
+	}
+	if c.Store == nil {
+		c.Store = c.State
 	}
 	if c.Instance == "" {
 		c.Instance = rand.Text()

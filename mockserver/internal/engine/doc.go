@@ -20,10 +20,10 @@
 //
 // # What guards what
 //
-// Collector.changing lets one change of settings run at a time, and is held while the
-// journal and the store are asked. Collector.mu guards the map of workers, for a few
-// instructions. The settings as requests see them are one atomic pointer to a value
-// that does not change. Collector.replaying lets one replay run at a time.
+// appliedSettings.changing lets one change of settings run at a time, and is held while the
+// journal and the store are asked. The settings as requests see them are one atomic
+// pointer to a value that does not change. workers.mu guards the map of workers, for a few
+// instructions. Collector.replaying lets one replay run at a time.
 //
 // # Files
 //

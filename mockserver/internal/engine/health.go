@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
@@ -18,15 +19,7 @@ const readyTimeout = 2 * time.Second
 type DestinationStatus struct {
 	Destination string           `json:"destination"`
 	State       DestinationState `json:"state"`
-	Paused      bool             `json:"paused"`
-	// Down says that ten calls or more failed in a row. Where they could not connect,
-	// one at a time is tried; else they are tried at a lower rate.
-	Down bool `json:"down"`
-	// Failures is how many calls failed in a row, of those that were tried for the first
-	// time or could not connect.
-	Failures int `json:"failures"`
-	// ProbeAt is when the next call is tried while there is no connection to be had.
-	ProbeAt time.Time `json:"probeAt,omitzero"`
+	delivery.Status
 	// RecentAttempts is of how many of its newest attempts the History knows how they
 	// ended, up to 64, and RecentFailures how many of these failed.
 	RecentAttempts int `json:"recentAttempts"`
@@ -68,10 +61,7 @@ func (s *DestinationStatus) state(enabled bool) DestinationState {
 func (c *Collector) Health(ctx context.Context) (journal.Health, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if checker, ok := c.journal.(journal.HealthChecker); ok {
-		return checker.Health(ctx)
-	}
-	return journal.Health{}, nil
+	return c.config.Journal.Health(ctx)
 }
 
 // Ready returns nil if the collector takes calls and can store them. Otherwise
@@ -87,10 +77,10 @@ func (c *Collector) Ready(ctx context.Context) error {
 // Status returns how each destination is doing, by name.
 func (c *Collector) Status() []DestinationStatus {
 	var all []DestinationStatus
-	for _, w := range c.running() {
-		d, destination := w.Status(), w.Destination()
-		s := DestinationStatus{Destination: destination.Name, Paused: d.Paused, Down: d.Down, Failures: d.Failures, ProbeAt: d.ProbeAt}
-		s.RecentAttempts, s.RecentFailures = c.history.Outcomes(destination.Name, w.AttachedSince())
+	for _, w := range c.workers.all() {
+		destination := w.Destination()
+		s := DestinationStatus{Destination: destination.Name, Status: w.Status()}
+		s.RecentAttempts, s.RecentFailures = c.config.History.Outcomes(destination.Name, w.AttachedSince())
 		s.State = s.state(!destination.Disabled)
 		all = append(all, s)
 	}
@@ -122,8 +112,8 @@ func (c *Collector) logReady(err error) {
 	switch {
 	case errors.Is(err, state.ErrClosed):
 	case err != nil && !c.unready.Swap(true):
-		c.log.Warn("the collector is not ready", "error", err)
+		c.config.Logger.Warn("the collector is not ready", "error", err)
 	case err == nil && c.unready.Swap(false):
-		c.log.Info("the collector is ready again")
+		c.config.Logger.Info("the collector is ready again")
 	}
 }

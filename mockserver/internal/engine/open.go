@@ -25,34 +25,33 @@ func New(config Config) (*Collector, error) {
 	config = config.withDefaults()
 	c := &Collector{
 		config:  config,
-		journal: config.Journal, store: config.Store, history: config.History,
-		dedup: ingest.NewDedup(config.DedupWindow, config.DedupCalls),
-		log:   config.Logger, workers: map[string]*delivery.Worker{},
+		dedup:   ingest.NewDedup(config.DedupWindow, config.DedupCalls),
+		workers: workers{byName: map[string]*delivery.Worker{}},
 		started: time.Now().Truncate(time.Millisecond),
 	}
-	c.life, c.end = context.WithCancel(context.Background())
 	var err error
 	if c.sender, err = sender.New(config.Sender, config.WrapTransport); err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
 	c.Service = users.New(users.Config{
-		Journal: c.journal, State: config.State, Known: c.dedup, Observer: append(event.Observers{config.History}, config.Observers...), Logger: c.log, Settings: c.Settings,
-		AnyWriteKey: config.AnyWriteKey, SeenSources: func() []string { return c.history.Sources(math.MaxInt) },
+		Journal: config.Journal, State: config.State, Known: c.dedup, Observer: append(event.Observers{config.History}, config.Observers...), Logger: config.Logger, Settings: c.Settings,
+		AnyWriteKey: config.AnyWriteKey, SeenSources: func() []string { return config.History.Sources(math.MaxInt) },
 		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.BatchCalls,
 	})
 	c.observer = append(event.Observers{config.History, c.Service}, config.Observers...)
 	c.ingest = ingest.NewHandler(ingest.Config{
-		Journal: c.journal, Observer: c.observer, Dedup: c.dedup, Log: c.log, Limits: config.Limits, Strict: config.Strict,
-		Sources:      func() *ingest.SourceTable { return c.settings.Load().sources },
-		Integrations: func(source string) []string { return routing.IntegrationsOf(source, c.settings.Load().Destinations) },
-		IsHTTPS:      config.IsHTTPS,
-		Health:       http.HandlerFunc(c.serveHealth), Ready: http.HandlerFunc(c.serveReady),
+		Journal: config.Journal, Observer: c.observer, Dedup: c.dedup, Log: config.Logger, Limits: config.Limits, Strict: config.Strict,
+		Sources: func() *ingest.SourceTable { return c.settings.now.Load().sources },
+		Integrations: func(source string) []string {
+			return routing.IntegrationsOf(source, c.settings.now.Load().Destinations)
+		},
+		IsHTTPS: config.IsHTTPS,
+		Health:  http.HandlerFunc(c.serveHealth), Ready: http.HandlerFunc(c.serveReady),
 	})
-	if err := c.remember(); err != nil {
-		c.sender.Close()
-		return nil, err
+	if err = c.remember(); err == nil {
+		err = c.open(settings.Settings{Sources: config.Sources, Destinations: config.Destinations})
 	}
-	if err := c.open(settings.Settings{Sources: config.Sources, Destinations: config.Destinations}); err != nil {
+	if err != nil {
 		c.sender.Close()
 		return nil, err
 	}
@@ -67,7 +66,7 @@ func (c *Collector) remember() error {
 	}
 	oldest := time.Now().Add(-c.config.DedupWindow)
 	var stored []event.Key
-	err := c.config.Seen(c.life, c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
+	err := c.config.Seen(context.Background(), c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
 		if at.After(oldest) {
 			stored = append(stored, event.KeyOf(source, id))
 		}
@@ -83,20 +82,20 @@ func (c *Collector) remember() error {
 // open applies the first settings, and follows those that others make.
 func (c *Collector) open(defined settings.Settings) error {
 	ctx, cancel := context.WithCancel(context.Background())
-	changes, err := c.store.Watch(ctx, settingsKey) // before Load, so that no change falls between
+	changes, err := c.config.Store.Watch(ctx, settingsKey) // before it is read, so that no change falls between
 	if err != nil {
 		cancel()
 		return fmt.Errorf("mockserver: the stored settings cannot be watched: %w", err)
 	}
 	var following sync.WaitGroup
-	c.unfollow = func() { cancel(); following.Wait() }
-	stored, err := loadSettings(ctx, c.store)
+	c.settings.unfollow = func() { cancel(); following.Wait() }
+	stored, err := c.loadStored(ctx)
 	if err == nil {
 		err = c.apply(ctx, defined, stored)
 	}
 	if err != nil {
 		cancel()
-		for _, w := range c.running() {
+		for _, w := range c.workers.all() {
 			w.Stop()
 		}
 		return err

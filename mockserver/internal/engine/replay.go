@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
@@ -34,71 +35,69 @@ type Selection struct {
 // were replayed before it; it is ErrUnknown where there is no such destination, or
 // what the journal said. One replay runs at a time, others wait.
 func (c *Collector) Replay(ctx context.Context, destination string, sel Selection) (int, error) {
-	w := c.worker(destination)
+	w := c.workers.of(destination)
 	if w == nil {
 		return 0, fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, destination)
 	}
 	// Of two replays at a time, both could pick the same call.
 	c.replaying.Lock()
 	defer c.replaying.Unlock()
-	r := &replay{collector: c, destination: destination, since: w.AttachedSince(), from: sel.State, dryRun: sel.DryRun}
-	if r.from == tracking.StatePending {
-		r.from = tracking.StateFailed
+	r := &replay{collector: c, destination: destination, from: sel.State, dryRun: sel.DryRun}
+	calls := c.recorded(destination, w.AttachedSince(), sel.State)
+	if sel.State == tracking.StatePending || sel.State == tracking.StateFailed {
+		r.from, calls = tracking.StateFailed, c.failed(ctx, destination)
 	}
-	if r.from == tracking.StateFailed {
-		return r.failed(ctx, &sel.CallFilter)
+	for call, err := range calls {
+		if err == nil && sel.Matches(&call) {
+			err = r.add(ctx, call)
+		}
+		if err != nil {
+			return r.done, err
+		}
 	}
-	return r.recorded(ctx, &sel.CallFilter)
+	return r.done, r.flush(ctx)
+}
+
+// failed yields the calls that the journal lists as failed, or its error.
+func (c *Collector) failed(ctx context.Context, destination string) iter.Seq2[tracking.Call, error] {
+	return func(yield func(tracking.Call, error) bool) {
+		start, stopped := time.Now(), false
+		err := c.config.Journal.Failed(ctx, destination, func(f journal.FailedCall) bool {
+			if f.FailedAt.After(start) {
+				return false // replayed just now, and failed again
+			}
+			stopped = !yield(f.Call, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(tracking.Call{}, err)
+		}
+	}
+}
+
+// recorded yields the calls that the History remembers in a state, but for those of an
+// earlier destination of the same name.
+func (c *Collector) recorded(destination string, since time.Time, in tracking.State) iter.Seq2[tracking.Call, error] {
+	return func(yield func(tracking.Call, error) bool) {
+		for record := range c.config.History.Backward(0) {
+			s, decided := record.Last(destination)
+			if decided && s.State == in && !s.At.Before(since) && !yield(record.Call, nil) {
+				return
+			}
+		}
+	}
 }
 
 // A replay is one run of Collector.Replay.
 type replay struct {
 	collector   *Collector
 	destination string
-	since       time.Time // when the destination was attached
 	from        tracking.State
 	dryRun      bool
 
 	calls []tracking.Call // picked, not yet given to the journal
 	bytes int
 	done  int
-}
-
-// failed replays calls that the journal lists as failed.
-func (r *replay) failed(ctx context.Context, filter *history.CallFilter) (int, error) {
-	start := time.Now()
-	var failure error
-	err := r.collector.journal.Failed(ctx, r.destination, func(f journal.FailedCall) bool {
-		if f.FailedAt.After(start) {
-			return false // replayed just now, and failed again
-		}
-		if filter.Matches(&f.Call) {
-			failure = r.add(ctx, f.Call)
-		}
-		return failure == nil
-	})
-	if failure == nil {
-		failure = err
-	}
-	if failure == nil {
-		failure = r.flush(ctx)
-	}
-	return r.done, failure
-}
-
-// recorded replays calls that the History remembers, but for those of an earlier
-// destination of the same name.
-func (r *replay) recorded(ctx context.Context, filter *history.CallFilter) (int, error) {
-	for record := range r.collector.history.Backward(0) {
-		s, decided := record.Last(r.destination)
-		if !decided || s.State != r.from || s.At.Before(r.since) || !filter.Matches(&record.Call) {
-			continue
-		}
-		if err := r.add(ctx, record.Call); err != nil {
-			return r.done, err
-		}
-	}
-	return r.done, r.flush(ctx)
 }
 
 func (r *replay) add(ctx context.Context, c tracking.Call) error {
@@ -122,7 +121,7 @@ func (r *replay) flush(ctx context.Context) error {
 	// Recorded before it is done: the calls may be delivered before Replay returns,
 	// and that is to be the last word on them.
 	r.record(tracking.Outcome{State: tracking.StatePending, Reason: "replayed"})
-	if err := r.collector.journal.Replay(ctx, r.destination, r.calls, r.from); err != nil {
+	if err := r.collector.config.Journal.Replay(ctx, r.destination, r.calls, r.from); err != nil {
 		r.record(tracking.Outcome{State: r.from, Reason: "it could not be replayed"})
 		return fmt.Errorf("mockserver: the journal does not replay: %w", err)
 	}

@@ -2,9 +2,9 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -18,41 +18,21 @@ import (
 // together.
 const settingsKey = "settings"
 
-// loadSettings returns what was stored last; the zero value where nothing was.
-func loadSettings(ctx context.Context, store state.Store) (s storedSettings, err error) {
-	value, revision, err := store.Get(ctx, settingsKey)
-	if errors.Is(err, state.ErrNotFound) {
-		return s, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(value, &s)
-	}
-	if err != nil {
+// loadStored returns what was stored last; the zero value where nothing was.
+func (c *Collector) loadStored(ctx context.Context) (s storedSettings, err error) {
+	_, err = state.Load(ctx, c.config.Store, settingsKey, &s)
+	if err != nil && !errors.Is(err, state.ErrNotFound) {
 		return s, fmt.Errorf("mockserver: the settings cannot be read: %w", err)
 	}
-	s.revision = revision
 	return s, nil
 }
 
-// save replaces what is stored if its revision is still that of s, which it updates.
-// Else its error is ErrConflict.
-func (s *storedSettings) save(ctx context.Context, store state.Store) error {
-	value, err := json.Marshal(s)
-	if err == nil {
-		s.revision, err = store.Update(ctx, settingsKey, value, s.revision)
-	}
-	return err
-}
-
-// changeTries is how often a change is tried when others change the settings too.
-const changeTries = 10
-
 // Settings returns the settings that apply: those of the configuration and those
 // that were made since.
-func (c *Collector) Settings() settings.Settings { return c.settings.Load().Settings }
+func (c *Collector) Settings() settings.Settings { return c.settings.now.Load().Settings }
 
 // Configured returns the settings of the configuration alone.
-func (c *Collector) Configured() settings.Settings { return c.settings.Load().defined }
+func (c *Collector) Configured() settings.Settings { return c.settings.now.Load().defined }
 
 // Apply replaces the settings of the configuration. Calls that are accepted
 // meanwhile are not lost: a destination that stays goes on where it is, one that
@@ -61,9 +41,9 @@ func (c *Collector) Configured() settings.Settings { return c.settings.Load().de
 // If Apply fails, the settings that it did not come to stay as they were; where the
 // error is a *webhook.FieldError or several, that is all of them.
 func (c *Collector) Apply(ctx context.Context, s settings.Settings) error {
-	c.changing.Lock()
-	defer c.changing.Unlock()
-	return c.apply(ctx, s, c.stored)
+	c.settings.changing.Lock()
+	defer c.settings.changing.Unlock()
+	return c.apply(ctx, s, c.settings.stored)
 }
 
 // AddSource makes a source. Its error is ErrExists where the name is taken, a
@@ -74,7 +54,7 @@ func (c *Collector) AddSource(ctx context.Context, s tracking.Source) error {
 		if slices.ContainsFunc(all.Sources, settings.SourceNamed(s.Name)) {
 			return fmt.Errorf("%w: there is a source %q", state.ErrExists, s.Name)
 		}
-		stored.Sources = append(slices.Clone(stored.Sources), s)
+		stored.Sources = append(stored.Sources, s)
 		return nil
 	})
 }
@@ -88,7 +68,6 @@ func (c *Collector) ChangeSource(ctx context.Context, name string, change func(*
 		if err != nil {
 			return err
 		}
-		stored.Sources = slices.Clone(stored.Sources)
 		return change(&stored.Sources[i])
 	})
 }
@@ -99,7 +78,7 @@ func (c *Collector) RemoveSource(ctx context.Context, name string) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		i, err := find("source", name, stored.Sources, all.Sources, settings.SourceNamed(name))
 		if err == nil {
-			stored.Sources = slices.Delete(slices.Clone(stored.Sources), i, i+1)
+			stored.Sources = slices.Delete(stored.Sources, i, i+1)
 		}
 		return err
 	})
@@ -112,7 +91,7 @@ func (c *Collector) AddDestination(ctx context.Context, d tracking.Destination) 
 		if slices.ContainsFunc(all.Destinations, settings.DestinationNamed(d.Name)) {
 			return fmt.Errorf("%w: there is a destination %q", state.ErrExists, d.Name)
 		}
-		stored.Destinations = append(slices.Clone(stored.Destinations), d)
+		stored.Destinations = append(stored.Destinations, d)
 		return nil
 	})
 }
@@ -125,7 +104,6 @@ func (c *Collector) ChangeDestination(ctx context.Context, name string, change f
 		if err != nil {
 			return err
 		}
-		stored.Destinations = slices.Clone(stored.Destinations)
 		return change(&stored.Destinations[i])
 	})
 }
@@ -136,7 +114,7 @@ func (c *Collector) RemoveDestination(ctx context.Context, name string) error {
 	return c.change(ctx, func(stored *storedSettings, all settings.Settings) error {
 		i, err := find("destination", name, stored.Destinations, all.Destinations, settings.DestinationNamed(name))
 		if err == nil {
-			stored.Destinations = slices.Delete(slices.Clone(stored.Destinations), i, i+1)
+			stored.Destinations = slices.Delete(stored.Destinations, i, i+1)
 			stored.pause(name, false)
 		}
 		return err
@@ -167,7 +145,7 @@ func (c *Collector) setPaused(ctx context.Context, destination string, paused bo
 }
 
 func (s *storedSettings) pause(destination string, paused bool) {
-	s.Paused = slices.DeleteFunc(slices.Clone(s.Paused), func(name string) bool { return name == destination })
+	s.Paused = slices.DeleteFunc(s.Paused, func(name string) bool { return name == destination })
 	if paused {
 		s.Paused = append(s.Paused, destination)
 	}
@@ -184,35 +162,31 @@ func find[T any](kind, name string, stored, all []T, named func(T) bool) (int, e
 	return -1, fmt.Errorf("%w: there is no %s %q", state.ErrUnknown, kind, name)
 }
 
-// change edits what is stored and applies it. edit also gets the settings that
-// apply, and must not change what it was given in place.
+// change edits what is stored and applies it. edit also gets the settings that would
+// apply without it; it is called again where another process was quicker.
 func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings, all settings.Settings) error) error {
-	c.changing.Lock()
-	defer c.changing.Unlock()
+	c.settings.changing.Lock()
+	defer c.settings.changing.Unlock()
 	if c.draining.Load() {
 		return state.ErrClosed // before it is stored: it could not be applied
 	}
-	for range changeTries {
-		stored, err := loadSettings(ctx, c.store)
-		if err != nil {
-			return err
+	defined := c.Configured()
+	var refused error
+	stored, err := state.Update(ctx, c.config.Store, settingsKey, func(s *storedSettings) error {
+		if refused = edit(s, s.addedTo(defined)); refused == nil {
+			refused = s.addedTo(defined).Validate()
 		}
-		if err := edit(&stored, stored.addedTo(c.defined)); err != nil {
-			return err
-		}
-		if err := stored.addedTo(c.defined).Validate(); err != nil {
-			return err
-		}
-		err = stored.save(ctx, c.store)
-		if errors.Is(err, state.ErrConflict) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("mockserver: the settings cannot be stored: %w", err)
-		}
-		return c.apply(ctx, c.defined, stored)
+		return refused
+	})
+	switch {
+	case refused != nil:
+		return refused
+	case errors.Is(err, state.ErrConflict):
+		return fmt.Errorf("%w, again and again", state.ErrSettingsChanged)
+	case err != nil:
+		return fmt.Errorf("mockserver: the settings cannot be stored: %w", err)
 	}
-	return fmt.Errorf("%w, %d times in a row", state.ErrSettingsChanged, changeTries)
+	return c.apply(ctx, defined, stored)
 }
 
 // settingsRetry is how long to wait when changed settings could not be applied.
@@ -226,21 +200,21 @@ func (c *Collector) follow(ctx context.Context, changes <-chan struct{}) {
 			if err == nil || ctx.Err() != nil {
 				break
 			}
-			c.log.Error("changed settings could not be applied; trying again", "error", err)
+			c.config.Logger.Error("changed settings could not be applied; trying again", "error", err)
 			_ = pause.For(ctx, settingsRetry) // the loop looks whether ctx has ended
 		}
 	}
 }
 
 func (c *Collector) catchUp(ctx context.Context) error {
-	c.changing.Lock()
-	defer c.changing.Unlock()
+	c.settings.changing.Lock()
+	defer c.settings.changing.Unlock()
 	if c.draining.Load() {
 		return nil // the next process applies them
 	}
-	stored, err := loadSettings(ctx, c.store)
-	if err != nil || stored.revision == c.stored.revision {
+	stored, err := c.loadStored(ctx)
+	if err != nil || reflect.DeepEqual(stored, c.settings.stored) {
 		return err
 	}
-	return c.apply(ctx, c.defined, stored)
+	return c.apply(ctx, c.Configured(), stored)
 }

@@ -11,7 +11,5 @@
 // # Files
 //
 //  1. event.go: events and observers
-//  2. refusal.go: a request that was refused as a whole
-//  3. callkey.go: the name of a call in maps
-//  4. batch.go: what one request brought for one source
+//  2. batch.go: what one request brought for one source, and the names of calls in maps
 package event

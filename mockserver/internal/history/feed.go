@@ -4,13 +4,12 @@ import (
 	"crypto/rand"
 	"fmt"
 	"iter"
+	"math"
 	"sort"
 	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -61,6 +60,15 @@ func (i *Item) Snapshot() Item {
 	return s
 }
 
+// snapshot copies the record as it is now: the History appends to its lists and never
+// changes what they hold.
+func snapshot(r *tracking.Record) tracking.Record {
+	c := *r
+	c.Ends = r.Ends[:len(r.Ends):len(r.Ends)]
+	c.Attempts = r.Attempts[:len(r.Attempts):len(r.Attempts)]
+	return c
+}
+
 // A Cursor is how far somebody has looked at a feed. The zero value is no position.
 type Cursor struct {
 	epoch  string // of the feed: each process counts anew
@@ -81,8 +89,8 @@ func ParseCursor(s string) Cursor {
 	return c
 }
 
-// A Feed numbers all that a History holds in two ways: by arrival, for a list
-// with the newest on top, and by change, so that somebody who looked before can
+// A Feed holds all that a History remembers, and numbers it in two ways: by arrival, for
+// a list with the newest on top, and by change, so that somebody who looked before can
 // be told what is new since. The History's lock guards it and its items.
 type Feed struct {
 	epoch   string // tells this feed's numbers from those of another process; it does not change, and is read without the lock
@@ -90,127 +98,162 @@ type Feed struct {
 	changes int64  // the number of the last change
 	cleared int64  // the number of the change that emptied the feed
 
-	items    []*feedNode // by arrival, oldest first; some may be gone
-	gone     int         // how many of items are
-	newest   *feedNode   // by change; the others follow by older
-	rejected []*feedNode // the rejections among items, oldest first
-	// The refusals among items, oldest first, of requests with a known write key and
-	// of others.
-	refused, strangers []*feedNode
+	rings  [kinds]ring
+	newest *entry // by change; the others follow by older
 }
 
-// A feedNode is an item in its place. add puts it into the feed and remove takes it
-// out for good.
-type feedNode struct {
+// Kinds of items. Each has a ring of its own, so that none pushes the others out.
+const (
+	sent      = iota // calls of senders
+	made             // calls that the collector made: an audience can be large
+	rejected         // calls that were not taken
+	refused          // requests with a known write key that were not taken
+	strangers        // such requests without one, of which there may be a flood
+	kinds
+)
+
+// callKinds are the first kinds: those whose items have a record.
+const callKinds = rejected
+
+// A ring holds the newest items of a kind, up to a number and about a size. Cursors
+// into it are numbers of its items, which stay right when items go.
+type ring struct {
+	limit     int
+	maxBytes  int64
+	entries   []*entry  // by Order, and by Seq where they have a record
+	bytes     int64     // of entries, about
+	gone      int64     // how many are not in entries any more
+	forgotten time.Time // the latest ReceivedAt of calls that made room
+}
+
+// An entry is an Item and what the History needs to keep it.
+type entry struct {
 	Item
-	gone         bool
-	older, newer *feedNode // by change
-	since        time.Time // when the first request came that a refusal stands for
+	ring         *ring  // nil for a call that was not accepted yet
+	older, newer *entry // by change
+	size         int64  // about, in bytes
+
+	key event.Key // of a call
+	// restored counts those of a call's Ends and of its Attempts that an earlier process
+	// recorded.
+	restored struct{ ends, attempts int }
+	since    time.Time // of a refusal: when the first request came that it stands for
 }
 
-func newFeed() Feed { return Feed{epoch: strings.ToLower(rand.Text()[:8])} }
+// keptRefusals is how many requests are kept that were refused with a known write key,
+// and keptStrangers how many of others.
+const (
+	keptRefusals  = 1000
+	keptStrangers = 10
+)
 
-// add puts an item on top.
-func (f *Feed) add(n *feedNode) {
-	f.arrived++
-	n.Order = f.arrived
-	f.items = append(f.items, n)
-	switch {
-	case n.Rejection != nil:
-		f.rejected = append(f.rejected, n)
-	case n.Refusal != nil && n.Refusal.Source != "":
-		f.refused = append(f.refused, n)
-	case n.Refusal != nil:
-		f.strangers = append(f.strangers, n)
+func newFeed(limit int) Feed {
+	f := Feed{epoch: strings.ToLower(rand.Text()[:8])}
+	for kind := range f.rings {
+		f.rings[kind] = ring{limit: limit, maxBytes: math.MaxInt64}
 	}
-	f.touch(n)
+	f.rings[refused].limit, f.rings[strangers].limit = keptRefusals, keptStrangers
+	return f
+}
+
+// add puts an entry on top of a ring that has room for it.
+func (f *Feed) add(r *ring, e *entry) {
+	f.arrived++
+	e.Order, e.ring = f.arrived, r
+	r.entries = append(r.entries, e)
+	r.bytes += e.size
+	f.touch(e)
+}
+
+// removeOldest takes out the oldest entry of a ring.
+func (f *Feed) removeOldest(r *ring) (old *entry) {
+	old, r.entries[0] = r.entries[0], nil
+	r.entries = r.entries[1:]
+	r.bytes -= old.size
+	r.gone++
+	f.unlink(old)
+	return old
 }
 
 // touch notes that an item has changed.
-func (f *Feed) touch(n *feedNode) {
-	if n.gone {
-		return
-	}
-	f.unlink(n)
+func (f *Feed) touch(e *entry) {
+	f.unlink(e)
 	f.changes++
-	n.Change = f.changes
-	if n.older = f.newest; n.older != nil {
-		n.older.newer = n
+	e.Change = f.changes
+	if e.older = f.newest; e.older != nil {
+		e.older.newer = e
 	}
-	f.newest = n
+	f.newest = e
 }
 
-func (f *Feed) unlink(n *feedNode) {
-	if f.newest == n {
-		f.newest = n.older
+func (f *Feed) unlink(e *entry) {
+	if f.newest == e {
+		f.newest = e.older
 	}
-	if n.older != nil {
-		n.older.newer = n.newer
+	if e.older != nil {
+		e.older.newer = e.newer
 	}
-	if n.newer != nil {
-		n.newer.older = n.older
+	if e.newer != nil {
+		e.newer.older = e.older
 	}
-	n.older, n.newer = nil, nil
-}
-
-// remove forgets an item.
-func (f *Feed) remove(n *feedNode) {
-	if n.gone {
-		return
-	}
-	f.unlink(n)
-	n.gone = true
-	n.Record, n.Rejection, n.Refusal, n.Read = nil, nil, nil, nil
-	f.gone++
-	for len(f.items) > 0 && f.items[0].gone {
-		f.items[0] = nil
-		f.items = f.items[1:]
-		f.gone--
-	}
-	if f.gone > len(f.items)/2 {
-		f.compact()
-	}
-}
-
-func (f *Feed) compact() {
-	kept := make([]*feedNode, 0, len(f.items)-f.gone)
-	for _, n := range f.items {
-		if !n.gone {
-			kept = append(kept, n)
-		}
-	}
-	f.items, f.gone = kept, 0
-}
-
-// removeOldest forgets the oldest of a kind.
-func (f *Feed) removeOldest(kind *[]*feedNode) {
-	f.remove((*kind)[0])
-	(*kind)[0] = nil
-	*kind = (*kind)[1:]
+	e.older, e.newer = nil, nil
 }
 
 // clear forgets all items. The numbers go on.
 func (f *Feed) clear() {
-	for _, n := range f.items {
-		n.gone = true
-	}
 	f.changes++
-	f.cleared = f.changes
-	f.items, f.gone, f.newest, f.rejected, f.refused, f.strangers = nil, 0, nil, nil, nil, nil
+	f.cleared, f.newest = f.changes, nil
+	for kind := range f.rings {
+		r := &f.rings[kind]
+		r.gone += int64(len(r.entries))
+		r.entries, r.bytes = nil, 0
+	}
 }
 
 // held returns how many items there are.
-func (f *Feed) held() int { return len(f.items) - f.gone }
+func (f *Feed) held() (n int) {
+	for kind := range f.rings {
+		n += len(f.rings[kind].entries)
+	}
+	return n
+}
 
-// from returns the index of the first item that did not come before order.
-func (f *Feed) from(order int64) int {
-	return sort.Search(len(f.items), func(i int) bool { return f.items[i].Order >= order })
+// from returns the index of the first entry that did not come before order.
+func (r *ring) from(order int64) int {
+	return sort.Search(len(r.entries), func(i int) bool { return r.entries[i].Order >= order })
+}
+
+// backward yields the entries of the first rings that came before order, newest first.
+func (f *Feed) backward(rings int, order int64) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		var left [kinds][]*entry
+		for kind := range rings {
+			r := &f.rings[kind]
+			left[kind] = r.entries[:r.from(order)]
+		}
+		for {
+			var newest *entry
+			of := 0
+			for kind, entries := range left {
+				if n := len(entries); n > 0 && (newest == nil || entries[n-1].Order > newest.Order) {
+					newest, of = entries[n-1], kind
+				}
+			}
+			if newest == nil || !yield(newest) {
+				return
+			}
+			left[of] = left[of][:len(left[of])-1]
+		}
+	}
 }
 
 // Item returns the item of an order, or nil.
 func (f *Feed) Item(order int64) *Item {
-	if i := f.from(order); i < len(f.items) && f.items[i].Order == order && !f.items[i].gone {
-		return &f.items[i].Item
+	for kind := range f.rings {
+		r := &f.rings[kind]
+		if i := r.from(order); i < len(r.entries) && r.entries[i].Order == order {
+			return &r.entries[i].Item
+		}
 	}
 	return nil
 }
@@ -228,36 +271,10 @@ func (f *Feed) Continues(c Cursor) bool {
 // first.
 func (f *Feed) Since(c Cursor) iter.Seq[*Item] {
 	return func(yield func(*Item) bool) {
-		for n := f.newest; n != nil && n.Change > c.Change; n = n.older {
-			if !yield(&n.Item) {
+		for e := f.newest; e != nil && e.Change > c.Change; e = e.older {
+			if !yield(&e.Item) {
 				return
 			}
 		}
 	}
-}
-
-// readRejected reads what it can of a call that was not taken.
-func readRejected(r tracking.Rejection) *tracking.Call {
-	c := &tracking.Call{Source: r.Source, ReceivedAt: r.ReceivedAt, Body: r.Body}
-	s := jsonscan.New(r.Body)
-	_ = s.Object(func(key []byte) error { // what comes before an error is good to show
-		value, err := s.Value()
-		if err == nil {
-			if field := fields.TextOf(c, fields.Of(key)); field != nil {
-				*field = fields.Text(value)
-			}
-		}
-		return err
-	})
-	c.Type = r.Type // perhaps of its endpoint
-	return c
-}
-
-// snapshot copies the record as it is now: the History appends to its lists and never
-// changes what they hold.
-func snapshot(r *tracking.Record) tracking.Record {
-	c := *r
-	c.Ends = r.Ends[:len(r.Ends):len(r.Ends)]
-	c.Attempts = r.Attempts[:len(r.Attempts):len(r.Attempts)]
-	return c
 }

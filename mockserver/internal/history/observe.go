@@ -4,13 +4,22 @@ import (
 	"bytes"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Observe implements event.Observer.
-func (h *History) Observe(e event.Event) {
+func (h *History) Observe(e event.Event) { h.file(e, false) }
+
+// Restore takes an Attempt or an Ended of an earlier process. It goes before what
+// this process did: calls that this one delivered meanwhile are delivered.
+func (h *History) Restore(e event.Event) { h.file(e, true) }
+
+func (h *History) file(e event.Event, restored bool) {
 	switch e := e.(type) {
 	case event.Accepted:
 		h.addAccepted(e)
@@ -21,20 +30,9 @@ func (h *History) Observe(e event.Event) {
 	case event.Refusal:
 		h.addRefusal(e)
 	case tracking.Attempt:
-		h.addAttempt(e, false)
+		h.addAttempt(e, restored)
 	case tracking.Ended:
-		h.addEnded(e, false)
-	}
-}
-
-// Restore takes an Attempt or an Ended of an earlier process. It goes before what
-// this process did: calls that this one delivered meanwhile are delivered.
-func (h *History) Restore(e event.Event) {
-	switch e := e.(type) {
-	case tracking.Attempt:
-		h.addAttempt(e, true)
-	case tracking.Ended:
-		h.addEnded(e, true)
+		h.addEnded(e, restored)
 	}
 }
 
@@ -44,9 +42,9 @@ func (h *History) addAccepted(a event.Accepted) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	slab := make([]entry, len(a.Calls)) // one allocation: they will be forgotten together
+	slab := make([]callEntry, len(a.Calls)) // one allocation: they will be forgotten together
 	for i := range a.Calls {
-		h.keep(a.Keys[i], &a.Calls[i], &slab[i]).Partial = false
+		h.keep(a.Keys[i], &a.Calls[i], &slab[i]).Record.Partial = false
 	}
 	h.tally.add(a.ReceivedAt, tallyAccepted, len(a.Calls))
 	h.wake()
@@ -57,8 +55,8 @@ func (h *History) addRepeated(b event.Batch) {
 	defer h.mu.Unlock()
 	for i := range b.Calls {
 		if e := h.byCall[event.KeyOf(b.Calls[i].Source, b.Calls[i].ID)]; e != nil {
-			e.Repeats++
-			h.noteChange(e)
+			e.Record.Repeats++
+			h.feed.touch(e)
 		}
 	}
 	h.tally.add(b.ReceivedAt, tallyRepeated, len(b.Calls))
@@ -69,15 +67,7 @@ func (h *History) addRejection(r tracking.Rejection) {
 	read := readRejected(r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.rejectedBytes += recordBytes + int64(len(r.Body))
-	for len(h.rejected) == h.limit || h.rejectedBytes > h.maxBytes/rejectionShare && len(h.rejected) > 0 {
-		h.rejectedBytes -= recordBytes + int64(len(h.rejected[0].Body))
-		h.rejected = h.rejected[1:]
-		h.firstRejected++
-		h.feed.removeOldest(&h.feed.rejected)
-	}
-	h.rejected = append(h.rejected, r)
-	h.feed.add(&feedNode{Item: Item{Rejection: &r, Read: read}})
+	h.add(rejected, &entry{Item: Item{Rejection: &r, Read: read}, size: recordBytes + int64(len(r.Body))})
 	h.tally.add(r.ReceivedAt, tallyRejected, 1)
 	h.wake()
 }
@@ -90,19 +80,19 @@ func (h *History) addAttempt(a tracking.Attempt, restored bool) {
 		return
 	}
 	a.Call = nil
-	at := len(e.Attempts)
+	at := len(e.Record.Attempts)
 	if restored {
 		at = e.restored.attempts
 		e.restored.attempts++
 	}
 	size := attemptBytes + sizeOf(a.ResponseHeader) + len(a.ResponseBody) + len(a.Error)
-	if at > 0 && bytes.Equal(e.Attempts[at-1].RequestBody, a.RequestBody) {
-		a.RequestBody = e.Attempts[at-1].RequestBody // all attempts send the same, which is kept once
+	if at > 0 && bytes.Equal(e.Record.Attempts[at-1].RequestBody, a.RequestBody) {
+		a.RequestBody = e.Record.Attempts[at-1].RequestBody // all attempts send the same, which is kept once
 	} else {
 		size += len(a.RequestBody)
 	}
-	e.Attempts = insertAt(e.Attempts, at, a)
-	h.noteChange(e)
+	e.Record.Attempts = insertAt(e.Record.Attempts, at, a)
+	h.touch(e)
 	h.grow(e, size)
 	h.wake()
 }
@@ -129,37 +119,68 @@ func (h *History) addEnded(d tracking.Ended, restored bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tally.end(d)
-	h.noteOutcome(d)
+	h.recent.add(d)
 	defer h.wake()
 	e := h.find(d.Source, d.CallID, d.Call)
 	if e == nil {
 		return
 	}
 	d.Call = nil
-	at := len(e.Ends)
+	at := len(e.Record.Ends)
 	if restored {
 		at = e.restored.ends
 		e.restored.ends++
 	}
-	e.Ends = insertAt(e.Ends, at, d)
-	h.noteChange(e)
+	e.Record.Ends = insertAt(e.Record.Ends, at, d)
+	h.touch(e)
 	h.grow(e, endBytes+len(d.Reason))
 }
 
-// Clear forgets everything.
-func (h *History) Clear() {
+// strangersTogether is for how long refusals of requests without a known write key are
+// put together.
+const strangersTogether = time.Minute
+
+func (h *History) addRefusal(r event.Refusal) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.firstRejected += int64(len(h.rejected))
-	for _, r := range []*ring{&h.sent, &h.made} {
-		r.entries, r.bytes = nil, 0
-	}
-	h.rejected, h.byCall = nil, map[event.Key]*entry{}
-	h.rejectedBytes = 0
-	h.early = earlyEntries{}
-	h.feed.clear()
-	for w := range h.watchers {
-		w.clear()
+	h.tally.add(r.At, tallyRejected, 1)
+	r.Count = max(r.Count, 1)
+	if r.Source != "" {
+		h.add(refused, &entry{Item: Item{Refusal: &r}})
+	} else if e := h.stranger(r); e != nil {
+		r.Count += e.Refusal.Count
+		e.Refusal = &r // the old one may have been copied
+		h.feed.touch(e)
+	} else {
+		h.add(strangers, &entry{Item: Item{Refusal: &r}, since: r.At})
 	}
 	h.wake()
+}
+
+// stranger returns the entry that a refusal without a known write key is put to, or
+// nil.
+func (h *History) stranger(r event.Refusal) *entry {
+	for _, e := range slices.Backward(h.feed.rings[strangers].entries) {
+		if e.Refusal.Code == r.Code && r.At.Sub(e.since) < strangersTogether {
+			return e
+		}
+	}
+	return nil
+}
+
+// readRejected reads what it can of a call that was not taken.
+func readRejected(r tracking.Rejection) *tracking.Call {
+	c := &tracking.Call{Source: r.Source, ReceivedAt: r.ReceivedAt, Body: r.Body}
+	s := jsonscan.New(r.Body)
+	_ = s.Object(func(key []byte) error { // what comes before an error is good to show
+		value, err := s.Value()
+		if err == nil {
+			if field := fields.TextOf(c, fields.Of(key)); field != nil {
+				*field = fields.Text(value)
+			}
+		}
+		return err
+	})
+	c.Type = r.Type // perhaps of its endpoint
+	return c
 }

@@ -26,7 +26,5 @@
 //
 //  1. memory.go: the journal in memory
 //  2. journal.go: what a journal promises
-//  3. health.go: how full it is, and how its servers do
-//  4. verification.go: whether a ledger is proved by what is stored
-//  5. ledger.go: the arithmetic of a ledger
+//  3. account.go: ledgers, and whether they are proved; health; failed calls
 package journal

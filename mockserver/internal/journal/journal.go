@@ -85,30 +85,36 @@ type Journal interface {
 	// Ledger returns the account of every attached destination, by name.
 	Ledger(ctx context.Context) ([]tracking.Ledger, error)
 
+	// Verify proves or refutes the account of every destination, by name. A journal that
+	// can counts anew what it has stored. Calls may be accepted and delivered meanwhile.
+	Verify(ctx context.Context) ([]Verification, error)
+
+	// Health returns what the journal holds, and an error if it could not store
+	// a batch now: ErrFull, or what keeps it from storing.
+	Health(ctx context.Context) (Health, error)
+
 	// Close ends all readers and releases what the journal holds. What is durable
 	// stays. Close may be called again.
 	Close() error
 }
 
-// A Reader hands out the entries of one destination. Its methods may be called
-// from many goroutines at once.
+// A Reader hands out the entries of one destination, until the destination is attached
+// again or detached, or the journal is closed: then those that are leased, and those that
+// wait, stay pending for the next reader. Its methods may be called from many goroutines
+// at once.
 type Reader interface {
 	// Next waits for an entry that is due and wanted, and leases it to the caller.
 	// Sources take turns, however much of one waits and however long it has: calls
 	// that were never tried come in their order within a source. Where both wait, an
 	// entry that is tried again comes after four of calls that were never tried at
-	// most. Next returns ctx's error, or ErrClosed once the reader or the
-	// journal is closed.
+	// most. Next returns ctx's error, or ErrClosed once the reader hands out no
+	// more.
 	Next(ctx context.Context, want Want) (Lease, error)
 
 	// Since is when the destination was attached, to a millisecond: for the first
 	// time, or the first since it was detached. What became of calls before that was
 	// at another destination of its name.
 	Since() time.Time
-
-	// Close stops reading. Entries that are leased, and those that wait, stay
-	// pending for the next reader.
-	Close() error
 }
 
 // A Want says which entries Next is to hand out. The zero value takes any.
@@ -160,11 +166,4 @@ type Result struct {
 	// RetryAt is when the calls left in StatePending are due again, as an entry
 	// whose Attempt is one higher.
 	RetryAt time.Time
-}
-
-// A Verifier is a Journal that can prove its ledger.
-type Verifier interface {
-	// Verify counts anew, for every destination, and says what contradicts its
-	// ledger. Calls may be accepted and delivered meanwhile.
-	Verify(ctx context.Context) ([]Verification, error)
 }

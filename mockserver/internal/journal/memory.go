@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/turns"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -145,7 +146,7 @@ func (j *memoryJournal) Attach(_ context.Context, destination string, sources []
 		q.sources[s] = true
 	}
 	q.closeReader()
-	q.reader = &memoryReader{queue: q, wake: make(chan struct{}), done: make(chan struct{})}
+	q.reader = &memoryReader{queue: q, wake: make(chan struct{})}
 	return q.reader, nil
 }
 
@@ -229,7 +230,14 @@ func (j *memoryJournal) Ledger(context.Context) ([]tracking.Ledger, error) {
 	return ledgers, nil
 }
 
-// Health implements HealthChecker.
+func (j *memoryJournal) Verify(ctx context.Context) (all []Verification, err error) {
+	ledgers, err := j.Ledger(ctx)
+	for _, l := range ledgers {
+		all = append(all, Verification{Ledger: l})
+	}
+	return all, err
+}
+
 func (j *memoryJournal) Health(context.Context) (Health, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -316,19 +324,18 @@ func (q *memoryQueue) pending() (n int64, oldest time.Time) {
 
 func (q *memoryQueue) closeReader() {
 	if q.reader != nil {
-		close(q.reader.done)
+		close(q.reader.wake)
 		q.reader = nil
 	}
 }
 
 type memoryReader struct {
 	queue *memoryQueue
-	done  chan struct{} // closed by the queue when this reader is closed or replaced
 
 	// What follows is guarded by the journal's lock.
 
 	asleep int           // those that wait for wake
-	wake   chan struct{} // closed when there may be something to lease; then there is another
+	wake   chan struct{} // closed when there may be something to lease: then there is another; or when the reader is closed
 }
 
 func (r *memoryReader) Since() time.Time { return r.queue.since }
@@ -353,35 +360,8 @@ func (r *memoryReader) Next(ctx context.Context, want Want) (Lease, error) {
 		if e != nil {
 			return &memoryLease{queue: r.queue, entry: e}, nil
 		}
-		r.wait(ctx, wake, due)
+		pause.Until(ctx, due, wake)
 	}
-}
-
-// wait returns when there may be something to lease, at the time due unless it is
-// zero, or when nobody is to wait any more.
-func (r *memoryReader) wait(ctx context.Context, wake <-chan struct{}, due time.Time) {
-	var timer <-chan time.Time
-	if !due.IsZero() {
-		t := time.NewTimer(time.Until(due))
-		defer t.Stop()
-		timer = t.C
-	}
-	select {
-	case <-wake:
-	case <-timer:
-	case <-r.done:
-	case <-ctx.Done():
-	}
-}
-
-func (r *memoryReader) Close() error {
-	j := r.queue.journal
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if r.queue.reader == r {
-		r.queue.closeReader()
-	}
-	return nil
 }
 
 type memoryLease struct {

@@ -7,7 +7,5 @@
 // # Files
 //
 //  1. settings.go: sources and destinations, and the rules that they keep together
-//  2. name.go: what a name may be
-//  3. named.go: finds by a name
-//  4. fielderrors.go: errors of fields, out of an error
+//  2. name.go: what a name may be, and what has a name
 package settings

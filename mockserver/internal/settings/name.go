@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -33,4 +34,14 @@ func CheckName(name string) error {
 		return nil
 	}
 	return &webhook.FieldError{Field: "name", Problem: problem, Hint: fmt.Sprintf("use 1 to %d printable characters", maxNameChars)}
+}
+
+// SourceNamed returns a function that picks the source of a name, for package slices.
+func SourceNamed(name string) func(tracking.Source) bool {
+	return func(s tracking.Source) bool { return s.Name == name }
+}
+
+// DestinationNamed returns a function that picks the destination of a name.
+func DestinationNamed(name string) func(tracking.Destination) bool {
+	return func(d tracking.Destination) bool { return d.Name == name }
 }

@@ -92,7 +92,7 @@ func (q *Queue[T]) popLine(turn int) (v T) {
 	return v
 }
 
-// Fresh returns how many values have no time, and Timed how many have one.
+// Fresh returns how many values have no time.
 func (q *Queue[T]) Fresh() int { return q.fresh }
 
 // Timed returns how many values have a time.
@@ -107,9 +107,6 @@ func (q *Queue[T]) Due(now time.Time) (n int) {
 	}
 	return n
 }
-
-// HasLine reports whether values of a source wait that have no time.
-func (q *Queue[T]) HasLine(source string) bool { return len(q.lines[source]) > 0 }
 
 // All yields every value, in no order.
 func (q *Queue[T]) All(yield func(T) bool) {

@@ -75,12 +75,11 @@ func BenchmarkStart(b *testing.B) {
 		b.Run(fmt.Sprintf("%d pending", pending), func(b *testing.B) {
 			dir := b.TempDir()
 			j := open(b, jetstream.Options{Dir: dir, SyncInterval: time.Minute})
-			r := attach(b, j, "d")
+			attach(b, j, "d")
 			random := rand.New(rand.NewSource(1))
 			for range pending / 100 {
 				ok(b, j.Append(b.Context(), realistic(random, "web", 100)))
 			}
-			ok(b, r.Close())
 			var ready, attached, seen time.Duration
 			b.ResetTimer()
 			for range b.N {

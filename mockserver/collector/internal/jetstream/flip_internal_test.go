@@ -86,7 +86,6 @@ func newSample(t *testing.T, ending string) *sample {
 	next(func(i int) tracking.State { return tracking.State(i % 4) })
 	next(func(int) tracking.State { return tracking.StateFailed })
 	next(func(i int) tracking.State { return tracking.State(i % 2) })
-	require.NoError(t, r.Close())
 	replayed := listedAsFailed(t, j)[:2]
 	if s.unseen {
 		replayed = nil // it would store a snapshot
@@ -267,7 +266,6 @@ func (s *sample) check(ctx context.Context, t *testing.T, j *Journal, lost []str
 		}
 		require.NoError(t, lease.Finish(ctx, result))
 	}
-	require.NoError(t, r.Close())
 	if again {
 		require.Subset(t, got, want, what)
 	} else {

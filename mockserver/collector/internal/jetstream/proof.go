@@ -12,8 +12,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
-var _ journal.Verifier = (*Journal)(nil)
-
 // Verify reads all that is stored and proves or refutes, for every destination,
 // that accepted = delivered + failed + filtered + pending + lost, that none of them
 // is negative, and that the ledger says the same. Calls may be accepted and delivered meanwhile. It takes a few

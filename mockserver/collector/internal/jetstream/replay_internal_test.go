@@ -37,7 +37,6 @@ func failedCalls(t *testing.T, dir string, n int) *Journal {
 		ended += len(result.Outcomes)
 		require.NoError(t, l.Finish(within(t), result))
 	}
-	require.NoError(t, r.Close())
 	return j
 }
 

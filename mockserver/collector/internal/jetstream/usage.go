@@ -171,7 +171,7 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
-// Health implements journal.HealthChecker.
+// Health implements journal.Journal.
 func (j *Journal) Health(ctx context.Context) (journal.Health, error) {
 	return journal.Health{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.All(), Scrub: j.scrubber.Health()}, j.Ready(ctx)
 }

@@ -47,7 +47,6 @@ func someOfAll(t *testing.T) *Journal {
 		}
 		require.NoError(t, l.Finish(within(t), result))
 	}
-	require.NoError(t, r.Close())
 	return j
 }
 

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -106,10 +109,17 @@ func open(t *testing.T, o Options) journal.Journal {
 	return j
 }
 
+// openAttached also attaches the destination "d".
+func openAttached(t *testing.T, o Options) (journal.Journal, journal.Reader) {
+	t.Helper()
+	j := open(t, o)
+	return j, attach(t, j, "d")
+}
+
 func attach(t *testing.T, j journal.Journal, destination string, sources ...string) journal.Reader {
 	t.Helper()
 	r, err := j.Attach(within(t), destination, sources)
-	ok(t, err)
+	require.NoError(t, err)
 	return r
 }
 
@@ -125,7 +135,7 @@ func next(t *testing.T, r journal.Reader) journal.Lease {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	l, err := r.Next(ctx, journal.Want{})
-	ok(t, err)
+	require.NoError(t, err)
 	return l
 }
 
@@ -138,9 +148,7 @@ func none(t *testing.T, r journal.Reader) {
 	if err == nil {
 		t.Fatalf("got entry %s of %v, want none", l.Entry().ID, ids(l))
 	}
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("Next: %v, want the context's error", err)
-	}
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
 func finish(t *testing.T, l journal.Lease, retryAt time.Time, states ...tracking.State) {
@@ -149,7 +157,7 @@ func finish(t *testing.T, l journal.Lease, retryAt time.Time, states ...tracking
 	for i := range l.Entry().Calls {
 		r.Outcomes = append(r.Outcomes, tracking.Outcome{State: states[i%len(states)], Reason: "because"})
 	}
-	ok(t, l.Finish(within(t), r))
+	require.NoError(t, l.Finish(within(t), r))
 }
 
 func ids(l journal.Lease) []string {
@@ -163,65 +171,39 @@ func ids(l journal.Lease) []string {
 func ledger(t *testing.T, j journal.Journal, destination string) tracking.Ledger {
 	t.Helper()
 	all, err := j.Ledger(within(t))
-	ok(t, err)
-	for _, l := range all {
-		if l.Destination == destination {
-			if !l.Holds() {
-				t.Fatalf("the ledger does not hold: %+v", l)
-			}
-			return l
-		}
-	}
-	t.Fatalf("no ledger of %q in %+v", destination, all)
-	return tracking.Ledger{}
+	require.NoError(t, err)
+	i := slices.IndexFunc(all, func(l tracking.Ledger) bool { return l.Destination == destination })
+	require.GreaterOrEqual(t, i, 0, "no ledger of %q in %+v", destination, all)
+	require.True(t, all[i].Holds(), "%+v", all[i])
+	return all[i]
 }
 
 func wantLedger(t *testing.T, j journal.Journal, destination string, accepted, delivered, failed, filtered, pending int64) {
 	t.Helper()
 	l := ledger(t, j, destination)
-	if l.OldestPending.IsZero() != (pending == 0) {
-		t.Fatalf("oldest pending %v with %d pending", l.OldestPending, pending)
-	}
+	require.Equal(t, pending == 0, l.OldestPending.IsZero(), "oldest pending %v with %d pending", l.OldestPending, pending)
 	l.OldestPending = time.Time{}
-	want := tracking.Ledger{Destination: destination, Accepted: accepted, Delivered: delivered, Failed: failed, Filtered: filtered, Pending: pending}
-	if l != want {
-		t.Fatalf("ledger\n got %+v\nwant %+v", l, want)
-	}
-}
-
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func same(t *testing.T, got, want []string) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Fatalf("got %v, want %v", got, want)
-	}
+	require.Equal(t, tracking.Ledger{Destination: destination, Accepted: accepted, Delivered: delivered, Failed: failed, Filtered: filtered, Pending: pending}, l)
 }
 
 func everyDestination(t *testing.T, o Options) {
 	j := open(t, o)
 	a, b := attach(t, j, "a"), attach(t, j, "b")
 	sent := batch("web", "m", 3)
-	ok(t, j.Append(within(t), sent))
+	require.NoError(t, j.Append(within(t), sent))
 	for name, r := range map[string]journal.Reader{"a": a, "b": b} {
 		wantLedger(t, j, name, 3, 0, 0, 0, 3)
 		l := next(t, r)
 		e := l.Entry()
-		same(t, ids(l), []string{"m-0", "m-1", "m-2"})
-		if e.Attempt != 1 || e.ID == "" || e.Since.Sub(sent.ReceivedAt).Abs() > time.Millisecond {
-			t.Fatalf("entry %q, attempt %d, since %v; the batch came at %v", e.ID, e.Attempt, e.Since, sent.ReceivedAt)
-		}
+		require.Equal(t, []string{"m-0", "m-1", "m-2"}, ids(l))
+		require.Equal(t, 1, e.Attempt)
+		require.NotEmpty(t, e.ID)
+		require.WithinDuration(t, sent.ReceivedAt, e.Since, time.Millisecond)
 		for i, c := range e.Calls {
-			w := sent.Calls[i]
-			if c.Source != "web" || c.Type != "track" || c.UserID != "u1" || c.Event != "Tested" ||
-				!c.ReceivedAt.Equal(w.ReceivedAt) || !c.Timestamp.Equal(w.Timestamp) || string(c.Body) != string(w.Body) {
-				t.Fatalf("got %+v\nwant %+v", c, w)
-			}
+			require.WithinDuration(t, sent.Calls[i].ReceivedAt, c.ReceivedAt, 0)
+			require.WithinDuration(t, sent.Calls[i].Timestamp, c.Timestamp, 0)
+			c.ReceivedAt, c.Timestamp = sent.Calls[i].ReceivedAt, sent.Calls[i].Timestamp // perhaps in another zone
+			require.Equal(t, sent.Calls[i], c)
 		}
 		finish(t, l, time.Time{}, tracking.StateDelivered, tracking.StateFiltered, tracking.StateFailed)
 		wantLedger(t, j, name, 3, 1, 1, 1, 0)
@@ -233,19 +215,18 @@ func sources(t *testing.T, o Options) {
 	j := open(t, o)
 	r := attach(t, j, "d", "web", "ios")
 	for _, s := range []string{"web", "android", "ios"} {
-		ok(t, j.Append(within(t), batch(s, s, 1)))
+		require.NoError(t, j.Append(within(t), batch(s, s, 1)))
 	}
 	got := append(ids(next(t, r)), ids(next(t, r))...)
 	slices.Sort(got)
-	same(t, got, []string{"ios-0", "web-0"})
+	require.Equal(t, []string{"ios-0", "web-0"}, got)
 	none(t, r)
 	wantLedger(t, j, "d", 2, 0, 0, 0, 2)
 }
 
 func retries(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
-	ok(t, j.Append(within(t), batch("web", "m", 3)))
+	j, r := openAttached(t, o)
+	require.NoError(t, j.Append(within(t), batch("web", "m", 3)))
 	l := next(t, r)
 	since := l.Entry().Since
 	at := time.Now().Add(300 * time.Millisecond)
@@ -255,26 +236,20 @@ func retries(t *testing.T, o Options) {
 		none(t, r)
 	}
 	l = next(t, r)
-	if early := time.Until(at); early > 0 {
-		t.Fatalf("the retry came %v early", early)
-	}
-	same(t, ids(l), []string{"m-0", "m-2"})
-	if e := l.Entry(); e.Attempt != 2 || e.Since.Sub(since).Abs() > time.Millisecond {
-		t.Fatalf("attempt %d since %v, want 2 since %v", e.Attempt, e.Since, since)
-	}
+	require.False(t, time.Now().Before(at), "the retry came early")
+	require.Equal(t, []string{"m-0", "m-2"}, ids(l))
+	require.Equal(t, 2, l.Entry().Attempt)
+	require.WithinDuration(t, since, l.Entry().Since, time.Millisecond)
 	finish(t, l, time.Now(), tracking.StatePending)
 	l = next(t, r)
-	if e := l.Entry(); e.Attempt != 3 {
-		t.Fatalf("attempt %d, want 3", e.Attempt)
-	}
+	require.Equal(t, 3, l.Entry().Attempt)
 	finish(t, l, time.Time{}, tracking.StateDelivered)
 	wantLedger(t, j, "d", 3, 3, 0, 0, 0)
 }
 
 func notes(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
-	ok(t, j.Append(within(t), batch("web", "m", 4)))
+	j, r := openAttached(t, o)
+	require.NoError(t, j.Append(within(t), batch("web", "m", 4)))
 	noted := func(states map[string]tracking.Outcome) []string {
 		t.Helper()
 		l := next(t, r)
@@ -283,44 +258,38 @@ func notes(t *testing.T, o Options) {
 		for _, id := range ids(l) {
 			res.Outcomes = append(res.Outcomes, states[id])
 		}
-		ok(t, l.Finish(within(t), res))
+		require.NoError(t, l.Finish(within(t), res))
 		return got
 	}
 	again := func(note string) tracking.Outcome {
 		return tracking.Outcome{State: tracking.StatePending, Reason: "because", Note: note}
 	}
 	done := tracking.Outcome{State: tracking.StateDelivered}
-	if got := noted(map[string]tracking.Outcome{"m-0": again(""), "m-1": done, "m-2": again("0123abcd.4567cdef"), "m-3": again("x")}); got != nil {
-		t.Fatalf("fresh calls have the notes %q", got)
-	}
-	same(t, noted(map[string]tracking.Outcome{"m-0": again(""), "m-2": again(""), "m-3": done}), []string{"", "0123abcd.4567cdef", "x"})
-	if got := noted(map[string]tracking.Outcome{"m-0": done, "m-2": done}); got != nil {
-		t.Fatalf("notes that were not renewed came back: %q", got)
-	}
+	require.Nil(t, noted(map[string]tracking.Outcome{"m-0": again(""), "m-1": done, "m-2": again("0123abcd.4567cdef"), "m-3": again("x")}), "fresh calls")
+	require.Equal(t, []string{"", "0123abcd.4567cdef", "x"}, noted(map[string]tracking.Outcome{"m-0": again(""), "m-2": again(""), "m-3": done}))
+	require.Nil(t, noted(map[string]tracking.Outcome{"m-0": done, "m-2": done}), "notes that were not renewed")
 	wantLedger(t, j, "d", 4, 4, 0, 0, 0)
 }
 
 func retriesBeside(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
-	ok(t, j.Append(within(t), batch("web", "old", 1)))
+	j, r := openAttached(t, o)
+	require.NoError(t, j.Append(within(t), batch("web", "old", 1)))
 	finish(t, next(t, r), time.Now(), tracking.StatePending)
-	ok(t, j.Append(within(t), batch("web", "new", 1)))
+	require.NoError(t, j.Append(within(t), batch("web", "new", 1)))
 	got := append(ids(next(t, r)), ids(next(t, r))...)
 	slices.Sort(got) // a journal may need a moment until a retry is due: both come, neither waits for the other
-	same(t, got, []string{"new-0", "old-0"})
+	require.Equal(t, []string{"new-0", "old-0"}, got)
 }
 
 // turns has a source behind 300 entries of another, and retries of these.
 func turns(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	for i := range 300 {
-		ok(t, j.Append(within(t), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
+		require.NoError(t, j.Append(within(t), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
 	}
 	for _, source := range []string{"a", "b"} {
 		for i := range 3 {
-			ok(t, j.Append(within(t), batch(source, fmt.Sprintf("%s-%d", source, i), 1)))
+			require.NoError(t, j.Append(within(t), batch(source, fmt.Sprintf("%s-%d", source, i), 1)))
 		}
 	}
 	good, first, retries := map[string]bool{}, 0, 0
@@ -340,68 +309,59 @@ func turns(t *testing.T, o Options) {
 			finish(t, l, time.Now(), tracking.StatePending)
 			time.Sleep(10 * time.Millisecond) // as a webhook takes
 		}
-		if retries > n/2 {
-			t.Fatalf("%d of %d entries were tried again", retries, n)
-		}
+		require.LessOrEqual(t, retries, n/2, "of %d entries", n)
 	}
-	if first == 300 {
-		t.Fatal("those of other sources came behind all that was before them")
-	}
+	require.Less(t, first, 300, "those of other sources came behind all that was before them")
 	wantLedger(t, j, "d", 306, 6, 0, 0, 300)
 }
 
 // wants narrows what Next hands out.
 func wants(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
-	ok(t, j.Append(within(t), batch("bad", "again", 1)))
+	j, r := openAttached(t, o)
+	require.NoError(t, j.Append(within(t), batch("bad", "again", 1)))
 	finish(t, next(t, r), time.Now(), tracking.StatePending)
 	for i := range 40 {
-		ok(t, j.Append(within(t), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
+		require.NoError(t, j.Append(within(t), batch("bad", fmt.Sprintf("bad-%d", i), 1)))
 	}
-	ok(t, j.Append(within(t), batch("good", "good", 1)))
+	require.NoError(t, j.Append(within(t), batch("good", "good", 1)))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	wanted := func(want journal.Want) journal.Lease {
 		t.Helper()
 		l, err := r.Next(ctx, want)
-		ok(t, err)
+		require.NoError(t, err)
 		return l
 	}
-	same(t, ids(wanted(journal.Want{NoRetries: true, Except: []string{"bad"}})), []string{"good-0"})
-	same(t, ids(wanted(journal.Want{Except: []string{"bad", "good"}})), []string{"again-0"})
-	same(t, ids(wanted(journal.Want{NoRetries: true})), []string{"bad-0-0"})
+	require.Equal(t, []string{"good-0"}, ids(wanted(journal.Want{NoRetries: true, Except: []string{"bad"}})))
+	require.Equal(t, []string{"again-0"}, ids(wanted(journal.Want{Except: []string{"bad", "good"}})))
+	require.Equal(t, []string{"bad-0-0"}, ids(wanted(journal.Want{NoRetries: true})))
 
 	waits := make(chan journal.Lease)
 	go func() {
 		l, _ := r.Next(ctx, journal.Want{NoRetries: true, Except: []string{"bad"}})
 		waits <- l
 	}()
-	same(t, ids(wanted(journal.Want{})), []string{"bad-1-0"})
+	require.Equal(t, []string{"bad-1-0"}, ids(wanted(journal.Want{})))
 	select {
 	case l := <-waits:
 		t.Fatalf("%v came, which is not wanted", ids(l))
 	case <-time.After(brief):
 	}
-	ok(t, j.Append(within(t), batch("another", "another", 1)))
-	if l := <-waits; l == nil {
-		t.Fatal("what is wanted did not come")
-	} else {
-		same(t, ids(l), []string{"another-0"})
-	}
+	require.NoError(t, j.Append(within(t), batch("another", "another", 1)))
+	l := <-waits
+	require.NotNil(t, l, "what is wanted did not come")
+	require.Equal(t, []string{"another-0"}, ids(l))
 }
 
 func returned(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
-	ok(t, j.Append(within(t), batch("web", "m", 2)))
+	j, r := openAttached(t, o)
+	require.NoError(t, j.Append(within(t), batch("web", "m", 2)))
 	l := next(t, r)
 	first := l.Entry().ID
 	l.Return()
 	l = next(t, r)
-	if e := l.Entry(); e.ID != first || e.Attempt != 1 {
-		t.Fatalf("entry %s attempt %d, want %s attempt 1", e.ID, e.Attempt, first)
-	}
+	require.Equal(t, first, l.Entry().ID)
+	require.Equal(t, 1, l.Entry().Attempt)
 	finish(t, l, time.Time{}, tracking.StateDelivered)
 	wantLedger(t, j, "d", 2, 2, 0, 0, 0)
 }
@@ -409,29 +369,24 @@ func returned(t *testing.T, o Options) {
 func nextEnds(t *testing.T, o Options) {
 	j := open(t, o)
 	none(t, attach(t, j, "d"))
-	for name, end := range map[string]func(journal.Reader){
-		"reader closed":  func(r journal.Reader) { ok(t, r.Close()) },
-		"attached again": func(journal.Reader) { attach(t, j, "d") },
-		"detached":       func(journal.Reader) { ok(t, j.Detach(within(t), "d")) },
+	for name, end := range map[string]func(){
+		"attached again": func() { attach(t, j, "d") },
+		"detached":       func() { require.NoError(t, j.Detach(within(t), "d")) },
 	} {
 		endsWith(t, name, attach(t, j, "d"), end)
 	}
-	endsWith(t, "journal closed", attach(t, j, "d"), func(journal.Reader) { ok(t, j.Close()); ok(t, j.Close()) })
-	if err := j.Append(within(t), batch("web", "m", 1)); !errors.Is(err, journal.ErrClosed) {
-		t.Fatalf("Append after Close: %v", err)
-	}
+	endsWith(t, "journal closed", attach(t, j, "d"), func() { require.NoError(t, j.Close()); require.NoError(t, j.Close()) })
+	require.ErrorIs(t, j.Append(within(t), batch("web", "m", 1)), journal.ErrClosed)
 }
 
-func endsWith(t *testing.T, name string, r journal.Reader, end func(journal.Reader)) {
+func endsWith(t *testing.T, name string, r journal.Reader, end func()) {
 	t.Helper()
 	got := make(chan error, 1)
 	go func() { _, err := r.Next(context.Background(), journal.Want{}); got <- err }()
-	end(r)
+	end()
 	select {
 	case err := <-got:
-		if !errors.Is(err, journal.ErrClosed) {
-			t.Fatalf("%s: Next: %v, want ErrJournalClosed", name, err)
-		}
+		require.ErrorIs(t, err, journal.ErrClosed, name)
 	case <-time.After(patience):
 		t.Fatalf("%s: Next did not end", name)
 	}
@@ -440,75 +395,69 @@ func endsWith(t *testing.T, name string, r journal.Reader, end func(journal.Read
 func listFailed(t *testing.T, j journal.Journal, destination string) []journal.FailedCall {
 	t.Helper()
 	var list []journal.FailedCall
-	ok(t, j.Failed(within(t), destination, func(f journal.FailedCall) bool { list = append(list, f); return true }))
+	require.NoError(t, j.Failed(within(t), destination, func(f journal.FailedCall) bool { list = append(list, f); return true }))
 	return list
 }
 
+func failedIDs(list []journal.FailedCall) (ids []string) {
+	for _, f := range list {
+		ids = append(ids, f.Call.ID)
+	}
+	return ids
+}
+
 func failed(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
-	ok(t, j.Append(within(t), batch("web", "m", 3)))
+	j, r := openAttached(t, o)
+	require.NoError(t, j.Append(within(t), batch("web", "m", 3)))
 	finish(t, next(t, r), time.Time{}, tracking.StateFailed)
 	list := listFailed(t, j, "d")
-	if len(list) != 3 {
-		t.Fatalf("%d failed calls, want 3", len(list))
+	require.Equal(t, []string{"m-0", "m-1", "m-2"}, failedIDs(list))
+	for _, f := range list {
+		require.Equal(t, "because", f.Reason)
+		require.Equal(t, 1, f.Attempts)
+		require.WithinDuration(t, time.Now(), f.FailedAt, time.Hour)
+		require.NotEmpty(t, f.Call.Body)
 	}
-	for i, f := range list {
-		if f.Call.ID != fmt.Sprintf("m-%d", i) || f.Reason != "because" || f.Attempts != 1 || time.Since(f.FailedAt) > time.Hour || len(f.Call.Body) == 0 {
-			t.Fatalf("failed call %d: %+v", i, f)
-		}
-	}
-	ok(t, j.Replay(within(t), "d", []tracking.Call{list[1].Call}, tracking.StateFailed))
+	require.NoError(t, j.Replay(within(t), "d", []tracking.Call{list[1].Call}, tracking.StateFailed))
 	wantLedger(t, j, "d", 3, 0, 2, 0, 1)
-	if list := listFailed(t, j, "d"); len(list) != 2 || list[0].Call.ID != "m-0" || list[1].Call.ID != "m-2" {
-		t.Fatalf("failed calls after the replay: %+v", list)
-	}
+	require.Equal(t, []string{"m-0", "m-2"}, failedIDs(listFailed(t, j, "d")))
 	l := next(t, r)
-	same(t, ids(l), []string{"m-1"})
-	if e := l.Entry(); e.Attempt != 1 || time.Since(e.Since) > time.Minute {
-		t.Fatalf("replayed as attempt %d since %v", e.Attempt, e.Since)
-	}
+	require.Equal(t, []string{"m-1"}, ids(l))
+	require.Equal(t, 1, l.Entry().Attempt)
+	require.WithinDuration(t, time.Now(), l.Entry().Since, time.Minute)
 	finish(t, l, time.Time{}, tracking.StateDelivered)
 	wantLedger(t, j, "d", 3, 1, 2, 0, 0)
-	if err := j.Failed(within(t), "nobody", func(journal.FailedCall) bool { return true }); !errors.Is(err, journal.ErrNotAttached) {
-		t.Fatalf("Failed of an unknown destination: %v", err)
-	}
+	require.ErrorIs(t, j.Failed(within(t), "nobody", func(journal.FailedCall) bool { return true }), journal.ErrNotAttached)
 }
 
 func replayDelivered(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	sent := batch("web", "m", 2)
-	ok(t, j.Append(within(t), sent))
+	require.NoError(t, j.Append(within(t), sent))
 	finish(t, next(t, r), time.Time{}, tracking.StateDelivered)
-	ok(t, j.Replay(within(t), "d", sent.Calls[:1], tracking.StateDelivered))
+	require.NoError(t, j.Replay(within(t), "d", sent.Calls[:1], tracking.StateDelivered))
 	wantLedger(t, j, "d", 2, 1, 0, 0, 1)
 	l := next(t, r)
-	same(t, ids(l), []string{"m-0"})
+	require.Equal(t, []string{"m-0"}, ids(l))
 	finish(t, l, time.Time{}, tracking.StateDelivered)
 	wantLedger(t, j, "d", 2, 2, 0, 0, 0)
-	if err := j.Replay(within(t), "nobody", sent.Calls, tracking.StateFailed); !errors.Is(err, journal.ErrNotAttached) {
-		t.Fatalf("Replay to an unknown destination: %v", err)
-	}
+	require.ErrorIs(t, j.Replay(within(t), "nobody", sent.Calls, tracking.StateFailed), journal.ErrNotAttached)
 }
 
 func detach(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
-	ok(t, j.Append(within(t), batch("web", "a", 2)))
-	ok(t, j.Append(within(t), batch("web", "b", 2)))
+	j, r := openAttached(t, o)
+	require.NoError(t, j.Append(within(t), batch("web", "a", 2)))
+	require.NoError(t, j.Append(within(t), batch("web", "b", 2)))
 	l := next(t, r)
 	since := r.Since()
-	ok(t, j.Detach(within(t), "d"))
+	require.NoError(t, j.Detach(within(t), "d"))
 	time.Sleep(2 * time.Millisecond)                                                                    // Since tells milliseconds
 	_ = l.Finish(within(t), journal.Result{Outcomes: make([]tracking.Outcome, 2), RetryAt: time.Now()}) // must do no harm
-	ok(t, j.Detach(within(t), "d"))
+	require.NoError(t, j.Detach(within(t), "d"))
 	r = attach(t, j, "d")
 	none(t, r)
 	wantLedger(t, j, "d", 0, 0, 0, 0, 0)
-	if !r.Since().After(since) {
-		t.Fatalf("attached since %v, and after it was detached since %v", since, r.Since())
-	}
+	require.True(t, r.Since().After(since), "attached since %v, and after it was detached since %v", since, r.Since())
 }
 
 func attachAgain(t *testing.T, o Options) {
@@ -516,17 +465,12 @@ func attachAgain(t *testing.T, o Options) {
 	before := time.Now().Truncate(time.Millisecond)
 	r := attach(t, j, "d", "web")
 	since := r.Since()
-	if since.Before(before) || since.After(time.Now()) {
-		t.Fatalf("attached since %v, not since %v", since, before)
-	}
-	ok(t, j.Append(within(t), batch("web", "a", 1)))
-	ok(t, r.Close())
-	ok(t, j.Append(within(t), batch("web", "b", 1)))
+	require.WithinRange(t, since, before, time.Now())
+	require.NoError(t, j.Append(within(t), batch("web", "a", 1)))
+	require.NoError(t, j.Append(within(t), batch("web", "b", 1)))
 	r = attach(t, j, "d", "web", "ios")
-	if !r.Since().Equal(since) {
-		t.Fatalf("attached since %v, and attached again since %v", since, r.Since())
-	}
-	ok(t, j.Append(within(t), batch("ios", "c", 1)))
+	require.WithinDuration(t, since, r.Since(), 0)
+	require.NoError(t, j.Append(within(t), batch("ios", "c", 1)))
 	var got []string
 	for range 3 {
 		l := next(t, r)
@@ -534,7 +478,7 @@ func attachAgain(t *testing.T, o Options) {
 		finish(t, l, time.Time{}, tracking.StateDelivered)
 	}
 	slices.Sort(got)
-	same(t, got, []string{"a-0", "b-0", "c-0"})
+	require.Equal(t, []string{"a-0", "b-0", "c-0"}, got)
 	wantLedger(t, j, "d", 3, 3, 0, 0, 0)
 }
 
@@ -550,9 +494,8 @@ func full(t *testing.T, o Options) {
 			accepted++
 		}
 	}
-	if !errors.Is(err, journal.ErrFull) || accepted < 15 {
-		t.Fatalf("after %d batches of 64 KiB into 1 MiB: %v", accepted, err)
-	}
+	require.ErrorIs(t, err, journal.ErrFull)
+	require.GreaterOrEqual(t, accepted, 15, "batches of 64 KiB into 1 MiB")
 	wantLedger(t, j, "d", int64(accepted), 0, 0, 0, int64(accepted))
 	if t.Failed() || o.Reopen != nil {
 		return // a log on disk frees its space by age, not when a call is done
@@ -560,7 +503,7 @@ func full(t *testing.T, o Options) {
 	for range accepted {
 		finish(t, next(t, r), time.Time{}, tracking.StateDelivered)
 	}
-	ok(t, j.Append(within(t), batch("web", "again", 1)))
+	require.NoError(t, j.Append(within(t), batch("web", "again", 1)))
 }
 
 // leftBehind appends with contexts that end before Append or while it is under way.
@@ -593,20 +536,16 @@ func leftBehind(t *testing.T, o Options) {
 }
 
 func mismatch(t *testing.T, o Options) {
-	j := open(t, o)
-	r := attach(t, j, "d")
-	ok(t, j.Append(within(t), batch("web", "m", 2)))
-	if err := next(t, r).Finish(within(t), journal.Result{Outcomes: make([]tracking.Outcome, 1)}); err == nil {
-		t.Fatal("one outcome for two calls was taken")
-	}
+	j, r := openAttached(t, o)
+	require.NoError(t, j.Append(within(t), batch("web", "m", 2)))
+	require.Error(t, next(t, r).Finish(within(t), journal.Result{Outcomes: make([]tracking.Outcome, 1)}), "one outcome for two calls")
 }
 
 // load appends from several goroutines while several work, some of what they
 // do ending in failures and retries, and looks at the ledger all the time.
 func load(t *testing.T, o Options) {
 	const senders, batches, size, workers = 4, 25, 5, 4
-	j := open(t, o)
-	r := attach(t, j, "d")
+	j, r := openAttached(t, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 
@@ -630,27 +569,21 @@ func load(t *testing.T, o Options) {
 					seen.Store(c.ID, true)
 					res.Outcomes = append(res.Outcomes, tracking.Outcome{State: state})
 				}
-				if err := l.Finish(context.WithoutCancel(ctx), res); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, l.Finish(context.WithoutCancel(ctx), res))
 			}
 		})
 	}
 	for s := range senders {
 		send.Go(func() {
 			for i := range batches {
-				if err := j.Append(ctx, batch("web", fmt.Sprintf("%d-%d", s, i), size)); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, j.Append(ctx, batch("web", fmt.Sprintf("%d-%d", s, i), size)))
 			}
 		})
 	}
 	send.Wait()
 	deadline := time.Now().Add(patience)
 	for ledger(t, j, "d").Pending > 0 {
-		if time.Now().After(deadline) {
-			t.Fatalf("still pending: %+v", ledger(t, j, "d"))
-		}
+		require.True(t, time.Now().Before(deadline), "still pending: %+v", ledger(t, j, "d"))
 		time.Sleep(time.Millisecond) // a Ledger has no event to wait for
 	}
 	cancel()
@@ -659,9 +592,7 @@ func load(t *testing.T, o Options) {
 	wantLedger(t, j, "d", all, all*(size-1)/size, 0, all/size, 0)
 	n := 0
 	seen.Range(func(any, any) bool { n++; return true })
-	if n != all {
-		t.Fatalf("%d of %d calls were handed out", n, all)
-	}
+	require.Equal(t, all, n, "calls that were handed out")
 }
 
 // reopen closes the journal with calls in every state and finds each of them
@@ -670,34 +601,31 @@ func reopen(t *testing.T, o Options) {
 	j := o.Open(t, 0)
 	r := attach(t, j, "d")
 	for _, p := range []string{"done", "failed", "later", "held", "fresh"} {
-		ok(t, j.Append(within(t), batch("web", p, 1)))
+		require.NoError(t, j.Append(within(t), batch("web", p, 1)))
 	}
 	finish(t, next(t, r), time.Time{}, tracking.StateDelivered)
 	finish(t, next(t, r), time.Time{}, tracking.StateFailed)
 	finish(t, next(t, r), time.Now().Add(200*time.Millisecond), tracking.StatePending)
 	held := next(t, r)
-	same(t, ids(held), []string{"held-0"})
+	require.Equal(t, []string{"held-0"}, ids(held))
 	wantLedger(t, j, "d", 5, 1, 1, 0, 3)
 	since := r.Since()
 
 	j = o.Reopen(t, j)
 	t.Cleanup(func() { _ = j.Close() })
 	r = attach(t, j, "d")
-	if !r.Since().Equal(since) {
-		t.Fatalf("attached since %v, and after reopening since %v", since, r.Since())
-	}
+	require.WithinDuration(t, since, r.Since(), 0)
 	wantLedger(t, j, "d", 5, 1, 1, 0, 3)
-	if list := listFailed(t, j, "d"); len(list) != 1 || list[0].Call.ID != "failed-0" {
-		t.Fatalf("failed calls after reopening: %+v", list)
-	}
+	require.Equal(t, []string{"failed-0"}, failedIDs(listFailed(t, j, "d")))
 	got := map[string]int{}
 	for range 3 {
 		l := next(t, r)
 		got[ids(l)[0]] = l.Entry().Attempt
 		finish(t, l, time.Time{}, tracking.StateDelivered)
 	}
-	if len(got) != 3 || got["later-0"] != 2 || got["held-0"] < 1 || got["fresh-0"] != 1 {
-		t.Fatalf("after reopening: %v", got)
-	}
+	require.Len(t, got, 3)
+	require.Equal(t, 2, got["later-0"])
+	require.GreaterOrEqual(t, got["held-0"], 1)
+	require.Equal(t, 1, got["fresh-0"])
 	wantLedger(t, j, "d", 5, 4, 1, 0, 0)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
@@ -32,44 +34,40 @@ func RunState(t *testing.T, open func(t *testing.T) state.Store, reopen func(t *
 func wantState(t *testing.T, s state.Store, key, want string) uint64 {
 	t.Helper()
 	value, revision, err := s.Get(within(t), key)
-	ok(t, err)
-	if string(value) != want || revision == 0 {
-		t.Fatalf("%s is %q at revision %d, want %q", key, value, revision, want)
-	}
+	require.NoError(t, err)
+	require.Equal(t, want, string(value), key)
+	require.NotZero(t, revision)
 	return revision
 }
 
 func wantNoState(t *testing.T, s state.Store, key string) {
 	t.Helper()
-	if value, _, err := s.Get(within(t), key); !errors.Is(err, state.ErrNotFound) {
-		t.Fatalf("%s is %q, %v; want ErrNoState", key, value, err)
-	}
+	_, _, err := s.Get(within(t), key)
+	require.ErrorIs(t, err, state.ErrNotFound, key)
 }
 
 func wantKeys(t *testing.T, s state.Store, prefix string, want ...string) {
 	t.Helper()
 	keys, err := s.Keys(within(t), prefix)
-	ok(t, err)
+	require.NoError(t, err)
 	slices.Sort(keys)
-	same(t, keys, want)
+	require.Equal(t, append([]string(nil), want...), keys)
 }
 
 func stateValues(t *testing.T, s state.Store) {
 	wantNoState(t, s, "a.b")
 	wantKeys(t, s, "a")
 	buffer := []byte("one")
-	ok(t, s.Put(within(t), "a.b", buffer))
+	require.NoError(t, s.Put(within(t), "a.b", buffer))
 	copy(buffer, "two") // what was handed over may be used again
 	first := wantState(t, s, "a.b", "one")
-	ok(t, s.Put(within(t), "a.b", buffer))
-	if second := wantState(t, s, "a.b", "two"); second == first {
-		t.Fatalf("both values have revision %d", first)
-	}
-	ok(t, s.Put(within(t), "a.empty", nil))
+	require.NoError(t, s.Put(within(t), "a.b", buffer))
+	require.NotEqual(t, first, wantState(t, s, "a.b", "two"), "revisions")
+	require.NoError(t, s.Put(within(t), "a.empty", nil))
 	wantState(t, s, "a.empty", "")
 	large := make([]byte, state.MaxValue)
 	large[len(large)-1] = 7
-	ok(t, s.Put(within(t), "a.large", large))
+	require.NoError(t, s.Put(within(t), "a.large", large))
 	wantState(t, s, "a.large", string(large))
 	wantKeys(t, s, "a", "a.b", "a.empty", "a.large")
 }
@@ -77,41 +75,38 @@ func stateValues(t *testing.T, s state.Store) {
 func stateRevisions(t *testing.T, s state.Store) {
 	conflict := func(key string, revision uint64) {
 		t.Helper()
-		if _, err := s.Update(within(t), key, []byte("bad"), revision); !errors.Is(err, state.ErrConflict) {
-			t.Fatalf("Update of %s at revision %d: %v, want ErrStateConflict", key, revision, err)
-		}
+		_, err := s.Update(within(t), key, []byte("bad"), revision)
+		require.ErrorIs(t, err, state.ErrConflict, "%s at revision %d", key, revision)
 	}
 	conflict("k", 1)
 	first, err := s.Update(within(t), "k", []byte("one"), 0)
-	ok(t, err)
-	if got := wantState(t, s, "k", "one"); got != first {
-		t.Fatalf("Update gave revision %d, Get %d", first, got)
-	}
+	require.NoError(t, err)
+	require.Equal(t, first, wantState(t, s, "k", "one"))
 	conflict("k", 0)
 	second, err := s.Update(within(t), "k", []byte("two"), first)
-	ok(t, err)
+	require.NoError(t, err)
 	conflict("k", first)
 	wantState(t, s, "k", "two")
-	ok(t, s.Put(within(t), "k", []byte("three")))
+	require.NoError(t, s.Put(within(t), "k", []byte("three")))
 	conflict("k", second)
 	third := wantState(t, s, "k", "three")
-	ok(t, s.Delete(within(t), "k"))
+	require.NoError(t, s.Delete(within(t), "k"))
 	conflict("k", third)
 	_, err = s.Update(within(t), "k", []byte("anew"), 0)
-	ok(t, err)
+	require.NoError(t, err)
 	wantState(t, s, "k", "anew")
 }
 
 func stateDelete(t *testing.T, s state.Store) {
-	ok(t, s.Delete(within(t), "a"))
+	require.NoError(t, s.Delete(within(t), "a"))
 	for _, key := range []string{"a", "a.b", "a.b.0", "a.b.1", "a.bc", "ab", "b.a"} {
-		ok(t, s.Put(within(t), key, []byte(key)))
+		require.NoError(t, s.Put(within(t), key, []byte(key)))
 	}
-	ok(t, s.Delete(within(t), "a.b"))
+	require.NoError(t, s.Delete(within(t), "a.b"))
 	wantKeys(t, s, "a", "a.bc")
 	wantNoState(t, s, "a.b")
 	wantNoState(t, s, "a.b.1")
-	ok(t, s.Delete(within(t), "a"))
+	require.NoError(t, s.Delete(within(t), "a"))
 	wantKeys(t, s, "a")
 	wantNoState(t, s, "a")
 	for _, key := range []string{"ab", "b.a"} {
@@ -122,7 +117,7 @@ func stateDelete(t *testing.T, s state.Store) {
 func stateWatch(t *testing.T, s state.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	changes, err := s.Watch(ctx, "a.b")
-	ok(t, err)
+	require.NoError(t, err)
 	changed := func() {
 		t.Helper()
 		select {
@@ -131,13 +126,13 @@ func stateWatch(t *testing.T, s state.Store) {
 			t.Fatal("nothing was told of a change")
 		}
 	}
-	ok(t, s.Put(t.Context(), "a.b", []byte("one")))
+	require.NoError(t, s.Put(t.Context(), "a.b", []byte("one")))
 	changed()
 	_, err = s.Update(t.Context(), "a.b", []byte("two"), wantState(t, s, "a.b", "one"))
-	ok(t, err)
+	require.NoError(t, err)
 	changed()
-	ok(t, s.Put(t.Context(), "a", []byte("other")))
-	ok(t, s.Put(t.Context(), "a.b.c", []byte("other")))
+	require.NoError(t, s.Put(t.Context(), "a", []byte("other")))
+	require.NoError(t, s.Put(t.Context(), "a.b.c", []byte("other")))
 	select {
 	case <-changes:
 		t.Fatal("a change of another key was told of")
@@ -180,11 +175,11 @@ func stateConcurrent(t *testing.T, s state.Store) {
 
 func stateReopen(t *testing.T, s state.Store, reopen func(t *testing.T) state.Store) {
 	for i := range 20 {
-		ok(t, s.Put(within(t), fmt.Sprintf("a.%d", i), fmt.Append(nil, i)))
+		require.NoError(t, s.Put(within(t), fmt.Sprintf("a.%d", i), fmt.Append(nil, i)))
 	}
-	ok(t, s.Delete(within(t), "a.3"))
+	require.NoError(t, s.Delete(within(t), "a.3"))
 	revision, err := s.Update(within(t), "b", []byte("one"), 0)
-	ok(t, err)
+	require.NoError(t, err)
 	s = reopen(t)
 	for i := range 20 {
 		if key := fmt.Sprintf("a.%d", i); i == 3 {
@@ -194,5 +189,5 @@ func stateReopen(t *testing.T, s state.Store, reopen func(t *testing.T) state.St
 		}
 	}
 	_, err = s.Update(within(t), "b", []byte("two"), revision)
-	ok(t, err)
+	require.NoError(t, err)
 }

@@ -108,18 +108,6 @@ func (r *reader) wait(ctx context.Context, want *journal.Want, wake <-chan struc
 	delete(r.queue.wants, want)
 }
 
-// Close stops reading.
-func (r *reader) Close() error {
-	q := r.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	r.end()
-	if q.reader == r {
-		q.reader = nil
-	}
-	return nil
-}
-
 // lease makes a lease of an item: it reads the calls. It returns nil where that
 // is not possible now, or where nothing is left to be done.
 func (q *Queue) lease(it *item) *lease {

@@ -1,23 +1,160 @@
-package mockserver_test
+package history
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
+// TestFeedAgainstModel does at random what a History does to its feed, and compares both
+// of its orders with plain slices.
+func TestFeedAgainstModel(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	f := newFeed(100)
+	var arrived, changed []*entry // oldest first
+	without := func(entries []*entry, e *entry) []*entry {
+		return slices.DeleteFunc(slices.Clone(entries), func(other *entry) bool { return other == e })
+	}
+	for step := range 5000 {
+		switch n := random.IntN(10); {
+		case n < 5 || len(arrived) == 0:
+			e := &entry{size: 1}
+			f.add(&f.rings[random.IntN(kinds)], e)
+			arrived, changed = append(arrived, e), append(changed, e)
+		case n < 8:
+			e := arrived[random.IntN(len(arrived))]
+			f.touch(e)
+			changed = append(without(changed, e), e)
+		default:
+			if r := &f.rings[random.IntN(kinds)]; len(r.entries) > 0 {
+				e := f.removeOldest(r)
+				assert.EqualValues(t, len(r.entries), r.bytes)
+				arrived, changed = without(arrived, e), without(changed, e)
+			}
+		}
+		if step%50 == 0 {
+			holdsFeed(t, &f, arrived, changed)
+		}
+	}
+	before := ParseCursor(f.End().String())
+	assert.Equal(t, f.End(), before)
+	assert.True(t, f.Continues(before))
+	f.clear()
+	holdsFeed(t, &f, nil, nil)
+	assert.False(t, f.Continues(before), "what it saw is no longer so")
+	assert.True(t, f.Continues(f.End()))
+	for _, wrong := range []Cursor{{}, ParseCursor(""), ParseCursor("x"), ParseCursor("1.2.3"), {f.epoch, f.changes + 1, 0}, {f.epoch, f.changes, f.arrived + 1}, {f.epoch, f.changes, -1}} {
+		assert.False(t, f.Continues(wrong), "%+v", wrong)
+	}
+}
+
+func holdsFeed(t *testing.T, f *Feed, arrived, changed []*entry) {
+	t.Helper()
+	require.Equal(t, len(arrived), f.held())
+	for _, e := range arrived {
+		require.Same(t, &e.Item, f.Item(e.Order))
+	}
+	backward := slices.Collect(f.backward(kinds, f.arrived+1))
+	slices.Reverse(backward)
+	require.Equal(t, arrived, backward)
+	n := len(changed)
+	for i := range f.Since(Cursor{}) {
+		n--
+		require.Same(t, &changed[n].Item, i)
+	}
+	require.Zero(t, n)
+}
+
+func TestHistoryFeedsAllThatItHoldsAndNoMore(t *testing.T) {
+	h := New(3)
+	now := time.Unix(1_800_000_000, 0)
+	for n := range 5 {
+		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", ReceivedAt: now, Calls: []tracking.Call{{ID: fmt.Sprint(n), Source: "s", ReceivedAt: now}}}})
+		h.Observe(tracking.Rejection{Message: fmt.Sprint(n), ReceivedAt: now, Body: []byte(`{"event":"E","user`)})
+	}
+	h.Observe(event.Refusal{At: now})
+	h.Observe(tracking.Ended{CallID: "0", Source: "s", At: now, Attempt: 1}) // is forgotten
+	h.Observe(tracking.Ended{CallID: "4", Source: "s", At: now, Attempt: 1, Outcome: tracking.Outcome{State: tracking.StateDelivered}})
+	var seen []string
+	end, held := h.End()
+	assert.Equal(t, 7, held)
+	h.Scan(end.Order+1, func(i *Item) bool {
+		switch {
+		case i.Record != nil:
+			seen = append(seen, "call "+i.Record.Call.ID)
+		case i.Rejection != nil:
+			seen = append(seen, "rejected "+i.Rejection.Message)
+			assert.Equal(t, "E", i.Call().Event, "as far as it can be read")
+		default:
+			seen = append(seen, "refused")
+		}
+		return true
+	})
+	assert.Equal(t, []string{"refused", "rejected 4", "call 4", "rejected 3", "call 3", "rejected 2", "call 2"}, seen)
+	assert.Equal(t, "4", h.feed.newest.Record.Call.ID)
+	assert.Equal(t, []Second{{now.Unix(), [TallyKinds]int{tallyAccepted: 5, tallyRejected: 6, tallyRetried: 1, tallyDelivered: 1}}}, h.tally.since(0, now.Unix()))
+	h.Clear()
+	assert.Zero(t, h.feed.held())
+}
+
+// TestScannersDoNotFillTheList: they ask for what is not there, all day long.
+func TestScannersDoNotFillTheList(t *testing.T) {
+	h := New(0)
+	now := time.Unix(1_800_000_000, 0)
+	known := func(path string) {
+		h.Observe(event.Refusal{At: now, Method: "POST", Path: path, Source: "web", Code: tracking.CodeInvalidJSON})
+	}
+	known("/first")
+	h.Observe(event.Refusal{At: now, Method: "GET", Path: "/", Code: tracking.CodeWrongMethod})
+	for n := range 3 * 60 {
+		h.Observe(event.Refusal{At: now, Method: "GET", Path: fmt.Sprintf("/wp-%d", n), Code: tracking.CodeNotFound})
+		now = now.Add(time.Second)
+	}
+	known("/last")
+	var shown []string
+	for _, r := range h.Refusals() {
+		shown = append(shown, fmt.Sprintf("%s %s %d", r.Method, r.Path, r.Count))
+	}
+	assert.Equal(t, []string{"POST /first 1", "GET / 1", "GET /wp-59 60", "GET /wp-119 60", "GET /wp-179 60", "POST /last 1"}, shown)
+	assert.Equal(t, 6, h.feed.held())
+	for range 100 * keptStrangers {
+		h.Observe(event.Refusal{At: now, Method: "GET", Path: "/", Code: tracking.CodeNotFound})
+		now = now.Add(strangersTogether)
+	}
+	assert.Len(t, h.Refusals(), 2+keptStrangers, "those with a known write key stay")
+	assert.Equal(t, 2+keptStrangers, h.feed.held())
+}
+
+func TestTallyForgetsWhatIsLongAgo(t *testing.T) {
+	var c tally
+	at := func(second int64) time.Time { return time.Unix(1_800_000_000+second, 0) }
+	c.add(at(0), tallyAccepted, 1)
+	c.add(at(1), tallyAccepted, 2)
+	c.add(at(1), tallyFailed, 3)
+	c.add(at(tallySeconds), tallyAccepted, 4) // takes the place of the first
+	c.add(at(0), tallyAccepted, 5)            // too late
+	got := c.since(0, at(tallySeconds).Unix())
+	assert.Equal(t, []Second{
+		{at(1).Unix(), [TallyKinds]int{tallyAccepted: 2, tallyFailed: 3}},
+		{at(tallySeconds).Unix(), [TallyKinds]int{tallyAccepted: 4}},
+	}, got)
+	assert.Len(t, c.since(at(2).Unix(), at(tallySeconds).Unix()), 1)
+}
+
 func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
-	h := history.New(3)
+	h := New(3)
 	call := func(i int) tracking.Call { return tracking.Call{Source: "s", ID: fmt.Sprint(i)} }
 	ended := func(i int) tracking.Ended {
 		return tracking.Ended{Source: "s", CallID: fmt.Sprint(i), Destination: "d", At: time.Now(), Outcome: tracking.Outcome{State: tracking.StateDelivered}}
@@ -48,11 +185,9 @@ func TestHistoryTakesWhatEndedBeforeItWasAccepted(t *testing.T) {
 }
 
 func TestHistoryIsBoundedInBytes(t *testing.T) {
-	h := history.New(0)
+	h := New(0)
 	h.LimitBytes(8 << 20)
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	before := heap()
 	large := strings.Repeat("x", 8<<10)
 	const n = 5_000
 	for i := range n {
@@ -64,15 +199,13 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 		}
 		h.Observe(tracking.Rejection{Source: "s", Body: []byte(large)})
 	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
+	assert.Less(t, heap()-before, int64(16<<20))
 	records := h.Records(nil)
 	assert.EqualValues(t, n-len(records), h.Forgotten())
 	assert.Greater(t, len(records), 200, "of about 21 KB each with its attempts")
 	assert.Less(t, len(records), 500)
 	assert.Equal(t, fmt.Sprint(n-1), records[len(records)-1].Call.ID, "the newest are kept")
 	assert.Len(t, records[0].Attempts, 3)
-	assert.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(16<<20))
 	assert.Less(t, len(h.Rejections()), 200)
 	runtime.KeepAlive(h)
 }
@@ -89,7 +222,7 @@ func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
 		"errors": func() webhook.Attempt { return webhook.Attempt{Error: strings.Clone(large)} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := history.New(0)
+			h := New(0)
 			h.LimitBytes(4 << 20)
 			const calls, attempts = 1_100, 8 // more than are remembered as perhaps not yet accepted
 			for i := range calls {
@@ -102,7 +235,7 @@ func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
 					h.Observe(tracking.Ended{Source: "s", CallID: fmt.Sprint(i), Destination: "d"})
 				}
 			}
-			assert.Less(t, int64(heap()-before), int64(16<<20))
+			assert.Less(t, heap()-before, int64(16<<20))
 			records := h.Records(nil)
 			assert.NotEmpty(t, records)
 			assert.EqualValues(t, calls-len(records), h.Forgotten())
@@ -114,7 +247,7 @@ func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
 // TestForgottenCallsDoNotComeBackAsNew: also where an older one, which was heard of
 // late, is still remembered.
 func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
-	h := history.New(3)
+	h := New(3)
 	h.RecordUnknown()
 	start := time.Now()
 	call := func(id string, second int) tracking.Call {
@@ -144,7 +277,7 @@ func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
 
 // TestOwnCallsPushNoOthersOut: an audience can be larger than the history.
 func TestOwnCallsPushNoOthersOut(t *testing.T) {
-	h := history.New(10)
+	h := New(10)
 	accept := func(typ, id string) {
 		h.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{{Source: "s", ID: id, Type: typ, Body: []byte("{}")}}}})
 	}
@@ -179,7 +312,7 @@ func TestOwnCallsPushNoOthersOut(t *testing.T) {
 // TestRestoredOutcomesGoBeforeThoseOfThisProcess: they are read while it delivers
 // already, and by a clock that may have been put back since.
 func TestRestoredOutcomesGoBeforeThoseOfThisProcess(t *testing.T) {
-	h := history.New(0)
+	h := New(0)
 	h.RecordUnknown()
 	now := time.Now()
 	c := tracking.Call{Source: "s", ID: "m", ReceivedAt: now.Add(-time.Minute)}
@@ -206,4 +339,13 @@ func TestRestoredOutcomesGoBeforeThoseOfThisProcess(t *testing.T) {
 	}
 	assert.Len(t, r.Attempts, 3)
 	assert.Equal(t, 3, before.Attempts[0].Number, "what was returned before stays as it is")
+}
+
+// heap is how many bytes are in use.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what waits in pools goes with the second
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }

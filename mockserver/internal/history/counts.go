@@ -1,6 +1,7 @@
 package history
 
 import (
+	"math/bits"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -63,4 +64,50 @@ func (t *tally) since(first, last int64) []Second {
 		}
 	}
 	return seconds
+}
+
+// keptAttempts is of how many of a destination's newest attempts the outcome is kept.
+const keptAttempts = 64
+
+// maxRecent bounds for how many destinations that is: names come and go.
+const maxRecent = 1000
+
+// recentAttempts is how the newest attempts at calls ended, by destination.
+type recentAttempts map[string]*attemptRow
+
+type attemptRow struct {
+	n      int       // how many are known
+	failed uint64    // a bit for each, the newest the lowest: it is set where the attempt failed
+	last   time.Time // when the newest ended
+}
+
+// add keeps how an attempt ended.
+func (a recentAttempts) add(e tracking.Ended) {
+	if e.Attempt == 0 || e.State == tracking.StateFiltered {
+		return // nothing was sent
+	}
+	r := a[e.Destination]
+	if r == nil {
+		if len(a) == maxRecent {
+			clear(a)
+		}
+		r = &attemptRow{}
+		a[e.Destination] = r
+	}
+	r.n = min(r.n+1, keptAttempts)
+	r.failed <<= 1
+	if e.State != tracking.StateDelivered {
+		r.failed |= 1
+	}
+	r.last = e.At
+}
+
+// since returns how many of a destination's newest attempts since a time are known, and
+// how many of these failed.
+func (a recentAttempts) since(destination string, since time.Time) (attempts, failed int) {
+	r := a[destination]
+	if r == nil || r.last.Before(since) {
+		return 0, 0 // or of an earlier destination of the name
+	}
+	return r.n, bits.OnesCount64(r.failed)
 }

@@ -1,0 +1,201 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// newCollector starts a collector that takes any write key and ends with the test.
+func newCollector(t *testing.T, config engine.Config) *engine.Collector {
+	t.Helper()
+	config.AnyWriteKey = true
+	c, err := engine.New(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// ask asks a collector, and returns the status of its answer.
+func ask(c *engine.Collector, method, path, body string) int {
+	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	req.SetBasicAuth("key", "")
+	res := httptest.NewRecorder()
+	c.ServeHTTP(res, req)
+	return res.Code
+}
+
+// send sends n calls.
+func send(t *testing.T, c *engine.Collector, prefix string, n int) {
+	t.Helper()
+	var calls []string
+	for i := range n {
+		calls = append(calls, fmt.Sprintf(`{"type":"track","event":"E","userId":"u","messageId":"%s-%d"}`, prefix, i))
+	}
+	require.Equal(t, http.StatusOK, ask(c, http.MethodPost, "/v1/batch", `{"batch":[`+strings.Join(calls, ",")+`]}`))
+}
+
+// hook is a destination with one webhook.
+func hook(name string) tracking.Destination {
+	return tracking.Destination{Name: name, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://h/"}}}}
+}
+
+// receiver is a transport to a webhook that takes a call once answer has returned.
+type receiver func(r *http.Request) error
+
+func (answer receiver) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := answer(r); err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+func TestCollectorsShareWhatIsMadeAtRunTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := state.NewMemory()
+		defined := []tracking.Source{{Name: "site", WriteKey: "site-key"}}
+		one := newCollector(t, engine.Config{Store: store, Sources: defined})
+		two := newCollector(t, engine.Config{Store: store, Sources: defined})
+		var changes sync.WaitGroup
+		for i := range 6 { // both change the same store, at the same time
+			for n, c := range []*engine.Collector{one, two} {
+				changes.Go(func() {
+					name := fmt.Sprintf("source-%d-%d", n, i)
+					assert.NoError(t, c.AddSource(t.Context(), tracking.Source{Name: name, WriteKey: name}))
+				})
+			}
+		}
+		changes.Wait()
+		require.NoError(t, one.AddDestination(t.Context(), hook("hook")))
+		require.NoError(t, one.Pause(t.Context(), "hook"))
+		synctest.Wait()
+		for _, c := range []*engine.Collector{one, two} {
+			assert.Len(t, c.Settings().Sources, 13)
+			require.Len(t, c.Status(), 1)
+			assert.True(t, c.Status()[0].Paused)
+		}
+		assert.ErrorIs(t, two.AddSource(t.Context(), tracking.Source{Name: "source-0-0", WriteKey: "x"}), state.ErrExists)
+		assert.ErrorIs(t, two.RemoveSource(t.Context(), "site"), state.ErrReadOnly)
+		assert.ErrorIs(t, two.Resume(t.Context(), "none"), state.ErrUnknown)
+
+		three := newCollector(t, engine.Config{Store: store, Sources: append(defined, tracking.Source{Name: "other", WriteKey: "source-0-0"})})
+		assert.Len(t, three.Settings().Sources, 13, "where two have one write key, the configuration's counts")
+		assert.True(t, three.Status()[0].Paused, "it stays paused across restarts")
+	})
+}
+
+// brokenStore fails to store.
+type brokenStore struct{ state.Store }
+
+func (brokenStore) Update(context.Context, string, []byte, uint64) (uint64, error) {
+	return 0, errors.New("no disk")
+}
+
+func TestSettingsThatCannotBeStoredAreNotApplied(t *testing.T) {
+	c := newCollector(t, engine.Config{Store: brokenStore{state.NewMemory()}})
+	err := c.AddSource(t.Context(), tracking.Source{Name: "a", WriteKey: "k"})
+	assert.EqualError(t, err, "mockserver: the settings cannot be stored: mockserver: state settings: no disk")
+	assert.Empty(t, c.Settings().Sources)
+}
+
+func TestDrainedCollectorTakesNoSettings(t *testing.T) {
+	store := state.NewMemory()
+	c := newCollector(t, engine.Config{Store: store})
+	c.Drain()
+	assert.ErrorIs(t, c.AddSource(t.Context(), tracking.Source{Name: "s", WriteKey: "k"}), state.ErrClosed)
+	_, _, err := store.Get(t.Context(), "settings")
+	assert.ErrorIs(t, err, state.ErrNotFound, "what is refused is not stored either")
+}
+
+// keptJournal outlives its collector.
+type keptJournal struct{ journal.Journal }
+
+func (keptJournal) Close() error { return nil }
+
+func TestShutdownEndsWhatIsUnderWayAndKeepsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer, memory := make(chan struct{}), journal.NewMemory(0)
+		c := newCollector(t, engine.Config{
+			Journal: keptJournal{memory}, Concurrency: 5, Destinations: []tracking.Destination{hook("hook")},
+			Sender: webhook.SenderConfig{Transport: receiver(func(*http.Request) error { <-answer; return nil })},
+		})
+		send(t, c, "m", 20)
+		synctest.Wait()
+		require.NoError(t, c.Ready(t.Context()))
+		ended := make(chan error)
+		go func() { ended <- c.Shutdown(t.Context()) }()
+		synctest.Wait()
+		assert.ErrorIs(t, c.Ready(t.Context()), state.ErrClosed)
+		close(answer)
+		require.NoError(t, <-ended)
+		ledgers, err := memory.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 5, ledgers[0].Delivered)
+		assert.EqualValues(t, 15, ledgers[0].Pending)
+		assert.True(t, ledgers[0].Holds())
+		assert.ErrorIs(t, c.Apply(t.Context(), settings.Settings{}), state.ErrClosed)
+	})
+}
+
+func TestShutdownBreaksOffWhatTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector(t, engine.Config{
+			Destinations: []tracking.Destination{hook("hook")},
+			Sender:       webhook.SenderConfig{Transport: receiver(func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() })},
+		})
+		send(t, c, "m", 1)
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		assert.ErrorIs(t, c.Shutdown(ctx), context.Canceled)
+	})
+}
+
+func TestReadyFollowsTheJournal(t *testing.T) {
+	memory := journal.NewMemory(100)
+	c := newCollector(t, engine.Config{Journal: memory})
+	assert.Equal(t, http.StatusOK, ask(c, http.MethodGet, "/ready", ""))
+	require.NoError(t, memory.Close())
+	assert.Equal(t, http.StatusServiceUnavailable, ask(c, http.MethodGet, "/ready", ""))
+	assert.Equal(t, http.StatusOK, ask(c, http.MethodGet, "/health", ""), "the process lives")
+	assert.ErrorIs(t, c.Ready(t.Context()), journal.ErrClosed)
+}
+
+// TestReplayLeavesOutWhatAnEarlierDestinationHad: one that is removed and made again
+// has an account of its own.
+func TestReplayLeavesOutWhatAnEarlierDestinationHad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector(t, engine.Config{Sender: webhook.SenderConfig{Transport: receiver(func(*http.Request) error { return nil })}})
+		require.NoError(t, c.AddDestination(t.Context(), hook("d")))
+		send(t, c, "before", 3)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		require.NoError(t, c.RemoveDestination(t.Context(), "d"))
+		require.NoError(t, c.AddDestination(t.Context(), hook("d")))
+		send(t, c, "after", 2)
+		synctest.Wait()
+		n, err := c.Replay(t.Context(), "d", engine.Selection{State: tracking.StateDelivered})
+		require.NoError(t, err)
+		assert.Equal(t, 2, n)
+		ledgers, err := c.Ledger(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, ledgers[0].Accepted)
+	})
+}

@@ -1,0 +1,64 @@
+package history
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// A CallFilter picks calls. A zero field picks all; a call is picked if every
+// other field agrees.
+type CallFilter struct {
+	IDs     []string // messageIds: any of them
+	Sources []string // any of them
+	Types   []string // any of them
+	Event   string   // the event of a track call, or the name of a page or screen
+	UserID  string   // the userId or the anonymousId
+	Text    string   // anywhere in the body, as it is written there; ASCII letters in either case
+	Since   time.Time
+	Until   time.Time // exclusive; both are of ReceivedAt
+
+	picked map[event.Key]bool // these alone, unless it is nil
+}
+
+// PickOnly makes the filter pick none but these calls.
+func (f *CallFilter) PickOnly(calls map[event.Key]bool) { f.picked = calls }
+
+// Matches reports whether the filter picks a call.
+func (f *CallFilter) Matches(c *tracking.Call) bool {
+	switch {
+	case f.picked != nil && !f.picked[event.KeyOf(c.Source, c.ID)],
+		len(f.IDs) > 0 && !slices.Contains(f.IDs, c.ID),
+		len(f.Sources) > 0 && !slices.Contains(f.Sources, c.Source),
+		len(f.Types) > 0 && !slices.Contains(f.Types, c.Type),
+		f.Event != "" && f.Event != c.Event && f.Event != c.Name,
+		f.UserID != "" && f.UserID != c.UserID && f.UserID != c.AnonymousID,
+		!f.Since.IsZero() && c.ReceivedAt.Before(f.Since),
+		!f.Until.IsZero() && !c.ReceivedAt.Before(f.Until):
+		return false
+	}
+	return f.Text == "" || text.ContainsFold(c.Body, []byte(f.Text))
+}
+
+// IsSynthetic reports whether the collector made the call itself: a notification of
+// a deletion request, or a call of an audience or a computed trait, by the form of
+// its messageId.
+func IsSynthetic(c *tracking.Call) bool {
+	switch c.Type {
+	case "delete":
+		return true
+	case "identify":
+		kind, _, _ := strings.Cut(c.ID, "-") // see syncWork.messageID
+		if kind != "audience" && kind != "trait" {
+			return false
+		}
+		parts := strings.Split(c.ID, "-")
+		return len(parts) == 4 && digest.Valid(parts[1]) && digest.Valid(parts[3])
+	}
+	return false
+}

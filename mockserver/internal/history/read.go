@@ -1,0 +1,312 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"iter"
+	"maps"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// chunk is how many items are looked at, or copied, under the History's lock at a time,
+// so that a search does not hold up what is to be recorded: to look for a text in so
+// many large calls takes some milliseconds.
+const chunk = 250
+
+// Await waits until n records match, and returns them as they were then, oldest
+// first. If ctx ends before, it returns those that do match and ctx's error.
+func (h *History) Await(ctx context.Context, n int, match func(*tracking.Record) bool) ([]tracking.Record, error) {
+	var seen Cursor
+	matching := map[int64]tracking.Record{}
+	for {
+		changed := h.Changed()
+		var records []tracking.Record
+		h.Look(func(f *Feed) {
+			if !f.Continues(seen) {
+				seen = Cursor{}
+				clear(matching)
+			}
+			for i := range f.Since(seen) {
+				if i.Record != nil {
+					records = append(records, snapshot(i.Record))
+				}
+			}
+			seen = f.End()
+		})
+		for _, r := range records {
+			if match(&r) {
+				matching[r.Seq] = r
+			} else {
+				delete(matching, r.Seq)
+			}
+		}
+		if len(matching) >= n {
+			return bySeq(matching), nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return bySeq(matching), ctx.Err()
+		}
+	}
+}
+
+func bySeq(records map[int64]tracking.Record) []tracking.Record {
+	return slices.SortedFunc(maps.Values(records), func(a, b tracking.Record) int { return cmp.Compare(a.Seq, b.Seq) })
+}
+
+// Look shows the feed as it is at one moment. see is called with the History's lock
+// held: it must be quick, and keep only snapshots of items.
+func (h *History) Look(see func(*Feed)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	see(&h.feed)
+}
+
+// End returns the cursor of somebody who has seen all that the feed holds, and how
+// many items these are.
+func (h *History) End() (end Cursor, held int) {
+	h.Look(func(f *Feed) { end, held = f.End(), f.held() })
+	return end, held
+}
+
+// Scan shows see every item that came before order, newest first, until it
+// returns false. see is called with the History's lock held: it must be quick, and
+// keep only snapshots.
+func (h *History) Scan(before int64, see func(*Item) bool) {
+	for before > 0 {
+		h.Look(func(f *Feed) { before = f.scan(before, see) })
+	}
+}
+
+// scan shows see a chunk of what came before an order, and returns the order before which
+// the next one begins: 0 at the end, or where see returned false.
+func (f *Feed) scan(before int64, see func(*Item) bool) int64 {
+	n := 0
+	for e := range f.backward(kinds, before) {
+		if n == chunk {
+			return e.Order + 1
+		}
+		if n++; !see(&e.Item) {
+			break
+		}
+	}
+	return 0
+}
+
+// Page returns up to limit records that match, newest first, of those with a Seq
+// below before, or of all where before is 0. It also reports whether there are
+// more. A nil match takes all.
+func (h *History) Page(before int64, limit int, match func(*tracking.Record) bool) (page []tracking.Record, more bool) {
+	for r := range h.Backward(before) {
+		if match != nil && !match(&r) {
+			continue
+		}
+		if len(page) == limit {
+			return page, true
+		}
+		page = append(page, r)
+	}
+	return page, false
+}
+
+// Records returns the records that match, oldest first. A nil match takes all.
+func (h *History) Records(match func(*tracking.Record) bool) []tracking.Record {
+	var found []tracking.Record
+	for r := range h.Backward(0) {
+		if match == nil || match(&r) {
+			found = append(found, r)
+		}
+	}
+	slices.Reverse(found)
+	return found
+}
+
+// Undrained returns the calls that were not drained before, oldest first, and may
+// drain them.
+func (h *History) Undrained(drain bool) []tracking.Call {
+	h.mu.Lock()
+	after, upTo := h.drained, h.lastSeq
+	if drain {
+		h.drained = upTo
+	}
+	h.mu.Unlock()
+	var calls []tracking.Call
+	for r := range h.Backward(upTo + 1) {
+		if r.Seq <= after {
+			break
+		}
+		calls = append(calls, r.Call)
+	}
+	slices.Reverse(calls)
+	return calls
+}
+
+// Backward yields the records with a Seq below before, or all where before is 0, newest
+// first, without the lock held.
+func (h *History) Backward(before int64) iter.Seq[tracking.Record] {
+	return func(yield func(tracking.Record) bool) {
+		for records := h.below(before); len(records) > 0; records = h.below(before) {
+			for _, r := range records {
+				if !yield(r) {
+					return
+				}
+			}
+			before = records[len(records)-1].Seq
+		}
+	}
+}
+
+// below returns a chunk of the records with a Seq below before, or of all where before is
+// 0, newest first.
+func (h *History) below(before int64) []tracking.Record {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	records := make([]tracking.Record, 0, chunk)
+	for e := range h.feed.backward(callKinds, h.feed.orderOf(before)) {
+		if records = append(records, snapshot(e.Record)); len(records) == chunk {
+			break
+		}
+	}
+	return records
+}
+
+// orderOf returns the order of the first item whose record has a Seq of seq or more; one
+// beyond all where there is none, or seq is 0.
+func (f *Feed) orderOf(seq int64) int64 {
+	order := f.arrived + 1
+	if seq <= 0 {
+		return order
+	}
+	for _, r := range f.rings[:callKinds] {
+		if i := sort.Search(len(r.entries), func(i int) bool { return r.entries[i].Record.Seq >= seq }); i < len(r.entries) {
+			order = min(order, r.entries[i].Order)
+		}
+	}
+	return order
+}
+
+// Find returns the record of a call.
+func (h *History) Find(source, messageID string) (tracking.Record, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.byCall[event.KeyOf(source, messageID)]
+	if e == nil {
+		return tracking.Record{}, false
+	}
+	return snapshot(e.Record), true
+}
+
+// RefOf names an item in a URL: a call by what it is, so that the link lasts; the
+// others by their place, as long as this process remembers them.
+func (h *History) RefOf(i *Item) string {
+	if i.Record != nil {
+		return RefOfCall(i.Record.Call.Source, i.Record.Call.ID)
+	}
+	return h.feed.epoch + "-" + strconv.FormatInt(i.Order, 10)
+}
+
+// RefOfCall names a call in a URL, see [History.RefOf].
+func RefOfCall(source, id string) string {
+	hash := event.KeyOf(source, id)
+	return hex.EncodeToString(hash[:])
+}
+
+// Item returns a snapshot of what a ref names.
+func (h *History) Item(ref string) (Item, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var found *Item
+	if epoch, order, ok := strings.Cut(ref, "-"); ok && epoch == h.feed.epoch {
+		if n, err := strconv.ParseInt(order, 10, 64); err == nil {
+			found = h.feed.Item(n)
+		}
+	} else if hash, err := hex.DecodeString(ref); err == nil && len(hash) == len(event.Key{}) {
+		if e := h.byCall[event.Key(hash)]; e != nil {
+			found = &e.Item
+		}
+	}
+	if found == nil {
+		return Item{}, false
+	}
+	return found.Snapshot(), true
+}
+
+// Rejections returns the calls that were not taken, oldest first.
+func (h *History) Rejections() []tracking.Rejection {
+	all, _ := h.NumberedRejections()
+	return all
+}
+
+// NumberedRejections returns them with the number of the first: they are counted from 1.
+func (h *History) NumberedRejections() (all []tracking.Rejection, first int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := &h.feed.rings[rejected]
+	for _, e := range r.entries {
+		all = append(all, *e.Rejection)
+	}
+	return all, r.gone + 1
+}
+
+// Refusals returns the newest requests that were refused, oldest first.
+func (h *History) Refusals() []event.Refusal {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	entries := slices.Concat(h.feed.rings[refused].entries, h.feed.rings[strangers].entries)
+	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(a.Order, b.Order) })
+	all := make([]event.Refusal, 0, len(entries))
+	for _, e := range entries {
+		all = append(all, *e.Refusal)
+	}
+	return all
+}
+
+// Forgotten returns how many calls were forgotten to keep the limit.
+func (h *History) Forgotten() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.forgotten
+}
+
+// Sources returns the names of the sources of the newest n calls of senders and of as
+// many of the collector's own, in the order in which they came.
+func (h *History) Sources(n int) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var names []string
+	seen := map[string]bool{}
+	for _, r := range h.feed.rings[:callKinds] {
+		for _, e := range r.entries[max(0, len(r.entries)-n):] {
+			if name := e.Record.Call.Source; !seen[name] {
+				seen[name] = true
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// Seconds returns the seconds from first to last in which something happened, as far
+// back as they are counted.
+func (h *History) Seconds(first, last int64) []Second {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tally.since(first, last)
+}
+
+// Outcomes returns how many of a destination's newest attempts since a time are
+// known, and how many of these failed.
+func (h *History) Outcomes(destination string, since time.Time) (attempts, failed int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.recent.since(destination, since)
+}
