@@ -72,7 +72,7 @@ func TestAdminTakesNoListThatBreaksOff(t *testing.T) {
 	require.NoError(t, err)
 	defer res.Body.Close()
 	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
-	all, err := srv.Engine().Computations(within(t))
+	all, err := srv.Engine().Users().Computations(within(t))
 	require.NoError(t, err)
 	assert.Len(t, all[0].Syncs, 1)
 	assert.EqualValues(t, 3, all[0].Users)

@@ -148,9 +148,9 @@ func settleBy(ctx context.Context, t *testing.T, c *engine.Collector) {
 // synced syncs, waits for the sync and for its deliveries.
 func synced(t *testing.T, srv *mockserver.Server, a users.AudienceSync) users.Sync {
 	t.Helper()
-	s, err := srv.Engine().SyncAudience(within(t), a)
+	s, err := srv.Engine().Users().SyncAudience(within(t), a)
 	require.NoError(t, err)
-	s, err = srv.Engine().WaitSync(within(t), s.ID)
+	s, err = srv.Engine().Users().WaitSync(within(t), s.ID)
 	require.NoError(t, err)
 	settle(t, srv.Engine())
 	return s
@@ -214,14 +214,14 @@ func TestDryRunCountsAndSendsNothing(t *testing.T) {
 	dry := func(members ...string) (s users.Sync) {
 		a := big(members...)
 		a.DryRun = true
-		s, err := srv.Engine().SyncAudience(within(t), a)
+		s, err := srv.Engine().Users().SyncAudience(within(t), a)
 		require.NoError(t, err)
 		return s
 	}
 	s := dry("u1", "u2", "u2")
 	assert.Equal(t, [3]int64{2, 2, 0}, [3]int64{s.Users, s.Entered, s.Left})
 	assert.Empty(t, s.ID)
-	all, err := srv.Engine().Computations(within(t))
+	all, err := srv.Engine().Users().Computations(within(t))
 	require.NoError(t, err)
 	assert.Empty(t, all, "nothing was stored")
 
@@ -239,9 +239,9 @@ func TestTraitTellsChangedValues(t *testing.T) {
 	srv, box := run(t, hooks("crm")...)
 	sync := func(lines string) {
 		t.Helper()
-		s, err := srv.Engine().SyncTrait(within(t), users.TraitSync{Name: "Lifetime Value", Values: users.ReadValues(strings.NewReader(lines))})
+		s, err := srv.Engine().Users().SyncTrait(within(t), users.TraitSync{Name: "Lifetime Value", Values: users.ReadValues(strings.NewReader(lines))})
 		require.NoError(t, err)
-		_, err = srv.Engine().WaitSync(within(t), s.ID)
+		_, err = srv.Engine().Users().WaitSync(within(t), s.ID)
 		require.NoError(t, err)
 		settle(t, srv.Engine())
 	}
@@ -257,9 +257,9 @@ func TestTraitTellsChangedValues(t *testing.T) {
 	assert.Contains(t, string(body), `"traits":{"lifetime_value":null}`)
 	assert.Contains(t, string(body), `"trait":{"key":"lifetime_value","name":"Lifetime Value","sync":2}`)
 
-	s, err := srv.Engine().SyncTrait(within(t), users.TraitSync{Name: "Lifetime Value", Values: users.Values(map[string]any{"u1": 11})})
+	s, err := srv.Engine().Users().SyncTrait(within(t), users.TraitSync{Name: "Lifetime Value", Values: users.Values(map[string]any{"u1": 11})})
 	require.NoError(t, err)
-	_, err = srv.Engine().WaitSync(within(t), s.ID)
+	_, err = srv.Engine().Users().WaitSync(within(t), s.ID)
 	require.NoError(t, err)
 	settle(t, srv.Engine())
 	assert.Equal(t, []string{"crm u1 lifetime_value=11", "crm u2 lifetime_value=<nil>"}, box.told())
@@ -299,29 +299,29 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 	lists := [][]string{{"u1", "u2"}, {"u2", "u3"}, {"u1"}, {"u1", "u4"}}
 	var requested []users.Sync
 	for _, members := range lists {
-		s, err := srv.Engine().SyncAudience(within(t), big(members...))
+		s, err := srv.Engine().Users().SyncAudience(within(t), big(members...))
 		require.NoError(t, err)
 		requested = append(requested, s)
 	}
 	other := big("u9")
 	other.Name = "Other"
-	_, err := srv.Engine().SyncAudience(within(t), other)
+	_, err := srv.Engine().Users().SyncAudience(within(t), other)
 	require.NoError(t, err)
 	dry := big("u4")
 	dry.DryRun = true
-	counted, err := srv.Engine().SyncAudience(within(t), dry)
+	counted, err := srv.Engine().Users().SyncAudience(within(t), dry)
 	require.NoError(t, err)
 	assert.Equal(t, [2]int64{0, 1}, [2]int64{counted.Entered, counted.Left}, "counted from the last in the queue")
 
 	short, cancel := context.WithCancel(t.Context())
 	cancel()
-	s, err := srv.Engine().WaitSync(short, requested[1].ID)
+	s, err := srv.Engine().Users().WaitSync(short, requested[1].ID)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Equal(t, users.SyncQueued, s.State)
 
 	close(journal.gate)
 	for _, s := range requested {
-		_, err := srv.Engine().WaitSync(within(t), s.ID)
+		_, err := srv.Engine().Users().WaitSync(within(t), s.ID)
 		require.NoError(t, err)
 	}
 	settle(t, srv.Engine())
@@ -337,7 +337,7 @@ func TestSyncsOfOneAudienceQueueUp(t *testing.T) {
 		assert.True(t, requested[i+1].Timestamp.After(requested[i].Timestamp))
 	}
 
-	all, err := srv.Engine().Computations(within(t))
+	all, err := srv.Engine().Users().Computations(within(t))
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	assert.Len(t, all[0].Syncs, 4)
@@ -353,14 +353,14 @@ func TestTooManySyncsAreRefusedAndLeaveNothing(t *testing.T) {
 	})
 	var last users.Sync
 	for i := range 16 {
-		s, err := srv.Engine().SyncAudience(within(t), big(fmt.Sprint(i)))
+		s, err := srv.Engine().Users().SyncAudience(within(t), big(fmt.Sprint(i)))
 		require.NoError(t, err)
 		last = s
 	}
-	_, err := srv.Engine().SyncAudience(within(t), big("one more"))
+	_, err := srv.Engine().Users().SyncAudience(within(t), big("one more"))
 	require.ErrorIs(t, err, users.ErrTooManySyncs)
 	close(journal.gate)
-	_, err = srv.Engine().WaitSync(within(t), last.ID)
+	_, err = srv.Engine().Users().WaitSync(within(t), last.ID)
 	require.NoError(t, err)
 	srv.Close()
 	keys, err := state.Keys(t.Context(), "segment")
@@ -378,12 +378,12 @@ func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 		require.NoError(t, err)
 		defer c.Close()
 		require.NoError(t, c.AddDestination(t.Context(), hooks("crm")[0]))
-		s, err := c.SyncAudience(t.Context(), big("u1"))
+		s, err := c.Users().SyncAudience(t.Context(), big("u1"))
 		require.NoError(t, err)
 		waitsFor := func(why string) {
 			t.Helper()
 			time.Sleep(2 * time.Second)
-			now, err := c.Sync(t.Context(), s.ID)
+			now, err := c.Users().Sync(t.Context(), s.ID)
 			require.NoError(t, err)
 			assert.Equal(t, users.SyncRunning, now.State)
 			assert.Contains(t, now.Waiting, why)
@@ -401,7 +401,7 @@ func TestASyncSaysWhatItWaitsFor(t *testing.T) {
 		time.Sleep(time.Hour)
 		waitsFor(`"crm": is disabled`)
 		disable(false)
-		s, err = c.WaitSync(t.Context(), s.ID)
+		s, err = c.Users().WaitSync(t.Context(), s.ID)
 		require.NoError(t, err)
 		assert.Empty(t, s.Waiting)
 		assert.EqualValues(t, 1, s.Sent)
@@ -418,19 +418,19 @@ func TestASyncAddsNoMoreThanItMayToABacklog(t *testing.T) {
 		require.NoError(t, err)
 		defer c.Close()
 		require.NoError(t, c.Pause(t.Context(), "crm"))
-		s, err := c.SyncAudience(t.Context(), users.AudienceSync{Name: "x", Members: numbered(1000)})
+		s, err := c.Users().SyncAudience(t.Context(), users.AudienceSync{Name: "x", Members: numbered(1000)})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		ledgers, err := c.Ledger(t.Context())
 		require.NoError(t, err)
 		assert.LessOrEqual(t, ledgers[0].Pending, int64(400))
 		assert.Greater(t, ledgers[0].Pending, int64(200))
-		s, err = c.Sync(t.Context(), s.ID)
+		s, err = c.Users().Sync(t.Context(), s.ID)
 		require.NoError(t, err)
 		assert.Equal(t, ledgers[0].Pending, s.Sent, "the record tells how far it is")
 		assert.Contains(t, s.Waiting, "pending")
 		require.NoError(t, c.Resume(t.Context(), "crm"))
-		s, err = c.WaitSync(t.Context(), s.ID)
+		s, err = c.Users().WaitSync(t.Context(), s.ID)
 		require.NoError(t, err)
 		assert.EqualValues(t, 1000, s.Sent)
 	})
@@ -489,7 +489,7 @@ func TestListsThatAreRefused(t *testing.T) {
 				if test.sync.Members == nil {
 					test.sync.Members = list(nil)
 				}
-				_, err := srv.Engine().SyncAudience(within(t), test.sync)
+				_, err := srv.Engine().Users().SyncAudience(within(t), test.sync)
 				require.ErrorContains(t, err, test.want)
 				if test.is != nil {
 					assert.ErrorIs(t, err, test.is)
@@ -498,7 +498,7 @@ func TestListsThatAreRefused(t *testing.T) {
 		})
 	}
 	synced(t, srv, users.AudienceSync{Name: "score", Destination: "crm", Members: list(nil, "u1")})
-	_, err := srv.Engine().SyncTrait(within(t), users.TraitSync{Name: "Score", Destination: "crm", Values: users.Values(map[string]any{"u": 1})})
+	_, err := srv.Engine().Users().SyncTrait(within(t), users.TraitSync{Name: "Score", Destination: "crm", Values: users.Values(map[string]any{"u": 1})})
 	assert.ErrorIs(t, err, state.ErrExists)
 	assert.Len(t, box.take(), 1)
 }
@@ -556,7 +556,7 @@ func TestReadMembersAndValues(t *testing.T) {
 func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
 	box := &inbox{}
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
-	_, err := srv.Engine().SyncAudience(within(t), big("u1"))
+	_, err := srv.Engine().Users().SyncAudience(within(t), big("u1"))
 	require.ErrorContains(t, err, "source: is empty: name the source; none is known yet")
 	post(t, srv.URL+"/v1/track", "one", `{"event":"E","userId":"u"}`)
 	_, err = srv.Wait(within(t), 1, mockserver.DeliveredTo("crm"))
@@ -565,14 +565,14 @@ func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
 	synced(t, srv, big("u1"))
 	assert.Equal(t, []string{"crm u1 big_spenders=true"}, box.told())
 	post(t, srv.URL+"/v1/track", "two", `{"event":"E","userId":"u"}`)
-	_, err = srv.Engine().SyncAudience(within(t), big("u1"))
+	_, err = srv.Engine().Users().SyncAudience(within(t), big("u1"))
 	require.ErrorContains(t, err, "source: is empty: name one of ")
 }
 
 func TestASyncWithoutAListIsRefused(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Destinations: []tracking.Destination{hook("d", "http://127.0.0.1:1")}})
-	_, err := srv.Engine().SyncAudience(t.Context(), users.AudienceSync{Name: "A", Source: "s", AllowEmpty: true})
+	_, err := srv.Engine().Users().SyncAudience(t.Context(), users.AudienceSync{Name: "A", Source: "s", AllowEmpty: true})
 	assert.ErrorContains(t, err, "members: is nil")
-	_, err = srv.Engine().SyncTrait(t.Context(), users.TraitSync{Name: "A", Source: "s", AllowEmpty: true})
+	_, err = srv.Engine().Users().SyncTrait(t.Context(), users.TraitSync{Name: "A", Source: "s", AllowEmpty: true})
 	assert.ErrorContains(t, err, "values: is nil")
 }

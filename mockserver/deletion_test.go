@@ -28,7 +28,7 @@ import (
 func outcomes(t *testing.T, c *engine.Collector, id string) []string {
 	t.Helper()
 	var all []string
-	for o, err := range c.DeletionOutcomes(t.Context(), id) {
+	for o, err := range c.Users().DeletionOutcomes(t.Context(), id) {
 		require.NoError(t, err)
 		all = append(all, fmt.Sprint(o.UserID, " ", o.Source, " ", o.Destination, " ", o.State))
 	}
@@ -54,10 +54,10 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	config.Destinations[1].Disabled = true
 	srv := mockserver.RunEngine(t, config)
 
-	d, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u2", "u1", "u2"}})
+	d, err := srv.Engine().Users().DeleteUsers(within(t), users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u2", "u1", "u2"}})
 	require.NoError(t, err)
 	assert.Equal(t, 2, d.Users)
-	d, err = srv.Engine().WaitDeletion(within(t), "gdpr-1")
+	d, err = srv.Engine().Users().WaitDeletion(within(t), "gdpr-1")
 	require.NoError(t, err)
 	assert.Equal(t, []users.DeletionTarget{
 		{Source: "ios", Destination: "crm", Delivered: 2},
@@ -93,41 +93,41 @@ func TestDeletionIsTakenOnce(t *testing.T) {
 	box := &inbox{}
 	srv := mockserver.RunEngine(t, twoSources(box))
 	ask := users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2"}, Source: "web"}
-	first, err := srv.Engine().DeleteUsers(within(t), ask)
+	first, err := srv.Engine().Users().DeleteUsers(within(t), ask)
 	require.NoError(t, err)
-	_, err = srv.Engine().WaitDeletion(within(t), ask.ID)
+	_, err = srv.Engine().Users().WaitDeletion(within(t), ask.ID)
 	require.NoError(t, err)
 	assert.Len(t, box.take(), 4)
 
 	ask.UserIDs = []string{"u2", "u1", "u1"}
-	again, err := srv.Engine().DeleteUsers(within(t), ask)
+	again, err := srv.Engine().Users().DeleteUsers(within(t), ask)
 	require.NoError(t, err)
 	assert.Equal(t, first.RequestedAt, again.RequestedAt)
 	assert.False(t, again.CompletedAt.IsZero())
 	for _, other := range []users.DeletionRequest{
 		{ID: "gdpr-1", UserIDs: []string{"u1"}, Source: "web"}, {ID: "gdpr-1", UserIDs: []string{"u1", "u2"}},
 	} {
-		_, err = srv.Engine().DeleteUsers(within(t), other)
+		_, err = srv.Engine().Users().DeleteUsers(within(t), other)
 		require.ErrorIs(t, err, state.ErrExists)
 	}
-	one, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
+	one, err := srv.Engine().Users().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
 	require.NoError(t, err)
-	two, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
+	two, err := srv.Engine().Users().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
 	require.NoError(t, err)
 	assert.NotEqual(t, one.ID, two.ID)
 	for _, id := range []string{one.ID, two.ID} {
-		_, err := srv.Engine().WaitDeletion(within(t), id)
+		_, err := srv.Engine().Users().WaitDeletion(within(t), id)
 		require.NoError(t, err)
 	}
 	assert.Len(t, box.take(), 4)
-	all, err := srv.Engine().Deletions(within(t))
+	all, err := srv.Engine().Users().Deletions(within(t))
 	require.NoError(t, err)
 	require.Len(t, all, 3)
 	assert.Equal(t, "gdpr-1", all[2].ID)
 
-	_, err = srv.Engine().Deletion(within(t), "none")
+	_, err = srv.Engine().Users().Deletion(within(t), "none")
 	require.ErrorIs(t, err, state.ErrUnknown)
-	for _, err := range srv.Engine().DeletionOutcomes(within(t), "none") {
+	for _, err := range srv.Engine().Users().DeletionOutcomes(within(t), "none") {
 		require.ErrorIs(t, err, state.ErrUnknown)
 	}
 }
@@ -139,9 +139,9 @@ func TestDeletionOfManyUsers(t *testing.T) {
 	for id := range numbered(5000) {
 		ask.UserIDs = append(ask.UserIDs, id)
 	}
-	_, err := srv.Engine().DeleteUsers(within(t), ask)
+	_, err := srv.Engine().Users().DeleteUsers(within(t), ask)
 	require.NoError(t, err)
-	d, err := srv.Engine().WaitDeletion(within(t), "many")
+	d, err := srv.Engine().Users().WaitDeletion(within(t), "many")
 	require.NoError(t, err)
 	for _, target := range d.Targets {
 		assert.Equal(t, 5000, target.Delivered, target)
@@ -161,7 +161,7 @@ func TestDeletionOfManyUsers(t *testing.T) {
 	for id := range numbered(users.MaxDeletionUsers + 1) {
 		ask.UserIDs = append(ask.UserIDs, id)
 	}
-	_, err = srv.Engine().DeleteUsers(within(t), ask)
+	_, err = srv.Engine().Users().DeleteUsers(within(t), ask)
 	require.ErrorContains(t, err, "at most 10000")
 }
 
@@ -189,20 +189,20 @@ func TestDeletionRequestsThatAreRefused(t *testing.T) {
 		"unknown source": {users.DeletionRequest{UserIDs: []string{"u"}, Source: "tv"}, `"tv"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := srv.Engine().DeleteUsers(within(t), test.request)
+			_, err := srv.Engine().Users().DeleteUsers(within(t), test.request)
 			require.ErrorContains(t, err, test.want)
 		})
 	}
 	dev := mockserver.RunT(t)
-	_, err := dev.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u"}})
+	_, err := dev.Engine().Users().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u"}})
 	require.ErrorContains(t, err, "no source is known")
 }
 
 func TestDeletionWithoutDestinationsIsDone(t *testing.T) {
 	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}})
-	d, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u"}})
+	d, err := srv.Engine().Users().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u"}})
 	require.NoError(t, err)
-	d, err = srv.Engine().WaitDeletion(within(t), d.ID)
+	d, err = srv.Engine().Users().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
 	assert.Empty(t, d.Targets)
 	assert.Empty(t, srv.Calls())
@@ -217,9 +217,9 @@ func TestDeletionFindsTheSourcesThatWereSeen(t *testing.T) {
 	_, err := srv.Wait(within(t), 3, mockserver.DeliveredTo("crm"))
 	require.NoError(t, err)
 	box.take()
-	d, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u"}})
+	d, err := srv.Engine().Users().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u"}})
 	require.NoError(t, err)
-	d, err = srv.Engine().WaitDeletion(within(t), d.ID)
+	d, err = srv.Engine().Users().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
 	assert.Len(t, d.Targets, 2)
 	assert.Len(t, box.take(), 2)
@@ -241,11 +241,11 @@ func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 		c, err := engine.New(twoSources(box))
 		require.NoError(t, err)
 		defer c.Close()
-		_, err = c.DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
+		_, err = c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		var all []users.DeletionOutcome
-		for o, err := range c.DeletionOutcomes(t.Context(), "x") {
+		for o, err := range c.Users().DeletionOutcomes(t.Context(), "x") {
 			require.NoError(t, err)
 			all = append(all, o)
 		}
@@ -259,14 +259,14 @@ func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		d, err := c.WaitDeletion(short, "x")
+		d, err := c.Users().WaitDeletion(short, "x")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, []users.DeletionTarget{{Source: "web", Destination: "crm", Pending: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
 
 		box.mu.Lock()
 		down = false
 		box.mu.Unlock()
-		d, err = c.WaitDeletion(t.Context(), "x")
+		d, err = c.Users().WaitDeletion(t.Context(), "x")
 		require.NoError(t, err)
 		assert.Equal(t, []users.DeletionTarget{{Source: "web", Destination: "crm", Delivered: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
 		got := box.take()
@@ -287,19 +287,19 @@ func TestDeletionIsKeptForThirtyDays(t *testing.T) {
 			do(c)
 		}
 		running(func(c *engine.Collector) {
-			_, err := c.DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
+			_, err := c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
 			require.NoError(t, err)
-			_, err = c.WaitDeletion(t.Context(), "x")
+			_, err = c.Users().WaitDeletion(t.Context(), "x")
 			require.NoError(t, err)
 		})
 		time.Sleep(users.DeletionKept - time.Hour)
 		running(func(c *engine.Collector) {
-			_, err := c.Deletion(t.Context(), "x")
+			_, err := c.Users().Deletion(t.Context(), "x")
 			require.NoError(t, err)
 		})
 		time.Sleep(2 * time.Hour)
 		running(func(c *engine.Collector) {
-			_, err := c.Deletion(t.Context(), "x")
+			_, err := c.Users().Deletion(t.Context(), "x")
 			require.ErrorIs(t, err, state.ErrUnknown)
 			keys, err := config.State.Keys(t.Context(), "deletionchunk")
 			require.NoError(t, err)
@@ -317,14 +317,14 @@ func TestDeletionToADestinationThatIsRemoved(t *testing.T) {
 		require.NoError(t, err)
 		defer c.Close()
 		require.NoError(t, c.AddDestination(t.Context(), hooks("crm")[0]))
-		_, err = c.DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
+		_, err = c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		require.NoError(t, c.RemoveDestination(t.Context(), "crm"))
-		d, err := c.WaitDeletion(t.Context(), "x")
+		d, err := c.Users().WaitDeletion(t.Context(), "x")
 		require.NoError(t, err)
 		assert.Equal(t, 1, d.Targets[0].Failed)
-		for o := range c.DeletionOutcomes(t.Context(), "x") {
+		for o := range c.Users().DeletionOutcomes(t.Context(), "x") {
 			assert.Contains(t, o.Reason, "removed")
 		}
 	})
@@ -353,14 +353,14 @@ func TestDeletionKeepsOutcomesUntilTheyAreStored(t *testing.T) {
 		c, err := engine.New(config)
 		require.NoError(t, err)
 		defer c.Close()
-		_, err = c.DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
+		_, err = c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
 		require.NoError(t, err)
 		time.Sleep(20 * time.Second)
-		d, err := c.Deletion(t.Context(), "x")
+		d, err := c.Users().Deletion(t.Context(), "x")
 		require.NoError(t, err)
 		assert.Equal(t, 1, d.Targets[0].Pending)
 		failing.Store(false)
-		d, err = c.WaitDeletion(t.Context(), "x")
+		d, err = c.Users().WaitDeletion(t.Context(), "x")
 		require.NoError(t, err)
 		assert.Less(t, d.CompletedAt.Sub(d.RequestedAt), time.Minute)
 		assert.Len(t, box.take(), 5, "each was sent once")
@@ -374,20 +374,20 @@ func TestDeletedUsersAreTakenOutOfLists(t *testing.T) {
 	other.Name = "Others"
 	synced(t, srv, other)
 	box.take()
-	d, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2", "u9"}})
+	d, err := srv.Engine().Users().DeleteUsers(within(t), users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2", "u9"}})
 	require.NoError(t, err)
-	_, err = srv.Engine().WaitDeletion(within(t), d.ID)
+	_, err = srv.Engine().Users().WaitDeletion(within(t), d.ID)
 	require.NoError(t, err)
 	box.take()
 
-	all, err := srv.Engine().Computations(within(t))
+	all, err := srv.Engine().Users().Computations(within(t))
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.Len(t, all[0].Syncs, 2)
 	assert.Equal(t, "gdpr-1", all[0].Syncs[1].Deletion)
-	_, err = srv.Engine().WaitSync(within(t), all[0].Syncs[1].ID)
+	_, err = srv.Engine().Users().WaitSync(within(t), all[0].Syncs[1].ID)
 	require.NoError(t, err)
-	all, err = srv.Engine().Computations(within(t))
+	all, err = srv.Engine().Users().Computations(within(t))
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, all[0].Users)
 	assert.EqualValues(t, 2, all[0].Syncs[1].Left)
@@ -414,18 +414,18 @@ func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
 				w.die()
 				w.live(writes, after)
 				ask := users.DeletionRequest{ID: "gdpr-1", UserIDs: userIDs}
-				_, err := w.collector.DeleteUsers(t.Context(), ask)
+				_, err := w.collector.Users().DeleteUsers(t.Context(), ask)
 				require.True(t, err == nil || w.process.isDead(), "%v", err)
 				time.Sleep(10 * time.Second) // it is as far as it comes
 				synctest.Wait()
 				done = !w.process.isDead()
 				w.die()
 				w.live(-1, false)
-				_, err = w.collector.DeleteUsers(t.Context(), ask)
+				_, err = w.collector.Users().DeleteUsers(t.Context(), ask)
 				require.NoError(t, err, "the repeat")
 				ctx, cancel := context.WithTimeout(t.Context(), 12*time.Hour)
 				defer cancel()
-				d, err := w.collector.WaitDeletion(ctx, ask.ID)
+				d, err := w.collector.Users().WaitDeletion(ctx, ask.ID)
 				require.NoError(t, err)
 				assert.Equal(t, []users.DeletionTarget{
 					{Source: "web", Destination: "crm", Delivered: 5}, {Source: "web", Destination: "ads", Delivered: 5},
@@ -441,13 +441,13 @@ func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
 					ids[n.host+n.UserID] = n.id
 				}
 				assert.Len(t, ids, 10)
-				all, err := w.collector.Computations(t.Context())
+				all, err := w.collector.Users().Computations(t.Context())
 				require.NoError(t, err)
 				for _, c := range all {
-					_, err := w.collector.WaitSync(t.Context(), c.Syncs[len(c.Syncs)-1].ID)
+					_, err := w.collector.Users().WaitSync(t.Context(), c.Syncs[len(c.Syncs)-1].ID)
 					require.NoError(t, err)
 				}
-				all, err = w.collector.Computations(t.Context())
+				all, err = w.collector.Users().Computations(t.Context())
 				require.NoError(t, err)
 				assert.EqualValues(t, 1, all[0].Users)
 				assert.Len(t, all[0].Syncs, 2, "taken out of the list once")

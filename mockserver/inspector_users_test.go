@@ -78,7 +78,7 @@ func TestInspectorTakesLists(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"ads u1 lifetime_value=42"}, box.told())
 
-	all, err := srv.Engine().Computations(within(t))
+	all, err := srv.Engine().Users().Computations(within(t))
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	res, page = submit(t, srv.URL+"/audiences/forget", url.Values{"id": {all[1].ID}})
@@ -121,7 +121,7 @@ func TestInspectorMakesDeletionRequests(t *testing.T) {
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 	assert.Equal(t, hostile, res.Request.URL.Query().Get("id"))
 	assert.Contains(t, page, "The request is stored.")
-	_, err := srv.Engine().WaitDeletion(within(t), hostile)
+	_, err := srv.Engine().Users().WaitDeletion(within(t), hostile)
 	require.NoError(t, err)
 	at := srv.URL + "/deletion?id=" + url.QueryEscape(hostile)
 	_, page = get(t, at)

@@ -256,11 +256,11 @@ func (w *world) sync(p *property, list map[string]string, full bool) bool {
 		for id, v := range list {
 			values[id] = v
 		}
-		s, err = w.collector.SyncTrait(w.t.Context(), users.TraitSync{
+		s, err = w.collector.Users().SyncTrait(w.t.Context(), users.TraitSync{
 			Name: p.name, Destination: p.destination, Values: users.Values(values), Full: full, AllowEmpty: true,
 		})
 	} else {
-		s, err = w.collector.SyncAudience(w.t.Context(), users.AudienceSync{
+		s, err = w.collector.Users().SyncAudience(w.t.Context(), users.AudienceSync{
 			Name: p.name, Destination: p.destination, Members: users.Members(ids...), Full: full, AllowEmpty: true,
 		})
 	}
@@ -281,7 +281,7 @@ func (w *world) sync(p *property, list map[string]string, full bool) bool {
 func (w *world) revive() {
 	w.die()
 	w.live(-1, false)
-	all, err := w.collector.Computations(w.t.Context())
+	all, err := w.collector.Users().Computations(w.t.Context())
 	require.NoError(w.t, err)
 	for _, p := range w.properties {
 		if p.unsure == nil {
@@ -307,12 +307,12 @@ func (w *world) deleteUsers(userIDs ...string) {
 	ctx := w.t.Context()
 	w.deletions++
 	time.Sleep(time.Second) // no call of a sync has its timestamp
-	d, err := w.collector.DeleteUsers(ctx, users.DeletionRequest{ID: fmt.Sprint(w.deletions), UserIDs: userIDs})
+	d, err := w.collector.Users().DeleteUsers(ctx, users.DeletionRequest{ID: fmt.Sprint(w.deletions), UserIDs: userIDs})
 	require.NoError(w.t, err)
 	time.Sleep(time.Second)
-	_, err = w.collector.WaitDeletion(ctx, d.ID)
+	_, err = w.collector.Users().WaitDeletion(ctx, d.ID)
 	require.NoError(w.t, err)
-	all, err := w.collector.Computations(ctx)
+	all, err := w.collector.Users().Computations(ctx)
 	require.NoError(w.t, err)
 	for _, c := range all {
 		p, last := w.properties[c.Destination+" "+c.Key], c.Syncs[len(c.Syncs)-1]
@@ -339,11 +339,11 @@ func (w *world) settle() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 12*time.Hour)
 	defer cancel()
-	all, err := w.collector.Computations(ctx)
+	all, err := w.collector.Users().Computations(ctx)
 	require.NoError(w.t, err)
 	for _, c := range all {
 		if n := len(c.Syncs); n > 0 {
-			_, err := w.collector.WaitSync(ctx, c.Syncs[n-1].ID)
+			_, err := w.collector.Users().WaitSync(ctx, c.Syncs[n-1].ID)
 			require.NoError(w.t, err)
 		}
 	}

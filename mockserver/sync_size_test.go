@@ -96,10 +96,10 @@ func TestLargeAudienceInLittleMemory(t *testing.T) {
 	sync := func(first, last int) users.Sync {
 		t.Helper()
 		start := time.Now()
-		s, err := c.SyncAudience(t.Context(), users.AudienceSync{Name: "Everyone", Members: users.ReadMembers(userFile(first, last))})
+		s, err := c.Users().SyncAudience(t.Context(), users.AudienceSync{Name: "Everyone", Members: users.ReadMembers(userFile(first, last))})
 		require.NoError(t, err)
 		taken := time.Since(start)
-		s, err = c.WaitSync(t.Context(), s.ID)
+		s, err = c.Users().WaitSync(t.Context(), s.ID)
 		require.NoError(t, err)
 		settleBy(t.Context(), t, c)
 		t.Logf("%d users: list taken in %v, %d entered and %d left, all delivered after %v", s.Users, taken.Round(time.Millisecond),

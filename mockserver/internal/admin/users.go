@@ -17,17 +17,17 @@ func (a *admin) addDeletion(r *http.Request) (any, error) {
 	if err := readJSONUpTo(r, &in, maxDeletionBody); err != nil {
 		return nil, err
 	}
-	d, err := a.c.DeleteUsers(r.Context(), in)
+	d, err := a.c.Users().DeleteUsers(r.Context(), in)
 	return created{d}, err
 }
 
 func (a *admin) listDeletions(r *http.Request) (any, error) {
-	all, err := a.c.Deletions(r.Context())
+	all, err := a.c.Users().Deletions(r.Context())
 	return map[string]any{"deletions": append([]users.Deletion{}, all...)}, err
 }
 
 func (a *admin) getDeletion(r *http.Request) (any, error) {
-	return a.c.Deletion(r.Context(), r.PathValue("deletion"))
+	return a.c.Users().Deletion(r.Context(), r.PathValue("deletion"))
 }
 
 // listOutcomes answers a page of the outcomes that match.
@@ -47,7 +47,7 @@ func (a *admin) listOutcomes(r *http.Request) (any, error) {
 		Outcomes []users.DeletionOutcome `json:"outcomes"`
 		More     bool                    `json:"more"`
 	}{Outcomes: []users.DeletionOutcome{}}
-	for o, err := range a.c.DeletionOutcomes(r.Context(), r.PathValue("deletion")) {
+	for o, err := range a.c.Users().DeletionOutcomes(r.Context(), r.PathValue("deletion")) {
 		switch {
 		case err != nil:
 			return nil, err
@@ -71,20 +71,20 @@ func anyOf(wanted []string, value string) bool {
 }
 
 func (a *admin) listComputations(r *http.Request) (any, error) {
-	all, err := a.c.Computations(r.Context())
+	all, err := a.c.Users().Computations(r.Context())
 	return map[string]any{"computations": append([]users.Computation{}, all...)}, err
 }
 
 func (a *admin) getComputation(r *http.Request) (any, error) {
-	return a.c.Computation(r.Context(), r.PathValue("computation"))
+	return a.c.Users().Computation(r.Context(), r.PathValue("computation"))
 }
 
 func (a *admin) forgetComputation(r *http.Request) (any, error) {
-	return nil, a.c.ForgetComputation(r.Context(), r.PathValue("computation"))
+	return nil, a.c.Users().ForgetComputation(r.Context(), r.PathValue("computation"))
 }
 
 func (a *admin) getSync(r *http.Request) (any, error) {
-	return a.c.Sync(r.Context(), r.PathValue("sync"))
+	return a.c.Users().Sync(r.Context(), r.PathValue("sync"))
 }
 
 func (a *admin) syncAudience(r *http.Request) (any, error) {
@@ -92,7 +92,7 @@ func (a *admin) syncAudience(r *http.Request) (any, error) {
 	if err := readSync(r, "text/plain", &s.Source, &s.Destination, &s.DryRun, &s.Full, &s.AllowEmpty); err != nil {
 		return nil, err
 	}
-	return synced(r, s.DryRun)(a.c.SyncAudience(r.Context(), s))
+	return synced(r, s.DryRun)(a.c.Users().SyncAudience(r.Context(), s))
 }
 
 func (a *admin) syncTrait(r *http.Request) (any, error) {
@@ -100,7 +100,7 @@ func (a *admin) syncTrait(r *http.Request) (any, error) {
 	if err := readSync(r, "application/x-ndjson", &s.Source, &s.Destination, &s.DryRun, &s.Full, &s.AllowEmpty); err != nil {
 		return nil, err
 	}
-	return synced(r, s.DryRun)(a.c.SyncTrait(r.Context(), s))
+	return synced(r, s.DryRun)(a.c.Users().SyncTrait(r.Context(), s))
 }
 
 // synced answers a dry run with its numbers, and a sync as something new. Where the

@@ -46,7 +46,7 @@ type Collector struct {
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 
-	*users.Service // audiences, computed traits and deletion requests
+	users *users.Service // audiences, computed traits and deletion requests
 
 	settings atomic.Pointer[appliedSettings] // replaced by Apply
 
@@ -241,7 +241,7 @@ func (c *Collector) running() []*delivery.Worker {
 // go on. Calls are still taken: a load balancer needs a moment to see it.
 func (c *Collector) Drain() {
 	c.draining.Store(true)
-	c.Service.Drain()
+	c.users.Drain()
 	for _, w := range c.running() {
 		w.Drain()
 	}
@@ -273,7 +273,7 @@ func (c *Collector) Close() error {
 	}
 	c.closed = true
 	c.end()
-	c.Service.Stop()
+	c.users.Stop()
 	running := c.running()
 	for _, w := range running {
 		w.BreakOff()
@@ -281,7 +281,7 @@ func (c *Collector) Close() error {
 	for _, w := range running {
 		w.Stop()
 	}
-	c.EndOutcomes()
+	c.users.EndOutcomes()
 	c.sender.Close()
 	return c.journal.Close()
 }

@@ -35,12 +35,12 @@ func New(config Config) (*Collector, error) {
 	if c.sender, err = sender.New(config.Sender, config.WrapTransport); err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
-	c.Service = users.New(users.Config{
+	c.users = users.New(users.Config{
 		Journal: c.journal, State: config.State, Known: c.dedup, Observer: append(event.Observers{config.History}, config.Observers...), Logger: c.log, Settings: c.Settings,
 		AnyWriteKey: config.AnyWriteKey, SeenSources: func() []string { return c.history.Sources(math.MaxInt) },
 		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.BatchCalls,
 	})
-	c.observer = append(event.Observers{config.History, c.Service}, config.Observers...)
+	c.observer = append(event.Observers{config.History, c.users}, config.Observers...)
 	c.ingest = ingest.NewHandler(ingest.Config{
 		Journal: c.journal, Observer: c.observer, Dedup: c.dedup, Log: c.log, Limits: config.Limits, Strict: config.Strict,
 		Sources:      func() *ingest.SourceTable { return c.settings.Load().sources },
@@ -56,7 +56,7 @@ func New(config Config) (*Collector, error) {
 		c.sender.Close()
 		return nil, err
 	}
-	c.Service.Start()
+	c.users.Start()
 	return c, nil
 }
 

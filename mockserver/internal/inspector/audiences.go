@@ -63,7 +63,7 @@ func (in *Inspector) showAudiences(w http.ResponseWriter, r *http.Request, statu
 }
 
 func (in *Inspector) computationLines(ctx context.Context) ([]computationLine, error) {
-	all, err := in.c.Computations(ctx)
+	all, err := in.c.Users().Computations(ctx)
 	var lines []computationLine
 	for _, c := range all {
 		line := computationLine{Computation: c}
@@ -104,11 +104,11 @@ func (in *Inspector) serveSync(w http.ResponseWriter, r *http.Request) {
 
 func (in *Inspector) sync(ctx context.Context, f syncForm, list io.Reader, dryRun bool) (users.Sync, error) {
 	if f.Kind == string(users.KindTrait) {
-		return in.c.SyncTrait(ctx, users.TraitSync{
+		return in.c.Users().SyncTrait(ctx, users.TraitSync{
 			Name: f.Name, Source: f.Source, Destination: f.Destination, Values: users.ReadValues(list), DryRun: dryRun, Full: f.Full, AllowEmpty: f.AllowEmpty,
 		})
 	}
-	return in.c.SyncAudience(ctx, users.AudienceSync{
+	return in.c.Users().SyncAudience(ctx, users.AudienceSync{
 		Name: f.Name, Source: f.Source, Destination: f.Destination, Members: users.ReadMembers(list), DryRun: dryRun, Full: f.Full, AllowEmpty: f.AllowEmpty,
 	})
 }
@@ -170,7 +170,7 @@ func (in *Inspector) serveForget(w http.ResponseWriter, r *http.Request) {
 	if !readForm(w, r) {
 		return
 	}
-	if err := in.c.ForgetComputation(r.Context(), r.PostForm.Get("id")); err != nil {
+	if err := in.c.Users().ForgetComputation(r.Context(), r.PostForm.Get("id")); err != nil {
 		in.renderError(w, err)
 		return
 	}

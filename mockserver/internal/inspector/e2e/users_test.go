@@ -69,7 +69,7 @@ func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 		judge(b, script, path+", narrow")
 		b.size(1440, 900)
 	}
-	d, err := collector.Deletion(t.Context(), "gdpr-117")
+	d, err := collector.Users().Deletion(t.Context(), "gdpr-117")
 	require.NoError(t, err)
 	assert.Equal(t, 2, d.Sums().Delivered)
 	b.forgive("422")
@@ -97,21 +97,21 @@ func TestPicturesOfAudiences(t *testing.T) {
 		{Name: "Everyone", Destination: "alerts", Members: users.Members(many...)},
 	} {
 		a.Source = "web shop"
-		s, err := c.SyncAudience(ctx, a)
+		s, err := c.Users().SyncAudience(ctx, a)
 		require.NoError(t, err)
 		if a.Name != "Everyone" {
-			_, err = c.WaitSync(ctx, s.ID)
+			_, err = c.Users().WaitSync(ctx, s.ID)
 			require.NoError(t, err)
 		} else {
 			require.NoError(t, c.AddDestination(ctx, to("later", gone.URL, "")))
 		}
 	}
-	s, err := c.SyncTrait(ctx, users.TraitSync{Name: "Lifetime Value", Source: "backend", Destination: "crm", Values: users.Values(map[string]any{"ada": 1200, "ken": 80.5})})
+	s, err := c.Users().SyncTrait(ctx, users.TraitSync{Name: "Lifetime Value", Source: "backend", Destination: "crm", Values: users.Values(map[string]any{"ada": 1200, "ken": 80.5})})
 	require.NoError(t, err)
-	_, err = c.WaitSync(ctx, s.ID)
+	_, err = c.Users().WaitSync(ctx, s.ID)
 	require.NoError(t, err)
 	for i, userIDs := range [][]string{{"ken"}, {"ada", "grace", "margaret"}} {
-		_, err := c.DeleteUsers(ctx, users.DeletionRequest{ID: fmt.Sprintf("gdpr-2026-%d", 117+i), UserIDs: userIDs, Source: []string{"", "backend"}[i]})
+		_, err := c.Users().DeleteUsers(ctx, users.DeletionRequest{ID: fmt.Sprintf("gdpr-2026-%d", 117+i), UserIDs: userIDs, Source: []string{"", "backend"}[i]})
 		require.NoError(t, err)
 	}
 	b := newTab(t, srv.URL)
