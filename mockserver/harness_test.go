@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"testing"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -25,4 +27,22 @@ func hook(name string, urls ...string) tracking.Destination {
 		d.Webhooks = append(d.Webhooks, webhook.Endpoint{URL: url})
 	}
 	return d
+}
+
+// run starts a server with the source "web" and destinations that take everything.
+func run(t *testing.T, destinations ...string) *mockserver.Server {
+	return mockserver.RunT(t, mockserver.Config{
+		Sources:      []tracking.Source{{Name: "web", WriteKey: "key"}},
+		Destinations: hooks(destinations...),
+		Sender:       webhook.SenderConfig{Transport: mockserver.NewTransport(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))},
+	})
+}
+
+// hooks makes a destination for each name, whose host is the name.
+func hooks(names ...string) []tracking.Destination {
+	var all []tracking.Destination
+	for _, name := range names {
+		all = append(all, hook(name, "http://"+name))
+	}
+	return all
 }

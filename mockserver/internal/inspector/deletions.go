@@ -102,27 +102,18 @@ func (in *Inspector) serveDeletion(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := deletionPage{Deletion: d, State: q.Get("state"), States: []string{"pending", "delivered", "failed", "filtered"}}
+	var filter users.OutcomeFilter
 	var wanted tracking.State
-	if wanted.UnmarshalText([]byte(p.State)) != nil {
+	if wanted.UnmarshalText([]byte(p.State)) == nil {
+		filter.States = []tracking.State{wanted}
+	} else {
 		p.State = ""
 	}
 	p.Offset, _ = strconv.Atoi(q.Get("offset")) // what is no number is the first page
-	skip := max(0, p.Offset)
-	for o, err := range in.c.Users().DeletionOutcomes(r.Context(), d.ID) {
-		switch {
-		case err != nil:
-			in.renderError(w, err)
-			return
-		case p.State != "" && o.State != wanted:
-			continue
-		case skip > 0:
-			skip--
-			continue
-		}
-		if p.More = len(p.Outcomes) == outcomesShown; p.More {
-			break
-		}
-		p.Outcomes = append(p.Outcomes, o)
+	p.Outcomes, p.More, err = in.c.Users().DeletionOutcomes(r.Context(), d.ID, filter, p.Offset, outcomesShown)
+	if err != nil {
+		in.renderError(w, err)
+		return
 	}
 	if isFragment(r) {
 		in.renderBlock(w, http.StatusOK, "deletion", "lines", p)

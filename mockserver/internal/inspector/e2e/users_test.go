@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -90,14 +91,14 @@ func TestPicturesOfAudiences(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf("user-%05d", i)
 	}
-	for _, a := range []users.AudienceSync{
-		{Name: "Big Spenders", Destination: "crm", Members: users.Members("ada", "grace", "linus")},
-		{Name: "Big Spenders", Destination: "crm", Members: users.Members("ada", "ken")},
-		{Name: "Abandoned Carts (7 days)", Destination: "ads", Members: users.Members("margaret")},
-		{Name: "Everyone", Destination: "alerts", Members: users.Members(many...)},
+	for _, a := range []users.SyncRequest{
+		{Name: "Big Spenders", Destination: "crm", List: strings.NewReader("ada\ngrace\nlinus")},
+		{Name: "Big Spenders", Destination: "crm", List: strings.NewReader("ada\nken")},
+		{Name: "Abandoned Carts (7 days)", Destination: "ads", List: strings.NewReader("margaret")},
+		{Name: "Everyone", Destination: "alerts", List: strings.NewReader(strings.Join(many, "\n"))},
 	} {
-		a.Source = "web shop"
-		s, err := c.Users().SyncAudience(ctx, a)
+		a.Kind, a.Source = users.KindAudience, "web shop"
+		s, err := c.Users().StartSync(ctx, a)
 		require.NoError(t, err)
 		if a.Name != "Everyone" {
 			_, err = c.Users().WaitSync(ctx, s.ID)
@@ -106,7 +107,10 @@ func TestPicturesOfAudiences(t *testing.T) {
 			require.NoError(t, c.AddDestination(ctx, to("later", gone.URL, "")))
 		}
 	}
-	s, err := c.Users().SyncTrait(ctx, users.TraitSync{Name: "Lifetime Value", Source: "backend", Destination: "crm", Values: users.Values(map[string]any{"ada": 1200, "ken": 80.5})})
+	s, err := c.Users().StartSync(ctx, users.SyncRequest{
+		Kind: users.KindTrait, Name: "Lifetime Value", Source: "backend", Destination: "crm",
+		List: strings.NewReader(`{"userId":"ada","value":1200}` + "\n" + `{"userId":"ken","value":80.5}`),
+	})
 	require.NoError(t, err)
 	_, err = c.Users().WaitSync(ctx, s.ID)
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package mockserver_test
+package users_test
 
 import (
 	"fmt"
