@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -294,14 +295,14 @@ func TestDeletionToADestinationThatIsRemoved(t *testing.T) {
 	})
 }
 
-// A failingState takes no changes of chunks while it is told to.
+// A failingState is one whose updates fail as fail says.
 type failingState struct {
 	state.Store
-	failing *atomic.Bool
+	fail func(key string) bool
 }
 
 func (s failingState) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	if s.failing.Load() && strings.HasPrefix(key, "deletionchunk.") {
+	if s.fail(key) {
 		return 0, errors.New("the disk is full")
 	}
 	return s.Store.Update(ctx, key, value, revision)
@@ -313,7 +314,9 @@ func TestDeletionKeepsOutcomesUntilTheyAreStored(t *testing.T) {
 		config := twoSources(box)
 		var failing atomic.Bool
 		failing.Store(true)
-		config.State = failingState{state.NewMemory(), &failing}
+		config.State = failingState{state.NewMemory(), func(key string) bool {
+			return failing.Load() && strings.HasPrefix(key, "deletionchunk.")
+		}}
 		c := start(t, config)
 		_, err := c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
 		require.NoError(t, err)
@@ -327,6 +330,60 @@ func TestDeletionKeepsOutcomesUntilTheyAreStored(t *testing.T) {
 		assert.Less(t, d.CompletedAt.Sub(d.RequestedAt), time.Minute)
 		assert.Len(t, box.take(), 5, "each was sent once")
 	})
+}
+
+func TestOutcomesOfADeletionThatIsForgottenAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, box := oneSource(hooks("crm")...)
+		var log strings.Builder
+		config.State, config.Logger = state.NewMemory(), slog.New(slog.NewTextHandler(&log, nil))
+		c := start(t, config)
+		require.NoError(t, c.Pause(t.Context(), "crm"))
+		_, err := c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, config.State.Delete(t.Context(), "deletionchunk"))
+		require.NoError(t, c.Resume(t.Context(), "crm"))
+		time.Sleep(10 * time.Second)
+		assert.Len(t, box.take(), 1)
+		keys, err := config.State.Keys(t.Context(), "deletionchunk")
+		require.NoError(t, err)
+		assert.Empty(t, keys, "nothing is made anew")
+		require.NoError(t, c.Close())
+		assert.NotContains(t, log.String(), "outcomes of deletion requests could not be stored")
+	})
+}
+
+// Each update of a record fails once.
+func TestNothingIsSentTwiceWhenTheStateFails(t *testing.T) {
+	for failing, done := int64(1), false; !done; failing++ {
+		synctest.Test(t, func(t *testing.T) {
+			config, box := oneSource(hooks("crm")...)
+			var updates atomic.Int64
+			config.State = failingState{state.NewMemory(), func(key string) bool {
+				if !strings.HasPrefix(key, "computation.") && !strings.HasPrefix(key, "deletion.") {
+					return false
+				}
+				return updates.Add(1) == failing
+			}}
+			config.BatchCalls = 2
+			c := start(t, config)
+			if s, err := c.Users().StartSync(t.Context(), big("u1", "u2", "u3", "u4", "u5")); err == nil {
+				_, err = c.Users().WaitSync(t.Context(), s.ID)
+				require.NoError(t, err)
+				settle(t, c)
+				assert.Len(t, box.take(), 5)
+			}
+			if d, err := c.Users().DeleteUsers(t.Context(), users.DeletionRequest{UserIDs: []string{"u6", "u7", "u8", "u9", "u10"}}); err == nil {
+				_, err = c.Users().WaitDeletion(t.Context(), d.ID)
+				require.NoError(t, err)
+				settle(t, c)
+				assert.Len(t, box.take(), 5)
+			}
+			done = updates.Load() < failing
+		})
+		require.Less(t, failing, int64(100))
+	}
 }
 
 func TestDeletedUsersAreTakenOutOfLists(t *testing.T) {
