@@ -11,49 +11,41 @@ import (
 
 // clean deletes the uploads that were given up.
 func (u *Service) clean(ctx context.Context) error {
-	return errors.Join(u.cleanUploads(ctx, segmentPrefix, u.usesList), u.cleanUploads(ctx, chunkPrefix, u.usesChunks))
+	lists := u.cleanUploads(ctx, segmentPrefix, func(id string) ([]string, error) {
+		r, err := u.loadComputation(ctx, id)
+		return r.uploads(), err
+	})
+	chunks := u.cleanUploads(ctx, chunkPrefix, func(key string) ([]string, error) {
+		r, err := u.loadDeletion(ctx, key)
+		return []string{r.Upload}, err
+	})
+	return errors.Join(lists, chunks)
 }
 
-// cleanUploads deletes those that are not used by the record of their ID.
-func (u *Service) cleanUploads(ctx context.Context, prefix string, used func(ctx context.Context, id, upload string) (bool, error)) error {
+// cleanUploads deletes those that were given up and that the record of their ID does not
+// name.
+func (u *Service) cleanUploads(ctx context.Context, prefix string, named func(id string) ([]string, error)) error {
 	keys, err := state.Keys(ctx, u.state, prefix)
 	if err != nil {
 		return err
 	}
-	uploads := map[[2]string]bool{} // by the ID of the record and the name of the upload
+	givenUp := map[[2]string]bool{} // by the ID of the record and the name of the upload
 	for _, key := range keys {
-		id, part, _ := strings.Cut(key, ".")
-		upload, _, _ := strings.Cut(part, ".")
-		if u.givenUp(upload) {
-			uploads[[2]string{id, upload}] = true
+		if parts := strings.SplitN(key, ".", 3); len(parts) == 3 && u.givenUp(parts[1]) {
+			givenUp[[2]string(parts)] = true
 		}
 	}
-	for upload := range uploads {
-		is, err := used(ctx, upload[0], upload[1])
-		if err == nil && !is {
-			err = u.state.Delete(ctx, uploadKey(prefix, upload[0], upload[1]))
+	for upload := range givenUp {
+		names, err := named(upload[0])
+		if err != nil && !errors.Is(err, state.ErrNotFound) {
+			return err
 		}
-		if err != nil {
+		if slices.Contains(names, upload[1]) {
+			continue
+		}
+		if err := u.state.Delete(ctx, uploadKey(prefix, upload[0], upload[1])); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// usesList reports whether a computation has a list.
-func (u *Service) usesList(ctx context.Context, id, upload string) (bool, error) {
-	r, err := u.loadComputation(ctx, id)
-	if errors.Is(err, state.ErrNotFound) {
-		return false, nil
-	}
-	return slices.ContainsFunc(r.lists(), func(l storedList) bool { return l.Upload == upload }), err
-}
-
-// usesChunks reports whether a deletion request has chunks.
-func (u *Service) usesChunks(ctx context.Context, key, upload string) (bool, error) {
-	r, err := u.loadDeletion(ctx, key)
-	if errors.Is(err, state.ErrNotFound) {
-		return false, nil
-	}
-	return r.Upload == upload, err
 }

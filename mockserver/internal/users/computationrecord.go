@@ -113,6 +113,15 @@ func (r computationRecord) lists() []storedList {
 	return lists
 }
 
+// uploads returns the names of the lists that are needed.
+func (r computationRecord) uploads() []string {
+	var names []string
+	for _, list := range r.lists() {
+		names = append(names, list.Upload)
+	}
+	return names
+}
+
 // told returns the lists that the destination was or will be told, in their order.
 func (r computationRecord) told() []storedList {
 	lists := []storedList{r.Current}
@@ -129,8 +138,6 @@ func (r computationRecord) told() []storedList {
 func (r computationRecord) hasErased(request string) bool {
 	return slices.ContainsFunc(r.public().Syncs, func(s Sync) bool { return s.Deletion == request })
 }
-
-const computationPrefix = "computation"
 
 func computationKey(id string) string { return computationPrefix + "." + id }
 

@@ -3,57 +3,58 @@ package users
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // outcomesPause is for how long outcomes are gathered before they are stored.
 const outcomesPause = 100 * time.Millisecond
 
-// follow stores outcomes, until EndOutcomes.
-func (u *Service) follow() {
-	for {
-		select {
-		case <-u.outcomes.wake:
-			if pause.For(u.work.ctx, outcomesPause) != nil {
-				continue // EndOutcomes comes
-			}
-			if err := u.storeOutcomes(u.work.ctx); err != nil && !u.work.stopping() {
-				u.config.Logger.Error("outcomes of deletion requests could not be stored yet", "error", err)
-				_ = pause.For(u.work.ctx, workFirst) // EndOutcomes comes, if it fails
-				u.outcomes.rouse()
-			}
-		case <-u.outcomes.done:
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			defer cancel()
-			if err := u.storeOutcomes(ctx); err != nil {
-				u.config.Logger.Error("outcomes of deletion requests could not be stored; their notifications will be sent again", "error", err)
-			}
-			return
+// Observe implements event.Observer: it takes the outcomes of notifications.
+func (u *Service) Observe(event event.Event) {
+	e, ok := event.(tracking.Ended)
+	if !ok {
+		return
+	}
+	if key, ours := keyOfMessage(e.CallID); ours {
+		u.outcomes.add(key, e)
+		u.work.kick(outcomesPrefix + "." + key)
+	}
+}
+
+// EndOutcomes stores the outcomes of notifications that have come since Stop. It is
+// called when no more deliveries end.
+func (u *Service) EndOutcomes() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, key := range u.outcomes.keys() {
+		if err := u.storeOutcomes(ctx, key); err != nil {
+			u.config.Logger.Error("outcomes of a deletion request could not be stored; its notifications will be sent again", "error", err)
 		}
 	}
 }
 
-// storeOutcomes brings the outcomes that have come to their requests. Those that it
-// cannot store wait for the next time.
-func (u *Service) storeOutcomes(ctx context.Context) error {
-	var errs []error
-	for key, ended := range u.outcomes.byKey() {
-		if err := u.storeOutcomesOf(ctx, key, ended); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		u.outcomes.forget(ended)
+// workOnOutcomes stores the outcomes of a request.
+func (u *Service) workOnOutcomes(ctx context.Context, key string) error {
+	if err := pause.For(ctx, outcomesPause); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	if err := u.storeOutcomes(ctx, key); err != nil {
+		return fmt.Errorf("outcomes of a deletion request could not be stored yet: %w", err)
+	}
+	return errNoWork
 }
 
-// storeOutcomesOf stores outcomes of one request.
-func (u *Service) storeOutcomesOf(ctx context.Context, key string, ended map[notification]deletionEnd) error {
+// storeOutcomes stores the outcomes that have come of the notifications of a request.
+func (u *Service) storeOutcomes(ctx context.Context, key string) error {
+	ended := u.outcomes.of(key)
 	r, err := u.loadDeletion(ctx, key)
 	byChunk := map[int][]notification{}
 	for n := range ended {
@@ -78,8 +79,9 @@ func (u *Service) storeOutcomesOf(ctx context.Context, key string, ended map[not
 	if err == nil && perhaps {
 		_, _, err = u.complete(ctx, key)
 	}
-	if errors.Is(err, state.ErrNotFound) {
-		return nil // not one of ours, or forgotten
+	if err != nil && !errors.Is(err, state.ErrNotFound) { // not one of ours, or forgotten
+		return err
 	}
-	return err
+	u.outcomes.stored(key, ended)
+	return nil
 }

@@ -43,7 +43,6 @@ type deletionChunk struct {
 }
 
 const (
-	deletionPrefix = "deletion"
 	// chunkOutcomes bounds the outcomes in a chunk, and chunkUsers the users, so
 	// that it is no longer than MaxValue, whatever needs to be escaped.
 	chunkOutcomes = 500

@@ -47,7 +47,7 @@
 //  4. deletionsend.go: notifications are made
 //  5. deletionlost.go: those that were lost are made again
 //  6. deletionwork.go: the work on one request, by the process that has its lease
-//  7. deletionoutcome.go: outcomes of notifications are stored
+//  7. deletionoutcome.go: outcomes of notifications are taken, and stored
 //  8. deletionrecord.go: one request, as it is stored
 //  9. sync.go: an audience or a computed trait is given a list, and asked about
 //  10. syncwork.go: the calls of a list are made

@@ -244,6 +244,9 @@ func (w *world) gather() {
 func (w *world) check(p *property) {
 	w.t.Helper()
 	bySync := make([]map[string]string, len(p.lists))
+	for n := range bySync {
+		bySync[n] = map[string]string{}
+	}
 	picture, newest := map[string]string{}, map[string]time.Time{}
 	for _, d := range w.deliveries[p.destination] {
 		value, ours := d.Traits[p.key]
@@ -256,9 +259,6 @@ func (w *world) check(p *property) {
 		}
 		n := d.Context.Audience.Sync + d.Context.Trait.Sync
 		require.Less(w.t, n, len(p.lists), "no such sync")
-		if bySync[n] == nil {
-			bySync[n] = map[string]string{}
-		}
 		require.NotContains(w.t, bySync[n], d.UserID, "two calls of sync %d", n)
 		bySync[n][d.UserID] = fmt.Sprint(value)
 		if d.Timestamp.After(newest[d.UserID]) {
@@ -267,17 +267,10 @@ func (w *world) check(p *property) {
 		}
 	}
 	for n := 1; n < len(p.lists); n++ {
-		require.Equal(w.t, p.changes(n), orEmpty(bySync[n]), "the calls of sync %d of %s at %s", n, p.name, p.destination)
+		require.Equal(w.t, p.changes(n), bySync[n], "the calls of sync %d of %s at %s", n, p.name, p.destination)
 	}
 	maps.DeleteFunc(picture, func(_, v string) bool { return v == "false" || v == "<nil>" })
 	require.Equal(w.t, p.lists[len(p.lists)-1], picture, "the picture of %s at %s", p.name, p.destination)
-}
-
-func orEmpty(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
-	}
-	return m
 }
 
 // changes is what sync n must tell.

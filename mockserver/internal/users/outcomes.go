@@ -2,12 +2,12 @@ package users
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
@@ -39,64 +39,44 @@ func keyOfMessage(id string) (key string, ours bool) {
 	return key, ours && digest.Valid(key)
 }
 
-// outcomes gathers those of notifications, until they are stored.
+// outcomes gathers those of notifications by the keys of their requests, until they are
+// stored. There is one for each notification, the latest.
 type outcomes struct {
-	following sync.WaitGroup
-	wake      chan struct{} // holds one token while there are outcomes to store; never closed
-	done      chan struct{} // closed by EndOutcomes
-
-	mu      sync.Mutex // guards pending
-	pending map[notification]deletionEnd
+	mu    sync.Mutex // guards byKey
+	byKey map[string]map[notification]deletionEnd
 }
 
-func newOutcomes() *outcomes {
-	return &outcomes{wake: make(chan struct{}, 1), done: make(chan struct{}), pending: map[notification]deletionEnd{}}
-}
-
-// observe takes the outcomes of notifications. There is one for each that waits to be
-// stored, the latest.
-func (o *outcomes) observe(event event.Event) {
-	e, ok := event.(tracking.Ended)
-	if !ok {
-		return
-	}
-	if _, ours := keyOfMessage(e.CallID); !ours {
-		return
-	}
-	o.mu.Lock()
-	o.pending[notification{e.CallID, e.Source, e.Destination}] = newDeletionEnd(e)
-	o.mu.Unlock()
-	o.rouse()
-}
-
-func (o *outcomes) rouse() {
-	select {
-	case o.wake <- struct{}{}:
-	default: // they will be looked at anyway
-	}
-}
-
-// byKey returns the outcomes that wait to be stored, by the keys of their requests.
-func (o *outcomes) byKey() map[string]map[notification]deletionEnd {
+func (o *outcomes) add(key string, e tracking.Ended) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	byKey := map[string]map[notification]deletionEnd{}
-	for n, end := range o.pending {
-		key, _ := keyOfMessage(n.messageID)
-		if byKey[key] == nil {
-			byKey[key] = map[notification]deletionEnd{}
-		}
-		byKey[key][n] = end
+	if o.byKey[key] == nil {
+		o.byKey[key] = map[notification]deletionEnd{}
 	}
-	return byKey
+	o.byKey[key][notification{e.CallID, e.Source, e.Destination}] = newDeletionEnd(e)
 }
 
-// forget drops outcomes that are stored, but for those that others have overtaken.
-func (o *outcomes) forget(stored map[notification]deletionEnd) {
+func (o *outcomes) keys() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	maps.DeleteFunc(o.pending, func(n notification, end deletionEnd) bool {
-		was, ok := stored[n]
+	return slices.Collect(maps.Keys(o.byKey))
+}
+
+// of returns the outcomes of a request that are not stored.
+func (o *outcomes) of(key string) map[notification]deletionEnd {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.byKey[key])
+}
+
+// stored drops outcomes that are stored, but for those that others have overtaken.
+func (o *outcomes) stored(key string, ended map[notification]deletionEnd) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	maps.DeleteFunc(o.byKey[key], func(n notification, end deletionEnd) bool {
+		was, ok := ended[n]
 		return ok && was == end
 	})
+	if len(o.byKey[key]) == 0 {
+		delete(o.byKey, key)
+	}
 }

@@ -14,10 +14,7 @@ import (
 // oneSource returns the source of a name, or the only one where none is given: of
 // the settings, or else of those that are known.
 func (u *Service) oneSource(s settings.Settings, name string) (string, error) {
-	var names []string
-	for _, source := range s.Sources {
-		names = append(names, source.Name)
-	}
+	names := sourceNames(s)
 	if len(names) == 0 {
 		names = u.allSources(s)
 	}
@@ -28,6 +25,14 @@ func (u *Service) oneSource(s settings.Settings, name string) (string, error) {
 		return name, nil
 	}
 	return "", fmt.Errorf("%w: there is no source %q", state.ErrUnknown, name)
+}
+
+func sourceNames(s settings.Settings) []string {
+	var names []string
+	for _, source := range s.Sources {
+		names = append(names, source.Name)
+	}
+	return names
 }
 
 // theOnly returns the only one of some names, for a field that is empty. none is the
@@ -47,10 +52,7 @@ func theOnly(field string, names []string, none string) (string, error) {
 // what destinations are connected to, and where any write key makes a source, of
 // the calls that are remembered.
 func (u *Service) allSources(s settings.Settings) []string {
-	var names []string
-	for _, source := range s.Sources {
-		names = append(names, source.Name)
-	}
+	names := sourceNames(s)
 	if u.config.AnyWriteKey {
 		for _, d := range s.Destinations {
 			names = append(names, d.Sources...)

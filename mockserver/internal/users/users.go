@@ -21,7 +21,7 @@ type Service struct {
 	started  time.Time
 	work     *workers
 	sorts    chan struct{} // one token for each list being read
-	outcomes *outcomes
+	outcomes outcomes
 
 	// What follows is used by waiting alone.
 	cleaned   time.Time            // when what was given up was deleted

@@ -25,6 +25,13 @@ const (
 	workMax   = 30 * time.Second
 )
 
+// The kinds of work, as the keys of records begin. That on outcomes has no record of its own.
+const (
+	computationPrefix = "computation"
+	deletionPrefix    = "deletion"
+	outcomesPrefix    = "outcomes"
+)
+
 var (
 	// errNoWork ends the work on a record: there is nothing more to do now.
 	errNoWork = errors.New("mockserver: no work")
