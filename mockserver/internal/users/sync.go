@@ -174,14 +174,19 @@ func (u *Service) Computations(ctx context.Context) ([]Computation, error) {
 
 // Computation returns the audience or computed trait of an ID, or state.ErrUnknown.
 func (u *Service) Computation(ctx context.Context, id string) (Computation, error) {
+	r, err := u.knownComputation(ctx, id)
+	return r.public(), err
+}
+
+func (u *Service) knownComputation(ctx context.Context, id string) (computationRecord, error) {
 	r, err := computationRecord{}, state.ErrNotFound
 	if digest.Valid(id) {
 		r, err = u.loadComputation(ctx, id)
 	}
 	if errors.Is(err, state.ErrNotFound) {
-		return Computation{}, fmt.Errorf("%w: there is no audience or trait with the ID %q", state.ErrUnknown, id)
+		err = fmt.Errorf("%w: there is no audience or trait with the ID %q", state.ErrUnknown, id)
 	}
-	return r.public(), err
+	return r, err
 }
 
 // Sync returns the sync of an ID, or state.ErrUnknown, also where newer ones have
@@ -223,14 +228,11 @@ func (u *Service) WaitSync(ctx context.Context, id string) (Sync, error) {
 // destination was told and the syncs that wait. Nothing is sent. The next sync
 // is then a first one. It is state.ErrUnknown where there is none.
 func (u *Service) ForgetComputation(ctx context.Context, id string) error {
-	if _, err := u.Computation(ctx, id); err != nil {
+	r, err := u.knownComputation(ctx, id)
+	if err != nil {
 		return err
 	}
-	r, err := u.loadComputation(ctx, id)
-	if err == nil {
-		err = u.state.Delete(ctx, computationKey(id))
-	}
-	if err != nil {
+	if err := u.state.Delete(ctx, computationKey(id)); err != nil {
 		return fmt.Errorf("mockserver: %w", err)
 	}
 	u.deleteLists(id, r.lists()...)

@@ -32,12 +32,9 @@ const (
 	outcomesPrefix    = "outcomes"
 )
 
-var (
-	// errNoWork ends the work on a record: there is nothing more to do now.
-	errNoWork = errors.New("mockserver: no work")
-	// errElsewhere says that another process has the lease.
-	errElsewhere = errors.New("mockserver: another process is at work")
-)
+// errNoWork ends the work on a record: there is nothing more to do now, or another process
+// does it.
+var errNoWork = errors.New("mockserver: no work")
 
 // A workLease is the right to work on a record, in that record.
 type workLease struct {
@@ -49,7 +46,7 @@ type workLease struct {
 func (l *workLease) take(instance string) error {
 	now := time.Now()
 	if l.Instance != "" && l.Instance != instance && now.Before(l.Until) {
-		return errElsewhere
+		return errNoWork
 	}
 	*l = workLease{instance, now.Add(leaseTime).UTC()}
 	return nil
@@ -59,7 +56,7 @@ func (l *workLease) take(instance string) error {
 // when it had run out.
 func (l *workLease) renew(instance string) error {
 	if l.Instance != instance {
-		return errElsewhere
+		return errNoWork
 	}
 	return l.take(instance)
 }
@@ -129,7 +126,7 @@ func (w *workers) run(key string) {
 			return
 		case err == nil:
 			wait = workFirst
-		case errors.Is(err, errNoWork), errors.Is(err, errElsewhere):
+		case errors.Is(err, errNoWork):
 			if w.done(key) {
 				return
 			}
