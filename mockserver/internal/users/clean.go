@@ -13,7 +13,11 @@ import (
 func (u *Service) clean(ctx context.Context) error {
 	lists := u.cleanUploads(ctx, segmentPrefix, func(id string) ([]string, error) {
 		r, err := u.loadComputation(ctx, id)
-		return r.uploads(), err
+		var uploads []string
+		for _, list := range r.lists() {
+			uploads = append(uploads, list.Upload)
+		}
+		return uploads, err
 	})
 	chunks := u.cleanUploads(ctx, chunkPrefix, func(key string) ([]string, error) {
 		r, err := u.loadDeletion(ctx, key)

@@ -13,19 +13,12 @@ import (
 // A computationRecord is what is stored of a computation, under computationKey. Its
 // lists are beside it.
 type computationRecord struct {
-	ID          string          `json:"id"`
-	Kind        ComputationKind `json:"kind"`
-	Name        string          `json:"name"`
-	Key         string          `json:"key"`
-	Source      string          `json:"source"`
-	Destination string          `json:"destination"`
+	Computation
 	// Secret goes into the messageIds, so that no sender can guess them: a call
 	// with such an ID would keep ours from being taken.
 	Secret  string       `json:"secret"`
-	Last    Sync         `json:"last"`    // of all that were queued
-	Current storedList   `json:"current"` // what the destination was told
-	Queue   []queuedSync `json:"queue,omitempty"`
-	Done    []Sync       `json:"done,omitempty"`
+	Current storedList   `json:"current"`         // what the destination was told
+	Queue   []queuedList `json:"queue,omitempty"` // of the syncs that are not done
 	Lease   workLease    `json:"lease,omitzero"`
 }
 
@@ -36,11 +29,10 @@ type storedList struct {
 	Users    int64  `json:"users,omitempty"`
 }
 
-// A queuedSync is one that is not done.
-type queuedSync struct {
-	Sync
-	List    storedList `json:"list"` // for a deletion request: the users to take out
-	Counted bool       `json:"counted,omitempty"`
+// A queuedList is that of a sync that is not done.
+type queuedList struct {
+	storedList      // for a deletion request: the users to take out
+	Counted    bool `json:"counted,omitempty"`
 }
 
 const (
@@ -48,16 +40,11 @@ const (
 	keptSyncs      = 20 // that are done
 )
 
-func (r computationRecord) public() Computation {
-	c := Computation{
-		ID: r.ID, Kind: r.Kind, Name: r.Name, Key: r.Key, Source: r.Source, Destination: r.Destination,
-		Users: r.Current.Users, Syncs: append([]Sync{}, r.Done...),
-	}
-	for _, q := range r.Queue {
-		c.Syncs = append(c.Syncs, q.Sync)
-	}
-	return c
-}
+// done returns how many of the syncs are.
+func (r computationRecord) done() int { return len(r.Syncs) - len(r.Queue) }
+
+// next returns the first sync that is not done.
+func (r computationRecord) next() *Sync { return &r.Syncs[r.done()] }
 
 // checkKind returns nil if a list is of the kind that the record has, if there is one.
 func (r computationRecord) checkKind(of computationRecord) error {
@@ -70,28 +57,31 @@ func (r computationRecord) checkKind(of computationRecord) error {
 // enqueue makes a list the next one, and returns its sync.
 func (r *computationRecord) enqueue(list storedList, sync Sync) Sync {
 	now := time.Now().UTC()
-	sync.Number, sync.State, sync.RequestedAt, sync.Users = r.Last.Number+1, SyncQueued, now, list.Users
+	var last Sync
+	if len(r.Syncs) > 0 {
+		last = r.Syncs[len(r.Syncs)-1]
+	}
+	sync.Number, sync.State, sync.RequestedAt, sync.Users = last.Number+1, SyncQueued, now, list.Users
 	sync.ID = fmt.Sprintf("%s-%d", r.ID, sync.Number)
 	sync.Timestamp = now.Truncate(time.Millisecond)
-	if !sync.Timestamp.After(r.Last.Timestamp) {
-		sync.Timestamp = r.Last.Timestamp.Add(time.Millisecond)
+	if !sync.Timestamp.After(last.Timestamp) {
+		sync.Timestamp = last.Timestamp.Add(time.Millisecond)
 	}
-	r.Last = sync
-	r.Queue = append(r.Queue, queuedSync{Sync: sync, List: list})
+	r.Syncs = append(r.Syncs, sync)
+	r.Queue = append(r.Queue, queuedList{storedList: list})
 	return sync
 }
 
-// finish makes a list the current one, and the first sync of the queue done.
+// finish makes a list the current one, and the next sync done.
 func (r *computationRecord) finish(list storedList) {
-	done := r.Queue[0].Sync
-	if done.Deletion != "" {
-		done.Users, done.Left = list.Users, r.Current.Users-list.Users
+	sync := r.next()
+	if sync.Deletion != "" {
+		sync.Users, sync.Left = list.Users, r.Current.Users-list.Users
 	}
-	done.State, done.FinishedAt = SyncDone, time.Now().UTC()
-	r.Done = append(r.Done, done)
-	r.Done = r.Done[max(0, len(r.Done)-keptSyncs):]
+	sync.State, sync.FinishedAt = SyncDone, time.Now().UTC()
 	r.Queue = r.Queue[1:]
-	r.Current = list
+	r.Syncs = r.Syncs[max(0, r.done()-keptSyncs):]
+	r.Current, r.Users = list, list.Users
 	r.Lease = workLease{}
 }
 
@@ -108,26 +98,17 @@ func (r computationRecord) context(sync int) map[string]any {
 func (r computationRecord) lists() []storedList {
 	lists := []storedList{r.Current}
 	for _, q := range r.Queue {
-		lists = append(lists, q.List)
+		lists = append(lists, q.storedList)
 	}
 	return lists
-}
-
-// uploads returns the names of the lists that are needed.
-func (r computationRecord) uploads() []string {
-	var names []string
-	for _, list := range r.lists() {
-		names = append(names, list.Upload)
-	}
-	return names
 }
 
 // told returns the lists that the destination was or will be told, in their order.
 func (r computationRecord) told() []storedList {
 	lists := []storedList{r.Current}
-	for _, q := range r.Queue {
-		if q.Deletion == "" {
-			lists = append(lists, q.List)
+	for i, q := range r.Queue {
+		if r.Syncs[r.done()+i].Deletion == "" {
+			lists = append(lists, q.storedList)
 		}
 	}
 	return lists
@@ -136,7 +117,7 @@ func (r computationRecord) told() []storedList {
 // hasErased reports whether the users of a deletion request were taken out of the
 // list, or will be.
 func (r computationRecord) hasErased(request string) bool {
-	return slices.ContainsFunc(r.public().Syncs, func(s Sync) bool { return s.Deletion == request })
+	return slices.ContainsFunc(r.Syncs, func(s Sync) bool { return s.Deletion == request })
 }
 
 func computationKey(id string) string { return computationPrefix + "." + id }

@@ -54,8 +54,10 @@ func (u *Service) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletion,
 		r.ID = strings.ToLower(rand.Text())
 	}
 	return u.takeDeletion(ctx, users, deletionRecord{
-		ID: r.ID, Fingerprint: digest.Of(append([]string{r.Source}, users...)...), RequestedAt: time.Now().UTC().Truncate(time.Millisecond),
-		Source: r.Source, Sources: sources, Users: len(users), Targets: targets, Secret: strings.ToLower(rand.Text()[:digest.Len]),
+		Deletion: Deletion{
+			ID: r.ID, RequestedAt: time.Now().UTC().Truncate(time.Millisecond), Source: r.Source, Users: len(users), Targets: targets,
+		},
+		Fingerprint: digest.Of(append([]string{r.Source}, users...)...), Sources: sources, Secret: strings.ToLower(rand.Text()[:digest.Len]),
 		Upload: u.newUpload(), Chunk: min(chunkUsers, max(1, chunkOutcomes/max(1, len(targets)))),
 	})
 }
@@ -133,7 +135,7 @@ func (u *Service) takeDeletion(ctx context.Context, users []string, asked deleti
 		return Deletion{}, fmt.Errorf("%w: deletion request %q was made before, for other users or another source", state.ErrExists, asked.ID)
 	}
 	u.work.kick(deletionKey(key))
-	return u.publicDeletion(ctx, key, taken)
+	return u.counted(ctx, key, taken)
 }
 
 func (u *Service) putChunks(ctx context.Context, key string, r deletionRecord, users []string) error {
@@ -151,11 +153,11 @@ func (u *Service) putChunks(ctx context.Context, key string, r deletionRecord, u
 	return nil
 }
 
-func (u *Service) publicDeletion(ctx context.Context, key string, r deletionRecord) (Deletion, error) {
+// counted returns a request with the numbers of its targets.
+func (u *Service) counted(ctx context.Context, key string, r deletionRecord) (Deletion, error) {
 	targets, _, err := u.count(ctx, key, r)
-	return Deletion{
-		ID: r.ID, RequestedAt: r.RequestedAt, CompletedAt: r.Completed, Users: r.Users, Source: r.Source, Targets: targets,
-	}, err
+	r.Targets = targets
+	return r.Deletion, err
 }
 
 // Deletion returns the request of an ID, or state.ErrUnknown.
@@ -165,7 +167,7 @@ func (u *Service) Deletion(ctx context.Context, id string) (Deletion, error) {
 	if err != nil {
 		return Deletion{}, unknownDeletion(id, err)
 	}
-	return u.publicDeletion(ctx, key, r)
+	return u.counted(ctx, key, r)
 }
 
 func unknownDeletion(id string, err error) error {
@@ -179,7 +181,7 @@ func unknownDeletion(id string, err error) error {
 func (u *Service) Deletions(ctx context.Context) ([]Deletion, error) {
 	var all []Deletion
 	err := state.Each(ctx, u.state, deletionPrefix, func(key string, r deletionRecord) error {
-		d, err := u.publicDeletion(ctx, key, r)
+		d, err := u.counted(ctx, key, r)
 		if errors.Is(err, state.ErrNotFound) {
 			return nil // forgotten meanwhile
 		}

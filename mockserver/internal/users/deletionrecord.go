@@ -15,13 +15,9 @@ import (
 // A deletionRecord is what is stored of a request, under deletionKey. The users
 // and the outcomes are in chunks.
 type deletionRecord struct {
-	ID          string           `json:"id"`
-	Fingerprint string           `json:"fingerprint"` // of what was asked
-	RequestedAt time.Time        `json:"requestedAt"`
-	Source      string           `json:"source,omitempty"`
-	Sources     []string         `json:"sources"` // that are affected, also those of no target
-	Users       int              `json:"users"`
-	Targets     []DeletionTarget `json:"targets"` // counted when all have ended
+	Deletion             // its targets are counted once all have ended
+	Fingerprint string   `json:"fingerprint"` // of what was asked
+	Sources     []string `json:"sources"`     // that are affected, also those of no target
 	// Secret goes into the messageIds, as that of a computation.
 	Secret    string    `json:"secret"`
 	Upload    string    `json:"upload"`         // of the chunks
@@ -31,7 +27,6 @@ type deletionRecord struct {
 	Erased    bool      `json:"erased,omitempty"`
 	LostSince time.Time `json:"lostSince,omitzero"` // since when outcomes look lost
 	Resent    int       `json:"resent,omitempty"`   // how often notifications were sent again because their outcome was lost
-	Completed time.Time `json:"completed,omitzero"`
 	Lease     workLease `json:"lease,omitzero"`
 }
 
@@ -163,7 +158,7 @@ func (u *Service) updateChunk(ctx context.Context, key string, r deletionRecord,
 // notifications have not come to their end.
 func (u *Service) count(ctx context.Context, key string, r deletionRecord) (targets []DeletionTarget, pending int, err error) {
 	targets = append([]DeletionTarget{}, r.Targets...)
-	if !r.Completed.IsZero() {
+	if !r.CompletedAt.IsZero() {
 		return targets, 0, nil
 	}
 	for n := range r.chunks() {
@@ -183,7 +178,7 @@ func (u *Service) count(ctx context.Context, key string, r deletionRecord) (targ
 // their numbers.
 func (u *Service) complete(ctx context.Context, key string) (targets []DeletionTarget, done bool, err error) {
 	r, err := u.loadDeletion(ctx, key)
-	if err != nil || !r.Completed.IsZero() {
+	if err != nil || !r.CompletedAt.IsZero() {
 		return r.Targets, true, err
 	}
 	targets, pending, err := u.count(ctx, key, r)
@@ -191,8 +186,8 @@ func (u *Service) complete(ctx context.Context, key string) (targets []DeletionT
 		return targets, false, err
 	}
 	_, err = u.updateDeletion(ctx, key, func(r *deletionRecord) error {
-		if r.Completed.IsZero() {
-			r.Completed, r.Targets = time.Now().UTC(), targets
+		if r.CompletedAt.IsZero() {
+			r.CompletedAt, r.Targets = time.Now().UTC(), targets
 		}
 		return nil
 	})

@@ -27,11 +27,11 @@ func (u *Service) deletionsWaiting(ctx context.Context) ([]string, error) {
 				continue
 			case err != nil:
 				return open, err
-			case r.Completed.IsZero():
+			case r.CompletedAt.IsZero():
 				open = append(open, deletionKey(key))
 				continue
 			}
-			completed = r.Completed
+			completed = r.CompletedAt
 			u.completed[key] = completed
 		}
 		if time.Since(completed) > DeletionKept {

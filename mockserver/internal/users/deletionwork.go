@@ -22,7 +22,7 @@ func (u *Service) claimDeletion(ctx context.Context, key string) (*deletionWork,
 	resumed := false
 	var err error
 	w.record, err = u.updateDeletion(ctx, key, func(r *deletionRecord) error {
-		if !r.Completed.IsZero() {
+		if !r.CompletedAt.IsZero() {
 			return errNoWork
 		}
 		resumed = r.Lease.Instance != ""

@@ -117,10 +117,9 @@ func (u *Service) computationOf(r SyncRequest) (computationRecord, error) {
 	if err != nil {
 		return computationRecord{}, err
 	}
-	return computationRecord{
+	return computationRecord{Secret: rand.Text(), Computation: Computation{
 		ID: digest.Of(source, destination, key), Kind: r.Kind, Name: r.Name, Key: key, Source: source, Destination: destination,
-		Secret: rand.Text(),
-	}, nil
+	}}, nil
 }
 
 // withValues yields a sorted list without the users whose value is null.
@@ -163,7 +162,7 @@ func (u *Service) dryRun(ctx context.Context, before computationRecord, list ros
 func (u *Service) Computations(ctx context.Context) ([]Computation, error) {
 	var all []Computation
 	err := state.Each(ctx, u.state, computationPrefix, func(_ string, r computationRecord) error {
-		all = append(all, r.public())
+		all = append(all, r.Computation)
 		return nil
 	})
 	slices.SortFunc(all, func(a, b Computation) int {
@@ -175,7 +174,7 @@ func (u *Service) Computations(ctx context.Context) ([]Computation, error) {
 // Computation returns the audience or computed trait of an ID, or state.ErrUnknown.
 func (u *Service) Computation(ctx context.Context, id string) (Computation, error) {
 	r, err := u.knownComputation(ctx, id)
-	return r.public(), err
+	return r.Computation, err
 }
 
 func (u *Service) knownComputation(ctx context.Context, id string) (computationRecord, error) {

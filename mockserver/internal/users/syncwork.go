@@ -47,7 +47,7 @@ func (u *Service) workOnSync(ctx context.Context, id string) error {
 		return err
 	}
 	defer w.release()
-	list := w.sync().List
+	list := w.list().storedList
 	if w.sync().Deletion != "" {
 		list, err = w.erase(ctx)
 	} else {
@@ -79,10 +79,10 @@ func (u *Service) claimSync(ctx context.Context, id string) (*syncWork, error) {
 		if len(r.Queue) == 0 {
 			return errNoWork
 		}
-		q := &r.Queue[0]
-		resumed = q.State == SyncRunning
+		s := r.next()
+		resumed = s.State == SyncRunning
 		if !resumed {
-			q.State, q.StartedAt = SyncRunning, w.stored.UTC()
+			s.State, s.StartedAt = SyncRunning, w.stored.UTC()
 		}
 		return r.Lease.take(u.config.Instance)
 	})
@@ -97,7 +97,8 @@ func (u *Service) claimSync(ctx context.Context, id string) (*syncWork, error) {
 	return w, err
 }
 
-func (w *syncWork) sync() *queuedSync { return &w.record.Queue[0] }
+func (w *syncWork) sync() *Sync      { return w.record.next() }
+func (w *syncWork) list() queuedList { return w.record.Queue[0] }
 
 // note changes the record, if the sync is still this process's to work on.
 func (w *syncWork) note(ctx context.Context, change func(*computationRecord)) error {
@@ -130,7 +131,7 @@ func (w *syncWork) release() {
 
 // finish makes a list the current one.
 func (w *syncWork) finish(ctx context.Context, list storedList) error {
-	before, given := w.record.Current, w.sync().List
+	before, given := w.record.Current, w.list().storedList
 	if err := w.note(ctx, func(r *computationRecord) { r.finish(list) }); err != nil {
 		return err
 	}
@@ -143,14 +144,14 @@ func (w *syncWork) finish(ctx context.Context, list storedList) error {
 
 // erase makes of the current list one without the users of the sync's list.
 func (w *syncWork) erase(ctx context.Context) (storedList, error) {
-	current, gone := w.readStored(ctx, w.record.ID, w.record.Current), w.readStored(ctx, w.record.ID, w.sync().List)
+	current, gone := w.readStored(ctx, w.record.ID, w.record.Current), w.readStored(ctx, w.record.ID, w.list().storedList)
 	return w.upload(ctx, w.record.ID, roster.Without(current, gone))
 }
 
 // diff yields what the sync has to tell.
 func (w *syncWork) diff(ctx context.Context) iter.Seq2[roster.Change, error] {
 	older := w.readStored(ctx, w.record.ID, w.record.Current)
-	newer := w.readStored(ctx, w.record.ID, w.sync().List)
+	newer := w.readStored(ctx, w.record.ID, w.list().storedList)
 	return roster.Diff(older, newer, w.sync().Full)
 }
 
@@ -161,14 +162,13 @@ func (w *syncWork) count(ctx context.Context) error {
 		return fmt.Errorf("mockserver: sync %s: %w", w.sync().ID, err)
 	}
 	return w.note(ctx, func(r *computationRecord) {
-		q := &r.Queue[0]
-		q.Entered, q.Left, q.Counted = entered, left, true
+		r.next().Entered, r.next().Left, r.Queue[0].Counted = entered, left, true
 	})
 }
 
 // tell makes the calls that were not made before.
 func (w *syncWork) tell(ctx context.Context) error {
-	if !w.sync().Counted {
+	if !w.list().Counted {
 		if err := w.count(ctx); err != nil {
 			return err
 		}
@@ -236,14 +236,14 @@ func (w *syncWork) flush(ctx context.Context) error {
 	}
 	w.room -= n
 	return w.emitted(w.emitter, w.note(ctx, func(r *computationRecord) {
-		r.Queue[0].Sent, r.Queue[0].Waiting = r.Queue[0].Sent+n, ""
+		r.next().Sent, r.next().Waiting = r.next().Sent+n, ""
 	}))
 }
 
 // wait lets some time pass, and the record know why.
 func (w *syncWork) wait(ctx context.Context, why string, d time.Duration) error {
 	if why != w.sync().Waiting || time.Since(w.stored) >= leaseRenewal {
-		if err := w.note(ctx, func(r *computationRecord) { r.Queue[0].Waiting = why }); err != nil {
+		if err := w.note(ctx, func(r *computationRecord) { r.next().Waiting = why }); err != nil {
 			return err
 		}
 	}
