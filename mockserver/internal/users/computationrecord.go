@@ -14,12 +14,9 @@ import (
 // lists are beside it.
 type computationRecord struct {
 	Computation
-	// Secret goes into the messageIds, so that no sender can guess them: a call
-	// with such an ID would keep ours from being taken.
-	Secret  string       `json:"secret"`
+	claim
 	Current storedList   `json:"current"`         // what the destination was told
 	Queue   []queuedList `json:"queue,omitempty"` // of the syncs that are not done
-	Lease   workLease    `json:"lease,omitzero"`
 }
 
 // A storedList is a roster in the State, in segments.
@@ -82,7 +79,7 @@ func (r *computationRecord) finish(list storedList) {
 	r.Queue = r.Queue[1:]
 	r.Syncs = r.Syncs[max(0, r.done()-keptSyncs):]
 	r.Current, r.Users = list, list.Users
-	r.Lease = workLease{}
+	r.end()
 }
 
 // context names the computation in its calls. personas has the form in which the
@@ -127,16 +124,11 @@ func (u *Service) loadComputation(ctx context.Context, id string) (computationRe
 	return state.Load[computationRecord](ctx, u.state, computationKey(id))
 }
 
-// updateComputation changes the record of a computation, which is empty if there is none.
-func (u *Service) updateComputation(ctx context.Context, id string, change func(*computationRecord) error) (computationRecord, error) {
-	return state.Update(ctx, u.state, computationKey(id), change)
-}
-
 // enqueue makes an upload the next list of a computation. Where there is none yet, it
 // makes that of the list, but not to take users out of it.
 func (u *Service) enqueue(ctx context.Context, of computationRecord, list storedList, sync Sync) (Sync, error) {
 	var refused error
-	_, err := u.updateComputation(ctx, of.ID, func(r *computationRecord) error {
+	_, err := state.Update(ctx, u.state, computationKey(of.ID), func(r *computationRecord) error {
 		refused = r.checkKind(of)
 		switch {
 		case refused != nil:

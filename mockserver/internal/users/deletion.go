@@ -57,7 +57,8 @@ func (u *Service) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletion,
 		Deletion: Deletion{
 			ID: r.ID, RequestedAt: time.Now().UTC().Truncate(time.Millisecond), Source: r.Source, Users: len(users), Targets: targets,
 		},
-		Fingerprint: digest.Of(append([]string{r.Source}, users...)...), Sources: sources, Secret: strings.ToLower(rand.Text()[:digest.Len]),
+		claim:       claim{Secret: strings.ToLower(rand.Text()[:digest.Len])},
+		Fingerprint: digest.Of(append([]string{r.Source}, users...)...), Sources: sources,
 		Upload: u.newUpload(), Chunk: min(chunkUsers, max(1, chunkOutcomes/max(1, len(targets)))),
 	})
 }

@@ -81,7 +81,7 @@ func (w *deletionWork) recover(ctx context.Context, target int) error {
 	t := w.record.Targets[target]
 	failed := map[string]journal.FailedCall{}
 	err := w.config.Journal.Failed(ctx, t.Destination, func(f journal.FailedCall) bool {
-		if f.Call.Source == t.Source && strings.HasPrefix(f.Call.ID, w.record.messageIDs(w.key)) {
+		if f.Call.Source == t.Source && strings.HasPrefix(f.Call.ID, w.record.messageIDs(w.id)) {
 			failed[f.Call.ID] = f
 		}
 		return true
@@ -92,7 +92,7 @@ func (w *deletionWork) recover(ctx context.Context, target int) error {
 	again := w.record.Resent < maxResent*len(w.record.Targets)
 	unknown := deletionEnd{Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: fmt.Sprintf("it was sent again %d times, and its outcome was lost each time", maxResent)}}
 	open, err := w.conclude(ctx, target, func(user int) (deletionEnd, bool) {
-		if f, known := failed[w.record.messageID(w.key, t.Source, user)]; known {
+		if f, known := failed[w.record.messageID(w.id, t.Source, user)]; known {
 			return deletionEnd{tracking.Outcome{State: tracking.StateFailed, Reason: f.Reason}, f.Attempts, f.FailedAt}, true
 		}
 		return unknown, !again
@@ -110,7 +110,7 @@ func (w *deletionWork) resend(ctx context.Context, t DeletionTarget, users []del
 		return err
 	}
 	for _, user := range users {
-		e.add(w.record.messageID(w.key, t.Source, user.number), user.id, nil)
+		e.add(w.record.messageID(w.id, t.Source, user.number), user.id, nil)
 	}
 	calls := e.batch(time.Now()).Calls
 	w.config.Logger.Warn("outcomes of a deletion request were lost; its notifications are sent again",
@@ -128,7 +128,7 @@ func (w *deletionWork) resend(ctx context.Context, t DeletionTarget, users []del
 func (w *deletionWork) conclude(ctx context.Context, target int, end func(user int) (deletionEnd, bool)) (open []deletionUser, err error) {
 	for n := range w.record.chunks() {
 		first := n * w.record.Chunk
-		chunk, err := w.updateChunk(ctx, w.key, w.record, n, func(k *deletionChunk) {
+		chunk, err := w.updateChunk(ctx, w.id, w.record, n, func(k *deletionChunk) {
 			for i := range k.Ends[target] {
 				if k.Ends[target][i].State != tracking.StatePending {
 					continue
@@ -147,6 +147,6 @@ func (w *deletionWork) conclude(ctx context.Context, target int, end func(user i
 			}
 		}
 	}
-	_, _, err = w.complete(ctx, w.key)
+	_, _, err = w.complete(ctx, w.id)
 	return open, err
 }

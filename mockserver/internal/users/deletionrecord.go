@@ -15,19 +15,17 @@ import (
 // A deletionRecord is what is stored of a request, under deletionKey. The users
 // and the outcomes are in chunks.
 type deletionRecord struct {
-	Deletion             // its targets are counted once all have ended
-	Fingerprint string   `json:"fingerprint"` // of what was asked
-	Sources     []string `json:"sources"`     // that are affected, also those of no target
-	// Secret goes into the messageIds, as that of a computation.
-	Secret    string    `json:"secret"`
-	Upload    string    `json:"upload"`         // of the chunks
-	Chunk     int       `json:"chunk"`          // users in each chunk but the last
-	Sent      int       `json:"sent,omitempty"` // calls in the journal: of all users for the first source, and so on
-	SentAt    time.Time `json:"sentAt,omitzero"`
-	Erased    bool      `json:"erased,omitempty"`
-	LostSince time.Time `json:"lostSince,omitzero"` // since when outcomes look lost
-	Resent    int       `json:"resent,omitempty"`   // how often notifications were sent again because their outcome was lost
-	Lease     workLease `json:"lease,omitzero"`
+	Deletion // its targets are counted once all have ended
+	claim
+	Fingerprint string    `json:"fingerprint"`    // of what was asked
+	Sources     []string  `json:"sources"`        // that are affected, also those of no target
+	Upload      string    `json:"upload"`         // of the chunks
+	Chunk       int       `json:"chunk"`          // users in each chunk but the last
+	Sent        int       `json:"sent,omitempty"` // calls in the journal: of all users for the first source, and so on
+	SentAt      time.Time `json:"sentAt,omitzero"`
+	Erased      bool      `json:"erased,omitempty"`
+	LostSince   time.Time `json:"lostSince,omitzero"` // since when outcomes look lost
+	Resent      int       `json:"resent,omitempty"`   // how often notifications were sent again because their outcome was lost
 }
 
 // A deletionChunk is some of the users of a request.
@@ -126,17 +124,6 @@ func (u *Service) loadDeletion(ctx context.Context, key string) (deletionRecord,
 	return state.Load[deletionRecord](ctx, u.state, deletionKey(key))
 }
 
-// updateDeletion changes the record of a request. It is state.ErrNotFound where there is
-// none.
-func (u *Service) updateDeletion(ctx context.Context, key string, change func(*deletionRecord) error) (deletionRecord, error) {
-	return state.Update(ctx, u.state, deletionKey(key), func(r *deletionRecord) error {
-		if r.ID == "" {
-			return state.ErrNotFound
-		}
-		return change(r)
-	})
-}
-
 // loadChunk reads one of a request's chunks.
 func (u *Service) loadChunk(ctx context.Context, key string, r deletionRecord, n int) (deletionChunk, error) {
 	return state.Load[deletionChunk](ctx, u.state, partKey(chunkPrefix, key, r.Upload, n))
@@ -185,7 +172,10 @@ func (u *Service) complete(ctx context.Context, key string) (targets []DeletionT
 	if err != nil || pending > 0 || !r.Erased {
 		return targets, false, err
 	}
-	_, err = u.updateDeletion(ctx, key, func(r *deletionRecord) error {
+	_, err = state.Update(ctx, u.state, deletionKey(key), func(r *deletionRecord) error {
+		if r.ID == "" {
+			return state.ErrNotFound // forgotten meanwhile
+		}
 		if r.CompletedAt.IsZero() {
 			r.CompletedAt, r.Targets = time.Now().UTC(), targets
 		}

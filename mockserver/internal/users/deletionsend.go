@@ -90,7 +90,7 @@ func (w *deletionWork) send(ctx context.Context, number int, source string) erro
 		if err != nil {
 			return err
 		}
-		e.add(w.record.messageID(w.key, source, user.number), user.id, nil)
+		e.add(w.record.messageID(w.id, source, user.number), user.id, nil)
 		if e.full(w.config.BatchCalls) || user.number == w.record.Users-1 {
 			if err := w.emit(ctx, e, w.record.Sent < w.doubt); err != nil {
 				return fmt.Errorf("deletion request %q waits for its calls to be stored: %w", w.record.ID, err)

@@ -57,9 +57,10 @@
 //  14. uploads.go: how what is stored beside a record is named
 //  15. emit.go: calls that the collector makes itself
 //  16. scope.go: the sources and destinations that are meant
-//  17. users.go: what all of these work with
-//  18. outcomes.go: outcomes of notifications are gathered
-//  19. work.go: work in the background
-//  20. snakecase.go: the keys of traits
-//  21. values.go: what is asked, and what is answered
+//  17. turn.go: one process at a time works on a record
+//  18. users.go: what all of these work with
+//  19. outcomes.go: outcomes of notifications are gathered
+//  20. work.go: work in the background, and its leases
+//  21. snakecase.go: the keys of traits
+//  22. values.go: what is asked, and what is answered
 package users

@@ -117,7 +117,7 @@ func (u *Service) computationOf(r SyncRequest) (computationRecord, error) {
 	if err != nil {
 		return computationRecord{}, err
 	}
-	return computationRecord{Secret: rand.Text(), Computation: Computation{
+	return computationRecord{claim: claim{Secret: rand.Text()}, Computation: Computation{
 		ID: digest.Of(source, destination, key), Kind: r.Kind, Name: r.Name, Key: key, Source: source, Destination: destination,
 	}}, nil
 }

@@ -59,32 +59,30 @@ func (u *Service) workOnSync(ctx context.Context, id string) error {
 	return w.finish(ctx, list)
 }
 
-// A syncWork is the work on one sync.
+// A syncWork is the work on one sync, the next of its record.
 type syncWork struct {
-	*Service
-	record  computationRecord // as it was stored last; the sync is the first of its queue
-	stored  time.Time         // when that was
-	doubt   int64             // how many of its calls may be in the journal, though the record does not say so
+	turn[computationRecord, *computationRecord]
+	doubt   int64 // how many of its calls may be in the journal, though the record does not say so
 	emitter *emitter
 	trait   []byte // {"key":
 	room    int64  // calls that may be made before the ledger is asked again
 }
 
-// claimSync takes the lease of a computation and begins with its first sync.
+// claimSync takes the turn of a computation and begins with its next sync.
 func (u *Service) claimSync(ctx context.Context, id string) (*syncWork, error) {
-	w := &syncWork{Service: u, stored: time.Now()}
+	w := &syncWork{}
+	w.Service, w.key = u, computationKey(id)
 	resumed := false
-	var err error
-	w.record, err = u.updateComputation(ctx, id, func(r *computationRecord) error {
+	err := w.begin(ctx, func(r *computationRecord) error {
 		if len(r.Queue) == 0 {
 			return errNoWork
 		}
 		s := r.next()
 		resumed = s.State == SyncRunning
 		if !resumed {
-			s.State, s.StartedAt = SyncRunning, w.stored.UTC()
+			s.State, s.StartedAt = SyncRunning, time.Now().UTC()
 		}
-		return r.Lease.take(u.config.Instance)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -99,35 +97,6 @@ func (u *Service) claimSync(ctx context.Context, id string) (*syncWork, error) {
 
 func (w *syncWork) sync() *Sync      { return w.record.next() }
 func (w *syncWork) list() queuedList { return w.record.Queue[0] }
-
-// note changes the record, if the sync is still this process's to work on.
-func (w *syncWork) note(ctx context.Context, change func(*computationRecord)) error {
-	now := time.Now()
-	record, err := w.updateComputation(ctx, w.record.ID, func(r *computationRecord) error {
-		if r.Secret != w.record.Secret {
-			return errNoWork // forgotten
-		}
-		if err := r.Lease.renew(w.config.Instance); err != nil {
-			return err
-		}
-		change(r)
-		return nil
-	})
-	if err == nil {
-		w.record, w.stored = record, now
-	}
-	return err
-}
-
-// release lets another process go on where this one is interrupted.
-func (w *syncWork) release() {
-	if !w.work.stopping() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = w.note(ctx, func(r *computationRecord) { r.Lease = workLease{} }) // else it runs out
-}
 
 // finish makes a list the current one.
 func (w *syncWork) finish(ctx context.Context, list storedList) error {

@@ -36,30 +36,39 @@ const (
 // does it.
 var errNoWork = errors.New("mockserver: no work")
 
-// A workLease is the right to work on a record, in that record.
-type workLease struct {
-	Instance string    `json:"instance"`
-	Until    time.Time `json:"until"`
+// A claim is what a record says of who works on it.
+type claim struct {
+	// Secret goes into the messageIds, so that no sender can guess them: a call
+	// with such an ID would keep ours from being taken.
+	Secret string `json:"secret"`
+	// Instance is the process that has the lease, if any, and Until when that runs out.
+	Instance string    `json:"instance,omitempty"`
+	Until    time.Time `json:"until,omitzero"`
 }
 
+func (c *claim) claimed() *claim { return c }
+
 // take gives the lease to an instance, or keeps it there, unless another has it.
-func (l *workLease) take(instance string) error {
+func (c *claim) take(instance string) error {
 	now := time.Now()
-	if l.Instance != "" && l.Instance != instance && now.Before(l.Until) {
+	if c.Instance != "" && c.Instance != instance && now.Before(c.Until) {
 		return errNoWork
 	}
-	*l = workLease{instance, now.Add(leaseTime).UTC()}
+	c.Instance, c.Until = instance, now.Add(leaseTime).UTC()
 	return nil
 }
 
-// renew keeps the lease with an instance that has taken it. Another may have done so
-// when it had run out.
-func (l *workLease) renew(instance string) error {
-	if l.Instance != instance {
+// renew keeps a lease, unless another instance has taken it since, or the record is
+// another: the one before was forgotten.
+func (c *claim) renew(taken claim) error {
+	if c.Secret != taken.Secret || c.Instance != taken.Instance {
 		return errNoWork
 	}
-	return l.take(instance)
+	return c.take(taken.Instance)
 }
+
+// end lets any instance take the lease.
+func (c *claim) end() { c.Instance, c.Until = "", time.Time{} }
 
 // workers work on records by their keys.
 type workers struct {
