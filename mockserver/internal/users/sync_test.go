@@ -383,3 +383,48 @@ func TestSyncFindsTheOnlySourceThatWasSeen(t *testing.T) {
 	_, err = c.Users().StartSync(within(t), big("u1"))
 	require.ErrorContains(t, err, "source: is empty: name one of ")
 }
+
+func TestUploadsThatNoRecordNamesAreDeletedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, _ := oneSource(hooks("crm")...)
+		config.State = state.NewMemory()
+		segments := func() int {
+			keys, err := config.State.Keys(t.Context(), "segment")
+			require.NoError(t, err)
+			return len(keys)
+		}
+		underWay := fmt.Sprintf("segment.%s.%011x%s.0", strings.Repeat("a", 16), time.Now().UnixMilli(), strings.Repeat("b", 24))
+		require.NoError(t, config.State.Put(t.Context(), underWay, []byte("of another process")))
+		require.NoError(t, config.State.Put(t.Context(), "segment.a.b.0", []byte("nobody's")))
+		c := start(t, config)
+		synctest.Wait()
+		assert.Equal(t, 1, segments(), "what may be under way stays")
+		s, err := c.Users().StartSync(t.Context(), big("u1"))
+		require.NoError(t, err)
+		_, err = c.Users().WaitSync(t.Context(), s.ID)
+		require.NoError(t, err)
+		assert.Equal(t, 2, segments())
+		time.Sleep(49 * time.Hour)
+		assert.Equal(t, 1, segments(), "the list that is current stays")
+	})
+}
+
+// TestForgetWhileAListIsRead: the list is then the first one.
+func TestForgetWhileAListIsRead(t *testing.T) {
+	c, box := run(t, hooks("crm")...)
+	s := synced(t, c, big("u1", "u2"))
+	box.take()
+	forget := func() {
+		computation, _, _ := strings.Cut(s.ID, "-")
+		require.NoError(t, c.Users().ForgetComputation(t.Context(), computation))
+	}
+	r := big()
+	r.List = io.MultiReader(strings.NewReader("u2\n"), readerFunc(func([]byte) (int, error) { forget(); return 0, io.EOF }), strings.NewReader("u3\n"))
+	s = synced(t, c, r)
+	assert.Equal(t, 1, s.Number)
+	assert.Equal(t, []string{"crm u2 big_spenders=true", "crm u3 big_spenders=true"}, box.told())
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
