@@ -14,10 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // sendList sends a list of an audience as it comes.
@@ -35,14 +33,8 @@ func sendList(t *testing.T, url string, list io.Reader) (int, string) {
 }
 
 func TestAdminTakesAListForAsLongAsItComes(t *testing.T) {
-	c, err := engine.New(engine.Config{
-		Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm"),
-		Sender: webhook.SenderConfig{Transport: &inbox{}},
-	})
-	require.NoError(t, err)
-	defer c.Close()
 	const patience = 100 * time.Millisecond
-	server := httptest.NewUnstartedServer(admin.New(c, "test"))
+	server := httptest.NewUnstartedServer(admin.New(run(t, "crm").Engine(), "test"))
 	server.Config.ReadTimeout = patience
 	server.Start()
 	defer server.Close()
@@ -61,9 +53,11 @@ func TestAdminTakesAListForAsLongAsItComes(t *testing.T) {
 }
 
 func TestAdminTakesNoListThatBreaksOff(t *testing.T) {
-	srv, box := run(t, hooks("crm")...)
-	synced(t, srv, big("u1", "u2", "u3"))
-	box.take()
+	srv := run(t, "crm")
+	status, answer := sendList(t, srv.URL, strings.NewReader("u1\nu2\nu3\n"))
+	assert.Equal(t, http.StatusCreated, status, answer)
+	_, err := srv.Wait(within(t), 3, mockserver.DeliveredTo("crm"))
+	require.NoError(t, err)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(srv.URL, "http://"))
 	require.NoError(t, err)
 	fmt.Fprintf(conn, "POST /api/v1/audiences/Big%%20Spenders/syncs HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nu1\n\r\n")
@@ -72,15 +66,14 @@ func TestAdminTakesNoListThatBreaksOff(t *testing.T) {
 	require.NoError(t, err)
 	defer res.Body.Close()
 	assert.Equal(t, http.StatusBadRequest, res.StatusCode)
-	all, err := srv.Engine().Computations(within(t))
+	all, err := srv.Engine().Users().Computations(within(t))
 	require.NoError(t, err)
 	assert.Len(t, all[0].Syncs, 1)
 	assert.EqualValues(t, 3, all[0].Users)
-	assert.Empty(t, box.take())
 }
 
 func TestAdminSaysWhatIsWrongWithALongList(t *testing.T) {
-	srv, _ := run(t, hooks("crm")...)
+	srv := run(t, "crm")
 	long := strings.Repeat("user-0000000001\n", 1<<18)
 	status, answer := sendList(t, srv.URL, strings.NewReader(long[:len(long)/2]+"\xff\n"+long))
 	assert.Equal(t, http.StatusUnprocessableEntity, status)

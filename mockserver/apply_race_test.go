@@ -3,6 +3,7 @@ package mockserver_test
 import (
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -20,14 +21,14 @@ import (
 // with a stream open, while destinations change their sources, are paused, removed
 // and made again, and while calls come and are delivered.
 func TestPagesAndAPIDuringApplyConcurrentSafe(t *testing.T) {
-	srv, _ := run(t, hooks("stays", "changes")...)
+	srv := run(t, "stays", "changes")
 	ctx := within(t)
 	post(t, srv.URL+"/v1/batch", "key", track("m", 2))
-	made, err := srv.Engine().SyncAudience(ctx, users.AudienceSync{Name: "A", Source: "web", Destination: "stays", Members: users.Members("u1")})
+	made, err := srv.Engine().Users().StartSync(ctx, users.SyncRequest{Kind: users.KindAudience, Name: "A", Source: "web", Destination: "stays", List: strings.NewReader("u1")})
 	require.NoError(t, err)
-	computations, err := srv.Engine().Computations(ctx)
+	computations, err := srv.Engine().Users().Computations(ctx)
 	require.NoError(t, err)
-	_, err = srv.Engine().DeleteUsers(ctx, users.DeletionRequest{ID: "d1", UserIDs: []string{"u2"}})
+	_, err = srv.Engine().Users().DeleteUsers(ctx, users.DeletionRequest{ID: "d1", UserIDs: []string{"u2"}})
 	require.NoError(t, err)
 	_, err = srv.Wait(ctx, 1, mockserver.WithID("m-0"), mockserver.DeliveredTo("stays"))
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -39,4 +40,22 @@ func newCollector(t *testing.T, config engine.Config) *engine.Collector {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// run starts a server with the source "web" and destinations that take everything.
+func run(t *testing.T, destinations ...string) *mockserver.Server {
+	return mockserver.RunT(t, mockserver.Config{
+		Sources:      []tracking.Source{{Name: "web", WriteKey: "key"}},
+		Destinations: hooks(destinations...),
+		Sender:       webhook.SenderConfig{Transport: mockserver.NewTransport(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))},
+	})
+}
+
+// hooks makes a destination for each name, whose host is the name.
+func hooks(names ...string) []tracking.Destination {
+	var all []tracking.Destination
+	for _, name := range names {
+		all = append(all, hook(name, "http://"+name))
+	}
+	return all
 }

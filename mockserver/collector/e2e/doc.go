@@ -4,6 +4,8 @@
 //
 //	COLLECTOR_KILLS=20 go test -v -run Kill ./e2e       # kills under load
 //	COLLECTOR_CLUSTER_KILLS=12 go test -v -run Cluster ./e2e
+//	SYNC_KILLS=100 go test -v -run KilledCollectors ./e2e    # kills while lists are taken
+//	MEMBERS=1000000 go test -v -run LargeAudience ./e2e      # the memory that a list takes
 //
 // Those of a disk that fills need Linux, and a file system of their own: where that
 // is not allowed they are skipped, and say so.

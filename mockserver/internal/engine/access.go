@@ -15,6 +15,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -23,6 +24,9 @@ import (
 
 // Logger returns where the collector logs.
 func (c *Collector) Logger() *slog.Logger { return c.config.Logger }
+
+// Users returns what takes audiences, computed traits and deletion requests.
+func (c *Collector) Users() *users.Service { return c.users }
 
 // StateStore returns where the collector remembers what outlasts a process.
 func (c *Collector) StateStore() state.Store { return c.config.State }

@@ -38,7 +38,7 @@ type Collector struct {
 	sender   *sender.Sender
 	started  time.Time // as calls that come then are stamped
 
-	*users.Service // audiences, computed traits and deletion requests
+	users *users.Service // audiences, computed traits and deletion requests
 
 	settings  appliedSettings
 	workers   workers
@@ -238,7 +238,7 @@ func (c *Collector) ledgerOf(ctx context.Context, destination string) (l trackin
 // go on. Calls are still taken: a load balancer needs a moment to see it.
 func (c *Collector) Drain() {
 	c.draining.Store(true)
-	c.Service.Drain()
+	c.users.Drain()
 	for _, w := range c.workers.all() {
 		w.Drain()
 	}
@@ -269,7 +269,7 @@ func (c *Collector) Close() error {
 		return nil
 	}
 	c.settings.closed = true
-	c.Service.Stop()
+	c.users.Stop()
 	running := c.workers.all()
 	for _, w := range running {
 		w.BreakOff()
@@ -277,7 +277,7 @@ func (c *Collector) Close() error {
 	for _, w := range running {
 		w.Stop()
 	}
-	c.EndOutcomes()
+	c.users.EndOutcomes()
 	c.sender.Close()
 	return c.config.Journal.Close()
 }

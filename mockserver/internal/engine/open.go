@@ -33,12 +33,12 @@ func New(config Config) (*Collector, error) {
 	if c.sender, err = sender.New(config.Sender, config.WrapTransport); err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
-	c.Service = users.New(users.Config{
+	c.users = users.New(users.Config{
 		Journal: config.Journal, State: config.State, Known: c.dedup, Observer: append(event.Observers{config.History}, config.Observers...), Logger: config.Logger, Settings: c.Settings,
 		AnyWriteKey: config.AnyWriteKey, SeenSources: func() []string { return config.History.Sources(math.MaxInt) },
 		Instance: config.Instance, TempDir: config.TempDir, BatchCalls: config.BatchCalls,
 	})
-	c.observer = append(event.Observers{config.History, c.Service}, config.Observers...)
+	c.observer = append(event.Observers{config.History, c.users}, config.Observers...)
 	c.ingest = ingest.NewHandler(ingest.Config{
 		Journal: config.Journal, Observer: c.observer, Dedup: c.dedup, Log: config.Logger, Limits: config.Limits, Strict: config.Strict,
 		Sources: func() *ingest.SourceTable { return c.settings.now.Load().sources },
@@ -55,7 +55,7 @@ func New(config Config) (*Collector, error) {
 		c.sender.Close()
 		return nil, err
 	}
-	c.Service.Start()
+	c.users.Start()
 	return c, nil
 }
 

@@ -19,8 +19,8 @@ import (
 const settingsKey = "settings"
 
 // loadStored returns what was stored last; the zero value where nothing was.
-func (c *Collector) loadStored(ctx context.Context) (s storedSettings, err error) {
-	_, err = state.Load(ctx, c.config.Store, settingsKey, &s)
+func (c *Collector) loadStored(ctx context.Context) (storedSettings, error) {
+	s, err := state.Load[storedSettings](ctx, c.config.Store, settingsKey)
 	if err != nil && !errors.Is(err, state.ErrNotFound) {
 		return s, fmt.Errorf("mockserver: the settings cannot be read: %w", err)
 	}

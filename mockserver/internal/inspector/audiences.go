@@ -34,15 +34,16 @@ type computationLine struct {
 
 // A syncForm is what was typed to give a list.
 type syncForm struct {
-	Kind, Name, Source, Destination string
-	List                            string
-	Full, AllowEmpty                bool
-	Problem                         string
-	Counted                         *users.Sync // by a dry run
+	Kind                      users.ComputationKind
+	Name, Source, Destination string
+	List                      string
+	Full, AllowEmpty          bool
+	Problem                   string
+	Counted                   *users.Sync // by a dry run
 }
 
 func (in *Inspector) serveAudiences(w http.ResponseWriter, r *http.Request) {
-	in.showAudiences(w, r, http.StatusOK, syncForm{Kind: string(users.KindAudience)})
+	in.showAudiences(w, r, http.StatusOK, syncForm{Kind: users.KindAudience})
 }
 
 func (in *Inspector) showAudiences(w http.ResponseWriter, r *http.Request, status int, form syncForm) {
@@ -63,7 +64,7 @@ func (in *Inspector) showAudiences(w http.ResponseWriter, r *http.Request, statu
 }
 
 func (in *Inspector) computationLines(ctx context.Context) ([]computationLine, error) {
-	all, err := in.c.Computations(ctx)
+	all, err := in.c.Users().Computations(ctx)
 	var lines []computationLine
 	for _, c := range all {
 		line := computationLine{Computation: c}
@@ -87,7 +88,10 @@ func (in *Inspector) serveSync(w http.ResponseWriter, r *http.Request) {
 	var s users.Sync
 	dryRun := r.URL.Query().Get("dryRun") == "true"
 	if err == nil {
-		s, err = in.sync(r.Context(), form, list, dryRun)
+		s, err = in.c.Users().StartSync(r.Context(), users.SyncRequest{
+			Kind: form.Kind, Name: form.Name, Source: form.Source, Destination: form.Destination,
+			List: list, DryRun: dryRun, Full: form.Full, AllowEmpty: form.AllowEmpty,
+		})
 	}
 	switch {
 	case err != nil:
@@ -102,20 +106,10 @@ func (in *Inspector) serveSync(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (in *Inspector) sync(ctx context.Context, f syncForm, list io.Reader, dryRun bool) (users.Sync, error) {
-	if f.Kind == string(users.KindTrait) {
-		return in.c.SyncTrait(ctx, users.TraitSync{
-			Name: f.Name, Source: f.Source, Destination: f.Destination, Values: users.ReadValues(list), DryRun: dryRun, Full: f.Full, AllowEmpty: f.AllowEmpty,
-		})
-	}
-	return in.c.SyncAudience(ctx, users.AudienceSync{
-		Name: f.Name, Source: f.Source, Destination: f.Destination, Members: users.ReadMembers(list), DryRun: dryRun, Full: f.Full, AllowEmpty: f.AllowEmpty,
-	})
-}
-
 // readSyncForm reads a form up to its file, which comes last and is read as it
 // comes.
 func readSyncForm(r *http.Request) (f syncForm, list io.Reader, err error) {
+	f.Kind = users.KindAudience
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return f, nil, access.Errorf(http.StatusBadRequest, "invalid", "the form cannot be read: %v", err)
@@ -149,7 +143,9 @@ func (f *syncForm) set(part *multipart.Part) error {
 	value := string(data)
 	switch part.FormName() {
 	case "kind":
-		f.Kind = value
+		if value == string(users.KindTrait) {
+			f.Kind = users.KindTrait
+		}
 	case "name":
 		f.Name = strings.TrimSpace(value)
 	case "source":
@@ -170,7 +166,7 @@ func (in *Inspector) serveForget(w http.ResponseWriter, r *http.Request) {
 	if !readForm(w, r) {
 		return
 	}
-	if err := in.c.ForgetComputation(r.Context(), r.PostForm.Get("id")); err != nil {
+	if err := in.c.Users().ForgetComputation(r.Context(), r.PostForm.Get("id")); err != nil {
 		in.renderError(w, err)
 		return
 	}

@@ -32,7 +32,7 @@ func (in *Inspector) serveDeletions(w http.ResponseWriter, r *http.Request) {
 }
 
 func (in *Inspector) showDeletions(w http.ResponseWriter, r *http.Request, status int, form deletionForm) {
-	all, err := in.c.Deletions(r.Context())
+	all, err := in.c.Users().Deletions(r.Context())
 	if err != nil {
 		in.renderError(w, err)
 		return
@@ -57,7 +57,7 @@ func (in *Inspector) serveMakeDeletion(w http.ResponseWriter, r *http.Request) {
 			request.UserIDs = append(request.UserIDs, id)
 		}
 	}
-	d, err := in.c.DeleteUsers(r.Context(), request)
+	d, err := in.c.Users().DeleteUsers(r.Context(), request)
 	if err != nil {
 		form.Problem = sentence(access.ErrorOf(err).Message)
 		in.showDeletions(w, r, http.StatusUnprocessableEntity, form)
@@ -96,33 +96,24 @@ func (p deletionPage) Later() int { return p.Offset + len(p.Outcomes) }
 
 func (in *Inspector) serveDeletion(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	d, err := in.c.Deletion(r.Context(), q.Get("id"))
+	d, err := in.c.Users().Deletion(r.Context(), q.Get("id"))
 	if err != nil {
 		in.renderError(w, err)
 		return
 	}
 	p := deletionPage{Deletion: d, State: q.Get("state"), States: []string{"pending", "delivered", "failed", "filtered"}}
+	var filter users.OutcomeFilter
 	var wanted tracking.State
-	if wanted.UnmarshalText([]byte(p.State)) != nil {
+	if wanted.UnmarshalText([]byte(p.State)) == nil {
+		filter.States = []tracking.State{wanted}
+	} else {
 		p.State = ""
 	}
 	p.Offset, _ = strconv.Atoi(q.Get("offset")) // what is no number is the first page
-	skip := max(0, p.Offset)
-	for o, err := range in.c.DeletionOutcomes(r.Context(), d.ID) {
-		switch {
-		case err != nil:
-			in.renderError(w, err)
-			return
-		case p.State != "" && o.State != wanted:
-			continue
-		case skip > 0:
-			skip--
-			continue
-		}
-		if p.More = len(p.Outcomes) == outcomesShown; p.More {
-			break
-		}
-		p.Outcomes = append(p.Outcomes, o)
+	p.Outcomes, p.More, err = in.c.Users().DeletionOutcomes(r.Context(), d.ID, filter, p.Offset, outcomesShown)
+	if err != nil {
+		in.renderError(w, err)
+		return
 	}
 	if isFragment(r) {
 		in.renderBlock(w, http.StatusOK, "deletion", "lines", p)

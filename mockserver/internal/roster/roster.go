@@ -24,6 +24,17 @@ type Seq = iter.Seq2[Entry, error]
 // Empty is a Seq of no entries.
 func Empty(func(Entry, error) bool) {}
 
+// Count returns how many entries there are.
+func Count(entries Seq) (n int64, err error) {
+	for _, err := range entries {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
+}
+
 // A Change is one user in whom two rosters differ.
 type Change struct {
 	User    string
@@ -68,6 +79,21 @@ func Diff(older, newer Seq, all bool) iter.Seq2[Change, error] {
 			yield(Change{}, b.err)
 		}
 	}
+}
+
+// CountChanges returns how many users have a new value, and how many are removed.
+func CountChanges(changes iter.Seq2[Change, error]) (entered, left int64, err error) {
+	for change, err := range changes {
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case change.Removed:
+			left++
+		default:
+			entered++
+		}
+	}
+	return entered, left, nil
 }
 
 // Without yields the entries whose user is not in gone. Both must be sorted.

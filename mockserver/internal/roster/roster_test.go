@@ -18,17 +18,9 @@ import (
 )
 
 // seq yields entries.
-func seq(entries []Entry) Seq {
-	return func(yield func(Entry, error) bool) {
-		for _, e := range entries {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-}
+func seq(entries []Entry) Seq { return failing(entries, nil) }
 
-// failing yields entries and then an error.
+// failing yields entries and then an error, if there is one.
 func failing(entries []Entry, err error) Seq {
 	return func(yield func(Entry, error) bool) {
 		for _, e := range entries {
@@ -36,7 +28,9 @@ func failing(entries []Entry, err error) Seq {
 				return
 			}
 		}
-		yield(Entry{}, err)
+		if err != nil {
+			yield(Entry{}, err)
+		}
 	}
 }
 

@@ -64,19 +64,25 @@ func (w *writer) add(e Entry) error {
 		shared = commonPrefix(w.last, e.User)
 	}
 	w.buf = binary.AppendUvarint(w.buf, uint64(shared))
-	w.buf = binary.AppendUvarint(w.buf, uint64(len(e.User)-shared))
-	w.buf = append(w.buf, e.User[shared:]...)
-	if e.Value == nil {
-		w.buf = append(w.buf, 0)
-	} else {
-		w.buf = binary.AppendUvarint(w.buf, uint64(len(e.Value))+1)
-		w.buf = append(w.buf, e.Value...)
-	}
+	w.buf = appendValue(appendBytes(w.buf, e.User[shared:]), e.Value)
 	w.last = e.User
 	if len(w.buf) < SegmentSize {
 		return nil
 	}
 	return w.flush()
+}
+
+// appendBytes appends the length of s and s.
+func appendBytes(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// appendValue appends 0 for no value, else 1 more than its length and the value.
+func appendValue(dst, value []byte) []byte {
+	if value == nil {
+		return append(dst, 0)
+	}
+	return append(binary.AppendUvarint(dst, uint64(len(value))+1), value...)
 }
 
 func (w *writer) flush() error {
@@ -103,19 +109,21 @@ func commonPrefix(a, b string) int {
 // that they are what Write wrote. get may return the same bytes each time.
 func Read(segments int, get func(number int) ([]byte, error)) Seq {
 	return func(yield func(Entry, error) bool) {
-		r := reader{first: true}
+		first, last := true, "" // user
 		for n := range segments {
-			data, err := get(n)
-			stopped := false
-			if err == nil {
-				stopped, err = r.segment(data, yield)
-			}
-			if err != nil {
-				yield(Entry{}, fmt.Errorf("roster: segment %d of %d: %w", n, segments, err))
-				return
-			}
-			if stopped {
-				return
+			segment, err := get(n)
+			for e, err := range entries(segment, err) {
+				if err == nil && !first && e.User <= last {
+					err = unordered(last, e.User)
+				}
+				if err != nil {
+					yield(Entry{}, fmt.Errorf("roster: segment %d of %d: %w", n, segments, err))
+					return
+				}
+				if !yield(e, nil) {
+					return
+				}
+				first, last = false, e.User
 			}
 		}
 	}
@@ -124,34 +132,32 @@ func Read(segments int, get func(number int) ([]byte, error)) Seq {
 // ErrCorrupt says that a segment is not as it was written.
 var ErrCorrupt = errors.New("its bytes are not those that were written")
 
-type reader struct {
-	last  string // user
-	first bool   // nothing was read yet
+// entries yields those of a segment, or the error with which it could not be read.
+func entries(segment []byte, err error) Seq {
+	return func(yield func(Entry, error) bool) {
+		var body []byte
+		if err == nil {
+			body, err = checked(segment)
+		}
+		var e Entry
+		for err == nil && len(body) > 0 {
+			if e, body, err = decode(body, e.User); err == nil && !yield(e, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(Entry{}, err)
+		}
+	}
 }
 
-func (r *reader) segment(data []byte, yield func(Entry, error) bool) (stopped bool, err error) {
-	if len(data) <= checkLen || data[0] != segmentFormat {
-		return false, ErrCorrupt
+// checked returns the entries of a segment as they are encoded.
+func checked(segment []byte) ([]byte, error) {
+	body := segment[:max(0, len(segment)-checkLen)]
+	if len(body) == 0 || body[0] != segmentFormat || crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(segment[len(body):]) {
+		return nil, ErrCorrupt
 	}
-	body, check := data[:len(data)-checkLen], data[len(data)-checkLen:]
-	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(check) {
-		return false, ErrCorrupt
-	}
-	before := "" // within the segment
-	for body = body[1:]; len(body) > 0; {
-		var e Entry
-		if e, body, err = decode(body, before); err != nil {
-			return false, err
-		}
-		if !r.first && e.User <= r.last {
-			return false, unordered(r.last, e.User)
-		}
-		r.first, r.last, before = false, e.User, e.User
-		if !yield(e, nil) {
-			return true, nil
-		}
-	}
-	return false, nil
+	return body[1:], nil
 }
 
 // decode reads the first entry of body and returns what follows it.

@@ -43,13 +43,19 @@ func Sort(entries Seq, dir string, memory int) (*Sorted, error) {
 		s.entries = append(s.entries, e)
 		held += len(e.User) + len(e.Value) + entryOverhead
 	}
-	s.entries = lastOfEach(s.entries)
+	if s.file == nil {
+		s.entries = lastOfEach(s.entries)
+		return s, nil
+	}
+	if err := s.spill(dir); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	return s, nil
 }
 
 // Sorted is a list that Sort has read.
 type Sorted struct {
-	entries []Entry // sorted; the last run
+	entries []Entry // all, sorted, of a list that is held in memory
 	file    *os.File
 	size    int64
 	runs    []run // in the order in which they were read
@@ -85,17 +91,10 @@ func (s *Sorted) spill(dir string) error {
 	s.entries = lastOfEach(s.entries)
 	w := bufio.NewWriterSize(s.file, 64<<10)
 	r := run{start: s.size, end: s.size}
-	var head []byte
+	var encoded []byte
 	for _, e := range s.entries {
-		head = binary.AppendUvarint(head[:0], uint64(len(e.User)))
-		head = append(head, e.User...)
-		if e.Value == nil {
-			head = append(head, 0)
-		} else {
-			head = binary.AppendUvarint(head, uint64(len(e.Value))+1)
-			head = append(head, e.Value...)
-		}
-		n, _ := w.Write(head) // Flush returns the error
+		encoded = appendValue(appendBytes(encoded[:0], e.User), e.Value)
+		n, _ := w.Write(encoded) // Flush returns the error
 		r.end += int64(n)
 	}
 	if err := w.Flush(); err != nil {
@@ -136,35 +135,23 @@ func (s *Sorted) All() Seq {
 	}
 }
 
-// merge yields the entries of all runs and of memory in order.
+// merge yields the entries of all runs in order.
 func (s *Sorted) merge(yield func(Entry, error) bool) {
 	var runs mergeHeap
 	buffer := max(minBuffer, mergeMemory/len(s.runs))
 	for i, r := range s.runs {
 		in := bufio.NewReaderSize(io.NewSectionReader(s.file, r.start, r.end-r.start), buffer)
-		runs = append(runs, &mergeRun{order: i, next: func() (Entry, error) { return readEntry(in) }})
-	}
-	memory := s.entries
-	runs = append(runs, &mergeRun{order: len(s.runs), next: func() (Entry, error) {
-		if len(memory) == 0 {
-			return Entry{}, io.EOF
-		}
-		e := memory[0]
-		memory = memory[1:]
-		return e, nil
-	}})
-	for i := len(runs) - 1; i >= 0; i-- {
-		if err := runs[i].advance(); err == io.EOF {
-			runs = slices.Delete(runs, i, i+1)
-		} else if err != nil {
+		run := &mergeRun{order: i, in: in}
+		if err := run.next(); err != nil {
 			yield(Entry{}, err)
 			return
 		}
+		runs = append(runs, run)
 	}
 	heap.Init(&runs)
 	for len(runs) > 0 {
 		e := runs[0].Entry
-		switch err := runs[0].advance(); err {
+		switch err := runs[0].next(); err {
 		case nil:
 			heap.Fix(&runs, 0)
 		case io.EOF:
@@ -182,37 +169,39 @@ func (s *Sorted) merge(yield func(Entry, error) bool) {
 	}
 }
 
-func readEntry(in *bufio.Reader) (Entry, error) {
-	size, err := binary.ReadUvarint(in)
-	if err != nil {
-		return Entry{}, err // io.EOF at the end of the run
-	}
-	user := make([]byte, size)
-	if _, err := io.ReadFull(in, user); err != nil {
-		return Entry{}, fmt.Errorf("roster: reading back a long list: %w", err)
-	}
-	e := Entry{User: string(user)}
-	size, err = binary.ReadUvarint(in)
-	if err == nil && size > 0 {
-		e.Value = make([]byte, size-1)
-		_, err = io.ReadFull(in, e.Value)
-	}
-	if err != nil {
-		return Entry{}, fmt.Errorf("roster: reading back a long list: %w", err)
-	}
-	return e, nil
-}
-
 // A mergeRun is at one entry of a run.
 type mergeRun struct {
 	Entry
 	order int
-	next  func() (Entry, error)
+	in    *bufio.Reader
 }
 
-func (r *mergeRun) advance() (err error) {
-	r.Entry, err = r.next()
-	return err
+// next reads the next entry. It is io.EOF at the end of the run.
+func (r *mergeRun) next() error {
+	if _, err := r.in.Peek(1); err != nil {
+		return err
+	}
+	user, err := r.bytes(0)
+	if err == nil {
+		r.User = string(user)
+		r.Value, err = r.bytes(1)
+	}
+	if err != nil {
+		return fmt.Errorf("roster: reading back a long list: %w", err)
+	}
+	return nil
+}
+
+// bytes reads bytes whose length, with more added to it, stands before them; nil where
+// it is less.
+func (r *mergeRun) bytes(more uint64) ([]byte, error) {
+	size, err := binary.ReadUvarint(r.in)
+	if err != nil || size < more {
+		return nil, err
+	}
+	b := make([]byte, size-more)
+	_, err = io.ReadFull(r.in, b)
+	return b, err
 }
 
 // mergeHeap is a container/heap with the smallest user on top; of the same user,

@@ -71,16 +71,44 @@ func Keys(ctx context.Context, state Store, prefix string) ([]string, error) {
 	return keys, nil
 }
 
-// Load reads a JSON value and returns its revision.
-func Load(ctx context.Context, state Store, key string, into any) (uint64, error) {
-	value, revision, err := state.Get(ctx, key)
+// Each reads the JSON values under the keys that Keys returns, until visit returns an
+// error. What is deleted meanwhile is left out.
+func Each[T any](ctx context.Context, state Store, prefix string, visit func(key string, value T) error) error {
+	keys, err := Keys(ctx, state, prefix)
 	if err != nil {
-		return 0, fmt.Errorf("mockserver: state %s: %w", key, err)
+		return err
 	}
-	if err := json.Unmarshal(value, into); err != nil {
-		return 0, fmt.Errorf("mockserver: state %s: %w", key, err)
+	for _, key := range keys {
+		value, err := Load[T](ctx, state, prefix+"."+key)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			err = visit(key, value)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return revision, nil
+	return nil
+}
+
+// Load reads a JSON value.
+func Load[T any](ctx context.Context, state Store, key string) (T, error) {
+	value, _, err := load[T](ctx, state, key)
+	return value, err
+}
+
+// load reads a JSON value and its revision.
+func load[T any](ctx context.Context, state Store, key string) (value T, revision uint64, err error) {
+	encoded, revision, err := state.Get(ctx, key)
+	if err == nil {
+		err = json.Unmarshal(encoded, &value)
+	}
+	if err != nil {
+		err = fmt.Errorf("mockserver: state %s: %w", key, err)
+	}
+	return value, revision, err
 }
 
 // Put writes a JSON value.
@@ -103,8 +131,7 @@ const stateTries = 50
 func Update[T any](ctx context.Context, state Store, key string, change func(*T) error) (T, error) {
 	var none T
 	for range stateTries {
-		var value T
-		revision, err := Load(ctx, state, key, &value)
+		value, revision, err := load[T](ctx, state, key)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return none, err
 		}
@@ -112,10 +139,10 @@ func Update[T any](ctx context.Context, state Store, key string, change func(*T)
 			return none, err
 		}
 		encoded, err := json.Marshal(value)
-		if err != nil {
-			return none, fmt.Errorf("mockserver: state %s: %w", key, err)
+		if err == nil {
+			_, err = state.Update(ctx, key, encoded, revision)
 		}
-		switch _, err = state.Update(ctx, key, encoded, revision); {
+		switch {
 		case err == nil:
 			return value, nil
 		case !errors.Is(err, ErrConflict):

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -17,56 +16,73 @@ import (
 
 // A deletion request goes through these stages, each stored before the next:
 //
-//	take  the users are written to the State, and then the record says that they
-//	      are there. From here on it is never lost, and the request is answered
+//	take  the users are written to the State, in chunks that no record names yet, and
+//	      then the record. From here on it is never lost, and the request is answered
 //	send  a call of type delete for each user and source is stored in the journal;
 //	      the record is told of each batch
 //	erase the users are taken out of the lists of audiences and computed traits
-//	follow what becomes of the calls is noted beside the users
+//	wait  what becomes of the calls is noted beside the users
+//	done  all have come to their end; the request is kept for DeletionKept
 //
-// The calls' messageIds are the same each time.
+// The calls' messageIDs are the same each time.
+
+// maxDeletionTargets bounds the sources with destinations of one request.
+const maxDeletionTargets = 1000
 
 // DeleteUsers takes a deletion request. When it returns nil, the request is as
 // durable as the State of the Config; its notifications are made in the
 // background, also after a restart. They are signed, delivered and tried again
 // as other calls are. A request whose ID was taken before returns what became of
-// that one, or ErrExists if that one was for other users.
+// that one, or state.ErrExists if that one was for other users.
 //
 // The users are also taken out of the lists of audiences and computed traits of
 // the sources, silently: what was deleted is not told again when a later list
 // lacks them.
 func (u *Service) DeleteUsers(ctx context.Context, r DeletionRequest) (Deletion, error) {
-	if u.isStopping() {
+	if u.work.stopping() {
 		return Deletion{}, state.ErrClosed
 	}
-	record, users, err := u.newDeletion(r)
+	if err := r.check(); err != nil {
+		return Deletion{}, err
+	}
+	sources, targets, err := u.deletionTargets(r.Source)
 	if err != nil {
 		return Deletion{}, err
 	}
-	return u.deletions.take(ctx, record, users)
-}
-
-// newDeletion checks a request and makes its record.
-func (u *Service) newDeletion(r DeletionRequest) (deletionRecord, []string, error) {
-	none := deletionRecord{}
-	if err := r.check(); err != nil {
-		return none, nil, err
-	}
-	users := slices.Clone(r.UserIDs)
-	slices.Sort(users)
-	users = slices.Compact(users)
-	sources, targets, err := u.deletionTargets(r.Source)
-	if err != nil {
-		return none, nil, err
-	}
+	users := slices.Compact(slices.Sorted(slices.Values(r.UserIDs)))
 	if r.ID == "" {
 		r.ID = strings.ToLower(rand.Text())
 	}
-	return deletionRecord{
-		ID: r.ID, Fingerprint: digest.Of(append([]string{r.Source}, users...)...), RequestedAt: time.Now().UTC().Truncate(time.Millisecond),
-		Source: r.Source, Sources: sources, Users: len(users), Targets: targets, Secret: strings.ToLower(rand.Text()[:digest.Len]),
-		Chunk: min(chunkUsers, max(1, chunkOutcomes/max(1, len(targets)))),
-	}, users, nil
+	return u.takeDeletion(ctx, users, deletionRecord{
+		Deletion: Deletion{
+			ID: r.ID, RequestedAt: time.Now().UTC().Truncate(time.Millisecond), Source: r.Source, Users: len(users), Targets: targets,
+		},
+		claim:       claim{Secret: strings.ToLower(rand.Text()[:digest.Len])},
+		Fingerprint: digest.Of(append([]string{r.Source}, users...)...), Sources: sources,
+		Upload: u.newUpload(), Chunk: min(chunkUsers, max(1, chunkOutcomes/max(1, len(targets)))),
+	})
+}
+
+// check returns nil, or all that is wrong with a request.
+func (r DeletionRequest) check() error {
+	var problems []error
+	switch n := len(r.UserIDs); {
+	case n == 0:
+		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: "is empty", Hint: "give at least one user ID"})
+	case n > MaxDeletionUsers:
+		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: fmt.Sprintf("has %d users", n),
+			Hint: fmt.Sprintf("give at most %d, and the others in another request", MaxDeletionUsers)})
+	}
+	if n := len(r.ID); n > MaxDeletionID {
+		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Hint: fmt.Sprintf("give at most %d", MaxDeletionID)})
+	}
+	for i, id := range r.UserIDs {
+		if wrong := checkUserID(id); wrong != nil {
+			wrong.Field = fmt.Sprintf("userIds[%d]", i)
+			problems = append(problems, wrong)
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // deletionTargets returns the sources that a request affects, and the
@@ -98,14 +114,61 @@ func (u *Service) deletionTargets(source string) (sources []string, targets []De
 	return sources, targets, nil
 }
 
+// takeDeletion stores a request, unless it was stored before.
+func (u *Service) takeDeletion(ctx context.Context, users []string, asked deletionRecord) (Deletion, error) {
+	key := digest.Of(asked.ID)
+	taken, err := u.loadDeletion(ctx, key)
+	if errors.Is(err, state.ErrNotFound) {
+		if err := u.putChunks(ctx, key, asked, users); err != nil {
+			return Deletion{}, err
+		}
+		taken, err = state.Update(ctx, u.state, deletionKey(key), func(r *deletionRecord) error {
+			if r.ID == "" {
+				*r = asked // nobody came between
+			}
+			return nil
+		})
+	}
+	switch {
+	case err != nil:
+		return Deletion{}, err
+	case taken.Fingerprint != asked.Fingerprint:
+		return Deletion{}, fmt.Errorf("%w: deletion request %q was made before, for other users or another source", state.ErrExists, asked.ID)
+	}
+	u.work.kick(deletionKey(key))
+	return u.counted(ctx, key, taken)
+}
+
+func (u *Service) putChunks(ctx context.Context, key string, r deletionRecord, users []string) error {
+	n := 0
+	for some := range slices.Chunk(users, r.Chunk) {
+		chunk := deletionChunk{Users: some, Ends: make([][]deletionEnd, len(r.Targets))}
+		for t := range chunk.Ends {
+			chunk.Ends[t] = make([]deletionEnd, len(some))
+		}
+		if err := state.Put(ctx, u.state, partKey(chunkPrefix, key, r.Upload, n), chunk); err != nil {
+			return err
+		}
+		n++
+	}
+	return nil
+}
+
+// counted returns a request with the numbers of its targets.
+func (u *Service) counted(ctx context.Context, key string, r deletionRecord) (Deletion, error) {
+	targets, _, err := u.count(ctx, key, r)
+	r.Targets = targets
+	return r.Deletion, err
+}
+
 // Deletion returns the request of an ID, or state.ErrUnknown.
 func (u *Service) Deletion(ctx context.Context, id string) (Deletion, error) {
 	key := digest.Of(id)
-	r, err := u.deletions.load(ctx, key)
+	r, err := u.loadDeletion(ctx, key)
 	if err != nil {
 		return Deletion{}, unknownDeletion(id, err)
 	}
-	return u.deletions.public(ctx, key, r)
+	return u.counted(ctx, key, r)
 }
 
 func unknownDeletion(id string, err error) error {
@@ -117,66 +180,81 @@ func unknownDeletion(id string, err error) error {
 
 // Deletions returns all requests that are kept, the newest first.
 func (u *Service) Deletions(ctx context.Context) ([]Deletion, error) {
-	keys, err := u.deletions.keys(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var all []Deletion
-	for _, key := range keys {
-		r, err := u.deletions.load(ctx, key)
-		var d Deletion
-		if err == nil {
-			d, err = u.deletions.public(ctx, key, r)
-		}
+	err := state.Each(ctx, u.state, deletionPrefix, func(key string, r deletionRecord) error {
+		d, err := u.counted(ctx, key, r)
 		if errors.Is(err, state.ErrNotFound) {
-			continue // deleted meanwhile, or not yet there
-		}
-		if err != nil {
-			return nil, err
+			return nil // forgotten meanwhile
 		}
 		all = append(all, d)
-	}
+		return err
+	})
 	slices.SortFunc(all, func(a, b Deletion) int {
 		if byTime := b.RequestedAt.Compare(a.RequestedAt); byTime != 0 {
 			return byTime
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
-	return all, nil
+	return all, err
 }
 
-// DeletionOutcomes yields what became of each notification of a request, by
-// user. The error is state.ErrUnknown where there is no such request.
-func (u *Service) DeletionOutcomes(ctx context.Context, id string) iter.Seq2[DeletionOutcome, error] {
-	return func(yield func(DeletionOutcome, error) bool) {
-		key := digest.Of(id)
-		r, err := u.deletions.load(ctx, key)
-		for n := 0; err == nil && n < r.chunks(); n++ {
-			var chunk deletionChunk
-			if _, err = state.Load(ctx, u.deletions.state, chunkKey(key, r.Secret, n), &chunk); err != nil {
-				break
-			}
-			for u, user := range chunk.Users {
-				for t, target := range r.Targets {
-					end := chunk.Ends[t][u]
-					o := DeletionOutcome{user, target.Source, target.Destination, r.messageID(key, target.Source, n*r.Chunk+u), end.Outcome, end.Attempt, end.At}
-					if !yield(o, nil) {
-						return
-					}
-				}
-			}
+// DeletionOutcomes returns what became of the notifications of a request that filter
+// picks, by user: up to limit of them behind the first offset, and whether there are more.
+// The error is state.ErrUnknown where there is no such request.
+func (u *Service) DeletionOutcomes(ctx context.Context, id string, filter OutcomeFilter, offset, limit int) (page []DeletionOutcome, more bool, err error) {
+	key := digest.Of(id)
+	r, err := u.loadDeletion(ctx, key)
+	for n := 0; err == nil && n < r.chunks(); n++ {
+		var chunk deletionChunk
+		if chunk, err = u.loadChunk(ctx, key, r, n); err != nil {
+			break
 		}
-		if err != nil {
-			yield(DeletionOutcome{}, unknownDeletion(id, err))
+		for _, o := range chunk.outcomes(key, r, n) {
+			switch {
+			case !filter.picks(o):
+			case offset > 0:
+				offset--
+			case len(page) == limit:
+				return page, true, nil
+			default:
+				page = append(page, o)
+			}
 		}
 	}
+	if err != nil {
+		return nil, false, unknownDeletion(id, err)
+	}
+	return page, false, nil
+}
+
+// outcomes returns those of a chunk by its number, by user.
+func (k deletionChunk) outcomes(key string, r deletionRecord, number int) []DeletionOutcome {
+	var all []DeletionOutcome
+	for i, user := range k.Users {
+		for t, target := range r.Targets {
+			end := k.Ends[t][i]
+			all = append(all, DeletionOutcome{
+				user, target.Source, target.Destination, r.messageID(key, target.Source, number*r.Chunk+i), end.Outcome, end.Attempt, end.At,
+			})
+		}
+	}
+	return all
+}
+
+func (f OutcomeFilter) picks(o DeletionOutcome) bool {
+	return oneOf(f.UserIDs, o.UserID) && oneOf(f.Sources, o.Source) && oneOf(f.Destinations, o.Destination) && oneOf(f.States, o.State)
+}
+
+// oneOf reports whether a value is one of those wanted, or none is.
+func oneOf[T comparable](wanted []T, value T) bool {
+	return len(wanted) == 0 || slices.Contains(wanted, value)
 }
 
 // WaitDeletion waits until every notification of a request has come to its end.
 // When ctx ends first, it returns how far it is, and an error.
 func (u *Service) WaitDeletion(ctx context.Context, id string) (Deletion, error) {
 	var d Deletion
-	err := u.deletions.changed.await(ctx, func() (done bool, err error) {
+	err := u.await(ctx, deletionKey(digest.Of(id)), func() (done bool, err error) {
 		d, err = u.Deletion(context.WithoutCancel(ctx), id)
 		return !d.CompletedAt.IsZero(), err
 	})

@@ -11,62 +11,68 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
+const (
+	// lostAfter is for how long notifications must be pending at no destination,
+	// and their outcomes unknown all the same, until the outcomes are taken to be lost
+	// with the process that knew them. The notifications are then sent again: most
+	// likely they were delivered, but nobody can say so.
+	lostAfter = time.Minute
+	// maxResent is how often that is done for one target, on average.
+	maxResent = 3
+)
+
 // findLost looks for notifications that are pending nowhere, though nobody knows
 // how they ended, and sends them again.
-func (w *deletionWork) findLost(ctx context.Context) error {
-	ledgers, err := w.service.config.Journal.Ledger(ctx)
+func (w *deletionWork) findLost(ctx context.Context, targets []DeletionTarget) error {
+	lost, err := w.lostTargets(ctx, targets)
 	if err != nil {
 		return err
 	}
-	targets, _, err := w.count(ctx, w.key, w.record)
-	if err != nil {
-		return err
+	since, now := w.record.LostSince, time.Now().UTC()
+	switch {
+	case len(lost) == 0 && since.IsZero():
+		return nil
+	case len(lost) == 0:
+		return w.note(ctx, func(r *deletionRecord) { r.LostSince = time.Time{} })
+	case since.IsZero():
+		return w.note(ctx, func(r *deletionRecord) { r.LostSince = now })
+	case now.Sub(since) < lostAfter:
+		return nil
 	}
-	lost := false
+	for _, target := range lost {
+		if err := w.recover(ctx, target); err != nil {
+			return err
+		}
+	}
+	return w.note(ctx, func(r *deletionRecord) {
+		r.Resent, r.SentAt, r.LostSince = r.Resent+len(lost), now, time.Time{}
+	})
+}
+
+// lostTargets returns the targets whose outcomes look lost. Those that were removed are
+// done with.
+func (w *deletionWork) lostTargets(ctx context.Context, targets []DeletionTarget) (lost []int, err error) {
+	ledgers, err := w.config.Journal.Ledger(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for t, target := range targets {
 		l := slices.IndexFunc(ledgers, func(l tracking.Ledger) bool { return l.Destination == target.Destination })
 		switch {
 		case target.Pending == 0:
 		case l < 0:
 			removed := tracking.Outcome{State: tracking.StateFailed, Reason: "the destination was removed"}
-			err = w.conclude(ctx, t, func(int) (deletionEnd, bool) {
+			_, err = w.conclude(ctx, t, func(int) (deletionEnd, bool) {
 				return deletionEnd{Outcome: removed, At: time.Now().UTC()}, true
 			})
-		case ledgers[l].OldestPending.IsZero() || ledgers[l].OldestPending.After(w.record.SentAt):
-			lost = true
-			if w.suspectedFor(lostAfter) {
-				err = w.recover(ctx, t)
+			if err != nil {
+				return nil, err
 			}
+		case ledgers[l].OldestPending.IsZero() || ledgers[l].OldestPending.After(w.record.SentAt):
+			lost = append(lost, t)
 		}
-		if err != nil {
-			return err
-		}
 	}
-	if !lost {
-		w.suspect(false)
-	}
-	return nil
-}
-
-// suspectedFor reports whether outcomes have looked lost for so long; if not, it
-// notes that they do.
-func (w *deletionWork) suspectedFor(d time.Duration) bool {
-	since := w.suspect(true)
-	return time.Since(since) >= d
-}
-
-// suspect notes since when outcomes look lost, or that they do not.
-func (w *deletionWork) suspect(lost bool) (since time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !lost {
-		delete(w.suspects, w.key)
-		return time.Time{}
-	}
-	if w.suspects[w.key].IsZero() {
-		w.suspects[w.key] = time.Now()
-	}
-	return w.suspects[w.key]
+	return lost, nil
 }
 
 // recover finds out of the notifications of a target which have failed, and has
@@ -74,8 +80,8 @@ func (w *deletionWork) suspect(lost bool) (since time.Time) {
 func (w *deletionWork) recover(ctx context.Context, target int) error {
 	t := w.record.Targets[target]
 	failed := map[string]journal.FailedCall{}
-	err := w.service.config.Journal.Failed(ctx, t.Destination, func(f journal.FailedCall) bool {
-		if f.Call.Source == t.Source && strings.HasPrefix(f.Call.ID, deletionIDPrefix+w.key) {
+	err := w.config.Journal.Failed(ctx, t.Destination, func(f journal.FailedCall) bool {
+		if f.Call.Source == t.Source && strings.HasPrefix(f.Call.ID, w.record.messageIDs(w.id)) {
 			failed[f.Call.ID] = f
 		}
 		return true
@@ -85,65 +91,62 @@ func (w *deletionWork) recover(ctx context.Context, target int) error {
 	}
 	again := w.record.Resent < maxResent*len(w.record.Targets)
 	unknown := deletionEnd{Outcome: tracking.Outcome{State: tracking.StateFailed, Reason: fmt.Sprintf("it was sent again %d times, and its outcome was lost each time", maxResent)}}
-	err = w.conclude(ctx, target, func(user int) (deletionEnd, bool) {
-		if f, known := failed[w.record.messageID(w.key, t.Source, user)]; known {
+	open, err := w.conclude(ctx, target, func(user int) (deletionEnd, bool) {
+		if f, known := failed[w.record.messageID(w.id, t.Source, user)]; known {
 			return deletionEnd{tracking.Outcome{State: tracking.StateFailed, Reason: f.Reason}, f.Attempts, f.FailedAt}, true
 		}
 		return unknown, !again
 	})
-	if err != nil || !again {
+	if err != nil || len(open) == 0 {
 		return err
 	}
-	return w.resend(ctx, target)
+	return w.resend(ctx, t, open)
 }
 
-// resend has the notifications of a target delivered again whose outcome is not
-// known.
-func (w *deletionWork) resend(ctx context.Context, target int) error {
-	t := w.record.Targets[target]
-	e, err := newEmitter("delete", t.Source, w.record.RequestedAt, w.record.destinations(t.Source), nil)
+// resend has notifications of a target delivered again.
+func (w *deletionWork) resend(ctx context.Context, t DeletionTarget, users []deletionUser) error {
+	e, err := w.emitter(t.Source)
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	for u, err := range w.users(ctx, 0) {
-		if err != nil {
-			return err
-		}
-		if u.chunk.Ends[target][u.place].State == tracking.StatePending {
-			e.add(w.record.messageID(w.key, t.Source, u.number), u.id, nil)
-		}
+	for _, user := range users {
+		e.add(w.record.messageID(w.id, t.Source, user.number), user.id, nil)
 	}
-	calls := e.batch(now).Calls
-	w.service.config.Logger.Warn("outcomes of a deletion request were lost; its notifications are sent again",
+	calls := e.batch(time.Now()).Calls
+	w.config.Logger.Warn("outcomes of a deletion request were lost; its notifications are sent again",
 		"id", w.record.ID, "destination", t.Destination, "calls", len(calls))
-	for some := range slices.Chunk(calls, w.service.config.BatchCalls) {
-		if err := w.service.config.Journal.Replay(ctx, t.Destination, some, tracking.StateDelivered); err != nil {
+	for some := range slices.Chunk(calls, w.config.BatchCalls) {
+		if err := w.config.Journal.Replay(ctx, t.Destination, some, tracking.StateDelivered); err != nil {
 			return err
 		}
 	}
-	w.suspect(false)
-	return w.tell(ctx, func(r *deletionRecord) { r.Resent, r.SentAt = r.Resent+1, now.UTC() })
+	return nil
 }
 
 // conclude notes how notifications of a target have ended that are pending, as
-// far as end knows.
-func (w *deletionWork) conclude(ctx context.Context, target int, end func(user int) (deletionEnd, bool)) error {
+// far as end knows, and returns the users of the others.
+func (w *deletionWork) conclude(ctx context.Context, target int, end func(user int) (deletionEnd, bool)) (open []deletionUser, err error) {
 	for n := range w.record.chunks() {
-		_, err := w.updateChunk(ctx, w.key, w.record, n, func(k *deletionChunk) {
+		first := n * w.record.Chunk
+		chunk, err := w.updateChunk(ctx, w.id, w.record, n, func(k *deletionChunk) {
 			for i := range k.Ends[target] {
 				if k.Ends[target][i].State != tracking.StatePending {
 					continue
 				}
-				if e, known := end(n*w.record.Chunk + i); known {
+				if e, known := end(first + i); known {
 					k.Ends[target][i] = e
 				}
 			}
 		})
 		if err != nil {
-			return err
+			return nil, err
+		}
+		for i, user := range chunk.Users {
+			if chunk.Ends[target][i].State == tracking.StatePending {
+				open = append(open, deletionUser{user, first + i})
+			}
 		}
 	}
-	_, err := w.complete(ctx, w.key)
-	return err
+	_, _, err = w.complete(ctx, w.id)
+	return open, err
 }

@@ -1,39 +1,31 @@
 package users
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
 // A deletionRecord is what is stored of a request, under deletionKey. The users
 // and the outcomes are in chunks.
 type deletionRecord struct {
-	ID          string           `json:"id"`
-	Fingerprint string           `json:"fingerprint"` // of what was asked
-	RequestedAt time.Time        `json:"requestedAt"`
-	Source      string           `json:"source,omitempty"`
-	Sources     []string         `json:"sources"` // that are affected, also those of no target
-	Users       int              `json:"users"`
-	Targets     []DeletionTarget `json:"targets"` // counted when all have ended
-	// Secret goes into the messageIds, as that of a computation.
-	Secret    string    `json:"secret"`
-	Chunk     int       `json:"chunk"`           // users in each chunk but the last
-	Ready     bool      `json:"ready,omitempty"` // the chunks are there
-	Started   bool      `json:"started,omitempty"`
-	Sent      int       `json:"sent,omitempty"` // calls in the journal: of all users for the first source, and so on
-	SentAt    time.Time `json:"sentAt,omitzero"`
-	Erased    bool      `json:"erased,omitempty"`
-	Resent    int       `json:"resent,omitempty"` // how often notifications were sent again because their outcome was lost
-	Completed time.Time `json:"completed,omitzero"`
-	Lease     workLease `json:"lease,omitzero"`
+	Deletion // its targets are counted once all have ended
+	claim
+	Fingerprint string    `json:"fingerprint"`    // of what was asked
+	Sources     []string  `json:"sources"`        // that are affected, also those of no target
+	Upload      string    `json:"upload"`         // of the chunks
+	Chunk       int       `json:"chunk"`          // users in each chunk but the last
+	Sent        int       `json:"sent,omitempty"` // calls in the journal: of all users for the first source, and so on
+	SentAt      time.Time `json:"sentAt,omitzero"`
+	Erased      bool      `json:"erased,omitempty"`
+	LostSince   time.Time `json:"lostSince,omitzero"` // since when outcomes look lost
+	Resent      int       `json:"resent,omitempty"`   // how often notifications were sent again because their outcome was lost
 }
 
 // A deletionChunk is some of the users of a request.
@@ -43,29 +35,14 @@ type deletionChunk struct {
 	Ends [][]deletionEnd `json:"ends"`
 }
 
-type deletionEnd struct {
-	tracking.Outcome
-	Attempt int       `json:"attempt,omitempty"`
-	At      time.Time `json:"at,omitzero"`
-}
-
 const (
-	deletionPrefix = "deletion"
 	// chunkOutcomes bounds the outcomes in a chunk, and chunkUsers the users, so
 	// that it is no longer than MaxValue, whatever needs to be escaped.
 	chunkOutcomes = 500
 	chunkUsers    = 80
-	// keptReason is how many bytes of an outcome's reason are kept.
-	keptReason = 150
 )
 
 func deletionKey(key string) string { return deletionPrefix + "." + key }
-
-func chunksKey(key, secret string) string { return "deletionchunk." + key + "." + secret }
-
-func chunkKey(key, secret string, n int) string {
-	return fmt.Sprintf("%s.%d", chunksKey(key, secret), n)
-}
 
 func (r deletionRecord) chunks() int { return (r.Users + r.Chunk - 1) / r.Chunk }
 
@@ -91,23 +68,26 @@ func (r deletionRecord) destinations(source string) []string {
 	return names
 }
 
-const deletionIDPrefix = "delete-"
-
-// messageID names the notification of a user, by number, and a source. It leads
-// back to them: see parseMessageID.
-func (r deletionRecord) messageID(key, source string, user int) string {
-	return fmt.Sprintf("%s%s-%s-%d-%d", deletionIDPrefix, key, r.Secret, slices.Index(r.sourcesNotified(), source), user)
+// messageIDs is what the messageIds of all notifications of a request begin with.
+func (r deletionRecord) messageIDs(key string) string {
+	return deletionIDPrefix + key + "-" + r.Secret + "-"
 }
 
-// find returns the user and the target that an outcome is of, by number.
-func (r deletionRecord) find(key string, e tracking.Ended) (user, target int, ok bool) {
-	place, ours := strings.CutPrefix(e.CallID, deletionIDPrefix+key+"-"+r.Secret+"-")
+// messageID names the notification of a user, by number, and a source. It leads
+// back to them: see find.
+func (r deletionRecord) messageID(key, source string, user int) string {
+	return fmt.Sprintf("%s%d-%d", r.messageIDs(key), slices.Index(r.sourcesNotified(), source), user)
+}
+
+// find returns the user and the target of a notification, by number.
+func (r deletionRecord) find(key string, n notification) (user, target int, ok bool) {
+	place, ours := strings.CutPrefix(n.messageID, r.messageIDs(key))
 	_, number, _ := strings.Cut(place, "-")
 	user, err := strconv.Atoi(number)
 	if !ours || err != nil || user < 0 || user >= r.Users {
 		return 0, 0, false
 	}
-	target = slices.IndexFunc(r.Targets, func(t DeletionTarget) bool { return t.Source == e.Source && t.Destination == e.Destination })
+	target = slices.IndexFunc(r.Targets, func(t DeletionTarget) bool { return t.Source == n.source && t.Destination == n.destination })
 	return user, target, target >= 0
 }
 
@@ -139,104 +119,67 @@ func (k deletionChunk) ended() bool {
 	return true
 }
 
-func newDeletionEnd(e tracking.Ended) deletionEnd {
-	o := tracking.Outcome{State: e.State, Reason: text.CutBytes(keptReason, e.Reason)}
-	return deletionEnd{o, e.Attempt, e.At.UTC().Truncate(time.Millisecond)}
+// loadDeletion returns the record of a request, or state.ErrNotFound.
+func (u *Service) loadDeletion(ctx context.Context, key string) (deletionRecord, error) {
+	return state.Load[deletionRecord](ctx, u.state, deletionKey(key))
 }
 
-// A DeletionTarget counts what became of the notifications of one source at one
-// destination. Their sum is the number of users.
-type DeletionTarget struct {
-	Source      string `json:"source"`
-	Destination string `json:"destination"`
-	Pending     int    `json:"pending"`
-	Delivered   int    `json:"delivered"`
-	Failed      int    `json:"failed"`
-	Filtered    int    `json:"filtered"`
+// loadChunk reads one of a request's chunks.
+func (u *Service) loadChunk(ctx context.Context, key string, r deletionRecord, n int) (deletionChunk, error) {
+	return state.Load[deletionChunk](ctx, u.state, partKey(chunkPrefix, key, r.Upload, n))
 }
 
-// A DeletionRequest asks that users be deleted. [Service.DeleteUsers] notifies
-// each destination that got their data: {type, userId, timestamp}, once for each
-// user and source.
-type DeletionRequest struct {
-	// ID makes the request idempotent: one that was taken is not taken again.
-	// Defaults to a random one.
-	ID string `json:"id,omitempty"`
-	// UserIDs are the users, up to MaxDeletionUsers. One that comes twice counts
-	// once.
-	UserIDs []string `json:"userIds"`
-	// Source is the source whose users they are. Defaults to all sources.
-	Source string `json:"source,omitempty"`
-}
-
-// check returns nil, or all that is wrong with a request.
-func (r DeletionRequest) check() error {
-	var problems []error
-	switch n := len(r.UserIDs); {
-	case n == 0:
-		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: "is empty", Hint: "give at least one user ID"})
-	case n > MaxDeletionUsers:
-		problems = append(problems, &webhook.FieldError{Field: "userIds", Problem: fmt.Sprintf("has %d users", n),
-			Hint: fmt.Sprintf("give at most %d, and the others in another request", MaxDeletionUsers)})
-	}
-	if n := len(r.ID); n > MaxDeletionID {
-		problems = append(problems, &webhook.FieldError{Field: "id", Problem: fmt.Sprintf("has %d bytes", n), Hint: fmt.Sprintf("give at most %d", MaxDeletionID)})
-	}
-	for i, id := range r.UserIDs {
-		if err := checkUserID(fmt.Sprintf("userIds[%d]", i), id); err != nil {
-			problems = append(problems, err)
+// updateChunk changes one of a request's chunks. It is state.ErrNotFound where there is
+// none.
+func (u *Service) updateChunk(ctx context.Context, key string, r deletionRecord, n int, change func(*deletionChunk)) (deletionChunk, error) {
+	return state.Update(ctx, u.state, partKey(chunkPrefix, key, r.Upload, n), func(k *deletionChunk) error {
+		if len(k.Users) == 0 {
+			return state.ErrNotFound
 		}
+		change(k)
+		return nil
+	})
+}
+
+// count returns the targets of a request with their numbers, and how many
+// notifications have not come to their end.
+func (u *Service) count(ctx context.Context, key string, r deletionRecord) (targets []DeletionTarget, pending int, err error) {
+	targets = append([]DeletionTarget{}, r.Targets...)
+	if !r.CompletedAt.IsZero() {
+		return targets, 0, nil
 	}
-	return errors.Join(problems...)
-}
-
-// A Deletion is a deletion request, and what came of it.
-type Deletion struct {
-	ID          string    `json:"id"`
-	RequestedAt time.Time `json:"requestedAt"`
-	// CompletedAt is when every notification had come to its end. One that failed
-	// has come to its end too; see Targets.
-	CompletedAt time.Time `json:"completedAt,omitzero"`
-	// Users is how many it names, and Source the one it names.
-	Users  int    `json:"users"`
-	Source string `json:"source,omitempty"`
-	// Targets are the destinations that are notified, for each source.
-	Targets []DeletionTarget `json:"targets"`
-}
-
-// Sums adds up the targets.
-func (d Deletion) Sums() (sums DeletionTarget) {
-	for _, t := range d.Targets {
-		sums.Pending += t.Pending
-		sums.Delivered += t.Delivered
-		sums.Failed += t.Failed
-		sums.Filtered += t.Filtered
+	for n := range r.chunks() {
+		chunk, err := u.loadChunk(ctx, key, r, n)
+		if err != nil {
+			return nil, 0, err
+		}
+		chunk.count(targets)
 	}
-	return sums
+	for _, t := range targets {
+		pending += t.Pending
+	}
+	return targets, pending, nil
 }
 
-// A DeletionOutcome is what became of one notification.
-type DeletionOutcome struct {
-	UserID      string `json:"userId"`
-	Source      string `json:"source"`
-	Destination string `json:"destination"`
-	MessageID   string `json:"messageId"`
-	tracking.Outcome
-	// Attempt is the number of the last attempt, 0 before there was one, and At
-	// when its end was noted.
-	Attempt int       `json:"attempt,omitempty"`
-	At      time.Time `json:"at,omitzero"`
+// complete notes that a request has come to its end, if it has. It returns its targets with
+// their numbers.
+func (u *Service) complete(ctx context.Context, key string) (targets []DeletionTarget, done bool, err error) {
+	r, err := u.loadDeletion(ctx, key)
+	if err != nil || !r.CompletedAt.IsZero() {
+		return r.Targets, true, err
+	}
+	targets, pending, err := u.count(ctx, key, r)
+	if err != nil || pending > 0 || !r.Erased {
+		return targets, false, err
+	}
+	_, err = state.Update(ctx, u.state, deletionKey(key), func(r *deletionRecord) error {
+		if r.ID == "" {
+			return state.ErrNotFound // forgotten meanwhile
+		}
+		if r.CompletedAt.IsZero() {
+			r.CompletedAt, r.Targets = time.Now().UTC(), targets
+		}
+		return nil
+	})
+	return targets, true, err
 }
-
-// Limits of deletion requests.
-const (
-	// MaxDeletionUsers is how many users one request may name.
-	MaxDeletionUsers = 10_000
-	// MaxDeletionID is how many bytes the ID of a request may have.
-	MaxDeletionID = 255
-	// DeletionKept is for how long a request that is done can still be asked about.
-	// After that its ID may be used again.
-	DeletionKept = 30 * 24 * time.Hour
-
-	maxDeletionTargets = 1000 // sources with destinations, of one request
-)

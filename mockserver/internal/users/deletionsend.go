@@ -2,15 +2,59 @@ package users
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
-// step makes the calls of a request, and looks for outcomes that were lost.
-func (d *deletions) step(ctx context.Context, key string) error {
-	w, err := d.claim(ctx, key)
+// deletionsWaiting returns the keys of the requests that are not completed, and
+// forgets those that have been for long.
+func (u *Service) deletionsWaiting(ctx context.Context) ([]string, error) {
+	keys, err := state.Keys(ctx, u.state, deletionPrefix)
+	if err != nil {
+		return nil, err
+	}
+	var open []string
+	for _, key := range keys {
+		completed, known := u.completed[key]
+		if !known {
+			r, err := u.loadDeletion(ctx, key)
+			switch {
+			case errors.Is(err, state.ErrNotFound): // forgotten by another process
+				continue
+			case err != nil:
+				return open, err
+			case r.CompletedAt.IsZero():
+				open = append(open, deletionKey(key))
+				continue
+			}
+			completed = r.CompletedAt
+			u.completed[key] = completed
+		}
+		if time.Since(completed) > DeletionKept {
+			delete(u.completed, key)
+			if err := u.forgetDeletion(ctx, key); err != nil {
+				return open, err
+			}
+		}
+	}
+	return open, nil
+}
+
+// forgetDeletion deletes a request. Should it not get far, the chunks are deleted by clean.
+func (u *Service) forgetDeletion(ctx context.Context, key string) error {
+	if err := u.state.Delete(ctx, deletionKey(key)); err != nil {
+		return err
+	}
+	return u.state.Delete(ctx, chunkPrefix+"."+key)
+}
+
+// workOnDeletion makes the calls of a request, and looks for outcomes that were lost.
+func (u *Service) workOnDeletion(ctx context.Context, key string) error {
+	w, err := u.claimDeletion(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -22,17 +66,14 @@ func (d *deletions) step(ctx context.Context, key string) error {
 	if err := w.erase(ctx); err != nil {
 		return err
 	}
-	if err := d.store(ctx); err != nil {
+	targets, done, err := u.complete(ctx, key)
+	if err == nil && !done {
+		err = w.findLost(ctx, targets)
+	}
+	if err != nil {
 		return err
 	}
-	pending, err := d.complete(ctx, key)
-	if err != nil || pending == 0 {
-		return err
-	}
-	if err := w.findLost(ctx); err != nil {
-		return err
-	}
-	return errNoWork // until outcomes come, or it is time to look again
+	return errNoWork // until it is time to look again
 }
 
 // send makes the calls for one of the sources that were not made before.
@@ -41,44 +82,27 @@ func (w *deletionWork) send(ctx context.Context, number int, source string) erro
 	if first >= w.record.Users {
 		return nil
 	}
-	e, err := newEmitter("delete", source, w.record.RequestedAt, w.record.destinations(source), nil)
+	e, err := w.emitter(source)
 	if err != nil {
 		return err
 	}
-	for u, err := range w.users(ctx, first) {
+	for user, err := range w.users(ctx, first) {
 		if err != nil {
 			return err
 		}
-		e.add(w.record.messageID(w.key, source, u.number), u.id, nil)
-		if e.full(w.service.config.BatchCalls) || u.number == w.record.Users-1 {
-			sent := number*w.record.Users + u.number + 1
+		e.add(w.record.messageID(w.id, source, user.number), user.id, nil)
+		if e.full(w.config.BatchCalls) || user.number == w.record.Users-1 {
 			if err := w.emit(ctx, e, w.record.Sent < w.doubt); err != nil {
-				return err
+				return fmt.Errorf("deletion request %q waits for its calls to be stored: %w", w.record.ID, err)
 			}
-			if err := w.tell(ctx, func(r *deletionRecord) { r.Sent, r.SentAt = sent, time.Now().UTC() }); err != nil {
+			sent := number*w.record.Users + user.number + 1
+			err := w.note(ctx, func(r *deletionRecord) { r.Sent, r.SentAt = sent, time.Now().UTC() })
+			if err := w.emitted(e, err); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// emit brings a batch to the journal, and keeps the lease meanwhile.
-func (w *deletionWork) emit(ctx context.Context, e *emitter, perhapsStored bool) error {
-	for ; ; perhapsStored = true {
-		err := w.service.emit(ctx, e.batch(time.Now()), perhapsStored)
-		if err == nil {
-			e.clear()
-			return nil
-		}
-		w.service.config.Logger.Warn("a deletion request waits for its calls to be stored", "id", w.record.ID, "error", err)
-		if err := pause.For(ctx, emitPause); err != nil {
-			return err
-		}
-		if err := w.tell(ctx, func(*deletionRecord) {}); err != nil {
-			return err
-		}
-	}
 }
 
 // erase takes the users out of the lists of audiences and computed traits.
@@ -87,14 +111,14 @@ func (w *deletionWork) erase(ctx context.Context) error {
 		return nil
 	}
 	users := func(yield func(roster.Entry, error) bool) {
-		for u, err := range w.users(ctx, 0) {
-			if !yield(roster.Entry{User: u.id}, err) {
+		for user, err := range w.users(ctx, 0) {
+			if !yield(roster.Entry{User: user.id}, err) {
 				return
 			}
 		}
 	}
-	if err := w.service.syncs.erase(ctx, w.record.Sources, w.record.ID, users); err != nil {
+	if err := w.eraseUsers(ctx, w.record.Sources, w.record.ID, users); err != nil {
 		return err
 	}
-	return w.tell(ctx, func(r *deletionRecord) { r.Erased = true })
+	return w.note(ctx, func(r *deletionRecord) { r.Erased = true })
 }

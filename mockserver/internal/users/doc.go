@@ -5,7 +5,7 @@
 // # The path of a list
 //
 // A list can be far larger than memory. It is sorted, in a temporary file if it is long,
-// written to the [state.Store] in segments that belong to nothing yet, and queued by one
+// written to the [state.Store] in segments that no record names yet, and queued by one
 // update of the record of its computation: from there on it is never lost, and the
 // request is answered. When its turn comes it is compared with the list before it,
 // calls are made of the differences, and one more update makes it the current list. The
@@ -19,6 +19,12 @@
 // observed, gathered and stored with the chunks. Notifications that are pending nowhere
 // and whose outcome nobody knows are sent again.
 //
+// # The work in the background
+//
+// Both are worked on in one way: a process takes the lease in the record, makes a batch of
+// calls, stores them in the journal, and notes in the record how far it is. Work that
+// fails is begun again from there.
+//
 // # What may block
 //
 // Requests wait for the store; at most four lists are read at a time. Work in the
@@ -30,28 +36,31 @@
 // The truth is in the store, in one record for each computation and each request, which
 // only conditional updates change: any number of processes may share it. A lease in
 // the record says which process works on it; workers.mu guards which goroutine of this
-// process does. deletions.mu and syncs.mu guard what is only remembered to save reading.
-// No mutex is held during I/O.
+// process does. outcomes.mu guards the outcomes that are not stored yet. No mutex is held
+// during I/O.
 //
 // # Files
 //
 //  1. start.go: the service begins and ends
-//  2. deletion.go: a deletion request is asked for, and asked about
-//  3. deletiontake.go: it is stored
+//  2. clean.go: what was given up is deleted
+//  3. deletion.go: a deletion request is taken, and asked about
 //  4. deletionsend.go: notifications are made
 //  5. deletionlost.go: those that were lost are made again
-//  6. deletionoutcome.go: outcomes of notifications are stored
-//  7. deletionwork.go: the work on one request, by the process that has its lease
-//  8. deletions.go: all requests, as they are stored
-//  9. deletionrecord.go: one request
-//  10. audience.go: an audience or a computed trait is given a list
-//  11. syncwork.go: the calls of a list are made
-//  12. syncerase.go: users are taken out of all lists
-//  13. syncsweep.go: what belongs to nothing is deleted
-//  14. sync.go: a list is read, sorted, stored and queued
-//  15. computation.go: audiences and computed traits, as they are named and stored
-//  16. emit.go: calls that the collector makes itself
-//  17. scope.go: the sources and destinations that are meant
+//  6. deletionwork.go: the work on one request, by the process that has its lease
+//  7. deletionoutcome.go: outcomes of notifications are taken, and stored
+//  8. deletionrecord.go: one request, as it is stored
+//  9. sync.go: an audience or a computed trait is given a list, and asked about
+//  10. syncwork.go: the calls of a list are made
+//  11. syncerase.go: users are taken out of all lists
+//  12. computationrecord.go: one audience or computed trait, as it is stored, and its lists
+//  13. list.go: the lines of a list
+//  14. uploads.go: how what is stored beside a record is named
+//  15. emit.go: calls that the collector makes itself
+//  16. scope.go: the sources and destinations that are meant
+//  17. turn.go: one process at a time works on a record
 //  18. users.go: what all of these work with
-//  19. work.go: work in the background
+//  19. outcomes.go: outcomes of notifications are gathered
+//  20. work.go: work in the background, and its leases
+//  21. snakecase.go: the keys of traits
+//  22. values.go: what is asked, and what is answered
 package users

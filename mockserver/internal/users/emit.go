@@ -21,14 +21,12 @@ const (
 	defaultBatchCalls = 500
 	// emitBytes is how many bytes of them make a batch; the last call may go beyond.
 	emitBytes = 256 << 10
-	// emitPause is how long to wait when the journal did not take a batch.
-	emitPause = time.Second
 )
 
-// emit stores a batch of the collector's own calls. Where they may be stored
-// already, because a process was killed or this is tried again, those that are known
-// to be are left out.
-func (u *Service) emit(ctx context.Context, b event.Batch, perhapsStored bool) error {
+// emit stores the calls that were added. Where they may be stored already, because a
+// process was killed or this is tried again, those that are known to be are left out.
+func (u *Service) emit(ctx context.Context, e *emitter, perhapsStored bool) error {
+	b := e.batch(time.Now())
 	if perhapsStored {
 		b = u.config.Known.Without(b)
 	}
@@ -43,6 +41,19 @@ func (u *Service) emit(ctx context.Context, b event.Batch, perhapsStored bool) e
 	if errors.As(err, &partly) {
 		return errors.Join(err, u.learn(ctx, b, partly))
 	}
+	return err
+}
+
+// emitted ends a batch that is stored. Where its record could not be told, which is err,
+// its calls are known when they are made again.
+func (u *Service) emitted(e *emitter, err error) error {
+	if err != nil {
+		for _, c := range e.calls {
+			u.config.Known.Add(e.source, c.id)
+		}
+	}
+	clear(e.calls)
+	e.calls, e.bytes = e.calls[:0], 0
 	return err
 }
 
@@ -73,37 +84,32 @@ type emitter struct {
 	timestamp time.Time // when it happened
 	members   []byte    // of the calls' bodies, that are the same in each, each with a comma before it
 
-	calls []emitted // of the batch that is being made
+	calls []ownCall // of the batch that is being made
 	bytes int       // about, of their bodies
 }
 
-// An emitted is what is special to a call.
-type emitted struct {
+// An ownCall is what is special to a call.
+type ownCall struct {
 	id, userID string
 	traits     []byte // a JSON object, or nil
 }
 
 // newEmitter makes calls that only some destinations get. A nil context is left
 // out.
-func newEmitter(typ, source string, timestamp time.Time, destinations []string, context any) (*emitter, error) {
-	e := &emitter{typ: typ, source: source, timestamp: timestamp.UTC().Truncate(time.Millisecond)}
-	if context != nil {
-		encoded, err := json.Marshal(context)
-		if err != nil {
-			return nil, fmt.Errorf("mockserver: %w", err)
-		}
-		e.members = append(append(e.members, `,"context":`...), encoded...)
-	}
-	encoded, err := json.Marshal(routing.ScopeTo(destinations))
+func newEmitter(typ, source string, timestamp time.Time, destinations []string, context map[string]any) (*emitter, error) {
+	same, err := json.Marshal(struct {
+		Context      map[string]any `json:"context,omitempty"`
+		Integrations any            `json:"integrations"`
+	}{context, routing.ScopeTo(destinations)})
 	if err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
-	e.members = append(append(e.members, `,"integrations":`...), encoded...)
-	return e, nil
+	same[0], same = ',', same[:len(same)-1] // members behind others, in place of an object
+	return &emitter{typ: typ, source: source, timestamp: timestamp.UTC().Truncate(time.Millisecond), members: same}, nil
 }
 
 func (e *emitter) add(id, userID string, traits []byte) {
-	e.calls = append(e.calls, emitted{id, userID, traits})
+	e.calls = append(e.calls, ownCall{id, userID, traits})
 	e.bytes += len(id) + len(userID) + len(traits) + len(e.members)
 }
 
@@ -119,13 +125,7 @@ func (e *emitter) batch(now time.Time) event.Batch {
 	return b
 }
 
-// clear begins another batch.
-func (e *emitter) clear() {
-	clear(e.calls)
-	e.calls, e.bytes = e.calls[:0], 0
-}
-
-func (e *emitter) call(now time.Time, of emitted) tracking.Call {
+func (e *emitter) call(now time.Time, of ownCall) tracking.Call {
 	c := tracking.Call{
 		ID: of.id, Source: e.source, Type: e.typ, UserID: of.userID,
 		ReceivedAt: now.UTC().Truncate(time.Millisecond), Timestamp: e.timestamp,

@@ -14,76 +14,72 @@ import (
 // oneSource returns the source of a name, or the only one where none is given: of
 // the settings, or else of those that are known.
 func (u *Service) oneSource(s settings.Settings, name string) (string, error) {
-	var names []string
-	for _, source := range s.Sources {
-		names = append(names, source.Name)
-	}
+	names := sourceNames(s)
 	if len(names) == 0 {
 		names = u.allSources(s)
 	}
 	switch {
-	case name == "" && len(names) == 1:
-		return names[0], nil
-	case name == "" && len(names) == 0:
-		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Hint: "name the source; none is known yet"}
 	case name == "":
-		return "", &webhook.FieldError{Field: "source", Problem: "is empty", Hint: "name one of " + strings.Join(names, ", ")}
+		return theOnly("source", names, "name the source; none is known yet")
 	case slices.Contains(names, name) || u.config.AnyWriteKey:
 		return name, nil
 	}
 	return "", fmt.Errorf("%w: there is no source %q", state.ErrUnknown, name)
 }
 
+func sourceNames(s settings.Settings) []string {
+	var names []string
+	for _, source := range s.Sources {
+		names = append(names, source.Name)
+	}
+	return names
+}
+
+// theOnly returns the only one of some names, for a field that is empty. none is the
+// hint where there are none.
+func theOnly(field string, names []string, none string) (string, error) {
+	hint := "name one of " + strings.Join(names, ", ")
+	switch len(names) {
+	case 1:
+		return names[0], nil
+	case 0:
+		hint = none
+	}
+	return "", &webhook.FieldError{Field: field, Problem: "is empty", Hint: hint}
+}
+
 // allSources returns the names of all sources that are known: of the settings, of
 // what destinations are connected to, and where any write key makes a source, of
 // the calls that are remembered.
 func (u *Service) allSources(s settings.Settings) []string {
-	names := map[string]bool{}
-	for _, source := range s.Sources {
-		names[source.Name] = true
-	}
+	names := sourceNames(s)
 	if u.config.AnyWriteKey {
 		for _, d := range s.Destinations {
-			for _, source := range d.Sources {
-				names[source] = true
-			}
+			names = append(names, d.Sources...)
 		}
-		for _, source := range u.config.SeenSources() {
-			names[source] = true
-		}
+		names = append(names, u.config.SeenSources()...)
 	}
-	all := make([]string, 0, len(names))
-	for name := range names {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
-// oneDestination returns the destination of a name, or the only one of a source
-// where none is given. It must be one that gets the source's calls.
-func oneDestination(s settings.Settings, source, name string) (*tracking.Destination, error) {
+// oneDestination returns the name of a destination that gets the calls of a source: the
+// one that is given, or else the only one.
+func oneDestination(s settings.Settings, source, name string) (string, error) {
+	if name != "" {
+		i := slices.IndexFunc(s.Destinations, settings.DestinationNamed(name))
+		if i < 0 {
+			return "", fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, name)
+		}
+		return name, gets(&s.Destinations[i], source)
+	}
 	var names []string
-	var found *tracking.Destination
 	for i := range s.Destinations {
-		d := &s.Destinations[i]
-		if name == "" && gets(d, source) == nil {
-			names = append(names, d.Name)
-			found = d
-		} else if name != "" && d.Name == name {
-			return d, gets(d, source)
+		if gets(&s.Destinations[i], source) == nil {
+			names = append(names, s.Destinations[i].Name)
 		}
 	}
-	switch {
-	case name != "":
-		return nil, fmt.Errorf("%w: there is no destination %q", state.ErrUnknown, name)
-	case len(names) == 0:
-		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty",
-			Hint: fmt.Sprintf("connect a destination to source %q and enable it; there is none", source)}
-	case len(names) > 1:
-		return nil, &webhook.FieldError{Field: "destination", Problem: "is empty", Hint: "name one of " + strings.Join(names, ", ")}
-	}
-	return found, nil
+	return theOnly("destination", names, fmt.Sprintf("connect a destination to source %q and enable it; there is none", source))
 }
 
 // gets returns nil if the destination gets calls of a source, or says why not.

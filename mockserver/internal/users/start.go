@@ -2,10 +2,9 @@ package users
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // New returns a service that does nothing before Start.
@@ -13,58 +12,47 @@ func New(config Config) *Service {
 	if config.BatchCalls == 0 {
 		config.BatchCalls = defaultBatchCalls
 	}
-	u := &Service{config: config}
-	u.stopping, u.drain = context.WithCancel(context.Background())
-	u.syncs, u.deletions = newSyncs(u), newDeletions(u)
+	u := &Service{
+		config: config, state: config.State, started: time.Now(),
+		sorts: make(chan struct{}, sortsAtOnce), outcomes: outcomes{byKey: map[string]map[notification]deletionEnd{}}, completed: map[string]time.Time{},
+	}
+	u.work = newWorkers(config.Logger, u.step, u.waiting)
 	return u
 }
 
 // Start takes up what earlier processes left.
-func (u *Service) Start() {
-	u.syncs.start()
-	u.deletions.start()
-}
+func (u *Service) Start() { u.work.start() }
 
 // Drain lets nothing more begin. Stop follows.
-func (u *Service) Drain() { u.drain() }
+func (u *Service) Drain() { u.work.cancel() }
 
 // Stop ends the work, without waiting for what is under way at others. More calls
 // may be delivered until then; EndOutcomes follows once none are.
-func (u *Service) Stop() {
-	u.drain()
-	u.syncs.work.stop()
-	u.deletions.work.stop()
-}
+func (u *Service) Stop() { u.work.stop() }
 
-// EndOutcomes stores the outcomes of notifications that have come since. It is called
-// once, after Stop and when no more deliveries end.
-func (u *Service) EndOutcomes() { u.deletions.endOutcomes() }
-
-// Observe implements event.Observer: it takes the outcomes of notifications.
-func (u *Service) Observe(event event.Event) { u.deletions.observe(event) }
-
-func newSyncs(u *Service) *syncs {
-	s := &syncs{service: u, state: u.config.State, sorts: make(chan struct{}, sortsAtOnce), sent: map[string]int64{}}
-	s.work = newWorkers(u.stopping, u.config.Logger, s.step, s.waiting)
-	return s
-}
-
-// start takes up what earlier processes left.
-func (s *syncs) start() {
-	started := time.Now()
-	s.work.start(func(ctx context.Context) error { return s.clean(ctx, started) })
-}
-
-func newDeletions(u *Service) *deletions {
-	d := &deletions{
-		service: u, state: u.config.State, wake: make(chan struct{}, 1), done: make(chan struct{}),
-		outcomes: map[outcomeID]tracking.Ended{}, settled: map[string]time.Time{}, suspects: map[string]time.Time{},
+// step works on what a key stands for.
+func (u *Service) step(ctx context.Context, key string) error {
+	kind, id, _ := strings.Cut(key, ".")
+	switch kind {
+	case computationPrefix:
+		return u.workOnSync(ctx, id)
+	case deletionPrefix:
+		return u.workOnDeletion(ctx, id)
+	default:
+		return u.workOnOutcomes(ctx, id)
 	}
-	d.work = newWorkers(u.stopping, u.config.Logger, d.step, d.waiting)
-	return d
 }
 
-func (d *deletions) start() {
-	d.following.Go(d.follow)
-	d.work.start(func(context.Context) error { return nil })
+// waiting returns the keys of the records that there is work on. Once in a while it
+// also deletes what was given up.
+func (u *Service) waiting(ctx context.Context) ([]string, error) {
+	var cleaning error
+	if now := time.Now(); now.Sub(u.cleaned) >= uploadAge {
+		if cleaning = u.clean(ctx); cleaning == nil {
+			u.cleaned = now
+		}
+	}
+	computations, err := u.computationsWaiting(ctx)
+	deletions, other := u.deletionsWaiting(ctx)
+	return append(computations, deletions...), errors.Join(cleaning, err, other)
 }

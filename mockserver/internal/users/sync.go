@@ -20,115 +20,106 @@ import (
 // next begins, so that a process can die anywhere and the next one goes on.
 //
 //	sort   the list is read and sorted; a long one in a temporary file
-//	upload the sorted list is written to the State, in segments that belong to
-//	       nothing yet
+//	upload the sorted list is written to the State, in segments that no record names
+//	       yet
 //	queue  one update of the computation's record makes it the next list. From
 //	       here on it is never lost, and the request is answered
 //	count  when its turn has come, it is compared with the list before it
-//	send   calls are made of the differences and stored in the journal; now and
-//	       then the record is told how many are
+//	send   calls are made of the differences and stored in the journal; the record
+//	       is told of each batch
 //	done   one update of the record makes it the current list, and the one before
 //	       it is deleted
 //
 // The differences of two lists, and the messageIds of their calls, are the same
 // each time: a send that is begun again makes the same calls.
 
-// Limits of computations.
-const (
-	maxQueuedSyncs = 16 // of one computation
-	keptSyncs      = 20 // that are done
-	// uploadAge is after how long an upload that was not completed is taken to be
-	// given up, if the process that made it does not come back to say so.
-	uploadAge = 24 * time.Hour
-	// sortsAtOnce is how many lists are read at once, each with
-	// roster.DefaultMemory.
-	sortsAtOnce = 4
-)
+// sortsAtOnce is how many lists are read at once, each with roster.DefaultMemory.
+const sortsAtOnce = 4
 
-// A syncRequest is a list before it is read.
-type syncRequest struct {
-	kind                      ComputationKind
-	name, source, destination string
-	list                      roster.Seq
-	dryRun, full, allowEmpty  bool
-}
-
-// take reads a list and queues it, or counts what it would change.
-func (s *syncs) take(ctx context.Context, r syncRequest) (Sync, error) {
-	if s.service.isStopping() {
+// StartSync takes the list of an audience's members, or of a trait's values. The
+// destination is told those that it does not know yet, and those that it knows and that
+// are in the list no more: an identify call for each, with the trait SnakeCase(Name). Its
+// value is true or false for an audience; a user without a value of a trait any more gets
+// null.
+//
+// When it returns nil, the list is as durable as the State of the Config; its calls are
+// made in the background, also after a restart, and after those of syncs of this
+// audience that came before. The Sync says how far that is; WaitSync waits for it. Its
+// calls are delivered as others are, and failed ones are listed as theirs.
+//
+// Calls of one user can overtake each other on their way to a webhook when one
+// is tried again. The one with the highest timestamp counts; the timestamps of
+// later syncs are always higher.
+//
+// The list may be far larger than memory.
+func (u *Service) StartSync(ctx context.Context, r SyncRequest) (Sync, error) {
+	if u.work.stopping() {
 		return Sync{}, state.ErrClosed
 	}
-	target, err := s.resolve(r)
+	target, err := u.computationOf(r)
 	if err != nil {
 		return Sync{}, err
 	}
 	select {
-	case s.sorts <- struct{}{}:
-		defer func() { <-s.sorts }()
+	case u.sorts <- struct{}{}:
+		defer func() { <-u.sorts }()
 	case <-ctx.Done():
 		return Sync{}, ctx.Err()
 	}
-	sorted, err := roster.Sort(r.list, s.service.config.TempDir, 0)
+	sorted, err := roster.Sort(readList(r.Kind, r.List), u.config.TempDir, 0)
 	if err != nil {
-		return Sync{}, fmt.Errorf("mockserver: the list of %s %q: %w", r.kind, r.name, err)
+		return Sync{}, fmt.Errorf("mockserver: the list of %s %q: %w", r.Kind, r.Name, err)
 	}
 	defer sorted.Close()
-	if empty, err := isEmpty(withValues(sorted)); err != nil {
-		return Sync{}, err
-	} else if empty && !r.allowEmpty {
-		return Sync{}, fmt.Errorf("%w: it would take every user out of %s %q; set allowEmpty if that is meant", ErrEmptyList, r.kind, r.name)
-	}
-	if r.dryRun {
-		return s.dryRun(ctx, target, sorted, r.full)
-	}
-	list, err := s.upload(ctx, target, withValues(sorted))
-	if err != nil {
-		s.giveUp(target.ID, list)
+	before, err := u.loadComputation(ctx, target.ID)
+	if err != nil && !errors.Is(err, state.ErrNotFound) {
 		return Sync{}, err
 	}
-	queued, err := s.enqueue(ctx, target.ID, list, Sync{Full: r.full})
-	if err != nil {
-		return Sync{}, fmt.Errorf("%s %q: %w", r.kind, r.name, err)
+	if err := before.checkKind(target); err != nil {
+		return Sync{}, err
 	}
-	return queued, nil
+	if r.DryRun {
+		return u.dryRun(ctx, before, withValues(sorted), r)
+	}
+	list, err := u.upload(ctx, target.ID, withValues(sorted))
+	if err != nil {
+		return Sync{}, err
+	}
+	if list.Users == 0 && !r.AllowEmpty {
+		return Sync{}, emptyList(r)
+	}
+	return u.enqueue(ctx, target, list, Sync{Full: r.Full})
 }
 
-// resolve finds the computation of a request, and checks that its calls have
+// computationOf returns what a request is for, and checks that its calls have
 // somewhere to go.
-func (s *syncs) resolve(r syncRequest) (computationRecord, error) {
-	settings := s.service.config.Settings()
-	key := SnakeCase(r.name)
+func (u *Service) computationOf(r SyncRequest) (computationRecord, error) {
+	settings := u.config.Settings()
+	key := SnakeCase(r.Name)
 	problem := ""
 	switch {
-	case len(r.name) > MaxComputationName:
-		problem = fmt.Sprintf("has %d bytes", len(r.name))
+	case len(r.Name) > MaxComputationName:
+		problem = fmt.Sprintf("has %d bytes", len(r.Name))
 	case key == "":
-		problem = fmt.Sprintf("is %q, which has no letter and no digit", r.name)
-	case !utf8.ValidString(r.name):
-		problem = fmt.Sprintf("is %q, which is not UTF-8", r.name)
+		problem = fmt.Sprintf("is %q, which has no letter and no digit", r.Name)
+	case !utf8.ValidString(r.Name):
+		problem = fmt.Sprintf("is %q, which is not UTF-8", r.Name)
 	}
 	if problem != "" {
 		return computationRecord{}, &webhook.FieldError{Field: "name", Problem: problem,
-			Hint: fmt.Sprintf("name the %s in 1 to %d bytes, such as Big Spenders", r.kind, MaxComputationName)}
+			Hint: fmt.Sprintf("name the %s in 1 to %d bytes, such as Big Spenders", r.Kind, MaxComputationName)}
 	}
-	source, err := s.service.oneSource(settings, r.source)
+	source, err := u.oneSource(settings, r.Source)
 	if err != nil {
 		return computationRecord{}, err
 	}
-	d, err := oneDestination(settings, source, r.destination)
+	destination, err := oneDestination(settings, source, r.Destination)
 	if err != nil {
 		return computationRecord{}, err
 	}
-	return computationRecord{
-		ID: digest.Of(source, d.Name, key), Kind: r.kind, Name: r.name, Key: key, Source: source, Destination: d.Name,
-	}, nil
-}
-
-func isEmpty(entries roster.Seq) (bool, error) {
-	for _, err := range entries {
-		return false, err
-	}
-	return true, nil
+	return computationRecord{claim: claim{Secret: rand.Text()}, Computation: Computation{
+		ID: digest.Of(source, destination, key), Kind: r.Kind, Name: r.Name, Key: key, Source: source, Destination: destination,
+	}}, nil
 }
 
 // withValues yields a sorted list without the users whose value is null.
@@ -145,134 +136,104 @@ func withValues(sorted *roster.Sorted) roster.Seq {
 	}
 }
 
-// counter adds the entries that it yields to count.
-func counter(entries roster.Seq, count *int64) roster.Seq {
-	return func(yield func(roster.Entry, error) bool) {
-		for e, err := range entries {
-			if err == nil {
-				*count++
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
+func emptyList(r SyncRequest) error {
+	return fmt.Errorf("%w: it would take every user out of %s %q; set allowEmpty if that is meant", ErrEmptyList, r.Kind, r.Name)
 }
 
 // dryRun counts what a list would change, had all that are queued been sent.
-func (s *syncs) dryRun(ctx context.Context, target computationRecord, sorted *roster.Sorted, full bool) (Sync, error) {
-	dry := Sync{DryRun: true, Full: full, RequestedAt: time.Now()}
-	before, err := s.load(ctx, target.ID)
-	if err != nil && !errors.Is(err, state.ErrNotFound) {
-		return Sync{}, err
+func (u *Service) dryRun(ctx context.Context, before computationRecord, list roster.Seq, r SyncRequest) (Sync, error) {
+	dry := Sync{DryRun: true, Full: r.Full, RequestedAt: time.Now()}
+	var err error
+	if dry.Users, err = roster.Count(list); err != nil {
+		return Sync{}, fmt.Errorf("mockserver: %w", err)
 	}
-	if err := target.matches(before); err != nil {
-		return Sync{}, err
+	if dry.Users == 0 && !r.AllowEmpty {
+		return Sync{}, emptyList(r)
 	}
-	list := before.Current
-	for _, q := range before.Queue {
-		if q.Deletion == "" {
-			list = q.List
-		}
-	}
-	counted := counter(withValues(sorted), &dry.Users)
-	for change, err := range roster.Diff(s.read(ctx, target.ID, list), counted, full) {
-		if err != nil {
-			return Sync{}, fmt.Errorf("mockserver: %w", err)
-		}
-		dry.count(change)
+	told := before.told()
+	dry.Entered, dry.Left, err = roster.CountChanges(roster.Diff(u.readStored(ctx, before.ID, told[len(told)-1]), list, r.Full))
+	if err != nil {
+		return Sync{}, fmt.Errorf("mockserver: %w", err)
 	}
 	return dry, nil
 }
 
-func (s *Sync) count(c roster.Change) {
-	if c.Removed {
-		s.Left++
-	} else {
-		s.Entered++
-	}
-}
-
-// upload writes a list to the State. It tells the record before, so that what it
-// writes is deleted should it not get far.
-func (s *syncs) upload(ctx context.Context, target computationRecord, entries roster.Seq) (storedList, error) {
-	list := storedList{Upload: strings.ToLower(rand.Text()[:16])}
-	_, err := s.update(ctx, target.ID, func(r *computationRecord) error {
-		if err := target.matches(*r); err != nil {
-			return err
-		}
-		if r.ID == "" {
-			*r = target
-			r.Secret = rand.Text()
-		}
-		r.Name = target.Name // names that give the same key: the newest is shown
-		r.Uploads = append(r.Uploads, upload{list.Upload, s.service.config.Instance, time.Now()})
+// Computations returns all audiences and computed traits, by name.
+func (u *Service) Computations(ctx context.Context) ([]Computation, error) {
+	var all []Computation
+	err := state.Each(ctx, u.state, computationPrefix, func(_ string, r computationRecord) error {
+		all = append(all, r.Computation)
 		return nil
 	})
-	if err != nil {
-		return list, err
-	}
-	list.Users, list.Segments, err = roster.Write(entries, func(n int, segment []byte) error {
-		return s.state.Put(ctx, segmentKey(target.ID, list.Upload, n), segment)
+	slices.SortFunc(all, func(a, b Computation) int {
+		return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID)
 	})
-	if err != nil {
-		return list, fmt.Errorf("mockserver: the list of %s %q cannot be stored: %w", target.Kind, target.Name, err)
-	}
-	return list, nil
+	return all, err
 }
 
-// giveUp deletes an upload that came to nothing, as well as it can: what stays is
-// deleted when the next sync is done.
-func (s *syncs) giveUp(id string, list storedList) {
-	ctx, cancel := context.WithTimeout(s.work.ctx, 5*time.Second)
-	defer cancel()
-	err := s.state.Delete(ctx, segmentsKey(id, list.Upload))
-	if err == nil {
-		_, err = s.update(ctx, id, func(r *computationRecord) error {
-			if r.ID == "" {
-				return state.ErrNotFound
-			}
-			r.Uploads = slices.DeleteFunc(r.Uploads, func(u upload) bool { return u.ID == list.Upload })
-			return nil
-		})
-	}
-	if err != nil && !errors.Is(err, state.ErrNotFound) {
-		s.service.config.Logger.Warn("a list that was not taken could not be deleted yet", "computation", id, "error", err)
-	}
+// Computation returns the audience or computed trait of an ID, or state.ErrUnknown.
+func (u *Service) Computation(ctx context.Context, id string) (Computation, error) {
+	r, err := u.knownComputation(ctx, id)
+	return r.Computation, err
 }
 
-// enqueue makes an upload the next list of its computation.
-func (s *syncs) enqueue(ctx context.Context, id string, list storedList, sync Sync) (Sync, error) {
-	var queued Sync
-	_, err := s.update(ctx, id, func(r *computationRecord) error {
-		i := slices.IndexFunc(r.Uploads, func(u upload) bool { return u.ID == list.Upload })
-		switch {
-		case i < 0:
-			return errForgotten
-		case len(r.Queue) >= maxQueuedSyncs && sync.Deletion == "":
-			return fmt.Errorf("%w: %d do", ErrTooManySyncs, len(r.Queue))
-		}
-		r.Uploads = slices.Delete(r.Uploads, i, i+1)
-		queued = r.next(sync, time.Now().UTC())
-		queued.Users = list.Users
-		r.Last = queued
-		r.Queue = append(r.Queue, queuedSync{Sync: queued, List: list})
-		return nil
-	})
-	if errors.Is(err, ErrTooManySyncs) || errors.Is(err, errForgotten) {
-		s.giveUp(id, list) // after any other error it may be queued
+func (u *Service) knownComputation(ctx context.Context, id string) (computationRecord, error) {
+	r, err := computationRecord{}, state.ErrNotFound
+	if digest.Valid(id) {
+		r, err = u.loadComputation(ctx, id)
 	}
-	if err != nil {
+	if errors.Is(err, state.ErrNotFound) {
+		err = fmt.Errorf("%w: there is no audience or trait with the ID %q", state.ErrUnknown, id)
+	}
+	return r, err
+}
+
+// Sync returns the sync of an ID, or state.ErrUnknown, also where newer ones have
+// displaced it.
+func (u *Service) Sync(ctx context.Context, id string) (Sync, error) {
+	all, err := u.Computation(ctx, computationOfSync(id))
+	if err != nil && !errors.Is(err, state.ErrUnknown) {
 		return Sync{}, err
 	}
-	s.work.kick(id)
-	return queued, nil
+	for _, s := range all.Syncs {
+		if s.ID == id {
+			return s, nil
+		}
+	}
+	return Sync{}, fmt.Errorf("%w: there is no sync with the ID %q", state.ErrUnknown, id)
 }
 
-// read yields a stored list.
-func (s *syncs) read(ctx context.Context, id string, list storedList) roster.Seq {
-	return roster.Read(list.Segments, func(n int) ([]byte, error) {
-		segment, _, err := s.state.Get(ctx, segmentKey(id, list.Upload, n))
-		return segment, err
+// computationOfSync returns the ID of a sync's computation.
+func computationOfSync(id string) string {
+	computation, _, _ := strings.Cut(id, "-")
+	return computation
+}
+
+// WaitSync waits until all calls of a sync are in the journal. When ctx ends
+// first, it returns how far it is, and an error.
+func (u *Service) WaitSync(ctx context.Context, id string) (Sync, error) {
+	var s Sync
+	err := u.await(ctx, computationKey(computationOfSync(id)), func() (done bool, err error) {
+		s, err = u.Sync(context.WithoutCancel(ctx), id)
+		return s.State == SyncDone, err
 	})
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("mockserver: waited for sync %s, which has sent %d of %d calls: %w", id, s.Sent, s.Calls(), err)
+	}
+	return s, err
+}
+
+// ForgetComputation forgets an audience or a computed trait, with what its
+// destination was told and the syncs that wait. Nothing is sent. The next sync
+// is then a first one. It is state.ErrUnknown where there is none.
+func (u *Service) ForgetComputation(ctx context.Context, id string) error {
+	r, err := u.knownComputation(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := u.state.Delete(ctx, computationKey(id)); err != nil {
+		return fmt.Errorf("mockserver: %w", err)
+	}
+	u.deleteLists(id, r.lists()...)
+	return nil
 }

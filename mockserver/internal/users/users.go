@@ -3,7 +3,6 @@ package users
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -17,11 +16,16 @@ import (
 // the calls that tell destinations of them. Its methods may be called from many
 // goroutines at once.
 type Service struct {
-	config    Config
-	stopping  context.Context    // ends when the service is drained
-	drain     context.CancelFunc // ends stopping
-	syncs     *syncs
-	deletions *deletions
+	config   Config
+	state    state.Store
+	started  time.Time
+	work     *workers
+	sorts    chan struct{} // one token for each list being read
+	outcomes outcomes
+
+	// What follows is used by waiting alone.
+	cleaned   time.Time            // when what was given up was deleted
+	completed map[string]time.Time // when deletion requests were completed, by key
 }
 
 // A Config is what a Service works with.
@@ -61,39 +65,21 @@ type knownCalls interface {
 	Add(source, messageID string)
 }
 
-func (u *Service) isStopping() bool { return u.stopping.Err() != nil }
-
-// syncs takes lists and makes calls of them, for all computations.
-type syncs struct {
-	service *Service
-	state   state.Store
-	work    *workers
-	sorts   chan struct{} // one token for each list being read
-
-	changed notifier // tells when a record was changed here
-
-	mu   sync.Mutex       // guards what follows
-	sent map[string]int64 // calls of running syncs, by ID, of which the record may not know
-}
-
-// An outcomeID names a notification and a destination. There is one outcome for
-// each that waits to be stored, the latest.
-type outcomeID struct{ call, destination string }
-
-// deletions takes requests, makes their calls and follows these. It is an
-// event.Observer, so that it learns of the outcomes.
-type deletions struct {
-	service *Service
-	state   state.Store
-	work    *workers
-	changed notifier // tells when something was stored here
-
-	following sync.WaitGroup
-	wake      chan struct{} // holds one token while there are outcomes to store; never closed
-	done      chan struct{} // closed by stop
-
-	mu       sync.Mutex // guards what follows
-	outcomes map[outcomeID]tracking.Ended
-	settled  map[string]time.Time // when requests were completed, by key
-	suspects map[string]time.Time // since when outcomes of requests look lost, by key
+// await looks at what is stored under a key, and again each time that it was changed,
+// until done is true or fails.
+func (u *Service) await(ctx context.Context, key string, done func() (bool, error)) error {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	changes, err := u.state.Watch(watching, key)
+	if err != nil {
+		return err
+	}
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		if _, more := <-changes; !more {
+			return ctx.Err()
+		}
+	}
 }

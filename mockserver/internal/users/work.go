@@ -10,8 +10,8 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// Work in the background is done by one goroutine for each thing that there is
-// to do, and by one process of those that share the State: the one that has its
+// Work in the background is done by one goroutine for each record that there is
+// work on, and by one process of those that share the State: the one that has its
 // lease.
 const (
 	// leaseTime is how long a process may be silent before another takes over. A
@@ -25,73 +25,85 @@ const (
 	workMax   = 30 * time.Second
 )
 
-var (
-	// errNoWork ends the work on a thing: there is nothing more to do now.
-	errNoWork = errors.New("mockserver: no work")
-	// errElsewhere says that another process has the lease.
-	errElsewhere = errors.New("mockserver: another process is at work")
+// The kinds of work, as the keys of records begin. That on outcomes has no record of its own.
+const (
+	computationPrefix = "computation"
+	deletionPrefix    = "deletion"
+	outcomesPrefix    = "outcomes"
 )
 
-// A workLease is the right to work on a thing, in its record.
-type workLease struct {
-	Instance string    `json:"instance"`
-	Until    time.Time `json:"until"`
+// errNoWork ends the work on a record: there is nothing more to do now, or another process
+// does it.
+var errNoWork = errors.New("mockserver: no work")
+
+// A claim is what a record says of who works on it.
+type claim struct {
+	// Secret goes into the messageIds, so that no sender can guess them: a call
+	// with such an ID would keep ours from being taken.
+	Secret string `json:"secret"`
+	// Instance is the process that has the lease, if any, and Until when that runs out.
+	Instance string    `json:"instance,omitempty"`
+	Until    time.Time `json:"until,omitzero"`
 }
 
+func (c *claim) claimed() *claim { return c }
+
 // take gives the lease to an instance, or keeps it there, unless another has it.
-func (l *workLease) take(instance string, now time.Time) error {
-	if l.Instance != "" && l.Instance != instance && now.Before(l.Until) {
-		return errElsewhere
+func (c *claim) take(instance string) error {
+	now := time.Now()
+	if c.Instance != "" && c.Instance != instance && now.Before(c.Until) {
+		return errNoWork
 	}
-	*l = workLease{instance, now.Add(leaseTime).UTC()}
+	c.Instance, c.Until = instance, now.Add(leaseTime).UTC()
 	return nil
 }
 
-// drop ends an instance's lease.
-func (l *workLease) drop(instance string) {
-	if l.Instance == instance {
-		*l = workLease{}
+// renew keeps a lease, unless another instance has taken it since, or the record is
+// another: the one before was forgotten.
+func (c *claim) renew(taken claim) error {
+	if c.Secret != taken.Secret || c.Instance != taken.Instance {
+		return errNoWork
 	}
+	return c.take(taken.Instance)
 }
 
-// workers work on things by their IDs.
+// end lets any instance take the lease.
+func (c *claim) end() { c.Instance, c.Until = "", time.Time{} }
+
+// workers work on records by their keys.
 type workers struct {
 	log *slog.Logger
-	// step works on a thing until there is no more to do, which is errNoWork.
-	step func(ctx context.Context, id string) error
-	// waiting returns the things that there is work on.
+	// step works on a record until there is no more to do, which is errNoWork.
+	step func(ctx context.Context, key string) error
+	// waiting returns the records that there is work on.
 	waiting func(ctx context.Context) ([]string, error)
 
-	ctx    context.Context // ends when stop is called
+	ctx    context.Context // ends when no more is to begin
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex      // guards what follows
-	stopped bool            // no more may begin
-	running map[string]bool // by ID; true: was kicked again
+	mu      sync.Mutex      // guards running, and that nothing begins once ctx has ended
+	running map[string]bool // by key; true: was kicked again
 }
 
-// newWorkers returns workers that stop when ctx ends.
-func newWorkers(ctx context.Context, log *slog.Logger, step func(context.Context, string) error, waiting func(context.Context) ([]string, error)) *workers {
+func newWorkers(log *slog.Logger, step func(context.Context, string) error, waiting func(context.Context) ([]string, error)) *workers {
 	w := &workers{log: log, step: step, waiting: waiting, running: map[string]bool{}}
-	w.ctx, w.cancel = context.WithCancel(ctx)
+	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
 
-// start takes up what earlier processes left, after clean, and from time to time
-// what others leave.
-func (w *workers) start(clean func(ctx context.Context) error) {
+func (w *workers) stopping() bool { return w.ctx.Err() != nil }
+
+// start takes up what earlier processes left, and from time to time what others leave.
+func (w *workers) start() {
 	w.wg.Go(func() {
-		if err := clean(w.ctx); err != nil && w.ctx.Err() == nil {
-			w.log.Error("what earlier processes left of the state could not be cleaned up", "error", err)
-		}
 		for {
-			ids, err := w.waiting(w.ctx)
-			if err != nil && w.ctx.Err() == nil {
-				w.log.Error("the state cannot be read", "error", err)
+			keys, err := w.waiting(w.ctx)
+			if err != nil && !w.stopping() {
+				w.log.Error("what was left in the state could not be taken up", "error", err)
 			}
-			for _, id := range ids {
-				w.kick(id)
+			for _, key := range keys {
+				w.kick(key)
 			}
 			if pause.For(w.ctx, leaseTime) != nil {
 				return
@@ -100,36 +112,35 @@ func (w *workers) start(clean func(ctx context.Context) error) {
 	})
 }
 
-// kick makes sure that a thing is worked on.
-func (w *workers) kick(id string) {
+// kick makes sure that a record is worked on.
+func (w *workers) kick(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopped {
+	if w.stopping() {
 		return
 	}
-	if _, ok := w.running[id]; ok {
-		w.running[id] = true
-		return
+	_, running := w.running[key]
+	w.running[key] = running
+	if !running {
+		w.wg.Go(func() { w.run(key) })
 	}
-	w.running[id] = false
-	w.wg.Go(func() { w.run(id) })
 }
 
-// run works on a thing until there is no more to do.
-func (w *workers) run(id string) {
+// run works on a record until there is no more to do.
+func (w *workers) run(key string) {
 	wait := workFirst
 	for {
-		switch err := w.step(w.ctx, id); {
-		case w.ctx.Err() != nil:
+		switch err := w.step(w.ctx, key); {
+		case w.stopping():
 			return
 		case err == nil:
 			wait = workFirst
-		case errors.Is(err, errNoWork), errors.Is(err, errElsewhere):
-			if w.done(id) {
+		case errors.Is(err, errNoWork):
+			if w.done(key) {
 				return
 			}
 		default:
-			w.log.Error("work in the background failed; it will be tried again", "id", id, "in", wait, "error", err)
+			w.log.Error("work in the background failed; it will be tried again", "record", key, "in", wait, "error", err)
 			if pause.For(w.ctx, wait) != nil {
 				return
 			}
@@ -138,67 +149,22 @@ func (w *workers) run(id string) {
 	}
 }
 
-// done ends the work on a thing, unless it was kicked meanwhile.
-func (w *workers) done(id string) bool {
+// done ends the work on a record, unless it was kicked meanwhile.
+func (w *workers) done(key string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.running[id] {
-		w.running[id] = false
+	if w.running[key] {
+		w.running[key] = false
 		return false
 	}
-	delete(w.running, id)
+	delete(w.running, key)
 	return true
 }
 
 // stop breaks off all work and waits for its end. It may be called again.
 func (w *workers) stop() {
-	w.mu.Lock()
-	w.stopped = true
-	w.mu.Unlock()
+	w.mu.Lock() // what kick has let begin is waited for
 	w.cancel()
+	w.mu.Unlock()
 	w.wg.Wait()
-}
-
-// A notifier wakes those who wait for a change.
-type notifier struct {
-	mu      sync.Mutex // guards what follows
-	changed chan struct{}
-}
-
-// wait returns a channel that is closed at the next change.
-func (n *notifier) wait() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.changed == nil {
-		n.changed = make(chan struct{})
-	}
-	return n.changed
-}
-
-func (n *notifier) tell() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.changed != nil {
-		close(n.changed)
-		n.changed = nil
-	}
-}
-
-// await waits until done is true or fails: it looks again after each change here,
-// and from time to time, since another process may be at work.
-func (n *notifier) await(ctx context.Context, done func() (bool, error)) error {
-	for {
-		changed := n.wait()
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		elsewhere := time.NewTimer(time.Second)
-		select {
-		case <-changed:
-		case <-elsewhere.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		elsewhere.Stop()
-	}
 }

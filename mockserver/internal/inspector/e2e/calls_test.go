@@ -307,9 +307,9 @@ func TestOwnCallsCanBeHidden(t *testing.T) {
 	for i := range userIDs {
 		userIDs[i] = fmt.Sprint("user-", i)
 	}
-	s, err := collector.SyncAudience(t.Context(), users.AudienceSync{Name: "Large", Source: "web", Destination: "hook", Members: users.Members(userIDs...)})
+	s, err := collector.Users().StartSync(t.Context(), users.SyncRequest{Kind: users.KindAudience, Name: "Large", Source: "web", Destination: "hook", List: strings.NewReader(strings.Join(userIDs, "\n"))})
 	require.NoError(t, err)
-	_, err = collector.WaitSync(t.Context(), s.ID)
+	_, err = collector.Users().WaitSync(t.Context(), s.ID)
 	require.NoError(t, err)
 	b := newTab(t, srv.URL)
 	b.open("/")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -69,7 +70,7 @@ func TestAudiencesAreSyncedAndUsersDeleted(t *testing.T) {
 		judge(b, script, path+", narrow")
 		b.size(1440, 900)
 	}
-	d, err := collector.Deletion(t.Context(), "gdpr-117")
+	d, err := collector.Users().Deletion(t.Context(), "gdpr-117")
 	require.NoError(t, err)
 	assert.Equal(t, 2, d.Sums().Delivered)
 	b.forgive("422")
@@ -90,28 +91,31 @@ func TestPicturesOfAudiences(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf("user-%05d", i)
 	}
-	for _, a := range []users.AudienceSync{
-		{Name: "Big Spenders", Destination: "crm", Members: users.Members("ada", "grace", "linus")},
-		{Name: "Big Spenders", Destination: "crm", Members: users.Members("ada", "ken")},
-		{Name: "Abandoned Carts (7 days)", Destination: "ads", Members: users.Members("margaret")},
-		{Name: "Everyone", Destination: "alerts", Members: users.Members(many...)},
+	for _, a := range []users.SyncRequest{
+		{Name: "Big Spenders", Destination: "crm", List: strings.NewReader("ada\ngrace\nlinus")},
+		{Name: "Big Spenders", Destination: "crm", List: strings.NewReader("ada\nken")},
+		{Name: "Abandoned Carts (7 days)", Destination: "ads", List: strings.NewReader("margaret")},
+		{Name: "Everyone", Destination: "alerts", List: strings.NewReader(strings.Join(many, "\n"))},
 	} {
-		a.Source = "web shop"
-		s, err := c.SyncAudience(ctx, a)
+		a.Kind, a.Source = users.KindAudience, "web shop"
+		s, err := c.Users().StartSync(ctx, a)
 		require.NoError(t, err)
 		if a.Name != "Everyone" {
-			_, err = c.WaitSync(ctx, s.ID)
+			_, err = c.Users().WaitSync(ctx, s.ID)
 			require.NoError(t, err)
 		} else {
 			require.NoError(t, c.AddDestination(ctx, to("later", gone.URL, "")))
 		}
 	}
-	s, err := c.SyncTrait(ctx, users.TraitSync{Name: "Lifetime Value", Source: "backend", Destination: "crm", Values: users.Values(map[string]any{"ada": 1200, "ken": 80.5})})
+	s, err := c.Users().StartSync(ctx, users.SyncRequest{
+		Kind: users.KindTrait, Name: "Lifetime Value", Source: "backend", Destination: "crm",
+		List: strings.NewReader(`{"userId":"ada","value":1200}` + "\n" + `{"userId":"ken","value":80.5}`),
+	})
 	require.NoError(t, err)
-	_, err = c.WaitSync(ctx, s.ID)
+	_, err = c.Users().WaitSync(ctx, s.ID)
 	require.NoError(t, err)
 	for i, userIDs := range [][]string{{"ken"}, {"ada", "grace", "margaret"}} {
-		_, err := c.DeleteUsers(ctx, users.DeletionRequest{ID: fmt.Sprintf("gdpr-2026-%d", 117+i), UserIDs: userIDs, Source: []string{"", "backend"}[i]})
+		_, err := c.Users().DeleteUsers(ctx, users.DeletionRequest{ID: fmt.Sprintf("gdpr-2026-%d", 117+i), UserIDs: userIDs, Source: []string{"", "backend"}[i]})
 		require.NoError(t, err)
 	}
 	b := newTab(t, srv.URL)

@@ -1,5 +1,5 @@
 //go:build !race
 
-package mockserver_test
+package users_test
 
 const raceEnabled = false

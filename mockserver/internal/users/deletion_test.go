@@ -1,9 +1,10 @@
-package mockserver_test
+package users_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
@@ -24,15 +24,32 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// outcomes are those of a request, as "user source destination state".
-func outcomes(t *testing.T, c *engine.Collector, id string) []string {
+// outcomes are those of a request.
+func outcomes(t *testing.T, c *engine.Collector, id string) []users.DeletionOutcome {
 	t.Helper()
-	var all []string
-	for o, err := range c.DeletionOutcomes(t.Context(), id) {
-		require.NoError(t, err)
-		all = append(all, fmt.Sprint(o.UserID, " ", o.Source, " ", o.Destination, " ", o.State))
-	}
+	all, more, err := c.Users().DeletionOutcomes(t.Context(), id, users.OutcomeFilter{}, 0, 1<<30)
+	require.NoError(t, err)
+	assert.False(t, more)
 	return all
+}
+
+// lines are outcomes as "user source destination state".
+func lines(all []users.DeletionOutcome) []string {
+	var lines []string
+	for _, o := range all {
+		lines = append(lines, fmt.Sprint(o.UserID, " ", o.Source, " ", o.Destination, " ", o.State))
+	}
+	return lines
+}
+
+// deleted asks for a deletion, and waits until it is done.
+func deleted(t *testing.T, c *engine.Collector, r users.DeletionRequest) users.Deletion {
+	t.Helper()
+	d, err := c.Users().DeleteUsers(t.Context(), r)
+	require.NoError(t, err)
+	d, err = c.Users().WaitDeletion(within(t), d.ID)
+	require.NoError(t, err)
+	return d
 }
 
 // twoSources is a configuration of two sources, of which one has a destination of
@@ -52,13 +69,10 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	config := twoSources(box)
 	config.Destinations[0].SharedSecret = "s3cret"
 	config.Destinations[1].Disabled = true
-	srv := mockserver.RunEngine(t, config)
+	c := start(t, config)
 
-	d, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u2", "u1", "u2"}})
-	require.NoError(t, err)
+	d := deleted(t, c, users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u2", "u1", "u2"}})
 	assert.Equal(t, 2, d.Users)
-	d, err = srv.Engine().WaitDeletion(within(t), "gdpr-1")
-	require.NoError(t, err)
 	assert.Equal(t, []users.DeletionTarget{
 		{Source: "ios", Destination: "crm", Delivered: 2},
 		{Source: "ios", Destination: "ios-only", Delivered: 2},
@@ -68,7 +82,17 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 	assert.Equal(t, []string{
 		"u1 ios crm delivered", "u1 ios ios-only delivered", "u1 web crm delivered",
 		"u2 ios crm delivered", "u2 ios ios-only delivered", "u2 web crm delivered",
-	}, outcomes(t, srv.Engine(), "gdpr-1"))
+	}, lines(outcomes(t, c, "gdpr-1")))
+
+	filter := users.OutcomeFilter{UserIDs: []string{"u1", "u2"}, Sources: []string{"ios"}, Destinations: []string{"crm"}, States: []tracking.State{tracking.StateDelivered}}
+	page, more, err := c.Users().DeletionOutcomes(t.Context(), "gdpr-1", filter, 0, 1)
+	require.NoError(t, err)
+	assert.True(t, more)
+	assert.Equal(t, []string{"u1 ios crm delivered"}, lines(page))
+	page, more, err = c.Users().DeletionOutcomes(t.Context(), "gdpr-1", filter, 1, 1)
+	require.NoError(t, err)
+	assert.False(t, more)
+	assert.Equal(t, []string{"u2 ios crm delivered"}, lines(page))
 
 	got := box.take()
 	require.Len(t, got, 6)
@@ -81,69 +105,53 @@ func TestDeletionNotifiesEveryDestinationOfEverySource(t *testing.T) {
 		}
 	}
 	assert.Len(t, ids, 4, "one for each user and source")
-	for _, call := range srv.Calls(mockserver.OfType("delete")) {
-		assert.LessOrEqual(t, len(call.ID), 100)
-		again, err := fields.ReadCall(call.Source, call.Body)
+	records := c.History().Records(nil)
+	require.Len(t, records, 4)
+	for _, r := range records {
+		assert.LessOrEqual(t, len(r.Call.ID), 100)
+		again, err := fields.ReadCall(r.Call.Source, r.Call.Body)
 		require.NoError(t, err)
-		assert.Equal(t, call, again)
+		assert.Equal(t, r.Call, again)
 	}
 }
 
 func TestDeletionIsTakenOnce(t *testing.T) {
 	box := &inbox{}
-	srv := mockserver.RunEngine(t, twoSources(box))
+	c := start(t, twoSources(box))
 	ask := users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2"}, Source: "web"}
-	first, err := srv.Engine().DeleteUsers(within(t), ask)
-	require.NoError(t, err)
-	_, err = srv.Engine().WaitDeletion(within(t), ask.ID)
-	require.NoError(t, err)
+	first := deleted(t, c, ask)
 	assert.Len(t, box.take(), 4)
 
 	ask.UserIDs = []string{"u2", "u1", "u1"}
-	again, err := srv.Engine().DeleteUsers(within(t), ask)
+	again, err := c.Users().DeleteUsers(t.Context(), ask)
 	require.NoError(t, err)
-	assert.Equal(t, first.RequestedAt, again.RequestedAt)
-	assert.False(t, again.CompletedAt.IsZero())
+	assert.Equal(t, first, again)
 	for _, other := range []users.DeletionRequest{
 		{ID: "gdpr-1", UserIDs: []string{"u1"}, Source: "web"}, {ID: "gdpr-1", UserIDs: []string{"u1", "u2"}},
 	} {
-		_, err = srv.Engine().DeleteUsers(within(t), other)
+		_, err := c.Users().DeleteUsers(t.Context(), other)
 		require.ErrorIs(t, err, state.ErrExists)
 	}
-	one, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
-	require.NoError(t, err)
-	two, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
-	require.NoError(t, err)
+	one := deleted(t, c, users.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
+	two := deleted(t, c, users.DeletionRequest{UserIDs: []string{"u1"}, Source: "web"})
 	assert.NotEqual(t, one.ID, two.ID)
-	for _, id := range []string{one.ID, two.ID} {
-		_, err := srv.Engine().WaitDeletion(within(t), id)
-		require.NoError(t, err)
-	}
 	assert.Len(t, box.take(), 4)
-	all, err := srv.Engine().Deletions(within(t))
+	all, err := c.Users().Deletions(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 3)
 	assert.Equal(t, "gdpr-1", all[2].ID)
 
-	_, err = srv.Engine().Deletion(within(t), "none")
+	_, err = c.Users().Deletion(t.Context(), "none")
 	require.ErrorIs(t, err, state.ErrUnknown)
-	for _, err := range srv.Engine().DeletionOutcomes(within(t), "none") {
-		require.ErrorIs(t, err, state.ErrUnknown)
-	}
+	_, _, err = c.Users().DeletionOutcomes(t.Context(), "none", users.OutcomeFilter{}, 0, 1)
+	require.ErrorIs(t, err, state.ErrUnknown)
 }
 
 func TestDeletionOfManyUsers(t *testing.T) {
 	box := &inbox{}
-	srv := mockserver.RunEngine(t, twoSources(box))
-	ask := users.DeletionRequest{ID: "many", Source: "web"}
-	for id := range numbered(5000) {
-		ask.UserIDs = append(ask.UserIDs, id)
-	}
-	_, err := srv.Engine().DeleteUsers(within(t), ask)
-	require.NoError(t, err)
-	d, err := srv.Engine().WaitDeletion(within(t), "many")
-	require.NoError(t, err)
-	for _, target := range d.Targets {
+	c := start(t, twoSources(box))
+	ask := users.DeletionRequest{ID: "many", Source: "web", UserIDs: numbered(5000)}
+	for _, target := range deleted(t, c, ask).Targets {
 		assert.Equal(t, 5000, target.Delivered, target)
 	}
 	seen := map[string]int{}
@@ -153,31 +161,22 @@ func TestDeletionOfManyUsers(t *testing.T) {
 	for _, id := range ask.UserIDs {
 		require.Equal(t, [2]int{1, 1}, [2]int{seen["crm "+id], seen["ads "+id]}, id)
 	}
-	all := outcomes(t, srv.Engine(), "many")
+	all := outcomes(t, c, "many")
 	assert.Len(t, all, 2*5000)
-	assert.True(t, slices.IsSortedFunc(all, func(a, b string) int { return strings.Compare(a[:13], b[:13]) }), "by user")
-
-	ask = users.DeletionRequest{}
-	for id := range numbered(users.MaxDeletionUsers + 1) {
-		ask.UserIDs = append(ask.UserIDs, id)
-	}
-	_, err = srv.Engine().DeleteUsers(within(t), ask)
-	require.ErrorContains(t, err, "at most 10000")
+	assert.True(t, slices.IsSortedFunc(all, func(a, b users.DeletionOutcome) int { return strings.Compare(a.UserID, b.UserID) }), "by user")
 }
 
 func TestDeletionIsNotTakenFromSenders(t *testing.T) {
-	srv, box := run(t, hooks("crm")...)
-	_, answer := post(t, srv.URL+"/v1/batch", "key", `{"batch":[{"type":"delete","userId":"u1"}]}`)
-	assert.Equal(t, true, answer["success"], "the batch is answered as the service does")
-	assert.Empty(t, srv.Calls())
-	assert.Equal(t, tracking.CodeUnknownType, srv.Engine().History().Rejections()[0].Code)
-	status, _ := post(t, srv.URL+"/v1/delete", "key", `{"userId":"u1"}`)
-	assert.Equal(t, http.StatusNotFound, status)
+	c, box := run(t, hooks("crm")...)
+	assert.Equal(t, http.StatusOK, send(c, "key", "/v1/batch", `{"batch":[{"type":"delete","userId":"u1"}]}`), "the batch is answered as the service does")
+	assert.Empty(t, c.History().Records(nil))
+	assert.Equal(t, tracking.CodeUnknownType, c.History().Rejections()[0].Code)
+	assert.Equal(t, http.StatusNotFound, send(c, "key", "/v1/delete", `{"userId":"u1"}`))
 	assert.Empty(t, box.take())
 }
 
 func TestDeletionRequestsThatAreRefused(t *testing.T) {
-	srv := mockserver.RunEngine(t, twoSources(&inbox{}))
+	c := start(t, twoSources(&inbox{}))
 	for name, test := range map[string]struct {
 		request users.DeletionRequest
 		want    string
@@ -185,70 +184,48 @@ func TestDeletionRequestsThatAreRefused(t *testing.T) {
 		"no user":        {users.DeletionRequest{}, "userIds: is empty"},
 		"empty user":     {users.DeletionRequest{UserIDs: []string{"u", ""}}, "userIds[1]: is empty"},
 		"long user":      {users.DeletionRequest{UserIDs: []string{strings.Repeat("u", 1025)}}, "1025 bytes"},
+		"many users":     {users.DeletionRequest{UserIDs: numbered(users.MaxDeletionUsers + 1)}, "at most 10000"},
 		"long ID":        {users.DeletionRequest{ID: strings.Repeat("i", 256), UserIDs: []string{"u"}}, "256 bytes"},
 		"unknown source": {users.DeletionRequest{UserIDs: []string{"u"}, Source: "tv"}, `"tv"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := srv.Engine().DeleteUsers(within(t), test.request)
+			_, err := c.Users().DeleteUsers(within(t), test.request)
 			require.ErrorContains(t, err, test.want)
 		})
 	}
-	dev := mockserver.RunT(t)
-	_, err := dev.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u"}})
+	dev := start(t, engine.Config{AnyWriteKey: true})
+	_, err := dev.Users().DeleteUsers(t.Context(), users.DeletionRequest{UserIDs: []string{"u"}})
 	require.ErrorContains(t, err, "no source is known")
 }
 
 func TestDeletionWithoutDestinationsIsDone(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}})
-	d, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u"}})
-	require.NoError(t, err)
-	d, err = srv.Engine().WaitDeletion(within(t), d.ID)
-	require.NoError(t, err)
-	assert.Empty(t, d.Targets)
-	assert.Empty(t, srv.Calls())
+	c, _ := run(t)
+	assert.Empty(t, deleted(t, c, users.DeletionRequest{UserIDs: []string{"u"}}).Targets)
+	assert.Empty(t, c.History().Records(nil))
 }
 
 func TestDeletionFindsTheSourcesThatWereSeen(t *testing.T) {
 	box := &inbox{}
-	srv := mockserver.RunT(t, mockserver.Config{Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
+	c := start(t, engine.Config{AnyWriteKey: true, Destinations: hooks("crm"), Sender: webhook.SenderConfig{Transport: box}})
 	for _, key := range []string{"one", "two", "one"} {
-		post(t, srv.URL+"/v1/track", key, `{"event":"E","userId":"u"}`)
+		assert.Equal(t, http.StatusOK, send(c, key, "/v1/track", `{"event":"E","userId":"u"}`))
 	}
-	_, err := srv.Wait(within(t), 3, mockserver.DeliveredTo("crm"))
-	require.NoError(t, err)
+	settle(t, c)
 	box.take()
-	d, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{UserIDs: []string{"u"}})
-	require.NoError(t, err)
-	d, err = srv.Engine().WaitDeletion(within(t), d.ID)
-	require.NoError(t, err)
-	assert.Len(t, d.Targets, 2)
+	assert.Len(t, deleted(t, c, users.DeletionRequest{UserIDs: []string{"u"}}).Targets, 2)
 	assert.Len(t, box.take(), 2)
 }
 
 func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := true
-		box := &inbox{}
-		box.answer = func(_ int, n notice) int {
-			switch {
-			case n.host == "ads":
-				return http.StatusForbidden
-			case n.host == "crm" && down:
-				return http.StatusServiceUnavailable
-			}
-			return http.StatusOK
-		}
-		c, err := engine.New(twoSources(box))
-		require.NoError(t, err)
-		defer c.Close()
-		_, err = c.DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
+		box := &inbox{answer: func(host string) int {
+			return map[string]int{"ads": http.StatusForbidden, "crm": http.StatusServiceUnavailable}[host]
+		}}
+		c := start(t, twoSources(box))
+		_, err := c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		var all []users.DeletionOutcome
-		for o, err := range c.DeletionOutcomes(t.Context(), "x") {
-			require.NoError(t, err)
-			all = append(all, o)
-		}
+		all := outcomes(t, c, "x")
 		require.Len(t, all, 2)
 		assert.Equal(t, tracking.StatePending, all[0].State)
 		assert.Greater(t, all[0].Attempt, 2)
@@ -259,14 +236,12 @@ func TestDeletionTellsHowNotificationsFare(t *testing.T) {
 
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		d, err := c.WaitDeletion(short, "x")
+		d, err := c.Users().WaitDeletion(short, "x")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, []users.DeletionTarget{{Source: "web", Destination: "crm", Pending: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
 
-		box.mu.Lock()
-		down = false
-		box.mu.Unlock()
-		d, err = c.WaitDeletion(t.Context(), "x")
+		box.answers(nil)
+		d, err = c.Users().WaitDeletion(t.Context(), "x")
 		require.NoError(t, err)
 		assert.Equal(t, []users.DeletionTarget{{Source: "web", Destination: "crm", Delivered: 1}, {Source: "web", Destination: "ads", Failed: 1}}, d.Targets)
 		got := box.take()
@@ -286,20 +261,15 @@ func TestDeletionIsKeptForThirtyDays(t *testing.T) {
 			synctest.Wait()
 			do(c)
 		}
-		running(func(c *engine.Collector) {
-			_, err := c.DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
-			require.NoError(t, err)
-			_, err = c.WaitDeletion(t.Context(), "x")
-			require.NoError(t, err)
-		})
+		running(func(c *engine.Collector) { deleted(t, c, users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}}) })
 		time.Sleep(users.DeletionKept - time.Hour)
 		running(func(c *engine.Collector) {
-			_, err := c.Deletion(t.Context(), "x")
+			_, err := c.Users().Deletion(t.Context(), "x")
 			require.NoError(t, err)
 		})
 		time.Sleep(2 * time.Hour)
 		running(func(c *engine.Collector) {
-			_, err := c.Deletion(t.Context(), "x")
+			_, err := c.Users().Deletion(t.Context(), "x")
 			require.ErrorIs(t, err, state.ErrUnknown)
 			keys, err := config.State.Keys(t.Context(), "deletionchunk")
 			require.NoError(t, err)
@@ -310,34 +280,29 @@ func TestDeletionIsKeptForThirtyDays(t *testing.T) {
 
 func TestDeletionToADestinationThatIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		box := &inbox{answer: func(int, notice) int { return http.StatusServiceUnavailable }}
-		config := twoSources(box)
+		config := twoSources(&inbox{answer: func(string) int { return http.StatusServiceUnavailable }})
 		config.Destinations = nil
-		c, err := engine.New(config)
-		require.NoError(t, err)
-		defer c.Close()
+		c := start(t, config)
 		require.NoError(t, c.AddDestination(t.Context(), hooks("crm")[0]))
-		_, err = c.DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
+		_, err := c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}, Source: "web"})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		require.NoError(t, c.RemoveDestination(t.Context(), "crm"))
-		d, err := c.WaitDeletion(t.Context(), "x")
+		d, err := c.Users().WaitDeletion(t.Context(), "x")
 		require.NoError(t, err)
 		assert.Equal(t, 1, d.Targets[0].Failed)
-		for o := range c.DeletionOutcomes(t.Context(), "x") {
-			assert.Contains(t, o.Reason, "removed")
-		}
+		assert.Contains(t, outcomes(t, c, "x")[0].Reason, "removed")
 	})
 }
 
-// A failingState takes no changes of chunks while it is told to.
+// A failingState is one whose updates fail as fail says.
 type failingState struct {
 	state.Store
-	failing *atomic.Bool
+	fail func(key string) bool
 }
 
 func (s failingState) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	if s.failing.Load() && strings.HasPrefix(key, "deletionchunk.") {
+	if s.fail(key) {
 		return 0, errors.New("the disk is full")
 	}
 	return s.Store.Update(ctx, key, value, revision)
@@ -349,61 +314,106 @@ func TestDeletionKeepsOutcomesUntilTheyAreStored(t *testing.T) {
 		config := twoSources(box)
 		var failing atomic.Bool
 		failing.Store(true)
-		config.State = failingState{state.NewMemory(), &failing}
-		c, err := engine.New(config)
-		require.NoError(t, err)
-		defer c.Close()
-		_, err = c.DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
+		config.State = failingState{state.NewMemory(), func(key string) bool {
+			return failing.Load() && strings.HasPrefix(key, "deletionchunk.")
+		}}
+		c := start(t, config)
+		_, err := c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
 		require.NoError(t, err)
 		time.Sleep(20 * time.Second)
-		d, err := c.Deletion(t.Context(), "x")
+		d, err := c.Users().Deletion(t.Context(), "x")
 		require.NoError(t, err)
 		assert.Equal(t, 1, d.Targets[0].Pending)
 		failing.Store(false)
-		d, err = c.WaitDeletion(t.Context(), "x")
+		d, err = c.Users().WaitDeletion(t.Context(), "x")
 		require.NoError(t, err)
 		assert.Less(t, d.CompletedAt.Sub(d.RequestedAt), time.Minute)
 		assert.Len(t, box.take(), 5, "each was sent once")
 	})
 }
 
+func TestOutcomesOfADeletionThatIsForgottenAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, box := oneSource(hooks("crm")...)
+		var log strings.Builder
+		config.State, config.Logger = state.NewMemory(), slog.New(slog.NewTextHandler(&log, nil))
+		c := start(t, config)
+		require.NoError(t, c.Pause(t.Context(), "crm"))
+		_, err := c.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "x", UserIDs: []string{"u1"}})
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, config.State.Delete(t.Context(), "deletionchunk"))
+		require.NoError(t, c.Resume(t.Context(), "crm"))
+		time.Sleep(10 * time.Second)
+		assert.Len(t, box.take(), 1)
+		keys, err := config.State.Keys(t.Context(), "deletionchunk")
+		require.NoError(t, err)
+		assert.Empty(t, keys, "nothing is made anew")
+		require.NoError(t, c.Close())
+		assert.NotContains(t, log.String(), "outcomes of deletion requests could not be stored")
+	})
+}
+
+// Each update of a record fails once.
+func TestNothingIsSentTwiceWhenTheStateFails(t *testing.T) {
+	for failing, done := int64(1), false; !done; failing++ {
+		synctest.Test(t, func(t *testing.T) {
+			config, box := oneSource(hooks("crm")...)
+			var updates atomic.Int64
+			config.State = failingState{state.NewMemory(), func(key string) bool {
+				if !strings.HasPrefix(key, "computation.") && !strings.HasPrefix(key, "deletion.") {
+					return false
+				}
+				return updates.Add(1) == failing
+			}}
+			config.BatchCalls = 2
+			c := start(t, config)
+			if s, err := c.Users().StartSync(t.Context(), big("u1", "u2", "u3", "u4", "u5")); err == nil {
+				_, err = c.Users().WaitSync(t.Context(), s.ID)
+				require.NoError(t, err)
+				settle(t, c)
+				assert.Len(t, box.take(), 5)
+			}
+			if d, err := c.Users().DeleteUsers(t.Context(), users.DeletionRequest{UserIDs: []string{"u6", "u7", "u8", "u9", "u10"}}); err == nil {
+				_, err = c.Users().WaitDeletion(t.Context(), d.ID)
+				require.NoError(t, err)
+				settle(t, c)
+				assert.Len(t, box.take(), 5)
+			}
+			done = updates.Load() < failing
+		})
+		require.Less(t, failing, int64(100))
+	}
+}
+
 func TestDeletedUsersAreTakenOutOfLists(t *testing.T) {
-	srv, box := run(t, hooks("crm")...)
-	synced(t, srv, big("u1", "u2", "u3"))
-	other := big("u3")
-	other.Name = "Others"
-	synced(t, srv, other)
-	box.take()
-	d, err := srv.Engine().DeleteUsers(within(t), users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2", "u9"}})
-	require.NoError(t, err)
-	_, err = srv.Engine().WaitDeletion(within(t), d.ID)
-	require.NoError(t, err)
+	c, box := run(t, hooks("crm")...)
+	synced(t, c, big("u1", "u2", "u3"))
+	synced(t, c, audience("Others", "u3"))
+	deleted(t, c, users.DeletionRequest{ID: "gdpr-1", UserIDs: []string{"u1", "u2", "u9"}})
 	box.take()
 
-	all, err := srv.Engine().Computations(within(t))
+	all, err := c.Users().Computations(within(t))
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.Len(t, all[0].Syncs, 2)
 	assert.Equal(t, "gdpr-1", all[0].Syncs[1].Deletion)
-	_, err = srv.Engine().WaitSync(within(t), all[0].Syncs[1].ID)
+	_, err = c.Users().WaitSync(within(t), all[0].Syncs[1].ID)
 	require.NoError(t, err)
-	all, err = srv.Engine().Computations(within(t))
+	all, err = c.Users().Computations(within(t))
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, all[0].Users)
 	assert.EqualValues(t, 2, all[0].Syncs[1].Left)
 	assert.Len(t, all[1].Syncs, 1, "none of them is in the other list")
 
-	synced(t, srv, big("u2", "u3"))
+	synced(t, c, big("u2", "u3"))
 	assert.Equal(t, []string{"crm u2 big_spenders=true"}, box.told(), "u1 is not heard of again, u2 is a new member")
 }
 
 // Every write of a deletion request is once the last one that a process makes,
 // and once the first one that it does not make.
 func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
-	var userIDs []string
-	for id := range numbered(5) {
-		userIDs = append(userIDs, id)
-	}
+	userIDs := numbered(5)
 	for _, after := range []bool{false, true} {
 		for writes, done := 0, false; !done; writes++ {
 			synctest.Test(t, func(t *testing.T) {
@@ -414,18 +424,18 @@ func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
 				w.die()
 				w.live(writes, after)
 				ask := users.DeletionRequest{ID: "gdpr-1", UserIDs: userIDs}
-				_, err := w.collector.DeleteUsers(t.Context(), ask)
+				_, err := w.collector.Users().DeleteUsers(t.Context(), ask)
 				require.True(t, err == nil || w.process.isDead(), "%v", err)
 				time.Sleep(10 * time.Second) // it is as far as it comes
 				synctest.Wait()
 				done = !w.process.isDead()
 				w.die()
 				w.live(-1, false)
-				_, err = w.collector.DeleteUsers(t.Context(), ask)
+				_, err = w.collector.Users().DeleteUsers(t.Context(), ask)
 				require.NoError(t, err, "the repeat")
 				ctx, cancel := context.WithTimeout(t.Context(), 12*time.Hour)
 				defer cancel()
-				d, err := w.collector.WaitDeletion(ctx, ask.ID)
+				d, err := w.collector.Users().WaitDeletion(ctx, ask.ID)
 				require.NoError(t, err)
 				assert.Equal(t, []users.DeletionTarget{
 					{Source: "web", Destination: "crm", Delivered: 5}, {Source: "web", Destination: "ads", Delivered: 5},
@@ -441,13 +451,13 @@ func TestDeletionSurvivesAKillAtEveryWrite(t *testing.T) {
 					ids[n.host+n.UserID] = n.id
 				}
 				assert.Len(t, ids, 10)
-				all, err := w.collector.Computations(t.Context())
+				all, err := w.collector.Users().Computations(t.Context())
 				require.NoError(t, err)
 				for _, c := range all {
-					_, err := w.collector.WaitSync(t.Context(), c.Syncs[len(c.Syncs)-1].ID)
+					_, err := w.collector.Users().WaitSync(t.Context(), c.Syncs[len(c.Syncs)-1].ID)
 					require.NoError(t, err)
 				}
-				all, err = w.collector.Computations(t.Context())
+				all, err = w.collector.Users().Computations(t.Context())
 				require.NoError(t, err)
 				assert.EqualValues(t, 1, all[0].Users)
 				assert.Len(t, all[0].Syncs, 2, "taken out of the list once")

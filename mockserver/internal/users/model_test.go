@@ -1,4 +1,4 @@
-package mockserver_test
+package users_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,162 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
-
-// errKilled is what a store answers to a process that was killed.
-var errKilled = errors.New("killed")
-
-// A process is one life of a collector: it can be killed at any write.
-type process struct {
-	mu     sync.Mutex // guards what follows
-	writes int        // how many it may still make; negative: any number
-	after  bool       // the last write is made, but the process does not learn of it
-	dead   chan struct{}
-	killed bool
-}
-
-func newProcess(writes int, after bool) *process {
-	return &process{writes: writes, after: after, dead: make(chan struct{})}
-}
-
-// write does a write, or dies before or after it.
-func (p *process) write(do func() error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.killed {
-		return errKilled
-	}
-	if p.writes == 0 {
-		p.die()
-		if p.after {
-			_ = do()
-		}
-		return errKilled
-	}
-	p.writes--
-	return do()
-}
-
-func (p *process) kill() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.die()
-}
-
-// die is called with the lock held.
-func (p *process) die() {
-	if !p.killed {
-		p.killed = true
-		close(p.dead)
-	}
-}
-
-func (p *process) isDead() bool {
-	select {
-	case <-p.dead:
-		return true
-	default:
-		return false
-	}
-}
-
-// mortalState is the state as a process sees it.
-type mortalState struct {
-	state.Store
-	*process
-}
-
-func (s mortalState) Get(ctx context.Context, key string) ([]byte, uint64, error) {
-	if s.isDead() {
-		return nil, 0, errKilled
-	}
-	return s.Store.Get(ctx, key)
-}
-
-func (s mortalState) Put(ctx context.Context, key string, value []byte) error {
-	return s.write(func() error { return s.Store.Put(ctx, key, value) })
-}
-
-func (s mortalState) Update(ctx context.Context, key string, value []byte, revision uint64) (n uint64, err error) {
-	err = s.write(func() (err error) {
-		n, err = s.Store.Update(ctx, key, value, revision)
-		return err
-	})
-	return n, err
-}
-
-func (s mortalState) Delete(ctx context.Context, key string) error {
-	return s.write(func() error { return s.Store.Delete(ctx, key) })
-}
-
-// mortalJournal is the journal as a process sees it. What it has leased when it
-// dies is handed out again.
-type mortalJournal struct {
-	journal.Journal
-	*process
-}
-
-func (j mortalJournal) Append(ctx context.Context, b event.Batch) error {
-	return j.write(func() error { return j.Journal.Append(ctx, b) })
-}
-
-func (j mortalJournal) Attach(ctx context.Context, d string, sources []string) (journal.Reader, error) {
-	r, err := j.Journal.Attach(ctx, d, sources)
-	return mortalReader{r, j.process}, err
-}
-
-func (j mortalJournal) Close() error { return nil }
-
-type mortalReader struct {
-	journal.Reader
-	*process
-}
-
-func (r mortalReader) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
-	if r.isDead() {
-		return nil, journal.ErrClosed
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-r.dead:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	l, err := r.Reader.Next(ctx, want)
-	if r.isDead() {
-		if err == nil {
-			l.Return()
-		}
-		return nil, journal.ErrClosed
-	}
-	if err != nil {
-		return nil, err
-	}
-	return mortalLease{l, r.process}, nil
-}
-
-type mortalLease struct {
-	journal.Lease
-	*process
-}
-
-func (l mortalLease) Finish(ctx context.Context, r journal.Result) error {
-	if l.isDead() {
-		l.Return()
-		return errKilled
-	}
-	return l.Lease.Finish(ctx, r)
-}
 
 // A world is what outlives a process: what is stored, and the receivers.
 type world struct {
@@ -193,13 +43,14 @@ type world struct {
 
 // A property is a computation in the model.
 type property struct {
-	kind, name, destination string
-	key                     string
-	lists                   []map[string]string // by sync number; 0 is the empty list
-	full                    []bool
-	struck                  map[int]bool      // the numbers of those that tell nothing: users were deleted
-	unsure                  map[string]string // a list that may be queued, if it is not nil
-	unsureFull              bool
+	kind              users.ComputationKind
+	name, destination string
+	key               string
+	lists             []map[string]string // by sync number; 0 is the empty list
+	full              []bool
+	struck            map[int]bool      // the numbers of those that tell nothing: users were deleted
+	unsure            map[string]string // a list that may be queued, if it is not nil
+	unsureFull        bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -208,10 +59,10 @@ func newWorld(t *testing.T) *world {
 		properties: map[string]*property{}, deliveries: map[string]map[string]notice{},
 	}
 	for _, p := range []*property{
-		{kind: "audience", name: "Big Spenders", destination: "crm"},
-		{kind: "audience", name: "Big Spenders", destination: "ads"},
-		{kind: "audience", name: "Churned", destination: "crm"},
-		{kind: "trait", name: "Lifetime Value", destination: "crm"},
+		{kind: users.KindAudience, name: "Big Spenders", destination: "crm"},
+		{kind: users.KindAudience, name: "Big Spenders", destination: "ads"},
+		{kind: users.KindAudience, name: "Churned", destination: "crm"},
+		{kind: users.KindTrait, name: "Lifetime Value", destination: "crm"},
 	} {
 		p.key = users.SnakeCase(p.name)
 		p.lists, p.full, p.struck = []map[string]string{{}}, []bool{false}, map[int]bool{}
@@ -230,12 +81,11 @@ func (w *world) live(writes int, after bool) {
 	}
 	w.process = newProcess(writes, after)
 	// A process that dies while it starts is followed by another.
-	c, err := engine.New(engine.Config{
-		Sources: []tracking.Source{{Name: "web", WriteKey: "key"}}, Destinations: hooks("crm", "ads"),
-		Sender: webhook.SenderConfig{Transport: w.box}, History: history.New(1000),
-		Journal: mortalJournal{w.journal, w.process}, State: mortalState{w.state, w.process}, Instance: instance,
-		BatchCalls: 3,
-	})
+	config, _ := oneSource(hooks("crm", "ads")...)
+	config.Sender.Transport, config.History = w.box, history.New(1000)
+	config.Journal, config.State = mortalJournal{w.journal, w.process}, mortalState{w.state, w.process}
+	config.Instance, config.BatchCalls = instance, 3
+	c, err := engine.New(config)
 	require.NoError(w.t, err)
 	w.collector = c
 }
@@ -248,22 +98,16 @@ func (w *world) die() {
 
 // sync gives a list to the process, and reports whether it was taken.
 func (w *world) sync(p *property, list map[string]string, full bool) bool {
-	var s users.Sync
-	var err error
-	ids := slices.Sorted(maps.Keys(list))
-	if p.kind == "trait" {
-		values := map[string]any{}
-		for id, v := range list {
-			values[id] = v
+	var lines []string
+	for id, value := range list {
+		if p.kind == users.KindTrait {
+			id = fmt.Sprintf(`{"userId":%q,"value":%q}`, id, value)
 		}
-		s, err = w.collector.SyncTrait(w.t.Context(), users.TraitSync{
-			Name: p.name, Destination: p.destination, Values: users.Values(values), Full: full, AllowEmpty: true,
-		})
-	} else {
-		s, err = w.collector.SyncAudience(w.t.Context(), users.AudienceSync{
-			Name: p.name, Destination: p.destination, Members: users.Members(ids...), Full: full, AllowEmpty: true,
-		})
+		lines = append(lines, id)
 	}
+	s, err := w.collector.Users().StartSync(w.t.Context(), users.SyncRequest{
+		Kind: p.kind, Name: p.name, Destination: p.destination, List: strings.NewReader(strings.Join(lines, "\n")), Full: full, AllowEmpty: true,
+	})
 	if err != nil {
 		require.True(w.t, w.process.isDead() || errors.Is(err, users.ErrTooManySyncs), "%v", err)
 		if w.process.isDead() {
@@ -281,7 +125,7 @@ func (w *world) sync(p *property, list map[string]string, full bool) bool {
 func (w *world) revive() {
 	w.die()
 	w.live(-1, false)
-	all, err := w.collector.Computations(w.t.Context())
+	all, err := w.collector.Users().Computations(w.t.Context())
 	require.NoError(w.t, err)
 	for _, p := range w.properties {
 		if p.unsure == nil {
@@ -307,12 +151,12 @@ func (w *world) deleteUsers(userIDs ...string) {
 	ctx := w.t.Context()
 	w.deletions++
 	time.Sleep(time.Second) // no call of a sync has its timestamp
-	d, err := w.collector.DeleteUsers(ctx, users.DeletionRequest{ID: fmt.Sprint(w.deletions), UserIDs: userIDs})
+	d, err := w.collector.Users().DeleteUsers(ctx, users.DeletionRequest{ID: fmt.Sprint(w.deletions), UserIDs: userIDs})
 	require.NoError(w.t, err)
 	time.Sleep(time.Second)
-	_, err = w.collector.WaitDeletion(ctx, d.ID)
+	_, err = w.collector.Users().WaitDeletion(ctx, d.ID)
 	require.NoError(w.t, err)
-	all, err := w.collector.Computations(ctx)
+	all, err := w.collector.Users().Computations(ctx)
 	require.NoError(w.t, err)
 	for _, c := range all {
 		p, last := w.properties[c.Destination+" "+c.Key], c.Syncs[len(c.Syncs)-1]
@@ -339,11 +183,11 @@ func (w *world) settle() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 12*time.Hour)
 	defer cancel()
-	all, err := w.collector.Computations(ctx)
+	all, err := w.collector.Users().Computations(ctx)
 	require.NoError(w.t, err)
 	for _, c := range all {
 		if n := len(c.Syncs); n > 0 {
-			_, err := w.collector.WaitSync(ctx, c.Syncs[n-1].ID)
+			_, err := w.collector.Users().WaitSync(ctx, c.Syncs[n-1].ID)
 			require.NoError(w.t, err)
 		}
 	}
@@ -400,6 +244,9 @@ func (w *world) gather() {
 func (w *world) check(p *property) {
 	w.t.Helper()
 	bySync := make([]map[string]string, len(p.lists))
+	for n := range bySync {
+		bySync[n] = map[string]string{}
+	}
 	picture, newest := map[string]string{}, map[string]time.Time{}
 	for _, d := range w.deliveries[p.destination] {
 		value, ours := d.Traits[p.key]
@@ -412,9 +259,6 @@ func (w *world) check(p *property) {
 		}
 		n := d.Context.Audience.Sync + d.Context.Trait.Sync
 		require.Less(w.t, n, len(p.lists), "no such sync")
-		if bySync[n] == nil {
-			bySync[n] = map[string]string{}
-		}
 		require.NotContains(w.t, bySync[n], d.UserID, "two calls of sync %d", n)
 		bySync[n][d.UserID] = fmt.Sprint(value)
 		if d.Timestamp.After(newest[d.UserID]) {
@@ -423,17 +267,10 @@ func (w *world) check(p *property) {
 		}
 	}
 	for n := 1; n < len(p.lists); n++ {
-		require.Equal(w.t, p.changes(n), orEmpty(bySync[n]), "the calls of sync %d of %s at %s", n, p.name, p.destination)
+		require.Equal(w.t, p.changes(n), bySync[n], "the calls of sync %d of %s at %s", n, p.name, p.destination)
 	}
 	maps.DeleteFunc(picture, func(_, v string) bool { return v == "false" || v == "<nil>" })
 	require.Equal(w.t, p.lists[len(p.lists)-1], picture, "the picture of %s at %s", p.name, p.destination)
-}
-
-func orEmpty(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
-	}
-	return m
 }
 
 // changes is what sync n must tell.
@@ -450,7 +287,7 @@ func (p *property) changes(n int) map[string]string {
 	}
 	for user := range before {
 		if _, still := after[user]; !still {
-			changes[user] = map[string]string{"audience": "false", "trait": "<nil>"}[p.kind]
+			changes[user] = map[users.ComputationKind]string{users.KindAudience: "false", users.KindTrait: "<nil>"}[p.kind]
 		}
 	}
 	return changes
@@ -460,7 +297,7 @@ func (p *property) changes(n int) map[string]string {
 func (p *property) list(r *rand.Rand) map[string]string {
 	list := maps.Clone(p.lists[len(p.lists)-1])
 	value := func() string {
-		if p.kind == "trait" {
+		if p.kind == users.KindTrait {
 			return fmt.Sprintf("v%d", r.IntN(3))
 		}
 		return "true"
@@ -535,12 +372,12 @@ func TestReceiversKnowTheLastListsWhateverHappens(t *testing.T) {
 		defer func() { w.die() }()
 		outage := 0 // of 10 requests so many fail
 		luck := rand.New(rand.NewPCG(seed, 1))
-		w.box.answer = func(int, notice) int {
+		w.box.answers(func(string) int {
 			if outage > luck.IntN(10) {
 				return 503
 			}
 			return 200
-		}
+		})
 		names := slices.Sorted(maps.Keys(w.properties))
 		kills := 0
 		for step := range steps {

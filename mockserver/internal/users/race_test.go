@@ -1,6 +1,6 @@
 //go:build race
 
-package mockserver_test
+package users_test
 
 // raceEnabled: under the race detector long tests do less.
 const raceEnabled = true

@@ -1,0 +1,199 @@
+package users_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// A notice is the body of a webhook request, as far as tests look at it, and
+// its message ID.
+type notice struct {
+	Type      string
+	UserID    string
+	Traits    map[string]any
+	Timestamp time.Time
+	Context   struct {
+		Audience, Trait struct {
+			Name, Key string
+			Sync      int
+		}
+		Personas map[string]string
+	}
+	id, host, body, signature string
+}
+
+// An inbox is the webhook of every host, in process.
+type inbox struct {
+	mu     sync.Mutex            // guards what follows
+	answer func(host string) int // the status; 0: 200
+	got    []notice              // that were answered 200
+}
+
+func (b *inbox) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	d := notice{id: r.Header.Get("X-Message-Id"), host: r.URL.Host, body: string(body), signature: r.Header.Get("X-Signature")}
+	if err := json.Unmarshal(body, &d); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	status := 0
+	if b.answer != nil {
+		status = b.answer(d.host)
+	}
+	if status = cmp.Or(status, http.StatusOK); status == http.StatusOK {
+		b.got = append(b.got, d)
+	}
+	return &http.Response{StatusCode: status, Body: http.NoBody}, nil
+}
+
+// answers sets how requests are answered.
+func (b *inbox) answers(answer func(host string) int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answer = answer
+}
+
+// take returns what came since the last take, by host and user.
+func (b *inbox) take() []notice {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	got := b.got
+	b.got = nil
+	slices.SortFunc(got, func(x, y notice) int { return cmp.Compare(x.host+x.UserID, y.host+y.UserID) })
+	return got
+}
+
+// told is what came since the last take, as "host user key=value" by host and user.
+func (b *inbox) told() []string {
+	var told []string
+	for _, d := range b.take() {
+		for key, value := range d.Traits {
+			told = append(told, fmt.Sprintf("%s %s %s=%v", d.host, d.UserID, key, value))
+		}
+	}
+	return told
+}
+
+// hooks makes a destination for each name, whose host is the name.
+func hooks(names ...string) []tracking.Destination {
+	var all []tracking.Destination
+	for _, name := range names {
+		all = append(all, tracking.Destination{
+			Name: name, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://" + name}}},
+		})
+	}
+	return all
+}
+
+// oneSource is a configuration of one source, with an inbox for the destinations.
+func oneSource(destinations ...tracking.Destination) (engine.Config, *inbox) {
+	box := &inbox{}
+	return engine.Config{
+		Sources:      []tracking.Source{{Name: "web", WriteKey: "key"}},
+		Destinations: destinations,
+		Sender:       webhook.SenderConfig{Transport: box},
+	}, box
+}
+
+// start starts a collector, which ends with the test.
+func start(t *testing.T, config engine.Config) *engine.Collector {
+	t.Helper()
+	c, err := engine.New(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// run starts a collector of one source.
+func run(t *testing.T, destinations ...tracking.Destination) (*engine.Collector, *inbox) {
+	t.Helper()
+	config, box := oneSource(destinations...)
+	return start(t, config), box
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// settle waits until nothing is pending anywhere.
+func settle(t *testing.T, c *engine.Collector) {
+	t.Helper()
+	ctx := within(t)
+	for {
+		changed := c.History().Changed()
+		ledgers, err := c.Ledger(ctx)
+		require.NoError(t, err)
+		if !slices.ContainsFunc(ledgers, func(l tracking.Ledger) bool { return l.Pending > 0 }) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.Fatalf("calls are still pending: %+v", ledgers)
+		}
+	}
+}
+
+// synced syncs, waits for the sync and for its deliveries.
+func synced(t *testing.T, c *engine.Collector, r users.SyncRequest) users.Sync {
+	t.Helper()
+	s, err := c.Users().StartSync(within(t), r)
+	require.NoError(t, err)
+	s, err = c.Users().WaitSync(within(t), s.ID)
+	require.NoError(t, err)
+	settle(t, c)
+	return s
+}
+
+// audience is the request for a list of an audience.
+func audience(name string, members ...string) users.SyncRequest {
+	return users.SyncRequest{Kind: users.KindAudience, Name: name, List: strings.NewReader(strings.Join(members, "\n"))}
+}
+
+func big(members ...string) users.SyncRequest { return audience("Big Spenders", members...) }
+
+// trait is the request for the values of a computed trait, a JSON object each.
+func trait(values ...string) users.SyncRequest {
+	return users.SyncRequest{Kind: users.KindTrait, Name: "Lifetime Value", List: strings.NewReader(strings.Join(values, "\n"))}
+}
+
+// send sends a call or a batch to the tracking API, and returns the status.
+func send(c *engine.Collector, writeKey, path, body string) int {
+	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	req.SetBasicAuth(writeKey, "")
+	res := httptest.NewRecorder()
+	c.ServeHTTP(res, req)
+	return res.Code
+}
+
+// numbered returns n user IDs.
+func numbered(n int) []string {
+	var ids []string
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("user-%08d", i))
+	}
+	return ids
+}

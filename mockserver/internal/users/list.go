@@ -1,0 +1,110 @@
+package users
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/roster"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// readList yields the users of a list, one a line, in its order. An error is the last
+// that it yields, and names the line.
+func readList(kind ComputationKind, r io.Reader) roster.Seq {
+	longest, parse := MaxUserIDBytes, parseMember
+	if kind == KindTrait {
+		// A user ID or a value can be six times as long when all of it is escaped.
+		longest, parse = 6*(MaxUserIDBytes+MaxTraitBytes)+64, parseValue
+	}
+	return func(yield func(roster.Entry, error) bool) {
+		in := bufio.NewScanner(r)
+		in.Buffer(make([]byte, 0, 64<<10), longest+len("\r\n"))
+		n := 0
+		for in.Scan() {
+			n++
+			line := in.Bytes()
+			if n == 1 {
+				line = bytes.TrimPrefix(line, []byte("\uFEFF"))
+			}
+			if len(line) == 0 {
+				continue
+			}
+			e, wrong := parse(line)
+			if wrong != nil {
+				wrong.Field = fmt.Sprintf("line %d", n)
+				yield(e, wrong)
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+		switch err := in.Err(); {
+		case errors.Is(err, bufio.ErrTooLong):
+			yield(roster.Entry{}, &webhook.FieldError{Field: fmt.Sprintf("line %d", n+1), Problem: "is too long", Hint: fmt.Sprintf("keep it to %d bytes", longest)})
+		case err != nil:
+			yield(roster.Entry{}, fmt.Errorf("after line %d: %w", n, err))
+		}
+	}
+}
+
+// parseMember reads a line of an audience. The error lacks its field, as those below do.
+func parseMember(line []byte) (roster.Entry, *webhook.FieldError) {
+	id := string(line)
+	return roster.Entry{User: id}, checkUserID(id)
+}
+
+// parseValue reads a line of a computed trait. The value is in canonical form, in which
+// it is compared.
+func parseValue(line []byte) (roster.Entry, *webhook.FieldError) {
+	var v struct {
+		UserID string          `json:"userId"`
+		Value  json.RawMessage `json:"value"`
+	}
+	in := json.NewDecoder(bytes.NewReader(line))
+	in.DisallowUnknownFields()
+	err := in.Decode(&v)
+	_, end := in.Token()
+	switch {
+	case err != nil:
+	case end != io.EOF:
+		err = errors.New("it goes on after the object")
+	case v.Value == nil:
+		err = errors.New("it has no value")
+	}
+	if err != nil {
+		return roster.Entry{}, &webhook.FieldError{Problem: "cannot be read (" + err.Error() + ")", Hint: `write one object such as {"userId":"u1","value":42}`}
+	}
+	if wrong := checkUserID(v.UserID); wrong != nil {
+		return roster.Entry{}, wrong
+	}
+	canonical, err := webhook.Canonical(nil, v.Value)
+	if err != nil {
+		return roster.Entry{}, &webhook.FieldError{Problem: "has a value that is no JSON (" + err.Error() + ")", Hint: "give any JSON value"}
+	}
+	if len(canonical) > MaxTraitBytes {
+		return roster.Entry{}, &webhook.FieldError{Problem: fmt.Sprintf("has a value of %d bytes", len(canonical)), Hint: fmt.Sprintf("give at most %d bytes of JSON", MaxTraitBytes)}
+	}
+	return roster.Entry{User: v.UserID, Value: canonical}, nil
+}
+
+// checkUserID returns nil, or what is wrong with an ID.
+func checkUserID(id string) *webhook.FieldError {
+	problem := ""
+	switch {
+	case id == "":
+		problem = "is empty"
+	case len(id) > MaxUserIDBytes:
+		problem = fmt.Sprintf("has %d bytes", len(id))
+	case !utf8.ValidString(id):
+		problem = fmt.Sprintf("is %.40q, which is not UTF-8", id)
+	default:
+		return nil
+	}
+	return &webhook.FieldError{Problem: problem, Hint: fmt.Sprintf("give a user ID of 1 to %d bytes of UTF-8", MaxUserIDBytes)}
+}

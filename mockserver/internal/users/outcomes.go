@@ -1,0 +1,82 @@
+package users
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/digest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// A notification is one at a destination.
+type notification struct{ messageID, source, destination string }
+
+// A deletionEnd is what became of a notification, so far.
+type deletionEnd struct {
+	tracking.Outcome
+	Attempt int       `json:"attempt,omitempty"`
+	At      time.Time `json:"at,omitzero"`
+}
+
+// keptReason is how many bytes of an outcome's reason are kept.
+const keptReason = 150
+
+func newDeletionEnd(e tracking.Ended) deletionEnd {
+	o := tracking.Outcome{State: e.State, Reason: text.CutBytes(keptReason, e.Reason)}
+	return deletionEnd{o, e.Attempt, e.At.UTC().Truncate(time.Millisecond)}
+}
+
+const deletionIDPrefix = "delete-"
+
+// keyOfMessage returns the key of the request whose notification has a messageId.
+func keyOfMessage(id string) (key string, ours bool) {
+	rest, ours := strings.CutPrefix(id, deletionIDPrefix)
+	key, _, _ = strings.Cut(rest, "-")
+	return key, ours && digest.Valid(key)
+}
+
+// outcomes gathers those of notifications by the keys of their requests, until they are
+// stored. There is one for each notification, the latest.
+type outcomes struct {
+	mu    sync.Mutex // guards byKey
+	byKey map[string]map[notification]deletionEnd
+}
+
+func (o *outcomes) add(key string, e tracking.Ended) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.byKey[key] == nil {
+		o.byKey[key] = map[notification]deletionEnd{}
+	}
+	o.byKey[key][notification{e.CallID, e.Source, e.Destination}] = newDeletionEnd(e)
+}
+
+func (o *outcomes) keys() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Keys(o.byKey))
+}
+
+// of returns the outcomes of a request that are not stored.
+func (o *outcomes) of(key string) map[notification]deletionEnd {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.byKey[key])
+}
+
+// stored drops outcomes that are stored, but for those that others have overtaken.
+func (o *outcomes) stored(key string, ended map[notification]deletionEnd) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	maps.DeleteFunc(o.byKey[key], func(n notification, end deletionEnd) bool {
+		was, ok := ended[n]
+		return ok && was == end
+	})
+	if len(o.byKey[key]) == 0 {
+		delete(o.byKey, key)
+	}
+}
