@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -168,9 +167,4 @@ func explainStart(err error, flags string) error {
 		why = "this user may not listen there: choose a port above 1023"
 	}
 	return fmt.Errorf("%s%s %s: %s", flags, listen.Setting, listen.Address, why)
-}
-
-// untilDone is how long a command that asks a collector waits for it.
-func untilDone(cmd *cobra.Command) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(cmd.Context(), requestTimeout)
 }

@@ -162,7 +162,7 @@ func printProblems(cmd *cobra.Command, c *config.Config, err error) error {
 	if err != nil && !errors.As(err, &problems) {
 		return fmt.Errorf("--config: %w", err)
 	}
-	if e := printValue(cmd.OutOrStdout(), map[string]any{"right": err == nil, "problems": problems, "warnings": warnings}); e != nil || err == nil {
+	if e := printJSON(cmd.OutOrStdout(), map[string]any{"right": err == nil, "problems": problems, "warnings": warnings}); e != nil || err == nil {
 		return e
 	}
 	return errSaid
