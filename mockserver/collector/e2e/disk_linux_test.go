@@ -89,7 +89,7 @@ func TestFullDisk(t *testing.T) {
 	c := serve(t, path, address, onTmpfs(data, 64<<20))
 	filler := filepath.Join("/proc", strconv.Itoa(c.Pid()), "root", data, "filler")
 
-	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 50, CallSize: 800, Rate: 2000}
+	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 50, Rate: 2000}
 	ctx, stop := context.WithCancel(t.Context())
 	var sending sync.WaitGroup
 	sending.Go(func() { load.Do(ctx, time.Minute) })
@@ -108,7 +108,7 @@ func TestFullDisk(t *testing.T) {
 	progress(t, load, hook)
 	stop()
 	sending.Wait()
-	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"], 0)
+	wantAll(t, load, hook, settled(t, c, time.Minute)["hook"], 0)
 	verify(t, c)
 	assert.Positive(t, load.Refused.Load())
 }
@@ -221,6 +221,6 @@ func TestReadOnlyDirectory(t *testing.T) {
 	progress(t, load, hook)
 	stop()
 	sending.Wait()
-	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"], 0)
+	wantAll(t, load, hook, settled(t, c, time.Minute)["hook"], 0)
 	verify(t, c)
 }

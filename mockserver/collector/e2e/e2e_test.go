@@ -2,9 +2,7 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/cli"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // binary is the command: this test's own binary, which runs it where the
@@ -111,56 +110,24 @@ func verify(t *testing.T, c *harness.Collector) {
 	require.NoError(t, err, "%s", out)
 }
 
-// A ledger is the account of a destination.
-type ledger struct {
-	Destination                                          string
-	Accepted, Delivered, Failed, Filtered, Pending, Lost int64
-}
-
 // ledgers asks for the account of every destination, by name.
-func ledgers(t *testing.T, url string) map[string]ledger {
+func ledgers(t *testing.T, c *harness.Collector) map[string]tracking.Ledger {
 	t.Helper()
-	var answer struct{ Destinations []ledger }
-	require.NoError(t, ask(t.Context(), http.MethodGet, url+"/api/v1/ledger", &answer))
-	all := map[string]ledger{}
+	var answer struct{ Destinations []tracking.Ledger }
+	require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/ledger", &answer))
+	all := map[string]tracking.Ledger{}
 	for _, l := range answer.Destinations {
+		l.OldestPending = time.Time{} // differs from run to run
 		all[l.Destination] = l
 	}
 	return all
 }
 
-func ask(ctx context.Context, method, url string, answer any) error {
-	req, err := http.NewRequestWithContext(ctx, method, url, nil)
-	if err != nil {
-		return err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		return fmt.Errorf("%s: %s", url, res.Status)
-	}
-	return json.NewDecoder(res.Body).Decode(answer)
-}
-
-// metrics returns what Prometheus would scrape.
-func metrics(t *testing.T, c *harness.Collector) string {
-	t.Helper()
-	res, err := http.Get(c.URL + "/metrics")
-	require.NoError(t, err)
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	return string(text)
-}
-
 // settled waits until no destination has anything pending.
-func settled(t *testing.T, url string, patience time.Duration) map[string]ledger {
+func settled(t *testing.T, c *harness.Collector, patience time.Duration) map[string]tracking.Ledger {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		all := ledgers(t, url)
+		all := ledgers(t, c)
 		pending := int64(0)
 		for _, l := range all {
 			pending += l.Pending
@@ -177,7 +144,7 @@ func settled(t *testing.T, url string, patience time.Duration) map[string]ledger
 // wantAll asserts that a receiver got every call that was answered 200, and that
 // the ledger says the same. twice is how many calls may be stored twice: those
 // that were sent again to another collector before it could know of them.
-func wantAll(t *testing.T, load *harness.Load, r *harness.Receiver, l ledger, twice int64) {
+func wantAll(t *testing.T, load *harness.Load, r *harness.Receiver, l tracking.Ledger, twice int64) {
 	t.Helper()
 	assert.Zero(t, r.Missing(load), "calls that were answered 200 did not arrive at %s", l.Destination)
 	assert.Equal(t, load.Sent.Load(), r.Distinct())

@@ -46,7 +46,7 @@ func TestKillsLoseNothing(t *testing.T) {
 
 	path, address := configure(t, t.TempDir(), "data: data", destination("steady", steady.URL)+destination("shaky", shaky.URL))
 	c := serve(t, path, address, nil)
-	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 20, CallSize: 800, Rate: 1500}
+	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 20, Rate: 1500}
 	ctx, stop := context.WithCancel(t.Context())
 	var sending sync.WaitGroup
 	sending.Go(func() { load.Do(ctx, time.Minute) })
@@ -64,7 +64,7 @@ func TestKillsLoseNothing(t *testing.T) {
 	close(stopShaking)
 	shake.Wait()
 
-	all := settled(t, c.URL, 2*time.Minute)
+	all := settled(t, c, 2*time.Minute)
 	wantAll(t, load, steady, all["steady"], 0)
 	wantAll(t, load, shaky, all["shaky"], 0)
 	verify(t, c)

@@ -32,7 +32,7 @@ func TestCallsAreTakenOnceByACollectorThatStands(t *testing.T) {
 		c.Kill()
 		c = serve(t, path, address, nil)
 	})
-	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"], 0)
+	wantAll(t, load, hook, settled(t, c, time.Minute)["hook"], 0)
 	verify(t, c)
 }
 
@@ -56,7 +56,7 @@ func TestCallsAreTakenOnceByAClusterThatStands(t *testing.T) {
 			}
 		}
 	})
-	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"], 0)
+	wantAll(t, load, hook, settled(t, c, time.Minute)["hook"], 0)
 	verify(t, c)
 }
 
@@ -64,7 +64,7 @@ func TestCallsAreTakenOnceByAClusterThatStands(t *testing.T) {
 // and send again.
 func sendImpatiently(t *testing.T, hook *harness.Receiver, url string, trouble func()) *harness.Load {
 	t.Helper()
-	load := &harness.Load{URLs: []string{url}, WriteKey: writeKey, Senders: 8, Batch: 20, CallSize: 800, Timeout: 300 * time.Millisecond}
+	load := &harness.Load{URLs: []string{url}, WriteKey: writeKey, Senders: 8, Batch: 20, Timeout: 300 * time.Millisecond}
 	ctx, stop := context.WithCancel(t.Context())
 	var sending sync.WaitGroup
 	sending.Go(func() { load.Do(ctx, time.Minute) })

@@ -24,7 +24,7 @@ type Load struct {
 	Run      byte // tells the calls of one load from those of another
 	Senders  int
 	Batch    int  // calls in a batch
-	CallSize int  // bytes of a call, about
+	CallSize int  // bytes of a call, about. Defaults to 800
 	Noise    bool // calls that do not compress
 	// Rate bounds the calls a second of all senders; 0 is no bound.
 	Rate int
@@ -69,7 +69,7 @@ func (l *Load) Do(ctx context.Context, grace time.Duration) {
 	var senders sync.WaitGroup
 	for s := range l.Senders {
 		senders.Go(func() {
-			body := newBody(l.Batch, l.CallSize, l.Noise)
+			body := newBody(l.Batch, cmp.Or(l.CallSize, 800), l.Noise)
 			for n := 0; ctx.Err() == nil && (l.Calls == 0 || l.Sent.Load() < l.Calls); n++ {
 				l.pace(ctx, start)
 				l.begun[s] = append(l.begun[s], time.Now())

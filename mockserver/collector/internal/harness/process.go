@@ -3,14 +3,18 @@
 package harness
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -157,6 +161,44 @@ func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, e
 	}
 	c.StartupCPU = usage.CPU
 	return c, nil
+}
+
+// Ask asks the admin API, and reads what it answers into a pointer, unless that is nil.
+func (c *Collector) Ask(ctx context.Context, method, path string, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, method, c.URL+"/api/v1"+path, nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		return fmt.Errorf("%s %s: %s", method, path, res.Status)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(res.Body).Decode(answer)
+}
+
+// Metrics returns what Prometheus would scrape: values by name and labels.
+func (c *Collector) Metrics() (map[string]float64, error) {
+	res, err := http.Get(c.URL + "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	values := map[string]float64{}
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		end := strings.LastIndexByte(lines.Text(), ' ')
+		if n, err := strconv.ParseFloat(lines.Text()[end+1:], 64); err == nil {
+			values[lines.Text()[:max(end, 0)]] = n
+		}
+	}
+	return values, lines.Err()
 }
 
 // Ready reports whether /ready answers 200.
