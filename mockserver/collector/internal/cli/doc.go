@@ -8,9 +8,9 @@
 //
 //  1. root.go: the command, and which commands it has
 //  2. serve.go, dev.go: they run a collector, or check its configuration
-//  3. send.go, calls.go: calls are sent, looked at and replayed
-//  4. status.go: destinations and their ledgers
-//  5. sync.go, progress.go, deletion.go: lists of users
+//  3. send.go: a call is sent
+//  4. deletion.go, sync.go, progress.go: lists of users
+//  5. calls.go, status.go: calls are looked at and replayed, and destinations
 //  6. api.go: a collector that runs is asked
 //  7. print.go: what people and scripts read
 //  8. usage.go: what is wrong with a command line

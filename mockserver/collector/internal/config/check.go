@@ -35,8 +35,6 @@ func (c *Config) check(d *decoder, lookup resolver) {
 	}
 }
 
-type report func(field, wrong, hint string)
-
 func (c *Config) checkListeners(wrong report) {
 	right := checkAddress(wrong, "listen", c.Listen)
 	if c.Admin.TokenFile != "" {

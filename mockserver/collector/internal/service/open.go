@@ -16,7 +16,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -28,15 +27,6 @@ const (
 	defaultHistory = 10_000
 	historyBytes   = 32 << 20
 )
-
-// A store is the queue, and what is kept beside it.
-type store struct {
-	queue    *jetstream.Journal
-	settings state.Store
-	state    state.Store
-	history  *history.History
-	attempts *attemptLog
-}
 
 func openStore(ctx context.Context, o Options) (*store, error) {
 	c := o.Config
@@ -122,12 +112,6 @@ func forgetRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *
 		}
 	}
 	return nil
-}
-
-// close is for a store that no collector has taken over.
-func (s *store) close() error {
-	s.attempts.close()
-	return s.queue.Close()
 }
 
 // openCollector starts a collector on a store.
