@@ -61,7 +61,7 @@ account: ## run the client's random test at full length
 MODEL_STEPS ?= 5000
 model: ## run the random and the large tests of audiences at full length
 	MODEL_STEPS=$(MODEL_STEPS) MODEL_SEED=$$$$ MEMBERS=1000000 go test -v -timeout 30m -run 'WhateverHappens|LargeAudience' ./mockserver
-	SYNC_KILLS=100 MEMBERS=1000000 go test -v -timeout 30m -run 'KilledCollectors|LargeAudience' ./mockserver/collector/internal/service
+	SYNC_KILLS=100 MEMBERS=1000000 go test -v -timeout 30m -run 'KilledCollectors|LargeAudience' ./mockserver/collector/e2e
 
 SPOOL_KILLS ?= 50
 SPOOL_MEGABYTES ?= 10240

@@ -84,11 +84,7 @@ func TestClusterLosesNothing(t *testing.T) {
 func progress(t *testing.T, load *harness.Load, r *harness.Receiver) {
 	t.Helper()
 	sent, got := load.Sent.Load()+100, r.Got.Load()+100
-	for deadline := time.Now().Add(time.Minute); load.Sent.Load() < sent || r.Got.Load() < got; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not go on: %d calls taken, %d delivered", load.Sent.Load(), r.Got.Load())
-		}
-	}
+	waitFor(t, time.Minute, "calls are taken and delivered", func() bool { return load.Sent.Load() >= sent && r.Got.Load() >= got })
 }
 
 // delivered returns how many calls a collector has delivered itself since it

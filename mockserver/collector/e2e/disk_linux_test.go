@@ -96,7 +96,7 @@ func TestFullDisk(t *testing.T) {
 	progress(t, load, hook)
 
 	fill(t, filler)
-	waitFor(t, "calls are refused", func() bool { return load.Refused.Load() > 5 })
+	waitFor(t, time.Minute, "calls are refused", func() bool { return load.Refused.Load() > 5 })
 	refused := post(t, c.URL)
 	assert.Equal(t, http.StatusServiceUnavailable, refused.StatusCode)
 	assert.NotEmpty(t, refused.Header.Get("Retry-After"))
@@ -104,7 +104,7 @@ func TestFullDisk(t *testing.T) {
 	assert.Contains(t, c.Log(), "no space left on device")
 
 	require.NoError(t, os.Remove(filler))
-	waitFor(t, "it is ready again", c.Ready)
+	waitFor(t, time.Minute, "it is ready again", c.Ready)
 	progress(t, load, hook)
 	stop()
 	sending.Wait()
@@ -139,15 +139,6 @@ func post(t *testing.T, url string) *http.Response {
 	_, _ = io.Copy(io.Discard, res.Body)
 	require.NoError(t, res.Body.Close())
 	return res
-}
-
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
 }
 
 // asNobody makes a collector run without the right to write where it is not
@@ -213,11 +204,11 @@ func TestReadOnlyDirectory(t *testing.T) {
 	progress(t, load, hook)
 	chmodAll(t, data, 0o500)
 	// It goes on with the files that it has open, until it needs a new one.
-	waitFor(t, "calls are refused", func() bool { return load.Refused.Load() > 5 })
+	waitFor(t, time.Minute, "calls are refused", func() bool { return load.Refused.Load() > 5 })
 	assert.False(t, c.Ready(), "readiness tells the truth")
 	assert.Contains(t, c.Log(), "permission denied")
 	chmodAll(t, data, 0o700)
-	waitFor(t, "it is ready again", c.Ready)
+	waitFor(t, time.Minute, "it is ready again", c.Ready)
 	progress(t, load, hook)
 	stop()
 	sending.Wait()

@@ -123,22 +123,29 @@ func ledgers(t *testing.T, c *harness.Collector) map[string]tracking.Ledger {
 	return all
 }
 
-// settled waits until no destination has anything pending.
-func settled(t *testing.T, c *harness.Collector, patience time.Duration) map[string]tracking.Ledger {
+// waitFor waits until something holds.
+func waitFor(t *testing.T, patience time.Duration, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		all := ledgers(t, c)
-		pending := int64(0)
-		for _, l := range all {
-			pending += l.Pending
-		}
-		if pending == 0 {
-			return all
-		}
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) { // another process has no event to wait for
 		if time.Now().After(deadline) {
-			t.Fatalf("after %v still pending: %+v", patience, all)
+			t.Fatalf("waited in vain until %s", what)
 		}
 	}
+}
+
+// settled waits until no destination has anything pending.
+func settled(t *testing.T, c *harness.Collector, patience time.Duration) (all map[string]tracking.Ledger) {
+	t.Helper()
+	waitFor(t, patience, "nothing is pending", func() bool {
+		all = ledgers(t, c)
+		for _, l := range all {
+			if l.Pending > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	return all
 }
 
 // wantAll asserts that a receiver got every call that was answered 200, and that

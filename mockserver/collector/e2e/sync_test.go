@@ -1,18 +1,15 @@
-package service
+package e2e
 
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -23,96 +20,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
 )
 
-// childEnv has a process of this test run a collector, for the test to kill. Its
-// value is the directory of the queue, and the URL of a webhook.
-const childEnv = "SERVICE_TEST_CHILD"
-
-func TestMain(m *testing.M) {
-	if c := os.Getenv(childEnv); c != "" {
-		if err := runChild(c); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// runChild runs a collector, and prints where it is.
-func runChild(of string) error {
-	dir, receiver, _ := strings.Cut(of, " ")
-	c := &config.Config{
-		Listen: "127.0.0.1:0", Data: dir,
-		Sources:      []config.Source{{Name: "web", WriteKey: "key"}},
-		Destinations: []config.Destination{{Name: "crm", Webhooks: []config.Webhook{{URL: receiver}}}},
-	}
-	SaveMemory()
-	s, err := Start(context.Background(), Options{Config: c, Dev: true, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
-	}
-	fmt.Println(s.URL())
-	return s.Run(context.Background())
-}
-
-// times returns a number of the environment, or the one given.
-func times(env string, n int) int {
-	if v, err := strconv.Atoi(os.Getenv(env)); err == nil && v > 0 {
-		return v
-	}
-	return n
-}
-
-// A collectorProcess is a collector in a process of its own.
-type collectorProcess struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	url string
-}
-
-func startProcess(t *testing.T, dir, receiver string) *collectorProcess {
-	t.Helper()
-	p := &collectorProcess{t: t, cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), childEnv+"="+dir+" "+receiver)
-	p.cmd.Stderr = os.Stderr
-	out, err := p.cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, p.cmd.Start())
-	t.Cleanup(p.kill)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err, "the process has not started")
-	p.url = strings.TrimSpace(line)
-	return p
-}
-
-// kill ends the process as kill -9 does.
-func (p *collectorProcess) kill() {
-	_ = p.cmd.Process.Kill() // it may be dead
-	_ = p.cmd.Wait()
-}
-
-// ask asks the admin API. The error is that of the connection.
-func (p *collectorProcess) ask(method, path string, body io.Reader, answer any) error {
-	req, err := http.NewRequest(method, p.url+"/api/v1"+path, body)
-	require.NoError(p.t, err)
-	req.Header.Set("Content-Type", "text/plain")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	data, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err
-	}
-	require.Less(p.t, res.StatusCode, 300, "%s", data)
-	return json.Unmarshal(data, answer)
-}
-
-// syncStatus is a sync as the admin API tells of it.
+// A syncStatus is a sync as the admin API tells of it.
 type syncStatus struct {
 	ID      string
 	Number  int
@@ -122,27 +33,31 @@ type syncStatus struct {
 	Left    int
 }
 
-func (p *collectorProcess) sync(list io.Reader) (syncStatus, error) {
-	var s syncStatus
-	err := p.ask("POST", "/audiences/Big%20Spenders/syncs?allowEmpty=true", list, &s)
-	return s, err
+// syncList takes a list of an audience to a collector. The error is that of the connection.
+func syncList(t *testing.T, c *harness.Collector, list io.Reader) (s syncStatus, err error) {
+	t.Helper()
+	res, err := http.Post(c.URL+"/api/v1/audiences/Big%20Spenders/syncs?allowEmpty=true", "text/plain", list)
+	if err != nil {
+		return s, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return s, err
+	}
+	require.Equal(t, http.StatusCreated, res.StatusCode, "%s", answer)
+	return s, json.Unmarshal(answer, &s)
 }
 
-// settle waits until a sync is done and all its calls have come.
-func (p *collectorProcess) settle(id string) syncStatus {
-	p.t.Helper()
-	var s syncStatus
-	for deadline := time.Now().Add(10 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // another process has no event to wait for
-		var ledger struct {
-			Destinations []struct{ Pending int }
-		}
-		require.NoError(p.t, p.ask("GET", "/syncs/"+id, nil, &s))
-		require.NoError(p.t, p.ask("GET", "/ledger", nil, &ledger))
-		if s.State == "done" && ledger.Destinations[0].Pending == 0 {
-			return s
-		}
-		require.True(p.t, time.Now().Before(deadline), "sync %+v, ledger %+v", s, ledger)
-	}
+// settledSync waits until a sync is done and all its calls have come.
+func settledSync(t *testing.T, c *harness.Collector, id string) (s syncStatus) {
+	t.Helper()
+	waitFor(t, 10*time.Minute, "sync "+id+" is done", func() bool {
+		require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/syncs/"+id, &s))
+		return s.State == "done"
+	})
+	settled(t, c, 10*time.Minute)
+	return s
 }
 
 // A picture is what a receiver knows of the audience.
@@ -221,10 +136,10 @@ func listOf(members map[string]bool) io.Reader {
 // TestKilledCollectorsLeaveReceiversTheRightPicture kills collectors while they
 // take lists and while they send. SYNC_KILLS=100 is the full length.
 func TestKilledCollectorsLeaveReceiversTheRightPicture(t *testing.T) {
-	kills := times("SYNC_KILLS", 3)
+	kills := full(t, "SYNC_KILLS", 3)
 	random := rand.New(rand.NewPCG(uint64(kills), 7))
 	receiver := newPicture(t)
-	dir := t.TempDir()
+	path, address := configure(t, t.TempDir(), "data: data", destination("crm", receiver.URL))
 	lists := []map[string]bool{{}} // by the number of the sync
 	next := func() map[string]bool {
 		list := map[string]bool{}
@@ -239,36 +154,36 @@ func TestKilledCollectorsLeaveReceiversTheRightPicture(t *testing.T) {
 		return list
 	}
 	for range kills {
-		p := startProcess(t, dir, receiver.URL)
+		c := serve(t, path, address, nil)
 		list := next()
 		dead := make(chan struct{})
-		time.AfterFunc(time.Duration(random.IntN(300))*time.Millisecond, func() { p.kill(); close(dead) })
-		answered, err := p.sync(listOf(list))
+		time.AfterFunc(time.Duration(random.IntN(300))*time.Millisecond, func() { c.Kill(); close(dead) })
+		answered, err := syncList(t, c, listOf(list))
 		if err == nil {
 			require.Equal(t, len(lists), answered.Number)
 			lists = append(lists, list)
 		}
 		<-dead
-		p = startProcess(t, dir, receiver.URL)
-		if err != nil && p.lastSync() == len(lists) {
+		c = serve(t, path, address, nil)
+		if err != nil && lastSync(t, c) == len(lists) {
 			lists = append(lists, list) // it was taken, but the answer was lost
 		}
 		if err != nil { // the sender repeats what was not answered
-			answered, err = p.sync(listOf(list))
+			answered, err = syncList(t, c, listOf(list))
 			require.NoError(t, err)
 			lists = append(lists, list)
 		}
 		if random.IntN(2) == 0 {
-			p.settle(answered.ID)
+			settledSync(t, c, answered.ID)
 			assert.Equal(t, list, receiver.members())
 		}
-		p.kill()
+		c.Kill()
 	}
-	p := startProcess(t, dir, receiver.URL)
+	c := serve(t, path, address, nil)
 	list := next()
-	last, err := p.sync(listOf(list))
+	last, err := syncList(t, c, listOf(list))
 	require.NoError(t, err)
-	p.settle(last.ID)
+	settledSync(t, c, last.ID)
 	lists = append(lists, list)
 
 	assert.Equal(t, list, receiver.members())
@@ -298,12 +213,12 @@ func TestKilledCollectorsLeaveReceiversTheRightPicture(t *testing.T) {
 }
 
 // lastSync returns the number of the last sync of the only audience.
-func (p *collectorProcess) lastSync() int {
-	p.t.Helper()
+func lastSync(t *testing.T, c *harness.Collector) int {
+	t.Helper()
 	var all struct {
 		Computations []struct{ Syncs []syncStatus }
 	}
-	require.NoError(p.t, p.ask("GET", "/computations", nil, &all))
+	require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/computations", &all))
 	if len(all.Computations) == 0 {
 		return 0
 	}
@@ -314,18 +229,19 @@ func (p *collectorProcess) lastSync() int {
 // TestLargeAudienceTakesACollectorLittleMemory syncs a list and then one in which
 // 1 % has changed. MEMBERS=1000000 is the full length, at which memory is measured.
 func TestLargeAudienceTakesACollectorLittleMemory(t *testing.T) {
-	members := times("MEMBERS", 5_000)
+	members := full(t, "MEMBERS", 5_000)
 	counted := newTally(t, 2*members)
-	p := startProcess(t, t.TempDir(), counted.URL)
+	path, address := configure(t, t.TempDir(), "data: data", destination("crm", counted.URL))
+	c := serve(t, path, address, nil)
 	sync := func(first int) syncStatus {
 		t.Helper()
 		start := time.Now()
-		s, err := p.sync(userFile(first, first+members-1))
+		s, err := syncList(t, c, userFile(first, first+members-1))
 		require.NoError(t, err)
 		taken := time.Since(start)
-		s = p.settle(s.ID)
+		s = settledSync(t, c, s.ID)
 		t.Logf("%d users: list taken in %v, %d entered and %d left, all delivered after %v; resident memory at most %d MB",
-			s.Users, taken.Round(time.Millisecond), s.Entered, s.Left, time.Since(start).Round(time.Millisecond), p.peakMemory()>>20)
+			s.Users, taken.Round(time.Millisecond), s.Entered, s.Left, time.Since(start).Round(time.Millisecond), peakMemory(t, c)>>20)
 		return s
 	}
 	moved := members / 200
@@ -336,7 +252,7 @@ func TestLargeAudienceTakesACollectorLittleMemory(t *testing.T) {
 	assert.Equal(t, [2]int{members + moved, moved}, [2]int{counted.entered, counted.left})
 	assert.Zero(t, counted.odd)
 	if runtime.GOOS == "linux" && members >= 1_000_000 {
-		assert.Less(t, p.peakMemory(), 200<<20)
+		assert.Less(t, peakMemory(t, c), int64(200<<20))
 	}
 }
 
@@ -392,15 +308,13 @@ func userFile(first, last int) io.Reader {
 	return r
 }
 
-// peakMemory returns the most resident memory that the process had, in bytes; 0
-// where that is not known.
-func (p *collectorProcess) peakMemory() int {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0
+// peakMemory returns the most resident memory that a collector had, in bytes; 0 where
+// that is not known.
+func peakMemory(t *testing.T, c *harness.Collector) int64 {
+	t.Helper()
+	usage, err := c.Usage()
+	if !errors.Is(err, errors.ErrUnsupported) {
+		require.NoError(t, err)
 	}
-	_, after, _ := bytes.Cut(status, []byte("VmHWM:"))
-	var kilobytes int
-	_, _ = fmt.Sscan(string(after), &kilobytes)
-	return kilobytes << 10
+	return usage.PeakRSS
 }
