@@ -120,6 +120,7 @@ func TestBadCallsKeepNoOthersBack(t *testing.T) {
 		fmt.Sprintf("%d batches of 2,500", 4*many/5_000): each(4*many/5_000, 2_500),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			webhook := &goodCalls{came: map[string]map[string]time.Time{}}
 			receiver := httptest.NewServer(webhook)
 			defer receiver.Close()

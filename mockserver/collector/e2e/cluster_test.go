@@ -22,6 +22,7 @@ func TestClusterLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a quarter of a minute")
 	}
+	t.Parallel()
 	kills := full(t, "COLLECTOR_CLUSTER_KILLS", 1)
 	random := rand.New(rand.NewPCG(2, uint64(kills)))
 	nodes := newCluster(t)

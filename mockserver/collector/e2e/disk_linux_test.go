@@ -80,6 +80,7 @@ func TestFullDisk(t *testing.T) {
 	if !canMount(t) {
 		t.Skip("this needs a file system of its own, which is not allowed here")
 	}
+	t.Parallel()
 	hook := harness.NewReceiver()
 	t.Cleanup(hook.Close)
 	dir := t.TempDir()
@@ -178,6 +179,7 @@ func chmodAll(t *testing.T, dir string, mode fs.FileMode) {
 // TestReadOnlyDirectory takes the right to write away from under a collector at
 // work, and gives it back.
 func TestReadOnlyDirectory(t *testing.T) {
+	t.Parallel()
 	hook := harness.NewReceiver()
 	t.Cleanup(hook.Close)
 	dir, err := os.MkdirTemp("", "collector-e2e") // all may look into it, unlike into t.TempDir

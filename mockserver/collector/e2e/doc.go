@@ -5,6 +5,8 @@
 //	COLLECTOR_KILLS=20 go test -v -run Kill ./e2e       # kills under load
 //	COLLECTOR_CLUSTER_KILLS=12 go test -v -run Cluster ./e2e
 //
+// They mostly wait, for a kill or an answer, and run side by side.
+//
 // Those of a disk that fills need Linux, and a file system of their own: where that
 // is not allowed they are skipped, and say so.
 package e2e

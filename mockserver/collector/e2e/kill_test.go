@@ -21,6 +21,7 @@ const repeatsPerKill = 4 * 128
 // TestKillsLoseNothing kills the collector again and again while calls come in and
 // go out, one destination failing now and then. What was answered 200 arrives.
 func TestKillsLoseNothing(t *testing.T) {
+	t.Parallel()
 	kills := full(t, "COLLECTOR_KILLS", 3)
 	random := rand.New(rand.NewPCG(1, uint64(kills)))
 	steady, shaky := harness.NewReceiver(), harness.NewReceiver()

@@ -18,6 +18,7 @@ import (
 // TestCallsAreTakenOnceByACollectorThatStands: the process stands still for longer
 // than its senders wait. They send their calls again, also after a restart.
 func TestCallsAreTakenOnceByACollectorThatStands(t *testing.T) {
+	t.Parallel()
 	stops := full(t, "COLLECTOR_STOPS", 4)
 	hook := harness.NewReceiver()
 	t.Cleanup(hook.Close)
@@ -42,6 +43,7 @@ func TestCallsAreTakenOnceByAClusterThatStands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")
 	}
+	t.Parallel()
 	stops := full(t, "COLLECTOR_STOPS", 1)
 	nodes := newCluster(t)
 	hook := harness.NewReceiver()

@@ -136,6 +136,7 @@ func listOf(members map[string]bool) io.Reader {
 // TestKilledCollectorsLeaveReceiversTheRightPicture kills collectors while they
 // take lists and while they send. SYNC_KILLS=100 is the full length.
 func TestKilledCollectorsLeaveReceiversTheRightPicture(t *testing.T) {
+	t.Parallel()
 	kills := full(t, "SYNC_KILLS", 3)
 	random := rand.New(rand.NewPCG(uint64(kills), 7))
 	receiver := newPicture(t)
