@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 // goodCalls is a webhook that takes no call whose messageId begins with bad, and

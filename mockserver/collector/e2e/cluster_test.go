@@ -1,18 +1,16 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 // TestClusterLosesNothing runs two collectors on three NATS servers and kills
@@ -37,9 +35,7 @@ func TestClusterLosesNothing(t *testing.T) {
 		collectors[i] = serve(t, paths[i], addresses[i], nil)
 	}
 	load := &harness.Load{URLs: []string{collectors[0].URL, collectors[1].URL}, WriteKey: writeKey, Senders: 4, Batch: 20, Rate: 500}
-	ctx, stop := context.WithCancel(t.Context())
-	var sending sync.WaitGroup
-	sending.Go(func() { load.Do(ctx, 2*time.Minute) })
+	stop := send(t, load)
 
 	for kill := range kills {
 		time.Sleep(time.Duration(1000+random.IntN(1500)) * time.Millisecond) // a moment nobody chose
@@ -68,7 +64,6 @@ func TestClusterLosesNothing(t *testing.T) {
 	lost.start(t)
 	progress(t, load, hook)
 	stop()
-	sending.Wait()
 	caughtUp(t, nodes)
 
 	all := settled(t, collectors[0], 2*time.Minute)
@@ -92,7 +87,7 @@ func progress(t *testing.T, load *harness.Load, r *harness.Receiver) {
 // started.
 func delivered(t *testing.T, c *harness.Collector) float64 {
 	t.Helper()
-	metrics, err := c.Metrics()
+	metrics, err := c.Metrics(t.Context())
 	require.NoError(t, err)
 	return metrics[`collector_deliveries_total{destination="hook",result="delivered"}`]
 }

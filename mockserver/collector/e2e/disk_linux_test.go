@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,7 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 // onTmpfsArg makes the test's own binary mount a small file system of its own and
@@ -91,9 +89,7 @@ func TestFullDisk(t *testing.T) {
 	filler := filepath.Join("/proc", strconv.Itoa(c.Pid()), "root", data, "filler")
 
 	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 50, Rate: 2000}
-	ctx, stop := context.WithCancel(t.Context())
-	var sending sync.WaitGroup
-	sending.Go(func() { load.Do(ctx, time.Minute) })
+	stop := send(t, load)
 	progress(t, load, hook)
 
 	fill(t, filler)
@@ -108,7 +104,6 @@ func TestFullDisk(t *testing.T) {
 	waitFor(t, time.Minute, "it is ready again", c.Ready)
 	progress(t, load, hook)
 	stop()
-	sending.Wait()
 	wantAll(t, load, hook, settled(t, c, time.Minute)["hook"], 0)
 	verify(t, c)
 	assert.Positive(t, load.Refused.Load())
@@ -200,9 +195,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	chmodAll(t, data, 0o700)
 	c := serve(t, path, address, prepare)
 	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 16, CallSize: 30_000, Noise: true, Rate: 600}
-	ctx, stop := context.WithCancel(t.Context())
-	var sending sync.WaitGroup
-	sending.Go(func() { load.Do(ctx, time.Minute) })
+	stop := send(t, load)
 	progress(t, load, hook)
 	chmodAll(t, data, 0o500)
 	// It goes on with the files that it has open, until it needs a new one.
@@ -213,7 +206,6 @@ func TestReadOnlyDirectory(t *testing.T) {
 	waitFor(t, time.Minute, "it is ready again", c.Ready)
 	progress(t, load, hook)
 	stop()
-	sending.Wait()
 	wantAll(t, load, hook, settled(t, c, time.Minute)["hook"], 0)
 	verify(t, c)
 }

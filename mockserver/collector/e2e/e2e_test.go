@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/cli"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -114,7 +114,7 @@ func verify(t *testing.T, c *harness.Collector) {
 func ledgers(t *testing.T, c *harness.Collector) map[string]tracking.Ledger {
 	t.Helper()
 	var answer struct{ Destinations []tracking.Ledger }
-	require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/ledger", &answer))
+	require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/ledger", nil, &answer))
 	all := map[string]tracking.Ledger{}
 	for _, l := range answer.Destinations {
 		l.OldestPending = time.Time{} // differs from run to run
@@ -146,6 +146,13 @@ func settled(t *testing.T, c *harness.Collector, patience time.Duration) (all ma
 		return true
 	})
 	return all
+}
+
+// send begins a load. stop ends it when all that was begun is answered.
+func send(t *testing.T, load *harness.Load) (stop func()) {
+	end := load.Start()
+	t.Cleanup(func() { end(0) })
+	return func() { end(2 * time.Minute) }
 }
 
 // wantAll asserts that a receiver got every call that was answered 200, and that

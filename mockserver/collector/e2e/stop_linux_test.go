@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -12,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 // TestCallsAreTakenOnceByACollectorThatStands: the process stands still for longer
@@ -67,13 +65,10 @@ func TestCallsAreTakenOnceByAClusterThatStands(t *testing.T) {
 func sendImpatiently(t *testing.T, hook *harness.Receiver, url string, trouble func()) *harness.Load {
 	t.Helper()
 	load := &harness.Load{URLs: []string{url}, WriteKey: writeKey, Senders: 8, Batch: 20, Timeout: 300 * time.Millisecond}
-	ctx, stop := context.WithCancel(t.Context())
-	var sending sync.WaitGroup
-	sending.Go(func() { load.Do(ctx, time.Minute) })
+	stop := send(t, load)
 	trouble()
 	progress(t, load, hook)
 	stop()
-	sending.Wait()
 	t.Logf("%d calls taken; %d requests came to no answer, %d were refused", load.Sent.Load(), load.Errors.Load()-load.Refused.Load(), load.Refused.Load())
 	assert.Greater(t, load.Errors.Load(), load.Refused.Load(), "no sender gave up")
 	return load

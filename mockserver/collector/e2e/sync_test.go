@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 // A syncStatus is a sync as the admin API tells of it.
@@ -53,7 +53,7 @@ func syncList(t *testing.T, c *harness.Collector, list io.Reader) (s syncStatus,
 func settledSync(t *testing.T, c *harness.Collector, id string) (s syncStatus) {
 	t.Helper()
 	waitFor(t, 10*time.Minute, "sync "+id+" is done", func() bool {
-		require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/syncs/"+id, &s))
+		require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/syncs/"+id, nil, &s))
 		return s.State == "done"
 	})
 	settled(t, c, 10*time.Minute)
@@ -219,7 +219,7 @@ func lastSync(t *testing.T, c *harness.Collector) int {
 	var all struct {
 		Computations []struct{ Syncs []syncStatus }
 	}
-	require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/computations", &all))
+	require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/computations", nil, &all))
 	if len(all.Computations) == 0 {
 		return 0
 	}

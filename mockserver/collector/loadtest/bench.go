@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -114,7 +114,7 @@ type ledger struct {
 // readLedger asks a collector for the ledger of its only destination.
 func readLedger(ctx context.Context, c *harness.Collector, query string) (l ledger, err error) {
 	var answer struct{ Destinations []ledger }
-	if err := c.Ask(ctx, http.MethodGet, "/ledger"+query, &answer); err != nil {
+	if err := c.Ask(ctx, http.MethodGet, "/ledger"+query, nil, &answer); err != nil {
 		return l, err
 	}
 	if len(answer.Destinations) != 1 {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 func newChurn() *cobra.Command {
@@ -74,7 +74,7 @@ func (b *bench) printHeld(c *harness.Collector, after time.Duration) error {
 	if err != nil {
 		return err
 	}
-	metrics, err := c.Metrics()
+	metrics, err := c.Metrics(context.Background())
 	if err != nil {
 		return err
 	}

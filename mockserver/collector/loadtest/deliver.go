@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 func newDeliver() *cobra.Command {
@@ -72,13 +72,13 @@ func (b *bench) deliver(ctx context.Context, d time.Duration, concurrency int) (
 		return s, err
 	}
 	defer c.Kill()
-	if err := c.Ask(ctx, http.MethodPost, "/destinations/hook/pause", nil); err != nil {
+	if err := c.Ask(ctx, http.MethodPost, "/destinations/hook/pause", nil, nil); err != nil {
 		return s, err
 	}
 	backlog := load(c.URL, 4, 100)
 	backlog.Calls = int64(d.Seconds()) * 50_000
 	backlog.Do(ctx, time.Minute)
-	if err := c.Ask(ctx, http.MethodPost, "/destinations/hook/resume", nil); err != nil {
+	if err := c.Ask(ctx, http.MethodPost, "/destinations/hook/resume", nil, nil); err != nil {
 		return s, err
 	}
 	time.Sleep(d / 5) // warm up
