@@ -1,7 +1,7 @@
 // Package service runs a collector as a program: it opens the queue, listens,
 // takes on changes of the configuration, and ends gracefully.
 //
-// It listens first: until the queue is open, requests wait at a door, and probes are
+// It listens first: until the queue is open, requests wait, and probes are
 // told that the process lives and is not ready. A reload that fails changes nothing.
 //
 // # Files
@@ -12,6 +12,6 @@
 //  4. open.go: the queue is opened, and a collector started on it
 //  5. service.go: what a service is made of
 //  6. attempts.go, attempts_codec.go: what became of calls is stored, for the history
-//  7. door.go: requests wait until the queue is open
+//  7. startupgate.go: requests wait until the queue is open
 //  8. memory.go: how much garbage there may be
 package service

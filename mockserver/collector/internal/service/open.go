@@ -47,16 +47,16 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 }
 
 const (
-	// clusterPatience is how long a cluster may take to answer when the collector
+	// clusterTimeout is how long a cluster may take to answer when the collector
 	// starts, and clusterPause how long it is left alone between.
-	clusterPatience = 2 * time.Minute
-	clusterPause    = time.Second
+	clusterTimeout = 2 * time.Minute
+	clusterPause   = time.Second
 )
 
 // open opens the queue and starts a collector on it. A cluster that is just
 // starting, or choosing its leaders, is waited for.
 func open(ctx context.Context, o Options, metrics event.Observer) (*store, *engine.Collector, error) {
-	for deadline := time.Now().Add(clusterPatience); ; {
+	for deadline := time.Now().Add(clusterTimeout); ; {
 		s, c, err := tryOpen(ctx, o, metrics)
 		if err == nil || o.Config.NATS == nil || !jetstream.Transient(err) || time.Now().After(deadline) {
 			return s, c, err

@@ -60,7 +60,7 @@ type listener struct {
 	server  *http.Server
 	address net.Addr
 	scheme  string
-	door    *door
+	gate    *startupGate
 }
 
 // A ListenError says that an address cannot be listened on.

@@ -54,7 +54,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped)
-	s.openDoors()
+	s.letRequestsIn()
 	return s, nil
 }
 
@@ -89,22 +89,22 @@ func listenOn(setting, address string) (net.Listener, error) {
 	return nil, &ListenError{Setting: setting, Address: address, Err: err}
 }
 
-// openDoors lets requests in on the listeners.
-func (s *Service) openDoors() {
+// letRequestsIn lets requests in on the listeners.
+func (s *Service) letRequestsIn() {
 	if s.admin == nil {
 		everything := s.everything("")
 		s.main.server.RegisterOnShutdown(s.inspector.Close) // its streams would not end
-		s.main.door.open(everything)
+		s.main.gate.open(everything)
 		return
 	}
-	s.admin.door.open(s.everything(s.main.url()))
-	s.main.door.open(s.collector)
+	s.admin.gate.open(s.everything(s.main.url()))
+	s.main.gate.open(s.collector)
 }
 
-// answer answers on a listener, at first at its door.
+// answer answers on a listener, at first by its gate.
 func (s *Service) answer(on net.Listener) *listener {
-	d := newDoor()
-	l := &listener{server: access.NewHTTPServer(d), address: on.Addr(), scheme: "http", door: d}
+	gate := newStartupGate()
+	l := &listener{server: access.NewHTTPServer(gate), address: on.Addr(), scheme: "http", gate: gate}
 	l.server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
 	if s.certificate.Load() != nil {
 		l.scheme = "https"
