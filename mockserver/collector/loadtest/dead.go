@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"time"
 
@@ -107,6 +106,7 @@ func deadWebhook(answers int) (url string, end func(), err error) {
 		address, closePort, err := harness.DeadPort()
 		return "http://" + address, func() { _ = closePort() }, err
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(answers) }))
-	return server.URL, server.Close, nil
+	receiver := harness.NewReceiver()
+	receiver.Answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(answers) })
+	return receiver.URL, receiver.Close, nil
 }

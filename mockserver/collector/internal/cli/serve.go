@@ -76,21 +76,19 @@ func serve(cmd *cobra.Command, path string, o service.Options) error {
 	if err != nil {
 		return sayProblems(cmd, err)
 	}
-	level := new(slog.LevelVar)
-	level.Set(c.Log.SlogLevel())
-	log := newLogger(cmd.ErrOrStderr(), c.Log.Format, level)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-
-	o.Config, o.Version, o.Log, o.Level = c, version(), log, level
+	level := new(slog.LevelVar)
+	level.Set(c.Log.SlogLevel())
+	log := newLogger(cmd.ErrOrStderr(), c.Log.Format, level)
 	for _, w := range c.Warnings() {
 		log.Warn(w.Error())
 	}
-	service.SaveMemory()
-	s, err := service.Start(cmd.Context(), o)
+	o.Config, o.Log, o.Level = c, log, level
+	s, err := startService(cmd.Context(), o, "")
 	if err != nil {
-		return explainStart(err, "")
+		return err
 	}
 	log.Info("listening", "url", s.URL(), "admin", s.AdminURL(), "sources", len(c.Sources), "destinations", len(c.Destinations), "version", version())
 	var following sync.WaitGroup
@@ -104,14 +102,6 @@ func serve(cmd *cobra.Command, path string, o service.Options) error {
 		following.Wait()
 	}
 	return err
-}
-
-func newLogger(out io.Writer, format string, level slog.Leveler) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(out, options))
-	}
-	return slog.New(slog.NewTextHandler(out, options))
 }
 
 func newCheck() *cobra.Command {
