@@ -458,6 +458,12 @@ func (b *watchedBuffer) String() string {
 	return b.text.String()
 }
 
+func TestJSONIsPrintedAsItCame(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, printJSON(&out, json.RawMessage(`{"b":"<&>\u00e9","a":12345678901234567890}`)))
+	assert.Equal(t, "{\n  \"b\": \"<&>\\u00e9\",\n  \"a\": 12345678901234567890\n}\n", out.String())
+}
+
 func TestAgesAreNeverNegative(t *testing.T) {
 	for since, want := range map[time.Time]string{
 		{}:                          "-",

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,17 +12,10 @@ import (
 
 // printJSON prints a value, or an answer as it came.
 func printJSON(out io.Writer, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := json.Indent(&b, data, "", "  "); err != nil {
-		return err
-	}
-	b.WriteByte('\n')
-	_, err = b.WriteTo(out)
-	return err
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }
 
 // table lines up columns.

@@ -27,7 +27,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	if err == nil {
 		return 0
 	}
-	if !errors.Is(err, errSaid) {
+	if !errors.Is(err, errReported) {
 		fmt.Fprintln(errOut, "collector:", err)
 	}
 	if errors.As(err, new(usageError)) {

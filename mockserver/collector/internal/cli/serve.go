@@ -74,7 +74,7 @@ these an admin token is needed where other machines can reach the listener.`,
 func serve(cmd *cobra.Command, path string, o service.Options) error {
 	c, err := config.Load(path)
 	if err != nil {
-		return sayProblems(cmd, err)
+		return reportProblems(cmd, err)
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -127,7 +127,7 @@ Secrets that every user of the machine can read are warned of.`,
 				return printProblems(cmd, c, err)
 			}
 			if err != nil {
-				return sayProblems(cmd, err)
+				return reportProblems(cmd, err)
 			}
 			for _, w := range c.Warnings() {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
@@ -155,15 +155,15 @@ func printProblems(cmd *cobra.Command, c *config.Config, err error) error {
 	if e := printJSON(cmd.OutOrStdout(), map[string]any{"right": err == nil, "problems": problems, "warnings": warnings}); e != nil || err == nil {
 		return e
 	}
-	return errSaid
+	return errReported
 }
 
-// sayProblems prints each problem on a line of its own.
-func sayProblems(cmd *cobra.Command, err error) error {
+// reportProblems prints each problem on a line of its own.
+func reportProblems(cmd *cobra.Command, err error) error {
 	var problems config.Problems
 	if !errors.As(err, &problems) {
 		return fmt.Errorf("--config: %w", err)
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), problems)
-	return errSaid
+	return errReported
 }

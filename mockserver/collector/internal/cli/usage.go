@@ -15,8 +15,8 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// errSaid ends a command with code 1 that has said why already.
-var errSaid = errors.New("it was said")
+// errReported ends a command with code 1 that has printed why already.
+var errReported = errors.New("it was reported")
 
 // noArgs wants no arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
