@@ -59,8 +59,8 @@ func full(t *testing.T, variable string, short int) int {
 	return short
 }
 
-// writeKey is that of the source of all tests.
-const writeKey = "load"
+// writeKey and otherKey are those of the two sources of all tests.
+const writeKey, otherKey = "load", "other"
 
 // configure writes a configuration and returns its path and where it listens.
 func configure(t *testing.T, dir, store, destinations string) (path, address string) {
@@ -68,7 +68,7 @@ func configure(t *testing.T, dir, store, destinations string) (path, address str
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	path = filepath.Join(dir, "collector.yaml")
-	text := fmt.Sprintf("listen: %s\n%s\nlog: {level: info}\negress: {allow: [127.0.0.0/8]}\nsources: [{name: web, writeKey: %s}]\ndestinations:\n%s", address, store, writeKey, destinations)
+	text := fmt.Sprintf("listen: %s\n%s\nlog: {level: info}\negress: {allow: [127.0.0.0/8]}\nsources: [{name: web, writeKey: %s}, {name: other, writeKey: %s}]\ndestinations:\n%s", address, store, writeKey, otherKey, destinations)
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path, address
 }
