@@ -87,14 +87,14 @@ func readUsers(in io.Reader, file string, users []string) ([]string, error) {
 // awaitDeletion waits until a request is done, and prints how far it came.
 func (c *client) awaitDeletion(ctx context.Context, out io.Writer, id string, wait time.Duration) error {
 	var d answer[users.Deletion]
-	limited, cancel := context.WithTimeout(ctx, wait)
+	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	err := poll(limited, func() (done bool, err error) {
+	err := poll(waiting, func() (done bool, err error) {
 		// One more answer is read where the time is over meanwhile.
 		d, err = get[users.Deletion](context.WithoutCancel(ctx), c, "/deletions/"+url.PathEscape(id))
 		return !d.read.CompletedAt.IsZero(), err
 	})
-	if err != nil && limited.Err() == nil {
+	if err != nil && waiting.Err() == nil {
 		return err
 	}
 	if err := c.printDeletion(out, d); err != nil {

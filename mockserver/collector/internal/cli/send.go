@@ -306,16 +306,16 @@ func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, f.wait)
+	waiting, cancel := context.WithTimeout(ctx, f.wait)
 	defer cancel()
-	err = poll(limited, func() (bool, error) {
+	err = poll(waiting, func() (bool, error) {
 		found, err := f.find(ctx, id)
 		return len(found) > 0 && found[0].decided(list.read.Destinations), err
 	})
 	switch {
 	case err == nil:
 		return f.showCall(ctx, out, id)
-	case limited.Err() == nil || ctx.Err() != nil:
+	case waiting.Err() == nil || ctx.Err() != nil:
 		return err
 	}
 	if err := f.showCall(ctx, out, id); err != nil {
