@@ -99,8 +99,7 @@ func clockBack(r *rig) {
 	r.onDisk("")
 	r.receiver.answer.Store(http.StatusServiceUnavailable)
 	r.start()
-	r.load.start()
-	r.progress(500)
+	r.begin(500)
 	r.sleep(time.Second, 2*time.Second)
 	step := steps[r.seed%3]
 	restart := r.seed/3%2 == 0

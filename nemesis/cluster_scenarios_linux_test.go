@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/nemesis/network"
 )
 
@@ -35,7 +35,14 @@ type machine struct {
 	dir     string
 	command []string
 	env     []string
-	process *process
+	process *harness.Process
+}
+
+// collector is the one that runs on the machine.
+func (m *machine) collector() *harness.Collector {
+	c := collectorAt(m.Address + ":8765")
+	c.Process = m.process
+	return c
 }
 
 func (m *machine) start() (err error) {
@@ -57,15 +64,15 @@ func newClusterOf(r *rig, collectors int, lazy ...string) *cluster {
 	c.net = n
 	r.Cleanup(func() {
 		if r.Failed() {
-			r.Logf("%d calls taken, %d requests refused; %v", r.load.taken(), r.load.refusals(), r.result.notes)
+			r.Logf("%d calls taken, %d requests refused; %v", r.load.Sent.Load(), r.load.Refused.Load(), r.result.notes)
 		}
-		r.load.abandon()
+		r.stopLoad(0)
 		for _, m := range append(c.nodes, c.collectors...) {
 			if m.process != nil {
-				m.process.kill()
+				m.process.Kill()
 			}
 			if r.Failed() && m.process != nil {
-				r.Logf("%s said:\n%s", m.Name, tail(m.process.output(), 2500))
+				r.Logf("%s said:\n%s", m.Name, tail(m.process.Log(), 2500))
 			}
 		}
 		assert.NoError(r, n.Close())
@@ -131,25 +138,25 @@ func (c *cluster) startAll() {
 		starting.Go(func() { assert.NoError(c, m.start()) })
 	}
 	starting.Wait()
-	c.load.others = nil
+	c.load.URLs = nil
 	for _, m := range c.collectors {
 		c.awaitReady(m)
-		c.load.others = append(c.load.others, "http://"+m.Address+":8765")
+		c.load.URLs = append(c.load.URLs, m.collector().URL)
 	}
 	c.address = c.collectors[0].Address + ":8765"
-	c.load.url, c.load.others = c.load.others[0], c.load.others[1:]
 }
 
 func (c *cluster) awaitReady(m *machine) {
 	c.Helper()
-	c.await(m.Name+" is ready", func() bool {
-		select {
-		case <-m.process.done:
-			c.Fatalf("%s ended: %s", m.Name, tail(m.process.output(), 3000))
-		default:
-		}
-		return ready(m.Address + ":8765")
-	})
+	require.NoError(c, m.collector().AwaitReady(patience), "%s: %s", m.Name, tail(m.process.Log(), 3000))
+}
+
+// loadedCluster has collectors on a new cluster take calls.
+func loadedCluster(r *rig, collectors int) *cluster {
+	c := newClusterOf(r, collectors)
+	c.startAll()
+	c.begin(300)
+	return c
 }
 
 // leader returns the server that leads a stream, or "" the cluster, if there is one.
@@ -203,23 +210,10 @@ func getJSON(url string, answer any) error {
 	return json.NewDecoder(res.Body).Decode(answer)
 }
 
-// handed counts the calls that a collector has delivered itself.
-func (c *cluster) handed(m *machine) (n int) {
-	req, err := http.NewRequest(http.MethodGet, "http://"+m.Address+":8765/metrics", nil)
-	require.NoError(c, err)
-	req.Header.Set("Authorization", "Bearer "+adminToken)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0
-	}
-	defer func() { _ = res.Body.Close() }()
-	text, _ := io.ReadAll(res.Body)
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, `collector_deliveries_total{destination="hook",result="delivered"} `); ok {
-			_, _ = fmt.Sscan(value, &n)
-		}
-	}
-	return n
+// handed counts the calls that a collector has delivered itself; 0 where it does not say.
+func (c *cluster) handed(m *machine) float64 {
+	metrics, _ := m.collector().Metrics(c.Context())
+	return metrics[`collector_deliveries_total{destination="hook",result="delivered"}`]
 }
 
 // shared waits until every collector delivers, and notes how long that took.
@@ -245,14 +239,11 @@ func (c *cluster) end() {
 
 // leaderKilled kills the server that leads the calls.
 func leaderKilled(r *rig) {
-	c := newClusterOf(r, 2)
-	c.startAll()
-	c.load.start()
-	c.progress(300)
+	c := loadedCluster(r, 2)
 	for range 2 {
 		leader := c.leader("-CALLS")
 		require.NotNil(c, leader)
-		leader.process.kill()
+		leader.process.Kill()
 		c.sleep(500*time.Millisecond, 2*time.Second)
 		require.NoError(c, leader.start())
 		c.progress(300)
@@ -263,10 +254,7 @@ func leaderKilled(r *rig) {
 
 // nodeCutOff cuts a server off from all others, or only what it hears or says.
 func nodeCutOff(r *rig) {
-	c := newClusterOf(r, 2)
-	c.startAll()
-	c.load.start()
-	c.progress(300)
+	c := loadedCluster(r, 2)
 	node := c.nodes[c.random.IntN(len(c.nodes))]
 	if c.random.IntN(2) == 0 {
 		node = c.leader("-CALLS")
@@ -295,16 +283,13 @@ func nodeCutOff(r *rig) {
 // collectorCutOff cuts a collector off from the servers. It says so to those who
 // send to it, and the other one takes over.
 func collectorCutOff(r *rig) {
-	c := newClusterOf(r, 2)
-	c.startAll()
-	c.load.start()
-	c.progress(300)
+	c := loadedCluster(r, 2)
 	lonely := c.collectors[c.random.IntN(2)]
 	c.net.Isolate(lonely.Host)
 	begin := time.Now()
 	client := &http.Client{Timeout: patience}
 	c.await("the collector that is cut off says so", func() bool {
-		return post(c.Context(), client, "http://"+lonely.Address+":8765/v1/track", []byte(`{"event":"probe","userId":"u","messageId":"probe"}`)) == http.StatusServiceUnavailable
+		return harness.Post(c.Context(), client, lonely.collector().URL+"/v1/track", "load", []byte(`{"event":"probe","userId":"u","messageId":"probe"}`)) == http.StatusServiceUnavailable
 	})
 	assert.Less(c, time.Since(begin), 5*time.Second)
 	c.own++ // it may be stored after all
@@ -319,10 +304,7 @@ func collectorCutOff(r *rig) {
 
 // startedTogether starts three collectors at once on a cluster that is new.
 func startedTogether(r *rig) {
-	c := newClusterOf(r, 3)
-	c.startAll()
-	c.load.start()
-	c.progress(300)
+	c := loadedCluster(r, 3)
 	c.shared()
 	c.end()
 }
@@ -337,19 +319,11 @@ func lazyRefused(r *rig) {
 	}
 	m := c.collectors[0]
 	require.NoError(c, m.start())
-	c.await("the collector refuses to start", func() bool {
-		select {
-		case <-m.process.done:
-			return true
-		default:
-			return false
-		}
-	})
-	assert.Contains(c, m.process.output(), lazy+" has sync_interval 1s")
-	assert.Contains(c, m.process.output(), "--accept-lazy-sync")
+	c.await("the collector refuses to start", m.process.Ended)
+	assert.Contains(c, m.process.Log(), lazy+" has sync_interval 1s")
+	assert.Contains(c, m.process.Log(), "--accept-lazy-sync")
 	m.command = append(m.command, "--accept-lazy-sync")
 	c.startAll()
-	c.load.start()
-	c.progress(300)
+	c.begin(300)
 	c.end()
 }

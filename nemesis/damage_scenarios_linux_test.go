@@ -23,15 +23,14 @@ func (r *rig) fillStore(rest time.Duration) {
 	require.NoError(r, r.ask(http.MethodPost, "/destinations", map[string]any{
 		"name": "made", "webhooks": []any{map[string]any{"url": r.receiver.url + "/made"}}}, nil))
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/pause", nil, nil))
-	r.load.start()
-	r.progress(400)
+	r.begin(400)
 	r.receiver.answer.Store(http.StatusBadRequest)
 	r.progress(400)
 	r.receiver.answer.Store(0)
 	require.NoError(r, r.ask(http.MethodPost, "/deletions", map[string]any{"id": "forget-me", "userIds": []string{"u1"}}, nil))
 	r.own = 1 // it is told of as a call
 	r.progress(400)
-	r.load.stop(patience)
+	r.stopLoad(patience)
 	time.Sleep(rest)
 	if r.random.IntN(2) == 0 {
 		r.kill()
@@ -129,7 +128,7 @@ func (r *rig) goOnWithDamage(file string) {
 		if damaged == nil {
 			assert.Zero(r, l.Lost, "a collector that does not refuse has lost nothing")
 		}
-		assert.LessOrEqual(r, l.Lost, r.load.senders*r.load.batch, "one record was damaged: %+v", l)
+		assert.LessOrEqual(r, l.Lost, r.load.Senders*r.load.Batch, "one record was damaged: %+v", l)
 	}
 	if !strings.Contains(file, "KV_") {
 		assert.NoError(r, r.ask(http.MethodGet, "/destinations/made", nil, nil))
@@ -173,10 +172,7 @@ func vanished(r *rig) {
 // power cut in the middle of a write does. Nobody was told that it was stored: it is
 // cut off without asking.
 func torn(r *rig) {
-	r.onDisk("")
-	r.start()
-	r.load.start()
-	r.progress(500)
+	r.loaded(500)
 	r.kill()
 	files := r.files("jetstream/$G/streams/*-*S/msgs/*.blk") // CALLS, OUTCOMES, ATTEMPTS
 	files = append(files, r.files("jetstream/$G/streams/*-STATE/msgs/*.blk")...)
@@ -188,7 +184,10 @@ func torn(r *rig) {
 		case 1: // a page of which nothing was written
 			return append(b, make([]byte, n)...)
 		}
-		return append(b, noise(n)...)
+		for range n {
+			b = append(b, byte(r.random.IntN(256)))
+		}
+		return b
 	})
 	r.start()
 	r.finish()
@@ -201,9 +200,8 @@ func oldDamage(r *rig) {
 	r.onDisk("")
 	r.start()
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/pause", nil, nil))
-	r.load.start()
-	r.progress(1000)
-	r.load.stop(patience)
+	r.begin(1000)
+	r.stopLoad(patience)
 	time.Sleep(4 * time.Second) // until all is on the disk
 	r.powerCut()
 	file := r.files(storeFiles[0])[0]
@@ -231,8 +229,7 @@ func lazyPowerCut(r *rig) {
 	r.onDisk("")
 	r.start()
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/pause", nil, nil))
-	r.load.start()
-	r.progress(1000)
+	r.begin(1000)
 	r.sleep(2*time.Second, 4*time.Second)
 	r.mayLose = time.Now().Add(-2500 * time.Millisecond) // a second, and what a busy machine is late
 	r.powerCut()
@@ -250,10 +247,9 @@ func replays(r *rig) {
 	r.onDisk("")
 	r.receiver.answer.Store(http.StatusBadRequest)
 	r.start()
-	r.load.start()
-	r.load.rate = 4000
-	r.progress(4000)
-	r.load.stop(patience)
+	r.load.Rate = 4000
+	r.begin(4000)
+	r.stopLoad(patience)
 	r.settle(patience)
 	r.receiver.answer.Store(0)
 	for range 3 {
@@ -271,7 +267,7 @@ func replays(r *rig) {
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/replay", map[string]any{}, nil))
 	all := r.settle(patience)
 	assert.Zero(r, all[0].Failed, "all were replayed: %+v", all[0])
-	assert.Equal(r, r.load.taken(), all[0].Delivered, "each is counted once")
+	assert.Equal(r, r.load.Sent.Load(), int64(all[0].Delivered), "each is counted once")
 	r.finish()
 }
 
@@ -281,21 +277,21 @@ func queueLimit(r *rig) {
 	const limit = 8 << 20
 	r.settings = "limits: {queue: 8MiB}"
 	r.onDisk("")
-	r.load.size, r.load.rate = 8000, 100_000
+	r.load.CallSize, r.load.Rate = 8000, 100_000
 	r.start()
 	require.NoError(r, r.ask(http.MethodPost, "/destinations/hook/pause", nil, nil))
-	r.load.start()
+	r.begin(0)
 	for range 3 {
-		refused := r.load.refusals()
-		r.await("calls are refused", func() bool { return r.load.refusals() > refused+100 })
+		refused := r.load.Refused.Load()
+		r.await("calls are refused", func() bool { return r.load.Refused.Load() > refused+100 })
 		r.kill()
 		r.launch() // one whose queue is full does not become ready
 		r.await("it answers", func() bool { return r.ask(http.MethodGet, "/ledger", nil, nil) == nil })
 		time.Sleep(2 * time.Second)
 	}
-	refused := r.load.refusals()
-	r.await("calls are refused", func() bool { return r.load.refusals() > refused+100 })
-	r.load.abandon()
+	refused := r.load.Refused.Load()
+	r.await("calls are refused", func() bool { return r.load.Refused.Load() > refused+100 })
+	r.stopLoad(0)
 	stored := 0
 	for _, file := range r.files(storeFiles[0]) {
 		info, err := os.Stat(file)

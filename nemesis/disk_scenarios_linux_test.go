@@ -11,9 +11,7 @@ import (
 
 // kills kills the collector at moments that nobody chose.
 func kills(r *rig) {
-	r.onDisk("")
-	r.start()
-	r.load.start()
+	r.loaded(0)
 	for range 3 {
 		r.sleep(200*time.Millisecond, time.Second)
 		r.kill()
@@ -26,9 +24,7 @@ func kills(r *rig) {
 // powerCuts cuts the power: what the kernel and the disk had only in their caches
 // is gone.
 func powerCuts(r *rig) {
-	r.onDisk("")
-	r.start()
-	r.load.start()
+	r.loaded(0)
 	for range 2 {
 		r.sleep(300*time.Millisecond, time.Second)
 		r.powerCut()
@@ -44,10 +40,7 @@ func powerCuts(r *rig) {
 func failed(op disk.Op, orderly bool) func(r *rig) {
 	return func(r *rig) {
 		r.mayStoreTwice = true
-		r.onDisk("")
-		r.start()
-		r.load.start()
-		r.progress(200)
+		r.loaded(200)
 		n := 1 + r.random.IntN(3)
 		r.result.note("%d failed %ss", n, op)
 		r.disk.Fail(disk.Fault{Op: op, Ranges: r.disk.Data(), Skip: r.random.IntN(20), Count: n})
@@ -72,14 +65,14 @@ func failed(op disk.Op, orderly bool) func(r *rig) {
 func fullDisk(r *rig) {
 	r.mayStoreTwice = true
 	r.onDisk("")
-	r.load.rate = 4000
+	r.load.Rate = 4000
 	r.start()
-	r.load.start()
+	r.begin(0)
 	r.delivers(5000)
 	r.receiver.delay.Store(int64(100 * time.Millisecond)) // more comes than goes
 	r.progress(3000)
 	require.NoError(r, r.disk.Fill(0))
-	r.await("calls are refused", func() bool { return r.load.refusals() > 5 })
+	r.await("calls are refused", func() bool { return r.load.Refused.Load() > 5 })
 	r.receiver.delay.Store(0)
 	r.sleep(3*time.Second, 6*time.Second)
 	r.await("the queue drains on a full disk", func() bool {
@@ -108,12 +101,12 @@ func (r *rig) fewRepeats() {
 func readOnlyDisk(r *rig) {
 	r.mayStoreTwice = true
 	r.onDisk("ext4")
-	r.load.rate = 4000
+	r.load.Rate = 4000
 	r.start()
-	r.load.start()
+	r.begin(0)
 	r.delivers(5000)
 	require.NoError(r, r.disk.ReadOnly())
-	r.await("calls are refused", func() bool { return r.load.refusals() > 5 })
+	r.await("calls are refused", func() bool { return r.load.Refused.Load() > 5 })
 	r.sleep(3*time.Second, 6*time.Second)
 	r.kill()
 	require.NoError(r, r.disk.PowerCut(disk.LoseNone))

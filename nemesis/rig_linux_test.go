@@ -1,29 +1,23 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
+	"encoding/hex"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/nemesis/disk"
 )
 
@@ -40,8 +34,9 @@ type rig struct {
 	address  string
 	settings string // further lines of the configuration
 
-	collector *process
-	load      *load
+	collector *harness.Collector // nil before the first start
+	load      *harness.Load
+	stopLoad  func(grace time.Duration)
 	receiver  *receiver
 	result    result
 
@@ -57,12 +52,18 @@ type rig struct {
 func newRig(t *testing.T, seed uint64) *rig {
 	t.Helper()
 	r := &rig{T: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), binary: binaries.collector(t), receiver: newReceiver(t)}
-	r.address = freeAddress(t)
-	r.load = &load{url: "http://" + r.address, prefix: fmt.Sprintf("s%d-", seed), senders: 4, batch: 20, size: 600, rate: 1000}
+	address, err := harness.FreeAddress()
+	require.NoError(t, err)
+	r.address = address
+	r.load = &harness.Load{
+		URLs: []string{"http://" + r.address}, WriteKey: "load", Run: byte(seed),
+		Senders: 4, Batch: 20, Singly: true, CallSize: 600, Noise: true, Rate: 1000,
+	}
+	r.stopLoad = func(time.Duration) {} // it was not begun
 	t.Cleanup(func() {
 		r.kill()
 		if t.Failed() && r.collector != nil {
-			t.Logf("the last collector said:\n%s", tail(withoutRefusals(r.collector.output()), 6000))
+			t.Logf("the last collector said:\n%s", tail(withoutRefusals(r.collector.Log()), 6000))
 		}
 	})
 	return r
@@ -79,7 +80,7 @@ func (r *rig) onDisk(fs string) {
 	r.disk = d
 	r.result.note("on %s", fs)
 	r.Cleanup(func() {
-		r.load.abandon()
+		r.stopLoad(0)
 		r.kill()
 		assert.NoError(r, d.Close())
 	})
@@ -118,54 +119,67 @@ func (r *rig) start(flags ...string) {
 // was ready.
 func (r *rig) tryStart(flags ...string) error {
 	r.Helper()
-	p := r.launch(flags...)
-	for deadline := time.Now().Add(patience); !ready(r.address); time.Sleep(5 * time.Millisecond) {
-		select {
-		case <-p.done:
-			return fmt.Errorf("the collector ended: %s", tail(p.output(), 3000))
-		default:
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the collector was not ready after %v: %s", patience, tail(p.output(), 3000))
-		}
+	c := r.launch(flags...)
+	if err := c.AwaitReady(patience); err != nil {
+		return fmt.Errorf("%w: %s", err, tail(c.Log(), 3000))
 	}
 	return nil
 }
 
 // launch starts the collector and waits for nothing.
-func (r *rig) launch(flags ...string) *process {
+func (r *rig) launch(flags ...string) *harness.Collector {
 	r.Helper()
 	p, err := startProcess(append([]string{r.binary, "serve", "--config", r.configure()}, flags...), r.env)
 	require.NoError(r, err)
-	r.collector = p
-	return p
+	r.collector = collectorAt(r.address)
+	r.collector.Process = p
+	return r.collector
 }
 
-func ready(address string) bool {
-	res, err := http.Get("http://" + address + "/ready")
-	if err != nil {
-		return false
-	}
-	_ = res.Body.Close()
-	return res.StatusCode == http.StatusOK
+// collectorAt is a collector that others can ask.
+func collectorAt(address string) *harness.Collector {
+	return &harness.Collector{URL: "http://" + address, Token: adminToken}
+}
+
+func startProcess(command, env []string) (*harness.Process, error) {
+	return harness.Start(command[0], command[1:], func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), env...) })
 }
 
 // kill ends the collector as kill -9 does.
 func (r *rig) kill() {
 	if r.collector != nil {
-		r.collector.kill()
+		r.collector.Kill()
 	}
 }
 
 // stop ends the collector in good order.
 func (r *rig) stop() {
 	r.Helper()
-	require.NoError(r, r.collector.cmd.Process.Signal(syscall.SIGTERM))
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		_ = r.collector.Stop()
+	}()
 	select {
-	case <-r.collector.done:
+	case <-stopped:
 	case <-time.After(patience):
-		r.Fatalf("the collector did not end:\n%s", tail(r.collector.output(), 3000))
+		r.Fatalf("the collector did not end:\n%s", tail(r.collector.Log(), 3000))
 	}
+}
+
+// begin begins the load, and waits until so many calls are taken.
+func (r *rig) begin(calls int) {
+	r.Helper()
+	r.stopLoad = r.load.Start()
+	r.progress(calls)
+}
+
+// loaded has a collector on a disk of its own take so many calls.
+func (r *rig) loaded(calls int) {
+	r.Helper()
+	r.onDisk("")
+	r.start()
+	r.begin(calls)
 }
 
 // powerCut kills the collector with its disk, and mounts what is left.
@@ -194,8 +208,8 @@ func (r *rig) await(what string, holds func() bool) {
 // progress waits until so many more calls are taken.
 func (r *rig) progress(calls int) {
 	r.Helper()
-	until := r.load.taken() + calls
-	r.await("more calls are taken", func() bool { return r.load.taken() >= until })
+	until := r.load.Sent.Load() + int64(calls)
+	r.await("more calls are taken", func() bool { return r.load.Sent.Load() >= until })
 }
 
 // delivers waits until so many more calls are delivered.
@@ -222,31 +236,7 @@ func (r *rig) ledgers() (all []ledger, err error) {
 func (r *rig) ask(method, path string, body, answer any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	var text bytes.Buffer
-	if body != nil {
-		if err := json.NewEncoder(&text).Encode(body); err != nil {
-			return err
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+r.address+"/api/v1"+path, &text)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+adminToken)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode >= 300 {
-		why, _ := io.ReadAll(res.Body)
-		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, why)
-	}
-	if answer == nil {
-		return nil
-	}
-	return json.NewDecoder(res.Body).Decode(answer)
+	return collectorAt(r.address).Ask(ctx, method, path, body, answer)
 }
 
 // verify has the collector prove its account.
@@ -289,23 +279,29 @@ func (r *rig) settle(within time.Duration) []ledger {
 // those that the collector names as lost; and its own proof agrees.
 func (r *rig) finish() {
 	r.Helper()
-	r.load.stop(patience)
+	r.stopLoad(patience)
 	all := r.settle(2 * patience)
 	r.verify()
 	for _, l := range all {
 		r.judge(l)
 	}
-	r.result.acked += r.load.taken()
+	r.result.acked += int(r.load.Sent.Load())
 	r.result.delivered += r.receiver.total()
 	r.result.repeated += r.receiver.repeats()
 }
 
 func (r *rig) judge(l ledger) {
 	r.Helper()
-	acked, begun := r.load.known()
 	var missing []string
-	fresh, expected := 0, 0 // calls that may be lost, and those that are
-	for id, at := range acked {
+	sent := map[string]bool{}
+	acked, fresh, expected := 0, 0, 0 // calls that were answered, those of them that may be lost, and those that are
+	for c := range r.load.All {
+		id, at := hex.EncodeToString(c.ID[:]), c.Answered
+		sent[id] = true
+		if at.IsZero() {
+			continue
+		}
+		acked++
 		mayGo := at.After(r.mayLose) && at.Before(r.mayLoseUntil)
 		if mayGo {
 			fresh++
@@ -322,18 +318,18 @@ func (r *rig) judge(l ledger) {
 		r.result.note("%d calls of the last moments lost", expected)
 	}
 	missing = r.notFailed(l.Destination, missing)
-	unknown := begun - len(acked) + expected
+	unknown := len(sent) - acked + expected
 	r.result.lost += len(missing) + expected
 	r.result.named += l.Lost
 	assert.LessOrEqual(r, len(missing), l.Lost, "%s: calls that were answered 200 are gone without being named, among them %v: %+v", l.Destination, first(missing, 5), l)
 	assert.LessOrEqual(r, l.Lost, len(missing)+unknown, "%s: calls are named as lost that came: %+v", l.Destination, l)
-	assert.GreaterOrEqual(r, l.Accepted, len(acked)-fresh, "%s", l.Destination)
+	assert.GreaterOrEqual(r, l.Accepted, acked-fresh, "%s", l.Destination)
 	if !r.mayStoreTwice {
-		assert.LessOrEqual(r, l.Accepted, begun+r.own, "%s: a call is stored once, however often it is sent", l.Destination)
+		assert.LessOrEqual(r, l.Accepted, len(sent)+r.own, "%s: a call is stored once, however often it is sent", l.Destination)
 	}
 	var foreign []string
 	for id := range r.receiver.all(l.Destination) {
-		if !r.load.sent(id) {
+		if !sent[id] {
 			foreign = append(foreign, id)
 		}
 	}
@@ -360,64 +356,6 @@ func (r *rig) notFailed(destination string, ids []string) (others []string) {
 		ids = ids[n:]
 	}
 	return others
-}
-
-// A process is a program that was started.
-type process struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
-
-	mu  sync.Mutex // guards log
-	log bytes.Buffer
-}
-
-func startProcess(command, env []string) (*process, error) {
-	p := &process{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = p, p
-	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the signal is sent when the thread ends that started it
-		defer runtime.UnlockOSThread()
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = p.cmd.Wait()
-			close(p.done)
-		}
-	}()
-	if err := <-started; err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-func (p *process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.Write(b)
-}
-
-func (p *process) output() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.String()
-}
-
-func (p *process) kill() {
-	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		panic(err)
-	}
-	<-p.done
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // withoutRefusals leaves out what a log says of each batch that was refused, which

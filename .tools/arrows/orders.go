@@ -2,9 +2,9 @@ package main
 
 import (
 	"fmt"
-	"go/doc/comment"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -71,59 +71,38 @@ func closeness(pattern, dir string) int {
 	return -1
 }
 
-var fileName = regexp.MustCompile(`^[\w.-]+\.go$`)
+var (
+	fileName = regexp.MustCompile(`^[\w.-]+\.go$`)
+	listItem = regexp.MustCompile(`^ +(\d+\.|-) (.*)`)
+)
 
 // fileOrder returns the files that a package comment lists under the heading Files,
 // the entry first; nil if it lists none.
 func fileOrder(doc string) ([]string, error) {
 	var files []string
-	listed := map[string]bool{}
 	inside := false
-	for _, block := range new(comment.Parser).Parse(doc).Content {
-		switch block := block.(type) {
-		case *comment.Heading:
-			inside = plain(block.Text) == "Files"
-		case *comment.List:
-			if !inside {
-				continue
+	for line := range strings.Lines(doc) {
+		if heading, found := strings.CutPrefix(line, "# "); found {
+			inside = strings.TrimSpace(heading) == "Files"
+		}
+		item := listItem.FindStringSubmatch(line)
+		if !inside || item == nil {
+			continue
+		}
+		names, _, found := strings.Cut(item[2], ":")
+		if item[1] == "-" || !found {
+			return nil, fmt.Errorf("in the list of files, %q is not of the form \" 1. file.go: what it does\"", item[2])
+		}
+		for name := range strings.SplitSeq(names, ",") {
+			name = strings.TrimSpace(name)
+			switch {
+			case !fileName.MatchString(name):
+				return nil, fmt.Errorf("in the list of files, %q is not the name of a file", name)
+			case slices.Contains(files, name):
+				return nil, fmt.Errorf("the list of files has %s twice", name)
 			}
-			for _, item := range block.Items {
-				text := plain(item.Content[0].(*comment.Paragraph).Text)
-				names, _, found := strings.Cut(text, ":")
-				if item.Number == "" || !found {
-					return nil, fmt.Errorf("in the list of files, %q is not of the form \" 1. file.go: what it does\"", text)
-				}
-				for name := range strings.SplitSeq(names, ",") {
-					name = strings.TrimSpace(name)
-					switch {
-					case !fileName.MatchString(name):
-						return nil, fmt.Errorf("in the list of files, %q is not the name of a file", name)
-					case listed[name]:
-						return nil, fmt.Errorf("the list of files has %s twice", name)
-					}
-					listed[name] = true
-					files = append(files, name)
-				}
-			}
+			files = append(files, name)
 		}
 	}
 	return files, nil
-}
-
-// plain returns the text of a comment without its links and fonts.
-func plain(texts []comment.Text) string {
-	var b strings.Builder
-	for _, t := range texts {
-		switch t := t.(type) {
-		case comment.Plain:
-			b.WriteString(string(t))
-		case comment.Italic:
-			b.WriteString(string(t))
-		case *comment.Link:
-			b.WriteString(plain(t.Text))
-		case *comment.DocLink:
-			b.WriteString(plain(t.Text))
-		}
-	}
-	return strings.Join(strings.Fields(b.String()), " ")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 // syncStatus is a sync as the admin API tells of it.
@@ -45,11 +45,11 @@ func startSync(t *testing.T, c *harness.Collector, list io.Reader) (s syncStatus
 // awaitSync waits until a sync is done and all its calls have come.
 func awaitSync(t *testing.T, c *harness.Collector, id string) (s syncStatus) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Minute); s.State != "done"; time.Sleep(20 * time.Millisecond) { // another process has no event to wait for
-		require.NoError(t, ask(t.Context(), http.MethodGet, c.URL+"/api/v1/syncs/"+id, &s))
-		require.True(t, time.Now().Before(deadline), "%+v", s)
-	}
-	settled(t, c.URL, 10*time.Minute)
+	waitFor(t, 10*time.Minute, "the sync is done", func() bool {
+		require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/syncs/"+id, nil, &s))
+		return s.State == "done"
+	})
+	settled(t, c, 10*time.Minute)
 	return s
 }
 
@@ -59,7 +59,7 @@ func lastSync(t *testing.T, c *harness.Collector) int {
 	var all struct {
 		Computations []struct{ Syncs []syncStatus }
 	}
-	require.NoError(t, ask(t.Context(), http.MethodGet, c.URL+"/api/v1/computations", &all))
+	require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/computations", nil, &all))
 	if len(all.Computations) == 0 {
 		return 0
 	}

@@ -4,17 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
 )
 
 // goodCalls is a webhook that takes no call whose messageId begins with bad, and
@@ -120,23 +115,18 @@ func TestBadCallsKeepNoOthersBack(t *testing.T) {
 		fmt.Sprintf("%d batches of 2,500", 4*many/5_000): each(4*many/5_000, 2_500),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			webhook := &goodCalls{came: map[string]map[string]time.Time{}}
 			receiver := httptest.NewServer(webhook)
 			defer receiver.Close()
-			dir := t.TempDir()
-			address, err := harness.FreeAddress()
-			require.NoError(t, err)
-			path := filepath.Join(dir, "collector.yaml")
-			text := fmt.Sprintf("listen: %s\ndata: %s\negress: {allow: [127.0.0.0/8]}\nsources: [{name: same, writeKey: same}, {name: other, writeKey: other}]\ndestinations:\n%s",
-				address, filepath.Join(dir, "data"), destination("hook", receiver.URL))
-			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			path, address := configure(t, t.TempDir(), "data: data", destination("hook", receiver.URL))
 			c := serve(t, path, address, nil)
 
-			postAll(t, c.URL, "same", bad)
+			postAll(t, c.URL, writeKey, bad)
 			start := time.Now()
 			for i := range good {
-				postAll(t, c.URL, "same", []string{tracks(fmt.Sprintf("same-%d", i), 1)})
-				postAll(t, c.URL, "other", []string{tracks(fmt.Sprintf("other-%d", i), 1)})
+				postAll(t, c.URL, writeKey, []string{tracks(fmt.Sprintf("same-%d", i), 1)})
+				postAll(t, c.URL, otherKey, []string{tracks(fmt.Sprintf("other-%d", i), 1)})
 			}
 			posted := time.Now()
 			other := webhook.await(t, "other", good, posted.Add(10*time.Second))

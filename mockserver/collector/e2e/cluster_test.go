@@ -1,19 +1,16 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 // TestClusterLosesNothing runs two collectors on three NATS servers and kills
@@ -23,6 +20,7 @@ func TestClusterLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a quarter of a minute")
 	}
+	t.Parallel()
 	kills := full(t, "COLLECTOR_CLUSTER_KILLS", 1)
 	random := rand.New(rand.NewPCG(2, uint64(kills)))
 	nodes := newCluster(t)
@@ -36,10 +34,8 @@ func TestClusterLosesNothing(t *testing.T) {
 		paths[i], addresses[i] = configure(t, t.TempDir(), store, destination("hook", hook.URL))
 		collectors[i] = serve(t, paths[i], addresses[i], nil)
 	}
-	load := &harness.Load{URLs: []string{collectors[0].URL, collectors[1].URL}, WriteKey: writeKey, Senders: 4, Batch: 20, CallSize: 800, Rate: 500}
-	ctx, stop := context.WithCancel(t.Context())
-	var sending sync.WaitGroup
-	sending.Go(func() { load.Do(ctx, 2*time.Minute) })
+	load := &harness.Load{URLs: []string{collectors[0].URL, collectors[1].URL}, WriteKey: writeKey, Senders: 4, Batch: 20, Rate: 500}
+	stop := send(t, load)
 
 	for kill := range kills {
 		time.Sleep(time.Duration(1000+random.IntN(1500)) * time.Millisecond) // a moment nobody chose
@@ -68,14 +64,13 @@ func TestClusterLosesNothing(t *testing.T) {
 	lost.start(t)
 	progress(t, load, hook)
 	stop()
-	sending.Wait()
 	caughtUp(t, nodes)
 
-	all := settled(t, collectors[0].URL, 2*time.Minute)
+	all := settled(t, collectors[0], 2*time.Minute)
 	wantAll(t, load, hook, all["hook"], int64((kills+1)*load.Senders*load.Batch))
 	for i, c := range collectors {
 		verify(t, c)
-		assert.Equal(t, all["hook"], settled(t, c.URL, time.Minute)["hook"], "collector %d tells the same", i+1)
+		assert.Equal(t, all["hook"], settled(t, c, time.Minute)["hook"], "collector %d tells the same", i+1)
 		assert.Positive(t, delivered(t, c), "collector %d did its share", i+1)
 	}
 	t.Logf("%d calls, %d of them repeated", load.Sent.Load(), hook.Again.Load())
@@ -85,22 +80,14 @@ func TestClusterLosesNothing(t *testing.T) {
 func progress(t *testing.T, load *harness.Load, r *harness.Receiver) {
 	t.Helper()
 	sent, got := load.Sent.Load()+100, r.Got.Load()+100
-	for deadline := time.Now().Add(time.Minute); load.Sent.Load() < sent || r.Got.Load() < got; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not go on: %d calls taken, %d delivered", load.Sent.Load(), r.Got.Load())
-		}
-	}
+	waitFor(t, time.Minute, "calls are taken and delivered", func() bool { return load.Sent.Load() >= sent && r.Got.Load() >= got })
 }
 
 // delivered returns how many calls a collector has delivered itself since it
 // started.
-func delivered(t *testing.T, c *harness.Collector) (n int) {
+func delivered(t *testing.T, c *harness.Collector) float64 {
 	t.Helper()
-	for line := range strings.Lines(metrics(t, c)) {
-		if value, ok := strings.CutPrefix(line, `collector_deliveries_total{destination="hook",result="delivered"} `); ok {
-			_, err := fmt.Sscan(value, &n)
-			require.NoError(t, err)
-		}
-	}
-	return n
+	metrics, err := c.Metrics(t.Context())
+	require.NoError(t, err)
+	return metrics[`collector_deliveries_total{destination="hook",result="delivered"}`]
 }

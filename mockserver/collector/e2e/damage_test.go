@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // A queue of which a bit has changed is not worked on until somebody has said so. Then
@@ -38,11 +40,11 @@ func TestDamageIsAcceptedWhenAsked(t *testing.T) {
 
 	c = serve(t, path, address, func(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, "--accept-loss") })
 	verify(t, c)
-	want := ledger{Destination: "hook", Accepted: 5, Pending: 4, Lost: 1}
-	assert.Equal(t, want, ledgers(t, c.URL)["hook"])
+	want := tracking.Ledger{Destination: "hook", Accepted: 5, Pending: 4, Lost: 1}
+	assert.Equal(t, want, ledgers(t, c)["hook"])
 	assert.Contains(t, c.Log(), "the journal goes on without")
 	require.NoError(t, c.Stop())
 	c = serve(t, path, address, nil)
 	verify(t, c)
-	assert.Equal(t, want, ledgers(t, c.URL)["hook"])
+	assert.Equal(t, want, ledgers(t, c)["hook"])
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,7 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 // onTmpfsArg makes the test's own binary mount a small file system of its own and
@@ -80,6 +78,7 @@ func TestFullDisk(t *testing.T) {
 	if !canMount(t) {
 		t.Skip("this needs a file system of its own, which is not allowed here")
 	}
+	t.Parallel()
 	hook := harness.NewReceiver()
 	t.Cleanup(hook.Close)
 	dir := t.TempDir()
@@ -89,14 +88,12 @@ func TestFullDisk(t *testing.T) {
 	c := serve(t, path, address, onTmpfs(data, 64<<20))
 	filler := filepath.Join("/proc", strconv.Itoa(c.Pid()), "root", data, "filler")
 
-	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 50, CallSize: 800, Rate: 2000}
-	ctx, stop := context.WithCancel(t.Context())
-	var sending sync.WaitGroup
-	sending.Go(func() { load.Do(ctx, time.Minute) })
+	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 50, Rate: 2000}
+	stop := send(t, load)
 	progress(t, load, hook)
 
 	fill(t, filler)
-	waitFor(t, "calls are refused", func() bool { return load.Refused.Load() > 5 })
+	waitFor(t, time.Minute, "calls are refused", func() bool { return load.Refused.Load() > 5 })
 	refused := post(t, c.URL)
 	assert.Equal(t, http.StatusServiceUnavailable, refused.StatusCode)
 	assert.NotEmpty(t, refused.Header.Get("Retry-After"))
@@ -104,11 +101,10 @@ func TestFullDisk(t *testing.T) {
 	assert.Contains(t, c.Log(), "no space left on device")
 
 	require.NoError(t, os.Remove(filler))
-	waitFor(t, "it is ready again", c.Ready)
+	waitFor(t, time.Minute, "it is ready again", c.Ready)
 	progress(t, load, hook)
 	stop()
-	sending.Wait()
-	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"], 0)
+	wantAll(t, load, hook, settled(t, c, time.Minute)["hook"], 0)
 	verify(t, c)
 	assert.Positive(t, load.Refused.Load())
 }
@@ -139,15 +135,6 @@ func post(t *testing.T, url string) *http.Response {
 	_, _ = io.Copy(io.Discard, res.Body)
 	require.NoError(t, res.Body.Close())
 	return res
-}
-
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
 }
 
 // asNobody makes a collector run without the right to write where it is not
@@ -187,6 +174,7 @@ func chmodAll(t *testing.T, dir string, mode fs.FileMode) {
 // TestReadOnlyDirectory takes the right to write away from under a collector at
 // work, and gives it back.
 func TestReadOnlyDirectory(t *testing.T) {
+	t.Parallel()
 	hook := harness.NewReceiver()
 	t.Cleanup(hook.Close)
 	dir, err := os.MkdirTemp("", "collector-e2e") // all may look into it, unlike into t.TempDir
@@ -207,20 +195,17 @@ func TestReadOnlyDirectory(t *testing.T) {
 	chmodAll(t, data, 0o700)
 	c := serve(t, path, address, prepare)
 	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 16, CallSize: 30_000, Noise: true, Rate: 600}
-	ctx, stop := context.WithCancel(t.Context())
-	var sending sync.WaitGroup
-	sending.Go(func() { load.Do(ctx, time.Minute) })
+	stop := send(t, load)
 	progress(t, load, hook)
 	chmodAll(t, data, 0o500)
 	// It goes on with the files that it has open, until it needs a new one.
-	waitFor(t, "calls are refused", func() bool { return load.Refused.Load() > 5 })
+	waitFor(t, time.Minute, "calls are refused", func() bool { return load.Refused.Load() > 5 })
 	assert.False(t, c.Ready(), "readiness tells the truth")
 	assert.Contains(t, c.Log(), "permission denied")
 	chmodAll(t, data, 0o700)
-	waitFor(t, "it is ready again", c.Ready)
+	waitFor(t, time.Minute, "it is ready again", c.Ready)
 	progress(t, load, hook)
 	stop()
-	sending.Wait()
-	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"], 0)
+	wantAll(t, load, hook, settled(t, c, time.Minute)["hook"], 0)
 	verify(t, c)
 }

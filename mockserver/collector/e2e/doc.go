@@ -7,6 +7,8 @@
 //	SYNC_KILLS=100 go test -v -run KilledCollectors ./e2e    # kills while lists are taken
 //	MEMBERS=1000000 go test -v -run LargeAudience ./e2e      # the memory that a list takes
 //
+// They mostly wait, for a kill or an answer, and run side by side.
+//
 // Those of a disk that fills need Linux, and a file system of their own: where that
 // is not allowed they are skipped, and say so.
 package e2e

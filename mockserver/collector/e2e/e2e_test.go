@@ -2,9 +2,7 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,8 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/cli"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // binary is the command: this test's own binary, which runs it where the
@@ -60,8 +59,8 @@ func full(t *testing.T, variable string, short int) int {
 	return short
 }
 
-// writeKey is that of the source of all tests.
-const writeKey = "load"
+// writeKey and otherKey are those of the two sources of all tests.
+const writeKey, otherKey = "load", "other"
 
 // configure writes a configuration and returns its path and where it listens.
 func configure(t *testing.T, dir, store, destinations string) (path, address string) {
@@ -69,7 +68,7 @@ func configure(t *testing.T, dir, store, destinations string) (path, address str
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	path = filepath.Join(dir, "collector.yaml")
-	text := fmt.Sprintf("listen: %s\n%s\nlog: {level: info}\negress: {allow: [127.0.0.0/8]}\nsources: [{name: web, writeKey: %s}]\ndestinations:\n%s", address, store, writeKey, destinations)
+	text := fmt.Sprintf("listen: %s\n%s\nlog: {level: info}\negress: {allow: [127.0.0.0/8]}\nsources: [{name: web, writeKey: %s}, {name: other, writeKey: %s}]\ndestinations:\n%s", address, store, writeKey, otherKey, destinations)
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path, address
 }
@@ -111,73 +110,55 @@ func verify(t *testing.T, c *harness.Collector) {
 	require.NoError(t, err, "%s", out)
 }
 
-// A ledger is the account of a destination.
-type ledger struct {
-	Destination                                          string
-	Accepted, Delivered, Failed, Filtered, Pending, Lost int64
-}
-
 // ledgers asks for the account of every destination, by name.
-func ledgers(t *testing.T, url string) map[string]ledger {
+func ledgers(t *testing.T, c *harness.Collector) map[string]tracking.Ledger {
 	t.Helper()
-	var answer struct{ Destinations []ledger }
-	require.NoError(t, ask(t.Context(), http.MethodGet, url+"/api/v1/ledger", &answer))
-	all := map[string]ledger{}
+	var answer struct{ Destinations []tracking.Ledger }
+	require.NoError(t, c.Ask(t.Context(), http.MethodGet, "/ledger", nil, &answer))
+	all := map[string]tracking.Ledger{}
 	for _, l := range answer.Destinations {
+		l.OldestPending = time.Time{} // differs from run to run
 		all[l.Destination] = l
 	}
 	return all
 }
 
-func ask(ctx context.Context, method, url string, answer any) error {
-	req, err := http.NewRequestWithContext(ctx, method, url, nil)
-	if err != nil {
-		return err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		return fmt.Errorf("%s: %s", url, res.Status)
-	}
-	return json.NewDecoder(res.Body).Decode(answer)
-}
-
-// metrics returns what Prometheus would scrape.
-func metrics(t *testing.T, c *harness.Collector) string {
+// waitFor waits until something holds.
+func waitFor(t *testing.T, patience time.Duration, what string, holds func() bool) {
 	t.Helper()
-	res, err := http.Get(c.URL + "/metrics")
-	require.NoError(t, err)
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	return string(text)
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) { // another process has no event to wait for
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
 }
 
 // settled waits until no destination has anything pending.
-func settled(t *testing.T, url string, patience time.Duration) map[string]ledger {
+func settled(t *testing.T, c *harness.Collector, patience time.Duration) (all map[string]tracking.Ledger) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		all := ledgers(t, url)
-		pending := int64(0)
+	waitFor(t, patience, "nothing is pending", func() bool {
+		all = ledgers(t, c)
 		for _, l := range all {
-			pending += l.Pending
+			if l.Pending > 0 {
+				return false
+			}
 		}
-		if pending == 0 {
-			return all
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still pending: %+v", patience, all)
-		}
-	}
+		return true
+	})
+	return all
+}
+
+// send begins a load. stop ends it when all that was begun is answered.
+func send(t *testing.T, load *harness.Load) (stop func()) {
+	end := load.Start()
+	t.Cleanup(func() { end(0) })
+	return func() { end(2 * time.Minute) }
 }
 
 // wantAll asserts that a receiver got every call that was answered 200, and that
 // the ledger says the same. twice is how many calls may be stored twice: those
 // that were sent again to another collector before it could know of them.
-func wantAll(t *testing.T, load *harness.Load, r *harness.Receiver, l ledger, twice int64) {
+func wantAll(t *testing.T, load *harness.Load, r *harness.Receiver, l tracking.Ledger, twice int64) {
 	t.Helper()
 	assert.Zero(t, r.Missing(load), "calls that were answered 200 did not arrive at %s", l.Destination)
 	assert.Equal(t, load.Sent.Load(), r.Distinct())

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -10,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 // repeatsPerKill is how many calls a kill may make a receiver get again: those
@@ -21,6 +20,7 @@ const repeatsPerKill = 4 * 128
 // TestKillsLoseNothing kills the collector again and again while calls come in and
 // go out, one destination failing now and then. What was answered 200 arrives.
 func TestKillsLoseNothing(t *testing.T) {
+	t.Parallel()
 	kills := full(t, "COLLECTOR_KILLS", 3)
 	random := rand.New(rand.NewPCG(1, uint64(kills)))
 	steady, shaky := harness.NewReceiver(), harness.NewReceiver()
@@ -46,10 +46,8 @@ func TestKillsLoseNothing(t *testing.T) {
 
 	path, address := configure(t, t.TempDir(), "data: data", destination("steady", steady.URL)+destination("shaky", shaky.URL))
 	c := serve(t, path, address, nil)
-	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 20, CallSize: 800, Rate: 1500}
-	ctx, stop := context.WithCancel(t.Context())
-	var sending sync.WaitGroup
-	sending.Go(func() { load.Do(ctx, time.Minute) })
+	load := &harness.Load{URLs: []string{c.URL}, WriteKey: writeKey, Senders: 4, Batch: 20, Rate: 1500}
+	stop := send(t, load)
 
 	for kill := range kills {
 		time.Sleep(time.Duration(300+random.IntN(700)) * time.Millisecond) // a moment nobody chose
@@ -60,11 +58,10 @@ func TestKillsLoseNothing(t *testing.T) {
 			kill+1, c.Startup, load.Sent.Load(), steady.Got.Load(), shaky.Got.Load(), steady.Again.Load(), shaky.Again.Load())
 	}
 	stop()
-	sending.Wait()
 	close(stopShaking)
 	shake.Wait()
 
-	all := settled(t, c.URL, 2*time.Minute)
+	all := settled(t, c, 2*time.Minute)
 	wantAll(t, load, steady, all["steady"], 0)
 	wantAll(t, load, shaky, all["shaky"], 0)
 	verify(t, c)

@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -12,12 +10,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 // TestCallsAreTakenOnceByACollectorThatStands: the process stands still for longer
 // than its senders wait. They send their calls again, also after a restart.
 func TestCallsAreTakenOnceByACollectorThatStands(t *testing.T) {
+	t.Parallel()
 	stops := full(t, "COLLECTOR_STOPS", 4)
 	hook := harness.NewReceiver()
 	t.Cleanup(hook.Close)
@@ -32,7 +31,7 @@ func TestCallsAreTakenOnceByACollectorThatStands(t *testing.T) {
 		c.Kill()
 		c = serve(t, path, address, nil)
 	})
-	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"], 0)
+	wantAll(t, load, hook, settled(t, c, time.Minute)["hook"], 0)
 	verify(t, c)
 }
 
@@ -42,6 +41,7 @@ func TestCallsAreTakenOnceByAClusterThatStands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")
 	}
+	t.Parallel()
 	stops := full(t, "COLLECTOR_STOPS", 1)
 	nodes := newCluster(t)
 	hook := harness.NewReceiver()
@@ -56,7 +56,7 @@ func TestCallsAreTakenOnceByAClusterThatStands(t *testing.T) {
 			}
 		}
 	})
-	wantAll(t, load, hook, settled(t, c.URL, time.Minute)["hook"], 0)
+	wantAll(t, load, hook, settled(t, c, time.Minute)["hook"], 0)
 	verify(t, c)
 }
 
@@ -64,14 +64,11 @@ func TestCallsAreTakenOnceByAClusterThatStands(t *testing.T) {
 // and send again.
 func sendImpatiently(t *testing.T, hook *harness.Receiver, url string, trouble func()) *harness.Load {
 	t.Helper()
-	load := &harness.Load{URLs: []string{url}, WriteKey: writeKey, Senders: 8, Batch: 20, CallSize: 800, Timeout: 300 * time.Millisecond}
-	ctx, stop := context.WithCancel(t.Context())
-	var sending sync.WaitGroup
-	sending.Go(func() { load.Do(ctx, time.Minute) })
+	load := &harness.Load{URLs: []string{url}, WriteKey: writeKey, Senders: 8, Batch: 20, Timeout: 300 * time.Millisecond}
+	stop := send(t, load)
 	trouble()
 	progress(t, load, hook)
 	stop()
-	sending.Wait()
 	t.Logf("%d calls taken; %d requests came to no answer, %d were refused", load.Sent.Load(), load.Errors.Load()-load.Refused.Load(), load.Refused.Load())
 	assert.Greater(t, load.Errors.Load(), load.Refused.Load(), "no sender gave up")
 	return load

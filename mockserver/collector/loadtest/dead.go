@@ -3,61 +3,47 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 func newDead() *cobra.Command {
 	var seconds, rounds, backlog, rate, answers int
-	var dir, profile string
-	cmd := &cobra.Command{
-		Use:   "dead",
-		Short: "How long a healthy destination waits beside one that is dead with a backlog",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := newBench(cmd, dir)
+	cmd := newMeasurement("dead", "How long a healthy destination waits beside one that is dead with a backlog", func(ctx context.Context, b *bench) error {
+		d := time.Duration(seconds) * time.Second
+		var alone, beside []time.Duration
+		var memory int64
+		for range rounds {
+			latencies, _, err := b.healthy(ctx, d, rate, 0, answers)
 			if err != nil {
 				return err
 			}
-			defer b.close()
-			b.profile = profile
-			d := time.Duration(seconds) * time.Second
-			var alone, beside []time.Duration
-			var memory int64
-			for range rounds {
-				latencies, _, err := b.healthy(cmd.Context(), d, rate, 0, answers)
-				if err != nil {
-					return err
-				}
-				alone = append(alone, latencies...)
-				latencies, peak, err := b.healthy(cmd.Context(), d, rate, backlog, answers)
-				if err != nil {
-					return err
-				}
-				beside, memory = append(beside, latencies...), max(memory, peak)
+			alone = append(alone, latencies...)
+			latencies, peak, err := b.healthy(ctx, d, rate, backlog, answers)
+			if err != nil {
+				return err
 			}
-			fmt.Printf("%d calls a second, %d rounds of %v\n\n", rate, rounds, d)
-			fmt.Printf("%-44s %10s %10s\n", "from the request to the webhook", "median", "p99")
-			fmt.Printf("%-44s %10v %10v\n", "alone", percentile(alone, 50), percentile(alone, 99))
-			fmt.Printf("%-44s %10v %10v\n", fmt.Sprintf("beside a dead one with %d calls waiting", backlog), percentile(beside, 50), percentile(beside, 99))
-			fmt.Printf("\nmedian: %.2f times that of alone; RSS of the collector: %d MB at most\n",
-				float64(percentile(beside, 50))/float64(percentile(alone, 50)), memory>>20)
-			return nil
-		},
-	}
+			beside, memory = append(beside, latencies...), max(memory, peak)
+		}
+		fmt.Printf("%d calls a second, %d rounds of %v\n\n", rate, rounds, d)
+		fmt.Printf("%-44s %10s %10s\n", "from the request to the webhook", "median", "p99")
+		fmt.Printf("%-44s %10v %10v\n", "alone", percentile(alone, 50), percentile(alone, 99))
+		fmt.Printf("%-44s %10v %10v\n", fmt.Sprintf("beside a dead one with %d calls waiting", backlog), percentile(beside, 50), percentile(beside, 99))
+		fmt.Printf("\nmedian: %.2f times that of alone; RSS of the collector: %d MB at most\n",
+			float64(percentile(beside, 50))/float64(percentile(alone, 50)), memory>>20)
+		return nil
+	})
 	flags := cmd.Flags()
 	flags.IntVar(&seconds, "seconds", 8, "of each run")
 	flags.IntVar(&rounds, "rounds", 2, "of both runs")
 	flags.IntVar(&backlog, "backlog", 100_000, "calls that wait for the dead destination")
 	flags.IntVar(&rate, "rate", 300, "calls a second")
 	flags.IntVar(&answers, "answers", 0, "status with which the dead destination answers all calls (default: it cannot be connected to)")
-	flags.StringVar(&dir, "dir", "", "where the queue is, for its time (default: the system's temporary directory)")
-	flags.StringVar(&profile, "cpuprofile", "", "write a CPU profile of the collector, of the last run")
 	return cmd
 }
 
@@ -89,14 +75,16 @@ func (b *bench) healthy(ctx context.Context, d time.Duration, rate, backlog, ans
 	}
 	defer c.Kill()
 	if backlog > 0 {
-		fill := &harness.Load{URLs: []string{c.URL}, WriteKey: "backlog", Run: 1, Senders: 4, Batch: 100, CallSize: 800, Calls: int64(backlog)}
+		fill := load(c.URL, 4, 100)
+		fill.WriteKey, fill.Run, fill.Calls = "backlog", 1, int64(backlog)
 		fill.Do(ctx, time.Minute)
 		time.Sleep(2 * time.Second) // until it is taken to be down
 	}
-	load := &harness.Load{URLs: []string{c.URL}, WriteKey: "load", Senders: 2, Batch: 5, CallSize: 800, Rate: rate}
+	fresh := load(c.URL, 2, 5)
+	fresh.Rate = rate
 	limited, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	if err := b.profiled(c.URL, d, func() { load.Do(limited, d) }); err != nil {
+	if err := b.profiled(c.URL, d, func() error { fresh.Do(limited, d); return nil }); err != nil {
 		return nil, 0, err
 	}
 	time.Sleep(time.Second) // until the last is delivered
@@ -104,9 +92,9 @@ func (b *bench) healthy(ctx context.Context, d time.Duration, rate, backlog, ans
 	if err != nil {
 		return nil, 0, err
 	}
-	latencies = load.Latencies(receiver)
-	if missing := load.Sent.Load() - int64(len(latencies)); missing > load.Sent.Load()/100 {
-		return nil, 0, fmt.Errorf("%d of %d calls did not arrive in time", missing, load.Sent.Load())
+	latencies = fresh.Latencies(receiver)
+	if missing := fresh.Sent.Load() - int64(len(latencies)); missing > fresh.Sent.Load()/100 {
+		return nil, 0, fmt.Errorf("%d of %d calls did not arrive in time", missing, fresh.Sent.Load())
 	}
 	return latencies, usage.PeakRSS, nil
 }
@@ -118,12 +106,7 @@ func deadWebhook(answers int) (url string, end func(), err error) {
 		address, closePort, err := harness.DeadPort()
 		return "http://" + address, func() { _ = closePort() }, err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	handler := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(answers) }
-	server := &http.Server{Handler: http.HandlerFunc(handler), ReadHeaderTimeout: time.Second}
-	go func() { _ = server.Serve(listener) }()
-	return "http://" + listener.Addr().String(), func() { _ = server.Close() }, nil
+	receiver := harness.NewReceiver()
+	receiver.Answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(answers) })
+	return receiver.URL, receiver.Close, nil
 }

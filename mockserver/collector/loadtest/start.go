@@ -7,40 +7,28 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 func newStart() *cobra.Command {
 	var rounds, pending int
-	var dir string
-	cmd := &cobra.Command{
-		Use:   "start",
-		Short: "From the start of the process to readiness, and what it takes when idle",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := newBench(cmd, dir)
-			if err != nil {
-				return err
-			}
-			defer b.close()
-			empty, err := b.startEmpty(rounds)
-			if err != nil {
-				return err
-			}
-			full, err := b.startFull(cmd.Context(), rounds, pending)
-			if err != nil {
-				return err
-			}
-			fmt.Printf("%d rounds, medians\n\n", rounds)
-			fmt.Printf("%-40s %12s %12s %12s\n", "", "ready after", "CPU", "RSS, idle")
-			empty.print("an empty directory")
-			full.print(fmt.Sprintf("%d calls pending, after kill -9", pending))
-			return nil
-		},
-	}
-	flags := cmd.Flags()
-	flags.IntVar(&rounds, "rounds", 5, "of each start")
-	flags.IntVar(&pending, "pending", 1_000_000, "calls that are pending")
-	flags.StringVar(&dir, "dir", "", "where the queue is, for its time (default: the system's temporary directory)")
+	cmd := newMeasurement("start", "From the start of the process to readiness, and what it takes when idle", func(ctx context.Context, b *bench) error {
+		empty, err := b.startEmpty(rounds)
+		if err != nil {
+			return err
+		}
+		full, err := b.startFull(ctx, rounds, pending)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%d rounds, medians\n\n", rounds)
+		fmt.Printf("%-40s %12s %12s %12s\n", "", "ready after", "CPU", "RSS, idle")
+		empty.print("an empty directory")
+		full.print(fmt.Sprintf("%d calls pending, after kill -9", pending))
+		return nil
+	})
+	cmd.Flags().IntVar(&rounds, "rounds", 5, "of each start")
+	cmd.Flags().IntVar(&pending, "pending", 1_000_000, "calls that are pending")
 	return cmd
 }
 
@@ -49,24 +37,21 @@ const settleIdle = 5 * time.Second
 
 // starts are what several starts took.
 type starts struct {
-	ready, cpu []time.Duration
-	idle       int64 // RSS, after the last
+	all  []*harness.Collector
+	idle int64 // RSS, after the last
 }
 
-func (s *starts) add(c *harness.Collector) {
-	s.ready, s.cpu = append(s.ready, c.Startup), append(s.cpu, c.StartupCPU)
-}
-
-// rest reads the memory of a collector that does nothing.
-func (s *starts) rest(c *harness.Collector) error {
+// restingMemory reads the memory of a collector that does nothing.
+func restingMemory(c *harness.Collector) (int64, error) {
 	time.Sleep(settleIdle)
 	usage, err := c.Usage()
-	s.idle = usage.RSS
-	return err
+	return usage.RSS, err
 }
 
 func (s *starts) print(what string) {
-	fmt.Printf("%-40s %12v %12v %9d MB\n", what, median(s.ready).Round(time.Millisecond), median(s.cpu), s.idle>>20)
+	ready := median(s.all, func(c *harness.Collector) time.Duration { return c.Startup })
+	cpu := median(s.all, func(c *harness.Collector) time.Duration { return c.StartupCPU })
+	fmt.Printf("%-40s %12v %12v %9d MB\n", what, ready.Round(time.Millisecond), cpu, s.idle>>20)
 }
 
 func (b *bench) startEmpty(rounds int) (*starts, error) {
@@ -76,9 +61,9 @@ func (b *bench) startEmpty(rounds int) (*starts, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.add(c)
-		if len(s.ready) == rounds {
-			err = s.rest(c)
+		s.all = append(s.all, c)
+		if len(s.all) == rounds {
+			s.idle, err = restingMemory(c)
 		}
 		c.Kill()
 		if err != nil {
@@ -94,21 +79,23 @@ func (b *bench) startFull(ctx context.Context, rounds, pending int) (*starts, er
 		return nil, err
 	}
 	defer func() { _ = closeDead() }()
-	config := fmt.Sprintf("destinations: [{name: dead, webhooks: [{url: 'http://%s'}]}]\n", dead)
+	config := forwarding("http://" + dead)
 	c, err := b.collector(config, false)
 	if err != nil {
 		return nil, err
 	}
-	load := &harness.Load{URLs: []string{c.URL}, WriteKey: "load", Senders: 8, Batch: 100, CallSize: 800, Calls: int64(pending)}
-	load.Do(ctx, time.Minute)
+	backlog := load(c.URL, 8, 100)
+	backlog.Calls = int64(pending)
+	backlog.Do(ctx, time.Minute)
 	s := &starts{}
 	for range rounds {
 		c.Kill()
 		if c, err = b.collector(config, true); err != nil {
 			return nil, err
 		}
-		s.add(c)
+		s.all = append(s.all, c)
 	}
 	defer c.Kill()
-	return s, s.rest(c)
+	s.idle, err = restingMemory(c)
+	return s, err
 }

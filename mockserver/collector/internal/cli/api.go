@@ -14,19 +14,22 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// requestTimeout bounds a request to the admin API. A large replay takes a while.
-const requestTimeout = 5 * time.Minute
-
-// maxAnswer bounds the answer of the admin API, in bytes.
-const maxAnswer = 64 << 20
+const (
+	// requestTimeout bounds a request to the admin API. A large replay takes a while.
+	requestTimeout = 5 * time.Minute
+	// maxAnswer bounds the answer of the admin API, in bytes.
+	maxAnswer = 64 << 20
+	// waitPause is how long what waits for a collector waits before it looks again.
+	waitPause = 100 * time.Millisecond
+)
 
 // A client asks a collector that runs.
 type client struct {
@@ -36,8 +39,8 @@ type client struct {
 	requester *http.Client // nil before the first request
 }
 
-// addFlags adds the flags of all commands that use a collector that runs.
-func (c *client) addFlags(cmd *cobra.Command) {
+// addTo gives a command the flags of all commands that ask a collector, and returns it.
+func (c *client) addTo(cmd *cobra.Command) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&c.url, "url", "", "where the collector is (default $COLLECTOR_URL, or http://"+config.DefaultListen+")")
 	flags.StringVar(&c.tokenFile, "token-file", "", "a `file` with the admin token (default $COLLECTOR_TOKEN holds the token)")
@@ -45,6 +48,112 @@ func (c *client) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&c.json, "json", false, "print JSON, for scripts")
 	_ = cmd.MarkFlagFilename("token-file")
 	_ = cmd.MarkFlagFilename("ca-file", "pem", "crt")
+	return cmd
+}
+
+// An action is what a command does.
+type action func(ctx context.Context, out io.Writer, args []string) error
+
+// limited bounds the time of a command that asks a collector.
+func limited(do action) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), requestTimeout)
+		defer cancel()
+		return do(ctx, cmd.OutOrStdout(), args)
+	}
+}
+
+// An answer is one of the admin API: what was read of it, and all as it came.
+type answer[T any] struct {
+	read T
+	raw  json.RawMessage
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *answer[T]) UnmarshalJSON(data []byte) error {
+	a.raw = bytes.Clone(data)
+	return json.Unmarshal(data, &a.read)
+}
+
+// get asks the admin API for a resource.
+func get[T any](ctx context.Context, c *client, path string) (answer[T], error) {
+	return ask[T](ctx, c, http.MethodGet, path, nil)
+}
+
+// ask asks the admin API. A nil body sends none.
+func ask[T any](ctx context.Context, c *client, method, path string, body any) (a answer[T], err error) {
+	var payload io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return a, err
+		}
+		payload = bytes.NewReader(data)
+	}
+	req, err := c.request(ctx, method, path, payload)
+	if err != nil {
+		return a, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	err = c.do(req, &a)
+	return a, err
+}
+
+// request makes a request to the admin API.
+func (c *client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	base, err := c.base()
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, base+"/api/v1"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	token, err := c.token()
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return req, err
+}
+
+// do sends a request to the admin API, and reads the answer into a pointer if there
+// is one.
+func (c *client) do(req *http.Request, answer any) error {
+	status, data, err := c.exchange(req)
+	if err != nil {
+		return err
+	}
+	if status == http.StatusUnauthorized && req.Header.Get("Authorization") != "" {
+		return errors.New("the collector refuses this admin token: give that of admin.tokenFile in its configuration")
+	}
+	if status >= 400 {
+		return apiError(status, data)
+	}
+	if status == http.StatusNoContent {
+		return nil
+	}
+	if err := json.Unmarshal(data, answer); err != nil {
+		return fmt.Errorf("%s://%s answers what is not the admin API's JSON: is that a collector?", req.URL.Scheme, req.URL.Host)
+	}
+	return nil
+}
+
+// exchange sends a request, and reads the answer.
+func (c *client) exchange(req *http.Request) (status int, body []byte, err error) {
+	requester, err := c.http()
+	if err != nil {
+		return 0, nil, err
+	}
+	res, err := requester.Do(req)
+	if err == nil {
+		defer res.Body.Close()
+		status = res.StatusCode
+		body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	}
+	if err != nil {
+		return 0, nil, explainConnect(err, req.URL.Scheme+"://"+req.URL.Host)
+	}
+	return status, body, nil
 }
 
 // http returns what makes the requests.
@@ -101,98 +210,25 @@ func (c *client) token() (string, error) {
 	return strings.TrimSpace(string(token)), nil
 }
 
-// call asks the admin API. A nil body sends none; the answer is read into answer,
-// which is a pointer.
-func (c *client) call(ctx context.Context, method, path string, body, answer any) error {
-	var payload io.Reader
-	if body != nil {
-		data, err := json.Marshal(body)
-		if err != nil {
-			return err
-		}
-		payload = bytes.NewReader(data)
-	}
-	req, err := c.request(ctx, method, path, payload)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	return c.ask(req, answer)
-}
-
-// request makes a request to the admin API.
-func (c *client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
-	base, err := c.base()
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, method, base+"/api/v1"+path, body)
-	if err != nil {
-		return nil, err
-	}
-	token, err := c.token()
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	return req, err
-}
-
-// ask sends a request and reads the answer into answer, if there is one.
-func (c *client) ask(req *http.Request, answer any) error {
-	base := req.URL.Scheme + "://" + req.URL.Host
-	requester, err := c.http()
-	if err != nil {
-		return err
-	}
-	status, data, err := exchange(requester, req)
-	if err != nil {
-		return explainConnect(err, base)
-	}
-	if status == http.StatusUnauthorized && req.Header.Get("Authorization") != "" {
-		return errors.New("the collector refuses this admin token: give that of admin.tokenFile in its configuration")
-	}
-	if status >= 400 {
-		return apiError(status, data)
-	}
-	if status == http.StatusNoContent {
-		return nil
-	}
-	if err := json.Unmarshal(data, answer); err != nil {
-		return fmt.Errorf("%s answers what is not the admin API's JSON: is that a collector?", base)
-	}
-	return nil
-}
-
-func exchange(client *http.Client, req *http.Request) (status int, body []byte, err error) {
-	res, err := client.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer res.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	return res.StatusCode, body, err
-}
-
 // apiError is what the admin API said was wrong.
 func apiError(status int, data []byte) error {
-	var answer struct {
+	var said struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 		Success *bool  `json:"success"` // has only an answer of the tracking API
 	}
-	if json.Unmarshal(data, &answer) != nil || answer.Message == "" {
+	if json.Unmarshal(data, &said) != nil || said.Message == "" {
 		return answered(status, data)
 	}
-	if answer.Success != nil {
+	switch {
+	case said.Success != nil:
 		return errors.New("the admin API is not there: give --url with the address of admin.listen in the configuration")
-	}
-	if status == http.StatusUnauthorized {
+	case status == http.StatusUnauthorized:
 		return errors.New("the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN")
+	case said.Code == "empty_list":
+		return errors.New(strings.Replace(said.Message, "set allowEmpty", "add --allow-empty", 1))
 	}
-	if answer.Code == "empty_list" {
-		return errors.New(strings.Replace(answer.Message, "set allowEmpty", "add --allow-empty", 1))
-	}
-	return errors.New(answer.Message)
+	return errors.New(said.Message)
 }
 
 // answered is the error of an answer that is not in the form of the collector's.
@@ -224,67 +260,63 @@ func explainConnect(err error, base string) error {
 	return fmt.Errorf("asking %s: %w", base, err)
 }
 
-// printJSON prints an answer as it came.
-func printJSON(out io.Writer, answer json.RawMessage) error {
-	var b bytes.Buffer
-	if err := json.Indent(&b, answer, "", "  "); err != nil {
-		return err
-	}
-	b.WriteByte('\n')
-	_, err := b.WriteTo(out)
-	return err
-}
-
-// printValue prints as JSON what did not come as such.
-func printValue(out io.Writer, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return printJSON(out, data)
-}
-
-// get asks for a resource, and returns the answer both read and as it came.
-func (c *client) get(ctx context.Context, path string, answer any) (json.RawMessage, error) {
-	var raw json.RawMessage
-	if err := c.call(ctx, http.MethodGet, path, nil, &raw); err != nil {
-		return nil, err
-	}
-	return raw, json.Unmarshal(raw, answer)
-}
-
-// table lines up columns. Its rows are divided by tabs.
-func table(out io.Writer, print func(row func(cells ...any))) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	print(func(cells ...any) {
-		for i, cell := range cells {
-			if i > 0 {
-				fmt.Fprint(w, "\t")
-			}
-			fmt.Fprint(w, plain(fmt.Sprint(cell)))
+// poll calls done until it reports true, fails, or ctx ends.
+func poll(ctx context.Context, done func() (bool, error)) error {
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
 		}
-		fmt.Fprintln(w)
-	})
-	return w.Flush()
-}
-
-// count says how many there are of something.
-func count[N int | int64](n N, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// plain makes text harmless that senders chose: a terminal obeys control
-// characters.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '\uFFFD'
+		if err := pause.For(ctx, waitPause); err != nil {
+			return err
 		}
-		return r
-	}, s)
+	}
+}
+
+// A parameter is a flag whose values are those of a parameter of the admin API.
+type parameter struct {
+	query    url.Values
+	name     string
+	repeated bool
+	read     func(string) (string, error) // nil: a value is passed on as it is
+}
+
+// Set implements pflag.Value. An empty value is as good as none.
+func (p parameter) Set(value string) (err error) {
+	if p.read != nil && value != "" {
+		value, err = p.read(value)
+	}
+	switch {
+	case err != nil:
+		return err
+	case p.repeated:
+		p.query.Add(p.name, value)
+	case value == "":
+		p.query.Del(p.name)
+	default:
+		p.query.Set(p.name, value)
+	}
+	return nil
+}
+
+// Type implements pflag.Value.
+func (parameter) Type() string { return "string" }
+
+// String implements pflag.Value: no parameter has a default.
+func (parameter) String() string { return "" }
+
+// parameterFlag adds a flag that is a parameter of the same name. It may have values
+// that a shell completes.
+func parameterFlag(cmd *cobra.Command, query url.Values, name, help string, values ...string) {
+	cmd.Flags().Var(parameter{query: query, name: name}, name, help)
+	if len(values) > 0 {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// destinationFlag adds the flag that names a destination.
+func (c *client) destinationFlag(cmd *cobra.Command, query url.Values, help string) {
+	parameterFlag(cmd, query, "destination", help)
+	_ = cmd.RegisterFlagCompletionFunc("destination", c.destinationNames)
 }
 
 // destinationNames completes the name of a destination.
@@ -292,12 +324,12 @@ func (c *client) destinationNames(cmd *cobra.Command, args []string, _ string) (
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var list destinationList
-	if _, err := c.get(cmd.Context(), "/destinations", &list); err != nil {
+	list, err := get[struct{ Destinations []struct{ Name string } }](cmd.Context(), c, "/destinations")
+	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []string
-	for _, d := range list.Destinations {
+	for _, d := range list.read.Destinations {
 		names = append(names, d.Name)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -15,58 +15,40 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// filterFlags pick calls.
-type filterFlags struct {
-	ids, sources, types []string
-	event, user, text   string
-	since, until        string
-}
+var (
+	callTypes  = []string{"identify", "track", "page", "screen", "group", "alias"}
+	callStates = []string{"pending", "delivered", "failed", "filtered"}
+)
 
-func (f *filterFlags) add(cmd *cobra.Command) {
+// filterFlags adds the flags that pick calls, and returns the parameters that they
+// make.
+func filterFlags(cmd *cobra.Command) url.Values {
+	q := url.Values{}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.ids, "id", nil, "only the call with this `messageId` (repeatable)")
-	flags.StringArrayVar(&f.sources, "source", nil, "only calls of this `source` (repeatable)")
-	flags.StringArrayVar(&f.types, "type", nil, "only calls of this `type`: identify, track, page, screen, group or alias (repeatable)")
-	flags.StringVar(&f.event, "event", "", "only track calls of this event, and pages and screens of this name")
-	flags.StringVar(&f.user, "user-id", "", "only calls with this userId or anonymousId")
-	flags.StringVar(&f.text, "text", "", "only calls whose body holds this text")
-	flags.StringVar(&f.since, "since", "", "only calls received since then: a time (2026-01-31T12:00:00Z), or how long ago (90m)")
-	flags.StringVar(&f.until, "until", "", "only calls received before then: a time, or how long ago")
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"identify", "track", "page", "screen", "group", "alias"}, cobra.ShellCompDirectiveNoFileComp))
+	flags.Var(parameter{query: q, name: "messageId", repeated: true}, "id", "only the call with this `messageId` (repeatable)")
+	flags.Var(parameter{query: q, name: "source", repeated: true}, "source", "only calls of this `source` (repeatable)")
+	flags.Var(parameter{query: q, name: "type", repeated: true}, "type", "only calls of this `type`: identify, track, page, screen, group or alias (repeatable)")
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(callTypes, cobra.ShellCompDirectiveNoFileComp))
+	parameterFlag(cmd, q, "event", "only track calls of this event, and pages and screens of this name")
+	flags.Var(parameter{query: q, name: "userId"}, "user-id", "only calls with this userId or anonymousId")
+	parameterFlag(cmd, q, "text", "only calls whose body holds this text")
+	flags.Var(parameter{query: q, name: "since", read: moment("since")}, "since", "only calls received since then: a time (2026-01-31T12:00:00Z), or how long ago (90m)")
+	flags.Var(parameter{query: q, name: "until", read: moment("until")}, "until", "only calls received before then: a time, or how long ago")
+	return q
 }
 
 // moment reads a time, or how long ago it was.
-func moment(flag, s string) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	if ago, err := time.ParseDuration(s); err == nil {
-		return time.Now().Add(-ago).UTC(), nil
-	}
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return time.Time{}, usagef("--%s %q is no time: use one such as 2026-01-31T12:00:00Z, or how long ago, such as 90m", flag, s)
-	}
-	return t, nil
-}
-
-func (f *filterFlags) query() (url.Values, error) {
-	q := url.Values{"messageId": f.ids, "source": f.sources, "type": f.types}
-	for name, value := range map[string]string{"event": f.event, "userId": f.user, "text": f.text} {
-		if value != "" {
-			q.Set(name, value)
+func moment(flag string) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if ago, err := time.ParseDuration(s); err == nil {
+			return time.Now().Add(-ago).UTC().Format(time.RFC3339Nano), nil
 		}
-	}
-	for name, value := range map[string]string{"since": f.since, "until": f.until} {
-		at, err := moment(name, value)
+		t, err := time.Parse(time.RFC3339, s)
 		if err != nil {
-			return nil, err
+			return "", usagef("--%s %q is no time: use one such as 2026-01-31T12:00:00Z, or how long ago, such as 90m", flag, s)
 		}
-		if !at.IsZero() {
-			q.Set(name, at.Format(time.RFC3339Nano))
-		}
+		return t.Format(time.RFC3339Nano), nil
 	}
-	return q, nil
 }
 
 // A call is one as the admin API tells of it.
@@ -80,11 +62,9 @@ type call struct {
 	Name         string    `json:"name"`
 	ReceivedAt   time.Time `json:"receivedAt"`
 	Destinations []struct {
-		Destination string    `json:"destination"`
-		State       string    `json:"state"`
-		Reason      string    `json:"reason"`
-		Attempt     int       `json:"attempt"`
-		RetryAt     time.Time `json:"retryAt"`
+		Destination string `json:"destination"`
+		State       string `json:"state"`
+		Reason      string `json:"reason"`
 	} `json:"destinations"`
 	Body json.RawMessage `json:"body"`
 }
@@ -110,11 +90,12 @@ func (c *call) states() string {
 	return strings.Join(words, ", ")
 }
 
+// callPage is a page of calls.
+type callPage struct{ Calls []call }
+
 func newCalls() *cobra.Command {
 	var c client
-	var f filterFlags
 	var limit int
-	var destination, state string
 	cmd := &cobra.Command{
 		Use:   "calls [MESSAGE-ID]",
 		Short: "List the newest calls, or show one with its attempts",
@@ -128,140 +109,114 @@ those that wait for their first attempt, too.`,
   collector calls --state failed --since 1h
   collector calls 0199d2c0-9a52-7e00-8000-2f5b4e1d6a10`,
 		Args: atMostOne,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := untilDone(cmd)
-			defer cancel()
-			if len(args) == 1 {
-				return c.showCall(ctx, cmd.OutOrStdout(), args[0])
-			}
-			q, err := f.query()
-			if err != nil {
-				return err
-			}
-			q.Set("limit", strconv.Itoa(limit))
-			if destination != "" {
-				q.Set("destination", destination)
-			}
-			if state != "" {
-				q.Set("state", state)
-			}
-			return c.listCalls(ctx, cmd.OutOrStdout(), q)
-		},
 	}
-	c.addFlags(cmd)
-	f.add(cmd)
+	q := filterFlags(cmd)
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "how many to list, at most 500")
-	cmd.Flags().StringVar(&destination, "destination", "", "only calls that this destination has decided about")
-	cmd.Flags().StringVar(&state, "state", "", "only calls that stand so: pending, delivered, failed or filtered")
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]string{"pending", "delivered", "failed", "filtered"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("destination", c.destinationNames)
-	return cmd
+	c.destinationFlag(cmd, q, "only calls that this destination has decided about")
+	parameterFlag(cmd, q, "state", "only calls that stand so: pending, delivered, failed or filtered", callStates...)
+	cmd.RunE = limited(func(ctx context.Context, out io.Writer, args []string) error {
+		if len(args) == 1 {
+			return c.showCall(ctx, out, args[0])
+		}
+		q.Set("limit", strconv.Itoa(limit))
+		return c.listCalls(ctx, out, q)
+	})
+	return c.addTo(cmd)
 }
 
 func (c *client) listCalls(ctx context.Context, out io.Writer, q url.Values) error {
-	var page struct {
-		Calls []call `json:"calls"`
-		Next  int64  `json:"next"`
-	}
-	raw, err := c.get(ctx, "/calls?"+q.Encode(), &page)
+	page, err := get[callPage](ctx, c, "/calls?"+q.Encode())
 	if err != nil {
 		return err
 	}
 	if c.json {
-		return printJSON(out, raw)
+		return printJSON(out, page.raw)
 	}
-	if len(page.Calls) == 0 {
+	if len(page.read.Calls) == 0 {
 		fmt.Fprintln(out, "no calls")
 		return nil
 	}
 	return table(out, func(row func(...any)) {
 		row("RECEIVED", "TYPE", "EVENT", "USER", "SOURCE", "MESSAGE-ID", "DESTINATIONS")
-		for _, call := range page.Calls {
-			row(call.ReceivedAt.Format("2006-01-02 15:04:05"), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states())
+		for _, call := range page.read.Calls {
+			row(second(call.ReceivedAt), call.Type, call.title(), call.user(), call.Source, call.MessageID, call.states())
 		}
 	})
 }
 
-// showCall shows a call by its messageId, which several sources may have used.
+// find returns the calls with a messageId, which several sources may have used.
+func (c *client) find(ctx context.Context, id string) ([]call, error) {
+	page, err := get[callPage](ctx, c, "/calls?"+url.Values{"messageId": {id}}.Encode())
+	return page.read.Calls, err
+}
+
+// showCall shows the calls with a messageId.
 func (c *client) showCall(ctx context.Context, out io.Writer, id string) error {
-	var page struct{ Calls []call }
-	if _, err := c.get(ctx, "/calls?"+url.Values{"messageId": {id}}.Encode(), &page); err != nil {
+	found, err := c.find(ctx, id)
+	if err != nil {
 		return err
 	}
-	if len(page.Calls) == 0 {
+	if len(found) == 0 {
 		return fmt.Errorf("no call %q is remembered: the collector shows the newest ones only", id)
 	}
-	for _, found := range page.Calls {
-		if err := c.showOne(ctx, out, found.Source, id); err != nil {
+	for _, one := range found {
+		if err := c.showOne(ctx, out, one.Source, id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// An attempt is a request to a webhook, as the admin API tells of it.
+type attempt struct {
+	Number     int       `json:"number"`
+	Time       time.Time `json:"time"`
+	DurationMS float64   `json:"durationMs"`
+	URL        string    `json:"url"`
+	Status     int       `json:"status"`
+	Verdict    string    `json:"verdict"`
+	Error      string    `json:"error"`
+}
+
 func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) error {
 	path := "/calls/" + url.PathEscape(source) + "/" + url.PathEscape(id)
-	var one call
-	raw, err := c.get(ctx, path, &one)
+	one, err := get[call](ctx, c, path)
 	if err != nil {
 		return err
 	}
-	var list struct {
-		Attempts []struct {
-			Destination string    `json:"destination"`
-			Number      int       `json:"number"`
-			Time        time.Time `json:"time"`
-			DurationMS  float64   `json:"durationMs"`
-			URL         string    `json:"url"`
-			Status      int       `json:"status"`
-			Verdict     string    `json:"verdict"`
-			Error       string    `json:"error"`
-		} `json:"attempts"`
-	}
-	rawAttempts, err := c.get(ctx, path+"/attempts", &list)
+	list, err := get[struct{ Attempts []attempt }](ctx, c, path+"/attempts")
 	if err != nil {
 		return err
 	}
 	if c.json {
-		return printJSON(out, fmt.Appendf(nil, `{"call":%s,%s`, raw, rawAttempts[len("{"):]))
+		return printJSON(out, json.RawMessage(fmt.Appendf(nil, `{"call":%s,%s`, one.raw, list.raw[len("{"):])))
 	}
-	fmt.Fprintf(out, "%s %s, source %s, received %s\n\n", one.Type, plain(one.title()), plain(one.Source), one.ReceivedAt.Format(time.RFC3339Nano))
+	shown := one.read
+	fmt.Fprintf(out, "%s %s, source %s, received %s\n\n", shown.Type, plain(shown.title()), plain(shown.Source), shown.ReceivedAt.Format(time.RFC3339Nano))
 	var body bytes.Buffer
-	if err := json.Indent(&body, one.Body, "", "  "); err != nil {
+	if err := json.Indent(&body, shown.Body, "", "  "); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%s\n\n", body.Bytes())
 	err = table(out, func(row func(...any)) {
-		for _, d := range one.Destinations {
+		for _, d := range shown.Destinations {
 			row(d.Destination, d.State, d.Reason)
 		}
 	})
-	if err != nil || len(list.Attempts) == 0 {
+	if err != nil || len(list.read.Attempts) == 0 {
 		return err
 	}
 	fmt.Fprintln(out)
 	return table(out, func(row func(...any)) {
 		row("ATTEMPT", "AT", "TOOK", "STATUS", "VERDICT", "URL", "ERROR")
-		for _, a := range list.Attempts {
+		for _, a := range list.read.Attempts {
 			row(a.Number, a.Time.Format("15:04:05.000"), fmt.Sprintf("%.1f ms", a.DurationMS), a.Status, a.Verdict, a.URL, a.Error)
 		}
 	})
 }
 
-// rawAnswer keeps an answer as it came.
-type rawAnswer struct{ data json.RawMessage }
-
-func (r *rawAnswer) UnmarshalJSON(data []byte) error {
-	r.data = bytes.Clone(data)
-	return nil
-}
-
-func (r *rawAnswer) read(v any) error { return json.Unmarshal(r.data, v) }
-
 func newReplay() *cobra.Command {
 	var c client
-	var f filterFlags
-	var state string
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "replay DESTINATION",
@@ -277,73 +232,42 @@ X-Message-Id.`,
   collector replay crm --id 0199d2c0-9a52-7e00-8000-2f5b4e1d6a10 --state delivered`,
 		Args:              oneDestination,
 		ValidArgsFunction: c.destinationNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := untilDone(cmd)
-			defer cancel()
-			selection, err := f.selection()
-			if err != nil {
-				return err
-			}
-			selection["dryRun"] = dryRun
-			if state != "" {
-				selection["state"] = state
-			}
-			var raw rawAnswer
-			if err := c.call(ctx, "POST", "/destinations/"+url.PathEscape(args[0])+"/replay", selection, &raw); err != nil {
-				return err
-			}
-			return c.sayReplayed(cmd.OutOrStdout(), raw)
-		},
 	}
-	c.addFlags(cmd)
-	f.add(cmd)
-	cmd.Flags().StringVar(&state, "state", "", "replay calls that stand so: failed (default), delivered or filtered")
+	q := filterFlags(cmd)
+	parameterFlag(cmd, q, "state", "replay calls that stand so: failed (default), delivered or filtered", "failed", "delivered", "filtered")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only count")
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]string{"failed", "delivered", "filtered"}, cobra.ShellCompDirectiveNoFileComp))
-	return cmd
-}
-
-// selection is what the admin API takes for the flags.
-func (f *filterFlags) selection() (map[string]any, error) {
-	selection := map[string]any{}
-	for name, values := range map[string][]string{"messageIds": f.ids, "sources": f.sources, "types": f.types} {
-		if len(values) > 0 {
-			selection[name] = values
+	cmd.RunE = limited(func(ctx context.Context, out io.Writer, args []string) error {
+		type replay struct {
+			Destination string
+			Calls       int
 		}
-	}
-	for name, value := range map[string]string{"event": f.event, "userId": f.user, "text": f.text} {
-		if value != "" {
-			selection[name] = value
-		}
-	}
-	for name, value := range map[string]string{"since": f.since, "until": f.until} {
-		at, err := moment(name, value)
+		replayed, err := ask[replay](ctx, &c, http.MethodPost, "/destinations/"+url.PathEscape(args[0])+"/replay", selection(q, dryRun))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if !at.IsZero() {
-			selection[name] = at
+		if c.json {
+			return printJSON(out, replayed.raw)
 		}
-	}
-	return selection, nil
+		verb := "replayed"
+		if dryRun {
+			verb = "to replay"
+		}
+		fmt.Fprintf(out, "%s %s to %s\n", count(replayed.read.Calls, "call"), verb, plain(replayed.read.Destination))
+		return nil
+	})
+	return c.addTo(cmd)
 }
 
-func (c *client) sayReplayed(out io.Writer, raw rawAnswer) error {
-	var answer struct {
-		Destination string `json:"destination"`
-		Calls       int    `json:"calls"`
-		DryRun      bool   `json:"dryRun"`
+// selection makes of the parameters of a list what a replay takes.
+func selection(q url.Values, dryRun bool) map[string]any {
+	selection := map[string]any{"dryRun": dryRun}
+	for name, values := range q {
+		switch name {
+		case "messageId", "source", "type":
+			selection[name+"s"] = values
+		default:
+			selection[name] = values[0]
+		}
 	}
-	if err := raw.read(&answer); err != nil {
-		return errors.New("the collector answers what is not the admin API's JSON")
-	}
-	if c.json {
-		return printJSON(out, raw.data)
-	}
-	if answer.DryRun {
-		fmt.Fprintf(out, "%s to replay to %s\n", count(answer.Calls, "call"), plain(answer.Destination))
-	} else {
-		fmt.Fprintf(out, "%s replayed to %s\n", count(answer.Calls, "call"), plain(answer.Destination))
-	}
-	return nil
+	return selection
 }

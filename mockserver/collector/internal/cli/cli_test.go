@@ -232,29 +232,16 @@ func TestVerifyFailsWhereALedgerDoesNotHold(t *testing.T) {
 }
 
 func TestErrorsSayWhatToDo(t *testing.T) {
+	serve := func(h http.Handler) string {
+		srv := httptest.NewServer(h)
+		t.Cleanup(srv.Close)
+		return srv.URL
+	}
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	_, errOut, code := run(t, "status", "--url", closed.URL)
-	assert.Equal(t, 1, code)
-	assert.Equal(t, "collector: nothing listens at "+closed.URL+": start one with collector dev, or say where it is with --url\n", errOut)
-
-	plain := httptest.NewServer(nil)
-	t.Cleanup(plain.Close)
-	secure := "https" + strings.TrimPrefix(plain.URL, "http")
-	for _, args := range [][]string{{"status"}, {"send", "track", "--event", "E", "--user-id", "u"}} {
-		_, errOut, code := run(t, append(args, "--url", secure)...)
-		assert.Equal(t, 1, code)
-		assert.Equal(t, "collector: "+secure+" listens without TLS: write --url with http://\n", errOut)
-	}
-	_, errOut, _ = run(t, "status", "--url", "http://[::1")
-	assert.Equal(t, "collector: --url \"http://[::1\" is no URL: use one such as http://127.0.0.1:8765\n", errOut)
-	t.Setenv("COLLECTOR_URL", "here")
-	_, errOut, _ = run(t, "status")
-	assert.Equal(t, "collector: COLLECTOR_URL \"here\" is no URL: use one such as http://127.0.0.1:8765\n", errOut)
-	_, errOut, _ = run(t, "status", "--colour")
-	assert.Equal(t, "collector: unknown flag: --colour: see collector status --help\n", errOut)
-
-	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	plain := serve(nil)
+	address, secure := strings.TrimPrefix(plain, "http://"), "https"+strings.TrimPrefix(plain, "http")
+	locked := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer right" {
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = io.WriteString(w, `{"code":"x","message":"no"}`)
@@ -262,47 +249,54 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"holds":true,"destinations":[]}`)
 	}))
-	t.Cleanup(locked.Close)
-	_, errOut, _ = run(t, "verify", "--url", locked.URL)
-	assert.Equal(t, "collector: the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN\n", errOut)
-	t.Setenv("COLLECTOR_TOKEN", "wrong")
-	_, errOut, _ = run(t, "verify", "--url", locked.URL)
-	assert.Equal(t, "collector: the collector refuses this admin token: give that of admin.tokenFile in its configuration\n", errOut)
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("right\n"), 0o600))
-	_, _, code = run(t, "verify", "--url", locked.URL, "--token-file", token)
-	assert.Zero(t, code)
-
 	collector, err := engine.New(engine.Config{AnyWriteKey: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = collector.Close() })
-	tracking := httptest.NewServer(collector)
-	t.Cleanup(tracking.Close)
-	_, errOut, code = run(t, "status", "--url", tracking.URL)
-	assert.Equal(t, 1, code)
-	assert.Equal(t, "collector: the admin API is not there: give --url with the address of admin.listen in the configuration\n", errOut)
+	tracking, running := serve(collector), server(t).URL
+	nowhere, err := filepath.Abs("nowhere.yaml")
+	require.NoError(t, err)
 
-	_, errOut, _ = run(t, "dev", "--webhook", "ftp://a", "--header", "Host: b")
-	assert.Equal(t, `collector: --webhook: webhooks[0].url has the protocol "ftp": start it with https:// or http://
---webhook: webhooks[0].headers["Host"] is set by the forwarder: remove it
-`, errOut)
-	_, errOut, _ = run(t, "dev", "--shared-secret", "x")
-	assert.Equal(t, "collector: --header and --shared-secret are for webhooks: add --webhook URL\n", errOut)
-	_, errOut, _ = run(t, "serve")
-	assert.Contains(t, errOut, "--config is not set")
-	_, errOut, code = run(t, "serve", "--config", "nowhere.yaml")
-	assert.Equal(t, 1, code)
-	assert.Regexp(t, `^collector: --config: open .*nowhere.yaml: no such file or directory\n$`, errOut)
-
-	taken := httptest.NewServer(nil)
-	t.Cleanup(taken.Close)
-	address := strings.TrimPrefix(taken.URL, "http://")
-	_, errOut, _ = run(t, "dev", "--data", t.TempDir(), "--listen", address)
-	assert.Contains(t, errOut, "--listen "+address+": another program listens there: end it, or choose another address\n")
-
-	server(t)
-	_, errOut, _ = run(t, "send", "track", "--event", "E", "--user-id", "u", "--write-key", "another-key")
-	assert.Equal(t, "collector: the call was refused: no source has the write key ano…dfc42b51: name the key of one with --write-key or COLLECTOR_WRITE_KEY\n", errOut)
+	for _, c := range []struct {
+		name, args string // args are divided by blanks
+		env        map[string]string
+		code       int
+		want       string
+	}{
+		{name: "nothing listens", args: "status --url " + closed.URL, code: 1,
+			want: "nothing listens at " + closed.URL + ": start one with collector dev, or say where it is with --url"},
+		{name: "no TLS", args: "status --url " + secure, code: 1, want: secure + " listens without TLS: write --url with http://"},
+		{name: "no TLS for calls", args: "send track --event E --user-id u --url " + secure, code: 1, want: secure + " listens without TLS: write --url with http://"},
+		{name: "no URL", args: "status --url http://[::1", code: 2, want: `--url "http://[::1" is no URL: use one such as http://127.0.0.1:8765`},
+		{name: "no URL in the environment", args: "status", env: map[string]string{"COLLECTOR_URL": "here"}, code: 2,
+			want: `COLLECTOR_URL "here" is no URL: use one such as http://127.0.0.1:8765`},
+		{name: "unknown flag", args: "status --colour", code: 2, want: "unknown flag: --colour: see collector status --help"},
+		{name: "no token", args: "verify --url " + locked, code: 1, want: "the collector wants its admin token: give --token-file, or set COLLECTOR_TOKEN"},
+		{name: "wrong token", args: "verify --url " + locked, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}, code: 1,
+			want: "the collector refuses this admin token: give that of admin.tokenFile in its configuration"},
+		{name: "right token", args: "verify --url " + locked + " --token-file " + token, env: map[string]string{"COLLECTOR_TOKEN": "wrong"}},
+		{name: "the tracking API alone", args: "status --url " + tracking, code: 1,
+			want: "the admin API is not there: give --url with the address of admin.listen in the configuration"},
+		{name: "wrong webhook", args: "dev --webhook ftp://a --header Host:b", code: 1, want: `--webhook: webhooks[0].url has the protocol "ftp": start it with https:// or http://
+--webhook: webhooks[0].headers["Host"] is set by the forwarder: remove it`},
+		{name: "secret without webhook", args: "dev --shared-secret x", code: 2, want: "--header and --shared-secret are for webhooks: add --webhook URL"},
+		{name: "no configuration", args: "serve", code: 2, want: "--config is not set: name a file, or begin with collector serve --example > collector.yaml"},
+		{name: "configuration that is not there", args: "serve --config nowhere.yaml", code: 1, want: "--config: open " + nowhere + ": no such file or directory"},
+		{name: "address in use", args: "dev --data " + t.TempDir() + " --listen " + address, code: 1,
+			want: "--listen " + address + ": another program listens there: end it, or choose another address"},
+		{name: "unknown write key", args: "send track --event E --user-id u --write-key another-key --url " + running, code: 1,
+			want: "the call was refused: no source has the write key ano…dfc42b51: name the key of one with --write-key or COLLECTOR_WRITE_KEY"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for name, value := range c.env {
+				t.Setenv(name, value)
+			}
+			_, errOut, code := run(t, strings.Fields(c.args)...)
+			assert.Equal(t, c.code, code)
+			assert.Equal(t, c.want, strings.TrimSuffix(strings.TrimPrefix(errOut, "collector: "), "\n"))
+		})
+	}
 }
 
 // The certificate of a collector is often that of an authority of one's own.
@@ -462,6 +456,12 @@ func (b *watchedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
+}
+
+func TestJSONIsPrintedAsItCame(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, printJSON(&out, json.RawMessage(`{"b":"<&>\u00e9","a":12345678901234567890}`)))
+	assert.Equal(t, "{\n  \"b\": \"<&>\\u00e9\",\n  \"a\": 12345678901234567890\n}\n", out.String())
 }
 
 func TestAgesAreNeverNegative(t *testing.T) {

@@ -3,52 +3,24 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
-
-// A deletion is a deletion request, as the admin API tells of it.
-type deletion struct {
-	ID          string    `json:"id"`
-	RequestedAt time.Time `json:"requestedAt"`
-	CompletedAt time.Time `json:"completedAt"`
-	Users       int       `json:"users"`
-	Source      string    `json:"source"`
-	Targets     []struct {
-		Source      string `json:"source"`
-		Destination string `json:"destination"`
-		Pending     int    `json:"pending"`
-		Delivered   int    `json:"delivered"`
-		Failed      int    `json:"failed"`
-		Filtered    int    `json:"filtered"`
-	} `json:"targets"`
-}
-
-// sums adds up the targets.
-func (d *deletion) sums() (pending, delivered, failed, filtered int) {
-	for _, t := range d.Targets {
-		pending, delivered, failed, filtered = pending+t.Pending, delivered+t.Delivered, failed+t.Failed, filtered+t.Filtered
-	}
-	return pending, delivered, failed, filtered
-}
-
-func (d *deletion) state() string {
-	if d.CompletedAt.IsZero() {
-		return "running"
-	}
-	return "done"
-}
 
 func newDeleteUser() *cobra.Command {
 	var c client
-	var file, source, id string
+	var file string
+	var request users.DeletionRequest
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "delete-user [USER-ID ...]",
@@ -63,35 +35,28 @@ request can be made again and is taken once. With --wait, wait until every
 destination has decided; the exit code is 1 where one has failed.`,
 		Example: `  collector delete-user u1 u2 --id gdpr-2026-117 --wait 1m
   collector delete-user --file users.txt --source web`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := untilDone(cmd)
-			defer cancel()
-			users, err := readUsers(cmd.InOrStdin(), file, args)
-			if err != nil {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if request.UserIDs, err = readUsers(cmd.InOrStdin(), file, args); err != nil {
 				return err
 			}
-			request := map[string]any{"userIds": users, "source": source, "id": id}
-			var raw rawAnswer
-			if err := c.call(ctx, "POST", "/deletions", request, &raw); err != nil {
-				return err
-			}
-			var d deletion
-			if err := raw.read(&d); err != nil {
-				return err
-			}
-			if wait == 0 {
-				return c.printDeletion(cmd.OutOrStdout(), &raw, &d)
-			}
-			return c.awaitDeletion(cmd, d.ID, wait)
+			return limited(func(ctx context.Context, out io.Writer, _ []string) error {
+				d, err := ask[users.Deletion](ctx, &c, http.MethodPost, "/deletions", request)
+				if err != nil {
+					return err
+				}
+				if wait > 0 {
+					return c.awaitDeletion(cmd.Context(), out, d.read.ID, wait)
+				}
+				return c.printDeletion(out, d)
+			})(cmd, args)
 		},
 	}
-	c.addFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&file, "file", "f", "", "a `file` of users, one a line; - is standard input")
-	flags.StringVar(&source, "source", "", "the source whose users they are (default: all sources)")
-	flags.StringVar(&id, "id", "", "the ID of the request, so that it is taken once (default: a new one)")
+	flags.StringVar(&request.Source, "source", "", "the source whose users they are (default: all sources)")
+	flags.StringVar(&request.ID, "id", "", "the ID of the request, so that it is taken once (default: a new one)")
 	flags.DurationVar(&wait, "wait", 0, "wait so long for the destinations")
-	return cmd
+	return c.addTo(cmd)
 }
 
 // readUsers returns the users of the arguments and of a file.
@@ -119,71 +84,46 @@ func readUsers(in io.Reader, file string, users []string) ([]string, error) {
 	return users, nil
 }
 
-// openList opens a file, or standard input for "-", and tells how long it is; -1
-// if nobody knows.
-func openList(in io.Reader, path string) (io.ReadCloser, int64, error) {
-	if path == "-" {
-		return io.NopCloser(in), -1, nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, 0, fmt.Errorf("--file: %w", err)
-	}
-	size := int64(-1)
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-		size = info.Size()
-	}
-	return f, size, nil
-}
-
-// awaitDeletion waits until a request is done.
-func (c *client) awaitDeletion(cmd *cobra.Command, id string, wait time.Duration) error {
-	ctx, cancel := context.WithTimeout(cmd.Context(), wait)
+// awaitDeletion waits until a request is done, and prints how far it came.
+func (c *client) awaitDeletion(ctx context.Context, out io.Writer, id string, wait time.Duration) error {
+	var d answer[users.Deletion]
+	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	var raw rawAnswer
-	var d deletion
-	for {
-		// What is asked after the time is over tells how far it came.
-		if err := c.call(context.WithoutCancel(ctx), "GET", "/deletions/"+url.PathEscape(id), nil, &raw); err != nil {
-			return err
-		}
-		d = deletion{}
-		if err := raw.read(&d); err != nil {
-			return err
-		}
-		if !d.CompletedAt.IsZero() || ctx.Err() != nil {
-			break
-		}
-		select {
-		case <-time.After(waitPause):
-		case <-ctx.Done():
-		}
-	}
-	if err := c.printDeletion(cmd.OutOrStdout(), &raw, &d); err != nil {
+	err := poll(waiting, func() (done bool, err error) {
+		// One more answer is read where the time is over meanwhile.
+		d, err = get[users.Deletion](context.WithoutCancel(ctx), c, "/deletions/"+url.PathEscape(id))
+		return !d.read.CompletedAt.IsZero(), err
+	})
+	if err != nil && waiting.Err() == nil {
 		return err
 	}
-	pending, _, failed, _ := d.sums()
+	if err := c.printDeletion(out, d); err != nil {
+		return err
+	}
+	sums := d.read.Sums()
 	switch {
-	case d.CompletedAt.IsZero():
-		return fmt.Errorf("after %v %s pending", wait, are(pending, "notification"))
-	case failed > 0:
-		return fmt.Errorf("%s failed: see collector deletions %s --state failed", count(failed, "notification"), d.ID)
+	case d.read.CompletedAt.IsZero():
+		return fmt.Errorf("after %v %s pending", wait, are(sums.Pending, "notification"))
+	case sums.Failed > 0:
+		return fmt.Errorf("%s failed: see collector deletions %s --state failed", count(sums.Failed, "notification"), d.read.ID)
 	}
 	return nil
 }
 
-func are(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing + " is"
+// deletionState says whether a request has come to its end.
+func deletionState(d users.Deletion) string {
+	if d.CompletedAt.IsZero() {
+		return "running"
 	}
-	return count(n, thing) + " are"
+	return "done"
 }
 
-func (c *client) printDeletion(out io.Writer, raw *rawAnswer, d *deletion) error {
+func (c *client) printDeletion(out io.Writer, a answer[users.Deletion]) error {
 	if c.json {
-		return printJSON(out, raw.data)
+		return printJSON(out, a.raw)
 	}
-	fmt.Fprintf(out, "deletion request %s of %s, requested %s, is %s\n", plain(d.ID), count(d.Users, "user"), d.RequestedAt.Format(time.RFC3339), d.state())
+	d := a.read
+	fmt.Fprintf(out, "deletion request %s of %s, requested %s, is %s\n", plain(d.ID), count(d.Users, "user"), d.RequestedAt.Format(time.RFC3339), deletionState(d))
 	if len(d.Targets) == 0 {
 		fmt.Fprintln(out, "no destination is enabled that would have to be notified")
 		return nil
@@ -199,8 +139,7 @@ func (c *client) printDeletion(out io.Writer, raw *rawAnswer, d *deletion) error
 func newDeletions() *cobra.Command {
 	var c client
 	var limit int
-	var state string
-	var users []string
+	q := url.Values{}
 	cmd := &cobra.Command{
 		Use:   "deletions [ID]",
 		Short: "List the deletion requests, or show one with what became of it",
@@ -209,94 +148,68 @@ one, and for each user what became of the notification to each destination.`,
 		Example: `  collector deletions
   collector deletions gdpr-2026-117 --state failed`,
 		Args: atMostOne,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := untilDone(cmd)
-			defer cancel()
+		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
 			if len(args) == 0 {
-				return c.listDeletions(ctx, cmd.OutOrStdout())
+				return c.listDeletions(ctx, out)
 			}
-			q := url.Values{"userId": users, "limit": {strconv.Itoa(limit)}}
-			if state != "" {
-				q.Set("state", state)
-			}
-			return c.showDeletion(ctx, cmd.OutOrStdout(), args[0], q)
-		},
+			q.Set("limit", strconv.Itoa(limit))
+			return c.showDeletion(ctx, out, args[0], q)
+		}),
 	}
-	c.addFlags(cmd)
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "how many notifications to list, at most 500")
-	cmd.Flags().StringVar(&state, "state", "", "only notifications that stand so: pending, delivered, failed or filtered")
-	cmd.Flags().StringArrayVar(&users, "user-id", nil, "only notifications of this `user` (repeatable)")
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]string{"pending", "delivered", "failed", "filtered"}, cobra.ShellCompDirectiveNoFileComp))
-	return cmd
+	parameterFlag(cmd, q, "state", "only notifications that stand so: pending, delivered, failed or filtered", callStates...)
+	cmd.Flags().Var(parameter{query: q, name: "userId", repeated: true}, "user-id", "only notifications of this `user` (repeatable)")
+	return c.addTo(cmd)
 }
 
 func (c *client) listDeletions(ctx context.Context, out io.Writer) error {
-	var list struct {
-		Deletions []deletion `json:"deletions"`
-	}
-	raw, err := c.get(ctx, "/deletions", &list)
+	list, err := get[struct{ Deletions []users.Deletion }](ctx, c, "/deletions")
 	if err != nil {
 		return err
 	}
 	if c.json {
-		return printJSON(out, raw)
+		return printJSON(out, list.raw)
 	}
-	if len(list.Deletions) == 0 {
+	if len(list.read.Deletions) == 0 {
 		fmt.Fprintln(out, "no deletion requests")
 		return nil
 	}
 	return table(out, func(row func(...any)) {
 		row("REQUESTED", "ID", "STATE", "USERS", "PENDING", "DELIVERED", "FAILED", "FILTERED")
-		for _, d := range list.Deletions {
-			pending, delivered, failed, filtered := d.sums()
-			row(d.RequestedAt.Format("2006-01-02 15:04:05"), d.ID, d.state(), d.Users, pending, delivered, failed, filtered)
+		for _, d := range list.read.Deletions {
+			sums := d.Sums()
+			row(second(d.RequestedAt), d.ID, deletionState(d), d.Users, sums.Pending, sums.Delivered, sums.Failed, sums.Filtered)
 		}
 	})
 }
 
 func (c *client) showDeletion(ctx context.Context, out io.Writer, id string, q url.Values) error {
-	var raw rawAnswer
-	if err := c.call(ctx, "GET", "/deletions/"+url.PathEscape(id), nil, &raw); err != nil {
+	path := "/deletions/" + url.PathEscape(id)
+	d, err := get[users.Deletion](ctx, c, path)
+	if err != nil {
 		return err
 	}
-	var page struct {
-		More     bool `json:"more"`
-		Outcomes []struct {
-			UserID      string    `json:"userId"`
-			Source      string    `json:"source"`
-			Destination string    `json:"destination"`
-			State       string    `json:"state"`
-			Reason      string    `json:"reason"`
-			Attempt     int       `json:"attempt"`
-			At          time.Time `json:"at"`
-		} `json:"outcomes"`
-	}
-	rawPage, err := c.get(ctx, "/deletions/"+url.PathEscape(id)+"/outcomes?"+q.Encode(), &page)
+	page, err := get[struct {
+		More     bool
+		Outcomes []users.DeletionOutcome
+	}](ctx, c, path+"/outcomes?"+q.Encode())
 	if err != nil {
 		return err
 	}
 	if c.json {
-		return printJSON(out, fmt.Appendf(nil, `{"deletion":%s,%s`, raw.data, rawPage[len("{"):]))
+		return printJSON(out, json.RawMessage(fmt.Appendf(nil, `{"deletion":%s,%s`, d.raw, page.raw[len("{"):])))
 	}
-	var d deletion
-	if err := raw.read(&d); err != nil {
-		return err
-	}
-	if err := c.printDeletion(out, &raw, &d); err != nil || len(page.Outcomes) == 0 {
+	if err := c.printDeletion(out, d); err != nil || len(page.read.Outcomes) == 0 {
 		return err
 	}
 	fmt.Fprintln(out)
 	err = table(out, func(row func(...any)) {
 		row("USER", "SOURCE", "DESTINATION", "STATE", "ATTEMPTS", "AT", "REASON")
-		for _, o := range page.Outcomes {
-			at := "-"
-			if !o.At.IsZero() {
-				at = o.At.Format("2006-01-02 15:04:05")
-			}
-			row(o.UserID, o.Source, o.Destination, o.State, o.Attempt, at, o.Reason)
+		for _, o := range page.read.Outcomes {
+			row(o.UserID, o.Source, o.Destination, o.State, o.Attempt, second(o.At), o.Reason)
 		}
 	})
-	if page.More {
+	if page.read.More {
 		fmt.Fprintln(out, "and more: see --limit")
 	}
 	return err

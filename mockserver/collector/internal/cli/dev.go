@@ -76,11 +76,10 @@ func (f *devFlags) run(cmd *cobra.Command) error {
 	if f.verbose {
 		level.Set(slog.LevelDebug)
 	}
-	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
-	service.SaveMemory()
-	s, err := service.Start(cmd.Context(), service.Options{Config: c, Dev: true, Version: version(), Log: log, Level: level})
+	log := newLogger(cmd.ErrOrStderr(), "text", level)
+	s, err := startService(cmd.Context(), service.Options{Config: c, Dev: true, Log: log, Level: level}, "--")
 	if err != nil {
-		return explainStart(err, "--")
+		return err
 	}
 	f.welcome(cmd.OutOrStdout(), s.URL(), c.Admin.Token)
 	return s.Run(cmd.Context())
@@ -151,8 +150,24 @@ Ctrl-C ends it. Calls that are pending then stay in that directory.
 `, url)
 }
 
-// explainStart adds to the errors that people meet what to do about them. Settings are
+// startService starts a collector. Its errors say what to do about them; settings are
 // flags of the command where flags is "--".
+func startService(ctx context.Context, o service.Options, flags string) (*service.Service, error) {
+	o.Version = version()
+	service.SaveMemory()
+	s, err := service.Start(ctx, o)
+	return s, explainStart(err, flags)
+}
+
+func newLogger(out io.Writer, format string, level slog.Leveler) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(out, options))
+	}
+	return slog.New(slog.NewTextHandler(out, options))
+}
+
+// explainStart adds to the errors that people meet what to do about them.
 func explainStart(err error, flags string) error {
 	var listen *service.ListenError
 	if !errors.As(err, &listen) {
@@ -168,9 +183,4 @@ func explainStart(err error, flags string) error {
 		why = "this user may not listen there: choose a port above 1023"
 	}
 	return fmt.Errorf("%s%s %s: %s", flags, listen.Setting, listen.Address, why)
-}
-
-// untilDone is how long a command that asks a collector waits for it.
-func untilDone(cmd *cobra.Command) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(cmd.Context(), requestTimeout)
 }

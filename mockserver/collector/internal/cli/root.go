@@ -1,4 +1,3 @@
-// Package cli is the command collector.
 package cli
 
 import (
@@ -8,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -29,7 +27,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	if err == nil {
 		return 0
 	}
-	if !errors.Is(err, errSaid) {
+	if !errors.Is(err, errReported) {
 		fmt.Fprintln(errOut, "collector:", err)
 	}
 	if errors.As(err, new(usageError)) {
@@ -37,9 +35,6 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	}
 	return 1
 }
-
-// errSaid ends a command with code 1 that has said why already.
-var errSaid = errors.New("it was said")
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -84,13 +79,4 @@ hold; 2 when the command line is wrong.`,
 		root.AddCommand(c)
 	}
 	return root
-}
-
-// version is that of the module as it was built.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
 }

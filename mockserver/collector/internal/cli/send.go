@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -20,9 +19,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
-
-// waitPause is how long --wait waits before it looks again.
-const waitPause = 100 * time.Millisecond
 
 // sendFlags are those of all kinds of calls, and the values of those of one.
 type sendFlags struct {
@@ -135,8 +131,7 @@ func newSendKind(k kind) *cobra.Command {
 	}
 	flags.StringVar(&f.writeKey, "write-key", "", "the write key of the source (default $COLLECTOR_WRITE_KEY, or \"dev\", which collector dev takes)")
 	flags.DurationVar(&f.wait, "wait", 0, "wait so long for the destinations, and say what they did")
-	f.addFlags(cmd)
-	return cmd
+	return f.addTo(cmd)
 }
 
 // require wants the flags without which a call of this kind is wrong.
@@ -205,13 +200,13 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 	if err := checkCall(ctx, body); err != nil {
 		return err
 	}
-	requester, err := f.http()
+	req, err := trackingRequest(ctx, base, f.key(), body)
 	if err != nil {
 		return err
 	}
-	status, data, err := post(ctx, requester, base, f.key(), body)
+	status, data, err := f.exchange(req)
 	if err != nil {
-		return explainConnect(err, base)
+		return err
 	}
 	if status != http.StatusOK {
 		return fmt.Errorf("the call was refused: %w", apiErrorOfTracking(status, data))
@@ -226,15 +221,6 @@ func (f *sendFlags) send(ctx context.Context, out io.Writer, kind string) error 
 	}
 	fmt.Fprintf(out, "%s was taken, messageId %s\n", kind, id)
 	return nil
-}
-
-// post sends a batch to a collector.
-func post(ctx context.Context, to *http.Client, base, writeKey string, batch []byte) (status int, answer []byte, err error) {
-	req, err := trackingRequest(ctx, base, writeKey, batch)
-	if err != nil {
-		return 0, nil, err
-	}
-	return exchange(to, req)
 }
 
 // trackingRequest returns the request that brings a batch.
@@ -316,41 +302,42 @@ func apiErrorOfTracking(status int, data []byte) error {
 
 // await waits until every destination has decided about a call.
 func (f *sendFlags) await(ctx context.Context, out io.Writer, id string) error {
-	deadline := time.Now().Add(f.wait)
-	var list destinationList
-	if _, err := f.get(ctx, "/destinations", &list); err != nil {
+	list, err := get[struct{ Destinations []receiver }](ctx, &f.client, "/destinations")
+	if err != nil {
 		return err
 	}
-	for {
-		var page struct{ Calls []call }
-		if _, err := f.get(ctx, "/calls?"+url.Values{"messageId": {id}}.Encode(), &page); err != nil {
-			return err
-		}
-		if len(page.Calls) > 0 && page.Calls[0].decided(list.Destinations) {
-			return f.showCall(ctx, out, id)
-		}
-		if time.Now().After(deadline) {
-			if err := f.showCall(ctx, out, id); err != nil {
-				return err
-			}
-			return fmt.Errorf("after %v not every destination has decided about the call", f.wait)
-		}
-		select {
-		case <-time.After(waitPause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	waiting, cancel := context.WithTimeout(ctx, f.wait)
+	defer cancel()
+	err = poll(waiting, func() (bool, error) {
+		found, err := f.find(ctx, id)
+		return len(found) > 0 && found[0].decided(list.read.Destinations), err
+	})
+	switch {
+	case err == nil:
+		return f.showCall(ctx, out, id)
+	case waiting.Err() == nil || ctx.Err() != nil:
+		return err
 	}
+	if err := f.showCall(ctx, out, id); err != nil {
+		return err
+	}
+	return fmt.Errorf("after %v not every destination has decided about the call", f.wait)
+}
+
+// A receiver is a destination, and whose calls it gets.
+type receiver struct {
+	Name    string
+	Sources []string // none: all
 }
 
 // decided reports whether every destination that gets calls of this source has
 // decided about the call for good.
-func (c *call) decided(all []destination) bool {
+func (c *call) decided(all []receiver) bool {
 	decided := map[string]bool{}
 	for _, d := range c.Destinations {
 		decided[d.Destination] = d.State != "pending"
 	}
-	return !slices.ContainsFunc(all, func(d destination) bool {
+	return !slices.ContainsFunc(all, func(d receiver) bool {
 		return (len(d.Sources) == 0 || slices.Contains(d.Sources, c.Source)) && !decided[d.Name]
 	})
 }

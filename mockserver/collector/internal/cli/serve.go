@@ -74,23 +74,21 @@ these an admin token is needed where other machines can reach the listener.`,
 func serve(cmd *cobra.Command, path string, o service.Options) error {
 	c, err := config.Load(path)
 	if err != nil {
-		return sayProblems(cmd, err)
+		return reportProblems(cmd, err)
 	}
-	level := new(slog.LevelVar)
-	level.Set(c.Log.SlogLevel())
-	log := newLogger(cmd.ErrOrStderr(), c.Log.Format, level)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-
-	o.Config, o.Version, o.Log, o.Level = c, version(), log, level
+	level := new(slog.LevelVar)
+	level.Set(c.Log.SlogLevel())
+	log := newLogger(cmd.ErrOrStderr(), c.Log.Format, level)
 	for _, w := range c.Warnings() {
 		log.Warn(w.Error())
 	}
-	service.SaveMemory()
-	s, err := service.Start(cmd.Context(), o)
+	o.Config, o.Log, o.Level = c, log, level
+	s, err := startService(cmd.Context(), o, "")
 	if err != nil {
-		return explainStart(err, "")
+		return err
 	}
 	log.Info("listening", "url", s.URL(), "admin", s.AdminURL(), "sources", len(c.Sources), "destinations", len(c.Destinations), "version", version())
 	var following sync.WaitGroup
@@ -104,14 +102,6 @@ func serve(cmd *cobra.Command, path string, o service.Options) error {
 		following.Wait()
 	}
 	return err
-}
-
-func newLogger(out io.Writer, format string, level slog.Leveler) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(out, options))
-	}
-	return slog.New(slog.NewTextHandler(out, options))
 }
 
 func newCheck() *cobra.Command {
@@ -137,7 +127,7 @@ Secrets that every user of the machine can read are warned of.`,
 				return printProblems(cmd, c, err)
 			}
 			if err != nil {
-				return sayProblems(cmd, err)
+				return reportProblems(cmd, err)
 			}
 			for _, w := range c.Warnings() {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
@@ -162,18 +152,18 @@ func printProblems(cmd *cobra.Command, c *config.Config, err error) error {
 	if err != nil && !errors.As(err, &problems) {
 		return fmt.Errorf("--config: %w", err)
 	}
-	if e := printValue(cmd.OutOrStdout(), map[string]any{"right": err == nil, "problems": problems, "warnings": warnings}); e != nil || err == nil {
+	if e := printJSON(cmd.OutOrStdout(), map[string]any{"right": err == nil, "problems": problems, "warnings": warnings}); e != nil || err == nil {
 		return e
 	}
-	return errSaid
+	return errReported
 }
 
-// sayProblems prints each problem on a line of its own.
-func sayProblems(cmd *cobra.Command, err error) error {
+// reportProblems prints each problem on a line of its own.
+func reportProblems(cmd *cobra.Command, err error) error {
 	var problems config.Problems
 	if !errors.As(err, &problems) {
 		return fmt.Errorf("--config: %w", err)
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), problems)
-	return errSaid
+	return errReported
 }

@@ -5,90 +5,65 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
-// A computation is an audience or a computed trait, as the admin API tells of it.
-type computation struct {
-	ID          string       `json:"id"`
-	Kind        string       `json:"kind"`
-	Name        string       `json:"name"`
-	Key         string       `json:"key"`
-	Source      string       `json:"source"`
-	Destination string       `json:"destination"`
-	Users       int64        `json:"users"`
-	Syncs       []syncStatus `json:"syncs"`
-}
-
-// last says how the last sync of a computation is.
-func (c *computation) last() string {
+// lastSync says how the last sync of a computation is.
+func lastSync(c users.Computation) string {
 	if len(c.Syncs) == 0 {
 		return "-"
 	}
-	last := c.Syncs[len(c.Syncs)-1]
-	text := last.progress()
-	if queued := len(c.Syncs) - c.done(); queued > 1 {
-		text += fmt.Sprintf(" (%d before it)", queued-1)
-	}
-	return text
-}
-
-// done is how many of the syncs are.
-func (c *computation) done() int {
-	n := 0
-	for _, s := range c.Syncs {
-		if s.State == "done" {
-			n++
+	last, waiting := c.Syncs[len(c.Syncs)-1], 0
+	for _, s := range c.Syncs[:len(c.Syncs)-1] {
+		if s.State != users.SyncDone {
+			waiting++
 		}
 	}
-	return n
+	if last.State == users.SyncDone || waiting == 0 {
+		return syncProgress(last)
+	}
+	return fmt.Sprintf("%s (%d before it)", syncProgress(last), waiting)
 }
 
-// A syncStatus is how far a sync is.
-type syncStatus struct {
-	ID          string    `json:"id"`
-	Number      int       `json:"number"`
-	State       string    `json:"state"`
-	RequestedAt time.Time `json:"requestedAt"`
-	Users       int64     `json:"users"`
-	Entered     int64     `json:"entered"`
-	Left        int64     `json:"left"`
-	Sent        int64     `json:"sent"`
-	Waiting     string    `json:"waiting"`
-	Deletion    string    `json:"deletion"`
-}
-
-// progress says how far the sync is, on one line.
-func (s *syncStatus) progress() string {
+// syncProgress says how far a sync is, on one line.
+func syncProgress(s users.Sync) string {
+	sent := fmt.Sprintf("%d of %d calls sent", s.Sent, s.Calls())
 	switch {
-	case s.State == "queued":
+	case s.State == users.SyncQueued:
 		return "waits for its turn"
 	case s.Deletion != "":
-		return s.State + ", users deleted"
-	case s.State == "done":
+		return string(s.State) + ", users deleted"
+	case s.State == users.SyncDone:
 		return fmt.Sprintf("done, %d entered, %d left", s.Entered, s.Left)
 	case s.Waiting != "":
-		return fmt.Sprintf("%d of %d calls sent; %s", s.Sent, s.Entered+s.Left, plain(s.Waiting))
+		return sent + "; " + plain(s.Waiting)
 	}
-	return fmt.Sprintf("%d of %d calls sent", s.Sent, s.Entered+s.Left)
+	return sent
 }
 
 // A listKind is what there is to know about audiences, or about traits.
 type listKind struct {
-	name, contentType string // of the kind, and of its lists
-	sync              *cobra.Command
+	kind        users.ComputationKind
+	plural      string
+	contentType string // of a list
+	short       string
+	sync        cobra.Command // its help
 }
 
 func newAudience() *cobra.Command {
-	k := listKind{name: "audience", contentType: "text/plain"}
-	k.sync = &cobra.Command{
-		Short: "Tell a destination who is a member of an audience",
-		Long: `Give the list of all members of an audience, user IDs one a line, in any order and
+	return listKind{
+		kind: users.KindAudience, plural: "audiences", contentType: "text/plain",
+		short: "Sync audiences: tell destinations who is a member",
+		sync: cobra.Command{
+			Short: "Tell a destination who is a member of an audience",
+			Long: `Give the list of all members of an audience, user IDs one a line, in any order and
 any number. The first time, the destination gets an identify call for every member,
 with the trait true; after that, only for those who have entered (true) or left
 (false). The trait is the audience's name in snake_case: big_spenders.
@@ -96,18 +71,20 @@ with the trait true; after that, only for those who have entered (true) or left
 The list is stored before it is answered. What follows is shown until all calls are
 in the queue of the destination, and goes on without this command, too. Lists of
 one audience are worked off one after the other.`,
-		Example: `  collector audience sync 'Big Spenders' --file members.txt
+			Example: `  collector audience sync 'Big Spenders' --file members.txt
   psql -Atc 'select id from users where spent > 1000' | collector audience sync 'Big Spenders' --destination crm
   collector audience sync 'Big Spenders' --file members.txt --dry-run`,
-	}
-	return newListCommand(k, "Sync audiences: tell destinations who is a member", "audiences")
+		},
+	}.command()
 }
 
 func newTrait() *cobra.Command {
-	k := listKind{name: "trait", contentType: "application/x-ndjson"}
-	k.sync = &cobra.Command{
-		Short: "Tell a destination the values of a computed trait",
-		Long: `Give the values of a computed trait for all users who have one, JSON one a line, in
+	return listKind{
+		kind: users.KindTrait, plural: "computed traits", contentType: "application/x-ndjson",
+		short: "Sync computed traits: tell destinations their values",
+		sync: cobra.Command{
+			Short: "Tell a destination the values of a computed trait",
+			Long: `Give the values of a computed trait for all users who have one, JSON one a line, in
 any order and any number:
 
   {"userId":"u1","value":42}
@@ -115,45 +92,43 @@ any order and any number:
 The destination gets an identify call for each user whose value is another than
 before, and for each who has none any more, with null. The trait is the name in
 snake_case: lifetime_value. Otherwise it is as with collector audience sync.`,
-		Example: `  collector trait sync 'Lifetime Value' --file values.jsonl
+			Example: `  collector trait sync 'Lifetime Value' --file values.jsonl
   collector trait sync 'Lifetime Value' --destination crm --dry-run < values.jsonl`,
-	}
-	return newListCommand(k, "Sync computed traits: tell destinations their values", "computed traits")
+		},
+	}.command()
 }
 
-func newListCommand(k listKind, short, plural string) *cobra.Command {
+func (k listKind) command() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: k.name, Short: short, Long: short + ".", Args: oneCommand,
+		Use: string(k.kind), Short: k.short, Long: k.short + ".", Args: oneCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(k.newSync(), k.newList(plural), k.newForget())
+	cmd.AddCommand(k.newSync(), k.newList(), k.newForget())
 	return cmd
 }
 
 // syncFlags say which list goes where, and how.
 type syncFlags struct {
 	client
-	file, source, destination        string
+	file                             string
+	destination                      url.Values // source and destination
 	dryRun, full, allowEmpty, noWait bool
 }
 
 func (k listKind) newSync() *cobra.Command {
-	var f syncFlags
-	cmd := k.sync
-	cmd.Use = "sync NAME"
-	cmd.Args = oneName
+	f := syncFlags{destination: url.Values{}}
+	cmd := &k.sync
+	cmd.Use, cmd.Args = "sync NAME", oneName
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.sync(cmd, k, args[0]) }
-	f.addFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "file", "f", "-", "the `file` with the list; - is standard input")
-	flags.StringVar(&f.source, "source", "", "the source whose users they are (default: the only one)")
-	flags.StringVar(&f.destination, "destination", "", "the destination that gets the calls (default: the only one of the source)")
+	parameterFlag(cmd, f.destination, "source", "the source whose users they are (default: the only one)")
+	f.destinationFlag(cmd, f.destination, "the destination that gets the calls (default: the only one of the source)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "only count")
 	flags.BoolVar(&f.full, "full", false, "also send what the destination should know, for one that has lost it")
 	flags.BoolVar(&f.allowEmpty, "allow-empty", false, "take an empty list, after which every user has left")
 	flags.BoolVar(&f.noWait, "no-wait", false, "end when the list is stored")
-	_ = cmd.RegisterFlagCompletionFunc("destination", f.destinationNames)
-	return cmd
+	return f.addTo(cmd)
 }
 
 func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
@@ -163,84 +138,76 @@ func (f *syncFlags) sync(cmd *cobra.Command, k listKind, name string) error {
 	}
 	defer list.Close()
 	shown := newProgress(cmd.ErrOrStderr())
-	raw, err := f.upload(cmd.Context(), k, name, shown.reading(list), size)
+	s, err := f.upload(cmd.Context(), k, name, shown.reading(list), size)
 	shown.clear()
+	if err == nil && !f.dryRun && !f.noWait {
+		s, err = f.await(cmd.Context(), s.read.ID, shown)
+	}
 	if err != nil {
 		return err
 	}
-	var s syncStatus
-	if err := raw.read(&s); err != nil {
-		return err
-	}
-	if !f.dryRun && !f.noWait {
-		if s, err = f.await(cmd.Context(), s.ID, raw, shown); err != nil {
-			return err
-		}
-	}
-	out := cmd.OutOrStdout()
 	if f.json {
-		return printJSON(out, raw.data)
+		return printJSON(cmd.OutOrStdout(), s.raw)
 	}
-	f.report(out, k, name, &s)
+	f.report(cmd.OutOrStdout(), k, name, s.read)
 	return nil
 }
 
-// upload sends the list.
-func (f *syncFlags) upload(ctx context.Context, k listKind, name string, list io.Reader, size int64) (*rawAnswer, error) {
-	q := url.Values{}
-	for parameter, value := range map[string]string{"source": f.source, "destination": f.destination} {
-		if value != "" {
-			q.Set(parameter, value)
-		}
+// openList opens a file, or standard input for "-", and tells how long it is; -1
+// if nobody knows.
+func openList(in io.Reader, path string) (io.ReadCloser, int64, error) {
+	if path == "-" {
+		return io.NopCloser(in), -1, nil
 	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, fmt.Errorf("--file: %w", err)
+	}
+	size := int64(-1)
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	return f, size, nil
+}
+
+// upload sends the list.
+func (f *syncFlags) upload(ctx context.Context, k listKind, name string, list io.Reader, size int64) (s answer[users.Sync], err error) {
 	for parameter, set := range map[string]bool{"dryRun": f.dryRun, "full": f.full, "allowEmpty": f.allowEmpty} {
 		if set {
-			q.Set(parameter, "true")
+			f.destination.Set(parameter, "true")
 		}
 	}
-	req, err := f.request(ctx, "POST", "/"+k.name+"s/"+url.PathEscape(name)+"/syncs?"+q.Encode(), list)
+	req, err := f.request(ctx, http.MethodPost, fmt.Sprintf("/%ss/%s/syncs?%s", k.kind, url.PathEscape(name), f.destination.Encode()), list)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	req.ContentLength = size
 	req.Header.Set("Content-Type", k.contentType)
 	req.Header.Set("Expect", "100-continue") // what is refused by its name is not sent
-	raw := &rawAnswer{}
-	return raw, f.ask(req, raw)
+	err = f.do(req, &s)
+	return s, err
 }
 
 // await shows how far a sync is until it is done.
-func (f *syncFlags) await(ctx context.Context, id string, raw *rawAnswer, shown *progress) (syncStatus, error) {
+func (f *syncFlags) await(ctx context.Context, id string, shown *progress) (s answer[users.Sync], err error) {
 	defer shown.clear()
-	for {
-		var s syncStatus
-		if err := f.call(ctx, "GET", "/syncs/"+url.PathEscape(id), nil, raw); err != nil {
-			return s, interrupted(ctx, id, err)
+	err = poll(ctx, func() (done bool, err error) {
+		if s, err = get[users.Sync](ctx, &f.client, "/syncs/"+url.PathEscape(id)); err != nil || s.read.State == users.SyncDone {
+			return true, err
 		}
-		if err := raw.read(&s); err != nil || s.State == "done" {
-			return s, err
-		}
-		shown.say(s.progress())
-		select {
-		case <-time.After(waitPause):
-		case <-ctx.Done():
-			return s, interrupted(ctx, id, ctx.Err())
-		}
+		shown.say(syncProgress(s.read))
+		return false, nil
+	})
+	if ctx.Err() != nil {
+		err = fmt.Errorf("the list is stored, and sync %s goes on in the collector", id)
 	}
+	return s, err
 }
 
-// interrupted says that a sync goes on when the command does not.
-func interrupted(ctx context.Context, id string, err error) error {
-	if ctx.Err() == nil {
-		return err
-	}
-	return fmt.Errorf("the list is stored, and sync %s goes on in the collector", id)
-}
-
-func (f *syncFlags) report(out io.Writer, k listKind, name string, s *syncStatus) {
-	fmt.Fprintf(out, "%s %q has %s: ", k.name, plain(name), count(s.Users, "user"))
+func (f *syncFlags) report(out io.Writer, k listKind, name string, s users.Sync) {
+	fmt.Fprintf(out, "%s %q has %s: ", k.kind, plain(name), count(s.Users, "user"))
 	changes := fmt.Sprintf("%d entered, %d left", s.Entered, s.Left)
-	if k.name == "trait" {
+	if k.kind == users.KindTrait {
 		changes = fmt.Sprintf("%d new or changed, %d gone", s.Entered, s.Left)
 	}
 	switch {
@@ -249,100 +216,87 @@ func (f *syncFlags) report(out io.Writer, k listKind, name string, s *syncStatus
 	case f.noWait:
 		fmt.Fprintf(out, "the list is stored as sync %s\n", s.ID)
 	default:
-		fmt.Fprintf(out, "%s; %s queued by sync %s\n", changes, are(int(s.Sent), "call"), s.ID)
+		fmt.Fprintf(out, "%s; %s queued by sync %s\n", changes, are(s.Sent, "call"), s.ID)
 	}
 }
 
-func (k listKind) newList(plural string) *cobra.Command {
+func (k listKind) newList() *cobra.Command {
 	var c client
-	cmd := &cobra.Command{
+	return c.addTo(&cobra.Command{
 		Use:     "list",
-		Short:   "List the " + plural + " and how far their syncs are",
-		Example: "  collector " + k.name + " list",
+		Short:   "List the " + k.plural + " and how far their syncs are",
+		Example: "  collector " + string(k.kind) + " list",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := untilDone(cmd)
-			defer cancel()
-			found, raw, err := c.computations(ctx, k.name)
+		RunE: limited(func(ctx context.Context, out io.Writer, _ []string) error {
+			found, raw, err := k.all(ctx, &c)
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
 			if c.json {
 				return printJSON(out, raw)
 			}
 			if len(found) == 0 {
-				fmt.Fprintln(out, "no "+plural)
+				fmt.Fprintln(out, "no "+k.plural)
 				return nil
 			}
 			return table(out, func(row func(...any)) {
 				row("NAME", "TRAIT", "SOURCE", "DESTINATION", "USERS", "LAST SYNC")
 				for _, one := range found {
-					row(one.Name, one.Key, one.Source, one.Destination, one.Users, one.last())
+					row(one.Name, one.Key, one.Source, one.Destination, one.Users, lastSync(one))
 				}
 			})
-		},
-	}
-	c.addFlags(cmd)
-	return cmd
+		}),
+	})
 }
 
-// computations returns those of a kind, and the answer with those of all kinds.
-func (c *client) computations(ctx context.Context, kind string) ([]computation, []byte, error) {
-	var list struct {
-		Computations []computation `json:"computations"`
-	}
-	raw, err := c.get(ctx, "/computations", &list)
-	var found []computation
-	for _, one := range list.Computations {
-		if one.Kind == kind {
+// all returns the computations of the kind, and the answer with those of all kinds.
+func (k listKind) all(ctx context.Context, c *client) (found []users.Computation, raw any, err error) {
+	list, err := get[struct{ Computations []users.Computation }](ctx, c, "/computations")
+	for _, one := range list.read.Computations {
+		if one.Kind == k.kind {
 			found = append(found, one)
 		}
 	}
-	return found, raw, err
+	return found, list.raw, err
 }
 
 func (k listKind) newForget() *cobra.Command {
 	var c client
-	var source, destination string
+	q := url.Values{}
 	cmd := &cobra.Command{
 		Use:   "forget NAME",
 		Short: "Forget the list and what the destination was told of it",
 		Long: `Forget the list and what the destination was told of it, with the syncs that wait.
 Nothing is sent: the destination keeps what it knows. The next sync is a first one.`,
-		Example: "  collector " + k.name + " forget 'Big Spenders' --destination crm",
+		Example: "  collector " + string(k.kind) + " forget 'Big Spenders' --destination crm",
 		Args:    oneName,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := untilDone(cmd)
-			defer cancel()
-			one, err := c.find(ctx, k.name, args[0], source, destination)
+		RunE: limited(func(ctx context.Context, out io.Writer, args []string) error {
+			one, err := k.find(ctx, &c, args[0], q.Get("source"), q.Get("destination"))
 			if err != nil {
 				return err
 			}
-			if err := c.call(ctx, "DELETE", "/computations/"+one.ID, nil, nil); err != nil {
+			if _, err := ask[any](ctx, &c, http.MethodDelete, "/computations/"+one.ID, nil); err != nil {
 				return err
 			}
 			if c.json {
-				return printValue(cmd.OutOrStdout(), map[string]any{"forgotten": one.ID})
+				return printJSON(out, map[string]any{"forgotten": one.ID})
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s %q of source %s at destination %s is forgotten\n", k.name, plain(one.Name), plain(one.Source), plain(one.Destination))
+			fmt.Fprintf(out, "%s %q of source %s at destination %s is forgotten\n", k.kind, plain(one.Name), plain(one.Source), plain(one.Destination))
 			return nil
-		},
+		}),
 	}
-	c.addFlags(cmd)
-	cmd.Flags().StringVar(&source, "source", "", "the source, where there are several of that name")
-	cmd.Flags().StringVar(&destination, "destination", "", "the destination, where there are several of that name")
-	_ = cmd.RegisterFlagCompletionFunc("destination", c.destinationNames)
-	return cmd
+	parameterFlag(cmd, q, "source", "the source, where there are several of that name")
+	c.destinationFlag(cmd, q, "the destination, where there are several of that name")
+	return c.addTo(cmd)
 }
 
 // find returns the one that is meant.
-func (c *client) find(ctx context.Context, kind, name, source, destination string) (computation, error) {
-	all, _, err := c.computations(ctx, kind)
+func (k listKind) find(ctx context.Context, c *client, name, source, destination string) (users.Computation, error) {
+	all, _, err := k.all(ctx, c)
 	if err != nil {
-		return computation{}, err
+		return users.Computation{}, err
 	}
-	var found []computation
+	var found []users.Computation
 	var places []string
 	for _, one := range all {
 		if (one.Name == name || one.Key == name) && (source == "" || one.Source == source) && (destination == "" || one.Destination == destination) {
@@ -352,73 +306,9 @@ func (c *client) find(ctx context.Context, kind, name, source, destination strin
 	}
 	switch len(found) {
 	case 0:
-		return computation{}, fmt.Errorf("there is no such %s: see collector %s list", kind, kind)
+		return users.Computation{}, fmt.Errorf("there is no such %s: see collector %s list", k.kind, k.kind)
 	case 1:
 		return found[0], nil
 	}
-	return computation{}, errors.New("there are several: " + strings.Join(places, "; ") + ": say which with --source and --destination")
-}
-
-const (
-	progressPause = 200 * time.Millisecond // on a terminal
-	reportPause   = 10 * time.Second       // elsewhere
-)
-
-// progress shows how far something is: on a terminal on one line, elsewhere on a
-// line of its own every ten seconds.
-type progress struct {
-	out      io.Writer
-	terminal bool
-	last     time.Time
-	width    int // of what stands on the line
-}
-
-func newProgress(out io.Writer) *progress {
-	p := &progress{out: out, last: time.Now()}
-	if f, ok := out.(*os.File); ok {
-		info, err := f.Stat()
-		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	return p
-}
-
-func (p *progress) say(text string) {
-	pause := reportPause
-	if p.terminal {
-		pause = progressPause
-	}
-	if time.Since(p.last) < pause {
-		return
-	}
-	p.last = time.Now()
-	if !p.terminal {
-		fmt.Fprintln(p.out, text)
-		return
-	}
-	fmt.Fprintf(p.out, "\r%-*s", p.width, text)
-	p.width = len(text)
-}
-
-// clear leaves the line as it was.
-func (p *progress) clear() {
-	if p.width > 0 {
-		fmt.Fprintf(p.out, "\r%*s\r", p.width, "")
-		p.width = 0
-	}
-}
-
-// reading shows how much of a list was read.
-func (p *progress) reading(list io.Reader) io.Reader { return &readProgress{list: list, shown: p} }
-
-type readProgress struct {
-	list  io.Reader
-	shown *progress
-	bytes int64
-}
-
-func (r *readProgress) Read(b []byte) (int, error) {
-	n, err := r.list.Read(b)
-	r.bytes += int64(n)
-	r.shown.say(bytesText(r.bytes) + " of the list sent")
-	return n, err
+	return users.Computation{}, errors.New("there are several: " + strings.Join(places, "; ") + ": say which with --source and --destination")
 }

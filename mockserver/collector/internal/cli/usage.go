@@ -15,6 +15,9 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// errReported ends a command with code 1 that has printed why already.
+var errReported = errors.New("it was reported")
+
 // noArgs wants no arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
@@ -74,7 +77,10 @@ func requireOne(cmd *cobra.Command, flags ...string) error {
 func flagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
+	var said usageError
 	switch {
+	case errors.As(err, &said):
+		return said
 	case errors.As(err, &missing):
 		return usagef("--%s needs a value: see %s --help", missing.GetFlag().Name, cmd.CommandPath())
 	case errors.As(err, &invalid):

@@ -35,8 +35,6 @@ func (c *Config) check(d *decoder, lookup resolver) {
 	}
 }
 
-type report func(field, wrong, hint string)
-
 func (c *Config) checkListeners(wrong report) {
 	right := checkAddress(wrong, "listen", c.Listen)
 	if c.Admin.TokenFile != "" {
@@ -131,7 +129,7 @@ func areServers(urls string) bool {
 		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
 			server = "nats://" + server
 		}
-		if u, err := url.Parse(server); err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+		if !isURL(server, "nats", "tls", "ws", "wss") {
 			return false
 		}
 	}
@@ -141,12 +139,17 @@ func areServers(urls string) bool {
 // areMonitors reports whether each monitoring address can be asked.
 func areMonitors(urls string) bool {
 	for address := range strings.SplitSeq(urls, ",") {
-		u, err := url.Parse(strings.TrimSpace(address))
-		if urls != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		if urls != "" && !isURL(strings.TrimSpace(address), "http", "https") {
 			return false
 		}
 	}
 	return true
+}
+
+// isURL reports whether a text names a host, and one of the protocols.
+func isURL(text string, protocols ...string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && slices.Contains(protocols, u.Scheme)
 }
 
 const (
@@ -181,11 +184,8 @@ func (c *Config) checkNATSFiles(wrong report) {
 }
 
 func (c *Config) checkEgress(wrong report) {
-	if p := c.Egress.Proxy; p != "" && p != ProxyEnvironment {
-		u, err := url.Parse(p)
-		if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) {
-			wrong("egress.proxy", "is no URL of a proxy", "use one such as http://proxy.example.com:3128, or environment for that of HTTPS_PROXY")
-		}
+	if p := c.Egress.Proxy; p != "" && p != ProxyEnvironment && !isURL(p, "http", "https", "socks5") {
+		wrong("egress.proxy", "is no URL of a proxy", "use one such as http://proxy.example.com:3128, or environment for that of HTTPS_PROXY")
 	}
 	if c.Egress.CAFile != "" {
 		if err := checkCertificates(c.Egress.CAFile); err != nil {

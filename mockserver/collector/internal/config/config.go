@@ -1,4 +1,3 @@
-// Package config reads the configuration of the command collector.
 package config
 
 import (
@@ -31,6 +30,9 @@ type Config struct {
 	files    Files
 	warnings Problems
 }
+
+// Files returns those that the configuration was read from.
+func (c *Config) Files() Files { return c.files }
 
 // Warnings returns what is no error, but should be mended.
 func (c *Config) Warnings() Problems { return c.warnings }

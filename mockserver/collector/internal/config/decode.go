@@ -118,6 +118,9 @@ func (d *decoder) warn(field, wrong, hint string) {
 	d.warnings = append(d.warnings, d.problem(d.place(field), field, wrong, hint))
 }
 
+// A report notes a problem with a field that was decoded.
+type report func(field, wrong, hint string)
+
 func (d *decoder) problem(at *token.Token, field, wrong, hint string) Problem {
 	p := Problem{File: d.file, Field: field, Wrong: wrong, Hint: hint}
 	if at != nil && at.Position != nil {

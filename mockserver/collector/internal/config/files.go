@@ -19,9 +19,6 @@ func digestOf(path string) digest {
 	return sha256.Sum256(data)
 }
 
-// Files returns those that the configuration was read from.
-func (c *Config) Files() Files { return c.files }
-
 // Paths returns where they are.
 func (f Files) Paths() []string { return slices.Sorted(maps.Keys(f)) }
 

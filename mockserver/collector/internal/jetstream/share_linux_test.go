@@ -44,6 +44,7 @@ func TestWorkIsSharedAgainAfterALeaderIsLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three servers take a while")
 	}
+	t.Parallel() // it mostly waits
 	c := startCluster(t)
 	shares := make(chan int, 1000) // who got something
 	for i := range 3 {

@@ -20,6 +20,7 @@ func TestCollectorsThatStartTogetherAllStart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three servers take a while")
 	}
+	t.Parallel() // it mostly waits
 	c := startCluster(t)
 	for round := range times("JOURNAL_STARTS", 3) {
 		options := jetstream.Options{Name: fmt.Sprint("round", round), NATS: &jetstream.NATS{URL: c.url()}}

@@ -136,28 +136,9 @@ func (m *Metrics) ended(e tracking.Ended) {
 // state is what a scrape asks the collector for.
 type state Metrics
 
-var (
-	readyDesc    = prometheus.NewDesc("collector_ready", "Whether calls can be stored: 1 or 0.", nil, nil)
-	bytesDesc    = prometheus.NewDesc("collector_queue_bytes", "How much the queue holds.", nil, nil)
-	limitDesc    = prometheus.NewDesc("collector_queue_limit_bytes", "Where the queue refuses more; 0 for no limit.", nil, nil)
-	serverDesc   = prometheus.NewDesc("collector_cluster_server", "A server of the cluster that keeps the queue, and whether it brings calls to its disk before it acknowledges them: sync is always, lazy or unknown. Always 1.", []string{"server", "version", "sync"}, nil)
-	scrubDesc    = prometheus.NewDesc("collector_scrub_bytes_total", "How much of what is stored was read to look for damage.", nil, nil)
-	roundsDesc   = prometheus.NewDesc("collector_scrub_rounds_total", "How often all that is stored was read to look for damage.", nil, nil)
-	damageDesc   = prometheus.NewDesc("collector_scrub_damage", "How many places were damaged when all that is stored was last read.", nil, nil)
-	callsDesc    = prometheus.NewDesc("collector_ledger_calls", "The account of each destination: accepted = delivered + failed + filtered + pending + lost.", []string{"destination", "state"}, nil)
-	oldestDesc   = prometheus.NewDesc("collector_oldest_pending_seconds", "How long ago the oldest pending call was accepted; 0 where none is.", []string{"destination"}, nil)
-	downDesc     = prometheus.NewDesc("collector_destination_down", "Whether so many calls failed in a row that fewer are tried: 1 or 0.", []string{"destination"}, nil)
-	pausedDesc   = prometheus.NewDesc("collector_destination_paused", "Whether an operator paused it: 1 or 0.", []string{"destination"}, nil)
-	droppedDesc  = prometheus.NewDesc("collector_attempt_records_dropped_total", "Requests to webhooks that could not be kept for the inspector and the admin API.", nil, nil)
-	failuresDesc = prometheus.NewDesc("collector_destination_failures", "How many calls failed in a row.", []string{"destination"}, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (*state) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{readyDesc, bytesDesc, limitDesc, serverDesc, scrubDesc, roundsDesc, damageDesc, callsDesc, oldestDesc, downDesc, pausedDesc, failuresDesc, droppedDesc} {
-		descs <- d
-	}
-}
+// Describe implements prometheus.Collector. It describes nothing, by which a registry
+// knows that all is to be learned from Collect.
+func (*state) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (s *state) Collect(out chan<- prometheus.Metric) {
@@ -167,38 +148,46 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	send := func(kind prometheus.ValueType, name, help string, v float64, labels prometheus.Labels) {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, labels), kind, v)
 	}
-	gauge(readyDesc, one(c.Ready(ctx) == nil))
-	out <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(c.dropped()))
+	gauge := func(name, help string, v float64, labels prometheus.Labels) {
+		send(prometheus.GaugeValue, name, help, v, labels)
+	}
+	counter := func(name, help string, v float64) { send(prometheus.CounterValue, name, help, v, nil) }
+
+	gauge("collector_ready", "Whether calls can be stored: 1 or 0.", one(c.Ready(ctx) == nil), nil)
+	counter("collector_attempt_records_dropped_total", "Requests to webhooks that could not be kept for the inspector and the admin API.", float64(c.dropped()))
 	health, _ := c.Health(ctx)
-	gauge(bytesDesc, float64(health.Bytes))
-	gauge(limitDesc, float64(health.LimitBytes))
-	out <- prometheus.MustNewConstMetric(scrubDesc, prometheus.CounterValue, float64(health.Scrub.Bytes))
-	out <- prometheus.MustNewConstMetric(roundsDesc, prometheus.CounterValue, float64(health.Scrub.Rounds))
-	gauge(damageDesc, float64(len(health.Scrub.Damage)))
-	for _, server := range health.Servers {
-		gauge(serverDesc, 1, server.Name, server.Version, server.Sync)
+	gauge("collector_queue_bytes", "How much the queue holds.", float64(health.Bytes), nil)
+	gauge("collector_queue_limit_bytes", "Where the queue refuses more; 0 for no limit.", float64(health.LimitBytes), nil)
+	counter("collector_scrub_bytes_total", "How much of what is stored was read to look for damage.", float64(health.Scrub.Bytes))
+	counter("collector_scrub_rounds_total", "How often all that is stored was read to look for damage.", float64(health.Scrub.Rounds))
+	gauge("collector_scrub_damage", "How many places were damaged when all that is stored was last read.", float64(len(health.Scrub.Damage)), nil)
+	for _, s := range health.Servers {
+		gauge("collector_cluster_server", "A server of the cluster that keeps the queue, and whether it brings calls to its disk before it acknowledges them: sync is always, lazy or unknown. Always 1.",
+			1, prometheus.Labels{"server": s.Name, "version": s.Version, "sync": s.Sync})
 	}
 	for _, d := range c.Status() {
-		gauge(downDesc, one(d.Down), d.Destination)
-		gauge(pausedDesc, one(d.Paused), d.Destination)
-		gauge(failuresDesc, float64(d.Failures), d.Destination)
+		label := prometheus.Labels{"destination": d.Destination}
+		gauge("collector_destination_down", "Whether so many calls failed in a row that fewer are tried: 1 or 0.", one(d.Down), label)
+		gauge("collector_destination_paused", "Whether an operator paused it: 1 or 0.", one(d.Paused), label)
+		gauge("collector_destination_failures", "How many calls failed in a row.", float64(d.Failures), label)
 	}
 	ledgers, err := c.Ledger(ctx)
 	if err != nil {
 		return // the queue is closing, or cannot answer: collector_ready tells
 	}
 	for _, l := range ledgers {
-		for name, n := range map[string]int64{"accepted": l.Accepted, "delivered": l.Delivered, "failed": l.Failed, "filtered": l.Filtered, "pending": l.Pending, "lost": l.Lost} {
-			gauge(callsDesc, float64(n), l.Destination, name)
+		for state, n := range map[string]int64{"accepted": l.Accepted, "delivered": l.Delivered, "failed": l.Failed, "filtered": l.Filtered, "pending": l.Pending, "lost": l.Lost} {
+			gauge("collector_ledger_calls", "The account of each destination: accepted = delivered + failed + filtered + pending + lost.",
+				float64(n), prometheus.Labels{"destination": l.Destination, "state": state})
 		}
 		age := 0.0
 		if !l.OldestPending.IsZero() {
 			age = max(0, time.Since(l.OldestPending).Seconds())
 		}
-		gauge(oldestDesc, age, l.Destination)
+		gauge("collector_oldest_pending_seconds", "How long ago the oldest pending call was accepted; 0 where none is.", age, prometheus.Labels{"destination": l.Destination})
 	}
 }
 

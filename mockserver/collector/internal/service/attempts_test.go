@@ -75,8 +75,7 @@ func TestHistoryOutlivesTheProcess(t *testing.T) {
 			assert.NotEmpty(t, a.RequestHeader["X-Message-Id"])
 		}
 	}
-	ledgers, err := second.collector.Ledger(t.Context())
-	require.NoError(t, err)
+	ledgers := ledgersOf(t, second)
 	assert.Equal(t, int64(4), ledgers[0].Accepted, "what was stored before is known again")
 	replayed, err := second.collector.Replay(t.Context(), "good", engine.Selection{State: tracking.StateDelivered})
 	require.NoError(t, err)

@@ -16,7 +16,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
@@ -28,15 +27,6 @@ const (
 	defaultHistory = 10_000
 	historyBytes   = 32 << 20
 )
-
-// A store is the queue, and what is kept beside it.
-type store struct {
-	queue    *jetstream.Journal
-	settings state.Store
-	state    state.Store
-	history  *history.History
-	attempts *attemptLog
-}
 
 func openStore(ctx context.Context, o Options) (*store, error) {
 	c := o.Config
@@ -57,16 +47,16 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 }
 
 const (
-	// clusterPatience is how long a cluster may take to answer when the collector
+	// clusterTimeout is how long a cluster may take to answer when the collector
 	// starts, and clusterPause how long it is left alone between.
-	clusterPatience = 2 * time.Minute
-	clusterPause    = time.Second
+	clusterTimeout = 2 * time.Minute
+	clusterPause   = time.Second
 )
 
 // open opens the queue and starts a collector on it. A cluster that is just
 // starting, or choosing its leaders, is waited for.
 func open(ctx context.Context, o Options, metrics event.Observer) (*store, *engine.Collector, error) {
-	for deadline := time.Now().Add(clusterPatience); ; {
+	for deadline := time.Now().Add(clusterTimeout); ; {
 		s, c, err := tryOpen(ctx, o, metrics)
 		if err == nil || o.Config.NATS == nil || !jetstream.Transient(err) || time.Now().After(deadline) {
 			return s, c, err
@@ -122,12 +112,6 @@ func forgetRemoved(ctx context.Context, o Options, queue *jetstream.Journal, c *
 		}
 	}
 	return nil
-}
-
-// close is for a store that no collector has taken over.
-func (s *store) close() error {
-	s.attempts.close()
-	return s.queue.Close()
 }
 
 // openCollector starts a collector on a store.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // TestAdminAPIKeepsToItsDocument makes every request that the document describes,
@@ -48,9 +49,7 @@ func TestAdminAPIKeepsToItsDocument(t *testing.T) {
 	send("web-key", `{"batch":[{"type":"track","userId":"u1","event":"E","messageId":"m 1/a","properties":{"n":12345678901234567890}},
 		{"type":"page","anonymousId":"a","name":"N","category":"C","messageId":"m2"},{"type":"track","userId":"u"}]}`)
 	send("", `{"batch":[]}`)
-	waitFor(t, func() bool {
-		ledgers, err := s.collector.Ledger(t.Context())
-		require.NoError(t, err)
+	waitLedgers(t, s, func(ledgers []tracking.Ledger) bool {
 		return len(ledgers) == 2 && ledgers[0].Pending == 0 && ledgers[1].Pending == 0
 	})
 

@@ -75,6 +75,19 @@ func send(url, key, prefix string, n int) bool {
 	return res.StatusCode == http.StatusOK
 }
 
+// ledgersOf returns the accounts of all destinations.
+func ledgersOf(t *testing.T, s *Service) []tracking.Ledger {
+	t.Helper()
+	ledgers, err := s.collector.Ledger(t.Context())
+	require.NoError(t, err)
+	return ledgers
+}
+
+func waitLedgers(t *testing.T, s *Service, holds func([]tracking.Ledger) bool) {
+	t.Helper()
+	waitFor(t, func() bool { return holds(ledgersOf(t, s)) })
+}
+
 func loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 }
@@ -174,11 +187,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		Destinations: []config.Destination{{Name: "hook", Webhooks: []config.Webhook{{URL: receiver.URL}}}},
 	}})
 	settled := func(n int64) {
-		waitFor(t, func() bool {
-			ledgers, err := s.collector.Ledger(t.Context())
-			require.NoError(t, err)
-			return ledgers[0].Accepted == n && ledgers[0].Pending == 0
-		})
+		waitLedgers(t, s, func(ledgers []tracking.Ledger) bool { return ledgers[0].Accepted == n && ledgers[0].Pending == 0 })
 	}
 	require.True(t, send(s.URL(), "web-key", "a", 3))
 	require.True(t, send(s.URL(), "web-key", "a", 3))
@@ -311,8 +320,7 @@ func TestReloadLosesNoCall(t *testing.T) {
 		})
 		return n == accepted.Load()
 	})
-	ledgers, err := s.collector.Ledger(t.Context())
-	require.NoError(t, err)
+	ledgers := ledgersOf(t, s)
 	for _, l := range ledgers {
 		assert.True(t, l.Holds(), "%+v", l)
 	}
@@ -553,8 +561,7 @@ func TestADestinationTakenOutOfTheConfigurationIsForgotten(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.True(t, send(second.URL(), "web-key", "b", 2))
-	ledgers, err := second.collector.Ledger(t.Context())
-	require.NoError(t, err)
+	ledgers := ledgersOf(t, second)
 	require.Len(t, ledgers, 1)
 	assert.EqualValues(t, 5, ledgers[0].Pending)
 	require.NoError(t, second.shutdown())
@@ -592,9 +599,9 @@ func TestWhatIsStartingSaysSo(t *testing.T) {
 	assert.Error(t, err, "it listens no longer")
 }
 
-func TestRequestsWaitAtTheDoor(t *testing.T) {
+func TestRequestsWaitUntilTheQueueIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor()
+		d := newStartupGate()
 		answers := make(chan *httptest.ResponseRecorder, 2)
 		ask := func() {
 			w := httptest.NewRecorder()
@@ -602,7 +609,7 @@ func TestRequestsWaitAtTheDoor(t *testing.T) {
 			answers <- w
 		}
 		go ask()
-		time.Sleep(doorPatience)
+		time.Sleep(startupTimeout)
 		refused := <-answers
 		assert.Equal(t, 503, refused.Code)
 		assert.Equal(t, "5", refused.Header().Get("Retry-After"))
@@ -660,10 +667,6 @@ func TestRunEndsGracefully(t *testing.T) {
 		}
 	}()
 	again := start(t, Options{Dev: true, Config: c})
-	waitFor(t, func() bool {
-		ledgers, err := again.collector.Ledger(t.Context())
-		require.NoError(t, err)
-		return len(ledgers) == 1 && ledgers[0].Delivered == 5
-	})
+	waitLedgers(t, again, func(ledgers []tracking.Ledger) bool { return len(ledgers) == 1 && ledgers[0].Delivered == 5 })
 	assert.EqualValues(t, 5, answered.Load())
 }

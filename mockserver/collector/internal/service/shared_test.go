@@ -64,11 +64,7 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 	require.NoError(t, one.collector.Resume(t.Context(), "crm"))
 	waitFor(t, func() bool { return got.Load() == 3 })
 	for _, s := range []*Service{one, two} {
-		waitFor(t, func() bool {
-			ledgers, err := s.collector.Ledger(t.Context())
-			require.NoError(t, err)
-			return len(ledgers) == 1 && ledgers[0].Delivered == 3
-		})
+		waitLedgers(t, s, func(ledgers []tracking.Ledger) bool { return len(ledgers) == 1 && ledgers[0].Delivered == 3 })
 	}
 
 	third := replica()
@@ -76,11 +72,7 @@ func TestReplicasShareTheirSettings(t *testing.T) {
 	require.NoError(t, two.collector.RemoveDestination(t.Context(), "crm"))
 	for _, s := range []*Service{one, third} {
 		waitFor(t, func() bool { return len(s.collector.Settings().Destinations) == 0 })
-		waitFor(t, func() bool {
-			ledgers, err := s.collector.Ledger(t.Context())
-			require.NoError(t, err)
-			return len(ledgers) == 0
-		})
+		waitLedgers(t, s, func(ledgers []tracking.Ledger) bool { return len(ledgers) == 0 })
 	}
 }
 
@@ -103,9 +95,7 @@ func TestADestinationOfOneCollectorOutlivesAnothersRemoval(t *testing.T) {
 	without.Destinations = nil
 	_, err := one.Reload(t.Context(), without)
 	require.NoError(t, err)
-	waitFor(t, func() bool {
-		ledgers, err := one.collector.Ledger(t.Context())
-		require.NoError(t, err)
+	waitLedgers(t, one, func(ledgers []tracking.Ledger) bool {
 		return len(ledgers) == 1 && ledgers[0].Accepted == 0 // two has attached it again
 	})
 	require.True(t, send(one.URL(), "web-key", "after", 3))
@@ -113,7 +103,6 @@ func TestADestinationOfOneCollectorOutlivesAnothersRemoval(t *testing.T) {
 
 	_, err = two.Reload(t.Context(), without)
 	require.NoError(t, err)
-	ledgers, err := two.collector.Ledger(t.Context())
-	require.NoError(t, err)
+	ledgers := ledgersOf(t, two)
 	assert.Empty(t, ledgers)
 }

@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// doorPatience is how long a request waits for a collector that is starting. It
+// startupTimeout is how long a request waits for a collector that is starting. It
 // must be shorter than a server waits for the body of a request.
-const doorPatience = 5 * time.Second
+const startupTimeout = 5 * time.Second
 
-// A door is what requests meet. Until it is opened it answers that the collector
+// A startupGate holds requests. Until it is opened it answers that the collector
 // lives and is not ready: to open a large queue takes a moment, and a cluster that is
 // just starting may take minutes.
-type door struct {
+type startupGate struct {
 	opened  chan struct{} // closed by open
 	handler http.Handler  // set before opened is closed
 }
 
-func newDoor() *door { return &door{opened: make(chan struct{})} }
+func newStartupGate() *startupGate { return &startupGate{opened: make(chan struct{})} }
 
 // open lets requests in.
-func (d *door) open(h http.Handler) {
-	d.handler = h
-	close(d.opened)
+func (g *startupGate) open(h http.Handler) {
+	g.handler = h
+	close(g.opened)
 }
 
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *startupGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
-	case <-d.opened:
-		d.handler.ServeHTTP(w, r)
+	case <-g.opened:
+		g.handler.ServeHTTP(w, r)
 	default:
-		d.wait(w, r)
+		g.wait(w, r)
 	}
 }
 
-func (d *door) wait(w http.ResponseWriter, r *http.Request) {
+func (g *startupGate) wait(w http.ResponseWriter, r *http.Request) {
 	const message = "the collector is starting; send again later"
 	switch r.URL.Path {
 	case "/health":
@@ -45,13 +45,13 @@ func (d *door) wait(w http.ResponseWriter, r *http.Request) {
 		answerStarting(w, http.StatusServiceUnavailable, fmt.Sprintf(`{"status":"unavailable","message":%q}`, message))
 		return
 	}
-	patience := time.NewTimer(doorPatience)
-	defer patience.Stop()
+	timeout := time.NewTimer(startupTimeout)
+	defer timeout.Stop()
 	select {
-	case <-d.opened:
-		d.handler.ServeHTTP(w, r)
+	case <-g.opened:
+		g.handler.ServeHTTP(w, r)
 	case <-r.Context().Done():
-	case <-patience.C:
+	case <-timeout.C:
 		w.Header().Set("Retry-After", "5")
 		answerStarting(w, http.StatusServiceUnavailable, fmt.Sprintf(`{"success":false,"code":"unavailable","message":%q,"error":%[1]q}`, message))
 	}

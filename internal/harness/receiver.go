@@ -96,11 +96,11 @@ func (r *Receiver) Distinct() int64 {
 
 // Missing counts the calls of a load that were answered 200 and did not come.
 func (r *Receiver) Missing(l *Load) (missing int64) {
-	l.Each(func(id [12]byte) {
-		if r.At(id).IsZero() {
+	for c := range l.All {
+		if !c.Answered.IsZero() && r.At(c.ID).IsZero() {
 			missing++
 		}
-	})
+	}
 	return missing
 }
 

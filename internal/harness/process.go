@@ -1,16 +1,22 @@
-// Package harness runs the real command against real receivers, for the
-// end-to-end tests and the load tests.
+// Package harness runs the command collector against real receivers, for the tests and
+// the measurements of the nested modules.
 package harness
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -49,7 +55,8 @@ type Process struct {
 	log bytes.Buffer
 }
 
-// Start starts a program. prepare may change the command before.
+// Start starts a program, which ends with this one where the system can see to that.
+// prepare may change the command before.
 func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error) {
 	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = (*processLog)(p), (*processLog)(p)
@@ -57,13 +64,20 @@ func Start(path string, args []string, prepare func(*exec.Cmd)) (*Process, error
 	if prepare != nil {
 		prepare(p.cmd)
 	}
-	if err := p.cmd.Start(); err != nil {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // Linux takes the end of the thread that started it for ours
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
 		return nil, err
 	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
 	return p, nil
 }
 
@@ -133,6 +147,7 @@ func (p *Process) CPU() time.Duration {
 type Collector struct {
 	*Process
 	URL        string
+	Token      string        // for the admin API, or empty
 	Startup    time.Duration // from the start of the process to readiness
 	StartupCPU time.Duration // what that cost, where the system tells it
 }
@@ -157,6 +172,60 @@ func Serve(path, config, address string, prepare func(*exec.Cmd)) (*Collector, e
 	}
 	c.StartupCPU = usage.CPU
 	return c, nil
+}
+
+// Ask asks the admin API: it sends a body as JSON unless that is nil, and reads what
+// is answered into a pointer unless that is nil.
+func (c *Collector) Ask(ctx context.Context, method, path string, body, answer any) error {
+	var text bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&text).Encode(body); err != nil {
+			return err
+		}
+	}
+	res, err := c.request(ctx, method, "/api/v1"+path, &text)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		why, _ := io.ReadAll(res.Body)
+		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, why)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(res.Body).Decode(answer)
+}
+
+// Metrics returns what Prometheus would scrape: values by name and labels.
+func (c *Collector) Metrics(ctx context.Context) (map[string]float64, error) {
+	res, err := c.request(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	values := map[string]float64{}
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		end := strings.LastIndexByte(lines.Text(), ' ')
+		if n, err := strconv.ParseFloat(lines.Text()[end+1:], 64); err == nil {
+			values[lines.Text()[:max(end, 0)]] = n
+		}
+	}
+	return values, lines.Err()
+}
+
+func (c *Collector) request(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	return http.DefaultClient.Do(req)
 }
 
 // Ready reports whether /ready answers 200.

@@ -1,0 +1,254 @@
+package harness
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Load sends batches of calls, each again until it is answered 200, as clients
+// do.
+type Load struct {
+	URLs     []string // one or more collectors; a sender changes to the next on an error
+	WriteKey string
+	Run      byte // tells the calls of one load from those of another
+	Senders  int
+	Batch    int  // calls in a batch
+	Singly   bool // every fifth request is a single call
+	CallSize int  // bytes of a call, about. Defaults to 800
+	Noise    bool // calls that do not compress
+	// Rate bounds the calls a second of all senders; 0 is no bound.
+	Rate int
+	// Timeout is how long a sender waits for an answer. Defaults to 15 s.
+	Timeout time.Duration
+	// Calls ends the load after about so many; 0 is no bound.
+	Calls int64
+
+	Sent    atomic.Int64 // calls that were answered 200
+	Errors  atomic.Int64 // attempts that were not
+	Refused atomic.Int64 // of these, answers other than 200
+
+	requests [][]request // by sender, each of which writes its own
+}
+
+// A request is one that was begun.
+type request struct{ begun, answered time.Time } // answered is zero until it was, with 200
+
+// Start sends until stop is called. Every request that was begun is then made until it
+// is answered 200, but no longer than grace. stop returns at its end; it may be called
+// more than once.
+func (l *Load) Start() (stop func(grace time.Duration)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	hard, abort := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.send(ctx, hard)
+	}()
+	return func(grace time.Duration) {
+		cancel()
+		timer := time.AfterFunc(grace, abort)
+		<-done
+		timer.Stop()
+		abort()
+	}
+}
+
+// Do sends until ctx ends or enough were sent, and then as stop of Start does.
+func (l *Load) Do(ctx context.Context, grace time.Duration) {
+	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	defer stop()
+	l.send(ctx, hard)
+}
+
+// send begins requests until ctx ends, and makes those until hard ends.
+func (l *Load) send(ctx, hard context.Context) {
+	l.requests = make([][]request, l.Senders)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.Senders, MaxIdleConns: 4 * l.Senders}, Timeout: cmp.Or(l.Timeout, 15*time.Second)}
+	defer client.CloseIdleConnections()
+	var senders sync.WaitGroup
+	for s := range l.Senders {
+		senders.Go(func() {
+			batch, single := l.body(l.Batch), l.body(1)
+			next := time.Now()
+			for n := 0; ctx.Err() == nil && (l.Calls == 0 || l.Sent.Load() < l.Calls); n++ {
+				body := batch
+				if l.size(n) == 1 {
+					body = single
+				}
+				l.requests[s] = append(l.requests[s], request{begun: time.Now()})
+				if !l.deliver(hard, client, s, body.path, body.with(l.Run, s, n)) {
+					return
+				}
+				l.requests[s][n].answered = time.Now()
+				l.Sent.Add(int64(l.size(n)))
+				next = l.pace(ctx, next)
+			}
+		})
+	}
+	senders.Wait()
+}
+
+// size is how many calls the n-th request of a sender has.
+func (l *Load) size(n int) int {
+	if l.Singly && n%5 == 4 {
+		return 1
+	}
+	return l.Batch
+}
+
+// pace waits until the rate allows another request of the sender. What was late is not
+// made up for.
+func (l *Load) pace(ctx context.Context, last time.Time) (next time.Time) {
+	if l.Rate == 0 {
+		return last
+	}
+	interval := time.Duration(l.Senders*l.Batch) * time.Second / time.Duration(l.Rate)
+	next = last.Add(interval)
+	if earliest := time.Now().Add(-interval); next.Before(earliest) {
+		next = earliest
+	}
+	select {
+	case <-time.After(time.Until(next)):
+	case <-ctx.Done():
+	}
+	return next
+}
+
+// deliver makes a request until it is answered 200.
+func (l *Load) deliver(ctx context.Context, client *http.Client, sender int, path string, body []byte) bool {
+	for try := sender; ; try++ {
+		status := Post(ctx, client, l.URLs[try%len(l.URLs)]+path, l.WriteKey, body)
+		if status == http.StatusOK {
+			return true
+		}
+		l.Errors.Add(1)
+		if status != 0 {
+			l.Refused.Add(1)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(time.Duration(20+mathrand.IntN(30)) * time.Millisecond):
+		}
+	}
+}
+
+// Post sends calls, and returns the status of the answer, or 0 where none came.
+func Post(ctx context.Context, client *http.Client, url, writeKey string, body []byte) int {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return 0
+	}
+	req.SetBasicAuth(writeKey, "")
+	res, err := client.Do(req)
+	if err != nil {
+		return 0
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+	if err != nil {
+		return 0
+	}
+	return res.StatusCode
+}
+
+// A Call is one that was sent at least once.
+type Call struct {
+	ID       [12]byte
+	Begun    time.Time
+	Answered time.Time // when it was answered 200; zero if it was not
+}
+
+// All yields the calls that were sent. It is to be called once the load has ended.
+func (l *Load) All(yield func(Call) bool) {
+	for s, requests := range l.requests {
+		for n, r := range requests {
+			for i := range l.size(n) {
+				if !yield(Call{callID(l.Run, s, n, i), r.begun, r.answered}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Latencies returns how long after its request was begun each call that was answered
+// 200 came first to a receiver. It is to be called once the load has ended.
+func (l *Load) Latencies(r *Receiver) (all []time.Duration) {
+	for c := range l.All {
+		if at := r.At(c.ID); !at.IsZero() && !c.Answered.IsZero() {
+			all = append(all, at.Sub(c.Begun))
+		}
+	}
+	return all
+}
+
+// callID is the messageId of a call: of one run, sender, request and place.
+func callID(run byte, sender, request, place int) [12]byte {
+	var id [12]byte
+	id[0], id[1] = run, byte(sender)
+	binary.BigEndian.PutUint64(id[2:], uint64(request))
+	binary.BigEndian.PutUint16(id[10:], uint16(place))
+	return id
+}
+
+// idDigits is how long a messageId is.
+const idDigits = 24
+
+// A body is that of a request, into which messageIds are written.
+type body struct {
+	path   string
+	text   []byte
+	places []int // of the messageIds
+}
+
+// body makes one of some calls.
+func (l *Load) body(calls int) *body {
+	b := &body{path: "/v1/batch", text: []byte(`{"batch":[`)}
+	end := `],"sentAt":"2026-01-02T03:04:06.000Z"}`
+	if calls == 1 && l.Singly {
+		*b, end = body{path: "/v1/track"}, ""
+	}
+	size := cmp.Or(l.CallSize, 800)
+	for i := range calls {
+		if i > 0 {
+			b.text = append(b.text, ',')
+		}
+		start := len(b.text)
+		b.text = append(b.text, `{"type":"track","userId":"user-12345","event":"Order Completed","messageId":"`...)
+		b.places = append(b.places, len(b.text))
+		b.text = append(b.text, bytes.Repeat([]byte{'0'}, idDigits)...)
+		b.text = append(b.text, `","timestamp":"2026-01-02T03:04:05.678Z","context":{"ip":"203.0.113.7","library":{"name":"load","version":"1.0"},"page":{"path":"/checkout","url":"https://shop.example.com/checkout"}},"properties":{"revenue":129.9,"currency":"EUR","coupon":null,"express":true`...)
+		for n := 0; len(b.text)-start < size-60; n++ {
+			if l.Noise {
+				b.text = fmt.Appendf(b.text, `,"property_%d":"%s"`, n, rand.Text())
+			} else {
+				b.text = fmt.Appendf(b.text, `,"property_%d":"value %d of %d"`, n, n*7919%1000, i)
+			}
+		}
+		b.text = append(b.text, `}}`...)
+	}
+	b.text = append(b.text, end...)
+	return b
+}
+
+func (b *body) with(run byte, sender, request int) []byte {
+	for i, at := range b.places {
+		id := callID(run, sender, request, i)
+		hex.Encode(b.text[at:at+idDigits], id[:])
+	}
+	return bytes.Clone(b.text) // a request that was given up may still read the one before
+}

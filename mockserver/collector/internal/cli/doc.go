@@ -1,0 +1,17 @@
+// Package cli is the command collector.
+//
+// A command either runs a collector, by package service, or asks one that runs, by its
+// admin API. What is wrong with a command line ends it with code 2, all else that is
+// wrong with 1, and each error says what would be right.
+//
+// # Files
+//
+//  1. root.go: the command, and which commands it has
+//  2. serve.go, dev.go: they run a collector, or check its configuration
+//  3. send.go: a call is sent
+//  4. deletion.go, sync.go, progress.go: lists of users
+//  5. calls.go, status.go: calls are looked at and replayed, and destinations
+//  6. api.go: a collector that runs is asked
+//  7. print.go: what people and scripts read
+//  8. usage.go: what is wrong with a command line
+package cli

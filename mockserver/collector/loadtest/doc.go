@@ -1,0 +1,18 @@
+// Loadtest measures the command collector on this machine: each measurement runs
+// the real binary beside what it is compared with, in processes of their own, in
+// turns, and prints a table.
+//
+//	go run ./loadtest ingest    # calls stored a second, with fsync
+//	go run ./loadtest deliver   # deliveries a second, beside a bare loop
+//	go run ./loadtest dead      # a dead destination with a backlog beside a healthy one
+//	go run ./loadtest start     # start-up, with a million calls pending, and idle memory
+//	go run ./loadtest verify    # what the proof of the ledger takes
+//	go run ./loadtest churn     # memory and the data directory while calls come and go
+//
+// # Files
+//
+//  1. main.go: the command
+//  2. ingest.go, deliver.go, dead.go, verify.go, start.go, churn.go: a measurement in each
+//  3. peers.go: what the collector is compared with
+//  4. bench.go: what all measurements need
+package main
