@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -202,13 +201,6 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
 	d.Sources, d.Disabled, d.Settings = f.destination.Sources, f.destination.Disabled, f.destination.Settings
 	return d
-}
-
-func (f *destinationForm) problem() error {
-	if len(f.Errors) > 0 {
-		return errors.New("the form has fields that cannot be used")
-	}
-	return nil
 }
 
 // addProblems puts each problem beside its field. places are the places in the

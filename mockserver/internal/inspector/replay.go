@@ -75,7 +75,8 @@ func (in *Inspector) pick(filter callFilter, upTo int64) (found picked, matched 
 	return found, matched
 }
 
-func (in *Inspector) serveReplay(w http.ResponseWriter, r *http.Request) {
+// showReplay asks which calls are to be replayed.
+func (in *Inspector) showReplay(r *http.Request) (answer, error) {
 	q := r.URL.Query()
 	end, _ := in.c.History().End()
 	p := replayPage{Filter: readFilter(q), Only: q.Get("destination"), UpTo: end.Order}
@@ -95,8 +96,7 @@ func (in *Inspector) serveReplay(w http.ResponseWriter, r *http.Request) {
 			if p.Only != "" && state == tracking.StateFailed && p.Filter.Empty() {
 				var err error // the journal keeps failed calls longer than the History
 				if n, err = in.c.Replay(r.Context(), d.Name, engine.Selection{State: state, DryRun: true}); err != nil {
-					in.renderError(w, err)
-					return
+					return answer{}, err
 				}
 			}
 			if n > 0 {
@@ -108,40 +108,35 @@ func (in *Inspector) serveReplay(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	p.Nothing = !slices.ContainsFunc(p.Destinations, func(c replayChoice) bool { return len(c.States) > 0 })
-	in.render(w, http.StatusOK, "replay", page{Title: "Replay", Nav: "calls", Body: p})
+	return answer{template: "replay", page: page{Title: "Replay", Nav: "calls", Body: p}}, nil
 }
 
-// serveReplayAll replays what was chosen: each choice is a state and a
+// replayChosen replays what was chosen: each choice is a state and a
 // destination, as in failed:hook.
-func (in *Inspector) serveReplayAll(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
-	}
+func (in *Inspector) replayChosen(r *http.Request) (answer, error) {
 	filter, only := readFilter(r.PostForm), r.PostForm.Get("destination")
 	upTo, err := strconv.ParseInt(r.PostForm.Get("upTo"), 10, 64)
 	if err != nil {
-		in.renderProblem(w, http.StatusBadRequest, "That did not work", "The form lacks its upTo. Open the page again.")
-		return
+		return problem(http.StatusBadRequest, "That did not work", "The form lacks its upTo. Open the page again."), nil
 	}
 	found, _ := in.pick(filter, upTo)
 	replayed := 0
 	for _, choice := range r.PostForm["pick"] {
 		destination, sel, err := found.selection(choice, only != "" && filter.Empty())
-		n := 0
-		if err == nil {
-			n, err = in.c.Replay(r.Context(), destination, sel)
+		if err != nil {
+			return answer{}, err
+		}
+		n, err := in.c.Replay(r.Context(), destination, sel)
+		if err != nil {
+			return answer{}, err
 		}
 		replayed += n
-		if err != nil {
-			in.renderError(w, err)
-			return
-		}
 	}
 	target := filter.Link("/")
 	if only != "" {
 		target = callFilter{}.Link("/destination", "name", only)
 	}
-	in.redirectTo(w, r, target, replayedText(replayed)+".")
+	return sendTo(target, replayedText(replayed)+".")
 }
 
 // selection reads a choice. allFailed takes a destination's failed calls from the
@@ -164,32 +159,22 @@ func (p picked) selection(choice string, allFailed bool) (destination string, se
 	return destination, sel, nil
 }
 
-// serveReplayCall replays one call to one destination.
-func (in *Inspector) serveReplayCall(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
-	}
+// replayCall replays one call to one destination.
+func (in *Inspector) replayCall(r *http.Request) (answer, error) {
 	ref, filter, destination := r.PathValue("ref"), readFilter(r.PostForm), r.PostForm.Get("destination")
 	i, ok := in.c.History().Item(ref)
 	if !ok || i.Record == nil {
-		in.renderProblem(w, http.StatusNotFound, "The call is not remembered any more", "Failed calls are kept longer: replay them from the page of their destination.")
-		return
+		return problem(http.StatusNotFound, "The call is not remembered any more", "Failed calls are kept longer: replay them from the page of their destination."), nil
 	}
 	n, err := in.replayOne(r.Context(), i.Record, destination)
-	switch {
-	case err != nil:
-		in.renderError(w, err)
-	case isFragment(r):
-		p, ok := in.panel(ref, filter)
-		if !ok {
-			in.renderBlock(w, http.StatusNotFound, "calls", "missing", nil)
-			return
-		}
-		p.Notice = replayedText(n) + " to " + destination + "."
-		in.renderBlock(w, http.StatusOK, "calls", "panel", p)
-	default:
-		in.redirectTo(w, r, filter.Link("/", "call", ref), replayedText(n)+" to "+destination+".")
+	if err != nil {
+		return answer{}, err
 	}
+	done := replayedText(n) + " to " + destination + "."
+	if isFragment(r) {
+		return in.showPanel(ref, filter, done), nil
+	}
+	return sendTo(filter.Link("/", "call", ref), done)
 }
 
 func (in *Inspector) replayOne(ctx context.Context, record *tracking.Record, destination string) (int, error) {
