@@ -1,8 +1,11 @@
 package mockserver
 
 import (
+	"io"
+	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -63,6 +66,23 @@ func (f *Fault) status() int {
 		return http.StatusOK
 	}
 	return 0
+}
+
+// answer writes the fault's answer, or breaks the connection without one.
+func (f *Fault) answer(w http.ResponseWriter) {
+	if f.status() == 0 {
+		panic(http.ErrAbortHandler)
+	}
+	maps.Copy(w.Header(), f.Header)
+	if f.Reset {
+		w.Header().Set("Content-Length", strconv.Itoa(len(f.Body)+1))
+	}
+	w.WriteHeader(f.status())
+	_, _ = io.WriteString(w, f.Body)
+	if f.Reset {
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // faults are those that wait for requests, in order.

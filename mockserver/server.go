@@ -24,7 +24,6 @@ type Server struct {
 	URL string
 
 	View
-	engine  *engine.Collector
 	handler http.Handler
 	http    *http.Server       // nil without a listener
 	end     context.CancelFunc // ends the requests that a fault holds
@@ -52,8 +51,8 @@ func run(config engine.Config, inProcess bool) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	s := &Server{URL: "http://" + inProcessHost, engine: engine}
-	s.View = View{collector: engine, faults: faults, timeout: WaitTimeout, cleared: &watermarks{}}
+	s := &Server{URL: "http://" + inProcessHost}
+	s.View = View{engine: engine, faults: faults, timeout: WaitTimeout, cleared: &watermarks{}}
 	var life context.Context
 	life, s.end = context.WithCancel(context.Background())
 	tracking := &faultyHandler{faults: faults, sourceOf: engine.SourceOf, life: life, next: engine}
