@@ -311,11 +311,15 @@ func TestAServerWithoutANetwork(t *testing.T) {
 	assert.Equal(t, 200, status)
 	assert.Equal(t, ok, body)
 	srv.Expect(t, mockserver.WithID("m-0"))
-	res, err := srv.Client().Get(srv.URL + "/api/v1/calls")
-	require.NoError(t, err)
-	defer res.Body.Close()
-	assert.NotEqual(t, http.StatusNotFound, res.StatusCode, "the admin API too")
-
+	for url, want := range map[string]int{
+		srv.URL + "/api/v1/ledger": 200, srv.URL + "/": 200, srv.URL + "/health": 200,
+		"http://evil.example/api/v1/ledger": 421, // another name is refused here too
+	} {
+		res, err := srv.Client().Get(url)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		assert.Equal(t, want, res.StatusCode, url)
+	}
 }
 
 // TestTransportEndsWithTheContext: a handler that hangs with half an answer written,

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -29,6 +30,15 @@ func TestPictures(t *testing.T) {
 		},
 	}, "")
 	require.NoError(t, collector.AddDestination(t.Context(), to("alerts", gone.URL, "", "ios app")))
+	for _, a := range []users.AudienceSync{
+		{Name: "Big Spenders", Source: "web shop", Destination: "warehouse", Members: users.Members("ada", "grace", "linus")},
+		{Name: "Everyone", Source: "backend", Destination: "crm", Members: users.Members("ada", "ken")}, // which is down
+	} {
+		_, err := collector.SyncAudience(t.Context(), a)
+		require.NoError(t, err)
+	}
+	_, err := collector.DeleteUsers(t.Context(), users.DeletionRequest{ID: "gdpr-2026-117", UserIDs: []string{"ken"}})
+	require.NoError(t, err)
 	b := newTab(t, srv.URL)
 	for at := 290 * time.Second; at >= 0; at -= 2 * time.Second {
 		busyMoment(t, srv.URL, at)
@@ -48,6 +58,7 @@ func TestPictures(t *testing.T) {
 		for name, path := range map[string]string{
 			"calls": "/", "call": "/?call=" + ref, "filter": "/?status=failed", "older": "/?before=200", "replay": "/replay?type=track", "destinations": "/destinations",
 			"destination": "/destination?name=alerts", "configured": "/destination?name=crm", "new": "/destinations/new", "signatures": "/signatures", "signature": "/signatures?destination=warehouse&call=" + ref,
+			"audiences": "/audiences", "deletions": "/deletions", "deletion": "/deletion?id=gdpr-2026-117",
 		} {
 			if name == "older" {
 				b.do(navigate(srv.URL + path))
