@@ -33,7 +33,7 @@ func (t *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !ok {
 		return t.next.RoundTrip(r)
 	}
-	f := t.faults.take(&t.faults.deliveries, func(f *Fault) bool {
+	f := t.faults.take(func(f *Fault) bool {
 		return (f.Destination == "" || f.Destination == delivery.Destination) &&
 			(f.source == "" || f.source == delivery.Source) && (f.Match == nil || f.Match(r))
 	})

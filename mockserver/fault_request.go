@@ -20,7 +20,7 @@ type faultyHandler struct {
 
 // ServeHTTP implements http.Handler.
 func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f := h.take(r)
+	f := h.faults.take(func(f *Fault) bool { return h.befalls(f, r) })
 	if f == nil {
 		h.next.ServeHTTP(w, r)
 		return
@@ -50,11 +50,6 @@ func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		shown.Body = `{"success":false,"code":"fault","message":"a fault of the test","error":"a fault of the test"}` + "\n"
 	}
 	shown.answer(w)
-}
-
-// take returns the fault that befalls a request, or nil.
-func (h *faultyHandler) take(r *http.Request) *Fault {
-	return h.faults.take(&h.faults.requests, func(f *Fault) bool { return h.befalls(f, r) })
 }
 
 // befalls reports whether a fault may befall a request.

@@ -22,11 +22,12 @@ const WaitTimeout = 10 * time.Second
 // A View shows what a server got: all of it, or what came from one source. Its
 // methods may be called from many goroutines at once.
 type View struct {
-	engine  *engine.Collector
-	faults  *faults
-	source  string // of one source; empty: of all
-	timeout time.Duration
-	cleared *watermarks
+	engine     *engine.Collector
+	requests   *faults // to the collector
+	deliveries *faults
+	source     string // of one source; empty: of all
+	timeout    time.Duration
+	cleared    *sync.Map // from a source's name to its watermark
 }
 
 // Within returns the same view whose Expect, ExpectN and Wait wait for at most d, in
@@ -38,29 +39,15 @@ func (v View) Within(d time.Duration) View {
 	return v
 }
 
-// watermarks are up to where sources were cleared.
-type watermarks struct {
-	mu       sync.Mutex // guards bySource
-	bySource map[string]watermark
-}
-
 // A watermark is up to where the calls and the rejections of a source are not shown
 // any more: they are counted from 1.
 type watermark struct{ call, rejection int64 }
 
-func (w *watermarks) of(source string) watermark {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.bySource[source]
-}
-
-func (w *watermarks) set(source string, mark watermark) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.bySource == nil {
-		w.bySource = map[string]watermark{}
-	}
-	w.bySource[source] = mark
+// clearedUpTo returns the watermark of a source.
+func (v View) clearedUpTo(source string) watermark {
+	mark, _ := v.cleared.Load(source)
+	cleared, _ := mark.(watermark)
+	return cleared
 }
 
 // Source returns a view of the calls that come with a write key, so that tests
@@ -80,7 +67,7 @@ func (v View) Source(writeKey string) View {
 
 // shows reports whether the view shows a record.
 func (v View) shows(r *tracking.Record) bool {
-	return (v.source == "" || r.Call.Source == v.source) && r.Seq > v.cleared.of(r.Call.Source).call
+	return (v.source == "" || r.Call.Source == v.source) && r.Seq > v.clearedUpTo(r.Call.Source).call
 }
 
 // Calls returns the calls that were accepted and that every match picks, in the
@@ -118,7 +105,7 @@ func (v View) Rejections() []tracking.Rejection {
 	all, first := v.engine.History().NumberedRejections()
 	var shown []tracking.Rejection
 	for i, r := range all {
-		if (v.source == "" || r.Source == v.source) && first+int64(i) > v.cleared.of(r.Source).rejection {
+		if (v.source == "" || r.Source == v.source) && first+int64(i) > v.clearedUpTo(r.Source).rejection {
 			shown = append(shown, r)
 		}
 	}
@@ -202,7 +189,7 @@ func (v View) explainOthers(b *strings.Builder) bool {
 			fmt.Fprintf(b, "\n  %s came with other write keys than this view's", text.Plural(len(others), "call", "calls"))
 		}
 	}
-	if met, left := v.faults.metBy(v.source); met > 0 {
+	if met, left := v.requests.metBy(v.source); met > 0 {
 		fmt.Fprintf(b, "\n  faults befell %s to the collector, and wait for %d more", text.Plural(met, "request", "requests"), left)
 	}
 	return b.Len() > before
@@ -274,18 +261,18 @@ func tooMany(records []tracking.Record, n int) error {
 // again. A Wait that goes on counts from then on what comes after. Deliveries go on,
 // and faults stay, see ClearFaults.
 func (v View) Clear() {
-	v.faults.forgetMet(v.source)
+	v.requests.forgetMet(v.source)
 	if v.source == "" {
 		v.engine.ForgetAll()
 		return
 	}
 	rejections, first := v.engine.History().NumberedRejections()
-	mark := watermark{v.cleared.of(v.source).call, first + int64(len(rejections)) - 1}
+	mark := watermark{v.clearedUpTo(v.source).call, first + int64(len(rejections)) - 1}
 	records := v.Records()
 	if len(records) > 0 {
 		mark.call = records[len(records)-1].Seq
 	}
-	v.cleared.set(v.source, mark) // before those who wait look again
+	v.cleared.Store(v.source, mark) // before those who wait look again
 	v.engine.Forget(records)
 }
 
@@ -293,24 +280,25 @@ func (v View) Clear() {
 // of a view of one source befall only requests whose Authorization has the
 // source's write key.
 func (v View) Fail(f ...Fault) {
-	v.faults.add(&v.faults.requests, v.source, f)
+	v.requests.add(v.source, f)
 }
 
 // FailDeliveries lets faults befall the next requests to webhooks, each in turn.
 // Those of a view of one source befall only the deliveries of its calls.
 func (v View) FailDeliveries(f ...Fault) {
-	v.faults.add(&v.faults.deliveries, v.source, f)
+	v.deliveries.add(v.source, f)
 }
 
 // ClearFaults drops the faults that are left, and those that stand.
 func (v View) ClearFaults() {
-	v.faults.clear(func(f *Fault) bool { return v.source == "" || f.source == v.source })
+	v.requests.clear(v.source)
+	v.deliveries.clear(v.source)
 }
 
 // FaultsLeft returns how many more requests faults wait for. Faults that stand do
 // not count.
 func (v View) FaultsLeft() int {
-	return v.faults.left(func(f *Fault) bool { return v.source == "" || f.source == v.source })
+	return v.requests.left(v.source) + v.deliveries.left(v.source)
 }
 
 // last returns the last n elements.

@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 )
 
@@ -38,18 +39,13 @@ func (in *Inspector) showCalls(r *http.Request) (answer, error) {
 // sourceNames returns the sources of the settings, and those that calls came from.
 func (in *Inspector) sourceNames() []string {
 	var names []string
-	seen := map[string]bool{}
-	add := func(name string) {
-		if name != "" && !seen[name] && len(names) < 200 {
-			seen[name] = true
+	for _, s := range in.c.Settings().Sources {
+		names = append(names, s.Name)
+	}
+	for _, name := range in.c.History().Sources(1000) {
+		if name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
-	for _, s := range in.c.Settings().Sources {
-		add(s.Name)
-	}
-	for _, name := range in.c.History().Sources(1000) {
-		add(name)
-	}
-	return names
+	return names[:min(len(names), 200)]
 }

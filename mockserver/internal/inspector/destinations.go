@@ -28,7 +28,6 @@ type destinationLine struct {
 	ReadOnly bool // the configuration defines it
 	Status   engine.DestinationStatus
 	Ledger   *tracking.Ledger
-	Now      time.Time
 }
 
 // Label is the state for people.
@@ -45,7 +44,7 @@ func (in *Inspector) destinationLines(ctx context.Context, pick func(tracking.De
 	for _, d := range overviews {
 		lines = append(lines, destinationLine{
 			Name: d.Name, Webhooks: engine.HideHeaders(d.Webhooks), Enabled: !d.Disabled, ReadOnly: d.ReadOnly,
-			Status: d.Status, Ledger: cmp.Or(d.Ledger, &tracking.Ledger{Destination: d.Name}), Now: time.Now(),
+			Status: d.Status, Ledger: cmp.Or(d.Ledger, &tracking.Ledger{Destination: d.Name}),
 		})
 	}
 	return lines, err

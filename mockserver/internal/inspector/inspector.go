@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"html/template"
 	"io/fs"
-	"mime"
 	"net/http"
 	"path"
 	"strings"
@@ -95,23 +94,13 @@ var inspectorAssets = sync.OnceValue(func() map[string]asset {
 	for _, e := range entries {
 		data, _ := inspectorFiles.ReadFile("assets/" + e.Name())
 		sum := sha256.Sum256(data)
-		assets[e.Name()] = asset{data, assetType(e.Name()), `"` + hex.EncodeToString(sum[:8]) + `"`}
+		assets[e.Name()] = asset{data, assetTypes[path.Ext(e.Name())], `"` + hex.EncodeToString(sum[:8]) + `"`}
 	}
 	return assets
 })
 
-// assetType does not ask the machine, whose tables differ.
-func assetType(name string) string {
-	switch path.Ext(name) {
-	case ".js":
-		return "text/javascript; charset=utf-8"
-	case ".css":
-		return "text/css; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml"
-	}
-	return mime.TypeByExtension(path.Ext(name))
-}
+// assetTypes are not asked of the machine, whose tables differ.
+var assetTypes = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	a, ok := inspectorAssets()[r.PathValue("name")]

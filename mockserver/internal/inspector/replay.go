@@ -44,31 +44,34 @@ type replayState struct {
 	Checked bool
 }
 
-// picked are the calls that a filter picks, by destination and state.
-type picked map[string]map[tracking.State]map[event.Key]bool
+// picked are the calls that a filter picks, by where they stand.
+type picked map[standing]map[event.Key]bool
+
+// A standing is a state at a destination.
+type standing struct {
+	destination string
+	state       tracking.State
+}
 
 // pick looks for the calls up to an order that the filter picks.
 func (in *Inspector) pick(filter callFilter, upTo int64) (found picked, matched int) {
 	destinations := in.c.Attached()
 	match := filter.matcher(destinations)
 	found = picked{}
-	for _, d := range destinations {
-		found[d.Name] = map[tracking.State]map[event.Key]bool{}
-	}
 	in.c.History().Scan(upTo+1, func(i *history.Item) bool {
 		if i.Record == nil || !match(i) {
 			return true
 		}
 		matched++
 		for _, s := range deliveryStatesOf(i.Record, destinations) {
-			states := found[s.Destination]
-			if states == nil || s.Unknown {
-				continue // the destination is gone, or the journal alone knows
+			if s.Unknown {
+				continue // the journal alone knows
 			}
-			if states[s.State] == nil {
-				states[s.State] = map[event.Key]bool{}
+			at := standing{s.Destination, s.State}
+			if found[at] == nil {
+				found[at] = map[event.Key]bool{}
 			}
-			states[s.State][event.KeyOf(i.Record.Call.Source, i.Record.Call.ID)] = true
+			found[at][event.KeyOf(i.Record.Call.Source, i.Record.Call.ID)] = true
 		}
 		return true
 	})
@@ -90,9 +93,9 @@ func (in *Inspector) showReplay(r *http.Request) (answer, error) {
 		if p.Only != "" && p.Only != d.Name {
 			continue
 		}
-		choice := replayChoice{Name: d.Name, Waiting: len(found[d.Name][tracking.StatePending])}
+		choice := replayChoice{Name: d.Name, Waiting: len(found[standing{d.Name, tracking.StatePending}])}
 		for _, state := range replayable {
-			n := len(found[d.Name][state])
+			n := len(found[standing{d.Name, state}])
 			if p.Only != "" && state == tracking.StateFailed && p.Filter.Empty() {
 				var err error // the journal keeps failed calls longer than the History
 				if n, err = in.c.Replay(r.Context(), d.Name, engine.Selection{State: state, DryRun: true}); err != nil {
@@ -151,7 +154,7 @@ func (p picked) selection(choice string, allFailed bool) (destination string, se
 	if allFailed && state == tracking.StateFailed {
 		return destination, sel, nil
 	}
-	only := p[destination][state]
+	only := p[standing{destination, state}]
 	if only == nil {
 		only = map[event.Key]bool{}
 	}

@@ -23,7 +23,7 @@ var pageFuncs = template.FuncMap{
 	"plural":     text.Plural[int],
 	"plural64":   text.Plural[int64],
 	"duration":   shortDuration,
-	"ago":        func(t, now time.Time) string { return shortDuration(max(0, now.Sub(t))) },
+	"ago":        func(t time.Time) string { return shortDuration(max(0, time.Since(t))) },
 	"inc":        func(n int) int { return n + 1 },
 	"sentence":   sentence,
 	"choices":    choices,
