@@ -10,7 +10,6 @@ import (
 type callsPage struct {
 	list
 	Sources  []string
-	Types    []string
 	Statuses []status
 	First    *firstRun  // set while no call has come
 	Panel    *callPanel // the call beside the list
@@ -21,7 +20,7 @@ type callsPage struct {
 func (in *Inspector) showCalls(r *http.Request) (answer, error) {
 	q := r.URL.Query()
 	before, _ := strconv.ParseInt(q.Get("before"), 10, 64) // nonsense is the live page
-	p := callsPage{list: in.list(readFilter(q), max(before, 0)), Sources: in.sourceNames(), Types: shownTypes, Statuses: statuses}
+	p := callsPage{list: in.list(readFilter(q), max(before, 0)), Sources: in.sourceNames(), Statuses: statuses}
 	if isFragment(r) {
 		return answer{template: "calls", part: "list", page: page{Body: p.list}}, nil
 	}

@@ -29,6 +29,7 @@ var pageFuncs = template.FuncMap{
 	"choices":    choices,
 	"capitalize": capitalize,
 	"recent":     recentText,
+	"callTypes":  func() []string { return shownTypes },
 }
 
 // A textPart is a piece of a text that anyone may have sent: either Text, or a
