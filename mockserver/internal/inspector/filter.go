@@ -40,9 +40,6 @@ var statuses = []status{
 	{"unknown", "Not known"}, {"none", "No destination"}, {"rejected", "Rejected"}, {"repeated", "Sent again"},
 }
 
-// shownTypes are the types that people choose from, the commonest first.
-var shownTypes = []string{"track", "identify", "page", "screen", "group", "alias", "delete"}
-
 func readFilter(q url.Values) callFilter {
 	get := func(name string) string {
 		value := q.Get(name)

@@ -32,6 +32,9 @@ var pageFuncs = template.FuncMap{
 	"callTypes":  func() []string { return shownTypes },
 }
 
+// shownTypes are the types that people choose from, the commonest first.
+var shownTypes = []string{"track", "identify", "page", "screen", "group", "alias", "delete"}
+
 // A textPart is a piece of a text that anyone may have sent: either Text, or a
 // character that cannot be seen or that would disturb what is around it, by name.
 type textPart struct{ Text, Code string }
