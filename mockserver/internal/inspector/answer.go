@@ -91,12 +91,11 @@ func readForm(w http.ResponseWriter, r *http.Request) bool {
 
 // write writes an answer.
 func (in *Inspector) write(w http.ResponseWriter, r *http.Request, a answer) {
-	var data any = a.Body
-	block := a.part
+	block, data := a.part, a.Body
 	switch {
 	case a.to != "":
 		if a.Notice != "" {
-			setNotice(w, a.Notice)
+			in.setNotice(w, r, a.Notice)
 		}
 		http.Redirect(w, r, a.to, http.StatusSeeOther)
 		return
@@ -122,8 +121,11 @@ func (in *Inspector) write(w http.ResponseWriter, r *http.Request, a answer) {
 // can set it, so no link can make a notice up.
 const noticeCookie = "notice"
 
-func setNotice(w http.ResponseWriter, text string) {
-	http.SetCookie(w, &http.Cookie{Name: noticeCookie, Value: url.QueryEscape(text), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+func (in *Inspector) setNotice(w http.ResponseWriter, r *http.Request, text string) {
+	http.SetCookie(w, &http.Cookie{
+		Name: noticeCookie, Value: url.QueryEscape(text), Path: "/",
+		HttpOnly: true, Secure: in.guard.IsHTTPS(r), SameSite: http.SameSiteStrictMode,
+	})
 }
 
 // takeNotice returns the notice that a request brings, once.

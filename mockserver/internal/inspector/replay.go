@@ -120,7 +120,7 @@ func (in *Inspector) replayChosen(r *http.Request) (answer, error) {
 	filter, only := readFilter(r.PostForm), r.PostForm.Get("destination")
 	upTo, err := strconv.ParseInt(r.PostForm.Get("upTo"), 10, 64)
 	if err != nil {
-		return problem(http.StatusBadRequest, "That did not work", "The form lacks its upTo. Open the page again."), nil
+		return answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks its upTo; open the page again")
 	}
 	found, _ := in.pick(filter, upTo)
 	replayed := 0
