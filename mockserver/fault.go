@@ -68,17 +68,17 @@ func (f *Fault) status() int {
 	return 0
 }
 
-// answer writes the fault's answer, or breaks the connection without one.
-func (f *Fault) answer(w http.ResponseWriter) {
+// answer writes the fault's answer with a body, or breaks the connection without one.
+func (f *Fault) answer(w http.ResponseWriter, body string) {
 	if f.status() == 0 {
 		panic(http.ErrAbortHandler)
 	}
 	maps.Copy(w.Header(), f.Header)
 	if f.Reset {
-		w.Header().Set("Content-Length", strconv.Itoa(len(f.Body)+1))
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
 	}
 	w.WriteHeader(f.status())
-	_, _ = io.WriteString(w, f.Body)
+	_, _ = io.WriteString(w, body)
 	if f.Reset {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)

@@ -58,5 +58,5 @@ func (t *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done() // the Sender gives up
 		return nil, r.Context().Err()
 	}
-	return NewTransport(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { f.answer(w) })).RoundTrip(r)
+	return NewTransport(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { f.answer(w, f.Body) })).RoundTrip(r)
 }

@@ -45,11 +45,11 @@ func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	shown := *f
-	if f.Body == "" && f.Status >= 400 {
-		shown.Body = `{"success":false,"code":"fault","message":"a fault of the test","error":"a fault of the test"}` + "\n"
+	body := f.Body
+	if body == "" && f.Status >= 400 {
+		body = `{"success":false,"code":"fault","message":"a fault of the test","error":"a fault of the test"}` + "\n"
 	}
-	shown.answer(w)
+	f.answer(w, body)
 }
 
 // befalls reports whether a fault may befall a request.
