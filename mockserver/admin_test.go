@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -16,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
@@ -381,83 +379,4 @@ func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
 	history.Observe(event.Accepted{Batch: event.Batch{Source: "web", Calls: []tracking.Call{call}}})
 	_, page = get(t, srv.URL+"/")
 	assert.Contains(t, page, `class="chip is-pending"`, "it was this process that took it")
-}
-
-func TestGuardKeepsStrangersOut(t *testing.T) {
-	open := access.GuardConfig{Loopback: true, Hosts: []string{"collector.example.com"}}
-	locked := access.GuardConfig{Token: "right-token"}
-	const bearer = "Bearer right-token"
-	for _, c := range []struct {
-		name    string
-		config  access.GuardConfig
-		method  string
-		host    string
-		headers map[string]string
-		status  int
-	}{
-		{"loopback needs no token", open, "GET", "127.0.0.1:8765", nil, 200},
-		{"localhost", open, "GET", "localhost:8765", nil, 200},
-		{"a name below localhost", open, "GET", "collector.localhost", nil, 200},
-		{"IPv6", open, "GET", "[::1]:8765", nil, 200},
-		{"a configured name", open, "GET", "Collector.Example.com:8765", nil, 200},
-		{"a rebound name", open, "GET", "attacker.example:8765", nil, 421},
-		{"a name that ends like ours", open, "GET", "notlocalhost", nil, 421},
-		{"a name that begins like an address", open, "GET", "127.0.0.1.attacker.example", nil, 421},
-		{"no host", open, "GET", "", nil, 421},
-		{"a rebound name with the token", locked, "GET", "attacker.example", map[string]string{"Authorization": bearer}, 421},
-		{"no token", locked, "GET", "10.0.0.1", nil, 401},
-		{"a wrong token", locked, "GET", "10.0.0.1", map[string]string{"Authorization": "Bearer wrong-token"}, 401},
-		{"a part of the token", locked, "GET", "10.0.0.1", map[string]string{"Authorization": "Bearer right"}, 401},
-		{"an empty token", locked, "GET", "10.0.0.1", map[string]string{"Authorization": "Bearer "}, 401},
-		{"another scheme", locked, "GET", "10.0.0.1", map[string]string{"Authorization": "Basic right-token"}, 401},
-		{"the token", locked, "GET", "10.0.0.1", map[string]string{"Authorization": bearer}, 200},
-		{"the token, in lower case", locked, "GET", "10.0.0.1", map[string]string{"Authorization": "bearer right-token"}, 200},
-		{"a program", open, "POST", "localhost:8765", nil, 200},
-		{"our own page", open, "POST", "localhost:8765", map[string]string{"Origin": "http://localhost:8765", "Sec-Fetch-Site": "same-origin"}, 200},
-		{"our own page in an old browser", open, "POST", "localhost:8765", map[string]string{"Origin": "http://localhost:8765"}, 200},
-		{"another site's page", open, "POST", "localhost:8765", map[string]string{"Origin": "https://attacker.example", "Sec-Fetch-Site": "cross-site"}, 403},
-		{"another site's page in an old browser", open, "POST", "localhost:8765", map[string]string{"Origin": "https://attacker.example"}, 403},
-		{"another port's page", open, "POST", "localhost:8765", map[string]string{"Origin": "http://localhost:3000", "Sec-Fetch-Site": "same-site"}, 403},
-		{"a sandboxed page", open, "DELETE", "localhost:8765", map[string]string{"Origin": "null"}, 403},
-		{"another site's page, with the token", locked, "POST", "10.0.0.1", map[string]string{"Authorization": bearer, "Origin": "https://attacker.example"}, 403},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			guard, err := access.NewGuard(c.config)
-			require.NoError(t, err)
-			r := httptest.NewRequestWithContext(t.Context(), c.method, "/api/v1/ledger", nil)
-			r.Host = c.host
-			for name, value := range c.headers {
-				r.Header.Set(name, value)
-			}
-			w := httptest.NewRecorder()
-			guard.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
-			assert.Equal(t, c.status, w.Code)
-			if c.status == 401 {
-				assert.Equal(t, `Bearer realm="collector"`, w.Header().Get("WWW-Authenticate"))
-			}
-			if c.status != 200 {
-				var answer object
-				require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
-				assert.NotEmpty(t, answer["message"])
-				assert.NotContains(t, w.Body.String(), "right-token")
-			}
-		})
-	}
-	_, err := access.NewGuard(access.GuardConfig{})
-	assert.ErrorIs(t, err, access.ErrNoToken)
-}
-
-func TestAServerWithoutANetworkServesItsPages(t *testing.T) {
-	srv := mockserver.RunT(t, mockserver.Config{InProcess: true})
-	for _, path := range []string{"/api/v1/ledger", "/", "/health"} {
-		res, err := srv.Client().Get(srv.URL + path)
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		assert.Equal(t, http.StatusOK, res.StatusCode, path)
-	}
-	req := httptest.NewRequest(http.MethodGet, "http://evil.example/api/v1/ledger", nil)
-	res, err := srv.Transport().RoundTrip(req)
-	require.NoError(t, err)
-	require.NoError(t, res.Body.Close())
-	assert.Equal(t, http.StatusMisdirectedRequest, res.StatusCode, "another name is refused here too")
 }

@@ -25,8 +25,8 @@ func trackSignUp(client *http.Client, url, writeKey, plan string) {
 	fmt.Println(res.StatusCode)
 }
 
-// t stands for the *testing.T of a test in these examples. It prints what would end
-// the test.
+// printingT stands for the *testing.T of a test in these examples. It prints what would
+// end the test, and ends no server.
 type printingT struct{}
 
 func (printingT) Helper()        {}
@@ -55,11 +55,7 @@ func ExampleRun() {
 }
 
 func ExampleView_Expect() {
-	srv, err := mockserver.Run(mockserver.Config{}) // in a test: srv := mockserver.RunT(t)
-	if err != nil {
-		panic(err)
-	}
-	defer srv.Close()
+	srv := mockserver.RunT(t)
 	trackSignUp(http.DefaultClient, srv.URL, "any-key", "Pro")
 
 	record := srv.Expect(t, mockserver.OfEvent("Signed Up"), mockserver.OfUser("u1"))
@@ -72,11 +68,7 @@ func ExampleView_Expect() {
 
 // The file was written with Golden.Update, when the plan was another one.
 func ExampleView_Golden() {
-	srv, err := mockserver.Run(mockserver.Config{}) // in a test: srv := mockserver.RunT(t)
-	if err != nil {
-		panic(err)
-	}
-	defer srv.Close()
+	srv := mockserver.RunT(t)
 	trackSignUp(http.DefaultClient, srv.URL, "any-key", "Free")
 
 	srv.Golden(t, "testdata/golden/signup.json", mockserver.Golden{})
@@ -89,16 +81,12 @@ func ExampleView_Golden() {
 
 // The error of a wait tells what came, and what is wrong with the nearest.
 func ExampleView_Wait() {
-	srv, err := mockserver.Run(mockserver.Config{})
-	if err != nil {
-		panic(err)
-	}
-	defer srv.Close()
+	srv := mockserver.RunT(t)
 	trackSignUp(http.DefaultClient, srv.URL, "any-key", "Free")
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	_, err = srv.Wait(ctx, 1, mockserver.OfEvent("Signed Up"), mockserver.Like(`{"properties":{"plan":"Pro"}}`))
+	_, err := srv.Wait(ctx, 1, mockserver.OfEvent("Signed Up"), mockserver.Like(`{"properties":{"plan":"Pro"}}`))
 	fmt.Println(err)
 	// Output:
 	// 200
@@ -110,11 +98,7 @@ func ExampleView_Wait() {
 
 // Tests that run in parallel share a server, each with a write key of its own.
 func ExampleView_Source() {
-	server, err := mockserver.Run(mockserver.Config{})
-	if err != nil {
-		panic(err)
-	}
-	defer server.Close()
+	server := mockserver.RunT(t)
 
 	one, another := server.Source("key-of-one-test"), server.Source("key-of-another")
 	trackSignUp(http.DefaultClient, server.URL, "key-of-one-test", "Pro")
@@ -126,11 +110,7 @@ func ExampleView_Source() {
 
 // Faults befall one request each, in turn, or stand until ClearFaults.
 func ExampleView_Fail() {
-	srv, err := mockserver.Run(mockserver.Config{})
-	if err != nil {
-		panic(err)
-	}
-	defer srv.Close()
+	srv := mockserver.RunT(t)
 
 	srv.Fail(
 		mockserver.Fault{Status: 429, Header: http.Header{"Retry-After": {"1"}}, Times: 2},
@@ -154,7 +134,7 @@ func ExampleServer_Transport() {
 	receiver := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		fmt.Println("delivered:", r.Header.Get(webhook.MessageIDHeader))
 	})
-	srv, err := mockserver.Run(mockserver.Config{
+	srv := mockserver.RunT(t, mockserver.Config{
 		InProcess: true,
 		Sender:    webhook.SenderConfig{Transport: mockserver.NewTransport(receiver)},
 		Destinations: []mockserver.Destination{{
@@ -162,10 +142,6 @@ func ExampleServer_Transport() {
 			Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://receiver.invalid/hook"}}},
 		}},
 	})
-	if err != nil {
-		panic(err)
-	}
-	defer srv.Close()
 
 	trackSignUp(&http.Client{Transport: srv.Transport()}, srv.URL, "any-key", "Pro")
 	if _, err := srv.Wait(context.Background(), 1, mockserver.DeliveredTo("crm")); err != nil {

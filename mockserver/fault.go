@@ -1,8 +1,11 @@
 package mockserver
 
 import (
+	"io"
+	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -65,16 +68,31 @@ func (f *Fault) status() int {
 	return 0
 }
 
-// faults are those that wait for requests, in order.
-type faults struct {
-	mu         sync.Mutex // guards what follows
-	requests   []*Fault   // to the collector
-	deliveries []*Fault
-	met        map[string]int // requests to the collector that faults of a source befell; of "": those of any
+// answer writes the fault's answer with a body, or breaks the connection without one.
+func (f *Fault) answer(w http.ResponseWriter, body string) {
+	if f.status() == 0 {
+		panic(http.ErrAbortHandler)
+	}
+	maps.Copy(w.Header(), f.Header)
+	if f.Reset {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
+	}
+	w.WriteHeader(f.status())
+	_, _ = io.WriteString(w, body)
+	if f.Reset {
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
 }
 
-// add appends to one of the lists.
-func (fs *faults) add(list *[]*Fault, source string, add []Fault) {
+// faults are those that wait for requests of one kind, in order.
+type faults struct {
+	mu      sync.Mutex // guards what follows
+	waiting []*Fault
+	met     map[string]int // requests that faults of a source befell; of "": those of any
+}
+
+func (fs *faults) add(source string, add []Fault) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, f := range add {
@@ -83,38 +101,41 @@ func (fs *faults) add(list *[]*Fault, source string, add []Fault) {
 			f.Times = 1
 		}
 		f.Header = f.Header.Clone()
-		*list = append(*list, &f)
+		fs.waiting = append(fs.waiting, &f)
 	}
 }
 
-// clear drops those that drop picks.
-func (fs *faults) clear(drop func(*Fault) bool) {
+// isOf reports whether the fault is of a view: of one source, or of all.
+func (f *Fault) isOf(source string) bool { return source == "" || f.source == source }
+
+// clear drops the faults of a view.
+func (fs *faults) clear(source string) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	fs.requests = slices.DeleteFunc(fs.requests, drop)
-	fs.deliveries = slices.DeleteFunc(fs.deliveries, drop)
+	fs.waiting = slices.DeleteFunc(fs.waiting, func(f *Fault) bool { return f.isOf(source) })
 }
 
-// left counts the requests that faults still wait for, without those that stand.
-func (fs *faults) left(pick func(*Fault) bool) (n int) {
+// left counts the requests that faults of a view still wait for, without those that
+// stand.
+func (fs *faults) left(source string) (n int) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	for _, f := range slices.Concat(fs.requests, fs.deliveries) {
-		if pick(f) {
+	for _, f := range fs.waiting {
+		if f.isOf(source) {
 			n += max(f.Times, 0)
 		}
 	}
 	return n
 }
 
-// take returns the first fault of a list that befalls a request, or nil. The lock
-// is not held while befalls asks a Match, which may use the View.
-func (fs *faults) take(list *[]*Fault, befalls func(*Fault) bool) *Fault {
+// take returns the first fault that befalls a request, or nil. The lock is not held
+// while befalls asks a Match, which may use the View.
+func (fs *faults) take(befalls func(*Fault) bool) *Fault {
 	fs.mu.Lock()
-	waiting := slices.Clone(*list)
+	waiting := slices.Clone(fs.waiting)
 	fs.mu.Unlock()
 	for _, f := range waiting {
-		if befalls(f) && fs.claim(list, f) {
+		if befalls(f) && fs.claim(f) {
 			return f
 		}
 	}
@@ -123,29 +144,27 @@ func (fs *faults) take(list *[]*Fault, befalls func(*Fault) bool) *Fault {
 
 // claim counts one of a fault's requests. It is false if there is none left, since
 // others were quicker, or if the fault was dropped meanwhile.
-func (fs *faults) claim(list *[]*Fault, f *Fault) bool {
+func (fs *faults) claim(f *Fault) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	i := slices.Index(*list, f)
+	i := slices.Index(fs.waiting, f)
 	if i < 0 {
 		return false
 	}
 	if f.Times > 0 {
 		if f.Times--; f.Times == 0 {
-			*list = slices.Delete(*list, i, i+1)
+			fs.waiting = slices.Delete(fs.waiting, i, i+1)
 		}
 	}
-	if list == &fs.requests {
-		if fs.met == nil {
-			fs.met = map[string]int{}
-		}
-		fs.met[f.source]++
+	if fs.met == nil {
+		fs.met = map[string]int{}
 	}
+	fs.met[f.source]++
 	return true
 }
 
-// metBy returns how many requests to the collector faults befell that may have been
-// of a source, and for how many more such faults wait.
+// metBy returns how many requests faults befell that may have been of a source, and for
+// how many more such faults wait.
 func (fs *faults) metBy(source string) (met, left int) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -155,7 +174,7 @@ func (fs *faults) metBy(source string) (met, left int) {
 			met += n
 		}
 	}
-	for _, f := range fs.requests {
+	for _, f := range fs.waiting {
 		if of(f.source) {
 			left += max(f.Times, 0)
 		}

@@ -1,12 +1,8 @@
 package mockserver
 
 import (
-	"errors"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
-	"syscall"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/delivery"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
@@ -37,7 +33,7 @@ func (t *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !ok {
 		return t.next.RoundTrip(r)
 	}
-	f := t.faults.take(&t.faults.deliveries, func(f *Fault) bool {
+	f := t.faults.take(func(f *Fault) bool {
 		return (f.Destination == "" || f.Destination == delivery.Destination) &&
 			(f.source == "" || f.source == delivery.Source) && (f.Match == nil || f.Match(r))
 	})
@@ -62,31 +58,5 @@ func (t *faultyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done() // the Sender gives up
 		return nil, r.Context().Err()
 	}
-	return f.receive(r)
+	return NewTransport(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { f.answer(w, f.Body) })).RoundTrip(r)
 }
-
-// receive returns the fault's answer to a delivery.
-func (f *Fault) receive(r *http.Request) (*http.Response, error) {
-	if f.status() == 0 {
-		return nil, syscall.ECONNRESET
-	}
-	body := io.Reader(strings.NewReader(f.Body))
-	if f.Reset {
-		body = io.MultiReader(body, brokenReader{})
-	}
-	header := f.Header.Clone()
-	if header == nil {
-		header = http.Header{}
-	}
-	return &http.Response{
-		Status: strconv.Itoa(f.status()) + " " + http.StatusText(f.status()), StatusCode: f.status(),
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: header, Body: io.NopCloser(body), ContentLength: -1, Request: r,
-	}, nil
-}
-
-var errBroken = errors.New("the connection was reset")
-
-type brokenReader struct{}
-
-func (brokenReader) Read([]byte) (int, error) { return 0, errBroken }

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"maps"
 	"net/http"
-	"strconv"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
@@ -22,7 +20,7 @@ type faultyHandler struct {
 
 // ServeHTTP implements http.Handler.
 func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f := h.take(r)
+	f := h.faults.take(func(f *Fault) bool { return h.befalls(f, r) })
 	if f == nil {
 		h.next.ServeHTTP(w, r)
 		return
@@ -41,12 +39,17 @@ func (h *faultyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(&discardResponse{header: http.Header{}}, r)
 	}
 	ingest.AllowOrigin(w, r)
-	f.answer(ctx, w, r)
-}
-
-// take returns the fault that befalls a request, or nil.
-func (h *faultyHandler) take(r *http.Request) *Fault {
-	return h.faults.take(&h.faults.requests, func(f *Fault) bool { return h.befalls(f, r) })
+	_, _ = io.Copy(io.Discard, r.Body) // net/http notices that a sender hangs up only once its body is read
+	if f.Hang {
+		<-ctx.Done()
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	body := f.Body
+	if body == "" && f.Status >= 400 {
+		body = `{"success":false,"code":"fault","message":"a fault of the test","error":"a fault of the test"}` + "\n"
+	}
+	f.answer(w, body)
 }
 
 // befalls reports whether a fault may befall a request.
@@ -65,34 +68,6 @@ func (h *faultyHandler) befalls(f *Fault, r *http.Request) bool {
 		return f.Match(r)
 	}
 	return r.Method == http.MethodPost && (e.Kind == ingest.BatchEndpoint || e.Kind == ingest.CallEndpoint)
-}
-
-// answer writes the fault's answer, or none.
-func (f *Fault) answer(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // net/http notices that a sender hangs up only once its body is read
-	if f.Hang {
-		<-ctx.Done()
-		panic(http.ErrAbortHandler)
-	}
-	if f.status() == 0 {
-		panic(http.ErrAbortHandler)
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	maps.Copy(h, f.Header)
-	body := f.Body
-	if body == "" && f.Status >= 400 {
-		body = `{"success":false,"code":"fault","message":"a fault of the test","error":"a fault of the test"}` + "\n"
-	}
-	if f.Reset {
-		h.Set("Content-Length", strconv.Itoa(len(body)+1))
-	}
-	w.WriteHeader(f.status())
-	_, _ = io.WriteString(w, body)
-	if f.Reset {
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-	}
 }
 
 // discardResponse takes an answer that nobody gets.

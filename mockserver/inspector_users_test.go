@@ -34,7 +34,7 @@ func submitList(t *testing.T, url, file string, fields ...string) (*http.Respons
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, &body)
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", w.FormDataContentType())
-	res, err := http.DefaultClient.Do(req)
+	res, err := newBrowser(t).Do(req)
 	require.NoError(t, err)
 	defer res.Body.Close()
 	page, err := io.ReadAll(res.Body)

@@ -26,21 +26,9 @@ type jsonDiff struct {
 	distance int // how far apart the values are that differ, in bytes to edit
 }
 
-// diffJSON returns how got differs from want; nothing where they say the same. The
-// order of members does not matter, nor how a number is written.
-func diffJSON(got, want []byte, subset bool) (*jsonDiff, error) {
-	g, err := decodeJSON(got)
-	if err != nil {
-		return nil, fmt.Errorf("mockserver: what came is not JSON: %w", err)
-	}
-	w, err := decodeJSON(want)
-	if err != nil {
-		return nil, fmt.Errorf("mockserver: what is wanted is not JSON: %w", err)
-	}
-	return differences(g, w, subset), nil
-}
-
-// differences is diffJSON of values that decodeJSON has returned.
+// differences returns how got differs from want, values that decodeJSON has returned;
+// nothing where they say the same. The order of members does not matter, nor how a
+// number is written.
 func differences(got, want any, subset bool) *jsonDiff {
 	d := &jsonDiff{subset: subset}
 	d.compare("", got, want)

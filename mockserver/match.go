@@ -79,14 +79,16 @@ func WithID(messageID string) Match {
 // numbers the value counts: 3 is 3.0. With what is not JSON it picks nothing, and the
 // methods of a View that have a [TB] end the test at once.
 func Like(want string) Match {
-	if _, err := decodeJSON([]byte(want)); err != nil {
+	wanted, err := decodeJSON([]byte(want))
+	if err != nil {
 		return (&unusable{fmt.Errorf("mockserver: Like needs JSON, and %q is none: %w", want, err)}).match
 	}
 	return func(r *tracking.Record) bool {
-		d, err := diffJSON(r.Call.Body, []byte(want), true)
+		got, err := decodeJSON(r.Call.Body)
 		if err != nil {
-			return r.Missf("%v", err)
+			return r.Missf("it is not JSON: %v", err)
 		}
+		d := differences(got, wanted, true)
 		if len(d.lines) == 0 {
 			return true
 		}

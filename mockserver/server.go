@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
@@ -24,7 +25,6 @@ type Server struct {
 	URL string
 
 	View
-	engine  *engine.Collector
 	handler http.Handler
 	http    *http.Server       // nil without a listener
 	end     context.CancelFunc // ends the requests that a fault holds
@@ -42,8 +42,8 @@ func Run(config Config) (*Server, error) {
 
 // run starts a server around an engine that it makes.
 func run(config engine.Config, inProcess bool) (*Server, error) {
-	faults := &faults{}
-	config.WrapTransport = faults.before(config.WrapTransport)
+	requests, deliveries := &faults{}, &faults{}
+	config.WrapTransport = deliveries.before(config.WrapTransport)
 	engine, err := engine.New(config)
 	if err != nil {
 		return nil, err
@@ -52,11 +52,11 @@ func run(config engine.Config, inProcess bool) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	s := &Server{URL: "http://" + inProcessHost, engine: engine}
-	s.View = View{collector: engine, faults: faults, timeout: WaitTimeout, cleared: &watermarks{}}
+	s := &Server{URL: "http://" + inProcessHost}
+	s.View = View{engine: engine, requests: requests, deliveries: deliveries, timeout: WaitTimeout, cleared: &sync.Map{}}
 	var life context.Context
 	life, s.end = context.WithCancel(context.Background())
-	tracking := &faultyHandler{faults: faults, sourceOf: engine.SourceOf, life: life, next: engine}
+	tracking := &faultyHandler{faults: requests, sourceOf: engine.SourceOf, life: life, next: engine}
 	s.handler = handlerOf(guard.Wrap(admin.New(engine, "")), inspector.New(engine, inspector.Config{Guard: guard}).Wrap(tracking))
 	if inProcess {
 		return s, nil

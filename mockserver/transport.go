@@ -1,7 +1,6 @@
 package mockserver
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net"
@@ -27,8 +26,8 @@ type handlerTransport struct{ handler http.Handler }
 // RoundTrip implements http.RoundTripper.
 func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
-	w := &pipedResponse{header: http.Header{}, started: make(chan struct{}), head: r.Method == http.MethodHead}
-	w.readable.L = &w.mu
+	body, end := io.Pipe()
+	w := &pipedResponse{header: http.Header{}, started: make(chan struct{}), head: r.Method == http.MethodHead, body: end}
 	go func() {
 		aborted := true
 		defer func() {
@@ -48,13 +47,15 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-w.started:
 	case <-r.Context().Done():
 		cancel()
+		_ = body.Close()
 		return nil, context.Cause(r.Context())
 	}
 	if w.status == 0 {
 		cancel()
 		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	}
-	return w.response(r, cancel), nil
+	forget := context.AfterFunc(r.Context(), func() { _ = end.CloseWithError(context.Cause(r.Context())) })
+	return w.response(r, &pipedBody{body, cancel, forget}), nil
 }
 
 // received returns a request as a server sees it.
@@ -76,18 +77,16 @@ func received(r *http.Request, ctx context.Context) *http.Request {
 	return in
 }
 
-// A pipedResponse is both ends of an answer.
+// A pipedResponse is the handler's end of an answer. A write waits until the sender has
+// read it, or has closed the body.
 type pipedResponse struct {
-	header  http.Header   // the handler's
+	header  http.Header
+	head    bool // the answer has no body
+	body    *io.PipeWriter
+	once    sync.Once     // closes started
 	started chan struct{} // closed when the status and the header are there, or none will be
-	head    bool          // the answer has no body
-
-	mu       sync.Mutex // guards what follows
-	readable sync.Cond
-	status   int // 0 if the handler ended without an answer
-	sent     http.Header
-	body     bytes.Buffer
-	err      error // what reading the body ends with
+	status  int           // before started is closed; 0 if the handler ended without an answer
+	sent    http.Header   // likewise
 }
 
 // Header implements http.ResponseWriter.
@@ -95,32 +94,22 @@ func (w *pipedResponse) Header() http.Header { return w.header }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *pipedResponse) WriteHeader(status int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.start(status)
-}
-
-func (w *pipedResponse) start(status int) {
-	if w.status != 0 || status < 200 {
+	if status < 200 {
 		return
 	}
-	w.status, w.sent = status, w.header.Clone()
-	close(w.started)
+	w.once.Do(func() {
+		w.status, w.sent = status, w.header.Clone()
+		close(w.started)
+	})
 }
 
-// Write implements http.ResponseWriter. It never blocks.
+// Write implements http.ResponseWriter.
 func (w *pipedResponse) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.start(http.StatusOK)
-	if w.err != nil {
-		return 0, w.err // the sender has closed it
+	w.WriteHeader(http.StatusOK)
+	if w.head {
+		return len(b), nil
 	}
-	if !w.head {
-		w.body.Write(b)
-		w.readable.Broadcast()
-	}
-	return len(b), nil
+	return w.body.Write(b)
 }
 
 // Flush implements http.Flusher.
@@ -128,26 +117,16 @@ func (w *pipedResponse) Flush() { w.WriteHeader(http.StatusOK) }
 
 // finish ends the answer when the handler has returned.
 func (w *pipedResponse) finish(aborted bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	end := io.EOF
 	if aborted {
-		end = io.ErrUnexpectedEOF
-	} else {
-		w.start(http.StatusOK)
+		w.once.Do(func() { close(w.started) })
+		_ = w.body.CloseWithError(io.ErrUnexpectedEOF)
+		return
 	}
-	if w.status == 0 {
-		close(w.started)
-	}
-	if w.err == nil {
-		w.err = end
-	}
-	w.readable.Broadcast()
+	w.WriteHeader(http.StatusOK)
+	_ = w.body.Close()
 }
 
-func (w *pipedResponse) response(r *http.Request, cancel context.CancelFunc) *http.Response {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (w *pipedResponse) response(r *http.Request, body io.ReadCloser) *http.Response {
 	length, err := strconv.ParseInt(w.sent.Get("Content-Length"), 10, 64)
 	if err != nil {
 		length = -1
@@ -155,50 +134,20 @@ func (w *pipedResponse) response(r *http.Request, cancel context.CancelFunc) *ht
 	return &http.Response{
 		Status: strconv.Itoa(w.status) + " " + http.StatusText(w.status), StatusCode: w.status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: w.sent, Body: &pipedBody{w, cancel, w.endWith(r.Context())}, ContentLength: length, Request: r,
+		Header: w.sent, Body: body, ContentLength: length, Request: r,
 	}
-}
-
-// endWith ends the answer with a context, unless stop is called before.
-func (w *pipedResponse) endWith(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { w.end(context.Cause(ctx)) })
-}
-
-// end makes reading the body end with an error, once what was written is read.
-func (w *pipedResponse) end(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err == nil {
-		w.err = err
-	}
-	w.readable.Broadcast()
 }
 
 // A pipedBody is the sender's end.
 type pipedBody struct {
-	response *pipedResponse
-	cancel   context.CancelFunc // ends the handler's context
-	forget   func() bool        // makes the end of the sender's context do nothing
-}
-
-// Read implements io.Reader.
-func (b *pipedBody) Read(p []byte) (int, error) {
-	w := b.response
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for w.body.Len() == 0 && w.err == nil {
-		w.readable.Wait()
-	}
-	if w.body.Len() > 0 {
-		return w.body.Read(p)
-	}
-	return 0, w.err
+	*io.PipeReader
+	cancel context.CancelFunc // ends the handler's context
+	forget func() bool        // makes the end of the sender's context do nothing
 }
 
 // Close implements io.Closer.
 func (b *pipedBody) Close() error {
 	b.forget()
 	b.cancel()
-	b.response.end(io.ErrClosedPipe)
-	return nil
+	return b.PipeReader.Close()
 }

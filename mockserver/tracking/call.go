@@ -9,28 +9,28 @@ import (
 // A Call is one analytics call as the collector stores it. The fields are a
 // reading of Body, which is what counts.
 type Call struct {
-	ID     string // the messageId: the sender's, or one that the collector made
-	Source string // the name of the source whose write key came with it
-	Type   string // identify, track, page, screen, group, alias or delete
+	ID     string `json:"messageId"` // the messageId: the sender's, or one that the collector made
+	Source string `json:"source"`    // the name of the source whose write key came with it
+	Type   string `json:"type"`      // identify, track, page, screen, group, alias or delete
 
-	UserID      string
-	AnonymousID string
-	Event       string // track
-	Name        string // page and screen
-	Category    string // page and screen
-	GroupID     string // group
-	PreviousID  string // alias
+	UserID      string `json:"userId,omitempty"`
+	AnonymousID string `json:"anonymousId,omitempty"`
+	Event       string `json:"event,omitempty"`      // track
+	Name        string `json:"name,omitempty"`       // page and screen
+	Category    string `json:"category,omitempty"`   // page and screen
+	GroupID     string `json:"groupId,omitempty"`    // group
+	PreviousID  string `json:"previousId,omitempty"` // alias
 
-	ReceivedAt        time.Time // when the collector took it
-	SentAt            time.Time // the sender's clock when it sent; zero if it did not say
-	OriginalTimestamp time.Time // the sender's clock when it happened; zero if it did not say
-	Timestamp         time.Time // when it happened, corrected by the difference between the two clocks
+	ReceivedAt        time.Time `json:"receivedAt"`                 // when the collector took it
+	SentAt            time.Time `json:"sentAt,omitzero"`            // the sender's clock when it sent; zero if it did not say
+	OriginalTimestamp time.Time `json:"originalTimestamp,omitzero"` // the sender's clock when it happened; zero if it did not say
+	Timestamp         time.Time `json:"timestamp"`                  // when it happened, corrected by the difference between the two clocks
 
 	// Body is the call as received, one JSON object, with the context and the
 	// integrations of its batch beneath its own, and with messageId, receivedAt,
 	// sentAt, originalTimestamp and the corrected timestamp. Numbers keep their
 	// digits. It must not be changed.
-	Body json.RawMessage
+	Body json.RawMessage `json:"body,omitempty"`
 }
 
 // Properties decodes the call's properties, or returns nil where it has none.

@@ -1,6 +1,9 @@
 package tracking
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // An Outcome is what became of one call at one destination.
 type Outcome struct {
@@ -25,17 +28,12 @@ const (
 	StateFiltered               // not meant for this destination
 )
 
+var stateNames = [...]string{StatePending: "pending", StateDelivered: "delivered", StateFailed: "failed", StateFiltered: "filtered"}
+
 // String returns the state's name in lower case.
 func (s State) String() string {
-	switch s {
-	case StatePending:
-		return "pending"
-	case StateDelivered:
-		return "delivered"
-	case StateFailed:
-		return "failed"
-	case StateFiltered:
-		return "filtered"
+	if int(s) < len(stateNames) {
+		return stateNames[s]
 	}
 	return "unknown"
 }
@@ -45,11 +43,9 @@ func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
 func (s *State) UnmarshalText(text []byte) error {
-	for state := StatePending; state <= StateFiltered; state++ {
-		if state.String() == string(text) {
-			*s = state
-			return nil
-		}
+	if i := slices.Index(stateNames[:], string(text)); i >= 0 {
+		*s = State(i)
+		return nil
 	}
 	return fmt.Errorf("mockserver: %.40q is no state: use pending, delivered, failed or filtered", text)
 }

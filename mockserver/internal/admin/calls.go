@@ -75,26 +75,13 @@ func (a *admin) accounts(ctx context.Context, verify bool) ([]journal.Verificati
 
 // A callView is a call as the API shows it.
 type callView struct {
-	Seq               int64           `json:"seq"`
-	MessageID         string          `json:"messageId"`
-	Source            string          `json:"source"`
-	Type              string          `json:"type"`
-	UserID            string          `json:"userId,omitempty"`
-	AnonymousID       string          `json:"anonymousId,omitempty"`
-	Event             string          `json:"event,omitempty"`
-	Name              string          `json:"name,omitempty"`
-	Category          string          `json:"category,omitempty"`
-	GroupID           string          `json:"groupId,omitempty"`
-	PreviousID        string          `json:"previousId,omitempty"`
-	ReceivedAt        time.Time       `json:"receivedAt"`
-	SentAt            time.Time       `json:"sentAt,omitzero"`
-	OriginalTimestamp time.Time       `json:"originalTimestamp,omitzero"`
-	Timestamp         time.Time       `json:"timestamp"`
-	Repeats           int             `json:"repeats"`
-	Attempts          int             `json:"attempts"`
-	Destinations      []callState     `json:"destinations"`
-	Synthetic         bool            `json:"synthetic"`      // the collector made it itself
-	Body              json.RawMessage `json:"body,omitempty"` // only of a call asked for by itself
+	Seq int64 `json:"seq"`
+	tracking.Call
+	Repeats      int             `json:"repeats"`
+	Attempts     int             `json:"attempts"`
+	Destinations []callState     `json:"destinations"`
+	Synthetic    bool            `json:"synthetic"`      // the collector made it itself
+	Body         json.RawMessage `json:"body,omitempty"` // only of a call asked for by itself
 }
 
 // A callState is the state of a call at a destination.
@@ -108,12 +95,9 @@ type callState struct {
 }
 
 func viewCall(r *tracking.Record) callView {
-	c := &r.Call
 	v := callView{
-		Seq: r.Seq, MessageID: c.ID, Source: c.Source, Type: c.Type, UserID: c.UserID, AnonymousID: c.AnonymousID,
-		Event: c.Event, Name: c.Name, Category: c.Category, GroupID: c.GroupID, PreviousID: c.PreviousID,
-		ReceivedAt: c.ReceivedAt, SentAt: c.SentAt, OriginalTimestamp: c.OriginalTimestamp, Timestamp: c.Timestamp,
-		Repeats: r.Repeats, Attempts: len(r.Attempts), Destinations: []callState{}, Synthetic: history.IsSynthetic(c),
+		Seq: r.Seq, Call: r.Call, Repeats: r.Repeats, Attempts: len(r.Attempts),
+		Destinations: []callState{}, Synthetic: history.IsSynthetic(&r.Call),
 	}
 	for _, e := range slices.Backward(r.Ends) {
 		if !slices.ContainsFunc(v.Destinations, func(s callState) bool { return s.Destination == e.Destination }) {

@@ -272,17 +272,14 @@ func (a *admin) removeDestination(r *http.Request) (any, error) {
 	return nil, err
 }
 
-func (a *admin) pauseDestination(r *http.Request) (any, error) {
-	name := r.PathValue("destination")
-	if err := a.c.Pause(r.Context(), name); err != nil {
-		return nil, err
-	}
-	return a.viewDestination(r.Context(), name)
-}
+func (a *admin) pauseDestination(r *http.Request) (any, error) { return a.act(r, a.c.Pause) }
 
-func (a *admin) resumeDestination(r *http.Request) (any, error) {
+func (a *admin) resumeDestination(r *http.Request) (any, error) { return a.act(r, a.c.Resume) }
+
+// act does something with a destination, and answers how it is then.
+func (a *admin) act(r *http.Request, do func(ctx context.Context, name string) error) (any, error) {
 	name := r.PathValue("destination")
-	if err := a.c.Resume(r.Context(), name); err != nil {
+	if err := do(r.Context(), name); err != nil {
 		return nil, err
 	}
 	return a.viewDestination(r.Context(), name)

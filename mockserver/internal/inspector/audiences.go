@@ -42,25 +42,17 @@ type syncForm struct {
 	Counted                   *users.Sync // by a dry run
 }
 
-func (in *Inspector) serveAudiences(w http.ResponseWriter, r *http.Request) {
-	in.showAudiences(w, r, http.StatusOK, syncForm{Kind: users.KindAudience})
+func (in *Inspector) showAudiences(r *http.Request) (answer, error) {
+	return in.showSyncForm(r, http.StatusOK, syncForm{Kind: users.KindAudience})
 }
 
-func (in *Inspector) showAudiences(w http.ResponseWriter, r *http.Request, status int, form syncForm) {
+func (in *Inspector) showSyncForm(r *http.Request, status int, form syncForm) (answer, error) {
 	lines, err := in.computationLines(r.Context())
-	if err != nil {
-		in.renderError(w, err)
-		return
-	}
 	p := audiencesPage{Lines: lines, Form: form, Sources: in.sourceNames()}
 	for _, d := range in.c.Settings().Destinations {
 		p.Destinations = append(p.Destinations, d.Name)
 	}
-	if isFragment(r) {
-		in.renderBlock(w, status, "audiences", "lines", p)
-		return
-	}
-	in.render(w, status, "audiences", page{Title: "Audiences", Nav: "audiences", Notice: in.notice(r), Body: p})
+	return answer{template: "audiences", status: status, page: page{Title: "Audiences", Nav: "audiences", Body: p}}.orPart(r, "lines"), err
 }
 
 func (in *Inspector) computationLines(ctx context.Context) ([]computationLine, error) {
@@ -84,6 +76,10 @@ func (in *Inspector) computationLines(ctx context.Context) ([]computationLine, e
 // serveSync takes a list: what was typed, and a file behind it.
 func (in *Inspector) serveSync(w http.ResponseWriter, r *http.Request) {
 	r.Body = access.NewLongBody(w, r)
+	in.serve(in.takeList)(w, r)
+}
+
+func (in *Inspector) takeList(r *http.Request) (answer, error) {
 	form, list, err := readSyncForm(r)
 	var s users.Sync
 	dryRun := r.URL.Query().Get("dryRun") == "true"
@@ -97,13 +93,12 @@ func (in *Inspector) serveSync(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		access.ReadRest(r)
 		form.Problem = sentence(access.ErrorOf(err).Message)
-		in.showAudiences(w, r, http.StatusUnprocessableEntity, form)
+		return in.showSyncForm(r, http.StatusUnprocessableEntity, form)
 	case dryRun:
 		form.Counted = &s
-		in.showAudiences(w, r, http.StatusOK, form)
-	default:
-		in.redirectTo(w, r, "/audiences", "The list is stored. Its calls follow.")
+		return in.showSyncForm(r, http.StatusOK, form)
 	}
+	return sendTo("/audiences", "The list is stored. Its calls follow.")
 }
 
 // readSyncForm reads a form up to its file, which comes last and is read as it
@@ -162,13 +157,9 @@ func (f *syncForm) set(part *multipart.Part) error {
 	return nil
 }
 
-func (in *Inspector) serveForget(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
-	}
+func (in *Inspector) forgetComputation(r *http.Request) (answer, error) {
 	if err := in.c.Users().ForgetComputation(r.Context(), r.PostForm.Get("id")); err != nil {
-		in.renderError(w, err)
-		return
+		return answer{}, err
 	}
-	in.redirectTo(w, r, "/audiences", "It is forgotten: the next list is a first one.")
+	return sendTo("/audiences", "It is forgotten: the next list is a first one.")
 }

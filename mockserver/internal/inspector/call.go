@@ -337,20 +337,24 @@ var hints = map[tracking.Code]string{
 	tracking.CodeWrongMethod:      "Send with POST.",
 }
 
-// serveCall answers with a call: to a script with the panel, else with the page
+// showCall answers with a call: to a script with the panel, else with the page
 // that has it beside the list.
-func (in *Inspector) serveCall(w http.ResponseWriter, r *http.Request) {
+func (in *Inspector) showCall(r *http.Request) (answer, error) {
 	ref, filter := r.PathValue("ref"), readFilter(r.URL.Query())
 	if !isFragment(r) {
-		http.Redirect(w, r, filter.Link("/", "call", ref), http.StatusSeeOther)
-		return
+		return answer{to: filter.Link("/", "call", ref)}, nil
 	}
+	return in.showPanel(ref, filter, ""), nil
+}
+
+// showPanel answers a script with the panel of a call, and what was just done with it.
+func (in *Inspector) showPanel(ref string, filter callFilter, notice string) answer {
 	p, ok := in.panel(ref, filter)
 	if !ok {
-		in.renderBlock(w, http.StatusNotFound, "calls", "missing", nil)
-		return
+		return answer{template: "calls", part: "missing", status: http.StatusNotFound}
 	}
-	in.renderBlock(w, http.StatusOK, "calls", "panel", p)
+	p.Notice = notice
+	return answer{template: "calls", part: "panel", page: page{Body: p}}
 }
 
 // serveCallBody answers with a call as it is stored, byte for byte.

@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 )
 
@@ -9,7 +10,6 @@ import (
 type callsPage struct {
 	list
 	Sources  []string
-	Types    []string
 	Statuses []status
 	First    *firstRun  // set while no call has come
 	Panel    *callPanel // the call beside the list
@@ -17,13 +17,12 @@ type callsPage struct {
 	Tally    string     // the chart's seconds, as JSON
 }
 
-func (in *Inspector) serveCalls(w http.ResponseWriter, r *http.Request) {
+func (in *Inspector) showCalls(r *http.Request) (answer, error) {
 	q := r.URL.Query()
 	before, _ := strconv.ParseInt(q.Get("before"), 10, 64) // nonsense is the live page
-	p := callsPage{list: in.list(readFilter(q), max(before, 0)), Sources: in.sourceNames(), Types: shownTypes, Statuses: statuses}
+	p := callsPage{list: in.list(readFilter(q), max(before, 0)), Sources: in.sourceNames(), Statuses: statuses}
 	if isFragment(r) {
-		in.renderBlock(w, http.StatusOK, "calls", "list", p.list)
-		return
+		return answer{template: "calls", part: "list", page: page{Body: p.list}}, nil
 	}
 	if ref := q.Get("call"); ref != "" {
 		panel, ok := in.panel(ref, p.Filter)
@@ -33,24 +32,19 @@ func (in *Inspector) serveCalls(w http.ResponseWriter, r *http.Request) {
 		p.First = in.firstRun(r)
 	}
 	p.Tally = in.tallyJSON()
-	in.render(w, http.StatusOK, "calls", page{Title: "Calls", Nav: "calls", Notice: in.notice(r), Body: p})
+	return answer{template: "calls", page: page{Title: "Calls", Nav: "calls", Body: p}}, nil
 }
 
 // sourceNames returns the sources of the settings, and those that calls came from.
 func (in *Inspector) sourceNames() []string {
 	var names []string
-	seen := map[string]bool{}
-	add := func(name string) {
-		if name != "" && !seen[name] && len(names) < 200 {
-			seen[name] = true
+	for _, s := range in.c.Settings().Sources {
+		names = append(names, s.Name)
+	}
+	for _, name := range in.c.History().Sources(1000) {
+		if name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
-	for _, s := range in.c.Settings().Sources {
-		add(s.Name)
-	}
-	for _, name := range in.c.History().Sources(1000) {
-		add(name)
-	}
-	return names
+	return names[:min(len(names), 200)]
 }

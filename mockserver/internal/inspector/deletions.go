@@ -27,29 +27,18 @@ type deletionForm struct {
 	Problem           string
 }
 
-func (in *Inspector) serveDeletions(w http.ResponseWriter, r *http.Request) {
-	in.showDeletions(w, r, http.StatusOK, deletionForm{})
+func (in *Inspector) showDeletions(r *http.Request) (answer, error) {
+	return in.showDeletionForm(r, http.StatusOK, deletionForm{})
 }
 
-func (in *Inspector) showDeletions(w http.ResponseWriter, r *http.Request, status int, form deletionForm) {
+func (in *Inspector) showDeletionForm(r *http.Request, status int, form deletionForm) (answer, error) {
 	all, err := in.c.Users().Deletions(r.Context())
-	if err != nil {
-		in.renderError(w, err)
-		return
-	}
 	p := deletionsPage{Requests: all, Sources: in.sourceNames(), Form: form}
-	if isFragment(r) {
-		in.renderBlock(w, status, "deletions", "lines", p)
-		return
-	}
-	in.render(w, status, "deletions", page{Title: "Deletions", Nav: "deletions", Body: p})
+	return answer{template: "deletions", status: status, page: page{Title: "Deletions", Nav: "deletions", Body: p}}.orPart(r, "lines"), err
 }
 
-// serveMakeDeletion takes the users that were typed, one a line.
-func (in *Inspector) serveMakeDeletion(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
-	}
+// makeDeletion takes the users that were typed, one a line.
+func (in *Inspector) makeDeletion(r *http.Request) (answer, error) {
 	form := deletionForm{ID: strings.TrimSpace(r.PostForm.Get("id")), Source: r.PostForm.Get("source"), Users: r.PostForm.Get("users")}
 	request := users.DeletionRequest{ID: form.ID, Source: form.Source}
 	for line := range strings.Lines(form.Users) {
@@ -60,10 +49,9 @@ func (in *Inspector) serveMakeDeletion(w http.ResponseWriter, r *http.Request) {
 	d, err := in.c.Users().DeleteUsers(r.Context(), request)
 	if err != nil {
 		form.Problem = sentence(access.ErrorOf(err).Message)
-		in.showDeletions(w, r, http.StatusUnprocessableEntity, form)
-		return
+		return in.showDeletionForm(r, http.StatusUnprocessableEntity, form)
 	}
-	in.redirectTo(w, r, callFilter{}.Link("/deletion", "id", d.ID), "The request is stored. The notifications follow.")
+	return sendTo(callFilter{}.Link("/deletion", "id", d.ID), "The request is stored. The notifications follow.")
 }
 
 // A deletionPage is one request, and some of its notifications.
@@ -94,12 +82,11 @@ func (p deletionPage) Earlier() int { return max(0, p.Offset-outcomesShown) }
 // Later is the offset of the next page.
 func (p deletionPage) Later() int { return p.Offset + len(p.Outcomes) }
 
-func (in *Inspector) serveDeletion(w http.ResponseWriter, r *http.Request) {
+func (in *Inspector) showDeletion(r *http.Request) (answer, error) {
 	q := r.URL.Query()
 	d, err := in.c.Users().Deletion(r.Context(), q.Get("id"))
 	if err != nil {
-		in.renderError(w, err)
-		return
+		return answer{}, err
 	}
 	p := deletionPage{Deletion: d, State: q.Get("state"), States: []string{"pending", "delivered", "failed", "filtered"}}
 	var filter users.OutcomeFilter
@@ -112,12 +99,7 @@ func (in *Inspector) serveDeletion(w http.ResponseWriter, r *http.Request) {
 	p.Offset, _ = strconv.Atoi(q.Get("offset")) // what is no number is the first page
 	p.Outcomes, p.More, err = in.c.Users().DeletionOutcomes(r.Context(), d.ID, filter, p.Offset, outcomesShown)
 	if err != nil {
-		in.renderError(w, err)
-		return
+		return answer{}, err
 	}
-	if isFragment(r) {
-		in.renderBlock(w, http.StatusOK, "deletion", "lines", p)
-		return
-	}
-	in.render(w, http.StatusOK, "deletion", page{Title: "Deletion request", Nav: "deletions", Notice: in.notice(r), Body: p})
+	return answer{template: "deletion", page: page{Title: "Deletion request", Nav: "deletions", Body: p}}.orPart(r, "lines"), nil
 }

@@ -28,7 +28,6 @@ type destinationLine struct {
 	ReadOnly bool // the configuration defines it
 	Status   engine.DestinationStatus
 	Ledger   *tracking.Ledger
-	Now      time.Time
 }
 
 // Label is the state for people.
@@ -45,23 +44,15 @@ func (in *Inspector) destinationLines(ctx context.Context, pick func(tracking.De
 	for _, d := range overviews {
 		lines = append(lines, destinationLine{
 			Name: d.Name, Webhooks: engine.HideHeaders(d.Webhooks), Enabled: !d.Disabled, ReadOnly: d.ReadOnly,
-			Status: d.Status, Ledger: cmp.Or(d.Ledger, &tracking.Ledger{Destination: d.Name}), Now: time.Now(),
+			Status: d.Status, Ledger: cmp.Or(d.Ledger, &tracking.Ledger{Destination: d.Name}),
 		})
 	}
 	return lines, err
 }
 
-func (in *Inspector) serveDestinations(w http.ResponseWriter, r *http.Request) {
+func (in *Inspector) showDestinations(r *http.Request) (answer, error) {
 	lines, err := in.destinationLines(r.Context(), func(tracking.Destination) bool { return true })
-	if err != nil {
-		in.renderError(w, err)
-		return
-	}
-	if isFragment(r) {
-		in.renderBlock(w, http.StatusOK, "destinations", "lines", lines)
-		return
-	}
-	in.render(w, http.StatusOK, "destinations", page{Title: "Destinations", Nav: "destinations", Notice: in.notice(r), Body: lines})
+	return answer{template: "destinations", page: page{Title: "Destinations", Nav: "destinations", Body: lines}}.orPart(r, "lines"), err
 }
 
 // A destinationPage is one destination: how it is doing, what it has given up,
@@ -84,44 +75,37 @@ type failedLine struct {
 	Here     bool // the History remembers it
 }
 
-func (in *Inspector) serveNewDestination(w http.ResponseWriter, _ *http.Request) {
+func (in *Inspector) showNewDestination(r *http.Request) (answer, error) {
 	form := in.newForm(tracking.Destination{Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{}}}})
 	form.New = true
-	in.render(w, http.StatusOK, "destination", page{Title: "New destination", Nav: "destinations", Body: destinationPage{Form: form}})
+	return in.showForm(r, http.StatusOK, form)
 }
 
-func (in *Inspector) serveDestination(w http.ResponseWriter, r *http.Request) {
+func (in *Inspector) showDestination(r *http.Request) (answer, error) {
 	name := r.URL.Query().Get("name")
 	i := slices.IndexFunc(in.c.Settings().Destinations, settings.DestinationNamed(name))
 	if i < 0 {
-		in.renderProblem(w, http.StatusNotFound, "There is no such destination", "It may have been removed meanwhile.")
-		return
+		return problem(http.StatusNotFound, "There is no such destination", "It may have been removed meanwhile."), nil
 	}
-	p := destinationPage{Form: in.newForm(in.c.Settings().Destinations[i])}
-	in.showDestination(w, r, http.StatusOK, p, in.notice(r))
+	return in.showForm(r, http.StatusOK, in.newForm(in.c.Settings().Destinations[i]))
 }
 
-// showDestination answers with the page of a destination that exists, or of a
-// form for a new one.
-func (in *Inspector) showDestination(w http.ResponseWriter, r *http.Request, status int, p destinationPage, notice string) {
-	title := "New destination"
-	if !p.Form.New {
-		title = p.Form.Name
-		lines, err := in.destinationLines(r.Context(), settings.DestinationNamed(p.Form.Name))
+// showForm answers with the page of a destination that exists, or of a form for a new
+// one.
+func (in *Inspector) showForm(r *http.Request, status int, form destinationForm) (answer, error) {
+	title, p := "New destination", destinationPage{Form: form}
+	if !form.New {
+		title = form.Name
+		lines, err := in.destinationLines(r.Context(), settings.DestinationNamed(form.Name))
 		if err == nil && len(lines) == 1 {
 			p.Line = &lines[0]
-			p.Failed, err = in.failedLines(r.Context(), p.Form.Name)
+			p.Failed, err = in.failedLines(r.Context(), form.Name)
 		}
 		if err != nil {
-			in.renderError(w, err)
-			return
+			return answer{}, err
 		}
 	}
-	if isFragment(r) {
-		in.renderBlock(w, status, "destination", "status-block", p)
-		return
-	}
-	in.render(w, status, "destination", page{Title: title, Nav: "destinations", Notice: notice, Body: p})
+	return answer{template: "destination", status: status, page: page{Title: title, Nav: "destinations", Body: p}}.orPart(r, "status-block"), nil
 }
 
 // failedLines returns the failed calls of a destination that are the oldest: they
@@ -138,16 +122,13 @@ func (in *Inspector) failedLines(ctx context.Context, destination string) ([]fai
 	return lines, err
 }
 
-// serveSaveDestination makes a destination or changes one, or shows what is wrong
-// beside each field.
-func (in *Inspector) serveSaveDestination(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
-	}
+// saveDestination makes a destination or changes one, or shows what is wrong beside
+// each field.
+func (in *Inspector) saveDestination(r *http.Request) (answer, error) {
 	form := in.readDestinationForm(r.PostForm)
-	err := form.problem()
+	var err error
 	switch {
-	case err != nil:
+	case len(form.Errors) > 0:
 	case form.New:
 		err = in.c.AddDestination(r.Context(), form.destination)
 	default:
@@ -156,59 +137,48 @@ func (in *Inspector) serveSaveDestination(w http.ResponseWriter, r *http.Request
 			return nil
 		})
 	}
-	switch {
-	case err == nil:
-		in.redirectTo(w, r, callFilter{}.Link("/destination", "name", form.Name), "The destination is saved.")
-	case errors.Is(err, state.ErrExists):
+	if errors.Is(err, state.ErrExists) {
 		form.fail("name", "is taken: give each destination a name of its own")
-		in.showDestination(w, r, http.StatusUnprocessableEntity, destinationPage{Form: form}, "")
-	case len(form.Errors) > 0:
-		in.showDestination(w, r, http.StatusUnprocessableEntity, destinationPage{Form: form}, "")
-	default:
-		in.renderError(w, err)
 	}
+	switch {
+	case len(form.Errors) > 0:
+		return in.showForm(r, http.StatusUnprocessableEntity, form)
+	case err != nil:
+		return answer{}, err
+	}
+	return sendTo(callFilter{}.Link("/destination", "name", form.Name), "The destination is saved.")
 }
 
-// serveTestDestination sends a test call to the URLs of a form, as it stands and
-// without saving it, and shows what each receiver answered.
-func (in *Inspector) serveTestDestination(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
-	}
+// testDestination sends a test call to the URLs of a form, as it stands and without
+// saving it, and shows what each receiver answered.
+func (in *Inspector) testDestination(r *http.Request) (answer, error) {
 	form := in.readDestinationForm(r.PostForm)
-	form.Name = cmp.Or(form.Name, "test") // it need not have one yet
+	typed := form.Name
+	form.Name = cmp.Or(typed, "test") // it need not have one yet
 	form.clear("name")
-	if form.problem() == nil {
+	if len(form.Errors) == 0 {
 		form.Test = in.sendTest(r.Context(), form.destination, form.TestType)
 	}
 	if isFragment(r) {
-		in.renderBlock(w, http.StatusOK, "destination", "test", form)
-		return
+		return answer{template: "destination", part: "test", page: page{Body: form}}, nil
 	}
-	form.Name = r.PostForm.Get("name")
-	in.showDestination(w, r, http.StatusOK, destinationPage{Form: form}, "")
+	form.Name = typed
+	return in.showForm(r, http.StatusOK, form)
 }
 
 // act returns a handler of a button on the page of a destination. done says what it
 // did.
-func (in *Inspector) act(done string, do func(ctx context.Context, name string) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if !readForm(w, r) {
-			return
-		}
+func (in *Inspector) act(done string, do func(ctx context.Context, name string) error) handler {
+	return func(r *http.Request) (answer, error) {
 		name := r.PostForm.Get("name")
 		if err := do(r.Context(), name); err != nil {
-			in.renderError(w, err)
-			return
+			return answer{}, err
 		}
-		in.redirectTo(w, r, callFilter{}.Link("/destination", "name", name), done)
+		return sendTo(callFilter{}.Link("/destination", "name", name), done)
 	}
 }
 
-func (in *Inspector) serveRemoveDestination(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
-	}
+func (in *Inspector) removeDestination(r *http.Request) (answer, error) {
 	remove := in.c.RemoveDrained
 	if r.PostForm.Get("discard") == "true" {
 		remove = in.c.RemoveDestination
@@ -217,10 +187,9 @@ func (in *Inspector) serveRemoveDestination(w http.ResponseWriter, r *http.Reque
 	var pending *engine.PendingCallsError
 	switch {
 	case errors.As(err, &pending):
-		in.renderProblem(w, http.StatusConflict, "It has pending calls", "Wait for them, or go back and say that they may be thrown away.")
+		return problem(http.StatusConflict, "It has pending calls", "Wait for them, or go back and say that they may be thrown away."), nil
 	case err != nil:
-		in.renderError(w, err)
-	default:
-		in.redirectTo(w, r, "/destinations", "The destination is removed.")
+		return answer{}, err
 	}
+	return sendTo("/destinations", "The destination is removed.")
 }

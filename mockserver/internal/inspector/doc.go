@@ -5,11 +5,12 @@
 // # The path of a page
 //
 // A request passes the login, where the [access.Guard] wants a token, and comes to the
-// handler of its page. That asks the engine or the history, makes a value of what the
-// template shows, and renders it whole before the first byte is written. A form
-// redirects, and what it did is said on the page that follows. A live page holds a
-// stream open: every quarter of a second it is sent the rows that are new or have
-// changed since, and how many it does not see.
+// handler of its page. That asks the engine or the history, and returns an answer: the
+// value that a template shows, or an error. It is rendered whole before the first byte
+// is written; a script of the page gets the block of it that it asks for. A form
+// redirects, and what it did is said on the page that follows, to which a cookie brings
+// it. A live page holds a stream open: every quarter of a second it is sent the rows
+// that are new or have changed since, and how many it does not see.
 //
 // # What may block
 //
@@ -17,8 +18,7 @@
 // time-out of a write; at most 64 pages are live. Functions given to [history.History.Look]
 // and Scan run under the lock of the history: they only pick and copy.
 //
-// The inspector has one piece of state, the notices of what forms did, with a mutex of
-// their own. A stream is one goroutine and shares nothing.
+// The inspector has no state of its own. A stream is one goroutine and shares nothing.
 //
 // # Files
 //
@@ -34,7 +34,7 @@
 //  10. call.go: one call
 //  11. json.go: a document is laid out in lines
 //  12. login.go: the login
-//  13. notice.go: what was just done
+//  13. answer.go: a handler's answer becomes a page, a part of one, or a redirect
 //  14. rows.go: a line of the list
 //  15. start.go: before the first call
 //  16. filter.go: what the list shows

@@ -74,10 +74,7 @@ var changeReasons = map[canonical.ChangeKind]string{
 	canonical.ChangeLoneSurrogate: "is half a character; many receivers read U+FFFD.",
 }
 
-func (in *Inspector) serveSignatures(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
-	}
+func (in *Inspector) showSignatures(r *http.Request) (answer, error) {
 	p := signaturePage{
 		Ref: r.Form.Get("call"), Destination: r.Form.Get("destination"),
 		Pasted: r.Form.Get("body"), PastedSign: strings.TrimSpace(r.Form.Get("signature")),
@@ -101,7 +98,7 @@ func (in *Inspector) serveSignatures(w http.ResponseWriter, r *http.Request) {
 		p.Recent = in.list(callFilter{}, 0).Rows
 		p.Recent = p.Recent[:min(len(p.Recent), 8)]
 	}
-	in.render(w, http.StatusOK, "doctor", page{Title: "Signatures", Nav: "signatures", Body: p})
+	return answer{template: "doctor", page: page{Title: "Signatures", Nav: "signatures", Body: p}}, nil
 }
 
 // diagnose compares the call with what was pasted.

@@ -40,9 +40,6 @@ var statuses = []status{
 	{"unknown", "Not known"}, {"none", "No destination"}, {"rejected", "Rejected"}, {"repeated", "Sent again"},
 }
 
-// shownTypes are the types that people choose from, the commonest first.
-var shownTypes = []string{"track", "identify", "page", "screen", "group", "alias", "delete"}
-
 func readFilter(q url.Values) callFilter {
 	get := func(name string) string {
 		value := q.Get(name)
@@ -54,21 +51,15 @@ func readFilter(q url.Values) callFilter {
 	}
 }
 
-// Query writes the filter as readFilter reads it.
-func (f callFilter) Query() string {
+// Link returns the filter in the address of a page, as readFilter reads it, with further
+// parameters: names and values in turn.
+func (f callFilter) Link(path string, more ...string) string {
 	q := url.Values{}
 	for name, value := range f.Fields() {
 		if value != "" {
 			q.Set(name, value)
 		}
 	}
-	return q.Encode()
-}
-
-// Link returns the filter in the address of a page, with further parameters: names
-// and values in turn.
-func (f callFilter) Link(path string, more ...string) string {
-	q, _ := url.ParseQuery(f.Query()) // it was encoded just now
 	for i := 0; i+1 < len(more); i += 2 {
 		q.Set(more[i], more[i+1])
 	}
@@ -141,7 +132,7 @@ func containsText(i *history.Item, lower string) bool {
 // bodyContains looks for a lower-case text in JSON, whether its letters are
 // escaped there or not.
 func bodyContains(body []byte, lower string) bool {
-	if isASCII(lower) {
+	if !strings.ContainsFunc(lower, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return text.ContainsFold(body, []byte(lower))
 	}
 	if bytes.Contains(body, []byte(`\u`)) {
@@ -150,13 +141,4 @@ func bodyContains(body []byte, lower string) bool {
 		}
 	}
 	return bytes.Contains(bytes.ToLower(body), []byte(lower))
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }

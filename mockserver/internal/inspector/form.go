@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -29,17 +28,24 @@ type destinationForm struct {
 	AllSources  bool
 	Sources     []choice
 	Webhooks    [webhook.MaxEndpoints]webhookFields
-	Signed      bool // a shared secret is saved; it is never shown
 	SecretDo    string
-	AliasCamel  bool
-	Enabled     bool
 	TestType    string
-	Types       []string
 	Errors      []fieldProblem
 	Test        []attemptLine        // what the receivers answered to a test call
 	destination tracking.Destination // what the form says
 	old         tracking.Destination // what is saved
 }
+
+// Signed reports whether a shared secret is saved. It is never shown.
+func (f destinationForm) Signed() bool { return f.old.SharedSecret != "" }
+
+// AliasCamel reports whether alias calls have their identities in camel case.
+func (f destinationForm) AliasCamel() bool {
+	return f.destination.AliasFields == webhook.AliasCamelCase
+}
+
+// Enabled reports whether calls are forwarded.
+func (f destinationForm) Enabled() bool { return !f.destination.Disabled }
 
 // A choice is one of several that can be checked.
 type choice struct {
@@ -91,8 +97,7 @@ func (f destinationForm) Problems(field string) []fieldProblem {
 // newForm fills a form in.
 func (in *Inspector) newForm(d tracking.Destination) destinationForm {
 	f := destinationForm{
-		Name: d.Name, AllSources: len(d.Sources) == 0, Signed: d.SharedSecret != "", Enabled: !d.Disabled,
-		AliasCamel: d.AliasFields == webhook.AliasCamelCase, TestType: "track", Types: shownTypes, old: d, destination: d,
+		Name: d.Name, AllSources: len(d.Sources) == 0, TestType: "track", old: d, destination: d,
 		ReadOnly: slices.ContainsFunc(in.c.Configured().Destinations, settings.DestinationNamed(d.Name)),
 	}
 	for i, e := range engine.HideHeaders(d.Webhooks) {
@@ -118,8 +123,7 @@ func (f *destinationForm) chooseSources(known, chosen []string) {
 func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f := destinationForm{
 		New: v.Get("new") == "true", Name: strings.TrimSpace(v.Get("name")), AllSources: v.Get("allSources") != "false",
-		SecretDo: v.Get("secretDo"), AliasCamel: v.Get("aliasFields") == string(webhook.AliasCamelCase),
-		Enabled: v.Get("enabled") == "true", TestType: v.Get("testType"), Types: shownTypes,
+		SecretDo: v.Get("secretDo"), TestType: v.Get("testType"),
 	}
 	if !slices.Contains(shownTypes, f.TestType) {
 		f.TestType = "track"
@@ -131,12 +135,11 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 		}
 		f.ReadOnly = slices.ContainsFunc(in.c.Configured().Destinations, settings.DestinationNamed(f.Name))
 	}
-	f.Signed = f.old.SharedSecret != ""
 	f.chooseSources(in.sourceNames(), v["sources"])
-	f.destination = tracking.Destination{Name: f.Name, Disabled: !f.Enabled}
+	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true"}
 	f.readSources(v["sources"])
 	f.readSecret(v.Get("sharedSecret"))
-	if f.AliasCamel {
+	if v.Get("aliasFields") == string(webhook.AliasCamelCase) {
 		f.destination.AliasFields = webhook.AliasCamelCase
 	}
 	places := f.readWebhooks(v)
@@ -160,7 +163,7 @@ func (f *destinationForm) readSources(chosen []string) {
 // saved: the form does not have it.
 func (f *destinationForm) readSecret(typed string) {
 	switch {
-	case !f.Signed:
+	case !f.Signed():
 		f.destination.SharedSecret = typed
 	case f.SecretDo == "replace":
 		if f.destination.SharedSecret = typed; typed == "" {
@@ -202,13 +205,6 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
 	d.Sources, d.Disabled, d.Settings = f.destination.Sources, f.destination.Disabled, f.destination.Settings
 	return d
-}
-
-func (f *destinationForm) problem() error {
-	if len(f.Errors) > 0 {
-		return errors.New("the form has fields that cannot be used")
-	}
-	return nil
 }
 
 // addProblems puts each problem beside its field. places are the places in the

@@ -2,14 +2,12 @@ package inspector
 
 import (
 	"bytes"
-	"crypto/rand"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"errors"
 	"html/template"
 	"io/fs"
-	"mime"
 	"net/http"
 	"path"
 	"strings"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
 
 //go:embed templates assets snippets
@@ -34,10 +31,9 @@ type Inspector struct {
 	sessions access.Sessions
 	endpoint string
 	routes   *http.ServeMux
-	notices  notices
-	streams  chan struct{} // one token for each open stream
-	done     chan struct{} // closed by Close, once; ends the streams
-	once     sync.Once     // closes done
+	streams  chan struct{}      // one token for each open stream
+	life     context.Context    // of the streams
+	end      context.CancelFunc // ends life
 }
 
 // A Config says how an inspector is reached.
@@ -69,7 +65,7 @@ func (in *Inspector) Wrap(next http.Handler) http.Handler {
 
 // Close ends the streams of the pages that are open, so that an HTTP server can
 // be shut down. It may be called again.
-func (in *Inspector) Close() { in.once.Do(func() { close(in.done) }) }
+func (in *Inspector) Close() { in.end() }
 
 // contentPolicy lets a page load its own files, send its own forms, and nothing
 // else: no inline script or style, no frame around it.
@@ -98,23 +94,13 @@ var inspectorAssets = sync.OnceValue(func() map[string]asset {
 	for _, e := range entries {
 		data, _ := inspectorFiles.ReadFile("assets/" + e.Name())
 		sum := sha256.Sum256(data)
-		assets[e.Name()] = asset{data, assetType(e.Name()), `"` + hex.EncodeToString(sum[:8]) + `"`}
+		assets[e.Name()] = asset{data, assetTypes[path.Ext(e.Name())], `"` + hex.EncodeToString(sum[:8]) + `"`}
 	}
 	return assets
 })
 
-// assetType does not ask the machine, whose tables differ.
-func assetType(name string) string {
-	switch path.Ext(name) {
-	case ".js":
-		return "text/javascript; charset=utf-8"
-	case ".css":
-		return "text/css; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml"
-	}
-	return mime.TypeByExtension(path.Ext(name))
-}
+// assetTypes are not asked of the machine, whose tables differ.
+var assetTypes = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	a, ok := inspectorAssets()[r.PathValue("name")]
@@ -143,89 +129,3 @@ var inspectorPages = sync.OnceValue(func() map[string]*template.Template {
 	}
 	return pages
 })
-
-// A page is what the layout needs.
-type page struct {
-	Title  string
-	Nav    string // the entry of the navigation that it belongs to
-	Notice string // what was just done
-	Body   any
-	Logout bool // there is a login, and so a way out
-}
-
-// render answers with a page.
-func (in *Inspector) render(w http.ResponseWriter, status int, name string, p page) {
-	p.Logout = !in.guard.IsOpen() && name != "login"
-	in.renderBlock(w, status, name, "layout", p)
-}
-
-// renderBlock answers with one block of a page, for a script to put into it.
-func (in *Inspector) renderBlock(w http.ResponseWriter, status int, name, block string, data any) {
-	var out bytes.Buffer
-	secureHeaders(w.Header())
-	if err := inspectorPages()[name].ExecuteTemplate(&out, block, data); err != nil {
-		in.c.Logger().Error("a page of the inspector cannot be rendered", "page", name, "error", err)
-		http.Error(w, "The page cannot be rendered: "+err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(out.Bytes()) // a browser that is gone gets no page
-}
-
-// isFragment reports whether a request comes from a script of the page, which wants only a part of it.
-func isFragment(r *http.Request) bool { return r.Header.Get("X-Fragment") != "" }
-
-// notices say what forms did, on the pages that browsers are redirected to.
-// Each has a name that nobody can guess, so that no link can make one up.
-type notices struct {
-	mu    sync.Mutex        // guards what follows
-	texts map[string]string // by name
-	names []string          // oldest first
-}
-
-// keptNotices is how many notices are remembered.
-const keptNotices = 100
-
-func (n *notices) add(text string) (name string) {
-	name = rand.Text()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.texts == nil {
-		n.texts = map[string]string{}
-	}
-	if len(n.names) == keptNotices {
-		delete(n.texts, n.names[0])
-		n.names = n.names[1:]
-	}
-	n.texts[name] = text
-	n.names = append(n.names, name)
-	return name
-}
-
-// readForm reads a posted form, or answers that it cannot be read.
-func readForm(w http.ResponseWriter, r *http.Request) bool {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		http.Error(w, "The form cannot be read: "+err.Error(), http.StatusBadRequest)
-		return false
-	}
-	return true
-}
-
-// renderProblem answers with a page that says what is wrong.
-func (in *Inspector) renderProblem(w http.ResponseWriter, status int, title, text string) {
-	in.render(w, status, "problem", page{Title: title, Body: text})
-}
-
-// renderError answers with what an error of the collector means.
-func (in *Inspector) renderError(w http.ResponseWriter, err error) {
-	refused := access.ErrorOf(err)
-	if refused.Status >= http.StatusInternalServerError && !errors.Is(err, state.ErrClosed) {
-		in.c.Logger().Error("the inspector cannot answer", "error", err)
-	}
-	in.renderProblem(w, refused.Status, "That did not work", sentence(refused.Message))
-}
-
-// maxForm bounds a form, in bytes.
-const maxForm = 1 << 20

@@ -2,6 +2,8 @@ package inspector
 
 import (
 	"bytes"
+	"encoding/json"
+	"regexp"
 	"strings"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
@@ -29,98 +31,50 @@ const maxIndent = 24
 // member of the document itself; it may be nil. What is not JSON comes back as
 // one line.
 func layOut(doc []byte, mark func(key string) (mark, note string)) []jsonLine {
-	l := layout{mark: mark}
-	s := jsonscan.New(doc)
-	err := l.value(s, 0)
-	if err == nil {
-		err = s.End()
-	}
-	if err != nil {
+	var broken bytes.Buffer
+	// It is indented below: what is nested deep would be indentation for the most part.
+	if json.Indent(&broken, bytes.TrimSpace(doc), "", "") != nil {
 		return []jsonLine{{Parts: []jsonPart{{Text: string(doc)}}}}
 	}
-	l.breakLine(0)
-	return l.lines
-}
-
-type layout struct {
-	lines []jsonLine
-	line  jsonLine
-	mark  func(key string) (mark, note string)
-}
-
-func (l *layout) add(kind, text string) {
-	if n := len(l.line.Parts); n > 0 && kind == "" && l.line.Parts[n-1].Kind == "" {
-		l.line.Parts[n-1].Text += text
-		return
-	}
-	l.line.Parts = append(l.line.Parts, jsonPart{kind, text})
-}
-
-// breakLine ends a line and indents the next.
-func (l *layout) breakLine(depth int) {
-	l.lines = append(l.lines, l.line)
-	l.line = jsonLine{Mark: l.line.Mark}
-	if depth > 0 {
-		l.add("", strings.Repeat("  ", min(depth, maxIndent)))
-	}
-}
-
-func (l *layout) value(s *jsonscan.Scanner, depth int) error {
-	switch s.Kind() {
-	case '{':
-		return l.container(depth, "{", "}", func(next func()) error {
-			return s.Object(func(key []byte) error {
-				next()
-				if depth == 0 && l.mark != nil {
-					l.line.Mark, l.line.Note = l.mark(string(jsonscan.Unquote(key)))
-				}
-				l.add("key", string(key))
-				l.add("", ": ")
-				return l.value(s, depth+1)
-			})
-		})
-	case '[':
-		return l.container(depth, "[", "]", func(next func()) error {
-			return s.Array(func() error {
-				next()
-				return l.value(s, depth+1)
-			})
-		})
-	}
-	value, err := s.Value()
-	if err == nil {
-		l.add(kindOf(value), string(value))
-	}
-	return err
-}
-
-// container lays out what stands between two brackets, each element on a line of
-// its own. each calls next before each element.
-func (l *layout) container(depth int, open, end string, each func(next func()) error) error {
-	l.add("", open)
-	empty := true
-	err := each(func() {
-		if !empty {
-			l.add("", ",")
+	var lines []jsonLine
+	depth, marked := 0, ""
+	for text := range strings.SplitSeq(broken.String(), "\n") {
+		if strings.ContainsAny(text[:1], "}]") {
+			depth--
 		}
-		empty = false
-		l.breakLine(depth + 1)
-		if depth == 0 {
-			l.line.Mark = ""
+		line := jsonLine{Parts: []jsonPart{{Text: strings.Repeat("  ", min(depth, maxIndent))}}}
+		key, value := "", text
+		if found := memberPattern.FindStringSubmatch(text); found != nil {
+			key, value = found[1], found[2]
+			line.Parts = append(line.Parts, jsonPart{"key", key}, jsonPart{Text: ": "})
 		}
-	})
-	if !empty {
-		l.breakLine(depth)
-		if depth == 0 {
-			l.line.Mark = ""
+		switch {
+		case depth == 0:
+			marked = ""
+		case depth == 1 && key != "" && mark != nil:
+			marked, line.Note = mark(string(jsonscan.Unquote([]byte(key))))
+		}
+		line.Mark = marked
+		scalar, comma := strings.CutSuffix(value, ",")
+		line.Parts = append(line.Parts, jsonPart{kindOf([]byte(scalar)), scalar})
+		if comma {
+			line.Parts = append(line.Parts, jsonPart{Text: ","})
+		}
+		lines = append(lines, line)
+		if strings.HasSuffix(text, "{") || strings.HasSuffix(text, "[") {
+			depth++
 		}
 	}
-	l.add("", end)
-	return err
+	return lines
 }
+
+// memberPattern matches a line of an object: the key, and what follows the colon.
+var memberPattern = regexp.MustCompile(`^("(?:[^"\\]|\\.)*"): (.*)$`)
 
 func kindOf(value []byte) string {
 	switch c := value[0]; {
+	case strings.ContainsRune("{}[]", rune(c)):
+		return ""
 	case c == '"':
 		return "str"
 	case c == '-' || c >= '0' && c <= '9':
@@ -151,14 +105,14 @@ func hasMember(object []byte, name string) (has bool) {
 
 // difference returns the first offset at which two texts differ, -1 if they do not.
 func difference(a, b []byte) int {
-	if bytes.Equal(a, b) {
-		return -1
-	}
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {
 			return i
 		}
+	}
+	if len(a) == len(b) {
+		return -1
 	}
 	return n
 }

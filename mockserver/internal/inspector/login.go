@@ -4,36 +4,42 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 )
 
 // requireLogin passes requests to next that may use the inspector. Others are sent to
 // the login, or told what is wrong.
 func (in *Inspector) requireLogin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		refused := in.guard.Check(r)
-		switch {
+		switch refused := in.check(r); {
 		case refused == nil:
-		case refused.Status != http.StatusUnauthorized:
-			in.renderProblem(w, refused.Status, "The request was refused", refused.Message)
-			return
-		case !in.sessions.Has(r):
+			next.ServeHTTP(w, r)
+		case refused.Status == http.StatusUnauthorized:
 			in.redirectToLogin(w, r)
-			return
+		default:
+			in.write(w, r, refusal(refused))
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 
-// isAllowed reports whether requireLogin passes a request to next.
-func (in *Inspector) isAllowed(r *http.Request) bool {
+// check returns why a request may not use the inspector, or nil.
+func (in *Inspector) check(r *http.Request) *access.Error {
 	refused := in.guard.Check(r)
-	return refused == nil || refused.Status == http.StatusUnauthorized && in.sessions.Has(r)
+	if refused != nil && refused.Status == http.StatusUnauthorized && in.sessions.Has(r) {
+		return nil
+	}
+	return refused
+}
+
+func refusal(refused *access.Error) answer {
+	return problem(refused.Status, "The request was refused", refused.Message)
 }
 
 // redirectToLogin sends a browser to the login, which sends it back.
 func (in *Inspector) redirectToLogin(w http.ResponseWriter, r *http.Request) {
 	if isFragment(r) || r.Method != http.MethodGet || r.URL.Path == "/stream" {
-		in.renderProblem(w, http.StatusUnauthorized, "You are not logged in", "Log in again; the session has ended.")
+		in.write(w, r, problem(http.StatusUnauthorized, "You are not logged in", "Log in again; the session has ended."))
 		return
 	}
 	target := "/login"
@@ -52,7 +58,7 @@ type loginForm struct {
 
 func (in *Inspector) serveLogin(w http.ResponseWriter, r *http.Request) {
 	if refused := in.guard.Check(r); refused != nil && refused.Status != http.StatusUnauthorized {
-		in.renderProblem(w, refused.Status, "The request was refused", refused.Message)
+		in.write(w, r, refusal(refused))
 		return
 	}
 	if !readForm(w, r) {
@@ -72,22 +78,22 @@ func (in *Inspector) serveLogin(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, form.To, http.StatusSeeOther)
 			return
 		case refused.Status == http.StatusTooManyRequests:
-			in.renderProblem(w, refused.Status, "Too many attempts", sentence(refused.Message))
+			in.write(w, r, problem(refused.Status, "Too many attempts", sentence(refused.Message)))
 			return
 		}
 		form.Wrong, status = true, http.StatusUnauthorized
 	}
-	in.render(w, status, "login", page{Title: "Log in", Body: form})
+	in.write(w, r, answer{template: "login", status: status, page: page{Title: "Log in", Body: form}})
 }
 
 func (in *Inspector) serveLogout(w http.ResponseWriter, r *http.Request) {
-	cookie, err := in.sessions.End(r)
-	if err != nil {
-		in.renderError(w, err)
-		return
-	}
-	http.SetCookie(w, cookie)
-	http.Redirect(w, r, "/login", http.StatusSeeOther)
+	in.serve(func(*http.Request) (answer, error) {
+		cookie, err := in.sessions.End(r)
+		if err == nil {
+			http.SetCookie(w, cookie)
+		}
+		return answer{to: "/login"}, err
+	})(w, r)
 }
 
 // ownPath returns a path of this server, / where it is none: a link to the login

@@ -44,38 +44,42 @@ type replayState struct {
 	Checked bool
 }
 
-// picked are the calls that a filter picks, by destination and state.
-type picked map[string]map[tracking.State]map[event.Key]bool
+// picked are the calls that a filter picks, by where they stand.
+type picked map[standing]map[event.Key]bool
+
+// A standing is a state at a destination.
+type standing struct {
+	destination string
+	state       tracking.State
+}
 
 // pick looks for the calls up to an order that the filter picks.
 func (in *Inspector) pick(filter callFilter, upTo int64) (found picked, matched int) {
 	destinations := in.c.Attached()
 	match := filter.matcher(destinations)
 	found = picked{}
-	for _, d := range destinations {
-		found[d.Name] = map[tracking.State]map[event.Key]bool{}
-	}
 	in.c.History().Scan(upTo+1, func(i *history.Item) bool {
 		if i.Record == nil || !match(i) {
 			return true
 		}
 		matched++
 		for _, s := range deliveryStatesOf(i.Record, destinations) {
-			states := found[s.Destination]
-			if states == nil || s.Unknown {
-				continue // the destination is gone, or the journal alone knows
+			if s.Unknown {
+				continue // the journal alone knows
 			}
-			if states[s.State] == nil {
-				states[s.State] = map[event.Key]bool{}
+			at := standing{s.Destination, s.State}
+			if found[at] == nil {
+				found[at] = map[event.Key]bool{}
 			}
-			states[s.State][event.KeyOf(i.Record.Call.Source, i.Record.Call.ID)] = true
+			found[at][event.KeyOf(i.Record.Call.Source, i.Record.Call.ID)] = true
 		}
 		return true
 	})
 	return found, matched
 }
 
-func (in *Inspector) serveReplay(w http.ResponseWriter, r *http.Request) {
+// showReplay asks which calls are to be replayed.
+func (in *Inspector) showReplay(r *http.Request) (answer, error) {
 	q := r.URL.Query()
 	end, _ := in.c.History().End()
 	p := replayPage{Filter: readFilter(q), Only: q.Get("destination"), UpTo: end.Order}
@@ -89,14 +93,13 @@ func (in *Inspector) serveReplay(w http.ResponseWriter, r *http.Request) {
 		if p.Only != "" && p.Only != d.Name {
 			continue
 		}
-		choice := replayChoice{Name: d.Name, Waiting: len(found[d.Name][tracking.StatePending])}
+		choice := replayChoice{Name: d.Name, Waiting: len(found[standing{d.Name, tracking.StatePending}])}
 		for _, state := range replayable {
-			n := len(found[d.Name][state])
+			n := len(found[standing{d.Name, state}])
 			if p.Only != "" && state == tracking.StateFailed && p.Filter.Empty() {
 				var err error // the journal keeps failed calls longer than the History
 				if n, err = in.c.Replay(r.Context(), d.Name, engine.Selection{State: state, DryRun: true}); err != nil {
-					in.renderError(w, err)
-					return
+					return answer{}, err
 				}
 			}
 			if n > 0 {
@@ -108,40 +111,35 @@ func (in *Inspector) serveReplay(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	p.Nothing = !slices.ContainsFunc(p.Destinations, func(c replayChoice) bool { return len(c.States) > 0 })
-	in.render(w, http.StatusOK, "replay", page{Title: "Replay", Nav: "calls", Body: p})
+	return answer{template: "replay", page: page{Title: "Replay", Nav: "calls", Body: p}}, nil
 }
 
-// serveReplayAll replays what was chosen: each choice is a state and a
+// replayChosen replays what was chosen: each choice is a state and a
 // destination, as in failed:hook.
-func (in *Inspector) serveReplayAll(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
-	}
+func (in *Inspector) replayChosen(r *http.Request) (answer, error) {
 	filter, only := readFilter(r.PostForm), r.PostForm.Get("destination")
 	upTo, err := strconv.ParseInt(r.PostForm.Get("upTo"), 10, 64)
 	if err != nil {
-		in.renderProblem(w, http.StatusBadRequest, "That did not work", "The form lacks its upTo. Open the page again.")
-		return
+		return answer{}, access.Errorf(http.StatusBadRequest, "invalid", "the form lacks its upTo; open the page again")
 	}
 	found, _ := in.pick(filter, upTo)
 	replayed := 0
 	for _, choice := range r.PostForm["pick"] {
 		destination, sel, err := found.selection(choice, only != "" && filter.Empty())
-		n := 0
-		if err == nil {
-			n, err = in.c.Replay(r.Context(), destination, sel)
+		if err != nil {
+			return answer{}, err
+		}
+		n, err := in.c.Replay(r.Context(), destination, sel)
+		if err != nil {
+			return answer{}, err
 		}
 		replayed += n
-		if err != nil {
-			in.renderError(w, err)
-			return
-		}
 	}
 	target := filter.Link("/")
 	if only != "" {
 		target = callFilter{}.Link("/destination", "name", only)
 	}
-	in.redirectTo(w, r, target, replayedText(replayed)+".")
+	return sendTo(target, replayedText(replayed)+".")
 }
 
 // selection reads a choice. allFailed takes a destination's failed calls from the
@@ -156,7 +154,7 @@ func (p picked) selection(choice string, allFailed bool) (destination string, se
 	if allFailed && state == tracking.StateFailed {
 		return destination, sel, nil
 	}
-	only := p[destination][state]
+	only := p[standing{destination, state}]
 	if only == nil {
 		only = map[event.Key]bool{}
 	}
@@ -164,32 +162,22 @@ func (p picked) selection(choice string, allFailed bool) (destination string, se
 	return destination, sel, nil
 }
 
-// serveReplayCall replays one call to one destination.
-func (in *Inspector) serveReplayCall(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
-	}
+// replayCall replays one call to one destination.
+func (in *Inspector) replayCall(r *http.Request) (answer, error) {
 	ref, filter, destination := r.PathValue("ref"), readFilter(r.PostForm), r.PostForm.Get("destination")
 	i, ok := in.c.History().Item(ref)
 	if !ok || i.Record == nil {
-		in.renderProblem(w, http.StatusNotFound, "The call is not remembered any more", "Failed calls are kept longer: replay them from the page of their destination.")
-		return
+		return problem(http.StatusNotFound, "The call is not remembered any more", "Failed calls are kept longer: replay them from the page of their destination."), nil
 	}
 	n, err := in.replayOne(r.Context(), i.Record, destination)
-	switch {
-	case err != nil:
-		in.renderError(w, err)
-	case isFragment(r):
-		p, ok := in.panel(ref, filter)
-		if !ok {
-			in.renderBlock(w, http.StatusNotFound, "calls", "missing", nil)
-			return
-		}
-		p.Notice = replayedText(n) + " to " + destination + "."
-		in.renderBlock(w, http.StatusOK, "calls", "panel", p)
-	default:
-		in.redirectTo(w, r, filter.Link("/", "call", ref), replayedText(n)+" to "+destination+".")
+	if err != nil {
+		return answer{}, err
 	}
+	done := replayedText(n) + " to " + destination + "."
+	if isFragment(r) {
+		return in.showPanel(ref, filter, done), nil
+	}
+	return sendTo(filter.Link("/", "call", ref), done)
 }
 
 func (in *Inspector) replayOne(ctx context.Context, record *tracking.Record, destination string) (int, error) {

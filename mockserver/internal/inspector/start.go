@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"text/template"
@@ -91,12 +92,12 @@ func quoted(s string) string {
 	return strings.TrimSpace(out.String())
 }
 
+// plainWord matches what a shell leaves alone.
+var plainWord = regexp.MustCompile(`^[\w./:@%+=,-]+$`)
+
 // shellWord writes a text as one word of a shell's command line.
 func shellWord(s string) string {
-	plain := !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r))
-	})
-	if plain && s != "" {
+	if plainWord.MatchString(s) {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"

@@ -2,20 +2,16 @@ package inspector
 
 import (
 	"slices"
-	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// A deliveryState is what became of a call at one destination so far.
+// A deliveryState is what became of a call at one destination so far: what that decided
+// last, or nothing but its name.
 type deliveryState struct {
-	Destination string
-	tracking.Outcome
-	At      time.Time // when that was decided; zero where nothing was yet
-	Attempt int       // how often it was tried
-	RetryAt time.Time // when it will be tried again; zero where it will not
-	Unknown bool      // it may have decided before the History first heard of the call
+	tracking.Ended
+	Unknown bool // it may have decided before the History first heard of the call
 }
 
 // deliveryStatesOf returns where the call stands with each destination that has decided
@@ -23,17 +19,16 @@ type deliveryState struct {
 func deliveryStatesOf(r *tracking.Record, destinations []engine.AttachedDestination) []deliveryState {
 	var all []deliveryState
 	for _, d := range destinations {
-		if s, ok := deliveryStateOf(r, d.Name); ok {
-			all = append(all, s)
+		if last, decided := r.Last(d.Name); decided {
+			all = append(all, deliveryState{Ended: last})
 		} else if d.Gets(&r.Call) {
-			all = append(all, deliveryState{Destination: d.Name, Unknown: r.Partial})
+			all = append(all, deliveryState{Ended: tracking.Ended{Destination: d.Name}, Unknown: r.Partial})
 		}
 	}
 	for _, e := range r.Ends {
-		named := func(s deliveryState) bool { return s.Destination == e.Destination }
-		if !slices.ContainsFunc(all, named) {
-			s, _ := deliveryStateOf(r, e.Destination)
-			all = append(all, s)
+		if !slices.ContainsFunc(all, func(s deliveryState) bool { return s.Destination == e.Destination }) {
+			last, _ := r.Last(e.Destination)
+			all = append(all, deliveryState{Ended: last})
 		}
 	}
 	return all
@@ -45,9 +40,4 @@ func (s deliveryState) state() string {
 		return "unknown"
 	}
 	return s.State.String()
-}
-
-func deliveryStateOf(r *tracking.Record, destination string) (deliveryState, bool) {
-	e, decided := r.Last(destination)
-	return deliveryState{e.Destination, e.Outcome, e.At, e.Attempt, e.RetryAt, false}, decided
 }

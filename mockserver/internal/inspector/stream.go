@@ -2,8 +2,11 @@ package inspector
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 const (
@@ -96,10 +100,15 @@ func (in *Inspector) serveStream(w http.ResponseWriter, r *http.Request) {
 	in.follow(r, control, w, f)
 }
 
+// follow sends frames until the browser leaves, may not see them any more, or the
+// inspector is closed.
 func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w http.ResponseWriter, f *follower) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(in.life, cancel)()
 	tick := time.NewTicker(time.Second) // the chart moves also when nothing happens
 	defer tick.Stop()
-	for in.isAllowed(r) { // a login can end, and a token be changed
+	for in.check(r) == nil { // a login can end, and a token be changed
 		changed := in.c.History().Changed()
 		var out bytes.Buffer
 		frame := f.next()
@@ -112,22 +121,13 @@ func (in *Inspector) follow(r *http.Request, control *http.ResponseController, w
 		if frame.Skipped > 0 {
 			interval *= 2
 		}
-		rest := time.NewTimer(interval)
-		select {
-		case <-rest.C:
-		case <-r.Context().Done():
-			rest.Stop()
-			return
-		case <-in.done:
-			rest.Stop()
+		if pause.For(ctx, interval) != nil {
 			return
 		}
 		select {
 		case <-changed:
 		case <-tick.C:
-		case <-r.Context().Done():
-			return
-		case <-in.done:
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -200,11 +200,22 @@ type findings struct {
 	sent     int64 // how many of these are among items
 }
 
-// changed looks at what changed since the last frame, and then at the rows that
-// the browser shows and that are not among these. The History's lock is held.
+// changed looks at the rows that the browser shows, and then for others that have come
+// or changed since the last frame. The History's lock is held.
 func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) findings {
 	var l findings
+	for order, change := range f.shown {
+		switch i := feed.Item(order); {
+		case i == nil || i.Change <= change:
+		case match(i):
+			f.send(&l, i)
+		default:
+			delete(f.shown, order)
+			l.gone = append(l.gone, order)
+		}
+	}
 	fresh := f.walk(&l, feed, match)
+	slices.SortFunc(fresh, func(a, b *history.Item) int { return cmp.Compare(b.Order, a.Order) })
 	oldest := f.oldest()
 	for n, i := range fresh {
 		send := n < frameRows && i.Order > oldest
@@ -218,22 +229,11 @@ func (f *follower) changed(feed *history.Feed, match func(*history.Item) bool) f
 			}
 		}
 	}
-	for order, change := range f.shown {
-		switch i := feed.Item(order); {
-		case i == nil || i.Change <= change:
-		case match(i):
-			f.send(&l, i)
-		default:
-			delete(f.shown, order)
-			l.gone = append(l.gone, order)
-		}
-	}
-	slices.SortFunc(l.items, func(a, b history.Item) int { return int(b.Order - a.Order) })
+	slices.SortFunc(l.items, func(a, b history.Item) int { return cmp.Compare(b.Order, a.Order) })
 	return l
 }
 
-// walk looks at the newest changes. Rows that the browser shows are sent again,
-// or taken away; others that match are returned, newest first.
+// walk looks at the newest changes, and returns what matches and is not shown.
 func (f *follower) walk(l *findings, feed *history.Feed, match func(*history.Item) bool) (fresh []*history.Item) {
 	n := 0
 	for i := range feed.Since(f.seen) {
@@ -243,18 +243,10 @@ func (f *follower) walk(l *findings, feed *history.Feed, match func(*history.Ite
 		if i.Order > f.seen.Order {
 			l.examined++
 		}
-		_, shown := f.shown[i.Order]
-		switch matches := match(i); {
-		case matches && shown:
-			f.send(l, i)
-		case matches:
+		if _, shown := f.shown[i.Order]; !shown && match(i) {
 			fresh = append(fresh, i)
-		case shown:
-			delete(f.shown, i.Order)
-			l.gone = append(l.gone, i.Order)
 		}
 	}
-	slices.SortFunc(fresh, func(a, b *history.Item) int { return int(b.Order - a.Order) })
 	return fresh
 }
 
@@ -268,24 +260,13 @@ func (f *follower) oldest() int64 {
 	if len(f.shown) < listRows {
 		return 0
 	}
-	oldest := int64(1<<63 - 1)
-	for order := range f.shown {
-		oldest = min(oldest, order)
-	}
-	return oldest
+	return slices.Sorted(maps.Keys(f.shown))[0]
 }
 
 // trim forgets the rows that the browser drops from the end of its list.
 func (f *follower) trim() {
-	if len(f.shown) <= listRows {
-		return
-	}
-	orders := make([]int64, 0, len(f.shown))
-	for order := range f.shown {
-		orders = append(orders, order)
-	}
-	slices.Sort(orders)
-	for _, order := range orders[:len(orders)-listRows] {
+	orders := slices.Sorted(maps.Keys(f.shown))
+	for _, order := range orders[:max(0, len(orders)-listRows)] {
 		delete(f.shown, order)
 	}
 }

@@ -23,13 +23,17 @@ var pageFuncs = template.FuncMap{
 	"plural":     text.Plural[int],
 	"plural64":   text.Plural[int64],
 	"duration":   shortDuration,
-	"ago":        func(t, now time.Time) string { return shortDuration(max(0, now.Sub(t))) },
+	"ago":        func(t time.Time) string { return shortDuration(max(0, time.Since(t))) },
 	"inc":        func(n int) int { return n + 1 },
 	"sentence":   sentence,
 	"choices":    choices,
 	"capitalize": capitalize,
 	"recent":     recentText,
+	"callTypes":  func() []string { return shownTypes },
 }
+
+// shownTypes are the types that people choose from, the commonest first.
+var shownTypes = []string{"track", "identify", "page", "screen", "group", "alias", "delete"}
 
 // A textPart is a piece of a text that anyone may have sent: either Text, or a
 // character that cannot be seen or that would disturb what is around it, by name.

@@ -21,7 +21,6 @@ let position = calls.dataset.from // how far this page is, for the server to go 
 let paused = false
 let held = 0 // calls that came and are not put into the list, as it is paused or scrolled
 let open = panel.querySelector('[data-ref]')?.dataset.ref ?? ''
-let counts = null
 
 /* The stream. */
 
@@ -167,7 +166,6 @@ function hold(arrived) {
 }
 
 function count(matched, total) {
-  counts = { matched, total }
   const line = document.getElementById('count')
   const bold = document.createElement('b')
   if (query().size === 0) {

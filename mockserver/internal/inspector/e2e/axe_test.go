@@ -98,16 +98,3 @@ func TestAccessibility(t *testing.T) {
 	}
 	b.forgive("422")
 }
-
-func TestLoginIsAccessible(t *testing.T) {
-	script := axe(t)
-	srv, _ := serve(t, engine.Config{}, adminToken)
-	b := newTab(t, srv.URL)
-	b.open("/login")
-	judge(b, script, "the login")
-	b.typeInto("#token", "wrong")
-	b.click("main button")
-	b.waitText("#token-problem", "not the token")
-	judge(b, script, "a login that failed")
-	b.forgive("401")
-}

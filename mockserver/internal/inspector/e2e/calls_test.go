@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -48,33 +47,33 @@ func TestFirstRunTurnsLiveWithWhatItSaysToPaste(t *testing.T) {
 	b.waitText("#count", "1 call")
 }
 
-func TestFirstRunByCurl(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("there is no curl")
+func TestFirstRunByOtherPrograms(t *testing.T) {
+	for _, test := range []struct {
+		snippet, program string
+		args             []string
+		npm              string // what the program needs of it
+	}{
+		{"curl", "sh", nil, ""},
+		{"node", "node", []string{"--input-type=module"}, "@segment/analytics-node/package.json"},
+	} {
+		t.Run(test.snippet, func(t *testing.T) {
+			if _, err := exec.LookPath(test.snippet); err != nil {
+				t.Skip(err)
+			}
+			if test.npm != "" {
+				npmFile(t, test.npm)
+			}
+			srv, _ := serve(t, engine.Config{}, "")
+			b := newTab(t, srv.URL)
+			b.open("/")
+			assert.Contains(t, b.text("#first"), "Any write key is taken")
+			program := exec.CommandContext(t.Context(), test.program, test.args...)
+			program.Stdin = strings.NewReader(eval[string](b, `document.querySelector('#code-start-`+test.snippet+` > .code:last-child code').textContent`))
+			out, err := program.CombinedOutput()
+			require.NoError(t, err, string(out))
+			b.waitText(row(1), "Signed Up")
+		})
 	}
-	srv, _ := serve(t, engine.Config{}, "")
-	b := newTab(t, srv.URL)
-	b.open("/")
-	assert.Contains(t, b.text("#first"), "Any write key is taken")
-	command := eval[string](b, `document.querySelector('#code-start-curl code').textContent`)
-	out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput()
-	require.NoError(t, err, string(out))
-	b.waitText(row(1), "Signed Up")
-}
-
-func TestFirstRunByNode(t *testing.T) {
-	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("there is no node")
-	}
-	npmFile(t, "@segment/analytics-node/package.json")
-	srv, _ := serve(t, engine.Config{}, "")
-	b := newTab(t, srv.URL)
-	b.open("/")
-	program := exec.CommandContext(t.Context(), "node", "--input-type=module")
-	program.Stdin = strings.NewReader(eval[string](b, `document.querySelector('#code-start-node > .code:last-child code').textContent`))
-	out, err := program.CombinedOutput()
-	require.NoError(t, err, string(out))
-	b.waitText(row(1), "Signed Up")
 }
 
 func TestLiveListFiltersAndPauses(t *testing.T) {
@@ -258,8 +257,8 @@ func TestFailedCallIsReplayedAndThenDelivered(t *testing.T) {
 	b.shoot("replay")
 	b.click("main form button")
 	b.waitText(".notice", "4 calls are being replayed.")
-	b.open("/?done=replayed&n=999999&notice=replayed")
-	assert.Zero(t, b.count(".notice"), "no link makes one up")
+	b.open("/?notice=4+calls+are+being+replayed.")
+	assert.Zero(t, b.count(".notice"), "it is said once, and no link makes one up")
 	b.open("/")
 	b.wait(`document.querySelectorAll('#rows .chip.is-delivered').length === 5`)
 	bodies, _ := hook.got()
@@ -286,14 +285,6 @@ func TestScannersAreOneRowAndTheirMethodIsShown(t *testing.T) {
 	require.Equal(t, http.StatusOK, postTo(t, srv.URL+"/v1/track", "web-key", `{"userId":"ada"}`))
 	b.waitText(row(1)+" .type", "track")
 	b.waitText(row(1), "event_not_defined")
-}
-
-func TestWriteKeyNamesItsSourceWhereAnyIsTaken(t *testing.T) {
-	srv, _ := serve(t, engine.Config{}, "")
-	b := newTab(t, srv.URL)
-	b.open("/")
-	post(t, srv.URL, "ios-app", track("m1", "ada", "Signed Up", `{}`))
-	b.waitText(row(1)+" .c-source", "ios-app")
 }
 
 func TestOwnCallsCanBeHidden(t *testing.T) {
@@ -326,29 +317,6 @@ func TestOwnCallsCanBeHidden(t *testing.T) {
 	assert.Equal(t, 2, b.count("#rows tr"))
 	b.click("#clear")
 	b.wait(`document.querySelectorAll('#rows tr').length === 12 && !document.querySelector('[name="synthetic"]').checked`)
-}
-
-func TestWhatIsNotKnownIsSaid(t *testing.T) {
-	history := history.New(0)
-	history.RecordUnknown()
-	gone := newReceiver(t, http.StatusGone)
-	srv, _ := serve(t, engine.Config{History: history, AnyWriteKey: true, Destinations: []tracking.Destination{to("one", gone.URL, ""), to("other", gone.URL, "")}}, "")
-	call, err := fields.ReadCall("web", []byte(`{"type":"track","event":"From Before","userId":"u","messageId":"m","receivedAt":"`+time.Now().Add(time.Second).UTC().Format(time.RFC3339)+`"}`))
-	require.NoError(t, err)
-	b := newTab(t, srv.URL)
-	b.open("/destinations")
-	assert.Equal(t, "Nothing yet", b.text("tbody .state"))
-	history.Restore(tracking.Ended{CallID: "m", Source: "web", Destination: "one", At: time.Now().Add(time.Second), Attempt: 1, Outcome: tracking.Outcome{State: tracking.StateFailed}, Call: &call})
-	b.open("/")
-	b.waitText(row(1), "From Before")
-	assert.Equal(t, 1, b.count("#rows .chip.is-unknown"))
-	assert.Zero(t, b.count("#rows .chip.is-pending"))
-	b.click(row(1) + " a")
-	b.waitText("#panel .destination.is-unknown", "not known")
-	b.shoot("unknown")
-	b.open("/destinations")
-	b.waitText("tbody tr:first-child .state", "Failing")
-	assert.Contains(t, b.text("tbody tr:first-child"), "the last 1 attempt failed")
 }
 
 func TestStreamGoesOnWhereItWasCut(t *testing.T) {

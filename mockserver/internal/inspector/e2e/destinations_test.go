@@ -171,26 +171,6 @@ func TestConfiguredDestinationsAreReadOnly(t *testing.T) {
 	assert.Equal(t, "growth", heads[0].Get("X-Team"))
 }
 
-func TestFailedCallsOfADestinationAreReplayed(t *testing.T) {
-	hook := newReceiver(t, http.StatusGone)
-	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", hook.URL, "")}}, "")
-	for i := range 3 {
-		post(t, srv.URL, "web", track(fmt.Sprint("m", i), "ada", "Order Completed", `{}`))
-	}
-	b := newTab(t, srv.URL)
-	b.open("/destination?name=hook")
-	b.wait(`document.querySelectorAll('.why').length === 3`)
-	assert.Contains(t, b.text(".why"), "answered 410 (Gone)")
-	hook.status.Store(http.StatusOK)
-	b.click("#refresh .primary")
-	b.waitText("h1", "Replay to hook")
-	b.ready()
-	assert.Equal(t, "Replay 3 calls", b.text("main form button"))
-	b.click("main form button")
-	b.waitText(".notice", "3 calls are being replayed.")
-	b.wait(`document.querySelector('.figures .is-delivered')?.textContent === '3'`)
-}
-
 func TestSignatureDoctor(t *testing.T) {
 	hook := newReceiver(t, http.StatusOK)
 	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", hook.URL, "s3cret"), to("plain", hook.URL, "")}}, "")
@@ -236,15 +216,18 @@ func TestSignatureDoctor(t *testing.T) {
 }
 
 func TestLogin(t *testing.T) {
+	script := axe(t)
 	srv, _ := serve(t, engine.Config{Destinations: []tracking.Destination{to("hook", "https://example.com", "s3cret")}}, adminToken)
 	b := newTab(t, srv.URL)
 	b.do(navigate(srv.URL + "/destination?name=hook"))
 	b.waitText("h1", "Log in")
 	b.shoot("login")
+	judge(b, script, "the login")
 	assert.NotContains(t, b.text("body"), "hook")
 	b.typeInto("#token", "wrong")
 	b.click("main button")
 	b.waitText("#token-problem", "That is not the token.")
+	judge(b, script, "a login that failed")
 	b.typeInto("#token", adminToken)
 	b.click("main button")
 	b.waitText("h1", "hook") // where it was going

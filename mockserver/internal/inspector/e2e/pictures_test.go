@@ -5,12 +5,14 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -29,6 +31,16 @@ func TestPictures(t *testing.T) {
 		},
 	}, "")
 	require.NoError(t, collector.AddDestination(t.Context(), to("alerts", gone.URL, "", "ios app")))
+	for _, a := range []users.SyncRequest{
+		{Name: "Big Spenders", Source: "web shop", Destination: "warehouse", List: strings.NewReader("ada\ngrace\nlinus")},
+		{Name: "Everyone", Source: "backend", Destination: "crm", List: strings.NewReader("ada\nken")}, // which is down
+	} {
+		a.Kind = users.KindAudience
+		_, err := collector.Users().StartSync(t.Context(), a)
+		require.NoError(t, err)
+	}
+	_, err := collector.Users().DeleteUsers(t.Context(), users.DeletionRequest{ID: "gdpr-2026-117", UserIDs: []string{"ken"}})
+	require.NoError(t, err)
 	b := newTab(t, srv.URL)
 	for at := 290 * time.Second; at >= 0; at -= 2 * time.Second {
 		busyMoment(t, srv.URL, at)
@@ -48,6 +60,7 @@ func TestPictures(t *testing.T) {
 		for name, path := range map[string]string{
 			"calls": "/", "call": "/?call=" + ref, "filter": "/?status=failed", "older": "/?before=200", "replay": "/replay?type=track", "destinations": "/destinations",
 			"destination": "/destination?name=alerts", "configured": "/destination?name=crm", "new": "/destinations/new", "signatures": "/signatures", "signature": "/signatures?destination=warehouse&call=" + ref,
+			"audiences": "/audiences", "deletions": "/deletions", "deletion": "/deletion?id=gdpr-2026-117",
 		} {
 			if name == "older" {
 				b.do(navigate(srv.URL + path))
