@@ -203,7 +203,7 @@ func readResponse(body io.Reader) (kept []byte, err error) {
 	if body == http.NoBody {
 		return nil, nil
 	}
-	if kept, err = io.ReadAll(io.LimitReader(body, KeptBody)); err == nil {
+	if kept, err = io.ReadAll(io.LimitReader(body, KeptBody)); err == nil && len(kept) == KeptBody {
 		_, err = io.Copy(io.Discard, io.LimitReader(body, maxDrained-KeptBody))
 	}
 	return kept, err
