@@ -173,26 +173,32 @@ func newRequest(ctx context.Context, r Request) (*http.Request, error) {
 	return req, nil
 }
 
+// headerOf makes the header of a request; its values share one array.
 func headerOf(r Request) (http.Header, error) {
 	h := make(http.Header, len(r.Endpoint.Headers)+5)
+	values := make([]string, 0, len(r.Endpoint.Headers)+5)
+	set := func(canonical, value string) {
+		values = append(values, value)
+		h[canonical] = values[len(values)-1 : len(values) : len(values)]
+	}
 	for name, value := range r.Endpoint.Headers {
 		canonical := http.CanonicalHeaderKey(name)
 		if httpcheck.Reserved(canonical) != "" || !httpcheck.IsToken(name) || strings.IndexFunc(value, httpcheck.IsControl) >= 0 {
 			return nil, fmt.Errorf("the static header %q cannot be sent: see Settings.Validate", name)
 		}
-		h[canonical] = []string{value}
+		set(canonical, value)
 	}
-	h["User-Agent"] = []string{userAgent}
-	h["Content-Type"] = []string{"application/json"}
-	h[webhook.AttemptHeader] = []string{strconv.Itoa(r.Number)}
+	set("User-Agent", userAgent)
+	set("Content-Type", "application/json")
+	set(webhook.AttemptHeader, strconv.Itoa(r.Number))
 	if strings.IndexFunc(r.MessageID, httpcheck.IsControl) >= 0 {
 		return nil, fmt.Errorf("the messageId %q cannot be sent in a header: it has a control character", r.MessageID)
 	}
 	if r.MessageID != "" {
-		h[webhook.MessageIDHeader] = []string{r.MessageID}
+		set(webhook.MessageIDHeader, r.MessageID)
 	}
 	if r.Signature != "" {
-		h[webhook.SignatureHeader] = []string{r.Signature}
+		set(webhook.SignatureHeader, r.Signature)
 	}
 	return h, nil
 }
@@ -203,7 +209,7 @@ func readResponse(body io.Reader) (kept []byte, err error) {
 	if body == http.NoBody {
 		return nil, nil
 	}
-	if kept, err = io.ReadAll(io.LimitReader(body, KeptBody)); err == nil {
+	if kept, err = io.ReadAll(io.LimitReader(body, KeptBody)); err == nil && len(kept) == KeptBody {
 		_, err = io.Copy(io.Discard, io.LimitReader(body, maxDrained-KeptBody))
 	}
 	return kept, err
