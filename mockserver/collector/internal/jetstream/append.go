@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -27,6 +28,9 @@ const (
 	// writerDepth is how many messages of one source are under way at once. While one
 	// is written the next gathers: two would be written one after the other.
 	writerDepth = 1
+	// noEnd is longer than anybody waits. The client of NATS would choose an end where a
+	// context has none.
+	noEnd = 24 * time.Hour
 )
 
 // Append stores a batch. Batches of one source that come at the same time share
@@ -41,7 +45,7 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 		return err
 	}
 	patience := store.PublishPatience
-	if j.options.NATS != nil {
+	if j.Shared {
 		patience = store.ClusterAnswer
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, store.ErrNoAnswer)
@@ -262,10 +266,11 @@ func (j *Journal) storeGroup(source string, g *group) error {
 // publishCalls publishes a message of calls. Within the process its answer is on its
 // way unless the store cannot be written to, however long that takes.
 func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
-	if j.options.NATS != nil {
-		return j.Publish(j.Ctx, j.In, m)
+	patience := noEnd
+	if j.Shared {
+		patience = store.PublishPatience
 	}
-	ctx, stop, err := j.While(j.Ctx, 0)
+	ctx, stop, err := j.While(j.Ctx, patience)
 	if err != nil {
 		return 0, err
 	}
@@ -302,13 +307,13 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestPatience)
 	defer cancel()
 	defer context.AfterFunc(up, cancel)()
-	if j.options.NATS != nil {
+	if j.Shared {
 		if err := j.overtake(ctx, m); err != nil {
 			return 0, err
 		}
 	}
-	t := j.Tail(record.StreamCalls, before+1, func(stored *nats.Msg, seq uint64) error {
-		if stored.Subject == m.Subject && stored.Header.Get(record.HeaderIDs) == m.Header.Get(record.HeaderIDs) {
+	t := j.Tail(record.StreamCalls, before+1, func(stored jetstream.Msg, seq uint64) error {
+		if stored.Subject() == m.Subject && stored.Headers().Get(record.HeaderIDs) == m.Header.Get(record.HeaderIDs) {
 			found = seq
 			return store.ErrEnough
 		}

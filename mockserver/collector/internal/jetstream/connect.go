@@ -19,19 +19,24 @@ import (
 // what is read does not wait behind them, and one for the rest.
 func (j *Journal) connect(ctx context.Context) error {
 	var err error
-	if j.In, err = j.dial("in"); err != nil {
+	if j.in, err = j.dial("in"); err != nil {
 		return err
 	}
-	if j.NC, err = j.dial("out"); err != nil {
+	if j.out, err = j.dial("out"); err != nil {
 		return err
 	}
-	if j.JS, err = jetstream.New(j.NC, jetstream.WithDefaultTimeout(store.RequestPatience)); err != nil {
-		return fmt.Errorf("journal: %w", err)
+	if j.In, err = store.Connected(j.in); err != nil {
+		return err
+	}
+	if j.JS, err = store.Connected(j.out); err != nil {
+		return err
 	}
 	if j.options.NATS == nil {
 		return nil
 	}
-	j.cluster = j.newCluster()
+	if j.cluster, err = j.newCluster(); err != nil {
+		return err
+	}
 	return j.cluster.Check(ctx, max(j.options.CallBytes, groupBytes), j.options.messageBytes())
 }
 
@@ -63,8 +68,12 @@ func (j *Journal) dial(what string) (*nats.Conn, error) {
 	return nc, nil
 }
 
-func (j *Journal) newCluster() *servers.Cluster {
-	return &servers.Cluster{NATS: j.options.NATS, NC: j.NC, JS: j.JS, Log: j.Log, Streams: j.streamNames()}
+func (j *Journal) newCluster() (*servers.Cluster, error) {
+	js, err := jetstream.New(j.out, jetstream.WithDefaultTimeout(store.RequestPatience))
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	return &servers.Cluster{NATS: j.options.NATS, NC: j.out, JS: js, Log: j.Log, Streams: j.streamNames()}, nil
 }
 
 // streamNames returns the names of all streams.

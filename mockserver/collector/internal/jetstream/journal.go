@@ -30,30 +30,29 @@ import (
 // many goroutines at once.
 type Journal struct {
 	*store.Store
-	options Options
-	lock    *flock.Flock
-	server  *servers.Embedded // nil on a cluster
-	ballast *datadir.Ballast  // nil on a cluster
-	canary  *datadir.Canary   // nil where messages are acknowledged before they are synced, and on a cluster
-	// The streams that are read by number or subject.
-	calls, outcomes, retry, failed, state jetstream.Stream
-	ledger                                *ledger.Ledger
-	recovered                             bool // Open has come to its end
-	queues                                *queue.Set
-	attempts                              *attempts.Log
-	usage                                 usage
-	servers                               servers.Known    // of the cluster
-	cluster                               *servers.Cluster // nil within the process
-	scrubber                              *audit.Scrubber
-	files                                 *datadir.Files    // nil on a cluster
-	kept                                  *snapshot         // what must be there, as Open found it; nil where that is not known
-	clean                                 bool              // the journal was closed before it was opened
-	causes                                []string          // what Open found damaged and may go on without
-	accepted                              []record.Accepted // since the snapshot that Open found, in their order
-	recent                                datadir.Recent
-	snapshots                             snapshotStore
-	settled                               chan struct{} // closed when the lists of failed calls have what earlier processes left undone
-	trimSoon                              chan struct{} // holds one token when there is reason to trim before the time; never closed
+	options   Options
+	lock      *flock.Flock
+	server    *servers.Embedded // nil on a cluster
+	ballast   *datadir.Ballast  // nil on a cluster
+	canary    *datadir.Canary   // nil where messages are acknowledged before they are synced, and on a cluster
+	in, out   *nats.Conn        // see connect
+	ledger    *ledger.Ledger
+	recovered bool // Open has come to its end
+	queues    *queue.Set
+	attempts  *attempts.Log
+	usage     usage
+	servers   servers.Known    // of the cluster
+	cluster   *servers.Cluster // nil within the process
+	scrubber  *audit.Scrubber
+	files     *datadir.Files    // nil on a cluster
+	kept      *snapshot         // what must be there, as Open found it; nil where that is not known
+	clean     bool              // the journal was closed before it was opened
+	causes    []string          // what Open found damaged and may go on without
+	accepted  []record.Accepted // since the snapshot that Open found, in their order
+	recent    datadir.Recent
+	snapshots snapshotStore
+	settled   chan struct{} // closed when the lists of failed calls have what earlier processes left undone
+	trimSoon  chan struct{} // holds one token when there is reason to trim before the time; never closed
 
 	acked atomic.Uint64 // the last message of CALLS that this process knows of
 
@@ -78,64 +77,96 @@ var _ journal.Journal = (*Journal)(nil)
 // Open opens a journal, and returns once it has recovered what is stored and can
 // take calls. It returns ErrInUse where another process works on the directory,
 // and ErrDamaged where what is there is not what was stored.
-func Open(ctx context.Context, o Options) (_ *Journal, err error) {
-	o, err = o.withDefaults()
+func Open(ctx context.Context, o Options) (*Journal, error) {
+	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	return newJournal(o).opened(func(j *Journal) error {
+		if o.NATS == nil {
+			if err := j.openServer(); err != nil {
+				return err
+			}
+		}
+		if err := j.connect(ctx); err != nil {
+			return err
+		}
+		return j.begin(ctx)
+	})
+}
+
+// openOn opens a journal on streams that are reached in another way: there is no server
+// to start or to watch, and no directory. With Options.NATS it is one of those that share
+// the streams.
+func openOn(ctx context.Context, o Options, in store.Publisher, streams store.Streams) (*Journal, error) {
+	o, err := o.withLimits()
+	if err != nil {
+		return nil, err
+	}
+	return newJournal(o).opened(func(j *Journal) error {
+		j.In, j.JS = in, streams
+		return j.begin(ctx)
+	})
+}
+
+func newJournal(o Options) *Journal {
 	j := &Journal{
 		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, ledger: ledger.New(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
 		writers: map[string]*sourceWriter{}, replays: map[string]uint64{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
 	}
 	j.queues = queue.NewSet(j.Store, j)
-	defer func() {
-		if err != nil {
-			_ = j.Close()
-		}
-	}()
-	if o.NATS == nil {
-		if err := j.openServer(); err != nil {
-			return nil, err
-		}
-	}
-	if err := j.connect(ctx); err != nil {
+	return j
+}
+
+// opened returns the journal once open has succeeded, or closes it.
+func (j *Journal) opened(open func(*Journal) error) (*Journal, error) {
+	if err := open(j); err != nil {
+		_ = j.Close()
 		return nil, err
 	}
+	return j, nil
+}
+
+// begin recovers what is stored, and starts what goes on while the journal is open.
+func (j *Journal) begin(ctx context.Context) error {
 	if err := j.ensure(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	j.Status.Up()
 	if err := j.measure(ctx); err != nil {
-		return nil, fmt.Errorf("journal: measuring CALLS: %w", err)
+		return fmt.Errorf("journal: measuring CALLS: %w", err)
 	}
 	if err := j.recover(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if o.NATS == nil {
+	if j.files != nil {
 		j.files.AcceptLoss = false
 		if err := j.snapshot(ctx, true); err != nil {
-			return nil, err
+			return err
 		}
-		if err := j.recent.Open(o.Dir); err != nil {
-			return nil, err
+		if err := j.recent.Open(j.options.Dir); err != nil {
+			return err
 		}
 	}
 	j.kept, j.accepted, j.options.AcceptLoss = nil, nil, false // what is damaged from now on was not accepted
 	j.recovered = true
-	j.queues.Begin(j.ledger, j.calls, j.outcomes)
+	j.queues.Begin(j.ledger)
 	j.attempts = attempts.New(j.Store, j.usage.isDiskFull)
-	j.Work.Go(j.maintain)
-	j.Work.Go(j.keepTrimmed)
-	j.scrubber = audit.NewScrubber(j.Store, j.files, j.state, j.streamNames())
-	j.Work.Go(j.scrubber.Run)
-	if o.NATS != nil {
-		j.Work.Go(j.keepClaims)
-		j.Work.Go(j.keepAlive)
-		j.Work.Go(j.keepLinked)
-		j.Work.Go(j.keepServers)
+	j.scrubber = audit.NewScrubber(j.Store, j.files, j.streamNames())
+	all := []func(){j.maintain, j.keepTrimmed, j.settleEarlier}
+	if j.files != nil || j.Shared {
+		all = append(all, j.scrubber.Run)
 	}
-	j.Work.Go(j.settleEarlier)
-	return j, nil
+	if j.Shared {
+		all = append(all, j.keepClaims, j.keepAlive)
+	}
+	if j.cluster != nil {
+		all = append(all, j.keepLinked, j.keepServers)
+	}
+	for _, run := range all {
+		j.Work.Go(run)
+	}
+	return nil
 }
 
 // Transient reports whether what failed on a cluster may succeed later: its servers
@@ -204,7 +235,7 @@ func (j *Journal) recover(ctx context.Context) error {
 		return err
 	}
 	j.follow()
-	if err := j.catchUp(ctx); err != nil || j.options.NATS != nil || j.clean {
+	if err := j.catchUp(ctx); err != nil || j.Shared || j.clean {
 		return err
 	}
 	if err := j.dropUnfailed(ctx); err != nil {
@@ -216,8 +247,8 @@ func (j *Journal) recover(ctx context.Context) error {
 // follow keeps the account up to date.
 func (j *Journal) follow() {
 	j.sawCalls(j.ledger.Calls)
-	calls := j.Tail(record.StreamCalls, j.ledger.Calls+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+	calls := j.Tail(record.StreamCalls, j.ledger.Calls+1, func(m jetstream.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err != nil {
 			return err
 		}
@@ -231,8 +262,8 @@ func (j *Journal) follow() {
 		return nil
 	})
 	calls.HeadersOnly, calls.Whole = true, j.ledger.IsKnownLoss
-	outcomes := j.Tail(record.StreamOutcomes, j.ledger.Outcomes+1, func(m *nats.Msg, seq uint64) error {
-		id, decoded, err := record.DecodeOutcomes(m.Data)
+	outcomes := j.Tail(record.StreamOutcomes, j.ledger.Outcomes+1, func(m jetstream.Msg, seq uint64) error {
+		id, decoded, err := record.DecodeOutcomes(m.Data())
 		if err != nil {
 			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
 		}
@@ -263,7 +294,7 @@ func (j *Journal) Attach(ctx context.Context, destination string, sources []stri
 		return nil, err
 	}
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
-	if j.setClaim(destination, true); j.options.NATS != nil {
+	if j.setClaim(destination, true); j.Shared {
 		if err := j.Patiently(ctx, j.claim); err != nil { // before others find that nobody has it
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
@@ -296,7 +327,7 @@ func (j *Journal) control(ctx context.Context, destination string, c record.Cont
 	m := nats.NewMsg(j.Names.Subject(record.KindAttach, record.Token(destination)))
 	m.Header.Set(record.HeaderControl, c.Header())
 	record.SetTime(m.Header, time.Now())
-	seq, err := j.Publish(ctx, j.NC, m)
+	seq, err := j.Publish(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -310,7 +341,7 @@ func (j *Journal) control(ctx context.Context, destination string, c record.Cont
 
 // remember has it stored twice what was said in CALLS.
 func (j *Journal) remember(ctx context.Context) {
-	if j.options.NATS != nil {
+	if j.files == nil {
 		return // its servers have it more than once
 	}
 	if err := j.snapshot(ctx, true); err != nil {
@@ -349,11 +380,7 @@ func (j *Journal) clear(ctx context.Context, destination string) error {
 		}
 	}
 	for subject, kind := range map[string]string{"at": record.StreamRetry, "due": record.StreamRetry, "f": record.StreamFailed, "m": record.StreamFailed} {
-		stream, err := j.JS.Stream(ctx, j.Names.Stream(kind))
-		if err == nil {
-			err = stream.Purge(ctx, jetstream.WithPurgeSubject(j.Names.Subject(subject, t, "*")))
-		}
-		errs = append(errs, err)
+		errs = append(errs, j.JS.Purge(ctx, j.Names.Stream(kind), j.Names.Subject(subject, t, "*"), 0))
 	}
 	return errors.Join(errs...)
 }
@@ -434,7 +461,7 @@ func (j *Journal) Close() error {
 	}
 	j.Cancel(journal.ErrClosed)
 	j.Work.Wait()
-	for _, nc := range []*nats.Conn{j.In, j.NC} {
+	for _, nc := range []*nats.Conn{j.in, j.out} {
 		if nc != nil {
 			nc.Close()
 		}

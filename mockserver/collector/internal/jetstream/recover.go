@@ -3,7 +3,6 @@ package jetstream
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
@@ -32,6 +30,9 @@ const unsettled = time.Minute
 const (
 	settlePause = time.Second
 	settleMost  = time.Minute
+	// listPatience is how long it may take to list what RETRY has: the server tells some
+	// of it at a time.
+	listPatience = 30 * time.Second
 )
 
 // settleEarlier does what earlier processes left undone.
@@ -76,11 +77,11 @@ func (j *Journal) settleLists(ctx context.Context) error {
 	if err := j.markAllReplays(ctx); err != nil {
 		return err
 	}
-	info, err := j.outcomes.Info(ctx)
+	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
 		return err
 	}
-	since := info.State.LastTime.Add(-unsettled)
+	since := outcomes.LastTime.Add(-unsettled)
 	if len(j.causes) > 0 {
 		since = time.Unix(0, 0) // of FAILED, anything may be gone
 	}
@@ -100,8 +101,8 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 // settleOutcomes keeps the failed calls of outcomes that match, where they are
 // not kept yet.
 func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*record.Outcome) bool) error {
-	t := j.Tail(record.StreamOutcomes, 0, func(m *nats.Msg, seq uint64) error {
-		_, outcomes, err := record.DecodeOutcomes(m.Data)
+	t := j.Tail(record.StreamOutcomes, 0, func(m jetstream.Msg, seq uint64) error {
+		_, outcomes, err := record.DecodeOutcomes(m.Data())
 		if err != nil {
 			return err
 		}
@@ -123,13 +124,13 @@ func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match fun
 // restoreFailed keeps the failed calls of an outcome, if they are not kept.
 func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	subject := j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token())
-	if _, err := j.failed.GetLastMsgForSubject(ctx, subject); !errors.Is(err, jetstream.ErrMsgNotFound) {
+	if _, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), subject); !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return err
 	}
 	if !j.concerns(o) {
 		return nil
 	}
-	m, bodies, err := j.LoadCalls(ctx, j.calls, o.Ref.Seq)
+	m, bodies, err := j.LoadCalls(ctx, o.Ref.Seq)
 	if store.IsMissing(err) {
 		return nil // it was given up because it is
 	}
@@ -261,49 +262,20 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 }
 
 // EachStoredRetry calls f with the destination, as a token, and the number of each of
-// those in RETRY. The server tells some of them at a time. What comes and goes
-// meanwhile may be left out, or come twice.
+// those in RETRY. What comes and goes meanwhile may be left out.
 func (j *Journal) EachStoredRetry(ctx context.Context, f func(destination, number string)) error {
-	for offset := 0; ; {
-		subjects, err := j.retrySubjects(ctx, offset)
-		if err != nil || len(subjects) == 0 {
-			return err
-		}
-		for subject := range subjects {
-			_, rest := j.Names.Kind(subject)
-			destination, number, _ := strings.Cut(rest, ".")
-			f(destination, number)
-		}
-		offset += len(subjects)
-	}
-}
-
-// retrySubjects returns subjects of RETRY, in their order from a place on.
-func (j *Journal) retrySubjects(ctx context.Context, offset int) (map[string]uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, store.RequestPatience)
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
-	request := fmt.Appendf(nil, `{"subjects_filter":%q,"offset":%d}`, j.Names.Subject(">"), offset)
-	answer, err := j.NC.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+j.Names.Stream(record.StreamRetry), request)
+	subjects, err := j.JS.Subjects(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject(">"))
 	if err != nil {
-		return nil, fmt.Errorf("listing RETRY: %w", err)
+		return fmt.Errorf("listing RETRY: %w", err)
 	}
-	var info struct {
-		Error *store.ServerError `json:"error"`
-		Total int                `json:"total"`
-		State struct {
-			Subjects map[string]uint64 `json:"subjects"`
-		} `json:"state"`
+	for subject := range subjects {
+		_, rest := j.Names.Kind(subject)
+		destination, number, _ := strings.Cut(rest, ".")
+		f(destination, number)
 	}
-	if err := json.Unmarshal(answer.Data, &info); err != nil {
-		return nil, fmt.Errorf("listing RETRY: the server's answer cannot be read: %w", err)
-	}
-	if info.Error != nil {
-		return nil, fmt.Errorf("listing RETRY: %w", info.Error)
-	}
-	if offset >= info.Total {
-		return nil, nil
-	}
-	return info.State.Subjects, nil
+	return nil
 }
 
 // RestoreRetry publishes a retry as its outcome says.
@@ -313,7 +285,7 @@ func (j *Journal) RestoreRetry(ctx context.Context, destination string, ref reco
 		it.Places = r.Which.Places(ref)
 	}
 	if r.Outcome != 0 {
-		o, err := read.Get(ctx, j.outcomes, r.Outcome, destination, ref)
+		o, err := read.Get(ctx, j.Store, r.Outcome, destination, ref)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -108,7 +109,7 @@ func (j *Journal) storeReplay(ctx context.Context, destination string, calls []t
 	m.Header.Set(record.HeaderControl, c.Header())
 	record.SetTime(m.Header, now)
 	j.Identify(m)
-	seq, err := j.Publish(ctx, j.NC, m)
+	seq, err := j.Publish(ctx, m)
 	if err != nil {
 		return storedReplay{}, err
 	}
@@ -150,8 +151,8 @@ func (j *Journal) setMarked(destination string, seq uint64) {
 
 // eachUnmarked calls f with the replays for a destination that may not be marked.
 func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*record.Calls) error) error {
-	t := j.Tail(record.StreamCalls, j.marked(destination)+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+	t := j.Tail(record.StreamCalls, j.marked(destination)+1, func(m jetstream.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err != nil {
 			return err
 		}

@@ -18,19 +18,21 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-func (j *Journal) extent(ctx context.Context, stream jetstream.Stream) (ledger.Extent, error) {
-	info, err := stream.Info(ctx)
+// extent returns which messages a stream has.
+func (j *Journal) extent(ctx context.Context, kind string) (ledger.Extent, error) {
+	state, err := j.Measure(ctx, kind)
+	if err != nil {
+		return ledger.Extent{}, err
+	}
+	e := ledger.Extent{First: state.FirstSeq, Last: state.LastSeq}
+	if state.NumDeleted == 0 {
+		return e, nil
+	}
+	deleted, err := j.JS.Deleted(ctx, j.Names.Stream(kind))
 	if err != nil {
 		return ledger.Extent{}, fmt.Errorf("journal: %w", err)
 	}
-	e := ledger.Extent{First: info.State.FirstSeq, Last: info.State.LastSeq}
-	if info.State.NumDeleted == 0 {
-		return e, nil
-	}
-	if info, err = stream.Info(ctx, jetstream.WithDeletedDetails(true)); err != nil {
-		return ledger.Extent{}, fmt.Errorf("journal: %w", err)
-	}
-	for _, seq := range info.State.Deleted {
+	for _, seq := range deleted {
 		if n := len(e.Holes); n > 0 && e.Holes[n-1].Last+1 == seq {
 			e.Holes[n-1].Last = seq
 		} else {
@@ -53,7 +55,7 @@ func (j *Journal) restore(ctx context.Context) error {
 		return err
 	}
 	s, err := j.compare(ctx, checkpoints)
-	for look := 1; err == nil && s.lost != nil && j.options.NATS != nil && look < leaderLooks; look++ {
+	for look := 1; err == nil && s.lost != nil && j.Shared && look < leaderLooks; look++ {
 		if err = pause.For(ctx, leaderPause); err == nil {
 			s, err = j.compare(ctx, checkpoints)
 		}
@@ -84,10 +86,10 @@ type stock struct {
 
 // compare measures the streams, and tells what they lack.
 func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s stock, err error) {
-	if s.calls, err = j.extent(ctx, j.calls); err != nil {
+	if s.calls, err = j.extent(ctx, record.StreamCalls); err != nil {
 		return s, err
 	}
-	if s.outcomes, err = j.extent(ctx, j.outcomes); err != nil {
+	if s.outcomes, err = j.extent(ctx, record.StreamOutcomes); err != nil {
 		return s, err
 	}
 	var lacking []string
@@ -132,11 +134,11 @@ func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
 	for _, m := range j.accepted {
 		s.beyond = max(s.beyond, m.Seq)
 	}
-	if j.options.NATS != nil {
+	if j.Shared {
 		return nil // others go on: it is looked for while the account is read
 	}
-	t := j.Tail(record.StreamOutcomes, s.newest.Outcomes+1, func(m *nats.Msg, _ uint64) error {
-		_, decoded, err := record.DecodeOutcomes(m.Data)
+	t := j.Tail(record.StreamOutcomes, s.newest.Outcomes+1, func(m jetstream.Msg, _ uint64) error {
+		_, decoded, err := record.DecodeOutcomes(m.Data())
 		for i := range decoded {
 			s.beyond = max(s.beyond, decoded[i].Ref.Seq)
 		}
@@ -148,7 +150,7 @@ func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
 // findUnreadable reads all: the server then counts what it cannot read as gone.
 func (j *Journal) findUnreadable(ctx context.Context) {
 	for _, kind := range []string{record.StreamCalls, record.StreamOutcomes} {
-		t := j.Tail(kind, 1, func(*nats.Msg, uint64) error { return nil })
+		t := j.Tail(kind, 1, func(jetstream.Msg, uint64) error { return nil })
 		t.HeadersOnly = true
 		if err := t.Scan(ctx); err != nil {
 			j.Log.Error("not all that is stored can be read", "stream", kind, "error", err)
@@ -191,13 +193,13 @@ func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger, lacking []str
 // tornOff reports whether what was stored last may be gone as expected: it is brought
 // to the disk now and then, and the process did not end by itself.
 func (j *Journal) tornOff() bool {
-	return j.options.NATS == nil && j.options.SyncInterval > 0 && !j.clean
+	return j.files != nil && j.options.SyncInterval > 0 && !j.clean
 }
 
 func (j *Journal) howToGoOn() string {
-	where := "the directory " + j.options.Dir
-	if j.options.NATS != nil {
-		where = "the streams"
+	where := "the streams"
+	if j.options.Dir != "" {
+		where = "the directory " + j.options.Dir
 	}
 	return "Nothing was removed. Restore " + where + " from a backup, or start once with --accept-loss to go on with what is left"
 }
@@ -206,17 +208,17 @@ func (j *Journal) forgetCheckpoints(ctx context.Context) error {
 	if err := j.forgetSnapshots(); err != nil {
 		return err
 	}
-	return j.state.Purge(ctx, jetstream.WithPurgeSubject(j.Names.Subject("s", "account", ">")))
+	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "account", ">"), 0)
 }
 
 // catchUp reads what was stored since the account was.
 func (j *Journal) catchUp(ctx context.Context) error {
 	for began := time.Now(); ; {
-		outcomes, err := j.extent(ctx, j.outcomes)
+		outcomes, err := j.extent(ctx, record.StreamOutcomes)
 		if err != nil {
 			return err
 		}
-		calls, err := j.extent(ctx, j.calls) // after, so that it has all that outcomes are about
+		calls, err := j.extent(ctx, record.StreamCalls) // after, so that it has all that outcomes are about
 		if err != nil {
 			return err
 		}
@@ -275,8 +277,8 @@ func every(d time.Duration, f func()) (stop func()) {
 // of a cluster that has just become the leader needs a moment to know its own.
 func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {
 	for look := 0; ; look++ {
-		calls, err := j.extent(ctx, j.calls)
-		if err != nil || calls.Last >= seq || j.options.NATS == nil || look == leaderLooks {
+		calls, err := j.extent(ctx, record.StreamCalls)
+		if err != nil || calls.Last >= seq || !j.Shared || look == leaderLooks {
 			return err == nil && calls.Last >= seq, err
 		}
 		if err := pause.For(ctx, leaderPause); err != nil {
@@ -301,7 +303,7 @@ func (j *Journal) useUp(ctx context.Context, first, last uint64) error {
 	for seq := first; seq <= last; {
 		m := nats.NewMsg(j.Names.Subject(record.KindLost))
 		m.Header.Set(record.HeaderControl, record.Control{First: first, Last: last}.Header())
-		stored, err := j.Publish(ctx, j.NC, m)
+		stored, err := j.Publish(ctx, m)
 		if err != nil {
 			return err
 		}

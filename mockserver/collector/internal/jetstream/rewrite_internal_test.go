@@ -31,8 +31,8 @@ func TestIndexIsMadeAgain(t *testing.T) {
 
 	j, err = Open(within(t), Options{Dir: dir})
 	require.NoError(t, err)
-	calls, err := j.calls.Info(within(t))
+	calls, err := j.Measure(within(t), record.StreamCalls)
 	require.NoError(t, err)
-	assert.EqualValues(t, 3, calls.State.Msgs)
+	assert.EqualValues(t, 3, calls.Msgs)
 	require.NoError(t, j.Close())
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -23,8 +23,8 @@ func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id str
 	if err != nil {
 		return fmt.Errorf("journal: reading which calls are stored: %w", err)
 	}
-	t := j.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+	t := j.Tail(record.StreamCalls, first, func(m jetstream.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err != nil {
 			return err
 		}
@@ -48,15 +48,15 @@ func (j *Journal) OnStored(f func(source, id string)) { j.stored.Store(&f) }
 // newest returns a message of CALLS from which on there are at least so many
 // calls, if there are so many.
 func (j *Journal) newest(ctx context.Context, limit int) (uint64, error) {
-	info, err := j.calls.Info(ctx)
+	calls, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
 		return 0, err
 	}
 	// A message has one call at least.
-	if first := int64(info.State.LastSeq) - int64(limit) + 1; first > int64(info.State.FirstSeq) {
+	if first := int64(calls.LastSeq) - int64(limit) + 1; first > int64(calls.FirstSeq) {
 		return uint64(first), nil
 	}
-	return max(1, info.State.FirstSeq), nil
+	return max(1, calls.FirstSeq), nil
 }
 
 // oldestCalls remembers what oldestFresh found.
@@ -89,8 +89,8 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	if ok && before.floor == now.floor && before.done == now.done {
 		return before.at, nil
 	}
-	t := j.Tail(record.StreamCalls, now.floor+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+	t := j.Tail(record.StreamCalls, now.floor+1, func(m jetstream.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err != nil {
 			return err
 		}

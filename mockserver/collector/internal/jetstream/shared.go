@@ -42,7 +42,7 @@ type floors map[string]seenFloor
 // may rise, and a new leader of OUTCOMES may not know at once all it has: so what
 // counts is what was seen at the round before.
 func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
-	info, err := j.outcomes.Info(ctx)
+	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
 	maps.DeleteFunc(seen, func(name string, before seenFloor) bool { return queues[name] != before.attached })
 	for name, attached := range queues {
 		before := seen[name]
-		if err := j.ledger.ReachedBoth(ctx, 0, max(before.outcomes, info.State.LastSeq)); err != nil {
+		if err := j.ledger.ReachedBoth(ctx, 0, max(before.outcomes, outcomes.LastSeq)); err != nil {
 			return err
 		}
 		j.ledger.Raise(name, attached, before.floor)
@@ -58,7 +58,7 @@ func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
 		if err != nil {
 			return err
 		}
-		seen[name] = seenFloor{attached, floor, info.State.LastSeq}
+		seen[name] = seenFloor{attached, floor, outcomes.LastSeq}
 	}
 	return nil
 }
@@ -75,18 +75,21 @@ func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, err
 
 // SettleFor does what follows from outcomes about messages of CALLS, which a process
 // may have stored just before it died: the messages came again.
-func (j *Journal) SettleFor(ctx context.Context, destination string, messages map[uint64][]string) error {
+func (j *Journal) SettleFor(ctx context.Context, destination string, messages []uint64) error {
 	since := time.Now().Add(-3*queue.AckWait - unsettled)
+	came := map[uint64]bool{}
+	for _, seq := range messages {
+		came[seq] = true
+	}
 	err := j.settleOutcomes(ctx, since, func(o *record.Outcome) bool {
-		_, came := messages[o.Ref.Seq]
-		return o.Destination == destination && came
+		return o.Destination == destination && came[o.Ref.Seq]
 	})
 	if err != nil {
 		return err
 	}
 	var retries []waitingRetry
 	j.ledger.With(destination, func(b *ledger.Account) {
-		for seq := range messages {
+		for _, seq := range messages {
 			for part := range record.MaxParts {
 				ref := record.Ref{Seq: seq, Part: part}
 				if r, ok := b.Retries[ref]; ok {
@@ -110,7 +113,7 @@ func (j *Journal) SettleFor(ctx context.Context, destination string, messages ma
 // IsStored reports whether RETRY has a retry.
 func (j *Journal) IsStored(ctx context.Context, destination string, ref record.Ref) (bool, error) {
 	for _, kind := range []string{"at", "due"} {
-		_, err := j.retry.GetLastMsgForSubject(ctx, j.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
+		_, err := j.JS.Last(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
 		if err == nil {
 			return true, nil
 		}
@@ -129,9 +132,9 @@ type replayLock struct {
 }
 
 func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
-	l := &replayLock{store.NewLock(j.Store, j.state, "lock", record.Token(destination)), j}
+	l := &replayLock{store.NewLock(j.Store, "lock", record.Token(destination)), j}
 	j.replaying.Lock()
-	if j.options.NATS == nil {
+	if !j.Shared {
 		return l, nil
 	}
 	for {
@@ -202,7 +205,7 @@ func (j *Journal) claim(ctx context.Context) error {
 	m := nats.NewMsg(j.Names.Subject("s", "has", strconv.FormatUint(j.Writer, 16)))
 	m.Data, _ = json.Marshal(names) // of strings: it cannot fail
 	m.Header.Set("Nats-TTL", claimTTL.String())
-	_, err := j.Publish(ctx, j.NC, m)
+	_, err := j.Publish(ctx, m)
 	return err
 }
 
@@ -226,9 +229,9 @@ func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	t := j.Tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
+	t := j.Tail(record.StreamState, 1, func(m jetstream.Msg, _ uint64) error {
 		var claimed []string
-		if err := json.Unmarshal(m.Data, &claimed); err != nil {
+		if err := json.Unmarshal(m.Data(), &claimed); err != nil {
 			return fmt.Errorf("journal: what another collector says it has cannot be read: %w", err)
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(claimed, name) })

@@ -129,7 +129,7 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 // uncounted has no snapshot say how many values there are until counted is called:
 // some are about to be deleted.
 func (j *Journal) uncounted(ctx context.Context) (counted func(), err error) {
-	if j.options.NATS != nil {
+	if j.files == nil {
 		return func() {}, nil
 	}
 	j.snapshots.mu.Lock()
@@ -150,14 +150,13 @@ func (j *Journal) measureStreams(ctx context.Context, count bool) (map[string]ex
 		if !bucket && kind != record.StreamFailed && kind != record.StreamState {
 			continue
 		}
-		stream, err := j.JS.Stream(ctx, config.Name)
+		info, err := j.JS.Info(ctx, config.Name)
 		if err != nil {
 			return nil, fmt.Errorf("journal: measuring %s: %w", config.Name, err)
 		}
-		state := stream.CachedInfo().State
-		m := extentMark{last: state.LastSeq}
+		m := extentMark{last: info.State.LastSeq}
 		if bucket && count {
-			m.messages = state.Msgs
+			m.messages = info.State.Msgs
 		}
 		marks[config.Name] = m
 	}
@@ -246,6 +245,9 @@ func (s *snapshot) raise(noted []record.Accepted) (accepted []record.Accepted) {
 
 // forgetSnapshots removes them: what they say no longer holds.
 func (j *Journal) forgetSnapshots() error {
+	if j.files == nil {
+		return nil
+	}
 	j.snapshots.mu.Lock()
 	defer j.snapshots.mu.Unlock()
 	for i := range uint64(snapshotSlots) {
@@ -261,14 +263,14 @@ func (j *Journal) forgetSnapshots() error {
 func (j *Journal) lacks(ctx context.Context, s *snapshot) ([]string, error) {
 	var all []string
 	for name, m := range s.marks {
-		stream, err := j.JS.Stream(ctx, name)
+		info, err := j.JS.Info(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue // it is of another name
 		}
 		if err != nil {
 			return nil, fmt.Errorf("journal: %w", err)
 		}
-		state := stream.CachedInfo().State
+		state := info.State
 		if state.LastSeq < m.last {
 			all = append(all, fmt.Sprintf("%s ends at message %d, but %d was stored", name, state.LastSeq, m.last))
 		}

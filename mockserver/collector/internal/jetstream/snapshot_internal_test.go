@@ -15,15 +15,15 @@ import (
 
 // slowStreams takes its time for each stream, as a busy machine does.
 type slowStreams struct {
-	jetstream.JetStream
+	store.Streams
 	pause time.Duration
 }
 
-func (s slowStreams) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+func (s slowStreams) Info(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
 	if err := pause.For(ctx, s.pause); err != nil {
 		return nil, err
 	}
-	return s.JetStream.Stream(ctx, name)
+	return s.Streams.Info(ctx, name)
 }
 
 // With sync: 1s a start forgives damage of what was stored since the newest snapshot. So

@@ -101,11 +101,11 @@ func (j *Journal) trimIfShort() {
 
 // measure asks the server.
 func (j *Journal) measure(ctx context.Context) error {
-	info, err := j.calls.Info(ctx)
+	calls, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
 		return err
 	}
-	j.usage.set(int64(info.State.Bytes))
+	j.usage.set(int64(calls.Bytes))
 	return nil
 }
 
@@ -161,11 +161,10 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 	for kind, stored := range map[string]*Stored{
 		record.StreamCalls: &s.Calls, record.StreamOutcomes: &s.Outcomes, record.StreamRetry: &s.Retries, record.StreamFailed: &s.Failed, record.StreamAttempts: &s.Attempts,
 	} {
-		stream, err := j.JS.Stream(ctx, j.Names.Stream(kind))
+		state, err := j.Measure(ctx, kind)
 		if err != nil {
-			return s, fmt.Errorf("journal: measuring %s: %w", kind, err)
+			return s, err
 		}
-		state := stream.CachedInfo().State
 		*stored = Stored{state.Msgs, state.Bytes}
 	}
 	return s, nil

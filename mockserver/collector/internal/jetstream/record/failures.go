@@ -58,15 +58,16 @@ type FailedMessage struct {
 	Data []byte
 }
 
-func ParseFailed(seq uint64, m *nats.Msg) (*FailedMessage, error) {
-	f := &FailedMessage{Seq: seq, Ids: m.Header.Get(HeaderIDs), Data: m.Data}
-	last := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+// ParseFailed reads a message of FAILED.
+func ParseFailed(seq uint64, subject string, header nats.Header, data []byte) (*FailedMessage, error) {
+	f := &FailedMessage{Seq: seq, Ids: header.Get(HeaderIDs), Data: data}
+	last := subject[strings.LastIndexByte(subject, '.')+1:]
 	_, err := fmt.Sscanf(last, "%d-%d", &f.Ref.Number, &f.Ref.Attempt)
 	if err == nil {
-		err = json.Unmarshal([]byte(m.Header.Get(HeaderReasons)), &f.Why)
+		err = json.Unmarshal([]byte(header.Get(HeaderReasons)), &f.Why)
 	}
 	if err == nil {
-		f.At, err = headerTime(m.Header)
+		f.At, err = headerTime(header)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("journal: message %d of FAILED cannot be read: %w", seq, err)
