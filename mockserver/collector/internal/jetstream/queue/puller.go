@@ -15,10 +15,9 @@ const (
 	// pullExpires is how long a server keeps a request for messages.
 	pullExpires         = 10 * time.Second
 	pullExpiresEmbedded = 5 * time.Minute
-	// pullHeartbeat is how often a server says that it keeps a request. After twice that
-	// without a word a request is taken for lost: the server that kept it has gone, or is
-	// cut off.
-	pullHeartbeat         = 2 * time.Second
+	// pullHeartbeat is how often a server says that it keeps a request. Without a word for
+	// longer a request is taken for lost: the server that kept it has gone, or is cut off.
+	pullHeartbeat         = 1500 * time.Millisecond
 	pullHeartbeatEmbedded = 2 * time.Minute
 	// repairPause is how long a puller waits after its consumer did not answer.
 	repairPause = 100 * time.Millisecond
@@ -67,6 +66,7 @@ func (p *puller) session(missed bool) (made bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	defer consumer.Stop()
 	for err == nil {
 		err = p.fetch(ctx, consumer)
 	}

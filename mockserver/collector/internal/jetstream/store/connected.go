@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -12,6 +11,7 @@ import (
 
 // connected implements Streams on a connection.
 type connected struct {
+	nc *nats.Conn
 	js jetstream.JetStream
 
 	mu    sync.Mutex // guards found
@@ -24,7 +24,7 @@ func Connected(nc *nats.Conn) (Streams, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	return &connected{js: js, found: map[string]jetstream.Stream{}}, nil
+	return &connected{nc: nc, js: js, found: map[string]jetstream.Stream{}}, nil
 }
 
 func (c *connected) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
@@ -139,34 +139,29 @@ func (c *connected) KeyValue(ctx context.Context, bucket string) (jetstream.KeyV
 }
 
 func (c *connected) Consumer(ctx context.Context, stream, name string) (Consumer, error) {
-	return consumerOf(c.js.Consumer(ctx, stream, name))
+	found, err := c.js.Consumer(ctx, stream, name)
+	if err != nil {
+		return nil, err
+	}
+	return &consumer{Consumer: found, nc: c.nc}, nil
 }
 
 func (c *connected) CreateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (Consumer, error) {
-	return consumerOf(c.js.CreateConsumer(ctx, stream, config))
+	found, err := c.js.CreateConsumer(ctx, stream, config)
+	if err != nil {
+		return nil, err
+	}
+	return &consumer{Consumer: found, nc: c.nc}, nil
 }
 
 func (c *connected) UpdateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (Consumer, error) {
-	return consumerOf(c.js.UpdateConsumer(ctx, stream, config))
+	found, err := c.js.UpdateConsumer(ctx, stream, config)
+	if err != nil {
+		return nil, err
+	}
+	return &consumer{Consumer: found, nc: c.nc}, nil
 }
 
 func (c *connected) DeleteConsumer(ctx context.Context, stream, name string) error {
 	return c.js.DeleteConsumer(ctx, stream, name)
-}
-
-// consumer implements Consumer on a connection.
-type consumer struct{ jetstream.Consumer }
-
-func consumerOf(c jetstream.Consumer, err error) (Consumer, error) {
-	if err != nil {
-		return nil, err
-	}
-	return consumer{c}, nil
-}
-
-func (c consumer) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (jetstream.MessageBatch, error) {
-	if end, ok := ctx.Deadline(); ok {
-		heartbeat = min(heartbeat, time.Until(end)/3) // a request has room for two
-	}
-	return c.Consumer.Fetch(messages, jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(heartbeat))
 }

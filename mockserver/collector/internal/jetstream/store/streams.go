@@ -59,7 +59,10 @@ type Consumer interface {
 	Info(ctx context.Context) (*jetstream.ConsumerInfo, error)
 	// Fetch asks for so many messages at most, until ctx ends, which has a deadline. The
 	// batch ends when they have come, or with its error, if any, when no more will:
-	// jetstream.ErrNoHeartbeat says that nothing was heard of the server for twice as
-	// long as it may be silent.
+	// jetstream.ErrNoHeartbeat says that nothing was heard of the server for up to three
+	// times as long as it may be silent. One batch must have ended, without an error,
+	// before another is asked for.
 	Fetch(ctx context.Context, messages int, heartbeat time.Duration) (jetstream.MessageBatch, error)
+	// Stop says that nothing more is asked for.
+	Stop()
 }

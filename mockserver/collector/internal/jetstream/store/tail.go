@@ -147,6 +147,7 @@ func (t *Tail) session(ctx context.Context, finite bool) error {
 	}
 	info := consumer.CachedInfo()
 	defer func() {
+		consumer.Stop()
 		if link.Lost.Err() == nil {
 			_ = t.js.DeleteConsumer(context.WithoutCancel(ctx), t.Stream, info.Name) // else it goes by itself
 		}
