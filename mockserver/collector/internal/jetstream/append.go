@@ -53,7 +53,7 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	writer := j.writerOf(b.Source)
 	for stored := 0; stored < len(b.Calls); {
 		p, n := cutPiece(b.Calls[stored:])
-		if err := j.usage.begin(p.bytes(), j.options.MaxBytes); err != nil {
+		if err := j.incoming.usage.begin(p.bytes(), j.options.MaxBytes); err != nil {
 			return incomplete(err, stored)
 		}
 		g := writer.add(p, b.ReceivedAt)
@@ -124,6 +124,14 @@ type sourceWriter struct {
 	open *group     // the group that may still grow
 }
 
+// incoming are the calls that are about to be stored.
+type incoming struct {
+	usage usage
+
+	mu      sync.Mutex // guards writers
+	writers map[string]*sourceWriter
+}
+
 // A group is what becomes one message.
 type group struct {
 	at      time.Time // when the first batch came
@@ -140,12 +148,12 @@ type group struct {
 }
 
 func (j *Journal) writerOf(source string) *sourceWriter {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	l := j.writers[source]
+	j.incoming.mu.Lock()
+	defer j.incoming.mu.Unlock()
+	l := j.incoming.writers[source]
 	if l == nil {
 		l = &sourceWriter{journal: j, source: source, slots: make(chan struct{}, writerDepth)}
-		j.writers[source] = l
+		j.incoming.writers[source] = l
 	}
 	return l
 }
@@ -158,7 +166,7 @@ func (l *sourceWriter) add(p piece, at time.Time) *group {
 	if g == nil || g.calls+p.calls > groupCalls || g.size+p.size > groupBytes || len(g.ids)+1+len(p.ids) > groupIDs {
 		g = &group{at: at, payload: []byte{record.CallsFormat}, done: make(chan struct{}), doubtful: make(chan struct{})}
 		if !l.journal.Work.Go(func() { l.publish(g) }) {
-			l.journal.usage.end(p.bytes(), false)
+			l.journal.incoming.usage.end(p.bytes(), false)
 			g.err = journal.ErrClosed
 			close(g.done)
 			return g
@@ -196,12 +204,12 @@ func (l *sourceWriter) publish(g *group) {
 	}
 	l.mu.Unlock()
 	if !turn {
-		l.journal.usage.end(g.bytes, false)
+		l.journal.incoming.usage.end(g.bytes, false)
 		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, l.source, store.ErrNoAnswer)
 		return
 	}
 	g.err = l.journal.storeGroup(l.source, g)
-	l.journal.usage.end(g.bytes, g.err == nil)
+	l.journal.incoming.usage.end(g.bytes, g.err == nil)
 	<-l.slots
 	l.journal.dropIdle(l)
 }
@@ -210,12 +218,12 @@ func (l *sourceWriter) publish(g *group) {
 // batch that was about to come to it is published all the same, beside those of the one
 // that follows.
 func (j *Journal) dropIdle(l *sourceWriter) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	j.incoming.mu.Lock()
+	defer j.incoming.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open == nil && len(l.slots) == 0 && j.writers[l.source] == l {
-		delete(j.writers, l.source)
+	if l.open == nil && len(l.slots) == 0 && j.incoming.writers[l.source] == l {
+		delete(j.incoming.writers, l.source)
 	}
 }
 
@@ -246,7 +254,7 @@ func (j *Journal) storeGroup(source string, g *group) error {
 	m.Header[record.HeaderIDs] = []string{string(g.ids)}
 	record.SetTime(m.Header, g.at)
 	j.Identify(m)
-	before := j.acked.Load()
+	before := j.seen.acked.Load()
 	seq, err := j.publishCalls(m)
 	if store.IsUnanswered(err) {
 		g.doubt = err
@@ -257,7 +265,7 @@ func (j *Journal) storeGroup(source string, g *group) error {
 		return fmt.Errorf("journal: %d calls of source %q: %w", g.calls, source, err)
 	}
 	j.sawCalls(seq)
-	if err := j.recent.Add(record.Accepted{Seq: seq, Calls: g.calls, Source: source}); err != nil {
+	if err := j.local.note(record.Accepted{Seq: seq, Calls: g.calls, Source: source}); err != nil {
 		j.Log.Debug("what was accepted is noted once only", "error", err)
 	}
 	return nil

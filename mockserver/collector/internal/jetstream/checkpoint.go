@@ -113,8 +113,8 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 		return nil, err
 	}
 	var accounts []*ledger.Ledger
-	if j.kept != nil {
-		accounts = append(accounts, j.kept.account)
+	if j.left.kept != nil {
+		accounts = append(accounts, j.left.kept.account)
 	}
 	for slot, s := range slots {
 		if s.left > 0 {
@@ -151,7 +151,7 @@ func (j *Journal) LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error) 
 	if err != nil {
 		return nil, m.Sequence, record.Damaged("the account of what was removed cannot be read (%v). %s", err, j.howToGoOn())
 	}
-	j.snapshots.setBase(raw)
+	j.local.setBase(raw)
 	return base, m.Sequence, nil
 }
 
@@ -162,9 +162,9 @@ func (j *Journal) storeBase(ctx context.Context, base *ledger.Ledger, before uin
 	raw := base.Encode()
 	m.Data = s2.Encode(nil, raw)
 	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(before, 10))
-	if _, err := j.Publish(ctx, m); err != nil || j.files == nil {
+	if _, err := j.Publish(ctx, m); err != nil || j.local == nil {
 		return err
 	}
-	j.snapshots.setBase(raw)
+	j.local.setBase(raw)
 	return j.snapshot(ctx, true)
 }

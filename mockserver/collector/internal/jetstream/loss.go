@@ -7,7 +7,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -29,7 +28,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if err := j.readOn(ctx, a, max(s.calls.Last, s.beyond)); err != nil {
 		return err
 	}
-	accepted := a.AcceptGone(j.accepted, s.calls, known)
+	accepted := a.AcceptGone(j.left.accepted, s.calls, known)
 	unknown := func(seq uint64) bool { return seq > known && !s.calls.Has(seq) && !accepted[seq] }
 	if err := j.readOnOutcomes(ctx, a, s.outcomes, unknown); err != nil {
 		return err
@@ -38,7 +37,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if err != nil {
 		return err
 	}
-	cause := strings.Join(j.causes, "; ")
+	cause := strings.Join(j.left.causes, "; ")
 	if most := 1 << 10; len(cause) > most {
 		cause = strings.ToValidUTF8(cause[:most], "") + " …"
 	}
@@ -151,7 +150,7 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		return err
 	}
 	since := failed.LastTime.Add(-unsettled)
-	if len(j.causes) > 0 {
+	if len(j.left.causes) > 0 {
 		since = time.Unix(0, 0)
 	}
 	var unfailed []uint64
@@ -183,47 +182,4 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// checkStore checks what an earlier process has left, and returns ErrDamaged if there is
-// damage that may be loss. It removes damage where it may.
-func (j *Journal) checkStore(m datadir.Marker) error {
-	j.kept = j.loadSnapshot()
-	noted, err := datadir.LoadRecent(j.options.Dir)
-	if err != nil {
-		return err
-	}
-	j.accepted = j.kept.raise(noted)
-	sizes, clean := datadir.ReadClean(j.options.Dir)
-	j.clean = clean
-	return j.files.Check(m, sizes, clean, j.mayLose)
-}
-
-// mayLose reports whether the journal may go on without what is damaged, and
-// remembers what that was.
-func (j *Journal) mayLose(d datadir.Damage) bool {
-	if d.What == "" && j.files.IsVolatile(d.Stream) {
-		return true
-	}
-	may := j.options.AcceptLoss || j.isYoung(d.Stream, d.After)
-	if may {
-		j.causes = append(j.causes, d.String())
-	}
-	return may
-}
-
-// isYoung reports whether what followed a message of a stream may have been torn by
-// a power cut: it was not yet brought to the disk.
-func (j *Journal) isYoung(stream string, after uint64) bool {
-	if j.options.SyncInterval <= 0 || j.clean || j.kept == nil {
-		return false
-	}
-	switch stream {
-	case j.Names.Stream(record.StreamCalls):
-		return after >= j.kept.account.Calls
-	case j.Names.Stream(record.StreamOutcomes):
-		return after >= j.kept.account.Outcomes
-	}
-	m, ok := j.kept.marks[stream]
-	return ok && after >= m.last
 }

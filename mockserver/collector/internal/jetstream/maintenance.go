@@ -21,12 +21,12 @@ func (j *Journal) maintain() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var trouble <-chan error
-	if j.server != nil {
-		trouble = j.server.Trouble
+	if j.local != nil {
+		trouble = j.local.server.Trouble
 	}
 	seen := floors{}
 	checkpoint := func(ctx context.Context, c *checkpointer, now bool) error {
-		if j.files != nil {
+		if j.local != nil {
 			return j.snapshot(ctx, now)
 		}
 		return j.checkpoint(ctx, c, now)
@@ -47,10 +47,10 @@ func (j *Journal) maintain() {
 			j.mend(cause)
 		case now := <-tick.C:
 			if now.Round(0).Sub(last.Round(0))-now.Sub(last) < -record.MaxSkew {
-				store.Poke(j.trimSoon) // the clock has stepped back, see hastenRetries
+				store.Poke(j.trimmer.soon) // the clock has stepped back, see hastenRetries
 			}
 			last = now
-			if j.cluster == nil {
+			if j.conns.cluster == nil {
 				j.look()
 			}
 			j.holdBallast()
@@ -103,8 +103,8 @@ func (j *Journal) keepLinked() {
 			continue
 		}
 		answered = time.Now()
-		j.Log.Warn("the cluster does not answer; another of its servers is tried", "server", j.out.ConnectedUrlRedacted())
-		for _, nc := range []*nats.Conn{j.in, j.out} {
+		j.Log.Warn("the cluster does not answer; another of its servers is tried", "server", j.conns.out.ConnectedUrlRedacted())
+		for _, nc := range []*nats.Conn{j.conns.in, j.conns.out} {
 			_ = nc.ForceReconnect() // it fails where the connection is closed
 		}
 	}
@@ -182,8 +182,8 @@ func (j *Journal) restart() error {
 	if err := datadir.Writable(j.options.Dir); err != nil {
 		return err
 	}
-	_ = j.server.Stop() // what it cannot write is not counted on
-	if err := j.files.RewriteUnproved(); err != nil {
+	_ = j.local.server.Stop() // what it cannot write is not counted on
+	if err := j.local.files.RewriteUnproved(); err != nil {
 		return err
 	}
 	if err := j.startServer(); err != nil {
@@ -197,7 +197,7 @@ func (j *Journal) restart() error {
 func (j *Journal) resume() error {
 	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestPatience)
 	defer cancel()
-	for _, nc := range []*nats.Conn{j.in, j.out} {
+	for _, nc := range []*nats.Conn{j.conns.in, j.conns.out} {
 		for nc.Status() != nats.CONNECTED {
 			if err := pause.For(ctx, 5*time.Millisecond); err != nil {
 				return err
@@ -216,7 +216,7 @@ func (j *Journal) resume() error {
 		return err
 	}
 	readCalls, readOutcomes := j.ledger.Position()
-	readCalls = max(readCalls, j.acked.Load())
+	readCalls = max(readCalls, j.seen.acked.Load())
 	if calls.LastSeq < readCalls || outcomes.LastSeq < readOutcomes {
 		return record.Damaged("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored. %s",
 			calls.LastSeq, outcomes.LastSeq, readCalls, readOutcomes, j.howToGoOn())
@@ -234,7 +234,7 @@ func (j *Journal) disconnected(err error) {
 // reconnected is called when a connection is there again: what was asked for on
 // the old one does not come.
 func (j *Journal) reconnected() {
-	j.warned.Store(nil)
+	j.conns.warned.Store(nil)
 	j.Link.Swap(store.NewLink()).End()
 	j.queues.Wake()
 }
@@ -247,7 +247,7 @@ func (j *Journal) Ready(ctx context.Context) error {
 	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
-	if err := j.usage.room(j.options.MaxBytes); err != nil {
+	if err := j.incoming.usage.room(j.options.MaxBytes); err != nil {
 		return err
 	}
 	info, err := j.JS.Info(ctx, j.Names.Stream(record.StreamCalls))

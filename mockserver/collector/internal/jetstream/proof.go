@@ -24,8 +24,8 @@ func (j *Journal) Verify(ctx context.Context) ([]journal.Verification, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
-	j.trimming.Lock() // what is read must stay
-	defer j.trimming.Unlock()
+	j.trimmer.running.Lock() // what is read must stay
+	defer j.trimmer.running.Unlock()
 	var all []journal.Verification
 	err := j.Patiently(ctx, func(ctx context.Context) (err error) {
 		all, err = j.verifier().Verify(ctx)
@@ -61,7 +61,7 @@ func (j *Journal) ToVerify(ctx context.Context) (*ledger.Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := j.ledger.ReachedBoth(ctx, max(calls.LastSeq, j.acked.Load()), outcomes.LastSeq); err != nil {
+	if err := j.ledger.ReachedBoth(ctx, max(calls.LastSeq, j.seen.acked.Load()), outcomes.LastSeq); err != nil {
 		return nil, err
 	}
 	return j.ledger.Verified(acknowledged), nil

@@ -40,7 +40,7 @@ func (j *Journal) settleEarlier() {
 	if !j.untilDone(j.settleLists) {
 		return
 	}
-	close(j.settled)
+	close(j.left.settled)
 	j.untilDone(j.settleRetries)
 }
 
@@ -62,7 +62,7 @@ func (j *Journal) untilDone(try func(context.Context) error) bool {
 // failed may not be listed, and calls that were replayed still be.
 func (j *Journal) awaitSettled(ctx context.Context) error {
 	select {
-	case <-j.settled:
+	case <-j.left.settled:
 		return nil
 	case <-j.Ctx.Done():
 		return journal.ErrClosed
@@ -82,7 +82,7 @@ func (j *Journal) settleLists(ctx context.Context) error {
 		return err
 	}
 	since := outcomes.LastTime.Add(-unsettled)
-	if len(j.causes) > 0 {
+	if len(j.left.causes) > 0 {
 		since = time.Unix(0, 0) // of FAILED, anything may be gone
 	}
 	return j.settleOutcomes(ctx, since, func(*record.Outcome) bool { return true })

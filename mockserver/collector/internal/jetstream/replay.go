@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,6 +16,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
+
+// replays are those of this process.
+type replays struct {
+	running sync.Mutex // lets one Replay run at a time
+
+	mu     sync.Mutex        // guards marked
+	marked map[string]uint64 // of each destination: see Journal.marked
+}
 
 // Replay makes calls due again for a destination. They are stored as messages of
 // their own, which also say in which state they were: that is what counts. What
@@ -114,7 +123,7 @@ func (j *Journal) storeReplay(ctx context.Context, destination string, calls []t
 		return storedReplay{}, err
 	}
 	j.sawCalls(seq)
-	j.usage.add(len(m.Data))
+	j.incoming.usage.add(len(m.Data))
 	return storedReplay{seq, now, c.Failed}, nil
 }
 
@@ -138,15 +147,15 @@ func (j *Journal) settleReplay(ctx context.Context, destination string, r stored
 // it is known that it and all before are marked.
 func (j *Journal) marked(destination string) (seq uint64) {
 	j.ledger.With(destination, func(b *ledger.Account) { seq = b.Attached })
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return max(seq, j.replays[destination])
+	j.replays.mu.Lock()
+	defer j.replays.mu.Unlock()
+	return max(seq, j.replays.marked[destination])
 }
 
 func (j *Journal) setMarked(destination string, seq uint64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.replays[destination] = max(seq, j.replays[destination])
+	j.replays.mu.Lock()
+	defer j.replays.mu.Unlock()
+	j.replays.marked[destination] = max(seq, j.replays.marked[destination])
 }
 
 // eachUnmarked calls f with the replays for a destination that may not be marked.

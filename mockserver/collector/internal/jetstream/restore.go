@@ -42,6 +42,15 @@ func (j *Journal) extent(ctx context.Context, kind string) (ledger.Extent, error
 	return e, nil
 }
 
+// leftovers are what an earlier process has left, as Open found it.
+type leftovers struct {
+	clean    bool              // the process ended in good order
+	kept     *snapshot         // what must be there; nil where that is not known
+	accepted []record.Accepted // since that snapshot, in their order
+	causes   []string          // what is damaged, and Open may go on without
+	settled  chan struct{}     // closed when the lists of failed calls have what was left undone
+}
+
 // restore finds the account to begin with, and checks that what was stored is
 // there.
 func (j *Journal) restore(ctx context.Context) error {
@@ -64,7 +73,7 @@ func (j *Journal) restore(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case s.lost == nil && len(j.causes) == 0:
+	case s.lost == nil && len(j.left.causes) == 0:
 		j.ledger = s.newest
 		return nil
 	case s.lost != nil && !j.options.AcceptLoss && !(j.tornOff() && s.young):
@@ -96,17 +105,17 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 	if s.base, s.stored, err = j.LoadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
 		return s, err
 	}
-	if err != nil || j.kept != nil && j.kept.base != nil && j.kept.base.Calls > s.base.Calls {
+	if err != nil || j.left.kept != nil && j.left.kept.base != nil && j.left.kept.base.Calls > s.base.Calls {
 		lacking = append(lacking, "STATE has lost the account of what was removed")
 		if s.base == nil {
 			s.base = ledger.New()
 		}
-		if j.kept != nil && j.kept.base != nil {
-			s.base = j.kept.base
+		if j.left.kept != nil && j.left.kept.base != nil {
+			s.base = j.left.kept.base
 		}
 	}
-	if j.kept != nil {
-		more, err := j.lacks(ctx, j.kept)
+	if j.left.kept != nil {
+		more, err := j.lacks(ctx, j.left.kept)
 		if err != nil {
 			return s, err
 		}
@@ -131,7 +140,7 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 // it has no longer.
 func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
 	s.beyond = s.newest.Calls
-	for _, m := range j.accepted {
+	for _, m := range j.left.accepted {
 		s.beyond = max(s.beyond, m.Seq)
 	}
 	if j.Shared {
@@ -186,14 +195,14 @@ func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger, lacking []str
 	}
 	if len(lacking) > 0 {
 		s.lost = record.Damaged("%s. %s", strings.Join(lacking, "; "), j.howToGoOn())
-		j.causes = append(j.causes, lacking...)
+		j.left.causes = append(j.left.causes, lacking...)
 	}
 }
 
 // tornOff reports whether what was stored last may be gone as expected: it is brought
 // to the disk now and then, and the process did not end by itself.
 func (j *Journal) tornOff() bool {
-	return j.files != nil && j.options.SyncInterval > 0 && !j.clean
+	return j.local != nil && j.options.SyncInterval > 0 && !j.left.clean
 }
 
 func (j *Journal) howToGoOn() string {

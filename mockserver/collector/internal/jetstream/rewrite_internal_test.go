@@ -23,10 +23,10 @@ func TestIndexIsMadeAgain(t *testing.T) {
 		require.NoError(t, j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
 	}
 	require.NoError(t, j.Close())
-	stream := filepath.Join(j.files.StreamsDir(), j.Names.Stream(record.StreamCalls))
+	stream := filepath.Join(j.local.files.StreamsDir(), j.Names.Stream(record.StreamCalls))
 	index := filepath.Join(stream, "msgs", "index.db")
 	assert.FileExists(t, index)
-	require.NoError(t, j.files.RewriteUnproved())
+	require.NoError(t, j.local.files.RewriteUnproved())
 	assert.NoFileExists(t, index)
 
 	j, err = Open(within(t), Options{Dir: dir})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -12,6 +13,13 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
+
+// seen is what this process knows of CALLS beside the ledger.
+type seen struct {
+	acked    atomic.Uint64                           // the last message that it knows to be stored
+	onStored atomic.Pointer[func(source, id string)] // nil until OnStored
+	oldest   oldestCalls
+}
 
 // Seen calls yield with each call that is stored, oldest first, until it returns
 // false: its source, its messageId, and when it was accepted. With it a collector
@@ -43,7 +51,7 @@ func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id str
 // OnStored has f called with each call that is stored from about now on, by this
 // process or by another that shares the journal: what is sent to one collector and
 // again to another is known there too, after a moment. f must not block.
-func (j *Journal) OnStored(f func(source, id string)) { j.stored.Store(&f) }
+func (j *Journal) OnStored(f func(source, id string)) { j.seen.onStored.Store(&f) }
 
 // newest returns a message of CALLS from which on there are at least so many
 // calls, if there are so many.
@@ -83,9 +91,9 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	if at := j.queues.Oldest(destination); !at.IsZero() {
 		return at, nil
 	}
-	j.oldest.mu.Lock()
-	before, ok := j.oldest.found[destination]
-	j.oldest.mu.Unlock()
+	j.seen.oldest.mu.Lock()
+	before, ok := j.seen.oldest.found[destination]
+	j.seen.oldest.mu.Unlock()
 	if ok && before.floor == now.floor && before.done == now.done {
 		return before.at, nil
 	}
@@ -107,8 +115,8 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	if now.at.IsZero() {
 		return time.Now(), nil // it has ended meanwhile
 	}
-	j.oldest.mu.Lock()
-	defer j.oldest.mu.Unlock()
-	j.oldest.found[destination] = now
+	j.seen.oldest.mu.Lock()
+	defer j.seen.oldest.mu.Unlock()
+	j.seen.oldest.found[destination] = now
 	return now.at, nil
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -133,7 +134,7 @@ type replayLock struct {
 
 func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
 	l := &replayLock{store.NewLock(j.Store, "lock", record.Token(destination)), j}
-	j.replaying.Lock()
+	j.replays.running.Lock()
 	if !j.Shared {
 		return l, nil
 	}
@@ -148,14 +149,14 @@ func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLo
 			}
 			err = fmt.Errorf("journal: another process replays for %q: %w", destination, err)
 		}
-		j.replaying.Unlock()
+		j.replays.running.Unlock()
 		return nil, err
 	}
 }
 
 func (l *replayLock) unlock(ctx context.Context) {
 	l.Remove(ctx)
-	l.journal.replaying.Unlock()
+	l.journal.replays.running.Unlock()
 }
 
 // On a cluster each process tells the others which destinations it has. One that has
@@ -163,6 +164,14 @@ func (l *replayLock) unlock(ctx context.Context) {
 // otherwise: it would go on to get calls, which nobody works at and which are given up
 // in the end. What no process has is either that, or of one that is being restarted;
 // nothing but time tells them apart.
+
+// claims are the destinations that this process has.
+type claims struct {
+	attaching sync.Mutex // lets one Attach or Detach run at a time
+
+	mu    sync.Mutex // guards names
+	names map[string]bool
+}
 
 const (
 	// claimEvery is how often a claim is renewed, and claimTTL how long it outlives its
@@ -199,9 +208,9 @@ func (j *Journal) keepClaims() {
 
 // claim tells the others which destinations this process has.
 func (j *Journal) claim(ctx context.Context) error {
-	j.mu.Lock()
-	names := slices.Sorted(maps.Keys(j.claims))
-	j.mu.Unlock()
+	j.claims.mu.Lock()
+	names := slices.Sorted(maps.Keys(j.claims.names))
+	j.claims.mu.Unlock()
 	m := nats.NewMsg(j.Names.Subject("s", "has", strconv.FormatUint(j.Writer, 16)))
 	m.Data, _ = json.Marshal(names) // of strings: it cannot fail
 	m.Header.Set("Nats-TTL", claimTTL.String())
@@ -211,21 +220,21 @@ func (j *Journal) claim(ctx context.Context) error {
 
 // setClaim says whether this process has a destination.
 func (j *Journal) setClaim(destination string, has bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	j.claims.mu.Lock()
+	defer j.claims.mu.Unlock()
 	if has {
-		j.claims[destination] = true
+		j.claims.names[destination] = true
 	} else {
-		delete(j.claims, destination)
+		delete(j.claims.names, destination)
 	}
 }
 
 // unclaimed returns the destinations that are attached and that no process has.
 func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
 	names := j.ledger.Destinations()
-	j.mu.Lock()
-	names = slices.DeleteFunc(names, func(name string) bool { return j.claims[name] })
-	j.mu.Unlock()
+	j.claims.mu.Lock()
+	names = slices.DeleteFunc(names, func(name string) bool { return j.claims.names[name] })
+	j.claims.mu.Unlock()
 	if len(names) == 0 {
 		return nil, nil
 	}

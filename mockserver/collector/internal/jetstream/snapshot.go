@@ -62,20 +62,13 @@ type snapshotStore struct {
 	next   time.Time
 }
 
-// setBase says what the account of what was removed is now.
-func (s *snapshotStore) setBase(base []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.base = base
-}
-
 func snapshotFile(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("journal.account.%d", number%snapshotSlots))
 }
 
 // snapshot stores the account if there is reason to, or in any case.
 func (j *Journal) snapshot(ctx context.Context, now bool) error {
-	s := &j.snapshots
+	s := &j.local.snapshots
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !now && time.Now().Before(s.next) {
@@ -87,7 +80,7 @@ func (j *Journal) snapshot(ctx context.Context, now bool) error {
 // storeSnapshot stores the account. The lock is held. Values are not counted while
 // some are being deleted.
 func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
-	s := &j.snapshots
+	s := &j.local.snapshots
 	began := time.Now()
 	marks, err := j.measureStreams(ctx, count)
 	if err != nil {
@@ -114,7 +107,7 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 		return fmt.Errorf("journal: storing the account: %w", err)
 	}
 	s.number, s.stored, s.next = s.number+1, of, time.Now().Add(max(snapshotRest, snapshotShare*encoded))
-	err = j.recent.Forget(func(a record.Accepted) bool {
+	err = j.local.recent.Forget(func(a record.Accepted) bool {
 		if a.Calls == 0 {
 			return a.Seq <= marks[a.Source].last
 		}
@@ -129,15 +122,15 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 // uncounted has no snapshot say how many values there are until counted is called:
 // some are about to be deleted.
 func (j *Journal) uncounted(ctx context.Context) (counted func(), err error) {
-	if j.files == nil {
+	if j.local == nil {
 		return func() {}, nil
 	}
-	j.snapshots.mu.Lock()
+	j.local.snapshots.mu.Lock()
 	if err := j.storeSnapshot(ctx, false); err != nil {
-		j.snapshots.mu.Unlock()
+		j.local.snapshots.mu.Unlock()
 		return nil, err
 	}
-	return j.snapshots.mu.Unlock, nil
+	return j.local.snapshots.mu.Unlock, nil
 }
 
 // measureStreams returns how far the streams have come beside CALLS and OUTCOMES,
@@ -169,11 +162,11 @@ func (j *Journal) syncStreams(before time.Time) error {
 	if j.options.SyncInterval <= 0 {
 		return nil
 	}
-	blocks, _ := filepath.Glob(filepath.Join(j.files.StreamsDir(), "*", "msgs", "*.blk"))
+	blocks, _ := filepath.Glob(filepath.Join(j.local.files.StreamsDir(), "*", "msgs", "*.blk"))
 	for _, block := range blocks {
 		name := filepath.Base(filepath.Dir(filepath.Dir(block)))
 		info, err := os.Stat(block)
-		if err != nil || j.files.IsVolatile(name) || info.ModTime().Before(before.Add(-2*j.options.SyncInterval-time.Minute)) {
+		if err != nil || j.local.files.IsVolatile(name) || info.ModTime().Before(before.Add(-2*j.options.SyncInterval-time.Minute)) {
 			continue // the server has removed it, or brought it to the disk long ago
 		}
 		if err := datadir.SyncFile(block); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -245,17 +238,17 @@ func (s *snapshot) raise(noted []record.Accepted) (accepted []record.Accepted) {
 
 // forgetSnapshots removes them: what they say no longer holds.
 func (j *Journal) forgetSnapshots() error {
-	if j.files == nil {
+	if j.local == nil {
 		return nil
 	}
-	j.snapshots.mu.Lock()
-	defer j.snapshots.mu.Unlock()
+	j.local.snapshots.mu.Lock()
+	defer j.local.snapshots.mu.Unlock()
 	for i := range uint64(snapshotSlots) {
 		if err := os.Remove(snapshotFile(j.options.Dir, i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
-	j.snapshots.stored = ""
+	j.local.snapshots.stored = ""
 	return nil
 }
 

@@ -80,7 +80,7 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 // ensure makes the streams that are missing. On an embedded server they may be
 // missing only while the directory is new.
 func (j *Journal) ensure(ctx context.Context) error {
-	if j.files == nil {
+	if j.local == nil {
 		for _, config := range j.streams() {
 			err := j.Patiently(ctx, func(ctx context.Context) error { return j.ensureStream(ctx, config, true) })
 			if err != nil {
@@ -89,7 +89,7 @@ func (j *Journal) ensure(ctx context.Context) error {
 		}
 		return nil
 	}
-	m, err := j.files.ReadMarker()
+	m, err := j.local.files.ReadMarker()
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -26,6 +27,12 @@ const (
 	trimTo    = 0.5
 )
 
+// A trimmer removes what is no longer needed.
+type trimmer struct {
+	running sync.Mutex    // lets one Trim run at a time
+	soon    chan struct{} // holds one token when there is reason to trim before the time; never closed
+}
+
 // keepTrimmed removes what is no longer needed, now and then and when space gets
 // short. The server does not do that by itself: it would not know what is
 // pending.
@@ -34,7 +41,7 @@ func (j *Journal) keepTrimmed() {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
-		case <-j.trimSoon:
+		case <-j.trimmer.soon:
 			timer.Stop()
 		case <-j.Ctx.Done():
 			timer.Stop()
@@ -56,8 +63,8 @@ func (j *Journal) keepTrimmed() {
 // removes those that every destination is done with and that are as old, or
 // younger ones if space is short. It is done every minute.
 func (j *Journal) Trim(ctx context.Context) error {
-	j.trimming.Lock()
-	defer j.trimming.Unlock()
+	j.trimmer.running.Lock()
+	defer j.trimmer.running.Unlock()
 	if err := j.open(); err != nil {
 		return err
 	}
@@ -126,7 +133,7 @@ func (j *Journal) wantedTrim(ctx context.Context, old uint64) (uint64, error) {
 		return 0, err
 	}
 	limit := float64(j.options.MaxBytes)
-	if j.usage.isDiskFull() {
+	if j.incoming.usage.isDiskFull() {
 		return s.LastSeq, nil
 	}
 	wanted := old - 1

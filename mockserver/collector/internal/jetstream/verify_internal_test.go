@@ -151,7 +151,7 @@ func BenchmarkVerify(b *testing.B) {
 	b.Cleanup(func() { assert.NoError(b, j.Close()) })
 	_, err = j.Attach(b.Context(), "crm", nil)
 	require.NoError(b, err)
-	js, err := jetstream.New(j.out, jetstream.WithPublishAsyncMaxPending(256))
+	js, err := jetstream.New(j.conns.out, jetstream.WithPublishAsyncMaxPending(256))
 	require.NoError(b, err)
 	call := record.AppendSegment([]byte{record.CallsFormat}, [][]byte{make([]byte, 500)})
 	for i := range messages {
