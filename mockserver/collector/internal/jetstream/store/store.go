@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -72,30 +71,4 @@ func (s *Store) Measure(ctx context.Context, kind string) (jetstream.StreamState
 		return jetstream.StreamState{}, fmt.Errorf("journal: measuring %s: %w", kind, err)
 	}
 	return info.State, nil
-}
-
-// Tail returns a tail of a stream, which has handle called with each message from next on.
-func (s *Store) Tail(kind string, next uint64, handle func(m jetstream.Msg, seq uint64) error) *Tail {
-	t := &Tail{
-		link: &s.Link, js: s.JS, Stream: s.Names.Stream(kind), Next: next, Batch: 1000, heartbeat: 5 * time.Second, handle: handle,
-		trouble: s.tellTrouble(kind),
-	}
-	if s.Shared {
-		t.shared, t.heartbeat = true, time.Second // the server that has the consumer may die alone
-	}
-	return t
-}
-
-// tellTrouble returns a function that logs, for trouble of a tail: as a warning now and
-// then if it lasts and is not known.
-func (s *Store) tellTrouble(kind string) func(error, time.Duration) {
-	var told time.Duration
-	return func(err error, since time.Duration) {
-		told = min(told, since) // it may be another trouble
-		level := slog.LevelDebug
-		if _, down := s.Status.Writable(); down == nil && since-told >= TellEvery {
-			told, level = since, slog.LevelWarn
-		}
-		s.Log.Log(context.Background(), level, "a stream cannot be read; it is tried again", "stream", kind, "for", since.Round(time.Second), "error", err)
-	}
 }

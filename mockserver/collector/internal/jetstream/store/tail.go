@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,32 @@ type Tail struct {
 	misses int    // counts consumers that were made on another server
 	last   uint64 // set by aim: the message that a scan ends with; 0 where that is not known
 	marker string // set by aim: the subject of that message, if nothing else of it is to be read
+}
+
+// Tail returns a tail of a stream, which has handle called with each message from next on.
+func (s *Store) Tail(kind string, next uint64, handle func(m jetstream.Msg, seq uint64) error) *Tail {
+	t := &Tail{
+		link: &s.Link, js: s.JS, Stream: s.Names.Stream(kind), Next: next, Batch: 1000, heartbeat: 5 * time.Second, handle: handle,
+		trouble: s.tellTrouble(kind),
+	}
+	if s.Shared {
+		t.shared, t.heartbeat = true, time.Second // the server that has the consumer may die alone
+	}
+	return t
+}
+
+// tellTrouble returns a function that logs, for trouble of a tail: as a warning now and
+// then if it lasts and is not known.
+func (s *Store) tellTrouble(kind string) func(error, time.Duration) {
+	var told time.Duration
+	return func(err error, since time.Duration) {
+		told = min(told, since) // it may be another trouble
+		level := slog.LevelDebug
+		if _, down := s.Status.Writable(); down == nil && since-told >= TellEvery {
+			told, level = since, slog.LevelWarn
+		}
+		s.Log.Log(context.Background(), level, "a stream cannot be read; it is tried again", "stream", kind, "for", since.Round(time.Second), "error", err)
+	}
 }
 
 // ErrEnough ends a tail.
