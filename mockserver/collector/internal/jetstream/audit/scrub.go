@@ -50,10 +50,13 @@ type Scrubber struct {
 	state journal.Scrub
 }
 
+// NewScrubber returns a scrubber of the files, or where there are none of the copies of
+// streams that a cluster has.
 func NewScrubber(s *store.Store, files *datadir.Files, streams []string) *Scrubber {
 	return &Scrubber{store: s, files: files, streams: streams}
 }
 
+// Health returns what was found.
 func (s *Scrubber) Health() journal.Scrub {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,6 +45,7 @@ const (
 	outcomesAtOnce = 64
 )
 
+// Verify counts, and returns for each destination what the count says and what is wrong.
 func (v *Verifier) Verify(ctx context.Context) ([]journal.Verification, error) {
 	base, _, err := v.From.LoadBase(ctx)
 	if err != nil {

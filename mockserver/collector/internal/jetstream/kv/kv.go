@@ -32,6 +32,7 @@ type Buckets struct {
 	uncounted func(context.Context) (counted func(), err error) // is called before values are deleted, and counted after
 }
 
+// New returns the buckets of a store that is open.
 func New(s *store.Store, note func(record.Accepted), uncounted func(context.Context) (func(), error)) *Buckets {
 	return &Buckets{s, note, uncounted}
 }

@@ -9,16 +9,6 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A FailedRef names a message of FAILED: the calls of one part of a message that
-// were given up at one attempt.
-type FailedRef struct {
-	Number  uint64 `json:"n"` // see Ref
-	Attempt int    `json:"a"`
-	Places  []int  `json:"p,omitempty"` // which calls of the message of FAILED
-}
-
-func (r FailedRef) Token() string { return fmt.Sprintf("%d-%d", r.Number, r.Attempt) }
-
 // Reasons says why calls were given up. It is a header, so that it can be read
 // without the calls.
 type Reasons struct {
@@ -28,6 +18,7 @@ type Reasons struct {
 	Of       []int    `json:"of"` // which of them each call has
 }
 
+// Reason returns why the call at a place was given up.
 func (r Reasons) Reason(place int) string {
 	if place < len(r.Of) && r.Of[place] < len(r.Reasons) {
 		return r.Reasons[r.Of[place]]
@@ -78,8 +69,10 @@ func ParseFailed(seq uint64, subject string, header nats.Header, data []byte) (*
 // A Mark is a set of bits: which calls of a message of FAILED were replayed.
 type Mark []byte
 
+// Has reports whether the call at a place was replayed.
 func (m Mark) Has(place int) bool { return place/8 < len(m) && m[place/8]&(1<<(place%8)) != 0 }
 
+// With returns a mark that has the calls at these places too. It leaves m as it is.
 func (m Mark) With(places []int) Mark {
 	n := len(m)
 	for _, p := range places {
