@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
@@ -77,16 +78,44 @@ func (j *Journal) settleLists(ctx context.Context) error {
 	if err := j.markAllReplays(ctx); err != nil {
 		return err
 	}
-	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
+	since, err := j.unsettledSince(ctx)
 	if err != nil {
 		return err
 	}
-	since := outcomes.LastTime.Add(-unsettled)
 	if len(j.left.causes) > 0 {
 		since = time.Unix(0, 0) // of FAILED, anything may be gone
 	}
-	return j.settleOutcomes(ctx, since, func(*record.Outcome) bool { return true })
+	if err := j.settleOutcomes(ctx, since, func(*record.Outcome) bool { return true }); err != nil {
+		return err
+	}
+	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject(), 0)
 }
+
+// unsettledSince returns the time from which on it may not be done what follows from
+// outcomes. It is stored until all is done: this process may fail to, or be killed, when
+// outcomes of its own have come.
+func (j *Journal) unsettledSince(ctx context.Context) (time.Time, error) {
+	switch m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject()); {
+	case err == nil:
+		var since time.Time
+		err = since.UnmarshalText(m.Data)
+		return since, err
+	case !errors.Is(err, jetstream.ErrMsgNotFound):
+		return time.Time{}, err
+	}
+	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
+	if err != nil {
+		return time.Time{}, err
+	}
+	since := outcomes.LastTime.Add(-unsettled)
+	m := nats.NewMsg(j.unsettledSubject())
+	if m.Data, err = since.MarshalText(); err == nil {
+		_, err = j.Publish(ctx, m)
+	}
+	return since, err
+}
+
+func (j *Journal) unsettledSubject() string { return j.Names.Subject("s", "unsettled") }
 
 // settleRetries makes the retries again that RETRY no longer has, which is not brought
 // to the disk with each message, and those due that wait for a clock that has stepped
@@ -223,7 +252,9 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 // restoreEach publishes retries. Those that one message of OUTCOMES tells of are made
 // from one reading of it.
 func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
-	slices.SortFunc(all, func(x, y waitingRetry) int { return cmp.Compare(x.retry.Outcome, y.retry.Outcome) })
+	slices.SortFunc(all, func(x, y waitingRetry) int {
+		return cmp.Or(cmp.Compare(x.retry.Outcome, y.retry.Outcome), cmp.Compare(x.ref.Number(), y.ref.Number()), cmp.Compare(x.destination, y.destination))
+	})
 	var read store.Outcomes
 	for _, w := range all {
 		if err := j.RestoreRetry(ctx, w.destination, w.ref, w.retry, &read); err != nil {

@@ -19,7 +19,7 @@ import (
 
 // replays are those of this process.
 type replays struct {
-	running sync.Mutex // lets one Replay run at a time
+	running turn // lets one Replay run at a time
 
 	mu     sync.Mutex        // guards marked
 	marked map[string]uint64 // of each destination: see Journal.marked

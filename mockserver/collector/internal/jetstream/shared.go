@@ -167,7 +167,7 @@ func (l *replayLock) unlock(ctx context.Context) {
 
 // claims are the destinations that this process has.
 type claims struct {
-	attaching sync.Mutex // lets one Attach or Detach run at a time
+	attaching turn // lets one Attach or Detach run at a time
 
 	mu    sync.Mutex // guards names
 	names map[string]bool

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/klauspost/compress/s2"
@@ -55,10 +54,10 @@ const (
 
 // A snapshotStore stores snapshots.
 type snapshotStore struct {
-	mu     sync.Mutex // guards what follows; held while one is made, or values are deleted
-	number uint64     // of the last one
-	base   []byte     // encoded; nil where it is not known
-	stored string     // what the last one was of
+	mu     turn   // guards what follows; held while one is made, or values are deleted
+	number uint64 // of the last one
+	base   []byte // encoded; nil where it is not known
+	stored string // what the last one was of
 	next   time.Time
 }
 

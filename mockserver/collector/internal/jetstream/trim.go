@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -29,7 +28,7 @@ const (
 
 // A trimmer removes what is no longer needed.
 type trimmer struct {
-	running sync.Mutex    // lets one Trim run at a time
+	running turn          // lets one Trim run at a time
 	soon    chan struct{} // holds one token when there is reason to trim before the time; never closed
 }
 
@@ -151,6 +150,9 @@ var errUnfinished = errors.New("not every outcome is there")
 func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to uint64) error {
 	if err := j.countTo(ctx, base, to); err != nil {
 		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", base.Calls+1, to, err)
+	}
+	if err := j.awaitSettled(ctx); err != nil { // which reads them
+		return err
 	}
 	if err := j.markAllReplays(ctx); err != nil { // while CALLS still has them
 		return err
