@@ -264,7 +264,7 @@ func (r *reading) next(ctx context.Context) (jetstream.Msg, error) {
 	for {
 		var silent <-chan time.Time
 		if r.finite {
-			silent = time.After(2 * r.heartbeat)
+			silent = time.After(3 * r.heartbeat) // a request that did not come to the server has ended before, without a heartbeat
 		}
 		select {
 		case m := <-r.messages:
