@@ -18,6 +18,7 @@ import (
 // are looked after, while what an earlier process left is not yet done.
 func TestUnsettledListsAreRemembered(t *testing.T) {
 	cleanTimers()
+	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
 		nc, err := nats.Connect("", nats.InProcessServer(fakenats.New(false)))
 		require.NoError(t, err)

@@ -47,6 +47,7 @@ type simulation struct {
 // TestSimulation leads a journal through crashes between any two steps, SEEDS (200) times,
 // each time in another way. A seed that failed is run alone by SEED.
 func TestSimulation(t *testing.T) {
+	defer cleanTimers()
 	first, last := uint64(1), uint64(200)
 	if n, err := strconv.ParseUint(os.Getenv("SEEDS"), 10, 64); err == nil {
 		last = n
@@ -61,6 +62,7 @@ func TestSimulation(t *testing.T) {
 
 // TestSimulationRepeats runs the same seed twice.
 func TestSimulationRepeats(t *testing.T) {
+	defer cleanTimers()
 	for seed := range uint64(5) {
 		require.Equal(t, simulate(t, seed), simulate(t, seed), "seed %d", seed)
 	}
@@ -225,7 +227,7 @@ func (s *simulation) disconnect() {
 func (s *simulation) connect() error {
 	var streams [2]store.Streams
 	for i := range streams {
-		nc, err := nats.Connect("", nats.InProcessServer(s.server), nats.NoReconnect(), nats.ErrorHandler(nil))
+		nc, err := nats.Connect("", nats.InProcessServer(s.server), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 		if err != nil {
 			return err
 		}
