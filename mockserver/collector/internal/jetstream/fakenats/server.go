@@ -375,5 +375,6 @@ func (s *Server) Crash(keep func(stream string, unacknowledged int) int) {
 		if n := len(st.messages) - at; n > 0 {
 			st.cut(at + keep(name, n))
 		}
+		st.acknowledged = st.last // what is there now was read from the disk
 	}
 }
