@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race lint arrows api fmt quickstart fuzz account bench model spool durable damage nemesis load e2e pictures cross modules ci
+.PHONY: help tools test race lint arrows api fmt quickstart fuzz account bench model spool durable damage simulate nemesis load e2e pictures cross modules ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ durable: ## kill the collector, its cluster and the power, and send it what it c
 JOURNAL_FLIPS ?= 100
 damage: ## flip JOURNAL_FLIPS (100) bits of each file of a queue, and lead it through a long random life
 	JOURNAL_SEED=$$$$ JOURNAL_FLIPS=$(JOURNAL_FLIPS) JOURNAL_STEPS=5000 go test -count=1 -v -timeout 120m -run 'FlippedBit|MissingBlocks|RandomLife' $(COLLECTOR)/internal/jetstream
+
+SEEDS ?= 10000
+simulate: ## lead a queue through crashes between any two steps, in SEEDS (10000) ways
+	SEEDS=$(SEEDS) go test -count=1 -timeout 120m -run '^TestSimulation$$' $(COLLECTOR)/internal/jetstream
 
 NEMESIS_ROUNDS ?= 10
 NEMESIS_SEED ?= $(shell date +%s)

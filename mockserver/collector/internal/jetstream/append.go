@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -27,6 +28,9 @@ const (
 	// writerDepth is how many messages of one source are under way at once. While one
 	// is written the next gathers: two would be written one after the other.
 	writerDepth = 1
+	// noEnd is longer than anybody waits. The client of NATS would choose an end where a
+	// context has none.
+	noEnd = 24 * time.Hour
 )
 
 // Append stores a batch. Batches of one source that come at the same time share
@@ -41,7 +45,7 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 		return err
 	}
 	patience := store.PublishPatience
-	if j.options.NATS != nil {
+	if j.Shared {
 		patience = store.ClusterAnswer
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, store.ErrNoAnswer)
@@ -49,7 +53,7 @@ func (j *Journal) Append(ctx context.Context, b event.Batch) error {
 	writer := j.writerOf(b.Source)
 	for stored := 0; stored < len(b.Calls); {
 		p, n := cutPiece(b.Calls[stored:])
-		if err := j.usage.begin(p.bytes(), j.options.MaxBytes); err != nil {
+		if err := j.incoming.usage.begin(p.bytes(), j.options.MaxBytes); err != nil {
 			return incomplete(err, stored)
 		}
 		g := writer.add(p, b.ReceivedAt)
@@ -120,6 +124,14 @@ type sourceWriter struct {
 	open *group     // the group that may still grow
 }
 
+// incoming are the calls that are about to be stored.
+type incoming struct {
+	usage usage
+
+	mu      sync.Mutex // guards writers
+	writers map[string]*sourceWriter
+}
+
 // A group is what becomes one message.
 type group struct {
 	at      time.Time // when the first batch came
@@ -136,12 +148,12 @@ type group struct {
 }
 
 func (j *Journal) writerOf(source string) *sourceWriter {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	l := j.writers[source]
+	j.incoming.mu.Lock()
+	defer j.incoming.mu.Unlock()
+	l := j.incoming.writers[source]
 	if l == nil {
 		l = &sourceWriter{journal: j, source: source, slots: make(chan struct{}, writerDepth)}
-		j.writers[source] = l
+		j.incoming.writers[source] = l
 	}
 	return l
 }
@@ -154,7 +166,7 @@ func (l *sourceWriter) add(p piece, at time.Time) *group {
 	if g == nil || g.calls+p.calls > groupCalls || g.size+p.size > groupBytes || len(g.ids)+1+len(p.ids) > groupIDs {
 		g = &group{at: at, payload: []byte{record.CallsFormat}, done: make(chan struct{}), doubtful: make(chan struct{})}
 		if !l.journal.Work.Go(func() { l.publish(g) }) {
-			l.journal.usage.end(p.bytes(), false)
+			l.journal.incoming.usage.end(p.bytes(), false)
 			g.err = journal.ErrClosed
 			close(g.done)
 			return g
@@ -192,12 +204,12 @@ func (l *sourceWriter) publish(g *group) {
 	}
 	l.mu.Unlock()
 	if !turn {
-		l.journal.usage.end(g.bytes, false)
+		l.journal.incoming.usage.end(g.bytes, false)
 		g.err = fmt.Errorf("journal: %d calls of source %q: %w", g.calls, l.source, store.ErrNoAnswer)
 		return
 	}
 	g.err = l.journal.storeGroup(l.source, g)
-	l.journal.usage.end(g.bytes, g.err == nil)
+	l.journal.incoming.usage.end(g.bytes, g.err == nil)
 	<-l.slots
 	l.journal.dropIdle(l)
 }
@@ -206,12 +218,12 @@ func (l *sourceWriter) publish(g *group) {
 // batch that was about to come to it is published all the same, beside those of the one
 // that follows.
 func (j *Journal) dropIdle(l *sourceWriter) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	j.incoming.mu.Lock()
+	defer j.incoming.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open == nil && len(l.slots) == 0 && j.writers[l.source] == l {
-		delete(j.writers, l.source)
+	if l.open == nil && len(l.slots) == 0 && j.incoming.writers[l.source] == l {
+		delete(j.incoming.writers, l.source)
 	}
 }
 
@@ -242,7 +254,7 @@ func (j *Journal) storeGroup(source string, g *group) error {
 	m.Header[record.HeaderIDs] = []string{string(g.ids)}
 	record.SetTime(m.Header, g.at)
 	j.Identify(m)
-	before := j.acked.Load()
+	before := j.seen.acked.Load()
 	seq, err := j.publishCalls(m)
 	if store.IsUnanswered(err) {
 		g.doubt = err
@@ -253,7 +265,7 @@ func (j *Journal) storeGroup(source string, g *group) error {
 		return fmt.Errorf("journal: %d calls of source %q: %w", g.calls, source, err)
 	}
 	j.sawCalls(seq)
-	if err := j.recent.Add(record.Accepted{Seq: seq, Calls: g.calls, Source: source}); err != nil {
+	if err := j.local.note(record.Accepted{Seq: seq, Calls: g.calls, Source: source}); err != nil {
 		j.Log.Debug("what was accepted is noted once only", "error", err)
 	}
 	return nil
@@ -262,10 +274,11 @@ func (j *Journal) storeGroup(source string, g *group) error {
 // publishCalls publishes a message of calls. Within the process its answer is on its
 // way unless the store cannot be written to, however long that takes.
 func (j *Journal) publishCalls(m *nats.Msg) (uint64, error) {
-	if j.options.NATS != nil {
-		return j.Publish(j.Ctx, j.In, m)
+	patience := noEnd
+	if j.Shared {
+		patience = store.PublishPatience
 	}
-	ctx, stop, err := j.While(j.Ctx, 0)
+	ctx, stop, err := j.While(j.Ctx, patience)
 	if err != nil {
 		return 0, err
 	}
@@ -302,13 +315,13 @@ func (j *Journal) lookFor(m *nats.Msg, before uint64) (found uint64, err error) 
 	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestPatience)
 	defer cancel()
 	defer context.AfterFunc(up, cancel)()
-	if j.options.NATS != nil {
+	if j.Shared {
 		if err := j.overtake(ctx, m); err != nil {
 			return 0, err
 		}
 	}
-	t := j.Tail(record.StreamCalls, before+1, func(stored *nats.Msg, seq uint64) error {
-		if stored.Subject == m.Subject && stored.Header.Get(record.HeaderIDs) == m.Header.Get(record.HeaderIDs) {
+	t := j.Tail(record.StreamCalls, before+1, func(stored jetstream.Msg, seq uint64) error {
+		if stored.Subject() == m.Subject && stored.Headers().Get(record.HeaderIDs) == m.Header.Get(record.HeaderIDs) {
 			found = seq
 			return store.ErrEnough
 		}

@@ -22,7 +22,7 @@ func TestIdleSourcesAreForgotten(t *testing.T) {
 		source := fmt.Sprintf("source-%d", i)
 		require.NoError(t, j.Append(within(t), event.Batch{Source: source, ReceivedAt: time.Now(), Calls: journaltest.Calls(source, "m", 1)}))
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	assert.Empty(t, j.writers)
+	j.incoming.mu.Lock()
+	defer j.incoming.mu.Unlock()
+	assert.Empty(t, j.incoming.writers)
 }

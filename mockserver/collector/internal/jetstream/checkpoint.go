@@ -62,10 +62,10 @@ func (j *Journal) storeCheckpoint(ctx context.Context, slot int, data []byte) er
 		m.Data = piece
 		m.Header.Set("Checkpoint", id)
 		m.Header.Set("Pieces", strconv.Itoa(len(pieces)))
-		if j.options.NATS != nil {
+		if j.Shared {
 			m.Header.Set("Nats-TTL", checkpointTTL.String())
 		}
-		if _, err := j.Publish(ctx, j.NC, m); err != nil {
+		if _, err := j.Publish(ctx, m); err != nil {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func (j *Journal) storeCheckpoint(ctx context.Context, slot int, data []byte) er
 // checkpointOwner names whose checkpoints these are: on a cluster each process
 // has its own.
 func (j *Journal) checkpointOwner() string {
-	if j.options.NATS == nil {
+	if !j.Shared {
 		return "0"
 	}
 	return strconv.FormatUint(j.Writer, 16)
@@ -89,21 +89,21 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 		left   int
 	}
 	slots := map[string]*stored{}
-	t := j.Tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
-		at := strings.LastIndexByte(m.Subject, '.')
-		piece, err := strconv.Atoi(m.Subject[at+1:])
-		n, err2 := strconv.Atoi(m.Header.Get("Pieces"))
+	t := j.Tail(record.StreamState, 1, func(m jetstream.Msg, _ uint64) error {
+		at := strings.LastIndexByte(m.Subject(), '.')
+		piece, err := strconv.Atoi(m.Subject()[at+1:])
+		n, err2 := strconv.Atoi(m.Headers().Get("Pieces"))
 		if err != nil || err2 != nil || n < 1 || n > 1<<16 {
 			return nil //nolint:nilerr // it is not ours
 		}
-		id := m.Header.Get("Checkpoint")
-		s := slots[m.Subject[:at]]
+		id := m.Headers().Get("Checkpoint")
+		s := slots[m.Subject()[:at]]
 		if s == nil || s.id != id {
 			s = &stored{pieces: make([][]byte, n), id: id, left: n}
-			slots[m.Subject[:at]] = s
+			slots[m.Subject()[:at]] = s
 		}
 		if piece < n && s.pieces[piece] == nil {
-			s.pieces[piece] = m.Data
+			s.pieces[piece] = m.Data()
 			s.left--
 		}
 		return nil
@@ -113,8 +113,8 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 		return nil, err
 	}
 	var accounts []*ledger.Ledger
-	if j.kept != nil {
-		accounts = append(accounts, j.kept.account)
+	if j.left.kept != nil {
+		accounts = append(accounts, j.left.kept.account)
 	}
 	for slot, s := range slots {
 		if s.left > 0 {
@@ -136,7 +136,7 @@ func (j *Journal) loadCheckpoints(ctx context.Context) ([]*ledger.Ledger, error)
 // LoadBase returns the account of what has been removed from CALLS and OUTCOMES,
 // an empty one where nothing was, and the message of STATE that has it.
 func (j *Journal) LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error) {
-	m, err := j.state.GetLastMsgForSubject(ctx, j.Names.Subject("s", "base"))
+	m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "base"))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return ledger.New(), 0, nil
 	}
@@ -151,7 +151,7 @@ func (j *Journal) LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error) 
 	if err != nil {
 		return nil, m.Sequence, record.Damaged("the account of what was removed cannot be read (%v). %s", err, j.howToGoOn())
 	}
-	j.snapshots.setBase(raw)
+	j.local.setBase(raw)
 	return base, m.Sequence, nil
 }
 
@@ -162,9 +162,9 @@ func (j *Journal) storeBase(ctx context.Context, base *ledger.Ledger, before uin
 	raw := base.Encode()
 	m.Data = s2.Encode(nil, raw)
 	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(before, 10))
-	if _, err := j.Publish(ctx, j.NC, m); err != nil || j.options.NATS != nil {
+	if _, err := j.Publish(ctx, m); err != nil || j.local == nil {
 		return err
 	}
-	j.snapshots.setBase(raw)
+	j.local.setBase(raw)
 	return j.snapshot(ctx, true)
 }

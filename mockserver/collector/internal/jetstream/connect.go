@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,24 +16,45 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
+// connections are those to the server within the process, or to a cluster.
+type connections struct {
+	in, out *nats.Conn            // nil until they are made
+	cluster *servers.Cluster      // nil within the process
+	servers servers.Known         // of the cluster
+	warned  atomic.Pointer[error] // what a connection reported last; nil when it was made again
+}
+
+func (c *connections) close() {
+	for _, nc := range []*nats.Conn{c.in, c.out} {
+		if nc != nil {
+			nc.Close()
+		}
+	}
+}
+
 // connect opens the two connections: one for the calls that come in, so that
 // what is read does not wait behind them, and one for the rest.
 func (j *Journal) connect(ctx context.Context) error {
 	var err error
-	if j.In, err = j.dial("in"); err != nil {
+	if j.conns.in, err = j.dial("in"); err != nil {
 		return err
 	}
-	if j.NC, err = j.dial("out"); err != nil {
+	if j.conns.out, err = j.dial("out"); err != nil {
 		return err
 	}
-	if j.JS, err = jetstream.New(j.NC, jetstream.WithDefaultTimeout(store.RequestPatience)); err != nil {
-		return fmt.Errorf("journal: %w", err)
+	if j.In, err = store.Connected(j.conns.in); err != nil {
+		return err
+	}
+	if j.JS, err = store.Connected(j.conns.out); err != nil {
+		return err
 	}
 	if j.options.NATS == nil {
 		return nil
 	}
-	j.cluster = j.newCluster()
-	return j.cluster.Check(ctx, max(j.options.CallBytes, groupBytes), j.options.messageBytes())
+	if j.conns.cluster, err = j.newCluster(); err != nil {
+		return err
+	}
+	return j.conns.cluster.Check(ctx, max(j.options.CallBytes, groupBytes), j.options.messageBytes())
 }
 
 func (j *Journal) dial(what string) (*nats.Conn, error) {
@@ -43,7 +65,7 @@ func (j *Journal) dial(what string) (*nats.Conn, error) {
 		nats.ReconnectHandler(func(*nats.Conn) { j.reconnected() }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			level := slog.LevelWarn
-			if last := j.warned.Swap(&err); last != nil && (*last).Error() == err.Error() {
+			if last := j.conns.warned.Swap(&err); last != nil && (*last).Error() == err.Error() {
 				level = slog.LevelDebug // such as credentials that are refused 20 times a second
 			}
 			j.Log.Log(context.Background(), level, "nats", "error", err)
@@ -51,7 +73,7 @@ func (j *Journal) dial(what string) (*nats.Conn, error) {
 	}
 	addresses := ""
 	if j.options.NATS == nil {
-		options = append(options, nats.InProcessServer(j.server))
+		options = append(options, nats.InProcessServer(j.local.server))
 	} else {
 		addresses = j.options.NATS.URL
 		options = append(options, j.options.NATS.ConnectOptions()...)
@@ -63,8 +85,12 @@ func (j *Journal) dial(what string) (*nats.Conn, error) {
 	return nc, nil
 }
 
-func (j *Journal) newCluster() *servers.Cluster {
-	return &servers.Cluster{NATS: j.options.NATS, NC: j.NC, JS: j.JS, Log: j.Log, Streams: j.streamNames()}
+func (j *Journal) newCluster() (*servers.Cluster, error) {
+	js, err := jetstream.New(j.conns.out, jetstream.WithDefaultTimeout(store.RequestPatience))
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	return &servers.Cluster{NATS: j.options.NATS, NC: j.conns.out, JS: js, Log: j.Log, Streams: j.streamNames()}, nil
 }
 
 // streamNames returns the names of all streams.
@@ -82,9 +108,9 @@ const serversEvery = time.Minute
 // setting, or another version.
 func (j *Journal) keepServers() {
 	for {
-		all, err := j.cluster.Look(j.Ctx)
+		all, err := j.conns.cluster.Look(j.Ctx)
 		if j.Ctx.Err() == nil {
-			j.cluster.Report(j.servers.Set(all), err)
+			j.conns.cluster.Report(j.conns.servers.Set(all), err)
 		}
 		if pause.For(j.Ctx, serversEvery) != nil {
 			return

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -51,7 +49,7 @@ func (j *Journal) ForgetOrphans(ctx context.Context, seen *Orphans, now time.Tim
 // LoseClaims is what time does to the claims of processes that have ended, while others
 // store something.
 func (j *Journal) LoseClaims(ctx context.Context) error {
-	if err := j.state.Purge(ctx, jetstream.WithPurgeSubject(j.Names.Subject("s", "has", "*"))); err != nil {
+	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "has", "*"), 0); err != nil {
 		return err
 	}
 	return j.StoreCheckpoint(ctx)
@@ -91,7 +89,7 @@ func (j *Journal) FinishAhead(ctx context.Context, l journal.Lease, r journal.Re
 	if _, err := j.queues.Record(o); err != nil {
 		return err
 	}
-	_, err := j.Publish(ctx, j.NC, j.retryMessage(o.Destination, nextAttempt(o), o.Decided))
+	_, err := j.Publish(ctx, j.retryMessage(o.Destination, nextAttempt(o), o.Decided))
 	return err
 }
 
@@ -103,10 +101,6 @@ func (j *Journal) FinishUnsettled(l journal.Lease, r journal.Result) error {
 	_, err := j.queues.Record(j.outcomeOf(l, r))
 	return err
 }
-
-// LoseRequests is what it is to a journal when the server that has its requests for
-// messages is gone.
-func (j *Journal) LoseRequests() { j.queues.Check(time.Now().Add(time.Hour)) }
 
 // Scrub reads all that is stored once.
 func (j *Journal) Scrub(ctx context.Context) error { return j.scrubber.Scrub(ctx) }

@@ -38,7 +38,7 @@ func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []tra
 	m.Header.Set(record.HeaderIDs, string(idList))
 	m.Header.Set(record.HeaderReasons, why.Header(maxHeaders-otherHeaders-len(idList)))
 	record.SetTime(m.Header, time.Now())
-	_, err := j.Publish(ctx, j.NC, m)
+	_, err := j.Publish(ctx, m)
 	return err
 }
 
@@ -82,8 +82,8 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 // eachFailed reads the messages of a destination, oldest first, until f returns
 // an error; ErrEnough ends it without one.
 func (j *Journal) eachFailed(ctx context.Context, destination string, headersOnly bool, f func(*record.FailedMessage) error) error {
-	t := j.Tail(record.StreamFailed, 1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := record.ParseFailed(seq, m)
+	t := j.Tail(record.StreamFailed, 1, func(m jetstream.Msg, seq uint64) error {
+		parsed, err := record.ParseFailed(seq, m.Subject(), m.Headers(), m.Data())
 		if err != nil {
 			return err
 		}
@@ -105,8 +105,8 @@ func (j *Journal) marks(ctx context.Context, destination string) (map[string]rec
 		return nil, err
 	}
 	marks := map[string]record.Mark{}
-	t := j.Tail(record.StreamFailed, 1, func(m *nats.Msg, _ uint64) error {
-		marks[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]] = m.Data
+	t := j.Tail(record.StreamFailed, 1, func(m jetstream.Msg, _ uint64) error {
+		marks[m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:]] = m.Data()
 		return nil
 	})
 	t.Subjects = []string{j.Names.Subject("m", record.Token(destination), "*")}
@@ -125,14 +125,14 @@ func (j *Journal) markReplayed(ctx context.Context, destination string, refs []r
 	for _, ref := range refs {
 		m := nats.NewMsg(j.Names.Subject("m", record.Token(destination), ref.Token()))
 		var have record.Mark
-		switch old, err := j.failed.GetLastMsgForSubject(ctx, m.Subject); {
+		switch old, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), m.Subject); {
 		case err == nil:
 			have = old.Data
 		case !errors.Is(err, jetstream.ErrMsgNotFound):
 			return err
 		}
 		m.Data = have.With(ref.Places)
-		if _, err := j.Publish(ctx, j.NC, m); err != nil {
+		if _, err := j.Publish(ctx, m); err != nil {
 			return err
 		}
 	}

@@ -51,9 +51,9 @@ func newSample(t *testing.T, ending string) *sample {
 	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
 	if s.unseen {
-		j.snapshots.mu.Lock()
-		j.snapshots.next = time.Now().Add(time.Hour)
-		j.snapshots.mu.Unlock()
+		j.local.snapshots.mu.Lock()
+		j.local.snapshots.next = time.Now().Add(time.Hour)
+		j.local.snapshots.mu.Unlock()
 	}
 	next := func(decide func(i int) tracking.State) {
 		l, err := r.Next(within(t), journal.Want{})
@@ -73,7 +73,7 @@ func newSample(t *testing.T, ending string) *sample {
 		require.NoError(t, l.Finish(within(t), result))
 	}
 	for range 8 {
-		seq := j.acked.Load() + 1
+		seq := j.seen.acked.Load() + 1
 		calls := make([]tracking.Call, 5)
 		for i := range calls {
 			id := fmt.Sprintf("m%d-%d", seq, i)
@@ -92,7 +92,7 @@ func newSample(t *testing.T, ending string) *sample {
 	}
 	require.NoError(t, j.Replay(within(t), "crm", replayed, tracking.StateFailed))
 	for _, c := range replayed {
-		s.bySeq[j.acked.Load()] = append(s.bySeq[j.acked.Load()], c.ID)
+		s.bySeq[j.seen.acked.Load()] = append(s.bySeq[j.seen.acked.Load()], c.ID)
 		s.failed = slices.DeleteFunc(s.failed, func(id string) bool { return id == c.ID })
 	}
 	state, err := j.State(within(t))

@@ -7,10 +7,8 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/gofrs/flock"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -20,7 +18,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -30,47 +27,21 @@ import (
 // many goroutines at once.
 type Journal struct {
 	*store.Store
-	options Options
-	lock    *flock.Flock
-	server  *servers.Embedded // nil on a cluster
-	ballast *datadir.Ballast  // nil on a cluster
-	canary  *datadir.Canary   // nil where messages are acknowledged before they are synced, and on a cluster
-	// The streams that are read by number or subject.
-	calls, outcomes, retry, failed, state jetstream.Stream
-	ledger                                *ledger.Ledger
-	recovered                             bool // Open has come to its end
-	queues                                *queue.Set
-	attempts                              *attempts.Log
-	usage                                 usage
-	servers                               servers.Known    // of the cluster
-	cluster                               *servers.Cluster // nil within the process
-	scrubber                              *audit.Scrubber
-	files                                 *datadir.Files    // nil on a cluster
-	kept                                  *snapshot         // what must be there, as Open found it; nil where that is not known
-	clean                                 bool              // the journal was closed before it was opened
-	causes                                []string          // what Open found damaged and may go on without
-	accepted                              []record.Accepted // since the snapshot that Open found, in their order
-	recent                                datadir.Recent
-	snapshots                             snapshotStore
-	settled                               chan struct{} // closed when the lists of failed calls have what earlier processes left undone
-	trimSoon                              chan struct{} // holds one token when there is reason to trim before the time; never closed
+	options  Options
+	ledger   *ledger.Ledger
+	queues   *queue.Set
+	attempts *attempts.Log
+	scrubber *audit.Scrubber
 
-	acked atomic.Uint64 // the last message of CALLS that this process knows of
-
-	stored atomic.Pointer[func(source, id string)] // nil until OnStored
-
-	warned atomic.Pointer[error] // what a connection reported last; nil when it was made again
-
-	attaching sync.Mutex // lets one Attach or Detach run at a time
-	replaying sync.Mutex // lets one Replay run at a time
-	trimming  sync.Mutex // lets one Trim run at a time
-	oldest    oldestCalls
-
-	mu      sync.Mutex // guards what follows
-	writers map[string]*sourceWriter
-	replays map[string]uint64 // of each destination: see marked
-	claims  map[string]bool   // the destinations that this process has
-	closed  bool
+	local    *local      // nil where the streams are not in a directory of this process
+	conns    connections // the zero value where others have made them
+	left     leftovers
+	incoming incoming
+	seen     seen
+	claims   claims
+	replays  replays
+	trimmer  trimmer
+	closing  sync.Once
 }
 
 var _ journal.Journal = (*Journal)(nil)
@@ -78,64 +49,100 @@ var _ journal.Journal = (*Journal)(nil)
 // Open opens a journal, and returns once it has recovered what is stored and can
 // take calls. It returns ErrInUse where another process works on the directory,
 // and ErrDamaged where what is there is not what was stored.
-func Open(ctx context.Context, o Options) (_ *Journal, err error) {
-	o, err = o.withDefaults()
+func Open(ctx context.Context, o Options) (*Journal, error) {
+	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	return newJournal(o).opened(func(j *Journal) error {
+		if o.NATS == nil {
+			if err := j.openServer(); err != nil {
+				return err
+			}
+		}
+		if err := j.connect(ctx); err != nil {
+			return err
+		}
+		return j.begin(ctx)
+	})
+}
+
+// openOn opens a journal on streams that are reached in another way: there is no server
+// to start or to watch, and no directory. With Options.NATS it is one of those that share
+// the streams.
+func openOn(ctx context.Context, o Options, in store.Publisher, streams store.Streams) (*Journal, error) {
+	o, err := o.withLimits()
+	if err != nil {
+		return nil, err
+	}
+	return newJournal(o).opened(func(j *Journal) error {
+		j.In, j.JS = in, streams
+		return j.begin(ctx)
+	})
+}
+
+func newJournal(o Options) *Journal {
 	j := &Journal{
-		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, ledger: ledger.New(), settled: make(chan struct{}), trimSoon: make(chan struct{}, 1),
-		writers: map[string]*sourceWriter{}, replays: map[string]uint64{}, claims: map[string]bool{}, oldest: oldestCalls{found: map[string]oldestCall{}},
+		Store: store.New(o.Name, o.NATS != nil, o.Logger), options: o, ledger: ledger.New(),
+		left: leftovers{settled: make(chan struct{})}, incoming: incoming{writers: map[string]*sourceWriter{}},
+		seen: seen{oldest: oldestCalls{found: map[string]oldestCall{}}}, claims: claims{names: map[string]bool{}},
+		replays: replays{marked: map[string]uint64{}}, trimmer: trimmer{soon: make(chan struct{}, 1)},
 	}
 	j.queues = queue.NewSet(j.Store, j)
-	defer func() {
-		if err != nil {
-			_ = j.Close()
-		}
-	}()
-	if o.NATS == nil {
-		if err := j.openServer(); err != nil {
-			return nil, err
-		}
-	}
-	if err := j.connect(ctx); err != nil {
+	return j
+}
+
+// opened returns the journal once open has succeeded, or closes it.
+func (j *Journal) opened(open func(*Journal) error) (*Journal, error) {
+	if err := open(j); err != nil {
+		_ = j.Close()
 		return nil, err
 	}
+	return j, nil
+}
+
+// begin recovers what is stored, and starts what goes on while the journal is open.
+func (j *Journal) begin(ctx context.Context) error {
 	if err := j.ensure(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	j.Status.Up()
 	if err := j.measure(ctx); err != nil {
-		return nil, fmt.Errorf("journal: measuring CALLS: %w", err)
+		return fmt.Errorf("journal: measuring CALLS: %w", err)
 	}
 	if err := j.recover(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if o.NATS == nil {
-		j.files.AcceptLoss = false
+	var files *datadir.Files
+	if j.local != nil {
+		files = j.local.files
+		files.AcceptLoss = false
 		if err := j.snapshot(ctx, true); err != nil {
-			return nil, err
+			return err
 		}
-		if err := j.recent.Open(o.Dir); err != nil {
-			return nil, err
+		if err := j.local.recent.Open(j.options.Dir); err != nil {
+			return err
 		}
+		j.local.recovered = true
 	}
-	j.kept, j.accepted, j.options.AcceptLoss = nil, nil, false // what is damaged from now on was not accepted
-	j.recovered = true
-	j.queues.Begin(j.ledger, j.calls, j.outcomes)
-	j.attempts = attempts.New(j.Store, j.usage.isDiskFull)
-	j.Work.Go(j.maintain)
-	j.Work.Go(j.keepTrimmed)
-	j.scrubber = audit.NewScrubber(j.Store, j.files, j.state, j.streamNames())
-	j.Work.Go(j.scrubber.Run)
-	if o.NATS != nil {
-		j.Work.Go(j.keepClaims)
-		j.Work.Go(j.keepAlive)
-		j.Work.Go(j.keepLinked)
-		j.Work.Go(j.keepServers)
+	j.left.kept, j.left.accepted, j.options.AcceptLoss = nil, nil, false // what is damaged from now on was not accepted
+	j.queues.Begin(j.ledger)
+	j.attempts = attempts.New(j.Store, j.incoming.usage.isDiskFull)
+	j.scrubber = audit.NewScrubber(j.Store, files, j.streamNames())
+	all := []func(){j.maintain, j.keepTrimmed, j.settleEarlier}
+	if j.local != nil || j.Shared {
+		all = append(all, j.scrubber.Run)
 	}
-	j.Work.Go(j.settleEarlier)
-	return j, nil
+	if j.Shared {
+		all = append(all, j.keepClaims, j.keepAlive)
+	}
+	if j.conns.cluster != nil {
+		all = append(all, j.keepLinked, j.keepServers)
+	}
+	for _, run := range all {
+		j.Work.Go(run)
+	}
+	return nil
 }
 
 // Transient reports whether what failed on a cluster may succeed later: its servers
@@ -143,68 +150,13 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 // collector has just created.
 func Transient(err error) bool { return store.IsTransient(err) }
 
-// openServer starts the embedded server on a directory that is ours alone.
-func (j *Journal) openServer() error {
-	var err error
-	if j.lock, err = datadir.Lock(j.options.Dir); err != nil {
-		return err
-	}
-	if err := datadir.RemoveTemporary(j.options.Dir); err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	j.files = &datadir.Files{
-		Path: j.options.Dir, Interval: j.options.SyncInterval, Log: j.Log, Configs: j.streams(), Advice: j.howToGoOn(), AcceptLoss: j.options.AcceptLoss,
-		Volatile: []string{j.Names.Stream(record.StreamRetry), j.Names.Stream(record.StreamAttempts)}, Remade: j.Names.Stream(record.StreamRetry),
-	}
-	m, err := j.files.ReadMarker()
-	if err != nil {
-		return err
-	}
-	if !m.Ready {
-		if err := m.Write(j.options.Dir); err != nil {
-			return err
-		}
-	}
-	j.ballast = datadir.NewBallast(j.options.Dir)
-	if err := j.ballast.Take(); datadir.IsDiskFull(err) {
-		j.Log.Warn("the disk is full: calls are refused until it has room", "directory", j.options.Dir)
-		j.usage.setDiskFull(true)
-	} else if err != nil {
-		return err
-	}
-	err = j.checkStore(m)
-	if datadir.IsDiskFull(err) {
-		j.giveWay()
-		err = j.checkStore(m)
-	}
-	if err != nil {
-		return err
-	}
-	j.server = servers.NewEmbedded(j.options.Dir, j.options.SyncInterval, j.Log)
-	if j.options.SyncInterval <= 0 {
-		j.canary = datadir.NewCanary(j.options.Dir)
-		j.Synced = j.lookAtCanary
-	}
-	return j.startServer()
-}
-
-// startServer starts the server, with a canary beside it.
-func (j *Journal) startServer() error {
-	if j.canary != nil {
-		if err := j.canary.Place(); err != nil {
-			return fmt.Errorf("journal: %w", err)
-		}
-	}
-	return j.server.Start()
-}
-
 // recover reads where every destination stands.
 func (j *Journal) recover(ctx context.Context) error {
 	if err := j.restore(ctx); err != nil {
 		return err
 	}
 	j.follow()
-	if err := j.catchUp(ctx); err != nil || j.options.NATS != nil || j.clean {
+	if err := j.catchUp(ctx); err != nil || j.Shared || j.left.clean {
 		return err
 	}
 	if err := j.dropUnfailed(ctx); err != nil {
@@ -216,8 +168,8 @@ func (j *Journal) recover(ctx context.Context) error {
 // follow keeps the account up to date.
 func (j *Journal) follow() {
 	j.sawCalls(j.ledger.Calls)
-	calls := j.Tail(record.StreamCalls, j.ledger.Calls+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+	calls := j.Tail(record.StreamCalls, j.ledger.Calls+1, func(m jetstream.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err != nil {
 			return err
 		}
@@ -225,14 +177,14 @@ func (j *Journal) follow() {
 		if parsed.Kind == record.KindDetach {
 			j.queues.Leave(parsed.Name, seq)
 		}
-		if tell := j.stored.Load(); tell != nil && parsed.Kind == record.KindCalls {
+		if tell := j.seen.onStored.Load(); tell != nil && parsed.Kind == record.KindCalls {
 			record.EachID(parsed.IDs, func(id string) bool { (*tell)(parsed.Name, id); return true })
 		}
 		return nil
 	})
 	calls.HeadersOnly, calls.Whole = true, j.ledger.IsKnownLoss
-	outcomes := j.Tail(record.StreamOutcomes, j.ledger.Outcomes+1, func(m *nats.Msg, seq uint64) error {
-		id, decoded, err := record.DecodeOutcomes(m.Data)
+	outcomes := j.Tail(record.StreamOutcomes, j.ledger.Outcomes+1, func(m jetstream.Msg, seq uint64) error {
+		id, decoded, err := record.DecodeOutcomes(m.Data())
 		if err != nil {
 			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
 		}
@@ -257,13 +209,13 @@ func (j *Journal) follow() {
 
 // Attach opens the queue of a destination.
 func (j *Journal) Attach(ctx context.Context, destination string, sources []string) (journal.Reader, error) {
-	j.attaching.Lock()
-	defer j.attaching.Unlock()
+	j.claims.attaching.Lock()
+	defer j.claims.attaching.Unlock()
 	if err := j.open(); err != nil {
 		return nil, err
 	}
 	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
-	if j.setClaim(destination, true); j.options.NATS != nil {
+	if j.setClaim(destination, true); j.Shared {
 		if err := j.Patiently(ctx, j.claim); err != nil { // before others find that nobody has it
 			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
 		}
@@ -296,7 +248,7 @@ func (j *Journal) control(ctx context.Context, destination string, c record.Cont
 	m := nats.NewMsg(j.Names.Subject(record.KindAttach, record.Token(destination)))
 	m.Header.Set(record.HeaderControl, c.Header())
 	record.SetTime(m.Header, time.Now())
-	seq, err := j.Publish(ctx, j.NC, m)
+	seq, err := j.Publish(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -310,7 +262,7 @@ func (j *Journal) control(ctx context.Context, destination string, c record.Cont
 
 // remember has it stored twice what was said in CALLS.
 func (j *Journal) remember(ctx context.Context) {
-	if j.options.NATS != nil {
+	if j.local == nil {
 		return // its servers have it more than once
 	}
 	if err := j.snapshot(ctx, true); err != nil {
@@ -320,8 +272,8 @@ func (j *Journal) remember(ctx context.Context) {
 
 // Detach forgets a destination, its pending and its failed calls.
 func (j *Journal) Detach(ctx context.Context, destination string) error {
-	j.attaching.Lock()
-	defer j.attaching.Unlock()
+	j.claims.attaching.Lock()
+	defer j.claims.attaching.Unlock()
 	if err := j.open(); err != nil {
 		return err
 	}
@@ -349,11 +301,7 @@ func (j *Journal) clear(ctx context.Context, destination string) error {
 		}
 	}
 	for subject, kind := range map[string]string{"at": record.StreamRetry, "due": record.StreamRetry, "f": record.StreamFailed, "m": record.StreamFailed} {
-		stream, err := j.JS.Stream(ctx, j.Names.Stream(kind))
-		if err == nil {
-			err = stream.Purge(ctx, jetstream.WithPurgeSubject(j.Names.Subject(subject, t, "*")))
-		}
-		errs = append(errs, err)
+		errs = append(errs, j.JS.Purge(ctx, j.Names.Stream(kind), j.Names.Subject(subject, t, "*"), 0))
 	}
 	return errors.Join(errs...)
 }
@@ -365,7 +313,7 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
-	if err := j.ledger.Reached(ctx, j.acked.Load()); err != nil {
+	if err := j.ledger.Reached(ctx, j.seen.acked.Load()); err != nil {
 		return nil, fmt.Errorf("journal: the account is behind: %w", err)
 	}
 	ledgers, fresh := j.ledger.Ledgers()
@@ -388,8 +336,8 @@ func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
 // sawCalls remembers that a message of CALLS is stored.
 func (j *Journal) sawCalls(seq uint64) {
 	for {
-		have := j.acked.Load()
-		if seq <= have || j.acked.CompareAndSwap(have, seq) {
+		have := j.seen.acked.Load()
+		if seq <= have || j.seen.acked.CompareAndSwap(have, seq) {
 			return
 		}
 	}
@@ -403,62 +351,20 @@ func (j *Journal) open() error {
 	return nil
 }
 
-// leaveServer stops the server, and remembers that it was stopped in good order where
-// all that is stored is on the disk.
-func (j *Journal) leaveServer() error {
-	if err := j.server.Stop(); err != nil || !j.recovered {
-		return err
-	}
-	if _, err := j.Status.Writable(); err != nil {
-		return err
-	}
-	if err := j.files.Prove(); err != nil {
-		return err
-	}
-	return j.files.WriteClean()
-}
-
 // Close ends all readers, brings what is under way to the disk, and stops the
 // embedded server.
-func (j *Journal) Close() error {
-	j.mu.Lock()
-	if j.closed {
-		j.mu.Unlock()
-		return nil
-	}
-	j.closed = true
-	j.mu.Unlock()
-	j.queues.Close()
-	if j.attempts != nil {
-		j.attempts.Close()
-	}
-	j.Cancel(journal.ErrClosed)
-	j.Work.Wait()
-	for _, nc := range []*nats.Conn{j.In, j.NC} {
-		if nc != nil {
-			nc.Close()
+func (j *Journal) Close() (err error) {
+	j.closing.Do(func() {
+		j.queues.Close()
+		if j.attempts != nil {
+			j.attempts.Close()
 		}
-	}
-	if j.server != nil {
-		if err := j.leaveServer(); err != nil {
-			j.Log.Warn("not all that is stored is certain to be on the disk; the next start looks at all of it", "error", err)
+		j.Cancel(journal.ErrClosed)
+		j.Work.Wait()
+		j.conns.close()
+		if j.local != nil {
+			err = j.leaveDirectory()
 		}
-	}
-	if err := j.recent.Close(); err != nil {
-		j.Log.Debug("what was accepted last is not noted", "error", err)
-	}
-	if j.lock != nil {
-		return j.lock.Unlock()
-	}
-	return nil
-}
-
-// lookAtCanary returns nil if what the server has answered for until now is on the disk.
-// Where it is not known it is to be stored again, by a server that is started again.
-func (j *Journal) lookAtCanary() error {
-	err := j.canary.Look()
-	if err != nil {
-		j.server.Fail(err)
-	}
+	})
 	return err
 }

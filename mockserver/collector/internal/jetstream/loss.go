@@ -5,9 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -29,7 +28,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if err := j.readOn(ctx, a, max(s.calls.Last, s.beyond)); err != nil {
 		return err
 	}
-	accepted := a.AcceptGone(j.accepted, s.calls, known)
+	accepted := a.AcceptGone(j.left.accepted, s.calls, known)
 	unknown := func(seq uint64) bool { return seq > known && !s.calls.Has(seq) && !accepted[seq] }
 	if err := j.readOnOutcomes(ctx, a, s.outcomes, unknown); err != nil {
 		return err
@@ -38,7 +37,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if err != nil {
 		return err
 	}
-	cause := strings.Join(j.causes, "; ")
+	cause := strings.Join(j.left.causes, "; ")
 	if most := 1 << 10; len(cause) > most {
 		cause = strings.ToValidUTF8(cause[:most], "") + " …"
 	}
@@ -60,7 +59,7 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 		return err
 	}
 	j.ledger = a
-	if err := j.retry.Purge(ctx); err != nil { // what it says of outcomes may no longer hold; it is made again
+	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamRetry), "", 0); err != nil { // what it says of outcomes may no longer hold; it is made again
 		return err
 	}
 	return j.forgetCheckpoints(ctx)
@@ -71,8 +70,8 @@ func (j *Journal) readOn(ctx context.Context, a *ledger.Ledger, last uint64) err
 	if a.Calls >= last {
 		return nil
 	}
-	t := j.Tail(record.StreamCalls, a.Calls+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+	t := j.Tail(record.StreamCalls, a.Calls+1, func(m jetstream.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err == nil {
 			a.ReadCalls(parsed)
 		}
@@ -89,8 +88,8 @@ func (j *Journal) readOn(ctx context.Context, a *ledger.Ledger, last uint64) err
 // of which nothing is known say that there were such calls.
 func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes ledger.Extent, unknown func(seq uint64) bool) error {
 	a.LowAfter = outcomes.Last // an outcome that is gone may have been about a message below
-	t := j.Tail(record.StreamOutcomes, a.Outcomes+1, func(m *nats.Msg, seq uint64) error {
-		_, decoded, err := record.DecodeOutcomes(m.Data)
+	t := j.Tail(record.StreamOutcomes, a.Outcomes+1, func(m jetstream.Msg, seq uint64) error {
+		_, decoded, err := record.DecodeOutcomes(m.Data())
 		for i := range decoded {
 			o := &decoded[i]
 			b := a.Accounts[o.Destination]
@@ -121,8 +120,8 @@ func (j *Journal) storedUndelivered(ctx context.Context, a *ledger.Ledger, calls
 	if first > calls.Last {
 		return stored, nil
 	}
-	t := j.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+	t := j.Tail(record.StreamCalls, first, func(m jetstream.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err != nil || parsed.Kind != record.KindCalls {
 			return err
 		}
@@ -146,21 +145,21 @@ func (j *Journal) storedUndelivered(ctx context.Context, a *ledger.Ledger, calls
 // failed: the outcome that said so is gone, and they are pending still. Without a
 // loss it can only be of what was stored last.
 func (j *Journal) dropUnfailed(ctx context.Context) error {
-	info, err := j.failed.Info(ctx)
-	if err != nil || info.State.Msgs == 0 {
+	failed, err := j.Measure(ctx, record.StreamFailed)
+	if err != nil || failed.Msgs == 0 {
 		return err
 	}
-	since := info.State.LastTime.Add(-unsettled)
-	if len(j.causes) > 0 {
+	since := failed.LastTime.Add(-unsettled)
+	if len(j.left.causes) > 0 {
 		since = time.Unix(0, 0)
 	}
 	var unfailed []uint64
-	t := j.Tail(record.StreamFailed, 0, func(m *nats.Msg, seq uint64) error {
-		f, err := record.ParseFailed(seq, m)
+	t := j.Tail(record.StreamFailed, 0, func(m jetstream.Msg, seq uint64) error {
+		f, err := record.ParseFailed(seq, m.Subject(), m.Headers(), m.Data())
 		if err != nil {
 			return err
 		}
-		_, rest := j.Names.Kind(m.Subject)
+		_, rest := j.Names.Kind(m.Subject())
 		tok, _, _ := strings.Cut(rest, ".")
 		destination, err := record.Untoken(tok)
 		if err != nil {
@@ -178,52 +177,9 @@ func (j *Journal) dropUnfailed(ctx context.Context) error {
 		return err
 	}
 	for _, seq := range unfailed {
-		if err := j.failed.DeleteMsg(ctx, seq); err != nil {
+		if err := j.JS.Delete(ctx, j.Names.Stream(record.StreamFailed), seq); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// checkStore checks what an earlier process has left, and returns ErrDamaged if there is
-// damage that may be loss. It removes damage where it may.
-func (j *Journal) checkStore(m datadir.Marker) error {
-	j.kept = j.loadSnapshot()
-	noted, err := datadir.LoadRecent(j.options.Dir)
-	if err != nil {
-		return err
-	}
-	j.accepted = j.kept.raise(noted)
-	sizes, clean := datadir.ReadClean(j.options.Dir)
-	j.clean = clean
-	return j.files.Check(m, sizes, clean, j.mayLose)
-}
-
-// mayLose reports whether the journal may go on without what is damaged, and
-// remembers what that was.
-func (j *Journal) mayLose(d datadir.Damage) bool {
-	if d.What == "" && j.files.IsVolatile(d.Stream) {
-		return true
-	}
-	may := j.options.AcceptLoss || j.isYoung(d.Stream, d.After)
-	if may {
-		j.causes = append(j.causes, d.String())
-	}
-	return may
-}
-
-// isYoung reports whether what followed a message of a stream may have been torn by
-// a power cut: it was not yet brought to the disk.
-func (j *Journal) isYoung(stream string, after uint64) bool {
-	if j.options.SyncInterval <= 0 || j.options.NATS != nil || j.clean || j.kept == nil {
-		return false
-	}
-	switch stream {
-	case j.Names.Stream(record.StreamCalls):
-		return after >= j.kept.account.Calls
-	case j.Names.Stream(record.StreamOutcomes):
-		return after >= j.kept.account.Outcomes
-	}
-	m, ok := j.kept.marks[stream]
-	return ok && after >= m.last
 }

@@ -21,12 +21,12 @@ func (j *Journal) maintain() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var trouble <-chan error
-	if j.server != nil {
-		trouble = j.server.Trouble
+	if j.local != nil {
+		trouble = j.local.server.Trouble
 	}
 	seen := floors{}
 	checkpoint := func(ctx context.Context, c *checkpointer, now bool) error {
-		if j.options.NATS == nil {
+		if j.local != nil {
 			return j.snapshot(ctx, now)
 		}
 		return j.checkpoint(ctx, c, now)
@@ -47,10 +47,10 @@ func (j *Journal) maintain() {
 			j.mend(cause)
 		case now := <-tick.C:
 			if now.Round(0).Sub(last.Round(0))-now.Sub(last) < -record.MaxSkew {
-				store.Poke(j.trimSoon) // the clock has stepped back, see hastenRetries
+				store.Poke(j.trimmer.soon) // the clock has stepped back, see hastenRetries
 			}
 			last = now
-			if j.options.NATS == nil {
+			if j.conns.cluster == nil {
 				j.look()
 			}
 			j.holdBallast()
@@ -62,10 +62,7 @@ func (j *Journal) maintain() {
 			default:
 				j.Log.Warn("the account is not stored; it is tried again", "error", err)
 			}
-			if j.options.NATS == nil {
-				continue
-			}
-			if now.Sub(raised) >= floorsEvery {
+			if j.Shared && now.Sub(raised) >= floorsEvery {
 				raised = now
 				if err := j.raiseFloors(j.Ctx, seen); err != nil && j.Ctx.Err() == nil {
 					j.Log.Debug("how far the consumers are is not known", "error", err)
@@ -106,8 +103,8 @@ func (j *Journal) keepLinked() {
 			continue
 		}
 		answered = time.Now()
-		j.Log.Warn("the cluster does not answer; another of its servers is tried", "server", j.NC.ConnectedUrlRedacted())
-		for _, nc := range []*nats.Conn{j.In, j.NC} {
+		j.Log.Warn("the cluster does not answer; another of its servers is tried", "server", j.conns.out.ConnectedUrlRedacted())
+		for _, nc := range []*nats.Conn{j.conns.in, j.conns.out} {
 			_ = nc.ForceReconnect() // it fails where the connection is closed
 		}
 	}
@@ -132,7 +129,6 @@ func (j *Journal) keepAlive() {
 				renewed = now
 				j.queues.Renew(now)
 			}
-			j.queues.Check(now)
 		}
 	}
 }
@@ -186,8 +182,8 @@ func (j *Journal) restart() error {
 	if err := datadir.Writable(j.options.Dir); err != nil {
 		return err
 	}
-	_ = j.server.Stop() // what it cannot write is not counted on
-	if err := j.files.RewriteUnproved(); err != nil {
+	_ = j.local.server.Stop() // what it cannot write is not counted on
+	if err := j.local.files.RewriteUnproved(); err != nil {
 		return err
 	}
 	if err := j.startServer(); err != nil {
@@ -201,7 +197,7 @@ func (j *Journal) restart() error {
 func (j *Journal) resume() error {
 	ctx, cancel := context.WithTimeout(j.Ctx, store.RequestPatience)
 	defer cancel()
-	for _, nc := range []*nats.Conn{j.In, j.NC} {
+	for _, nc := range []*nats.Conn{j.conns.in, j.conns.out} {
 		for nc.Status() != nats.CONNECTED {
 			if err := pause.For(ctx, 5*time.Millisecond); err != nil {
 				return err
@@ -211,26 +207,26 @@ func (j *Journal) resume() error {
 	if err := j.ensure(ctx); err != nil {
 		return err
 	}
-	calls, err := j.calls.Info(ctx)
+	calls, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
 		return err
 	}
-	outcomes, err := j.outcomes.Info(ctx)
+	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
 		return err
 	}
 	readCalls, readOutcomes := j.ledger.Position()
-	readCalls = max(readCalls, j.acked.Load())
-	if calls.State.LastSeq < readCalls || outcomes.State.LastSeq < readOutcomes {
+	readCalls = max(readCalls, j.seen.acked.Load())
+	if calls.LastSeq < readCalls || outcomes.LastSeq < readOutcomes {
 		return record.Damaged("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored. %s",
-			calls.State.LastSeq, outcomes.State.LastSeq, readCalls, readOutcomes, j.howToGoOn())
+			calls.LastSeq, outcomes.LastSeq, readCalls, readOutcomes, j.howToGoOn())
 	}
 	return nil
 }
 
 // disconnected is called when a connection is lost.
 func (j *Journal) disconnected(err error) {
-	if err != nil && j.Ctx.Err() == nil && j.options.NATS != nil {
+	if err != nil && j.Ctx.Err() == nil && j.Shared {
 		j.Log.Warn("the connection to NATS is lost; it is tried again", "error", err)
 	}
 }
@@ -238,9 +234,9 @@ func (j *Journal) disconnected(err error) {
 // reconnected is called when a connection is there again: what was asked for on
 // the old one does not come.
 func (j *Journal) reconnected() {
-	j.warned.Store(nil)
+	j.conns.warned.Store(nil)
 	j.Link.Swap(store.NewLink()).End()
-	j.queues.Reset()
+	j.queues.Wake()
 }
 
 // Ready returns nil if the journal can take calls now, or says why not.
@@ -251,10 +247,10 @@ func (j *Journal) Ready(ctx context.Context) error {
 	if _, err := j.Status.Writable(); err != nil {
 		return err
 	}
-	if err := j.usage.room(j.options.MaxBytes); err != nil {
+	if err := j.incoming.usage.room(j.options.MaxBytes); err != nil {
 		return err
 	}
-	info, err := j.calls.Info(ctx)
+	info, err := j.JS.Info(ctx, j.Names.Stream(record.StreamCalls))
 	switch {
 	case err != nil:
 		return errors.Join(errors.New("journal: the store does not answer"), err)

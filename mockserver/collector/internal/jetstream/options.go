@@ -66,7 +66,28 @@ type Options struct {
 // A NATS is a cluster that is there already.
 type NATS = servers.NATS
 
+// withDefaults returns the options as they count, and makes the directory.
 func (o Options) withDefaults() (Options, error) {
+	o, err := o.withLimits()
+	switch {
+	case err != nil:
+		return o, err
+	case o.NATS != nil && o.NATS.URL == "":
+		return o, errors.New("journal: NATS has no URL; give one, as nats://host:4222")
+	case o.NATS != nil:
+		o.Dir = ""
+		return o, nil
+	case o.Dir == "":
+		return o, errors.New("journal: it needs a data directory, or a NATS cluster")
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return o, fmt.Errorf("journal: the data directory: %w", err)
+	}
+	return o, nil
+}
+
+// withLimits returns the options that do not say where the journal is.
+func (o Options) withLimits() (Options, error) {
 	if o.Name == "" {
 		o.Name = "analytics"
 	}
@@ -88,16 +109,6 @@ func (o Options) withDefaults() (Options, error) {
 		nats := *o.NATS
 		setDefault(&nats.Replicas, 3)
 		o.NATS = &nats
-		if nats.URL == "" {
-			return o, errors.New("journal: NATS has no URL; give one, as nats://host:4222")
-		}
-		return o, nil
-	}
-	if o.Dir == "" {
-		return o, errors.New("journal: it needs a data directory, or a NATS cluster")
-	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return o, fmt.Errorf("journal: the data directory: %w", err)
 	}
 	return o, nil
 }

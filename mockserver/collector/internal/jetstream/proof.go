@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/audit"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
@@ -21,8 +22,8 @@ func (j *Journal) Verify(ctx context.Context) ([]journal.Verification, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
-	j.trimming.Lock() // what is read must stay
-	defer j.trimming.Unlock()
+	j.trimmer.running.Lock() // what is read must stay
+	defer j.trimmer.running.Unlock()
 	var all []journal.Verification
 	err := j.Patiently(ctx, func(ctx context.Context) (err error) {
 		all, err = j.verifier().Verify(ctx)
@@ -50,15 +51,15 @@ func (j *Journal) ToVerify(ctx context.Context) (*ledger.Claim, error) {
 		}
 		acknowledged[name] = floor
 	}
-	calls, err := j.calls.Info(ctx) // another process may have stored more than this one has read
+	calls, err := j.Measure(ctx, record.StreamCalls) // another process may have stored more than this one has read
 	if err != nil {
 		return nil, err
 	}
-	outcomes, err := j.outcomes.Info(ctx)
+	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
 		return nil, err
 	}
-	if err := j.ledger.ReachedBoth(ctx, max(calls.State.LastSeq, j.acked.Load()), outcomes.State.LastSeq); err != nil {
+	if err := j.ledger.ReachedBoth(ctx, max(calls.LastSeq, j.seen.acked.Load()), outcomes.LastSeq); err != nil {
 		return nil, err
 	}
 	return j.ledger.Verified(acknowledged), nil

@@ -3,7 +3,6 @@ package jetstream
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,6 +31,9 @@ const unsettled = time.Minute
 const (
 	settlePause = time.Second
 	settleMost  = time.Minute
+	// listPatience is how long it may take to list what RETRY has: the server tells some
+	// of it at a time.
+	listPatience = 30 * time.Second
 )
 
 // settleEarlier does what earlier processes left undone.
@@ -39,7 +41,7 @@ func (j *Journal) settleEarlier() {
 	if !j.untilDone(j.settleLists) {
 		return
 	}
-	close(j.settled)
+	close(j.left.settled)
 	j.untilDone(j.settleRetries)
 }
 
@@ -61,7 +63,7 @@ func (j *Journal) untilDone(try func(context.Context) error) bool {
 // failed may not be listed, and calls that were replayed still be.
 func (j *Journal) awaitSettled(ctx context.Context) error {
 	select {
-	case <-j.settled:
+	case <-j.left.settled:
 		return nil
 	case <-j.Ctx.Done():
 		return journal.ErrClosed
@@ -76,16 +78,44 @@ func (j *Journal) settleLists(ctx context.Context) error {
 	if err := j.markAllReplays(ctx); err != nil {
 		return err
 	}
-	info, err := j.outcomes.Info(ctx)
+	since, err := j.unsettledSince(ctx)
 	if err != nil {
 		return err
 	}
-	since := info.State.LastTime.Add(-unsettled)
-	if len(j.causes) > 0 {
+	if len(j.left.causes) > 0 {
 		since = time.Unix(0, 0) // of FAILED, anything may be gone
 	}
-	return j.settleOutcomes(ctx, since, func(*record.Outcome) bool { return true })
+	if err := j.settleOutcomes(ctx, since, func(*record.Outcome) bool { return true }); err != nil {
+		return err
+	}
+	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject(), 0)
 }
+
+// unsettledSince returns the time from which on it may not be done what follows from
+// outcomes. It is stored until all is done: this process may fail to, or be killed, when
+// outcomes of its own have come.
+func (j *Journal) unsettledSince(ctx context.Context) (time.Time, error) {
+	switch m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject()); {
+	case err == nil:
+		var since time.Time
+		err = since.UnmarshalText(m.Data)
+		return since, err
+	case !errors.Is(err, jetstream.ErrMsgNotFound):
+		return time.Time{}, err
+	}
+	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
+	if err != nil {
+		return time.Time{}, err
+	}
+	since := outcomes.LastTime.Add(-unsettled)
+	m := nats.NewMsg(j.unsettledSubject())
+	if m.Data, err = since.MarshalText(); err == nil {
+		_, err = j.Publish(ctx, m)
+	}
+	return since, err
+}
+
+func (j *Journal) unsettledSubject() string { return j.Names.Subject("s", "unsettled") }
 
 // settleRetries makes the retries again that RETRY no longer has, which is not brought
 // to the disk with each message, and those due that wait for a clock that has stepped
@@ -100,8 +130,8 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 // settleOutcomes keeps the failed calls of outcomes that match, where they are
 // not kept yet.
 func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*record.Outcome) bool) error {
-	t := j.Tail(record.StreamOutcomes, 0, func(m *nats.Msg, seq uint64) error {
-		_, outcomes, err := record.DecodeOutcomes(m.Data)
+	t := j.Tail(record.StreamOutcomes, 0, func(m jetstream.Msg, seq uint64) error {
+		_, outcomes, err := record.DecodeOutcomes(m.Data())
 		if err != nil {
 			return err
 		}
@@ -123,13 +153,13 @@ func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match fun
 // restoreFailed keeps the failed calls of an outcome, if they are not kept.
 func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
 	subject := j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token())
-	if _, err := j.failed.GetLastMsgForSubject(ctx, subject); !errors.Is(err, jetstream.ErrMsgNotFound) {
+	if _, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), subject); !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return err
 	}
 	if !j.concerns(o) {
 		return nil
 	}
-	m, bodies, err := j.LoadCalls(ctx, j.calls, o.Ref.Seq)
+	m, bodies, err := j.LoadCalls(ctx, o.Ref.Seq)
 	if store.IsMissing(err) {
 		return nil // it was given up because it is
 	}
@@ -222,7 +252,9 @@ func (j *Journal) hastenRetries(ctx context.Context) error {
 // restoreEach publishes retries. Those that one message of OUTCOMES tells of are made
 // from one reading of it.
 func (j *Journal) restoreEach(ctx context.Context, all []waitingRetry) error {
-	slices.SortFunc(all, func(x, y waitingRetry) int { return cmp.Compare(x.retry.Outcome, y.retry.Outcome) })
+	slices.SortFunc(all, func(x, y waitingRetry) int {
+		return cmp.Or(cmp.Compare(x.retry.Outcome, y.retry.Outcome), cmp.Compare(x.ref.Number(), y.ref.Number()), cmp.Compare(x.destination, y.destination))
+	})
 	var read store.Outcomes
 	for _, w := range all {
 		if err := j.RestoreRetry(ctx, w.destination, w.ref, w.retry, &read); err != nil {
@@ -261,49 +293,20 @@ func (j *Journal) repairRetries(ctx context.Context) error {
 }
 
 // EachStoredRetry calls f with the destination, as a token, and the number of each of
-// those in RETRY. The server tells some of them at a time. What comes and goes
-// meanwhile may be left out, or come twice.
+// those in RETRY. What comes and goes meanwhile may be left out.
 func (j *Journal) EachStoredRetry(ctx context.Context, f func(destination, number string)) error {
-	for offset := 0; ; {
-		subjects, err := j.retrySubjects(ctx, offset)
-		if err != nil || len(subjects) == 0 {
-			return err
-		}
-		for subject := range subjects {
-			_, rest := j.Names.Kind(subject)
-			destination, number, _ := strings.Cut(rest, ".")
-			f(destination, number)
-		}
-		offset += len(subjects)
-	}
-}
-
-// retrySubjects returns subjects of RETRY, in their order from a place on.
-func (j *Journal) retrySubjects(ctx context.Context, offset int) (map[string]uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, store.RequestPatience)
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
-	request := fmt.Appendf(nil, `{"subjects_filter":%q,"offset":%d}`, j.Names.Subject(">"), offset)
-	answer, err := j.NC.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+j.Names.Stream(record.StreamRetry), request)
+	subjects, err := j.JS.Subjects(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject(">"))
 	if err != nil {
-		return nil, fmt.Errorf("listing RETRY: %w", err)
+		return fmt.Errorf("listing RETRY: %w", err)
 	}
-	var info struct {
-		Error *store.ServerError `json:"error"`
-		Total int                `json:"total"`
-		State struct {
-			Subjects map[string]uint64 `json:"subjects"`
-		} `json:"state"`
+	for subject := range subjects {
+		_, rest := j.Names.Kind(subject)
+		destination, number, _ := strings.Cut(rest, ".")
+		f(destination, number)
 	}
-	if err := json.Unmarshal(answer.Data, &info); err != nil {
-		return nil, fmt.Errorf("listing RETRY: the server's answer cannot be read: %w", err)
-	}
-	if info.Error != nil {
-		return nil, fmt.Errorf("listing RETRY: %w", info.Error)
-	}
-	if offset >= info.Total {
-		return nil, nil
-	}
-	return info.State.Subjects, nil
+	return nil
 }
 
 // RestoreRetry publishes a retry as its outcome says.
@@ -313,7 +316,7 @@ func (j *Journal) RestoreRetry(ctx context.Context, destination string, ref reco
 		it.Places = r.Which.Places(ref)
 	}
 	if r.Outcome != 0 {
-		o, err := read.Get(ctx, j.outcomes, r.Outcome, destination, ref)
+		o, err := read.Get(ctx, j.Store, r.Outcome, destination, ref)
 		if err != nil {
 			return err
 		}

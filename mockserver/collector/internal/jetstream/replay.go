@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -14,6 +16,14 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
+
+// replays are those of this process.
+type replays struct {
+	running turn // lets one Replay run at a time
+
+	mu     sync.Mutex        // guards marked
+	marked map[string]uint64 // of each destination: see Journal.marked
+}
 
 // Replay makes calls due again for a destination. They are stored as messages of
 // their own, which also say in which state they were: that is what counts. What
@@ -108,12 +118,12 @@ func (j *Journal) storeReplay(ctx context.Context, destination string, calls []t
 	m.Header.Set(record.HeaderControl, c.Header())
 	record.SetTime(m.Header, now)
 	j.Identify(m)
-	seq, err := j.Publish(ctx, j.NC, m)
+	seq, err := j.Publish(ctx, m)
 	if err != nil {
 		return storedReplay{}, err
 	}
 	j.sawCalls(seq)
-	j.usage.add(len(m.Data))
+	j.incoming.usage.add(len(m.Data))
 	return storedReplay{seq, now, c.Failed}, nil
 }
 
@@ -137,21 +147,21 @@ func (j *Journal) settleReplay(ctx context.Context, destination string, r stored
 // it is known that it and all before are marked.
 func (j *Journal) marked(destination string) (seq uint64) {
 	j.ledger.With(destination, func(b *ledger.Account) { seq = b.Attached })
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return max(seq, j.replays[destination])
+	j.replays.mu.Lock()
+	defer j.replays.mu.Unlock()
+	return max(seq, j.replays.marked[destination])
 }
 
 func (j *Journal) setMarked(destination string, seq uint64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.replays[destination] = max(seq, j.replays[destination])
+	j.replays.mu.Lock()
+	defer j.replays.mu.Unlock()
+	j.replays.marked[destination] = max(seq, j.replays.marked[destination])
 }
 
 // eachUnmarked calls f with the replays for a destination that may not be marked.
 func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*record.Calls) error) error {
-	t := j.Tail(record.StreamCalls, j.marked(destination)+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+	t := j.Tail(record.StreamCalls, j.marked(destination)+1, func(m jetstream.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err != nil {
 			return err
 		}

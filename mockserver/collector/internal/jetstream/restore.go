@@ -18,19 +18,21 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-func (j *Journal) extent(ctx context.Context, stream jetstream.Stream) (ledger.Extent, error) {
-	info, err := stream.Info(ctx)
+// extent returns which messages a stream has.
+func (j *Journal) extent(ctx context.Context, kind string) (ledger.Extent, error) {
+	state, err := j.Measure(ctx, kind)
+	if err != nil {
+		return ledger.Extent{}, err
+	}
+	e := ledger.Extent{First: state.FirstSeq, Last: state.LastSeq}
+	if state.NumDeleted == 0 {
+		return e, nil
+	}
+	deleted, err := j.JS.Deleted(ctx, j.Names.Stream(kind))
 	if err != nil {
 		return ledger.Extent{}, fmt.Errorf("journal: %w", err)
 	}
-	e := ledger.Extent{First: info.State.FirstSeq, Last: info.State.LastSeq}
-	if info.State.NumDeleted == 0 {
-		return e, nil
-	}
-	if info, err = stream.Info(ctx, jetstream.WithDeletedDetails(true)); err != nil {
-		return ledger.Extent{}, fmt.Errorf("journal: %w", err)
-	}
-	for _, seq := range info.State.Deleted {
+	for _, seq := range deleted {
 		if n := len(e.Holes); n > 0 && e.Holes[n-1].Last+1 == seq {
 			e.Holes[n-1].Last = seq
 		} else {
@@ -38,6 +40,15 @@ func (j *Journal) extent(ctx context.Context, stream jetstream.Stream) (ledger.E
 		}
 	}
 	return e, nil
+}
+
+// leftovers are what an earlier process has left, as Open found it.
+type leftovers struct {
+	clean    bool              // the process ended in good order
+	kept     *snapshot         // what must be there; nil where that is not known
+	accepted []record.Accepted // since that snapshot, in their order
+	causes   []string          // what is damaged, and Open may go on without
+	settled  chan struct{}     // closed when the lists of failed calls have what was left undone
 }
 
 // restore finds the account to begin with, and checks that what was stored is
@@ -53,7 +64,7 @@ func (j *Journal) restore(ctx context.Context) error {
 		return err
 	}
 	s, err := j.compare(ctx, checkpoints)
-	for look := 1; err == nil && s.lost != nil && j.options.NATS != nil && look < leaderLooks; look++ {
+	for look := 1; err == nil && s.lost != nil && j.Shared && look < leaderLooks; look++ {
 		if err = pause.For(ctx, leaderPause); err == nil {
 			s, err = j.compare(ctx, checkpoints)
 		}
@@ -62,7 +73,7 @@ func (j *Journal) restore(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case s.lost == nil && len(j.causes) == 0:
+	case s.lost == nil && len(j.left.causes) == 0:
 		j.ledger = s.newest
 		return nil
 	case s.lost != nil && !j.options.AcceptLoss && !(j.tornOff() && s.young):
@@ -84,27 +95,27 @@ type stock struct {
 
 // compare measures the streams, and tells what they lack.
 func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s stock, err error) {
-	if s.calls, err = j.extent(ctx, j.calls); err != nil {
+	if s.calls, err = j.extent(ctx, record.StreamCalls); err != nil {
 		return s, err
 	}
-	if s.outcomes, err = j.extent(ctx, j.outcomes); err != nil {
+	if s.outcomes, err = j.extent(ctx, record.StreamOutcomes); err != nil {
 		return s, err
 	}
 	var lacking []string
 	if s.base, s.stored, err = j.LoadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
 		return s, err
 	}
-	if err != nil || j.kept != nil && j.kept.base != nil && j.kept.base.Calls > s.base.Calls {
+	if err != nil || j.left.kept != nil && j.left.kept.base != nil && j.left.kept.base.Calls > s.base.Calls {
 		lacking = append(lacking, "STATE has lost the account of what was removed")
 		if s.base == nil {
 			s.base = ledger.New()
 		}
-		if j.kept != nil && j.kept.base != nil {
-			s.base = j.kept.base
+		if j.left.kept != nil && j.left.kept.base != nil {
+			s.base = j.left.kept.base
 		}
 	}
-	if j.kept != nil {
-		more, err := j.lacks(ctx, j.kept)
+	if j.left.kept != nil {
+		more, err := j.lacks(ctx, j.left.kept)
 		if err != nil {
 			return s, err
 		}
@@ -129,14 +140,14 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 // it has no longer.
 func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
 	s.beyond = s.newest.Calls
-	for _, m := range j.accepted {
+	for _, m := range j.left.accepted {
 		s.beyond = max(s.beyond, m.Seq)
 	}
-	if j.options.NATS != nil {
+	if j.Shared {
 		return nil // others go on: it is looked for while the account is read
 	}
-	t := j.Tail(record.StreamOutcomes, s.newest.Outcomes+1, func(m *nats.Msg, _ uint64) error {
-		_, decoded, err := record.DecodeOutcomes(m.Data)
+	t := j.Tail(record.StreamOutcomes, s.newest.Outcomes+1, func(m jetstream.Msg, _ uint64) error {
+		_, decoded, err := record.DecodeOutcomes(m.Data())
 		for i := range decoded {
 			s.beyond = max(s.beyond, decoded[i].Ref.Seq)
 		}
@@ -148,7 +159,7 @@ func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
 // findUnreadable reads all: the server then counts what it cannot read as gone.
 func (j *Journal) findUnreadable(ctx context.Context) {
 	for _, kind := range []string{record.StreamCalls, record.StreamOutcomes} {
-		t := j.Tail(kind, 1, func(*nats.Msg, uint64) error { return nil })
+		t := j.Tail(kind, 1, func(jetstream.Msg, uint64) error { return nil })
 		t.HeadersOnly = true
 		if err := t.Scan(ctx); err != nil {
 			j.Log.Error("not all that is stored can be read", "stream", kind, "error", err)
@@ -184,20 +195,20 @@ func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger, lacking []str
 	}
 	if len(lacking) > 0 {
 		s.lost = record.Damaged("%s. %s", strings.Join(lacking, "; "), j.howToGoOn())
-		j.causes = append(j.causes, lacking...)
+		j.left.causes = append(j.left.causes, lacking...)
 	}
 }
 
 // tornOff reports whether what was stored last may be gone as expected: it is brought
 // to the disk now and then, and the process did not end by itself.
 func (j *Journal) tornOff() bool {
-	return j.options.NATS == nil && j.options.SyncInterval > 0 && !j.clean
+	return j.local != nil && j.options.SyncInterval > 0 && !j.left.clean
 }
 
 func (j *Journal) howToGoOn() string {
-	where := "the directory " + j.options.Dir
-	if j.options.NATS != nil {
-		where = "the streams"
+	where := "the streams"
+	if j.options.Dir != "" {
+		where = "the directory " + j.options.Dir
 	}
 	return "Nothing was removed. Restore " + where + " from a backup, or start once with --accept-loss to go on with what is left"
 }
@@ -206,17 +217,17 @@ func (j *Journal) forgetCheckpoints(ctx context.Context) error {
 	if err := j.forgetSnapshots(); err != nil {
 		return err
 	}
-	return j.state.Purge(ctx, jetstream.WithPurgeSubject(j.Names.Subject("s", "account", ">")))
+	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "account", ">"), 0)
 }
 
 // catchUp reads what was stored since the account was.
 func (j *Journal) catchUp(ctx context.Context) error {
 	for began := time.Now(); ; {
-		outcomes, err := j.extent(ctx, j.outcomes)
+		outcomes, err := j.extent(ctx, record.StreamOutcomes)
 		if err != nil {
 			return err
 		}
-		calls, err := j.extent(ctx, j.calls) // after, so that it has all that outcomes are about
+		calls, err := j.extent(ctx, record.StreamCalls) // after, so that it has all that outcomes are about
 		if err != nil {
 			return err
 		}
@@ -275,8 +286,8 @@ func every(d time.Duration, f func()) (stop func()) {
 // of a cluster that has just become the leader needs a moment to know its own.
 func (j *Journal) callsReach(ctx context.Context, seq uint64) (bool, error) {
 	for look := 0; ; look++ {
-		calls, err := j.extent(ctx, j.calls)
-		if err != nil || calls.Last >= seq || j.options.NATS == nil || look == leaderLooks {
+		calls, err := j.extent(ctx, record.StreamCalls)
+		if err != nil || calls.Last >= seq || !j.Shared || look == leaderLooks {
 			return err == nil && calls.Last >= seq, err
 		}
 		if err := pause.For(ctx, leaderPause); err != nil {
@@ -301,7 +312,7 @@ func (j *Journal) useUp(ctx context.Context, first, last uint64) error {
 	for seq := first; seq <= last; {
 		m := nats.NewMsg(j.Names.Subject(record.KindLost))
 		m.Header.Set(record.HeaderControl, record.Control{First: first, Last: last}.Header())
-		stored, err := j.Publish(ctx, j.NC, m)
+		stored, err := j.Publish(ctx, m)
 		if err != nil {
 			return err
 		}

@@ -23,16 +23,16 @@ func TestIndexIsMadeAgain(t *testing.T) {
 		require.NoError(t, j.Append(within(t), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 3)}))
 	}
 	require.NoError(t, j.Close())
-	stream := filepath.Join(j.files.StreamsDir(), j.Names.Stream(record.StreamCalls))
+	stream := filepath.Join(j.local.files.StreamsDir(), j.Names.Stream(record.StreamCalls))
 	index := filepath.Join(stream, "msgs", "index.db")
 	assert.FileExists(t, index)
-	require.NoError(t, j.files.RewriteUnproved())
+	require.NoError(t, j.local.files.RewriteUnproved())
 	assert.NoFileExists(t, index)
 
 	j, err = Open(within(t), Options{Dir: dir})
 	require.NoError(t, err)
-	calls, err := j.calls.Info(within(t))
+	calls, err := j.Measure(within(t), record.StreamCalls)
 	require.NoError(t, err)
-	assert.EqualValues(t, 3, calls.State.Msgs)
+	assert.EqualValues(t, 3, calls.Msgs)
 	require.NoError(t, j.Close())
 }

@@ -4,14 +4,22 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
+
+// seen is what this process knows of CALLS beside the ledger.
+type seen struct {
+	acked    atomic.Uint64                           // the last message that it knows to be stored
+	onStored atomic.Pointer[func(source, id string)] // nil until OnStored
+	oldest   oldestCalls
+}
 
 // Seen calls yield with each call that is stored, oldest first, until it returns
 // false: its source, its messageId, and when it was accepted. With it a collector
@@ -23,8 +31,8 @@ func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id str
 	if err != nil {
 		return fmt.Errorf("journal: reading which calls are stored: %w", err)
 	}
-	t := j.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+	t := j.Tail(record.StreamCalls, first, func(m jetstream.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err != nil {
 			return err
 		}
@@ -43,20 +51,20 @@ func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id str
 // OnStored has f called with each call that is stored from about now on, by this
 // process or by another that shares the journal: what is sent to one collector and
 // again to another is known there too, after a moment. f must not block.
-func (j *Journal) OnStored(f func(source, id string)) { j.stored.Store(&f) }
+func (j *Journal) OnStored(f func(source, id string)) { j.seen.onStored.Store(&f) }
 
 // newest returns a message of CALLS from which on there are at least so many
 // calls, if there are so many.
 func (j *Journal) newest(ctx context.Context, limit int) (uint64, error) {
-	info, err := j.calls.Info(ctx)
+	calls, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
 		return 0, err
 	}
 	// A message has one call at least.
-	if first := int64(info.State.LastSeq) - int64(limit) + 1; first > int64(info.State.FirstSeq) {
+	if first := int64(calls.LastSeq) - int64(limit) + 1; first > int64(calls.FirstSeq) {
 		return uint64(first), nil
 	}
-	return max(1, info.State.FirstSeq), nil
+	return max(1, calls.FirstSeq), nil
 }
 
 // oldestCalls remembers what oldestFresh found.
@@ -83,14 +91,14 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	if at := j.queues.Oldest(destination); !at.IsZero() {
 		return at, nil
 	}
-	j.oldest.mu.Lock()
-	before, ok := j.oldest.found[destination]
-	j.oldest.mu.Unlock()
+	j.seen.oldest.mu.Lock()
+	before, ok := j.seen.oldest.found[destination]
+	j.seen.oldest.mu.Unlock()
 	if ok && before.floor == now.floor && before.done == now.done {
 		return before.at, nil
 	}
-	t := j.Tail(record.StreamCalls, now.floor+1, func(m *nats.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+	t := j.Tail(record.StreamCalls, now.floor+1, func(m jetstream.Msg, seq uint64) error {
+		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err != nil {
 			return err
 		}
@@ -107,8 +115,8 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	if now.at.IsZero() {
 		return time.Now(), nil // it has ended meanwhile
 	}
-	j.oldest.mu.Lock()
-	defer j.oldest.mu.Unlock()
-	j.oldest.found[destination] = now
+	j.seen.oldest.mu.Lock()
+	defer j.seen.oldest.mu.Unlock()
+	j.seen.oldest.found[destination] = now
 	return now.at, nil
 }

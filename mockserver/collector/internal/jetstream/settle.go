@@ -63,7 +63,7 @@ func (j *Journal) schedule(ctx context.Context, destination string, it *record.R
 	if !waits {
 		return nil // it has ended, or the destination was detached
 	}
-	_, err := j.Publish(ctx, j.NC, j.retryMessage(destination, it, time.Now()))
+	_, err := j.Publish(ctx, j.retryMessage(destination, it, time.Now()))
 	return err
 }
 

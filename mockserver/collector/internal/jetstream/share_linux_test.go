@@ -98,9 +98,8 @@ func TestWorkIsSharedAgainAfterALeaderIsLost(t *testing.T) {
 	send("killed")
 }
 
-// A request for calls that is lost with the server that had it is made again, though
-// nobody says so.
-func TestRequestsThatAreLostAreMadeAgain(t *testing.T) {
+// A request for calls that the server gives up is made again.
+func TestRequestsThatAreGivenUpAreMadeAgain(t *testing.T) {
 	s, _ := startServer(t, func(*server.Options) {})
 	j := open(t, jetstream.Options{NATS: &jetstream.NATS{URL: s.ClientURL(), Replicas: 1}})
 	nc, err := nats.Connect(s.ClientURL())
@@ -116,12 +115,13 @@ func TestRequestsThatAreLostAreMadeAgain(t *testing.T) {
 	r := attach(t, j, "crm")
 	go func() { _, _ = r.Next(t.Context(), journal.Want{}) }()
 	for _, r := range requests {
-		_, err := r.NextMsg(patience)
+		request, err := r.NextMsg(patience)
 		require.NoError(t, err, "the request")
-	}
-	j.LoseRequests()
-	for _, r := range requests {
-		_, err := r.NextMsg(8 * time.Second) // after 10 s the server says itself that they have expired
+		gone := nats.NewMsg(request.Reply)
+		gone.Header.Set("Status", "409")
+		gone.Header.Set("Description", "Leadership Change")
+		require.NoError(t, nc.PublishMsg(gone))
+		_, err = r.NextMsg(8 * time.Second) // after 10 s the server says itself that it has expired
 		require.NoError(t, err, "another one")
 	}
 }

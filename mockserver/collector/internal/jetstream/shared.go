@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -42,7 +43,7 @@ type floors map[string]seenFloor
 // may rise, and a new leader of OUTCOMES may not know at once all it has: so what
 // counts is what was seen at the round before.
 func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
-	info, err := j.outcomes.Info(ctx)
+	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
 	maps.DeleteFunc(seen, func(name string, before seenFloor) bool { return queues[name] != before.attached })
 	for name, attached := range queues {
 		before := seen[name]
-		if err := j.ledger.ReachedBoth(ctx, 0, max(before.outcomes, info.State.LastSeq)); err != nil {
+		if err := j.ledger.ReachedBoth(ctx, 0, max(before.outcomes, outcomes.LastSeq)); err != nil {
 			return err
 		}
 		j.ledger.Raise(name, attached, before.floor)
@@ -58,7 +59,7 @@ func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
 		if err != nil {
 			return err
 		}
-		seen[name] = seenFloor{attached, floor, info.State.LastSeq}
+		seen[name] = seenFloor{attached, floor, outcomes.LastSeq}
 	}
 	return nil
 }
@@ -75,18 +76,21 @@ func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, err
 
 // SettleFor does what follows from outcomes about messages of CALLS, which a process
 // may have stored just before it died: the messages came again.
-func (j *Journal) SettleFor(ctx context.Context, destination string, messages map[uint64][]string) error {
+func (j *Journal) SettleFor(ctx context.Context, destination string, messages []uint64) error {
 	since := time.Now().Add(-3*queue.AckWait - unsettled)
+	came := map[uint64]bool{}
+	for _, seq := range messages {
+		came[seq] = true
+	}
 	err := j.settleOutcomes(ctx, since, func(o *record.Outcome) bool {
-		_, came := messages[o.Ref.Seq]
-		return o.Destination == destination && came
+		return o.Destination == destination && came[o.Ref.Seq]
 	})
 	if err != nil {
 		return err
 	}
 	var retries []waitingRetry
 	j.ledger.With(destination, func(b *ledger.Account) {
-		for seq := range messages {
+		for _, seq := range messages {
 			for part := range record.MaxParts {
 				ref := record.Ref{Seq: seq, Part: part}
 				if r, ok := b.Retries[ref]; ok {
@@ -110,7 +114,7 @@ func (j *Journal) SettleFor(ctx context.Context, destination string, messages ma
 // IsStored reports whether RETRY has a retry.
 func (j *Journal) IsStored(ctx context.Context, destination string, ref record.Ref) (bool, error) {
 	for _, kind := range []string{"at", "due"} {
-		_, err := j.retry.GetLastMsgForSubject(ctx, j.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
+		_, err := j.JS.Last(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
 		if err == nil {
 			return true, nil
 		}
@@ -129,9 +133,9 @@ type replayLock struct {
 }
 
 func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
-	l := &replayLock{store.NewLock(j.Store, j.state, "lock", record.Token(destination)), j}
-	j.replaying.Lock()
-	if j.options.NATS == nil {
+	l := &replayLock{store.NewLock(j.Store, "lock", record.Token(destination)), j}
+	j.replays.running.Lock()
+	if !j.Shared {
 		return l, nil
 	}
 	for {
@@ -145,14 +149,14 @@ func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLo
 			}
 			err = fmt.Errorf("journal: another process replays for %q: %w", destination, err)
 		}
-		j.replaying.Unlock()
+		j.replays.running.Unlock()
 		return nil, err
 	}
 }
 
 func (l *replayLock) unlock(ctx context.Context) {
 	l.Remove(ctx)
-	l.journal.replaying.Unlock()
+	l.journal.replays.running.Unlock()
 }
 
 // On a cluster each process tells the others which destinations it has. One that has
@@ -160,6 +164,14 @@ func (l *replayLock) unlock(ctx context.Context) {
 // otherwise: it would go on to get calls, which nobody works at and which are given up
 // in the end. What no process has is either that, or of one that is being restarted;
 // nothing but time tells them apart.
+
+// claims are the destinations that this process has.
+type claims struct {
+	attaching turn // lets one Attach or Detach run at a time
+
+	mu    sync.Mutex // guards names
+	names map[string]bool
+}
 
 const (
 	// claimEvery is how often a claim is renewed, and claimTTL how long it outlives its
@@ -196,39 +208,39 @@ func (j *Journal) keepClaims() {
 
 // claim tells the others which destinations this process has.
 func (j *Journal) claim(ctx context.Context) error {
-	j.mu.Lock()
-	names := slices.Sorted(maps.Keys(j.claims))
-	j.mu.Unlock()
+	j.claims.mu.Lock()
+	names := slices.Sorted(maps.Keys(j.claims.names))
+	j.claims.mu.Unlock()
 	m := nats.NewMsg(j.Names.Subject("s", "has", strconv.FormatUint(j.Writer, 16)))
 	m.Data, _ = json.Marshal(names) // of strings: it cannot fail
 	m.Header.Set("Nats-TTL", claimTTL.String())
-	_, err := j.Publish(ctx, j.NC, m)
+	_, err := j.Publish(ctx, m)
 	return err
 }
 
 // setClaim says whether this process has a destination.
 func (j *Journal) setClaim(destination string, has bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	j.claims.mu.Lock()
+	defer j.claims.mu.Unlock()
 	if has {
-		j.claims[destination] = true
+		j.claims.names[destination] = true
 	} else {
-		delete(j.claims, destination)
+		delete(j.claims.names, destination)
 	}
 }
 
 // unclaimed returns the destinations that are attached and that no process has.
 func (j *Journal) unclaimed(ctx context.Context) ([]string, error) {
 	names := j.ledger.Destinations()
-	j.mu.Lock()
-	names = slices.DeleteFunc(names, func(name string) bool { return j.claims[name] })
-	j.mu.Unlock()
+	j.claims.mu.Lock()
+	names = slices.DeleteFunc(names, func(name string) bool { return j.claims.names[name] })
+	j.claims.mu.Unlock()
 	if len(names) == 0 {
 		return nil, nil
 	}
-	t := j.Tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
+	t := j.Tail(record.StreamState, 1, func(m jetstream.Msg, _ uint64) error {
 		var claimed []string
-		if err := json.Unmarshal(m.Data, &claimed); err != nil {
+		if err := json.Unmarshal(m.Data(), &claimed); err != nil {
 			return fmt.Errorf("journal: what another collector says it has cannot be read: %w", err)
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(claimed, name) })

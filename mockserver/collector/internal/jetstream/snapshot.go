@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/klauspost/compress/s2"
@@ -55,18 +54,11 @@ const (
 
 // A snapshotStore stores snapshots.
 type snapshotStore struct {
-	mu     sync.Mutex // guards what follows; held while one is made, or values are deleted
-	number uint64     // of the last one
-	base   []byte     // encoded; nil where it is not known
-	stored string     // what the last one was of
+	mu     turn   // guards what follows; held while one is made, or values are deleted
+	number uint64 // of the last one
+	base   []byte // encoded; nil where it is not known
+	stored string // what the last one was of
 	next   time.Time
-}
-
-// setBase says what the account of what was removed is now.
-func (s *snapshotStore) setBase(base []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.base = base
 }
 
 func snapshotFile(dir string, number uint64) string {
@@ -75,7 +67,7 @@ func snapshotFile(dir string, number uint64) string {
 
 // snapshot stores the account if there is reason to, or in any case.
 func (j *Journal) snapshot(ctx context.Context, now bool) error {
-	s := &j.snapshots
+	s := &j.local.snapshots
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !now && time.Now().Before(s.next) {
@@ -87,7 +79,7 @@ func (j *Journal) snapshot(ctx context.Context, now bool) error {
 // storeSnapshot stores the account. The lock is held. Values are not counted while
 // some are being deleted.
 func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
-	s := &j.snapshots
+	s := &j.local.snapshots
 	began := time.Now()
 	marks, err := j.measureStreams(ctx, count)
 	if err != nil {
@@ -114,7 +106,7 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 		return fmt.Errorf("journal: storing the account: %w", err)
 	}
 	s.number, s.stored, s.next = s.number+1, of, time.Now().Add(max(snapshotRest, snapshotShare*encoded))
-	err = j.recent.Forget(func(a record.Accepted) bool {
+	err = j.local.recent.Forget(func(a record.Accepted) bool {
 		if a.Calls == 0 {
 			return a.Seq <= marks[a.Source].last
 		}
@@ -129,15 +121,15 @@ func (j *Journal) storeSnapshot(ctx context.Context, count bool) error {
 // uncounted has no snapshot say how many values there are until counted is called:
 // some are about to be deleted.
 func (j *Journal) uncounted(ctx context.Context) (counted func(), err error) {
-	if j.options.NATS != nil {
+	if j.local == nil {
 		return func() {}, nil
 	}
-	j.snapshots.mu.Lock()
+	j.local.snapshots.mu.Lock()
 	if err := j.storeSnapshot(ctx, false); err != nil {
-		j.snapshots.mu.Unlock()
+		j.local.snapshots.mu.Unlock()
 		return nil, err
 	}
-	return j.snapshots.mu.Unlock, nil
+	return j.local.snapshots.mu.Unlock, nil
 }
 
 // measureStreams returns how far the streams have come beside CALLS and OUTCOMES,
@@ -150,14 +142,13 @@ func (j *Journal) measureStreams(ctx context.Context, count bool) (map[string]ex
 		if !bucket && kind != record.StreamFailed && kind != record.StreamState {
 			continue
 		}
-		stream, err := j.JS.Stream(ctx, config.Name)
+		info, err := j.JS.Info(ctx, config.Name)
 		if err != nil {
 			return nil, fmt.Errorf("journal: measuring %s: %w", config.Name, err)
 		}
-		state := stream.CachedInfo().State
-		m := extentMark{last: state.LastSeq}
+		m := extentMark{last: info.State.LastSeq}
 		if bucket && count {
-			m.messages = state.Msgs
+			m.messages = info.State.Msgs
 		}
 		marks[config.Name] = m
 	}
@@ -170,11 +161,11 @@ func (j *Journal) syncStreams(before time.Time) error {
 	if j.options.SyncInterval <= 0 {
 		return nil
 	}
-	blocks, _ := filepath.Glob(filepath.Join(j.files.StreamsDir(), "*", "msgs", "*.blk"))
+	blocks, _ := filepath.Glob(filepath.Join(j.local.files.StreamsDir(), "*", "msgs", "*.blk"))
 	for _, block := range blocks {
 		name := filepath.Base(filepath.Dir(filepath.Dir(block)))
 		info, err := os.Stat(block)
-		if err != nil || j.files.IsVolatile(name) || info.ModTime().Before(before.Add(-2*j.options.SyncInterval-time.Minute)) {
+		if err != nil || j.local.files.IsVolatile(name) || info.ModTime().Before(before.Add(-2*j.options.SyncInterval-time.Minute)) {
 			continue // the server has removed it, or brought it to the disk long ago
 		}
 		if err := datadir.SyncFile(block); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -246,14 +237,17 @@ func (s *snapshot) raise(noted []record.Accepted) (accepted []record.Accepted) {
 
 // forgetSnapshots removes them: what they say no longer holds.
 func (j *Journal) forgetSnapshots() error {
-	j.snapshots.mu.Lock()
-	defer j.snapshots.mu.Unlock()
+	if j.local == nil {
+		return nil
+	}
+	j.local.snapshots.mu.Lock()
+	defer j.local.snapshots.mu.Unlock()
 	for i := range uint64(snapshotSlots) {
 		if err := os.Remove(snapshotFile(j.options.Dir, i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
-	j.snapshots.stored = ""
+	j.local.snapshots.stored = ""
 	return nil
 }
 
@@ -261,14 +255,14 @@ func (j *Journal) forgetSnapshots() error {
 func (j *Journal) lacks(ctx context.Context, s *snapshot) ([]string, error) {
 	var all []string
 	for name, m := range s.marks {
-		stream, err := j.JS.Stream(ctx, name)
+		info, err := j.JS.Info(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue // it is of another name
 		}
 		if err != nil {
 			return nil, fmt.Errorf("journal: %w", err)
 		}
-		state := stream.CachedInfo().State
+		state := info.State
 		if state.LastSeq < m.last {
 			all = append(all, fmt.Sprintf("%s ends at message %d, but %d was stored", name, state.LastSeq, m.last))
 		}

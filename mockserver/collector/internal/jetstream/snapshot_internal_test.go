@@ -15,15 +15,15 @@ import (
 
 // slowStreams takes its time for each stream, as a busy machine does.
 type slowStreams struct {
-	jetstream.JetStream
+	store.Streams
 	pause time.Duration
 }
 
-func (s slowStreams) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+func (s slowStreams) Info(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
 	if err := pause.For(ctx, s.pause); err != nil {
 		return nil, err
 	}
-	return s.JetStream.Stream(ctx, name)
+	return s.Streams.Info(ctx, name)
 }
 
 // With sync: 1s a start forgives damage of what was stored since the newest snapshot. So
@@ -34,11 +34,11 @@ func TestSnapshotAfterOneThatWaited(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
 	streams := store.New(j.options.Name, false, j.Log)
 	streams.JS = slowStreams{j.JS, 200 * time.Millisecond}
-	slow := &Journal{Store: streams, options: j.options, files: j.files, ledger: j.ledger}
+	slow := &Journal{Store: streams, options: j.options, local: &local{files: j.local.files}, ledger: j.ledger}
 	slow.options.Dir = t.TempDir()
 	began := time.Now()
 	require.NoError(t, slow.snapshot(within(t), true))
 	stored := time.Now()
 	require.Greater(t, stored.Sub(began), 200*time.Millisecond)
-	assert.Less(t, slow.snapshots.next.Sub(stored), time.Second)
+	assert.Less(t, slow.local.snapshots.next.Sub(stored), time.Second)
 }

@@ -80,7 +80,7 @@ func (j *Journal) streams() []jetstream.StreamConfig {
 // ensure makes the streams that are missing. On an embedded server they may be
 // missing only while the directory is new.
 func (j *Journal) ensure(ctx context.Context) error {
-	if j.options.NATS != nil {
+	if j.local == nil {
 		for _, config := range j.streams() {
 			err := j.Patiently(ctx, func(ctx context.Context) error { return j.ensureStream(ctx, config, true) })
 			if err != nil {
@@ -89,7 +89,7 @@ func (j *Journal) ensure(ctx context.Context) error {
 		}
 		return nil
 	}
-	m, err := j.files.ReadMarker()
+	m, err := j.local.files.ReadMarker()
 	if err != nil {
 		return err
 	}
@@ -114,39 +114,22 @@ func (j *Journal) ensure(ctx context.Context) error {
 
 // ensureStream brings one stream to its configuration.
 func (j *Journal) ensureStream(ctx context.Context, config jetstream.StreamConfig, create bool) error {
-	stream, err := j.JS.Stream(ctx, config.Name)
+	info, err := j.JS.Info(ctx, config.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound) && create:
-		_, err = j.JS.CreateStream(ctx, config)
+		err = j.JS.Create(ctx, config)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return record.Damaged("the stream %s cannot be found in %s, though it was created there; its meta.inf may be damaged. Nothing was removed. "+
 			"Restore the directory from a backup, or move it away to begin empty: the calls in it that were not delivered are then lost", config.Name, j.options.Dir)
-	case err == nil && !sameLimits(stream.CachedInfo().Config, config):
-		have := stream.CachedInfo().Config
+	case err == nil && !sameLimits(info.Config, config):
+		have := info.Config
 		have.MaxBytes, have.MaxAge = config.MaxBytes, config.MaxAge
-		_, err = j.JS.UpdateStream(ctx, have)
-	}
-	if err == nil {
-		err = j.bind(ctx, config.Name)
+		err = j.JS.Update(ctx, have)
 	}
 	if err != nil {
 		return fmt.Errorf("journal: the stream %s: %w", config.Name, err)
 	}
 	return nil
-}
-
-// bind remembers the streams that are read by number or subject.
-func (j *Journal) bind(ctx context.Context, name string) error {
-	to := map[string]*jetstream.Stream{
-		j.Names.Stream(record.StreamCalls): &j.calls, j.Names.Stream(record.StreamOutcomes): &j.outcomes, j.Names.Stream(record.StreamRetry): &j.retry,
-		j.Names.Stream(record.StreamFailed): &j.failed, j.Names.Stream(record.StreamState): &j.state,
-	}[name]
-	if to == nil || *to != nil {
-		return nil
-	}
-	var err error
-	*to, err = j.JS.Stream(ctx, name)
-	return err
 }
 
 func sameLimits(have, want jetstream.StreamConfig) bool {

@@ -28,7 +28,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	time.AfterFunc(250*time.Millisecond, func() { cancel(enough) }) // it is tried ten times a second
 	assert.ErrorIs(t, missing.Scan(ctx), enough)
 
-	stuck := &Journal{Store: &store.Store{Log: j.Log}, options: j.options, ledger: ledger.New(), calls: j.calls, outcomes: j.outcomes}
+	stuck := &Journal{Store: &store.Store{Log: j.Log, Names: j.Names, JS: j.JS}, options: j.options, ledger: ledger.New()}
 	ctx, cancel = context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(enough) })
 	assert.ErrorIs(t, stuck.catchUp(ctx), enough)

@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
@@ -27,6 +26,12 @@ const (
 	trimTo    = 0.5
 )
 
+// A trimmer removes what is no longer needed.
+type trimmer struct {
+	running turn          // lets one Trim run at a time
+	soon    chan struct{} // holds one token when there is reason to trim before the time; never closed
+}
+
 // keepTrimmed removes what is no longer needed, now and then and when space gets
 // short. The server does not do that by itself: it would not know what is
 // pending.
@@ -35,7 +40,7 @@ func (j *Journal) keepTrimmed() {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
-		case <-j.trimSoon:
+		case <-j.trimmer.soon:
 			timer.Stop()
 		case <-j.Ctx.Done():
 			timer.Stop()
@@ -57,8 +62,8 @@ func (j *Journal) keepTrimmed() {
 // removes those that every destination is done with and that are as old, or
 // younger ones if space is short. It is done every minute.
 func (j *Journal) Trim(ctx context.Context) error {
-	j.trimming.Lock()
-	defer j.trimming.Unlock()
+	j.trimmer.running.Lock()
+	defer j.trimmer.running.Unlock()
 	if err := j.open(); err != nil {
 		return err
 	}
@@ -103,15 +108,15 @@ func (j *Journal) trim(ctx context.Context) error {
 // firstSince returns the first message of CALLS that was stored since, or the
 // one that will be next.
 func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, error) {
-	info, err := j.calls.Info(ctx)
+	calls, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
 		return 0, err
 	}
-	if info.State.Msgs == 0 || info.State.FirstTime.After(since) {
-		return info.State.FirstSeq, nil
+	if calls.Msgs == 0 || calls.FirstTime.After(since) {
+		return calls.FirstSeq, nil
 	}
-	first := info.State.LastSeq + 1
-	t := j.Tail(record.StreamCalls, 0, func(_ *nats.Msg, seq uint64) error {
+	first := calls.LastSeq + 1
+	t := j.Tail(record.StreamCalls, 0, func(_ jetstream.Msg, seq uint64) error {
 		first = seq
 		return store.ErrEnough
 	})
@@ -122,12 +127,12 @@ func (j *Journal) firstSince(ctx context.Context, since time.Time) (uint64, erro
 // wantedTrim returns up to which message CALLS should be removed: all that are
 // older than Keep, more where space is short, and all where the disk is full.
 func (j *Journal) wantedTrim(ctx context.Context, old uint64) (uint64, error) {
-	info, err := j.calls.Info(ctx)
+	s, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
 		return 0, err
 	}
-	s, limit := info.State, float64(j.options.MaxBytes)
-	if j.usage.isDiskFull() {
+	limit := float64(j.options.MaxBytes)
+	if j.incoming.usage.isDiskFull() {
 		return s.LastSeq, nil
 	}
 	wanted := old - 1
@@ -146,26 +151,29 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 	if err := j.countTo(ctx, base, to); err != nil {
 		return fmt.Errorf("journal: counting CALLS from message %d to %d: %w", base.Calls+1, to, err)
 	}
+	if err := j.awaitSettled(ctx); err != nil { // which reads them
+		return err
+	}
 	if err := j.markAllReplays(ctx); err != nil { // while CALLS still has them
 		return err
 	}
 	if err := j.storeBase(ctx, base, stored); err != nil {
 		return err
 	}
-	if err := j.calls.Purge(ctx, jetstream.WithPurgeSequence(base.Calls+1)); err != nil {
+	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamCalls), "", base.Calls+1); err != nil {
 		return err
 	}
-	return j.outcomes.Purge(ctx, jetstream.WithPurgeSequence(base.Outcomes+1))
+	return j.JS.Purge(ctx, j.Names.Stream(record.StreamOutcomes), "", base.Outcomes+1)
 }
 
 // countTo takes the messages of CALLS up to one, and all outcomes about them,
 // into an account.
 func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) error {
-	calls := j.Tail(record.StreamCalls, base.Calls+1, func(m *nats.Msg, seq uint64) error {
+	calls := j.Tail(record.StreamCalls, base.Calls+1, func(m jetstream.Msg, seq uint64) error {
 		if seq > to {
 			return store.ErrEnough
 		}
-		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err == nil {
 			base.ReadCalls(parsed)
 		}
@@ -184,8 +192,8 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) e
 	base.LowAfter = math.MaxUint64
 	defer func() { base.LowAfter = lowAfter }()
 	var read, beyond uint64
-	outcomes := j.Tail(record.StreamOutcomes, base.Outcomes+1, func(m *nats.Msg, seq uint64) error {
-		_, decoded, err := record.DecodeOutcomes(m.Data)
+	outcomes := j.Tail(record.StreamOutcomes, base.Outcomes+1, func(m jetstream.Msg, seq uint64) error {
+		_, decoded, err := record.DecodeOutcomes(m.Data())
 		if err != nil {
 			return err
 		}
@@ -254,11 +262,11 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 
 // undelivered adds the parts of messages whose first attempt has not ended.
 func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]int) error {
-	t := j.Tail(record.StreamCalls, floor+1, func(m *nats.Msg, seq uint64) error {
+	t := j.Tail(record.StreamCalls, floor+1, func(m jetstream.Msg, seq uint64) error {
 		if seq >= before {
 			return store.ErrEnough
 		}
-		parsed, err := j.Names.ParseCalls(seq, m.Subject, m.Header)
+		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err != nil {
 			return err
 		}

@@ -94,49 +94,19 @@ func (u *usage) bytes() int64 {
 
 // trimIfShort has old calls removed where space gets short.
 func (j *Journal) trimIfShort() {
-	if float64(j.usage.bytes()) > trimAbove*float64(j.options.MaxBytes) {
-		store.Poke(j.trimSoon)
+	if float64(j.incoming.usage.bytes()) > trimAbove*float64(j.options.MaxBytes) {
+		store.Poke(j.trimmer.soon)
 	}
 }
 
 // measure asks the server.
 func (j *Journal) measure(ctx context.Context) error {
-	info, err := j.calls.Info(ctx)
+	calls, err := j.Measure(ctx, record.StreamCalls)
 	if err != nil {
 		return err
 	}
-	j.usage.set(int64(info.State.Bytes))
+	j.incoming.usage.set(int64(calls.Bytes))
 	return nil
-}
-
-// giveWay gives up the ballast and has calls refused: the disk is full.
-func (j *Journal) giveWay() {
-	if j.ballast.Drop() {
-		j.Log.Warn("the disk is full: calls are refused until it has room; those that are pending are delivered", "directory", j.options.Dir)
-		j.usage.setDiskFull(true)
-	}
-}
-
-// tellLack says how much room the disk lacks though the ballast was given up: others have
-// taken that.
-func (j *Journal) tellLack(cause error) {
-	j.Log.Error("the disk is full, and what was held on it for that is used up: nothing is delivered until it has room",
-		"directory", j.options.Dir, "needed", j.files.RoomNeeded(), "free", j.ballast.Free(), "error", cause)
-}
-
-// holdBallast takes the ballast again once the disk has room, and has calls taken.
-// Until then, calls that all destinations are done with are removed.
-func (j *Journal) holdBallast() {
-	if !j.usage.isDiskFull() {
-		return
-	}
-	if err := j.ballast.Take(); err != nil {
-		j.Log.Debug("the disk is still full", "error", err)
-		store.Poke(j.trimSoon)
-		return
-	}
-	j.usage.setDiskFull(false)
-	j.Log.Info("the disk has room again; calls are taken", "directory", j.options.Dir)
 }
 
 // errDiskFull refuses calls while the ballast is given up.
@@ -161,11 +131,10 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 	for kind, stored := range map[string]*Stored{
 		record.StreamCalls: &s.Calls, record.StreamOutcomes: &s.Outcomes, record.StreamRetry: &s.Retries, record.StreamFailed: &s.Failed, record.StreamAttempts: &s.Attempts,
 	} {
-		stream, err := j.JS.Stream(ctx, j.Names.Stream(kind))
+		state, err := j.Measure(ctx, kind)
 		if err != nil {
-			return s, fmt.Errorf("journal: measuring %s: %w", kind, err)
+			return s, err
 		}
-		state := stream.CachedInfo().State
 		*stored = Stored{state.Msgs, state.Bytes}
 	}
 	return s, nil
@@ -173,7 +142,7 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 
 // Health implements journal.Journal.
 func (j *Journal) Health(ctx context.Context) (journal.Health, error) {
-	return journal.Health{Bytes: j.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.servers.All(), Scrub: j.scrubber.Health()}, j.Ready(ctx)
+	return journal.Health{Bytes: j.incoming.usage.bytes(), LimitBytes: j.options.MaxBytes, Servers: j.conns.servers.All(), Scrub: j.scrubber.Health()}, j.Ready(ctx)
 }
 
 // Settings returns a store for the settings that are made at run time, shared by
@@ -198,7 +167,7 @@ func (j *Journal) noteValue(a record.Accepted) {
 	if j.options.SyncInterval > 0 {
 		return
 	}
-	if err := j.recent.Add(a); err != nil {
+	if err := j.local.note(a); err != nil {
 		j.Log.Debug("what was stored is noted once only", "error", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -90,7 +91,7 @@ func (l *Log) flush() {
 		m := nats.NewMsg(l.store.Names.Subject("t"))
 		m.Data = record.AppendBlock([]byte{record.CallsFormat}, *p.raw)
 		record.PutBuffer(p.raw)
-		if _, err := l.store.Publish(context.Background(), l.store.NC, m); err != nil {
+		if _, err := l.store.Publish(context.Background(), m); err != nil {
 			l.store.Log.Debug("records of attempts were dropped", "records", p.records, "error", err)
 			l.mu.Lock()
 			l.dropped += uint64(p.records)
@@ -123,8 +124,8 @@ func (l *Log) Follow(ctx context.Context, next uint64, f func(data []byte)) erro
 }
 
 func (l *Log) tail(next uint64, f func([]byte)) *store.Tail {
-	t := l.store.Tail(record.StreamAttempts, next, func(m *nats.Msg, seq uint64) error {
-		records, err := record.DecodeCalls(m.Data)
+	t := l.store.Tail(record.StreamAttempts, next, func(m jetstream.Msg, seq uint64) error {
+		records, err := record.DecodeCalls(m.Data())
 		if err != nil {
 			l.store.Log.Warn("records of attempts cannot be read; they are passed over", "error", fmt.Errorf("message %d: %w", seq, err))
 			return nil

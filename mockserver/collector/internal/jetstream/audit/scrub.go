@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
@@ -44,18 +43,20 @@ const (
 // A Scrubber knows what was found.
 type Scrubber struct {
 	store   *store.Store
-	files   *datadir.Files   // nil on a cluster
-	locks   jetstream.Stream // STATE
-	streams []string         // names of all
+	files   *datadir.Files // nil on a cluster
+	streams []string       // names of all
 
 	mu    sync.Mutex // guards what follows
 	state journal.Scrub
 }
 
-func NewScrubber(s *store.Store, files *datadir.Files, locks jetstream.Stream, streams []string) *Scrubber {
-	return &Scrubber{store: s, files: files, locks: locks, streams: streams}
+// NewScrubber returns a scrubber of the files, or where there are none of the copies of
+// streams that a cluster has.
+func NewScrubber(s *store.Store, files *datadir.Files, streams []string) *Scrubber {
+	return &Scrubber{store: s, files: files, streams: streams}
 }
 
+// Health returns what was found.
 func (s *Scrubber) Health() journal.Scrub {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +153,7 @@ type blockOf struct {
 // scrubReplicas compares what the servers of a cluster have. One collector does so at
 // a time.
 func (s *Scrubber) scrubReplicas(ctx context.Context) (damage []string, err error) {
-	turn := store.NewLock(s.store, s.locks, "scrub")
+	turn := store.NewLock(s.store, "scrub")
 	if err := turn.Take(ctx); err != nil {
 		return nil, fmt.Errorf("another collector reads what is stored, or the cluster does not answer: %w", err)
 	}
@@ -172,11 +173,10 @@ func (s *Scrubber) scrubReplicas(ctx context.Context) (damage []string, err erro
 
 // scrubStream compares the copies of one stream.
 func (s *Scrubber) scrubStream(ctx context.Context, name string, turn *store.Lock) (damage []string, err error) {
-	stream, err := s.store.JS.Stream(ctx, name)
+	info, err := s.store.JS.Info(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	info := stream.CachedInfo()
 	if info.Cluster == nil {
 		return nil, nil
 	}
@@ -248,11 +248,11 @@ func (s *Scrubber) compareCopies(ctx context.Context, turn *store.Lock, stream s
 
 // readCopies calls f with the messages that one server has.
 func (s *Scrubber) readCopies(ctx context.Context, turn *store.Lock, stream, server string, from, to uint64, f func(seq, sum uint64)) error {
-	t := s.store.Tail("", from, func(m *nats.Msg, seq uint64) error {
+	t := s.store.Tail("", from, func(m jetstream.Msg, seq uint64) error {
 		if seq <= to {
 			f(seq, sumOf(m))
 		}
-		if err := errors.Join(s.read(ctx, len(m.Data)), turn.Renew(ctx)); err != nil {
+		if err := errors.Join(s.read(ctx, len(m.Data())), turn.Renew(ctx)); err != nil {
 			return err
 		}
 		if seq >= to {
@@ -268,17 +268,17 @@ func (s *Scrubber) readCopies(ctx context.Context, turn *store.Lock, stream, ser
 }
 
 // sumOf is a checksum of a message.
-func sumOf(m *nats.Msg) uint64 {
+func sumOf(m jetstream.Msg) uint64 {
 	h := fnv.New64a()
 	write := func(text string) {
 		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text))))
 		_, _ = io.WriteString(h, text)
 	}
-	write(m.Subject)
-	for _, key := range slices.Sorted(maps.Keys(m.Header)) {
+	write(m.Subject())
+	for _, key := range slices.Sorted(maps.Keys(m.Headers())) {
 		write(key)
-		write(strings.Join(m.Header[key], "\n"))
+		write(strings.Join(m.Headers()[key], "\n"))
 	}
-	_, _ = h.Write(m.Data)
+	_, _ = h.Write(m.Data())
 	return h.Sum64()
 }

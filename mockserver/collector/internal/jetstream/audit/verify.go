@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -45,6 +45,7 @@ const (
 	outcomesAtOnce = 64
 )
 
+// Verify counts, and returns for each destination what the count says and what is wrong.
 func (v *Verifier) Verify(ctx context.Context) ([]journal.Verification, error) {
 	base, _, err := v.From.LoadBase(ctx)
 	if err != nil {
@@ -78,11 +79,11 @@ func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	if first > base.Calls {
 		return nil
 	}
-	t := v.Tail(record.StreamCalls, first, func(m *nats.Msg, seq uint64) error {
+	t := v.Tail(record.StreamCalls, first, func(m jetstream.Msg, seq uint64) error {
 		if seq > base.Calls {
 			return store.ErrEnough
 		}
-		parsed, err := v.Names.ParseCalls(seq, m.Subject, m.Header)
+		parsed, err := v.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err != nil || parsed.Kind != record.KindCalls {
 			return err
 		}
@@ -106,11 +107,11 @@ func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 	reading.Go(func() { failed = v.readCalls(ctx, after, calls) })
 	defer reading.Wait()
 	defer cancel()
-	t := v.Tail(record.StreamOutcomes, outcomes+1, func(m *nats.Msg, seq uint64) error {
+	t := v.Tail(record.StreamOutcomes, outcomes+1, func(m jetstream.Msg, seq uint64) error {
 		if seq > v.Now.Outcomes {
 			return store.ErrEnough
 		}
-		_, decoded, err := record.DecodeOutcomes(m.Data)
+		_, decoded, err := record.DecodeOutcomes(m.Data())
 		if err != nil {
 			return err
 		}
@@ -132,11 +133,11 @@ func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 // ReadCalls sends the messages of CALLS that follow one, and then closes the channel.
 func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *record.Calls) error {
 	defer close(calls)
-	t := v.Tail(record.StreamCalls, after+1, func(m *nats.Msg, seq uint64) error {
+	t := v.Tail(record.StreamCalls, after+1, func(m jetstream.Msg, seq uint64) error {
 		if seq > v.Now.Calls {
 			return store.ErrEnough
 		}
-		parsed, err := v.Names.ParseCalls(seq, m.Subject, m.Header)
+		parsed, err := v.Names.ParseCalls(seq, m.Subject(), m.Headers())
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,7 @@ type Ballast struct {
 	held bool
 }
 
+// NewBallast returns the ballast of a directory, which is not held yet.
 func NewBallast(dir string) *Ballast { return &Ballast{path: filepath.Join(dir, ballastFile)} }
 
 // Take holds the room, if as much stays free.
@@ -97,17 +98,6 @@ func (b *Ballast) Drop() bool {
 // release leaves nothing of a file but its size.
 func release(f *os.File, size int64) error {
 	return errors.Join(f.Truncate(0), f.Truncate(size))
-}
-
-// writeZeros allocates by writing.
-func writeZeros(f *os.File, size int64) error {
-	zeros := make([]byte, 1<<20)
-	for at := int64(0); at < size; at += int64(len(zeros)) {
-		if _, err := f.WriteAt(zeros[:min(size-at, int64(len(zeros)))], at); err != nil {
-			return err
-		}
-	}
-	return f.Sync()
 }
 
 // Free is how much room the disk has, or 0 where that is not known.

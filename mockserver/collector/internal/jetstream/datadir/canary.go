@@ -27,6 +27,7 @@ type Canary struct {
 // canarySizes is how large the file becomes, in bytes, before it begins again.
 const canarySizes = 4096
 
+// NewCanary returns the canary of a directory, which Place has yet to make.
 func NewCanary(dir string) *Canary {
 	return &Canary{path: filepath.Join(dir, temporary+"canary")}
 }

@@ -15,8 +15,6 @@ import (
 const (
 	lockFile   = "journal.lock"
 	holderFile = "journal.holder"
-	markerFile = "journal.json"
-	storeDir   = "jetstream"
 )
 
 // ErrInUse says that another process works on the data directory.

@@ -32,7 +32,11 @@ func (m Marker) sum() string {
 	return hex.EncodeToString(sum[:])
 }
 
-const MarkerFormat = 1
+const (
+	markerFile = "journal.json"
+	// MarkerFormat is the format that is written and read.
+	MarkerFormat = 1
+)
 
 // ReadMarker returns the directory's marker, or an error if there is none though
 // there is data. Where loss is accepted it is made again: what it must say is known.
@@ -82,70 +86,6 @@ func (m Marker) Write(dir string) error {
 	text, _ := json.MarshalIndent(m, "", "  ")
 	if err := writeDurably(filepath.Join(dir, markerFile), append(text, '\n')); err != nil {
 		return fmt.Errorf("journal: writing the marker: %w", err)
-	}
-	return nil
-}
-
-// temporary begins the names of files that are being written. The server takes a
-// name that begins with a number for that of a block.
-const temporary = ".new."
-
-// writeDurably replaces a file so that after a power cut it is the old or the
-// new one.
-func writeDurably(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), temporary+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // gone already, if all went well
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// SyncTree brings a directory and all that is in it to the disk: the server does
-// not do so for streams that it creates.
-func SyncTree(dir string) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			return syncDir(path)
-		}
-		return SyncFile(path)
-	})
-}
-
-// SyncFile brings a file to the disk, whoever wrote it.
-func SyncFile(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0) // some systems sync only what can be written
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
-// syncDir makes a rename durable. Windows has no such thing, and needs none.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
-	if err := d.Sync(); err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, fs.ErrInvalid) {
-		return err
 	}
 	return nil
 }

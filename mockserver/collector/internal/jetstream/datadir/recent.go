@@ -84,6 +84,7 @@ func (r *Recent) Forget(known func(record.Accepted) bool) error {
 	return err
 }
 
+// Close closes the file, which stays. It may be called again.
 func (r *Recent) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -58,11 +58,6 @@ func (f *Files) RoomNeeded() int64 {
 	return needed
 }
 
-// StreamDirs returns the directories of all streams.
-func (f *Files) StreamDirs() ([]string, error) {
-	return filepath.Glob(filepath.Join(f.StreamsDir(), "*"))
-}
-
 func (f *Files) rewriteStream(stream string) error {
 	if err := RemoveTemporary(stream, filepath.Join(stream, "msgs")); err != nil {
 		return err
@@ -101,15 +96,6 @@ func (f *Files) rewriteStream(stream string) error {
 		}
 	}
 	return nil
-}
-
-// removeIndex removes the server's index of a stream: it is made again from the blocks.
-func removeIndex(stream string) error {
-	err := os.Remove(filepath.Join(stream, "msgs", "index.db"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // unproved returns the blocks of a stream that may not be on the disk as they are
@@ -171,30 +157,4 @@ func (f *Files) Prove() error {
 		}
 	}
 	return nil
-}
-
-// rewriteFile writes a file anew, if it is there.
-func rewriteFile(file string) error {
-	data, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return writeDurably(file, data)
-}
-
-// RemoveTemporary removes what writeDurably has left in directories where a process
-// was killed meanwhile.
-func RemoveTemporary(dirs ...string) error {
-	var errs []error
-	for _, dir := range dirs {
-		left, err := filepath.Glob(filepath.Join(dir, temporary+"*"))
-		errs = append(errs, err)
-		for _, file := range left {
-			errs = append(errs, os.Remove(file))
-		}
-	}
-	return errors.Join(errs...)
 }

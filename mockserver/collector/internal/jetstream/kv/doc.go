@@ -1,3 +1,2 @@
-// Package kv keeps settings and state in two buckets, as state.Store and
-// state.Store.
+// Package kv keeps settings and state in two buckets, as state.Store.
 package kv

@@ -32,6 +32,7 @@ type Buckets struct {
 	uncounted func(context.Context) (counted func(), err error) // is called before values are deleted, and counted after
 }
 
+// New returns the buckets of a store that is open.
 func New(s *store.Store, note func(record.Accepted), uncounted func(context.Context) (func(), error)) *Buckets {
 	return &Buckets{s, note, uncounted}
 }
@@ -132,7 +133,7 @@ func (b *bucket) Get(ctx context.Context, key string) ([]byte, uint64, error) {
 func (b *bucket) Put(ctx context.Context, key string, value []byte) error {
 	m := nats.NewMsg("$KV." + b.kv.Bucket() + "." + key)
 	m.Data = value
-	revision, err := b.Publish(ctx, b.NC, m)
+	revision, err := b.Publish(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -151,17 +152,13 @@ func (b *bucket) Update(ctx context.Context, key string, value []byte, revision 
 // Delete implements state.Store. It purges the stream rather than the keys, which
 // would leave a mark of each.
 func (b *bucket) Delete(ctx context.Context, key string) error {
-	stream, err := b.JS.Stream(ctx, "KV_"+b.kv.Bucket())
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
 	counted, err := b.uncounted(ctx)
 	if err != nil {
 		return err
 	}
 	defer counted()
 	for _, subject := range []string{key, key + ".>"} {
-		if err := stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+b.kv.Bucket()+"."+subject)); err != nil {
+		if err := b.JS.Purge(ctx, "KV_"+b.kv.Bucket(), "$KV."+b.kv.Bucket()+"."+subject, 0); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}

@@ -97,6 +97,7 @@ func (s CallSet) Places(ref record.Ref) (places []int) {
 	return places
 }
 
+// New returns a ledger that has read nothing.
 func New() *Ledger {
 	return &Ledger{Accounts: map[string]*Account{}, bySource: map[string][]*Account{}, writes: map[record.WriteID]chan<- []bool{}}
 }
@@ -294,12 +295,14 @@ func (a *Ledger) BreakOff(err error) {
 	a.notify()
 }
 
+// Failure returns why the account does not follow any longer, or nil.
 func (a *Ledger) Failure() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.broken
 }
 
+// Forget undoes Expect.
 func (a *Ledger) Forget(id record.WriteID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -456,11 +459,11 @@ func (a *Ledger) ledgersNow() (ledgers []tracking.Ledger, fresh map[string]bool)
 	return ledgers, fresh
 }
 
-// Destinations returns the destinations that are attached.
+// Destinations returns the destinations that are attached, in their order.
 func (a *Ledger) Destinations() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Collect(maps.Keys(a.Accounts))
+	return slices.Sorted(maps.Keys(a.Accounts))
 }
 
 // With calls f with the account of a destination, if there is one, under the lock.

@@ -130,6 +130,7 @@ func decodeBook(d *record.Decoder, name string, format byte) *Account {
 	return b
 }
 
+// Decompress reads what Encode wrote and S2 compressed.
 func Decompress(data []byte) (*Ledger, error) {
 	raw, err := s2.Decode(nil, data)
 	if err != nil {

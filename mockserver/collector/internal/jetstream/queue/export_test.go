@@ -2,11 +2,11 @@ package queue
 
 import (
 	"context"
-	"runtime"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 )
 
@@ -15,12 +15,28 @@ func Of(r journal.Reader) *Queue { return r.(*reader).queue }
 
 // Stored returns a message of CALLS.
 func (q *Queue) Stored(ctx context.Context, seq uint64) (*jetstream.RawStreamMsg, error) {
-	return q.set.calls.GetMsg(ctx, seq)
+	return q.set.JS.Get(ctx, q.set.Names.Stream(record.StreamCalls), seq)
+}
+
+// A handedOut is a stored message that a consumer has handed out once.
+type handedOut struct {
+	jetstream.Msg
+	*jetstream.RawStreamMsg
+}
+
+func (m handedOut) Subject() string      { return m.RawStreamMsg.Subject }
+func (m handedOut) Headers() nats.Header { return m.Header }
+func (m handedOut) Data() []byte         { return m.RawStreamMsg.Data }
+func (m handedOut) Ack() error           { return nil }
+
+func (m handedOut) metadata() *jetstream.MsgMetadata {
+	return &jetstream.MsgMetadata{NumDelivered: 1, Sequence: jetstream.SequencePair{Stream: m.Sequence}}
 }
 
 // ComeInTurn has a message of CALLS come as it was asked for.
 func (q *Queue) ComeInTurn(calls *jetstream.RawStreamMsg) {
-	q.gotCalls(context.Background(), &nats.Msg{Subject: calls.Subject, Header: calls.Header, Data: calls.Data}, calls.Sequence, 0)
+	m := handedOut{RawStreamMsg: calls}
+	q.gotCalls(context.Background(), m, m.metadata())
 }
 
 // ComeAhead has a message of CALLS come before its turn.
@@ -30,7 +46,8 @@ func (q *Queue) ComeAhead(calls *jetstream.RawStreamMsg, source string) error {
 
 // ComeAsRetry has a message of RETRY come.
 func (q *Queue) ComeAsRetry(retry *jetstream.RawStreamMsg) {
-	q.gotRetry(context.Background(), &nats.Msg{Subject: retry.Subject, Data: retry.Data}, 0, 0)
+	m := handedOut{RawStreamMsg: retry}
+	q.gotRetry(context.Background(), m, m.metadata())
 }
 
 // EndWhile ends a lease while something comes, and returns how many items are there
@@ -52,15 +69,4 @@ func (q *Queue) EndWhile(l journal.Lease, r journal.Result, come func()) (items 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.items), state.counted
-}
-
-// Reconnect has the connection made again while so many messages are on their way.
-func (q *Queue) Reconnect(ctx context.Context, onTheWay int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.fresh.want(onTheWay)
-	for waiting := 0; waiting < onTheWay && ctx.Err() == nil; runtime.Gosched() { // one of them to be taken
-		waiting, _, _ = q.fresh.sub.Pending()
-	}
-	q.fresh.reset()
 }

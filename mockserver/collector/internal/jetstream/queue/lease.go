@@ -89,11 +89,11 @@ func (l *lease) end(o *record.Outcome, given []tracking.Call, state resultState)
 	}
 	if !state.counted {
 		q.set.Log.Info("an entry has ended before", "destination", q.name, "entry", l.entry.ID)
-		if err := q.set.settler.SettleFor(q.set.Ctx, q.name, map[uint64][]string{it.Ref.Seq: nil}); err != nil {
+		if err := q.set.settler.SettleFor(q.set.Ctx, q.name, []uint64{it.Ref.Seq}); err != nil {
 			q.putOff(it)
 			return err
 		}
-		q.set.ack(q.drop(it))
+		q.drop(it)
 		return nil
 	}
 	if err := q.set.settler.Settle(o, given); err != nil {
@@ -101,7 +101,7 @@ func (l *lease) end(o *record.Outcome, given []tracking.Call, state resultState)
 		q.settleLater(it, o, given)
 		return nil
 	}
-	q.set.ack(q.drop(it))
+	q.drop(it)
 	return nil
 }
 
@@ -127,7 +127,7 @@ func (q *Queue) settleLater(it *item, o *record.Outcome, given []tracking.Call) 
 	q.set.Work.Go(func() {
 		for pause.For(q.set.Ctx, time.Second) == nil {
 			if q.set.settler.Settle(o, given) == nil {
-				q.set.ack(q.drop(it))
+				q.drop(it)
 				return
 			}
 		}
@@ -151,6 +151,6 @@ func (q *Queue) giveUp(it *item) {
 			q.putOff(it)
 			return
 		}
-		q.set.ack(q.drop(it))
+		q.drop(it)
 	})
 }

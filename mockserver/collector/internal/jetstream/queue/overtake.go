@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
@@ -49,7 +48,7 @@ func (q *Queue) mayOvertake(now time.Time) bool {
 		every = overtakeEveryShared
 	}
 	passedOver := q.ready.Fresh() > 0 && len(q.wants) > 0
-	if q.closed || q.reader == nil || q.ahead.looking || q.behind == 0 && !passedOver || now.Sub(q.ahead.looked) < every {
+	if q.ctx.Err() != nil || q.reader == nil || q.ahead.looking || q.behind == 0 && !passedOver || now.Sub(q.ahead.looked) < every {
 		return false
 	}
 	q.ahead.looking, q.ahead.looked = true, now
@@ -107,11 +106,11 @@ func (q *Queue) sourcesBehind(ctx context.Context) (sources []string, err error)
 	if len(sources) > 0 {
 		return sources, nil
 	}
-	info, err := q.set.calls.Info(ctx, jetstream.WithSubjectFilter(q.set.Names.Subject(record.KindCalls, "*")))
+	subjects, err := q.set.JS.Subjects(ctx, q.set.Names.Stream(record.StreamCalls), q.set.Names.Subject(record.KindCalls, "*"))
 	if err != nil {
 		return nil, err
 	}
-	for subject := range info.State.Subjects {
+	for subject := range subjects {
 		_, tok := q.set.Names.Kind(subject)
 		source, err := record.Untoken(tok)
 		if err != nil {
@@ -152,7 +151,7 @@ func (q *Queue) overtakeOne(ctx context.Context, source string, after uint64) er
 		q.mu.Lock()
 		after = max(after, q.last, q.ahead.passed[source])
 		q.mu.Unlock()
-		raw, err := q.set.calls.GetMsg(ctx, after+1, jetstream.WithGetMsgSubject(subject))
+		raw, err := q.set.JS.Next(ctx, q.set.Names.Stream(record.StreamCalls), subject, after+1)
 		if store.IsMissing(err) {
 			return nil
 		}
@@ -173,7 +172,10 @@ func (q *Queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
 	if err != nil {
 		return err
 	}
-	if err := q.accounted(q.set.Link.Load().Lost, m.Seq); err != nil {
+	ctx, cancel := context.WithCancel(q.ctx)
+	defer cancel()
+	defer context.AfterFunc(q.set.Link.Load().Lost, cancel)()
+	if err := q.accounted(ctx, m.Seq); err != nil {
 		return err
 	}
 	q.mu.Lock()
@@ -181,8 +183,8 @@ func (q *Queue) overtook(raw *jetstream.RawStreamMsg, source string) error {
 	if q.ahead.passed == nil {
 		q.ahead.passed = map[string]uint64{}
 	}
-	if q.ahead.passed[source] = raw.Sequence; !q.closed {
-		q.take(m, raw.Data, "")
+	if q.ahead.passed[source] = raw.Sequence; q.ctx.Err() == nil {
+		q.take(m, raw.Data, nil)
 	}
 	return nil
 }
@@ -194,13 +196,13 @@ func (set *Set) isFirst(ctx context.Context, destination string) (bool, error) {
 		return true, nil
 	}
 	first := set.Writer
-	t := set.Tail(record.StreamState, 1, func(m *nats.Msg, _ uint64) error {
+	t := set.Tail(record.StreamState, 1, func(m jetstream.Msg, _ uint64) error {
 		var writer uint64
 		var claimed []string
-		if _, err := fmt.Sscanf(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], "%x", &writer); err != nil {
+		if _, err := fmt.Sscanf(m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:], "%x", &writer); err != nil {
 			return err
 		}
-		if err := json.Unmarshal(m.Data, &claimed); err != nil {
+		if err := json.Unmarshal(m.Data(), &claimed); err != nil {
 			return err
 		}
 		if slices.Contains(claimed, destination) {

@@ -2,13 +2,9 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"strconv"
-	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -19,180 +15,116 @@ const (
 	// pullExpires is how long a server keeps a request for messages.
 	pullExpires         = 10 * time.Second
 	pullExpiresEmbedded = 5 * time.Minute
-	// pullHeartbeat is how often a server of a cluster says that it keeps a request,
-	// and pullSilence how long without a word a request is taken for lost: the server
-	// that kept it has gone, or is cut off.
-	pullHeartbeat = 1500 * time.Millisecond
-	pullSilence   = 4 * time.Second
+	// pullHeartbeat is how often a server says that it keeps a request. Without a word for
+	// longer a request is taken for lost: the server that kept it has gone, or is cut off.
+	pullHeartbeat         = 1500 * time.Millisecond
+	pullHeartbeatEmbedded = 2 * time.Minute
 	// repairPause is how long a puller waits after its consumer did not answer.
 	repairPause = 100 * time.Millisecond
 )
 
 // A puller asks a consumer for messages, for so many as are wanted and no more:
-// a backlog stays on the disk.
+// a backlog stays on the disk. They are taken one after the other, in their order.
 type puller struct {
-	queue     *Queue
-	kind      string // of the stream
-	subject   string // of requests
-	got       func(lost context.Context, m *nats.Msg, seq, behind uint64)
-	expires   time.Duration
-	heartbeat time.Duration // 0: none
-
-	mu        sync.Mutex // guards what follows
-	sub       *nats.Subscription
-	asked     int       // messages that may still come
-	heard     time.Time // when the server said something, or was asked
-	missed    bool      // what the server has handed out may not have come
-	repairing bool
-	closed    bool
+	queue  *Queue
+	kind   string // of the stream
+	wanted func() int
+	got    func(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata)
+	wake   chan struct{} // holds a token when more may be wanted; never closed
 }
 
-func newPuller(q *Queue, kind string, got func(lost context.Context, m *nats.Msg, seq, behind uint64)) (*puller, error) {
-	set := q.set
-	p := &puller{queue: q, kind: kind, got: got, expires: pullExpiresEmbedded}
-	if set.Shared {
-		p.expires, p.heartbeat = pullExpires, pullHeartbeat
-	}
-	p.subject = "$JS.API.CONSUMER.MSG.NEXT." + set.Names.Stream(kind) + "." + set.Names.Consumer(q.name)
-	return p, p.subscribe()
+func newPuller(q *Queue, kind string, wanted func() int, got func(context.Context, jetstream.Msg, *jetstream.MsgMetadata)) *puller {
+	return &puller{queue: q, kind: kind, wanted: wanted, got: got, wake: make(chan struct{}, 1)}
 }
 
-// subscribe has what is asked for from now on come on the connection as it is now.
-func (p *puller) subscribe() (err error) {
-	set := p.queue.set
-	lost := set.Link.Load().Lost
-	p.sub, err = set.NC.Subscribe(set.NC.NewInbox(), func(m *nats.Msg) { p.receive(lost, m) })
-	return err
-}
-
-func (p *puller) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	_ = p.sub.Unsubscribe()
-}
-
-// want asks for messages until n may come.
-func (p *puller) want(n int) {
-	p.mu.Lock()
-	n -= p.asked
-	if n <= 0 || p.repairing || p.closed {
-		p.mu.Unlock()
-		return
-	}
-	if p.asked == 0 {
-		p.heard = time.Now()
-	}
-	p.asked += n
-	inbox := p.sub.Subject
-	p.mu.Unlock()
-	request, _ := json.Marshal(store.PullRequest{Batch: n, Expires: p.expires, Heartbeat: p.heartbeat})
-	if err := p.queue.set.NC.PublishRequest(p.subject, inbox, request); err != nil {
-		p.repair()
-	}
-}
-
-// receive takes messages, and what the server says about requests. Messages may wait
-// for the account until the connection is lost.
-func (p *puller) receive(lost context.Context, m *nats.Msg) {
-	switch status := m.Header.Get("Status"); status {
-	case "":
-		p.came(1)
-		if meta, err := m.Metadata(); err == nil {
-			p.got(lost, m, meta.Sequence.Stream, meta.NumPending)
+// run asks until the queue is closed. It begins anew when the connection is another, or
+// the server does not keep what it was asked: then what it has handed out may not have
+// come. A cluster hands it out again when nobody gives a sign of life for it. Within the
+// process the server would do so a day later, and what has ended behind it would count it
+// as ended: so there is another consumer.
+func (p *puller) run() {
+	missed := false
+	for {
+		made, err := p.session(missed)
+		if p.queue.ctx.Err() != nil {
+			return
 		}
-		p.queue.pull()
-	case "100": // it keeps the request
-		p.came(0)
-	case "408": // the request has expired
-		left, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
-		if err != nil {
-			left = 1
+		p.queue.set.Log.Debug("messages are asked for anew", "destination", p.queue.name, "stream", p.kind, "error", err)
+		missed = !p.queue.set.Shared && (missed || made)
+		if pause.For(p.queue.ctx, repairPause) != nil {
+			return
 		}
-		p.came(left)
-		p.queue.pull()
-	default: // the consumer is gone, or moves to another server
-		p.repair()
 	}
 }
 
-func (p *puller) came(n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.asked, p.heard = max(0, p.asked-n), time.Now()
+// session asks on the connection as it is now. It reports whether it had a consumer.
+func (p *puller) session(missed bool) (made bool, err error) {
+	ctx, cancel := context.WithCancel(p.queue.ctx)
+	defer cancel()
+	defer context.AfterFunc(p.queue.set.Link.Load().Lost, cancel)()
+	consumer, err := p.consumer(ctx, missed)
+	if err != nil {
+		return false, err
+	}
+	defer consumer.Stop()
+	for err == nil {
+		err = p.fetch(ctx, consumer)
+	}
+	return true, err
 }
 
-// check asks again where nothing was heard for too long of what was asked for.
-func (p *puller) check(now time.Time) {
-	p.mu.Lock()
-	lost := p.asked > 0 && now.Sub(p.heard) > pullSilence
-	p.mu.Unlock()
-	if lost {
-		p.repair()
-	}
-}
-
-// reset forgets what was asked for, and what has come and waits: the connection is
-// another. A cluster hands it out again when nobody gives a sign of life for it.
-// Within the process it would do so a day later, and what has ended behind it would
-// count it as ended: so there is another consumer.
-func (p *puller) reset() {
-	p.mu.Lock()
-	p.asked = 0
-	if p.closed {
-		p.mu.Unlock()
-		return
-	}
-	_ = p.sub.Unsubscribe()
-	_ = p.subscribe() // it fails where the journal is closed
-	p.missed = !p.queue.set.Shared
-	missed := p.missed
-	p.mu.Unlock()
-	if missed {
-		p.repair()
-	}
-}
-
-// repair makes the consumer again if it is gone, and asks again.
-func (p *puller) repair() {
-	p.mu.Lock()
-	p.asked = 0
-	if p.repairing || p.closed {
-		p.mu.Unlock()
-		return
-	}
-	p.repairing = true
-	p.mu.Unlock()
-	p.queue.set.Work.Go(func() {
-		ctx := p.queue.set.Ctx
-		for pause.For(ctx, repairPause) == nil && !p.repaired(ctx) {
-		}
-		p.queue.pull()
-	})
-}
-
-// repaired tries once to make the consumer again, and reports whether there is nothing
-// more to do.
-func (p *puller) repaired(ctx context.Context) bool {
-	p.mu.Lock()
-	missed, closed := p.missed, p.closed
-	p.missed = false
-	p.mu.Unlock()
+// consumer returns the consumer, which it makes if it is gone, or to be another.
+func (p *puller) consumer(ctx context.Context, another bool) (store.Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.AskPatience)
 	defer cancel()
-	var err error
-	if missed && !closed {
-		set := p.queue.set
-		if err = set.JS.DeleteConsumer(ctx, set.Names.Stream(p.kind), set.Names.Consumer(p.queue.name)); errors.Is(err, jetstream.ErrConsumerNotFound) {
-			err = nil
+	js, stream, name := p.queue.set.JS, p.queue.set.Names.Stream(p.kind), p.queue.set.Names.Consumer(p.queue.name)
+	if another {
+		if err := js.DeleteConsumer(ctx, stream, name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return nil, err
 		}
 	}
-	if err == nil && !closed {
-		missed, err = false, p.queue.ensure(ctx)
+	if consumer, err := js.Consumer(ctx, stream, name); !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return consumer, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.missed = p.missed || missed
-	p.repairing = !p.closed && (err != nil || p.missed)
-	return !p.repairing
+	if err := p.queue.ensure(ctx); err != nil {
+		return nil, err
+	}
+	return js.Consumer(ctx, stream, name)
+}
+
+// fetch waits until messages are wanted, asks for as many, and takes what comes.
+func (p *puller) fetch(ctx context.Context, consumer store.Consumer) error {
+	n := p.wanted()
+	for ; n <= 0; n = p.wanted() {
+		select {
+		case <-p.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	expires, heartbeat := pullExpires, pullHeartbeat
+	if !p.queue.set.Shared {
+		expires, heartbeat = pullExpiresEmbedded, pullHeartbeatEmbedded
+	}
+	limited, cancel := context.WithTimeout(ctx, expires)
+	defer cancel()
+	batch, err := consumer.Fetch(limited, n, heartbeat)
+	if err != nil {
+		return err
+	}
+	for m := range batch.Messages() {
+		meta, err := m.Metadata()
+		if err == nil {
+			err = ctx.Err() // what has come on a connection that is lost comes again
+		}
+		if err != nil {
+			return err
+		}
+		p.got(ctx, m, meta)
+		p.queue.pull()
+	}
+	if err := batch.Error(); err != nil {
+		return err
+	}
+	return limited.Err() // the server says before that the request has expired
 }

@@ -1,15 +1,14 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
@@ -46,12 +45,13 @@ type Queue struct {
 	name     string
 	attached uint64    // the message of CALLS that attached it
 	since    time.Time // when that was
-	fresh    *puller   // of CALLS
-	retries  *puller   // of RETRY
+	ctx      context.Context
+	cancel   context.CancelFunc // ends ctx: the queue is closed
+	fresh    *puller            // of CALLS
+	retries  *puller            // of RETRY
 
-	mu       sync.Mutex // guards what follows
-	reader   *reader    // the one that is open, or nil
-	closed   bool
+	mu       sync.Mutex                 // guards what follows
+	reader   *reader                    // the one that is open, or nil
 	wants    map[*journal.Want]struct{} // of the goroutines that wait in Next
 	items    map[record.Ref]*item       // all that this process has to do
 	ready    *turns.Queue[*item]        // those that nobody works at; put off and retries have a time
@@ -61,13 +61,13 @@ type Queue struct {
 	ahead    overtaking
 	// Messages of CALLS that came again after all in them had ended, and where each is
 	// acknowledged.
-	repeated map[uint64][]string
+	repeated map[uint64][]jetstream.Msg
 	settling bool // settleRepeated runs
 }
 
 // A pendingMessage is a message of CALLS that came for its first attempt.
 type pendingMessage struct {
-	reply  string // where it is acknowledged
+	msg    jetstream.Msg // which is acknowledged; nil where it has overtaken others
 	calls  int
 	at     time.Time
 	source string
@@ -83,7 +83,7 @@ type pendingMessage struct {
 type item struct {
 	record.Retry                 // of a first attempt it has but ref and attempt, and due where it was put off
 	message      *pendingMessage // for a first attempt
-	reply        string          // for a retry: where it is acknowledged
+	msg          jetstream.Msg   // for a retry: which is acknowledged
 	since        time.Time       // when it came, for its renewal
 	leased       bool
 	misses       int // how often its calls were not found
@@ -97,21 +97,22 @@ func (it *item) source() string {
 	return it.message.source
 }
 
-func newQueue(set *Set, name string, attached uint64, since time.Time) (*Queue, error) {
+func newQueue(set *Set, name string, attached uint64, since time.Time) *Queue {
 	q := &Queue{
 		set: set, name: name, attached: attached, since: since, wants: map[*journal.Want]struct{}{},
 		ready: turns.New((*item).source, func(it *item) time.Time { return it.Due }),
-		items: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, repeated: map[uint64][]string{},
+		items: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, repeated: map[uint64][]jetstream.Msg{},
 	}
-	var err error
-	if q.fresh, err = newPuller(q, record.StreamCalls, q.gotCalls); err != nil {
-		return nil, err
-	}
-	if q.retries, err = newPuller(q, record.StreamRetry, q.gotRetry); err != nil {
-		q.fresh.close()
-		return nil, err
-	}
-	return q, nil
+	q.ctx, q.cancel = context.WithCancel(set.Ctx)
+	q.fresh = newPuller(q, record.StreamCalls, func() int { fresh, _ := q.demand(); return fresh }, q.gotCalls)
+	q.retries = newPuller(q, record.StreamRetry, func() int { _, retries := q.demand(); return retries }, q.gotRetry)
+	return q
+}
+
+// start has what is wanted come.
+func (q *Queue) start() {
+	q.set.Work.Go(q.fresh.run)
+	q.set.Work.Go(q.retries.run)
 }
 
 // ensure makes the consumers that are missing, and has that of CALLS let through
@@ -175,7 +176,7 @@ func (q *Queue) ensureConsumer(ctx context.Context, kind string, c jetstream.Con
 	stream := set.Names.Stream(kind)
 	var err error
 	for range 3 { // another process may make or change it at the same time
-		var have jetstream.Consumer
+		var have store.Consumer
 		have, err = set.JS.Consumer(ctx, stream, c.Durable)
 		switch {
 		case errors.Is(err, jetstream.ErrConsumerNotFound):
@@ -213,53 +214,49 @@ func covers(have, want []string) bool {
 // close ends the queue in this process. What is leased may still be finished.
 func (q *Queue) close() {
 	q.mu.Lock()
-	q.closed = true
+	q.cancel()
 	if q.reader != nil {
 		q.reader.end()
 	}
-	var give []string
+	var give []jetstream.Msg
 	if q.set.Shared {
 		give = q.giveBack(func(*item) bool { return true })
 	}
 	q.mu.Unlock()
-	for _, reply := range give {
-		_ = q.set.NC.Publish(reply, []byte("-NAK"))
+	for _, m := range give {
+		_ = m.Nak()
 	}
-	q.fresh.close()
-	q.retries.close()
 }
 
-// gotCalls takes a message of CALLS.
-func (q *Queue) gotCalls(lost context.Context, m *nats.Msg, seq, behind uint64) {
-	parsed, err := q.set.Names.ParseCalls(seq, m.Subject, m.Header)
+// gotCalls takes a message of CALLS. ctx ends when the connection is lost on which it came.
+func (q *Queue) gotCalls(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata) {
+	seq := meta.Sequence.Stream
+	parsed, err := q.set.Names.ParseCalls(seq, m.Subject(), m.Headers())
 	if err != nil {
 		q.set.Log.Error("a message of calls cannot be read; it stays where it is", "destination", q.name, "error", err)
 		return
 	}
-	if err := q.accounted(lost, seq); err != nil {
-		_ = q.set.NC.Publish(m.Reply, []byte("-NAK"))
+	if err := q.accounted(ctx, seq); err != nil {
+		_ = m.Nak()
 		return
 	}
 	q.mu.Lock()
-	q.last, q.behind = max(q.last, seq), behind
-	here := q.take(parsed, m.Data, m.Reply)
+	q.last, q.behind = max(q.last, seq), meta.NumPending
+	here := q.take(parsed, m.Data(), m)
 	q.mu.Unlock()
 	if !here {
-		q.known(m, seq)
+		q.known(m, meta, seq)
 	}
 }
 
 // accounted waits until the account has a message of CALLS. It fails where the
 // connection that the message came on is lost before: a server that was started again
 // may have another of that number.
-func (q *Queue) accounted(lost context.Context, seq uint64) error {
-	ctx, cancel := context.WithCancel(q.set.Ctx)
-	defer cancel()
-	defer context.AfterFunc(lost, cancel)()
+func (q *Queue) accounted(ctx context.Context, seq uint64) error {
 	if err := q.set.account.Reached(ctx, seq); err != nil {
 		return err
 	}
-	return lost.Err()
+	return ctx.Err()
 }
 
 // open returns the parts of a message of CALLS whose first attempt has not ended. The
@@ -281,16 +278,18 @@ func (q *Queue) open(m *record.Calls) (open []record.Ref) {
 
 // take makes the open parts of a message ready, and reports whether this process has
 // the message now: it may have come before. The lock is held.
-func (q *Queue) take(m *record.Calls, payload []byte, reply string) bool {
+func (q *Queue) take(m *record.Calls, payload []byte, msg jetstream.Msg) bool {
 	if p := q.messages[m.Seq]; p != nil {
-		p.reply = cmp.Or(reply, p.reply)
+		if msg != nil {
+			p.msg = msg
+		}
 		return true
 	}
 	open := q.open(m)
 	if len(open) == 0 {
 		return false
 	}
-	p := &pendingMessage{reply: reply, calls: m.Calls, at: m.At, source: m.Name, left: len(open), payload: payload}
+	p := &pendingMessage{msg: msg, calls: m.Calls, at: m.At, source: m.Name, left: len(open), payload: payload}
 	q.messages[m.Seq] = p
 	for _, ref := range open {
 		q.add(&item{Retry: record.Retry{Ref: ref, Attempt: 1}, message: p, since: time.Now()})
@@ -300,15 +299,14 @@ func (q *Queue) take(m *record.Calls, payload []byte, reply string) bool {
 
 // known acknowledges a message whose first attempt has ended. If it came before,
 // a process may have died between the outcome and what follows from it.
-func (q *Queue) known(m *nats.Msg, seq uint64) {
+func (q *Queue) known(m jetstream.Msg, meta *jetstream.MsgMetadata, seq uint64) {
 	set := q.set
-	meta, err := m.Metadata()
-	if !set.Shared || err != nil || meta.NumDelivered < 2 {
-		set.ack(m.Reply)
+	if !set.Shared || meta.NumDelivered < 2 {
+		ack(m)
 		return
 	}
 	q.mu.Lock()
-	q.repeated[seq] = append(q.repeated[seq], m.Reply)
+	q.repeated[seq] = append(q.repeated[seq], m)
 	first := !q.settling
 	q.settling = true
 	q.mu.Unlock()
@@ -325,31 +323,31 @@ func (q *Queue) settleRepeated() {
 	for {
 		q.mu.Lock()
 		messages := q.repeated
-		q.repeated = map[uint64][]string{}
+		q.repeated = map[uint64][]jetstream.Msg{}
 		q.settling = len(messages) > 0
 		q.mu.Unlock()
 		if len(messages) == 0 {
 			return
 		}
-		if err := set.settler.SettleFor(set.Ctx, q.name, messages); err != nil {
+		if err := set.settler.SettleFor(set.Ctx, q.name, slices.Collect(maps.Keys(messages))); err != nil {
 			set.Log.Warn("what follows from an outcome could not be done; it is tried again", "destination", q.name, "error", err)
 			continue // they come again
 		}
-		for _, replies := range messages {
-			for _, reply := range replies {
-				set.ack(reply)
+		for _, same := range messages {
+			for _, m := range same {
+				ack(m)
 			}
 		}
 	}
 }
 
 // gotRetry takes a message of RETRY.
-func (q *Queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
+func (q *Queue) gotRetry(_ context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata) {
 	set := q.set
-	stored, err := record.DecodeRetry(m.Data)
+	stored, err := record.DecodeRetry(m.Data())
 	if err != nil {
 		set.Log.Error("a retry cannot be read; it is made again from its outcome", "destination", q.name, "error", err)
-		set.ack(m.Reply)
+		ack(m)
 		return
 	}
 	it := &item{Retry: *stored}
@@ -367,11 +365,11 @@ func (q *Queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
 	have := q.items[it.Ref]
 	switch {
 	case have != nil && have.Attempt == it.Attempt:
-		have.reply = m.Reply // it came again
+		have.msg = m // it came again
 		q.mu.Unlock()
 		return
 	case waits.Attempt == it.Attempt: // an attempt before it may be about to be forgotten
-		it.reply, it.since, it.Due = m.Reply, time.Now(), it.DueFrom(time.Now())
+		it.msg, it.since, it.Due = m, time.Now(), it.DueFrom(time.Now())
 		q.add(it)
 		q.mu.Unlock()
 		return
@@ -382,11 +380,11 @@ func (q *Queue) gotRetry(_ context.Context, m *nats.Msg, _, _ uint64) {
 		// before RETRY was written. What was scheduled then may be missing.
 		if err := set.settler.RestoreRetry(set.Ctx, q.name, it.Ref, waits, new(store.Outcomes)); err != nil {
 			set.Log.Warn("a retry could not be made again; it is tried again", "destination", q.name, "error", err)
-			_ = set.NC.Publish(m.Reply, []byte(`-NAK {"delay":1000000000}`))
+			_ = m.NakWithDelay(time.Second)
 			return
 		}
 	}
-	q.known(m, it.Ref.Seq)
+	q.known(m, meta, it.Ref.Seq)
 }
 
 // add makes an item ready. The lock is held.
@@ -412,9 +410,11 @@ func (q *Queue) wake() {
 	}
 }
 
-// demand returns how many messages each puller should ask for. The lock is held.
+// demand returns how many messages each puller should ask for.
 func (q *Queue) demand() (fresh, retries int) {
-	if q.closed || q.reader == nil {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.reader == nil {
 		return 0, 0
 	}
 	all, some := 0, 0 // that want first attempts
@@ -434,17 +434,16 @@ func (q *Queue) demand() (fresh, retries int) {
 	return max(all-q.ready.Fresh(), some), retries
 }
 
-// pull asks the servers for what is wanted.
+// pull has the pullers ask for what is wanted.
 func (q *Queue) pull() {
 	q.mu.Lock()
-	fresh, retries := q.demand()
 	overtake := q.mayOvertake(time.Now())
 	q.mu.Unlock()
 	if overtake {
 		q.set.Work.Go(q.overtake)
 	}
-	q.fresh.want(fresh)
-	q.retries.want(retries)
+	store.Poke(q.fresh.wake)
+	store.Poke(q.retries.wake)
 }
 
 // low returns the message of CALLS below which every first attempt has ended, or
@@ -460,8 +459,14 @@ func (q *Queue) low() uint64 {
 	return low
 }
 
-// drop forgets an item that has ended, and tells what is to be acknowledged.
-func (q *Queue) drop(it *item) (reply string) {
+// drop forgets an item that has ended, and acknowledges its message if nothing of it is
+// left to do.
+func (q *Queue) drop(it *item) {
+	ack(q.remove(it))
+}
+
+// remove forgets an item, and returns the message to be acknowledged, if any.
+func (q *Queue) remove(it *item) jetstream.Msg {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.items[it.Ref] == it {
@@ -469,19 +474,19 @@ func (q *Queue) drop(it *item) (reply string) {
 	}
 	p := it.message
 	if p == nil {
-		return it.reply
+		return it.msg
 	}
 	if p.left--; p.left > 0 {
-		return ""
+		return nil
 	}
 	delete(q.messages, it.Ref.Seq)
-	return p.reply
+	return p.msg
 }
 
 // ack tells the server that a message has ended. If that is lost, the message
 // comes again and is known.
-func (set *Set) ack(reply string) {
-	if reply != "" {
-		_ = set.NC.Publish(reply, []byte("+ACK"))
+func ack(m jetstream.Msg) {
+	if m != nil {
+		_ = m.Ack()
 	}
 }

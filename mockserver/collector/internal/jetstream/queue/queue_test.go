@@ -53,10 +53,8 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 				require.NoError(t, next.Finish(ctx, journal.Result{RetryAt: time.Now(), Outcomes: make([]tracking.Outcome, 1)}))
 				next, err = r.Next(ctx, journal.Want{})
 				require.NoError(t, err)
-				stream, err := j.JS.Stream(ctx, j.Names.Stream(record.StreamRetry))
-				require.NoError(t, err)
 				number := strconv.FormatUint(record.Ref{Seq: calls.Sequence}.Number(), 10)
-				again, err = stream.GetLastMsgForSubject(ctx, j.Names.Subject("due", record.Token("crm"), number))
+				again, err = j.JS.Last(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject("due", record.Token("crm"), number))
 				require.NoError(t, err)
 			}
 			delivered := journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}
@@ -65,27 +63,4 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 			assert.Zero(t, items, "what is to be done")
 		})
 	}
-}
-
-// What was on its way on a connection that is made again comes again, though the server
-// has handed it out.
-func TestWhatWasOnItsWayComesAgain(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	j, q, r := oneCall(ctx, t, t.TempDir())
-	for _, id := range []string{"n", "o"} {
-		require.NoError(t, j.Append(ctx, event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", id, 1)}))
-	}
-	q.Reconnect(ctx, 2)
-	var got []string
-	for len(got) < 3 {
-		l, err := r.Next(ctx, journal.Want{})
-		require.NoError(t, err, "%v came", got)
-		got = append(got, l.Entry().Calls[0].ID)
-		require.NoError(t, l.Finish(ctx, journal.Result{Outcomes: []tracking.Outcome{{State: tracking.StateDelivered}}}))
-	}
-	all, err := j.Verify(ctx)
-	require.NoError(t, err)
-	assert.True(t, all[0].OK(), "%+v", all[0])
-	assert.Zero(t, all[0].Pending)
 }

@@ -28,7 +28,7 @@ func (q *Queue) newReader() *reader {
 	if q.reader != nil {
 		q.reader.end()
 	}
-	if q.closed {
+	if q.ctx.Err() != nil {
 		r.end()
 		return r
 	}
@@ -68,7 +68,7 @@ func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <
 	q := r.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.reader != r || q.closed {
+	if q.reader != r || q.ctx.Err() != nil {
 		return nil, nil, due, journal.ErrClosed
 	}
 	ok := false
@@ -163,7 +163,7 @@ func (q *Queue) bodies(it *item) (source string, at time.Time, bodies [][]byte, 
 	}
 	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestPatience)
 	defer cancel()
-	m, all, err := q.set.LoadCalls(ctx, q.set.calls, it.Ref.Seq)
+	m, all, err := q.set.LoadCalls(ctx, it.Ref.Seq)
 	if err != nil {
 		return "", time.Time{}, nil, err
 	}

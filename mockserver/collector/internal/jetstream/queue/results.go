@@ -145,7 +145,7 @@ func (r *results) counted(m *nats.Msg, told <-chan []bool) ([]bool, error) {
 		return counted, nil
 	default:
 	}
-	if _, err := s.Publish(s.Ctx, s.NC, m); err != nil {
+	if _, err := s.Publish(s.Ctx, m); err != nil {
 		return nil, fmt.Errorf("journal: writing outcomes: %w", err)
 	}
 	ctx, stop, err := s.While(s.Ctx, store.PublishPatience)

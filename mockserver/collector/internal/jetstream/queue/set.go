@@ -21,11 +21,9 @@ import (
 // Set are the queues of a journal, by destination, and what they share.
 type Set struct {
 	*store.Store
-	settler  Settler
-	account  *ledger.Ledger
-	calls    jetstream.Stream
-	outcomes jetstream.Stream
-	results  *results
+	settler Settler
+	account *ledger.Ledger
+	results *results
 
 	mu     sync.Mutex // guards what follows
 	queues map[string]*Queue
@@ -37,7 +35,7 @@ type Settler interface {
 	// Settle schedules the next attempt, and keeps the calls that were given up.
 	Settle(o *record.Outcome, given []tracking.Call) error
 	// SettleFor does so for what is stored of messages of CALLS, by their numbers.
-	SettleFor(ctx context.Context, destination string, messages map[uint64][]string) error
+	SettleFor(ctx context.Context, destination string, messages []uint64) error
 	// RestoreRetry publishes a retry as its outcome says.
 	RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error
 }
@@ -47,8 +45,8 @@ func NewSet(s *store.Store, settler Settler) *Set {
 }
 
 // Begin says what is known of what is stored. There are no queues before.
-func (set *Set) Begin(account *ledger.Ledger, calls, outcomes jetstream.Stream) {
-	set.account, set.calls, set.outcomes, set.results = account, calls, outcomes, newResults(set.Store, account)
+func (set *Set) Begin(account *ledger.Ledger) {
+	set.account, set.results = account, newResults(set.Store, account)
 	set.Work.Go(set.results.run)
 }
 
@@ -77,10 +75,7 @@ func (set *Set) queue(ctx context.Context, destination string) (*Queue, error) {
 	if q != nil {
 		q.close()
 	}
-	q, err := newQueue(set, destination, attached, time.UnixMilli(since))
-	if err != nil {
-		return nil, err
-	}
+	q = newQueue(set, destination, attached, time.UnixMilli(since))
 	if err := set.Patiently(ctx, q.ensure); err != nil {
 		q.close()
 		return nil, err
@@ -92,6 +87,7 @@ func (set *Set) queue(ctx context.Context, destination string) (*Queue, error) {
 		return nil, journal.ErrClosed
 	}
 	set.queues[destination] = q
+	q.start()
 	return q, nil
 }
 
@@ -151,23 +147,12 @@ func (set *Set) all() []*Queue {
 	return slices.Collect(maps.Values(set.queues))
 }
 
-// Check looks after requests that got lost.
-func (set *Set) Check(now time.Time) {
+// Wake has those look that wait for something to do: nothing is handed out while the
+// store cannot be written to.
+func (set *Set) Wake() {
 	for _, q := range set.all() {
-		q.fresh.check(now)
-		q.retries.check(now)
-	}
-}
-
-// Reset has all queues ask anew: what was asked for on a connection that was lost does
-// not come.
-func (set *Set) Reset() {
-	for _, q := range set.all() {
-		q.fresh.reset()
-		q.retries.reset()
-		q.pull()
 		q.mu.Lock()
-		q.wake() // it handed out nothing while the store could not be written to
+		q.wake()
 		q.mu.Unlock()
 	}
 }
@@ -224,34 +209,34 @@ func (set *Set) Oldest(destination string) (oldest time.Time) {
 func (set *Set) Renew(now time.Time) {
 	for _, q := range set.all() {
 		q.mu.Lock()
-		var give []string
+		var give []jetstream.Msg
 		if len(q.wants) == 0 {
 			give = q.giveBack(func(it *item) bool { return now.Sub(it.since) > AckWait/2 })
 		}
-		var alive []string
+		var alive []jetstream.Msg
 		for _, p := range q.messages {
-			if p.reply != "" {
-				alive = append(alive, p.reply)
+			if p.msg != nil {
+				alive = append(alive, p.msg)
 			}
 		}
 		for _, it := range q.items {
-			if it.reply != "" {
-				alive = append(alive, it.reply)
+			if it.msg != nil {
+				alive = append(alive, it.msg)
 			}
 		}
 		q.mu.Unlock()
-		for _, reply := range alive {
-			_ = set.NC.Publish(reply, []byte("+WPI"))
+		for _, m := range alive {
+			_ = m.InProgress()
 		}
-		for _, reply := range give {
-			_ = set.NC.Publish(reply, []byte("-NAK"))
+		for _, m := range give {
+			_ = m.Nak()
 		}
 	}
 }
 
 // giveBack takes items that nobody works at out of the queue, with their whole
-// messages, and tells where they are to be given back. The lock is held.
-func (q *Queue) giveBack(match func(*item) bool) (replies []string) {
+// messages, and returns what is to be given back. The lock is held.
+func (q *Queue) giveBack(match func(*item) bool) (give []jetstream.Msg) {
 	whole := map[*pendingMessage]int{} // how many items of it are ready
 	for _, it := range q.items {
 		if it.message != nil && !it.leased {
@@ -264,15 +249,15 @@ func (q *Queue) giveBack(match func(*item) bool) (replies []string) {
 		delete(q.items, it.Ref)
 		switch p := it.message; {
 		case p == nil:
-			replies = append(replies, it.reply)
+			give = append(give, it.msg)
 		case q.messages[it.Ref.Seq] == p:
 			delete(q.messages, it.Ref.Seq)
-			if p.reply != "" {
-				replies = append(replies, p.reply)
+			if p.msg != nil {
+				give = append(give, p.msg)
 			}
 		}
 	}
-	return replies
+	return give
 }
 
 // Expire stores that calls are given up that nobody works at, and why.
@@ -294,7 +279,7 @@ func (set *Set) Expire(ctx context.Context, destination string, attached uint64,
 		return nil
 	}
 	if it.From != 0 && it.Places == nil {
-		o, err := new(store.Outcomes).Get(ctx, set.outcomes, it.From, q.name, it.Ref)
+		o, err := new(store.Outcomes).Get(ctx, set.Store, it.From, q.name, it.Ref)
 		if err != nil {
 			return err
 		}

@@ -33,6 +33,7 @@ func NewBuffer() *[]byte {
 	return b
 }
 
+// PutBuffer takes back a buffer that nobody uses any longer.
 func PutBuffer(b *[]byte) { buffers.Put(b) }
 
 // AppendSegment appends the bodies of calls as a segment.
@@ -47,6 +48,7 @@ func AppendSegment(dst []byte, bodies [][]byte) []byte {
 	return AppendBlock(dst, raw)
 }
 
+// AppendBody appends the body of a call behind its length.
 func AppendBody(raw, body []byte) []byte {
 	return append(binary.AppendUvarint(raw, uint64(len(body))), body...)
 }
@@ -109,6 +111,7 @@ func cutBodies(bodies [][]byte, raw []byte) ([][]byte, error) {
 	return bodies, nil
 }
 
+// ErrBadSegment says that a stored message of calls cannot be decoded.
 var ErrBadSegment = errors.New("journal: a stored batch is damaged")
 
 // AppendIDs appends the calls' ids to a header's value, where commas divide

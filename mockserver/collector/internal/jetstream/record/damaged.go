@@ -9,6 +9,7 @@ import (
 // changed; the error says what to do.
 var ErrDamaged = errors.New("the store is damaged")
 
+// Damaged returns an ErrDamaged that says what is damaged.
 func Damaged(format string, args ...any) error {
 	return fmt.Errorf("journal: %w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 }

@@ -9,16 +9,6 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A FailedRef names a message of FAILED: the calls of one part of a message that
-// were given up at one attempt.
-type FailedRef struct {
-	Number  uint64 `json:"n"` // see Ref
-	Attempt int    `json:"a"`
-	Places  []int  `json:"p,omitempty"` // which calls of the message of FAILED
-}
-
-func (r FailedRef) Token() string { return fmt.Sprintf("%d-%d", r.Number, r.Attempt) }
-
 // Reasons says why calls were given up. It is a header, so that it can be read
 // without the calls.
 type Reasons struct {
@@ -28,6 +18,7 @@ type Reasons struct {
 	Of       []int    `json:"of"` // which of them each call has
 }
 
+// Reason returns why the call at a place was given up.
 func (r Reasons) Reason(place int) string {
 	if place < len(r.Of) && r.Of[place] < len(r.Reasons) {
 		return r.Reasons[r.Of[place]]
@@ -58,15 +49,16 @@ type FailedMessage struct {
 	Data []byte
 }
 
-func ParseFailed(seq uint64, m *nats.Msg) (*FailedMessage, error) {
-	f := &FailedMessage{Seq: seq, Ids: m.Header.Get(HeaderIDs), Data: m.Data}
-	last := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+// ParseFailed reads a message of FAILED.
+func ParseFailed(seq uint64, subject string, header nats.Header, data []byte) (*FailedMessage, error) {
+	f := &FailedMessage{Seq: seq, Ids: header.Get(HeaderIDs), Data: data}
+	last := subject[strings.LastIndexByte(subject, '.')+1:]
 	_, err := fmt.Sscanf(last, "%d-%d", &f.Ref.Number, &f.Ref.Attempt)
 	if err == nil {
-		err = json.Unmarshal([]byte(m.Header.Get(HeaderReasons)), &f.Why)
+		err = json.Unmarshal([]byte(header.Get(HeaderReasons)), &f.Why)
 	}
 	if err == nil {
-		f.At, err = headerTime(m.Header)
+		f.At, err = headerTime(header)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("journal: message %d of FAILED cannot be read: %w", seq, err)
@@ -77,8 +69,10 @@ func ParseFailed(seq uint64, m *nats.Msg) (*FailedMessage, error) {
 // A Mark is a set of bits: which calls of a message of FAILED were replayed.
 type Mark []byte
 
+// Has reports whether the call at a place was replayed.
 func (m Mark) Has(place int) bool { return place/8 < len(m) && m[place/8]&(1<<(place%8)) != 0 }
 
+// With returns a mark that has the calls at these places too. It leaves m as it is.
 func (m Mark) With(places []int) Mark {
 	n := len(m)
 	for _, p := range places {

@@ -40,15 +40,6 @@ type Control struct {
 	Last  uint64 `json:"last,omitempty"`
 }
 
-// kinds of messages in CALLS.
-const (
-	KindCalls  = "c"
-	KindAttach = "a"
-	KindDetach = "detach"
-	KindReplay = "b"
-	KindLost   = "z"
-)
-
 // A Calls is a message of CALLS by its headers.
 type Calls struct {
 	Seq     uint64
@@ -109,6 +100,7 @@ func (m *Calls) SourceName() string {
 	return m.Name
 }
 
+// Header returns the value of HeaderControl.
 func (c Control) Header() string {
 	text, _ := json.Marshal(c) // of strings and numbers: it cannot fail
 	return string(text)
@@ -119,4 +111,16 @@ func headerTime(h nats.Header) (time.Time, error) {
 	return time.UnixMilli(ms), err
 }
 
+// SetTime puts into headers when what they are about happened.
 func SetTime(h nats.Header, at time.Time) { h.Set(headerAt, strconv.FormatInt(at.UnixMilli(), 10)) }
+
+// A FailedRef names a message of FAILED: the calls of one part of a message that
+// were given up at one attempt.
+type FailedRef struct {
+	Number  uint64 `json:"n"` // see Ref
+	Attempt int    `json:"a"`
+	Places  []int  `json:"p,omitempty"` // which calls of the message of FAILED
+}
+
+// Token returns the end of the subject of the message.
+func (r FailedRef) Token() string { return fmt.Sprintf("%d-%d", r.Number, r.Attempt) }

@@ -24,8 +24,10 @@ import (
 //	s.<key>               what the journal keeps about itself
 type Names struct{ Prefix string }
 
+// Stream names a stream of a kind.
 func (n Names) Stream(kind string) string { return n.Prefix + "-" + kind }
 
+// Subject returns the subject of these tokens under the prefix.
 func (n Names) Subject(tokens ...string) string {
 	return n.Prefix + "." + strings.Join(tokens, ".")
 }
@@ -63,6 +65,7 @@ const (
 	BucketState    = "state"
 )
 
+// Bucket names a bucket of a kind.
 func (n Names) Bucket(kind string) string { return n.Prefix + "-" + kind }
 
 // CallSubjects returns the subjects of calls of sources, or of all.
@@ -129,6 +132,7 @@ func Untoken(t string) (string, error) {
 	return string(name), nil
 }
 
+// IsPlain reports whether a byte stands for itself in a token.
 func IsPlain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
@@ -148,3 +152,12 @@ func Matches(pattern, subject string) bool {
 	}
 	return true
 }
+
+// kinds of messages in CALLS.
+const (
+	KindCalls  = "c"
+	KindAttach = "a"
+	KindDetach = "detach"
+	KindReplay = "b"
+	KindLost   = "z"
+)

@@ -25,6 +25,7 @@ const (
 // Number is the ref as one number, which subjects and checkpoints use.
 func (r Ref) Number() uint64 { return r.Seq*MaxParts + uint64(r.Part) }
 
+// RefOf returns the ref whose Number is number.
 func RefOf(number uint64) Ref {
 	return Ref{number / MaxParts, int(number % MaxParts)}
 }
@@ -137,6 +138,7 @@ func appendPlaces(dst []byte, places []int) []byte {
 	return dst
 }
 
+// AppendNumbers appends numbers, which Decoder.Uint reads.
 func AppendNumbers(dst []byte, numbers ...uint64) []byte {
 	for _, n := range numbers {
 		dst = binary.AppendUvarint(dst, n)
@@ -144,6 +146,7 @@ func AppendNumbers(dst []byte, numbers ...uint64) []byte {
 	return dst
 }
 
+// AppendText appends a text behind its length, which Decoder.Bytes reads.
 func AppendText(dst []byte, s string) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s)))
 	return append(dst, s...)
@@ -164,6 +167,7 @@ func NewOutcomes(id WriteID) []byte {
 
 var errBadOutcome = errors.New("journal: a stored outcome is damaged")
 
+// DecodeOutcomes reads a message of OUTCOMES: who wrote it, and the outcomes.
 func DecodeOutcomes(data []byte) (WriteID, []Outcome, error) {
 	if len(data) < 17 || data[0] < 1 || data[0] > outcomesFormat {
 		return WriteID{}, nil, fmt.Errorf("journal: stored outcomes have format %.1x, not 1 to %d", data, outcomesFormat)
@@ -187,8 +191,10 @@ type Decoder struct {
 	Failed bool // what was read is not what was written
 }
 
+// Fail says that what is read is not what was written. Nothing more is read.
 func (d *Decoder) Fail() { d.Failed, d.Rest = true, nil }
 
+// Uint reads a number.
 func (d *Decoder) Uint() uint64 {
 	n, w := binary.Uvarint(d.Rest)
 	if w <= 0 {
@@ -209,6 +215,7 @@ func (d *Decoder) Int(limit int) int {
 	return int(n)
 }
 
+// Signed reads a number that may be negative.
 func (d *Decoder) Signed() int64 {
 	n, w := binary.Varint(d.Rest)
 	if w <= 0 {
@@ -227,6 +234,7 @@ func (d *Decoder) time() time.Time {
 	return time.Unix(0, n)
 }
 
+// Bytes reads bytes behind their length. They share memory with what is decoded.
 func (d *Decoder) Bytes() []byte {
 	n := d.Uint()
 	if n > uint64(len(d.Rest)) {

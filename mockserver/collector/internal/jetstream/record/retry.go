@@ -58,6 +58,7 @@ func (r *Retry) Encode() []byte {
 	return AppendText(b, strings.Join(r.Notes, ","))
 }
 
+// DecodeRetry reads a message of RETRY.
 func DecodeRetry(data []byte) (*Retry, error) {
 	if len(data) == 0 || data[0] < 1 || data[0] > retryFormat {
 		return nil, fmt.Errorf("journal: a stored retry has format %.1x, not 1 to %d", data, retryFormat)

@@ -11,8 +11,8 @@ import (
 )
 
 // LoadCalls reads a message of CALLS.
-func (s *Store) LoadCalls(ctx context.Context, calls jetstream.Stream, seq uint64) (*record.Calls, [][]byte, error) {
-	raw, err := calls.GetMsg(ctx, seq)
+func (s *Store) LoadCalls(ctx context.Context, seq uint64) (*record.Calls, [][]byte, error) {
+	raw, err := s.JS.Get(ctx, s.Names.Stream(record.StreamCalls), seq)
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal: message %d of CALLS: %w", seq, err)
 	}
@@ -29,7 +29,7 @@ func IsMissing(err error) bool {
 	return errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, record.ErrBadSegment)
 }
 
-// A Outcomes is the message of OUTCOMES that was read last, so that one of many
+// Outcomes is the message of OUTCOMES that was read last, so that one of many
 // outcomes is not read for each of them.
 type Outcomes struct {
 	seq      uint64
@@ -37,9 +37,9 @@ type Outcomes struct {
 }
 
 // Get returns the outcome about a destination and calls in a message.
-func (r *Outcomes) Get(ctx context.Context, stream jetstream.Stream, seq uint64, destination string, ref record.Ref) (*record.Outcome, error) {
+func (r *Outcomes) Get(ctx context.Context, s *Store, seq uint64, destination string, ref record.Ref) (*record.Outcome, error) {
 	if r.seq != seq {
-		raw, err := stream.GetMsg(ctx, seq)
+		raw, err := s.JS.Get(ctx, s.Names.Stream(record.StreamOutcomes), seq)
 		if err == nil {
 			_, r.outcomes, err = record.DecodeOutcomes(raw.Data)
 		}

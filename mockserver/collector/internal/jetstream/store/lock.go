@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
 // lockTTL is how long a process that died may keep others from what it has locked.
@@ -17,15 +18,14 @@ const lockTTL = 30 * time.Second
 // renewed.
 type Lock struct {
 	store   *Store
-	stream  jetstream.Stream
 	subject string
 	seq     uint64    // the message
 	At      time.Time // when it was stored
 }
 
 // NewLock returns a lock that is not taken. Its name is the end of a subject.
-func NewLock(s *Store, stream jetstream.Stream, name ...string) *Lock {
-	return &Lock{store: s, stream: stream, subject: s.Names.Subject(append([]string{"s"}, name...)...)}
+func NewLock(s *Store, name ...string) *Lock {
+	return &Lock{store: s, subject: s.Names.Subject(append([]string{"s"}, name...)...)}
 }
 
 // Take stores the lock's message in place of the one before.
@@ -34,7 +34,7 @@ func (l *Lock) Take(ctx context.Context) error {
 	m.Header.Set("Nats-Expected-Last-Subject-Sequence", strconv.FormatUint(l.seq, 10))
 	m.Header.Set("Nats-TTL", lockTTL.String())
 	l.store.Identify(m)
-	seq, err := l.store.Publish(ctx, l.store.NC, m)
+	seq, err := l.store.Publish(ctx, m)
 	if err == nil {
 		l.seq, l.At = seq, time.Now()
 	}
@@ -55,6 +55,6 @@ func (l *Lock) Renew(ctx context.Context) error {
 // Remove lets others have the lock.
 func (l *Lock) Remove(ctx context.Context) {
 	if l.seq != 0 {
-		_ = l.stream.DeleteMsg(context.WithoutCancel(ctx), l.seq) // else it goes by itself
+		_ = l.store.JS.Delete(context.WithoutCancel(ctx), l.store.Names.Stream(record.StreamState), l.seq) // else it goes by itself
 	}
 }

@@ -2,12 +2,12 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -28,44 +28,30 @@ const (
 	AskPatience = 2 * time.Second
 )
 
-// Error codes of JetStream.
-const (
-	codeStoreFailed   = 10077 // here: the stream has reached its MaxBytes
-	codeWrongSequence = 10071
-)
-
-// A ServerError is an answer of JetStream.
-type ServerError struct {
-	Code        int    `json:"code"`
-	ErrCode     int    `json:"err_code"`
-	Description string `json:"description"`
-}
-
-func (e *ServerError) Error() string {
-	return fmt.Sprintf("%s (NATS error %d)", e.Description, e.ErrCode)
-}
+// codeStoreFailed is what a server answers where a stream has reached its MaxBytes.
+const codeStoreFailed = 10077
 
 // Publish stores a message and returns its sequence number. On a cluster it
 // tries again; where a message must not be stored twice it needs a Nats-Msg-Id.
-func (s *Store) Publish(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
+func (s *Store) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	ctx, stop, err := s.While(ctx, PublishPatience)
 	if err != nil {
 		return 0, err
 	}
 	defer stop()
-	return s.PublishUntil(ctx, nc, m)
+	return s.PublishUntil(ctx, s.JS, m)
 }
 
 // PublishUntil tries until ctx ends. Its error is an unansweredError where the
 // message may be stored.
-func (s *Store) PublishUntil(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
+func (s *Store) PublishUntil(ctx context.Context, to Publisher, m *nats.Msg) (uint64, error) {
 	unanswered := false
 	for {
-		seq, err := s.Try(ctx, nc, m)
+		seq, err := s.Try(ctx, to, m)
 		if err == nil {
 			return seq, nil
 		}
-		var refused *ServerError
+		var refused *jetstream.APIError
 		isRefused := errors.As(err, &refused)
 		unanswered = unanswered || !isRefused && !isUnsent(err)
 		if isRefused || ctx.Err() != nil || !s.Shared || pause.For(ctx, 100*time.Millisecond) != nil {
@@ -79,7 +65,7 @@ func (s *Store) PublishUntil(ctx context.Context, nc *nats.Conn, m *nats.Msg) (u
 
 // isUnsent reports whether a message came to no server.
 func isUnsent(err error) bool {
-	for _, unsent := range []error{nats.ErrNoResponders, nats.ErrConnectionClosed, nats.ErrReconnectBufExceeded, nats.ErrMaxPayload} {
+	for _, unsent := range []error{nats.ErrNoResponders, jetstream.ErrNoStreamResponse, nats.ErrConnectionClosed, nats.ErrReconnectBufExceeded, nats.ErrMaxPayload} {
 		if errors.Is(err, unsent) {
 			return true
 		}
@@ -106,7 +92,7 @@ func (s *Store) While(ctx context.Context, patience time.Duration) (context.Cont
 var ErrNoAnswer = errors.New("journal: the store does not answer")
 
 // Try publishes once. Once it returns no error, the message is stored.
-func (s *Store) Try(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
+func (s *Store) Try(ctx context.Context, to Publisher, m *nats.Msg) (uint64, error) {
 	try := ctx
 	if s.Shared {
 		var stop func()
@@ -116,40 +102,30 @@ func (s *Store) Try(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, er
 	if len(m.Header) == 0 {
 		m.Header = nats.Header{record.HeaderPlain: []string{"1"}}
 	}
-	answer, err := nc.RequestMsgWithContext(try, m)
+	seq, err := to.Publish(try, m)
+	switch {
+	case err == nil:
+		err = s.ProveSynced()
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	}
 	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
 		return 0, fmt.Errorf("journal: storing: %w", err)
 	}
-	var ack struct {
-		Seq   uint64       `json:"seq"`
-		Error *ServerError `json:"error"`
-	}
-	if err := json.Unmarshal(answer.Data, &ack); err != nil {
-		return 0, fmt.Errorf("journal: the server's answer cannot be read: %w", err)
-	}
-	if ack.Error != nil {
-		return 0, fmt.Errorf("journal: storing: %w", ack.Error)
-	}
-	if err := s.ProveSynced(); err != nil {
-		return 0, fmt.Errorf("journal: storing: %w", err)
-	}
-	return ack.Seq, nil
+	return seq, nil
 }
 
 // IsWrongSequence reports whether another process was faster.
 func IsWrongSequence(err error) bool {
-	var refused *ServerError
-	return errors.As(err, &refused) && refused.ErrCode == codeWrongSequence
+	var refused *jetstream.APIError
+	return errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
 }
 
 // wrapStorage turns the error that means that CALLS has reached its limit into
 // ErrJournalFull.
 func wrapStorage(err error) error {
-	var refused *ServerError
-	if errors.As(err, &refused) && refused.ErrCode == codeStoreFailed {
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) && refused.ErrorCode == codeStoreFailed {
 		return fmt.Errorf("%w: %w", journal.ErrFull, err)
 	}
 	return err

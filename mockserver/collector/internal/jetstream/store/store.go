@@ -4,11 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -23,8 +22,8 @@ type Store struct {
 	Shared bool   // on a cluster
 	Writer uint64 // names this process among those that share the streams
 
-	In, NC *nats.Conn
-	JS     jetstream.JetStream
+	JS     Streams
+	In     Publisher // of the calls that come in, so that what is read does not wait behind them
 	Status health
 	Link   atomic.Pointer[link] // replaced when a connection is made again
 	Synced func() error         // says whether what was answered for is on the disk; nil where the answer says so
@@ -65,27 +64,11 @@ func (s *Store) AwaitStore() error {
 	return pause.For(s.Ctx, storePause)
 }
 
-func (s *Store) Tail(kind string, next uint64, handle func(*nats.Msg, uint64) error) *Tail {
-	t := &Tail{
-		link: &s.Link, nc: s.NC, js: s.JS, Stream: s.Names.Stream(kind), Next: next, Batch: 1000, heartbeat: 5 * time.Second, handle: handle,
-		trouble: s.tellTrouble(kind),
+// Measure tells what a stream has.
+func (s *Store) Measure(ctx context.Context, kind string) (jetstream.StreamState, error) {
+	info, err := s.JS.Info(ctx, s.Names.Stream(kind))
+	if err != nil {
+		return jetstream.StreamState{}, fmt.Errorf("journal: measuring %s: %w", kind, err)
 	}
-	if s.Shared {
-		t.shared, t.heartbeat = true, time.Second // the server that has the consumer may die alone
-	}
-	return t
-}
-
-// tellTrouble returns a function that logs, for trouble of a tail: as a warning now and
-// then if it lasts and is not known.
-func (s *Store) tellTrouble(kind string) func(error, time.Duration) {
-	var told time.Duration
-	return func(err error, since time.Duration) {
-		told = min(told, since) // it may be another trouble
-		level := slog.LevelDebug
-		if _, down := s.Status.Writable(); down == nil && since-told >= TellEvery {
-			told, level = since, slog.LevelWarn
-		}
-		s.Log.Log(context.Background(), level, "a stream cannot be read; it is tried again", "stream", kind, "for", since.Round(time.Second), "error", err)
-	}
+	return info.State, nil
 }

@@ -2,14 +2,13 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -21,8 +20,7 @@ import (
 // was.
 type Tail struct {
 	link        *atomic.Pointer[link]
-	nc          *nats.Conn
-	js          jetstream.JetStream
+	js          Streams
 	Stream      string
 	Server      string   // of a cluster, whose copy is read; empty: any
 	Subjects    []string // none: all
@@ -35,7 +33,7 @@ type Tail struct {
 	heartbeat   time.Duration
 	// handle takes a message. An error ends the tail; ErrEnough ends it without
 	// one.
-	handle func(m *nats.Msg, seq uint64) error
+	handle func(m jetstream.Msg, seq uint64) error
 	// Whole, if it is set, takes a gap in the numbers for damage unless whole says
 	// that it is known. There must be no subjects then.
 	Whole func(gap record.Span) bool
@@ -48,6 +46,32 @@ type Tail struct {
 	misses int    // counts consumers that were made on another server
 	last   uint64 // set by aim: the message that a scan ends with; 0 where that is not known
 	marker string // set by aim: the subject of that message, if nothing else of it is to be read
+}
+
+// Tail returns a tail of a stream, which has handle called with each message from next on.
+func (s *Store) Tail(kind string, next uint64, handle func(m jetstream.Msg, seq uint64) error) *Tail {
+	t := &Tail{
+		link: &s.Link, js: s.JS, Stream: s.Names.Stream(kind), Next: next, Batch: 1000, heartbeat: 5 * time.Second, handle: handle,
+		trouble: s.tellTrouble(kind),
+	}
+	if s.Shared {
+		t.shared, t.heartbeat = true, time.Second // the server that has the consumer may die alone
+	}
+	return t
+}
+
+// tellTrouble returns a function that logs, for trouble of a tail: as a warning now and
+// then if it lasts and is not known.
+func (s *Store) tellTrouble(kind string) func(error, time.Duration) {
+	var told time.Duration
+	return func(err error, since time.Duration) {
+		told = min(told, since) // it may be another trouble
+		level := slog.LevelDebug
+		if _, down := s.Status.Writable(); down == nil && since-told >= TellEvery {
+			told, level = since, slog.LevelWarn
+		}
+		s.Log.Log(context.Background(), level, "a stream cannot be read; it is tried again", "stream", kind, "for", since.Round(time.Second), "error", err)
+	}
 }
 
 // ErrEnough ends a tail.
@@ -75,11 +99,11 @@ func (t *Tail) Scan(ctx context.Context) error {
 // has: the server that hands out messages may have fewer, and would not know. Of
 // messages of some subjects the last one may be another, which is then read too.
 func (t *Tail) aim(ctx context.Context) (done bool, err error) {
-	stream, err := t.js.Stream(ctx, t.Stream)
+	info, err := t.js.Info(ctx, t.Stream)
 	if err != nil {
 		return false, fmt.Errorf("reading %s: %w", t.Stream, err)
 	}
-	state := stream.CachedInfo().State
+	state := info.State
 	t.last = max(state.LastSeq, t.Must)
 	if t.last == 0 || t.Next > t.last || state.Msgs == 0 && t.Must == 0 {
 		return true, nil
@@ -87,7 +111,7 @@ func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 	if len(t.Subjects) == 0 {
 		return false, nil
 	}
-	m, err := stream.GetMsg(ctx, t.last)
+	m, err := t.js.Get(ctx, t.Stream, t.last)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		t.last = 0
@@ -150,6 +174,7 @@ func (t *Tail) session(ctx context.Context, finite bool) error {
 	}
 	info := consumer.CachedInfo()
 	defer func() {
+		consumer.Stop()
 		if link.Lost.Err() == nil {
 			_ = t.js.DeleteConsumer(context.WithoutCancel(ctx), t.Stream, info.Name) // else it goes by itself
 		}
@@ -157,21 +182,15 @@ func (t *Tail) session(ctx context.Context, finite bool) error {
 	if finite && info.NumPending == 0 && !t.shared {
 		return ErrEnough
 	}
-	sub, err := t.nc.SubscribeSync(t.nc.NewInbox())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	defer context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() })()
-	r := reading{Tail: t, sub: sub, consumer: consumer, finite: finite}
+	r := reading{Tail: t, consumer: consumer, finite: finite}
 	for {
-		if err := r.next(ctx); err != nil {
+		if err := r.fetch(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-func (t *Tail) create(ctx context.Context, config jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+func (t *Tail) create(ctx context.Context, config jetstream.ConsumerConfig) (Consumer, error) {
 	if t.shared {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, AskPatience)
@@ -200,48 +219,66 @@ var errOtherServer = errors.New("another server was chosen")
 // A reading is what one consumer has handed out.
 type reading struct {
 	*Tail
-	sub       *nats.Subscription
-	consumer  jetstream.Consumer
+	consumer  Consumer
 	finite    bool
-	wanted    int    // messages that were asked for and have not come
-	delivered uint64 // messages that came
-	idle      int    // signs of life in a row without a message
-	cleared   int    // how many more had come when held was asked
+	messages  <-chan jetstream.Msg // that were asked for
+	delivered uint64               // messages that came
+	cleared   int                  // how many more had come when Paused was asked
 }
 
-// next asks for messages if need be, and handles what comes.
-func (r *reading) next(ctx context.Context) error {
-	if r.wanted == 0 {
-		request, _ := json.Marshal(PullRequest{Batch: r.Batch, Expires: 60 * r.heartbeat, Heartbeat: r.heartbeat})
-		subject := "$JS.API.CONSUMER.MSG.NEXT." + r.Stream + "." + r.consumer.CachedInfo().Name
-		if err := r.nc.PublishRequest(subject, r.sub.Subject, request); err != nil {
-			return err
-		}
-		r.wanted = r.Batch
-	}
-	m, err := r.sub.NextMsg(5 * r.heartbeat / 2)
+// fetch asks for messages, and handles what comes.
+func (r *reading) fetch(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, 60*r.heartbeat)
+	defer cancel()
+	batch, err := r.consumer.Fetch(limited, r.Batch, r.heartbeat)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading %s: %w", r.Stream, err)
 	}
-	r.cleared--
-	switch status := m.Header.Get("Status"); status {
-	case "":
-		return r.take(m)
-	case "100":
-		if r.idle++; r.finite && r.idle > 1 {
-			return r.stuck(ctx)
+	r.messages, r.cleared = batch.Messages(), 0
+	for {
+		m, err := r.next(ctx)
+		switch {
+		case err != nil:
+			return err
+		case ctx.Err() != nil: // what has come may have gone with the connection
+			return ctx.Err()
+		case m != nil:
+			if err := r.take(m); err != nil {
+				return err
+			}
+		case batch.Error() != nil && limited.Err() == nil:
+			return fmt.Errorf("reading %s: %w", r.Stream, batch.Error())
+		default:
+			return nil
 		}
-		return nil
-	case "408":
-		r.wanted = 0
-		return nil
+	}
+}
+
+// next returns the message that comes next, or nil when no more come of this batch.
+func (r *reading) next(ctx context.Context) (jetstream.Msg, error) {
+	select {
+	case m := <-r.messages:
+		return m, nil
 	default:
-		return fmt.Errorf("reading %s: %s %s", r.Stream, status, m.Header.Get("Description"))
+	}
+	for {
+		var silent <-chan time.Time
+		if r.finite {
+			silent = time.After(3 * r.heartbeat) // a request that did not come to the server has ended before, without a heartbeat
+		}
+		select {
+		case m := <-r.messages:
+			return m, nil
+		case <-silent:
+			if err := r.stuck(ctx); err != nil {
+				return nil, err
+			}
+		}
 	}
 }
 
 // take handles a message.
-func (r *reading) take(m *nats.Msg) error {
+func (r *reading) take(m jetstream.Msg) error {
 	meta, err := m.Metadata()
 	if err != nil {
 		return err
@@ -253,11 +290,10 @@ func (r *reading) take(m *nats.Msg) error {
 	if r.delivered++; meta.Sequence.Consumer != r.delivered {
 		return fmt.Errorf("reading %s: a message was missed", r.Stream)
 	}
-	r.wanted, r.idle = r.wanted-1, 0
 	if gap := (record.Span{First: r.Next, Last: seq - 1}); r.Whole != nil && gap.First <= gap.Last && !r.Whole(gap) {
 		return handlerError{record.Damaged("messages %d to %d of %s cannot be read", gap.First, gap.Last, r.Stream)}
 	}
-	if m.Subject != r.marker {
+	if r.marker == "" || m.Subject() != r.marker {
 		if err := r.handle(m, seq); err != nil {
 			return handlerError{err}
 		}
@@ -269,12 +305,15 @@ func (r *reading) take(m *nats.Msg) error {
 	return nil
 }
 
-// isHeld asks held once for all that has come.
+// isHeld asks Paused once for all that has come.
 func (r *reading) isHeld() bool {
-	if r.Paused == nil || r.cleared >= 0 {
+	if r.Paused == nil {
 		return false
 	}
-	waiting, _, _ := r.sub.Pending() // those that come from now on are asked for later
+	if r.cleared--; r.cleared >= 0 {
+		return false
+	}
+	waiting := len(r.messages) // those that come from now on are asked for later
 	if r.Paused() {
 		return true
 	}
@@ -297,11 +336,4 @@ func (r *reading) stuck(ctx context.Context) error {
 		return nil // they are on their way
 	}
 	return handlerError{record.Damaged("%d messages of %s from %d on cannot be read", info.NumPending, r.Stream, r.Next)}
-}
-
-// A PullRequest asks a consumer for messages.
-type PullRequest struct {
-	Batch     int           `json:"batch"`
-	Expires   time.Duration `json:"expires"`
-	Heartbeat time.Duration `json:"idle_heartbeat,omitempty"`
 }

@@ -27,12 +27,8 @@ func IsTransient(err error) bool {
 	if errors.As(err, &network) {
 		return network.Op != "remote error" // which is a refusal by TLS
 	}
-	var stored *ServerError // what was published was not
-	if errors.As(err, &stored) {
-		return stored.Code == http.StatusServiceUnavailable && stored.ErrCode != codeStoreFailed
-	}
 	var refused *jetstream.APIError
-	return errors.As(err, &refused) && (refused.Code == http.StatusServiceUnavailable ||
+	return errors.As(err, &refused) && refused.ErrorCode != codeStoreFailed && (refused.Code == http.StatusServiceUnavailable ||
 		refused.ErrorCode == codeNoPeers && !strings.Contains(refused.Description, "storage"))
 }
 
@@ -49,7 +45,7 @@ var (
 		jetstream.ErrConsumerNotFound, jetstream.ErrConsumerExists, jetstream.ErrConsumerDoesNotExist,
 	}
 	// unanswered is what becomes of a request while a leader is chosen.
-	unanswered = []error{context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, ErrNoAnswer}
+	unanswered = []error{context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, jetstream.ErrNoStreamResponse, ErrNoAnswer}
 )
 
 func isOneOf(err error, all []error) bool {

@@ -1,0 +1,285 @@
+package datadir
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/minio/highwayhash"
+)
+
+// The server mends a block that it cannot read by cutting off the rest of it, and
+// one whose numbers are damaged may keep it busy for ever. So what is stored is
+// checked before the server sees it, as the server itself would: against the
+// checksum of each record. The version of the server is pinned; the tests hold
+// this file against it.
+//
+// A record is
+//
+//	uint32  length, with the highest bit set if there are headers
+//	uint64  number, where the highest bits mark what was deleted
+//	int64   time
+//	uint16  length of the subject
+//	        subject
+//	uint32  length of the headers, if there are any
+//	        headers, message
+//	uint64  HighwayHash of number, time, subject, headers and message
+const (
+	recordHead     = 22
+	recordHash     = highwayhash.Size64
+	recordHeaders  = 1 << 31
+	recordMost     = 32 << 20
+	recordDeleted  = 3 << 62
+	checkAfterStop = 256 << 20
+)
+
+// A Damage is bytes of a file that are not what was stored.
+type Damage struct {
+	Stream string
+	file   string
+	from   int
+	to     int
+	After  uint64 // the highest number of the stream's messages before it
+	torn   bool   // it may be the end of what was written when the process ended
+	What   string // where no bytes can be named
+}
+
+// String says where the damage is.
+func (d Damage) String() string {
+	if d.What != "" {
+		return fmt.Sprintf("%s (%s) %s", d.file, d.Stream, d.What)
+	}
+	return fmt.Sprintf("bytes %d to %d of %s (%s) cannot be read", d.from, d.to, d.file, d.Stream)
+}
+
+// acknowledged returns the damage that is not the end of what was being written.
+func acknowledged(found []Damage) []Damage {
+	return slices.DeleteFunc(slices.Clone(found), func(d Damage) bool { return d.torn })
+}
+
+// checkFile checks a block, and returns how long it is and the highest number in it.
+func checkFile(dir string, block int, mayEndTorn bool) (found []Damage, size int, last uint64, err error) {
+	file := blockFile(dir, block)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	found, last = findDamage(data, newBlockHash(filepath.Base(dir), block), mayEndTorn)
+	for i := range found {
+		found[i].Stream, found[i].file = filepath.Base(dir), file
+	}
+	return found, len(data), last, nil
+}
+
+// findDamage returns the damage of a block and the highest number in it. The last one
+// of a stream may end with what was being written, if the process did not end in good
+// order.
+func findDamage(data []byte, h hash.Hash64, mayEndTorn bool) (found []Damage, highest uint64) {
+	found, highest = checkBlock(data, h)
+	if n := len(found); n > 0 && mayEndTorn {
+		last := &found[n-1]
+		last.torn = isTorn(data, last.from, last.to, h)
+	}
+	return found, highest
+}
+
+func blockFile(dir string, block int) string {
+	return filepath.Join(dir, "msgs", fmt.Sprintf("%d.blk", block))
+}
+
+// isTorn reports whether what cannot be read is the beginning of what was being
+// written: a message, which is then the last one, or the marks of some that were
+// deleted. A disk writes whole sectors; of such a write some are missing, and zero, or
+// the file ends before. Where all of it is there, it was acknowledged, and changed
+// since.
+func isTorn(data []byte, from, to int, h hash.Hash64) bool {
+	const sector = 512
+	for at := to; at < len(data); {
+		n := recordAt(data[at:], h)
+		if n == 0 || binary.LittleEndian.Uint64(data[at+4:])&recordDeleted == 0 {
+			return false
+		}
+		at += n
+	}
+	for at := from; at < to; {
+		end := min(at-at%sector+sector, to)
+		if len(bytes.Trim(data[at:end], "\x00")) == 0 {
+			return true
+		}
+		at = end
+	}
+	return to == len(data) && endsEarly(data[from:], h)
+}
+
+// endsEarly reports whether data is the beginning of a record.
+func endsEarly(data []byte, h hash.Hash64) bool {
+	if len(data) < recordHead+recordHash {
+		return true
+	}
+	length := binary.LittleEndian.Uint32(data)
+	if int(length&^recordHeaders) <= len(data) {
+		return false
+	}
+	// Of a whole record the length may have changed, which its hash does not cover.
+	whole := slices.Clone(data)
+	for _, headers := range []uint32{0, recordHeaders} {
+		binary.LittleEndian.PutUint32(whole, uint32(len(data))|headers)
+		if recordAt(whole, h) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// BlocksOf returns the numbers of a stream's blocks, in their order.
+func BlocksOf(dir string) ([]int, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, "msgs"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var blocks []int
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".blk"); ok {
+			if n, err := strconv.Atoi(name); err == nil {
+				blocks = append(blocks, n)
+			}
+		}
+	}
+	slices.Sort(blocks)
+	return blocks, nil
+}
+
+func newBlockHash(stream string, block int) hash.Hash64 {
+	return newHash(fmt.Sprintf("%s-%d", stream, block))
+}
+
+// newHash returns the server's checksum, whose key is made of a name.
+func newHash(name string) hash.Hash64 {
+	key := sha256.Sum256([]byte(name))
+	h, err := highwayhash.NewDigest64(key[:])
+	if err != nil {
+		panic(err) // the key has the right length
+	}
+	return h
+}
+
+// checkBlock returns what is no record in a block, and the highest number of a
+// record.
+func checkBlock(data []byte, h hash.Hash64) (found []Damage, highest uint64) {
+	for at := 0; at < len(data); {
+		if n := recordAt(data[at:], h); n > 0 {
+			highest = max(highest, binary.LittleEndian.Uint64(data[at+4:])&^recordDeleted)
+			at += n
+			continue
+		}
+		d := Damage{from: at, After: highest}
+		for at++; at < len(data) && (!plausible(data[at:]) || recordAt(data[at:], h) == 0); at++ {
+		}
+		d.to = at
+		found = append(found, d)
+	}
+	return found, highest
+}
+
+// plausible reports whether a record may begin here, without reading it.
+func plausible(data []byte) bool {
+	if len(data) < recordHead+recordHash {
+		return false
+	}
+	at := int64(binary.LittleEndian.Uint64(data[12:]))
+	seq := binary.LittleEndian.Uint64(data[4:]) &^ recordDeleted
+	return seq>>48 == 0 && (at == 0 || at > int64(50*365*24*time.Hour)) && at < int64(200*365*24*time.Hour)
+}
+
+// recordAt returns how long the record is with which data begins, or 0 if it is
+// none.
+func recordAt(data []byte, h hash.Hash64) int {
+	if len(data) < recordHead+recordHash {
+		return 0
+	}
+	length := binary.LittleEndian.Uint32(data)
+	n, subject := int(length&^recordHeaders), int(binary.LittleEndian.Uint16(data[20:]))
+	if n > len(data) || n > recordMost || n < recordHead+subject+recordHash {
+		return 0
+	}
+	rest := data[recordHead+subject : n-recordHash]
+	h.Reset()
+	_, _ = h.Write(data[4:20])
+	_, _ = h.Write(data[recordHead : recordHead+subject])
+	if length&recordHeaders != 0 {
+		if len(rest) < 4 || !areHeaders(rest) {
+			return 0
+		}
+		rest = rest[4:]
+	}
+	_, _ = h.Write(rest)
+	var sum [recordHash]byte
+	if !bytes.Equal(h.Sum(sum[:0]), data[n-recordHash:n]) {
+		return 0
+	}
+	return n
+}
+
+// areHeaders checks the length of the headers, which the hash does not cover.
+func areHeaders(rest []byte) bool {
+	n := int(binary.LittleEndian.Uint32(rest))
+	if n > len(rest)-4 {
+		return false
+	}
+	headers := rest[4 : 4+n]
+	return bytes.HasPrefix(headers, []byte("NATS/1.0")) && bytes.HasSuffix(headers, []byte("\r\n\r\n"))
+}
+
+// cutDamage takes what is no record out of a stream's blocks, and has the server
+// make its index again. The blocks as they were are kept beside.
+func cutDamage(dir, stream string, found []Damage) error {
+	if len(found) == 0 {
+		return nil
+	}
+	kept := filepath.Join(dir, "damaged", time.Now().UTC().Format("20060102-150405.000"), filepath.Base(stream))
+	if err := os.MkdirAll(kept, 0o700); err != nil {
+		return err
+	}
+	for len(found) > 0 {
+		file := found[0].file
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := writeDurably(filepath.Join(kept, filepath.Base(file)), data); err != nil {
+			return err
+		}
+		var good []byte
+		from := 0
+		for len(found) > 0 && found[0].file == file {
+			good = append(good, data[from:found[0].from]...)
+			from, found = found[0].to, found[1:]
+		}
+		if err := writeDurably(file, append(good, data[from:]...)); err != nil {
+			return err
+		}
+	}
+	return removeIndex(stream)
+}
+
+// removeIndex removes the server's index of a stream: it is made again from the blocks.
+func removeIndex(stream string) error {
+	err := os.Remove(filepath.Join(stream, "msgs", "index.db"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,67 @@
+package datadir
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// storeDir is the directory of the server.
+const storeDir = "jetstream"
+
+// Files are those of a data directory, as the server that is pinned writes them.
+type Files struct {
+	Path       string
+	Interval   time.Duration // how often the server brings what was written to the disk; 0: before every answer
+	Log        *slog.Logger
+	Configs    []jetstream.StreamConfig // of all streams
+	Volatile   []string                 // the streams that are not brought to the disk with each message
+	Remade     string                   // the one of them that is made again from others
+	Advice     string                   // what to do about damage
+	AcceptLoss bool
+}
+
+// refuse is the error for damage without which the journal may not go on.
+func (f *Files) refuse(found []Damage) error {
+	texts := make([]string, len(found))
+	for i, d := range found {
+		texts[i] = d.String()
+	}
+	return record.Damaged("%s. %s", strings.Join(texts, "; "), f.Advice)
+}
+
+// StreamsDir returns the directory that has those of the streams.
+func (f *Files) StreamsDir() string {
+	return filepath.Join(f.Path, storeDir, "$G", "streams")
+}
+
+// IsVolatile reports whether a stream may lose messages: it is not brought to the disk
+// with each of them.
+func (f *Files) IsVolatile(stream string) bool {
+	return slices.Contains(f.Volatile, stream)
+}
+
+// cut takes damage out of a stream that may lose it, and says so.
+func (f *Files) cut(stream string, found []Damage) error {
+	if hard := acknowledged(found); len(hard) > 0 {
+		f.Log.Error("the store is damaged; the journal goes on without what cannot be read", "damage", hard)
+	} else if len(found) > 0 {
+		f.Log.Warn("what was being written is cut off: it was never acknowledged", "damage", found)
+	}
+	if err := cutDamage(f.Path, stream, found); err != nil {
+		return fmt.Errorf("journal: removing damage: %w", err)
+	}
+	return nil
+}
+
+// StreamDirs returns the directories of all streams.
+func (f *Files) StreamDirs() ([]string, error) {
+	return filepath.Glob(filepath.Join(f.StreamsDir(), "*"))
+}

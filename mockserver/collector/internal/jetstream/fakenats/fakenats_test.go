@@ -1,0 +1,250 @@
+package fakenats
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+)
+
+// A side is a client of one of the two servers that are compared.
+type side struct {
+	*testing.T
+	nc        *nats.Conn
+	js        jetstream.JetStream
+	delivered map[string]jetstream.Msg // by consumer and number: what was handed out last
+}
+
+// TestAsARealServer asks a real server and the fake for the same things, at random, and
+// compares what they answer. FAKE_SEED says what is asked, and FAKE_STEPS how often.
+func TestAsARealServer(t *testing.T) {
+	t.Parallel()
+	seed, _ := strconv.ParseUint(os.Getenv("FAKE_SEED"), 10, 64)
+	steps, _ := strconv.Atoi(os.Getenv("FAKE_STEPS"))
+	fake := New(false)
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for tick := time.NewTicker(5 * time.Millisecond); ; {
+			select {
+			case <-tick.C:
+				fake.Tick()
+			case <-stop:
+				return
+			}
+		}
+	}()
+	real, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()})
+	require.NoError(t, err)
+	real.Start()
+	defer real.WaitForShutdown()
+	defer real.Shutdown()
+	require.True(t, real.ReadyForConnections(time.Minute))
+	sides := []*side{newSide(t, real), newSide(t, fake)}
+	for step := range max(steps, 400) {
+		var answers []string
+		for _, s := range sides {
+			answers = append(answers, s.ask(rand.New(rand.NewPCG(seed, uint64(step)))))
+		}
+		require.Equal(t, answers[0], answers[1], "FAKE_SEED=%d, step %d", seed, step)
+	}
+}
+
+func newSide(t *testing.T, to nats.InProcessConnProvider) *side {
+	nc, err := nats.Connect("", nats.InProcessServer(to))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	for _, config := range []jetstream.StreamConfig{
+		{Name: "LOG", Subjects: []string{"log.*"}, Discard: jetstream.DiscardNew, MaxBytes: 40_000, AllowDirect: true, Duplicates: time.Hour},
+		{Name: "LAST", Subjects: []string{"last.>"}, MaxMsgsPerSubject: 1, MaxBytes: 1000, Discard: jetstream.DiscardOld, AllowMsgTTL: true},
+		{
+			Name: "WORK", Subjects: []string{"at.*", "due.*"}, Retention: jetstream.WorkQueuePolicy, MaxMsgsPerSubject: 1,
+			AllowMsgSchedules: true, AllowMsgTTL: true, AllowRollup: true, AllowDirect: true,
+		},
+	} {
+		_, err := js.CreateStream(t.Context(), config)
+		require.NoError(t, err)
+	}
+	return &side{T: t, nc: nc, js: js, delivered: map[string]jetstream.Msg{}}
+}
+
+// ask asks for something at random, and returns what was answered, without times.
+func (s *side) ask(random *rand.Rand) string {
+	n := random.IntN(100)
+	name := []string{"LOG", "LAST", "WORK"}[random.IntN(3)]
+	subject := map[string]string{"LOG": "log.", "LAST": "last.", "WORK": "due."}[name] + strconv.Itoa(random.IntN(5))
+	stream, err := s.js.Stream(s.Context(), name)
+	require.NoError(s, err)
+	last := stream.CachedInfo().State.LastSeq
+	seq := last - min(last, uint64(random.IntN(20)))
+	switch {
+	case n < 40:
+		return s.publish(random, subject, seq)
+	case n < 45:
+		m, err := stream.GetLastMsgForSubject(s.Context(), subject)
+		return s.message(m, err)
+	case n < 50:
+		m, err := stream.GetMsg(s.Context(), max(seq, 1))
+		return s.message(m, err)
+	case n < 55:
+		m, err := stream.GetMsg(s.Context(), max(seq, 1), jetstream.WithGetMsgSubject(subject))
+		return s.message(m, err)
+	case n < 57:
+		return outcome("purge", stream.Purge(s.Context(), jetstream.WithPurgeSequence(seq)))
+	case n < 59:
+		return outcome("purge "+subject, stream.Purge(s.Context(), jetstream.WithPurgeSubject(subject)))
+	case n < 61:
+		return fmt.Sprint("delete ", seq, stream.DeleteMsg(s.Context(), max(seq, 1)) == nil)
+	case n < 63:
+		return s.consumer(name, subject, seq)
+	case n < 80:
+		return s.fetch(random, name)
+	case n < 90:
+		return s.end(random, name, seq)
+	}
+	info, err := stream.Info(s.Context(), jetstream.WithDeletedDetails(true), jetstream.WithSubjectFilter(">"))
+	require.NoError(s, err)
+	state := info.State
+	state.FirstTime, state.LastTime = time.Time{}, time.Time{}
+	if state.LastSeq == 0 {
+		state.FirstSeq, state.Deleted, state.NumDeleted = 0, nil, 0 // which differ where an empty stream was purged
+	}
+	if name == "WORK" {
+		state.Bytes = 0 // what a schedule becomes has other headers in another order
+	}
+	return fmt.Sprintf("%+v", state)
+}
+
+func outcome(what string, err error) string {
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) {
+		return fmt.Sprint(what, ": ", refused.ErrorCode)
+	}
+	return fmt.Sprint(what, ": ", err)
+}
+
+func (s *side) message(m *jetstream.RawStreamMsg, err error) string {
+	if err != nil {
+		return outcome("get", err)
+	}
+	return fmt.Sprint(m.Subject, m.Sequence, m.Header.Get("A"), len(m.Data))
+}
+
+func (s *side) publish(random *rand.Rand, subject string, seq uint64) string {
+	m := nats.NewMsg(subject)
+	m.Data = make([]byte, random.IntN(200))
+	m.Header.Set("A", "b")
+	switch random.IntN(8) {
+	case 0:
+		m.Header.Set(nats.ExpectedLastSeqHdr, strconv.FormatUint(seq, 10))
+	case 1:
+		m.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(seq, 10))
+	case 2:
+		m.Header.Set(nats.MsgIdHdr, strconv.Itoa(random.IntN(5)))
+	case 3:
+		if subject[0] == 'd' {
+			m.Subject = "at." + subject[4:]
+			m.Header.Set("Nats-Schedule", "@at "+time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano))
+			m.Header.Set("Nats-Schedule-Target", subject)
+		}
+	}
+	ack, err := s.js.PublishMsg(s.Context(), m)
+	if err != nil {
+		return outcome("publish", err)
+	}
+	return fmt.Sprint(ack.Stream, ack.Sequence, ack.Duplicate)
+}
+
+// consumer makes a consumer, or takes it away.
+func (s *side) consumer(stream, subject string, seq uint64) string {
+	c := jetstream.ConsumerConfig{
+		Durable: "c", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Hour, MaxAckPending: 5, MaxDeliver: -1,
+		FilterSubjects: []string{"due.*"},
+	}
+	if stream != "WORK" {
+		c.FilterSubjects = []string{subject, map[string]string{"LOG": "log.7", "LAST": "last.7"}[stream]}
+		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, max(seq, 1)
+	}
+	if _, err := s.js.Consumer(s.Context(), stream, c.Durable); err == nil {
+		return outcome("remove", s.js.DeleteConsumer(s.Context(), stream, c.Durable))
+	}
+	_, err := s.js.CreateConsumer(s.Context(), stream, c)
+	return outcome("create", err)
+}
+
+// fetch asks for messages, and remembers those that are to be acknowledged.
+func (s *side) fetch(random *rand.Rand, stream string) string {
+	c, err := s.js.Consumer(s.Context(), stream, "c")
+	if err != nil {
+		return outcome("fetch", err)
+	}
+	batch, err := c.FetchNoWait(1 + random.IntN(4))
+	require.NoError(s, err)
+	var got string
+	for m := range batch.Messages() {
+		meta, err := m.Metadata()
+		require.NoError(s, err)
+		s.delivered[fmt.Sprint(stream, meta.Sequence.Stream)] = m
+		got += fmt.Sprintf("%s %d, %d times; ", m.Subject(), meta.Sequence.Stream, meta.NumDelivered)
+	}
+	return got + fmt.Sprint(batch.Error())
+}
+
+// end acknowledges a message, or gives it back.
+func (s *side) end(random *rand.Rand, stream string, seq uint64) string {
+	c, err := s.js.Consumer(s.Context(), stream, "c")
+	if err != nil {
+		return outcome("end", err)
+	}
+	key := fmt.Sprint(stream, seq)
+	m := s.delivered[key]
+	if m == nil {
+		return "nothing to end"
+	}
+	delete(s.delivered, key)
+	if random.IntN(3) == 0 {
+		require.NoError(s, m.Nak())
+	} else {
+		require.NoError(s, m.Ack())
+	}
+	require.NoError(s, s.nc.Flush())
+	_, err = c.Info(s.Context()) // which is answered behind it
+	return outcome("ended", err)
+}
+
+// TestTimesAreKept has messages be due at their time, and expire.
+func TestTimesAreKept(t *testing.T) {
+	fake := New(false)
+	s := newSide(t, fake)
+	at := func(d time.Duration) string { return "@at " + time.Now().Add(d).UTC().Format(time.RFC3339Nano) }
+	for i, d := range []time.Duration{time.Hour, -time.Second} {
+		m := nats.NewMsg(fmt.Sprint("at.", i))
+		m.Header.Set("Nats-Schedule", at(d))
+		m.Header.Set("Nats-Schedule-Target", fmt.Sprint("due.", i))
+		_, err := s.js.PublishMsg(t.Context(), m)
+		require.NoError(t, err)
+	}
+	m := nats.NewMsg("last.x")
+	m.Header.Set(nats.MsgTTLHdr, "1ns")
+	_, err := s.js.PublishMsg(t.Context(), m)
+	require.NoError(t, err)
+	fake.Tick()
+	work, err := s.js.Stream(t.Context(), "WORK")
+	require.NoError(t, err)
+	info, err := work.Info(t.Context(), jetstream.WithSubjectFilter(">"))
+	require.NoError(t, err)
+	require.Equal(t, map[string]uint64{"at.0": 1, "due.1": 1}, info.State.Subjects)
+	last, err := s.js.Stream(t.Context(), "LAST")
+	require.NoError(t, err)
+	require.Zero(t, last.CachedInfo().State.Msgs)
+}

@@ -1,0 +1,267 @@
+package fakenats
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+)
+
+// A stream is a stream in memory.
+type stream struct {
+	config       jetstream.StreamConfig
+	created      time.Time
+	messages     []*message // in their order
+	last         uint64     // the number that was given last
+	lastTime     time.Time
+	acknowledged uint64 // up to which publishers were answered
+	ids          map[string]*message
+	consumers    map[string]*consumer
+}
+
+// A message is a stored message.
+type message struct {
+	seq     uint64
+	subject string
+	head    []byte
+	header  nats.Header
+	data    []byte
+	at      time.Time
+	expires time.Time // the zero time: never
+	due     time.Time // when it is to be published to its target; the zero time: never
+}
+
+// size is how much of a stream's room a message takes.
+func (m *message) size() uint64 {
+	n := 22 + len(m.subject) + len(m.data) + 8
+	if len(m.head) > 0 {
+		n += 4 + len(m.head)
+	}
+	return uint64(n)
+}
+
+// isLazy reports whether messages are acknowledged before they are on the disk.
+func (st *stream) isLazy() bool { return st.config.PersistMode == jetstream.AsyncPersistMode }
+
+// names returns those of the streams, in their order. The server's lock is held, here and
+// below.
+func (s *Server) names() []string { return slices.Sorted(maps.Keys(s.streams)) }
+
+// streamOf returns the stream that stores a subject, or nil.
+func (s *Server) streamOf(subject string) *stream {
+	for _, st := range s.streams {
+		if slices.ContainsFunc(st.config.Subjects, func(p string) bool { return record.Matches(p, subject) }) {
+			return st
+		}
+	}
+	return nil
+}
+
+// publish stores a message, or says why not.
+func (s *Server) publish(st *stream, r *Request) any {
+	m := &message{subject: r.Subject, head: r.head, data: r.data, at: time.Now()}
+	if len(r.head) > 0 {
+		var err error
+		if m.header, err = nats.DecodeHeadersMsg(r.head); err != nil {
+			panic(err)
+		}
+	}
+	get := func(name string) string { return m.header.Get(name) }
+	answer := pubAnswer{Stream: st.config.Name}
+	if id := get(nats.MsgIdHdr); id != "" && st.ids[id] != nil && m.at.Sub(st.ids[id].at) < st.config.Duplicates {
+		answer.Seq, answer.Duplicate = st.ids[id].seq, true
+		return answer
+	}
+	expected := func(name string, have uint64) bool {
+		want, err := strconv.ParseUint(get(name), 10, 64)
+		if err != nil || want == have {
+			return true
+		}
+		answer.Error = &apiError{400, 10071, fmt.Sprintf("wrong last sequence: %d", have)}
+		return false
+	}
+	var before uint64
+	if have := st.lastOf(r.Subject); have != nil {
+		before = have.seq
+	}
+	if !expected(nats.ExpectedLastSeqHdr, st.last) || !expected(nats.ExpectedLastSubjSeqHdr, before) {
+		return answer
+	}
+	if max := st.config.MaxBytes; st.config.Discard == jetstream.DiscardNew && max > 0 && st.bytes()+m.size() > uint64(max) {
+		answer.Error = &apiError{503, 10077, "maximum bytes exceeded"}
+		return answer
+	}
+	if ttl, err := time.ParseDuration(get(nats.MsgTTLHdr)); err == nil {
+		m.expires = m.at.Add(ttl)
+	}
+	if at, ok := strings.CutPrefix(get("Nats-Schedule"), "@at "); ok {
+		m.due, _ = time.Parse(time.RFC3339Nano, at)
+	}
+	st.store(m)
+	if id := get(nats.MsgIdHdr); id != "" {
+		st.ids[id] = m
+	}
+	answer.Seq = m.seq
+	if r.reply != "" {
+		st.acknowledged = m.seq
+	}
+	return answer
+}
+
+// store puts a message behind the others, and takes out what no longer has room.
+func (st *stream) store(m *message) {
+	st.last++
+	m.seq, st.lastTime = st.last, m.at
+	if st.config.MaxMsgsPerSubject == 1 {
+		st.remove(func(o *message) bool { return o.subject == m.subject })
+	}
+	st.messages = append(st.messages, m)
+	if max := st.config.MaxBytes; max > 0 && st.config.Discard == jetstream.DiscardOld {
+		for st.bytes() > uint64(max) {
+			st.cutBefore(1)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.consumers)) {
+		st.consumers[name].handOut()
+	}
+}
+
+func (st *stream) bytes() (n uint64) {
+	for _, m := range st.messages {
+		n += m.size()
+	}
+	return n
+}
+
+// remove takes out the messages that match, and returns how many.
+func (st *stream) remove(match func(*message) bool) (removed uint64) {
+	n := len(st.messages)
+	st.messages = slices.DeleteFunc(st.messages, match)
+	return uint64(n - len(st.messages))
+}
+
+// cutBefore takes out the first n messages.
+func (st *stream) cutBefore(n int) { st.messages = slices.Delete(st.messages, 0, n) }
+
+// cut takes out what is behind the first n messages, as if it had never been.
+func (st *stream) cut(n int) {
+	for _, m := range st.messages[n:] {
+		maps.DeleteFunc(st.ids, func(_ string, o *message) bool { return o == m })
+	}
+	if n < len(st.messages) {
+		st.last = st.messages[n].seq - 1
+	}
+	st.messages = st.messages[:n]
+}
+
+// find returns the place of the first message from a number on.
+func (st *stream) find(seq uint64) int {
+	at, _ := slices.BinarySearchFunc(st.messages, seq, func(m *message, seq uint64) int { return cmp.Compare(m.seq, seq) })
+	return at
+}
+
+// get returns a message by its number, or nil.
+func (st *stream) get(seq uint64) *message {
+	if at := st.find(seq); at < len(st.messages) && st.messages[at].seq == seq {
+		return st.messages[at]
+	}
+	return nil
+}
+
+// lastOf returns the last message of a subject, or nil.
+func (st *stream) lastOf(subject string) *message {
+	for _, m := range slices.Backward(st.messages) {
+		if record.Matches(subject, m.subject) {
+			return m
+		}
+	}
+	return nil
+}
+
+// state is what the server says of the stream.
+func (st *stream) state() jetstream.StreamState {
+	state := jetstream.StreamState{Msgs: uint64(len(st.messages)), Bytes: st.bytes(), FirstSeq: st.last + 1, LastSeq: st.last, LastTime: st.lastTime, Consumers: len(st.consumers)}
+	if st.last == 0 {
+		state.FirstSeq = 0
+	}
+	if len(st.messages) > 0 {
+		state.FirstSeq, state.FirstTime = st.messages[0].seq, st.messages[0].at
+		state.NumDeleted = int(st.last - state.FirstSeq + 1 - state.Msgs)
+	}
+	state.NumSubjects = uint64(len(st.subjects(">")))
+	return state
+}
+
+// deleted returns the numbers between the first and the last message that are gone.
+func (st *stream) deleted() (gone []uint64) {
+	for i, m := range st.messages {
+		next := st.last + 1
+		if i+1 < len(st.messages) {
+			next = st.messages[i+1].seq
+		}
+		for seq := m.seq + 1; seq < next; seq++ {
+			gone = append(gone, seq)
+		}
+	}
+	return gone
+}
+
+// subjects counts the messages of each subject that matches.
+func (st *stream) subjects(filter string) map[string]uint64 {
+	n := map[string]uint64{}
+	for _, m := range st.messages {
+		if record.Matches(filter, m.subject) {
+			n[m.subject]++
+		}
+	}
+	return n
+}
+
+// Tick does what is due by now: messages expire, schedules are carried out, requests for
+// messages end, and what was handed out and not acknowledged is handed out again.
+func (s *Server) Tick() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.running {
+		return
+	}
+	now := time.Now()
+	for _, name := range s.names() {
+		st := s.streams[name]
+		st.remove(func(m *message) bool {
+			old := st.config.MaxAge > 0 && now.Sub(m.at) >= st.config.MaxAge
+			return old || !m.expires.IsZero() && !m.expires.After(now)
+		})
+		due := slices.Clone(st.messages)
+		due = slices.DeleteFunc(due, func(m *message) bool { return m.due.IsZero() || m.due.After(now) })
+		for _, m := range due {
+			st.carryOut(m, now)
+		}
+		for _, name := range slices.Sorted(maps.Keys(st.consumers)) {
+			st.consumers[name].tick(now)
+		}
+	}
+}
+
+// carryOut publishes a message that was scheduled, in place of its schedule.
+func (st *stream) carryOut(m *message, now time.Time) {
+	st.remove(func(o *message) bool { return o == m })
+	h := nats.Header{"Nats-Scheduler": []string{m.subject}, "Nats-Schedule-Next": []string{"purge"}}
+	lines := []string{"", "Nats-Scheduler: " + m.subject, "Nats-Schedule-Next: purge"}
+	for key, values := range m.header {
+		if strings.HasPrefix(key, "Nats-Schedule") {
+			continue
+		}
+		h[key] = values
+		lines = append(lines, key+": "+values[0])
+	}
+	st.store(&message{subject: m.header.Get("Nats-Schedule-Target"), head: headers(lines...), header: h, data: m.data, at: now})
+}

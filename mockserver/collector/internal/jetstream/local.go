@@ -1,0 +1,210 @@
+package jetstream
+
+import (
+	"fmt"
+
+	"github.com/gofrs/flock"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+// A local is what a journal has on a directory of its own.
+type local struct {
+	lock      *flock.Flock
+	files     *datadir.Files
+	ballast   *datadir.Ballast
+	server    *servers.Embedded // nil until the directory was checked
+	canary    *datadir.Canary   // nil where messages are acknowledged before they are synced
+	recent    datadir.Recent
+	snapshots snapshotStore
+	recovered bool // Open has come to its end
+}
+
+// note notes a second time what is stored.
+func (l *local) note(a record.Accepted) error {
+	if l == nil {
+		return nil
+	}
+	return l.recent.Add(a)
+}
+
+// setBase says what the account of what was removed is now.
+func (l *local) setBase(base []byte) {
+	if l == nil {
+		return
+	}
+	l.snapshots.mu.Lock()
+	defer l.snapshots.mu.Unlock()
+	l.snapshots.base = base
+}
+
+// openServer starts the embedded server on a directory that is ours alone.
+func (j *Journal) openServer() error {
+	lock, err := datadir.Lock(j.options.Dir)
+	if err != nil {
+		return err
+	}
+	j.local = &local{lock: lock}
+	if err := datadir.RemoveTemporary(j.options.Dir); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	j.local.files = &datadir.Files{
+		Path: j.options.Dir, Interval: j.options.SyncInterval, Log: j.Log, Configs: j.streams(), Advice: j.howToGoOn(), AcceptLoss: j.options.AcceptLoss,
+		Volatile: []string{j.Names.Stream(record.StreamRetry), j.Names.Stream(record.StreamAttempts)}, Remade: j.Names.Stream(record.StreamRetry),
+	}
+	m, err := j.local.files.ReadMarker()
+	if err != nil {
+		return err
+	}
+	if !m.Ready {
+		if err := m.Write(j.options.Dir); err != nil {
+			return err
+		}
+	}
+	j.local.ballast = datadir.NewBallast(j.options.Dir)
+	if err := j.local.ballast.Take(); datadir.IsDiskFull(err) {
+		j.Log.Warn("the disk is full: calls are refused until it has room", "directory", j.options.Dir)
+		j.incoming.usage.setDiskFull(true)
+	} else if err != nil {
+		return err
+	}
+	err = j.checkStore(m)
+	if datadir.IsDiskFull(err) {
+		j.giveWay()
+		err = j.checkStore(m)
+	}
+	if err != nil {
+		return err
+	}
+	j.local.server = servers.NewEmbedded(j.options.Dir, j.options.SyncInterval, j.Log)
+	if j.options.SyncInterval <= 0 {
+		j.local.canary = datadir.NewCanary(j.options.Dir)
+		j.Synced = j.lookAtCanary
+	}
+	return j.startServer()
+}
+
+// startServer starts the server, with a canary beside it.
+func (j *Journal) startServer() error {
+	if j.local.canary != nil {
+		if err := j.local.canary.Place(); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+	}
+	return j.local.server.Start()
+}
+
+// checkStore checks what an earlier process has left, and returns ErrDamaged if there is
+// damage that may be loss. It removes damage where it may.
+func (j *Journal) checkStore(m datadir.Marker) error {
+	j.left.kept = j.loadSnapshot()
+	noted, err := datadir.LoadRecent(j.options.Dir)
+	if err != nil {
+		return err
+	}
+	j.left.accepted = j.left.kept.raise(noted)
+	sizes, clean := datadir.ReadClean(j.options.Dir)
+	j.left.clean = clean
+	return j.local.files.Check(m, sizes, clean, j.mayLose)
+}
+
+// mayLose reports whether the journal may go on without what is damaged, and
+// remembers what that was.
+func (j *Journal) mayLose(d datadir.Damage) bool {
+	if d.What == "" && j.local.files.IsVolatile(d.Stream) {
+		return true
+	}
+	may := j.options.AcceptLoss || j.isYoung(d.Stream, d.After)
+	if may {
+		j.left.causes = append(j.left.causes, d.String())
+	}
+	return may
+}
+
+// isYoung reports whether what followed a message of a stream may have been torn by
+// a power cut: it was not yet brought to the disk.
+func (j *Journal) isYoung(stream string, after uint64) bool {
+	if j.options.SyncInterval <= 0 || j.left.clean || j.left.kept == nil {
+		return false
+	}
+	switch stream {
+	case j.Names.Stream(record.StreamCalls):
+		return after >= j.left.kept.account.Calls
+	case j.Names.Stream(record.StreamOutcomes):
+		return after >= j.left.kept.account.Outcomes
+	}
+	m, ok := j.left.kept.marks[stream]
+	return ok && after >= m.last
+}
+
+// lookAtCanary returns nil if what the server has answered for until now is on the disk.
+// Where it is not known it is to be stored again, by a server that is started again.
+func (j *Journal) lookAtCanary() error {
+	err := j.local.canary.Look()
+	if err != nil {
+		j.local.server.Fail(err)
+	}
+	return err
+}
+
+// giveWay gives up the ballast and has calls refused: the disk is full.
+func (j *Journal) giveWay() {
+	if j.local.ballast.Drop() {
+		j.Log.Warn("the disk is full: calls are refused until it has room; those that are pending are delivered", "directory", j.options.Dir)
+		j.incoming.usage.setDiskFull(true)
+	}
+}
+
+// tellLack says how much room the disk lacks though the ballast was given up: others have
+// taken that.
+func (j *Journal) tellLack(cause error) {
+	j.Log.Error("the disk is full, and what was held on it for that is used up: nothing is delivered until it has room",
+		"directory", j.options.Dir, "needed", j.local.files.RoomNeeded(), "free", j.local.ballast.Free(), "error", cause)
+}
+
+// holdBallast takes the ballast again once the disk has room, and has calls taken.
+// Until then, calls that all destinations are done with are removed.
+func (j *Journal) holdBallast() {
+	if !j.incoming.usage.isDiskFull() {
+		return
+	}
+	if err := j.local.ballast.Take(); err != nil {
+		j.Log.Debug("the disk is still full", "error", err)
+		store.Poke(j.trimmer.soon)
+		return
+	}
+	j.incoming.usage.setDiskFull(false)
+	j.Log.Info("the disk has room again; calls are taken", "directory", j.options.Dir)
+}
+
+// leaveDirectory stops the server, and lets others have the directory.
+func (j *Journal) leaveDirectory() error {
+	if err := j.leaveServer(); err != nil {
+		j.Log.Warn("not all that is stored is certain to be on the disk; the next start looks at all of it", "error", err)
+	}
+	if err := j.local.recent.Close(); err != nil {
+		j.Log.Debug("what was accepted last is not noted", "error", err)
+	}
+	return j.local.lock.Unlock()
+}
+
+// leaveServer stops the server, and remembers that it was stopped in good order where
+// all that is stored is on the disk.
+func (j *Journal) leaveServer() error {
+	if j.local.server == nil {
+		return nil
+	}
+	if err := j.local.server.Stop(); err != nil || !j.local.recovered {
+		return err
+	}
+	if _, err := j.Status.Writable(); err != nil {
+		return err
+	}
+	if err := j.local.files.Prove(); err != nil {
+		return err
+	}
+	return j.local.files.WriteClean()
+}

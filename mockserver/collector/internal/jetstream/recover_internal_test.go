@@ -1,0 +1,51 @@
+package jetstream
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/fakenats"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+)
+
+// TestUnsettledListsAreRemembered has outcomes come for longer than lists of failed calls
+// are looked after, while what an earlier process left is not yet done.
+func TestUnsettledListsAreRemembered(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		nc, err := nats.Connect("", nats.InProcessServer(fakenats.New(false)))
+		require.NoError(t, err)
+		defer nc.Close()
+		streams, err := store.Connected(nc)
+		require.NoError(t, err)
+		j, err := openOn(t.Context(), Options{}, streams, streams)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, j.Close()) }()
+		<-j.left.settled
+		outcome := func() {
+			m := nats.NewMsg(j.Names.Subject("o"))
+			m.Data = record.NewOutcomes(record.WriteID{})
+			_, err := j.Publish(t.Context(), m)
+			require.NoError(t, err)
+		}
+		since := func() time.Time {
+			at, err := j.unsettledSince(t.Context())
+			require.NoError(t, err)
+			return at.UTC()
+		}
+		outcome()
+		first := since()
+		time.Sleep(2 * unsettled)
+		outcome()
+		assert.Equal(t, first, since(), "it begins where it began before")
+		require.NoError(t, j.settleLists(t.Context()))
+		assert.Equal(t, first.Add(2*unsettled), since(), "all before is done")
+	})
+}

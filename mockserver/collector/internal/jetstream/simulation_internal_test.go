@@ -1,0 +1,454 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/fakenats"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// A simulation is a journal on a server in memory, which does what it is asked in an
+// order, and as late, as the seed says; and a model of what must become of each call. All
+// of it runs in a bubble of package synctest: a run of a seed is always the same.
+type simulation struct {
+	t       *testing.T
+	seed    uint64
+	random  *rand.Rand
+	server  *fakenats.Server
+	journal *Journal
+	conns   []*nats.Conn                    // that it has
+	stalled map[*fakenats.Request]time.Time // requests that are late, and until when
+	calm    bool                            // nothing is late, and all calls are delivered
+	trace   []string                        // what was decided
+	calls   int                             // counts them, to name them
+
+	mu    sync.Mutex // guards what follows
+	model *model
+}
+
+// TestSimulation leads a journal through crashes between any two steps, SEEDS (200) times,
+// each time in another way. A seed that failed is run alone by SEED.
+func TestSimulation(t *testing.T) {
+	defer cleanTimers()
+	first, last := uint64(1), uint64(200)
+	if n, err := strconv.ParseUint(os.Getenv("SEEDS"), 10, 64); err == nil {
+		last = n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
+		first, last = n, n
+	}
+	for seed := first; seed <= last && !t.Failed(); seed++ {
+		simulate(t, seed)
+	}
+}
+
+// TestSimulationRepeats runs the same seed twice.
+func TestSimulationRepeats(t *testing.T) {
+	defer cleanTimers()
+	for seed := range uint64(5) {
+		require.Equal(t, simulate(t, seed), simulate(t, seed), "seed %d", seed)
+	}
+}
+
+// simulate runs one seed, and returns what was decided.
+func simulate(t *testing.T, seed uint64) (trace []string) {
+	cleanTimers()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		s := &simulation{
+			t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), server: fakenats.New(true),
+			stalled: map[*fakenats.Request]time.Time{}, model: newModel(),
+		}
+		defer func() { trace = s.trace }()
+		defer s.leave()
+		s.run()
+	})
+	return trace
+}
+
+// cleanTimers has the client of NATS forget its pool of timers: those of one bubble are of no
+// use in another.
+func cleanTimers() {
+	runtime.GC()
+	runtime.GC()
+}
+
+// leave ends all goroutines of the bubble.
+func (s *simulation) leave() {
+	_ = s.server.Stop()
+	if s.journal != nil {
+		_ = s.journal.Close()
+	}
+	s.disconnect()
+}
+
+func (s *simulation) run() {
+	s.open()
+	for range 400 {
+		switch n := s.random.IntN(200); {
+		case n < 20:
+			s.append()
+		case n < 24:
+			s.start("replay", s.replay)
+		case n < 26:
+			s.start("trim", func(j *Journal) { _ = j.Trim(j.Ctx) })
+		case n < 27:
+			s.crash()
+		case n < 28:
+			s.closeInOrder()
+		default:
+			s.step()
+		}
+	}
+	s.settle()
+	s.closeInOrder()
+	s.settle()
+	s.end()
+}
+
+func (s *simulation) fail(format string, args ...any) {
+	s.t.Helper()
+	s.t.Fatalf("%s\nThe last decisions:\n%s\nRepeat it: SEED=%d go test -run 'TestSimulation$' ./mockserver/collector/internal/jetstream",
+		fmt.Sprintf(format, args...), strings.Join(s.trace[max(0, len(s.trace)-20):], "\n"), s.seed)
+}
+
+func (s *simulation) decide(format string, args ...any) {
+	s.trace = append(s.trace, fmt.Sprintf("%v ", time.Since(start).Round(time.Microsecond))+fmt.Sprintf(format, args...))
+}
+
+// start is when every bubble begins.
+var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// step lets one request go, or has time pass.
+func (s *simulation) step() {
+	synctest.Wait()
+	var free []*fakenats.Request
+	for _, r := range s.server.Held() {
+		if until, late := s.stalled[r]; !late || s.calm || !until.After(time.Now()) {
+			free = append(free, r)
+		}
+	}
+	if len(free) == 0 || !s.calm && s.random.IntN(30) == 0 {
+		d := time.Duration(1+s.random.IntN(300)) * time.Millisecond
+		s.decide("sleep %v", d)
+		time.Sleep(d)
+		synctest.Wait()
+		s.server.Tick()
+		return
+	}
+	r := free[s.random.IntN(len(free))]
+	if !s.calm && s.random.IntN(30) == 0 {
+		d := time.Duration(s.random.IntN(12_000)) * time.Millisecond
+		s.decide("stall %v for %v", r, d)
+		s.stalled[r] = time.Now().Add(d)
+		return
+	}
+	s.decide("let %v", r)
+	s.server.Let(r, fakenats.Done)
+}
+
+// during lets requests go until f has ended.
+func (s *simulation) during(what string, f func()) {
+	s.decide("%s", what)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	for began := time.Now(); ; s.step() {
+		synctest.Wait()
+		select {
+		case <-done:
+			return
+		default:
+		}
+		if time.Since(began) > time.Hour {
+			s.fail("%s does not end", what)
+		}
+	}
+}
+
+// start does something beside all else.
+func (s *simulation) start(what string, f func(*Journal)) {
+	s.decide("%s", what)
+	j := s.journal
+	j.Work.Go(func() { f(j) })
+}
+
+// open opens the journal. Requests may be too late for it, again and again.
+func (s *simulation) open() {
+	_ = s.server.Start()
+	for opened := false; !opened; {
+		s.during("open", func() {
+			err := s.connect()
+			if opened = err == nil; !opened {
+				s.disconnect()
+			}
+			if err != nil && !store.IsTransient(err) {
+				s.t.Errorf("opening: %v", err)
+			}
+		})
+		if s.t.Failed() {
+			s.fail("the journal does not open")
+		}
+	}
+	s.attach("crm")
+	s.attach("mail", "web")
+}
+
+// disconnect ends what is under way on the way to the server.
+func (s *simulation) disconnect() {
+	for _, nc := range s.conns {
+		nc.Close()
+	}
+	s.conns = nil
+	clear(s.stalled)
+}
+
+// connect opens the journal on connections of its own.
+func (s *simulation) connect() error {
+	var streams [2]store.Streams
+	for i := range streams {
+		nc, err := nats.Connect("", nats.InProcessServer(s.server), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		if err != nil {
+			return err
+		}
+		s.conns = append(s.conns, nc)
+		if streams[i], err = store.Connected(nc); err != nil {
+			return err
+		}
+	}
+	j, err := openOn(context.Background(), Options{MaxBytes: 8_000}, streams[0], streams[1])
+	if err != nil {
+		return err
+	}
+	s.journal = j
+	return nil
+}
+
+// attach attaches a destination, and has its calls worked at.
+func (s *simulation) attach(destination string, sources ...string) {
+	j := s.journal
+	s.during("attach "+destination, func() {
+		r, err := j.Attach(j.Ctx, destination, sources)
+		for ; err != nil && store.IsTransient(err); r, err = j.Attach(j.Ctx, destination, sources) {
+		}
+		if err != nil {
+			s.t.Errorf("attaching: %v", err)
+			return
+		}
+		for range 2 {
+			j.Work.Go(func() { s.work(j, destination, r) })
+		}
+	})
+}
+
+// crash ends the process between two steps, and the server with it. Of what it was about to
+// do some is done, and of that some is forgotten.
+func (s *simulation) crash() {
+	s.decide("crash")
+	for _, r := range s.server.Held() {
+		if s.random.IntN(2) == 0 {
+			s.server.Let(r, fakenats.Lost)
+		}
+	}
+	s.server.Crash(func(_ string, n int) int { return s.random.IntN(n + 1) })
+	_ = s.journal.Close()
+	s.disconnect()
+	s.model.crashed()
+	s.open()
+}
+
+// closeInOrder closes the journal, and opens it again on another server.
+func (s *simulation) closeInOrder() {
+	s.during("close", func() { _ = s.journal.Close() })
+	_ = s.server.Stop()
+	s.disconnect()
+	s.model.crashed()
+	s.open()
+}
+
+// append appends a batch.
+func (s *simulation) append() {
+	source := []string{"web", "ios"}[s.random.IntN(2)]
+	calls := make([]tracking.Call, 1+s.random.IntN(8))
+	if s.random.IntN(8) == 0 {
+		calls = make([]tracking.Call, 100+s.random.IntN(100)) // in parts
+	}
+	for i := range calls {
+		s.calls++
+		id := fmt.Sprint("m", s.calls)
+		calls[i] = tracking.Call{Source: source, ID: id, Body: fmt.Appendf(nil, `{"type":"track","messageId":%q}`, id)}
+	}
+	at := time.Now()
+	s.start(fmt.Sprintf("append %d calls of %s", len(calls), source), func(j *Journal) {
+		err := j.Append(j.Ctx, event.Batch{Source: source, ReceivedAt: at, Calls: calls})
+		stored, known := len(calls), true
+		var incomplete *journal.AppendError
+		switch {
+		case errors.As(err, &incomplete):
+			stored = incomplete.Stored()
+			known = j.Ctx.Err() == nil
+		case err != nil:
+			stored, known = 0, j.Ctx.Err() == nil
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i := range calls {
+			s.model.accept(source, calls[i].ID, i < stored, known)
+		}
+	})
+}
+
+// work ends entries, until the journal or the reader is closed.
+func (s *simulation) work(j *Journal, destination string, r journal.Reader) {
+	for {
+		l, err := r.Next(j.Ctx, journal.Want{})
+		if err != nil {
+			return
+		}
+		entry := l.Entry()
+		if problem := s.leased(destination, entry); problem != "" {
+			s.t.Errorf("%s of %s: %s", entry.ID, destination, problem)
+		}
+		luck := s.luck(entry.ID)
+		time.Sleep(time.Duration(luck%400_000) * time.Microsecond)
+		if luck%17 == 0 && !s.calm {
+			s.returned(destination, entry)
+			l.Return()
+			continue
+		}
+		result := journal.Result{RetryAt: time.Now().Add(time.Duration(luck%3000) * time.Millisecond)}
+		for i := range entry.Calls {
+			result.Outcomes = append(result.Outcomes, tracking.Outcome{State: s.outcome(entry, i), Reason: "because"})
+		}
+		ends := s.finishing(destination, entry, result)
+		if l.Finish(j.Ctx, result) == nil {
+			s.finished(destination, entry, ends)
+		}
+	}
+}
+
+// luck is a number that depends on nothing but what it is for, and the seed.
+func (s *simulation) luck(of string) uint64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, s.seed, of)
+	return h.Sum64() >> 8
+}
+
+func (s *simulation) outcome(entry journal.Entry, i int) tracking.State {
+	n := s.luck(entry.ID+"/"+entry.Calls[i].ID) % 10
+	switch {
+	case s.calm || n < 5:
+		return tracking.StateDelivered
+	case n < 6:
+		return tracking.StateFiltered
+	case n < 8 || entry.Attempt > 5:
+		return tracking.StateFailed
+	}
+	return tracking.StatePending
+}
+
+// replay makes some calls due again that failed.
+func (s *simulation) replay(j *Journal) {
+	var failed []tracking.Call
+	err := j.Failed(j.Ctx, "crm", func(f journal.FailedCall) bool {
+		if s.luck("replay "+f.Call.ID)%2 == 0 {
+			failed = append(failed, f.Call)
+		}
+		return len(failed) < 150
+	})
+	if err != nil || len(failed) == 0 {
+		return
+	}
+	s.mu.Lock()
+	for i := range failed {
+		s.model.at("crm", failed[i].ID).replaying = true
+	}
+	s.mu.Unlock()
+	if err := j.Replay(j.Ctx, "crm", failed, tracking.StateFailed); err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range failed {
+		if f := s.model.at("crm", failed[i].ID); f.replaying {
+			f.replayed = true
+		}
+	}
+}
+
+// settle has all come to an end.
+func (s *simulation) settle() {
+	s.calm = true
+	s.decide("settle")
+	began := time.Now()
+	for quiet := 0; quiet < 60; {
+		synctest.Wait()
+		if len(s.server.Held()) == 0 && s.isDone() {
+			quiet++
+		}
+		s.step()
+		if time.Since(began) > 10*time.Minute {
+			s.fail("not all is delivered: %v", s.ledgers())
+		}
+	}
+}
+
+func (s *simulation) isDone() bool {
+	ledgers, _ := s.journal.ledger.Ledgers()
+	for _, l := range ledgers {
+		if l.Pending > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *simulation) ledgers() (all []tracking.Ledger) {
+	s.during("ledger", func() { all, _ = s.journal.Ledger(s.journal.Ctx) })
+	return all
+}
+
+// end holds the ledger against what is stored, and both against the model.
+func (s *simulation) end() {
+	var proofs []journal.Verification
+	var err error
+	s.during("verify", func() { proofs, err = s.journal.Verify(s.journal.Ctx) })
+	if err != nil {
+		s.fail("verifying: %v", err)
+	}
+	for _, proof := range proofs {
+		listed := map[string]bool{}
+		s.during("failed", func() {
+			err = s.journal.Failed(s.journal.Ctx, proof.Destination, func(f journal.FailedCall) bool {
+				listed[f.Call.ID] = true
+				return true
+			})
+		})
+		if !proof.OK() || err != nil {
+			s.fail("%+v, %v", proof, err)
+		}
+		if problem := s.model.check(proof.Ledger, listed); problem != "" {
+			s.fail("%s: %s: %s", proof.Destination, problem, inWords(proof.Ledger))
+		}
+	}
+}

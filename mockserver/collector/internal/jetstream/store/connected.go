@@ -1,0 +1,167 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// connected implements Streams on a connection.
+type connected struct {
+	nc *nats.Conn
+	js jetstream.JetStream
+
+	mu    sync.Mutex // guards found
+	found map[string]jetstream.Stream
+}
+
+// Connected returns the streams of the servers that a connection leads to.
+func Connected(nc *nats.Conn) (Streams, error) {
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(RequestPatience))
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	return &connected{nc: nc, js: js, found: map[string]jetstream.Stream{}}, nil
+}
+
+func (c *connected) Publish(ctx context.Context, m *nats.Msg) (uint64, error) {
+	ack, err := c.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)) // it is tried again where that does no harm
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+// stream returns a stream, which is looked for once.
+func (c *connected) stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	c.mu.Lock()
+	stream := c.found[name]
+	c.mu.Unlock()
+	if stream != nil {
+		return stream, nil
+	}
+	stream, err := c.js.Stream(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.found[name] = stream
+	return stream, nil
+}
+
+func (c *connected) Create(ctx context.Context, config jetstream.StreamConfig) error {
+	_, err := c.js.CreateStream(ctx, config)
+	return err
+}
+
+func (c *connected) Update(ctx context.Context, config jetstream.StreamConfig) error {
+	_, err := c.js.UpdateStream(ctx, config)
+	return err
+}
+
+func (c *connected) info(ctx context.Context, name string, options ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
+	stream, err := c.stream(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return stream.Info(ctx, options...)
+}
+
+func (c *connected) Info(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
+	return c.info(ctx, name)
+}
+
+func (c *connected) Deleted(ctx context.Context, name string) ([]uint64, error) {
+	info, err := c.info(ctx, name, jetstream.WithDeletedDetails(true))
+	if err != nil {
+		return nil, err
+	}
+	return info.State.Deleted, nil
+}
+
+func (c *connected) Subjects(ctx context.Context, name, filter string) (map[string]uint64, error) {
+	info, err := c.info(ctx, name, jetstream.WithSubjectFilter(filter))
+	if err != nil {
+		return nil, err
+	}
+	return info.State.Subjects, nil
+}
+
+func (c *connected) Get(ctx context.Context, name string, seq uint64) (*jetstream.RawStreamMsg, error) {
+	stream, err := c.stream(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return stream.GetMsg(ctx, seq)
+}
+
+func (c *connected) Next(ctx context.Context, name, subject string, seq uint64) (*jetstream.RawStreamMsg, error) {
+	stream, err := c.stream(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
+}
+
+func (c *connected) Last(ctx context.Context, name, subject string) (*jetstream.RawStreamMsg, error) {
+	stream, err := c.stream(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return stream.GetLastMsgForSubject(ctx, subject)
+}
+
+func (c *connected) Delete(ctx context.Context, name string, seq uint64) error {
+	stream, err := c.stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	return stream.DeleteMsg(ctx, seq)
+}
+
+func (c *connected) Purge(ctx context.Context, name, subject string, before uint64) error {
+	stream, err := c.stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	return stream.Purge(ctx, func(r *jetstream.StreamPurgeRequest) error {
+		r.Subject, r.Sequence = subject, before
+		return nil
+	})
+}
+
+func (c *connected) KeyValue(ctx context.Context, bucket string) (jetstream.KeyValue, error) {
+	return c.js.KeyValue(ctx, bucket)
+}
+
+func (c *connected) Consumer(ctx context.Context, stream, name string) (Consumer, error) {
+	found, err := c.js.Consumer(ctx, stream, name)
+	if err != nil {
+		return nil, err
+	}
+	return &consumer{Consumer: found, nc: c.nc}, nil
+}
+
+func (c *connected) CreateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (Consumer, error) {
+	found, err := c.js.CreateConsumer(ctx, stream, config)
+	if err != nil {
+		return nil, err
+	}
+	return &consumer{Consumer: found, nc: c.nc}, nil
+}
+
+func (c *connected) UpdateConsumer(ctx context.Context, stream string, config jetstream.ConsumerConfig) (Consumer, error) {
+	found, err := c.js.UpdateConsumer(ctx, stream, config)
+	if err != nil {
+		return nil, err
+	}
+	return &consumer{Consumer: found, nc: c.nc}, nil
+}
+
+func (c *connected) DeleteConsumer(ctx context.Context, stream, name string) error {
+	return c.js.DeleteConsumer(ctx, stream, name)
+}

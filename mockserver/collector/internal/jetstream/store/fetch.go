@@ -1,0 +1,194 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// consumer implements Consumer on a connection.
+//
+// It asks as jetstream.Consumer.Fetch does, which makes a timer and parses the reply for
+// each message: reading by that takes 7.8 µs of CPU a message, and by this 5.7.
+type consumer struct {
+	jetstream.Consumer
+	nc *nats.Conn
+
+	mu    sync.Mutex         // guards what follows
+	sub   *nats.Subscription // nil until something is asked for
+	batch *batch             // the last one that was asked for
+}
+
+// Fetch implements Consumer.
+func (c *consumer) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (jetstream.MessageBatch, error) {
+	end, _ := ctx.Deadline()
+	expires := time.Until(end)
+	expires -= min(expires/10, time.Second) // so that it is the server who says that it has expired
+	heartbeat = min(heartbeat, expires/3)
+	request, err := json.Marshal(pullRequest{messages, expires, heartbeat})
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sub == nil {
+		if c.sub, err = c.nc.Subscribe(c.nc.NewInbox(), c.receive); err != nil {
+			return nil, err
+		}
+	}
+	b := newBatch(ctx, messages, 3*heartbeat/2)
+	c.batch = b
+	info := c.CachedInfo()
+	if err := c.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+info.Stream+"."+info.Name, c.sub.Subject, request); err != nil {
+		b.end(err)
+		return nil, err
+	}
+	return b, nil
+}
+
+// Stop implements Consumer.
+func (c *consumer) Stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sub != nil {
+		_ = c.sub.Unsubscribe()
+	}
+}
+
+func (c *consumer) receive(m *nats.Msg) {
+	c.mu.Lock()
+	b := c.batch
+	c.mu.Unlock()
+	b.receive(m)
+}
+
+// A pullRequest asks a consumer for messages.
+type pullRequest struct {
+	Batch     int           `json:"batch"`
+	Expires   time.Duration `json:"expires"`
+	Heartbeat time.Duration `json:"idle_heartbeat"`
+}
+
+// A batch is what a consumer was asked for.
+type batch struct {
+	messages chan jetstream.Msg // has room for all; closed by end
+	heard    atomic.Bool        // the server has said something since it was last looked
+	silence  time.Duration      // how often that is looked
+
+	mu        sync.Mutex // guards what follows
+	listening *time.Timer
+	unlink    func() bool // from the context
+	left      int         // messages that are yet to come
+	ended     bool
+	err       error
+}
+
+func newBatch(ctx context.Context, messages int, silence time.Duration) *batch {
+	b := &batch{messages: make(chan jetstream.Msg, messages), silence: silence, left: messages}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.listening = time.AfterFunc(silence, b.listen)
+	b.unlink = context.AfterFunc(ctx, func() { b.end(ctx.Err()) })
+	return b
+}
+
+// Messages implements jetstream.MessageBatch.
+func (b *batch) Messages() <-chan jetstream.Msg { return b.messages }
+
+// Error implements jetstream.MessageBatch.
+func (b *batch) Error() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}
+
+// receive takes messages, and what the server says about the request.
+func (b *batch) receive(m *nats.Msg) {
+	b.heard.Store(true)
+	switch status := m.Header.Get("Status"); status {
+	case "":
+		b.take(m)
+	case "100": // it keeps the request
+	case "408": // the request has expired
+		b.end(nil)
+	default: // the consumer is gone, or moves to another server
+		b.end(fmt.Errorf("nats: %s %s", status, m.Header.Get("Description")))
+	}
+}
+
+func (b *batch) take(m *nats.Msg) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return
+	}
+	b.messages <- message{m}
+	if b.left--; b.left == 0 {
+		b.finish(nil)
+	}
+}
+
+// listen ends the batch when nothing was heard of the server for too long.
+func (b *batch) listen() {
+	if !b.heard.Swap(false) {
+		b.end(jetstream.ErrNoHeartbeat)
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		b.listening.Reset(b.silence)
+	}
+}
+
+// end says that nothing more comes.
+func (b *batch) end(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.finish(err)
+}
+
+// finish is end with the lock held.
+func (b *batch) finish(err error) {
+	if b.ended {
+		return
+	}
+	b.ended, b.err = true, err
+	b.listening.Stop()
+	b.unlink()
+	close(b.messages)
+}
+
+// message implements jetstream.Msg as far as it is used.
+type message struct{ *nats.Msg }
+
+func (m message) Subject() string      { return m.Msg.Subject }
+func (m message) Reply() string        { return m.Msg.Reply }
+func (m message) Headers() nats.Header { return m.Header }
+func (m message) Data() []byte         { return m.Msg.Data }
+
+func (m message) Metadata() (*jetstream.MsgMetadata, error) {
+	meta, err := m.Msg.Metadata()
+	if err != nil {
+		return nil, err
+	}
+	return &jetstream.MsgMetadata{
+		Sequence:     jetstream.SequencePair(meta.Sequence),
+		NumDelivered: meta.NumDelivered, NumPending: meta.NumPending, Timestamp: meta.Timestamp,
+		Stream: meta.Stream, Consumer: meta.Consumer, Domain: meta.Domain,
+	}, nil
+}
+
+func (m message) Ack() error                          { return m.Msg.Ack() }
+func (m message) DoubleAck(ctx context.Context) error { return m.Msg.AckSync(nats.Context(ctx)) }
+func (m message) Nak() error                          { return m.Msg.Nak() }
+func (m message) NakWithDelay(d time.Duration) error  { return m.Msg.NakWithDelay(d) }
+func (m message) InProgress() error                   { return m.Msg.InProgress() }
+func (m message) Term() error                         { return m.Msg.Term() }
+func (m message) TermWithReason(string) error         { return m.Msg.Term() }
