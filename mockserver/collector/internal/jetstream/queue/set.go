@@ -20,6 +20,7 @@ import (
 // Renewal is how often a sign of life is given for what is at work.
 const Renewal = AckWait / 3
 
+// NewSet returns a set without queues. Begin must follow before any is opened.
 func NewSet(s *store.Store, settler Settler) *Set {
 	return &Set{Store: s, settler: settler, queues: map[string]*Queue{}}
 }
