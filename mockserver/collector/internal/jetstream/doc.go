@@ -26,9 +26,9 @@
 // All are started by Store.Work.Go, end with the journal's context, and are waited for by
 // Close. These last as long as the journal: one for each stream that the ledger follows,
 // the writer of outcomes, maintain, keepTrimmed and the scrubber; on a cluster also
-// keepClaims, keepAlive, keepLinked and keepServers. Others end by themselves: a message of
-// calls that is published, a puller whose consumer is made again, what follows from an
-// outcome and could not be done at once, and a look for sources that wait.
+// keepClaims, keepAlive, keepLinked and keepServers. A queue has two pullers as long as it
+// is open. Others end by themselves: a message of calls that is published, what follows
+// from an outcome and could not be done at once, and a look for sources that wait.
 //
 // The ledger, each queue and each writer of a source have a lock of their own, and none is
 // held while a server is asked.
@@ -36,6 +36,6 @@
 // # Packages
 //
 // record says what messages look like, ledger counts them, datadir checks and mends files,
-// store publishes and reads, servers runs or asks NATS servers, queue leases; kv and
+// store publishes and reads by one interface, store.Streams, servers runs or asks NATS servers, queue leases; kv and
 // attempts are kept beside. None of them knows this package.
 package jetstream

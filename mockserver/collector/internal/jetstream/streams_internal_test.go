@@ -39,11 +39,11 @@ func streamsOf(t *testing.T) store.Streams {
 	return streams
 }
 
-// heldStreams keep what the first consumer of CALLS hands out on its way until it is let through.
+// heldStreams keep what the first consumer of CALLS hands out on its way until the reading
+// of it ends.
 type heldStreams struct {
 	store.Streams
 	onTheWay chan jetstream.Msg
-	through  chan struct{}
 	first    *atomic.Bool
 }
 
@@ -52,43 +52,40 @@ func (s heldStreams) Consumer(ctx context.Context, stream, name string) (store.C
 	if err != nil || !strings.HasSuffix(stream, record.StreamCalls) || s.first.Swap(true) {
 		return consumer, err
 	}
-	return heldConsumer{consumer, s}, nil
+	return heldConsumer{consumer, s.onTheWay}, nil
 }
 
 type heldConsumer struct {
 	store.Consumer
-	streams heldStreams
+	onTheWay chan jetstream.Msg
 }
 
 func (c heldConsumer) Fetch(ctx context.Context, messages int, heartbeat time.Duration) (jetstream.MessageBatch, error) {
 	batch, err := c.Consumer.Fetch(ctx, messages, heartbeat)
-	return heldBatch{batch, c.streams}, err
+	late := make(chan jetstream.Msg, messages)
+	go func() {
+		defer close(late)
+		m := <-batch.Messages()
+		c.onTheWay <- m
+		<-ctx.Done()
+		late <- m
+	}()
+	return heldBatch{batch, late}, err
 }
 
 type heldBatch struct {
 	jetstream.MessageBatch
-	streams heldStreams
+	late chan jetstream.Msg
 }
 
-func (b heldBatch) Messages() <-chan jetstream.Msg {
-	late := make(chan jetstream.Msg)
-	go func() {
-		defer close(late)
-		for m := range b.MessageBatch.Messages() {
-			b.streams.onTheWay <- m
-			<-b.streams.through
-			late <- m
-		}
-	}()
-	return late
-}
+func (b heldBatch) Messages() <-chan jetstream.Msg { return b.late }
 
 // What was on its way on a connection that is made again comes again, though the server
 // has handed it out.
 func TestWhatWasOnItsWayComesAgain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	held := heldStreams{streamsOf(t), make(chan jetstream.Msg, 9), make(chan struct{}), new(atomic.Bool)}
+	held := heldStreams{streamsOf(t), make(chan jetstream.Msg, 1), new(atomic.Bool)}
 	j, err := openOn(ctx, Options{}, held, held)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
@@ -111,7 +108,6 @@ func TestWhatWasOnItsWayComesAgain(t *testing.T) {
 	})
 	<-held.onTheWay
 	j.reconnected()
-	close(held.through)
 	reading.Wait()
 	all, err := j.Verify(ctx)
 	require.NoError(t, err)

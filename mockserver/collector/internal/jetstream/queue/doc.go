@@ -8,4 +8,17 @@
 //
 // The lock of a queue is held while the ledger is asked which parts have ended, until
 // these are among the items: what ends meanwhile would be handed out again.
+//
+// # Files
+//
+//  1. set.go: the queues of a journal
+//  2. reader.go: items are leased
+//  3. lease.go: a lease ends
+//  4. queue.go: messages come, and become items
+//  5. puller.go: messages are asked for
+//  6. overtake.go: how many are asked for, and sources that stand behind another's backlog
+//  7. consumer.go: what the server hands out to a destination
+//  8. items.go: what is to be done
+//  9. state.go: what a queue has, and the states of an item
+//  10. results.go: outcomes are written together
 package queue

@@ -30,14 +30,47 @@ const (
 	overtakeMessages = 256
 	overtakeBytes    = 1 << 20
 	overtakeSources  = 16
+	// maxEarly is how many retries a process takes before they are due.
+	maxEarly = 512
+	// maxPassedOver is how many entries a process takes in that nobody wants now: the
+	// next may be of a source that is wanted.
+	maxPassedOver = 16
 )
 
-// An overtaking is how far it was looked for messages that overtake.
-type overtaking struct {
-	looking bool
-	looked  time.Time
-	source  string            // the last one for which it was looked
-	passed  map[string]uint64 // by source: the last message that overtook
+// demand returns how many messages each puller should ask for.
+func (q *Queue) demand() (fresh, retries int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.reader == nil {
+		return 0, 0
+	}
+	all, some := 0, 0 // that want first attempts
+	for want := range q.wants {
+		if len(want.Except) == 0 {
+			all++
+		} else if q.ready.Fresh() < maxPassedOver {
+			some = 1
+		}
+		if !want.NoRetries {
+			retries++
+		}
+	}
+	if retries > 0 {
+		retries = min(retries-q.ready.Due(time.Now()), maxEarly-q.ready.Timed())
+	}
+	return max(all-q.ready.Fresh(), some), retries
+}
+
+// pull has the pullers ask for what is wanted.
+func (q *Queue) pull() {
+	q.mu.Lock()
+	overtake := q.mayOvertake(time.Now())
+	q.mu.Unlock()
+	if overtake {
+		q.set.Work.Go(q.overtake)
+	}
+	store.Poke(q.fresh.wake)
+	store.Poke(q.retries.wake)
 }
 
 // mayOvertake reports whether it is to be looked now for sources that wait, and notes
@@ -48,7 +81,7 @@ func (q *Queue) mayOvertake(now time.Time) bool {
 		every = overtakeEveryShared
 	}
 	passedOver := q.ready.Fresh() > 0 && len(q.wants) > 0
-	if q.ctx.Err() != nil || q.reader == nil || q.ahead.looking || q.behind == 0 && !passedOver || now.Sub(q.ahead.looked) < every {
+	if q.ctx.Err() != nil || q.reader == nil || q.ahead.looking || q.ahead.behind == 0 && !passedOver || now.Sub(q.ahead.looked) < every {
 		return false
 	}
 	q.ahead.looking, q.ahead.looked = true, now

@@ -23,16 +23,6 @@ const (
 	repairPause = 100 * time.Millisecond
 )
 
-// A puller asks a consumer for messages, for so many as are wanted and no more:
-// a backlog stays on the disk. They are taken one after the other, in their order.
-type puller struct {
-	queue  *Queue
-	kind   string // of the stream
-	wanted func() int
-	got    func(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata)
-	wake   chan struct{} // holds a token when more may be wanted; never closed
-}
-
 func newPuller(q *Queue, kind string, wanted func() int, got func(context.Context, jetstream.Msg, *jetstream.MsgMetadata)) *puller {
 	return &puller{queue: q, kind: kind, wanted: wanted, got: got, wake: make(chan struct{}, 1)}
 }

@@ -3,23 +3,13 @@ package queue
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
-
-// A reader hands out the items of a queue.
-type reader struct {
-	queue *Queue
-	wake  chan struct{} // closed when there may be something to lease; then there is another; guarded by queue.mu
-	done  chan struct{} // closed by end
-	once  sync.Once     // guards done
-}
 
 func (q *Queue) newReader() *reader {
 	r := &reader{queue: q, wake: make(chan struct{}), done: make(chan struct{})}
@@ -35,8 +25,6 @@ func (q *Queue) newReader() *reader {
 	q.reader = r
 	return r
 }
-
-func (r *reader) end() { r.once.Do(func() { close(r.done) }) }
 
 // Since returns when the destination was attached.
 func (r *reader) Since() time.Time { return r.queue.since }
@@ -143,59 +131,4 @@ func (q *Queue) mayCome(it *item) bool {
 	const tries = 30 // with bodyPause between them
 	it.misses++
 	return q.set.Shared && it.misses < tries
-}
-
-// bodies returns the calls of an item: for a first attempt out of its message,
-// for a retry out of CALLS.
-func (q *Queue) bodies(it *item) (source string, at time.Time, bodies [][]byte, err error) {
-	if p := it.message; p != nil {
-		p.decode.Do(func() {
-			p.bodies, p.err = record.DecodeCalls(p.payload)
-			if p.payload = nil; p.err == nil && len(p.bodies) != p.calls {
-				p.err = fmt.Errorf("%w: it has %d calls, and its header says %d", record.ErrBadSegment, len(p.bodies), p.calls)
-			}
-		})
-		if p.err != nil {
-			return "", p.at, nil, p.err
-		}
-		first := it.Ref.Part * record.PartCalls
-		return p.source, p.at, p.bodies[first : first+record.PartSize(p.calls, it.Ref.Part)], nil
-	}
-	ctx, cancel := context.WithTimeout(q.set.Ctx, store.RequestPatience)
-	defer cancel()
-	m, all, err := q.set.LoadCalls(ctx, it.Ref.Seq)
-	if err != nil {
-		return "", time.Time{}, nil, err
-	}
-	places := it.Places
-	if places == nil {
-		places = allPlaces(it.Ref, m.Calls)
-	}
-	for _, place := range places {
-		if place >= len(all) {
-			return "", time.Time{}, nil, fmt.Errorf("%w: it has no call %d", record.ErrBadSegment, place)
-		}
-		bodies = append(bodies, append([]byte(nil), all[place]...)) // the others may go
-	}
-	return m.SourceName(), m.At, bodies, nil
-}
-
-// allPlaces returns those of a whole part.
-func allPlaces(ref record.Ref, calls int) []int {
-	places := make([]int, record.PartSize(calls, ref.Part))
-	for i := range places {
-		places[i] = ref.Part*record.PartCalls + i
-	}
-	return places
-}
-
-// putOff has an item wait a moment.
-func (q *Queue) putOff(it *item) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.items[it.Ref] != it {
-		return
-	}
-	it.Due = time.Now().Add(bodyPause)
-	q.put(it)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,28 +17,10 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Set are the queues of a journal, by destination, and what they share.
-type Set struct {
-	*store.Store
-	settler Settler
-	account *ledger.Ledger
-	results *results
+// Renewal is how often a sign of life is given for what is at work.
+const Renewal = AckWait / 3
 
-	mu     sync.Mutex // guards what follows
-	queues map[string]*Queue
-	closed bool
-}
-
-// A Settler does what follows from outcomes that are stored. To do it twice does no harm.
-type Settler interface {
-	// Settle schedules the next attempt, and keeps the calls that were given up.
-	Settle(o *record.Outcome, given []tracking.Call) error
-	// SettleFor does so for what is stored of messages of CALLS, by their numbers.
-	SettleFor(ctx context.Context, destination string, messages []uint64) error
-	// RestoreRetry publishes a retry as its outcome says.
-	RestoreRetry(ctx context.Context, destination string, ref record.Ref, r ledger.Waiting, read *store.Outcomes) error
-}
-
+// NewSet returns a set without queues. Begin must follow before any is opened.
 func NewSet(s *store.Store, settler Settler) *Set {
 	return &Set{Store: s, settler: settler, queues: map[string]*Queue{}}
 }
@@ -234,35 +215,9 @@ func (set *Set) Renew(now time.Time) {
 	}
 }
 
-// giveBack takes items that nobody works at out of the queue, with their whole
-// messages, and returns what is to be given back. The lock is held.
-func (q *Queue) giveBack(match func(*item) bool) (give []jetstream.Msg) {
-	whole := map[*pendingMessage]int{} // how many items of it are ready
-	for _, it := range q.items {
-		if it.message != nil && !it.leased {
-			whole[it.message]++
-		}
-	}
-	for _, it := range q.ready.Take(func(it *item) bool {
-		return match(it) && (it.message == nil || whole[it.message] == it.message.left)
-	}) {
-		delete(q.items, it.Ref)
-		switch p := it.message; {
-		case p == nil:
-			give = append(give, it.msg)
-		case q.messages[it.Ref.Seq] == p:
-			delete(q.messages, it.Ref.Seq)
-			if p.msg != nil {
-				give = append(give, p.msg)
-			}
-		}
-	}
-	return give
-}
-
 // Expire stores that calls are given up that nobody works at, and why.
 func (set *Set) Expire(ctx context.Context, destination string, attached uint64, ref record.Ref, attempt int, reason string) error {
-	q := &Queue{set: set, name: destination, attached: attached}
+	q := &Queue{set: set, attachment: attachment{name: destination, attached: attached}}
 	it := &item{Retry: record.Retry{Ref: ref, Attempt: attempt}}
 	waits := false
 	set.account.With(q.name, func(b *ledger.Account) {

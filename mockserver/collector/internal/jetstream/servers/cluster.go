@@ -95,6 +95,7 @@ func WithoutURL(err error) error {
 	return err
 }
 
+// ConnectOptions returns how a connection to the cluster is made.
 func (n *NATS) ConnectOptions() []nats.Option {
 	var options []nats.Option
 	if n.Credentials != "" {

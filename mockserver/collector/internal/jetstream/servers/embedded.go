@@ -35,6 +35,8 @@ type Embedded struct {
 	fatal  error          // why it did not start
 }
 
+// NewEmbedded returns a server on a directory, which is not started. It brings what was
+// written to the disk at each interval, or before each answer where that is 0.
 func NewEmbedded(dir string, interval time.Duration, log *slog.Logger) *Embedded {
 	options := server.Options{
 		ServerName: "journal", DontListen: true, NoSigs: true, NoLog: true, MaxPayload: maxPayload,

@@ -50,6 +50,7 @@ type Known struct {
 	known []journal.Server
 }
 
+// All returns them.
 func (s *Known) All() []journal.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -89,6 +89,7 @@ func (s *Store) While(ctx context.Context, patience time.Duration) (context.Cont
 	return limited, func() { unlink(); stop(); cancel(nil) }, nil
 }
 
+// ErrNoAnswer is why something ended that the store has not answered in time.
 var ErrNoAnswer = errors.New("journal: the store does not answer")
 
 // Try publishes once. Once it returns no error, the message is stored.
@@ -137,6 +138,7 @@ type unansweredError struct{ error }
 
 func (e *unansweredError) Unwrap() error { return e.error }
 
+// IsUnanswered reports whether a message may be stored though an error was returned.
 func IsUnanswered(err error) bool {
 	var unanswered *unansweredError
 	return errors.As(err, &unanswered)

@@ -35,6 +35,7 @@ type Store struct {
 	messages atomic.Uint64 // counts what was published, to name it
 }
 
+// New returns the store of the journal of a name. Its streams are yet to be set.
 func New(name string, isShared bool, log *slog.Logger) *Store {
 	s := &Store{Names: record.Names{Prefix: name}, Shared: isShared, Log: log, Writer: RandomNumber()}
 	s.Ctx, s.Cancel = context.WithCancelCause(context.Background())
