@@ -143,18 +143,15 @@
 //  6. flush.go: waiting for calls to end, and the end of a client
 //  7. queue.go: calls are put into batches; batches wait, end and are counted
 //  8. pipeline.go: what a client at work consists of, and its states
-//  9. outbox.go: batches that wait, and when one is sealed that is not full
-//  10. flushes.go: who waits for which calls
-//  11. result.go: results on their way to the callback and the log
-//  12. batch.go: the body of a request
-//  13. gzip.go: a body that is compressed
-//  14. budget.go: memory that is charged, and buffers
-//  15. message.go: the six calls, and their JSON
-//  16. integrations.go: which destinations a call is for
-//  17. errors.go: errors
-//  18. config.go: what can be set
-//  19. stats.go: counts, and results
-//  20. transport.go: connections
-//  21. retry.go: what an answer means, and when to try again
-//  22. debug.go: the log
+//  9. result.go: results on their way to the callback and the log
+//  10. batch.go: the body of a request, which may be compressed
+//  11. budget.go: memory that is charged, and buffers
+//  12. message.go: the six calls, and their JSON
+//  13. integrations.go: which destinations a call is for
+//  14. errors.go: errors
+//  15. config.go: what can be set
+//  16. stats.go: counts, and results
+//  17. transport.go: connections
+//  18. retry.go: what an answer means, and when to try again
+//  19. debug.go: the log
 package analytics

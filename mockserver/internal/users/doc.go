@@ -41,26 +41,23 @@
 //
 // # Files
 //
-//  1. start.go: the service begins and ends
-//  2. clean.go: what was given up is deleted
-//  3. deletion.go: a deletion request is taken, and asked about
-//  4. deletionsend.go: notifications are made
-//  5. deletionlost.go: those that were lost are made again
-//  6. deletionwork.go: the work on one request, by the process that has its lease
-//  7. deletionoutcome.go: outcomes of notifications are taken, and stored
-//  8. deletionrecord.go: one request, as it is stored
-//  9. sync.go: an audience or a computed trait is given a list, and asked about
-//  10. syncwork.go: the calls of a list are made
-//  11. syncerase.go: users are taken out of all lists
-//  12. computationrecord.go: one audience or computed trait, as it is stored, and its lists
-//  13. list.go: the lines of a list
-//  14. uploads.go: how what is stored beside a record is named
-//  15. emit.go: calls that the collector makes itself
-//  16. scope.go: the sources and destinations that are meant
-//  17. turn.go: one process at a time works on a record
-//  18. users.go: what all of these work with
-//  19. outcomes.go: outcomes of notifications are gathered
-//  20. work.go: work in the background, and its leases
-//  21. snakecase.go: the keys of traits
-//  22. values.go: what is asked, and what is answered
+//  1. start.go: the service begins and ends, and deletes what was given up
+//  2. deletion.go: a deletion request is taken, and asked about
+//  3. deletionsend.go: notifications are made
+//  4. deletionlost.go: those that were lost are made again
+//  5. deletionwork.go: the work on one request, by the process that has its lease
+//  6. deletionoutcome.go: outcomes of notifications are taken, and stored
+//  7. deletionrecord.go: one request, as it is stored
+//  8. sync.go: an audience or a computed trait is given a list, and asked about
+//  9. syncwork.go: the calls of a list are made; users are taken out of all lists
+//  10. computationrecord.go: one audience or computed trait, as it is stored, and its lists
+//  11. list.go: the lines of a list
+//  12. uploads.go: how what is stored beside a record is named
+//  13. emit.go: calls that the collector makes itself
+//  14. scope.go: the sources and destinations that are meant
+//  15. users.go: what all of these work with, and the turn of a process to work on a record
+//  16. outcomes.go: outcomes of notifications are gathered
+//  17. work.go: work in the background, and its leases
+//  18. snakecase.go: the keys of traits
+//  19. values.go: what is asked, and what is answered
 package users
