@@ -77,9 +77,8 @@ const positionBits = 32
 // Log is a log of records in a directory. Its methods may be called from several
 // goroutines, except Read and Close.
 type Log struct {
-	opts        Options
-	dir         string
-	segmentSize int64 // of a segment, unless the log is large
+	opts Options
+	dir  string
 	signals
 	mapping
 
@@ -416,10 +415,13 @@ const (
 
 func segmentName(number uint64) string { return fmt.Sprintf("%016x%s", number, segmentSuffix) }
 
+// segmentSize is how large a segment gets, in bytes, unless the log is large.
+func (l *Log) segmentSize() int64 { return min(l.opts.MaxBytes/32, 1<<20) }
+
 // limit is how large a segment may become. A large log has large segments, since
 // the time to open it grows with their number. A small log has small ones, which
 // are used again while they are in the processor's cache. The caller holds mu.
-func (l *Log) limit() int64 { return min(max(l.segmentSize, l.room.used/16), maxSegment) }
+func (l *Log) limit() int64 { return min(max(l.segmentSize(), l.room.used/16), maxSegment) }
 
 // writable reports whether there is an active segment that can be written to. The
 // caller holds writeMu.

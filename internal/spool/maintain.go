@@ -187,7 +187,7 @@ func (l *Log) keepSpare(g *segment) bool {
 // mapAgain opens and maps the file of a segment, to be kept, if that is useful.
 func (l *Log) mapAgain(g *segment) bool {
 	l.mu.Lock()
-	useful := g.space >= l.segmentSize/2 && l.room.used+max(0, l.segmentSize-g.space) <= l.room.max && time.Since(l.rolled) < busyTime
+	useful := g.space >= l.segmentSize()/2 && l.room.used+max(0, l.segmentSize()-g.space) <= l.room.max && time.Since(l.rolled) < busyTime
 	l.mu.Unlock()
 	if !useful || g.old || l.opts.Sync || l.unmapped.Load() || l.mapped.Load() >= maxMapped {
 		return false
@@ -197,7 +197,7 @@ func (l *Log) mapAgain(g *segment) bool {
 		return false
 	}
 	g.file = &segmentFile{File: f, path: l.path(g), count: &l.mapped}
-	if err = g.file.mapFirst(l.segmentSize); err != nil {
+	if err = g.file.mapFirst(l.segmentSize()); err != nil {
 		l.noteMapping(err)
 		_ = g.closeFile()
 		return false

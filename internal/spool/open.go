@@ -36,11 +36,10 @@ func Open(dir string, opts Options) (*Log, Recovered, error) {
 		return nil, Recovered{}, err
 	}
 	l := &Log{
-		opts:        opts,
-		dir:         dir,
-		room:        room{max: opts.MaxBytes - 2*MaxBody}, // acknowledgements and heads need the rest
-		segmentSize: min(opts.MaxBytes/32, 1<<20),
-		signals:     signals{make(chan struct{}, 1), make(chan struct{}), make(chan struct{})},
+		opts:    opts,
+		dir:     dir,
+		room:    room{max: opts.MaxBytes - 2*MaxBody}, // acknowledgements and heads need the rest
+		signals: signals{make(chan struct{}, 1), make(chan struct{}), make(chan struct{})},
 	}
 	if l.lock, err = lockDir(dir); err != nil {
 		return nil, Recovered{}, err

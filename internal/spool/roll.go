@@ -28,7 +28,7 @@ func (l *Log) roll(now time.Time) error {
 		l.sealActive()
 	}
 	var size int64 // of what is mapped
-	if free := l.room.max - l.room.used; busy && free >= l.segmentSize {
+	if free := l.room.max - l.room.used; busy && free >= l.segmentSize() {
 		size = min(l.limit(), free)
 	}
 	taken := max(size, int64(headLen)) // charged until the file exists
