@@ -133,7 +133,8 @@
 //
 // # Files
 //
-// For those who read the source, on the way down of a call:
+// For those who read the source. Each file uses only those after it; the path of a call
+// through them is in ARCHITECTURE.md.
 //
 //  1. analytics.go: a client, and its start
 //  2. loop.go: the goroutine that hands batches to senders, and acts on outcomes

@@ -1,6 +1,6 @@
 package tracking
 
-// Limits of what the collector takes. They are those of the service.
+// Limits of what the collector takes. The defaults are those of the service.
 type Limits struct {
 	BodyBytes      int // of a request, after decompression. Defaults to 512,000
 	CallBytes      int // of one call. Defaults to 32,768

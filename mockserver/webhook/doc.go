@@ -36,6 +36,6 @@
 //  1. settings.go: what a destination is
 //  2. payload.go, canonical.go: the body of a call
 //  3. handler.go, sign.go: its signature, verified and made
-//  4. delivery.go, address.go: how and where it is sent
+//  4. delivery.go, address.go: its headers, how and where it is sent
 //  5. attempt.go: what came of it
 package webhook

@@ -9,21 +9,6 @@ import (
 	"sync"
 )
 
-// Headers of a delivery beside User-Agent, Content-Type and the static ones.
-const (
-	// SignatureHeader carries the signature, when there is a shared secret.
-	SignatureHeader = "X-Signature"
-	// MessageIDHeader carries the call's messageId, the same in every attempt:
-	// a receiver can drop repeats by it.
-	MessageIDHeader = "X-Message-Id"
-	// AttemptHeader carries the number of the attempt in decimal, 1 at first. It is one
-	// higher after each attempt that came to an end: a response, a time-out, or a
-	// connection that failed. One that was broken off because the collector was stopped
-	// or killed is made again with the same number, and so is one whose end a killed
-	// collector could not store any more. A replay begins with 1 again.
-	AttemptHeader = "X-Attempt"
-)
-
 // Errors of [Verify].
 var (
 	ErrNoSecret           = errors.New("webhook: no shared secret to verify with: pass the one of the destination's settings")

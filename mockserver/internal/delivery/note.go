@@ -80,7 +80,8 @@ func (r refusals) have(d *tracking.Destination, w webhook.Endpoint) bool {
 	return r != "" && slices.Contains(strings.Split(string(r), "."), webhookID(d, w))
 }
 
-// webhookID identifies a webhook with its settings.
+// webhookID identifies a webhook with all settings that its answer can depend on: where
+// one of them has changed, a webhook that has refused the call is asked for it again.
 func webhookID(d *tracking.Destination, w webhook.Endpoint) string {
 	h := sha256.New()
 	for _, text := range []string{d.SharedSecret, string(d.AliasFields), w.URL} {

@@ -36,7 +36,7 @@
 //  6. sort.go: each call is checked, completed, and put into the batch of its source
 //  7. store.go: the batch goes into the journal, and observers are told
 //  8. refusal.go: the answer, and what is told of a request that was refused
-//  9. handler.go: what all of these work with, and what libraries report of themselves
+//  9. handler.go: what all of these work with, the limits, and what libraries report of themselves
 //  10. body.go: the body is read, decompressed and bounded
 //  11. complete.go: a call gets its ID, its times, and the context of its batch
 //  12. draft.go: one call is read, and held against the rules of its type

@@ -1,11 +1,8 @@
 package ingest
 
 import (
-	"cmp"
 	"net/http"
 	"strings"
-
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // An Endpoint is what a path of the tracking API leads to.
@@ -108,13 +105,4 @@ func AllowOrigin(w http.ResponseWriter, r *http.Request) {
 		}
 		h.Set("Access-Control-Max-Age", "86400")
 	}
-}
-
-// DefaultLimits returns l with the limits of the service where it has none.
-func DefaultLimits(l tracking.Limits) tracking.Limits {
-	l.BodyBytes = cmp.Or(max(l.BodyBytes, 0), 512_000)
-	l.CallBytes = cmp.Or(max(l.CallBytes, 0), 32_768)
-	l.BatchCalls = cmp.Or(max(l.BatchCalls, 0), 2_500)
-	l.MessageIDChars = cmp.Or(max(l.MessageIDChars, 0), 100)
-	return l
 }

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -31,6 +32,15 @@ type Config struct {
 	IsHTTPS      func(*http.Request) bool     // whether the sender asked by HTTPS, perhaps of a proxy before us
 	Health       http.Handler                 // answers that the process lives
 	Ready        http.Handler                 // answers whether calls can be taken
+}
+
+// DefaultLimits returns l with the limits of the service where it has none.
+func DefaultLimits(l tracking.Limits) tracking.Limits {
+	l.BodyBytes = cmp.Or(max(l.BodyBytes, 0), 512_000)
+	l.CallBytes = cmp.Or(max(l.CallBytes, 0), 32_768)
+	l.BatchCalls = cmp.Or(max(l.BatchCalls, 0), 2_500)
+	l.MessageIDChars = cmp.Or(max(l.MessageIDChars, 0), 100)
+	return l
 }
 
 // A Handler serves the tracking API: it takes calls, and answers once they are

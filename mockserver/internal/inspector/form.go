@@ -201,7 +201,8 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 	return places
 }
 
-// over returns the destination with what the form says of it.
+// over returns the destination with what the form says of it: of webhook.Settings
+// everything, so that the form must have each of its fields.
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
 	d.Sources, d.Disabled, d.Settings = f.destination.Sources, f.destination.Disabled, f.destination.Settings
 	return d

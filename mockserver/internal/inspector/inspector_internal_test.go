@@ -3,6 +3,10 @@ package inspector
 import (
 	"bytes"
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -155,6 +159,25 @@ func TestOddMembers(t *testing.T) {
 	record := &tracking.Record{Call: tracking.Call{Body: body}}
 	assert.Contains(t, correctionsOf(record), correction{"userID is not read", "names are case sensitive: it would be userId"})
 	assert.Contains(t, correctionsOf(record), correction{"event is read as text", "it came as a number"})
+}
+
+// A code that is added has a hint as well.
+func TestEachCodeHasAHint(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../../tracking/codes.go", nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	codes := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		constant, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		value, err := strconv.Unquote(constant.Values[0].(*ast.BasicLit).Value)
+		require.NoError(t, err)
+		assert.NotEmpty(t, hints[tracking.Code(value)], "%s has no hint", constant.Names[0])
+		codes++
+		return false
+	})
+	assert.Len(t, hints, codes)
 }
 
 func TestFilterMatches(t *testing.T) {

@@ -39,6 +39,9 @@ const (
 
 	maxIdlePerHost = 512
 
+	// ownHeaders is how many headers a request has beside the static ones, at most.
+	ownHeaders = 5
+
 	userAgent = "analytics-go/1.0"
 )
 
@@ -175,8 +178,8 @@ func newRequest(ctx context.Context, r Request) (*http.Request, error) {
 
 // headerOf makes the header of a request; its values share one array.
 func headerOf(r Request) (http.Header, error) {
-	h := make(http.Header, len(r.Endpoint.Headers)+5)
-	values := make([]string, 0, len(r.Endpoint.Headers)+5)
+	h := make(http.Header, len(r.Endpoint.Headers)+ownHeaders)
+	values := make([]string, 0, len(r.Endpoint.Headers)+ownHeaders)
 	set := func(canonical, value string) {
 		values = append(values, value)
 		h[canonical] = values[len(values)-1 : len(values) : len(values)]
