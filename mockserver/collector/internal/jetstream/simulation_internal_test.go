@@ -108,7 +108,7 @@ func (s *simulation) leave() {
 
 func (s *simulation) run() {
 	s.open()
-	for range 400 {
+	for range 300 {
 		switch n := s.random.IntN(200); {
 		case n < 20:
 			s.append()
