@@ -126,6 +126,13 @@ func (j *Journal) begin(ctx context.Context) error {
 		j.local.recovered = true
 	}
 	j.left.kept, j.left.accepted, j.options.AcceptLoss = nil, nil, false // what is damaged from now on was not accepted
+	// Outcomes of this process may come for long before it looks after the lists of failed calls.
+	if _, err := j.unsettledSince(ctx); err != nil {
+		if j.Shared {
+			return fmt.Errorf("journal: noting what may be left undone: %w", err)
+		}
+		j.Log.Warn("what an earlier process may have left undone is not noted; it is tried again", "error", err)
+	}
 	j.queues.Begin(j.ledger)
 	j.attempts = attempts.New(j.Store, j.incoming.usage.isDiskFull)
 	j.scrubber = audit.NewScrubber(j.Store, files, j.streamNames())

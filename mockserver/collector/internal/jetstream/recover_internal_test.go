@@ -49,3 +49,41 @@ func TestUnsettledListsAreRemembered(t *testing.T) {
 		assert.Equal(t, first.Add(2*unsettled), since(), "all before is done")
 	})
 }
+
+// TestUnsettledListsAreRememberedAtOnce has a journal that cannot look after lists of failed
+// calls at first: what an earlier process left must not grow too old meanwhile.
+func TestUnsettledListsAreRememberedAtOnce(t *testing.T) {
+	cleanTimers()
+	defer cleanTimers()
+	synctest.Test(t, func(t *testing.T) {
+		nc, err := nats.Connect("", nats.InProcessServer(fakenats.New(false)))
+		require.NoError(t, err)
+		defer nc.Close()
+		streams, err := store.Connected(nc)
+		require.NoError(t, err)
+		first, err := openOn(t.Context(), Options{}, streams, streams)
+		require.NoError(t, err)
+		_, err = first.Attach(t.Context(), "crm", nil)
+		require.NoError(t, err)
+		<-first.left.settled
+		m := nats.NewMsg(first.Names.Subject("o"))
+		m.Data = record.NewOutcomes(record.WriteID{})
+		_, err = first.Publish(t.Context(), m)
+		require.NoError(t, err)
+		wrote := time.Now()
+		require.NoError(t, first.Close())
+
+		second := newJournal(first.options)
+		second.In, second.JS = streams, streams
+		second.replays.running.Lock()
+		require.NoError(t, second.begin(t.Context()))
+		defer func() { require.NoError(t, second.Close()) }()
+		defer second.replays.running.Unlock()
+		time.Sleep(2 * unsettled)
+		_, err = second.Publish(t.Context(), m)
+		require.NoError(t, err)
+		since, err := second.unsettledSince(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, wrote.Add(-unsettled).UTC(), since.UTC())
+	})
+}

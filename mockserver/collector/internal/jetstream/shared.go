@@ -49,8 +49,8 @@ func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
 	}
 	queues := j.queues.Attached()
 	maps.DeleteFunc(seen, func(name string, before seenFloor) bool { return queues[name] != before.attached })
-	for name, attached := range queues {
-		before := seen[name]
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		attached, before := queues[name], seen[name]
 		if err := j.ledger.ReachedBoth(ctx, 0, max(before.outcomes, outcomes.LastSeq)); err != nil {
 			return err
 		}

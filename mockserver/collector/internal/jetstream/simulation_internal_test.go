@@ -28,6 +28,10 @@ import (
 // A simulation is a journal on a server in memory, which does what it is asked in an
 // order, and as late, as the seed says; and a model of what must become of each call. All
 // of it runs in a bubble of package synctest: a run of a seed is always the same.
+//
+// Even seeds have a server as of a cluster: requests are dropped, or come twice, and
+// answers are lost. Odd ones have one within the process, where that does not happen; in
+// a crash it forgets some of what it has not answered.
 type simulation struct {
 	t       *testing.T
 	seed    uint64
@@ -36,7 +40,9 @@ type simulation struct {
 	journal *Journal
 	conns   []*nats.Conn                    // that it has
 	stalled map[*fakenats.Request]time.Time // requests that are late, and until when
-	calm    bool                            // nothing is late, and all calls are delivered
+	shared  bool                            // the server is not that of the process
+	full    bool                            // the server stores nothing
+	calm    bool                            // nothing goes wrong, and all calls are delivered
 	trace   []string                        // what was decided
 	calls   int                             // counts them, to name them
 
@@ -75,7 +81,7 @@ func simulate(t *testing.T, seed uint64) (trace []string) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &simulation{
 			t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), server: fakenats.New(true),
-			stalled: map[*fakenats.Request]time.Time{}, model: newModel(),
+			stalled: map[*fakenats.Request]time.Time{}, model: newModel(), shared: seed%2 == 0,
 		}
 		defer func() { trace = s.trace }()
 		defer s.leave()
@@ -102,7 +108,7 @@ func (s *simulation) leave() {
 
 func (s *simulation) run() {
 	s.open()
-	for range 400 {
+	for range 300 {
 		switch n := s.random.IntN(200); {
 		case n < 20:
 			s.append()
@@ -114,6 +120,11 @@ func (s *simulation) run() {
 			s.crash()
 		case n < 28:
 			s.closeInOrder()
+		case n < 29:
+			s.decide("hand out again")
+			s.server.HandOutAgain()
+		case n < 30:
+			s.refuse(!s.full)
 		default:
 			s.step()
 		}
@@ -161,8 +172,19 @@ func (s *simulation) step() {
 		s.stalled[r] = time.Now().Add(d)
 		return
 	}
-	s.decide("let %v", r)
-	s.server.Let(r, fakenats.Done)
+	fate := fakenats.Done
+	if s.shared && !s.calm && s.random.IntN(40) == 0 {
+		fate = []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated}[s.random.IntN(3)]
+	}
+	s.decide("let %v: %v", r, fate)
+	s.server.Let(r, fate)
+}
+
+// refuse has the server store nothing from now on, or again what it is asked to.
+func (s *simulation) refuse(full bool) {
+	s.decide("full: %v", full)
+	s.full = full
+	s.server.Refuse(full)
 }
 
 // during lets requests go until f has ended.
@@ -196,6 +218,7 @@ func (s *simulation) start(what string, f func(*Journal)) {
 // open opens the journal. Requests may be too late for it, again and again.
 func (s *simulation) open() {
 	_ = s.server.Start()
+	s.refuse(false)
 	for opened := false; !opened; {
 		s.during("open", func() {
 			err := s.connect()
@@ -236,7 +259,17 @@ func (s *simulation) connect() error {
 			return err
 		}
 	}
-	j, err := openOn(context.Background(), Options{MaxBytes: 8_000}, streams[0], streams[1])
+	o := Options{MaxBytes: 8_000}
+	if s.shared {
+		o.NATS = &NATS{Replicas: 1}
+	}
+	o, err := o.withLimits()
+	if err != nil {
+		return err
+	}
+	j := newJournal(o)
+	j.Writer, j.In, j.JS = s.random.Uint64(), streams[0], streams[1]
+	j, err = j.opened(func(j *Journal) error { return j.begin(context.Background()) })
 	if err != nil {
 		return err
 	}
@@ -267,10 +300,16 @@ func (s *simulation) crash() {
 	s.decide("crash")
 	for _, r := range s.server.Held() {
 		if s.random.IntN(2) == 0 {
+			s.decide("let %v: %v", r, fakenats.Lost)
 			s.server.Let(r, fakenats.Lost)
 		}
 	}
-	s.server.Crash(func(_ string, n int) int { return s.random.IntN(n + 1) })
+	s.server.Crash(func(_ string, n int) int {
+		if s.shared {
+			return n // the servers of a cluster go on
+		}
+		return s.random.IntN(n + 1)
+	})
 	_ = s.journal.Close()
 	s.disconnect()
 	s.model.crashed()
@@ -399,6 +438,7 @@ func (s *simulation) replay(j *Journal) {
 // settle has all come to an end.
 func (s *simulation) settle() {
 	s.calm = true
+	s.refuse(false)
 	s.decide("settle")
 	began := time.Now()
 	for quiet := 0; quiet < 60; {

@@ -185,6 +185,7 @@ func (s *Server) askStream(what, name string, data []byte) answer {
 		})
 		for _, c := range st.consumers {
 			c.skip(st.state().FirstSeq)
+			c.postpone()
 		}
 		return answer{Success: true, Purged: purged}
 	}

@@ -134,6 +134,16 @@ func (c *consumer) skip(first uint64) {
 	maps.DeleteFunc(c.pending, func(seq uint64, _ *delivery) bool { return seq < first })
 }
 
+// postpone has what was given back wait as long as if it had not been: a real server forgets
+// of it when its stream is purged.
+func (c *consumer) postpone() {
+	for _, d := range c.pending {
+		if !d.again.After(time.Now()) {
+			d.again = time.Now().Add(c.config.AckWait)
+		}
+	}
+}
+
 // end takes the consumer away.
 func (c *consumer) end() {
 	delete(c.stream.consumers, c.name)

@@ -4,6 +4,6 @@
 //
 // A server does what it is asked at once, or, as a simulation wants it, when it is let:
 // then requests wait, in an order that is the same in each run, until one is chosen with
-// a [Fate]. Time passes for it when [Server.Tick] is called. [Server.Crash] takes what was
-// not acknowledged.
+// a [Fate]. Time passes for it when [Server.Tick] is called. [Server.Refuse] has it store
+// nothing, and [Server.Crash] takes what was not acknowledged.
 package fakenats

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
@@ -26,6 +27,7 @@ type Server struct {
 
 	mu      sync.Mutex // guards what follows
 	running bool
+	full    bool // nothing is stored
 	streams map[string]*stream
 	conns   []*conn // those that are open, oldest first
 	dialed  int     // counts connections
@@ -252,6 +254,8 @@ const (
 	Repeated             // it comes twice, and is done and answered each time
 )
 
+func (f Fate) String() string { return []string{"done", "lost", "dropped", "repeated"}[f] }
+
 // received takes what a client has published.
 func (s *Server) received(r *Request) {
 	s.mu.Lock()
@@ -327,8 +331,8 @@ func (s *Server) let(r *Request, fate Fate) {
 	}
 }
 
-// keyOf says what a request is about without what is chosen at random: inboxes, names of
-// consumers that go by themselves, and of writers.
+// keyOf says what a request is about without what is chosen at random: inboxes, and names of
+// consumers that go by themselves.
 func (s *Server) keyOf(r *Request) string {
 	rest, api := strings.CutPrefix(r.Subject, "$JS.API.CONSUMER.")
 	subject, data := r.Subject, r.data
@@ -344,14 +348,35 @@ func (s *Server) keyOf(r *Request) string {
 		} else {
 			subject = strings.Join(words[:len(words)-1], ".")
 		}
-	case strings.HasSuffix(subject, ".o") && len(data) > 9: // who writes outcomes
-		data = data[9:]
 	case strings.Contains(subject, ".s."): // maps, in any order
 		data = nil
 	}
 	h := fnv.New64a()
 	_, _ = h.Write(data)
 	return fmt.Sprintf("%s %x", subject, h.Sum64())
+}
+
+// Refuse has the server store nothing, as if there were no room, or again what comes.
+func (s *Server) Refuse(full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full = full
+}
+
+// HandOutAgain has all that was handed out and not acknowledged be handed out again.
+func (s *Server) HandOutAgain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range s.names() {
+		consumers := s.streams[name].consumers
+		for _, consumer := range slices.Sorted(maps.Keys(consumers)) {
+			c := consumers[consumer]
+			for _, d := range c.pending {
+				d.again = time.Time{}
+			}
+			c.handOut()
+		}
+	}
 }
 
 // Crash ends all connections, and takes what a server forgets with its process: the

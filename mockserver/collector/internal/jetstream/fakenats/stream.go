@@ -37,6 +37,8 @@ type message struct {
 	at      time.Time
 	expires time.Time // the zero time: never
 	due     time.Time // when it is to be published to its target; the zero time: never
+
+	replaced *message // that gave way to it; nil: none did
 }
 
 // size is how much of a stream's room a message takes.
@@ -78,6 +80,7 @@ func (s *Server) publish(st *stream, r *Request) any {
 	answer := pubAnswer{Stream: st.config.Name}
 	if id := get(nats.MsgIdHdr); id != "" && st.ids[id] != nil && m.at.Sub(st.ids[id].at) < st.config.Duplicates {
 		answer.Seq, answer.Duplicate = st.ids[id].seq, true
+		st.answered(r, answer.Seq)
 		return answer
 	}
 	expected := func(name string, have uint64) bool {
@@ -95,6 +98,10 @@ func (s *Server) publish(st *stream, r *Request) any {
 	if !expected(nats.ExpectedLastSeqHdr, st.last) || !expected(nats.ExpectedLastSubjSeqHdr, before) {
 		return answer
 	}
+	if s.full {
+		answer.Error = &apiError{503, 10023, "insufficient resources"}
+		return answer
+	}
 	if max := st.config.MaxBytes; st.config.Discard == jetstream.DiscardNew && max > 0 && st.bytes()+m.size() > uint64(max) {
 		answer.Error = &apiError{503, 10077, "maximum bytes exceeded"}
 		return answer
@@ -110,10 +117,15 @@ func (s *Server) publish(st *stream, r *Request) any {
 		st.ids[id] = m
 	}
 	answer.Seq = m.seq
-	if r.reply != "" {
-		st.acknowledged = m.seq
-	}
+	st.answered(r, m.seq)
 	return answer
+}
+
+// answered notes that a request for a message to be stored is answered, if it is.
+func (st *stream) answered(r *Request, seq uint64) {
+	if r.reply != "" {
+		st.acknowledged = max(st.acknowledged, seq)
+	}
 }
 
 // store puts a message behind the others, and takes out what no longer has room.
@@ -121,7 +133,11 @@ func (st *stream) store(m *message) {
 	st.last++
 	m.seq, st.lastTime = st.last, m.at
 	if st.config.MaxMsgsPerSubject == 1 {
-		st.remove(func(o *message) bool { return o.subject == m.subject })
+		old := st.lastOf(m.subject)
+		st.remove(func(o *message) bool { return o == old })
+		if st.config.Retention != jetstream.WorkQueuePolicy { // whose consumers know no more of it
+			m.replaced = old
+		}
 	}
 	st.messages = append(st.messages, m)
 	if max := st.config.MaxBytes; max > 0 && st.config.Discard == jetstream.DiscardOld {
@@ -156,10 +172,20 @@ func (st *stream) cut(n int) {
 	for _, m := range st.messages[n:] {
 		maps.DeleteFunc(st.ids, func(_ string, o *message) bool { return o == m })
 	}
-	if n < len(st.messages) {
-		st.last = st.messages[n].seq - 1
+	if n == len(st.messages) {
+		return
 	}
-	st.messages = st.messages[:n]
+	st.last = st.messages[n].seq - 1
+	gone := st.messages[n:]
+	st.messages = st.messages[:n:n]
+	for _, m := range gone {
+		for m != nil && m.seq > st.last {
+			m = m.replaced
+		}
+		if m != nil && st.get(m.seq) == nil {
+			st.messages = slices.Insert(st.messages, st.find(m.seq), m)
+		}
+	}
 }
 
 // find returns the place of the first message from a number on.
