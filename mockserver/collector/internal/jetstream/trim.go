@@ -26,12 +26,6 @@ const (
 	trimTo    = 0.5
 )
 
-// A trimmer removes what is no longer needed.
-type trimmer struct {
-	running turn          // lets one Trim run at a time
-	soon    chan struct{} // holds one token when there is reason to trim before the time; never closed
-}
-
 // keepTrimmed removes what is no longer needed, now and then and when space gets
 // short. The server does not do that by itself: it would not know what is
 // pending.
@@ -282,4 +276,21 @@ func (j *Journal) undelivered(ctx context.Context, destination string, floor, be
 	})
 	t.HeadersOnly, t.Subjects = true, j.Names.CallSubjects(nil)
 	return t.Scan(ctx)
+}
+
+// trimIfShort has old calls removed where space gets short.
+func (j *Journal) trimIfShort() {
+	if float64(j.incoming.usage.bytes()) > trimAbove*float64(j.options.MaxBytes) {
+		store.Poke(j.trimmer.soon)
+	}
+}
+
+// measure asks the server.
+func (j *Journal) measure(ctx context.Context) error {
+	calls, err := j.Measure(ctx, record.StreamCalls)
+	if err != nil {
+		return err
+	}
+	j.incoming.usage.set(int64(calls.Bytes))
+	return nil
 }
