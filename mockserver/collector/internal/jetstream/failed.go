@@ -160,13 +160,7 @@ func (j *Journal) setMarked(destination string, seq uint64) {
 
 // eachUnmarked calls f with the replays for a destination that may not be marked.
 func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*record.Calls) error) error {
-	t := j.Tail(record.StreamCalls, j.marked(destination)+1, func(m jetstream.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err != nil {
-			return err
-		}
-		return f(parsed)
-	})
-	t.Subjects, t.HeadersOnly = []string{j.Names.Subject(record.KindReplay, record.Token(destination))}, true
+	t := j.TailCalls(j.marked(destination)+1, f)
+	t.Subjects = []string{j.Names.Subject(record.KindReplay, record.Token(destination))}
 	return t.Scan(ctx)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/audit"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
@@ -142,26 +140,18 @@ func (j *Journal) recover(ctx context.Context) error {
 // follow keeps the account up to date.
 func (j *Journal) follow() {
 	j.sawCalls(j.ledger.Calls)
-	calls := j.Tail(record.StreamCalls, j.ledger.Calls+1, func(m jetstream.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err != nil {
-			return err
-		}
+	calls := j.TailCalls(j.ledger.Calls+1, func(parsed *record.Calls) error {
 		j.ledger.ReadCalls(parsed)
 		if parsed.Kind == record.KindDetach {
-			j.queues.Leave(parsed.Name, seq)
+			j.queues.Leave(parsed.Name, parsed.Seq)
 		}
 		if tell := j.seen.onStored.Load(); tell != nil && parsed.Kind == record.KindCalls {
 			record.EachID(parsed.IDs, func(id string) bool { (*tell)(parsed.Name, id); return true })
 		}
 		return nil
 	})
-	calls.HeadersOnly, calls.Whole = true, j.ledger.IsKnownLoss
-	outcomes := j.Tail(record.StreamOutcomes, j.ledger.Outcomes+1, func(m jetstream.Msg, seq uint64) error {
-		id, decoded, err := record.DecodeOutcomes(m.Data())
-		if err != nil {
-			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
-		}
+	calls.Whole = j.ledger.IsKnownLoss
+	outcomes := j.TailOutcomes(j.ledger.Outcomes+1, func(seq uint64, id record.WriteID, decoded []record.Outcome) error {
 		return j.ledger.ReadOutcomes(j.Ctx, seq, id, decoded)
 	})
 	outcomes.Whole = j.ledger.IsGone

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
@@ -117,17 +116,13 @@ func (j *Journal) readOn(ctx context.Context, a *ledger.Ledger, last uint64) err
 	if a.Calls >= last {
 		return nil
 	}
-	t := j.Tail(record.StreamCalls, a.Calls+1, func(m jetstream.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err == nil {
-			a.ReadCalls(parsed)
+	t := j.TailCalls(a.Calls+1, func(parsed *record.Calls) error {
+		a.ReadCalls(parsed)
+		if parsed.Seq >= last {
+			return store.ErrEnough
 		}
-		if err == nil && seq >= last {
-			err = store.ErrEnough
-		}
-		return err
+		return nil
 	})
-	t.HeadersOnly = true
 	return t.Scan(ctx)
 }
 
@@ -135,8 +130,7 @@ func (j *Journal) readOn(ctx context.Context, a *ledger.Ledger, last uint64) err
 // of which nothing is known say that there were such calls.
 func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes ledger.Extent, unknown func(seq uint64) bool) error {
 	a.LowAfter = outcomes.Last // an outcome that is gone may have been about a message below
-	t := j.Tail(record.StreamOutcomes, a.Outcomes+1, func(m jetstream.Msg, seq uint64) error {
-		_, decoded, err := record.DecodeOutcomes(m.Data())
+	t := j.TailOutcomes(a.Outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
 		for i := range decoded {
 			o := &decoded[i]
 			b := a.Accounts[o.Destination]
@@ -149,7 +143,7 @@ func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes
 			}
 			b.Count(o, seq)
 		}
-		return err
+		return nil
 	})
 	return t.Scan(ctx)
 }
@@ -167,24 +161,22 @@ func (j *Journal) storedUndelivered(ctx context.Context, a *ledger.Ledger, calls
 	if first > calls.Last {
 		return stored, nil
 	}
-	t := j.Tail(record.StreamCalls, first, func(m jetstream.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err != nil || parsed.Kind != record.KindCalls {
-			return err
+	t := j.TailCalls(first, func(parsed *record.Calls) error {
+		if parsed.Kind != record.KindCalls {
+			return nil
 		}
 		for name, b := range a.Accounts {
-			if !b.Takes(seq, parsed.Name) {
+			if !b.Takes(parsed.Seq, parsed.Name) {
 				continue
 			}
 			for part := range record.Parts(parsed.Calls) {
-				if !b.Ended(record.Ref{Seq: seq, Part: part}) {
+				if !b.Ended(record.Ref{Seq: parsed.Seq, Part: part}) {
 					stored[name] += int64(record.PartSize(parsed.Calls, part))
 				}
 			}
 		}
 		return nil
 	})
-	t.HeadersOnly = true
 	return stored, t.Scan(ctx)
 }
 

@@ -123,12 +123,11 @@ func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
 	if j.Shared {
 		return nil // others go on: it is looked for while the account is read
 	}
-	t := j.Tail(record.StreamOutcomes, s.newest.Outcomes+1, func(m jetstream.Msg, _ uint64) error {
-		_, decoded, err := record.DecodeOutcomes(m.Data())
+	t := j.TailOutcomes(s.newest.Outcomes+1, func(_ uint64, _ record.WriteID, decoded []record.Outcome) error {
 		for i := range decoded {
 			s.beyond = max(s.beyond, decoded[i].Ref.Seq)
 		}
-		return err
+		return nil
 	})
 	return t.Scan(ctx)
 }

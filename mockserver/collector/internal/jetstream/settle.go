@@ -169,11 +169,7 @@ func (j *Journal) settleRetries(ctx context.Context) error {
 // settleOutcomes keeps the failed calls of outcomes that match, where they are
 // not kept yet.
 func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*record.Outcome) bool) error {
-	t := j.Tail(record.StreamOutcomes, 0, func(m jetstream.Msg, seq uint64) error {
-		_, outcomes, err := record.DecodeOutcomes(m.Data())
-		if err != nil {
-			return err
-		}
+	t := j.TailOutcomes(0, func(_ uint64, _ record.WriteID, outcomes []record.Outcome) error {
 		for i := range outcomes {
 			o := &outcomes[i]
 			if len(o.Failed) == 0 || !match(o) {

@@ -60,18 +60,14 @@ func (j *Journal) oldestFresh(ctx context.Context, destination string) (time.Tim
 	if ok && before.floor == now.floor && before.done == now.done {
 		return before.at, nil
 	}
-	t := j.Tail(record.StreamCalls, now.floor+1, func(m jetstream.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err != nil {
-			return err
-		}
+	t := j.TailCalls(now.floor+1, func(parsed *record.Calls) error {
 		if j.ledger.With(destination, func(b *ledger.Account) { ok = b.IsOpen(parsed) }) && !ok {
 			return nil
 		}
 		now.at = parsed.At
 		return store.ErrEnough
 	})
-	t.Subjects, t.HeadersOnly, t.Batch = j.Names.CallSubjects(sources), true, 16
+	t.Subjects, t.Batch = j.Names.CallSubjects(sources), 16
 	if err := t.Scan(ctx); err != nil {
 		return time.Time{}, fmt.Errorf("journal: looking for the oldest call of %q: %w", destination, err)
 	}
@@ -156,17 +152,13 @@ func (j *Journal) Seen(ctx context.Context, limit int, yield func(source, id str
 	if err != nil {
 		return fmt.Errorf("journal: reading which calls are stored: %w", err)
 	}
-	t := j.Tail(record.StreamCalls, first, func(m jetstream.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err != nil {
-			return err
-		}
+	t := j.TailCalls(first, func(parsed *record.Calls) error {
 		if parsed.Kind == record.KindCalls && !record.EachID(parsed.IDs, func(id string) bool { return yield(parsed.Name, id, parsed.At) }) {
 			return store.ErrEnough
 		}
 		return nil
 	})
-	t.HeadersOnly, t.Whole = true, j.ledger.IsKnownLoss
+	t.Whole = j.ledger.IsKnownLoss
 	if err := t.Scan(ctx); err != nil {
 		return fmt.Errorf("journal: reading which calls are stored: %w", err)
 	}

@@ -62,6 +62,30 @@ func (s *Store) Tail(kind string, next uint64, handle func(m jetstream.Msg, seq 
 	return t
 }
 
+// TailCalls returns a tail of CALLS, of which the bodies are not read.
+func (s *Store) TailCalls(next uint64, handle func(m *record.Calls) error) *Tail {
+	t := s.Tail(record.StreamCalls, next, func(m jetstream.Msg, seq uint64) error {
+		parsed, err := s.Names.ParseCalls(seq, m.Subject(), m.Headers())
+		if err != nil {
+			return err
+		}
+		return handle(parsed)
+	})
+	t.HeadersOnly = true
+	return t
+}
+
+// TailOutcomes returns a tail of OUTCOMES.
+func (s *Store) TailOutcomes(next uint64, handle func(seq uint64, id record.WriteID, outcomes []record.Outcome) error) *Tail {
+	return s.Tail(record.StreamOutcomes, next, func(m jetstream.Msg, seq uint64) error {
+		id, outcomes, err := record.DecodeOutcomes(m.Data())
+		if err != nil {
+			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+		}
+		return handle(seq, id, outcomes)
+	})
+}
+
 // tellTrouble returns a function that logs, for trouble of a tail: as a warning now and
 // then if it lasts and is not known.
 func (s *Store) tellTrouble(kind string) func(error, time.Duration) {
