@@ -92,16 +92,6 @@ func TestCheck(t *testing.T) {
 			limit:  1,
 			want:   "more has 6 files and lists no order",
 		},
-		"an excused package without an order": {
-			change: func(s string) string {
-				return strings.Replace(s, "layers --\n.", "layers --\n./...\nunordered: more", 1) + six
-			},
-			limit: 1,
-		},
-		"an excused package with an order": {
-			change: func(s string) string { return strings.Replace(s, "layers --\n.", "layers --\n.\nunordered: .", 1) },
-			want:   "no longer to be named as unordered",
-		},
 		"a file that is not listed": {
 			change: func(s string) string { return strings.Replace(s, "//  2. b.go: below\n", "", 1) },
 			want:   "b.go is not in the list of files",
@@ -164,7 +154,7 @@ func TestFileOrder(t *testing.T) {
 }
 
 func TestLayer(t *testing.T) {
-	r, err := parseLayers("a/... b # low\n\na/x\n# nothing\n./...\nunordered: a b\n")
+	r, err := parseLayers("a/... b # low\n\na/x\n# nothing\n./...\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,9 +162,6 @@ func TestLayer(t *testing.T) {
 		if got, found := r.layer(dir); !found || got != want {
 			t.Errorf("%s is in layer %d (%v), want %d", dir, got, found, want)
 		}
-	}
-	if !r.unordered["a"] || !r.unordered["b"] {
-		t.Errorf("unordered is %v", r.unordered)
 	}
 	if _, err := parseLayers("a\n./b\n"); err == nil {
 		t.Error("a pattern that matches nothing was taken")

@@ -32,9 +32,8 @@ type arrow struct {
 
 // A report is what a measurement has found.
 type report struct {
-	pkgs      []*pkg
-	arrows    []*arrow
-	unordered []*pkg // without an order of files, and not excused
+	pkgs   []*pkg
+	arrows []*arrow
 }
 
 // load reads the packages of the modules in the directories.
@@ -83,12 +82,6 @@ func measure(pkgs []*pkg, rules rules) (*report, error) {
 		}
 		if err := p.readOrder(); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", p.dir, err))
-		}
-		switch excused := rules.unordered[p.dir]; {
-		case p.order == nil && !excused:
-			r.unordered = append(r.unordered, p)
-		case p.order != nil && excused:
-			problems = append(problems, fmt.Errorf("%s lists its files: it is no longer to be named as unordered", p.dir))
 		}
 	}
 	if len(problems) > 0 {

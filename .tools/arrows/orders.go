@@ -11,23 +11,14 @@ import (
 // rules is the order of packages, read from the layers file.
 type rules struct {
 	layers [][]string // patterns of directories, lowest layer first
-	// unordered are the packages that may be without an order of files yet.
-	unordered map[string]bool
 }
 
 // parseLayers reads a layers file: a layer on each line, lowest first, as patterns
-// of directories; dir/... is dir and all below it, as in the go command. A line that begins with "unordered:" names packages that need not list
-// their files.
+// of directories; dir/... is dir and all below it, as in the go command.
 func parseLayers(text string) (rules, error) {
-	r := rules{unordered: map[string]bool{}}
+	var r rules
 	for number, line := range strings.Split(text, "\n") {
 		line, _, _ = strings.Cut(line, "#")
-		if names, found := strings.CutPrefix(strings.TrimSpace(line), "unordered:"); found {
-			for _, name := range strings.Fields(names) {
-				r.unordered[name] = true
-			}
-			continue
-		}
 		patterns := strings.Fields(line)
 		for _, p := range patterns {
 			if dir := strings.TrimSuffix(p, "/..."); path.Clean(dir) != dir {

@@ -70,8 +70,8 @@ func (r *report) check(w io.Writer, limit int) bool {
 	} else if n < limit {
 		fmt.Fprintf(w, "only %d names run upwards: lower the limit of %d\n", n, limit)
 	}
-	for _, p := range r.unordered {
-		if len(p.Syntax) > smallPackage {
+	for _, p := range r.pkgs {
+		if p.order == nil && len(p.Syntax) > smallPackage {
 			fmt.Fprintf(w, "%s has %d files and lists no order of them in its package comment\n", p.dir, len(p.Syntax))
 			ok = false
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,13 +17,6 @@ import (
 )
 
 const (
-	// groupCalls and groupBytes bound what is published as one message. A message
-	// costs one write to the disk, however many batches are in it.
-	groupCalls = record.PartCalls * record.MaxParts
-	groupBytes = 896 << 10 // decompressed
-	groupIDs   = 48 << 10
-	// maxHeaders is how many bytes the headers of a message may have.
-	maxHeaders = 64 << 10
 	// writerDepth is how many messages of one source are under way at once. While one
 	// is written the next gathers: two would be written one after the other.
 	writerDepth = 1
@@ -111,40 +103,6 @@ func cutPiece(calls []tracking.Call) (piece, int) {
 	p.segment = record.AppendSegment(nil, bodies)
 	p.ids = record.AppendIDs(make([]byte, 0, 40*len(ids)), ids)
 	return p, p.calls
-}
-
-// A sourceWriter publishes the calls of one source. While as many messages as may be are
-// under way, what comes gathers in one group.
-type sourceWriter struct {
-	journal *Journal
-	source  string
-	slots   chan struct{} // one token for each message under way; never closed
-
-	mu   sync.Mutex // guards what follows
-	open *group     // the group that may still grow
-}
-
-// incoming are the calls that are about to be stored.
-type incoming struct {
-	usage usage
-
-	mu      sync.Mutex // guards writers
-	writers map[string]*sourceWriter
-}
-
-// A group is what becomes one message.
-type group struct {
-	at      time.Time // when the first batch came
-	calls   int
-	size    int
-	bytes   int64 // that usage counts
-	ids     []byte
-	payload []byte
-	done    chan struct{} // closed when err says how it ended
-	err     error
-
-	doubtful chan struct{} // closed when doubt says why that is not known soon, if it is not
-	doubt    error
 }
 
 func (j *Journal) writerOf(source string) *sourceWriter {

@@ -145,11 +145,11 @@ func (j *Journal) LoadBase(ctx context.Context) (*ledger.Ledger, uint64, error) 
 	}
 	raw, err := s2.Decode(nil, m.Data)
 	if err != nil {
-		return nil, m.Sequence, record.Damaged("the account of what was removed cannot be read (%v). %s", err, j.howToGoOn())
+		return nil, m.Sequence, record.Damaged("the account of what was removed cannot be read (%v). %s", err, j.options.howToGoOn())
 	}
 	base, err := ledger.Decode(raw)
 	if err != nil {
-		return nil, m.Sequence, record.Damaged("the account of what was removed cannot be read (%v). %s", err, j.howToGoOn())
+		return nil, m.Sequence, record.Damaged("the account of what was removed cannot be read (%v). %s", err, j.options.howToGoOn())
 	}
 	j.local.setBase(raw)
 	return base, m.Sequence, nil
@@ -167,4 +167,11 @@ func (j *Journal) storeBase(ctx context.Context, base *ledger.Ledger, before uin
 	}
 	j.local.setBase(raw)
 	return j.snapshot(ctx, true)
+}
+
+func (j *Journal) forgetCheckpoints(ctx context.Context) error {
+	if err := j.forgetSnapshots(); err != nil {
+		return err
+	}
+	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "account", ">"), 0)
 }

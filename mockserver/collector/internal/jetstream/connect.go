@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,22 +14,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
-
-// connections are those to the server within the process, or to a cluster.
-type connections struct {
-	in, out *nats.Conn            // nil until they are made
-	cluster *servers.Cluster      // nil within the process
-	servers servers.Known         // of the cluster
-	warned  atomic.Pointer[error] // what a connection reported last; nil when it was made again
-}
-
-func (c *connections) close() {
-	for _, nc := range []*nats.Conn{c.in, c.out} {
-		if nc != nil {
-			nc.Close()
-		}
-	}
-}
 
 // connect opens the two connections: one for the calls that come in, so that
 // what is read does not wait behind them, and one for the rest.
@@ -116,4 +99,19 @@ func (j *Journal) keepServers() {
 			return
 		}
 	}
+}
+
+// disconnected is called when a connection is lost.
+func (j *Journal) disconnected(err error) {
+	if err != nil && j.Ctx.Err() == nil && j.Shared {
+		j.Log.Warn("the connection to NATS is lost; it is tried again", "error", err)
+	}
+}
+
+// reconnected is called when a connection is there again: what was asked for on
+// the old one does not come.
+func (j *Journal) reconnected() {
+	j.conns.warned.Store(nil)
+	j.Link.Swap(store.NewLink()).End()
+	j.queues.Wake()
 }

@@ -11,9 +11,10 @@
 //	         (package queue).
 //	ended    How a lease ended is an outcome. It is stored in OUTCOMES before anything
 //	         is done about it; then the next attempt is scheduled in RETRY, or the calls
-//	         that were given up are listed in FAILED (settle.go, failed.go). What is done
-//	         about an outcome can be done twice, so that a crash between any two steps
-//	         does no harm: the next start does what is undone (recover.go).
+//	         that were given up are listed in FAILED (settle.go, retries.go,
+//	         failed.go). What is done about an outcome can be done twice, so that a
+//	         crash between any two steps does no harm: the next start does what is
+//	         undone.
 //	trimmed  What all destinations are done with and is old is counted into the base,
 //	         which is stored, and removed (trim.go).
 //
@@ -36,6 +37,29 @@
 // # Packages
 //
 // record says what messages look like, ledger counts them, datadir checks and mends files,
-// store publishes and reads by one interface, store.Streams, servers runs or asks NATS servers, queue leases; kv and
-// attempts are kept beside. None of them knows this package.
+// store publishes and reads by one interface, store.Streams, servers runs or asks NATS
+// servers, queue leases; kv and attempts are kept beside, and audit counts anew. None of
+// them knows this package.
+//
+// # Files
+//
+//  1. journal.go: a journal is opened, follows what is stored, and is closed
+//  2. maintenance.go: what is done now and then, and after the store could not be written to
+//  3. append.go: calls are stored
+//  4. attach.go: destinations come and go
+//  5. status.go: what is asked of a journal: ledgers, proofs, health
+//  6. trim.go: what is no longer needed is removed
+//  7. settle.go: what follows from outcomes
+//  8. replay.go: calls are made due again
+//  9. failed.go: the list of failed calls
+//  10. retries.go: what is to be tried again is scheduled, and made again where it is missing
+//  11. restore.go: a start compares what is there with what must be, and catches up
+//  12. loss.go: what is lacking, and how it is gone on without
+//  13. checkpoint.go: accounts that are kept in STATE
+//  14. local.go: the directory, and the server on it
+//  15. snapshot.go: accounts that are kept in the directory
+//  16. connect.go: connections to the server, or to a cluster
+//  17. streams.go: the streams that there must be
+//  18. state.go: what a journal has
+//  19. options.go: where a journal is, and how much it keeps
 package jetstream

@@ -138,3 +138,29 @@ func (j *Journal) markReplayed(ctx context.Context, destination string, refs []r
 	}
 	return nil
 }
+
+// A process may end, or fail to write, when a replay is stored and its calls are not
+// yet marked as replayed. So what is stored decides: who lists failed calls reads
+// the replays that may not be marked, and who replays marks them first.
+
+// marked returns the last message of CALLS with a replay for a destination of which
+// it is known that it and all before are marked.
+func (j *Journal) marked(destination string) (seq uint64) {
+	j.ledger.With(destination, func(b *ledger.Account) { seq = b.Attached })
+	j.replays.mu.Lock()
+	defer j.replays.mu.Unlock()
+	return max(seq, j.replays.marked[destination])
+}
+
+func (j *Journal) setMarked(destination string, seq uint64) {
+	j.replays.mu.Lock()
+	defer j.replays.mu.Unlock()
+	j.replays.marked[destination] = max(seq, j.replays.marked[destination])
+}
+
+// eachUnmarked calls f with the replays for a destination that may not be marked.
+func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*record.Calls) error) error {
+	t := j.TailCalls(j.marked(destination)+1, f)
+	t.Subjects = []string{j.Names.Subject(record.KindReplay, record.Token(destination))}
+	return t.Scan(ctx)
+}

@@ -2,47 +2,19 @@ package jetstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
-	"slices"
-	"sync"
-	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/attempts"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/audit"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/kv"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
 )
-
-// A Journal is a journal.Journal on JetStream. Its methods may be called from
-// many goroutines at once.
-type Journal struct {
-	*store.Store
-	options  Options
-	ledger   *ledger.Ledger
-	queues   *queue.Set
-	attempts *attempts.Log
-	scrubber *audit.Scrubber
-
-	local    *local      // nil where the streams are not in a directory of this process
-	conns    connections // the zero value where others have made them
-	left     leftovers
-	incoming incoming
-	seen     seen
-	claims   claims
-	replays  replays
-	trimmer  trimmer
-	closing  sync.Once
-}
 
 var _ journal.Journal = (*Journal)(nil)
 
@@ -175,26 +147,18 @@ func (j *Journal) recover(ctx context.Context) error {
 // follow keeps the account up to date.
 func (j *Journal) follow() {
 	j.sawCalls(j.ledger.Calls)
-	calls := j.Tail(record.StreamCalls, j.ledger.Calls+1, func(m jetstream.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err != nil {
-			return err
-		}
+	calls := j.TailCalls(j.ledger.Calls+1, func(parsed *record.Calls) error {
 		j.ledger.ReadCalls(parsed)
 		if parsed.Kind == record.KindDetach {
-			j.queues.Leave(parsed.Name, seq)
+			j.queues.Leave(parsed.Name, parsed.Seq)
 		}
 		if tell := j.seen.onStored.Load(); tell != nil && parsed.Kind == record.KindCalls {
 			record.EachID(parsed.IDs, func(id string) bool { (*tell)(parsed.Name, id); return true })
 		}
 		return nil
 	})
-	calls.HeadersOnly, calls.Whole = true, j.ledger.IsKnownLoss
-	outcomes := j.Tail(record.StreamOutcomes, j.ledger.Outcomes+1, func(m jetstream.Msg, seq uint64) error {
-		id, decoded, err := record.DecodeOutcomes(m.Data())
-		if err != nil {
-			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
-		}
+	calls.Whole = j.ledger.IsKnownLoss
+	outcomes := j.TailOutcomes(j.ledger.Outcomes+1, func(seq uint64, id record.WriteID, decoded []record.Outcome) error {
 		return j.ledger.ReadOutcomes(j.Ctx, seq, id, decoded)
 	})
 	outcomes.Whole = j.ledger.IsGone
@@ -214,150 +178,6 @@ func (j *Journal) follow() {
 	}
 }
 
-// Attach opens the queue of a destination.
-func (j *Journal) Attach(ctx context.Context, destination string, sources []string) (journal.Reader, error) {
-	j.claims.attaching.Lock()
-	defer j.claims.attaching.Unlock()
-	if err := j.open(); err != nil {
-		return nil, err
-	}
-	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
-	if j.setClaim(destination, true); j.Shared {
-		if err := j.Patiently(ctx, j.claim); err != nil { // before others find that nobody has it
-			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
-		}
-	}
-	if !j.isAttached(destination, sources) {
-		if err := j.queues.ConnectSources(ctx, destination, sources); err != nil {
-			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
-		}
-		c := record.Control{Name: destination, Sources: sources}
-		if err := j.control(ctx, destination, c); err != nil {
-			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
-		}
-	}
-	r, err := j.queues.Open(ctx, destination)
-	if err != nil {
-		return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
-	}
-	return r, nil
-}
-
-func (j *Journal) isAttached(destination string, sources []string) bool {
-	same := false
-	return j.ledger.With(destination, func(b *ledger.Account) {
-		same = slices.Equal(b.Scopes[len(b.Scopes)-1].Sources, sources)
-	}) && same
-}
-
-// control stores a control message and waits until the account knows it.
-func (j *Journal) control(ctx context.Context, destination string, c record.Control) error {
-	m := nats.NewMsg(j.Names.Subject(record.KindAttach, record.Token(destination)))
-	m.Header.Set(record.HeaderControl, c.Header())
-	record.SetTime(m.Header, time.Now())
-	seq, err := j.Publish(ctx, m)
-	if err != nil {
-		return err
-	}
-	j.sawCalls(seq)
-	if err := j.ledger.Reached(ctx, seq); err != nil {
-		return err
-	}
-	j.remember(ctx)
-	return nil
-}
-
-// remember has it stored twice what was said in CALLS.
-func (j *Journal) remember(ctx context.Context) {
-	if j.local == nil {
-		return // its servers have it more than once
-	}
-	if err := j.snapshot(ctx, true); err != nil {
-		j.Log.Warn("the account is not stored; it is tried again", "error", err)
-	}
-}
-
-// Detach forgets a destination, its pending and its failed calls.
-func (j *Journal) Detach(ctx context.Context, destination string) error {
-	j.claims.attaching.Lock()
-	defer j.claims.attaching.Unlock()
-	if err := j.open(); err != nil {
-		return err
-	}
-	j.setClaim(destination, false)
-	if j.ledger.With(destination, func(*ledger.Account) {}) {
-		if err := j.control(ctx, destination, record.Control{Name: destination, Detach: true}); err != nil {
-			return fmt.Errorf("journal: detaching %q: %w", destination, err)
-		}
-	}
-	j.queues.Leave(destination, math.MaxUint64)
-	if err := j.clear(ctx, destination); err != nil {
-		return fmt.Errorf("journal: %q is detached, but not all of it was removed: %w", destination, err)
-	}
-	return nil
-}
-
-// clear removes what is stored for a destination beside calls and outcomes.
-func (j *Journal) clear(ctx context.Context, destination string) error {
-	consumer, t := j.Names.Consumer(destination), record.Token(destination)
-	var errs []error
-	for _, kind := range []string{record.StreamCalls, record.StreamRetry} {
-		err := j.JS.DeleteConsumer(ctx, j.Names.Stream(kind), consumer)
-		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-			errs = append(errs, err)
-		}
-	}
-	for subject, kind := range map[string]string{"at": record.StreamRetry, "due": record.StreamRetry, "f": record.StreamFailed, "m": record.StreamFailed} {
-		errs = append(errs, j.JS.Purge(ctx, j.Names.Stream(kind), j.Names.Subject(subject, t, "*"), 0))
-	}
-	return errors.Join(errs...)
-}
-
-// Ledger returns the account of every attached destination. It knows all that
-// this process was told is stored, and of other processes what they had stored a
-// moment ago.
-func (j *Journal) Ledger(ctx context.Context) ([]tracking.Ledger, error) {
-	if err := j.open(); err != nil {
-		return nil, err
-	}
-	if err := j.ledger.Reached(ctx, j.seen.acked.Load()); err != nil {
-		return nil, fmt.Errorf("journal: the account is behind: %w", err)
-	}
-	ledgers, fresh := j.ledger.Ledgers()
-	for i := range ledgers {
-		l := &ledgers[i]
-		if !fresh[l.Destination] {
-			continue
-		}
-		at, err := j.oldestFresh(ctx, l.Destination)
-		if err != nil {
-			return nil, err
-		}
-		if l.OldestPending.IsZero() || at.Before(l.OldestPending) {
-			l.OldestPending = at
-		}
-	}
-	return ledgers, nil
-}
-
-// sawCalls remembers that a message of CALLS is stored.
-func (j *Journal) sawCalls(seq uint64) {
-	for {
-		have := j.seen.acked.Load()
-		if seq <= have || j.seen.acked.CompareAndSwap(have, seq) {
-			return
-		}
-	}
-}
-
-// open returns ErrJournalClosed once it is closed.
-func (j *Journal) open() error {
-	if j.Ctx.Err() != nil {
-		return journal.ErrClosed
-	}
-	return nil
-}
-
 // Close ends all readers, brings what is under way to the disk, and stops the
 // embedded server.
 func (j *Journal) Close() (err error) {
@@ -375,3 +195,33 @@ func (j *Journal) Close() (err error) {
 	})
 	return err
 }
+
+// Settings returns a store for the settings that are made at run time, shared by
+// all who share the journal. It is usable until the journal is closed.
+func (j *Journal) Settings(ctx context.Context) (state.Store, error) {
+	return j.buckets().Settings(ctx)
+}
+
+// State returns a store for deletion requests, audiences and computed traits,
+// shared by all who share the journal. It is usable until the journal is closed.
+func (j *Journal) State(ctx context.Context) (state.Store, error) {
+	return j.buckets().State(ctx)
+}
+
+func (j *Journal) buckets() *kv.Buckets {
+	return kv.New(j.Store, j.noteValue, j.uncounted)
+}
+
+// noteValue notes a value a second time. Where the server syncs now and then a power cut
+// may take the value, and not the note: so there is none.
+func (j *Journal) noteValue(a record.Accepted) {
+	if j.options.SyncInterval > 0 {
+		return
+	}
+	if err := j.local.note(a); err != nil {
+		j.Log.Debug("what was stored is noted once only", "error", err)
+	}
+}
+
+// Attempts returns the journal's log of attempts.
+func (j *Journal) Attempts() *attempts.Log { return j.attempts }

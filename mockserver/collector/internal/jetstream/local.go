@@ -3,25 +3,11 @@ package jetstream
 import (
 	"fmt"
 
-	"github.com/gofrs/flock"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/datadir"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
-
-// A local is what a journal has on a directory of its own.
-type local struct {
-	lock      *flock.Flock
-	files     *datadir.Files
-	ballast   *datadir.Ballast
-	server    *servers.Embedded // nil until the directory was checked
-	canary    *datadir.Canary   // nil where messages are acknowledged before they are synced
-	recent    datadir.Recent
-	snapshots snapshotStore
-	recovered bool // Open has come to its end
-}
 
 // note notes a second time what is stored.
 func (l *local) note(a record.Accepted) error {
@@ -52,7 +38,7 @@ func (j *Journal) openServer() error {
 		return fmt.Errorf("journal: %w", err)
 	}
 	j.local.files = &datadir.Files{
-		Path: j.options.Dir, Interval: j.options.SyncInterval, Log: j.Log, Configs: j.streams(), Advice: j.howToGoOn(), AcceptLoss: j.options.AcceptLoss,
+		Path: j.options.Dir, Interval: j.options.SyncInterval, Log: j.Log, Configs: j.streams(), Advice: j.options.howToGoOn(), AcceptLoss: j.options.AcceptLoss,
 		Volatile: []string{j.Names.Stream(record.StreamRetry), j.Names.Stream(record.StreamAttempts)}, Remade: j.Names.Stream(record.StreamRetry),
 	}
 	m, err := j.local.files.ReadMarker()

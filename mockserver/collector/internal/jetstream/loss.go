@@ -2,15 +2,61 @@ package jetstream
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
+
+// A stock is what there is, and what it is compared with.
+type stock struct {
+	calls, outcomes ledger.Extent
+	base            *ledger.Ledger // of what was removed
+	stored          uint64         // the message of STATE that has it; 0 where there is none
+	newest          *ledger.Ledger // the base, or a newer checkpoint
+	beyond          uint64         // the last message of CALLS that something is known of
+	lost            error          // what is lacking
+	young           bool           // all of that is younger than the newest checkpoint
+}
+
+// findLoss compares what is there with what must be.
+func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger, lacking []string) {
+	unknown := func(holes []record.Span, known func(*ledger.Ledger, record.Span) bool) []record.Span {
+		return slices.DeleteFunc(slices.Clone(holes), func(hole record.Span) bool {
+			return slices.ContainsFunc(append(checkpoints, s.base), func(a *ledger.Ledger) bool { return known(a, hole) })
+		})
+	}
+	lack := func(format string, args ...any) { lacking = append(lacking, fmt.Sprintf(format, args...)) }
+	if holes := unknown(s.calls.Holes, (*ledger.Ledger).IsKnownLoss); len(holes) > 0 {
+		s.young = s.young && holes[0].First > s.newest.Calls
+		lack("CALLS has lost messages %v of %d to %d", holes, s.calls.First, s.calls.Last)
+	}
+	if holes := unknown(s.outcomes.Holes, (*ledger.Ledger).IsGone); len(holes) > 0 {
+		s.young = s.young && holes[0].First > s.newest.Outcomes
+		lack("OUTCOMES has lost messages %v of %d to %d", holes, s.outcomes.First, s.outcomes.Last)
+	}
+	for _, a := range checkpoints {
+		if a.Calls > s.calls.Last || a.Outcomes > s.outcomes.Last {
+			s.young = false
+			lack("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored", s.calls.Last, s.outcomes.Last, a.Calls, a.Outcomes)
+			break
+		}
+	}
+	if s.beyond > s.calls.Last && s.beyond > s.newest.Calls {
+		lack("CALLS ends at message %d, but message %d was acknowledged", s.calls.Last, s.beyond)
+	}
+	if len(lacking) > 0 {
+		s.lost = record.Damaged("%s. %s", strings.Join(lacking, "; "), j.options.howToGoOn())
+		j.left.causes = append(j.left.causes, lacking...)
+	}
+}
 
 // Where loss is accepted, it is found out exactly what was lost: the account knows
 // from the newest checkpoint what was pending, and of that is lost what is no longer
@@ -70,17 +116,13 @@ func (j *Journal) readOn(ctx context.Context, a *ledger.Ledger, last uint64) err
 	if a.Calls >= last {
 		return nil
 	}
-	t := j.Tail(record.StreamCalls, a.Calls+1, func(m jetstream.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err == nil {
-			a.ReadCalls(parsed)
+	t := j.TailCalls(a.Calls+1, func(parsed *record.Calls) error {
+		a.ReadCalls(parsed)
+		if parsed.Seq >= last {
+			return store.ErrEnough
 		}
-		if err == nil && seq >= last {
-			err = store.ErrEnough
-		}
-		return err
+		return nil
 	})
-	t.HeadersOnly = true
 	return t.Scan(ctx)
 }
 
@@ -88,8 +130,7 @@ func (j *Journal) readOn(ctx context.Context, a *ledger.Ledger, last uint64) err
 // of which nothing is known say that there were such calls.
 func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes ledger.Extent, unknown func(seq uint64) bool) error {
 	a.LowAfter = outcomes.Last // an outcome that is gone may have been about a message below
-	t := j.Tail(record.StreamOutcomes, a.Outcomes+1, func(m jetstream.Msg, seq uint64) error {
-		_, decoded, err := record.DecodeOutcomes(m.Data())
+	t := j.TailOutcomes(a.Outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
 		for i := range decoded {
 			o := &decoded[i]
 			b := a.Accounts[o.Destination]
@@ -102,7 +143,7 @@ func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes
 			}
 			b.Count(o, seq)
 		}
-		return err
+		return nil
 	})
 	return t.Scan(ctx)
 }
@@ -120,66 +161,43 @@ func (j *Journal) storedUndelivered(ctx context.Context, a *ledger.Ledger, calls
 	if first > calls.Last {
 		return stored, nil
 	}
-	t := j.Tail(record.StreamCalls, first, func(m jetstream.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err != nil || parsed.Kind != record.KindCalls {
-			return err
+	t := j.TailCalls(first, func(parsed *record.Calls) error {
+		if parsed.Kind != record.KindCalls {
+			return nil
 		}
 		for name, b := range a.Accounts {
-			if !b.Takes(seq, parsed.Name) {
+			if !b.Takes(parsed.Seq, parsed.Name) {
 				continue
 			}
 			for part := range record.Parts(parsed.Calls) {
-				if !b.Ended(record.Ref{Seq: seq, Part: part}) {
+				if !b.Ended(record.Ref{Seq: parsed.Seq, Part: part}) {
 					stored[name] += int64(record.PartSize(parsed.Calls, part))
 				}
 			}
 		}
 		return nil
 	})
-	t.HeadersOnly = true
 	return stored, t.Scan(ctx)
 }
 
-// dropUnfailed removes from FAILED the calls that the account does not count as
-// failed: the outcome that said so is gone, and they are pending still. Without a
-// loss it can only be of what was stored last.
-func (j *Journal) dropUnfailed(ctx context.Context) error {
-	failed, err := j.Measure(ctx, record.StreamFailed)
-	if err != nil || failed.Msgs == 0 {
-		return err
-	}
-	since := failed.LastTime.Add(-unsettled)
-	if len(j.left.causes) > 0 {
-		since = time.Unix(0, 0)
-	}
-	var unfailed []uint64
-	t := j.Tail(record.StreamFailed, 0, func(m jetstream.Msg, seq uint64) error {
-		f, err := record.ParseFailed(seq, m.Subject(), m.Headers(), m.Data())
-		if err != nil {
-			return err
-		}
-		_, rest := j.Names.Kind(m.Subject())
-		tok, _, _ := strings.Cut(rest, ".")
-		destination, err := record.Untoken(tok)
-		if err != nil {
-			return err
-		}
-		j.ledger.With(destination, func(b *ledger.Account) {
-			if ref := record.RefOf(f.Ref.Number); !b.Tried(ref, f.Ref.Attempt) {
-				unfailed = append(unfailed, seq)
-			}
-		})
+// useUp uses up the numbers of messages that were lost at the end of CALLS: what is
+// stored about these must not be taken for what is stored about others.
+func (j *Journal) useUp(ctx context.Context, first, last uint64) error {
+	if last < first {
 		return nil
-	})
-	t.Since, t.Subjects, t.HeadersOnly = since, []string{j.Names.Subject("f", "*", "*")}, true
-	if err := t.Scan(ctx); err != nil {
-		return err
 	}
-	for _, seq := range unfailed {
-		if err := j.JS.Delete(ctx, j.Names.Stream(record.StreamFailed), seq); err != nil {
+	j.Log.Error("messages were lost at the end of CALLS; their numbers are not used again", "messages", last-first+1)
+	for seq := first; seq <= last; {
+		m := nats.NewMsg(j.Names.Subject(record.KindLost))
+		m.Header.Set(record.HeaderControl, record.Control{First: first, Last: last}.Header())
+		stored, err := j.Publish(ctx, m)
+		if err != nil {
 			return err
 		}
+		if stored < seq {
+			return errors.New("journal: CALLS counts backwards")
+		}
+		seq = stored + 1
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -219,43 +221,44 @@ func (j *Journal) resume() error {
 	readCalls = max(readCalls, j.seen.acked.Load())
 	if calls.LastSeq < readCalls || outcomes.LastSeq < readOutcomes {
 		return record.Damaged("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored. %s",
-			calls.LastSeq, outcomes.LastSeq, readCalls, readOutcomes, j.howToGoOn())
+			calls.LastSeq, outcomes.LastSeq, readCalls, readOutcomes, j.options.howToGoOn())
 	}
 	return nil
 }
 
-// disconnected is called when a connection is lost.
-func (j *Journal) disconnected(err error) {
-	if err != nil && j.Ctx.Err() == nil && j.Shared {
-		j.Log.Warn("the connection to NATS is lost; it is tried again", "error", err)
-	}
-}
+// floorsEvery is how often it is looked how far the consumers of a cluster are.
+const floorsEvery = 10 * time.Second
 
-// reconnected is called when a connection is there again: what was asked for on
-// the old one does not come.
-func (j *Journal) reconnected() {
-	j.conns.warned.Store(nil)
-	j.Link.Swap(store.NewLink()).End()
-	j.queues.Wake()
-}
+// A seenFloor is up to where a consumer was acknowledged, and how many outcomes
+// there were then.
+type seenFloor struct{ attached, floor, outcomes uint64 }
 
-// Ready returns nil if the journal can take calls now, or says why not.
-func (j *Journal) Ready(ctx context.Context) error {
-	if err := j.open(); err != nil {
+// floors are those of the queues of this process, by destination.
+type floors map[string]seenFloor
+
+// raiseFloors learns from the consumers up to where every message has had its
+// first attempt: no process knows by itself what the others work at. What is
+// acknowledged has an outcome, but the account must have read it before the floor
+// may rise, and a new leader of OUTCOMES may not know at once all it has: so what
+// counts is what was seen at the round before.
+func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
+	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
+	if err != nil {
 		return err
 	}
-	if _, err := j.Status.Writable(); err != nil {
-		return err
-	}
-	if err := j.incoming.usage.room(j.options.MaxBytes); err != nil {
-		return err
-	}
-	info, err := j.JS.Info(ctx, j.Names.Stream(record.StreamCalls))
-	switch {
-	case err != nil:
-		return errors.Join(errors.New("journal: the store does not answer"), err)
-	case info.Cluster != nil && info.Cluster.Name != "" && info.Cluster.Leader == "":
-		return errors.New("journal: the cluster has no leader for CALLS")
+	queues := j.queues.Attached()
+	maps.DeleteFunc(seen, func(name string, before seenFloor) bool { return queues[name] != before.attached })
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		attached, before := queues[name], seen[name]
+		if err := j.ledger.ReachedBoth(ctx, 0, max(before.outcomes, outcomes.LastSeq)); err != nil {
+			return err
+		}
+		j.ledger.Raise(name, attached, before.floor)
+		floor, err := j.ackFloor(ctx, name)
+		if err != nil {
+			return err
+		}
+		seen[name] = seenFloor{attached, floor, outcomes.LastSeq}
 	}
 	return nil
 }

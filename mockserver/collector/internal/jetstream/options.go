@@ -13,6 +13,16 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/servers"
 )
 
+const (
+	// groupCalls and groupBytes bound what is published as one message. A message
+	// costs one write to the disk, however many batches are in it.
+	groupCalls = record.PartCalls * record.MaxParts
+	groupBytes = 896 << 10 // decompressed
+	groupIDs   = 48 << 10
+	// maxHeaders is how many bytes the headers of a message may have.
+	maxHeaders = 64 << 10
+)
+
 // Options say where a journal is and how much it keeps.
 type Options struct {
 	// Dir is the directory of an embedded server. It is made if it is not there,
@@ -122,4 +132,13 @@ func setDefault[T int | int64 | time.Duration](v *T, to T) {
 	if *v <= 0 {
 		*v = to
 	}
+}
+
+// howToGoOn says what an operator can do about damage.
+func (o *Options) howToGoOn() string {
+	where := "the streams"
+	if o.Dir != "" {
+		where = "the directory " + o.Dir
+	}
+	return "Nothing was removed. Restore " + where + " from a backup, or start once with --accept-loss to go on with what is left"
 }

@@ -4,26 +4,17 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
-
-// replays are those of this process.
-type replays struct {
-	running turn // lets one Replay run at a time
-
-	mu     sync.Mutex        // guards marked
-	marked map[string]uint64 // of each destination: see Journal.marked
-}
 
 // Replay makes calls due again for a destination. They are stored as messages of
 // their own, which also say in which state they were: that is what counts. What
@@ -139,38 +130,6 @@ func (j *Journal) settleReplay(ctx context.Context, destination string, r stored
 	return j.schedule(ctx, destination, &record.Retry{Ref: record.Ref{Seq: r.seq}, Attempt: 1, Decided: r.at, Due: r.at})
 }
 
-// A process may end, or fail to write, when a replay is stored and its calls are not
-// yet marked as replayed. So what is stored decides: who lists failed calls reads
-// the replays that may not be marked, and who replays marks them first.
-
-// marked returns the last message of CALLS with a replay for a destination of which
-// it is known that it and all before are marked.
-func (j *Journal) marked(destination string) (seq uint64) {
-	j.ledger.With(destination, func(b *ledger.Account) { seq = b.Attached })
-	j.replays.mu.Lock()
-	defer j.replays.mu.Unlock()
-	return max(seq, j.replays.marked[destination])
-}
-
-func (j *Journal) setMarked(destination string, seq uint64) {
-	j.replays.mu.Lock()
-	defer j.replays.mu.Unlock()
-	j.replays.marked[destination] = max(seq, j.replays.marked[destination])
-}
-
-// eachUnmarked calls f with the replays for a destination that may not be marked.
-func (j *Journal) eachUnmarked(ctx context.Context, destination string, f func(*record.Calls) error) error {
-	t := j.Tail(record.StreamCalls, j.marked(destination)+1, func(m jetstream.Msg, seq uint64) error {
-		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err != nil {
-			return err
-		}
-		return f(parsed)
-	})
-	t.Subjects, t.HeadersOnly = []string{j.Names.Subject(record.KindReplay, record.Token(destination))}, true
-	return t.Scan(ctx)
-}
-
 // markReplays marks the replays for a destination that are stored. The lock of its
 // replays is held.
 func (j *Journal) markReplays(ctx context.Context, destination string) error {
@@ -251,4 +210,38 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 		}
 	}
 	return found, nil
+}
+
+// A replayLock lets one replay for a destination run at a time: two could replay the same
+// failed calls.
+type replayLock struct {
+	*store.Lock
+	journal *Journal
+}
+
+func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
+	l := &replayLock{store.NewLock(j.Store, "lock", record.Token(destination)), j}
+	j.replays.running.Lock()
+	if !j.Shared {
+		return l, nil
+	}
+	for {
+		err := l.Take(ctx)
+		if err == nil {
+			return l, nil
+		}
+		if store.IsWrongSequence(err) {
+			if err = pause.For(ctx, 100*time.Millisecond); err == nil {
+				continue
+			}
+			err = fmt.Errorf("journal: another process replays for %q: %w", destination, err)
+		}
+		j.replays.running.Unlock()
+		return nil, err
+	}
+}
+
+func (l *replayLock) unlock(ctx context.Context) {
+	l.Remove(ctx)
+	l.journal.replays.running.Unlock()
 }

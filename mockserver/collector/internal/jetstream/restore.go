@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
@@ -42,15 +39,6 @@ func (j *Journal) extent(ctx context.Context, kind string) (ledger.Extent, error
 	return e, nil
 }
 
-// leftovers are what an earlier process has left, as Open found it.
-type leftovers struct {
-	clean    bool              // the process ended in good order
-	kept     *snapshot         // what must be there; nil where that is not known
-	accepted []record.Accepted // since that snapshot, in their order
-	causes   []string          // what is damaged, and Open may go on without
-	settled  chan struct{}     // closed when the lists of failed calls have what was left undone
-}
-
 // restore finds the account to begin with, and checks that what was stored is
 // there.
 func (j *Journal) restore(ctx context.Context) error {
@@ -80,17 +68,6 @@ func (j *Journal) restore(ctx context.Context) error {
 		return s.lost
 	}
 	return j.acceptLoss(ctx, s)
-}
-
-// A stock is what there is, and what it is compared with.
-type stock struct {
-	calls, outcomes ledger.Extent
-	base            *ledger.Ledger // of what was removed
-	stored          uint64         // the message of STATE that has it; 0 where there is none
-	newest          *ledger.Ledger // the base, or a newer checkpoint
-	beyond          uint64         // the last message of CALLS that something is known of
-	lost            error          // what is lacking
-	young           bool           // all of that is younger than the newest checkpoint
 }
 
 // compare measures the streams, and tells what they lack.
@@ -146,12 +123,11 @@ func (j *Journal) findBeyond(ctx context.Context, s *stock) error {
 	if j.Shared {
 		return nil // others go on: it is looked for while the account is read
 	}
-	t := j.Tail(record.StreamOutcomes, s.newest.Outcomes+1, func(m jetstream.Msg, _ uint64) error {
-		_, decoded, err := record.DecodeOutcomes(m.Data())
+	t := j.TailOutcomes(s.newest.Outcomes+1, func(_ uint64, _ record.WriteID, decoded []record.Outcome) error {
 		for i := range decoded {
 			s.beyond = max(s.beyond, decoded[i].Ref.Seq)
 		}
-		return err
+		return nil
 	})
 	return t.Scan(ctx)
 }
@@ -167,57 +143,10 @@ func (j *Journal) findUnreadable(ctx context.Context) {
 	}
 }
 
-// findLoss compares what is there with what must be.
-func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger, lacking []string) {
-	unknown := func(holes []record.Span, known func(*ledger.Ledger, record.Span) bool) []record.Span {
-		return slices.DeleteFunc(slices.Clone(holes), func(hole record.Span) bool {
-			return slices.ContainsFunc(append(checkpoints, s.base), func(a *ledger.Ledger) bool { return known(a, hole) })
-		})
-	}
-	lack := func(format string, args ...any) { lacking = append(lacking, fmt.Sprintf(format, args...)) }
-	if holes := unknown(s.calls.Holes, (*ledger.Ledger).IsKnownLoss); len(holes) > 0 {
-		s.young = s.young && holes[0].First > s.newest.Calls
-		lack("CALLS has lost messages %v of %d to %d", holes, s.calls.First, s.calls.Last)
-	}
-	if holes := unknown(s.outcomes.Holes, (*ledger.Ledger).IsGone); len(holes) > 0 {
-		s.young = s.young && holes[0].First > s.newest.Outcomes
-		lack("OUTCOMES has lost messages %v of %d to %d", holes, s.outcomes.First, s.outcomes.Last)
-	}
-	for _, a := range checkpoints {
-		if a.Calls > s.calls.Last || a.Outcomes > s.outcomes.Last {
-			s.young = false
-			lack("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored", s.calls.Last, s.outcomes.Last, a.Calls, a.Outcomes)
-			break
-		}
-	}
-	if s.beyond > s.calls.Last && s.beyond > s.newest.Calls {
-		lack("CALLS ends at message %d, but message %d was acknowledged", s.calls.Last, s.beyond)
-	}
-	if len(lacking) > 0 {
-		s.lost = record.Damaged("%s. %s", strings.Join(lacking, "; "), j.howToGoOn())
-		j.left.causes = append(j.left.causes, lacking...)
-	}
-}
-
 // tornOff reports whether what was stored last may be gone as expected: it is brought
 // to the disk now and then, and the process did not end by itself.
 func (j *Journal) tornOff() bool {
 	return j.local != nil && j.options.SyncInterval > 0 && !j.left.clean
-}
-
-func (j *Journal) howToGoOn() string {
-	where := "the streams"
-	if j.options.Dir != "" {
-		where = "the directory " + j.options.Dir
-	}
-	return "Nothing was removed. Restore " + where + " from a backup, or start once with --accept-loss to go on with what is left"
-}
-
-func (j *Journal) forgetCheckpoints(ctx context.Context) error {
-	if err := j.forgetSnapshots(); err != nil {
-		return err
-	}
-	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.Names.Subject("s", "account", ">"), 0)
 }
 
 // catchUp reads what was stored since the account was.
@@ -255,7 +184,7 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		case reached:
 			continue
 		case !j.options.AcceptLoss:
-			return record.Damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.Last, beyond, j.howToGoOn())
+			return record.Damaged("CALLS ends at message %d, but there are outcomes about message %d. %s", calls.Last, beyond, j.options.howToGoOn())
 		}
 		if err := j.useUp(ctx, calls.Last+1, beyond); err != nil {
 			return err
@@ -301,25 +230,3 @@ const (
 	leaderLooks = 20
 	leaderPause = 250 * time.Millisecond
 )
-
-// useUp uses up the numbers of messages that were lost at the end of CALLS: what is
-// stored about these must not be taken for what is stored about others.
-func (j *Journal) useUp(ctx context.Context, first, last uint64) error {
-	if last < first {
-		return nil
-	}
-	j.Log.Error("messages were lost at the end of CALLS; their numbers are not used again", "messages", last-first+1)
-	for seq := first; seq <= last; {
-		m := nats.NewMsg(j.Names.Subject(record.KindLost))
-		m.Header.Set(record.HeaderControl, record.Control{First: first, Last: last}.Header())
-		stored, err := j.Publish(ctx, m)
-		if err != nil {
-			return err
-		}
-		if stored < seq {
-			return errors.New("journal: CALLS counts backwards")
-		}
-		seq = stored + 1
-	}
-	return nil
-}

@@ -2,21 +2,21 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
-)
-
-const (
-	// earliness is how long before its time a retry is handed to a process, which
-	// then holds it: the server looks at its schedules four times a second at most.
-	earliness = 600 * time.Millisecond
 )
 
 // Settle does what follows from an outcome that is stored: it schedules the next
@@ -44,39 +44,216 @@ func (j *Journal) concerns(o *record.Outcome) bool {
 	return j.ledger.With(o.Destination, func(b *ledger.Account) { same = b.Attached == o.Attached }) && same
 }
 
-// nextAttempt returns the next attempt of an outcome.
-func nextAttempt(o *record.Outcome) *record.Retry {
-	return &record.Retry{Ref: o.Ref, Attempt: o.Attempt + 1, Places: o.Again, Notes: o.Notes, Decided: o.Decided, Due: o.Due}
-}
-
-// schedule publishes a retry: to be held by the server until its time, or, where
-// that is near, at once. There is one message for each part of a message of
-// calls; the next attempt replaces the one before. Where the clock has stepped back
-// the server may hold a schedule for this attempt that is far ahead, and gets another
-// in its place.
-func (j *Journal) schedule(ctx context.Context, destination string, it *record.Retry) error {
-	waits := false
-	j.ledger.With(destination, func(b *ledger.Account) {
-		r, ok := b.Retries[it.Ref]
-		waits, it.From = ok && r.Attempt == it.Attempt, r.Outcome
+// SettleFor does what follows from outcomes about messages of CALLS, which a process
+// may have stored just before it died: the messages came again.
+func (j *Journal) SettleFor(ctx context.Context, destination string, messages []uint64) error {
+	since := time.Now().Add(-3*queue.AckWait - unsettled)
+	came := map[uint64]bool{}
+	for _, seq := range messages {
+		came[seq] = true
+	}
+	err := j.settleOutcomes(ctx, since, func(o *record.Outcome) bool {
+		return o.Destination == destination && came[o.Ref.Seq]
 	})
-	if !waits {
-		return nil // it has ended, or the destination was detached
+	if err != nil {
+		return err
 	}
-	_, err := j.Publish(ctx, j.retryMessage(destination, it, time.Now()))
-	return err
+	var retries []waitingRetry
+	j.ledger.With(destination, func(b *ledger.Account) {
+		for _, seq := range messages {
+			for part := range record.MaxParts {
+				ref := record.Ref{Seq: seq, Part: part}
+				if r, ok := b.Retries[ref]; ok {
+					retries = append(retries, waitingRetry{destination, ref, r})
+				}
+			}
+		}
+	})
+	for _, w := range retries {
+		stored, err := j.IsStored(ctx, destination, w.ref)
+		if err == nil && !stored {
+			err = j.RestoreRetry(ctx, w.destination, w.ref, w.retry, new(store.Outcomes))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// retryMessage returns the message of RETRY that schedules a retry.
-func (j *Journal) retryMessage(destination string, it *record.Retry, now time.Time) *nats.Msg {
-	number, t := strconv.FormatUint(it.Ref.Number(), 10), record.Token(destination)
-	due := j.Names.Subject("due", t, number)
-	m := nats.NewMsg(due)
-	m.Data = it.Encode()
-	if at := it.DueFrom(now).Add(-earliness); at.After(now) || it.IsAhead(now) {
-		m.Subject = j.Names.Subject("at", t, number)
-		m.Header.Set("Nats-Schedule", "@at "+at.UTC().Format(time.RFC3339Nano))
-		m.Header.Set("Nats-Schedule-Target", due)
+// settlePause is how long it is waited at first, and settleMost at most, before what
+// could not be done is tried again.
+const (
+	settlePause = time.Second
+	settleMost  = time.Minute
+)
+
+// settleEarlier does what earlier processes left undone.
+func (j *Journal) settleEarlier() {
+	if !j.untilDone(j.settleLists) {
+		return
 	}
-	return m
+	close(j.left.settled)
+	j.untilDone(j.settleRetries)
+}
+
+// untilDone tries until it succeeds or the journal is closed, and reports which.
+func (j *Journal) untilDone(try func(context.Context) error) bool {
+	for wait := settlePause; ; wait = min(2*wait, settleMost) {
+		err := try(j.Ctx)
+		if err == nil || j.Ctx.Err() != nil {
+			return err == nil
+		}
+		j.Log.Warn("what an earlier process left undone could not be done; it is tried again", "error", err, "in", wait)
+		if pause.For(j.Ctx, wait) != nil {
+			return false
+		}
+	}
+}
+
+// settleLists does for the lists of failed calls what follows from what an earlier
+// process stored last.
+func (j *Journal) settleLists(ctx context.Context) error {
+	if err := j.markAllReplays(ctx); err != nil {
+		return err
+	}
+	since, err := j.unsettledSince(ctx)
+	if err != nil {
+		return err
+	}
+	if len(j.left.causes) > 0 {
+		since = time.Unix(0, 0) // of FAILED, anything may be gone
+	}
+	if err := j.settleOutcomes(ctx, since, func(*record.Outcome) bool { return true }); err != nil {
+		return err
+	}
+	return j.JS.Purge(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject(), 0)
+}
+
+// unsettledSince returns the time from which on it may not be done what follows from
+// outcomes. It is stored until all is done: this process may fail to, or be killed, when
+// outcomes of its own have come.
+func (j *Journal) unsettledSince(ctx context.Context) (time.Time, error) {
+	switch m, err := j.JS.Last(ctx, j.Names.Stream(record.StreamState), j.unsettledSubject()); {
+	case err == nil:
+		var since time.Time
+		err = since.UnmarshalText(m.Data)
+		return since, err
+	case !errors.Is(err, jetstream.ErrMsgNotFound):
+		return time.Time{}, err
+	}
+	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
+	if err != nil {
+		return time.Time{}, err
+	}
+	since := outcomes.LastTime.Add(-unsettled)
+	m := nats.NewMsg(j.unsettledSubject())
+	if m.Data, err = since.MarshalText(); err == nil {
+		_, err = j.Publish(ctx, m)
+	}
+	return since, err
+}
+
+func (j *Journal) unsettledSubject() string { return j.Names.Subject("s", "unsettled") }
+
+// settleRetries makes the retries again that RETRY no longer has, which is not brought
+// to the disk with each message, and those due that wait for a clock that has stepped
+// back.
+func (j *Journal) settleRetries(ctx context.Context) error {
+	if err := j.restoreRetries(ctx); err != nil {
+		return err
+	}
+	return j.hastenRetries(ctx)
+}
+
+// settleOutcomes keeps the failed calls of outcomes that match, where they are
+// not kept yet.
+func (j *Journal) settleOutcomes(ctx context.Context, since time.Time, match func(*record.Outcome) bool) error {
+	t := j.TailOutcomes(0, func(_ uint64, _ record.WriteID, outcomes []record.Outcome) error {
+		for i := range outcomes {
+			o := &outcomes[i]
+			if len(o.Failed) == 0 || !match(o) {
+				continue
+			}
+			if err := j.restoreFailed(ctx, o); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	t.Since, t.Batch = since, 100
+	return t.Scan(ctx)
+}
+
+// restoreFailed keeps the failed calls of an outcome, if they are not kept.
+func (j *Journal) restoreFailed(ctx context.Context, o *record.Outcome) error {
+	subject := j.Names.Subject("f", record.Token(o.Destination), record.FailedRef{Number: o.Ref.Number(), Attempt: o.Attempt}.Token())
+	if _, err := j.JS.Last(ctx, j.Names.Stream(record.StreamFailed), subject); !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return err
+	}
+	if !j.concerns(o) {
+		return nil
+	}
+	m, bodies, err := j.LoadCalls(ctx, o.Ref.Seq)
+	if store.IsMissing(err) {
+		return nil // it was given up because it is
+	}
+	if err != nil {
+		return err
+	}
+	var given []tracking.Call
+	for _, f := range o.Failed {
+		if f.Place >= len(bodies) {
+			return fmt.Errorf("%w: message %d has no call %d", record.ErrBadSegment, o.Ref.Seq, f.Place)
+		}
+		call, err := fields.ReadCall(m.SourceName(), bodies[f.Place])
+		if err != nil {
+			return err
+		}
+		given = append(given, call)
+	}
+	return j.keepFailed(ctx, o, given)
+}
+
+// dropUnfailed removes from FAILED the calls that the account does not count as
+// failed: the outcome that said so is gone, and they are pending still. Without a
+// loss it can only be of what was stored last.
+func (j *Journal) dropUnfailed(ctx context.Context) error {
+	failed, err := j.Measure(ctx, record.StreamFailed)
+	if err != nil || failed.Msgs == 0 {
+		return err
+	}
+	since := failed.LastTime.Add(-unsettled)
+	if len(j.left.causes) > 0 {
+		since = time.Unix(0, 0)
+	}
+	var unfailed []uint64
+	t := j.Tail(record.StreamFailed, 0, func(m jetstream.Msg, seq uint64) error {
+		f, err := record.ParseFailed(seq, m.Subject(), m.Headers(), m.Data())
+		if err != nil {
+			return err
+		}
+		_, rest := j.Names.Kind(m.Subject())
+		tok, _, _ := strings.Cut(rest, ".")
+		destination, err := record.Untoken(tok)
+		if err != nil {
+			return err
+		}
+		j.ledger.With(destination, func(b *ledger.Account) {
+			if ref := record.RefOf(f.Ref.Number); !b.Tried(ref, f.Ref.Attempt) {
+				unfailed = append(unfailed, seq)
+			}
+		})
+		return nil
+	})
+	t.Since, t.Subjects, t.HeadersOnly = since, []string{j.Names.Subject("f", "*", "*")}, true
+	if err := t.Scan(ctx); err != nil {
+		return err
+	}
+	for _, seq := range unfailed {
+		if err := j.JS.Delete(ctx, j.Names.Stream(record.StreamFailed), seq); err != nil {
+			return err
+		}
+	}
+	return nil
 }

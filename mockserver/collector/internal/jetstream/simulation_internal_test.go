@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,7 +43,7 @@ type simulation struct {
 	stalled map[*fakenats.Request]time.Time // requests that are late, and until when
 	shared  bool                            // the server is not that of the process
 	full    bool                            // the server stores nothing
-	calm    bool                            // nothing goes wrong, and all calls are delivered
+	calm    atomic.Bool                     // nothing goes wrong, and all calls are delivered
 	trace   []string                        // what was decided
 	calls   int                             // counts them, to name them
 
@@ -153,11 +154,11 @@ func (s *simulation) step() {
 	synctest.Wait()
 	var free []*fakenats.Request
 	for _, r := range s.server.Held() {
-		if until, late := s.stalled[r]; !late || s.calm || !until.After(time.Now()) {
+		if until, late := s.stalled[r]; !late || s.calm.Load() || !until.After(time.Now()) {
 			free = append(free, r)
 		}
 	}
-	if len(free) == 0 || !s.calm && s.random.IntN(30) == 0 {
+	if len(free) == 0 || !s.calm.Load() && s.random.IntN(30) == 0 {
 		d := time.Duration(1+s.random.IntN(300)) * time.Millisecond
 		s.decide("sleep %v", d)
 		time.Sleep(d)
@@ -166,14 +167,14 @@ func (s *simulation) step() {
 		return
 	}
 	r := free[s.random.IntN(len(free))]
-	if !s.calm && s.random.IntN(30) == 0 {
+	if !s.calm.Load() && s.random.IntN(30) == 0 {
 		d := time.Duration(s.random.IntN(12_000)) * time.Millisecond
 		s.decide("stall %v for %v", r, d)
 		s.stalled[r] = time.Now().Add(d)
 		return
 	}
 	fate := fakenats.Done
-	if s.shared && !s.calm && s.random.IntN(40) == 0 {
+	if s.shared && !s.calm.Load() && s.random.IntN(40) == 0 {
 		fate = []fakenats.Fate{fakenats.Lost, fakenats.Dropped, fakenats.Repeated}[s.random.IntN(3)]
 	}
 	s.decide("let %v: %v", r, fate)
@@ -220,17 +221,14 @@ func (s *simulation) open() {
 	_ = s.server.Start()
 	s.refuse(false)
 	for opened := false; !opened; {
-		s.during("open", func() {
-			err := s.connect()
-			if opened = err == nil; !opened {
-				s.disconnect()
-			}
-			if err != nil && !store.IsTransient(err) {
-				s.t.Errorf("opening: %v", err)
-			}
-		})
-		if s.t.Failed() {
-			s.fail("the journal does not open")
+		var err error
+		writer := s.random.Uint64()
+		s.during("open", func() { err = s.connect(writer) })
+		if opened = err == nil; !opened {
+			s.disconnect()
+		}
+		if err != nil && !store.IsTransient(err) {
+			s.fail("the journal does not open: %v", err)
 		}
 	}
 	s.attach("crm")
@@ -247,7 +245,7 @@ func (s *simulation) disconnect() {
 }
 
 // connect opens the journal on connections of its own.
-func (s *simulation) connect() error {
+func (s *simulation) connect(writer uint64) error {
 	var streams [2]store.Streams
 	for i := range streams {
 		nc, err := nats.Connect("", nats.InProcessServer(s.server), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
@@ -268,7 +266,7 @@ func (s *simulation) connect() error {
 		return err
 	}
 	j := newJournal(o)
-	j.Writer, j.In, j.JS = s.random.Uint64(), streams[0], streams[1]
+	j.Writer, j.In, j.JS = writer, streams[0], streams[1]
 	j, err = j.opened(func(j *Journal) error { return j.begin(context.Background()) })
 	if err != nil {
 		return err
@@ -370,7 +368,7 @@ func (s *simulation) work(j *Journal, destination string, r journal.Reader) {
 		}
 		luck := s.luck(entry.ID)
 		time.Sleep(time.Duration(luck%400_000) * time.Microsecond)
-		if luck%17 == 0 && !s.calm {
+		if luck%17 == 0 && !s.calm.Load() {
 			s.returned(destination, entry)
 			l.Return()
 			continue
@@ -396,7 +394,7 @@ func (s *simulation) luck(of string) uint64 {
 func (s *simulation) outcome(entry journal.Entry, i int) tracking.State {
 	n := s.luck(entry.ID+"/"+entry.Calls[i].ID) % 10
 	switch {
-	case s.calm || n < 5:
+	case s.calm.Load() || n < 5:
 		return tracking.StateDelivered
 	case n < 6:
 		return tracking.StateFiltered
@@ -437,7 +435,7 @@ func (s *simulation) replay(j *Journal) {
 
 // settle has all come to an end.
 func (s *simulation) settle() {
-	s.calm = true
+	s.calm.Store(true)
 	s.refuse(false)
 	s.decide("settle")
 	began := time.Now()

@@ -20,27 +20,6 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
-// A snapshot is what must be in the data directory, in a file beside the streams:
-// the account as far as it had read, the account of what was removed, and how far
-// the other streams had come. Whatever is damaged in the streams, it says what that
-// was; whatever of it is damaged can be made again from the streams. What it says is
-// there was brought to the disk before.
-//
-// There are two files, of which one is always whole. Where a cluster keeps the
-// streams there is none: checkpoints are there for a quick start.
-type snapshot struct {
-	number  uint64
-	account *ledger.Ledger
-	base    *ledger.Ledger // nil where it is not known
-	marks   map[string]extentMark
-}
-
-// An extentMark is what a stream must have at least.
-type extentMark struct {
-	last     uint64 // the number of its last message
-	messages uint64 // of a bucket: how many values; 0 where they are not counted
-}
-
 const (
 	snapshotFormat = 1
 	snapshotSlots  = 2
@@ -51,15 +30,6 @@ const (
 	snapshotShare = 20
 	snapshotRest  = 500 * time.Millisecond
 )
-
-// A snapshotStore stores snapshots.
-type snapshotStore struct {
-	mu     turn   // guards what follows; held while one is made, or values are deleted
-	number uint64 // of the last one
-	base   []byte // encoded; nil where it is not known
-	stored string // what the last one was of
-	next   time.Time
-}
 
 func snapshotFile(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("journal.account.%d", number%snapshotSlots))
@@ -272,4 +242,14 @@ func (j *Journal) lacks(ctx context.Context, s *snapshot) ([]string, error) {
 	}
 	slices.Sort(all)
 	return all, nil
+}
+
+// remember has it stored twice what was said in CALLS.
+func (j *Journal) remember(ctx context.Context) {
+	if j.local == nil {
+		return // its servers have it more than once
+	}
+	if err := j.snapshot(ctx, true); err != nil {
+		j.Log.Warn("the account is not stored; it is tried again", "error", err)
+	}
 }

@@ -26,12 +26,6 @@ const (
 	trimTo    = 0.5
 )
 
-// A trimmer removes what is no longer needed.
-type trimmer struct {
-	running turn          // lets one Trim run at a time
-	soon    chan struct{} // holds one token when there is reason to trim before the time; never closed
-}
-
 // keepTrimmed removes what is no longer needed, now and then and when space gets
 // short. The server does not do that by itself: it would not know what is
 // pending.
@@ -169,20 +163,17 @@ func (j *Journal) trimTo(ctx context.Context, base *ledger.Ledger, stored, to ui
 // countTo takes the messages of CALLS up to one, and all outcomes about them,
 // into an account.
 func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) error {
-	calls := j.Tail(record.StreamCalls, base.Calls+1, func(m jetstream.Msg, seq uint64) error {
-		if seq > to {
+	calls := j.TailCalls(base.Calls+1, func(parsed *record.Calls) error {
+		if parsed.Seq > to {
 			return store.ErrEnough
 		}
-		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err == nil {
-			base.ReadCalls(parsed)
+		base.ReadCalls(parsed)
+		if parsed.Seq == to {
+			return store.ErrEnough
 		}
-		if err == nil && seq == to {
-			err = store.ErrEnough
-		}
-		return err
+		return nil
 	})
-	calls.HeadersOnly, calls.Whole, calls.Must = true, base.IsKnownLoss, to
+	calls.Whole, calls.Must = base.IsKnownLoss, to
 	if err := calls.Scan(ctx); err != nil {
 		return err
 	}
@@ -192,11 +183,7 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) e
 	base.LowAfter = math.MaxUint64
 	defer func() { base.LowAfter = lowAfter }()
 	var read, beyond uint64
-	outcomes := j.Tail(record.StreamOutcomes, base.Outcomes+1, func(m jetstream.Msg, seq uint64) error {
-		_, decoded, err := record.DecodeOutcomes(m.Data())
-		if err != nil {
-			return err
-		}
+	outcomes := j.TailOutcomes(base.Outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
 		for i := range decoded {
 			if o := &decoded[i]; o.Ref.Seq <= to {
 				base.Count(o, seq)
@@ -262,24 +249,37 @@ func (j *Journal) expire(ctx context.Context, before uint64) error {
 
 // undelivered adds the parts of messages whose first attempt has not ended.
 func (j *Journal) undelivered(ctx context.Context, destination string, floor, before uint64, old map[record.Ref]int) error {
-	t := j.Tail(record.StreamCalls, floor+1, func(m jetstream.Msg, seq uint64) error {
-		if seq >= before {
+	t := j.TailCalls(floor+1, func(parsed *record.Calls) error {
+		if parsed.Seq >= before {
 			return store.ErrEnough
-		}
-		parsed, err := j.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err != nil {
-			return err
 		}
 		j.ledger.With(destination, func(b *ledger.Account) {
 			for part := range record.Parts(parsed.Calls) {
-				ref := record.Ref{Seq: seq, Part: part}
-				if b.Takes(seq, parsed.Name) && !b.Ended(ref) {
+				ref := record.Ref{Seq: parsed.Seq, Part: part}
+				if b.Takes(parsed.Seq, parsed.Name) && !b.Ended(ref) {
 					old[ref] = 1
 				}
 			}
 		})
 		return nil
 	})
-	t.HeadersOnly, t.Subjects = true, j.Names.CallSubjects(nil)
+	t.Subjects = j.Names.CallSubjects(nil)
 	return t.Scan(ctx)
+}
+
+// trimIfShort has old calls removed where space gets short.
+func (j *Journal) trimIfShort() {
+	if float64(j.incoming.usage.bytes()) > trimAbove*float64(j.options.MaxBytes) {
+		store.Poke(j.trimmer.soon)
+	}
+}
+
+// measure asks the server.
+func (j *Journal) measure(ctx context.Context) error {
+	calls, err := j.Measure(ctx, record.StreamCalls)
+	if err != nil {
+		return err
+	}
+	j.incoming.usage.set(int64(calls.Bytes))
+	return nil
 }

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
@@ -79,20 +77,19 @@ func (v *Verifier) readPending(ctx context.Context, base *ledger.Ledger) error {
 	if first > base.Calls {
 		return nil
 	}
-	t := v.Tail(record.StreamCalls, first, func(m jetstream.Msg, seq uint64) error {
-		if seq > base.Calls {
+	t := v.TailCalls(first, func(parsed *record.Calls) error {
+		if parsed.Seq > base.Calls {
 			return store.ErrEnough
 		}
-		parsed, err := v.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err != nil || parsed.Kind != record.KindCalls {
-			return err
+		if parsed.Kind != record.KindCalls {
+			return nil
 		}
 		for name, b := range base.Accounts {
 			v.Accounts[name].AddOpen(b, parsed)
 		}
 		return nil
 	})
-	t.HeadersOnly, t.Batch, t.Whole = true, callsAtOnce, v.Now.Losses.IsKnownLoss
+	t.Batch, t.Whole = callsAtOnce, v.Now.Losses.IsKnownLoss
 	return t.Scan(ctx)
 }
 
@@ -107,13 +104,9 @@ func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 	reading.Go(func() { failed = v.readCalls(ctx, after, calls) })
 	defer reading.Wait()
 	defer cancel()
-	t := v.Tail(record.StreamOutcomes, outcomes+1, func(m jetstream.Msg, seq uint64) error {
+	t := v.TailOutcomes(outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
 		if seq > v.Now.Outcomes {
 			return store.ErrEnough
-		}
-		_, decoded, err := record.DecodeOutcomes(m.Data())
-		if err != nil {
-			return err
 		}
 		for i := range decoded {
 			v.advance(calls, decoded[i].Ref.Seq)
@@ -133,13 +126,9 @@ func (v *Verifier) read(ctx context.Context, outcomes uint64) error {
 // ReadCalls sends the messages of CALLS that follow one, and then closes the channel.
 func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *record.Calls) error {
 	defer close(calls)
-	t := v.Tail(record.StreamCalls, after+1, func(m jetstream.Msg, seq uint64) error {
-		if seq > v.Now.Calls {
+	t := v.TailCalls(after+1, func(parsed *record.Calls) error {
+		if parsed.Seq > v.Now.Calls {
 			return store.ErrEnough
-		}
-		parsed, err := v.Names.ParseCalls(seq, m.Subject(), m.Headers())
-		if err != nil {
-			return err
 		}
 		parsed.IDs = "" // they may go
 		select {
@@ -149,7 +138,7 @@ func (v *Verifier) readCalls(ctx context.Context, after uint64, calls chan<- *re
 			return ctx.Err()
 		}
 	})
-	t.HeadersOnly, t.Batch, t.Whole, t.Must = true, callsAtOnce, v.Now.Losses.IsKnownLoss, v.Now.Calls
+	t.Batch, t.Whole, t.Must = callsAtOnce, v.Now.Losses.IsKnownLoss, v.Now.Calls
 	return t.Scan(ctx)
 }
 

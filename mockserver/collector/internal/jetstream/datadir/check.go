@@ -177,9 +177,6 @@ func ReadClean(dir string) (sizes map[string]int64, clean bool) {
 	if err != nil {
 		return nil, false
 	}
-	if len(data) == 0 {
-		return nil, true // by a version that wrote nothing there
-	}
 	text, err := Unseal(data)
 	return sizes, err == nil && json.Unmarshal(text, &sizes) == nil
 }

@@ -21,7 +21,7 @@ type Marker struct {
 	Format  int      `json:"format"`
 	Ready   bool     `json:"ready"` // false until all streams have been created
 	Streams []string `json:"streams,omitempty"`
-	Sum     string   `json:"sum,omitempty"` // of all else
+	Sum     string   `json:"sum,omitempty"` // of all else; never empty where it is stored
 }
 
 // sum returns the checksum of what the marker says.
@@ -34,8 +34,9 @@ func (m Marker) sum() string {
 
 const (
 	markerFile = "journal.json"
-	// MarkerFormat is the format that is written and read.
-	MarkerFormat = 1
+	// MarkerFormat is the format that is written and read, of all that is in the
+	// directory: it changes with that of a checkpoint, an outcome or a retry.
+	MarkerFormat = 2
 )
 
 // ReadMarker returns the directory's marker, or an error if there is none though
@@ -67,14 +68,15 @@ func readMarker(dir string) (Marker, error) {
 	}
 	var m Marker
 	err = json.Unmarshal(text, &m)
-	if err == nil && m.Sum != "" && m.Sum != m.sum() {
+	isOther := m.Format != MarkerFormat && (m.Sum == "" || m.Sum == m.sum()) // the first ones had no sum
+	switch {
+	case err == nil && isOther:
+		return Marker{}, fmt.Errorf("journal: %s was written in format %d, and this version reads %d; use the version that wrote it", dir, m.Format, MarkerFormat)
+	case err == nil && m.Sum != m.sum():
 		err = ErrUnsealed
 	}
 	if err != nil {
 		return Marker{}, record.Damaged("%s cannot be read (%v); restore it from a backup, start once with --accept-loss to have it made again, or move %s away to begin empty", path, err, dir)
-	}
-	if m.Format != MarkerFormat {
-		return Marker{}, fmt.Errorf("journal: %s was written in format %d, and this version reads %d; use the version that wrote it", dir, m.Format, MarkerFormat)
 	}
 	return m, nil
 }

@@ -66,15 +66,15 @@ func (s scope) takes(source string) bool {
 type Waiting struct {
 	Attempt  int
 	calls    int
-	Decided  int64  // nanoseconds; when that was decided. 0 where it is not known
+	Decided  int64  // nanoseconds; when that was decided
 	Due      int64  // nanoseconds
 	accepted int64  // milliseconds; when the oldest of the calls was
 	Outcome  uint64 // the message of OUTCOMES that asked for it; 0: none that is still stored
 	Which    CallSet
 }
 
-// A CallSet is calls of a part, as bits. None stands for those that the outcome names,
-// or for all where there is no outcome, as of a replay.
+// A CallSet is calls of a part, as bits. None stands for all where there is no outcome,
+// as of a replay.
 type CallSet [record.PartCalls / 64]uint64
 
 // setOf returns the set of the calls at these places of a message.

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"reflect"
 	"testing"
@@ -56,30 +55,6 @@ func TestAnAccountIsStoredWhole(t *testing.T) {
 	if len(a.Accounts) != len(b.Accounts) || a.Calls != b.Calls || a.Outcomes != b.Outcomes ||
 		!reflect.DeepEqual(a.Lost, b.Lost) || !reflect.DeepEqual(a.Gone, b.Gone) || len(a.toAll) != len(b.toAll) {
 		t.Fatalf("got %+v\nwant %+v", b, a)
-	}
-}
-
-// TestOldAccountIsRead reads what the format before has, which knew no losses.
-func TestOldAccountIsRead(t *testing.T) {
-	data := record.AppendNumbers([]byte{lossless}, 9, 4, 3, 1, 5, 6, 0, 1) // calls, outcomes, one lost span, none gone, one book
-	data = record.AppendText(data, "crm")
-	for _, n := range []int64{20, 10, 1, 2, 4} {
-		data = binary.AppendVarint(data, n)
-	}
-	data = record.AppendNumbers(data, 1, 7, 3, 1, 1, 0)                                                // attached, since, floor, a scope of all sources
-	data = record.AppendNumbers(data, 1, 4, 1, 1, 40)                                                  // a part that is done, one that is gone
-	data = record.AppendNumbers(data, 1, record.Ref{Seq: 7, Part: 0}.Number(), 2, 3, 1000, 2000, 3, 0) // a retry
-	a, err := Decode(data[:len(data)-1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := a.Accounts["crm"]
-	want := Waiting{Attempt: 2, calls: 3, Due: 1000, accepted: 2000, Outcome: 3}
-	if l, _ := a.Ledgers(); len(l) != 1 || !l[0].Holds() || l[0].Pending != 7 || l[0].Lost != 0 || b.Retries[record.Ref{Seq: 7, Part: 0}] != want || a.Purged != 9 || len(b.losses) != 0 {
-		t.Errorf("%+v, %+v", a, b)
-	}
-	if _, err := Decode(data); err == nil {
-		t.Error("what follows is no part of it")
 	}
 }
 

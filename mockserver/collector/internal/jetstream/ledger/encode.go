@@ -12,12 +12,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-const (
-	checkpointFormat = 3
-	// lossless is the format before. It does not say what was lost, which calls of a
-	// part are tried again, and when that was decided.
-	lossless = 2
-)
+const checkpointFormat = 3
 
 // Encode writes the account as it is now.
 func (a *Ledger) Encode() []byte {
@@ -68,14 +63,11 @@ func (b *Account) append(dst []byte) []byte {
 
 // Decode reads what encode wrote.
 func Decode(data []byte) (*Ledger, error) {
-	if len(data) == 0 || data[0] != checkpointFormat && data[0] != lossless {
-		return nil, fmt.Errorf("journal: a checkpoint has format %.1x, not %d or %d", data, lossless, checkpointFormat)
+	if len(data) == 0 || data[0] != checkpointFormat {
+		return nil, fmt.Errorf("journal: a checkpoint has format %.1x, not %d", data, checkpointFormat)
 	}
-	a, d, format := New(), &record.Decoder{Rest: data[1:]}, data[0]
+	a, d := New(), &record.Decoder{Rest: data[1:]}
 	a.Calls, a.Outcomes, a.Purged = d.Uint(), d.Uint(), d.Uint()
-	if format == lossless {
-		a.Purged = a.Calls // it was the account of what had gone
-	}
 	for _, spans := range []*[]record.Span{&a.Lost, &a.Gone} {
 		for range d.Int(len(data)) {
 			*spans = append(*spans, record.Span{First: d.Uint(), Last: d.Uint()})
@@ -83,7 +75,7 @@ func Decode(data []byte) (*Ledger, error) {
 	}
 	for range d.Int(len(data)) {
 		name := string(d.Bytes())
-		a.Accounts[name] = decodeBook(d, name, format)
+		a.Accounts[name] = decodeAccount(d, name)
 	}
 	if d.Failed || len(d.Rest) > 0 {
 		return nil, errors.New("journal: a checkpoint is damaged")
@@ -92,7 +84,7 @@ func Decode(data []byte) (*Ledger, error) {
 	return a, nil
 }
 
-func decodeBook(d *record.Decoder, name string, format byte) *Account {
+func decodeAccount(d *record.Decoder, name string) *Account {
 	b := newAccount(name)
 	b.Ledger = tracking.Ledger{Destination: name, Accepted: d.Signed(), Delivered: d.Signed(), Failed: d.Signed(), Filtered: d.Signed()}
 	b.Fresh, b.Attached, b.Since, b.Floor = d.Signed(), d.Uint(), int64(d.Uint()), d.Uint()
@@ -111,21 +103,15 @@ func decodeBook(d *record.Decoder, name string, format byte) *Account {
 		b.Done[seq] = uint8(d.Uint())
 	}
 	for range d.Int(len(d.Rest)) {
-		if at := d.Uint(); format != lossless { // it was of parts of messages that are gone
-			b.Lose(int64(d.Uint()), time.UnixMilli(int64(at)), string(d.Bytes()))
-		}
+		at := time.UnixMilli(int64(d.Uint()))
+		b.Lose(int64(d.Uint()), at, string(d.Bytes()))
 	}
 	for range d.Int(len(d.Rest)) {
 		ref := record.RefOf(d.Uint())
-		r := Waiting{Attempt: d.Int(1 << 30), calls: d.Int(record.PartCalls)}
-		if format != lossless {
-			r.Decided = int64(d.Uint())
+		b.Retries[ref] = Waiting{
+			Attempt: d.Int(1 << 30), calls: d.Int(record.PartCalls), Decided: int64(d.Uint()),
+			Due: int64(d.Uint()), accepted: int64(d.Uint()), Outcome: d.Uint(), Which: CallSet{d.Uint(), d.Uint()},
 		}
-		r.Due, r.accepted, r.Outcome = int64(d.Uint()), int64(d.Uint()), d.Uint()
-		if format != lossless {
-			r.Which = CallSet{d.Uint(), d.Uint()}
-		}
-		b.Retries[ref] = r
 	}
 	return b
 }

@@ -53,8 +53,7 @@ func (b *Account) DropGone(calls, outcomes Extent, stored int64) (lost int64) {
 	lost = b.Fresh - stored
 	b.Fresh = stored
 	for ref, r := range b.Retries {
-		unknown := r.Outcome != 0 && r.Which == CallSet{} && !outcomes.Has(r.Outcome)
-		if !calls.Has(ref.Seq) || unknown {
+		if !calls.Has(ref.Seq) {
 			lost += int64(r.calls)
 			delete(b.Retries, ref)
 		} else if r.Outcome != 0 && !outcomes.Has(r.Outcome) {

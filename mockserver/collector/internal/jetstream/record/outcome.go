@@ -48,7 +48,7 @@ type Outcome struct {
 	Filtered    int
 	Again       []int     // the calls that are to be tried again, by their place in the message
 	Notes       []string  // of those calls; nil where there is none
-	Decided     time.Time // when that was decided; 1970 where it is not known
+	Decided     time.Time // when that was decided
 	Due         time.Time // when they are
 	Accepted    time.Time // when the oldest of them was accepted
 	Failed      []Failure
@@ -153,7 +153,7 @@ func AppendText(dst []byte, s string) []byte {
 }
 
 // A message of OUTCOMES is a byte for the format, the id of the write, and the
-// outcomes, each behind its length. Format 1 does not say when an outcome was decided.
+// outcomes, each behind its length.
 const outcomesFormat = 2
 
 // A WriteID names one write of outcomes, so that the writer knows it again.
@@ -169,14 +169,14 @@ var errBadOutcome = errors.New("journal: a stored outcome is damaged")
 
 // DecodeOutcomes reads a message of OUTCOMES: who wrote it, and the outcomes.
 func DecodeOutcomes(data []byte) (WriteID, []Outcome, error) {
-	if len(data) < 17 || data[0] < 1 || data[0] > outcomesFormat {
-		return WriteID{}, nil, fmt.Errorf("journal: stored outcomes have format %.1x, not 1 to %d", data, outcomesFormat)
+	if len(data) < 17 || data[0] != outcomesFormat {
+		return WriteID{}, nil, fmt.Errorf("journal: stored outcomes have format %.1x, not %d", data, outcomesFormat)
 	}
 	id := WriteID{binary.LittleEndian.Uint64(data[1:]), binary.LittleEndian.Uint64(data[9:])}
 	var outcomes []Outcome
 	for d := (Decoder{Rest: data[17:]}); len(d.Rest) > 0; {
 		o := Decoder{Rest: d.Bytes()}
-		decoded := o.outcome(data[0])
+		decoded := o.outcome()
 		if d.Failed || o.Failed || len(o.Rest) > 0 {
 			return id, nil, errBadOutcome
 		}
@@ -273,15 +273,12 @@ func (d *Decoder) notes(n int) []string {
 	return notes
 }
 
-func (d *Decoder) outcome(format byte) Outcome {
+func (d *Decoder) outcome() Outcome {
 	const most = PartCalls
 	o := Outcome{Destination: string(d.Bytes()), Attached: d.Uint(), Ref: RefOf(d.Uint()), Attempt: d.Int(1 << 30), Low: d.Uint()}
 	o.Delivered, o.Filtered = d.Int(most), d.Int(most)
 	if n := d.Int(most); n > 0 {
-		if o.Decided = time.Unix(0, 0); format > 1 {
-			o.Decided = d.time()
-		}
-		o.Due, o.Accepted = d.time(), d.time()
+		o.Decided, o.Due, o.Accepted = d.time(), d.time(), d.time()
 		o.Again = d.places(n)
 		o.Notes = d.notes(n)
 	}

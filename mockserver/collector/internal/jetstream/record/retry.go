@@ -11,8 +11,7 @@ import (
 const (
 	// MaxSkew is how far the clocks of collectors that share a cluster may be apart,
 	// and how far a clock may step back unnoticed.
-	MaxSkew = 10 * time.Second
-	// retryFormat: 1 does not say when a retry was decided.
+	MaxSkew     = 10 * time.Second
 	retryFormat = 2
 )
 
@@ -60,15 +59,11 @@ func (r *Retry) Encode() []byte {
 
 // DecodeRetry reads a message of RETRY.
 func DecodeRetry(data []byte) (*Retry, error) {
-	if len(data) == 0 || data[0] < 1 || data[0] > retryFormat {
-		return nil, fmt.Errorf("journal: a stored retry has format %.1x, not 1 to %d", data, retryFormat)
+	if len(data) == 0 || data[0] != retryFormat {
+		return nil, fmt.Errorf("journal: a stored retry has format %.1x, not %d", data, retryFormat)
 	}
 	d := Decoder{Rest: data[1:]}
-	r := &Retry{Ref: RefOf(d.Uint()), Attempt: d.Int(1 << 30), From: d.Uint(), Decided: time.Unix(0, 0)}
-	if data[0] > 1 {
-		r.Decided = d.time()
-	}
-	r.Due = d.time()
+	r := &Retry{Ref: RefOf(d.Uint()), Attempt: d.Int(1 << 30), From: d.Uint(), Decided: d.time(), Due: d.time()}
 	n := d.Int(PartCalls)
 	if n > 0 {
 		r.Places = d.places(n)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -173,15 +175,39 @@ func (m message) Reply() string        { return m.Msg.Reply }
 func (m message) Headers() nats.Header { return m.Header }
 func (m message) Data() []byte         { return m.Msg.Data }
 
+// Metadata reads the reply, as nats.Msg.Metadata does, whose result would have to be made
+// again as one of package jetstream: it is asked for each message.
+//
+//	$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
+//
+// Behind ACK it may have a domain and an account, and at the end something more then.
 func (m message) Metadata() (*jetstream.MsgMetadata, error) {
-	meta, err := m.Msg.Metadata()
-	if err != nil {
-		return nil, err
+	var all [11]string
+	n, rest := 0, m.Msg.Reply
+	for more := true; more && n < len(all); n++ {
+		all[n], rest, more = strings.Cut(rest, ".")
+	}
+	fields, domain := all[2:9], ""
+	if n == len(all) {
+		fields, domain = all[4:], all[2]
+	}
+	if n != len(all) && n != 9 || all[0] != "$JS" || all[1] != "ACK" {
+		return nil, fmt.Errorf("a message has the reply %q, which does not say where it is in its stream", m.Msg.Reply)
+	}
+	if domain == "_" {
+		domain = ""
+	}
+	var numbers [5]uint64
+	for i := range numbers {
+		var err error
+		if numbers[i], err = strconv.ParseUint(fields[2+i], 10, 64); err != nil {
+			return nil, fmt.Errorf("a message has the reply %q: %w", m.Msg.Reply, err)
+		}
 	}
 	return &jetstream.MsgMetadata{
-		Sequence:     jetstream.SequencePair(meta.Sequence),
-		NumDelivered: meta.NumDelivered, NumPending: meta.NumPending, Timestamp: meta.Timestamp,
-		Stream: meta.Stream, Consumer: meta.Consumer, Domain: meta.Domain,
+		Sequence:     jetstream.SequencePair{Stream: numbers[1], Consumer: numbers[2]},
+		NumDelivered: numbers[0], Timestamp: time.Unix(0, int64(numbers[3])), NumPending: numbers[4],
+		Stream: fields[0], Consumer: fields[1], Domain: domain,
 	}, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,30 +14,33 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
-// A Tail reads a stream in its order, each message once, from next on. It makes
-// its consumer again when the server that has it is gone, and goes on where it
-// was.
-type Tail struct {
-	link        *atomic.Pointer[link]
-	js          Streams
+// A Selection says what a tail reads, and what it takes for damage.
+type Selection struct {
 	Stream      string
 	Server      string   // of a cluster, whose copy is read; empty: any
 	Subjects    []string // none: all
 	HeadersOnly bool
-	Next        uint64    // the message to begin with
-	Since       time.Time // where next is 0: the time to begin with
+	Since       time.Time // where Tail.Next is 0: the time to begin with
 	Batch       int       // how many messages are asked for at once
-	shared      bool      // the stream is on a cluster, where a server may not have all of it yet
 	Must        uint64    // a scan must come to this message, if it is not 0
-	heartbeat   time.Duration
-	// handle takes a message. An error ends the tail; ErrEnough ends it without
-	// one.
-	handle func(m jetstream.Msg, seq uint64) error
 	// Whole, if it is set, takes a gap in the numbers for damage unless whole says
 	// that it is known. There must be no subjects then.
 	Whole func(gap record.Span) bool
 	// Paused, if it is set, says that what has come is not to be handled now: it is read again.
 	Paused func() bool
+}
+
+// A Tail reads a stream in its order, each message once, from Next on. It makes
+// its consumer again when the server that has it is gone, and goes on where it
+// was.
+type Tail struct {
+	Selection        // not changed while it is read
+	Next      uint64 // the message that is read next
+	store     *Store
+	heartbeat time.Duration
+	// handle takes a message. An error ends the tail; ErrEnough ends it without
+	// one.
+	handle func(m jetstream.Msg, seq uint64) error
 	// trouble is told why a consumer is made again, and for how long none has read
 	// anything.
 	trouble func(err error, since time.Duration)
@@ -51,13 +53,37 @@ type Tail struct {
 // Tail returns a tail of a stream, which has handle called with each message from next on.
 func (s *Store) Tail(kind string, next uint64, handle func(m jetstream.Msg, seq uint64) error) *Tail {
 	t := &Tail{
-		link: &s.Link, js: s.JS, Stream: s.Names.Stream(kind), Next: next, Batch: 1000, heartbeat: 5 * time.Second, handle: handle,
-		trouble: s.tellTrouble(kind),
+		Selection: Selection{Stream: s.Names.Stream(kind), Batch: 1000},
+		Next:      next, store: s, heartbeat: 5 * time.Second, handle: handle, trouble: s.tellTrouble(kind),
 	}
 	if s.Shared {
-		t.shared, t.heartbeat = true, time.Second // the server that has the consumer may die alone
+		t.heartbeat = time.Second // the server that has the consumer may die alone
 	}
 	return t
+}
+
+// TailCalls returns a tail of CALLS, of which the bodies are not read.
+func (s *Store) TailCalls(next uint64, handle func(m *record.Calls) error) *Tail {
+	t := s.Tail(record.StreamCalls, next, func(m jetstream.Msg, seq uint64) error {
+		parsed, err := s.Names.ParseCalls(seq, m.Subject(), m.Headers())
+		if err != nil {
+			return err
+		}
+		return handle(parsed)
+	})
+	t.HeadersOnly = true
+	return t
+}
+
+// TailOutcomes returns a tail of OUTCOMES.
+func (s *Store) TailOutcomes(next uint64, handle func(seq uint64, id record.WriteID, outcomes []record.Outcome) error) *Tail {
+	return s.Tail(record.StreamOutcomes, next, func(m jetstream.Msg, seq uint64) error {
+		id, outcomes, err := record.DecodeOutcomes(m.Data())
+		if err != nil {
+			return fmt.Errorf("message %d of OUTCOMES: %w", seq, err)
+		}
+		return handle(seq, id, outcomes)
+	})
 }
 
 // tellTrouble returns a function that logs, for trouble of a tail: as a warning now and
@@ -87,7 +113,7 @@ func (t *Tail) Follow(ctx context.Context) error { return t.run(ctx, false) }
 
 // Scan reads what the stream has now, and maybe what comes while it reads.
 func (t *Tail) Scan(ctx context.Context) error {
-	if t.shared {
+	if t.store.Shared {
 		if done, err := t.aim(ctx); done || err != nil {
 			return err
 		}
@@ -99,7 +125,7 @@ func (t *Tail) Scan(ctx context.Context) error {
 // has: the server that hands out messages may have fewer, and would not know. Of
 // messages of some subjects the last one may be another, which is then read too.
 func (t *Tail) aim(ctx context.Context) (done bool, err error) {
-	info, err := t.js.Info(ctx, t.Stream)
+	info, err := t.store.JS.Info(ctx, t.Stream)
 	if err != nil {
 		return false, fmt.Errorf("reading %s: %w", t.Stream, err)
 	}
@@ -111,7 +137,7 @@ func (t *Tail) aim(ctx context.Context) (done bool, err error) {
 	if len(t.Subjects) == 0 {
 		return false, nil
 	}
-	m, err := t.js.Get(ctx, t.Stream, t.last)
+	m, err := t.store.JS.Get(ctx, t.Stream, t.last)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		t.last = 0
@@ -164,7 +190,7 @@ func (t *Tail) session(ctx context.Context, finite bool) error {
 	if t.Next == 0 {
 		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &t.Since
 	}
-	link := t.link.Load() // what is asked on a connection that is lost is never answered
+	link := t.store.Link.Load() // what is asked on a connection that is lost is never answered
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(link.Lost, cancel)()
@@ -176,10 +202,10 @@ func (t *Tail) session(ctx context.Context, finite bool) error {
 	defer func() {
 		consumer.Stop()
 		if link.Lost.Err() == nil {
-			_ = t.js.DeleteConsumer(context.WithoutCancel(ctx), t.Stream, info.Name) // else it goes by itself
+			_ = t.store.JS.DeleteConsumer(context.WithoutCancel(ctx), t.Stream, info.Name) // else it goes by itself
 		}
 	}()
-	if finite && info.NumPending == 0 && !t.shared {
+	if finite && info.NumPending == 0 && !t.store.Shared {
 		return ErrEnough
 	}
 	r := reading{Tail: t, consumer: consumer, finite: finite}
@@ -191,18 +217,18 @@ func (t *Tail) session(ctx context.Context, finite bool) error {
 }
 
 func (t *Tail) create(ctx context.Context, config jetstream.ConsumerConfig) (Consumer, error) {
-	if t.shared {
+	if t.store.Shared {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, AskPatience)
 		defer cancel()
 	}
-	consumer, err := t.js.CreateConsumer(ctx, t.Stream, config)
+	consumer, err := t.store.JS.CreateConsumer(ctx, t.Stream, config)
 	if err != nil || t.Server == "" {
 		return consumer, err
 	}
 	// The cluster chooses one of the servers that have the stream, by chance.
 	if cluster := consumer.CachedInfo().Cluster; cluster == nil || cluster.Leader != t.Server {
-		_ = t.js.DeleteConsumer(ctx, t.Stream, consumer.CachedInfo().Name)
+		_ = t.store.JS.DeleteConsumer(ctx, t.Stream, consumer.CachedInfo().Name)
 		if t.misses++; t.misses > mostMisses {
 			return nil, handlerError{fmt.Errorf("reading %s: %s does not hand it out", t.Stream, t.Server)}
 		}
@@ -299,7 +325,7 @@ func (r *reading) take(m jetstream.Msg) error {
 		}
 	}
 	r.Next = seq + 1
-	if atEnd := meta.NumPending == 0; r.finite && (atEnd && !r.shared || r.last != 0 && seq >= r.last) {
+	if atEnd := meta.NumPending == 0; r.finite && (atEnd && !r.store.Shared || r.last != 0 && seq >= r.last) {
 		return ErrEnough
 	}
 	return nil

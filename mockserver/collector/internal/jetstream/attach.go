@@ -6,157 +6,107 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/queue"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// What is here is for processes that share a cluster. One on a directory of its
-// own needs none of it.
-
-const (
-	// floorsEvery is how often it is looked how far the consumers are.
-	floorsEvery = 10 * time.Second
-)
-
-// A seenFloor is up to where a consumer was acknowledged, and how many outcomes
-// there were then.
-type seenFloor struct{ attached, floor, outcomes uint64 }
-
-// floors are those of the queues of this process, by destination.
-type floors map[string]seenFloor
-
-// raiseFloors learns from the consumers up to where every message has had its
-// first attempt: no process knows by itself what the others work at. What is
-// acknowledged has an outcome, but the account must have read it before the floor
-// may rise, and a new leader of OUTCOMES may not know at once all it has: so what
-// counts is what was seen at the round before.
-func (j *Journal) raiseFloors(ctx context.Context, seen floors) error {
-	outcomes, err := j.Measure(ctx, record.StreamOutcomes)
-	if err != nil {
-		return err
-	}
-	queues := j.queues.Attached()
-	maps.DeleteFunc(seen, func(name string, before seenFloor) bool { return queues[name] != before.attached })
-	for _, name := range slices.Sorted(maps.Keys(queues)) {
-		attached, before := queues[name], seen[name]
-		if err := j.ledger.ReachedBoth(ctx, 0, max(before.outcomes, outcomes.LastSeq)); err != nil {
-			return err
-		}
-		j.ledger.Raise(name, attached, before.floor)
-		floor, err := j.ackFloor(ctx, name)
-		if err != nil {
-			return err
-		}
-		seen[name] = seenFloor{attached, floor, outcomes.LastSeq}
-	}
-	return nil
-}
-
-// ackFloor returns up to where all messages of CALLS were acknowledged that a
-// destination gets.
-func (j *Journal) ackFloor(ctx context.Context, destination string) (uint64, error) {
-	consumer, err := j.JS.Consumer(ctx, j.Names.Stream(record.StreamCalls), j.Names.Consumer(destination))
-	if err != nil {
-		return 0, err
-	}
-	return consumer.CachedInfo().AckFloor.Stream, nil
-}
-
-// SettleFor does what follows from outcomes about messages of CALLS, which a process
-// may have stored just before it died: the messages came again.
-func (j *Journal) SettleFor(ctx context.Context, destination string, messages []uint64) error {
-	since := time.Now().Add(-3*queue.AckWait - unsettled)
-	came := map[uint64]bool{}
-	for _, seq := range messages {
-		came[seq] = true
-	}
-	err := j.settleOutcomes(ctx, since, func(o *record.Outcome) bool {
-		return o.Destination == destination && came[o.Ref.Seq]
-	})
-	if err != nil {
-		return err
-	}
-	var retries []waitingRetry
-	j.ledger.With(destination, func(b *ledger.Account) {
-		for _, seq := range messages {
-			for part := range record.MaxParts {
-				ref := record.Ref{Seq: seq, Part: part}
-				if r, ok := b.Retries[ref]; ok {
-					retries = append(retries, waitingRetry{destination, ref, r})
-				}
-			}
-		}
-	})
-	for _, w := range retries {
-		stored, err := j.IsStored(ctx, destination, w.ref)
-		if err == nil && !stored {
-			err = j.RestoreRetry(ctx, w.destination, w.ref, w.retry, new(store.Outcomes))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// IsStored reports whether RETRY has a retry.
-func (j *Journal) IsStored(ctx context.Context, destination string, ref record.Ref) (bool, error) {
-	for _, kind := range []string{"at", "due"} {
-		_, err := j.JS.Last(ctx, j.Names.Stream(record.StreamRetry), j.Names.Subject(kind, record.Token(destination), strconv.FormatUint(ref.Number(), 10)))
-		if err == nil {
-			return true, nil
-		}
-		if !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return false, err
-		}
-	}
-	return false, nil
-}
-
-// A replayLock lets one replay for a destination run at a time: two could replay the same
-// failed calls.
-type replayLock struct {
-	*store.Lock
-	journal *Journal
-}
-
-func (j *Journal) lockReplay(ctx context.Context, destination string) (*replayLock, error) {
-	l := &replayLock{store.NewLock(j.Store, "lock", record.Token(destination)), j}
-	j.replays.running.Lock()
-	if !j.Shared {
-		return l, nil
-	}
-	for {
-		err := l.Take(ctx)
-		if err == nil {
-			return l, nil
-		}
-		if store.IsWrongSequence(err) {
-			if err = pause.For(ctx, 100*time.Millisecond); err == nil {
-				continue
-			}
-			err = fmt.Errorf("journal: another process replays for %q: %w", destination, err)
-		}
-		j.replays.running.Unlock()
+// Attach opens the queue of a destination.
+func (j *Journal) Attach(ctx context.Context, destination string, sources []string) (journal.Reader, error) {
+	j.claims.attaching.Lock()
+	defer j.claims.attaching.Unlock()
+	if err := j.open(); err != nil {
 		return nil, err
 	}
+	sources = slices.Compact(slices.Sorted(slices.Values(sources)))
+	if j.setClaim(destination, true); j.Shared {
+		if err := j.Patiently(ctx, j.claim); err != nil { // before others find that nobody has it
+			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
+		}
+	}
+	if !j.isAttached(destination, sources) {
+		if err := j.queues.ConnectSources(ctx, destination, sources); err != nil {
+			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
+		}
+		c := record.Control{Name: destination, Sources: sources}
+		if err := j.control(ctx, destination, c); err != nil {
+			return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
+		}
+	}
+	r, err := j.queues.Open(ctx, destination)
+	if err != nil {
+		return nil, fmt.Errorf("journal: attaching %q: %w", destination, err)
+	}
+	return r, nil
 }
 
-func (l *replayLock) unlock(ctx context.Context) {
-	l.Remove(ctx)
-	l.journal.replays.running.Unlock()
+func (j *Journal) isAttached(destination string, sources []string) bool {
+	same := false
+	return j.ledger.With(destination, func(b *ledger.Account) {
+		same = slices.Equal(b.Scopes[len(b.Scopes)-1].Sources, sources)
+	}) && same
+}
+
+// control stores a control message and waits until the account knows it.
+func (j *Journal) control(ctx context.Context, destination string, c record.Control) error {
+	m := nats.NewMsg(j.Names.Subject(record.KindAttach, record.Token(destination)))
+	m.Header.Set(record.HeaderControl, c.Header())
+	record.SetTime(m.Header, time.Now())
+	seq, err := j.Publish(ctx, m)
+	if err != nil {
+		return err
+	}
+	j.sawCalls(seq)
+	if err := j.ledger.Reached(ctx, seq); err != nil {
+		return err
+	}
+	j.remember(ctx)
+	return nil
+}
+
+// Detach forgets a destination, its pending and its failed calls.
+func (j *Journal) Detach(ctx context.Context, destination string) error {
+	j.claims.attaching.Lock()
+	defer j.claims.attaching.Unlock()
+	if err := j.open(); err != nil {
+		return err
+	}
+	j.setClaim(destination, false)
+	if j.ledger.With(destination, func(*ledger.Account) {}) {
+		if err := j.control(ctx, destination, record.Control{Name: destination, Detach: true}); err != nil {
+			return fmt.Errorf("journal: detaching %q: %w", destination, err)
+		}
+	}
+	j.queues.Leave(destination, math.MaxUint64)
+	if err := j.clear(ctx, destination); err != nil {
+		return fmt.Errorf("journal: %q is detached, but not all of it was removed: %w", destination, err)
+	}
+	return nil
+}
+
+// clear removes what is stored for a destination beside calls and outcomes.
+func (j *Journal) clear(ctx context.Context, destination string) error {
+	consumer, t := j.Names.Consumer(destination), record.Token(destination)
+	var errs []error
+	for _, kind := range []string{record.StreamCalls, record.StreamRetry} {
+		err := j.JS.DeleteConsumer(ctx, j.Names.Stream(kind), consumer)
+		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	for subject, kind := range map[string]string{"at": record.StreamRetry, "due": record.StreamRetry, "f": record.StreamFailed, "m": record.StreamFailed} {
+		errs = append(errs, j.JS.Purge(ctx, j.Names.Stream(kind), j.Names.Subject(subject, t, "*"), 0))
+	}
+	return errors.Join(errs...)
 }
 
 // On a cluster each process tells the others which destinations it has. One that has
@@ -164,14 +114,6 @@ func (l *replayLock) unlock(ctx context.Context) {
 // otherwise: it would go on to get calls, which nobody works at and which are given up
 // in the end. What no process has is either that, or of one that is being restarted;
 // nothing but time tells them apart.
-
-// claims are the destinations that this process has.
-type claims struct {
-	attaching turn // lets one Attach or Detach run at a time
-
-	mu    sync.Mutex // guards names
-	names map[string]bool
-}
 
 const (
 	// claimEvery is how often a claim is renewed, and claimTTL how long it outlives its
