@@ -2,6 +2,7 @@ package mockserver_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -14,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/users"
 )
 
 // sendList sends a list of an audience as it comes.
@@ -56,7 +57,9 @@ func TestAdminTakesNoListThatBreaksOff(t *testing.T) {
 	srv := run(t, "crm")
 	status, answer := sendList(t, srv.URL, strings.NewReader("u1\nu2\nu3\n"))
 	assert.Equal(t, http.StatusCreated, status, answer)
-	_, err := srv.Wait(within(t), 3, mockserver.DeliveredTo("crm"))
+	var first users.Sync
+	require.NoError(t, json.Unmarshal([]byte(answer), &first))
+	_, err := srv.Engine().Users().WaitSync(within(t), first.ID)
 	require.NoError(t, err)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(srv.URL, "http://"))
 	require.NoError(t, err)
