@@ -29,7 +29,7 @@ type syncStatus struct {
 // startSync gives a collector the list of an audience.
 func startSync(t *testing.T, c *harness.Collector, list io.Reader) (s syncStatus, err error) {
 	t.Helper()
-	res, err := http.Post(c.URL+"/api/v1/audiences/Big%20Spenders/syncs?allowEmpty=true", "text/plain", list)
+	res, err := http.Post(c.URL+"/api/v1/audiences/Big%20Spenders/syncs?source=web&allowEmpty=true", "text/plain", list)
 	if err != nil {
 		return s, err
 	}
