@@ -57,7 +57,7 @@ func TestDestinationIsMadeTriedAndChanged(t *testing.T) {
 	d := collector.Settings().Destinations[0]
 	assert.Equal(t, tracking.Destination{Name: "warehouse", Sources: []string{"web"}, Disabled: true, Settings: webhook.Settings{
 		Webhooks: []webhook.Endpoint{
-			{URL: hook.URL + "/in", Headers: map[string]string{"X-Team": "growth", "Authorization": "Bearer t0ken"}}, {URL: hook.URL + "/second", Headers: map[string]string{}},
+			{URL: hook.URL + "/in", Headers: map[string]string{"X-Team": "growth", "Authorization": "Bearer t0ken"}}, {URL: hook.URL + "/second"},
 		}, SharedSecret: "s3cret",
 	}}, d)
 
