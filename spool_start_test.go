@@ -2,6 +2,7 @@ package analytics_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,16 +14,27 @@ import (
 
 // A process that makes no call sends the calls of an earlier one.
 func TestSpoolIsSentWithoutACall(t *testing.T) {
-	for way, use := range map[string]func(t *testing.T, client *analytics.Client) error{
-		"Close":    func(_ *testing.T, client *analytics.Client) error { return client.Close() },
-		"Shutdown": func(t *testing.T, client *analytics.Client) error { return client.Shutdown(shortContext(t)) },
-		"Flush":    func(t *testing.T, client *analytics.Client) error { return client.Flush(shortContext(t)) },
-		"Stats": func(t *testing.T, client *analytics.Client) error {
+	for way, use := range map[string]func(t *testing.T, client *analytics.Client, collect func()) error{
+		"Close": func(_ *testing.T, client *analytics.Client, collect func()) error {
+			collect()
+			return client.Close()
+		},
+		"Shutdown": func(t *testing.T, client *analytics.Client, collect func()) error {
+			collect()
+			return client.Shutdown(shortContext(t))
+		},
+		"Flush": func(t *testing.T, client *analytics.Client, collect func()) error {
+			collect()
+			return client.Flush(shortContext(t))
+		},
+		"Stats": func(t *testing.T, client *analytics.Client, collect func()) error {
+			defer collect()
 			s := client.Stats()
 			requireSum(t, s)
 			require.EqualValues(t, 5, s.Recovered)
 			require.EqualValues(t, 5, s.Accepted)
 			require.Positive(t, s.SpoolBytes)
+			collect()
 			require.Eventually(t, func() bool { return client.Stats().Delivered == 5 }, time.Minute, time.Millisecond)
 			return nil
 		},
@@ -30,9 +42,13 @@ func TestSpoolIsSentWithoutACall(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			dir := t.TempDir()
 			leaveCalls(t, dir, "left", 5)
-			up := &collector{}
+			collecting := make(chan struct{})
+			up := &collector{decide: func(int, post) answer {
+				<-collecting
+				return answer{}
+			}}
 			client := newClient(t, up, analytics.Config{Spool: dir, FlushAt: 1})
-			require.NoError(t, use(t, client))
+			require.NoError(t, use(t, client, sync.OnceFunc(func() { close(collecting) })))
 			require.Len(t, up.taken("event"), 5)
 			require.NoError(t, client.Close())
 			require.NoError(t, client.Close())
