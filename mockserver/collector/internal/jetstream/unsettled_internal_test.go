@@ -14,36 +14,46 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
 )
 
+// fakeStreams returns the streams of a server in memory.
+func fakeStreams(t *testing.T) store.Streams {
+	t.Helper()
+	nc, err := nats.Connect("", nats.InProcessServer(fakenats.New(false)))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	streams, err := store.Connected(nc)
+	require.NoError(t, err)
+	return streams
+}
+
+// publishOutcomes stores a message of OUTCOMES with none.
+func publishOutcomes(t *testing.T, j *Journal) {
+	t.Helper()
+	m := nats.NewMsg(j.Names.Subject("o"))
+	m.Data = record.NewOutcomes(record.WriteID{})
+	_, err := j.Publish(t.Context(), m)
+	require.NoError(t, err)
+}
+
 // TestUnsettledListsAreRemembered has outcomes come for longer than lists of failed calls
 // are looked after, while what an earlier process left is not yet done.
 func TestUnsettledListsAreRemembered(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
-		nc, err := nats.Connect("", nats.InProcessServer(fakenats.New(false)))
-		require.NoError(t, err)
-		defer nc.Close()
-		streams, err := store.Connected(nc)
-		require.NoError(t, err)
+		streams := fakeStreams(t)
 		j, err := openOn(t.Context(), Options{}, streams, streams)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, j.Close()) }()
 		<-j.left.settled
-		outcome := func() {
-			m := nats.NewMsg(j.Names.Subject("o"))
-			m.Data = record.NewOutcomes(record.WriteID{})
-			_, err := j.Publish(t.Context(), m)
-			require.NoError(t, err)
-		}
 		since := func() time.Time {
 			at, err := j.unsettledSince(t.Context())
 			require.NoError(t, err)
 			return at.UTC()
 		}
-		outcome()
+		publishOutcomes(t, j)
 		first := since()
 		time.Sleep(2 * unsettled)
-		outcome()
+		publishOutcomes(t, j)
 		assert.Equal(t, first, since(), "it begins where it began before")
 		require.NoError(t, j.settleLists(t.Context()))
 		assert.Equal(t, first.Add(2*unsettled), since(), "all before is done")
@@ -56,20 +66,13 @@ func TestUnsettledListsAreRememberedAtOnce(t *testing.T) {
 	cleanTimers()
 	defer cleanTimers()
 	synctest.Test(t, func(t *testing.T) {
-		nc, err := nats.Connect("", nats.InProcessServer(fakenats.New(false)))
-		require.NoError(t, err)
-		defer nc.Close()
-		streams, err := store.Connected(nc)
-		require.NoError(t, err)
+		streams := fakeStreams(t)
 		first, err := openOn(t.Context(), Options{}, streams, streams)
 		require.NoError(t, err)
 		_, err = first.Attach(t.Context(), "crm", nil)
 		require.NoError(t, err)
 		<-first.left.settled
-		m := nats.NewMsg(first.Names.Subject("o"))
-		m.Data = record.NewOutcomes(record.WriteID{})
-		_, err = first.Publish(t.Context(), m)
-		require.NoError(t, err)
+		publishOutcomes(t, first)
 		wrote := time.Now()
 		require.NoError(t, first.Close())
 
@@ -80,8 +83,7 @@ func TestUnsettledListsAreRememberedAtOnce(t *testing.T) {
 		defer func() { require.NoError(t, second.Close()) }()
 		defer second.replays.running.Unlock()
 		time.Sleep(2 * unsettled)
-		_, err = second.Publish(t.Context(), m)
-		require.NoError(t, err)
+		publishOutcomes(t, second)
 		since, err := second.unsettledSince(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, wrote.Add(-unsettled).UTC(), since.UTC())
