@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -35,14 +37,27 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// FreeAddress returns an address of the loopback interface on which nothing
-// listens, just now.
+// lastPort is the port that FreeAddress returned last. Tests run in several processes at
+// once, so each begins somewhere else.
+var lastPort atomic.Uint32
+
+func init() { lastPort.Store(rand.Uint32()) }
+
+// FreeAddress returns an address of the loopback interface on which nothing listens, and
+// never the same twice. Its port lies below those that systems give to outgoing
+// connections, so that it stays free until a program listens on it, and while that
+// program is started again.
 func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	const first, ports = 12_000, 20_000
+	var err error
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(first+lastPort.Add(1)%ports)))
+		var l net.Listener
+		if l, err = net.Listen("tcp", address); err == nil {
+			return address, l.Close()
+		}
 	}
-	return l.Addr().String(), l.Close()
+	return "", err
 }
 
 // A Process is a program that was started, and that can be killed.

@@ -3,7 +3,7 @@ package jetstream_test
 import (
 	"encoding/json"
 	"fmt"
-	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjetstream "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 )
 
@@ -65,15 +66,15 @@ type cluster struct {
 func startCluster(t testing.TB) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
-	ports := freePorts(t, 6)
 	var routes []string
 	for i := range c.configs {
-		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", ports[3+i]))
+		c.configs[i] = serverConfig{
+			Name: fmt.Sprint("s", i), Client: freePort(t), Route: freePort(t), Dir: filepath.Join(t.TempDir(), "data"),
+		}
+		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", c.configs[i].Route))
 	}
 	for i := range c.configs {
-		c.configs[i] = serverConfig{
-			Name: fmt.Sprint("s", i), Client: ports[i], Route: ports[3+i], Routes: routes, Dir: filepath.Join(t.TempDir(), "data"),
-		}
+		c.configs[i].Routes = routes
 		c.start(i)
 	}
 	t.Cleanup(func() {
@@ -85,17 +86,14 @@ func startCluster(t testing.TB) *cluster {
 	return c
 }
 
-// freePorts returns ports of the loopback interface that nobody listens on.
-func freePorts(t testing.TB, n int) []int {
+// freePort returns a port of the loopback interface that nothing listens on.
+func freePort(t testing.TB) int {
 	t.Helper()
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		ok(t, err)
-		defer func() { _ = l.Close() }()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
+	address, err := harness.FreeAddress()
+	ok(t, err)
+	at, err := netip.ParseAddrPort(address)
+	ok(t, err)
+	return int(at.Port())
 }
 
 func (c *cluster) url() string {

@@ -30,6 +30,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -571,10 +572,8 @@ func TestADestinationTakenOutOfTheConfigurationIsForgotten(t *testing.T) {
 
 // Where the cluster does not answer yet, the process lives and is not ready.
 func TestWhatIsStartingSaysSo(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := harness.FreeAddress()
 	require.NoError(t, err)
-	address := free.Addr().String()
-	require.NoError(t, free.Close())
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {

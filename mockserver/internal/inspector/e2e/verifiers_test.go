@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -38,7 +39,8 @@ func TestVerifiersThatPeopleCopyVerify(t *testing.T) {
 				t.Skip(err)
 			}
 			code := eval[string](b, `document.querySelector('#code-verify-`+v.id+` code').textContent`)
-			address := freeAddress(t)
+			address, err := harness.FreeAddress()
+			require.NoError(t, err)
 			_, port, err := net.SplitHostPort(address)
 			require.NoError(t, err)
 			require.Contains(t, code, "8080")
@@ -77,14 +79,6 @@ func awaitEnds(t *testing.T, h *history.History, n int) {
 			require.Fail(t, "the call has not ended", "%+v", h.Records(nil))
 		}
 	}
-}
-
-// freeAddress returns one that nothing listens on.
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // runReceiver starts a program until the test ends, and waits until it listens.
