@@ -12,7 +12,7 @@ race: ## run the tests under the race detector
 	go test -race ./...
 
 TOOL_BIN = .tools/bin
-MODULES = . ./mockserver/collector ./mockserver/internal/inspector/e2e ./bench ./nemesis
+MODULES = $(shell go list -m -f "{{.Dir}}")
 
 tools:
 	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools install tool ./...
