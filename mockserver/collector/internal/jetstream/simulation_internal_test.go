@@ -91,6 +91,7 @@ func simulate(t *testing.T, seed uint64) (trace []string) {
 			stalled: map[*fakenats.Request]time.Time{}, model: newModel(), shared: seed%2 == 0,
 		}
 		defer func() { trace = s.trace }()
+		defer s.tell()
 		defer s.leave()
 		s.run()
 	})
@@ -142,10 +143,12 @@ func (s *simulation) run() {
 	s.end()
 }
 
-func (s *simulation) fail(format string, args ...any) {
-	s.t.Helper()
-	s.t.Fatalf("%s\nThe last decisions:\n%s\nRepeat it: SEED=%d go test -run 'TestSimulation$' ./mockserver/collector/internal/jetstream",
-		fmt.Sprintf(format, args...), strings.Join(s.trace[max(0, len(s.trace)-20):], "\n"), s.seed)
+// tell says how to repeat a run that failed.
+func (s *simulation) tell() {
+	if s.t.Failed() {
+		s.t.Logf("The last decisions:\n%s\nRepeat it: SEED=%d go test -run 'TestSimulation$' ./mockserver/collector/internal/jetstream",
+			strings.Join(s.trace[max(0, len(s.trace)-20):], "\n"), s.seed)
+	}
 }
 
 func (s *simulation) decide(format string, args ...any) {
@@ -210,7 +213,7 @@ func (s *simulation) during(what string, f func()) {
 		default:
 		}
 		if time.Since(began) > time.Hour {
-			s.fail("%s does not end", what)
+			s.t.Fatalf("%s does not end", what)
 		}
 	}
 }
@@ -234,7 +237,7 @@ func (s *simulation) open() {
 			s.disconnect()
 		}
 		if err != nil && !store.IsTransient(err) {
-			s.fail("the journal does not open: %v", err)
+			s.t.Fatalf("the journal does not open: %v", err)
 		}
 	}
 	s.attach("crm")
@@ -452,7 +455,7 @@ func (s *simulation) settle() {
 		}
 		s.step()
 		if time.Since(began) > 10*time.Minute {
-			s.fail("not all is delivered: %v", s.ledgers())
+			s.t.Fatalf("not all is delivered: %v", s.ledgers())
 		}
 	}
 }
@@ -478,7 +481,7 @@ func (s *simulation) end() {
 	var err error
 	s.during("verify", func() { proofs, err = s.journal.Verify(s.journal.Ctx) })
 	if err != nil {
-		s.fail("verifying: %v", err)
+		s.t.Fatalf("verifying: %v", err)
 	}
 	for _, proof := range proofs {
 		listed := map[string]bool{}
@@ -489,10 +492,10 @@ func (s *simulation) end() {
 			})
 		})
 		if !proof.OK() || err != nil {
-			s.fail("%+v, %v", proof, err)
+			s.t.Fatalf("%+v, %v", proof, err)
 		}
 		if problem := s.model.check(proof.Ledger, listed); problem != "" {
-			s.fail("%s: %s: %s", proof.Destination, problem, inWords(proof.Ledger))
+			s.t.Fatalf("%s: %s: %s", proof.Destination, problem, inWords(proof.Ledger))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -69,4 +70,12 @@ func (q *Queue) EndWhile(l journal.Lease, r journal.Result, come func()) (items 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.items), state.counted
+}
+
+// GiveBack gives back what nobody has worked at since then, as Renew does, and returns how
+// many messages that are, and how many items are left.
+func (q *Queue) GiveBack(then time.Time) (messages, items int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.giveBack(func(it *item) bool { return !it.since.After(then) })), len(q.items)
 }

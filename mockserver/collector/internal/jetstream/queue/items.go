@@ -143,17 +143,21 @@ func ack(m jetstream.Msg) {
 	}
 }
 
-// giveBack takes items that nobody works at out of the queue, with their whole
-// messages, and returns what is to be given back. The lock is held.
+// giveBack takes items that match, and that nobody works at, out of the queue, and returns
+// the messages that are to be given back. A message comes again with all its items, so it
+// goes with all of them or stays. The lock is held.
 func (q *Queue) giveBack(match func(*item) bool) (give []jetstream.Msg) {
-	whole := map[*pendingMessage]int{} // how many items of it are ready
+	may := map[*pendingMessage]int{} // how many items of it may go
 	for _, it := range q.items {
-		if it.message != nil && !it.leased {
-			whole[it.message]++
+		if it.message != nil && !it.leased && match(it) {
+			may[it.message]++
 		}
 	}
 	for _, it := range q.ready.Take(func(it *item) bool {
-		return match(it) && (it.message == nil || whole[it.message] == it.message.left)
+		if it.message == nil {
+			return match(it)
+		}
+		return may[it.message] == it.message.left
 	}) {
 		delete(q.items, it.Ref)
 		switch p := it.message; {

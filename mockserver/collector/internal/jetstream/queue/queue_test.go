@@ -19,15 +19,15 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// oneCall opens a journal that has one call for a destination, as message 2 of CALLS.
-func oneCall(ctx context.Context, t *testing.T, dir string) (*jetstream.Journal, *queue.Queue, journal.Reader) {
+// oneMessage opens a journal that has n calls for a destination, as message 2 of CALLS.
+func oneMessage(ctx context.Context, t *testing.T, n int) (*jetstream.Journal, *queue.Queue, journal.Reader) {
 	t.Helper()
-	j, err := jetstream.Open(ctx, jetstream.Options{Dir: dir})
+	j, err := jetstream.Open(ctx, jetstream.Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, j.Close()) })
 	r, err := j.Attach(ctx, "crm", nil)
 	require.NoError(t, err)
-	require.NoError(t, j.Append(ctx, event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", 1)}))
+	require.NoError(t, j.Append(ctx, event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: journaltest.Calls("web", "m", n)}))
 	return j, queue.Of(r), r
 }
 
@@ -43,7 +43,7 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			j, q, r := oneCall(ctx, t, t.TempDir())
+			j, q, r := oneMessage(ctx, t, 1)
 			calls, err := q.Stored(ctx, 2)
 			require.NoError(t, err)
 			next, err := r.Next(ctx, journal.Want{})
@@ -63,4 +63,22 @@ func TestWhatEndsWhileItComesAgainIsNotHandedOutAgain(t *testing.T) {
 			assert.Zero(t, items, "what is to be done")
 		})
 	}
+}
+
+// A part that somebody has returned just now is wanted, and with it the others of its
+// message: they come again together.
+func TestAMessageIsGivenBackWhole(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, q, r := oneMessage(ctx, t, record.PartCalls+1)
+	first, err := r.Next(ctx, journal.Want{})
+	require.NoError(t, err)
+	came := time.Now()
+	first.Return()
+	messages, items := q.GiveBack(came)
+	assert.Equal(t, 0, messages, "given back while one part is fresh")
+	assert.Equal(t, 2, items)
+	messages, items = q.GiveBack(time.Now())
+	assert.Equal(t, 1, messages)
+	assert.Equal(t, 0, items)
 }
