@@ -48,8 +48,9 @@ type simulation struct {
 	trace   []string                        // what was decided
 	calls   int                             // counts them, to name them
 
-	mu    sync.Mutex // guards what follows
-	model *model
+	mu     sync.Mutex // guards what follows
+	model  *model
+	ending *Journal // whose process, or server, is ending: what it could not do may be done
 }
 
 // TestSimulation leads a journal through crashes between any two steps, SEEDS (200) times,
@@ -140,7 +141,7 @@ func (s *simulation) run() {
 	s.settle()
 	s.closeInOrder()
 	s.settle()
-	s.end()
+	s.prove()
 }
 
 // tell says how to repeat a run that failed.
@@ -305,6 +306,7 @@ func (s *simulation) attach(destination string, sources ...string) {
 // do some is done, and of that some is forgotten.
 func (s *simulation) crash() {
 	s.decide("crash")
+	s.end()
 	for _, r := range s.server.Held() {
 		if s.random.IntN(2) == 0 {
 			s.decide("let %v: %v", r, fakenats.Lost)
@@ -323,8 +325,16 @@ func (s *simulation) crash() {
 	s.open()
 }
 
+// end notes that the journal ends.
+func (s *simulation) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = s.journal
+}
+
 // closeInOrder closes the journal, and opens it again on another server.
 func (s *simulation) closeInOrder() {
+	s.end()
 	s.during("close", func() { _ = s.journal.Close() })
 	_ = s.server.Stop()
 	s.disconnect()
@@ -347,17 +357,17 @@ func (s *simulation) append() {
 	at := time.Now()
 	s.start(fmt.Sprintf("append %d calls of %s", len(calls), source), func(j *Journal) {
 		err := j.Append(j.Ctx, event.Batch{Source: source, ReceivedAt: at, Calls: calls})
-		stored, known := len(calls), true
+		stored := len(calls)
 		var incomplete *journal.AppendError
 		switch {
 		case errors.As(err, &incomplete):
-			stored = incomplete.Stored()
-			known = j.Ctx.Err() == nil
+			stored = incomplete.Stored() // which waits until that is known
 		case err != nil:
-			stored, known = 0, j.Ctx.Err() == nil
+			stored = 0
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		known := err == nil || s.ending != j
 		for i := range calls {
 			s.model.accept(source, calls[i].ID, i < stored, known)
 		}
@@ -475,8 +485,8 @@ func (s *simulation) ledgers() (all []tracking.Ledger) {
 	return all
 }
 
-// end holds the ledger against what is stored, and both against the model.
-func (s *simulation) end() {
+// prove holds the ledger against what is stored, and both against the model.
+func (s *simulation) prove() {
 	var proofs []journal.Verification
 	var err error
 	s.during("verify", func() { proofs, err = s.journal.Verify(s.journal.Ctx) })
