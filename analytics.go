@@ -183,7 +183,7 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 		if err = p.accept(ctx, s, now); err != nil {
 			err = c.reject(err, &c.rejected.QueueFull)
 		} else if p.log.verbose {
-			p.log.debugf("queued %s", s.call())
+			p.log.log(ctx, queued(k.kind, s.call()))
 		}
 	}
 	if cap(s.record.Buf) <= 2*MaxCallBytes {
@@ -395,7 +395,7 @@ func (c *Client) settings() (*settings, error) {
 		writeKey: c.writeKey,
 		request:  newRequest(u, c.writeKey, c.config.Gzip),
 		timeout:  orDefault(c.Client.Timeout, defaultTimeout),
-		log:      newLogger(c.Logger, c.Verbose, c.writeKey),
+		log:      newLogger(c.Logger, c.config.Slog, c.Verbose, c.writeKey),
 		backo:    Backo,
 		middle:   c.middle,
 	}

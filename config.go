@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
@@ -195,6 +196,22 @@ type Config struct {
 	// may, but not with Verbose: a log.Logger holds a lock while it writes, and logs
 	// each call then. Defaults to standard error.
 	Logger *log.Logger
+
+	// Slog, if set, gets the log in place of Logger, also if both are set: messages that
+	// are the same each time, with attributes.
+	//
+	//   - Error: "calls lost", with calls, reason, attempts, status and error, and
+	//     "callback panicked".
+	//   - Warn: "batch refused", when a collector refuses a batch of which parts may be
+	//     accepted; "collector is not taking calls", for the first of a row of attempts
+	//     that failed; and what is wrong with Spool but costs no call.
+	//   - Info: "collector is taking calls again".
+	//   - Debug, with Verbose alone: each call and each attempt. The handler gets the
+	//     context that Enqueue was given with the call.
+	//
+	// The write key is redacted. A handler may use the client as Callback may; with
+	// Verbose it is called by each call, and must not make another. Defaults to none.
+	Slog *slog.Logger
 
 	// Verbose logs each call and each attempt, including payloads. So does the
 	// environment variable DEBUG if it names analytics: a comma-separated list of

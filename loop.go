@@ -136,6 +136,9 @@ func (l *loop) handle(o outcome, now time.Time) {
 	l.mu.Lock()
 	defer l.unlock()
 	defer l.removeDone()
+	if l.abandonAt.IsZero() && l.outage.changes(o, now) {
+		l.results.note(l.outage.entry(o))
+	}
 	if o.handled || len(j.todo) == 0 { // or abandoned
 		return
 	}

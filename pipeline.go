@@ -157,6 +157,7 @@ type loop struct {
 	jobs      []*job    // at most MaxInFlight
 	abandonAt time.Time // when attempts that were cancelled are abandoned; zero unless aborting
 	zipper    compressor
+	outage    outage
 
 	attempts context.Context // of every attempt
 	cancel   context.CancelFunc

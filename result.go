@@ -1,16 +1,18 @@
 package analytics
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 )
 
 // result is the end of a batch, for the callback and, if the batch was lost, for
-// the log. Or it is a line for the log.
+// the log. Or it is an entry for the log.
 type result struct {
-	batch *batch     // without calls, for a line
+	batch *batch     // without calls, for an entry
 	why   *DropError // nil if the batch was delivered
-	line  string
+	entry *entry     // nil for a batch
 }
 
 // dispatcher passes results to the callback and to the log, one at a time and in
@@ -40,9 +42,11 @@ func (d *dispatcher) dispatch(r result) {
 	}
 }
 
-// logf queues a line for the log: its writer is the caller's code as well.
-func (d *dispatcher) logf(format string, args ...interface{}) {
-	d.dispatch(result{batch: &batch{}, line: fmt.Sprintf(format, args...)})
+// note queues an entry for the log: its writer is the caller's code as well.
+func (d *dispatcher) note(e entry) {
+	if d.log.wants(e) {
+		d.dispatch(result{batch: &batch{}, entry: &e})
+	}
 }
 
 // wait waits until all results are passed on. None is dispatched any more.
@@ -81,11 +85,11 @@ func (d *dispatcher) ends() bool {
 
 // deliver passes a result on.
 func (d *dispatcher) deliver(r result) {
-	if r.line != "" {
-		d.log.logf("%s", r.line)
+	if r.entry != nil {
+		d.log.log(context.Background(), *r.entry)
 	}
 	if r.why != nil {
-		d.log.logf("lost %s: %s", countCalls(int64(r.batch.calls)), r.why.text())
+		d.log.log(context.Background(), lost(r.batch.calls, r.why))
 	}
 	if d.callback == nil {
 		return
@@ -104,7 +108,11 @@ func (d *dispatcher) deliver(r result) {
 func (d *dispatcher) call(r Result) {
 	defer func() {
 		if v := recover(); v != nil {
-			d.log.logf("the callback panicked on %s %q: %v", r.Type, r.MessageId, v)
+			d.log.log(context.Background(), entry{
+				slog.LevelError, "callback panicked",
+				[]slog.Attr{slog.String("type", r.Type), slog.String("messageId", r.MessageId), slog.String("panic", fmt.Sprint(v))},
+				fmt.Sprintf("the callback panicked on %s %q: %v", r.Type, r.MessageId, v),
+			})
 		}
 	}()
 	d.callback(r)

@@ -119,17 +119,9 @@ func (s *sender) attempt(body []byte) (o outcome) {
 	s.timer.Reset(s.timeout)
 	o = s.post(body)
 	if s.log.verbose {
-		s.log.logAttempt(o, len(body), time.Since(started))
+		s.log.log(s.request.Context(), attempted(o, len(body), time.Since(started)))
 	}
 	return o
-}
-
-func (l *logger) logAttempt(o outcome, size int, took time.Duration) {
-	if o.err == nil {
-		l.logf("delivered a batch of %d bytes in %v", size, took)
-	} else {
-		l.logf("an attempt to send a batch of %d bytes failed after %v: %v", size, took, o.err)
-	}
 }
 
 func (s *sender) post(body []byte) outcome {
