@@ -36,6 +36,10 @@ func TestBatchURL(t *testing.T) {
 		"https://example.com/prefix?a=1":   "https://example.com/prefix/v1/batch?a=1",
 		"https://example.com/a%2Fb":        "https://example.com/a%2Fb/v1/batch",
 		"HTTPS://example.com":              "https://example.com/v1/batch",
+		EndpointEU:                         "https://events.eu1.segmentapis.com/v1/batch",
+		EndpointEU + "/v1":                 "https://events.eu1.segmentapis.com/v1/batch",
+		EndpointEU + "/v1/":                "https://events.eu1.segmentapis.com/v1/batch",
+		"https://example.com/av1":          "https://example.com/av1/v1/batch",
 	} {
 		u, err := batchURL(in)
 		require.NoError(t, err, in)
@@ -116,6 +120,8 @@ func TestConfigRefused(t *testing.T) {
 		{"k", Config{CloseTimeout: -time.Second}, "CloseTimeout is -1s"},
 		{"k", Config{WhenFull: 7}, "WhenFull is 7"},
 		{"k", Config{Context: map[string]interface{}{"a": math.NaN()}}, "batch context.a: NaN is not a JSON number"},
+		{"k", Config{Integrations: Integrations{"b": false, "a": math.NaN()}}, "Config.Integrations: integrations.a: NaN is not a JSON number"},
+		{"k", Config{Integrations: Integrations{"a": strings.Repeat("x", 33_000)}}, "Config.Integrations is 33024 bytes as JSON, and each call is limited to 32768"},
 		{"k", Config{Context: map[string]interface{}{"a": strings.Repeat("x", 33_000)}}, "over the limit of 32768"},
 	} {
 		client, err := NewWithConfig(tt.key, tt.cfg)

@@ -113,7 +113,8 @@ func (l *loop) startDue(now, gate time.Time) (next time.Time) {
 		}
 		if !at.After(now) {
 			j.running = true
-			go l.send(l.attempts, j, j.todo[0].body(now))
+			b := j.todo[0]
+			go l.send(l.attempts, j, b.ids, b.body(now))
 		} else if at.Before(next) {
 			next = at
 		}

@@ -139,7 +139,7 @@ func (p *pipeline) held() int64 {
 // scratch is a buffer that a call is encoded into.
 type scratch struct {
 	record spool.Record // the call, behind the room that a spool needs
-	id     callID       // the call's, if there is a callback; else of no meaning
+	id     callID       // what is kept of the call, if anything is; else of no meaning
 }
 
 // call is the call in the buffer.

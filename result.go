@@ -99,7 +99,7 @@ func (d *dispatcher) deliver(r result) {
 		end.Err = r.why
 	}
 	for _, id := range r.batch.ids {
-		end.MessageId, end.Type = id.id, id.kind
+		end.MessageId, end.Type, end.Value = id.id, id.kind, id.value
 		d.call(end)
 	}
 }

@@ -27,13 +27,13 @@ func TestDispatcherPassesResultsOnInOrder(t *testing.T) {
 			},
 			release: func(b *batch) { released = append(released, b.calls) },
 		}
-		d.dispatch(result{batch: &batch{calls: 2, ids: []callID{{"a", "track"}, {"b", "page"}}}})
+		d.dispatch(result{batch: &batch{calls: 2, ids: []callID{{"a", "track", 1}, {"b", "page", nil}}}})
 		why := &DropError{Reason: DropRefused, Attempts: 1}
-		d.dispatch(result{batch: &batch{calls: 1, ids: []callID{{"c", "track"}}}, why: why})
+		d.dispatch(result{batch: &batch{calls: 1, ids: []callID{{"c", "track", nil}}}, why: why})
 		d.note(entry{line: "a line of 5 words"})
 		d.note(entry{message: "for Config.Slog alone"})
 		d.wait()
-		require.Equal(t, []Result{{"a", "track", nil}, {"b", "page", nil}, {"c", "track", why}}, got)
+		require.Equal(t, []Result{{"a", "track", nil, 1}, {"b", "page", nil, nil}, {"c", "track", why, nil}}, got)
 		require.Equal(t, []int{2, 1, 0}, released)
 		require.Equal(t, "the callback panicked on page \"b\": on fire\nlost 1 call: refused, attempt 1\na line of 5 words\n", text.String())
 	})

@@ -258,7 +258,7 @@ func (w *spoolWorker) warn(problem spool.Problem, err error) {
 func readID(encoded []byte) callID {
 	var id struct{ MessageId, Type string }
 	_ = json.Unmarshal(encoded, &id) // the client wrote it
-	return callID{id.MessageId, id.Type}
+	return callID{id: id.MessageId, kind: id.Type}
 }
 
 // run is the goroutine of the worker. It reads back calls that are on the disk
