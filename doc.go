@@ -72,7 +72,7 @@
 // Every call that returned nil ends in exactly one of three: delivered, dropped
 // with a [DropReason], or still pending. [Client.Stats] counts them, and the sum
 // holds at any time; Config.Callback is told the end of each call; a batch that
-// is lost is one line in the log. A collector that cannot be reached for twenty
+// is lost is one line in the log, or one error in Config.Slog. A collector that cannot be reached for twenty
 // seconds costs no call.
 //
 // With Config.MaxInFlight of 1, batches arrive in the order in which the calls
