@@ -151,7 +151,8 @@ func (c *Client) Alias(m *Alias) error {
 // Enqueue queues a call of any kind, as Identify does. It returns the error of ctx if
 // ctx ends while Enqueue waits: for room under Block, for Config.Spool to be opened (a
 // second if ctx had ended before), or for files in it to be removed to make room for the
-// call. Whether the call is delivered does not depend on ctx.
+// call. Whether the call is delivered does not depend on ctx. Config.Value, if set, takes
+// from ctx what is kept beside the call.
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
 	if m == nil {
 		return c.reject(missing("call", fieldMessage), &c.rejected.Invalid)

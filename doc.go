@@ -80,6 +80,16 @@
 // that have used up Config.MaxAttempts. Otherwise a batch may overtake another; calls
 // within a batch keep their order.
 //
+// # What can be watched
+//
+// [Client.Stats] are counts for metrics. Config.Logger is told of calls that are lost;
+// Config.Slog also of outages and refusals before they cost a call. Config.Callback is told
+// the end of each call, and Config.Value keeps a request or trace id beside it until then:
+// a batch has calls of many requests of the program, and is sent after they have ended. An
+// http.RoundTripper learns these values by [RequestValues]. The module otelanalytics, in a
+// directory of that name beside this package, makes metrics and spans for OpenTelemetry of
+// it all.
+//
 // # What may block
 //
 // The six calls never wait for the network. When Config.MaxBytes of memory are
