@@ -317,6 +317,8 @@ func (cfg *Config) check(writeKey string) (d defaults, err error) {
 	}
 	if d.integrations, err = encodeIntegrations(cfg.Integrations); err != nil {
 		errs = append(errs, err)
+	} else if d.integrations != nil && len(d.integrations.field) > MaxCallBytes {
+		refuse("Config.Integrations is %d bytes as JSON, and each call is limited to %d", len(d.integrations.field), MaxCallBytes)
 	}
 	return d, errors.Join(errs...)
 }

@@ -10,7 +10,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-	"time"
 )
 
 // debugName is the name in DEBUG that turns logging on.
@@ -132,76 +131,4 @@ func queued(kind string, encoded []byte) entry {
 		[]slog.Attr{slog.String("type", kind), slog.String("call", string(encoded))},
 		fmt.Sprintf("queued %s", encoded),
 	}
-}
-
-// attempted returns what Verbose says of an attempt to send a batch of size bytes.
-func attempted(o outcome, size int, took time.Duration) entry {
-	e := entry{
-		level: slog.LevelDebug, message: "batch delivered",
-		attrs: []slog.Attr{slog.Int("bytes", size), slog.Duration("duration", took)},
-		line:  fmt.Sprintf("delivered a batch of %d bytes in %v", size, took),
-	}
-	if o.status != 0 {
-		e.attrs = append(e.attrs, slog.Int("status", o.status))
-	}
-	if o.err != nil {
-		e.message, e.attrs = "attempt failed", append(e.attrs, errorAttr(o.err))
-		e.line = fmt.Sprintf("an attempt to send a batch of %d bytes failed after %v: %v", size, took, o.err)
-	}
-	return e
-}
-
-// lost returns what is said of calls that were dropped.
-func lost(calls int, why *DropError) entry {
-	attrs := []slog.Attr{slog.Int("calls", calls), slog.String("reason", string(why.Reason)), slog.Int("attempts", why.Attempts)}
-	if why.Status != 0 {
-		attrs = append(attrs, slog.Int("status", why.Status))
-	}
-	if why.Err != nil {
-		attrs = append(attrs, errorAttr(why.Err))
-	}
-	return entry{slog.LevelError, "calls lost", attrs, fmt.Sprintf("lost %s: %s", countCalls(int64(calls)), why.text())}
-}
-
-// refusal returns what is said of a batch that is refused, before parts of it are
-// sent. With a log.Logger, only calls that are lost are told.
-func refusal(b *batch) entry {
-	return entry{
-		level: slog.LevelWarn, message: "batch refused",
-		attrs: []slog.Attr{slog.Int("calls", b.calls), slog.Int("status", b.status), errorAttr(b.err)},
-	}
-}
-
-// outage is whether the log says that a collector takes no calls at the moment. The zero
-// value says that it does.
-type outage struct {
-	told  bool      // that it takes none
-	since time.Time // of told
-}
-
-// outageEvery is the least time between two outages that are told, so that a collector
-// that fails now and then does not fill the log.
-const outageEvery = time.Minute
-
-// changes reports whether the outcome of an attempt begins an outage or ends the one
-// that was told.
-func (u *outage) changes(o outcome, now time.Time) bool {
-	verdict := classify(o.status)
-	failed := verdict == retry
-	if failed == u.told || !failed && verdict != delivered || failed && !u.since.IsZero() && now.Sub(u.since) < outageEvery {
-		return false
-	}
-	u.told = failed
-	if failed {
-		u.since = now
-	}
-	return true
-}
-
-// entry returns what is said of an outcome that changes u.
-func (u *outage) entry(o outcome) entry {
-	if !u.told {
-		return entry{level: slog.LevelInfo, message: "collector is taking calls again"}
-	}
-	return entry{level: slog.LevelWarn, message: "collector is not taking calls", attrs: []slog.Attr{slog.Int("status", o.status), errorAttr(o.err)}}
 }

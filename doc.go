@@ -154,13 +154,13 @@
 //  6. flush.go: waiting for calls to end, and the end of a client
 //  7. queue.go: calls are put into batches; batches wait, end and are counted
 //  8. pipeline.go: what a client at work consists of, and its states
-//  9. result.go: results on their way to the callback and the log
+//  9. result.go: results on their way to the callback and the log, and what it says of them
 //  10. batch.go: the body of a request, which may be compressed
 //  11. budget.go: memory that is charged, and buffers
 //  12. message.go: the six calls, and their JSON
-//  13. integrations.go: which destinations a call is for
-//  14. errors.go: errors
-//  15. config.go: what can be set
+//  13. errors.go: errors
+//  14. config.go: what can be set
+//  15. integrations.go: which destinations calls are for
 //  16. stats.go: counts, and results
 //  17. transport.go: connections
 //  18. retry.go: what an answer means, and when to try again

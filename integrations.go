@@ -57,14 +57,14 @@ type member struct {
 	text []byte // the key, a colon and the value
 }
 
-// encodeIntegrations encodes Config.Integrations.
+// encodeIntegrations encodes Config.Integrations. It returns nil if there are none.
 func encodeIntegrations(m Integrations) (*defaultIntegrations, error) {
 	if len(m) == 0 {
 		return nil, nil
 	}
-	d := &defaultIntegrations{field: []byte(integrationsName.key)}
+	d := &defaultIntegrations{}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		object, err := wire.AppendMap(nil, map[string]interface{}{key: m[key]}, integrationsName.name)
+		object, err := wire.AppendMap(nil, map[string]interface{}{key: m[key]}, "integrations")
 		if err != nil {
 			return nil, fmt.Errorf("analytics: Config.Integrations: %w", err)
 		}
@@ -74,10 +74,7 @@ func encodeIntegrations(m Integrations) (*defaultIntegrations, error) {
 	for i, m := range d.members {
 		texts[i] = m.text
 	}
-	d.field = slices.Concat(d.field, []byte("{"), bytes.Join(texts, []byte(",")), []byte("},"))
-	if n := len(d.field); n > MaxCallBytes {
-		return nil, fmt.Errorf("analytics: Config.Integrations is %d bytes as JSON, and each call is limited to %d", n, MaxCallBytes)
-	}
+	d.field = slices.Concat([]byte(`"integrations":{`), bytes.Join(texts, []byte(",")), []byte("},"))
 	return d, nil
 }
 

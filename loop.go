@@ -137,8 +137,8 @@ func (l *loop) handle(o outcome, now time.Time) {
 	l.mu.Lock()
 	defer l.unlock()
 	defer l.removeDone()
-	if l.abandonAt.IsZero() && l.outage.changes(o, now) {
-		l.results.note(l.outage.entry(o))
+	if l.abandonAt.IsZero() && l.outage.changes(o.status, now) {
+		l.results.note(l.outage.entry(o.status, o.err))
 	}
 	if o.handled || len(j.todo) == 0 { // or abandoned
 		return

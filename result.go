@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 )
 
 // result is the end of a batch, for the callback and, if the batch was lost, for
@@ -116,4 +117,59 @@ func (d *dispatcher) call(r Result) {
 		}
 	}()
 	d.callback(r)
+}
+
+// lost returns what is said of calls that were dropped.
+func lost(calls int, why *DropError) entry {
+	attrs := []slog.Attr{slog.Int("calls", calls), slog.String("reason", string(why.Reason)), slog.Int("attempts", why.Attempts)}
+	if why.Status != 0 {
+		attrs = append(attrs, slog.Int("status", why.Status))
+	}
+	if why.Err != nil {
+		attrs = append(attrs, errorAttr(why.Err))
+	}
+	return entry{slog.LevelError, "calls lost", attrs, fmt.Sprintf("lost %s: %s", countCalls(int64(calls)), why.text())}
+}
+
+// refusal returns what is said of a batch that is refused, before parts of it are
+// sent. With a log.Logger, only calls that are lost are told.
+func refusal(b *batch) entry {
+	return entry{
+		level: slog.LevelWarn, message: "batch refused",
+		attrs: []slog.Attr{slog.Int("calls", b.calls), slog.Int("status", b.status), errorAttr(b.err)},
+	}
+}
+
+// outage is whether the log says that a collector takes no calls at the moment. The zero
+// value says that it does.
+type outage struct {
+	told  bool      // that it takes none
+	since time.Time // of told
+}
+
+// outageEvery is the least time between two outages that are told, so that a collector
+// that fails now and then does not fill the log.
+const outageEvery = time.Minute
+
+// changes reports whether the status of an attempt begins an outage or ends the one that
+// was told.
+func (u *outage) changes(status int, now time.Time) bool {
+	verdict := classify(status)
+	failed := verdict == retry
+	if failed == u.told || !failed && verdict != delivered || failed && !u.since.IsZero() && now.Sub(u.since) < outageEvery {
+		return false
+	}
+	u.told = failed
+	if failed {
+		u.since = now
+	}
+	return true
+}
+
+// entry returns what is said of an attempt that changes u.
+func (u *outage) entry(status int, err error) entry {
+	if !u.told {
+		return entry{level: slog.LevelInfo, message: "collector is taking calls again"}
+	}
+	return entry{level: slog.LevelWarn, message: "collector is not taking calls", attrs: []slog.Attr{slog.Int("status", status), errorAttr(err)}}
 }

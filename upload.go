@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -124,6 +125,23 @@ func (s *sender) attempt(body []byte) (o outcome) {
 		s.log.log(s.request.Context(), attempted(o, len(body), time.Since(started)))
 	}
 	return o
+}
+
+// attempted returns what Verbose says of an attempt to send a batch of size bytes.
+func attempted(o outcome, size int, took time.Duration) entry {
+	e := entry{
+		level: slog.LevelDebug, message: "batch delivered",
+		attrs: []slog.Attr{slog.Int("bytes", size), slog.Duration("duration", took)},
+		line:  fmt.Sprintf("delivered a batch of %d bytes in %v", size, took),
+	}
+	if o.status != 0 {
+		e.attrs = append(e.attrs, slog.Int("status", o.status))
+	}
+	if o.err != nil {
+		e.message, e.attrs = "attempt failed", append(e.attrs, errorAttr(o.err))
+		e.line = fmt.Sprintf("an attempt to send a batch of %d bytes failed after %v: %v", size, took, o.err)
+	}
+	return e
 }
 
 func (s *sender) post(body []byte) outcome {
