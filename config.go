@@ -174,10 +174,10 @@ type Config struct {
 	Gzip bool
 
 	// Context is the context that all calls have, up to 32 KB as JSON. It is sent once
-	// with each batch, and collectors put it beneath the context of each call: of an entry
-	// that both have, the call's is taken, as a whole. Calls of a Spool get that of the
-	// process that sends them. NewWithConfig encodes it; the map can be changed afterwards.
-	// Defaults to DefaultContext.
+	// with each batch, and collectors merge it into the context of each call; the one of
+	// this repository takes the call's own of entries that both have. Calls in a Spool get
+	// that of the process that sends them. NewWithConfig encodes it; the map can be changed
+	// afterwards. Defaults to DefaultContext.
 	Context map[string]interface{}
 
 	// Integrations are the integrations that all calls have. They are written into each
