@@ -3,6 +3,7 @@ package analytics_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -65,7 +66,13 @@ func testAccount(t *testing.T, d *dice, dir string) {
 	if d.roll(2) == 0 {
 		cfg.Callback = told.take(one(d, 0, 0, time.Millisecond))
 	}
-	c := &collector{decide: newFlakyCollector(d)}
+	flaky := newFlakyCollector(d)
+	c := &collector{decide: func(i int, p post) answer {
+		if n := len(p.body.Batch); cfg.Value != nil && p.values != n || cfg.Value == nil && p.values != 0 {
+			t.Errorf("a batch of %d calls has %d values", n, p.values)
+		}
+		return flaky(i, p)
+	}}
 	client := newClient(t, c, cfg)
 	var wg sync.WaitGroup
 	for range makers {
@@ -113,6 +120,16 @@ func randomConfig(d *dice, dir string) analytics.Config {
 		Gzip:         d.roll(2) == 0,
 		CloseTimeout: one(d, time.Second, time.Minute, 100*time.Hour),
 		Logger:       new(lines).logger(),
+		Verbose:      d.roll(2) == 0,
+	}
+	if d.roll(2) == 0 {
+		cfg.Slog = new(records).logger(slog.LevelDebug)
+	}
+	if d.roll(2) == 0 {
+		cfg.Value = func(ctx context.Context) interface{} { return ctx }
+	}
+	if d.roll(2) == 0 {
+		cfg.Integrations = analytics.Integrations{}.DisableAll()
 	}
 	if d.roll(4) == 0 {
 		cfg.Spool, cfg.SpoolMaxBytes = dir, 1<<20

@@ -48,8 +48,8 @@ type Client struct {
 	Client http.Client
 
 	writeKey string
-	config   Config // the options that have no field of their own here
-	middle   []byte // settings.middle, if Config.Context was given
+	config   Config   // the options that have no field of their own here
+	defaults defaults // its middle only if Config.Context was given
 
 	running atomic.Pointer[pipeline] // nil until it has started
 
@@ -69,13 +69,14 @@ func New(writeKey string) *Client {
 // NewWithConfig returns a client with a configuration, or an error that lists all that
 // is wrong with it. It starts nothing: see Client for what does.
 func NewWithConfig(writeKey string, config Config) (*Client, error) {
-	middle, err := config.check(writeKey)
+	defaults, err := config.check(writeKey)
 	if err != nil {
 		return nil, err
 	}
 	c := newClient(writeKey, config)
-	if config.Context != nil {
-		c.middle = middle
+	c.defaults = defaults
+	if config.Context == nil {
+		c.defaults.middle = nil // DefaultContext is read at the first call
 	}
 	return c, nil
 }
@@ -150,7 +151,8 @@ func (c *Client) Alias(m *Alias) error {
 // Enqueue queues a call of any kind, as Identify does. It returns the error of ctx if
 // ctx ends while Enqueue waits: for room under Block, for Config.Spool to be opened (a
 // second if ctx had ended before), or for files in it to be removed to make room for the
-// call. Whether the call is delivered does not depend on ctx.
+// call. Whether the call is delivered does not depend on ctx. Config.Value, if set, takes
+// from ctx what is kept beside the call.
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
 	if m == nil {
 		return c.reject(missing("call", fieldMessage), &c.rejected.Invalid)
@@ -170,6 +172,7 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	}
 	now := time.Now()
 	s := scratches.Get().(*scratch)
+	k.defaults = p.integrations
 	s.record.Buf, err = k.append(s.record.Buf[:spool.HeadLen], now)
 	switch {
 	case err != nil:
@@ -177,19 +180,33 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 	case len(s.call()) > MaxCallBytes:
 		err = c.reject(tooLarge(k.kind, s.call()), &c.rejected.TooLarge)
 	default:
-		if p.Callback != nil {
-			s.id = callID{k.id(s.record.Buf), k.kind}
+		if p.keepsIDs() {
+			s.id = p.callID(ctx, k, s.record.Buf)
 		}
 		if err = p.accept(ctx, s, now); err != nil {
 			err = c.reject(err, &c.rejected.QueueFull)
 		} else if p.log.verbose {
-			p.log.debugf("queued %s", s.call())
+			p.log.log(ctx, queued(k.kind, s.call()))
 		}
+	}
+	if p.Value != nil {
+		s.id.value = nil // the pool is not to keep it
 	}
 	if cap(s.record.Buf) <= 2*MaxCallBytes {
 		scratches.Put(s)
 	}
 	return err
+}
+
+// callID returns what is kept of a call that has been encoded.
+func (p *pipeline) callID(ctx context.Context, k *call, encoded []byte) (id callID) {
+	if p.Callback != nil {
+		id.id, id.kind = k.id(encoded), k.kind
+	}
+	if p.Value != nil {
+		id.value = p.Value(ctx)
+	}
+	return id
 }
 
 // reject counts a call that is not accepted, by the kind of its error, or as otherwise
@@ -395,9 +412,9 @@ func (c *Client) settings() (*settings, error) {
 		writeKey: c.writeKey,
 		request:  newRequest(u, c.writeKey, c.config.Gzip),
 		timeout:  orDefault(c.Client.Timeout, defaultTimeout),
-		log:      newLogger(c.Logger, c.Verbose, c.writeKey),
+		log:      newLogger(c.Logger, c.config.Slog, c.Verbose, c.writeKey),
 		backo:    Backo,
-		middle:   c.middle,
+		defaults: c.defaults,
 	}
 	s.FlushAt = either(c.Size, c.FlushAt, defaultFlushAt)
 	s.FlushAfter = either(c.Interval, c.FlushAfter, defaultFlushAfter)
@@ -415,5 +432,8 @@ func (c *Client) settings() (*settings, error) {
 		}
 	}
 	s.client, s.ownTransport = httpClient(c.Client, s.MaxInFlight)
-	return s, nil
+	if s.WrapTransport != nil {
+		err = wrapTransport(s.client, s.WrapTransport)
+	}
+	return s, err
 }

@@ -3,6 +3,7 @@ package analytics
 import (
 	"bytes"
 	"compress/flate"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -53,11 +54,15 @@ func (b *batch) size() int {
 	return len(b.buf)
 }
 
-// callID is what a Result says of a call.
-type callID struct{ id, kind string }
+// callID is what a Result says of a call. The strings are empty without a callback, and
+// the value is nil without Config.Value.
+type callID struct {
+	id, kind string
+	value    interface{}
+}
 
 // callIDBytes is charged for a callID, besides the id itself.
-const callIDBytes = 32
+const callIDBytes = 48
 
 // idBytes is charged for the ids of the batch's calls.
 func (b *batch) idBytes() (n int64) {
@@ -65,6 +70,25 @@ func (b *batch) idBytes() (n int64) {
 		n += callIDBytes + int64(len(id.id))
 	}
 	return n
+}
+
+// idsKey is the key of the callIDs of a request's calls in its context.
+type idsKey struct{}
+
+// RequestValues returns what Config.Value returned for each call of the batch in a
+// request, in the order of the calls, given the request's context. It is for an
+// http.RoundTripper, such as one of Config.WrapTransport. It returns nil if Config.Value
+// is not set, or the request is not of a client.
+func RequestValues(ctx context.Context) []interface{} {
+	ids, _ := ctx.Value(idsKey{}).([]callID)
+	if ids == nil {
+		return nil
+	}
+	values := make([]interface{}, len(ids))
+	for i, id := range ids {
+		values[i] = id.value
+	}
+	return values
 }
 
 // lost is the error of the batch's calls when they are dropped.

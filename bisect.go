@@ -21,6 +21,9 @@ func (l *loop) refuse(j *job) {
 	b := j.todo[0]
 	if j.parts == nil {
 		j.parts = &bisection{}
+		if b.calls > 1 {
+			l.results.note(refusal(b))
+		}
 	}
 	j.parts.why = b.lost(DropRefused)
 	if b.calls == 1 {

@@ -1,9 +1,11 @@
 package analytics
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
@@ -19,8 +21,20 @@ import (
 // Version of the client.
 const Version = "0.1.0"
 
-// Endpoint is where calls are sent unless the client is told otherwise.
-const Endpoint = "https://api.segment.io"
+// The endpoints of the service, by the region of a workspace. Calls go to Endpoint
+// unless Config.Endpoint says otherwise.
+//
+// A workspace in the EU takes calls at EndpointEU alone, and no client can tell that it
+// has the wrong one: to calls with a write key of the EU, EndpointUS answers 200 as to
+// any others, but they never appear in the workspace, and the service does not say that
+// it brings them there. They count as delivered in Stats, and personal data has left the
+// EU. So look whether a first call arrives in the debugger of the source. A write key does
+// not show its region; the address of the workspace in a browser does.
+const (
+	Endpoint   = EndpointUS
+	EndpointUS = "https://api.segment.io"
+	EndpointEU = "https://events.eu1.segmentapis.com" // Dublin
+)
 
 // Limits of the service.
 const (
@@ -85,9 +99,10 @@ const (
 
 // Config configures a client. The zero value of each field means its default.
 type Config struct {
-	// Endpoint is the collector's URL, http or https. A URL whose path ends in
-	// /batch or /import is used as it is; to any other, /v1/batch is appended.
-	// Defaults to the constant Endpoint.
+	// Endpoint is the collector's URL, http or https: EndpointUS, EndpointEU, or one of
+	// your own. A URL whose path ends in /batch or /import is used as it is; to one that
+	// ends in /v1, /batch is appended, and to any other /v1/batch. Defaults to the
+	// constant Endpoint, which is EndpointUS.
 	Endpoint string
 
 	// FlushAt is how many calls make a batch; 1 sends every call by itself.
@@ -158,9 +173,18 @@ type Config struct {
 	// false.
 	Gzip bool
 
-	// Context is the context of every batch, up to 32 KB as JSON. NewWithConfig
-	// encodes it; the map can be changed afterwards. Defaults to DefaultContext.
+	// Context is the context that all calls have, up to 32 KB as JSON. It is sent once
+	// with each batch, and collectors merge it into the context of each call; the one of
+	// this repository takes the call's own of entries that both have. Calls in a Spool get
+	// that of the process that sends them. NewWithConfig encodes it; the map can be changed
+	// afterwards. Defaults to DefaultContext.
 	Context map[string]interface{}
+
+	// Integrations are the integrations that all calls have. They are written into each
+	// call: an entry that the call has itself takes precedence, and the others are added
+	// to it. So with Integrations{}.DisableAll(), calls go where they say, and nowhere
+	// else. NewWithConfig encodes it; the map can be changed afterwards. Defaults to none.
+	Integrations Integrations
 
 	// Callback, if set, is called once for the end of each accepted call, except for
 	// calls that Spool keeps for the next process or has lost. The calls of one batch
@@ -174,6 +198,16 @@ type Config struct {
 	// FailNow of a test does. A panic in it is logged and ends that one invocation.
 	// Defaults to none.
 	Callback func(Result)
+
+	// Value, if set, is called with the context of each valid call, on the goroutine that
+	// makes the call, and returns what is kept beside the call in memory until it has
+	// ended: Callback gets it as Result.Value, and an http.RoundTripper by RequestValues.
+	// The context is that given to Enqueue, or context.Background with Track and its kin.
+	//
+	// A call may wait for hours, so return the little that is needed, such as a trace or
+	// request id: the whole context keeps all that it refers to. MaxBytes counts 48 bytes
+	// a call for it. A call that is read back from Spool has nil. Defaults to none.
+	Value func(ctx context.Context) interface{}
 
 	// CloseTimeout is how long Close waits for calls to be delivered. Close returns
 	// two seconds after that at the latest, even if a request cannot be cancelled.
@@ -190,11 +224,34 @@ type Config struct {
 	// whose context does not end.
 	HTTPClient *http.Client
 
+	// WrapTransport, if set, is called once, before the first request, with the transport
+	// that the client would use, its own or that of HTTPClient, and returns the one that it
+	// uses: to add headers, to measure or to trace requests without giving up connections
+	// that suit the client. It must not use the client, and what it returns is bound by what
+	// HTTPClient says of a Transport. Defaults to none.
+	WrapTransport func(http.RoundTripper) http.RoundTripper
+
 	// Logger gets one line for each batch that is lost, and more with Verbose. The
 	// write key is redacted. The writer of the Logger may use the client as Callback
 	// may, but not with Verbose: a log.Logger holds a lock while it writes, and logs
 	// each call then. Defaults to standard error.
 	Logger *log.Logger
+
+	// Slog, if set, gets the log in place of Logger, also if both are set: messages that
+	// are the same each time, with attributes.
+	//
+	//   - Error: "calls lost", with calls, reason, attempts, status and error, and
+	//     "callback panicked".
+	//   - Warn: "batch refused", when a collector refuses a batch of which parts may be
+	//     accepted; "collector is not taking calls", for the first of a row of attempts
+	//     that failed; and what is wrong with Spool but costs no call.
+	//   - Info: "collector is taking calls again".
+	//   - Debug, with Verbose alone: each call and each attempt. The handler gets the
+	//     context that Enqueue was given with the call.
+	//
+	// The write key is redacted. A handler may use the client as Callback may; with
+	// Verbose it is called by each call, and must not make another. Defaults to none.
+	Slog *slog.Logger
 
 	// Verbose logs each call and each attempt, including payloads. So does the
 	// environment variable DEBUG if it names analytics: a comma-separated list of
@@ -213,11 +270,20 @@ type settings struct {
 	timeout      time.Duration   // of one attempt
 	log          *logger
 	backo        *backo.Backo
-	middle       []byte // of each body: from the last call to the id of the batch
+	defaults
 }
 
-// check returns what is wrong with a Config, and the encoded context.
-func (cfg *Config) check(writeKey string) (middle []byte, err error) {
+// keepsIDs reports whether something of each call is kept besides its bytes.
+func (s *settings) keepsIDs() bool { return s.Callback != nil || s.Value != nil }
+
+// defaults are what the calls of a client have in common, encoded.
+type defaults struct {
+	middle       []byte // of each body: from the last call to the id of the batch
+	integrations *defaultIntegrations
+}
+
+// check returns what is wrong with a Config, and what calls have in common.
+func (cfg *Config) check(writeKey string) (d defaults, err error) {
 	var errs []error
 	refuse := func(format string, args ...interface{}) {
 		errs = append(errs, fmt.Errorf("analytics: "+format, args...))
@@ -246,10 +312,15 @@ func (cfg *Config) check(writeKey string) (middle []byte, err error) {
 	if cfg.WhenFull < Reject || cfg.WhenFull > DropOldest {
 		refuse("Config.WhenFull is %d; it must be Reject, Block or DropOldest", cfg.WhenFull)
 	}
-	if middle, err = appendMiddle(nil, cfg.Context); err != nil {
+	if d.middle, err = appendMiddle(nil, cfg.Context); err != nil {
 		errs = append(errs, err)
 	}
-	return middle, errors.Join(errs...)
+	if d.integrations, err = encodeIntegrations(cfg.Integrations); err != nil {
+		errs = append(errs, err)
+	} else if d.integrations != nil && len(d.integrations.field) > MaxCallBytes {
+		refuse("Config.Integrations is %d bytes as JSON, and each call is limited to %d", len(d.integrations.field), MaxCallBytes)
+	}
+	return d, errors.Join(errs...)
 }
 
 // checkKey returns what is wrong with a write key.
@@ -301,6 +372,9 @@ func batchURL(endpoint string) (*url.URL, error) {
 	}
 	if path == "" {
 		u.Path = "/" // else the joined path has no slash in front
+	}
+	if strings.HasSuffix(path, "/v1") { // as the service's documents write it
+		return u.JoinPath("batch"), nil
 	}
 	return u.JoinPath("v1", "batch"), nil
 }

@@ -1,8 +1,10 @@
 package analytics
 
 import (
+	"context"
 	"io"
 	"log"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -34,6 +36,10 @@ func TestBatchURL(t *testing.T) {
 		"https://example.com/prefix?a=1":   "https://example.com/prefix/v1/batch?a=1",
 		"https://example.com/a%2Fb":        "https://example.com/a%2Fb/v1/batch",
 		"HTTPS://example.com":              "https://example.com/v1/batch",
+		EndpointEU:                         "https://events.eu1.segmentapis.com/v1/batch",
+		EndpointEU + "/v1":                 "https://events.eu1.segmentapis.com/v1/batch",
+		EndpointEU + "/v1/":                "https://events.eu1.segmentapis.com/v1/batch",
+		"https://example.com/av1":          "https://example.com/av1/v1/batch",
 	} {
 		u, err := batchURL(in)
 		require.NoError(t, err, in)
@@ -114,6 +120,8 @@ func TestConfigRefused(t *testing.T) {
 		{"k", Config{CloseTimeout: -time.Second}, "CloseTimeout is -1s"},
 		{"k", Config{WhenFull: 7}, "WhenFull is 7"},
 		{"k", Config{Context: map[string]interface{}{"a": math.NaN()}}, "batch context.a: NaN is not a JSON number"},
+		{"k", Config{Integrations: Integrations{"b": false, "a": math.NaN()}}, "Config.Integrations: integrations.a: NaN is not a JSON number"},
+		{"k", Config{Integrations: Integrations{"a": strings.Repeat("x", 33_000)}}, "Config.Integrations is 33024 bytes as JSON, and each call is limited to 32768"},
 		{"k", Config{Context: map[string]interface{}{"a": strings.Repeat("x", 33_000)}}, "over the limit of 32768"},
 	} {
 		client, err := NewWithConfig(tt.key, tt.cfg)
@@ -158,19 +166,19 @@ func TestDebugMatching(t *testing.T) {
 	} {
 		require.Equal(t, want, debugEnabled(list), "DEBUG=%q", list)
 		t.Setenv("DEBUG", list)
-		require.Equal(t, want, newLogger(nil, false, "k").verbose, "DEBUG=%q", list)
-		require.True(t, newLogger(nil, true, "k").verbose)
+		require.Equal(t, want, newLogger(nil, nil, false, "k").verbose, "DEBUG=%q", list)
+		require.True(t, newLogger(nil, nil, true, "k").verbose)
 	}
 }
 
 func TestLogRedactsTheWriteKey(t *testing.T) {
 	var out strings.Builder
-	l := newLogger(log.New(&out, "", 0), false, "wk_0123456789abcdef")
-	l.logf("%s", "key wk_0123456789abcdef, header Basic d2tfMDEyMzQ1Njc4OWFiY2RlZjo= and 100%s")
+	l := newLogger(log.New(&out, "", 0), nil, false, "wk_0123456789abcdef")
+	l.log(t.Context(), entry{line: "key wk_0123456789abcdef, header Basic d2tfMDEyMzQ1Njc4OWFiY2RlZjo= and 100%s"})
 	require.Equal(t, "key wk_***, header Basic wk_*** and 100%s\n", out.String())
 
 	out.Reset()
-	newLogger(log.New(&out, "", 0), false, "short").logf("a short key")
+	newLogger(log.New(&out, "", 0), nil, false, "short").log(t.Context(), entry{line: "a short key"})
 	require.Equal(t, "a *** key\n", out.String())
 
 	for text, want := range map[string]string{
@@ -188,14 +196,14 @@ func TestLogRedactsTheWriteKey(t *testing.T) {
 	}
 
 	out.Reset()
-	newLogger(log.New(&out, "", 0), false, "").logf("no key")
+	newLogger(log.New(&out, "", 0), nil, false, "").log(t.Context(), entry{line: "no key"})
 	require.Equal(t, "no key\n", out.String())
 }
 
 // The quoted part of an answer has no part of the key.
 func TestAnswerErrorRedactsTheWriteKey(t *testing.T) {
 	const key = "wk_0123456789abcdef"
-	p := &pipeline{settings: &settings{log: newLogger(nil, false, key)}}
+	p := &pipeline{settings: &settings{log: newLogger(nil, nil, false, key)}}
 	for pad := range maxQuoted {
 		err := p.answerError(http.StatusForbidden, []byte(strings.Repeat("x", pad)+key+strings.Repeat("y", maxQuoted)))
 		require.NotContains(t, err.Error(), "wk_0", pad)
@@ -203,14 +211,19 @@ func TestAnswerErrorRedactsTheWriteKey(t *testing.T) {
 }
 
 func TestLogOutlivesAPanickingWriter(t *testing.T) {
-	l := newLogger(log.New(panickingWriter{}, "", 0), true, "k")
-	l.logf("one")
-	l.debugf("two")
+	l := newLogger(log.New(panickingWriter{}, "", 0), nil, true, "k")
+	l.log(t.Context(), entry{line: "one"})
+	l = newLogger(nil, slog.New(panickingHandler{}), true, "k")
+	l.log(t.Context(), entry{message: "two"})
 }
 
 type panickingWriter struct{}
 
 func (panickingWriter) Write([]byte) (int, error) { panic("no disk") }
+
+type panickingHandler struct{ slog.Handler }
+
+func (panickingHandler) Enabled(context.Context, slog.Level) bool { panic("no handler") }
 
 func TestTransportIsOurs(t *testing.T) {
 	client, own := httpClient(http.Client{}, 3)

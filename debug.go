@@ -1,9 +1,11 @@
 package analytics
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"path"
 	"regexp"
@@ -25,22 +27,34 @@ func debugEnabled(list string) bool {
 	return false
 }
 
-// logger writes the log lines of a client. It is safe for concurrent use. A panic in
-// the caller's writer is recovered.
+// entry is what is to be logged.
+type entry struct {
+	level slog.Level
+	// For Config.Slog: a message that is the same each time, and what differs.
+	message string
+	attrs   []slog.Attr
+	// For Config.Logger: a line that has all of it; empty if it is not told.
+	line string
+}
+
+// logger writes the log of a client. It is safe for concurrent use. A panic in the
+// caller's writer or handler is recovered.
 type logger struct {
 	out     *log.Logger
+	slog    *slog.Logger // takes the place of out; nil if it is not set
 	verbose bool
 	secrets redactor
 }
 
 func defaultLogger() *log.Logger { return log.New(os.Stderr, "analytics ", log.LstdFlags) }
 
-func newLogger(out *log.Logger, verbose bool, writeKey string) *logger {
+func newLogger(out *log.Logger, structured *slog.Logger, verbose bool, writeKey string) *logger {
 	if out == nil {
 		out = defaultLogger()
 	}
 	return &logger{
 		out:     out,
+		slog:    structured,
 		verbose: verbose || debugEnabled(os.Getenv("DEBUG")),
 		secrets: newRedactor(writeKey),
 	}
@@ -86,15 +100,35 @@ func (r redactor) redact(text string) string {
 	return text
 }
 
-// logf writes one line. Text from outside is an argument, never the format.
-func (l *logger) logf(format string, args ...interface{}) {
-	defer func() { _ = recover() }() // of the caller's writer
-	_ = l.out.Output(2, l.secrets.redact(fmt.Sprintf(format, args...)))
+// wants reports whether an entry may be written.
+func (l *logger) wants(e entry) bool { return l.slog != nil || e.line != "" }
+
+// log writes an entry. Text from outside is an argument or a value, never a format or
+// a message. The handler of a slog.Logger gets ctx.
+func (l *logger) log(ctx context.Context, e entry) {
+	defer func() { _ = recover() }() // of the caller's writer or handler
+	switch {
+	case l.slog == nil && e.line != "":
+		_ = l.out.Output(2, l.secrets.redact(e.line))
+	case l.slog != nil && l.slog.Enabled(ctx, e.level):
+		for i, a := range e.attrs {
+			if a.Value.Kind() == slog.KindString {
+				e.attrs[i].Value = slog.StringValue(l.secrets.redact(a.Value.String()))
+			}
+		}
+		l.slog.LogAttrs(ctx, e.level, e.message, e.attrs...)
+	}
 }
 
-// debugf writes one line if DEBUG or Verbose asked for it.
-func (l *logger) debugf(format string, args ...interface{}) {
-	if l.verbose {
-		l.logf(format, args...)
+// errorAttr is the attribute of an error. It is a text, since the write key is to be
+// removed from it.
+func errorAttr(err error) slog.Attr { return slog.String("error", err.Error()) }
+
+// queued returns what Verbose says of a call that was accepted.
+func queued(kind string, encoded []byte) entry {
+	return entry{
+		slog.LevelDebug, "call queued",
+		[]slog.Attr{slog.String("type", kind), slog.String("call", string(encoded))},
+		fmt.Sprintf("queued %s", encoded),
 	}
 }

@@ -72,13 +72,23 @@
 // Every call that returned nil ends in exactly one of three: delivered, dropped
 // with a [DropReason], or still pending. [Client.Stats] counts them, and the sum
 // holds at any time; Config.Callback is told the end of each call; a batch that
-// is lost is one line in the log. A collector that cannot be reached for twenty
+// is lost is one line in the log, or one error in Config.Slog. A collector that cannot be reached for twenty
 // seconds costs no call.
 //
 // With Config.MaxInFlight of 1, batches arrive in the order in which the calls
 // were made, except for parts of a batch that was refused and, with a spool, batches
 // that have used up Config.MaxAttempts. Otherwise a batch may overtake another; calls
 // within a batch keep their order.
+//
+// # What can be watched
+//
+// [Client.Stats] are counts for metrics. Config.Logger is told of calls that are lost;
+// Config.Slog also of outages and refusals before they cost a call. Config.Callback is told
+// the end of each call, and Config.Value keeps a request or trace id beside it until then:
+// a batch has calls of many requests of the program, and is sent after they have ended. An
+// http.RoundTripper learns these values by [RequestValues]. The module otelanalytics, in a
+// directory of that name beside this package, makes metrics and spans for OpenTelemetry of
+// it all.
 //
 // # What may block
 //
@@ -144,13 +154,13 @@
 //  6. flush.go: waiting for calls to end, and the end of a client
 //  7. queue.go: calls are put into batches; batches wait, end and are counted
 //  8. pipeline.go: what a client at work consists of, and its states
-//  9. result.go: results on their way to the callback and the log
+//  9. result.go: results on their way to the callback and the log, and what it says of them
 //  10. batch.go: the body of a request, which may be compressed
 //  11. budget.go: memory that is charged, and buffers
 //  12. message.go: the six calls, and their JSON
-//  13. integrations.go: which destinations a call is for
-//  14. errors.go: errors
-//  15. config.go: what can be set
+//  13. errors.go: errors
+//  14. config.go: what can be set
+//  15. integrations.go: which destinations calls are for
 //  16. stats.go: counts, and results
 //  17. transport.go: connections
 //  18. retry.go: what an answer means, and when to try again

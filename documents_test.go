@@ -86,18 +86,19 @@ func isPartOf(t *testing.T, code, file string) {
 
 // imported are the packages that fragments may use without an import.
 var imported = map[string]string{
-	"analytics":  modulePath,
-	"mockserver": modulePath + "/mockserver",
-	"webhook":    modulePath + "/mockserver/webhook",
-	"context":    "context",
-	"errors":     "errors",
-	"expvar":     "expvar",
-	"http":       "net/http",
-	"log":        "log",
-	"os":         "os",
-	"signal":     "os/signal",
-	"syscall":    "syscall",
-	"time":       "time",
+	"analytics":     modulePath,
+	"mockserver":    modulePath + "/mockserver",
+	"otelanalytics": modulePath + "/otelanalytics",
+	"webhook":       modulePath + "/mockserver/webhook",
+	"context":       "context",
+	"errors":        "errors",
+	"expvar":        "expvar",
+	"http":          "net/http",
+	"log":           "log",
+	"os":            "os",
+	"signal":        "os/signal",
+	"syscall":       "syscall",
+	"time":          "time",
 }
 
 // wholeFile makes a Go file of a block, in which positions are the document's.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -291,6 +292,79 @@ func ExampleConfig_callback() {
 }
 
 // Sending a call to some destinations only.
+// A slog.Handler gets messages that are always the same, and attributes.
+func ExampleConfig_slog() {
+	collector := refuseAll()
+	defer collector.Close()
+	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{} // which the example cannot know
+		}
+		return a
+	}})
+	client, err := analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{
+		Endpoint: collector.URL,
+		Slog:     slog.New(handler).With("component", "analytics"),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = client.Track(&analytics.Track{Event: "Song Played", UserId: "u"})
+	_ = client.Close()
+	// Output: level=ERROR msg="calls lost" component=analytics calls=1 reason=refused attempts=1 status=401 error="the collector answered 401 Unauthorized: unknown write key"
+}
+
+// A callback that learns for which request of the program a call was made.
+func ExampleConfig_value() {
+	collector := refuseAll()
+	defer collector.Close()
+	type requestKey struct{}
+	client, err := analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{
+		Endpoint: collector.URL,
+		Logger:   log.New(new(lines), "", 0),
+		Value:    func(ctx context.Context) interface{} { return ctx.Value(requestKey{}) },
+		Callback: func(r analytics.Result) {
+			if r.Err != nil {
+				fmt.Println("request", r.Value, "made a call that was lost:", r.Type)
+			}
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.WithValue(context.Background(), requestKey{}, "4711") // as a middleware does
+	_ = client.Enqueue(ctx, &analytics.Track{Event: "Song Played", UserId: "u"})
+	_ = client.Close()
+	// Output: request 4711 made a call that was lost: track
+}
+
+// Calls go to one destination, unless they name others.
+func ExampleConfig_integrations() {
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in struct {
+			Batch []struct{ Integrations json.RawMessage }
+		}
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		for _, call := range in.Batch {
+			fmt.Printf("%s\n", call.Integrations)
+		}
+	}))
+	defer collector.Close()
+	client, err := analytics.NewWithConfig("YOUR_WRITE_KEY", analytics.Config{
+		Endpoint:     collector.URL,
+		Integrations: analytics.Integrations{}.DisableAll().Enable("Webhooks"),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = client.Track(&analytics.Track{Event: "a", UserId: "u"})
+	_ = client.Track(&analytics.Track{Event: "b", UserId: "u", Integrations: analytics.Integrations{}.Enable("Mixpanel")})
+	_ = client.Close()
+	// Output:
+	// {"All":false,"Webhooks":true}
+	// {"Mixpanel":true,"All":false,"Webhooks":true}
+}
+
 func ExampleIntegrations() {
 	track := analytics.Track{
 		UserId: "019mr8mf4r", Event: "Song Played",

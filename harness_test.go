@@ -28,6 +28,7 @@ type post struct {
 	raw    []byte // decompressed
 	body   body
 	err    error // why the body could not be read
+	values int   // of analytics.RequestValues
 }
 
 type body struct {
@@ -120,7 +121,7 @@ func (a answer) response(r *http.Request) *http.Response {
 }
 
 func readPost(r *http.Request) post {
-	p := post{at: time.Now(), header: r.Header.Clone(), url: r.URL.String()}
+	p := post{at: time.Now(), header: r.Header.Clone(), url: r.URL.String(), values: len(analytics.RequestValues(r.Context()))}
 	p.user, p.pass, _ = r.BasicAuth()
 	var src io.Reader = r.Body
 	if r.Header.Get("Content-Encoding") == "gzip" {

@@ -113,7 +113,8 @@ func (l *loop) startDue(now, gate time.Time) (next time.Time) {
 		}
 		if !at.After(now) {
 			j.running = true
-			go l.send(l.attempts, j, j.todo[0].body(now))
+			b := j.todo[0]
+			go l.send(l.attempts, j, b.ids, b.body(now))
 		} else if at.Before(next) {
 			next = at
 		}
@@ -136,6 +137,9 @@ func (l *loop) handle(o outcome, now time.Time) {
 	l.mu.Lock()
 	defer l.unlock()
 	defer l.removeDone()
+	if l.abandonAt.IsZero() && l.outage.changes(o.status, now) {
+		l.results.note(l.outage.entry(o.status, o.err))
+	}
 	if o.handled || len(j.todo) == 0 { // or abandoned
 		return
 	}

@@ -65,6 +65,26 @@ func TestCallDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// Neither do a value that a call carries, or the integrations of the client, but for the
+// list of values, which grows with the batch.
+func TestCallWithValueAndDefaultsDoesNotAllocate(t *testing.T) {
+	if raceDetector {
+		t.Skip("under the race detector a sync.Pool loses some of what it is given")
+	}
+	client := silentClient(t, Config{
+		FlushAt: 1 << 20, Integrations: Integrations{}.DisableAll().Enable("Webhooks"),
+		Value: func(ctx context.Context) interface{} { return ctx },
+	})
+	for name, m := range map[string]*Track{"without integrations": smallTrack(), "with some": largeTrack()} {
+		require.NoError(t, client.Enqueue(t.Context(), m))
+		require.Zero(t, testing.AllocsPerRun(500, func() {
+			if err := client.Enqueue(t.Context(), m); err != nil {
+				t.Error(err)
+			}
+		}), name)
+	}
+}
+
 // A spool allocates for each segment, not for each call.
 func TestSpoolAllocatesForSegmentsAlone(t *testing.T) {
 	if raceDetector {

@@ -138,7 +138,8 @@ type call struct {
 	anonymousID  string
 	userID       string
 	extra        [2]extra
-	idAt         int // where append wrote a fresh message id
+	idAt         int                  // where append wrote a fresh message id
+	defaults     *defaultIntegrations // nil if there are none
 	Message
 }
 
@@ -261,6 +262,9 @@ func (k *call) append(dst []byte, now time.Time) ([]byte, error) {
 	}
 	if dst, err = k.appendMap(dst, integrationsName, "", k.integrations); err != nil {
 		return dst, err
+	}
+	if k.defaults != nil {
+		dst = k.defaults.complete(dst, k.integrations)
 	}
 	if dst, err = k.appendMap(dst, k.bagName, k.sort, k.bag); err != nil {
 		return dst, err

@@ -139,7 +139,7 @@ func (p *pipeline) held() int64 {
 // scratch is a buffer that a call is encoded into.
 type scratch struct {
 	record spool.Record // the call, behind the room that a spool needs
-	id     callID       // the call's, if there is a callback; else of no meaning
+	id     callID       // what is kept of the call, if anything is; else of no meaning
 }
 
 // call is the call in the buffer.
@@ -157,6 +157,7 @@ type loop struct {
 	jobs      []*job    // at most MaxInFlight
 	abandonAt time.Time // when attempts that were cancelled are abandoned; zero unless aborting
 	zipper    compressor
+	outage    outage
 
 	attempts context.Context // of every attempt
 	cancel   context.CancelFunc

@@ -12,7 +12,7 @@ import (
 func (p *pipeline) add(ctx context.Context, s *scratch, now time.Time) error {
 	encoded := s.call()
 	p.mu.Lock()
-	if b := p.open; b != nil && p.Callback == nil && b.calls+1 < p.FlushAt && b.hasRoom(len(encoded), p.settings) {
+	if b := p.open; b != nil && !p.keepsIDs() && b.calls+1 < p.FlushAt && b.hasRoom(len(encoded), p.settings) {
 		b.append(encoded)
 		p.mu.Unlock()
 		return nil
@@ -44,7 +44,7 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 		p.seal(now)
 	}
 	var cost int64
-	if p.Callback != nil {
+	if p.keepsIDs() {
 		cost += callIDBytes + int64(len(id.id))
 	}
 	fresh := p.open == nil
@@ -79,7 +79,7 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 	p.budget.charge(cost)
 	p.open.charge += cost
 	p.open.append(encoded)
-	if p.Callback != nil {
+	if p.keepsIDs() {
 		p.open.ids = append(p.open.ids, id)
 	}
 	if p.open.calls == p.FlushAt {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log"
+	"log/slog"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -137,13 +138,23 @@ func logging(use func() error) (*log.Logger, chan error) {
 }
 
 func TestLogUsesItsClient(t *testing.T) {
+	testLogUsesItsClient(t, func(l *log.Logger) analytics.Config { return analytics.Config{FlushAt: 1, Logger: l} })
+}
+
+func TestSlogUsesItsClient(t *testing.T) {
+	testLogUsesItsClient(t, func(l *log.Logger) analytics.Config {
+		return analytics.Config{FlushAt: 1, Slog: slog.New(slog.NewTextHandler(l.Writer(), nil))}
+	})
+}
+
+func testLogUsesItsClient(t *testing.T, config func(*log.Logger) analytics.Config) {
 	for way, use := range using {
 		t.Run(way, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var client *analytics.Client
 				logger, used := logging(func() error { return use(client) })
 				refusing := first(answer{status: 403})
-				client = newClient(t, refusing, analytics.Config{FlushAt: 1, Logger: logger})
+				client = newClient(t, refusing, config(logger))
 				track(t, client, "refused", 1)
 				err := <-used
 				if way == "Flush" {

@@ -1,16 +1,19 @@
 package analytics
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"sync"
+	"time"
 )
 
 // result is the end of a batch, for the callback and, if the batch was lost, for
-// the log. Or it is a line for the log.
+// the log. Or it is an entry for the log.
 type result struct {
-	batch *batch     // without calls, for a line
+	batch *batch     // without calls, for an entry
 	why   *DropError // nil if the batch was delivered
-	line  string
+	entry *entry     // nil for a batch
 }
 
 // dispatcher passes results to the callback and to the log, one at a time and in
@@ -40,9 +43,11 @@ func (d *dispatcher) dispatch(r result) {
 	}
 }
 
-// logf queues a line for the log: its writer is the caller's code as well.
-func (d *dispatcher) logf(format string, args ...interface{}) {
-	d.dispatch(result{batch: &batch{}, line: fmt.Sprintf(format, args...)})
+// note queues an entry for the log: its writer is the caller's code as well.
+func (d *dispatcher) note(e entry) {
+	if d.log.wants(e) {
+		d.dispatch(result{batch: &batch{}, entry: &e})
+	}
 }
 
 // wait waits until all results are passed on. None is dispatched any more.
@@ -81,11 +86,11 @@ func (d *dispatcher) ends() bool {
 
 // deliver passes a result on.
 func (d *dispatcher) deliver(r result) {
-	if r.line != "" {
-		d.log.logf("%s", r.line)
+	if r.entry != nil {
+		d.log.log(context.Background(), *r.entry)
 	}
 	if r.why != nil {
-		d.log.logf("lost %s: %s", countCalls(int64(r.batch.calls)), r.why.text())
+		d.log.log(context.Background(), lost(r.batch.calls, r.why))
 	}
 	if d.callback == nil {
 		return
@@ -95,7 +100,7 @@ func (d *dispatcher) deliver(r result) {
 		end.Err = r.why
 	}
 	for _, id := range r.batch.ids {
-		end.MessageId, end.Type = id.id, id.kind
+		end.MessageId, end.Type, end.Value = id.id, id.kind, id.value
 		d.call(end)
 	}
 }
@@ -104,8 +109,67 @@ func (d *dispatcher) deliver(r result) {
 func (d *dispatcher) call(r Result) {
 	defer func() {
 		if v := recover(); v != nil {
-			d.log.logf("the callback panicked on %s %q: %v", r.Type, r.MessageId, v)
+			d.log.log(context.Background(), entry{
+				slog.LevelError, "callback panicked",
+				[]slog.Attr{slog.String("type", r.Type), slog.String("messageId", r.MessageId), slog.String("panic", fmt.Sprint(v))},
+				fmt.Sprintf("the callback panicked on %s %q: %v", r.Type, r.MessageId, v),
+			})
 		}
 	}()
 	d.callback(r)
+}
+
+// lost returns what is said of calls that were dropped.
+func lost(calls int, why *DropError) entry {
+	attrs := []slog.Attr{slog.Int("calls", calls), slog.String("reason", string(why.Reason)), slog.Int("attempts", why.Attempts)}
+	if why.Status != 0 {
+		attrs = append(attrs, slog.Int("status", why.Status))
+	}
+	if why.Err != nil {
+		attrs = append(attrs, errorAttr(why.Err))
+	}
+	return entry{slog.LevelError, "calls lost", attrs, fmt.Sprintf("lost %s: %s", countCalls(int64(calls)), why.text())}
+}
+
+// refusal returns what is said of a batch that is refused, before parts of it are
+// sent. With a log.Logger, only calls that are lost are told.
+func refusal(b *batch) entry {
+	return entry{
+		level: slog.LevelWarn, message: "batch refused",
+		attrs: []slog.Attr{slog.Int("calls", b.calls), slog.Int("status", b.status), errorAttr(b.err)},
+	}
+}
+
+// outage is whether the log says that a collector takes no calls at the moment. The zero
+// value says that it does.
+type outage struct {
+	told  bool      // that it takes none
+	since time.Time // of told
+}
+
+// outageEvery is the least time between two outages that are told, so that a collector
+// that fails now and then does not fill the log.
+const outageEvery = time.Minute
+
+// changes reports whether the status of an attempt begins an outage or ends the one that
+// was told.
+func (u *outage) changes(status int, now time.Time) bool {
+	verdict := classify(status)
+	failed := verdict == retry
+	if failed == u.told || !failed && verdict != delivered || failed && !u.since.IsZero() && now.Sub(u.since) < outageEvery {
+		return false
+	}
+	u.told = failed
+	if failed {
+		u.since = now
+	}
+	return true
+}
+
+// entry returns what is said of an attempt that changes u.
+func (u *outage) entry(status int, err error) entry {
+	if !u.told {
+		return entry{level: slog.LevelInfo, message: "collector is taking calls again"}
+	}
+	return entry{level: slog.LevelWarn, message: "collector is not taking calls", attrs: []slog.Attr{slog.Int("status", status), errorAttr(err)}}
 }

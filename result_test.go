@@ -17,7 +17,7 @@ func TestDispatcherPassesResultsOnInOrder(t *testing.T) {
 		var got []Result
 		var released []int
 		d := &dispatcher{
-			log: newLogger(log.New(&text, "", 0), false, "key"),
+			log: newLogger(log.New(&text, "", 0), nil, false, "key"),
 			callback: func(r Result) {
 				got = append(got, r)
 				if r.MessageId == "b" {
@@ -27,12 +27,13 @@ func TestDispatcherPassesResultsOnInOrder(t *testing.T) {
 			},
 			release: func(b *batch) { released = append(released, b.calls) },
 		}
-		d.dispatch(result{batch: &batch{calls: 2, ids: []callID{{"a", "track"}, {"b", "page"}}}})
+		d.dispatch(result{batch: &batch{calls: 2, ids: []callID{{"a", "track", 1}, {"b", "page", nil}}}})
 		why := &DropError{Reason: DropRefused, Attempts: 1}
-		d.dispatch(result{batch: &batch{calls: 1, ids: []callID{{"c", "track"}}}, why: why})
-		d.logf("a line of %d words", 5)
+		d.dispatch(result{batch: &batch{calls: 1, ids: []callID{{"c", "track", nil}}}, why: why})
+		d.note(entry{line: "a line of 5 words"})
+		d.note(entry{message: "for Config.Slog alone"})
 		d.wait()
-		require.Equal(t, []Result{{"a", "track", nil}, {"b", "page", nil}, {"c", "track", why}}, got)
+		require.Equal(t, []Result{{"a", "track", nil, 1}, {"b", "page", nil, nil}, {"c", "track", why, nil}}, got)
 		require.Equal(t, []int{2, 1, 0}, released)
 		require.Equal(t, "the callback panicked on page \"b\": on fire\nlost 1 call: refused, attempt 1\na line of 5 words\n", text.String())
 	})
@@ -41,7 +42,7 @@ func TestDispatcherPassesResultsOnInOrder(t *testing.T) {
 // A callback may dispatch in turn. No result is lost as the goroutine ends.
 func TestDispatcherConcurrentSafe(t *testing.T) {
 	var got int
-	d := &dispatcher{log: newLogger(nil, false, "key"), release: func(*batch) {}, callback: func(Result) { got++ }}
+	d := &dispatcher{log: newLogger(nil, nil, false, "key"), release: func(*batch) {}, callback: func(Result) { got++ }}
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {

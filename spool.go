@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
@@ -74,15 +75,26 @@ func (p *pipeline) openSpool() error {
 // logFound logs what was found in the directory. The caller holds mu.
 func (w *spoolWorker) logFound(found spool.Recovered) {
 	dir := w.disk.Dir()
-	if found.Foreign > 0 {
-		w.results.logf("spool: %s has %d files of another write key, or of a newer version: they are left there", dir, found.Foreign)
+	if n := found.Foreign; n > 0 {
+		w.note(slog.LevelWarn, "files of another write key or of a newer version are left in the spool",
+			fmt.Sprintf("%s has %d files of another write key, or of a newer version: they are left there", dir, n), slog.Int("files", n))
 	}
 	if n := len(found.Strange); n > 0 {
-		w.results.logf("spool: %s has %d files that are not as this client leaves them, the first of which: %v", dir, n, found.Strange[0])
+		first := found.Strange[0]
+		w.note(slog.LevelWarn, "files of the spool are not as this client leaves them",
+			fmt.Sprintf("%s has %d files that are not as this client leaves them, the first of which: %v", dir, n, first), slog.Int("files", n), errorAttr(first))
 	}
-	if found.Records > 0 && w.log.verbose {
-		w.results.logf("spool: %s has %s of an earlier process", dir, countCalls(found.Records))
+	if n := found.Records; n > 0 && w.log.verbose {
+		w.note(slog.LevelDebug, "the spool has calls of an earlier process",
+			fmt.Sprintf("%s has %s of an earlier process", dir, countCalls(n)), slog.Int64("calls", n))
 	}
+}
+
+// note logs something about the spool: with a message for Config.Slog, or with a line
+// for Config.Logger.
+func (w *spoolWorker) note(level slog.Level, message, line string, attrs ...slog.Attr) {
+	attrs = append(attrs, slog.String("dir", w.Spool))
+	w.results.note(entry{level, message, attrs, "spool: " + line})
 }
 
 // sourceOf identifies a source without revealing the write key.
@@ -225,16 +237,20 @@ func (w *spoolWorker) discarded(bodies [][]byte) {
 
 // warn logs a failure of the log that no caller is told of.
 func (w *spoolWorker) warn(problem spool.Problem, err error) {
-	verbose := w.log.verbose
-	switch {
-	case problem == spool.Vanished:
-		w.results.logf("spool: %v", err)
-	case problem == spool.NotRemoved:
-		w.results.logf("spool: calls will be sent again by the next process: %v", err)
-	case problem == spool.NotSaved && verbose:
-		w.results.logf("spool: calls may be sent again by the next process: %v", err)
-	case problem == spool.NotSealed && verbose:
-		w.results.logf("spool: cannot seal a segment: %v", err)
+	level, message := slog.LevelWarn, ""
+	switch problem {
+	case spool.NotRemoved:
+		message = "calls will be sent again by the next process"
+	case spool.NotSaved:
+		level, message = slog.LevelDebug, "calls may be sent again by the next process"
+	case spool.NotSealed:
+		level, message = slog.LevelDebug, "cannot seal a segment"
+	case spool.Vanished:
+		w.note(level, "a file of the spool is gone", err.Error(), errorAttr(err))
+		return
+	}
+	if level == slog.LevelWarn || w.log.verbose {
+		w.note(level, message, message+": "+err.Error(), errorAttr(err))
 	}
 }
 
@@ -242,7 +258,7 @@ func (w *spoolWorker) warn(problem spool.Problem, err error) {
 func readID(encoded []byte) callID {
 	var id struct{ MessageId, Type string }
 	_ = json.Unmarshal(encoded, &id) // the client wrote it
-	return callID{id.MessageId, id.Type}
+	return callID{id: id.MessageId, kind: id.Type}
 }
 
 // run is the goroutine of the worker. It reads back calls that are on the disk
@@ -273,7 +289,7 @@ func (w *spoolWorker) readBack() bool {
 	for w.wantsPage() {
 		if w.placed == w.page.Len() {
 			if err := w.disk.Read(&w.page); err != nil {
-				w.results.logf("spool: calls have to wait: %v", err)
+				w.note(slog.LevelWarn, "calls have to wait", fmt.Sprintf("calls have to wait: %v", err), errorAttr(err))
 				return false
 			}
 			w.openPage()
@@ -330,7 +346,7 @@ func (w *spoolWorker) openPage() {
 	w.stats.Accepted += p.Recounted
 	w.stats.Recovered += p.Recounted
 	if p.Err != nil && len(p.Missing) == 0 {
-		w.results.logf("spool: %v; no call is known to be lost", p.Err)
+		w.note(slog.LevelWarn, "the spool is damaged, and no call is known to be lost", fmt.Sprintf("%v; no call is known to be lost", p.Err), errorAttr(p.Err))
 	}
 	for _, m := range p.Missing {
 		w.stats.Dropped.Damaged += int64(m.N)

@@ -77,6 +77,8 @@ type Result struct {
 	MessageId string // the call's id, given or made
 	Type      string // the kind of the call, such as "track"
 	Err       error  // nil if the call was delivered, else a *DropError
+
+	Value interface{} // what Config.Value returned for the call, else nil
 }
 
 // DropReason says why an accepted call was given up.

@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -31,6 +32,18 @@ func httpClient(given http.Client, conns int) (*http.Client, *http.Transport) {
 	}
 	client.Transport = own
 	return &client, own
+}
+
+// wrapTransport has the caller wrap the transport of a client.
+func wrapTransport(client *http.Client, wrap func(http.RoundTripper) http.RoundTripper) error {
+	base := client.Transport
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	if client.Transport = wrap(base); client.Transport == nil {
+		return errors.New("analytics: Config.WrapTransport returned nil; it must return a transport, such as the one that it was given")
+	}
+	return nil
 }
 
 // directDial wraps dial so that connections take the bytes of a batch without a copy.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -33,6 +34,7 @@ type sender struct {
 	request *http.Request // what all its requests have in common
 	timer   *time.Timer   // cancels them when an attempt has taken too long
 	answer  []byte        // the buffer that answers are read into
+	ids     []callID      // of the calls in the batch
 
 	// A transport may read a body after RoundTrip has returned, when the answer
 	// came early or the attempt timed out. It reports the end of each reader.
@@ -41,7 +43,7 @@ type sender struct {
 
 // send makes an attempt, and goes on with the batches that wait while attempts
 // succeed. It sends the last outcome to the loop.
-func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
+func (p *pipeline) send(ctx context.Context, j *job, ids []callID, body []byte) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &sender{pipeline: p, answer: make([]byte, 512)}
@@ -55,9 +57,10 @@ func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
 	defer func() { p.outcomes <- o }()
 	for body != nil {
 		o = outcome{job: j, inUse: true, err: errTransportExit} // unless the attempt returns
+		s.ids = ids
 		o = s.attempt(body)
 		o.job = j
-		body = p.proceed(&o)
+		ids, body = p.proceed(&o)
 	}
 }
 
@@ -76,35 +79,35 @@ func (e *transportError) Error() string { return e.text }
 func (e *transportError) Unwrap() error { return e.err }
 
 // proceed ends a batch that was delivered, and replaces it in its job by the next one
-// that waits, whose body it returns. It returns nil if there is none, or if the loop
+// that waits, whose ids and body it returns. It returns nil if there is none, or if the loop
 // is to decide what is next. It also closes the gate: the loop may be busy while
 // other senders go on.
-func (p *pipeline) proceed(o *outcome) (body []byte) {
+func (p *pipeline) proceed(o *outcome) (ids []callID, body []byte) {
 	p.mu.Lock()
 	defer p.unlock()
 	if o.retryAfter > 0 {
 		p.outbox.hold(time.Now().Add(o.retryAfter))
 	}
 	if o.err != nil || o.inUse {
-		return nil
+		return nil, nil
 	}
 	j := o.job
 	if len(j.todo) != 1 || j.parts != nil {
-		return nil
+		return nil, nil
 	}
 	p.stats.Attempts++
 	p.end(j.todo[0], nil)
 	j.todo = j.todo[:0]
 	o.handled = true
 	if !p.outbox.gate.IsZero() {
-		return nil
+		return nil, nil
 	}
 	b := p.outbox.ready.pop()
 	if b == nil {
-		return nil
+		return nil, nil
 	}
 	j.todo = append(j.todo, b)
-	return b.body(time.Now())
+	return b.ids, b.body(time.Now())
 }
 
 // attempt sends a body once.
@@ -119,21 +122,33 @@ func (s *sender) attempt(body []byte) (o outcome) {
 	s.timer.Reset(s.timeout)
 	o = s.post(body)
 	if s.log.verbose {
-		s.log.logAttempt(o, len(body), time.Since(started))
+		s.log.log(s.request.Context(), attempted(o, len(body), time.Since(started)))
 	}
 	return o
 }
 
-func (l *logger) logAttempt(o outcome, size int, took time.Duration) {
-	if o.err == nil {
-		l.logf("delivered a batch of %d bytes in %v", size, took)
-	} else {
-		l.logf("an attempt to send a batch of %d bytes failed after %v: %v", size, took, o.err)
+// attempted returns what Verbose says of an attempt to send a batch of size bytes.
+func attempted(o outcome, size int, took time.Duration) entry {
+	e := entry{
+		level: slog.LevelDebug, message: "batch delivered",
+		attrs: []slog.Attr{slog.Int("bytes", size), slog.Duration("duration", took)},
+		line:  fmt.Sprintf("delivered a batch of %d bytes in %v", size, took),
 	}
+	if o.status != 0 {
+		e.attrs = append(e.attrs, slog.Int("status", o.status))
+	}
+	if o.err != nil {
+		e.message, e.attrs = "attempt failed", append(e.attrs, errorAttr(o.err))
+		e.line = fmt.Sprintf("an attempt to send a batch of %d bytes failed after %v: %v", size, took, o.err)
+	}
+	return e
 }
 
 func (s *sender) post(body []byte) outcome {
 	ctx := s.request.Context()
+	if s.Value != nil {
+		ctx = context.WithValue(ctx, idsKey{}, s.ids)
+	}
 	request := s.request.WithContext(ctx)
 	if !s.direct() { // other code may write to it
 		request = s.request.Clone(ctx)
@@ -171,7 +186,9 @@ func (s *sender) post(body []byte) outcome {
 // direct reports whether requests go to the transport without an http.Client, whose
 // redirects are not wanted and whose copies of the header and the URL are an eighth
 // of the allocations of a request.
-func (s *sender) direct() bool { return s.ownTransport != nil && s.client.Jar == nil }
+func (s *sender) direct() bool {
+	return s.ownTransport != nil && s.client.Jar == nil && s.WrapTransport == nil
+}
 
 // do makes a request. Its errors are those of an http.Client.
 func (s *sender) do(request *http.Request) (*http.Response, error) {

@@ -1,0 +1,118 @@
+package otelanalytics
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/semconv/v1.43.0/httpconv"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed-45eadc4a/analytics-go"
+)
+
+// transport makes a span of each request, and measures it.
+type transport struct {
+	base       http.RoundTripper
+	tracer     trace.Tracer
+	propagator propagation.TextMapPropagator
+	durations  metric.Float64Histogram
+	attributes []attribute.KeyValue
+}
+
+// buckets are those that the semantic conventions advise, in seconds.
+var buckets = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
+
+// newDurations makes the histogram of request durations.
+func newDurations(m metric.Meter) (metric.Float64Histogram, error) {
+	h, err := httpconv.NewClientRequestDuration(m, metric.WithExplicitBucketBoundaries(buckets...))
+	return h.Inst(), err
+}
+
+// RoundTrip makes a request of the client.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	common := append(requestAttributes(r.URL), t.attributes...)
+	values := analytics.RequestValues(r.Context())
+	ctx, span := t.tracer.Start(r.Context(), r.Method+" "+r.URL.Path,
+		trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(common...),
+		trace.WithAttributes(spanAttributes(r, len(values))...),
+		trace.WithLinks(links(values)...))
+	defer span.End()
+	r = r.Clone(ctx)
+	t.propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
+	started := time.Now()
+	res, err := t.base.RoundTrip(r)
+	t.record(ctx, span, time.Since(started), common, outcomeAttributes(res, err), err)
+	return res, err
+}
+
+// record reports the end of a request.
+func (t *transport) record(ctx context.Context, span trace.Span, took time.Duration, common, outcome []attribute.KeyValue, err error) {
+	span.SetAttributes(outcome...)
+	for _, a := range outcome {
+		if a.Key != semconv.ErrorTypeKey {
+			continue
+		}
+		description := ""
+		if err != nil {
+			description = err.Error()
+		}
+		span.SetStatus(codes.Error, description)
+	}
+	t.durations.Record(ctx, took.Seconds(), metric.WithAttributeSet(attribute.NewSet(append(common, outcome...)...)))
+}
+
+// requestAttributes are those that metrics and spans have of a request to u.
+func requestAttributes(u *url.URL) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{
+		semconv.HTTPRequestMethodPost,
+		semconv.ServerAddress(u.Hostname()),
+		semconv.URLScheme(u.Scheme),
+	}
+	port, err := strconv.Atoi(u.Port())
+	switch {
+	case err == nil:
+	case u.Scheme == "https":
+		port = 443
+	default:
+		port = 80
+	}
+	return append(attributes, semconv.ServerPort(port))
+}
+
+// spanAttributes are those that only a span has. User and query of the URL may be secret.
+func spanAttributes(r *http.Request, calls int) []attribute.KeyValue {
+	full := url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host, Path: r.URL.Path, RawPath: r.URL.RawPath}
+	attributes := []attribute.KeyValue{semconv.URLFull(full.String())}
+	if r.ContentLength > 0 {
+		attributes = append(attributes, semconv.HTTPRequestBodySize(int(r.ContentLength)))
+	}
+	if calls > 0 {
+		attributes = append(attributes, semconv.MessagingBatchMessageCount(calls))
+	}
+	if n, err := strconv.Atoi(r.Header.Get("X-Retry-Count")); err == nil && n > 0 {
+		attributes = append(attributes, semconv.HTTPRequestResendCount(n))
+	}
+	return attributes
+}
+
+// outcomeAttributes are those of an answer, or of an error. With any answer but 2xx the
+// client has to send the calls again, or has lost them.
+func outcomeAttributes(res *http.Response, err error) []attribute.KeyValue {
+	if err != nil {
+		return []attribute.KeyValue{semconv.ErrorType(err)}
+	}
+	attributes := []attribute.KeyValue{semconv.HTTPResponseStatusCode(res.StatusCode)}
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		attributes = append(attributes, semconv.ErrorTypeKey.String(strconv.Itoa(res.StatusCode)))
+	}
+	return attributes
+}
