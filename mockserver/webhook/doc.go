@@ -12,6 +12,10 @@
 //	…
 //	err = webhook.Verify(secret, body, r.Header.Get(webhook.SignatureHeader))
 //
+// A destination with the signature "standard" or "both" signs as the Standard Webhooks
+// specification says: [VerifyStandard] refuses what is older than five minutes, and
+// [VerifyRequest] takes either signature, as [Handler] does.
+//
 // Receivers in other languages often have only the parsed body, and verify over
 // JSON.stringify of it. That gives the same signature: a payload is in canonical
 // form, the very text that JSON.stringify makes of it (see [Canonical]). Go's
@@ -35,7 +39,7 @@
 //
 //  1. settings.go: what a destination is
 //  2. payload.go, canonical.go: the body of a call
-//  3. handler.go, sign.go: its signature, verified and made
+//  3. handler.go, standard.go, sign.go: its signature, verified and made
 //  4. delivery.go, address.go: its headers, how and where it is sent
 //  5. attempt.go: what came of it
 package webhook

@@ -20,8 +20,14 @@ const MaxEndpoints = 5
 type Settings struct {
 	// Webhooks are the one to five URLs that get each call.
 	Webhooks []Endpoint `json:"webhooks"`
-	// SharedSecret signs each request, see [Sign]. Empty: not signed.
+	// SharedSecret signs each request, see [Sign] and [SignStandard]. Empty: not signed.
 	SharedSecret string `json:"sharedSecret,omitempty"`
+	// PreviousSecret signs beside SharedSecret, while receivers change from one to the
+	// other. Of an X-Signature there can be only one, so Signature must be
+	// [SignatureStandard] or [SignatureBoth]. Defaults to none.
+	PreviousSecret string `json:"previousSecret,omitempty"`
+	// Signature says how requests are signed. Defaults to [SignatureService].
+	Signature Signature `json:"signature,omitempty"`
 	// AliasFields names the identities in alias bodies. Defaults to [AliasSpaced].
 	AliasFields AliasFields `json:"aliasFields,omitempty"`
 }
@@ -56,6 +62,7 @@ func (s Settings) Validate() error {
 		p.url(field+".url", e.URL)
 		p.headers(field+".headers", e.Headers)
 	}
+	p.signing(s)
 	switch s.AliasFields {
 	case "", AliasSpaced, AliasCamelCase:
 	default:
@@ -69,6 +76,42 @@ type problems []error
 
 func (p *problems) add(field, problem, hint string) {
 	*p = append(*p, &FieldError{Field: field, Problem: problem, Hint: hint})
+}
+
+// signing checks the secrets, and that the signature can be made with them.
+func (p *problems) signing(s Settings) {
+	switch s.Signature {
+	case "", SignatureService:
+		if s.PreviousSecret != "" {
+			p.add("previousSecret", "cannot sign beside the shared secret: a request has one X-Signature", `use the signature "standard" or "both", or let the receiver accept both secrets before you replace one`)
+		}
+		return
+	case SignatureStandard, SignatureBoth:
+	default:
+		p.add("signature", fmt.Sprintf("is %q", s.Signature), `use "service", "standard" or "both"`)
+		return
+	}
+	if s.SharedSecret == "" {
+		p.add("sharedSecret", "is empty", fmt.Sprintf("give one, which the signature %q needs, or use the signature \"service\"", s.Signature))
+	}
+	if s.PreviousSecret != "" && s.PreviousSecret == s.SharedSecret {
+		p.add("previousSecret", "is the shared secret", "leave it out, or give the one that was used before")
+	}
+	for _, secret := range [][2]string{{"sharedSecret", s.SharedSecret}, {"previousSecret", s.PreviousSecret}} {
+		field, text := secret[0], secret[1]
+		if text == "" {
+			continue
+		}
+		key, err := parseSecret(text)
+		switch {
+		case err != nil:
+			p.add(field, "cannot sign", strings.TrimPrefix(err.Error(), "webhook: "))
+		case key.public != nil:
+			p.add(field, "is a public key, which only verifies", "give the private one, whsk_…")
+		case key.private != nil && s.Signature == SignatureBoth && field == "sharedSecret":
+			p.add(field, "is a private key, which an X-Signature cannot be made with", `use the signature "standard", or another secret`)
+		}
+	}
 }
 
 const exampleURL = "give one such as https://example.com/hook"

@@ -133,7 +133,9 @@ type destinationView struct {
 	Type        string                   `json:"type"`
 	Sources     []string                 `json:"sources"` // empty: all
 	Enabled     bool                     `json:"enabled"`
-	Signed      bool                     `json:"signed"` // there is a shared secret, which is not shown
+	Signed      bool                     `json:"signed"`   // there is a shared secret, which is not shown
+	Rotating    bool                     `json:"rotating"` // and a previous one
+	Signature   webhook.Signature        `json:"signature"`
 	AliasFields webhook.AliasFields      `json:"aliasFields"`
 	Webhooks    []webhook.Endpoint       `json:"webhooks"`
 	ReadOnly    bool                     `json:"readOnly"` // the configuration defines it
@@ -144,13 +146,16 @@ type destinationView struct {
 // A destinationInput is a destination as the API takes it. What is absent stays
 // as it is.
 type destinationInput struct {
-	Name         *string              `json:"name"`
-	Type         *string              `json:"type"`
-	Sources      *[]string            `json:"sources"`
-	Enabled      *bool                `json:"enabled"`
-	SharedSecret *string              `json:"sharedSecret"`
-	AliasFields  *webhook.AliasFields `json:"aliasFields"`
-	Webhooks     *[]webhook.Endpoint  `json:"webhooks"`
+	Name           *string              `json:"name"`
+	Type           *string              `json:"type"`
+	Sources        *[]string            `json:"sources"`
+	Enabled        *bool                `json:"enabled"`
+	SharedSecret   *string              `json:"sharedSecret"`
+	PreviousSecret *string              `json:"previousSecret"`
+	Rotate         bool                 `json:"rotate"` // the secret that was is the previous one
+	Signature      *webhook.Signature   `json:"signature"`
+	AliasFields    *webhook.AliasFields `json:"aliasFields"`
+	Webhooks       *[]webhook.Endpoint  `json:"webhooks"`
 }
 
 func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destination) bool) ([]destinationView, error) {
@@ -159,7 +164,7 @@ func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destina
 	for _, d := range overviews {
 		views = append(views, destinationView{
 			Name: d.Name, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
-			Signed: d.SharedSecret != "", AliasFields: cmp.Or(d.AliasFields, webhook.AliasSpaced), Webhooks: engine.HideHeaders(d.Webhooks),
+			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Signature: cmp.Or(d.Signature, webhook.SignatureService), AliasFields: cmp.Or(d.AliasFields, webhook.AliasSpaced), Webhooks: engine.HideHeaders(d.Webhooks),
 			ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
 		})
 	}
@@ -239,8 +244,11 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 	if in.Enabled != nil {
 		d.Disabled = !*in.Enabled
 	}
-	if in.SharedSecret != nil {
-		d.SharedSecret = *in.SharedSecret
+	if err := in.applySecrets(d); err != nil {
+		return err
+	}
+	if in.Signature != nil {
+		d.Signature = *in.Signature
 	}
 	if in.AliasFields != nil {
 		d.AliasFields = *in.AliasFields
@@ -248,6 +256,29 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 	if in.Webhooks != nil {
 		d.Webhooks = engine.RestoreHeaders(*in.Webhooks, d.Webhooks)
 		return engine.StillHidden(d.Webhooks)
+	}
+	return nil
+}
+
+// applySecrets replaces secrets. Where there is no shared secret any more there is no
+// previous one.
+func (in *destinationInput) applySecrets(d *tracking.Destination) error {
+	if in.Rotate {
+		switch {
+		case d.SharedSecret == "":
+			return &webhook.FieldError{Field: "rotate", Problem: "has no shared secret to replace", Hint: "leave it out"}
+		case in.SharedSecret == nil || *in.SharedSecret == "" || *in.SharedSecret == d.SharedSecret || in.PreviousSecret != nil:
+			return &webhook.FieldError{Field: "rotate", Problem: "needs a new shared secret, and no previousSecret", Hint: "send the new one as sharedSecret"}
+		}
+		d.PreviousSecret = d.SharedSecret
+	}
+	if in.SharedSecret != nil {
+		if d.SharedSecret = *in.SharedSecret; d.SharedSecret == "" {
+			d.PreviousSecret = ""
+		}
+	}
+	if in.PreviousSecret != nil {
+		d.PreviousSecret = *in.PreviousSecret
 	}
 	return nil
 }

@@ -66,8 +66,9 @@ func (j *job) run() (o outcome, cause string) {
 		return outcomeUnknown, ""
 	}
 	request := sender.Request{Body: body, MessageID: j.call.ID, Number: j.attempt}
-	if j.destination.SharedSecret != "" {
-		request.Signature = webhook.Sign(j.destination.SharedSecret, body)
+	if err := request.Sign(&j.destination.Settings); err != nil {
+		j.delivery = failed(err.Error())
+		return outcomeUnknown, ""
 	}
 	v := verdict{job: j, sum: webhook.Permanent}
 	if len(j.webhooks) == 1 {

@@ -84,7 +84,7 @@ func (r refusals) have(d *tracking.Destination, w webhook.Endpoint) bool {
 // one of them has changed, a webhook that has refused the call is asked for it again.
 func webhookID(d *tracking.Destination, w webhook.Endpoint) string {
 	h := sha256.New()
-	for _, text := range []string{d.SharedSecret, string(d.AliasFields), w.URL} {
+	for _, text := range []string{d.SharedSecret, d.PreviousSecret, string(d.Signature), string(d.AliasFields), w.URL} {
 		_, _ = h.Write(append([]byte(text), 0))
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {

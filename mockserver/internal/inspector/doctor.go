@@ -39,9 +39,23 @@ type signedBody struct {
 	Secret    bool
 	Signature string
 	Sent      string // the signature of the last attempt, where it was another
+	Standard  *standardSignature
 	Stringify *differenceView
 	Marshal   *differenceView // to what encoding/json makes of the parsed body
 	Changes   []changeLine
+}
+
+// A standardSignature is what the last attempt was signed with as the Standard Webhooks
+// specification says.
+type standardSignature struct{ ID, Timestamp, Signature string }
+
+// standardOf returns that of a request, or nil.
+func standardOf(h http.Header) *standardSignature {
+	s := standardSignature{h.Get(webhook.StandardIDHeader), h.Get(webhook.StandardTimestampHeader), h.Get(webhook.StandardSignatureHeader)}
+	if s.Signature == "" {
+		return nil
+	}
+	return &s
 }
 
 // A changeLine is a value of the call that the body cannot represent.
@@ -131,10 +145,14 @@ func (in *Inspector) signed(body []byte, d *tracking.Destination, r *tracking.Re
 	for _, a := range r.Attempts {
 		if a.Destination == d.Name {
 			s.Sent = a.RequestHeader.Get(webhook.SignatureHeader)
+			s.Standard = standardOf(a.RequestHeader)
 		}
 	}
 	if s.Sent == s.Signature {
 		s.Sent = ""
+	}
+	if d.Signature == webhook.SignatureStandard {
+		s.Signature = ""
 	}
 	if stringified, err := webhook.Canonical(nil, body); err == nil {
 		s.Stringify = viewDifference(body, stringified)

@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -39,6 +40,14 @@ type destinationForm struct {
 // Signed reports whether a shared secret is saved. It is never shown.
 func (f destinationForm) Signed() bool { return f.old.SharedSecret != "" }
 
+// Rotating reports whether a previous secret signs beside it.
+func (f destinationForm) Rotating() bool { return f.old.PreviousSecret != "" }
+
+// Signature is how requests are signed.
+func (f destinationForm) Signature() webhook.Signature {
+	return cmp.Or(f.destination.Signature, webhook.SignatureService)
+}
+
 // AliasCamel reports whether alias calls have their identities in camel case.
 func (f destinationForm) AliasCamel() bool {
 	return f.destination.AliasFields == webhook.AliasCamelCase
@@ -75,7 +84,8 @@ var formFields = func() [][2]string {
 			[2]string{fmt.Sprintf("url%d", i), fmt.Sprintf("URL %d", i+1)},
 			[2]string{fmt.Sprintf("headers%d", i), fmt.Sprintf("Headers of URL %d", i+1)})
 	}
-	return append(fields, [2]string{"sharedSecret", "Shared secret"}, [2]string{"aliasFields", "Alias fields"})
+	return append(fields, [2]string{"signature", "Signature"}, [2]string{"sharedSecret", "Shared secret"},
+		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"})
 }()
 
 // formIndex returns the place of a field in the form.
@@ -138,7 +148,10 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	f.chooseSources(in.sourceNames(), v["sources"])
 	f.destination = tracking.Destination{Name: f.Name, Disabled: v.Get("enabled") != "true"}
 	f.readSources(v["sources"])
-	f.readSecret(v.Get("sharedSecret"))
+	if signature := webhook.Signature(v.Get("signature")); signature != webhook.SignatureService {
+		f.destination.Signature = signature
+	}
+	f.readSecrets(v.Get("sharedSecret"), v.Get("forgetPrevious") == "true")
 	if v.Get("aliasFields") == string(webhook.AliasCamelCase) {
 		f.destination.AliasFields = webhook.AliasCamelCase
 	}
@@ -159,19 +172,26 @@ func (f *destinationForm) readSources(chosen []string) {
 	}
 }
 
-// readSecret takes the shared secret that was typed, or keeps the one that is
-// saved: the form does not have it.
-func (f *destinationForm) readSecret(typed string) {
+// readSecrets takes the shared secret that was typed, or keeps the one that is saved:
+// the form does not have it.
+func (f *destinationForm) readSecrets(typed string, forgetPrevious bool) {
+	d := &f.destination
 	switch {
 	case !f.Signed():
-		f.destination.SharedSecret = typed
-	case f.SecretDo == "replace":
-		if f.destination.SharedSecret = typed; typed == "" {
+		d.SharedSecret = typed
+	case f.SecretDo == "replace", f.SecretDo == "rotate":
+		if d.SharedSecret = typed; typed == "" {
 			f.fail("sharedSecret", "is empty: type the new one, or keep the one that is saved")
+		}
+		if f.SecretDo == "rotate" {
+			d.PreviousSecret = f.old.SharedSecret
 		}
 	case f.SecretDo == "remove":
 	default:
-		f.destination.SharedSecret = f.old.SharedSecret
+		d.SharedSecret = f.old.SharedSecret
+		if !forgetPrevious {
+			d.PreviousSecret = f.old.PreviousSecret
+		}
 	}
 }
 
@@ -281,8 +301,9 @@ func (in *Inspector) sendTest(ctx context.Context, d tracking.Destination, typ s
 		return nil
 	}
 	request := sender.Request{Body: body, MessageID: id, Number: 1}
-	if d.SharedSecret != "" {
-		request.Signature = webhook.Sign(d.SharedSecret, body)
+	if err := request.Sign(&d.Settings); err != nil {
+		in.c.Logger().Error("the test call cannot be signed", "error", err)
+		return nil
 	}
 	lines := make([]attemptLine, len(d.Webhooks))
 	var requests sync.WaitGroup

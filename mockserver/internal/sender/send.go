@@ -41,6 +41,8 @@ const (
 
 	// ownHeaders is how many headers a request has beside the static ones, at most.
 	ownHeaders = 5
+	// standardHeaders is how many more it has with a standard signature.
+	standardHeaders = 3
 
 	userAgent = "analytics-go/1.0"
 )
@@ -108,13 +110,43 @@ type Request struct {
 	// Body is the payload of the call. It must not be written to any more,
 	// also after Send: the transport may still read it, and the Attempt keeps it.
 	Body []byte
-	// Signature is that of [webhook.Sign] for Body, made once for all entries and
-	// attempts; empty when there is no shared secret.
+	// Signature is that of [webhook.Sign] for Body, or empty.
 	Signature string
+	// Standard are the signatures of [webhook.SignStandard], or empty, and SignedAt is
+	// the time that they are over.
+	Standard string
+	SignedAt time.Time
 	// MessageID is the call's messageId.
 	MessageID string
 	// Number is the number of this attempt, 1 at first.
 	Number int
+}
+
+// Sign signs the request as the settings say, for all entries of a destination. Its
+// Body and MessageID stay as they are from then on. The error says that a secret cannot
+// be used, which [webhook.Settings.Validate] says before.
+func (r *Request) Sign(s *webhook.Settings) error {
+	if s.SharedSecret == "" {
+		return nil
+	}
+	if s.Signature != webhook.SignatureStandard {
+		r.Signature = webhook.Sign(s.SharedSecret, r.Body)
+	}
+	if s.Signature != webhook.SignatureStandard && s.Signature != webhook.SignatureBoth {
+		return nil
+	}
+	r.SignedAt = time.Now()
+	for _, secret := range []string{s.SharedSecret, s.PreviousSecret} {
+		if secret == "" {
+			continue
+		}
+		signature, err := webhook.SignStandard(secret, r.MessageID, r.SignedAt, r.Body)
+		if err != nil {
+			return err
+		}
+		r.Standard = strings.TrimPrefix(r.Standard+" "+signature, " ")
+	}
+	return nil
 }
 
 // Send makes one attempt: one POST, whose whole exchange ends within the
@@ -178,8 +210,12 @@ func newRequest(ctx context.Context, r Request) (*http.Request, error) {
 
 // headerOf makes the header of a request; its values share one array.
 func headerOf(r Request) (http.Header, error) {
-	h := make(http.Header, len(r.Endpoint.Headers)+ownHeaders)
-	values := make([]string, 0, len(r.Endpoint.Headers)+ownHeaders)
+	n := len(r.Endpoint.Headers) + ownHeaders
+	if r.Standard != "" {
+		n += standardHeaders
+	}
+	h := make(http.Header, n)
+	values := make([]string, 0, n)
 	set := func(canonical, value string) {
 		values = append(values, value)
 		h[canonical] = values[len(values)-1 : len(values) : len(values)]
@@ -202,6 +238,11 @@ func headerOf(r Request) (http.Header, error) {
 	}
 	if r.Signature != "" {
 		set(webhook.SignatureHeader, r.Signature)
+	}
+	if r.Standard != "" {
+		set(webhook.StandardIDHeader, r.MessageID)
+		set(webhook.StandardTimestampHeader, strconv.FormatInt(r.SignedAt.Unix(), 10))
+		set(webhook.StandardSignatureHeader, r.Standard)
 	}
 	return h, nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -129,6 +130,52 @@ func TestRequestWithoutSecret(t *testing.T) {
 	if !strings.Contains(got, "\r\nUser-Agent: analytics-go/1.0\r\n") {
 		t.Errorf("sent\n%s", got)
 	}
+}
+
+// TestStandardHeaders compares the headers of each setting with those that are documented.
+func TestStandardHeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // where it is 2000
+		now := time.Now()
+		sign := func(secret string) string {
+			signature, err := webhook.SignStandard(secret, "m1", now, []byte("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return signature
+		}
+		ours := http.Header{"User-Agent": {"analytics-go/1.0"}, "Content-Type": {"application/json"}, "X-Attempt": {"1"}, "X-Message-Id": {"m1"}}
+		standard := http.Header{"Webhook-Id": {"m1"}, "Webhook-Timestamp": {"946684800"}, "Webhook-Signature": {sign("new")}}
+		both := http.Header{"Webhook-Id": {"m1"}, "Webhook-Timestamp": {"946684800"}, "Webhook-Signature": {sign("new") + " " + sign("old")}}
+		service := http.Header{"X-Signature": {webhook.Sign("new", []byte("{}"))}}
+		for _, tt := range []struct {
+			name     string
+			settings webhook.Settings
+			want     []http.Header
+		}{
+			{"no secret", webhook.Settings{}, nil},
+			{"by default", webhook.Settings{SharedSecret: "new"}, []http.Header{service}},
+			{"service", webhook.Settings{SharedSecret: "new", Signature: webhook.SignatureService}, []http.Header{service}},
+			{"standard", webhook.Settings{SharedSecret: "new", Signature: webhook.SignatureStandard}, []http.Header{standard}},
+			{"both, with two secrets", webhook.Settings{SharedSecret: "new", PreviousSecret: "old", Signature: webhook.SignatureBoth}, []http.Header{service, both}},
+		} {
+			r := Request{Endpoint: webhook.Endpoint{URL: "http://example.com"}, Body: []byte("{}"), MessageID: "m1", Number: 1}
+			if err := r.Sign(&tt.settings); err != nil {
+				t.Errorf("%s: %v", tt.name, err)
+			}
+			got, err := headerOf(r)
+			want := ours.Clone()
+			for _, h := range tt.want {
+				maps.Copy(want, h)
+			}
+			if !reflect.DeepEqual(got, want) || err != nil {
+				t.Errorf("%s: %v, %v; want %v", tt.name, got, err, want)
+			}
+		}
+		r := Request{MessageID: "m1"}
+		if err := r.Sign(&webhook.Settings{SharedSecret: "whsec_?", Signature: webhook.SignatureStandard}); err == nil {
+			t.Error("a secret that is none signs")
+		}
+	})
 }
 
 func TestResponses(t *testing.T) {

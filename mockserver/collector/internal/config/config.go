@@ -115,13 +115,15 @@ type Source struct {
 
 // A Destination forwards calls to up to five webhooks.
 type Destination struct {
-	Name         string    `yaml:"name"`
-	Type         string    `yaml:"type"` // webhooks, which is also the default
-	Sources      []string  `yaml:"sources"`
-	Enabled      *bool     `yaml:"enabled"` // Defaults to true
-	SharedSecret string    `yaml:"sharedSecret"`
-	AliasFields  string    `yaml:"aliasFields"`
-	Webhooks     []Webhook `yaml:"webhooks"`
+	Name           string    `yaml:"name"`
+	Type           string    `yaml:"type"` // webhooks, which is also the default
+	Sources        []string  `yaml:"sources"`
+	Enabled        *bool     `yaml:"enabled"` // Defaults to true
+	SharedSecret   string    `yaml:"sharedSecret"`
+	PreviousSecret string    `yaml:"previousSecret"`
+	Signature      string    `yaml:"signature"`
+	AliasFields    string    `yaml:"aliasFields"`
+	Webhooks       []Webhook `yaml:"webhooks"`
 }
 
 // A Webhook is one URL with the static headers of each request to it.
@@ -139,7 +141,10 @@ func (c *Config) Settings() settings.Settings {
 	for _, d := range c.Destinations {
 		destination := tracking.Destination{
 			Name: d.Name, Sources: d.Sources, Disabled: d.Enabled != nil && !*d.Enabled,
-			Settings: webhook.Settings{SharedSecret: d.SharedSecret, AliasFields: webhook.AliasFields(d.AliasFields)},
+			Settings: webhook.Settings{
+				SharedSecret: d.SharedSecret, PreviousSecret: d.PreviousSecret,
+				Signature: webhook.Signature(d.Signature), AliasFields: webhook.AliasFields(d.AliasFields),
+			},
 		}
 		for _, w := range d.Webhooks {
 			destination.Webhooks = append(destination.Webhooks, webhook.Endpoint(w))

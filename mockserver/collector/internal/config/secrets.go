@@ -30,7 +30,7 @@ func (c *Config) secrets() []secret {
 	}
 	for i, d := range c.Destinations {
 		at := fmt.Sprintf("destinations[%d]", i)
-		all = append(all, secret{at + ".sharedSecret", d.SharedSecret, ""})
+		all = append(all, secret{at + ".sharedSecret", d.SharedSecret, ""}, secret{at + ".previousSecret", d.PreviousSecret, ""})
 		for n, w := range d.Webhooks {
 			for name, value := range w.Headers {
 				if strings.EqualFold(name, "Authorization") {

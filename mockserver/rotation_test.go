@@ -1,0 +1,109 @@
+package mockserver_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// newVerifier is a receiver that counts the requests that each secret verifies, and, by the
+// empty secret, all.
+func newVerifier(t *testing.T, secrets ...string) (address string, count func(secret string) int) {
+	t.Helper()
+	var mu sync.Mutex
+	taken := map[string]int{}
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		mu.Lock()
+		defer mu.Unlock()
+		taken[""]++
+		for _, secret := range secrets {
+			if webhook.VerifyStandard(secret, body, r.Header) == nil {
+				taken[secret]++
+			}
+		}
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL, func(secret string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return taken[secret]
+	}
+}
+
+// A secret is replaced in steps: requests have two signatures until the receiver has the
+// new secret.
+func TestSecretsAreReplacedStepByStep(t *testing.T) {
+	const before, after = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+	byAPI := func(t *testing.T, srv *mockserver.Server, change string, _ url.Values) {
+		status, answer := askAdmin(t, srv, "PATCH", "/destinations/crm", change)
+		require.Equal(t, http.StatusOK, status, answer)
+	}
+	byForm := func(t *testing.T, srv *mockserver.Server, _ string, form url.Values) {
+		for name, value := range map[string]string{"name": "crm", "new": "false", "enabled": "true", "signature": "standard"} {
+			form.Set(name, value)
+		}
+		form.Set("url0", srv.Engine().Settings().Destinations[0].Webhooks[0].URL)
+		res, page := submit(t, srv.URL+"/destinations/save", form)
+		require.Equal(t, http.StatusOK, res.StatusCode, page)
+		_, page = get(t, srv.URL+"/destination?name=crm")
+		assert.NotContains(t, page, before)
+		assert.NotContains(t, page, after)
+	}
+	for name, change := range map[string]func(*testing.T, *mockserver.Server, string, url.Values){"by the API": byAPI, "by the form": byForm} {
+		t.Run(name, func(t *testing.T) {
+			address, count := newVerifier(t, before, after)
+			srv := mockserver.RunT(t)
+			require.NoError(t, srv.Engine().AddDestination(t.Context(), tracking.Destination{Name: "crm", Settings: webhook.Settings{
+				Webhooks: []webhook.Endpoint{{URL: address}}, SharedSecret: before, Signature: webhook.SignatureStandard,
+			}}))
+			calls := 0
+			expect := func(knowBefore, knowAfter int) {
+				t.Helper()
+				calls++
+				post(t, srv.URL+"/v1/track", "key", `{"event":"E","userId":"u"}`)
+				delivered(t, srv, "crm", calls)
+				assert.Equal(t, []int{calls, knowBefore, knowAfter}, []int{count(""), count(before), count(after)})
+			}
+			expect(1, 0)
+			change(t, srv, `{"sharedSecret":"`+after+`","rotate":true}`, url.Values{"secretDo": {"rotate"}, "sharedSecret": {after}})
+			expect(2, 1)
+			_, shown := askAdmin(t, srv, "GET", "/destinations/crm", "")
+			assert.Equal(t, true, shown["rotating"])
+			change(t, srv, `{"previousSecret":""}`, url.Values{"secretDo": {"keep"}, "forgetPrevious": {"true"}})
+			expect(2, 2)
+			_, shown = askAdmin(t, srv, "GET", "/destinations/crm", "")
+			assert.Equal(t, false, shown["rotating"])
+			assert.Equal(t, "standard", shown["signature"])
+		})
+	}
+}
+
+func TestRotationsThatAreNoneAreRefused(t *testing.T) {
+	srv := mockserver.RunT(t)
+	status, _ := askAdmin(t, srv, "POST", "/destinations", `{"name":"crm","webhooks":[{"url":"https://a.example"}]}`)
+	require.Equal(t, http.StatusCreated, status)
+	refused := func(change, want string) {
+		t.Helper()
+		status, answer := askAdmin(t, srv, "PATCH", "/destinations/crm", change)
+		assert.Equal(t, http.StatusUnprocessableEntity, status)
+		assert.Contains(t, answer["message"], want)
+	}
+	refused(`{"rotate":true,"sharedSecret":"a"}`, "rotate: has no shared secret to replace")
+	refused(`{"signature":"standard"}`, "sharedSecret: is empty")
+	status, _ = askAdmin(t, srv, "PATCH", "/destinations/crm", `{"sharedSecret":"a"}`)
+	require.Equal(t, http.StatusOK, status)
+	refused(`{"rotate":true}`, "rotate: needs a new shared secret")
+	refused(`{"rotate":true,"sharedSecret":"b"}`, "previousSecret: cannot sign beside the shared secret")
+}

@@ -1,0 +1,189 @@
+package webhook
+
+import (
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Signature says how the requests of a destination are signed.
+type Signature string
+
+const (
+	// SignatureService signs with X-Signature, see [Sign].
+	SignatureService Signature = "service"
+	// SignatureStandard signs as the Standard Webhooks specification says, see
+	// [SignStandard].
+	SignatureStandard Signature = "standard"
+	// SignatureBoth signs in both ways.
+	SignatureBoth Signature = "both"
+)
+
+// Headers of the Standard Webhooks specification, https://www.standardwebhooks.com.
+const (
+	// StandardIDHeader carries the call's messageId, as X-Message-Id does.
+	StandardIDHeader = "Webhook-Id"
+	// StandardTimestampHeader carries the time of the attempt in seconds since 1970.
+	StandardTimestampHeader = "Webhook-Timestamp"
+	// StandardSignatureHeader carries a signature for each secret, with spaces between.
+	StandardSignatureHeader = "Webhook-Signature"
+)
+
+// Tolerance is how far the timestamp of a standard signature may be from the clock of who
+// verifies it, before or after.
+const Tolerance = 5 * time.Minute
+
+// Errors of [VerifyStandard], beside [ErrNoSecret] and [ErrNoSignature].
+var (
+	ErrMalformedStandard = errors.New("webhook: the request lacks a webhook-id, or its webhook-timestamp is not in seconds since 1970")
+	ErrOldTimestamp      = errors.New("webhook: the webhook-timestamp is more than 5 minutes from this machine's clock: the request was sent before, or a clock is wrong")
+	ErrWrongStandard     = errors.New("webhook: no webhook-signature fits the body, its id and its timestamp: the secrets differ, or one of these was changed")
+)
+
+// Prefixes of secrets, and of the signatures that are made with them, in the
+// specification.
+const (
+	symmetricPrefix, symmetricVersion = "whsec_", "v1,"
+	privatePrefix, asymmetricVersion  = "whsk_", "v1a,"
+	publicPrefix                      = "whpk_"
+)
+
+// maxSignatures is how many signatures of a request are looked at.
+const maxSignatures = 16
+
+// SignStandard returns the signature of a body as the Standard Webhooks specification
+// says, over id, the seconds of at and the body, for a webhook-signature header.
+//
+//	secret        signature
+//	whsec_…       v1,…  HMAC-SHA256, keyed with what the base64 after the prefix stands for
+//	whsk_…        v1a,… ed25519, by the private key that the base64 stands for
+//	other text    v1,…  HMAC-SHA256, keyed with the bytes of the text
+//
+// The error says that a secret is empty, or not base64 after its prefix. Safe for
+// concurrent use.
+func SignStandard(secret, id string, at time.Time, body []byte) (string, error) {
+	key, err := parseSecret(secret)
+	if err != nil {
+		return "", err
+	}
+	content := signedContent(id, strconv.FormatInt(at.Unix(), 10), body)
+	switch {
+	case key.private != nil:
+		return asymmetricVersion + base64.StdEncoding.EncodeToString(ed25519.Sign(key.private, content)), nil
+	case key.public != nil:
+		return "", errors.New("webhook: the secret whpk_… is a public key, which only verifies: sign with the private one, whsk_…")
+	}
+	return symmetricVersion + base64.StdEncoding.EncodeToString(key.sum(content)), nil
+}
+
+// VerifyStandard checks the webhook-signature that came with a body, in a time that does
+// not depend on where signatures differ. body must be the bytes as they came, before any
+// parsing. The secret is one of [SignStandard], or whpk_… and the public key of a whsk_….
+// One of the signatures must fit, and the timestamp be within [Tolerance] of now. The error
+// is one of [ErrNoSecret], [ErrNoSignature], [ErrMalformedStandard], [ErrOldTimestamp] and
+// [ErrWrongStandard], or says what is wrong with the secret. Safe for concurrent use.
+func VerifyStandard(secret string, body []byte, header http.Header) error {
+	key, err := parseSecret(secret)
+	if err != nil {
+		return err
+	}
+	id, timestamp := header.Get(StandardIDHeader), header.Get(StandardTimestampHeader)
+	signatures := strings.Fields(strings.Join(header.Values(StandardSignatureHeader), " "))
+	seconds, err := strconv.ParseInt(timestamp, 10, 64)
+	switch {
+	case len(signatures) == 0:
+		return ErrNoSignature
+	case id == "" || err != nil:
+		return ErrMalformedStandard
+	case time.Since(time.Unix(seconds, 0)).Abs() > Tolerance:
+		return ErrOldTimestamp
+	}
+	content := signedContent(id, timestamp, body)
+	for _, s := range signatures[:min(len(signatures), maxSignatures)] {
+		if key.fits(s, content) {
+			return nil
+		}
+	}
+	return ErrWrongStandard
+}
+
+func signedContent(id, timestamp string, body []byte) []byte {
+	content := make([]byte, 0, len(id)+len(timestamp)+len(body)+2)
+	content = append(append(content, id...), '.')
+	content = append(append(content, timestamp...), '.')
+	return append(content, body...)
+}
+
+// A secretKey is what a secret stands for: one of the three.
+type secretKey struct {
+	symmetric []byte
+	private   ed25519.PrivateKey
+	public    ed25519.PublicKey
+}
+
+func parseSecret(secret string) (k secretKey, err error) {
+	if secret == "" {
+		return k, ErrNoSecret
+	}
+	if text, ok := strings.CutPrefix(secret, symmetricPrefix); ok {
+		if k.symmetric, err = base64.StdEncoding.DecodeString(text); err != nil || text == "" {
+			err = errors.New("webhook: the secret is not whsec_ followed by base64: echo whsec_$(openssl rand -base64 32) makes one")
+		}
+		return k, err
+	}
+	if text, ok := strings.CutPrefix(secret, privatePrefix); ok {
+		b, err := base64.StdEncoding.DecodeString(text)
+		switch {
+		case err == nil && len(b) == ed25519.PrivateKeySize:
+			k.private = b
+		case err == nil && len(b) == ed25519.SeedSize:
+			k.private = ed25519.NewKeyFromSeed(b)
+		default:
+			return k, errors.New("webhook: the secret is not whsk_ followed by the base64 of an ed25519 private key, 64 bytes, or of its seed, 32")
+		}
+		return k, nil
+	}
+	if text, ok := strings.CutPrefix(secret, publicPrefix); ok {
+		if k.public, err = base64.StdEncoding.DecodeString(text); err != nil || len(k.public) != ed25519.PublicKeySize {
+			err = errors.New("webhook: the secret is not whpk_ followed by the base64 of an ed25519 public key, 32 bytes")
+		}
+		return k, err
+	}
+	k.symmetric = []byte(secret)
+	return k, nil
+}
+
+func (k secretKey) sum(content []byte) []byte {
+	mac := hmac.New(sha256.New, k.symmetric)
+	mac.Write(content)
+	return mac.Sum(nil)
+}
+
+func (k secretKey) fits(signature string, content []byte) bool {
+	public := k.public
+	if k.private != nil {
+		public = k.private.Public().(ed25519.PublicKey)
+	}
+	version := symmetricVersion
+	if public != nil {
+		version = asymmetricVersion
+	}
+	text, ok := strings.CutPrefix(signature, version)
+	if !ok {
+		return false
+	}
+	sum, err := base64.StdEncoding.DecodeString(text)
+	switch {
+	case err != nil:
+		return false
+	case public != nil:
+		return ed25519.Verify(public, content, sum)
+	}
+	return hmac.Equal(sum, k.sum(content))
+}
