@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
@@ -37,12 +38,10 @@ type batch struct {
 	charge int64 // of the budget
 
 	// Used by the loop alone.
-	inUse    bool  // a transport may still read what the last attempt sent
-	attempts int   // requests made
-	status   int   // the latest answer's HTTP status, 0 if there was none
-	err      error // what the latest attempt met, nil before there was one
-	failures int   // those that count towards Config.MaxAttempts
-	taken    int64 // calls that had been delivered when the first of failures happened
+	inUse  bool        // a transport may still read what the last attempt sent
+	tries  retry.Tries // what it has met; also guarded by the pipeline's mu
+	status int         // the latest answer's HTTP status, 0 if there was none
+	err    error       // what the latest attempt met, nil before there was one
 }
 
 // size is the length of a sealed batch before compression, without its tail.
@@ -69,7 +68,7 @@ func (b *batch) idBytes() (n int64) {
 
 // lost is the error of the batch's calls when they are dropped.
 func (b *batch) lost(reason DropReason) *DropError {
-	return &DropError{Reason: reason, Attempts: b.attempts, Status: b.status, Err: b.err}
+	return &DropError{Reason: reason, Attempts: b.tries.Requests, Status: b.status, Err: b.err}
 }
 
 // envelope is the number of bytes that a body holds besides its calls.

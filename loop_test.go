@@ -71,9 +71,11 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 		require.True(t, p.place(callID{}, []byte("{}"), 0, time.Now()))
 	}
 	j := &job{todo: []*batch{p.outbox.ready.pop()}}
-	require.Nil(t, p.proceed(&outcome{job: &job{}, status: 429, retryAfter: time.Minute, err: http.ErrAbortHandler}))
+	body, _ := p.proceed(&outcome{job: &job{}, status: 429, retryAfter: time.Minute, err: http.ErrAbortHandler})
+	require.Nil(t, body)
 	o := outcome{job: j, status: 200}
-	require.Nil(t, p.proceed(&o))
+	body, _ = p.proceed(&o)
+	require.Nil(t, body)
 	require.True(t, o.handled)
 	require.False(t, len(p.outbox.ready) == 0)
 }

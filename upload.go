@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 )
 
 const (
@@ -39,9 +41,10 @@ type sender struct {
 	readers, read atomic.Int32
 }
 
-// send makes an attempt, and goes on with the batches that wait while attempts
-// succeed. It sends the last outcome to the loop.
-func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
+// send makes an attempt, before which a number of others with the same batch were made,
+// and goes on with the batches that wait while attempts succeed. It sends the last
+// outcome to the loop.
+func (p *pipeline) send(ctx context.Context, j *job, body []byte, retries int) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &sender{pipeline: p, answer: make([]byte, 512)}
@@ -55,9 +58,9 @@ func (p *pipeline) send(ctx context.Context, j *job, body []byte) {
 	defer func() { p.outcomes <- o }()
 	for body != nil {
 		o = outcome{job: j, inUse: true, err: errTransportExit} // unless the attempt returns
-		o = s.attempt(body)
+		o = s.attempt(body, retries)
 		o.job = j
-		body = p.proceed(&o)
+		body, retries = p.proceed(&o)
 	}
 }
 
@@ -76,39 +79,39 @@ func (e *transportError) Error() string { return e.text }
 func (e *transportError) Unwrap() error { return e.err }
 
 // proceed ends a batch that was delivered, and replaces it in its job by the next one
-// that waits, whose body it returns. It returns nil if there is none, or if the loop
-// is to decide what is next. It also closes the gate: the loop may be busy while
-// other senders go on.
-func (p *pipeline) proceed(o *outcome) (body []byte) {
+// that waits, whose body and attempts so far it returns. The body is nil if there is none,
+// or if the loop is to decide what is next. It also closes the gate: the loop may be busy
+// while other senders go on.
+func (p *pipeline) proceed(o *outcome) (body []byte, retries int) {
 	p.mu.Lock()
 	defer p.unlock()
 	if o.retryAfter > 0 {
 		p.outbox.hold(time.Now().Add(o.retryAfter))
 	}
 	if o.err != nil || o.inUse {
-		return nil
+		return nil, 0
 	}
 	j := o.job
 	if len(j.todo) != 1 || j.parts != nil {
-		return nil
+		return nil, 0
 	}
 	p.stats.Attempts++
 	p.end(j.todo[0], nil)
 	j.todo = j.todo[:0]
 	o.handled = true
 	if !p.outbox.gate.IsZero() {
-		return nil
+		return nil, 0
 	}
 	b := p.outbox.ready.pop()
 	if b == nil {
-		return nil
+		return nil, 0
 	}
 	j.todo = append(j.todo, b)
-	return b.body(time.Now())
+	return b.body(time.Now()), b.tries.Requests
 }
 
 // attempt sends a body once.
-func (s *sender) attempt(body []byte) (o outcome) {
+func (s *sender) attempt(body []byte, retries int) (o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
 			o = outcome{err: fmt.Errorf("the HTTP transport panicked: %v", r)}
@@ -117,7 +120,7 @@ func (s *sender) attempt(body []byte) (o outcome) {
 	}()
 	started := time.Now()
 	s.timer.Reset(s.timeout)
-	o = s.post(body)
+	o = s.post(body, retries)
 	if s.log.verbose {
 		s.log.logAttempt(o, len(body), time.Since(started))
 	}
@@ -132,11 +135,15 @@ func (l *logger) logAttempt(o outcome, size int, took time.Duration) {
 	}
 }
 
-func (s *sender) post(body []byte) outcome {
+func (s *sender) post(body []byte, retries int) outcome {
 	ctx := s.request.Context()
 	request := s.request.WithContext(ctx)
 	if !s.direct() { // other code may write to it
 		request = s.request.Clone(ctx)
+	}
+	if retries > 0 {
+		request.Header = s.request.Header.Clone()
+		request.Header.Set(retry.HeaderCount, strconv.Itoa(retries))
 	}
 	s.readers.Store(0)
 	s.read.Store(0)
@@ -158,14 +165,15 @@ func (s *sender) post(body []byte) outcome {
 	if res.StatusCode != http.StatusSwitchingProtocols { // a read after it would not time out
 		text = s.readAnswer(res)
 	}
-	if classify(res.StatusCode) == delivered {
+	policy := s.policy.Load()
+	if policy.Classify(res.StatusCode) == retry.Delivered {
 		return outcome{status: res.StatusCode}
 	}
-	o := outcome{status: res.StatusCode, err: s.answerError(res.StatusCode, text)}
-	if classify(res.StatusCode) == retry {
-		o.retryAfter = parseRetryAfter(res.Header.Get("Retry-After"), time.Now())
+	return outcome{
+		status:     res.StatusCode,
+		retryAfter: policy.RetryAfter(res.StatusCode, res.Header, time.Now()),
+		err:        s.answerError(res.StatusCode, text),
 	}
-	return o
 }
 
 // direct reports whether requests go to the transport without an http.Client, whose
@@ -196,7 +204,7 @@ func (s *sender) readAnswer(res *http.Response) []byte {
 		return s.answer[:n]
 	}
 	rest := io.LimitReader(res.Body, maxAnswer)
-	if classify(res.StatusCode) == delivered {
+	if s.policy.Load().Classify(res.StatusCode) == retry.Delivered {
 		_, _ = io.Copy(io.Discard, rest)
 		return s.answer
 	}
