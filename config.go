@@ -138,10 +138,10 @@ type Config struct {
 
 	// SettingsEndpoint is the URL of the service that has the settings of a source, such
 	// as https://cdn-settings.segment.com; /v1/projects/, the write key and /settings
-	// are appended. The client reads them once as it starts, beside its first calls, and
-	// the httpConfig in them counts more than MaxAttempts, MaxTotalBackoffDuration,
-	// MaxRateLimitDuration and Backo. The service's libraries for servers make no such
-	// request. Defaults to none.
+	// are appended. The client reads them once as it starts; its first batch waits for
+	// them, for two seconds at most. The httpConfig in them counts more than MaxAttempts,
+	// MaxTotalBackoffDuration, MaxRateLimitDuration and Backo. The service's libraries for
+	// servers make no such request. Defaults to none.
 	SettingsEndpoint string
 
 	// MaxBytes bounds the memory of all calls that are queued, being sent or

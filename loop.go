@@ -57,6 +57,9 @@ func (l *loop) startSettings() <-chan struct{} {
 		close(read)
 		return read
 	}
+	l.mu.Lock()
+	l.outbox.hold(time.Now().Add(settingsWait))
+	l.unlock()
 	go func() {
 		defer close(read)
 		l.readSettings(l.attempts)

@@ -375,6 +375,7 @@ func (s *settingsServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	a := s.answers[min(len(s.asked), len(s.answers)-1)]
 	s.asked = append(s.asked, r)
+	time.Sleep(a.delay)
 	if a.hang {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
@@ -410,7 +411,7 @@ func TestSettingsEndpoint(t *testing.T) {
 				var log lines
 				client := newClient(t, s, analytics.Config{MaxAttempts: 5, SettingsEndpoint: "https://cdn.example/", Logger: log.logger()})
 				track(t, client, "first", 1)
-				time.Sleep(10 * time.Minute)
+				time.Sleep(10 * time.Minute) // settings that fail at first are read by then
 				track(t, client, "e", 1)
 				require.Error(t, client.Flush(t.Context()))
 				require.NoError(t, client.Close())
@@ -424,17 +425,29 @@ func TestSettingsEndpoint(t *testing.T) {
 	}
 }
 
-// Calls are sent while the settings are read, and Close does not wait for them.
-func TestSettingsHoldNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &settingsServer{collector: &collector{}, answers: []answer{{hang: true}}}
-		client := newClient(t, s, analytics.Config{SettingsEndpoint: "https://cdn.example"})
-		start := time.Now()
-		track(t, client, "e", 20)
-		require.NoError(t, client.Close())
-		require.Zero(t, time.Since(start))
-		require.Len(t, s.all(), 1)
-	})
+// The first batch waits for the settings, but not for long.
+func TestSettingsHoldTheFirstBatch(t *testing.T) {
+	for name, tt := range map[string]struct {
+		settings answer
+		delay    time.Duration
+	}{
+		"hang":  {answer{hang: true}, 2 * time.Second},
+		"late":  {answer{delay: time.Second}, time.Second},
+		"wrong": {answer{status: 404}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &settingsServer{collector: &collector{}, answers: []answer{tt.settings}}
+				client := newClient(t, s, analytics.Config{SettingsEndpoint: "https://cdn.example"})
+				start := time.Now()
+				track(t, client, "e", 20)
+				require.Zero(t, time.Since(start), "a caller was held")
+				require.NoError(t, client.Close())
+				require.Equal(t, tt.delay, time.Since(start))
+				require.Len(t, s.all(), 1)
+			})
+		})
+	}
 }
 
 func TestNoSettingsAreReadUnlessAskedFor(t *testing.T) {

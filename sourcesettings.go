@@ -10,19 +10,27 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 )
 
-// maxSettings bounds the settings of a source, in bytes.
-const maxSettings = 4 << 20
+const (
+	// maxSettings bounds the settings of a source, in bytes.
+	maxSettings = 4 << 20
+	// settingsWait is how long the first batch waits for the settings at most.
+	settingsWait = 2 * time.Second
+)
 
 // readSettings reads the settings of the source, and replaces the policy as they say. It
-// tries again as for a batch, and ends with ctx. Batches are sent meanwhile.
+// tries again as for a batch, and ends with ctx. The first answer, whatever it is, opens
+// the gate for batches.
 func (p *pipeline) readSettings(ctx context.Context) {
 	var tries retry.Tries
-	for {
+	for open := p.openGate; ; open = func() {} {
 		policy := p.policy.Load()
 		changed, o := p.getSettings(ctx, policy)
 		if o.err == nil {
 			p.policy.Store(changed)
 			p.log.debugf("read the settings of the source")
+		}
+		open()
+		if o.err == nil {
 			return
 		}
 		if ctx.Err() != nil {
@@ -42,6 +50,16 @@ func (p *pipeline) readSettings(ctx context.Context) {
 		case <-ctx.Done():
 			timer.Stop()
 		}
+	}
+}
+
+// openGate ends the wait of the first batch for the settings.
+func (p *pipeline) openGate() {
+	p.mu.Lock()
+	defer p.unlock()
+	if p.stats.Attempts == 0 { // else a collector may have closed it
+		p.outbox.gate = time.Time{}
+		p.work = true
 	}
 }
 
