@@ -340,10 +340,16 @@ func batchURL(endpoint string) (*url.URL, error) {
 	if strings.HasSuffix(path, "/batch") || strings.HasSuffix(path, "/import") {
 		return u, nil
 	}
-	if path == "" {
-		u.Path = "/" // else the joined path has no slash in front
+	return joinPath(u, "v1", "batch"), nil
+}
+
+// joinPath is url.URL.JoinPath, but for a URL without a path, to which that joins one
+// without a slash in front.
+func joinPath(u *url.URL, elements ...string) *url.URL {
+	if u.Path == "" {
+		u.Path = "/"
 	}
-	return u.JoinPath("v1", "batch"), nil
+	return u.JoinPath(elements...)
 }
 
 // settingsURL returns the URL of a source's settings; it is nil without an endpoint.
@@ -358,7 +364,7 @@ func settingsURL(endpoint, writeKey string) (*url.URL, error) {
 	if err := checkPort("SettingsEndpoint", u); err != nil {
 		return nil, err
 	}
-	return u.JoinPath("v1", "projects", url.PathEscape(writeKey), "settings"), nil
+	return joinPath(u, "v1", "projects", url.PathEscape(writeKey), "settings"), nil
 }
 
 // appendMiddle appends the part of a body between the last call and the message id of
