@@ -145,8 +145,8 @@
 //  1. analytics.go: a client, and its start
 //  2. loop.go: the goroutine that hands batches to senders, and acts on outcomes
 //  3. bisect.go: parts of a refused batch
-//  4. upload.go: an attempt
-//  5. sourcesettings.go: what the service says of retries, if it is asked
+//  4. sourcesettings.go: what the service says of retries, if it is asked
+//  5. upload.go: an attempt
 //  6. spool.go: calls on the disk, and reading them back
 //  7. flush.go: waiting for calls to end, and the end of a client
 //  8. queue.go: calls are put into batches; batches wait, end and are counted

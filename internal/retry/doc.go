@@ -18,7 +18,7 @@
 //
 // # Files
 //
-//  1. policy.go: what an answer means, and what comes next
-//  2. config.go: the httpConfig of a source's settings
-//  3. header.go: what an answer asks for
+//  1. config.go: the httpConfig of a source's settings
+//  2. header.go: what an answer asks for
+//  3. policy.go: what an answer means, and what comes next
 package retry

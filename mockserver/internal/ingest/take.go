@@ -26,7 +26,11 @@ func (h *Handler) take(r *http.Request, typ string) *requestError {
 // retryCount returns how many requests with the same calls came before this one, as it
 // says itself: 0 for the first, and for what is no number.
 func retryCount(header http.Header) int {
-	n, err := strconv.ParseUint(header.Get("X-Retry-Count"), 10, 31)
+	said := header.Get("X-Retry-Count")
+	if said == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(said, 10, 31)
 	if err != nil {
 		return 0
 	}

@@ -70,6 +70,9 @@ type Limits struct {
 	History        int      `yaml:"history"`
 }
 
+// A JSONObject is a JSON object as it is written.
+type JSONObject []byte
+
 // Egress says where webhooks may be, and how they are reached.
 type Egress struct {
 	Allow  []netip.Prefix `yaml:"allow"`

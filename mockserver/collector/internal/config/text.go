@@ -52,10 +52,7 @@ func (s *Sync) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A JSONObject is a JSON object as it is written.
-type JSONObject []byte
-
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText reads a JSON object.
 func (o *JSONObject) UnmarshalText(text []byte) error {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(text, &object) != nil || object == nil {
