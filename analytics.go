@@ -12,6 +12,7 @@ import (
 
 	"github.com/segmentio/backo-go"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
@@ -50,6 +51,7 @@ type Client struct {
 	writeKey string
 	config   Config   // the options that have no field of their own here
 	defaults defaults // its middle only if Config.Context was given
+	version2 bool     // made by New
 
 	running atomic.Pointer[pipeline] // nil until it has started
 
@@ -63,7 +65,9 @@ type Client struct {
 // nothing: a wrong write key, or a wrong field of the client, is an error of the first
 // call. It is for programs written for version 2, and for tests.
 func New(writeKey string) *Client {
-	return newClient(writeKey, Config{})
+	c := newClient(writeKey, Config{MaxAttempts: retry.DefaultAttempts})
+	c.version2 = true
+	return c
 }
 
 // NewWithConfig returns a client with a configuration, or an error that lists all that
@@ -413,19 +417,24 @@ func (c *Client) settings() (*settings, error) {
 		request:  newRequest(u, c.writeKey, c.config.Gzip),
 		timeout:  orDefault(c.Client.Timeout, defaultTimeout),
 		log:      newLogger(c.Logger, c.config.Slog, c.Verbose, c.writeKey),
-		backo:    Backo,
 		defaults: c.defaults,
+	}
+	if s.sourceURL, err = settingsURL(c.config.SettingsEndpoint, c.writeKey); err != nil {
+		return nil, err
 	}
 	s.FlushAt = either(c.Size, c.FlushAt, defaultFlushAt)
 	s.FlushAfter = either(c.Interval, c.FlushAfter, defaultFlushAfter)
 	s.MaxInFlight = orDefault(s.MaxInFlight, defaultMaxInFlight)
-	s.MaxAttempts = orDefault(s.MaxAttempts, defaultMaxAttempts)
 	s.MaxBytes = orDefault(s.MaxBytes, defaultMaxBytes)
 	s.Spool = c.Spool
 	s.SpoolMaxBytes = orDefault(s.SpoolMaxBytes, defaultSpoolBytes)
-	if s.backo == nil {
-		s.backo = backo.DefaultBacko()
-	}
+	s.policy.Store(&retry.Policy{
+		Attempts:     orDefault(s.MaxAttempts, retry.DefaultAttempts),
+		Persist:      s.MaxAttempts == 0 || s.Spool != "",
+		Backoff:      c.backoff(),
+		MaxBackoff:   orDefault(s.MaxTotalBackoffDuration, retry.DefaultMaxBackoff),
+		MaxRateLimit: orDefault(s.MaxRateLimitDuration, retry.DefaultMaxRateLimit),
+	})
 	if s.middle == nil {
 		if s.middle, err = appendMiddle(nil, nil); err != nil {
 			return nil, err
@@ -436,4 +445,15 @@ func (c *Client) settings() (*settings, error) {
 		err = wrapTransport(s.client, s.WrapTransport)
 	}
 	return s, err
+}
+
+// backoff returns how long failed batches wait.
+func (c *Client) backoff() *backo.Backo {
+	switch {
+	case Backo != nil && (c.version2 || Backo != version2Backo):
+		return Backo
+	case c.version2:
+		return version2Backo
+	}
+	return retry.DefaultBackoff()
 }

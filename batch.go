@@ -10,6 +10,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
@@ -38,12 +39,10 @@ type batch struct {
 	charge int64 // of the budget
 
 	// Used by the loop alone.
-	inUse    bool  // a transport may still read what the last attempt sent
-	attempts int   // requests made
-	status   int   // the latest answer's HTTP status, 0 if there was none
-	err      error // what the latest attempt met, nil before there was one
-	failures int   // those that count towards Config.MaxAttempts
-	taken    int64 // calls that had been delivered when the first of failures happened
+	inUse  bool        // a transport may still read what the last attempt sent
+	tries  retry.Tries // what it has met; also guarded by the pipeline's mu
+	status int         // the latest answer's HTTP status, 0 if there was none
+	err    error       // what the latest attempt met, nil before there was one
 }
 
 // size is the length of a sealed batch before compression, without its tail.
@@ -93,7 +92,7 @@ func RequestValues(ctx context.Context) []interface{} {
 
 // lost is the error of the batch's calls when they are dropped.
 func (b *batch) lost(reason DropReason) *DropError {
-	return &DropError{Reason: reason, Attempts: b.attempts, Status: b.status, Err: b.err}
+	return &DropError{Reason: reason, Attempts: b.tries.Requests, Status: b.status, Err: b.err}
 }
 
 // envelope is the number of bytes that a body holds besides its calls.
@@ -133,6 +132,11 @@ func (b *batch) seal(s *settings) {
 	b.buf = append(b.buf, s.middle...)
 	b.buf = wire.AppendID(b.buf)
 	b.buf = append(b.buf, bodySeam...)
+}
+
+// upload returns what an attempt needs. The body is in use until the attempt has ended.
+func (b *batch) upload(now time.Time) upload {
+	return upload{body: b.body(now), ids: b.ids, retries: b.tries.Requests}
 }
 
 // body returns what an attempt sends. It is in the buffer of the batch, which is

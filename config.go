@@ -11,10 +11,12 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/backo-go"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
@@ -52,11 +54,16 @@ var DefaultContext = map[string]interface{}{
 	},
 }
 
-// Backo is how long a failed batch waits before it is sent again: 100 ms at first,
-// twice as long each time, 10 seconds at most. It is read at a client's first call;
-// a program may set another before. The client shortens each wait at random by up
-// to a quarter, so that many clients do not come back at once.
-var Backo = backo.DefaultBacko()
+// Backo is how long a failed batch of a client made by New waits before it is sent
+// again: 100 ms at first, twice as long each time, 10 seconds at most. A program may set
+// another, which clients made by NewWithConfig use as well; without one they wait half a
+// second at first, twice as long each time, a minute at most. It is read at a client's
+// first call. The client shortens each wait at random by up to a quarter, so that many
+// clients do not come back at once.
+var Backo = version2Backo
+
+// version2Backo is what Backo is unless a program sets another.
+var version2Backo = backo.DefaultBacko()
 
 // The defaults that both Config and the fields of Client have.
 const (
@@ -64,7 +71,6 @@ const (
 	defaultFlushAfter   = 5 * time.Second
 	defaultMaxInFlight  = 4
 	maxMaxInFlight      = 1000
-	defaultMaxAttempts  = 10
 	defaultMaxBytes     = 64 << 20
 	defaultTimeout      = 10 * time.Second
 	defaultCloseTimeout = 20 * time.Second
@@ -117,15 +123,41 @@ type Config struct {
 
 	// MaxInFlight is how many batches are sent, or wait to be sent again, at the same
 	// time. With 1 the collector gets the calls in the order in which they were made,
-	// and a batch that is retried delays those after it: with a Spool until
-	// MaxAttempts, when it goes to the back of the queue. At most 1000. Defaults to 4.
+	// and a batch that is retried delays those after it, until it has used up
+	// MaxAttempts. At most 1000. Defaults to 4.
 	MaxInFlight int
 
-	// MaxAttempts is how many requests are made with a batch before its calls
-	// are dropped. A retry for which the collector named a time, by
-	// Retry-After, does not count. Defaults to 10, which takes about half a
-	// minute against a collector that fails at once.
+	// MaxAttempts is how many requests are made with a batch before its calls are
+	// dropped, not counting those that the collector answered with a Retry-After or an
+	// X-RateLimit-Reset. Ten take about two and a half minutes against a collector
+	// that fails at once.
+	//
+	// If the collector takes no other batch meanwhile, it is not the batch that is
+	// wrong. With a Spool, and without one where MaxAttempts is 0, the batch then goes
+	// to the back of the queue and starts over, until MaxTotalBackoffDuration ends. It
+	// waits on the disk, or in the memory that MaxBytes bounds: when that is full,
+	// WhenFull decides whether new calls or old ones are lost.
+	// Defaults to 10; New makes it 10.
 	MaxAttempts int
+
+	// MaxTotalBackoffDuration is how long after its first failure that counts a batch
+	// is sent for the last time. Its calls are dropped then, as DropExpired, also those
+	// in a Spool; a new process that opens the Spool begins anew. Defaults to 12 hours.
+	MaxTotalBackoffDuration time.Duration
+
+	// MaxRateLimitDuration is how long the collector may ask a batch to wait, by
+	// Retry-After and the like, while it takes no call at all. The calls of the batch are
+	// dropped then, as DropExpired. It is counted apart from MaxTotalBackoffDuration.
+	// Defaults to 12 hours.
+	MaxRateLimitDuration time.Duration
+
+	// SettingsEndpoint is the URL of the service that has the settings of a source, such
+	// as https://cdn-settings.segment.com; /v1/projects/, the write key and /settings
+	// are appended. The client reads them once as it starts; its first batch waits for
+	// them, for two seconds at most. The httpConfig in them counts more than MaxAttempts,
+	// MaxTotalBackoffDuration, MaxRateLimitDuration and Backo. The service's libraries for
+	// servers make no such request. Defaults to none.
+	SettingsEndpoint string
 
 	// MaxBytes bounds the memory of all calls that are queued, being sent or
 	// to be sent again, and of the results not yet taken by Callback. Beyond it
@@ -152,9 +184,8 @@ type Config struct {
 	// are read back later; under Block, only after a call has waited a quarter of a
 	// second, or until its context ended, for memory. WhenFull is what happens when
 	// SpoolMaxBytes leaves no room. Calls that cannot be written are not accepted: they
-	// return an ErrSpool. MaxAttempts counts for a batch only if the collector takes
-	// another one meanwhile; otherwise the batch goes to the back of the queue, however
-	// long the collector is away.
+	// return an ErrSpool. A collector that is away for longer than
+	// MaxTotalBackoffDuration costs the calls that have been tried for so long.
 	Spool string
 
 	// SpoolSync makes each call wait until it is on the storage medium, so that it
@@ -260,7 +291,7 @@ type Config struct {
 }
 
 // settings are a Config and the fields of a Client at the first call, parsed and with
-// defaults. They do not change.
+// defaults. They do not change, but for policy.
 type settings struct {
 	Config
 	writeKey     string
@@ -269,8 +300,9 @@ type settings struct {
 	ownTransport *http.Transport // nil if the transport is the caller's
 	timeout      time.Duration   // of one attempt
 	log          *logger
-	backo        *backo.Backo
 	defaults
+	sourceURL *url.URL                     // of the source's settings; nil if they are not read
+	policy    atomic.Pointer[retry.Policy] // replaced when the source's settings have been read
 }
 
 // keepsIDs reports whether something of each call is kept besides its bytes.
@@ -298,7 +330,16 @@ func (cfg *Config) check(writeKey string) (d defaults, err error) {
 		refuse("Config.MaxInFlight is %d; it must be from 1 to %d, or 0 for %d", cfg.MaxInFlight, maxMaxInFlight, defaultMaxInFlight)
 	}
 	if cfg.MaxAttempts < 0 {
-		refuse("Config.MaxAttempts is %d; it must be at least 1, or 0 for %d", cfg.MaxAttempts, defaultMaxAttempts)
+		refuse("Config.MaxAttempts is %d; it must be at least 1, or 0 for %d", cfg.MaxAttempts, retry.DefaultAttempts)
+	}
+	if cfg.MaxTotalBackoffDuration < 0 {
+		refuse("Config.MaxTotalBackoffDuration is %v; it must be positive, or 0 for %v", cfg.MaxTotalBackoffDuration, retry.DefaultMaxBackoff)
+	}
+	if cfg.MaxRateLimitDuration < 0 {
+		refuse("Config.MaxRateLimitDuration is %v; it must be positive, or 0 for %v", cfg.MaxRateLimitDuration, retry.DefaultMaxRateLimit)
+	}
+	if _, err := settingsURL(cfg.SettingsEndpoint, writeKey); err != nil {
+		errs = append(errs, err)
 	}
 	if cfg.MaxBytes != 0 && cfg.MaxBytes < minMaxBytes {
 		refuse("Config.MaxBytes is %d; it must be at least %d, or 0 for %d", cfg.MaxBytes, minMaxBytes, defaultMaxBytes)
@@ -332,10 +373,10 @@ func checkKey(writeKey string) error {
 }
 
 // checkPort returns what is wrong with the port of a URL: url.Parse takes any number.
-func checkPort(u *url.URL) error {
+func checkPort(name string, u *url.URL) error {
 	port := u.Port()
 	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
-		return fmt.Errorf("analytics: Endpoint has the port %s; a port is from 1 to %d", port, math.MaxUint16)
+		return fmt.Errorf("analytics: %s has the port %s; a port is from 1 to %d", name, port, math.MaxUint16)
 	}
 	return nil
 }
@@ -363,20 +404,41 @@ func batchURL(endpoint string) (*url.URL, error) {
 		}
 		return nil, fmt.Errorf("analytics: Endpoint %q is not an http or https URL with a host; it must look like %s", endpoint, Endpoint)
 	}
-	if err := checkPort(u); err != nil {
+	if err := checkPort("Endpoint", u); err != nil {
 		return nil, err
 	}
 	path := strings.TrimRight(u.Path, "/")
 	if strings.HasSuffix(path, "/batch") || strings.HasSuffix(path, "/import") {
 		return u, nil
 	}
-	if path == "" {
-		u.Path = "/" // else the joined path has no slash in front
-	}
 	if strings.HasSuffix(path, "/v1") { // as the service's documents write it
 		return u.JoinPath("batch"), nil
 	}
-	return u.JoinPath("v1", "batch"), nil
+	return joinPath(u, "v1", "batch"), nil
+}
+
+// joinPath is url.URL.JoinPath, but for a URL without a path, to which that joins one
+// without a slash in front.
+func joinPath(u *url.URL, elements ...string) *url.URL {
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	return u.JoinPath(elements...)
+}
+
+// settingsURL returns the URL of a source's settings; it is nil without an endpoint.
+func settingsURL(endpoint, writeKey string) (*url.URL, error) {
+	if endpoint == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("analytics: SettingsEndpoint is not an http or https URL with a host; it must look like https://cdn-settings.segment.com")
+	}
+	if err := checkPort("SettingsEndpoint", u); err != nil {
+		return nil, err
+	}
+	return joinPath(u, "v1", "projects", url.PathEscape(writeKey), "settings"), nil
 }
 
 // appendMiddle appends the part of a body between the last call and the message id of

@@ -268,3 +268,33 @@ func TestZeroClient(t *testing.T) {
 	require.NoError(t, c.Close())
 	require.Equal(t, Stats{}, c.Stats())
 }
+
+func TestSettingsURL(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"https://cdn.example":          "/v1/projects/a%2Fb%20c/settings",
+		"https://cdn.example/":         "/v1/projects/a%2Fb%20c/settings",
+		"http://127.0.0.1:8765/cdn":    "/cdn/v1/projects/a%2Fb%20c/settings",
+		"https://[::1]:1/cdn/prefix//": "/cdn/prefix/v1/projects/a%2Fb%20c/settings",
+	} {
+		u, err := settingsURL(endpoint, "a/b c")
+		require.NoError(t, err)
+		require.Equal(t, want, u.RequestURI(), endpoint)
+	}
+	u, err := settingsURL("", "k")
+	require.NoError(t, err)
+	require.Nil(t, u)
+	for endpoint, want := range map[string]string{
+		"cdn.example":               "SettingsEndpoint is not an http or https URL with a host",
+		"ftp://cdn.example":         "SettingsEndpoint is not an http or https URL with a host",
+		"https://":                  "SettingsEndpoint is not an http or https URL with a host",
+		"https://%zz":               "SettingsEndpoint is not an http or https URL with a host",
+		"https://cdn.example:99999": "SettingsEndpoint has the port 99999; a port is from 1 to 65535",
+	} {
+		_, err := NewWithConfig("k", Config{SettingsEndpoint: endpoint})
+		require.ErrorContains(t, err, want)
+	}
+	_, err = NewWithConfig("k", Config{MaxTotalBackoffDuration: -1})
+	require.ErrorContains(t, err, "Config.MaxTotalBackoffDuration is -1ns; it must be positive, or 0 for 12h0m0s")
+	_, err = NewWithConfig("k", Config{MaxRateLimitDuration: -1})
+	require.ErrorContains(t, err, "Config.MaxRateLimitDuration is -1ns; it must be positive, or 0 for 12h0m0s")
+}

@@ -56,9 +56,12 @@
 //
 //   - 2xx: the calls are delivered.
 //   - No answer, 408, 410, 429, 460 and 5xx but 501, 505 and 511: the batch is
-//     sent again after a pause that doubles, at most Config.MaxAttempts times.
-//   - Retry-After with one of those: nothing at all is sent until then, at most
-//     5 minutes, and the attempt does not count.
+//     sent again after a pause that doubles, from half a second to a minute, and
+//     X-Retry-Count says how many attempts came before. Config.MaxAttempts and
+//     Config.MaxTotalBackoffDuration say when it is given up.
+//   - Retry-After with one of those, or X-RateLimit-Reset with 429: nothing at all
+//     is sent until then, from a second to 5 minutes, and the attempt does not count;
+//     Config.MaxRateLimitDuration bounds that.
 //   - 413 and 400: the batch is sent as two halves, then each half that is
 //     refused, and so on, so that a bad call does not sink its neighbours. To
 //     find k bad calls among n takes about 2·k·log2(n) requests, and at most
@@ -73,11 +76,14 @@
 // with a [DropReason], or still pending. [Client.Stats] counts them, and the sum
 // holds at any time; Config.Callback is told the end of each call; a batch that
 // is lost is one line in the log, or one error in Config.Slog. A collector that cannot be reached for twenty
-// seconds costs no call.
+// seconds costs no call; one that is away for longer costs none within twelve hours
+// for which there is room: in the memory of Config.MaxBytes, unless Config.MaxAttempts
+// is set, or in a spool. A client made by New, which makes ten attempts as version 2
+// did, gives calls up after half a minute unless it has a spool.
 //
 // With Config.MaxInFlight of 1, batches arrive in the order in which the calls
-// were made, except for parts of a batch that was refused and, with a spool, batches
-// that have used up Config.MaxAttempts. Otherwise a batch may overtake another; calls
+// were made, except for parts of a batch that was refused, and batches that have used
+// up Config.MaxAttempts and start over. Otherwise a batch may overtake another; calls
 // within a batch keep their order.
 //
 // # What can be watched
@@ -149,20 +155,20 @@
 //  1. analytics.go: a client, and its start
 //  2. loop.go: the goroutine that hands batches to senders, and acts on outcomes
 //  3. bisect.go: parts of a refused batch
-//  4. upload.go: an attempt
-//  5. spool.go: calls on the disk, and reading them back
-//  6. flush.go: waiting for calls to end, and the end of a client
-//  7. queue.go: calls are put into batches; batches wait, end and are counted
-//  8. pipeline.go: what a client at work consists of, and its states
-//  9. result.go: results on their way to the callback and the log, and what it says of them
-//  10. batch.go: the body of a request, which may be compressed
-//  11. budget.go: memory that is charged, and buffers
-//  12. message.go: the six calls, and their JSON
-//  13. errors.go: errors
-//  14. config.go: what can be set
-//  15. integrations.go: which destinations calls are for
-//  16. stats.go: counts, and results
-//  17. transport.go: connections
-//  18. retry.go: what an answer means, and when to try again
+//  4. sourcesettings.go: what the service says of retries, if it is asked
+//  5. upload.go: an attempt
+//  6. spool.go: calls on the disk, and reading them back
+//  7. flush.go: waiting for calls to end, and the end of a client
+//  8. queue.go: calls are put into batches; batches wait, end and are counted
+//  9. pipeline.go: what a client at work consists of, and its states
+//  10. result.go: results on their way to the callback and the log, and what it says of them
+//  11. batch.go: the body of a request, which may be compressed
+//  12. budget.go: memory that is charged, and buffers
+//  13. message.go: the six calls, and their JSON
+//  14. errors.go: errors
+//  15. config.go: what can be set
+//  16. integrations.go: which destinations calls are for
+//  17. stats.go: counts, and results
+//  18. transport.go: connections
 //  19. debug.go: the log
 package analytics

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 )
 
 // run is the goroutine of the pipeline. It ends when the client is closed and every
@@ -13,6 +15,7 @@ func (p *pipeline) run() {
 	l.attempts, l.cancel = context.WithCancel(context.Background())
 	timer := time.NewTimer(0)
 	aborted := p.aborted
+	settings := l.startSettings()
 	for {
 		next, finished := l.step(time.Now())
 		if finished {
@@ -31,6 +34,10 @@ func (p *pipeline) run() {
 	}
 	timer.Stop()
 	l.cancel()
+	select {
+	case <-settings:
+	case <-time.After(abortGrace): // an http.RoundTripper may ignore its context
+	}
 	if p.ownTransport != nil {
 		p.ownTransport.CloseIdleConnections()
 	}
@@ -40,6 +47,24 @@ func (p *pipeline) run() {
 	close(p.ended) // a callback may wait for it
 	p.results.wait()
 	close(p.done)
+}
+
+// startSettings begins to read the settings of the source, if that was asked for. The
+// channel is closed when that has ended.
+func (l *loop) startSettings() <-chan struct{} {
+	read := make(chan struct{})
+	if l.sourceURL == nil {
+		close(read)
+		return read
+	}
+	l.mu.Lock()
+	l.outbox.hold(time.Now().Add(settingsWait))
+	l.unlock()
+	go func() {
+		defer close(read)
+		l.readSettings(l.attempts)
+	}()
+	return read
 }
 
 // idleWait is how long the loop sleeps when it has nothing to do by itself.
@@ -114,7 +139,7 @@ func (l *loop) startDue(now, gate time.Time) (next time.Time) {
 		if !at.After(now) {
 			j.running = true
 			b := j.todo[0]
-			go l.send(l.attempts, j, b.ids, b.body(now))
+			go l.send(l.attempts, j, b.upload(now))
 		} else if at.Before(next) {
 			next = at
 		}
@@ -137,7 +162,7 @@ func (l *loop) handle(o outcome, now time.Time) {
 	l.mu.Lock()
 	defer l.unlock()
 	defer l.removeDone()
-	if l.abandonAt.IsZero() && l.outage.changes(o.status, now) {
+	if l.abandonAt.IsZero() && l.outage.changes(l.policy.Load().Classify(o.status), now) {
 		l.results.note(l.outage.entry(o.status, o.err))
 	}
 	if o.handled || len(j.todo) == 0 { // or abandoned
@@ -145,14 +170,14 @@ func (l *loop) handle(o outcome, now time.Time) {
 	}
 	b := j.todo[0]
 	b.inUse = o.inUse
-	b.attempts++
+	b.tries.Requests++
 	l.stats.Attempts++
 	if o.err != nil && l.abandonAt.IsZero() { // that an attempt was cancelled is no failure
 		l.flushes.failure = o.err
 		b.status, b.err = o.status, o.err
 	}
-	switch v := classify(o.status); {
-	case v == delivered:
+	switch v := l.policy.Load().Classify(o.status); {
+	case v == retry.Delivered:
 		l.end(b, nil)
 		if j.parts != nil {
 			j.parts.accepted = true
@@ -160,45 +185,43 @@ func (l *loop) handle(o outcome, now time.Time) {
 		l.nextPart(j)
 	case !l.abandonAt.IsZero():
 		l.dropJob(j)
-	case v == retry:
+	case v == retry.Again:
 		l.retry(j, o, now)
-	case v == split:
+	case v == retry.Split:
 		l.refuse(j)
 	default:
-		l.end(b, b.lost(DropRefused))
-		l.nextPart(j)
+		l.giveUp(j, DropRefused)
 	}
 }
 
-// retry makes a job wait for its next attempt, or drops its batch after the last
-// one. The caller holds mu.
+// retry makes a job wait for its next attempt, or drops its batch after the last one.
+// The caller holds mu.
 func (l *loop) retry(j *job, o outcome, now time.Time) {
-	b := j.todo[0]
-	if o.retryAfter > 0 {
-		return // it does not count; the gate is closed
-	}
-	if b.failures++; b.failures == 1 {
-		b.taken = l.stats.Delivered
-	}
-	switch {
-	case b.failures < l.MaxAttempts:
-	case l.spool != nil && b.taken == l.stats.Delivered:
-		l.putBack(j)
-	default:
-		l.end(b, b.lost(DropAttempts))
-		l.nextPart(j)
+	step, wait := l.policy.Load().Next(&j.todo[0].tries, o.retryAfter, l.stats.Delivered, now)
+	switch step {
+	case retry.Exhausted:
+		l.giveUp(j, DropAttempts)
 		return
+	case retry.Expired:
+		l.giveUp(j, DropExpired)
+		return
+	case retry.StartOver:
+		l.putBack(j)
 	}
-	j.due = now.Add(backoff(l.backo, max(b.failures, 1)))
+	j.due = now.Add(wait)
 }
 
-// putBack makes a batch start over after its last attempt, since the collector
-// takes no other batch either. The batches that wait go first. The caller holds mu.
-func (l *loop) putBack(j *job) {
+// giveUp drops the first batch of a job. The caller holds mu, as for nextPart.
+func (l *loop) giveUp(j *job, why DropReason) {
 	b := j.todo[0]
-	b.failures = 0
+	l.end(b, b.lost(why))
+	l.nextPart(j)
+}
+
+// putBack lets the batches that wait go before the first of a job. The caller holds mu.
+func (l *loop) putBack(j *job) {
 	if len(j.todo) == 1 && j.parts == nil && len(l.outbox.ready) > 0 {
-		l.outbox.ready.push(b)
+		l.outbox.ready.push(j.todo[0])
 		j.todo[0] = l.outbox.ready.pop()
 	}
 }

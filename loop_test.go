@@ -71,11 +71,11 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 		require.True(t, p.place(callID{}, []byte("{}"), 0, time.Now()))
 	}
 	j := &job{todo: []*batch{p.outbox.ready.pop()}}
-	_, body := p.proceed(&outcome{job: &job{}, status: 429, retryAfter: time.Minute, err: http.ErrAbortHandler})
-	require.Nil(t, body)
+	next := p.proceed(&outcome{job: &job{}, status: 429, retryAfter: time.Minute, err: http.ErrAbortHandler})
+	require.Nil(t, next.body)
 	o := outcome{job: j, status: 200}
-	_, body = p.proceed(&o)
-	require.Nil(t, body)
+	next = p.proceed(&o)
+	require.Nil(t, next.body)
 	require.True(t, o.handled)
 	require.False(t, len(p.outbox.ready) == 0)
 }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 )
 
 // result is the end of a batch, for the callback and, if the batch was lost, for
@@ -151,12 +153,11 @@ type outage struct {
 // that fails now and then does not fill the log.
 const outageEvery = time.Minute
 
-// changes reports whether the status of an attempt begins an outage or ends the one that
-// was told.
-func (u *outage) changes(status int, now time.Time) bool {
-	verdict := classify(status)
-	failed := verdict == retry
-	if failed == u.told || !failed && verdict != delivered || failed && !u.since.IsZero() && now.Sub(u.since) < outageEvery {
+// changes reports whether what the status of an attempt means begins an outage or ends the
+// one that was told.
+func (u *outage) changes(verdict retry.Verdict, now time.Time) bool {
+	failed := verdict == retry.Again
+	if failed == u.told || !failed && verdict != retry.Delivered || failed && !u.since.IsZero() && now.Sub(u.since) < outageEvery {
 		return false
 	}
 	u.told = failed

@@ -26,19 +26,23 @@ type Stats struct {
 type Drops struct {
 	Refused  int64 // DropRefused
 	Attempts int64 // DropAttempts
+	Expired  int64 // DropExpired
 	Overflow int64 // DropOverflow
 	Shutdown int64 // DropShutdown
 	Damaged  int64 // DropDamaged
 }
 
 // Total is the number of calls dropped for any reason.
-func (d Drops) Total() int64 { return d.Refused + d.Attempts + d.Overflow + d.Shutdown + d.Damaged }
+func (d Drops) Total() int64 {
+	return d.Refused + d.Attempts + d.Expired + d.Overflow + d.Shutdown + d.Damaged
+}
 
 // minus is what came since other.
 func (d Drops) minus(other Drops) Drops {
 	return Drops{
 		Refused:  d.Refused - other.Refused,
 		Attempts: d.Attempts - other.Attempts,
+		Expired:  d.Expired - other.Expired,
 		Overflow: d.Overflow - other.Overflow,
 		Shutdown: d.Shutdown - other.Shutdown,
 		Damaged:  d.Damaged - other.Damaged,
@@ -51,6 +55,8 @@ func (d *Drops) add(reason DropReason, calls int64) {
 		d.Refused += calls
 	case DropAttempts:
 		d.Attempts += calls
+	case DropExpired:
+		d.Expired += calls
 	case DropOverflow:
 		d.Overflow += calls
 	case DropShutdown:
@@ -90,6 +96,9 @@ const (
 	DropRefused DropReason = "refused"
 	// DropAttempts: Config.MaxAttempts attempts failed.
 	DropAttempts DropReason = "attempts"
+	// DropExpired: attempts failed for Config.MaxTotalBackoffDuration, or the
+	// collector asked to wait for Config.MaxRateLimitDuration.
+	DropExpired DropReason = "expired"
 	// DropOverflow: under DropOldest, newer calls needed the memory, or the
 	// room in Config.Spool.
 	DropOverflow DropReason = "overflow"

@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 )
 
 const (
@@ -28,13 +30,19 @@ const (
 	maxQuoted = 256
 )
 
+// An upload is what an attempt sends, and of which batch.
+type upload struct {
+	body    []byte // nil if there is none
+	ids     []callID
+	retries int // attempts that were made with the batch before
+}
+
 // sender makes attempts, one after the other, while they succeed.
 type sender struct {
 	*pipeline
 	request *http.Request // what all its requests have in common
 	timer   *time.Timer   // cancels them when an attempt has taken too long
 	answer  []byte        // the buffer that answers are read into
-	ids     []callID      // of the calls in the batch
 
 	// A transport may read a body after RoundTrip has returned, when the answer
 	// came early or the attempt timed out. It reports the end of each reader.
@@ -43,7 +51,7 @@ type sender struct {
 
 // send makes an attempt, and goes on with the batches that wait while attempts
 // succeed. It sends the last outcome to the loop.
-func (p *pipeline) send(ctx context.Context, j *job, ids []callID, body []byte) {
+func (p *pipeline) send(ctx context.Context, j *job, u upload) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &sender{pipeline: p, answer: make([]byte, 512)}
@@ -55,12 +63,11 @@ func (p *pipeline) send(ctx context.Context, j *job, ids []callID, body []byte) 
 	})
 	var o outcome
 	defer func() { p.outcomes <- o }()
-	for body != nil {
+	for u.body != nil {
 		o = outcome{job: j, inUse: true, err: errTransportExit} // unless the attempt returns
-		s.ids = ids
-		o = s.attempt(body)
+		o = s.attempt(u)
 		o.job = j
-		ids, body = p.proceed(&o)
+		u = p.proceed(&o)
 	}
 }
 
@@ -79,39 +86,39 @@ func (e *transportError) Error() string { return e.text }
 func (e *transportError) Unwrap() error { return e.err }
 
 // proceed ends a batch that was delivered, and replaces it in its job by the next one
-// that waits, whose ids and body it returns. It returns nil if there is none, or if the loop
-// is to decide what is next. It also closes the gate: the loop may be busy while
-// other senders go on.
-func (p *pipeline) proceed(o *outcome) (ids []callID, body []byte) {
+// that waits, whose upload it returns. That has no body if there is none, or if the loop is
+// to decide what is next. It also closes the gate: the loop may be busy while other senders
+// go on.
+func (p *pipeline) proceed(o *outcome) upload {
 	p.mu.Lock()
 	defer p.unlock()
 	if o.retryAfter > 0 {
 		p.outbox.hold(time.Now().Add(o.retryAfter))
 	}
 	if o.err != nil || o.inUse {
-		return nil, nil
+		return upload{}
 	}
 	j := o.job
 	if len(j.todo) != 1 || j.parts != nil {
-		return nil, nil
+		return upload{}
 	}
 	p.stats.Attempts++
 	p.end(j.todo[0], nil)
 	j.todo = j.todo[:0]
 	o.handled = true
 	if !p.outbox.gate.IsZero() {
-		return nil, nil
+		return upload{}
 	}
 	b := p.outbox.ready.pop()
 	if b == nil {
-		return nil, nil
+		return upload{}
 	}
 	j.todo = append(j.todo, b)
-	return b.ids, b.body(time.Now())
+	return b.upload(time.Now())
 }
 
 // attempt sends a body once.
-func (s *sender) attempt(body []byte) (o outcome) {
+func (s *sender) attempt(u upload) (o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
 			o = outcome{err: fmt.Errorf("the HTTP transport panicked: %v", r)}
@@ -120,9 +127,9 @@ func (s *sender) attempt(body []byte) (o outcome) {
 	}()
 	started := time.Now()
 	s.timer.Reset(s.timeout)
-	o = s.post(body)
+	o = s.post(u)
 	if s.log.verbose {
-		s.log.log(s.request.Context(), attempted(o, len(body), time.Since(started)))
+		s.log.log(s.request.Context(), attempted(o, len(u.body), time.Since(started)))
 	}
 	return o
 }
@@ -144,24 +151,28 @@ func attempted(o outcome, size int, took time.Duration) entry {
 	return e
 }
 
-func (s *sender) post(body []byte) outcome {
+func (s *sender) post(u upload) outcome {
 	ctx := s.request.Context()
 	if s.Value != nil {
-		ctx = context.WithValue(ctx, idsKey{}, s.ids)
+		ctx = context.WithValue(ctx, idsKey{}, u.ids)
 	}
 	request := s.request.WithContext(ctx)
 	if !s.direct() { // other code may write to it
 		request = s.request.Clone(ctx)
+	}
+	if u.retries > 0 {
+		request.Header = s.request.Header.Clone()
+		request.Header.Set(retry.HeaderCount, strconv.Itoa(u.retries))
 	}
 	s.readers.Store(0)
 	s.read.Store(0)
 	request.GetBody = func() (io.ReadCloser, error) {
 		s.readers.Add(1)
 		// net/http would flush before a body of another type.
-		return io.NopCloser(bytes.NewReader(body)), nil
+		return io.NopCloser(bytes.NewReader(u.body)), nil
 	}
 	request.Body, _ = request.GetBody()
-	request.ContentLength = int64(len(body))
+	request.ContentLength = int64(len(u.body))
 	res, err := s.do(request)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return outcome{err: cause}
@@ -173,14 +184,15 @@ func (s *sender) post(body []byte) outcome {
 	if res.StatusCode != http.StatusSwitchingProtocols { // a read after it would not time out
 		text = s.readAnswer(res)
 	}
-	if classify(res.StatusCode) == delivered {
+	policy := s.policy.Load()
+	if policy.Classify(res.StatusCode) == retry.Delivered {
 		return outcome{status: res.StatusCode}
 	}
-	o := outcome{status: res.StatusCode, err: s.answerError(res.StatusCode, text)}
-	if classify(res.StatusCode) == retry {
-		o.retryAfter = parseRetryAfter(res.Header.Get("Retry-After"), time.Now())
+	return outcome{
+		status:     res.StatusCode,
+		retryAfter: policy.RetryAfter(res.StatusCode, res.Header, time.Now()),
+		err:        s.answerError(res.StatusCode, text),
 	}
-	return o
 }
 
 // direct reports whether requests go to the transport without an http.Client, whose
@@ -213,7 +225,7 @@ func (s *sender) readAnswer(res *http.Response) []byte {
 		return s.answer[:n]
 	}
 	rest := io.LimitReader(res.Body, maxAnswer)
-	if classify(res.StatusCode) == delivered {
+	if s.policy.Load().Classify(res.StatusCode) == retry.Delivered {
 		_, _ = io.Copy(io.Discard, rest)
 		return s.answer
 	}

@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -26,6 +27,12 @@ type Config struct {
 	// and stores nothing of it. Defaults to false: the good calls are stored and
 	// the bad ones recorded, and the answer is 200, as the service does.
 	Strict bool
+	// HTTPConfig is what the settings of each source say of retries: a JSON object with
+	// rateLimitConfig, backoffConfig or both, which is served as it is, at
+	// /v1/projects/{writeKey}/settings under integrations["Segment.io"].httpConfig. The
+	// service's libraries for browsers and mobile devices read it, and a client whose
+	// Config.SettingsEndpoint is the server's URL. Defaults to none.
+	HTTPConfig json.RawMessage
 	// InProcess makes the server listen nowhere: it is reached by its Transport
 	// alone. Defaults to false.
 	InProcess bool
@@ -54,7 +61,7 @@ func (c Config) engine() engine.Config {
 	c.Sender.Policy.AllowLoopback = true
 	return engine.Config{
 		Sources: c.Sources, Destinations: c.Destinations, AnyWriteKey: c.AnyWriteKey || len(c.Sources) == 0,
-		Strict: c.Strict, Messages: true, Limits: c.Limits, DedupWindow: c.DedupWindow, History: history.New(c.KeepCalls),
+		Strict: c.Strict, HTTPConfig: c.HTTPConfig, Messages: true, Limits: c.Limits, DedupWindow: c.DedupWindow, History: history.New(c.KeepCalls),
 		Sender: c.Sender, Jitter: c.Jitter, Logger: c.Logger,
 	}
 }

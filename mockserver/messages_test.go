@@ -1,6 +1,7 @@
 package mockserver_test
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/admin"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
@@ -77,6 +79,65 @@ func TestLibrariesLearnWhereToSend(t *testing.T) {
 	res, text := ask(t, http.MethodGet, srv.URL+"/v1/projects/nobody/settings", "")
 	assert.Equal(t, http.StatusUnauthorized, res.StatusCode)
 	assert.Equal(t, "unknown_write_key", answer(t, text)["code"])
+}
+
+func TestSettingsSayHowToTryAgain(t *testing.T) {
+	for config, want := range map[string]any{
+		``:   nil,
+		`{}`: map[string]any{},
+		`{"backoffConfig":{"maxRetryCount":3,"statusCodeOverrides":{"404":"retry"}},"rateLimitConfig":{"enabled":false}}`: map[string]any{
+			"backoffConfig":   map[string]any{"maxRetryCount": 3.0, "statusCodeOverrides": map[string]any{"404": "retry"}},
+			"rateLimitConfig": map[string]any{"enabled": false},
+		},
+	} {
+		c := mockserver.Config{InProcess: true}
+		if config != "" {
+			c.HTTPConfig = json.RawMessage(config)
+		}
+		srv := mockserver.RunT(t, c)
+		res, err := srv.Client().Get(srv.URL + "/v1/projects/k1/settings")
+		require.NoError(t, err)
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		service := answer(t, string(text))["integrations"].(map[string]any)["Segment.io"].(map[string]any)
+		assert.Equal(t, want, service["httpConfig"])
+		assert.Equal(t, want != nil, len(service) == 8)
+	}
+	for _, wrong := range []string{`{`, `[]`, `3`, `null`, `"x"`} {
+		_, err := mockserver.Run(mockserver.Config{HTTPConfig: json.RawMessage(wrong)})
+		require.ErrorContains(t, err, "HTTPConfig is ")
+	}
+}
+
+func TestRetryCountIsRecorded(t *testing.T) {
+	srv := mockserver.RunT(t)
+	post := func(id string, header ...string) {
+		res, _ := ask(t, http.MethodPost, srv.URL+"/v1/batch", `{"writeKey":"k","batch":[{"type":"track","event":"E","userId":"u","messageId":"`+id+`"}]}`, header...)
+		require.Equal(t, http.StatusOK, res.StatusCode)
+	}
+	for id, header := range map[string]string{"none": "", "0": "0", "3": "3", "-1": "-1", "x": "x", "99999999999": "99999999999"} {
+		want := 0
+		if id == "3" {
+			want = 3
+		}
+		if header == "" {
+			post(id)
+		} else {
+			post(id, "X-Retry-Count: "+header)
+		}
+		record, ok := srv.Call(id)
+		require.True(t, ok)
+		assert.Equal(t, want, record.RetryCount, id)
+	}
+	post("none", "X-Retry-Count: 2") // whose first answer was lost
+	record, _ := srv.Call("none")
+	assert.Equal(t, 2, record.RetryCount)
+	assert.Equal(t, 1, record.Repeats)
+	_, text := ask(t, http.MethodGet, srv.URL+"/api/v1/calls/k/none", "")
+	assert.Regexp(t, `"retryCount": ?2\b`, text)
+	key := event.KeyOf(record.Call.Source, "none")
+	_, page := ask(t, http.MethodGet, srv.URL+"/?call="+hex.EncodeToString(key[:]), "")
+	assert.Contains(t, page, "X-Retry-Count")
 }
 
 func TestMessagesAreDrainedWithoutWhatDiffers(t *testing.T) {

@@ -21,7 +21,7 @@
 //	name                            kind             unit
 //	analytics.client.call.accepted  counter          {call}
 //	analytics.client.call.delivered counter          {call}
-//	analytics.client.call.dropped   counter          {call}     by error.type: refused, attempts, overflow, shutdown, damaged
+//	analytics.client.call.dropped   counter          {call}     by error.type: refused, attempts, expired, overflow, shutdown, damaged
 //	analytics.client.call.rejected  counter          {call}     by error.type: invalid, too_large, queue_full, spool, closed
 //	analytics.client.call.recovered counter          {call}
 //	analytics.client.call.pending   up-down counter  {call}

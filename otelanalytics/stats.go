@@ -99,6 +99,7 @@ var gauges = []gauge{
 		values: []reading{
 			{string(analytics.DropRefused), func(s *analytics.Stats) int64 { return s.Dropped.Refused }},
 			{string(analytics.DropAttempts), func(s *analytics.Stats) int64 { return s.Dropped.Attempts }},
+			{string(analytics.DropExpired), func(s *analytics.Stats) int64 { return s.Dropped.Expired }},
 			{string(analytics.DropOverflow), func(s *analytics.Stats) int64 { return s.Dropped.Overflow }},
 			{string(analytics.DropShutdown), func(s *analytics.Stats) int64 { return s.Dropped.Shutdown }},
 			{string(analytics.DropDamaged), func(s *analytics.Stats) int64 { return s.Dropped.Damaged }},

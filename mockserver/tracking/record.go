@@ -3,11 +3,16 @@ package tracking
 // A Record is a call and what became of it.
 type Record struct {
 	// Seq counts the calls from 1 in the order in which they were accepted.
-	Seq      int64
-	Call     Call
-	Repeats  int       // how often it was sent again
-	Ends     []Ended   // what was decided about it, by any destination, oldest first
-	Attempts []Attempt // the requests to webhooks that were made for it, oldest first
+	Seq     int64
+	Call    Call
+	Repeats int // how often it was sent again
+	// RetryCount is the X-Retry-Count of the request that brought the call, the newest
+	// if there were several: how many requests with it the sender had made before, of
+	// which some may have failed on their way. 0 is a first attempt, or a sender that
+	// does not say.
+	RetryCount int
+	Ends       []Ended   // what was decided about it, by any destination, oldest first
+	Attempts   []Attempt // the requests to webhooks that were made for it, oldest first
 	// Partial reports whether the call was first heard of when it was attempted: what
 	// other destinations did with it before is not known.
 	Partial bool

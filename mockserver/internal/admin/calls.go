@@ -78,6 +78,7 @@ type callView struct {
 	Seq int64 `json:"seq"`
 	tracking.Call
 	Repeats      int             `json:"repeats"`
+	RetryCount   int             `json:"retryCount"`
 	Attempts     int             `json:"attempts"`
 	Destinations []callState     `json:"destinations"`
 	Synthetic    bool            `json:"synthetic"`      // the collector made it itself
@@ -96,7 +97,7 @@ type callState struct {
 
 func viewCall(r *tracking.Record) callView {
 	v := callView{
-		Seq: r.Seq, Call: r.Call, Repeats: r.Repeats, Attempts: len(r.Attempts),
+		Seq: r.Seq, Call: r.Call, Repeats: r.Repeats, RetryCount: r.RetryCount, Attempts: len(r.Attempts),
 		Destinations: []callState{}, Synthetic: history.IsSynthetic(&r.Call),
 	}
 	for _, e := range slices.Backward(r.Ends) {

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -33,6 +35,10 @@ type Config struct {
 	// and stores nothing of it. Defaults to false: the good calls are stored and
 	// the bad ones recorded, and the answer is 200, as the service does.
 	Strict bool
+	// HTTPConfig is what the settings of each source say of retries, a JSON object:
+	// integrations["Segment.io"].httpConfig at /v1/projects/{writeKey}/settings.
+	// Defaults to none, as the service's.
+	HTTPConfig json.RawMessage
 	// Messages has New serve /messages: the calls that came since they were
 	// drained last, as a JSON array. GET shows them; POST, or GET with the parameter
 	// drain, drains them. Defaults to false.
@@ -142,4 +148,13 @@ func (c Config) withDefaults() Config {
 // saysHTTPS reports whether a request came by HTTPS, or says that it came so to a proxy.
 func saysHTTPS(r *http.Request) bool {
 	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+}
+
+// checkHTTPConfig returns what is wrong with an HTTPConfig.
+func checkHTTPConfig(raw json.RawMessage) error {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); raw != nil && (err != nil || object == nil) {
+		return fmt.Errorf(`mockserver: HTTPConfig is %.100q; it must be a JSON object such as {"backoffConfig":{"maxRetryCount":3}}`, raw)
+	}
+	return nil
 }

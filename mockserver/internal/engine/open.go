@@ -29,7 +29,10 @@ func New(config Config) (*Collector, error) {
 		workers: workers{byName: map[string]*delivery.Worker{}},
 		started: time.Now().Truncate(time.Millisecond),
 	}
-	var err error
+	err := checkHTTPConfig(config.HTTPConfig)
+	if err != nil {
+		return nil, err
+	}
 	if c.sender, err = sender.New(config.Sender, config.WrapTransport); err != nil {
 		return nil, fmt.Errorf("mockserver: %w", err)
 	}
@@ -41,7 +44,8 @@ func New(config Config) (*Collector, error) {
 	c.observer = append(event.Observers{config.History, c.users}, config.Observers...)
 	c.ingest = ingest.NewHandler(ingest.Config{
 		Journal: config.Journal, Observer: c.observer, Dedup: c.dedup, Log: config.Logger, Limits: config.Limits, Strict: config.Strict,
-		Sources: func() *ingest.SourceTable { return c.settings.now.Load().sources },
+		HTTPConfig: config.HTTPConfig,
+		Sources:    func() *ingest.SourceTable { return c.settings.now.Load().sources },
 		Integrations: func(source string) []string {
 			return routing.IntegrationsOf(source, c.settings.now.Load().Destinations)
 		},

@@ -11,6 +11,7 @@ import (
 type Batch struct {
 	Source     string
 	ReceivedAt time.Time
+	RetryCount int // how many requests with the batch came before, as this one says by X-Retry-Count; not stored
 	Calls      []tracking.Call
 }
 

@@ -44,7 +44,8 @@ func (h *History) addAccepted(a event.Accepted) {
 	defer h.mu.Unlock()
 	slab := make([]callEntry, len(a.Calls)) // one allocation: they will be forgotten together
 	for i := range a.Calls {
-		h.keep(a.Keys[i], &a.Calls[i], &slab[i]).Record.Partial = false
+		r := h.keep(a.Keys[i], &a.Calls[i], &slab[i]).Record
+		r.Partial, r.RetryCount = false, a.RetryCount
 	}
 	h.tally.add(a.ReceivedAt, tallyAccepted, len(a.Calls))
 	h.wake()
@@ -56,6 +57,7 @@ func (h *History) addRepeated(b event.Batch) {
 	for i := range b.Calls {
 		if e := h.byCall[event.KeyOf(b.Calls[i].Source, b.Calls[i].ID)]; e != nil {
 			e.Record.Repeats++
+			e.Record.RetryCount = b.RetryCount
 			h.feed.touch(e)
 		}
 	}

@@ -81,7 +81,7 @@ func (d *Dedup) tryReserve(b event.Batch, hashes []event.Key) (fresh, repeated e
 	defer d.mu.Unlock()
 	d.age()
 	mine = &reservation{hashes: make([]event.Key, 0, len(hashes)), done: make(chan struct{})}
-	fresh, repeated = b, event.Batch{Source: b.Source, ReceivedAt: b.ReceivedAt}
+	fresh, repeated = b, event.Batch{Source: b.Source, ReceivedAt: b.ReceivedAt, RetryCount: b.RetryCount}
 	for i, h := range hashes {
 		state, known := d.known(h)
 		if known && state == beingStored && !slices.Contains(mine.hashes, h) {

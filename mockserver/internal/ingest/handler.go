@@ -3,6 +3,7 @@ package ingest
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -18,7 +19,7 @@ type appender interface {
 	Append(ctx context.Context, b event.Batch) error
 }
 
-// A Config is what the tracking API needs. All of it must be set.
+// A Config is what the tracking API needs. All of it must be set but HTTPConfig.
 type Config struct {
 	Journal  appender
 	Observer event.Observer
@@ -26,6 +27,8 @@ type Config struct {
 	Log      *slog.Logger
 	Limits   tracking.Limits
 	Strict   bool // a request with a wrong call is refused as a whole
+
+	HTTPConfig json.RawMessage // what the settings of sources say of retries; nil for nothing
 
 	Sources      func() *SourceTable          // those that apply
 	Integrations func(source string) []string // the names of those that get the calls of a source from the server

@@ -9,8 +9,9 @@ import (
 const serviceIntegration = "Segment.io"
 
 // serveProject answers what the browser's and the mobile libraries ask for when they
-// start: where to send, which is where they asked; which destinations get calls from the
-// server and so need no code in the page; and which share of their metrics to send.
+// start: where to send, which is where they asked, and how to try again; which
+// destinations get calls from the server and so need no code in the page; and which share
+// of their metrics to send.
 func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key string) {
 	source, known := h.config.Sources().SourceOf(key)
 	if !known {
@@ -23,14 +24,18 @@ func (h *Handler) serveProject(w http.ResponseWriter, r *http.Request, key strin
 	}
 	type object = map[string]any
 	enabled := object{"__default": object{"enabled": true, "integrations": object{}}}
+	service := object{
+		"apiKey": key, "apiHost": host, "protocol": protocol, "retryQueue": true, "addBundledMetadata": true,
+		"unbundledIntegrations": h.config.Integrations(source), "maybeBundledConfigIds": object{},
+	}
+	if h.config.HTTPConfig != nil {
+		service["httpConfig"] = h.config.HTTPConfig
+	}
 	header := w.Header()
 	header["Content-Type"], header["X-Content-Type-Options"] = contentJSON, noSniff
 	header.Set("Cache-Control", "no-store") // it depends on the Host that was asked
 	_ = json.NewEncoder(w).Encode(object{
-		"integrations": object{serviceIntegration: object{
-			"apiKey": key, "apiHost": host, "protocol": protocol, "retryQueue": true, "addBundledMetadata": true,
-			"unbundledIntegrations": h.config.Integrations(source), "maybeBundledConfigIds": object{},
-		}},
+		"integrations":       object{serviceIntegration: service},
 		"plan":               object{"track": enabled, "identify": enabled, "group": enabled},
 		"edgeFunction":       object{},
 		"middlewareSettings": object{},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -19,11 +20,26 @@ func (h *Handler) take(r *http.Request, typ string) *requestError {
 	if refused := body.readRequest(r, h.config.Limits.BodyBytes); refused != nil {
 		return refused
 	}
-	return h.takeBody(r.Context(), body, typ, WriteKeysOf(r))
+	return h.takeBody(r.Context(), body, typ, WriteKeysOf(r), retryCount(r.Header))
 }
 
-// takeBody takes the calls of a body that has been read.
-func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, keys WriteKeys) *requestError {
+// retryCount returns how many requests with the same calls came before this one, as it
+// says itself: 0 for the first, and for what is no number.
+func retryCount(header http.Header) int {
+	said := header.Get("X-Retry-Count")
+	if said == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(said, 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// takeBody takes the calls of a body that has been read, from a request that came after
+// some retries.
+func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, keys WriteKeys, retries int) *requestError {
 	p := &body.post
 	if refused := p.parse(body.Bytes(), typ, h.config.Limits); refused != nil {
 		return refused
@@ -41,6 +57,7 @@ func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, k
 		return refused
 	}
 	for _, b := range s.batches {
+		b.RetryCount = retries
 		if refused := h.store(ctx, b, s.held()); refused != nil {
 			return refused
 		}

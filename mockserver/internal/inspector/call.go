@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -93,6 +94,9 @@ func (in *Inspector) panel(ref string, filter callFilter) (*callPanel, bool) {
 func (p *callPanel) readRecord(r *tracking.Record, destinations []engine.AttachedDestination) {
 	c := &r.Call
 	p.Title, p.Facts = titleOf(c), factsOf(c)
+	if r.RetryCount > 0 {
+		p.Facts = append(p.Facts, fact{"X-Retry-Count", strconv.Itoa(r.RetryCount)})
+	}
 	p.Corrections = correctionsOf(r)
 	p.Body, p.Bytes = layOut(c.Body, markCorrected), len(c.Body)
 	for _, s := range deliveryStatesOf(r, destinations) {

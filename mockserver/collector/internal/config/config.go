@@ -19,10 +19,12 @@ type Config struct {
 	Sync   Sync   `yaml:"sync"`
 	Strict bool   `yaml:"strict"` // answer 400 to a request with a bad call
 	Limits Limits `yaml:"limits"`
-	Egress Egress `yaml:"egress"`
-	Admin  Admin  `yaml:"admin"`
-	TLS    TLS    `yaml:"tls"`
-	Log    Log    `yaml:"log"`
+	// HTTPConfig is what the settings of each source say of retries.
+	HTTPConfig JSONObject `yaml:"httpConfig"`
+	Egress     Egress     `yaml:"egress"`
+	Admin      Admin      `yaml:"admin"`
+	TLS        TLS        `yaml:"tls"`
+	Log        Log        `yaml:"log"`
 
 	Sources      []Source      `yaml:"sources"`
 	Destinations []Destination `yaml:"destinations"`
@@ -67,6 +69,9 @@ type Limits struct {
 	DedupCalls     int      `yaml:"dedupCalls"`
 	History        int      `yaml:"history"`
 }
+
+// A JSONObject is a JSON object as it is written.
+type JSONObject []byte
 
 // Egress says where webhooks may be, and how they are reached.
 type Egress struct {

@@ -36,6 +36,7 @@ data: queue
 sync: 1s
 strict: true
 limits: {queue: 10GB, keep: 12h, bodyBytes: 1MiB, callBytes: 64KiB, batchCalls: 5_000, callsPerSecond: 100, concurrency: 16, dedupWindow: 48h, dedupCalls: 1000, history: 500}
+httpConfig: '{"backoffConfig":{"maxRetryCount":3}}'
 egress:
   allow: [10.1.0.0/16, "fd00::/8"]
   proxy: environment
@@ -67,9 +68,10 @@ destinations:
 			Queue: 10e9, Keep: Duration(12 * time.Hour), BodyBytes: 1 << 20, CallBytes: 64 << 10, BatchCalls: 5000, CallsPerSecond: 100,
 			Concurrency: 16, DedupWindow: Duration(48 * time.Hour), DedupCalls: 1000, History: 500,
 		},
-		Egress: Egress{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}, Proxy: "environment"},
-		Admin:  Admin{Listen: "127.0.0.1:9000", TokenFile: filepath.Join(dir, "token"), Token: "let me in", Hosts: []string{"collector.example.com"}},
-		Log:    Log{Level: "debug", Format: "json"},
+		HTTPConfig: JSONObject(`{"backoffConfig":{"maxRetryCount":3}}`),
+		Egress:     Egress{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}, Proxy: "environment"},
+		Admin:      Admin{Listen: "127.0.0.1:9000", TokenFile: filepath.Join(dir, "token"), Token: "let me in", Hosts: []string{"collector.example.com"}},
+		Log:        Log{Level: "debug", Format: "json"},
 		Sources: []Source{
 			{Name: "web", WriteKey: "from the environment"},
 			{Name: "app", WriteKey: "a key from a file b ${kept}", CallsPerSecond: 5},
@@ -97,13 +99,15 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"a key twice", store + "data: e", `c.yaml:2:1: is not YAML: mapping key "data" already defined at [1:1]`},
 		{"two documents", store + "---\nlisten: :1", `c.yaml:3:7: a second document begins here: keep one document in the file`},
 		{"a list for a mapping", "- data", `c.yaml:1:1: is a list: make it a group of settings, each on a line of its own as name: value`},
-		{"a typing error", store + "lisen: :8765", `c.yaml:2:1: lisen is no setting: did you mean listen? The settings here are admin, data, destinations, egress, limits, listen, log, nats, sources, strict, sync, tls`},
+		{"a typing error", store + "lisen: :8765", `c.yaml:2:1: lisen is no setting: did you mean listen? The settings here are admin, data, destinations, egress, httpConfig, limits, listen, log, nats, sources, strict, sync, tls`},
 		{"a setting of another name", store + "sources: [{name: web, writeKey: k, rate: 3}]", `c.yaml:2:36: sources[0].rate is no setting: the settings here are callsPerSecond, name, writeKey`},
 		{"an unknown key", store + "sources:\n  - name: web\n    secret: x\n    writeKey: y", `c.yaml:4:5: sources[0].secret is no setting: the settings here are callsPerSecond, name, writeKey`},
 		{"a text for a list", store + "sources: web", `c.yaml:2:10: sources is one value: make it a list, each item after a hyphen`},
 		{"a list for a text", store + "listen: [1]", `c.yaml:2:9: listen is a list: use a text`},
 		{"a text for a mapping", store + "limits: small", `c.yaml:2:9: limits is one value: make it a group of settings, each on a line of its own as name: value`},
 		{"a mapping for a size", store + "limits:\n  queue: {a: b}", `c.yaml:3:10: limits.queue is a group of settings: use one value`},
+		{"no JSON", store + "httpConfig: x", `c.yaml:2:13: httpConfig is "x": use a JSON object in quotes, such as '{"backoffConfig":{"maxRetryCount":3}}'`},
+		{"no JSON object", store + "httpConfig: '[]'", `c.yaml:2:13: httpConfig is "[]": use a JSON object in quotes, such as '{"backoffConfig":{"maxRetryCount":3}}'`},
 		{"a size", store + "limits: {queue: 10 potatoes}", `c.yaml:2:17: limits.queue is "10 potatoes": use a size such as 512KB, 8GB or 8GiB`},
 		{"a size below nothing", store + "limits: {queue: -1GB}", `c.yaml:2:17: limits.queue is "-1GB": use a size such as 512KB, 8GB or 8GiB`},
 		{"a size beyond what is stored", store + "limits: {bodyBytes: 5MiB}", `c.yaml:2:10: limits.bodyBytes is more than can be stored as one: use at most 4MiB`},

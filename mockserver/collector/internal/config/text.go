@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
@@ -48,5 +49,15 @@ func (s *Sync) UnmarshalText(text []byte) error {
 		return errors.New("use always, which loses nothing in a power cut, or how much may be lost, such as 1s")
 	}
 	*s = Sync(v)
+	return nil
+}
+
+// UnmarshalText reads a JSON object.
+func (o *JSONObject) UnmarshalText(text []byte) error {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(text, &object) != nil || object == nil {
+		return errors.New(`use a JSON object in quotes, such as '{"backoffConfig":{"maxRetryCount":3}}'`)
+	}
+	*o = text
 	return nil
 }

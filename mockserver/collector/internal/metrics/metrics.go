@@ -30,6 +30,7 @@ type Metrics struct {
 	sources map[string]bool
 
 	accepted, repeated         *prometheus.CounterVec
+	retried                    *prometheus.CounterVec
 	rejected, refused          *prometheus.CounterVec
 	attempts, deliveries       *prometheus.CounterVec
 	attemptSeconds, lagSeconds *prometheus.HistogramVec
@@ -63,6 +64,7 @@ func New(version string) *Metrics {
 	}
 	m.accepted = counter("collector_calls_accepted_total", "Calls that were stored.", "source")
 	m.repeated = counter("collector_calls_repeated_total", "Calls that were stored before, and not again.", "source")
+	m.retried = counter("collector_calls_retried_total", "Calls, of those stored and repeated, in a request that says by X-Retry-Count that it is not the first with them.", "source")
 	m.rejected = counter("collector_calls_rejected_total", "Calls that were not taken though their request was, by what was wrong.", "code")
 	m.refused = counter("collector_requests_refused_total", "Requests that were refused as a whole, by what was wrong.", "code")
 	m.attempts = counter("collector_attempts_total", "Requests to webhooks.", "destination", "verdict", "reason")
@@ -109,8 +111,10 @@ func (m *Metrics) Observe(e event.Event) {
 	switch e := e.(type) {
 	case event.Accepted:
 		m.accepted.WithLabelValues(m.source(e.Source)).Add(float64(len(e.Calls)))
+		m.countRetried(e.Batch)
 	case event.Repeated:
 		m.repeated.WithLabelValues(m.source(e.Source)).Add(float64(len(e.Calls)))
+		m.countRetried(e.Batch)
 	case tracking.Rejection:
 		m.rejected.WithLabelValues(string(e.Code)).Inc()
 	case event.Refusal:
@@ -120,6 +124,12 @@ func (m *Metrics) Observe(e event.Event) {
 		m.attemptSeconds.WithLabelValues(e.Destination).Observe(e.Duration.Seconds())
 	case tracking.Ended:
 		m.ended(e)
+	}
+}
+
+func (m *Metrics) countRetried(b event.Batch) {
+	if b.RetryCount > 0 {
+		m.retried.WithLabelValues(m.source(b.Source)).Add(float64(len(b.Calls)))
 	}
 }
 

@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -124,7 +125,7 @@ func openCollector(o Options, s *store, metrics event.Observer) (*engine.Collect
 	settings, limits := c.Settings(), c.Limits
 	options := engine.Config{
 		Sources: settings.Sources, Destinations: settings.Destinations,
-		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
+		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, HTTPConfig: json.RawMessage(c.HTTPConfig), Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
 		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
 		Sender: sender, Journal: s.queue, Store: s.settings, State: s.state, History: s.history,
 		Observers: []event.Observer{metrics, s.attempts}, IsHTTPS: o.isHTTPS, Logger: o.Log,

@@ -64,6 +64,7 @@ func needRestart(before, after *config.Config) (names []string) {
 		{"sync", func(c *config.Config) any { return c.Sync }},
 		{"strict", func(c *config.Config) any { return c.Strict }},
 		{"limits", func(c *config.Config) any { return c.Limits }},
+		{"httpConfig", func(c *config.Config) any { return c.HTTPConfig }},
 		{"egress", func(c *config.Config) any { return c.Egress }},
 		{"admin.listen", func(c *config.Config) any { return c.Admin.Listen }},
 		{"tls", func(c *config.Config) any { return c.TLS.CertFile != "" }},

@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,7 +58,10 @@ func get(t *testing.T, client *http.Client, url, token string) (int, string) {
 }
 
 // send sends a batch of n calls, and reports whether they were taken.
-func send(url, key, prefix string, n int) bool {
+func send(url, key, prefix string, n int) bool { return sendAgain(url, key, prefix, n, 0) }
+
+// sendAgain sends calls in a request that says how many came before it.
+func sendAgain(url, key, prefix string, n, retries int) bool {
 	var calls []string
 	for i := range n {
 		calls = append(calls, fmt.Sprintf(`{"type":"track","event":"E","userId":"u","messageId":"%s-%d"}`, prefix, i))
@@ -67,6 +71,7 @@ func send(url, key, prefix string, n int) bool {
 		return false
 	}
 	req.SetBasicAuth(key, "")
+	req.Header.Set("X-Retry-Count", strconv.Itoa(retries))
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return false
@@ -159,6 +164,7 @@ func TestLibrariesLearnHTTPSFromProxies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, Options{Config: &config.Config{
 				Listen: "127.0.0.1:0", Data: t.TempDir(), Admin: test.admin, Sources: []config.Source{{Name: "web", WriteKey: "web-key"}},
+				HTTPConfig: config.JSONObject(`{"backoffConfig":{}}`),
 			}})
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/v1/projects/web-key/settings", nil)
 			require.NoError(t, err)
@@ -169,6 +175,7 @@ func TestLibrariesLearnHTTPSFromProxies(t *testing.T) {
 			text, err := io.ReadAll(res.Body)
 			require.NoError(t, err)
 			assert.Contains(t, string(text), `"protocol":"`+test.want+`"`)
+			assert.Contains(t, string(text), `"httpConfig":{"backoffConfig":{}}`)
 		})
 	}
 }
@@ -191,7 +198,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		waitLedgers(t, s, func(ledgers []tracking.Ledger) bool { return ledgers[0].Accepted == n && ledgers[0].Pending == 0 })
 	}
 	require.True(t, send(s.URL(), "web-key", "a", 3))
-	require.True(t, send(s.URL(), "web-key", "a", 3))
+	require.True(t, sendAgain(s.URL(), "web-key", "a", 3, 1))
 	settled(3)
 	refuse.Store(true)
 	require.True(t, send(s.URL(), "web-key", "b", 2))
@@ -207,6 +214,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	for _, want := range []string{
 		`collector_calls_accepted_total{source="web"} 6`,
 		`collector_calls_repeated_total{source="web"} 3`,
+		`collector_calls_retried_total{source="web"} 3`,
 		`collector_calls_rejected_total{code="event_not_defined"} 1`,
 		`collector_requests_refused_total{code="unknown_write_key"} 1`,
 		`collector_attempts_total{destination="hook",reason="",verdict="success"} 3`,

@@ -1,0 +1,202 @@
+// Command e2ecli sends what it is told to by JSON, with the client of this module, and
+// answers by JSON how that ended. It is the program by which a suite of end-to-end tests
+// drives libraries of the service in any language:
+//
+//	e2ecli --input '{"writeKey":"k","apiHost":"http://127.0.0.1:8765","sequences":[
+//		{"delayMs":0,"events":[{"type":"track","event":"Signed Up","userId":"u"}]}]}'
+//
+// Without --input it reads standard input. It writes one object to standard output, such as
+//
+//	{"success":true,"sentBatches":1}
+//	{"success":false,"error":"analytics: 1 call not delivered: …","sentBatches":0}
+//
+// and exits with 0 or 1. The log of the client goes to standard error.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go"
+)
+
+// input is what to do.
+type input struct {
+	WriteKey  string     `json:"writeKey"`
+	APIHost   string     `json:"apiHost"` // a URL. Defaults to the service's
+	CDNHost   string     `json:"cdnHost"` // a URL, of which the source's settings are asked. Defaults to none
+	Sequences []sequence `json:"sequences"`
+	Config    config     `json:"config"`
+}
+
+// A sequence is events that are sent one after the other.
+type sequence struct {
+	DelayMs int               `json:"delayMs"` // before the first
+	Events  []json.RawMessage `json:"events"`
+}
+
+// config configures the client. Zero means the default.
+type config struct {
+	FlushAt       int  `json:"flushAt"`
+	FlushInterval int  `json:"flushInterval"` // in milliseconds. Defaults to 1000
+	MaxRetries    *int `json:"maxRetries"`    // after the first attempt. Defaults to 3
+	Timeout       int  `json:"timeout"`       // of all of it at the end, in seconds. Defaults to 75
+}
+
+// Defaults of the service's own programs.
+const (
+	defaultFlushInterval = 1000
+	defaultMaxRetries    = 3
+	defaultTimeout       = 75
+)
+
+// output is how it ended.
+type output struct {
+	Success     bool   `json:"success"`
+	Error       string `json:"error,omitempty"`
+	SentBatches int64  `json:"sentBatches"` // requests that were answered with a 2xx status
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run returns the exit status.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	var in input
+	sent, err := int64(0), readInput(&in, args, stdin, stderr)
+	if err == nil {
+		sent, err = send(&in, stderr)
+	}
+	out := output{Success: err == nil, SentBatches: sent}
+	if err != nil {
+		out.Error = err.Error()
+	}
+	encoder := json.NewEncoder(stdout)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(out); err != nil || !out.Success {
+		return 1
+	}
+	return 0
+}
+
+func readInput(in *input, args []string, stdin io.Reader, stderr io.Writer) error {
+	flags := flag.NewFlagSet("e2ecli", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	text := flags.String("input", "", "what to send, as `JSON`; standard input without it")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q; there is --input alone", flags.Arg(0))
+	}
+	if *text == "" {
+		all, err := io.ReadAll(stdin)
+		if err != nil {
+			return err
+		}
+		*text = string(all)
+	}
+	if err := json.Unmarshal([]byte(*text), in); err != nil {
+		return fmt.Errorf("the input is not as expected: %w", err)
+	}
+	return nil
+}
+
+// counter counts the requests with calls that are answered with a 2xx status.
+type counter struct {
+	http.RoundTripper
+	sent atomic.Int64
+}
+
+func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := c.RoundTripper.RoundTrip(r)
+	if err == nil && r.Method == http.MethodPost && res.StatusCode/100 == 2 {
+		c.sent.Add(1)
+	}
+	return res, err
+}
+
+// send sends all sequences, and returns how many batches were taken. The error says what
+// was not delivered, or of the first event that could not be sent what is wrong.
+func send(in *input, stderr io.Writer) (sent int64, err error) {
+	c := &counter{RoundTripper: http.DefaultTransport}
+	client, err := analytics.NewWithConfig(in.WriteKey, clientConfig(in, c, stderr))
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, s := range in.Sequences {
+		time.Sleep(time.Duration(s.DelayMs) * time.Millisecond)
+		for _, event := range s.Events {
+			if wrong := enqueue(client, event); wrong != nil && err == nil {
+				err = fmt.Errorf("event %d: %w", n, wrong)
+			}
+			n++
+		}
+	}
+	limit := time.Duration(cmp.Or(max(in.Config.Timeout, 0), defaultTimeout)) * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	err = errors.Join(err, client.Shutdown(ctx))
+	return c.sent.Load(), err
+}
+
+func clientConfig(in *input, transport http.RoundTripper, stderr io.Writer) analytics.Config {
+	retries := defaultMaxRetries
+	if in.Config.MaxRetries != nil {
+		retries = max(*in.Config.MaxRetries, 0)
+	}
+	return analytics.Config{
+		Endpoint:         in.APIHost,
+		SettingsEndpoint: in.CDNHost,
+		FlushAt:          in.Config.FlushAt,
+		FlushAfter:       time.Duration(cmp.Or(max(in.Config.FlushInterval, 0), defaultFlushInterval)) * time.Millisecond,
+		MaxAttempts:      1 + retries,
+		HTTPClient:       &http.Client{Transport: transport},
+		Logger:           log.New(stderr, "", log.Lmicroseconds),
+		Verbose:          true,
+	}
+}
+
+// messages returns a message of each type of event.
+var messages = map[string]func() analytics.Call{
+	"alias":    func() analytics.Call { return &analytics.Alias{} },
+	"group":    func() analytics.Call { return &analytics.Group{} },
+	"identify": func() analytics.Call { return &analytics.Identify{} },
+	"page":     func() analytics.Call { return &analytics.Page{} },
+	"screen":   func() analytics.Call { return &analytics.Screen{} },
+	"track":    func() analytics.Call { return &analytics.Track{} },
+}
+
+// enqueue makes the call that an event is. The messages have the names of its members.
+func enqueue(client *analytics.Client, event []byte) error {
+	var kind struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(event, &kind); err != nil {
+		return err
+	}
+	message, ok := messages[kind.Type]
+	if !ok {
+		return fmt.Errorf("there is no type %q; the types are alias, group, identify, page, screen and track", kind.Type)
+	}
+	m := message()
+	decoder := json.NewDecoder(bytes.NewReader(event))
+	decoder.UseNumber() // numbers keep their digits
+	if err := decoder.Decode(m); err != nil {
+		return err
+	}
+	return client.Enqueue(context.Background(), m)
+}

@@ -1,0 +1,139 @@
+package retry
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/backo-go"
+)
+
+// httpConfig is what a source's settings may say of retries. A field that is missing
+// leaves what the policy has. Times are in seconds.
+type httpConfig struct {
+	RateLimit *struct {
+		Enabled              *bool    `json:"enabled"`
+		MaxRetryCount        *float64 `json:"maxRetryCount"`
+		MaxRetryInterval     *float64 `json:"maxRetryInterval"`
+		MaxRateLimitDuration *float64 `json:"maxRateLimitDuration"`
+	} `json:"rateLimitConfig"`
+	Backoff *struct {
+		Enabled                 *bool             `json:"enabled"`
+		MaxRetryCount           *float64          `json:"maxRetryCount"`
+		BaseBackoffInterval     *float64          `json:"baseBackoffInterval"`
+		MaxBackoffInterval      *float64          `json:"maxBackoffInterval"`
+		MaxTotalBackoffDuration *float64          `json:"maxTotalBackoffDuration"`
+		JitterPercent           *float64          `json:"jitterPercent"`
+		Default4xxBehavior      string            `json:"default4xxBehavior"`
+		Default5xxBehavior      string            `json:"default5xxBehavior"`
+		StatusCodeOverrides     map[string]string `json:"statusCodeOverrides"`
+	} `json:"backoffConfig"`
+}
+
+// FromSettings returns p as the settings of a source change it, which are the JSON that
+// the service's settings endpoint answers. What they do not say stays as it is, and so
+// does a part whose enabled is false. Numbers out of the service's bounds count as the
+// nearest one in them, and a behavior or a status that is not known as none. The error
+// says that the settings cannot be read; p holds then.
+func (p Policy) FromSettings(settings []byte) (Policy, error) {
+	var s struct {
+		Integrations map[string]json.RawMessage `json:"integrations"`
+	}
+	if err := json.Unmarshal(settings, &s); err != nil {
+		return p, fmt.Errorf("the settings are not JSON as the service's: %w", err)
+	}
+	var own struct {
+		HTTPConfig httpConfig `json:"httpConfig"`
+	}
+	if raw, ok := s.Integrations["Segment.io"]; ok {
+		if err := json.Unmarshal(raw, &own); err != nil {
+			return p, fmt.Errorf(`integrations["Segment.io"].httpConfig cannot be read: %w`, err)
+		}
+	}
+	p.apply(&own.HTTPConfig)
+	return p, nil
+}
+
+// apply changes p by an httpConfig.
+func (p *Policy) apply(c *httpConfig) {
+	if r := c.RateLimit; r != nil && (r.Enabled == nil || *r.Enabled) {
+		if r.MaxRetryCount != nil {
+			p.maxRateLimits = count(r.MaxRetryCount) + 1
+		}
+		set(&p.maxRetryAfter, r.MaxRetryInterval, time.Second, day)
+		set(&p.MaxRateLimit, r.MaxRateLimitDuration, 10*time.Second, day)
+	}
+	b := c.Backoff
+	if b == nil || b.Enabled != nil && !*b.Enabled {
+		return
+	}
+	if b.MaxRetryCount != nil {
+		p.Attempts, p.Persist = count(b.MaxRetryCount)+1, false
+	}
+	if b.BaseBackoffInterval != nil || b.MaxBackoffInterval != nil {
+		base, most := defaultBase, defaultCap
+		set(&base, b.BaseBackoffInterval, 100*time.Millisecond, 300*time.Second)
+		set(&most, b.MaxBackoffInterval, 100*time.Millisecond, day)
+		p.Backoff = backo.NewBacko(base, 2, 0, most)
+	}
+	set(&p.MaxBackoff, b.MaxTotalBackoffDuration, time.Minute, 7*day)
+	if b.JitterPercent != nil {
+		p.jitter = clamp(*b.JitterPercent, 0.001, 100) / 100
+	}
+	for i, behavior := range []string{b.Default4xxBehavior, b.Default5xxBehavior} {
+		if v, ok := verdictOf(behavior, 0); ok {
+			p.others[i] = v
+		}
+	}
+	p.override(b.StatusCodeOverrides)
+}
+
+// override changes what statuses mean.
+func (p *Policy) override(behaviors map[string]string) {
+	statuses := map[int]Verdict{}
+	for status, v := range p.statuses {
+		statuses[status] = v
+	}
+	for key, behavior := range behaviors {
+		status, err := strconv.Atoi(key)
+		if err != nil || status < 300 || status > 599 { // what was delivered is not sent again
+			continue
+		}
+		if v, ok := verdictOf(behavior, status); ok {
+			statuses[status] = v
+		}
+	}
+	p.statuses = statuses
+}
+
+// verdictOf returns what a behavior is for a status, 0 for any. What is dropped for its
+// size or for a bad call is split first, so that the good calls are kept.
+func verdictOf(behavior string, status int) (v Verdict, known bool) {
+	switch behavior {
+	case "retry":
+		return Again, true
+	case "drop":
+		if status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge {
+			return Split, true
+		}
+		return Refused, true
+	}
+	return 0, false
+}
+
+const day = 24 * time.Hour
+
+// count returns a number of retries within the service's bounds.
+func count(n *float64) int { return int(clamp(*n, 0, 100)) }
+
+// set sets d to a number of seconds, if there is one, within bounds.
+func set(d *time.Duration, seconds *float64, least, most time.Duration) {
+	if seconds != nil {
+		*d = time.Duration(clamp(*seconds, least.Seconds(), most.Seconds()) * float64(time.Second))
+	}
+}
+
+func clamp(v, least, most float64) float64 { return math.Min(math.Max(v, least), most) }

@@ -1,0 +1,107 @@
+package analytics
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/internal/retry"
+)
+
+const (
+	// maxSettings bounds the settings of a source, in bytes.
+	maxSettings = 4 << 20
+	// settingsWait is how long the first batch waits for the settings at most.
+	settingsWait = 2 * time.Second
+)
+
+// readSettings reads the settings of the source, and replaces the policy as they say. It
+// tries again as for a batch, and ends with ctx. The first answer, whatever it is, opens
+// the gate for batches.
+func (p *pipeline) readSettings(ctx context.Context) {
+	var tries retry.Tries
+	for open := p.openGate; ; open = func() {} {
+		policy := p.policy.Load()
+		changed, o := p.getSettings(ctx, policy)
+		if o.err == nil {
+			p.policy.Store(changed)
+			if p.log.verbose {
+				p.log.log(ctx, entry{level: slog.LevelDebug, message: "settings read", line: "read the settings of the source"})
+			}
+		}
+		open()
+		if o.err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		step, wait := retry.Exhausted, time.Duration(0)
+		if policy.Classify(o.status) == retry.Again {
+			step, wait = policy.Next(&tries, o.retryAfter, 0, time.Now())
+		}
+		if step != retry.Wait {
+			p.log.log(ctx, entry{
+				level: slog.LevelWarn, message: "settings cannot be read", attrs: []slog.Attr{errorAttr(o.err)},
+				line: fmt.Sprintf("the settings of the source cannot be read, so that the client's own stay: %v", o.err),
+			})
+			return
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// openGate ends the wait of the first batch for the settings.
+func (p *pipeline) openGate() {
+	p.mu.Lock()
+	defer p.unlock()
+	if p.stats.Attempts == 0 { // else a collector may have closed it
+		p.outbox.gate = time.Time{}
+		p.work = true
+	}
+}
+
+// getSettings asks for the settings once, and returns the policy as they change it.
+func (p *pipeline) getSettings(ctx context.Context, policy *retry.Policy) (changed *retry.Policy, o outcome) {
+	defer func() {
+		if r := recover(); r != nil {
+			o = outcome{err: fmt.Errorf("the HTTP transport panicked: %v", r)}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	request := (&http.Request{
+		Method: http.MethodGet,
+		URL:    p.sourceURL,
+		Header: http.Header{"User-Agent": p.request.Header["User-Agent"]},
+	}).WithContext(ctx)
+	res, err := p.client.Do(request)
+	if err != nil {
+		return nil, outcome{err: err}
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxSettings))
+	if err != nil {
+		return nil, outcome{err: err}
+	}
+	if policy.Classify(res.StatusCode) != retry.Delivered {
+		return nil, outcome{
+			status:     res.StatusCode,
+			retryAfter: policy.RetryAfter(res.StatusCode, res.Header, time.Now()),
+			err:        p.answerError(res.StatusCode, text),
+		}
+	}
+	next, err := policy.FromSettings(text)
+	if err != nil {
+		return nil, outcome{status: res.StatusCode, err: err}
+	}
+	return &next, outcome{}
+}
