@@ -37,6 +37,9 @@ func (p *pipeline) run() {
 	if p.spool != nil {
 		p.spool.close()
 	}
+	p.mu.Lock()
+	p.outbox.trim(0)
+	p.mu.Unlock()
 	close(p.ended) // a callback may wait for it
 	p.results.wait()
 	close(p.done)
@@ -55,14 +58,14 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 		next = l.timer.watching
 	}
 	for len(l.jobs) < l.MaxInFlight {
-		b := l.outbox.ready.pop()
+		b := l.next(&l.outbox.ready)
 		if b == nil {
 			break
 		}
 		l.jobs = append(l.jobs, &job{todo: []*batch{b}})
 	}
 	l.outbox.busy = len(l.jobs) == l.MaxInFlight
-	finished = l.phase != running && len(l.jobs) == 0 && len(l.outbox.sealed) == 0 && (l.spool == nil || l.spool.finished(!l.abandonAt.IsZero()))
+	finished = l.phase != running && len(l.jobs) == 0 && len(l.outbox.sealed.batches) == 0 && (l.spool == nil || l.spool.finished(!l.abandonAt.IsZero()))
 	gate := l.outbox.held(now)
 	l.unlock()
 	if at := l.startDue(now, gate); at.Before(next) {
@@ -86,7 +89,7 @@ func (l *loop) sealOverdue(now time.Time) {
 // so that the loop soon handles outcomes again.
 func (l *loop) compressOne() {
 	l.mu.Lock()
-	b := l.outbox.sealed.pop()
+	b := l.next(&l.outbox.sealed)
 	l.unlock()
 	if b == nil {
 		return
@@ -95,8 +98,8 @@ func (l *loop) compressOne() {
 	l.mu.Lock()
 	defer l.unlock()
 	l.setZip(b, zip)
-	l.outbox.ready.push(b)
-	l.work = len(l.outbox.sealed) > 0
+	l.queue(&l.outbox.ready, b)
+	l.work = len(l.outbox.sealed.batches) > 0
 }
 
 // startDue begins the attempts that are due, none before the gate opens, and returns
@@ -193,9 +196,9 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 func (l *loop) putBack(j *job) {
 	b := j.todo[0]
 	b.failures = 0
-	if len(j.todo) == 1 && j.parts == nil && len(l.outbox.ready) > 0 {
-		l.outbox.ready.push(b)
-		j.todo[0] = l.outbox.ready.pop()
+	if len(j.todo) == 1 && j.parts == nil && len(l.outbox.ready.batches) > 0 {
+		l.queue(&l.outbox.ready, b)
+		j.todo[0] = l.next(&l.outbox.ready)
 	}
 }
 

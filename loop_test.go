@@ -75,7 +75,7 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	o := outcome{job: j, status: 200}
 	require.Nil(t, p.proceed(&o))
 	require.True(t, o.handled)
-	require.False(t, len(p.outbox.ready) == 0)
+	require.False(t, len(p.outbox.ready.batches) == 0)
 }
 
 // mu is unlocked while the halves of a batch are compressed, which takes long.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/offheap"
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
@@ -165,7 +166,7 @@ type loop struct {
 // setZip replaces the bytes of a batch by their compressed form. The caller holds
 // mu.
 func (l *loop) setZip(b *batch, zip *zipped) {
-	l.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(zip.data)))
+	l.recharge(b, batchOverhead+b.idBytes()+int64(cap(zip.data)))
 	l.buffers.put(b.buf)
 	b.buf, b.zip = nil, zip
 }
@@ -296,21 +297,38 @@ func (o *outbox) held(now time.Time) time.Time {
 	return o.gate
 }
 
-// fifo is a queue of batches.
-type fifo []*batch
+// fifo is a queue of batches. The bytes of some are parked in its store.
+type fifo struct {
+	batches []*batch
+	store   offheap.Store
+}
 
 // push appends a batch.
-func (q *fifo) push(b *batch) { *q = append(*q, b) }
+func (q *fifo) push(b *batch) { q.batches = append(q.batches, b) }
 
 // pop takes the first batch out; it is nil if there is none.
 func (q *fifo) pop() *batch {
-	if len(*q) == 0 {
+	if len(q.batches) == 0 {
 		return nil
 	}
-	b := (*q)[0]
-	(*q)[0] = nil
-	*q = (*q)[1:]
+	b := q.batches[0]
+	q.batches[0] = nil
+	q.batches = q.batches[1:]
 	return b
+}
+
+// idle is the memory of the stores besides that of the batches in them.
+func (o *outbox) idle() int64 { return o.sealed.store.Idle() + o.ready.store.Idle() }
+
+// parked is the number of bytes of batches that are parked.
+func (o *outbox) parked() int64 { return o.sealed.store.Used() + o.ready.store.Used() }
+
+// trim gives idle memory of the stores back, but for keep bytes of each, and a quarter of
+// what is in use: it will soon be needed again.
+func (o *outbox) trim(keep int64) {
+	for _, q := range []*fifo{&o.sealed, &o.ready} {
+		q.store.Trim(max(q.store.Used()/4, keep))
+	}
 }
 
 // sealTimer says when the open batch is sealed though it is not full. It is

@@ -99,7 +99,7 @@ func (p *pipeline) proceed(o *outcome) (body []byte) {
 	if !p.outbox.gate.IsZero() {
 		return nil
 	}
-	b := p.outbox.ready.pop()
+	b := p.next(&p.outbox.ready)
 	if b == nil {
 		return nil
 	}
