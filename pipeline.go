@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/offheap"
@@ -124,6 +125,7 @@ func (p *pipeline) recharge(b *batch, charge int64) {
 func (p *pipeline) release(n int64) {
 	p.budget.release(n)
 	if p.spool != nil {
+		p.spool.noteMemory()
 		p.spool.feed(p.held())
 	}
 }
@@ -216,6 +218,8 @@ type spoolWorker struct {
 	disk   *spool.Log
 	refill int64 // calls are read back while less memory than that is used
 	full   error // of a call that SpoolMaxBytes leaves no room for
+
+	crowded atomic.Bool // calls may have to wait for memory; set with the pipeline's mu held
 
 	wake chan struct{} // capacity 1; sent to when run has work; never closed
 	stop chan struct{} // closed by the loop as it ends

@@ -13,8 +13,7 @@ import (
 func (p *pipeline) add(ctx context.Context, s *scratch, now time.Time) error {
 	encoded := s.call()
 	p.mu.Lock()
-	if b := p.open; b != nil && p.Callback == nil && b.calls+1 < p.FlushAt && b.hasRoom(len(encoded), p.settings) {
-		b.append(encoded)
+	if p.appendToOpen(encoded, 0) {
 		p.mu.Unlock()
 		return nil
 	}
@@ -35,6 +34,17 @@ func (p *pipeline) add(ctx context.Context, s *scratch, now time.Time) error {
 		}
 	}
 	return ErrClosed
+}
+
+// appendToOpen appends a call to the open batch, if that takes no more than that. Seq is
+// as in place. The caller holds mu.
+func (p *pipeline) appendToOpen(encoded []byte, seq uint64) bool {
+	b := p.open
+	if b == nil || p.Callback != nil || b.calls+1 >= p.FlushAt || !b.hasRoom(len(encoded), p.settings) || !b.continues(seq) {
+		return false
+	}
+	b.append(encoded)
+	return true
 }
 
 // place appends a call to the open batch, or to a new one. It reports false if
