@@ -35,8 +35,15 @@ func (l *Log) Append(r *Record, now time.Time) error {
 // storeOne appends a record by a store to the mapped file of the active segment. It
 // reports false if that takes more than the store. The caller holds writeMu.
 func (l *Log) storeOne(r *Record, now time.Time) bool {
-	first := l.waiting.Add(1) == 1 // no record is queued
-	stored := first && !l.stopped.Load() && now.Sub(l.checked) <= checkEvery && l.fitsMapping(r)
+	if l.waiting.Add(1) > 1 { // records may be queued, which have their room
+		l.mu.Lock()
+		if len(l.queue) > 0 {
+			l.writeQueue(now)
+		} else {
+			l.mu.Unlock()
+		}
+	}
+	stored := !l.stopped.Load() && now.Sub(l.checked) <= checkEvery && l.fitsMapping(r)
 	if stored {
 		g := l.active
 		endRecord(r.Buf, g.generation, g.records)
