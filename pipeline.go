@@ -252,6 +252,13 @@ const (
 	diskOnly                   // calls are written only; the worker reads them back as there is memory
 )
 
+// noteMemory sets crowded. The caller holds mu.
+func (w *spoolWorker) noteMemory() {
+	if crowded := w.budget.used > w.budget.enough(); crowded != w.crowded.Load() {
+		w.crowded.Store(crowded)
+	}
+}
+
 // feed wakes the worker if it waits for memory and there is some. Held is the
 // memory of sealed batches: an open one does not wait for the collector. The caller
 // holds mu.

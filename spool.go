@@ -191,13 +191,6 @@ func (w *spoolWorker) appended(records []*spool.Record, now time.Time) {
 	w.noteMemory()
 }
 
-// noteMemory sets crowded. The caller holds mu.
-func (w *spoolWorker) noteMemory() {
-	if crowded := w.budget.used > w.budget.enough(); crowded != w.crowded.Load() {
-		w.crowded.Store(crowded)
-	}
-}
-
 // count counts a call that is written, and places it in a batch unless calls are
 // on the disk alone. The caller holds mu.
 func (w *spoolWorker) count(r *spool.Record, now time.Time) {
