@@ -10,6 +10,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/offheap"
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
@@ -36,6 +37,8 @@ type batch struct {
 
 	zip *zipped // the sealed bytes, compressed; buf is nil then
 
+	parked offheap.String // the bytes of buf, or of zip, which is empty meanwhile
+
 	charge int64 // of the budget
 
 	// Used by the loop alone.
@@ -51,6 +54,22 @@ func (b *batch) size() int {
 		return b.zip.size
 	}
 	return len(b.buf)
+}
+
+// data is what is kept of a sealed batch, as an attempt sends it but for the end.
+func (b *batch) data() *[]byte {
+	if b.zip != nil {
+		return &b.zip.data
+	}
+	return &b.buf
+}
+
+// endLen is how much room a body needs behind the data.
+func (b *batch) endLen() int {
+	if b.zip != nil {
+		return zippedEndLen + tailLen
+	}
+	return tailLen
 }
 
 // callID is what a Result says of a call. The strings are empty without a callback, and

@@ -6,7 +6,7 @@ import "slices"
 // wait for some. It is guarded by the pipeline's mu.
 type budget struct {
 	max  int64
-	used int64
+	used int64         // by calls
 	room chan struct{} // made by a call that waits; closed, and set to nil, when there may be room
 }
 
@@ -65,6 +65,13 @@ func (b *buffers) put(buf []byte) {
 	}
 }
 
+// drop leaves buffers of n bytes, or a little more, to the garbage collector.
+func (b *buffers) drop(n int64) {
+	for n > 0 && len(b.free) > 0 {
+		n -= int64(cap(b.get()))
+	}
+}
+
 // get returns a buffer that was put, or nil.
 func (b *buffers) get() []byte {
 	n := len(b.free)
@@ -72,6 +79,7 @@ func (b *buffers) get() []byte {
 		return nil
 	}
 	buf := b.free[n-1]
+	b.free[n-1] = nil
 	b.free = b.free[:n-1]
 	b.size -= cap(buf)
 	return buf

@@ -160,11 +160,14 @@ type Config struct {
 	SettingsEndpoint string
 
 	// MaxBytes bounds the memory of all calls that are queued, being sent or
-	// to be sent again, and of the results not yet taken by Callback. Beyond it
-	// the client holds idle buffers of MaxInFlight+2 times MaxBatchBytes at most,
-	// a megabyte with Gzip, ten while a Spool is read back, what net/http needs
-	// for MaxInFlight requests, and half a KB for each call of a batch that was
-	// refused and is sent in parts. At least 128 KiB. Defaults to 64 MiB.
+	// to be sent again, and of the results not yet taken by Callback. Memory that
+	// is kept for later calls counts as well, and is given up once they need it.
+	// Beyond MaxBytes the client holds a megabyte with Gzip, ten while a Spool is
+	// read back, what net/http needs for MaxInFlight requests, and half a KB for
+	// each call of a batch that was refused and is sent in parts. Of what waits,
+	// all but 4 MiB is outside of Go's heap on Unix systems: the garbage
+	// collector, which lets a heap grow to twice of what is in use, does not
+	// double it. At least 128 KiB. Defaults to 64 MiB.
 	MaxBytes int64
 
 	// WhenFull is what happens to a call for which MaxBytes leaves no room.

@@ -44,6 +44,9 @@ func (p *pipeline) run() {
 	if p.spool != nil {
 		p.spool.close()
 	}
+	p.mu.Lock()
+	p.outbox.trim(0)
+	p.mu.Unlock()
 	close(p.ended) // a callback may wait for it
 	p.results.wait()
 	close(p.done)
@@ -80,14 +83,15 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 		next = l.timer.watching
 	}
 	for len(l.jobs) < l.MaxInFlight {
-		b := l.outbox.ready.pop()
+		b := l.next(&l.outbox.ready)
 		if b == nil {
 			break
 		}
 		l.jobs = append(l.jobs, &job{todo: []*batch{b}})
 	}
 	l.outbox.busy = len(l.jobs) == l.MaxInFlight
-	finished = l.phase != running && len(l.jobs) == 0 && len(l.outbox.sealed) == 0 && (l.spool == nil || l.spool.finished(!l.abandonAt.IsZero()))
+	finished = l.phase != running && len(l.jobs) == 0 && len(l.outbox.sealed.batches) == 0 && (l.spool == nil || l.spool.finished(!l.abandonAt.IsZero()))
+	l.hurry()
 	gate := l.outbox.held(now)
 	l.unlock()
 	if at := l.startDue(now, gate); at.Before(next) {
@@ -111,7 +115,7 @@ func (l *loop) sealOverdue(now time.Time) {
 // so that the loop soon handles outcomes again.
 func (l *loop) compressOne() {
 	l.mu.Lock()
-	b := l.outbox.sealed.pop()
+	b := l.next(&l.outbox.sealed)
 	l.unlock()
 	if b == nil {
 		return
@@ -120,8 +124,20 @@ func (l *loop) compressOne() {
 	l.mu.Lock()
 	defer l.unlock()
 	l.setZip(b, zip)
-	l.outbox.ready.push(b)
-	l.work = len(l.outbox.sealed) > 0
+	l.queue(&l.outbox.ready, b)
+	l.work = len(l.outbox.sealed.batches) > 0
+}
+
+// hurry has the batches that wait be tried at once when the client is closed: the
+// collector may be back, and a wait may be longer than the closing. The caller holds mu.
+func (l *loop) hurry() {
+	if l.phase == running || l.hurried {
+		return
+	}
+	l.hurried = true
+	for _, j := range l.jobs {
+		j.due = time.Time{}
+	}
 }
 
 // startDue begins the attempts that are due, none before the gate opens, and returns
@@ -220,9 +236,9 @@ func (l *loop) giveUp(j *job, why DropReason) {
 
 // putBack lets the batches that wait go before the first of a job. The caller holds mu.
 func (l *loop) putBack(j *job) {
-	if len(j.todo) == 1 && j.parts == nil && len(l.outbox.ready) > 0 {
-		l.outbox.ready.push(j.todo[0])
-		j.todo[0] = l.outbox.ready.pop()
+	if len(j.todo) == 1 && j.parts == nil && len(l.outbox.ready.batches) > 0 {
+		l.queue(&l.outbox.ready, j.todo[0])
+		j.todo[0] = l.next(&l.outbox.ready)
 	}
 }
 

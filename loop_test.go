@@ -77,7 +77,7 @@ func TestRetryAfterHoldsOtherSendersAtOnce(t *testing.T) {
 	next = p.proceed(&o)
 	require.Nil(t, next.body)
 	require.True(t, o.handled)
-	require.False(t, len(p.outbox.ready) == 0)
+	require.False(t, len(p.outbox.ready.batches) == 0)
 }
 
 // mu is unlocked while the halves of a batch are compressed, which takes long.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/offheap"
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
@@ -123,6 +125,7 @@ func (p *pipeline) recharge(b *batch, charge int64) {
 func (p *pipeline) release(n int64) {
 	p.budget.release(n)
 	if p.spool != nil {
+		p.spool.noteMemory()
 		p.spool.feed(p.held())
 	}
 }
@@ -156,6 +159,7 @@ type loop struct {
 	*pipeline
 	jobs      []*job    // at most MaxInFlight
 	abandonAt time.Time // when attempts that were cancelled are abandoned; zero unless aborting
+	hurried   bool      // it has been closed, see hurry
 	zipper    compressor
 	outage    outage
 
@@ -166,7 +170,7 @@ type loop struct {
 // setZip replaces the bytes of a batch by their compressed form. The caller holds
 // mu.
 func (l *loop) setZip(b *batch, zip *zipped) {
-	l.recharge(b, b.charge-int64(cap(b.buf))+int64(cap(zip.data)))
+	l.recharge(b, batchOverhead+b.idBytes()+int64(cap(zip.data)))
 	l.buffers.put(b.buf)
 	b.buf, b.zip = nil, zip
 }
@@ -217,6 +221,8 @@ type spoolWorker struct {
 	refill int64 // calls are read back while less memory than that is used
 	full   error // of a call that SpoolMaxBytes leaves no room for
 
+	crowded atomic.Bool // calls may have to wait for memory; set with the pipeline's mu held
+
 	wake chan struct{} // capacity 1; sent to when run has work; never closed
 	stop chan struct{} // closed by the loop as it ends
 	done chan struct{} // closed by run as it ends
@@ -247,6 +253,13 @@ const (
 	spilling                   // likewise, but the next call is not placed
 	diskOnly                   // calls are written only; the worker reads them back as there is memory
 )
+
+// noteMemory sets crowded. The caller holds mu.
+func (w *spoolWorker) noteMemory() {
+	if crowded := w.budget.used > w.budget.enough(); crowded != w.crowded.Load() {
+		w.crowded.Store(crowded)
+	}
+}
 
 // feed wakes the worker if it waits for memory and there is some. Held is the
 // memory of sealed batches: an open one does not wait for the collector. The caller
@@ -297,21 +310,38 @@ func (o *outbox) held(now time.Time) time.Time {
 	return o.gate
 }
 
-// fifo is a queue of batches.
-type fifo []*batch
+// fifo is a queue of batches. The bytes of some are parked in its store.
+type fifo struct {
+	batches []*batch
+	store   offheap.Store
+}
 
 // push appends a batch.
-func (q *fifo) push(b *batch) { *q = append(*q, b) }
+func (q *fifo) push(b *batch) { q.batches = append(q.batches, b) }
 
 // pop takes the first batch out; it is nil if there is none.
 func (q *fifo) pop() *batch {
-	if len(*q) == 0 {
+	if len(q.batches) == 0 {
 		return nil
 	}
-	b := (*q)[0]
-	(*q)[0] = nil
-	*q = (*q)[1:]
+	b := q.batches[0]
+	q.batches[0] = nil
+	q.batches = q.batches[1:]
 	return b
+}
+
+// idle is the memory of the stores besides that of the batches in them.
+func (o *outbox) idle() int64 { return o.sealed.store.Idle() + o.ready.store.Idle() }
+
+// parked is the number of bytes of batches that are parked.
+func (o *outbox) parked() int64 { return o.sealed.store.Used() + o.ready.store.Used() }
+
+// trim gives idle memory of the stores back, but for keep bytes of each, and a quarter of
+// what is in use: it will soon be needed again.
+func (o *outbox) trim(keep int64) {
+	for _, q := range []*fifo{&o.sealed, &o.ready} {
+		q.store.Trim(max(q.store.Used()/4, keep))
+	}
 }
 
 // sealTimer says when the open batch is sealed though it is not full. It is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/offheap"
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
 
@@ -12,8 +13,7 @@ import (
 func (p *pipeline) add(ctx context.Context, s *scratch, now time.Time) error {
 	encoded := s.call()
 	p.mu.Lock()
-	if b := p.open; b != nil && !p.keepsIDs() && b.calls+1 < p.FlushAt && b.hasRoom(len(encoded), p.settings) {
-		b.append(encoded)
+	if p.appendToOpen(encoded, 0) {
 		p.mu.Unlock()
 		return nil
 	}
@@ -34,6 +34,17 @@ func (p *pipeline) add(ctx context.Context, s *scratch, now time.Time) error {
 		}
 	}
 	return ErrClosed
+}
+
+// appendToOpen appends a call to the open batch, if that takes no more than that. Seq is
+// as in place. The caller holds mu.
+func (p *pipeline) appendToOpen(encoded []byte, seq uint64) bool {
+	b := p.open
+	if b == nil || p.keepsIDs() || b.calls+1 >= p.FlushAt || !b.hasRoom(len(encoded), p.settings) || !b.continues(seq) {
+		return false
+	}
+	b.append(encoded)
+	return true
 }
 
 // place appends a call to the open batch, or to a new one. It reports false if
@@ -57,14 +68,15 @@ func (p *pipeline) place(id callID, encoded []byte, seq uint64, now time.Time) b
 		buf = p.buffers.get()
 	}
 	size := p.bufferSize(buf, len(encoded))
-	if fresh && !p.budget.fits(cost+mayTake(buf, size)) {
+	parking := p.parkingNeeds(size)
+	if fresh && !p.fits(cost+mayTake(buf, size)+parking) {
 		p.buffers.put(buf)
 		if p.WhenFull == Block && p.budget.used > 0 {
 			return false // wait for a batch of the usual size
 		}
 		buf, size = nil, max(len(",")+len(encoded)+p.envelope(), minBuffer) // a small buffer may fit
 	}
-	if !p.budget.fits(cost + mayTake(buf, size)) {
+	if !p.fits(cost + mayTake(buf, size) + parking) {
 		return false
 	}
 	if size > cap(buf) {
@@ -128,16 +140,103 @@ func (p *pipeline) seal(now time.Time) {
 		p.stats.Accepted += int64(b.calls)
 	}
 	p.stats.Batches++
-	if slack := cap(b.buf) - len(b.buf); p.outbox.busy && !p.Gzip && slack > len(b.buf)/4 {
-		p.shrink(b) // it has to wait: its memory counts
-	}
 	if p.Gzip {
-		p.outbox.sealed.push(b)
+		p.queue(&p.outbox.sealed, b)
 		p.work = true
 		return
 	}
-	p.outbox.ready.push(b)
+	if slack := cap(b.buf) - len(b.buf); !p.queue(&p.outbox.ready, b) && p.outbox.busy && slack > len(b.buf)/4 {
+		p.shrink(b) // it has to wait: its memory counts
+	}
 	p.work = p.work || !p.outbox.busy
+}
+
+// heapShare is how much memory the batches that wait may take on the heap. The garbage
+// collector lets the smallest heap grow to as much.
+const heapShare = 4 << 20
+
+// keepParked is how much idle memory is kept for batches to be parked.
+const keepParked = 1 << 20
+
+// heapIsFull reports whether batches that wait are parked.
+func (p *pipeline) heapIsFull() bool { return p.budget.used-p.outbox.parked() > heapShare }
+
+// parkingNeeds is the memory that it takes to park the open batch, if it will be. Without
+// room for that, the heap would take over what the stores give back.
+func (p *pipeline) parkingNeeds(size int) int64 {
+	switch {
+	case !p.heapIsFull():
+		return 0
+	case p.Gzip:
+		return p.outbox.sealed.store.Needs(size)
+	}
+	return p.outbox.ready.store.Needs(size)
+}
+
+// queue makes a sealed batch wait in q. If much memory on the heap is used, its bytes are
+// parked outside, which queue reports. The caller holds mu.
+func (p *pipeline) queue(q *fifo, b *batch) (parked bool) {
+	q.push(b)
+	if !p.heapIsFull() {
+		return false
+	}
+	data := b.data()
+	n := int64(len(*data))
+	charge := batchOverhead + b.idBytes() + n
+	if !p.fits(charge - b.charge + q.store.Needs(len(*data)) - n) {
+		return false
+	}
+	if b.parked, parked = q.store.Put(*data); !parked {
+		return false
+	}
+	p.recharge(b, charge)
+	if !b.inUse {
+		p.buffers.put(*data)
+	}
+	*data, b.inUse = nil, false
+	return true
+}
+
+// next takes the first batch out of q, with its bytes on the heap; it is nil if there is
+// none. What a buffer is longer than a batch that was parked is not charged: no more than
+// MaxInFlight of those are in use. The caller holds mu.
+func (p *pipeline) next(q *fifo) *batch {
+	b := q.pop()
+	if b == nil || b.parked.Len() == 0 {
+		return b
+	}
+	buf := p.buffers.get()
+	if size := b.parked.Len() + b.endLen(); size > cap(buf) {
+		buf = newBuffer(size)
+	}
+	*b.data() = b.parked.AppendTo(buf)
+	p.unpark(b)
+	return b
+}
+
+// unpark takes the bytes of a batch out of the store, if they are there.
+func (p *pipeline) unpark(b *batch) {
+	b.parked.Free()
+	b.parked = offheap.String{}
+	p.outbox.trim(keepParked)
+}
+
+// fits reports whether n bytes can be charged. Memory that is kept for later counts, and
+// is given up as far as that makes room for them. The caller holds mu.
+func (p *pipeline) fits(n int64) bool {
+	kept := p.outbox.idle() + int64(p.buffers.size)
+	if p.budget.fits(n + kept) {
+		return true
+	}
+	sealed, ready := &p.outbox.sealed.store, &p.outbox.ready.store
+	if !p.budget.fits(n + kept - int64(p.buffers.size) - sealed.Spare() - ready.Spare()) {
+		return false
+	}
+	short := p.budget.used + n + kept - p.budget.max
+	short -= sealed.Trim(sealed.Spare() - short)
+	short -= ready.Trim(ready.Spare() - short)
+	p.buffers.drop(short)
+	return true
 }
 
 // shrink moves a sealed batch to a buffer of its own length.
@@ -154,6 +253,7 @@ func (p *pipeline) reclaim(b *batch) {
 	if !b.inUse {
 		p.buffers.put(b.buf)
 	}
+	p.unpark(b)
 	b.buf, b.zip = nil, nil
 }
 

@@ -136,6 +136,9 @@ func (w *spoolWorker) add(ctx context.Context, s *scratch, now time.Time) error 
 // awaitMemory waits for memory for a call of n bytes, no longer than memoryWait.
 // Once a call has waited in vain, none waits until all calls are read back.
 func (w *spoolWorker) awaitMemory(ctx context.Context, n int, now time.Time) {
+	if !w.crowded.Load() {
+		return
+	}
 	w.mu.Lock()
 	defer w.unlock()
 	enough := w.budget.enough()
@@ -197,6 +200,7 @@ func (w *spoolWorker) appended(records []*spool.Record, now time.Time) {
 	for _, r := range records {
 		w.count(r, now)
 	}
+	w.noteMemory()
 }
 
 // count counts a call that is written, and places it in a batch unless calls are
@@ -204,6 +208,9 @@ func (w *spoolWorker) appended(records []*spool.Record, now time.Time) {
 func (w *spoolWorker) count(r *spool.Record, now time.Time) {
 	w.seq = uint64(r.Position)
 	w.stats.Accepted++
+	if w.state == inMemory && w.appendToOpen(r.Body(), w.seq) {
+		return
+	}
 	if w.state == diskOnly || w.state == inMemory && w.place(r.Owner.(*scratch).id, r.Body(), w.seq, now) {
 		return
 	}

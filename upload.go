@@ -109,7 +109,7 @@ func (p *pipeline) proceed(o *outcome) upload {
 	if !p.outbox.gate.IsZero() {
 		return upload{}
 	}
-	b := p.outbox.ready.pop()
+	b := p.next(&p.outbox.ready)
 	if b == nil {
 		return upload{}
 	}

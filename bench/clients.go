@@ -5,9 +5,10 @@ import (
 	"io"
 	"log"
 	"os"
+	"time"
 
 	"github.com/posthog/posthog-go"
-	v3 "gopkg.in/segmentio/analytics-go.v3"
+	v3 "github.com/segmentio/analytics-go/v3"
 
 	analytics "github.com/seed-45eadc4a/analytics-go"
 )
@@ -29,11 +30,17 @@ var clients = map[string]func(endpoint string, o setup) (*client, error){
 	"spool":   newSpool,
 	"v3":      newV3,
 	"posthog": newPosthog,
+	"append":  newAppender,
+	"copy":    newCopier,
 }
 
 // clientNames is the order of clients in the report. What it leaves out is
 // measured if asked for.
 var clientNames = []string{"ours", "v3", "posthog"}
+
+// referenceNames are no clients, but what each has to do at the least: their cost shows
+// how fast the machine is. They send nothing.
+var referenceNames = []string{"append", "copy"}
 
 // A setup is what a run asks of a client.
 type setup struct {
@@ -41,6 +48,7 @@ type setup struct {
 	// patient clients hold the caller when they are full, as the peers do;
 	// others refuse the call.
 	patient bool
+	roomy   bool // with the default budget of memory, if patient
 	gzip    bool
 }
 
@@ -48,7 +56,9 @@ func (o setup) config(endpoint string) analytics.Config {
 	config := analytics.Config{Endpoint: endpoint, FlushAt: o.batch, Gzip: o.gzip, Logger: log.New(io.Discard, "", 0)}
 	if o.patient {
 		config.WhenFull = analytics.Block
-		config.MaxBytes = 4 << 20
+		if !o.roomy {
+			config.MaxBytes = 4 << 20
+		}
 	}
 	return config
 }
@@ -98,6 +108,8 @@ func open(config analytics.Config) (*client, error) {
 type silent struct{}
 
 func (silent) Logf(string, ...interface{})   {}
+func (silent) Debugf(string, ...interface{}) {}
+func (silent) Warnf(string, ...interface{})  {}
 func (silent) Errorf(string, ...interface{}) {}
 
 func newV3(endpoint string, o setup) (*client, error) {
@@ -128,7 +140,14 @@ func newPosthog(endpoint string, o setup) (*client, error) {
 			for i := range captures {
 				captures[i] = posthogCapture(large, i)
 			}
-			return func(i int) error { return c.Enqueue(captures[i%variety]) }
+			return func(i int) error {
+				err := c.Enqueue(captures[i%variety])
+				for o.patient && errors.Is(err, posthog.ErrQueueFull) { // what its documentation says to do
+					time.Sleep(time.Millisecond)
+					err = c.Enqueue(captures[i%variety])
+				}
+				return err
+			}
 		},
 		close: c.Close,
 	}, nil

@@ -19,6 +19,7 @@ type job struct {
 	Large    bool
 	Batch    int
 	Patient  bool
+	Roomy    bool
 	Gzip     bool
 	Rate     int           // calls a second of all producers; 0 for as many as the client takes
 	Duration time.Duration // how long calls are made
@@ -53,7 +54,7 @@ func runDriver() error {
 	if !ok {
 		return errUnknownClient
 	}
-	c, err := open(j.Endpoint, setup{batch: j.Batch, patient: j.Patient, gzip: j.Gzip})
+	c, err := open(j.Endpoint, setup{batch: j.Batch, patient: j.Patient, roomy: j.Roomy, gzip: j.Gzip})
 	if err != nil {
 		return err
 	}

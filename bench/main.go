@@ -37,7 +37,7 @@ func main() {
 	flag.DurationVar(&o.duration, "time", 1500*time.Millisecond, "how long calls are made in one measurement")
 	flag.IntVar(&o.rate, "rate", 50_000, "how many calls a second are made where latency is measured")
 	flag.DurationVar(&o.outage, "outage", 20*time.Second, "how long the collector is away")
-	flag.StringVar(&parts, "parts", "cost,latency,outage", "what to measure")
+	flag.StringVar(&parts, "parts", "cost,memory,latency,outage", "what to measure")
 	flag.StringVar(&o.only, "workload", "", "measure the cost of the workloads whose names contain this")
 	flag.StringVar(&names, "clients", strings.Join(clientNames, ","), "which clients to measure; the first is the one the others are compared with")
 	flag.StringVar(&o.profile, "profile", "", "a directory for a CPU and an allocation profile of each driver of the first round")
@@ -63,10 +63,10 @@ func (o *options) run() error {
 			return fmt.Errorf("%w: %q; there are %s", errUnknownClient, name, strings.Join(clientNames, ", "))
 		}
 	}
-	parts := map[string]func() error{"cost": o.cost, "latency": o.latency, "outage": o.outages}
+	parts := map[string]func() error{"cost": o.cost, "memory": o.memory, "latency": o.latency, "outage": o.outages}
 	for _, name := range o.parts {
 		if parts[name] == nil {
-			return fmt.Errorf("no such part: %q; there are cost, latency, outage", name)
+			return fmt.Errorf("no such part: %q; there are cost, memory, latency, outage", name)
 		}
 	}
 	printMachine()
@@ -83,7 +83,7 @@ func (o *options) cost() error {
 	samples := map[string]map[string][]sample{}
 	for round := range o.rounds {
 		for _, w := range o.workloads() {
-			for _, name := range o.turn(round) {
+			for _, name := range append(o.turn(round), referenceNames...) {
 				s, err := o.measure(round, job{
 					Client: name, Large: w.Large, Batch: w.Batch, Patient: true, Duration: o.duration,
 				}, nil)
@@ -98,6 +98,30 @@ func (o *options) cost() error {
 		}
 	}
 	o.printCost(samples)
+	return nil
+}
+
+// memory has every client make as many calls as it can, ours with its default budget of
+// 64 MiB, which they fill.
+func (o *options) memory() error {
+	samples := map[string]map[string][]sample{}
+	for round := range o.rounds {
+		for _, w := range o.workloads() {
+			if samples[w.Name] == nil {
+				samples[w.Name] = map[string][]sample{}
+			}
+			for _, name := range o.turn(round) {
+				s, err := o.measure(round, job{
+					Client: name, Large: w.Large, Batch: w.Batch, Patient: true, Roomy: true, Duration: o.duration,
+				}, nil)
+				if err != nil {
+					return err
+				}
+				samples[w.Name][name] = append(samples[w.Name][name], s)
+			}
+		}
+	}
+	o.printMemory(samples)
 	return nil
 }
 

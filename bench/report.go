@@ -15,7 +15,7 @@ func printMachine() {
 	fmt.Printf("%s, %d cores, %s, %s/%s\n", cpuModel(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
-			if strings.Contains(m.Path, "posthog-go") || strings.Contains(m.Path, "analytics-go.v3") {
+			if strings.Contains(m.Path, "posthog-go") || strings.Contains(m.Path, "analytics-go/v3") {
 				fmt.Printf("%s %s\n", m.Path, m.Version)
 			}
 		}
@@ -68,11 +68,9 @@ func (o *options) printCost(samples map[string]map[string][]sample) {
 	head("As many calls as the client takes, 8 producers", "workload", "client", "CPU µs a call", "of "+base,
 		"calls/s", "allocations a call", "bytes allocated", "bytes on the wire", "connections", "peak RSS", "lost")
 	for _, w := range o.workloads() {
-		reference := median(samples[w.Name][base], cpuPerCall)
-		for _, name := range o.clients {
+		for _, name := range append(slices.Clone(o.clients), referenceNames...) {
 			list := samples[w.Name][name]
-			cpu := median(list, cpuPerCall)
-			row(w.Name, name, fmt.Sprintf("%.2f", cpu), fmt.Sprintf("%.1f×", cpu/reference),
+			row(w.Name, name, fmt.Sprintf("%.3f", median(list, cpuPerCall)), ratios(list, samples[w.Name][base]),
 				fmt.Sprintf("%.0fk", median(list, callsPerSecond)/1e3),
 				fmt.Sprintf("%.3f", median(list, func(s sample) float64 { return s.each(float64(s.Mallocs)) })),
 				fmt.Sprintf("%.0f", median(list, func(s sample) float64 { return s.each(float64(s.AllocBytes)) })),
@@ -80,6 +78,28 @@ func (o *options) printCost(samples map[string]map[string][]sample) {
 				median(list, func(s sample) int64 { return s.Conns }),
 				megabytes(median(list, func(s sample) int64 { return s.PeakRSS })),
 				median(list, sample.lost))
+		}
+	}
+}
+
+// ratios is the range of what a client takes of what the base takes, round by round.
+func ratios(list, base []sample) string {
+	var values []float64
+	for i, s := range list {
+		values = append(values, cpuPerCall(s)/cpuPerCall(base[i]))
+	}
+	return fmt.Sprintf("%.2g–%.3g ×", slices.Min(values), slices.Max(values))
+}
+
+func (o *options) printMemory(samples map[string]map[string][]sample) {
+	rss := func(s sample) int64 { return s.PeakRSS }
+	head("As many calls as the client takes, 8 producers, ours with a budget of 64 MiB", "workload", "client", "calls/s", "CPU µs a call", "peak RSS", "largest", "lost")
+	for _, w := range o.workloads() {
+		for _, name := range o.clients {
+			list := samples[w.Name][name]
+			largest := slices.MaxFunc(list, func(a, b sample) int { return cmp.Compare(a.PeakRSS, b.PeakRSS) })
+			row(w.Name, name, fmt.Sprintf("%.0fk", median(list, callsPerSecond)/1e3), fmt.Sprintf("%.2f", median(list, cpuPerCall)),
+				megabytes(median(list, rss)), megabytes(largest.PeakRSS), median(list, sample.lost))
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"net"
 
 	"github.com/posthog/posthog-go"
-	v3 "gopkg.in/segmentio/analytics-go.v3"
+	v3 "github.com/segmentio/analytics-go/v3"
 
 	analytics "github.com/seed-45eadc4a/analytics-go"
 )

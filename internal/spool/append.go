@@ -8,6 +8,9 @@ import (
 const (
 	// maxGroup is how many bytes of records are written in one piece.
 	maxGroup = 1 << 20
+	// checkEvery is how often Append looks whether the active segment is still in the
+	// directory.
+	checkEvery = time.Second
 	// maxOut is how much memory is kept for writes to come.
 	maxOut = 1 << 20
 )
@@ -17,6 +20,61 @@ const (
 // could not be written.
 func (l *Log) Append(r *Record, now time.Time) error {
 	startRecord(r.Buf, kindData)
+	// A store takes less time than to be woken by another that has stored for both.
+	if l.storing.Load() {
+		l.writeMu.Lock()
+		stored := l.storeOne(r, now)
+		l.writeMu.Unlock()
+		if stored {
+			return nil
+		}
+	}
+	return l.appendQueued(r, now)
+}
+
+// storeOne appends a record by a store to the mapped file of the active segment. It
+// reports false if that takes more than the store. The caller holds writeMu.
+func (l *Log) storeOne(r *Record, now time.Time) bool {
+	if l.waiting.Add(1) > 1 { // records may be queued, which have their room
+		l.mu.Lock()
+		if len(l.queue) > 0 {
+			l.writeQueue(now)
+		} else {
+			l.mu.Unlock()
+		}
+	}
+	stored := !l.stopped.Load() && now.Sub(l.checked) <= checkEvery && l.fitsMapping(r)
+	if stored {
+		g := l.active
+		endRecord(r.Buf, g.generation, g.records)
+		stored = store(g.file.mapped[g.size:g.size+int64(len(r.Buf))], r.Buf) == nil
+	}
+	if stored {
+		l.one[0] = r
+		l.mu.Lock()
+		l.publish(l.one[:])
+		l.mu.Unlock()
+		if l.opts.Appended != nil {
+			l.opts.Appended(l.one[:], now)
+		}
+		l.one[0] = nil
+	} else {
+		l.storing.Store(false)
+	}
+	if l.waiting.Add(-1) == 0 && l.stopped.Load() && l.opts.Drained != nil {
+		l.opts.Drained()
+	}
+	return stored
+}
+
+// fitsMapping reports whether the active segment is mapped and has room for r there. The
+// caller holds writeMu.
+func (l *Log) fitsMapping(r *Record) bool {
+	return l.writable() && l.active.size+int64(len(r.Buf)) <= int64(len(l.active.file.mapped)) && l.active.records < maxRecords
+}
+
+// appendQueued appends a record with those of others that wait, in one write.
+func (l *Log) appendQueued(r *Record, now time.Time) error {
 	n := int64(len(r.Buf))
 	l.mu.Lock()
 	switch {
@@ -42,6 +100,7 @@ func (l *Log) Append(r *Record, now time.Time) error {
 		l.writeQueue(now)
 	}
 	err := r.err
+	l.storing.Store(l.writable() && l.active.file.mapped != nil)
 	l.writeMu.Unlock()
 	return err
 }
@@ -168,7 +227,7 @@ func (l *Log) keepBuffer(out []byte) {
 // or closed. The caller holds writeMu.
 func (l *Log) writeActive(out []byte, now time.Time) error {
 	g := l.active
-	if now.Sub(l.checked) > time.Second {
+	if now.Sub(l.checked) > checkEvery {
 		l.checked = now
 		if !sameFile(g.file.File, g.file.path) {
 			return errVanished

@@ -5,7 +5,8 @@
 //
 // [Log.Append] puts a [Record] into a queue. One of the goroutines that wait there
 // writes all of the queue, in one piece, to the active segment, and calls
-// Options.Appended with what it wrote; then their calls of Append return. A
+// Options.Appended with what it wrote; then their calls of Append return. Where a write is
+// a store, each call makes its own, without the queue. A
 // segment is a file; a full one is sealed, and another is begun.
 //
 // [Log.Done] acknowledges records. Within 100 ms the log writes that down, in the

@@ -115,6 +115,7 @@ type intake struct {
 	queue   []*Record
 	waiting atomic.Int64 // calls of Append that have not ended
 	stopped atomic.Bool  // Append returns ErrClosed; set with mu held
+	storing atomic.Bool  // the active segment is likely to be mapped, with room
 }
 
 // files are the files of a log.
@@ -141,6 +142,7 @@ type writer struct {
 	lock    *os.File
 	out     []byte    // buffer for one write
 	group   []*Record // memory for a queue
+	one     [1]*Record
 	number  uint64    // of the newest segment, as its file is named
 	checked time.Time // when the active segment was last seen in the directory
 }
