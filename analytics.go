@@ -152,10 +152,24 @@ func (c *Client) Alias(m *Alias) error {
 // second if ctx had ended before), or for files in it to be removed to make room for the
 // call. Whether the call is delivered does not depend on ctx.
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
-	if m == nil {
-		return c.reject(missing("call", fieldMessage), &c.rejected.Invalid)
+	var k call
+	var err error
+	switch m := m.(type) { // not by the interface's method, with which each message would be on the heap
+	case *Identify:
+		k, err = m.wire()
+	case *Track:
+		k, err = m.wire()
+	case *Page:
+		k, err = m.wire()
+	case *Screen:
+		k, err = m.wire()
+	case *Group:
+		k, err = m.wire()
+	case *Alias:
+		k, err = m.wire()
+	default:
+		err = missing(kindNone, fieldMessage)
 	}
-	k, err := m.wire()
 	return c.enqueue(ctx, &k, err)
 }
 
@@ -178,7 +192,7 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 		err = c.reject(tooLarge(k.kind, s.call()), &c.rejected.TooLarge)
 	default:
 		if p.Callback != nil {
-			s.id = callID{k.id(s.record.Buf), k.kind}
+			s.id = callID{k.id(s.record.Buf), k.kind.String()}
 		}
 		if err = p.accept(ctx, s, now); err != nil {
 			err = c.reject(err, &c.rejected.QueueFull)

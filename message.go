@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"log/slog"
 	"strings"
 	"time"
 
@@ -36,6 +37,9 @@ type Identify struct {
 	Traits       map[string]interface{} `json:"traits,omitempty"`
 	AnonymousId  string                 `json:"anonymousId,omitempty"`
 	UserId       string                 `json:"userId,omitempty"`
+
+	// Attrs are traits too, without a map: see Attributes in the package's documentation.
+	Attrs []slog.Attr `json:"-"`
 	Message
 }
 
@@ -48,6 +52,9 @@ type Group struct {
 	AnonymousId  string                 `json:"anonymousId,omitempty"`
 	UserId       string                 `json:"userId,omitempty"`
 	GroupId      string                 `json:"groupId"`
+
+	// Attrs are traits too, without a map: see Attributes in the package's documentation.
+	Attrs []slog.Attr `json:"-"`
 	Message
 }
 
@@ -60,6 +67,9 @@ type Track struct {
 	AnonymousId  string                 `json:"anonymousId,omitempty"`
 	UserId       string                 `json:"userId,omitempty"`
 	Event        string                 `json:"event"`
+
+	// Attrs are properties too, without a map: see Attributes in the package's documentation.
+	Attrs []slog.Attr `json:"-"`
 	Message
 }
 
@@ -74,6 +84,9 @@ type Page struct {
 	UserId       string                 `json:"userId,omitempty"`
 	Category     string                 `json:"category,omitempty"`
 	Name         string                 `json:"name,omitempty"`
+
+	// Attrs are traits too, without a map: see Attributes in the package's documentation.
+	Attrs []slog.Attr `json:"-"`
 	Message
 }
 
@@ -87,6 +100,9 @@ type Screen struct {
 	UserId       string                 `json:"userId,omitempty"`
 	Category     string                 `json:"category,omitempty"`
 	Name         string                 `json:"name,omitempty"`
+
+	// Attrs are properties too, without a map: see Attributes in the package's documentation.
+	Attrs []slog.Attr `json:"-"`
 	Message
 }
 
@@ -116,23 +132,33 @@ type Call interface {
 	wire() (call, error)
 }
 
-// The kinds of a call, as they are on the wire.
+// A kind is that of a call. It is a number, and no string, so that what keeps it does not
+// keep the message, as far as the compiler's escape analysis knows.
+type kind uint8
+
 const (
-	kindAlias    = "alias"
-	kindGroup    = "group"
-	kindIdentify = "identify"
-	kindPage     = "page"
-	kindScreen   = "screen"
-	kindTrack    = "track"
+	kindNone kind = iota // of a call that is nil
+	kindAlias
+	kindGroup
+	kindIdentify
+	kindPage
+	kindScreen
+	kindTrack
 )
+
+var kindNames = [...]string{"call", "alias", "group", "identify", "page", "screen", "track"}
+
+// String returns k as it is on the wire.
+func (k kind) String() string { return kindNames[k] }
 
 // call is the common form of the six message structs, validated. It refers to the
 // caller's maps until the method returns, and no longer.
 type call struct {
-	kind         string
+	kind         kind
 	context      map[string]interface{}
 	integrations map[string]interface{}
 	bag          map[string]interface{}
+	attrs        []slog.Attr
 	bagName      *mapName // traitsName or propertiesName
 	sort         string   // the event or name: calls that share it tend to share the keys of the bag
 	anonymousID  string
@@ -170,7 +196,7 @@ func (m *Identify) wire() (call, error) {
 	}
 	return call{
 		kind: kindIdentify, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, bagName: traitsName,
+		bag: m.Traits, attrs: m.Attrs, bagName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 	}, checkIDs(kindIdentify, m.AnonymousId, m.UserId)
 }
@@ -184,7 +210,7 @@ func (m *Group) wire() (call, error) {
 	}
 	return call{
 		kind: kindGroup, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, bagName: traitsName,
+		bag: m.Traits, attrs: m.Attrs, bagName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"groupId":`, m.GroupId}},
 	}, checkIDs(kindGroup, m.AnonymousId, m.UserId)
@@ -199,7 +225,7 @@ func (m *Track) wire() (call, error) {
 	}
 	return call{
 		kind: kindTrack, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, bagName: propertiesName, sort: m.Event,
+		bag: m.Properties, attrs: m.Attrs, bagName: propertiesName, sort: m.Event,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"event":`, m.Event}},
 	}, checkIDs(kindTrack, m.AnonymousId, m.UserId)
@@ -211,7 +237,7 @@ func (m *Page) wire() (call, error) {
 	}
 	return call{
 		kind: kindPage, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, bagName: propertiesName, sort: m.Name,
+		bag: m.Traits, attrs: m.Attrs, bagName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
 	}, checkIDs(kindPage, m.AnonymousId, m.UserId)
@@ -223,7 +249,7 @@ func (m *Screen) wire() (call, error) {
 	}
 	return call{
 		kind: kindScreen, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, bagName: propertiesName, sort: m.Name,
+		bag: m.Properties, attrs: m.Attrs, bagName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
 	}, checkIDs(kindScreen, m.AnonymousId, m.UserId)
@@ -245,7 +271,7 @@ func (m *Alias) wire() (call, error) {
 	}, nil
 }
 
-func checkIDs(kind, anonymousID, userID string) error {
+func checkIDs(kind kind, anonymousID, userID string) error {
 	if anonymousID == "" && userID == "" {
 		return missing(kind, fieldIDs)
 	}
@@ -262,7 +288,7 @@ func (k *call) append(dst []byte, now time.Time) ([]byte, error) {
 	if dst, err = k.appendMap(dst, integrationsName, "", k.integrations); err != nil {
 		return dst, err
 	}
-	if dst, err = k.appendMap(dst, k.bagName, k.sort, k.bag); err != nil {
+	if dst, err = k.appendBag(dst); err != nil {
 		return dst, err
 	}
 	dst = appendField(dst, `"anonymousId":`, k.anonymousID)
@@ -285,11 +311,24 @@ func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]inter
 	return append(dst, ','), nil
 }
 
+// appendBag writes the traits or properties as appendMap does.
+func (k *call) appendBag(dst []byte) ([]byte, error) {
+	if len(k.attrs) == 0 {
+		return k.appendMap(dst, k.bagName, k.sort, k.bag)
+	}
+	n := k.bagName
+	dst, err := wire.AppendAttrs(append(dst, n.key...), k.bag, k.attrs, n.name, n.at.In(k.sort))
+	if err != nil {
+		return dst, valueFieldError(k.kind, n.name, err)
+	}
+	return append(dst, ','), nil
+}
+
 // appendMessage writes the fields of the embedded Message, which end the call, and
 // remembers where the message id is.
 func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 	var err error
-	dst = append(append(dst, `"type":"`...), k.kind...)
+	dst = append(append(dst, `"type":"`...), k.kind.String()...)
 	dst = append(dst, `","messageId":`...)
 	if k.MessageId != "" {
 		dst = wire.AppendString(dst, k.MessageId)
@@ -302,13 +341,13 @@ func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 	if k.Timestamp == "" {
 		dst = wire.AppendNow(dst, now)
 	} else if dst, err = wire.AppendISO8601(dst, k.Timestamp); err != nil {
-		return dst, &FieldError{Kind: k.kind, Field: "timestamp", Err: err}
+		return dst, &FieldError{Kind: k.kind.String(), Field: "timestamp", Err: err}
 	}
 	dst = append(dst, '"')
 	if k.SentAt != "" {
 		dst = append(dst, `,"sentAt":"`...)
 		if dst, err = wire.AppendISO8601(dst, k.SentAt); err != nil {
-			return dst, &FieldError{Kind: k.kind, Field: "sentAt", Err: err}
+			return dst, &FieldError{Kind: k.kind.String(), Field: "sentAt", Err: err}
 		}
 		dst = append(dst, '"')
 	}
