@@ -17,6 +17,8 @@ var (
 	ErrQueueFull = errors.New("analytics: the queue is full: the collector does not keep up, or cannot be reached")
 )
 
+var errWriteAlone = errors.New("a message with Write has no map and no Attrs")
+
 // The Field of a FieldError that is not about one field.
 const (
 	fieldMessage = "message" // the message itself is nil

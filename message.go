@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
+	"github.com/seed-45eadc4a/analytics-go/typed"
 )
 
 // Message holds the fields that every call has. It is embedded last in each
@@ -40,6 +41,9 @@ type Identify struct {
 
 	// Attrs are traits too, without a map: see Attributes in the package's documentation.
 	Attrs []slog.Attr `json:"-"`
+
+	// Write writes the traits of a generated event, in place of all other ones.
+	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
@@ -55,6 +59,9 @@ type Group struct {
 
 	// Attrs are traits too, without a map: see Attributes in the package's documentation.
 	Attrs []slog.Attr `json:"-"`
+
+	// Write writes the traits of a generated event, in place of all other ones.
+	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
@@ -70,6 +77,9 @@ type Track struct {
 
 	// Attrs are properties too, without a map: see Attributes in the package's documentation.
 	Attrs []slog.Attr `json:"-"`
+
+	// Write writes the properties of a generated event, in place of all other ones.
+	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
@@ -87,6 +97,9 @@ type Page struct {
 
 	// Attrs are traits too, without a map: see Attributes in the package's documentation.
 	Attrs []slog.Attr `json:"-"`
+
+	// Write writes the traits of a generated event, in place of all other ones.
+	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
@@ -103,6 +116,9 @@ type Screen struct {
 
 	// Attrs are properties too, without a map: see Attributes in the package's documentation.
 	Attrs []slog.Attr `json:"-"`
+
+	// Write writes the properties of a generated event, in place of all other ones.
+	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
@@ -159,6 +175,7 @@ type call struct {
 	integrations map[string]interface{}
 	bag          map[string]interface{}
 	attrs        []slog.Attr
+	write        func(*typed.Object)
 	bagName      *mapName // traitsName or propertiesName
 	sort         string   // the event or name: calls that share it tend to share the keys of the bag
 	anonymousID  string
@@ -196,7 +213,7 @@ func (m *Identify) wire() (call, error) {
 	}
 	return call{
 		kind: kindIdentify, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, attrs: m.Attrs, bagName: traitsName,
+		bag: m.Traits, attrs: m.Attrs, write: m.Write, bagName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 	}, checkIDs(kindIdentify, m.AnonymousId, m.UserId)
 }
@@ -210,7 +227,7 @@ func (m *Group) wire() (call, error) {
 	}
 	return call{
 		kind: kindGroup, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, attrs: m.Attrs, bagName: traitsName,
+		bag: m.Traits, attrs: m.Attrs, write: m.Write, bagName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"groupId":`, m.GroupId}},
 	}, checkIDs(kindGroup, m.AnonymousId, m.UserId)
@@ -225,7 +242,7 @@ func (m *Track) wire() (call, error) {
 	}
 	return call{
 		kind: kindTrack, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, attrs: m.Attrs, bagName: propertiesName, sort: m.Event,
+		bag: m.Properties, attrs: m.Attrs, write: m.Write, bagName: propertiesName, sort: m.Event,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"event":`, m.Event}},
 	}, checkIDs(kindTrack, m.AnonymousId, m.UserId)
@@ -237,7 +254,7 @@ func (m *Page) wire() (call, error) {
 	}
 	return call{
 		kind: kindPage, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, attrs: m.Attrs, bagName: propertiesName, sort: m.Name,
+		bag: m.Traits, attrs: m.Attrs, write: m.Write, bagName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
 	}, checkIDs(kindPage, m.AnonymousId, m.UserId)
@@ -249,7 +266,7 @@ func (m *Screen) wire() (call, error) {
 	}
 	return call{
 		kind: kindScreen, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, attrs: m.Attrs, bagName: propertiesName, sort: m.Name,
+		bag: m.Properties, attrs: m.Attrs, write: m.Write, bagName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
 	}, checkIDs(kindScreen, m.AnonymousId, m.UserId)
@@ -311,17 +328,26 @@ func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]inter
 	return append(dst, ','), nil
 }
 
-// appendBag writes the traits or properties as appendMap does.
-func (k *call) appendBag(dst []byte) ([]byte, error) {
-	if len(k.attrs) == 0 {
-		return k.appendMap(dst, k.bagName, k.sort, k.bag)
-	}
+// appendBag writes the traits or properties, of whichever form they are, as appendMap does.
+func (k *call) appendBag(dst []byte) (out []byte, err error) {
 	n := k.bagName
-	dst, err := wire.AppendAttrs(append(dst, n.key...), k.bag, k.attrs, n.name, n.at.In(k.sort))
+	switch {
+	case k.write != nil && len(k.bag)+len(k.attrs) > 0:
+		err = errWriteAlone
+	case k.write != nil:
+		out, err = typed.Append(append(dst, n.key...), n.name, k.write)
+		if len(out) == len(dst)+len(n.key)+len("{}") {
+			return dst, nil
+		}
+	case len(k.attrs) > 0:
+		out, err = wire.AppendAttrs(append(dst, n.key...), k.bag, k.attrs, n.name, n.at.In(k.sort))
+	default:
+		return k.appendMap(dst, n, k.sort, k.bag)
+	}
 	if err != nil {
 		return dst, valueFieldError(k.kind, n.name, err)
 	}
-	return append(dst, ','), nil
+	return append(out, ','), nil
 }
 
 // appendMessage writes the fields of the embedded Message, which end the call, and

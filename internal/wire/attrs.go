@@ -29,7 +29,7 @@ func AppendAttrs(dst []byte, m map[string]interface{}, attrs []slog.Attr, path s
 		out, err = w.appendBoth(dst, m, attrs, at)
 	}
 	if err != nil {
-		return dst, below(path, err)
+		return dst, Below(path, err)
 	}
 	return out, nil
 }
@@ -89,8 +89,8 @@ func without(m map[string]interface{}, attrs []slog.Attr) map[string]interface{}
 
 // appendObject appends attrs as a JSON object.
 func (w *attrWriter) appendObject(dst []byte, attrs []slog.Attr, at PathHash, depth int) ([]byte, error) {
-	if depth > maxDepth {
-		return dst, errTooDeep
+	if depth > MaxDepth {
+		return dst, ErrTooDeep
 	}
 	var err error
 	if !simple(attrs) {
@@ -106,7 +106,7 @@ func (w *attrWriter) appendObject(dst []byte, attrs []slog.Attr, at PathHash, de
 		kind := value.Kind()
 		if kind == slog.KindLogValuer {
 			if value, err = w.resolve(value); err != nil {
-				return dst, below(segment(a.Key), err)
+				return dst, Below(Segment(a.Key), err)
 			}
 			kind = value.Kind()
 		}
@@ -118,7 +118,7 @@ func (w *attrWriter) appendObject(dst []byte, attrs []slog.Attr, at PathHash, de
 		}
 		dst = append(AppendString(dst, a.Key), ':')
 		if dst, err = w.appendValue(dst, value, kind, at.child(i), depth); err != nil {
-			return dst, below(segment(a.Key), err)
+			return dst, Below(Segment(a.Key), err)
 		}
 		if len(dst) > MaxText {
 			return dst, ErrTooLarge
@@ -233,7 +233,7 @@ func (w *attrWriter) flatten(flat, attrs []slog.Attr) (_ []slog.Attr, err error)
 	for _, a := range attrs {
 		if a.Value.Kind() == slog.KindLogValuer {
 			if a.Value, err = w.resolve(a.Value); err != nil {
-				return nil, below(segment(a.Key), err)
+				return nil, Below(Segment(a.Key), err)
 			}
 		}
 		switch {

@@ -202,12 +202,12 @@ func TestEncoderKeepsToTheDepthLimit(t *testing.T) {
 		}
 		return m
 	}
-	checkLikeReference(t, nested(maxDepth))
-	checkLikeReference(t, map[string]interface{}{"in a struct": record{Any: nested(maxDepth - 2)}})
-	_, err := AppendMap(nil, nested(maxDepth+1), "context")
-	require.ErrorIs(t, err, errTooDeep)
-	_, err = AppendMap(nil, map[string]interface{}{"in a struct": record{Any: nested(maxDepth - 1)}}, "context")
-	require.ErrorIs(t, err, errTooDeep)
+	checkLikeReference(t, nested(MaxDepth))
+	checkLikeReference(t, map[string]interface{}{"in a struct": record{Any: nested(MaxDepth - 2)}})
+	_, err := AppendMap(nil, nested(MaxDepth+1), "context")
+	require.ErrorIs(t, err, ErrTooDeep)
+	_, err = AppendMap(nil, map[string]interface{}{"in a struct": record{Any: nested(MaxDepth - 1)}}, "context")
+	require.ErrorIs(t, err, ErrTooDeep)
 }
 
 // Maps with the same position and number of keys, but other keys, are distinguished.
