@@ -10,11 +10,11 @@ import (
 type keywordKind byte
 
 const (
-	unknownKeyword  keywordKind = iota
-	valueKeyword                // whatever it is, no schema
-	schemaKeyword               // a schema, or a list of schemas
-	schemasKeyword              // a list of schemas
-	schemaMapKeyword            // a mapping from names to schemas
+	unknownKeyword   keywordKind = iota
+	valueKeyword                 // whatever it is, no schema
+	schemaKeyword                // a schema, or a list of schemas
+	schemasKeyword               // a list of schemas
+	schemaMapKeyword             // a mapping from names to schemas
 )
 
 // keywords are those of JSON Schema 2020-12 and draft-07.
