@@ -6,7 +6,6 @@ import (
 	"math"
 	"regexp"
 	"regexp/syntax"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +13,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/seed-45eadc4a/analytics-go/plan/internal/formats"
 )
 
 // The drafts of JSON Schema that are read.
@@ -375,34 +376,11 @@ func (rule *rule) formats() []*jsonschema.Format {
 			return nil
 		}},
 	}
-	for _, f := range knownFormats() {
-		counting = append(counting, &jsonschema.Format{Name: f.Name, Validate: func(v any) error { rule.step(1); return f.Validate(v) }})
+	for name, check := range formats.All() {
+		counting = append(counting, &jsonschema.Format{Name: name, Validate: func(v any) error { rule.step(1); return check(v) }})
 	}
 	return counting
 }
-
-// formatNames are the formats that JSON Schema defines and the library knows.
-var formatNames = []string{
-	"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "json-pointer",
-	"period", "relative-json-pointer", "semver", "time", "uri", "uri-reference", "uri-template", "iri", "iri-reference", "uuid",
-}
-
-// knownFormats returns them, as the library has them.
-var knownFormats = sync.OnceValue(func() []*jsonschema.Format {
-	var known []*jsonschema.Format
-	for i, name := range formatNames {
-		compiler := jsonschema.NewCompiler()
-		compiler.AssertFormat()
-		url := fmt.Sprintf("format:///%d", i)
-		if compiler.AddResource(url, map[string]any{"format": name}) != nil {
-			continue
-		}
-		if s, err := compiler.Compile(url); err == nil && s.Format != nil {
-			known = append(known, s.Format)
-		}
-	}
-	return known
-})
 
 // librarySchema returns a schema for the library, in which every schema has a format.
 func librarySchema(n *node) any {
@@ -417,7 +395,7 @@ func librarySchema(n *node) any {
 	switch format, ok := object["format"].(string); {
 	case ok && format == "regex":
 		object["format"] = regexFormat
-	case !ok && object["format"] == nil || ok && !slices.Contains(formatNames, format):
+	case !ok && object["format"] == nil || ok && formats.All()[format] == nil:
 		object["format"] = stepFormat
 	}
 	return object
