@@ -77,7 +77,8 @@ func (o *Object) end(k *Key, err error) {
 	}
 }
 
-// Fail makes err the error of the member k, as if its value could not be written.
+// Fail makes err the error of the member k, as if its value could not be written. It does
+// nothing if err is nil.
 func (o *Object) Fail(k *Key, err error) {
 	if o.err == nil {
 		o.end(k, err)
@@ -210,9 +211,10 @@ func (a *Array) end(err error) {
 	}
 }
 
-// Fail makes err the error of the next element, as if its value could not be written.
+// Fail makes err the error of the next element, as if its value could not be written. It
+// does nothing if err is nil.
 func (a *Array) Fail(err error) {
-	if a.err == nil {
+	if a.err == nil && err != nil {
 		a.index++
 		a.end(err)
 	}
