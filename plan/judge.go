@@ -84,7 +84,7 @@ func (p *Plan) malformed(call []byte, isObject bool) Violation {
 		v.Pointer, v.Expected = "/type", "one of track, identify, group, page, screen, alias"
 		return v
 	}
-	v.Found, v.Expected = shorten(string(bytes.TrimSpace(call))), fmt.Sprintf("a call is one JSON object, nested at most %d deep", maxCallDepth)
+	v.Found, v.Expected = shorten(string(bytes.TrimSpace(call))), fmt.Sprintf("one JSON object, nested at most %d deep", maxCallDepth)
 	return v
 }
 

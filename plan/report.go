@@ -23,8 +23,9 @@ type Report struct {
 
 // A Group is a violation of one or more calls.
 type Group struct {
-	Violation     // the first
-	Calls     int `json:"calls"` // how many calls have it
+	Violation        // the first
+	First     string `json:"first,omitempty"` // where the call of the first is, as AddFrom was told
+	Calls     int    `json:"calls"`           // how many calls have it
 }
 
 type groupKey struct {
@@ -42,7 +43,10 @@ func (p *Plan) NewReport() *Report {
 }
 
 // Add judges a call, see [Plan.Judge], and returns its violations.
-func (r *Report) Add(call []byte) []Violation {
+func (r *Report) Add(call []byte) []Violation { return r.AddFrom("", call) }
+
+// AddFrom is Add of a call that is at a place, such as calls.jsonl:12.
+func (r *Report) AddFrom(place string, call []byte) []Violation {
 	event, violations := r.plan.judge(call)
 	if event == nil && violations == nil {
 		r.passed++
@@ -57,7 +61,7 @@ func (r *Report) Add(call []byte) []Violation {
 	}
 	seen := map[*Group]bool{}
 	for _, v := range violations {
-		if g := r.group(v); g != nil && !seen[g] {
+		if g := r.group(place, v); g != nil && !seen[g] {
 			seen[g] = true
 			g.Calls++
 		}
@@ -65,7 +69,7 @@ func (r *Report) Add(call []byte) []Violation {
 	return violations
 }
 
-func (r *Report) group(v Violation) *Group {
+func (r *Report) group(place string, v Violation) *Group {
 	key := groupKey{v.Kind, v.Type, v.Event, withoutIndexes(v.Pointer), v.Expected, v.Line}
 	if g := r.groups[key]; g != nil {
 		return g
@@ -74,7 +78,7 @@ func (r *Report) group(v Violation) *Group {
 		r.more++
 		return nil
 	}
-	g := &Group{Violation: v}
+	g := &Group{Violation: v, First: place}
 	r.groups[key] = g
 	r.order = append(r.order, g)
 	return g
@@ -146,7 +150,7 @@ func (r *Report) String() string {
 			call = g.Call()
 			b.WriteString("\n  " + call)
 		}
-		fmt.Fprintf(&b, "\n    %s: %s%s", g.place(), g.Text(), times(g.Calls))
+		fmt.Fprintf(&b, "\n    %s: %s%s", g.place(), g.Text(), g.where())
 	}
 	if r.more > 0 {
 		fmt.Fprintf(&b, "\n  and %d violations more", r.more)
@@ -162,11 +166,17 @@ func (g *Group) place() string {
 	return fmt.Sprintf("%s:%d", g.File, g.Line)
 }
 
-func times(n int) string {
-	if n <= 1 {
-		return ""
+// where says which calls have the violation, where that is worth a word.
+func (g *Group) where() string {
+	switch {
+	case g.Calls > 1 && g.First != "":
+		return fmt.Sprintf(" (%d calls, the first at %s)", g.Calls, g.First)
+	case g.Calls > 1:
+		return fmt.Sprintf(" (%d calls)", g.Calls)
+	case g.First != "":
+		return fmt.Sprintf(" (at %s)", g.First)
 	}
-	return fmt.Sprintf(" (%d calls)", n)
+	return ""
 }
 
 func are(n int) string {

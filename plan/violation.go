@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -58,11 +59,7 @@ func (v Violation) Text() string {
 	case UnplannedProperty:
 		fmt.Fprintf(&b, "%s is not in the plan", v.Pointer)
 	case MalformedCall:
-		fmt.Fprintf(&b, "%s is %s; a call has %s", v.Pointer, found(v.Found), v.Expected)
-		if v.Pointer == "" {
-			b.Reset()
-			fmt.Fprintf(&b, "%s is not a call: %s", found(v.Found), v.Expected)
-		}
+		fmt.Fprintf(&b, "%s is %s; the plan says %s", cmp.Or(v.Pointer, "all of it"), cmp.Or(v.Found, "nothing"), v.Expected)
 	case WrongType:
 		fmt.Fprintf(&b, "%s is %s, %s; the plan says %s", v.Pointer, v.Found, withArticle(typeOf(v.Found)), v.Expected)
 	default:
@@ -74,15 +71,20 @@ func (v Violation) Text() string {
 	return b.String()
 }
 
+// Sentence returns the call and what is wrong with it, without the line of the plan.
+func (v Violation) Sentence() string {
+	if v.Kind == UnplannedEvent {
+		return v.Call() + " " + v.Text()
+	}
+	return v.Call() + ": " + v.Text()
+}
+
 // String returns the violation in one line: the call, what is wrong, and the line of the
 // plan.
 //
 //	track "Order Completed": /properties/currency is "GBP"; the plan says one of "EUR", "USD" (plan.yaml:8)
 func (v Violation) String() string {
-	text := v.Call() + ": " + v.Text()
-	if v.Kind == UnplannedEvent {
-		text = v.Call() + " " + v.Text()
-	}
+	text := v.Sentence()
 	if v.File == "" {
 		return text
 	}
@@ -90,13 +92,6 @@ func (v Violation) String() string {
 		return fmt.Sprintf("%s (%s)", text, v.File)
 	}
 	return fmt.Sprintf("%s (%s:%d)", text, v.File, v.Line)
-}
-
-func found(text string) string {
-	if text == "" {
-		return "nothing"
-	}
-	return text
 }
 
 // typeOf returns the type of a value by the first byte of its JSON.
