@@ -83,7 +83,7 @@ func TestHelpTeaches(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"dev"}, {"serve"}, {"check"}, {"send"}, {"send", "track"}, {"calls"}, {"status"}, {"verify"}, {"replay"}, {"pause"}, {"resume"},
 		{"delete-user"}, {"deletions"}, {"audience"}, {"audience", "sync"}, {"audience", "list"}, {"audience", "forget"}, {"trait"}, {"trait", "sync"},
-		{"plan"}, {"plan", "check"}, {"plan", "infer"}, {"plan", "diff"},
+		{"plan"}, {"plan", "check"}, {"plan", "infer"}, {"plan", "diff"}, {"plan", "gen"},
 	} {
 		out, errOut, code := run(t, append(args, "--help")...)
 		assert.Empty(t, errOut)

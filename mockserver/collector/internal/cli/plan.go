@@ -16,7 +16,7 @@ import (
 func newPlan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Make a tracking plan, hold calls against it, and compare two",
+		Short: "Make a tracking plan, hold calls against it, compare two, generate Go",
 		Long: `A tracking plan is a file, YAML or JSON, that says which calls a program makes and
 what each has; exports of the service's Protocols are read as they are. The
 documentation of the package plan describes it.
@@ -28,7 +28,7 @@ Begin with what is sent today, and look it through:
 		Args: oneCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPlanCheck(), newPlanInfer(), newPlanDiff())
+	cmd.AddCommand(newPlanCheck(), newPlanInfer(), newPlanDiff(), newPlanGen())
 	return cmd
 }
 

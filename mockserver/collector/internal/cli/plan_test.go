@@ -83,6 +83,10 @@ func TestPlanCommands(t *testing.T) {
 		{"plan-diff-json", "", []string{"diff", "plan.yaml", "newer.yaml", "--json", "--fail-on", "senders"}, 1},
 		{"plan-diff-none", "", []string{"diff", "plan.yaml", "plan.yaml", "--fail-on", "any"}, 0},
 		{"plan-diff-one", "", []string{"diff", "plan.yaml"}, 2},
+		{"plan-gen", "", []string{"gen", "plan.yaml", "--package", "shop"}, 0},
+		{"plan-gen-none", "", []string{"gen"}, 2},
+		{"plan-gen-broken", "", []string{"gen", "broken.yaml"}, 1},
+		{"plan-gen-package", "", []string{"gen", "plan.yaml", "--package", "func"}, 1},
 		{"plan-diff-whom", "", []string{"diff", "plan.yaml", "plan.yaml", "--fail-on", "all"}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
