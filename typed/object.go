@@ -40,22 +40,34 @@ var objects = sync.Pool{New: func() interface{} { return new(Object) }}
 // path, which begins with path; a panic in write is an error as well. With an error, Append
 // returns dst unchanged.
 func Append(dst []byte, path string, write func(*Object)) (out []byte, err error) {
-	o := objects.Get().(*Object)
-	*o = Object{buf: append(dst, '{'), depth: 1}
+	o := objects.Get().(*Object) // zero: it goes back as it came, or not at all
+	o.buf, o.depth = append(dst, '{'), 1
 	defer func() {
-		if p := recover(); p != nil { // o may be in use: it does not go back
+		if p := recover(); p != nil { // o may be in use
 			out, err = dst, wire.Below(path, fmt.Errorf("writing an object panicked: %v", p))
 		}
 	}()
 	write(o)
-	out, err = o.buf, o.err
-	*o = Object{}
-	objects.Put(o)
-	if err != nil {
+	out = o.buf
+	if err = o.err; err != nil {
 		return dst, wire.Below(path, err)
 	}
+	o.buf = nil
+	objects.Put(o)
 	return append(out, '}'), nil
 }
+
+// set makes buf the text. Where it is the same memory, no pointer is stored, which is a part
+// of the time while the garbage is collected.
+func (o *Object) set(buf []byte) {
+	if cap(buf) == cap(o.buf) {
+		o.buf = o.buf[:len(buf)]
+	} else {
+		o.buf = buf
+	}
+}
+
+func (a *Array) set(buf []byte) { (*Object)(a).set(buf) }
 
 // key begins a member, and reports whether it is to be written.
 func (o *Object) key(k *Key) bool {
@@ -66,7 +78,7 @@ func (o *Object) key(k *Key) bool {
 		o.err = wire.ErrTooLarge
 		return false
 	}
-	o.buf = k.append(o.buf)
+	o.set(k.append(o.buf))
 	return true
 }
 
@@ -88,22 +100,22 @@ func (o *Object) Fail(k *Key, err error) {
 // String writes a member that is a string.
 func (o *Object) String(k *Key, s string) {
 	if o.key(k) {
-		o.buf = wire.AppendString(o.buf, s)
+		o.set(wire.AppendString(o.buf, s))
 	}
 }
 
 // Int writes a member that is a whole number.
 func (o *Object) Int(k *Key, n int64) {
 	if o.key(k) {
-		o.buf = strconv.AppendInt(o.buf, n, 10)
+		o.set(strconv.AppendInt(o.buf, n, 10))
 	}
 }
 
 // Float writes a member that is a number. NaN and the infinities are errors.
 func (o *Object) Float(k *Key, f float64) {
 	if o.key(k) {
-		var err error
-		o.buf, err = wire.AppendFloat(o.buf, f)
+		buf, err := wire.AppendFloat(o.buf, f)
+		o.set(buf)
 		o.end(k, err)
 	}
 }
@@ -111,7 +123,7 @@ func (o *Object) Float(k *Key, f float64) {
 // Bool writes a member that is true or false.
 func (o *Object) Bool(k *Key, b bool) {
 	if o.key(k) {
-		o.buf = strconv.AppendBool(o.buf, b)
+		o.set(strconv.AppendBool(o.buf, b))
 	}
 }
 
@@ -119,8 +131,8 @@ func (o *Object) Bool(k *Key, b bool) {
 // "2006-01-02T15:04:05.000Z". A year that is not of four digits is an error.
 func (o *Object) Time(k *Key, t time.Time) {
 	if o.key(k) {
-		var err error
-		o.buf, err = wire.AppendTimeValue(o.buf, t)
+		buf, err := wire.AppendTimeValue(o.buf, t)
+		o.set(buf)
 		o.end(k, err)
 	}
 }
@@ -136,8 +148,8 @@ func (o *Object) Null(k *Key) {
 // of maps.
 func (o *Object) Any(k *Key, v interface{}) {
 	if o.key(k) {
-		var err error
-		o.buf, err = wire.AppendValue(o.buf, v, k.at, o.depth)
+		buf, err := wire.AppendValue(o.buf, v, k.at, o.depth)
+		o.set(buf)
 		o.end(k, err)
 	}
 }
@@ -223,22 +235,22 @@ func (a *Array) Fail(err error) {
 // String writes an element that is a string.
 func (a *Array) String(s string) {
 	if a.element() {
-		a.buf = wire.AppendString(a.buf, s)
+		a.set(wire.AppendString(a.buf, s))
 	}
 }
 
 // Int writes an element that is a whole number.
 func (a *Array) Int(n int64) {
 	if a.element() {
-		a.buf = strconv.AppendInt(a.buf, n, 10)
+		a.set(strconv.AppendInt(a.buf, n, 10))
 	}
 }
 
 // Float writes an element as [Object.Float] does.
 func (a *Array) Float(f float64) {
 	if a.element() {
-		var err error
-		a.buf, err = wire.AppendFloat(a.buf, f)
+		buf, err := wire.AppendFloat(a.buf, f)
+		a.set(buf)
 		a.end(err)
 	}
 }
@@ -246,15 +258,15 @@ func (a *Array) Float(f float64) {
 // Bool writes an element that is true or false.
 func (a *Array) Bool(b bool) {
 	if a.element() {
-		a.buf = strconv.AppendBool(a.buf, b)
+		a.set(strconv.AppendBool(a.buf, b))
 	}
 }
 
 // Time writes an element as [Object.Time] does.
 func (a *Array) Time(t time.Time) {
 	if a.element() {
-		var err error
-		a.buf, err = wire.AppendTimeValue(a.buf, t)
+		buf, err := wire.AppendTimeValue(a.buf, t)
+		a.set(buf)
 		a.end(err)
 	}
 }
@@ -262,8 +274,8 @@ func (a *Array) Time(t time.Time) {
 // Any writes an element as [Object.Any] does.
 func (a *Array) Any(v interface{}) {
 	if a.element() {
-		var err error
-		a.buf, err = wire.AppendValue(a.buf, v, 0, a.depth)
+		buf, err := wire.AppendValue(a.buf, v, 0, a.depth)
+		a.set(buf)
 		a.end(err)
 	}
 }
