@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -93,13 +94,15 @@ func (w *attrWriter) appendObject(dst []byte, attrs []slog.Attr, at PathHash, de
 		return dst, ErrTooDeep
 	}
 	var err error
-	if !simple(attrs) {
-		if attrs, err = w.simplify(attrs); err != nil {
+	fields := remembered(attrs, at)
+	if fields == nil {
+		if simple(attrs) {
+			rememberAttrs(attrs, at)
+		} else if attrs, err = w.simplify(attrs); err != nil {
 			return dst, err
 		}
 	}
-	dst = append(dst, '{')
-	empty := len(dst)
+	start := len(dst)
 	for i := range attrs {
 		a := &attrs[i]
 		value := a.Value
@@ -113,10 +116,15 @@ func (w *attrWriter) appendObject(dst []byte, attrs []slog.Attr, at PathHash, de
 		if kind == slog.KindGroup && len(value.Group()) == 0 {
 			continue
 		}
-		if len(dst) > empty {
-			dst = append(dst, ',')
+		n := len(dst)
+		if fields != nil {
+			dst = fields[i].append(dst)
+		} else {
+			dst = append(AppendString(append(dst, ','), a.Key), ':')
 		}
-		dst = append(AppendString(dst, a.Key), ':')
+		if n == start {
+			dst[n] = '{'
+		}
 		if dst, err = w.appendValue(dst, value, kind, at.child(i), depth); err != nil {
 			return dst, Below(Segment(a.Key), err)
 		}
@@ -124,7 +132,50 @@ func (w *attrWriter) appendObject(dst []byte, attrs []slog.Attr, at PathHash, de
 			return dst, ErrTooLarge
 		}
 	}
+	if len(dst) == start {
+		dst = append(dst, '{')
+	}
 	return append(dst, '}'), nil
+}
+
+// remembered returns the keys of attrs if they are remembered, and nil otherwise. What is
+// remembered is simple.
+func remembered(attrs []slog.Attr, at PathHash) []field {
+	bucket := keySets.ofAttrs.bucket(at, len(attrs))
+	for i := range bucket {
+		s := bucket[i].Load()
+		if s == nil {
+			break
+		}
+		if sameKeys(s.fields, attrs) {
+			return s.fields
+		}
+	}
+	return nil
+}
+
+func sameKeys(fields []field, attrs []slog.Attr) bool {
+	if len(fields) != len(attrs) {
+		return false
+	}
+	for i := range fields {
+		if fields[i].key != attrs[i].Key {
+			return false
+		}
+	}
+	return true
+}
+
+// rememberAttrs may remember the keys of attributes.
+func rememberAttrs(attrs []slog.Attr, at PathHash) {
+	if len(attrs) == 0 || len(attrs) > maxKeys || rand.Uint32N(rememberOdds) != 0 {
+		return
+	}
+	var keys [maxKeys]string
+	for i := range attrs {
+		keys[i] = attrs[i].Key
+	}
+	keySets.ofAttrs.remember(keys[:len(attrs)], at)
 }
 
 // appendValue appends a value that is no LogValuer.

@@ -160,7 +160,7 @@ func appendObject(dst []byte, m map[string]interface{}, at PathHash, depth int) 
 	if len(m) > len(few) {
 		values = make([]interface{}, maxKeys)
 	}
-	bucket := at.bucket(len(m))
+	bucket := keySets.ofMaps.bucket(at, len(m))
 	for i := range bucket {
 		s := bucket[i].Load()
 		if s == nil {
@@ -210,7 +210,7 @@ func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 	}
 	slices.Sort(keys)
 	if at != noPath && rand.Uint32N(rememberOdds) == 0 {
-		rememberKeys(keys, at)
+		keySets.ofMaps.remember(keys, at)
 	}
 	lead := byte('{')
 	var err error

@@ -238,9 +238,9 @@ func TestKeySetsAreBounded(t *testing.T) {
 		}
 	}
 	n := 0
-	for i := range keySets.buckets {
-		for j := range keySets.buckets[i] {
-			if s := keySets.buckets[i][j].Load(); s != nil {
+	for i := range keySets.ofMaps {
+		for j := range keySets.ofMaps[i] {
+			if s := keySets.ofMaps[i][j].Load(); s != nil {
 				n++
 				size := 0
 				for _, f := range s.fields {
