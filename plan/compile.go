@@ -201,11 +201,11 @@ func (r *reader) refused(rule *rule, err error) {
 			return
 		}
 	case errors.As(err, &remote):
-		line := rule.line
+		line, text := rule.line, remote.URL
 		if at := findRef(rule.root, remote.URL); at != nil {
-			line = at.line
+			line, text = at.line, at.text
 		}
-		r.wrong(line, rule.entry, fmt.Sprintf("refers to %s, which is not in this file", remote.URL), "nothing is fetched; copy the schema into $defs")
+		r.wrong(line, rule.entry, fmt.Sprintf("refers to %s, which is not in this file", shorten(text)), "nothing is fetched; copy the schema into $defs")
 		return
 	case errors.As(err, &pattern):
 		line := rule.line
