@@ -27,9 +27,9 @@ const (
 const (
 	maxSchemas      = 3000 // in an entry
 	maxPatternBytes = 4096
-	maxPatternSize  = 5000 // instructions of the compiled expression
-	maxNumberDigits = 1000 // of a number, with the zeros that its exponent stands for
-	maxSteps        = 1 << 20
+	maxPatternSize  = 5000    // instructions of the compiled expression
+	maxNumberDigits = 1000    // of a number, with the zeros that its exponent stands for
+	maxSteps        = 1 << 16 // of judging a call, and two more for each of its bytes
 )
 
 // A rule is a compiled schema, and what of a call it holds for.
@@ -40,8 +40,6 @@ type rule struct {
 	member *node    // in root, the schema of properties or traits
 	base   []string // where in a call the schema begins
 	draft  string   // unless $schema says otherwise
-
-	fast *matcher // accepts most calls that are right; nil if the schema has what it does not know
 
 	mu     sync.Mutex
 	schema *jsonschema.Schema
@@ -88,7 +86,6 @@ func (r *reader) compileRule(rule *rule, number int) {
 		r.refused(rule, err)
 		return
 	}
-	rule.fast = newMatcher(rule)
 }
 
 // draftOf returns the draft of a schema.
@@ -201,11 +198,11 @@ func (r *reader) refused(rule *rule, err error) {
 			return
 		}
 	case errors.As(err, &remote):
-		line := rule.line
+		line, text := rule.line, remote.URL
 		if at := findRef(rule.root, remote.URL); at != nil {
-			line = at.line
+			line, text = at.line, at.text
 		}
-		r.wrong(line, rule.entry, fmt.Sprintf("refers to %s, which is not in this file", remote.URL), "nothing is fetched; copy the schema into $defs")
+		r.wrong(line, rule.entry, fmt.Sprintf("refers to %s, which is not in this file", shorten(text)), "nothing is fetched; copy the schema into $defs")
 		return
 	case errors.As(err, &pattern):
 		line := rule.line

@@ -84,7 +84,7 @@ func Diff(old, new *Plan) []Change {
 type differ struct {
 	event    *Event
 	changes  []Change
-	compared map[[2]*Schema]bool // on the way to here: schemas may refer to themselves
+	compared map[[2]*Schema]bool // a pair is told of once: schemas may refer to themselves
 }
 
 func (d *differ) add(oldLine, newLine *int, pointer, text string, senders, receivers bool) {

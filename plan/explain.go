@@ -100,6 +100,8 @@ func (x *explainer) walk(err *jsonschema.ValidationError) {
 		} else {
 			x.alternatives(err, at, line)
 		}
+	case *kind.Contains, *kind.MinContains, *kind.MaxContains:
+		x.add(InvalidValue, at, line, describeBound(k, n), "")
 	case *kind.PropertyNames:
 		x.add(UnplannedProperty, append(slices.Clone(at), k.Property), line, "names as propertyNames says", "")
 	default:
@@ -281,9 +283,9 @@ func describeBound(k jsonschema.ErrorKind, n *node) string {
 	case *kind.AdditionalItems:
 		return fmt.Sprintf("%s less", plural(k.Count, "item"))
 	case *kind.MinProperties:
-		return fmt.Sprintf("at least %d properties", k.Want)
+		return "at least " + properties(k.Want)
 	case *kind.MaxProperties:
-		return fmt.Sprintf("at most %d properties", k.Want)
+		return "at most " + properties(k.Want)
 	case *kind.UniqueItems:
 		return fmt.Sprintf("items that differ, and numbers %d and %d do not", k.Duplicates[0]+1, k.Duplicates[1]+1)
 	case *kind.Minimum:
@@ -311,4 +313,11 @@ func plural(n int, word string) string {
 		return "1 " + word
 	}
 	return fmt.Sprintf("%d %ss", n, word)
+}
+
+func properties(n int) string {
+	if n == 1 {
+		return "1 property"
+	}
+	return fmt.Sprintf("%d properties", n)
 }

@@ -55,10 +55,7 @@ func (p *Plan) judge(call []byte) (*Event, []Violation) {
 		if rule == nil {
 			continue
 		}
-		subject := rule.subject(call, &h)
-		if rule.fast == nil || !rule.fast.accepts(subject) {
-			violations = append(violations, rule.explain(p, &h, subject)...)
-		}
+		violations = append(violations, rule.explain(p, &h, rule.subject(call, &h))...)
 	}
 	return e, violations
 }
@@ -112,7 +109,7 @@ func (p *Plan) unplanned(h *head) Violation {
 	return v
 }
 
-// explain judges by the library, which has the last word, and says what it found.
+// explain judges a part of a call by the library, and says what it found.
 func (rule *rule) explain(p *Plan, h *head, subject []byte) []Violation {
 	decoder := json.NewDecoder(bytes.NewReader(subject))
 	decoder.UseNumber()
@@ -120,7 +117,7 @@ func (rule *rule) explain(p *Plan, h *head, subject []byte) []Violation {
 	if decoder.Decode(&value) != nil {
 		return nil // never: the call has been read before
 	}
-	err := rule.validate(clamped(value))
+	err := rule.validate(clamped(value), maxSteps+2*len(subject))
 	if err == nil {
 		return nil
 	}
@@ -143,10 +140,10 @@ func (rule *rule) explain(p *Plan, h *head, subject []byte) []Violation {
 }
 
 // validate runs the library, for a bounded number of steps.
-func (rule *rule) validate(value any) (err error) {
+func (rule *rule) validate(value any, steps int) (err error) {
 	rule.mu.Lock()
 	defer rule.mu.Unlock()
-	rule.steps = maxSteps
+	rule.steps = steps
 	defer func() {
 		if r := recover(); r == errTooManySteps {
 			err = errTooManySteps

@@ -2,7 +2,9 @@
 package formats
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -32,5 +34,16 @@ var all = sync.OnceValue(func() map[string]func(v any) error {
 			known[name] = s.Format.Validate
 		}
 	}
+	known["email"] = withLocalPart(known["email"])
 	return known
 })
+
+// withLocalPart refuses addresses without a local part, which the library takes.
+func withLocalPart(email func(v any) error) func(v any) error {
+	return func(v any) error {
+		if s, ok := v.(string); ok && strings.HasPrefix(s, "@") {
+			return errors.New("nothing is before @")
+		}
+		return email(v)
+	}
+}
