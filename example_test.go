@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -126,6 +127,24 @@ func ExampleClient_Track() {
 		Event:       "Order Completed",
 		Properties:  map[string]interface{}{"total": 99.5, "currency": "EUR"},
 		Message:     analytics.Message{MessageId: "order-1729", Timestamp: "2024-02-29T17:29:00+01:00"},
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// Attributes of log/slog in place of a map. The last of equal keys counts.
+func ExampleClient_Track_attributes() {
+	client := analytics.New("YOUR_WRITE_KEY")
+	defer shutOff(client)()
+
+	err := client.Track(&analytics.Track{
+		UserId: "019mr8mf4r",
+		Event:  "Order Completed",
+		Attrs: []slog.Attr{
+			slog.String("orderId", "50314b8e"),
+			slog.Float64("total", 99.5),
+			slog.Group("shipping", slog.String("method", "express"), slog.Time("due", time.Now())),
+		},
 	})
 	fmt.Println(err)
 	// Output: <nil>

@@ -73,3 +73,8 @@ func TestMistakesFailReadably(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
 }
+
+func TestTypedVisitIsAsPlanned(t *testing.T) {
+	srv := sent(t, func(s Shop) error { return s.VisitTyped("ada") })
+	plan.Expect(t, srv, "plan.yaml")
+}

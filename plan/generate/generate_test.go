@@ -159,6 +159,22 @@ func TestMistakesDoNotCompile(t *testing.T) {
 	}
 }
 
+// What is generated elsewhere in the repository is what is generated now.
+func TestGeneratedFilesAreNew(t *testing.T) {
+	for file, output := range map[string]string{
+		"../../examples/plan/plan.yaml": "../../examples/plan/events/events.go",
+		"../../bench/events/plan.yaml":  "../../bench/events/events.go",
+	} {
+		got, err := os.ReadFile(output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != string(generated(t, file)) {
+			t.Errorf("%s is not what %s gives: run go generate", output, file)
+		}
+	}
+}
+
 func TestExported(t *testing.T) {
 	for name, want := range map[string]string{
 		"Order Completed": "OrderCompleted", "order_completed": "OrderCompleted", "orderId": "OrderID", "order-id": "OrderID",
