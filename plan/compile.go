@@ -193,7 +193,8 @@ func (r *reader) refused(rule *rule, err error) {
 	var pattern *jsonschema.InvalidRegexError
 	switch {
 	case errors.As(err, &invalid):
-		if cause, ok := invalid.Err.(*jsonschema.ValidationError); ok {
+		var cause *jsonschema.ValidationError
+		if errors.As(invalid.Err, &cause) {
 			r.notSchema(rule, cause)
 			return
 		}

@@ -54,4 +54,29 @@
 // Whatever a file or a call says ends soon: there are limits of size, depth and of the
 // steps that one call may take to be judged. What takes more is an [InvalidValue] that
 // says so. Numbers are exact to 1000 digits.
+//
+// # Where it is used
+//
+// Tests call [Expect], and [Unused] when all are done. The command collector has
+// plan check, for calls of programs in any language, plan infer, which is package infer, and
+// plan diff, which is [Diff]. [Plan.Judge] holds one call against a plan, and a [Report]
+// gathers what comes of many.
+//
+// # Files
+//
+//  1. expect.go: a test expects what a plan says
+//  2. report.go: what came of many calls
+//  3. judge.go: one call is held against the plan
+//  4. explain.go: what the library found becomes violations
+//  5. diff.go: two plans are compared
+//  6. plan.go: a file is read, and what a plan has
+//  7. protocols.go, native.go: the two forms of a file
+//  8. compile.go: schemas are checked, and compiled
+//  9. schema.go: a schema as those see it who generate code
+//  10. keywords.go: the short forms of a schema
+//  11. violation.go, problem.go: what is wrong with a call, and with a file
+//  12. scan.go: the head of a call
+//  13. yaml.go, json.go: a file becomes nodes
+//  14. node.go: values with their lines
+//  15. near.go: what was perhaps meant
 package plan

@@ -1,8 +1,9 @@
 // Package main shows a tracking plan at work: plan.yaml says what a shop tells of its
-// customers, shop.go tells it, and shop_test.go holds the two against each other.
+// customers, shop.go tells it, and shop_test.go holds the two against each other. It is a
+// module of its own; in its directory:
 //
-//	go run ./examples/plan
-//	go test ./examples/plan
+//	go run .
+//	go test .
 package main
 
 import (
