@@ -27,7 +27,7 @@ lint: tools ## run the linters, and look for code that nothing reaches
 	@$(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - || { echo "the public API changed: if that is meant, run make api"; exit 1; }
 	@$(TOOL_BIN)/arrows -check $(UPWARDS) $(ARROW_DIRS)
 
-API_PACKAGES = . ./mockserver ./mockserver/tracking ./mockserver/webhook ./otelanalytics
+API_PACKAGES = . ./typed ./mockserver ./mockserver/tracking ./mockserver/webhook ./otelanalytics
 api: tools ## write the public API to api.txt
 	$(TOOL_BIN)/api $(API_PACKAGES) > api.txt
 

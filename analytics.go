@@ -158,10 +158,24 @@ func (c *Client) Alias(m *Alias) error {
 // call. Whether the call is delivered does not depend on ctx. Config.Value, if set, takes
 // from ctx what is kept beside the call.
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
-	if m == nil {
-		return c.reject(missing("call", fieldMessage), &c.rejected.Invalid)
+	var k call
+	var err error
+	switch m := m.(type) { // not by the interface's method, with which each message would be on the heap
+	case *Identify:
+		k, err = m.wire()
+	case *Track:
+		k, err = m.wire()
+	case *Page:
+		k, err = m.wire()
+	case *Screen:
+		k, err = m.wire()
+	case *Group:
+		k, err = m.wire()
+	case *Alias:
+		k, err = m.wire()
+	default:
+		err = missing(kindNone, fieldMessage)
 	}
-	k, err := m.wire()
 	return c.enqueue(ctx, &k, err)
 }
 
@@ -190,7 +204,7 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 		if err = p.accept(ctx, s, now); err != nil {
 			err = c.reject(err, &c.rejected.QueueFull)
 		} else if p.log.verbose {
-			p.log.log(ctx, queued(k.kind, s.call()))
+			p.log.log(ctx, queued(k.kind.String(), s.call()))
 		}
 	}
 	if p.Value != nil {
@@ -205,7 +219,7 @@ func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
 // callID returns what is kept of a call that has been encoded.
 func (p *pipeline) callID(ctx context.Context, k *call, encoded []byte) (id callID) {
 	if p.Callback != nil {
-		id.id, id.kind = k.id(encoded), k.kind
+		id.id, id.kind = k.id(encoded), k.kind.String()
 	}
 	if p.Value != nil {
 		id.value = p.Value(ctx)

@@ -19,7 +19,7 @@ func FuzzCall(f *testing.F) {
 		message := Message{MessageId: id, Timestamp: "2024-02-29T01:02:03.004Z"}
 		bag := map[string]interface{}{key: value}
 		for _, m := range []struct {
-			kind string
+			kind kind
 			call Call
 		}{
 			{kindIdentify, &Identify{UserId: user, AnonymousId: anonymous, Traits: bag, Message: message}},
@@ -40,7 +40,7 @@ func FuzzCall(f *testing.F) {
 			var want, got map[string]interface{}
 			require.NoError(t, json.Unmarshal(reference, &want))
 			require.NoError(t, json.Unmarshal(encoded, &got), "%s", encoded)
-			want["type"] = m.kind
+			want["type"] = m.kind.String()
 			if id == "" {
 				require.Len(t, got["messageId"], wire.IDLen)
 				want["messageId"] = got["messageId"]

@@ -43,6 +43,27 @@
 // Bytes that are not UTF-8 become U+FFFD. NaN, the infinities, channels,
 // functions, cycles and more than 990 levels are errors.
 //
+// # Attributes
+//
+// Traits and properties may also be attributes of log/slog, in the field Attrs of a
+// message. Such a call is as short as a line of a log, takes less than half of the time
+// that building and writing a map takes, and allocates nothing:
+//
+//	err = client.Track(&analytics.Track{
+//		UserId: "019mr8mf4r",
+//		Event:  "Order Completed",
+//		Attrs:  []slog.Attr{slog.String("orderId", id), slog.Float64("total", total)},
+//	})
+//
+// They are written in their order, as values of maps are, but for times, which are written
+// in UTC with milliseconds. A Duration is a number of nanoseconds. Groups are objects; a
+// group without a key is part of what it is in, one without attributes is left out. A
+// LogValuer is asked for its value: a panic in LogValue, and one that never comes to an
+// end after 1,000 steps, is a [FieldError].
+//
+// Of attributes with the same key the last counts. A message can have a map as well, with
+// what many calls share: an attribute takes the place of the map's value with its key.
+//
 // # Batches
 //
 // The encoded call is copied into the open batch. The batch is sealed when it

@@ -93,6 +93,7 @@ var imported = map[string]string{
 	"context":       "context",
 	"errors":        "errors",
 	"expvar":        "expvar",
+	"slog":          "log/slog",
 	"http":          "net/http",
 	"log":           "log",
 	"os":            "os",

@@ -17,6 +17,8 @@ var (
 	ErrQueueFull = errors.New("analytics: the queue is full: the collector does not keep up, or cannot be reached")
 )
 
+var errWriteAlone = errors.New("a message with Write has no map and no Attrs")
+
 // The Field of a FieldError that is not about one field.
 const (
 	fieldMessage = "message" // the message itself is nil
@@ -38,18 +40,18 @@ type FieldError struct {
 	Err error
 }
 
-func missing(kind, field string) error { return &FieldError{Kind: kind, Field: field} }
+func missing(kind kind, field string) error { return &FieldError{Kind: kind.String(), Field: field} }
 
 // valueFieldError returns the error of a call with a value, in the map called key, that
 // cannot be encoded.
-func valueFieldError(kind, key string, err error) error {
+func valueFieldError(kind kind, key string, err error) error {
 	if errors.Is(err, wire.ErrTooLarge) {
-		return &TooLargeError{Kind: kind, Field: key, Size: wire.MaxText + 1, Limit: MaxCallBytes}
+		return &TooLargeError{Kind: kind.String(), Field: key, Size: wire.MaxText + 1, Limit: MaxCallBytes}
 	}
 	if v := (*wire.ValueError)(nil); errors.As(err, &v) {
-		return &FieldError{Kind: kind, Field: v.Path(), Err: v.Err}
+		return &FieldError{Kind: kind.String(), Field: v.Path(), Err: v.Err}
 	}
-	return &FieldError{Kind: kind, Field: key, Err: err}
+	return &FieldError{Kind: kind.String(), Field: key, Err: err}
 }
 
 // Error returns the text that version 2 had.
@@ -95,8 +97,8 @@ func (e *TooLargeError) Error() string {
 }
 
 // tooLarge returns the error of a call that has been encoded.
-func tooLarge(kind string, encoded []byte) error {
-	e := &TooLargeError{Kind: kind, Size: len(encoded), Limit: MaxCallBytes}
+func tooLarge(kind kind, encoded []byte) error {
+	e := &TooLargeError{Kind: kind.String(), Size: len(encoded), Limit: MaxCallBytes}
 	var fields map[string]json.RawMessage
 	_ = json.Unmarshal(encoded, &fields) // the client wrote it
 	most := 0

@@ -132,6 +132,24 @@ func ExampleClient_Track() {
 	// Output: <nil>
 }
 
+// Attributes of log/slog in place of a map. The last of equal keys counts.
+func ExampleClient_Track_attributes() {
+	client := analytics.New("YOUR_WRITE_KEY")
+	defer shutOff(client)()
+
+	err := client.Track(&analytics.Track{
+		UserId: "019mr8mf4r",
+		Event:  "Order Completed",
+		Attrs: []slog.Attr{
+			slog.String("orderId", "50314b8e"),
+			slog.Float64("total", 99.5),
+			slog.Group("shipping", slog.String("method", "express"), slog.Time("due", time.Now())),
+		},
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
 func ExampleClient_Track_invalid() {
 	client := analytics.New("YOUR_WRITE_KEY")
 	defer shutOff(client)()

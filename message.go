@@ -1,10 +1,12 @@
 package analytics
 
 import (
+	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
+	"github.com/seed-45eadc4a/analytics-go/typed"
 )
 
 // Message holds the fields that every call has. It is embedded last in each
@@ -36,6 +38,12 @@ type Identify struct {
 	Traits       map[string]interface{} `json:"traits,omitempty"`
 	AnonymousId  string                 `json:"anonymousId,omitempty"`
 	UserId       string                 `json:"userId,omitempty"`
+
+	// Attrs are traits too, without a map: see Attributes in the package's documentation.
+	Attrs []slog.Attr `json:"-"`
+
+	// Write writes the traits of a generated event, in place of all other ones.
+	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
@@ -48,6 +56,12 @@ type Group struct {
 	AnonymousId  string                 `json:"anonymousId,omitempty"`
 	UserId       string                 `json:"userId,omitempty"`
 	GroupId      string                 `json:"groupId"`
+
+	// Attrs are traits too, without a map: see Attributes in the package's documentation.
+	Attrs []slog.Attr `json:"-"`
+
+	// Write writes the traits of a generated event, in place of all other ones.
+	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
@@ -60,6 +74,12 @@ type Track struct {
 	AnonymousId  string                 `json:"anonymousId,omitempty"`
 	UserId       string                 `json:"userId,omitempty"`
 	Event        string                 `json:"event"`
+
+	// Attrs are properties too, without a map: see Attributes in the package's documentation.
+	Attrs []slog.Attr `json:"-"`
+
+	// Write writes the properties of a generated event, in place of all other ones.
+	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
@@ -74,6 +94,12 @@ type Page struct {
 	UserId       string                 `json:"userId,omitempty"`
 	Category     string                 `json:"category,omitempty"`
 	Name         string                 `json:"name,omitempty"`
+
+	// Attrs are traits too, without a map: see Attributes in the package's documentation.
+	Attrs []slog.Attr `json:"-"`
+
+	// Write writes the traits of a generated event, in place of all other ones.
+	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
@@ -87,6 +113,12 @@ type Screen struct {
 	UserId       string                 `json:"userId,omitempty"`
 	Category     string                 `json:"category,omitempty"`
 	Name         string                 `json:"name,omitempty"`
+
+	// Attrs are properties too, without a map: see Attributes in the package's documentation.
+	Attrs []slog.Attr `json:"-"`
+
+	// Write writes the properties of a generated event, in place of all other ones.
+	Write func(*typed.Object) `json:"-"`
 	Message
 }
 
@@ -116,23 +148,34 @@ type Call interface {
 	wire() (call, error)
 }
 
-// The kinds of a call, as they are on the wire.
+// A kind is that of a call. It is a number, and no string, so that what keeps it does not
+// keep the message, as far as the compiler's escape analysis knows.
+type kind uint8
+
 const (
-	kindAlias    = "alias"
-	kindGroup    = "group"
-	kindIdentify = "identify"
-	kindPage     = "page"
-	kindScreen   = "screen"
-	kindTrack    = "track"
+	kindNone kind = iota // of a call that is nil
+	kindAlias
+	kindGroup
+	kindIdentify
+	kindPage
+	kindScreen
+	kindTrack
 )
+
+var kindNames = [...]string{"call", "alias", "group", "identify", "page", "screen", "track"}
+
+// String returns k as it is on the wire.
+func (k kind) String() string { return kindNames[k] }
 
 // call is the common form of the six message structs, validated. It refers to the
 // caller's maps until the method returns, and no longer.
 type call struct {
-	kind         string
+	kind         kind
 	context      map[string]interface{}
 	integrations map[string]interface{}
 	bag          map[string]interface{}
+	attrs        []slog.Attr
+	write        func(*typed.Object)
 	bagName      *mapName // traitsName or propertiesName
 	sort         string   // the event or name: calls that share it tend to share the keys of the bag
 	anonymousID  string
@@ -171,7 +214,7 @@ func (m *Identify) wire() (call, error) {
 	}
 	return call{
 		kind: kindIdentify, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, bagName: traitsName,
+		bag: m.Traits, attrs: m.Attrs, write: m.Write, bagName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 	}, checkIDs(kindIdentify, m.AnonymousId, m.UserId)
 }
@@ -185,7 +228,7 @@ func (m *Group) wire() (call, error) {
 	}
 	return call{
 		kind: kindGroup, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, bagName: traitsName,
+		bag: m.Traits, attrs: m.Attrs, write: m.Write, bagName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"groupId":`, m.GroupId}},
 	}, checkIDs(kindGroup, m.AnonymousId, m.UserId)
@@ -200,7 +243,7 @@ func (m *Track) wire() (call, error) {
 	}
 	return call{
 		kind: kindTrack, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, bagName: propertiesName, sort: m.Event,
+		bag: m.Properties, attrs: m.Attrs, write: m.Write, bagName: propertiesName, sort: m.Event,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"event":`, m.Event}},
 	}, checkIDs(kindTrack, m.AnonymousId, m.UserId)
@@ -212,7 +255,7 @@ func (m *Page) wire() (call, error) {
 	}
 	return call{
 		kind: kindPage, context: m.Context, integrations: m.Integrations,
-		bag: m.Traits, bagName: propertiesName, sort: m.Name,
+		bag: m.Traits, attrs: m.Attrs, write: m.Write, bagName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
 	}, checkIDs(kindPage, m.AnonymousId, m.UserId)
@@ -224,7 +267,7 @@ func (m *Screen) wire() (call, error) {
 	}
 	return call{
 		kind: kindScreen, context: m.Context, integrations: m.Integrations,
-		bag: m.Properties, bagName: propertiesName, sort: m.Name,
+		bag: m.Properties, attrs: m.Attrs, write: m.Write, bagName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
 	}, checkIDs(kindScreen, m.AnonymousId, m.UserId)
@@ -246,7 +289,7 @@ func (m *Alias) wire() (call, error) {
 	}, nil
 }
 
-func checkIDs(kind, anonymousID, userID string) error {
+func checkIDs(kind kind, anonymousID, userID string) error {
 	if anonymousID == "" && userID == "" {
 		return missing(kind, fieldIDs)
 	}
@@ -266,7 +309,7 @@ func (k *call) append(dst []byte, now time.Time) ([]byte, error) {
 	if k.defaults != nil {
 		dst = k.defaults.complete(dst, k.integrations)
 	}
-	if dst, err = k.appendMap(dst, k.bagName, k.sort, k.bag); err != nil {
+	if dst, err = k.appendBag(dst); err != nil {
 		return dst, err
 	}
 	dst = appendField(dst, `"anonymousId":`, k.anonymousID)
@@ -289,11 +332,33 @@ func (k *call) appendMap(dst []byte, n *mapName, sort string, m map[string]inter
 	return append(dst, ','), nil
 }
 
+// appendBag writes the traits or properties, of whichever form they are, as appendMap does.
+func (k *call) appendBag(dst []byte) (out []byte, err error) {
+	n := k.bagName
+	switch {
+	case k.write != nil && len(k.bag)+len(k.attrs) > 0:
+		err = errWriteAlone
+	case k.write != nil:
+		out, err = typed.Append(append(dst, n.key...), n.name, k.write)
+		if len(out) == len(dst)+len(n.key)+len("{}") {
+			return dst, nil
+		}
+	case len(k.attrs) > 0:
+		out, err = wire.AppendAttrs(append(dst, n.key...), k.bag, k.attrs, n.name, n.at.In(k.sort))
+	default:
+		return k.appendMap(dst, n, k.sort, k.bag)
+	}
+	if err != nil {
+		return dst, valueFieldError(k.kind, n.name, err)
+	}
+	return append(out, ','), nil
+}
+
 // appendMessage writes the fields of the embedded Message, which end the call, and
 // remembers where the message id is.
 func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 	var err error
-	dst = append(append(dst, `"type":"`...), k.kind...)
+	dst = append(append(dst, `"type":"`...), k.kind.String()...)
 	dst = append(dst, `","messageId":`...)
 	if k.MessageId != "" {
 		dst = wire.AppendString(dst, k.MessageId)
@@ -306,13 +371,13 @@ func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 	if k.Timestamp == "" {
 		dst = wire.AppendNow(dst, now)
 	} else if dst, err = wire.AppendISO8601(dst, k.Timestamp); err != nil {
-		return dst, &FieldError{Kind: k.kind, Field: "timestamp", Err: err}
+		return dst, &FieldError{Kind: k.kind.String(), Field: "timestamp", Err: err}
 	}
 	dst = append(dst, '"')
 	if k.SentAt != "" {
 		dst = append(dst, `,"sentAt":"`...)
 		if dst, err = wire.AppendISO8601(dst, k.SentAt); err != nil {
-			return dst, &FieldError{Kind: k.kind, Field: "sentAt", Err: err}
+			return dst, &FieldError{Kind: k.kind.String(), Field: "sentAt", Err: err}
 		}
 		dst = append(dst, '"')
 	}

@@ -37,7 +37,7 @@ func main() {
 	flag.DurationVar(&o.duration, "time", 1500*time.Millisecond, "how long calls are made in one measurement")
 	flag.IntVar(&o.rate, "rate", 50_000, "how many calls a second are made where latency is measured")
 	flag.DurationVar(&o.outage, "outage", 20*time.Second, "how long the collector is away")
-	flag.StringVar(&parts, "parts", "cost,memory,latency,outage", "what to measure")
+	flag.StringVar(&parts, "parts", "cost,forms,memory,latency,outage", "what to measure")
 	flag.StringVar(&o.only, "workload", "", "measure the cost of the workloads whose names contain this")
 	flag.StringVar(&names, "clients", strings.Join(clientNames, ","), "which clients to measure; the first is the one the others are compared with")
 	flag.StringVar(&o.profile, "profile", "", "a directory for a CPU and an allocation profile of each driver of the first round")
@@ -63,10 +63,10 @@ func (o *options) run() error {
 			return fmt.Errorf("%w: %q; there are %s", errUnknownClient, name, strings.Join(clientNames, ", "))
 		}
 	}
-	parts := map[string]func() error{"cost": o.cost, "memory": o.memory, "latency": o.latency, "outage": o.outages}
+	parts := map[string]func() error{"cost": o.cost, "forms": o.forms, "memory": o.memory, "latency": o.latency, "outage": o.outages}
 	for _, name := range o.parts {
 		if parts[name] == nil {
-			return fmt.Errorf("no such part: %q; there are cost, memory, latency, outage", name)
+			return fmt.Errorf("no such part: %q; there are cost, forms, memory, latency, outage", name)
 		}
 	}
 	printMachine()

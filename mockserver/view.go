@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,20 @@ func (v View) shows(r *tracking.Record) bool {
 // order in which they came.
 func (v View) Calls(match ...Match) []tracking.Call {
 	return callsOf(v.Records(match...))
+}
+
+// Bodies yields the JSON of each call that was accepted, as Calls has it: what the
+// module plan holds against a tracking plan. It must not be changed.
+//
+//	plan.Expect(t, srv, "plan.yaml")
+func (v View) Bodies() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for _, call := range v.Calls() {
+			if !yield(call.Body) {
+				return
+			}
+		}
+	}
 }
 
 func callsOf(records []tracking.Record) []tracking.Call {

@@ -23,12 +23,13 @@
 //
 // # Files
 //
-//  1. encode.go: maps and values, by a type switch
-//  2. keyset.go: keys that are remembered
-//  3. reflect.go: what encoding/json writes
-//  4. id.go: message ids
-//  5. timestamp.go: times
-//  6. number.go: numbers
-//  7. string.go: strings
-//  8. errors.go: limits, and values that cannot be written
+//  1. attrs.go: attributes of log/slog
+//  2. encode.go: maps and values, by a type switch
+//  3. keyset.go: keys that are remembered
+//  4. reflect.go: what encoding/json writes
+//  5. id.go: message ids
+//  6. timestamp.go: times
+//  7. number.go: numbers
+//  8. string.go: strings
+//  9. errors.go: limits, and values that cannot be written
 package wire

@@ -21,9 +21,15 @@ func AppendMap(dst []byte, m map[string]interface{}, path string) ([]byte, error
 func AppendMapAt(dst []byte, m map[string]interface{}, path string, at PathHash) ([]byte, error) {
 	out, err := appendObject(dst, m, at, 1)
 	if err != nil {
-		return dst, below(path, err)
+		return dst, Below(path, err)
 	}
 	return out, nil
+}
+
+// AppendValue appends v, which is inside depth containers and whose path hashes to at; 0 is
+// for no path. With an error, what it returns is of no meaning.
+func AppendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
+	return appendValue(dst, v, at, depth)
 }
 
 // appendValue appends v, whose path hashes to at, inside depth containers.
@@ -124,8 +130,8 @@ func appendArray[E any](dst []byte, a []E, at PathHash, depth int,
 	if a == nil {
 		return append(dst, "null"...), nil
 	}
-	if depth > maxDepth {
-		return dst, errTooDeep
+	if depth > MaxDepth {
+		return dst, ErrTooDeep
 	}
 	dst = append(dst, '[')
 	for i, e := range a {
@@ -135,7 +141,7 @@ func appendArray[E any](dst []byte, a []E, at PathHash, depth int,
 		var err error
 		// Elements tend to have the same keys, so they share one hash.
 		if dst, err = value(dst, e, at.child(0), depth); err != nil {
-			return dst, below("["+strconv.Itoa(i)+"]", err)
+			return dst, Below("["+strconv.Itoa(i)+"]", err)
 		}
 		if len(dst) > MaxText {
 			return dst, ErrTooLarge
@@ -146,7 +152,7 @@ func appendArray[E any](dst []byte, a []E, at PathHash, depth int,
 
 // appendObject appends m as a JSON object with sorted keys; a nil map is null.
 func appendObject(dst []byte, m map[string]interface{}, at PathHash, depth int) ([]byte, error) {
-	if len(m) == 0 || len(m) > maxKeys || depth > maxDepth {
+	if len(m) == 0 || len(m) > maxKeys || depth > MaxDepth {
 		return appendSorted(dst, m, at, depth, appendValue)
 	}
 	var few [8]interface{}
@@ -154,7 +160,7 @@ func appendObject(dst []byte, m map[string]interface{}, at PathHash, depth int) 
 	if len(m) > len(few) {
 		values = make([]interface{}, maxKeys)
 	}
-	bucket := at.bucket(len(m))
+	bucket := keySets.ofMaps.bucket(at, len(m))
 	for i := range bucket {
 		s := bucket[i].Load()
 		if s == nil {
@@ -173,7 +179,7 @@ func appendFields(dst []byte, fields []field, values []interface{}, at PathHash,
 		f := &fields[i]
 		dst = f.append(dst)
 		if dst, err = appendValue(dst, values[i], at.child(i), depth); err != nil {
-			return dst, below(segment(f.key), err)
+			return dst, Below(Segment(f.key), err)
 		}
 		if len(dst) > MaxText {
 			return dst, ErrTooLarge
@@ -192,8 +198,8 @@ func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 	switch {
 	case m == nil:
 		return append(dst, "null"...), nil
-	case depth > maxDepth:
-		return dst, errTooDeep
+	case depth > MaxDepth:
+		return dst, ErrTooDeep
 	case len(m) == 0:
 		return append(dst, "{}"...), nil
 	}
@@ -204,14 +210,14 @@ func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 	}
 	slices.Sort(keys)
 	if at != noPath && rand.Uint32N(rememberOdds) == 0 {
-		rememberKeys(keys, at)
+		keySets.ofMaps.remember(keys, at)
 	}
 	lead := byte('{')
 	var err error
 	for i, k := range keys {
 		dst = append(AppendString(append(dst, lead), k), ':')
 		if dst, err = value(dst, m[k], at.child(i), depth); err != nil {
-			err = below(segment(k), err)
+			err = Below(Segment(k), err)
 			break
 		}
 		if len(dst) > MaxText {
@@ -231,8 +237,8 @@ func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 // appendOther appends a value of a type that is not in the type switches. A named
 // string, number, map or slice is written as its underlying type.
 func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
-	if depth > maxDepth {
-		return dst, errTooDeep
+	if depth > MaxDepth {
+		return dst, ErrTooDeep
 	}
 	rv := reflect.ValueOf(v)
 	if hasMarshaler(rv.Type()) {

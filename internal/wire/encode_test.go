@@ -202,12 +202,12 @@ func TestEncoderKeepsToTheDepthLimit(t *testing.T) {
 		}
 		return m
 	}
-	checkLikeReference(t, nested(maxDepth))
-	checkLikeReference(t, map[string]interface{}{"in a struct": record{Any: nested(maxDepth - 2)}})
-	_, err := AppendMap(nil, nested(maxDepth+1), "context")
-	require.ErrorIs(t, err, errTooDeep)
-	_, err = AppendMap(nil, map[string]interface{}{"in a struct": record{Any: nested(maxDepth - 1)}}, "context")
-	require.ErrorIs(t, err, errTooDeep)
+	checkLikeReference(t, nested(MaxDepth))
+	checkLikeReference(t, map[string]interface{}{"in a struct": record{Any: nested(MaxDepth - 2)}})
+	_, err := AppendMap(nil, nested(MaxDepth+1), "context")
+	require.ErrorIs(t, err, ErrTooDeep)
+	_, err = AppendMap(nil, map[string]interface{}{"in a struct": record{Any: nested(MaxDepth - 1)}}, "context")
+	require.ErrorIs(t, err, ErrTooDeep)
 }
 
 // Maps with the same position and number of keys, but other keys, are distinguished.
@@ -238,9 +238,9 @@ func TestKeySetsAreBounded(t *testing.T) {
 		}
 	}
 	n := 0
-	for i := range keySets.buckets {
-		for j := range keySets.buckets[i] {
-			if s := keySets.buckets[i][j].Load(); s != nil {
+	for i := range keySets.ofMaps {
+		for j := range keySets.ofMaps[i] {
+			if s := keySets.ofMaps[i][j].Load(); s != nil {
 				n++
 				size := 0
 				for _, f := range s.fields {

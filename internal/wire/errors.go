@@ -7,16 +7,17 @@ import (
 )
 
 const (
-	// maxDepth is less than the 1,000 levels that collectors read: a value is
+	// MaxDepth is how deep values nest. It is less than the 1,000 levels that collectors read: a value is
 	// inside a call inside a batch.
-	maxDepth = 990
+	MaxDepth = 990
 	// MaxText bounds the JSON of one value. It is far more than a call may have,
 	// and stops a value that would fill the memory.
 	MaxText = 16 << 20
 )
 
 var (
-	errTooDeep = fmt.Errorf("nested deeper than %d levels, perhaps a cycle", maxDepth)
+	// ErrTooDeep is the error of a value that is nested deeper than MaxDepth.
+	ErrTooDeep = fmt.Errorf("nested deeper than %d levels, perhaps a cycle", MaxDepth)
 
 	// ErrTooLarge is the error of a value of more than MaxText bytes.
 	ErrTooLarge = fmt.Errorf("more than %d MB of JSON", MaxText>>20)
@@ -28,8 +29,8 @@ type ValueError struct {
 	path []string // steps to the value, innermost first
 }
 
-// below prepends step to the path of err.
-func below(step string, err error) error {
+// Below prepends step, such as what Segment returns or "[3]", to the path of err.
+func Below(step string, err error) error {
 	inner, ok := err.(*ValueError) //nolint:errorlint // an error that a MarshalJSON wraps has the path of another map
 	if !ok {
 		return &ValueError{Err: err, path: []string{step}}
@@ -60,8 +61,8 @@ func (e *ValueError) Error() string { return e.Path() + ": " + e.Err.Error() }
 // Unwrap returns Err.
 func (e *ValueError) Unwrap() error { return e.Err }
 
-// segment returns key as a step of a path.
-func segment(key string) string {
+// Segment returns key as a step of a path.
+func Segment(key string) string {
 	const longest = 64
 	if len(key) > longest {
 		key = key[:longest] + "…"

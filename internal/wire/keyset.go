@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// A keySet is the sorted keys of a map with their JSON. The calls of a program
+// A keySet is the keys of a map, sorted, or of attributes, with their JSON. The calls of a program
 // have few key sets, so they are remembered by the position of the map in the
 // call and the number of its keys. A later map with the same keys is written by
 // looking them up, without sorting or escaping. A map with other keys fails a
@@ -57,11 +57,15 @@ const (
 // to 1.
 var rememberOdds uint32 = 4
 
+// A keySetTable has key sets by the hash of a path and of a number of keys.
+type keySetTable [keySetBuckets][keySetWays]atomic.Pointer[keySet]
+
 // keySets is shared by all clients of the process. Readers take no lock.
 var keySets struct {
-	buckets    [keySetBuckets][keySetWays]atomic.Pointer[keySet]
+	ofMaps     keySetTable                     // sorted
+	ofAttrs    keySetTable                     // as attributes come
 	candidates [keySetCandidates]atomic.Uint32 // hashes of the key sets seen once
-	mu         sync.Mutex                      // guards writes to buckets
+	mu         sync.Mutex                      // guards writes to the tables
 }
 
 // A PathHash is a hash of the position of a value in a call: of the keys that
@@ -88,9 +92,9 @@ func (p PathHash) In(name string) PathHash {
 // child returns the hash of the i-th value in a container at p.
 func (p PathHash) child(i int) PathHash { return (p ^ PathHash(i+1)) * 0x9E3779B97F4A7C15 }
 
-// bucket returns the key sets to try for a map of n keys at p.
-func (p PathHash) bucket(n int) *[keySetWays]atomic.Pointer[keySet] {
-	return &keySets.buckets[p.child(n)>>(64-keySetBits)]
+// bucket returns the key sets to try for n keys at p.
+func (t *keySetTable) bucket(p PathHash, n int) *[keySetWays]atomic.Pointer[keySet] {
+	return &t[p.child(n)>>(64-keySetBits)]
 }
 
 // lookUp fills values from m and reports whether m has every key of fields.
@@ -103,9 +107,9 @@ func lookUp(m map[string]interface{}, fields []field, values []interface{}) (ok 
 	return true
 }
 
-// rememberKeys stores the sorted keys of a map at p as a key set, if they have
-// been a candidate before.
-func rememberKeys(keys []string, p PathHash) {
+// remember stores the keys of a map or of attributes at p as a key set, if they have been a
+// candidate before.
+func (t *keySetTable) remember(keys []string, p PathHash) {
 	if len(keys) > maxKeys {
 		return
 	}
@@ -120,7 +124,7 @@ func rememberKeys(keys []string, p PathHash) {
 	}
 	keySets.mu.Lock()
 	defer keySets.mu.Unlock()
-	bucket := p.bucket(len(keys))
+	bucket := t.bucket(p, len(keys))
 	for i := range bucket {
 		switch s := bucket[i].Load(); {
 		case s == nil:

@@ -82,8 +82,8 @@ func appendRaw(dst, raw []byte, depth int) ([]byte, error) {
 			i += n - 1
 			continue
 		case '{', '[':
-			if depth++; depth > maxDepth {
-				return dst, errTooDeep
+			if depth++; depth > MaxDepth {
+				return dst, ErrTooDeep
 			}
 		case '}', ']':
 			depth--

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -12,7 +13,8 @@ const TimeLen = len("2006-01-02T15:04:05.000Z")
 func AppendISO8601(dst []byte, s string) ([]byte, error) {
 	t, ok := parseISO8601(s)
 	if !ok {
-		return dst, fmt.Errorf("%.64q is not an ISO 8601 time such as 2006-01-02T15:04:05.000Z", s)
+		// A copy, so that the caller's memory does not escape through the error.
+		return dst, fmt.Errorf("%.64q is not an ISO 8601 time such as 2006-01-02T15:04:05.000Z", strings.Clone(s))
 	}
 	return AppendTime(dst, t), nil
 }
@@ -137,7 +139,30 @@ func (c *cursor) offset() time.Duration {
 // AppendTime appends t in the form the service reads, ISO 8601 in UTC with
 // milliseconds, such as 2006-01-02T15:04:05.000Z. It does not quote it.
 func AppendTime(dst []byte, t time.Time) []byte {
-	return t.UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z")
+	t = t.UTC()
+	year, month, day := t.Date()
+	if year < 0 || year > 9999 {
+		return t.AppendFormat(dst, "2006-01-02T15:04:05.000Z")
+	}
+	hour, minute, second := t.Clock()
+	dst = append(dst, "0000-00-00T00:00:00.000Z"...)
+	text := dst[len(dst)-TimeLen:]
+	putDecimal(text[0:4], year)
+	putDecimal(text[5:7], int(month))
+	putDecimal(text[8:10], day)
+	putDecimal(text[11:13], hour)
+	putDecimal(text[14:16], minute)
+	putDecimal(text[17:19], second)
+	putDecimal(text[20:23], t.Nanosecond()/1e6)
+	return dst
+}
+
+// putDecimal fills dst with the lowest digits of n.
+func putDecimal(dst []byte, n int) {
+	for i := len(dst) - 1; i >= 0; i-- {
+		dst[i] = byte('0' + n%10)
+		n /= 10
+	}
 }
 
 // appendJSONTime appends t as its MarshalJSON would: RFC 3339, up to

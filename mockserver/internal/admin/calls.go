@@ -82,7 +82,7 @@ type callView struct {
 	Attempts     int             `json:"attempts"`
 	Destinations []callState     `json:"destinations"`
 	Synthetic    bool            `json:"synthetic"`      // the collector made it itself
-	Body         json.RawMessage `json:"body,omitempty"` // only of a call asked for by itself
+	Body         json.RawMessage `json:"body,omitempty"` // only of a call asked for by itself, and with bodies
 }
 
 // A callState is the state of a call at a destination.
@@ -119,6 +119,8 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 	wanted := q.state(&state)
 	synthetic, all := false, !r.URL.Query().Has("synthetic")
 	q.bool("synthetic", &synthetic)
+	bodies := false
+	q.bool("bodies", &bodies)
 	if err := q.done(); err != nil {
 		return nil, err
 	}
@@ -131,7 +133,11 @@ func (a *admin) listCalls(r *http.Request) (any, error) {
 		Forgotten int64      `json:"forgotten"`
 	}{Calls: []callView{}, Forgotten: a.c.History().Forgotten()}
 	for i := range page {
-		answer.Calls = append(answer.Calls, viewCall(&page[i]))
+		view := viewCall(&page[i])
+		if bodies {
+			view.Body = page[i].Call.Body
+		}
+		answer.Calls = append(answer.Calls, view)
 	}
 	if more {
 		answer.Next = page[len(page)-1].Seq

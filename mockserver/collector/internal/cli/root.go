@@ -69,6 +69,7 @@ hold; 2 when the command line is wrong.`,
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run a collector:"},
 		&cobra.Group{ID: "use", Title: "Use one that runs:"},
+		&cobra.Group{ID: "plan", Title: "Plan what is tracked:"},
 	)
 	for _, c := range []*cobra.Command{newDev(), newServe(), newCheck()} {
 		c.GroupID = "run"
@@ -78,5 +79,8 @@ hold; 2 when the command line is wrong.`,
 		c.GroupID = "use"
 		root.AddCommand(c)
 	}
+	plan := newPlan()
+	plan.GroupID = "plan"
+	root.AddCommand(plan)
 	return root
 }

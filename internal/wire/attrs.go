@@ -1,0 +1,303 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// maxExpanded bounds how often LogValue is called for the attributes of a call, and how
+// many groups without a key they may have: both may expand without end.
+const maxExpanded = 1000
+
+var errExpanded = fmt.Errorf("attributes with more than %d LogValues, perhaps without end", maxExpanded)
+
+// AppendAttrs appends the members of m, with sorted keys, and then attrs as one JSON
+// object. The last of equal keys counts. Attributes follow the rules of slog's handlers:
+// LogValuers are resolved, groups nest, a group without a key is part of what it is in,
+// and groups without attributes are left out. Errors are those of AppendMap.
+func AppendAttrs(dst []byte, m map[string]interface{}, attrs []slog.Attr, path string, at PathHash) ([]byte, error) {
+	w := attrWriter{}
+	var out []byte
+	var err error
+	if len(m) == 0 {
+		out, err = w.appendObject(dst, attrs, at, 1)
+	} else {
+		out, err = w.appendBoth(dst, m, attrs, at)
+	}
+	if err != nil {
+		return dst, Below(path, err)
+	}
+	return out, nil
+}
+
+// An attrWriter appends the attributes of one call.
+type attrWriter struct{ expanded int }
+
+// expand counts against maxExpanded.
+func (w *attrWriter) expand() error {
+	if w.expanded++; w.expanded > maxExpanded {
+		return errExpanded
+	}
+	return nil
+}
+
+// appendBoth appends an object of a map that is not empty and of attributes.
+func (w *attrWriter) appendBoth(dst []byte, m map[string]interface{}, attrs []slog.Attr, at PathHash) ([]byte, error) {
+	attrs, err := w.simplify(attrs)
+	if err != nil {
+		return dst, err
+	}
+	for i := range attrs {
+		if _, ok := m[attrs[i].Key]; ok {
+			m = without(m, attrs)
+			break
+		}
+	}
+	if len(m) == 0 {
+		return w.appendObject(dst, attrs, at, 1)
+	}
+	start := len(dst)
+	if dst, err = appendObject(dst, m, at, 1); err != nil {
+		return dst, err
+	}
+	if len(attrs) == 0 {
+		return dst, nil
+	}
+	end := len(dst) - 1
+	if dst, err = w.appendObject(dst[:end], attrs, at, 1); err != nil {
+		return dst[:start], err
+	}
+	dst[end] = ','
+	return dst, nil
+}
+
+// without returns a copy of m without the keys of attrs.
+func without(m map[string]interface{}, attrs []slog.Attr) map[string]interface{} {
+	rest := make(map[string]interface{}, len(m))
+	for k, v := range m {
+		rest[k] = v
+	}
+	for i := range attrs {
+		delete(rest, attrs[i].Key)
+	}
+	return rest
+}
+
+// appendObject appends attrs as a JSON object.
+func (w *attrWriter) appendObject(dst []byte, attrs []slog.Attr, at PathHash, depth int) ([]byte, error) {
+	if depth > MaxDepth {
+		return dst, ErrTooDeep
+	}
+	var err error
+	fields := remembered(attrs, at)
+	if fields == nil {
+		if simple(attrs) {
+			rememberAttrs(attrs, at)
+		} else if attrs, err = w.simplify(attrs); err != nil {
+			return dst, err
+		}
+	}
+	start := len(dst)
+	for i := range attrs {
+		a := &attrs[i]
+		value := a.Value
+		kind := value.Kind()
+		if kind == slog.KindLogValuer {
+			if value, err = w.resolve(value); err != nil {
+				return dst, Below(Segment(a.Key), err)
+			}
+			kind = value.Kind()
+		}
+		if kind == slog.KindGroup && len(value.Group()) == 0 {
+			continue
+		}
+		n := len(dst)
+		if fields != nil {
+			dst = fields[i].append(dst)
+		} else {
+			dst = append(AppendString(append(dst, ','), a.Key), ':')
+		}
+		if n == start {
+			dst[n] = '{'
+		}
+		if dst, err = w.appendValue(dst, value, kind, at.child(i), depth); err != nil {
+			return dst, Below(Segment(a.Key), err)
+		}
+		if len(dst) > MaxText {
+			return dst, ErrTooLarge
+		}
+	}
+	if len(dst) == start {
+		dst = append(dst, '{')
+	}
+	return append(dst, '}'), nil
+}
+
+// remembered returns the keys of attrs if they are remembered, and nil otherwise. What is
+// remembered is simple.
+func remembered(attrs []slog.Attr, at PathHash) []field {
+	bucket := keySets.ofAttrs.bucket(at, len(attrs))
+	for i := range bucket {
+		s := bucket[i].Load()
+		if s == nil {
+			break
+		}
+		if sameKeys(s.fields, attrs) {
+			return s.fields
+		}
+	}
+	return nil
+}
+
+func sameKeys(fields []field, attrs []slog.Attr) bool {
+	if len(fields) != len(attrs) {
+		return false
+	}
+	for i := range fields {
+		if fields[i].key != attrs[i].Key {
+			return false
+		}
+	}
+	return true
+}
+
+// rememberAttrs may remember the keys of attributes.
+func rememberAttrs(attrs []slog.Attr, at PathHash) {
+	if len(attrs) == 0 || len(attrs) > maxKeys || rand.Uint32N(rememberOdds) != 0 {
+		return
+	}
+	var keys [maxKeys]string
+	for i := range attrs {
+		keys[i] = attrs[i].Key
+	}
+	keySets.ofAttrs.remember(keys[:len(attrs)], at)
+}
+
+// appendValue appends a value that is no LogValuer.
+func (w *attrWriter) appendValue(dst []byte, v slog.Value, kind slog.Kind, at PathHash, depth int) ([]byte, error) {
+	switch kind {
+	case slog.KindString:
+		return AppendString(dst, v.String()), nil
+	case slog.KindInt64:
+		return strconv.AppendInt(dst, v.Int64(), 10), nil
+	case slog.KindFloat64:
+		return appendFloat(dst, v.Float64(), 64)
+	case slog.KindBool:
+		return strconv.AppendBool(dst, v.Bool()), nil
+	case slog.KindTime:
+		return AppendTimeValue(dst, v.Time())
+	case slog.KindUint64:
+		return strconv.AppendUint(dst, v.Uint64(), 10), nil
+	case slog.KindDuration:
+		return strconv.AppendInt(dst, int64(v.Duration()), 10), nil
+	case slog.KindGroup:
+		return w.appendObject(dst, v.Group(), at, depth+1)
+	}
+	return appendValue(dst, v.Any(), at, depth)
+}
+
+// AppendTimeValue appends t as a JSON string in the form of AppendTime.
+func AppendTimeValue(dst []byte, t time.Time) ([]byte, error) {
+	t = t.UTC()
+	if y := t.Year(); y < 0 || y > 9999 {
+		return dst, errors.New("the year of a time is not in the range 0 to 9999")
+	}
+	return append(AppendTime(append(dst, '"'), t), '"'), nil
+}
+
+// resolve calls LogValue until the value is no LogValuer. A panic is an error.
+func (w *attrWriter) resolve(v slog.Value) (resolved slog.Value, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("LogValue of a %T panicked: %v", v.Any(), p)
+		}
+	}()
+	for v.Kind() == slog.KindLogValuer {
+		if err := w.expand(); err != nil {
+			return v, err
+		}
+		v = v.LogValuer().LogValue()
+	}
+	return v, nil
+}
+
+// simple reports whether attrs have different keys, none of which is empty. An empty key
+// may be that of a group whose attributes belong to the object.
+func simple(attrs []slog.Attr) bool {
+	var seen [4]uint64 // bits of the keys before, by length and last byte
+	for i := range attrs {
+		key := attrs[i].Key
+		n := len(key)
+		if n == 0 {
+			return false
+		}
+		bit := uint(key[0])*3 ^ uint(key[n-1])*29 ^ uint(key[n/2])*7 ^ uint(n)<<5
+		word, mask := &seen[bit>>6&3], uint64(1)<<(bit&63)
+		if *word&mask != 0 && hasKey(attrs[:i], key) {
+			return false
+		}
+		*word |= mask
+	}
+	return true
+}
+
+func hasKey(attrs []slog.Attr, key string) bool {
+	for i := range attrs {
+		if attrs[i].Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// simplify returns attrs as simple ones: without groups that have no key, attributes that
+// are zero, and attributes whose key comes again.
+func (w *attrWriter) simplify(attrs []slog.Attr) ([]slog.Attr, error) {
+	simple, err := w.flatten(nil, attrs)
+	if err != nil {
+		return nil, err
+	}
+	last := make(map[string]int, len(simple))
+	for i := range simple {
+		last[simple[i].Key] = i
+	}
+	kept := simple[:0]
+	for i := range simple {
+		if last[simple[i].Key] == i {
+			kept = append(kept, simple[i])
+		}
+	}
+	return kept, nil
+}
+
+// flatten appends attrs, and those of groups that have no key, to flat.
+func (w *attrWriter) flatten(flat, attrs []slog.Attr) (_ []slog.Attr, err error) {
+	if err := w.expand(); err != nil {
+		return nil, err
+	}
+	flat = slices.Grow(flat, len(attrs))
+	for _, a := range attrs {
+		if a.Value.Kind() == slog.KindLogValuer {
+			if a.Value, err = w.resolve(a.Value); err != nil {
+				return nil, Below(Segment(a.Key), err)
+			}
+		}
+		switch {
+		case a.Value.Kind() == slog.KindGroup && len(a.Value.Group()) == 0:
+		case a.Key != "":
+			flat = append(flat, a)
+		case a.Value.Kind() == slog.KindGroup:
+			if flat, err = w.flatten(flat, a.Value.Group()); err != nil {
+				return nil, err
+			}
+		case !a.Equal(slog.Attr{}):
+			flat = append(flat, a)
+		}
+	}
+	return flat, nil
+}

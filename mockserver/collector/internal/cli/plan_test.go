@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+const shopPlan = `plan: shop
+track:
+  Order Completed:
+    properties:
+      orderId:  {type: string, required: true}
+      total:    {type: number, minimum: 0, required: true}
+      currency: {type: string, enum: [EUR, USD]}
+    additionalProperties: false
+  Cart Emptied:
+`
+
+const (
+	goodOrder = `{"type":"track","event":"Order Completed","messageId":"good","properties":{"orderId":"7","total":1,"currency":"EUR"}}` + "\n"
+	badOrder  = `{"type":"track","event":"Order Completed","messageId":"bad","properties":{"orderId":7,"currency":"eur","oderId":"7"}}` + "\n"
+	misnamed  = `{"type":"track","event":"order_completed"}` + "\n"
+)
+
+// inDirectory changes to a directory with files, so that outputs have their names.
+func inDirectory(t *testing.T, files map[string]string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+}
+
+// runWith runs the command with a standard input.
+func runWith(t *testing.T, in string, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = Main(t.Context(), args, strings.NewReader(in), &o, &e)
+	return o.String(), e.String(), code
+}
+
+func TestPlanCommands(t *testing.T) {
+	newer := strings.NewReplacer("currency: {type: string, enum: [EUR, USD]}", "currency: {type: string, enum: [EUR, GBP], required: true}", "  Cart Emptied:\n", "").Replace(shopPlan)
+	goldens, err := filepath.Abs("testdata")
+	require.NoError(t, err)
+	inDirectory(t, map[string]string{
+		"plan.yaml": shopPlan, "newer.yaml": newer, "broken.yaml": "plan: x\ntrak: {}\n",
+		"calls.jsonl": goodOrder + "\n" + badOrder + `{"type":"alias"}` + "\n" + badOrder + misnamed + "no call\n",
+		"array.json":  " [" + strings.ReplaceAll(strings.TrimSpace(goodOrder+badOrder), "\n", ",") + "]",
+	})
+	for _, c := range []struct {
+		name, in string
+		args     []string
+		code     int
+	}{
+		{"plan-check-good", goodOrder, []string{"check", "plan.yaml"}, 0},
+		{"plan-check-bad", "", []string{"check", "plan.yaml", "calls.jsonl"}, 1},
+		{"plan-check-json", "", []string{"check", "plan.yaml", "calls.jsonl", "--json"}, 1},
+		{"plan-check-github", "", []string{"check", "plan.yaml", "calls.jsonl", "--github"}, 1},
+		{"plan-check-array", "", []string{"check", "plan.yaml", "array.json"}, 1},
+		{"plan-check-unused", goodOrder, []string{"check", "plan.yaml", "--unused", "--github"}, 1},
+		{"plan-check-none", " \n", []string{"check", "plan.yaml"}, 0},
+		{"plan-check-no-plan", "", []string{"check"}, 2},
+		{"plan-check-no-file", "", []string{"check", "missing.yaml"}, 1},
+		{"plan-check-no-calls-file", "", []string{"check", "plan.yaml", "missing.jsonl"}, 1},
+		{"plan-check-broken", "", []string{"check", "broken.yaml"}, 1},
+		{"plan-check-filter", "", []string{"check", "plan.yaml", "--since", "1h"}, 2},
+		{"plan-check-both", "", []string{"check", "plan.yaml", "calls.jsonl", "--collector"}, 2},
+		{"plan-check-open-array", "[" + goodOrder, []string{"check", "plan.yaml"}, 1},
+		{"plan-infer", "", []string{"infer", "calls.jsonl", "--name", "shop"}, 0},
+		{"plan-infer-none", "", []string{"infer"}, 1},
+		{"plan-diff", "", []string{"diff", "plan.yaml", "newer.yaml"}, 0},
+		{"plan-diff-json", "", []string{"diff", "plan.yaml", "newer.yaml", "--json", "--fail-on", "senders"}, 1},
+		{"plan-diff-none", "", []string{"diff", "plan.yaml", "plan.yaml", "--fail-on", "any"}, 0},
+		{"plan-diff-one", "", []string{"diff", "plan.yaml"}, 2},
+		{"plan-gen", "", []string{"gen", "plan.yaml", "--package", "shop"}, 0},
+		{"plan-gen-none", "", []string{"gen"}, 2},
+		{"plan-gen-broken", "", []string{"gen", "broken.yaml"}, 1},
+		{"plan-gen-package", "", []string{"gen", "plan.yaml", "--package", "func"}, 1},
+		{"plan-diff-whom", "", []string{"diff", "plan.yaml", "plan.yaml", "--fail-on", "all"}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, errOut, code := runWith(t, c.in, append([]string{"plan"}, c.args...)...)
+			assert.Equal(t, c.code, code)
+			golden(t, filepath.Join(goldens, c.name), out+errOut)
+		})
+	}
+}
+
+func TestPlanOfACollectorThatRuns(t *testing.T) {
+	srv := mockserver.RunT(t)
+	const calls = 250 // of more than one page
+	for i := range calls {
+		body := fmt.Sprintf(`{"type":"track","userId":"u","messageId":"m%d","event":"Order Completed","properties":{"orderId":"%d","total":%d}}`, i, i, i)
+		req, err := srv.Client().Post(srv.URL+"/v1/track", "application/json", strings.NewReader(body[:len(body)-1]+`,"writeKey":"k"}`))
+		require.NoError(t, err)
+		require.Equal(t, 200, req.StatusCode)
+		require.NoError(t, req.Body.Close())
+	}
+	inDirectory(t, nil)
+
+	inferred, errOut, code := run(t, "plan", "infer", "--url", srv.URL, "--collector")
+	require.Zero(t, code, errOut)
+	assert.Contains(t, inferred, "Order Completed: # 250 calls")
+	require.NoError(t, os.WriteFile("plan.yaml", []byte(inferred), 0o600))
+
+	out, errOut, code := run(t, "plan", "check", "plan.yaml", "--url", srv.URL, "--collector", "--json")
+	require.Zero(t, code, out+errOut)
+	var answer struct{ Calls, Bad int }
+	require.NoError(t, json.Unmarshal([]byte(out), &answer))
+	assert.Equal(t, calls, answer.Calls)
+	assert.Zero(t, answer.Bad)
+
+	require.NoError(t, os.WriteFile("plan.yaml", []byte(strings.ReplaceAll(inferred, "total: {type: integer", "total: {type: string")), 0o600))
+	out, _, code = run(t, "plan", "check", "plan.yaml", "--url", srv.URL, "--collector", "--event", "Order Completed")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "/properties/total is 249, a number; the plan says a string (250 calls, the first at m249)")
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// maxLine is how long a line with a call may be, in bytes.
+const maxLine = 16 << 20
+
+// A callSource is where the calls come from that are held against a plan.
+type callSource struct {
+	client    client
+	query     url.Values
+	collector bool
+}
+
+// addTo adds the flags.
+func (s *callSource) addTo(cmd *cobra.Command) {
+	s.query = filterFlags(cmd)
+	cmd.Flags().BoolVar(&s.collector, "collector", false, "take the calls that a collector remembers that runs at --url")
+	s.client.addTo(cmd)
+}
+
+// filters are the flags that pick calls of a collector.
+var filters = []string{"id", "source", "type", "event", "user-id", "text", "since", "until", "url", "token-file", "ca-file"}
+
+// each calls f with each call, and the place where it is.
+func (s *callSource) each(cmd *cobra.Command, files []string, f func(place string, call []byte)) error {
+	shown := newProgress(cmd.ErrOrStderr())
+	defer shown.clear()
+	n := 0
+	counted := func(place string, call []byte) {
+		f(place, call)
+		if n++; n%1000 == 0 {
+			shown.say(count(n, "call") + " read")
+		}
+	}
+	if s.collector {
+		if len(files) > 0 {
+			return usagef("give files or --collector, not both")
+		}
+		return s.remembered(cmd.Context(), counted)
+	}
+	for _, name := range filters {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s is for calls of a collector: add --collector", name)
+		}
+	}
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	for _, name := range files {
+		if err := readFile(cmd, name, counted); err != nil {
+			return err
+		}
+		if err := cmd.Context().Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readFile reads the calls of a file; - is standard input.
+func readFile(cmd *cobra.Command, name string, each func(place string, call []byte)) error {
+	in := cmd.InOrStdin()
+	if name == "-" {
+		name = "standard input"
+		if f, ok := in.(*os.File); ok {
+			if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), "reading calls from standard input, one a line; Ctrl-D ends it")
+			}
+		}
+	} else {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	r := bufio.NewReaderSize(in, 1<<16)
+	first, err := firstByte(r)
+	if err == nil && first == '[' {
+		err = readArray(r, name, each)
+	} else if err == nil {
+		err = readLines(r, name, each)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return cmd.Context().Err()
+}
+
+// firstByte returns the first byte that is not white space, and leaves it and the lines
+// before it to be read.
+func firstByte(r *bufio.Reader) (byte, error) {
+	for n := 1; ; n++ {
+		text, err := r.Peek(n)
+		if err != nil {
+			return 0, err
+		}
+		if c := text[n-1]; !strings.ContainsRune(" \t\r\n", rune(c)) {
+			return c, nil
+		}
+	}
+}
+
+// readArray reads one JSON array of calls.
+func readArray(r io.Reader, name string, each func(place string, call []byte)) error {
+	decoder := json.NewDecoder(r)
+	if _, err := decoder.Token(); err != nil {
+		return err
+	}
+	for n := 1; decoder.More(); n++ {
+		var call json.RawMessage
+		if err := decoder.Decode(&call); err != nil {
+			return fmt.Errorf("call %d: %w", n, err)
+		}
+		each(fmt.Sprintf("%s, call %d", name, n), call)
+	}
+	_, err := decoder.Token()
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF // an array that is not closed
+	}
+	return err
+}
+
+// readLines reads a call from each line that is not empty.
+func readLines(r *bufio.Reader, name string, each func(place string, call []byte)) error {
+	for n := 1; ; n++ {
+		line, err := readLine(r)
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			each(fmt.Sprintf("%s:%d", name, n), line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readLine reads a line of at most maxLine bytes.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > maxLine {
+			return nil, fmt.Errorf("a line is longer than %d MiB: write one call a line", maxLine>>20)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}

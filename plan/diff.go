@@ -1,0 +1,379 @@
+package plan
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// A Change is one difference between two plans, and whom it breaks.
+type Change struct {
+	Type    string `json:"type"`            // of the calls
+	Event   string `json:"event,omitempty"` // their name
+	Pointer string `json:"pointer"`         // into the call; * stands for each item, and for each other property
+	Text    string `json:"text"`            // what changed, as in: is now required
+
+	// BreaksSenders reports that calls that were as planned may not be any more, and
+	// programs that send them have to change. A property that was not planned is taken
+	// not to have been sent.
+	BreaksSenders bool `json:"breaksSenders"`
+
+	// BreaksReceivers reports that what receivers could rely on does not hold any more:
+	// a property or an event may be missing, or have values that it could not have
+	// before. Receivers are taken to ignore what they do not know.
+	BreaksReceivers bool `json:"breaksReceivers"`
+
+	OldLine int `json:"oldLine,omitempty"` // in the old file, from 1; 0 where it has no place there
+	NewLine int `json:"newLine,omitempty"` // in the new one
+}
+
+// String returns the change in one line, as in
+//
+//	track "Order Completed": /properties/total is now required (breaks senders)
+func (c Change) String() string {
+	at := callName(c.Type, c.Event) + ": "
+	if c.Pointer == "" {
+		at = callName(c.Type, c.Event) + " "
+	} else {
+		at += c.Pointer + " "
+	}
+	breaks := []string{}
+	if c.BreaksSenders {
+		breaks = append(breaks, "senders")
+	}
+	if c.BreaksReceivers {
+		breaks = append(breaks, "receivers")
+	}
+	if len(breaks) == 0 {
+		return at + c.Text
+	}
+	return at + c.Text + " (breaks " + strings.Join(breaks, " and ") + ")"
+}
+
+// Diff returns how a new plan differs from an old one, in the order of the old file, and
+// then what only the new one has. Titles, descriptions and examples are no differences.
+//
+// It compares types, required and other properties, lists of values, formats, patterns
+// and bounds, also of items and of what $ref leads to. A difference in any other keyword is
+// told as one, and counts as breaking both, since whom it breaks is not known.
+func Diff(old, new *Plan) []Change {
+	d := &differ{}
+	for _, before := range old.events {
+		d.event = before
+		after := new.index[eventKey{before.Type, before.Name}]
+		if after == nil {
+			d.gone(before, new)
+			continue
+		}
+		d.schemas(before, after)
+	}
+	for _, after := range new.events {
+		if old.index[eventKey{after.Type, after.Name}] == nil {
+			d.event = after
+			d.add(nil, &after.Line, "", "is new", !old.Judges(after.Type), false)
+		}
+	}
+	d.common(old, new)
+	return d.changes
+}
+
+// A differ compares the schemas of one event.
+type differ struct {
+	event    *Event
+	changes  []Change
+	compared map[[2]*Schema]bool // a pair is told of once: schemas may refer to themselves
+}
+
+func (d *differ) add(oldLine, newLine *int, pointer, text string, senders, receivers bool) {
+	c := Change{Type: d.event.Type, Event: d.event.Name, Pointer: pointer, Text: text, BreaksSenders: senders, BreaksReceivers: receivers}
+	if oldLine != nil {
+		c.OldLine = *oldLine
+	}
+	if newLine != nil {
+		c.NewLine = *newLine
+	}
+	d.changes = append(d.changes, c)
+}
+
+// gone tells of an event that the new plan does not have: whoever sends it is refused,
+// unless there is an entry for any name, and whoever waits for it gets nothing.
+func (d *differ) gone(before *Event, new *Plan) {
+	text := "is not planned any more"
+	senders := new.Judges(before.Type) && new.Find(before.Type, before.Name) == nil
+	if !new.Judges(before.Type) {
+		text += ", and neither are other calls of its type: they pass"
+	}
+	d.add(&before.Line, nil, "", text, senders, true)
+}
+
+// common compares what holds for every call.
+func (d *differ) common(old, new *Plan) {
+	text := func(p *Plan) string {
+		if p.common == nil {
+			return ""
+		}
+		return string(p.common.root.appendJSON(nil))
+	}
+	if text(old) != text(new) {
+		d.event = &Event{Type: "common"}
+		d.changes = append(d.changes, Change{Type: "every call", Text: "what holds for every call is another", BreaksSenders: true, BreaksReceivers: true})
+	}
+}
+
+// schemas compares the entries of one event.
+func (d *differ) schemas(before, after *Event) {
+	d.compared = map[[2]*Schema]bool{}
+	d.schema("/"+before.Member, before.Schema, after.Schema)
+}
+
+// schema compares the schemas of one value.
+func (d *differ) schema(pointer string, before, after *Schema) {
+	before, after = before.Resolve(), after.Resolve()
+	pair := [2]*Schema{before, after}
+	if d.compared[pair] {
+		return
+	}
+	d.compared[pair] = true
+	d.types(pointer, before, after)
+	d.values(pointer, before, after)
+	d.bounds(pointer, before, after)
+	d.properties(pointer, before, after)
+	switch {
+	case before.Items != nil && after.Items != nil:
+		d.schema(pointer+"/*", before.Items, after.Items)
+	case after.Items != nil:
+		d.add(&before.Line, &after.Items.Line, pointer+"/*", "is now described", true, false)
+	case before.Items != nil:
+		d.add(&before.Items.Line, &after.Line, pointer+"/*", "is not described any more", false, true)
+	}
+	d.others(pointer, before, after)
+}
+
+// allTypes are those of a schema that does not say.
+var allTypes = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
+
+// typeSet returns the types of a schema; number has integer in it.
+func typeSet(s *Schema) map[string]bool {
+	types := s.Types
+	if len(types) == 0 {
+		types = allTypes
+	}
+	set := map[string]bool{}
+	for _, t := range types {
+		set[t] = true
+		if t == "number" {
+			set["integer"] = true
+		}
+	}
+	return set
+}
+
+func (d *differ) types(pointer string, before, after *Schema) {
+	old, new := typeSet(before), typeSet(after)
+	senders, receivers := false, false
+	for _, t := range allTypes {
+		senders = senders || old[t] && !new[t]
+		receivers = receivers || new[t] && !old[t]
+	}
+	if senders || receivers {
+		d.add(&before.Line, &after.Line, pointer, fmt.Sprintf("was %s, and is now %s", typesText(before), typesText(after)), senders, receivers)
+	}
+}
+
+func typesText(s *Schema) string {
+	if len(s.Types) == 0 {
+		return "of any type"
+	}
+	return describeTypes(s.Types)
+}
+
+// values compares lists of values.
+func (d *differ) values(pointer string, before, after *Schema) {
+	switch {
+	case before.Enum == nil && after.Enum == nil:
+	case before.Enum == nil:
+		d.add(&before.Line, &after.Line, pointer, "must now be "+describeValues(after.Enum), true, false)
+	case after.Enum == nil:
+		d.add(&before.Line, &after.Line, pointer, "need not be "+describeValues(before.Enum)+" any more", false, true)
+	default:
+		if gone := without(before.Enum, after.Enum); len(gone) > 0 {
+			d.add(&before.Line, &after.Line, pointer, "may not be "+listValues(gone)+" any more", true, false)
+		}
+		if added := without(after.Enum, before.Enum); len(added) > 0 {
+			d.add(&before.Line, &after.Line, pointer, "may now be "+listValues(added), false, true)
+		}
+	}
+}
+
+// without returns the values of a list that others do not have.
+func without(list, others []any) []any {
+	have := map[string]bool{}
+	for _, v := range others {
+		have[canonical(v)] = true
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(v any) bool { return have[canonical(v)] })
+}
+
+// canonical returns the JSON of a value, the same for numbers that are equal.
+func canonical(v any) string {
+	if n, ok := v.(json.Number); ok {
+		if r, ok := new(big.Rat).SetString(string(n)); ok {
+			return r.RatString()
+		}
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(text)
+}
+
+func listValues(values []any) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = excerpt(v)
+	}
+	return strings.Join(texts, " or ")
+}
+
+// bounds are the keywords that bound a value from below or from above.
+var bounds = []struct {
+	keyword string
+	upper   bool
+}{
+	{"minimum", false}, {"exclusiveMinimum", false}, {"minLength", false}, {"minItems", false}, {"minProperties", false},
+	{"maximum", true}, {"exclusiveMaximum", true}, {"maxLength", true}, {"maxItems", true}, {"maxProperties", true},
+}
+
+func (d *differ) bounds(pointer string, before, after *Schema) {
+	for _, b := range bounds {
+		old, new := before.node.get(b.keyword), after.node.get(b.keyword)
+		switch {
+		case old == nil && new == nil:
+		case old == nil:
+			d.add(&before.Line, &new.line, pointer, fmt.Sprintf("has now %s %s", b.keyword, new.text), true, false)
+		case new == nil:
+			d.add(&old.line, &after.Line, pointer, fmt.Sprintf("has no %s any more, which was %s", b.keyword, old.text), false, true)
+		default:
+			if c := compareNumbers(old.text, new.text); c != 0 {
+				narrower := (c < 0) != b.upper
+				d.add(&old.line, &new.line, pointer, fmt.Sprintf("had %s %s, and has now %s", b.keyword, old.text, new.text), narrower, !narrower)
+			}
+		}
+	}
+	for _, keyword := range []string{"format", "pattern", "multipleOf", "uniqueItems"} {
+		d.keyword(pointer, keyword, before, after)
+	}
+}
+
+func compareNumbers(a, b string) int {
+	x, ok := new(big.Rat).SetString(a)
+	y, ok2 := new(big.Rat).SetString(b)
+	if !ok || !ok2 {
+		return cmp.Compare(a, b)
+	}
+	return x.Cmp(y)
+}
+
+// keyword compares a keyword that narrows what is allowed wherever it stands.
+func (d *differ) keyword(pointer, keyword string, before, after *Schema) {
+	old, new := before.node.get(keyword), after.node.get(keyword)
+	switch {
+	case old == nil && new == nil:
+	case old == nil:
+		d.add(&before.Line, &new.line, pointer, fmt.Sprintf("has now %s %s", keyword, new.text), true, false)
+	case new == nil:
+		d.add(&old.line, &after.Line, pointer, fmt.Sprintf("has no %s any more, which was %s", keyword, old.text), false, true)
+	case old.text != new.text:
+		d.add(&old.line, &new.line, pointer, fmt.Sprintf("had %s %s, and has now %s", keyword, old.text, new.text), true, true)
+	}
+}
+
+// properties compares those of objects.
+func (d *differ) properties(pointer string, before, after *Schema) {
+	for _, old := range before.Properties {
+		at := pointer + pointerTo(old.Name)
+		new, ok := after.Property(old.Name)
+		if !ok {
+			d.add(&old.Line, &after.Line, at, "is not planned any more", after.Closed, true)
+			continue
+		}
+		if new.Required != old.Required {
+			text := "is now required"
+			if old.Required {
+				text = "is not required any more"
+			}
+			d.add(&old.Line, &new.Line, at, text, new.Required, old.Required)
+		}
+		d.schema(at, old.Schema, new.Schema)
+	}
+	for _, new := range after.Properties {
+		if _, ok := before.Property(new.Name); ok {
+			continue
+		}
+		text := "is new"
+		if new.Required {
+			text = "is new, and required"
+		}
+		d.add(&before.Line, &new.Line, pointer+pointerTo(new.Name), text, new.Required, false)
+	}
+	d.additional(pointer, before, after)
+}
+
+func (d *differ) additional(pointer string, before, after *Schema) {
+	at := pointer + "/*"
+	switch {
+	case before.Closed && after.Closed:
+	case after.Closed:
+		d.add(&before.Line, &after.Line, pointer, "may not have other properties any more", true, false)
+	case before.Closed:
+		d.add(&before.Line, &after.Line, pointer, "may now have other properties", false, false)
+	case before.Additional != nil && after.Additional != nil:
+		d.schema(at, before.Additional, after.Additional)
+	case after.Additional != nil:
+		d.add(&before.Line, &after.Additional.Line, at, "is now described", true, false)
+	case before.Additional != nil:
+		d.add(&before.Additional.Line, &after.Line, at, "is not described any more", false, true)
+	}
+}
+
+// comparedKeywords are the keywords that are compared one by one, and those that do not count.
+var comparedKeywords = map[string]bool{
+	"title": true, "description": true, "examples": true, "default": true, "deprecated": true, "$comment": true, "readOnly": true, "writeOnly": true,
+	"$schema": true, "$id": true, "$defs": true, "definitions": true, "type": true, "enum": true, "const": true, "format": true, "pattern": true,
+	"multipleOf": true, "uniqueItems": true, "properties": true, "required": true, "additionalProperties": true, "items": true, "$ref": true,
+	"minimum": true, "exclusiveMinimum": true, "minLength": true, "minItems": true, "minProperties": true,
+	"maximum": true, "exclusiveMaximum": true, "maxLength": true, "maxItems": true, "maxProperties": true,
+}
+
+// others tells of the keywords whose changes are not weighed, such as anyOf.
+func (d *differ) others(pointer string, before, after *Schema) {
+	var keys []string
+	for _, n := range []*node{before.node, after.node} {
+		for _, m := range n.members {
+			if !comparedKeywords[m.key] && keywords[m.key] != unknownKeyword && !slices.Contains(keys, m.key) {
+				keys = append(keys, m.key)
+			}
+		}
+	}
+	for _, key := range keys {
+		old, new := before.node.get(key), after.node.get(key)
+		if jsonOf(old) != jsonOf(new) {
+			d.add(&before.Line, &after.Line, pointer, key+" is another", true, true)
+		}
+	}
+	if before.Ref == nil && after.Ref == nil && before.RefName != after.RefName {
+		d.add(&before.Line, &after.Line, pointer, "$ref is another", true, true)
+	}
+}
+
+// jsonOf returns the JSON of a node, without regard to the order of members.
+func jsonOf(n *node) string {
+	if n == nil {
+		return ""
+	}
+	return canonical(n.value())
+}

@@ -1,0 +1,323 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// An explainer turns the errors of the library into violations.
+type explainer struct {
+	rule       *rule
+	subject    any       // the value that was judged
+	frame      Violation // what all of them have
+	violations []Violation
+}
+
+// maxViolations is how many violations of one call are told.
+const maxViolations = 100
+
+// add adds a violation of the value at tokens.
+func (x *explainer) add(k Kind, tokens []string, line int, expected, near string) {
+	if len(x.violations) >= maxViolations {
+		return
+	}
+	v := x.frame
+	v.Kind, v.Line, v.Expected, v.Near = k, line, expected, near
+	v.Pointer = pointerTo(x.rule.base...) + pointerTo(tokens...)
+	if value, ok := valueAt(x.subject, tokens); ok {
+		v.Found = excerpt(value)
+	}
+	x.violations = append(x.violations, v)
+}
+
+// valueAt returns the value that a pointer leads to.
+func valueAt(value any, tokens []string) (any, bool) {
+	for _, token := range tokens {
+		switch v := value.(type) {
+		case map[string]any:
+			member, ok := v[token]
+			if !ok {
+				return nil, false
+			}
+			value = member
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i >= len(v) {
+				return nil, false
+			}
+			value = v[i]
+		default:
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+// schemaOf returns the pointer of the schema that an error is about.
+func schemaOf(err *jsonschema.ValidationError) []string {
+	_, fragment, _ := strings.Cut(err.SchemaURL, "#")
+	return pointerTokens(unescapeFragment(fragment))
+}
+
+// walk adds the violations that an error and its causes are.
+func (x *explainer) walk(err *jsonschema.ValidationError) {
+	at, schema := err.InstanceLocation, schemaOf(err)
+	n := x.rule.root.at(schema)
+	line := x.rule.lineAt(append(schema, err.ErrorKind.KeywordPath()...))
+	switch k := err.ErrorKind.(type) {
+	case *kind.Required:
+		x.missing(at, k.Missing, schema, line, "")
+	case *kind.DependentRequired:
+		x.missing(at, k.Missing, schema, line, " beside "+k.Prop)
+	case *kind.Dependency:
+		x.missing(at, k.Missing, schema, line, " beside "+k.Prop)
+	case *kind.AdditionalProperties:
+		for _, name := range slices.Sorted(slices.Values(k.Properties)) {
+			x.unplannedProperty(append(slices.Clone(at), name), n, line)
+		}
+	case *kind.FalseSchema:
+		if len(at) > 0 {
+			x.unplannedProperty(at, x.rule.root.at(parentSchema(schema)), line)
+		} else {
+			x.add(InvalidValue, at, line, "nothing at all", "")
+		}
+	case *kind.Type:
+		x.add(WrongType, at, line, describeTypes(k.Want), "")
+	case *kind.Enum:
+		x.add(InvalidValue, at, line, describeValues(k.Want), nearValue(k.Got, k.Want))
+	case *kind.Const:
+		x.add(InvalidValue, at, line, excerpt(k.Want), nearValue(k.Got, []any{k.Want}))
+	case *kind.AnyOf:
+		x.alternatives(err, at, line)
+	case *kind.OneOf:
+		if len(k.Subschemas) > 0 {
+			x.add(InvalidValue, at, line, fmt.Sprintf("exactly one of its alternatives, and it is as numbers %d and %d say", k.Subschemas[0]+1, k.Subschemas[1]+1), "")
+		} else {
+			x.alternatives(err, at, line)
+		}
+	case *kind.Contains, *kind.MinContains, *kind.MaxContains:
+		x.add(InvalidValue, at, line, describeBound(k, n), "")
+	case *kind.PropertyNames:
+		x.add(UnplannedProperty, append(slices.Clone(at), k.Property), line, "names as propertyNames says", "")
+	default:
+		if len(err.Causes) == 0 {
+			x.add(InvalidValue, at, line, describeBound(err.ErrorKind, n), "")
+		}
+		for _, cause := range err.Causes {
+			x.walk(cause)
+		}
+	}
+}
+
+// missing adds required properties that are not there.
+func (x *explainer) missing(at, names, schema []string, line int, beside string) {
+	n := x.rule.root.at(schema)
+	for _, name := range names {
+		expected, line := "it", line
+		if property := n.get("properties").get(name); property != nil {
+			expected = describe(property)
+			line = x.rule.lineAt(append(slices.Clone(schema), "properties", name))
+		}
+		x.add(MissingProperty, append(slices.Clone(at), name), line, expected+beside, "")
+	}
+}
+
+// unplannedProperty adds a property that the schema n does not allow.
+func (x *explainer) unplannedProperty(at []string, n *node, line int) {
+	parent, _ := valueAt(x.subject, at[:len(at)-1])
+	has, _ := parent.(map[string]any)
+	var candidates []string
+	if properties := n.get("properties"); properties != nil {
+		for i := range properties.members {
+			if _, there := has[properties.members[i].key]; !there {
+				candidates = append(candidates, properties.members[i].key)
+			}
+		}
+	}
+	x.add(UnplannedProperty, at, line, "no such property", nearest(at[len(at)-1], candidates))
+}
+
+// parentSchema returns the pointer of the schema in which one below properties or
+// unevaluatedProperties stands.
+func parentSchema(schema []string) []string {
+	if n := len(schema); n >= 2 && schema[n-2] == "properties" {
+		return schema[:n-2]
+	}
+	return schema[:max(0, len(schema)-1)]
+}
+
+// alternatives adds what keeps a value from the alternative that is nearest: that which
+// is right for the longest way into the value.
+func (x *explainer) alternatives(err *jsonschema.ValidationError, at []string, line int) {
+	var types []string
+	var best []Violation
+	for _, cause := range err.Causes {
+		branch := explainer{rule: x.rule, subject: x.subject, frame: x.frame}
+		branch.walk(cause)
+		pointer := pointerTo(x.rule.base...) + pointerTo(at...)
+		if len(branch.violations) == 1 && branch.violations[0].Kind == WrongType && branch.violations[0].Pointer == pointer {
+			types = append(types, branch.violations[0].Expected)
+			continue
+		}
+		if best == nil || len(branch.violations) < len(best) {
+			best = branch.violations
+		}
+	}
+	if best == nil {
+		slices.Sort(types)
+		x.add(WrongType, at, line, strings.Join(slices.Compact(types), " or "), "")
+		return
+	}
+	for _, v := range best {
+		if len(err.Causes) > 1 && len(x.violations) < maxViolations {
+			x.violations = append(x.violations, v)
+		}
+	}
+	if len(err.Causes) == 1 {
+		x.violations = append(x.violations, best...)
+	}
+}
+
+// describe says what a schema allows, in a few words.
+func describe(n *node) string {
+	if list := n.get("enum"); list != nil && list.kind == arrayNode {
+		return describeValues(list.value().([]any))
+	}
+	if value := n.get("const"); value != nil {
+		return string(value.appendJSON(nil))
+	}
+	var types []string
+	switch t := n.get("type"); {
+	case t == nil:
+		return "it"
+	case t.kind == stringNode:
+		types = []string{t.text}
+	default:
+		for _, item := range t.items {
+			types = append(types, item.text)
+		}
+	}
+	text := describeTypes(types)
+	if format := n.str("format"); format != "" {
+		text += " of format " + format
+	}
+	return text
+}
+
+func describeTypes(types []string) string {
+	words := make([]string, len(types))
+	for i, t := range types {
+		words[i] = withArticle(t)
+	}
+	return strings.Join(words, " or ")
+}
+
+// describeValues lists values, the first twenty of them.
+func describeValues(values []any) string {
+	if len(values) == 1 {
+		return excerpt(values[0])
+	}
+	var b strings.Builder
+	b.WriteString("one of ")
+	for i, v := range values {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if i == 20 {
+			fmt.Fprintf(&b, "and %d more", len(values)-i)
+			break
+		}
+		b.WriteString(excerpt(v))
+	}
+	return b.String()
+}
+
+// nearValue returns the planned value that was perhaps meant.
+func nearValue(got any, want []any) string {
+	word, ok := got.(string)
+	if !ok {
+		return ""
+	}
+	var candidates []string
+	for _, v := range want {
+		if s, ok := v.(string); ok {
+			candidates = append(candidates, s)
+		}
+	}
+	if near := nearest(word, candidates); near != "" {
+		return strconv.Quote(near)
+	}
+	return ""
+}
+
+// describeBound says what a keyword wants that a value of the right type does not hold.
+// Numbers are those of the file, with its digits.
+func describeBound(k jsonschema.ErrorKind, n *node) string {
+	text := func(key string) string {
+		if v := n.get(key); v != nil {
+			return v.text
+		}
+		return "what " + key + " says"
+	}
+	switch k := k.(type) {
+	case *kind.Format:
+		if k.Want == regexFormat {
+			return "a string of format regex"
+		}
+		return "a string of format " + k.Want
+	case *kind.Pattern:
+		return "a string that matches " + k.Want
+	case *kind.MinLength:
+		return "at least " + plural(k.Want, "character")
+	case *kind.MaxLength:
+		return "at most " + plural(k.Want, "character")
+	case *kind.MinItems:
+		return "at least " + plural(k.Want, "item")
+	case *kind.MaxItems:
+		return "at most " + plural(k.Want, "item")
+	case *kind.AdditionalItems:
+		return fmt.Sprintf("%s less", plural(k.Count, "item"))
+	case *kind.MinProperties:
+		return "at least " + properties(k.Want)
+	case *kind.MaxProperties:
+		return "at most " + properties(k.Want)
+	case *kind.UniqueItems:
+		return fmt.Sprintf("items that differ, and numbers %d and %d do not", k.Duplicates[0]+1, k.Duplicates[1]+1)
+	case *kind.Minimum:
+		return "at least " + text("minimum")
+	case *kind.Maximum:
+		return "at most " + text("maximum")
+	case *kind.ExclusiveMinimum:
+		return "more than " + text("exclusiveMinimum")
+	case *kind.ExclusiveMaximum:
+		return "less than " + text("exclusiveMaximum")
+	case *kind.MultipleOf:
+		return "a multiple of " + text("multipleOf")
+	case *kind.Not:
+		return "what its not excludes must not be"
+	case *kind.RefCycle:
+		return "a schema that refers to itself without an end"
+	case *kind.Contains:
+		return "an item as contains says"
+	}
+	return k.LocalizedString(english)
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+func properties(n int) string {
+	if n == 1 {
+		return "1 property"
+	}
+	return fmt.Sprintf("%d properties", n)
+}

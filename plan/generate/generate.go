@@ -1,0 +1,221 @@
+package generate
+
+import (
+	"fmt"
+	"go/format"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/seed-45eadc4a/analytics-go/plan"
+)
+
+// Package is the default of the name of the package that is generated.
+const Package = "events"
+
+const (
+	clientPath = "github.com/seed-45eadc4a/analytics-go"
+	typedPath  = clientPath + "/typed"
+)
+
+// Events returns a file of Go with a type for each event of the plan, formatted. packageName
+// is that of the file's package; it defaults to [Package]. The error says that the name is
+// none.
+func Events(p *plan.Plan, packageName string) ([]byte, error) {
+	if packageName == "" {
+		packageName = Package
+	}
+	if !token.IsIdentifier(packageName) || packageName == "_" {
+		return nil, fmt.Errorf("generate: %q cannot be the name of a package; it must be like %s", packageName, Package)
+	}
+	g := &generator{scope: scope{}, made: map[string]*goType{}, keys: map[string]string{}, keyNames: scope{}}
+	events := p.Events()
+	// Events have their names before the types of their properties have theirs.
+	names := make([]string, len(events))
+	for i, e := range events {
+		names[i] = g.scope.take(eventName(e))
+	}
+	for i, e := range events {
+		g.event(names[i], e)
+	}
+	return g.file(p, packageName)
+}
+
+// A generator collects the parts of a file.
+type generator struct {
+	scope       scope              // of the package
+	made        map[string]*goType // by name and schema
+	types       strings.Builder    // declarations of structs and enums
+	events      strings.Builder
+	keys        map[string]string // names of variables by names of properties
+	keyNames    scope
+	keyVars     strings.Builder
+	usesTime    bool
+	usesStrconv bool
+}
+
+// eventName is the name of an event's type.
+func eventName(e *plan.Event) string {
+	switch e.Type {
+	case "identify":
+		return "UserTraits"
+	case "group":
+		return "GroupTraits"
+	case "track":
+		if e.Name == "" {
+			return "Event"
+		}
+		return exported(e.Name)
+	}
+	return exported(part(e.Name) + part(e.Type))
+}
+
+// A form is how the calls of one type are made.
+type form struct {
+	message, method string
+	params, fields  string // besides the id of the user
+	does            string // what the user did
+}
+
+func formOf(e *plan.Event) form {
+	name := strconv.Quote(e.Name)
+	f := form{method: "By", does: "of the user who did it"}
+	field := "Event"
+	switch e.Type {
+	case "identify":
+		return form{message: "Identify", method: "Of", does: "of a user"}
+	case "group":
+		return form{message: "Group", method: "Of", params: "groupID, ", fields: "GroupId: groupID, ", does: "of a group, and of a user who belongs to it"}
+	case "page":
+		f.message, field, f.does = "Page", "Name", "of the user who saw it"
+	case "screen":
+		f.message, field, f.does = "Screen", "Name", "of the user who saw it"
+	default:
+		f.message = "Track"
+	}
+	if e.Name == "" {
+		name, f.params = "name", "name, "
+	}
+	f.fields = field + ": " + name + ", "
+	return f
+}
+
+// event declares the type of an event.
+func (g *generator) event(name string, e *plan.Event) {
+	f := formOf(e)
+	fields := g.fields(e.Schema.Resolve(), name, scope{"By": true, "ByAnonymous": true, "Of": true, "OfAnonymous": true})
+	b := &g.events
+	described := &plan.Schema{Description: e.Description, Deprecated: e.Schema.Deprecated}
+	fmt.Fprintf(b, "%stype %s struct {%s}\n\n", comment(name+" is "+subject(e)+".", described), name, declarations(fields))
+	write := ""
+	if len(fields) > 0 {
+		write = ", Write: e.write"
+	}
+	for _, id := range []struct{ suffix, param, field, who string }{
+		{"", "userID", "UserId", ""}, {"Anonymous", "anonymousID", "AnonymousId", ", who is not known"},
+	} {
+		fmt.Fprintf(b, "// %s returns the call %s%s.\n", f.method+id.suffix, f.does, id.who)
+		fmt.Fprintf(b, "func (e %s) %s%s(%s%s string) *analytics.%s {\nreturn &analytics.%s{%s%s: %s%s}\n}\n\n",
+			name, f.method, id.suffix, f.params, id.param, f.message, f.message, f.fields, id.field, id.param, write)
+	}
+	if len(fields) > 0 {
+		b.WriteString(writeMethod(name, fields))
+	}
+}
+
+// subject says what the calls of an event are.
+func subject(e *plan.Event) string {
+	switch {
+	case e.Type == "identify":
+		return "what is known of a user"
+	case e.Type == "group":
+		return "what is known of a group"
+	case e.Name == "":
+		return "a " + e.Type + " call of any other name"
+	}
+	return fmt.Sprintf("the %s call %s", e.Type, printable(strconv.Quote(e.Name)))
+}
+
+// key returns the variable with the typed.Key of a property.
+func (g *generator) key(property string) string {
+	if name, ok := g.keys[property]; ok {
+		return name
+	}
+	name := g.keyNames.take("key" + part(property))
+	g.keys[property] = name
+	fmt.Fprintf(&g.keyVars, "%s = typed.NewKey(%s)\n", name, strconv.Quote(property))
+	return name
+}
+
+// file puts the parts together.
+func (g *generator) file(p *plan.Plan, packageName string) ([]byte, error) {
+	var b strings.Builder
+	from := ""
+	if p.File() != "" {
+		from = " from " + printable(filepath.Base(p.File()))
+	}
+	fmt.Fprintf(&b, "// Code generated by plan/gen%s. DO NOT EDIT.\n\n", from)
+	title := strings.TrimSpace("the tracking plan " + printable(p.Name()))
+	b.WriteString(comment("Package "+packageName+" has the calls of "+title+".", &plan.Schema{Description: p.Description()}))
+	fmt.Fprintf(&b, "package %s\n\nimport (\n", packageName)
+	if g.usesStrconv {
+		b.WriteString("\"strconv\"\n")
+	}
+	if g.usesTime {
+		b.WriteString("\"time\"\n")
+	}
+	fmt.Fprintf(&b, "\nanalytics %q\n", clientPath)
+	if g.types.Len() > 0 || g.keyVars.Len() > 0 {
+		fmt.Fprintf(&b, "%q\n", typedPath)
+	}
+	b.WriteString(")\n\n")
+	b.WriteString(g.events.String() + g.types.String())
+	if g.keyVars.Len() > 0 {
+		fmt.Fprintf(&b, "var (\n%s)\n", g.keyVars.String())
+	}
+	out, err := format.Source([]byte(b.String()))
+	if err != nil {
+		return nil, fmt.Errorf("generate: what was generated is no Go, which is a defect of the generator: %w", err)
+	}
+	return out, nil
+}
+
+// comment returns a comment that begins with lead, and has the description of a schema and
+// that it is deprecated.
+func comment(lead string, s *plan.Schema) string {
+	var lines []string
+	if lead != "" {
+		lines = append(lines, lead)
+	}
+	if s.Description != "" && lead != "" {
+		lines = append(lines, "")
+	}
+	if s.Description != "" {
+		for _, line := range strings.Split(strings.TrimSpace(s.Description), "\n") {
+			lines = append(lines, printable(strings.TrimSpace(line)))
+		}
+	}
+	if s.Deprecated {
+		if len(lines) > 0 {
+			lines = append(lines, "")
+		}
+		lines = append(lines, "Deprecated: the plan says so.")
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString(strings.TrimRight("// "+line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// printable returns s without characters that would end a comment or cannot be seen.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\r' || r != ' ' && !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}

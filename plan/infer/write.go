@@ -1,0 +1,271 @@
+package infer
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// WriteTo writes the plan of the calls so far as YAML, the same for the same calls in any
+// order. Every call that was seen is as this plan says. Comments say what is not sure:
+// the shares of types where there are several, how often what is not always there came,
+// and from how many values an enum was made. Without any calls the plan has no entries,
+// and package plan refuses it.
+func (x *Inference) WriteTo(w io.Writer) (int64, error) {
+	var b bytes.Buffer
+	o := &output{&b, x.config}
+	fmt.Fprintf(&b, "# Inferred from %d calls. Look through it: what calls had so far need not be all\n# that they may have, nor all that was meant.\n", x.calls)
+	o.line(0, "plan: "+quote(x.config.Name), "")
+	for _, callType := range []string{"track", "page", "screen"} {
+		o.named(callType, x.entriesOf(callType))
+	}
+	for _, callType := range []string{"identify", "group"} {
+		if e := x.entries[entryKey{callType, ""}]; e != nil {
+			o.entry(0, callType, "traits", e)
+		}
+	}
+	n, err := w.Write(b.Bytes())
+	return int64(n), err
+}
+
+// entriesOf returns the entries of a type by name.
+func (x *Inference) entriesOf(callType string) map[string]*entry {
+	of := map[string]*entry{}
+	for key, e := range x.entries {
+		if key.callType == callType {
+			of[key.name] = e
+		}
+	}
+	return of
+}
+
+// An output writes YAML.
+type output struct {
+	b      *bytes.Buffer
+	config Config
+}
+
+// line writes a line with a comment.
+func (o *output) line(indent int, text, comment string) {
+	o.b.WriteString(strings.Repeat("  ", indent) + text)
+	if comment != "" {
+		o.b.WriteString(" # " + comment)
+	}
+	o.b.WriteByte('\n')
+}
+
+func (o *output) named(callType string, entries map[string]*entry) {
+	if len(entries) == 0 {
+		return
+	}
+	o.line(0, callType+":", "")
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		o.entry(1, quote(name), "properties", entries[name])
+	}
+}
+
+// entry writes an entry. Its schema is of type object unless it says otherwise.
+func (o *output) entry(indent int, key, properties string, e *entry) {
+	comment := calls(e.calls)
+	if key == `""` {
+		comment += " of any other name"
+	}
+	o.line(indent, key+":", comment)
+	if types := e.value.typeList(); len(types) > 1 || types[0] != "object" {
+		o.line(indent+1, "type: "+list(types), o.shares(e.value))
+	}
+	o.object(indent+1, properties, e.value)
+}
+
+// object writes what the objects among values have.
+func (o *output) object(indent int, properties string, v *value) {
+	if v.types[object] == 0 || v.deep {
+		return
+	}
+	if len(v.members) > 0 {
+		o.line(indent, properties+":", "")
+		for _, key := range slices.Sorted(maps.Keys(v.members)) {
+			m := v.members[key]
+			required := m.count() == v.types[object]
+			comment := ""
+			if !required {
+				comment = "in " + share(m.count(), v.types[object])
+			}
+			o.value(indent+1, key, m, required, comment)
+		}
+	}
+	switch {
+	case v.mapping != nil:
+		o.value(indent, "additionalProperties", v.mapping, false, fmt.Sprintf("more than %d names", o.config.MaxProperties))
+	case v.open:
+		o.line(indent, "additionalProperties: true", "there was no room to tell all apart")
+	default:
+		o.line(indent, "additionalProperties: false", "")
+	}
+}
+
+// value writes the schema of a value, in one line if that is possible.
+func (o *output) value(indent int, key string, v *value, required bool, comment string) {
+	words := o.schema(v)
+	if required {
+		words = append(words, "required: true")
+	}
+	comment = strings.TrimPrefix(comment+"; "+o.doubts(v), "; ")
+	comment = strings.TrimSuffix(comment, "; ")
+	nested := v.types[object] > 0 && !v.deep || v.types[array] > 0 && v.items != nil && !v.deep
+	if !nested {
+		o.line(indent, fmt.Sprintf("%s: {%s}", quote(key), strings.Join(words, ", ")), comment)
+		return
+	}
+	o.line(indent, quote(key)+":", comment)
+	for _, word := range words {
+		o.line(indent+1, word, "")
+	}
+	o.object(indent+1, "properties", v)
+	if v.items != nil && v.types[array] > 0 {
+		o.value(indent+1, "items", v.items, false, "")
+	}
+}
+
+// schema returns the keywords of a value that fit into a line.
+func (o *output) schema(v *value) []string {
+	types := v.typeList()
+	if len(types) == 0 {
+		return nil
+	}
+	words := []string{"type: " + list(types)}
+	if values := o.enum(v); values != nil {
+		return append(words, "enum: ["+strings.Join(values, ", ")+"]")
+	}
+	if format := v.format(); format != "" {
+		words = append(words, "format: "+format)
+	}
+	return words
+}
+
+// enum returns the values of a property that has few, as YAML.
+func (o *output) enum(v *value) []string {
+	n := v.types[stringType]
+	if n == 0 || v.manyTexts || n+v.types[null] != v.count() || n < o.config.EnumRepeats*len(v.texts) {
+		return nil
+	}
+	var values []string
+	for _, s := range slices.Sorted(maps.Keys(v.texts)) {
+		values = append(values, quote(s))
+	}
+	if v.types[null] > 0 {
+		values = append(values, "null")
+	}
+	return values
+}
+
+// format returns the format of all strings that were seen, if there were enough of them.
+func (v *value) format() string {
+	if v.types[stringType] < 3 || len(v.formats) == 0 {
+		return ""
+	}
+	return v.formats[0]
+}
+
+// doubts says what is unsure of a value.
+func (o *output) doubts(v *value) string {
+	var doubts []string
+	if len(v.typeList()) > 1 {
+		doubts = append(doubts, o.shares(v))
+	}
+	if values := o.enum(v); values != nil {
+		doubts = append(doubts, fmt.Sprintf("of %d values", v.count()))
+	}
+	return strings.Join(doubts, "; ")
+}
+
+// shares lists the types of values, the most frequent first.
+func (o *output) shares(v *value) string {
+	counts := v.types
+	if counts[number] > 0 { // an integer is a number, too
+		counts[number] += counts[integer]
+		counts[integer] = 0
+	}
+	var order []valueType
+	for t, n := range counts {
+		if n > 0 {
+			order = append(order, valueType(t))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b valueType) int { return cmp.Compare(counts[b], counts[a]) })
+	texts := make([]string, len(order))
+	for i, t := range order {
+		texts[i] = share(counts[t], v.count()) + " " + typeNames[t]
+	}
+	return strings.Join(texts, ", ")
+}
+
+// typeList returns the types of values. Integers among other numbers are numbers.
+func (v *value) typeList() []string {
+	var types []string
+	for _, t := range []valueType{object, array, stringType, integer, number, boolean, null} {
+		if v.types[t] > 0 && !(t == integer && v.types[number] > 0) {
+			types = append(types, typeNames[t])
+		}
+	}
+	return types
+}
+
+// share writes a part of a whole, never as all or nothing where it is not.
+func share(part, whole int) string {
+	percent := 100 * float64(part) / float64(whole)
+	switch {
+	case part == whole:
+		return "100 %"
+	case percent < 1:
+		return "less than 1 %"
+	case percent > 99:
+		return "more than 99 %"
+	}
+	return fmt.Sprintf("%.0f %%", percent)
+}
+
+func calls(n int) string {
+	if n == 1 {
+		return "1 call"
+	}
+	return fmt.Sprintf("%d calls", n)
+}
+
+// list writes one word alone, and several as a list.
+func list(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = quote(w)
+	}
+	if len(words) == 1 {
+		return quoted[0]
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+var (
+	plain    = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$.-]*( [A-Za-z0-9_$.-]+)*$`)
+	reserved = regexp.MustCompile(`^(?i:true|false|null|yes|no|on|off|y|n|nan|inf)$`)
+)
+
+// quote writes a string as YAML: plain where that cannot be misread, else as JSON, which
+// YAML takes.
+func quote(s string) string {
+	if plain.MatchString(s) && !reserved.MatchString(s) {
+		return s
+	}
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(s) != nil {
+		return `""` // never: a string can be encoded
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

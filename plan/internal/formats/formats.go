@@ -1,0 +1,49 @@
+// Package formats has the formats of strings that a plan can name.
+package formats
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Names are the formats that JSON Schema defines and that are checked, but for regex.
+var Names = []string{
+	"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "iri", "iri-reference", "json-pointer",
+	"period", "relative-json-pointer", "semver", "time", "uri", "uri-reference", "uri-template", "uuid",
+}
+
+// All returns the formats of all Names, which check what is a string and let anything
+// else pass.
+func All() map[string]func(v any) error { return all() }
+
+// all asks the library for its formats, which it shows only in compiled schemas.
+var all = sync.OnceValue(func() map[string]func(v any) error {
+	known := map[string]func(v any) error{}
+	for i, name := range Names {
+		compiler := jsonschema.NewCompiler()
+		compiler.AssertFormat()
+		url := fmt.Sprintf("format:///%d", i)
+		if compiler.AddResource(url, map[string]any{"format": name}) != nil {
+			continue
+		}
+		if s, err := compiler.Compile(url); err == nil && s.Format != nil {
+			known[name] = s.Format.Validate
+		}
+	}
+	known["email"] = withLocalPart(known["email"])
+	return known
+})
+
+// withLocalPart refuses addresses without a local part, which the library takes.
+func withLocalPart(email func(v any) error) func(v any) error {
+	return func(v any) error {
+		if s, ok := v.(string); ok && strings.HasPrefix(s, "@") {
+			return errors.New("nothing is before @")
+		}
+		return email(v)
+	}
+}

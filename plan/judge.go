@@ -1,0 +1,213 @@
+package plan
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Judge holds one call, a JSON object as it is sent or as the collector stores it,
+// against the plan, and returns how it is not as planned: nil if it is, or if the plan
+// says nothing of calls of its type. Violations are in the order of their pointers.
+//
+// A call without properties or traits has none, and so has one where they are null.
+// Where a member of an object comes twice, the last one counts.
+func (p *Plan) Judge(call []byte) []Violation {
+	_, violations := p.judge(call)
+	return violations
+}
+
+// EventOf returns the entry that a call is held against, or nil if there is none.
+func (p *Plan) EventOf(call []byte) *Event {
+	h, _ := readHead(call)
+	return p.Find(h.callType, h.title())
+}
+
+// title returns the name of a call, by which plans list it.
+func (h *head) title() string {
+	if h.callType == "track" {
+		return h.event
+	}
+	return h.name
+}
+
+func (p *Plan) judge(call []byte) (*Event, []Violation) {
+	h, ok := readHead(call)
+	if !ok || h.callType == "" {
+		return nil, []Violation{p.malformed(call, ok)}
+	}
+	if !p.types[h.callType] {
+		return nil, nil
+	}
+	e := p.Find(h.callType, h.title())
+	if e == nil {
+		return nil, []Violation{p.unplanned(&h)}
+	}
+	var violations []Violation
+	for _, rule := range [...]*rule{e.rule, p.common} {
+		if rule == nil {
+			continue
+		}
+		violations = append(violations, rule.explain(p, &h, rule.subject(call, &h))...)
+	}
+	return e, violations
+}
+
+// subject returns what of a call the schema describes.
+func (rule *rule) subject(call []byte, h *head) []byte {
+	if len(rule.base) == 0 {
+		return call
+	}
+	value := h.properties
+	if rule.base[0] == "traits" {
+		value = h.traits
+	}
+	if value == nil {
+		return []byte("{}")
+	}
+	return value
+}
+
+func (p *Plan) malformed(call []byte, isObject bool) Violation {
+	v := Violation{Kind: MalformedCall, File: p.file}
+	if isObject {
+		v.Pointer, v.Expected = "/type", "one of track, identify, group, page, screen, alias"
+		return v
+	}
+	v.Found, v.Expected = shorten(string(bytes.TrimSpace(call))), fmt.Sprintf("one JSON object, nested at most %d deep", maxCallDepth)
+	return v
+}
+
+// unplanned says that the plan has no such event.
+func (p *Plan) unplanned(h *head) Violation {
+	var names []string
+	for _, e := range p.events {
+		if e.Type == h.callType {
+			names = append(names, e.Name)
+		}
+	}
+	name := strings.Clone(h.title())
+	member := "name"
+	if h.callType == "track" {
+		member = "event"
+	}
+	v := Violation{
+		Kind: UnplannedEvent, Type: strings.Clone(h.callType), Event: name, MessageID: strings.Clone(h.messageID),
+		Pointer: "/" + member, Found: excerpt(name), File: p.file,
+		Expected: fmt.Sprintf("one of %d planned names", len(names)),
+	}
+	if near := nearest(name, names); near != "" {
+		v.Near = strconv.Quote(near)
+	}
+	return v
+}
+
+// explain judges a part of a call by the library, and says what it found.
+func (rule *rule) explain(p *Plan, h *head, subject []byte) []Violation {
+	decoder := json.NewDecoder(bytes.NewReader(subject))
+	decoder.UseNumber()
+	var value any
+	if decoder.Decode(&value) != nil {
+		return nil // never: the call has been read before
+	}
+	err := rule.validate(clamped(value), maxSteps+2*len(subject))
+	if err == nil {
+		return nil
+	}
+	x := explainer{rule: rule, subject: value, frame: Violation{
+		Type: strings.Clone(h.callType), Event: strings.Clone(h.title()), MessageID: strings.Clone(h.messageID), File: p.file,
+	}}
+	if x.frame.Type == "identify" || x.frame.Type == "group" {
+		x.frame.Event = ""
+	}
+	var invalid *jsonschema.ValidationError
+	if errors.As(err, &invalid) {
+		x.walk(invalid)
+	} else {
+		x.add(InvalidValue, nil, rule.line, "what is judged sooner: "+err.Error(), "")
+	}
+	slices.SortStableFunc(x.violations, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(slices.Index(Kinds, a.Kind), slices.Index(Kinds, b.Kind)), cmp.Compare(a.Expected, b.Expected))
+	})
+	return slices.Compact(x.violations)
+}
+
+// validate runs the library, for a bounded number of steps.
+func (rule *rule) validate(value any, steps int) (err error) {
+	rule.mu.Lock()
+	defer rule.mu.Unlock()
+	rule.steps = steps
+	defer func() {
+		if r := recover(); r == errTooManySteps {
+			err = errTooManySteps
+		} else if r != nil {
+			panic(r)
+		}
+	}()
+	return rule.schema.Validate(value)
+}
+
+// clamped replaces numbers with which exact arithmetic would take long by others that are
+// as good as they: beyond 10^1000 all are alike, and so are digits after the thousandth.
+func clamped(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		if outOfRange(string(v)) {
+			return clampNumber(string(v))
+		}
+	case []any:
+		for i := range v {
+			if c := clamped(v[i]); isNumber(v[i]) {
+				v[i] = c
+			}
+		}
+	case map[string]any:
+		for key, member := range v {
+			if c := clamped(member); isNumber(member) {
+				v[key] = c
+			}
+		}
+	}
+	return value
+}
+
+func isNumber(value any) bool {
+	_, ok := value.(json.Number)
+	return ok
+}
+
+func clampNumber(text string) json.Number {
+	sign := ""
+	if text[0] == '-' {
+		sign, text = "-", text[1:]
+	}
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimLeft(whole+fraction, "0")
+	if digits == "" {
+		return "0"
+	}
+	e, err := strconv.Atoi(exponent)
+	switch {
+	case exponent == "":
+	case err != nil && exponent[0] == '-':
+		e = -1 << 40
+	case err != nil:
+		e = 1 << 40
+	}
+	magnitude := e + len(whole) - (len(whole) + len(fraction) - len(digits)) // it is 0.DIGITS × 10^magnitude
+	switch {
+	case magnitude > maxNumberDigits:
+		return json.Number(sign + "1e" + strconv.Itoa(maxNumberDigits))
+	case magnitude < -maxNumberDigits:
+		return json.Number(sign + "1e-" + strconv.Itoa(maxNumberDigits))
+	}
+	return json.Number(sign + "0." + digits[:min(len(digits), maxNumberDigits)] + "e" + strconv.Itoa(magnitude))
+}

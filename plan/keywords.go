@@ -1,0 +1,149 @@
+package plan
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// What the value of a keyword is.
+type keywordKind byte
+
+const (
+	unknownKeyword   keywordKind = iota
+	valueKeyword                 // whatever it is, no schema
+	schemaKeyword                // a schema, or a list of schemas
+	schemasKeyword               // a list of schemas
+	schemaMapKeyword             // a mapping from names to schemas
+)
+
+// keywords are those of JSON Schema 2020-12 and draft-07.
+var keywords = map[string]keywordKind{
+	"$schema": valueKeyword, "$id": valueKeyword, "$ref": valueKeyword, "$anchor": valueKeyword,
+	"$dynamicRef": valueKeyword, "$dynamicAnchor": valueKeyword, "$vocabulary": valueKeyword, "$comment": valueKeyword,
+	"$defs": schemaMapKeyword, "definitions": schemaMapKeyword,
+	"title": valueKeyword, "description": valueKeyword, "default": valueKeyword, "examples": valueKeyword,
+	"deprecated": valueKeyword, "readOnly": valueKeyword, "writeOnly": valueKeyword,
+	"type": valueKeyword, "enum": valueKeyword, "const": valueKeyword, "format": valueKeyword,
+	"multipleOf": valueKeyword, "maximum": valueKeyword, "exclusiveMaximum": valueKeyword,
+	"minimum": valueKeyword, "exclusiveMinimum": valueKeyword,
+	"maxLength": valueKeyword, "minLength": valueKeyword, "pattern": valueKeyword,
+	"contentEncoding": valueKeyword, "contentMediaType": valueKeyword, "contentSchema": schemaKeyword,
+	"maxItems": valueKeyword, "minItems": valueKeyword, "uniqueItems": valueKeyword,
+	"maxContains": valueKeyword, "minContains": valueKeyword,
+	"items": schemaKeyword, "prefixItems": schemasKeyword, "additionalItems": schemaKeyword,
+	"contains": schemaKeyword, "unevaluatedItems": schemaKeyword,
+	"maxProperties": valueKeyword, "minProperties": valueKeyword, "required": valueKeyword, "dependentRequired": valueKeyword,
+	"properties": schemaMapKeyword, "patternProperties": schemaMapKeyword, "additionalProperties": schemaKeyword,
+	"propertyNames": schemaKeyword, "unevaluatedProperties": schemaKeyword,
+	"dependentSchemas": schemaMapKeyword, "dependencies": schemaMapKeyword,
+	"allOf": schemasKeyword, "anyOf": schemasKeyword, "oneOf": schemasKeyword, "not": schemaKeyword,
+	"if": schemaKeyword, "then": schemaKeyword, "else": schemaKeyword,
+}
+
+// eachSubschema calls f for each value of a schema that may be a schema itself, also
+// below keywords that are not known: $ref can lead there.
+func eachSubschema(n *node, f func(*node)) {
+	if n.kind != objectNode {
+		return
+	}
+	for i := range n.members {
+		value := n.members[i].value
+		kind := keywords[n.members[i].key]
+		if kind == unknownKeyword && value.kind == objectNode {
+			kind = schemaKeyword
+		}
+		switch kind {
+		case schemaKeyword, schemasKeyword:
+			if value.kind == arrayNode {
+				for _, item := range value.items {
+					f(item)
+				}
+			} else {
+				f(value)
+			}
+		case schemaMapKeyword:
+			for j := range value.members {
+				f(value.members[j].value)
+			}
+		}
+	}
+}
+
+// expand turns the short forms of a schema into what they stand for: required beside a
+// property, and a property of which nothing is said. With strict, keywords that do not
+// exist are problems: a misspelled one would check nothing.
+func (r *reader) expand(n *node, entry string, strict bool) {
+	if n.kind == nullNode {
+		n.kind = objectNode
+	}
+	if strict && n.kind != objectNode && n.kind != boolNode {
+		r.wrong(n.line, entry, "is "+n.kind.String()+" in place of a schema", "write {type: …}")
+		return
+	}
+	if strict {
+		for i := range n.members {
+			if m := &n.members[i]; keywords[m.key] == unknownKeyword && !strings.HasPrefix(m.key, "x-") {
+				r.wrong(m.line, entry, fmt.Sprintf("%q is no keyword of JSON Schema", m.key), hintFor(m.key, keysOf(keywords)))
+			}
+		}
+	}
+	r.expandRequired(n, entry)
+	eachSubschema(n, func(sub *node) { r.expand(sub, entry, strict) })
+}
+
+// expandRequired gathers what stands beside the properties of an object.
+func (r *reader) expandRequired(n *node, entry string) {
+	properties := n.get("properties")
+	if properties == nil || properties.kind != objectNode {
+		return
+	}
+	required := n.get("required")
+	for i := range properties.members {
+		m := &properties.members[i]
+		flag := m.value.get("required")
+		if flag == nil || flag.kind != boolNode {
+			continue
+		}
+		m.value.remove("required")
+		if !flag.isTrue() {
+			continue
+		}
+		if required == nil || required.kind != arrayNode {
+			if required != nil && required.kind != boolNode {
+				r.wrong(required.line, entry, "required is "+required.kind.String(), "write a list of names")
+			}
+			required = &node{kind: arrayNode, line: flag.line}
+			n.set("required", required)
+		}
+		if !required.hasText(m.key) {
+			required.items = append(required.items, &node{kind: stringNode, line: m.line, text: m.key})
+		}
+	}
+}
+
+func (n *node) remove(key string) {
+	for i := range n.members {
+		if n.members[i].key == key {
+			n.members = append(n.members[:i:i], n.members[i+1:]...)
+			return
+		}
+	}
+}
+
+func (n *node) hasText(text string) bool {
+	for _, item := range n.items {
+		if item.kind == stringNode && item.text == text {
+			return true
+		}
+	}
+	return false
+}
+
+// unescapeFragment decodes what a fragment of a URL escapes.
+func unescapeFragment(s string) string {
+	if text, err := url.PathUnescape(s); err == nil {
+		return text
+	}
+	return s
+}

@@ -1,0 +1,85 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// nearest returns the candidate that was perhaps meant: one that is the same but for
+// case, spaces and punctuation, or one that a few letters tell apart. It is empty if none
+// is near, or if there are so many that looking is not worth its time.
+func nearest(word string, candidates []string) string {
+	if len(word) > 200 || len(candidates) > 5000 {
+		return ""
+	}
+	plain := letters(word)
+	best, least := "", 1+min(2, len(plain)/3)
+	for _, c := range candidates {
+		if c == word || c == "" || len(c) > 200 {
+			continue
+		}
+		other := letters(c)
+		if other == plain && plain != "" {
+			return c
+		}
+		if abs(len(other)-len(plain)) >= least {
+			continue
+		}
+		if d := distance(plain, other); d < least {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// letters returns the letters and digits of a word in lower case.
+func letters(word string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, word)
+}
+
+// distance returns how many bytes must be inserted, deleted, replaced or swapped with the
+// next to turn a into b.
+func distance(a, b string) int {
+	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			next[j+1] = min(row[j]+cost, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row, next = row, next, before
+	}
+	return row[len(b)]
+}
+
+// hintFor says what was perhaps meant, or what there is.
+func hintFor(word string, candidates []string) string {
+	if near := nearest(word, candidates); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if len(candidates) <= 12 {
+		return "there are " + strings.Join(candidates, ", ")
+	}
+	return ""
+}
+
+func keysOf[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

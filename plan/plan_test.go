@@ -1,0 +1,288 @@
+package plan_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-45eadc4a/analytics-go/plan"
+)
+
+func shop(t testing.TB) *plan.Plan {
+	t.Helper()
+	p, err := plan.Load("testdata/shop.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestJudge(t *testing.T) {
+	p := shop(t)
+	for _, c := range []struct {
+		name, call string
+		want       []string
+	}{
+		{"as planned", `{"type":"track","event":"Order Completed","properties":{"orderId":"7","total":0,"currency":"EUR","coupon":null,"items":[{"sku":"a","quantity":1.0,"price":0.5}]}}`, nil},
+		{"any other page", `{"type":"page","name":"Any"}`, nil},
+		{"type that the plan does not have", `{"type":"screen","name":"x"}`, nil},
+		{"alias", `{"type":"alias"}`, nil},
+		{"event without rules", `{"type":"track","event":"Cart Emptied","properties":{"x":1}}`, nil},
+		{"null in place of traits", `{"type":"identify","traits":null}`, nil},
+		{"escaped letters", `{"type":"track","event":"Order\u0020Completed","properties":{"order\u0049d":"7","total":1e2,"currency":"\u0045UR"}}`, nil},
+		{"the last of equal members counts", `{"type":"track","event":"Cart Emptied","event":"Product Viewed","properties":{"sku":1,"sku":"ABC-1"}}`, nil},
+		{"many", `{"type":"track","event":"Order Completed","messageId":"m1","properties":{"orderId":7,"currency":"eur","oderId":1,"cuopon":1,"items":[{"quantity":0.5},{"sku":"a","price":-1}]}}`, []string{
+			`track "Order Completed": /properties/cuopon is not in the plan; did you mean coupon? (testdata/shop.yaml:20)`,
+			`track "Order Completed": /properties/currency is "eur"; the plan says one of "EUR", "USD"; did you mean "EUR"? (testdata/shop.yaml:17)`,
+			`track "Order Completed": /properties/items/0/quantity is 0.5, a number; the plan says an integer (testdata/shop.yaml:9)`,
+			`track "Order Completed": /properties/items/0/sku is missing; the plan requires a string (testdata/shop.yaml:8)`,
+			`track "Order Completed": /properties/items/1/price is -1; the plan says at least 0 (testdata/shop.yaml:4)`,
+			`track "Order Completed": /properties/oderId is not in the plan (testdata/shop.yaml:20)`,
+			`track "Order Completed": /properties/orderId is 7, a number; the plan says a string (testdata/shop.yaml:15)`,
+			`track "Order Completed": /properties/total is missing; the plan requires a number (testdata/shop.yaml:16)`,
+		}},
+		{"name in another case", `{"type":"track","event":"order_completed"}`, []string{`track "order_completed" is not in the plan; did you mean "Order Completed"? (testdata/shop.yaml)`}},
+		{"name of nothing", `{"type":"track"}`, []string{`track is not in the plan (testdata/shop.yaml)`}},
+		{"pattern and format", `{"type":"track","event":"Product Viewed","properties":{"sku":"abc","at":"yesterday"}}`, []string{
+			`track "Product Viewed": /properties/at is "yesterday"; the plan says a string of format date-time (testdata/shop.yaml:24)`,
+			`track "Product Viewed": /properties/sku is "abc"; the plan says a string that matches ^[A-Z]{3}-[0-9]+$ (testdata/shop.yaml:23)`,
+		}},
+		{"no properties", `{"type":"track","event":"Product Viewed"}`, []string{`track "Product Viewed": /properties/sku is missing; the plan requires a string (testdata/shop.yaml:23)`}},
+		{"properties are a list", `{"type":"track","event":"Product Viewed","properties":[]}`, []string{`track "Product Viewed": /properties is [], an array; the plan says an object (testdata/shop.yaml:22)`}},
+		{"trait", `{"type":"identify","traits":{"email":"x"}}`, []string{`identify: /traits/email is "x"; the plan says a string of format email (testdata/shop.yaml:28)`}},
+		{"enum without a type", `{"type":"group","traits":{"plan":"Pro"}}`, []string{`group: /traits/plan is "Pro"; the plan says one of "free", "pro"; did you mean "pro"? (testdata/shop.yaml:32)`}},
+		{"page of a name", `{"type":"page","name":"Docs"}`, []string{`page "Docs": /properties/path is missing; the plan requires a string (testdata/shop.yaml:34)`}},
+		{"no type", `{"event":"x"}`, []string{`a call: /type is nothing; the plan says one of track, identify, group, page, screen, alias (testdata/shop.yaml)`}},
+		{"no object", `[1]`, []string{`a call: all of it is [1]; the plan says one JSON object, nested at most 1000 deep (testdata/shop.yaml)`}},
+		{"no JSON", `{"type":"track",}`, []string{`a call: all of it is {"type":"track",}; the plan says one JSON object, nested at most 1000 deep (testdata/shop.yaml)`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, v := range p.Judge([]byte(c.call)) {
+				got = append(got, v.String())
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
+
+// judged returns what a schema says of properties.
+func judged(t *testing.T, schema, properties string) string {
+	t.Helper()
+	p, err := plan.Parse("p", fmt.Appendf(nil, "track:\n  E:\n    schema: %s\n", schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, v := range p.Judge(fmt.Appendf(nil, `{"type":"track","event":"E","properties":%s}`, properties)) {
+		texts = append(texts, string(v.Kind)+": "+v.Text())
+	}
+	return strings.Join(texts, "\n")
+}
+
+func TestEveryKeywordIsExplained(t *testing.T) {
+	for _, c := range []struct{ schema, properties, want string }{
+		{`{properties: {a: {minLength: 2}}}`, `{"a":"x"}`, `invalid value: /properties/a is "x"; the plan says at least 2 characters`},
+		{`{properties: {a: {maxLength: 1}}}`, `{"a":"xy"}`, `invalid value: /properties/a is "xy"; the plan says at most 1 character`},
+		{`{properties: {a: {minItems: 1}}}`, `{"a":[]}`, `invalid value: /properties/a is []; the plan says at least 1 item`},
+		{`{properties: {a: {maxItems: 1}}}`, `{"a":[1,2]}`, `invalid value: /properties/a is [1,2]; the plan says at most 1 item`},
+		{`{properties: {a: {uniqueItems: true}}}`, `{"a":[1,2,1]}`, `invalid value: /properties/a is [1,2,1]; the plan says items that differ, and numbers 1 and 3 do not`},
+		{`{properties: {a: {contains: {type: string}}}}`, `{"a":[1]}`, `invalid value: /properties/a is [1]; the plan says an item as contains says`},
+		{`{properties: {a: {maximum: 1.50}}}`, `{"a":2}`, `invalid value: /properties/a is 2; the plan says at most 1.50`},
+		{`{properties: {a: {exclusiveMinimum: 2}}}`, `{"a":2}`, `invalid value: /properties/a is 2; the plan says more than 2`},
+		{`{properties: {a: {exclusiveMaximum: 2}}}`, `{"a":2}`, `invalid value: /properties/a is 2; the plan says less than 2`},
+		{`{properties: {a: {multipleOf: 0.01}}}`, `{"a":0.015}`, `invalid value: /properties/a is 0.015; the plan says a multiple of 0.01`},
+		{`{properties: {a: {const: x}}}`, `{"a":"X"}`, `invalid value: /properties/a is "X"; the plan says "x"; did you mean "x"?`},
+		{`{properties: {a: {not: {type: string}}}}`, `{"a":"X"}`, `invalid value: /properties/a is "X"; the plan says what its not excludes must not be`},
+		{`{properties: {a: {type: [string, "null"]}}}`, `{"a":1}`, `wrong type: /properties/a is 1, a number; the plan says null or a string`},
+		{`{properties: {a: {anyOf: [{type: string}, {type: integer}]}}}`, `{"a":true}`, `wrong type: /properties/a is true, a boolean; the plan says a string or an integer`},
+		{`{properties: {a: {oneOf: [{type: string}, {type: object, required: [b]}]}}}`, `{"a":{}}`, `missing property: /properties/a/b is missing; the plan requires it`},
+		{`{properties: {a: {oneOf: [{type: number}, {type: integer}]}}}`, `{"a":1}`, `invalid value: /properties/a is 1; the plan says exactly one of its alternatives, and it is as numbers 1 and 2 say`},
+		{`{minProperties: 1}`, `{}`, `invalid value: /properties is {}; the plan says at least 1 property`},
+		{`{maxProperties: 0}`, `{"a":1}`, `invalid value: /properties is {"a":1}; the plan says at most 0 properties`},
+		{`{properties: {gone: false, b: true}}`, `{"gone":1}`, `unplanned property: /properties/gone is not in the plan`},
+		{`{properties: {abc: true}, unevaluatedProperties: false}`, `{"abd":1}`, `unplanned property: /properties/abd is not in the plan; did you mean abc?`},
+		{`{propertyNames: {maxLength: 2}}`, `{"abc":1}`, `unplanned property: /properties/abc is not in the plan`},
+		{`{dependentRequired: {a: [b]}}`, `{"a":1}`, `missing property: /properties/b is missing; the plan requires it beside a`},
+		{`{if: {required: [a]}, then: {required: [b]}}`, `{"a":1}`, `missing property: /properties/b is missing; the plan requires it`},
+		{`{properties: {a: {$ref: '#/$defs/x'}}, $defs: {x: {type: string}}}`, `{"a":1}`, `wrong type: /properties/a is 1, a number; the plan says a string`},
+		{`{properties: {"a/b~c": {items: {type: string}}}}`, `{"a/b~c":[1]}`, `wrong type: /properties/a~1b~0c/0 is 1, a number; the plan says a string`},
+		{`{properties: {a: {format: regex}}}`, `{"a":"(?=x)"}`, `invalid value: /properties/a is "(?=x)"; the plan says a string of format regex`},
+		{`{$schema: "http://json-schema.org/draft-07/schema#", properties: {a: {items: [{type: string}], additionalItems: false}}}`, `{"a":["x",1]}`, `invalid value: /properties/a is ["x",1]; the plan says 1 item less`},
+	} {
+		if got := judged(t, c.schema, c.properties); got != c.want {
+			t.Errorf("%s of %s\ngot  %s\nwant %s", c.schema, c.properties, got, c.want)
+		}
+	}
+}
+
+func TestPlanIsRefusedWithALineAndWhatWouldBeRight(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", ``, `p.yaml: is empty`},
+		{"no mapping", `x`, `p.yaml:1: is a string in place of a plan; begin with plan: and a name`},
+		{"no calls", `plan: x`, `p.yaml:1: has no calls; there are track, identify, group, page and screen`},
+		{"member", "plan: x\ntrak: {}\ntrack: {A: }", `p.yaml:2: "trak" is no member of a plan; did you mean "track"?`},
+		{"keyword", "track:\n  A:\n    propertes: {}", `p.yaml:3: track "A": "propertes" is no keyword of JSON Schema; did you mean "properties"?`},
+		{"nested keyword", "track:\n  A:\n    properties:\n      a: {type: string, requird: true}", `p.yaml:4: track "A": "requird" is no keyword of JSON Schema; did you mean "required"?`},
+		{"type", "track:\n  A:\n    properties:\n      a: {type: strng}", `p.yaml:4: track "A": properties/a/type is not JSON Schema: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'`},
+		{"schema is a string", "track:\n  A:\n    properties:\n      a: string", `p.yaml:4: track "A": is a string in place of a schema; write {type: …}`},
+		{"remote", "track:\n  A:\n    properties:\n      a: {$ref: 'https://example.com/a.json'}", `p.yaml:4: track "A": refers to https://example.com/a.json, which is not in this file; nothing is fetched; copy the schema into $defs`},
+		{"file", "track:\n  A:\n    properties:\n      a: {$ref: '/etc/passwd'}", `p.yaml:4: track "A": refers to /etc/passwd, which is not in this file; nothing is fetched; copy the schema into $defs`},
+		{"definition", "$defs: {money: {}}\ntrack:\n  A:\n    properties:\n      a: {$ref: '#/$defs/mony'}", `p.yaml:5: track "A": $ref "#/$defs/mony" leads to nothing; did you mean "money"?`},
+		{"pattern", "track:\n  A:\n    properties:\n      a: {pattern: '(?=x)'}", "p.yaml:4: track \"A\": properties/a/pattern is not JSON Schema: '(?=x)' is not valid regex: error parsing regexp: invalid or unsupported Perl syntax: `(?=`"},
+		{"draft", "track:\n  A:\n    schema:\n      $schema: http://json-schema.org/draft-04/schema#", `p.yaml:4: track "A": has the $schema "http://json-schema.org/draft-04/schema#"; plans know https://json-schema.org/draft/2020-12/schema and http://json-schema.org/draft-07/schema#`},
+		{"properties of traits", "identify:\n  properties: {}", `p.yaml:2: identify: has properties; calls of type identify have traits`},
+		{"beside schema", "track:\n  A:\n    schema: {}\n    properties: {}", `p.yaml:4: track "A": has properties beside schema; put it into the schema`},
+		{"twice", "track:\n  A: {}\n  A: {}", `p.yaml:3: is not YAML: mapping key "A" already defined at [2:3]`},
+		{"tab", "track:\n\tA: {}", `p.yaml:2: is not YAML: found character '	' that cannot start any token`},
+		{"tag", "track: !!binary x", `p.yaml:1: has the tag !!binary; plans know none`},
+		{"alias", "track: *x", `p.yaml:1: refers to *x, and there is no &x before`},
+		{"alias in itself", "track: &x {A: *x}", `p.yaml:1: has *x inside &x`},
+		{"documents", "track: {A: }\n---\ntrack: {B: }", `p.yaml:3: has a second document; keep one in a file`},
+		{"number", "track: {A: {minProperties: 1e9999}}", `p.yaml:1: track "A": the number 1e9999 is out of range; numbers have at most 1000 digits`},
+		{"JSON", "{\"track\": {\n\"A\": ]}", `p.json:2: is not JSON: invalid character ']' looking for beginning of value`},
+		{"JSON twice", "{\"track\": {\n\"A\": {}, \"A\": {}}}", `p.json:2: has the key "A" twice`},
+		{"JSON ends", "{\"track\": {\n", `p.json:1: is not JSON: ends too early`},
+		{"JSON goes on", "{\"track\": {}} {}", `p.json:1: has more than one value`},
+		{"Protocols without a schema", `{"rules":[{"type":"TRACK","key":"A"}]}`, `p.json:1: track "A": has no jsonSchema; an export of Protocols has one for each event`},
+		{"Protocols with another type", `{"rules":[{"type":"CLICK","key":"A"}]}`, `p.json:1: rule 1: has the type "CLICK"; there are TRACK, IDENTIFY, GROUP, PAGE, SCREEN and COMMON`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := "p.yaml"
+			if strings.HasPrefix(c.text, "{") {
+				file = "p.json"
+			}
+			_, err := plan.Parse(file, []byte(c.text))
+			if err == nil || err.Error() != c.want {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestSchemaOfAnEvent(t *testing.T) {
+	p := shop(t)
+	if p.Name() != "shop" || p.Description() != "What the shop tells of its customers." || p.File() != "testdata/shop.yaml" {
+		t.Errorf("%q %q %q", p.Name(), p.Description(), p.File())
+	}
+	e := p.Find("track", "Order Completed")
+	if e.Description != "The customer paid" || e.Line != 12 || e.Member != "properties" || !e.Schema.Closed {
+		t.Errorf("%+v", e)
+	}
+	var names []string
+	for _, property := range e.Schema.Properties {
+		names = append(names, fmt.Sprintf("%s %t %d", property.Name, property.Required, property.Line))
+	}
+	if want := []string{"orderId true 15", "total true 16", "currency true 17", "coupon false 18", "items false 19"}; !slices.Equal(names, want) {
+		t.Errorf("got %v, want %v", names, want)
+	}
+	items, _ := e.Schema.Property("items")
+	item := items.Schema.Items
+	if item.RefName != "#/$defs/item" || item.Resolve() == item || len(item.Resolve().Properties) != 3 {
+		t.Errorf("%+v", item)
+	}
+	if coupon, _ := e.Schema.Property("coupon"); !coupon.Schema.Nullable() {
+		t.Error("coupon is not nullable")
+	}
+	if _, ok := e.Schema.Property("none"); ok {
+		t.Error("there is a property none")
+	}
+	if got, want := string(items.Schema.JSON()), `{"type":"array","items":{"$ref":"#/$defs/item"}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if e := p.EventOf([]byte(`{"type":"page","name":"X"}`)); e == nil || e.String() != "page of any name" {
+		t.Errorf("got %v", e)
+	}
+}
+
+func TestYAMLAnchorsAndMergeKeysStandForWhatTheyName(t *testing.T) {
+	p, err := plan.Parse("p.yaml", []byte(`track:
+  A: &a
+    properties: {x: {type: string, required: true}, 12: {type: integer}}
+  B:
+    <<: *a
+    description: more
+  C: {properties: {y: &y {type: boolean}, z: *y}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		call string
+		want int
+	}{
+		{`{"type":"track","event":"B","properties":{}}`, 1},
+		{`{"type":"track","event":"B","properties":{"x":"","12":"no"}}`, 1},
+		{`{"type":"track","event":"C","properties":{"z":1}}`, 1},
+		{`{"type":"track","event":"C","properties":{"z":true}}`, 0},
+	} {
+		if got := p.Judge([]byte(c.call)); len(got) != c.want {
+			t.Errorf("%s: got %v, want %d", c.call, got, c.want)
+		}
+	}
+}
+
+func TestProtocolsExportsAreReadAsTheyAre(t *testing.T) {
+	files, err := filepath.Glob("testdata/protocols-*.json")
+	if err != nil || len(files) != 2 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			p, err := plan.Load(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Name() != "Kicks App" {
+				t.Errorf("the name is %q", p.Name())
+			}
+			for _, c := range []struct{ call, want string }{
+				{`{"type":"track","event":"Order Completed","userId":"u","properties":{"orderId":"7","total":1}}`, ``},
+				{`{"type":"track","event":"Order Completed","userId":"u","properties":{"orderId":7}}`, `wrong type /properties/orderId, missing property /properties/total`},
+				{`{"type":"track","event":"Order Completed","userId":"u"}`, `missing property /properties`},
+				{`{"type":"track","event":"Order Completed","userId":"u","properties":{"orderId":"7","total":1,"x":1}}`, `unplanned property /properties/x`},
+				{`{"type":"track","event":"Order Completed","properties":{"orderId":"7","total":1}}`, `missing property /userId`},
+				{`{"type":"track","event":"order_completed","userId":"u"}`, `unplanned event /event`},
+				{`{"type":"identify","userId":"u","traits":{"email":"x"}}`, `invalid value /traits/email`},
+				{`{"type":"group","userId":"u","traits":{}}`, ``},
+				{`{"type":"page","name":"x"}`, ``},
+			} {
+				var got []string
+				for _, v := range p.Judge([]byte(c.call)) {
+					got = append(got, string(v.Kind)+" "+v.Pointer)
+				}
+				if strings.Join(got, ", ") != c.want {
+					t.Errorf("%s\ngot  %v\nwant %s", c.call, got, c.want)
+				}
+			}
+			if s := p.Find("track", "Order Completed").Schema; len(s.Properties) != 2 || !s.Properties[0].Required || s.Line == 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+func TestLoad(t *testing.T) {
+	if _, err := plan.Load(filepath.Join(t.TempDir(), "none.yaml")); !os.IsNotExist(unwrapped(err)) {
+		t.Errorf("got %v", err)
+	}
+	large := filepath.Join(t.TempDir(), "large.yaml")
+	if err := os.WriteFile(large, make([]byte, plan.MaxFileBytes+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plan.Load(large); err == nil || !strings.Contains(err.Error(), "is larger than 8 MiB") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func unwrapped(err error) error {
+	if u, ok := err.(interface{ Unwrap() error }); ok {
+		return u.Unwrap()
+	}
+	return err
+}

@@ -1,0 +1,61 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Problem is one thing that is wrong with a plan's file.
+type Problem struct {
+	File  string `json:"file"`
+	Line  int    `json:"line,omitempty"`  // from 1; 0 where it has no place
+	Entry string `json:"entry,omitempty"` // as in track "Order Completed"
+	Wrong string `json:"wrong"`           // what is wrong
+	Hint  string `json:"hint,omitempty"`  // what would be right
+}
+
+// Error returns the problem in one line: file, line, what is wrong, what would be right.
+func (p Problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d", p.Line)
+	}
+	b.WriteString(": ")
+	if p.Entry != "" {
+		b.WriteString(p.Entry + ": ")
+	}
+	b.WriteString(p.Wrong)
+	if p.Hint != "" {
+		b.WriteString("; " + p.Hint)
+	}
+	return b.String()
+}
+
+// Problems are all that is wrong with a plan, in the order of its lines, at most 100.
+// It is the error of [Parse] and [Load]; use errors.As to look at each.
+type Problems []Problem
+
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// maxProblems is how many problems of a file are told.
+const maxProblems = 100
+
+// A reader reads the file of a plan, and gathers what is wrong.
+type reader struct {
+	file     string
+	nodes    int // how many there may still be
+	problems Problems
+}
+
+func (r *reader) wrong(line int, entry, wrong, hint string) {
+	if len(r.problems) < maxProblems {
+		r.problems = append(r.problems, Problem{r.file, line, entry, wrong, hint})
+	}
+}
