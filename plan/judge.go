@@ -93,13 +93,13 @@ func (p *Plan) unplanned(h *head) Violation {
 			names = append(names, e.Name)
 		}
 	}
-	name := strings.Clone(h.title())
+	name := h.title()
 	member := "name"
 	if h.callType == "track" {
 		member = "event"
 	}
 	v := Violation{
-		Kind: UnplannedEvent, Type: strings.Clone(h.callType), Event: name, MessageID: strings.Clone(h.messageID),
+		Kind: UnplannedEvent, Type: h.callType, Event: name, MessageID: h.messageID,
 		Pointer: "/" + member, Found: excerpt(name), File: p.file,
 		Expected: fmt.Sprintf("one of %d planned names", len(names)),
 	}
@@ -122,7 +122,7 @@ func (rule *rule) explain(p *Plan, h *head, subject []byte) []Violation {
 		return nil
 	}
 	x := explainer{rule: rule, subject: value, frame: Violation{
-		Type: strings.Clone(h.callType), Event: strings.Clone(h.title()), MessageID: strings.Clone(h.messageID), File: p.file,
+		Type: h.callType, Event: h.title(), MessageID: h.messageID, File: p.file,
 	}}
 	if x.frame.Type == "identify" || x.frame.Type == "group" {
 		x.frame.Event = ""

@@ -1,16 +1,13 @@
 package plan
 
-import (
-	"encoding/json"
-	"unsafe"
-)
+import "encoding/json"
 
 // maxCallDepth is how deep a call may be nested.
 const maxCallDepth = 1000
 
 // A head is what a call says of itself.
 type head struct {
-	callType  string // nearly always a part of the call's bytes, as are the others
+	callType  string
 	event     string
 	name      string
 	messageID string
@@ -69,7 +66,7 @@ func textOf(value []byte) string {
 			return s
 		}
 	}
-	return unsafe.String(unsafe.SliceData(inner), len(inner)) // until the call is judged
+	return string(inner)
 }
 
 func skipSpace(b []byte, i int) int {
