@@ -153,6 +153,13 @@ func (b *batch) seal(s *settings) {
 	b.buf = append(b.buf, bodySeam...)
 }
 
+// An upload is what an attempt sends, and of which batch.
+type upload struct {
+	body    []byte // nil if there is none
+	ids     []callID
+	retries int // attempts that were made with the batch before
+}
+
 // upload returns what an attempt needs. The body is in use until the attempt has ended.
 func (b *batch) upload(now time.Time) upload {
 	return upload{body: b.body(now), ids: b.ids, retries: b.tries.Requests}

@@ -186,7 +186,7 @@
 //  11. batch.go: the body of a request, which may be compressed
 //  12. budget.go: memory that is charged, and buffers
 //  13. message.go: the six calls, and their JSON
-//  14. errors.go: errors
+//  14. errors.go: errors, and the kinds of calls that they name
 //  15. config.go: what can be set
 //  16. integrations.go: which destinations calls are for
 //  17. stats.go: counts, and results

@@ -195,3 +195,22 @@ func (e *DropError) bytes() int64 {
 
 // Unwrap returns Err.
 func (e *DropError) Unwrap() error { return e.Err }
+
+// A kind is that of a call. It is a number, and no string, so that what keeps it does not
+// keep the message, as far as the compiler's escape analysis knows.
+type kind uint8
+
+const (
+	kindNone kind = iota // of a call that is nil
+	kindAlias
+	kindGroup
+	kindIdentify
+	kindPage
+	kindScreen
+	kindTrack
+)
+
+var kindNames = [...]string{"call", "alias", "group", "identify", "page", "screen", "track"}
+
+// String returns k as it is on the wire.
+func (k kind) String() string { return kindNames[k] }

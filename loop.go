@@ -91,7 +91,7 @@ func (l *loop) step(now time.Time) (next time.Time, finished bool) {
 	}
 	l.outbox.busy = len(l.jobs) == l.MaxInFlight
 	finished = l.phase != running && len(l.jobs) == 0 && len(l.outbox.sealed.batches) == 0 && (l.spool == nil || l.spool.finished(!l.abandonAt.IsZero()))
-	l.hurry()
+	l.hurry(now)
 	gate := l.outbox.held(now)
 	l.unlock()
 	if at := l.startDue(now, gate); at.Before(next) {
@@ -128,15 +128,17 @@ func (l *loop) compressOne() {
 	l.work = len(l.outbox.sealed.batches) > 0
 }
 
-// hurry has the batches that wait be tried at once when the client is closed: the
+// hurry has the batches that wait be tried within a second when the client is closed: the
 // collector may be back, and a wait may be longer than the closing. The caller holds mu.
-func (l *loop) hurry() {
+func (l *loop) hurry(now time.Time) {
 	if l.phase == running || l.hurried {
 		return
 	}
 	l.hurried = true
 	for _, j := range l.jobs {
-		j.due = time.Time{}
+		if soon := now.Add(time.Second); j.due.After(soon) {
+			j.due = soon
+		}
 	}
 }
 

@@ -148,25 +148,6 @@ type Call interface {
 	wire() (call, error)
 }
 
-// A kind is that of a call. It is a number, and no string, so that what keeps it does not
-// keep the message, as far as the compiler's escape analysis knows.
-type kind uint8
-
-const (
-	kindNone kind = iota // of a call that is nil
-	kindAlias
-	kindGroup
-	kindIdentify
-	kindPage
-	kindScreen
-	kindTrack
-)
-
-var kindNames = [...]string{"call", "alias", "group", "identify", "page", "screen", "track"}
-
-// String returns k as it is on the wire.
-func (k kind) String() string { return kindNames[k] }
-
 // call is the common form of the six message structs, validated. It refers to the
 // caller's maps until the method returns, and no longer.
 type call struct {

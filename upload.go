@@ -30,13 +30,6 @@ const (
 	maxQuoted = 256
 )
 
-// An upload is what an attempt sends, and of which batch.
-type upload struct {
-	body    []byte // nil if there is none
-	ids     []callID
-	retries int // attempts that were made with the batch before
-}
-
 // sender makes attempts, one after the other, while they succeed.
 type sender struct {
 	*pipeline

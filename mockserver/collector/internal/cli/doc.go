@@ -9,9 +9,9 @@
 //  1. root.go: the command, and which commands it has
 //  2. serve.go, dev.go: they run a collector, or check its configuration
 //  3. send.go: a call is sent
-//  4. deletion.go, sync.go, progress.go: lists of users
-//  5. calls.go, status.go: calls are looked at and replayed, and destinations
-//  6. plan.go, plangen.go, plancalls.go: calls are held against a tracking plan
+//  4. plan.go, plangen.go, plancalls.go: calls are held against a tracking plan
+//  5. deletion.go, sync.go, progress.go: lists of users
+//  6. calls.go, status.go: calls are looked at and replayed, and destinations
 //  7. api.go: a collector that runs is asked
 //  8. print.go: what people and scripts read
 //  9. usage.go: what is wrong with a command line

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -270,27 +269,4 @@ func printChanges(out io.Writer, changes []plan.Change, asJSON bool) error {
 		fmt.Fprintln(out, plain(c.String()))
 	}
 	return nil
-}
-
-// remembered asks a collector that runs for the calls that it remembers, the newest
-// first.
-func (s *callSource) remembered(ctx context.Context, each func(place string, call []byte)) error {
-	s.query.Set("bodies", "true")
-	s.query.Set("limit", "100")
-	for {
-		page, err := get[struct {
-			Calls []call
-			Next  int64
-		}](ctx, &s.client, "/calls?"+s.query.Encode())
-		if err != nil {
-			return err
-		}
-		for _, c := range page.read.Calls {
-			each(c.MessageID, c.Body)
-		}
-		if page.read.Next == 0 {
-			return nil
-		}
-		s.query.Set("before", fmt.Sprint(page.read.Next))
-	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -163,5 +164,28 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, err
 		}
+	}
+}
+
+// remembered asks a collector that runs for the calls that it remembers, the newest
+// first.
+func (s *callSource) remembered(ctx context.Context, each func(place string, call []byte)) error {
+	s.query.Set("bodies", "true")
+	s.query.Set("limit", "100")
+	for {
+		page, err := get[struct {
+			Calls []call
+			Next  int64
+		}](ctx, &s.client, "/calls?"+s.query.Encode())
+		if err != nil {
+			return err
+		}
+		for _, c := range page.read.Calls {
+			each(c.MessageID, c.Body)
+		}
+		if page.read.Next == 0 {
+			return nil
+		}
+		s.query.Set("before", fmt.Sprint(page.read.Next))
 	}
 }
