@@ -67,7 +67,7 @@ func (b *bench) verify(ctx context.Context, load *harness.Load, webhook, state s
 		return err
 	}
 	defer c.Kill()
-	idle, err := restingMemory(c)
+	idle, err := resting(c)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (b *bench) verify(ctx context.Context, load *harness.Load, webhook, state s
 	if l.Accepted < load.Calls || !l.Holds {
 		return fmt.Errorf("%d calls were accepted, but what is proved is %+v", load.Calls, l)
 	}
-	fmt.Printf("%-40s %12v %9d MB %9d MB\n", fmt.Sprintf("%d calls %s", load.Calls, state), took.Round(time.Millisecond), idle>>20, after.PeakRSS>>20)
+	fmt.Printf("%-40s %12v %9d MB %9d MB\n", fmt.Sprintf("%d calls %s", load.Calls, state), took.Round(time.Millisecond), idle.RSS>>20, after.PeakRSS>>20)
 	return nil
 }
 

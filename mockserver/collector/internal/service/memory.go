@@ -12,18 +12,20 @@ const (
 	// buffers. With Go's 100 it takes 220 MB for a list of a million users, and with 50
 	// it takes 180 MB, for about a tenth more CPU where calls come in at full speed.
 	gcPercent = 50
-	// settled is how long after it was started a collector has what it needs. What
-	// the start took beside that, a tenth of what an idle one holds, goes back to the
-	// system then.
-	settled = 2 * time.Second
+	// startPercent is that while it starts: what it reads is garbage at once.
+	startPercent = 20
+	// settled is how long after the history was read a collector has what it needs.
+	// What the start took beside that goes back to the system then.
+	settled = time.Second
 )
 
-// SaveMemory lets this process collect its garbage earlier than Go's default has
-// it, unless the environment says when, by GOGC. It is for the program to call,
-// before Start.
-func SaveMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-		time.AfterFunc(settled, debug.FreeOSMemory)
-	}
+// isMemorySaved reports whether garbage is to be collected as the constants above say: the
+// environment may say otherwise, by GOGC.
+func (o *Options) isMemorySaved() bool { return o.SaveMemory && os.Getenv("GOGC") == "" }
+
+// saveMemory goes on with what Start has begun once the history is read.
+func (l *attemptLog) saveMemory() {
+	<-l.restored
+	debug.SetGCPercent(gcPercent)
+	time.AfterFunc(settled, debug.FreeOSMemory)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
@@ -24,6 +25,9 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Log,
 		metrics: metrics.New(o.Version), failed: make(chan error, 2),
+	}
+	if o.isMemorySaved() {
+		debug.SetGCPercent(startPercent)
 	}
 	certificate, err := loadCertificate(o.Config)
 	if err != nil {
@@ -55,6 +59,10 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	}
 	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped)
 	s.letRequestsIn()
+	s.store.attempts.read(o.Config.NATS != nil)
+	if o.isMemorySaved() {
+		go s.store.attempts.saveMemory()
+	}
 	return s, nil
 }
 
