@@ -82,16 +82,25 @@ func (b *bench) collector(config string, keep bool) (*harness.Collector, error) 
 			return nil, err
 		}
 	}
+	return b.serve("data: "+data, config)
+}
+
+// serve starts a collector on a store, which is data or nats of its configuration.
+func (b *bench) serve(store, config string) (*harness.Collector, error) {
 	address, err := harness.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("listen: %s\ndata: %s\nlog: {level: warn}\negress: {allow: [127.0.0.0/8]}\nsources: [{name: web, writeKey: load}, {name: other, writeKey: backlog}]\n%s", address, data, config)
-	path := filepath.Join(b.dir, "collector.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	text := fmt.Sprintf("listen: %s\n%s\nlog: {level: warn}\negress: {allow: [127.0.0.0/8]}\nsources: [{name: web, writeKey: load}, {name: other, writeKey: backlog}]\n%s", address, store, config)
+	f, err := os.CreateTemp(b.dir, "collector*.yaml")
+	if err != nil {
 		return nil, err
 	}
-	return harness.Serve(b.binary, path, address, nil)
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return harness.Serve(b.binary, f.Name(), address, nil)
 }
 
 // forwarding is the configuration of one destination.
