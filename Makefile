@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race lint arrows api fmt quickstart fuzz account bench model spool durable damage simulate formats nemesis load e2e pictures cross modules ci
+.PHONY: help tools test race lint arrows api fmt quickstart fuzz account bench chart model spool durable damage simulate formats nemesis load e2e pictures cross modules ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 
 bench: ## measure the client beside others; BENCH=-quick takes a minute, not fifteen
 	go run ./bench $(BENCH)
+
+chart: ## draw the table of costs in the README
+	go run ./bench -draw README.md
 
 ACCOUNT_SEEDS ?= 3000
 account: ## run the client's random test at full length

@@ -82,16 +82,16 @@ func (b *bench) collector(config string, keep bool) (*harness.Collector, error) 
 			return nil, err
 		}
 	}
-	return b.serve("data: "+data, config)
+	return b.serve("data: "+data+"\nsources: [{name: web, writeKey: load}, {name: other, writeKey: backlog}]", config)
 }
 
-// serve starts a collector on a store, which is data or nats of its configuration.
-func (b *bench) serve(store, config string) (*harness.Collector, error) {
+// serve starts a collector. begin is data or nats of its configuration, and sources.
+func (b *bench) serve(begin, config string) (*harness.Collector, error) {
 	address, err := harness.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("listen: %s\n%s\nlog: {level: warn}\negress: {allow: [127.0.0.0/8]}\nsources: [{name: web, writeKey: load}, {name: other, writeKey: backlog}]\n%s", address, store, config)
+	text := fmt.Sprintf("listen: %s\n%s\nlog: {level: warn}\negress: {allow: [127.0.0.0/8]}\n%s", address, begin, config)
 	f, err := os.CreateTemp(b.dir, "collector*.yaml")
 	if err != nil {
 		return nil, err

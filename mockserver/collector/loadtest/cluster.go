@@ -31,11 +31,12 @@ func newCluster() *cobra.Command {
 	flags.IntVar(&run.collectors, "collectors", 1, "that take calls, each from senders of its own")
 	flags.IntVar(&run.names, "names", 1, "nats.name: each has streams, and leaders, of its own, and collectors have them in turns")
 	flags.IntVar(&run.servers, "servers", 3, "of NATS; 0: the embedded one of each collector")
-	flags.IntVar(&run.senders, "senders", 8, "that send at once to a collector")
+	flags.IntVar(&run.sources, "sources", 1, "that send to each collector")
+	flags.IntVar(&run.senders, "senders", 8, "of each source, that send at once")
 	flags.IntVar(&run.batch, "batch", 100, "calls in a batch")
 	flags.IntVar(&run.size, "size", 700, "bytes of a call")
 	flags.BoolVar(&run.noise, "noise", false, "calls that do not compress")
-	flags.IntVar(&run.rate, "rate", 0, "calls a second to a collector; 0: as many as it takes")
+	flags.IntVar(&run.rate, "rate", 0, "calls a second of each source to a collector; 0: as many as it takes")
 	flags.BoolVar(&run.deliver, "deliver", false, "deliver the calls to one webhook, until none is pending, instead of keeping them")
 	return cmd
 }
@@ -44,7 +45,8 @@ func newCluster() *cobra.Command {
 type clusterRun struct {
 	duration                   time.Duration
 	servers, collectors, names int
-	senders, batch, size, rate int
+	sources, senders           int
+	batch, size, rate          int
 	noise, deliver             bool
 }
 
@@ -73,6 +75,10 @@ func (run clusterRun) measure(ctx context.Context, b *bench) error {
 		defer receiver.Kill()
 		config = forwarding(url)
 	}
+	sources := "sources:\n"
+	for i := range run.sources {
+		sources += fmt.Sprintf("- {name: source%d, writeKey: load%[1]d}\n", i)
+	}
 	var collectors []*harness.Collector
 	var processes []*harness.Process
 	defer func() { killAll(processes) }()
@@ -81,7 +87,7 @@ func (run clusterRun) measure(ctx context.Context, b *bench) error {
 		if run.servers > 0 {
 			store = fmt.Sprintf("nats: {url: '%s', name: load%d}", natsnode.URLs(nodes), i%run.names)
 		}
-		c, err := b.serve(store+"\nlimits: {queue: 1GB}", config)
+		c, err := b.serve(store+"\nlimits: {queue: 1GB}\n"+sources, config)
 		if err != nil {
 			return err
 		}
@@ -143,12 +149,16 @@ func (run clusterRun) compare(ctx context.Context, nodes []*natsnode.Node, serve
 func (run clusterRun) send(ctx context.Context, collectors []*harness.Collector) (sent int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, run.duration)
 	defer cancel()
-	loads := make([]*harness.Load, len(collectors))
+	var loads []*harness.Load
 	var sending sync.WaitGroup
 	for i, c := range collectors {
-		loads[i] = load(c.URL, run.senders, run.batch)
-		loads[i].Run, loads[i].CallSize, loads[i].Noise, loads[i].Rate = byte(i), run.size, run.noise, run.rate
-		sending.Go(func() { loads[i].Do(ctx, time.Minute) })
+		for source := range run.sources {
+			l := load(c.URL, run.senders, run.batch)
+			l.Run, l.WriteKey = byte(i), fmt.Sprint("load", source)
+			l.CallSize, l.Noise, l.Rate = run.size, run.noise, run.rate
+			loads = append(loads, l)
+			sending.Go(func() { l.Do(ctx, time.Minute) })
+		}
 	}
 	sending.Wait()
 	for _, l := range loads {
