@@ -12,8 +12,6 @@ const (
 	// buffers. With Go's 100 it takes 220 MB for a list of a million users, and with 50
 	// it takes 180 MB, for about a tenth more CPU where calls come in at full speed.
 	gcPercent = 50
-	// startPercent is that while it starts: what it reads is garbage at once.
-	startPercent = 20
 	// settled is how long after the history was read a collector has what it needs.
 	// What the start took beside that goes back to the system then.
 	settled = time.Second
@@ -23,9 +21,8 @@ const (
 // environment may say otherwise, by GOGC.
 func (o *Options) isMemorySaved() bool { return o.SaveMemory && os.Getenv("GOGC") == "" }
 
-// saveMemory goes on with what Start has begun once the history is read.
-func (l *attemptLog) saveMemory() {
+// returnMemory gives back what the start took, once the history is read.
+func (l *attemptLog) returnMemory() {
 	<-l.restored
-	debug.SetGCPercent(gcPercent)
 	time.AfterFunc(settled, debug.FreeOSMemory)
 }

@@ -27,7 +27,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		metrics: metrics.New(o.Version), failed: make(chan error, 2),
 	}
 	if o.isMemorySaved() {
-		debug.SetGCPercent(startPercent)
+		debug.SetGCPercent(gcPercent)
 	}
 	certificate, err := loadCertificate(o.Config)
 	if err != nil {
@@ -61,7 +61,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	s.letRequestsIn()
 	s.store.attempts.read(o.Config.NATS != nil)
 	if o.isMemorySaved() {
-		go s.store.attempts.saveMemory()
+		go s.store.attempts.returnMemory()
 	}
 	return s, nil
 }
