@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http/httptest"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,9 +51,10 @@ func newCompare() *cobra.Command {
 }
 
 // verifying is a receiver of signed calls alone.
-func verifying() (r *harness.Receiver, server *httptest.Server) {
-	r = harness.NewReceiver()
-	return r, httptest.NewServer(webhook.Handler(compareSecret, r))
+func verifying() *harness.Receiver {
+	r := harness.NewReceiver()
+	r.Config.Handler = webhook.Handler(compareSecret, r) // nothing has come yet
+	return r
 }
 
 // signed is the configuration of a destination.
@@ -64,10 +64,9 @@ func signed(name, url string) string {
 
 // single sends calls one at a time, and counts until all are delivered.
 func (b *bench) single(ctx context.Context, d time.Duration, senders int) (s sample, err error) {
-	r, server := verifying()
+	r := verifying()
 	defer r.Close()
-	defer server.Close()
-	c, err := b.collector("destinations:\n"+signed("hook", server.URL), false)
+	c, err := b.collector("destinations:\n"+signed("hook", r.URL), false)
 	if err != nil {
 		return s, err
 	}
@@ -96,10 +95,9 @@ func (b *bench) single(ctx context.Context, d time.Duration, senders int) (s sam
 // arrivals returns how long after its answer each call came, at a low rate, alone or
 // beside a destination that takes connections and never answers.
 func (b *bench) arrivals(ctx context.Context, d time.Duration, rate int, beside bool) (all []time.Duration, err error) {
-	r, server := verifying()
+	r := verifying()
 	defer r.Close()
-	defer server.Close()
-	config := "destinations:\n" + signed("hook", server.URL)
+	config := "destinations:\n" + signed("hook", r.URL)
 	if beside {
 		dead, closeDead, err := harness.DeadPort()
 		if err != nil {
