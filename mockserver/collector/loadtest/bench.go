@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -130,6 +131,18 @@ func readLedger(ctx context.Context, c *harness.Collector, query string) (l ledg
 		return l, fmt.Errorf("the ledger has %d destinations instead of one", len(answer.Destinations))
 	}
 	return answer.Destinations[0], nil
+}
+
+// awaitDelivered waits until nothing is pending.
+func awaitDelivered(ctx context.Context, c *harness.Collector) error {
+	for {
+		if l, err := readLedger(ctx, c, ""); err != nil || l.Pending == 0 {
+			return err
+		}
+		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // A sample is what a program did in a run, and what that took.

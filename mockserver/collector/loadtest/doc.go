@@ -14,7 +14,7 @@
 // # Files
 //
 //  1. main.go: the command
-//  2. ingest.go, deliver.go, dead.go, verify.go, start.go, churn.go, compare.go, cluster.go: a measurement in each
+//  2. compare.go, cluster.go, ingest.go, deliver.go, dead.go, verify.go, start.go, churn.go: a measurement in each
 //  3. peers.go: what the collector is compared with
 //  4. bench.go: what all measurements need
 package main

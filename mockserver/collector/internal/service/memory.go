@@ -17,12 +17,15 @@ const (
 	settled = time.Second
 )
 
-// isMemorySaved reports whether garbage is to be collected as the constants above say: the
-// environment may say otherwise, by GOGC.
-func (o *Options) isMemorySaved() bool { return o.SaveMemory && os.Getenv("GOGC") == "" }
-
-// returnMemory gives back what the start took, once the history is read.
-func (l *attemptLog) returnMemory() {
-	<-l.restored
-	time.AfterFunc(settled, debug.FreeOSMemory)
+// saveMemory has garbage collected as gcPercent says, and what the start took given back
+// once read is closed, when the history is read, if it is not nil. The environment may say otherwise, by GOGC.
+func saveMemory(read <-chan struct{}) {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	debug.SetGCPercent(gcPercent)
+	if read != nil {
+		<-read
+		time.AfterFunc(settled, debug.FreeOSMemory)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
@@ -26,8 +25,8 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		options: o, log: o.Log,
 		metrics: metrics.New(o.Version), failed: make(chan error, 2),
 	}
-	if o.isMemorySaved() {
-		debug.SetGCPercent(gcPercent)
+	if o.SaveMemory {
+		saveMemory(nil)
 	}
 	certificate, err := loadCertificate(o.Config)
 	if err != nil {
@@ -60,8 +59,8 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped)
 	s.letRequestsIn()
 	s.store.attempts.read(o.Config.NATS != nil)
-	if o.isMemorySaved() {
-		go s.store.attempts.returnMemory()
+	if o.SaveMemory {
+		go saveMemory(s.store.attempts.restored)
 	}
 	return s, nil
 }
