@@ -1,6 +1,6 @@
 # `make` lists what there is to do.
 .DEFAULT_GOAL := help
-.PHONY: help tools test race lint arrows api fmt quickstart fuzz account bench model spool durable damage simulate nemesis load e2e pictures cross modules ci
+.PHONY: help tools test race lint arrows api fmt quickstart fuzz account bench chart model spool durable damage simulate formats nemesis load e2e pictures cross modules ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 bench: ## measure the client beside others; BENCH=-quick takes a minute, not fifteen
 	go run ./bench $(BENCH)
 
+chart: ## draw the table of costs in the README
+	go run ./bench -draw README.md
+
 ACCOUNT_SEEDS ?= 3000
 account: ## run the client's random test at full length
 	ACCOUNT_SEEDS=$(ACCOUNT_SEEDS) go test -count=1 -timeout 30m -run AccountHolds .
@@ -81,6 +84,10 @@ damage: ## flip JOURNAL_FLIPS (100) bits of each file of a queue, and lead it th
 SEEDS ?= 10000
 simulate: ## lead a queue through crashes between any two steps, in SEEDS (10000) ways
 	SEEDS=$(SEEDS) go test -count=1 -timeout 120m -run '^TestSimulation$$' $(COLLECTOR)/internal/jetstream
+
+formats: ## keep what this version leaves on a disk, for the tests of the versions to come
+	FORMATS=1 go test -count=1 -run '^TestSpoolFormatIsLeft$$' .
+	FORMATS=testdata/formats go test -count=1 -run '^TestFormatIsLeft$$' $(COLLECTOR)/e2e
 
 NEMESIS_ROUNDS ?= 10
 NEMESIS_SEED ?= $(shell date +%s)

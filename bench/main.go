@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -41,7 +42,11 @@ func main() {
 	flag.StringVar(&o.only, "workload", "", "measure the cost of the workloads whose names contain this")
 	flag.StringVar(&names, "clients", strings.Join(clientNames, ","), "which clients to measure; the first is the one the others are compared with")
 	flag.StringVar(&o.profile, "profile", "", "a directory for a CPU and an allocation profile of each driver of the first round")
+	table := flag.String("draw", "", "measure nothing: draw the table of costs in this file of Markdown, into docs beside it")
 	flag.Parse()
+	if *table != "" {
+		exit(draw(*table, filepath.Join(filepath.Dir(*table), "docs")))
+	}
 	if *quick {
 		o.rounds, o.duration, o.outage = 1, 500*time.Millisecond, 3*time.Second
 	}

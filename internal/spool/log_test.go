@@ -281,3 +281,22 @@ func TestDoneIsSaved(t *testing.T) {
 		return found.Records == 1
 	}, time.Minute, 10*time.Millisecond)
 }
+
+// A segment of a later version is named, and left as it is.
+func TestSegmentOfAnotherFormat(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "0000000000000001.calls")
+	data := appendRecord(nil, record{kind: kindHead, generation: 1, body: append([]byte{formatVersion + 1}, make([]byte, sourceLen)...)})
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	l, found, err := Open(dir, Options{MaxBytes: 1 << 20})
+	require.NoError(t, err)
+	defer closeLog(l)
+	require.Zero(t, found.Records)
+	require.Len(t, found.Strange, 1)
+	require.ErrorContains(t, found.Strange[0], "was written in format 2, and this version reads 1")
+	require.NoError(t, appendTo(l, "a call"))
+	closeLog(l)
+	left, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, data, left)
+}

@@ -140,6 +140,9 @@ func (l *Log) recovered(g *segment, found *Recovered) {
 // start is read all the same.
 var errTooLong = errors.New("longer than any segment")
 
+// errFormat is the error of a segment that another version has written.
+var errFormat = errors.New("its calls are sent by a program with the version that wrote it")
+
 // inspect fills in the counts of a segment, and reports whether it is of this
 // source.
 func (l *Log) inspect(g *segment) (ours bool, err error) {
@@ -155,6 +158,9 @@ func (l *Log) inspect(g *segment) (ours bool, err error) {
 	}
 	// A file with a damaged head is taken for ours, as most files are.
 	if r, size := readRecord(head); size > 0 {
+		if r.kind == kindHead && len(r.body) > 0 && r.body[0] != formatVersion {
+			return false, fmt.Errorf("%s was written in format %d, and this version reads %d: %w", l.path(g), r.body[0], formatVersion, errFormat)
+		}
 		if r.kind != kindHead || string(r.body) != string(l.headBody()) {
 			return false, nil
 		}

@@ -47,7 +47,7 @@ func TestClusterLosesNothing(t *testing.T) {
 			collectors[i] = serve(t, paths[i], addresses[i], nil)
 		} else {
 			n := nodes[random.IntN(len(nodes))]
-			what = "server " + n.name
+			what = "server " + n.Name
 			n.process.Kill()
 			time.Sleep(time.Second)
 			n.start(t)
@@ -59,8 +59,8 @@ func TestClusterLosesNothing(t *testing.T) {
 	// One of the servers is lost with its disk.
 	lost := nodes[random.IntN(len(nodes))]
 	lost.process.Kill()
-	require.NoError(t, os.RemoveAll(lost.dir))
-	require.NoError(t, os.Mkdir(lost.dir, 0o700))
+	require.NoError(t, os.RemoveAll(lost.Dir))
+	require.NoError(t, os.Mkdir(lost.Dir, 0o700))
 	lost.start(t)
 	progress(t, load, hook)
 	stop()

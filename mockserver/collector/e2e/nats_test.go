@@ -1,49 +1,42 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/natsnode"
 )
 
 // natsServerArg makes the test's own binary run a NATS server, so that there is
 // one that can be killed, and none needs to be installed.
 const natsServerArg = "run-nats-server"
 
-// A natsNode is one server of a cluster.
+// A natsNode is one server of a cluster, and its process.
 type natsNode struct {
-	name, dir, client, routes string
-	peers                     []string // the routes of all
-	process                   *harness.Process
+	*natsnode.Node
+	process *harness.Process
 }
 
 // newCluster starts three servers on loopback.
 func newCluster(t *testing.T) []*natsNode {
 	t.Helper()
-	nodes := make([]*natsNode, 3)
-	var routes []string
-	for i := range nodes {
-		nodes[i] = &natsNode{name: fmt.Sprintf("n%d", i+1), dir: t.TempDir()}
-		var err error
-		nodes[i].client, err = harness.FreeAddress()
-		require.NoError(t, err)
-		nodes[i].routes, err = harness.FreeAddress()
-		require.NoError(t, err)
-		routes = append(routes, "nats://"+nodes[i].routes)
+	all, err := natsnode.New(t.TempDir(), 3)
+	require.NoError(t, err)
+	var nodes []*natsNode
+	for _, n := range all {
+		nodes = append(nodes, &natsNode{Node: n})
 	}
 	for _, n := range nodes {
-		n.peers = routes
 		n.start(t)
 	}
 	t.Cleanup(func() {
@@ -59,17 +52,17 @@ func (n *natsNode) start(t *testing.T) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	n.process, err = harness.Start(self, []string{natsServerArg, n.name, n.dir, n.client, n.routes, strings.Join(n.peers, ",")}, nil)
+	n.process, err = harness.Start(self, append([]string{natsServerArg}, n.Args()...), nil)
 	require.NoError(t, err)
 }
 
 // urls are where clients connect to.
 func urls(nodes []*natsNode) string {
-	var all []string
+	var all []*natsnode.Node
 	for _, n := range nodes {
-		all = append(all, "nats://"+n.client)
+		all = append(all, n.Node)
 	}
-	return strings.Join(all, ",")
+	return natsnode.URLs(all)
 }
 
 // awaitCluster waits until the servers have chosen a leader.
@@ -128,39 +121,14 @@ func caughtUp(t *testing.T, nodes []*natsNode) {
 
 // runNATSServer is the process of one server.
 func runNATSServer(args []string) {
-	if err := serveNATS(args); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	n, err := natsnode.FromArgs(args)
+	if err == nil {
+		err = n.Serve(ctx)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-}
-
-func serveNATS(args []string) error {
-	name, dir, client, routes, peers := args[0], args[1], args[2], args[3], args[4]
-	config := fmt.Sprintf(`
-server_name: %s
-listen: %s
-jetstream { store_dir: %q, sync_interval: always, max_mem: 64MB, max_file: 8GB }
-cluster { name: e2e, listen: %s, routes: [%s] }
-`, name, client, dir, routes, peers)
-	path := dir + "/server.conf"
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		return err
-	}
-	options, err := server.ProcessConfigFile(path)
-	if err != nil {
-		return err
-	}
-	options.NoSigs = true
-	s, err := server.NewServer(options)
-	if err != nil {
-		return err
-	}
-	s.ConfigureLogger()
-	s.Start()
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM)
-	<-stop
-	s.Shutdown()
-	s.WaitForShutdown()
-	return nil
 }

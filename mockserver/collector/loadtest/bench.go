@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
@@ -82,16 +83,25 @@ func (b *bench) collector(config string, keep bool) (*harness.Collector, error) 
 			return nil, err
 		}
 	}
+	return b.serve("data: "+data+"\nsources: [{name: web, writeKey: load}, {name: other, writeKey: backlog}]", config)
+}
+
+// serve starts a collector. begin is data or nats of its configuration, and sources.
+func (b *bench) serve(begin, config string) (*harness.Collector, error) {
 	address, err := harness.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("listen: %s\ndata: %s\nlog: {level: warn}\negress: {allow: [127.0.0.0/8]}\nsources: [{name: web, writeKey: load}, {name: other, writeKey: backlog}]\n%s", address, data, config)
-	path := filepath.Join(b.dir, "collector.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	text := fmt.Sprintf("listen: %s\n%s\nlog: {level: warn}\negress: {allow: [127.0.0.0/8]}\n%s", address, begin, config)
+	f, err := os.CreateTemp(b.dir, "collector*.yaml")
+	if err != nil {
 		return nil, err
 	}
-	return harness.Serve(b.binary, path, address, nil)
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return harness.Serve(b.binary, f.Name(), address, nil)
 }
 
 // forwarding is the configuration of one destination.
@@ -121,6 +131,18 @@ func readLedger(ctx context.Context, c *harness.Collector, query string) (l ledg
 		return l, fmt.Errorf("the ledger has %d destinations instead of one", len(answer.Destinations))
 	}
 	return answer.Destinations[0], nil
+}
+
+// awaitDelivered waits until nothing is pending.
+func awaitDelivered(ctx context.Context, c *harness.Collector) error {
+	for {
+		if l, err := readLedger(ctx, c, ""); err != nil || l.Pending == 0 {
+			return err
+		}
+		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // A sample is what a program did in a run, and what that took.

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
-	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
 )
 
 func newVerify() *cobra.Command {
@@ -67,7 +66,7 @@ func (b *bench) verify(ctx context.Context, load *harness.Load, webhook, state s
 		return err
 	}
 	defer c.Kill()
-	idle, err := restingMemory(c)
+	idle, err := resting(c)
 	if err != nil {
 		return err
 	}
@@ -87,18 +86,6 @@ func (b *bench) verify(ctx context.Context, load *harness.Load, webhook, state s
 	if l.Accepted < load.Calls || !l.Holds {
 		return fmt.Errorf("%d calls were accepted, but what is proved is %+v", load.Calls, l)
 	}
-	fmt.Printf("%-40s %12v %9d MB %9d MB\n", fmt.Sprintf("%d calls %s", load.Calls, state), took.Round(time.Millisecond), idle>>20, after.PeakRSS>>20)
+	fmt.Printf("%-40s %12v %9d MB %9d MB\n", fmt.Sprintf("%d calls %s", load.Calls, state), took.Round(time.Millisecond), idle.RSS>>20, after.PeakRSS>>20)
 	return nil
-}
-
-// awaitDelivered waits until nothing is pending.
-func awaitDelivered(ctx context.Context, c *harness.Collector) error {
-	for {
-		if l, err := readLedger(ctx, c, ""); err != nil || l.Pending == 0 {
-			return err
-		}
-		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
-	}
 }

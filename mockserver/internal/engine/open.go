@@ -69,17 +69,15 @@ func (c *Collector) remember() error {
 		return nil
 	}
 	oldest := time.Now().Add(-c.config.DedupWindow)
-	var stored []event.Key
-	err := c.config.Seen(context.Background(), c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
-		if at.After(oldest) {
-			stored = append(stored, event.KeyOf(source, id))
-		}
-		return true
+	var err error
+	c.dedup.Fill(func(yield func(event.Key) bool) {
+		err = c.config.Seen(context.Background(), c.config.DedupCalls/2, func(source, id string, at time.Time) bool {
+			return !at.After(oldest) || yield(event.KeyOf(source, id))
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("mockserver: the calls that are stored cannot be read: %w", err)
 	}
-	c.dedup.Fill(stored)
 	return nil
 }
 

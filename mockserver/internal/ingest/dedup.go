@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -155,14 +156,15 @@ func (d *Dedup) forget(hashes []event.Key) {
 	}
 }
 
-// Fill remembers calls that were stored by an earlier process, when nothing else
-// is known yet: of too many the last.
-func (d *Dedup) Fill(hashes []event.Key) {
-	hashes = hashes[max(0, len(hashes)-d.max/2):]
+// Fill remembers calls that were stored by an earlier process, oldest first, when
+// nothing else is known yet: of too many the last.
+func (d *Dedup) Fill(hashes iter.Seq[event.Key]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.current = make(map[event.Key]dedupState, len(hashes))
-	for _, h := range hashes {
+	for h := range hashes {
+		if len(d.current) >= d.max/2 {
+			d.previous, d.current = d.current, map[event.Key]dedupState{}
+		}
 		d.current[h] = isStored
 	}
 }

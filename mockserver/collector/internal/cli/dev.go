@@ -153,8 +153,7 @@ Ctrl-C ends it. Calls that are pending then stay in that directory.
 // startService starts a collector. Its errors say what to do about them; settings are
 // flags of the command where flags is "--".
 func startService(ctx context.Context, o service.Options, flags string) (*service.Service, error) {
-	o.Version = version()
-	service.SaveMemory()
+	o.Version, o.SaveMemory = version(), true
 	s, err := service.Start(ctx, o)
 	return s, explainStart(err, flags)
 }

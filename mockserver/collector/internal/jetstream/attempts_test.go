@@ -30,12 +30,21 @@ func TestAttemptsAreKeptAndFollowed(t *testing.T) {
 	defer cancel()
 	var got []string
 	keep := func(r []byte) { got = append(got, string(r)) }
-	next, err := j.Attempts().Read(ctx, keep)
-	if err != nil || !slices.Equal(got, want) {
-		t.Fatalf("%d records, want %d; %v", len(got), len(want), err)
+	var next uint64
+	for _, limit := range []int{1 << 30, 700_000, 5000, 0} {
+		newest := want
+		for size := len(strings.Join(want, "")); size > limit; newest = newest[1:] {
+			size -= len(newest[0])
+		}
+		records, end, err := j.Attempts().Newest(ctx, limit)
+		if got := texts(records); err != nil || !slices.Equal(got, newest) {
+			t.Fatalf("%d records of %d bytes, want %d; %v", len(got), limit, len(newest), err)
+		}
+		next = end
 	}
+	got = slices.Clone(want)
 	record(j, 1500, 1600) // none of those before comes again
-	err = j.Attempts().Follow(ctx, next, func(r []byte) {
+	err := j.Attempts().Follow(ctx, next, func(r []byte) {
 		if keep(r); len(got) == len(want) {
 			cancel()
 		}
@@ -46,6 +55,13 @@ func TestAttemptsAreKeptAndFollowed(t *testing.T) {
 	if n := j.Attempts().Dropped(); n != 0 {
 		t.Fatalf("%d records were dropped", n)
 	}
+}
+
+func texts(records [][]byte) (all []string) {
+	for _, r := range records {
+		all = append(all, string(r))
+	}
+	return all
 }
 
 func TestAttemptsThatCannotBeKeptAreCounted(t *testing.T) {

@@ -30,49 +30,47 @@ type attemptLog struct {
 	writer  string // names this process
 	logger  *slog.Logger
 
-	cancel context.CancelFunc // ends following
-	done   chan struct{}      // closed when it has ended
+	cancel   context.CancelFunc // ends reading
+	reading  sync.WaitGroup     // of what read has begun
+	restored chan struct{}      // closed when what was stored before is read
 }
 
-// newAttemptLog begins to read what is stored into the history, without waiting
-// for it. On a cluster it goes on with what others store.
-func newAttemptLog(log *attempts.Log, history *history.History, shared bool, logger *slog.Logger) *attemptLog {
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &attemptLog{log: log, history: history, writer: rand.Text()[:8], logger: logger, cancel: cancel, done: make(chan struct{})}
+// newAttemptLog returns a log of which nothing is read yet.
+func newAttemptLog(log *attempts.Log, history *history.History, logger *slog.Logger) *attemptLog {
 	history.RecordUnknown()
-	go func() {
-		defer close(l.done)
+	return &attemptLog{
+		log: log, history: history, writer: rand.Text()[:8], logger: logger,
+		cancel: func() {}, restored: make(chan struct{}),
+	}
+}
+
+// read begins to read what is stored into the history, without waiting for it. On a
+// cluster it goes on with what others store. It is for when calls are taken: to read
+// takes time and memory that the start needs, and nobody waits for it.
+func (l *attemptLog) read(shared bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	l.reading.Go(func() {
 		next, err := l.restore(ctx)
+		close(l.restored)
 		if err == nil && shared {
-			err = log.Follow(ctx, next, func(record []byte) { l.apply(record, history.Observe) })
+			err = l.log.Follow(ctx, next, func(record []byte) { l.apply(record, l.history.Observe) })
 		}
 		if err != nil && ctx.Err() == nil {
-			logger.Warn("attempts of other processes cannot be shown", "error", err)
+			l.logger.Warn("attempts of other processes cannot be shown", "error", err)
 		}
-	}()
-	return l
+	})
 }
 
 // close ends the reading.
 func (l *attemptLog) close() {
 	l.cancel()
-	<-l.done
+	l.reading.Wait()
 }
 
-// restore reads the newest records, and returns where to go on. Which these are is
-// known at the end only; the others are thrown away unread.
+// restore reads the newest records, and returns where to go on.
 func (l *attemptLog) restore(ctx context.Context) (next uint64, err error) {
-	var newest [][]byte
-	size := 0
-	next, err = l.log.Read(ctx, func(record []byte) {
-		newest = append(newest, record)
-		size += len(record)
-		for size > restoredBytes {
-			size -= len(newest[0])
-			newest[0] = nil
-			newest = newest[1:]
-		}
-	})
+	newest, next, err := l.log.Newest(ctx, restoredBytes)
 	for _, record := range newest {
 		l.apply(record, l.history.Restore)
 	}

@@ -12,18 +12,20 @@ const (
 	// buffers. With Go's 100 it takes 220 MB for a list of a million users, and with 50
 	// it takes 180 MB, for about a tenth more CPU where calls come in at full speed.
 	gcPercent = 50
-	// settled is how long after it was started a collector has what it needs. What
-	// the start took beside that, a tenth of what an idle one holds, goes back to the
-	// system then.
-	settled = 2 * time.Second
+	// settled is how long after the history was read a collector has what it needs.
+	// What the start took beside that goes back to the system then.
+	settled = time.Second
 )
 
-// SaveMemory lets this process collect its garbage earlier than Go's default has
-// it, unless the environment says when, by GOGC. It is for the program to call,
-// before Start.
-func SaveMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+// saveMemory has garbage collected as gcPercent says, and what the start took given back
+// once read is closed, when the history is read, if it is not nil. The environment may say otherwise, by GOGC.
+func saveMemory(read <-chan struct{}) {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	debug.SetGCPercent(gcPercent)
+	if read != nil {
+		<-read
 		time.AfterFunc(settled, debug.FreeOSMemory)
 	}
 }

@@ -43,7 +43,7 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 	if err != nil {
 		return nil, errors.Join(err, queue.Close())
 	}
-	s.attempts = newAttemptLog(queue.Attempts(), s.history, c.NATS != nil, o.Log)
+	s.attempts = newAttemptLog(queue.Attempts(), s.history, o.Log)
 	return s, nil
 }
 

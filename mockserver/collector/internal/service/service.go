@@ -29,8 +29,11 @@ type Options struct {
 	// AcceptLazySync goes on with a cluster whose servers acknowledge calls before they
 	// are on a disk.
 	AcceptLazySync bool
-	Version        string
-	Log            *slog.Logger
+	// SaveMemory lets the process collect its garbage earlier than Go's default has it,
+	// unless the environment says when, by GOGC.
+	SaveMemory bool
+	Version    string
+	Log        *slog.Logger
 	// Level, if it is not nil, follows log.level when the configuration changes.
 	Level *slog.LevelVar
 

@@ -25,6 +25,9 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		options: o, log: o.Log,
 		metrics: metrics.New(o.Version), failed: make(chan error, 2),
 	}
+	if o.SaveMemory {
+		saveMemory(nil)
+	}
 	certificate, err := loadCertificate(o.Config)
 	if err != nil {
 		return nil, err
@@ -55,6 +58,10 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	}
 	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped)
 	s.letRequestsIn()
+	s.store.attempts.read(o.Config.NATS != nil)
+	if o.SaveMemory {
+		go saveMemory(s.store.attempts.restored)
+	}
 	return s, nil
 }
 

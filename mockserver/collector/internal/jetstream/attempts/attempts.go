@@ -108,33 +108,78 @@ func (l *Log) Close() {
 	l.flush()
 }
 
-// Read calls f with each record that is stored now, oldest first, and returns where
-// Follow goes on. f may keep the record.
-func (l *Log) Read(ctx context.Context, f func(data []byte)) (next uint64, err error) {
-	t := l.tail(1, f)
-	err = t.Scan(ctx)
-	return t.Next, err
+// Newest returns the newest records that are stored now, as many as have limit bytes
+// together, oldest first, and where Follow goes on. It reads little more than these.
+func (l *Log) Newest(ctx context.Context, limit int) (records [][]byte, next uint64, err error) {
+	state, err := l.store.Measure(ctx, record.StreamAttempts)
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading attempts: %w", err)
+	}
+	first := max(1, state.FirstSeq)
+	next = state.LastSeq + 1
+	messages := uint64(firstRead) // their size is not known
+	for end, enough := next, false; !enough && end > first; messages *= 2 {
+		begin := end - min(messages, end-first)
+		var older [][]byte
+		if older, enough, err = l.between(ctx, begin, end, limit); err != nil {
+			return nil, 0, err
+		}
+		for _, r := range older {
+			limit -= len(r)
+		}
+		records, end = append(older, records...), begin
+	}
+	return records, next, nil
 }
+
+// firstRead is how many messages are read at first.
+const firstRead = 8
+
+// between returns the newest records of the messages from begin on, and before end, and
+// whether there are more than limit bytes of them.
+func (l *Log) between(ctx context.Context, begin, end uint64, limit int) (records [][]byte, more bool, err error) {
+	t := l.store.Tail(record.StreamAttempts, begin, func(m jetstream.Msg, seq uint64) error {
+		if seq < end {
+			l.read(m, seq, func(r []byte) {
+				records = append(records, r)
+				for limit -= len(r); limit < 0; records, more = records[1:], true {
+					limit += len(records[0])
+					records[0] = nil
+				}
+			})
+		}
+		if seq+1 < end {
+			return nil
+		}
+		return store.ErrEnough
+	})
+	t.Batch = int(min(readAhead, end-begin))
+	err = t.Scan(ctx)
+	return records, more, err
+}
+
+// readAhead is how many messages are asked for at once.
+const readAhead = 100
 
 // Follow calls f with each record that is stored from next on, by this process or
 // another, until ctx ends. f may keep the record.
 func (l *Log) Follow(ctx context.Context, next uint64, f func(data []byte)) error {
-	t := l.tail(next, f)
+	t := l.store.Tail(record.StreamAttempts, next, func(m jetstream.Msg, seq uint64) error {
+		l.read(m, seq, f)
+		return nil
+	})
+	t.Batch = readAhead
 	return t.Follow(ctx)
 }
 
-func (l *Log) tail(next uint64, f func([]byte)) *store.Tail {
-	t := l.store.Tail(record.StreamAttempts, next, func(m jetstream.Msg, seq uint64) error {
-		records, err := record.DecodeCalls(m.Data())
-		if err != nil {
-			l.store.Log.Warn("records of attempts cannot be read; they are passed over", "error", fmt.Errorf("message %d: %w", seq, err))
-			return nil
-		}
-		for _, r := range records {
-			f(r)
-		}
-		return nil
-	})
-	t.Batch = 100
-	return t
+// read calls f with each record of a message.
+func (l *Log) read(m jetstream.Msg, seq uint64, f func([]byte)) {
+	records, err := record.DecodeCalls(m.Data())
+	if err != nil {
+		l.store.Log.Warn("records of attempts cannot be read; they are passed over", "error", fmt.Errorf("message %d: %w", seq, err))
+		return
+	}
+	for _, r := range records {
+		f(r)
+	}
 }

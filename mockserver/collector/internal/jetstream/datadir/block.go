@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -68,12 +69,13 @@ func acknowledged(found []Damage) []Damage {
 }
 
 // checkFile checks a block, and returns how long it is and the highest number in it.
-func checkFile(dir string, block int, mayEndTorn bool) (found []Damage, size int, last uint64, err error) {
+// It reads the block into a buffer, which it makes larger where it must be.
+func checkFile(dir string, block int, mayEndTorn bool, buffer *[]byte) (found []Damage, size int, last uint64, err error) {
 	file := blockFile(dir, block)
-	data, err := os.ReadFile(file)
-	if err != nil {
+	if *buffer, err = readInto(*buffer, file); err != nil {
 		return nil, 0, 0, err
 	}
+	data := *buffer
 	found, last = findDamage(data, newBlockHash(filepath.Base(dir), block), mayEndTorn)
 	for i := range found {
 		found[i].Stream, found[i].file = filepath.Base(dir), file
@@ -91,6 +93,22 @@ func findDamage(data []byte, h hash.Hash64, mayEndTorn bool) (found []Damage, hi
 		last.torn = isTorn(data, last.from, last.to, h)
 	}
 	return found, highest
+}
+
+// readInto reads a file into the room of a buffer, or into more.
+func readInto(buffer []byte, file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return buffer, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return buffer, err
+	}
+	buffer = slices.Grow(buffer[:0], int(info.Size()))[:info.Size()]
+	_, err = io.ReadFull(f, buffer)
+	return buffer, err
 }
 
 func blockFile(dir string, block int) string {

@@ -217,12 +217,13 @@ func checkStream(dir string, clean bool) ([]Damage, error) {
 		return nil, err
 	}
 	var found []Damage
+	var buffer []byte // of all blocks: a thousand may be read before garbage is collected
 	checked := 0
 	for i := len(blocks) - 1; i >= 0; i-- {
 		if clean && checked > checkAfterStop {
 			break
 		}
-		more, n, last, err := checkFile(dir, blocks[i], i == len(blocks)-1 && !clean)
+		more, n, last, err := checkFile(dir, blocks[i], i == len(blocks)-1 && !clean, &buffer)
 		if err != nil {
 			return nil, err
 		}

@@ -71,7 +71,7 @@ func readMarker(dir string) (Marker, error) {
 	isOther := m.Format != MarkerFormat && (m.Sum == "" || m.Sum == m.sum()) // the first ones had no sum
 	switch {
 	case err == nil && isOther:
-		return Marker{}, fmt.Errorf("journal: %s was written in format %d, and this version reads %d; use the version that wrote it", dir, m.Format, MarkerFormat)
+		return Marker{}, fmt.Errorf("journal: %s was written in format %d, and this version reads %d; %s", dir, m.Format, MarkerFormat, adviceOnFormat(m.Format))
 	case err == nil && m.Sum != m.sum():
 		err = ErrUnsealed
 	}
@@ -79,6 +79,14 @@ func readMarker(dir string) (Marker, error) {
 		return Marker{}, record.Damaged("%s cannot be read (%v); restore it from a backup, start once with --accept-loss to have it made again, or move %s away to begin empty", path, err, dir)
 	}
 	return m, nil
+}
+
+// adviceOnFormat says what to do about a directory that another version has written.
+func adviceOnFormat(format int) string {
+	if format > MarkerFormat {
+		return "use the version that wrote it, or a newer one"
+	}
+	return "use the version that wrote it until nothing is pending, then move the directory away and begin with an empty one"
 }
 
 // Write makes the marker durable.

@@ -22,11 +22,15 @@ func TestMarkerThatIsNotOfThisFormat(t *testing.T) {
 	}{
 		"an older one": {
 			write: func(t *testing.T, dir string) { require.NoError(t, old.Write(dir)) },
-			want:  "was written in format 1, and this version reads 2; use the version that wrote it",
+			want:  "was written in format 1, and this version reads 2; use the version that wrote it until nothing is pending, then move the directory away and begin with an empty one",
 		},
 		"an older one without a sum": {
 			write: func(t *testing.T, dir string) { writeMarker(t, dir, `{"format": 1, "ready": true}`) },
-			want:  "was written in format 1, and this version reads 2; use the version that wrote it",
+			want:  "was written in format 1, and this version reads 2; use the version that wrote it until nothing is pending, then move the directory away and begin with an empty one",
+		},
+		"a newer one": {
+			write: func(t *testing.T, dir string) { require.NoError(t, Marker{Format: 3, Ready: true}.Write(dir)) },
+			want:  "was written in format 3, and this version reads 2; use the version that wrote it, or a newer one",
 		},
 		"no sum": {
 			write:   func(t *testing.T, dir string) { writeMarker(t, dir, `{"format": 2, "ready": true}`) },

@@ -67,8 +67,9 @@ func (f *Files) rewriteStream(stream string) error {
 		return err
 	}
 	var found []Damage
+	var buffer []byte
 	for i, block := range blocks {
-		more, _, _, err := checkFile(stream, block, i == len(blocks)-1)
+		more, _, _, err := checkFile(stream, block, i == len(blocks)-1, &buffer)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"html"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A chart is the table of costs in the README, as bars: of each workload what a call takes
+// of each client.
+type chart struct {
+	clients   []string // the first is the one the others are compared with
+	workloads []bars
+}
+
+// bars are those of one workload, in the order of the clients.
+type bars struct {
+	name   string
+	cpu    []float64 // in microseconds a call
+	labels []string  // as they are in the table
+}
+
+var errNoTable = errors.New("it has no table whose first cell is empty, with rows of a time in µs and ratios with ×")
+
+// readChart finds the table in a text of Markdown. The first client has times, in µs, and
+// the others ratios to them, with ×, of which a range is drawn to its middle. Rows of anything else are not drawn.
+func readChart(markdown string) (c chart, err error) {
+	for line := range strings.Lines(markdown) {
+		cells := cellsOf(line)
+		switch {
+		case len(cells) > 2 && cells[0] == "" && len(c.workloads) == 0:
+			c.clients = cells[1:]
+		case len(c.clients) > 0 && len(cells) == len(c.clients)+1:
+			if b, ok := readBars(cells); ok {
+				c.workloads = append(c.workloads, b)
+			}
+		case len(c.workloads) > 0:
+			return c, nil
+		}
+	}
+	if len(c.workloads) == 0 {
+		return chart{}, errNoTable
+	}
+	return c, nil
+}
+
+// cellsOf returns the cells of a row, or nothing where there is none.
+func cellsOf(line string) (cells []string) {
+	line = strings.TrimSpace(line)
+	if len(line) < 2 || line[0] != '|' || line[len(line)-1] != '|' {
+		return nil
+	}
+	for cell := range strings.SplitSeq(line[1:len(line)-1], "|") {
+		cells = append(cells, strings.TrimSpace(cell))
+	}
+	return cells
+}
+
+func readBars(cells []string) (b bars, ok bool) {
+	b = bars{name: cells[0], labels: cells[1:]}
+	base, isTime := strings.CutSuffix(cells[1], " µs")
+	first, err := strconv.ParseFloat(base, 64)
+	if !isTime || err != nil {
+		return b, false
+	}
+	b.cpu = []float64{first}
+	for _, cell := range cells[2:] {
+		text, isRatio := strings.CutSuffix(cell, " ×")
+		low, high, isRange := strings.Cut(text, "–")
+		if !isRange {
+			high = low
+		}
+		least, err := strconv.ParseFloat(low, 64)
+		most, err2 := strconv.ParseFloat(high, 64)
+		if !isRatio || err != nil || err2 != nil {
+			return b, false
+		}
+		b.cpu = append(b.cpu, first*(least+most)/2)
+	}
+	return b, true
+}
+
+// A palette is the colours of a picture: of text, of text that matters less, and of the
+// bars of the first client and of the others in turns.
+type palette struct {
+	text, muted, first string
+	others             []string
+}
+
+// palettes are of pages that are light and dark: a picture has no background of its own.
+var palettes = map[string]palette{
+	"light": {"#1f2328", "#59636e", "#1a7f37", []string{"#818b98", "#b1bac4"}},
+	"dark":  {"#f0f6fc", "#9198a1", "#3fb950", []string{"#6e7681", "#484f58"}},
+}
+
+// Measures of a picture, in pixels.
+const (
+	chartWidth = 760
+	chartLeft  = 165 // where bars begin
+	chartMost  = 480 // the longest bar
+	chartTop   = 44  // of the first workload
+	barHeight  = 14
+	barStep    = 18
+	groupGap   = 30
+)
+
+// svg draws the chart. The same chart gives the same bytes.
+func (c chart) svg(p palette) []byte {
+	most := 0.0
+	for _, b := range c.workloads {
+		for _, cpu := range b.cpu {
+			most = max(most, cpu)
+		}
+	}
+	group := len(c.clients)*barStep + groupGap
+	height := chartTop + len(c.workloads)*group - groupGap/2
+	var out bytes.Buffer
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" role="img" font-family="system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif" font-size="12">`+"\n", chartWidth, height)
+	fmt.Fprintf(&out, "<title>%s</title>\n", html.EscapeString(c.describe()))
+	label := func(x, y int, colour, attributes, text string) {
+		fmt.Fprintf(&out, `<text x="%d" y="%d" fill="%s"%s>%s</text>`+"\n", x, y, colour, attributes, html.EscapeString(text))
+	}
+	label(0, 16, p.text, ` font-size="14" font-weight="600"`, "CPU for each call: shorter is better")
+	for i, b := range c.workloads {
+		y := chartTop + i*group
+		label(0, y+1, p.text, ` font-weight="600"`, b.name)
+		for k, cpu := range b.cpu {
+			top, colour, weight := y+8+k*barStep, p.first, ` font-weight="600"`
+			if k > 0 {
+				colour, weight = p.others[(k-1)%len(p.others)], ""
+			}
+			width := max(1, cpu/most*chartMost)
+			label(chartLeft-8, top+11, p.muted, ` text-anchor="end"`, c.clients[k])
+			fmt.Fprintf(&out, `<rect x="%d" y="%d" width="%.1f" height="%d" rx="2" fill="%s"/>`+"\n", chartLeft, top, width, barHeight, colour)
+			label(chartLeft+int(width)+8, top+11, p.text, weight, b.labels[k])
+		}
+	}
+	out.WriteString("</svg>\n")
+	return out.Bytes()
+}
+
+// describe says in words what is drawn.
+func (c chart) describe() string {
+	var all []string
+	for _, b := range c.workloads {
+		var parts []string
+		for k, text := range b.labels {
+			parts = append(parts, c.clients[k]+" "+text)
+		}
+		all = append(all, b.name+": "+strings.Join(parts, ", "))
+	}
+	return "CPU for each call. " + strings.Join(all, "; ")
+}
+
+// draw writes the pictures of the table in a file of Markdown into a directory:
+// bench-light.svg and bench-dark.svg.
+func draw(markdown, dir string) error {
+	text, err := os.ReadFile(markdown)
+	if err != nil {
+		return err
+	}
+	c, err := readChart(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", markdown, err)
+	}
+	for name, p := range palettes {
+		if err := os.WriteFile(chartFile(dir, name), c.svg(p), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func chartFile(dir, palette string) string { return filepath.Join(dir, "bench-"+palette+".svg") }
