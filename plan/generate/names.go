@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // initialisms are written in capitals, as Go's names have them.
@@ -58,11 +59,8 @@ func part(s string) string {
 // exported returns s as an exported Go name.
 func exported(s string) string {
 	name := part(s)
-	for _, r := range name {
-		if unicode.IsUpper(r) {
-			return name
-		}
-		break
+	if first, _ := utf8.DecodeRuneInString(name); unicode.IsUpper(first) {
+		return name
 	}
 	return "X" + name
 }
