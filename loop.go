@@ -180,7 +180,8 @@ func (l *loop) handle(o outcome, now time.Time) {
 	l.mu.Lock()
 	defer l.unlock()
 	defer l.removeDone()
-	if l.abandonAt.IsZero() && l.outage.changes(l.policy.Load().Classify(o.status), now) {
+	meaning := l.policy.Load().Classify(o.status)
+	if l.abandonAt.IsZero() && l.outage.changes(meaning, now) {
 		l.results.note(l.outage.entry(o.status, o.err))
 	}
 	if o.handled || len(j.todo) == 0 { // or abandoned
@@ -194,8 +195,8 @@ func (l *loop) handle(o outcome, now time.Time) {
 		l.flushes.failure = o.err
 		b.status, b.err = o.status, o.err
 	}
-	switch v := l.policy.Load().Classify(o.status); {
-	case v == retry.Delivered:
+	switch {
+	case meaning == retry.Delivered:
 		l.end(b, nil)
 		if j.parts != nil {
 			j.parts.accepted = true
@@ -203,9 +204,9 @@ func (l *loop) handle(o outcome, now time.Time) {
 		l.nextPart(j)
 	case !l.abandonAt.IsZero():
 		l.dropJob(j)
-	case v == retry.Again:
+	case meaning == retry.Again:
 		l.retry(j, o, now)
-	case v == retry.Split:
+	case meaning == retry.Split:
 		l.refuse(j)
 	default:
 		l.giveUp(j, DropRefused)

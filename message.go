@@ -42,7 +42,7 @@ type Identify struct {
 	// Attrs are traits too, without a map: see Attributes in the package's documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the traits of a generated event, in place of all other ones.
+	// Write writes the traits of a generated event. It is an error beside a map or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
@@ -60,7 +60,7 @@ type Group struct {
 	// Attrs are traits too, without a map: see Attributes in the package's documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the traits of a generated event, in place of all other ones.
+	// Write writes the traits of a generated event. It is an error beside a map or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
@@ -78,7 +78,7 @@ type Track struct {
 	// Attrs are properties too, without a map: see Attributes in the package's documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the properties of a generated event, in place of all other ones.
+	// Write writes the properties of a generated event. It is an error beside a map or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
@@ -98,7 +98,7 @@ type Page struct {
 	// Attrs are traits too, without a map: see Attributes in the package's documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the traits of a generated event, in place of all other ones.
+	// Write writes the traits of a generated event. It is an error beside a map or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }
@@ -117,7 +117,7 @@ type Screen struct {
 	// Attrs are properties too, without a map: see Attributes in the package's documentation.
 	Attrs []slog.Attr `json:"-"`
 
-	// Write writes the properties of a generated event, in place of all other ones.
+	// Write writes the properties of a generated event. It is an error beside a map or Attrs.
 	Write func(*typed.Object) `json:"-"`
 	Message
 }

@@ -1,124 +1,74 @@
 package jetstream_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"net/netip"
-	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	natsjetstream "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/natsnode"
 )
 
-// serverEnv has a process of this test be a NATS server. Its value is a
-// serverConfig.
+// serverEnv has a process of this test be a NATS server. Its value is a natsnode.Node.
 const serverEnv = "JOURNAL_TEST_SERVER"
 
-type serverConfig struct {
-	Name          string
-	Client, Route int
-	Routes        []string
-	Dir           string
-}
-
 func runServer(config string) {
-	var c serverConfig
-	if err := json.Unmarshal([]byte(config), &c); err != nil {
+	var n natsnode.Node
+	if err := json.Unmarshal([]byte(config), &n); err != nil {
 		panic(err)
 	}
-	o := &server.Options{
-		ServerName: c.Name, Host: "127.0.0.1", Port: c.Client, NoSigs: true, NoLog: true,
-		JetStream: true, StoreDir: c.Dir, SyncAlways: true, JetStreamMaxStore: 1 << 40,
-		Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: c.Route},
-	}
-	for _, r := range c.Routes {
-		u, err := url.Parse(r)
-		if err != nil {
-			panic(err)
-		}
-		o.Routes = append(o.Routes, u)
-	}
-	s, err := server.NewServer(o)
-	if err != nil {
+	if err := n.Serve(context.Background()); err != nil {
 		panic(err)
 	}
-	s.Start()
-	s.WaitForShutdown()
 }
 
 // A cluster is three NATS servers, each a process of its own.
 type cluster struct {
 	t       testing.TB
-	configs [3]serverConfig
-	servers [3]*exec.Cmd
+	nodes   []*natsnode.Node
+	servers []*harness.Process // nil where it does not run
 }
 
 func startCluster(t testing.TB) *cluster {
 	t.Helper()
-	c := &cluster{t: t}
-	var routes []string
-	for i := range c.configs {
-		c.configs[i] = serverConfig{
-			Name: fmt.Sprint("s", i), Client: freePort(t), Route: freePort(t), Dir: filepath.Join(t.TempDir(), "data"),
-		}
-		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", c.configs[i].Route))
-	}
-	for i := range c.configs {
-		c.configs[i].Routes = routes
-		c.start(i)
-	}
+	nodes, err := natsnode.New(t.TempDir(), 3)
+	ok(t, err)
+	c := &cluster{t: t, nodes: nodes, servers: make([]*harness.Process, len(nodes))}
 	t.Cleanup(func() {
 		for i := range c.servers {
 			c.kill(i)
 		}
 	})
+	for i := range c.nodes {
+		c.start(i)
+	}
 	c.ready()
 	return c
 }
 
-// freePort returns a port of the loopback interface that nothing listens on.
-func freePort(t testing.TB) int {
-	t.Helper()
-	address, err := harness.FreeAddress()
-	ok(t, err)
-	at, err := netip.ParseAddrPort(address)
-	ok(t, err)
-	return int(at.Port())
-}
-
-func (c *cluster) url() string {
-	var urls []string
-	for _, config := range c.configs {
-		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", config.Client))
-	}
-	return strings.Join(urls, ",")
-}
+func (c *cluster) url() string { return natsnode.URLs(c.nodes) }
 
 func (c *cluster) start(i int) {
 	c.t.Helper()
-	text, err := json.Marshal(c.configs[i])
+	text, err := json.Marshal(c.nodes[i])
 	ok(c.t, err)
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), serverEnv+"="+string(text))
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	ok(c.t, cmd.Start())
-	c.servers[i] = cmd
+	c.servers[i], err = harness.Start(os.Args[0], []string{"-test.run=^$"}, func(cmd *exec.Cmd) {
+		cmd.Env = append(os.Environ(), serverEnv+"="+string(text))
+	})
+	ok(c.t, err)
 }
 
 func (c *cluster) kill(i int) {
-	if cmd := c.servers[i]; cmd != nil {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+	if c.servers[i] != nil {
+		c.servers[i].Kill()
 		c.servers[i] = nil
 	}
 }
@@ -210,7 +160,7 @@ func TestAClusterThatLosesServersLosesNothing(t *testing.T) {
 		_ = children[collector].cmd.Wait()
 		time.Sleep(time.Second) // the others work on meanwhile
 		if round == 0 {
-			ok(t, os.RemoveAll(c.configs[server].Dir)) // it begins from scratch
+			ok(t, os.RemoveAll(c.nodes[server].Dir)) // it begins from scratch
 		}
 		c.start(server)
 		start(collector, round+1)

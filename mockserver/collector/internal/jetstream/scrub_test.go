@@ -115,7 +115,7 @@ func TestDamageOfOneServerOfAClusterIsFound(t *testing.T) {
 	c.ready()
 	require.Empty(t, scrubbed(t, j))
 
-	blocks, err := filepath.Glob(filepath.Join(c.configs[1].Dir, "jetstream", "*", "streams", "analytics-OUTCOMES", "msgs", "*.blk"))
+	blocks, err := filepath.Glob(filepath.Join(c.nodes[1].Dir, "jetstream", "*", "streams", "analytics-OUTCOMES", "msgs", "*.blk"))
 	require.NoError(t, err)
 	require.NotEmpty(t, blocks)
 	flipInPlace(t, blocks[0], 200)

@@ -29,8 +29,8 @@ func (c *cluster) leader(consumer string) int {
 	require.NoError(c.t, err)
 	have, err := js.Consumer(within(c.t), "analytics-CALLS", consumer)
 	require.NoError(c.t, err)
-	for i, config := range c.configs {
-		if config.Name == have.CachedInfo().Cluster.Leader {
+	for i, node := range c.nodes {
+		if node.Name == have.CachedInfo().Cluster.Leader {
 			return i
 		}
 	}
@@ -88,9 +88,9 @@ func TestWorkIsSharedAgainAfterALeaderIsLost(t *testing.T) {
 	}
 	send("before")
 	stopped := c.leader("d-crm")
-	require.NoError(t, c.servers[stopped].Process.Signal(syscall.SIGSTOP))
+	require.NoError(t, syscall.Kill(c.servers[stopped].Pid(), syscall.SIGSTOP))
 	send("stopped")
-	require.NoError(t, c.servers[stopped].Process.Signal(syscall.SIGCONT))
+	require.NoError(t, syscall.Kill(c.servers[stopped].Pid(), syscall.SIGCONT))
 	c.ready()
 	send("continued")
 	killed := c.leader("d-crm")

@@ -38,9 +38,6 @@ func New(dir string, servers int) ([]*Node, error) {
 		if n.Routes, err = harness.FreeAddress(); err != nil {
 			return nil, err
 		}
-		if err := os.MkdirAll(n.Dir, 0o700); err != nil {
-			return nil, err
-		}
 		peers = append(peers, "nats://"+n.Routes)
 		nodes[i] = n
 	}
@@ -72,14 +69,17 @@ func FromArgs(args []string) (*Node, error) {
 	return &Node{Name: args[0], Dir: args[1], Client: args[2], Routes: args[3], Peers: strings.Split(args[4], ",")}, nil
 }
 
-// Serve runs the server until ctx ends.
+// Serve runs the server until ctx ends. It makes the directory where there is none.
 func (n *Node) Serve(ctx context.Context) error {
 	config := fmt.Sprintf(`
 server_name: %s
 listen: %s
-jetstream { store_dir: %q, sync_interval: always, max_mem: 64MB, max_file: 8GB }
+jetstream { store_dir: %q, sync_interval: always, max_mem: 64MB, max_file: 1TB }
 cluster { name: e2e, listen: %s, routes: [%s] }
 `, n.Name, n.Client, n.Dir, n.Routes, strings.Join(n.Peers, ","))
+	if err := os.MkdirAll(n.Dir, 0o700); err != nil {
+		return err
+	}
 	path := filepath.Join(n.Dir, "server.conf")
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		return err

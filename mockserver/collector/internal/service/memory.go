@@ -17,15 +17,14 @@ const (
 	settled = time.Second
 )
 
-// saveMemory has garbage collected as gcPercent says, and what the start took given back
-// once read is closed, when the history is read, if it is not nil. The environment may say otherwise, by GOGC.
-func saveMemory(read <-chan struct{}) {
-	if os.Getenv("GOGC") != "" {
-		return
-	}
-	debug.SetGCPercent(gcPercent)
-	if read != nil {
-		<-read
-		time.AfterFunc(settled, debug.FreeOSMemory)
-	}
+// maySaveMemory reports whether the environment leaves it to us when garbage is collected.
+func maySaveMemory() bool { return os.Getenv("GOGC") == "" }
+
+// collectEarly has garbage collected as gcPercent says.
+func collectEarly() { debug.SetGCPercent(gcPercent) }
+
+// giveMemoryBack gives back what the start took, a moment after the history is read.
+func giveMemoryBack(read <-chan struct{}) {
+	<-read
+	time.AfterFunc(settled, debug.FreeOSMemory)
 }

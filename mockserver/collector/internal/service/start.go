@@ -25,8 +25,9 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		options: o, log: o.Log,
 		metrics: metrics.New(o.Version), failed: make(chan error, 2),
 	}
-	if o.SaveMemory {
-		saveMemory(nil)
+	saveMemory := o.SaveMemory && maySaveMemory()
+	if saveMemory {
+		collectEarly()
 	}
 	certificate, err := loadCertificate(o.Config)
 	if err != nil {
@@ -59,8 +60,8 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	s.metrics.Watch(s.collector, s.store.queue.Attempts().Dropped)
 	s.letRequestsIn()
 	s.store.attempts.read(o.Config.NATS != nil)
-	if o.SaveMemory {
-		go saveMemory(s.store.attempts.restored)
+	if saveMemory {
+		go giveMemoryBack(s.store.attempts.restored)
 	}
 	return s, nil
 }
