@@ -273,6 +273,9 @@ func TestEncoderConcurrentSafe(t *testing.T) {
 }
 
 func TestEncoderDoesNotAllocate(t *testing.T) {
+	if raceDetector {
+		t.Skip("under the race detector a sync.Pool loses some of what it is given")
+	}
 	buffer := make([]byte, 0, 4<<10)
 	for name, c := range map[string]testCall{"S": smallCall(), "L": largeCall()} {
 		got := testing.AllocsPerRun(1000, func() {
@@ -288,9 +291,6 @@ func TestEncoderDoesNotAllocate(t *testing.T) {
 		AppendString(b, "caf\xe9 \"<\u2028>\"")
 	})
 	require.Zero(t, got)
-	if raceDetector {
-		return // under which a sync.Pool loses some of what it is given
-	}
 	f, now := 0.1234567, time.Now()
 	types := map[string]interface{}{
 		"a": []string{"x"}, "b": map[string]string{"k": "v"}, "c": now, "d": json.Number("1"), "i": []int{1, 2},
