@@ -144,14 +144,28 @@ func (s *sample) files(t *testing.T) []string {
 	return files
 }
 
+// A blockRecord is bytes of a block, and the number of the message that they hold.
+type blockRecord struct {
+	from, to int
+	seq      uint64
+}
+
+func recordsOf(block []byte) (all []blockRecord) {
+	for at := 0; at < len(block); {
+		r := blockRecord{from: at, to: at + int(binary.LittleEndian.Uint32(block[at:])&^(1<<31))}
+		r.seq = binary.LittleEndian.Uint64(block[at+4:]) &^ (3 << 62)
+		all = append(all, r)
+		at = r.to
+	}
+	return all
+}
+
 // inRecord returns the number of the record of a block that has a byte.
 func inRecord(block []byte, at int) uint64 {
-	for begin := 0; begin < len(block); {
-		length := int(binary.LittleEndian.Uint32(block[begin:]) &^ (1 << 31))
-		if at < begin+length {
-			return binary.LittleEndian.Uint64(block[begin+4:]) &^ (3 << 62)
+	for _, r := range recordsOf(block) {
+		if at < r.to {
+			return r.seq
 		}
-		begin += length
 	}
 	return 0
 }
@@ -172,32 +186,79 @@ func TestEachFlippedBit(t *testing.T) {
 				random := rand.New(rand.NewSource(seed + int64(n)))
 				data, err := os.ReadFile(filepath.Join(s.dir, file))
 				require.NoError(t, err)
+				isBlock := strings.HasSuffix(file, ".blk")
 				for range max(flips, 1) {
 					at, bit := random.Intn(len(data)), random.Intn(8)
 					bad := slices.Clone(data)
 					bad[at] ^= 1 << bit
-					s.try(t, file, bad, at, fmt.Sprintf("byte %d, bit %d (JOURNAL_SEED=%d)", at, bit, seed))
+					var hit []uint64
+					if isBlock {
+						hit = append(hit, inRecord(data, at))
+					}
+					s.try(t, file, bad, fmt.Sprintf("byte %d, bit %d (JOURNAL_SEED=%d)", at, bit, seed), hit...)
 				}
 			})
 		}
 	}
 }
 
+// TestEachDamagedRecord flips a bit of each record of each stream, one at a time.
+func TestEachDamagedRecord(t *testing.T) {
+	t.Parallel()
+	for _, ending := range endings {
+		s := newSample(t, ending)
+		for _, file := range s.files(t) {
+			if !strings.HasSuffix(file, ".blk") {
+				continue
+			}
+			block, err := os.ReadFile(filepath.Join(s.dir, file))
+			require.NoError(t, err)
+			for _, r := range recordsOf(block) {
+				t.Run(fmt.Sprintf("%s, %s, record %d", ending, strings.ReplaceAll(file, "/", " "), r.seq), func(t *testing.T) {
+					t.Parallel()
+					bad, middle := slices.Clone(block), (r.from+r.to)/2
+					bad[middle] ^= 1
+					s.try(t, file, bad, fmt.Sprintf("byte %d", middle), r.seq)
+				})
+			}
+		}
+	}
+}
+
+// TestRunsOfDamagedRecords damages several messages of calls, from the first of them on
+// and up to the last, some of which are delivered, given up, and to be tried again.
+func TestRunsOfDamagedRecords(t *testing.T) {
+	t.Parallel()
+	s := newSample(t, "unseen")
+	file := filepath.Join("jetstream", "$G", "streams", "analytics-CALLS", "msgs", "1.blk")
+	block, err := os.ReadFile(filepath.Join(s.dir, file))
+	require.NoError(t, err)
+	records := recordsOf(block)[1:] // the first attaches the destination
+	for i := range records {
+		for _, run := range [][]blockRecord{records[:i+1], records[i:]} {
+			t.Run(fmt.Sprintf("%d to %d", run[0].seq, run[len(run)-1].seq), func(t *testing.T) {
+				t.Parallel()
+				bad := slices.Clone(block)
+				var hit []uint64
+				for _, r := range run {
+					bad[(r.from+r.to)/2] ^= 1
+					hit = append(hit, r.seq)
+				}
+				s.try(t, file, bad, t.Name(), hit...)
+			})
+		}
+	}
+}
+
 // try opens the directory with one of its files replaced. Lost may be what is in the
-// record that a byte is in.
-func (s *sample) try(t *testing.T, file string, bad []byte, at int, what string) {
+// records that were hit.
+func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS(s.dir)))
-	good, err := os.ReadFile(filepath.Join(dir, file))
-	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, file), bad, 0o600))
-	hit := uint64(0)
-	if strings.HasSuffix(file, ".blk") {
-		hit = inRecord(good, at)
-	}
 	j, err := Open(ctx, Options{Dir: dir})
 	refused := errors.Is(err, record.ErrDamaged)
 	if refused {
@@ -208,18 +269,21 @@ func (s *sample) try(t *testing.T, file string, bad []byte, at int, what string)
 	defer func() { require.NoError(t, j.Close()) }()
 	lost := []string{}
 	if refused && strings.Contains(file, "CALLS") {
-		lost = s.bySeq[hit]
+		for _, seq := range hit {
+			lost = append(lost, s.bySeq[seq]...)
+		}
 	}
 	s.check(ctx, t, j, lost, refused && s.unseen && strings.Contains(file, "OUTCOMES"), what)
 	for key, value := range s.values {
 		store, err := j.State(ctx)
 		require.NoError(t, err, what)
 		got, _, err := store.Get(ctx, key)
-		if refused && strings.Contains(file, "state") && s.written[key] == hit && errors.Is(err, state.ErrNotFound) {
+		gone := refused && strings.Contains(file, "state") && slices.Contains(hit, s.written[key])
+		if gone && errors.Is(err, state.ErrNotFound) {
 			continue
 		}
 		require.NoError(t, err, "%s: value %s", what, key)
-		if refused && strings.Contains(file, "state") && s.written[key] == hit && key == "k0" {
+		if gone && key == "k0" {
 			value = "value 0" // as it was before
 		}
 		require.Equal(t, value, string(got), "%s: value %s", what, key)

@@ -22,18 +22,20 @@ type stock struct {
 	stored          uint64         // the message of STATE that has it; 0 where there is none
 	newest          *ledger.Ledger // the base, or a newer checkpoint
 	beyond          uint64         // the last message of CALLS that something is known of
-	lost            error          // what is lacking
+	lacking         []string       // in words
+	lost            error          // all of that
 	young           bool           // all of that is younger than the newest checkpoint
 }
 
 // findLoss compares what is there with what must be.
-func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger, lacking []string) {
+func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger) {
+	stored := append(slices.Clip(checkpoints), s.base)
 	unknown := func(holes []record.Span, known func(*ledger.Ledger, record.Span) bool) []record.Span {
 		return slices.DeleteFunc(slices.Clone(holes), func(hole record.Span) bool {
-			return slices.ContainsFunc(append(checkpoints, s.base), func(a *ledger.Ledger) bool { return known(a, hole) })
+			return slices.ContainsFunc(stored, func(a *ledger.Ledger) bool { return known(a, hole) })
 		})
 	}
-	lack := func(format string, args ...any) { lacking = append(lacking, fmt.Sprintf(format, args...)) }
+	lack := func(format string, args ...any) { s.lacking = append(s.lacking, fmt.Sprintf(format, args...)) }
 	if holes := unknown(s.calls.Holes, (*ledger.Ledger).IsKnownLoss); len(holes) > 0 {
 		s.young = s.young && holes[0].First > s.newest.Calls
 		lack("CALLS has lost messages %v of %d to %d", holes, s.calls.First, s.calls.Last)
@@ -42,7 +44,7 @@ func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger, lacking []str
 		s.young = s.young && holes[0].First > s.newest.Outcomes
 		lack("OUTCOMES has lost messages %v of %d to %d", holes, s.outcomes.First, s.outcomes.Last)
 	}
-	for _, a := range checkpoints {
+	for _, a := range stored {
 		if a.Calls > s.calls.Last || a.Outcomes > s.outcomes.Last {
 			s.young = false
 			lack("CALLS ends at message %d and OUTCOMES at %d, but %d and %d were stored", s.calls.Last, s.outcomes.Last, a.Calls, a.Outcomes)
@@ -52,9 +54,8 @@ func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger, lacking []str
 	if s.beyond > s.calls.Last && s.beyond > s.newest.Calls {
 		lack("CALLS ends at message %d, but message %d was acknowledged", s.calls.Last, s.beyond)
 	}
-	if len(lacking) > 0 {
-		s.lost = record.Damaged("%s. %s", strings.Join(lacking, "; "), j.options.howToGoOn())
-		j.left.causes = append(j.left.causes, lacking...)
+	if len(s.lacking) > 0 {
+		s.lost = record.Damaged("%s. %s", strings.Join(s.lacking, "; "), j.options.howToGoOn())
 	}
 }
 
@@ -66,12 +67,11 @@ func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger, lacking []str
 
 // AcceptLoss goes on with what is left.
 func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
-	if err := j.useUp(ctx, s.calls.Last+1, s.beyond); err != nil {
-		return err
-	}
+	j.left.causes = append(j.left.causes, s.lacking...)
 	a := s.newest
+	a.Held = true // outcomes may be about messages that are not read, since they are gone
 	known := a.Calls
-	if err := j.readOn(ctx, a, max(s.calls.Last, s.beyond)); err != nil {
+	if err := j.readOn(ctx, a, s.calls.Last); err != nil {
 		return err
 	}
 	accepted := a.AcceptGone(j.left.accepted, s.calls, known)
@@ -97,13 +97,17 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	}
 	j.Log.Warn("the damage is accepted; what it did not touch goes on", "damage", cause)
 	a.Calls, a.Outcomes, a.Purged = max(s.calls.Last, s.beyond), s.outcomes.Last, s.base.Purged
-	a.Lost, a.Gone, a.LowAfter = append(a.Lost, s.calls.Holes...), append(a.Gone, s.outcomes.Holes...), 0
+	a.Lost, a.Gone = append(a.Lost, s.calls.Holes...), append(a.Gone, s.outcomes.Holes...)
 	if known := s.beyond; known > s.calls.Last {
 		a.Lost = append(a.Lost, record.Span{First: s.calls.Last + 1, Last: known})
 	}
 	if err := j.storeBase(ctx, a, s.stored); err != nil {
 		return err
 	}
+	if err := j.useUp(ctx, s.calls.Last+1, s.beyond); err != nil { // the next start does it where this one ends before
+		return err
+	}
+	a.Held = false
 	j.ledger = a
 	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamRetry), "", 0); err != nil { // what it says of outcomes may no longer hold; it is made again
 		return err
@@ -129,19 +133,9 @@ func (j *Journal) readOn(ctx context.Context, a *ledger.Ledger, last uint64) err
 // readOnOutcomes has an account count the outcomes behind it. Those about messages
 // of which nothing is known say that there were such calls.
 func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes ledger.Extent, unknown func(seq uint64) bool) error {
-	a.LowAfter = outcomes.Last // an outcome that is gone may have been about a message below
 	t := j.TailOutcomes(a.Outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
 		for i := range decoded {
-			o := &decoded[i]
-			b := a.Accounts[o.Destination]
-			if b == nil || b.Attached != o.Attached {
-				continue
-			}
-			if o.Attempt == 1 && unknown(o.Ref.Seq) && !b.Ended(o.Ref) {
-				b.Ledger.Accepted += int64(o.Calls())
-				b.Fresh += int64(o.Calls())
-			}
-			b.Count(o, seq)
+			a.CountKnowing(&decoded[i], seq, unknown)
 		}
 		return nil
 	})

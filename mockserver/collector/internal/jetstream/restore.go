@@ -78,12 +78,11 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 	if s.outcomes, err = j.extent(ctx, record.StreamOutcomes); err != nil {
 		return s, err
 	}
-	var lacking []string
 	if s.base, s.stored, err = j.LoadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {
 		return s, err
 	}
 	if err != nil || j.left.kept != nil && j.left.kept.base != nil && j.left.kept.base.Calls > s.base.Calls {
-		lacking = append(lacking, "STATE has lost the account of what was removed")
+		s.lacking = append(s.lacking, "STATE has lost the account of what was removed")
 		if s.base == nil {
 			s.base = ledger.New()
 		}
@@ -96,9 +95,9 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 		if err != nil {
 			return s, err
 		}
-		lacking = append(lacking, more...)
+		s.lacking = append(s.lacking, more...)
 	}
-	s.newest, s.young = s.base, len(checkpoints) > 0 && len(lacking) == 0
+	s.newest, s.young = s.base, len(checkpoints) > 0 && len(s.lacking) == 0
 	for _, a := range checkpoints {
 		if a.Calls+a.Outcomes > s.newest.Calls+s.newest.Outcomes {
 			s.newest = a
@@ -109,7 +108,7 @@ func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s 
 	if err := j.findBeyond(ctx, &s); err != nil {
 		return s, err
 	}
-	j.findLoss(&s, checkpoints, lacking)
+	j.findLoss(&s, checkpoints)
 	return s, nil
 }
 

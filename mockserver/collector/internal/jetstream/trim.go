@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -179,9 +178,8 @@ func (j *Journal) countTo(ctx context.Context, base *ledger.Ledger, to uint64) e
 	}
 	base.Calls, base.Purged = to, to
 	// Outcomes speak of the lowest message that had not ended, which may be beyond.
-	lowAfter := base.LowAfter
-	base.LowAfter = math.MaxUint64
-	defer func() { base.LowAfter = lowAfter }()
+	base.Held = true
+	defer func() { base.Held = false }()
 	var read, beyond uint64
 	outcomes := j.TailOutcomes(base.Outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
 		for i := range decoded {

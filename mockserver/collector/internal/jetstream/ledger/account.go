@@ -31,7 +31,7 @@ type Ledger struct {
 	bySource map[string][]*Account // the others
 	Lost     []record.Span         // messages of CALLS that are gone though nobody was done with them
 	Gone     []record.Span         // messages of OUTCOMES that are
-	LowAfter uint64                // the message of OUTCOMES after which outcome.low holds again
+	Held     bool                  // no floor rises: not all that was before it was read, or not all outcomes about that
 	writes   map[record.WriteID]chan<- []bool
 	awaited  uint64 // the message of CALLS that an outcome waits for
 	Purged   uint64 // the message of CALLS up to which all may be gone: of those behind it, each is there or lost
@@ -181,10 +181,10 @@ func (a *Ledger) ReadCalls(m *record.Calls) {
 	switch m.Kind {
 	case record.KindCalls:
 		for _, b := range a.toAll {
-			b.accept(m)
+			b.accept(m, a.Held)
 		}
 		for _, b := range a.bySource[m.Name] {
-			b.accept(m)
+			b.accept(m, a.Held)
 		}
 	case record.KindAttach:
 		a.attach(m)
@@ -267,7 +267,7 @@ func (a *Ledger) Count(o *record.Outcome, seq uint64) bool {
 	if b == nil || b.Attached != o.Attached || record.Contains(a.Lost, record.Span{First: o.Ref.Seq, Last: o.Ref.Seq}) || !b.Count(o, seq) {
 		return false
 	}
-	if o.Low > 0 && seq > a.LowAfter {
+	if o.Low > 0 && !a.Held {
 		b.rise(o.Low - 1)
 	}
 	return true
@@ -324,8 +324,8 @@ func (a *Ledger) IsKnownLoss(gap record.Span) bool {
 }
 
 // accept counts calls that came for the destination.
-func (b *Account) accept(m *record.Calls) {
-	if b.Fresh == 0 && m.Seq > b.Floor {
+func (b *Account) accept(m *record.Calls, held bool) {
+	if b.Fresh == 0 && !held {
 		b.rise(m.Seq - 1)
 	}
 	b.Ledger.Accepted += int64(m.Calls)

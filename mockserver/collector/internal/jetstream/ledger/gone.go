@@ -34,6 +34,17 @@ func (a *Ledger) AcceptGone(all []record.Accepted, there Extent, known uint64) m
 	return gone
 }
 
+// CountKnowing counts an outcome. One about a message of which nothing is known says
+// that there were such calls.
+func (a *Ledger) CountKnowing(o *record.Outcome, seq uint64, unknown func(seq uint64) bool) {
+	b := a.Accounts[o.Destination]
+	if b != nil && b.Attached == o.Attached && o.Attempt == 1 && unknown(o.Ref.Seq) && !b.Ended(o.Ref) {
+		b.Ledger.Accepted += int64(o.Calls())
+		b.Fresh += int64(o.Calls())
+	}
+	a.Count(o, seq)
+}
+
 // Tried reports whether an attempt at a part has ended.
 func (b *Account) Tried(ref record.Ref, attempt int) bool {
 	if r, waits := b.Retries[ref]; waits {
