@@ -222,7 +222,7 @@ func ExampleClient_Enqueue() {
 	}
 	defer client.Close()
 
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := client.Enqueue(ctx, &analytics.Track{UserId: "019mr8mf4r", Event: "Song Played"}); err != nil {
 		log.Println(err)
@@ -238,7 +238,7 @@ func ExampleClient_Flush() {
 	defer client.Close()
 
 	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r", Event: "Song Played"})
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := client.Flush(ctx); err != nil {
 		log.Println(err)
@@ -257,7 +257,7 @@ func ExampleClient_Shutdown() {
 	client.Logger.SetOutput(new(lines))
 
 	_ = client.Track(&analytics.Track{UserId: "019mr8mf4r", Event: "Song Played"})
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	err := client.Shutdown(ctx)
 	var undelivered *analytics.UndeliveredError

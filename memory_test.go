@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -302,7 +303,7 @@ func TestErrorsNotTakenAreCounted(t *testing.T) {
 	before := heap()
 	client, err := NewWithConfig("key", Config{
 		FlushAt: 1, MaxBytes: budget, HTTPClient: &http.Client{Transport: refusing{}}, Logger: log.New(io.Discard, "", 0),
-		Callback: func(Result) { <-release },
+		Callback: func(Result) { <-release }, CloseTimeout: 5 * time.Minute, // some 15,000 results are passed on
 	})
 	require.NoError(t, err)
 	for client.Stats().Rejected.QueueFull == 0 {

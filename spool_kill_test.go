@@ -84,7 +84,7 @@ func TestSpoolSurvivesKill(t *testing.T) {
 
 	dir := t.TempDir()
 	returned := map[string]bool{}
-	for range kills {
+	for n := 0; n < kills || len(returned) == 0; n++ { // a slow machine may make no call before it is killed
 		setAway(rnd.IntN(3) == 0)
 		comes := rnd.IntN(2) == 0
 		synced := rnd.IntN(3) == 0
@@ -113,7 +113,6 @@ func TestSpoolSurvivesKill(t *testing.T) {
 	for id := range returned {
 		require.True(t, stored[id], "call %s returned nil, and is lost", id)
 	}
-	require.NotEmpty(t, returned)
 	t.Logf("%d calls returned nil, %d were stored, %d recovered at last", len(returned), len(stored), s.Recovered)
 }
 
@@ -139,8 +138,10 @@ func killOne(t *testing.T, url, dir string, synced bool, after time.Duration, mi
 			t.Errorf("the victim: %s", id)
 		case "open":
 			started = true
-			time.AfterFunc(after/2, midway)
-			time.AfterFunc(after, func() { _ = victim.Process.Kill() })
+			time.AfterFunc(after/2, func() {
+				midway()
+				time.AfterFunc(after/2, func() { _ = victim.Process.Kill() })
+			})
 		case "id":
 			ids = append(ids, string(id))
 		}

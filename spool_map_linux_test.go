@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go"
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 )
 
 // mappedFiles is how many files below dir this process has mapped into memory.
@@ -72,8 +73,8 @@ func TestSpoolReusedFileHasNewCallsOnly(t *testing.T) {
 
 	var up *collector
 	require.Eventually(t, func() bool { // until it is written down what was delivered
-		copied := filepath.Join(t.TempDir(), "as a kill leaves it")
-		require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+		copied, err := harness.Copy(dir, t.TempDir)
+		require.NoError(t, err)
 		var log lines
 		up = &collector{}
 		next := newClient(t, up, analytics.Config{Spool: copied, Logger: log.logger()})
@@ -97,7 +98,7 @@ func TestSpoolFileIsTruncated(t *testing.T) {
 			dir := t.TempDir()
 			var log lines
 			up := &collector{}
-			client := newClient(t, up, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10, Logger: log.logger()})
+			client := newClient(t, up, analytics.Config{Spool: dir, SpoolMaxBytes: 1 << 20, FlushAt: 10, Logger: log.logger(), CloseTimeout: 5 * time.Minute})
 			calls := fillManySegments(t, client)
 			before := mappedFiles(t, dir)
 			require.Positive(t, before)

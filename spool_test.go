@@ -179,7 +179,7 @@ func TestSpoolConcurrentSafe(t *testing.T) {
 	})}
 	var told atomic.Int64
 	client := newClient(t, c, analytics.Config{
-		Spool: dir, SpoolMaxBytes: 1 << 20, WhenFull: analytics.Block, MaxBytes: 128 << 10, FlushAt: 13,
+		Spool: dir, SpoolMaxBytes: 1 << 20, WhenFull: analytics.Block, MaxBytes: 128 << 10, FlushAt: 13, CloseTimeout: 5 * time.Minute,
 		Callback: func(r analytics.Result) { told.Add(1) },
 	})
 	const callers, calls = 8, 1000

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,7 +40,7 @@ func TestBodyOfAnEarlyAnswerConcurrentSafe(t *testing.T) {
 		return conn, conn.(*net.TCPConn).SetWriteBuffer(4 << 10) // or the kernel takes all at once
 	}}
 	client, err := analytics.NewWithConfig("key", analytics.Config{
-		Endpoint: "http://" + listener.Addr().String(), FlushAt: 100, WhenFull: analytics.Block, MaxBytes: 4 << 20,
+		Endpoint: "http://" + listener.Addr().String(), FlushAt: 100, WhenFull: analytics.Block, MaxBytes: 4 << 20, CloseTimeout: 5 * time.Minute,
 		HTTPClient: &http.Client{Transport: transport},
 	})
 	require.NoError(t, err)

@@ -37,6 +37,7 @@ func TestAdminTakesAListForAsLongAsItComes(t *testing.T) {
 	const patience = 100 * time.Millisecond
 	server := httptest.NewUnstartedServer(admin.New(run(t, "crm").Engine(), "test"))
 	server.Config.ReadTimeout = patience
+	server.Config.ReadHeaderTimeout = time.Minute // or a machine that is busy fails already there
 	server.Start()
 	defer server.Close()
 

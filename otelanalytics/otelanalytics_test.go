@@ -358,7 +358,7 @@ func TestClientConcurrentSafe(t *testing.T) {
 	require.Equal(t, callers*calls, links, "each call was made in a span of its own")
 	require.Len(t, o.requests(), int(sums["analytics.client.request.made"]))
 	srv.Close()
-	for deadline := time.Now().Add(10 * time.Second); goroutines() > before; runtime.Gosched() {
+	for deadline := time.Now().Add(time.Minute); goroutines() > before; runtime.Gosched() {
 		require.True(t, time.Now().Before(deadline), "goroutines are left")
 	}
 }

@@ -319,12 +319,12 @@ func TestRateLimit(t *testing.T) {
 func TestRateLimitHoldsAllBatches(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, mockserver.Config{})
-	s.input["sequences"] = []object{{"events": []object{event("one")}}, {"delayMs": 700, "events": []object{event("two"), event("three")}}}
-	s.fail(429, 1, http.Header{"Retry-After": {"2"}})
+	s.input["sequences"] = []object{{"events": []object{event("one")}}, {"delayMs": 4000, "events": []object{event("two"), event("three")}}}
+	s.fail(429, 1, http.Header{"Retry-After": {"6"}})
 	require.Equal(t, output{Success: true, SentBatches: 3}, s.run(t))
 	require.Len(t, s.at, 4)
 	for _, at := range s.at[1:] {
-		require.GreaterOrEqual(t, at.Sub(s.at[0]), 2*time.Second)
+		require.GreaterOrEqual(t, at.Sub(s.at[0]), 6*time.Second)
 	}
 }
 

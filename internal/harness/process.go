@@ -19,7 +19,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -37,25 +36,39 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// lastPort is the port that FreeAddress returned last. Tests run in several processes at
-// once, so each begins somewhere else.
-var lastPort atomic.Uint32
+// ports are those that FreeAddress has returned. Tests run in several processes at once:
+// each begins somewhere else, and holds the UDP port of the same number for as long as it
+// lives, so that no other process takes the address while no program listens on it.
+var ports struct {
+	mu   sync.Mutex // guards what follows
+	last uint32
+	held []net.PacketConn
+}
 
-func init() { lastPort.Store(rand.Uint32()) }
+func init() { ports.last = rand.Uint32() }
 
 // FreeAddress returns an address of the loopback interface on which nothing listens, and
-// never the same twice. Its port lies below those that systems give to outgoing
-// connections, so that it stays free until a program listens on it, and while that
-// program is started again.
+// which it returns to nobody else while this process lives. Its port lies below those that
+// systems give to outgoing connections, so that it stays free until a program listens on
+// it, and while that program is started again.
 func FreeAddress() (string, error) {
-	const first, ports = 12_000, 20_000
+	const first, count = 12_000, 20_000
+	ports.mu.Lock()
+	defer ports.mu.Unlock()
 	var err error
 	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(first+lastPort.Add(1)%ports)))
+		ports.last++
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(first+ports.last%count)))
+		var hold net.PacketConn
+		if hold, err = net.ListenPacket("udp", address); err != nil {
+			continue
+		}
 		var l net.Listener
 		if l, err = net.Listen("tcp", address); err == nil {
+			ports.held = append(ports.held, hold)
 			return address, l.Close()
 		}
+		_ = hold.Close()
 	}
 	return "", err
 }

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"encoding/hex"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -102,6 +103,20 @@ func (r *Receiver) Missing(l *Load) (missing int64) {
 		}
 	}
 	return missing
+}
+
+// A ClosedPort refuses connections until closeIt is called: it is the near end of a
+// connection, so that no other program can listen there.
+func ClosedPort() (address string, closeIt func() error, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		return "", nil, errors.Join(err, l.Close())
+	}
+	return conn.LocalAddr().String(), func() error { return errors.Join(conn.Close(), l.Close()) }, nil
 }
 
 // A DeadPort takes connections and never answers, as a server that hangs does.

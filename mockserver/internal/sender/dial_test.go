@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
@@ -195,15 +196,15 @@ func TestNameWithSeveralAddresses(t *testing.T) {
 	checkAttempt(t, post(t, s, "http://first.example:"+closed), webhook.Temporary, webhook.ReasonConnection, "none of its allowed addresses could be reached")
 }
 
-// closedPort returns a port of loopback at which nobody listens.
+// closedPort returns a port of loopback at which nobody listens during the test.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, closeIt, err := harness.ClosedPort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
+	t.Cleanup(func() { _ = closeIt() })
+	_, port, _ := net.SplitHostPort(address)
 	return port
 }
 

@@ -133,7 +133,7 @@ func run(t *testing.T, destinations ...tracking.Destination) (*engine.Collector,
 }
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

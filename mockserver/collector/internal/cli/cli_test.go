@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -137,11 +138,11 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 	}{
 		{"verify-empty", []string{"verify"}, 0},
 		{"calls-empty", []string{"calls"}, 0},
-		{"send-track", []string{"send", "track", "--event", "Signed Up", "--user-id", "u1", "--message-id", "m1", "--properties", "@" + properties, "--wait", "20s"}, 0},
-		{"send-page", []string{"send", "page", "--name", "Pricing\x1b[31m", "--anonymous-id", "a1", "--message-id", "m2", "--context", `{"ip":"1.2.3.4"}`, "--wait", "20s", "--json"}, 0},
+		{"send-track", []string{"send", "track", "--event", "Signed Up", "--user-id", "u1", "--message-id", "m1", "--properties", "@" + properties, "--wait", "1m"}, 0},
+		{"send-page", []string{"send", "page", "--name", "Pricing\x1b[31m", "--anonymous-id", "a1", "--message-id", "m2", "--context", `{"ip":"1.2.3.4"}`, "--wait", "1m", "--json"}, 0},
 		{"send-identify", []string{"send", "identify", "--user-id", "u2", "--traits", `{"plan":"Pro"}`}, 0},
 		{"send-group-json", []string{"send", "group", "--user-id", "u2", "--group-id", "g", "--json"}, 0},
-		{"send-alias", []string{"send", "alias", "--user-id", "u2", "--previous-id", "u1", "--wait", "20s"}, 0},
+		{"send-alias", []string{"send", "alias", "--user-id", "u2", "--previous-id", "u1", "--wait", "1m"}, 0},
 		{"calls", []string{"calls", "--id", "m1", "--id", "m2"}, 0},
 		{"calls-json", []string{"calls", "--id", "m1", "--json", "--state", "failed"}, 0},
 		{"calls-one", []string{"calls", "m2"}, 0},
@@ -156,9 +157,9 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 		{"replay-dry", []string{"replay", "gone", "--dry-run", "--type", "track", "--since", "1h"}, 0},
 		{"replay", []string{"replay", "gone", "--id", "m1"}, 0},
 		{"replay-json", []string{"replay", "crm", "--state", "delivered", "--text", "pricing", "--dry-run", "--json"}, 0},
-		{"delete-user", []string{"delete-user", "u1", "--file", members, "--id", "gdpr-1", "--wait", "20s"}, 1},
+		{"delete-user", []string{"delete-user", "u1", "--file", members, "--id", "gdpr-1", "--wait", "1m"}, 1},
 		{"delete-user-again", []string{"delete-user", "u3", "u2", "u1", "--id", "gdpr-1"}, 0},
-		{"delete-user-other", []string{"delete-user", "u3", "--id", "gdpr-1", "--wait", "20s"}, 1},
+		{"delete-user-other", []string{"delete-user", "u3", "--id", "gdpr-1", "--wait", "1m"}, 1},
 		{"delete-user-none", []string{"delete-user"}, 2},
 		{"deletions", []string{"deletions"}, 0},
 		{"deletions-one", []string{"deletions", "gdpr-1", "--state", "failed", "-n", "1"}, 0},
@@ -199,7 +200,7 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 		{"alias-no-previous", []string{"send", "alias", "--user-id", "u"}, 2},
 	} {
 		if step.name == "calls" { // those that were sent without --wait have ended too
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			_, err := srv.Wait(ctx, 5, mockserver.DeliveredTo("crm"))
 			cancel()
 			require.NoError(t, err)
@@ -214,7 +215,7 @@ func TestCommandsOnACollectorThatRuns(t *testing.T) {
 
 func waitLedger(t *testing.T, srv *mockserver.Server) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		ledgers, err := srv.Ledger(t.Context())
 		require.NoError(t, err)
 		if ledgers[0].Pending+ledgers[1].Pending == 0 {
@@ -241,10 +242,12 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Cleanup(srv.Close)
 		return srv.URL
 	}
-	closed := httptest.NewServer(nil)
-	closed.Close()
+	address, closeIt, err := harness.ClosedPort()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = closeIt() })
+	closed := "http://" + address
 	plain := serve(nil)
-	address, secure := strings.TrimPrefix(plain, "http://"), "https"+strings.TrimPrefix(plain, "http")
+	inUse, secure := strings.TrimPrefix(plain, "http://"), "https"+strings.TrimPrefix(plain, "http")
 	locked := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer right" {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -268,8 +271,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		code       int
 		want       string
 	}{
-		{name: "nothing listens", args: "status --url " + closed.URL, code: 1,
-			want: "nothing listens at " + closed.URL + ": start one with collector dev, or say where it is with --url"},
+		{name: "nothing listens", args: "status --url " + closed, code: 1,
+			want: "nothing listens at " + closed + ": start one with collector dev, or say where it is with --url"},
 		{name: "no TLS", args: "status --url " + secure, code: 1, want: secure + " listens without TLS: write --url with http://"},
 		{name: "no TLS for calls", args: "send track --event E --user-id u --url " + secure, code: 1, want: secure + " listens without TLS: write --url with http://"},
 		{name: "no URL", args: "status --url http://[::1", code: 2, want: `--url "http://[::1" is no URL: use one such as http://127.0.0.1:8765`},
@@ -287,8 +290,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{name: "secret without webhook", args: "dev --shared-secret x", code: 2, want: "--header and --shared-secret are for webhooks: add --webhook URL"},
 		{name: "no configuration", args: "serve", code: 2, want: "--config is not set: name a file, or begin with collector serve --example > collector.yaml"},
 		{name: "configuration that is not there", args: "serve --config nowhere.yaml", code: 1, want: "--config: open " + nowhere + ": no such file or directory"},
-		{name: "address in use", args: "dev --data " + t.TempDir() + " --listen " + address, code: 1,
-			want: "--listen " + address + ": another program listens there: end it, or choose another address"},
+		{name: "address in use", args: "dev --data " + t.TempDir() + " --listen " + inUse, code: 1,
+			want: "--listen " + inUse + ": another program listens there: end it, or choose another address"},
 		{name: "unknown write key", args: "send track --event E --user-id u --write-key another-key --url " + running, code: 1,
 			want: "the call was refused: no source has the write key ano…dfc42b51: name the key of one with --write-key or COLLECTOR_WRITE_KEY"},
 	} {
@@ -317,7 +320,7 @@ func TestCommandsReachACollectorWithTLS(t *testing.T) {
 	block := &pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}
 	require.NoError(t, os.WriteFile(authority, pem.EncodeToMemory(block), 0o600))
 	require.NoError(t, os.WriteFile(text, []byte("no certificate"), 0o600))
-	send := []string{"send", "track", "--event", "E", "--user-id", "u", "--wait", "20s"}
+	send := []string{"send", "track", "--event", "E", "--user-id", "u", "--wait", "1m"}
 	for _, step := range []struct {
 		name  string
 		args  []string

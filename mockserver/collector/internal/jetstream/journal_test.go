@@ -5,12 +5,12 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -164,8 +164,8 @@ func TestJournal(t *testing.T) {
 // reopen opens what a process leaves that is killed now: a copy of its files.
 func reopen(t testing.TB, dir string) *jetstream.Journal {
 	t.Helper()
-	left := t.TempDir()
-	if err := os.CopyFS(left, os.DirFS(dir)); err != nil {
+	left, err := harness.Copy(dir, t.TempDir)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return open(t, jetstream.Options{Dir: left})

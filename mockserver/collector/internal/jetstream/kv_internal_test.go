@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestWhatABucketHadLastIsMissed(t *testing.T) {
 	for _, bucket := range []string{record.BucketSettings, record.BucketState} {
 		t.Run(bucket, func(t *testing.T) {
-			dir, killed := t.TempDir(), t.TempDir()
+			dir := t.TempDir()
 			j, err := Open(t.Context(), Options{Dir: dir})
 			require.NoError(t, err)
 			settings, err := j.Settings(t.Context())
@@ -29,7 +30,8 @@ func TestWhatABucketHadLastIsMissed(t *testing.T) {
 			_, err = state.Update(t.Context(), "updated", []byte("1"), 0)
 			require.NoError(t, err)
 			require.NoError(t, state.Put(t.Context(), "put", []byte("1")))
-			require.NoError(t, os.CopyFS(killed, os.DirFS(dir)))
+			killed, err := harness.Copy(dir, t.TempDir)
+			require.NoError(t, err)
 			j.local.snapshots.mu.Unlock()
 			require.NoError(t, j.Close())
 

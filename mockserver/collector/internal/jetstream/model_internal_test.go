@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -209,13 +210,8 @@ func (l *life) kill() {
 
 func (l *life) copy() {
 	l.Helper()
-	left := l.TempDir()
-	for done := false; !done; { // the journal may rename a file meanwhile
-		done = os.CopyFS(left, os.DirFS(l.dir)) == nil
-		if !done {
-			left = l.TempDir()
-		}
-	}
+	left, err := harness.Copy(l.dir, l.TempDir)
+	l.no(err)
 	l.no(l.journal.Close())
 	l.dir = left
 }

@@ -25,7 +25,7 @@ func startNATS(t *testing.T) (url string) {
 	require.NoError(t, err)
 	nats.Start()
 	t.Cleanup(func() { nats.Shutdown(); nats.WaitForShutdown() })
-	require.True(t, nats.ReadyForConnections(20*time.Second))
+	require.True(t, nats.ReadyForConnections(time.Minute))
 	return nats.ClientURL()
 }
 

@@ -44,7 +44,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		return nil, err
 	}
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(),
-		chromedp.ExecPath(path), chromedp.UserDataDir(data),
+		chromedp.ExecPath(path), chromedp.UserDataDir(data), chromedp.WSURLReadTimeout(patience),
 		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
