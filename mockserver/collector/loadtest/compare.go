@@ -26,11 +26,11 @@ func newCompare() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		alone, err := b.arrivals(ctx, d, rate, false)
+		alone, cpu, err := b.arrivals(ctx, d, rate, false)
 		if err != nil {
 			return err
 		}
-		beside, err := b.arrivals(ctx, d, rate, true)
+		beside, _, err := b.arrivals(ctx, d, rate, true)
 		if err != nil {
 			return err
 		}
@@ -38,6 +38,7 @@ func newCompare() *cobra.Command {
 		fmt.Printf("%-60s %10.0f\n", "CPU of the collector for a million of them, in seconds", all.cpu.Seconds()*1e6)
 		fmt.Printf("%-60s %10v\n", fmt.Sprintf("from the answer to the arrival at %d a second, median", rate), percentile(alone, 50))
 		fmt.Printf("%-60s %10v\n", "… p99", percentile(alone, 99))
+		fmt.Printf("%-60s %10v\n", "… CPU of the collector for each", cpu.Round(time.Microsecond))
 		fmt.Printf("%-60s %10v\n", "… beside a destination that hangs, median", percentile(beside, 50))
 		fmt.Printf("%-60s %10v\n", "… p99", percentile(beside, 99))
 		fmt.Printf("%-60s %7d MB\n", "memory when idle", idle.last.RSS>>20)
@@ -92,25 +93,29 @@ func (b *bench) single(ctx context.Context, d time.Duration, senders int) (s sam
 	return newSample(c.Process, before, r.Distinct(), took)
 }
 
-// arrivals returns how long after its answer each call came, at a low rate, alone or
-// beside a destination that takes connections and never answers.
-func (b *bench) arrivals(ctx context.Context, d time.Duration, rate int, beside bool) (all []time.Duration, err error) {
+// arrivals returns how long after its answer each call came, at a low rate, and what CPU
+// one took, alone or beside a destination that takes connections and never answers.
+func (b *bench) arrivals(ctx context.Context, d time.Duration, rate int, beside bool) (all []time.Duration, cpu time.Duration, err error) {
 	r := verifying()
 	defer r.Close()
 	config := "destinations:\n" + signed("hook", r.URL)
 	if beside {
 		dead, closeDead, err := harness.DeadPort()
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		defer func() { _ = closeDead() }()
 		config += signed("hangs", "http://"+dead)
 	}
 	c, err := b.collector(config, false)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer c.Kill()
+	before, err := c.Usage()
+	if err != nil {
+		return nil, 0, err
+	}
 	calls := load(c.URL, 2, 1)
 	calls.Rate = rate
 	limited, cancel := context.WithTimeout(ctx, d)
@@ -118,11 +123,12 @@ func (b *bench) arrivals(ctx context.Context, d time.Duration, rate int, beside 
 	calls.Do(limited, d)
 	for deadline := time.Now().Add(10 * time.Second); r.Missing(calls) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%d calls did not arrive within 10 s", r.Missing(calls))
+			return nil, 0, fmt.Errorf("%d calls did not arrive within 10 s", r.Missing(calls))
 		}
 	}
+	s, err := newSample(c.Process, before, r.Distinct(), d)
 	for call := range calls.All {
 		all = append(all, max(0, r.At(call.ID).Sub(call.Answered))) // it may come before the answer
 	}
-	return all, nil
+	return all, s.cpu, err
 }

@@ -196,7 +196,7 @@ func (g *gate) want(more func()) (w journal.Want, at time.Time, ok bool) {
 	case g.breaker.state() == unreachable:
 		at = g.breaker.next(time.Now())
 		ok = at.IsZero() && g.isIdle()
-	case g.intake.takesAny(g.isIdle(), g.maxCalls):
+	case g.intake.takesAny(g.isIdle()):
 		ok = true
 	case g.intake.takesOtherLanes():
 		w, ok = g.queue.others(), true
@@ -210,7 +210,7 @@ func (g *gate) offerRoom() {
 	if g.intake.more == nil {
 		return
 	}
-	more := g.intake.takesAny(g.isIdle(), g.maxCalls) || g.intake.hasNewLane()
+	more := g.intake.takesAny(g.isIdle()) || g.intake.hasNewLane()
 	if g.breaker.state() == unreachable {
 		more = g.isIdle() // when the next probe is due may be known now
 	}

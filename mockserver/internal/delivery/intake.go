@@ -2,8 +2,7 @@ package delivery
 
 const (
 	// minEntries is how many entries of one destination are always worked at, if there
-	// are so many. What is beyond stays in the journal, unless their calls are fewer
-	// than may be under way.
+	// are so many. What is beyond stays in the journal while calls wait for their turn.
 	minEntries = 4
 	// maxHeldCalls bounds the calls of the entries that are worked at where another is
 	// leased beyond minEntries: if the process dies before an entry has ended, those of
@@ -46,9 +45,10 @@ func (in *intake) end(calls int, lastOfLane bool) {
 }
 
 // takesAny reports whether another entry should be leased, whichever it is: there are
-// few of them, or the gate is idle and their calls are fewer than may be under way.
-func (in *intake) takesAny(idle bool, maxCalls int) bool {
-	return in.entries < minEntries || idle && in.entries < maxCalls && in.calls <= maxHeldCalls
+// few of them, or the gate is idle and their calls are not too many. Most of them may have
+// ended, and wait for the journal to take their results.
+func (in *intake) takesAny(idle bool) bool {
+	return in.entries < minEntries || idle && in.calls <= maxHeldCalls
 }
 
 // takesOtherLanes reports whether another entry should be leased if it is of a lane that

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -14,19 +15,26 @@ import (
 )
 
 const (
+	// resultsEvery is how long after one message of outcomes the next is written, unless
+	// resultsCalls end before: each takes a write to the disk, and nobody waits for it but
+	// the entries that have ended, of which a destination may have more than that. If the
+	// process dies meanwhile, their calls are delivered again.
+	resultsEvery = 50 * time.Millisecond
+	resultsCalls = 128
 	// resultsBytes bounds one message of outcomes.
 	resultsBytes = 256 << 10
 	// resultsQueue is how many outcomes may wait to be written.
 	resultsQueue = 1024
 )
 
-// results writes outcomes. Those that come while one message is being written
-// share the next, and so a write to the disk.
+// results writes outcomes. Those that come within resultsEvery share a message, and so a
+// write to the disk; the first after a while is written at once.
 type results struct {
 	store   *store.Store
 	account *ledger.Ledger
 	queue   chan *pendingResult // never closed
 	number  uint64              // of writes; used by run alone
+	due     time.Time           // when the next may be written; used by run alone
 
 	mu    sync.RWMutex // held to read while an outcome is put into queue; guards ended
 	ended bool         // nobody takes from queue any longer
@@ -82,24 +90,47 @@ func (r *results) run() {
 		}
 		var group []*pendingResult
 		group, next = r.gather(first)
+		r.due = time.Now().Add(resultsEvery)
 		r.storeGroup(group)
 	}
 }
 
-// gather takes what waits, as far as it fits into one message.
+// gather takes what waits, and what comes until the group is due, as far as it fits into
+// one message.
 func (r *results) gather(first *pendingResult) (group []*pendingResult, next *pendingResult) {
-	group, size := []*pendingResult{first}, first.outcome.Size()
-	for {
-		select {
-		case p := <-r.queue:
-			if size += p.outcome.Size(); size > resultsBytes {
-				return group, p
-			}
-			group = append(group, p)
-		default:
+	timer := time.NewTimer(time.Until(r.due))
+	defer timer.Stop()
+	size, calls, due := 0, 0, false
+	for p := first; ; {
+		if size += p.outcome.Size(); size > resultsBytes && p != first {
+			return group, p
+		}
+		group, calls = append(group, p), calls+p.outcome.Calls()
+		due = due || calls >= resultsCalls
+		if p, due = r.take(timer, due); p == nil {
 			return group, nil
 		}
 	}
+}
+
+// take returns an outcome that waits, or comes until the group is due: nil if it is, and
+// none waits.
+func (r *results) take(timer *time.Timer, due bool) (p *pendingResult, isDue bool) {
+	select {
+	case p = <-r.queue:
+		return p, due
+	default:
+	}
+	if due {
+		return nil, true
+	}
+	select {
+	case p = <-r.queue:
+		return p, false
+	case <-timer.C:
+	case <-r.store.Ctx.Done():
+	}
+	return nil, true
 }
 
 // storeGroup writes a group and waits until the account has it: it may say that
