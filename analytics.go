@@ -399,6 +399,7 @@ func (c *Client) settings() (*settings, error) {
 		backo:    Backo,
 		middle:   c.middle,
 	}
+	s.log.hook = s.hooks.Log
 	s.FlushAt = either(c.Size, c.FlushAt, defaultFlushAt)
 	s.FlushAfter = either(c.Interval, c.FlushAfter, defaultFlushAfter)
 	s.MaxInFlight = orDefault(s.MaxInFlight, defaultMaxInFlight)

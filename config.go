@@ -13,6 +13,7 @@ import (
 
 	"github.com/segmentio/backo-go"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/hook"
 	"github.com/seed-45eadc4a/analytics-go/internal/wire"
 )
 
@@ -200,6 +201,12 @@ type Config struct {
 	// environment variable DEBUG if it names analytics: a comma-separated list of
 	// names, in which * stands for any text. Defaults to false.
 	Verbose bool
+
+	hooks hook.Hooks // set by other packages of this module
+}
+
+func init() {
+	hook.Set = func(config any, hooks hook.Hooks) { config.(*Config).hooks = hooks }
 }
 
 // settings are a Config and the fields of a Client at the first call, parsed and with

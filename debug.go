@@ -29,6 +29,7 @@ func debugEnabled(list string) bool {
 // the caller's writer is recovered.
 type logger struct {
 	out     *log.Logger
+	hook    func(debug bool, line string) // in place of out, unless nil
 	verbose bool
 	secrets redactor
 }
@@ -88,13 +89,22 @@ func (r redactor) redact(text string) string {
 
 // logf writes one line. Text from outside is an argument, never the format.
 func (l *logger) logf(format string, args ...interface{}) {
+	l.write(false, format, args...)
+}
+
+func (l *logger) write(debug bool, format string, args ...interface{}) {
 	defer func() { _ = recover() }() // of the caller's writer
-	_ = l.out.Output(2, l.secrets.redact(fmt.Sprintf(format, args...)))
+	line := l.secrets.redact(fmt.Sprintf(format, args...))
+	if l.hook != nil {
+		l.hook(debug, line)
+		return
+	}
+	_ = l.out.Output(3, line)
 }
 
 // debugf writes one line if DEBUG or Verbose asked for it.
 func (l *logger) debugf(format string, args ...interface{}) {
 	if l.verbose {
-		l.logf(format, args...)
+		l.write(true, format, args...)
 	}
 }

@@ -185,7 +185,15 @@ func (l *loop) retry(j *job, o outcome, now time.Time) {
 		l.nextPart(j)
 		return
 	}
-	j.due = now.Add(backoff(l.backo, max(b.failures, 1)))
+	j.due = now.Add(l.pause(max(b.failures, 1)))
+}
+
+// pause returns the wait after a number of failed attempts, at least one.
+func (l *loop) pause(failed int) time.Duration {
+	if l.hooks.Backoff != nil {
+		return l.hooks.Backoff(failed)
+	}
+	return backoff(l.backo, failed)
 }
 
 // putBack makes a batch start over after its last attempt, since the collector

@@ -126,9 +126,9 @@ func (s *sender) attempt(body []byte) (o outcome) {
 
 func (l *logger) logAttempt(o outcome, size int, took time.Duration) {
 	if o.err == nil {
-		l.logf("delivered a batch of %d bytes in %v", size, took)
+		l.debugf("delivered a batch of %d bytes in %v", size, took)
 	} else {
-		l.logf("an attempt to send a batch of %d bytes failed after %v: %v", size, took, o.err)
+		l.debugf("an attempt to send a batch of %d bytes failed after %v: %v", size, took, o.err)
 	}
 }
 

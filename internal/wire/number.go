@@ -8,6 +8,9 @@ import (
 	"strconv"
 )
 
+// AppendFloat appends f as a JSON number. NaN and the infinities are errors.
+func AppendFloat(dst []byte, f float64) ([]byte, error) { return appendFloat(dst, f, 64) }
+
 // appendFloat appends f in the shortest form that reads back as f, with an
 // exponent below 1e-6 and from 1e21 on. bits is the size of f's type.
 func appendFloat(dst []byte, f float64, bits int) ([]byte, error) {
