@@ -97,7 +97,7 @@ func TestNewWithConfigRefuses(t *testing.T) {
 	} {
 		c, err := analytics.NewWithConfig(key, config)
 		require.Nil(t, c, field)
-		refused, ok := err.(analytics.ConfigError) // as programs look at it
+		refused, ok := err.(analytics.ConfigError) //nolint:errorlint // as programs look at it
 		require.True(t, ok, field)
 		require.Equal(t, field, refused.Field)
 		require.Contains(t, err.Error(), "analytics.Config."+field)
@@ -285,7 +285,7 @@ func TestMaxRetriesAndRetryAfter(t *testing.T) {
 		require.EqualValues(t, 4, attempts.Load())
 		require.Equal(t, []int{0, 1, 2}, asked)
 		require.Len(t, e.failed, 1)
-		require.NoError(t, c.Close().(*client.UndeliveredError).Err)
+		require.ErrorContains(t, c.Close(), "1 call not delivered")
 		require.Equal(t, 4*time.Hour, time.Since(start))
 	})
 }
