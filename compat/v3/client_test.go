@@ -193,7 +193,8 @@ func TestCloseConcurrentSafe(t *testing.T) {
 	require.NoError(t, err)
 	var group sync.WaitGroup
 	var accepted, closes atomic.Int64
-	begun := make(chan struct{}, 4)
+	begun := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
 	for range 4 {
 		group.Go(func() {
 			for i := 0; ; i++ {
@@ -202,7 +203,7 @@ func TestCloseConcurrentSafe(t *testing.T) {
 					return
 				}
 				if accepted.Add(1); i == 50 {
-					begun <- struct{}{}
+					begin()
 				}
 			}
 		})
