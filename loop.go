@@ -2,8 +2,6 @@ package analytics
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -217,21 +215,6 @@ func (l *loop) handle(o outcome, now time.Time) {
 	default:
 		l.giveUp(j, DropRefused)
 	}
-}
-
-// pause returns how long to wait after an attempt that failed. It is called without mu:
-// Config.Backoff is the caller's code. If that panics, the wait is the default one.
-func (p *pipeline) pause(tries *retry.Tries, retryAfter time.Duration) (pause retry.Pause) {
-	defer func() {
-		if v := recover(); v != nil {
-			p.results.note(entry{
-				slog.LevelError, "backoff panicked", []slog.Attr{slog.String("panic", fmt.Sprint(v))},
-				fmt.Sprintf("Config.Backoff panicked: %v", v),
-			})
-			pause = (&retry.Policy{Backoff: retry.DefaultBackoff(), Persist: true}).Pause(tries, 0)
-		}
-	}()
-	return p.policy.Load().Pause(tries, retryAfter)
 }
 
 // retry makes a job wait for its next attempt, or drops its batch after the last one.
