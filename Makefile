@@ -24,12 +24,15 @@ lint: tools ## run the linters, and look for code that nothing reaches
 	done
 	@cd .tools && GOWORK=off go vet ./... && GOWORK=off go test ./...
 	@! $(TOOL_BIN)/deadcode -test $(addsuffix /...,$(MODULES)) | grep . || { echo "nothing reaches these functions, not even a test"; exit 1; }
-	@$(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - || { echo "the public API changed: if that is meant, run make api"; exit 1; }
+	@{ $(TOOL_BIN)/api $(API_PACKAGES) | diff -u api.txt - && $(TOOL_BIN)/api $(COMPAT) | diff -u $(COMPAT)/api.txt -; } || \
+		{ echo "the public API changed: if that is meant, run make api"; exit 1; }
 	@$(TOOL_BIN)/arrows -check $(UPWARDS) $(ARROW_DIRS)
 
 API_PACKAGES = . ./typed ./mockserver ./mockserver/tracking ./mockserver/webhook ./otelanalytics
-api: tools ## write the public API to api.txt
+COMPAT = ./compat/v3
+api: tools ## write the public API to api.txt, and that of programs for version 3 to compat/v3/api.txt
 	$(TOOL_BIN)/api $(API_PACKAGES) > api.txt
+	$(TOOL_BIN)/api $(COMPAT) > $(COMPAT)/api.txt
 
 UPWARDS = 0
 ARROW_DIRS = . ./mockserver/collector

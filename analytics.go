@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/segmentio/backo-go"
-
 	"github.com/seed-45eadc4a/analytics-go/internal/retry"
 	"github.com/seed-45eadc4a/analytics-go/internal/spool"
 )
@@ -446,6 +444,7 @@ func (c *Client) settings() (*settings, error) {
 		Attempts:     orDefault(s.MaxAttempts, retry.DefaultAttempts),
 		Persist:      s.MaxAttempts == 0 || s.Spool != "",
 		Backoff:      c.backoff(),
+		Exact:        s.Backoff != nil,
 		MaxBackoff:   orDefault(s.MaxTotalBackoffDuration, retry.DefaultMaxBackoff),
 		MaxRateLimit: orDefault(s.MaxRateLimitDuration, retry.DefaultMaxRateLimit),
 	})
@@ -462,12 +461,14 @@ func (c *Client) settings() (*settings, error) {
 }
 
 // backoff returns how long failed batches wait.
-func (c *Client) backoff() *backo.Backo {
+func (c *Client) backoff() func(retries int) time.Duration {
 	switch {
+	case c.config.Backoff != nil:
+		return c.config.Backoff
 	case Backo != nil && (c.version2 || Backo != version2Backo):
-		return Backo
+		return Backo.Duration
 	case c.version2:
-		return version2Backo
+		return version2Backo.Duration
 	}
 	return retry.DefaultBackoff()
 }

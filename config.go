@@ -59,7 +59,7 @@ var DefaultContext = map[string]interface{}{
 // another, which clients made by NewWithConfig use as well; without one they wait half a
 // second at first, twice as long each time, a minute at most. It is read at a client's
 // first call. The client shortens each wait at random by up to a quarter, so that many
-// clients do not come back at once.
+// clients do not come back at once. Config.Backoff is for one client.
 var Backo = version2Backo
 
 // version2Backo is what Backo is unless a program sets another.
@@ -140,6 +140,15 @@ type Config struct {
 	// Defaults to 10; New makes it 10.
 	MaxAttempts int
 
+	// Backoff, if set, returns how long a batch waits before it is sent again, after a
+	// number of retries that count: 0 for the first wait. The wait is taken as it is,
+	// without jitter; a negative one counts as 0. The collector's Retry-After comes before
+	// it. The client waits for Backoff, which must return soon and must not wait for the
+	// client; a panic in it is logged. With SettingsEndpoint it is called from two goroutines.
+	// Defaults to half a second that doubles up to a
+	// minute, each shortened at random by up to a quarter, unless a program has set Backo.
+	Backoff func(retries int) time.Duration
+
 	// MaxTotalBackoffDuration is how long after its first failure that counts a batch
 	// is sent for the last time. Its calls are dropped then, as DropExpired, also those
 	// in a Spool; a new process that opens the Spool begins anew. Defaults to 12 hours.
@@ -155,7 +164,7 @@ type Config struct {
 	// as https://cdn-settings.segment.com; /v1/projects/, the write key and /settings
 	// are appended. The client reads them once as it starts; its first batch waits for
 	// them, for two seconds at most. The httpConfig in them counts more than MaxAttempts,
-	// MaxTotalBackoffDuration, MaxRateLimitDuration and Backo. The service's libraries for
+	// MaxTotalBackoffDuration, MaxRateLimitDuration and Backoff. The service's libraries for
 	// servers make no such request. Defaults to none.
 	SettingsEndpoint string
 
@@ -275,7 +284,7 @@ type Config struct {
 	// are the same each time, with attributes.
 	//
 	//   - Error: "calls lost", with calls, reason, attempts, status and error, and
-	//     "callback panicked".
+	//     "callback panicked" and "backoff panicked".
 	//   - Warn: "batch refused", when a collector refuses a batch of which parts may be
 	//     accepted; "collector is not taking calls", for the first of a row of attempts
 	//     that failed; and what is wrong with Spool but costs no call.

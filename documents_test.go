@@ -221,6 +221,9 @@ func goCommand(t *testing.T, module, verb string, args []string) {
 func TestDocumentsNameWhatExists(t *testing.T) {
 	api, err := os.ReadFile("api.txt")
 	require.NoError(t, err)
+	compat, err := os.ReadFile("compat/v3/api.txt")
+	require.NoError(t, err)
+	api = append(api, compat...)
 	variables := map[string]string{"client": "Client", "Config": "Config", "srv": "(Server|View)"}
 	name := regexp.MustCompile(`\b(analytics|mockserver|webhook|client|srv|Config)\.([A-Z]\w*)`)
 	files, err := documents.Markdown(".")

@@ -177,10 +177,14 @@ func (l *loop) startDue(now, gate time.Time) (next time.Time) {
 func (l *loop) handle(o outcome, now time.Time) {
 	j := o.job
 	j.running = false
+	meaning := l.policy.Load().Classify(o.status)
+	var pause retry.Pause
+	if meaning == retry.Again && len(j.todo) > 0 && l.abandonAt.IsZero() {
+		pause = l.pause(&j.todo[0].tries, o.retryAfter)
+	}
 	l.mu.Lock()
 	defer l.unlock()
 	defer l.removeDone()
-	meaning := l.policy.Load().Classify(o.status)
 	if l.abandonAt.IsZero() && l.outage.changes(meaning, now) {
 		l.results.note(l.outage.entry(o.status, o.err))
 	}
@@ -205,7 +209,7 @@ func (l *loop) handle(o outcome, now time.Time) {
 	case !l.abandonAt.IsZero():
 		l.dropJob(j)
 	case meaning == retry.Again:
-		l.retry(j, o, now)
+		l.retry(j, pause, now)
 	case meaning == retry.Split:
 		l.refuse(j)
 	default:
@@ -215,8 +219,8 @@ func (l *loop) handle(o outcome, now time.Time) {
 
 // retry makes a job wait for its next attempt, or drops its batch after the last one.
 // The caller holds mu.
-func (l *loop) retry(j *job, o outcome, now time.Time) {
-	step, wait := l.policy.Load().Next(&j.todo[0].tries, o.retryAfter, l.stats.Delivered, now)
+func (l *loop) retry(j *job, pause retry.Pause, now time.Time) {
+	step, wait := l.policy.Load().Next(&j.todo[0].tries, pause, l.stats.Delivered, now)
 	switch step {
 	case retry.Exhausted:
 		l.giveUp(j, DropAttempts)

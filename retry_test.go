@@ -1,6 +1,7 @@
 package analytics_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log"
@@ -200,6 +201,37 @@ func TestWhichBackoff(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Config.Backoff is one client's own. It may use the client, and panic.
+func TestConfigBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := always(answer{status: 500})
+		var client *analytics.Client
+		var asked []int
+		var output bytes.Buffer
+		client = newClient(t, c, analytics.Config{MaxAttempts: 5, Logger: log.New(&output, "", 0), Backoff: func(retries int) time.Duration {
+			asked = append(asked, retries)
+			if retries == 0 {
+				require.EqualValues(t, 20, client.Stats().Pending)
+			}
+			if retries == 3 {
+				panic("out of range")
+			}
+			return time.Duration(retries-1) * time.Hour // negative at first
+		}})
+		track(t, client, "e", 20)
+		time.Sleep(2 * time.Hour)
+		require.ErrorContains(t, client.Shutdown(t.Context()), "20 calls not delivered")
+		require.Equal(t, []int{0, 1, 2, 3}, asked)
+		posts := c.all()
+		for i, want := range []time.Duration{0, 0, 0, time.Hour} {
+			require.Equal(t, want, posts[i].at.Sub(posts[0].at), "attempt %d", i)
+		}
+		last := posts[4].at.Sub(posts[3].at)
+		require.True(t, last >= 3*time.Second && last <= 4*time.Second, "by default: %v", last)
+		require.Contains(t, output.String(), "Config.Backoff panicked: out of range")
+	})
 }
 
 // While the collector is away, a client without MaxAttempts goes on for twelve hours.

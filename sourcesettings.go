@@ -41,7 +41,7 @@ func (p *pipeline) readSettings(ctx context.Context) {
 		}
 		step, wait := retry.Exhausted, time.Duration(0)
 		if policy.Classify(o.status) == retry.Again {
-			step, wait = policy.Next(&tries, o.retryAfter, 0, time.Now())
+			step, wait = policy.Next(&tries, p.pause(&tries, o.retryAfter), 0, time.Now())
 		}
 		if step != retry.Wait {
 			p.log.log(ctx, entry{

@@ -226,6 +226,21 @@ func (s *sender) readAnswer(res *http.Response) []byte {
 	return slices.Concat(s.answer, more)
 }
 
+// pause returns how long to wait after an attempt that failed. It is called without mu:
+// Config.Backoff is the caller's code. If that panics, the wait is the default one.
+func (p *pipeline) pause(tries *retry.Tries, retryAfter time.Duration) (pause retry.Pause) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.results.note(entry{
+				slog.LevelError, "backoff panicked", []slog.Attr{slog.String("panic", fmt.Sprint(v))},
+				fmt.Sprintf("Config.Backoff panicked: %v", v),
+			})
+			pause = (&retry.Policy{Backoff: retry.DefaultBackoff(), Persist: true}).Pause(tries, 0)
+		}
+	}()
+	return p.policy.Load().Pause(tries, retryAfter)
+}
+
 // answerError returns the error of an answer that is not a success. Text is the
 // server's.
 func (p *pipeline) answerError(status int, text []byte) error {

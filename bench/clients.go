@@ -11,6 +11,7 @@ import (
 	v3 "github.com/segmentio/analytics-go/v3"
 
 	analytics "github.com/seed-45eadc4a/analytics-go"
+	compat "github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
 // A client is a library under test. Calls may be made by many goroutines.
@@ -29,6 +30,7 @@ var clients = map[string]func(endpoint string, o setup) (*client, error){
 	"ours":    newOurs,
 	"spool":   newSpool,
 	"v3":      newV3,
+	"compat":  newCompat,
 	"posthog": newPosthog,
 	"append":  newAppender,
 	"copy":    newCopier,
@@ -124,6 +126,32 @@ func newV3(endpoint string, o setup) (*client, error) {
 				tracks[i] = v3Track(large, i)
 			}
 			return func(i int) error { return c.Enqueue(tracks[i%variety]) }
+		},
+		close: c.Close,
+	}, nil
+}
+
+// newCompat is the API of version 3 on ours. When it is full, which version 3 never is, a
+// producer waits.
+func newCompat(endpoint string, o setup) (*client, error) {
+	c, err := compat.NewWithConfig("bench-write-key", compat.Config{Endpoint: endpoint, BatchSize: o.batch, Logger: silent{}})
+	if err != nil {
+		return nil, err
+	}
+	return &client{
+		producer: func(large bool) func(int) error {
+			var tracks [variety]compat.Track
+			for i := range tracks {
+				tracks[i] = compatTrack(large, i)
+			}
+			return func(i int) error {
+				err := c.Enqueue(tracks[i%variety])
+				for o.patient && errors.Is(err, compat.ErrTooManyRequests) {
+					time.Sleep(time.Millisecond)
+					err = c.Enqueue(tracks[i%variety])
+				}
+				return err
+			}
 		},
 		close: c.Close,
 	}, nil

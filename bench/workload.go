@@ -8,6 +8,7 @@ import (
 	v3 "github.com/segmentio/analytics-go/v3"
 
 	analytics "github.com/seed-45eadc4a/analytics-go"
+	compat "github.com/seed-45eadc4a/analytics-go/compat/v3"
 )
 
 // mark is in the event's name and nowhere else, so that the collector can
@@ -98,6 +99,24 @@ func v3Track(large bool, i int) v3.Track {
 			UserAgent: userAgent,
 			App:       v3.AppInfo{Name: "storefront", Version: "4.12.0"},
 			Page:      v3.PageInfo{Path: "/checkout/thanks", Title: "Thank you"},
+		},
+	}
+}
+
+// compatTrack is v3Track in the types of compat/v3.
+func compatTrack(large bool, i int) compat.Track {
+	if !large {
+		return compat.Track{UserId: userID(i), Event: smallEvent, Properties: smallProperties(i)}
+	}
+	return compat.Track{
+		UserId: userID(i), Event: largeEvent,
+		Properties: largeProperties(i), Integrations: largeIntegrations(),
+		Context: &compat.Context{
+			IP:        net.ParseIP("203.0.113.24"),
+			Locale:    "nl-NL",
+			UserAgent: userAgent,
+			App:       compat.AppInfo{Name: "storefront", Version: "4.12.0"},
+			Page:      compat.PageInfo{Path: "/checkout/thanks", Title: "Thank you"},
 		},
 	}
 }

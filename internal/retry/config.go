@@ -77,7 +77,7 @@ func (p *Policy) apply(c *httpConfig) {
 		base, most := defaultBase, defaultCap
 		set(&base, b.BaseBackoffInterval, 100*time.Millisecond, 300*time.Second)
 		set(&most, b.MaxBackoffInterval, 100*time.Millisecond, day)
-		p.Backoff = backo.NewBacko(base, 2, 0, most)
+		p.Backoff, p.Exact = backo.NewBacko(base, 2, 0, most).Duration, false
 	}
 	set(&p.MaxBackoff, b.MaxTotalBackoffDuration, time.Minute, 7*day)
 	if b.JitterPercent != nil {

@@ -1,7 +1,8 @@
 // Package retry decides what becomes of a batch after an attempt to send it: by the
 // answer's status and headers, by what the batch has met before, and by the time. It
-// makes no request, keeps no time and knows no client; all of it is pure, but for the
-// jitter of [Policy.Next] and what it notes in a [Tries].
+// makes no request, keeps no time and knows no client; all of it is pure, but for what
+// [Policy.Pause] is told by [Policy.Backoff] and its jitter, and what [Policy.Next] notes
+// in a [Tries].
 //
 // It is the contract that the service's own libraries for servers have since 2026:
 //

@@ -35,7 +35,9 @@ const (
 
 // DefaultBackoff returns the waits of the service's libraries: half a second at first,
 // twice as long each time, a minute at most.
-func DefaultBackoff() *backo.Backo { return backo.NewBacko(defaultBase, 2, 0, defaultCap) }
+func DefaultBackoff() func(retries int) time.Duration {
+	return backo.NewBacko(defaultBase, 2, 0, defaultCap).Duration
+}
 
 // A Policy says when a batch is sent again, and for how long. It is not changed once it
 // is used.
@@ -45,8 +47,12 @@ type Policy struct {
 	// Persist has a batch whose Attempts are used up start over, if the receiver has
 	// taken no other meanwhile: then the batch is not what is wrong.
 	Persist bool
-	// Backoff is how long a batch waits after a failure that counts.
-	Backoff *backo.Backo
+	// Backoff returns how long a batch waits before it is sent again, after a number of
+	// retries that counted: 0 for the first wait. What is negative counts as 0.
+	Backoff func(retries int) time.Duration
+	// Exact takes the waits of Backoff as they are. Otherwise jitter makes each up to a
+	// quarter shorter.
+	Exact bool
 	// MaxBackoff is how long after its first failure that counts a batch is sent for
 	// the last time.
 	MaxBackoff time.Duration
@@ -58,7 +64,7 @@ type Policy struct {
 	others        [2]Verdict      // of a 4xx and a 5xx that is not in statuses; Delivered for the default
 	maxRetryAfter time.Duration   // 0 for the default
 	maxRateLimits int             // a batch is given up when it is asked to wait that often; 0 for never
-	jitter        float64         // the part by which a wait is longer or shorter; 0 for the default
+	jitter        float64         // the part by which a wait is longer or shorter; 0 for the default of Exact
 }
 
 // Classify returns what a status means for a batch. Status 0 is no answer: the
@@ -116,16 +122,39 @@ const (
 	Expired               // the batch is given up: its time is over
 )
 
-// Next notes a failed attempt in t, and returns what comes next and after how long. The
-// receiver asked to wait for retryAfter, 0 if it did not, and has taken a number of
-// calls so far, in whichever batches.
-func (p *Policy) Next(t *Tries, retryAfter time.Duration, taken int64, now time.Time) (Step, time.Duration) {
+// A Pause is how long a batch waits before it is sent again.
+type Pause struct {
+	wait  time.Duration
+	asked bool // by the receiver
+}
+
+// Pause returns how long a batch waits after an attempt that failed, of which t does not
+// know yet. The receiver asked to wait for retryAfter, 0 if it did not: then Pause calls
+// Backoff, unless the batch will be given up.
+func (p *Policy) Pause(t *Tries, retryAfter time.Duration) Pause {
+	if retryAfter > 0 {
+		return Pause{retryAfter, true}
+	}
+	var f failures
+	if t.failed != nil {
+		f = *t.failed
+	}
+	if f.round+1 >= p.Attempts && !p.Persist {
+		return Pause{}
+	}
+	return Pause{wait: p.wait(f.counted)}
+}
+
+// Next notes a failed attempt in t, and returns what comes next and after how long: the
+// pause, if the batch is sent again. The receiver has taken a number of calls so far, in
+// whichever batches.
+func (p *Policy) Next(t *Tries, pause Pause, taken int64, now time.Time) (Step, time.Duration) {
 	if t.failed == nil {
 		t.failed = &failures{}
 	}
 	f := t.failed
-	if retryAfter > 0 {
-		return p.limit(f, retryAfter, taken, now)
+	if pause.asked {
+		return p.limit(f, pause.wait, taken, now)
 	}
 	f.counted++
 	if f.round++; f.round == 1 {
@@ -134,16 +163,15 @@ func (p *Policy) Next(t *Tries, retryAfter time.Duration, taken int64, now time.
 	if f.counted == 1 {
 		f.failing = now
 	}
-	wait := p.wait(f.counted)
-	if now.Add(wait).Sub(f.failing) > p.MaxBackoff {
+	if now.Add(pause.wait).Sub(f.failing) > p.MaxBackoff {
 		return Expired, 0
 	}
 	if f.round < p.Attempts {
-		return Wait, wait
+		return Wait, pause.wait
 	}
 	if p.Persist && f.takenRound == taken {
 		f.round = 0
-		return StartOver, wait
+		return StartOver, pause.wait
 	}
 	return Exhausted, 0
 }
@@ -160,13 +188,16 @@ func (p *Policy) limit(f *failures, retryAfter time.Duration, taken int64, now t
 	return Wait, retryAfter
 }
 
-// wait returns how long a batch waits after a number of failures, at least one. The
-// jitter of backo has no effect at its cap, when many clients retry at once, so that
-// there is another: up to a quarter less.
-func (p *Policy) wait(failures int) time.Duration {
-	d := max(p.Backoff.Duration(failures-1), 0)
-	if p.jitter > 0 {
+// wait returns how long a batch waits after a number of retries. The jitter of backo has
+// no effect at its cap, when many clients retry at once, so that there is another: up to a
+// quarter less.
+func (p *Policy) wait(retries int) time.Duration {
+	d := max(p.Backoff(retries), 0)
+	switch {
+	case p.jitter > 0:
 		return time.Duration(float64(d) * (1 + p.jitter*(2*rand.Float64()-1)))
+	case p.Exact:
+		return d
 	}
 	return d - time.Duration(rand.Int64N(int64(d)/4+1))
 }

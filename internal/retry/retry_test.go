@@ -124,7 +124,7 @@ func TestBackoff(t *testing.T) {
 		least += full * 3 / 4
 		seen := map[time.Duration]bool{}
 		for range 100 {
-			d := p.wait(failed + 1)
+			d := p.wait(failed)
 			require.True(t, d <= full && d >= full*3/4, "%v of %v", d, full)
 			seen[d] = true
 		}
@@ -132,17 +132,21 @@ func TestBackoff(t *testing.T) {
 	}
 	require.Greater(t, least, 2*time.Minute)
 	require.LessOrEqual(t, p.wait(1_000_000), time.Minute)
-	require.Zero(t, (&Policy{Backoff: backo.NewBacko(0, 2, 0, 0)}).wait(1))
-	odd := &Policy{Backoff: backo.NewBacko(time.Second, 2, 5, time.Minute)}
+	require.Zero(t, (&Policy{Backoff: backo.NewBacko(0, 2, 0, 0).Duration}).wait(1))
+	odd := &Policy{Backoff: backo.NewBacko(time.Second, 2, 5, time.Minute).Duration}
 	require.GreaterOrEqual(t, odd.wait(3), time.Duration(0))
+	exact := &Policy{Backoff: func(retries int) time.Duration { return time.Duration(retries-1) * time.Second }, Exact: true}
+	for retries, want := range []time.Duration{0, 0, time.Second, 2 * time.Second} {
+		require.Equal(t, want, exact.wait(retries))
+	}
 }
 
 // Ten attempts by version 2's waits are enough for the restart of a collector.
 func TestVersion2OutlastsARestart(t *testing.T) {
-	p := &Policy{Backoff: backo.DefaultBacko()}
+	p := &Policy{Backoff: backo.DefaultBacko().Duration}
 	var least time.Duration
 	for failed := 1; failed < DefaultAttempts; failed++ {
-		least += min(p.Backoff.Duration(failed-1), 10*time.Second) * 3 / 4
+		least += min(p.Backoff(failed-1), 10*time.Second) * 3 / 4
 	}
 	require.Greater(t, least, 20*time.Second)
 }
@@ -156,7 +160,7 @@ type event struct {
 }
 
 func TestNext(t *testing.T) {
-	second := backo.NewBacko(time.Second, 1, 0, time.Second) // each wait is from 0.75 to 1 s
+	second := backo.NewBacko(time.Second, 1, 0, time.Second).Duration // each wait is from 0.75 to 1 s
 	base := Policy{Attempts: 3, Backoff: second, MaxBackoff: time.Hour, MaxRateLimit: time.Hour}
 	persist := base
 	persist.Persist = true
@@ -200,7 +204,7 @@ func TestNext(t *testing.T) {
 			now := noon
 			for i, e := range tt.events {
 				now = now.Add(e.after)
-				step, wait := tt.policy.Next(&tries, e.retryAfter, e.taken, now)
+				step, wait := tt.policy.Next(&tries, tt.policy.Pause(&tries, e.retryAfter), e.taken, now)
 				require.Equal(t, e.want, step, "event %d", i)
 				switch {
 				case step == Exhausted || step == Expired:
@@ -221,7 +225,7 @@ func TestTwelveHours(t *testing.T) {
 	var tries Tries
 	now, last := noon, noon
 	for {
-		step, wait := p.Next(&tries, 0, 0, now)
+		step, wait := p.Next(&tries, p.Pause(&tries, 0), 0, now)
 		if step == Expired {
 			break
 		}
@@ -235,7 +239,7 @@ func TestTwelveHours(t *testing.T) {
 }
 
 func TestFromSettings(t *testing.T) {
-	own := Policy{Attempts: 10, Persist: true, Backoff: backo.DefaultBacko(), MaxBackoff: time.Hour, MaxRateLimit: 2 * time.Hour}
+	own := Policy{Attempts: 10, Persist: true, Backoff: backo.DefaultBacko().Duration, Exact: true, MaxBackoff: time.Hour, MaxRateLimit: 2 * time.Hour}
 	settings := func(httpConfig string) []byte {
 		return []byte(`{"integrations":{"Segment.io":{"apiKey":"k","httpConfig":` + httpConfig + `},"Other":7},"plan":{}}`)
 	}
@@ -255,14 +259,16 @@ func TestFromSettings(t *testing.T) {
 		"rate limit, above bounds": {settings(`{"rateLimitConfig":{"maxRetryCount":1e300,"maxRetryInterval":1e300,"maxRateLimitDuration":1e300}}`), func(p *Policy) { p.maxRateLimits, p.maxRetryAfter, p.MaxRateLimit = 101, day, day }},
 		"attempts":                 {settings(`{"backoffConfig":{"maxRetryCount":3}}`), func(p *Policy) { p.Attempts, p.Persist = 4, false }},
 		"no retries":               {settings(`{"backoffConfig":{"maxRetryCount":0}}`), func(p *Policy) { p.Attempts, p.Persist = 1, false }},
-		"backoff":                  {settings(`{"backoffConfig":{"baseBackoffInterval":0.25,"maxBackoffInterval":3}}`), func(p *Policy) { p.Backoff = backo.NewBacko(250*time.Millisecond, 2, 0, 3*time.Second) }},
-		"backoff, base alone":      {settings(`{"backoffConfig":{"baseBackoffInterval":2}}`), func(p *Policy) { p.Backoff = backo.NewBacko(2*time.Second, 2, 0, time.Minute) }},
-		"backoff, disabled":        {settings(`{"backoffConfig":{"enabled":false,"maxRetryCount":3,"statusCodeOverrides":{"404":"retry"}}}`), func(*Policy) {}},
-		"time":                     {settings(`{"backoffConfig":{"maxTotalBackoffDuration":120}}`), func(p *Policy) { p.MaxBackoff = 2 * time.Minute }},
-		"time, below bounds":       {settings(`{"backoffConfig":{"maxTotalBackoffDuration":1}}`), func(p *Policy) { p.MaxBackoff = time.Minute }},
-		"jitter":                   {settings(`{"backoffConfig":{"jitterPercent":10}}`), func(p *Policy) { p.jitter = 0.1 }},
-		"classes":                  {settings(`{"backoffConfig":{"default4xxBehavior":"retry","default5xxBehavior":"drop"}}`), func(p *Policy) { p.others = [2]Verdict{Again, Refused} }},
-		"classes, not known":       {settings(`{"backoffConfig":{"default4xxBehavior":"ask"}}`), func(*Policy) {}},
+		"backoff": {settings(`{"backoffConfig":{"baseBackoffInterval":0.25,"maxBackoffInterval":3}}`), func(p *Policy) {
+			p.Backoff, p.Exact = backo.NewBacko(250*time.Millisecond, 2, 0, 3*time.Second).Duration, false
+		}},
+		"backoff, base alone": {settings(`{"backoffConfig":{"baseBackoffInterval":2}}`), func(p *Policy) { p.Backoff, p.Exact = backo.NewBacko(2*time.Second, 2, 0, time.Minute).Duration, false }},
+		"backoff, disabled":   {settings(`{"backoffConfig":{"enabled":false,"maxRetryCount":3,"statusCodeOverrides":{"404":"retry"}}}`), func(*Policy) {}},
+		"time":                {settings(`{"backoffConfig":{"maxTotalBackoffDuration":120}}`), func(p *Policy) { p.MaxBackoff = 2 * time.Minute }},
+		"time, below bounds":  {settings(`{"backoffConfig":{"maxTotalBackoffDuration":1}}`), func(p *Policy) { p.MaxBackoff = time.Minute }},
+		"jitter":              {settings(`{"backoffConfig":{"jitterPercent":10}}`), func(p *Policy) { p.jitter = 0.1 }},
+		"classes":             {settings(`{"backoffConfig":{"default4xxBehavior":"retry","default5xxBehavior":"drop"}}`), func(p *Policy) { p.others = [2]Verdict{Again, Refused} }},
+		"classes, not known":  {settings(`{"backoffConfig":{"default4xxBehavior":"ask"}}`), func(*Policy) {}},
 		"statuses": {settings(`{"backoffConfig":{"statusCodeOverrides":{"404":"retry","503":"drop","413":"drop","400":"retry","200":"retry","x":"drop","418":"ask"}}}`), func(p *Policy) {
 			p.statuses = map[int]Verdict{404: Again, 503: Refused, 413: Split, 400: Again}
 		}},
@@ -275,14 +281,23 @@ func TestFromSettings(t *testing.T) {
 			if len(got.statuses) == 0 {
 				got.statuses = nil
 			}
-			require.Equal(t, want, got)
+			requirePolicy(t, want, got)
 		})
 	}
 	for _, bad := range []string{``, `{`, `[]`, `{"integrations":[]}`, `{"integrations":{"Segment.io":[]}}`, string(settings(`[]`)), string(settings(`{"backoffConfig":{"maxRetryCount":"3"}}`))} {
 		got, err := own.FromSettings([]byte(bad))
 		require.Error(t, err, bad)
-		require.Equal(t, own, got)
+		requirePolicy(t, own, got)
 	}
+}
+
+// requirePolicy compares policies, and of the functions of their waits what they return.
+func requirePolicy(t *testing.T, want, got Policy) {
+	for retries := range 20 {
+		require.Equal(t, want.Backoff(retries), got.Backoff(retries))
+	}
+	want.Backoff, got.Backoff = nil, nil
+	require.Equal(t, want, got)
 }
 
 func TestOverridesCountMoreThanClasses(t *testing.T) {
@@ -309,7 +324,7 @@ func TestJitterOfSettings(t *testing.T) {
 	p := &Policy{Backoff: DefaultBackoff(), jitter: 0.1}
 	var waits []time.Duration
 	for range 1000 {
-		waits = append(waits, p.wait(2))
+		waits = append(waits, p.wait(1))
 	}
 	least, most := slices.Min(waits), slices.Max(waits)
 	require.True(t, least >= 900*time.Millisecond && most <= 1100*time.Millisecond, "%v to %v", least, most)

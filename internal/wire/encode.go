@@ -10,6 +10,15 @@ import (
 	"time"
 )
 
+// An Appender is a value that writes itself, as encoding/json would write it. Programs
+// have none, as they cannot name Buffer.
+type Appender interface {
+	AppendTo(dst Buffer) (Buffer, error)
+}
+
+// A Buffer is what an Appender appends to.
+type Buffer []byte
+
 // AppendMap appends m as a JSON object with sorted keys; a nil map is null.
 // An error is a *ValueError with the path of the value that caused it, which
 // starts with path. With an error, AppendMap returns dst unchanged.
@@ -239,6 +248,9 @@ func appendSorted[V any](dst []byte, m map[string]V, at PathHash, depth int,
 func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, error) {
 	if depth > MaxDepth {
 		return dst, ErrTooDeep
+	}
+	if a, ok := v.(Appender); ok {
+		return a.AppendTo(dst)
 	}
 	rv := reflect.ValueOf(v)
 	if hasMarshaler(rv.Type()) {

@@ -338,3 +338,27 @@ func TestAppendTime(t *testing.T) {
 		}
 	}
 }
+
+// point is an Appender, as another package of the module may have them.
+type point struct{ x, y float64 }
+
+func (p *point) AppendTo(dst Buffer) (Buffer, error) {
+	out, err := AppendFloat(append(dst, '['), p.x)
+	if err != nil {
+		return dst, err
+	}
+	if out, err = AppendFloat(append(out, ','), p.y); err != nil {
+		return dst, err
+	}
+	return append(out, ']'), nil
+}
+
+func TestAppender(t *testing.T) {
+	got, err := AppendMap([]byte("x"), map[string]interface{}{"a": 1, "at": &point{1.5, -2}, "b": []interface{}{&point{}}}, "m")
+	require.NoError(t, err)
+	require.Equal(t, `x{"a":1,"at":[1.5,-2],"b":[[0,0]]}`, string(got))
+
+	got, err = AppendMap([]byte("x"), map[string]interface{}{"at": []interface{}{&point{1, math.NaN()}}}, "m")
+	require.EqualError(t, err, "m.at[0]: NaN is not a JSON number")
+	require.Equal(t, "x", string(got))
+}

@@ -67,7 +67,7 @@ func integrationEnabled(body []byte, destination string) (bool, string) {
 	var options []byte
 	eachMemberOf(body, "integrations", func(key string, value []byte) {
 		switch key {
-		case "All":
+		case "All", "all": // the service's library for Go writes it so
 			all = value[0]
 		case integrationName:
 			ours, options = value[0], value

@@ -13,6 +13,8 @@ func TestRoute(t *testing.T) {
 	for integrations, reason := range map[string]string{
 		`{}`:                                  "",
 		`{"All":true}`:                        "",
+		`{"all":false,"Webhooks":true}`:       "",
+		`{"all":false}`:                       "integrations.All is false and Webhooks is not enabled by name",
 		`{"All":false}`:                       "integrations.All is false and Webhooks is not enabled by name",
 		`{"All":false,"Webhooks":true}`:       "",
 		`{"All":false,"Webhooks":{"a":1}}`:    "",

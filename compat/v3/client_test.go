@@ -1,0 +1,647 @@
+package analytics_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"math"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	client "github.com/seed-45eadc4a/analytics-go"
+	"github.com/seed-45eadc4a/analytics-go/compat/v3"
+	"github.com/seed-45eadc4a/analytics-go/mockserver"
+)
+
+const key = "a-write-key-of-some-length"
+
+// newServer starts a server without a network, for a bubble of synctest.
+func newServer(t *testing.T) *mockserver.Server {
+	return mockserver.RunT(t, mockserver.Config{InProcess: true})
+}
+
+// newClient returns a client of a server without a network.
+func newClient(t *testing.T, srv *mockserver.Server, config analytics.Config) analytics.Client {
+	config.Endpoint = srv.URL
+	if config.Transport == nil {
+		config.Transport = srv.Client().Transport
+	}
+	if config.Logger == nil {
+		config.Logger = new(lines)
+	}
+	c, err := analytics.NewWithConfig(key, config)
+	require.NoError(t, err)
+	return c
+}
+
+// lines is a logger that keeps what it gets.
+type lines struct {
+	mu           sync.Mutex
+	infos, wrong []string
+}
+
+func (l *lines) Logf(format string, args ...interface{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.infos = append(l.infos, fmt.Sprintf(format, args...))
+}
+
+func (l *lines) Errorf(format string, args ...interface{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
+}
+
+// ends is a callback that keeps what it gets.
+type ends struct {
+	mu        sync.Mutex
+	delivered []analytics.Message
+	failed    []analytics.Message
+	errs      []error
+}
+
+func (e *ends) Success(m analytics.Message) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.delivered = append(e.delivered, m)
+}
+
+func (e *ends) Failure(m analytics.Message, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.failed = append(e.failed, m)
+	e.errs = append(e.errs, err)
+}
+
+func track(i int) analytics.Track { return analytics.Track{UserId: fmt.Sprint("u", i), Event: "e"} }
+
+func TestNewWithConfigRefuses(t *testing.T) {
+	for field, config := range map[string]analytics.Config{
+		"Interval":   {Interval: -time.Second},
+		"BatchSize":  {BatchSize: -1},
+		"MaxRetries": {MaxRetries: -1},
+
+		"MaxTotalBackoffDuration": {MaxTotalBackoffDuration: -1},
+		"MaxRateLimitDuration":    {MaxRateLimitDuration: -1},
+		"ShutdownTimeout":         {ShutdownTimeout: -1},
+		"Endpoint":                {Endpoint: "://localhost:80"},
+		"DefaultContext":          {DefaultContext: &analytics.Context{Extra: map[string]interface{}{"f": func() {}}}},
+	} {
+		c, err := analytics.NewWithConfig(key, config)
+		require.Nil(t, c, field)
+		refused, ok := err.(analytics.ConfigError) //nolint:errorlint // as programs look at it
+		require.True(t, ok, field)
+		require.Equal(t, field, refused.Field)
+		require.Contains(t, err.Error(), "analytics.Config."+field)
+	}
+	_, err := analytics.NewWithConfig(key, analytics.Config{Interval: -time.Second})
+	require.EqualError(t, err, "analytics.NewWithConfig: negative time intervals are not supported (analytics.Config.Interval: -1000000000)")
+}
+
+func TestEnqueueRefusesIncompleteMessages(t *testing.T) {
+	srv := mockserver.RunT(t)
+	var e ends
+	c, err := analytics.NewWithConfig(key, analytics.Config{Endpoint: srv.URL, Callback: &e})
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		message analytics.Message
+		want    error
+		text    string
+	}{
+		{analytics.Alias{PreviousId: "p"}, analytics.FieldError{"analytics.Alias", "UserId", ""}, `analytics.Alias.UserId: invalid field value: ""`},
+		{analytics.Alias{UserId: "u"}, analytics.FieldError{"analytics.Alias", "PreviousId", ""}, ""},
+		{analytics.Group{UserId: "u"}, analytics.FieldError{"analytics.Group", "GroupId", ""}, ""},
+		{analytics.Group{GroupId: "g"}, analytics.FieldError{"analytics.Group", "UserId", ""}, ""},
+		{&analytics.Identify{}, analytics.FieldError{"analytics.Identify", "UserId", ""}, ""},
+		{analytics.Page{Name: "n"}, analytics.FieldError{"analytics.Page", "UserId", ""}, ""},
+		{analytics.Screen{Name: "n"}, analytics.FieldError{"analytics.Screen", "UserId", ""}, ""},
+		{analytics.Track{UserId: "u"}, analytics.FieldError{"analytics.Track", "Event", ""}, ""},
+		{&analytics.Track{Event: "e"}, analytics.FieldError{"analytics.Track", "UserId", ""}, ""},
+		{(*analytics.Track)(nil), nil, "analytics: the message is nil: *analytics.Track"},
+		{(*analytics.Alias)(nil), nil, "analytics: the message is nil: *analytics.Alias"},
+		{nil, nil, "analytics: the message is nil: <nil>"},
+		{event{"type": "track"}, analytics.FieldError{"analytics.Track", "Event", ""}, ""},
+		{event{"type": "alias", "userId": "u", "previousId": "p"}, nil, "messages with custom types cannot be enqueued: analytics_test.event"},
+	} {
+		err := c.Enqueue(tt.message)
+		if tt.want != nil {
+			require.Equal(t, tt.want, err)
+		}
+		if tt.text != "" {
+			require.EqualError(t, err, tt.text)
+		}
+	}
+	require.NoError(t, c.Close())
+	require.Empty(t, e.failed, "such a message is the caller's affair")
+	require.Empty(t, srv.Calls())
+}
+
+// event is a message of a program's own.
+type event map[string]interface{}
+
+func (e event) Validate() error { return analytics.ValidateFields(e) }
+
+func (e event) GetField(field string) (interface{}, bool) {
+	value, ok := e[field]
+	return value, ok
+}
+
+func TestValidateFields(t *testing.T) {
+	for _, tt := range []struct {
+		fields event
+		want   error
+	}{
+		{event{"type": "alias", "userId": "u", "previousId": "p"}, nil},
+		{event{"type": "alias", "userId": "u"}, analytics.FieldError{"analytics.Alias", "PreviousId", ""}},
+		{event{"type": "group", "anonymousId": "a", "groupId": "g"}, nil},
+		{event{"type": "group", "userId": "u"}, analytics.FieldError{"analytics.Group", "GroupId", ""}},
+		{event{"type": "identify", "userId": "u"}, nil},
+		{event{"type": "identify", "userId": 7}, analytics.FieldError{"analytics.Identify", "UserId", ""}},
+		{event{"type": "page", "anonymousId": "a"}, nil},
+		{event{"type": "page"}, analytics.FieldError{"analytics.Page", "UserId", ""}},
+		{event{"type": "screen", "userId": "u"}, nil},
+		{event{"type": "screen"}, analytics.FieldError{"analytics.Screen", "UserId", ""}},
+		{event{"type": "track", "userId": "u", "event": "e"}, nil},
+		{event{"type": "track", "userId": "u"}, analytics.FieldError{"analytics.Track", "Event", ""}},
+		{event{"userId": "u"}, analytics.FieldError{"analytics.Event", "Type", nil}},
+		{event{"type": "other"}, analytics.FieldError{"analytics.Event", "Type", "other"}},
+		{event{"type": 7}, analytics.FieldError{"analytics.Event", "Type", 7}},
+	} {
+		require.Equal(t, tt.want, analytics.ValidateFields(tt.fields), "%v", tt.fields)
+	}
+}
+
+func TestCloseTwice(t *testing.T) {
+	c := analytics.New(key)
+	require.NoError(t, c.Close())
+	require.True(t, c.Close() == analytics.ErrClosed)
+	require.True(t, c.Enqueue(track(0)) == analytics.ErrClosed)
+}
+
+func TestCloseConcurrentSafe(t *testing.T) {
+	srv := mockserver.RunT(t)
+	var e ends
+	c, err := analytics.NewWithConfig(key, analytics.Config{Endpoint: srv.URL, BatchSize: 7, Callback: &e})
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	var accepted, closes atomic.Int64
+	begun := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	for range 4 {
+		group.Go(func() {
+			for i := 0; ; i++ {
+				if err := c.Enqueue(track(i)); err != nil {
+					assert.Equal(t, analytics.ErrClosed, err)
+					return
+				}
+				if accepted.Add(1); i == 50 {
+					begin()
+				}
+			}
+		})
+	}
+	for range 2 {
+		group.Go(func() {
+			<-begun
+			if c.Close() == nil {
+				closes.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	require.EqualValues(t, 1, closes.Load())
+	require.Len(t, e.delivered, int(accepted.Load()))
+	require.Len(t, srv.Calls(), int(accepted.Load()))
+}
+
+// Version 3 loses what a request held that failed once while it was closed.
+func TestCloseDuringAnOutageLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		srv.Fail(mockserver.Fault{Status: http.StatusServiceUnavailable, Times: 5}, mockserver.Fault{Reset: true, Times: 2})
+		var e ends
+		c := newClient(t, srv, analytics.Config{Callback: &e})
+		for i := range 100 {
+			require.NoError(t, c.Enqueue(track(i)))
+		}
+		require.NoError(t, c.Close())
+		require.Len(t, srv.Calls(), 100)
+		require.Len(t, e.delivered, 100)
+		require.Empty(t, e.failed)
+	})
+}
+
+func TestShutdownTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		srv.Fail(mockserver.Fault{Hang: true, Times: mockserver.Always})
+		var e ends
+		c := newClient(t, srv, analytics.Config{Callback: &e, ShutdownTimeout: 3 * time.Second})
+		require.NoError(t, c.Enqueue(track(0)))
+		start := time.Now()
+		err := c.Close()
+		undelivered := (*client.UndeliveredError)(nil)
+		require.ErrorAs(t, err, &undelivered)
+		require.EqualValues(t, 1, undelivered.Calls())
+		require.Equal(t, 3*time.Second, time.Since(start))
+		require.Len(t, e.failed, 1)
+		require.Equal(t, "u0", e.failed[0].(analytics.Track).UserId)
+		dropped := (*client.DropError)(nil)
+		require.ErrorAs(t, e.errs[0], &dropped)
+		require.Equal(t, client.DropShutdown, dropped.Reason)
+	})
+}
+
+func TestMaxRetriesAndRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		var attempts atomic.Int64
+		srv.Fail(mockserver.Fault{Status: http.StatusBadGateway, Times: mockserver.Always, Match: func(*http.Request) bool {
+			attempts.Add(1)
+			return true
+		}})
+		var asked []int
+		var e ends
+		c := newClient(t, srv, analytics.Config{
+			Callback:   &e,
+			BatchSize:  1,
+			MaxRetries: 3,
+			RetryAfter: func(retries int) time.Duration {
+				asked = append(asked, retries)
+				return time.Duration(retries-1) * time.Hour // negative at first
+			},
+		})
+		start := time.Now()
+		require.NoError(t, c.Enqueue(track(0)))
+		time.Sleep(4 * time.Hour)
+		synctest.Wait()
+		require.EqualValues(t, 4, attempts.Load())
+		require.Equal(t, []int{0, 1, 2}, asked)
+		require.Len(t, e.failed, 1)
+		require.ErrorContains(t, c.Close(), "1 call not delivered")
+		require.Equal(t, 4*time.Hour, time.Since(start))
+	})
+}
+
+func TestRetryAfterThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		srv.Fail(mockserver.Fault{Status: http.StatusBadGateway})
+		var log lines
+		c := newClient(t, srv, analytics.Config{Logger: &log, RetryAfter: func(int) time.Duration { panic("ouch") }})
+		require.NoError(t, c.Enqueue(track(0)))
+		require.NoError(t, c.Close())
+		synctest.Wait()
+		require.Len(t, srv.Calls(), 1)
+		require.Contains(t, log.wrong, "backoff panicked panic=ouch")
+	})
+}
+
+// Version 3 returns nil for what it does not send, and tells the callback alone.
+func TestMessagesThatCannotBeQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		var e ends
+		var log lines
+		c := newClient(t, srv, analytics.Config{Callback: &e, Logger: &log})
+		require.NoError(t, c.Enqueue(analytics.Track{UserId: "u", Event: "fits", Properties: analytics.Properties{"x": strings.Repeat("x", 32_500)}}))
+
+		err := c.Enqueue(analytics.Track{UserId: "u", Event: "big", Properties: analytics.Properties{"x": strings.Repeat("x", 33_000)}})
+		require.ErrorIs(t, err, analytics.ErrMessageTooBig)
+		large := (*client.TooLargeError)(nil)
+		require.ErrorAs(t, err, &large)
+		require.Equal(t, "properties", large.Field)
+		synctest.Wait()
+		require.True(t, e.errs[0] == analytics.ErrMessageTooBig)
+		require.Equal(t, "big", e.failed[0].(analytics.Track).Event)
+
+		err = c.Enqueue(analytics.Identify{UserId: "u", Traits: analytics.Traits{"f": func() {}}})
+		unsupported := (*json.UnsupportedTypeError)(nil)
+		require.ErrorAs(t, err, &unsupported)
+		require.Contains(t, err.Error(), "traits.f")
+		synctest.Wait()
+		require.Equal(t, err, e.errs[1])
+
+		err = c.Enqueue(analytics.Page{UserId: "u", Context: &analytics.Context{Location: analytics.LocationInfo{Speed: math.NaN()}}})
+		require.ErrorContains(t, err, "context.location")
+		err = c.Enqueue(analytics.Page{UserId: "u", Context: &analytics.Context{IP: net.IP{1, 2}}})
+		require.ErrorContains(t, err, "context.ip")
+		err = c.Enqueue(analytics.Page{UserId: "u", Timestamp: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)})
+		require.ErrorContains(t, err, "timestamp")
+
+		require.NoError(t, c.Close())
+		require.Len(t, e.failed, 5)
+		require.Len(t, log.wrong, 5)
+		require.Len(t, e.delivered, 1)
+		require.Len(t, srv.Calls(), 1)
+	})
+}
+
+// Version 3 takes any amount of memory.
+func TestMemoryIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills 64 MiB")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		srv.Fail(mockserver.Fault{Hang: true, Times: mockserver.Always})
+		var e ends
+		c := newClient(t, srv, analytics.Config{Callback: &e, ShutdownTimeout: time.Second})
+		large := analytics.Track{UserId: "u", Event: "e", Properties: analytics.Properties{"x": strings.Repeat("x", 32_000)}}
+		var err error
+		accepted := 0
+		for ; err == nil && accepted < 5000; accepted++ {
+			err = c.Enqueue(large)
+		}
+		require.ErrorIs(t, err, analytics.ErrTooManyRequests)
+		require.ErrorIs(t, err, client.ErrQueueFull)
+		require.Greater(t, accepted, 1000)
+		synctest.Wait()
+		require.True(t, e.errs[0] == analytics.ErrTooManyRequests)
+		require.Error(t, c.Close())
+		require.Len(t, e.failed, accepted)
+	})
+}
+
+// What waits for the callback is bounded as well.
+func TestCallbackThatDoesNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		s := stuck{release: make(chan struct{})}
+		c := newClient(t, srv, analytics.Config{Callback: &s, ShutdownTimeout: time.Second})
+		bad := analytics.Track{UserId: "u", Event: "e", Properties: analytics.Properties{"f": func() {}}}
+		for range 1100 {
+			require.Error(t, c.Enqueue(bad))
+		}
+		synctest.Wait()
+		require.EqualValues(t, 1000, s.waiting.Load())
+		start := time.Now()
+		require.NoError(t, c.Close())
+		require.Equal(t, time.Second, time.Since(start))
+		close(s.release)
+	})
+}
+
+type stuck struct {
+	waiting atomic.Int64
+	release chan struct{}
+}
+
+func (s *stuck) Success(analytics.Message) {}
+func (s *stuck) Failure(analytics.Message, error) {
+	s.waiting.Add(1)
+	<-s.release
+}
+
+func TestCallbackGetsTheMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		srv.Fail(mockserver.Fault{Status: http.StatusUnauthorized, Times: 1})
+		var e ends
+		c := newClient(t, srv, analytics.Config{Callback: &e, BatchSize: 6})
+		now := time.Now()
+		at := now.Add(-time.Hour)
+		messages := []analytics.Message{
+			&analytics.Alias{PreviousId: "p", UserId: "u"},
+			analytics.Group{GroupId: "g", UserId: "u"},
+			analytics.Identify{UserId: "u"},
+			analytics.Page{UserId: "u"},
+			&analytics.Screen{UserId: "u"},
+			analytics.Track{UserId: "u", Event: "e", MessageId: "m", Timestamp: at, Properties: analytics.Properties{"a": 1}},
+		}
+		for range 2 {
+			for _, m := range messages {
+				require.NoError(t, c.Enqueue(m))
+			}
+			synctest.Wait()
+		}
+		require.Error(t, c.Close())
+		require.Len(t, e.failed, 6)
+		require.Len(t, e.delivered, 6)
+		alias := e.delivered[0].(analytics.Alias)
+		require.Equal(t, "alias", alias.Type)
+		require.Equal(t, now, alias.Timestamp)
+		call, ok := srv.Call(alias.MessageId)
+		require.True(t, ok)
+		require.Equal(t, "alias", call.Call.Type)
+		require.Equal(t, "group", e.delivered[1].(analytics.Group).Type)
+		require.Equal(t, "identify", e.delivered[2].(analytics.Identify).Type)
+		require.Equal(t, "page", e.delivered[3].(analytics.Page).Type)
+		require.Equal(t, "screen", e.delivered[4].(analytics.Screen).Type)
+		require.Equal(t, analytics.Track{Type: "track", UserId: "u", Event: "e", MessageId: "m", Timestamp: at, Properties: analytics.Properties{"a": 1}}, e.delivered[5])
+		require.Equal(t, e.delivered[5], e.failed[5])
+		require.Empty(t, messages[0].(*analytics.Alias).MessageId, "the caller's message is not written to")
+	})
+}
+
+// Messages of one id end in their order.
+func TestCallbackWithOneIDOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		var e ends
+		c := newClient(t, srv, analytics.Config{Callback: &e})
+		for i := range 3 {
+			require.NoError(t, c.Enqueue(analytics.Track{MessageId: "same", UserId: fmt.Sprint(i), Event: "e"}))
+		}
+		require.ErrorIs(t, c.Enqueue(analytics.Track{MessageId: "same", UserId: strings.Repeat("x", 33_000), Event: "e"}), analytics.ErrMessageTooBig)
+		require.NoError(t, c.Close())
+		require.Len(t, e.failed, 1)
+		require.Len(t, e.delivered, 3)
+		for i, m := range e.delivered {
+			require.Equal(t, fmt.Sprint(i), m.(analytics.Track).UserId)
+		}
+	})
+}
+
+// A caller may hold what its callback waits for, and a callback may enqueue, or panic.
+func TestCallbacksOfAllSorts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		var log lines
+		o := &odd{}
+		c := newClient(t, srv, analytics.Config{Callback: o, Logger: &log, BatchSize: 1})
+		o.client = c
+		o.mu.Lock()
+		require.Error(t, c.Enqueue(analytics.Track{UserId: "u", Event: "bad", Properties: analytics.Properties{"f": func() {}}}))
+		require.NoError(t, c.Enqueue(analytics.Track{UserId: "u", Event: "good"}))
+		o.mu.Unlock()
+		synctest.Wait()
+		require.NoError(t, c.Close())
+		require.Len(t, srv.Calls(mockserver.OfEvent("again")), 2)
+		var panics int
+		for _, line := range log.wrong {
+			if strings.Contains(line, "ouch") {
+				panics++
+			}
+		}
+		require.Equal(t, 4, panics, "%q", log.wrong)
+	})
+}
+
+type odd struct {
+	mu     sync.Mutex
+	client analytics.Client
+}
+
+func (o *odd) Success(m analytics.Message)            { o.end(m) }
+func (o *odd) Failure(m analytics.Message, err error) { o.end(m) }
+
+func (o *odd) end(m analytics.Message) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if m.(analytics.Track).Event != "again" {
+		_ = o.client.Enqueue(analytics.Track{UserId: "u", Event: "again"})
+	}
+	panic("ouch")
+}
+
+// A message can be changed and used again as soon as Enqueue has returned.
+func TestMessagesCanBeUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		c := newClient(t, srv, analytics.Config{})
+		m := &analytics.Track{UserId: "u", Properties: analytics.Properties{}, Context: &analytics.Context{Traits: analytics.Traits{}}}
+		for i := range 50 {
+			m.Event = fmt.Sprint("event ", i)
+			m.Properties["i"] = i
+			m.Context.Locale, m.Context.App.Name, m.Context.Traits["i"] = fmt.Sprint(i), fmt.Sprint(i), i
+			require.NoError(t, c.Enqueue(m))
+		}
+		require.NoError(t, c.Close())
+		for i := range 50 {
+			srv.Expect(t, mockserver.OfEvent(fmt.Sprint("event ", i)), mockserver.Like(fmt.Sprintf(
+				`{"properties":{"i":%d},"context":{"locale":"%d","app":{"name":"%d"},"traits":{"i":%d}}}`, i, i, i, i)))
+		}
+	})
+}
+
+func TestLoggerGetsLevels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		srv.Fail(mockserver.Fault{Status: http.StatusBadGateway, Body: "no " + key})
+		var log lines
+		c := newClient(t, srv, analytics.Config{Logger: &log, Verbose: true})
+		require.NoError(t, c.Enqueue(track(0)))
+		require.NoError(t, c.Close())
+		require.Equal(t, []string{`collector is not taking calls status=502 error="the collector answered 502 Bad Gateway: no a-w***"`}, log.wrong)
+		require.Len(t, log.infos, 4)
+		require.Contains(t, log.infos[0], "call queued type=track call=")
+		require.Contains(t, log.infos[0], `\"event\":\"e\"`)
+		require.Contains(t, log.infos[1], "attempt failed")
+		require.NotContains(t, log.infos[1], key)
+		require.Contains(t, log.infos[2], "batch delivered")
+		require.Contains(t, log.infos[3], "collector is taking calls again")
+
+		log = lines{}
+		srv.Fail(mockserver.Fault{Status: http.StatusUnauthorized})
+		c = newClient(t, srv, analytics.Config{Logger: &log})
+		require.NoError(t, c.Enqueue(track(0)))
+		require.Error(t, c.Close())
+		require.Empty(t, log.infos)
+		require.Len(t, log.wrong, 1)
+		require.Contains(t, log.wrong[0], "calls lost calls=1 reason=refused")
+	})
+}
+
+type panicking struct{}
+
+func (panicking) Logf(string, ...interface{})   { panic("ouch") }
+func (panicking) Errorf(string, ...interface{}) { panic("ouch") }
+
+func TestLoggerThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		c := newClient(t, srv, analytics.Config{Logger: panicking{}, Verbose: true})
+		require.NoError(t, c.Enqueue(track(0)))
+		require.Error(t, c.Enqueue(analytics.Track{UserId: "u", Event: "e", Properties: analytics.Properties{"f": func() {}}}))
+		require.NoError(t, c.Close())
+		require.Len(t, srv.Calls(), 1)
+	})
+}
+
+func TestStdLogger(t *testing.T) {
+	var out bytes.Buffer
+	l := analytics.StdLogger(log.New(&out, "app ", 0))
+	l.Logf("%d calls", 3)
+	l.Errorf("no %s", "100%")
+	require.Equal(t, "app INFO: 3 calls\napp ERROR: no 100%\n", out.String())
+}
+
+// The path of batches is appended whatever the endpoint ends in.
+func TestEndpoints(t *testing.T) {
+	for _, path := range []string{"", "/", "/proxy", "/proxy/batch", "/v1/import/"} {
+		synctest.Test(t, func(t *testing.T) {
+			var got string
+			c, err := analytics.NewWithConfig(key, analytics.Config{
+				Endpoint: "http://collector.example.com" + path,
+				Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					got = r.URL.String()
+					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+				}),
+			})
+			require.NoError(t, err)
+			require.NoError(t, c.Enqueue(track(0)))
+			require.NoError(t, c.Close())
+			require.Equal(t, "http://collector.example.com"+strings.TrimRight(path, "/")+"/v1/batch", got)
+		})
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestDefaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		c := newClient(t, srv, analytics.Config{})
+		start := time.Now()
+		require.NoError(t, c.Enqueue(track(0)))
+		srv.Within(time.Minute).Expect(t)
+		require.Equal(t, analytics.DefaultInterval, time.Since(start))
+		for i := range analytics.DefaultBatchSize {
+			require.NoError(t, c.Enqueue(track(i)))
+		}
+		synctest.Wait()
+		require.Len(t, srv.Calls(), 1+analytics.DefaultBatchSize, "a full batch does not wait")
+		require.Equal(t, analytics.DefaultInterval, time.Since(start))
+		require.NoError(t, c.Close())
+	})
+	require.Equal(t, "https://api.segment.io", analytics.DefaultEndpoint)
+}
+
+func TestDefaultContextIsNotWrittenTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		given := &analytics.Context{App: analytics.AppInfo{Name: "shop"}, Library: analytics.LibraryInfo{Name: "mine"}}
+		c := newClient(t, srv, analytics.Config{DefaultContext: given})
+		given.App.Name = "changed"
+		require.NoError(t, c.Enqueue(track(0)))
+		require.NoError(t, c.Close())
+		srv.Expect(t, mockserver.Like(`{"context":{"app":{"name":"shop"},"library":{"name":"analytics-go"}}}`))
+		require.Equal(t, "mine", given.Library.Name)
+	})
+}
+
+func TestNoWriteKey(t *testing.T) {
+	var e ends
+	c, err := analytics.NewWithConfig(" ", analytics.Config{Callback: &e, Logger: new(lines)})
+	require.NoError(t, err)
+	require.Equal(t, analytics.FieldError{"analytics.Track", "Event", ""}, c.Enqueue(analytics.Track{UserId: "u"}))
+	require.ErrorContains(t, c.Enqueue(track(0)), "the write key is empty")
+	require.NoError(t, c.Close())
+	require.Len(t, e.failed, 1)
+	require.True(t, errors.Is(c.Enqueue(track(0)), analytics.ErrClosed))
+	require.NotNil(t, analytics.New(""))
+}

@@ -1,0 +1,44 @@
+package analytics
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ConfigError is returned by NewWithConfig for a field of its Config that cannot be used.
+type ConfigError struct {
+	Reason string      // what is wrong with the value
+	Field  string      // the name of the field, such as "Interval"
+	Value  interface{} // what it was set to
+}
+
+// Error names the field, its value and what is wrong with it.
+func (e ConfigError) Error() string {
+	return fmt.Sprintf("analytics.NewWithConfig: %s (analytics.Config.%s: %#v)", e.Reason, e.Field, e.Value)
+}
+
+// FieldError is returned by Enqueue and Validate for a message that lacks a field.
+type FieldError struct {
+	Type  string      // the type of the message, such as "analytics.Track"
+	Name  string      // the name of the field, such as "UserId"
+	Value interface{} // what it is set to
+}
+
+// Error names the field and its value.
+func (e FieldError) Error() string {
+	return fmt.Sprintf("%s.%s: invalid field value: %#v", e.Type, e.Name, e.Value)
+}
+
+var (
+	// ErrClosed is returned by Enqueue after Close began, and by each Close but the first.
+	ErrClosed = errors.New("the client was already closed")
+
+	// ErrTooManyRequests says that 64 MiB of calls wait for the collector, so that no
+	// more are taken. Config.Callback gets this error; Enqueue returns one that wraps it.
+	ErrTooManyRequests = errors.New("too many requests are already in-flight")
+
+	// ErrMessageTooBig says that a message is over 32 KB, 32,768 bytes, as JSON.
+	// Config.Callback gets this error; Enqueue returns one that wraps it, as well as a
+	// *TooLargeError of the root package, which tells the size and the largest field.
+	ErrMessageTooBig = errors.New("the message exceeds the maximum allowed size")
+)
