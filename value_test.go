@@ -144,8 +144,11 @@ func TestValuePanics(t *testing.T) {
 func TestValueWithSpool(t *testing.T) {
 	dir := t.TempDir()
 	tried, cancel := context.WithCancel(t.Context())
-	down := &valued{collector: collector{decide: func(int, post) answer { cancel(); return answer{status: 503} }}}
-	client := newClient(t, down, analytics.Config{Spool: dir, Value: requestOf, CloseTimeout: time.Millisecond})
+	down := &valued{collector: collector{decide: func(int, post) answer { return answer{status: 503} }}}
+	client := newClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+		defer cancel()
+		return down.RoundTrip(r)
+	}), analytics.Config{Spool: dir, Value: requestOf, CloseTimeout: time.Millisecond})
 	require.NoError(t, client.Enqueue(withRequest(t.Context(), "1"), &analytics.Track{Event: "a", UserId: "u"}))
 	require.Error(t, client.Flush(tried))
 	require.Error(t, client.Close())
@@ -153,8 +156,11 @@ func TestValueWithSpool(t *testing.T) {
 
 	up := &valued{}
 	var got []analytics.Result
-	client = newClient(t, up, analytics.Config{Spool: dir, Value: requestOf, Callback: func(r analytics.Result) { got = append(got, r) }})
+	config := analytics.Config{Spool: dir, Value: requestOf, Callback: func(r analytics.Result) { got = append(got, r) }}
+	client = newClient(t, up, config)
 	require.NoError(t, client.Flush(t.Context()))
+	require.NoError(t, client.Close())
+	client = newClient(t, up, config) // the one before may have read back what was made right after its Flush
 	require.NoError(t, client.Enqueue(withRequest(t.Context(), "2"), &analytics.Track{Event: "b", UserId: "u", Message: analytics.Message{MessageId: "b"}}))
 	require.NoError(t, client.Close())
 	require.Equal(t, []string{"[a] [<nil>]", "[b] [2]"}, up.seen)

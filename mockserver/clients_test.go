@@ -43,11 +43,11 @@ func needClients(t *testing.T) {
 	if !required {
 		t.Skipf("the client libraries are not installed: run npm install in mockserver/%s, or set REQUIRE_NODE=1", clients)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	// Not npm ci: it refuses a lock file without addresses that has packages for
 	// other platforms.
-	install := exec.CommandContext(ctx, "npm", "install")
+	install := exec.CommandContext(ctx, "npm", "install", "--fetch-retries=5")
 	install.Dir = clients
 	if out, err := install.CombinedOutput(); err != nil {
 		missing("npm install: %v\n%s", err, out)

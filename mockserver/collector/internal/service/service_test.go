@@ -210,7 +210,11 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	require.NoError(t, s.collector.Pause(t.Context(), "hook"))
 	require.True(t, send(s.URL(), "web-key", "d", 1))
 
-	_, text := get(t, http.DefaultClient, s.AdminURL()+"/metrics", "")
+	text := ""
+	waitFor(t, func() bool { // an end is counted a moment after the account has it
+		_, text = get(t, http.DefaultClient, s.AdminURL()+"/metrics", "")
+		return strings.Contains(text, `result="delivered"} 3`) && strings.Contains(text, `result="failed"} 2`)
+	})
 	for _, want := range []string{
 		`collector_calls_accepted_total{source="web"} 6`,
 		`collector_calls_repeated_total{source="web"} 3`,

@@ -22,7 +22,7 @@ func npmFile(t *testing.T, path string) string {
 	t.Helper()
 	path = filepath.Join("node_modules", path)
 	if _, err := os.Stat(path); err != nil {
-		out, err := exec.CommandContext(t.Context(), "npm", "install", "--no-audit", "--no-fund", "--no-package-lock").CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), "npm", "install", "--fetch-retries=5", "--no-audit", "--no-fund", "--no-package-lock").CombinedOutput()
 		if err != nil && os.Getenv("REQUIRE_NPM") != "1" {
 			t.Skipf("npm cannot fetch %s: %v\n%s", path, err, out)
 		}

@@ -26,7 +26,7 @@ import (
 // patience is how long something that must happen may take, and brief how long
 // we look for what must not.
 const (
-	patience = 20 * time.Second
+	patience = time.Minute
 	brief    = 50 * time.Millisecond
 )
 
@@ -232,9 +232,6 @@ func retries(t *testing.T, o Options) {
 	at := time.Now().Add(300 * time.Millisecond)
 	finish(t, l, at, tracking.StatePending, tracking.StateDelivered, tracking.StatePending)
 	wantLedger(t, j, "d", 3, 1, 0, 0, 2)
-	if time.Until(at) > 2*brief { // else this machine is too slow to see it
-		none(t, r)
-	}
 	l = next(t, r)
 	require.False(t, time.Now().Before(at), "the retry came early")
 	require.Equal(t, []string{"m-0", "m-2"}, ids(l))
@@ -605,9 +602,9 @@ func reopen(t *testing.T, o Options) {
 	}
 	finish(t, next(t, r), time.Time{}, tracking.StateDelivered)
 	finish(t, next(t, r), time.Time{}, tracking.StateFailed)
-	finish(t, next(t, r), time.Now().Add(200*time.Millisecond), tracking.StatePending)
-	held := next(t, r)
+	later, held := next(t, r), next(t, r)
 	require.Equal(t, []string{"held-0"}, ids(held))
+	finish(t, later, time.Now().Add(200*time.Millisecond), tracking.StatePending)
 	wantLedger(t, j, "d", 5, 1, 1, 0, 3)
 	since := r.Since()
 
