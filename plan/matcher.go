@@ -1,8 +1,8 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
+	"maps"
 	"math"
 	"math/big"
 	"slices"
@@ -24,11 +24,11 @@ import (
 // call has as its properties, or its traits if it is an identify or group call; nil if it
 // has none. call and member must be JSON.
 func (p *Plan) Accepts(callType, name string, call, member []byte) bool {
-	if !p.types[callType] {
-		return callType != ""
-	}
 	e := p.Find(callType, name)
-	return e != nil && e.rule.accepts(call, member) && (p.common == nil || p.common.accepts(call, member))
+	if e == nil {
+		return callType != "" && !p.types[callType]
+	}
+	return e.rule.accepts(call, member) && (p.common == nil || p.common.accepts(call, member))
 }
 
 // accepts reports whether a rule surely accepts a call.
@@ -71,23 +71,54 @@ type matcher struct {
 	types  valueType // that are accepted; 0 for all
 	enum   []string  // the JSON of values that are accepted; nil for all
 
-	pattern              *steppingPattern // nil for any text
-	format               func(text []byte) bool
-	minLength, maxLength int // in characters
+	pattern              *steppingPattern       // nil for any text
+	quick                func(text []byte) bool // nil where it has no quick format
+	format               func(text string) bool // nil where it has a quick one, or none
+	minLength, maxLength int                    // in characters
+	anyText              bool                   // none of these holds
 	bounds               []bound
 
 	minItems, maxItems int
 	items              *matcher
 
-	members  []memberMatcher
-	places   map[string]int // of members, by name
-	required uint64         // a bit for each place
-	others   *matcher       // for members of other names
+	members  []memberMatcher // by name
+	places   map[string]int  // of members, if they are many
+	required uint64          // the bits of members
+	others   *matcher        // for members of other names
 }
 
 type memberMatcher struct {
 	name  string
 	value *matcher
+	bit   uint64 // of one that is required, else 0
+}
+
+// fewMembers is how many are looked through; more are looked up.
+const fewMembers = 16
+
+// place returns the place of a member, or how many there are if it is not among them. from
+// is the place where most senders have it, who write members in one order.
+func (m *matcher) place(name []byte, from int) int {
+	if len(m.members) > fewMembers {
+		if from < len(m.members) && m.members[from].name == string(name) {
+			return from
+		}
+		if place, known := m.places[string(name)]; known {
+			return place
+		}
+		return len(m.members)
+	}
+	for i := from; i < len(m.members); i++ {
+		if m.members[i].name == string(name) {
+			return i
+		}
+	}
+	for i := range m.members[:min(from, len(m.members))] {
+		if m.members[i].name == string(name) {
+			return i
+		}
+	}
+	return len(m.members)
 }
 
 // A bound is a minimum, or a maximum.
@@ -172,7 +203,7 @@ func (m *matcher) takes(t valueType) bool { return m.types == 0 || m.types&t != 
 
 func (m *matcher) matchObject(b []byte, i int) int {
 	missing, next := m.required, 0
-	if i = skipSpace(b, i+1); i < len(b) && b[i] == '}' {
+	if i = nextByte(b, i+1); i < len(b) && b[i] == '}' {
 		return ended(i+1, missing == 0)
 	}
 	for i < len(b) && b[i] == '"' {
@@ -181,29 +212,20 @@ func (m *matcher) matchObject(b []byte, i int) int {
 			return -1
 		}
 		name := b[i+1 : end-1]
-		if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
+		if i = nextByte(b, end); i >= len(b) || b[i] != ':' {
 			return -1
 		}
 		value := m.others
-		// Most senders write members in one order.
-		if next >= len(m.members) || m.members[next].name != string(name) {
-			place, known := m.places[string(name)]
-			if !known {
-				if place = len(m.members); !utf8.Valid(name) {
-					return -1 // it stands for another name
-				}
-			}
-			next = place
+		if place := m.place(name, next); place < len(m.members) {
+			value, next = m.members[place].value, place+1
+			missing &^= m.members[place].bit
+		} else if !utf8.Valid(name) {
+			return -1 // it stands for another name
 		}
-		if next < len(m.members) {
-			value = m.members[next].value
-			missing &^= 1 << next
-			next++
-		}
-		if i = value.match(b, skipSpace(b, i+1)); i < 0 {
+		if i = value.match(b, nextByte(b, i+1)); i < 0 {
 			return -1
 		}
-		if i = skipSpace(b, i); i >= len(b) {
+		if i = nextByte(b, i); i >= len(b) {
 			return -1
 		}
 		if b[i] == '}' {
@@ -212,7 +234,7 @@ func (m *matcher) matchObject(b []byte, i int) int {
 		if b[i] != ',' {
 			return -1
 		}
-		i = skipSpace(b, i+1)
+		i = nextByte(b, i+1)
 	}
 	return -1
 }
@@ -226,7 +248,7 @@ func ended(end int, ok bool) int {
 
 func (m *matcher) matchArray(b []byte, i int) int {
 	n := 0
-	if i = skipSpace(b, i+1); i < len(b) && b[i] == ']' {
+	if i = nextByte(b, i+1); i < len(b) && b[i] == ']' {
 		return ended(i+1, m.minItems <= 0)
 	}
 	for {
@@ -234,7 +256,7 @@ func (m *matcher) matchArray(b []byte, i int) int {
 			return -1
 		}
 		n++
-		if i = skipSpace(b, i); i >= len(b) {
+		if i = nextByte(b, i); i >= len(b) {
 			return -1
 		}
 		if b[i] == ']' {
@@ -243,23 +265,24 @@ func (m *matcher) matchArray(b []byte, i int) int {
 		if b[i] != ',' {
 			return -1
 		}
-		i = skipSpace(b, i+1)
+		i = nextByte(b, i+1)
 	}
 }
 
 func (m *matcher) matchString(b []byte, i int) int {
 	end, plain := skipString(b, i)
-	if end < 0 || m.pattern == nil && m.format == nil && m.minLength == 0 && m.maxLength == math.MaxInt {
+	if end < 0 || m.anyText {
 		return end
 	}
 	text := b[i+1 : end-1]
-	if !plain || !utf8.Valid(text) {
+	// A character is a byte at least.
+	if !plain || m.minLength > 0 && utf8.RuneCount(text) < m.minLength || len(text) > m.maxLength && utf8.RuneCount(text) > m.maxLength {
 		return -1
 	}
-	if n := utf8.RuneCount(text); n < m.minLength || n > m.maxLength {
+	if m.quick != nil && !m.quick(text) || (m.pattern != nil || m.format != nil) && !utf8.Valid(text) {
 		return -1
 	}
-	if m.pattern != nil && !m.pattern.Match(text) || m.format != nil && !m.format(text) {
+	if m.pattern != nil && !m.pattern.Match(text) || m.format != nil && !m.format(string(text)) {
 		return -1
 	}
 	return end
@@ -300,23 +323,24 @@ func (l bound) holds(value float64, exact bool) bool {
 // skipString returns the end of the string that begins at i, or -1, and whether its text
 // is as it stands there, without escapes.
 func skipString(b []byte, i int) (end int, plain bool) {
-	start := i + 1
-	n := bytes.IndexByte(b[start:], '"')
-	if n < 0 {
-		return -1, false
-	}
-	if bytes.IndexByte(b[start:start+n], '\\') < 0 {
-		return start + n + 1, true
-	}
-	for i = start; i < len(b); i++ {
+	plain = true
+	for i++; i < len(b); i++ {
 		switch b[i] {
 		case '"':
-			return i + 1, false
+			return i + 1, plain
 		case '\\':
-			i++
+			i, plain = i+1, false
 		}
 	}
 	return -1, false
+}
+
+// nextByte returns where the next byte is that is no white space. Mostly there is none.
+func nextByte(b []byte, i int) int {
+	if i < len(b) && b[i] > ' ' {
+		return i
+	}
+	return skipSpace(b, i)
 }
 
 // skipNumber returns the end of the number that begins at i, or -1, and its type.
@@ -495,6 +519,7 @@ func (m *matcher) addEnum(s *jsonschema.Schema) bool {
 }
 
 func (m *matcher) addTexts(s *jsonschema.Schema) bool {
+	m.anyText = s.MinLength == nil && s.MaxLength == nil && s.Pattern == nil && (s.Format == nil || s.Format.Name == stepFormat)
 	if s.MinLength != nil {
 		m.minLength = *s.MinLength
 	}
@@ -511,12 +536,12 @@ func (m *matcher) addTexts(s *jsonschema.Schema) bool {
 	if s.Format == nil || s.Format.Name == stepFormat {
 		return true
 	}
-	check := formats.All()[s.Format.Name]
-	m.format = formats.Quick[s.Format.Name]
-	if m.format == nil && check != nil {
-		m.format = func(text []byte) bool { return check(string(text)) == nil }
+	if m.quick = formats.Quick[s.Format.Name]; m.quick == nil {
+		check := formats.All()[s.Format.Name]
+		m.format = func(text string) bool { return check(text) == nil }
+		return check != nil
 	}
-	return m.format != nil
+	return true
 }
 
 func (m *matcher) addBounds(s *jsonschema.Schema) bool {
@@ -567,25 +592,19 @@ func (c matcherCompiler) addMembers(m *matcher, s *jsonschema.Schema) bool {
 	if len(s.Required) > maxRequired {
 		return false
 	}
-	// Those that are required come first, so that their places have bits.
-	names := slices.Clone(s.Required)
+	names := slices.AppendSeq(slices.Clone(s.Required), maps.Keys(s.Properties))
 	slices.Sort(names)
-	names = slices.Compact(names)
-	m.required = 1<<len(names) - 1
-	var optional []string
-	for name := range s.Properties {
-		if !slices.Contains(names, name) {
-			optional = append(optional, name)
-		}
-	}
-	slices.Sort(optional)
 	m.places = map[string]int{}
-	for i, name := range append(names, optional...) {
-		value := m.others
+	for i, name := range slices.Compact(names) {
+		member := memberMatcher{name: name, value: m.others}
 		if of, planned := s.Properties[name]; planned {
-			value = c.compile(of, 0)
+			member.value = c.compile(of, 0)
 		}
-		m.members, m.places[name] = append(m.members, memberMatcher{name, value}), i
+		if slices.Contains(s.Required, name) {
+			member.bit = m.required + 1
+			m.required |= member.bit
+		}
+		m.members, m.places[name] = append(m.members, member), i
 	}
 	return true
 }

@@ -64,7 +64,11 @@ func (p *plans) Judge(c *tracking.Call, member []byte) ingest.Verdict {
 	if s == nil {
 		return ingest.Verdict{}
 	}
-	return ingest.Verdict{Violations: s.judge(c, member), Reject: s.OnViolation == config.Reject, ReportTo: s.ViolationsTo}
+	violations := s.judge(c, member)
+	if violations == nil {
+		return ingest.Verdict{}
+	}
+	return ingest.Verdict{Violations: violations, Reject: s.OnViolation == config.Reject, ReportTo: s.ViolationsTo}
 }
 
 // of returns the plan that a call is held against, or nil. Calls that tell of violations
@@ -72,7 +76,7 @@ func (p *plans) Judge(c *tracking.Call, member []byte) ingest.Verdict {
 func (p *plans) of(c *tracking.Call) *sourcePlan {
 	now := p.inUse.Load()
 	s := now.bySource[c.Source]
-	if s != nil && now.told[c.Source] && c.Type == "track" && c.Event == ingest.ViolationEvent {
+	if s != nil && c.Event == ingest.ViolationEvent && c.Type == "track" && now.told[c.Source] {
 		return nil
 	}
 	return s
