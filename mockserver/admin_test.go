@@ -350,7 +350,7 @@ func TestSourcesAreNamedByTheirWriteKeyWhereAnyIsTaken(t *testing.T) {
 // TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown: as after a restart.
 func TestWhatBecameOfACallBeforeItWasHeardOfIsNotKnown(t *testing.T) {
 	history := history.New(0)
-	history.RecordUnknown()
+	history.RecordUnknown(func(*tracking.Call) {})
 	srv := mockserver.RunEngine(t, engine.Config{
 		History: history, Sources: []tracking.Source{{Name: "web", WriteKey: "key"}},
 		Destinations: []tracking.Destination{hook("one", "http://127.0.0.1:1"), hook("other", "http://127.0.0.1:1")},

@@ -34,6 +34,15 @@ func BenchmarkJudge(b *testing.B) {
 	call := func(total string) []byte {
 		return fmt.Appendf(nil, `{"type":"track","event":"Event 49","userId":"u","messageId":"0190b6c3-6c6e-7d2a-8a5b-0123456789ab","context":{"library":{"name":"analytics-go"}},"properties":{`+properties+`}}`, total)
 	}
+	b.Run("accepted", func(b *testing.B) {
+		planned, member := call("9.9"), fmt.Appendf(nil, "{"+properties+"}", "9.9")
+		b.ReportAllocs()
+		for b.Loop() {
+			if !p.Accepts("track", "Event 49", planned, member) {
+				b.Fatal("it is not accepted")
+			}
+		}
+	})
 	for name, c := range map[string]struct {
 		call []byte
 		want int

@@ -41,6 +41,8 @@ type rule struct {
 	base   []string // where in a call the schema begins
 	draft  string   // unless $schema says otherwise
 
+	matcher *matcher // accepts what surely is as the schema says
+
 	mu     sync.Mutex
 	schema *jsonschema.Schema
 	steps  int // that the validation under way may still take; guarded by mu
@@ -86,6 +88,7 @@ func (r *reader) compileRule(rule *rule, number int) {
 		r.refused(rule, err)
 		return
 	}
+	rule.matcher = newMatcher(rule.schema)
 }
 
 // draftOf returns the draft of a schema.

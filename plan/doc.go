@@ -60,7 +60,8 @@
 // Tests call [Expect], and [Unused] when all are done. The command collector has
 // plan check, for calls of programs in any language, plan infer, which is package infer, and
 // plan diff, which is [Diff]. [Plan.Judge] holds one call against a plan, and a [Report]
-// gathers what comes of many.
+// gathers what comes of many. A collector has plans at its sources: [Plan.Accepts] takes
+// what surely is as planned without decoding it, and only the rest is judged.
 //
 // # Files
 //
@@ -72,11 +73,12 @@
 //  6. plan.go: a file is read, and what a plan has
 //  7. protocols.go, native.go: the two forms of a file
 //  8. compile.go: schemas are checked, and compiled
-//  9. schema.go: a schema as those see it who generate code
-//  10. keywords.go: the short forms of a schema
-//  11. violation.go, problem.go: what is wrong with a call, and with a file
-//  12. scan.go: the head of a call
-//  13. yaml.go, json.go: a file becomes nodes
-//  14. node.go: values with their lines
-//  15. near.go: what was perhaps meant
+//  9. matcher.go: a call is accepted by its bytes, where that is sure
+//  10. schema.go: a schema as those see it who generate code
+//  11. keywords.go: the short forms of a schema
+//  12. violation.go, problem.go: what is wrong with a call, and with a file
+//  13. scan.go: the head of a call
+//  14. yaml.go, json.go: a file becomes nodes
+//  15. node.go: values with their lines
+//  16. near.go: what was perhaps meant
 package plan

@@ -52,7 +52,7 @@ func (p *Plan) judge(call []byte) (*Event, []Violation) {
 	}
 	var violations []Violation
 	for _, rule := range [...]*rule{e.rule, p.common} {
-		if rule == nil {
+		if rule == nil || rule.accepts(call, rule.subject(call, &h)) {
 			continue
 		}
 		violations = append(violations, rule.explain(p, &h, rule.subject(call, &h))...)

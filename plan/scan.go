@@ -1,6 +1,9 @@
 package plan
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // maxCallDepth is how deep a call may be nested.
 const maxCallDepth = 1000
@@ -25,9 +28,13 @@ func readHead(call []byte) (h head, ok bool) {
 	return h, ok && skipSpace(call, end) == len(call)
 }
 
-// member takes down a member of the call.
+// member takes down a member of the call. key is in its quotes.
 func (h *head) member(key, value []byte) {
-	switch string(key) {
+	name := key[1 : len(key)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name = []byte(textOf(key))
+	}
+	switch string(name) {
 	case "type":
 		h.callType = textOf(value)
 	case "event":
@@ -128,7 +135,7 @@ func checkObject(b []byte, i, depth int, h *head) (int, bool) {
 			return end, false
 		}
 		if h != nil {
-			h.member(b[key+1:keyEnd-1], b[i:end])
+			h.member(b[key:keyEnd], b[i:end])
 		}
 		if i = skipSpace(b, end); i >= len(b) {
 			return i, false

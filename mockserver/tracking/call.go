@@ -26,11 +26,25 @@ type Call struct {
 	OriginalTimestamp time.Time `json:"originalTimestamp,omitzero"` // the sender's clock when it happened; zero if it did not say
 	Timestamp         time.Time `json:"timestamp"`                  // when it happened, corrected by the difference between the two clocks
 
+	// Violations are how the call was not as the tracking plan of its source says when it
+	// came, at most 20. Only the command collector has plans.
+	Violations []Violation `json:"violations,omitempty"`
+
 	// Body is the call as received, one JSON object, with the context and the
 	// integrations of its batch beneath its own, and with messageId, receivedAt,
 	// sentAt, originalTimestamp and the corrected timestamp. Numbers keep their
 	// digits. It must not be changed.
 	Body json.RawMessage `json:"body,omitempty"`
+}
+
+// A Violation is one way in which a call is not as the tracking plan of its source says.
+type Violation struct {
+	Kind    string `json:"kind"`              // as in missing property
+	Event   string `json:"event,omitempty"`   // the entry of the plan: an event, the name of a page, or a type; empty where there is none
+	Pointer string `json:"pointer,omitempty"` // a JSON pointer to what is wrong, as in /properties/total
+	Message string `json:"message"`           // what is wrong, and what the plan says, in one sentence
+	Plan    string `json:"plan"`              // the name of the plan, or else of its file
+	Line    int    `json:"line,omitempty"`    // in the plan's file, from 1; 0 where none is at fault
 }
 
 // Properties decodes the call's properties, or returns nil where it has none.

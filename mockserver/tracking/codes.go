@@ -24,6 +24,7 @@ const (
 	CodeBadMessageID     Code = "bad_message_id"
 	CodeCallTooLarge     Code = "call_too_large"
 	CodeUnknownWriteKey  Code = "unknown_write_key"
+	CodeNotAsPlanned     Code = "not_as_planned" // by the tracking plan of its source, which rejects such calls
 )
 
 // Codes of a request that was not taken.
@@ -52,4 +53,6 @@ type Rejection struct {
 	Type       string    `json:"type,omitempty"` // of its endpoint, or its own, of which these are the first 40 characters
 	ReceivedAt time.Time `json:"receivedAt"`
 	Body       []byte    `json:"-"` // as received, but for a write key; at most the first 32 KiB
+
+	Violations []Violation `json:"violations,omitempty"` // of a call that is not as planned, see Call.Violations
 }

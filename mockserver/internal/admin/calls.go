@@ -221,7 +221,8 @@ func (a *admin) listAttempts(r *http.Request) (any, error) {
 	return map[string]any{"attempts": views}, nil
 }
 
-// listFailed lists what a destination has given up, oldest first.
+// listFailed lists what a destination has given up, or what is kept out of it, oldest
+// first.
 func (a *admin) listFailed(r *http.Request) (any, error) {
 	type failedView struct {
 		callView
@@ -232,11 +233,19 @@ func (a *admin) listFailed(r *http.Request) (any, error) {
 	limit, filter := defaultPage, history.CallFilter{}
 	q.int("limit", &limit, 1, maxPage)
 	q.filter(&filter)
+	state, list := "", a.c.Failed
+	switch q.state(&state); state {
+	case "", "failed":
+	case "filtered":
+		list = a.c.Quarantined
+	default:
+		q.fail("state", state, "use failed or filtered")
+	}
 	if err := q.done(); err != nil {
 		return nil, err
 	}
 	views, more := []failedView{}, false
-	err := a.c.Failed(r.Context(), r.PathValue("destination"), func(f journal.FailedCall) bool {
+	err := list(r.Context(), r.PathValue("destination"), func(f journal.FailedCall) bool {
 		if !filter.Matches(&f.Call) {
 			return true
 		}

@@ -27,6 +27,7 @@ type job struct {
 type delivery struct {
 	tracking.Outcome
 	decided    bool          // false where it was interrupted
+	kept       bool          // it was filtered, and is listed to be replayed
 	retryAfter time.Duration // asked for by a receiver
 }
 
@@ -46,12 +47,23 @@ func (j *job) prepare() (send bool) {
 		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: reason}, decided: true}
 		return false
 	}
+	if reason := j.quarantine(); reason != "" {
+		j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StateFiltered, Reason: reason}, decided: true, kept: true}
+		return false
+	}
 	if j.webhooks = j.note.refused.others(j.destination); len(j.webhooks) == 0 {
 		j.delivery = failed("each webhook has refused the call for good")
 		return false
 	}
 	j.ticket.call = j
 	return true
+}
+
+func (j *job) quarantine() (reason string) {
+	if j.Quarantine == nil {
+		return ""
+	}
+	return j.Quarantine(j.call)
 }
 
 // run delivers the call, which the gate has admitted.

@@ -117,6 +117,12 @@ func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.
 			*d = expired(d.Reason)
 		}
 		r.Outcomes[i] = d.Outcome
+		if d.kept {
+			if r.Kept == nil {
+				r.Kept = make([]bool, len(jobs))
+			}
+			r.Kept[i] = true
+		}
 	}
 	return r, true
 }

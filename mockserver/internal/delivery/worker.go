@@ -28,6 +28,9 @@ type WorkerConfig struct {
 	Observer event.Observer
 	// Log gets a line for what an operator should know.
 	Log *slog.Logger
+	// Quarantine returns why a call is kept out of every destination for now, as in
+	// plan: …; empty where it is not. Nil keeps none out.
+	Quarantine func(c *tracking.Call) (reason string)
 	// Jitter returns random numbers from 0 up to 1, see sender.Next. It is called from
 	// many goroutines at once.
 	Jitter func() float64

@@ -187,8 +187,9 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	}
 	w = delivery.NewWorker(d, reader, delivery.WorkerConfig{
 		Sender: c.sender, Observer: c.observer, Log: c.config.Logger, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
-		Timeout: cmp.Or(max(c.config.Sender.Timeout, 0), webhook.Timeout),
-		Attach:  func(ctx context.Context) (journal.Reader, error) { return c.attachAgain(ctx, d.Name) },
+		Quarantine: c.quarantine(),
+		Timeout:    cmp.Or(max(c.config.Sender.Timeout, 0), webhook.Timeout),
+		Attach:     func(ctx context.Context) (journal.Reader, error) { return c.attachAgain(ctx, d.Name) },
 	})
 	c.workers.mu.Lock()
 	defer c.workers.mu.Unlock()
@@ -198,6 +199,24 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 	}
 	w.Start()
 	return nil
+}
+
+// quarantined begins the reason of calls that a plan keeps out of destinations.
+const quarantined = "plan: "
+
+func isQuarantine(reason string) bool { return strings.HasPrefix(reason, quarantined) }
+
+// quarantine returns what tells destinations which calls are kept out, or nil.
+func (c *Collector) quarantine() func(*tracking.Call) string {
+	if c.config.Plans == nil {
+		return nil
+	}
+	return func(call *tracking.Call) string {
+		if reason := c.config.Plans.Quarantine(call); reason != "" {
+			return quarantined + reason
+		}
+		return ""
+	}
 }
 
 // attachAgain opens the queue of a destination that runs.

@@ -80,6 +80,8 @@ type Config struct {
 	TempDir string
 	// History remembers the newest calls. Defaults to history.New(0).
 	History *history.History
+	// Plans are the tracking plans of the sources. Defaults to none.
+	Plans Plans
 	// Observers are told what happens, beside History. Default to none.
 	Observers []event.Observer
 	// IsHTTPS reports whether a request came by HTTPS, perhaps to a proxy before the
@@ -98,6 +100,16 @@ type Config struct {
 	// BatchCalls is how many of its own calls the collector stores at once. Defaults to
 	// 500.
 	BatchCalls int
+}
+
+// Plans hold calls against the tracking plans of their sources. Its methods are called
+// from many goroutines at once.
+type Plans interface {
+	ingest.Judge
+	// Quarantine returns why a call is kept out of every destination until the plan is
+	// mended; empty where it is not. It is asked each time that a destination is about to
+	// work at the call.
+	Quarantine(c *tracking.Call) (reason string)
 }
 
 // Defaults of a Config.

@@ -44,8 +44,8 @@ func New(config Config) (*Collector, error) {
 	c.observer = append(event.Observers{config.History, c.users}, config.Observers...)
 	c.ingest = ingest.NewHandler(ingest.Config{
 		Journal: config.Journal, Observer: c.observer, Dedup: c.dedup, Log: config.Logger, Limits: config.Limits, Strict: config.Strict,
-		HTTPConfig: config.HTTPConfig,
-		Sources:    func() *ingest.SourceTable { return c.settings.now.Load().sources },
+		HTTPConfig: config.HTTPConfig, Plans: config.Plans,
+		Sources: func() *ingest.SourceTable { return c.settings.now.Load().sources },
 		Integrations: func(source string) []string {
 			return routing.IntegrationsOf(source, c.settings.now.Load().Destinations)
 		},

@@ -20,9 +20,9 @@ const (
 
 // A Selection picks calls of a destination to be replayed.
 type Selection struct {
-	// State is where the calls stand. Calls that failed come from the journal,
-	// which keeps them; those that were delivered or filtered come from the
-	// History, as far as it goes back. StatePending, the zero value, stands for
+	// State is where the calls stand. Calls that failed, and those that are quarantined,
+	// come from the journal, which keeps them; others that were delivered or filtered
+	// come from the History, as far as it goes back. StatePending, the zero value, stands for
 	// StateFailed: what is pending comes anyway.
 	State tracking.State
 	history.CallFilter
@@ -43,9 +43,14 @@ func (c *Collector) Replay(ctx context.Context, destination string, sel Selectio
 	c.replaying.Lock()
 	defer c.replaying.Unlock()
 	r := &replay{collector: c, destination: destination, from: sel.State, dryRun: sel.DryRun}
-	calls := c.recorded(destination, w.AttachedSince(), sel.State)
-	if sel.State == tracking.StatePending || sel.State == tracking.StateFailed {
-		r.from, calls = tracking.StateFailed, c.failed(ctx, destination)
+	var calls iter.Seq2[tracking.Call, error]
+	switch sel.State {
+	case tracking.StatePending, tracking.StateFailed:
+		r.from, calls = tracking.StateFailed, listed(ctx, destination, c.Failed)
+	case tracking.StateFiltered:
+		calls = chain(listed(ctx, destination, c.Quarantined), c.recorded(destination, w.AttachedSince(), sel.State))
+	default:
+		calls = c.recorded(destination, w.AttachedSince(), sel.State)
 	}
 	for call, err := range calls {
 		if err == nil && sel.Matches(&call) {
@@ -58,13 +63,16 @@ func (c *Collector) Replay(ctx context.Context, destination string, sel Selectio
 	return r.done, r.flush(ctx)
 }
 
-// failed yields the calls that the journal lists as failed, or its error.
-func (c *Collector) failed(ctx context.Context, destination string) iter.Seq2[tracking.Call, error] {
+// A lister yields calls that the journal lists for a destination, see Collector.Failed.
+type lister func(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error
+
+// listed yields the calls that the journal lists, or its error.
+func listed(ctx context.Context, destination string, list lister) iter.Seq2[tracking.Call, error] {
 	return func(yield func(tracking.Call, error) bool) {
 		start, stopped := time.Now(), false
-		err := c.config.Journal.Failed(ctx, destination, func(f journal.FailedCall) bool {
+		err := list(ctx, destination, func(f journal.FailedCall) bool {
 			if f.FailedAt.After(start) {
-				return false // replayed just now, and failed again
+				return false // replayed just now, and ended so again
 			}
 			stopped = !yield(f.Call, nil)
 			return !stopped
@@ -75,13 +83,25 @@ func (c *Collector) failed(ctx context.Context, destination string) iter.Seq2[tr
 	}
 }
 
+// chain yields what each of two yields.
+func chain(first, second iter.Seq2[tracking.Call, error]) iter.Seq2[tracking.Call, error] {
+	return func(yield func(tracking.Call, error) bool) {
+		for call, err := range first {
+			if !yield(call, err) {
+				return
+			}
+		}
+		second(yield)
+	}
+}
+
 // recorded yields the calls that the History remembers in a state, but for those of an
-// earlier destination of the same name.
+// earlier destination of the same name, and those that the journal lists.
 func (c *Collector) recorded(destination string, since time.Time, in tracking.State) iter.Seq2[tracking.Call, error] {
 	return func(yield func(tracking.Call, error) bool) {
 		for record := range c.config.History.Backward(0) {
 			s, decided := record.Last(destination)
-			if decided && s.State == in && !s.At.Before(since) && !yield(record.Call, nil) {
+			if decided && s.State == in && !s.At.Before(since) && !isQuarantine(s.Reason) && !yield(record.Call, nil) {
 				return
 			}
 		}

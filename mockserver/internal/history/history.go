@@ -37,8 +37,8 @@ const (
 // inspector. It is an Observer. Its methods may be called from many goroutines at
 // once.
 type History struct {
-	maxBytes      int64
-	recordUnknown bool // see RecordUnknown
+	maxBytes    int64
+	markUnknown func(*tracking.Call) // see RecordUnknown; nil where they are not recorded
 
 	mu        sync.Mutex    // guards what follows
 	changed   chan struct{} // closed at the next change; nil while nobody waits
@@ -97,8 +97,9 @@ func (h *History) LimitBytes(n int64) {
 
 // RecordUnknown makes the History record calls too that it first hears of when they
 // are attempted: those that were accepted by an earlier process, or by another that
-// shares the journal. To be called before it is in use.
-func (h *History) RecordUnknown() { h.recordUnknown = true }
+// shares the journal. mark is called with each of them before, and may set its
+// Violations; the History's lock is held. To be called before it is in use.
+func (h *History) RecordUnknown(mark func(c *tracking.Call)) { h.markUnknown = mark }
 
 // keep returns the entry of a call, which it makes of spare if there is none. The lock
 // is held.
@@ -186,13 +187,14 @@ func (h *History) find(source, id string, call *tracking.Call) *entry {
 	if e := h.byCall[key]; e != nil {
 		return e
 	}
-	if !h.recordUnknown || call == nil {
+	if h.markUnknown == nil || call == nil {
 		return h.early.get(key)
 	}
 	switch age := h.feed.rings[kindOf(call)].forgotten.Sub(call.ReceivedAt); {
 	case age < 0:
 		e := h.keep(key, call, new(callEntry))
 		e.Record.Partial = true
+		h.markUnknown(&e.Record.Call)
 		return e
 	case age < storingTime:
 		return h.early.get(key) // it has made room perhaps, or is just being stored

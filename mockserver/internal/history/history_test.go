@@ -248,7 +248,7 @@ func TestHistoryStaysWithinItsBytesWhileCallsAreRetried(t *testing.T) {
 // late, is still remembered.
 func TestForgottenCallsDoNotComeBackAsNew(t *testing.T) {
 	h := New(3)
-	h.RecordUnknown()
+	h.RecordUnknown(func(*tracking.Call) {})
 	start := time.Now()
 	call := func(id string, second int) tracking.Call {
 		return tracking.Call{Source: "s", ID: id, ReceivedAt: start.Add(time.Duration(second) * time.Second)}
@@ -313,7 +313,7 @@ func TestOwnCallsPushNoOthersOut(t *testing.T) {
 // already, and by a clock that may have been put back since.
 func TestRestoredOutcomesGoBeforeThoseOfThisProcess(t *testing.T) {
 	h := New(0)
-	h.RecordUnknown()
+	h.RecordUnknown(func(*tracking.Call) {})
 	now := time.Now()
 	c := tracking.Call{Source: "s", ID: "m", ReceivedAt: now.Add(-time.Minute)}
 	ended := func(at time.Time, attempt int, state tracking.State) tracking.Ended {

@@ -7,7 +7,8 @@
 // bounded, and cut into calls in one pass, without building values. Each call is
 // checked and completed with its ID, corrected times and the context of its batch, and
 // put into the batch of its source; those that are wrong are set aside with a
-// [tracking.Code]. A source that sends more than it may is told when to come again.
+// [tracking.Code]; so are, if the tracking plan of their source says so, calls that are not
+// as it plans. A source that sends more than it may is told when to come again.
 // Calls that were stored before are left out, the rest goes to the journal, and only
 // then the request is answered.
 //
@@ -37,14 +38,15 @@
 //  7. store.go: the batch goes into the journal, and observers are told
 //  8. refusal.go: the answer, and what is told of a request that was refused
 //  9. handler.go: what all of these work with, the limits, and what libraries report of themselves
-//  10. body.go: the body is read, decompressed and bounded
-//  11. complete.go: a call gets its ID, its times, and the context of its batch
-//  12. draft.go: one call is read, and held against the rules of its type
-//  13. parse.go: a body is cut into calls, in one pass
-//  14. writekey.go: the write keys of a request, and the source of each
-//  15. answer.go: what an answer says
-//  16. endpoint.go: what each path leads to
-//  17. dedup.go: calls that were stored before
-//  18. overlay.go: an object of the batch beneath that of a call
-//  19. ratelimit.go: how many calls a second each source may send
+//  10. judge.go: a call is held against the plan of its source, and violations are told of
+//  11. body.go: the body is read, decompressed and bounded
+//  12. complete.go: a call gets its ID, its times, and the context of its batch
+//  13. draft.go: one call is read, and held against the rules of its type
+//  14. parse.go: a body is cut into calls, in one pass
+//  15. writekey.go: the write keys of a request, and the source of each
+//  16. answer.go: what an answer says
+//  17. endpoint.go: what each path leads to
+//  18. dedup.go: calls that were stored before
+//  19. overlay.go: an object of the batch beneath that of a call
+//  20. ratelimit.go: how many calls a second each source may send
 package ingest

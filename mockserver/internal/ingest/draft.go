@@ -21,6 +21,7 @@ type draft struct {
 	writeKey              string
 	timestamp             []byte // its text
 	context, integrations []byte // objects, or nil
+	properties, traits    []byte // objects, or nil
 	typeIsOurs            bool   // named by the endpoint, not by the call
 }
 
@@ -70,9 +71,9 @@ func (d *draft) set(f fields.Field, value []byte, last *tracking.Call) {
 	case fields.Integrations:
 		d.integrations = d.object("integrations", value, tracking.CodeBadIntegrations)
 	case fields.Properties:
-		d.object("properties", value, tracking.CodeBadProperties)
+		d.properties = d.object("properties", value, tracking.CodeBadProperties)
 	case fields.Traits:
-		d.object("traits", value, tracking.CodeBadTraits)
+		d.traits = d.object("traits", value, tracking.CodeBadTraits)
 	default:
 		if to := fields.TextOf(&d.Call, f); to != nil {
 			*to = fields.TextLike(value, *fields.TextOf(last, f))

@@ -19,7 +19,7 @@ type appender interface {
 	Append(ctx context.Context, b event.Batch) error
 }
 
-// A Config is what the tracking API needs. All of it must be set but HTTPConfig.
+// A Config is what the tracking API needs. All of it must be set but Plans and HTTPConfig.
 type Config struct {
 	Journal  appender
 	Observer event.Observer
@@ -28,6 +28,7 @@ type Config struct {
 	Limits   tracking.Limits
 	Strict   bool // a request with a wrong call is refused as a whole
 
+	Plans      Judge           // nil for no tracking plans
 	HTTPConfig json.RawMessage // what the settings of sources say of retries; nil for nothing
 
 	Sources      func() *SourceTable          // those that apply

@@ -22,6 +22,8 @@ type sorter struct {
 	limits    tracking.Limits
 	completer *completer
 	draft     draft
+	plans     Judge   // nil for none
+	reports   reports // of calls that are not as planned
 
 	key, source string // of the request
 	typ         string // of its endpoint; empty where calls name theirs
@@ -65,6 +67,9 @@ func (s *sorter) place() {
 	var call tracking.Call
 	if d.bad.Code == "" {
 		call, _ = s.completer.complete(d, source)
+	}
+	if d.bad.Code == "" && s.plans != nil {
+		s.judge(d, &call)
 	}
 	if d.bad.Code != "" {
 		s.reject(d, source)

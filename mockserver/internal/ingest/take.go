@@ -46,6 +46,7 @@ func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, k
 	}
 	sources := h.config.Sources()
 	s := newSorter(p, sources, h.config.Limits, typ, cmp.Or(keys.Basic, p.writeKey, keys.Other))
+	s.plans = h.config.Plans
 	if refused := s.sort(); refused != nil {
 		return refused
 	}
@@ -59,6 +60,12 @@ func (h *Handler) takeBody(ctx context.Context, body *requestBody, typ string, k
 	for _, b := range s.batches {
 		b.RetryCount = retries
 		if refused := h.store(ctx, b, s.held()); refused != nil {
+			return refused
+		}
+	}
+	// If these cannot be stored the sender sends all again, and what is stored is known.
+	for _, b := range s.reports.batches {
+		if refused := h.store(ctx, b, b.Size()); refused != nil {
 			return refused
 		}
 	}

@@ -29,6 +29,7 @@ type callPanel struct {
 	Place        int    // of a rejected call in its request, from 1
 	Facts        []fact
 	Corrections  []correction
+	Violations   []tracking.Violation // of the tracking plan of its source
 	Destinations []callDestination
 	Body         []jsonLine
 	Bytes        int
@@ -97,7 +98,7 @@ func (p *callPanel) readRecord(r *tracking.Record, destinations []engine.Attache
 	if r.RetryCount > 0 {
 		p.Facts = append(p.Facts, fact{"X-Retry-Count", strconv.Itoa(r.RetryCount)})
 	}
-	p.Corrections = correctionsOf(r)
+	p.Corrections, p.Violations = correctionsOf(r), c.Violations
 	p.Body, p.Bytes = layOut(c.Body, markCorrected), len(c.Body)
 	for _, s := range deliveryStatesOf(r, destinations) {
 		d := callDestination{
@@ -291,6 +292,7 @@ func markCorrected(key string) (mark, note string) {
 }
 
 func (p *callPanel) readRejection(r *tracking.Rejection, read *tracking.Call) {
+	p.Violations = r.Violations
 	p.Message, p.Hint, p.Place = r.Message, hints[r.Code], r.Index+1
 	p.Title, p.Facts, p.Bytes = titleOf(read), factsOf(read), len(r.Body)
 	p.Body = layOut(r.Body, func(key string) (string, string) {
@@ -326,6 +328,7 @@ var hints = map[tracking.Code]string{
 	tracking.CodeMessageIDTooLong: "Use a UUID, or leave messageId to the client library.",
 	tracking.CodeBadMessageID:     "Use a UUID, or leave messageId to the client library.",
 	tracking.CodeCallTooLarge:     "Send less with one call: move what is long out of properties, traits and context.",
+	tracking.CodeNotAsPlanned:     "Send what the tracking plan of the source says, or mend the plan: it is read again when its file changes.",
 	tracking.CodeUnknownWriteKey:  "Use the write key of one of the sources. It goes as the user of Basic auth, with an empty password.",
 	tracking.CodeInvalidJSON:      "Check what the program sends: the body must be one JSON object, in UTF-8.",
 	tracking.CodeInvalidBatch:     `Send {"batch":[…]} to /v1/batch, or one call to its own path, such as /v1/track.`,

@@ -155,6 +155,9 @@ func marksOf(r *tracking.Record) []mark {
 	if history.IsSynthetic(&r.Call) {
 		marks = append(marks, mark{"synthetic", "own", "The collector made this call itself, for an audience, a computed trait or a deletion request"})
 	}
+	if v := r.Call.Violations; len(v) > 0 {
+		marks = append(marks, mark{"plan", "not as planned", text.Cut(rowText, v[0].Message)})
+	}
 	if r.Repeats > 0 {
 		marks = append(marks, mark{"repeats", fmt.Sprintf("×%d", r.Repeats+1), "It came " + text.Plural(r.Repeats+1, "time", "times") + " and is stored once"})
 	}

@@ -28,9 +28,11 @@ type Loss struct {
 	Cause string    `json:"cause"` // what was damaged
 }
 
-// A FailedCall is a call that a destination has given up.
+// A FailedCall is a call that a destination has given up, or one that was filtered and is
+// kept.
 type FailedCall struct {
 	Call     tracking.Call
+	Filtered bool
 	Reason   string
 	FailedAt time.Time
 	// Attempts is the Attempt of the entry in which the call was given up: it was

@@ -73,12 +73,12 @@ type Journal interface {
 
 	// Replay makes calls due again for a destination, at once, as an entry of
 	// their own whose window begins now. In the ledger they move from the state
-	// `from` to pending; calls replayed from StateFailed are no longer listed by
-	// Failed.
+	// `from` to pending; calls replayed from StateFailed, and from StateFiltered those
+	// that were kept, are no longer listed by Failed.
 	Replay(ctx context.Context, destination string, calls []tracking.Call, from tracking.State) error
 
-	// Failed yields the calls that a destination has given up, oldest first,
-	// until yield returns false. yield may call the journal's methods. A journal
+	// Failed yields the calls that a destination has given up, and those that were
+	// filtered and kept, oldest first, until yield returns false. yield may call the journal's methods. A journal
 	// may keep only the newest of them, and says in its own documentation how many.
 	Failed(ctx context.Context, destination string, yield func(FailedCall) bool) error
 
@@ -163,7 +163,15 @@ type Entry struct {
 type Result struct {
 	// Outcomes has one element for each of Entry.Calls.
 	Outcomes []tracking.Outcome
+	// Kept says for each of Entry.Calls whether it is kept, and listed by Failed, though
+	// it was filtered. Nil says that none is.
+	Kept []bool
 	// RetryAt is when the calls left in StatePending are due again, as an entry
 	// whose Attempt is one higher.
 	RetryAt time.Time
+}
+
+// Keeps reports whether the call at a place was filtered and is kept.
+func (r *Result) Keeps(place int) bool {
+	return place < len(r.Kept) && r.Kept[place] && r.Outcomes[place].State == tracking.StateFiltered
 }

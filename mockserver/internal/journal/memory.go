@@ -60,7 +60,7 @@ type memoryQueue struct {
 	ledger  tracking.Ledger
 	waiting *turns.Queue[*memoryEntry]
 	leased  map[*memoryEntry]bool
-	failed  []FailedCall // oldest first
+	failed  []FailedCall // with those that were filtered and kept, oldest first
 	failing int64        // bytes that failed takes, about
 	lastID  int
 	reader  *memoryReader // the one that is open, or nil
@@ -180,13 +180,13 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []tr
 	case len(calls) == 0:
 		return nil
 	}
-	if from == tracking.StateFailed {
+	if from == tracking.StateFailed || from == tracking.StateFiltered {
 		replayed := map[event.Key]bool{}
 		for _, c := range calls {
 			replayed[event.KeyOf(c.Source, c.ID)] = true
 		}
 		q.failed = slices.DeleteFunc(q.failed, func(f FailedCall) bool {
-			gone := replayed[event.KeyOf(f.Call.Source, f.Call.ID)]
+			gone := f.Filtered == (from == tracking.StateFiltered) && replayed[event.KeyOf(f.Call.Source, f.Call.ID)]
 			if gone {
 				q.failing -= memoryOfFailed(&f)
 			}
@@ -384,12 +384,12 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 	delete(q.leased, e)
 	again := Entry{Attempt: e.Attempt + 1, Since: e.Since}
 	for i, o := range r.Outcomes {
-		switch o.State {
-		case tracking.StatePending:
+		switch kept := r.Keeps(i); {
+		case o.State == tracking.StatePending:
 			again.add(e.Calls[i], o.Note)
 			continue
-		case tracking.StateFailed:
-			q.keepFailed(FailedCall{Call: e.Calls[i], Reason: o.Reason, FailedAt: time.Now(), Attempts: e.Attempt})
+		case o.State == tracking.StateFailed || kept:
+			q.keepFailed(FailedCall{Call: e.Calls[i], Filtered: kept, Reason: o.Reason, FailedAt: time.Now(), Attempts: e.Attempt})
 		}
 		Move(&q.ledger, 1, tracking.StatePending, o.State)
 	}

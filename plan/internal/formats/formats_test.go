@@ -20,6 +20,9 @@ func TestEveryFormatIsChecked(t *testing.T) {
 			t.Errorf("format %s is not checked", name)
 			continue
 		}
+		if quick := formats.Quick[name]; quick != nil && !quick([]byte(right[name])) {
+			t.Errorf("the quick check of %s leaves %q to the library", name, right[name])
+		}
 		if err := check(right[name]); err != nil {
 			t.Errorf("format %s refuses %q: %v", name, right[name], err)
 		}
@@ -30,4 +33,26 @@ func TestEveryFormatIsChecked(t *testing.T) {
 			t.Errorf("format %s refuses a number: %v", name, err)
 		}
 	}
+}
+
+// FuzzQuick looks for a text that a quick check takes and the format does not.
+func FuzzQuick(f *testing.F) {
+	for _, text := range []string{
+		"2026-11-22", "2026-02-29", "2026-00-01", "2026-11-22T18:00:00Z", "2026-11-22T24:00:00Z", "2026-11-22T18:00:60Z", "2026-11-22T18:00:00.Z",
+		"2026-11-22T18:00:00.123456789Z", "2026-11-22t18:00:00z", "a@b.example", "a@b@c", "a.@b", ".a@b", "a@b.", "a@-b", "a@b-", "a-@b", "a@b_c", "@", "a@",
+		"0123456789012345678901234567890123456789012345678901234567890123456789@b", "https://a.example/b?c=d&e", "https://a..b//c", "http://-", "https://a:b",
+		"0190b6c3-6c6e-7d2a-8a5b-0123456789ab", "0190b6c3-6c6e-7d2a-8a5b-0123456789aG", "0190b6c3x6c6e-7d2a-8a5b-0123456789ab", "",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, quick := range formats.Quick {
+			if !quick([]byte(text)) {
+				continue
+			}
+			if err := formats.All()[name](text); err != nil {
+				t.Errorf("the quick check of %s takes %q, and the format does not: %v", name, text, err)
+			}
+		}
+	})
 }

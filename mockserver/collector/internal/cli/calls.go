@@ -66,6 +66,11 @@ type call struct {
 		State       string `json:"state"`
 		Reason      string `json:"reason"`
 	} `json:"destinations"`
+	Violations []struct {
+		Message string `json:"message"`
+		Plan    string `json:"plan"`
+		Line    int    `json:"line"`
+	} `json:"violations"`
 	Body json.RawMessage `json:"body"`
 }
 
@@ -80,12 +85,15 @@ func (c *call) user() string {
 
 // states tells in a few words where the call stands.
 func (c *call) states() string {
-	if len(c.Destinations) == 0 {
+	if len(c.Destinations) == 0 && len(c.Violations) == 0 {
 		return "-"
 	}
 	var words []string
 	for _, d := range c.Destinations {
 		words = append(words, d.Destination+": "+d.State)
+	}
+	if len(c.Violations) > 0 {
+		words = append(words, "not as planned")
 	}
 	return strings.Join(words, ", ")
 }
@@ -198,6 +206,12 @@ func (c *client) showOne(ctx context.Context, out io.Writer, source, id string) 
 		return err
 	}
 	fmt.Fprintf(out, "%s\n\n", body.Bytes())
+	for _, v := range shown.Violations {
+		fmt.Fprintf(out, "not as planned by %s, line %d: %s\n", plain(v.Plan), v.Line, plain(v.Message))
+	}
+	if len(shown.Violations) > 0 {
+		fmt.Fprintln(out)
+	}
 	err = table(out, func(row func(...any)) {
 		for _, d := range shown.Destinations {
 			row(d.Destination, d.State, d.Reason)
@@ -226,9 +240,11 @@ further flags these are all that it has given up; the flags pick some of them.
 
 Calls that were delivered or filtered can be replayed too, with --state, as far as
 the collector remembers them. The receiver then gets them again, with the same
-X-Message-Id.`,
+X-Message-Id. Of those that were filtered, the ones that the plan of their source keeps
+out are kept as failed ones are; they are judged anew, by the plan as it is now.`,
 		Example: `  collector replay crm --dry-run
   collector replay crm --since 24h --event 'Order Completed'
+  collector replay crm --state filtered --source web
   collector replay crm --id 0199d2c0-9a52-7e00-8000-2f5b4e1d6a10 --state delivered`,
 		Args:              oneDestination,
 		ValidArgsFunction: c.destinationNames,

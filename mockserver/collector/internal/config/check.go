@@ -28,6 +28,7 @@ func (c *Config) check(d *decoder, lookup resolver) {
 	c.checkLimits(wrong)
 	c.checkEgress(wrong)
 	c.checkLog(wrong)
+	c.checkPlans(wrong)
 	c.checkDestinations(wrong)
 	c.checkReachable(wrong, lookup)
 	for _, p := range settings.FieldErrors(c.Settings().Validate()) {

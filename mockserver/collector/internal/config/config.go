@@ -8,6 +8,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/settings"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+	"github.com/seed-45eadc4a/analytics-go/plan"
 )
 
 // A Config is what a configuration file says. Paths in it are absolute, and
@@ -31,6 +32,7 @@ type Config struct {
 
 	files    Files
 	warnings Problems
+	plans    map[string]*plan.Plan // by the path of their file
 }
 
 // Files returns those that the configuration was read from.
@@ -116,7 +118,20 @@ type Source struct {
 	Name           string `yaml:"name"`
 	WriteKey       string `yaml:"writeKey"`
 	CallsPerSecond int    `yaml:"callsPerSecond"`
+	Plan           string `yaml:"plan"`         // the file of its tracking plan
+	OnViolation    string `yaml:"onViolation"`  // what becomes of calls that are not as planned. Defaults to Report
+	ViolationsTo   string `yaml:"violationsTo"` // the source that gets a call of each violation
 }
+
+// Values of Source.OnViolation.
+const (
+	Report     = "report"     // they are delivered, with their violations beside them
+	Quarantine = "quarantine" // they are kept out of destinations, and can be replayed when the plan is mended
+	Reject     = "reject"     // they are not taken
+)
+
+// PlanOf returns the tracking plan of a source, or nil.
+func (c *Config) PlanOf(s *Source) *plan.Plan { return c.plans[s.Plan] }
 
 // A Destination forwards calls to up to five webhooks.
 type Destination struct {
@@ -141,7 +156,7 @@ type Webhook struct {
 func (c *Config) Settings() settings.Settings {
 	var s settings.Settings
 	for _, source := range c.Sources {
-		s.Sources = append(s.Sources, tracking.Source(source))
+		s.Sources = append(s.Sources, tracking.Source{Name: source.Name, WriteKey: source.WriteKey, CallsPerSecond: source.CallsPerSecond})
 	}
 	for _, d := range c.Destinations {
 		destination := tracking.Destination{

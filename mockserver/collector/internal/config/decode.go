@@ -18,7 +18,7 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/editdistance"
 )
 
-// A Problem is one thing that is wrong with a configuration.
+// A Problem is one thing that is wrong with a configuration, or with a plan that it names.
 type Problem struct {
 	File   string `json:"file"`
 	Line   int    `json:"line,omitempty"` // from 1; 0 where it has no place
@@ -32,7 +32,10 @@ func (p Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.File)
 	if p.Line > 0 {
-		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
+		fmt.Fprintf(&b, ":%d", p.Line)
+	}
+	if p.Column > 0 {
+		fmt.Fprintf(&b, ":%d", p.Column)
 	}
 	b.WriteString(": ")
 	if p.Field != "" {

@@ -8,10 +8,11 @@
 //
 //  1. load.go: a file is read, or checked
 //  2. check.go: what contradicts itself
-//  3. secrets.go: which secrets are none
-//  4. text.go: units
-//  5. config.go: what can be set
-//  6. decode.go: YAML, and the place of each problem
-//  7. expand.go: variables and secrets
-//  8. files.go: whether a file has changed
+//  3. plans.go: the tracking plans of sources
+//  4. secrets.go: which secrets are none
+//  5. text.go: units
+//  6. config.go: what can be set
+//  7. decode.go: YAML, and the place of each problem
+//  8. expand.go: variables and secrets
+//  9. files.go: whether a file has changed
 package config

@@ -71,6 +71,7 @@ func parse(file string, data []byte, e expander, lookup resolver) (*Config, erro
 		for _, path := range []string{c.Admin.TokenFile, c.TLS.CertFile, c.TLS.KeyFile} {
 			e.files.add(path)
 		}
+		c.readPlans(d, e.files)
 		c.check(d, lookup)
 	}
 	for _, problems := range []Problems{d.problems, d.warnings} {
@@ -93,6 +94,9 @@ func (c *Config) resolve(dir string) {
 	paths := []*string{&c.Data, &c.Egress.CAFile, &c.Admin.TokenFile, &c.TLS.CertFile, &c.TLS.KeyFile}
 	if c.NATS != nil {
 		paths = append(paths, &c.NATS.Credentials, &c.NATS.CAFile, &c.NATS.CertFile, &c.NATS.KeyFile)
+	}
+	for i := range c.Sources {
+		paths = append(paths, &c.Sources[i].Plan)
 	}
 	for _, p := range paths {
 		*p = absolute(dir, *p)

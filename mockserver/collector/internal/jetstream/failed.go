@@ -23,7 +23,7 @@ import (
 // reasons.
 const otherHeaders = 1 << 10
 
-// keepFailed stores the calls that an outcome gave up.
+// keepFailed stores the calls that an outcome gave up, or filtered and keeps.
 func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []tracking.Call) error {
 	bodies, ids := make([][]byte, len(given)), make([]string, len(given))
 	for i := range given {
@@ -42,8 +42,8 @@ func (j *Journal) keepFailed(ctx context.Context, o *record.Outcome, given []tra
 	return err
 }
 
-// Failed yields the calls that a destination has given up, oldest first. They are
-// kept for Options.KeepFailed, as many as Options.FailedBytes has room for.
+// Failed yields the calls that a destination has given up, and those that were filtered
+// and kept, oldest first. They are kept for Options.KeepFailed, as many as Options.FailedBytes has room for.
 func (j *Journal) Failed(ctx context.Context, destination string, yield func(journal.FailedCall) bool) error {
 	if err := j.open(); err != nil {
 		return err
@@ -71,7 +71,8 @@ func (j *Journal) Failed(ctx context.Context, destination string, yield func(jou
 			if err != nil {
 				return fmt.Errorf("journal: message %d of FAILED: %w", m.Seq, err)
 			}
-			if !yield(journal.FailedCall{Call: call, Reason: m.Why.Reason(place), FailedAt: m.At, Attempts: m.Why.Attempts}) {
+			reason, filtered := m.Why.Reason(place)
+			if !yield(journal.FailedCall{Call: call, Filtered: filtered, Reason: reason, FailedAt: m.At, Attempts: m.Why.Attempts}) {
 				return store.ErrEnough
 			}
 		}

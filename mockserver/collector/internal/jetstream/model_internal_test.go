@@ -153,23 +153,25 @@ func (l *life) end(lease journal.Lease, decide func() tracking.State) {
 		require.Equal(l, tracking.StatePending, l.states[c.ID], "%s: %s comes again", l.what, c.ID)
 		l.states[c.ID] = decide()
 		result.Outcomes = append(result.Outcomes, tracking.Outcome{State: l.states[c.ID], Reason: "because"})
+		result.Kept = append(result.Kept, true)
 	}
 	l.no(lease.Finish(l.ctx, result))
 }
 
-// replay makes some of the failed calls due again. Half of the time the process is
+// replay makes some of the failed or of the filtered calls due again. Half of the time the process is
 // killed when that is stored and not yet followed.
 func (l *life) replay() {
 	l.what += "replay"
-	failed := listedAsFailed(l.T, l.journal)
+	from := []tracking.State{tracking.StateFailed, tracking.StateFiltered}[l.random.Intn(2)]
+	failed := listedAs(l.T, l.journal, from)
 	listed := map[string]bool{}
 	for _, c := range failed {
-		require.Equal(l, tracking.StateFailed, l.states[c.ID], "%s: %s is listed as failed", l.what, c.ID)
+		require.Equal(l, from, l.states[c.ID], "%s: %s is listed as %v", l.what, c.ID, from)
 		require.False(l, listed[c.ID], "%s: %s is listed twice", l.what, c.ID)
 		listed[c.ID] = true
 	}
 	for id, state := range l.states {
-		require.False(l, state == tracking.StateFailed && !listed[id], "%s: %s failed and is not listed", l.what, id)
+		require.False(l, state == from && !listed[id], "%s: %s is %v and is not listed", l.what, id, from)
 	}
 	failed = failed[:min(len(failed), record.PartCalls)]
 	if len(failed) == 0 {
@@ -177,11 +179,11 @@ func (l *life) replay() {
 	}
 	failed = failed[:1+l.random.Intn(len(failed))]
 	if l.random.Intn(2) == 0 {
-		l.no(l.journal.Replay(l.ctx, "crm", failed, tracking.StateFailed))
+		l.no(l.journal.Replay(l.ctx, "crm", failed, from))
 	} else {
-		places, err := l.journal.findFailed(l.ctx, "crm", failed)
+		places, err := l.journal.findFailed(l.ctx, "crm", failed, from)
 		l.no(err)
-		_, err = l.journal.storeReplay(l.ctx, "crm", failed, tracking.StateFailed, places)
+		_, err = l.journal.storeReplay(l.ctx, "crm", failed, from, places)
 		l.no(err)
 		defer l.kill()
 	}

@@ -19,7 +19,7 @@ import (
 // Replay makes calls due again for a destination. They are stored as messages of
 // their own, which also say in which state they were: that is what counts. What
 // follows from it can be done again. A replay of failed calls takes those that
-// are still listed; it is an error if one is not.
+// are still listed; it is an error if one is not. Of filtered calls, some are listed.
 func (j *Journal) Replay(ctx context.Context, destination string, calls []tracking.Call, from tracking.State) error {
 	if err := j.open(); err != nil {
 		return err
@@ -43,8 +43,8 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 		return err
 	}
 	var listed map[string][]failedPlace
-	if from == tracking.StateFailed {
-		if listed, err = j.findFailed(ctx, destination, calls); err != nil {
+	if from == tracking.StateFailed || from == tracking.StateFiltered {
+		if listed, err = j.findFailed(ctx, destination, calls, from); err != nil {
 			return err
 		}
 	}
@@ -174,8 +174,8 @@ func addPlace(refs []record.FailedRef, p failedPlace) []record.FailedRef {
 	return append(refs, record.FailedRef{Number: p.ref.Number, Attempt: p.ref.Attempt, Places: []int{p.place}})
 }
 
-// findFailed looks where the calls are listed as failed.
-func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call) (map[string][]failedPlace, error) {
+// findFailed looks where the calls are listed as failed, or as filtered.
+func (j *Journal) findFailed(ctx context.Context, destination string, calls []tracking.Call, as tracking.State) (map[string][]failedPlace, error) {
 	wanted := map[string]int{}
 	for i := range calls {
 		wanted[calls[i].ID]++
@@ -188,7 +188,8 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 	err = j.eachFailed(ctx, destination, true, func(m *record.FailedMessage) error {
 		place := 0
 		record.EachID(m.Ids, func(id string) bool {
-			if wanted[id] > 0 && !marks[m.Ref.Token()].Has(place) {
+			_, filtered := m.Why.Reason(place)
+			if wanted[id] > 0 && filtered == (as == tracking.StateFiltered) && !marks[m.Ref.Token()].Has(place) {
 				found[id] = append(found[id], failedPlace{m.Ref, place})
 				wanted[id]--
 				left--
@@ -205,7 +206,7 @@ func (j *Journal) findFailed(ctx context.Context, destination string, calls []tr
 		return nil, err
 	}
 	for id, n := range wanted {
-		if n > 0 {
+		if n > 0 && as == tracking.StateFailed {
 			return nil, fmt.Errorf("journal: call %q is not among the failed ones of %q: it was replayed before, or is too old", id, destination)
 		}
 	}

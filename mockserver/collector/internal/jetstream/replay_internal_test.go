@@ -40,10 +40,18 @@ func failedCalls(t *testing.T, dir string, n int) *Journal {
 	return j
 }
 
-func listedAsFailed(t *testing.T, j *Journal) (calls []tracking.Call) {
+func listedAsFailed(t *testing.T, j *Journal) []tracking.Call {
+	t.Helper()
+	return listedAs(t, j, tracking.StateFailed)
+}
+
+// listedAs returns the calls that are listed as failed, or as filtered.
+func listedAs(t *testing.T, j *Journal, state tracking.State) (calls []tracking.Call) {
 	t.Helper()
 	require.NoError(t, j.Failed(within(t), "crm", func(f journal.FailedCall) bool {
-		calls = append(calls, f.Call)
+		if f.Filtered == (state == tracking.StateFiltered) {
+			calls = append(calls, f.Call)
+		}
 		return true
 	}))
 	return calls
@@ -59,7 +67,7 @@ func TestReplayCountsOnceWhenKilledBeforeItWasMarked(t *testing.T) {
 			j := failedCalls(t, dir, 200)
 			calls := listedAsFailed(t, j)
 			require.Len(t, calls, 200)
-			listed, err := j.findFailed(within(t), "crm", calls)
+			listed, err := j.findFailed(within(t), "crm", calls, tracking.StateFailed)
 			require.NoError(t, err)
 			_, err = j.storeReplay(within(t), "crm", calls[:128], tracking.StateFailed, listed)
 			require.NoError(t, err)

@@ -26,12 +26,13 @@ type Metrics struct {
 	registry *prometheus.Registry
 	watched  atomic.Pointer[watched] // nil until Watch
 
-	mu      sync.Mutex // guards sources
-	sources map[string]bool
+	mu              sync.Mutex // guards what follows
+	sources, events map[string]bool
 
 	accepted, repeated         *prometheus.CounterVec
 	retried                    *prometheus.CounterVec
 	rejected, refused          *prometheus.CounterVec
+	violations                 *prometheus.CounterVec
 	attempts, deliveries       *prometheus.CounterVec
 	attemptSeconds, lagSeconds *prometheus.HistogramVec
 }
@@ -49,9 +50,16 @@ const (
 	otherSource = "(other)"
 )
 
+// maxEvents is how many entries of plans are told apart. Those beyond it, and calls that
+// a plan does not have, are otherEvent.
+const (
+	maxEvents  = 1000
+	otherEvent = "(other)"
+)
+
 // New returns metrics of a program of this version.
 func New(version string) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), sources: map[string]bool{}}
+	m := &Metrics{registry: prometheus.NewRegistry(), sources: map[string]bool{}, events: map[string]bool{}}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		m.registry.MustRegister(c)
@@ -67,6 +75,7 @@ func New(version string) *Metrics {
 	m.retried = counter("collector_calls_retried_total", "Calls, of those stored and repeated, in a request that says by X-Retry-Count that it is not the first with them.", "source")
 	m.rejected = counter("collector_calls_rejected_total", "Calls that were not taken though their request was, by what was wrong.", "code")
 	m.refused = counter("collector_requests_refused_total", "Requests that were refused as a whole, by what was wrong.", "code")
+	m.violations = counter("collector_plan_violations_total", "Ways in which calls were not as the tracking plan of their source says, by the entry of the plan and the kind; the event is (other) where the plan has none.", "source", "event", "kind")
 	m.attempts = counter("collector_attempts_total", "Requests to webhooks.", "destination", "verdict", "reason")
 	m.deliveries = counter("collector_deliveries_total", "Calls whose attempt ended, by how: delivered, failed, filtered, or pending, which is to be tried again.", "destination", "result")
 	m.attemptSeconds = histogram("collector_attempt_duration_seconds", "How long requests to webhooks took.",
@@ -101,6 +110,18 @@ func (m *Metrics) source(name string) string {
 	return name
 }
 
+// event returns the label of an entry of a plan. Plans that are reloaded may have others
+// each time.
+func (m *Metrics) event(name string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if name == "" || !m.events[name] && len(m.events) == maxEvents {
+		return otherEvent
+	}
+	m.events[name] = true
+	return name
+}
+
 // Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
@@ -112,11 +133,15 @@ func (m *Metrics) Observe(e event.Event) {
 	case event.Accepted:
 		m.accepted.WithLabelValues(m.source(e.Source)).Add(float64(len(e.Calls)))
 		m.countRetried(e.Batch)
+		for i := range e.Calls {
+			m.countViolations(e.Source, e.Calls[i].Violations)
+		}
 	case event.Repeated:
 		m.repeated.WithLabelValues(m.source(e.Source)).Add(float64(len(e.Calls)))
 		m.countRetried(e.Batch)
 	case tracking.Rejection:
 		m.rejected.WithLabelValues(string(e.Code)).Inc()
+		m.countViolations(e.Source, e.Violations)
 	case event.Refusal:
 		m.refused.WithLabelValues(string(e.Code)).Inc()
 	case tracking.Attempt:
@@ -130,6 +155,12 @@ func (m *Metrics) Observe(e event.Event) {
 func (m *Metrics) countRetried(b event.Batch) {
 	if b.RetryCount > 0 {
 		m.retried.WithLabelValues(m.source(b.Source)).Add(float64(len(b.Calls)))
+	}
+}
+
+func (m *Metrics) countViolations(source string, violations []tracking.Violation) {
+	for _, v := range violations {
+		m.violations.WithLabelValues(m.source(source), m.event(v.Event), v.Kind).Inc()
 	}
 }
 

@@ -36,8 +36,8 @@ type attemptLog struct {
 }
 
 // newAttemptLog returns a log of which nothing is read yet.
-func newAttemptLog(log *attempts.Log, history *history.History, logger *slog.Logger) *attemptLog {
-	history.RecordUnknown()
+func newAttemptLog(log *attempts.Log, history *history.History, plans *plans, logger *slog.Logger) *attemptLog {
+	history.RecordUnknown(plans.mark)
 	return &attemptLog{
 		log: log, history: history, writer: rand.Text()[:8], logger: logger,
 		cancel: func() {}, restored: make(chan struct{}),

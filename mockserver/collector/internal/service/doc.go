@@ -12,6 +12,7 @@
 //  4. open.go: the queue is opened, and a collector started on it
 //  5. service.go: what a service is made of
 //  6. attempts.go, attempts_codec.go: what became of calls is stored, for the history
-//  7. startupgate.go: requests wait until the queue is open
-//  8. memory.go: how much garbage there may be
+//  7. plans.go: calls are held against the plans of their sources
+//  8. startupgate.go: requests wait until the queue is open
+//  9. memory.go: how much garbage there may be
 package service

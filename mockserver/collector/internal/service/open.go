@@ -35,7 +35,7 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the queue cannot be opened: %w", err)
 	}
-	s := &store{queue: queue, history: history.New(cmp.Or(c.Limits.History, defaultHistory))}
+	s := &store{queue: queue, history: history.New(cmp.Or(c.Limits.History, defaultHistory)), plans: newPlans(c)}
 	s.history.LimitBytes(historyBytes)
 	if s.settings, err = queue.Settings(ctx); err == nil {
 		s.state, err = queue.State(ctx)
@@ -43,7 +43,7 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 	if err != nil {
 		return nil, errors.Join(err, queue.Close())
 	}
-	s.attempts = newAttemptLog(queue.Attempts(), s.history, o.Log)
+	s.attempts = newAttemptLog(queue.Attempts(), s.history, s.plans, o.Log)
 	return s, nil
 }
 
@@ -128,7 +128,7 @@ func openCollector(o Options, s *store, metrics event.Observer) (*engine.Collect
 		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, HTTPConfig: json.RawMessage(c.HTTPConfig), Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
 		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
 		Sender: sender, Journal: s.queue, Store: s.settings, State: s.state, History: s.history,
-		Observers: []event.Observer{metrics, s.attempts}, IsHTTPS: o.isHTTPS, Logger: o.Log,
+		Plans: s.plans, Observers: []event.Observer{metrics, s.attempts}, IsHTTPS: o.isHTTPS, Logger: o.Log,
 	}
 	if c.NATS == nil { // alone on its directory, also when it comes back
 		options.Instance, options.TempDir = "embedded", c.Data

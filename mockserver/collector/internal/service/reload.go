@@ -23,7 +23,7 @@ const settle = 100 * time.Millisecond
 // may never be left alone.
 const unsettled = time.Second
 
-// Reload takes on a changed configuration: sources, destinations, the admin
+// Reload takes on a changed configuration: sources and their plans, destinations, the admin
 // token, hosts and proxies, the certificate and the log level. It returns the settings
 // that changed too but are read at the start alone. On an error what was stays.
 func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []string, err error) {
@@ -42,6 +42,7 @@ func (s *Service) Reload(ctx context.Context, c *config.Config) (restart []strin
 	if err := s.collector.Apply(ctx, c.Settings()); err != nil {
 		return nil, err
 	}
+	s.store.plans.use(c)
 	_ = s.guard.Configure(guard) // it was checked
 	if s.certificate.Load() != nil && certificate != nil {
 		s.certificate.Store(certificate)

@@ -84,6 +84,7 @@ type store struct {
 	state    state.Store
 	history  *history.History
 	attempts *attemptLog
+	plans    *plans
 }
 
 // close is for a store that no collector has taken over.

@@ -56,6 +56,7 @@ func Run(t *testing.T, o Options) {
 		"ReturnedEntriesComeAgain":           returned,
 		"NextEndsWithItsContextAndItsReader": nextEnds,
 		"FailedCallsAreKeptAndReplayed":      failed,
+		"FilteredCallsAreKeptAndReplayed":    filtered,
 		"AnyCallCanBeReplayed":               replayDelivered,
 		"DetachForgets":                      detach,
 		"AttachAgainGoesOn":                  attachAgain,
@@ -425,6 +426,43 @@ func failed(t *testing.T, o Options) {
 	finish(t, l, time.Time{}, tracking.StateDelivered)
 	wantLedger(t, j, "d", 3, 1, 2, 0, 0)
 	require.ErrorIs(t, j.Failed(within(t), "nobody", func(journal.FailedCall) bool { return true }), journal.ErrNotAttached)
+}
+
+// finishKept ends a lease as finish does, and keeps what is filtered.
+func finishKept(t *testing.T, l journal.Lease, states ...tracking.State) {
+	t.Helper()
+	r := journal.Result{}
+	for i := range l.Entry().Calls {
+		r.Outcomes = append(r.Outcomes, tracking.Outcome{State: states[i%len(states)], Reason: "because"})
+		r.Kept = append(r.Kept, i != 0)
+	}
+	require.NoError(t, l.Finish(within(t), r))
+}
+
+func filtered(t *testing.T, o Options) {
+	j, r := openAttached(t, o)
+	sent := batch("web", "m", 4)
+	require.NoError(t, j.Append(within(t), sent))
+	finishKept(t, next(t, r), tracking.StateFiltered, tracking.StateFiltered, tracking.StateFailed, tracking.StateFiltered)
+	wantLedger(t, j, "d", 4, 0, 1, 3, 0)
+	list := listFailed(t, j, "d")
+	require.Equal(t, []string{"m-1", "m-2", "m-3"}, failedIDs(list))
+	for i, f := range list {
+		require.Equal(t, i != 1, f.Filtered, f.Call.ID)
+		require.Equal(t, "because", f.Reason)
+	}
+	// The first is not kept: its caller has it.
+	require.NoError(t, j.Replay(within(t), "d", []tracking.Call{list[2].Call, sent.Calls[0]}, tracking.StateFiltered))
+	wantLedger(t, j, "d", 4, 0, 1, 1, 2)
+	require.Equal(t, []string{"m-1", "m-2"}, failedIDs(listFailed(t, j, "d")))
+	l := next(t, r)
+	require.Equal(t, []string{"m-3", "m-0"}, ids(l))
+	finish(t, l, time.Time{}, tracking.StateFailed, tracking.StateDelivered)
+	list = listFailed(t, j, "d")
+	require.Equal(t, []string{"m-1", "m-2", "m-3"}, failedIDs(list))
+	require.False(t, list[2].Filtered)
+	require.NoError(t, j.Replay(within(t), "d", []tracking.Call{list[2].Call}, tracking.StateFailed))
+	wantLedger(t, j, "d", 4, 1, 1, 1, 1)
 }
 
 func replayDelivered(t *testing.T, o Options) {

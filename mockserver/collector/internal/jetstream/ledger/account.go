@@ -374,8 +374,9 @@ func (b *Account) Count(o *record.Outcome, seq uint64) bool {
 		b.Done[o.Ref.Seq] |= 1 << o.Ref.Part
 	}
 	b.Ledger.Delivered += int64(o.Delivered)
-	b.Ledger.Filtered += int64(o.Filtered)
-	b.Ledger.Failed += int64(len(o.Failed))
+	filtered, failed := o.Ended()
+	b.Ledger.Filtered += filtered
+	b.Ledger.Failed += failed
 	if len(o.Again) > 0 {
 		b.Retries[o.Ref] = Waiting{
 			Attempt: o.Attempt + 1, calls: len(o.Again), Decided: o.Decided.UnixNano(), Due: o.Due.UnixNano(),

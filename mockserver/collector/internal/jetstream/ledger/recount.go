@@ -144,8 +144,9 @@ func (v *Recount) Count(o *record.Outcome) {
 			o.Ref.Seq, o.Ref.Part, o.Attempt, o.Calls(), calls)
 	}
 	b.Delivered += int64(o.Delivered)
-	b.Filtered += int64(o.Filtered)
-	b.Failed += int64(len(o.Failed))
+	filtered, failed := o.Ended()
+	b.Filtered += filtered
+	b.Failed += failed
 	if len(o.Again) > 0 {
 		b.Waiting[o.Ref.Number()] = waitingPart{Accepted: o.Accepted.UnixMilli(), Attempt: int32(o.Attempt + 1), Calls: uint16(len(o.Again))}
 	}

@@ -43,7 +43,7 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 }
 
 // outcome puts the result into the form in which it is stored, and returns the
-// calls that are given up.
+// calls that are given up, or filtered and kept.
 func (l *lease) outcome(r journal.Result) (o *record.Outcome, given []tracking.Call) {
 	q, it := l.queue, l.item
 	o = &record.Outcome{Destination: q.name, Attached: q.attached, Ref: it.Ref, Attempt: it.Attempt, Decided: time.Now(), Due: r.RetryAt}
@@ -54,13 +54,13 @@ func (l *lease) outcome(r journal.Result) (o *record.Outcome, given []tracking.C
 	var notes []string
 	noted := false
 	for i, c := range r.Outcomes {
-		switch c.State {
-		case tracking.StateDelivered:
+		switch kept := r.Keeps(i); {
+		case c.State == tracking.StateDelivered:
 			o.Delivered++
-		case tracking.StateFiltered:
+		case c.State == tracking.StateFiltered && !kept:
 			o.Filtered++
-		case tracking.StateFailed:
-			o.Failed = append(o.Failed, record.Failure{Place: places[i], Reason: c.Reason})
+		case c.State == tracking.StateFailed || kept:
+			o.Failed = append(o.Failed, record.Failure{Place: places[i], Filtered: kept, Reason: c.Reason})
 			given = append(given, l.entry.Calls[i])
 		default:
 			o.Again = append(o.Again, places[i])

@@ -69,7 +69,7 @@ func FuzzCalls(f *testing.F) {
 var anOutcome = Outcome{
 	Destination: "crm", Attached: 3, Ref: Ref{7, 2}, Attempt: 4, Low: 6, Delivered: 2, Filtered: 1,
 	Again: []int{256, 258, 300}, Notes: []string{"a", "", "b"}, Decided: time.Unix(0, 3), Due: time.Unix(1, 5), Accepted: time.Unix(0, 7),
-	Failed: []Failure{{257, "gone"}, {260, "gone"}, {261, "no"}},
+	Failed: []Failure{{257, false, "gone"}, {260, true, "gone"}, {261, false, "no"}, {262, true, ""}},
 }
 
 func FuzzOutcomes(f *testing.F) {

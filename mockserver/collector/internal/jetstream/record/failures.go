@@ -18,19 +18,19 @@ type Reasons struct {
 	Of       []int    `json:"of"` // which of them each call has
 }
 
-// Reason returns why the call at a place was given up.
-func (r Reasons) Reason(place int) string {
+// Reason returns why the call at a place was given up, or filtered.
+func (r Reasons) Reason(place int) (reason string, filtered bool) {
 	if place < len(r.Of) && r.Of[place] < len(r.Reasons) {
-		return r.Reasons[r.Of[place]]
+		return reasonOf(r.Reasons[r.Of[place]])
 	}
-	return ""
+	return "", false
 }
 
 // Header writes it in so many bytes, for which reasons may have to be cut off.
 func (r Reasons) Header(room int) string {
 	for most := maxReason; ; most /= 2 {
 		for i, reason := range r.Reasons {
-			r.Reasons[i] = strings.ToValidUTF8(reason[:min(len(reason), most)], "")
+			r.Reasons[i] = strings.ToValidUTF8(reason[:min(len(reason), max(most, len(filteredMark)))], "")
 		}
 		text, _ := json.Marshal(r) // of strings and numbers: it cannot fail
 		if len(text) <= room || most == 0 {

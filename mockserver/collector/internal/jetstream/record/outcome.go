@@ -45,7 +45,7 @@ type Outcome struct {
 	Attempt     int
 	Low         uint64 // every fresh message below this one is done; 0 where that is not known
 	Delivered   int
-	Filtered    int
+	Filtered    int       // beside those that are kept
 	Again       []int     // the calls that are to be tried again, by their place in the message
 	Notes       []string  // of those calls; nil where there is none
 	Decided     time.Time // when that was decided
@@ -54,10 +54,40 @@ type Outcome struct {
 	Failed      []Failure
 }
 
-// A Failure is a call that was given up.
+// A Failure is a call that was given up, or one that was filtered and is kept.
 type Failure struct {
-	Place  int // in the message
-	Reason string
+	Place    int // in the message
+	Filtered bool
+	Reason   string
+}
+
+// text is what is stored of why: before formats knew filtered calls, no reason began with
+// filteredMark.
+func (f Failure) text() string {
+	reason := f.Reason[:min(len(f.Reason), maxReason)]
+	if f.Filtered {
+		return filteredMark + reason
+	}
+	return reason
+}
+
+// filteredMark begins the text of calls that were filtered and are kept.
+const filteredMark = "\x00"
+
+// reasonOf reads what text has written.
+func reasonOf(text string) (reason string, filtered bool) {
+	return strings.CutPrefix(text, filteredMark)
+}
+
+// Ended returns how many calls of the outcome were filtered, kept or not, and how many
+// failed.
+func (o *Outcome) Ended() (filtered, failed int64) {
+	for i := range o.Failed {
+		if o.Failed[i].Filtered {
+			filtered++
+		}
+	}
+	return int64(o.Filtered) + filtered, int64(len(o.Failed)) - filtered
 }
 
 // Calls returns how many calls the outcome is about.
@@ -109,15 +139,13 @@ func (o *Outcome) Append(dst []byte) []byte {
 	return dst
 }
 
-// ReasonsOf returns the different reasons, and which of them each failure has.
+// ReasonsOf returns the different reasons as they are stored, and which of them each
+// failure has.
 func ReasonsOf(failed []Failure) (reasons []string, of []int) {
 	index := map[string]int{}
 	of = make([]int, len(failed))
 	for i, f := range failed {
-		r := f.Reason
-		if len(r) > maxReason {
-			r = r[:maxReason]
-		}
+		r := f.text()
 		at, ok := index[r]
 		if !ok {
 			at = len(reasons)
@@ -293,7 +321,7 @@ func (d *Decoder) outcome() Outcome {
 	for range n {
 		f := Failure{Place: d.Int(PartCalls * MaxParts)}
 		if r := d.Int(most); r < len(reasons) {
-			f.Reason = reasons[r]
+			f.Reason, f.Filtered = reasonOf(reasons[r])
 		} else {
 			d.Fail()
 		}

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/seed-45eadc4a/analytics-go/plan"
+)
+
+// readPlans reads the tracking plans of the sources, each file once. What is wrong with a
+// file is said with its own lines.
+func (c *Config) readPlans(d *decoder, files Files) {
+	c.plans = map[string]*plan.Plan{}
+	for i := range c.Sources {
+		path := c.Sources[i].Plan
+		if _, known := c.plans[path]; known || path == "" {
+			continue
+		}
+		files.add(path)
+		p, err := plan.Load(path)
+		c.plans[path] = p
+		var problems plan.Problems
+		var unread *fs.PathError
+		field := fmt.Sprintf("sources[%d].plan", i)
+		switch {
+		case errors.As(err, &problems):
+			for _, p := range problems {
+				wrong := p.Wrong
+				if p.Entry != "" {
+					wrong = p.Entry + ": " + wrong
+				}
+				d.problems = append(d.problems, Problem{File: p.File, Line: p.Line, Wrong: wrong, Hint: p.Hint})
+			}
+		case errors.As(err, &unread):
+			d.wrong(d.place(field), field, "cannot be read: "+unread.Error(), "name the file of a tracking plan")
+		case err != nil:
+			d.wrong(d.place(field), field, "cannot be read: "+err.Error(), "name the file of a tracking plan")
+		}
+	}
+}
+
+// checkPlans checks what is said of plans beside their files.
+func (c *Config) checkPlans(wrong report) {
+	for i, s := range c.Sources {
+		at := fmt.Sprintf("sources[%d]", i)
+		if known := []string{"", Report, Quarantine, Reject}; !slices.Contains(known, s.OnViolation) {
+			wrong(at+".onViolation", fmt.Sprintf("is %q", s.OnViolation), "use report, quarantine or reject")
+		} else if s.OnViolation != "" && s.Plan == "" {
+			wrong(at+".onViolation", "is set, and the source has no plan", "name the file of its tracking plan in plan")
+		}
+		switch {
+		case s.ViolationsTo == "":
+		case s.Plan == "":
+			wrong(at+".violationsTo", "is set, and the source has no plan", "name the file of its tracking plan in plan")
+		case !slices.ContainsFunc(c.Sources, func(other Source) bool { return other.Name == s.ViolationsTo }):
+			wrong(at+".violationsTo", fmt.Sprintf("is %q, which is no source", s.ViolationsTo), "name one of sources")
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package service
+
+import (
+	"cmp"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/history"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/jsonscan"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/text"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/plan"
+)
+
+const (
+	// keptViolations is how many violations of a call are kept.
+	keptViolations = 20
+	// keptMessage is how many characters of a violation's text are kept.
+	keptMessage = 300
+)
+
+// plans are the tracking plans of the sources, as the configuration has them now. It is an
+// engine.Plans.
+type plans struct{ inUse atomic.Pointer[plansInUse] }
+
+// plansInUse do not change.
+type plansInUse struct {
+	bySource map[string]*sourcePlan
+	told     map[string]bool // the sources that get calls of violations
+}
+
+// A sourcePlan is the plan of a source, and what becomes of calls that are not as it says.
+type sourcePlan struct {
+	*plan.Plan
+	name string
+	config.Source
+}
+
+func newPlans(c *config.Config) *plans {
+	p := &plans{}
+	p.use(c)
+	return p
+}
+
+// use takes the plans of a configuration in place of those before.
+func (p *plans) use(c *config.Config) {
+	next := &plansInUse{map[string]*sourcePlan{}, map[string]bool{}}
+	for i := range c.Sources {
+		s := &c.Sources[i]
+		if of := c.PlanOf(s); of != nil {
+			next.bySource[s.Name] = &sourcePlan{of, cmp.Or(of.Name(), filepath.Base(of.File())), *s}
+			next.told[s.ViolationsTo] = true
+		}
+	}
+	p.inUse.Store(next)
+}
+
+// Judge implements ingest.Judge.
+func (p *plans) Judge(c *tracking.Call, member []byte) ingest.Verdict {
+	s := p.of(c)
+	if s == nil {
+		return ingest.Verdict{}
+	}
+	violations := s.judge(c, member)
+	if violations == nil {
+		return ingest.Verdict{}
+	}
+	return ingest.Verdict{Violations: violations, Reject: s.OnViolation == config.Reject, ReportTo: s.ViolationsTo}
+}
+
+// of returns the plan that a call is held against, or nil. Calls that tell of violations
+// are held against none: they would raise others without end.
+func (p *plans) of(c *tracking.Call) *sourcePlan {
+	now := p.inUse.Load()
+	s := now.bySource[c.Source]
+	if s != nil && c.Event == ingest.ViolationEvent && c.Type == "track" && now.told[c.Source] {
+		return nil
+	}
+	return s
+}
+
+// Quarantine implements engine.Plans.
+func (p *plans) Quarantine(c *tracking.Call) (reason string) {
+	s := p.of(c)
+	if s == nil || s.OnViolation != config.Quarantine {
+		return ""
+	}
+	if violations := p.violationsOf(c); len(violations) > 0 {
+		return violations[0].Message
+	}
+	return ""
+}
+
+// mark marks a call that an earlier process has taken, or another one of the cluster, with
+// its violations as the plans are now.
+func (p *plans) mark(c *tracking.Call) { c.Violations = p.violationsOf(c) }
+
+// violationsOf judges a call that is stored. The collector's own calls are as they are.
+func (p *plans) violationsOf(c *tracking.Call) []tracking.Violation {
+	s := p.of(c)
+	if s == nil || history.IsSynthetic(c) {
+		return nil
+	}
+	var member []byte
+	wanted := fields.Properties
+	if c.Type == "identify" || c.Type == "group" {
+		wanted = fields.Traits
+	}
+	for m := range jsonscan.Members(c.Body) {
+		if fields.Of(m.Key) == wanted {
+			member = m.Value
+		}
+	}
+	return s.judge(c, member)
+}
+
+// judge returns how a call is not as planned.
+func (s *sourcePlan) judge(c *tracking.Call, member []byte) []tracking.Violation {
+	title := c.Name
+	if c.Type == "track" {
+		title = c.Event
+	}
+	if s.Accepts(c.Type, title, c.Body, member) {
+		return nil
+	}
+	found := s.Plan.Judge(c.Body)
+	if len(found) == 0 {
+		return nil
+	}
+	entry := s.Find(c.Type, title)
+	violations := make([]tracking.Violation, 0, min(len(found), keptViolations))
+	for _, v := range found[:min(len(found), keptViolations)] {
+		message := v.Text()
+		if v.Kind == plan.UnplannedEvent {
+			message = v.Sentence()
+		}
+		violations = append(violations, tracking.Violation{
+			Kind: string(v.Kind), Event: entryName(entry), Pointer: text.Cut(keptMessage, v.Pointer), Message: text.Cut(keptMessage, message), Plan: s.name, Line: v.Line,
+		})
+	}
+	return violations
+}
+
+// entryName names the entry of a plan, for whoever counts: a plan has so many at most.
+func entryName(e *plan.Event) string {
+	if e == nil {
+		return ""
+	}
+	return cmp.Or(e.Name, e.Type)
+}
