@@ -1,6 +1,10 @@
 package tracking
 
-import "github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+import (
+	"errors"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
 
 // A Source is where calls come from: a program, a site or an app. It is known
 // by its write key.
@@ -22,6 +26,14 @@ type Destination struct {
 	Disabled bool `json:"disabled,omitempty"`
 	// Paused destinations make no attempts; their calls wait.
 	Paused bool `json:"paused,omitempty"`
+	// Ordering is in which order its calls are delivered. Defaults to none.
+	Ordering
 	// Settings are the webhooks, their headers, and the shared secret.
 	webhook.Settings
+}
+
+// Validate returns nil, or a [*webhook.FieldError] for each setting that is wrong, joined
+// in the order of the fields.
+func (d Destination) Validate() error {
+	return errors.Join(d.problem(), d.Settings.Validate())
 }

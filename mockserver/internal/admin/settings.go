@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/access"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
@@ -137,6 +138,9 @@ type destinationView struct {
 	Rotating    bool                     `json:"rotating"` // and a previous one
 	Signature   webhook.Signature        `json:"signature"`
 	AliasFields webhook.AliasFields      `json:"aliasFields"`
+	Order       tracking.Order           `json:"order"`
+	GiveUpAfter string                   `json:"giveUpAfter,omitempty"`
+	OnFailure   tracking.OnFailure       `json:"onFailure,omitempty"`
 	Webhooks    []webhook.Endpoint       `json:"webhooks"`
 	ReadOnly    bool                     `json:"readOnly"` // the configuration defines it
 	Status      engine.DestinationStatus `json:"status"`
@@ -155,6 +159,9 @@ type destinationInput struct {
 	Rotate         bool                 `json:"rotate"` // the secret that was is the previous one
 	Signature      *webhook.Signature   `json:"signature"`
 	AliasFields    *webhook.AliasFields `json:"aliasFields"`
+	Order          *tracking.Order      `json:"order"`
+	GiveUpAfter    *string              `json:"giveUpAfter"`
+	OnFailure      *tracking.OnFailure  `json:"onFailure"`
 	Webhooks       *[]webhook.Endpoint  `json:"webhooks"`
 }
 
@@ -162,11 +169,15 @@ func (a *admin) viewDestinations(ctx context.Context, pick func(tracking.Destina
 	overviews, err := a.c.Overviews(ctx, pick)
 	views := []destinationView{}
 	for _, d := range overviews {
-		views = append(views, destinationView{
+		view := destinationView{
 			Name: d.Name, Type: "webhooks", Sources: append([]string{}, d.Sources...), Enabled: !d.Disabled,
 			Signed: d.SharedSecret != "", Rotating: d.PreviousSecret != "", Signature: cmp.Or(d.Signature, webhook.SignatureService), AliasFields: cmp.Or(d.AliasFields, webhook.AliasSpaced), Webhooks: engine.HideHeaders(d.Webhooks),
-			ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
-		})
+			Order: cmp.Or(d.Order, tracking.OrderNone), OnFailure: d.OnFailure, ReadOnly: d.ReadOnly, Status: d.Status, Ledger: d.Ledger,
+		}
+		if d.GiveUpAfter > 0 {
+			view.GiveUpAfter = d.GiveUpAfter.String()
+		}
+		views = append(views, view)
 	}
 	return views, err
 }
@@ -253,9 +264,36 @@ func (in *destinationInput) apply(d *tracking.Destination) error {
 	if in.AliasFields != nil {
 		d.AliasFields = *in.AliasFields
 	}
+	if err := in.applyOrder(d); err != nil {
+		return err
+	}
 	if in.Webhooks != nil {
 		d.Webhooks = engine.RestoreHeaders(*in.Webhooks, d.Webhooks)
 		return engine.StillHidden(d.Webhooks)
+	}
+	return nil
+}
+
+// applyOrder changes in which order calls are delivered. Without one, what goes with it is
+// left out.
+func (in *destinationInput) applyOrder(d *tracking.Destination) error {
+	if in.Order != nil {
+		if d.Order = *in.Order; !d.IsOrdered() {
+			d.GiveUpAfter, d.OnFailure = 0, ""
+		}
+	}
+	if in.OnFailure != nil {
+		d.OnFailure = *in.OnFailure
+	}
+	if in.GiveUpAfter == nil {
+		return nil
+	}
+	var err error
+	if d.GiveUpAfter = 0; *in.GiveUpAfter != "" {
+		d.GiveUpAfter, err = time.ParseDuration(*in.GiveUpAfter)
+	}
+	if err != nil {
+		return &webhook.FieldError{Field: "giveUpAfter", Problem: fmt.Sprintf("is %.40q", *in.GiveUpAfter), Hint: "give a time such as 10m"}
 	}
 	return nil
 }

@@ -26,8 +26,9 @@ type job struct {
 // A delivery is what came of one attempt at a call.
 type delivery struct {
 	tracking.Outcome
-	decided    bool          // false where it was interrupted
+	decided    bool          // false where it was interrupted, or waits for others
 	kept       bool          // it was filtered, and is listed to be replayed
+	due        time.Time     // where calls have an order, and this one is pending: when it is to come again; the zero time stands for at once
 	retryAfter time.Duration // asked for by a receiver
 }
 
@@ -92,8 +93,8 @@ func (j *job) run() (o outcome, cause string) {
 }
 
 // sendAll sends the request to all webhooks at once. The first that takes it decides;
-// the other requests go on as trailing ones, unless there are too many: then they are
-// waited for.
+// the other requests go on as trailing ones, unless there are too many, or the next call
+// of the user must not come before them: then they are waited for.
 func (j *job) sendAll(request sender.Request, v *verdict) {
 	answers := make(chan answer, len(j.webhooks)) // never closed
 	for _, to := range j.webhooks {
@@ -101,7 +102,7 @@ func (j *job) sendAll(request sender.Request, v *verdict) {
 	}
 	for left := len(j.webhooks) - 1; left >= 0; left-- {
 		a := <-answers
-		if v.add(a.from, a.Attempt); v.sum == webhook.Success && j.requests.leave(answers, left) {
+		if v.add(a.from, a.Attempt); v.sum == webhook.Success && !j.destination.IsOrdered() && j.requests.leave(answers, left) {
 			return
 		}
 	}
@@ -160,6 +161,9 @@ func (v *verdict) conclude() outcome {
 		return outcomeAnswered // a receiver that refuses a call is not down
 	}
 	next := note{skipped: j.note.skipped, refused: j.note.refused.with(j.destination, v.refusing)}
+	if j.destination.IsOrdered() {
+		next.failing = j.note.failedSince(time.Now())
+	}
 	j.delivery = delivery{Outcome: tracking.Outcome{State: tracking.StatePending, Reason: reason, Note: next.String()}, decided: true, retryAfter: v.retryAfter}
 	switch {
 	case !v.asked:

@@ -13,6 +13,9 @@
 // the journal at its time, for four hours; a webhook that has refused a call for good is
 // not asked for it again.
 //
+// Where a destination is to get the calls of each user in their order, lines say which
+// may be attempted; the type says how.
+//
 // # What may block
 //
 // The worker waits for the journal, an entry for the gate and the journal, a call for
@@ -31,13 +34,15 @@
 //
 //  1. lease.go: entries are leased
 //  2. retry.go: an entry is worked at, and the journal told how it ended
-//  3. deliver.go: one call is sent to the webhooks of the destination
-//  4. worker.go: what a worker is, and its states
-//  5. gate.go: a call is admitted
-//  6. intake.go: whether more entries are wanted
-//  7. fairqueue.go: whose turn it is
-//  8. note.go: what the next attempt needs to know
-//  9. statuslog.go: how the destination does is logged
-//  10. breaker.go: when a call may begin
-//  11. requests.go: requests that are under way, and their contexts
+//  3. order.go: so where the calls of a user have an order
+//  4. deliver.go: one call is sent to the webhooks of the destination
+//  5. worker.go: what a worker is, and its states
+//  6. lines.go: the calls of each user in their order
+//  7. gate.go: a call is admitted
+//  8. intake.go: whether more entries are wanted
+//  9. fairqueue.go: whose turn it is
+//  10. note.go: what the next attempt needs to know
+//  11. statuslog.go: how the destination does is logged
+//  12. breaker.go: when a call may begin
+//  13. requests.go: requests that are under way, and their contexts
 package delivery

@@ -39,13 +39,35 @@ func newGate(maxCalls int, changed func(is breakerState, cause string)) *gate {
 // destination could not be reached, and whether it was the deadline. The entry must
 // have begun.
 func (g *gate) run(ctx context.Context, lane laneKey, tickets []*ticket, deadline time.Time) (left []*ticket, late bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.intake.arrive()
+	return g.runLocked(ctx, lane, tickets, deadline)
+}
+
+// runOne runs a call of an entry that arrive was called for, or is, as run does. It was
+// left if it is not ok.
+func (g *gate) runOne(ctx context.Context, lane laneKey, t *ticket, deadline time.Time) (ok, late bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	left, late := g.runLocked(ctx, lane, []*ticket{t}, deadline)
+	return len(left) == 0, late
+}
+
+// arrive says that the calls of an entry come one by one, to runOne.
+func (g *gate) arrive() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.intake.arrive()
+	g.offerRoom()
+}
+
+// runLocked runs calls. The lock is held, but not while it waits.
+func (g *gate) runLocked(ctx context.Context, lane laneKey, tickets []*ticket, deadline time.Time) (left []*ticket, late bool) {
 	l := &gateLine{lane: lane, ctx: ctx, deadline: deadline, waiting: tickets, wake: make(chan struct{}, 1)}
 	for _, t := range tickets {
 		t.line = l
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.intake.arrive()
 	if len(tickets) > 0 {
 		g.queue.push(l)
 	}
@@ -202,7 +224,15 @@ func (g *gate) want(more func()) (w journal.Want, at time.Time, ok bool) {
 		w, ok = g.queue.others(), true
 	}
 	g.intake.notify(more, ok)
+	w.InOrder = g.intake.inOrder
 	return w, at, ok
+}
+
+// setInOrder says whether entries are leased in the order of their positions from now on.
+func (g *gate) setInOrder(inOrder bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.intake.inOrder = inOrder
 }
 
 // offerRoom notifies the worker if more is wanted than want returned. The lock is held.

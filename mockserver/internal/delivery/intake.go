@@ -8,6 +8,9 @@ const (
 	// leased beyond minEntries: if the process dies before an entry has ended, those of
 	// its calls that were delivered are delivered a second time.
 	maxHeldCalls = 384
+	// maxHeldInOrder is that where calls are delivered in an order: many of them wait for
+	// others.
+	maxHeldInOrder = 4096
 	// maxEntries bounds the entries that are worked at. Beyond minEntries there is one
 	// for each source that has none, and one for retries: calls that take long, or wait,
 	// delay only those of their own source.
@@ -17,9 +20,10 @@ const (
 // An intake counts the entries of a destination that are worked at, and decides whether
 // more should be leased. It must not be used concurrently.
 type intake struct {
-	entries  int // that are worked at
-	calls    int // of these
-	arriving int // entries of these whose calls have not come to the gate
+	inOrder  bool // entries are leased in the order of their positions
+	entries  int  // that are worked at
+	calls    int  // of these
+	arriving int  // entries of these whose calls have not come to the gate
 
 	more      func() // called when more is wanted than was when it was set; nil once it was
 	wanting   bool   // something was wanted then
@@ -48,12 +52,16 @@ func (in *intake) end(calls int, lastOfLane bool) {
 // few of them, or the gate is idle and their calls are not too many. Most of them may have
 // ended, and wait for the journal to take their results.
 func (in *intake) takesAny(idle bool) bool {
-	return in.entries < minEntries || idle && in.calls <= maxHeldCalls
+	held := maxHeldCalls
+	if in.inOrder {
+		held = maxHeldInOrder
+	}
+	return in.entries < minEntries || idle && in.calls <= held
 }
 
 // takesOtherLanes reports whether another entry should be leased if it is of a lane that
 // has none.
-func (in *intake) takesOtherLanes() bool { return in.entries < maxEntries }
+func (in *intake) takesOtherLanes() bool { return !in.inOrder && in.entries < maxEntries }
 
 // notify has more called, once and without waiting for it, when more is wanted than
 // now. wanting says whether something is.

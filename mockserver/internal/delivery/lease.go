@@ -3,10 +3,10 @@ package delivery
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/pause"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
 // Start begins to deliver.
@@ -16,15 +16,20 @@ func (w *Worker) Start() { go w.run() }
 func (w *Worker) run() {
 	ctx := w.leasing
 	defer close(w.done)
-	var entries sync.WaitGroup
-	defer entries.Wait()
+	defer w.entries.Wait()
+	var ordered ordering
 	for ctx.Err() == nil {
-		lease, err := w.next(ctx)
+		lease, err := w.next(ctx, &ordered)
 		switch {
 		case err == nil:
 			e := lease.Entry()
 			w.gate.beginEntry(laneOf(&e), len(e.Calls))
-			entries.Go(func() { w.deliver(lease) })
+			if ls := ordered.lines; ls != nil {
+				begun := ls.begin(&e, ordered.OnFailure == tracking.OnFailureOvertake)
+				w.entries.Go(func() { w.deliverInOrder(lease, begun, ls) })
+			} else {
+				w.entries.Go(func() { w.deliver(lease) })
+			}
 		case ctx.Err() == nil && !errors.Is(err, journal.ErrClosed):
 			w.Log.Error("the journal hands out nothing", "destination", w.name, "error", err)
 			_ = pause.For(ctx, journalRetry) // the loop looks whether ctx has ended
@@ -33,16 +38,23 @@ func (w *Worker) run() {
 }
 
 // next waits until the worker is not paused and an entry is due that the gate wants.
-func (w *Worker) next(ctx context.Context) (journal.Lease, error) {
+func (w *Worker) next(ctx context.Context, ordered *ordering) (journal.Lease, error) {
 	for {
 		until, stop := context.WithCancel(ctx)
 		w.mu.Lock()
 		reader, state := w.reader, w.state
 		w.wake = stop
 		w.mu.Unlock()
+		var err error
+		if state == workerRunning && reader != nil {
+			err = w.order(until, reader, ordered)
+		}
 		want, at, ok := w.gate.want(stop)
 		if state != workerRunning || reader != nil && !ok {
 			pause.Until(until, at, nil)
+		} else if err != nil && until.Err() == nil {
+			stop()
+			return nil, err
 		} else if reader == nil {
 			w.reopen(until)
 		} else if lease, err := reader.Next(until, want); err == nil || (until.Err() == nil && !errors.Is(err, journal.ErrClosed)) {

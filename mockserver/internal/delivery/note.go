@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
@@ -16,17 +17,36 @@ import (
 // A note is what the next attempt at a call needs to know. The journal keeps it between
 // attempts.
 type note struct {
-	skipped int // attempts at its entry in which the call was not tried, or was broken off
+	skipped int       // attempts at its entry in which the call was not tried, or was broken off
+	failing time.Time // when it was tried first and failed, where calls have an order: to a second; else the zero time
 	refused refusals
 }
 
-// String writes the note: the number, if it is not 0, behind it a colon, and the
-// refusals.
+// String writes the note: the number, if it is not 0, @ and the time in base 36, if there
+// is one, behind them a colon, and the refusals.
 func (n note) String() string {
-	if n.skipped == 0 {
+	if n.skipped == 0 && n.failing.IsZero() {
 		return string(n.refused)
 	}
-	return strconv.Itoa(n.skipped) + ":" + string(n.refused)
+	text := strconv.Itoa(n.skipped)
+	if !n.failing.IsZero() {
+		text += "@" + strconv.FormatInt(n.failing.Unix(), 36)
+	}
+	return text + ":" + string(n.refused)
+}
+
+// failedSince returns when the call failed first, which is now if it had not.
+func (n note) failedSince(now time.Time) time.Time {
+	if n.failing.IsZero() {
+		return now
+	}
+	return n.failing
+}
+
+// skippedOnce returns the note after an attempt in which the call was not tried.
+func (n note) skippedOnce() note {
+	n.skipped++
+	return n
 }
 
 // noteOf returns the note of a call of an entry.
@@ -38,7 +58,12 @@ func noteOf(e *journal.Entry, call int) (n note) {
 	if !found {
 		return note{refused: refusals(skipped)}
 	}
-	n.skipped, _ = strconv.Atoi(skipped) // as String wrote it
+	skipped, failing, found := strings.Cut(skipped, "@")
+	if found {
+		seconds, _ := strconv.ParseInt(failing, 36, 64) // as String wrote it, and what follows
+		n.failing = time.Unix(seconds, 0)
+	}
+	n.skipped, _ = strconv.Atoi(skipped)
 	n.refused = refusals(refused)
 	return n
 }

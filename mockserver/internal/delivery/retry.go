@@ -24,9 +24,7 @@ const (
 // deliver brings every call of an entry to its end, or to its next attempt. No more
 // calls begin once the worker is not running.
 func (w *Worker) deliver(lease journal.Lease) {
-	w.mu.Lock()
-	admitting := w.admitting
-	w.mu.Unlock()
+	admitting := w.admission()
 	e := lease.Entry()
 	lane := laneOf(&e)
 	defer w.gate.endEntry(lane, len(e.Calls))
@@ -45,23 +43,37 @@ func (w *Worker) deliver(lease journal.Lease) {
 			t.call.(*job).delivery = expired("it could not be tried in that time")
 		}
 	}
-	w.finish(lease, jobs)
+	w.finish(lease, jobs, false)
 }
 
-// finish tells the journal how the entry ended, and the observer of each call.
-func (w *Worker) finish(lease journal.Lease, jobs []job) {
+// admission returns what ends when no more calls may begin.
+func (w *Worker) admission() context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.admitting
+}
+
+// finish tells the journal how the entry ended, and the observer of each call. It reports
+// whether the journal has it.
+func (w *Worker) finish(lease journal.Lease, jobs []job, ordered bool) (stored bool) {
 	e, now := lease.Entry(), time.Now()
-	result, ok := w.result(&e, jobs, now)
+	var result journal.Result
+	var ok bool
+	if ordered {
+		result, ok = resultInOrder(jobs, now)
+	} else {
+		result, ok = w.result(&e, jobs, now)
+	}
 	if !ok {
 		lease.Return()
-		return
+		return false
 	}
 	ctx, stop := w.untilDrained()
 	defer stop()
 	if err := lease.Finish(ctx, result); err != nil {
 		w.Log.Error("the journal did not take a result; its calls may be delivered again",
 			"destination", w.name, "entry", e.ID, "calls", len(e.Calls), "error", err)
-		return
+		return false
 	}
 	w.logFailures(jobs, now)
 	for i, o := range result.Outcomes {
@@ -74,10 +86,11 @@ func (w *Worker) finish(lease journal.Lease, jobs []job) {
 			At: now, ReceivedAt: c.ReceivedAt, Attempt: jobs[i].attempt, Outcome: o, Call: c,
 		}
 		if o.State == tracking.StatePending {
-			ended.RetryAt = result.RetryAt
+			ended.RetryAt = cmp.Or(jobs[i].delivery.due, result.RetryAt)
 		}
 		w.Observer.Observe(ended)
 	}
+	return true
 }
 
 // result returns what the journal is told of an entry. It is not ok if no call was
@@ -110,9 +123,7 @@ func (w *Worker) result(e *journal.Entry, jobs []job, now time.Time) (r journal.
 		d := &jobs[i].delivery
 		switch {
 		case !d.decided:
-			skipped := jobs[i].note // as it was found
-			skipped.skipped++
-			d.Note = skipped.String()
+			d.Note = jobs[i].note.skippedOnce().String()
 		case d.State == tracking.StatePending && !inTime:
 			*d = expired(d.Reason)
 		}

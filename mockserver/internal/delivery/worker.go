@@ -38,6 +38,8 @@ type WorkerConfig struct {
 	Timeout time.Duration
 	// Concurrency is how many calls may be under way at once.
 	Concurrency int
+	// Joined remembers which ids alias calls have joined, where calls have an order.
+	Joined Joined
 	// Attach opens the queue of the destination again, after the journal has closed it.
 	// It returns nil where it should be asked again later.
 	Attach func(ctx context.Context) (journal.Reader, error)
@@ -70,9 +72,10 @@ type Worker struct {
 	settings atomic.Pointer[tracking.Destination]
 	gate     *gate
 	status   statusLog
-	requests requests      // end when the worker is stopped
-	leasing  scope         // ends when the worker is drained or stopped
-	done     chan struct{} // closed when run has ended
+	requests requests       // end when the worker is stopped
+	leasing  scope          // ends when the worker is drained or stopped
+	entries  sync.WaitGroup // that are worked at; run alone adds some
+	done     chan struct{}  // closed when run has ended
 
 	mu        sync.Mutex // guards what follows
 	state     workerState

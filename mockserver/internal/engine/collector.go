@@ -141,11 +141,11 @@ func (c *Collector) Verify(ctx context.Context) ([]journal.Verification, error) 
 
 // apply brings the collector to its settings. The caller holds changing.
 func (c *Collector) apply(ctx context.Context, defined settings.Settings, stored storedSettings) error {
-	if err := defined.Validate(); err != nil {
+	if err := c.validate(defined); err != nil {
 		return fmt.Errorf("mockserver: %w", err)
 	}
 	all := stored.addedTo(defined)
-	if err := all.Validate(); err != nil {
+	if err := c.validate(all); err != nil {
 		return fmt.Errorf("mockserver: stored settings: %w", err)
 	}
 	if c.draining.Load() {
@@ -189,6 +189,7 @@ func (c *Collector) attach(ctx context.Context, d tracking.Destination) error {
 		Sender: c.sender, Observer: c.observer, Log: c.config.Logger, Jitter: c.config.Jitter, Concurrency: c.config.Concurrency,
 		Quarantine: c.quarantine(),
 		Timeout:    cmp.Or(max(c.config.Sender.Timeout, 0), webhook.Timeout),
+		Joined:     c.joinedAt(d.Name),
 		Attach:     func(ctx context.Context) (journal.Reader, error) { return c.attachAgain(ctx, d.Name) },
 	})
 	c.workers.mu.Lock()
@@ -236,7 +237,7 @@ func (c *Collector) detach(ctx context.Context, w *delivery.Worker) error {
 	delete(c.workers.byName, name)
 	c.workers.mu.Unlock()
 	l, err := c.ledgerOf(ctx, name)
-	if err = errors.Join(err, c.config.Journal.Detach(ctx, name)); err != nil {
+	if err = errors.Join(err, c.config.Journal.Detach(ctx, name), c.joinedAt(name).forget(ctx)); err != nil {
 		return err
 	}
 	c.config.Logger.Warn("a destination was removed, and is forgotten with its calls", "destination", name, "pending", l.Pending, "failed", l.Failed)

@@ -33,6 +33,7 @@
 //  4. settings.go: settings change
 //  5. replay.go: calls become due again
 //  6. collector.go: what a collector consists of, and how it ends
-//  7. destinationedit.go: settings whose secrets are hidden
-//  8. config.go: what can be configured
+//  7. joined.go: which ids alias calls have joined
+//  8. destinationedit.go: settings whose secrets are hidden
+//  9. config.go: what can be configured
 package engine

@@ -174,7 +174,7 @@ func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings
 	var refused error
 	stored, err := state.Update(ctx, c.config.Store, settingsKey, func(s *storedSettings) error {
 		if refused = edit(s, s.addedTo(defined)); refused == nil {
-			refused = s.addedTo(defined).Validate()
+			refused = c.validate(s.addedTo(defined))
 		}
 		return refused
 	})
@@ -187,6 +187,15 @@ func (c *Collector) change(ctx context.Context, edit func(stored *storedSettings
 		return fmt.Errorf("mockserver: the settings cannot be stored: %w", err)
 	}
 	return c.apply(ctx, defined, stored)
+}
+
+// validate returns a [*webhook.FieldError] for each thing that is wrong with settings,
+// joined.
+func (c *Collector) validate(s settings.Settings) error {
+	if !c.config.Shared {
+		return s.Validate()
+	}
+	return errors.Join(s.Validate(), s.ValidateShared())
 }
 
 // settingsRetry is how long to wait when changed settings could not be applied.

@@ -32,6 +32,7 @@ type destinationForm struct {
 	SecretDo    string
 	TestType    string
 	Errors      []fieldProblem
+	giveUpAfter string               // as it was typed
 	Test        []attemptLine        // what the receivers answered to a test call
 	destination tracking.Destination // what the form says
 	old         tracking.Destination // what is saved
@@ -51,6 +52,22 @@ func (f destinationForm) Signature() webhook.Signature {
 // AliasCamel reports whether alias calls have their identities in camel case.
 func (f destinationForm) AliasCamel() bool {
 	return f.destination.AliasFields == webhook.AliasCamelCase
+}
+
+// InOrder reports whether the calls of a user are delivered in their order.
+func (f destinationForm) InOrder() bool { return f.destination.IsOrdered() }
+
+// GiveUpAfter is how long a call may hold the line of its user, as it was typed.
+func (f destinationForm) GiveUpAfter() string {
+	if f.giveUpAfter == "" && f.destination.GiveUpAfter > 0 {
+		return f.destination.GiveUpAfter.String()
+	}
+	return f.giveUpAfter
+}
+
+// Overtake reports whether later calls of a user overtake one that fails.
+func (f destinationForm) Overtake() bool {
+	return f.destination.OnFailure == tracking.OnFailureOvertake
 }
 
 // Enabled reports whether calls are forwarded.
@@ -85,7 +102,8 @@ var formFields = func() [][2]string {
 			[2]string{fmt.Sprintf("headers%d", i), fmt.Sprintf("Headers of URL %d", i+1)})
 	}
 	return append(fields, [2]string{"signature", "Signature"}, [2]string{"sharedSecret", "Shared secret"},
-		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"})
+		[2]string{"previousSecret", "Previous secret"}, [2]string{"aliasFields", "Alias fields"},
+		[2]string{"order", "Order"}, [2]string{"giveUpAfter", "Give up after"}, [2]string{"onFailure", "When a call fails"})
 }()
 
 // formIndex returns the place of a field in the form.
@@ -155,6 +173,7 @@ func (in *Inspector) readDestinationForm(v url.Values) destinationForm {
 	if v.Get("aliasFields") == string(webhook.AliasCamelCase) {
 		f.destination.AliasFields = webhook.AliasCamelCase
 	}
+	f.readOrder(v.Get("order"), strings.TrimSpace(v.Get("giveUpAfter")), v.Get("onFailure"))
 	places := f.readWebhooks(v)
 	f.addProblems(settings.CheckName(f.Name), places)
 	f.addProblems(in.c.CheckDestination(&f.destination), places)
@@ -169,6 +188,24 @@ func (f *destinationForm) readSources(chosen []string) {
 	f.destination.Sources = chosen
 	if len(chosen) == 0 {
 		f.fail("sources", "are none: choose at least one, or all")
+	}
+}
+
+// readOrder takes the order, and what goes with it.
+func (f *destinationForm) readOrder(order, giveUpAfter, onFailure string) {
+	if order != string(tracking.OrderUser) {
+		return
+	}
+	f.destination.Order = tracking.OrderUser
+	if onFailure == string(tracking.OnFailureOvertake) {
+		f.destination.OnFailure = tracking.OnFailureOvertake
+	}
+	if f.giveUpAfter = giveUpAfter; giveUpAfter == "" {
+		return
+	}
+	var err error
+	if f.destination.GiveUpAfter, err = time.ParseDuration(giveUpAfter); err != nil {
+		f.fail("giveUpAfter", fmt.Sprintf("is %.40q: give a time such as 10m", giveUpAfter))
 	}
 }
 

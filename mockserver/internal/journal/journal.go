@@ -115,6 +115,15 @@ type Reader interface {
 	// time, or the first since it was detached. What became of calls before that was
 	// at another destination of its name.
 	Since() time.Time
+
+	// Waiting yields the entries that wait for their next attempt, in any order, and
+	// when each is due, until yield returns false. None of the reader's entries may be
+	// leased.
+	Waiting(ctx context.Context, yield func(e Entry, due time.Time) bool) error
+
+	// Keeps reports whether a call that was handed out before, by its position, is
+	// pending still. A journal may end one by itself, such as one that was damaged.
+	Keeps(position uint64) bool
 }
 
 // A Want says which entries Next is to hand out. The zero value takes any.
@@ -123,6 +132,10 @@ type Want struct {
 	NoRetries bool
 	// Except leaves out calls of these sources that were never tried.
 	Except []string
+	// InOrder has sources take no turns: entries that were never tried come in the order
+	// of their positions, also those that are replayed. NoRetries and Except must not be
+	// set beside it.
+	InOrder bool
 }
 
 // A Lease is the right to work at one entry. The journal renews it by itself
@@ -135,8 +148,8 @@ type Lease interface {
 	// again later: a delivery may then be repeated, never lost.
 	Finish(ctx context.Context, r Result) error
 
-	// Return gives the entry back as if it had never been leased. It is the next of
-	// its source.
+	// Return gives the entry back as if it had never been leased. It has the place
+	// again that it had.
 	Return()
 }
 
@@ -148,6 +161,11 @@ type Entry struct {
 	ID string
 	// Calls is shared with other destinations and must not be changed.
 	Calls []tracking.Call
+	// First is where the batch that the calls came in begins among all calls, in the
+	// order in which they were accepted or replayed, and Places say which calls of the
+	// batch these are, ascending. No Places stand for the first ones.
+	First  uint64
+	Places []int
 	// Attempt is 1 at first, and one higher each time the entry comes back after a
 	// Finish. A call of it may have been tried less often.
 	Attempt int
@@ -157,6 +175,15 @@ type Entry struct {
 	// Notes holds for each of Calls what its Outcome noted when it was last tried.
 	// It is nil where none noted anything.
 	Notes []string
+}
+
+// Position returns the place of one of the calls among all, in the order in which they
+// were accepted or replayed. It stays the same each time the call is handed out.
+func (e *Entry) Position(call int) uint64 {
+	if e.Places == nil {
+		return e.First + uint64(call)
+	}
+	return e.First + uint64(e.Places[call])
 }
 
 // A Result says how a lease ended.

@@ -48,6 +48,7 @@ type memoryJournal struct {
 
 	mu     sync.Mutex // guards what follows, and every queue
 	bytes  int64      // of stored batches and entries, about
+	next   uint64     // the position of the next call
 	closed bool
 	queues map[string]*memoryQueue
 }
@@ -78,7 +79,7 @@ type memoryEntry struct {
 func newMemoryQueue(j *memoryJournal, name string) *memoryQueue {
 	source := func(e *memoryEntry) string { return e.source }
 	due := func(e *memoryEntry) time.Time { return e.due }
-	q := &memoryQueue{journal: j, name: name, waiting: turns.New(source, due), leased: map[*memoryEntry]bool{}, since: time.Now()}
+	q := &memoryQueue{journal: j, name: name, waiting: turns.New(source, due, func(e *memoryEntry) uint64 { return e.First }), leased: map[*memoryEntry]bool{}, since: time.Now()}
 	q.ledger.Destination = name
 	return q
 }
@@ -122,8 +123,9 @@ func (j *memoryJournal) Append(_ context.Context, b event.Batch) error {
 	j.bytes += stored.size
 	for _, q := range wanting {
 		q.ledger.Accepted += int64(len(b.Calls))
-		q.push(&memoryEntry{source: b.Source, Entry: Entry{Calls: b.Calls, Attempt: 1, Since: b.ReceivedAt}, batch: stored})
+		q.push(&memoryEntry{source: b.Source, Entry: Entry{Calls: b.Calls, First: j.next, Attempt: 1, Since: b.ReceivedAt}, batch: stored})
 	}
+	j.next += uint64(len(b.Calls))
 	return nil
 }
 
@@ -196,7 +198,8 @@ func (j *memoryJournal) Replay(_ context.Context, destination string, calls []tr
 	stored := &storedBatch{size: memoryOf(calls...)}
 	j.bytes += stored.size // a replay is never refused: its calls were accepted already
 	Move(&q.ledger, len(calls), from, tracking.StatePending)
-	q.push(&memoryEntry{source: calls[0].Source, Entry: Entry{Calls: calls, Attempt: 1, Since: time.Now()}, batch: stored})
+	q.push(&memoryEntry{source: calls[0].Source, Entry: Entry{Calls: calls, First: j.next, Attempt: 1, Since: time.Now()}, batch: stored})
+	j.next += uint64(len(calls))
 	return nil
 }
 
@@ -286,7 +289,14 @@ func (q *memoryQueue) wake() {
 // pop leases the entry whose turn it is, or returns when one will be due. The zero time
 // says that none that is wanted has a time.
 func (q *memoryQueue) pop(want Want) (*memoryEntry, time.Time) {
-	e, due, ok := q.waiting.Pop(time.Now(), want.Except, want.NoRetries)
+	var e *memoryEntry
+	var due time.Time
+	var ok bool
+	if want.InOrder {
+		e, due, ok = q.waiting.PopInOrder(time.Now(), q.journal.next)
+	} else {
+		e, due, ok = q.waiting.Pop(time.Now(), want.Except, want.NoRetries)
+	}
 	if !ok {
 		return nil, due
 	}
@@ -364,6 +374,27 @@ func (r *memoryReader) Next(ctx context.Context, want Want) (Lease, error) {
 	}
 }
 
+func (r *memoryReader) Waiting(_ context.Context, yield func(e Entry, due time.Time) bool) error {
+	q := r.queue
+	q.journal.mu.Lock()
+	var waiting []*memoryEntry
+	for e := range q.waiting.All {
+		if !e.due.IsZero() {
+			waiting = append(waiting, e)
+		}
+	}
+	q.journal.mu.Unlock()
+	for _, e := range waiting {
+		if !yield(e.Entry, e.due) {
+			break
+		}
+	}
+	return nil
+}
+
+// Keeps is always true: what is in memory is not lost.
+func (r *memoryReader) Keeps(uint64) bool { return true }
+
 type memoryLease struct {
 	queue *memoryQueue
 	entry *memoryEntry
@@ -382,11 +413,11 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 		return nil // detached meanwhile, or finished before
 	}
 	delete(q.leased, e)
-	again := Entry{Attempt: e.Attempt + 1, Since: e.Since}
+	again := Entry{First: e.First, Attempt: e.Attempt + 1, Since: e.Since}
 	for i, o := range r.Outcomes {
 		switch kept := r.Keeps(i); {
 		case o.State == tracking.StatePending:
-			again.add(e.Calls[i], o.Note)
+			again.add(e.Calls[i], int(e.Position(i)-e.First), o.Note)
 			continue
 		case o.State == tracking.StateFailed || kept:
 			q.keepFailed(FailedCall{Call: e.Calls[i], Filtered: kept, Reason: o.Reason, FailedAt: time.Now(), Attempts: e.Attempt})
@@ -400,8 +431,9 @@ func (l *memoryLease) Finish(_ context.Context, r Result) error {
 	return nil
 }
 
-// add appends a call to an entry that is being made, with its note.
-func (e *Entry) add(c tracking.Call, note string) {
+// add appends a call to an entry that is being made, with its place and its note.
+func (e *Entry) add(c tracking.Call, place int, note string) {
+	e.Places = append(e.Places, place)
 	if note != "" && e.Notes == nil {
 		e.Notes = make([]string, len(e.Calls))
 	}
@@ -416,7 +448,7 @@ func (e *Entry) memory() (n int64) {
 	for _, note := range e.Notes {
 		n += int64(len(note))
 	}
-	return n + int64(len(e.Calls))*callBytes
+	return n + int64(len(e.Calls))*(callBytes+8)
 }
 
 func (l *memoryLease) Return() {
@@ -427,7 +459,7 @@ func (l *memoryLease) Return() {
 		return
 	}
 	delete(q.leased, l.entry)
-	q.waiting.PushFirst(l.entry)
+	q.waiting.Push(l.entry)
 	q.wake()
 }
 

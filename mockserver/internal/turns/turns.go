@@ -4,6 +4,7 @@ package turns
 import (
 	"container/heap"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -14,10 +15,12 @@ const freshPerTimed = 4
 // A Queue holds what waits for a destination. Values that have a time wait for it;
 // the others stand in a line for each source. The lines take turns, and those whose
 // time has come have every fifth turn, so that none of them keeps the others back
-// however much it has. A Queue is not safe for concurrent use.
+// however much it has. A line is in the order of its numbers. A Queue is not safe for
+// concurrent use.
 type Queue[T any] struct {
 	source func(T) string
 	due    func(T) time.Time
+	number func(T) uint64
 	timed  timedHeap[T]
 	lines  map[string][]T
 	order  []string // the sources that have a line; the first has the next turn
@@ -25,18 +28,15 @@ type Queue[T any] struct {
 	streak int      // of them popped since the last with a time
 }
 
-// New returns an empty queue. due returns the zero time for values that have none.
-func New[T any](source func(T) string, due func(T) time.Time) *Queue[T] {
-	return &Queue[T]{source: source, due: due, timed: timedHeap[T]{due: due}, lines: map[string][]T{}}
+// New returns an empty queue. due returns the zero time for values that have none, and
+// number the place of a value in the order of all.
+func New[T any](source func(T) string, due func(T) time.Time, number func(T) uint64) *Queue[T] {
+	return &Queue[T]{source: source, due: due, number: number, timed: timedHeap[T]{due: due}, lines: map[string][]T{}}
 }
 
-// Push adds a value, behind others of its source.
-func (q *Queue[T]) Push(v T) { q.push(v, false) }
-
-// PushFirst adds a value before others of its source.
-func (q *Queue[T]) PushFirst(v T) { q.push(v, true) }
-
-func (q *Queue[T]) push(v T, first bool) {
+// Push adds a value. One without a time comes before those of its source that have
+// higher numbers.
+func (q *Queue[T]) Push(v T) {
 	if !q.due(v).IsZero() {
 		heap.Push(&q.timed, v)
 		return
@@ -46,12 +46,11 @@ func (q *Queue[T]) push(v T, first bool) {
 	if len(line) == 0 {
 		q.order = append(q.order, source)
 	}
-	if first {
-		line = slices.Insert(line, 0, v)
-	} else {
-		line = append(line, v)
+	at := len(line)
+	if n := q.number(v); at > 0 && q.number(line[at-1]) > n {
+		at = sort.Search(at, func(i int) bool { return q.number(line[i]) > n })
 	}
-	q.lines[source] = line
+	q.lines[source] = slices.Insert(line, at, v)
 	q.fresh++
 }
 
@@ -59,11 +58,16 @@ func (q *Queue[T]) push(v T, first bool) {
 // and none without of the sources in except. If it is not ok there is no such value,
 // and at is when the next may be due; the zero time if none has a time.
 func (q *Queue[T]) Pop(now time.Time, except []string, noTimed bool) (v T, at time.Time, ok bool) {
-	timed := !noTimed && len(q.timed.values) > 0
+	turn := slices.IndexFunc(q.order, func(source string) bool { return !slices.Contains(except, source) })
+	return q.pop(now, turn, !noTimed && len(q.timed.values) > 0)
+}
+
+// pop takes out the first value of the source with the turn, if that is one, or, if timed,
+// the first whose time has come.
+func (q *Queue[T]) pop(now time.Time, turn int, timed bool) (v T, at time.Time, ok bool) {
 	if timed {
 		at = q.due(q.timed.values[0])
 	}
-	turn := slices.IndexFunc(q.order, func(source string) bool { return !slices.Contains(except, source) })
 	switch {
 	case timed && !now.Before(at) && (turn < 0 || q.streak >= freshPerTimed):
 		q.streak = 0
@@ -73,6 +77,36 @@ func (q *Queue[T]) Pop(now time.Time, except []string, noTimed bool) (v T, at ti
 	}
 	q.streak = min(q.streak+1, freshPerTimed)
 	return q.popLine(turn), time.Time{}, true
+}
+
+// PopInOrder takes out the value whose turn it is now if sources take none: of those
+// without a time the one with the lowest number, if that is limit at most. Those whose
+// time has come have every fifth turn. It returns what Pop does.
+func (q *Queue[T]) PopInOrder(now time.Time, limit uint64) (v T, at time.Time, ok bool) {
+	line, first := q.first()
+	if line >= 0 && first > limit {
+		line = -1
+	}
+	return q.pop(now, line, len(q.timed.values) > 0)
+}
+
+// First returns the lowest number of the values without a time. It is not ok if there
+// are none.
+func (q *Queue[T]) First() (number uint64, ok bool) {
+	line, number := q.first()
+	return number, line >= 0
+}
+
+// first returns the place in order of the source whose first value has the lowest
+// number, and that; or -1.
+func (q *Queue[T]) first() (line int, number uint64) {
+	line = -1
+	for i, source := range q.order {
+		if n := q.number(q.lines[source][0]); line < 0 || n < number {
+			line, number = i, n
+		}
+	}
+	return line, number
 }
 
 // popLine takes out the first value of the source with a turn, which is the last one
@@ -126,7 +160,7 @@ func (q *Queue[T]) All(yield func(T) bool) {
 
 // Take takes out the values that match.
 func (q *Queue[T]) Take(match func(T) bool) (taken []T) {
-	kept := New(q.source, q.due)
+	kept := New(q.source, q.due, q.number)
 	kept.streak = q.streak
 	keep := func(v T) {
 		if match(v) {

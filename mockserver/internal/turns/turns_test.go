@@ -3,6 +3,7 @@ package turns
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,14 +12,15 @@ import (
 // A value is a source and a name, such as "a1"; with a time behind a colon it is in
 // tenths of a second after begin.
 type value struct {
-	name string
-	due  time.Time
+	name   string
+	due    time.Time
+	number uint64 // what is behind the source
 }
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func queue(values ...value) *Queue[value] {
-	q := New(func(v value) string { return v.name[:1] }, func(v value) time.Time { return v.due })
+	q := New(func(v value) string { return v.name[:1] }, func(v value) time.Time { return v.due }, func(v value) uint64 { return v.number })
 	for _, v := range values {
 		q.Push(v)
 	}
@@ -27,7 +29,8 @@ func queue(values ...value) *Queue[value] {
 
 func fresh(names string) (values []value) {
 	for name := range strings.FieldsSeq(names) {
-		values = append(values, value{name: name})
+		number, _ := strconv.ParseUint(name[1:], 10, 64)
+		values = append(values, value{name: name, number: number})
 	}
 	return values
 }
@@ -78,18 +81,46 @@ func TestPop(t *testing.T) {
 	}
 }
 
-func TestPushFirst(t *testing.T) {
-	q := queue(fresh("a1 a2 b1")...)
+// TestPushAgain: what was popped comes back to its place.
+func TestPushAgain(t *testing.T) {
+	q := queue(fresh("a1 a2 a4 b1")...)
 	first, _, _ := q.Pop(begin, nil, false)
-	q.PushFirst(first)
-	q.PushFirst(value{name: "b0"})
+	for _, v := range append(fresh("b0 a3"), first) {
+		q.Push(v)
+	}
 	var got []string
 	for q.Fresh() > 0 {
 		v, _, _ := q.Pop(begin, nil, false)
 		got = append(got, v.name)
 	}
-	if want := "b0 a1 b1 a2"; strings.Join(got, " ") != want {
+	if want := "b0 a1 b1 a2 a3 a4"; strings.Join(got, " ") != want {
 		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// TestPopInOrder: sources take no turns, and what is beyond the limit waits.
+func TestPopInOrder(t *testing.T) {
+	q := queue(append(timed("t0 t1 t2"), fresh("a1 b2 b3 a4 c6 b5 a9")...)...)
+	if first, ok := q.First(); !ok || first != 1 {
+		t.Errorf("the first is %d, want 1", first)
+	}
+	now := begin.Add(time.Second)
+	var got []string
+	for {
+		v, at, ok := q.PopInOrder(now, 8)
+		if !ok {
+			if want := begin.Add(2 * time.Second); !at.Equal(want) {
+				t.Errorf("the next is due %v, want %v", at, want)
+			}
+			break
+		}
+		got = append(got, v.name)
+	}
+	if want := "a1 b2 b3 a4 t0 b5 c6 t1"; strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+	if first, ok := q.First(); !ok || first != 9 {
+		t.Errorf("the first is %d, want 9", first)
 	}
 }
 
@@ -114,13 +145,15 @@ func TestNothingIsLost(t *testing.T) {
 				if random.IntN(3) == 0 {
 					v.due = now.Add(time.Duration(random.IntN(50)) * time.Millisecond)
 				}
-				if in = append(in, v.name); random.IntN(4) == 0 {
-					q.PushFirst(v)
-				} else {
-					q.Push(v)
-				}
+				v.number = uint64(i - random.IntN(2)*random.IntN(i+1))
+				in = append(in, v.name)
+				q.Push(v)
 			case 3, 4:
-				if v, _, ok := q.Pop(now, []string{"a", "b"}[:random.IntN(3)], random.IntN(2) == 0); ok {
+				if random.IntN(3) == 0 {
+					if v, _, ok := q.PopInOrder(now, uint64(i)); ok {
+						remove(v)
+					}
+				} else if v, _, ok := q.Pop(now, []string{"a", "b"}[:random.IntN(3)], random.IntN(2) == 0); ok {
 					remove(v)
 				}
 			case 5:

@@ -31,7 +31,11 @@ func (c *Config) check(d *decoder, lookup resolver) {
 	c.checkPlans(wrong)
 	c.checkDestinations(wrong)
 	c.checkReachable(wrong, lookup)
-	for _, p := range settings.FieldErrors(c.Settings().Validate()) {
+	err := c.Settings().Validate()
+	if c.NATS != nil {
+		err = errors.Join(err, c.Settings().ValidateShared())
+	}
+	for _, p := range settings.FieldErrors(err) {
 		wrong(p.Field, p.Problem, p.Hint)
 	}
 }

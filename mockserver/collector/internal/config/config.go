@@ -143,6 +143,9 @@ type Destination struct {
 	PreviousSecret string    `yaml:"previousSecret"`
 	Signature      string    `yaml:"signature"`
 	AliasFields    string    `yaml:"aliasFields"`
+	Order          string    `yaml:"order"`
+	GiveUpAfter    Duration  `yaml:"giveUpAfter"`
+	OnFailure      string    `yaml:"onFailure"`
 	Webhooks       []Webhook `yaml:"webhooks"`
 }
 
@@ -161,6 +164,7 @@ func (c *Config) Settings() settings.Settings {
 	for _, d := range c.Destinations {
 		destination := tracking.Destination{
 			Name: d.Name, Sources: d.Sources, Disabled: d.Enabled != nil && !*d.Enabled,
+			Ordering: tracking.Ordering{Order: tracking.Order(d.Order), GiveUpAfter: time.Duration(d.GiveUpAfter), OnFailure: tracking.OnFailure(d.OnFailure)},
 			Settings: webhook.Settings{
 				SharedSecret: d.SharedSecret, PreviousSecret: d.PreviousSecret,
 				Signature: webhook.Signature(d.Signature), AliasFields: webhook.AliasFields(d.AliasFields),

@@ -127,7 +127,7 @@ func openCollector(o Options, s *store, metrics event.Observer) (*engine.Collect
 		Sources: settings.Sources, Destinations: settings.Destinations,
 		AnyWriteKey: o.Dev, Messages: o.Dev, Strict: c.Strict, HTTPConfig: json.RawMessage(c.HTTPConfig), Limits: c.CollectorLimits(), Concurrency: limits.Concurrency,
 		DedupWindow: time.Duration(limits.DedupWindow), DedupCalls: limits.DedupCalls, Seen: s.queue.Seen,
-		Sender: sender, Journal: s.queue, Store: s.settings, State: s.state, History: s.history,
+		Sender: sender, Journal: s.queue, Shared: c.NATS != nil, Store: s.settings, State: s.state, History: s.history,
 		Plans: s.plans, Observers: []event.Observer{metrics, s.attempts}, IsHTTPS: o.isHTTPS, Logger: o.Log,
 	}
 	if c.NATS == nil { // alone on its directory, also when it comes back

@@ -17,8 +17,9 @@
 //  4. queue.go: messages come, and become items
 //  5. puller.go: messages are asked for
 //  6. overtake.go: how many are asked for, and sources that stand behind another's backlog
-//  7. consumer.go: what the server hands out to a destination
-//  8. items.go: what is to be done
-//  9. state.go: what a queue has, and the states of an item
-//  10. results.go: outcomes are written together
+//  7. inorder.go: entries in the order in which they were accepted
+//  8. consumer.go: what the server hands out to a destination
+//  9. items.go: what is to be done
+//  10. state.go: what a queue has, and the states of an item
+//  11. results.go: outcomes are written together
 package queue

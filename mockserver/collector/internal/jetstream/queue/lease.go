@@ -117,7 +117,7 @@ func (l *lease) Return() {
 		return
 	}
 	it.leased, it.since = false, time.Now()
-	q.ready.PushFirst(it)
+	q.ready.Push(it)
 	q.wake()
 }
 

@@ -55,6 +55,9 @@ func (q *Queue) demand() (fresh, retries int) {
 			retries++
 		}
 	}
+	if first, ok := q.ready.First(); q.inOrder && all > 0 && (!ok || first > q.limit()) {
+		return all, max(0, min(retries-q.ready.Due(time.Now()), maxEarly-q.ready.Timed())) // what has overtaken others waits for them
+	}
 	if retries > 0 {
 		retries = min(retries-q.ready.Due(time.Now()), maxEarly-q.ready.Timed())
 	}
@@ -79,6 +82,9 @@ func (q *Queue) mayOvertake(now time.Time) bool {
 	every := overtakeEvery
 	if q.set.Shared {
 		every = overtakeEveryShared
+	}
+	if q.inOrder {
+		return false
 	}
 	passedOver := q.ready.Fresh() > 0 && len(q.wants) > 0
 	if q.ctx.Err() != nil || q.reader == nil || q.ahead.looking || q.ahead.behind == 0 && !passedOver || now.Sub(q.ahead.looked) < every {

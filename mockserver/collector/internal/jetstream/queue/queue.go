@@ -18,7 +18,7 @@ import (
 func newQueue(set *Set, name string, attached uint64, since time.Time) *Queue {
 	q := &Queue{
 		set: set, attachment: attachment{name, attached, since}, wants: map[*journal.Want]struct{}{},
-		ready: turns.New((*item).source, func(it *item) time.Time { return it.Due }),
+		ready: turns.New((*item).source, func(it *item) time.Time { return it.Due }, func(it *item) uint64 { return it.Ref.Number() }),
 		items: map[record.Ref]*item{}, messages: map[uint64]*pendingMessage{}, again: repeats{messages: map[uint64][]jetstream.Msg{}},
 	}
 	q.ctx, q.cancel = context.WithCancel(set.Ctx)
@@ -65,6 +65,9 @@ func (q *Queue) gotCalls(ctx context.Context, m jetstream.Msg, meta *jetstream.M
 	q.mu.Lock()
 	q.last, q.ahead.behind = max(q.last, seq), meta.NumPending
 	here := q.take(parsed, m.Data(), m)
+	if !here && q.inOrder {
+		q.wake() // what waited for it to come may be handed out
+	}
 	q.mu.Unlock()
 	if !here {
 		q.known(m, meta, seq)
@@ -144,6 +147,9 @@ func (q *Queue) gotRetry(_ context.Context, m jetstream.Msg, meta *jetstream.Msg
 		return
 	case waits.Attempt == it.Attempt: // an attempt before it may be about to be forgotten
 		it.msg, it.since, it.Due = m, time.Now(), it.DueFrom(time.Now())
+		if it.isReplay() && q.inOrder {
+			it.Due = time.Time{} // it comes in its place among first attempts
+		}
 		q.add(it)
 		q.mu.Unlock()
 		return

@@ -42,6 +42,9 @@ func (r *reader) Next(ctx context.Context, want journal.Want) (journal.Lease, er
 			}
 			continue
 		}
+		if want.InOrder && r.queue.comeTo(ctx) {
+			continue
+		}
 		r.queue.pull()
 		r.wait(ctx, &want, wake, due)
 	}
@@ -60,7 +63,12 @@ func (r *reader) take(ctx context.Context, want *journal.Want) (it *item, wake <
 		return nil, nil, due, journal.ErrClosed
 	}
 	ok := false
-	if _, err := q.set.Status.Writable(); err == nil { // else it would be delivered, and again and again
+	q.inOrder = want.InOrder
+	if _, err := q.set.Status.Writable(); err != nil {
+		// It would be delivered, and again and again.
+	} else if want.InOrder {
+		it, due, ok = q.ready.PopInOrder(time.Now(), q.limit())
+	} else {
 		it, due, ok = q.ready.Pop(time.Now(), want.Except, want.NoRetries)
 	}
 	if !ok {
@@ -115,6 +123,7 @@ func (q *Queue) lease(it *item) *lease {
 		ID:      fmt.Sprintf("%s/%d.%d/%d", q.name, it.Ref.Seq, it.Ref.Part, it.Attempt),
 		Attempt: it.Attempt, Since: at, Calls: make([]tracking.Call, len(bodies)), Notes: it.Notes,
 	}
+	l.entry.First, l.entry.Places = positions(it.Ref, it.Places)
 	for i, body := range bodies {
 		if l.entry.Calls[i], err = fields.ReadCall(source, body); err != nil {
 			q.set.Log.Error("a stored call cannot be read", "destination", q.name, "message", it.Ref.Seq, "error", err)

@@ -53,7 +53,8 @@ type Queue struct {
 	items    map[record.Ref]*item       // all that this process has to do
 	ready    *turns.Queue[*item]        // those that nobody works at; put off and retries have a time
 	messages map[uint64]*pendingMessage // messages of CALLS whose first attempt has not ended
-	last     uint64                     // the newest message of CALLS that came
+	last     uint64                     // the newest message of CALLS that came; all before it that are to come did
+	inOrder  bool                       // entries are asked for in the order of their positions
 	ahead    overtaking
 	again    repeats
 }
@@ -109,6 +110,9 @@ func (it *item) source() string {
 	}
 	return it.message.source
 }
+
+// isReplay reports whether an item is calls that are replayed and were not tried since.
+func (it *item) isReplay() bool { return it.message == nil && it.Attempt == 1 }
 
 // A puller asks a consumer for messages, for so many as are wanted and no more:
 // a backlog stays on the disk. They are taken one after the other, in their order.

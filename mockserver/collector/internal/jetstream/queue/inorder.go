@@ -1,0 +1,129 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/store"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/fields"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// The order of acceptance is that of CALLS, which a replay stands in too. A message that
+// has overtaken others, or is replayed, is handed out in order once all before it has
+// come.
+
+// partPositions is how many positions a message of CALLS takes.
+const partPositions = record.PartCalls * record.MaxParts
+
+// positions returns what Entry.First and Entry.Places say of the calls of a part; nil
+// places stand for all.
+func positions(ref record.Ref, places []int) (uint64, []int) {
+	first := ref.Seq * partPositions
+	if places == nil {
+		first += uint64(ref.Part) * record.PartCalls
+	}
+	return first, places
+}
+
+// limit returns the number up to which items without a time may be handed out in order.
+// The lock is held.
+func (q *Queue) limit() uint64 { return record.Ref{Seq: q.last, Part: record.MaxParts - 1}.Number() }
+
+// comeTo looks, where a replay waits for what was accepted before it, whether all of that
+// has come, and reports whether the replay may be handed out now.
+func (q *Queue) comeTo(ctx context.Context) bool {
+	q.mu.Lock()
+	number, ok := q.ready.First()
+	from, to := q.last, record.RefOf(number).Seq
+	q.mu.Unlock()
+	if !ok || to <= from {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.RequestPatience)
+	defer cancel()
+	var sources []string
+	q.set.account.With(q.name, func(b *ledger.Account) { sources = b.Sources() })
+	for _, subject := range q.set.Names.CallSubjects(sources) {
+		next, err := q.set.JS.Next(ctx, q.set.Names.Stream(record.StreamCalls), subject, from+1)
+		if err == nil && next.Sequence < to || err != nil && !store.IsMissing(err) {
+			return false // it is on its way
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.last = max(q.last, to-1)
+	if it := q.items[record.RefOf(number)]; it != nil && it.isReplay() {
+		q.last = max(q.last, to) // which does not come by the consumer
+		return true
+	}
+	return false
+}
+
+// Waiting yields the retries.
+func (r *reader) Waiting(ctx context.Context, yield func(e journal.Entry, due time.Time) bool) error {
+	q := r.queue
+	type waiting struct {
+		ref record.Ref
+		ledger.Waiting
+	}
+	var all []waiting
+	q.set.account.With(q.name, func(b *ledger.Account) {
+		for ref, w := range b.Retries {
+			all = append(all, waiting{ref, w})
+		}
+	})
+	slices.SortFunc(all, func(x, y waiting) int {
+		return cmp.Or(cmp.Compare(x.Outcome, y.Outcome), cmp.Compare(x.ref.Number(), y.ref.Number()))
+	})
+	var read store.Outcomes
+	for _, w := range all {
+		it := &item{Retry: record.Retry{Ref: w.ref, Attempt: w.Attempt}}
+		if w.Which != (ledger.CallSet{}) {
+			it.Places = w.Which.Places(w.ref)
+		}
+		if w.Outcome != 0 {
+			o, err := read.Get(ctx, q.set.Store, w.Outcome, q.name, w.ref)
+			if err != nil {
+				return fmt.Errorf("journal: a retry for %q: %w", q.name, err)
+			}
+			it.Places, it.Notes = o.Again, o.Notes
+		}
+		source, at, bodies, err := q.bodies(it)
+		if store.IsMissing(err) {
+			continue // it is given up when it is due
+		}
+		if err != nil {
+			return fmt.Errorf("journal: the calls of a retry for %q: %w", q.name, err)
+		}
+		e := journal.Entry{Calls: make([]tracking.Call, len(bodies)), Attempt: w.Attempt, Since: at, Notes: it.Notes}
+		e.First, e.Places = positions(w.ref, it.Places)
+		for i, body := range bodies {
+			if e.Calls[i], err = fields.ReadCall(source, body); err != nil {
+				q.set.Log.Error("a stored call cannot be read", "destination", q.name, "message", w.ref.Seq, "error", err)
+			}
+		}
+		if !yield(e, time.Unix(0, w.Due)) {
+			break
+		}
+	}
+	return nil
+}
+
+// Keeps reports whether the account has a call as pending.
+func (r *reader) Keeps(position uint64) (keeps bool) {
+	q := r.queue
+	place := int(position % partPositions)
+	ref := record.Ref{Seq: position / partPositions, Part: place / record.PartCalls}
+	q.set.account.With(q.name, func(b *ledger.Account) {
+		w, waits := b.Retries[ref]
+		keeps = waits && (w.Which == (ledger.CallSet{}) || slices.Contains(w.Which.Places(ref), place)) || !waits && !b.Ended(ref)
+	})
+	return keeps
+}

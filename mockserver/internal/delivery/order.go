@@ -1,0 +1,244 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// An ordering is how the calls of a worker are ordered now. The goroutine that leases
+// entries uses it alone.
+type ordering struct {
+	tracking.Ordering
+	reader journal.Reader
+	lines  *lines // nil where calls are in no order
+}
+
+// Joined remembers pairs of ids that alias calls have joined, by keys of them, as durably
+// as the journal keeps calls. Its methods may be called from many goroutines at once.
+type Joined interface {
+	// Load returns the pairs.
+	Load(ctx context.Context) ([][2]event.Key, error)
+	// Save adds a pair. That it is there already is no error, and costs little.
+	Save(ctx context.Context, pair [2]event.Key) error
+}
+
+// order brings the ordering to the settings and the reader as they are. Where calls are
+// to be ordered from now on, it waits until the entries have ended that are worked at, and
+// puts all that waits in the journal into lines.
+func (w *Worker) order(ctx context.Context, reader journal.Reader, now *ordering) error {
+	to := w.Destination().Ordering
+	switch {
+	case !to.IsOrdered() && now.lines == nil:
+		return nil
+	case !to.IsOrdered():
+		w.gate.setInOrder(false)
+		*now = ordering{}
+		return nil
+	case now.lines != nil && now.Ordering == to && now.reader == reader:
+		return nil
+	}
+	w.entries.Wait()
+	w.gate.setInOrder(true)
+	*now = ordering{}
+	ls := newLines(reader.Keeps)
+	pairs, err := w.Joined.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("which ids are of one user cannot be read: %w", err)
+	}
+	for _, pair := range pairs {
+		ls.join(ls.line(pair[0]), ls.line(pair[1]))
+	}
+	if err := reader.Waiting(ctx, func(e journal.Entry, due time.Time) bool {
+		ls.add(&e, due, to.OnFailure == tracking.OnFailureOvertake)
+		return ctx.Err() == nil
+	}); err != nil || ctx.Err() != nil {
+		return err
+	}
+	*now = ordering{to, reader, ls}
+	return nil
+}
+
+// An orderedEntry is an entry whose calls are delivered each in its turn.
+type orderedEntry struct {
+	*Worker
+	*lineEntry
+	lines     *lines
+	lease     journal.Lease
+	entry     journal.Entry
+	jobs      []job
+	admitting context.Context
+	deadline  time.Time
+}
+
+// deliverInOrder is deliver where the calls of a user have an order.
+func (w *Worker) deliverInOrder(lease journal.Lease, e *lineEntry, ls *lines) {
+	oe := &orderedEntry{Worker: w, lineEntry: e, lines: ls, lease: lease, entry: lease.Entry()}
+	lane := laneOf(&oe.entry)
+	defer w.gate.endEntry(lane, len(oe.entry.Calls))
+	oe.admitting = w.admission()
+	oe.jobs, oe.deadline = make([]job, len(oe.entry.Calls)), oe.entry.Since.Add(webhook.Window+lastAttemptGrace)
+	var users sync.WaitGroup
+	for _, calls := range oe.byUser() {
+		users.Go(func() {
+			for _, i := range calls {
+				oe.deliverOne(lane, i)
+			}
+		})
+	}
+	w.gate.arrive()
+	users.Wait()
+	oe.end()
+}
+
+// byUser returns the calls of an entry, those of each user in their order.
+func (oe *orderedEntry) byUser() (users [][]int) {
+	place := make(map[event.Key]int, len(oe.jobs))
+	for i := range oe.jobs {
+		call := &oe.entry.Calls[i]
+		oe.jobs[i] = job{Worker: oe.Worker, call: call, note: noteOf(&oe.entry, i)}
+		oe.jobs[i].attempt = oe.entry.Attempt - oe.jobs[i].note.skipped
+		user := userOf(call)
+		key := keyOfUser(user)
+		at, found := place[key]
+		if !found || user == "" {
+			at, users = len(users), append(users, nil)
+			place[key] = at
+		}
+		users[at] = append(users[at], i)
+	}
+	return users
+}
+
+// deliverOne brings one call to its end, or to when it is due.
+func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
+	j, position := &oe.jobs[i], oe.entry.Position(i)
+	if oe.admitting.Err() == nil && !j.prepare() {
+		oe.lines.end(j.call, position) // there is nothing to send
+		return
+	}
+	due, ok := oe.lines.turn(oe.admitting, oe.lineEntry, j.call, position)
+	if ok && !oe.saveJoined(j.call) {
+		due, ok = time.Now().Add(journalRetry), false
+	}
+	if ok {
+		var late bool
+		if ok, late = oe.gate.runOne(oe.admitting, lane, &j.ticket, oe.deadline); late {
+			j.delivery = expired("it could not be tried in that time")
+		}
+	} else if !due.IsZero() {
+		oe.hold(j, due)
+	}
+	if j.delivery.decided && j.delivery.State == tracking.StatePending {
+		oe.retryOrGiveUp(j)
+	}
+	switch d := &j.delivery; {
+	case d.decided && d.State != tracking.StatePending:
+		oe.lines.end(j.call, position)
+	case d.decided && j.destination.OnFailure == tracking.OnFailureOvertake:
+		oe.lines.leave(j.call, position)
+	case d.due.IsZero():
+		oe.lines.putOff(j.call, position, time.Now())
+	default:
+		oe.lines.putOff(j.call, position, d.due)
+	}
+}
+
+// saveJoined remembers what an alias call joins, and reports whether that succeeded.
+func (oe *orderedEntry) saveJoined(c *tracking.Call) bool {
+	pair, ok := joinedBy(c)
+	if !ok {
+		return true
+	}
+	ctx, stop := oe.untilDrained()
+	defer stop()
+	err := oe.Joined.Save(ctx, pair)
+	if err != nil {
+		oe.Log.Error("which ids are of one user cannot be stored; the call waits", "destination", oe.name, "call", c.ID, "error", err)
+	}
+	return err == nil
+}
+
+// hold has a call wait until it is due, but not longer than its window.
+func (oe *orderedEntry) hold(j *job, due time.Time) {
+	now := time.Now()
+	last := oe.entry.Since.Add(webhook.Window)
+	if !now.Before(last) {
+		last = oe.deadline
+	}
+	if !now.Before(last) {
+		j.delivery = expired("calls of its user that came before it were not done in that time")
+		return
+	}
+	if due.After(last) {
+		due = last
+	}
+	j.delivery.due = due
+}
+
+// retryOrGiveUp decides when a call is due that has failed, or gives it up.
+func (oe *orderedEntry) retryOrGiveUp(j *job) {
+	now, d := time.Now(), &j.delivery
+	window := oe.entry.Since
+	limit, first := j.destination.GiveUpAfter, j.note.failedSince(now)
+	if end := first.Add(limit - webhook.Window); limit > 0 && end.Before(window) {
+		window = end
+	}
+	next, inTime := sender.Next(now, window, j.attempt, d.retryAfter, oe.Jitter())
+	switch {
+	case inTime:
+		d.due = next
+	case window.Before(oe.entry.Since):
+		*d = failed(fmt.Sprintf("it has held the line of its user for %v; %s", limit, d.Reason))
+	default:
+		*d = expired(d.Reason)
+	}
+}
+
+// end tells the journal how the entry ended, after those that have to end before.
+func (oe *orderedEntry) end() {
+	if !oe.lines.awaitBefore(oe.lineEntry) {
+		oe.lease.Return() // what was delivered is repeated behind what is
+		oe.lines.finish(oe.lineEntry, &oe.entry, false)
+		return
+	}
+	oe.lines.finish(oe.lineEntry, &oe.entry, oe.Worker.finish(oe.lease, oe.jobs, true))
+}
+
+// resultInOrder is result where the calls have an order: each that is left has a time of
+// its own, and the entry comes back at the first.
+func resultInOrder(jobs []job, now time.Time) (r journal.Result, ok bool) {
+	interrupted, decided := 0, 0
+	for i := range jobs {
+		switch d := &jobs[i].delivery; {
+		case d.decided:
+			decided++
+		case d.due.IsZero():
+			interrupted++
+		}
+	}
+	if decided == 0 && interrupted > 0 {
+		return r, false
+	}
+	r.Outcomes = make([]tracking.Outcome, len(jobs))
+	for i := range jobs {
+		d := &jobs[i].delivery
+		if !d.decided {
+			d.Note = jobs[i].note.skippedOnce().String()
+		}
+		if d.due.IsZero() {
+			d.due = now
+		}
+		if r.Outcomes[i] = d.Outcome; d.State == tracking.StatePending && (r.RetryAt.IsZero() || d.due.Before(r.RetryAt)) {
+			r.RetryAt = d.due
+		}
+	}
+	return r, true
+}

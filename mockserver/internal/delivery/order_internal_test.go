@@ -1,0 +1,367 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// joinedMap is a Joined in memory.
+type joinedMap struct {
+	mu    sync.Mutex // guards pairs
+	pairs map[[2]event.Key]bool
+}
+
+func (m *joinedMap) Load(context.Context) ([][2]event.Key, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.pairs)), nil
+}
+
+func (m *joinedMap) Save(_ context.Context, pair [2]event.Key) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pairs[pair] = true
+	return nil
+}
+
+// An orderModel appends calls at random, and checks that a destination gets those of
+// each user in their order. Its mutex guards what the receiver sees.
+type orderModel struct {
+	t       *testing.T
+	random  *rand.Rand
+	journal journal.Journal
+	joined  *joinedMap
+	d       tracking.Destination
+	worker  *Worker
+	process *modelProcess
+	started int // workers
+
+	calls  int
+	users  map[string]string // of each id the line that it belongs to
+	byLine map[string][]int  // calls of a line
+
+	mu       sync.Mutex
+	before   map[string][]int // of each call those that must be done before it
+	behind   map[int][]int    // of each call those that it must be done before
+	done     map[int]bool
+	failed   map[int]time.Time // when a call failed first
+	underWay map[int]bool
+	healthy  bool
+	trace    []string
+	problem  string
+}
+
+// A modelProcess is what dies when a process is killed: no end of an entry is stored any
+// more.
+type modelProcess struct {
+	journal.Reader
+	mu     sync.Mutex // guards killed, and is held while an end is stored
+	killed bool
+}
+
+func (p *modelProcess) Next(ctx context.Context, want journal.Want) (journal.Lease, error) {
+	l, err := p.Reader.Next(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	return &modelLease{l, p}, nil
+}
+
+type modelLease struct {
+	journal.Lease
+	process *modelProcess
+}
+
+func (l *modelLease) Finish(ctx context.Context, r journal.Result) error {
+	l.process.mu.Lock()
+	defer l.process.mu.Unlock()
+	if l.process.killed {
+		l.Return()
+		return errors.New("killed")
+	}
+	return l.Lease.Finish(ctx, r)
+}
+
+func newOrderModel(t *testing.T, seed uint64, ordering tracking.Ordering) *orderModel {
+	m := &orderModel{
+		t: t, random: rand.New(rand.NewPCG(seed, 18)), journal: journal.NewMemory(0), joined: &joinedMap{pairs: map[[2]event.Key]bool{}}, d: oneWebhook("d"),
+		users: map[string]string{}, byLine: map[string][]int{}, before: map[string][]int{}, behind: map[int][]int{}, done: map[int]bool{}, failed: map[int]time.Time{}, underWay: map[int]bool{},
+	}
+	m.d.Ordering = ordering
+	if m.random.IntN(3) == 0 {
+		m.d.Webhooks = append(m.d.Webhooks, webhook.Endpoint{URL: "http://h/2"})
+	}
+	m.start()
+	return m
+}
+
+func (m *orderModel) note(format string, args ...any) {
+	if m.problem == "" {
+		m.trace = append(m.trace, fmt.Sprintf(format, args...))
+	}
+}
+
+// start starts a worker, as another process does.
+func (m *orderModel) start() {
+	reader, err := m.journal.Attach(m.t.Context(), "d", nil)
+	require.NoError(m.t, err)
+	m.process = &modelProcess{Reader: reader}
+	seed := uint64(m.started)
+	m.started++
+	m.mu.Lock()
+	m.note("start")
+	m.mu.Unlock()
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 7))
+	m.worker = NewWorker(m.d, m.process, WorkerConfig{
+		Sender: senderFunc(m.send), Observer: observerFunc(m.observe), Log: slog.New(slog.DiscardHandler), Concurrency: 4, Timeout: webhook.Timeout, Joined: m.joined,
+		Jitter: func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() },
+		Attach: func(ctx context.Context) (journal.Reader, error) { return m.journal.Attach(ctx, "d", nil) },
+	})
+	m.worker.Start()
+}
+
+type observerFunc func(event.Event)
+
+func (f observerFunc) Observe(e event.Event) { f(e) }
+
+// observe takes in calls that are given up: they hold nobody any longer.
+func (m *orderModel) observe(e event.Event) {
+	ended, ok := e.(tracking.Ended)
+	if !ok || ended.State != tracking.StateFailed {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, _ := strconv.Atoi(ended.CallID)
+	m.note("gave up %d: %s", n, ended.Reason)
+	m.done[n] = true
+}
+
+// send is the receiver.
+func (m *orderModel) send(ctx context.Context, r sender.Request) webhook.Attempt {
+	n, _ := strconv.Atoi(r.MessageID)
+	first := r.Endpoint.URL == m.d.Webhooks[0].URL
+	m.mu.Lock()
+	if first {
+		m.arrived(n)
+	}
+	// 7 of 10 are taken, some late; what fails for good is refused by all webhooks.
+	fate, delay := m.random.IntN(20), time.Duration(m.random.IntN(300))*time.Millisecond
+	if m.random.IntN(30) == 0 {
+		delay = 10 * time.Second
+	}
+	if m.healthy {
+		fate, delay = 0, time.Millisecond
+	}
+	m.mu.Unlock()
+	a := webhook.Attempt{URL: r.Endpoint.URL, Number: r.Number, Status: 200, Verdict: webhook.Success}
+	switch {
+	case fate == 19:
+		a.Status, a.Verdict, a.Error = 400, webhook.Permanent, "refused"
+	case fate >= 15:
+		a.Status, a.Verdict, a.Error = 503, webhook.Temporary, "busy"
+	}
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+		a.Status, a.Verdict, a.Error = 0, webhook.Temporary, "time-out"
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if first {
+		delete(m.underWay, n)
+	}
+	if a.Verdict != webhook.Temporary && a.Status != 0 {
+		m.note("answered %d: %d", n, a.Status)
+		m.done[n] = true
+	} else if m.failed[n].IsZero() {
+		m.failed[n] = time.Now()
+	}
+	return a
+}
+
+// arrived checks that it is the turn of a call. The lock is held.
+func (m *orderModel) arrived(n int) {
+	m.note("got %d", n)
+	for _, x := range m.before[strconv.Itoa(n)] {
+		if m.isGivenUp(x) {
+			m.done[x] = true // which is observed later
+		}
+		if (!m.done[x] || m.underWay[x]) && m.problem == "" {
+			m.problem = fmt.Sprintf("call %d came before call %d was done (under way: %v)", n, x, m.underWay[x])
+		}
+	}
+	if m.underWay[n] && m.problem == "" {
+		m.problem = fmt.Sprintf("call %d came twice at a time", n)
+	}
+	m.underWay[n] = true
+	for _, y := range m.behind[n] {
+		delete(m.done, y) // after a repeat those behind it come again
+	}
+}
+
+// isGivenUp reports whether it is time that a call was given up. The lock is held.
+func (m *orderModel) isGivenUp(n int) bool {
+	since := m.failed[n]
+	return m.d.GiveUpAfter > 0 && !since.IsZero() && time.Since(since) >= m.d.GiveUpAfter-time.Second // it is kept in seconds
+}
+
+// append appends a batch of calls.
+func (m *orderModel) append() {
+	b := event.Batch{Source: []string{"web", "app"}[m.random.IntN(2)], ReceivedAt: time.Now()}
+	m.mu.Lock()
+	for range 1 + m.random.IntN(8) {
+		user := "u" + strconv.Itoa(m.random.IntN(6))
+		c := tracking.Call{ID: strconv.Itoa(m.calls), Source: b.Source, Type: "track", UserID: user, ReceivedAt: b.ReceivedAt}
+		if m.random.IntN(3) == 0 {
+			c.UserID, c.AnonymousID = "", user
+		}
+		line := m.lineOf(user)
+		if m.random.IntN(25) == 0 {
+			c.Type, c.UserID, c.AnonymousID, c.PreviousID = "alias", user, "", "u"+strconv.Itoa(m.random.IntN(6))
+			if other := m.lineOf(c.PreviousID); other != line {
+				for id, of := range m.users {
+					if of == other {
+						m.users[id] = line
+					}
+				}
+				m.users[c.PreviousID] = line
+				m.byLine[line] = append(m.byLine[line], m.byLine[other]...)
+				delete(m.byLine, other)
+			}
+		}
+		c.Body = fmt.Appendf(nil, `{"type":%q,"userId":%q,"anonymousId":%q,"previousId":%q,"event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`, c.Type, c.UserID, c.AnonymousID, c.PreviousID)
+		m.note("append %d %s %s %s", m.calls, c.Type, user, c.PreviousID)
+		m.before[c.ID] = slices.Clone(m.byLine[line])
+		for _, x := range m.byLine[line] {
+			m.behind[x] = append(m.behind[x], m.calls)
+		}
+		m.byLine[line] = append(m.byLine[line], m.calls)
+		b.Calls = append(b.Calls, c)
+		m.calls++
+	}
+	m.mu.Unlock()
+	require.NoError(m.t, m.journal.Append(m.t.Context(), b))
+}
+
+func (m *orderModel) lineOf(user string) string {
+	if line, ok := m.users[user]; ok {
+		return line
+	}
+	m.users[user] = user
+	return user
+}
+
+// kill ends the worker without an end of an entry being stored any more.
+func (m *orderModel) kill() {
+	m.process.mu.Lock()
+	m.process.killed = true
+	m.process.mu.Unlock()
+	m.mu.Lock()
+	m.note("kill")
+	m.mu.Unlock()
+	m.worker.Stop()
+}
+
+func (m *orderModel) pause(paused bool) {
+	d := m.d
+	d.Paused = paused
+	m.mu.Lock()
+	m.note("paused %v", paused)
+	m.mu.Unlock()
+	m.worker.Update(d, nil)
+}
+
+func (m *orderModel) pending() int64 {
+	ledgers, err := m.journal.Ledger(m.t.Context())
+	require.NoError(m.t, err)
+	return ledgers[0].Pending
+}
+
+// run takes so many random steps, and then waits until all calls have ended.
+func (m *orderModel) run(steps int) {
+	for range steps {
+		switch m.random.IntN(20) {
+		case 0:
+			m.kill()
+			m.start()
+		case 1:
+			m.worker.Stop()
+			m.start()
+		case 2:
+			m.pause(true)
+			time.Sleep(time.Duration(m.random.IntN(10_000)) * time.Millisecond)
+			m.pause(false)
+		case 3, 4, 5:
+			time.Sleep(time.Duration(m.random.IntN(30_000)) * time.Millisecond)
+		default:
+			m.append()
+			time.Sleep(time.Duration(m.random.IntN(200)) * time.Millisecond)
+		}
+	}
+	m.mu.Lock()
+	m.healthy = true
+	m.mu.Unlock()
+	for range 1000 {
+		if m.pending() == 0 {
+			break
+		}
+		time.Sleep(time.Minute)
+	}
+	m.worker.Stop()
+	require.Zero(m.t, m.pending(), "calls are left")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for n := range m.calls {
+		if !m.done[n] && m.problem == "" {
+			m.problem = fmt.Sprintf("call %d has not come again, and one before it has", n)
+		}
+	}
+	if m.problem != "" {
+		for _, line := range m.trace[max(0, len(m.trace)-400):] {
+			m.t.Log(line)
+		}
+		m.t.Fatal(m.problem)
+	}
+}
+
+// TestOrderModel lets calls of a few users come to a destination that fails, hangs, is
+// paused, and whose process ends or is killed: they come in their order. ORDER_SEEDS is how
+// many runs there are, see the Makefile.
+func TestOrderModel(t *testing.T) {
+	seeds := 30
+	if text := os.Getenv("ORDER_SEEDS"); text != "" {
+		var err error
+		seeds, err = strconv.Atoi(text)
+		require.NoError(t, err, "ORDER_SEEDS")
+	}
+	for seed := range uint64(seeds) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			ordering := tracking.Ordering{Order: tracking.OrderUser}
+			if seed%3 == 1 {
+				ordering.GiveUpAfter = 10 * time.Second
+			}
+			synctest.Test(t, func(t *testing.T) { newOrderModel(t, seed, ordering).run(120) })
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"sync"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/state"
+)
+
+// maxJoined bounds the pairs of ids that are kept of a destination. Beyond it any is
+// forgotten.
+const maxJoined = 100_000
+
+// joinedIDs keeps in the State which ids alias calls have joined at a destination: a key
+// for each pair, with hashes of the ids.
+type joinedIDs struct {
+	state  state.Store
+	prefix string
+
+	mu    sync.Mutex // guards known
+	known map[[2]event.Key]struct{}
+}
+
+func (c *Collector) joinedAt(destination string) *joinedIDs {
+	name := event.KeyOf("", destination)
+	return &joinedIDs{state: c.config.State, prefix: "joined." + hex.EncodeToString(name[:]), known: map[[2]event.Key]struct{}{}}
+}
+
+// Load implements delivery.Joined.
+func (j *joinedIDs) Load(ctx context.Context) (pairs [][2]event.Key, err error) {
+	keys, err := state.Keys(ctx, j.state, j.prefix)
+	if err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, key := range keys {
+		var pair [2]event.Key
+		text, err := hex.DecodeString(key)
+		if err != nil || len(text) != len(pair[0])+len(pair[1]) {
+			return nil, fmt.Errorf("mockserver: the state has %q under %s, which names no pair of ids", key, j.prefix)
+		}
+		copy(pair[1][:], text[copy(pair[0][:], text):])
+		pairs = append(pairs, pair)
+		j.known[pair] = struct{}{}
+	}
+	return pairs, nil
+}
+
+// Save implements delivery.Joined.
+func (j *joinedIDs) Save(ctx context.Context, pair [2]event.Key) error {
+	j.mu.Lock()
+	_, known := j.known[pair]
+	var excess [][2]event.Key
+	for other := range j.known {
+		if known || len(j.known) < maxJoined {
+			break
+		}
+		excess = append(excess, other)
+		delete(j.known, other)
+	}
+	j.mu.Unlock()
+	if known {
+		return nil
+	}
+	for _, other := range excess {
+		if err := j.state.Delete(ctx, j.key(other)); err != nil {
+			return fmt.Errorf("mockserver: %w", err)
+		}
+	}
+	if err := j.state.Put(ctx, j.key(pair), []byte{1}); err != nil {
+		return fmt.Errorf("mockserver: %w", err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.known[pair] = struct{}{}
+	return nil
+}
+
+func (j *joinedIDs) key(pair [2]event.Key) string {
+	return j.prefix + "." + hex.EncodeToString(pair[0][:]) + hex.EncodeToString(pair[1][:])
+}
+
+// forget removes all pairs.
+func (j *joinedIDs) forget(ctx context.Context) error { return j.state.Delete(ctx, j.prefix) }
