@@ -227,7 +227,7 @@ func resultInOrder(jobs []job, now time.Time) (r journal.Result, ok bool) {
 	if decided == 0 && interrupted > 0 {
 		return r, false
 	}
-	r.Outcomes = make([]tracking.Outcome, len(jobs))
+	r.Outcomes, r.Awaited = make([]tracking.Outcome, len(jobs)), true
 	for i := range jobs {
 		d := &jobs[i].delivery
 		if !d.decided {

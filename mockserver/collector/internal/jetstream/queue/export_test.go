@@ -62,7 +62,7 @@ func (q *Queue) EndWhile(l journal.Lease, r journal.Result, come func()) (items 
 		defer close(came)
 		come()
 	}()
-	state := <-q.set.results.write(o) // meanwhile what has come waits for the queue
+	state := <-q.set.results.write(o, false) // meanwhile what has come waits for the queue
 	delete(q.items, leased.item.Ref)  // as it is dropped
 	delete(q.messages, leased.item.Ref.Seq)
 	q.mu.Unlock()

@@ -32,7 +32,7 @@ func (l *lease) Finish(ctx context.Context, r journal.Result) error {
 		return nil
 	}
 	o, given := l.outcome(r)
-	written := l.queue.set.results.write(o)
+	written := l.queue.set.results.write(o, r.Awaited)
 	select {
 	case state := <-written:
 		return l.end(o, given, state)
@@ -145,7 +145,7 @@ func (q *Queue) giveUp(it *item) {
 	for _, place := range places {
 		o.Failed = append(o.Failed, record.Failure{Place: place, Reason: "the call is no longer stored, or damaged"})
 	}
-	written := q.set.results.write(o)
+	written := q.set.results.write(o, false)
 	q.set.Work.Go(func() {
 		if state := <-written; state.err != nil {
 			q.putOff(it)

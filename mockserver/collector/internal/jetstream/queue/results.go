@@ -16,9 +16,9 @@ import (
 
 const (
 	// resultsEvery is how long after one message of outcomes the next is written, unless
-	// resultsCalls end before: each takes a write to the disk, and nobody waits for it but
-	// the entries that have ended, of which a destination may have more than that. If the
-	// process dies meanwhile, their calls are delivered again.
+	// one is awaited or resultsCalls have ended: each takes a write to the disk, and nobody
+	// else waits but the entries that have ended, of which a destination may have more than
+	// that. If the process dies meanwhile, their calls are delivered again.
 	resultsEvery = 50 * time.Millisecond
 	resultsCalls = 128
 	// resultsBytes bounds one message of outcomes.
@@ -43,6 +43,7 @@ type results struct {
 // A pendingResult waits to be written.
 type pendingResult struct {
 	outcome *record.Outcome
+	awaited bool             // it is written at once
 	done    chan resultState // gets one state; never closed
 }
 
@@ -56,9 +57,10 @@ func newResults(s *store.Store, account *ledger.Ledger) *results {
 	return &results{store: s, account: account, queue: make(chan *pendingResult, resultsQueue)}
 }
 
-// write hands over an outcome. The channel that it returns gets one state.
-func (r *results) write(o *record.Outcome) <-chan resultState {
-	p := &pendingResult{outcome: o, done: make(chan resultState, 1)}
+// write hands over an outcome, which is written at once if it is awaited. The channel that
+// it returns gets one state.
+func (r *results) write(o *record.Outcome, awaited bool) <-chan resultState {
+	p := &pendingResult{outcome: o, awaited: awaited, done: make(chan resultState, 1)}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	ctx := r.store.Ctx
@@ -106,7 +108,7 @@ func (r *results) gather(first *pendingResult) (group []*pendingResult, next *pe
 			return group, p
 		}
 		group, calls = append(group, p), calls+p.outcome.Calls()
-		due = due || calls >= resultsCalls
+		due = due || p.awaited || calls >= resultsCalls
 		if p, due = r.take(timer, due); p == nil {
 			return group, nil
 		}

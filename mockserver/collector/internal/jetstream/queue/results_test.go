@@ -19,7 +19,7 @@ func TestOutcomesThatComeAfterTheEndAreRefused(t *testing.T) {
 	r.run()
 	for range 100 {
 		select {
-		case state := <-r.write(&record.Outcome{}):
+		case state := <-r.write(&record.Outcome{}, false):
 			if !errors.Is(state.err, journal.ErrClosed) {
 				t.Fatal(state)
 			}
