@@ -11,7 +11,8 @@
 //  3. send.go: a call is sent
 //  4. deletion.go, sync.go, progress.go: lists of users
 //  5. calls.go, status.go: calls are looked at and replayed, and destinations
-//  6. api.go: a collector that runs is asked
-//  7. print.go: what people and scripts read
-//  8. usage.go: what is wrong with a command line
+//  6. health.go: whether a collector is ready
+//  7. api.go: a collector that runs is asked
+//  8. print.go: what people and scripts read
+//  9. usage.go: what is wrong with a command line
 package cli
