@@ -102,8 +102,16 @@ func age(since time.Time) string {
 	return max(0, time.Since(since)).Round(time.Second).String() + " ago" // the clock may have stepped back
 }
 
-// version is that of the module as it was built.
+// release is the version of an image or a package, set by the linker:
+//
+//	-ldflags "-X github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/cli.release=v1.2.3"
+var release string
+
+// version is that of the release, or of the module as it was built.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(devel)"
