@@ -27,7 +27,15 @@ var built struct {
 	err  error
 }
 
+// repository is the directory of all modules.
+var repository string
+
 func TestMain(m *testing.M) {
+	dir, err := filepath.Abs("..")
+	if err != nil {
+		panic(err)
+	}
+	repository = dir
 	code := m.Run()
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir)
