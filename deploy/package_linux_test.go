@@ -143,6 +143,9 @@ func TestPackagesHaveWhatTheyShould(t *testing.T) {
 
 func TestUnitIsRight(t *testing.T) {
 	needs(t, "systemd-analyze", "REQUIRE_SYSTEMD")
+	if help := do(t, "systemd-analyze", "--help"); !strings.Contains(help, "--offline") {
+		t.Skip("systemd is older than 250, and verifies no unit without a running system")
+	}
 	// It is to name a program that is there: where the deb puts it, nothing is.
 	text, err := os.ReadFile(filepath.Join("packages", "collector.service"))
 	require.NoError(t, err)
@@ -202,6 +205,7 @@ func TestDebComesAndGoes(t *testing.T) {
 
 	url := "http://" + address
 	p := asItsUnitSays(t, url)
+	do(t, "collector", "pause", "crm", "--url", url)
 	require.True(t, send(t, url, "3f1c9a4b7d", "before"))
 	p.Kill()
 
@@ -226,8 +230,8 @@ func TestDebComesAndGoes(t *testing.T) {
 	// Its data is there, and is that of the next installation.
 	dpkg(t, "--install", newer)
 	require.NoError(t, os.WriteFile(configuration, []byte(changed), 0o640))
-	hook.Open()
 	p = asItsUnitSays(t, url)
+	do(t, "collector", "resume", "crm", "--url", url)
 	await(t, "the call from before has arrived", func() bool { return hook.Has([]string{"before"}) })
 	require.NoError(t, p.Stop())
 }
