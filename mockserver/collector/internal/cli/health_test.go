@@ -48,9 +48,9 @@ func TestHealth(t *testing.T) {
 		code int
 		want string
 	}{
-		{"of the environment", nil, 0, "ready\n"},
-		{"not ready", []string{"--url", unready}, 1, "collector: not ready: the disk is full\n"},
-		{"another program", []string{"--url", other}, 1, "collector: the answer is 200 OK, and not a collector's: see that --url is right\n"},
+		{"of the environment", []string{"--timeout", "1m"}, 0, "ready\n"},
+		{"not ready", []string{"--timeout", "1m", "--url", unready}, 1, "collector: not ready: the disk is full\n"},
+		{"another program", []string{"--timeout", "1m", "--url", other}, 1, "collector: the answer is 200 OK, and not a collector's: see that --url is right\n"},
 		{"no answer", []string{"--url", silent, "--timeout", "50ms"}, 1, "collector: " + silent + " has not answered in time\n"},
 		{"nothing listens", []string{"--url", closed.URL}, 1, "collector: nothing listens at " + closed.URL + ": start one with collector dev, or say where it is with --url\n"},
 		{"both", []string{"--url", running, "--config", "x"}, 2, "collector: --url and --config both say where the collector is: give one\n"},
@@ -97,7 +97,7 @@ func TestHealthOfAConfiguration(t *testing.T) {
 			path := filepath.Join(dir, "collector.yaml")
 			text := c.config + "\ndata: data\nadmin: {token: 3f1c9a4b7d2e8f60}\n"
 			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-			out, errOut, code := run(t, "health", "--config", path)
+			out, errOut, code := run(t, "health", "--timeout", "1m", "--config", path)
 			assert.Equal(t, c.code, code)
 			assert.Contains(t, out+errOut, c.want)
 		})
@@ -120,7 +120,7 @@ func TestDevForAContainer(t *testing.T) {
 	case <-out.said:
 	case code := <-ended:
 		t.Fatalf("it ended with %d: %s", code, out)
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it has not started")
 	}
 	assert.Contains(t, out.String(), "Admin token    a-token-of-mine\n")
