@@ -16,8 +16,11 @@ MODULES = $(shell go list -m -f "{{.Dir}}")
 
 tools:
 	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools install tool ./...
+	GOWORK=off GOBIN=$(CURDIR)/$(TOOL_BIN) go -C .tools/actionlint install tool
 
 lint: tools ## run the linters, and look for code that nothing reaches
+	@$(TOOL_BIN)/actionlint -color=false
+	@$(TOOL_BIN)/actionlint -color=false examples/node/workflow.yml
 	@for module in $(MODULES); do \
 		echo "golangci-lint $$module"; \
 		(cd $$module && $(CURDIR)/$(TOOL_BIN)/golangci-lint run --allow-parallel-runners ./...) || exit 1; \

@@ -41,14 +41,20 @@ type client struct {
 
 // addTo gives a command the flags of all commands that ask a collector, and returns it.
 func (c *client) addTo(cmd *cobra.Command) *cobra.Command {
+	c.addAddressTo(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&c.url, "url", "", "where the collector is (default $COLLECTOR_URL, or http://"+config.DefaultListen+")")
 	flags.StringVar(&c.tokenFile, "token-file", "", "a `file` with the admin token (default $COLLECTOR_TOKEN holds the token)")
-	flags.StringVar(&c.caFile, "ca-file", "", "a `file` with the authority of the collector's certificate (default $COLLECTOR_CA_FILE, or what the system trusts)")
 	flags.BoolVar(&c.json, "json", false, "print JSON, for scripts")
 	_ = cmd.MarkFlagFilename("token-file")
-	_ = cmd.MarkFlagFilename("ca-file", "pem", "crt")
 	return cmd
+}
+
+// addAddressTo gives a command the flags that say where the collector is.
+func (c *client) addAddressTo(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&c.url, "url", "", "where the collector is (default $COLLECTOR_URL, or http://"+config.DefaultListen+")")
+	flags.StringVar(&c.caFile, "ca-file", "", "a `file` with the authority of the collector's certificate (default $COLLECTOR_CA_FILE, or what the system trusts)")
+	_ = cmd.MarkFlagFilename("ca-file", "pem", "crt")
 }
 
 // An action is what a command does.

@@ -82,7 +82,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelpTeaches(t *testing.T) {
 	for _, args := range [][]string{
-		{}, {"dev"}, {"serve"}, {"check"}, {"send"}, {"send", "track"}, {"calls"}, {"status"}, {"verify"}, {"replay"}, {"pause"}, {"resume"},
+		{}, {"dev"}, {"serve"}, {"check"}, {"send"}, {"send", "track"}, {"calls"}, {"status"}, {"health"}, {"verify"}, {"replay"}, {"pause"}, {"resume"},
 		{"delete-user"}, {"deletions"}, {"audience"}, {"audience", "sync"}, {"audience", "list"}, {"audience", "forget"}, {"trait"}, {"trait", "sync"},
 		{"plan"}, {"plan", "check"}, {"plan", "infer"}, {"plan", "diff"}, {"plan", "gen"},
 	} {
@@ -290,6 +290,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{name: "secret without webhook", args: "dev --shared-secret x", code: 2, want: "--header and --shared-secret are for webhooks: add --webhook URL"},
 		{name: "no configuration", args: "serve", code: 2, want: "--config is not set: name a file, or begin with collector serve --example > collector.yaml"},
 		{name: "configuration that is not there", args: "serve --config nowhere.yaml", code: 1, want: "--config: open " + nowhere + ": no such file or directory"},
+		{name: "no network", args: "dev --allow 10.1.2", code: 2, want: `--allow is "10.1.2": use a network such as 172.16.0.0/12`},
 		{name: "address in use", args: "dev --data " + t.TempDir() + " --listen " + inUse, code: 1,
 			want: "--listen " + inUse + ": another program listens there: end it, or choose another address"},
 		{name: "unknown write key", args: "send track --event E --user-id u --write-key another-key --url " + running, code: 1,

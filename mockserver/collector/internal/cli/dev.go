@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,9 +25,9 @@ import (
 const devDestination = "dev"
 
 type devFlags struct {
-	listen, data, secret string
-	webhooks, headers    []string
-	verbose              bool
+	listen, data, secret     string
+	webhooks, headers, allow []string
+	verbose                  bool
 }
 
 func newDev() *cobra.Command {
@@ -40,7 +42,11 @@ too.
 
 Point a client at the address that it prints, or use collector send. For tests in
 any language, POST /messages answers with the calls that came since it was asked
-last, as JSON; GET shows them and drains nothing.`,
+last, as JSON; GET shows them and drains nothing.
+
+With --listen :8765 other machines reach it, as is wanted of a container. The
+inspector, /messages and the commands then want an admin token: that of
+$COLLECTOR_TOKEN, or one that is made and printed.`,
 		Example: `  collector dev
   collector dev --webhook http://localhost:3000/hook --shared-secret hush
   collector dev --webhook http://localhost:3000/a --webhook http://localhost:3000/b --header 'X-Team: growth'`,
@@ -53,6 +59,7 @@ last, as JSON; GET shows them and drains nothing.`,
 	flags.StringArrayVar(&f.webhooks, "webhook", nil, "forward each call to this `URL` (up to five times; the first that takes a call is enough)")
 	flags.StringArrayVar(&f.headers, "header", nil, "send this header, `'Name: value'`, with each request to a webhook (repeatable)")
 	flags.StringVar(&f.secret, "shared-secret", "", "sign each request to a webhook with this secret (X-Signature)")
+	flags.StringArrayVar(&f.allow, "allow", nil, "allow webhooks in this private `network`, such as 172.16.0.0/12 (repeatable)")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
 	return cmd
 }
@@ -113,6 +120,13 @@ func (f *devFlags) config() (*config.Config, error) {
 		}
 		c.Destinations = append(c.Destinations, d)
 	}
+	for _, network := range f.allow {
+		prefix, err := netip.ParsePrefix(network)
+		if err != nil {
+			return nil, usagef("--allow is %q: use a network such as 172.16.0.0/12", network)
+		}
+		c.Egress.Allow = append(c.Egress.Allow, prefix)
+	}
 	if err := c.Settings().Validate(); err != nil {
 		var problems []string
 		for _, p := range settings.FieldErrors(err) {
@@ -121,7 +135,7 @@ func (f *devFlags) config() (*config.Config, error) {
 		return nil, errors.New(strings.Join(problems, "\n"))
 	}
 	if !config.Loopback(f.listen) {
-		c.Admin.Token = rand.Text()
+		c.Admin.Token = cmp.Or(os.Getenv("COLLECTOR_TOKEN"), rand.Text())
 	}
 	return c, nil
 }

@@ -11,7 +11,8 @@
 //  3. send.go: a call is sent
 //  4. plan.go, plangen.go, plancalls.go: calls are held against a tracking plan
 //  5. deletion.go, sync.go, progress.go: lists of users
-//  6. calls.go, status.go: calls are looked at and replayed, and destinations
+//  6. calls.go, status.go, health.go: calls are looked at and replayed, destinations, and
+//     whether a collector is ready
 //  7. api.go: a collector that runs is asked
 //  8. print.go: what people and scripts read
 //  9. usage.go: what is wrong with a command line

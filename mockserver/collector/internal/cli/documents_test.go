@@ -55,7 +55,7 @@ func ofCollector(args []string) ([]string, bool) {
 // parses checks that a command, its flags and its arguments exist, without running
 // it.
 func parses(t *testing.T, args []string) {
-	root := newRoot()
+	root := New()
 	root.InitDefaultHelpFlag()
 	cmd, rest, err := root.Find(args)
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func check(t *testing.T, text string) {
 // helpBlocks are the examples in the help of every command.
 func helpBlocks(t *testing.T) []documents.Block {
 	var blocks []documents.Block
-	for _, c := range append(newRoot().Commands(), newRoot()) {
+	for _, c := range append(New().Commands(), New()) {
 		for _, c := range append(c.Commands(), c) {
 			text := c.Example + "\n"
 			for line := range strings.Lines(c.Long) {

@@ -2,12 +2,17 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
 )
 
 // printJSON prints a value, or an answer as it came.
@@ -16,6 +21,16 @@ func printJSON(out io.Writer, v any) error {
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
+}
+
+// reportProblems prints each problem on a line of its own.
+func reportProblems(cmd *cobra.Command, err error) error {
+	var problems config.Problems
+	if !errors.As(err, &problems) {
+		return fmt.Errorf("--config: %w", err)
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), problems)
+	return errReported
 }
 
 // table lines up columns.
@@ -87,8 +102,16 @@ func age(since time.Time) string {
 	return max(0, time.Since(since)).Round(time.Second).String() + " ago" // the clock may have stepped back
 }
 
-// version is that of the module as it was built.
+// release is the version of an image or a package, set by the linker:
+//
+//	-ldflags "-X github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/cli.release=v1.2.3"
+var release string
+
+// version is that of the release, or of the module as it was built.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(devel)"

@@ -18,7 +18,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	root := newRoot()
+	root := New()
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
@@ -36,7 +36,8 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	return 1
 }
 
-func newRoot() *cobra.Command {
+// New returns the command with all that it has. Documents are made of it.
+func New() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "collector",
 		Short: "Take analytics calls, keep them, and forward them to webhooks",
@@ -75,7 +76,7 @@ hold; 2 when the command line is wrong.`,
 		c.GroupID = "run"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{newSend(), newCalls(), newStatus(), newVerify(), newReplay(), newPause(), newResume(), newDeleteUser(), newDeletions(), newAudience(), newTrait()} {
+	for _, c := range []*cobra.Command{newSend(), newCalls(), newStatus(), newHealth(), newVerify(), newReplay(), newPause(), newResume(), newDeleteUser(), newDeletions(), newAudience(), newTrait()} {
 		c.GroupID = "use"
 		root.AddCommand(c)
 	}

@@ -157,13 +157,3 @@ func printProblems(cmd *cobra.Command, c *config.Config, err error) error {
 	}
 	return errReported
 }
-
-// reportProblems prints each problem on a line of its own.
-func reportProblems(cmd *cobra.Command, err error) error {
-	var problems config.Problems
-	if !errors.As(err, &problems) {
-		return fmt.Errorf("--config: %w", err)
-	}
-	fmt.Fprintln(cmd.ErrOrStderr(), problems)
-	return errReported
-}

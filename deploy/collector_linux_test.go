@@ -1,0 +1,204 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const collectorPackage = "github.com/seed-45eadc4a/analytics-go/mockserver/collector"
+
+// built is where the program is, once it has been built.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// repository is the directory of all modules.
+var repository string
+
+func TestMain(m *testing.M) {
+	dir, err := filepath.Abs("..")
+	if err != nil {
+		panic(err)
+	}
+	repository = dir
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
+
+// version is that of the program in these tests.
+const version = "v0.0.1"
+
+// program returns the path of the command collector, linked statically. Only linking
+// differs from other builds, whose packages are in the cache: a release, which is built
+// without cgo, would take a minute here. Without a C library to link with, it is built
+// as a release is.
+func program(t *testing.T) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "deploy"); built.err != nil {
+			return
+		}
+		const flags = "-s -w -X " + collectorPackage + "/internal/cli.release=" + version
+		var out []byte
+		for _, how := range []struct{ flags, cgo string }{{flags + " -linkmode external -extldflags -static", "1"}, {flags, "0"}} {
+			cmd := exec.Command("go", "build", "-ldflags", how.flags, "-o", filepath.Join(built.dir, "collector"), collectorPackage)
+			cmd.Env = append(os.Environ(), "CGO_ENABLED="+how.cgo)
+			if out, built.err = cmd.CombinedOutput(); built.err == nil {
+				return
+			}
+		}
+		built.err = fmt.Errorf("building the command: %w\n%s", built.err, out)
+	})
+	require.NoError(t, built.err)
+	return filepath.Join(built.dir, "collector")
+}
+
+// needs skips a test without a program, or fails where a variable requires it.
+func needs(t *testing.T, program, variable string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		if os.Getenv(variable) != "" {
+			t.Fatalf("%s is set, and %s is not installed", variable, program)
+		}
+		t.Skipf("%s is not installed", program)
+	}
+}
+
+// needsRoot skips a test for another user than root.
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("it is for root")
+	}
+}
+
+// needsMounts skips a test where root may not mount, as in most containers.
+func needsMounts(t *testing.T) {
+	t.Helper()
+	needsRoot(t)
+	dir := t.TempDir()
+	mount := exec.CommandContext(t.Context(), "mount", "--bind", dir, dir)
+	mount.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // it is gone with the process
+	if out, err := mount.CombinedOutput(); err != nil {
+		t.Skipf("root may not mount here: %v: %s", err, out)
+	}
+}
+
+// do runs a program and returns what it prints.
+func do(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	require.NoError(t, cmd.Run(), "%s %s: %s%s", name, strings.Join(args, " "), &out, &errOut)
+	return out.String()
+}
+
+// await calls done until it reports true.
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not after a minute", what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// isReady reports whether a collector says so.
+func isReady(t *testing.T, url string) bool {
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/ready", nil)
+	require.NoError(t, err)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// send sends a call, and reports whether it was answered 200.
+func send(t *testing.T, url, writeKey, id string) bool {
+	t.Helper()
+	body := fmt.Sprintf(`{"event":"Signed Up","userId":"u1","messageId":%q}`, id)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/track", strings.NewReader(body))
+	require.NoError(t, err)
+	req.SetBasicAuth(writeKey, "")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// A webhook takes calls.
+type webhook struct {
+	url string
+
+	mu    sync.Mutex      // guards the rest
+	taken map[string]bool // message ids
+}
+
+func newWebhook(t *testing.T) *webhook {
+	w := &webhook{taken: map[string]bool{}}
+	srv := httptest.NewServer(w)
+	t.Cleanup(srv.Close)
+	w.url = srv.URL
+	return w
+}
+
+func (h *webhook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.taken[r.Header.Get("X-Message-Id")] = true
+}
+
+// Has reports whether it has taken all of these calls.
+func (h *webhook) Has(ids []string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range ids {
+		if !h.taken[id] {
+			return false
+		}
+	}
+	return true
+}
+
+// A proof is what collector verify --json prints.
+type proof struct {
+	Holds        bool
+	Destinations []struct {
+		Destination                                          string
+		Accepted, Delivered, Failed, Filtered, Pending, Lost int64
+	}
+}
+
+func readProof(t *testing.T, text string) (p proof) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &p), "%s", text)
+	return p
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/config"
+)
+
+func newHealth() *cobra.Command {
+	var c client
+	var path string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Tell by the exit code whether a collector is ready",
+		Long: `Ask a collector whether it takes calls and can store them. The exit code is 0 where
+it can; 1 where it cannot, is starting or ending, or does not answer in time, and the
+error says which. It needs no token, and is what a health check of a container runs.
+
+With --config it asks the listener of that configuration on this machine. A
+certificate is not held against a name then: nothing secret is sent.`,
+		Example: `  collector health
+  collector health --config collector.yaml
+  collector health --url https://collector.example.com:8765 --timeout 1s`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if path != "" {
+				if c.url != "" {
+					return usagef("--url and --config both say where the collector is: give one")
+				}
+				if err := c.askListenerOf(cmd, path); err != nil {
+					return err
+				}
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return c.health(ctx, cmd.OutOrStdout())
+		},
+	}
+	c.addAddressTo(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&path, "config", "", "ask the collector that runs by this configuration `file`")
+	flags.DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the answer")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	return cmd
+}
+
+// askListenerOf makes the client ask the collector that runs on this machine by a
+// configuration.
+func (c *client) askListenerOf(cmd *cobra.Command, path string) error {
+	settings, err := config.Load(path)
+	if err != nil {
+		return reportProblems(cmd, err)
+	}
+	host, port, err := net.SplitHostPort(settings.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if address := net.ParseIP(host); host == "" || address != nil && address.IsUnspecified() {
+		host = "localhost" // by IPv6 or IPv4, whichever listens
+	}
+	c.url = "http://" + net.JoinHostPort(host, port)
+	if settings.TLS.CertFile == "" {
+		return nil
+	}
+	c.url = "https://" + net.JoinHostPort(host, port)
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // no name of the certificate is known here, and nothing secret is sent
+	c.requester = &http.Client{Transport: transport}
+	return nil
+}
+
+// health prints that a collector is ready, or returns why it is not.
+func (c *client) health(ctx context.Context, out io.Writer) error {
+	base, err := c.base()
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/ready", nil)
+	if err != nil {
+		return err
+	}
+	status, body, err := c.exchange(req)
+	if err != nil {
+		return err
+	}
+	var said struct{ Status, Message string }
+	switch err := json.Unmarshal(body, &said); {
+	case err != nil || said.Status == "":
+		return answered(status, body)
+	case status != http.StatusOK:
+		return errors.New("not ready: " + plain(cmp.Or(said.Message, said.Status)))
+	}
+	_, err = fmt.Fprintln(out, "ready")
+	return err
+}
