@@ -107,7 +107,7 @@ func (o *Object) String(k *Key, s string) {
 // Int writes a member that is a whole number.
 func (o *Object) Int(k *Key, n int64) {
 	if o.key(k) {
-		o.set(strconv.AppendInt(o.buf, n, 10))
+		o.set(wire.AppendInt(o.buf, n))
 	}
 }
 
@@ -242,7 +242,7 @@ func (a *Array) String(s string) {
 // Int writes an element that is a whole number.
 func (a *Array) Int(n int64) {
 	if a.element() {
-		a.set(strconv.AppendInt(a.buf, n, 10))
+		a.set(wire.AppendInt(a.buf, n))
 	}
 }
 
