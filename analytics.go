@@ -116,38 +116,56 @@ func newClient(writeKey string, config Config) *Client {
 // ErrSpool, or says what cannot be used of the client's configuration. So it is with
 // the other calls.
 func (c *Client) Identify(m *Identify) error {
-	k, err := m.wire()
-	return c.enqueue(context.Background(), &k, err)
+	if err := m.check(); err != nil {
+		return c.reject(err, &c.rejected.Invalid)
+	}
+	k := m.wire()
+	return c.enqueue(context.Background(), &k)
 }
 
 // Track queues a track call, as Identify does.
 func (c *Client) Track(m *Track) error {
-	k, err := m.wire()
-	return c.enqueue(context.Background(), &k, err)
+	if err := m.check(); err != nil {
+		return c.reject(err, &c.rejected.Invalid)
+	}
+	k := m.wire()
+	return c.enqueue(context.Background(), &k)
 }
 
 // Page queues a page call, as Identify does.
 func (c *Client) Page(m *Page) error {
-	k, err := m.wire()
-	return c.enqueue(context.Background(), &k, err)
+	if err := m.check(); err != nil {
+		return c.reject(err, &c.rejected.Invalid)
+	}
+	k := m.wire()
+	return c.enqueue(context.Background(), &k)
 }
 
 // Screen queues a screen call, as Identify does.
 func (c *Client) Screen(m *Screen) error {
-	k, err := m.wire()
-	return c.enqueue(context.Background(), &k, err)
+	if err := m.check(); err != nil {
+		return c.reject(err, &c.rejected.Invalid)
+	}
+	k := m.wire()
+	return c.enqueue(context.Background(), &k)
 }
 
 // Group queues a group call, as Identify does.
 func (c *Client) Group(m *Group) error {
-	k, err := m.wire()
-	return c.enqueue(context.Background(), &k, err)
+	if err := m.check(); err != nil {
+		return c.reject(err, &c.rejected.Invalid)
+	}
+	k := m.wire()
+	return c.enqueue(context.Background(), &k)
 }
 
 // Alias queues an alias call, as Identify does.
 func (c *Client) Alias(m *Alias) error {
-	k, err := m.wire()
-	return c.enqueue(context.Background(), &k, err)
+	if err := m.check(); err != nil {
+		return c.reject(err, &c.rejected.Invalid)
+	}
+	k := m.wire()
+	return c.enqueue(context.Background(), &k)
 }
 
 // Enqueue queues a call of any kind, as Identify does. It returns the error of ctx if
@@ -158,36 +176,48 @@ func (c *Client) Alias(m *Alias) error {
 func (c *Client) Enqueue(ctx context.Context, m Call) error {
 	var k call
 	var err error
-	switch m := m.(type) { // not by the interface's method, with which each message would be on the heap
+	switch m := m.(type) { // not by the interface's methods, with which each message would be on the heap
 	case *Identify:
-		k, err = m.wire()
+		if err = m.check(); err == nil {
+			k = m.wire()
+		}
 	case *Track:
-		k, err = m.wire()
+		if err = m.check(); err == nil {
+			k = m.wire()
+		}
 	case *Page:
-		k, err = m.wire()
+		if err = m.check(); err == nil {
+			k = m.wire()
+		}
 	case *Screen:
-		k, err = m.wire()
+		if err = m.check(); err == nil {
+			k = m.wire()
+		}
 	case *Group:
-		k, err = m.wire()
+		if err = m.check(); err == nil {
+			k = m.wire()
+		}
 	case *Alias:
-		k, err = m.wire()
+		if err = m.check(); err == nil {
+			k = m.wire()
+		}
 	default:
 		err = missing(kindNone, fieldMessage)
 	}
-	return c.enqueue(ctx, &k, err)
+	if err != nil {
+		return c.reject(err, &c.rejected.Invalid)
+	}
+	return c.enqueue(ctx, &k)
 }
 
 // enqueue encodes a valid call, and accepts it.
-func (c *Client) enqueue(ctx context.Context, k *call, invalid error) error {
-	if invalid != nil {
-		return c.reject(invalid, &c.rejected.Invalid)
-	}
+func (c *Client) enqueue(ctx context.Context, k *call) error {
 	p, err := c.pipeline(ctx)
 	if err != nil {
 		return c.reject(err, &c.rejected.Invalid)
 	}
-	now := time.Now()
 	s := scratches.Get().(*scratch)
+	now := s.clock.now()
 	k.defaults = p.integrations
 	s.record.Buf, err = k.append(s.record.Buf[:spool.HeadLen], now)
 	switch {

@@ -29,10 +29,10 @@ func FuzzCall(f *testing.F) {
 			{kindGroup, &Group{UserId: user, AnonymousId: anonymous, GroupId: text, Integrations: bag, Message: message}},
 			{kindAlias, &Alias{UserId: user, AnonymousId: anonymous, PreviousId: text, Context: bag, Message: message}},
 		} {
-			k, err := m.call.wire()
-			if err != nil {
+			if m.call.check() != nil {
 				continue
 			}
+			k := m.call.wire()
 			encoded, err := k.append(nil, time.Now())
 			require.NoError(t, err)
 			reference, err := json.Marshal(m.call)

@@ -97,3 +97,20 @@ func TestSplitUnlocks(t *testing.T) {
 	require.Equal(t, first.charge+second.charge, l.budget.used)
 	l.mu.Unlock()
 }
+
+// The clock of calls is time.Now, whatever it was used for before.
+func TestClockOfCalls(t *testing.T) {
+	var c clock
+	before := time.Now()
+	first := c.now()
+	require.False(t, first.Before(before))
+	require.False(t, first.After(time.Now()))
+	for range 2 { // another time in each
+		synctest.Test(t, func(t *testing.T) {
+			for _, pause := range []time.Duration{0, clockAge / 2, clockAge - 1, 1, clockAge, time.Hour} {
+				time.Sleep(pause)
+				require.Equal(t, time.Now(), c.now())
+			}
+		})
+	}
+}

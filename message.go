@@ -143,9 +143,11 @@ type Batch struct {
 
 // Call is one of *Identify, *Track, *Page, *Screen, *Group and *Alias.
 type Call interface {
-	// wire returns the common form of the call, or why it is invalid. It is safe on
-	// a nil pointer.
-	wire() (call, error)
+	// check returns why the call is invalid. It is safe on a nil pointer.
+	check() error
+
+	// wire returns the common form of a call that is valid.
+	wire() call
 }
 
 // call is the common form of the six message structs, validated. It refers to the
@@ -189,85 +191,109 @@ var (
 // its colon.
 type extra struct{ key, value string }
 
-func (m *Identify) wire() (call, error) {
+func (m *Identify) check() error {
 	if m == nil {
-		return call{}, missing(kindIdentify, fieldMessage)
+		return missing(kindIdentify, fieldMessage)
 	}
+	return checkIDs(kindIdentify, m.AnonymousId, m.UserId)
+}
+
+func (m *Identify) wire() call {
 	return call{
 		kind: kindIdentify, context: m.Context, integrations: m.Integrations,
 		bag: m.Traits, attrs: m.Attrs, write: m.Write, bagName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
-	}, checkIDs(kindIdentify, m.AnonymousId, m.UserId)
+	}
 }
 
-func (m *Group) wire() (call, error) {
+func (m *Group) check() error {
 	switch {
 	case m == nil:
-		return call{}, missing(kindGroup, fieldMessage)
+		return missing(kindGroup, fieldMessage)
 	case m.GroupId == "":
-		return call{}, missing(kindGroup, "groupId")
+		return missing(kindGroup, "groupId")
 	}
+	return checkIDs(kindGroup, m.AnonymousId, m.UserId)
+}
+
+func (m *Group) wire() call {
 	return call{
 		kind: kindGroup, context: m.Context, integrations: m.Integrations,
 		bag: m.Traits, attrs: m.Attrs, write: m.Write, bagName: traitsName,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"groupId":`, m.GroupId}},
-	}, checkIDs(kindGroup, m.AnonymousId, m.UserId)
+	}
 }
 
-func (m *Track) wire() (call, error) {
+func (m *Track) check() error {
 	switch {
 	case m == nil:
-		return call{}, missing(kindTrack, fieldMessage)
+		return missing(kindTrack, fieldMessage)
 	case m.Event == "":
-		return call{}, missing(kindTrack, "event")
+		return missing(kindTrack, "event")
 	}
+	return checkIDs(kindTrack, m.AnonymousId, m.UserId)
+}
+
+func (m *Track) wire() call {
 	return call{
 		kind: kindTrack, context: m.Context, integrations: m.Integrations,
 		bag: m.Properties, attrs: m.Attrs, write: m.Write, bagName: propertiesName, sort: m.Event,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"event":`, m.Event}},
-	}, checkIDs(kindTrack, m.AnonymousId, m.UserId)
+	}
 }
 
-func (m *Page) wire() (call, error) {
+func (m *Page) check() error {
 	if m == nil {
-		return call{}, missing(kindPage, fieldMessage)
+		return missing(kindPage, fieldMessage)
 	}
+	return checkIDs(kindPage, m.AnonymousId, m.UserId)
+}
+
+func (m *Page) wire() call {
 	return call{
 		kind: kindPage, context: m.Context, integrations: m.Integrations,
 		bag: m.Traits, attrs: m.Attrs, write: m.Write, bagName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
-	}, checkIDs(kindPage, m.AnonymousId, m.UserId)
+	}
 }
 
-func (m *Screen) wire() (call, error) {
+func (m *Screen) check() error {
 	if m == nil {
-		return call{}, missing(kindScreen, fieldMessage)
+		return missing(kindScreen, fieldMessage)
 	}
+	return checkIDs(kindScreen, m.AnonymousId, m.UserId)
+}
+
+func (m *Screen) wire() call {
 	return call{
 		kind: kindScreen, context: m.Context, integrations: m.Integrations,
 		bag: m.Properties, attrs: m.Attrs, write: m.Write, bagName: propertiesName, sort: m.Name,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"category":`, m.Category}, {`"name":`, m.Name}},
-	}, checkIDs(kindScreen, m.AnonymousId, m.UserId)
+	}
 }
 
-func (m *Alias) wire() (call, error) {
+func (m *Alias) check() error {
 	switch {
 	case m == nil:
-		return call{}, missing(kindAlias, fieldMessage)
+		return missing(kindAlias, fieldMessage)
 	case m.UserId == "":
-		return call{}, missing(kindAlias, "userId")
+		return missing(kindAlias, "userId")
 	case m.PreviousId == "":
-		return call{}, missing(kindAlias, "previousId")
+		return missing(kindAlias, "previousId")
 	}
+	return nil
+}
+
+func (m *Alias) wire() call {
 	return call{
 		kind: kindAlias, context: m.Context, integrations: m.Integrations,
 		anonymousID: m.AnonymousId, userID: m.UserId, Message: m.Message,
 		extra: [2]extra{{`"previousId":`, m.PreviousId}},
-	}, nil
+	}
 }
 
 func checkIDs(kind kind, anonymousID, userID string) error {
@@ -335,12 +361,19 @@ func (k *call) appendBag(dst []byte) (out []byte, err error) {
 	return append(out, ','), nil
 }
 
+// messageHeads is what comes before the message id of a call, by its kind.
+var messageHeads = func() (heads [len(kindNames)]string) {
+	for i, name := range kindNames {
+		heads[i] = `"type":"` + name + `","messageId":`
+	}
+	return heads
+}()
+
 // appendMessage writes the fields of the embedded Message, which end the call, and
 // remembers where the message id is.
 func (k *call) appendMessage(dst []byte, now time.Time) ([]byte, error) {
 	var err error
-	dst = append(append(dst, `"type":"`...), k.kind.String()...)
-	dst = append(dst, `","messageId":`...)
+	dst = append(dst, messageHeads[k.kind]...)
 	if k.MessageId != "" {
 		dst = wire.AppendString(dst, k.MessageId)
 	} else {

@@ -68,8 +68,7 @@ func TestSpoolBacklog(t *testing.T) {
 func backlog(t *testing.T, dir string, size int64) (calls int) {
 	disk, _, err := spool.Open(dir, spool.Options{MaxBytes: 1 << 40, Source: sourceOf("key")})
 	require.NoError(t, err)
-	k, err := largeTrack().wire()
-	require.NoError(t, err)
+	k := largeTrack().wire()
 	record := spool.Record{Buf: make([]byte, spool.HeadLen)}
 	for ; disk.Usage() < size; calls++ {
 		now := time.Now()

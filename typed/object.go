@@ -69,17 +69,16 @@ func (o *Object) set(buf []byte) {
 
 func (a *Array) set(buf []byte) { (*Object)(a).set(buf) }
 
-// key begins a member, and reports whether it is to be written.
-func (o *Object) key(k *Key) bool {
+// key returns the text with the beginning of a member, or nil if it is not to be written.
+func (o *Object) key(k *Key) []byte {
 	if o.err != nil {
-		return false
+		return nil
 	}
 	if len(o.buf) > wire.MaxText {
 		o.err = wire.ErrTooLarge
-		return false
+		return nil
 	}
-	o.set(k.append(o.buf))
-	return true
+	return k.append(o.buf)
 }
 
 // end ends a member whose value may be an error.
@@ -99,22 +98,22 @@ func (o *Object) Fail(k *Key, err error) {
 
 // String writes a member that is a string.
 func (o *Object) String(k *Key, s string) {
-	if o.key(k) {
-		o.set(wire.AppendString(o.buf, s))
+	if buf := o.key(k); buf != nil {
+		o.set(wire.AppendString(buf, s))
 	}
 }
 
 // Int writes a member that is a whole number.
 func (o *Object) Int(k *Key, n int64) {
-	if o.key(k) {
-		o.set(strconv.AppendInt(o.buf, n, 10))
+	if buf := o.key(k); buf != nil {
+		o.set(wire.AppendInt(buf, n))
 	}
 }
 
 // Float writes a member that is a number. NaN and the infinities are errors.
 func (o *Object) Float(k *Key, f float64) {
-	if o.key(k) {
-		buf, err := wire.AppendFloat(o.buf, f)
+	if buf := o.key(k); buf != nil {
+		buf, err := wire.AppendFloat(buf, f)
 		o.set(buf)
 		o.end(k, err)
 	}
@@ -122,16 +121,16 @@ func (o *Object) Float(k *Key, f float64) {
 
 // Bool writes a member that is true or false.
 func (o *Object) Bool(k *Key, b bool) {
-	if o.key(k) {
-		o.set(strconv.AppendBool(o.buf, b))
+	if buf := o.key(k); buf != nil {
+		o.set(strconv.AppendBool(buf, b))
 	}
 }
 
 // Time writes a member that is a time, in UTC and with milliseconds, such as
 // "2006-01-02T15:04:05.000Z". A year that is not of four digits is an error.
 func (o *Object) Time(k *Key, t time.Time) {
-	if o.key(k) {
-		buf, err := wire.AppendTimeValue(o.buf, t)
+	if buf := o.key(k); buf != nil {
+		buf, err := wire.AppendTimeValue(buf, t)
 		o.set(buf)
 		o.end(k, err)
 	}
@@ -139,16 +138,16 @@ func (o *Object) Time(k *Key, t time.Time) {
 
 // Null writes a member that is null.
 func (o *Object) Null(k *Key) {
-	if o.key(k) {
-		o.buf = append(o.buf, "null"...)
+	if buf := o.key(k); buf != nil {
+		o.set(append(buf, "null"...))
 	}
 }
 
 // Any writes a member of any type that properties may have, as the client writes the values
 // of maps.
 func (o *Object) Any(k *Key, v interface{}) {
-	if o.key(k) {
-		buf, err := wire.AppendValue(o.buf, v, k.at, o.depth)
+	if buf := o.key(k); buf != nil {
+		buf, err := wire.AppendValue(buf, v, k.at, o.depth)
 		o.set(buf)
 		o.end(k, err)
 	}
@@ -156,7 +155,8 @@ func (o *Object) Any(k *Key, v interface{}) {
 
 // Object writes a member that is an object, whose members write writes.
 func (o *Object) Object(k *Key, write func(*Object)) {
-	if o.key(k) {
+	if buf := o.key(k); buf != nil {
+		o.set(buf)
 		o.nested(write)
 		o.end(k, o.err)
 	}
@@ -164,7 +164,8 @@ func (o *Object) Object(k *Key, write func(*Object)) {
 
 // Array writes a member that is an array, whose elements write writes.
 func (o *Object) Array(k *Key, write func(*Array)) {
-	if o.key(k) {
+	if buf := o.key(k); buf != nil {
+		o.set(buf)
 		(*Array)(o).nested(write)
 		o.end(k, o.err)
 	}
@@ -242,7 +243,7 @@ func (a *Array) String(s string) {
 // Int writes an element that is a whole number.
 func (a *Array) Int(n int64) {
 	if a.element() {
-		a.set(strconv.AppendInt(a.buf, n, 10))
+		a.set(wire.AppendInt(a.buf, n))
 	}
 }
 

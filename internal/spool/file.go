@@ -43,15 +43,20 @@ func (f *segmentFile) write(data []byte, at int64) error {
 // store copies src to memory that a file is mapped into. It returns an error when
 // the memory faults, because another program truncated the file or the disk fails.
 func store(dst, src []byte) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	faults, stored := debug.SetPanicOnFault(true), false
 	defer func() {
-		if r := recover(); isFaultIn(dst, r) {
-			err = errVanished
-		} else if r != nil {
+		debug.SetPanicOnFault(faults)
+		if stored {
+			return
+		}
+		r := recover()
+		if !isFaultIn(dst, r) {
 			panic(r)
 		}
+		err = errVanished
 	}()
 	copy(dst, src)
+	stored = true
 	return nil
 }
 

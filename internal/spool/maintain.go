@@ -165,7 +165,7 @@ func (l *Log) removeFile(g *segment) error {
 // file is to be removed.
 func (l *Log) keepSpare(g *segment) bool {
 	l.mu.Lock()
-	enough := len(l.spares) >= maxSpares || l.room.used > l.room.max
+	enough := l.room.spare+g.space > min(maxSpare, l.room.max/4) || l.room.used > l.room.max
 	l.mu.Unlock()
 	if g.file == nil && (enough || !l.mapAgain(g)) {
 		return false

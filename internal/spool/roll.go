@@ -11,10 +11,13 @@ const (
 	// busyTime: the files of the next segments are mapped if a segment is full
 	// within that time.
 	busyTime = time.Second
-	// maxMapped is the largest number of mapped files, and maxSpares that of
-	// mapped files kept for later segments.
+	// maxMapped is the largest number of mapped files.
 	maxMapped = 64
-	maxSpares = 4
+	// maxSpare is how many bytes of mapped files are kept for later segments, and a quarter
+	// of what the log may take at most. The calls of a batch are acknowledged together, so
+	// segments end in groups; to make files for the next ones takes as long as all else
+	// that is done for their records.
+	maxSpare = 16 << 20
 )
 
 // roll ends the active segment and begins another. The caller holds writeMu and

@@ -103,39 +103,60 @@ func (w *attrWriter) appendObject(dst []byte, attrs []slog.Attr, at PathHash, de
 		}
 	}
 	start := len(dst)
+	if dst, err = w.appendMembers(dst, attrs, fields, at, depth); err != nil {
+		return dst, err
+	}
+	if len(dst) == start {
+		dst = append(dst, '{')
+	}
+	return append(dst, '}'), nil
+}
+
+// appendMembers appends what begins an object of attrs, which are simple: all but its end,
+// and nothing if there are no members. Fields is what is remembered of the keys, or nil.
+func (w *attrWriter) appendMembers(dst []byte, attrs []slog.Attr, fields []field, at PathHash, depth int) (_ []byte, err error) {
+	start := len(dst)
 	for i := range attrs {
-		a := &attrs[i]
-		value := a.Value
-		kind := value.Kind()
+		v := attrs[i].Value
+		kind := v.Kind()
 		if kind == slog.KindLogValuer {
-			if value, err = w.resolve(value); err != nil {
-				return dst, Below(Segment(a.Key), err)
+			if v, err = w.resolve(v); err != nil {
+				return dst, Below(Segment(attrs[i].Key), err)
 			}
-			kind = value.Kind()
+			kind = v.Kind()
 		}
-		if kind == slog.KindGroup && len(value.Group()) == 0 {
+		if kind == slog.KindGroup && len(v.Group()) == 0 {
 			continue
 		}
 		n := len(dst)
 		if fields != nil {
 			dst = fields[i].append(dst)
 		} else {
-			dst = append(AppendString(append(dst, ','), a.Key), ':')
+			dst = append(AppendString(append(dst, ','), attrs[i].Key), ':')
 		}
 		if n == start {
 			dst[n] = '{'
 		}
-		if dst, err = w.appendValue(dst, value, kind, at.child(i), depth); err != nil {
-			return dst, Below(Segment(a.Key), err)
+		switch kind {
+		case slog.KindString:
+			dst = AppendString(dst, v.String())
+		case slog.KindInt64:
+			dst = AppendInt(dst, v.Int64())
+		case slog.KindFloat64:
+			dst, err = appendFloat(dst, v.Float64(), 64)
+		case slog.KindBool:
+			dst = strconv.AppendBool(dst, v.Bool())
+		default:
+			dst, err = w.appendValue(dst, v, at.child(i), depth)
+		}
+		if err != nil {
+			return dst, Below(Segment(attrs[i].Key), err)
 		}
 		if len(dst) > MaxText {
 			return dst, ErrTooLarge
 		}
 	}
-	if len(dst) == start {
-		dst = append(dst, '{')
-	}
-	return append(dst, '}'), nil
+	return dst, nil
 }
 
 // remembered returns the keys of attrs if they are remembered, and nil otherwise. What is
@@ -178,23 +199,15 @@ func rememberAttrs(attrs []slog.Attr, at PathHash) {
 	keySets.ofAttrs.remember(keys[:len(attrs)], at)
 }
 
-// appendValue appends a value that is no LogValuer.
-func (w *attrWriter) appendValue(dst []byte, v slog.Value, kind slog.Kind, at PathHash, depth int) ([]byte, error) {
-	switch kind {
-	case slog.KindString:
-		return AppendString(dst, v.String()), nil
-	case slog.KindInt64:
-		return strconv.AppendInt(dst, v.Int64(), 10), nil
-	case slog.KindFloat64:
-		return appendFloat(dst, v.Float64(), 64)
-	case slog.KindBool:
-		return strconv.AppendBool(dst, v.Bool()), nil
+// appendValue appends a value of the kinds that appendMembers leaves.
+func (w *attrWriter) appendValue(dst []byte, v slog.Value, at PathHash, depth int) ([]byte, error) {
+	switch v.Kind() {
 	case slog.KindTime:
 		return AppendTimeValue(dst, v.Time())
 	case slog.KindUint64:
-		return strconv.AppendUint(dst, v.Uint64(), 10), nil
+		return AppendUint(dst, v.Uint64()), nil
 	case slog.KindDuration:
-		return strconv.AppendInt(dst, int64(v.Duration()), 10), nil
+		return AppendInt(dst, int64(v.Duration())), nil
 	case slog.KindGroup:
 		return w.appendObject(dst, v.Group(), at, depth+1)
 	}

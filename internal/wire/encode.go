@@ -63,19 +63,19 @@ func appendValue(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 	case []interface{}:
 		return appendArray(dst, v, at, depth+1, appendValue)
 	case int:
-		return strconv.AppendInt(dst, int64(v), 10), nil
+		return AppendInt(dst, int64(v)), nil
 	case int64:
-		return strconv.AppendInt(dst, v, 10), nil
+		return AppendInt(dst, v), nil
 	case int32:
-		return strconv.AppendInt(dst, int64(v), 10), nil
+		return AppendInt(dst, int64(v)), nil
 	case time.Duration:
-		return strconv.AppendInt(dst, int64(v), 10), nil
+		return AppendInt(dst, int64(v)), nil
 	case uint:
-		return strconv.AppendUint(dst, uint64(v), 10), nil
+		return AppendUint(dst, uint64(v)), nil
 	case uint32:
-		return strconv.AppendUint(dst, uint64(v), 10), nil
+		return AppendUint(dst, uint64(v)), nil
 	case uint64:
-		return strconv.AppendUint(dst, v, 10), nil
+		return AppendUint(dst, v), nil
 	}
 	return appendTyped(dst, v, at, depth)
 }
@@ -122,7 +122,7 @@ func appendMapValue(dst []byte, m map[string]interface{}, at PathHash, depth int
 }
 
 func appendIntValue[T int | int64](dst []byte, n T, _ PathHash, _ int) ([]byte, error) {
-	return strconv.AppendInt(dst, int64(n), 10), nil
+	return AppendInt(dst, int64(n)), nil
 }
 
 func appendFloatValue(dst []byte, f float64, _ PathHash, _ int) ([]byte, error) {
@@ -262,9 +262,9 @@ func appendOther(dst []byte, v interface{}, at PathHash, depth int) ([]byte, err
 	case reflect.Bool:
 		return strconv.AppendBool(dst, rv.Bool()), nil
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return strconv.AppendInt(dst, rv.Int(), 10), nil
+		return AppendInt(dst, rv.Int()), nil
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return strconv.AppendUint(dst, rv.Uint(), 10), nil
+		return AppendUint(dst, rv.Uint()), nil
 	case reflect.Float32, reflect.Float64:
 		return appendFloat(dst, rv.Float(), rv.Type().Bits())
 	case reflect.Map:

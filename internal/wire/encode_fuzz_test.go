@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,22 @@ func FuzzAppendString(f *testing.F) {
 		// GOEXPERIMENT=jsonv2 writes U+FFFD as it is.
 		if plain := strings.NewReplacer(`\ufffd`, "\ufffd"); plain.Replace(got) != "<"+plain.Replace(string(want)) {
 			t.Fatalf("got %s, want %s", got, want)
+		}
+	})
+}
+
+func FuzzAppendInt(f *testing.F) {
+	for _, n := range []int64{0, 9, 10, 99, 100, 999, 1000, 9999, 10_000, -1, -10_000, math.MinInt64, math.MaxInt64} {
+		f.Add(n)
+	}
+	f.Fuzz(func(t *testing.T, n int64) {
+		for _, n := range []int64{n, n % 20_000} {
+			if got, want := string(AppendInt(nil, n)), strconv.FormatInt(n, 10); got != want {
+				t.Fatalf("got %s, want %s", got, want)
+			}
+			if got, want := string(AppendUint(nil, uint64(n))), strconv.FormatUint(uint64(n), 10); got != want {
+				t.Fatalf("got %s, want %s", got, want)
+			}
 		}
 	})
 }

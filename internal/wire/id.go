@@ -2,6 +2,7 @@ package wire
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"sync/atomic"
 	"time"
@@ -39,9 +40,10 @@ func AppendIDAt(dst []byte, now time.Time) []byte {
 	order := nextOrder(now.UnixMilli())
 	dst = append(dst, secondOf(now).id[:]...)
 	id := dst[len(dst)-IDLen:]
-	putHex(id[0:8], order>>28)
-	putHex(id[9:13], order>>12)
-	putHex(id[15:18], order)
+	binary.BigEndian.PutUint64(id[0:8], hexDigits8(uint32(order>>28)))
+	low := hexDigits8(uint32(order & (1<<28 - 1))) // 7 digits behind a 0
+	binary.BigEndian.PutUint32(id[9:13], uint32(low>>24))
+	id[15], id[16], id[17] = byte(low>>16), byte(low>>8), byte(low)
 	return dst
 }
 
@@ -87,10 +89,13 @@ func secondOf(now time.Time) *second {
 	return m
 }
 
-// putHex fills dst with the lowest digits of n.
-func putHex(dst []byte, n uint64) {
-	for i := len(dst) - 1; i >= 0; i-- {
-		dst[i] = hexDigits[n&0xf]
-		n >>= 4
-	}
+// hexDigits8 is the 8 hexadecimal digits of n, the highest first.
+func hexDigits8(n uint32) uint64 {
+	const ones = 0x0101010101010101
+	x := uint64(n) // a digit is to be in a byte of its own
+	x = (x | x<<16) & 0x0000ffff0000ffff
+	x = (x | x<<8) & 0x00ff00ff00ff00ff
+	x = (x | x<<4) & 0x0f0f0f0f0f0f0f0f
+	letters := (x + ones*6) >> 4 & ones
+	return x + ones*'0' + letters*('a'-'0'-10)
 }

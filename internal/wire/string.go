@@ -10,48 +10,45 @@ import (
 // AppendString appends s as a quoted JSON string. It escapes what JSON must
 // have escaped, and U+2028 and U+2029, which are line ends to JavaScript. Each
 // invalid byte becomes \ufffd. '<', '>' and '&' stay as they are.
+//
+// Text that is its own JSON, which is printable ASCII without quotes and backslashes, is
+// looked at and copied eight bytes at a time. The last eight may overlap those before.
 func AppendString(dst []byte, s string) []byte {
 	n := len(dst)
 	if cap(dst)-n < len(s)+2 {
 		dst = slices.Grow(dst, len(s)+2)
 	}
 	text := dst[n : n+len(s)+2]
-	if copyPlain(text[1:], s) {
-		text[0], text[len(text)-1] = '"', '"'
+	text[0], text[len(text)-1] = '"', '"'
+	var found uint64
+	switch {
+	case len(s) >= 8:
+		last := len(s) - 8
+		for i := 0; i < last; i += 8 {
+			w := word(s[i:])
+			found |= special(w)
+			binary.LittleEndian.PutUint64(text[1+i:], w)
+		}
+		w := word(s[last:])
+		found |= special(w)
+		binary.LittleEndian.PutUint64(text[1+last:], w)
+	case len(s) >= 4:
+		first, last := halfWord(s), halfWord(s[len(s)-4:])
+		found = special(uint64(first) | uint64(last)<<32)
+		binary.LittleEndian.PutUint32(text[1:], first)
+		binary.LittleEndian.PutUint32(text[len(s)-3:], last)
+	default:
+		for i := range len(s) {
+			if !plain[s[i]] {
+				found = 1
+			}
+			text[1+i] = s[i]
+		}
+	}
+	if found == 0 {
 		return dst[:n+len(text)]
 	}
 	return append(appendEscaped(append(dst, '"'), s), '"')
-}
-
-// copyPlain copies s to dst, which is longer, and reports whether it is its own
-// JSON: printable ASCII without quotes and backslashes. Eight bytes are looked
-// at, and copied, at a time; the last eight may overlap those before.
-func copyPlain(dst []byte, s string) bool {
-	var found uint64
-	switch n := len(s); {
-	case n >= 8:
-		for i := 0; i < n-8; i += 8 {
-			w := word(s[i:])
-			found |= special(w)
-			binary.LittleEndian.PutUint64(dst[i:], w)
-		}
-		w := word(s[n-8:])
-		found |= special(w)
-		binary.LittleEndian.PutUint64(dst[n-8:], w)
-	case n >= 4:
-		first, last := halfWord(s), halfWord(s[n-4:])
-		found = special(uint64(first) | uint64(last)<<32)
-		binary.LittleEndian.PutUint32(dst, first)
-		binary.LittleEndian.PutUint32(dst[n-4:], last)
-	default:
-		for i := range n {
-			if !plain[s[i]] {
-				return false
-			}
-			dst[i] = s[i]
-		}
-	}
-	return found == 0
 }
 
 // word is the first eight bytes of s.
