@@ -63,7 +63,7 @@ func (q *Queue) EndWhile(l journal.Lease, r journal.Result, come func()) (items 
 		come()
 	}()
 	state := <-q.set.results.write(o, false) // meanwhile what has come waits for the queue
-	delete(q.items, leased.item.Ref)  // as it is dropped
+	delete(q.items, leased.item.Ref)         // as it is dropped
 	delete(q.messages, leased.item.Ref.Seq)
 	q.mu.Unlock()
 	<-came
