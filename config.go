@@ -21,7 +21,7 @@ import (
 )
 
 // Version of the client.
-const Version = "0.1.0"
+const Version = "0.2.0"
 
 // The endpoints of the service, by the region of a workspace. Calls go to Endpoint
 // unless Config.Endpoint says otherwise.

@@ -4,7 +4,7 @@ go 1.26
 
 require (
 	github.com/posthog/posthog-go v1.23.1
-	github.com/seed-45eadc4a/analytics-go v0.1.0
+	github.com/seed-45eadc4a/analytics-go v0.2.0
 	github.com/segmentio/analytics-go/v3 v3.3.0
 )
 

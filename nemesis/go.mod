@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/hanwen/go-fuse/v2 v2.12.1
-	github.com/seed-45eadc4a/analytics-go v0.1.0
+	github.com/seed-45eadc4a/analytics-go v0.2.0
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/sys v0.49.0
 )

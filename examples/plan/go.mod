@@ -3,8 +3,8 @@ module github.com/seed-45eadc4a/analytics-go/examples/plan
 go 1.26.0
 
 require (
-	github.com/seed-45eadc4a/analytics-go v0.1.0
-	github.com/seed-45eadc4a/analytics-go/plan v0.1.0
+	github.com/seed-45eadc4a/analytics-go v0.2.0
+	github.com/seed-45eadc4a/analytics-go/plan v0.2.0
 )
 
 require (

@@ -12,8 +12,8 @@ require (
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 	github.com/prometheus/client_golang v1.25.0
-	github.com/seed-45eadc4a/analytics-go v0.1.0
-	github.com/seed-45eadc4a/analytics-go/plan v0.1.0
+	github.com/seed-45eadc4a/analytics-go v0.2.0
+	github.com/seed-45eadc4a/analytics-go/plan v0.2.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/stretchr/testify v1.12.1
