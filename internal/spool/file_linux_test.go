@@ -68,3 +68,28 @@ func TestLongQueueIsWrittenInPieces(t *testing.T) {
 	}
 	l.mu.Unlock()
 }
+
+// The calls of a large batch end at once, and with them segments, whose files are kept for
+// the next ones, within bounds.
+func TestFilesOfSegmentsThatEndTogetherAreKept(t *testing.T) {
+	l := open(t, t.TempDir(), Options{})
+	now := time.Now() // the same for all: they are filled fast
+	var done []Position
+	for range 24 << 20 / MaxBody {
+		r := &Record{Buf: append(make([]byte, HeadLen), strings.Repeat("r", MaxBody)...)}
+		require.NoError(t, l.Append(r, now))
+		done = append(done, r.Position)
+	}
+	for _, p := range done {
+		l.Done(p, 1)
+	}
+	state := func() (freeing, kept int64) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.room.freeing, l.room.spare
+	}
+	require.Eventually(t, func() bool { n, _ := state(); return n == 0 }, time.Minute, time.Millisecond)
+	_, kept := state()
+	require.Greater(t, kept, int64(maxSpare)*3/4)
+	require.LessOrEqual(t, kept, int64(maxSpare))
+}
