@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	if err := flag.Set("test.parallel", "16"); err != nil { // most scenarios wait for a retry
+	if err := flag.Set("test.parallel", "8"); err != nil { // most scenarios wait for a retry
 		panic(err)
 	}
 	os.Exit(m.Run())
@@ -71,7 +71,7 @@ func newScenario(t *testing.T, config mockserver.Config) *scenario {
 	t.Helper()
 	s := &scenario{srv: mockserver.RunT(t, config)}
 	s.input = object{
-		"writeKey": "k", "apiHost": s.srv.URL, "config": object{"flushAt": 1, "timeout": 30},
+		"writeKey": "k", "apiHost": s.srv.URL, "config": object{"flushAt": 1, "timeout": 120},
 		"sequences": []object{{"delayMs": 0, "events": []object{event("one")}}},
 	}
 	s.srv.Fail(mockserver.Fault{Times: mockserver.Always, Status: 500, Match: func(r *http.Request) bool {

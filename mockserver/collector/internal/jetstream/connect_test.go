@@ -16,10 +16,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream"
 )
 
-// startServer starts a NATS server in this process, with change's options.
+// startServer starts a NATS server in this process, with change's options. How much it may
+// store does not depend on the disk of this machine: what journals ask for, it promises.
 func startServer(t *testing.T, change func(*server.Options)) (*server.Server, *server.Options) {
 	t.Helper()
-	o := &server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()}
+	o := &server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: t.TempDir()}
 	change(o)
 	s, err := server.NewServer(o)
 	require.NoError(t, err)

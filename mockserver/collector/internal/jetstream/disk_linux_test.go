@@ -188,7 +188,7 @@ func TestNothingIsLeasedWhileNothingCanBeStored(t *testing.T) {
 	for i := range 40 {
 		appendCalls(t, j, "web", fmt.Sprint("m", i), 100)
 	}
-	ctx, stop := contextUntil(t, time.Now().Add(patience))
+	ctx, stop := contextUntil(t, time.Now().Add(3*patience))
 	defer stop()
 	given, err := r.Next(ctx, journal.Want{}) // and given back when nothing can be stored
 	ok(t, err)
@@ -264,7 +264,7 @@ func TestWhatIsTakenWhileTheDiskTurnsReadOnly(t *testing.T) {
 			var taken sync.Map // messageIds
 			var readOnly atomic.Bool
 			var senders sync.WaitGroup
-			ctx, stop := contextUntil(t, time.Now().Add(patience))
+			ctx, stop := contextUntil(t, time.Now().Add(3*patience))
 			defer stop()
 			senders.Go(func() { deliverAll(ctx, r) })
 			sent := make(chan struct{})

@@ -25,7 +25,7 @@ import (
 // streamsOf returns the streams of a server that runs as long as the test.
 func streamsOf(t *testing.T) store.Streams {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()})
+	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: t.TempDir()})
 	require.NoError(t, err)
 	s.Start()
 	t.Cleanup(s.WaitForShutdown)

@@ -229,7 +229,7 @@ func start(t *testing.T, o Options) *Service {
 
 func waitFor(t *testing.T, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for !holds() {
 		if time.Now().After(deadline) {
 			t.Fatal("waited in vain")

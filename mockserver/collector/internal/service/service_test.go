@@ -356,11 +356,11 @@ destinations:
 	require.NoError(t, os.Rename(path+".new", path))
 }
 
-// sendOn makes four senders send until stop is called, and counts what was accepted.
+// sendOn makes two senders send until stop is called, and counts what was accepted.
 func sendOn(url string, accepted *atomic.Int64) (stop func()) {
 	var senders sync.WaitGroup
 	done := make(chan struct{})
-	for n := range 4 {
+	for n := range 2 {
 		senders.Go(func() {
 			for i := 0; ; i++ {
 				select {

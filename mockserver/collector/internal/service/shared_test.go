@@ -18,10 +18,11 @@ import (
 	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
 )
 
-// startNATS runs a server that collectors can share, and returns where it is.
+// startNATS runs a server that collectors can share, and returns where it is. How much it may
+// store does not depend on the disk of this machine: what collectors ask for, it promises.
 func startNATS(t *testing.T) (url string) {
 	t.Helper()
-	nats, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()})
+	nats, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: t.TempDir()})
 	require.NoError(t, err)
 	nats.Start()
 	t.Cleanup(func() { nats.Shutdown(); nats.WaitForShutdown() })

@@ -19,7 +19,7 @@ import (
 // against the server that is used: a change of their format fails here.
 func TestBlocksAreReadAsTheServerWritesThem(t *testing.T) {
 	dir := t.TempDir()
-	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: dir, SyncAlways: true})
+	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: dir, SyncAlways: true})
 	require.NoError(t, err)
 	s.Start()
 	defer s.Shutdown()

@@ -44,7 +44,7 @@ func TestAsARealServer(t *testing.T) {
 			}
 		}
 	}()
-	real, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()})
+	real, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, JetStreamMaxStore: 1 << 40, StoreDir: t.TempDir()})
 	require.NoError(t, err)
 	real.Start()
 	defer real.WaitForShutdown()
