@@ -200,7 +200,7 @@ func TestCloseConcurrentSafe(t *testing.T) {
 	begin := sync.OnceFunc(func() { close(begun) })
 	for range 4 {
 		group.Go(func() {
-			for i := 0; ; i++ {
+			for i := range 20_000 { // which memory has room for
 				if err := c.Enqueue(track(i)); err != nil {
 					assert.Equal(t, analytics.ErrClosed, err)
 					return
