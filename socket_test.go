@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go"
+	"github.com/seed-45eadc4a/analytics-go/internal/leaks"
 )
 
 // server is a collector on a real socket. A request that its handler does not answer
@@ -86,31 +86,6 @@ func quick(t *testing.T) {
 	t.Cleanup(func() { analytics.Backo = old })
 }
 
-// leakCheck fails the test if goroutines of clients or connections are left at its end.
-// It is called before anything is started.
-func leakCheck(t *testing.T) {
-	t.Cleanup(func() {
-		var left []string
-		for range 200 {
-			if left = clientGoroutines(); len(left) == 0 {
-				return
-			}
-			time.Sleep(10 * time.Millisecond) // nothing tells of a goroutine's end
-		}
-		t.Errorf("%d goroutines are left:\n%s", len(left), strings.Join(left, "\n\n"))
-	})
-}
-
-func clientGoroutines() (left []string) {
-	buf := make([]byte, 1<<20)
-	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if strings.Contains(g, "analytics-go.(") || strings.Contains(g, "http.(*persistConn)") || strings.Contains(g, "http2ClientConn") {
-			left = append(left, g)
-		}
-	}
-	return left
-}
-
 // socketClient has a transport of its own kind: the client's.
 func socketClient(t *testing.T, s *server, cfg analytics.Config) *analytics.Client {
 	cfg.Endpoint = s.URL
@@ -121,7 +96,7 @@ func socketClient(t *testing.T, s *server, cfg analytics.Config) *analytics.Clie
 }
 
 func TestConnectionsAreReused(t *testing.T) {
-	leakCheck(t)
+	leaks.Check(t)
 	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
 		if i%5 == 4 { // an answer that is longer than is quoted
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -197,7 +172,7 @@ func TestSocketFaults(t *testing.T) {
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
 		},
 	}
-	leakCheck(t)
+	leaks.Check(t)
 	quick(t)
 	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
 		if i%2 == 1 || int(i/2) >= len(faults) {
@@ -245,7 +220,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 
 // After the answer 101 there is no body; the rest ends with the connection.
 func TestSwitchingProtocolsIsRefused(t *testing.T) {
-	leakCheck(t)
+	leaks.Check(t)
 	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -265,7 +240,7 @@ func TestSwitchingProtocolsIsRefused(t *testing.T) {
 
 // An answer that never ends costs its connection and no memory.
 func TestHugeAnswer(t *testing.T) {
-	leakCheck(t)
+	leaks.Check(t)
 	var sent atomic.Int64
 	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -288,7 +263,7 @@ func TestHugeAnswer(t *testing.T) {
 func TestTLS(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		t.Run(fmt.Sprint("HTTP/2 ", http2), func(t *testing.T) {
-			leakCheck(t)
+			leaks.Check(t)
 			quick(t)
 			var protocols sync.Map
 			s := newServer(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
