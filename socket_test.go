@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go"
+	"github.com/seed-45eadc4a/analytics-go/internal/leaks"
 )
 
 // server is a collector on a real socket. A request that its handler does not answer
@@ -87,30 +87,6 @@ func quick(t *testing.T) {
 	old := analytics.Backo
 	analytics.Backo = backo.NewBacko(time.Millisecond, 1, 0, time.Millisecond)
 	t.Cleanup(func() { analytics.Backo = old })
-}
-
-// leakCheck fails the test if goroutines of clients or connections are left at its end.
-// It is called before anything is started.
-func leakCheck(t *testing.T) {
-	t.Cleanup(func() {
-		var left []string
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) { // nothing tells of a goroutine's end
-			if left = clientGoroutines(); len(left) == 0 {
-				return
-			}
-		}
-		t.Errorf("%d goroutines are left:\n%s", len(left), strings.Join(left, "\n\n"))
-	})
-}
-
-func clientGoroutines() (left []string) {
-	buf := make([]byte, 1<<20)
-	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if strings.Contains(g, "analytics-go.(") || strings.Contains(g, "http.(*persistConn)") || strings.Contains(g, "http2ClientConn") {
-			left = append(left, g)
-		}
-	}
-	return left
 }
 
 // socketClient has a transport of its own kind: the client's.
@@ -240,7 +216,7 @@ func TestSocketFaults(t *testing.T) {
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
 		},
 	}
-	leakCheck(t)
+	leaks.Check(t)
 	quick(t)
 	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
 		if i%2 == 1 || int(i/2) >= len(faults) {
@@ -288,7 +264,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 
 // After the answer 101 there is no body; the rest ends with the connection.
 func TestSwitchingProtocolsIsRefused(t *testing.T) {
-	leakCheck(t)
+	leaks.Check(t)
 	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -308,7 +284,7 @@ func TestSwitchingProtocolsIsRefused(t *testing.T) {
 
 // An answer that never ends costs its connection and no memory.
 func TestHugeAnswer(t *testing.T) {
-	leakCheck(t)
+	leaks.Check(t)
 	var sent atomic.Int64
 	s := serve(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -331,7 +307,7 @@ func TestHugeAnswer(t *testing.T) {
 func TestTLS(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		t.Run(fmt.Sprint("HTTP/2 ", http2), func(t *testing.T) {
-			leakCheck(t)
+			leaks.Check(t)
 			quick(t)
 			var protocols sync.Map
 			s := newServer(t, func(i int64, w http.ResponseWriter, r *http.Request) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-45eadc4a/analytics-go"
+	"github.com/seed-45eadc4a/analytics-go/internal/leaks"
 )
 
 // A process that makes no call sends the calls of an earlier one.
@@ -72,7 +73,7 @@ func TestCloseSaysWhatItCouldNotSend(t *testing.T) {
 // A method that opens a slow spool returns when its context ends. The spool is opened
 // nevertheless, and a Shutdown takes effect then.
 func TestContextEndsWhileTheSpoolIsOpened(t *testing.T) {
-	leakCheck(t)
+	leaks.Check(t)
 	for way, use := range map[string]func(ctx context.Context, client *analytics.Client) error{
 		"Enqueue": func(ctx context.Context, client *analytics.Client) error {
 			return client.Enqueue(ctx, &analytics.Track{Event: "e", UserId: "u"})

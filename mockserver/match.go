@@ -117,6 +117,15 @@ func checkUsable(match []Match) error {
 	return nil
 }
 
+// Retried picks the calls whose sender had made n requests with them before the newest one,
+// as it says by X-Retry-Count: see [tracking.Record.RetryCount]. Retried(0) picks first
+// attempts.
+func Retried(n int) Match {
+	return func(r *tracking.Record) bool {
+		return r.RetryCount == n || r.Missf("its X-Retry-Count is %d, want %d", r.RetryCount, n)
+	}
+}
+
 // InState picks the calls that are in a state at a destination, see [tracking.Record.State]:
 // with StatePending those that were tried and are to be tried again.
 func InState(destination string, state tracking.State) Match {

@@ -7,12 +7,10 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
@@ -25,6 +23,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed-45eadc4a/analytics-go"
+	"github.com/seed-45eadc4a/analytics-go/internal/leaks"
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
@@ -317,8 +316,8 @@ func TestObserveHasAllStats(t *testing.T) {
 // The account holds at each collection, while many make calls, and no goroutine is left
 // after the end. Run it under the race detector.
 func TestClientConcurrentSafe(t *testing.T) {
-	before := goroutines()
 	srv := mockserver.RunT(t)
+	leaks.Check(t)
 	o := newTelemetry(t)
 	client := o.client(t, analytics.Config{Endpoint: srv.URL, FlushAt: 10})
 	_, err := Observe(client, o.options()...)
@@ -357,23 +356,29 @@ func TestClientConcurrentSafe(t *testing.T) {
 	}
 	require.Equal(t, callers*calls, links, "each call was made in a span of its own")
 	require.Len(t, o.requests(), int(sums["analytics.client.request.made"]))
-	srv.Close()
-	for deadline := time.Now().Add(time.Minute); goroutines() > before; runtime.Gosched() {
-		require.True(t, time.Now().Before(deadline), "goroutines are left")
-	}
 }
 
-// goroutines counts those that run code of the client or of net/http for it.
-func goroutines() int {
-	stacks := make([]byte, 1<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	n := 0
-	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
-		if strings.Contains(stack, "net/http.") || strings.Contains(stack, "analytics-go.") {
-			n++
-		}
-	}
-	return n
+// A client that is cut off leaves no more than one that is closed.
+func TestShutdownLeavesNothing(t *testing.T) {
+	srv := mockserver.RunT(t)
+	leaks.Check(t)
+	o := newTelemetry(t)
+	hanging := make(chan struct{}, 1)
+	srv.Fail(mockserver.Fault{Hang: true, Match: func(*http.Request) bool {
+		hanging <- struct{}{}
+		return true
+	}})
+	client := o.client(t, analytics.Config{Endpoint: srv.URL, FlushAt: 1})
+	registration, err := Observe(client, o.options()...)
+	require.NoError(t, err)
+	ctx, span := o.tracers.Tracer("program").Start(t.Context(), "call")
+	track(t, ctx, client)
+	span.End()
+	<-hanging
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, client.Shutdown(ended))
+	require.NoError(t, registration.Unregister())
 }
 
 // requireAccount collects, and checks the sum.

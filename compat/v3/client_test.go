@@ -21,6 +21,7 @@ import (
 
 	client "github.com/seed-45eadc4a/analytics-go"
 	"github.com/seed-45eadc4a/analytics-go/compat/v3"
+	"github.com/seed-45eadc4a/analytics-go/internal/leaks"
 	"github.com/seed-45eadc4a/analytics-go/mockserver"
 )
 
@@ -200,7 +201,7 @@ func TestCloseConcurrentSafe(t *testing.T) {
 	begin := sync.OnceFunc(func() { close(begun) })
 	for range 4 {
 		group.Go(func() {
-			for i := 0; ; i++ {
+			for i := range 20_000 { // which memory has room for
 				if err := c.Enqueue(track(i)); err != nil {
 					assert.Equal(t, analytics.ErrClosed, err)
 					return
@@ -240,6 +241,37 @@ func TestCloseDuringAnOutageLosesNothing(t *testing.T) {
 		require.Len(t, e.delivered, 100)
 		require.Empty(t, e.failed)
 	})
+}
+
+// However a client is closed, its goroutines, connections and files are gone afterwards.
+func TestClosingLeavesNothing(t *testing.T) {
+	for name, config := range map[string]analytics.Config{
+		"defaults":           {},
+		"callback":           {Callback: &ends{}},
+		"callback of a flaw": {Callback: &odd{}},
+		"retries":            {RetryAfter: func(int) time.Duration { return 0 }},
+	} {
+		for _, hangs := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", collector hangs ", hangs), func(t *testing.T) {
+				srv := mockserver.RunT(t)
+				leaks.Check(t)
+				srv.Fail(mockserver.Fault{Status: http.StatusServiceUnavailable})
+				if hangs {
+					srv.Fail(mockserver.Fault{Hang: true, Times: mockserver.Always})
+					config.ShutdownTimeout = 50 * time.Millisecond
+				}
+				config.Endpoint, config.Logger = srv.URL, new(lines)
+				c, err := analytics.NewWithConfig(key, config)
+				require.NoError(t, err)
+				if o, ok := config.Callback.(*odd); ok {
+					o.client = c
+				}
+				require.Error(t, c.Enqueue(analytics.Track{UserId: "u", Event: "bad", Properties: analytics.Properties{"f": func() {}}}))
+				require.NoError(t, c.Enqueue(track(0)))
+				require.Equal(t, hangs, c.Close() != nil)
+			})
+		}
+	}
 }
 
 func TestShutdownTimeout(t *testing.T) {
