@@ -3,6 +3,9 @@ package jetstream
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +27,17 @@ func Within(t testing.TB) context.Context {
 }
 
 func within(t testing.TB) context.Context { return Within(t) }
+
+// CopyDir copies a data directory as a kill leaves it, without the room that it holds on the
+// disk.
+func CopyDir(to, from string) error { return os.CopyFS(to, withoutBallast{os.DirFS(from)}) }
+
+type withoutBallast struct{ fs.FS }
+
+func (f withoutBallast) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(f.FS, name)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "journal.ballast" }), err
+}
 
 // ForgetCheckpoints has the next start read all that is stored.
 func (j *Journal) ForgetCheckpoints(ctx context.Context) error { return j.forgetCheckpoints(ctx) }

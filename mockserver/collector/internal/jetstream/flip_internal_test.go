@@ -117,7 +117,7 @@ func newSample(t *testing.T, ending string) *sample {
 		require.NoError(t, j.snapshot(within(t), true))
 	}
 	if ending != "closed" {
-		require.NoError(t, os.CopyFS(s.dir, os.DirFS(dir)))
+		require.NoError(t, CopyDir(s.dir, dir))
 		require.NoError(t, j.Close())
 		return s
 	}
@@ -205,6 +205,9 @@ func TestEachFlippedBit(t *testing.T) {
 	flips, _ := strconv.Atoi(os.Getenv("JOURNAL_FLIPS"))
 	seed, _ := strconv.ParseInt(os.Getenv("JOURNAL_SEED"), 10, 64)
 	for _, ending := range endings {
+		if ending == "replaying" && flips == 0 {
+			continue // TestEachDamagedRecord has what is other there
+		}
 		s := newSample(t, ending)
 		for n, file := range s.files(t) {
 			t.Run(fmt.Sprintf("%s, %s", ending, strings.ReplaceAll(file, "/", " ")), func(t *testing.T) {
@@ -283,7 +286,8 @@ func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(dir, os.DirFS(s.dir)))
+	defer func() { require.NoError(t, os.RemoveAll(dir)) }() // there may be many
+	require.NoError(t, CopyDir(dir, s.dir))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, file), bad, 0o600))
 	j, err := Open(ctx, Options{Dir: dir})
 	refused := errors.Is(err, record.ErrDamaged)
@@ -406,7 +410,7 @@ func TestMissingBlocksAreRefused(t *testing.T) {
 					t.Run(fmt.Sprintf("sync %v, %s, %s %s", sync, ending, stream[3], what), func(t *testing.T) {
 						t.Parallel()
 						dir := t.TempDir()
-						require.NoError(t, os.CopyFS(dir, os.DirFS(s.dir)))
+						require.NoError(t, CopyDir(dir, s.dir))
 						require.NoError(t, do(filepath.Join(dir, file)))
 						j, err := Open(within(t), Options{Dir: dir, SyncInterval: sync})
 						if err == nil {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -165,7 +164,7 @@ func TestJournal(t *testing.T) {
 func reopen(t testing.TB, dir string) *jetstream.Journal {
 	t.Helper()
 	left := t.TempDir()
-	if err := os.CopyFS(left, os.DirFS(dir)); err != nil {
+	if err := jetstream.CopyDir(left, dir); err != nil {
 		t.Fatal(err)
 	}
 	return open(t, jetstream.Options{Dir: left})

@@ -29,7 +29,7 @@ func TestWhatABucketHadLastIsMissed(t *testing.T) {
 			_, err = state.Update(t.Context(), "updated", []byte("1"), 0)
 			require.NoError(t, err)
 			require.NoError(t, state.Put(t.Context(), "put", []byte("1")))
-			require.NoError(t, os.CopyFS(killed, os.DirFS(dir)))
+			require.NoError(t, CopyDir(killed, dir))
 			j.local.snapshots.mu.Unlock()
 			require.NoError(t, j.Close())
 

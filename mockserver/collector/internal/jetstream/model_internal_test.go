@@ -211,12 +211,13 @@ func (l *life) copy() {
 	l.Helper()
 	left := l.TempDir()
 	for done := false; !done; { // the journal may rename a file meanwhile
-		done = os.CopyFS(left, os.DirFS(l.dir)) == nil
+		done = CopyDir(left, l.dir) == nil
 		if !done {
 			left = l.TempDir()
 		}
 	}
 	l.no(l.journal.Close())
+	l.no(os.RemoveAll(l.dir)) // there may be many
 	l.dir = left
 }
 
