@@ -279,6 +279,41 @@ func TestRunsOfDamagedRecords(t *testing.T) {
 	}
 }
 
+// TestALossIsAcceptedAgain has a process killed when it has stored what was lost at the end
+// of CALLS, and not yet used up the numbers.
+func TestALossIsAcceptedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSample(t, "unseen")
+	file := filepath.Join(s.dir, "jetstream", "$G", "streams", "analytics-CALLS", "msgs", "1.blk")
+	block, err := os.ReadFile(file)
+	require.NoError(t, err)
+	last := recordsOf(block)[3:] // behind calls that were delivered, and some of others
+	lost := int64(0)
+	for _, r := range last {
+		lost += int64(len(s.bySeq[r.seq]))
+	}
+	for range 2 {
+		require.NoError(t, os.WriteFile(file, block[:last[0].from], 0o600))
+		j, err := Open(within(t), Options{Dir: s.dir})
+		if err == nil {
+			_ = j.Close()
+		}
+		require.ErrorIs(t, err, record.ErrDamaged)
+		j, err = Open(within(t), Options{Dir: s.dir, AcceptLoss: true})
+		require.NoError(t, err)
+		l := s.proved(within(t), t, j, "")
+		require.NoError(t, j.Close())
+		l.OldestPending = s.ledger.OldestPending
+		want := s.ledger
+		want.Pending, want.Lost = want.Pending-lost, lost
+		require.Equal(t, want, l)
+		for _, name := range []string{"journal.account.0", "journal.account.1", "journal.clean", "journal.recent"} {
+			require.NoError(t, os.Remove(filepath.Join(s.dir, name)))
+		}
+		require.NoError(t, os.Remove(filepath.Join(filepath.Dir(file), "index.db")))
+	}
+}
+
 // try opens the directory with one of its files replaced. Lost may be what is in the
 // records that were hit.
 func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...uint64) {
