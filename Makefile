@@ -85,7 +85,7 @@ durable: ## kill the collector, its cluster and the power, and send it what it c
 
 JOURNAL_FLIPS ?= 100
 damage: ## flip JOURNAL_FLIPS (100) bits of each file of a queue, and lead it through a long random life
-	JOURNAL_SEED=$$$$ JOURNAL_FLIPS=$(JOURNAL_FLIPS) JOURNAL_STEPS=5000 go test -count=1 -v -timeout 120m -run 'FlippedBit|MissingBlocks|RandomLife' $(COLLECTOR)/internal/jetstream
+	JOURNAL_SEED=$$$$ JOURNAL_FLIPS=$(JOURNAL_FLIPS) JOURNAL_STEPS=5000 go test -count=1 -v -timeout 120m -run 'FlippedBit|DamagedRecord|MissingBlocks|RandomLife' $(COLLECTOR)/internal/jetstream
 
 SEEDS ?= 10000
 simulate: ## lead a queue through crashes between any two steps, in SEEDS (10000) ways

@@ -3,7 +3,6 @@ package jetstream_test
 import (
 	"fmt"
 	"math/rand"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -85,7 +84,7 @@ func BenchmarkStart(b *testing.B) {
 			for range b.N {
 				b.StopTimer()
 				left := b.TempDir()
-				ok(b, os.CopyFS(left, os.DirFS(dir)))
+				ok(b, jetstream.CopyDir(left, dir))
 				b.StartTimer()
 				began := time.Now()
 				k := open(b, jetstream.Options{Dir: left})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/ledger"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -24,6 +25,18 @@ func Within(t testing.TB) context.Context {
 }
 
 func within(t testing.TB) context.Context { return Within(t) }
+
+// Copy copies the directory of a queue, as a kill leaves it, without the room that is held:
+// that may be much.
+func Copy(dir string, next func() string) (string, error) {
+	return harness.Copy(dir, next, "journal.ballast")
+}
+
+// CopyDir copies the directory of a queue that is closed.
+func CopyDir(to, from string) error {
+	_, err := Copy(from, func() string { return to })
+	return err
+}
 
 // ForgetCheckpoints has the next start read all that is stored.
 func (j *Journal) ForgetCheckpoints(ctx context.Context) error { return j.forgetCheckpoints(ctx) }

@@ -10,6 +10,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,27 +34,27 @@ type sample struct {
 	ledger  tracking.Ledger
 	values  map[string]string // of the bucket of state
 	written map[string]uint64 // of each value, its revision
-	unseen  bool              // the newest snapshot was stored before the calls
+	ending  string
+	unseen  bool // something was stored after the newest snapshot
 }
 
-// endings are how the process that filled a sample ended. Unseen is a kill before a
-// snapshot was stored.
-var endings = []string{"closed", "killed", "unseen"}
+// endings are how the process that filled a sample ended: it was closed, or killed. Unseen
+// is a kill before a snapshot was stored, and replaying one before a snapshot of the replay
+// was.
+var endings = []string{"closed", "killed", "unseen", "replaying"}
 
 // newSample fills a directory: with calls that were never tried, that wait for a
 // retry, that were delivered, filtered, given up, and replayed.
 func newSample(t *testing.T, ending string) *sample {
 	t.Helper()
-	s := &sample{dir: t.TempDir(), bySeq: map[uint64][]string{}, values: map[string]string{}, written: map[string]uint64{}, unseen: ending == "unseen"}
+	s := &sample{dir: t.TempDir(), bySeq: map[uint64][]string{}, values: map[string]string{}, written: map[string]uint64{}, ending: ending}
 	dir := t.TempDir()
 	j, err := Open(within(t), Options{Dir: dir})
 	require.NoError(t, err)
 	r, err := j.Attach(within(t), "crm", nil)
 	require.NoError(t, err)
-	if s.unseen {
-		j.local.snapshots.mu.Lock()
-		j.local.snapshots.next = time.Now().Add(time.Hour)
-		j.local.snapshots.mu.Unlock()
+	if ending == "unseen" {
+		s.storeNoSnapshots(j)
 	}
 	next := func(decide func(i int) tracking.State) {
 		l, err := r.Next(within(t), journal.Want{})
@@ -87,10 +88,16 @@ func newSample(t *testing.T, ending string) *sample {
 	next(func(int) tracking.State { return tracking.StateFailed })
 	next(func(i int) tracking.State { return tracking.State(i % 2) })
 	replayed := listedAsFailed(t, j)[:2]
-	if s.unseen {
-		replayed = nil // it would store a snapshot
+	switch ending {
+	case "unseen":
+		replayed = nil // a replay stores a snapshot first
+	case "replaying":
+		require.NoError(t, j.snapshot(within(t), true))
+		s.storeNoSnapshots(j)
+		replayUnseen(t, j, replayed)
+	default:
+		require.NoError(t, j.Replay(within(t), "crm", replayed, tracking.StateFailed))
 	}
-	require.NoError(t, j.Replay(within(t), "crm", replayed, tracking.StateFailed))
 	for _, c := range replayed {
 		s.bySeq[j.seen.acked.Load()] = append(s.bySeq[j.seen.acked.Load()], c.ID)
 		s.failed = slices.DeleteFunc(s.failed, func(id string) bool { return id == c.ID })
@@ -110,13 +117,32 @@ func newSample(t *testing.T, ending string) *sample {
 		require.NoError(t, j.snapshot(within(t), true))
 	}
 	if ending != "closed" {
-		require.NoError(t, os.CopyFS(s.dir, os.DirFS(dir)))
+		require.NoError(t, CopyDir(s.dir, dir))
 		require.NoError(t, j.Close())
 		return s
 	}
 	require.NoError(t, j.Close())
 	s.dir = dir
 	return s
+}
+
+// storeNoSnapshots has no more be stored in the next time.
+func (s *sample) storeNoSnapshots(j *Journal) {
+	j.local.snapshots.mu.Lock()
+	defer j.local.snapshots.mu.Unlock()
+	j.local.snapshots.next = time.Now().Add(time.Hour)
+	s.unseen = true
+}
+
+// replayUnseen replays failed calls of one source as Replay does, which is killed before it
+// stores a snapshot.
+func replayUnseen(t *testing.T, j *Journal, calls []tracking.Call) {
+	t.Helper()
+	listed, err := j.findFailed(within(t), "crm", calls, tracking.StateFailed)
+	require.NoError(t, err)
+	stored, err := j.storeReplay(within(t), "crm", calls, tracking.StateFailed, listed)
+	require.NoError(t, err)
+	require.NoError(t, j.settleReplay(within(t), stored))
 }
 
 func (s *sample) putState(t *testing.T, state state.Store, key, value string) {
@@ -179,6 +205,9 @@ func TestEachFlippedBit(t *testing.T) {
 	flips, _ := strconv.Atoi(os.Getenv("JOURNAL_FLIPS"))
 	seed, _ := strconv.ParseInt(os.Getenv("JOURNAL_SEED"), 10, 64)
 	for _, ending := range endings {
+		if ending == "replaying" && flips == 0 {
+			continue // TestEachDamagedRecord has what is other there
+		}
 		s := newSample(t, ending)
 		for n, file := range s.files(t) {
 			t.Run(fmt.Sprintf("%s, %s", ending, strings.ReplaceAll(file, "/", " ")), func(t *testing.T) {
@@ -202,13 +231,13 @@ func TestEachFlippedBit(t *testing.T) {
 	}
 }
 
-// TestEachDamagedRecord flips a bit of each record of each stream, one at a time.
+// TestEachDamagedRecord flips a bit of each message of calls and of outcomes, one at a time.
 func TestEachDamagedRecord(t *testing.T) {
 	t.Parallel()
-	for _, ending := range endings {
+	for _, ending := range endings[1:] {
 		s := newSample(t, ending)
 		for _, file := range s.files(t) {
-			if !strings.HasSuffix(file, ".blk") {
+			if isBlock, _ := regexp.MatchString(`-(CALLS|OUTCOMES)/msgs/.*\.blk$`, filepath.ToSlash(file)); !isBlock {
 				continue
 			}
 			block, err := os.ReadFile(filepath.Join(s.dir, file))
@@ -250,6 +279,41 @@ func TestRunsOfDamagedRecords(t *testing.T) {
 	}
 }
 
+// TestALossIsAcceptedAgain has a process killed when it has stored what was lost at the end
+// of CALLS, and not yet used up the numbers.
+func TestALossIsAcceptedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSample(t, "unseen")
+	file := filepath.Join(s.dir, "jetstream", "$G", "streams", "analytics-CALLS", "msgs", "1.blk")
+	block, err := os.ReadFile(file)
+	require.NoError(t, err)
+	last := recordsOf(block)[3:] // behind calls that were delivered, and some of others
+	lost := int64(0)
+	for _, r := range last {
+		lost += int64(len(s.bySeq[r.seq]))
+	}
+	for range 2 {
+		require.NoError(t, os.WriteFile(file, block[:last[0].from], 0o600))
+		j, err := Open(within(t), Options{Dir: s.dir})
+		if err == nil {
+			_ = j.Close()
+		}
+		require.ErrorIs(t, err, record.ErrDamaged)
+		j, err = Open(within(t), Options{Dir: s.dir, AcceptLoss: true})
+		require.NoError(t, err)
+		l := s.proved(within(t), t, j, "")
+		require.NoError(t, j.Close())
+		l.OldestPending = s.ledger.OldestPending
+		want := s.ledger
+		want.Pending, want.Lost = want.Pending-lost, lost
+		require.Equal(t, want, l)
+		for _, name := range []string{"journal.account.0", "journal.account.1", "journal.clean", "journal.recent"} {
+			require.NoError(t, os.Remove(filepath.Join(s.dir, name)))
+		}
+		require.NoError(t, os.Remove(filepath.Join(filepath.Dir(file), "index.db")))
+	}
+}
+
 // try opens the directory with one of its files replaced. Lost may be what is in the
 // records that were hit.
 func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...uint64) {
@@ -257,7 +321,8 @@ func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(dir, os.DirFS(s.dir)))
+	defer func() { require.NoError(t, os.RemoveAll(dir)) }() // there may be many
+	require.NoError(t, CopyDir(dir, s.dir))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, file), bad, 0o600))
 	j, err := Open(ctx, Options{Dir: dir})
 	refused := errors.Is(err, record.ErrDamaged)
@@ -273,7 +338,7 @@ func (s *sample) try(t *testing.T, file string, bad []byte, what string, hit ...
 			lost = append(lost, s.bySeq[seq]...)
 		}
 	}
-	s.check(ctx, t, j, lost, refused && s.unseen && strings.Contains(file, "OUTCOMES"), what)
+	s.check(ctx, t, j, lost, refused && s.ending == "unseen" && strings.Contains(file, "OUTCOMES"), what)
 	for key, value := range s.values {
 		store, err := j.State(ctx)
 		require.NoError(t, err, what)
@@ -380,7 +445,7 @@ func TestMissingBlocksAreRefused(t *testing.T) {
 					t.Run(fmt.Sprintf("sync %v, %s, %s %s", sync, ending, stream[3], what), func(t *testing.T) {
 						t.Parallel()
 						dir := t.TempDir()
-						require.NoError(t, os.CopyFS(dir, os.DirFS(s.dir)))
+						require.NoError(t, CopyDir(dir, s.dir))
 						require.NoError(t, do(filepath.Join(dir, file)))
 						j, err := Open(within(t), Options{Dir: dir, SyncInterval: sync})
 						if err == nil {

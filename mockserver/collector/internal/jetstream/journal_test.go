@@ -164,7 +164,7 @@ func TestJournal(t *testing.T) {
 // reopen opens what a process leaves that is killed now: a copy of its files.
 func reopen(t testing.TB, dir string) *jetstream.Journal {
 	t.Helper()
-	left, err := harness.Copy(dir, t.TempDir)
+	left, err := jetstream.Copy(dir, t.TempDir)
 	if err != nil {
 		t.Fatal(err)
 	}

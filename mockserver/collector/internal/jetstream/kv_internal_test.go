@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 )
 
@@ -30,7 +29,7 @@ func TestWhatABucketHadLastIsMissed(t *testing.T) {
 			_, err = state.Update(t.Context(), "updated", []byte("1"), 0)
 			require.NoError(t, err)
 			require.NoError(t, state.Put(t.Context(), "put", []byte("1")))
-			killed, err := harness.Copy(dir, t.TempDir)
+			killed, err := Copy(dir, t.TempDir)
 			require.NoError(t, err)
 			j.local.snapshots.mu.Unlock()
 			require.NoError(t, j.Close())

@@ -69,17 +69,21 @@ func (j *Journal) findLoss(s *stock, checkpoints []*ledger.Ledger) {
 func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	j.left.causes = append(j.left.causes, s.lacking...)
 	a := s.newest
-	a.Held = true // outcomes may be about messages that are not read, since they are gone
-	known := a.Calls
-	if err := j.readOn(ctx, a, s.calls.Last); err != nil {
+	salvage := a.Salvage(s.calls, s.outcomes)
+	err := j.scanCalls(ctx, a.Calls+1, s.calls.Last, salvage.ReadCalls)
+	if err != nil {
 		return err
 	}
-	accepted := a.AcceptGone(j.left.accepted, s.calls, known)
-	unknown := func(seq uint64) bool { return seq > known && !s.calls.Has(seq) && !accepted[seq] }
-	if err := j.readOnOutcomes(ctx, a, s.outcomes, unknown); err != nil {
-		return err
+	salvage.ReadNoted(j.left.accepted)
+	err = j.TailOutcomes(a.Outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
+		for i := range decoded {
+			salvage.ReadOutcome(&decoded[i], seq)
+		}
+		return nil
+	}).Scan(ctx)
+	if err == nil {
+		err = j.scanCalls(ctx, salvage.First(), s.calls.Last, salvage.FindStored)
 	}
-	stored, err := j.storedUndelivered(ctx, a, s.calls)
 	if err != nil {
 		return err
 	}
@@ -87,27 +91,17 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	if most := 1 << 10; len(cause) > most {
 		cause = strings.ToValidUTF8(cause[:most], "") + " …"
 	}
-	for name, b := range a.Accounts {
-		lost := b.DropGone(s.calls, s.outcomes, stored[name])
-		if lost == 0 {
-			continue
-		}
-		b.Lose(lost, time.Now().Truncate(time.Millisecond), cause)
+	for name, lost := range salvage.End(s.beyond, time.Now().Truncate(time.Millisecond), cause) {
 		j.Log.Error("pending calls were lost with what is damaged; the journal goes on without them", "destination", name, "calls", lost)
 	}
 	j.Log.Warn("the damage is accepted; what it did not touch goes on", "damage", cause)
-	a.Calls, a.Outcomes, a.Purged = max(s.calls.Last, s.beyond), s.outcomes.Last, s.base.Purged
-	a.Lost, a.Gone = append(a.Lost, s.calls.Holes...), append(a.Gone, s.outcomes.Holes...)
-	if known := s.beyond; known > s.calls.Last {
-		a.Lost = append(a.Lost, record.Span{First: s.calls.Last + 1, Last: known})
-	}
+	a.Purged = s.base.Purged
 	if err := j.storeBase(ctx, a, s.stored); err != nil {
 		return err
 	}
 	if err := j.useUp(ctx, s.calls.Last+1, s.beyond); err != nil { // the next start does it where this one ends before
 		return err
 	}
-	a.Held = false
 	j.ledger = a
 	if err := j.JS.Purge(ctx, j.Names.Stream(record.StreamRetry), "", 0); err != nil { // what it says of outcomes may no longer hold; it is made again
 		return err
@@ -115,63 +109,20 @@ func (j *Journal) acceptLoss(ctx context.Context, s stock) error {
 	return j.forgetCheckpoints(ctx)
 }
 
-// readOn has an account read what CALLS has behind it.
-func (j *Journal) readOn(ctx context.Context, a *ledger.Ledger, last uint64) error {
-	if a.Calls >= last {
+// scanCalls reads the messages of CALLS from first to last.
+func (j *Journal) scanCalls(ctx context.Context, first, last uint64, read func(*record.Calls)) error {
+	if first > last {
 		return nil
 	}
-	t := j.TailCalls(a.Calls+1, func(parsed *record.Calls) error {
-		a.ReadCalls(parsed)
+	return j.TailCalls(first, func(parsed *record.Calls) error {
+		if parsed.Seq <= last {
+			read(parsed)
+		}
 		if parsed.Seq >= last {
 			return store.ErrEnough
 		}
 		return nil
-	})
-	return t.Scan(ctx)
-}
-
-// readOnOutcomes has an account count the outcomes behind it. Those about messages
-// of which nothing is known say that there were such calls.
-func (j *Journal) readOnOutcomes(ctx context.Context, a *ledger.Ledger, outcomes ledger.Extent, unknown func(seq uint64) bool) error {
-	t := j.TailOutcomes(a.Outcomes+1, func(seq uint64, _ record.WriteID, decoded []record.Outcome) error {
-		for i := range decoded {
-			a.CountKnowing(&decoded[i], seq, unknown)
-		}
-		return nil
-	})
-	return t.Scan(ctx)
-}
-
-// storedUndelivered counts, for each destination, the calls that are stored and whose
-// first attempt has not ended.
-func (j *Journal) storedUndelivered(ctx context.Context, a *ledger.Ledger, calls ledger.Extent) (map[string]int64, error) {
-	stored := map[string]int64{}
-	first := calls.Last + 1
-	for _, b := range a.Accounts {
-		if b.Fresh > 0 {
-			first = min(first, b.Floor+1)
-		}
-	}
-	if first > calls.Last {
-		return stored, nil
-	}
-	t := j.TailCalls(first, func(parsed *record.Calls) error {
-		if parsed.Kind != record.KindCalls {
-			return nil
-		}
-		for name, b := range a.Accounts {
-			if !b.Takes(parsed.Seq, parsed.Name) {
-				continue
-			}
-			for part := range record.Parts(parsed.Calls) {
-				if !b.Ended(record.Ref{Seq: parsed.Seq, Part: part}) {
-					stored[name] += int64(record.PartSize(parsed.Calls, part))
-				}
-			}
-		}
-		return nil
-	})
-	return stored, t.Scan(ctx)
+	}).Scan(ctx)
 }
 
 // useUp uses up the numbers of messages that were lost at the end of CALLS: what is

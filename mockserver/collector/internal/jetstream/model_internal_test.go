@@ -17,7 +17,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-45eadc4a/analytics-go/internal/harness"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/collector/internal/jetstream/record"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
@@ -212,9 +211,10 @@ func (l *life) kill() {
 
 func (l *life) copy() {
 	l.Helper()
-	left, err := harness.Copy(l.dir, l.TempDir)
+	left, err := Copy(l.dir, l.TempDir)
 	l.no(err)
 	l.no(l.journal.Close())
+	l.no(os.RemoveAll(l.dir)) // there may be many
 	l.dir = left
 }
 

@@ -38,6 +38,11 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 		return err
 	}
 	defer lock.unlock(ctx)
+	if j.local != nil { // or a replay could be all that is left to say that its calls had failed
+		if err := j.snapshot(ctx, true); err != nil {
+			return fmt.Errorf("journal: replaying for %q: %w", destination, err)
+		}
+	}
 	defer j.remember(ctx)
 	if err := j.markReplays(ctx, destination); err != nil {
 		return err
@@ -54,7 +59,7 @@ func (j *Journal) Replay(ctx context.Context, destination string, calls []tracki
 		if err == nil {
 			var stored storedReplay
 			if stored, err = j.storeReplay(ctx, destination, calls[:n], from, listed); err == nil {
-				err = j.settleReplay(ctx, destination, stored)
+				err = j.settleReplay(ctx, stored)
 			}
 		}
 		if err != nil {
@@ -80,7 +85,7 @@ func replaySize(calls []tracking.Call) int {
 
 // A storedReplay is a message of CALLS with calls that are replayed.
 type storedReplay struct {
-	seq    uint64
+	record.Accepted
 	at     time.Time
 	failed []record.FailedRef // where its calls are listed
 }
@@ -115,19 +120,24 @@ func (j *Journal) storeReplay(ctx context.Context, destination string, calls []t
 	}
 	j.sawCalls(seq)
 	j.incoming.usage.add(len(m.Data))
-	return storedReplay{seq, now, c.Failed}, nil
+	return storedReplay{record.Accepted{Seq: seq, Calls: len(calls), Destination: destination, From: from}, now, c.Failed}, nil
 }
 
-// settleReplay does what follows from a stored replay.
-func (j *Journal) settleReplay(ctx context.Context, destination string, r storedReplay) error {
-	if err := j.ledger.Reached(ctx, r.seq); err != nil {
+// settleReplay does what follows from a stored replay. It is noted a second time once its
+// calls are off the list of failed ones: where the message is damaged before, they are as
+// if they had not been replayed.
+func (j *Journal) settleReplay(ctx context.Context, r storedReplay) error {
+	if err := j.ledger.Reached(ctx, r.Seq); err != nil {
 		return err
 	}
-	if err := j.markReplayed(ctx, destination, r.failed); err != nil {
+	if err := j.markReplayed(ctx, r.Destination, r.failed); err != nil {
 		return err
 	}
-	j.setMarked(destination, r.seq)
-	return j.schedule(ctx, destination, &record.Retry{Ref: record.Ref{Seq: r.seq}, Attempt: 1, Decided: r.at, Due: r.at})
+	j.setMarked(r.Destination, r.Seq)
+	if err := j.local.note(r.Accepted); err != nil {
+		j.Log.Debug("what was replayed is noted once only", "error", err)
+	}
+	return j.schedule(ctx, r.Destination, &record.Retry{Ref: record.Ref{Seq: r.Seq}, Attempt: 1, Decided: r.at, Due: r.at})
 }
 
 // markReplays marks the replays for a destination that are stored. The lock of its

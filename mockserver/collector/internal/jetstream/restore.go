@@ -72,10 +72,10 @@ func (j *Journal) restore(ctx context.Context) error {
 
 // compare measures the streams, and tells what they lack.
 func (j *Journal) compare(ctx context.Context, checkpoints []*ledger.Ledger) (s stock, err error) {
-	if s.calls, err = j.extent(ctx, record.StreamCalls); err != nil {
+	if s.outcomes, err = j.extent(ctx, record.StreamOutcomes); err != nil {
 		return s, err
 	}
-	if s.outcomes, err = j.extent(ctx, record.StreamOutcomes); err != nil {
+	if s.calls, err = j.extent(ctx, record.StreamCalls); err != nil { // after, so that it has all that outcomes are about
 		return s, err
 	}
 	if s.base, s.stored, err = j.LoadBase(ctx); err != nil && (!errors.Is(err, record.ErrDamaged) || !j.options.AcceptLoss) {

@@ -27,6 +27,8 @@ type simulation struct {
 	ended    []record.Outcome
 	ledger   *Ledger
 	stored   []byte // the ledger as it was some time ago
+	base     []byte // the ledger after the last loss
+	gone     map[uint64]bool
 }
 
 // An attempt is one that a destination is to make.
@@ -45,14 +47,20 @@ func TestSimulatedCrashes(t *testing.T) {
 	steps, _ := strconv.Atoi(os.Getenv("LEDGER_STEPS"))
 	s := &simulation{
 		T: t, random: rand.New(rand.NewPCG(seed, 1)), ledger: New(),
-		want: map[string]*tracking.Ledger{}, attached: map[string]uint64{},
+		want: map[string]*tracking.Ledger{}, attached: map[string]uint64{}, gone: map[uint64]bool{},
 	}
 	s.stored = s.ledger.Encode()
+	s.base = s.stored
 	s.attach("crm")
 	s.attach("mail", "web")
-	crashes := 0
+	crashes, losses := 0, 0
 	for range max(steps, 3000) {
 		switch n := s.random.IntN(20); {
+		case n == 0 && s.random.IntN(5) == 0:
+			for len(s.open) > 0 {
+				s.end()
+			}
+			s.stored = s.ledger.Encode()
 		case n < 5:
 			s.accept([]string{"web", "ios"}[s.random.IntN(2)], 1+s.random.IntN(300))
 		case n < 15:
@@ -61,16 +69,19 @@ func TestSimulatedCrashes(t *testing.T) {
 			s.repeat()
 		case n < 17:
 			s.replay()
-		case n < 19:
+		case n < 18:
 			s.crash()
 			crashes++
+		case n < 19 && s.random.IntN(4) == 0:
+			s.lose()
+			losses++
 		default:
 			s.stored = s.ledger.Encode()
 		}
 		s.check()
 	}
 	s.recount()
-	t.Logf("%d crashes, %d messages of calls, %d of outcomes (LEDGER_SEED=%d)", crashes, len(s.calls), len(s.outcomes), seed)
+	t.Logf("%d crashes, %d losses, %d messages of calls, %d of outcomes (LEDGER_SEED=%d)", crashes, losses, len(s.calls), len(s.outcomes), seed)
 }
 
 func (s *simulation) add(m *record.Calls) uint64 {
@@ -191,6 +202,82 @@ func (s *simulation) crash() {
 	}
 }
 
+// lose has some messages of calls be gone when a process begins with the ledger as it was
+// stored last: any of them, a few in a row, or the last ones. Of those behind it most were
+// noted beside.
+func (s *simulation) lose() {
+	s.recount()
+	l, err := Decode(s.stored)
+	require.NoError(s, err)
+	position, outcomes := l.Position()
+	calls := Extent{First: 1, Last: uint64(len(s.calls))}
+	from := s.random.Uint64N(calls.Last)
+	if behind := calls.Last - position; behind > 0 && s.random.IntN(4) > 0 {
+		from = position + s.random.Uint64N(behind)
+	}
+	to := min(calls.Last, from+1+s.random.Uint64N(4))
+	if s.random.IntN(3) == 0 {
+		to = calls.Last
+	}
+	var noted []record.Accepted
+	unnoted := map[uint64]bool{}
+	for seq := uint64(1); seq <= uint64(len(s.calls)); seq++ {
+		m := s.calls[seq-1]
+		if m.Kind != record.KindAttach && seq > from && seq <= to {
+			s.gone[seq] = true
+		}
+		switch {
+		case m.Kind == record.KindReplay:
+			noted = append(noted, record.Accepted{Seq: seq, Calls: m.Calls, Destination: m.Name, From: m.From})
+		case m.Kind == record.KindCalls && s.random.IntN(10) > 0:
+			noted = append(noted, record.Accepted{Seq: seq, Calls: m.Calls, Source: m.Name})
+		default:
+			unnoted[seq] = seq > position
+		}
+		if s.gone[seq] {
+			calls.Holes = append(calls.Holes, record.Span{First: seq, Last: seq})
+		}
+	}
+	for s.gone[calls.Last] {
+		calls.Last--
+		calls.Holes = calls.Holes[:len(calls.Holes)-1]
+	}
+	s.open = slices.DeleteFunc(s.open, func(a attempt) bool {
+		if !s.gone[a.ref.Seq] {
+			return false
+		}
+		n, want := int64(len(a.places)), s.want[a.destination]
+		if want.Pending -= n; a.number == 1 && unnoted[a.ref.Seq] {
+			want.Accepted -= n // nothing knows that there were these calls
+		} else {
+			want.Lost += n
+		}
+		return true
+	})
+
+	salvage := l.Salvage(calls, Extent{First: 1, Last: uint64(len(s.outcomes))})
+	s.each(calls, position+1, salvage.ReadCalls)
+	salvage.ReadNoted(noted)
+	for n := int(outcomes) + 1; n <= len(s.outcomes); n++ {
+		for i := range s.outcomes[n-1] {
+			salvage.ReadOutcome(&s.outcomes[n-1][i], uint64(n))
+		}
+	}
+	s.each(calls, salvage.First(), salvage.FindStored)
+	salvage.End(uint64(len(s.calls)), time.UnixMilli(1), "because")
+	s.ledger, s.base = l, l.Encode()
+	s.stored = s.base
+}
+
+// each hands out the messages of CALLS that are there.
+func (s *simulation) each(calls Extent, first uint64, read func(*record.Calls)) {
+	for seq := first; seq <= calls.Last; seq++ {
+		if calls.Has(seq) {
+			read(s.calls[seq-1])
+		}
+	}
+}
+
 func (s *simulation) check() {
 	ledgers, _ := s.ledger.Ledgers()
 	for _, l := range ledgers {
@@ -200,14 +287,22 @@ func (s *simulation) check() {
 	}
 }
 
-// recount counts all records anew, and compares.
+// recount counts all records since the last loss anew, and compares.
 func (s *simulation) recount() {
-	r := NewRecount(New())
+	base, err := Decode(s.base)
+	require.NoError(s, err)
+	r := NewRecount(base)
 	r.Now = s.ledger.Verified(nil)
-	for _, m := range s.calls {
-		r.Accept(m)
+	for i, m := range s.calls {
+		if uint64(i) >= base.Calls {
+			r.Accept(m)
+		} else if m.Kind == record.KindCalls && !s.gone[m.Seq] {
+			for name, b := range base.Accounts {
+				r.Accounts[name].AddOpen(b, m)
+			}
+		}
 	}
-	for _, outcomes := range s.outcomes {
+	for _, outcomes := range s.outcomes[base.Outcomes:] {
 		for i := range outcomes {
 			r.Count(&outcomes[i])
 		}

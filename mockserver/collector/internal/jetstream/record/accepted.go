@@ -4,30 +4,45 @@ import (
 	"bytes"
 	"fmt"
 	"hash/crc32"
+	"strings"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
 )
 
-// Accepted are the calls of a message of CALLS that was acknowledged, or, where there
-// are none, a value of a bucket that was: source is its stream then.
+// Accepted are the calls of a message of CALLS that was acknowledged: of a source, or
+// replayed for a destination. Where there are none it is a value of a bucket that was, and
+// source is its stream.
 type Accepted struct {
-	Seq    uint64
-	Calls  int
-	Source string
+	Seq         uint64
+	Calls       int
+	Source      string
+	Destination string         // of a replay
+	From        tracking.State // of a replay
 }
 
 // Line is what the file says of it.
 func (a Accepted) Line() []byte {
 	text := fmt.Sprintf("%d %d %s", a.Seq, a.Calls, Token(a.Source))
+	if a.Destination != "" {
+		text = fmt.Sprintf("%d %d %s.%d", a.Seq, a.Calls, Token(a.Destination), a.From)
+	}
 	return fmt.Appendf(nil, "%s %08x\n", text, crc32.ChecksumIEEE([]byte(text)))
 }
 
 // ParseAccepted reads what line has written, and reports whether it is whole.
 func ParseAccepted(line []byte) (a Accepted, ok bool) {
-	var tok string
+	var name string
 	var sum uint32
-	if _, err := fmt.Sscanf(string(line), "%d %d %s %08x\n", &a.Seq, &a.Calls, &tok, &sum); err != nil {
+	if _, err := fmt.Sscanf(string(line), "%d %d %s %08x\n", &a.Seq, &a.Calls, &name, &sum); err != nil {
 		return a, false
 	}
-	var err error
-	a.Source, err = Untoken(tok)
+	token, from, replayed := strings.Cut(name, ".")
+	name, err := Untoken(token)
+	if err == nil && replayed {
+		a.Destination = name
+		_, err = fmt.Sscan(from, &a.From)
+	} else {
+		a.Source = name
+	}
 	return a, err == nil && bytes.Equal(line, a.Line())
 }
