@@ -96,13 +96,10 @@ type memberMatcher struct {
 // fewMembers is how many are looked through; more are looked up.
 const fewMembers = 16
 
-// place returns the place of a member, or how many there are if it is not among them. from
-// is the place where most senders have it, who write members in one order.
+// place returns the place of a member, or how many there are if it is not among them. It
+// looks from a place on where it is likely.
 func (m *matcher) place(name []byte, from int) int {
 	if len(m.members) > fewMembers {
-		if from < len(m.members) && m.members[from].name == string(name) {
-			return from
-		}
 		if place, known := m.places[string(name)]; known {
 			return place
 		}
@@ -202,7 +199,7 @@ func (m *matcher) lists(value []byte) bool {
 func (m *matcher) takes(t valueType) bool { return m.types == 0 || m.types&t != 0 }
 
 func (m *matcher) matchObject(b []byte, i int) int {
-	missing, next := m.required, 0
+	missing, next := m.required, 0 // most senders write members in one order
 	if i = nextByte(b, i+1); i < len(b) && b[i] == '}' {
 		return ended(i+1, missing == 0)
 	}
@@ -216,9 +213,13 @@ func (m *matcher) matchObject(b []byte, i int) int {
 			return -1
 		}
 		value := m.others
-		if place := m.place(name, next); place < len(m.members) {
-			value, next = m.members[place].value, place+1
-			missing &^= m.members[place].bit
+		if next >= len(m.members) || m.members[next].name != string(name) {
+			next = m.place(name, next)
+		}
+		if next < len(m.members) {
+			member := &m.members[next]
+			value, next = member.value, next+1
+			missing &^= member.bit
 		} else if !utf8.Valid(name) {
 			return -1 // it stands for another name
 		}

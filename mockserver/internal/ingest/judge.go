@@ -37,34 +37,6 @@ const (
 	violationUser  = "schema-violations"
 )
 
-// judge holds a call that is right in all else against the plan of its source.
-func (s *sorter) judge(d *draft, c *tracking.Call) {
-	member := d.properties
-	if c.Type == "identify" || c.Type == "group" {
-		member = d.traits
-	}
-	v := s.plans.Judge(c, member)
-	if len(v.Violations) == 0 {
-		return
-	}
-	c.Violations = v.Violations
-	if v.ReportTo != "" {
-		s.reports.add(v.ReportTo, c)
-	}
-	if !v.Reject {
-		return
-	}
-	s.completer.dst = s.completer.dst[:len(s.completer.dst)-len(c.Body)]
-	first := &v.Violations[0]
-	message := fmt.Sprintf("the call is not as the tracking plan %q says: %s", first.Plan, first.Message)
-	if more := len(v.Violations) - 1; more > 0 {
-		message += fmt.Sprintf(" (and %d more)", more)
-	}
-	field, _, _ := strings.Cut(strings.TrimPrefix(first.Pointer, "/"), "/")
-	d.reject(tracking.CodeNotAsPlanned, field, message)
-	d.bad.Violations = v.Violations
-}
-
 // reports are the calls that tell of the violations of a request, in batches for the
 // sources that get some.
 type reports struct{ batches []event.Batch }

@@ -3,7 +3,9 @@ package ingest
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
@@ -86,6 +88,34 @@ func (s *sorter) place() {
 		calls = make([]tracking.Call, 0, len(s.post.calls)-d.index)
 	}
 	s.batches = append(s.batches, event.Batch{Source: source, ReceivedAt: call.ReceivedAt, Calls: append(calls, call)})
+}
+
+// judge holds a call that is right in all else against the plan of its source.
+func (s *sorter) judge(d *draft, c *tracking.Call) {
+	member := d.properties
+	if c.Type == "identify" || c.Type == "group" {
+		member = d.traits
+	}
+	v := s.plans.Judge(c, member)
+	if len(v.Violations) == 0 {
+		return
+	}
+	c.Violations = v.Violations
+	if v.ReportTo != "" {
+		s.reports.add(v.ReportTo, c)
+	}
+	if !v.Reject {
+		return
+	}
+	s.completer.dst = s.completer.dst[:len(s.completer.dst)-len(c.Body)]
+	first := &v.Violations[0]
+	message := fmt.Sprintf("the call is not as the tracking plan %q says: %s", first.Plan, first.Message)
+	if more := len(v.Violations) - 1; more > 0 {
+		message += fmt.Sprintf(" (and %d more)", more)
+	}
+	field, _, _ := strings.Cut(strings.TrimPrefix(first.Pointer, "/"), "/")
+	d.reject(tracking.CodeNotAsPlanned, field, message)
+	d.bad.Violations = v.Violations
 }
 
 // sourceOf returns the source of a call, by its own write key or that of the request.

@@ -100,8 +100,8 @@ func TestProblemsNameTheirPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"two documents", store + "---\nlisten: :1", `c.yaml:3:7: a second document begins here: keep one document in the file`},
 		{"a list for a mapping", "- data", `c.yaml:1:1: is a list: make it a group of settings, each on a line of its own as name: value`},
 		{"a typing error", store + "lisen: :8765", `c.yaml:2:1: lisen is no setting: did you mean listen? The settings here are admin, data, destinations, egress, httpConfig, limits, listen, log, nats, sources, strict, sync, tls`},
-		{"a setting of another name", store + "sources: [{name: web, writeKey: k, rate: 3}]", `c.yaml:2:36: sources[0].rate is no setting: the settings here are callsPerSecond, name, writeKey`},
-		{"an unknown key", store + "sources:\n  - name: web\n    secret: x\n    writeKey: y", `c.yaml:4:5: sources[0].secret is no setting: the settings here are callsPerSecond, name, writeKey`},
+		{"a setting of another name", store + "sources: [{name: web, writeKey: k, rate: 3}]", `c.yaml:2:36: sources[0].rate is no setting: the settings here are callsPerSecond, name, onViolation, plan, violationsTo, writeKey`},
+		{"an unknown key", store + "sources:\n  - name: web\n    secret: x\n    writeKey: y", `c.yaml:4:5: sources[0].secret is no setting: the settings here are callsPerSecond, name, onViolation, plan, violationsTo, writeKey`},
 		{"a text for a list", store + "sources: web", `c.yaml:2:10: sources is one value: make it a list, each item after a hyphen`},
 		{"a list for a text", store + "listen: [1]", `c.yaml:2:9: listen is a list: use a text`},
 		{"a text for a mapping", store + "limits: small", `c.yaml:2:9: limits is one value: make it a group of settings, each on a line of its own as name: value`},
@@ -258,5 +258,37 @@ func TestSecretsThatOthersCanReadAreWarnedOf(t *testing.T) {
 			paths = append(paths, filepath.Base(strings.TrimPrefix(w.Hint, "chmod o-r ")))
 		}
 		assert.Equal(t, c.want, strings.Join(paths, " "), "%s in a file of mode %o", c.yaml, c.mode)
+	}
+}
+
+func TestPlansOfSources(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "plan.yaml", "plan: shop\ntrack:\n  E: {properties: {a: {type: string}}}\n")
+	write(t, dir, "wrong.yaml", "plan: shop\ntrack:\n  E:\n    properties:\n      a: {typo: string}\n      b: {pattern: '('}\n")
+	const head = "data: queue\nsources:\n"
+	files := Files{}
+	e := testExpander(dir)
+	e.files = files
+	c, err := parse("c.yaml", []byte(head+`  - {name: web, writeKey: a-write-key, plan: plan.yaml, onViolation: quarantine, violationsTo: told}
+  - {name: app, writeKey: b-write-key, plan: plan.yaml}
+  - {name: told, writeKey: c-write-key}
+`), e, func(string) []netip.Addr { return nil })
+	require.NoError(t, err)
+	assert.Same(t, c.PlanOf(&c.Sources[0]), c.PlanOf(&c.Sources[1]), "the file is read once")
+	assert.Equal(t, "shop", c.PlanOf(&c.Sources[0]).Name())
+	assert.Nil(t, c.PlanOf(&c.Sources[2]))
+	assert.Contains(t, files, filepath.Join(dir, "plan.yaml"))
+
+	for _, c := range []struct{ source, want string }{
+		{"plan: nothing.yaml", "c.yaml:3:40: sources[0].plan cannot be read: stat " + filepath.Join(dir, "nothing.yaml") + ": no such file or directory: name the file of a tracking plan"},
+		{"plan: wrong.yaml", filepath.Join(dir, "wrong.yaml") + `:5: track "E": "typo" is no keyword of JSON Schema: did you mean "type"?`},
+		{"onViolation: report", "c.yaml:3:40: sources[0].onViolation is set, and the source has no plan: name the file of its tracking plan in plan"},
+		{"plan: plan.yaml, onViolation: drop", `c.yaml:3:57: sources[0].onViolation is "drop": use report, quarantine or reject`},
+		{"plan: plan.yaml, violationsTo: nobody", `c.yaml:3:57: sources[0].violationsTo is "nobody", which is no source: name one of sources`},
+		{"violationsTo: web", "c.yaml:3:40: sources[0].violationsTo is set, and the source has no plan: name the file of its tracking plan in plan"},
+	} {
+		_, err := parse("c.yaml", []byte(head+"  - {name: web, writeKey: a-write-key, "+c.source+"}\n"), testExpander(dir), func(string) []netip.Addr { return nil })
+		require.Error(t, err, c.source)
+		assert.Contains(t, err.Error(), c.want)
 	}
 }

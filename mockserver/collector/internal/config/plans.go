@@ -12,11 +12,13 @@ import (
 // readPlans reads the tracking plans of the sources, each file once. What is wrong with a
 // file is said with its own lines.
 func (c *Config) readPlans(d *decoder, files Files) {
-	c.plans = map[string]*plan.Plan{}
 	for i := range c.Sources {
 		path := c.Sources[i].Plan
 		if _, known := c.plans[path]; known || path == "" {
 			continue
+		}
+		if c.plans == nil {
+			c.plans = map[string]*plan.Plan{}
 		}
 		files.add(path)
 		p, err := plan.Load(path)

@@ -38,6 +38,32 @@ func TestSourcesAreBounded(t *testing.T) {
 	assert.EqualValues(t, 200, accepted[otherSource])
 }
 
+// Plans that are reloaded may have other events each time, and the series stay bounded.
+func TestEventsOfPlansAreBounded(t *testing.T) {
+	m := New("test")
+	violating := func(event string) tracking.Call {
+		return tracking.Call{Violations: []tracking.Violation{{Kind: "wrong type", Event: event}, {Kind: "missing property", Event: event}}}
+	}
+	for i := range maxEvents + 50 {
+		m.Observe(event.Accepted{Batch: event.Batch{Source: "s", Calls: []tracking.Call{violating(fmt.Sprint("e", i)), {}}}})
+	}
+	m.Observe(tracking.Rejection{Source: "s", Code: tracking.CodeNotAsPlanned, Violations: []tracking.Violation{{Kind: "unplanned event"}}})
+	families, err := m.registry.Gather()
+	require.NoError(t, err)
+	counted := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() == "collector_plan_violations_total" {
+			for _, series := range family.GetMetric() {
+				counted[series.GetLabel()[0].GetValue()+", "+series.GetLabel()[1].GetValue()] = series.GetCounter().GetValue()
+			}
+		}
+	}
+	assert.Len(t, counted, 2*maxEvents+3)
+	assert.EqualValues(t, 1, counted["e0, wrong type"])
+	assert.EqualValues(t, 50, counted[otherEvent+", wrong type"])
+	assert.EqualValues(t, 1, counted[otherEvent+", unplanned event"])
+}
+
 // The metrics that operators are told to watch are there.
 func TestDocumentedMetricsExist(t *testing.T) {
 	document, err := os.ReadFile(filepath.FromSlash("../../../../docs/operating.md"))

@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/engine"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/ingest"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+)
+
+// plans has violations of calls of the user bad, and quarantines those of a source.
+type plans struct{}
+
+func (plans) Judge(c *tracking.Call, _ []byte) (v ingest.Verdict) {
+	if c.UserID == "bad" {
+		v.Reject = c.Source == "refused"
+		v.Violations = []tracking.Violation{
+			{Kind: "missing property", Event: "Order Completed", Pointer: "/properties/orderId", Message: "/properties/orderId is missing; the plan requires a string", Plan: "shop", Line: 5},
+			{Kind: "invalid value", Event: "Order Completed", Pointer: "/properties/currency", Message: `/properties/currency is "<b>eur"; the plan says one of "EUR", "USD"; did you mean "EUR"?`, Plan: "shop", Line: 7},
+		}
+	}
+	return v
+}
+
+func (p plans) Quarantine(c *tracking.Call) string {
+	if v := p.Judge(c, nil); c.Source == "held" && len(v.Violations) > 0 {
+		return v.Violations[0].Message
+	}
+	return ""
+}
+
+func TestCallsThatAreNotAsPlannedAreMarked(t *testing.T) {
+	r := newReceiver(t, http.StatusOK)
+	srv, _ := serve(t, engine.Config{AnyWriteKey: true, Plans: plans{}, Destinations: []tracking.Destination{to("crm", r.URL, "")}}, "")
+	for _, source := range []string{"marked", "held", "refused"} {
+		post(t, srv.URL, source, track(source+"-1", "good", "Order Completed", `{"orderId":"o-1","currency":"EUR"}`), track(source+"-2", "bad", "Order Completed", `{"currency":"<b>eur"}`))
+	}
+	b := newTab(t, srv.URL)
+	b.open("/")
+	b.wait(`document.querySelectorAll('#rows .row').length === 6`)
+	b.wait(`document.querySelectorAll('#rows .is-filtered').length === 1`)
+	assert.Equal(t, 2, b.count("#rows .m-plan"), "calls that were taken though they are not as planned")
+	for _, source := range []string{"marked", "held", "refused"} {
+		b.open("/?source=" + source + "&user=bad")
+		b.click("#rows .row a")
+		b.waitText("#panel .violations", "missing property")
+		text := b.text("#panel .violations")
+		assert.Contains(t, text, `"<b>eur"; the plan says one of`)
+		assert.Contains(t, text, "line 7")
+		b.shoot("plan-" + source)
+	}
+	b.open("/?source=held&user=bad")
+	b.click("#rows .row a")
+	b.waitText("#panel .destination.is-filtered", "plan: /properties/orderId is missing")
+	assert.True(t, strings.Contains(b.text("#panel .destination"), "Replay"), "what is quarantined can be replayed")
+}
