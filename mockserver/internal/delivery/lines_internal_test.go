@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,10 +84,11 @@ func TestOrder(t *testing.T) {
 // TestOrderSwitchedOn: what waits already is in line, too, and a replay is at its end.
 func TestOrderSwitchedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		busy := true
+		var busy atomic.Bool
+		busy.Store(true)
 		var got []string
 		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
-			if busy && r.MessageID != "old" {
+			if busy.Load() && r.MessageID != "old" {
 				return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary, Error: "busy"}
 			}
 			got = append(got, r.MessageID)
@@ -110,7 +112,7 @@ func TestOrderSwitchedOn(t *testing.T) {
 		require.NoError(t, memory.Replay(t.Context(), "d", []tracking.Call{old}, tracking.StateDelivered))
 		add("3")
 		time.Sleep(time.Minute)
-		busy = false
+		busy.Store(false)
 		time.Sleep(10 * time.Minute)
 		w.Stop()
 		assert.Equal(t, []string{"old", "1", "2", "old", "3"}, got)
