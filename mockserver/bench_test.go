@@ -65,8 +65,8 @@ func BenchmarkIngest(b *testing.B) {
 }
 
 // BenchmarkDeliver measures the forwarder with a receiver on a socket, in batches
-// of 100, and beside it a bare client that has the same number of requests under
-// way.
+// of 100 of 1,000 users, side by side and in order, and beside it a bare client that has
+// the same number of requests under way.
 func BenchmarkDeliver(b *testing.B) {
 	arrived := make(chan struct{}, 1000)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -76,8 +76,9 @@ func BenchmarkDeliver(b *testing.B) {
 	defer receiver.Close()
 	body := realisticBatch(100, "m")
 	perSecond := func(b *testing.B) { b.ReportMetric(100*float64(b.N)/b.Elapsed().Seconds(), "deliveries/s") }
-	b.Run("forwarder", func(b *testing.B) {
+	forward := func(b *testing.B, ordering tracking.Ordering) {
 		d := hook("d", receiver.URL)
+		d.Ordering = ordering
 		d.SharedSecret = "s3cret"
 		srv, err := mockserver.Run(mockserver.Config{InProcess: true, Destinations: []tracking.Destination{d}})
 		if err != nil {
@@ -87,6 +88,7 @@ func BenchmarkDeliver(b *testing.B) {
 		ahead := 0
 		for i := 0; b.Loop(); i++ {
 			fresh := bytes.ReplaceAll(body, []byte(`"messageId":"m-`), fmt.Appendf(nil, `"messageId":"%d-`, i))
+			fresh = bytes.ReplaceAll(fresh, []byte(`"userId":"user-`), fmt.Appendf(nil, `"userId":"user-%d`, i%10)) // of 1,000
 			if res := serve(srv.Engine(), http.MethodPost, "/v1/batch", string(fresh)); res.Code != http.StatusOK {
 				b.Fatal(res.Body)
 			}
@@ -98,7 +100,9 @@ func BenchmarkDeliver(b *testing.B) {
 			<-arrived
 		}
 		perSecond(b)
-	})
+	}
+	b.Run("forwarder", func(b *testing.B) { forward(b, tracking.Ordering{}) })
+	b.Run("in order", func(b *testing.B) { forward(b, tracking.Ordering{Order: tracking.OrderUser}) })
 	b.Run("bare client", func(b *testing.B) {
 		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: engine.DefaultConcurrency}}
 		call := string(body[len(`{"batch":[`):800])

@@ -19,6 +19,7 @@
 //  4. outcome.go: the states of a call
 //  5. codes.go: what is wrong with a call or a request
 //  6. destination.go: sources and destinations
-//  7. call.go: a call
-//  8. limits.go: how much a request may hold
+//  7. order.go: in which order calls are delivered
+//  8. call.go: a call
+//  9. limits.go: how much a request may hold
 package tracking

@@ -45,13 +45,12 @@ func (g *gate) run(ctx context.Context, lane laneKey, tickets []*ticket, deadlin
 	return g.runLocked(ctx, lane, tickets, deadline)
 }
 
-// runOne runs a call of an entry that arrive was called for, or is, as run does. It was
-// left if it is not ok.
-func (g *gate) runOne(ctx context.Context, lane laneKey, t *ticket, deadline time.Time) (ok, late bool) {
+// runOne runs one call of an entry for which arrive is called, as run does.
+func (g *gate) runOne(ctx context.Context, lane laneKey, t *ticket, deadline time.Time) (late bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	left, late := g.runLocked(ctx, lane, []*ticket{t}, deadline)
-	return len(left) == 0, late
+	_, late = g.runLocked(ctx, lane, []*ticket{t}, deadline)
+	return late
 }
 
 // arrive says that the calls of an entry come one by one, to runOne.

@@ -129,8 +129,7 @@ func (oe *orderedEntry) deliverOne(lane laneKey, i int) {
 		due, ok = time.Now().Add(journalRetry), false
 	}
 	if ok {
-		var late bool
-		if ok, late = oe.gate.runOne(oe.admitting, lane, &j.ticket, oe.deadline); late {
+		if oe.gate.runOne(oe.admitting, lane, &j.ticket, oe.deadline) {
 			j.delivery = expired("it could not be tried in that time")
 		}
 	} else if !due.IsZero() {

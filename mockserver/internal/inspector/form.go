@@ -258,10 +258,10 @@ func (f *destinationForm) readWebhooks(v url.Values) (places []int) {
 	return places
 }
 
-// over returns the destination with what the form says of it: of webhook.Settings
-// everything, so that the form must have each of its fields.
+// over returns the destination with what the form says of it: of webhook.Settings and
+// tracking.Ordering everything, so that the form must have each of their fields.
 func (f *destinationForm) over(d tracking.Destination) tracking.Destination {
-	d.Sources, d.Disabled, d.Settings = f.destination.Sources, f.destination.Disabled, f.destination.Settings
+	d.Sources, d.Disabled, d.Settings, d.Ordering = f.destination.Sources, f.destination.Disabled, f.destination.Settings, f.destination.Ordering
 	return d
 }
 

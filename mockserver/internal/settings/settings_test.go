@@ -2,6 +2,7 @@ package settings
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -28,4 +29,39 @@ destinations[1].webhooks[0].url: has the protocol "": start it with https:// or 
 destinations[2].name: is empty: give the destination a name
 destinations[2].webhooks: is empty: give at least one URL
 destinations[2].aliasFields: is "snake": use "spaced" or "camelCase"`)
+}
+
+func TestOrdersAreChecked(t *testing.T) {
+	for name, test := range map[string]struct {
+		ordering tracking.Ordering
+		want     string
+	}{
+		"none":                       {tracking.Ordering{}, ""},
+		"none by its name":           {tracking.Ordering{Order: "none"}, ""},
+		"of users":                   {tracking.Ordering{Order: "user", GiveUpAfter: 10 * time.Minute, OnFailure: "hold"}, ""},
+		"with overtaking":            {tracking.Ordering{Order: "user", OnFailure: "overtake"}, ""},
+		"of something else":          {tracking.Ordering{Order: "source"}, `order: is "source": use "user" or "none"`},
+		"another failure":            {tracking.Ordering{Order: "user", OnFailure: "skip"}, `onFailure: is "skip": use "hold" or "overtake"`},
+		"longer than retries":        {tracking.Ordering{Order: "user", GiveUpAfter: 5 * time.Hour}, `giveUpAfter: is 5h0m0s: use 1s to 4h0m0s, or leave it out`},
+		"too short":                  {tracking.Ordering{Order: "user", GiveUpAfter: time.Millisecond}, `giveUpAfter: is 1ms: use 1s to 4h0m0s, or leave it out`},
+		"a time without an order":    {tracking.Ordering{GiveUpAfter: time.Minute}, `giveUpAfter: is set without an order: set order to "user", or leave it out`},
+		"a failure without an order": {tracking.Ordering{OnFailure: "hold"}, `onFailure: is set without an order: set order to "user", or leave it out`},
+		"a time that counts nowhere": {tracking.Ordering{Order: "user", OnFailure: "overtake", GiveUpAfter: time.Minute}, `giveUpAfter: is set, and no call holds a line: set onFailure to "hold", or leave it out`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := tracking.Destination{Name: "d", Ordering: test.ordering, Settings: webhook.Settings{Webhooks: []webhook.Endpoint{{URL: "http://127.0.0.1:1"}}}}
+			err := d.Validate()
+			if test.want == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.EqualError(t, err, test.want)
+			}
+			err = Settings{Destinations: []tracking.Destination{d}}.ValidateShared()
+			if test.ordering.Order != tracking.OrderUser {
+				assert.NoError(t, err)
+			} else {
+				assert.EqualError(t, err, `destinations[0].order: cannot be kept on a cluster, where several collectors deliver at a time: use "none", or a collector with a directory of its own`)
+			}
+		})
+	}
 }

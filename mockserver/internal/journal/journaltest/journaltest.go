@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,6 +53,7 @@ func Run(t *testing.T, o Options) {
 		"RetriesComeBesideFreshCalls":        retriesBeside,
 		"SourcesTakeTurns":                   turns,
 		"WhatIsNotWantedWaits":               wants,
+		"EntriesComeInOrder":                 inOrder,
 		"NotesComeBackWithTheirCalls":        notes,
 		"ReturnedEntriesComeAgain":           returned,
 		"NextEndsWithItsContextAndItsReader": nextEnds,
@@ -349,6 +351,67 @@ func wants(t *testing.T, o Options) {
 	l := <-waits
 	require.NotNil(t, l, "what is wanted did not come")
 	require.Equal(t, []string{"another-0"}, ids(l))
+}
+
+// inOrder takes entries in the order of their positions, replays among them, and looks at
+// what waits.
+func inOrder(t *testing.T, o Options) {
+	j, r := openAttached(t, o)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	wanted := func() journal.Lease {
+		t.Helper()
+		l, err := r.Next(ctx, journal.Want{InOrder: true})
+		require.NoError(t, err)
+		return l
+	}
+	require.NoError(t, j.Append(within(t), batch("a", "old", 1)))
+	old := wanted()
+	finish(t, old, time.Time{}, tracking.StateDelivered)
+	for i := range 6 {
+		require.NoError(t, j.Append(within(t), batch([]string{"a", "b", "c"}[i%3], strconv.Itoa(i), 3)))
+	}
+	require.NoError(t, j.Replay(within(t), "d", old.Entry().Calls, tracking.StateDelivered))
+	require.NoError(t, j.Append(within(t), batch("b", "6", 1)))
+	require.NoError(t, j.Replay(within(t), "d", old.Entry().Calls, tracking.StateDelivered))
+	var got []string
+	var last uint64
+	due := time.Now().Add(time.Hour)
+	var positions []uint64
+	for len(got) < 21 {
+		l := wanted()
+		if len(got) == 6 { // what is given back has its place
+			l.Return()
+			l = wanted()
+		}
+		e := l.Entry()
+		states := make([]tracking.State, len(e.Calls))
+		for i := range e.Calls {
+			require.Greater(t, e.Position(i), last)
+			last = e.Position(i)
+			require.True(t, r.Keeps(last))
+			got = append(got, e.Calls[i].ID)
+			if states[i] = tracking.StateDelivered; e.Calls[i].ID == "1-1" || e.Calls[i].ID == "1-2" || e.Calls[i].ID == "4-0" {
+				states[i] = tracking.StatePending
+				positions = append(positions, last)
+			}
+		}
+		finish(t, l, due, states...)
+	}
+	want := []string{"0-0", "0-1", "0-2", "1-0", "1-1", "1-2", "2-0", "2-1", "2-2", "3-0", "3-1", "3-2", "4-0", "4-1", "4-2", "5-0", "5-1", "5-2", "old-0", "6-0", "old-0"}
+	require.Equal(t, want, got)
+	var waiting []uint64
+	require.NoError(t, r.Waiting(ctx, func(e journal.Entry, at time.Time) bool {
+		require.WithinDuration(t, due, at, time.Second)
+		require.Equal(t, 2, e.Attempt)
+		for i := range e.Calls {
+			waiting = append(waiting, e.Position(i))
+			require.Contains(t, []string{"1-1", "1-2", "4-0"}, e.Calls[i].ID)
+		}
+		return true
+	}))
+	slices.Sort(waiting)
+	require.Equal(t, positions, waiting)
 }
 
 func returned(t *testing.T, o Options) {

@@ -1,0 +1,164 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/event"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/journal"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/internal/sender"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/tracking"
+	"github.com/seed-45eadc4a/analytics-go/mockserver/webhook"
+)
+
+// TestOrder: what a call that fails holds. Calls are written as user and number, with !
+// behind those that the webhook never takes, and those of an alias as a=b.
+func TestOrder(t *testing.T) {
+	for name, test := range map[string]struct {
+		ordering tracking.Ordering
+		calls    string
+		after    time.Duration
+		want     string // what was taken in that time, in its order
+		failed   string // what was given up
+	}{
+		"side by side":                {calls: "a1! a2 b1", after: time.Minute, want: "a2 b1"},
+		"a user waits, others do not": {ordering: tracking.Ordering{Order: tracking.OrderUser}, calls: "a1! a2 b1 b2 a3", after: time.Minute, want: "b1 b2"},
+		"until it is given up":        {ordering: tracking.Ordering{Order: tracking.OrderUser}, calls: "a1! a2 b1 a3", after: 5 * time.Hour, want: "b1 a2 a3", failed: "a1!"},
+		"given up soon":               {ordering: tracking.Ordering{Order: tracking.OrderUser, GiveUpAfter: 10 * time.Second}, calls: "a1! a2 a3! a4", after: time.Minute, want: "a2 a4", failed: "a1! a3!"},
+		"later calls overtake":        {ordering: tracking.Ordering{Order: tracking.OrderUser, OnFailure: tracking.OnFailureOvertake}, calls: "a1! a2 a3! a4", after: time.Minute, want: "a2 a4"},
+		"an alias joins two":          {ordering: tracking.Ordering{Order: tracking.OrderUser}, calls: "a=b a1! b2 c1", after: time.Minute, want: "a=b c1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var got []string
+				memory := journal.NewMemory(0)
+				reader, err := memory.Attach(t.Context(), "d", nil)
+				require.NoError(t, err)
+				d := oneWebhook("d")
+				d.Ordering = test.ordering
+				w := NewWorker(d, reader, WorkerConfig{
+					Sender: senderFunc(func(_ context.Context, r sender.Request) webhook.Attempt {
+						if strings.HasSuffix(r.MessageID, "!") {
+							return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary, Error: "busy"}
+						}
+						got = append(got, r.MessageID)
+						return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+					}),
+					Observer: &observedEvents{}, Log: slog.New(slog.DiscardHandler), Jitter: func() float64 { return 1 }, Concurrency: 1, Timeout: webhook.Timeout, Joined: &joinedMap{pairs: map[[2]event.Key]bool{}},
+				})
+				w.Start()
+				for id := range strings.FieldsSeq(test.calls) { // each comes by itself
+					c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: id[:1], ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
+					if previous, user, found := strings.Cut(id, "="); found {
+						c.Type, c.PreviousID, c.UserID = "alias", previous, user
+						c.Body = []byte(`{"type":"alias","userId":"b","previousId":"a","timestamp":"2026-01-01T00:00:00.000Z"}`)
+					}
+					require.NoError(t, memory.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{c}}))
+					synctest.Wait()
+				}
+				time.Sleep(test.after)
+				w.Stop()
+				assert.Equal(t, test.want, strings.Join(got, " "))
+				var failed []string
+				require.NoError(t, memory.Failed(t.Context(), "d", func(f journal.FailedCall) bool {
+					failed = append(failed, f.Call.ID)
+					return true
+				}))
+				assert.Equal(t, test.failed, strings.Join(failed, " "))
+			})
+		})
+	}
+}
+
+// TestOrderSwitchedOn: what waits already is in line, too, and a replay is at its end.
+func TestOrderSwitchedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var busy atomic.Bool
+		busy.Store(true)
+		var got []string
+		w, memory, _ := newTestWorker(t, func(_ context.Context, r sender.Request) webhook.Attempt {
+			if busy.Load() && r.MessageID != "old" {
+				return webhook.Attempt{Status: http.StatusServiceUnavailable, Verdict: webhook.Temporary, Error: "busy"}
+			}
+			got = append(got, r.MessageID)
+			return webhook.Attempt{Status: http.StatusOK, Verdict: webhook.Success}
+		})
+		w.Joined = &joinedMap{pairs: map[[2]event.Key]bool{}}
+		w.Start()
+		add := func(id string) tracking.Call {
+			c := tracking.Call{ID: id, Source: "web", Type: "track", UserID: "u", ReceivedAt: time.Now(), Body: []byte(`{"type":"track","userId":"u","event":"E","timestamp":"2026-01-01T00:00:00.000Z"}`)}
+			require.NoError(t, memory.Append(t.Context(), event.Batch{Source: "web", ReceivedAt: time.Now(), Calls: []tracking.Call{c}}))
+			synctest.Wait()
+			return c
+		}
+		old := add("old")
+		add("1")
+		d := oneWebhook("d")
+		d.Order = tracking.OrderUser
+		w.Update(d, nil)
+		synctest.Wait()
+		add("2")
+		require.NoError(t, memory.Replay(t.Context(), "d", []tracking.Call{old}, tracking.StateDelivered))
+		add("3")
+		time.Sleep(time.Minute)
+		busy.Store(false)
+		time.Sleep(10 * time.Minute)
+		w.Stop()
+		assert.Equal(t, []string{"old", "1", "2", "old", "3"}, got)
+	})
+}
+
+// TestManyUsersInLine: 100,000 users whose calls wait take less than 100 MB.
+func TestManyUsersInLine(t *testing.T) {
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	ls := newLines(func(uint64) bool { return true })
+	const users = 100_000
+	for n := range uint64(2 * users) {
+		c := tracking.Call{Type: "track", UserID: fmt.Sprintf("0192f0f4-7b0c-7000-8000-%012d", n%users)}
+		ls.add(&journal.Entry{First: n, Attempt: 2, Calls: []tracking.Call{c}}, time.Now(), false)
+	}
+	taken := float64(heap()) - float64(before)
+	t.Logf("%d users with two calls each take %.1f MB", len(ls.byUser), taken/1e6)
+	assert.Less(t, taken, 100e6)
+	runtime.KeepAlive(ls)
+}
+
+// TestLinesForget: of ids that were joined and have no calls, the oldest are forgotten.
+func TestLinesForget(t *testing.T) {
+	ls := newLines(func(uint64) bool { return true })
+	for n := range maxJoined {
+		ls.join(ls.line(keyOfUser(fmt.Sprint("a", n))), ls.line(keyOfUser(fmt.Sprint("b", n))))
+	}
+	assert.Len(t, ls.byUser, maxJoined)
+	assert.NotContains(t, ls.byUser, keyOfUser("a0"))
+	assert.Contains(t, ls.byUser, keyOfUser(fmt.Sprint("b", maxJoined-1)))
+}
+
+func TestNoteKeepsWhenACallFailedFirst(t *testing.T) {
+	at := time.Unix(1767225600, 0)
+	for _, n := range []note{{}, {skipped: 3}, {failing: at}, {skipped: 2, failing: at, refused: "0a0b0c0d.01020304"}, {refused: "0a0b0c0d"}} {
+		e := &journal.Entry{Notes: []string{n.String()}}
+		got := noteOf(e, 0)
+		assert.True(t, n.failing.Equal(got.failing), "%q", n)
+		got.failing = n.failing
+		assert.Equal(t, n, got)
+		assert.LessOrEqual(t, len(n.String()), 64)
+	}
+}
